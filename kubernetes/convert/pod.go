@@ -144,7 +144,7 @@ func podAddresses(p *problems, pod *corev1.Pod, known Attachment) []netip.Addr {
 		addresses = append(addresses, a)
 	}
 	if len(addresses) == 0 {
-		p.list = append(p.list, wrong.list...) // an endpoint without addresses is refused
+		p.list = append(p.list, wrong.list...) // a pod without a valid address is refused
 	} else {
 		p.notes = append(p.notes, wrong.list...)
 	}

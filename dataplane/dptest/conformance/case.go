@@ -15,18 +15,18 @@ import (
 )
 
 // judgeCase has the verdicts of packets in a small world. Its lines are resources, in the language of
-// package worldtext, and packets, which are judged in the world that the lines above have made:
+// package worldtext, and packets, which are judged in the world of the lines above:
 //
 //	pass TCP 203.0.113.7 10.0.0.1 port 80 [sport 4000] [dscp 46]
 //	drop ICMP 203.0.113.7 10.0.0.1 icmp 8/0
 //
 // Local endpoints are w1, w2 and w3.
 type judgeCase struct {
-	// name says what the case shows. It begins with its number in docs/semantics.md.
+	// name begins with the number in docs/semantics.md, and then states the property.
 	name string
 	text string
-	// state, if set, returns the state in which all packets are judged, in place of resources. It is one
-	// that no resources make.
+	// state, if set, returns the state in which all packets are judged, in place of resources. No resources
+	// give such a state.
 	state func(interfaces [3]string) dptest.State
 }
 
@@ -48,8 +48,8 @@ func cases() []judgeCase {
 	)
 }
 
-// common is the world that every case begins with. Web receives; cli is beside it, far on another
-// node, and bad a network set.
+// common is the world with which every case begins. The endpoint w1 (app=web) receives, w2 (app=cli) is on the
+// same node, and far is on another node. bad is a network set.
 const common = `
 profile open
   ingress Allow
@@ -62,7 +62,7 @@ endpoint shop/far node n2 addrs 10.0.1.1,fd00:1::1 labels app=far,role=fe,env=pr
 netset bad labels role=bad nets 203.0.113.0/28,2001:db8::/64
 `
 
-// parse reads the case. The local endpoints have the interfaces.
+// parse reads the case. The local endpoints w1, w2 and w3 get the interfaces.
 func (c judgeCase) parse(interfaces [3]string) ([]caseStep, error) {
 	var steps []caseStep
 	var resources []string

@@ -8,7 +8,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// stateCases are states that the contract allows and that no resources make.
+// stateCases are states that the contract allows, although no resources give them.
 func stateCases() []judgeCase {
 	return []judgeCase{
 		{name: "S44: several sets in one field", state: severalSets, text: `
@@ -28,7 +28,7 @@ drop UDP 10.1.0.1 10.0.0.1 port 9
 	}
 }
 
-// oneEndpoint is a state with an endpoint with ingress tiers.
+// oneEndpoint returns a state with one endpoint, which has only ingress tiers.
 func oneEndpoint(interfaces [3]string, tiers ...dataplane.TierPolicies) dptest.State {
 	s := emptyWorld()
 	e := endpoint(interfaces[0], "10.0.0.1", "fd00::1", tiers)

@@ -146,7 +146,7 @@ pass TCP 203.0.113.7 10.0.0.1 port 80
 	}
 }
 
-// endCases are about profiles, and about what denies without them.
+// endCases are about profiles, and about packets that nothing allows.
 func endCases() []judgeCase {
 	return []judgeCase{
 		{name: "S31: profiles in the endpoint's order", text: `

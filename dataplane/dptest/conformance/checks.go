@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/dptest"
 )
 
-// early is what a graph can say of a world before it is in sync (S97).
+// early is the part of a world that a graph can send before it is in sync (S97).
 func early(world dptest.State) dptest.State {
 	s := world.Clone()
 	s.InSync = false
@@ -25,12 +25,12 @@ func (k kit) nothingBeforeInSync(t *testing.T) {
 		n := k.start(t)
 		before := n.Dump(t)
 		full := fullWorld(n.Interfaces)
-		n.lead(t, early(otherWorld(n.Interfaces)))
-		n.lead(t, early(full))
+		n.reach(t, early(otherWorld(n.Interfaces)))
+		n.reach(t, early(full))
 		require.Equal(t, before, n.Dump(t), "a batch before in-sync touched the kernel")
 		require.NoError(t, n.dp.Resync(t.Context()))
 		require.Equal(t, before, n.Dump(t), "Resync before in-sync touched the kernel")
-		n.lead(t, full)
+		n.reach(t, full)
 		require.Equal(t, want, n.Dump(t), "what was sent before in-sync was not remembered")
 		require.NotEqual(t, before, want, "Dump does not show what is programmed")
 	})
@@ -38,7 +38,7 @@ func (k kit) nothingBeforeInSync(t *testing.T) {
 
 func (k kit) idempotent(t *testing.T) {
 	n := k.start(t)
-	first := n.lead(t, fullWorld(n.Interfaces))
+	first := n.reach(t, fullWorld(n.Interfaces))
 	dump := n.Dump(t)
 	again := func(what string, b dataplane.Batch) {
 		require.NoError(t, n.dp.Apply(t.Context(), b), what)
@@ -46,7 +46,7 @@ func (k kit) idempotent(t *testing.T) {
 	}
 	again("the same batch again", first)
 	again("an empty batch", dataplane.Batch{})
-	second := n.lead(t, otherWorld(n.Interfaces))
+	second := n.reach(t, otherWorld(n.Interfaces))
 	dump = n.Dump(t)
 	again("the same batch of changes again", second)
 	again("an empty batch after changes", dataplane.Batch{})
@@ -54,7 +54,7 @@ func (k kit) idempotent(t *testing.T) {
 	require.Equal(t, dump, n.Dump(t), "Resync without damage")
 }
 
-// pathIndependence leads dataplanes to one state on several ways (S100).
+// pathIndependence applies different batches that lead to one state (S100).
 func (k kit) pathIndependence(t *testing.T) {
 	want := k.fresh(t, fullWorld)
 	for name, path := range map[string][]func([3]string) dptest.State{
@@ -68,7 +68,7 @@ func (k kit) pathIndependence(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := k.start(t)
 			for _, world := range path {
-				n.lead(t, world(n.Interfaces))
+				n.reach(t, world(n.Interfaces))
 			}
 			require.Equal(t, want, n.Dump(t))
 		})
@@ -79,14 +79,14 @@ func (k kit) removal(t *testing.T) {
 	want := k.fresh(t, noWorld)
 	t.Run("everything", func(t *testing.T) {
 		n := k.start(t)
-		n.lead(t, fullWorld(n.Interfaces))
-		n.lead(t, emptyWorld())
+		n.reach(t, fullWorld(n.Interfaces))
+		n.reach(t, emptyWorld())
 		require.Equal(t, want, n.Dump(t), "something is left")
 	})
 }
 
-// handover checks that what one endpoint gives up another gets in the same batch: the removal comes
-// first.
+// handover checks that an interface and addresses move from one endpoint to another in one batch: the removal
+// comes first.
 func (k kit) handover(t *testing.T) {
 	for name, world := range map[string]func([3]string) dptest.State{
 		"two endpoints swap":             swappedWorld,
@@ -95,16 +95,16 @@ func (k kit) handover(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want, wantBack := k.fresh(t, world), k.fresh(t, fullWorld)
 			n := k.start(t)
-			n.lead(t, fullWorld(n.Interfaces))
-			n.lead(t, world(n.Interfaces))
+			n.reach(t, fullWorld(n.Interfaces))
+			n.reach(t, world(n.Interfaces))
 			require.Equal(t, want, n.Dump(t))
-			n.lead(t, fullWorld(n.Interfaces))
+			n.reach(t, fullWorld(n.Interfaces))
 			require.Equal(t, wantBack, n.Dump(t), "and back")
 		})
 	}
 }
 
-// restart checks that the next dataplane adopts, repairs and sweeps what the one before left.
+// restart checks that the next dataplane adopts, repairs or deletes the objects of the previous one.
 func (k kit) restart(t *testing.T) {
 	want := k.fresh(t, otherWorld)
 	for name, left := range map[string]func([3]string) dptest.State{
@@ -114,14 +114,14 @@ func (k kit) restart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := k.start(t)
-			n.lead(t, left(n.Interfaces))
+			n.reach(t, left(n.Interfaces))
 			before := n.Dump(t)
 			n.restart(t)
 			require.Equal(t, before, n.Dump(t), "opening touched the kernel")
 			other := otherWorld(n.Interfaces)
-			n.lead(t, early(other))
+			n.reach(t, early(other))
 			require.Equal(t, before, n.Dump(t), "a batch before in-sync touched the kernel")
-			n.lead(t, other)
+			n.reach(t, other)
 			require.Equal(t, want, n.Dump(t))
 		})
 	}
@@ -132,12 +132,12 @@ func (k kit) teardown(t *testing.T) {
 	before := n.Dump(t)
 	require.NoError(t, n.dp.Teardown(t.Context()), "when there is nothing")
 	require.Equal(t, before, n.Dump(t))
-	n.lead(t, fullWorld(n.Interfaces))
+	n.reach(t, fullWorld(n.Interfaces))
 	require.NoError(t, n.dp.Teardown(t.Context()))
 	require.Equal(t, before, n.Dump(t), "something is left")
 
 	n.restart(t)
-	n.lead(t, fullWorld(n.Interfaces))
+	n.reach(t, fullWorld(n.Interfaces))
 	n.restart(t)
 	require.NoError(t, n.dp.Teardown(t.Context()), "what an earlier run left")
 	require.Equal(t, before, n.Dump(t), "something of an earlier run is left")
@@ -145,7 +145,7 @@ func (k kit) teardown(t *testing.T) {
 
 func (k kit) resync(t *testing.T) {
 	n := k.start(t)
-	n.lead(t, fullWorld(n.Interfaces))
+	n.reach(t, fullWorld(n.Interfaces))
 	dump := n.Dump(t)
 	if lacks(t, n.Damage != nil, "Harness.Damage") {
 		return
@@ -172,8 +172,8 @@ func (k kit) retry(t *testing.T) {
 				return
 			}
 			heal := n.Fault(t)
-			require.Error(t, n.dp.Apply(t.Context(), n.want(fullWorld(n.Interfaces))), "Fault has no effect")
-			second := n.want(otherWorld(n.Interfaces))
+			require.Error(t, n.dp.Apply(t.Context(), n.batchTo(fullWorld(n.Interfaces))), "Fault has no effect")
+			second := n.batchTo(otherWorld(n.Interfaces))
 			require.Error(t, n.dp.Apply(t.Context(), second), "Fault has no effect")
 			heal()
 			require.NoError(t, next(t, n, second))
@@ -182,7 +182,7 @@ func (k kit) retry(t *testing.T) {
 	}
 }
 
-// plan checks dataplanes that are Planners too.
+// plan checks the method of a Planner.
 func (k kit) plan(t *testing.T) {
 	n := k.start(t)
 	p, ok := n.dp.(dataplane.Planner)
@@ -190,7 +190,7 @@ func (k kit) plan(t *testing.T) {
 		return
 	}
 	before := n.Dump(t)
-	b := n.want(fullWorld(n.Interfaces))
+	b := n.batchTo(fullWorld(n.Interfaces))
 	text, err := p.Plan(t.Context(), b)
 	require.NoError(t, err)
 	require.NotEmpty(t, text, "the plan for a new world")
@@ -202,16 +202,15 @@ func (k kit) plan(t *testing.T) {
 	text, err = p.Plan(t.Context(), dataplane.Batch{})
 	require.NoError(t, err)
 	require.Empty(t, text, "the plan when all is done")
-	text, err = p.Plan(t.Context(), n.want(otherWorld(n.Interfaces)))
+	text, err = p.Plan(t.Context(), n.batchTo(otherWorld(n.Interfaces)))
 	require.NoError(t, err)
 	require.NotEmpty(t, text, "the plan for another world")
 	require.NoError(t, n.dp.Apply(t.Context(), dataplane.Batch{}))
 	require.Equal(t, done, n.Dump(t), "Plan touched the desired state")
 }
 
-// badObject checks that one object that cannot be programmed is reported, alone, and does not hold
-// up the others: what is programmed is the same, whether the others came before it, with it or
-// after it.
+// badObject checks that an object that cannot be programmed is the only one reported, and does not hold up the
+// others. The programmed objects are the same, whether the others came before it, with it or after it.
 func (k kit) badObject(t *testing.T) {
 	n := k.start(t)
 	if lacks(t, n.Spoil != nil, "Harness.Spoil") {
@@ -221,7 +220,7 @@ func (k kit) badObject(t *testing.T) {
 	spoilt, otherSpoilt := full.Clone(), other.Clone()
 	bad := n.Spoil(spoilt)
 	require.Equal(t, bad, n.Spoil(otherSpoilt), "Spoil has another key each time")
-	blamed := func(err error) {
+	requireReported := func(err error) {
 		t.Helper()
 		objects, general := dataplane.ApplyErrors(err)
 		require.False(t, general, "the error is not about one object: %v", err)
@@ -229,23 +228,23 @@ func (k kit) badObject(t *testing.T) {
 		require.Contains(t, objects, bad)
 	}
 
-	n.lead(t, full)
+	n.reach(t, full)
 	clean := n.Dump(t)
-	blamed(n.dp.Apply(t.Context(), n.want(spoilt)))
+	requireReported(n.dp.Apply(t.Context(), n.batchTo(spoilt)))
 	want := n.Dump(t)
-	blamed(n.dp.Apply(t.Context(), dataplane.Batch{}))
-	blamed(n.dp.Resync(t.Context()))
+	requireReported(n.dp.Apply(t.Context(), dataplane.Batch{}))
+	requireReported(n.dp.Resync(t.Context()))
 	require.Equal(t, want, n.Dump(t), "trying again")
 
 	with := k.start(t)
-	blamed(with.dp.Apply(t.Context(), with.want(otherSpoilt)))
-	blamed(with.dp.Apply(t.Context(), with.want(spoilt)))
+	requireReported(with.dp.Apply(t.Context(), with.batchTo(otherSpoilt)))
+	requireReported(with.dp.Apply(t.Context(), with.batchTo(spoilt)))
 	require.Equal(t, want, with.Dump(t), "the others were held up")
-	with.lead(t, full)
+	with.reach(t, full)
 	require.Equal(t, clean, with.Dump(t), "something of the bad object is left")
 }
 
-// foreignState checks that what somebody else has put there stays as it is.
+// foreignState checks that objects of another program stay unchanged.
 func (k kit) foreignState(t *testing.T) {
 	n := k.start(t)
 	if lacks(t, n.Foreign != nil, "Harness.Foreign") {
@@ -255,7 +254,7 @@ func (k kit) foreignState(t *testing.T) {
 	check()
 	before := n.Dump(t)
 	for _, world := range []func([3]string) dptest.State{fullWorld, otherWorld, noWorld, fullWorld} {
-		n.lead(t, world(n.Interfaces))
+		n.reach(t, world(n.Interfaces))
 		check()
 	}
 	if n.Damage != nil {
@@ -264,7 +263,7 @@ func (k kit) foreignState(t *testing.T) {
 	require.NoError(t, n.dp.Resync(t.Context()))
 	check()
 	n.restart(t)
-	n.lead(t, otherWorld(n.Interfaces))
+	n.reach(t, otherWorld(n.Interfaces))
 	check()
 	require.NoError(t, n.dp.Teardown(t.Context()))
 	check()

@@ -5,44 +5,44 @@
 //
 // # Usage
 //
-// A Harness opens the dataplane over a kernel of the test's own, lists what is programmed, and says
-// what the dataplane does with a packet:
+// A Harness opens the dataplane over a kernel that only the test uses, lists the programmed objects, and
+// reports whether the dataplane lets a packet pass:
 //
 //	conformance.Run(t, func(t *testing.T) conformance.Harness {
 //		return conformance.Harness{Open: ..., Dump: ..., Judge: ...}
 //	})
 //
-// Open and Dump are required. They are enough for idempotent calls, the same result on every path,
-// adoption after a restart, order of removal and Teardown. More checks run with each optional
-// function, and with a dataplane that is a Planner or a Watcher. The log of a test names the checks
-// that were left out.
+// Open and Dump are required. They are enough to check that calls are idempotent, that every path to a
+// state gives the same result, adoption after a restart, the order of removal, and Teardown. Each
+// optional function allows more checks, and so does a dataplane that is a Planner or a Watcher. The
+// log of a test names the checks that were skipped.
 //
 // # Verdicts
 //
-// A dataplane can keep every other promise and still filter wrongly, so one that enforces policy needs
-// Harness.Judge. It may simulate what is programmed, run a program of the kernel on a packet, or send
-// one. Judge is compared with dptest.State.Judge:
+// A dataplane can pass all other checks and still give wrong verdicts. So a dataplane that enforces policy
+// needs Harness.Judge. It may simulate the programmed rules, run a program of the kernel on a packet, or
+// send a packet. The kit compares Judge with dptest.State.Judge:
 //
 //   - "judge cases" are small worlds written by hand. The name of each begins with the number of a
 //     case in docs/semantics.md, as in "S24: Pass skips the rest of the policy and of the tier".
-//   - "judge worlds" are random worlds of package policy/worlds, with several batches each. Their
-//     packets are chosen from what the policy of the world tells apart: the ends of its prefixes and
-//     ranges and what is next to them, and packets that differ in one field and have different verdicts.
+//   - "judge worlds" are random worlds of package policy/worlds, with three batches each. Their packets
+//     have the first and last values of the world's prefixes and ranges, and the values next to them.
+//     Some packets differ in one field and have different verdicts.
 //
-// A failure shows the packet, both verdicts, who decided in the reference, and the desired state. One
-// world runs again with
+// A failure shows the packet, both verdicts, the policy or profile that decided in the reference, and the
+// desired state. To run one world again:
 //
 //	go test -run 'TestConformance/judge_worlds/seed_7$'
 //
-// All packets are the first of a connection and are forwarded. Connection tracking, host endpoints,
-// and the traffic of the host's own processes are not judged.
+// All packets are the first of a connection, and the node forwards them. The kit does not check
+// verdicts of connection tracking, of host endpoints, or for the traffic of the host's own processes.
 //
 // # Bad objects
 //
 // An object that a dataplane cannot program must not hold up the others, and must be reported.
-// Harness.Spoil adds such an object to a state. The object keeps the contract, so the batch is valid,
-// but this dataplane refuses it. Examples are an endpoint with an interface name that the kernel does
-// not take, and a policy with more rules than a program may have:
+// Harness.Spoil adds such an object to a state. The batch is valid by the contract, but this dataplane
+// refuses the object. Examples are an endpoint with an interface name that the kernel does not accept,
+// and a policy with more rules than a program may have:
 //
 //	Spoil: func(s dptest.State) policy.Key {
 //		key := policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "test", Name: "bad"}
@@ -50,11 +50,15 @@
 //		return key
 //	},
 //
-// The kit applies states with and without the object, in several orders. It expects an error that
-// holds one *dataplane.ApplyError, whose Object is the key, from each Apply and Resync with the object;
-// the same Dump whichever came first, the object or the others; and nothing of the object once it is
-// removed. Spoil is called for different states, so it must not depend on their content. Leave it out
-// if the dataplane can program every object.
+// The kit applies states with and without the object, in several orders. It expects:
+//
+//   - an error from each Apply and Resync with the object, which holds one *dataplane.ApplyError whose
+//     Object is the key;
+//   - the same Dump, whether the object or the others came first;
+//   - nothing of the object in Dump once it is removed.
+//
+// The kit calls Spoil for different states, so Spoil must not depend on their content. Omit it if the
+// dataplane can program every object.
 //
 // # Concurrency
 //

@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The test of a dataplane. Here filter is the dataplane, and kernel stands for what it programs.
+// The test of a dataplane. The dataplane is filter, and kernel has the objects that it programs.
 func ExampleRun() {
 	_ = func(t *testing.T) { // func TestConformance(t *testing.T) in a test file
 		conformance.Run(t, func(*testing.T) conformance.Harness {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// RunFor is Run with the time that a Watcher has.
+// RunFor is Run with a limit for the time that a Watcher takes.
 func RunFor(t *testing.T, patience time.Duration, open func(t *testing.T) Harness) {
 	run(t, open, patience)
 }

@@ -13,10 +13,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// filter is a dataplane in memory that judges packets. It is independent of dptest.State.Judge: it
-// keeps the events in its own tables, translates the policy of an endpoint into a program with
-// jumps, and finds an address in a set by one lookup for each prefix length. A flaw makes it a
-// mutant.
+// filter is a dataplane in memory that judges packets, independently of dptest.State.Judge. It keeps the events
+// in its own tables, and translates the policy of an endpoint into a program with jumps. It finds an address in
+// a set by one lookup for each prefix length. A flaw makes it a mutant.
 type filter struct {
 	memory
 	flaw      string
@@ -119,7 +118,7 @@ func (f *filter) judge(p dptest.Packet) (bool, error) {
 	return true, nil
 }
 
-// The targets of a jump that are no instruction.
+// These targets of a jump end the program.
 const (
 	accept = -1
 	reject = -2

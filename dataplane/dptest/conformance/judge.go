@@ -21,17 +21,18 @@ import (
 const (
 	// defaultWorlds is the default of Harness.Worlds.
 	defaultWorlds = 20
-	// steps are how many batches a random world has.
+	// steps is the number of batches of a random world.
 	steps = 3
-	// updates are how many updates each batch after the first is made of.
+	// updates is the number of updates in each batch after the first.
 	updates = 20
-	// maxProbes is how many packets are judged after each batch of a random world.
+	// maxProbes is the greatest number of packets after each batch of a random world.
 	maxProbes = 120
-	// maxShown is how many wrong verdicts a failure shows.
+	// maxShown is the greatest number of wrong verdicts that a failure shows.
 	maxShown = 3
 )
 
-// judged is a dataplane that a graph feeds, and a Mirror with the same batches as its reference.
+// judged is a dataplane that receives the batches of a graph, and a Mirror that receives the same ones as the
+// reference.
 type judged struct {
 	*node
 	graph  *calcgraph.Graph
@@ -65,7 +66,7 @@ func (j *judged) play(t *testing.T, updates []policy.Update) {
 // apply applies a batch to the dataplane and to the reference.
 func (j *judged) apply(t *testing.T, b dataplane.Batch) {
 	t.Helper()
-	require.NoError(t, j.mirror.Play(b), "the kit made a batch that the contract does not allow")
+	require.NoError(t, j.mirror.Play(b), "a fault of the kit: the contract does not allow the batch")
 	require.NoError(t, j.dp.Apply(t.Context(), b), "apply:\n%s", b)
 }
 
@@ -79,11 +80,11 @@ func (j *judged) wrong(t *testing.T, p dptest.Packet) string {
 	if got == want {
 		return ""
 	}
-	return fmt.Sprintf("%s\n  want %s, the dataplane says %s\n  egress: %s\n  ingress: %s\n",
+	return fmt.Sprintf("%s\n  want %s, the dataplane has %s\n  egress: %s\n  ingress: %s\n",
 		describe(p), word(want), word(got), explain(reference.Egress), explain(reference.Ingress))
 }
 
-// judgeCases compares verdicts with those of written cases.
+// judgeCases compares verdicts with those of the cases.
 func (k kit) judgeCases(t *testing.T) {
 	if k.startJudged(t) == nil {
 		return
@@ -93,22 +94,22 @@ func (k kit) judgeCases(t *testing.T) {
 	}
 }
 
-// judgeCase plays the lines of a case. Each group of resources is one batch, and the packets below it
-// are judged after that.
+// judgeCase runs the lines of a case. Each group of resources is one batch, and the packets below it are judged
+// after the batch.
 func (k kit) judgeCase(t *testing.T, c judgeCase) {
 	j := k.startJudged(t)
 	steps, err := c.parse(j.Interfaces)
 	require.NoError(t, err)
 	for _, s := range steps {
 		if c.state != nil {
-			j.apply(t, j.want(c.state(j.Interfaces)))
+			j.apply(t, j.batchTo(c.state(j.Interfaces)))
 		} else {
 			j.play(t, s.updates)
 		}
 		for _, p := range s.packets {
 			packet := j.located(p.packet)
 			require.Equal(t, p.allowed, j.mirror.Judge(packet).Allowed(),
-				"the kit contradicts itself: %s\n%s", describe(packet), j.mirror.State())
+				"a fault of the kit: the case and the reference differ: %s\n%s", describe(packet), j.mirror.State())
 			if wrong := j.wrong(t, packet); wrong != "" {
 				t.Errorf("%s\nthe case:\n%s\nthe dataplane's desired state:\n%s", wrong, c.text, j.mirror.State())
 				return
@@ -117,7 +118,7 @@ func (k kit) judgeCase(t *testing.T, c judgeCase) {
 	}
 }
 
-// located returns the packet with the endpoints that have its addresses.
+// located returns the packet with its From and To: the endpoints that have its addresses.
 func (j *judged) located(p dptest.Packet) dptest.Packet {
 	owners := owners(j.mirror.State())
 	p.From, p.To = owners[p.Src], owners[p.Dst]
@@ -139,7 +140,7 @@ func (k kit) judgeWorlds(t *testing.T) {
 	}
 }
 
-// judgeWorld judges packets in a random world and after some changes of it.
+// judgeWorld judges packets after each batch of a random world.
 func (k kit) judgeWorld(t *testing.T, seed uint64) {
 	j := k.startJudged(t)
 	gen, rng := newWorlds(seed, j.Interfaces), rand.New(rand.NewPCG(seed, 1))
@@ -217,7 +218,7 @@ func describe(p dptest.Packet) string {
 	return b.String()
 }
 
-// explain returns who decided what in one direction.
+// explain returns the decision in one direction, and the policy or profile that made it.
 func explain(d dptest.Decision) string {
 	if d.Action == "" {
 		return "no endpoint"

@@ -71,7 +71,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// Every mutant fails, in the written cases and in random worlds.
+// Every mutant fails in the cases and in random worlds.
 func TestRunFindsMutants(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMutants$")
 	cmd.Env = append(os.Environ(), mutantsEnv+"=1")

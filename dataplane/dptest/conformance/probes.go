@@ -13,9 +13,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// prober chooses packets that the policy of a state tells apart. Each packet is possible: its source
-// is an address of the endpoint that it comes from, or of no local endpoint, and likewise its
-// destination.
+// prober chooses packets that the policy of a state distinguishes. Each packet is possible: its source is an
+// address of its From, or of no local endpoint, and its destination is one of its To, or of no local endpoint.
 type prober struct {
 	rng    *rand.Rand
 	state  dptest.State
@@ -59,14 +58,14 @@ func newProber(rng *rand.Rand, s dptest.State) *prober {
 	return p
 }
 
-// decider says who decided about a packet in both directions.
+// decider identifies what decided about a packet in both directions.
 type decider struct {
 	from, to        policy.Key
 	egress, ingress dptest.Decision
 }
 
-// probes returns at most that many packets. For each rule, end of tier and profile that it finds to
-// decide, it takes a few packets, and for each of them some that differ in one field and have the
+// probes returns at most the given number of packets. It takes a few packets for each decider that it finds: a
+// rule, the end of a tier, or a profile. For each of them it adds some that differ in one field and have the
 // other verdict.
 func (p *prober) probes(most int) []dptest.Packet {
 	const each, neighbours, tries = 3, 12, 10
@@ -95,13 +94,13 @@ func (p *prober) probes(most int) []dptest.Packet {
 			}
 		}
 	}
-	// A random choice, since the first packets are of those deciders that are found easily.
+	// The choice is random, because the first packets are those of frequent deciders.
 	p.rng.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
 	return out[:min(len(out), most)]
 }
 
-// packet returns a random packet to or from a local endpoint, usually one with the values of a rule
-// that applies to it.
+// packet returns a random packet to or from a local endpoint. It usually has the values of a rule that applies to
+// the endpoint.
 func (p *prober) packet() dptest.Packet {
 	key := pick(p.rng, p.locals)
 	own := pick(p.rng, p.state.Endpoints[key].Addresses)
@@ -144,7 +143,7 @@ func (p *prober) finish(pkt dptest.Packet, vals values) dptest.Packet {
 	return pkt
 }
 
-// peer returns an address of the family of own that is not own's endpoint's.
+// peer returns an address of own's family that does not belong to the endpoint with the address own.
 func (p *prober) peer(vals values, own netip.Addr) netip.Addr {
 	for range 20 {
 		a := choose(p.rng, vals.peers, p.all.peers)
@@ -158,7 +157,7 @@ func (p *prober) peer(vals values, own netip.Addr) netip.Addr {
 	return outside6()
 }
 
-// neighbour returns a packet that differs in one field, as far as that is possible.
+// neighbour returns a packet that differs in one field, or in as few as possible.
 func (p *prober) neighbour(pkt dptest.Packet) dptest.Packet {
 	switch p.rng.IntN(4) {
 	case 0: // another peer
@@ -201,7 +200,7 @@ func (p *prober) neighbourPort(pkt *dptest.Packet) {
 	}
 }
 
-// rulesOf returns the rules of a side, those of staged policies included.
+// rulesOf returns the rules of a side, including those of staged policies.
 func (p *prober) rulesOf(at side) (out []dataplane.Rule) {
 	e := p.state.Endpoints[at.endpoint]
 	tiers := e.Egress

@@ -38,7 +38,7 @@ func (r *reference) play(t *testing.T, updates []policy.Update) {
 	require.NoError(t, r.mirror.Play(r.graph.Flush()))
 }
 
-// agree judges a packet in both and returns the verdict.
+// agree requires that both have the same verdict for a packet, and returns whether they allow it.
 func (r *reference) agree(t *testing.T, e *verdict.Evaluator, p dptest.Packet) (allowed bool) {
 	nobody := policy.Key{Kind: policy.KindWorkloadEndpoint, Name: "nobody"}
 	f := verdict.Flow{
@@ -78,7 +78,7 @@ func TestCasesAgreeWithEvaluator(t *testing.T) {
 	}
 }
 
-// In random worlds the reference has the verdicts of the evaluator, and both verdicts occur.
+// In random worlds, the reference has the verdicts of the evaluator. Allow and Deny both occur.
 func TestReferenceAgreesWithEvaluator(t *testing.T) {
 	counts := map[bool]int{}
 	for seed := range uint64(2 * defaultWorlds) {

@@ -11,8 +11,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// values are field values of packets: those that rules mention, and their neighbours, which differ
-// from them by one.
+// values are field values of packets: those in rules, and their neighbours, which differ by one.
 type values struct {
 	peers              []netip.Addr
 	protocols          []policy.Protocol
@@ -21,7 +20,7 @@ type values struct {
 	dscps              []policy.DSCP
 }
 
-// valuesOf returns the values of the rules.
+// valuesOf returns the values in rules, with their neighbours.
 func valuesOf(s dptest.State, rules []dataplane.Rule) values {
 	var v values
 	for i := range rules {
@@ -43,7 +42,7 @@ func valuesOf(s dptest.State, rules []dataplane.Rule) values {
 	return v
 }
 
-// addStandard adds values that no rule need mention.
+// addStandard adds values that packets also have without rules.
 func (v *values) addStandard() {
 	v.peers = append(v.peers, outside4(), outside6())
 	v.protocols = append(v.protocols, policy.ProtocolTCP, policy.ProtocolUDP, policy.ProtocolICMP, 253)
@@ -72,7 +71,7 @@ func (v *values) addSide(s dptest.State, m *dataplane.Match) (ports []uint16) {
 	return ports
 }
 
-// edges returns the ends of a range of ports and what is just outside.
+// edges returns the first and the last port of a range, and the ports just outside.
 func edges(first, last uint16) []uint16 {
 	list := []uint16{first, last}
 	if first > 1 {
@@ -96,7 +95,7 @@ func (v *values) addICMP(m *policy.ICMP) {
 	v.icmps = append(v.icmps, [2]uint8{typ, code}, [2]uint8{typ, code + 1}, [2]uint8{typ + 1, code})
 }
 
-// addPrefix adds the first and the last address of a prefix and what is just outside.
+// addPrefix adds the first and the last address of a prefix, and the addresses just outside.
 func (v *values) addPrefix(p netip.Prefix) {
 	last := lastOf(p)
 	for _, a := range []netip.Addr{p.Addr(), last, p.Addr().Prev(), last.Next()} {
@@ -125,7 +124,7 @@ func unicast(a netip.Addr) bool {
 	return a.IsGlobalUnicast() && !a.Is4In6()
 }
 
-// outside4 and outside6 are addresses that random worlds do not mention.
+// outside4 and outside6 are addresses outside of those in random worlds.
 func outside4() netip.Addr { return netip.AddrFrom4([4]byte{203, 0, 113, 7}) }
 
 func outside6() netip.Addr { return netip.MustParseAddr("2001:db8::7") }

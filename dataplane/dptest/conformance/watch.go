@@ -27,20 +27,20 @@ type watching struct {
 	ended  chan error
 	drifts chan dataplane.Drift
 	wait   time.Duration
-	// label is what all goroutines have that come of the Watch.
+	// label is the pprof label of all goroutines of the Watch.
 	label string
 }
 
-// watch checks dataplanes that are Watchers too. What another has changed comes right again, by the
-// Watcher itself or by the Resync that it asks for; what the dataplane does is no reason to ask;
-// and nothing is left of a Watch whose context is done.
+// watch checks the method of a Watcher. Changes by another program are repaired, by the Watcher itself or by the
+// Resync that it requests. Changes by the dataplane itself are not reported. After its context is done, a Watch
+// leaves no goroutine.
 func (k kit) watch(t *testing.T) {
 	n := k.start(t)
 	if _, ok := n.dp.(dataplane.Watcher); lacks(t, ok, "dataplane.Watcher") {
 		return
 	}
 	w := n.watch(t, k.patience)
-	n.lead(t, fullWorld(n.Interfaces))
+	n.reach(t, fullWorld(n.Interfaces))
 	if !lacks(t, n.Damage != nil, "Harness.Damage") {
 		w.repaired(t)
 		w.quiet(t)
@@ -96,8 +96,8 @@ func (w *watching) quiet(t *testing.T) {
 		without += w.repaired(t)
 	}
 	for range rounds {
-		w.node.lead(t, otherWorld(w.node.Interfaces))
-		w.node.lead(t, fullWorld(w.node.Interfaces))
+		w.node.reach(t, otherWorld(w.node.Interfaces))
+		w.node.reach(t, fullWorld(w.node.Interfaces))
 		with += w.repaired(t)
 	}
 	require.Less(t, with, without+rounds/2, "what the dataplane does itself is reported as drift")

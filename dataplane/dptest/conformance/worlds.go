@@ -10,7 +10,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The states that the conformance kit leads a dataplane through. Every one is complete and in sync.
+// The states that the conformance kit applies. Every one is complete and in sync.
 
 // emptyWorld holds nothing.
 func emptyWorld() dptest.State {
