@@ -9,7 +9,7 @@ import (
 	"github.com/wayleave/wayleave/policy/worlds"
 )
 
-// A world, and what policy says of packets in it. Equal seeds give equal worlds.
+// A world, and the verdicts of packets in it. Equal seeds give equal worlds.
 func ExampleGenerator_World() {
 	gen := worlds.New(worlds.Config{Seed: 1, Policies: 4, Interfaces: []string{"veth1", "veth2"}})
 	world := verdict.World{}

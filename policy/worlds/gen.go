@@ -11,24 +11,24 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Node is the name of the node whose policy is computed: about half of the endpoints are on it.
-// The others are on a node with another name.
+// Node is the name of the node whose policy is computed. Without Config.Interfaces, about two thirds of the
+// endpoints are on it. The others are on another node.
 const Node = "n1"
 
 const otherNode = "n2"
 
-// Generator makes random resources and packets. It is not safe for concurrent use.
+// Generator makes random resources and packets.
 type Generator struct {
 	cfg Config
 	rng *rand.Rand
 }
 
-// New returns a generator.
+// New returns a Generator for the configuration.
 func New(cfg Config) *Generator {
 	return &Generator{cfg: cfg.withDefaults(), rng: rand.New(rand.NewPCG(cfg.Seed, 0))}
 }
 
-// The alphabets are small, so that things meet.
+// The lists of names are short, so that objects, rules and packets often match.
 func namespaces() []string { return []string{"", "a", "b"} }
 
 func tierNames() []string { return []string{"", "default", "kube-admin", "sec", "ops", "nowhere"} }
@@ -53,8 +53,8 @@ func namespaceSelectors() []string {
 	return []string{"all()", "global()", `env == "prod"`, `env != "prod"`, `!has(env)`, `all() && env == "dev"`}
 }
 
-// World returns the resources of a whole world, each key once: most of the tiers and profiles, and
-// as many policies, network sets and endpoints as Config says.
+// World returns the resources of a whole world, each key once: most of the tiers and profiles (all of them with
+// Config.Open), and the configured numbers of policies, network sets and endpoints.
 func (g *Generator) World() []policy.Resource {
 	var out []policy.Resource
 	for _, name := range g.some3of4(ownTiers()) {
@@ -86,8 +86,8 @@ func (g *Generator) some3of4(names []string) []string {
 	return slices.DeleteFunc(names, func(string) bool { return g.chance(4) })
 }
 
-// Update returns the new state of some object: usually a valid resource, sometimes an invalid one,
-// sometimes a deletion, also of objects that never existed.
+// Update returns a change of one object: usually a valid resource, sometimes an invalid one, and sometimes a
+// deletion. The deleted object may not exist.
 func (g *Generator) Update() policy.Update {
 	resource := g.resource()
 	g.maybeSpoil(resource)
@@ -321,5 +321,5 @@ func (g *Generator) number(n, limit int) int {
 
 func (g *Generator) chance(oneIn int) bool { return g.rng.IntN(oneIn) == 0 }
 
-// Pick returns one of the values.
+// Pick returns a random item of the list, which must not be empty.
 func Pick[T any](g *Generator, list []T) T { return list[g.rng.IntN(len(list))] }

@@ -34,7 +34,7 @@ func TestUpdatesAreMostlyValidAndOfEveryKind(t *testing.T) {
 	}
 	require.Greater(t, deleted, 500)
 	require.Greater(t, invalid, 100)
-	require.Less(t, invalid, 600, "only those that were spoilt on purpose")
+	require.Less(t, invalid, 600, "only those that were made invalid on purpose")
 }
 
 func TestEqualSeedsGiveEqualSequences(t *testing.T) {
@@ -46,7 +46,7 @@ func TestEqualSeedsGiveEqualSequences(t *testing.T) {
 	}
 }
 
-// Packets have every field of a header, and rules match every one.
+// Every field of a header is set in some packet, and some rule matches it.
 func TestHeadersAreComplete(t *testing.T) {
 	gen, set := worlds.New(worlds.Config{Seed: 1}), map[string]bool{}
 	note := func(v reflect.Value) {

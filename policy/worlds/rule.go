@@ -213,7 +213,7 @@ func (g *Generator) address() netip.Addr {
 	}
 }
 
-// Packet is the first packet of a connection.
+// Packet is the first packet of a connection. Ports are zero if the protocol has none.
 type Packet struct {
 	Src, Dst           netip.Addr
 	Protocol           policy.Protocol
