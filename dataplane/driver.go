@@ -123,7 +123,7 @@ type Driver struct {
 	cfg DriverConfig
 	// The goroutine of Run alone uses these.
 	stages    []*stage
-	leaving   map[policy.Key]*leaver
+	leaving   map[policy.Key]*removal
 	merger    merger
 	targets   map[policy.Key]target // endpoints as they are being applied
 	sawInSync bool
@@ -151,7 +151,7 @@ func NewDriver(cfg DriverConfig) (*Driver, error) {
 	}
 	d := &Driver{
 		cfg:      cfg,
-		leaving:  map[policy.Key]*leaver{},
+		leaving:  map[policy.Key]*removal{},
 		merger:   newMerger(),
 		targets:  map[policy.Key]target{},
 		wake:     make(chan struct{}, 1),

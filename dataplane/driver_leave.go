@@ -10,25 +10,25 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// leaver is an endpoint on its way out, which leads from the last dataplane to the first. While one
-// of them fails to remove it, those before keep it, without policy and down: its traffic stays
-// blocked as long as a route may lead to it.
-type leaver struct {
-	// next is the index of the stage that it leaves next; it is gone from those after.
+// removal is an endpoint that is being removed, from the last dataplane to the first. While one of them fails to
+// remove it, those before keep it without policy and down. So its traffic drops as long as a route may lead to
+// it.
+type removal struct {
+	// next is the index of the stage that removes it next. The stages after that have removed it.
 	next int
-	// blocked is what the stages before see of it.
+	// blocked is the state of the endpoint in the stages before.
 	blocked *Endpoint
 }
 
-// removeEndpoints takes the removals of endpoints in the batch, and those that are still to do, as far as
-// they get, the first stage excepted. It returns the errors by stage.
+// removeEndpoints makes the removals of endpoints in the batch, and unfinished earlier ones, in all stages but the
+// first, as far as the stages allow. It returns the errors by stage.
 func (d *Driver) removeEndpoints(ctx context.Context, b Batch) []error {
 	for _, e := range b.Events {
 		switch e := e.(type) {
 		case *EndpointUpdate:
 			delete(d.leaving, e.Key)
 		case *EndpointRemove:
-			d.leaving[e.Key] = &leaver{next: len(d.stages) - 1}
+			d.leaving[e.Key] = &removal{next: len(d.stages) - 1}
 		}
 	}
 	errs := make([]error, len(d.stages))
@@ -53,7 +53,7 @@ func (d *Driver) removeEndpoints(ctx context.Context, b Batch) []error {
 	return errs
 }
 
-// block has the stages between the first and the one that is stuck see the endpoint as blocked.
+// block makes the endpoint blocked in the stages between the first and the one that could not remove it.
 func (d *Driver) block(k policy.Key, stuck int) {
 	for _, s := range d.stages[1:stuck] {
 		if s.known[k] != nil {
@@ -62,8 +62,8 @@ func (d *Driver) block(k policy.Key, stuck int) {
 	}
 }
 
-// firstBatch returns the batch for the first stage: with the removal of endpoints that have left all
-// others, and endpoints that could not leave yet blocked instead of removed.
+// firstBatch returns the batch for the first stage. It removes the endpoints that all other stages have removed,
+// and blocks those that another stage could not remove.
 func (d *Driver) firstBatch(b Batch) Batch {
 	if len(d.leaving) == 0 {
 		return b
@@ -86,7 +86,7 @@ func (d *Driver) firstBatch(b Batch) Batch {
 	return Batch{Events: events}
 }
 
-// remove has the dataplane remove endpoints. Those that it could not remove are stuck afterwards.
+// remove removes endpoints from the dataplane. Those that it could not remove are stuck afterwards.
 func (s *stage) remove(ctx context.Context, keys []policy.Key) error {
 	var part Batch
 	again := false
@@ -115,7 +115,7 @@ func (s *stage) remove(ctx context.Context, keys []policy.Key) error {
 	return err
 }
 
-// blocked returns the endpoint with no policy and no traffic.
+// blocked returns the endpoint without policy and down.
 func (e *Endpoint) blocked() *Endpoint {
 	return &Endpoint{Interface: e.Interface, Addresses: e.Addresses, MAC: e.MAC, Down: true}
 }

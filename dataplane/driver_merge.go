@@ -10,12 +10,11 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// merger makes one batch of several that follow each other: it has the last word on every object,
-// in the order of Batch. It leads to the same state as the batches one by one, without the
-// way stations.
+// merger merges batches that follow each other into one, with the last event of each object, in the order of
+// Batch. The merged batch leads to the same state.
 type merger struct {
-	// Objects and routes that exist before the batches: an object that comes and goes within them is
-	// not to be removed unless it was there before. There may be very many of either.
+	// objects and routes are those that exist before the batches. An object that the batches add and remove
+	// needs a removal only if it existed before. There may be very many of either.
 	objects map[policy.Key]struct{}
 	routes  map[netip.Prefix]struct{}
 }
@@ -31,8 +30,8 @@ func (m *merger) exists(id identity) bool {
 	return object || route
 }
 
-// note remembers what exists after a batch.
-func (m *merger) note(b Batch) {
+// record records the objects and routes that exist after a batch.
+func (m *merger) record(b Batch) {
 	for _, e := range b.Events {
 		switch p := e.place(); {
 		case p.step.removes():
@@ -46,7 +45,7 @@ func (m *merger) note(b Batch) {
 	}
 }
 
-// merge returns the batch that leads to where the batches lead, and remembers what then exists.
+// merge returns one batch that leads to the same state as the batches, and records the objects that then exist.
 func (m *merger) merge(batches []Batch) Batch {
 	var merged Batch
 	switch len(batches) {
@@ -57,7 +56,7 @@ func (m *merger) merge(batches []Batch) Batch {
 	default:
 		merged = m.fold(batches)
 	}
-	m.note(merged)
+	m.record(merged)
 	return merged
 }
 
@@ -66,7 +65,7 @@ func (m *merger) fold(batches []Batch) Batch {
 	for _, b := range batches {
 		for _, e := range b.Events {
 			p := e.place()
-			e := follow(last[p.id], e)
+			e := mergeEvents(last[p.id], e)
 			if e == nil || p.step.removes() && !m.exists(p.id) {
 				delete(last, p.id)
 				continue
@@ -79,9 +78,9 @@ func (m *merger) fold(batches []Batch) Batch {
 	return Batch{Events: events}
 }
 
-// follow returns what two events of one object that follow each other come to; nil if to nothing.
-// Only the deltas of sets depend on what was before.
-func follow(before, e Event) Event {
+// mergeEvents returns one event in place of two consecutive events of one object, or nil if they change nothing.
+// Only the delta of a set depends on the event before.
+func mergeEvents(before, e Event) Event {
 	delta, ok := e.(*IPSetDelta)
 	if !ok {
 		return e

@@ -10,18 +10,18 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// outcome collects what came of the calls of one round.
+// outcome collects the errors of the calls in one round.
 type outcome struct {
 	errs []error
 	// general is an error after which the state of all objects is unknown.
 	general error
-	// objects at fault, and the endpoints that refer to them.
+	// objects has the errors of the objects at fault, and of the endpoints that refer to them.
 	objects map[policy.Key]error
 }
 
 func newOutcome() outcome { return outcome{objects: map[policy.Key]error{}} }
 
-// of returns why the endpoint is at fault, or nil.
+// of returns the error of an endpoint, or nil. A general error is one of every endpoint.
 func (o *outcome) of(k policy.Key) error {
 	if err := o.objects[k]; err != nil {
 		return err
@@ -31,9 +31,9 @@ func (o *outcome) of(k policy.Key) error {
 
 func (o *outcome) err() error { return errors.Join(o.errs...) }
 
-// add takes in the error of one call. What is about another node is no fault of any endpoint here.
-// Whatever else is not clearly about one endpoint, host endpoint, policy or profile counts as
-// general.
+// add records the error of one call. An error of an endpoint, host endpoint, policy or profile is one of that
+// object, and of the endpoints that refer to it. An error of another node is one of no endpoint. Every other
+// error is general.
 func (o *outcome) add(err error, endpoints map[policy.Key]target) {
 	if err == nil {
 		return
@@ -70,11 +70,10 @@ func (o *outcome) addFault(k policy.Key, err error) {
 	}
 }
 
-// round brings all dataplanes to the state that the work leads to, and tries again what failed
-// before.
+// round brings all dataplanes to the desired state after the work, and retries what failed before.
 func (d *Driver) round(ctx context.Context, w work) outcome {
 	start := time.Now()
-	d.begun()
+	d.markApplying()
 	d.recordTargets(w.batch)
 	result := newOutcome()
 	late := d.removeEndpoints(ctx, w.batch)
@@ -93,7 +92,7 @@ func (d *Driver) round(ctx context.Context, w work) outcome {
 			repaired++
 		}
 		if err == nil && len(s.stuck) > 0 {
-			err = late[i] // it may be over, but only a retry completes the removal
+			err = late[i] // the fault may be gone, but only a retry completes the removal
 		}
 		result.add(err, d.targets)
 	}
@@ -111,15 +110,15 @@ func (d *Driver) round(ctx context.Context, w work) outcome {
 	return result
 }
 
-// begun notes that an attempt is under way.
-func (d *Driver) begun() {
+// markApplying records that an attempt is under way.
+func (d *Driver) markApplying() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.stats.Applying = true
 }
 
-// recordTargets records the endpoints of a batch: those that refer to a policy at fault are at fault
-// too.
+// recordTargets records the endpoints of a batch, by which outcome.add finds those that refer to a policy at
+// fault.
 func (d *Driver) recordTargets(b Batch) {
 	for _, e := range b.Events {
 		switch e := e.(type) {
@@ -137,7 +136,8 @@ func (d *Driver) recordTargets(b Batch) {
 	}
 }
 
-// program applies the batch to one dataplane if there is anything to apply or to try again.
+// program applies the batch to one dataplane, after a Resync if resync is set. It does nothing if the batch is
+// empty and there is nothing to retry.
 func (s *stage) program(ctx context.Context, b Batch, resync bool) error {
 	var errs []error
 	if resync {
@@ -163,8 +163,8 @@ func (s *stage) apply(ctx context.Context, b Batch) error {
 	return s.dp.Apply(ctx, b)
 }
 
-// unfinished returns a channel that is closed once a stage can finish without waiting, and the
-// stage: one that can already, if there is one. The channel is nil if none has anything to finish.
+// unfinished returns a channel that is closed once a stage can finish without waiting, and the index of that
+// stage. It prefers a stage that can finish already. The channel is nil if no stage has anything to finish.
 func (d *Driver) unfinished() (first <-chan struct{}, stage int) {
 	for i, s := range d.stages {
 		f, ok := s.dp.(Finisher)
@@ -184,7 +184,7 @@ func (d *Driver) unfinished() (first <-chan struct{}, stage int) {
 	return first, stage
 }
 
-// finish calls Finish of a stage. If that fails, a Resync follows.
+// finish calls Finish of the stage with this index. If that fails, a Resync follows.
 func (d *Driver) finish(ctx context.Context, stage int) {
 	err := d.stages[stage].dp.(Finisher).Finish(ctx)
 	if err != nil && ctx.Err() == nil {

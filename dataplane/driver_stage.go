@@ -9,9 +9,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// target is an endpoint of either kind: what policy applies to.
+// target is an endpoint or a host endpoint: policy applies to it.
 type target interface {
-	// refersTo reports whether it refers to the policy or profile of this key.
+	// refersTo reports whether it refers to the policy or profile with this key.
 	refersTo(k policy.Key) bool
 }
 
@@ -29,8 +29,8 @@ func newHeld[E interface{ Equal(o E) bool }](linked func(e, old E) E) held[E] {
 	return held[E]{linked: linked, known: map[policy.Key]E{}, withheld: map[policy.Key]E{}}
 }
 
-// release calls update for the withheld endpoints that are not at fault, in order. Those that are
-// keep their link and get the new references alone, if the dataplane has them at all.
+// release calls update for the withheld endpoints that are not at fault, in order. An endpoint at fault that the
+// dataplane already has keeps its link, and gets only the new policy.
 func (h *held[E]) release(faults *outcome, update func(policy.Key, E)) {
 	for _, k := range slices.SortedFunc(maps.Keys(h.withheld), policy.Key.Compare) {
 		e := h.withheld[k]
@@ -51,20 +51,19 @@ func (h *held[E]) release(faults *outcome, update func(policy.Key, E)) {
 	}
 }
 
-// stage is one dataplane of a Driver and what has been kept from it so far. Its size is
-// bounded by the number of endpoints.
+// stage is one dataplane of a Driver, with the endpoints that are withheld from it. Its size is bounded by the
+// number of endpoints.
 type stage struct {
 	dp Dataplane
 	held[*Endpoint]
 	hosts held[*HostEndpoint]
 	// stuck are endpoints that it could not remove.
 	stuck map[policy.Key]*Endpoint
-	// inSync is set while InSync has come but was not sent to it.
+	// inSync is set while InSync was received but not sent to it.
 	inSync bool
 	// failing is set if its last call returned an error.
 	failing bool
-	// lost is set if the last Resync failed as a whole, so that Apply alone may not see what is to
-	// repair.
+	// lost is set if the last Resync failed as a whole. Then Apply alone may not find all repairs.
 	lost bool
 }
 
@@ -77,8 +76,8 @@ func newStage(dp Dataplane) *stage {
 	}
 }
 
-// batch returns the batch without the removal of endpoints, without what must be withheld, and
-// with what was withheld and need not be any more.
+// batch returns the batch without the removals of endpoints and without the endpoints to withhold. It adds the
+// withheld endpoints that can now be sent.
 func (s *stage) batch(b Batch, faults *outcome) Batch {
 	var before, after []Event
 	for _, e := range b.Events {
@@ -111,7 +110,7 @@ func (s *stage) batch(b Batch, faults *outcome) Batch {
 	return Batch{Events: slices.Concat(before, s.updates(faults), after)}
 }
 
-// updates returns the updates of endpoints that need not be withheld, host endpoints last.
+// updates returns the updates of endpoints that are not withheld, host endpoints last.
 func (s *stage) updates(faults *outcome) []Event {
 	var events []Event
 	s.release(faults, func(k policy.Key, e *Endpoint) {
