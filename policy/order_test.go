@@ -209,7 +209,7 @@ func TestNetworkDefaults(t *testing.T) {
 		policy.ServiceMatch{Name: "web", Namespace: "own"}.In("shop"))
 }
 
-// A rule's ID leads back to its direction and place.
+// FindRule returns the direction and the index of each rule by its ID.
 func TestFindRule(t *testing.T) {
 	same := policy.Rule{Action: policy.Allow, Protocol: policy.ProtocolTCP}
 	p := &policy.Policy{

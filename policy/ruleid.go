@@ -42,8 +42,8 @@ func RuleIDs(owner Key, dir Type, rules []Rule) []string {
 	return ids
 }
 
-// FindRule returns the direction and the index of the rule of a policy that has an ID. ok is false if there is
-// none: the policy may have changed since. Counters, logs and explanations have such IDs.
+// FindRule returns the direction and the index of the rule with this ID. Counters, logs and explanations have
+// such IDs. ok is false if the policy has no such rule, for example because it was changed since.
 func (p *Policy) FindRule(id string) (dir Type, index int, ok bool) {
 	for dir, rules := range map[Type][]Rule{Ingress: p.Ingress, Egress: p.Egress} {
 		if index = slices.Index(RuleIDs(p.Key(), dir, rules), id); index >= 0 {

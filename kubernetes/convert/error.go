@@ -27,7 +27,7 @@ var (
 // Error is one thing that is wrong with one object. It is not changed after it was made and
 // so safe for concurrent use.
 type Error struct {
-	// Object is the object, also if it has a name that no object can have.
+	// Object is the object, even if its name is invalid.
 	Object Object
 	// Field is the path of the field in the object, as in "spec.ingress[0].ports[1].endPort".
 	// Empty means the object as a whole.

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// The API versions of the kinds that a Converter takes, besides calico.APIVersion.
+// The API versions of the kinds that a Converter accepts, besides calico.APIVersion.
 const (
 	coreVersion       = "v1"
 	discoveryVersion  = "discovery.k8s.io/v1"
@@ -18,7 +18,7 @@ const (
 	clusterVersion    = "policy.networking.k8s.io/v1alpha2"
 )
 
-// Object identifies an API object, with what an Event or a condition about it needs. It is a plain value.
+// Object identifies an API object, with the fields that an Event or a condition needs.
 type Object struct {
 	APIVersion string    `json:"apiVersion"` // as in "networking.k8s.io/v1"
 	Kind       string    `json:"kind"`
@@ -37,12 +37,12 @@ func (o Object) String() string {
 	return strings.TrimSpace(o.Kind + " " + name)
 }
 
-// Origin returns the object that a resource was made of, by the resource's key: that of a fault, a status or
-// an explanation. The UID is not known. ok is false for a resource that a Converter makes of several kinds
-// of objects, or of none: a Node, a Block, a HostConfig.
+// Origin returns the object from which a Converter made the resource with this key, without its UID. Faults,
+// statuses and explanations have such keys. ok is false for a Node, a Block and a HostConfig: a Converter makes
+// these from several kinds of objects, or from none.
 //
-// A WorkloadEndpoint is taken for a Pod's, and a NetworkSet or a Policy without a prefix of this package for a
-// Calico object.
+// Some keys can have two origins. A WorkloadEndpoint is then one of a Pod. A NetworkSet or a Policy whose name
+// has no prefix of this package is one of a Calico object.
 func Origin(key policy.Key) (o Object, ok bool) {
 	of := func(version, kind, name string) (Object, bool) {
 		return Object{APIVersion: version, Kind: kind, Namespace: key.Namespace, Name: name}, true

@@ -17,7 +17,7 @@ import (
 	policyv1alpha2 "sigs.k8s.io/network-policy-api/apis/v1alpha2"
 )
 
-// The key of each resource leads back to the object that it was made of.
+// Origin returns the object of each resource that a Converter makes.
 func TestOrigin(t *testing.T) {
 	meta := func(namespace, name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "1"}
@@ -67,7 +67,7 @@ func TestOrigin(t *testing.T) {
 	require.False(t, ok)
 }
 
-// An Error has all that an Event needs, with the API version that the type has.
+// An Error has the fields that an Event needs, with the API version of the object's type.
 func TestErrorNamesTheObject(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: "shop", Name: "Not a name", UID: "7"}
 	for version, object := range map[string]metav1.Object{

@@ -26,10 +26,10 @@ type Config struct {
 	// Endpoints may have other names; such an interface is only judged while its endpoint is known.
 	// At most 14 bytes. Default "way".
 	InterfacePrefix string
-	// UnknownWorkloads is what becomes of packets of an interface with the InterfacePrefix that is no
-	// endpoint's: HostDrop, the default, or HostAccept, for a node where another agent polices some of these
-	// interfaces. With HostAccept, only policy at the other end of a packet counts, and between CNI ADD and
-	// its endpoint a workload may send and receive anything.
+	// UnknownWorkloads is the action for packets of an interface with the InterfacePrefix and without an
+	// endpoint. The default is HostDrop. HostAccept is for a node where another agent enforces policy at some
+	// of these interfaces. Then only policy at the other end of a packet decides, and a workload may send and
+	// receive anything from CNI ADD until it has an endpoint. Other actions are errors.
 	UnknownWorkloads policy.HostAction
 	// EgressPriority is the priority of the base chains with normal policy, IngressPriority that of
 	// the base chains that evaluate their stale packets. It must be the larger. Both must be

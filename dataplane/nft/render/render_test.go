@@ -281,7 +281,7 @@ func outputCases() []hookCase {
 	}
 }
 
-// unknownCases are about interfaces with the prefix that no endpoint has, where these are accepted.
+// unknownCases are about interfaces with the prefix and without an endpoint, with UnknownWorkloads HostAccept.
 func unknownCases() []hookCase {
 	const fresh, known = ruleset.CtNew, ruleset.CtEstablished
 	accept := render.Config{UnknownWorkloads: policy.HostAccept}
