@@ -10,8 +10,8 @@ import (
 	"github.com/wayleave/wayleave/selector/labelindex"
 )
 
-// PolicyReceiver receives the active policies: those that select a local endpoint or
-// are wanted on every node. PolicyActive is called again when an active policy changes.
+// PolicyReceiver receives the active policies: those that select a local endpoint, and those with
+// policy.AssumeNeededOnEveryNode. PolicyActive is called again when an active policy changes.
 type PolicyReceiver interface {
 	PolicyActive(p *policy.Policy)
 	PolicyInactive(key policy.Key)
@@ -41,12 +41,11 @@ type ActiveRulesConfig struct {
 	Matches  MatchReceiver
 }
 
-// ActiveRules finds the policies and profiles that the endpoints of this node need, so that
-// all later work is in proportion to those and not to the cluster. PolicyActive comes
-// before the first match of a policy, PolicyInactive after its last match stopped.
+// ActiveRules finds the policies and profiles that the endpoints of this node need. So the cost of the nodes after
+// it depends on these, and not on the cluster. PolicyActive comes before the first match of a policy,
+// PolicyInactive after its last match stopped.
 //
-// Policies with equal selectors are one Selection: the work is in proportion to distinct
-// selectors.
+// Policies with equal selectors are one Selection, so the cost depends on the number of distinct selectors.
 //
 // An ActiveRules is not safe for concurrent use.
 type ActiveRules struct {
@@ -61,7 +60,7 @@ type ActiveRules struct {
 	// them. The other namespaced ones are indexed.
 	deferred, indexed policiesByNamespace
 	profiles          map[string]*activeProfile
-	// endpoints holds what must be let go of when a local endpoint goes.
+	// endpoints has the references to release when a local endpoint is removed.
 	endpoints map[policy.Key]localEndpoint
 	parents   []string // room to work in
 }

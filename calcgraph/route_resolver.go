@@ -36,9 +36,9 @@ func (c RouteResolverConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// RouteResolver computes the route of each prefix that pools, blocks, nodes and endpoints have.
-// Where several have the same one, the first of these counts, and among several of a kind the node
-// with the smallest name:
+// RouteResolver computes the route of each prefix that pools, blocks, nodes and endpoints have. If
+// several have one prefix, the first of these has it, and of several of a kind the node with the smallest
+// name:
 //
 //   - a local endpoint with the address;
 //   - a node whose VXLAN device has the address;
@@ -47,15 +47,15 @@ func (c RouteResolverConfig) validate() error {
 //   - the node whose block it is;
 //   - a pool.
 //
-// But this node's own addresses are never another's, whatever others claim: they come right after its
-// endpoints. Blocks may overlap: the innermost one around an address determines its node, and the
-// loans of those around that one do not count.
+// But this node's own addresses always belong to it, also if other nodes claim them: they come right
+// after its endpoints. Blocks may overlap: the innermost one around an address determines its node, and
+// addresses lent by an outer block do not count.
 //
-// Each route has the type of the innermost pool around it. It is withheld while the node is
-// unreachable: while its tunnel endpoint (TunnelUpdate) or its address is missing.
+// Each route has the type of the innermost pool around it. It is withheld while the tunnel endpoint
+// (TunnelUpdate) or the address of its node is missing.
 //
-// A change costs in proportion to the routes that depend on it: those in a pool, those of a node,
-// those in a block. Addresses that no route can lead to (unspecified, loopback, multicast, IPv6
+// The cost of a change is proportional to the number of routes that depend on it: those in a pool, those
+// of a node, those in a block. Addresses that no route can lead to (unspecified, loopback, multicast, IPv6
 // link-local) are ignored.
 //
 // A RouteResolver is not safe for concurrent use.

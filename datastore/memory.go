@@ -18,12 +18,11 @@ var (
 
 // Memory keeps the desired state in memory. The zero value is empty and ready.
 //
-// What one Update changes reaches each receiver in one piece, possibly together with
-// other changes. A receiver that is slower than the changes gets the latest value of each object
-// only, so that what waits for it never outgrows the state itself. It is never told what it was
-// told already.
+// The changes of one Update reach each receiver in one call, possibly together with other changes. A
+// receiver that is slower than the changes gets only the latest value of each object, so its backlog is
+// never larger than the state. It never receives a value that it has already.
 //
-// It is safe for concurrent use, and may run any number of times at once.
+// It is safe for concurrent use. Run may be called several times at once, one for each receiver.
 type Memory struct {
 	mu      sync.Mutex
 	objects map[policy.Key]policy.Resource
@@ -32,14 +31,15 @@ type Memory struct {
 
 // memoryRun is one run's view. Its maps belong to Memory's lock.
 type memoryRun struct {
-	told    map[policy.Key]policy.Resource // what the receiver knows
-	pending map[policy.Key]struct{}        // where that is no longer true
-	wake    chan struct{}                  // holds a token while something is pending
+	sent    map[policy.Key]policy.Resource // the last values that the receiver got
+	pending map[policy.Key]struct{}        // the keys with another value now
+	wake    chan struct{}                  // holds a token while there are pending keys
 }
 
-// Update makes the changes, all at once. It never waits for a receiver. Where an update's key
-// is not that of its resource nothing is changed and ErrKeyMismatch returned; the resources are not
-// validated. If ctx is done its error is returned.
+// Update makes all changes at once. It never waits for a receiver, and does not validate the resources.
+//
+// Errors, after which nothing is changed: ErrKeyMismatch if the key of an update is not that of its resource, or
+// the error of ctx.
 func (m *Memory) Update(ctx context.Context, updates []policy.Update) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -74,8 +74,8 @@ func (m *Memory) setLocked(u policy.Update) {
 	m.objects[u.Key] = u.Resource
 }
 
-// Run tells the receiver the content and then its changes, see Source. It returns
-// the error of ctx or of the receiver.
+// Run sends the receiver the content, InSync, and then each change; see Source. The content counts as the
+// complete state, so call Update with all objects first. It returns the error of ctx or of the receiver.
 func (m *Memory) Run(ctx context.Context, r Receiver) error {
 	run := m.join()
 	defer m.leave(run)
@@ -102,7 +102,7 @@ func (m *Memory) Run(ctx context.Context, r Receiver) error {
 
 func (m *Memory) join() *memoryRun {
 	run := &memoryRun{
-		told:    map[policy.Key]policy.Resource{},
+		sent:    map[policy.Key]policy.Resource{},
 		pending: map[policy.Key]struct{}{},
 		wake:    make(chan struct{}, 1),
 	}
@@ -131,8 +131,8 @@ func (m *Memory) take(run *memoryRun) []policy.Update {
 	updates := make([]policy.Update, 0, len(run.pending))
 	for key := range run.pending {
 		now := m.objects[key]
-		if run.told[key] = now; now == nil {
-			delete(run.told, key)
+		if run.sent[key] = now; now == nil {
+			delete(run.sent, key)
 		}
 		updates = append(updates, policy.Update{Key: key, Resource: now})
 	}
@@ -144,7 +144,7 @@ func (m *Memory) take(run *memoryRun) []policy.Update {
 // markLocked takes a key into the pending ones if the receiver knows it differently, and out of
 // them if not.
 func (r *memoryRun) markLocked(key policy.Key, now policy.Resource) {
-	if policy.Equal(r.told[key], now) {
+	if policy.Equal(r.sent[key], now) {
 		delete(r.pending, key)
 		return
 	}

@@ -31,7 +31,7 @@ type Packet struct {
 	To policy.Key
 }
 
-// Verdict is what becomes of a packet.
+// Verdict is the result of policy for a packet.
 type Verdict struct {
 	// Egress is the decision of the endpoint that the packet comes from, Ingress that of the one
 	// it goes to.
@@ -42,19 +42,18 @@ type Verdict struct {
 type Decision struct {
 	// Action is Allow or Deny, or empty without an endpoint.
 	Action policy.Action
-	// By is who decided, for people.
+	// By names the policy, profile or reason that decided, for people.
 	By string
 }
 
-// Allowed reports whether the packet gets through: no endpoint denies it.
+// Allowed reports whether no endpoint denies the packet.
 func (v Verdict) Allowed() bool {
 	return v.Egress.Action != policy.Deny && v.Ingress.Action != policy.Deny
 }
 
-// Judge evaluates a packet by the policy that the state holds. It looks at policy alone:
-// neither at connection tracking nor at whether the addresses are those of the endpoints. It is
-// written from the rules of verdicts, not from any backend, so that backends can be held against
-// it.
+// Judge evaluates a packet by the policy in the state. It uses policy alone: neither connection tracking, nor
+// whether the endpoints have the addresses. It follows docs/semantics.md and shares no code with a backend, so
+// backends can be compared with it.
 func (s State) Judge(p Packet) Verdict {
 	p.Src, p.Dst = p.Src.Unmap(), p.Dst.Unmap()
 	return Verdict{

@@ -9,19 +9,21 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Config is what an Evaluator must know of the nodes beside the world. It counts for flows that
-// have a Node; of the others, only KeepInvalid does. The zero value is usable.
+// Config has the settings of the nodes, which are not part of the world. They apply to flows with a Node. Of
+// them, only Host.KeepInvalid also applies to flows without one. The zero value is usable.
 type Config struct {
-	// Host is how the nodes treat their own traffic. The zero value means the defaults that
-	// policy.HostConfig defines.
+	// Host has the settings for traffic of the nodes themselves. The zero value means the defaults of
+	// policy.HostConfig.
 	Host policy.HostConfig
-	// Interfaces has the addresses of the nodes' host interfaces, by node and name. It is needed
-	// where a HostEndpoint has no InterfaceName and is found by its ExpectedIPs: on such a node a
-	// flow through an interface that is not listed, and so may be the host endpoint's, is denied.
+	// Interfaces has the addresses of the nodes' host interfaces, by node and name. It is needed on a node
+	// with a HostEndpoint that has no InterfaceName, so that its ExpectedIPs determine its interface. There,
+	// a flow through an interface that is not listed is denied: it may be that of the host endpoint.
 	Interfaces map[string]map[string][]netip.Addr
 }
 
-// NewConfigured is New with a Config. Its error describes what is wrong with cfg.Host.
+// NewConfigured is New with a Config.
+//
+// Errors: cfg.Host is invalid.
 func NewConfigured(w World, cfg Config) (*Evaluator, error) {
 	if err := cfg.Host.Validate(); err != nil {
 		return nil, fmt.Errorf("verdict: new: %w", err)

@@ -22,26 +22,23 @@ func (c Change) String() string {
 		c.Flow, c.After.Result.Combined, c.Before.Result.Combined, c.Before, c.After)
 }
 
-// Diff returns which of the flows change their verdict when one world takes the place of another:
-// what a change of policy would do, before it is made. A flow is listed where any part of its
-// Result differs, even if Combined is the same: a flow that both sides denied and one
-// still denies is a change. Other differences between the explanations, as in which rule
-// decided, are none.
+// Diff returns the flows whose verdicts differ between two worlds, for example before and after an edit of
+// policy. A flow is listed if any part of its Result differs, even if Combined is the same: for example, both
+// sides denied it, and one of them still does. Other differences between the explanations, such as the rule
+// that decided, are not listed.
 //
-// A resource that is invalid is absent from the verdicts, and the changes do not show it: a new
-// policy with a mistake in it changes what its absence changes, or nothing. Callers should look at
-// Evaluator.Rejected of both worlds first, and use DiffEvaluators.
+// Invalid resources are absent, and the changes do not show them. Callers should look at Evaluator.Rejected of
+// both worlds first, and use DiffEvaluators.
 //
-// The flows are judged in the order given, and the changes are in that order; a flow given twice is
-// judged twice. Each world is read once, which for 10,000 policies and as many endpoints takes
-// some tenths of a second; after that a flow costs two times Evaluator.Evaluate, and
-// one that changes two times Evaluator.Explain on top. Use DiffEvaluators to read the
-// worlds once for many lists of flows.
+// The changes have the order of the flows. A flow given twice is evaluated twice. Diff reads each world once,
+// which takes some tenths of a second for 10,000 policies and as many endpoints. After that a flow costs two
+// calls of Evaluator.Evaluate, and a flow that changes also two of Evaluator.Explain. Use DiffEvaluators to
+// read the worlds once for many lists of flows.
 func Diff(before, after World, flows []Flow) []Change {
 	return DiffEvaluators(New(before), New(after), flows)
 }
 
-// DiffEvaluators is Diff for worlds that have been read. Both evaluators stay usable.
+// DiffEvaluators is Diff for two Evaluators, which stay usable.
 func DiffEvaluators(before, after *Evaluator, flows []Flow) []Change {
 	var changes []Change
 	for _, f := range flows {

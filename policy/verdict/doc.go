@@ -3,10 +3,10 @@
 // Package verdict is the reference evaluator: given a world of resources and a flow,
 // it decides whether policy allows the flow, and explains why.
 //
-// It is written to be obviously right. Nothing is precomputed but what no flow changes: parsed
-// selectors, effective labels, the order of policies, the ids of rules. Each flow walks the tiers,
-// policies and rules in order, as one would do on paper. Every other part of Wayleave that judges
-// packets is tested against it, and shares no code with it.
+// It is written to be obviously right. Only what does not depend on a flow is precomputed: parsed
+// selectors, effective labels, the order of policies, the ids of rules. For each flow, it evaluates the
+// tiers, policies and rules in order, as one would do on paper. Every other part of Wayleave that
+// evaluates packets is tested against it, and shares no code with it.
 //
 //	       flow
 //	        │
@@ -17,8 +17,8 @@
 //
 // # Usage
 //
-// A World is a map of resources. Evaluate answers one question, Explain answers it with every tier,
-// policy and rule that was evaluated, Diff returns the verdicts that a change of the world changes:
+// A World is a map of resources. Evaluate returns the verdict on a flow, Explain adds every tier, policy
+// and rule that was evaluated, and Diff returns the verdicts that differ between two worlds:
 //
 //	w := verdict.World{}
 //	w.Set(resources...)

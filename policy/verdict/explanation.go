@@ -4,28 +4,25 @@ package verdict
 
 import "github.com/wayleave/wayleave/policy"
 
-// Explanation is the verdict on a flow with everything that was looked at on the way. String
-// writes it for people; encoding/json for programs. It is a plain value: safe to read from
-// many goroutines while none changes it.
+// Explanation is the verdict on a flow, with all policies and rules that were evaluated. String writes it for
+// people, and encoding/json for programs.
 type Explanation struct {
-	// Flow that was judged, with its addresses in canonical form.
+	// Flow is the evaluated flow, with its addresses in canonical form.
 	Flow Flow `json:"flow"`
-	// Result is the verdict, the same that Evaluate gives.
+	// Result is the verdict, as Evaluate returns it.
 	Result Result `json:"result"`
-	// Egress is what happened at the source endpoint. For a flow at a node it sums up the stages
-	// with egress rules: it names the one that denied or else the last that allowed, without its
-	// steps.
+	// Egress is the evaluation at the source endpoint. For a flow at a node it is the result of the stages
+	// with egress rules: the one that denied or else the last that allowed, without its steps.
 	Egress *Direction `json:"egress"`
-	// Ingress is what happened at the destination endpoint, or sums up the stages with ingress
-	// rules.
+	// Ingress is the evaluation at the destination endpoint, or the result of the stages with ingress rules.
 	Ingress *Direction `json:"ingress"`
-	// Stages are what a flow at a node passes, in order, each with its steps: those that have
-	// something to judge by. All are judged, also those that a packet denied before would not get
-	// to. Empty without a node, and for traffic that does not leave the host, or a workload.
+	// Stages are those of a flow at a node, in order, each with its steps. Stages without policy are left
+	// out. All others are evaluated, even after one that denies. Empty without a node, and for traffic that
+	// does not leave the host or a workload.
 	Stages []*Direction `json:"stages,omitempty"`
 }
 
-// Stage is a place on the way through a node where a packet is judged.
+// Stage is a place on a packet's way through a node where policy is evaluated.
 type Stage string
 
 // The stages, in the order in which a packet passes them.
@@ -52,32 +49,31 @@ const (
 
 // Direction is the walk through the policy of one endpoint in one direction.
 type Direction struct {
-	// Stage that this is, for a flow at a node. Empty otherwise.
+	// Stage is the stage of a flow at a node. Empty without a node.
 	Stage Stage `json:"stage,omitempty"`
 	// Type is Egress at the source, Ingress at the destination: the direction of the rules.
 	Type policy.Type `json:"type"`
-	// Endpoint is the workload endpoint or host endpoint whose policy counts. Zero: there is none.
+	// Endpoint is the workload endpoint or host endpoint whose policy applies. Zero if there is none.
 	Endpoint policy.Key `json:"endpoint,omitzero"`
-	// Outcome of the direction.
+	// Outcome is the result of the direction.
 	Outcome Outcome `json:"outcome"`
-	// Decision is what made the outcome.
+	// Decision is the cause of the outcome.
 	Decision Decision `json:"decision"`
-	// Tiers that were looked at, in order: those with a policy for the endpoint in this
-	// direction, up to the one that decided.
+	// Tiers are those that were evaluated, in order: those with a policy for the endpoint in this direction,
+	// up to the one that decided.
 	Tiers []TierStep `json:"tiers,omitempty"`
-	// Profiles that were looked at, in order.
+	// Profiles are those that were evaluated, in order.
 	Profiles []ProfileStep `json:"profiles,omitempty"`
-	// IfStagedEnforced is what the outcome would be if every staged policy were enforced, in
-	// the place of the policy of the same namespace and name where there is one. It is about this
-	// direction or stage alone. Empty where that changes nothing, as no staged policy, nor a policy
-	// that one would take the place of, is for the endpoint here.
+	// IfStagedEnforced is the outcome of this direction or stage if every staged policy were enforced. Each
+	// would replace the policy of the same namespace and name, if there is one. Empty if no staged policy,
+	// and no policy that one would replace, applies to the endpoint here.
 	IfStagedEnforced Outcome `json:"ifStagedEnforced,omitempty"`
-	// IfStagedDecision is what would make that outcome: a rule of a staged policy has the policy's
-	// key with KindStagedPolicy. Zero where IfStagedEnforced is empty.
+	// IfStagedDecision is the cause of that outcome. A rule of a staged policy has the policy's key with
+	// KindStagedPolicy. Zero if IfStagedEnforced is empty.
 	IfStagedDecision Decision `json:"ifStagedDecision,omitzero"`
 }
 
-// Cause is the kind of thing that made a decision.
+// Cause is the kind of a decision's cause.
 type Cause string
 
 // The causes.
