@@ -23,25 +23,24 @@ type DirConfig struct {
 	// Extensions of the files to read, each with its dot; other files are ignored, and so are names
 	// that begin with a dot. Default: ".json".
 	Extensions []string
-	// Decode reads the content of one file, given without its directory: the resources in it, and
-	// what is wrong with the others. It must not keep data. Default: policy.Decode, one resource a
-	// file.
+	// Decode returns the resources in one file, and the errors of those that it cannot decode. file is the
+	// name without the directory. Decode must not keep data. Default: policy.Decode, one resource in a file.
 	Decode func(file string, data []byte) ([]policy.Resource, []error)
-	// Rejected is told, from the goroutine of Run, of each thing in a file that cannot be used,
-	// every time the file is read; the file's name comes without its directory, and is "." where
-	// the directory itself has gone. Nil: nobody is told.
+	// Rejected receives each error of a file, every time that the file is read, in the goroutine of Run. file
+	// is the name without the directory, or "." if the directory was removed. Nil discards errors.
 	Rejected func(file string, err error)
-	// Unreadable, if set, is called when it changes why the directory cannot be read, at the start
-	// too, and with nil once the directory is read again. It is called from the goroutine of Run.
+	// Unreadable, if set, is called with the cause when the directory cannot be read, also at the start,
+	// when the cause changes, and with nil once the directory is read again. It is called in the goroutine
+	// of Run.
 	Unreadable func(cause error)
 	// Wait makes Run wait for a directory that cannot be read at the start. By default Run then
 	// returns the cause.
 	Wait bool
 	// MaxSize is the size in bytes over which a file is rejected. Default: 64 MiB.
 	MaxSize int64
-	// Recheck is how often to look whether Path still leads to the directory that is being watched:
-	// it may have been removed, or be a symbolic link that was switched, of which the kernel tells
-	// nothing. Default: 1 s.
+	// Recheck is the time between two checks whether Path still leads to the watched directory. The kernel
+	// sends no notification if the directory was removed, or if Path is a symbolic link that was changed.
+	// Default: 1 s.
 	Recheck time.Duration
 }
 
@@ -100,23 +99,24 @@ func decodeJSON(_ string, data []byte) ([]policy.Resource, []error) {
 	return []policy.Resource{r}, nil
 }
 
-// Dir is a folder of files with desired state. A file counts as soon as whoever wrote it closes it,
-// or moves or links it into place; an atomic rename is the best way to change one. Changes behind a
-// symbolic link are not noticed, except where the folder is laid out like a mounted Kubernetes
-// ConfigMap, whose "..data" link is switched.
+// Dir is a folder of files with desired state. A file is read as soon as its writer closes it, or moves or
+// links it into place. An atomic rename is the best way to change one. Changes behind a symbolic link are
+// not noticed, except if the folder has the layout of a mounted Kubernetes ConfigMap, whose "..data" link
+// is replaced.
 //
-// See the package documentation for what happens to broken files and vanished directories.
-// Resources are decoded, not validated: that is for the receiver. Workload endpoints, of which
-// there may be very many, are kept in a packed form, and what is there at the start is told in
-// pieces. Later what changed at once is told at once.
+// The package documentation describes unreadable files and directories. A Dir decodes resources and does
+// not validate them; the receiver does. It keeps workload endpoints in a packed form, because there may be
+// very many. The content at the start is sent in several calls of Update. Later changes that were made
+// together are sent in one call.
 //
-// It is safe for concurrent use, and may run any number of times at once.
+// It is safe for concurrent use. Run may be called several times at once, one for each receiver.
 type Dir struct {
 	config DirConfig
 }
 
-// NewDir returns a Dir. It fails where the configuration is wrong; the directory is
-// not looked at before Run.
+// NewDir returns a Dir. It does not read the directory before Run.
+//
+// Errors: the configuration is invalid.
 func NewDir(cfg DirConfig) (*Dir, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err

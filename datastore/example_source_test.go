@@ -13,31 +13,31 @@ import (
 
 // The source of docs/datastore.md, "Writing another source".
 
-// Inventory is a source that asks an inventory for everything there is, again and again.
+// Inventory is a source that polls an inventory.
 type Inventory struct {
-	// Fetch returns everything there is, or an error; never a part of it.
+	// Fetch returns all objects, or an error; never a part of them.
 	Fetch func(ctx context.Context) ([]policy.Resource, error)
-	// Every is how often to ask.
+	// Every is the time between two polls.
 	Every time.Duration
-	// Failed is told why the inventory could not be read.
+	// Failed receives the error if the inventory could not be read.
 	Failed func(err error)
 }
 
 var _ datastore.Source = Inventory{}
 
-// Run tells the receiver what the inventory holds, and then what changes in it.
+// Run sends the receiver the content of the inventory, and then its changes.
 func (i Inventory) Run(ctx context.Context, r datastore.Receiver) error {
-	told := map[policy.Key]policy.Resource{}
+	sent := map[policy.Key]policy.Resource{}
 	for inSync := false; ; {
 		resources, err := i.Fetch(ctx)
 		if err != nil {
-			// An inventory that does not answer says nothing: what was told stays.
+			// Without an answer, the objects that were sent stay.
 			i.Failed(err)
 		} else {
-			if err := i.tell(ctx, r, told, resources); err != nil {
+			if err := i.send(ctx, r, sent, resources); err != nil {
 				return err
 			}
-			if !inSync { // once, and not before everything was told
+			if !inSync { // once, after all objects were sent
 				if err := r.InSync(ctx); err != nil {
 					return err
 				}
@@ -52,25 +52,24 @@ func (i Inventory) Run(ctx context.Context, r datastore.Receiver) error {
 	}
 }
 
-// tell gives the receiver the differences, in one piece. It may block: then nothing is fetched
-// meanwhile.
-func (i Inventory) tell(
-	ctx context.Context, r datastore.Receiver, told map[policy.Key]policy.Resource, now []policy.Resource,
+// send sends the differences in one call, which may block.
+func (i Inventory) send(
+	ctx context.Context, r datastore.Receiver, sent map[policy.Key]policy.Resource, now []policy.Resource,
 ) error {
 	var updates []policy.Update
-	there := map[policy.Key]bool{}
+	exists := map[policy.Key]bool{}
 	for _, resource := range now {
 		resource = policy.Canonical(resource)
 		key := resource.Key()
-		there[key] = true
-		if !policy.Equal(told[key], resource) {
-			told[key] = resource
+		exists[key] = true
+		if !policy.Equal(sent[key], resource) {
+			sent[key] = resource
 			updates = append(updates, policy.Update{Key: key, Resource: resource})
 		}
 	}
-	for key := range told {
-		if !there[key] {
-			delete(told, key)
+	for key := range sent {
+		if !exists[key] {
+			delete(sent, key)
 			updates = append(updates, policy.Update{Key: key})
 		}
 	}

@@ -31,19 +31,19 @@ type NamedSource struct {
 // UnionConfig configures a Union. Its functions are called one at a time, while the Union is locked:
 // they must neither block nor call it.
 type UnionConfig struct {
-	// Sources in order of precedence: of an object that several have, that of the first counts. At
-	// least one is required.
+	// Sources in order of precedence: if several have an object, that of the first counts. At least one is
+	// required.
 	Sources []NamedSource
-	// Updated is called with the changes of the union before its receiver is. Optional.
+	// Updated is called with the changes of the union, before the receiver. Optional.
 	Updated func(updates []policy.Update)
-	// Overruled is called if a source reports an object that another source has too. Counts is the
-	// one of the two whose object counts. Optional.
+	// Overruled is called if a source reports an object that another source has too. counts is the name of
+	// the source whose object counts. Optional.
 	Overruled func(source string, key policy.Key, counts string)
-	// Exclude leaves out objects of the sources with Yields, as endpoints whose interface belongs to
-	// another endpoint. It is called after the objects changed and before the receiver is called.
-	// Declared are the updates of the sources without Yields, as if only these were united; yielding
-	// are those of the sources with Yields. Exclude returns the keys about which it decides anew: true
-	// leaves out the objects of that key, false lets them in. Nil leaves out none.
+	// Exclude leaves out objects of the sources with Yields, for example endpoints whose interface belongs to
+	// another endpoint. It is called after objects changed and before the receiver is called. declared has
+	// the updates of a union of only the sources without Yields, yielding those of the sources with Yields.
+	// Exclude returns its new decisions by key: true leaves out the objects of that key, false includes them.
+	// Nil leaves out none.
 	Exclude func(declared, yielding []policy.Update) map[policy.Key]bool
 }
 
