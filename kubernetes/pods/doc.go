@@ -17,7 +17,7 @@
 //
 // # Usage
 //
-//	p := pods.New(pods.Config{Update: func(u policy.Update) { ... }})
+//	p := pods.New(pods.Config{Node: "n1", Update: func(u policy.Update) { ... }})
 //	p.Set(pod)           // in AddFunc and UpdateFunc of an informer, for the pods of all nodes
 //	err := p.Attach(...) // CNI ADD; then wait with dataplane.Driver.WaitEndpoint
 //	p.Detach(...)        // CNI DEL; then wait with dataplane.Driver.WaitRemoved

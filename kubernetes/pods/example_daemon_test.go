@@ -41,7 +41,7 @@ func newDaemon(ctx context.Context, node string, enforce dataplane.Dataplane) (*
 	if err != nil {
 		return nil, err
 	}
-	d.pods, err = pods.New(pods.Config{Update: func(u policy.Update) {
+	d.pods, err = pods.New(pods.Config{Node: node, Update: func(u policy.Update) {
 		_ = d.store.Update(ctx, []policy.Update{u}) // fails only if ctx is done
 	}})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 // A CNI plugin gives a pod its link before the API has the address.
 func ExamplePods() {
-	p, err := pods.New(pods.Config{Update: func(u policy.Update) {
+	p, err := pods.New(pods.Config{Node: "n1", Update: func(u policy.Update) {
 		if e, ok := u.Resource.(*policy.WorkloadEndpoint); ok {
 			fmt.Println(u.Key, e.Interface, e.Addresses, e.Labels["app"])
 		} else {

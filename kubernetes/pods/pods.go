@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/wayleave/wayleave/kubernetes/convert"
@@ -14,8 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Config configures Pods. Update is required.
+// Config configures Pods. Node and Update are required.
 type Config struct {
+	// Node is the name of this node, as spec.nodeName of its pods has it. Pods of other nodes are never
+	// attached here.
+	Node string
 	// Converter converts the pods. Its Attachment must be nil.
 	Converter convert.Converter
 	// Update receives each change of an endpoint: the new endpoint, or its key alone if it is removed. It
@@ -43,26 +47,33 @@ type Pods struct {
 	cfg Config
 	mu  sync.Mutex
 	all map[name]*entry
+	// detached has the pods of this node whose links are gone, order the same in their order.
+	detached map[types.UID]bool
+	order    []types.UID
 }
 
 type name struct{ namespace, name string }
 
+// maxDetached is how many detached pods are kept. The API deletes a pod soon after CNI DEL.
+const maxDetached = 4096
+
 // entry has the state of the pods of one name.
 type entry struct {
 	pod *corev1.Pod // nil if the API has none
-	// attached is the attachment of the pod with that uid; nil if there is none.
+	// attached is the attachment of the pod with that uid, which may be unknown; nil if there is none.
 	attached *convert.Attachment
 	uid      types.UID
-	// detached is set if the link of the pod with that uid was removed.
-	detached bool
 	// endpoint is the endpoint that Update received last, or nil.
 	endpoint *policy.WorkloadEndpoint
 }
 
 // New returns Pods without a pod.
 //
-// Errors: Config.Update is nil, or Config.Converter has an Attachment.
+// Errors: Config.Node is empty, Config.Update is nil, or Config.Converter has an Attachment.
 func New(cfg Config) (*Pods, error) {
+	if cfg.Node == "" {
+		return nil, errors.New("pods: config: Node is missing")
+	}
 	if cfg.Update == nil {
 		return nil, errors.New("pods: config: Update is missing")
 	}
@@ -72,7 +83,7 @@ func New(cfg Config) (*Pods, error) {
 	if cfg.Report == nil {
 		cfg.Report = func([]error) {}
 	}
-	return &Pods{cfg: cfg, all: map[name]*entry{}}, nil
+	return &Pods{cfg: cfg, all: map[name]*entry{}, detached: map[types.UID]bool{}}, nil
 }
 
 // Set adds or replaces a pod of any node, as the API has it. The caller must not change the pod afterwards.
@@ -97,7 +108,11 @@ func (p *Pods) Attach(ref Ref, a convert.Attachment) error {
 	if err := probe.Validate(); err != nil {
 		return fmt.Errorf("pods: attach %s: %w", ref, err)
 	}
-	p.change(ref, func(e *entry) { e.attached, e.uid, e.detached = &a, ref.UID, false })
+	a.Addresses = slices.Clone(a.Addresses)
+	p.change(ref, func(e *entry) {
+		e.attached, e.uid = &a, ref.UID
+		delete(p.detached, ref.UID)
+	})
 	return nil
 }
 
@@ -105,15 +120,28 @@ func (p *Pods) Attach(ref Ref, a convert.Attachment) error {
 // UID of another pod than the attached one, nothing changes: kubelet may call CNI DEL late, and repeatedly.
 func (p *Pods) Detach(ref Ref) {
 	p.change(ref, func(e *entry) {
-		if e.attached != nil && ref.UID != "" && e.uid != "" && ref.UID != e.uid {
-			return
+		uid := ref.UID
+		if e.attached != nil && (uid == "" || e.uid == "" || uid == e.uid) {
+			uid = cmp.Or(uid, e.uid)
+			e.attached = nil
 		}
-		uid := cmp.Or(ref.UID, e.uid)
 		if uid == "" && e.pod != nil {
 			uid = e.pod.UID
 		}
-		e.attached, e.uid, e.detached = nil, uid, true
+		p.remember(uid)
 	})
+}
+
+// remember records that the link of a pod is gone.
+func (p *Pods) remember(uid types.UID) {
+	if uid == "" || p.detached[uid] {
+		return
+	}
+	p.detached[uid] = true
+	if p.order = append(p.order, uid); len(p.order) > maxDetached {
+		delete(p.detached, p.order[0])
+		p.order = slices.Delete(p.order, 0, 1)
+	}
 }
 
 // change changes the entry of one name, and calls Update if that changes the endpoint.
@@ -147,13 +175,17 @@ func (p *Pods) endpoint(e *entry) *policy.WorkloadEndpoint {
 	if e.pod == nil {
 		return nil
 	}
-	same := e.uid == "" || e.pod.UID == "" || e.uid == e.pod.UID
-	if e.detached && same {
-		return nil
-	}
 	c := p.cfg.Converter
-	if e.attached != nil && same {
-		c.Attachment = func(*corev1.Pod) convert.Attachment { return *e.attached }
+	if e.pod.Spec.NodeName == p.cfg.Node {
+		switch {
+		case p.detached[e.pod.UID]:
+			return nil
+		case e.attached == nil:
+		case e.uid != "" && e.pod.UID != "" && e.uid != e.pod.UID:
+			return nil // the link of that name is another pod's, and so are perhaps the addresses
+		default:
+			c.Attachment = func(*corev1.Pod) convert.Attachment { return *e.attached }
+		}
 	}
 	endpoint, problems := c.Pod(e.pod)
 	if len(problems) > 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,6 +46,7 @@ func newStore(t *testing.T) *store {
 	t.Helper()
 	s := &store{}
 	p, err := pods.New(pods.Config{
+		Node: "n1",
 		Update: func(u policy.Update) {
 			s.calls++
 			if s.now = ""; u.Resource != nil {
@@ -112,14 +114,82 @@ func TestAttachmentBelongsToOneUID(t *testing.T) {
 	require.NotEmpty(t, s.now)
 }
 
+// A pod that was detached is no endpoint, in whatever order the API and the CNI plugin come.
+func TestDetachedStaysDetached(t *testing.T) {
+	for name, run := range map[string]func(s *store){
+		"a late DEL of another pod": func(s *store) {
+			s.Set(pod("b", "10.0.0.2"))
+			_ = s.Attach(ref("b"), attachment("veth8", "10.0.0.2"))
+			s.Detach(ref("b"))
+			s.Detach(ref("a"))
+		},
+		"ADD of the next pod before the API has it": func(s *store) {
+			s.Set(pod("a", "10.0.0.1"))
+			_ = s.Attach(ref("a"), attachment("veth7", "10.0.0.1"))
+			s.Detach(ref("a"))
+			_ = s.Attach(ref("b"), attachment("veth8", "10.0.0.2"))
+		},
+		"a late state of the former pod": func(s *store) {
+			_ = s.Attach(ref("b"), attachment("veth8", "10.0.0.2"))
+			s.Set(pod("a", "10.0.0.1"))
+		},
+		"DEL before the API": func(s *store) {
+			s.Detach(ref("a"))
+			s.Set(pod("a", "10.0.0.1"))
+		},
+		"DEL without a UID": func(s *store) {
+			s.Set(pod("a", "10.0.0.1"))
+			s.Detach(ref(""))
+			s.Set(pod("a", "10.0.0.1"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t)
+			run(s)
+			require.Empty(t, s.now)
+		})
+	}
+}
+
+// The next pod of a name may be on another node while the former one is still attached here.
+func TestPodMovesToAnotherNode(t *testing.T) {
+	s := newStore(t)
+	s.Set(pod("a"))
+	require.NoError(t, s.Attach(ref("a"), attachment("veth7", "10.0.0.1")))
+	moved := pod("b", "10.0.1.2")
+	moved.Spec.NodeName = "n2"
+	s.Set(moved)
+	require.Equal(t, convert.InterfaceName("shop", "web")+"[10.0.1.2]", s.now)
+}
+
+// Pods may be used from several goroutines.
+func TestPodsBesideEachOther(t *testing.T) {
+	s := newStore(t)
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for range 200 {
+				s.Set(pod("a", fmt.Sprintf("10.0.0.%d", 1+i)))
+				_ = s.Attach(ref("a"), attachment("veth7", "10.0.0.9"))
+				s.Detach(ref("a"))
+				s.Delete("shop", "web")
+			}
+		})
+	}
+	wg.Wait()
+	require.Empty(t, s.now)
+}
+
 func TestAttachRefuses(t *testing.T) {
 	s := newStore(t)
 	s.Set(pod("a"))
 	require.ErrorContains(t, s.Attach(ref("a"), convert.Attachment{}), "interface")
 	require.ErrorContains(t, s.Attach(ref("a"), convert.Attachment{Interface: "veth7", MAC: "x"}), "mac")
 	require.Zero(t, s.calls)
-	_, err := pods.New(pods.Config{})
+	_, err := pods.New(pods.Config{Node: "n1"})
 	require.ErrorContains(t, err, "Update")
+	_, err = pods.New(pods.Config{Update: func(policy.Update) {}})
+	require.ErrorContains(t, err, "Node")
 }
 
 // The endpoint depends on the last call of each source and not on their order, and Update is called once for each
@@ -142,13 +212,12 @@ func TestOrderOfSourcesDoesNotMatter(t *testing.T) {
 				s.Set(api)
 			case 2:
 				api = nil
-				detached = detached && attached != ""
 				s.Delete("shop", "web")
 			case 3:
 				attached, detached = fmt.Sprintf("10.0.0.%d", 1+random.IntN(3)), false
 				require.NoError(t, s.Attach(ref("a"), attachment("veth7", attached)))
 			case 4:
-				attached, detached = "", api != nil
+				attached, detached = "", true
 				s.Detach(ref("a"))
 			}
 			want := ""
