@@ -26,9 +26,8 @@ type Route struct {
 	NodeAddress netip.Addr
 	// Pool is how the innermost pool around Dst carries traffic between nodes.
 	Pool PoolType
-	// SameSubnet means that the pool encapsulates between subnets alone, and that Node, a remote
-	// one, is in the subnet of this node: each of the two has the other's first address in its own
-	// subnet.
+	// SameSubnet means that the pool encapsulates between subnets alone, and that the first address of
+	// Node, a remote one, is in a subnet of this node.
 	SameSubnet bool
 	// Borrowed means that Dst is an address of a block that is not Node's.
 	Borrowed bool

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,6 +46,8 @@ type Applier struct {
 	now          func() time.Time
 	withoutEpoch bool
 	seen         <-chan struct{}
+	// oneProcessor is set if there may be one processor only: then membarrier does not wait.
+	oneProcessor bool
 	// synchronize waits for a grace period.
 	synchronize func() error
 	periods     gracePeriods
@@ -117,7 +120,7 @@ func newApplier(cfg Config, sock netlink.Socket) (*Applier, error) {
 	}
 	a := &Applier{
 		cfg: cfg, owns: query != nil, ownerQuery: query, logger: cfg.Logger, conn: conn, limit: cfg.MaxBatch,
-		now: time.Now, synchronize: rcu.Synchronize,
+		now: time.Now, synchronize: rcu.Synchronize, oneProcessor: runtime.NumCPU() == 1,
 		tracker: &tracker{
 			monitor: monitor, family: cfg.Family.Number(), table: cfg.Name, own: conn.Port(), generation: generation,
 		},

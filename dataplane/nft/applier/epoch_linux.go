@@ -100,7 +100,7 @@ func (a *Applier) mayOverlap() bool {
 	}
 	select {
 	case <-a.seen:
-		return a.stats.NoGracePeriod
+		return a.stats.NoGracePeriod || a.oneProcessor
 	default:
 		return true
 	}

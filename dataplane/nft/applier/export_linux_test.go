@@ -15,7 +15,9 @@ func NewOver(cfg Config, sock netlink.Socket) (*Applier, error) { return newAppl
 func SetClock(a *Applier, now func() time.Time) { a.now = now }
 
 // SetSynchronize makes an Applier wait for grace periods by another function.
-func SetSynchronize(a *Applier, synchronize func() error) { a.synchronize = synchronize }
+func SetSynchronize(a *Applier, synchronize func() error) {
+	a.synchronize, a.oneProcessor = synchronize, false
+}
 
 // SetNoGracePeriod makes an Applier act as where the kernel refuses membarrier.
 func SetNoGracePeriod(a *Applier) { a.stats.NoGracePeriod = true }
