@@ -249,3 +249,55 @@ func TestStageGuardOfEarlyElements(t *testing.T) {
 	require.Equal(t, 1, strings.Count(seen[2], "192.0.2.2 : 0:2"), "the guard's copy of hosts")
 	require.Equal(t, 1, strings.Count(seen[2], "0:2 : 0:7"), "the guard's copy of numbers")
 }
+
+// An address leaves the map of addresses while a prefix around it gets a class that the stage denies. The
+// guard has copies of both maps: in the old one, the address would still have its own class.
+func TestStageGuardOfAddressThatBecomesPartOfPrefix(t *testing.T) {
+	ns := nstest.New(t)
+	var seen []string
+	a := openWith(t, ns, applier.Config{
+		Shared: true, Stages: []ruleset.Stage{{Chain: "stage", Behind: -298}},
+		BeforeWrite: func() error {
+			seen = append(seen, nft(t, ns, "", "list ruleset"))
+			return nil
+		},
+	})
+	assign := func(name string) ruleset.Rule {
+		fields := []ruleset.Field{ruleset.IPSaddr}
+		return rule(isIPv4, ruleset.Assign{Field: ruleset.Priority, Fields: fields, Map: name})
+	}
+	class := []ruleset.Type{ruleset.TypeClassID}
+	number := func(e ruleset.Element, n uint32) ruleset.Element {
+		e.Data = []ruleset.Value{ruleset.Uint32(n)}
+		return e
+	}
+	state := func(hosts, nets []ruleset.Element) *ruleset.Table {
+		ipv4 := []ruleset.Type{ruleset.TypeIPv4}
+		denied := ruleset.Element{Key: []ruleset.Value{ruleset.Uint32(1)}, Verdict: &drop}
+		stage := base("stage", ruleset.Prerouting, assign("nets"), assign("hosts"),
+			rule(ruleset.VMap{Fields: []ruleset.Field{ruleset.Priority}, Map: "denies"}))
+		stage.Hook.Priority = -300
+		t := &ruleset.Table{
+			Name: tableName,
+			Sets: []*ruleset.Set{
+				{Name: "hosts", Key: ipv4, Data: class, Elements: hosts},
+				{Name: "nets", Key: ipv4, Data: class, Interval: true, Elements: nets},
+				{Name: "denies", Key: class, Verdicts: true, Elements: []ruleset.Element{denied}},
+			},
+			Chains: []*ruleset.Chain{stage, base("late", ruleset.Forward, assign("hosts"))},
+		}
+		t.Normalize()
+		return t
+	}
+	other, net := number(element(addr("203.0.113.1")), 4), number(prefix("203.0.113.0/24"), 4)
+	require.NoError(t, a.Apply(t.Context(), state(
+		[]ruleset.Element{other, number(element(addr("198.51.100.1")), 2)}, []ruleset.Element{net},
+	)))
+	seen = nil
+	after := state([]ruleset.Element{other}, []ruleset.Element{net, number(prefix("198.51.100.0/24"), 1)})
+	require.NoError(t, a.Apply(t.Context(), after))
+	requireLists(t, ns, after)
+	require.Contains(t, seen[2], "priority raw + 2", "the guard")
+	require.Equal(t, 2, strings.Count(seen[2], "map @hosts"), "those of the stage and of the later chain")
+	require.Equal(t, 1, strings.Count(seen[2], "198.51.100.1 "), "the map itself, not the guard's copy")
+}
