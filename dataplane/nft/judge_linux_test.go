@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// simulated is a dataplane that simulates packets in the table that it has programmed.
+// simulated is a Dataplane whose verdicts are those of simulated packets in its programmed table.
 type simulated struct {
 	*nft.Dataplane
 	interfaces map[policy.Key]string

@@ -13,9 +13,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S173: untracked or pre-DNAT policy denies a set, and normal policy allows only this set. In the state
-// without the source as its member, normal policy denies it; in the other state, the first stage does. The
-// change is one element that both stages look up.
+// S173: untracked or pre-DNAT policy denies the members of a set, and normal policy allows only these. If the source
+// is no member, normal policy denies it; if it is one, the first stage does. The change is one element that both
+// stages look up.
 func TestWireOneMomentOfSharedSet(t *testing.T) { nfttest.EachForm(t, testWireOneMomentOfSharedSet) }
 
 func testWireOneMomentOfSharedSet(t *testing.T, classes render.ClassesConfig) {

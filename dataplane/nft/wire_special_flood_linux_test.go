@@ -19,12 +19,12 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// specialFlood is a flood of packets that are not decided by policy alone, in a node that changes.
+// specialFlood is a flood of packets about which policy alone does not decide, in a node that changes.
 type specialFlood struct {
 	*relatedRig
 	flood *worldFlood
 	flows []wireFlow
-	// passes has for each flow whether all states allow or all forbid it.
+	// passes has, for each flow, true if all states allow it and false if all forbid it.
 	passes []bool
 }
 
@@ -97,7 +97,7 @@ func (s *specialFlood) require(t *testing.T, sent, changes int) {
 }
 
 // S169, S173: ICMP errors of a workload about connections of others never pass while the denial moves
-// between the two ends and addresses come and go. Errors about its own connections are never lost.
+// between the two ends and addresses are added and removed. Errors about its own connections are never lost.
 func TestWireErrorsFlood(t *testing.T) { nfttest.EachForm(t, testWireErrorsFlood) }
 
 func testWireErrorsFlood(t *testing.T, classes render.ClassesConfig) {
@@ -150,7 +150,7 @@ func testWireDHCPFlood(t *testing.T, classes render.ClassesConfig) {
 			s.add(w, false)
 		}
 	}
-	// What way2 sends to others is from an address that a prefix of another endpoint includes.
+	// way2 sends to others from an address that a prefix of another endpoint includes.
 	for family := range 2 {
 		from, to := placeOf("way2", addrs("10.98.0.9", "fd00:98::9")[family]), placeOf("way3", workloadAddrs(2)[family])
 		s.add(wireFlow{from: from, to: to, Flow: verdict.Flow{
@@ -210,8 +210,8 @@ func testWireFalseSourceFlood(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// S170, S173: workloads are ports of bridges that come and go. What is routed to and from their
-// addresses never passes. Packets of others are not lost.
+// S170, S173: workloads are ports of bridges that are added and removed. Packets routed to and from their
+// addresses never pass. Packets of others are not lost.
 func TestWireBridgeFlood(t *testing.T) { nfttest.EachForm(t, testWireBridgeFlood) }
 
 func testWireBridgeFlood(t *testing.T, classes render.ClassesConfig) {

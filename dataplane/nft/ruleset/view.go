@@ -69,7 +69,7 @@ func (v View) Get(id []byte) (e Element, ok bool) {
 	return v.o.element(v.o.store.find(id)), true
 }
 
-// Around returns the element of an interval set with one key field that has the value.
+// Around returns the element of an interval set whose range contains the value. The set must have one key field.
 func (v View) Around(value Value) (e Element, ok bool) {
 	st := v.o.store
 	if !st.ordered || len(value) != st.keyLen {

@@ -48,8 +48,8 @@ func Equals(f ruleset.Field, v ruleset.Value) ruleset.Match {
 	return ruleset.Compare{Field: f, Value: v}
 }
 
-// State returns the match of packets whose connection has exactly one state. Each packet has one state, so
-// this is what Equals matches, without the mask, which costs time.
+// State returns a match of packets whose connection has this state. It matches the same packets as Equals, because
+// each packet has one state, but it uses no mask and is faster.
 func State(state uint32) ruleset.Compare {
 	return ruleset.Compare{Field: ruleset.CtState, Value: ruleset.Uint32(state), Mask: ruleset.Uint32(1<<32 - 1)}
 }

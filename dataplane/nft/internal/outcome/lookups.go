@@ -82,7 +82,7 @@ type Lookups struct {
 
 // limitState is what the limits depend on.
 type limitState struct {
-	// cost is that of all groups that are not over a limit. groupsOver counts the others.
+	// cost is the total cost of the groups within the limits. groupsOver counts the other groups.
 	cost, groupsOver int
 	// recheck is set if a group was removed: another group may be within the limits now.
 	recheck bool
