@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package convert turns Kubernetes and Calico v3 API objects into the resources that
-// Wayleave works from.
+// Package convert turns Kubernetes and Calico v3 API objects into resources of package policy.
 //
 //	Kubernetes v1
 //	  Namespace                      -> Profile "kns.NAME": allows all; labels "pcns.*", with
@@ -10,7 +9,7 @@
 //	  Pod                            -> WorkloadEndpoint, if the pod has a network of its own; labels
 //	                                    that follow from the names of namespace and account
 //	  Node                           -> Node; NetworkSet "knode.NAME" of its addresses, labels
-//	                                    "wayleave.dev/node.*"; Block of each pod CIDR, if asked for
+//	                                    "wayleave.dev/node.*"; Block of each pod CIDR, with PodCIDRs
 //	  Service                        -> nothing (ErrIgnored)
 //	discovery.k8s.io/v1
 //	  EndpointSlice                  -> ServiceBackends of the same name; nothing for one that no
@@ -33,42 +32,42 @@
 //
 // # Usage
 //
-// A Converter turns one object into the resources that are made of it. It knows nothing of other
-// objects and keeps no state: the same object always gives the same resources, and no two objects
-// of one kind give a resource of the same key (but for pod CIDRs that two nodes both claim).
+// A Converter turns one object into its resources. It keeps no state and does not use other objects, so
+// the same object always gives the same resources. Two objects of one kind never give resources with the
+// same key, except pod CIDRs that two nodes claim.
 //
 //	resources, problems := convert.Converter{}.Convert(pod)
 //
-// There may be no resources without a problem (a pod that has no address yet), resources without
-// or with problems (a NetworkPolicy with one bad rule), or problems alone. Problems that wrap
-// ErrIgnored are remarks: what they tell of is in order, and has no effect on purpose.
+// The result may have neither resources nor problems (a pod without an address), resources and problems (a
+// NetworkPolicy with one invalid rule), or problems alone. A problem that wraps ErrIgnored is no fault: the
+// object has no effect on purpose.
 //
-// Give the Namespace objects along, "default" included: a pod whose Namespace is missing lists a
-// profile that does not exist, and so may do only what policies allow. To selectors such a
-// namespace has no labels but those of its name, by which it is found: a rule that denies it by
-// another label misses it. A missing ServiceAccount takes nothing away but its labels. Give either
-// Pods or Calico WorkloadEndpoints, and either Kubernetes or Calico Nodes: they say the same twice.
+// Convert the Namespace objects as well, "default" included. A pod without its Namespace has a profile that
+// does not exist, so only policies can allow its traffic. For selectors, such a namespace has only the
+// labels of its name, so a rule that denies it by another label does not match. Without its ServiceAccount,
+// a pod only lacks the labels of that. Convert either Pods or Calico WorkloadEndpoints, and either Kubernetes
+// or Calico Nodes: they describe the same things.
 //
 // # What is left out
 //
-// An object that cannot be understood whole gives no resource, only problems. Some things are
-// smaller than an object:
+// An object with an error usually gives no resource, only problems. These parts of an object are left out or
+// closed alone:
 //
-//   - A rule of a policy that is not understood is closed alone (see policy.Rule.Close), and its
-//     doubts have the field paths of the object. One that allows or logs matches nothing. Any
-//     other, also one whose action is not known, denies everything in its direction from its place
-//     on. Where the scope of the policy is not understood there is no policy: the selectors, types,
-//     tier, order or priority, or a field outside of the rules that is unknown.
-//   - The rules of a Kubernetes NetworkPolicy can only allow, so a bad one matches nothing, and the
-//     policy goes on isolating. Those of a ClusterNetworkPolicy that deny for such a reason have
-//     the annotation AnnotationFailClosed. Where all rules of a direction together are over a limit
-//     of package policy, one closed rule stands for them. It denies unless all of them allow.
-//   - Of Pods, Nodes, network sets and endpoints, which rules that deny would miss if they were
-//     absent, less goes: reserved labels, and those beyond 1,000; of a Pod or Node, addresses,
-//     named ports and annotations that are none; of a Node, pod CIDRs.
-//   - A port of an EndpointSlice without a number (which would be every port) is left out.
-//   - Fields of Calico objects of type calico.Ignored have nothing to do with policy or routes
-//     here, such as how a pool's addresses are given out.
+//   - A rule of a policy that is not understood is closed (see policy.Rule.Close), and its doubts have the
+//     field paths of the object. If its action is Allow or Log, it matches nothing. With any other action, or
+//     an unknown one, it denies everything in its direction from its place on. But if the scope of the policy
+//     is not understood, there is no policy: its selectors, types, tier, order or priority, or an unknown
+//     field outside of the rules.
+//   - The rules of a Kubernetes NetworkPolicy can only allow, so an invalid one matches nothing, and the
+//     policy still isolates its pods. Closed rules of a ClusterNetworkPolicy that deny have the annotation
+//     AnnotationFailClosed. If all rules of a direction together are over a limit of package policy, one
+//     closed rule takes their place. It denies unless all of them allow.
+//   - If a Pod, a Node, a network set or an endpoint were absent, rules that deny it would not match. So only
+//     these parts are left out: reserved labels, and labels beyond 1,000; invalid addresses, named ports and
+//     annotations of a Pod or Node; invalid pod CIDRs of a Node.
+//   - A port of an EndpointSlice without a number, which would mean every port, is left out.
+//   - Fields of Calico objects with the type calico.Ignored have no effect on policy or routes, for example
+//     how the addresses of a pool are assigned.
 //
 // A namespaced object without a namespace is in "default", as with kubectl.
 //
@@ -81,15 +80,14 @@
 //
 // # Nodes
 //
-// The peer "nodes" of a ClusterNetworkPolicy is a selector over network sets that are made of Nodes
-// and follow them. Host-networked pods are reached by it, since they have the addresses of their
-// node; as pods they are no endpoints, and neither subject nor peer of anything.
+// The peer "nodes" of a ClusterNetworkPolicy is a selector over network sets, which this package makes of
+// Nodes. It also matches host-networked pods, because they have the addresses of their node. As pods these
+// are no endpoints, and neither subject nor peer of a rule.
 //
-// To Calico's policies there are no such sets. A selector of theirs that could match one for want
-// of labels, such as all() or a != "b", is therefore limited with
-// !has(wayleave.dev/node.projectcalico.org/name), unless it asks for a label that begins with
-// NodeLabelPrefix. Policies that do not come through this package are not: to them all() includes
-// nodes that were converted.
+// Policies of Calico must not match these sets. So a selector that could match a set without labels, such
+// as all() or a != "b", is limited with !has(wayleave.dev/node.projectcalico.org/name), unless it has a
+// label that begins with NodeLabelPrefix. Policies that this package did not convert are not limited: their
+// all() includes the converted nodes.
 //
 // # Deviations
 //
@@ -109,31 +107,31 @@
 //   - `except` blocks of an ipBlock that are outside its cidr have no effect; the API server
 //     refuses them.
 //   - ClusterNetworkPolicy: peers by domainNames are not supported (they fail closed). More than 25
-//     rules, peers, protocols or networks, and a range of one port, are taken; the API server
-//     refuses them. Policies of equal priority, which the API leaves open, are taken in order of
-//     their names; more exactly, as policies of equal order are, of "kcnp.NAME//Policy" bytewise.
-//   - EndpointSlice: an endpoint counts while it serves, also when it is no longer ready.
+//     rules, peers, protocols or networks, and a range of one port, are accepted; the API server
+//     refuses them. The API does not define the order of policies with equal priority. Here they have
+//     the order of "kcnp.NAME//Policy" bytewise, as all policies of equal order.
+//   - EndpointSlice: an endpoint counts while it is serving, even if it is not ready.
 //   - Hostnames among the addresses of a Node are ignored, even those that look like addresses.
 //   - Pods' host ports, and annotations other than this package's own, are not read. Those of
 //     Calico that ask for floating addresses or allowed sources are among them.
 //
 // From Calico:
 //
-//   - A rule with anything wrong in it, application layer matches (http) included, is closed.
-//   - null is refused in the spec by package manifest; the typed objects cannot tell.
+//   - A rule with any error is closed, also one with application layer matches (http).
+//   - Package manifest refuses null in the spec. Typed objects cannot distinguish it from an absent field.
 //   - expectedIPs of a HostEndpoint are addresses without a length, as in Calico.
 //   - Policies must not have names that begin with "knp.default." or "kcnp.", global network sets
 //     none that begin with "knode.".
 //   - stagedAction Set, Learn and none make a staged policy. Delete and Ignore make nothing
-//     (ErrIgnored): what the going of a policy changes is a question for verdict.Diff.
+//     (ErrIgnored); verdict.Diff shows what the deletion of a policy changes.
 //   - IPPool: the fields ipip and nat-outgoing of an older API are refused.
 //   - Node: WireGuard, BGP and IP in IP addresses are ignored, and so are pod CIDRs of its status.
 //   - WorkloadEndpoint: a port without a name is left out, quality of service is ignored.
 //
 // # Concurrency
 //
-// A Converter may be used by several goroutines. It does not change the objects that it
-// reads, and shares no memory with the resources that it returns except strings.
+// A Converter is safe for concurrent use. It does not change the objects that it reads. The returned resources
+// share no memory with these except strings.
 //
 // # Errors
 //

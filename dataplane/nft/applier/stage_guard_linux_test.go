@@ -204,9 +204,9 @@ func TestDeletedObjectsNeedNoStageGuard(t *testing.T) {
 	}
 }
 
-// An address gets a class that no address had. The guard has a copy of the map that gets the class by an
-// Early element, as packets look it up before the change.
-func TestStageGuardOfEarlyElements(t *testing.T) {
+// An address gets a class that no address had, and a map gets this class by an Early element. The guard has a copy
+// of the map with that element, because it looks it up before the change.
+func TestStageGuardHasEarlyElements(t *testing.T) {
 	ns := nstest.New(t)
 	var seen []string
 	a := openWith(t, ns, applier.Config{
