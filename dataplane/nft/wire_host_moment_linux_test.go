@@ -86,7 +86,7 @@ func testWireOneMomentOfHost(t *testing.T, classes render.ClassesConfig) {
 				own(t, n.node, nodeAddr(family))
 				n.flood(t, m.from(family), m.to(family), family)
 				first, second := deniedAtHost(m, family, true), deniedAtHost(m, family, false)
-				n.oneMoment(t, render.Config{Classes: classes}, first, second, false, momentChanges(), nil)
+				n.oneMoment(t, render.Config{Classes: classes}, first, second, false, wireRounds(20, 5000), nil)
 			})
 		}
 	}
