@@ -15,7 +15,8 @@
 // has no code of its own; import what you need of the others:
 //
 //   - selector: the selector language; selector/labelindex: incremental matching
-//   - policy: the resources; policy/verdict: what becomes of a flow, and why
+//   - policy: the resources; policy/verdict: what becomes of a flow, and why; policy/probe: which
+//     flows to try
 //   - calcgraph: resources to events for one node
 //   - dataplane: the events, the Dataplane interface, and the driver; dataplane/dptest: an
 //     in-memory dataplane and a conformance kit for your own

@@ -8,12 +8,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/wayleave/wayleave/examples/explain/internal/expect"
 	"github.com/wayleave/wayleave/examples/explain/internal/folder"
 	"github.com/wayleave/wayleave/examples/internal/cli"
-	"github.com/wayleave/wayleave/policy/verdict"
+	"github.com/wayleave/wayleave/policy/probe"
 )
 
 func checkCommand() cli.Command {
@@ -76,7 +75,9 @@ type verified struct {
 	// Flows that were judged.
 	Flows int `json:"flows"`
 	// Failed are the answers that are not as expected.
-	Failed []answer `json:"failed,omitempty"`
+	Failed []probe.Answer `json:"failed,omitempty"`
+
+	result probe.Result
 }
 
 func (q *checkQuestion) ask(c cli.Console) error {
@@ -143,58 +144,24 @@ func verifyAll(f *folder.Folder, file string, list []expect.Expectation) ([]veri
 
 // verify holds the world against one expectation.
 func verify(f *folder.Folder, x expect.Expectation) (verified, error) {
-	r := verified{Name: x.Name, Line: x.Line, From: x.From, To: x.To, Allow: x.Allow, Holds: true}
+	r, err := x.Check(f.Book, f.Evaluator)
+	v := verified{
+		Name: x.Name, Line: x.Line, From: x.From, To: x.To, Allow: x.Allow, Holds: r.Holds, Flows: r.Flows,
+		Failed: r.Failed, result: r,
+	}
 	for _, port := range x.Ports {
-		r.Ports = append(r.Ports, port.String())
+		v.Ports = append(v.Ports, port.String())
 	}
-	pairs, err := findPairs(f.Book, x.From, x.To, x.Ports)
-	if err != nil {
-		return r, err
-	}
-	want := verdict.Deny
-	if x.Allow {
-		want = verdict.Allow
-	}
-	for _, p := range pairs {
-		r.Flows += len(p.flows)
-		meets := true
-		for _, flow := range p.flows {
-			meets = meets && f.Evaluator.Evaluate(flow).Combined == want
-		}
-		if !meets {
-			r.Holds = false
-			r.Failed = append(r.Failed, p.explain(f.Evaluator))
-		}
-	}
-	return r, nil
+	return v, err
 }
 
 // String writes the result for people: a line and, if it failed, what failed, with an explanation
 // of the first.
-func (r verified) String() string {
-	mark, verb := "ok  ", "denied"
-	if !r.Holds {
+func (v verified) String() string {
+	mark := "ok  "
+	if !v.Holds {
 		mark = "FAIL"
 	}
-	if r.Allow {
-		verb = "allowed"
-	}
-	what := fmt.Sprintf("%s -> %s %s: %s", strings.Join(r.From, ", "), strings.Join(r.To, ", "),
-		strings.Join(r.Ports, ", "), verb)
-	if r.Name != "" {
-		what = r.Name + ": " + what
-	}
-	text := fmt.Sprintf("%s line %d: %s (%s)\n", mark, r.Line, what, count(r.Flows, "flow"))
-	for i, a := range r.Failed {
-		if i > 0 { // of the others, often replicas, the verdict is enough
-			a.Notes, a.Flows = nil, nil
-		}
-		for line := range strings.Lines(a.String()) {
-			if strings.TrimSpace(line) != "" {
-				line = "     " + line
-			}
-			text += line
-		}
-	}
-	return text
+	return fmt.Sprintf("%s line %d: %s (%s)\n%s", mark, v.Line, v.result.Expectation, count(v.Flows, "flow"),
+		v.result.Failures())
 }

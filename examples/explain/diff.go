@@ -6,20 +6,14 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"net/netip"
 	"slices"
-	"strings"
 
-	"github.com/wayleave/wayleave/examples/explain/internal/folder"
-	"github.com/wayleave/wayleave/examples/internal/alike"
-	"github.com/wayleave/wayleave/examples/internal/change"
 	"github.com/wayleave/wayleave/examples/internal/cli"
-	"github.com/wayleave/wayleave/examples/internal/question"
-	"github.com/wayleave/wayleave/examples/internal/sample"
+	"github.com/wayleave/wayleave/policy/probe"
 )
 
 // maxFlows is how many flows a diff tries unless it is told otherwise: some minutes' worth.
-const maxFlows = 5_000_000
+const maxFlows = probe.DefaultMaxFlows
 
 func diffCommand() cli.Command {
 	return cli.Command{
@@ -85,14 +79,15 @@ func (q *diffQuestion) ask(ctx context.Context, c cli.Console, oldPath, newPath 
 		return err
 	}
 	r := report{question: q, console: c}
-	var pods []question.Party
-	pods, r.OnlyOld, r.OnlyNew, r.Moved = common(before, after)
-	r.SourcePorts = sample.Ports(before.World, after.World).SourcePorts
+	common := probe.Intersect(before.Book, after.Book)
+	r.OnlyOld, r.OnlyNew, r.Moved = common.OnlyBefore, common.OnlyAfter, common.Moved
+	partition := probe.NewPartition(before.World, after.World)
+	r.SourcePorts = partition.SourcePorts()
 	if len(ports) == 0 {
-		ports = sample.Ports(before.World, after.World).Ports
+		ports = partition.Ports()
 	}
-	run := change.Run{Before: before.Evaluator, After: after.Evaluator, Ports: ports}
-	if run.Parties, err = q.parties(before, after, pods); err != nil {
+	run := probe.Comparison{Before: before.Evaluator, After: after.Evaluator, Ports: ports}
+	if run.Parties, err = q.parties(partition, common.Parties); err != nil {
 		return err
 	}
 	if r.Flows = run.Flows(); r.Flows > q.maxFlows {
@@ -102,11 +97,14 @@ func (q *diffQuestion) ask(ctx context.Context, c cli.Console, oldPath, newPath 
 		r.Ports = append(r.Ports, p.String())
 	}
 	for _, g := range run.Parties {
-		r.Parties = append(r.Parties, names(g))
+		r.Parties = append(r.Parties, g.Names())
 	}
 	progress := newProgress(c, "senders tried")
-	run.Progress = progress.report
-	if err := r.write(ctx, run, rejections(before, after), progress.end); err != nil {
+	run.Progress = func(done, all int) error {
+		progress.report(done, all)
+		return ctx.Err()
+	}
+	if err := r.write(run, rejections(before, after), progress.end); err != nil {
 		return err
 	}
 	status := 0
@@ -122,73 +120,13 @@ func tooMany(flows, limit int) error {
 }
 
 // parties returns who is tried: pods that are alike in groups, and addresses outside.
-func (q *diffQuestion) parties(before, after *folder.Folder, pods []question.Party) ([]alike.Group, error) {
-	space := alike.NewSpace(before.World, after.World)
-	groups := space.Groups(pods)
+func (q *diffQuestion) parties(partition *probe.Partition, pods []probe.Party) ([]probe.Group, error) {
 	outside, err := addresses("external", q.external)
 	if err != nil {
 		return nil, err
 	}
 	if len(q.external) == 0 {
-		outside = space.Outside()
+		outside = partition.Outside()
 	}
-	for _, party := range outside {
-		groups = append(groups, alike.Group{party})
-	}
-	return groups, nil
-}
-
-// common returns the pods that are in both folders, with the addresses that they have in both, and
-// the names of those that are in one alone or have no address in common.
-func common(before, after *folder.Folder) (pods []question.Party, onlyOld, onlyNew, moved []string) {
-	byName := map[string]question.Party{}
-	for _, p := range before.Book.Pods() {
-		byName[p.Name] = p
-	}
-	for _, now := range after.Book.Pods() {
-		was, ok := byName[now.Name]
-		delete(byName, now.Name)
-		if !ok {
-			onlyNew = append(onlyNew, now.Name)
-			continue
-		}
-		both := slices.DeleteFunc(slices.Clone(now.Addresses), func(a netip.Addr) bool {
-			return !slices.Contains(was.Addresses, a)
-		})
-		if len(both) < max(len(now.Addresses), len(was.Addresses)) {
-			moved = append(moved, now.Name)
-		}
-		if len(both) == 0 {
-			continue
-		}
-		now.Addresses = both
-		for _, port := range was.Ports {
-			if !slices.Contains(now.Ports, port) {
-				now.Ports = append(slices.Clip(now.Ports), port)
-			}
-		}
-		pods = append(pods, now)
-	}
-	for name := range byName {
-		onlyOld = append(onlyOld, name)
-	}
-	slices.Sort(onlyOld)
-	return pods, onlyOld, onlyNew, moved
-}
-
-// names returns the names of a group.
-func names(g alike.Group) []string {
-	var out []string
-	for _, p := range g {
-		out = append(out, p.Name)
-	}
-	return out
-}
-
-// label is what a group is called in the text.
-func label(g alike.Group) string {
-	if len(g) == 1 {
-		return g[0].Name
-	}
-	return strings.Join(names(g), ", ")
+	return partition.Groups(slices.Concat(pods, outside)), nil
 }

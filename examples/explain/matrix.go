@@ -10,11 +10,9 @@ import (
 	"fmt"
 
 	"github.com/wayleave/wayleave/examples/explain/internal/folder"
-	"github.com/wayleave/wayleave/examples/internal/alike"
 	"github.com/wayleave/wayleave/examples/internal/cli"
 	"github.com/wayleave/wayleave/examples/internal/matrix"
-	"github.com/wayleave/wayleave/examples/internal/question"
-	"github.com/wayleave/wayleave/examples/internal/sample"
+	"github.com/wayleave/wayleave/policy/probe"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
@@ -77,7 +75,7 @@ func (q *matrixQuestion) ask(ctx context.Context, c cli.Console) error {
 		return err
 	}
 	if len(ports) == 0 {
-		for _, p := range sample.Ports(f.World).Ports {
+		for _, p := range probe.NewPartition(f.World).Ports() {
 			if p.Mentioned {
 				ports = append(ports, p)
 			}
@@ -112,7 +110,7 @@ func (q *matrixQuestion) ask(ctx context.Context, c cli.Console) error {
 		}
 		return q.status(c, 0, f)
 	}
-	for i, o := range f.Book.Outsiders() {
+	for i, o := range f.Book.Excluded() {
 		if i == 0 {
 			c.Printf("\nNot in the table:\n")
 		}
@@ -123,13 +121,13 @@ func (q *matrixQuestion) ask(ctx context.Context, c cli.Console) error {
 
 // config returns who is in the matrix.
 func (q *matrixQuestion) config(f *folder.Folder) (matrix.Config, error) {
-	cfg := matrix.Config{Evaluator: f.Evaluator, Pods: f.Book.Pods()}
+	cfg := matrix.Config{Evaluator: f.Evaluator, Pods: f.Book.Endpoints()}
 	if !q.all {
-		cfg.Space = alike.NewSpace(f.World)
+		cfg.Partition = probe.NewPartition(f.World)
 	}
 	var err error
 	if len(q.pods) > 0 {
-		if cfg.Pods, err = findAll(f.Book, q.pods); err != nil {
+		if cfg.Pods, err = f.Book.FindAll(q.pods...); err != nil {
 			return cfg, err
 		}
 		for _, p := range cfg.Pods {
@@ -150,24 +148,24 @@ func (q *matrixQuestion) config(f *folder.Folder) (matrix.Config, error) {
 }
 
 // parsePorts reads the ports of a repeated flag.
-func parsePorts(command string, list texts) ([]sample.Port, error) {
-	var ports []sample.Port
+func parsePorts(command string, list texts) ([]probe.PortGroup, error) {
+	var ports []probe.PortGroup
 	for _, text := range list {
-		p, err := question.ParsePort(text)
+		p, err := probe.ParsePort(text)
 		if err != nil {
 			return nil, cli.Usagef("%s: --port: %w", command, err)
 		}
-		ports = append(ports, sample.Port{Port: p, Last: p.Number, Mentioned: true})
+		ports = append(ports, probe.PortGroup{Port: p, Last: p.Number, Mentioned: true})
 	}
 	return ports, nil
 }
 
 // addresses reads the addresses of a repeated flag.
-func addresses(name string, list texts) ([]question.Party, error) {
-	book := question.NewBook(nil)
-	var out []question.Party
+func addresses(name string, list texts) ([]probe.Party, error) {
+	index := probe.NewIndex(nil)
+	var out []probe.Party
 	for _, text := range list {
-		found, err := book.Find(text)
+		found, err := index.Find(text)
 		if err != nil {
 			return nil, cli.Usagef("--%s: %q is no address", name, text)
 		}
@@ -198,7 +196,7 @@ func writeMatrix(c cli.Console, f *folder.Folder, tables []*matrix.Matrix) error
 		NotJudged []notJudged `json:"notJudged"`
 		Rejected  []string    `json:"rejected"`
 	}{[]notJudged{}, rejections(f)}
-	for _, o := range f.Book.Outsiders() {
+	for _, o := range f.Book.Excluded() {
 		head.NotJudged = append(head.NotJudged, notJudged{o.Name, o.Why})
 	}
 	text, err := json.Marshal(head)
@@ -209,7 +207,7 @@ func writeMatrix(c cli.Console, f *folder.Folder, tables []*matrix.Matrix) error
 	_, _ = out.WriteString(`,"cells":[`)
 	separator := "\n"
 	for _, m := range tables {
-		err := m.Each(func(from, to question.Party, cell matrix.Cell) error {
+		err := m.Each(func(from, to probe.Party, cell matrix.Cell) error {
 			text, err := json.Marshal(matrixCell{from.Name, to.Name, m.Port.String(), cell.IPv4, cell.IPv6})
 			_, _ = out.WriteString(separator)
 			_, _ = out.Write(text)

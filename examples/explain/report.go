@@ -4,18 +4,13 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/netip"
-	"slices"
 	"strings"
 
-	"github.com/wayleave/wayleave/examples/internal/alike"
-	"github.com/wayleave/wayleave/examples/internal/change"
 	"github.com/wayleave/wayleave/examples/internal/cli"
-	"github.com/wayleave/wayleave/examples/internal/question"
+	"github.com/wayleave/wayleave/policy/probe"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
@@ -42,23 +37,18 @@ type report struct {
 
 // changeJSON is a change in the JSON form.
 type changeJSON struct {
-	From   []string        `json:"from"`
-	To     []string        `json:"to"`
-	Ports  []portJSON      `json:"ports"`
-	Before verdict.Outcome `json:"before"`
-	After  verdict.Outcome `json:"after"`
+	From   []string            `json:"from"`
+	To     []string            `json:"to"`
+	Ports  []probe.ChangedPort `json:"ports"`
+	Before verdict.Outcome     `json:"before"`
+	After  verdict.Outcome     `json:"after"`
 	// Example is one of the flows, with both explanations.
 	Example verdict.Change `json:"example"`
 }
 
-type portJSON struct {
-	Port     string   `json:"port"`
-	Families []string `json:"families"`
-}
-
 // write writes the changes as they are found, and the rest of the report. It calls found before it
 // writes anything.
-func (r *report) write(ctx context.Context, run change.Run, rejected []string, found func()) error {
+func (r *report) write(run probe.Comparison, rejected []string, found func()) error {
 	out := bufio.NewWriter(r.console.Out)
 	write := r.text
 	if r.question.json {
@@ -67,7 +57,7 @@ func (r *report) write(ctx context.Context, run change.Run, rejected []string, f
 			return err
 		}
 	}
-	err := run.Each(ctx, func(p change.Pair) error {
+	err := run.Each(func(p probe.PairChange) error {
 		found()
 		err := write(out, p)
 		r.pairs++
@@ -98,14 +88,10 @@ func (r *report) head(out io.Writer, rejected []string) error {
 	return err
 }
 
-func (r *report) json(out io.Writer, p change.Pair) error {
+func (r *report) json(out io.Writer, p probe.PairChange) error {
 	for i, c := range p.Changes {
 		j := changeJSON{
-			From: names(p.From), To: names(p.To), Example: c.Example,
-			Before: c.Example.Before.Result.Combined, After: c.Example.After.Result.Combined,
-		}
-		for _, port := range c.Ports {
-			j.Ports = append(j.Ports, portJSON{port.String(), families(port)})
+			From: p.From, To: p.To, Ports: c.Ports, Before: c.Before, After: c.After, Example: c.Example,
 		}
 		text, err := json.Marshal(j)
 		if err != nil {
@@ -122,27 +108,17 @@ func (r *report) json(out io.Writer, p change.Pair) error {
 	return nil
 }
 
-func (r *report) text(out io.Writer, p change.Pair) error {
-	_, err := fmt.Fprintf(out, "%s -> %s\n", label(p.From), label(p.To))
+func (r *report) text(out io.Writer, p probe.PairChange) error {
+	if !r.question.explain {
+		_, err := io.WriteString(out, p.String())
+		return err
+	}
+	_, err := fmt.Fprintf(out, "%s -> %s\n", strings.Join(p.From, ", "), strings.Join(p.To, ", "))
 	for _, c := range p.Changes {
-		before, after := c.Example.Before, c.Example.After
-		verdicts := fmt.Sprintf("%s, was %s", after.Result.Combined, before.Result.Combined)
-		if after.Result.Combined == before.Result.Combined {
-			verdicts = fmt.Sprintf("still %s", after.Result.Combined)
-		}
-		_, err = fmt.Fprintf(out, "  %s: %s\n    was: %s\n    now: %s\n", verdicts, portList(p, c.Ports),
-			reasons(before), reasons(after))
-		if r.question.explain {
-			_, err = fmt.Fprintf(out, "    before:\n%s    after:\n%s", indent(before.String()), indent(after.String()))
-		}
+		_, err = fmt.Fprintf(out, "%s    before:\n%s    after:\n%s", p.Describe(c), indent(c.Example.Before.String()),
+			indent(c.Example.After.String()))
 	}
 	return err
-}
-
-// reasons says in a line what decided.
-func reasons(x *verdict.Explanation) string {
-	return fmt.Sprintf("egress %s (%s), ingress %s (%s)", x.Egress.Outcome, x.Egress.Decision, x.Ingress.Outcome,
-		x.Ingress.Decision)
 }
 
 func indent(text string) string {
@@ -151,34 +127,6 @@ func indent(text string) string {
 		out.WriteString("      " + line)
 	}
 	return out.String()
-}
-
-// portList writes ports in one line, with the family where it is one of two.
-func portList(pair change.Pair, ports []change.Port) string {
-	both := func(g alike.Group) bool {
-		return slices.ContainsFunc(g[0].Addresses, netip.Addr.Is4) &&
-			slices.ContainsFunc(g[0].Addresses, netip.Addr.Is6)
-	}
-	var texts []string
-	for _, p := range ports {
-		text := p.String()
-		if f := families(p); len(f) == 1 && both(pair.From) && both(pair.To) {
-			text += " (" + f[0] + ")"
-		}
-		texts = append(texts, text)
-	}
-	return strings.Join(texts, " ")
-}
-
-func families(p change.Port) []string {
-	out := []string{}
-	if p.IPv4 {
-		out = append(out, "IPv4")
-	}
-	if p.IPv6 {
-		out = append(out, "IPv6")
-	}
-	return out
 }
 
 // summary ends the text.
@@ -199,7 +147,7 @@ func (r *report) summary(out io.Writer) {
 		}
 	}
 	if r.SourcePorts {
-		_, _ = fmt.Fprintf(out, "some rules look at source ports: only %d was tried\n", question.DefaultSourcePort)
+		_, _ = fmt.Fprintf(out, "some rules look at source ports: only %d was tried\n", probe.DefaultSourcePort)
 	}
 	_, _ = fmt.Fprintf(out, "tried %s between %s on: %s\n", count(r.Flows, "flow"),
 		plural(len(r.Parties), "party", "parties"), strings.Join(r.Ports, " "))

@@ -5,11 +5,9 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
-	"slices"
 
 	"github.com/wayleave/wayleave/examples/internal/cli"
-	"github.com/wayleave/wayleave/examples/internal/question"
+	"github.com/wayleave/wayleave/policy/probe"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
@@ -44,7 +42,7 @@ the network of a node.` + exitStatuses,
 			flags.StringVar(&q.from, "from", "", "`PARTY` that sends (required)")
 			flags.StringVar(&q.to, "to", "", "`PARTY` that is to be reached (required)")
 			flags.StringVar(&q.port, "port", "", "`PORT` to reach (required)")
-			flags.UintVar(&q.sourcePort, "source-port", question.DefaultSourcePort,
+			flags.UintVar(&q.sourcePort, "source-port", probe.DefaultSourcePort,
 				"port `NUMBER` that the sender uses")
 			flags.BoolVar(&q.json, "json", false, "write JSON")
 			return func(_ context.Context, c cli.Console, args []string) error {
@@ -64,18 +62,6 @@ type whyQuestion struct {
 	json           bool
 }
 
-// answer is what one pair of parties comes to on one port.
-type answer struct {
-	From string `json:"from"`
-	To   string `json:"to"`
-	Port string `json:"port"`
-	// Outcome is the worst of the flows'.
-	Outcome verdict.Outcome `json:"outcome"`
-	// Notes tell why a party is no pod to policy.
-	Notes []string               `json:"notes,omitempty"`
-	Flows []*verdict.Explanation `json:"flows"`
-}
-
 func (q *whyQuestion) ask(c cli.Console) error {
 	switch {
 	case len(q.paths) == 0:
@@ -85,7 +71,7 @@ func (q *whyQuestion) ask(c cli.Console) error {
 	case q.sourcePort == 0 || q.sourcePort > 65535:
 		return cli.Usagef("why: --source-port: %d is no port", q.sourcePort)
 	}
-	port, err := question.ParsePort(q.port)
+	port, err := probe.ParsePort(q.port)
 	if err != nil {
 		return cli.Usagef("why: --port: %w", err)
 	}
@@ -93,19 +79,19 @@ func (q *whyQuestion) ask(c cli.Console) error {
 	if err != nil {
 		return err
 	}
-	pairs, err := findPairs(f.Book, []string{q.from}, []string{q.to}, []question.Port{port})
+	queries, err := f.Book.Queries([]string{q.from}, []string{q.to}, []probe.Port{port})
 	if err != nil {
 		return err
 	}
 	status := 0
-	answers := make([]answer, 0, len(pairs))
-	for _, p := range pairs {
-		for i := range p.flows {
-			if p.flows[i].SrcPort != 0 {
-				p.flows[i].SrcPort = uint16(q.sourcePort)
+	answers := make([]probe.Answer, 0, len(queries))
+	for _, p := range queries {
+		for i := range p.Flows {
+			if p.Flows[i].SrcPort != 0 {
+				p.Flows[i].SrcPort = uint16(q.sourcePort)
 			}
 		}
-		a := p.explain(f.Evaluator)
+		a := p.Explain(f.Evaluator)
 		answers = append(answers, a)
 		if s := statusOf(a.Outcome); s == isDenied || status == 0 {
 			status = s
@@ -113,8 +99,8 @@ func (q *whyQuestion) ask(c cli.Console) error {
 	}
 	if q.json {
 		err := printJSON(c, struct {
-			Answers  []answer `json:"answers"`
-			Rejected []string `json:"rejected"`
+			Answers  []probe.Answer `json:"answers"`
+			Rejected []string       `json:"rejected"`
 		}{answers, rejections(f)})
 		if err != nil {
 			return err
@@ -138,94 +124,4 @@ func statusOf(o verdict.Outcome) int {
 		return notApplicable
 	}
 	return isDenied
-}
-
-// String writes the answer for people.
-func (a answer) String() string {
-	text := fmt.Sprintf("%s -> %s %s: %s\n", a.From, a.To, a.Port, a.Outcome)
-	for _, note := range a.Notes {
-		text += "note: " + note + "\n"
-	}
-	for _, x := range a.Flows {
-		text += "\n" + x.String()
-	}
-	return text
-}
-
-// pair is what one party asks of another.
-type pair struct {
-	from, to question.Party
-	port     question.Port
-	flows    []verdict.Flow // at least one
-}
-
-// findPairs returns all pairs of parties with each port. A pattern that means a party twice, as
-// sender and as receiver, leaves it out; there is an error if nothing is left, or if a pair cannot
-// talk at all.
-func findPairs(book *question.Book, from, to []string, ports []question.Port) ([]pair, error) {
-	senders, err := findAll(book, from)
-	if err != nil {
-		return nil, err
-	}
-	receivers, err := findAll(book, to)
-	if err != nil {
-		return nil, err
-	}
-	var pairs []pair
-	for _, src := range senders {
-		for _, dst := range receivers {
-			if question.Same(src, dst) {
-				continue
-			}
-			for _, port := range ports {
-				flows := port.Flows(src, dst)
-				if len(flows) == 0 {
-					return nil, fmt.Errorf("%s cannot ask %s for %s: no addresses of one family that have it, or no "+
-						"port of the name",
-						src.Name, dst.Name, port)
-				}
-				pairs = append(pairs, pair{src, dst, port, flows})
-			}
-		}
-	}
-	if len(pairs) == 0 {
-		return nil, fmt.Errorf("%s and %s are one: what it says to itself does not leave it, and no policy sees it",
-			from[0], to[0])
-	}
-	return pairs, nil
-}
-
-// findAll returns the parties that the texts mean, each once.
-func findAll(book *question.Book, texts []string) ([]question.Party, error) {
-	var parties []question.Party
-	for _, text := range texts {
-		found, err := book.Find(text)
-		if err != nil {
-			return nil, err
-		}
-		for _, p := range found {
-			if !slices.ContainsFunc(parties, func(q question.Party) bool { return q.Name == p.Name }) {
-				parties = append(parties, p)
-			}
-		}
-	}
-	return parties, nil
-}
-
-// explain answers for all flows of the pair.
-func (p pair) explain(e *verdict.Evaluator) answer {
-	a := answer{From: p.from.Name, To: p.to.Name, Port: p.port.String(), Outcome: verdict.Allow}
-	for _, party := range []question.Party{p.from, p.to} {
-		if party.Note != "" {
-			a.Notes = append(a.Notes, party.Note)
-		}
-	}
-	for _, flow := range p.flows {
-		x := e.Explain(flow)
-		a.Flows = append(a.Flows, x)
-		if a.Outcome != verdict.Deny && x.Result.Combined != verdict.Allow {
-			a.Outcome = x.Result.Combined
-		}
-	}
-	return a
 }

@@ -24,6 +24,7 @@ var allowed = map[string][]string{
 	"internal/idtable":    {},
 	"policy":              {"selector"},
 	"policy/verdict":      {"policy", "selector"},
+	"policy/probe":        {"policy", "policy/verdict"},
 	"dataplane":           {"policy", "internal/dispute"},
 	"dataplane/dptest":    {"dataplane", "policy"},
 	"dataplane/dptest/conformance": {
@@ -108,8 +109,8 @@ var allowed = map[string][]string{
 
 // pure packages compute; they know nothing of the machine, of time or of logging.
 var pure = []string{
-	"selector", "selector/labelindex", "policy", "policy/verdict", "dataplane/nft/ruleset",
-	"dataplane/nft/ruleset/simulate", "dataplane/nft/render", "internal/idtable",
+	"selector", "selector/labelindex", "policy", "policy/verdict", "policy/probe",
+	"dataplane/nft/ruleset", "dataplane/nft/ruleset/simulate", "dataplane/nft/render", "internal/idtable",
 }
 
 // impure is what pure packages must not import.

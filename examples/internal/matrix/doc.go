@@ -5,7 +5,7 @@
 // # Usage
 //
 //	m, err := matrix.Compute(ctx, matrix.Config{
-//		Evaluator: verdict.New(world), Space: alike.NewSpace(world), Pods: book.Pods(), Port: port,
+//		Evaluator: verdict.New(world), Partition: probe.NewPartition(world), Pods: index.Endpoints(), Port: port,
 //	})
 //	fmt.Print(matrix.Legend + m.Text(matrix.Style{Width: 120}))
 //

@@ -8,9 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/wayleave/wayleave/examples/internal/alike"
-	"github.com/wayleave/wayleave/examples/internal/question"
 	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/probe"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
@@ -22,15 +21,15 @@ const Mixed verdict.Outcome = "Mixed"
 type Config struct {
 	// Evaluator of the world. Required.
 	Evaluator *verdict.Evaluator
-	// Space of the same world, which tells what pods are alike. Nil judges each pod by itself.
-	Space *alike.Space
+	// Partition of the same world, which tells what pods are alike. Nil judges each pod by itself.
+	Partition *probe.Partition
 	// Pods that send and are reached.
-	Pods []question.Party
+	Pods []probe.Party
 	// Others that send and are reached, as addresses outside. Between two of these there is no
 	// policy, and no cell.
-	Others []question.Party
+	Others []probe.Party
 	// Port to reach.
-	Port question.Port
+	Port probe.Port
 	// Progress is called now and then with the number of cells that are done and of all, from
 	// several goroutines at once. Optional.
 	Progress func(done, all int)
@@ -43,9 +42,9 @@ type Cell struct{ IPv4, IPv6 verdict.Outcome }
 // Matrix is who may talk to whom. It is not changed after Compute, and so safe for concurrent use.
 type Matrix struct {
 	// Port that was asked for.
-	Port question.Port
+	Port probe.Port
 	// Groups are the rows and columns: pods that are alike, and each of the others by itself.
-	Groups []alike.Group
+	Groups []probe.Group
 
 	cells []Cell // by row, then column
 }
@@ -53,15 +52,15 @@ type Matrix struct {
 // Compute judges everyone against everyone.
 func Compute(ctx context.Context, cfg Config) (*Matrix, error) {
 	m := &Matrix{Port: cfg.Port}
-	if cfg.Space != nil {
-		m.Groups = cfg.Space.Groups(cfg.Pods)
+	if cfg.Partition != nil {
+		m.Groups = cfg.Partition.Groups(cfg.Pods)
 	} else {
 		for _, pod := range cfg.Pods {
-			m.Groups = append(m.Groups, alike.Group{pod})
+			m.Groups = append(m.Groups, probe.Group{pod})
 		}
 	}
 	for _, other := range cfg.Others {
-		m.Groups = append(m.Groups, alike.Group{other})
+		m.Groups = append(m.Groups, probe.Group{other})
 	}
 	n := len(m.Groups)
 	m.cells = make([]Cell, n*n)
@@ -96,7 +95,7 @@ func (m *Matrix) judge(e *verdict.Evaluator, row, column int) Cell {
 		}
 		to = m.Groups[column][1]
 	}
-	if outside(from) && outside(to) || question.Same(from, to) {
+	if outside(from) && outside(to) || probe.Same(from, to) {
 		return Cell{}
 	}
 	var c Cell
@@ -111,7 +110,7 @@ func (m *Matrix) judge(e *verdict.Evaluator, row, column int) Cell {
 }
 
 // outside reports whether a party is none of the pods.
-func outside(p question.Party) bool { return p.Endpoint == (policy.Key{}) }
+func outside(p probe.Party) bool { return p.Endpoint == (policy.Key{}) }
 
 func merge(a, b verdict.Outcome) verdict.Outcome {
 	if a == "" || a == b {
@@ -126,7 +125,7 @@ func (m *Matrix) Cell(row, column int) Cell { return m.cells[row*len(m.Groups)+c
 
 // Each calls do with every pair of parties that there is something to ask about, in order, until it
 // returns an error. Members of one group are pairs too.
-func (m *Matrix) Each(do func(from, to question.Party, c Cell) error) error {
+func (m *Matrix) Each(do func(from, to probe.Party, c Cell) error) error {
 	for row, senders := range m.Groups {
 		for _, from := range senders {
 			for column, receivers := range m.Groups {
@@ -135,7 +134,7 @@ func (m *Matrix) Each(do func(from, to question.Party, c Cell) error) error {
 					continue
 				}
 				for _, to := range receivers {
-					if question.Same(from, to) {
+					if probe.Same(from, to) {
 						continue
 					}
 					if err := do(from, to, c); err != nil {

@@ -12,10 +12,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/wayleave/wayleave/examples/internal/alike"
 	"github.com/wayleave/wayleave/examples/internal/matrix"
-	"github.com/wayleave/wayleave/examples/internal/question"
 	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/probe"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
@@ -46,11 +45,13 @@ func world(pods ...*policy.WorkloadEndpoint) verdict.World {
 }
 
 func config(w verdict.World, port string) matrix.Config {
-	p, err := question.ParsePort(port)
+	p, err := probe.ParsePort(port)
 	if err != nil {
 		panic(err)
 	}
-	return matrix.Config{Evaluator: verdict.New(w), Space: alike.NewSpace(w), Pods: question.NewBook(w).Pods(), Port: p}
+	return matrix.Config{
+		Evaluator: verdict.New(w), Partition: probe.NewPartition(w), Pods: probe.NewIndex(w).Endpoints(), Port: p,
+	}
 }
 
 func compute(t *testing.T, cfg matrix.Config) *matrix.Matrix {
@@ -64,7 +65,7 @@ func TestText(t *testing.T) {
 	w := world(pod("web-1", "web", "10.0.0.1", "fd00::1"), pod("web-2", "web", "10.0.0.2", "fd00::2"),
 		pod("db", "db", "10.0.0.3", "fd00::3"), pod("old", "old", "10.0.0.4"))
 	cfg := config(w, "tcp/80")
-	cfg.Others = []question.Party{
+	cfg.Others = []probe.Party{
 		{Name: "198.51.100.7", Addresses: []netip.Addr{netip.MustParseAddr("198.51.100.7")}},
 		{Name: "2001:db8::7", Addresses: []netip.Addr{netip.MustParseAddr("2001:db8::7")}},
 	}
@@ -135,7 +136,7 @@ func TestEach(t *testing.T) {
 	m := compute(t, config(w, "icmp"))
 	require.Len(t, m.Groups, 2)
 	var got []string
-	require.NoError(t, m.Each(func(from, to question.Party, c matrix.Cell) error {
+	require.NoError(t, m.Each(func(from, to probe.Party, c matrix.Cell) error {
 		got = append(got, fmt.Sprint(from.Name, " ", to.Name, " ", c.IPv4, c.IPv6))
 		return nil
 	}))
@@ -144,5 +145,5 @@ func TestEach(t *testing.T) {
 		"shop/c shop/a Allow", "shop/c shop/b Allow",
 	}, got)
 	stop := errors.New("enough")
-	require.ErrorIs(t, m.Each(func(question.Party, question.Party, matrix.Cell) error { return stop }), stop)
+	require.ErrorIs(t, m.Each(func(probe.Party, probe.Party, matrix.Cell) error { return stop }), stop)
 }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/wayleave/wayleave/examples/internal/alike"
+	"github.com/wayleave/wayleave/policy/probe"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
@@ -83,7 +83,7 @@ func (m *Matrix) Text(style Style) string {
 }
 
 // title returns what a row is called.
-func title(g alike.Group) string {
+func title(g probe.Group) string {
 	more := ""
 	if len(g) > 1 {
 		more = fmt.Sprintf(" +%d", len(g)-1)

@@ -12,13 +12,10 @@ import (
 	"slices"
 
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
-	"github.com/wayleave/wayleave/examples/internal/alike"
 	"github.com/wayleave/wayleave/examples/internal/api"
-	"github.com/wayleave/wayleave/examples/internal/change"
-	"github.com/wayleave/wayleave/examples/internal/question"
-	"github.com/wayleave/wayleave/examples/internal/sample"
 	"github.com/wayleave/wayleave/kubernetes/convert"
 	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/probe"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
@@ -88,31 +85,28 @@ func objects(now, next verdict.World) []string {
 // flips finds the flows that would be judged otherwise: between the pods that both worlds have at
 // the same addresses, and between those and whatever addresses the policies mention.
 func flips(ctx context.Context, answer *api.Plan, now, next verdict.World) error {
-	space := alike.NewSpace(now, next)
-	run := change.Run{
+	partition := probe.NewPartition(now, next)
+	run := probe.Comparison{
 		Before: verdict.New(now), After: verdict.New(next),
-		Parties: space.Groups(stable(now, next)), Ports: sample.Ports(now, next).Ports,
-	}
-	for _, party := range space.Outside() {
-		run.Parties = append(run.Parties, alike.Group{party})
+		Parties: partition.Groups(slices.Concat(stable(now, next), partition.Outside())), Ports: partition.Ports(),
+		Progress: func(int, int) error { return ctx.Err() },
 	}
 	if answer.Flows = run.Flows(); answer.Flows > maxFlows {
 		answer.NotTried = fmt.Sprintf("%d flows would have to be tried, more than %d: see 'explain diff'", answer.Flows,
 			maxFlows)
 		return nil
 	}
-	return run.Each(ctx, func(pair change.Pair) error {
+	return run.Each(func(pair probe.PairChange) error {
 		for _, c := range pair.Changes {
-			if c.Example.Before.Result.Combined == c.Example.After.Result.Combined {
+			if c.Before == c.After {
 				continue // denied by one side before, and by another after
 			}
 			f := api.Flip{
-				From: names(pair.From), To: names(pair.To), Was: reasons(c.Example.Before),
-				Now: reasons(c.Example.After), Before: string(c.Example.Before.Result.Combined),
-				After: string(c.Example.After.Result.Combined),
+				From: pair.From, To: pair.To, Was: probe.Decisions(c.Example.Before),
+				Now: probe.Decisions(c.Example.After), Before: string(c.Before), After: string(c.After),
 			}
 			for _, port := range c.Ports {
-				f.Ports = append(f.Ports, port.String())
+				f.Ports = append(f.Ports, port.Port)
 			}
 			answer.Flips = append(answer.Flips, f)
 		}
@@ -121,25 +115,12 @@ func flips(ctx context.Context, answer *api.Plan, now, next verdict.World) error
 }
 
 // stable returns the pods that are in both worlds at the same addresses.
-func stable(now, next verdict.World) []question.Party {
+func stable(now, next verdict.World) []probe.Party {
 	addresses := map[policy.Key][]netip.Addr{}
-	for _, pod := range question.NewBook(now).Pods() {
+	for _, pod := range probe.NewIndex(now).Endpoints() {
 		addresses[pod.Endpoint] = pod.Addresses
 	}
-	return slices.DeleteFunc(question.NewBook(next).Pods(), func(pod question.Party) bool {
+	return slices.DeleteFunc(probe.NewIndex(next).Endpoints(), func(pod probe.Party) bool {
 		return len(pod.Addresses) == 0 || !slices.Equal(pod.Addresses, addresses[pod.Endpoint])
 	})
-}
-
-func names(g alike.Group) (list []string) {
-	for _, p := range g {
-		list = append(list, p.Name)
-	}
-	return list
-}
-
-// reasons says in a line what decided.
-func reasons(x *verdict.Explanation) string {
-	return fmt.Sprintf("egress %s (%s), ingress %s (%s)", x.Egress.Outcome, x.Egress.Decision, x.Ingress.Outcome,
-		x.Ingress.Decision)
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/wayleave/wayleave/examples/internal/question"
+	"github.com/wayleave/wayleave/policy/probe"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
@@ -23,16 +23,16 @@ func (e *PortError) Unwrap() error { return e.Err }
 // are pods (NAMESPACE/NAME, or a pattern with *) or addresses. A pattern never pairs a pod with
 // itself.
 func Parse(world verdict.World, from, to, what string) ([]verdict.Flow, error) {
-	port, err := question.ParsePort(what)
+	port, err := probe.ParsePort(what)
 	if err != nil {
 		return nil, &PortError{err}
 	}
-	book := question.NewBook(world)
-	sources, err := book.Find(from)
+	index := probe.NewIndex(world)
+	sources, err := index.Find(from)
 	if err != nil {
 		return nil, err
 	}
-	destinations, err := book.Find(to)
+	destinations, err := index.Find(to)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func Parse(world verdict.World, from, to, what string) ([]verdict.Flow, error) {
 	pattern, itself := strings.Contains(from+to, "*"), false
 	for _, src := range sources {
 		for _, dst := range destinations {
-			if pattern && question.Same(src, dst) { // policy does not apply to what a pod sends to itself
+			if pattern && probe.Same(src, dst) { // policy does not apply to what a pod sends to itself
 				itself = true
 				continue
 			}

@@ -13,7 +13,7 @@
 //	  port: [tcp/postgres, icmp]
 //	  allow: false
 //
-// Parties and ports are written as package question reads them.
+// Parties and ports are written as package probe reads them.
 //
 // # Usage
 //

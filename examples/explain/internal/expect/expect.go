@@ -11,22 +11,14 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/wayleave/wayleave/examples/internal/question"
+	"github.com/wayleave/wayleave/policy/probe"
 )
 
-// Expectation is that all of some may talk to all of others on all of some ports, or none to any on
-// any.
+// Expectation is an expectation with its place in the file.
 type Expectation struct {
-	// Name for people. May be empty.
-	Name string
+	probe.Expectation
 	// Line of the file that it begins in, from 1.
 	Line int
-	// From and To say who, as question.Book.Find reads it. At least one each.
-	From, To []string
-	// Ports, at least one.
-	Ports []question.Port
-	// Allow is what is expected: that all of it is allowed, or that none is.
-	Allow bool
 }
 
 // entry is an expectation as it is written.
@@ -73,7 +65,7 @@ func Parse(file string, data []byte) ([]Expectation, error) {
 	var out []Expectation
 	for i, e := range entries {
 		where := fmt.Sprintf("%s: line %d: expect[%d]", file, e.line, i)
-		x := Expectation{Name: e.Name, Line: e.line, From: e.From, To: e.To}
+		x := Expectation{probe.Expectation{Name: e.Name, From: e.From, To: e.To}, e.line}
 		for _, field := range []struct {
 			name   string
 			absent bool
@@ -83,7 +75,7 @@ func Parse(file string, data []byte) ([]Expectation, error) {
 			}
 		}
 		for _, text := range e.Port {
-			port, err := question.ParsePort(text)
+			port, err := probe.ParsePort(text)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s: port: %w", where, err))
 			}

@@ -12,10 +12,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wayleave/wayleave/examples/internal/question"
 	"github.com/wayleave/wayleave/kubernetes/convert"
 	"github.com/wayleave/wayleave/kubernetes/manifest"
 	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/probe"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
@@ -36,7 +36,7 @@ type Folder struct {
 	// Evaluator of the world.
 	Evaluator *verdict.Evaluator
 	// Book knows the pods, those that are none to policy among them.
-	Book *question.Book
+	Book *probe.Index
 	// Rejected says what is not in the world although a manifest has it, an error each.
 	Rejected []error
 	// Notes says what else was left out, and changes nothing for the answers or was asked for.
@@ -76,7 +76,7 @@ func Read(cfg Config) (*Folder, error) {
 		f.Rejected = append(f.Rejected, invalid[key])
 		delete(f.World, key) // to the evaluator it is not there either
 	}
-	f.Book = question.NewBook(f.World, outsiders(files, f.World)...)
+	f.Book = probe.NewIndex(f.World, outsiders(files, f.World)...)
 	if len(f.World) == 0 && len(f.Rejected) == 0 {
 		return nil, fmt.Errorf("no objects in %s", strings.Join(cfg.Paths, ", "))
 	}

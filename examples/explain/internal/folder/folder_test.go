@@ -53,7 +53,7 @@ func TestReadSaysWhyAPodIsNone(t *testing.T) {
 	f, err := folder.Read(folder.Config{Paths: []string{dir}})
 	require.NoError(t, err)
 	why := map[string]string{}
-	for _, o := range f.Book.Outsiders() {
+	for _, o := range f.Book.Excluded() {
 		why[o.Name] = o.Why
 	}
 	for name, says := range map[string]string{
@@ -66,8 +66,8 @@ func TestReadSaysWhyAPodIsNone(t *testing.T) {
 		delete(why, name)
 	}
 	require.Empty(t, why)
-	require.Len(t, f.Book.Pods(), 1)
-	require.Equal(t, "shop/web", f.Book.Pods()[0].Name)
+	require.Len(t, f.Book.Endpoints(), 1)
+	require.Equal(t, "shop/web", f.Book.Endpoints()[0].Name)
 	require.Len(t, f.Rejected, 1)
 	require.ErrorContains(t, f.Rejected[0], "status.podIP")
 	require.Len(t, f.Notes, 1, "a service is no policy, and that is no fault")
@@ -95,19 +95,19 @@ func TestReadPaths(t *testing.T) {
 	})
 	flat, err := folder.Read(folder.Config{Paths: []string{dir}})
 	require.NoError(t, err)
-	require.Empty(t, flat.Book.Pods())
+	require.Empty(t, flat.Book.Endpoints())
 	require.Empty(t, flat.Rejected)
 	require.Contains(t, flat.Notes, filepath.Join(dir, "sub")+": a folder in a folder is read with --recursive only")
 	require.Len(t, flat.Notes, 3)
 
 	deep, err := folder.Read(folder.Config{Paths: []string{dir}, Recursive: true})
 	require.NoError(t, err)
-	require.Len(t, deep.Book.Pods(), 1)
+	require.Len(t, deep.Book.Endpoints(), 1)
 	require.Empty(t, deep.Notes)
 
 	both, err := folder.Read(folder.Config{Paths: []string{dir, filepath.Join(dir, "sub", "b.yml"), dir}})
 	require.NoError(t, err)
-	require.Len(t, both.Book.Pods(), 1)
+	require.Len(t, both.Book.Endpoints(), 1)
 	require.Empty(t, both.Rejected, "a file that is named twice is read once")
 
 	for path, says := range map[string]string{

@@ -12,8 +12,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/wayleave/wayleave/examples/internal/question"
 	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/probe"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
@@ -42,8 +42,8 @@ type object struct {
 }
 
 // outsiders returns the pods of the files that the world does not have, sorted by name.
-func outsiders(files []string, world verdict.World) []question.Outsider {
-	found := map[string]question.Outsider{}
+func outsiders(files []string, world verdict.World) []probe.Excluded {
+	found := map[string]probe.Excluded{}
 	var add func(o object, kind string)
 	add = func(o object, kind string) {
 		if o.Kind != "" {
@@ -73,17 +73,17 @@ func outsiders(files []string, world verdict.World) []question.Outsider {
 			add(o, "")
 		}
 	}
-	var out []question.Outsider
+	var out []probe.Excluded
 	for _, o := range found {
 		out = append(out, o)
 	}
-	slices.SortFunc(out, func(a, b question.Outsider) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b probe.Excluded) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
 // outsider says why the pod is none to policy.
-func (o object) outsider() question.Outsider {
-	out := question.Outsider{Name: o.Metadata.Namespace + "/" + o.Metadata.Name}
+func (o object) outsider() probe.Excluded {
+	out := probe.Excluded{Name: o.Metadata.Namespace + "/" + o.Metadata.Name}
 	addresses := o.addresses()
 	switch {
 	case o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed":

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package change_test
+package probe_test
 
 import (
 	"math/rand/v2"
@@ -10,20 +10,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/wayleave/wayleave/examples/internal/alike"
-	"github.com/wayleave/wayleave/examples/internal/change"
-	"github.com/wayleave/wayleave/examples/internal/matrix"
-	"github.com/wayleave/wayleave/examples/internal/question"
-	"github.com/wayleave/wayleave/examples/internal/sample"
 	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/probe"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// standIns returns the ports of a plan one of which stands for what is asked: those that are it; or
+// standIns returns the groups one of which stands for a port: those that are it; or
 // else those of the same type of message; or else those that stand for all that nobody mentions.
-func standIns(plan sample.Plan, p question.Port) []sample.Port {
-	var found [3][]sample.Port
-	for _, s := range plan.Ports {
+func standIns(groups []probe.PortGroup, p probe.Port) []probe.PortGroup {
+	var found [3][]probe.PortGroup
+	for _, s := range groups {
 		ping := s.Protocol == policy.ProtocolICMP && !s.Typed && p.Typed
 		echo := p.Protocol == policy.ProtocolICMP && p.Type == 8 || p.Protocol == policy.ProtocolICMPv6 && p.Type == 128
 		same := s.Protocol == p.Protocol || ping
@@ -45,7 +41,7 @@ func standIns(plan sample.Plan, p question.Port) []sample.Port {
 			return list
 		}
 	}
-	return plan.Ports[len(plan.Ports)-1:] // a protocol that nobody mentions
+	return groups[len(groups)-1:] // a protocol that nobody mentions
 }
 
 // flowKind is what a change is found for.
@@ -61,23 +57,22 @@ func TestNothingIsMissed(t *testing.T) {
 	for seed := range uint64(16) {
 		before, after := twoWorlds(seed)
 		e1, e2 := verdict.New(before), verdict.New(after)
-		book := question.NewBook(before)
-		pods := book.Pods()
-		space := alike.NewSpace(before, after)
-		groups := space.Groups(pods)
+		book := probe.NewIndex(before)
+		pods := book.Endpoints()
+		partition := probe.NewPartition(before, after)
+		groups := partition.Groups(pods)
 		alikes += len(pods) - len(groups)
-		plan := sample.Ports(before, after)
-		run := change.Run{Before: e1, After: e2, Parties: groups, Ports: plan.Ports}
+		ports := partition.Ports()
+		run := probe.Comparison{Before: e1, After: e2, Parties: groups, Ports: ports}
 		found := map[flowKind]bool{}
-		require.NoError(t, run.Each(t.Context(), func(p change.Pair) error {
+		require.NoError(t, run.Each(func(p probe.PairChange) error {
 			for _, from := range p.From {
 				for _, to := range p.To {
 					for _, c := range p.Changes {
 						for _, port := range c.Ports {
-							kind := flowKind{from.Name, to.Name, port.String(), false}
-							found[kind] = found[kind] || port.IPv4
-							kind.is6 = true
-							found[kind] = found[kind] || port.IPv6
+							for _, family := range port.Families {
+								found[flowKind{from, to, port.Port, family == "IPv6"}] = true
+							}
 						}
 					}
 				}
@@ -87,14 +82,14 @@ func TestNothingIsMissed(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		for range 400 {
 			from, to := pods[rng.IntN(len(pods))], pods[rng.IntN(len(pods))]
-			if question.Same(from, to) {
+			if probe.Same(from, to) {
 				continue
 			}
 			asked := packet(rng)
-			standIns := standIns(plan, asked)
+			standIns := standIns(ports, asked)
 			require.NotEmpty(t, standIns, "seed %d: %s", seed, asked)
 			for _, flow := range asked.Flows(from, to) {
-				listed := slices.ContainsFunc(standIns, func(p sample.Port) bool {
+				listed := slices.ContainsFunc(standIns, func(p probe.PortGroup) bool {
 					return found[flowKind{from.Name, to.Name, p.String(), flow.Src.Is6()}]
 				})
 				if e1.Evaluate(flow) != e2.Evaluate(flow) {
@@ -107,32 +102,45 @@ func TestNothingIsMissed(t *testing.T) {
 	require.Greater(t, alikes, 50, "the worlds have hardly any replicas")
 }
 
-// A matrix of groups says the same of every pair of pods as one of the pods.
+// All members of two groups have the verdicts of the first members.
 func TestGroupsSayTheSame(t *testing.T) {
 	for seed := range uint64(30) {
 		world, _ := twoWorlds(seed)
-		cfg := matrix.Config{Evaluator: verdict.New(world), Pods: question.NewBook(world).Pods()}
+		e := verdict.New(world)
+		groups := probe.NewPartition(world).Groups(probe.NewIndex(world).Endpoints())
 		rng := rand.New(rand.NewPCG(seed, 2))
-		for range 10 {
-			cfg.Port = packet(rng)
-			require.Equal(t, pairs(t, cfg), func() map[string]matrix.Cell {
-				grouped := cfg
-				grouped.Space = alike.NewSpace(world)
-				return pairs(t, grouped)
-			}(), "seed %d %s", seed, cfg.Port)
+		for range 4 {
+			port := packet(rng)
+			for _, senders := range groups {
+				for _, receivers := range groups {
+					want := map[bool]string{}
+					for _, from := range senders {
+						for _, to := range receivers {
+							if probe.Same(from, to) {
+								continue
+							}
+							got := outcomes(e, port, from, to)
+							for _, is6 := range []bool{false, true} {
+								if want[is6] == "" {
+									want[is6] = got[is6]
+								}
+								require.Equal(t, want[is6], got[is6], "seed %d: %s -> %s %s", seed, from.Name, to.Name,
+									port)
+							}
+						}
+					}
+				}
+			}
 		}
 	}
 }
 
-func pairs(t *testing.T, cfg matrix.Config) map[string]matrix.Cell {
-	t.Helper()
-	m, err := matrix.Compute(t.Context(), cfg)
-	require.NoError(t, err)
-	out := map[string]matrix.Cell{}
-	require.NoError(t, m.Each(func(from, to question.Party, c matrix.Cell) error {
-		out[from.Name+" "+to.Name] = c
-		return nil
-	}))
+// outcomes returns the outcomes of all flows of each family, by whether it is IPv6.
+func outcomes(e *verdict.Evaluator, port probe.Port, from, to probe.Party) map[bool]string {
+	out := map[bool]string{}
+	for _, flow := range port.Flows(from, to) {
+		out[flow.Src.Is6()] += string(e.Evaluate(flow).Combined) + " "
+	}
 	return out
 }
 
@@ -141,28 +149,28 @@ func TestOutsideIsCovered(t *testing.T) {
 	for seed := range uint64(30) {
 		world, _ := twoWorlds(seed)
 		e := verdict.New(world)
-		pods := question.NewBook(world).Pods()
-		outside := alike.NewSpace(world).Outside()
+		pods := probe.NewIndex(world).Endpoints()
+		outside := probe.NewPartition(world).Outside()
 		rng := rand.New(rand.NewPCG(seed, 3))
 		for range 20 {
 			addr := address(rng)
-			if slices.ContainsFunc(pods, func(p question.Party) bool { return slices.Contains(p.Addresses, addr) }) {
+			if slices.ContainsFunc(pods, func(p probe.Party) bool { return slices.Contains(p.Addresses, addr) }) {
 				continue
 			}
-			x := question.Party{Addresses: []netip.Addr{addr}}
-			var asked []question.Port
+			x := probe.Party{Addresses: []netip.Addr{addr}}
+			var asked []probe.Port
 			for range 4 {
 				asked = append(asked, packet(rng))
 			}
 			want := verdicts(e, x, pods, asked)
-			require.True(t, slices.ContainsFunc(outside, func(p question.Party) bool {
+			require.True(t, slices.ContainsFunc(outside, func(p probe.Party) bool {
 				return p.Addresses[0].Is4() == addr.Is4() && slices.Equal(want, verdicts(e, p, pods, asked))
 			}), "seed %d: nobody stands for %s", seed, addr)
 		}
 	}
 }
 
-func verdicts(e *verdict.Evaluator, x question.Party, pods []question.Party, ports []question.Port) []verdict.Result {
+func verdicts(e *verdict.Evaluator, x probe.Party, pods []probe.Party, ports []probe.Port) []verdict.Result {
 	var out []verdict.Result
 	for _, pod := range pods {
 		for _, port := range ports {

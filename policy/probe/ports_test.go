@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package sample_test
+package probe_test
 
 import (
 	"strings"
@@ -8,14 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/wayleave/wayleave/examples/internal/sample"
 	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/probe"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-func plan(worlds ...verdict.World) string {
+func portGroups(worlds ...verdict.World) string {
 	var out []string
-	for _, p := range sample.Ports(worlds...).Ports {
+	for _, p := range probe.NewPartition(worlds...).Ports() {
 		out = append(out, p.String())
 	}
 	return strings.Join(out, " ")
@@ -107,14 +107,14 @@ func TestPorts(t *testing.T) {
 			"tcp/other udp/other icmp icmp/8/1 icmp/other ip/other",
 		},
 	} {
-		require.Equal(t, row.want, plan(row.world), row.name)
+		require.Equal(t, row.want, portGroups(row.world), row.name)
 	}
 	require.Equal(t, "tcp/80 tcp/81 tcp/other udp/other icmp ip/other",
-		plan(with(ports(tcp, policy.PortNumber(80))), with(ports(tcp, policy.PortNumber(81)))), "of both worlds")
+		portGroups(with(ports(tcp, policy.PortNumber(80))), with(ports(tcp, policy.PortNumber(81)))), "of both worlds")
 }
 
 func TestSourcePorts(t *testing.T) {
 	r := policy.Rule{Action: policy.Allow, Source: policy.EntityRule{NotPorts: []policy.Port{policy.PortName("x")}}}
-	require.True(t, sample.Ports(with(r)).SourcePorts)
-	require.False(t, sample.Ports(with(ports(policy.ProtocolTCP, policy.PortNumber(1)))).SourcePorts)
+	require.True(t, probe.NewPartition(with(r)).SourcePorts())
+	require.False(t, probe.NewPartition(with(ports(policy.ProtocolTCP, policy.PortNumber(1)))).SourcePorts())
 }

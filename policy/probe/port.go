@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package question
+package probe
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// DefaultSourcePort is where flows come from: some port that a client would have.
+// DefaultSourcePort is the source port of all flows.
 const DefaultSourcePort = 40_000
 
 // The ICMP types of an echo request.
@@ -21,12 +21,13 @@ const (
 	echoRequestV6 = 128
 )
 
-// Port is what is to be reached at a party: a port, or a kind of ICMP message.
+// Port selects packets to a party: a port, a protocol, or a type of ICMP message. Its text form, also
+// in JSON, is that of ParsePort.
 type Port struct {
 	// Protocol; 0 where Name stands for ports of whatever protocol. ICMP without a type means an
 	// echo request of either family.
 	Protocol policy.Protocol
-	// Name of a port of the party that is asked about. Empty for a number.
+	// Name of a port of the receiver. Empty for a number.
 	Name string
 	// Number of the port; 0 where there is a name or the protocol has no ports.
 	Number uint16
@@ -35,7 +36,7 @@ type Port struct {
 	Type, Code uint8
 }
 
-// ParsePort reads a port, see the package's description.
+// ParsePort reads a port; the package's doc has the syntax. The error quotes the text.
 func ParsePort(text string) (Port, error) {
 	name, rest, more := strings.Cut(text, "/")
 	if !more {
@@ -122,10 +123,22 @@ func (p Port) String() string {
 	return name
 }
 
-// Flows returns the flows that are meant: one for each pair of addresses of one family and, for a
-// name, for each port that it stands for. They come from DefaultSourcePort. There are none if the
-// parties have no family in common, if the port belongs to the other family, or if the party asked
-// about has no port of the name.
+// MarshalText returns the form that ParsePort reads.
+func (p Port) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads a port as ParsePort does.
+func (p *Port) UnmarshalText(text []byte) error {
+	port, err := ParsePort(string(text))
+	if err != nil {
+		return err
+	}
+	*p = port
+	return nil
+}
+
+// Flows returns the flows from one party to another: one for each pair of addresses of one family
+// and, for a name, for each port of that name. There are none if the parties have no family in
+// common, if the ICMP type belongs to the other family, or if the receiver has no port of the name.
 func (p Port) Flows(from, to Party) []verdict.Flow {
 	var flows []verdict.Flow
 	for _, src := range from.Addresses {
@@ -144,7 +157,7 @@ func (p Port) Flows(from, to Party) []verdict.Flow {
 	return flows
 }
 
-// numbers replaces a name by what it stands for at the party.
+// numbers resolves a name to the ports of the party.
 func (p Port) numbers(to Party) []Port {
 	if p.Name == "" {
 		return []Port{p}

@@ -1,36 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package alike
+package probe
 
 import (
 	"net/netip"
 	"slices"
-
-	"github.com/wayleave/wayleave/examples/internal/question"
 )
 
-// Outside returns parties that are no pods, one for each part of the address space that policy can
-// tell from the rest: for each network that is mentioned, and each backend of a service, an address
-// that is in no narrower one, and for each family one that is in none. A network that pods and
-// narrower networks fill has none.
-func (s *Space) Outside() []question.Party {
+// Outside returns addresses that no workload endpoint has, one for each part of the address space
+// that policy can tell from the rest. For each network that is mentioned, and each backend of a
+// service, that is an address in no narrower one. For each family it is one in no network that is
+// mentioned. A network that is full of endpoints and narrower networks has none. The name says what
+// the address stands for.
+func (p *Partition) Outside() []Party {
 	whole := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
-	nets := append(whole, s.nets...)
-	for addr := range s.backends {
+	nets := append(whole, p.nets...)
+	for addr := range p.backends {
 		nets = append(nets, netip.PrefixFrom(addr, addr.BitLen()))
 	}
 	slices.SortFunc(nets, comparePrefixes)
 	nets = slices.Compact(nets)
 	taken := slices.Clone(nets)
-	for addr := range s.holders {
+	for addr := range p.holders {
 		taken = append(taken, netip.PrefixFrom(addr, addr.BitLen()))
 	}
 	slices.SortFunc(taken, comparePrefixes)
 	taken = slices.Compact(taken)
 
-	var out []question.Party
+	var out []Party
 	for _, n := range nets {
-		addr, ok := s.free(n, taken)
+		addr, ok := p.free(n, taken)
 		if !ok {
 			continue
 		}
@@ -38,30 +37,30 @@ func (s *Space) Outside() []question.Party {
 		switch {
 		case n.IsSingleIP():
 			name = addr.String()
-		case n.Bits() == 0 && !slices.Contains(s.nets, n):
+		case n.Bits() == 0 && !slices.Contains(p.nets, n):
 			name = addr.String() + " (any address not mentioned)"
 		}
-		out = append(out, question.Party{Name: name, Addresses: []netip.Addr{addr}})
+		out = append(out, Party{Name: name, Addresses: []netip.Addr{addr}})
 	}
 	return out
 }
 
-// free returns an address of a network that is in none of the narrower ones that are taken.
+// free returns an address of a network that is in none of the narrower networks that are taken.
 //
-// If there is any, then the smallest of them is the network's first address, or comes right behind
-// the end of a narrower one.
-func (s *Space) free(n netip.Prefix, taken []netip.Prefix) (netip.Addr, bool) {
+// If there is any, then the smallest is the network's first address, or the next one after a narrower
+// network.
+func (p *Partition) free(n netip.Prefix, taken []netip.Prefix) (netip.Addr, bool) {
 	var narrower []netip.Prefix
 	for _, t := range taken {
 		if t != n && n.Contains(t.Addr()) && t.Bits() >= n.Bits() {
 			narrower = append(narrower, t)
 		}
 	}
-	if n.IsSingleIP() && s.holders[n.Addr()] > 0 {
+	if n.IsSingleIP() && p.holders[n.Addr()] > 0 {
 		return netip.Addr{}, false
 	}
-	candidates := []netip.Addr{n.Addr().Next(), n.Addr()} // the first one looks odd, where others will do
-	if n.Bits() == 0 {                                    // as does 0.0.0.1
+	candidates := []netip.Addr{n.Addr().Next(), n.Addr()} // .0 is the last choice
+	if n.Bits() == 0 {                                    // 0.0.0.1 is one, too
 		candidates = append([]netip.Addr{netip.MustParseAddr("203.0.113.1"), netip.MustParseAddr("2001:db8:ffff::1")},
 			candidates...)
 	}

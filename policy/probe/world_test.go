@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package change_test
+package probe_test
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/wayleave/wayleave/examples/internal/question"
 	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/probe"
 	"github.com/wayleave/wayleave/policy/verdict"
 	"github.com/wayleave/wayleave/policy/worlds"
 )
@@ -156,22 +156,22 @@ func narrowRule(rng *rand.Rand) policy.Rule {
 }
 
 // packet returns what to ask for.
-func packet(rng *rand.Rand) question.Port {
+func packet(rng *rand.Rand) probe.Port {
 	switch rng.IntN(8) {
 	case 0:
-		return question.Port{
+		return probe.Port{
 			Protocol: policy.ProtocolICMP, Typed: true, Type: uint8(rng.IntN(10)), Code: uint8(rng.IntN(4)),
 		}
 	case 1:
-		return question.Port{
+		return probe.Port{
 			Protocol: policy.ProtocolICMPv6, Typed: true, Type: uint8([]int{0, 3, 8, 77, 128}[rng.IntN(5)]),
 			Code: uint8(rng.IntN(4)),
 		}
 	case 2:
-		return question.Port{Protocol: policy.Protocol(240 + rng.IntN(15))}
+		return probe.Port{Protocol: policy.Protocol(240 + rng.IntN(15))}
 	}
 	protocols := []policy.Protocol{policy.ProtocolTCP, policy.ProtocolTCP, policy.ProtocolUDP, policy.ProtocolSCTP}
-	p := question.Port{Protocol: protocols[rng.IntN(len(protocols))], Number: uint16(1 + rng.IntN(24))}
+	p := probe.Port{Protocol: protocols[rng.IntN(len(protocols))], Number: uint16(1 + rng.IntN(24))}
 	if rng.IntN(4) == 0 {
 		p.Number = uint16(1 + rng.IntN(65535))
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package sample
+package probe
 
 import (
 	"cmp"
@@ -8,24 +8,24 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/wayleave/wayleave/examples/internal/question"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Port stands for all ports that policy cannot tell from it.
-type Port struct {
-	question.Port
-	// Last port of the stretch that begins with Number, Number itself if it is alone. 0 where there
-	// are no ports.
+// PortGroup is a port that stands for all ports that policy cannot tell from it.
+type PortGroup struct {
+	Port
+	// Last port of the range that begins with Number, Number itself if it is alone. 0 where the
+	// protocol has no ports.
 	Last uint16
-	// Mentioned says that a rule, a service or a pod mentions it. The others stand for all that
-	// nobody mentions.
+	// Mentioned reports that a rule, a service or a named port mentions it. One that is not mentioned
+	// stands for all of its protocol that are not.
 	Mentioned bool
 }
 
-// String describes the port and what it stands for.
-func (p Port) String() string {
+// String returns the port or the range, or "tcp/other" for ports that are not mentioned. ParsePort
+// does not read all of these forms.
+func (p PortGroup) String() string {
 	text := p.Port.String()
 	switch {
 	case !p.Mentioned && p.Protocol.HasPorts():
@@ -40,15 +40,6 @@ func (p Port) String() string {
 	return text
 }
 
-// Plan says what to try.
-type Plan struct {
-	// Ports in order: by protocol, then by number.
-	Ports []Port
-	// SourcePorts says that a rule looks at the port that traffic comes from. All flows come from
-	// question.DefaultSourcePort.
-	SourcePorts bool
-}
-
 // interval of ports, both ends included.
 type interval struct{ first, last uint16 }
 
@@ -59,7 +50,7 @@ type icmpKind struct {
 	code     int // -1 means any
 }
 
-// mentions is what the worlds mention.
+// mentions has the ports, protocols and messages that worlds mention.
 type mentions struct {
 	ports       map[policy.Protocol][]interval
 	icmp        map[icmpKind]bool
@@ -67,8 +58,8 @@ type mentions struct {
 	sourcePorts bool
 }
 
-// Ports returns what is worth trying in the worlds.
-func Ports(worlds ...verdict.World) Plan {
+// readMentions collects the mentions of all worlds.
+func readMentions(worlds []verdict.World) *mentions {
 	m := &mentions{
 		ports: map[policy.Protocol][]interval{}, icmp: map[icmpKind]bool{}, protocols: map[policy.Protocol]bool{},
 	}
@@ -77,29 +68,34 @@ func Ports(worlds ...verdict.World) Plan {
 			m.read(resource)
 		}
 	}
-	plan := Plan{SourcePorts: m.sourcePorts}
 	m.protocols[policy.ProtocolTCP], m.protocols[policy.ProtocolUDP] = true, true
+	return m
+}
+
+// groups returns the groups of ports in order: by protocol, then by number.
+func (m *mentions) groups() []PortGroup {
+	var groups []PortGroup
 	for p := range m.protocols {
 		switch {
 		case p.HasPorts():
-			plan.Ports = append(plan.Ports, stretches(p, m.ports[p])...)
+			groups = append(groups, ranges(p, m.ports[p])...)
 		case !isICMP(p):
-			plan.Ports = append(plan.Ports, Port{Port: question.Port{Protocol: p}, Mentioned: true})
+			groups = append(groups, PortGroup{Port: Port{Protocol: p}, Mentioned: true})
 		}
 	}
-	plan.Ports = append(plan.Ports, m.messages()...)
+	groups = append(groups, m.messages()...)
 	for p := policy.Protocol(253); p > 0; p-- { // 253 is for experiments
 		if !m.protocols[p] && p.String()[0] <= '9' {
-			plan.Ports = append(plan.Ports, Port{Port: question.Port{Protocol: p}})
+			groups = append(groups, PortGroup{Port: Port{Protocol: p}})
 			break
 		}
 	}
-	slices.SortFunc(plan.Ports, compare)
-	return plan
+	slices.SortFunc(groups, comparePortGroups)
+	return groups
 }
 
-// compare puts TCP and UDP first, and what nobody mentions behind the rest of its protocol.
-func compare(a, b Port) int {
+// comparePortGroups puts TCP and UDP first, and what nothing mentions behind the rest of its protocol.
+func comparePortGroups(a, b PortGroup) int {
 	return cmp.Or(
 		cmp.Compare(rank(a), rank(b)),
 		cmp.Compare(flag(!a.Mentioned), flag(!b.Mentioned)),
@@ -110,8 +106,8 @@ func compare(a, b Port) int {
 	)
 }
 
-// rank orders by protocol; the one that nobody mentions comes last.
-func rank(p Port) int {
+// rank orders by protocol; the one that nothing mentions comes last.
+func rank(p PortGroup) int {
 	order := []policy.Protocol{
 		policy.ProtocolTCP, policy.ProtocolUDP, policy.ProtocolSCTP, policy.ProtocolICMP, policy.ProtocolICMPv6,
 	}
@@ -127,8 +123,6 @@ func flag(b bool) int {
 	}
 	return 0
 }
-
-func isICMP(p policy.Protocol) bool { return p == policy.ProtocolICMP || p == policy.ProtocolICMPv6 }
 
 // read collects what a resource mentions. Staged policies decide nothing.
 func (m *mentions) read(resource policy.Resource) {
@@ -159,7 +153,7 @@ func (m *mentions) named(ports []policy.EndpointPort) {
 }
 
 func (m *mentions) port(protocol policy.Protocol, p policy.Port) {
-	if p.Name == "" && protocol != 0 { // names mean what pods say, and those are read too
+	if p.Name == "" && protocol != 0 { // a name stands for ports of endpoints, which are read too
 		m.protocols[protocol] = true
 		m.ports[protocol] = append(m.ports[protocol], interval{p.First, p.Last})
 	}
@@ -193,16 +187,16 @@ func (m *mentions) rules(rules []policy.Rule) {
 	}
 }
 
-// stretches cuts the ports of a protocol where an interval begins or ends, and returns the first
+// ranges cuts the ports of a protocol where an interval begins or ends, and returns the first
 // port of each stretch that is in an interval, and the first that is in none.
-func stretches(protocol policy.Protocol, list []interval) []Port {
+func ranges(protocol policy.Protocol, list []interval) []PortGroup {
 	cuts := []int{1, 65536}
 	for _, i := range list {
 		cuts = append(cuts, max(1, int(i.first)), int(i.last)+1)
 	}
 	slices.Sort(cuts)
 	cuts = slices.Compact(cuts)
-	var ports []Port
+	var ports []PortGroup
 	other := false
 	for i := range len(cuts) - 1 {
 		first, last := uint16(cuts[i]), uint16(cuts[i+1]-1)
@@ -211,19 +205,19 @@ func stretches(protocol policy.Protocol, list []interval) []Port {
 			continue
 		}
 		other = other || !mentioned
-		ports = append(ports, Port{
-			Port: question.Port{Protocol: protocol, Number: first}, Last: last, Mentioned: mentioned,
+		ports = append(ports, PortGroup{
+			Port: Port{Protocol: protocol, Number: first}, Last: last, Mentioned: mentioned,
 		})
 	}
 	return ports
 }
 
 // messages returns the ICMP messages to try.
-func (m *mentions) messages() []Port {
-	ports := []Port{{Port: question.Port{Protocol: policy.ProtocolICMP}, Mentioned: true}} // ping, of both families
+func (m *mentions) messages() []PortGroup {
+	ports := []PortGroup{{Port: Port{Protocol: policy.ProtocolICMP}, Mentioned: true}} // ping, of both families
 	add := func(protocol policy.Protocol, typ, code uint8, mentioned bool) {
-		p := Port{
-			Port:      question.Port{Protocol: protocol, Typed: true, Type: typ, Code: code},
+		p := PortGroup{
+			Port:      Port{Protocol: protocol, Typed: true, Type: typ, Code: code},
 			Mentioned: mentioned,
 		}
 		if !slices.Contains(ports, p) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package question_test
+package probe_test
 
 import (
 	"net/netip"
@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/wayleave/wayleave/examples/internal/question"
 	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/probe"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
@@ -21,7 +21,7 @@ func addrs(texts ...string) []netip.Addr {
 	return out
 }
 
-func book() *question.Book {
+func shopIndex() *probe.Index {
 	w := verdict.World{}
 	w.Set(
 		&policy.WorkloadEndpoint{
@@ -43,12 +43,12 @@ func book() *question.Book {
 		},
 		&policy.ServiceBackends{Namespace: "shop", Name: "none", Service: "none"},
 	)
-	return question.NewBook(w,
-		question.Outsider{Name: "kube-system/agent", Addresses: addrs("192.0.2.1"), Why: "is outside"},
-		question.Outsider{Name: "shop/done", Why: "has finished"})
+	return probe.NewIndex(w,
+		probe.Excluded{Name: "kube-system/agent", Addresses: addrs("192.0.2.1"), Why: "is outside"},
+		probe.Excluded{Name: "shop/done", Why: "has finished"})
 }
 
-func names(parties []question.Party) []string {
+func names(parties []probe.Party) []string {
 	var out []string
 	for _, p := range parties {
 		out = append(out, p.Name)
@@ -57,8 +57,8 @@ func names(parties []question.Party) []string {
 }
 
 func TestFind(t *testing.T) {
-	b := book()
-	require.Equal(t, []string{"data/db", "shop/new", "shop/web-1", "shop/web-2"}, names(b.Pods()))
+	b := shopIndex()
+	require.Equal(t, []string{"data/db", "shop/new", "shop/web-1", "shop/web-2"}, names(b.Endpoints()))
 	for _, row := range []struct {
 		text string
 		want []string
@@ -104,10 +104,10 @@ func TestParsePort(t *testing.T) {
 		"tcp/http": "tcp/http", "http": "http", "icmp": "icmp", "ICMPv6": "icmpv6", "icmp/0": "icmp/0",
 		"icmp/3/4": "icmp/3/4", "icmpv6/135": "icmpv6/135", "ip/47": "ip/47", "udplite": "udplite",
 	} {
-		p, err := question.ParsePort(text)
+		p, err := probe.ParsePort(text)
 		require.NoError(t, err, text)
 		require.Equal(t, want, p.String())
-		again, err := question.ParsePort(p.String())
+		again, err := probe.ParsePort(p.String())
 		require.NoError(t, err, text)
 		require.Equal(t, p, again)
 	}
@@ -115,13 +115,13 @@ func TestParsePort(t *testing.T) {
 		"", "80", "0", "tcp", "tcp/", "tcp/0", "tcp/65536", "tcp/80:81", "tcp/80/1", "frob/1", "icmp/", "icmp/255",
 		"icmp/256", "icmp/8/256", "icmp/8/0/0", "ip/6", "ip/0", "ip/256", "ip/047", "udplite/1", "-", "a b",
 	} {
-		_, err := question.ParsePort(text)
+		_, err := probe.ParsePort(text)
 		require.ErrorContains(t, err, `"`+text+`"`, text)
 	}
 }
 
 func TestFlows(t *testing.T) {
-	b := book()
+	b := shopIndex()
 	for _, row := range []struct {
 		from, to, port string
 		want           []string
@@ -147,7 +147,7 @@ func TestFlows(t *testing.T) {
 		require.NoError(t, err)
 		to, err := b.Find(row.to)
 		require.NoError(t, err)
-		port, err := question.ParsePort(row.port)
+		port, err := probe.ParsePort(row.port)
 		require.NoError(t, err)
 		var got []string
 		for _, flow := range port.Flows(from[0], to[0]) {
@@ -161,7 +161,7 @@ func TestFlows(t *testing.T) {
 }
 
 func TestSame(t *testing.T) {
-	b := book()
+	b := shopIndex()
 	for _, row := range []struct {
 		a, b string
 		want bool
@@ -177,6 +177,6 @@ func TestSame(t *testing.T) {
 		require.NoError(t, err)
 		y, err := b.Find(row.b)
 		require.NoError(t, err)
-		require.Equal(t, row.want, question.Same(x[0], y[0]), row)
+		require.Equal(t, row.want, probe.Same(x[0], y[0]), row)
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package alike_test
+package probe_test
 
 import (
 	"net/netip"
@@ -8,9 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/wayleave/wayleave/examples/internal/alike"
-	"github.com/wayleave/wayleave/examples/internal/question"
 	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/probe"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
@@ -42,7 +41,7 @@ func mention(source, notSource, destination, notDestination policy.Nets) *policy
 
 func groups(worlds ...verdict.World) [][]string {
 	var out [][]string
-	for _, g := range alike.NewSpace(worlds...).Groups(question.NewBook(worlds[0]).Pods()) {
+	for _, g := range probe.NewPartition(worlds...).Groups(probe.NewIndex(worlds[0]).Endpoints()) {
 		var names []string
 		for _, p := range g {
 			names = append(names, p.Name)
@@ -113,7 +112,7 @@ func TestGroupsOfServices(t *testing.T) {
 	outside := verdict.World{}
 	outside.Set(part("1", "10.0.0.9", 80))
 	var names []string
-	for _, p := range alike.NewSpace(outside).Outside() {
+	for _, p := range probe.NewPartition(outside).Outside() {
 		names = append(names, p.Name)
 	}
 	require.Contains(t, names, "10.0.0.9")
@@ -164,7 +163,7 @@ func TestOutside(t *testing.T) {
 			w.Set(pod(string(rune('a'+i)), "web", addr))
 		}
 		var got []string
-		for _, p := range alike.NewSpace(w).Outside() {
+		for _, p := range probe.NewPartition(w).Outside() {
 			got = append(got, p.Name)
 		}
 		require.Equal(t, row.want, got, row.name)

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// Comparison evaluates flows in two worlds and reports those whose verdict differs. Use it instead of
+// Diff to select parties and ports, or for changes that are too many to hold in memory.
+type Comparison struct {
+	// Before and After evaluate. Required.
+	Before, After *verdict.Evaluator
+	// Parties that send and receive. The first of a group stands for all. Between two parties that
+	// are no workload endpoints there is no policy, and nothing is evaluated.
+	Parties []Group
+	// Ports to evaluate.
+	Ports []PortGroup
+	// Progress is called now and then with the number of senders that are done, and of all. An error
+	// ends the comparison. Optional.
+	Progress func(done, all int) error
+}
+
+// PairChange is the changes between two groups of parties. String writes it for people.
+type PairChange struct {
+	// From and To are the names of the parties.
+	From []string `json:"from"`
+	To   []string `json:"to"`
+	// Families that both have: "IPv4", "IPv6".
+	Families []string `json:"families"`
+	// Changes in order of the first port of each.
+	Changes []Change `json:"changes"`
+}
+
+// Change is flows between two groups that change in the same way: the same verdicts, for the same
+// reasons.
+type Change struct {
+	// Ports of the flows, in order.
+	Ports []ChangedPort `json:"ports"`
+	// Before and After are the outcomes. They are equal where one side denied and another does now.
+	Before verdict.Outcome `json:"before"`
+	After  verdict.Outcome `json:"after"`
+	// Example is one of the flows, with both explanations.
+	Example verdict.Change `json:"example"`
+}
+
+// ChangedPort is a port, and the families in which a verdict changes on it.
+type ChangedPort struct {
+	// Port is PortGroup.String.
+	Port string `json:"port"`
+	// Families are "IPv4", "IPv6", or both in this order.
+	Families []string `json:"families"`
+}
+
+// The names of the families.
+const (
+	ipv4 = "IPv4"
+	ipv6 = "IPv6"
+)
+
+// Flows returns the number of flows that Each evaluates at most.
+func (c Comparison) Flows() int {
+	total := 0
+	for row := range c.Parties {
+		for column := range c.Parties {
+			from, to, ok := c.pair(row, column)
+			if !ok {
+				continue
+			}
+			four, six := pairsOf(from, to)
+			total += (four + six) * len(c.Ports)
+		}
+	}
+	return total
+}
+
+// pairsOf returns the number of pairs of addresses of each family.
+func pairsOf(from, to Party) (four, six int) {
+	for _, src := range from.Addresses {
+		for _, dst := range to.Addresses {
+			switch {
+			case src.Is4() && dst.Is4():
+				four++
+			case src.Is6() && dst.Is6():
+				six++
+			}
+		}
+	}
+	return four, six
+}
+
+// pair returns the parties that stand for two groups. Within one group these are the first two.
+func (c Comparison) pair(row, column int) (from, to Party, ok bool) {
+	from, to = c.Parties[row][0], c.Parties[column][0]
+	if row == column {
+		if len(c.Parties[row]) < 2 {
+			return from, to, false
+		}
+		to = c.Parties[row][1]
+	}
+	outside := from.Endpoint == policy.Key{} && to.Endpoint == policy.Key{}
+	return from, to, !outside && !Same(from, to)
+}
+
+// batch is the number of pairs that each processor compares between two calls of Progress.
+const batch = 16
+
+// Each calls do for every pair of groups between which a verdict changes, in the order of the
+// parties. It returns the first error of do or Progress.
+func (c Comparison) Each(do func(PairChange) error) error {
+	parties := len(c.Parties)
+	all, step := parties*parties, batch*runtime.GOMAXPROCS(0)
+	for first := 0; first < all; first += step {
+		found := make([]PairChange, min(step, all-first))
+		var workers sync.WaitGroup
+		for start := 0; start < len(found); start += batch {
+			workers.Go(func() {
+				for i := start; i < min(start+batch, len(found)); i++ {
+					found[i] = c.compare((first+i)/parties, (first+i)%parties)
+				}
+			})
+		}
+		workers.Wait()
+		for _, pair := range found {
+			if len(pair.Changes) > 0 {
+				if err := do(pair); err != nil {
+					return err
+				}
+			}
+		}
+		if c.Progress != nil {
+			if err := c.Progress((first+len(found))/parties, parties); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// compare evaluates the flows from one group to another.
+func (c Comparison) compare(row, column int) PairChange {
+	from, to, ok := c.pair(row, column)
+	if !ok {
+		return PairChange{}
+	}
+	var changes []Change
+	index := map[reasons]int{}
+	for _, port := range c.Ports {
+		for _, change := range verdict.DiffEvaluators(c.Before, c.After, port.Flows(from, to)) {
+			changes = addChange(changes, index, port, change)
+		}
+	}
+	if len(changes) == 0 {
+		return PairChange{}
+	}
+	pair := PairChange{
+		From: c.Parties[row].Names(), To: c.Parties[column].Names(), Families: []string{}, Changes: changes,
+	}
+	four, six := pairsOf(from, to)
+	if four > 0 {
+		pair.Families = append(pair.Families, ipv4)
+	}
+	if six > 0 {
+		pair.Families = append(pair.Families, ipv6)
+	}
+	return pair
+}
+
+// reasons is what two changes of one kind have in common: the verdicts and what decided them.
+type reasons struct {
+	before, after verdict.Result
+	decisions     [4]string
+}
+
+// addChange adds a change of a flow to the one of its kind. The index has the place of each kind.
+func addChange(changes []Change, index map[reasons]int, port PortGroup, flow verdict.Change) []Change {
+	kind := reasons{before: flow.Before.Result, after: flow.After.Result}
+	for i, d := range []*verdict.Direction{
+		flow.Before.Egress, flow.Before.Ingress, flow.After.Egress, flow.After.Ingress,
+	} {
+		kind.decisions[i] = d.Decision.String()
+	}
+	i, ok := index[kind]
+	if !ok {
+		i = len(changes)
+		index[kind] = i
+		changes = append(changes, Change{
+			Before: flow.Before.Result.Combined, After: flow.After.Result.Combined, Example: flow,
+		})
+	}
+	ports := &changes[i].Ports
+	if n := len(*ports); n == 0 || (*ports)[n-1].Port != port.String() {
+		*ports = append(*ports, ChangedPort{Port: port.String()})
+	}
+	last, family := &(*ports)[len(*ports)-1], ipv4
+	if flow.Flow.Src.Is6() {
+		family = ipv6
+	}
+	if !slices.Contains(last.Families, family) {
+		last.Families = append(last.Families, family)
+		slices.Sort(last.Families)
+	}
+	return changes
+}
+
+// String writes the changes over several lines: what each verdict is and was, and the decisions. The
+// text is not meant to be parsed and may change.
+func (p PairChange) String() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s -> %s\n", strings.Join(p.From, ", "), strings.Join(p.To, ", "))
+	for _, c := range p.Changes {
+		text.WriteString(p.Describe(c))
+	}
+	return text.String()
+}
+
+// Describe writes one change of the pair as String does.
+func (p PairChange) Describe(c Change) string {
+	verdicts := fmt.Sprintf("%s, was %s", c.After, c.Before)
+	if c.After == c.Before {
+		verdicts = fmt.Sprintf("still %s", c.After)
+	}
+	var ports []string
+	for _, port := range c.Ports {
+		text := port.Port
+		if len(port.Families) == 1 && len(p.Families) == 2 {
+			text += " (" + port.Families[0] + ")"
+		}
+		ports = append(ports, text)
+	}
+	return fmt.Sprintf("  %s: %s\n    was: %s\n    now: %s\n", verdicts, strings.Join(ports, " "),
+		Decisions(c.Example.Before), Decisions(c.Example.After))
+}
+
+// Decisions writes the outcome of each direction and its decision, in one line.
+func Decisions(x *verdict.Explanation) string {
+	return fmt.Sprintf("egress %s (%s), ingress %s (%s)", x.Egress.Outcome, x.Egress.Decision, x.Ingress.Outcome,
+		x.Ingress.Decision)
+}

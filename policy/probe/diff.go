@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// DefaultMaxFlows is the limit of DiffConfig.MaxFlows. In a large world it takes some minutes.
+const DefaultMaxFlows = 5_000_000
+
+// DiffConfig selects what Diff evaluates. The zero value selects all that policy can tell apart.
+type DiffConfig struct {
+	// Ports to evaluate. The default is Partition.Ports.
+	Ports []PortGroup
+	// Outside are parties outside to evaluate. The default, nil, is Partition.Outside.
+	Outside []Party
+	// MaxFlows is the number of flows above which Diff returns a *LimitError. The default is
+	// DefaultMaxFlows.
+	MaxFlows int
+	// Progress is that of Comparison. Optional.
+	Progress func(done, all int) error
+}
+
+// Difference is which verdicts differ between two worlds, and what was evaluated. String writes it
+// for people, encoding/json for programs.
+type Difference struct {
+	// Ports and Parties that were evaluated, by PortGroup.String and by the names of each group, and
+	// the number of flows.
+	Ports   []string   `json:"ports"`
+	Parties [][]string `json:"parties"`
+	Flows   int        `json:"flows"`
+	// SourcePorts reports that a rule matches source ports, of which only DefaultSourcePort was
+	// evaluated.
+	SourcePorts bool `json:"sourcePortsMatter"`
+	// OnlyBefore and OnlyAfter are the endpoints of one world alone, which were not evaluated.
+	OnlyBefore []string `json:"onlyBefore,omitempty"`
+	OnlyAfter  []string `json:"onlyAfter,omitempty"`
+	// Moved are endpoints with other addresses, which were evaluated with those of both worlds.
+	Moved []string `json:"otherAddresses,omitempty"`
+	// Rejected are the errors of resources that are invalid in one of the worlds, and absent from it.
+	Rejected []string `json:"rejected"`
+	// Pairs are the changes.
+	Pairs []PairChange `json:"pairs"`
+}
+
+// LimitError is returned by Diff where there are too many flows. Nothing was evaluated.
+type LimitError struct {
+	// Flows to evaluate, and Limit that they are over.
+	Flows, Limit int
+}
+
+// Error returns both numbers.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("probe: diff: %d flows are more than %d", e.Flows, e.Limit)
+}
+
+// Diff returns which verdicts change when one world takes the place of another: between all workload
+// endpoints that both have, and between these and addresses outside. It does not change the worlds.
+//
+// The cost is two evaluations for each flow, of which there are some (groups of parties) squared times
+// the number of ports. The errors are a *LimitError and those of DiffConfig.Progress.
+func Diff(before, after verdict.World, cfg DiffConfig) (Difference, error) {
+	var d Difference
+	c := Comparison{Progress: cfg.Progress, Ports: cfg.Ports, Before: verdict.New(before), After: verdict.New(after)}
+	d.Rejected = []string{}
+	before, after = d.withoutRejected(before, c.Before), d.withoutRejected(after, c.After)
+
+	partition := NewPartition(before, after)
+	common := Intersect(NewIndex(before), NewIndex(after))
+	d.OnlyBefore, d.OnlyAfter, d.Moved = common.OnlyBefore, common.OnlyAfter, common.Moved
+	d.SourcePorts = partition.SourcePorts()
+	if len(c.Ports) == 0 {
+		c.Ports = partition.Ports()
+	}
+	outside := cfg.Outside
+	if outside == nil {
+		outside = partition.Outside()
+	}
+	c.Parties = partition.Groups(slices.Concat(common.Parties, outside))
+	if d.Flows = c.Flows(); d.Flows > cmp.Or(cfg.MaxFlows, DefaultMaxFlows) {
+		return Difference{}, &LimitError{d.Flows, cmp.Or(cfg.MaxFlows, DefaultMaxFlows)}
+	}
+	d.Ports, d.Parties, d.Pairs = []string{}, [][]string{}, []PairChange{}
+	for _, p := range c.Ports {
+		d.Ports = append(d.Ports, p.String())
+	}
+	for _, g := range c.Parties {
+		d.Parties = append(d.Parties, g.Names())
+	}
+	err := c.Each(func(p PairChange) error {
+		d.Pairs = append(d.Pairs, p)
+		return nil
+	})
+	if err != nil {
+		return Difference{}, err
+	}
+	return d, nil
+}
+
+// withoutRejected returns the world without its invalid resources, and records their errors.
+func (d *Difference) withoutRejected(w verdict.World, e *verdict.Evaluator) verdict.World {
+	rejected := e.Rejected()
+	if len(rejected) == 0 {
+		return w
+	}
+	w = maps.Clone(w)
+	for _, key := range slices.SortedFunc(maps.Keys(rejected), policy.Key.Compare) {
+		if text := rejected[key].Error(); !slices.Contains(d.Rejected, text) {
+			d.Rejected = append(d.Rejected, text)
+		}
+		delete(w, key)
+	}
+	return w
+}
+
+// Common is the workload endpoints of two worlds.
+type Common struct {
+	// Parties are the endpoints of both worlds, with the addresses that they have in both and the
+	// named ports of either.
+	Parties []Party
+	// OnlyBefore and OnlyAfter are the names of endpoints of one world alone.
+	OnlyBefore, OnlyAfter []string
+	// Moved are the names of endpoints with other addresses. Those without an address in common are
+	// no Parties.
+	Moved []string
+}
+
+// Intersect returns the workload endpoints that two indexes have in common, and the names of the
+// others. All lists are sorted by name.
+func Intersect(before, after *Index) Common {
+	var c Common
+	byName := map[string]Party{}
+	for _, p := range before.endpoints {
+		byName[p.Name] = p
+	}
+	for _, now := range after.endpoints {
+		was, ok := byName[now.Name]
+		delete(byName, now.Name)
+		if !ok {
+			c.OnlyAfter = append(c.OnlyAfter, now.Name)
+			continue
+		}
+		both := slices.DeleteFunc(slices.Clone(now.Addresses), func(a netip.Addr) bool {
+			return !slices.Contains(was.Addresses, a)
+		})
+		if len(both) < max(len(now.Addresses), len(was.Addresses)) {
+			c.Moved = append(c.Moved, now.Name)
+		}
+		if len(both) == 0 {
+			continue
+		}
+		now.Addresses = both
+		for _, port := range was.Ports {
+			if !slices.Contains(now.Ports, port) {
+				now.Ports = append(slices.Clip(now.Ports), port)
+			}
+		}
+		c.Parties = append(c.Parties, now)
+	}
+	for name := range byName {
+		c.OnlyBefore = append(c.OnlyBefore, name)
+	}
+	slices.Sort(c.OnlyBefore)
+	return c
+}
+
+// String writes the changes, and then what was evaluated and what was not. The text is not meant to
+// be parsed and may change.
+func (d Difference) String() string {
+	var text strings.Builder
+	for _, p := range d.Pairs {
+		text.WriteString(p.String())
+	}
+	for _, line := range []struct {
+		names []string
+		what  string
+	}{
+		{d.OnlyBefore, "before only, not compared"},
+		{d.OnlyAfter, "after only, not compared"},
+		{d.Moved, "with other addresses, compared by those in both worlds"},
+		{d.Rejected, "invalid, absent"},
+	} {
+		if len(line.names) > 0 {
+			fmt.Fprintf(&text, "%s: %s\n", line.what, strings.Join(line.names, " "))
+		}
+	}
+	if d.SourcePorts {
+		fmt.Fprintf(&text, "some rules match source ports: only %d was tried\n", DefaultSourcePort)
+	}
+	fmt.Fprintf(&text, "tried %s between %s on: %s\n", count(d.Flows, "flow"), count(len(d.Parties), "group"),
+		strings.Join(d.Ports, " "))
+	if len(d.Pairs) == 0 {
+		text.WriteString("no verdict changes\n")
+	} else {
+		fmt.Fprintf(&text, "verdicts change between %s\n", count(len(d.Pairs), "pair"))
+	}
+	return text.String()
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// Query is the flows from one party to another on one port.
+type Query struct {
+	// From sends and To receives.
+	From, To Party
+	// Port that is reached.
+	Port Port
+	// Flows, at least one. The caller may change them before Explain, for instance the source port.
+	Flows []verdict.Flow
+}
+
+// Answer is the verdict on a query, with the explanations.
+type Answer struct {
+	// From and To are the names of the parties.
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Port as text.
+	Port string `json:"port"`
+	// Outcome is Deny if a flow is denied, Allow if all are allowed, and otherwise NotApplicable.
+	Outcome verdict.Outcome `json:"outcome"`
+	// Notes of the parties.
+	Notes []string `json:"notes,omitempty"`
+	// Flows are the explanations, one for each flow of the query.
+	Flows []*verdict.Explanation `json:"flows"`
+}
+
+// String writes the answer over several lines: the outcome, the notes, and all explanations. The text
+// is not meant to be parsed and may change.
+func (a Answer) String() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s -> %s %s: %s\n", a.From, a.To, a.Port, a.Outcome)
+	for _, note := range a.Notes {
+		text.WriteString("note: " + note + "\n")
+	}
+	for _, x := range a.Flows {
+		text.WriteString("\n" + x.String())
+	}
+	return text.String()
+}
+
+// Queries returns the queries from each sender to each receiver on each port, in the order given.
+// The texts are those of Find. A party does not query itself. There is an error for a text that Find
+// refuses, for two parties that have no flow on a port, and where nothing is left to query.
+func (x *Index) Queries(from, to []string, ports []Port) ([]Query, error) {
+	senders, err := x.FindAll(from...)
+	if err != nil {
+		return nil, err
+	}
+	receivers, err := x.FindAll(to...)
+	if err != nil {
+		return nil, err
+	}
+	var queries []Query
+	for _, src := range senders {
+		for _, dst := range receivers {
+			if Same(src, dst) {
+				continue
+			}
+			for _, port := range ports {
+				flows := port.Flows(src, dst)
+				if len(flows) == 0 {
+					return nil, fmt.Errorf("%s cannot ask %s for %s: no addresses of one family that have it, or no "+
+						"port of the name",
+						src.Name, dst.Name, port)
+				}
+				queries = append(queries, Query{src, dst, port, flows})
+			}
+		}
+	}
+	switch {
+	case len(queries) > 0:
+		return queries, nil
+	case len(from) == 0 || len(to) == 0 || len(ports) == 0:
+		return nil, fmt.Errorf("%s -> %s: want a sender, a receiver and a port", strings.Join(from, ", "),
+			strings.Join(to, ", "))
+	}
+	return nil, fmt.Errorf("%s and %s are one: what it says to itself does not leave it, and no policy sees it",
+		from[0], to[0])
+}
+
+// FindAll returns the parties that several texts name, each once.
+func (x *Index) FindAll(texts ...string) ([]Party, error) {
+	var parties []Party
+	for _, text := range texts {
+		found, err := x.Find(text)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range found {
+			if !slices.ContainsFunc(parties, func(q Party) bool { return q.Name == p.Name }) {
+				parties = append(parties, p)
+			}
+		}
+	}
+	return parties, nil
+}
+
+// Explain evaluates all flows of the query.
+func (q Query) Explain(e *verdict.Evaluator) Answer {
+	a := Answer{From: q.From.Name, To: q.To.Name, Port: q.Port.String(), Outcome: verdict.Allow}
+	for _, party := range []Party{q.From, q.To} {
+		if party.Note != "" {
+			a.Notes = append(a.Notes, party.Note)
+		}
+	}
+	for _, flow := range q.Flows {
+		x := e.Explain(flow)
+		a.Flows = append(a.Flows, x)
+		if a.Outcome != verdict.Deny && x.Result.Combined != verdict.Allow {
+			a.Outcome = x.Result.Combined
+		}
+	}
+	return a
+}
