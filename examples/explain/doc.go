@@ -18,9 +18,10 @@
 // --json, and `explain help COMMAND` tells more.
 //
 // Pods need a node and an address (spec.nodeName, status.podIPs), as they have in what "kubectl get
-// pods -o yaml" prints; the pods of a Deployment are not made up. A pod with the network of its
-// node is no pod to policy and is judged by the node's address, and one that is not running cannot
-// be asked about; both are said.
+// pods -o yaml" prints. With --assume those that are missing are invented, and listed on the error
+// output, so that pods of a repository can be checked. The pods of a Deployment are not made up. A
+// pod with the network of its node is no pod to policy and is judged by the node's address, and one
+// that is not running cannot be asked about; both are said.
 //
 // # Concurrency
 //

@@ -51,18 +51,19 @@ without it, so the exit status is then 2 in any case, unless --allow-rejected sa
 fine.`
 
 // reading is how manifests are read.
-type reading struct{ recursive, allowRejected bool }
+type reading struct{ recursive, allowRejected, assume bool }
 
 func (r *reading) flags(flags *flag.FlagSet) {
 	flags.BoolVar(&r.recursive, "recursive", false, "read the folders in folders too")
 	flags.BoolVar(&r.allowRejected, "allow-rejected", false,
 		"let the exit status say nothing of objects that cannot be understood")
+	flags.BoolVar(&r.assume, "assume", false, "invent the node and the addresses of pods that have none")
 }
 
 // read reads manifests and says on the error output what is wrong with them. The label, if any,
 // tells which manifests are meant.
 func (r *reading) read(c cli.Console, label string, paths ...string) (*folder.Folder, error) {
-	f, err := folder.Read(folder.Config{Paths: paths, Recursive: r.recursive})
+	f, err := folder.Read(folder.Config{Paths: paths, Recursive: r.recursive, Assume: r.assume})
 	if err != nil {
 		return nil, err
 	}

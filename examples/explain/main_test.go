@@ -331,3 +331,30 @@ func TestDiffFindsEveryPolicy(t *testing.T) {
 		require.Contains(t, out, "Allow, was Deny", name)
 	}
 }
+
+// Manifests without a cluster are checked with --assume.
+func TestBareManifests(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(`
+{apiVersion: v1, kind: Namespace, metadata: {name: shop}}
+---
+{apiVersion: v1, kind: Pod, metadata: {namespace: shop, name: web, labels: {app: web}}, spec: {containers: []}}
+---
+{apiVersion: v1, kind: Pod, metadata: {namespace: shop, name: db, labels: {app: db}}, spec: {containers: []}}
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {namespace: shop, name: db}
+spec: {podSelector: {matchLabels: {app: db}}, ingress: [{ports: [{port: 5432}]}]}
+`), 0o600))
+	for port, want := range map[string]int{"tcp/5432": 0, "tcp/80": isDenied} {
+		args := []string{"why", file, "--from", "shop/web", "--to", "shop/db", "--port", port}
+		status, _, errs := call(t, args...)
+		require.Equal(t, failed, status)
+		require.Contains(t, errs, "is on no node")
+		status, _, errs = call(t, append(args, "--assume")...)
+		require.Equal(t, want, status, errs)
+		require.Contains(t, errs, "note: shop/db is assumed to have node assumed, 198.1")
+	}
+}

@@ -39,6 +39,11 @@ type Converter struct {
 	// their addresses from the pod CIDR of their node. The default is to ignore pod CIDRs, because
 	// clusters with their own IPAM have them as well, and do not use them.
 	PodCIDRs bool
+	// AssumeNetwork makes an endpoint also of a pod that has no node or no address, as a manifest in a
+	// repository. Its node is AssumedNode; give its resources to Assume for addresses. Set it to ask
+	// about manifests, never on a node: such an endpoint is no running pod. The default is to make
+	// nothing of these pods.
+	AssumeNetwork bool
 }
 
 // Attachment describes the link of a pod. A zero field means its default.

@@ -48,6 +48,13 @@
 // a pod only lacks the labels of that. Convert either Pods or Calico WorkloadEndpoints, and either Kubernetes
 // or Calico Nodes: they describe the same things.
 //
+// # Manifests without a cluster
+//
+// A pod of a repository has no node and no address, so it gives no resource. To check such manifests,
+// set Converter.AssumeNetwork and give all resources to Assume, which invents what is missing:
+//
+//	resources, assumed := convert.Assume(resources)
+//
 // # What is left out
 //
 // An object with an error usually gives no resource, only problems. These parts of an object are left out or

@@ -53,3 +53,17 @@ func ExampleConverter_Convert() {
 	// {"kind":"NetworkSet","name":"knode.n1","labels":{"wayleave.dev/node.projectcalico.org/name":"n1","wayleave.dev/node.zone":"east"},"nets":["192.0.2.1/32"]} <nil>
 	// []
 }
+
+// A pod of a repository has no node and no address. Assume invents them.
+func ExampleAssume() {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	resources, problems := convert.Converter{AssumeNetwork: true}.Convert(pod)
+	fmt.Println(len(problems))
+	_, assumed := convert.Assume(resources)
+	for _, a := range assumed {
+		fmt.Println(a.Key, a.Node, len(a.Addresses))
+	}
+	// Output:
+	// 0
+	// WorkloadEndpoint/shop/web true 2
+}

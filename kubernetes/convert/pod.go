@@ -18,8 +18,9 @@ import (
 const defaultServiceAccount = "default"
 
 // Pod turns a pod into a workload endpoint. It returns nil without an error if the pod uses the host's
-// network, is not scheduled, has no address, or has ended (succeeded or failed). Converter.Attachment
-// completes the pod. With TrustAnnotations, annotations of the pod take precedence over it.
+// network, has ended (succeeded or failed), or without Converter.AssumeNetwork is not scheduled or has no
+// address. Converter.Attachment completes the pod. With TrustAnnotations, annotations of the pod take
+// precedence over it.
 //
 // A reserved label, an invalid address or named port, and an invalid annotation are reported and left
 // out, and the rest of the pod counts. A refused pod would not be a peer in any rule, so rules that deny it
@@ -29,7 +30,7 @@ func (c Converter) Pod(pod *corev1.Pod) (*policy.WorkloadEndpoint, []error) {
 	if c.Attachment != nil {
 		known = c.Attachment(pod)
 	}
-	if !hasNetwork(pod, known) {
+	if !c.hasNetwork(pod, known) {
 		return nil, nil
 	}
 	p, namespace := begin(coreVersion, "Pod", pod, true)
@@ -37,7 +38,7 @@ func (c Converter) Pod(pod *corev1.Pod) (*policy.WorkloadEndpoint, []error) {
 	endpoint := &policy.WorkloadEndpoint{
 		Namespace: namespace,
 		Name:      pod.Name,
-		Node:      pod.Spec.NodeName,
+		Node:      c.nodeName(pod),
 		Interface: cmp.Or(known.Interface, InterfaceName(namespace, pod.Name)),
 		MAC:       known.MAC,
 		Addresses: podAddresses(p, pod, known),
@@ -54,11 +55,22 @@ func (c Converter) Pod(pod *corev1.Pod) (*policy.WorkloadEndpoint, []error) {
 		"addresses", "status.podIPs", "labels", "metadata.labels", "ports", "spec.containers[*].ports"))
 }
 
-// hasNetwork reports whether the pod has an interface and an address now.
-func hasNetwork(pod *corev1.Pod, known Attachment) bool {
+// hasNetwork reports whether the pod has an interface and an address now, or is assumed to.
+func (c Converter) hasNetwork(pod *corev1.Pod, known Attachment) bool {
 	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	if pod.Spec.HostNetwork || finished {
+		return false
+	}
 	hasAddress := hasStatusAddress(pod) || len(known.Addresses) > 0
-	return !pod.Spec.HostNetwork && !finished && pod.Spec.NodeName != "" && hasAddress
+	return c.AssumeNetwork || pod.Spec.NodeName != "" && hasAddress
+}
+
+// nodeName returns the pod's node, or the one that is assumed.
+func (c Converter) nodeName(pod *corev1.Pod) string {
+	if pod.Spec.NodeName == "" && c.AssumeNetwork {
+		return AssumedNode
+	}
+	return pod.Spec.NodeName
 }
 
 // hasStatusAddress reports whether the API has addresses of the pod.

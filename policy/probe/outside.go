@@ -13,7 +13,7 @@ import (
 // mentioned. A network that is full of endpoints and narrower networks has none. The name says what
 // the address stands for.
 func (p *Partition) Outside() []Party {
-	whole := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
+	whole := []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
 	nets := append(whole, p.nets...)
 	for addr := range p.backends {
 		nets = append(nets, netip.PrefixFrom(addr, addr.BitLen()))
@@ -61,7 +61,10 @@ func (p *Partition) free(n netip.Prefix, taken []netip.Prefix) (netip.Addr, bool
 	}
 	candidates := []netip.Addr{n.Addr().Next(), n.Addr()} // .0 is the last choice
 	if n.Bits() == 0 {                                    // 0.0.0.1 is one, too
-		candidates = append([]netip.Addr{netip.MustParseAddr("203.0.113.1"), netip.MustParseAddr("2001:db8:ffff::1")},
+		candidates = append([]netip.Addr{
+			netip.AddrFrom4([4]byte{203, 0, 113, 1}),
+			netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 0xff, 0xff, 15: 1}),
+		},
 			candidates...)
 	}
 	for _, t := range narrower {

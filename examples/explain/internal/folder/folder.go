@@ -27,6 +27,9 @@ type Config struct {
 	// Recursive reads the folders in folders too. The default is to leave them out and say so in
 	// Folder.Notes.
 	Recursive bool
+	// Assume invents the node and the addresses of pods that have none, see convert.Assume. The pods
+	// are in Folder.Notes. The default is to leave these pods out.
+	Assume bool
 }
 
 // Folder is what the manifests say. It does not change, and is safe for concurrent use.
@@ -61,7 +64,13 @@ func Read(cfg Config) (*Folder, error) {
 		return nil, fmt.Errorf("no manifests (%s) in %s",
 			strings.Join(manifest.Extensions(), ", "), strings.Join(cfg.Paths, ", "))
 	}
-	resources, problems := manifest.ReadFiles(files...)
+	reader := manifest.Reader{Converter: convert.Converter{AssumeNetwork: cfg.Assume}}
+	resources, problems := reader.ReadFiles(files...)
+	if cfg.Assume {
+		var assumed []convert.Assumed
+		resources, assumed = convert.Assume(resources)
+		f.noteAssumed(assumed)
+	}
 	f.World.Set(resources...)
 	for _, problem := range problems {
 		if errors.Is(problem, convert.ErrIgnored) {
@@ -81,6 +90,21 @@ func Read(cfg Config) (*Folder, error) {
 		return nil, fmt.Errorf("no objects in %s", strings.Join(cfg.Paths, ", "))
 	}
 	return f, nil
+}
+
+// noteAssumed records what of the pods is invented.
+func (f *Folder) noteAssumed(assumed []convert.Assumed) {
+	for _, a := range assumed {
+		var parts []string
+		if a.Node {
+			parts = append(parts, "node "+convert.AssumedNode)
+		}
+		for _, addr := range a.Addresses {
+			parts = append(parts, addr.String())
+		}
+		f.Notes = append(f.Notes,
+			fmt.Sprintf("%s/%s is assumed to have %s", a.Key.Namespace, a.Key.Name, strings.Join(parts, ", ")))
+	}
 }
 
 // list returns the manifest files at a path.

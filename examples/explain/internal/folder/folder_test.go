@@ -127,3 +127,17 @@ func TestReadTwice(t *testing.T) {
 	require.Len(t, f.Rejected, 1)
 	require.ErrorContains(t, f.Rejected[0], "given more than once")
 }
+
+// Pods of a repository are endpoints on request, and the notes say what is invented.
+func TestReadAssumes(t *testing.T) {
+	dir := write(t, map[string]string{
+		"a.yaml": namespace + pod("web", "", "") + pod("api", "nodeName: n", "podIP: 10.0.0.1"),
+	})
+	f, err := folder.Read(folder.Config{Paths: []string{dir}, Assume: true})
+	require.NoError(t, err)
+	require.Empty(t, f.Rejected)
+	require.Empty(t, f.Book.Excluded())
+	require.Len(t, f.Book.Endpoints(), 2)
+	require.Len(t, f.Notes, 1)
+	require.Contains(t, f.Notes[0], "shop/web is assumed to have node assumed, 198.1")
+}
