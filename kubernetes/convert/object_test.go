@@ -71,11 +71,11 @@ func TestOrigin(t *testing.T) {
 func TestErrorNamesTheObject(t *testing.T) {
 	meta := metav1.ObjectMeta{Namespace: "shop", Name: "Not a name", UID: "7"}
 	for version, object := range map[string]metav1.Object{
-		networkingv1.SchemeGroupVersion.String():   &networkingv1.NetworkPolicy{ObjectMeta: meta},
-		corev1.SchemeGroupVersion.String():         &corev1.ServiceAccount{ObjectMeta: meta},
-		discoveryv1.SchemeGroupVersion.String():    &discoveryv1.EndpointSlice{ObjectMeta: meta},
-		policyv1alpha2.SchemeGroupVersion.String(): &policyv1alpha2.ClusterNetworkPolicy{ObjectMeta: meta},
-		calico.APIVersion:                          &calico.NetworkPolicy{ObjectMeta: meta},
+		networkingv1.SchemeGroupVersion.String(): &networkingv1.NetworkPolicy{ObjectMeta: meta},
+		corev1.SchemeGroupVersion.String():       &corev1.ServiceAccount{ObjectMeta: meta},
+		discoveryv1.SchemeGroupVersion.String():  &discoveryv1.EndpointSlice{ObjectMeta: meta},
+		policyv1alpha2.GroupVersion.String():     &policyv1alpha2.ClusterNetworkPolicy{ObjectMeta: meta},
+		calico.APIVersion:                        &calico.NetworkPolicy{ObjectMeta: meta},
 	} {
 		_, problems := convert.Converter{}.Convert(object)
 		require.NotEmpty(t, problems, version)
