@@ -193,6 +193,7 @@ func TestDiskFull(t *testing.T) {
 	for range 30 {
 		l.mustWrite(t, rng)
 	}
+	l.check(t, r)
 	ballast := filepath.Join(dir, "ballast")
 	file, err := os.Create(ballast)
 	require.NoError(t, err)
