@@ -9,7 +9,6 @@ import (
 	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
-	"github.com/wayleave/wayleave/internal/netns/nstest"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -20,7 +19,7 @@ func TestWireOneMomentOfSharedSet(t *testing.T) { nfttest.EachForm(t, testWireOn
 
 func testWireOneMomentOfSharedSet(t *testing.T, classes render.ClassesConfig) {
 	eachStage(t, func(t *testing.T, n *floodNet, m hostMoment, family int) {
-		nstest.NFT(t, n.node, delayBetweenStages(), "-f", "-")
+		n.delayBetweenStages(t)
 		first, second := sharedSet(m, family, true), sharedSet(m, family, false)
 		n.oneMoment(t, render.Config{Classes: classes}, first, second, false, wireRounds(8, 2500), nil)
 	})

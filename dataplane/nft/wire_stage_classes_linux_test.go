@@ -11,7 +11,6 @@ import (
 	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
-	"github.com/wayleave/wayleave/internal/netns/nstest"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -28,7 +27,7 @@ func testWireOneMomentOfClassesInStages(t *testing.T, classes render.ClassesConf
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachStage(t, func(t *testing.T, n *floodNet, m hostMoment, family int) {
-				nstest.NFT(t, n.node, delayBetweenStages(), "-f", "-")
+				n.delayBetweenStages(t)
 				first, second := state(m, family, true), state(m, family, false)
 				n.oneMoment(t, render.Config{Classes: classes}, first, second, false, wireRounds(8, 1250), nil)
 			})

@@ -26,7 +26,7 @@ func testWireOneMomentBetweenStages(t *testing.T, classes render.ClassesConfig) 
 	for _, prefixes := range []bool{false, true} { // then the change uses shadows
 		t.Run(fmt.Sprintf("prefixes %t", prefixes), func(t *testing.T) {
 			eachStage(t, func(t *testing.T, n *floodNet, m hostMoment, family int) {
-				nstest.NFT(t, n.node, delayBetweenStages(), "-f", "-")
+				n.delayBetweenStages(t)
 				first, second := deniedInStage(m, family, true), deniedInStage(m, family, false)
 				if prefixes {
 					first.Sets["s:other"] = netMembers(otherNets(20)...)
@@ -103,15 +103,16 @@ func (n *floodNet) uplink(t *testing.T) {
 	n.route(t, uplinkAddr(1), 2)
 }
 
-// delayBetweenStages returns a table with chains behind each stage of policy, but the last one.
-func delayBetweenStages() string {
-	var chains []string
+// delayBetweenStages adds chains of another table behind each stage of policy but the last one. Each chain is a
+// transaction: an ordinary user's may not be large.
+func (n *floodNet) delayBetweenStages(t *testing.T) {
+	t.Helper()
 	for i, hook := range []string{"prerouting priority -290", "prerouting priority -110", "output priority -290"} {
-		chains = append(chains, fmt.Sprintf(
-			"chain c%d { type filter hook %s; %s }", i, hook, strings.Repeat("udp dport 11 counter; ", 300),
-		))
+		nstest.NFT(t, n.node, fmt.Sprintf(
+			"table inet slow { chain c%d { type filter hook %s; %s }; }", i, hook,
+			strings.Repeat("udp dport 11 counter; ", 300),
+		), "-f", "-")
 	}
-	return "table inet slow { " + strings.Join(chains, "; ") + "; }"
 }
 
 // deniedInStage is withStage, where the policy of the hostMoment or normal policy denies the forbidden port.
@@ -130,7 +131,7 @@ func TestWirePermissionBetweenStages(t *testing.T) {
 
 func testWirePermissionBetweenStages(t *testing.T, classes render.ClassesConfig) {
 	eachStage(t, func(t *testing.T, n *floodNet, m hostMoment, family int) {
-		nstest.NFT(t, n.node, delayBetweenStages(), "-f", "-")
+		n.delayBetweenStages(t)
 		first, second := allowedInStage(m, family, true), allowedInStage(m, family, false)
 		loses := m.name != "pre-DNAT"
 		n.oneMoment(t, render.Config{Classes: classes}, first, second, loses, wireRounds(8, 2500), nil)
