@@ -10,16 +10,15 @@ import (
 	"github.com/wayleave/wayleave/selector/labelindex"
 )
 
-// PolicyReceiver receives the active policies: those that select a local endpoint, and those with
+// PolicyReceiver receives the active policies. A policy is active if it selects a local endpoint or has
 // policy.AssumeNeededOnEveryNode. PolicyActive is called again when an active policy changes.
 type PolicyReceiver interface {
 	PolicyActive(p *policy.Policy)
 	PolicyInactive(key policy.Key)
 }
 
-// ProfileReceiver receives the active profiles: those that a local endpoint lists. One that
-// does not exist is active with rules that deny everything. ProfileActive is called again when an
-// active profile changes.
+// ProfileReceiver receives the active profiles. A profile is active if a local endpoint lists it. If it does
+// not exist, its rules deny everything. ProfileActive is called again when an active profile changes.
 type ProfileReceiver interface {
 	ProfileActive(p *policy.Profile)
 	ProfileInactive(name string)

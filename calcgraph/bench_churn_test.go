@@ -29,8 +29,7 @@ type churn struct {
 	undo []policy.Update
 	// per is how many steps share a flush; 0 means 1.
 	per int
-	// want has the events of the first step, counted by kind; members are those that
-	// come or go.
+	// want counts the events of the first step by kind, and the members that it adds and removes.
 	want map[string]int
 }
 

@@ -62,8 +62,8 @@ func TestGraphMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestMemoryIsReleased: worlds of ever new names come and go, in either order, and what they leave
-// does not grow. Caches of the last few thousand selectors make it rise and fall.
+// Worlds with new names are added and removed, in either order. The memory after each removal does not
+// grow. It varies, because selectors are cached.
 func TestMemoryIsReleased(t *testing.T) {
 	graph := newGraph(t)
 	graph.InSync()

@@ -33,8 +33,7 @@ type claim struct {
 	node   string
 }
 
-// rank orders claims of several kinds: this node's own addresses come before those that other
-// nodes claim.
+// rank orders claims to one destination. An address of this node comes before an address of another node.
 func (c claim) rank() claimKind {
 	if c.own {
 		return claimTunnel

@@ -46,8 +46,7 @@ func manyNodes(count int) []policy.Resource {
 	return all
 }
 
-// TestRoutesReleaseMemory: what is gone takes no memory, whether everything was in sync before or
-// not.
+// Removed resources take no memory, with and without InSync before.
 func TestRoutesReleaseMemory(t *testing.T) {
 	for _, inSync := range []bool{false, true} {
 		t.Run(fmt.Sprint(inSync), func(t *testing.T) {

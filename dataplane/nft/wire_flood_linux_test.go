@@ -151,20 +151,24 @@ func (n *floodNet) frames(t *testing.T, from int, packets []frame) *burst {
 	return b
 }
 
-// during sends the flood, all from one processor, while run runs. It returns how many packets were
-// sent of each kind.
+// during sends the flood while run runs. It returns how many packets were sent of each kind.
 func (n *floodNet) during(t *testing.T, run func()) (sent int) {
+	t.Helper()
+	return floodDuring(t, n.send, run) * floodFlows
+}
+
+// floodDuring calls send again and again, all from one processor, while run runs. It returns how often.
+func floodDuring(t *testing.T, send func() error, run func()) (bursts int) {
 	t.Helper()
 	var stop atomic.Bool
 	failed := make(chan error, 1)
-	bursts := 0
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		var one unix.CPUSet
 		one.Set(runtime.NumCPU() - 1)
 		err := unix.SchedSetaffinity(0, &one)
 		for err == nil && !stop.Load() {
-			err = n.send()
+			err = send()
 			bursts++
 		}
 		failed <- err
@@ -174,7 +178,7 @@ func (n *floodNet) during(t *testing.T, run func()) (sent int) {
 		run()
 	}()
 	require.NoError(t, <-failed)
-	return bursts * floodFlows
+	return bursts
 }
 
 // floodSource is the address that the flood of a family comes from, floodTarget the one that it

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -190,24 +189,7 @@ func (n *worldFlood) send() error {
 // during sends the flows while run runs. It returns how many packets were sent of each flow.
 func (n *worldFlood) during(t *testing.T, run func()) (sent int) {
 	t.Helper()
-	var stop atomic.Bool
-	failed := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		var one unix.CPUSet
-		one.Set(runtime.NumCPU() - 1)
-		err := unix.SchedSetaffinity(0, &one)
-		for err == nil && !stop.Load() {
-			err = n.send()
-			sent++
-		}
-		failed <- err
-	}()
-	func() {
-		defer stop.Store(true)
-		run()
-	}()
-	require.NoError(t, <-failed)
+	sent = floodDuring(t, n.send, run)
 	drained(t)
 	for { // the socket of the peers has what arrived; full, it would take no more
 		if _, _, err := unix.Recvfrom(n.fd, n.buf, unix.MSG_DONTWAIT); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
@@ -41,25 +42,31 @@ func staged(denied ruleset.Element, late ruleset.Verdict) *ruleset.Table {
 	return t
 }
 
+// openStaged returns an Applier with the stage, and the ruleset before each of its transactions.
+func openStaged(t *testing.T, ns *netns.NS) (a *applier.Applier, before *[]string) {
+	t.Helper()
+	before = new([]string)
+	return openWith(t, ns, applier.Config{
+		Shared: true, Stages: []ruleset.Stage{{Chain: "stage", Behind: -298}},
+		BeforeWrite: func() error {
+			*before = append(*before, nft(t, ns, "", "list ruleset"))
+			return nil
+		},
+	}), before
+}
+
 // While a stage and a later chain change together, a guard evaluates a copy of the stage's new state. The copy
 // takes no packets out of connection tracking. Any other change is one transaction.
 func TestStageGuardDeniesByNewState(t *testing.T) {
 	ns := nstest.New(t)
-	var seen []string
-	a := openWith(t, ns, applier.Config{
-		Shared: true, Stages: []ruleset.Stage{{Chain: "stage", Behind: -298}},
-		BeforeWrite: func() error {
-			seen = append(seen, nft(t, ns, "", "list ruleset"))
-			return nil
-		},
-	})
+	a, seen := openStaged(t, ns)
 	change := func(t *testing.T, source string, late ruleset.Verdict) []string {
 		t.Helper()
 		want := staged(element(addr(source)), late)
-		seen = nil
+		*seen = nil
 		require.NoError(t, a.Apply(t.Context(), want))
 		requireLists(t, ns, want)
-		return seen
+		return *seen
 	}
 	change(t, "192.0.2.1", drop)
 
@@ -97,7 +104,7 @@ func TestStageGuardDeniesByNewState(t *testing.T) {
 // A stage that is added has a guard, and one that is deleted needs none.
 func TestOnlyAddedStageHasGuard(t *testing.T) {
 	ns := nstest.New(t)
-	a := openWith(t, ns, applier.Config{Shared: true, Stages: []ruleset.Stage{{Chain: "stage", Behind: -298}}})
+	a, _ := openStaged(t, ns)
 	with := staged(element(addr("192.0.2.1")), drop)
 	without := staged(element(addr("192.0.2.1")), accept)
 	for i, c := range without.Chains {
@@ -176,7 +183,7 @@ func TestStageGuardForDistinguishedClassesOnly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ns := nstest.New(t)
-			a := openWith(t, ns, applier.Config{Shared: true, Stages: []ruleset.Stage{{Chain: "stage", Behind: -298}}})
+			a, _ := openStaged(t, ns)
 			require.NoError(t, a.Apply(t.Context(), c.before))
 			before := a.Stats().Transactions
 			require.NoError(t, a.Apply(t.Context(), c.after))
@@ -189,7 +196,7 @@ func TestStageGuardForDistinguishedClassesOnly(t *testing.T) {
 // An object without references is deleted without a guard, if later chains stay as they are.
 func TestDeletedObjectsNeedNoStageGuard(t *testing.T) {
 	ns := nstest.New(t)
-	a := openWith(t, ns, applier.Config{Shared: true, Stages: []ruleset.Stage{{Chain: "stage", Behind: -298}}})
+	a, _ := openStaged(t, ns)
 	with, without := staged(element(addr("192.0.2.1")), drop), staged(element(addr("192.0.2.1")), drop)
 	c := *findChain(without, "from-eth0")
 	c.Rules = c.Rules[2:]
@@ -208,14 +215,7 @@ func TestDeletedObjectsNeedNoStageGuard(t *testing.T) {
 // of the map with that element, because it looks it up before the change.
 func TestStageGuardHasEarlyElements(t *testing.T) {
 	ns := nstest.New(t)
-	var seen []string
-	a := openWith(t, ns, applier.Config{
-		Shared: true, Stages: []ruleset.Stage{{Chain: "stage", Behind: -298}},
-		BeforeWrite: func() error {
-			seen = append(seen, nft(t, ns, "", "list ruleset"))
-			return nil
-		},
-	})
+	a, seen := openStaged(t, ns)
 	class := []ruleset.Type{ruleset.TypeClassID}
 	pair := func(key ruleset.Value, n uint32) ruleset.Element {
 		return ruleset.Element{Key: []ruleset.Value{key}, Data: []ruleset.Value{ruleset.Uint32(n)}}
@@ -240,28 +240,21 @@ func TestStageGuardHasEarlyElements(t *testing.T) {
 	}
 	before.Normalize()
 	require.NoError(t, a.Apply(t.Context(), before))
-	seen = nil
+	*seen = nil
 	require.NoError(t, a.Update(t.Context(), &ruleset.Delta{Elements: []ruleset.ElementDelta{
 		{Set: "hosts", Add: []ruleset.Element{pair(addr("192.0.2.2"), 2)}},
 		{Set: "numbers", Early: []ruleset.Element{number(2, 7)}},
 	}}))
-	require.Len(t, seen, 5, "copies, base chain, change, rules of the base chain, rest")
-	require.Equal(t, 1, strings.Count(seen[2], "192.0.2.2 : 0:2"), "the guard's copy of hosts")
-	require.Equal(t, 1, strings.Count(seen[2], "0:2 : 0:7"), "the guard's copy of numbers")
+	require.Len(t, *seen, 5, "copies, base chain, change, rules of the base chain, rest")
+	require.Equal(t, 1, strings.Count((*seen)[2], "192.0.2.2 : 0:2"), "the guard's copy of hosts")
+	require.Equal(t, 1, strings.Count((*seen)[2], "0:2 : 0:7"), "the guard's copy of numbers")
 }
 
 // An address leaves the map of addresses while a prefix around it gets a class that the stage denies. The
 // guard has copies of both maps: in the old one, the address would still have its own class.
 func TestStageGuardOfAddressThatBecomesPartOfPrefix(t *testing.T) {
 	ns := nstest.New(t)
-	var seen []string
-	a := openWith(t, ns, applier.Config{
-		Shared: true, Stages: []ruleset.Stage{{Chain: "stage", Behind: -298}},
-		BeforeWrite: func() error {
-			seen = append(seen, nft(t, ns, "", "list ruleset"))
-			return nil
-		},
-	})
+	a, seen := openStaged(t, ns)
 	assign := func(name string) ruleset.Rule {
 		fields := []ruleset.Field{ruleset.IPSaddr}
 		return rule(isIPv4, ruleset.Assign{Field: ruleset.Priority, Fields: fields, Map: name})
@@ -293,11 +286,11 @@ func TestStageGuardOfAddressThatBecomesPartOfPrefix(t *testing.T) {
 	require.NoError(t, a.Apply(t.Context(), state(
 		[]ruleset.Element{other, number(element(addr("198.51.100.1")), 2)}, []ruleset.Element{net},
 	)))
-	seen = nil
+	*seen = nil
 	after := state([]ruleset.Element{other}, []ruleset.Element{net, number(prefix("198.51.100.0/24"), 1)})
 	require.NoError(t, a.Apply(t.Context(), after))
 	requireLists(t, ns, after)
-	require.Contains(t, seen[2], "priority raw + 2", "the guard")
-	require.Equal(t, 2, strings.Count(seen[2], "map @hosts"), "those of the stage and of the later chain")
-	require.Equal(t, 1, strings.Count(seen[2], "198.51.100.1 "), "the map itself, not the guard's copy")
+	require.Contains(t, (*seen)[2], "priority raw + 2", "the guard")
+	require.Equal(t, 2, strings.Count((*seen)[2], "map @hosts"), "those of the stage and of the later chain")
+	require.Equal(t, 1, strings.Count((*seen)[2], "198.51.100.1 "), "the map itself, not the guard's copy")
 }
