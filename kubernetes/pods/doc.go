@@ -13,13 +13,13 @@
 // the name that convert.InterfaceName returns.
 //
 // After Detach, the pod is not an endpoint, although the API may still have its addresses: another pod may
-// get them.
+// get them. Pods knows the last 4,096 detached pods by their UIDs.
 //
 // # Usage
 //
-//	p := pods.New(pods.Config{Node: "n1", Update: func(u policy.Update) { ... }})
+//	p, err := pods.New(pods.Config{Node: "n1", Update: func(u policy.Update) { ... }})
 //	p.Set(pod)           // in AddFunc and UpdateFunc of an informer, for the pods of all nodes
-//	err := p.Attach(...) // CNI ADD; then wait with dataplane.Driver.WaitEndpoint
+//	err = p.Attach(...)  // CNI ADD; then wait with dataplane.Driver.WaitEndpoint
 //	p.Detach(...)        // CNI DEL; then wait with dataplane.Driver.WaitRemoved
 //
 // After a restart, call Attach for each pod that is attached already, before the endpoints count as complete:

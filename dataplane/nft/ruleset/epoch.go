@@ -21,8 +21,8 @@ type Epoch struct {
 // change, a packet may meet the old state of the one and the new state of the others.
 //
 // So if a change concerns this chain and later ones, the applier first adds a base chain behind it: a stage
-// guard, which also denies what the new state of this chain denies. A set that both look into is such a
-// change by itself. The change follows after a grace period. After another one the guard loses its rules,
+// guard, which also denies what the new state of this chain denies. A change of a set that both look into
+// counts as well. The change follows after a grace period. After another one the guard loses its rules,
 // and after a third one it is deleted.
 type Stage struct {
 	// Chain is the name of the base chain. Its rules, and those of the chains that it leads to, must not
