@@ -85,15 +85,14 @@ func TestMemoryCoalesces(t *testing.T) {
 		slow.gate <- struct{}{}
 		synctest.Wait()
 		require.Equal(t, []string{"a=1000 b=1000"}, slow.take())
+		update(t, &m, set("c", "1"))
+		synctest.Wait() // the receiver has c and waits at the gate
 		update(t, &m, set("a", "there"))
 		update(t, &m, set("a", "1000")) // and back again
+		close(slow.gate)
 		synctest.Wait()
-		select {
-		case slow.gate <- struct{}{}: // it had woken up in between
-		default:
-		}
-		synctest.Wait()
-		require.Equal(t, "a=1000 b=1000", slow.text())
+		require.Equal(t, []string{"c=1"}, slow.take())
+		require.Equal(t, "a=1000 b=1000 c=1", slow.text())
 	})
 }
 
