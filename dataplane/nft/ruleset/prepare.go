@@ -53,14 +53,13 @@ type setChange struct {
 // fresh reports whether the set is made, be it again.
 func (c *setChange) fresh() bool { return c.new != nil && (c.old == nil || c.going) }
 
-// planner is one run of Prepare.
+// planner is one run of Prepare: it collects what changes and checks it.
 type planner struct {
 	*State
 	change  *Change
 	chainOf map[string]*chainChange
 	setOf   map[string]*setChange
 	v       *validator
-	tripped bool
 	apart   bool
 }
 
@@ -97,11 +96,11 @@ func (s *State) Prepare(d *Delta) (*Change, error) {
 	}
 	p.findEdges()
 	p.checkReferences()
-	p.findLevels()
+	(&levelFinder{planner: p}).find()
 	if err := errors.Join(p.v.errs...); err != nil {
 		return nil, err
 	}
-	p.plan()
+	(&opWriter{p}).write()
 	return p.change, nil
 }
 

@@ -67,18 +67,41 @@ func isKeyword(name string) bool {
 	return strings.Contains(keywords, " "+name+" ")
 }
 
-// validator collects problems, each with the place it was found in.
-type validator struct {
-	family Family
-	set    func(name string) *Set
-	chain  func(name string) *Chain
-	where  []string
-	at     int // the rule that is being checked, counted from one; zero is none
-	errs   []error
+// problems collects what is wrong, each with the place it was found in.
+type problems struct {
+	where []string
+	at    int // the rule that is being checked, counted from one; zero is none
+	errs  []error
 }
 
 // failedSince reports whether there are more problems than there were.
-func (v *validator) failedSince(before int) bool { return len(v.errs) > before }
+func (p *problems) failedSince(before int) bool { return len(p.errs) > before }
+
+func (p *problems) addf(format string, args ...any) {
+	place := strings.Join(p.where, ": ")
+	if place != "" {
+		place += ": "
+	}
+	if p.at > 0 {
+		place += fmt.Sprintf("rule %d: ", p.at)
+	}
+	p.errs = append(p.errs, errors.New("ruleset: "+place+fmt.Sprintf(format, args...)))
+}
+
+// in runs a check with the place on record.
+func (p *problems) in(place string, check func()) {
+	p.where = append(p.where, place)
+	check()
+	p.where = p.where[:len(p.where)-1]
+}
+
+// validator checks chains and sets. set and chain return those that they refer to.
+type validator struct {
+	problems
+	family Family
+	set    func(name string) *Set
+	chain  func(name string) *Chain
+}
 
 func (v *validator) table(family Family, name string) {
 	if !ValidName(name) {
@@ -87,24 +110,6 @@ func (v *validator) table(family Family, name string) {
 	if family.Number() == 0 {
 		v.addf("table %q: unknown family %d", name, family)
 	}
-}
-
-func (v *validator) addf(format string, args ...any) {
-	place := strings.Join(v.where, ": ")
-	if place != "" {
-		place += ": "
-	}
-	if v.at > 0 {
-		place += fmt.Sprintf("rule %d: ", v.at)
-	}
-	v.errs = append(v.errs, errors.New("ruleset: "+place+fmt.Sprintf(format, args...)))
-}
-
-// in runs a check with the place on record.
-func (v *validator) in(place string, check func()) {
-	v.where = append(v.where, place)
-	check()
-	v.where = v.where[:len(v.where)-1]
 }
 
 // ValidIfname reports whether the kernel would take the string as the name of an interface.

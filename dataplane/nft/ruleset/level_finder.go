@@ -8,88 +8,94 @@ import (
 	"slices"
 )
 
-// findLevels checks that no more than MaxDepth jumps follow one another, which no loop can keep to.
+// levelFinder finds the level of each object that a change touches.
+type levelFinder struct {
+	*planner
+	tripped bool // a level is higher than the kernel takes, perhaps only because of references that are gone
+}
+
+// find checks that no more than MaxDepth jumps follow one another, which no loop can keep to.
 // Each object's level is at least the length of the longest way to it, and is raised along new
 // references. Only if that leads too high is it found out, for the whole table, whether old
 // references that are gone are to blame.
-func (p *planner) findLevels() {
-	for _, c := range p.change.chains {
+func (l *levelFinder) find() {
+	for _, c := range l.change.chains {
 		if c.new != nil {
-			p.raiseTargets(c.o)
+			l.raiseTargets(c.o)
 		}
 	}
-	for _, c := range p.change.sets {
+	for _, c := range l.change.sets {
 		switch {
 		case c.new == nil:
 		case c.fresh():
-			p.raiseTargets(c.o)
+			l.raiseTargets(c.o)
 		default: // What other elements lead to is as high as it must be, and there may be many.
 			for v, by := range c.tally {
 				if by > 0 && c.o.verdicts.count(v) == 0 {
-					v.reference(func(r reference) { p.raise(p.target(r), p.level(c.o)) })
+					v.reference(func(r reference) { l.raise(l.target(r), l.level(c.o)) })
 				}
 			}
 		}
 	}
-	if p.tripped {
-		p.exactLevels()
+	if l.tripped {
+		l.exactLevels()
 	}
 }
 
 // level returns the object's level so far.
-func (p *planner) level(o *object) int32 {
-	if level, ok := p.change.levels[o]; ok {
+func (l *levelFinder) level(o *object) int32 {
+	if level, ok := l.change.levels[o]; ok {
 		return level
 	}
 	return o.level
 }
 
 // raiseTargets raises what the object leads to, as far as it must.
-func (p *planner) raiseTargets(o *object) {
-	level := p.level(o)
-	p.targets(o, func(to *object) { p.raise(to, level) })
+func (l *levelFinder) raiseTargets(o *object) {
+	level := l.level(o)
+	l.targets(o, func(to *object) { l.raise(to, level) })
 }
 
 // raise raises an object that another of this level leads to, and what it leads to itself.
-func (p *planner) raise(to *object, level int32) {
-	if p.isChain(to) {
+func (l *levelFinder) raise(to *object, level int32) {
+	if l.isChain(to) {
 		level++
 	}
 	switch {
-	case level <= p.level(to):
+	case level <= l.level(to):
 	case level > MaxDepth:
-		p.tripped = true
+		l.tripped = true
 	default:
-		p.change.levels[to] = level
-		p.raiseTargets(to)
+		l.change.levels[to] = level
+		l.raiseTargets(to)
 	}
 }
 
 // isChain reports whether the object is a chain, or will be.
-func (p *planner) isChain(o *object) bool {
+func (l *levelFinder) isChain(o *object) bool {
 	if o.chain != nil || o.set != nil {
 		return o.chain != nil
 	}
-	c := p.chainOf[o.name]
+	c := l.chainOf[o.name]
 	return c != nil && c.o == o
 }
 
 // targets calls yield for the objects that the object will lead to.
-func (p *planner) targets(o *object, yield func(*object)) {
+func (l *levelFinder) targets(o *object, yield func(*object)) {
 	follow := func(r reference) {
-		if to := p.target(r); to != nil {
+		if to := l.target(r); to != nil {
 			yield(to)
 		}
 	}
-	if p.isChain(o) {
-		if c := p.chainNow(o.name); c != nil {
+	if l.isChain(o) {
+		if c := l.chainNow(o.name); c != nil {
 			for i := range c.Rules {
 				c.Rules[i].references(follow)
 			}
 		}
 		return
 	}
-	c, table := p.setOf[o.name], &o.verdicts
+	c, table := l.setOf[o.name], &o.verdicts
 	if c != nil && c.fresh() {
 		c, table = nil, &c.content.verdicts
 	}
@@ -108,18 +114,18 @@ func (p *planner) targets(o *object, yield func(*object)) {
 }
 
 // exactLevels computes every level anew, and reports loops and ways that are too long.
-func (p *planner) exactLevels() {
+func (l *levelFinder) exactLevels() {
 	all := map[*object]bool{}
-	for _, o := range p.chains {
+	for _, o := range l.chains {
 		all[o] = true
 	}
-	for _, o := range p.sets {
+	for _, o := range l.sets {
 		all[o] = true
 	}
-	for _, c := range p.change.chains {
+	for _, c := range l.change.chains {
 		all[c.o] = c.new != nil
 	}
-	for _, c := range p.change.sets {
+	for _, c := range l.change.sets {
 		all[c.o] = c.new != nil
 	}
 	maps.DeleteFunc(all, func(_ *object, there bool) bool { return !there })
@@ -131,15 +137,15 @@ func (p *planner) exactLevels() {
 	var walk func(o *object)
 	walk = func(o *object) {
 		seen[o] = onTheWay
-		p.targets(o, func(to *object) {
+		l.targets(o, func(to *object) {
 			switch {
 			case seen[to] == 0:
 				walk(to)
 			case seen[to] == onTheWay:
-				if !p.isChain(to) {
-					p.v.addf("chain %s: leads back to itself through map %s", o.name, to.name)
+				if !l.isChain(to) {
+					l.v.addf("chain %s: leads back to itself through map %s", o.name, to.name)
 				} else {
-					p.v.addf("chain %s: leads back to itself", to.name)
+					l.v.addf("chain %s: leads back to itself", to.name)
 				}
 				seen[to] = done // once is enough
 			}
@@ -148,27 +154,27 @@ func (p *planner) exactLevels() {
 		order = append(order, o)
 	}
 	for _, o := range objects {
-		p.change.levels[o] = 0
+		l.change.levels[o] = 0
 		if seen[o] == 0 {
 			walk(o)
 		}
 	}
-	if len(p.v.errs) > 0 {
+	if len(l.v.errs) > 0 {
 		return
 	}
 	for _, o := range slices.Backward(order) {
-		level := p.change.levels[o]
-		p.targets(o, func(to *object) {
+		level := l.change.levels[o]
+		l.targets(o, func(to *object) {
 			next := level
-			if p.isChain(to) {
+			if l.isChain(to) {
 				next++
 			}
-			p.change.levels[to] = max(p.change.levels[to], next)
+			l.change.levels[to] = max(l.change.levels[to], next)
 		})
 	}
 	for _, o := range objects {
-		if p.change.levels[o] == MaxDepth+1 && p.isChain(o) {
-			p.v.addf("chain %s: more than %d jumps deep", o.name, MaxDepth)
+		if l.change.levels[o] == MaxDepth+1 && l.isChain(o) {
+			l.v.addf("chain %s: more than %d jumps deep", o.name, MaxDepth)
 		}
 	}
 }

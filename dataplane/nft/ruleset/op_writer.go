@@ -7,33 +7,36 @@ import (
 	"slices"
 )
 
-// plan writes the operations of the change; see Prepare.
-func (p *planner) plan() {
-	slices.SortFunc(p.change.chains, func(a, b *chainChange) int { return cmp.Compare(a.o.name, b.o.name) })
-	slices.SortFunc(p.change.sets, func(a, b *setChange) int { return cmp.Compare(a.o.name, b.o.name) })
-	p.policies(Drop)
-	held := p.release()
-	p.build()
-	late := p.elementChanges()
+// opWriter writes the operations of a change that was checked; see Prepare.
+type opWriter struct{ *planner }
+
+// write writes all operations, in the order that Prepare promises.
+func (w *opWriter) write() {
+	slices.SortFunc(w.change.chains, func(a, b *chainChange) int { return cmp.Compare(a.o.name, b.o.name) })
+	slices.SortFunc(w.change.sets, func(a, b *setChange) int { return cmp.Compare(a.o.name, b.o.name) })
+	w.policies(Drop)
+	held := w.release()
+	w.build()
+	late := w.elementChanges()
 	for _, h := range held.elements {
-		p.elements(AddElements, h.set, h.elements)
+		w.elements(AddElements, h.set, h.elements)
 	}
-	for _, c := range p.change.chains {
+	for _, c := range w.change.chains {
 		if c.old != nil && c.new != nil && !c.going {
-			p.rules(c.new, held.without(c.o, c.old.Rules))
+			w.rules(c.new, held.without(c.o, c.old.Rules))
 		}
 	}
 	for _, c := range held.chains {
-		if p.chainOf[c.name] == nil {
-			p.rules(c.chain, held.without(c, c.chain.Rules))
+		if w.chainOf[c.name] == nil {
+			w.rules(c.chain, held.without(c, c.chain.Rules))
 		}
 	}
-	p.buildBases()
-	p.policies(Accept)
+	w.buildBases()
+	w.policies(Accept)
 	for _, h := range late {
-		p.op(Op{Kind: DeleteElements, Set: h.set, Elements: h.elements, Unseen: true})
+		w.op(Op{Kind: DeleteElements, Set: h.set, Elements: h.elements, Unseen: true})
 	}
-	p.destroy(func(again, last bool) bool { return last })
+	w.destroy(func(again, last bool) bool { return last })
 }
 
 func removeKeys(keys map[string]bool, of []Element) {
@@ -43,8 +46,8 @@ func removeKeys(keys map[string]bool, of []Element) {
 }
 
 // elementChanges plans the element changes of existing sets, and returns the Late elements.
-func (p *planner) elementChanges() (late []heldElements) {
-	for _, c := range p.change.sets {
+func (w *opWriter) elementChanges() (late []heldElements) {
+	for _, c := range w.change.sets {
 		// Packets look up an element that replaces another at any time.
 		if len(c.early) > 0 {
 			removeKeys(c.early, c.opDelete)
@@ -53,17 +56,17 @@ func (p *planner) elementChanges() (late []heldElements) {
 			removeKeys(c.late, c.opAdd)
 		}
 		if _, early := divide(c.opAdd, c.early); len(early) > 0 && c.new != nil && !c.fresh() {
-			p.op(Op{Kind: AddElements, Set: c.o.set, Elements: early, Unseen: true})
+			w.op(Op{Kind: AddElements, Set: c.o.set, Elements: early, Unseen: true})
 		}
 	}
-	for _, c := range p.change.sets {
+	for _, c := range w.change.sets {
 		if c.new == nil || c.fresh() {
 			continue
 		}
 		add, _ := divide(c.opAdd, c.early)
 		remove, last := divide(c.opDelete, c.late)
-		p.elements(DeleteElements, c.o.set, remove)
-		p.elements(AddElements, c.o.set, add)
+		w.elements(DeleteElements, c.o.set, remove)
+		w.elements(AddElements, c.o.set, add)
 		if len(last) > 0 {
 			late = append(late, heldElements{c.o.set, last})
 		}
@@ -71,31 +74,31 @@ func (p *planner) elementChanges() (late []heldElements) {
 	return late
 }
 
-func (p *planner) op(o Op) {
-	o.Family, o.Table, o.Apart = p.family, p.name, p.apart
-	p.change.Ops = append(p.change.Ops, o)
+func (w *opWriter) op(o Op) {
+	o.Family, o.Table, o.Apart = w.family, w.name, w.apart
+	w.change.Ops = append(w.change.Ops, o)
 }
 
 // policies writes the changes of policies to this verdict, of chains that stay.
-func (p *planner) policies(to VerdictKind) {
-	for _, c := range p.change.chains {
+func (w *opWriter) policies(to VerdictKind) {
+	for _, c := range w.change.chains {
 		if c.old != nil && c.new != nil && !c.going && !c.old.Hook.Equal(c.new.Hook) && c.new.Hook.Policy.Kind == to {
-			p.op(Op{Kind: ChangePolicy, Chain: c.new})
+			w.op(Op{Kind: ChangePolicy, Chain: c.new})
 		}
 	}
 }
 
 // elements writes an operation on elements, unless there are none.
-func (p *planner) elements(kind OpKind, set *Set, elements []Element) {
+func (w *opWriter) elements(kind OpKind, set *Set, elements []Element) {
 	if len(elements) > 0 {
-		p.op(Op{Kind: kind, Set: set, Elements: elements})
+		w.op(Op{Kind: kind, Set: set, Elements: elements})
 	}
 }
 
 // rules writes the operations that turn old rules into a chain's.
-func (p *planner) rules(c *Chain, old []Rule) {
+func (w *opWriter) rules(c *Chain, old []Rule) {
 	diffRules(old, c.Rules, func(kind OpKind, index int, r Rule) {
-		p.op(Op{Kind: kind, Chain: c, Index: index, Rule: r})
+		w.op(Op{Kind: kind, Chain: c, Index: index, Rule: r})
 	})
 }
 
@@ -128,15 +131,15 @@ func (h *held) without(o *object, rules []Rule) []Rule {
 }
 
 // release deletes what must be made again, and before it what holds on to that.
-func (p *planner) release() *held {
+func (w *opWriter) release() *held {
 	h := &held{rules: map[*object][]bool{}}
 	going := map[*object]bool{}
-	for _, c := range p.change.chains {
+	for _, c := range w.change.chains {
 		if c.going {
 			going[c.o] = true
 		}
 	}
-	for _, c := range p.change.sets {
+	for _, c := range w.change.sets {
 		if c.going {
 			going[c.o] = true
 		}
@@ -157,7 +160,7 @@ func (p *planner) release() *held {
 	}
 	slices.SortFunc(h.chains, compareObjects)
 	for _, from := range h.chains {
-		p.releaseRules(h, from, going)
+		w.releaseRules(h, from, going)
 	}
 	var maps []*object
 	for from, holds := range holders {
@@ -167,36 +170,36 @@ func (p *planner) release() *held {
 	}
 	slices.SortFunc(maps, compareObjects)
 	for _, from := range maps {
-		p.releaseElements(h, from, going)
+		w.releaseElements(h, from, going)
 	}
-	p.destroy(func(again, last bool) bool { return again })
+	w.destroy(func(again, last bool) bool { return again })
 	return h
 }
 
 // releaseRules deletes the rules of a chain that hold on to what goes, from the last to the first.
-func (p *planner) releaseRules(h *held, from *object, going map[*object]bool) {
+func (w *opWriter) releaseRules(h *held, from *object, going map[*object]bool) {
 	rules := from.chain.Rules
 	h.rules[from] = make([]bool, len(rules))
-	chain := p.chainNow(from.name)
+	chain := w.chainNow(from.name)
 	if chain == nil { // It goes later, with the rest of its rules.
 		chain = &Chain{Name: from.name, Hook: from.chain.Hook}
 	}
 	for i := len(rules) - 1; i >= 0; i-- {
-		rules[i].references(func(r reference) { h.rules[from][i] = h.rules[from][i] || going[p.before(r)] })
+		rules[i].references(func(r reference) { h.rules[from][i] = h.rules[from][i] || going[w.before(r)] })
 		if h.rules[from][i] {
-			p.op(Op{Kind: DeleteRule, Chain: chain, Index: i, Rule: rules[i]})
+			w.op(Op{Kind: DeleteRule, Chain: chain, Index: i, Rule: rules[i]})
 		}
 	}
 }
 
 // releaseElements deletes the elements of a map that lead to chains that go. Those that the change
 // leaves alone come back.
-func (p *planner) releaseElements(h *held, from *object, going map[*object]bool) {
+func (w *opWriter) releaseElements(h *held, from *object, going map[*object]bool) {
 	leads := make([]bool, len(from.verdicts.entries))
 	for i, e := range from.verdicts.entries {
-		e.verdict.reference(func(r reference) { leads[i] = going[p.before(r)] })
+		e.verdict.reference(func(r reference) { leads[i] = going[w.before(r)] })
 	}
-	c := p.setOf[from.name]
+	c := w.setOf[from.name]
 	gone := newIndex(from.set)
 	if c != nil {
 		for at := 0; at < len(c.gone); at += gone.stride {
@@ -217,7 +220,7 @@ func (p *planner) releaseElements(h *held, from *object, going map[*object]bool)
 	}
 	slices.SortFunc(out, CompareElements)
 	slices.SortFunc(back, CompareElements)
-	p.elements(DeleteElements, from.set, out)
+	w.elements(DeleteElements, from.set, out)
 	if c != nil && c.new == nil {
 		return
 	}
@@ -235,18 +238,18 @@ func (p *planner) releaseElements(h *held, from *object, going map[*object]bool)
 
 // destroy deletes the chains and sets of one kind: those that are made again, or those that go for good. What leads to
 // another has a lower level, and goes before it.
-func (p *planner) destroy(which func(again, last bool) bool) {
+func (w *opWriter) destroy(which func(again, last bool) bool) {
 	type victim struct {
 		o  *object
 		op Op
 	}
 	var victims []victim
-	for _, c := range p.change.chains {
+	for _, c := range w.change.chains {
 		if c.old != nil && which(c.going, c.new == nil) {
 			victims = append(victims, victim{c.o, Op{Kind: DeleteChain, Chain: c.old}})
 		}
 	}
-	for _, c := range p.change.sets {
+	for _, c := range w.change.sets {
 		if c.old != nil && which(c.going, c.new == nil) {
 			victims = append(victims, victim{c.o, Op{Kind: DeleteSet, Set: c.old}})
 		}
@@ -255,49 +258,49 @@ func (p *planner) destroy(which func(again, last bool) bool) {
 		return cmp.Or(cmp.Compare(a.o.level, b.o.level), compareObjects(a.o, b.o))
 	})
 	for _, v := range victims {
-		p.op(v.op)
+		w.op(v.op)
 	}
 }
 
 // build makes the sets that are new, and the chains that others lead to. Verdict maps of ranges
 // come after the chains that their elements lead to, because nft 1.0.6 adds the elements of a set
 // of ranges together with the set.
-func (p *planner) build() {
+func (w *opWriter) build() {
 	sets := func(rangeMaps bool) {
-		for _, c := range p.change.sets {
+		for _, c := range w.change.sets {
 			if c.fresh() && rangeMaps == (c.new.Interval && c.new.Verdicts) {
-				p.op(Op{Kind: AddSet, Set: c.new})
+				w.op(Op{Kind: AddSet, Set: c.new})
 			}
 		}
 	}
 	sets(false)
-	chains := p.fresh(false)
+	chains := w.fresh(false)
 	for _, c := range chains {
-		p.op(Op{Kind: AddChain, Chain: c})
+		w.op(Op{Kind: AddChain, Chain: c})
 	}
 	sets(true)
-	for _, c := range p.change.sets {
+	for _, c := range w.change.sets {
 		if c.fresh() {
-			p.elements(AddElements, c.new, c.opAdd)
+			w.elements(AddElements, c.new, c.opAdd)
 		}
 	}
 	for _, c := range chains {
-		p.rules(c, nil)
+		w.rules(c, nil)
 	}
 }
 
 // buildBases makes the base chains that are new, each with its rules.
-func (p *planner) buildBases() {
-	for _, c := range p.fresh(true) {
-		p.op(Op{Kind: AddChain, Chain: c})
-		p.rules(c, nil)
+func (w *opWriter) buildBases() {
+	for _, c := range w.fresh(true) {
+		w.op(Op{Kind: AddChain, Chain: c})
+		w.rules(c, nil)
 	}
 }
 
 // fresh returns the chains that are new or made again.
-func (p *planner) fresh(base bool) []*Chain {
+func (w *opWriter) fresh(base bool) []*Chain {
 	var chains []*Chain
-	for _, c := range p.change.chains {
+	for _, c := range w.change.chains {
 		if c.new != nil && (c.old == nil || c.going) && (c.new.Hook != nil) == base {
 			chains = append(chains, c.new)
 		}
