@@ -26,12 +26,13 @@ import (
 //
 // It is for one goroutine at a time, except Watch and Table, which other goroutines may call meanwhile.
 type Applier struct {
-	cfg     Config
+	cfg     *Config
 	logger  *slog.Logger
 	conn    *nfnl.Conn
 	tracker *tracker
 	reader  *readback.Reader
 	writer  *writer
+	tx      *transactor
 	// mu guards changes of desired and given. Only the owner's goroutine makes them, so it reads
 	// without mu.
 	mu      sync.RWMutex
@@ -39,11 +40,9 @@ type Applier struct {
 	// given is set once there is a desired state, even an empty one; synced if the kernel is known
 	// to have it.
 	given, synced bool
-	// committed is the time of the last transaction, as now returned it. withoutEpoch is set if the
-	// last transaction that packets see began no new epoch, or has elements of interval sets, which
-	// the kernel switches later. seen is closed at the end of a grace period after that transaction.
-	committed    time.Time
-	now          func() time.Time
+	// withoutEpoch is set if the last transaction that packets see began no new epoch, or has elements
+	// of interval sets, which the kernel switches later. seen is closed at the end of a grace period
+	// after that transaction.
 	withoutEpoch bool
 	seen         <-chan struct{}
 	// oneProcessor is set if there may be one processor only: then membarrier does not wait.
@@ -69,8 +68,6 @@ type Applier struct {
 	// ownerQuery is a second socket, with which Close queries the table's owner. It is nil if the
 	// table is never to be owned.
 	ownerQuery *nfnl.Conn
-	// limit is the largest transaction in bytes.
-	limit int
 	// shadows is the number of the last shadow.
 	shadows uint64
 	// reaches has the reach of each Stage, by the name of its base chain. A missing one is not known.
@@ -78,7 +75,7 @@ type Applier struct {
 	held    map[Object]*ObjectError
 	// repairs counts repairs, to detect a dispute.
 	repairs dispute.Tracker[struct{}]
-	stats   Stats
+	stats   *Stats
 	closed  atomic.Bool
 }
 
@@ -119,8 +116,8 @@ func newApplier(cfg Config, sock netlink.Socket) (*Applier, error) {
 		return nil, errors.Join(fmt.Errorf("applier: probe kernel: %w", err), monitor.Close())
 	}
 	a := &Applier{
-		cfg: cfg, owns: query != nil, ownerQuery: query, logger: cfg.Logger, conn: conn, limit: cfg.MaxBatch,
-		now: time.Now, synchronize: rcu.Synchronize, oneProcessor: runtime.NumCPU() == 1,
+		cfg: &cfg, owns: query != nil, ownerQuery: query, logger: cfg.Logger, conn: conn,
+		stats: &Stats{}, synchronize: rcu.Synchronize, oneProcessor: runtime.NumCPU() == 1,
 		tracker: &tracker{
 			monitor: monitor, family: cfg.Family.Number(), table: cfg.Name, own: conn.Port(), generation: generation,
 		},
@@ -142,6 +139,10 @@ func newApplier(cfg Config, sock netlink.Socket) (*Applier, error) {
 		fresh: map[string]*ruleset.Set{},
 	}
 	a.writer.Encoder = encode.New(batch, cfg.Family, cfg.Name, a.writer.find)
+	a.tx = &transactor{
+		conn: conn, tracker: a.tracker, writer: a.writer, stats: a.stats,
+		beforeWrite: cfg.BeforeWrite, limit: cfg.MaxBatch, now: time.Now,
+	}
 	return a, nil
 }
 
@@ -166,7 +167,7 @@ func (a *Applier) Close() error {
 
 // Stats returns what the Applier has done so far.
 func (a *Applier) Stats() Stats {
-	s := a.stats
+	s := *a.stats
 	s.Drifts, s.Held = a.tracker.count(), len(a.held)
 	return s
 }
@@ -320,7 +321,7 @@ func (a *Applier) Teardown(ctx context.Context) error {
 	a.writer.Begin(0)
 	a.writer.DeleteTable()
 	// Whatever others did to the table goes with it, so any generation will do.
-	commit := func() (uint32, error) { return a.commit(a.writer.batch, nil) }
+	commit := func() (uint32, error) { return a.tx.commit(a.writer.batch, nil) }
 	err := a.tracker.withMonitorPaused(commit, a.conn.Generation)
 	if err != nil {
 		return a.fail("delete table", a.checkOwner(err))

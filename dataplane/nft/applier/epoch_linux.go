@@ -10,7 +10,6 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
-	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // recently is an upper bound of the time that a packet spends in our chains, with a large margin for
@@ -75,10 +74,10 @@ func (a *Applier) commitWith(ops []ruleset.Op, d *readback.Difference, write epo
 	if needs || a.hasEpoch() && a.mayOverlap() {
 		begun, err = write(ops, d)
 	} else {
-		err = a.write(ops, d, nil)
+		err = a.writer.write(ops, d, nil)
 	}
 	if err == nil {
-		err = a.submitWhole()
+		err = a.tx.submitWhole()
 	}
 	if err != nil {
 		return err
@@ -95,7 +94,7 @@ func (a *Applier) commitWith(ops []ruleset.Op, d *readback.Difference, write epo
 // mayOverlap reports whether the last transaction began no new epoch, and a packet that entered before it may
 // still be under way.
 func (a *Applier) mayOverlap() bool {
-	if !a.withoutEpoch || a.now().Sub(a.committed) >= recently {
+	if !a.withoutEpoch || a.tx.now().Sub(a.tx.committed) >= recently {
 		return false
 	}
 	select {
@@ -104,24 +103,6 @@ func (a *Applier) mayOverlap() bool {
 	default:
 		return true
 	}
-}
-
-// commitPlain commits operations without an epoch.
-//
-// Errors: as for commitLive.
-func (a *Applier) commitPlain(ops []ruleset.Op) error {
-	if err := a.write(ops, nil, nil); err != nil {
-		return err
-	}
-	return a.submitWhole()
-}
-
-// submitWhole sends the transaction that was written, unless it is larger than the limit.
-func (a *Applier) submitWhole() error {
-	if size := a.writer.batch.Total(); size > a.limit {
-		return &netlink.SizeError{Size: size, Limit: a.limit}
-	}
-	return a.submit()
 }
 
 // writeEpoch writes operations and begins a new epoch. The kernel cannot change a rule twice in one
@@ -134,12 +115,12 @@ func (a *Applier) writeEpoch(ops []ruleset.Op, d *readback.Difference) (begun bo
 		return false, err
 	}
 	if refilled == nil {
-		return false, a.write(ops, d, nil)
+		return false, a.writer.write(ops, d, nil)
 	}
 	rest := slices.DeleteFunc(slices.Clone(ops), func(op ruleset.Op) bool {
 		return isRuleOp(&op) && refilled[op.Chain.Name] != nil
 	})
-	return true, a.write(append(deletions, rest...), d, func() error { return a.replaceEpochSet(refilled, nil) })
+	return true, a.writer.write(append(deletions, rest...), d, func() error { return a.replaceEpochSet(refilled, nil) })
 }
 
 // writeEpochOfShadows is writeEpoch for the live phase of a shadowPlan: it adds a first rule to chains,
@@ -147,7 +128,7 @@ func (a *Applier) writeEpoch(ops []ruleset.Op, d *readback.Difference) (begun bo
 // the places of the rules that look into the Epoch's set are not known.
 func (a *Applier) writeEpochOfShadows(ops []ruleset.Op, d *readback.Difference) (begun bool, err error) {
 	if d != nil || !a.hasEpoch() || slices.ContainsFunc(ops, a.changesEpoch) {
-		return false, a.write(ops, d, nil)
+		return false, a.writer.write(ops, d, nil)
 	}
 	heads := map[string]int{}
 	for i := range ops {
@@ -155,7 +136,7 @@ func (a *Applier) writeEpochOfShadows(ops []ruleset.Op, d *readback.Difference) 
 			heads[ops[i].Chain.Name]++
 		}
 	}
-	return true, a.write(ops, d, func() error { return a.replaceEpochSet(nil, heads) })
+	return true, a.writer.write(ops, d, func() error { return a.replaceEpochSet(nil, heads) })
 }
 
 // refilled returns the chains to empty and refill, in their new state, and the operations that
@@ -223,16 +204,6 @@ func insertRules(c *ruleset.Chain) (ops []ruleset.Op) {
 	return ops
 }
 
-// writeOps writes operations into the batch that was begun.
-func (a *Applier) writeOps(ops []ruleset.Op) error {
-	for i := range ops {
-		if err := a.writer.op(ops[i:]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // replaceEpochSet writes the operations that replace the Epoch's set and the rules that look into it,
 // and those that fill the chains that were emptied. The other chains have the rules of the desired
 // state, after the temporary first rules that heads counts.
@@ -267,7 +238,7 @@ func (a *Applier) replaceEpochSet(emptied map[string]*ruleset.Chain, heads map[s
 		ops = append(ops, insertRules(emptied[name])...)
 	}
 	a.writer.flushed = true // chains to delete were flushed before, or will be
-	return a.writeOps(ops)
+	return a.writer.writeOps(ops)
 }
 
 // changesEpoch reports whether an operation changes the set, or adds, deletes or changes the policy of

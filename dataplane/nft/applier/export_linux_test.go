@@ -12,7 +12,7 @@ import (
 func NewOver(cfg Config, sock netlink.Socket) (*Applier, error) { return newApplier(cfg, sock) }
 
 // SetClock makes an Applier use another clock.
-func SetClock(a *Applier, now func() time.Time) { a.now = now }
+func SetClock(a *Applier, now func() time.Time) { a.tx.now = now }
 
 // SetSynchronize makes an Applier wait for grace periods by another function.
 func SetSynchronize(a *Applier, synchronize func() error) {

@@ -91,7 +91,7 @@ func (a *Applier) addHookGuard(hooks []*ruleset.Hook, dropping bool) error {
 		return err
 	}
 	a.hookGuard = g // also if the outcome is not known
-	err := a.submit()
+	err := a.tx.submit()
 	if isRefused(err) {
 		a.hookGuard = nil
 		a.logger.Warn("nftables: cannot add the guard table; delayed packets may pass while base chains are replaced",
@@ -155,7 +155,7 @@ func (a *Applier) removeHookGuard() error {
 	}
 	a.writer.batch.Reset()
 	g.DeleteTable()
-	_, err = a.commit(a.writer.batch, nil)
+	_, err = a.tx.commit(a.writer.batch, nil)
 	if isRefused(err) {
 		return fmt.Errorf("%w, by ourselves: delete table %s: %w", errChanged, g.table, err)
 	}

@@ -206,29 +206,12 @@ func (a *Applier) check(ops []ruleset.Op, target *ruleset.State, d *readback.Dif
 	if d.MustReplace() {
 		err = a.writeAnew(ops, target, true)
 	} else {
-		err = a.write(ops, d, nil)
+		err = a.writer.write(ops, d, nil)
 	}
 	if err != nil {
 		return err
 	}
-	return a.checkBatch()
-}
-
-// checkBatch validates the writer's batch in the kernel, without a commit.
-//
-// Errors: one that is errChanged if another process has changed the ruleset; those of
-// nfnl.Conn.Check.
-func (a *Applier) checkBatch() error {
-	generation, touched, err := a.tracker.drain()
-	if err != nil || touched {
-		return errors.Join(errChanged, err)
-	}
-	a.writer.batch.Guard(generation)
-	err = a.conn.Check(a.writer.batch)
-	if isRestart(err) {
-		return fmt.Errorf("%w: %w", errChanged, err)
-	}
-	return err
+	return a.tx.checkBatch()
 }
 
 // bisect finds the objects at fault if the kernel names none: those without which it accepts the

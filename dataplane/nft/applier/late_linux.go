@@ -122,7 +122,7 @@ func (a *Applier) runSteps(steps [][]ruleset.Op, waited bool) error {
 			_ = a.synchronize() // if the kernel refuses, a packet under way may use parts of both states
 			waited = true
 		}
-		if err := a.cut(step); err != nil {
+		if err := a.tx.cut(step); err != nil {
 			return err
 		}
 	}

@@ -137,7 +137,7 @@ func (a *Applier) Finish(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if err := a.cut(a.later.takeOver()); err != nil {
+	if err := a.tx.cut(a.later.takeOver()); err != nil {
 		a.synced = false
 		return a.fail("delete unused objects of table", err)
 	}
@@ -151,7 +151,7 @@ func (a *Applier) finishLater() error {
 		return nil
 	}
 	<-a.later.lists[n-1].over
-	return a.cut(a.later.take(n))
+	return a.tx.cut(a.later.take(n))
 }
 
 // deleteUnused deletes objects that packets under way may still use, after a grace period. With

@@ -92,7 +92,7 @@ func (a *Applier) takeOver() error {
 		return nil
 	}
 	a.writer.Begin(owned)
-	if _, err := a.commit(a.writer.batch, nil); isRefused(err) { // Another process was faster.
+	if _, err := a.tx.commit(a.writer.batch, nil); isRefused(err) { // Another process was faster.
 		return fmt.Errorf("%w: %w", errChanged, err)
 	} else if err != nil {
 		return err

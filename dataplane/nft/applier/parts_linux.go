@@ -75,7 +75,7 @@ func needsGrace(ops []ruleset.Op) bool {
 // phases.obstacle.
 func (a *Applier) inParts(ops []ruleset.Op, d *readback.Difference, view *ruleset.State) (err error) {
 	p, before := phasesOf(ops), a.stats.Transactions
-	a.logger.Debug("nftables: transaction in parts", "table", a.cfg.Name, "limit", a.limit)
+	a.logger.Debug("nftables: transaction in parts", "table", a.cfg.Name, "limit", a.tx.limit)
 	defer func() {
 		if isRefused(err) && a.stats.Transactions != before { // The operations no longer fit what is there.
 			err = fmt.Errorf("%w, by ourselves: %w", errChanged, err)
@@ -90,7 +90,7 @@ func (a *Applier) inParts(ops []ruleset.Op, d *readback.Difference, view *rulese
 		reason = p.obstacle(view, d != nil)
 		if reason != "" && !fits {
 			return fmt.Errorf("applier: write table: %s in a transaction of more than %d bytes: %w",
-				reason, a.limit, unix.EMSGSIZE)
+				reason, a.tx.limit, unix.EMSGSIZE)
 		}
 		if reason == "" {
 			s := a.planShadows(&p, d, view)
@@ -105,7 +105,7 @@ func (a *Applier) inParts(ops []ruleset.Op, d *readback.Difference, view *rulese
 		a.logger.Debug("nftables: chains drop while they change", "table", a.cfg.Name, "reason", reason)
 	}
 	if reason != "" {
-		if err = a.cut(p.build); err == nil {
+		if err = a.tx.cut(p.build); err == nil {
 			err = a.blocked(&p, fits, d, view)
 		}
 	} else {
@@ -120,7 +120,7 @@ func (a *Applier) inParts(ops []ruleset.Op, d *readback.Difference, view *rulese
 	if needsGrace(ops) || d != nil && d.Foreign.Maps {
 		_ = a.synchronize() // as in deleteUnused; foreign objects go right after this
 	}
-	return a.cut(p.destroy)
+	return a.tx.cut(p.destroy)
 }
 
 // commitVisible commits the operations that packets see, and the new objects that these refer to.
@@ -132,7 +132,7 @@ func (a *Applier) commitVisible(p *phases) error {
 			return err
 		}
 	}
-	if err := a.cut(p.build); err != nil {
+	if err := a.tx.cut(p.build); err != nil {
 		return err
 	}
 	return a.commitLive(p.live, nil)
@@ -141,46 +141,7 @@ func (a *Applier) commitVisible(p *phases) error {
 // fits reports whether one transaction can hold the operations, as encoded by write.
 func (a *Applier) fits(ops []ruleset.Op, d *readback.Difference, write epochWriter) (bool, error) {
 	_, err := write(ops, d)
-	return a.writer.batch.Total() <= a.limit, err
-}
-
-// cut carries out operations in as many transactions as it takes.
-func (a *Applier) cut(ops []ruleset.Op) error {
-	ops = small(ops, max(1, min(500, a.limit/1024)))
-	w := a.writer
-	for len(ops) > 0 {
-		w.beginOps(ops)
-		n := 0
-		for ; n < len(ops) && (n == 0 || w.batch.Total() < a.limit/2); n++ {
-			if err := w.op(ops[n : n+1]); err != nil {
-				return err
-			}
-		}
-		if err := w.Err(); err != nil {
-			return err
-		}
-		if err := a.submit(); err != nil {
-			return err
-		}
-		ops = ops[n:]
-	}
-	return nil
-}
-
-// small cuts operations on many elements into those on few.
-func small(ops []ruleset.Op, n int) []ruleset.Op {
-	out := make([]ruleset.Op, 0, len(ops))
-	for _, op := range ops {
-		if len(op.Elements) == 0 {
-			out = append(out, op)
-			continue
-		}
-		for part := range slices.Chunk(op.Elements, n) {
-			op.Elements = part
-			out = append(out, op)
-		}
-	}
-	return out
+	return a.writer.batch.Total() <= a.tx.limit, err
 }
 
 // dropGuard returns the rule by which a chain drops all packets while it changes.
@@ -216,18 +177,18 @@ func (a *Applier) blocked(p *phases, fits bool, d *readback.Difference, view *ru
 			}
 		}
 	}
-	if err := a.cut(guards); err != nil {
+	if err := a.tx.cut(guards); err != nil {
 		return err
 	}
 	_ = a.synchronize() // where the kernel refuses to wait, a packet under way may use parts of both states
-	commit := a.cut
+	commit := a.tx.cut
 	if fits {
-		commit = a.commitPlain
+		commit = a.tx.commitPlain
 	}
 	if err := commit(moved); err != nil {
 		return err
 	}
-	return a.cut(removals)
+	return a.tx.cut(removals)
 }
 
 // concerned returns the existing chains that the live phase changes or that look into sets that it

@@ -69,7 +69,7 @@ func (a *Applier) reconcile(ctx context.Context) error {
 // logRepair logs a repair as a warning, or at level debug while the table is disputed.
 func (a *Applier) logRepair(ctx context.Context, d *readback.Difference) {
 	level := slog.LevelWarn
-	if disputed, begins := a.repairs.Record(struct{}{}, a.now()); disputed && !begins {
+	if disputed, begins := a.repairs.Record(struct{}{}, a.tx.now()); disputed && !begins {
 		level = slog.LevelDebug
 	}
 	a.logger.Log(ctx, level, "repaired nftables table", "table", a.cfg.Name, "difference", d.String())

@@ -319,12 +319,12 @@ func (a *Applier) planShadows(p *phases, d *readback.Difference, view *ruleset.S
 // live deletes foreign base chains, because they look up sets that change after it.
 func (a *Applier) byShadows(s *shadowPlan, d *readback.Difference) error {
 	a.logger.Debug("nftables: change by shadows", "table", a.cfg.Name, "chains", len(s.back))
-	err := a.cut(s.build)
+	err := a.tx.cut(s.build)
 	if err == nil {
 		err = a.commitWith(s.live, d.ForeignBases(), a.writeEpochOfShadows)
 	}
 	if err != nil {
-		_ = a.cut(s.destroy[:s.shadows]) // What is left is removed once the table is read back.
+		_ = a.tx.cut(s.destroy[:s.shadows]) // What is left is removed once the table is read back.
 		return err
 	}
 	if d != nil {
@@ -334,14 +334,14 @@ func (a *Applier) byShadows(s *shadowPlan, d *readback.Difference) error {
 		d.Foreign.Bases = nil
 	}
 	_ = a.synchronize() // where the kernel refuses to wait, packets under way may miss something
-	if err := a.cut(s.sync); err != nil {
+	if err := a.tx.cut(s.sync); err != nil {
 		return err
 	}
-	if err := a.cut(s.back); err != nil {
+	if err := a.tx.cut(s.back); err != nil {
 		return err
 	}
 	_ = a.synchronize() // where the kernel refuses to wait, packets under way may miss something
-	return a.cut(s.destroy)
+	return a.tx.cut(s.destroy)
 }
 
 // shadowName returns a name that is not in the table and that this Applier never used.

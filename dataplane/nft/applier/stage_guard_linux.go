@@ -82,9 +82,9 @@ func (a *Applier) addStageGuards(
 	}
 	a.writer.announce(fill)
 	before := a.stats.Transactions
-	err = a.cut(fill) // before bases: an interval set must be full before a rule looks into it
+	err = a.tx.cut(fill) // before bases: an interval set must be full before a rule looks into it
 	if err == nil {
-		err = a.cut(bases)
+		err = a.tx.cut(bases)
 	}
 	if isRefused(err) && a.stats.Transactions == before {
 		a.logger.Warn("nftables: a packet may meet two states of policy while stages change together",
@@ -105,7 +105,7 @@ func (a *Applier) removeStageGuards(steps [2][]ruleset.Op) error {
 			return nil
 		}
 		_ = a.synchronize() // without membarrier, packets under way may miss the guard
-		if err := a.cut(step); err != nil {
+		if err := a.tx.cut(step); err != nil {
 			return err
 		}
 	}

@@ -22,75 +22,6 @@ func (a *Applier) transact(ops []ruleset.Op) error {
 	return a.commitOps(ops, nil, a.desired)
 }
 
-// write writes operations into the batch. If d is not nil, it also deletes the foreign objects in d.
-// If more is not nil, it writes further operations after them.
-func (a *Applier) write(ops []ruleset.Op, d *readback.Difference, more func() error) error {
-	w := a.writer
-	w.beginOps(ops)
-	first, last := w.foreignMessages(d)
-	for _, message := range first {
-		message()
-	}
-	if err := a.writeOps(ops); err != nil {
-		return err
-	}
-	if more != nil {
-		if err := more(); err != nil {
-			return err
-		}
-	}
-	for _, message := range last {
-		message()
-	}
-	return w.Err()
-}
-
-// foreignMessages returns functions that write the deletion of foreign objects: first before all
-// operations, last after them. Rules are deleted first, and maps before the chains that they lead to.
-func (w *writer) foreignMessages(d *readback.Difference) (first, last []func()) {
-	if d == nil {
-		return nil, nil
-	}
-	if d.Dormant {
-		first = append(first, func() {
-			w.SetTableFlags(d.Flags)
-		})
-	}
-	for _, name := range d.Foreign.Chains {
-		first = append(first, func() { w.FlushChain(name) })
-		last = append(last, func() { w.DeleteChain(name) })
-	}
-	var sets []func()
-	for _, name := range d.Foreign.Sets {
-		sets = append(sets, func() { w.DeleteSet(name) })
-	}
-	last = append(sets, last...)
-	for _, o := range d.Foreign.Objects {
-		last = append(last, func() {
-			w.DeleteObject(o.Name, o.Type)
-		})
-	}
-	for _, name := range d.Foreign.Flowtables {
-		last = append(last, func() {
-			w.DeleteFlowtable(name)
-		})
-	}
-	return first, last
-}
-
-// submit sends what was written, and takes over the handles.
-func (a *Applier) submit() error {
-	echoed, err := a.send(a.writer.batch)
-	if err != nil {
-		if isRefused(err) {
-			a.stats.Refused++
-		}
-		return err
-	}
-	a.writer.handles.commit(echoed)
-	return nil
-}
-
 // commitOps carries out operations in one transaction, and removes foreign objects if d is not nil.
 // It splits the transaction if it is too large, or if packets would see part of it late. Foreign
 // objects are then removed last. Meanwhile new connections whose translation changes drop, and so do
@@ -108,7 +39,7 @@ func (a *Applier) commitOps(ops []ruleset.Op, d *readback.Difference, view *rule
 	if err != nil {
 		clear(a.reaches)
 	}
-	return errors.Join(err, a.cut(removal), a.removeStageGuards(steps))
+	return errors.Join(err, a.tx.cut(removal), a.removeStageGuards(steps))
 }
 
 // commitGuarded is commitOps once the guards are in the kernel.
@@ -150,7 +81,7 @@ func (a *Applier) commitGuarded(ops []ruleset.Op, d *readback.Difference, view *
 		if err := a.runSteps(steps, false); err != nil {
 			return err
 		}
-		return a.cut(emptied)
+		return a.tx.cut(emptied)
 	})
 	return err
 }
@@ -165,42 +96,19 @@ func (a *Applier) program(ops []ruleset.Op, d *readback.Difference, view *rulese
 		if !errors.As(err, &size) {
 			return err
 		}
-		a.limit = size.Limit
+		a.tx.limit = size.Limit
 	}
 	err := a.inParts(ops, d, view)
 	var size *netlink.SizeError
 	// Only now it is known how much may be sent. Some may be done by now.
-	if errors.As(err, &size) && size.Limit < a.limit {
-		a.limit = size.Limit
+	if errors.As(err, &size) && size.Limit < a.tx.limit {
+		a.tx.limit = size.Limit
 		return fmt.Errorf("%w, by ourselves: %w", errChanged, err)
 	}
 	if err != nil || d == nil {
 		return err
 	}
-	return a.removeForeign(d)
-}
-
-// removeForeign removes the foreign objects in d, in as many transactions as it takes. Rules go
-// before the objects that they refer to.
-func (a *Applier) removeForeign(d *readback.Difference) error {
-	w := a.writer
-	w.beginOps(nil)
-	first, last := w.foreignMessages(d)
-	messages := append(first, last...)
-	for i, message := range messages {
-		message()
-		if i < len(messages)-1 && w.batch.Total() < a.limit/2 {
-			continue
-		}
-		if err := w.Err(); err != nil {
-			return err
-		}
-		if err := a.submit(); err != nil {
-			return err
-		}
-		w.beginOps(nil)
-	}
-	return nil
+	return a.tx.removeForeign(d)
 }
 
 // rebuild replaces the table in the kernel by a new one, in one transaction. The transaction
@@ -240,7 +148,7 @@ func (a *Applier) rebuild(target *ruleset.State, d *readback.Difference) error {
 		if err := a.writeAnew(append(ops, translationGuard...), target, unhook); err != nil {
 			return err
 		}
-		return a.submit()
+		return a.tx.submit()
 	})
 	if err != nil {
 		return err
@@ -259,7 +167,7 @@ func (a *Applier) checkRebuild(ops []ruleset.Op, target *ruleset.State) (unhook 
 	defer func() { a.writer.flags = 0 }() // the old table, if it stays, may not have them
 	for _, unhook := range []bool{true, false} {
 		if err = a.writeAnew(ops, target, unhook); err == nil {
-			err = a.checkBatch()
+			err = a.tx.checkBatch()
 		}
 		if !isRefused(err) {
 			return unhook, err
@@ -287,7 +195,7 @@ func (a *Applier) writeAnew(ops []ruleset.Op, target *ruleset.State, unhook bool
 		w.flags = owned
 	}
 	w.AddTable(w.flags)
-	if err := a.writeOps(ops); err != nil {
+	if err := a.writer.writeOps(ops); err != nil {
 		return err
 	}
 	a.hookGuard.drop()

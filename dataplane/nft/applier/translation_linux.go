@@ -46,7 +46,7 @@ func (a *Applier) addGuard(ops []ruleset.Op) (added bool, err error) {
 	}
 	a.writer.announce(ops)
 	before := a.stats.Transactions
-	if err := a.cut(ops); isRefused(err) && a.stats.Transactions == before {
+	if err := a.tx.cut(ops); isRefused(err) && a.stats.Transactions == before {
 		a.logger.Warn("nftables: new connections do not drop while their translation changes",
 			"table", a.cfg.Name, "err", err)
 		return false, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/encode"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
@@ -151,5 +152,70 @@ func (w *writer) ruleOp(op *ruleset.Op) error {
 	at := encode.Place{Flags: unix.NLM_F_REPLACE | w.echo, Replaces: old.handle}
 	id := w.AddRule(chain, op.Index, &op.Rule, at)
 	w.handles.replace(chain, op.Index, slot{id: id})
+	return nil
+}
+
+// write writes operations into the batch. If d is not nil, it also deletes the foreign objects in d.
+// If more is not nil, it writes further operations after them.
+func (w *writer) write(ops []ruleset.Op, d *readback.Difference, more func() error) error {
+	w.beginOps(ops)
+	first, last := w.foreignMessages(d)
+	for _, message := range first {
+		message()
+	}
+	if err := w.writeOps(ops); err != nil {
+		return err
+	}
+	if more != nil {
+		if err := more(); err != nil {
+			return err
+		}
+	}
+	for _, message := range last {
+		message()
+	}
+	return w.Err()
+}
+
+// foreignMessages returns functions that write the deletion of foreign objects: first before all
+// operations, last after them. Rules are deleted first, and maps before the chains that they lead to.
+func (w *writer) foreignMessages(d *readback.Difference) (first, last []func()) {
+	if d == nil {
+		return nil, nil
+	}
+	if d.Dormant {
+		first = append(first, func() {
+			w.SetTableFlags(d.Flags)
+		})
+	}
+	for _, name := range d.Foreign.Chains {
+		first = append(first, func() { w.FlushChain(name) })
+		last = append(last, func() { w.DeleteChain(name) })
+	}
+	var sets []func()
+	for _, name := range d.Foreign.Sets {
+		sets = append(sets, func() { w.DeleteSet(name) })
+	}
+	last = append(sets, last...)
+	for _, o := range d.Foreign.Objects {
+		last = append(last, func() {
+			w.DeleteObject(o.Name, o.Type)
+		})
+	}
+	for _, name := range d.Foreign.Flowtables {
+		last = append(last, func() {
+			w.DeleteFlowtable(name)
+		})
+	}
+	return first, last
+}
+
+// writeOps writes operations into the batch that was begun.
+func (w *writer) writeOps(ops []ruleset.Op) error {
+	for i := range ops {
+		if err := w.op(ops[i:]); err != nil {
+			return err
+		}
+	}
 	return nil
 }

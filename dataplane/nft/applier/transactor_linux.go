@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/encode"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netlink"
+)
+
+const (
+	// restarts is how often a transaction is sent again because others changed other tables at that
+	// very moment.
+	restarts = 100
+	// quiet is the size of a transaction, in bytes, from which on we do not listen to it ourselves.
+	quiet = 64 << 10
+	// quietChains is the number of chains likewise whose rules all go at once.
+	quietChains = 16
+)
+
+// errChanged says that our table is not what we took it for.
+var errChanged = errors.New("the table was changed by another process")
+
+// transactor sends the transactions that the writer has written. It is below all else that changes the
+// table: it knows the generation for which a transaction is valid, and the size that the kernel accepts.
+type transactor struct {
+	conn    *nfnl.Conn
+	tracker *tracker
+	writer  *writer
+	stats   *Stats
+	// beforeWrite is Config.BeforeWrite.
+	beforeWrite func() error
+	// limit is the largest transaction in bytes.
+	limit int
+	// committed is the time of the last transaction, as now returned it.
+	committed time.Time
+	now       func() time.Time
+}
+
+// send commits a transaction for the generation in which our table was last known. It sends the
+// transaction again if another process changed other tables meanwhile. It returns the echoed
+// handles of new rules by the sequence numbers of their messages.
+//
+// Errors: one that is errChanged if our table was changed, and nothing was done; those of
+// Config.BeforeWrite and of nfnl.Conn.Commit.
+func (t *transactor) send(b *nfnl.Batch) (echoed map[uint32]uint64, err error) {
+	if err := t.beforeWrite(); err != nil {
+		return nil, err
+	}
+	for range restarts {
+		generation, touched, err := t.tracker.drain()
+		if err != nil {
+			return nil, err
+		}
+		if touched {
+			return nil, errChanged
+		}
+		b.Guard(generation)
+		if b.Total() >= quiet || t.writer.loud {
+			err = t.tracker.withMonitorPaused(func() (uint32, error) { return t.commit(b, nil) }, t.conn.Generation)
+		} else {
+			echoed = map[uint32]uint64{}
+			_, err = t.commit(b, echoed)
+		}
+		if isRestart(err) {
+			t.stats.Restarts++
+			continue
+		}
+		if err == nil {
+			t.committed = t.now()
+			t.stats.Transactions++
+			t.stats.Bytes += uint64(b.Total())
+		}
+		return echoed, err
+	}
+	return nil, fmt.Errorf("other processes keep changing the ruleset: %w", unix.ERESTART)
+}
+
+// commit sends the batch once, and returns the generation that it led to.
+func (t *transactor) commit(b *nfnl.Batch, echoed map[uint32]uint64) (reached uint32, err error) {
+	err = t.conn.Commit(b, func(m nfnl.Message) {
+		switch m.Type {
+		case unix.NFT_MSG_NEWGEN:
+			reached = netlink.Number32(netlink.FindAttr(m.Attrs, unix.NFTA_GEN_ID))
+		case unix.NFT_MSG_NEWTABLE:
+			t.stats.Owned = netlink.Number32(netlink.FindAttr(m.Attrs, encode.AttrTableOwner)) == t.conn.Port()
+		case unix.NFT_MSG_NEWRULE:
+			if echoed != nil {
+				echoed[m.Sequence] = netlink.Number64(netlink.FindAttr(m.Attrs, unix.NFTA_RULE_HANDLE))
+			}
+		}
+	})
+	return reached, err
+}
+
+// isRestart reports whether a transaction was refused for its generation alone.
+func isRestart(err error) bool {
+	var refused *nfnl.CommitError
+	return errors.As(err, &refused) && errors.Is(refused.Failures[0].Err, unix.ERESTART)
+}
+
+// submit sends what was written, and takes over the handles.
+func (t *transactor) submit() error {
+	echoed, err := t.send(t.writer.batch)
+	if err != nil {
+		if isRefused(err) {
+			t.stats.Refused++
+		}
+		return err
+	}
+	t.writer.handles.commit(echoed)
+	return nil
+}
+
+// submitWhole sends the transaction that was written, unless it is larger than the limit.
+func (t *transactor) submitWhole() error {
+	if size := t.writer.batch.Total(); size > t.limit {
+		return &netlink.SizeError{Size: size, Limit: t.limit}
+	}
+	return t.submit()
+}
+
+// commitPlain commits operations without an epoch.
+//
+// Errors: as for commitLive.
+func (t *transactor) commitPlain(ops []ruleset.Op) error {
+	if err := t.writer.write(ops, nil, nil); err != nil {
+		return err
+	}
+	return t.submitWhole()
+}
+
+// cut carries out operations in as many transactions as it takes.
+func (t *transactor) cut(ops []ruleset.Op) error {
+	ops = small(ops, max(1, min(500, t.limit/1024)))
+	w := t.writer
+	for len(ops) > 0 {
+		w.beginOps(ops)
+		n := 0
+		for ; n < len(ops) && (n == 0 || w.batch.Total() < t.limit/2); n++ {
+			if err := w.op(ops[n : n+1]); err != nil {
+				return err
+			}
+		}
+		if err := w.Err(); err != nil {
+			return err
+		}
+		if err := t.submit(); err != nil {
+			return err
+		}
+		ops = ops[n:]
+	}
+	return nil
+}
+
+// small cuts operations on many elements into those on few.
+func small(ops []ruleset.Op, n int) []ruleset.Op {
+	out := make([]ruleset.Op, 0, len(ops))
+	for _, op := range ops {
+		if len(op.Elements) == 0 {
+			out = append(out, op)
+			continue
+		}
+		for part := range slices.Chunk(op.Elements, n) {
+			op.Elements = part
+			out = append(out, op)
+		}
+	}
+	return out
+}
+
+// removeForeign removes the foreign objects in d, in as many transactions as it takes. Rules go
+// before the objects that they refer to.
+func (t *transactor) removeForeign(d *readback.Difference) error {
+	w := t.writer
+	w.beginOps(nil)
+	first, last := w.foreignMessages(d)
+	messages := append(first, last...)
+	for i, message := range messages {
+		message()
+		if i < len(messages)-1 && w.batch.Total() < t.limit/2 {
+			continue
+		}
+		if err := w.Err(); err != nil {
+			return err
+		}
+		if err := t.submit(); err != nil {
+			return err
+		}
+		w.beginOps(nil)
+	}
+	return nil
+}
+
+// checkBatch validates the writer's batch in the kernel, without a commit.
+//
+// Errors: one that is errChanged if another process has changed the ruleset; those of
+// nfnl.Conn.Check.
+func (t *transactor) checkBatch() error {
+	generation, touched, err := t.tracker.drain()
+	if err != nil || touched {
+		return errors.Join(errChanged, err)
+	}
+	t.writer.batch.Guard(generation)
+	err = t.conn.Check(t.writer.batch)
+	if isRestart(err) {
+		return fmt.Errorf("%w: %w", errChanged, err)
+	}
+	return err
+}
