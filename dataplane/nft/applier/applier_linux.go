@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,46 +32,24 @@ type Applier struct {
 	reader  *readback.Reader
 	writer  *writer
 	tx      *transactor
-	// mu guards changes of desired and given. Only the owner's goroutine makes them, so it reads
-	// without mu.
-	mu      sync.RWMutex
-	desired *ruleset.State
-	// given is set once there is a desired state, even an empty one; synced if the kernel is known
-	// to have it.
-	given, synced bool
+	desired *desiredState
+	grace   *graceWaiter
+	owner   *owner
 	// withoutEpoch is set if the last transaction that packets see began no new epoch, or has elements
 	// of interval sets, which the kernel switches later. seen is closed at the end of a grace period
 	// after that transaction.
 	withoutEpoch bool
 	seen         <-chan struct{}
-	// oneProcessor is set if there may be one processor only: then membarrier does not wait.
-	oneProcessor bool
-	// synchronize waits for a grace period.
-	synchronize func() error
-	periods     gracePeriods
-	// grace is closed at the end of the grace period after the last transaction that needed a new
-	// epoch or left deletions; nil after somebody waited for it. graceAfter is the number of
-	// transactions before it.
-	grace      <-chan struct{}
-	graceAfter uint64
 	// later has deletions that wait for a grace period. leaves is set during UpdateVisible, which
 	// may add to them.
 	later  leftovers
 	leaves bool
 	// hookGuard is in the kernel while base chains are replaced, and as long as it cannot be deleted.
 	hookGuard *hookGuard
-	// owns says that the table is to be owned, and can be; anew is how often it could not be made
-	// anew for that.
-	owns bool
-	anew int
-	// ownerQuery is a second socket, with which Close queries the table's owner. It is nil if the
-	// table is never to be owned.
-	ownerQuery *nfnl.Conn
 	// shadows is the number of the last shadow.
 	shadows uint64
 	// reaches has the reach of each Stage, by the name of its base chain. A missing one is not known.
 	reaches map[string]stageReach
-	held    map[Object]*ObjectError
 	// repairs counts repairs, to detect a dispute.
 	repairs dispute.Tracker[struct{}]
 	stats   *Stats
@@ -116,14 +93,12 @@ func newApplier(cfg Config, sock netlink.Socket) (*Applier, error) {
 		return nil, errors.Join(fmt.Errorf("applier: probe kernel: %w", err), monitor.Close())
 	}
 	a := &Applier{
-		cfg: &cfg, owns: query != nil, ownerQuery: query, logger: cfg.Logger, conn: conn,
-		stats: &Stats{}, synchronize: rcu.Synchronize, oneProcessor: runtime.NumCPU() == 1,
+		cfg: &cfg, logger: cfg.Logger, conn: conn, stats: &Stats{},
 		tracker: &tracker{
 			monitor: monitor, family: cfg.Family.Number(), table: cfg.Name, own: conn.Port(), generation: generation,
 		},
 		reader:  readback.New(conn, cfg.Family, cfg.Name),
-		desired: ruleset.NewState(cfg.Family, cfg.Name),
-		held:    map[Object]*ObjectError{},
+		desired: newDesiredState(&cfg),
 		reaches: map[string]stageReach{},
 	}
 	if err := rcu.Supported(); err != nil {
@@ -143,6 +118,11 @@ func newApplier(cfg Config, sock netlink.Socket) (*Applier, error) {
 		conn: conn, tracker: a.tracker, writer: a.writer, stats: a.stats,
 		beforeWrite: cfg.BeforeWrite, limit: cfg.MaxBatch, now: time.Now,
 	}
+	a.grace = &graceWaiter{synchronize: rcu.Synchronize, oneProcessor: runtime.NumCPU() == 1, stats: a.stats}
+	a.owner = &owner{
+		cfg: &cfg, conn: conn, tracker: a.tracker, reader: a.reader, writer: a.writer, tx: a.tx, stats: a.stats,
+		owns: query != nil, query: query,
+	}
 	return a, nil
 }
 
@@ -155,20 +135,20 @@ func (a *Applier) Close() error {
 		return nil
 	}
 	a.tracker.monitor.Wake()
-	a.awaitGrace()
+	a.grace.await()
 	if a.seen != nil {
 		<-a.seen // no goroutine outlives Close
 	}
 	if err := a.finishLater(); err != nil { // The next process finds these objects and deletes them.
 		a.logger.Debug("nftables: unused objects stay", "table", a.cfg.Name, "err", err)
 	}
-	return errors.Join(a.closeOwner(), a.tracker.monitor.Close())
+	return errors.Join(a.owner.close(), a.tracker.monitor.Close())
 }
 
 // Stats returns what the Applier has done so far.
 func (a *Applier) Stats() Stats {
 	s := *a.stats
-	s.Drifts, s.Held = a.tracker.count(), len(a.held)
+	s.Drifts, s.Held = a.tracker.count(), len(a.desired.held)
 	return s
 }
 
@@ -180,12 +160,7 @@ func (a *Applier) Stats() Stats {
 // or after the change. It does not wait for a transaction; the change waits for a copy that is being
 // made.
 func (a *Applier) Table() *ruleset.Table {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	if !a.given {
-		return nil
-	}
-	return a.desired.Table()
+	return a.desired.table()
 }
 
 // Keys calls each with the key of every element of a set in the kernel's table. A key is the bytes of
@@ -198,7 +173,7 @@ func (a *Applier) Keys(set string, each func(key []byte)) error {
 	if a.closed.Load() {
 		return ErrClosed
 	}
-	if err := a.takeOver(); err != nil {
+	if err := a.owner.takeOver(); err != nil {
 		return fmt.Errorf("applier: read set %s: %w", set, err)
 	}
 	if err := a.reader.Keys(set, func() {}, each); err != nil {
@@ -224,7 +199,7 @@ func (a *Applier) Update(ctx context.Context, d *ruleset.Delta) error {
 	if err != nil {
 		return fmt.Errorf("applier: update: %w", err)
 	}
-	direct := a.synced && len(a.held) == 0
+	direct := a.desired.isProgrammed()
 	if direct && len(change.Ops) > 0 {
 		err = a.transact(change.Ops)
 	} else if direct {
@@ -233,14 +208,11 @@ func (a *Applier) Update(ctx context.Context, d *ruleset.Delta) error {
 			err = errChanged
 		}
 	}
-	a.mu.Lock()
-	a.desired.Commit(change)
-	a.given = true
-	a.mu.Unlock()
+	a.desired.commitChange(change)
 	if direct && err == nil {
 		return nil
 	}
-	a.synced = false
+	a.desired.synced = false
 	if err != nil {
 		a.logger.Debug("nftables: reading the table back", "table", a.cfg.Name, "reason", err)
 	}
@@ -279,11 +251,11 @@ func (a *Applier) Resync(ctx context.Context) error {
 	if err := a.ready(ctx); err != nil {
 		return err
 	}
-	if !a.given {
+	if !a.desired.given {
 		return ErrUnknown
 	}
 	_, touched, err := a.tracker.drain()
-	if err == nil && !touched && a.synced && len(a.held) == 0 {
+	if err == nil && !touched && a.desired.isProgrammed() {
 		return nil
 	}
 	return a.reconcile(ctx)
@@ -294,7 +266,7 @@ func (a *Applier) Verify(ctx context.Context) error {
 	if err := a.ready(ctx); err != nil {
 		return err
 	}
-	if !a.given {
+	if !a.desired.given {
 		return ErrUnknown
 	}
 	return a.reconcile(ctx)
@@ -309,10 +281,7 @@ func (a *Applier) Teardown(ctx context.Context) error {
 	if err := a.ready(ctx); err != nil {
 		return err
 	}
-	a.mu.Lock()
-	a.desired, a.given, a.synced = ruleset.NewState(a.cfg.Family, a.cfg.Name), false, false
-	a.mu.Unlock()
-	clear(a.held)
+	a.desired.reset()
 	a.later = leftovers{}
 	clear(a.reaches)
 	if err := a.removeHookGuard(); err != nil {
@@ -324,7 +293,7 @@ func (a *Applier) Teardown(ctx context.Context) error {
 	commit := func() (uint32, error) { return a.tx.commit(a.writer.batch, nil) }
 	err := a.tracker.withMonitorPaused(commit, a.conn.Generation)
 	if err != nil {
-		return a.fail("delete table", a.checkOwner(err))
+		return a.fail("delete table", a.owner.check(err))
 	}
 	a.stats.Owned = false
 	a.stats.Transactions++

@@ -68,7 +68,7 @@ func (a *Applier) commitWith(ops []ruleset.Op, d *readback.Difference, write epo
 	live := p.live
 	needs := a.hasEpoch() && (d != nil || needsEpoch(live) || len(live) > 0 && p.addsChains())
 	if needs {
-		a.awaitGrace()
+		a.grace.await()
 	}
 	begun, err := false, error(nil)
 	if needs || a.hasEpoch() && a.mayOverlap() {
@@ -83,10 +83,10 @@ func (a *Applier) commitWith(ops []ruleset.Op, d *readback.Difference, write epo
 		return err
 	}
 	if a.withoutEpoch = !begun || anyLate(live); a.withoutEpoch && a.hasEpoch() {
-		a.seen = a.periods.request(a.synchronize)
+		a.seen = a.grace.request()
 	}
 	if needs {
-		a.beginGrace()
+		a.grace.begin()
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (a *Applier) mayOverlap() bool {
 	}
 	select {
 	case <-a.seen:
-		return a.stats.NoGracePeriod || a.oneProcessor
+		return a.grace.mayNotWait()
 	default:
 		return true
 	}

@@ -16,7 +16,7 @@ func SetClock(a *Applier, now func() time.Time) { a.tx.now = now }
 
 // SetSynchronize makes an Applier wait for grace periods by another function.
 func SetSynchronize(a *Applier, synchronize func() error) {
-	a.synchronize, a.oneProcessor = synchronize, false
+	a.grace.synchronize, a.grace.oneProcessor = synchronize, false
 }
 
 // SetNoGracePeriod makes an Applier act as where the kernel refuses membarrier.

@@ -44,19 +44,40 @@ func (g *gracePeriods) run() {
 	}
 }
 
-// beginGrace begins a grace period after a transaction that needed a new epoch or left deletions,
+// graceWaiter waits for grace periods, at once or later.
+type graceWaiter struct {
+	// synchronize waits for a grace period.
+	synchronize func() error
+	// oneProcessor is set if there may be one processor only: then membarrier does not wait.
+	oneProcessor bool
+	periods      gracePeriods
+	// over is closed at the end of the grace period after the last transaction that needed a new
+	// epoch or left deletions; nil after somebody waited for it. after is the number of
+	// transactions before it.
+	over  <-chan struct{}
+	after uint64
+	stats *Stats
+}
+
+// request returns a channel that is closed at the end of a grace period that begins after the call.
+func (g *graceWaiter) request() <-chan struct{} { return g.periods.request(g.synchronize) }
+
+// mayNotWait reports whether the end of a grace period says nothing about packets under way.
+func (g *graceWaiter) mayNotWait() bool { return g.stats.NoGracePeriod || g.oneProcessor }
+
+// begin begins a grace period after a transaction that needed a new epoch or left deletions,
 // unless there is one since the last transaction. The next transaction that needs a new epoch waits
 // for its end: a packet that is stale twice is lost.
-func (a *Applier) beginGrace() {
-	if a.grace == nil || a.graceAfter != a.stats.Transactions {
-		a.grace, a.graceAfter = a.periods.request(a.synchronize), a.stats.Transactions
+func (g *graceWaiter) begin() {
+	if g.over == nil || g.after != g.stats.Transactions {
+		g.over, g.after = g.request(), g.stats.Transactions
 	}
 }
 
-// awaitGrace waits for the end of the grace period, if there is one.
-func (a *Applier) awaitGrace() {
-	if a.grace != nil {
-		<-a.grace
-		a.grace = nil
+// await waits for the end of the grace period, if there is one.
+func (g *graceWaiter) await() {
+	if g.over != nil {
+		<-g.over
+		g.over = nil
 	}
 }

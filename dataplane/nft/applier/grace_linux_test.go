@@ -126,7 +126,7 @@ func TestEpochWaitsForGracePeriod(t *testing.T) {
 		before, done := generation(t, ns), make(chan error, 1)
 		go func() { done <- do() }()
 		deadline := time.Now().Add(20 * time.Second)
-		for ; !waitsFor("applier.(*Applier).awaitGrace"); runtime.Gosched() {
+		for ; !waitsFor("applier.(*graceWaiter).await"); runtime.Gosched() {
 			require.Empty(t, done, "does not wait")
 			require.True(t, time.Now().Before(deadline), "neither waits nor returns")
 		}

@@ -50,7 +50,7 @@ func (a *Applier) underHookGuard(
 	if a.hookGuard == nil {
 		return false, err
 	}
-	_ = a.synchronize() // without a grace period, both base chains may accept a delayed packet
+	_ = a.grace.synchronize() // without a grace period, both base chains may accept a delayed packet
 	return true, errors.Join(err, a.removeHookGuard())
 }
 
@@ -99,7 +99,7 @@ func (a *Applier) addHookGuard(hooks []*ruleset.Hook, dropping bool) error {
 		return nil
 	}
 	if err == nil {
-		_ = a.synchronize() // without a grace period, a delayed packet may bypass the guard
+		_ = a.grace.synchronize() // without a grace period, a delayed packet may bypass the guard
 	}
 	return err
 }

@@ -40,7 +40,7 @@ type fallback struct {
 // trial transactions without committing them. done reports that the rest is programmed, or that the
 // table changed meanwhile; the error is the one to report. If done is false, nothing was written.
 func (a *Applier) isolate(ctx context.Context, d *readback.Difference, refusal error) (done bool, err error) {
-	actual, err := a.actual(d)
+	actual, err := a.desired.actual(d)
 	if err != nil {
 		return false, nil
 	}
@@ -51,7 +51,7 @@ func (a *Applier) isolate(ctx context.Context, d *readback.Difference, refusal e
 		}
 		blamed := blame(refusal)
 		// The kernel names an object that is to be deleted: another one is at fault.
-		maps.DeleteFunc(blamed, func(o Object, _ rejection) bool { return !a.wanted(o) })
+		maps.DeleteFunc(blamed, func(o Object, _ rejection) bool { return !a.desired.wanted(o) })
 		if len(blamed) == 0 || a.blamesBase(blamed) {
 			blamed = a.bisect(actual, d, held, rejection{refusal, detailOf(refusal)})
 		}
@@ -81,7 +81,7 @@ func (a *Applier) isolate(ctx context.Context, d *readback.Difference, refusal e
 			}
 			return errors.Is(err, errChanged), err
 		}
-		a.synced = true
+		a.desired.synced = true
 		return true, a.report(s)
 	}
 	return false, nil
@@ -120,14 +120,6 @@ func blame(err error) map[Object]rejection {
 	return blamed
 }
 
-// wanted reports whether the object is to be there.
-func (a *Applier) wanted(o Object) bool {
-	if o.Kind == "chain" {
-		return a.desired.Chain(o.Name) != nil
-	}
-	return a.desired.Set(o.Name) != nil
-}
-
 // blamesBase reports whether a base chain is among what a refusal names. That may be because of
 // what it leads to: the kernel looks at all that can be reached from a base chain when its rules
 // come.
@@ -156,7 +148,7 @@ func (a *Applier) without(actual *ruleset.State, held map[Object]rejection) ([]r
 	var delta ruleset.Delta
 	replaced := map[string]bool{}
 	for _, o := range slices.SortedFunc(maps.Keys(held), compareObjects) {
-		for _, c := range sortedChains(a.desired) {
+		for _, c := range sortedChains(a.desired.State) {
 			name := c.Name
 			if o != (Object{"chain", name}) && !(o.Kind == "set" && looksInto(c, map[string]bool{o.Name: true})) {
 				continue
@@ -282,12 +274,12 @@ func (a *Applier) usedByBase(set string) bool {
 
 // report notes what is held back, and returns it as errors.
 func (a *Applier) report(s *fallback) error {
-	clear(a.held)
+	clear(a.desired.held)
 	var errs []error
 	for _, o := range slices.SortedFunc(maps.Keys(s.held), compareObjects) {
 		c := s.held[o]
 		e := &ObjectError{Object: o, Chains: s.chains[o], Err: c.err}
-		a.held[o] = e
+		a.desired.held[o] = e
 		a.logger.Error(
 			"nftables: held back", "table", a.cfg.Name, "object", o.String(), "error", c.err, "detail", c.detail,
 		)
@@ -300,8 +292,8 @@ func (a *Applier) report(s *fallback) error {
 // must not be changed.
 func (a *Applier) Held() []*ObjectError {
 	var all []*ObjectError
-	for _, o := range slices.SortedFunc(maps.Keys(a.held), compareObjects) {
-		all = append(all, a.held[o])
+	for _, o := range slices.SortedFunc(maps.Keys(a.desired.held), compareObjects) {
+		all = append(all, a.desired.held[o])
 	}
 	return all
 }

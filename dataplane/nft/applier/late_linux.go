@@ -119,7 +119,7 @@ func (a *Applier) runSteps(steps [][]ruleset.Op, waited bool) error {
 			continue
 		}
 		if !waited {
-			_ = a.synchronize() // if the kernel refuses, a packet under way may use parts of both states
+			_ = a.grace.synchronize() // if the kernel refuses, a packet under way may use parts of both states
 			waited = true
 		}
 		if err := a.tx.cut(step); err != nil {

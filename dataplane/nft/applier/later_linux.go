@@ -138,7 +138,7 @@ func (a *Applier) Finish(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if err := a.tx.cut(a.later.takeOver()); err != nil {
-		a.synced = false
+		a.desired.synced = false
 		return a.fail("delete unused objects of table", err)
 	}
 	return nil
@@ -162,8 +162,8 @@ func (a *Applier) deleteUnused(ops []ruleset.Op) error {
 	if len(ops) == 0 {
 		return nil
 	}
-	a.beginGrace()
-	a.later.add(ops, a.grace)
+	a.grace.begin()
+	a.later.add(ops, a.grace.over)
 	if a.leaves && a.later.size <= maxLater && !slices.ContainsFunc(ops, deletesBase) {
 		return nil
 	}

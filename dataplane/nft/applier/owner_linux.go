@@ -67,92 +67,110 @@ func dialOwnerQuery(cfg Config, conn *nfnl.Conn) (*nfnl.Conn, error) {
 	return nfnl.Dial(nfnl.Config{NetNS: cfg.NetNS})
 }
 
+// owner makes our socket the owner of the table, and reports who else is.
+type owner struct {
+	cfg     *Config
+	conn    *nfnl.Conn
+	tracker *tracker
+	reader  *readback.Reader
+	writer  *writer
+	tx      *transactor
+	stats   *Stats
+	// owns says that the table is to be owned, and can be; anew is how often it could not be made
+	// anew for that.
+	owns bool
+	anew int
+	// query is a second socket, with which close queries the table's owner. It is nil if the table is
+	// never to be owned.
+	query *nfnl.Conn
+}
+
 // takeOver makes our socket the owner of a table that an earlier process owned. It writes nothing
 // else, and nothing at all if the table never had an owner, or if it is ours already.
 //
 // Errors: *OwnedError if another process owns the table; those of the system calls.
-func (a *Applier) takeOver() error {
-	head, err := a.reader.Head()
+func (o *owner) takeOver() error {
+	head, err := o.reader.Head()
 	if err != nil {
 		return err
 	}
-	a.stats.Owned = head.Owner == a.conn.Port()
-	other := head.Owner != 0 && !a.stats.Owned
-	a.tracker.yield(other)
+	o.stats.Owned = head.Owner == o.conn.Port()
+	other := head.Owner != 0 && !o.stats.Owned
+	o.tracker.yield(other)
 	if other {
-		return a.ownedError(head.Owner)
+		return o.ownedError(head.Owner)
 	}
-	a.writer.flags = 0
+	o.writer.flags = 0
 	orphan := head.Flags&owned == encode.TablePersist
-	if !a.owns || head.Exists && !orphan {
+	if !o.owns || head.Exists && !orphan {
 		return nil
 	}
-	a.writer.flags = owned // It is made with them, or gets them now.
+	o.writer.flags = owned // It is made with them, or gets them now.
 	if !orphan {
 		return nil
 	}
-	a.writer.Begin(owned)
-	if _, err := a.tx.commit(a.writer.batch, nil); isRefused(err) { // Another process was faster.
+	o.writer.Begin(owned)
+	if _, err := o.tx.commit(o.writer.batch, nil); isRefused(err) { // Another process was faster.
 		return fmt.Errorf("%w: %w", errChanged, err)
 	} else if err != nil {
 		return err
 	}
-	a.stats.Transactions++
-	a.logger.Debug("nftables: took over table", "table", a.cfg.Name)
+	o.stats.Transactions++
+	o.cfg.Logger.Debug("nftables: took over table", "table", o.cfg.Name)
 	return nil
 }
 
-// closeOwner closes the socket that owns the table, and waits until the table has no owner. A forked
+// close closes the socket that owns the table, and waits until the table has no owner. A forked
 // process has a copy of the socket until it calls exec, and the kernel clears the owner when the
 // last copy is closed.
 //
 // Errors: those of the system calls.
-func (a *Applier) closeOwner() error {
-	port := a.conn.Port()
-	err := a.conn.Close()
-	if a.ownerQuery == nil {
+func (o *owner) close() error {
+	port := o.conn.Port()
+	err := o.conn.Close()
+	if o.query == nil {
 		return err
 	}
-	r := readback.New(a.ownerQuery, a.cfg.Family, a.cfg.Name)
+	r := readback.New(o.query, o.cfg.Family, o.cfg.Name)
 	for end := time.Now().Add(maxRelease); err == nil; time.Sleep(time.Millisecond) {
 		var head readback.Head
 		if head, err = r.Head(); head.Owner != port {
 			break
 		}
 		if time.Now().After(end) {
-			a.logger.Warn("nftables: the table still has an owner: a process has a copy of the socket, "+
-				"or another Applier has its port", "table", a.cfg.Name, "port", port)
+			o.cfg.Logger.Warn("nftables: the table still has an owner: a process has a copy of the socket, "+
+				"or another Applier has its port", "table", o.cfg.Name, "port", port)
 			break
 		}
 	}
-	return errors.Join(err, a.ownerQuery.Close())
+	return errors.Join(err, o.query.Close())
 }
 
-// checkOwner returns err, or an *OwnedError where another process owns the table.
-func (a *Applier) checkOwner(err error) error {
+// check returns err, or an *OwnedError where another process owns the table.
+func (o *owner) check(err error) error {
 	if !errors.Is(err, unix.EPERM) {
 		return err
 	}
-	head, failed := a.reader.Head()
-	if failed != nil || head.Owner == 0 || head.Owner == a.conn.Port() {
+	head, failed := o.reader.Head()
+	if failed != nil || head.Owner == 0 || head.Owner == o.conn.Port() {
 		return err
 	}
-	return a.ownedError(head.Owner)
+	return o.ownedError(head.Owner)
 }
 
-func (a *Applier) ownedError(port uint32) *OwnedError {
-	return &OwnedError{Family: a.cfg.Family, Table: a.cfg.Name, Port: port, Process: processOf(port)}
+func (o *owner) ownedError(port uint32) *OwnedError {
+	return &OwnedError{Family: o.cfg.Family, Table: o.cfg.Name, Port: port, Process: processOf(port)}
 }
 
 // disown stops the attempts to replace a table that cannot get an owner. err is why they failed:
 // the table is too large for one transaction, or the kernel refuses it repeatedly. From here on the
 // table stays without an owner. disown returns errChanged, because the table must be read again.
-func (a *Applier) disown(err error) error {
+func (o *owner) disown(err error) error {
 	var size *netlink.SizeError
-	if a.anew++; a.anew >= attemptsAnew || errors.As(err, &size) {
-		a.owns = false
-		a.logger.Warn("nftables: other processes can change the table: it cannot be made anew with an owner",
-			"table", a.cfg.Name, "error", err)
+	if o.anew++; o.anew >= attemptsAnew || errors.As(err, &size) {
+		o.owns = false
+		o.cfg.Logger.Warn("nftables: other processes can change the table: it cannot be made anew with an owner",
+			"table", o.cfg.Name, "error", err)
 	}
 	return fmt.Errorf("%w: %w", errChanged, err)
 }

@@ -118,7 +118,7 @@ func (a *Applier) inParts(ops []ruleset.Op, d *readback.Difference, view *rulese
 		return a.deleteUnused(p.destroy)
 	}
 	if needsGrace(ops) || d != nil && d.Foreign.Maps {
-		_ = a.synchronize() // as in deleteUnused; foreign objects go right after this
+		_ = a.grace.synchronize() // as in deleteUnused; foreign objects go right after this
 	}
 	return a.tx.cut(p.destroy)
 }
@@ -180,7 +180,7 @@ func (a *Applier) blocked(p *phases, fits bool, d *readback.Difference, view *ru
 	if err := a.tx.cut(guards); err != nil {
 		return err
 	}
-	_ = a.synchronize() // where the kernel refuses to wait, a packet under way may use parts of both states
+	_ = a.grace.synchronize() // where the kernel refuses to wait, a packet under way may use parts of both states
 	commit := a.tx.cut
 	if fits {
 		commit = a.tx.commitPlain

@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
@@ -23,7 +22,7 @@ const rounds = 10
 
 // reconcile reads the table back and writes what differs from the desired state.
 func (a *Applier) reconcile(ctx context.Context) error {
-	a.synced = false
+	a.desired.synced = false
 	clear(a.reaches) // the desired state may have changed without a transaction
 	repaired := a.stats.Readings > 0
 	err := a.finishLater()
@@ -49,8 +48,7 @@ func (a *Applier) reconcile(ctx context.Context) error {
 			return a.fail("read table", err)
 		}
 		if d.None() {
-			a.synced = true
-			clear(a.held)
+			a.desired.setProgrammed()
 			return nil
 		}
 		a.logger.Debug("nftables: table differs", "table", a.cfg.Name, "difference", d.String())
@@ -77,7 +75,7 @@ func (a *Applier) logRepair(ctx context.Context, d *readback.Difference) {
 
 // readBack compares the kernel's table with the desired one, in one generation of the table.
 func (a *Applier) readBack() (*readback.Difference, error) {
-	if err := a.takeOver(); err != nil {
+	if err := a.owner.takeOver(); err != nil {
 		return nil, err
 	}
 	// The kernel assigns a transaction its generation before it has completed it, and notifies
@@ -91,14 +89,14 @@ func (a *Applier) readBack() (*readback.Difference, error) {
 	}
 	a.tracker.setKnown(generation)
 	a.stats.Readings++
-	d, handles, err := a.reader.Compare(a.desired)
+	d, handles, err := a.reader.Compare(a.desired.State)
 	if err != nil {
 		return nil, err
 	}
 	if _, touched, err := a.tracker.drain(); err != nil || touched {
 		return nil, errors.Join(errChanged, err)
 	}
-	if a.owns && !a.stats.Owned && d.RebuildReason == "" {
+	if a.owner.owns && !a.stats.Owned && d.RebuildReason == "" {
 		d.RebuildReason = unowned
 	}
 	a.writer.handles.reset(handles)
@@ -113,7 +111,7 @@ func (a *Applier) writeDifference(ctx context.Context, d *readback.Difference) e
 	if d.RebuildReason == "" {
 		ops, err := a.repairOps(d)
 		if err == nil {
-			err = a.commitOps(ops, d, a.desired)
+			err = a.commitOps(ops, d, a.desired.State)
 		}
 		if err == nil || errors.Is(err, errChanged) {
 			return a.written(err)
@@ -128,7 +126,7 @@ func (a *Applier) writeDifference(ctx context.Context, d *readback.Difference) e
 	if d.RebuildReason == "" && !isRefused(first) && !errors.Is(first, errForm) {
 		return a.fail("write table", first)
 	}
-	err := a.rebuild(a.desired, d)
+	err := a.rebuild(a.desired.State, d)
 	if err == nil || errors.Is(err, errChanged) {
 		return a.written(err)
 	}
@@ -138,46 +136,25 @@ func (a *Applier) writeDifference(ctx context.Context, d *readback.Difference) e
 		}
 	}
 	if d.RebuildReason == unowned {
-		return a.disown(err)
+		return a.owner.disown(err)
 	}
 	if first == nil {
 		first = err
 	}
-	return a.fail("write table", a.checkOwner(first))
+	return a.fail("write table", a.owner.check(first))
 }
 
 // written notes that the kernel has the desired state, unless err is an error.
 func (a *Applier) written(err error) error {
 	if err == nil {
-		a.synced = true
-		clear(a.held)
+		a.desired.setProgrammed()
 	}
 	return err
 }
 
-// isRefused reports whether the kernel refused a transaction, and did nothing.
-func isRefused(err error) bool {
-	var refused *nfnl.CommitError
-	return errors.As(err, &refused) && !isRestart(err)
-}
-
-// actual returns the kernel's table as a state, as far as it differs from the desired one.
-func (a *Applier) actual(d *readback.Difference) (*ruleset.State, error) {
-	if d.RebuildReason != "" {
-		return ruleset.NewState(a.cfg.Family, a.cfg.Name), nil
-	}
-	actual := a.desired.Clone()
-	inverse, err := actual.Prepare(&d.Inverse)
-	if err != nil {
-		return nil, fmt.Errorf("applier: understand table: %w: %w", errForm, err)
-	}
-	actual.Commit(inverse)
-	return actual, nil
-}
-
 // repairOps returns the operations that make the kernel's table the desired one.
 func (a *Applier) repairOps(d *readback.Difference) ([]ruleset.Op, error) {
-	actual, err := a.actual(d)
+	actual, err := a.desired.actual(d)
 	if err != nil {
 		return nil, err
 	}

@@ -333,14 +333,14 @@ func (a *Applier) byShadows(s *shadowPlan, d *readback.Difference) error {
 		})
 		d.Foreign.Bases = nil
 	}
-	_ = a.synchronize() // where the kernel refuses to wait, packets under way may miss something
+	_ = a.grace.synchronize() // where the kernel refuses to wait, packets under way may miss something
 	if err := a.tx.cut(s.sync); err != nil {
 		return err
 	}
 	if err := a.tx.cut(s.back); err != nil {
 		return err
 	}
-	_ = a.synchronize() // where the kernel refuses to wait, packets under way may miss something
+	_ = a.grace.synchronize() // where the kernel refuses to wait, packets under way may miss something
 	return a.tx.cut(s.destroy)
 }
 

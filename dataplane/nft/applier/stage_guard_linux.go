@@ -94,7 +94,7 @@ func (a *Applier) addStageGuards(
 	if err != nil { // The parts that were added are removed once the table is read back.
 		return [2][]ruleset.Op{}, err
 	}
-	_ = a.synchronize() // without membarrier, packets under way may miss the guard
+	_ = a.grace.synchronize() // without membarrier, packets under way may miss the guard
 	return steps, nil
 }
 
@@ -104,7 +104,7 @@ func (a *Applier) removeStageGuards(steps [2][]ruleset.Op) error {
 		if len(step) == 0 {
 			return nil
 		}
-		_ = a.synchronize() // without membarrier, packets under way may miss the guard
+		_ = a.grace.synchronize() // without membarrier, packets under way may miss the guard
 		if err := a.tx.cut(step); err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ func (a *Applier) transact(ops []ruleset.Op) error {
 			return err
 		}
 	}
-	return a.commitOps(ops, nil, a.desired)
+	return a.commitOps(ops, nil, a.desired.State)
 }
 
 // commitOps carries out operations in one transaction, and removes foreign objects if d is not nil.
@@ -154,7 +154,7 @@ func (a *Applier) rebuild(target *ruleset.State, d *readback.Difference) error {
 		return err
 	}
 	if !waited {
-		_ = a.synchronize() // without a grace period, a delayed packet may bypass the guards
+		_ = a.grace.synchronize() // without a grace period, a delayed packet may bypass the guards
 	}
 	return a.runSteps(append(steps, translationRemovals), true)
 }
@@ -191,7 +191,7 @@ func (a *Applier) writeAnew(ops []ruleset.Op, target *ruleset.State, unhook bool
 	}
 	w.loud = true
 	w.DeleteTable()
-	if a.owns {
+	if a.owner.owns {
 		w.flags = owned
 	}
 	w.AddTable(w.flags)

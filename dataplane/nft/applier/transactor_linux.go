@@ -217,3 +217,9 @@ func (t *transactor) checkBatch() error {
 	}
 	return err
 }
+
+// isRefused reports whether the kernel refused a transaction, and did nothing.
+func isRefused(err error) bool {
+	var refused *nfnl.CommitError
+	return errors.As(err, &refused) && !isRestart(err)
+}

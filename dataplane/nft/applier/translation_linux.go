@@ -54,7 +54,7 @@ func (a *Applier) addGuard(ops []ruleset.Op) (added bool, err error) {
 		return false, err
 	}
 	// If the kernel refuses to wait, packets in flight may use the former translation.
-	_ = a.synchronize()
+	_ = a.grace.synchronize()
 	return true, nil
 }
 

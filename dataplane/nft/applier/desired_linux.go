@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// desiredState is what the caller wants in the kernel, and how far the kernel has it.
+type desiredState struct {
+	cfg *Config
+	// mu guards changes of State and given. Only the owner's goroutine makes them, so it reads
+	// without mu.
+	mu sync.RWMutex
+	*ruleset.State
+	// given is set once there is a desired state, even an empty one; synced if the kernel is known
+	// to have it, except for what is held back.
+	given, synced bool
+	// held has the objects that the kernel refuses.
+	held map[Object]*ObjectError
+}
+
+func newDesiredState(cfg *Config) *desiredState {
+	return &desiredState{
+		cfg: cfg, State: ruleset.NewState(cfg.Family, cfg.Name), held: map[Object]*ObjectError{},
+	}
+}
+
+// reset forgets the desired state.
+func (s *desiredState) reset() {
+	s.mu.Lock()
+	s.State, s.given, s.synced = ruleset.NewState(s.cfg.Family, s.cfg.Name), false, false
+	s.mu.Unlock()
+	clear(s.held)
+}
+
+// commitChange makes a change part of the desired state.
+func (s *desiredState) commitChange(change *ruleset.Change) {
+	s.mu.Lock()
+	s.Commit(change)
+	s.given = true
+	s.mu.Unlock()
+}
+
+// table returns a copy, nil before there is a desired state.
+func (s *desiredState) table() *ruleset.Table {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if !s.given {
+		return nil
+	}
+	return s.Table()
+}
+
+// isProgrammed reports whether the kernel is known to have all of it.
+func (s *desiredState) isProgrammed() bool { return s.synced && len(s.held) == 0 }
+
+// setProgrammed records that the kernel has all of it.
+func (s *desiredState) setProgrammed() {
+	s.synced = true
+	clear(s.held)
+}
+
+// actual returns the kernel's table as a state, as far as it differs from the desired one.
+func (s *desiredState) actual(d *readback.Difference) (*ruleset.State, error) {
+	if d.RebuildReason != "" {
+		return ruleset.NewState(s.cfg.Family, s.cfg.Name), nil
+	}
+	actual := s.Clone()
+	inverse, err := actual.Prepare(&d.Inverse)
+	if err != nil {
+		return nil, fmt.Errorf("applier: understand table: %w: %w", errForm, err)
+	}
+	actual.Commit(inverse)
+	return actual, nil
+}
+
+// wanted reports whether the object is to be there.
+func (s *desiredState) wanted(o Object) bool {
+	if o.Kind == "chain" {
+		return s.Chain(o.Name) != nil
+	}
+	return s.Set(o.Name) != nil
+}
