@@ -25,31 +25,25 @@ import (
 //
 // It is for one goroutine at a time, except Watch and Table, which other goroutines may call meanwhile.
 type Applier struct {
-	cfg     *Config
-	logger  *slog.Logger
-	conn    *nfnl.Conn
-	tracker *tracker
-	reader  *readback.Reader
-	writer  *writer
-	tx      *transactor
-	desired *desiredState
-	grace   *graceWaiter
-	owner   *owner
-	// withoutEpoch is set if the last transaction that packets see began no new epoch, or has elements
-	// of interval sets, which the kernel switches later. seen is closed at the end of a grace period
-	// after that transaction.
-	withoutEpoch bool
-	seen         <-chan struct{}
+	cfg          *Config
+	logger       *slog.Logger
+	conn         *nfnl.Conn
+	tracker      *tracker
+	reader       *readback.Reader
+	writer       *writer
+	tx           *transactor
+	desired      *desiredState
+	grace        *graceWaiter
+	owner        *owner
+	epochs       *epochs
+	names        *nameGenerator
+	hooks        *hookGuards
+	stages       *stageGuards
+	translations *translationGuards
 	// later has deletions that wait for a grace period. leaves is set during UpdateVisible, which
 	// may add to them.
 	later  leftovers
 	leaves bool
-	// hookGuard is in the kernel while base chains are replaced, and as long as it cannot be deleted.
-	hookGuard *hookGuard
-	// shadows is the number of the last shadow.
-	shadows uint64
-	// reaches has the reach of each Stage, by the name of its base chain. A missing one is not known.
-	reaches map[string]stageReach
 	// repairs counts repairs, to detect a dispute.
 	repairs dispute.Tracker[struct{}]
 	stats   *Stats
@@ -93,13 +87,12 @@ func newApplier(cfg Config, sock netlink.Socket) (*Applier, error) {
 		return nil, errors.Join(fmt.Errorf("applier: probe kernel: %w", err), monitor.Close())
 	}
 	a := &Applier{
-		cfg: &cfg, logger: cfg.Logger, conn: conn, stats: &Stats{},
+		cfg: &cfg, logger: cfg.Logger, conn: conn, stats: &Stats{}, names: &nameGenerator{},
 		tracker: &tracker{
 			monitor: monitor, family: cfg.Family.Number(), table: cfg.Name, own: conn.Port(), generation: generation,
 		},
 		reader:  readback.New(conn, cfg.Family, cfg.Name),
 		desired: newDesiredState(&cfg),
-		reaches: map[string]stageReach{},
 	}
 	if err := rcu.Supported(); err != nil {
 		cfg.Logger.Warn("the kernel refuses membarrier, so there are no grace periods: during a change, a packet "+
@@ -123,6 +116,15 @@ func newApplier(cfg Config, sock netlink.Socket) (*Applier, error) {
 		cfg: &cfg, conn: conn, tracker: a.tracker, reader: a.reader, writer: a.writer, tx: a.tx, stats: a.stats,
 		owns: query != nil, query: query,
 	}
+	a.epochs = &epochs{epoch: cfg.Epoch, desired: a.desired, writer: a.writer, tx: a.tx, grace: a.grace}
+	a.hooks = &hookGuards{cfg: &cfg, conn: conn, writer: a.writer, tx: a.tx, grace: a.grace, stats: a.stats}
+	a.stages = &stageGuards{
+		cfg: &cfg, writer: a.writer, tx: a.tx, grace: a.grace, names: a.names, stats: a.stats,
+		reaches: map[string]stageReach{},
+	}
+	a.translations = &translationGuards{
+		cfg: &cfg, reader: a.reader, writer: a.writer, tx: a.tx, grace: a.grace, names: a.names, stats: a.stats,
+	}
 	return a, nil
 }
 
@@ -135,10 +137,7 @@ func (a *Applier) Close() error {
 		return nil
 	}
 	a.tracker.monitor.Wake()
-	a.grace.await()
-	if a.seen != nil {
-		<-a.seen // no goroutine outlives Close
-	}
+	a.epochs.await()                        // no goroutine outlives Close
 	if err := a.finishLater(); err != nil { // The next process finds these objects and deletes them.
 		a.logger.Debug("nftables: unused objects stay", "table", a.cfg.Name, "err", err)
 	}
@@ -283,8 +282,8 @@ func (a *Applier) Teardown(ctx context.Context) error {
 	}
 	a.desired.reset()
 	a.later = leftovers{}
-	clear(a.reaches)
-	if err := a.removeHookGuard(); err != nil {
+	a.stages.forget()
+	if err := a.hooks.remove(); err != nil {
 		return a.fail("delete table", err)
 	}
 	a.writer.Begin(0)

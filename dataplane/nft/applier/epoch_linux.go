@@ -16,9 +16,23 @@ import (
 // interrupts and hypervisors.
 const recently = 50 * time.Millisecond
 
-// hasEpoch reports whether the desired state has the Epoch's set.
-func (a *Applier) hasEpoch() bool {
-	return a.cfg.Epoch.Set != "" && a.desired.Set(a.cfg.Epoch.Set) != nil
+// epochs commits operations that packets see, and begins a new epoch where packets could use them in part.
+type epochs struct {
+	epoch   ruleset.Epoch
+	desired *desiredState
+	writer  *writer
+	tx      *transactor
+	grace   *graceWaiter
+	// withoutEpoch is set if the last transaction that packets see began no new epoch, or has elements
+	// of interval sets, which the kernel switches later. seen is closed at the end of a grace period
+	// after that transaction.
+	withoutEpoch bool
+	seen         <-chan struct{}
+}
+
+// hasSet reports whether the desired state has the Epoch's set.
+func (e *epochs) hasSet() bool {
+	return e.epoch.Set != "" && e.desired.Set(e.epoch.Set) != nil
 }
 
 // needsEpoch reports whether a packet could use some of the operations and not others. It cannot if the
@@ -55,53 +69,61 @@ func needsEpoch(live []ruleset.Op) bool {
 //     use the state before both and the state after both.
 //
 // Errors: *netlink.SizeError if the transaction is larger than the limit; those of write and submit.
-func (a *Applier) commitLive(ops []ruleset.Op, d *readback.Difference) error {
-	return a.commitWith(ops, d, a.writeEpoch)
+func (e *epochs) commitLive(ops []ruleset.Op, d *readback.Difference) error {
+	return e.commitWith(ops, d, e.writeEpoch)
 }
 
 // epochWriter writes operations and begins a new epoch. begun is false if it could not.
 type epochWriter func([]ruleset.Op, *readback.Difference) (begun bool, err error)
 
 // commitWith is commitLive with another epochWriter.
-func (a *Applier) commitWith(ops []ruleset.Op, d *readback.Difference, write epochWriter) error {
+func (e *epochs) commitWith(ops []ruleset.Op, d *readback.Difference, write epochWriter) error {
 	p := phasesOf(ops)
 	live := p.live
-	needs := a.hasEpoch() && (d != nil || needsEpoch(live) || len(live) > 0 && p.addsChains())
+	needs := e.hasSet() && (d != nil || needsEpoch(live) || len(live) > 0 && p.addsChains())
 	if needs {
-		a.grace.await()
+		e.grace.await()
 	}
 	begun, err := false, error(nil)
-	if needs || a.hasEpoch() && a.mayOverlap() {
+	if needs || e.hasSet() && e.mayOverlap() {
 		begun, err = write(ops, d)
 	} else {
-		err = a.writer.write(ops, d, nil)
+		err = e.writer.write(ops, d, nil)
 	}
 	if err == nil {
-		err = a.tx.submitWhole()
+		err = e.tx.submitWhole()
 	}
 	if err != nil {
 		return err
 	}
-	if a.withoutEpoch = !begun || anyLate(live); a.withoutEpoch && a.hasEpoch() {
-		a.seen = a.grace.request()
+	if e.withoutEpoch = !begun || anyLate(live); e.withoutEpoch && e.hasSet() {
+		e.seen = e.grace.request()
 	}
 	if needs {
-		a.grace.begin()
+		e.grace.begin()
 	}
 	return nil
 }
 
 // mayOverlap reports whether the last transaction began no new epoch, and a packet that entered before it may
 // still be under way.
-func (a *Applier) mayOverlap() bool {
-	if !a.withoutEpoch || a.tx.now().Sub(a.tx.committed) >= recently {
+func (e *epochs) mayOverlap() bool {
+	if !e.withoutEpoch || e.tx.now().Sub(e.tx.committed) >= recently {
 		return false
 	}
 	select {
-	case <-a.seen:
-		return a.grace.mayNotWait()
+	case <-e.seen:
+		return e.grace.mayNotWait()
 	default:
 		return true
+	}
+}
+
+// await waits for the grace periods that have begun.
+func (e *epochs) await() {
+	e.grace.await()
+	if e.seen != nil {
+		<-e.seen
 	}
 }
 
@@ -109,26 +131,26 @@ func (a *Applier) mayOverlap() bool {
 // transaction, so if the operations change rules of an Epoch chain, that chain is emptied first and
 // refilled last. begun is false if there is no new epoch: the operations change the Epoch
 // themselves, or a chain of it has a temporary rule.
-func (a *Applier) writeEpoch(ops []ruleset.Op, d *readback.Difference) (begun bool, err error) {
-	refilled, deletions, err := a.refilled(ops)
+func (e *epochs) writeEpoch(ops []ruleset.Op, d *readback.Difference) (begun bool, err error) {
+	refilled, deletions, err := e.refilled(ops)
 	if err != nil {
 		return false, err
 	}
 	if refilled == nil {
-		return false, a.writer.write(ops, d, nil)
+		return false, e.writer.write(ops, d, nil)
 	}
 	rest := slices.DeleteFunc(slices.Clone(ops), func(op ruleset.Op) bool {
 		return isRuleOp(&op) && refilled[op.Chain.Name] != nil
 	})
-	return true, a.writer.write(append(deletions, rest...), d, func() error { return a.replaceEpochSet(refilled, nil) })
+	return true, e.writer.write(append(deletions, rest...), d, func() error { return e.replaceEpochSet(refilled, nil) })
 }
 
 // writeEpochOfShadows is writeEpoch for the live phase of a shadowPlan: it adds a first rule to chains,
 // whose other rules are those of the desired state before. With d, the table is not in that state, so
 // the places of the rules that look into the Epoch's set are not known.
-func (a *Applier) writeEpochOfShadows(ops []ruleset.Op, d *readback.Difference) (begun bool, err error) {
-	if d != nil || !a.hasEpoch() || slices.ContainsFunc(ops, a.changesEpoch) {
-		return false, a.writer.write(ops, d, nil)
+func (e *epochs) writeEpochOfShadows(ops []ruleset.Op, d *readback.Difference) (begun bool, err error) {
+	if d != nil || !e.hasSet() || slices.ContainsFunc(ops, e.changesEpoch) {
+		return false, e.writer.write(ops, d, nil)
 	}
 	heads := map[string]int{}
 	for i := range ops {
@@ -136,21 +158,21 @@ func (a *Applier) writeEpochOfShadows(ops []ruleset.Op, d *readback.Difference) 
 			heads[ops[i].Chain.Name]++
 		}
 	}
-	return true, a.writer.write(ops, d, func() error { return a.replaceEpochSet(nil, heads) })
+	return true, e.writer.write(ops, d, func() error { return e.replaceEpochSet(nil, heads) })
 }
 
 // refilled returns the chains to empty and refill, in their new state, and the operations that
 // empty them. It returns a nil map if the transaction cannot begin an epoch; see writeEpoch.
-func (a *Applier) refilled(ops []ruleset.Op) (chains map[string]*ruleset.Chain, deletions []ruleset.Op, err error) {
-	if !a.hasEpoch() || slices.ContainsFunc(ops, a.replacesEpoch) {
+func (e *epochs) refilled(ops []ruleset.Op) (chains map[string]*ruleset.Chain, deletions []ruleset.Op, err error) {
+	if !e.hasSet() || slices.ContainsFunc(ops, e.replacesEpoch) {
 		return nil, nil, nil
 	}
-	a.writer.handles.forget()
+	e.writer.handles.forget()
 	chains = map[string]*ruleset.Chain{}
 	added, moved := map[string]int{}, map[string]bool{}
 	for i := range ops {
 		op := &ops[i]
-		if op.Chain == nil || !slices.Contains(a.cfg.Epoch.Chains, op.Chain.Name) {
+		if op.Chain == nil || !slices.Contains(e.epoch.Chains, op.Chain.Name) {
 			continue
 		}
 		name := op.Chain.Name
@@ -171,15 +193,15 @@ func (a *Applier) refilled(ops []ruleset.Op) (chains map[string]*ruleset.Chain, 
 		}
 		chains[name] = op.Chain
 	}
-	for _, name := range a.cfg.Epoch.Chains {
+	for _, name := range e.epoch.Chains {
 		c := chains[name]
 		if c == nil {
-			c = a.desired.Chain(name)
+			c = e.desired.Chain(name)
 		}
 		if c == nil || moved[name] {
 			continue
 		}
-		slots, err := a.writer.handles.chain(name)
+		slots, err := e.writer.handles.chain(name)
 		if err != nil {
 			return nil, nil, fmt.Errorf("applier: handles of chain %s: %w", name, err)
 		}
@@ -207,13 +229,13 @@ func insertRules(c *ruleset.Chain) (ops []ruleset.Op) {
 // replaceEpochSet writes the operations that replace the Epoch's set and the rules that look into it,
 // and those that fill the chains that were emptied. The other chains have the rules of the desired
 // state, after the temporary first rules that heads counts.
-func (a *Applier) replaceEpochSet(emptied map[string]*ruleset.Chain, heads map[string]int) error {
-	name := a.cfg.Epoch.Set
-	set := a.desired.Set(name)
-	elements := a.desired.View(name).Elements()
+func (e *epochs) replaceEpochSet(emptied map[string]*ruleset.Chain, heads map[string]int) error {
+	name := e.epoch.Set
+	set := e.desired.Set(name)
+	elements := e.desired.View(name).Elements()
 	var rules, ops []ruleset.Op
-	for _, chain := range a.cfg.Epoch.Chains {
-		c := a.desired.Chain(chain)
+	for _, chain := range e.epoch.Chains {
+		c := e.desired.Chain(chain)
 		if c == nil || emptied[chain] != nil {
 			continue
 		}
@@ -237,21 +259,21 @@ func (a *Applier) replaceEpochSet(emptied map[string]*ruleset.Chain, heads map[s
 	for _, name := range slices.Sorted(maps.Keys(emptied)) {
 		ops = append(ops, insertRules(emptied[name])...)
 	}
-	a.writer.flushed = true // chains to delete were flushed before, or will be
-	return a.writer.writeOps(ops)
+	e.writer.flushed = true // chains to delete were flushed before, or will be
+	return e.writer.writeOps(ops)
 }
 
 // changesEpoch reports whether an operation changes the set, or adds, deletes or changes the policy of
 // one of the chains.
-func (a *Applier) changesEpoch(op ruleset.Op) bool {
-	return a.replacesEpoch(op) || (op.Kind == ruleset.AddChain || op.Kind == ruleset.DeleteChain) &&
-		slices.Contains(a.cfg.Epoch.Chains, op.Chain.Name)
+func (e *epochs) changesEpoch(op ruleset.Op) bool {
+	return e.replacesEpoch(op) || (op.Kind == ruleset.AddChain || op.Kind == ruleset.DeleteChain) &&
+		slices.Contains(e.epoch.Chains, op.Chain.Name)
 }
 
 // replacesEpoch reports whether an operation changes the set, or the policy of one of the chains.
-func (a *Applier) replacesEpoch(op ruleset.Op) bool {
+func (e *epochs) replacesEpoch(op ruleset.Op) bool {
 	if op.Kind == ruleset.ChangePolicy {
-		return slices.Contains(a.cfg.Epoch.Chains, op.Chain.Name)
+		return slices.Contains(e.epoch.Chains, op.Chain.Name)
 	}
-	return op.Set != nil && op.Set.Name == a.cfg.Epoch.Set
+	return op.Set != nil && op.Set.Name == e.epoch.Set
 }

@@ -24,4 +24,4 @@ func SetNoGracePeriod(a *Applier) { a.stats.NoGracePeriod = true }
 
 // Seen returns the channel that is closed once no packet is under way that entered before the last change
 // without a new epoch.
-func Seen(a *Applier) <-chan struct{} { return a.seen }
+func Seen(a *Applier) <-chan struct{} { return a.epochs.seen }

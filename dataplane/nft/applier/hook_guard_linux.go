@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/encode"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
@@ -34,35 +35,47 @@ type hookGuard struct {
 // transaction.
 const hookGuardTime = 10 * time.Second
 
-// underHookGuard makes a change under a guard after the given hooks, and waits for a grace period before
+// hookGuards adds and deletes the hookGuard of a change.
+type hookGuards struct {
+	cfg    *Config
+	conn   *nfnl.Conn
+	writer *writer
+	tx     *transactor
+	grace  *graceWaiter
+	stats  *Stats
+	// guard is in the kernel while base chains are replaced, and as long as it cannot be deleted.
+	guard *hookGuard
+}
+
+// under makes a change under a guard after the given hooks, and waits for a grace period before
 // it deletes the guard. With dropping the guard drops from its beginning; otherwise it drops from the
 // transaction on that has what hookGuard.drop writes. There is no guard if there are no hooks, or if the
 // kernel refuses it: kernels before 5.12 do. waited reports whether there was a grace period.
 //
 // Errors: those of the change, and of sending the guard's transactions.
-func (a *Applier) underHookGuard(
+func (h *hookGuards) under(
 	hooks []*ruleset.Hook, dropping bool, change func() error,
 ) (waited bool, err error) {
-	if err := a.addHookGuard(hooks, dropping); err != nil {
+	if err := h.add(hooks, dropping); err != nil {
 		return false, err
 	}
 	err = change()
-	if a.hookGuard == nil {
+	if h.guard == nil {
 		return false, err
 	}
-	_ = a.grace.synchronize() // without a grace period, both base chains may accept a delayed packet
-	return true, errors.Join(err, a.removeHookGuard())
+	_ = h.grace.synchronize() // without a grace period, both base chains may accept a delayed packet
+	return true, errors.Join(err, h.remove())
 }
 
-// addHookGuard adds the guard, and waits until every packet under way would meet it.
-func (a *Applier) addHookGuard(hooks []*ruleset.Hook, dropping bool) error {
-	if err := a.removeHookGuard(); err != nil {
+// add adds the guard, and waits until every packet under way would meet it.
+func (h *hookGuards) add(hooks []*ruleset.Hook, dropping bool) error {
+	if err := h.remove(); err != nil {
 		return err
 	}
-	w := a.writer
-	g := &hookGuard{table: a.cfg.Name + "-guard"}
+	w := h.writer
+	g := &hookGuard{table: h.cfg.Name + "-guard"}
 	for _, hook := range hooks {
-		if hook.Type == ruleset.HookNAT { // for translations see addTranslationGuard
+		if hook.Type == ruleset.HookNAT { // for translations see translationGuards
 			continue
 		}
 		after := *hook
@@ -77,7 +90,7 @@ func (a *Applier) addHookGuard(hooks []*ruleset.Hook, dropping bool) error {
 	if len(g.chains) == 0 {
 		return nil
 	}
-	g.Encoder = encode.New(w.batch, a.cfg.Family, g.table, func(string) *ruleset.Set { return guardSet() })
+	g.Encoder = encode.New(w.batch, h.cfg.Family, g.table, func(string) *ruleset.Set { return guardSet() })
 	w.beginOps(nil)
 	g.CreateTable(encode.TableOwner)
 	g.AddSet(guardSet())
@@ -90,16 +103,16 @@ func (a *Applier) addHookGuard(hooks []*ruleset.Hook, dropping bool) error {
 	if err := errors.Join(w.Err(), g.Err()); err != nil {
 		return err
 	}
-	a.hookGuard = g // also if the outcome is not known
-	err := a.tx.submit()
+	h.guard = g // also if the outcome is not known
+	err := h.tx.submit()
 	if isRefused(err) {
-		a.hookGuard = nil
-		a.logger.Warn("nftables: cannot add the guard table; delayed packets may pass while base chains are replaced",
-			"table", g.table, "err", err)
+		h.guard = nil
+		h.cfg.Logger.Warn("nftables: cannot add the guard table; "+
+			"delayed packets may pass while base chains are replaced", "table", g.table, "err", err)
 		return nil
 	}
 	if err == nil {
-		_ = a.grace.synchronize() // without a grace period, a delayed packet may bypass the guard
+		_ = h.grace.synchronize() // without a grace period, a delayed packet may bypass the guard
 	}
 	return err
 }
@@ -130,40 +143,40 @@ func (g *hookGuard) drop() {
 	}
 }
 
-// removeHookGuard deletes the guard if our socket owns it. A table of that name may belong to
+// remove deletes the guard if our socket owns it. A table of that name may belong to
 // another process, if the guard was never added: it stays. If the deletion fails, the next call
 // tries again.
 //
 // Errors: errChanged if the kernel refuses the deletion; those of reading the table, and of sending
 // the transaction.
-func (a *Applier) removeHookGuard() error {
-	if a.hookGuard == nil {
+func (h *hookGuards) remove() error {
+	if h.guard == nil {
 		return nil
 	}
-	g := a.hookGuard
-	head, err := readback.New(a.conn, a.cfg.Family, g.table).Head()
+	g := h.guard
+	head, err := readback.New(h.conn, h.cfg.Family, g.table).Head()
 	if err != nil {
 		return fmt.Errorf("read table %s: %w", g.table, err)
 	}
-	if head.Owner != a.conn.Port() {
+	if head.Owner != h.conn.Port() {
 		if head.Exists {
-			a.logger.Warn("nftables: another process has a table with the name of the guard table, and keeps it",
+			h.cfg.Logger.Warn("nftables: another process has a table with the name of the guard table, and keeps it",
 				"table", g.table)
 		}
-		a.hookGuard = nil
+		h.guard = nil
 		return nil
 	}
-	a.writer.batch.Reset()
+	h.writer.batch.Reset()
 	g.DeleteTable()
-	_, err = a.tx.commit(a.writer.batch, nil)
+	_, err = h.tx.commit(h.writer.batch, nil)
 	if isRefused(err) {
 		return fmt.Errorf("%w, by ourselves: delete table %s: %w", errChanged, g.table, err)
 	}
 	if err != nil {
 		return err
 	}
-	a.stats.Transactions++
-	a.hookGuard = nil
+	h.stats.Transactions++
+	h.guard = nil
 	return nil
 }
 

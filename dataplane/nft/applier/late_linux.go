@@ -155,7 +155,7 @@ func anyLate(ops []ruleset.Op) bool {
 
 // inTurn reports whether operations need several transactions, because packets would see some of
 // them late.
-func (a *Applier) inTurn(ops []ruleset.Op) bool {
+func inTurn(ops []ruleset.Op, hasEpoch bool) bool {
 	if needsGrace(ops) {
 		return true
 	}
@@ -163,7 +163,7 @@ func (a *Applier) inTurn(ops []ruleset.Op) bool {
 		return false
 	}
 	p := phasesOf(ops)
-	return len(p.live) > 0 && anyLate(p.build) || a.needsShadows(p.live)
+	return len(p.live) > 0 && anyLate(p.build) || needsShadows(p.live, hasEpoch)
 }
 
 // addsChains reports whether the operations add chains that others lead to.

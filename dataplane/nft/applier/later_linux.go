@@ -183,7 +183,7 @@ func (a *Applier) mustFinishFirst(ops []ruleset.Op) bool {
 		return false
 	}
 	live := phasesOf(ops).live
-	if a.needsShadows(live) || slices.ContainsFunc(live, func(op ruleset.Op) bool {
+	if needsShadows(live, a.epochs.hasSet()) || slices.ContainsFunc(live, func(op ruleset.Op) bool {
 		return op.Kind == ruleset.DeleteChain || op.Kind == ruleset.DeleteSet
 	}) {
 		return true

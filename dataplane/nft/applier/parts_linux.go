@@ -81,12 +81,12 @@ func (a *Applier) inParts(ops []ruleset.Op, d *readback.Difference, view *rulese
 			err = fmt.Errorf("%w, by ourselves: %w", errChanged, err)
 		}
 	}()
-	fits, err := a.fits(p.live, nil, a.writeEpoch)
+	fits, err := a.fits(p.live, nil, a.epochs.writeEpoch)
 	if err != nil {
 		return err
 	}
 	reason := "" // why chains drop while they change
-	if !fits || a.needsShadows(p.live) {
+	if !fits || needsShadows(p.live, a.epochs.hasSet()) {
 		reason = p.obstacle(view, d != nil)
 		if reason != "" && !fits {
 			return fmt.Errorf("applier: write table: %s in a transaction of more than %d bytes: %w",
@@ -94,7 +94,7 @@ func (a *Applier) inParts(ops []ruleset.Op, d *readback.Difference, view *rulese
 		}
 		if reason == "" {
 			s := a.planShadows(&p, d, view)
-			switch fits, err := a.fits(s.live, d.ForeignBases(), a.writeEpochOfShadows); {
+			switch fits, err := a.fits(s.live, d.ForeignBases(), a.epochs.writeEpochOfShadows); {
 			case err != nil:
 				return err
 			case fits:
@@ -127,7 +127,7 @@ func (a *Applier) inParts(ops []ruleset.Op, d *readback.Difference, view *rulese
 // It uses one transaction, unless that would be too large or packets would see part of it late.
 func (a *Applier) commitVisible(p *phases) error {
 	if !anyLate(p.build) {
-		err := a.commitLive(slices.Concat(p.build, p.live), nil)
+		err := a.epochs.commitLive(slices.Concat(p.build, p.live), nil)
 		if size := new(netlink.SizeError); !errors.As(err, &size) {
 			return err
 		}
@@ -135,7 +135,7 @@ func (a *Applier) commitVisible(p *phases) error {
 	if err := a.tx.cut(p.build); err != nil {
 		return err
 	}
-	return a.commitLive(p.live, nil)
+	return a.epochs.commitLive(p.live, nil)
 }
 
 // fits reports whether one transaction can hold the operations, as encoded by write.

@@ -23,7 +23,7 @@ const rounds = 10
 // reconcile reads the table back and writes what differs from the desired state.
 func (a *Applier) reconcile(ctx context.Context) error {
 	a.desired.synced = false
-	clear(a.reaches) // the desired state may have changed without a transaction
+	a.stages.forget() // the desired state may have changed without a transaction
 	repaired := a.stats.Readings > 0
 	err := a.finishLater()
 	if err != nil { // What is left is found as objects that are not desired.
@@ -33,7 +33,7 @@ func (a *Applier) reconcile(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err = a.removeHookGuard(); err != nil {
+		if err = a.hooks.remove(); err != nil {
 			continue
 		}
 		var d *readback.Difference

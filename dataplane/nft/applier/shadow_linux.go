@@ -43,11 +43,11 @@ type shadowNames struct{ sets, chains map[string]string }
 // more than one moment. Elements of a single interval set change at one moment, and so do those of
 // two sets that no packet looks into together. With an Epoch, a change of an interval set that is not
 // Apart also changes the epoch, at another moment.
-func (a *Applier) needsShadows(live []ruleset.Op) bool {
+func needsShadows(live []ruleset.Op, hasEpoch bool) bool {
 	if len(live) > 0 && live[0].Apart {
 		return false
 	}
-	intervals, others := map[string]*ruleset.Set{}, a.hasEpoch() && needsEpoch(live)
+	intervals, others := map[string]*ruleset.Set{}, hasEpoch && needsEpoch(live)
 	for i := range live {
 		switch op := &live[i]; {
 		case !seenLate(op):
@@ -306,7 +306,7 @@ func (n shadowNames) shadowRule(r ruleset.Rule) ruleset.Rule {
 // planShadows returns the plan of operations by shadows, and registers the new sets with the
 // writer.
 func (a *Applier) planShadows(p *phases, d *readback.Difference, view *ruleset.State) *shadowPlan {
-	s := p.shadows(view, a.cfg.Epoch.Set, func() string { return a.shadowName(view, d) })
+	s := p.shadows(view, a.cfg.Epoch.Set, func() string { return a.names.unused(view, d) })
 	for i := range s.build {
 		if op := &s.build[i]; op.Kind == ruleset.AddSet {
 			a.writer.fresh[op.Set.Name] = op.Set
@@ -321,7 +321,7 @@ func (a *Applier) byShadows(s *shadowPlan, d *readback.Difference) error {
 	a.logger.Debug("nftables: change by shadows", "table", a.cfg.Name, "chains", len(s.back))
 	err := a.tx.cut(s.build)
 	if err == nil {
-		err = a.commitWith(s.live, d.ForeignBases(), a.writeEpochOfShadows)
+		err = a.epochs.commitWith(s.live, d.ForeignBases(), a.epochs.writeEpochOfShadows)
 	}
 	if err != nil {
 		_ = a.tx.cut(s.destroy[:s.shadows]) // What is left is removed once the table is read back.
@@ -342,16 +342,4 @@ func (a *Applier) byShadows(s *shadowPlan, d *readback.Difference) error {
 	}
 	_ = a.grace.synchronize() // where the kernel refuses to wait, packets under way may miss something
 	return a.tx.cut(s.destroy)
-}
-
-// shadowName returns a name that is not in the table and that this Applier never used.
-func (a *Applier) shadowName(view *ruleset.State, d *readback.Difference) string {
-	for {
-		a.shadows++
-		name := fmt.Sprintf("shadow-%d", a.shadows)
-		used := view.Chain(name) != nil || view.Set(name) != nil
-		if !used && (d == nil || !slices.Contains(d.Foreign.Chains, name) && !slices.Contains(d.Foreign.Sets, name)) {
-			return name
-		}
-	}
 }

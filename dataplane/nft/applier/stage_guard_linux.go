@@ -50,19 +50,34 @@ func (r *stageReach) has(op *ruleset.Op) bool {
 	return r.chains[op.Chain.Name]
 }
 
-// addStageGuards adds guards for the Stages that change together with other chains or sets, and waits for a
-// grace period. It returns the steps that delete the guards; see removeStageGuards. If the kernel refuses
+// stageGuards adds and deletes the stageGuard of each Stage that a change needs.
+type stageGuards struct {
+	cfg    *Config
+	writer *writer
+	tx     *transactor
+	grace  *graceWaiter
+	names  *nameGenerator
+	stats  *Stats
+	// reaches has the reach of each Stage, by the name of its base chain. A missing one is not known.
+	reaches map[string]stageReach
+}
+
+// forget discards what packets may meet: that may have changed without a guard.
+func (s *stageGuards) forget() { clear(s.reaches) }
+
+// add adds guards for the Stages that change together with other chains or sets, and waits for a
+// grace period. It returns the steps that delete the guards; see remove. If the kernel refuses
 // the guards, the change goes on without them: the kernel refuses the change as well, or has no room for
 // both.
-func (a *Applier) addStageGuards(
+func (s *stageGuards) add(
 	ops []ruleset.Op, d *readback.Difference, view *ruleset.State,
 ) (steps [2][]ruleset.Op, err error) {
 	if d != nil {
-		clear(a.reaches)
+		s.forget()
 	}
 	var fill, bases []ruleset.Op
-	for _, stage := range a.cfg.Stages {
-		g := a.stageGuard(stage, ops, d, view)
+	for _, stage := range s.cfg.Stages {
+		g := s.guard(stage, ops, d, view)
 		if g == nil {
 			continue
 		}
@@ -80,51 +95,51 @@ func (a *Applier) addStageGuards(
 	if len(bases) == 0 {
 		return steps, nil
 	}
-	a.writer.announce(fill)
-	before := a.stats.Transactions
-	err = a.tx.cut(fill) // before bases: an interval set must be full before a rule looks into it
+	s.writer.announce(fill)
+	before := s.stats.Transactions
+	err = s.tx.cut(fill) // before bases: an interval set must be full before a rule looks into it
 	if err == nil {
-		err = a.tx.cut(bases)
+		err = s.tx.cut(bases)
 	}
-	if isRefused(err) && a.stats.Transactions == before {
-		a.logger.Warn("nftables: a packet may meet two states of policy while stages change together",
-			"table", a.cfg.Name, "err", err)
+	if isRefused(err) && s.stats.Transactions == before {
+		s.cfg.Logger.Warn("nftables: a packet may meet two states of policy while stages change together",
+			"table", s.cfg.Name, "err", err)
 		return [2][]ruleset.Op{}, nil
 	}
 	if err != nil { // The parts that were added are removed once the table is read back.
 		return [2][]ruleset.Op{}, err
 	}
-	_ = a.grace.synchronize() // without membarrier, packets under way may miss the guard
+	_ = s.grace.synchronize() // without membarrier, packets under way may miss the guard
 	return steps, nil
 }
 
-// removeStageGuards deletes the guards: each step after a grace period.
-func (a *Applier) removeStageGuards(steps [2][]ruleset.Op) error {
+// remove deletes the guards: each step after a grace period.
+func (s *stageGuards) remove(steps [2][]ruleset.Op) error {
 	for _, step := range steps {
 		if len(step) == 0 {
 			return nil
 		}
-		_ = a.grace.synchronize() // without membarrier, packets under way may miss the guard
-		if err := a.tx.cut(step); err != nil {
+		_ = s.grace.synchronize() // without membarrier, packets under way may miss the guard
+		if err := s.tx.cut(step); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// stageGuard returns the guard of a stage, or nil if none is needed: the operations do not change both the
+// guard returns the guard of a stage, or nil if none is needed: the operations do not change both the
 // stage and later chains or sets, or the stage will not exist. d and view are as for commitOps.
-func (a *Applier) stageGuard(
+func (s *stageGuards) guard(
 	stage ruleset.Stage, ops []ruleset.Op, d *readback.Difference, view *ruleset.State,
 ) *stageGuard {
-	before, known := a.reaches[stage.Chain]
+	before, known := s.reaches[stage.Chain]
 	if known && !slices.ContainsFunc(ops, func(op ruleset.Op) bool { return before.has(&op) }) {
 		return nil
 	}
 	p := phasesOf(ops)
 	p.live = slices.Concat(p.live, p.destroy) // the copies lack the elements that the change deletes last
 	g := &stageGuard{
-		p: &p, view: view, name: func() string { return a.shadowName(view, d) },
+		p: &p, view: view, name: func() string { return s.names.unused(view, d) },
 		chains: map[string]*ruleset.Chain{}, sets: map[string]*ruleset.Set{},
 		names: shadowNames{sets: map[string]string{}, chains: map[string]string{}},
 	}
@@ -140,11 +155,11 @@ func (a *Applier) stageGuard(
 	}
 	after := stageReach{chains: map[string]bool{}, sets: map[string]bool{}}
 	g.reach(stage.Chain, &after)
-	a.reaches[stage.Chain] = after
+	s.reaches[stage.Chain] = after
 	if g.final(stage.Chain) == nil || !g.needed(stage, ops, &after, d != nil) {
 		return nil
 	}
-	g.sets[a.cfg.Epoch.Set] = g.head(a.cfg.Epoch.Set) // a copy of the epoch, which no transaction replaces
+	g.sets[s.cfg.Epoch.Set] = g.head(s.cfg.Epoch.Set) // a copy of the epoch, which no transaction replaces
 	g.copyChain(stage.Chain)
 	return g
 }

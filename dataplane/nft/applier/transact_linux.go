@@ -27,32 +27,32 @@ func (a *Applier) transact(ops []ruleset.Op) error {
 // objects are then removed last. Meanwhile new connections whose translation changes drop, and so do
 // packets that the new state of a Stage denies. view is as for phases.obstacle.
 func (a *Applier) commitOps(ops []ruleset.Op, d *readback.Difference, view *ruleset.State) error {
-	steps, err := a.addStageGuards(ops, d, view)
+	steps, err := a.stages.add(ops, d, view)
 	if err != nil {
 		return err
 	}
 	// The translation guard is there for a shorter time, because it drops new connections.
-	removal, err := a.addTranslationGuard(ops, d, view)
+	removal, err := a.translations.add(ops, d, view)
 	if err == nil {
 		err = a.commitGuarded(ops, d, view)
 	}
 	if err != nil {
-		clear(a.reaches)
+		a.stages.forget()
 	}
-	return errors.Join(err, a.tx.cut(removal), a.removeStageGuards(steps))
+	return errors.Join(err, a.tx.cut(removal), a.stages.remove(steps))
 }
 
 // commitGuarded is commitOps once the guards are in the kernel.
 func (a *Applier) commitGuarded(ops []ruleset.Op, d *readback.Difference, view *ruleset.State) error {
 	// Foreign objects may be from an earlier version. To packets under way, a deleted map is
 	// empty: see needsGrace.
-	turns := a.inTurn(ops) || d != nil && d.Foreign.Maps && len(ops) > 0 ||
+	turns := inTurn(ops, a.epochs.hasSet()) || d != nil && d.Foreign.Maps && len(ops) > 0 ||
 		a.later.size > 0 && len(phasesOf(ops).destroy) > 0 // unfinished objects may refer to these
 	var p phases
 	if turns {
 		p = phasesOf(ops)
 	}
-	shadows := a.needsShadows(p.live)
+	shadows := needsShadows(p.live, a.epochs.hasSet())
 	needsDropGuards := shadows && p.obstacle(view, d != nil) != ""
 	if shadows && d != nil { // What the kernel refuses, it refuses before there are shadows.
 		if err := a.check(ops, view, d); isRefused(err) || errors.Is(err, errChanged) {
@@ -66,7 +66,7 @@ func (a *Applier) commitGuarded(ops []ruleset.Op, d *readback.Difference, view *
 		ops, steps = deferPolicies(ops, shadows)
 	}
 	hooks := replacedHooks(ops, d)
-	if d != nil && a.hasEpoch() && slices.ContainsFunc(ops, a.changesEpoch) {
+	if d != nil && a.epochs.hasSet() && slices.ContainsFunc(ops, a.epochs.changesEpoch) {
 		// The table of an earlier version: packets in the kernel do not look up the Epoch's set.
 		hooks = d.AllHooks()
 	}
@@ -74,7 +74,7 @@ func (a *Applier) commitGuarded(ops []ruleset.Op, d *readback.Difference, view *
 	if d == nil && len(hooks) == 0 && !needsDropGuards {
 		ops, emptied = emptyBases(ops)
 	}
-	_, err := a.underHookGuard(hooks, true, func() error {
+	_, err := a.hooks.under(hooks, true, func() error {
 		if err := a.program(ops, d, view, turns); err != nil {
 			return err
 		}
@@ -91,7 +91,7 @@ func (a *Applier) commitGuarded(ops []ruleset.Op, d *readback.Difference, view *
 func (a *Applier) program(ops []ruleset.Op, d *readback.Difference, view *ruleset.State, turns bool) error {
 	a.writer.announce(ops)
 	if !turns {
-		err := a.commitLive(ops, d)
+		err := a.epochs.commitLive(ops, d)
 		var size *netlink.SizeError
 		if !errors.As(err, &size) {
 			return err
@@ -140,11 +140,11 @@ func (a *Applier) rebuild(target *ruleset.State, d *readback.Difference) error {
 	if err != nil {
 		return err
 	}
-	translationGuard, translationRemovals, err := a.guardRebuild(target, d)
+	translationGuard, translationRemovals, err := a.translations.guardRebuild(target, d)
 	if err != nil {
 		return err
 	}
-	waited, err := a.underHookGuard(d.AllHooks(), false, func() error {
+	waited, err := a.hooks.under(d.AllHooks(), false, func() error {
 		if err := a.writeAnew(append(ops, translationGuard...), target, unhook); err != nil {
 			return err
 		}
@@ -198,9 +198,10 @@ func (a *Applier) writeAnew(ops []ruleset.Op, target *ruleset.State, unhook bool
 	if err := a.writer.writeOps(ops); err != nil {
 		return err
 	}
-	a.hookGuard.drop()
-	if a.hookGuard != nil {
-		return errors.Join(w.Err(), a.hookGuard.Err())
+	guard := a.hooks.guard
+	guard.drop()
+	if guard != nil {
+		return errors.Join(w.Err(), guard.Err())
 	}
 	return w.Err()
 }

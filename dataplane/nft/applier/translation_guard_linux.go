@@ -17,22 +17,33 @@ import (
 // priorityDestination is the priority of destination NAT (NF_IP_PRI_NAT_DST).
 const priorityDestination = -100
 
-// addTranslationGuard makes new connections drop whose translation the operations change, and waits
+// translationGuards adds and deletes the guards of maps of destination NAT.
+type translationGuards struct {
+	cfg    *Config
+	reader *readback.Reader
+	writer *writer
+	tx     *transactor
+	grace  *graceWaiter
+	names  *nameGenerator
+	stats  *Stats
+}
+
+// add makes new connections drop whose translation the operations change, and waits
 // for a grace period. It returns the operations that remove this guard. If the kernel refuses the
 // guard, the change goes on without it: that kernel has no NAT, or refuses the operations as well.
 //
 // Errors: those of reading and writing the table.
-func (a *Applier) addTranslationGuard(
+func (g *translationGuards) add(
 	ops []ruleset.Op, d *readback.Difference, view *ruleset.State,
 ) (removal []ruleset.Op, err error) {
-	keys := make([][]ruleset.Element, len(a.cfg.Translations))
-	for i, t := range a.cfg.Translations {
-		if keys[i], err = a.changedKeys(t, ops, d, view); err != nil {
+	keys := make([][]ruleset.Element, len(g.cfg.Translations))
+	for i, t := range g.cfg.Translations {
+		if keys[i], err = g.changedKeys(t, ops, d, view); err != nil {
 			return nil, err
 		}
 	}
-	guard, removal := a.translationGuard(keys, priorityDestination, func() string { return a.shadowName(view, d) })
-	if added, err := a.addGuard(guard); !added || err != nil {
+	guard, removal := g.guard(keys, priorityDestination, func() string { return g.names.unused(view, d) })
+	if added, err := g.addGuard(guard); !added || err != nil {
 		return nil, err
 	}
 	return removal, nil
@@ -40,32 +51,32 @@ func (a *Applier) addTranslationGuard(
 
 // addGuard carries out the operations that add a translation guard, and waits for a grace period.
 // It returns false if there are none, or if the kernel refuses them.
-func (a *Applier) addGuard(ops []ruleset.Op) (added bool, err error) {
+func (g *translationGuards) addGuard(ops []ruleset.Op) (added bool, err error) {
 	if len(ops) == 0 {
 		return false, nil
 	}
-	a.writer.announce(ops)
-	before := a.stats.Transactions
-	if err := a.tx.cut(ops); isRefused(err) && a.stats.Transactions == before {
-		a.logger.Warn("nftables: new connections do not drop while their translation changes",
-			"table", a.cfg.Name, "err", err)
+	g.writer.announce(ops)
+	before := g.stats.Transactions
+	if err := g.tx.cut(ops); isRefused(err) && g.stats.Transactions == before {
+		g.cfg.Logger.Warn("nftables: new connections do not drop while their translation changes",
+			"table", g.cfg.Name, "err", err)
 		return false, nil
 	} else if err != nil {
 		return false, err
 	}
 	// If the kernel refuses to wait, packets in flight may use the former translation.
-	_ = a.grace.synchronize()
+	_ = g.grace.synchronize()
 	return true, nil
 }
 
-// translationGuard returns the operations that add drop rules for new connections to keys of the
+// guard returns the operations that add drop rules for new connections to keys of the
 // Translations, and those that remove these rules. priority is that of the chains with the rules.
 // name returns unused names.
-func (a *Applier) translationGuard(
+func (g *translationGuards) guard(
 	keys [][]ruleset.Element, priority int, name func() string,
 ) (guard, removal []ruleset.Op) {
 	var rules []ruleset.Rule
-	for i, t := range a.cfg.Translations {
+	for i, t := range g.cfg.Translations {
 		if len(keys[i]) == 0 {
 			continue
 		}
@@ -100,10 +111,12 @@ func (a *Applier) translationGuard(
 // rules deleted then finds the rules in the new table.
 //
 // Errors: those of reading and writing the table.
-func (a *Applier) guardRebuild(target *ruleset.State, d *readback.Difference) (guard, removal []ruleset.Op, err error) {
-	keys := make([][]ruleset.Element, len(a.cfg.Translations))
-	for i, t := range a.cfg.Translations {
-		keys[i], err = a.foreignKeys(t)
+func (g *translationGuards) guardRebuild(
+	target *ruleset.State, d *readback.Difference,
+) (guard, removal []ruleset.Op, err error) {
+	keys := make([][]ruleset.Element, len(g.cfg.Translations))
+	for i, t := range g.cfg.Translations {
+		keys[i], err = g.foreignKeys(t)
 		if err != nil && !errors.Is(err, errChanged) {
 			return nil, nil, err
 		}
@@ -118,18 +131,18 @@ func (a *Applier) guardRebuild(target *ruleset.State, d *readback.Difference) (g
 			return ruleset.CompareElements(x, y) == 0
 		})
 	}
-	name := func() string { return a.shadowName(target, d) }
-	old, _ := a.translationGuard(keys, priorityDestination-1, name)
-	if added, err := a.addGuard(old); !added || err != nil {
+	name := func() string { return g.names.unused(target, d) }
+	old, _ := g.guard(keys, priorityDestination-1, name)
+	if added, err := g.addGuard(old); !added || err != nil {
 		return nil, nil, err
 	}
-	guard, removal = a.translationGuard(keys, priorityDestination, name)
+	guard, removal = g.guard(keys, priorityDestination, name)
 	return guard, removal, nil
 }
 
 // changedKeys returns the keys that the operations add to a Translation's map, remove from it or
 // replace. If a foreign map has that name, it is deleted, so all its keys are among them.
-func (a *Applier) changedKeys(
+func (g *translationGuards) changedKeys(
 	t ruleset.Translation, ops []ruleset.Op, d *readback.Difference, view *ruleset.State,
 ) ([]ruleset.Element, error) {
 	keys := map[string]ruleset.Element{}
@@ -154,7 +167,7 @@ func (a *Applier) changedKeys(
 		}
 	}
 	if d != nil && slices.Contains(d.Foreign.Sets, t.Map) {
-		foreign, err := a.foreignKeys(t)
+		foreign, err := g.foreignKeys(t)
 		if err != nil {
 			return nil, err
 		}
@@ -165,8 +178,8 @@ func (a *Applier) changedKeys(
 
 // foreignKeys reads the keys of a map that is not desired. It returns none if the map has other
 // fields.
-func (a *Applier) foreignKeys(t ruleset.Translation) (keys []ruleset.Element, err error) {
-	err = a.reader.Keys(t.Map, func() { keys = nil }, func(key []byte) {
+func (g *translationGuards) foreignKeys(t ruleset.Translation) (keys []ruleset.Element, err error) {
+	err = g.reader.Keys(t.Map, func() { keys = nil }, func(key []byte) {
 		var el ruleset.Element
 		for _, f := range t.Fields {
 			size := f.Type().Size()
