@@ -40,10 +40,10 @@ type Applier struct {
 	hooks        *hookGuards
 	stages       *stageGuards
 	translations *translationGuards
-	// later has deletions that wait for a grace period. leaves is set during UpdateVisible, which
-	// may add to them.
-	later  leftovers
-	leaves bool
+	backlog      *backlog
+	executor     *executor
+	replacer     *replacer
+	updater      *updater
 	// repairs counts repairs, to detect a dispute.
 	repairs dispute.Tracker[struct{}]
 	stats   *Stats
@@ -125,6 +125,19 @@ func newApplier(cfg Config, sock netlink.Socket) (*Applier, error) {
 	a.translations = &translationGuards{
 		cfg: &cfg, reader: a.reader, writer: a.writer, tx: a.tx, grace: a.grace, names: a.names, stats: a.stats,
 	}
+	a.backlog = &backlog{tx: a.tx, grace: a.grace}
+	a.executor = &executor{
+		cfg: &cfg, writer: a.writer, tx: a.tx, grace: a.grace, epochs: a.epochs, backlog: a.backlog, names: a.names,
+		stats: a.stats,
+	}
+	a.replacer = &replacer{
+		cfg: &cfg, owner: a.owner, writer: a.writer, tx: a.tx, grace: a.grace, hooks: a.hooks,
+		translations: a.translations, executor: a.executor, stats: a.stats,
+	}
+	a.updater = &updater{
+		writer: a.writer, tx: a.tx, epochs: a.epochs, backlog: a.backlog, hooks: a.hooks, stages: a.stages,
+		translations: a.translations, executor: a.executor, replacer: a.replacer,
+	}
 	return a, nil
 }
 
@@ -137,8 +150,8 @@ func (a *Applier) Close() error {
 		return nil
 	}
 	a.tracker.monitor.Wake()
-	a.epochs.await()                        // no goroutine outlives Close
-	if err := a.finishLater(); err != nil { // The next process finds these objects and deletes them.
+	a.epochs.await()                           // no goroutine outlives Close
+	if err := a.backlog.finish(); err != nil { // The next process finds these objects and deletes them.
 		a.logger.Debug("nftables: unused objects stay", "table", a.cfg.Name, "err", err)
 	}
 	return errors.Join(a.owner.close(), a.tracker.monitor.Close())
@@ -200,7 +213,7 @@ func (a *Applier) Update(ctx context.Context, d *ruleset.Delta) error {
 	}
 	direct := a.desired.isProgrammed()
 	if direct && len(change.Ops) > 0 {
-		err = a.transact(change.Ops)
+		err = a.updater.transact(change.Ops, a.desired.State)
 	} else if direct {
 		_, touched, failed := a.tracker.drain()
 		if err = failed; touched {
@@ -216,6 +229,51 @@ func (a *Applier) Update(ctx context.Context, d *ruleset.Delta) error {
 		a.logger.Debug("nftables: reading the table back", "table", a.cfg.Name, "reason", err)
 	}
 	return a.reconcile(ctx)
+}
+
+// UpdateVisible is Update, but returns once packets see the change. It leaves the deletion of what
+// only packets under way still use to Finish, which needs a grace period, about 15 ms. Until then
+// these objects are in the kernel without being in the desired state. Other calls finish them if they
+// have to. So does UpdateVisible itself if there are very many, if a base chain is among them, or if
+// the change adds one of them again or leads packets to one.
+//
+// Errors: as for Update.
+func (a *Applier) UpdateVisible(ctx context.Context, d *ruleset.Delta) error {
+	a.backlog.leaves = true
+	defer func() { a.backlog.leaves = false }()
+	return a.Update(ctx, d)
+}
+
+// Unfinished returns nil if nothing is left for Finish. Otherwise it returns a channel that is closed
+// once Finish need not wait.
+func (a *Applier) Unfinished() <-chan struct{} {
+	return a.backlog.due()
+}
+
+// Finish waits for the grace period that Unfinished stands for, and deletes what no packet uses any
+// more. What UpdateVisible has left during that grace period may need the next one: Unfinished then
+// returns another channel. If the deletion fails, the next call of Update or Resync reads the table
+// back.
+//
+// Errors: *Error; ErrClosed; that of the context if it is done before the grace period ends.
+func (a *Applier) Finish(ctx context.Context) error {
+	if err := a.ready(ctx); err != nil {
+		return err
+	}
+	over := a.Unfinished()
+	if over == nil {
+		return nil
+	}
+	select {
+	case <-over:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := a.backlog.deleteDue(); err != nil {
+		a.desired.synced = false
+		return a.fail("delete unused objects of table", err)
+	}
+	return nil
 }
 
 // Apply makes the table the desired state, in one transaction of the fewest operations. It compares
@@ -281,7 +339,7 @@ func (a *Applier) Teardown(ctx context.Context) error {
 		return err
 	}
 	a.desired.reset()
-	a.later = leftovers{}
+	a.backlog.leftovers = leftovers{}
 	a.stages.forget()
 	if err := a.hooks.remove(); err != nil {
 		return a.fail("delete table", err)

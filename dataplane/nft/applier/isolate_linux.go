@@ -68,13 +68,13 @@ func (a *Applier) isolate(ctx context.Context, d *readback.Difference, refusal e
 		if err != nil {
 			return false, nil
 		}
-		if refusal = a.check(ops, s.target, d); refusal != nil {
+		if refusal = a.updater.check(ops, s.target, d); refusal != nil {
 			if !isRefused(refusal) {
 				return false, nil
 			}
 			continue
 		}
-		if err := a.carryOut(ops, s.target, d); err != nil {
+		if err := a.updater.carryOut(ops, s.target, d); err != nil {
 			if isRefused(err) {
 				refusal = err
 				continue
@@ -85,15 +85,6 @@ func (a *Applier) isolate(ctx context.Context, d *readback.Difference, refusal e
 		return true, a.report(s)
 	}
 	return false, nil
-}
-
-// carryOut programs the target: by operations on the kernel's table, or by a new table if that one
-// cannot stay.
-func (a *Applier) carryOut(ops []ruleset.Op, target *ruleset.State, d *readback.Difference) error {
-	if d.MustReplace() {
-		return a.rebuild(target, d)
-	}
-	return a.commitOps(ops, d, target)
 }
 
 // blame returns the objects that a refusal names.
@@ -191,21 +182,6 @@ func compareObjects(a, b Object) int {
 	return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
 }
 
-// check has the kernel go through what carryOut would do, without doing it.
-func (a *Applier) check(ops []ruleset.Op, target *ruleset.State, d *readback.Difference) error {
-	a.writer.announce(ops)
-	var err error
-	if d.MustReplace() {
-		err = a.writeAnew(ops, target, true)
-	} else {
-		err = a.writer.write(ops, d, nil)
-	}
-	if err != nil {
-		return err
-	}
-	return a.tx.checkBatch()
-}
-
 // bisect finds the objects at fault if the kernel names none: those without which it accepts the
 // rest. The kernel only checks, so nothing is committed.
 func (a *Applier) bisect(
@@ -217,7 +193,7 @@ func (a *Applier) bisect(
 			try[o] = why
 		}
 		ops, s, err := a.without(actual, try)
-		return err == nil && a.check(ops, s.target, d) == nil
+		return err == nil && a.updater.check(ops, s.target, d) == nil
 	}
 	candidates := a.candidates(actual)
 	if accepted(nil) || !accepted(candidates) {

@@ -111,24 +111,6 @@ func accepting(c *ruleset.Chain) *ruleset.Chain {
 	return &chain
 }
 
-// runSteps runs the last steps of a change, after a grace period. waited reports that there was one
-// since the change. The steps change no verdict, so they need no epoch.
-func (a *Applier) runSteps(steps [][]ruleset.Op, waited bool) error {
-	for _, step := range steps {
-		if len(step) == 0 {
-			continue
-		}
-		if !waited {
-			_ = a.grace.synchronize() // if the kernel refuses, a packet under way may use parts of both states
-			waited = true
-		}
-		if err := a.tx.cut(step); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // seenLate reports whether packets see the operation's effect later than the rest of its
 // transaction.
 func seenLate(op *ruleset.Op) bool {

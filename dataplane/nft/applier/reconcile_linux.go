@@ -25,7 +25,7 @@ func (a *Applier) reconcile(ctx context.Context) error {
 	a.desired.synced = false
 	a.stages.forget() // the desired state may have changed without a transaction
 	repaired := a.stats.Readings > 0
-	err := a.finishLater()
+	err := a.backlog.finish()
 	if err != nil { // What is left is found as objects that are not desired.
 		a.logger.Debug("nftables: unused objects stay", "table", a.cfg.Name, "err", err)
 	}
@@ -111,7 +111,7 @@ func (a *Applier) writeDifference(ctx context.Context, d *readback.Difference) e
 	if d.RebuildReason == "" {
 		ops, err := a.repairOps(d)
 		if err == nil {
-			err = a.commitOps(ops, d, a.desired.State)
+			err = a.updater.commitOps(ops, d, a.desired.State)
 		}
 		if err == nil || errors.Is(err, errChanged) {
 			return a.written(err)
@@ -126,7 +126,7 @@ func (a *Applier) writeDifference(ctx context.Context, d *readback.Difference) e
 	if d.RebuildReason == "" && !isRefused(first) && !errors.Is(first, errForm) {
 		return a.fail("write table", first)
 	}
-	err := a.rebuild(a.desired.State, d)
+	err := a.replacer.rebuild(a.desired.State, d)
 	if err == nil || errors.Is(err, errChanged) {
 		return a.written(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
@@ -301,45 +300,4 @@ func (n shadowNames) shadowRule(r ruleset.Rule) ruleset.Rule {
 		}
 	}
 	return r
-}
-
-// planShadows returns the plan of operations by shadows, and registers the new sets with the
-// writer.
-func (a *Applier) planShadows(p *phases, d *readback.Difference, view *ruleset.State) *shadowPlan {
-	s := p.shadows(view, a.cfg.Epoch.Set, func() string { return a.names.unused(view, d) })
-	for i := range s.build {
-		if op := &s.build[i]; op.Kind == ruleset.AddSet {
-			a.writer.fresh[op.Set.Name] = op.Set
-		}
-	}
-	return s
-}
-
-// byShadows carries out a plan. d, if it is not nil, has the foreign objects in the table. The step
-// live deletes foreign base chains, because they look up sets that change after it.
-func (a *Applier) byShadows(s *shadowPlan, d *readback.Difference) error {
-	a.logger.Debug("nftables: change by shadows", "table", a.cfg.Name, "chains", len(s.back))
-	err := a.tx.cut(s.build)
-	if err == nil {
-		err = a.epochs.commitWith(s.live, d.ForeignBases(), a.epochs.writeEpochOfShadows)
-	}
-	if err != nil {
-		_ = a.tx.cut(s.destroy[:s.shadows]) // What is left is removed once the table is read back.
-		return err
-	}
-	if d != nil {
-		d.Foreign.Chains = slices.DeleteFunc(d.Foreign.Chains, func(name string) bool {
-			return slices.Contains(d.Foreign.Bases, name)
-		})
-		d.Foreign.Bases = nil
-	}
-	_ = a.grace.synchronize() // where the kernel refuses to wait, packets under way may miss something
-	if err := a.tx.cut(s.sync); err != nil {
-		return err
-	}
-	if err := a.tx.cut(s.back); err != nil {
-		return err
-	}
-	_ = a.grace.synchronize() // where the kernel refuses to wait, packets under way may miss something
-	return a.tx.cut(s.destroy)
 }

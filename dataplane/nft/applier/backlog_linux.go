@@ -3,7 +3,6 @@
 package applier
 
 import (
-	"context"
 	"slices"
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
@@ -50,8 +49,8 @@ func (l *leftovers) take(n int) (ops []ruleset.Op) {
 	return ops
 }
 
-// takeOver takes the deletions whose grace period is over.
-func (l *leftovers) takeOver() []ruleset.Op {
+// takeDue takes the deletions whose grace period is over.
+func (l *leftovers) takeDue() []ruleset.Op {
 	n := slices.IndexFunc(l.lists, func(list leftover) bool {
 		select {
 		case <-list.over:
@@ -96,78 +95,50 @@ func keyName(key []ruleset.Value) string {
 	return "key " + string(new(ruleset.Set).ID(&ruleset.Element{Key: key}))
 }
 
-// UpdateVisible is Update, but returns once packets see the change. It leaves the deletion of what
-// only packets under way still use to Finish, which needs a grace period, about 15 ms. Until then
-// these objects are in the kernel without being in the desired state. Other calls finish them if they
-// have to. So does UpdateVisible itself if there are very many, if a base chain is among them, or if
-// the change adds one of them again or leads packets to one.
-//
-// Errors: as for Update.
-func (a *Applier) UpdateVisible(ctx context.Context, d *ruleset.Delta) error {
-	a.leaves = true
-	defer func() { a.leaves = false }()
-	return a.Update(ctx, d)
+// backlog deletes what packets under way may still use: after a grace period, or once Finish is called.
+type backlog struct {
+	leftovers
+	// leaves is set during UpdateVisible, which leaves deletions to Finish.
+	leaves bool
+	tx     *transactor
+	grace  *graceWaiter
 }
 
-// Unfinished returns nil if nothing is left for Finish. Otherwise it returns a channel that is closed
-// once Finish need not wait.
-func (a *Applier) Unfinished() <-chan struct{} {
-	if len(a.later.lists) == 0 {
+// due returns a channel that is closed when the first deletions may be made, nil if there are none.
+func (b *backlog) due() <-chan struct{} {
+	if len(b.lists) == 0 {
 		return nil
 	}
-	return a.later.lists[0].over
+	return b.lists[0].over
 }
 
-// Finish waits for the grace period that Unfinished stands for, and deletes what no packet uses any
-// more. What UpdateVisible has left during that grace period may need the next one: Unfinished then
-// returns another channel. If the deletion fails, the next call of Update or Resync reads the table
-// back.
-//
-// Errors: *Error; ErrClosed; that of the context if it is done before the grace period ends.
-func (a *Applier) Finish(ctx context.Context) error {
-	if err := a.ready(ctx); err != nil {
-		return err
-	}
-	over := a.Unfinished()
-	if over == nil {
-		return nil
-	}
-	select {
-	case <-over:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if err := a.tx.cut(a.later.takeOver()); err != nil {
-		a.desired.synced = false
-		return a.fail("delete unused objects of table", err)
-	}
-	return nil
-}
+// deleteDue makes the deletions whose grace period is over.
+func (b *backlog) deleteDue() error { return b.tx.cut(b.takeDue()) }
 
-// finishLater deletes everything that was left, after the last grace period.
-func (a *Applier) finishLater() error {
-	n := len(a.later.lists)
+// finish deletes everything that was left, after the last grace period.
+func (b *backlog) finish() error {
+	n := len(b.lists)
 	if n == 0 {
 		return nil
 	}
-	<-a.later.lists[n-1].over
-	return a.tx.cut(a.later.take(n))
+	<-b.lists[n-1].over
+	return b.tx.cut(b.take(n))
 }
 
 // deleteUnused deletes objects that packets under way may still use, after a grace period. With
 // UpdateVisible, that is left to Finish. Without the grace period, a packet that is delayed between
 // two lookups, by an interrupt or a hypervisor, would miss deleted elements. If the kernel refuses
 // membarrier, that may happen.
-func (a *Applier) deleteUnused(ops []ruleset.Op) error {
+func (b *backlog) deleteUnused(ops []ruleset.Op) error {
 	if len(ops) == 0 {
 		return nil
 	}
-	a.grace.begin()
-	a.later.add(ops, a.grace.over)
-	if a.leaves && a.later.size <= maxLater && !slices.ContainsFunc(ops, deletesBase) {
+	b.grace.begin()
+	b.add(ops, b.grace.over)
+	if b.leaves && b.size <= maxLater && !slices.ContainsFunc(ops, deletesBase) {
 		return nil
 	}
-	return a.finishLater()
+	return b.finish()
 }
 
 // deletesBase reports whether an operation deletes a base chain. Such a chain sees packets as long as
@@ -178,20 +149,20 @@ func deletesBase(op ruleset.Op) bool { return op.Kind == ruleset.DeleteChain && 
 // something again that is still to be deleted, or would delete something that it refers to. Or they
 // add an element of a map whose value is the key of an element that is still to be deleted: packets
 // would look up the latter.
-func (a *Applier) mustFinishFirst(ops []ruleset.Op) bool {
-	if a.later.size == 0 {
+func (b *backlog) mustFinishFirst(ops []ruleset.Op, hasEpoch bool) bool {
+	if b.size == 0 {
 		return false
 	}
 	live := phasesOf(ops).live
-	if needsShadows(live, a.epochs.hasSet()) || slices.ContainsFunc(live, func(op ruleset.Op) bool {
+	if needsShadows(live, hasEpoch) || slices.ContainsFunc(live, func(op ruleset.Op) bool {
 		return op.Kind == ruleset.DeleteChain || op.Kind == ruleset.DeleteSet
 	}) {
 		return true
 	}
-	isKey := func(el ruleset.Element) bool { return len(el.Data) > 0 && a.later.names[keyName(el.Data)] > 0 }
+	isKey := func(el ruleset.Element) bool { return len(el.Data) > 0 && b.names[keyName(el.Data)] > 0 }
 	return slices.ContainsFunc(ops, func(op ruleset.Op) bool {
 		for name := range objectsOf(&op) {
-			if a.later.names[name] > 0 {
+			if b.names[name] > 0 {
 				return true
 			}
 		}

@@ -4,15 +4,9 @@ package applier
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
-	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 // phases of operations that do not fit into one transaction.
@@ -70,125 +64,12 @@ func needsGrace(ops []ruleset.Op) bool {
 	})
 }
 
-// inParts carries out operations that are too large for one transaction, or that packets would not
-// see at one moment. d, if it is not nil, has the foreign objects in the table; view is as for
-// phases.obstacle.
-func (a *Applier) inParts(ops []ruleset.Op, d *readback.Difference, view *ruleset.State) (err error) {
-	p, before := phasesOf(ops), a.stats.Transactions
-	a.logger.Debug("nftables: transaction in parts", "table", a.cfg.Name, "limit", a.tx.limit)
-	defer func() {
-		if isRefused(err) && a.stats.Transactions != before { // The operations no longer fit what is there.
-			err = fmt.Errorf("%w, by ourselves: %w", errChanged, err)
-		}
-	}()
-	fits, err := a.fits(p.live, nil, a.epochs.writeEpoch)
-	if err != nil {
-		return err
-	}
-	reason := "" // why chains drop while they change
-	if !fits || needsShadows(p.live, a.epochs.hasSet()) {
-		reason = p.obstacle(view, d != nil)
-		if reason != "" && !fits {
-			return fmt.Errorf("applier: write table: %s in a transaction of more than %d bytes: %w",
-				reason, a.tx.limit, unix.EMSGSIZE)
-		}
-		if reason == "" {
-			s := a.planShadows(&p, d, view)
-			switch fits, err := a.fits(s.live, d.ForeignBases(), a.epochs.writeEpochOfShadows); {
-			case err != nil:
-				return err
-			case fits:
-				return a.byShadows(s, d)
-			}
-			reason = "the transaction that leads to shadows is too large"
-		}
-		a.logger.Debug("nftables: chains drop while they change", "table", a.cfg.Name, "reason", reason)
-	}
-	if reason != "" {
-		if err = a.tx.cut(p.build); err == nil {
-			err = a.blocked(&p, fits, d, view)
-		}
-	} else {
-		err = a.commitVisible(&p)
-	}
-	if err != nil {
-		return err
-	}
-	if d == nil && (needsGrace(ops) || a.later.size > 0) {
-		return a.deleteUnused(p.destroy)
-	}
-	if needsGrace(ops) || d != nil && d.Foreign.Maps {
-		_ = a.grace.synchronize() // as in deleteUnused; foreign objects go right after this
-	}
-	return a.tx.cut(p.destroy)
-}
-
-// commitVisible commits the operations that packets see, and the new objects that these refer to.
-// It uses one transaction, unless that would be too large or packets would see part of it late.
-func (a *Applier) commitVisible(p *phases) error {
-	if !anyLate(p.build) {
-		err := a.epochs.commitLive(slices.Concat(p.build, p.live), nil)
-		if size := new(netlink.SizeError); !errors.As(err, &size) {
-			return err
-		}
-	}
-	if err := a.tx.cut(p.build); err != nil {
-		return err
-	}
-	return a.epochs.commitLive(p.live, nil)
-}
-
-// fits reports whether one transaction can hold the operations, as encoded by write.
-func (a *Applier) fits(ops []ruleset.Op, d *readback.Difference, write epochWriter) (bool, error) {
-	_, err := write(ops, d)
-	return a.writer.batch.Total() <= a.tx.limit, err
-}
-
 // dropGuard returns the rule by which a chain drops all packets while it changes.
 func dropGuard() ruleset.Rule { return temporaryRule(ruleset.Verdict{Kind: ruleset.Drop}) }
 
 // temporaryRule returns a rule that exists only while the table changes.
 func temporaryRule(v ruleset.Verdict) ruleset.Rule {
 	return ruleset.Rule{Statements: []ruleset.Statement{v}, Comment: "table is being changed"}
-}
-
-// blocked runs the live phase, in one transaction if fits is set. Meanwhile a chain drops all
-// packets if the phase changes the chain or a set that the chain looks up. Packets use no such
-// chain then, so there is no need for an epoch.
-func (a *Applier) blocked(p *phases, fits bool, d *readback.Difference, view *ruleset.State) error {
-	names, sets := p.concerned(view)
-	var guards, removals []ruleset.Op
-	for _, name := range names {
-		c := view.Chain(name)
-		guards = append(guards, ruleset.Op{Kind: ruleset.InsertRule, Chain: c, Rule: dropGuard()})
-		removals = append(removals, ruleset.Op{Kind: ruleset.DeleteRule, Chain: c})
-	}
-	moved := slices.Clone(p.live)
-	for i := range moved {
-		if c := moved[i].Chain; c != nil && slices.Contains(names, c.Name) {
-			moved[i].Index++
-		}
-	}
-	if d != nil { // These go later, with the rest of their rules.
-		for _, name := range d.Foreign.Chains {
-			if slices.ContainsFunc(d.Foreign.Lookups[name], func(s string) bool { return sets[s] }) {
-				foreign := &ruleset.Chain{Name: name}
-				guards = append(guards, ruleset.Op{Kind: ruleset.InsertRule, Chain: foreign, Rule: dropGuard()})
-			}
-		}
-	}
-	if err := a.tx.cut(guards); err != nil {
-		return err
-	}
-	_ = a.grace.synchronize() // where the kernel refuses to wait, a packet under way may use parts of both states
-	commit := a.tx.cut
-	if fits {
-		commit = a.tx.commitPlain
-	}
-	if err := commit(moved); err != nil {
-		return err
-	}
-	return a.tx.cut(removals)
 }
 
 // concerned returns the existing chains that the live phase changes or that look into sets that it

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// replacer replaces the table in the kernel by a new one, under guards.
+type replacer struct {
+	cfg          *Config
+	owner        *owner
+	writer       *writer
+	tx           *transactor
+	grace        *graceWaiter
+	hooks        *hookGuards
+	translations *translationGuards
+	executor     *executor
+	stats        *Stats
+}
+
+// rebuild replaces the table in the kernel by a new one, in one transaction. The transaction
+// removes the old base chains first. The kernel puts a transaction into effect in its order: until
+// it comes to an old base chain, packets still pass that chain, whose maps are empty by then, and
+// drop. If the kernel refuses this because of foreign objects, the base chains are not removed
+// first. d is the difference between the two tables. New connections whose translation may change
+// drop meanwhile.
+func (r *replacer) rebuild(target *ruleset.State, d *readback.Difference) error {
+	fresh := ruleset.NewState(r.cfg.Family, r.cfg.Name)
+	change, err := fresh.Prepare(fresh.DeltaTo(target.Table()))
+	if err != nil {
+		return fmt.Errorf("applier: rebuild table: %w", err)
+	}
+	if d.RebuildReason == readback.Absent { // Nothing is forbidden by a table that is not there.
+		ops, steps := deferPolicies(change.Ops, false)
+		if err := r.executor.program(ops, nil, target, false); err != nil {
+			return err
+		}
+		return r.executor.runSteps(steps, false)
+	}
+	ops, steps := change.Ops, [][]ruleset.Op(nil)
+	if anyLate(ops) {
+		ops, steps = addDropGuards(ops)
+	} else {
+		ops, steps = deferPolicies(ops, false)
+	}
+	unhook, err := r.checkRebuild(ops, target)
+	if err != nil {
+		return err
+	}
+	translationGuard, translationRemovals, err := r.translations.guardRebuild(target, d)
+	if err != nil {
+		return err
+	}
+	waited, err := r.hooks.under(d.AllHooks(), false, func() error {
+		if err := r.writeAnew(append(ops, translationGuard...), target, unhook); err != nil {
+			return err
+		}
+		return r.tx.submit()
+	})
+	if err != nil {
+		return err
+	}
+	if !waited {
+		_ = r.grace.synchronize() // without a grace period, a delayed packet may bypass the guards
+	}
+	return r.executor.runSteps(append(steps, translationRemovals), true)
+}
+
+// checkRebuild validates the replacement of the table in the kernel, without a commit. It returns the
+// value of unhook with which the kernel accepts it.
+//
+// Errors: those of checkBatch and writeAnew.
+func (r *replacer) checkRebuild(ops []ruleset.Op, target *ruleset.State) (unhook bool, err error) {
+	defer func() { r.writer.flags = 0 }() // the old table, if it stays, may not have them
+	for _, unhook := range []bool{true, false} {
+		if err = r.writeAnew(ops, target, unhook); err == nil {
+			err = r.tx.checkBatch()
+		}
+		if !isRefused(err) {
+			return unhook, err
+		}
+		r.stats.Refused++
+	}
+	return false, err
+}
+
+// writeAnew writes the deletion of the table, and all of a new one.
+func (r *replacer) writeAnew(ops []ruleset.Op, target *ruleset.State, unhook bool) error {
+	w := r.writer
+	w.announce(ops)
+	w.flags = 0 // The table that goes may not have them.
+	w.beginOps(ops)
+	for _, c := range sortedChains(target) {
+		if unhook && c.Hook != nil {
+			w.AddChain(&ruleset.Chain{Name: c.Name}) // What was added can be deleted, whether it was there or not.
+			w.DeleteChain(c.Name)
+		}
+	}
+	w.loud = true
+	w.DeleteTable()
+	if r.owner.owns {
+		w.flags = owned
+	}
+	w.AddTable(w.flags)
+	if err := w.writeOps(ops); err != nil {
+		return err
+	}
+	guard := r.hooks.guard
+	guard.drop()
+	if guard != nil {
+		return errors.Join(w.Err(), guard.Err())
+	}
+	return w.Err()
+}
