@@ -6,17 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"runtime"
+	"maps"
+	"slices"
 	"sync/atomic"
-	"time"
 
-	"github.com/wayleave/wayleave/dataplane/nft/internal/encode"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/rcu"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
-	"github.com/wayleave/wayleave/internal/dispute"
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
@@ -25,29 +22,17 @@ import (
 //
 // It is for one goroutine at a time, except Watch and Table, which other goroutines may call meanwhile.
 type Applier struct {
-	cfg          *Config
-	logger       *slog.Logger
-	conn         *nfnl.Conn
-	tracker      *tracker
-	reader       *readback.Reader
-	writer       *writer
-	tx           *transactor
-	desired      *desiredState
-	grace        *graceWaiter
-	owner        *owner
-	epochs       *epochs
-	names        *nameGenerator
-	hooks        *hookGuards
-	stages       *stageGuards
-	translations *translationGuards
-	backlog      *backlog
-	executor     *executor
-	replacer     *replacer
-	updater      *updater
-	// repairs counts repairs, to detect a dispute.
-	repairs dispute.Tracker[struct{}]
-	stats   *Stats
-	closed  atomic.Bool
+	cfg        *Config
+	desired    *desiredState
+	tracker    *tracker
+	reader     *readback.Reader
+	owner      *owner
+	epochs     *epochs
+	backlog    *backlog
+	updater    *updater
+	reconciler *reconciler
+	stats      *Stats
+	closed     atomic.Bool
 }
 
 // New returns an Applier for one table of one network namespace, without a desired state. It opens
@@ -86,57 +71,14 @@ func newApplier(cfg Config, sock netlink.Socket) (*Applier, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("applier: probe kernel: %w", err), monitor.Close())
 	}
-	a := &Applier{
-		cfg: &cfg, logger: cfg.Logger, conn: conn, stats: &Stats{}, names: &nameGenerator{},
-		tracker: &tracker{
-			monitor: monitor, family: cfg.Family.Number(), table: cfg.Name, own: conn.Port(), generation: generation,
-		},
-		reader:  readback.New(conn, cfg.Family, cfg.Name),
-		desired: newDesiredState(&cfg),
-	}
+	a := assemble(&cfg, conn, query, &tracker{
+		monitor: monitor, family: cfg.Family.Number(), table: cfg.Name, own: conn.Port(), generation: generation,
+	})
 	if err := rcu.Supported(); err != nil {
 		cfg.Logger.Warn("the kernel refuses membarrier, so there are no grace periods: during a change, a packet "+
 			"may use parts of both states; allow the system call in the container's seccomp filter",
 			"table", cfg.Name, "err", err)
 		a.stats.NoGracePeriod = true
-	}
-	batch := nfnl.NewBatch()
-	a.writer = &writer{
-		batch: batch, handles: newHandles(a.reader.Handles),
-		sets:  func(name string) *ruleset.Set { return a.desired.Set(name) },
-		fresh: map[string]*ruleset.Set{},
-	}
-	a.writer.Encoder = encode.New(batch, cfg.Family, cfg.Name, a.writer.find)
-	a.tx = &transactor{
-		conn: conn, tracker: a.tracker, writer: a.writer, stats: a.stats,
-		beforeWrite: cfg.BeforeWrite, limit: cfg.MaxBatch, now: time.Now,
-	}
-	a.grace = &graceWaiter{synchronize: rcu.Synchronize, oneProcessor: runtime.NumCPU() == 1, stats: a.stats}
-	a.owner = &owner{
-		cfg: &cfg, conn: conn, tracker: a.tracker, reader: a.reader, writer: a.writer, tx: a.tx, stats: a.stats,
-		owns: query != nil, query: query,
-	}
-	a.epochs = &epochs{epoch: cfg.Epoch, desired: a.desired, writer: a.writer, tx: a.tx, grace: a.grace}
-	a.hooks = &hookGuards{cfg: &cfg, conn: conn, writer: a.writer, tx: a.tx, grace: a.grace, stats: a.stats}
-	a.stages = &stageGuards{
-		cfg: &cfg, writer: a.writer, tx: a.tx, grace: a.grace, names: a.names, stats: a.stats,
-		reaches: map[string]stageReach{},
-	}
-	a.translations = &translationGuards{
-		cfg: &cfg, reader: a.reader, writer: a.writer, tx: a.tx, grace: a.grace, names: a.names, stats: a.stats,
-	}
-	a.backlog = &backlog{tx: a.tx, grace: a.grace}
-	a.executor = &executor{
-		cfg: &cfg, writer: a.writer, tx: a.tx, grace: a.grace, epochs: a.epochs, backlog: a.backlog, names: a.names,
-		stats: a.stats,
-	}
-	a.replacer = &replacer{
-		cfg: &cfg, owner: a.owner, writer: a.writer, tx: a.tx, grace: a.grace, hooks: a.hooks,
-		translations: a.translations, executor: a.executor, stats: a.stats,
-	}
-	a.updater = &updater{
-		writer: a.writer, tx: a.tx, epochs: a.epochs, backlog: a.backlog, hooks: a.hooks, stages: a.stages,
-		translations: a.translations, executor: a.executor, replacer: a.replacer,
 	}
 	return a, nil
 }
@@ -152,7 +94,7 @@ func (a *Applier) Close() error {
 	a.tracker.monitor.Wake()
 	a.epochs.await()                           // no goroutine outlives Close
 	if err := a.backlog.finish(); err != nil { // The next process finds these objects and deletes them.
-		a.logger.Debug("nftables: unused objects stay", "table", a.cfg.Name, "err", err)
+		a.cfg.Logger.Debug("nftables: unused objects stay", "table", a.cfg.Name, "err", err)
 	}
 	return errors.Join(a.owner.close(), a.tracker.monitor.Close())
 }
@@ -173,6 +115,16 @@ func (a *Applier) Stats() Stats {
 // made.
 func (a *Applier) Table() *ruleset.Table {
 	return a.desired.table()
+}
+
+// Held returns the objects that are held back because the kernel refuses them, sorted. The errors
+// must not be changed.
+func (a *Applier) Held() []*ObjectError {
+	var all []*ObjectError
+	for _, o := range slices.SortedFunc(maps.Keys(a.desired.held), compareObjects) {
+		all = append(all, a.desired.held[o])
+	}
+	return all
 }
 
 // Keys calls each with the key of every element of a set in the kernel's table. A key is the bytes of
@@ -226,9 +178,9 @@ func (a *Applier) Update(ctx context.Context, d *ruleset.Delta) error {
 	}
 	a.desired.synced = false
 	if err != nil {
-		a.logger.Debug("nftables: reading the table back", "table", a.cfg.Name, "reason", err)
+		a.cfg.Logger.Debug("nftables: reading the table back", "table", a.cfg.Name, "reason", err)
 	}
-	return a.reconcile(ctx)
+	return a.reconciler.reconcile(ctx)
 }
 
 // UpdateVisible is Update, but returns once packets see the change. It leaves the deletion of what
@@ -247,7 +199,10 @@ func (a *Applier) UpdateVisible(ctx context.Context, d *ruleset.Delta) error {
 // Unfinished returns nil if nothing is left for Finish. Otherwise it returns a channel that is closed
 // once Finish need not wait.
 func (a *Applier) Unfinished() <-chan struct{} {
-	return a.backlog.due()
+	if len(a.backlog.lists) == 0 {
+		return nil
+	}
+	return a.backlog.lists[0].over
 }
 
 // Finish waits for the grace period that Unfinished stands for, and deletes what no packet uses any
@@ -271,7 +226,7 @@ func (a *Applier) Finish(ctx context.Context) error {
 	}
 	if err := a.backlog.deleteDue(); err != nil {
 		a.desired.synced = false
-		return a.fail("delete unused objects of table", err)
+		return fail("delete unused objects of table", a.cfg.Name, err)
 	}
 	return nil
 }
@@ -315,7 +270,7 @@ func (a *Applier) Resync(ctx context.Context) error {
 	if err == nil && !touched && a.desired.isProgrammed() {
 		return nil
 	}
-	return a.reconcile(ctx)
+	return a.reconciler.reconcile(ctx)
 }
 
 // Verify reads the table back in any case and puts right what differs. Errors as for Resync.
@@ -326,7 +281,7 @@ func (a *Applier) Verify(ctx context.Context) error {
 	if !a.desired.given {
 		return ErrUnknown
 	}
-	return a.reconcile(ctx)
+	return a.reconciler.reconcile(ctx)
 }
 
 // Teardown deletes the table, whoever made it, and forgets the desired state. That there is no such
@@ -340,21 +295,10 @@ func (a *Applier) Teardown(ctx context.Context) error {
 	}
 	a.desired.reset()
 	a.backlog.leftovers = leftovers{}
-	a.stages.forget()
-	if err := a.hooks.remove(); err != nil {
-		return a.fail("delete table", err)
+	if err := a.reconciler.deleteTable(); err != nil {
+		return fail("delete table", a.cfg.Name, err)
 	}
-	a.writer.Begin(0)
-	a.writer.DeleteTable()
-	// Whatever others did to the table goes with it, so any generation will do.
-	commit := func() (uint32, error) { return a.tx.commit(a.writer.batch, nil) }
-	err := a.tracker.withMonitorPaused(commit, a.conn.Generation)
-	if err != nil {
-		return a.fail("delete table", a.owner.check(err))
-	}
-	a.stats.Owned = false
-	a.stats.Transactions++
-	a.logger.Info("deleted nftables table", "table", a.cfg.Name)
+	a.cfg.Logger.Info("deleted nftables table", "table", a.cfg.Name)
 	return nil
 }
 
@@ -376,11 +320,6 @@ func (a *Applier) ready(ctx context.Context) error {
 		return ErrClosed
 	}
 	return ctx.Err()
-}
-
-// fail wraps an error that is not of one object.
-func (a *Applier) fail(op string, err error) error {
-	return &Error{Op: op + " " + a.cfg.Name, Detail: detailOf(err), Err: err}
 }
 
 // Watch calls notify each time that another process changes our table, from the goroutine that it

@@ -104,14 +104,6 @@ type backlog struct {
 	grace  *graceWaiter
 }
 
-// due returns a channel that is closed when the first deletions may be made, nil if there are none.
-func (b *backlog) due() <-chan struct{} {
-	if len(b.lists) == 0 {
-		return nil
-	}
-	return b.lists[0].over
-}
-
 // deleteDue makes the deletions whose grace period is over.
 func (b *backlog) deleteDue() error { return b.tx.cut(b.takeDue()) }
 

@@ -3,12 +3,16 @@
 package applier
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
+
+// errForm says that the kernel's table has a form that the model does not have.
+var errForm = errors.New("unknown form")
 
 // desiredState is what the caller wants in the kernel, and how far the kernel has it.
 type desiredState struct {

@@ -16,14 +16,10 @@ import (
 
 // executor carries out operations: in one transaction, or in parts. It adds no guards.
 type executor struct {
-	cfg     *Config
-	writer  *writer
-	tx      *transactor
-	grace   *graceWaiter
+	tools
 	epochs  *epochs
 	backlog *backlog
 	names   *nameGenerator
-	stats   *Stats
 }
 
 // program carries out operations in one transaction, or with turns always in parts, and removes

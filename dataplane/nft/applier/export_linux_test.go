@@ -12,11 +12,12 @@ import (
 func NewOver(cfg Config, sock netlink.Socket) (*Applier, error) { return newApplier(cfg, sock) }
 
 // SetClock makes an Applier use another clock.
-func SetClock(a *Applier, now func() time.Time) { a.tx.now = now }
+func SetClock(a *Applier, now func() time.Time) { a.reconciler.tx.now = now }
 
 // SetSynchronize makes an Applier wait for grace periods by another function.
 func SetSynchronize(a *Applier, synchronize func() error) {
-	a.grace.synchronize, a.grace.oneProcessor = synchronize, false
+	grace := a.epochs.grace
+	grace.synchronize, grace.oneProcessor = synchronize, false
 }
 
 // SetNoGracePeriod makes an Applier act as where the kernel refuses membarrier.

@@ -37,12 +37,8 @@ const hookGuardTime = 10 * time.Second
 
 // hookGuards adds and deletes the hookGuard of a change.
 type hookGuards struct {
-	cfg    *Config
-	conn   *nfnl.Conn
-	writer *writer
-	tx     *transactor
-	grace  *graceWaiter
-	stats  *Stats
+	tools
+	conn *nfnl.Conn
 	// guard is in the kernel while base chains are replaced, and as long as it cannot be deleted.
 	guard *hookGuard
 }

@@ -12,15 +12,11 @@ import (
 
 // replacer replaces the table in the kernel by a new one, under guards.
 type replacer struct {
-	cfg          *Config
+	tools
 	owner        *owner
-	writer       *writer
-	tx           *transactor
-	grace        *graceWaiter
 	hooks        *hookGuards
 	translations *translationGuards
 	executor     *executor
-	stats        *Stats
 }
 
 // rebuild replaces the table in the kernel by a new one, in one transaction. The transaction

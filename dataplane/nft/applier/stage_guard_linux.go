@@ -52,12 +52,8 @@ func (r *stageReach) has(op *ruleset.Op) bool {
 
 // stageGuards adds and deletes the stageGuard of each Stage that a change needs.
 type stageGuards struct {
-	cfg    *Config
-	writer *writer
-	tx     *transactor
-	grace  *graceWaiter
-	names  *nameGenerator
-	stats  *Stats
+	tools
+	names *nameGenerator
 	// reaches has the reach of each Stage, by the name of its base chain. A missing one is not known.
 	reaches map[string]stageReach
 }

@@ -102,6 +102,14 @@ func (t *transactor) commit(b *nfnl.Batch, echoed map[uint32]uint64) (reached ui
 	return reached, err
 }
 
+// deleteTable deletes the table. Whatever others did to it goes with it, so any generation will do.
+func (t *transactor) deleteTable() error {
+	t.writer.Begin(0)
+	t.writer.DeleteTable()
+	commit := func() (uint32, error) { return t.commit(t.writer.batch, nil) }
+	return t.tracker.withMonitorPaused(commit, t.conn.Generation)
+}
+
 // isRestart reports whether a transaction was refused for its generation alone.
 func isRestart(err error) bool {
 	var refused *nfnl.CommitError
@@ -222,4 +230,17 @@ func (t *transactor) checkBatch() error {
 func isRefused(err error) bool {
 	var refused *nfnl.CommitError
 	return errors.As(err, &refused) && !isRestart(err)
+}
+
+func detailOf(err error) string {
+	var refused *nfnl.CommitError
+	if errors.As(err, &refused) {
+		return refused.Detail()
+	}
+	return ""
+}
+
+// fail returns an *Error that is not of one object.
+func fail(op, table string, err error) error {
+	return &Error{Op: op + " " + table, Detail: detailOf(err), Err: err}
 }

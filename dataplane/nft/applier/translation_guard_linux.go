@@ -19,13 +19,9 @@ const priorityDestination = -100
 
 // translationGuards adds and deletes the guards of maps of destination NAT.
 type translationGuards struct {
-	cfg    *Config
+	tools
 	reader *readback.Reader
-	writer *writer
-	tx     *transactor
-	grace  *graceWaiter
 	names  *nameGenerator
-	stats  *Stats
 }
 
 // add makes new connections drop whose translation the operations change, and waits

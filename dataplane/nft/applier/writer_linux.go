@@ -32,6 +32,16 @@ type writer struct {
 	flags uint32
 }
 
+func newWriter(cfg *Config, desired *desiredState, reader *readback.Reader) *writer {
+	w := &writer{
+		batch: nfnl.NewBatch(), handles: newHandles(reader.Handles),
+		sets:  func(name string) *ruleset.Set { return desired.Set(name) },
+		fresh: map[string]*ruleset.Set{},
+	}
+	w.Encoder = encode.New(w.batch, cfg.Family, cfg.Name, w.find)
+	return w
+}
+
 // beginOps starts a transaction of these operations.
 func (w *writer) beginOps(ops []ruleset.Op) {
 	w.Begin(w.flags)

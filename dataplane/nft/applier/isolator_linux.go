@@ -36,11 +36,18 @@ type fallback struct {
 	chains map[Object][]string
 }
 
+// isolator finds the objects that the kernel refuses, and programs the rest.
+type isolator struct {
+	cfg     *Config
+	desired *desiredState
+	updater *updater
+}
+
 // isolate finds the objects at fault after a refusal, and programs the rest. The kernel checks the
 // trial transactions without committing them. done reports that the rest is programmed, or that the
 // table changed meanwhile; the error is the one to report. If done is false, nothing was written.
-func (a *Applier) isolate(ctx context.Context, d *readback.Difference, refusal error) (done bool, err error) {
-	actual, err := a.desired.actual(d)
+func (i *isolator) isolate(ctx context.Context, d *readback.Difference, refusal error) (done bool, err error) {
+	actual, err := i.desired.actual(d)
 	if err != nil {
 		return false, nil
 	}
@@ -51,9 +58,9 @@ func (a *Applier) isolate(ctx context.Context, d *readback.Difference, refusal e
 		}
 		blamed := blame(refusal)
 		// The kernel names an object that is to be deleted: another one is at fault.
-		maps.DeleteFunc(blamed, func(o Object, _ rejection) bool { return !a.desired.wanted(o) })
-		if len(blamed) == 0 || a.blamesBase(blamed) {
-			blamed = a.bisect(actual, d, held, rejection{refusal, detailOf(refusal)})
+		maps.DeleteFunc(blamed, func(o Object, _ rejection) bool { return !i.desired.wanted(o) })
+		if len(blamed) == 0 || i.blamesBase(blamed) {
+			blamed = i.bisect(actual, d, held, rejection{refusal, detailOf(refusal)})
 		}
 		news := false
 		for o, c := range blamed {
@@ -64,25 +71,25 @@ func (a *Applier) isolate(ctx context.Context, d *readback.Difference, refusal e
 		if !news {
 			return false, nil // Nothing to hold back, or it is refused all the same.
 		}
-		ops, s, err := a.without(actual, held)
+		ops, s, err := i.without(actual, held)
 		if err != nil {
 			return false, nil
 		}
-		if refusal = a.updater.check(ops, s.target, d); refusal != nil {
+		if refusal = i.updater.check(ops, s.target, d); refusal != nil {
 			if !isRefused(refusal) {
 				return false, nil
 			}
 			continue
 		}
-		if err := a.updater.carryOut(ops, s.target, d); err != nil {
+		if err := i.updater.carryOut(ops, s.target, d); err != nil {
 			if isRefused(err) {
 				refusal = err
 				continue
 			}
 			return errors.Is(err, errChanged), err
 		}
-		a.desired.synced = true
-		return true, a.report(s)
+		i.desired.synced = true
+		return true, i.report(s)
 	}
 	return false, nil
 }
@@ -114,32 +121,24 @@ func blame(err error) map[Object]rejection {
 // blamesBase reports whether a base chain is among what a refusal names. That may be because of
 // what it leads to: the kernel looks at all that can be reached from a base chain when its rules
 // come.
-func (a *Applier) blamesBase(blamed map[Object]rejection) bool {
+func (i *isolator) blamesBase(blamed map[Object]rejection) bool {
 	for o := range blamed {
-		if c := a.desired.Chain(o.Name); o.Kind == "chain" && c != nil && c.Hook != nil {
+		if c := i.desired.Chain(o.Name); o.Kind == "chain" && c != nil && c.Hook != nil {
 			return true
 		}
 	}
 	return false
 }
 
-func detailOf(err error) string {
-	var refused *nfnl.CommitError
-	if errors.As(err, &refused) {
-		return refused.Detail()
-	}
-	return ""
-}
-
 // without returns the operations that lead from the kernel's table to the desired one with
 // stand-ins.
-func (a *Applier) without(actual *ruleset.State, held map[Object]rejection) ([]ruleset.Op, *fallback, error) {
-	target := a.desired.Clone()
+func (i *isolator) without(actual *ruleset.State, held map[Object]rejection) ([]ruleset.Op, *fallback, error) {
+	target := i.desired.Clone()
 	s := &fallback{held: held, target: target, chains: map[Object][]string{}}
 	var delta ruleset.Delta
 	replaced := map[string]bool{}
 	for _, o := range slices.SortedFunc(maps.Keys(held), compareObjects) {
-		for _, c := range sortedChains(a.desired.State) {
+		for _, c := range sortedChains(i.desired.State) {
 			name := c.Name
 			if o != (Object{"chain", name}) && !(o.Kind == "set" && looksInto(c, map[string]bool{o.Name: true})) {
 				continue
@@ -153,7 +152,7 @@ func (a *Applier) without(actual *ruleset.State, held map[Object]rejection) ([]r
 				delta.Chains = append(delta.Chains, fallbackChain(name, held[o]))
 			}
 		}
-		if o.Kind == "set" && a.desired.Set(o.Name) != nil {
+		if o.Kind == "set" && i.desired.Set(o.Name) != nil {
 			delta.DeleteSets = append(delta.DeleteSets, o.Name)
 		}
 	}
@@ -184,7 +183,7 @@ func compareObjects(a, b Object) int {
 
 // bisect finds the objects at fault if the kernel names none: those without which it accepts the
 // rest. The kernel only checks, so nothing is committed.
-func (a *Applier) bisect(
+func (i *isolator) bisect(
 	actual *ruleset.State, d *readback.Difference, held map[Object]rejection, why rejection,
 ) map[Object]rejection {
 	accepted := func(objects []Object) bool {
@@ -192,10 +191,10 @@ func (a *Applier) bisect(
 		for _, o := range objects {
 			try[o] = why
 		}
-		ops, s, err := a.without(actual, try)
-		return err == nil && a.updater.check(ops, s.target, d) == nil
+		ops, s, err := i.without(actual, try)
+		return err == nil && i.updater.check(ops, s.target, d) == nil
 	}
-	candidates := a.candidates(actual)
+	candidates := i.candidates(actual)
 	if accepted(nil) || !accepted(candidates) {
 		return nil // It was for the moment only, or it is of no use.
 	}
@@ -225,51 +224,41 @@ func minimal(candidates, rest []Object, accepted func([]Object) bool) []Object {
 }
 
 // candidates are the objects that the transaction changes and that can be held back.
-func (a *Applier) candidates(actual *ruleset.State) []Object {
-	change, err := actual.Prepare(actual.DeltaTo(a.desired.Table()))
+func (i *isolator) candidates(actual *ruleset.State) []Object {
+	change, err := actual.Prepare(actual.DeltaTo(i.desired.Table()))
 	if err != nil {
 		return nil
 	}
 	all := map[Object]bool{}
-	for i := range change.Ops {
-		if c := change.Ops[i].Chain; c != nil && c.Hook == nil && a.desired.Chain(c.Name) != nil {
+	for k := range change.Ops {
+		if c := change.Ops[k].Chain; c != nil && c.Hook == nil && i.desired.Chain(c.Name) != nil {
 			all[Object{"chain", c.Name}] = true
 		}
-		if s := change.Ops[i].Set; s != nil && a.desired.Set(s.Name) != nil && !a.usedByBase(s.Name) {
+		if s := change.Ops[k].Set; s != nil && i.desired.Set(s.Name) != nil && !i.usedByBase(s.Name) {
 			all[Object{"set", s.Name}] = true
 		}
 	}
 	return slices.SortedFunc(maps.Keys(all), compareObjects)
 }
 
-func (a *Applier) usedByBase(set string) bool {
-	return slices.ContainsFunc(a.desired.Chains(), func(c *ruleset.Chain) bool {
+func (i *isolator) usedByBase(set string) bool {
+	return slices.ContainsFunc(i.desired.Chains(), func(c *ruleset.Chain) bool {
 		return c.Hook != nil && looksInto(c, map[string]bool{set: true})
 	})
 }
 
 // report notes what is held back, and returns it as errors.
-func (a *Applier) report(s *fallback) error {
-	clear(a.desired.held)
+func (i *isolator) report(s *fallback) error {
+	clear(i.desired.held)
 	var errs []error
 	for _, o := range slices.SortedFunc(maps.Keys(s.held), compareObjects) {
 		c := s.held[o]
 		e := &ObjectError{Object: o, Chains: s.chains[o], Err: c.err}
-		a.desired.held[o] = e
-		a.logger.Error(
-			"nftables: held back", "table", a.cfg.Name, "object", o.String(), "error", c.err, "detail", c.detail,
+		i.desired.held[o] = e
+		i.cfg.Logger.Error(
+			"nftables: held back", "table", i.cfg.Name, "object", o.String(), "error", c.err, "detail", c.detail,
 		)
 		errs = append(errs, &Error{Op: "write " + o.String(), Detail: c.detail, Err: e})
 	}
 	return errors.Join(errs...)
-}
-
-// Held returns the objects that are held back because the kernel refuses them, sorted. The errors
-// must not be changed.
-func (a *Applier) Held() []*ObjectError {
-	var all []*ObjectError
-	for _, o := range slices.SortedFunc(maps.Keys(a.desired.held), compareObjects) {
-		all = append(all, a.desired.held[o])
-	}
-	return all
 }

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
+	"github.com/wayleave/wayleave/internal/dispute"
+)
+
+// rounds is how often the table is read back because others change it at the same time.
+const rounds = 10
+
+// reconciler makes the kernel's table the desired one, whatever is in it.
+type reconciler struct {
+	cfg      *Config
+	desired  *desiredState
+	tx       *transactor
+	owner    *owner
+	reader   *tableReader
+	hooks    *hookGuards
+	stages   *stageGuards
+	backlog  *backlog
+	repairer *repairer
+	// repairs counts repairs, to detect a dispute.
+	repairs dispute.Tracker[struct{}]
+	stats   *Stats
+}
+
+// reconcile reads the table back and writes what differs from the desired state.
+func (r *reconciler) reconcile(ctx context.Context) error {
+	r.desired.synced = false
+	r.stages.forget() // the desired state may have changed without a transaction
+	repaired := r.stats.Readings > 0
+	err := r.backlog.finish()
+	if err != nil { // What is left is found as objects that are not desired.
+		r.cfg.Logger.Debug("nftables: unused objects stay", "table", r.cfg.Name, "err", err)
+	}
+	for range rounds {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err = r.hooks.remove(); err != nil {
+			continue
+		}
+		var d *readback.Difference
+		d, err = r.reader.readBack()
+		if errors.Is(err, errChanged) || errors.Is(err, unix.EINTR) || errors.Is(err, unix.ENOENT) {
+			continue
+		}
+		if other := (*OwnedError)(nil); errors.As(err, &other) {
+			return fail("write table", r.cfg.Name, other)
+		}
+		if err != nil {
+			return fail("read table", r.cfg.Name, err)
+		}
+		if d.None() {
+			r.desired.setProgrammed()
+			return nil
+		}
+		r.cfg.Logger.Debug("nftables: table differs", "table", r.cfg.Name, "difference", d.String())
+		if err = r.repairer.writeDifference(ctx, d); errors.Is(err, errChanged) {
+			continue
+		}
+		if err == nil && repaired {
+			r.stats.Repairs++
+			r.logRepair(ctx, d)
+		}
+		return err
+	}
+	return fail("read table", r.cfg.Name, err)
+}
+
+// logRepair logs a repair as a warning, or at level debug while the table is disputed.
+func (r *reconciler) logRepair(ctx context.Context, d *readback.Difference) {
+	level := slog.LevelWarn
+	if disputed, begins := r.repairs.Record(struct{}{}, r.tx.now()); disputed && !begins {
+		level = slog.LevelDebug
+	}
+	r.cfg.Logger.Log(ctx, level, "repaired nftables table", "table", r.cfg.Name, "difference", d.String())
+}
+
+// deleteTable deletes the table, whoever made it.
+//
+// Errors: *OwnedError if another process owns the table; those of reading and writing it.
+func (r *reconciler) deleteTable() error {
+	r.stages.forget()
+	if err := r.hooks.remove(); err != nil {
+		return err
+	}
+	if err := r.tx.deleteTable(); err != nil {
+		return r.owner.check(err)
+	}
+	r.stats.Owned = false
+	r.stats.Transactions++
+	return nil
+}
