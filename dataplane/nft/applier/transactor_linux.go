@@ -139,7 +139,7 @@ func (t *transactor) submitWhole() error {
 
 // commitPlain commits operations without an epoch.
 //
-// Errors: as for commitLive.
+// Errors: those of writer.write and submitWhole.
 func (t *transactor) commitPlain(ops []ruleset.Op) error {
 	if err := t.writer.write(ops, nil, nil); err != nil {
 		return err
