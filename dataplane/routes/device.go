@@ -271,6 +271,8 @@ func strayDevices(wanted map[string]device, own []string, protocol uint8, ls *li
 type deviceStore struct {
 	wanted map[string]device
 	dirty  bool
+	// own are the names of devices that are ours also without an alias.
+	own []string
 }
 
 // change adds a device to the desired state or replaces it, or removes it if gone is set.

@@ -10,11 +10,11 @@ import (
 )
 
 // SetClock gives the Keeper another clock.
-func (k *Keeper) SetClock(now func() time.Time) { k.now = now }
+func (k *Keeper) SetClock(now func() time.Time) { k.view.now = now }
 
 // Faulty sends changes by do.
 func (k *Keeper) Faulty(do func(conn *rtnl.Conn, b *rtnl.Batch, failed func(i int, err error)) error) {
-	k.newSender = func(c *rtnl.Conn) sender { return faulty{c, do} }
+	k.view.newSender = func(c *rtnl.Conn) sender { return faulty{c, do} }
 }
 
 type faulty struct {
@@ -30,14 +30,14 @@ func (f faulty) Do(b *rtnl.Batch, failed func(i int, err error)) error {
 func (k *Keeper) ForgetDisputes() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.disputes = dispute.Tracker[any]{}
+	k.repairs.disputes = dispute.Tracker[any]{}
 }
 
 // ForgetDisputes forgets which objects other processes changed.
 func (d *Dataplane) ForgetDisputes() { d.keeper.ForgetDisputes() }
 
 // BreakChanges closes the connection for dumps and changes.
-func (k *Keeper) BreakChanges() { _ = k.conn.Close() }
+func (k *Keeper) BreakChanges() { _ = k.view.conn.Close() }
 
 // BreakEvents closes the connection for notifications.
-func (k *Keeper) BreakEvents() { _ = k.monitor.Close() }
+func (k *Keeper) BreakEvents() { _ = k.view.monitor.Close() }

@@ -12,9 +12,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/wayleave/wayleave/internal/dispute"
-	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
 // KeeperConfig configures a Keeper. The zero value is good.
@@ -68,58 +65,23 @@ func (c KeeperConfig) validate() error {
 // All methods may be called from any goroutine.
 type Keeper struct {
 	cfg KeeperConfig
-	now func() time.Time
+	// ownDevices are the names of devices that Teardown removes also without an alias.
+	ownDevices []string
 
-	mu      sync.Mutex
-	conn    *rtnl.Conn    // nil until needed, and after it failed
-	monitor *rtnl.Monitor // is there when conn is
-	// synced is set while the stores have the observed state.
-	synced bool
-	// applied is set by the first Apply; before, Watch repairs nothing.
-	applied  bool
-	links    *links
-	routes   *routeStore
-	entries  *entryStore
-	rules    *ruleStore
-	settings *settingStore
-	devices  *deviceStore
-	saved    savedSysctls
-	stats    Stats
+	mu   sync.Mutex
+	view *kernelView
 	// pending are the changes to the desired state since the last Apply, in order. Before the first
 	// Apply, changes take effect at once.
 	pending []change
-	// ownDevices are the names of devices that Teardown removes also without an alias.
-	ownDevices []string
-	// tearingDown means that all of ours is removed, without a grace period.
-	tearingDown bool
-	// events counts the events of the monitor.
-	events uint64
-	// failing are the objects at fault after the last pass; lastReported is the text of the error that
-	// was last returned or reported.
-	failing      []*ObjectError
+	// applied is set by the first Apply; before, Watch repairs nothing.
+	applied bool
+	saved   savedSysctls
+	stats   Stats
+	repairs repairs
+	// last is the result of the last pass; lastReported is the text of the error that was last returned
+	// or reported.
+	last         result
 	lastReported string
-	// wakeAt is when Watch makes a pass without a notification; zero for never.
-	wakeAt time.Time
-	// disputes detects objects that another process changes repeatedly, by their identity.
-	disputes dispute.Tracker[any]
-	// repairs are the objects that were repaired after a change by another process and that Watch
-	// has not reported yet; at most maxRepairs.
-	repairs []Object
-	// batch has the messages of the next send; its memory is reused.
-	batch rtnl.Batch
-	// newSender returns conn. Tests replace it.
-	newSender func(*rtnl.Conn) sender
-}
-
-// change is one change to the desired state.
-type change struct {
-	object Object
-	gone   bool
-}
-
-// sender sends changes to the kernel, as rtnl.Conn.Do does.
-type sender interface {
-	Do(b *rtnl.Batch, failed func(i int, err error)) error
 }
 
 // Stats counts the objects and changes of a Keeper.
@@ -149,7 +111,8 @@ func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
 		return nil, err
 	}
 	cfg.Tables = slices.Clone(cfg.Tables)
-	k := &Keeper{cfg: cfg, now: time.Now, newSender: func(c *rtnl.Conn) sender { return c }}
+	k := &Keeper{cfg: cfg}
+	k.view = &kernelView{sockets: newSockets(cfg.Namespace), now: time.Now, links: &links{}}
 	k.saved = savedSysctls{file: cfg.SysctlFile, namespace: cfg.Namespace}
 	k.reset()
 	return k, nil
@@ -157,16 +120,11 @@ func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
 
 // reset clears the desired and the observed state.
 func (k *Keeper) reset() {
-	if k.links == nil {
-		k.links = &links{}
-	}
-	k.synced, k.applied, k.pending, k.failing, k.wakeAt = false, false, nil, nil, time.Time{}
-	k.routes = newRouteStore(k.cfg.Protocol, k.cfg.Tables)
-	k.entries = newStore[entryKey, entryValue]()
-	k.rules = newStore[ruleKey, struct{}]()
-	k.settings = newStore[string, Setting]()
-	k.devices = &deviceStore{wanted: map[string]device{}}
+	k.applied, k.pending, k.last = false, nil, result{}
+	k.view.stores, k.view.synced = k.newStores(), false
 }
+
+func (k *Keeper) newStores() *stores { return newStores(k.cfg.Protocol, k.cfg.Tables) }
 
 // Set adds objects to the desired state, each in the place of one with the same identity. It takes
 // effect with Apply: until then Watch, too, keeps the state of the last Apply.
@@ -180,25 +138,7 @@ func (k *Keeper) change(objects []Object, gone bool) {
 		if c := (change{o, gone}); k.applied {
 			k.pending = append(k.pending, c)
 		} else {
-			k.apply(c)
-		}
-	}
-}
-
-// apply makes a change to the desired state.
-func (k *Keeper) apply(c change) {
-	switch o := c.object.(type) {
-	case Route:
-		k.routes.change(o, c.gone)
-	case Rule:
-		k.rules.change(o.key(k.cfg.Protocol), struct{}{}, c.gone)
-	case Setting:
-		k.settings.change(o.Path, o, c.gone)
-	case device:
-		k.devices.change(o, c.gone)
-	default:
-		if key, v, ok := entryOf(o); ok {
-			k.entries.change(key, v, c.gone)
+			k.view.apply(c)
 		}
 	}
 }
@@ -222,12 +162,49 @@ func (k *Keeper) Apply(ctx context.Context) error {
 func (k *Keeper) applyLocked(ctx context.Context) error {
 	k.applied = true
 	for _, c := range k.pending {
-		k.apply(c)
+		k.view.apply(c)
 	}
 	k.pending = nil
 	err := k.reconcile(ctx)
 	k.lastReported = fmt.Sprint(err)
 	return err
+}
+
+// reconcile brings the kernel to the desired state. After a conflict with an object that was not in
+// the last dump, it reads everything and tries once more.
+func (k *Keeper) reconcile(ctx context.Context) error {
+	r, err := k.attempt(ctx)
+	if err == nil && r.conflict && ctx.Err() == nil {
+		k.view.synced = false
+		r, err = k.attempt(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	k.last = r
+	return r.err()
+}
+
+// attempt makes one pass. An error means that the state of all objects is unknown.
+func (k *Keeper) attempt(ctx context.Context) (result, error) {
+	if err := ctx.Err(); err != nil {
+		return result{}, err
+	}
+	if err := k.view.connect(); err != nil {
+		return result{}, err
+	}
+	err := k.view.update()
+	p := pass{
+		cfg: &k.cfg, kernelView: k.view, saved: &k.saved, repairs: &k.repairs, stats: &k.stats,
+		blocked: map[string]bool{},
+	}
+	if err == nil {
+		err = p.run()
+	}
+	if err != nil { // the next pass connects again
+		return result{}, errors.Join(fmt.Errorf("routes: %w", err), k.view.disconnect())
+	}
+	return p.result, nil
 }
 
 // Resync reads everything of ours again and repairs what differs. Errors as for Apply. Before the
@@ -238,7 +215,7 @@ func (k *Keeper) Resync(ctx context.Context) error {
 	if !k.applied {
 		return nil
 	}
-	k.synced = false
+	k.view.synced = false
 	return k.applyLocked(ctx)
 }
 
@@ -249,9 +226,8 @@ func (k *Keeper) Teardown(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.reset()
-	k.tearingDown = true
+	k.view.tearDown(k.ownDevices)
 	err := k.reconcile(ctx)
-	k.tearingDown = false
 	k.reset() // the next state begins with a dump
 	k.lastReported = ""
 	if err != nil {
@@ -266,8 +242,8 @@ func (k *Keeper) Teardown(ctx context.Context) error {
 func (k *Keeper) PlanTeardown(ctx context.Context) (string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	dry := k.fork()
-	dry.tearingDown = true
+	dry := k.view.fork(k.newStores())
+	dry.tearDown(k.ownDevices)
 	plan, err := k.planLocked(ctx, dry)
 	if err != nil {
 		return "", err
@@ -290,58 +266,39 @@ func (k *Keeper) PlanTeardown(ctx context.Context) (string, error) {
 // those with ErrForeign: only an attempt shows that another process has such an object.
 //
 // Errors: the context's; why the kernel could not be read.
-func (k *Keeper) Plan(ctx context.Context) (string, error) { return k.planOf(ctx, k.copyTo) }
+func (k *Keeper) Plan(ctx context.Context) (string, error) {
+	return k.planOf(ctx, func(desired *stores) {
+		k.view.copyTo(desired)
+		for _, c := range k.pending {
+			desired.apply(c)
+		}
+	})
+}
 
-// planOf returns the changes to the desired state that fill gives a Keeper. It locks k while fill
+// planOf returns the changes to the desired state that fill gives the stores. It locks k while fill
 // runs.
-func (k *Keeper) planOf(ctx context.Context, fill func(dry *Keeper)) (string, error) {
+func (k *Keeper) planOf(ctx context.Context, fill func(desired *stores)) (string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	dry := k.fork()
-	fill(dry)
+	dry := k.view.fork(k.newStores())
+	fill(dry.stores)
 	return k.planLocked(ctx, dry)
 }
 
-// copyTo copies the desired state of k to dry.
-func (k *Keeper) copyTo(dry *Keeper) {
-	for _, slot := range k.routes.slots {
-		for _, r := range slot.claims {
-			dry.routes.change(r, false)
-		}
-	}
-	k.entries.copyTo(dry.entries)
-	k.rules.copyTo(dry.rules)
-	k.settings.copyTo(dry.settings)
-	for _, d := range k.devices.wanted {
-		dry.devices.change(d, false)
-	}
-	for _, c := range k.pending {
-		dry.apply(c)
-	}
-}
-
-// fork returns a Keeper without objects, to plan with.
-func (k *Keeper) fork() *Keeper {
-	dry := &Keeper{cfg: k.cfg, now: k.now, newSender: k.newSender, ownDevices: k.ownDevices}
-	dry.reset()
-	dry.links.ByIndex = k.links.ByIndex // for since when interfaces have been there: reading replaces it
-	return dry
-}
-
 // planLocked returns the changes to the desired state of dry.
-func (k *Keeper) planLocked(ctx context.Context, dry *Keeper) (string, error) {
+func (k *Keeper) planLocked(ctx context.Context, dry *kernelView) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	if err := k.connect(); err != nil {
+	if err := k.view.connect(); err != nil {
 		return "", err
 	}
-	dry.conn = k.conn
 	if err := dry.read(); err != nil {
-		return "", errors.Join(fmt.Errorf("routes: read state: %w", err), k.closeLocked())
+		return "", errors.Join(fmt.Errorf("routes: read state: %w", err), k.view.disconnect())
 	}
-	p := newPass(dry)
-	p.dry = true
+	p := pass{
+		cfg: &k.cfg, kernelView: dry, repairs: &repairs{}, stats: &Stats{}, blocked: map[string]bool{}, dry: true,
+	}
 	if err := p.run(); err != nil {
 		return "", err
 	}
@@ -353,7 +310,9 @@ func (k *Keeper) Stats() Stats {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s := k.stats
-	s.Routes, s.Failing, s.Disputed = k.routes.wanted, len(k.failing), len(k.disputes.Disputed(k.now()))
+	s.Routes, s.Failing = k.view.routes.wanted, len(k.last.failures)
+	s.Disputed = len(k.repairs.disputes.Disputed(k.view.now()))
+	s.Readings, s.Missed = k.view.readings, k.view.missed
 	return s
 }
 
@@ -362,37 +321,5 @@ func (k *Keeper) Stats() Stats {
 func (k *Keeper) Close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.closeLocked()
-}
-
-func (k *Keeper) closeLocked() error {
-	if k.conn == nil {
-		return nil
-	}
-	conn, monitor := k.conn, k.monitor
-	k.conn, k.monitor, k.synced = nil, nil, false // notifications are lost from now on
-	return errors.Join(monitor.Close(), conn.Close())
-}
-
-// connect opens the connections if there are none. The monitor reports all changes except this
-// Keeper's own to routes, entries and rules.
-func (k *Keeper) connect() error {
-	if k.conn != nil {
-		return nil
-	}
-	cfg := rtnl.Config{Namespace: k.cfg.Namespace}
-	monitor, err := rtnl.Listen(cfg, rtnl.GroupLinks, rtnl.GroupAddresses, rtnl.GroupRoutes, rtnl.GroupNeighbours,
-		rtnl.GroupRules, rtnl.GroupNetconf)
-	if err != nil {
-		return fmt.Errorf("routes: connect: %w", err)
-	}
-	conn, err := rtnl.Dial(cfg)
-	if err != nil {
-		return fmt.Errorf("routes: connect: %w", errors.Join(err, monitor.Close()))
-	}
-	if err := monitor.Ignore(conn.Port()); err != nil {
-		return fmt.Errorf("routes: connect: %w", errors.Join(err, monitor.Close(), conn.Close()))
-	}
-	k.conn, k.monitor, k.synced = conn, monitor, false
-	return nil
+	return k.view.disconnect()
 }

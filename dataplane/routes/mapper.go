@@ -10,11 +10,16 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
+// sink receives changes to the desired state: a Keeper, or the stores of a plan.
+type sink interface {
+	change(objects []Object, gone bool)
+}
+
 // mapper turns events into the objects of a Keeper, and the Keeper's errors into those of endpoints
 // and nodes.
 type mapper struct {
 	cfg    *Config
-	sink   *Keeper
+	sink   sink
 	inSync bool
 	// changed is set if the desired state of the Keeper, or an endpoint, changed.
 	changed bool
@@ -43,9 +48,9 @@ type placement struct {
 	mac   MAC
 }
 
-func newMapper(cfg *Config, sink *Keeper) *mapper {
+func newMapper(cfg *Config, to sink) *mapper {
 	return &mapper{
-		cfg: cfg, sink: sink,
+		cfg: cfg, sink: to,
 		endpoints: map[policy.Key]*endpoint{},
 		claims:    map[netip.Prefix][]policy.Key{},
 		contested: map[netip.Prefix]struct{}{},
@@ -57,9 +62,9 @@ func newMapper(cfg *Config, sink *Keeper) *mapper {
 	}
 }
 
-// fork returns a mapper with the same state to another Keeper.
-func (m *mapper) fork(sink *Keeper) *mapper {
-	f := newMapper(m.cfg, sink)
+// fork returns a mapper with the same state to another sink.
+func (m *mapper) fork(to sink) *mapper {
+	f := newMapper(m.cfg, to)
 	f.inSync = m.inSync
 	for key, ep := range m.endpoints {
 		f.setEndpoint(key, ep)
@@ -76,12 +81,12 @@ func (m *mapper) fork(sink *Keeper) *mapper {
 
 func (m *mapper) set(o Object) {
 	m.changed = true
-	m.sink.Set(o)
+	m.sink.change([]Object{o}, false)
 }
 
 func (m *mapper) unset(o Object) {
 	m.changed = true
-	m.sink.Delete(o)
+	m.sink.change([]Object{o}, true)
 }
 
 // update applies a batch.

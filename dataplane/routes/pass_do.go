@@ -29,18 +29,18 @@ func (p *pass) sendRoutes(changes []routeChange) error {
 		}
 		return nil
 	}
-	p.k.batch.Reset()
+	p.batch.Reset()
 	var wanted rtnl.Route
 	for i := range changes {
 		c := &changes[i]
 		if !c.add {
-			p.k.batch.DeleteRoute(c.old)
+			p.batch.DeleteRoute(c.old)
 			continue
 		}
-		if p.k.routes.form(c.slot, c.index, &wanted); c.old == nil {
-			p.k.batch.AddRoute(&wanted)
+		if p.routes.form(c.slot, c.index, &wanted); c.old == nil {
+			p.batch.AddRoute(&wanted)
 		} else {
-			p.k.batch.ReplaceRoute(&wanted)
+			p.batch.ReplaceRoute(&wanted)
 		}
 	}
 	var withdraw []routeChange
@@ -88,12 +88,12 @@ func (p *pass) routesExist(refused map[*routeChange]error) (withdraw []routeChan
 	}
 	var wanted rtnl.Route
 	for f, changes := range tables {
-		err := p.k.conn.Routes(f, func() {}, func(r *rtnl.Route) {
+		err := p.conn.Routes(f, func() {}, func(r *rtnl.Route) {
 			c := changes[routeKey{r.Dst, r.Table, r.Metric}]
 			if c == nil || c.old != nil {
 				return
 			}
-			p.k.routes.form(c.slot, c.index, &wanted)
+			p.routes.form(c.slot, c.index, &wanted)
 			if wanted.Protocol = r.Protocol; wanted == *r {
 				c.slot.madeByOther = true
 			}
@@ -115,7 +115,7 @@ func (p *pass) routesExist(refused map[*routeChange]error) (withdraw []routeChan
 
 // routeDone records that a change was made.
 func (p *pass) routeDone(c *routeChange) {
-	slot, stats := c.slot, &p.k.stats
+	slot, stats := c.slot, p.stats
 	swept := false
 	switch {
 	case c.any && len(slot.strays) > 0:
@@ -133,10 +133,10 @@ func (p *pass) routeDone(c *routeChange) {
 		stats.Deleted++
 		if swept {
 			stats.Swept++
-			p.k.recordRepair(slot.key, p.conflicting(slot, c.old))
+			p.recordRepair(slot.key, p.conflicting(slot, c.old))
 		}
 		if len(slot.claims)+len(slot.strays) == 0 && !slot.dirty {
-			p.k.routes.remove(slot)
+			p.routes.remove(slot)
 		}
 		return
 	case c.old == nil:
@@ -146,7 +146,7 @@ func (p *pass) routeDone(c *routeChange) {
 	}
 	if slot.lost {
 		stats.Repaired++
-		p.k.recordRepair(slot.key, slot.claims[0])
+		p.recordRepair(slot.key, slot.claims[0])
 	}
 	slot.setInKernel(c.index)
 }
@@ -160,11 +160,11 @@ func (p *pass) routeFailed(c *routeChange, err error) (withdraw routeChange, ok 
 			p.routeDone(c) // what is not there has been deleted
 			return routeChange{}, false
 		}
-		p.k.routes.markDirty(slot)
+		p.routes.markDirty(slot)
 		p.fail("delete route", p.conflicting(slot, c.old), err)
 		return routeChange{}, false
 	}
-	p.k.routes.markDirty(slot)
+	p.routes.markDirty(slot)
 	want := slot.claims[0]
 	if errors.Is(err, rtnl.ErrExist) {
 		p.conflict = p.conflict || !slot.foreign
@@ -182,7 +182,7 @@ func (p *pass) conflicting(slot *routeSlot, old *rtnl.Route) Route {
 	if len(slot.claims) > 0 {
 		return slot.claims[0]
 	}
-	return p.k.links.route(old)
+	return p.links.route(old)
 }
 
 // route returns a route of the kernel.
@@ -203,7 +203,7 @@ func (p *pass) routeText(c *routeChange) string {
 		return command + "del " + p.text(c.old)
 	}
 	var wanted rtnl.Route
-	p.k.routes.form(c.slot, c.index, &wanted)
+	p.routes.form(c.slot, c.index, &wanted)
 	if c.old == nil {
 		return command + "add " + p.text(&wanted)
 	}

@@ -54,9 +54,9 @@ func locate[K kernelKey[K, V], V comparable](p *pass, s *store[K, V], o *slot[K,
 	op, err := "check "+object.kind(), o.key.validate(o.want)
 	if name, needed := o.key.device(); needed && err == nil {
 		var link rtnl.Link
-		link, err = p.k.links.usable(name)
+		link, err = p.links.usable(name)
 		op, index = "find interface", link.Index
-		if err == nil && p.k.devices.has(name) && foreignDevice(link, p.k.cfg.Protocol) {
+		if err == nil && p.devices.has(name) && foreignDevice(link, p.cfg.Protocol) {
 			err = fmt.Errorf("%w: interface %s", ErrForeign, name)
 		}
 	}
@@ -69,13 +69,13 @@ func locate[K kernelKey[K, V], V comparable](p *pass, s *store[K, V], o *slot[K,
 
 // sendObjects makes the changes, independently of each other.
 func sendObjects[K kernelKey[K, V], V comparable](p *pass, s *store[K, V], changes []kernelChange[K, V]) error {
-	p.k.batch.Reset()
+	p.batch.Reset()
 	for i := range changes {
 		c := &changes[i]
 		if p.dry {
 			p.printStep(c.slot.key.text(p, c))
 		} else {
-			c.slot.key.encode(c, &p.k.batch, p.k.cfg.Protocol)
+			c.slot.key.encode(c, &p.batch, p.cfg.Protocol)
 		}
 	}
 	if p.dry {
@@ -131,8 +131,8 @@ func objectDone[K kernelKey[K, V], V comparable](p *pass, c *kernelChange[K, V])
 	switch {
 	case !c.gone:
 		if o.lost {
-			p.k.stats.Repaired++
-			p.k.recordRepair(o.key, o.key.object(c.value))
+			p.stats.Repaired++
+			p.recordRepair(o.key, o.key.object(c.value))
 		}
 		o.setInKernel(c.index)
 		o.have = c.value
@@ -141,8 +141,8 @@ func objectDone[K kernelKey[K, V], V comparable](p *pass, c *kernelChange[K, V])
 		o.present = false
 	}
 	if o.reported > 0 && !o.wanted {
-		p.k.stats.Swept++
-		p.k.recordRepair(o.key, o.key.object(c.value))
+		p.stats.Swept++
+		p.recordRepair(o.key, o.key.object(c.value))
 	}
 }
 

@@ -25,7 +25,7 @@ type routeChange struct {
 // planRoutes returns the changes that dirty slots need, deletions and additions, each in order. It
 // records the faults of wanted routes that are impossible.
 func (p *pass) planRoutes() (deletions, additions []routeChange) {
-	s := p.k.routes
+	s := p.routes
 	dirty := s.dirty
 	s.dirty = nil
 	additions = make([]routeChange, 0, len(dirty))
@@ -62,14 +62,14 @@ func (p *pass) planRoutes() (deletions, additions []routeChange) {
 func (p *pass) resolve(slot *routeSlot, out *rtnl.Route) bool {
 	r := &slot.claims[0]
 	err := r.validate()
-	if err == nil && !slices.Contains(p.k.routes.tables, r.Table) {
+	if err == nil && !slices.Contains(p.routes.tables, r.Table) {
 		err = fmt.Errorf("%w: table %d is not this Keeper's", ErrObject, r.Table)
 	}
 	if err != nil {
 		p.fail("check route", *r, err)
 		return false
 	}
-	if err := r.kernel(p.k.cfg.Protocol, p.k.links, out); err != nil {
+	if err := r.kernel(p.cfg.Protocol, p.links, out); err != nil {
 		p.fail("find interface", *r, err)
 		return false
 	}
@@ -90,13 +90,13 @@ func (p *pass) planSlot(slot *routeSlot, can bool, deletions, additions []routeC
 		only := slot.strays[0].Route
 		keep = &only
 	case slot.present && plain > 0:
-		p.k.routes.displace(slot)
+		p.routes.displace(slot)
 		fallthrough
 	default:
 		deletions = drop(slot, slot.strays, deletions)
 	}
 	if can && !slot.present {
-		additions = append(additions, routeChange{slot: slot, old: keep, add: true, index: p.k.routes.scratch.Index})
+		additions = append(additions, routeChange{slot: slot, old: keep, add: true, index: p.routes.scratch.Index})
 	}
 	return deletions, additions
 }
@@ -122,20 +122,20 @@ func drop(slot *routeSlot, strays []stray, deletions []routeChange) []routeChang
 // that is not known yet: it stays for the grace period.
 func (p *pass) sweep(slot *routeSlot, deletions []routeChange) []routeChange {
 	if len(slot.strays) == 0 {
-		p.k.routes.remove(slot)
+		p.routes.remove(slot)
 		return deletions
 	}
 	for _, o := range slot.strays {
 		if o.found && p.keepsUnwanted() {
-			p.k.routes.markDirty(slot)
+			p.routes.markDirty(slot)
 			return deletions
 		}
-		if !o.found || o.Index == 0 || p.k.tearingDown {
+		if !o.found || o.Index == 0 || p.tearingDown {
 			continue
 		}
-		if until := p.k.links.since(o.Index).Add(p.k.cfg.GracePeriod); p.k.now().Before(until) {
+		if until := p.links.since(o.Index).Add(p.cfg.GracePeriod); p.now().Before(until) {
 			p.wait(until)
-			p.k.routes.markDirty(slot)
+			p.routes.markDirty(slot)
 			return deletions
 		}
 	}
@@ -158,7 +158,7 @@ func (p *pass) text(r *rtnl.Route) string {
 	if r.TOS != 0 {
 		tos = fmt.Sprintf(" tos 0x%02x", r.TOS)
 	}
-	return p.k.links.route(r).text(scope, fmt.Sprintf(" proto %d", r.Protocol), tos)
+	return p.links.route(r).text(scope, fmt.Sprintf(" proto %d", r.Protocol), tos)
 }
 
 // ipFamily returns the option of ip for the family of an address.

@@ -110,7 +110,7 @@ func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error)
 	if !d.want.inSync && !b.CarriesInSync() {
 		return "", nil
 	}
-	return d.keeper.planOf(ctx, func(dry *Keeper) { d.want.fork(dry).update(b) })
+	return d.keeper.planOf(ctx, func(desired *stores) { d.want.fork(desired).update(b) })
 }
 
 // Watch keeps the kernel in the desired state, as Keeper.Watch does. It calls drifted for each object

@@ -57,7 +57,7 @@ func right(o *slot[string, Setting]) bool { return o.present && o.have == o.want
 // updateSettings writes the settings that differ from the wanted value. Those of an interface that
 // does not exist are at fault until it appears.
 func (p *pass) updateSettings() {
-	s := p.k.settings
+	s := p.settings
 	var want []Setting
 	planned := map[Setting]Setting{} // those of planned devices, by the default that these will inherit
 	dirty := s.takeDirty()
@@ -68,7 +68,7 @@ func (p *pass) updateSettings() {
 			delete(s.slots, slot.key) // the kernel keeps it
 			continue
 		}
-		link, exists := p.k.links.named(o.Interface)
+		link, exists := p.links.named(o.Interface)
 		if !exists && o.Interface != "" {
 			p.fail("find interface", o, fmt.Errorf("%w: %s", ErrNoInterface, o.Interface))
 			s.markDirty(slot)
@@ -102,11 +102,11 @@ func (p *pass) updateSettings() {
 			s.markDirty(slot)
 		}
 	}
-	differ, former, failed := differingSettings(p.k.cfg.Namespace, want)
+	differ, former, failed := differingSettings(p.cfg.Namespace, want)
 	block("read sysctl", failed)
 	if !p.dry {
 		p.saveFormer(differ, former)
-		refused := writeSettings(p.k.cfg.Namespace, differ)
+		refused := writeSettings(p.cfg.Namespace, differ)
 		p.settingsDone(want, differ, failed, refused)
 		block("set sysctl", refused)
 		return
@@ -122,11 +122,11 @@ func (p *pass) updateSettings() {
 // settingsDone records the wanted settings as right, except those that could not be read or
 // written. differ are the written ones.
 func (p *pass) settingsDone(want, differ []Setting, failed, refused map[Setting]error) {
-	s := p.k.settings
+	s := p.settings
 	for _, o := range differ {
 		if right(s.slot(o.Path)) && refused[o] == nil {
-			p.k.stats.Repaired++
-			p.k.recordRepair(o.Path, o)
+			p.stats.Repaired++
+			p.recordRepair(o.Path, o)
 		}
 	}
 	for _, o := range want {
@@ -139,10 +139,10 @@ func (p *pass) settingsDone(want, differ []Setting, failed, refused map[Setting]
 // saveFormer saves the former values of settings before they change. It skips a setting that was right
 // before: another process changed it, so its present value is not the original one.
 func (p *pass) saveFormer(differ []Setting, former map[Setting]string) {
-	saved := &p.k.saved
+	saved := p.saved
 	var list, more []savedSysctl
 	for _, o := range differ {
-		if !right(p.k.settings.slot(o.Path)) {
+		if !right(p.settings.slot(o.Path)) {
 			list = append(list, savedSysctl{Path: o.Path, Before: former[o], Set: o.Value})
 		}
 	}
@@ -151,8 +151,8 @@ func (p *pass) saveFormer(differ []Setting, former map[Setting]string) {
 		more = append(more, saved.overwritten(v)...)
 	}
 	if err = errors.Join(err, saved.record(more)); err != nil {
-		p.k.cfg.Logger.Warn("cannot save the former values of sysctls; a later process cannot restore them",
-			"file", p.k.cfg.SysctlFile, "err", err)
+		p.cfg.Logger.Warn("cannot save the former values of sysctls; a later process cannot restore them",
+			"file", p.cfg.SysctlFile, "err", err)
 	}
 }
 

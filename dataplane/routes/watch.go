@@ -103,17 +103,17 @@ func notifier(changed func()) (notify, stop func()) {
 func (k *Keeper) repair(ctx context.Context) (faultsChanged, repaired, failing bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err := k.connect(); err != nil {
+	if err := k.view.connect(); err != nil {
 		return false, false, false, err
 	}
 	if !k.applied {
-		return false, false, false, k.poll() // receives notifications only, so that they do not fill the socket
+		return false, false, false, k.view.poll() // receives notifications only, so that they do not fill the socket
 	}
 	err = k.reconcile(ctx)
 	text := fmt.Sprint(err)
 	faultsChanged = text != k.lastReported
 	k.lastReported = text
-	return faultsChanged, len(k.repairs) > 0, err != nil, nil
+	return faultsChanged, len(k.repairs.unreported) > 0, err != nil, nil
 }
 
 // waitForWork waits for a notification of the kernel, or for the time of the next pass. woken is
@@ -156,5 +156,19 @@ func (k *Keeper) waitForWork(ctx context.Context, retry time.Duration, failing b
 func (k *Keeper) waitState() (*rtnl.Monitor, time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.monitor, k.wakeAt
+	return k.view.monitor, k.last.wakeAt
+}
+
+// takeRepairs returns the objects that were repaired since the last call.
+func (k *Keeper) takeRepairs() []Object {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.repairs.take()
+}
+
+// disputed reports whether another process changes objects of ours repeatedly.
+func (k *Keeper) disputed() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.repairs.disputes.Any(k.view.now())
 }

@@ -122,11 +122,11 @@ func (k entryKey) missing(p *pass, index int) (bool, error) {
 	if k.kind != kindProxy || index < 0 { // of a device that is only planned
 		return true, nil
 	}
-	entry, err := p.k.conn.Neighbour(index, k.addr, true)
+	entry, err := p.conn.Neighbour(index, k.addr, true)
 	var refused *rtnl.Error
 	switch {
 	case err == nil:
-		return entry.Protocol == p.k.cfg.Protocol, nil
+		return entry.Protocol == p.cfg.Protocol, nil
 	case errors.As(err, &refused): // not there, or the interface went
 		return true, nil
 	}
@@ -167,8 +167,8 @@ func (k entryKey) refused(p *pass, c *entryChange, err error) error {
 	if k.kind != kindNeighbour || !errors.Is(err, rtnl.ErrExist) {
 		return err
 	}
-	n := k.neighbour(c, p.k.cfg.Protocol)
-	old, err := p.k.conn.Neighbour(n.Index, n.Addr, false)
+	n := k.neighbour(c, p.cfg.Protocol)
+	old, err := p.conn.Neighbour(n.Index, n.Addr, false)
 	switch {
 	case errors.Is(err, rtnl.ErrNotFound): // just expired
 	case err != nil:
@@ -179,16 +179,16 @@ func (k entryKey) refused(p *pass, c *entryChange, err error) error {
 		c.slot.foreign = true
 		return fmt.Errorf("%w: a neighbour entry", ErrForeign)
 	}
-	p.k.batch.Reset()
-	p.k.batch.ReplaceNeighbour(&n)
+	p.batch.Reset()
+	p.batch.ReplaceNeighbour(&n)
 	var refused error
-	broken := p.k.newSender(p.k.conn).Do(&p.k.batch, func(_ int, err error) { refused = err })
+	broken := p.send(func(_ int, err error) { refused = err })
 	return errors.Join(broken, refused)
 }
 
 // text returns the change as a command line of ip or bridge.
 func (k entryKey) text(p *pass, c *entryChange) string {
-	dev := cmp.Or(p.k.links.nameOf(c.index), k.dev)
+	dev := cmp.Or(p.links.nameOf(c.index), k.dev)
 	six := ipFamily(k.addr)
 	switch k.kind {
 	case kindFDB:
@@ -201,12 +201,12 @@ func (k entryKey) text(p *pass, c *entryChange) string {
 		if c.gone {
 			return fmt.Sprintf("ip %sneigh del proxy %s dev %s", six, k.addr, dev)
 		}
-		return fmt.Sprintf("ip %sneigh add proxy %s dev %s protocol %d", six, k.addr, dev, p.k.cfg.Protocol)
+		return fmt.Sprintf("ip %sneigh add proxy %s dev %s protocol %d", six, k.addr, dev, p.cfg.Protocol)
 	default:
 		if c.gone {
 			return fmt.Sprintf("ip %sneigh del %s dev %s", six, k.addr, dev)
 		}
 		return fmt.Sprintf("ip %sneigh replace %s lladdr %s dev %s nud permanent protocol %d",
-			six, k.addr, c.value.mac, dev, p.k.cfg.Protocol)
+			six, k.addr, c.value.mac, dev, p.cfg.Protocol)
 	}
 }

@@ -5,15 +5,64 @@ package routes
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
 var families = [...]int{4, 6}
 
+// kernelView keeps the observed state of the stores equal to the kernel's: by a dump, and then by
+// notifications.
+type kernelView struct {
+	*sockets
+	*stores
+	now   func() time.Time
+	links *links
+	// synced is set while the stores have the observed state.
+	synced bool
+	// events counts the events of the monitor.
+	events uint64
+	// readings counts the dumps of everything; missed, how often notifications were lost.
+	readings, missed uint64
+}
+
+// fork returns a view with other stores, to plan with.
+func (k *kernelView) fork(desired *stores) *kernelView {
+	fork := &kernelView{sockets: k.sockets, stores: desired, now: k.now, links: &links{}}
+	fork.links.ByIndex = k.links.ByIndex // for since when interfaces have been there: reading replaces it
+	return fork
+}
+
+// connect opens the sockets unless they are open.
+func (k *kernelView) connect() error {
+	if k.conn != nil {
+		return nil
+	}
+	k.synced = false
+	return k.open()
+}
+
+// disconnect closes the sockets if they are open.
+func (k *kernelView) disconnect() error {
+	if k.conn == nil {
+		return nil
+	}
+	k.synced = false // notifications are lost from now on
+	return k.close()
+}
+
+// update applies the notifications since the last call, or reads everything if they do not suffice.
+func (k *kernelView) update() error {
+	if err := k.poll(); err != nil || k.synced {
+		return err
+	}
+	return k.read()
+}
+
 // read reads everything of ours.
-func (k *Keeper) read() error {
-	k.stats.Readings++
+func (k *kernelView) read() error {
+	k.readings++
 	if err := k.links.read(k.conn, k.now()); err != nil {
 		return err
 	}
@@ -25,7 +74,7 @@ func (k *Keeper) read() error {
 	}
 	k.rules.begin()
 	for _, family := range families {
-		rules, err := k.conn.Rules(family, k.cfg.Protocol)
+		rules, err := k.conn.Rules(family, k.protocol)
 		if err != nil {
 			return err
 		}
@@ -42,10 +91,10 @@ func (k *Keeper) read() error {
 	return nil
 }
 
-func (k *Keeper) readRoutes() error {
+func (k *kernelView) readRoutes() error {
 	k.routes.begin()
 	each := func(r *rtnl.Route) { k.routes.read(r, k.links) }
-	for _, table := range k.cfg.Tables {
+	for _, table := range k.routes.tables {
 		for _, family := range families {
 			attempt := 0
 			begin := func() {
@@ -55,7 +104,7 @@ func (k *Keeper) readRoutes() error {
 					})
 				}
 			}
-			f := rtnl.RouteFilter{Family: family, Table: table, Protocol: k.cfg.Protocol}
+			f := rtnl.RouteFilter{Family: family, Table: table, Protocol: k.protocol}
 			if err := k.conn.Routes(f, begin, each); err != nil {
 				return err
 			}
@@ -65,11 +114,11 @@ func (k *Keeper) readRoutes() error {
 	return nil
 }
 
-func (k *Keeper) readEntries() error {
+func (k *kernelView) readEntries() error {
 	k.entries.begin()
 	for _, family := range families {
 		for _, proxy := range []bool{false, true} {
-			neighbours, err := k.conn.Neighbours(family, k.cfg.Protocol, proxy)
+			neighbours, err := k.conn.Neighbours(family, k.protocol, proxy)
 			if err != nil {
 				return err
 			}
@@ -94,9 +143,9 @@ func (k *Keeper) readEntries() error {
 }
 
 // readForwards reads the forwarding database of a device of ours, all of which is ours.
-func (k *Keeper) readForwards(name string) error {
+func (k *kernelView) readForwards(name string) error {
 	link, ok := k.links.named(name)
-	if !ok || foreignDevice(link, k.cfg.Protocol) {
+	if !ok || foreignDevice(link, k.protocol) {
 		return nil
 	}
 	forwards, err := k.conn.Forwards(link.Index)
@@ -112,7 +161,7 @@ func (k *Keeper) readForwards(name string) error {
 
 // neighbourEntry returns the entry for a neighbour of the kernel. ok is false for one that the kernel
 // learned or is about to drop.
-func (k *Keeper) neighbourEntry(n rtnl.Neighbour) (key entryKey, v entryValue, ok bool) {
+func (k *kernelView) neighbourEntry(n rtnl.Neighbour) (key entryKey, v entryValue, ok bool) {
 	link, ok := k.links.index(n.Index)
 	key = entryKey{kind: kindNeighbour, dev: link.Name, addr: n.Addr}
 	switch {
@@ -129,9 +178,14 @@ func (k *Keeper) neighbourEntry(n rtnl.Neighbour) (key entryKey, v entryValue, o
 	return key, v, ok
 }
 
+// strayDevices returns the names of our unwanted devices.
+func (k *kernelView) strayDevices() []string {
+	return strayDevices(k.devices.wanted, k.devices.own, k.protocol, k.links)
+}
+
 // markSysctls marks the sysctls of an interface to be read again. The notification does not name
 // the process that changed them.
-func (k *Keeper) markSysctls(index int, f *flush) {
+func (k *kernelView) markSysctls(index int, f *flush) {
 	switch index {
 	case rtnl.AllInterfaces:
 		f.sysctls["all"] = true
@@ -145,14 +199,14 @@ func (k *Keeper) markSysctls(index int, f *flush) {
 }
 
 // poll applies the notifications since the last call.
-func (k *Keeper) poll() error {
+func (k *kernelView) poll() error {
 	f := newFlush()
 	missed, err := k.monitor.Poll(func(e *rtnl.Event) { k.observe(e, f) })
 	if err != nil {
 		return err
 	}
 	if missed {
-		k.stats.Missed++
+		k.missed++
 		k.synced = false
 	}
 	if len(f.names)+len(f.sysctls) > 0 {
@@ -169,7 +223,7 @@ func (k *Keeper) poll() error {
 	return nil
 }
 
-func (k *Keeper) observe(e *rtnl.Event, f *flush) {
+func (k *kernelView) observe(e *rtnl.Event, f *flush) {
 	k.events++
 	switch e.Group {
 	case rtnl.GroupLinks, rtnl.GroupAddresses:
@@ -180,15 +234,15 @@ func (k *Keeper) observe(e *rtnl.Event, f *flush) {
 	case rtnl.GroupRoutes:
 		k.routes.observe(e, k.events, k.links)
 	case rtnl.GroupRules:
-		if e.Rule.Protocol == k.cfg.Protocol {
+		if e.Rule.Protocol == k.protocol {
 			k.rules.observe(ruleKey(e.Rule), 0, struct{}{}, k.events, true, e.Gone)
 		}
 	case rtnl.GroupNeighbours:
 		key, v, ok := k.neighbourEntry(e.Neighbour)
-		ours := e.Neighbour.Protocol == k.cfg.Protocol
+		ours := e.Neighbour.Protocol == k.protocol
 		if e.Neighbour.Forward {
 			link, _ := k.links.index(e.Neighbour.Index)
-			ours = k.devices.has(link.Name) && !foreignDevice(link, k.cfg.Protocol) && key.mac != MAC{}
+			ours = k.devices.has(link.Name) && !foreignDevice(link, k.protocol) && key.mac != MAC{}
 		}
 		if o := k.entries.slots[key]; o != nil && o.ceded && !ours && !e.Neighbour.Static() {
 			return // an entry that the kernel learned
