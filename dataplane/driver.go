@@ -4,14 +4,11 @@ package dataplane
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
-
-	"github.com/wayleave/wayleave/policy"
 )
 
 var (
@@ -122,20 +119,13 @@ func (c DriverConfig) validate() error {
 type Driver struct {
 	cfg DriverConfig
 	// The goroutine of Run alone uses these.
-	stages    []*stage
-	leaving   map[policy.Key]*removal
-	merger    merger
-	targets   map[policy.Key]target // endpoints as they are being applied
-	sawInSync bool
+	pipeline pipeline
+	merger   merger
 
-	wake    chan struct{} // holds a token while there may be something in the queue
-	quit    chan struct{} // closed when Run is to return
-	stopped chan struct{} // closed when Run has returned
+	life lifecycle
+	wake wakeup // is signalled when there may be something in the queue
 
 	mu       sync.Mutex
-	occupied bool // Run or Teardown is at work
-	quitting bool // quit is closed
-	cut      context.CancelFunc
 	queue    queue
 	status   progress
 	stats    Stats
@@ -149,21 +139,15 @@ func NewDriver(cfg DriverConfig) (*Driver, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	d := &Driver{
+	return &Driver{
 		cfg:      cfg,
-		leaving:  map[policy.Key]*removal{},
+		pipeline: newPipeline(cfg.Dataplanes),
 		merger:   newMerger(),
-		targets:  map[policy.Key]target{},
-		wake:     make(chan struct{}, 1),
-		quit:     make(chan struct{}),
-		stopped:  make(chan struct{}),
+		life:     lifecycle{quit: make(chan struct{}), stopped: make(chan struct{})},
+		wake:     newWakeup(),
 		queue:    newQueue(),
 		status:   newProgress(),
 		stats:    newStats(),
 		disputes: newDisputes(),
-	}
-	for _, dp := range cfg.Dataplanes {
-		d.stages = append(d.stages, newStage(dp))
-	}
-	return d, nil
+	}, nil
 }

@@ -22,31 +22,31 @@ type removal struct {
 
 // removeEndpoints makes the removals of endpoints in the batch, and unfinished earlier ones, in all stages but the
 // first, as far as the stages allow. It returns the errors by stage.
-func (d *Driver) removeEndpoints(ctx context.Context, b Batch) []error {
+func (p *pipeline) removeEndpoints(ctx context.Context, b Batch) []error {
 	for _, e := range b.Events {
 		switch e := e.(type) {
 		case *EndpointUpdate:
-			delete(d.leaving, e.Key)
+			delete(p.leaving, e.Key)
 		case *EndpointRemove:
-			d.leaving[e.Key] = &removal{next: len(d.stages) - 1}
+			p.leaving[e.Key] = &removal{next: len(p.stages) - 1}
 		}
 	}
-	errs := make([]error, len(d.stages))
-	for i := len(d.stages) - 1; i > 0; i-- {
+	errs := make([]error, len(p.stages))
+	for i := len(p.stages) - 1; i > 0; i-- {
 		var keys []policy.Key
-		for k, l := range d.leaving {
+		for k, l := range p.leaving {
 			if l.next == i {
 				keys = append(keys, k)
 			}
 		}
 		slices.SortFunc(keys, policy.Key.Compare)
-		errs[i] = d.stages[i].remove(ctx, keys)
+		errs[i] = p.stages[i].remove(ctx, keys)
 		for _, k := range keys {
-			if last := d.stages[i].stuck[k]; last != nil {
-				d.leaving[k].blocked = last.blocked()
-				d.block(k, i)
+			if last := p.stages[i].stuck[k]; last != nil {
+				p.leaving[k].blocked = last.blocked()
+				p.block(k, i)
 			} else {
-				d.leaving[k].next--
+				p.leaving[k].next--
 			}
 		}
 	}
@@ -54,31 +54,31 @@ func (d *Driver) removeEndpoints(ctx context.Context, b Batch) []error {
 }
 
 // block makes the endpoint blocked in the stages between the first and the one that could not remove it.
-func (d *Driver) block(k policy.Key, stuck int) {
-	for _, s := range d.stages[1:stuck] {
+func (p *pipeline) block(k policy.Key, stuck int) {
+	for _, s := range p.stages[1:stuck] {
 		if s.known[k] != nil {
-			s.withheld[k] = d.leaving[k].blocked
+			s.withheld[k] = p.leaving[k].blocked
 		}
 	}
 }
 
 // firstBatch returns the batch for the first stage. It removes the endpoints that all other stages have removed,
 // and blocks those that another stage could not remove.
-func (d *Driver) firstBatch(b Batch) Batch {
-	if len(d.leaving) == 0 {
+func (p *pipeline) firstBatch(b Batch) Batch {
+	if len(p.leaving) == 0 {
 		return b
 	}
 	var events []Event
 	for _, e := range b.Events {
 		if r, ok := e.(*EndpointRemove); !ok {
 			events = append(events, e)
-		} else if l := d.leaving[r.Key]; l.next > 0 {
+		} else if l := p.leaving[r.Key]; l.next > 0 {
 			events = append(events, &EndpointUpdate{Key: r.Key, Endpoint: l.blocked})
 		}
 	}
-	for k, l := range d.leaving {
+	for k, l := range p.leaving {
 		if l.next == 0 {
-			delete(d.leaving, k)
+			delete(p.leaving, k)
 			events = append(events, &EndpointRemove{Key: k})
 		}
 	}

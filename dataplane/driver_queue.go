@@ -2,12 +2,7 @@
 
 package dataplane
 
-import (
-	"context"
-	"errors"
-	"fmt"
-	"strings"
-)
+import "context"
 
 // maxDrifts is how many drifts at once are remembered for the hook; the others are counted.
 const maxDrifts = 100
@@ -37,6 +32,18 @@ type planned struct {
 }
 
 func newQueue() queue { return queue{room: make(chan struct{})} }
+
+// wakeup holds a token while its goroutine is to wake up.
+type wakeup chan struct{}
+
+func newWakeup() wakeup { return make(wakeup, 1) }
+
+func (w wakeup) signal() {
+	select {
+	case w <- struct{}{}:
+	default:
+	}
+}
 
 // work is what a round is about; the zero work is a retry.
 type work struct {
@@ -71,7 +78,7 @@ func (d *Driver) Send(ctx context.Context, b Batch) error {
 		case <-room:
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-d.stopped:
+		case <-d.life.stopped:
 			return ErrStopped
 		}
 	}
@@ -82,7 +89,7 @@ func (d *Driver) put(b Batch) (room <-chan struct{}, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	select {
-	case <-d.stopped:
+	case <-d.life.stopped:
 		return nil, ErrStopped
 	default:
 	}
@@ -91,16 +98,8 @@ func (d *Driver) put(b Batch) (room <-chan struct{}, err error) {
 	}
 	d.queue.batches = append(d.queue.batches, b)
 	d.status.accept(b)
-	d.signal()
+	d.wake.signal()
 	return nil, nil
-}
-
-// signal wakes Run.
-func (d *Driver) signal() {
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
 }
 
 // Resync has every dataplane compare the kernel with the desired state and repair it, and
@@ -122,7 +121,7 @@ func (d *Driver) requestResync(done chan<- error) {
 	if done != nil {
 		d.queue.resyncs = append(d.queue.resyncs, done)
 	}
-	d.signal()
+	d.wake.signal()
 }
 
 // Plan returns the changes that the batch would make after all that is in the queue, of every
@@ -134,7 +133,7 @@ func (d *Driver) Plan(ctx context.Context, b Batch) (string, error) {
 	done := make(chan planned, 1)
 	d.mu.Lock()
 	d.queue.plans = append(d.queue.plans, planning{b, done})
-	d.signal()
+	d.wake.signal()
 	d.mu.Unlock()
 	var text string
 	err := answered(ctx, d, done, func(p planned) error {
@@ -151,7 +150,7 @@ func answered[T any](ctx context.Context, d *Driver, done <-chan T, take func(T)
 		return take(answer)
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-d.stopped:
+	case <-d.life.stopped:
 		return ErrStopped
 	}
 }
@@ -178,24 +177,7 @@ func (w *work) reply(ctx context.Context, d *Driver, err error) {
 		done <- err
 	}
 	for _, p := range w.plans {
-		text, err := d.plan(ctx, p.batch)
+		text, err := d.pipeline.plan(ctx, p.batch)
 		p.done <- planned{text, err}
 	}
-}
-
-func (d *Driver) plan(ctx context.Context, b Batch) (string, error) {
-	var text strings.Builder
-	var errs []error
-	for i, s := range d.stages {
-		p, ok := s.dp.(Planner)
-		if !ok {
-			continue
-		}
-		part, err := p.Plan(ctx, b)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("dataplane: plan of dataplane %d: %w", i, err))
-		}
-		text.WriteString(part)
-	}
-	return text.String(), errors.Join(errs...)
 }

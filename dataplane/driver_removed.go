@@ -22,10 +22,11 @@ func (d *Driver) WaitRemoved(ctx context.Context, endpoint policy.Key) error {
 }
 
 // markRemoved drops the endpoints that a round up to the last batch has removed from all dataplanes.
-func (d *Driver) markRemoved(result *outcome, last uint64) {
-	for k, sent := range d.status.leaving {
-		if sent <= last && d.leaving[k] == nil && result.of(k) == nil {
-			delete(d.status.leaving, k)
+// unfinished are those that a dataplane still has.
+func (p *progress) markRemoved(result *outcome, last uint64, unfinished map[policy.Key]*removal) {
+	for k, sent := range p.leaving {
+		if sent <= last && unfinished[k] == nil && result.of(k) == nil {
+			delete(p.leaving, k)
 		}
 	}
 }

@@ -17,6 +17,8 @@ type outcome struct {
 	general error
 	// objects has the errors of the objects at fault, and of the endpoints that refer to them.
 	objects map[policy.Key]error
+	// inSync is set if InSync was received in this round or before.
+	inSync bool
 }
 
 func newOutcome() outcome { return outcome{objects: map[policy.Key]error{}} }
@@ -73,29 +75,10 @@ func (o *outcome) addFault(k policy.Key, err error) {
 // round brings all dataplanes to the desired state after the work, and retries what failed before.
 func (d *Driver) round(ctx context.Context, w work) outcome {
 	start := time.Now()
-	d.markApplying()
-	d.recordTargets(w.batch)
-	result := newOutcome()
-	late := d.removeEndpoints(ctx, w.batch)
-	resynced, repaired := false, 0
-	for i, s := range d.stages {
-		var part Batch
-		if i == 0 {
-			part = d.firstBatch(w.batch)
-		} else {
-			part = s.batch(w.batch, &result)
-		}
-		resync := s.lost || w.resyncOf(i)
-		err := s.program(ctx, part, resync)
-		resynced = resynced || resync
-		if w.drifted[i] && !s.lost {
-			repaired++
-		}
-		if err == nil && len(s.stuck) > 0 {
-			err = late[i] // the fault may be gone, but only a retry completes the removal
-		}
-		result.add(err, d.targets)
-	}
+	d.mu.Lock()
+	d.stats.Applying = true
+	d.mu.Unlock()
+	result, resynced, repaired := d.pipeline.program(ctx, &w)
 	now := time.Now()
 	info := AppliedInfo{
 		Duration: now.Sub(start), Batches: len(w.batches), Events: len(w.batch.Events), Resync: resynced,
@@ -110,30 +93,17 @@ func (d *Driver) round(ctx context.Context, w work) outcome {
 	return result
 }
 
-// markApplying records that an attempt is under way.
-func (d *Driver) markApplying() {
+// record records the result of a round up to a batch. It reports recovery: the last round failed and this one
+// did not.
+func (d *Driver) record(
+	result *outcome, info AppliedInfo, now time.Time, last uint64, repaired int,
+) (recovered bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.stats.Applying = true
-}
-
-// recordTargets records the endpoints of a batch, by which outcome.add finds those that refer to a policy at
-// fault.
-func (d *Driver) recordTargets(b Batch) {
-	for _, e := range b.Events {
-		switch e := e.(type) {
-		case *EndpointUpdate:
-			d.targets[e.Key] = e.Endpoint
-		case *EndpointRemove:
-			delete(d.targets, e.Key)
-		case *HostEndpointUpdate:
-			d.targets[e.Key] = e.HostEndpoint
-		case *HostEndpointRemove:
-			delete(d.targets, e.Key)
-		case *InSync:
-			d.sawInSync = true
-		}
-	}
+	recovered = d.status.record(result, info, last)
+	d.status.markRemoved(result, last, d.pipeline.leaving)
+	d.stats.count(info, now, repaired)
+	return recovered
 }
 
 // program applies the batch to one dataplane, after a Resync if resync is set. It does nothing if the batch is
@@ -163,30 +133,9 @@ func (s *stage) apply(ctx context.Context, b Batch) error {
 	return s.dp.Apply(ctx, b)
 }
 
-// unfinished returns a channel that is closed once a stage can finish without waiting, and the index of that
-// stage. It prefers a stage that can finish already. The channel is nil if no stage has anything to finish.
-func (d *Driver) unfinished() (first <-chan struct{}, stage int) {
-	for i, s := range d.stages {
-		f, ok := s.dp.(Finisher)
-		if !ok {
-			continue
-		}
-		ready := f.Unfinished()
-		select {
-		case <-ready:
-			return ready, i
-		default:
-		}
-		if first == nil {
-			first, stage = ready, i
-		}
-	}
-	return first, stage
-}
-
 // finish calls Finish of the stage with this index. If that fails, a Resync follows.
 func (d *Driver) finish(ctx context.Context, stage int) {
-	err := d.stages[stage].dp.(Finisher).Finish(ctx)
+	err := d.pipeline.finish(ctx, stage)
 	if err != nil && ctx.Err() == nil {
 		d.cfg.Logger.Warn("cannot delete unused objects", "dataplane", stage, "err", err)
 		d.missed(stage)

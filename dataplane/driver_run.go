@@ -4,7 +4,6 @@ package dataplane
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -20,14 +19,14 @@ import (
 func (d *Driver) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if err := d.begin(cancel); err != nil {
+	if err := d.life.begin(cancel); err != nil {
 		return err
 	}
-	defer d.end()
+	defer d.life.end()
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
 	defer cancel()
-	for i, s := range d.stages {
+	for i, s := range d.pipeline.stages {
 		if w, ok := s.dp.(Watcher); ok {
 			watchers.Go(func() { d.watch(ctx, i, w) })
 		}
@@ -59,13 +58,13 @@ func (l *loop) run(ctx context.Context) error {
 	}
 	for {
 		due := false // a retry
-		unfinished, stage := d.unfinished()
+		unfinished, stage := d.pipeline.unfinished()
 		select {
 		case <-unfinished:
 			d.finish(ctx, stage)
 			continue
 		case <-ctx.Done():
-		case <-d.quit:
+		case <-d.life.quit:
 		case <-d.wake:
 		case <-slow:
 			d.requestResync(nil)
@@ -78,7 +77,7 @@ func (l *loop) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-d.quit:
+		case <-d.life.quit:
 			return nil
 		default:
 		}
@@ -102,7 +101,7 @@ func (l *loop) waitForRate(ctx context.Context) {
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-l.driver.quit:
+	case <-l.driver.life.quit:
 	case <-timer.C:
 	}
 }
@@ -132,72 +131,18 @@ func (l *loop) conclude(ctx context.Context, result outcome) {
 // run never will.
 //
 // Errors: the context's; what is being applied is then cut short, and may still be ending.
-func (d *Driver) Shutdown(ctx context.Context) error {
-	d.mu.Lock()
-	if !d.quitting {
-		d.quitting = true
-		close(d.quit)
-		if d.cut == nil { // Run was not called, and now refuses
-			close(d.stopped)
-		}
-	}
-	cut := d.cut
-	d.mu.Unlock()
-	select {
-	case <-d.stopped:
-		return nil
-	case <-ctx.Done():
-	}
-	if cut != nil {
-		cut()
-	}
-	return ctx.Err()
-}
+func (d *Driver) Shutdown(ctx context.Context) error { return d.life.shutdown(ctx) }
 
 // Teardown removes everything that the dataplanes ever programmed, the later ones first. It must
 // not be called while Run is: call Shutdown before. All dataplanes are tried.
 //
 // Errors: a join of those of the dataplanes; ErrRunning.
 func (d *Driver) Teardown(ctx context.Context) error {
-	if err := d.occupy(true); err != nil {
+	if err := d.life.occupy(true); err != nil {
 		return err
 	}
-	defer func() { _ = d.occupy(false) }()
-	var errs []error
-	for i := len(d.stages) - 1; i >= 0; i-- {
-		errs = append(errs, d.stages[i].dp.Teardown(ctx))
-	}
-	return errors.Join(errs...)
-}
-
-// occupy claims the dataplanes for the caller, or gives them back.
-func (d *Driver) occupy(claim bool) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if claim && d.occupied {
-		return ErrRunning
-	}
-	d.occupied = claim
-	return nil
-}
-
-// begin claims the dataplanes for Run, whose context cut cancels.
-func (d *Driver) begin(cut context.CancelFunc) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	switch {
-	case d.occupied:
-		return ErrRunning
-	case d.cut != nil || d.quitting:
-		return ErrStopped
-	}
-	d.occupied, d.cut = true, cut
-	return nil
-}
-
-func (d *Driver) end() {
-	close(d.stopped)
-	_ = d.occupy(false)
+	defer func() { _ = d.life.occupy(false) }()
+	return d.pipeline.teardown(ctx)
 }
 
 // limiter spaces attempts out.

@@ -133,14 +133,9 @@ func (p *progress) remove(k policy.Key) {
 	}
 }
 
-// record records the result of a round up to a batch, wakes waiting goroutines, and reports recovery:
-// the last round failed and this one did not.
-func (d *Driver) record(
-	result *outcome, info AppliedInfo, now time.Time, last uint64, repaired int,
-) (recovered bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	p := &d.status
+// record records the result of a round up to a batch, and wakes waiting goroutines. It reports recovery: the
+// last round failed and this one did not.
+func (p *progress) record(result *outcome, info AppliedInfo, last uint64) (recovered bool) {
 	recovered = p.LastError != nil && info.Err == nil
 	p.finished = last
 	p.LastError, p.LastDuration, p.Pending = info.Err, info.Duration, info.Err != nil || p.accepted > last
@@ -150,15 +145,13 @@ func (d *Driver) record(
 	}
 	if result.general == nil {
 		p.Applied = last
-		p.InSync = d.sawInSync
+		p.InSync = result.inSync
 	}
 	for k, ep := range p.endpoints {
 		if ep.sent <= last {
 			p.conclude(k, ep, result.of(k))
 		}
 	}
-	d.markRemoved(result, last)
-	d.stats.count(info, now, repaired)
 	close(p.changed)
 	p.changed = make(chan struct{})
 	return recovered

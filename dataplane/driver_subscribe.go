@@ -24,7 +24,7 @@ type EndpointChange struct {
 // subscriber receives changes. It belongs to the driver's lock.
 type subscriber struct {
 	changed map[policy.Key]struct{}
-	wake    chan struct{} // holds a token while there are changes
+	wake    wakeup // is signalled when there are changes
 }
 
 // EndpointChanges returns the status of all endpoints, sorted by key, and then every change of one,
@@ -54,7 +54,7 @@ func (d *Driver) EndpointChanges(ctx context.Context) iter.Seq[EndpointChange] {
 			select {
 			case <-ctx.Done():
 				return
-			case <-d.stopped:
+			case <-d.life.stopped:
 				return
 			case <-s.wake:
 			}
@@ -66,7 +66,7 @@ func (d *Driver) EndpointChanges(ctx context.Context) iter.Seq[EndpointChange] {
 func (d *Driver) subscribe() *subscriber {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := &subscriber{changed: map[policy.Key]struct{}{}, wake: make(chan struct{}, 1)}
+	s := &subscriber{changed: map[policy.Key]struct{}{}, wake: newWakeup()}
 	for k := range d.status.endpoints {
 		s.changed[k] = struct{}{}
 	}
@@ -100,9 +100,6 @@ func (d *Driver) takeChanges(s *subscriber) []EndpointChange {
 func (p *progress) markChanged(k policy.Key) {
 	for s := range p.subscribers {
 		s.changed[k] = struct{}{}
-		select {
-		case s.wake <- struct{}{}:
-		default:
-		}
+		s.wake.signal()
 	}
 }

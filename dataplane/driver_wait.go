@@ -69,7 +69,7 @@ func (d *Driver) waitFor(ctx context.Context, condition func(p *progress) bool, 
 		case <-changed:
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-d.stopped:
+		case <-d.life.stopped:
 			return ErrStopped
 		}
 	}

@@ -63,7 +63,7 @@ func (d *Driver) watch(ctx context.Context, stage int, w Watcher) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-d.quit:
+		case <-d.life.quit:
 			return
 		case <-time.After(wait):
 		}
@@ -95,7 +95,7 @@ func (d *Driver) drifted(stage int, drift Drift) {
 		"backend", drift.Backend, "object", drift.Object, "process", drift.Process, "repaired", drift.Repaired)
 	switch {
 	case drift.Repaired:
-		d.signal() // for the hook
+		d.wake.signal() // for the hook
 	case !disputed:
 		d.resyncStageLocked(stage)
 	case !d.disputes.waiting[stage]:
@@ -130,5 +130,5 @@ func (d *Driver) resyncStageLocked(stage int) {
 		d.queue.drifted = map[int]bool{}
 	}
 	d.queue.drifted[stage] = true
-	d.signal()
+	d.wake.signal()
 }

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+// pipeline applies the work of one round to the dataplanes, each as far as the ones before it succeed. The
+// goroutine of Run alone uses it, or Teardown.
+type pipeline struct {
+	// stages are the dataplanes in order of dependency.
+	stages []*stage
+	// leaving are the endpoints that are being removed.
+	leaving map[policy.Key]*removal
+	// targets are the endpoints as they are being applied.
+	targets map[policy.Key]target
+	// inSync is set once InSync was received.
+	inSync bool
+}
+
+func newPipeline(dataplanes []Dataplane) pipeline {
+	p := pipeline{leaving: map[policy.Key]*removal{}, targets: map[policy.Key]target{}}
+	for _, dp := range dataplanes {
+		p.stages = append(p.stages, newStage(dp))
+	}
+	return p
+}
+
+// program brings all dataplanes to the desired state after the work, and retries what failed before. It reports
+// whether there was a resync, and how many stages were resynced because of drift.
+func (p *pipeline) program(ctx context.Context, w *work) (result outcome, resynced bool, repaired int) {
+	p.recordTargets(w.batch)
+	result = newOutcome()
+	result.inSync = p.inSync
+	late := p.removeEndpoints(ctx, w.batch)
+	for i, s := range p.stages {
+		var part Batch
+		if i == 0 {
+			part = p.firstBatch(w.batch)
+		} else {
+			part = s.batch(w.batch, &result)
+		}
+		resync := s.lost || w.resyncOf(i)
+		err := s.program(ctx, part, resync)
+		resynced = resynced || resync
+		if w.drifted[i] && !s.lost {
+			repaired++
+		}
+		if err == nil && len(s.stuck) > 0 {
+			err = late[i] // the fault may be gone, but only a retry completes the removal
+		}
+		result.add(err, p.targets)
+	}
+	return result, resynced, repaired
+}
+
+// recordTargets records the endpoints of a batch, by which outcome.add finds those that refer to a policy at
+// fault.
+func (p *pipeline) recordTargets(b Batch) {
+	for _, e := range b.Events {
+		switch e := e.(type) {
+		case *EndpointUpdate:
+			p.targets[e.Key] = e.Endpoint
+		case *EndpointRemove:
+			delete(p.targets, e.Key)
+		case *HostEndpointUpdate:
+			p.targets[e.Key] = e.HostEndpoint
+		case *HostEndpointRemove:
+			delete(p.targets, e.Key)
+		case *InSync:
+			p.inSync = true
+		}
+	}
+}
+
+// unfinished returns a channel that is closed once a stage can finish without waiting, and the index of that
+// stage. It prefers a stage that can finish already. The channel is nil if no stage has anything to finish.
+func (p *pipeline) unfinished() (first <-chan struct{}, stage int) {
+	for i, s := range p.stages {
+		f, ok := s.dp.(Finisher)
+		if !ok {
+			continue
+		}
+		ready := f.Unfinished()
+		select {
+		case <-ready:
+			return ready, i
+		default:
+		}
+		if first == nil {
+			first, stage = ready, i
+		}
+	}
+	return first, stage
+}
+
+// finish calls Finish of the stage with this index.
+func (p *pipeline) finish(ctx context.Context, stage int) error {
+	return p.stages[stage].dp.(Finisher).Finish(ctx)
+}
+
+// plan returns the changes that the batch would make.
+func (p *pipeline) plan(ctx context.Context, b Batch) (string, error) {
+	var text strings.Builder
+	var errs []error
+	for i, s := range p.stages {
+		planner, ok := s.dp.(Planner)
+		if !ok {
+			continue
+		}
+		part, err := planner.Plan(ctx, b)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("dataplane: plan of dataplane %d: %w", i, err))
+		}
+		text.WriteString(part)
+	}
+	return text.String(), errors.Join(errs...)
+}
+
+// teardown removes everything from the dataplanes, the later ones first.
+func (p *pipeline) teardown(ctx context.Context) error {
+	var errs []error
+	for _, s := range slices.Backward(p.stages) {
+		errs = append(errs, s.dp.Teardown(ctx))
+	}
+	return errors.Join(errs...)
+}
