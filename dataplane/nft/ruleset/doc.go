@@ -23,6 +23,9 @@
 // that the kernel got from this text and one that it got from the model list the same.
 // Diff gives the operations that turn one table into another, Script prints them for nft -f.
 //
+// Parse reads such a text, and what nft lists, back into a Table. It knows the fields, types and values that String
+// writes from the same tables. Whatever the model has no place for is an error with its place.
+//
 // Whoever changes a table over and over keeps a State of it and describes each change by a Delta. Prepare checks the
 // change and finds the fewest operations, in time in proportion to it and not to the table; Commit makes it so:
 //
@@ -50,6 +53,10 @@
 // For a lookup, nft 1.0.6 shifts bits that span bytes in the machine's byte order, so the lookup
 // finds nothing. So Validate accepts fields whose Load has a Size only in a Compare.
 //
+// A listing of nft 1.0.6 says less than the table has, and Parse reads what it says. It lacks the match on the family
+// before one on ICMP, and shows an interface that is called "way*" as all that begin with "way", which Parse refuses in
+// a set. Matches on family and protocol come back directly before the field that implies them.
+//
 // Elements that overlap deleted ones may come in the same transaction (tried with Linux 6.18). Old kernels had bugs
 // there; none was at hand to try.
 //
@@ -61,6 +68,6 @@
 // # Errors
 //
 // Validate, Prepare, StateOf and Diff return every problem they find as one joined error, each with
-// its place ("ruleset: chain base: rule 3: no set nets"). Nothing else fails; String of a table
-// that does not validate is not meant to be loaded.
+// its place ("ruleset: chain base: rule 3: no set nets"). Parse returns a *ParseError for the first word that does not
+// fit. Nothing else fails; String of a table that does not validate is not meant to be loaded.
 package ruleset

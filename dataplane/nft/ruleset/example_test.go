@@ -100,3 +100,46 @@ func Example() {
 	// delete element inet forwards ports { tcp . 80 }
 	// add element inet forwards ports { tcp . 80 : 10.0.0.2 . 8080, tcp . 443 : 10.0.0.2 . 8443 }
 }
+
+// A table as text: parsed, changed, and the operations that lead from one to the other.
+func ExampleParse() {
+	const text = `
+		table inet guard {
+			set blocked {
+				type ipv4_addr
+				flags interval
+				elements = { 192.0.2.0/24, 198.51.100.7 }
+			}
+			chain in {
+				type filter hook input priority filter; policy accept;
+				ct state established,related accept
+				ip saddr @blocked counter drop
+			}
+		}`
+	old, err := ruleset.Parse(text)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	new, err := ruleset.Parse(text)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	blocked := new.Sets[0]
+	blocked.Elements = append(blocked.Elements[:1], ruleset.Element{
+		Key: []ruleset.Value{ruleset.Addr(netip.MustParseAddr("203.0.113.9"))},
+	})
+	ops, err := ruleset.Diff(old, new)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Print(ruleset.Script(ops))
+	_, err = ruleset.Parse("table inet guard {\n\tchain in {\n\t\tqueue num 1\n\t}\n}\n")
+	fmt.Println(err)
+	// Output:
+	// delete element inet guard blocked { 198.51.100.7 }
+	// add element inet guard blocked { 203.0.113.9 }
+	// ruleset: line 3, column 3: "queue": no match or statement of the model
+}

@@ -150,14 +150,23 @@ func priorityText(family Family, p int) string {
 // durationText writes a time as nft does.
 func durationText(d time.Duration) string {
 	var b strings.Builder
-	for _, unit := range []struct {
-		length time.Duration
-		name   string
-	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}, {time.Millisecond, "ms"}} {
+	for _, unit := range durationUnits() {
 		if n := d / unit.length; n > 0 {
 			fmt.Fprintf(&b, "%d%s", n, unit.name)
 			d %= unit.length
 		}
 	}
 	return b.String()
+}
+
+// durationUnit is a unit of time with nft's name.
+type durationUnit struct {
+	length time.Duration
+	name   string
+}
+
+func durationUnits() [5]durationUnit {
+	return [...]durationUnit{
+		{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}, {time.Millisecond, "ms"},
+	}
 }

@@ -103,22 +103,37 @@ func implied(family Family, ms []Match) bool {
 
 // impliesEther returns the EtherType that nft derives from these matches, the first of which looks at the field first.
 func impliesEther(family Family, ms []Match, next Field) uint16 {
-	switch {
-	case ipv4Field(next).name != "":
-		return etherIPv4
-	case ipv6Field(next).name != "":
-		return etherIPv6
-	case next == L4Proto:
-		proto, ok := equals(ms[0], L4Proto)
-		switch {
-		case !ok || !implied(family, ms):
-		case proto == 1:
-			return etherIPv4
-		case proto == 58:
-			return etherIPv6
-		}
+	if next != L4Proto {
+		return headerEther(next)
+	}
+	if proto, ok := equals(ms[0], L4Proto); ok && implied(family, ms) {
+		return protoEther(proto)
 	}
 	return 0
+}
+
+// headerEther returns the EtherType of packets that have the header of the field; zero if any has.
+func headerEther(f Field) uint16 {
+	switch {
+	case ipv4Field(f).name != "":
+		return etherIPv4
+	case ipv6Field(f).name != "":
+		return etherIPv6
+	default:
+		return 0
+	}
+}
+
+// protoEther returns the EtherType that nft derives from a field of the protocol; zero for none.
+func protoEther(proto uint8) uint16 {
+	switch proto {
+	case 1:
+		return etherIPv4
+	case 58:
+		return etherIPv6
+	default:
+		return 0
+	}
 }
 
 // impliesProto reports whether nft derives the protocol from a match on the field.

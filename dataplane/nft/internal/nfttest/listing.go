@@ -44,3 +44,47 @@ func Blocks(listing string) []string {
 	slices.Sort(all)
 	return all
 }
+
+// AsListed takes from a table what a listing of nft 1.0.6 lacks: the order of elements, the place of the matches on
+// family and protocol that nft derives, the match on the family before one on ICMP, and whether one value is a set of
+// one. It returns the table.
+func AsListed(t *ruleset.Table) *ruleset.Table {
+	t.Normalize()
+	for _, c := range t.Chains {
+		for i := range c.Rules {
+			ms := c.Rules[i].Matches
+			for j, m := range ms {
+				if in, ok := m.(ruleset.In); ok && len(in.Fields) == 1 && len(in.Elements) == 1 {
+					e := in.Elements[0]
+					ms[j] = ruleset.Compare{Field: in.Fields[0], Not: in.Not, Value: e.Key[0], Last: e.Last}
+				}
+			}
+			// Matches have no effects, so their order does not matter.
+			slices.SortStableFunc(ms, func(a, b ruleset.Match) int { return derived(a) - derived(b) })
+			if len(ms) > 1 && derived(ms[0]) == 0 && isICMP(ms[1]) {
+				ms = ms[1:]
+			}
+			c.Rules[i].Matches = ms
+		}
+	}
+	return t
+}
+
+// derived returns the place of a match among those of its rule: first the family, then the protocol, then others.
+func derived(m ruleset.Match) int {
+	c, ok := m.(ruleset.Compare)
+	switch {
+	case ok && c.Field == ruleset.NFProto:
+		return 0
+	case ok && c.Field == ruleset.L4Proto:
+		return 1
+	default:
+		return 2
+	}
+}
+
+// isICMP reports whether a match demands ICMP of either family.
+func isICMP(m ruleset.Match) bool {
+	c, ok := m.(ruleset.Compare)
+	return ok && c.Field == ruleset.L4Proto && !c.Not && len(c.Value) == 1 && (c.Value[0] == 1 || c.Value[0] == 58)
+}

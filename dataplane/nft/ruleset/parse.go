@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ruleset
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxText is the longest text in bytes that Parse takes.
+const maxText = 64 << 20
+
+// ParseError says where a text is not what Parse takes.
+type ParseError struct {
+	// Line and Column of the word, from one. Columns are bytes.
+	Line, Column int
+	// Word is the offending word.
+	Word string
+	// Msg says what is wrong with it, or what should be in its place.
+	Msg string
+}
+
+// Error returns the place, the word and what is wrong with it.
+func (e *ParseError) Error() string {
+	return fmt.Sprintf("ruleset: line %d, column %d: %q: %s", e.Line, e.Column, e.Word, e.Msg)
+}
+
+// Parse reads a table from nft syntax: one "table inet name { ... }" block as String writes it, as nft lists it (with
+// handles, too), or as a user would. It reads a rule as nft does: matches that nft derives are in the result. The
+// order of elements, sets and chains is that of the text; see Normalize.
+//
+// What the Table has no place for is an error, except what does not change the verdict of a packet: comments after a
+// number sign, counts of counters, the rest of an element's time, auto-merge, and who owns the table. Parse checks the
+// form; whether references are met and elements distinct, Validate says.
+//
+// Errors: a *ParseError for the first word that does not fit.
+func Parse(text string) (*Table, error) {
+	p := newParser(text)
+	p.skipLines()
+	t := p.table()
+	p.skipLines()
+	if p.tok.kind != tokenEnd {
+		p.fail(p.tok, "want the end of the text after one table")
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	return t, nil
+}
+
+// ParseTables reads any number of tables, as "nft list ruleset" lists them. See Parse.
+//
+// Errors: a *ParseError for the first word that does not fit.
+func ParseTables(text string) ([]*Table, error) {
+	p := newParser(text)
+	var tables []*Table
+	for p.skipLines(); p.tok.kind != tokenEnd; p.skipLines() {
+		tables = append(tables, p.table())
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	return tables, nil
+}
+
+// parser reads tables. After an error, what is left of the text is empty, so that every loop ends.
+type parser struct {
+	lexer
+	tok     token // the next one
+	err     *ParseError
+	phrases map[string][]phrase
+	family  Family // of the table
+	ranged  bool   // the last value was written as a range
+	reading bool   // of a rule's own text: see reread
+}
+
+func newParser(text string) *parser {
+	p := &parser{phrases: phrases()}
+	if len(text) > maxText {
+		p.fail(token{kind: tokenMark, line: 1, column: 1}, "a text of %d bytes, at most %d", len(text), maxText)
+		return p
+	}
+	p.lexer.text = text
+	p.next()
+	return p
+}
+
+// next moves on by one token and returns the one before.
+func (p *parser) next() token {
+	t := p.tok
+	p.tok = p.scan()
+	if p.tok.kind == tokenWord && len(p.tok.text) > maxWord {
+		long := p.tok
+		long.text = long.text[:maxWord]
+		p.fail(long, "a word of more than %d bytes", maxWord)
+	}
+	return t
+}
+
+// fail records the first error.
+func (p *parser) fail(at token, format string, args ...any) {
+	if p.err == nil {
+		p.err = &ParseError{at.line, at.column, at.shown(), fmt.Sprintf(format, args...)}
+	}
+	p.at = len(p.lexer.text)
+	p.tok = token{}
+}
+
+// is reports whether the next token is this word or mark.
+func (p *parser) is(text string) bool {
+	return p.tok.text == text && (p.tok.kind == tokenWord || p.tok.kind == tokenMark)
+}
+
+// accept moves past the next token if it is this word or mark.
+func (p *parser) accept(text string) bool {
+	if !p.is(text) {
+		return false
+	}
+	p.next()
+	return true
+}
+
+// want moves past this word or mark.
+func (p *parser) want(text string) {
+	if !p.accept(text) {
+		p.fail(p.tok, "want %q", text)
+	}
+}
+
+// word returns the next token, which must be a word.
+func (p *parser) word(what string) token {
+	if p.tok.kind != tokenWord {
+		p.fail(p.tok, "want %s", what)
+		return token{}
+	}
+	return p.next()
+}
+
+// quoted returns the next token's text, which must be in quotation marks.
+func (p *parser) quoted(what string) string {
+	if p.tok.kind != tokenString {
+		p.fail(p.tok, "want %s in quotation marks", what)
+		return ""
+	}
+	return p.next().text
+}
+
+// name returns the name of a table, set or chain.
+func (p *parser) name(what string) string {
+	t := p.word("the name of a " + what)
+	if p.err == nil && !ValidName(t.text) {
+		p.fail(t, "not a name of a %s", what)
+	}
+	return t.text
+}
+
+// number returns a number of so many bits.
+func (p *parser) number(bits int, what string) uint64 {
+	t := p.word(what)
+	n, ok := parseNumber(t.text)
+	if p.err == nil && (!ok || n>>bits != 0) {
+		p.fail(t, "want %s: a number of %d bits", what, bits)
+	}
+	return n
+}
+
+// parseNumber reads a decimal or hexadecimal number. Zeros before a decimal one are refused: nft reads an octal one.
+func parseNumber(word string) (uint64, bool) {
+	if hex, ok := strings.CutPrefix(word, "0x"); ok {
+		n, err := strconv.ParseUint(hex, 16, 64)
+		return n, err == nil
+	}
+	if len(word) > 1 && word[0] == '0' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(word, 10, 64)
+	return n, err == nil
+}
+
+// duration returns a time, as "1d2h": a number alone is seconds.
+func (p *parser) duration() time.Duration {
+	t := p.word("a time")
+	if p.err != nil {
+		return 0
+	}
+	d, ok := parseDuration(t.text)
+	if !ok {
+		p.fail(t, "want a time, as 1d2h3m4s5ms")
+	}
+	return d
+}
+
+func parseDuration(text string) (time.Duration, bool) {
+	if n, err := strconv.ParseUint(text, 10, 32); err == nil {
+		return time.Duration(n) * time.Second, true
+	}
+	total := time.Duration(0)
+	for text != "" {
+		digits := len(text) - len(strings.TrimLeft(text, "0123456789"))
+		n, err := strconv.ParseUint(text[:digits], 10, 40)
+		text = text[digits:]
+		unit := len(text) - len(strings.TrimLeft(text, "dhms"))
+		length := unitLength(text[:unit])
+		if err != nil || length == 0 || time.Duration(n) > maxDuration/length {
+			return 0, false
+		}
+		text = text[unit:]
+		if total += time.Duration(n) * length; total > maxDuration {
+			return 0, false
+		}
+	}
+	return total, true
+}
+
+// maxDuration is the longest time, with room for the sum of two.
+const maxDuration = 1 << 61
+
+// skipLines moves past ends of lines and semicolons.
+func (p *parser) skipLines() {
+	for p.tok.kind == tokenBreak {
+		p.next()
+	}
+}
+
+// ends reports whether nothing follows of a line.
+func (p *parser) ends() bool {
+	return p.tok.kind == tokenBreak || p.tok.kind == tokenEnd || p.is("}")
+}
+
+// block reads a block in braces, whose entries item reads.
+func (p *parser) block(item func()) {
+	p.want("{")
+	for p.skipLines(); !p.accept("}"); p.skipLines() {
+		if p.tok.kind == tokenEnd {
+			p.fail(p.tok, `want "}"`)
+			return
+		}
+		item()
+		if !p.ends() {
+			p.fail(p.tok, "want the end of the line")
+		}
+	}
+}
+
+func (p *parser) table() *Table {
+	p.want("table")
+	t := &Table{Family: FamilyIPv4} // as nft reads a table without a family
+	if known, ok := familyNamed(p.tok.text); ok {
+		t.Family = known
+		p.word("a family")
+	}
+	t.Name = p.name("table (after inet, ip, ip6 or bridge)")
+	p.family = t.Family
+	p.block(func() {
+		switch word := p.tok; {
+		case p.is("set") || p.is("map"):
+			t.Sets = append(t.Sets, p.set())
+		case p.is("chain"):
+			t.Chains = append(t.Chains, p.chain())
+		case p.accept("flags"):
+			p.tableFlags()
+		default:
+			p.fail(word, "want a set, map or chain: a table of the model has nothing else")
+		}
+	})
+	if !p.ends() {
+		p.fail(p.tok, "want the end of the line")
+	}
+	return t
+}
+
+func familyNamed(name string) (Family, bool) {
+	for f := Family(0); f.Number() != 0; f++ {
+		if f.String() == name {
+			return f, true
+		}
+	}
+	return 0, false
+}
+
+// tableFlags reads flags that say who owns the table. nft 1.0.6 lists none in place of persist.
+func (p *parser) tableFlags() {
+	for !p.ends() {
+		if t := p.word("a flag"); t.text != "owner" && t.text != "persist" {
+			p.fail(t, "want owner or persist: a table of the model has no other flags")
+		}
+		if !p.accept(",") {
+			return
+		}
+	}
+}
+
+func (p *parser) chain() *Chain {
+	p.next()
+	c := &Chain{Name: p.name("chain")}
+	policy := false
+	p.block(func() {
+		switch word := p.tok; {
+		case p.is("type"):
+			if c.Hook != nil {
+				p.fail(word, "the chain has a hook already")
+			}
+			c.Hook = p.hook()
+		case p.accept("policy"):
+			if c.Hook == nil || policy {
+				p.fail(word, "want one policy, after the hook")
+				return
+			}
+			policy = true
+			c.Hook.Policy = p.policy()
+		case p.is("comment"):
+			p.fail(word, "a chain of the model has no comment")
+		default:
+			c.Rules = append(c.Rules, p.rule())
+		}
+	})
+	return c
+}
+
+func (p *parser) policy() Verdict {
+	switch t := p.word("accept or drop"); t.text {
+	case "accept":
+		return Verdict{Kind: Accept}
+	case "drop":
+		return Verdict{Kind: Drop}
+	default:
+		p.fail(t, "want accept or drop")
+		return Verdict{}
+	}
+}
+
+func (p *parser) hook() *Hook {
+	h := &Hook{Policy: Verdict{Kind: Accept}}
+	p.next()
+	t := p.word("filter, route or nat")
+	for h.Type = 0; h.Type.String() != t.text; h.Type++ {
+		if h.Type.String() == "?" {
+			p.fail(t, "want filter, route or nat")
+			return h
+		}
+	}
+	p.want("hook")
+	t = p.word("a hook")
+	for h.Point = 0; h.Point.String() != t.text; h.Point++ {
+		if h.Point.String() == "?" {
+			p.fail(t, "want prerouting, input, forward, output or postrouting")
+			return h
+		}
+	}
+	p.want("priority")
+	h.Priority = p.priority()
+	return h
+}
+
+// priority reads a priority: a number, a name, or a name with a number added or subtracted.
+func (p *parser) priority() int {
+	t := p.word("a priority")
+	base, named := listedPriority(p.family, t.text)
+	if !named {
+		digits, negative := strings.CutPrefix(t.text, "-")
+		n, ok := parseNumber(digits)
+		if p.err == nil && (!ok || n > math.MaxInt32) {
+			p.fail(t, "want a priority: a number, or a name as filter")
+		}
+		if negative {
+			return -int(n)
+		}
+		return int(n)
+	}
+	sign := 0
+	switch {
+	case p.accept("+"):
+		sign = 1
+	case p.accept("-"):
+		sign = -1
+	default:
+		return base
+	}
+	return base + sign*int(p.number(30, "a priority"))
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ruleset_test
+
+import (
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+)
+
+// TestParseReadsAsNft: nft makes the same instructions for the kernel from a rule and from the text of what it parses
+// to.
+func TestParseReadsAsNft(t *testing.T) {
+	ns := nstest.New(t)
+	counts := regexp.MustCompile(`counter pkts \d+ bytes \d+`)
+	instructions := func(text string) string {
+		return counts.ReplaceAllString(nstest.NFT(t, ns, text, "--debug=netlink", "-c", "-f", "-"), "counter")
+	}
+	for _, c := range ruleTexts() {
+		text := ruleTable(c[0], c[1])
+		table, err := ruleset.Parse(text)
+		require.NoError(t, err)
+		want := instructions(text)
+		require.Contains(t, want, "[ ", text)
+		require.Equal(t, want, instructions(table.String()), text)
+	}
+}

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ruleset
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+)
+
+// maxItems is how many matches and statements a rule may have: the kernel takes 128 expressions, and each makes one or
+// more.
+const maxItems = 128
+
+// rule reads a rule up to the end of the line.
+func (p *parser) rule() Rule {
+	r, start := Rule{}, p.tok
+	for !p.ends() {
+		switch {
+		case len(r.Matches)+len(r.Statements) > maxItems:
+			p.fail(p.tok, "a rule of more than %d matches and statements", maxItems)
+		case p.accept("comment"):
+			r.Comment = p.quoted("a comment")
+			if !p.ends() {
+				p.fail(p.tok, "want the end of the rule after its comment")
+			}
+		case !p.statement(&r):
+			p.fieldItem(&r)
+		}
+	}
+	p.reread(&r, start)
+	return r
+}
+
+// reread requires that the rule's text means the rule: other tools see only its text.
+func (p *parser) reread(r *Rule, start token) {
+	if p.err != nil || p.reading {
+		return
+	}
+	again := &parser{lexer: lexer{text: r.text(p.family)}, phrases: p.phrases, family: p.family, reading: true}
+	again.next()
+	if got := again.rule(); again.err != nil || again.tok.kind != tokenEnd || !got.Equal(*r) {
+		p.fail(start, "the model can hold this rule, but its text would mean another: %s", again.lexer.text)
+	}
+}
+
+// fieldItem reads what begins with fields: a match, a lookup in a verdict map, or an assignment.
+func (p *parser) fieldItem(r *Rule) {
+	start := p.tok
+	named := p.fields("match or statement")
+	if p.err != nil {
+		return
+	}
+	fields := make([]Field, len(named))
+	for i, n := range named {
+		fields[i] = n.field
+	}
+	switch {
+	case p.accept("vmap"):
+		p.derive(r, start, named)
+		s := VMap{Fields: fields}
+		if p.accept("@") {
+			s.Map = p.name("map")
+		} else {
+			s.Elements = p.elements(&Set{Key: fieldTypes(fields), Verdicts: true})
+		}
+		r.Statements = append(r.Statements, s)
+	case p.is("set"):
+		p.assign(r, start, fields)
+	case len(r.Statements) > 0:
+		p.fail(start, "a match after a statement, which the model has no place for")
+	default:
+		p.derive(r, start, named)
+		p.ranged = false
+		r.Matches = append(r.Matches, p.match(fields))
+		if end := apart(r.Matches, len(r.Matches)-1); p.err == nil && end != "" && !p.ranged {
+			p.fail(start, "nft 1.0.6 makes one comparison of this and the one before: want the value as a range, %s%s",
+				end[1:], end)
+		}
+	}
+}
+
+// field returns the field that the next words name, the longest one.
+func (p *parser) field() (phrase, bool) {
+	var best phrase
+	start, tok := p.lexer, p.tok
+	after, afterTok := start, tok
+	for _, c := range p.phrases[tok.text] {
+		p.lexer, p.tok = start, tok
+		differs := func(word string) bool { return !p.accept(word) }
+		if len(c.words) > len(best.words) && !slices.ContainsFunc(c.words, differs) {
+			best, after, afterTok = c, p.lexer, p.tok
+		}
+	}
+	if p.err != nil {
+		return phrase{}, false
+	}
+	p.lexer, p.tok = after, afterTok
+	return best, best.field != 0
+}
+
+// wantField reads a field, where kind may stand.
+func (p *parser) wantField(kind string) phrase {
+	f, ok := p.field()
+	if !ok && p.err == nil {
+		at := p.tok
+		if p.next(); len(p.phrases[at.text]) > 0 && p.tok.kind == tokenWord {
+			at.text += " " + p.tok.text
+		}
+		p.fail(at, "no %s of the model", kind)
+	}
+	return f
+}
+
+// fields reads a field or a concatenation of several.
+func (p *parser) fields(kind string) []phrase {
+	all := []phrase{p.wantField(kind)}
+	for p.accept(".") {
+		all = append(all, p.wantField("field"))
+	}
+	return all
+}
+
+// derive adds the matches that nft derives from fields that are looked at next.
+func (p *parser) derive(r *Rule, at token, named []phrase) {
+	for _, n := range named {
+		needed, proto := headerEther(n.field), n.proto
+		current := etherOf(p.family, r.Matches)
+		have, known := lastEquals(r.Matches, L4Proto)
+		if needed == 0 && current == 0 && !known {
+			needed = protoEther(proto)
+		}
+		switch {
+		case needed == 0 || needed == current:
+		case current != 0:
+			p.fail(at, "the packets are of another family because of the matches before, or of the table's family")
+		case p.family == FamilyBridge:
+			p.add(r, at, Compare{Field: Protocol, Value: EtherTypeOf(needed)})
+		case needed == etherIPv4:
+			p.add(r, at, Compare{Field: NFProto, Value: Byte(NFProtoIPv4)})
+		default:
+			p.add(r, at, Compare{Field: NFProto, Value: Byte(NFProtoIPv6)})
+		}
+		switch {
+		case proto == 0 || known && have[0] == proto:
+		case known:
+			p.fail(at, "the packets are of another protocol because of the matches before")
+		default:
+			p.add(r, at, Compare{Field: L4Proto, Value: Byte(proto)})
+		}
+	}
+}
+
+// add adds a match that nft derives.
+func (p *parser) add(r *Rule, at token, m Match) {
+	if len(r.Statements) > 0 {
+		p.fail(at, "nft derives %q from this, a match after a statement, which the model has no place for",
+			matchText(m, ""))
+		return
+	}
+	r.Matches = append(r.Matches, m)
+}
+
+// etherOf returns the EtherType that packets have after the matches; zero if they do not demand one.
+func etherOf(family Family, ms []Match) uint16 {
+	switch family {
+	case FamilyIPv4:
+		return etherIPv4
+	case FamilyIPv6:
+		return etherIPv6
+	case FamilyBridge:
+		if v, ok := lastEquals(ms, Protocol); ok {
+			return binary.BigEndian.Uint16(v)
+		}
+		return 0
+	}
+	switch v, _ := lastEquals(ms, NFProto); {
+	case bytes.Equal(v, Byte(NFProtoIPv4)):
+		return etherIPv4
+	case bytes.Equal(v, Byte(NFProtoIPv6)):
+		return etherIPv6
+	default:
+		return 0
+	}
+}
+
+// lastEquals returns the value that the last of the matches on the field demands. As nft, it takes a set of one value
+// for the value.
+func lastEquals(ms []Match, f Field) (Value, bool) {
+	for _, m := range slices.Backward(ms) {
+		switch m := m.(type) {
+		case Compare:
+			if m.Field == f && !m.Not && m.Last == nil && m.Mask == nil {
+				return m.Value, true
+			}
+		case In:
+			if slices.Equal(m.Fields, []Field{f}) && !m.Not && len(m.Elements) == 1 && m.Elements[0].Last == nil {
+				return m.Elements[0].Key[0], true
+			}
+		}
+	}
+	return nil, false
+}
+
+// match reads a match behind its fields.
+func (p *parser) match(fields []Field) Match {
+	switch {
+	case p.is("&"), p.is("!"), p.is("=="):
+		return p.compare(fields, false)
+	}
+	not := p.accept("!=")
+	switch {
+	case p.accept("@"):
+		return Lookup{Fields: fields, Not: not, Set: p.name("set")}
+	case p.is("{"):
+		at := p.tok
+		in := In{Fields: fields, Not: not, Elements: p.elements(&Set{Key: fieldTypes(fields)})}
+		if _, single := singleBits(in); single {
+			p.fail(at, "nft reads a set of one value of bits as any of them: want the value without braces")
+		}
+		return in
+	default:
+		return p.compare(fields, not)
+	}
+}
+
+// compare reads a comparison behind its field, and behind "!=" if it is negated.
+func (p *parser) compare(fields []Field, not bool) Match {
+	c := Compare{Field: fields[0], Not: not}
+	t := c.Field.Type()
+	switch {
+	case len(fields) > 1:
+		p.fail(p.tok, "want a set, which is what a concatenation can be compared with")
+	case p.accept("&"):
+		c.Mask = p.mask(t)
+		if c.Not = p.accept("!="); !c.Not {
+			p.want("==")
+		}
+		c.Value = p.mask(t)
+	case t.Bits():
+		p.compareBits(&c, t)
+	default:
+		p.accept("==")
+		if t == TypeIfname {
+			c.Value = p.ifname()
+		} else {
+			c.Value, c.Last = p.valueOrRange(t)
+		}
+	}
+	return c
+}
+
+// compareBits reads a comparison with bits: with any of them, as "new,established"; with all and no other, as
+// "== syn|ack"; with these of some, as "syn / syn,ack".
+func (p *parser) compareBits(c *Compare, t Type) {
+	none := !c.Not && p.accept("!")
+	exact := !c.Not && !none && p.accept("==")
+	separators := ","
+	if exact || c.Not {
+		separators = "|,"
+	}
+	c.Value = p.bits(t, separators)
+	switch {
+	case p.is("|"):
+		p.fail(p.tok, `nft reads this as any of the bits, and lists all of them so: want "==" before the first, or ","`)
+	case none:
+		c.Not = true
+	case !exact && p.accept("/"):
+		c.Mask = p.bits(t, ",")
+	case exact || c.Not:
+		c.Mask = bytes.Repeat([]byte{0xff}, t.Size())
+	}
+}
