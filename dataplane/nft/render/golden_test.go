@@ -10,6 +10,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
 // TestGolden compares the text of each scenario's table with its file. With -update it writes the
@@ -28,6 +29,9 @@ func testGolden(t *testing.T, classes render.ClassesConfig) {
 			want, err := os.ReadFile(file)
 			require.NoError(t, err)
 			require.Equal(t, string(want), table.String())
+			parsed, err := ruleset.Parse(string(want))
+			require.NoError(t, err)
+			require.True(t, table.Equal(parsed))
 		})
 	}
 }
