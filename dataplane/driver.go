@@ -118,7 +118,7 @@ func (c DriverConfig) validate() error {
 // All methods may be called from any goroutine.
 type Driver struct {
 	cfg DriverConfig
-	// The goroutine of Run alone uses these.
+	// Run or Teardown alone use these, one at a time.
 	pipeline pipeline
 	merger   merger
 

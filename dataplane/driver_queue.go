@@ -20,7 +20,7 @@ type queue struct {
 	drifts  []Drift
 }
 
-// planning is a question for the dataplanes and where to answer it.
+// planning is a request for a plan, and where to send it.
 type planning struct {
 	batch Batch
 	done  chan<- planned
@@ -171,7 +171,7 @@ func (d *Driver) take() work {
 	return w
 }
 
-// reply sends the result of the round to waiting callers.
+// reply sends the result of the round to waiting callers, and makes the plans that were requested.
 func (w *work) reply(ctx context.Context, d *Driver, err error) {
 	for _, done := range w.resyncs {
 		done <- err

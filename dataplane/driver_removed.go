@@ -9,9 +9,9 @@ import (
 )
 
 // WaitRemoved returns once nothing of an endpoint (or host endpoint) is in any dataplane: its
-// routes, then its policy, by the latest state that was sent before the call. It waits for the
-// first complete state, since what an earlier run left may be there until then, and for an endpoint
-// that was not removed yet. One that was never sent is not there.
+// routes, then its policy, by the latest state that was sent before the call. It waits for the first
+// complete state, because until then something of an earlier run may be there, and for the removal of
+// the endpoint to be sent. An endpoint that was never sent counts as removed.
 //
 // Errors: the context's, or ErrStopped.
 func (d *Driver) WaitRemoved(ctx context.Context, endpoint policy.Key) error {

@@ -65,7 +65,7 @@ type Status struct {
 	Endpoints map[policy.Key]EndpointStatus
 }
 
-// progress is what Status, those who wait and subscribers look at. It belongs to the driver's lock.
+// progress is the state behind Status, Wait and EndpointChanges. The Driver's lock guards it.
 type progress struct {
 	Status
 	accepted    uint64 // batches handed over

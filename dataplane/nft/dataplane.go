@@ -50,9 +50,9 @@ type Dataplane struct {
 	// classes are the counts of the last change; nil before the first.
 	classes   atomic.Pointer[render.ClassStats]
 	limitsLog limitsLog
-	// whole says that the applier was not told of a change: it must be told of everything.
-	whole  bool
-	closed atomic.Bool
+	// needsTable is set if the applier did not accept a change: it then needs the whole table.
+	needsTable bool
+	closed     atomic.Bool
 }
 
 var (
@@ -266,7 +266,7 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.renderer, d.inSync, d.upToDate, d.whole, d.adopted = r, false, false, false, false
+	d.renderer, d.inSync, d.upToDate, d.needsTable, d.adopted = r, false, false, false, false
 	d.classes.Store(nil)
 	d.limitsLog = limitsLog{}
 	d.interfaces.Reset()
@@ -355,26 +355,26 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 // except for refused objects, which drop.
 func (d *Dataplane) flush(ctx context.Context) (errs []error, done bool) {
 	err := d.write(ctx, d.renderer.Flush())
-	errs, told := d.attribute(err)
-	d.whole = !told
+	errs, accepted := d.attribute(err)
+	d.needsTable = !accepted
 	return errs, programmed(err)
 }
 
-// write hands a change to the applier, or if that was not told of an earlier one, the whole table.
+// write gives a change to the applier, or the whole table if it did not accept an earlier change.
 func (d *Dataplane) write(ctx context.Context, delta *ruleset.Delta) error {
-	var whole *ruleset.Table
-	if d.whole {
-		whole, _ = d.renderer.Table()
+	var table *ruleset.Table
+	if d.needsTable {
+		table, _ = d.renderer.Table()
 	}
 	if d.revoker != nil {
-		all := whole
+		all := table
 		if all == nil && d.revoker.NeedsTable() {
 			all, _ = d.renderer.Table()
 		}
 		d.revoker.Changed(delta, all)
 	}
-	if whole != nil {
-		return d.applier.Apply(ctx, whole)
+	if table != nil {
+		return d.applier.Apply(ctx, table)
 	}
 	return d.applier.UpdateVisible(ctx, delta)
 }
@@ -390,14 +390,14 @@ func programmed(err error) bool {
 	return true
 }
 
-// attribute says whom the errors of the applier concern. Told is false if the applier has not taken
-// the change into its desired state.
-func (d *Dataplane) attribute(err error) (out []error, told bool) {
-	told = true
+// attribute returns the errors of the applier as errors of our objects. accepted is false if the change
+// is not in the applier's desired state.
+func (d *Dataplane) attribute(err error) (out []error, accepted bool) {
+	accepted = true
 	for _, err := range unjoined(err) {
 		var apply *applier.Error
 		if !errors.As(err, &apply) {
-			told = false
+			accepted = false
 			out = append(out, &dataplane.ApplyError{
 				Backend: backend, Op: "program table " + d.config.Renderer.Table, Err: err,
 			})
@@ -413,7 +413,7 @@ func (d *Dataplane) attribute(err error) (out []error, told bool) {
 			})
 		}
 	}
-	return out, told
+	return out, accepted
 }
 
 // applyError returns an error of the applier that is not of one object.

@@ -33,16 +33,16 @@
 // Ours are the routes in the configured tables, the permanent neighbour entries, the proxy entries
 // and the rules that carry the configured protocol number; VXLAN devices with an alias that names
 // it, and whatever is in their forwarding databases. All of that survives a restart of the program.
-// Objects of other processes are never changed and never deleted: where it stands in the way, the object is
-// at fault, with ErrForeign. A route or neighbour entry that is exactly as wanted is as good as ours,
+// Objects of other processes are never changed and never deleted: if one is in the place of an object of ours,
+// ours is at fault, with ErrForeign. A route or neighbour entry that is exactly as wanted is as good as ours,
 // and only its maker puts it back: ErrCeded. Sysctls have no owner: they are written where they differ, and stay
 // when an endpoint goes (its interface goes with it).
 //
 // # Rules
 //
 // Of several routes to one destination, table and metric the first Class is there; see there for
-// the order. Removals come before additions; a route that changes is replaced, so that no packet
-// finds neither. One that cannot be replaced is deleted, because it leads to another place. If two endpoints
+// the order. Removals come before additions. A route that changes is replaced in one step, so that packets
+// always find one. One that cannot be replaced is deleted, because it leads to another place. If two endpoints
 // have the same address, the one with the smaller key has it, and the other is at fault, with
 // ErrContested, until that one goes. Link-local IPv6 addresses need no route and get none. An
 // endpoint that is down keeps its routes: dropping its traffic is policy. Routes of local workloads
@@ -66,10 +66,9 @@
 // IPv4 is forwarded where the interface that a packet comes in on has forwarding set, which is done
 // for each endpoint's and for VXLAN devices. IPv6 is forwarded where net.ipv6.conf.all.forwarding
 // is set, for all interfaces at once; an interface's own setting only stops it from acting on
-// router advertisements. As the former changes how the node's other interfaces treat router
-// advertisements, it is only written if Config.ForwardAllIPv6 is set, and as for IPv4 the
-// interfaces to other nodes are an administrator's, that is only set for all of them where
-// Config.ForwardAllIPv4 does.
+// router advertisements. net.ipv6.conf.all.forwarding changes how the node's other interfaces treat
+// router advertisements, so it is written only if Config.ForwardAllIPv6 is set. The IPv4 setting of the
+// interfaces to other nodes is the administrator's: it is written only if Config.ForwardAllIPv4 is set.
 //
 // # Usage
 //

@@ -91,7 +91,7 @@ func (k entryKey) device() (name string, needed bool) { return k.dev, true }
 
 // flushEntries applies changes of interfaces. It reports whether the kernel has entries on an
 // interface whose name may have changed.
-func flushEntries(s *entryStore, f *flush) (named bool) {
+func flushEntries(s *entryStore, f *linkEvents) (named bool) {
 	for _, o := range s.slots {
 		if o.present && f.removes(o.index, o.reported) {
 			o.present, o.lost = false, false
@@ -116,7 +116,7 @@ func forgetNeighbours(s *entryStore, index int) {
 	}
 }
 
-// missing implements kernelKey. It looks up proxy entries, because the kernel gives the
+// missing implements objectKind. It looks up proxy entries, because the kernel gives the
 // entry of another process to the next one that adds it. They have no value, so that entry suffices.
 func (k entryKey) missing(p *pass, index int) (bool, error) {
 	if k.kind != kindProxy || index < 0 { // of a device that is only planned
@@ -161,7 +161,7 @@ func (k entryKey) neighbour(c *entryChange, protocol uint8) rtnl.Neighbour {
 	}
 }
 
-// refused implements kernelKey. It replaces a neighbour entry that the kernel learned, but none
+// refused implements objectKind. It replaces a neighbour entry that the kernel learned, but none
 // that another process made.
 func (k entryKey) refused(p *pass, c *entryChange, err error) error {
 	if k.kind != kindNeighbour || !errors.Is(err, rtnl.ErrExist) {

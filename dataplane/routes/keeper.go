@@ -138,7 +138,7 @@ func (k *Keeper) change(objects []Object, gone bool) {
 		if c := (change{o, gone}); k.applied {
 			k.pending = append(k.pending, c)
 		} else {
-			k.view.apply(c)
+			k.view.stores.apply(c)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func (k *Keeper) Apply(ctx context.Context) error {
 func (k *Keeper) applyLocked(ctx context.Context) error {
 	k.applied = true
 	for _, c := range k.pending {
-		k.view.apply(c)
+		k.view.stores.apply(c)
 	}
 	k.pending = nil
 	err := k.reconcile(ctx)
@@ -226,7 +226,7 @@ func (k *Keeper) Teardown(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.reset()
-	k.view.tearDown(k.ownDevices)
+	k.view.stores.tearDown(k.ownDevices)
 	err := k.reconcile(ctx)
 	k.reset() // the next state begins with a dump
 	k.lastReported = ""
@@ -243,7 +243,7 @@ func (k *Keeper) PlanTeardown(ctx context.Context) (string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	dry := k.view.fork(k.newStores())
-	dry.tearDown(k.ownDevices)
+	dry.stores.tearDown(k.ownDevices)
 	plan, err := k.planLocked(ctx, dry)
 	if err != nil {
 		return "", err
@@ -268,7 +268,7 @@ func (k *Keeper) PlanTeardown(ctx context.Context) (string, error) {
 // Errors: the context's; why the kernel could not be read.
 func (k *Keeper) Plan(ctx context.Context) (string, error) {
 	return k.planOf(ctx, func(desired *stores) {
-		k.view.copyTo(desired)
+		k.view.stores.copyTo(desired)
 		for _, c := range k.pending {
 			desired.apply(c)
 		}
@@ -310,7 +310,7 @@ func (k *Keeper) Stats() Stats {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s := k.stats
-	s.Routes, s.Failing = k.view.routes.wanted, len(k.last.failures)
+	s.Routes, s.Failing = k.view.stores.routes.wanted, len(k.last.failures)
 	s.Disputed = len(k.repairs.disputes.Disputed(k.view.now()))
 	s.Readings, s.Missed = k.view.readings, k.view.missed
 	return s

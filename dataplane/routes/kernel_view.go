@@ -16,9 +16,9 @@ var families = [...]int{4, 6}
 // notifications.
 type kernelView struct {
 	*sockets
-	*stores
-	now   func() time.Time
-	links *links
+	stores *stores // their observed state is kept; changes of the desired one come from elsewhere
+	now    func() time.Time
+	links  *links
 	// synced is set while the stores have the observed state.
 	synced bool
 	// events counts the events of the monitor.
@@ -30,7 +30,7 @@ type kernelView struct {
 // fork returns a view with other stores, to plan with.
 func (k *kernelView) fork(desired *stores) *kernelView {
 	fork := &kernelView{sockets: k.sockets, stores: desired, now: k.now, links: &links{}}
-	fork.links.ByIndex = k.links.ByIndex // for since when interfaces have been there: reading replaces it
+	fork.links.ByIndex = k.links.ByIndex // says since when each interface exists; reading replaces the map
 	return fork
 }
 
@@ -72,65 +72,65 @@ func (k *kernelView) read() error {
 	if err := k.readEntries(); err != nil {
 		return err
 	}
-	k.rules.begin()
+	k.stores.rules.begin()
 	for _, family := range families {
-		rules, err := k.conn.Rules(family, k.protocol)
+		rules, err := k.conn.Rules(family, k.stores.protocol)
 		if err != nil {
 			return err
 		}
 		for _, r := range rules {
-			k.rules.read(ruleKey(r), 0, struct{}{})
+			k.stores.rules.read(ruleKey(r), 0, struct{}{})
 		}
 	}
-	k.rules.end()
-	for _, slot := range k.settings.slots {
-		k.settings.markDirty(slot)
+	k.stores.rules.end()
+	for _, slot := range k.stores.settings.slots {
+		k.stores.settings.markDirty(slot)
 	}
-	k.devices.dirty = true
+	k.stores.devices.dirty = true
 	k.synced = true
 	return nil
 }
 
 func (k *kernelView) readRoutes() error {
-	k.routes.begin()
-	each := func(r *rtnl.Route) { k.routes.read(r, k.links) }
-	for _, table := range k.routes.tables {
+	k.stores.routes.begin()
+	each := func(r *rtnl.Route) { k.stores.routes.read(r, k.links) }
+	for _, table := range k.stores.routes.tables {
 		for _, family := range families {
 			attempt := 0
 			begin := func() {
 				if attempt++; attempt > 1 {
-					k.routes.forget(func(key routeKey) bool {
+					k.stores.routes.forget(func(key routeKey) bool {
 						return key.table == table && key.dst.Addr().Is6() == (family == 6)
 					})
 				}
 			}
-			f := rtnl.RouteFilter{Family: family, Table: table, Protocol: k.protocol}
+			f := rtnl.RouteFilter{Family: family, Table: table, Protocol: k.stores.protocol}
 			if err := k.conn.Routes(f, begin, each); err != nil {
 				return err
 			}
 		}
 	}
-	k.routes.end()
+	k.stores.routes.end()
 	return nil
 }
 
 func (k *kernelView) readEntries() error {
-	k.entries.begin()
+	k.stores.entries.begin()
 	for _, family := range families {
 		for _, proxy := range []bool{false, true} {
-			neighbours, err := k.conn.Neighbours(family, k.protocol, proxy)
+			neighbours, err := k.conn.Neighbours(family, k.stores.protocol, proxy)
 			if err != nil {
 				return err
 			}
 			for _, n := range neighbours {
 				if key, v, ok := k.neighbourEntry(n); ok {
-					k.entries.read(key, n.Index, v)
+					k.stores.entries.read(key, n.Index, v)
 				}
 			}
 		}
 	}
-	devices := slices.Collect(maps.Keys(k.devices.wanted))
-	if k.tearingDown {
+	devices := slices.Collect(maps.Keys(k.stores.devices.wanted))
+	if k.stores.tearingDown {
 		devices = append(devices, k.strayDevices()...)
 	}
 	for _, name := range devices {
@@ -138,14 +138,14 @@ func (k *kernelView) readEntries() error {
 			return err
 		}
 	}
-	k.entries.end()
+	k.stores.entries.end()
 	return nil
 }
 
 // readForwards reads the forwarding database of a device of ours, all of which is ours.
 func (k *kernelView) readForwards(name string) error {
 	link, ok := k.links.named(name)
-	if !ok || foreignDevice(link, k.protocol) {
+	if !ok || foreignDevice(link, k.stores.protocol) {
 		return nil
 	}
 	forwards, err := k.conn.Forwards(link.Index)
@@ -154,7 +154,7 @@ func (k *kernelView) readForwards(name string) error {
 	}
 	for _, f := range forwards {
 		key, v, _ := k.neighbourEntry(f)
-		k.entries.read(key, f.Index, v)
+		k.stores.entries.read(key, f.Index, v)
 	}
 	return nil
 }
@@ -180,12 +180,12 @@ func (k *kernelView) neighbourEntry(n rtnl.Neighbour) (key entryKey, v entryValu
 
 // strayDevices returns the names of our unwanted devices.
 func (k *kernelView) strayDevices() []string {
-	return strayDevices(k.devices.wanted, k.devices.own, k.protocol, k.links)
+	return strayDevices(k.stores.devices.wanted, k.stores.devices.own, k.stores.protocol, k.links)
 }
 
 // markSysctls marks the sysctls of an interface to be read again. The notification does not name
 // the process that changed them.
-func (k *kernelView) markSysctls(index int, f *flush) {
+func (k *kernelView) markSysctls(index int, f *linkEvents) {
 	switch index {
 	case rtnl.AllInterfaces:
 		f.sysctls["all"] = true
@@ -200,7 +200,7 @@ func (k *kernelView) markSysctls(index int, f *flush) {
 
 // poll applies the notifications since the last call.
 func (k *kernelView) poll() error {
-	f := newFlush()
+	f := newLinkEvents()
 	missed, err := k.monitor.Poll(func(e *rtnl.Event) { k.observe(e, f) })
 	if err != nil {
 		return err
@@ -210,43 +210,44 @@ func (k *kernelView) poll() error {
 		k.synced = false
 	}
 	if len(f.names)+len(f.sysctls) > 0 {
-		flushSettings(k.settings, f)
+		flushSettings(k.stores.settings, f)
 	}
 	if !k.synced || !f.any() {
 		return nil
 	}
-	k.routes.flush(f)
-	if flushEntries(k.entries, f) && f.renamed {
+	k.stores.routes.flush(f)
+	if flushEntries(k.stores.entries, f) && f.renamed {
 		k.synced = false // entries are known by the name of their interface
 	}
-	k.devices.dirty = k.devices.dirty || f.reachability || f.renamed || f.altered
+	k.stores.devices.dirty = k.stores.devices.dirty || f.reachability || f.renamed || f.altered
 	return nil
 }
 
-func (k *kernelView) observe(e *rtnl.Event, f *flush) {
+func (k *kernelView) observe(e *rtnl.Event, f *linkEvents) {
 	k.events++
 	switch e.Group {
 	case rtnl.GroupLinks, rtnl.GroupAddresses:
 		f.add(k.links.update(e, k.now()), k.events)
-		k.devices.dirty = k.devices.dirty || k.devices.has(e.Link.Name) // its parameters may be other ones
+		// Its parameters may be other ones.
+		k.stores.devices.dirty = k.stores.devices.dirty || k.stores.devices.has(e.Link.Name)
 	case rtnl.GroupNetconf:
 		k.markSysctls(e.Index, f)
 	case rtnl.GroupRoutes:
-		k.routes.observe(e, k.events, k.links)
+		k.stores.routes.observe(e, k.events, k.links)
 	case rtnl.GroupRules:
-		if e.Rule.Protocol == k.protocol {
-			k.rules.observe(ruleKey(e.Rule), 0, struct{}{}, k.events, true, e.Gone)
+		if e.Rule.Protocol == k.stores.protocol {
+			k.stores.rules.observe(ruleKey(e.Rule), 0, struct{}{}, k.events, true, e.Gone)
 		}
 	case rtnl.GroupNeighbours:
 		key, v, ok := k.neighbourEntry(e.Neighbour)
-		ours := e.Neighbour.Protocol == k.protocol
+		ours := e.Neighbour.Protocol == k.stores.protocol
 		if e.Neighbour.Forward {
 			link, _ := k.links.index(e.Neighbour.Index)
-			ours = k.devices.has(link.Name) && !foreignDevice(link, k.protocol) && key.mac != MAC{}
+			ours = k.stores.devices.has(link.Name) && !foreignDevice(link, k.stores.protocol) && key.mac != MAC{}
 		}
-		if o := k.entries.slots[key]; o != nil && o.ceded && !ours && !e.Neighbour.Static() {
+		if o := k.stores.entries.slots[key]; o != nil && o.ceded && !ours && !e.Neighbour.Static() {
 			return // an entry that the kernel learned
 		}
-		k.entries.observe(key, e.Neighbour.Index, v, k.events, ours, e.Gone || !ok)
+		k.stores.entries.observe(key, e.Neighbour.Index, v, k.events, ours, e.Gone || !ok)
 	}
 }

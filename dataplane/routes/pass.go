@@ -46,21 +46,22 @@ func (r *result) err() error {
 	return errors.Join(errs...)
 }
 
-// run makes or prints the changes: removals first, and the route to a workload after its neighbour
-// entry and the settings of its interface. Only devices come earlier, because a plan needs the
-// interfaces. Unwanted devices are removed last, without objects on them.
+// run makes or prints the changes. Devices come first, because a plan needs the interfaces, and then
+// sysctls, because the route to a workload comes after the settings of its interface. Then come removals
+// and additions, the route to a workload after its neighbour entry. Unwanted devices are removed last,
+// without objects on them.
 func (p *pass) run() error {
 	unwanted, err := p.updateDevices()
 	if err != nil {
 		return err
 	}
 	p.updateSettings()
-	lostRules, rules, err := planObjects(p, p.rules)
+	lostRules, rules, err := planObjects(p, p.stores.rules)
 	if err != nil {
 		return err
 	}
 	lostRoutes, routes := p.planRoutes()
-	lostEntries, entries, err := planObjects(p, p.entries)
+	lostEntries, entries, err := planObjects(p, p.stores.entries)
 	if err != nil {
 		return err
 	}
@@ -68,12 +69,12 @@ func (p *pass) run() error {
 		p.conflict = p.conflict || c.slot.key.Extra
 	}
 	for _, step := range []func() error{
-		func() error { return sendObjects(p, p.rules, lostRules) },
+		func() error { return sendObjects(p, p.stores.rules, lostRules) },
 		func() error { return p.sendRoutes(lostRoutes) },
-		func() error { return sendObjects(p, p.entries, lostEntries) },
-		func() error { return sendObjects(p, p.entries, entries) },
+		func() error { return sendObjects(p, p.stores.entries, lostEntries) },
+		func() error { return sendObjects(p, p.stores.entries, entries) },
 		func() error { return p.sendRoutes(routes) },
-		func() error { return sendObjects(p, p.rules, rules) },
+		func() error { return sendObjects(p, p.stores.rules, rules) },
 		func() error { return p.removeDevices(unwanted) },
 	} {
 		if err := step(); err != nil {
@@ -90,7 +91,7 @@ const deviceRounds = 4
 
 // updateDevices changes devices as wanted, and returns the names of unwanted ones.
 func (p *pass) updateDevices() (unwanted []string, err error) {
-	s := p.devices
+	s := p.stores.devices
 	if !s.dirty {
 		return nil, nil
 	}
@@ -118,7 +119,7 @@ func (p *pass) updateDevices() (unwanted []string, err error) {
 // changeDevices makes the changes that devices need, and reports whether there were any. failed gets
 // the error of each device.
 func (p *pass) changeDevices(failed map[string]error) (changed bool) {
-	s := p.devices
+	s := p.stores.devices
 	clear(failed)
 	for _, name := range slices.Sorted(maps.Keys(s.wanted)) {
 		want := s.wanted[name]
@@ -152,14 +153,14 @@ func (p *pass) simulate(name string, steps []deviceStep) {
 	for _, step := range steps {
 		p.printStep(step.text)
 		if exists && step.forgets {
-			forgetNeighbours(p.entries, link.Index)
+			forgetNeighbours(p.stores.entries, link.Index)
 		}
 		if step.remakes {
 			if exists {
-				f := newFlush()
+				f := newLinkEvents()
 				f.add(p.links.update(&rtnl.Event{Group: rtnl.GroupLinks, Link: link, Gone: true}, time.Time{}), 1)
-				flushEntries(p.entries, f)
-				p.routes.flush(f)
+				flushEntries(p.stores.entries, f)
+				p.stores.routes.flush(f)
 			}
 			link, exists = rtnl.Link{Name: name, Index: -1 - len(p.links.ByIndex), Kind: deviceKinds()[0]}, false
 		}
@@ -177,7 +178,7 @@ func (p *pass) removeDevices(names []string) error {
 		}
 		if err := runSteps(p.conn, name, p.links, []deviceStep{step}); err != nil {
 			p.fail("delete device", unwantedDevice(name), err)
-			p.devices.dirty = true
+			p.stores.devices.dirty = true
 		}
 	}
 	return nil

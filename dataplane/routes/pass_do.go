@@ -37,7 +37,7 @@ func (p *pass) sendRoutes(changes []routeChange) error {
 			p.batch.DeleteRoute(c.old)
 			continue
 		}
-		if p.routes.form(c.slot, c.index, &wanted); c.old == nil {
+		if p.stores.routes.form(c.slot, c.index, &wanted); c.old == nil {
 			p.batch.AddRoute(&wanted)
 		} else {
 			p.batch.ReplaceRoute(&wanted)
@@ -93,7 +93,7 @@ func (p *pass) routesExist(refused map[*routeChange]error) (withdraw []routeChan
 			if c == nil || c.old != nil {
 				return
 			}
-			p.routes.form(c.slot, c.index, &wanted)
+			p.stores.routes.form(c.slot, c.index, &wanted)
 			if wanted.Protocol = r.Protocol; wanted == *r {
 				c.slot.madeByOther = true
 			}
@@ -136,7 +136,7 @@ func (p *pass) routeDone(c *routeChange) {
 			p.recordRepair(slot.key, p.conflicting(slot, c.old))
 		}
 		if len(slot.claims)+len(slot.strays) == 0 && !slot.dirty {
-			p.routes.remove(slot)
+			p.stores.routes.remove(slot)
 		}
 		return
 	case c.old == nil:
@@ -160,11 +160,11 @@ func (p *pass) routeFailed(c *routeChange, err error) (withdraw routeChange, ok 
 			p.routeDone(c) // what is not there has been deleted
 			return routeChange{}, false
 		}
-		p.routes.markDirty(slot)
+		p.stores.routes.markDirty(slot)
 		p.fail("delete route", p.conflicting(slot, c.old), err)
 		return routeChange{}, false
 	}
-	p.routes.markDirty(slot)
+	p.stores.routes.markDirty(slot)
 	want := slot.claims[0]
 	if errors.Is(err, rtnl.ErrExist) {
 		p.conflict = p.conflict || !slot.foreign
@@ -203,7 +203,7 @@ func (p *pass) routeText(c *routeChange) string {
 		return command + "del " + p.text(c.old)
 	}
 	var wanted rtnl.Route
-	p.routes.form(c.slot, c.index, &wanted)
+	p.stores.routes.form(c.slot, c.index, &wanted)
 	if c.old == nil {
 		return command + "add " + p.text(&wanted)
 	}

@@ -12,7 +12,7 @@ import (
 
 // planObjects returns the deletions and additions that the dirty slots need, each in order. An
 // error means that the connection to the kernel failed.
-func planObjects[K kernelKey[K, V], V comparable](
+func planObjects[K objectKind[K, V], V comparable](
 	p *pass, s *store[K, V],
 ) (deletions, additions []kernelChange[K, V], err error) {
 	for _, o := range s.takeDirty() {
@@ -49,14 +49,14 @@ func planObjects[K kernelKey[K, V], V comparable](
 }
 
 // locate finds the interface of a wanted object. If it cannot, it records the fault.
-func locate[K kernelKey[K, V], V comparable](p *pass, s *store[K, V], o *slot[K, V]) (index int, ok bool) {
+func locate[K objectKind[K, V], V comparable](p *pass, s *store[K, V], o *slot[K, V]) (index int, ok bool) {
 	object := o.key.object(o.want)
 	op, err := "check "+object.kind(), o.key.validate(o.want)
 	if name, needed := o.key.device(); needed && err == nil {
 		var link rtnl.Link
 		link, err = p.links.usable(name)
 		op, index = "find interface", link.Index
-		if err == nil && p.devices.has(name) && foreignDevice(link, p.cfg.Protocol) {
+		if err == nil && p.stores.devices.has(name) && foreignDevice(link, p.cfg.Protocol) {
 			err = fmt.Errorf("%w: interface %s", ErrForeign, name)
 		}
 	}
@@ -68,7 +68,7 @@ func locate[K kernelKey[K, V], V comparable](p *pass, s *store[K, V], o *slot[K,
 }
 
 // sendObjects makes the changes, independently of each other.
-func sendObjects[K kernelKey[K, V], V comparable](p *pass, s *store[K, V], changes []kernelChange[K, V]) error {
+func sendObjects[K objectKind[K, V], V comparable](p *pass, s *store[K, V], changes []kernelChange[K, V]) error {
 	p.batch.Reset()
 	for i := range changes {
 		c := &changes[i]
@@ -95,7 +95,7 @@ func sendObjects[K kernelKey[K, V], V comparable](p *pass, s *store[K, V], chang
 
 // concludeObject records that a change was made, or that the kernel refused it. It returns an error
 // if the connection to the kernel failed.
-func concludeObject[K kernelKey[K, V], V comparable](
+func concludeObject[K objectKind[K, V], V comparable](
 	p *pass, s *store[K, V], c *kernelChange[K, V], err error,
 ) error {
 	key, op := c.slot.key, "delete "
@@ -126,7 +126,7 @@ func concludeObject[K kernelKey[K, V], V comparable](
 }
 
 // objectDone records that a change was made.
-func objectDone[K kernelKey[K, V], V comparable](p *pass, c *kernelChange[K, V]) {
+func objectDone[K objectKind[K, V], V comparable](p *pass, c *kernelChange[K, V]) {
 	o := c.slot
 	switch {
 	case !c.gone:

@@ -25,7 +25,7 @@ type routeChange struct {
 // planRoutes returns the changes that dirty slots need, deletions and additions, each in order. It
 // records the faults of wanted routes that are impossible.
 func (p *pass) planRoutes() (deletions, additions []routeChange) {
-	s := p.routes
+	s := p.stores.routes
 	dirty := s.dirty
 	s.dirty = nil
 	additions = make([]routeChange, 0, len(dirty))
@@ -62,7 +62,7 @@ func (p *pass) planRoutes() (deletions, additions []routeChange) {
 func (p *pass) resolve(slot *routeSlot, out *rtnl.Route) bool {
 	r := &slot.claims[0]
 	err := r.validate()
-	if err == nil && !slices.Contains(p.routes.tables, r.Table) {
+	if err == nil && !slices.Contains(p.stores.routes.tables, r.Table) {
 		err = fmt.Errorf("%w: table %d is not this Keeper's", ErrObject, r.Table)
 	}
 	if err != nil {
@@ -90,13 +90,15 @@ func (p *pass) planSlot(slot *routeSlot, can bool, deletions, additions []routeC
 		only := slot.strays[0].Route
 		keep = &only
 	case slot.present && plain > 0:
-		p.routes.displace(slot)
+		p.stores.routes.displace(slot)
 		fallthrough
 	default:
 		deletions = drop(slot, slot.strays, deletions)
 	}
 	if can && !slot.present {
-		additions = append(additions, routeChange{slot: slot, old: keep, add: true, index: p.routes.scratch.Index})
+		additions = append(additions, routeChange{
+			slot: slot, old: keep, add: true, index: p.stores.routes.scratch.Index,
+		})
 	}
 	return deletions, additions
 }
@@ -122,20 +124,20 @@ func drop(slot *routeSlot, strays []stray, deletions []routeChange) []routeChang
 // that is not known yet: it stays for the grace period.
 func (p *pass) sweep(slot *routeSlot, deletions []routeChange) []routeChange {
 	if len(slot.strays) == 0 {
-		p.routes.remove(slot)
+		p.stores.routes.remove(slot)
 		return deletions
 	}
 	for _, o := range slot.strays {
 		if o.found && p.keepsUnwanted() {
-			p.routes.markDirty(slot)
+			p.stores.routes.markDirty(slot)
 			return deletions
 		}
-		if !o.found || o.Index == 0 || p.tearingDown {
+		if !o.found || o.Index == 0 || p.stores.tearingDown {
 			continue
 		}
 		if until := p.links.since(o.Index).Add(p.cfg.GracePeriod); p.now().Before(until) {
 			p.wait(until)
-			p.routes.markDirty(slot)
+			p.stores.routes.markDirty(slot)
 			return deletions
 		}
 	}

@@ -15,7 +15,7 @@ const (
 	maxRepairs = 100
 )
 
-// repairs are the objects that were repaired after a change by another process.
+// repairs records the objects that were repaired after a change by another process, and detects disputes.
 type repairs struct {
 	// unreported are those that Watch has not reported yet; at most maxRepairs.
 	unreported []Object
@@ -51,7 +51,7 @@ func (p *pass) recordRepair(key any, o Object) {
 // keepsUnwanted reports whether an unwanted object that another process made stays for now. If two
 // processes with one protocol number remove each other's routes, this ends the exchange.
 func (p *pass) keepsUnwanted() bool {
-	if p.tearingDown || !p.repairs.disputes.Any(p.now()) {
+	if p.stores.tearingDown || !p.repairs.disputes.Any(p.now()) {
 		return false
 	}
 	p.wait(p.now().Add(dispute.Quiet))

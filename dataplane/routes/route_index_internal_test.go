@@ -44,7 +44,7 @@ func TestRoutesAreListedByInterface(t *testing.T) {
 		case 2:
 			s.observe(&rtnl.Event{Group: rtnl.GroupRoutes, Route: known, Gone: rng.IntN(2) == 0}, uint64(step+1), l)
 		case 3:
-			f := newFlush()
+			f := newLinkEvents()
 			f.add(rtnl.LinkChange{Index: known.Index, Name: l.nameOf(known.Index), Flushed: true}, uint64(step+1))
 			s.flush(f)
 			require.Falsef(t, s.over(known.Index), "step %d", step)

@@ -261,7 +261,7 @@ func (slot *routeSlot) markLost() {
 }
 
 // flush applies changes of interfaces.
-func (s *routeStore) flush(f *flush) {
+func (s *routeStore) flush(f *linkEvents) {
 	for a := range f.sources {
 		if s.sources[a] > 0 { // there is no index of the routes with a source
 			for _, slot := range s.slots {
@@ -284,7 +284,7 @@ func (s *routeStore) flush(f *flush) {
 	}
 }
 
-func (s *routeStore) flushSlot(f *flush, slot *routeSlot) {
+func (s *routeStore) flushSlot(f *linkEvents, slot *routeSlot) {
 	slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool { return f.removes(o.Index, o.reported) })
 	if len(slot.claims) == 0 {
 		return
@@ -299,9 +299,9 @@ func (s *routeStore) flushSlot(f *flush, slot *routeSlot) {
 	}
 }
 
-// flush has the changes of interfaces: what the kernel may have removed by itself, and what may now
-// be possible.
-type flush struct {
+// linkEvents are the changes of interfaces since the last look: what the kernel may have removed by itself,
+// and what may now be possible.
+type linkEvents struct {
 	// names has the interfaces that changed, indices those whose objects the kernel removed, each
 	// with the number of the last event that reported it.
 	names   map[string]bool
@@ -320,15 +320,15 @@ type flush struct {
 	renamed, altered bool
 }
 
-func newFlush() *flush {
-	return &flush{
+func newLinkEvents() *linkEvents {
+	return &linkEvents{
 		names: map[string]bool{}, sysctls: map[string]bool{}, replaced: map[string]bool{}, indices: map[int]uint64{},
 		returned: map[string]bool{}, sources: map[netip.Addr]bool{},
 	}
 }
 
 // add adds a change of an interface, given the number of its event.
-func (f *flush) add(c rtnl.LinkChange, number uint64) {
+func (f *linkEvents) add(c rtnl.LinkChange, number uint64) {
 	f.reachability = f.reachability || c.Address || c.Flushed || c.Appeared
 	f.renamed = f.renamed || c.Renamed
 	f.altered = f.altered || c.Altered
@@ -353,18 +353,18 @@ func (f *flush) add(c rtnl.LinkChange, number uint64) {
 }
 
 // any reports whether there are changes.
-func (f *flush) any() bool { return f.reachability || f.renamed || f.altered || len(f.names) > 0 }
+func (f *linkEvents) any() bool { return f.reachability || f.renamed || f.altered || len(f.names) > 0 }
 
 // removes reports whether the kernel removed an object over the interface. It did not if the event
 // that reported the object (0 if none did) came later.
-func (f *flush) removes(index int, reported uint64) bool { return f.indices[index] > reported }
+func (f *linkEvents) removes(index int, reported uint64) bool { return f.indices[index] > reported }
 
 // endsCeding reports whether an object on an interface is added again after another process deleted
 // its own (S172). A change of an address is no reason: the kernel adds link-local ones late. Without
 // an interface, every change is one.
-func (f *flush) endsCeding(dev string) bool { return dev == "" || f.returned[dev] }
+func (f *linkEvents) endsCeding(dev string) bool { return dev == "" || f.returned[dev] }
 
 // affects reports whether the kernel's form of a desired route may be another one now.
-func (f *flush) affects(r *Route) bool {
+func (f *linkEvents) affects(r *Route) bool {
 	return r.Interface != "" && f.names[r.Interface] || r.Interface == "" && r.Gateway.IsValid() && f.reachability
 }

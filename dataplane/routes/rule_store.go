@@ -45,7 +45,7 @@ func (k ruleKey) encode(c *ruleChange, b *rtnl.Batch, _ uint8) {
 	}
 }
 
-// refused implements kernelKey.
+// refused implements objectKind.
 func (k ruleKey) refused(_ *pass, _ *ruleChange, err error) error {
 	if errors.Is(err, rtnl.ErrExist) {
 		return fmt.Errorf("%w: a rule: %w", ErrForeign, err)
@@ -53,7 +53,7 @@ func (k ruleKey) refused(_ *pass, _ *ruleChange, err error) error {
 	return err
 }
 
-// text implements kernelKey.
+// text implements objectKind.
 func (k ruleKey) text(_ *pass, c *ruleChange) string {
 	verb, family := "add", ""
 	if c.gone {

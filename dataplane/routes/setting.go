@@ -40,7 +40,7 @@ func (s Setting) concerns(interfaces map[string]bool) bool {
 
 // flushSettings marks the settings of changed interfaces as dirty. An interface that replaced
 // another one has settings of its own.
-func flushSettings(s *settingStore, f *flush) {
+func flushSettings(s *settingStore, f *linkEvents) {
 	for _, o := range s.slots {
 		if o.want.concerns(f.replaced) {
 			o.present = false
@@ -57,7 +57,7 @@ func right(o *slot[string, Setting]) bool { return o.present && o.have == o.want
 // updateSettings writes the settings that differ from the wanted value. Those of an interface that
 // does not exist are at fault until it appears.
 func (p *pass) updateSettings() {
-	s := p.settings
+	s := p.stores.settings
 	var want []Setting
 	planned := map[Setting]Setting{} // those of planned devices, by the default that these will inherit
 	dirty := s.takeDirty()
@@ -122,7 +122,7 @@ func (p *pass) updateSettings() {
 // settingsDone records the wanted settings as right, except those that could not be read or
 // written. differ are the written ones.
 func (p *pass) settingsDone(want, differ []Setting, failed, refused map[Setting]error) {
-	s := p.settings
+	s := p.stores.settings
 	for _, o := range differ {
 		if right(s.slot(o.Path)) && refused[o] == nil {
 			p.stats.Repaired++
@@ -142,7 +142,7 @@ func (p *pass) saveFormer(differ []Setting, former map[Setting]string) {
 	saved := p.saved
 	var list, more []savedSysctl
 	for _, o := range differ {
-		if !right(p.settings.slot(o.Path)) {
+		if !right(p.stores.settings.slot(o.Path)) {
 			list = append(list, savedSysctl{Path: o.Path, Before: former[o], Set: o.Value})
 		}
 	}

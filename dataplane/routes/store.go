@@ -163,8 +163,9 @@ type kernelChange[K, V comparable] struct {
 	replace bool
 }
 
-// kernelKey is the identity of an object that is made and deleted by a message of rtnetlink.
-type kernelKey[K, V comparable] interface {
+// objectKind has the methods of the identities of one kind of object: how a message of rtnetlink makes and
+// deletes such an object.
+type objectKind[K, V comparable] interface {
 	comparable
 	compare(other K) int
 	object(v V) Object

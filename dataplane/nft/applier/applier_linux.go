@@ -55,7 +55,7 @@ func New(cfg Config) (*Applier, error) {
 	return a, nil
 }
 
-// newApplier is New over a socket, which it closes unless it fails.
+// newApplier is New over a socket. Close closes it; after an error, the caller does.
 func newApplier(cfg Config, sock netlink.Socket) (*Applier, error) {
 	cfg = cfg.withDefaults()
 	monitor, err := nfnl.Listen(nfnl.Config{NetNS: cfg.NetNS})

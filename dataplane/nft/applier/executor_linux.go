@@ -23,7 +23,7 @@ type executor struct {
 }
 
 // program carries out operations in one transaction, or with turns always in parts, and removes
-// foreign objects if d is not nil. view is as for phases.obstacle.
+// foreign objects if d is not nil. view is that of updater.commitOps.
 func (x *executor) program(ops []ruleset.Op, d *readback.Difference, view *ruleset.State, turns bool) error {
 	x.writer.announce(ops)
 	if !turns {
@@ -48,8 +48,8 @@ func (x *executor) program(ops []ruleset.Op, d *readback.Difference, view *rules
 }
 
 // inParts carries out operations that are too large for one transaction, or that packets would not
-// see at one moment. d, if it is not nil, has the foreign objects in the table; view is as for
-// phases.obstacle.
+// see at one moment. d, if it is not nil, has the foreign objects in the table; view is that of
+// updater.commitOps.
 func (x *executor) inParts(ops []ruleset.Op, d *readback.Difference, view *ruleset.State) (err error) {
 	p, before := phasesOf(ops), x.stats.Transactions
 	x.cfg.Logger.Debug("nftables: transaction in parts", "table", x.cfg.Name, "limit", x.tx.limit)

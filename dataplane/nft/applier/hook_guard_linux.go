@@ -171,7 +171,6 @@ func (h *hookGuards) remove() error {
 	if err != nil {
 		return err
 	}
-	h.stats.Transactions++
 	h.guard = nil
 	return nil
 }

@@ -27,7 +27,7 @@ type tools struct {
 //	reconciler     makes the kernel's table the desired one after a failure or a foreign change
 //	repairer       writes the difference; isolator finds the objects that the kernel refuses
 //	updater        carries out operations under guards; replacer makes a new table
-//	executor       carries out operations in one transaction, or in parts by shadows
+//	executor       carries out operations in one transaction, or in parts: by shadows, or while chains drop
 //	*Guards        make packets drop that could meet two states; backlog deletes after a grace period
 //	epochs         commits what packets see; tableReader reads the table back
 //	owner          owns the table; graceWaiter waits until no packet is under way

@@ -115,7 +115,6 @@ func (o *owner) takeOver() error {
 	} else if err != nil {
 		return err
 	}
-	o.stats.Transactions++
 	o.cfg.Logger.Debug("nftables: took over table", "table", o.cfg.Name)
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/internal/dispute"
 )
 
-// rounds is how often the table is read back because others change it at the same time.
-const rounds = 10
+// maxReadings bounds how often the table is read back because others change it at the same time.
+const maxReadings = 10
 
 // reconciler makes the kernel's table the desired one, whatever is in it.
 type reconciler struct {
@@ -41,7 +41,7 @@ func (r *reconciler) reconcile(ctx context.Context) error {
 	if err != nil { // What is left is found as objects that are not desired.
 		r.cfg.Logger.Debug("nftables: unused objects stay", "table", r.cfg.Name, "err", err)
 	}
-	for range rounds {
+	for range maxReadings {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -97,6 +97,5 @@ func (r *reconciler) deleteTable() error {
 		return r.owner.check(err)
 	}
 	r.stats.Owned = false
-	r.stats.Transactions++
 	return nil
 }

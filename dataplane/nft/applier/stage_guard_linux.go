@@ -125,7 +125,7 @@ func (s *stageGuards) remove(steps [2][]ruleset.Op) error {
 
 // guard returns the guard of a stage, or nil if none is needed: the operations do not change both the
 // stage and later chains or sets, or the stage will not exist. d has what was read back, if anything was; view
-// is as for phases.obstacle.
+// is that of updater.commitOps.
 func (s *stageGuards) guard(
 	stage ruleset.Stage, ops []ruleset.Op, d *readback.Difference, view *ruleset.State,
 ) *stageGuard {

@@ -77,8 +77,6 @@ func (t *transactor) send(b *nfnl.Batch) (echoed map[uint32]uint64, err error) {
 		}
 		if err == nil {
 			t.committed = t.now()
-			t.stats.Transactions++
-			t.stats.Bytes += uint64(b.Total())
 		}
 		return echoed, err
 	}
@@ -99,6 +97,10 @@ func (t *transactor) commit(b *nfnl.Batch, echoed map[uint32]uint64) (reached ui
 			}
 		}
 	})
+	if err == nil {
+		t.stats.Transactions++
+		t.stats.Bytes += uint64(b.Total())
+	}
 	return reached, err
 }
 

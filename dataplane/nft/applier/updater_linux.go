@@ -36,7 +36,8 @@ func (u *updater) transact(ops []ruleset.Op, desired *ruleset.State) error {
 // commitOps carries out operations in one transaction, and removes foreign objects if d is not nil.
 // It splits the transaction if it is too large, or if packets would see part of it late. Foreign
 // objects are then removed last. Meanwhile new connections whose translation changes drop, and so do
-// packets that the new state of a Stage denies. view is as for phases.obstacle.
+// packets that the new state of a Stage denies. view has the unchanged chains and sets, and the others in
+// the old state; with d, in the new one.
 func (u *updater) commitOps(ops []ruleset.Op, d *readback.Difference, view *ruleset.State) error {
 	steps, err := u.stages.add(ops, d, view)
 	if err != nil {
@@ -53,7 +54,8 @@ func (u *updater) commitOps(ops []ruleset.Op, d *readback.Difference, view *rule
 	return errors.Join(err, u.tx.cut(removal), u.stages.remove(steps))
 }
 
-// commitGuarded is commitOps once the guards are in the kernel.
+// commitGuarded adds drop guards and hook guards, and carries out the operations. The other guards are in the
+// kernel already.
 func (u *updater) commitGuarded(ops []ruleset.Op, d *readback.Difference, view *ruleset.State) error {
 	// Foreign objects may be from an earlier version. To packets under way, a deleted map is
 	// empty: see needsGrace.
