@@ -37,7 +37,7 @@ func testAttribute(t *testing.T, classes render.ClassesConfig) {
 			Ingress: []dataplane.TierPolicies{{Tier: "t", DefaultAction: policy.Deny, Policies: []policy.Key{pol}}},
 		}},
 	}})
-	d := &Dataplane{renderer: r}
+	w := &writer{renderer: r}
 	rules := "pol-ingress/p" // where those of the policy are
 	if !classes.TestHook.HasChains() {
 		rules = onlyChain(t, r, "outcome-ingress/")
@@ -71,7 +71,7 @@ func testAttribute(t *testing.T, classes render.ClassesConfig) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			errs, told := d.attribute(c.err)
+			errs, told := w.attribute(c.err)
 			require.Equal(t, c.told, told)
 			var keys []policy.Key
 			for _, err := range errs {

@@ -12,12 +12,9 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/observed"
-	"github.com/wayleave/wayleave/dataplane/nft/internal/owners"
-	"github.com/wayleave/wayleave/dataplane/nft/internal/rcu"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/revoke"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
-	"github.com/wayleave/wayleave/policy"
 )
 
 // Dataplane programs events into one nftables table.
@@ -30,29 +27,16 @@ import (
 // concurrent use, but for Watch, Table, ConntrackStats and ClassStats.
 type Dataplane struct {
 	config     Config
-	renderer   *render.Renderer
-	applier    *applier.Applier
 	interfaces *observed.Interfaces
-	// owners maps addresses to endpoints. ender ends the connections of an address that changes
-	// hands. Until then its new owners are withheld: the renderer treats them as down.
-	owners         *owners.Tracker
-	ender          addressEnder
-	waitGrace      func() error // rcu.Synchronize
-	withheld       []policy.Key
-	endedAddresses atomic.Uint64
-	// adopted is set once owners was compared with the table of an earlier process.
-	adopted bool
-	// revoker ends connections that policy no longer allows; nil with conntrack.Keep.
-	revoker revoker
-	inSync  bool
+	*writer
+	handover *handover
+	inSync   bool
 	// upToDate says that the kernel was brought to the desired state when that was last tried.
 	upToDate bool
 	// classes are the counts of the last change; nil before the first.
 	classes   atomic.Pointer[render.ClassStats]
 	limitsLog limitsLog
-	// needsTable is set if the applier did not accept a change: it then needs the whole table.
-	needsTable bool
-	closed     atomic.Bool
+	closed    atomic.Bool
 }
 
 var (
@@ -61,16 +45,6 @@ var (
 	_ dataplane.Watcher   = (*Dataplane)(nil)
 	_ dataplane.Finisher  = (*Dataplane)(nil)
 )
-
-// revoker ends connections that a change of the table denies: a revoke.Revoker.
-type revoker interface {
-	Changed(d *ruleset.Delta, table *ruleset.Table)
-	NeedsTable() bool
-	Programmed(changes revoke.AddressChanges)
-	Reset()
-	Stats() conntrack.Stats
-	Close() error
-}
 
 // New returns a Dataplane for one network namespace, with nothing in its desired state. It opens netlink
 // sockets, which Close closes, and writes nothing.
@@ -93,10 +67,8 @@ func New(cfg Config) (*Dataplane, error) {
 		return nil, fmt.Errorf("nft: open: %w", err)
 	}
 	cfg.Renderer = r.Config()
-	d := &Dataplane{
-		config: cfg, renderer: r, applier: a,
-		owners: owners.New(), waitGrace: rcu.Synchronize,
-	}
+	w := &writer{name: cfg.Renderer.Table, renderer: r, applier: a}
+	d := &Dataplane{config: cfg, writer: w, handover: newHandover(w, cfg.Logger)}
 	d.interfaces, err = observed.New(observed.Config{NetNS: cfg.NetNS, List: cfg.Interfaces})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("nft: open: %w", err), d.Close())
@@ -105,7 +77,7 @@ func New(cfg Config) (*Dataplane, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("nft: open: %w", err), d.Close())
 	}
-	d.ender = ender
+	d.handover.ender = ender
 	if cfg.ConntrackPolicy == conntrack.End {
 		r, err := revoke.New(revokeConfig(cfg))
 		if err != nil {
@@ -128,8 +100,8 @@ func (d *Dataplane) Close() error {
 	if d.revoker != nil {
 		err = d.revoker.Close()
 	}
-	if d.ender != nil {
-		err = errors.Join(err, d.ender.Close())
+	if d.handover.ender != nil {
+		err = errors.Join(err, d.handover.ender.Close())
 	}
 	if d.interfaces != nil {
 		err = errors.Join(err, d.interfaces.Close())
@@ -149,7 +121,7 @@ func (d *Dataplane) Stats() applier.Stats { return d.applier.Stats() }
 // conntrack.Keep, all but EndedAddresses is zero. If Pending is zero, the connections were checked
 // after the last change of the table.
 func (d *Dataplane) ConntrackStats() ConntrackStats {
-	st := ConntrackStats{EndedAddresses: d.endedAddresses.Load()}
+	st := ConntrackStats{EndedAddresses: d.handover.ended.Load()}
 	if d.revoker != nil {
 		st.Stats = d.revoker.Stats()
 	}
@@ -204,9 +176,9 @@ func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 // Errors: as for Apply.
 func (d *Dataplane) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
 	d.renderer.Update(b)
-	d.owners.Update(b)
+	d.handover.Update(b)
 	if !d.inSync {
-		d.owners.Forget()
+		d.handover.Forget()
 	}
 	d.inSync = d.inSync || b.CarriesInSync()
 	if d.upToDate && b.OnlyNetwork() && !d.renderer.Pending() {
@@ -266,11 +238,11 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.renderer, d.inSync, d.upToDate, d.needsTable, d.adopted = r, false, false, false, false
+	d.renderer, d.inSync, d.upToDate, d.needsTable = r, false, false, false
 	d.classes.Store(nil)
 	d.limitsLog = limitsLog{}
 	d.interfaces.Reset()
-	d.owners, d.withheld = owners.New(), nil
+	d.handover.reset()
 	if d.revoker != nil {
 		d.revoker.Reset()
 	}
@@ -302,8 +274,8 @@ func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
 // Errors: a table that is not valid, which would be a mistake of this package.
 func (d *Dataplane) Plan(_ context.Context, b dataplane.Batch) (string, error) {
 	next := d.renderer.Clone()
-	for _, key := range d.withheld {
-		if e := d.owners.Endpoint(key); e != nil {
+	for _, key := range d.handover.withheld {
+		if e := d.handover.Endpoint(key); e != nil {
 			next.Update(dataplane.Batch{Events: []dataplane.Event{&dataplane.EndpointUpdate{Key: key, Endpoint: e}}})
 		}
 	}
@@ -333,119 +305,20 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 	if err := d.interfaces.Update(d.renderer, resync); err != nil {
 		errs = append(errs, &dataplane.ApplyError{Backend: backend, Op: "read interfaces", Err: err})
 	}
-	if err := d.adoptOwners(); err != nil {
+	if err := d.handover.adopt(); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
-	failed, done := d.owners.Handover(ctx, kernel{d})
+	failed, done := d.handover.run(ctx)
 	classes := d.renderer.ClassStats()
 	d.classes.Store(&classes)
 	d.limitsLog.update(d.config.Logger, classes)
 	errs = append(append(errs, d.renderer.Errors()...), failed...)
 	if done {
-		changes := revoke.AddressChanges(d.owners.TakeChanges())
+		changes := revoke.AddressChanges(d.handover.TakeChanges())
 		if d.revoker != nil {
 			d.revoker.Programmed(changes)
 		}
 	}
 	d.upToDate = len(errs) == 0
 	return errors.Join(errs...)
-}
-
-// flush programs the renderer's changes. done reports whether the kernel has the desired state
-// except for refused objects, which drop.
-func (d *Dataplane) flush(ctx context.Context) (errs []error, done bool) {
-	err := d.write(ctx, d.renderer.Flush())
-	errs, accepted := d.attribute(err)
-	d.needsTable = !accepted
-	return errs, programmed(err)
-}
-
-// write gives a change to the applier, or the whole table if it did not accept an earlier change.
-func (d *Dataplane) write(ctx context.Context, delta *ruleset.Delta) error {
-	var table *ruleset.Table
-	if d.needsTable {
-		table, _ = d.renderer.Table()
-	}
-	if d.revoker != nil {
-		all := table
-		if all == nil && d.revoker.NeedsTable() {
-			all, _ = d.renderer.Table()
-		}
-		d.revoker.Changed(delta, all)
-	}
-	if table != nil {
-		return d.applier.Apply(ctx, table)
-	}
-	return d.applier.UpdateVisible(ctx, delta)
-}
-
-// programmed reports whether the applier has programmed everything but what the kernel refuses: that drops.
-func programmed(err error) bool {
-	for _, err := range unjoined(err) {
-		var refused *applier.ObjectError
-		if !errors.As(err, &refused) {
-			return false
-		}
-	}
-	return true
-}
-
-// attribute returns the errors of the applier as errors of our objects. accepted is false if the change
-// is not in the applier's desired state.
-func (d *Dataplane) attribute(err error) (out []error, accepted bool) {
-	accepted = true
-	for _, err := range unjoined(err) {
-		var apply *applier.Error
-		if !errors.As(err, &apply) {
-			accepted = false
-			out = append(out, &dataplane.ApplyError{
-				Backend: backend, Op: "program table " + d.config.Renderer.Table, Err: err,
-			})
-			continue
-		}
-		keys := d.concerned(apply)
-		if len(keys) == 0 {
-			out = append(out, applyError(apply))
-		}
-		for _, key := range keys {
-			out = append(out, &dataplane.ApplyError{
-				Backend: backend, Op: "program", Object: key, Detail: apply.Detail, Err: apply.Err,
-			})
-		}
-	}
-	return out, accepted
-}
-
-// applyError returns an error of the applier that is not of one object.
-func applyError(e *applier.Error) error {
-	return &dataplane.ApplyError{Backend: backend, Op: e.Op, Detail: e.Detail, Err: e.Err}
-}
-
-// concerned returns the objects whose packets drop because the kernel refuses a chain or set. It
-// returns none if all endpoints are affected.
-func (d *Dataplane) concerned(e *applier.Error) []policy.Key {
-	var object *applier.ObjectError
-	if !errors.As(e, &object) {
-		return nil
-	}
-	chains := object.Chains
-	if object.Object.Kind == "chain" {
-		chains = append(chains[:len(chains):len(chains)], object.Object.Name)
-	}
-	return d.renderer.Affected(chains...)
-}
-
-// unjoined returns the errors that were joined.
-func unjoined(err error) []error {
-	if err == nil {
-		return nil
-	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var out []error
-		for _, one := range joined.Unwrap() {
-			out = append(out, unjoined(one)...)
-		}
-		return out
-	}
-	return []error{err}
 }

@@ -7,12 +7,15 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/owners"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/rcu"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/policy"
@@ -32,54 +35,77 @@ type addressEnder interface {
 
 var _ addressEnder = (*conntrack.Conn)(nil)
 
-// kernel does the steps of a handover for a Dataplane.
-type kernel struct{ d *Dataplane }
+// handover ends the connections of an address that changes hands. Until then its new owners are withheld: the
+// renderer treats them as down.
+type handover struct {
+	// Tracker maps addresses to endpoints.
+	*owners.Tracker
+	writer    *writer
+	logger    *slog.Logger
+	ender     addressEnder
+	waitGrace func() error // rcu.Synchronize
+	withheld  []policy.Key
+	// adopted is set once the Tracker was compared with the table of an earlier process.
+	adopted bool
+	// ended counts the connections that were ended.
+	ended atomic.Uint64
+}
 
-var _ owners.Kernel = kernel{}
+var _ owners.Kernel = (*handover)(nil)
+
+func newHandover(w *writer, logger *slog.Logger) *handover {
+	return &handover{Tracker: owners.New(), writer: w, logger: logger, waitGrace: rcu.Synchronize}
+}
+
+// reset forgets all endpoints and owners.
+func (h *handover) reset() { h.Tracker, h.withheld, h.adopted = owners.New(), nil, false }
+
+// run programs the endpoints, and ends connections, as Tracker.Handover does.
+func (h *handover) run(ctx context.Context) (errs []error, done bool) { return h.Handover(ctx, h) }
 
 // Program implements owners.Kernel.
-func (k kernel) Program(ctx context.Context, withheld []policy.Key) (errs []error, done bool) {
-	k.d.withhold(withheld)
-	return k.d.flush(ctx)
+func (h *handover) Program(ctx context.Context, withheld []policy.Key) (errs []error, done bool) {
+	h.withhold(withheld)
+	return h.writer.flush(ctx)
 }
 
 // End implements owners.Kernel.
-func (k kernel) End(ctx context.Context, selected owners.Connections) (ended int, err error) {
-	ended, err = k.d.ender.EndHosts(ctx, selected.Hosts...)
+func (h *handover) End(ctx context.Context, selected owners.Connections) (ended int, err error) {
+	ended, err = h.ender.EndHosts(ctx, selected.Hosts...)
 	if err == nil {
 		var more int
-		more, err = k.d.ender.EndAddresses(ctx, selected.Floating...)
+		more, err = h.ender.EndAddresses(ctx, selected.Floating...)
 		ended += more
 	}
 	if err == nil && selected.Sources != nil {
 		var more int
-		more, err = k.d.ender.EndHostsFunc(ctx, selected.Sources)
+		more, err = h.ender.EndHostsFunc(ctx, selected.Sources)
 		ended += more
 	}
-	k.d.endedAddresses.Add(uint64(ended))
+	h.ended.Add(uint64(ended))
 	return ended, err
 }
 
 // WaitGrace implements owners.Kernel. If the kernel refuses to wait, a packet that is delayed for
 // longer than a transaction takes may still use the previous generation of the rules.
-func (k kernel) WaitGrace() {
-	if err := k.d.waitGrace(); err != nil {
-		k.d.config.Logger.Debug("nftables: cannot wait for packets under way", "err", err)
+func (h *handover) WaitGrace() {
+	if err := h.waitGrace(); err != nil {
+		h.logger.Debug("nftables: cannot wait for packets under way", "err", err)
 	}
 }
 
-// adoptOwners reads the owners of addresses from the table in the kernel. Addresses may have changed
+// adopt reads the owners of addresses from the table in the kernel. Addresses may have changed
 // hands while no process ran, or a process may have been killed during a handover.
 //
 // Errors: *dataplane.ApplyError.
-func (d *Dataplane) adoptOwners() error {
-	if d.adopted {
+func (h *handover) adopt() error {
+	if h.adopted {
 		return nil
 	}
 	before := map[netip.Addr][]string{}
 	exists := false
 	for _, set := range render.SourceSets() {
-		err := d.applier.Keys(set, func(key []byte) {
+		err := h.writer.applier.Keys(set, func(key []byte) {
 			if len(key) < ruleset.IfnameSize {
 				return // a set of another type has that name
 			}
@@ -97,25 +123,25 @@ func (d *Dataplane) adoptOwners() error {
 		exists = true
 	}
 	if exists {
-		d.owners.Adopt(before)
+		h.Adopt(before)
 	}
-	d.adopted = true
+	h.adopted = true
 	return nil
 }
 
 // withhold makes the renderer treat exactly these endpoints as down.
-func (d *Dataplane) withhold(keys []policy.Key) {
+func (h *handover) withhold(keys []policy.Key) {
 	var b dataplane.Batch
-	for _, key := range d.withheld {
-		if e := d.owners.Endpoint(key); e != nil && !slices.Contains(keys, key) {
+	for _, key := range h.withheld {
+		if e := h.Endpoint(key); e != nil && !slices.Contains(keys, key) {
 			b.Events = append(b.Events, &dataplane.EndpointUpdate{Key: key, Endpoint: e})
 		}
 	}
 	for _, key := range keys {
-		withheld := *d.owners.Endpoint(key)
+		withheld := *h.Endpoint(key)
 		withheld.Down = true
 		b.Events = append(b.Events, &dataplane.EndpointUpdate{Key: key, Endpoint: &withheld})
 	}
-	d.withheld = keys
-	d.renderer.Update(b)
+	h.withheld = keys
+	h.writer.renderer.Update(b)
 }

@@ -8,12 +8,12 @@ import (
 )
 
 // SetWaitGrace makes a Dataplane wait for grace periods by another function.
-func SetWaitGrace(d *Dataplane, wait func() error) { d.waitGrace = wait }
+func SetWaitGrace(d *Dataplane, wait func() error) { d.handover.waitGrace = wait }
 
 // InterceptEnding has ending called before connections of addresses are ended. If it returns an
 // error, they are not.
 func InterceptEnding(d *Dataplane, ending func(addresses []netip.Addr) error) {
-	d.ender = &interceptedEnder{d.ender, ending}
+	d.handover.ender = &interceptedEnder{d.handover.ender, ending}
 }
 
 type interceptedEnder struct {

@@ -42,17 +42,17 @@ func testRevokerGetsTableAfterManyFailures(t *testing.T, classes render.ClassesC
 	r, err := render.New(render.Config{Classes: classes})
 	require.NoError(t, err)
 	record := &recorder{}
-	d := &Dataplane{renderer: r, revoker: record}
-	d.applier, err = applier.New(applier.Config{Name: "wayleave", NetNS: nstest.New(t).FD()})
+	w := &writer{renderer: r, revoker: record}
+	w.applier, err = applier.New(applier.Config{Name: "wayleave", NetNS: nstest.New(t).FD()})
 	require.NoError(t, err)
-	defer func() { require.NoError(t, d.applier.Close()) }()
+	defer func() { require.NoError(t, w.applier.Close()) }()
 	failing, cancel := context.WithCancel(t.Context())
 	cancel()
 	for i := range 10 {
 		r.Update(dataplane.Batch{Events: []dataplane.Event{
 			nfttest.EndpointUpdate("open", "way3", nil, nil, fmt.Sprintf("fd00::1:%x", i)),
 		}})
-		require.Error(t, d.write(failing, r.Flush()))
+		require.Error(t, w.write(failing, r.Flush()))
 		require.LessOrEqual(t, record.deltas, 3)
 	}
 	require.NotNil(t, record.whole)

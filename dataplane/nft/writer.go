@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft
+
+import (
+	"context"
+	"errors"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/applier"
+	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/revoke"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// writer writes the renderer's changes to the table in the kernel, and reports what the kernel refuses for the
+// objects that need it.
+type writer struct {
+	name     string // of the table
+	renderer *render.Renderer
+	applier  *applier.Applier
+	// revoker ends connections that policy no longer allows; nil with conntrack.Keep.
+	revoker revoker
+	// needsTable is set if the applier did not accept a change: it then needs the whole table.
+	needsTable bool
+}
+
+// revoker ends connections that a change of the table denies: a revoke.Revoker.
+type revoker interface {
+	Changed(d *ruleset.Delta, table *ruleset.Table)
+	NeedsTable() bool
+	Programmed(changes revoke.AddressChanges)
+	Reset()
+	Stats() conntrack.Stats
+	Close() error
+}
+
+// flush programs the renderer's changes. done reports whether the kernel has the desired state
+// except for refused objects, which drop.
+func (w *writer) flush(ctx context.Context) (errs []error, done bool) {
+	err := w.write(ctx, w.renderer.Flush())
+	errs, accepted := w.attribute(err)
+	w.needsTable = !accepted
+	return errs, programmed(err)
+}
+
+// write gives a change to the applier, or the whole table if it did not accept an earlier change.
+func (w *writer) write(ctx context.Context, delta *ruleset.Delta) error {
+	var table *ruleset.Table
+	if w.needsTable {
+		table, _ = w.renderer.Table()
+	}
+	if w.revoker != nil {
+		all := table
+		if all == nil && w.revoker.NeedsTable() {
+			all, _ = w.renderer.Table()
+		}
+		w.revoker.Changed(delta, all)
+	}
+	if table != nil {
+		return w.applier.Apply(ctx, table)
+	}
+	return w.applier.UpdateVisible(ctx, delta)
+}
+
+// programmed reports whether the applier has programmed everything but what the kernel refuses: that drops.
+func programmed(err error) bool {
+	for _, err := range unjoined(err) {
+		var refused *applier.ObjectError
+		if !errors.As(err, &refused) {
+			return false
+		}
+	}
+	return true
+}
+
+// attribute returns the errors of the applier as errors of our objects. accepted is false if the change
+// is not in the applier's desired state.
+func (w *writer) attribute(err error) (out []error, accepted bool) {
+	accepted = true
+	for _, err := range unjoined(err) {
+		var apply *applier.Error
+		if !errors.As(err, &apply) {
+			accepted = false
+			out = append(out, &dataplane.ApplyError{
+				Backend: backend, Op: "program table " + w.name, Err: err,
+			})
+			continue
+		}
+		keys := w.concerned(apply)
+		if len(keys) == 0 {
+			out = append(out, applyError(apply))
+		}
+		for _, key := range keys {
+			out = append(out, &dataplane.ApplyError{
+				Backend: backend, Op: "program", Object: key, Detail: apply.Detail, Err: apply.Err,
+			})
+		}
+	}
+	return out, accepted
+}
+
+// applyError returns an error of the applier that is not of one object.
+func applyError(e *applier.Error) error {
+	return &dataplane.ApplyError{Backend: backend, Op: e.Op, Detail: e.Detail, Err: e.Err}
+}
+
+// concerned returns the objects whose packets drop because the kernel refuses a chain or set. It
+// returns none if all endpoints are affected.
+func (w *writer) concerned(e *applier.Error) []policy.Key {
+	var object *applier.ObjectError
+	if !errors.As(e, &object) {
+		return nil
+	}
+	chains := object.Chains
+	if object.Object.Kind == "chain" {
+		chains = append(chains[:len(chains):len(chains)], object.Object.Name)
+	}
+	return w.renderer.Affected(chains...)
+}
+
+// unjoined returns the errors that were joined.
+func unjoined(err error) []error {
+	if err == nil {
+		return nil
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var out []error
+		for _, one := range joined.Unwrap() {
+			out = append(out, unjoined(one)...)
+		}
+		return out
+	}
+	return []error{err}
+}
