@@ -66,19 +66,19 @@ func ParseTables(text string) ([]*Table, error) {
 	return tables, nil
 }
 
-// parser reads tables. After an error, what is left of the text is empty, so that every loop ends.
-type parser struct {
+// tokens are the words of a text. After an error, what is left of the text is empty, so that every loop ends.
+type tokens struct {
 	lexer
-	tok     token // the next one
-	err     *ParseError
-	phrases map[string][]phrase
-	family  Family // of the table
-	ranged  bool   // the last value was written as a range
-	reading bool   // of a rule's own text: see reread
+	tok token // the next one
+	err *ParseError
 }
 
+// parser reads tables. Each of the parsers that it embeds reads what the next one consists of.
+type parser struct{ ruleParser }
+
 func newParser(text string) *parser {
-	p := &parser{phrases: phrases()}
+	p := &parser{}
+	p.phrases = phrases()
 	if len(text) > maxText {
 		p.fail(token{kind: tokenMark, line: 1, column: 1}, "a text of %d bytes, at most %d", len(text), maxText)
 		return p
@@ -89,7 +89,7 @@ func newParser(text string) *parser {
 }
 
 // next moves on by one token and returns the one before.
-func (p *parser) next() token {
+func (p *tokens) next() token {
 	t := p.tok
 	p.tok = p.scan()
 	if p.tok.kind == tokenWord && len(p.tok.text) > maxWord {
@@ -101,7 +101,7 @@ func (p *parser) next() token {
 }
 
 // fail records the first error.
-func (p *parser) fail(at token, format string, args ...any) {
+func (p *tokens) fail(at token, format string, args ...any) {
 	if p.err == nil {
 		p.err = &ParseError{at.line, at.column, at.shown(), fmt.Sprintf(format, args...)}
 	}
@@ -110,12 +110,12 @@ func (p *parser) fail(at token, format string, args ...any) {
 }
 
 // is reports whether the next token is this word or mark.
-func (p *parser) is(text string) bool {
+func (p *tokens) is(text string) bool {
 	return p.tok.text == text && (p.tok.kind == tokenWord || p.tok.kind == tokenMark)
 }
 
 // accept moves past the next token if it is this word or mark.
-func (p *parser) accept(text string) bool {
+func (p *tokens) accept(text string) bool {
 	if !p.is(text) {
 		return false
 	}
@@ -124,14 +124,14 @@ func (p *parser) accept(text string) bool {
 }
 
 // want moves past this word or mark.
-func (p *parser) want(text string) {
+func (p *tokens) want(text string) {
 	if !p.accept(text) {
 		p.fail(p.tok, "want %q", text)
 	}
 }
 
 // word returns the next token, which must be a word.
-func (p *parser) word(what string) token {
+func (p *tokens) word(what string) token {
 	if p.tok.kind != tokenWord {
 		p.fail(p.tok, "want %s", what)
 		return token{}
@@ -140,7 +140,7 @@ func (p *parser) word(what string) token {
 }
 
 // quoted returns the next token's text, which must be in quotation marks.
-func (p *parser) quoted(what string) string {
+func (p *tokens) quoted(what string) string {
 	if p.tok.kind != tokenString {
 		p.fail(p.tok, "want %s in quotation marks", what)
 		return ""
@@ -149,7 +149,7 @@ func (p *parser) quoted(what string) string {
 }
 
 // name returns the name of a table, set or chain.
-func (p *parser) name(what string) string {
+func (p *tokens) name(what string) string {
 	t := p.word("the name of a " + what)
 	if p.err == nil && !ValidName(t.text) {
 		p.fail(t, "not a name of a %s", what)
@@ -158,7 +158,7 @@ func (p *parser) name(what string) string {
 }
 
 // number returns a number of so many bits.
-func (p *parser) number(bits int, what string) uint64 {
+func (p *tokens) number(bits int, what string) uint64 {
 	t := p.word(what)
 	n, ok := parseNumber(t.text)
 	if p.err == nil && (!ok || n>>bits != 0) {
@@ -181,7 +181,7 @@ func parseNumber(word string) (uint64, bool) {
 }
 
 // duration returns a time, as "1d2h": a number alone is seconds.
-func (p *parser) duration() time.Duration {
+func (p *tokens) duration() time.Duration {
 	t := p.word("a time")
 	if p.err != nil {
 		return 0
@@ -219,19 +219,19 @@ func parseDuration(text string) (time.Duration, bool) {
 const maxDuration = 1 << 61
 
 // skipLines moves past ends of lines and semicolons.
-func (p *parser) skipLines() {
+func (p *tokens) skipLines() {
 	for p.tok.kind == tokenBreak {
 		p.next()
 	}
 }
 
 // ends reports whether nothing follows of a line.
-func (p *parser) ends() bool {
+func (p *tokens) ends() bool {
 	return p.tok.kind == tokenBreak || p.tok.kind == tokenEnd || p.is("}")
 }
 
 // block reads a block in braces, whose entries item reads.
-func (p *parser) block(item func()) {
+func (p *tokens) block(item func()) {
 	p.want("{")
 	for p.skipLines(); !p.accept("}"); p.skipLines() {
 		if p.tok.kind == tokenEnd {

@@ -12,8 +12,14 @@ import (
 // more.
 const maxItems = 128
 
+// ruleParser reads rules.
+type ruleParser struct {
+	setParser
+	reading bool // of a rule's own text: see reread
+}
+
 // rule reads a rule up to the end of the line.
-func (p *parser) rule() Rule {
+func (p *ruleParser) rule() Rule {
 	r, start := Rule{}, p.tok
 	for !p.ends() {
 		switch {
@@ -33,19 +39,20 @@ func (p *parser) rule() Rule {
 }
 
 // reread requires that the rule's text means the rule: other tools see only its text.
-func (p *parser) reread(r *Rule, start token) {
+func (p *ruleParser) reread(r *Rule, start token) {
 	if p.err != nil || p.reading {
 		return
 	}
-	again := &parser{lexer: lexer{text: r.text(p.family)}, phrases: p.phrases, family: p.family, reading: true}
+	again := &ruleParser{reading: true}
+	again.lexer.text, again.phrases, again.family = r.text(p.family), p.phrases, p.family
 	again.next()
 	if got := again.rule(); again.err != nil || again.tok.kind != tokenEnd || !got.Equal(*r) {
-		p.fail(start, "the model can hold this rule, but its text would mean another: %s", again.lexer.text)
+		p.fail(start, "the model can hold this rule, but its text would mean another: %s", again.text)
 	}
 }
 
 // fieldItem reads what begins with fields: a match, a lookup in a verdict map, or an assignment.
-func (p *parser) fieldItem(r *Rule) {
+func (p *ruleParser) fieldItem(r *Rule) {
 	start := p.tok
 	named := p.fields("match or statement")
 	if p.err != nil {
@@ -80,49 +87,8 @@ func (p *parser) fieldItem(r *Rule) {
 	}
 }
 
-// field returns the field that the next words name, the longest one.
-func (p *parser) field() (phrase, bool) {
-	var best phrase
-	start, tok := p.lexer, p.tok
-	after, afterTok := start, tok
-	for _, c := range p.phrases[tok.text] {
-		p.lexer, p.tok = start, tok
-		differs := func(word string) bool { return !p.accept(word) }
-		if len(c.words) > len(best.words) && !slices.ContainsFunc(c.words, differs) {
-			best, after, afterTok = c, p.lexer, p.tok
-		}
-	}
-	if p.err != nil {
-		return phrase{}, false
-	}
-	p.lexer, p.tok = after, afterTok
-	return best, best.field != 0
-}
-
-// wantField reads a field, where kind may stand.
-func (p *parser) wantField(kind string) phrase {
-	f, ok := p.field()
-	if !ok && p.err == nil {
-		at := p.tok
-		if p.next(); len(p.phrases[at.text]) > 0 && p.tok.kind == tokenWord {
-			at.text += " " + p.tok.text
-		}
-		p.fail(at, "no %s of the model", kind)
-	}
-	return f
-}
-
-// fields reads a field or a concatenation of several.
-func (p *parser) fields(kind string) []phrase {
-	all := []phrase{p.wantField(kind)}
-	for p.accept(".") {
-		all = append(all, p.wantField("field"))
-	}
-	return all
-}
-
 // derive adds the matches that nft derives from fields that are looked at next.
-func (p *parser) derive(r *Rule, at token, named []phrase) {
+func (p *ruleParser) derive(r *Rule, at token, named []phrase) {
 	for _, n := range named {
 		needed, proto := headerEther(n.field), n.proto
 		current := etherOf(p.family, r.Matches)
@@ -152,7 +118,7 @@ func (p *parser) derive(r *Rule, at token, named []phrase) {
 }
 
 // add adds a match that nft derives.
-func (p *parser) add(r *Rule, at token, m Match) {
+func (p *ruleParser) add(r *Rule, at token, m Match) {
 	if len(r.Statements) > 0 {
 		p.fail(at, "nft derives %q from this, a match after a statement, which the model has no place for",
 			matchText(m, ""))
@@ -203,7 +169,7 @@ func lastEquals(ms []Match, f Field) (Value, bool) {
 }
 
 // match reads a match behind its fields.
-func (p *parser) match(fields []Field) Match {
+func (p *ruleParser) match(fields []Field) Match {
 	switch {
 	case p.is("&"), p.is("!"), p.is("=="):
 		return p.compare(fields, false)
@@ -225,7 +191,7 @@ func (p *parser) match(fields []Field) Match {
 }
 
 // compare reads a comparison behind its field, and behind "!=" if it is negated.
-func (p *parser) compare(fields []Field, not bool) Match {
+func (p *ruleParser) compare(fields []Field, not bool) Match {
 	c := Compare{Field: fields[0], Not: not}
 	t := c.Field.Type()
 	switch {
@@ -252,7 +218,7 @@ func (p *parser) compare(fields []Field, not bool) Match {
 
 // compareBits reads a comparison with bits: with any of them, as "new,established"; with all and no other, as
 // "== syn|ack"; with these of some, as "syn / syn,ack".
-func (p *parser) compareBits(c *Compare, t Type) {
+func (p *ruleParser) compareBits(c *Compare, t Type) {
 	none := !c.Not && p.accept("!")
 	exact := !c.Not && !none && p.accept("==")
 	separators := ","

@@ -7,8 +7,11 @@ import (
 	"time"
 )
 
+// setParser reads sets and their elements.
+type setParser struct{ valueParser }
+
 // set reads a set or map.
-func (p *parser) set() *Set {
+func (p *setParser) set() *Set {
 	keyword := p.next()
 	s := &Set{}
 	name := p.tok
@@ -33,7 +36,7 @@ func (p *parser) set() *Set {
 }
 
 // property reads what follows the first word of a set's line.
-func (p *parser) property(s *Set, word token) {
+func (p *setParser) property(s *Set, word token) {
 	switch word.text {
 	case "type", "typeof":
 		if len(s.Key) > 0 {
@@ -72,7 +75,7 @@ func (p *parser) property(s *Set, word token) {
 }
 
 // setType reads the types of key and data, each by part.
-func (p *parser) setType(s *Set, part func() Type) {
+func (p *setParser) setType(s *Set, part func() Type) {
 	parts := func() []Type {
 		types := []Type{part()}
 		for p.accept(".") {
@@ -91,7 +94,7 @@ func (p *parser) setType(s *Set, part func() Type) {
 }
 
 // typeNamed reads the name of a type.
-func (p *parser) typeNamed() Type {
+func (p *setParser) typeNamed() Type {
 	word := p.word("a type")
 	for t := Type(1); t.Size() != 0; t++ {
 		if t.String() == word.text {
@@ -102,7 +105,7 @@ func (p *parser) typeNamed() Type {
 	return 0
 }
 
-func (p *parser) setFlags(s *Set) {
+func (p *setParser) setFlags(s *Set) {
 	for {
 		switch t := p.word("a flag"); t.text {
 		case "interval":
@@ -118,7 +121,7 @@ func (p *parser) setFlags(s *Set) {
 	}
 }
 
-func (p *parser) positiveDuration() time.Duration {
+func (p *setParser) positiveDuration() time.Duration {
 	at := p.tok
 	d := p.duration()
 	if d == 0 {
@@ -128,7 +131,7 @@ func (p *parser) positiveDuration() time.Duration {
 }
 
 // elements reads elements in braces. Of the set, only what says how an element looks counts.
-func (p *parser) elements(s *Set) []Element {
+func (p *setParser) elements(s *Set) []Element {
 	var all []Element
 	p.want("{")
 	for {
@@ -145,13 +148,13 @@ func (p *parser) elements(s *Set) []Element {
 	}
 }
 
-func (p *parser) skipNewLines() {
+func (p *setParser) skipNewLines() {
 	for p.tok.kind == tokenBreak && p.tok.text == "\n" {
 		p.next()
 	}
 }
 
-func (p *parser) element(s *Set) Element {
+func (p *setParser) element(s *Set) Element {
 	e := Element{Key: make([]Value, len(s.Key))}
 	for i, t := range s.Key {
 		if i > 0 {
@@ -187,7 +190,7 @@ func (p *parser) element(s *Set) Element {
 }
 
 // extras reads what an element may have besides key and data.
-func (p *parser) extras(s *Set, e *Element) {
+func (p *setParser) extras(s *Set, e *Element) {
 	for {
 		switch word := p.tok; {
 		case p.accept("timeout"):
@@ -208,7 +211,7 @@ func (p *parser) extras(s *Set, e *Element) {
 }
 
 // counts reads the counts of a counter, if they are there. The model has none.
-func (p *parser) counts() {
+func (p *setParser) counts() {
 	if p.accept("packets") {
 		p.number(63, "a number of packets")
 		p.want("bytes")

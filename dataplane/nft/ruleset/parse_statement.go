@@ -9,7 +9,7 @@ import (
 )
 
 // statement reads a statement that begins with a word of its own, and reports whether there was one.
-func (p *parser) statement(r *Rule) bool {
+func (p *ruleParser) statement(r *Rule) bool {
 	var s Statement
 	switch start := p.tok; {
 	case p.is("accept"), p.is("drop"), p.is("return"), p.is("jump"), p.is("goto"):
@@ -45,23 +45,7 @@ func (p *parser) statement(r *Rule) bool {
 	return true
 }
 
-func (p *parser) verdict() Verdict {
-	t := p.word("a verdict")
-	v := Verdict{Kind: Accept}
-	for v.Kind <= Goto && strings.TrimSpace(v.String()) != t.text {
-		v.Kind++
-	}
-	switch v.Kind {
-	case Accept, Drop, Return:
-	case Jump, Goto:
-		v.Chain = p.name("chain")
-	default:
-		p.fail(t, "want accept, drop, return, jump or goto")
-	}
-	return v
-}
-
-func (p *parser) log() Log {
+func (p *ruleParser) log() Log {
 	var s Log
 	for {
 		switch {
@@ -79,7 +63,7 @@ func (p *parser) log() Log {
 // defaultBurst is the burst of a limit that has none.
 const defaultBurst = 5
 
-func (p *parser) limit() Limit {
+func (p *ruleParser) limit() Limit {
 	var s Limit
 	p.want("rate")
 	s.Over = p.accept("over")
@@ -105,7 +89,7 @@ func (p *parser) limit() Limit {
 	return s
 }
 
-func (p *parser) reject() Reject {
+func (p *ruleParser) reject() Reject {
 	switch {
 	case !p.accept("with"):
 		return Reject{}
@@ -125,7 +109,7 @@ func (p *parser) reject() Reject {
 }
 
 // nat reads what follows the first word of a translation.
-func (p *parser) nat(r *Rule, kind NATKind) NAT {
+func (p *ruleParser) nat(r *Rule, kind NATKind) NAT {
 	s := NAT{Kind: kind}
 	moves := kind == SNAT || kind == DNAT
 	start := p.tok
@@ -170,7 +154,7 @@ func (p *parser) nat(r *Rule, kind NATKind) NAT {
 }
 
 // target reads an address, a port, or both.
-func (p *parser) target(s *NAT, typ Type, moves bool) {
+func (p *ruleParser) target(s *NAT, typ Type, moves bool) {
 	at := p.word("an address or a port")
 	if p.err != nil {
 		return
@@ -213,7 +197,7 @@ func (p *parser) target(s *NAT, typ Type, moves bool) {
 }
 
 // assign reads an assignment behind its field. start is where the field stands.
-func (p *parser) assign(r *Rule, start token, fields []Field) {
+func (p *ruleParser) assign(r *Rule, start token, fields []Field) {
 	s := Assign{Field: fields[0]}
 	if len(fields) > 1 || !s.Field.assignable() {
 		p.fail(start, "want a field that can be set: meta mark, meta priority or ct mark")
@@ -248,7 +232,7 @@ func (p *parser) assign(r *Rule, start token, fields []Field) {
 }
 
 // assignBits reads which bits of a field stay and which are set: "& 0xffff00ff | 0x1200".
-func (p *parser) assignBits(s *Assign) {
+func (p *ruleParser) assignBits(s *Assign) {
 	at, t := p.tok, s.Field.Type()
 	keep := ^uint32(0)
 	if p.accept("&") {

@@ -5,12 +5,78 @@ package ruleset
 import (
 	"bytes"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 )
 
+// valueParser reads fields, values and verdicts.
+type valueParser struct {
+	tokens
+	phrases map[string][]phrase
+	family  Family // of the table
+	ranged  bool   // the last value was written as a range
+}
+
+// field returns the field that the next words name, the longest one.
+func (p *valueParser) field() (phrase, bool) {
+	var best phrase
+	start, tok := p.lexer, p.tok
+	after, afterTok := start, tok
+	for _, c := range p.phrases[tok.text] {
+		p.lexer, p.tok = start, tok
+		differs := func(word string) bool { return !p.accept(word) }
+		if len(c.words) > len(best.words) && !slices.ContainsFunc(c.words, differs) {
+			best, after, afterTok = c, p.lexer, p.tok
+		}
+	}
+	if p.err != nil {
+		return phrase{}, false
+	}
+	p.lexer, p.tok = after, afterTok
+	return best, best.field != 0
+}
+
+// wantField reads a field, where kind may stand.
+func (p *valueParser) wantField(kind string) phrase {
+	f, ok := p.field()
+	if !ok && p.err == nil {
+		at := p.tok
+		if p.next(); len(p.phrases[at.text]) > 0 && p.tok.kind == tokenWord {
+			at.text += " " + p.tok.text
+		}
+		p.fail(at, "no %s of the model", kind)
+	}
+	return f
+}
+
+// fields reads a field or a concatenation of several.
+func (p *valueParser) fields(kind string) []phrase {
+	all := []phrase{p.wantField(kind)}
+	for p.accept(".") {
+		all = append(all, p.wantField("field"))
+	}
+	return all
+}
+
+func (p *valueParser) verdict() Verdict {
+	t := p.word("a verdict")
+	v := Verdict{Kind: Accept}
+	for v.Kind <= Goto && strings.TrimSpace(v.String()) != t.text {
+		v.Kind++
+	}
+	switch v.Kind {
+	case Accept, Drop, Return:
+	case Jump, Goto:
+		v.Chain = p.name("chain")
+	default:
+		p.fail(t, "want accept, drop, return, jump or goto")
+	}
+	return v
+}
+
 // value reads one value of a type.
-func (p *parser) value(t Type) Value {
+func (p *valueParser) value(t Type) Value {
 	at := p.tok
 	v, last := p.valueOrRange(t)
 	if last != nil {
@@ -20,7 +86,7 @@ func (p *parser) value(t Type) Value {
 }
 
 // valueOrRange reads a value of a type, a prefix or a range. Last is nil for one value.
-func (p *parser) valueOrRange(t Type) (first, last Value) {
+func (p *valueParser) valueOrRange(t Type) (first, last Value) {
 	switch {
 	case t == TypeIfname:
 		at := p.tok
@@ -51,7 +117,7 @@ func (p *parser) valueOrRange(t Type) (first, last Value) {
 	return first, last
 }
 
-func (p *parser) valueWord(t Type) token {
+func (p *valueParser) valueWord(t Type) token {
 	if p.tok.kind != tokenWord {
 		p.fail(p.tok, "want a value of type %s", t)
 	}
@@ -126,7 +192,7 @@ func parseValue(t Type, word string) (Value, bool) {
 }
 
 // ifname reads the name of an interface. It is shorter than IfnameSize for all that begin so: "way*".
-func (p *parser) ifname() Value {
+func (p *valueParser) ifname() Value {
 	t := p.tok
 	if t.kind != tokenString {
 		t = p.word("an interface name")
@@ -151,7 +217,7 @@ func (p *parser) ifname() Value {
 }
 
 // bits reads names of bits, or numbers, with these marks between them.
-func (p *parser) bits(t Type, separators string) Value {
+func (p *valueParser) bits(t Type, separators string) Value {
 	n := uint32(0)
 	for {
 		n |= p.bit(t)
@@ -162,7 +228,7 @@ func (p *parser) bits(t Type, separators string) Value {
 	}
 }
 
-func (p *parser) bit(t Type) uint32 {
+func (p *valueParser) bit(t Type) uint32 {
 	word := p.valueWord(t)
 	for _, b := range bitTable(t) {
 		if b.name == word.text {
@@ -177,7 +243,7 @@ func (p *parser) bit(t Type) uint32 {
 }
 
 // mask reads a mask, or what is left under one.
-func (p *parser) mask(t Type) Value {
+func (p *valueParser) mask(t Type) Value {
 	switch {
 	case t == TypeIfname:
 		p.fail(p.tok, "a mask of an interface name")

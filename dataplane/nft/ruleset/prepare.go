@@ -40,14 +40,19 @@ type setChange struct {
 	going bool
 	// content is of a set that is new or was going.
 	content *object
-	// Of other sets: the records that go and come, each in order if the store is. In a map to
-	// verdicts an added record has for a verdict its number among the elements.
-	gone, added     []byte
-	adds            []Element
+	recordChange
 	opAdd, opDelete []Element
 	early, late     map[string]bool // keys of elements that no packet looks up
-	extras          map[string]extra
-	tally           map[Verdict]int // by how much the number of elements with the verdict changes
+}
+
+// recordChange is the change of the elements of a set that stays.
+type recordChange struct {
+	// gone and added are records, each in order if the store is. In a map to verdicts, an added record has
+	// for a verdict its number among the elements.
+	gone, added []byte
+	adds        []Element
+	extras      map[string]extra
+	tally       map[Verdict]int // by how much the number of elements with the verdict changes
 }
 
 // fresh reports whether the set is made, be it again.

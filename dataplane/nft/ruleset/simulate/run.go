@@ -13,17 +13,21 @@ import (
 // run is one packet on its way. It lives on the stack.
 type run struct {
 	Result
-	sim      *Simulator
-	point    ruleset.HookPoint
-	tracing  bool
-	tracked  bool // connection tracking has seen the packet
-	notrack  bool // it has been told not to
-	header   header
-	err      error // of a chain that cannot be compiled
-	arrived  Tuple // the packet's own, before any translation
-	iif, oif [ruleset.IfnameSize]byte
-	scratch  [ruleset.MaxKey]byte
-	key      [ruleset.MaxKey]byte
+	sim     *Simulator
+	point   ruleset.HookPoint
+	tracing bool
+	tracked bool // connection tracking has seen the packet
+	notrack bool // it has been told not to
+	header  header
+	err     error // of a chain that cannot be compiled
+	arrived Tuple // the packet's own, before any translation
+	buffers
+}
+
+// buffers are the memory of values that a run compares and looks up.
+type buffers struct {
+	iif, oif     [ruleset.IfnameSize]byte
+	scratch, key [ruleset.MaxKey]byte
 }
 
 // priorityConntrack is where connection tracking sees a packet, in the hooks where it does.
