@@ -86,6 +86,7 @@ func replacements() map[string]replacement {
 // packet that waits before the old chain may use it after the chains that it jumps to have changed.
 // Here a slow base chain of another table delays every packet.
 func TestNoDeniedPacketPassesWhileBaseChainIsReplaced(t *testing.T) {
+	skipUnlessGuarded(t)
 	for name, c := range replacements() {
 		for _, process := range []string{"same", "next"} {
 			if process == "same" && c.adopted {
@@ -134,6 +135,7 @@ func refusing(times int, which func(batch []byte) bool) func([]byte) unix.Errno 
 // If the kernel refuses to delete the guard, the next attempt deletes it. If the process ends
 // first, the kernel deletes it. Otherwise its elements expire.
 func TestGuardIsNotLeftBehind(t *testing.T) {
+	skipUnlessGuarded(t)
 	changed := moved(only(0, 1))
 	for name, next := range map[string]func(*applier.Applier) error{
 		"next call": func(a *applier.Applier) error { return a.Resync(bg) },

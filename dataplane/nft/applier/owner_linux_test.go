@@ -77,8 +77,33 @@ func refusedNft(t testing.TB, ns *netns.NS, script string) {
 	}))
 }
 
+// hasGuardTables reports whether the kernel takes guard tables: their owner is a socket (Linux 5.12).
+func hasGuardTables(t testing.TB) bool {
+	t.Helper()
+	err := tryFlags(t, nstest.New(t), 2) // NFT_TABLE_F_OWNER
+	if errors.Is(err, unix.EINVAL) {
+		return false
+	}
+	require.NoError(t, err)
+	return true
+}
+
+// skipUnlessGuarded skips the test where the kernel takes no guard tables.
+func skipUnlessGuarded(t testing.TB) {
+	t.Helper()
+	if !hasGuardTables(t) {
+		nstest.Skip(t, "needs guard tables, which a socket owns (Linux 5.12)")
+	}
+}
+
 // setFlags sets the flags of our table as another process.
 func setFlags(t testing.TB, ns *netns.NS, flags uint32) {
+	t.Helper()
+	require.NoError(t, tryFlags(t, ns, flags))
+}
+
+// tryFlags is setFlags, and returns the kernel's error.
+func tryFlags(t testing.TB, ns *netns.NS, flags uint32) error {
 	t.Helper()
 	conn, err := nfnl.Dial(nfnl.Config{NetNS: ns.FD()})
 	require.NoError(t, err)
@@ -87,7 +112,7 @@ func setFlags(t testing.TB, ns *netns.NS, flags uint32) {
 	b.Message(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, unix.NFPROTO_INET, nfnl.Object{})
 	b.String(unix.NFTA_TABLE_NAME, tableName)
 	b.Uint32(unix.NFTA_TABLE_FLAGS, flags)
-	require.NoError(t, conn.Commit(b, nil), nil)
+	return conn.Commit(b, nil)
 }
 
 // S174: no other process can change or delete the table while its owner lives.
