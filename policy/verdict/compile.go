@@ -62,7 +62,7 @@ type compiler struct{ services map[serviceName]*service }
 
 func (c *compiler) profile(r *policy.Profile) (*profile, error) {
 	rules, err := c.lists(r.Key(), r.Ingress, r.Egress)
-	return &profile{labels: r.LabelsToApply, rules: rules}, err
+	return &profile{source: r, labels: r.LabelsToApply, rules: rules}, err
 }
 
 func (c *compiler) policy(r *policy.Policy) (*compiledPolicy, error) {

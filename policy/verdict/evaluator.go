@@ -18,6 +18,7 @@ type Evaluator struct {
 	interfaces map[string]map[string][]netip.Addr
 	rejected   map[policy.Key]error
 	doubts     map[policy.Key]error
+	policies   []*compiledPolicy // in the order of policy.ComparePolicies
 	tiers      []*tier
 	profiles   map[string]*profile
 	workloads  map[policy.Key]*object
@@ -30,6 +31,7 @@ type Evaluator struct {
 
 // profile is a profile with its rules compiled.
 type profile struct {
+	source *policy.Profile
 	labels map[string]string
 	rules  ruleLists
 }

@@ -74,6 +74,7 @@ func (t *listed) add(p *compiledPolicy) {
 func (e *Evaluator) addTiers(w World, policies []*compiledPolicy) {
 	byName := map[string]*tier{}
 	slices.SortFunc(policies, func(a, b *compiledPolicy) int { return policy.ComparePolicies(a.Policy, b.Policy) })
+	e.policies = policies
 	staged := map[policy.Key]bool{}
 	for _, p := range policies {
 		if p.Staged {
