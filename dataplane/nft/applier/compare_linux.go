@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// Compare reads the table of that family and name from the kernel, in one generation of the ruleset, and
+// compares all its rules, sets and elements with the given one. It writes nothing and takes no table
+// over: it works beside an Applier, and for a table of another process. netNS is a file descriptor of the
+// network namespace; zero means that of the calling thread. It takes time in proportion to the table.
+//
+// Errors: a table that is not valid; that of the context; those of the system calls, and unix.EINTR if
+// the ruleset changes too often to be read.
+func Compare(ctx context.Context, netNS int, table *ruleset.Table) (c Comparison, err error) {
+	want, err := ruleset.StateOf(table)
+	if err != nil {
+		return c, fmt.Errorf("applier: compare table %s: %w", table.Name, err)
+	}
+	conn, err := nfnl.Dial(nfnl.Config{NetNS: netNS})
+	if err != nil {
+		return c, fmt.Errorf("applier: compare: %w", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	d, err := readGeneration(ctx, conn, table.Name, want)
+	if err != nil {
+		return c, fmt.Errorf("applier: read table %s: %w", table.Name, err)
+	}
+	c.Chains, c.Sets = len(table.Chains), len(table.Sets)
+	for _, s := range table.Sets {
+		c.Elements += len(s.Elements)
+	}
+	if d.None() {
+		return c, nil
+	}
+	c.Reason = d.String()
+	c.Changes, err = changes(table, want, d)
+	return c, err
+}
+
+// readGeneration compares the kernel's table in one generation of the ruleset.
+func readGeneration(
+	ctx context.Context, conn *nfnl.Conn, name string, want *ruleset.State,
+) (*readback.Difference, error) {
+	reader := readback.New(conn, want.Family(), name)
+	for range rounds {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		before, err := conn.Generation()
+		if err != nil {
+			return nil, err
+		}
+		d, _, err := reader.Compare(want)
+		if err != nil && !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.ENOENT) {
+			return nil, err
+		}
+		after, failed := conn.Generation()
+		if failed != nil {
+			return nil, failed
+		}
+		if err == nil && before == after {
+			return d, nil
+		}
+	}
+	return nil, unix.EINTR
+}
+
+// changes returns what makes the kernel's table the desired one, in the syntax of nft.
+func changes(table *ruleset.Table, want *ruleset.State, d *readback.Difference) (string, error) {
+	if d.RebuildReason != "" {
+		return table.String(), nil
+	}
+	actual := want.Clone()
+	inverse, err := actual.Prepare(&d.Inverse)
+	if err != nil {
+		return "", fmt.Errorf("applier: understand table: %w: %w", errForm, err)
+	}
+	actual.Commit(inverse)
+	repair, err := actual.Prepare(&d.Repair)
+	if err != nil {
+		return "", fmt.Errorf("applier: compare tables: %w", err)
+	}
+	var text strings.Builder
+	at := fmt.Sprintf("%s %s", table.Family, table.Name)
+	if d.Dormant {
+		fmt.Fprintf(&text, "add table %s { flags; }\n", at)
+	}
+	text.WriteString(ruleset.Script(repair.Ops))
+	for _, list := range []struct {
+		kind  string
+		names []string
+	}{{"chain", d.Foreign.Chains}, {"set", d.Foreign.Sets}, {"flowtable", d.Foreign.Flowtables}} {
+		for _, name := range slices.Sorted(slices.Values(list.names)) {
+			fmt.Fprintf(&text, "delete %s %s %s\n", list.kind, at, name)
+		}
+	}
+	for _, o := range d.Foreign.Objects {
+		fmt.Fprintf(&text, "delete object %s %s\n", at, o.Name)
+	}
+	return text.String(), nil
+}
