@@ -54,8 +54,11 @@ var allowed = map[string][]string{
 	},
 	"dataplane/nft/ruleset":          {},
 	"dataplane/nft/ruleset/simulate": {"dataplane/nft/ruleset"},
-	"dataplane/nft/conntrack":        {"internal/netlink"},
-	"dataplane/nft/internal/build":   {"dataplane/nft/ruleset", "dataplane/nft/internal/sets"},
+	"dataplane/nft/prove": {
+		"policy", "policy/verdict", "dataplane/nft/ruleset", "dataplane/nft/ruleset/simulate",
+	},
+	"dataplane/nft/conntrack":      {"internal/netlink"},
+	"dataplane/nft/internal/build": {"dataplane/nft/ruleset", "dataplane/nft/internal/sets"},
 	"dataplane/nft/internal/classify": {
 		"dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/build", "dataplane/nft/internal/match",
 		"dataplane/nft/internal/reuse", "dataplane/nft/internal/sets",

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package prove
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// addressClass is addresses that neither policy nor the table can tell apart.
+type addressClass struct {
+	// addr stands for all of them: an ordinary address, if there is one.
+	addr netip.Addr
+}
+
+// sum is a hash of a set of tests: the sum of their hashes, so that tests can be added and removed.
+type sum [2]uint64
+
+func (s sum) plus(o sum) sum  { return sum{s[0] + o[0], s[1] + o[1]} }
+func (s sum) minus(o sum) sum { return sum{s[0] - o[0], s[1] - o[1]} }
+
+// edge is an address at which addresses begin that satisfy more tests, or others, than those before.
+type edge struct {
+	addr  netip.Addr
+	delta sum
+}
+
+// addressTests collects what the rules and sets of a table test of addresses.
+type addressTests struct {
+	seeds   [2]maphash.Seed
+	edges   []edge
+	buf     []byte
+	unknown []string // tests that are not ranges
+}
+
+func newAddressTests() *addressTests {
+	return &addressTests{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+}
+
+// table collects the tests of a table. An address satisfies an element if its part of the key does:
+// the rest of the element belongs to the test.
+func (t *addressTests) table(table *ruleset.Table) {
+	for _, s := range table.Sets {
+		t.elements("set "+s.Name, s.Key, s.Elements)
+	}
+	for _, c := range table.Chains {
+		for i := range c.Rules {
+			r := &c.Rules[i]
+			for j, m := range r.Matches {
+				switch m := m.(type) {
+				case ruleset.Compare:
+					t.compare(m)
+				case ruleset.In:
+					t.elements(fmt.Sprint("rule ", c.Name, i, j), typesOf(m.Fields), m.Elements)
+				}
+			}
+			for _, s := range r.Statements {
+				if m, ok := s.(ruleset.VMap); ok && m.Map == "" {
+					t.elements(fmt.Sprint("rule ", c.Name, i), typesOf(m.Fields), m.Elements)
+				}
+			}
+		}
+	}
+}
+
+func typesOf(fields []ruleset.Field) []ruleset.Type {
+	types := make([]ruleset.Type, len(fields))
+	for i, f := range fields {
+		types[i] = f.Type()
+	}
+	return types
+}
+
+func isAddress(t ruleset.Type) bool { return t == ruleset.TypeIPv4 || t == ruleset.TypeIPv6 }
+
+func (t *addressTests) elements(name string, key []ruleset.Type, elements []ruleset.Element) {
+	for part, typ := range key {
+		if !isAddress(typ) {
+			continue
+		}
+		for i := range elements {
+			e := &elements[i]
+			t.buf = append(fmt.Appendf(t.buf[:0], "%d %q", part, name), 0)
+			for j, v := range e.Key {
+				if j != part {
+					t.buf = fmt.Appendf(t.buf, " %x-%x", v, lastOf(e, j))
+				}
+			}
+			t.buf = fmt.Appendf(t.buf, " %x", e.Data)
+			if e.Verdict != nil {
+				t.buf = fmt.Appendf(t.buf, " %d %q", e.Verdict.Kind, e.Verdict.Chain)
+			}
+			t.add(e.Key[part], lastOf(e, part))
+		}
+	}
+}
+
+// lastOf returns the last value of a part of an element, which is the first unless that is a range.
+func lastOf(e *ruleset.Element, part int) ruleset.Value {
+	switch {
+	case e.Ends != nil:
+		return e.Ends[part]
+	case e.Last != nil && len(e.Key) == 1:
+		return e.Last
+	}
+	return e.Key[part]
+}
+
+func (t *addressTests) compare(m ruleset.Compare) {
+	if !isAddress(m.Field.Type()) {
+		return
+	}
+	first, last := m.Value, m.Last
+	if last == nil {
+		last = first
+	}
+	if m.Mask != nil {
+		last = slices.Clone(first)
+		for i, b := range m.Mask {
+			last[i] |= ^b
+			if inverse := ^b; inverse&(inverse+1) != 0 || i > 0 && m.Mask[i-1] != 0xff && b != 0 {
+				t.unknown = append(t.unknown, fmt.Sprintf("%s under the mask %x", m.Field, m.Mask))
+				return
+			}
+		}
+	}
+	t.buf = fmt.Appendf(t.buf[:0], "compare %x-%x", first, last)
+	t.add(first, last)
+}
+
+// add adds the test of t.buf, which the addresses of a range satisfy.
+func (t *addressTests) add(first, last ruleset.Value) {
+	from, ok := netip.AddrFromSlice(first)
+	to, ok2 := netip.AddrFromSlice(last)
+	if !ok || !ok2 {
+		return // such a value equals no address
+	}
+	s := sum{maphash.Bytes(t.seeds[0], t.buf), maphash.Bytes(t.seeds[1], t.buf)}
+	t.edges = append(t.edges, edge{from, s})
+	if next := to.Next(); next.IsValid() {
+		t.edges = append(t.edges, edge{next, sum{}.minus(s)})
+	}
+}
+
+// prefix adds the edges of a prefix, which is no test of the table.
+func (t *addressTests) prefix(p netip.Prefix) {
+	t.edges = append(t.edges, edge{addr: p.Addr()})
+	if next := lastAddr(p).Next(); next.IsValid() {
+		t.edges = append(t.edges, edge{addr: next})
+	}
+}
+
+func lastAddr(p netip.Prefix) netip.Addr {
+	b := p.Addr().AsSlice()
+	for i := p.Bits(); i < len(b)*8; i++ {
+		b[i/8] |= 1 << (7 - i%8)
+	}
+	a, _ := netip.AddrFromSlice(b)
+	return a
+}
+
+// special are prefixes whose addresses are no ordinary senders and receivers.
+func special() []netip.Prefix {
+	var list []netip.Prefix
+	for _, text := range []string{
+		"0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3", "::/127", "fe80::/10", "ff00::/8",
+	} {
+		p, err := netip.ParsePrefix(text)
+		if err == nil {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// classes cuts all addresses at the edges, puts those between two edges into the class of the policies
+// and of the tests, and returns these classes. Index is filled with the class of each of its addresses.
+func (t *addressTests) classes(
+	ctx context.Context, policies *verdict.AddressClasses, index map[netip.Addr]int,
+) ([]addressClass, error) {
+	unusual := special()
+	for p := range policies.Prefixes() {
+		t.prefix(p)
+	}
+	for _, p := range unusual {
+		t.prefix(p)
+	}
+	for a := range maps.Keys(index) {
+		t.prefix(netip.PrefixFrom(a, a.BitLen()))
+	}
+	t.edges = append(t.edges, edge{addr: netip.IPv4Unspecified()}, edge{addr: netip.IPv6Unspecified()})
+	slices.SortFunc(t.edges, func(a, b edge) int { return a.addr.Compare(b.addr) })
+
+	var classes []addressClass
+	var ordinary []bool
+	known := map[string]int{}
+	var now sum
+	var key []byte
+	for i := 0; i < len(t.edges); {
+		addr := t.edges[i].addr
+		if addr == netip.IPv6Unspecified() {
+			now = sum{}
+		}
+		for ; i < len(t.edges) && t.edges[i].addr == addr; i++ {
+			now = now.plus(t.edges[i].delta)
+		}
+		if err := ctx.Err(); err != nil && len(known)%64 == 0 {
+			return nil, err
+		}
+		key = fmt.Appendf(key[:0], "%d %x %x ", addr.BitLen(), now[0], now[1])
+		key = policies.AppendClass(key, addr)
+		usual := !slices.ContainsFunc(unusual, func(p netip.Prefix) bool { return p.Contains(addr) })
+		n, found := known[string(key)]
+		switch {
+		case !found:
+			n = len(classes)
+			known[string(key)] = n
+			classes, ordinary = append(classes, addressClass{addr}), append(ordinary, usual)
+		case usual && !ordinary[n]:
+			classes[n].addr, ordinary[n] = addr, true
+		}
+		if _, wanted := index[addr]; wanted {
+			index[addr] = n
+		}
+	}
+	t.edges = nil
+	return classes, nil
+}

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package prove
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// prover has what a proof reads. Only the counters change after newProver.
+type prover struct {
+	cfg  Config
+	full *verdict.Evaluator
+	// part has the policies of the node alone.
+	part *verdict.Evaluator
+	sim  *simulate.Simulator
+	// hooks says which hooks have a chain.
+	hooks   [ruleset.Postrouting + 1]bool
+	classes []addressClass
+	index   map[netip.Addr]int // the classes of some addresses
+	groups  []*group
+	// hostKeys are the host endpoints, hosts is their policy, and interfaces are those of the host.
+	hostKeys   []policy.Key
+	hosts      *group
+	interfaces []string
+	own        [2][]netip.Addr // of the node, of one class each
+	local      map[netip.Addr]bool
+	facts      [2][2]map[ruleset.Field]ruleset.Value
+	// unknownTests are those of the table that cannot be represented.
+	unknownTests []string
+
+	packets, evaluations, different atomic.Int64
+}
+
+// group is endpoints that policy cannot tell apart, as long as their addresses have equal classes.
+type group struct {
+	members []*policy.WorkloadEndpoint
+	eval    *verdict.Evaluator
+	keys    []policy.Key
+	// class has the class that the policies of the group put the addresses of each class into.
+	class []int
+	// in and out are what the policies and the table mention for packets to and from the members.
+	in, out *mentions
+}
+
+func newProver(ctx context.Context, cfg Config) (*prover, error) {
+	full, err := verdict.NewConfigured(cfg.World, cfg.Verdict)
+	if err != nil {
+		return nil, fmt.Errorf("prove: %w", err)
+	}
+	sim, err := simulate.New(simulate.Config{Table: filtering(cfg.Table)})
+	if err != nil {
+		return nil, fmt.Errorf("prove: %w", err)
+	}
+	p := &prover{cfg: cfg, full: full, sim: sim, index: map[netip.Addr]int{}, local: map[netip.Addr]bool{}}
+	for _, c := range cfg.Table.Chains {
+		if c.Hook != nil && c.Hook.Type != ruleset.HookNAT {
+			p.hooks[c.Hook.Point] = true
+		}
+	}
+	locals, names := p.readWorld()
+	keys := slices.Clone(p.hostKeys)
+	for _, e := range locals {
+		keys = append(keys, e.Key())
+	}
+	p.part = full.Only(keys...)
+	policies, err := p.part.AddressClasses(keys...)
+	if err != nil {
+		return nil, fmt.Errorf("prove: %w", err)
+	}
+	tests := newAddressTests()
+	tests.table(cfg.Table)
+	p.unknownTests = tests.unknown
+	if p.classes, err = tests.classes(ctx, policies, p.index); err != nil {
+		return nil, err
+	}
+	p.reduceOwn()
+	r := newReader(cfg.Table)
+	if err := p.makeGroups(ctx, locals, names, r); err != nil {
+		return nil, err
+	}
+	p.hosts = &group{keys: p.hostKeys, eval: p.part.Only(p.hostKeys...), in: newMentions()}
+	if p.hosts.class, err = p.classify(p.hosts.eval, p.hostKeys); err != nil {
+		return nil, err
+	}
+	for _, name := range p.interfaces {
+		for _, other := range p.outside() {
+			p.hosts.in.union(r.mentions(name, other), r.mentions(other, name))
+		}
+	}
+	for _, key := range p.hostKeys {
+		p.policyMentions(p.hosts.in, p.hosts.in, key, cfg.World[key].(*policy.HostEndpoint).Profiles, names)
+	}
+	p.hosts.out = p.hosts.in
+	return p, nil
+}
+
+// outside returns the interfaces of the host, and "" for its processes.
+func (p *prover) outside() []string { return append(slices.Clone(p.interfaces), "") }
+
+// filtering returns the table without the chains that translate.
+func filtering(t *ruleset.Table) *ruleset.Table {
+	some := *t
+	some.Chains = slices.DeleteFunc(slices.Clone(t.Chains), func(c *ruleset.Chain) bool {
+		return c.Hook != nil && c.Hook.Type == ruleset.HookNAT
+	})
+	return &some
+}
+
+// readWorld returns the workload endpoints of the node, and what names of ports and services mean.
+// It reads the host endpoints, the interfaces and the addresses of the node.
+func (p *prover) readWorld() (locals []*policy.WorkloadEndpoint, names *named) {
+	names = &named{ports: map[string]map[uint16]bool{}, services: map[policy.ServiceMatch]map[uint16]bool{}}
+	interfaces := map[string]bool{p.cfg.HostInterface: true}
+	rejected := p.full.Rejected()
+	for _, key := range slices.SortedFunc(maps.Keys(p.cfg.World), policy.Key.Compare) {
+		if rejected[key] != nil {
+			continue
+		}
+		switch r := admitted(key, p.cfg.World[key]).(type) {
+		case *policy.WorkloadEndpoint:
+			names.add(r.Ports)
+			if r.Node == p.cfg.Node {
+				locals = append(locals, r)
+			}
+		case *policy.HostEndpoint:
+			names.add(r.Ports)
+			if r.Node == p.cfg.Node {
+				p.hostKeys = append(p.hostKeys, key)
+				p.addOwn(r.ExpectedIPs...)
+				if r.InterfaceName != "" && r.InterfaceName != policy.AllInterfaces {
+					interfaces[r.InterfaceName] = true
+				}
+			}
+		case *policy.Node:
+			if r.Name == p.cfg.Node {
+				for _, a := range r.Addresses {
+					p.addOwn(a.Addr())
+				}
+				p.addOwn(r.IPv4VXLANTunnelAddr, r.IPv6VXLANTunnelAddr)
+			}
+		case *policy.ServiceBackends:
+			at := policy.ServiceMatch{Name: r.Service, Namespace: r.Namespace}
+			for _, port := range r.Ports {
+				addTo(names.services, at, port.Port)
+			}
+		}
+	}
+	for name, addrs := range p.cfg.Verdict.Interfaces[p.cfg.Node] {
+		p.addOwn(addrs...)
+		interfaces[name] = true
+	}
+	for _, e := range locals {
+		delete(interfaces, e.Interface)
+		for _, a := range e.Addresses {
+			p.index[a] = -1
+		}
+	}
+	delete(interfaces, "lo")
+	maps.DeleteFunc(interfaces, func(name string, _ bool) bool {
+		return strings.HasPrefix(name, p.cfg.InterfacePrefix)
+	})
+	p.interfaces = slices.Sorted(maps.Keys(interfaces))
+	p.makeFacts()
+	return locals, names
+}
+
+func (n *named) add(ports []policy.EndpointPort) {
+	for _, port := range ports {
+		addTo(n.ports, port.Name, port.Port)
+	}
+}
+
+func addTo[K comparable](m map[K]map[uint16]bool, key K, port uint16) {
+	if m[key] == nil {
+		m[key] = map[uint16]bool{}
+	}
+	m[key][port] = true
+}
+
+func (p *prover) addOwn(addrs ...netip.Addr) {
+	for _, a := range addrs {
+		if a = a.Unmap(); a.IsValid() && !p.local[a] {
+			p.local[a] = true
+			p.index[a] = -1
+		}
+	}
+}
+
+// reduceOwn keeps one address of the node of each class.
+func (p *prover) reduceOwn() {
+	known := map[int]bool{}
+	for _, a := range slices.SortedFunc(maps.Keys(p.local), netip.Addr.Compare) {
+		if n := p.index[a]; !known[n] {
+			known[n] = true
+			p.own[family(a)] = append(p.own[family(a)], a)
+		}
+	}
+}
+
+func family(a netip.Addr) int {
+	if a.Is6() {
+		return 1
+	}
+	return 0
+}
+
+// makeFacts makes the results of routing lookups, by whether source and destination are the node's.
+func (p *prover) makeFacts() {
+	typ := func(local int) ruleset.Value {
+		return ruleset.Uint32([]uint32{ruleset.FibTypeUnicast, ruleset.FibTypeLocal}[local])
+	}
+	for src := range 2 {
+		for dst := range 2 {
+			p.facts[src][dst] = map[ruleset.Field]ruleset.Value{
+				ruleset.FibSaddrType: typ(src), ruleset.FibDaddrType: typ(dst), ruleset.FibSource: ruleset.Byte(1),
+			}
+		}
+	}
+}
+
+// classify returns the class of each class of addresses for the policies of some endpoints. The families
+// have different classes.
+func (p *prover) classify(e *verdict.Evaluator, keys []policy.Key) ([]int, error) {
+	policies, err := e.AddressClasses(keys...)
+	if err != nil {
+		return nil, fmt.Errorf("prove: %w", err)
+	}
+	known := map[string]int{}
+	class := make([]int, len(p.classes))
+	var key []byte
+	for i, c := range p.classes {
+		key = policies.AppendClass(append(key[:0], byte(family(c.addr))), c.addr)
+		n, found := known[string(key)]
+		if !found {
+			n = len(known)
+			known[string(key)] = n
+		}
+		class[i] = n
+	}
+	return class, nil
+}
+
+// makeGroups puts the endpoints into groups: those with the same policies and profiles, and then those
+// whose addresses these policies cannot tell apart.
+func (p *prover) makeGroups(ctx context.Context, locals []*policy.WorkloadEndpoint, names *named, r *reader) error {
+	byPolicy, order := map[string][]*policy.WorkloadEndpoint{}, []string{}
+	for _, e := range locals {
+		id := fmt.Sprint(
+			p.part.Policies(e.Key()), p.profileRules(e.Profiles), e.AdminState == policy.AdminDown,
+			e.AllowSpoofedSourcePrefixes,
+		)
+		if byPolicy[id] == nil {
+			order = append(order, id)
+		}
+		byPolicy[id] = append(byPolicy[id], e)
+	}
+	for _, id := range order {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		list := byPolicy[id]
+		keys := append(slices.Clone(p.hostKeys), list[0].Key())
+		eval := p.part.Only(keys...)
+		class, err := p.classify(eval, keys)
+		if err != nil {
+			return err
+		}
+		byAddress := map[string]*group{}
+		for _, e := range list {
+			var own strings.Builder
+			for _, a := range e.Addresses {
+				fmt.Fprint(&own, a.BitLen(), " ", class[p.index[a]], ",")
+			}
+			g := byAddress[own.String()]
+			if g == nil {
+				g = &group{keys: keys, eval: eval, class: class, in: newMentions(), out: newMentions()}
+				p.policyMentions(g.in, g.out, e.Key(), e.Profiles, names)
+				byAddress[own.String()] = g
+				p.groups = append(p.groups, g)
+			}
+			g.members = append(g.members, e)
+			for _, other := range p.outside() {
+				g.out.union(r.mentions(e.Interface, other))
+				g.in.union(r.mentions(other, e.Interface))
+			}
+		}
+	}
+	return nil
+}
+
+// profileRules returns a text with the rules of profiles: equal for profiles that decide alike.
+func (p *prover) profileRules(names []string) (texts []string) {
+	for _, name := range names {
+		at := (&policy.Profile{Name: name}).Key()
+		text := []byte("missing")
+		if r, ok := admitted(at, p.cfg.World[at]).(*policy.Profile); ok {
+			var err error
+			if text, err = json.Marshal([2][]policy.Rule{r.Ingress, r.Egress}); err != nil {
+				text = []byte(name) // then only equal names are equal
+			}
+		}
+		texts = append(texts, string(text))
+	}
+	return texts
+}
+
+// policyMentions adds what the policies, profiles and settings of an endpoint mention.
+func (p *prover) policyMentions(in, out *mentions, key policy.Key, profiles []string, names *named) {
+	add := func(ingress, egress []policy.Rule, namespace string) {
+		in.policyRules(ingress, namespace, names)
+		out.policyRules(egress, namespace, names)
+	}
+	for _, name := range p.part.Policies(key) {
+		if r, ok := admitted(name, p.cfg.World[name]).(*policy.Policy); ok {
+			add(r.Ingress, r.Egress, r.Namespace)
+		}
+	}
+	for _, name := range profiles {
+		at := (&policy.Profile{Name: name}).Key()
+		if r, ok := admitted(at, p.cfg.World[at]).(*policy.Profile); ok {
+			add(r.Ingress, r.Egress, "")
+		}
+	}
+	host := p.cfg.Verdict.Host.WithDefaults()
+	if len(p.hostKeys) > 0 {
+		in.failsafes(host.FailsafeInbound)
+		out.failsafes(host.FailsafeOutbound)
+	}
+	const ipip = 4
+	out.protocols.add(ipip, ipip)
+	out.dports.add(int(host.VXLANPort), int(host.VXLANPort))
+}

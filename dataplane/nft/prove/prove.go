@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package prove
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// Config says which table to compare with which policy.
+type Config struct {
+	// World has the resources of the cluster. Required.
+	World verdict.World
+	// Verdict has the settings of the node: those that the table was rendered with.
+	Verdict verdict.Config
+	// Node is the name of the node whose table it is. Required.
+	Node string
+	// Table to compare. It must validate, and must not change meanwhile. Required.
+	Table *ruleset.Table
+	// HostInterface is the name of an interface of the node that no endpoint has. Remote peers are behind
+	// it, and behind the interfaces of host endpoints. The default is "eth0".
+	HostInterface string
+	// InterfacePrefix is that of render.Config: an interface with it belongs to a workload. Such interfaces
+	// of host endpoints are left out. The default is "way".
+	InterfacePrefix string
+	// Limit is how many differences Report has at most. The default is 10.
+	Limit int
+	// Progress is called now and then with the number of steps that are done, and of all. It may be called
+	// from several goroutines, but not by two at a time. An error ends the proof. Optional.
+	Progress func(done, all int) error
+}
+
+// defaultLimit is the default of Config.Limit.
+const defaultLimit = 10
+
+func (c Config) withDefaults() Config {
+	c.HostInterface = cmp.Or(c.HostInterface, "eth0")
+	c.InterfacePrefix = cmp.Or(c.InterfacePrefix, "way")
+	if c.Limit <= 0 {
+		c.Limit = defaultLimit
+	}
+	if c.Progress == nil {
+		c.Progress = func(int, int) error { return nil }
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	var errs []error
+	if c.World == nil {
+		errs = append(errs, errors.New("prove: config: World is required"))
+	}
+	if c.Node == "" {
+		errs = append(errs, errors.New("prove: config: Node is required"))
+	}
+	if c.Table == nil {
+		errs = append(errs, errors.New("prove: config: Table is required"))
+	}
+	return errors.Join(errs...)
+}
+
+// Table compares a table with policy on one packet of every kind that either tells apart.
+//
+// The time is in proportion to the local endpoints times the classes of addresses times the ports that
+// their policies mention, and to the size of the world and the table. The memory is in proportion to
+// the size of the world and of the table. All processors are used.
+//
+// Errors: a config or a table that is not valid, or a table that cannot be simulated; that of the
+// context; that of Config.Progress. A difference is no error.
+func Table(ctx context.Context, cfg Config) (Report, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return Report{}, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	p, err := newProver(ctx, cfg)
+	if err != nil {
+		return Report{}, err
+	}
+	found, err := p.run(ctx, cancel)
+	if err != nil {
+		return Report{}, err
+	}
+	r := Report{
+		Node: cfg.Node, Groups: len(p.groups), AddressClasses: len(p.classes),
+		Packets: p.packets.Load(), Evaluations: p.evaluations.Load(), Different: p.different.Load(),
+		Incomplete: p.incomplete(), NotProved: notProved(), Differences: []Difference{},
+	}
+	r.Complete = len(r.Incomplete) == 0
+	for _, g := range p.groups {
+		r.Endpoints += len(g.members)
+	}
+	for _, c := range found[:min(len(found), cfg.Limit)] {
+		d, err := p.explain(c)
+		if err != nil {
+			return Report{}, err
+		}
+		r.Differences = append(r.Differences, d)
+	}
+	return r, nil
+}
+
+// incomplete returns what of the table and the world cannot be judged.
+func (p *prover) incomplete() (reasons []string) {
+	for _, test := range p.unknownTests {
+		reasons = append(reasons, "a rule compares "+test)
+	}
+	if len(p.own[0])+len(p.own[1]) == 0 {
+		reasons = append(reasons, fmt.Sprintf("the world has no address of node %s: nothing from and to its own "+
+			"processes", p.cfg.Node))
+	}
+	if len(p.hostKeys) > 0 {
+		reasons = append(reasons, "of packets forwarded between host interfaces, not every pair of addresses")
+	}
+	for _, g := range p.groups {
+		if e := g.members[0]; len(e.AllowSpoofedSourcePrefixes) > 0 {
+			reasons = append(reasons, fmt.Sprintf("from the spoofed sources of %s, one destination", e.Key()))
+		}
+	}
+	slices.Sort(reasons)
+	return slices.Compact(reasons)
+}
+
+// explain evaluates a packet with the whole world, and traces it.
+func (p *prover) explain(c comparison) (Difference, error) {
+	flow := p.flow(&c)
+	d := Difference{Flow: flow, Allowed: !c.want, Explanation: p.full.Explain(flow)}
+	if allowed := d.Explanation.Result.Combined != verdict.Deny; allowed != c.want {
+		return d, fmt.Errorf("prove: %s: a part of the world has another verdict than the whole", flow)
+	}
+	_, steps, err := p.simulate(&c, true)
+	d.Steps = steps
+	return d, err
+}
+
+// admitted returns the resource as policy counts it, or nil.
+func admitted(key policy.Key, r policy.Resource) policy.Resource {
+	r, _ = policy.Update{Key: key, Resource: r}.Admit()
+	return r
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package prove_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane/nft/prove"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+func TestConfigIsChecked(t *testing.T) {
+	_, err := prove.Table(t.Context(), prove.Config{})
+	require.ErrorContains(t, err, "World")
+	require.ErrorContains(t, err, "Node")
+	require.ErrorContains(t, err, "Table")
+	table := rendered(t, render.Config{}, shop())
+	_, err = prove.Table(t.Context(), prove.Config{World: shop(), Node: node, Table: table, Verdict: verdict.Config{
+		Host: policy.HostConfig{EndpointToHostAction: "maybe"},
+	}})
+	require.ErrorContains(t, err, "maybe")
+	table.Chains = table.Chains[1:]
+	_, err = prove.Table(t.Context(), prove.Config{World: shop(), Node: node, Table: table})
+	require.Error(t, err)
+}
+
+// A context that is done and an error of Progress end the proof.
+func TestProofEnds(t *testing.T) {
+	w := shop()
+	cfg := prove.Config{World: w, Node: node, Table: rendered(t, render.Config{}, w)}
+	ctx, cancel := context.WithCancel(t.Context())
+	cfg.Progress = func(done, all int) error {
+		require.LessOrEqual(t, done, all)
+		cancel()
+		return nil
+	}
+	_, err := prove.Table(ctx, cfg)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = prove.Table(ctx, cfg)
+	require.ErrorIs(t, err, context.Canceled, "before the first step")
+
+	failure := errors.New("enough")
+	calls := 0
+	cfg.Progress = func(int, int) error {
+		calls++
+		return failure
+	}
+	_, err = prove.Table(t.Context(), cfg)
+	require.ErrorIs(t, err, failure)
+	require.Less(t, calls, 5)
+}
+
+// Progress counts up to all steps.
+func TestProgress(t *testing.T) {
+	w := shop()
+	var last, steps int
+	_, err := prove.Table(t.Context(), prove.Config{
+		World: w, Node: node, Table: rendered(t, render.Config{}, w), Progress: func(done, all int) error {
+			require.Equal(t, last+1, done)
+			last, steps = done, all
+			return nil
+		},
+	})
+	require.NoError(t, err)
+	require.Equal(t, steps, last)
+}
+
+// A report has at most so many differences, each with both sides' reasons, as text and as JSON.
+func TestReport(t *testing.T) {
+	w := shop()
+	table := rendered(t, render.Config{}, w)
+	require.True(t, deleted("workload-sends", "VXLAN")(table))
+	r, err := prove.Table(t.Context(), prove.Config{World: w, Node: node, Table: table, Limit: 2})
+	require.NoError(t, err)
+	require.Len(t, r.Differences, 2)
+	require.Greater(t, r.Different, int64(2))
+	d := r.Differences[0]
+	require.True(t, d.Allowed)
+	require.Equal(t, verdict.Deny, d.Explanation.Result.Combined)
+	require.Equal(t, verdict.ByEncapsulation, d.Explanation.Egress.Decision.By)
+	require.Contains(t, r.String(), "policy says Deny, the table accepts it")
+	require.Contains(t, r.String(), "policy and table differ for")
+	data, err := json.Marshal(r)
+	require.NoError(t, err)
+	var again prove.Report
+	require.NoError(t, json.Unmarshal(data, &again))
+	require.Equal(t, r.Packets, again.Packets)
+	require.Equal(t, d.Steps, again.Differences[0].Steps)
+}
+
+// Settings of the node that the table does not have are found, and the other way.
+func TestSettings(t *testing.T) {
+	w := shop()
+	all := []policy.HostConfig{
+		{},
+		{EndpointToHostAction: policy.HostAccept},
+		{EndpointToHostAction: policy.HostReturn},
+		{HostToEndpointAction: policy.HostDrop},
+		{HostToEndpointAction: policy.HostReturn},
+		{AllowVXLANFromWorkloads: true},
+		{AllowIPIPFromWorkloads: true},
+		{VXLANPort: 8472},
+	}
+	for i, host := range all {
+		table := rendered(t, render.Config{Host: host}, w)
+		for j, other := range all {
+			r, err := prove.Table(t.Context(), prove.Config{
+				World: w, Node: node, Table: table, Verdict: verdict.Config{Host: other}, Limit: 1,
+			})
+			require.NoError(t, err)
+			accepts := i+j == 3 && i*j == 2 // to a process that nothing else forbids, both are the same
+			require.Equal(t, i == j || accepts, r.Agrees(), "%+v, %+v\n%s", host, other, r)
+		}
+	}
+}
+
+// An endpoint that the world has and the table lacks drops, and one that only the table has is let
+// through.
+func TestOtherWorlds(t *testing.T) {
+	w := shop()
+	whole := rendered(t, render.Config{}, w)
+	part := shop()
+	delete(part, policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "shop", Name: "front-2"})
+	require.False(t, proved(t, w, rendered(t, render.Config{}, part)).Agrees())
+	require.False(t, proved(t, part, whole).Agrees())
+	delete(part, policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "shop", Name: "db"})
+	require.False(t, proved(t, w, rendered(t, render.Config{}, part)).Agrees())
+}
