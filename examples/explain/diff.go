@@ -99,12 +99,12 @@ func (q *diffQuestion) ask(ctx context.Context, c cli.Console, oldPath, newPath 
 	for _, g := range run.Parties {
 		r.Parties = append(r.Parties, g.Names())
 	}
-	progress := newProgress(c, "senders tried")
+	progress := cli.NewProgress(c, "senders tried")
 	run.Progress = func(done, all int) error {
-		progress.report(done, all)
+		progress.Report(done, all)
 		return ctx.Err()
 	}
-	if err := r.write(run, rejections(before, after), progress.end); err != nil {
+	if err := r.write(run, rejections(before, after), progress.End); err != nil {
 		return err
 	}
 	status := 0

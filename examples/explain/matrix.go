@@ -88,10 +88,10 @@ func (q *matrixQuestion) ask(ctx context.Context, c cli.Console) error {
 	var tables []*matrix.Matrix
 	for _, port := range ports {
 		cfg.Port = port.Port
-		p := newProgress(c, port.String())
-		cfg.Progress = p.report
+		p := cli.NewProgress(c, port.String())
+		cfg.Progress = p.Report
 		m, err := matrix.Compute(ctx, cfg)
-		p.end()
+		p.End()
 		if err != nil {
 			return err
 		}

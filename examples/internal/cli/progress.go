@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package cli
 
 import (
 	"io"
 	"os"
 	"sync"
 	"time"
-
-	"github.com/wayleave/wayleave/examples/internal/cli"
 )
 
-// progress tells a person at a terminal how far a long computation is. What is not a terminal is
-// told nothing.
-type progress struct {
-	c    cli.Console
+// Progress shows a person at a terminal how much of a long computation is done. It writes nothing to what is no
+// terminal. It is safe for concurrent use.
+type Progress struct {
+	c    Console
 	what string
 
 	mu    sync.Mutex
@@ -28,16 +26,17 @@ const (
 	nextWord  = 200 * time.Millisecond
 )
 
-func newProgress(c cli.Console, what string) *progress {
-	p := &progress{c: c, what: what}
+// NewProgress returns the progress of something that a word names, as in "packets tried".
+func NewProgress(c Console, what string) *Progress {
+	p := &Progress{c: c, what: what}
 	if isTerminal(c.Err) {
 		p.next = time.Now().Add(firstWord)
 	}
 	return p
 }
 
-// report may be called by several goroutines.
-func (p *progress) report(done, all int) {
+// Report shows the numbers now and then.
+func (p *Progress) Report(done, all int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -48,8 +47,8 @@ func (p *progress) report(done, all int) {
 	p.c.Errorf("\r%s: %d of %d \x1b[K", p.what, done, all)
 }
 
-// end takes the words away again.
-func (p *progress) end() {
+// End removes the line.
+func (p *Progress) End() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.shown {
