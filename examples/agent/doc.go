@@ -13,6 +13,7 @@
 //	agent status                   and other questions to the agent that is running, over its socket
 //	agent explain shop/web data/db tcp/5432
 //	agent plan DIR                 what other manifests would change
+//	agent verify                   prove that the kernel enforces the policy of this node
 //	agent ruleset --manifests DIR  show the nftables rules for a node, program nothing
 //
 // `agent help COMMAND` tells more of each.
@@ -24,5 +25,6 @@
 // # Errors
 //
 // The exit code is 0 if all is well, 1 if something failed (or, in the demo, if packets and policy
-// disagree) and 2 if the command line makes no sense.
+// disagree) and 2 if the command line makes no sense. That of verify is 1 if something differs, and 2
+// if it failed.
 package main

@@ -22,8 +22,8 @@ func commands() []cli.Command {
 	return []cli.Command{
 		runCommand(), teardownCommand(), demoCommand(), applyCommand(),
 		statusCommand(), healthCommand(), endpointsCommand(), policiesCommand(), setsCommand(), routesCommand(),
-		rulesetCommand(), configCommand(), explainCommand(), planCommand(), waitCommand(), watchCommand(),
-		dropsCommand(), versionCommand(),
+		rulesetCommand(), configCommand(), explainCommand(), planCommand(), verifyCommand(), waitCommand(),
+		watchCommand(), dropsCommand(), versionCommand(),
 	}
 }
 

@@ -201,6 +201,23 @@ type Flip struct {
 	Now string `json:"now"`
 }
 
+// Verification is a part of the answer to verify: progress, or as the Last the result.
+type Verification struct {
+	// Done and All are the steps of the proof.
+	Done int `json:"done,omitempty"`
+	All  int `json:"all,omitempty"`
+	// Last says that this is the result.
+	Last bool `json:"last,omitempty"`
+	// Differs says that the kernel's table is not the desired one, or that this has another result than
+	// policy for some packet.
+	Differs bool `json:"differs,omitempty"`
+	// Text is the result for people, Result for programs.
+	Text   string          `json:"text,omitempty"`
+	Result json.RawMessage `json:"result,omitempty"`
+	// Error says why there is no result.
+	Error string `json:"error,omitempty"`
+}
+
 // Event is something that happened.
 type Event struct {
 	Time time.Time `json:"time"`

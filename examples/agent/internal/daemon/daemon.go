@@ -72,6 +72,8 @@ type Daemon struct {
 
 	rejected, restarts, closedConns atomic.Uint64
 
+	verifying sync.Mutex // held by verify
+
 	deciding     sync.Mutex // held while it is worked out which settings count
 	below, above []settings.Layer
 

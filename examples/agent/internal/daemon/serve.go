@@ -155,6 +155,7 @@ func (d *Daemon) socketHandler(public http.Handler) http.Handler {
 	ask("PUT /v1/registry", d.register)
 	ask("GET /v1/registry", d.registered)
 	ask("DELETE /v1/registry", d.unregister)
+	mux.HandleFunc("GET /v1/verify", d.verify)
 	mux.HandleFunc("GET /v1/watch", d.watch)
 	mux.HandleFunc("GET /v1/drops", d.drops)
 	mux.HandleFunc("GET /v1/profile", profile)

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+
+	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/applier"
+	"github.com/wayleave/wayleave/dataplane/nft/prove"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// verifications is how often Verify begins again because the table changed meanwhile.
+const verifications = 3
+
+// Verified is the result of Verify. String writes it for people, encoding/json for programs.
+type Verified struct {
+	// Table is the name of the nftables table.
+	Table string `json:"table"`
+	// Kernel compares the kernel's table with the desired one. Nil: it was not read.
+	Kernel *applier.Comparison `json:"kernel,omitempty"`
+	// Policy compares the desired table with policy.
+	Policy prove.Report `json:"policy"`
+}
+
+// Differs reports whether there is a difference.
+func (v Verified) Differs() bool { return v.Kernel != nil && !v.Kernel.Equal() || !v.Policy.Agrees() }
+
+// String writes both comparisons over several lines.
+func (v Verified) String() string {
+	kernel := "not compared with the kernel"
+	if v.Kernel != nil {
+		kernel = "in the kernel: " + strings.TrimRight(v.Kernel.String(), "\n")
+	}
+	return fmt.Sprintf("table %s %s\n%s", v.Table, kernel, v.Policy)
+}
+
+// Verify compares the table in the kernel with the desired one, and that with the policy of the sources.
+// It changes nothing. If there is a difference and the table changed meanwhile, it begins again.
+//
+// Errors: those of nft.Dataplane.Compare and prove.Table.
+func (p *Pipeline) Verify(
+	ctx context.Context, limit int, progress func(done, all int) error,
+) (v Verified, err error) {
+	for range verifications {
+		world := p.World()
+		if err := stopped(p.runner.Barrier(ctx)); err != nil {
+			return v, err
+		}
+		kernel, err := p.table.Compare(ctx)
+		if err != nil {
+			return v, err
+		}
+		table := p.table.Table()
+		if table == nil {
+			return v, nft.ErrNoTable
+		}
+		v, err = Prove(ctx, p.cfg, world, table, limit, progress)
+		if v.Kernel = &kernel; err != nil || !v.Differs() {
+			return v, err
+		}
+		if now := p.table.Table(); now != nil && now.Equal(table) {
+			break
+		}
+	}
+	return v, nil
+}
+
+// Prove compares a table with the policy of a world.
+//
+// Errors: those of prove.Table.
+func Prove(
+	ctx context.Context, cfg Config, world verdict.World, table *ruleset.Table, limit int,
+	progress func(done, all int) error,
+) (v Verified, err error) {
+	v.Table, cfg = cmp.Or(cfg.Table, "wayleave"), cfg.withDefaults()
+	settings := verdict.Config{Host: cfg.renderer().Host}
+	if byAddress(world, cfg.Node) {
+		addrs, err := hostInterfaces()
+		if err != nil {
+			return v, err
+		}
+		settings.Interfaces = map[string]map[string][]netip.Addr{cfg.Node: addrs}
+	}
+	v.Policy, err = prove.Table(ctx, prove.Config{
+		World: world, Verdict: settings, Node: cfg.Node, Table: table, InterfacePrefix: cfg.InterfacePrefix,
+		Limit: limit, Progress: progress,
+	})
+	return v, err
+}
+
+// byAddress reports whether a host endpoint of the node is found by the addresses of its interface.
+func byAddress(world verdict.World, node string) bool {
+	for _, r := range world {
+		if h, ok := r.(*policy.HostEndpoint); ok && h.Node == node && h.InterfaceName == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// hostInterfaces returns the addresses of this machine's interfaces.
+func hostInterfaces() (map[string][]netip.Addr, error) {
+	list, err := net.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string][]netip.Addr, len(list))
+	for _, i := range list {
+		addrs, err := i.Addrs()
+		if err != nil {
+			return nil, err
+		}
+		all[i.Name] = []netip.Addr{}
+		for _, a := range addrs {
+			if p, err := netip.ParsePrefix(a.String()); err == nil {
+				all[i.Name] = append(all[i.Name], p.Addr())
+			}
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+
+	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+	"github.com/wayleave/wayleave/examples/agent/internal/settings"
+	"github.com/wayleave/wayleave/examples/internal/api"
+	"github.com/wayleave/wayleave/examples/internal/cli"
+)
+
+// The exit statuses of verify besides 0.
+const (
+	statusDiffers = 1
+	statusFailed  = 2
+)
+
+func verifyCommand() cli.Command {
+	return cli.Command{
+		Name: "verify", Summary: "prove that the kernel enforces the policy of this node",
+		About: `Asks the running agent to read its nftables table back from the kernel and to compare every rule, set
+and element with the desired table. Then it proves the desired table equal to policy: it runs one
+packet of every kind that policy or table can tell apart through the table, for every endpoint of
+the node, and compares the result with the verdict of policy. It prints the first differences with
+their explanation, and what is not proved. Nothing is changed or repaired.
+
+With --manifests or --resources it does without an agent and the kernel: it proves the table that
+'agent run' would write for these.
+
+The exit status is 0 if all is equal, 1 if something differs, and 2 if it could not be found out.`,
+		Prepare: func(flags *flag.FlagSet) cli.Action {
+			s := offline()
+			sourceFlags(flags, &s)
+			settings.DeclareTable(flags, &s.Settings)
+			flags.StringVar(&s.Node, "node", s.Node, "`NAME` of the node, with --manifests")
+			var o output
+			o.declare(flags)
+			asJSON := flags.Bool("json", false, "the same as -o json")
+			limit := flags.Int("limit", 10, "print at most this `NUMBER` of differences")
+			return func(ctx context.Context, c cli.Console, args []string) error {
+				if len(args) != 0 || *limit < 1 {
+					return cli.Usagef("verify: want flags only, and a --limit of at least 1")
+				}
+				if *asJSON {
+					o.format = formatJSON
+				}
+				progress := cli.NewProgress(c, "proving, steps")
+				v, err := verification(ctx, o, s, *limit, progress)
+				progress.End()
+				if err == nil {
+					err = o.print(c, v.Result, v.Text)
+				}
+				switch {
+				case err != nil:
+					c.Errorf("agent verify: %v\n", err)
+					return cli.ExitStatus(statusFailed)
+				case v.Differs:
+					return cli.ExitStatus(statusDiffers)
+				}
+				return nil
+			}
+		},
+	}
+}
+
+// verification asks the agent or, if there are sources, computes the result here.
+func verification(
+	ctx context.Context, o output, s offlineSettings, limit int, progress *cli.Progress,
+) (last api.Verification, err error) {
+	if s.hasSources() {
+		return verifyOffline(ctx, s, limit, progress)
+	}
+	path := fmt.Sprintf("/v1/verify?limit=%d", limit)
+	err = api.Stream(ctx, o.client(), path, func(v api.Verification) error {
+		if last = v; v.All > 0 {
+			progress.Report(v.Done, v.All)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+	case last.Error != "":
+		err = errors.New(last.Error)
+	case !last.Last:
+		err = fmt.Errorf("%s: %w", o.socket, api.ErrEnded)
+	}
+	return last, err
+}
+
+// verifyOffline proves the table for the sources.
+func verifyOffline(
+	ctx context.Context, s offlineSettings, limit int, progress *cli.Progress,
+) (v api.Verification, err error) {
+	cfg, err := s.config()
+	if err != nil {
+		return v, err
+	}
+	world, rejected := pipeline.Load(cfg)
+	table, err := pipeline.Render(cfg, world)
+	if err = errors.Join(append(rejected, err)...); err != nil {
+		return v, err
+	}
+	result, err := pipeline.Prove(ctx, cfg, world, table, limit, func(done, all int) error {
+		progress.Report(done, all)
+		return nil
+	})
+	if err != nil {
+		return v, err
+	}
+	v = api.Verification{Last: true, Differs: result.Differs(), Text: result.String()}
+	v.Result, err = json.Marshal(result)
+	return v, err
+}
