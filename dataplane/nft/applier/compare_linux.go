@@ -54,7 +54,7 @@ func readGeneration(
 	ctx context.Context, conn *nfnl.Conn, name string, want *ruleset.State,
 ) (*readback.Difference, error) {
 	reader := readback.New(conn, want.Family(), name)
-	for range rounds {
+	for range maxReadings {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}

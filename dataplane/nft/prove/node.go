@@ -30,18 +30,25 @@ type prover struct {
 	classes []addressClass
 	index   map[netip.Addr]int // the classes of some addresses
 	groups  []*group
-	// hostKeys are the host endpoints, hosts is their policy, and interfaces are those of the host.
-	hostKeys   []policy.Key
-	hosts      *group
-	interfaces []string
-	own        [2][]netip.Addr // of the node, of one class each
-	local      map[netip.Addr]bool
-	facts      [2][2]map[ruleset.Field]ruleset.Value
+	// hosts has the policy of the host endpoints.
+	hosts *group
 	// unknownTests are those of the table that cannot be represented.
 	unknownTests []string
-
-	packets, evaluations, different atomic.Int64
+	hostSide
+	counts
 }
+
+// hostSide is what the node has besides workloads.
+type hostSide struct {
+	hostKeys   []policy.Key                          // of the host endpoints
+	interfaces []string                              // of the host
+	own        [2][]netip.Addr                       // addresses of the node of each family, of one class each
+	local      map[netip.Addr]bool                   // all addresses of the node
+	facts      [2][2]map[ruleset.Field]ruleset.Value // results of routing lookups; see makeFacts
+}
+
+// counts are the numbers of a Report.
+type counts struct{ packets, evaluations, different atomic.Int64 }
 
 // group is endpoints that policy cannot tell apart, as long as their addresses have equal classes.
 type group struct {
@@ -63,7 +70,8 @@ func newProver(ctx context.Context, cfg Config) (*prover, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prove: %w", err)
 	}
-	p := &prover{cfg: cfg, full: full, sim: sim, index: map[netip.Addr]int{}, local: map[netip.Addr]bool{}}
+	p := &prover{cfg: cfg, full: full, sim: sim, index: map[netip.Addr]int{}}
+	p.local = map[netip.Addr]bool{}
 	for _, c := range cfg.Table.Chains {
 		if c.Hook != nil && c.Hook.Type != ruleset.HookNAT {
 			p.hooks[c.Hook.Point] = true
