@@ -17,7 +17,7 @@ import (
 // a tenth as much for each flow.
 const flowsPerFilter = 15_000
 
-// filterSupport says whether the kernel filters dumps of one family by address.
+// filterSupport is whether the kernel filters dumps of one family by address.
 type filterSupport uint8
 
 const (
@@ -32,9 +32,9 @@ const (
 // direction, translated or not, and returns their number. It is for addresses that change hands; it
 // may also end flows that begin while it runs. IPv4-mapped IPv6 addresses count as IPv4.
 //
-// It walks the kernel's hash table in one of two ways, whichever is faster: once for all addresses,
-// at 2 µs for each flow of the family, or, for IPv4, four times for each address, at a tenth of
-// that. An empty walk takes about 10 ms. There is no walk while no connection is tracked.
+// It walks the kernel's hash table in the faster of two ways: once for all addresses, at 2 µs for
+// each flow of the family, or, for IPv4, four times for each address, at a tenth of that. An empty
+// walk takes about 10 ms. There is no walk while no connection is tracked.
 //
 // Errors: as for Flows and End. It may be called again.
 func (c *Conn) EndAddresses(ctx context.Context, addresses ...netip.Addr) (ended int, err error) {
@@ -60,8 +60,8 @@ func (c *Conn) EndHostsFunc(ctx context.Context, wanted func(netip.Addr) bool) (
 	})
 }
 
-// eachFamily ends flows of each family by a function, which gets the number of flows in the namespace.
-// If there are none, it does nothing. It returns how many flows were ended.
+// eachFamily calls end for each family, with the number of flows in the namespace, and returns the
+// number of ended flows. Without flows it does nothing.
 func (c *Conn) eachFamily(end func(family uint8, flows int) (int, error)) (ended int, err error) {
 	flows, err := c.Count()
 	if err != nil || flows == 0 {
@@ -144,8 +144,8 @@ func (c *Conn) support(family uint8) *filterSupport {
 	return &c.support6
 }
 
-// endFiltered ends the flows that have an address at one of the places, by a filtered dump for
-// each. If the filter turns out to be broken, it stops.
+// endFiltered ends the flows that have an address at one of the places, by a filtered dump for each
+// place. It stops if the filter turns out to be broken.
 func (c *Conn) endFiltered(ctx context.Context, a netip.Addr, places []place) (ended int, err error) {
 	for _, p := range places {
 		found, err := c.filtered(ctx, a, p)
@@ -160,9 +160,9 @@ func (c *Conn) endFiltered(ctx context.Context, a netip.Addr, places []place) (e
 	return ended, nil
 }
 
-// checkFilter tests whether a filter selects its opposite, if that is not known yet. An empty
-// answer does not show it, because every flow may have had the address. So checkFilter filters by
-// the unspecified address, which no flow has: the opposite is every flow.
+// checkFilter tests whether a filter selects its opposite, if that is not known yet. Empty dumps do
+// not show it: every flow may have had the address. So checkFilter filters by the unspecified
+// address, which no flow has: the opposite is every flow.
 func (c *Conn) checkFilter(ctx context.Context, family uint8) error {
 	if family == familyIPv4 || *c.support(family) != filterUnknown {
 		return nil
@@ -195,7 +195,7 @@ func (c *Conn) filtered(ctx context.Context, a netip.Addr, p place) (found []Flo
 	return found, err
 }
 
-// dumpRequest makes the request for a dump.
+// dumpRequest appends the request for a dump to a connection.
 type dumpRequest func(link *netlink.Conn)
 
 // dumpOf requests all flows of a family.
@@ -203,7 +203,7 @@ func dumpOf(family uint8) dumpRequest {
 	return func(link *netlink.Conn) { link.Request(messageGet, family, 0, 0, 0) }
 }
 
-// place is one of the four places of a flow that have an address.
+// place is one of the four addresses of a flow.
 type place struct{ reply, destination bool }
 
 // hostPlaces are the sources of both directions: sender and receiver without translation.

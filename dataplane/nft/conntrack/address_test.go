@@ -101,7 +101,7 @@ func TestEndAddressesSkipsNeedlessWalks(t *testing.T) {
 	require.Zero(t, k.dumps)
 	for name, want := range map[string]struct{ dumps, filtered int }{
 		"few flows": {4, 0},
-		// Without a flow of fd00::9, one more finds out each time whether the filter works.
+		// Without a flow of fd00::9, one more dump tests each time whether the filter works.
 		"filters":        {2 * (4 + 4 + 1), 2 * (4 + 4 + 1)},
 		"ignores them":   {4 + 2, 2},
 		"refuses them":   {4 + 2, 2},

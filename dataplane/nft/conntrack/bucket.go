@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// burst is how long the tokens of a full bucket have taken to come in.
+// burst is the time in which an empty bucket fills.
 const burst = 100 * time.Millisecond
 
-// bucket bounds a rate. Tokens may be taken that are not there yet, as what they
-// are for comes in parcels: then there are none until the debt is paid.
+// bucket is a token bucket. Flows come in batches, so it may go into debt: there is then no token
+// until the debt is paid.
 type bucket struct {
 	rate   float64 // tokens a second
 	tokens float64
@@ -26,18 +26,18 @@ func newBucket(rate int, now time.Time) bucket {
 
 func (b *bucket) most() float64 { return max(1, b.rate*burst.Seconds()) }
 
-// fill adds the tokens that came in since the last time, and returns how many whole ones there are.
+// fill adds the tokens since the last call, and returns the number of whole tokens.
 func (b *bucket) fill(now time.Time) int {
 	if elapsed := now.Sub(b.filled); elapsed > 0 {
 		b.tokens = min(b.most(), b.tokens+elapsed.Seconds()*b.rate)
 	}
-	b.filled = now // also after a step back
+	b.filled = now // also if the clock was set back
 	return int(max(0, math.Floor(b.tokens+1e-9)))
 }
 
 func (b *bucket) take(n int) { b.tokens -= float64(n) }
 
-// wait returns how long it takes until there is a token.
+// wait returns the time until there is a token.
 func (b *bucket) wait() time.Duration {
 	if b.tokens >= 1 {
 		return 0

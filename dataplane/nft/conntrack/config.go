@@ -14,9 +14,9 @@ import (
 type Policy uint8
 
 const (
-	// Keep lets it go on: connection tracking accepts established flows before policy is asked. It is the default.
+	// Keep, the default, lets the flow continue: rules accept established flows before policy.
 	Keep Policy = iota
-	// End ends it.
+	// End ends the flow.
 	End
 )
 
@@ -52,45 +52,43 @@ func (p *Policy) UnmarshalText(text []byte) error {
 
 // Defaults of Config.
 const (
-	// DefaultJudgeRate keeps a sweep of 100,000 flows at half a second.
+	// DefaultJudgeRate lets a sweep of 100,000 flows take half a second.
 	DefaultJudgeRate = 200_000
-	// DefaultEndRate bounds how many clients connect again at once.
+	// DefaultEndRate limits the clients that reconnect at once.
 	DefaultEndRate = 10_000
-	// DefaultDelay is far more than a packet takes through the node.
+	// DefaultDelay is far longer than a packet needs to pass the node.
 	DefaultDelay = 20 * time.Millisecond
-	// DefaultRetry is how long a sweep that failed rests.
+	// DefaultRetry is the wait after a failed sweep.
 	DefaultRetry = time.Second
 )
 
-// Config configures a Sweeper. The zero value is good.
+// Config configures a Sweeper. The zero value is valid.
 type Config struct {
 	// NetNS is a file descriptor of the network namespace, needed only during New. Zero means that
 	// of the calling thread.
 	NetNS int
-	// JudgeRate is how many flows are judged a second at most. 0 means DefaultJudgeRate.
+	// JudgeRate limits the flows that are judged per second. 0 means DefaultJudgeRate.
 	JudgeRate int
-	// EndRate is how many flows are ended a second at most. 0 means DefaultEndRate.
+	// EndRate limits the flows that are ended per second. 0 means DefaultEndRate.
 	EndRate int
-	// Delay is how long after a change its sweep begins, so that packets that the old ruleset let
-	// through at the last moment have entered the table. Changes meanwhile share the sweep. 0 means
-	// DefaultDelay, less than 0 none.
+	// Delay is the time from a change to its sweep, in which the last packets that the old ruleset
+	// allowed enter the table. Changes meanwhile share the sweep. 0 means DefaultDelay, less than 0
+	// none.
 	Delay time.Duration
-	// Retry is how long to wait after a failure. 0 means DefaultRetry.
+	// Retry is the wait after a failure. 0 means DefaultRetry.
 	Retry time.Duration
-	// Hooks are told of what happens.
+	// Hooks are optional callbacks.
 	Hooks Hooks
 	// Logger logs sweeps that ended flows and, at level debug, each Step without a pending sweep.
 	// Nil discards.
 	Logger *slog.Logger
-	// now returns the time, to any goroutine. It is time.Now, except in tests.
+	// now returns the time; any goroutine may call it. It is time.Now, except in tests.
 	now func() time.Time
 }
 
-// Hooks are told of what happens, each if not nil, on the goroutine that it happens on. They
-// must not call the Sweeper.
+// Hooks are optional callbacks, on the goroutine that calls Step. They must not call the Sweeper.
 type Hooks struct {
-	// Ending is told of each flow that is about to be ended because its verdict flipped; it must not keep
-	// the pointer.
+	// Ending is called for each flow that is about to be ended. It must not keep the pointer.
 	Ending func(*Flow)
 }
 

@@ -13,22 +13,23 @@ import (
 )
 
 const (
-	// deleteBatch is how many flows one system call ends. The answers to all of it fit any receive buffer.
+	// deleteBatch is the number of flows that one system call ends. A receive buffer holds
+	// all its answers.
 	deleteBatch = 64
-	// dumpAttempts is how often a pass that was interrupted is tried.
+	// dumpAttempts limits the attempts of a pass that is interrupted.
 	dumpAttempts = 10
 )
 
 var (
-	// ErrUnsupported says that there is no connection tracking on this operating system.
+	// ErrUnsupported reports that this operating system has no connection tracking.
 	ErrUnsupported = netlink.ErrUnsupported
-	// ErrInterrupted says that the table changed too fast to be read: several dumps in a row were interrupted.
+	// ErrInterrupted reports that the table changes too fast: dump after dump was interrupted.
 	ErrInterrupted = netlink.ErrInterrupted
 )
 
-// EndError says that the kernel refused to end one flow. It is immutable, and so safe for concurrent use.
+// EndError reports that the kernel refused to end one flow. It is immutable.
 type EndError struct {
-	// Flow that goes on.
+	// Flow is the flow that continues.
 	Flow Flow
 	// Err is the error number.
 	Err error
@@ -42,7 +43,7 @@ func (e *EndError) Error() string {
 // Unwrap returns the error number.
 func (e *EndError) Unwrap() error { return e.Err }
 
-// ConnConfig says how to reach connection tracking.
+// ConnConfig configures a Conn.
 type ConnConfig struct {
 	// NetNS is a file descriptor of the network namespace, needed only during Dial. Zero means that
 	// of the calling thread.
@@ -58,7 +59,7 @@ type Conn struct {
 	support4, support6 filterSupport
 }
 
-// Dial connects. Errors: those of the system calls, and ErrUnsupported.
+// Dial opens a connection. Errors: those of the system calls, and ErrUnsupported.
 func Dial(cfg ConnConfig) (*Conn, error) {
 	link, err := netlink.Dial(netlink.Config{Family: netlink.Netfilter, NetNS: cfg.NetNS})
 	if err != nil {
@@ -85,10 +86,10 @@ func (c *Conn) Count() (count int, err error) {
 	return count, nil
 }
 
-// Flows returns all flows of IPv4 and IPv6. It reads again when the kernel says that it was interrupted.
+// Flows returns all flows of IPv4 and IPv6. It repeats a dump that was interrupted.
 //
-// The kernel takes no snapshot: a flow that begins or ends while the table is read may be in the answer or not, and one
-// may be in it twice. Those that are there all the while are in it.
+// The kernel takes no snapshot: a flow that begins or ends during the dump may be missing, and one
+// may occur twice. All other flows are included.
 //
 // Errors: those of the system calls; ErrInterrupted; the context's.
 func (c *Conn) Flows(ctx context.Context) (all []Flow, err error) {
@@ -99,11 +100,11 @@ func (c *Conn) Flows(ctx context.Context) (all []Flow, err error) {
 	return all, nil
 }
 
-// End ends the flows, and no others: one that has ended meanwhile is not counted, and one of the
-// same tuples but another ID that took its place since is left alone. It returns how many it ended.
+// End ends the flows, and returns how many it ended. It does not count a flow that has ended
+// meanwhile, and keeps a newer flow with the same tuples but another ID.
 //
-// Errors: a join of *EndError, each for a flow that goes on, the rest being ended; with any other
-// error some flows may be ended and others not. To call it again does no harm.
+// Errors: a join of *EndError, each for a flow that continues, the rest being ended; with any other
+// error some flows may be ended. It may be called again.
 func (c *Conn) End(flows []Flow) (ended int, err error) {
 	ended, refused, err := c.end(flows)
 	if err != nil {
@@ -112,7 +113,7 @@ func (c *Conn) End(flows []Flow) (ended int, err error) {
 	return ended, errors.Join(refused...)
 }
 
-// end is End. refused are the *EndError.
+// end is End, with its *EndErrors in refused.
 func (c *Conn) end(flows []Flow) (ended int, refused []error, err error) {
 	for batch := range slices.Chunk(flows, deleteBatch) {
 		c.batch.Reset()
@@ -136,14 +137,14 @@ func (c *Conn) end(flows []Flow) (ended int, refused []error, err error) {
 	return ended, refused, nil
 }
 
-// dump calls each for every flow that a request for a dump yields. Before an attempt it calls
-// begin, so that what an earlier one said can be forgotten.
+// dump calls each for every flow of a dump. It calls begin before each attempt, to discard the
+// flows of the previous one.
 func (c *Conn) dump(ctx context.Context, request dumpRequest, begin func(), each func(*Flow)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	c.flows = append(c.flows[:0], Flow{})
-	f := &c.flows[0] // not on the stack, where each would have it escape
+	f := &c.flows[0] // a local variable would escape by each
 	request(c.link)
 	err := c.link.Dump(begin, func(m netlink.Message) (err error) {
 		if err := ctx.Err(); err != nil {
@@ -161,7 +162,7 @@ func (c *Conn) dump(ctx context.Context, request dumpRequest, begin func(), each
 	return nil
 }
 
-// begin starts a dump. The kernel has it go on for as long as next is called; in between it may rest.
+// begin starts a dump. Each call of next makes the kernel continue it.
 func (c *Conn) begin(request dumpRequest) error {
 	request(c.link)
 	if err := c.link.Start(netlink.FlagDump); err != nil {

@@ -79,7 +79,7 @@ func TestFlowsAreReadAndNamed(t *testing.T) {
 	require.Empty(t, k.flows)
 }
 
-// A flow without a tuple is never asked to be ended: to the kernel that would mean all of them.
+// A request to end a flow without a tuple is never sent: the kernel would end all flows.
 func TestEndWithoutTupleIsRefused(t *testing.T) {
 	k := newFakeKernel(every()...)
 	c, err := k.dial()
@@ -144,7 +144,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// Datagrams that are cut short, or of which a part is, are errors: never a flow less, and never another one.
+// A truncated datagram or attribute is an error, never a missing or different flow.
 func TestTruncatedDatagramsAreErrors(t *testing.T) {
 	many := make([]conntrack.Flow, 9)
 	for i := range many {
@@ -176,7 +176,7 @@ func TestTruncatedDatagramsAreErrors(t *testing.T) {
 	require.Equal(t, many, flows)
 	for size := range len(whole) {
 		if size > 0 && size%each == 0 {
-			continue // a shorter answer, but a whole one
+			continue // a shorter answer that is complete
 		}
 		_, err := read(whole[:size], end)
 		require.Error(t, err, size)
@@ -249,7 +249,7 @@ func TestFlowsReturnsWhenContextIsDone(t *testing.T) {
 	require.Len(t, flows, len(every()))
 }
 
-// What is read is never misread: a flow that decodes encodes and decodes to itself.
+// A flow that decodes can be encoded, and decodes to itself again.
 func FuzzDecodeFlow(f *testing.F) {
 	const header = 16
 	all := every()

@@ -45,8 +45,7 @@ func NewSweeper(cfg Config, dial func() (*Conn, error)) (*Sweeper, error) {
 	return newSweeper(cfg, dial)
 }
 
-// WithFaults puts fault between a connection and its socket: it is asked before each receive, and what it returns
-// happens instead, unless nil.
+// WithFaults calls fault before each receive of a connection. If fault returns an error, the receive fails with it.
 func WithFaults(c *Conn, fault func() error) {
 	inner := c.link.Socket()
 	c.link = netlink.NewConn(&FakeSocket{OnSend: inner.Send, OnReceive: func(buf []byte) (int, error) {
@@ -137,7 +136,7 @@ func AppendFlow(b []byte, sequence uint32, f *Flow, interrupted bool) ([]byte, e
 	return appendFlow(b, messageNew, flags, sequence, f, func(b *netlink.Attrs) {
 		b.Uint32(attrStatus, uint32(f.Status))
 		b.Uint32(attrID, f.ID)
-		if f.Master.whole() {
+		if f.Master.complete() {
 			appendTuple(b, attrTupleMaster, f.Master)
 		}
 		b.Uint8(99, 1) // of a later kernel

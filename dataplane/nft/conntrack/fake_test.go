@@ -39,21 +39,21 @@ func numbered(i int) conntrack.Flow {
 // fakeKernel is a table of flows.
 type fakeKernel struct {
 	flows []conntrack.Flow
-	// refuse says with which error number a flow is not ended.
+	// refuse returns the error number for the deletion of a flow, or 0.
 	refuse func(conntrack.Flow) syscall.Errno
 	// dumped is called when a dump begins.
 	dumped func(number int)
-	// interrupt says of which dumps, counted from 1, a part is marked as interrupted.
+	// interrupt reports whether a part of a dump, counted from 1, is marked as interrupted.
 	interrupt func(number int) bool
 	dumps     int
 	perPart   int
-	// filter says whether a flow is in a dump that has a filter, given whether it matches. nil
+	// filter reports whether a filtered dump has a flow, given whether the flow matches. nil
 	// returns the latter.
 	filter func(family uint8, match bool) bool
 	// refuseFilters is the error number of such a dump.
 	refuseFilters syscall.Errno
 	filtered      int // dumps that had a filter
-	// more is how many flows the kernel says that there are besides.
+	// more is added to the number of flows that the kernel reports.
 	more int
 }
 

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Protocol numbers whose tuples have a form of their own.
+// The protocols whose tuples have ICMP fields in place of ports.
 const (
 	protocolICMP   = 1
 	protocolICMPv6 = 58
 )
 
-// Tuple identifies the packets of one direction of a flow. It is a plain, comparable value; the zero Tuple
-// means none.
+// Tuple identifies the packets of one direction of a flow. It is comparable; the zero Tuple means
+// none.
 type Tuple struct {
 	// Source and Destination of the direction's packets. The ports are zero where the protocol has none; those of
 	// GRE are its keys.
@@ -25,7 +25,7 @@ type Tuple struct {
 	// ICMPType, ICMPCode and ICMPID are those of an ICMP or ICMPv6 query, otherwise zero.
 	ICMPType, ICMPCode uint8
 	ICMPID             uint16
-	// Zone of this direction, where the directions differ in it; zero otherwise.
+	// Zone of this direction if it is limited to one direction; otherwise zero.
 	Zone uint16
 }
 
@@ -45,7 +45,7 @@ func (t Tuple) String() string {
 
 func (t Tuple) icmp() bool { return t.Protocol == protocolICMP || t.Protocol == protocolICMPv6 }
 
-// reverse returns the tuple of the answers where nothing is translated.
+// reverse returns the tuple of the replies if nothing is translated.
 func (t Tuple) reverse() Tuple {
 	t.Source, t.Destination = t.Destination, t.Source
 	return t
@@ -56,22 +56,22 @@ type Status uint32
 
 // The flags that users of the package need.
 const (
-	// StatusExpected: the flow was let in because another announced it, as an FTP data connection is.
+	// StatusExpected: another flow, the master, announced this one, as for FTP data.
 	StatusExpected Status = 1 << 0
 	// StatusSeenReply: there were packets in both directions.
 	StatusSeenReply Status = 1 << 1
-	// StatusAssured: the flow is not given up early when the table is full.
+	// StatusAssured: the kernel keeps the flow when the table is full.
 	StatusAssured Status = 1 << 2
 	// StatusSourceNAT: the source of the original direction is translated.
 	StatusSourceNAT Status = 1 << 4
-	// StatusDestinationNAT: its destination is translated.
+	// StatusDestinationNAT: the destination of the original direction is translated.
 	StatusDestinationNAT Status = 1 << 5
 )
 
-// Flow is one entry of the connection tracking table. It is a plain, comparable value.
+// Flow is one entry of the connection tracking table. It is comparable.
 //
-// The Original tuple is that of the first packet as it came in, the Reply tuple that of the answers as they come
-// in. Where addresses are translated, they are not mirror images:
+// The Original tuple is that of the first packet as it arrives, the Reply tuple that of the replies
+// as they arrive. With translated addresses, neither is the reverse of the other:
 //
 //	client 10.0.0.1:4711 ──▶ service 10.96.0.1:80, translated to 10.0.0.2:8080, masqueraded as 192.0.2.1:61000
 //	Original  10.0.0.1:4711 > 10.96.0.1:80        Source()         Requested()
@@ -86,24 +86,26 @@ type Flow struct {
 	Mark uint32
 	// Status flags.
 	Status Status
-	// ID tells the flow from an earlier or later one of the same tuples, mostly: the kernel makes it from the
-	// tuple and from where the entry lies in memory, so that one which is made again at once may have the same.
+	// ID mostly distinguishes the flow from other flows with the same tuples. The kernel computes
+	// it from the tuple and the memory address of the entry, so the next entry may have the same
+	// ID.
 	ID uint32
-	// Timeout is how long the flow is remembered without packets, in whole seconds.
+	// Timeout is how long the entry lasts without packets, in whole seconds.
 	Timeout time.Duration
 }
 
-// Source is where the first packet came from: what policy sees as its source.
+// Source is the source of the first packet, which policy matches.
 func (f *Flow) Source() netip.AddrPort { return f.Original.Source }
 
-// Destination is where the first packet went to after destination NAT: what policy sees as its destination, other
-// than pre-DNAT policy.
+// Destination is the destination of the first packet after destination NAT, which all policy but
+// pre-DNAT policy matches.
 func (f *Flow) Destination() netip.AddrPort { return f.Reply.Source }
 
-// Requested is where the first packet was sent to, before destination NAT: what pre-DNAT policy sees.
+// Requested is the destination of the first packet before destination NAT: pre-DNAT policy matches
+// it.
 func (f *Flow) Requested() netip.AddrPort { return f.Original.Destination }
 
-// Translated is the source that the first packet left the node with, after source NAT.
+// Translated is the source of the first packet after source NAT.
 func (f *Flow) Translated() netip.AddrPort { return f.Reply.Destination }
 
 // Protocol above IP.

@@ -11,7 +11,7 @@ import (
 type Verdict uint8
 
 const (
-	// Unknown means that it cannot be told. Such a flow is never ended.
+	// Unknown means that the verdict cannot be determined. Such a flow is never ended.
 	Unknown Verdict = iota
 	// Allowed means that the packet gets through.
 	Allowed
@@ -19,14 +19,14 @@ const (
 	Denied
 )
 
-// Judge says what one ruleset does with the first packet of a flow, in its original direction, past
-// every hook that it meets on the node: out of the source's endpoint and into the destination's. Of
-// replies nothing is asked: they follow from the first packet. It must not keep or change the flow,
-// is called from the goroutine of Step, and has to give the same answer whenever it is asked: the
-// ruleset that it stands for must not change. A nil Judge says Unknown.
+// Judge returns the verdict of one ruleset on the first packet of a flow, in its original
+// direction, at every hook that the packet passes: out of the source's endpoint and into the
+// destination's. Replies are not judged: they follow from the first packet. A Judge must not keep
+// or change the flow. Step calls it. Its ruleset must not change, so that it always returns the same
+// verdict on a flow. A nil Judge means Unknown.
 type Judge func(*Flow) Verdict
 
-func (j Judge) says(f *Flow) Verdict {
+func (j Judge) verdict(f *Flow) Verdict {
 	if j == nil {
 		return Unknown
 	}
@@ -39,21 +39,21 @@ type change struct {
 	due    time.Time
 }
 
-// rules are what flows are judged by. The slice is never changed in place but at its end.
+// rules are the rulesets that judge flows. Elements of changes are never changed in place.
 type rules struct {
 	changes []change
 	after   Judge
 	version uint64 // counts changes
 }
 
-// judge returns what the latest ruleset says, and whether the flow is to be ended.
+// judge returns the verdict of the latest ruleset, and whether the flow is to be ended.
 func (r *rules) judge(f *Flow) (after Verdict, stale bool) {
-	if f.Status&StatusExpected != 0 && f.Master.whole() {
-		// It was let in with its master, and goes with it.
+	if f.Status&StatusExpected != 0 && f.Master.complete() {
+		// A flow that its master announced is judged by the master.
 		f = &Flow{Original: f.Master, Reply: f.Master.reverse(), Zone: f.Zone}
 	}
-	if after = r.after.says(f); after != Denied {
+	if after = r.after.verdict(f); after != Denied {
 		return after, false
 	}
-	return after, slices.ContainsFunc(r.changes, func(c change) bool { return c.before.says(f) == Allowed })
+	return after, slices.ContainsFunc(r.changes, func(c change) bool { return c.before.verdict(f) == Allowed })
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// The kernel's numbers, here because the messages are the same wherever this is built.
+// Constants of nfnetlink. Package unix has them for Linux only; this file builds everywhere.
 const (
 	subsystem = 1 // NFNL_SUBSYS_CTNETLINK
 
-	messageNew    = subsystem << 8   // IPCTNL_MSG_CT_NEW, which a flow in a dump is as well
+	messageNew    = subsystem << 8   // IPCTNL_MSG_CT_NEW, also the type of each flow in a dump
 	messageGet    = subsystem<<8 | 1 // IPCTNL_MSG_CT_GET
 	messageDelete = subsystem<<8 | 2 // IPCTNL_MSG_CT_DELETE
 	messageStats  = subsystem<<8 | 5 // IPCTNL_MSG_CT_GET_STATS
@@ -64,8 +64,8 @@ const (
 // familyHeader is the length of netfilter's own header (struct nfgenmsg).
 const familyHeader = 4
 
-// decodeFlow reads a flow's message. It is not ok for a family other than IPv4 and IPv6. A flow that
-// cannot be read whole is an error: it must not pass for another one.
+// decodeFlow decodes the message of a flow. ok is false for a family other than IPv4 and IPv6. An
+// incomplete flow is an error: it could be mistaken for another one.
 func decodeFlow(m netlink.Message) (f Flow, ok bool, err error) {
 	var d netlink.Decoder
 	header := d.Begin(m.Data, familyHeader)
@@ -93,19 +93,19 @@ func decodeFlow(m netlink.Message) (f Flow, ok bool, err error) {
 			f.Zone = d.Uint16()
 		}
 	}
-	if d.Err != nil || !hasID || !f.Original.whole() || !f.Reply.whole() {
+	if d.Err != nil || !hasID || !f.Original.complete() || !f.Reply.complete() {
 		return Flow{}, false, netlink.ErrMalformed
 	}
 	return f, true, nil
 }
 
-// whole reports whether the tuple has the addresses of a packet.
-func (t Tuple) whole() bool {
+// complete reports whether the tuple has the addresses of a packet.
+func (t Tuple) complete() bool {
 	src, dst := t.Source.Addr(), t.Destination.Addr()
 	return src.IsValid() && dst.IsValid() && src.Is4() == dst.Is4()
 }
 
-// decode reads the tuple in the current attribute.
+// decode decodes the tuple in the current attribute.
 func (t *Tuple) decode(outer *netlink.Decoder) {
 	var src, dst netip.Addr
 	var srcPort, dstPort uint16
@@ -160,7 +160,7 @@ func (t *Tuple) decodeProtocol(outer *netlink.Decoder) (srcPort, dstPort uint16)
 	return srcPort, dstPort
 }
 
-// decodeEntries reads the number of flows from an answer to messageStats.
+// decodeEntries decodes the number of flows in an answer to messageStats.
 func decodeEntries(m netlink.Message) (count int, err error) {
 	var d netlink.Decoder
 	d.Begin(m.Data, familyHeader)
@@ -181,10 +181,10 @@ func familyOf(a netip.Addr) uint8 {
 	return familyIPv6
 }
 
-// appendDelete appends a request to delete the flow, and no other. A request without a tuple would delete every
-// flow there is, so one that has none is an error.
+// appendDelete appends a request to delete only this flow. A request without a tuple would delete
+// all flows, so an incomplete tuple is an error.
 func appendDelete(b *netlink.Batch, f *Flow) error {
-	if !f.Original.whole() {
+	if !f.Original.complete() {
 		return fmt.Errorf("conntrack: end flow: incomplete tuple %s", f.Original)
 	}
 	b.Message(messageDelete, 0, familyOf(f.Original.Source.Addr()), 0, 0, 0)

@@ -12,24 +12,23 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// pass is one walk over the table.
+// pass is one walk of the table.
 type pass struct {
-	covered int    // how many of the changes are done with when it ends
+	covered int    // number of changes that are done when it ends
 	queue   []Flow // to end
-	version uint64 // of the rules that the queue was judged by
+	version uint64 // of the rules by which the queue was judged
 	failed  []error
 	ended   int
-	// walked says that there are no more flows to judge; lost, that it broke off before the end.
+	// walked is set if no flows are left to judge, lost if some may have been missed.
 	walked, lost bool
 }
 
-// Step does a slice of the work: it judges flows until it has judged the budget, give or take the
-// hundred or so of one system call, or the rates allow no more. Between two calls the walk over the
-// table rests where it is.
+// Step judges flows until it has judged the budget, give or take the hundred or so of one system
+// call, or until the rates allow no more. The next call continues the walk of the table.
 //
-// Errors: the context's; those of the system calls, ErrInterrupted, and a join of *EndError when a
-// pass is through. Progress is then zero; the next call returns Wait. After any but the context's
-// the changes are still pending, and the next pass begins after Config.Retry.
+// Errors: the context's; those of the system calls, ErrInterrupted, and a join of *EndError at the
+// end of a pass. Progress is then zero; the next call returns Wait. After any error but the
+// context's, the changes are still pending, and the next pass begins after Config.Retry.
 func (s *Sweeper) Step(ctx context.Context, budget int) (Progress, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -72,7 +71,7 @@ func (s *Sweeper) Step(ctx context.Context, budget int) (Progress, error) {
 	}
 }
 
-// begin starts a pass, which covers the changes that are due.
+// begin starts a pass for the changes that are due.
 func (s *Sweeper) begin(r rules, now time.Time) error {
 	if err := s.reader.begin(dumpOf(familyAny)); err != nil {
 		return err
@@ -85,13 +84,13 @@ func (s *Sweeper) begin(r rules, now time.Time) error {
 	return nil
 }
 
-// rest gives up the pass after a failure, for a while.
+// rest abandons the pass after a failure, and delays the next one by Config.Retry.
 func (s *Sweeper) rest(now time.Time, err error) error {
 	s.pass, s.resting = nil, now.Add(s.cfg.Retry)
 	return err
 }
 
-// finish ends the pass. The changes that it covers are done with, unless flows may have been missed or go on.
+// finish ends the pass. Its changes are done, unless flows were lost or could not be ended.
 func (s *Sweeper) finish() error {
 	p := s.pass
 	s.pass = nil
@@ -110,7 +109,7 @@ func (s *Sweeper) finish() error {
 	s.mu.Lock()
 	s.stats.Sweeps++
 	if len(p.failed) == 0 {
-		s.rules.changes = slices.Clone(s.rules.changes[p.covered:]) // lets go of the rulesets
+		s.rules.changes = slices.Clone(s.rules.changes[p.covered:]) // frees the rulesets
 		if len(s.rules.changes) == 0 {
 			s.rules.after = nil
 		}
@@ -119,7 +118,7 @@ func (s *Sweeper) finish() error {
 	return errors.Join(p.failed...)
 }
 
-// advance judges the next part of the table and returns how many flows that were.
+// advance judges the next part of the table, and returns the number of its flows.
 func (s *Sweeper) advance(r rules) (int, error) {
 	flows, done, err := s.reader.next()
 	lost := netlink.Lost(err)
@@ -145,10 +144,10 @@ func (s *Sweeper) advance(r rules) (int, error) {
 	return len(flows), nil
 }
 
-// flush ends what is queued as far as the rate allows, and returns how long to wait until more can be ended.
+// flush ends queued flows as far as the rate allows, and returns the wait until it allows more.
 func (s *Sweeper) flush(r rules, now time.Time) (wait time.Duration, err error) {
 	p := s.pass
-	if p.version != r.version { // What was denied may be allowed by now.
+	if p.version != r.version { // denied flows may be allowed now
 		p.queue = slices.DeleteFunc(p.queue, func(f Flow) bool { _, stale := r.judge(&f); return !stale })
 		p.version = r.version
 	}
@@ -167,7 +166,7 @@ func (s *Sweeper) flush(r rules, now time.Time) (wait time.Duration, err error) 
 	return 0, nil
 }
 
-// end ends flows of the queue. Those that the kernel refuses to are kept in mind.
+// end ends flows of the queue, and records those that the kernel refuses to end.
 func (s *Sweeper) end(flows []Flow) error {
 	if s.cfg.Hooks.Ending != nil {
 		for i := range flows {

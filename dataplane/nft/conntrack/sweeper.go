@@ -10,41 +10,41 @@ import (
 
 // Stats count what a Sweeper has done since New.
 type Stats struct {
-	// Sweeps are passes over the whole table, Interrupted those that had to begin again.
+	// Sweeps counts the complete passes over the table, Interrupted those that had to start again.
 	Sweeps, Interrupted uint64
-	// Judged flows, once for every pass.
+	// Judged counts the judged flows, once for each pass.
 	Judged uint64
-	// Unknown are those of the judged of which the ruleset after the change could not tell.
+	// Unknown counts the judged flows on which the latest ruleset has no verdict.
 	Unknown uint64
-	// Ended flows whose verdict flipped. Vanished are those that were gone before they could be ended, and
-	// Failed those that the kernel refused to end, which are tried again.
+	// Ended counts the ended flows, Vanished those that had ended before, and Failed those that the
+	// kernel refused to end: these are tried again.
 	Ended, Vanished, Failed uint64
 	// Pending is the number of changes whose sweep is not done.
 	Pending int
 }
 
-// Progress is how things stand after a Step.
+// Progress is the result of a Step.
 type Progress struct {
-	// Done means that nothing is left to do.
+	// Done means that no sweep is pending.
 	Done bool
-	// Wait is how long it takes until the next Step can do anything: the rest of the delay, or until
-	// the rates allow more. Zero if Done, or if the next Step can go on at once.
+	// Wait is the time until the next Step has work: until the delay or the wait after a failure is
+	// over, or the rates allow more. It is zero if Done, or if the next Step can continue at once.
 	Wait time.Duration
 }
 
 // Sweeper ends the flows that a change of the ruleset turned from allowed to denied.
 //
-// Change and Stats may be called from any goroutine at any time; of Step and Close one at a time.
+// Change and Stats may be called from any goroutine at any time, Step and Close by one at a time.
 type Sweeper struct {
 	cfg Config
 
-	// What follows is for Step alone.
+	// The following fields are for the goroutine of Step.
 	reader, ender *Conn
 	judging       bucket
 	ending        bucket
 	pass          *pass
-	resting       time.Time // until when, after a failure
-	interrupted   int       // passes in a row
+	resting       time.Time // the end of the wait after a failure
+	interrupted   int       // interrupted passes in a row
 
 	mu    sync.Mutex // guards what follows
 	rules rules
@@ -62,7 +62,7 @@ func New(cfg Config) (*Sweeper, error) {
 	return newSweeper(cfg, func() (*Conn, error) { return Dial(ConnConfig{NetNS: cfg.NetNS}) })
 }
 
-// newSweeper makes one whose connections come from dial.
+// newSweeper is New with connections from dial.
 func newSweeper(cfg Config, dial func() (*Conn, error)) (*Sweeper, error) {
 	now := cfg.now()
 	s := &Sweeper{
@@ -78,7 +78,7 @@ func newSweeper(cfg Config, dial func() (*Conn, error)) (*Sweeper, error) {
 	return s, nil
 }
 
-// Close closes the sockets. Flows whose sweep is not done go on. Errors: those of the system calls.
+// Close closes the sockets. Pending sweeps are not done. Errors: those of the system calls.
 func (s *Sweeper) Close() error {
 	var errs []error
 	for _, conn := range []*Conn{s.reader, s.ender} {
@@ -89,10 +89,10 @@ func (s *Sweeper) Close() error {
 	return errors.Join(errs...)
 }
 
-// Change says that one ruleset took the place of another, in the kernel, before the call. A flow is ended if before
-// says Allowed and after says Denied. While its sweep is not done, further changes may come: then a flow is ended
-// if the latest ruleset denies it and any of those before it allowed it, as it may have begun under each of them. It
-// does no work itself.
+// Change records that one ruleset replaced another in the kernel before the call. A flow is ended
+// if before returns Allowed and after returns Denied. If further changes come before the sweep is
+// done, a flow is ended if the latest ruleset denies it and any earlier one allowed it: it may have
+// begun under each of them.
 func (s *Sweeper) Change(before, after Judge) {
 	due := s.cfg.now().Add(max(0, s.cfg.Delay))
 	s.mu.Lock()

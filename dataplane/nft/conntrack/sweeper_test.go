@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
 )
 
-// clock stands still unless told.
+// clock is a clock that only a test advances.
 type clock struct{ now time.Time }
 
 func newClock() *clock { return &clock{now: time.Unix(1_000_000, 0)} }
@@ -114,7 +114,7 @@ func TestReplacedRulesetsAreCompared(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()
 	s := newSweeper(t, k, clk.with(conntrack.Config{}))
 	s.Change(only(1), only(2))
-	s.Change(only(2), only(1, 4)) // 2 began under the one between, 1 is back, 3 nobody ever allowed
+	s.Change(only(2), only(1, 4)) // 2 began under the one between, 1 is back, 3 was never allowed
 	stepUntilDone(t, s, clk)
 	require.Equal(t, []uint16{1, 3, 4}, k.ports())
 	require.Equal(t, 1, k.dumps, "one walk for both")

@@ -29,7 +29,7 @@ table ip6 nat6 {
 }
 `
 
-// What the kernel says of real connections is what they are.
+// Flows of real connections have the fields of these connections.
 func TestFlowsOfRealTraffic(t *testing.T) {
 	n := newNetwork(t, services)
 	for family := range 2 {
@@ -139,7 +139,7 @@ table inet zones { chain in { type filter hook prerouting priority raw;
 	}
 }
 
-// The whole way: policy turns to deny for one port, the flows to it end and stay away, all others go on.
+// From policy to packets: policy turns to deny for one port, the flows to it end and stay away, all others go on.
 func TestSweepOfRealTraffic(t *testing.T) {
 	n := newNetwork(t, services)
 	clk := newClock()
