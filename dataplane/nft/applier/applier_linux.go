@@ -83,9 +83,8 @@ func newApplier(cfg Config, sock netlink.Socket) (*Applier, error) {
 	return a, nil
 }
 
-// Close closes the sockets and ends a Watch. It leaves the table in the kernel as it is: packets
-// are judged as before. The table no longer has an owner when Close returns; it
-// waits for that for a second at most, and then logs a warning.
+// Close closes the sockets and ends a Watch. It leaves the table in the kernel, where it still
+// applies to packets. Close waits until the table has no owner. After a second it logs a warning.
 // Errors: those of the system calls.
 func (a *Applier) Close() error {
 	if a.closed.Swap(true) {
@@ -99,7 +98,7 @@ func (a *Applier) Close() error {
 	return errors.Join(a.owner.close(), a.tracker.monitor.Close())
 }
 
-// Stats returns what the Applier has done so far.
+// Stats returns the counts since New.
 func (a *Applier) Stats() Stats {
 	s := *a.stats
 	s.Drifts, s.Held = a.tracker.count(), len(a.desired.held)
@@ -232,8 +231,8 @@ func (a *Applier) Finish(ctx context.Context) error {
 }
 
 // Apply makes the table the desired state, in one transaction of the fewest operations. It compares
-// in memory, with what was desired before: nothing is read from the kernel but the first time and
-// after a failure. The table must not change any more.
+// the table with the previous desired state in memory. It reads the kernel's table only the first
+// time and after a failure. The caller must not change the table afterwards.
 //
 // Errors as for Update.
 func (a *Applier) Apply(ctx context.Context, t *ruleset.Table) error {
@@ -243,8 +242,8 @@ func (a *Applier) Apply(ctx context.Context, t *ruleset.Table) error {
 	return a.Update(ctx, a.desired.DeltaTo(t))
 }
 
-// PlanTable returns the operations that Apply would carry out, if nobody has changed the table since
-// the last call. It changes neither the kernel nor the Applier.
+// PlanTable returns the operations of Apply, if no other process has changed the table since the
+// last call. It changes neither the kernel nor the Applier.
 //
 // Errors: those of ruleset's State.Prepare.
 func (a *Applier) PlanTable(t *ruleset.Table) ([]ruleset.Op, error) {
@@ -273,7 +272,7 @@ func (a *Applier) Resync(ctx context.Context) error {
 	return a.reconciler.reconcile(ctx)
 }
 
-// Verify reads the table back in any case and puts right what differs. Errors as for Resync.
+// Verify always reads the table back, and repairs every difference. Errors as for Resync.
 func (a *Applier) Verify(ctx context.Context) error {
 	if err := a.ready(ctx); err != nil {
 		return err
@@ -284,8 +283,8 @@ func (a *Applier) Verify(ctx context.Context) error {
 	return a.reconciler.reconcile(ctx)
 }
 
-// Teardown deletes the table, whoever made it, and forgets the desired state. That there is no such
-// table is no error.
+// Teardown deletes the table, even if another process created it, and clears the desired state. It
+// is no error if there is no such table.
 //
 // Errors: *Error, whose cause is an *OwnedError if another process owns the table;
 // and that of the context if it is done already.
@@ -324,11 +323,11 @@ func (a *Applier) ready(ctx context.Context) error {
 
 // Watch calls notify each time that another process changes our table, from the goroutine that it
 // runs in, and right away if the table was changed before. The owner of the Applier then calls
-// Resync, which repairs the table, and calls it again later if that fails. Watch itself touches
-// nothing. Changes that the owner's own calls notice first are repaired by them, and need not be
-// notified of.
+// Resync, which repairs the table, and calls it again later if that fails. Watch itself
+// writes nothing. If another call detects a change first, that call repairs it, and Watch need not
+// report it.
 //
-// It returns the context's error when that is done, ErrClosed after Close, or why it cannot go on.
+// It returns the context's error when that is done, ErrClosed after Close, or the error that ends it.
 // After that it cannot be called again.
 func (a *Applier) Watch(ctx context.Context, notify func(Drift)) error {
 	stop := context.AfterFunc(ctx, a.tracker.monitor.Wake)

@@ -10,7 +10,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Applier cannot be had on this operating system. It is not safe for concurrent use.
+// Applier is not available on this operating system.
 type Applier struct{}
 
 // New returns ErrUnsupported.
@@ -19,7 +19,7 @@ func New(Config) (*Applier, error) { return nil, ErrUnsupported }
 // Close does nothing.
 func (*Applier) Close() error { return nil }
 
-// Stats returns nothing.
+// Stats returns zero Stats.
 func (*Applier) Stats() Stats { return Stats{} }
 
 // Table returns nil.

@@ -23,8 +23,8 @@ type Config struct {
 	// on: the kernel then refuses the writes of all other processes until Close. If a table has no
 	// owner, the Applier repairs changes by other processes.
 	Shared bool
-	// MaxBatch is the largest transaction in bytes. Zero means 64 MiB; smaller than 4 KiB is refused. Where the
-	// kernel takes less of this process (net.core.wmem_max, without the rights to go beyond), that counts.
+	// MaxBatch is the largest transaction in bytes. Zero means 64 MiB; smaller than 4 KiB is refused. If the
+	// kernel accepts less from this process (net.core.wmem_max, without the rights to exceed it), that applies.
 	MaxBatch int
 	// Epoch names the set and the chains by which packets become stale. Zero means none: a packet may
 	// use parts of two states.
@@ -40,7 +40,7 @@ type Config struct {
 	// for the takeover of a table whose owner is gone, which changes no object of the table, or for the
 	// deletion of a guard table. Nil allows every write.
 	BeforeWrite func() error
-	// Logger is told of every drift and of what is held back. Nil discards.
+	// Logger logs every drift and every object that is held back. Nil discards.
 	Logger *slog.Logger
 }
 
@@ -91,14 +91,14 @@ func (c Config) validate() error {
 
 // Stats counts what an Applier has done since New.
 type Stats struct {
-	// Transactions that the kernel took, and their bytes.
+	// Transactions counts the committed transactions, Bytes their bytes.
 	Transactions, Bytes uint64
-	// Restarts counts transactions that were sent again because another process changed some
-	// ruleset at the same moment.
+	// Restarts counts transactions that were sent again because another process changed a
+	// table at the same moment.
 	Restarts uint64
 	// Readings counts how often the table was read back.
 	Readings uint64
-	// Drifts counts the changes of our table by others, Repairs how often that was put right.
+	// Drifts counts the changes of our table by other processes, Repairs the repairs of it.
 	Drifts, Repairs uint64
 	// Refused counts transactions that the kernel refused.
 	Refused uint64
@@ -112,13 +112,13 @@ type Stats struct {
 	Held int
 }
 
-// Drift says that another process changed our table.
+// Drift is a change of our table by another process.
 type Drift struct {
 	// PID and Process are the id, in the initial PID namespace, and the name of the process that
 	// changed the table. They are empty if unknown.
 	PID     uint32
 	Process string
-	// Generation of the ruleset that it led to, zero if that is not known.
+	// Generation of the ruleset after the change; zero if it is not known.
 	Generation uint32
 	// Missed is set if notifications were lost, so that our table may or may not have changed.
 	Missed bool

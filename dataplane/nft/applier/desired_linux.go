@@ -11,10 +11,10 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// errForm says that the kernel's table has a form that the model does not have.
+// errForm reports that package ruleset cannot represent the kernel's table.
 var errForm = errors.New("unknown form")
 
-// desiredState is what the caller wants in the kernel, and how far the kernel has it.
+// desiredState is the desired state, and whether the kernel has it.
 type desiredState struct {
 	cfg *Config
 	// mu guards changes of State and given. Only the owner's goroutine makes them, so it reads
@@ -34,7 +34,7 @@ func newDesiredState(cfg *Config) *desiredState {
 	}
 }
 
-// reset forgets the desired state.
+// reset clears the desired state.
 func (s *desiredState) reset() {
 	s.mu.Lock()
 	s.State, s.given, s.synced = ruleset.NewState(s.cfg.Family, s.cfg.Name), false, false

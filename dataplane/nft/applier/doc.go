@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package applier keeps one nftables table in the kernel as it is desired: the first time it adopts
-// what is there, from then on it writes changes, and no other process can interfere if the kernel
-// supports table owners. It knows the objects of nftables, by way of package ruleset, and nothing
-// of policy, so that any program can manage a table of its own with it. It uses netlink, and needs
-// no nft program.
+// Package applier keeps one nftables table in the kernel in its desired state. The first time it
+// adopts the kernel's table; from then on it writes changes. If the kernel supports table owners,
+// no other process can change the table. The package depends on package ruleset, but not on policy,
+// so any program can manage a table with it. It uses netlink, and needs no nft program.
 //
 //	Update(delta) ─▶ ruleset.State ─▶ operations ─▶ one transaction ─▶ nf_tables
 //	                     ▲                              │ refused, or the table was touched
@@ -17,8 +16,8 @@
 // # Usage
 //
 //	a, err := applier.New(applier.Config{Name: "mine"})
-//	err = a.Apply(ctx, table)           // all of it: the first time, it adopts
-//	err = a.Update(ctx, &ruleset.Delta{ // or what is different: in proportion to that
+//	err = a.Apply(ctx, table)           // the whole table: the first time, it adopts
+//	err = a.Update(ctx, &ruleset.Delta{ // or a change, in time in proportion to it
 //		Elements: []ruleset.ElementDelta{{Set: "blocked", Add: elements}},
 //	})
 //	go a.Watch(ctx, func(d applier.Drift) { wake <- d }) // then the owner calls a.Resync(ctx)
@@ -144,12 +143,12 @@
 // # Adoption
 //
 // The first call, and the first one after a failure or after a foreign change, reads the table back
-// and compares it: rules by the hash of what we wrote, which is in their userdata, and by the raw
-// bytes of their expressions, names of chains and sets included; sets by their type and every
-// element. What is equal stays untouched, counters and all, and if everything is, nothing is
-// written but who owns the table. Another policy of a base chain is changed in place, and a chain
-// with another hook is made again on its own; but for a set of another type the whole table is made
-// anew, and all counters with it.
+// and compares it. A rule is compared by the hash in its userdata and by the bytes of its
+// expressions, names of chains and sets included; a set by its type and every element. Equal
+// objects stay untouched, with their counters; if all are equal, only the owner of the table is
+// written. The policy of a base chain is changed in place, and a chain with another hook is
+// replaced alone. But for a set of another type the whole table is replaced, and all counters start
+// at zero.
 //
 // # Refusals
 //

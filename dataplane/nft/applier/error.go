@@ -13,12 +13,12 @@ import (
 // ErrUnknown reports that there is no desired state yet.
 var ErrUnknown = errors.New("applier: no desired state yet")
 
-// ErrClosed says that the Applier was closed.
+// ErrClosed reports that the Applier was closed.
 var ErrClosed = errors.New("applier: closed")
 
 // Error reports that the kernel does not have the desired state.
 type Error struct {
-	// Op is what failed, as in "write chain sender".
+	// Op is the failed operation, as in "write chain sender".
 	Op string
 	// Detail is the kernel's message (extended ack), if there is one. It is not part of Error().
 	Detail string
@@ -86,5 +86,5 @@ func (e *OwnedError) Error() string {
 	return fmt.Sprintf("applier: table %s %s belongs to another process: %s", e.Family, e.Table, owner)
 }
 
-// ErrUnsupported says that there is no nf_tables on this operating system.
+// ErrUnsupported reports that this operating system has no nf_tables.
 var ErrUnsupported = netlink.ErrUnsupported

@@ -36,7 +36,7 @@ func (x *executor) program(ops []ruleset.Op, d *readback.Difference, view *rules
 	}
 	err := x.inParts(ops, d, view)
 	var size *netlink.SizeError
-	// Only now it is known how much may be sent. Some may be done by now.
+	// The kernel's limit is known only now. Parts of the change may be committed already.
 	if errors.As(err, &size) && size.Limit < x.tx.limit {
 		x.tx.limit = size.Limit
 		return fmt.Errorf("%w, by ourselves: %w", errChanged, err)
@@ -54,7 +54,7 @@ func (x *executor) inParts(ops []ruleset.Op, d *readback.Difference, view *rules
 	p, before := phasesOf(ops), x.stats.Transactions
 	x.cfg.Logger.Debug("nftables: transaction in parts", "table", x.cfg.Name, "limit", x.tx.limit)
 	defer func() {
-		if isRefused(err) && x.stats.Transactions != before { // The operations no longer fit what is there.
+		if isRefused(err) && x.stats.Transactions != before { // The operations no longer fit the kernel's table.
 			err = fmt.Errorf("%w, by ourselves: %w", errChanged, err)
 		}
 	}()

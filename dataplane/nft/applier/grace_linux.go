@@ -52,8 +52,8 @@ type graceWaiter struct {
 	oneProcessor bool
 	periods      gracePeriods
 	// over is closed at the end of the grace period after the last transaction that needed a new
-	// epoch or left deletions; nil after somebody waited for it. after is the number of
-	// transactions before it.
+	// epoch or left deletions; nil once the wait is over. after is the number of transactions
+	// before it.
 	over  <-chan struct{}
 	after uint64
 	stats *Stats
@@ -62,7 +62,7 @@ type graceWaiter struct {
 // request returns a channel that is closed at the end of a grace period that begins after the call.
 func (g *graceWaiter) request() <-chan struct{} { return g.periods.request(g.synchronize) }
 
-// mayNotWait reports whether the end of a grace period says nothing about packets under way.
+// mayNotWait reports whether packets may be under way at the end of a grace period.
 func (g *graceWaiter) mayNotWait() bool { return g.stats.NoGracePeriod || g.oneProcessor }
 
 // begin begins a grace period after a transaction that needed a new epoch or left deletions,

@@ -10,8 +10,8 @@ import (
 // until the commit.
 const echoes = 64
 
-// slot is one rule of a chain while a transaction is written: by its handle, or where it has none
-// yet by the sequence number of its message.
+// slot is one rule of a chain while a transaction is written. A rule without a handle is identified
+// by the sequence number of its message.
 type slot struct {
 	handle uint64
 	id     uint32
@@ -54,7 +54,7 @@ func (h *handles) chain(name string) ([]slot, error) {
 	return slots, nil
 }
 
-// add makes a chain that is new, without rules.
+// add adds a new chain, without rules.
 func (h *handles) add(chain string) { h.work[chain] = nil }
 
 func (h *handles) insert(chain string, index int, s slot) {
@@ -67,14 +67,14 @@ func (h *handles) remove(chain string, index int) {
 
 func (h *handles) replace(chain string, index int, s slot) { h.work[chain][index] = s }
 
-// drop takes a chain out.
+// drop removes a chain.
 func (h *handles) drop(chain string) {
 	delete(h.work, chain)
 	h.doomed = append(h.doomed, chain)
 }
 
-// commit takes over what the transaction did. echoed has the handles of new rules by the sequence
-// numbers of their messages.
+// commit records the effects of the committed transaction. echoed has the handles of new rules by
+// the sequence numbers of their messages.
 func (h *handles) commit(echoed map[uint32]uint64) {
 	for _, chain := range h.doomed {
 		delete(h.known, chain)
@@ -104,7 +104,7 @@ func (h *handles) forget() {
 	h.doomed = h.doomed[:0]
 }
 
-// reset takes over the handles that were read with the whole table.
+// reset replaces all handles by those that were read with the table.
 func (h *handles) reset(known map[string][]uint64) {
 	h.forget()
 	h.known = known

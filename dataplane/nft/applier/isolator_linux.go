@@ -16,7 +16,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// attempts is how many rounds of refusals are looked into before everything is given up.
+// attempts limits the refusals that are examined before isolate gives up.
 const attempts = 16
 
 // rejection is why the kernel refuses an object: its error and its message.
@@ -69,7 +69,7 @@ func (i *isolator) isolate(ctx context.Context, d *readback.Difference, refusal 
 			}
 		}
 		if !news {
-			return false, nil // Nothing to hold back, or it is refused all the same.
+			return false, nil // nothing to hold back, or the kernel refuses the rest too
 		}
 		ops, s, err := i.without(actual, held)
 		if err != nil {
@@ -118,9 +118,8 @@ func blame(err error) map[Object]rejection {
 	return blamed
 }
 
-// blamesBase reports whether a base chain is among what a refusal names. That may be because of
-// what it leads to: the kernel looks at all that can be reached from a base chain when its rules
-// come.
+// blamesBase reports whether a refusal names a base chain. The fault may be in a chain that it
+// leads to: when rules of a base chain are added, the kernel validates all reachable chains.
 func (i *isolator) blamesBase(blamed map[Object]rejection) bool {
 	for o := range blamed {
 		if c := i.desired.Chain(o.Name); o.Kind == "chain" && c != nil && c.Hook != nil {
@@ -130,8 +129,8 @@ func (i *isolator) blamesBase(blamed map[Object]rejection) bool {
 	return false
 }
 
-// without returns the operations that lead from the kernel's table to the desired one with
-// stand-ins.
+// without returns the operations that change the kernel's table to a fallback without the held
+// objects, and that fallback.
 func (i *isolator) without(actual *ruleset.State, held map[Object]rejection) ([]ruleset.Op, *fallback, error) {
 	target := i.desired.Clone()
 	s := &fallback{held: held, target: target, chains: map[Object][]string{}}
@@ -168,7 +167,7 @@ func (i *isolator) without(actual *ruleset.State, held map[Object]rejection) ([]
 	return change.Ops, s, nil
 }
 
-// fallbackChain returns the chain that is there instead of one that is refused.
+// fallbackChain returns the chain in place of a refused one.
 func fallbackChain(name string, c rejection) *ruleset.Chain {
 	comment := fmt.Sprintf("held back: %v", c.err)
 	return &ruleset.Chain{Name: name, Rules: []ruleset.Rule{{
@@ -182,7 +181,7 @@ func compareObjects(a, b Object) int {
 }
 
 // bisect finds the objects at fault if the kernel names none: those without which it accepts the
-// rest. The kernel only checks, so nothing is committed.
+// rest. The kernel only checks the trial transactions.
 func (i *isolator) bisect(
 	actual *ruleset.State, d *readback.Difference, held map[Object]rejection, why rejection,
 ) map[Object]rejection {
@@ -196,7 +195,7 @@ func (i *isolator) bisect(
 	}
 	candidates := i.candidates(actual)
 	if accepted(nil) || !accepted(candidates) {
-		return nil // It was for the moment only, or it is of no use.
+		return nil // the refusal was temporary, or holding back objects does not help
 	}
 	blamed := map[Object]rejection{}
 	for _, o := range minimal(candidates, nil, accepted) {
@@ -205,8 +204,8 @@ func (i *isolator) bisect(
 	return blamed
 }
 
-// minimal returns a smallest part of the candidates that, together with rest, is accepted, if all
-// of them are.
+// minimal returns a smallest part of the candidates that is accepted together with rest. All
+// candidates together must be accepted.
 func minimal(candidates, rest []Object, accepted func([]Object) bool) []Object {
 	if len(candidates) <= 1 {
 		return candidates
@@ -223,7 +222,7 @@ func minimal(candidates, rest []Object, accepted func([]Object) bool) []Object {
 	return append(first, minimal(right, with(rest, first), accepted)...)
 }
 
-// candidates are the objects that the transaction changes and that can be held back.
+// candidates returns the objects that the transaction changes and that can be held back.
 func (i *isolator) candidates(actual *ruleset.State) []Object {
 	change, err := actual.Prepare(actual.DeltaTo(i.desired.Table()))
 	if err != nil {
@@ -247,7 +246,7 @@ func (i *isolator) usedByBase(set string) bool {
 	})
 }
 
-// report notes what is held back, and returns it as errors.
+// report records the objects that are held back, and returns their errors.
 func (i *isolator) report(s *fallback) error {
 	clear(i.desired.held)
 	var errs []error

@@ -111,8 +111,7 @@ func accepting(c *ruleset.Chain) *ruleset.Chain {
 	return &chain
 }
 
-// seenLate reports whether packets see the operation's effect later than the rest of its
-// transaction.
+// seenLate reports whether packets see the operation later than the rest of its transaction.
 func seenLate(op *ruleset.Op) bool {
 	switch op.Kind {
 	case ruleset.AddElements, ruleset.DeleteElements:

@@ -21,7 +21,7 @@ type tools struct {
 	grace  *graceWaiter
 }
 
-// assemble makes the structs of which an Applier consists. Each has one job, and knows none above it:
+// assemble makes the structs of an Applier. Each has one task, and uses none above it:
 //
 //	Applier        the calls of its user
 //	reconciler     makes the kernel's table the desired one after a failure or a foreign change
@@ -31,9 +31,9 @@ type tools struct {
 //	*Guards        make packets drop that could meet two states; backlog deletes after a grace period
 //	epochs         commits what packets see; tableReader reads the table back
 //	owner          owns the table; graceWaiter waits until no packet is under way
-//	transactor     sends a transaction, for the generation that tracker knows
+//	transactor     sends a transaction, for the generation of tracker
 //	writer         writes operations into a transaction; handles identifies rules
-//	desiredState   what the user wants, and whether the kernel has it
+//	desiredState   the desired state, and whether the kernel has it
 //
 // query is nil if the table is never to be owned.
 func assemble(cfg *Config, conn, query *nfnl.Conn, track *tracker) *Applier {

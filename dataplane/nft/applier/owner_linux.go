@@ -67,7 +67,7 @@ func dialOwnerQuery(cfg Config, conn *nfnl.Conn) (*nfnl.Conn, error) {
 	return nfnl.Dial(nfnl.Config{NetNS: cfg.NetNS})
 }
 
-// owner makes our socket the owner of the table, and reports who else is.
+// owner makes our socket the owner of the table, or reports its other owner.
 type owner struct {
 	cfg     *Config
 	conn    *nfnl.Conn
@@ -76,8 +76,8 @@ type owner struct {
 	writer  *writer
 	tx      *transactor
 	stats   *Stats
-	// owns says that the table is to be owned, and can be; anew is how often it could not be made
-	// anew for that.
+	// owns is set if the table is to have an owner, and can have one. anew counts the failed
+	// attempts to replace the table for that.
 	owns bool
 	anew int
 	// query is a second socket, with which close queries the table's owner. It is nil if the table is
@@ -110,7 +110,7 @@ func (o *owner) takeOver() error {
 		return nil
 	}
 	o.writer.Begin(owned)
-	if _, err := o.tx.commit(o.writer.batch, nil); isRefused(err) { // Another process was faster.
+	if _, err := o.tx.commit(o.writer.batch, nil); isRefused(err) { // another process became the owner first
 		return fmt.Errorf("%w: %w", errChanged, err)
 	} else if err != nil {
 		return err

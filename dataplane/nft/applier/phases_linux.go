@@ -11,9 +11,9 @@ import (
 
 // phases of operations that do not fit into one transaction.
 //
-//	build    new sets with elements, new chains with rules: nothing leads to them yet, so no packet can tell
-//	live     what packets see: in one transaction
-//	destroy  what nothing leads to any more
+//	build    new sets with elements, new chains with rules: nothing leads to them yet, so no packet sees them
+//	live     changes that packets see, in one transaction
+//	destroy  objects that nothing leads to any more
 //
 // build and destroy can be cut anywhere. A live phase that is too large, or that packets would see
 // at more than one moment, is carried out by shadows.

@@ -13,10 +13,10 @@ import (
 	"github.com/wayleave/wayleave/internal/dispute"
 )
 
-// maxReadings bounds how often the table is read back because others change it at the same time.
+// maxReadings limits how often the table is read back while other processes change it.
 const maxReadings = 10
 
-// reconciler makes the kernel's table the desired one, whatever is in it.
+// reconciler makes the kernel's table the desired one, whatever the table contains.
 type reconciler struct {
 	cfg      *Config
 	desired  *desiredState
@@ -38,7 +38,7 @@ func (r *reconciler) reconcile(ctx context.Context) error {
 	r.stages.forget() // the desired state may have changed without a transaction
 	repaired := r.stats.Readings > 0
 	err := r.backlog.finish()
-	if err != nil { // What is left is found as objects that are not desired.
+	if err != nil { // The remaining objects are read back as foreign ones.
 		r.cfg.Logger.Debug("nftables: unused objects stay", "table", r.cfg.Name, "err", err)
 	}
 	for range maxReadings {
@@ -85,7 +85,7 @@ func (r *reconciler) logRepair(ctx context.Context, d *readback.Difference) {
 	r.cfg.Logger.Log(ctx, level, "repaired nftables table", "table", r.cfg.Name, "difference", d.String())
 }
 
-// deleteTable deletes the table, whoever made it.
+// deleteTable deletes the table, even if another process created it.
 //
 // Errors: *OwnedError if another process owns the table; those of reading and writing it.
 func (r *reconciler) deleteTable() error {

@@ -62,7 +62,7 @@ func (r *repairer) writeDifference(ctx context.Context, d *readback.Difference) 
 	return fail("write table", r.cfg.Name, r.owner.check(first))
 }
 
-// written notes that the kernel has the desired state, unless err is an error.
+// written records that the kernel has the desired state, unless err is an error.
 func (r *repairer) written(err error) error {
 	if err == nil {
 		r.desired.setProgrammed()

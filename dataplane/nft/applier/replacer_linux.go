@@ -31,7 +31,7 @@ func (r *replacer) rebuild(target *ruleset.State, d *readback.Difference) error 
 	if err != nil {
 		return fmt.Errorf("applier: rebuild table: %w", err)
 	}
-	if d.RebuildReason == readback.Absent { // Nothing is forbidden by a table that is not there.
+	if d.RebuildReason == readback.Absent { // a missing table forbids nothing
 		ops, steps := deferPolicies(change.Ops, false)
 		if err := r.executor.program(ops, nil, target, false); err != nil {
 			return err
@@ -72,7 +72,7 @@ func (r *replacer) rebuild(target *ruleset.State, d *readback.Difference) error 
 //
 // Errors: those of checkBatch and writeAnew.
 func (r *replacer) checkRebuild(ops []ruleset.Op, target *ruleset.State) (unhook bool, err error) {
-	defer func() { r.writer.flags = 0 }() // the old table, if it stays, may not have them
+	defer func() { r.writer.flags = 0 }() // an old table that stays may lack them
 	for _, unhook := range []bool{true, false} {
 		if err = r.writeAnew(ops, target, unhook); err == nil {
 			err = r.tx.checkBatch()
@@ -89,11 +89,11 @@ func (r *replacer) checkRebuild(ops []ruleset.Op, target *ruleset.State) (unhook
 func (r *replacer) writeAnew(ops []ruleset.Op, target *ruleset.State, unhook bool) error {
 	w := r.writer
 	w.announce(ops)
-	w.flags = 0 // The table that goes may not have them.
+	w.flags = 0 // the old table may lack them
 	w.beginOps(ops)
 	for _, c := range sortedChains(target) {
 		if unhook && c.Hook != nil {
-			w.AddChain(&ruleset.Chain{Name: c.Name}) // What was added can be deleted, whether it was there or not.
+			w.AddChain(&ruleset.Chain{Name: c.Name}) // now it exists, so it can be deleted
 			w.DeleteChain(c.Name)
 		}
 	}

@@ -79,7 +79,7 @@ func (p *phases) obstacle(view *ruleset.State, adopting bool) string {
 			return "chain " + op.Chain.Name + " is deleted and made again"
 		case op.Kind == ruleset.DeleteSet || op.Kind == ruleset.AddSet:
 			return "set " + op.Set.Name + " is deleted and made again"
-		case op.Set != nil && op.Set.Timed(): // Elements that are past their time would be back in the shadow.
+		case op.Set != nil && op.Set.Timed(): // The shadow would have expired elements again.
 			return "elements of set " + op.Set.Name + " have timeouts"
 		}
 	}
@@ -100,7 +100,7 @@ func (p *phases) obstacle(view *ruleset.State, adopting bool) string {
 	return ""
 }
 
-// changedSets returns the names of the sets that are there already and whose elements change.
+// changedSets returns the names of the existing sets whose elements change.
 func (p *phases) changedSets() map[string]bool {
 	sets := map[string]bool{}
 	for i := range p.live {
@@ -208,7 +208,7 @@ func (p *phases) place(s *shadowPlan, names shadowNames, fill, heads []ruleset.O
 			s.live = append(s.live, head)
 		}
 	}
-	for _, op := range p.destroy { // An old base chain sees packets whatever leads to it.
+	for _, op := range p.destroy { // packets reach an old base chain by its hook
 		if op.Kind == ruleset.DeleteChain && op.Chain.Hook != nil {
 			s.live = append(s.live, op)
 		} else {
@@ -217,7 +217,7 @@ func (p *phases) place(s *shadowPlan, names shadowNames, fill, heads []ruleset.O
 	}
 }
 
-// put appends an operation to a phase, or to sync if it changes what has a shadow.
+// put appends an operation to a phase, or to sync if it changes an object with a shadow.
 func (s *shadowPlan) put(to *[]ruleset.Op, op ruleset.Op, names shadowNames) {
 	switch {
 	case op.Kind == ruleset.ChangePolicy:

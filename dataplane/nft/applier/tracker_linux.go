@@ -19,15 +19,15 @@ type tracker struct {
 	family  uint8
 	table   string
 	own     uint32 // our netlink port
-	// generation that all is known up to.
+	// generation is the last one whose changes are known.
 	generation uint32
-	// inside says that the transaction whose notifications are coming in changed our table.
+	// inside is set if the transaction whose notifications arrive changed our table.
 	inside bool
 	// touched is set if another process changed our table, or may have, since the last setKnown;
 	// drift is the last of these changes.
 	touched bool
 	drift   Drift
-	// drifts counts them.
+	// drifts counts these changes.
 	drifts uint64
 	// yielded is set while another process owns the table: its changes are no drift.
 	yielded bool
@@ -47,7 +47,7 @@ func (t *tracker) yield(yielded bool) {
 	t.yielded = yielded
 }
 
-// drain takes in all that happened, and returns the generation up to which it is known.
+// drain reads all notifications, and returns the last generation whose changes are known.
 func (t *tracker) drain() (generation uint32, touched bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,7 +56,7 @@ func (t *tracker) drain() (generation uint32, touched bool, err error) {
 }
 
 // news is drain for a Watch: it returns the last change of our table, if there was one since the
-// last call of anybody.
+// notifications were last read.
 func (t *tracker) news() (drift Drift, ok bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -73,12 +73,12 @@ func (t *tracker) drainLocked() (news bool, err error) {
 	return t.drifts != before, err
 }
 
-// takeLocked takes in one notification.
+// takeLocked processes one notification.
 func (t *tracker) takeLocked(e nfnl.Event) {
 	if e.Generation == 0 {
 		switch {
 		case e.Table != t.table || e.Family != t.family || e.Port == t.own:
-		case e.Port == 0: // The kernel itself, as when a device goes: there is no transaction and no generation.
+		case e.Port == 0: // The kernel itself, as when a device is removed: there is no transaction.
 			t.noteLocked(Drift{})
 		default:
 			t.inside = true
@@ -88,10 +88,10 @@ func (t *tracker) takeLocked(e nfnl.Event) {
 	inside := t.inside
 	t.inside = false
 	switch age := int32(e.Generation - t.generation); {
-	case age == 0 && inside: // It had its number already, and was still under way when we began to read.
+	case age == 0 && inside: // It had its generation, but was not complete when reading began.
 		t.noteLocked(Drift{PID: e.PID, Process: e.Process, Generation: e.Generation})
 		return
-	case age <= 0: // From before what is known.
+	case age <= 0: // it is known already
 		return
 	}
 	switch {
@@ -144,14 +144,14 @@ func (t *tracker) withMonitorPaused(commit, now func() (uint32, error)) error {
 	return err
 }
 
-// count returns how many drifts there were.
+// count returns the number of drifts.
 func (t *tracker) count() uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.drifts
 }
 
-// following is the generation after one: the kernel passes over zero.
+// following returns the next generation: the kernel skips zero.
 func following(generation uint32) uint32 {
 	if generation++; generation == 0 {
 		generation = 1

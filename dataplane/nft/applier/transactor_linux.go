@@ -18,20 +18,20 @@ import (
 )
 
 const (
-	// restarts is how often a transaction is sent again because others changed other tables at that
-	// very moment.
+	// restarts limits how often a transaction is sent again because other tables changed at the
+	// same moment.
 	restarts = 100
-	// quiet is the size of a transaction, in bytes, from which on we do not listen to it ourselves.
+	// quiet is the size in bytes from which on a transaction's notifications are not received.
 	quiet = 64 << 10
-	// quietChains is the number of chains likewise whose rules all go at once.
+	// quietChains is the limit for chains whose rules are all deleted in one transaction.
 	quietChains = 16
 )
 
-// errChanged says that our table is not what we took it for.
+// errChanged reports that another process changed our table.
 var errChanged = errors.New("the table was changed by another process")
 
-// transactor sends the transactions that the writer has written. It is below all else that changes the
-// table: it knows the generation for which a transaction is valid, and the size that the kernel accepts.
+// transactor sends the transactions of the writer. Each is valid for the generation of the tracker
+// only, and at most as large as the kernel accepts.
 type transactor struct {
 	conn    *nfnl.Conn
 	tracker *tracker
@@ -104,7 +104,7 @@ func (t *transactor) commit(b *nfnl.Batch, echoed map[uint32]uint64) (reached ui
 	return reached, err
 }
 
-// deleteTable deletes the table. Whatever others did to it goes with it, so any generation will do.
+// deleteTable deletes the table in any generation, with the changes of other processes.
 func (t *transactor) deleteTable() error {
 	t.writer.Begin(0)
 	t.writer.DeleteTable()
@@ -112,13 +112,13 @@ func (t *transactor) deleteTable() error {
 	return t.tracker.withMonitorPaused(commit, t.conn.Generation)
 }
 
-// isRestart reports whether a transaction was refused for its generation alone.
+// isRestart reports whether the only reason of a refusal is the generation.
 func isRestart(err error) bool {
 	var refused *nfnl.CommitError
 	return errors.As(err, &refused) && errors.Is(refused.Failures[0].Err, unix.ERESTART)
 }
 
-// submit sends what was written, and takes over the handles.
+// submit sends the written transaction, and records the handles of its rules.
 func (t *transactor) submit() error {
 	echoed, err := t.send(t.writer.batch)
 	if err != nil {
@@ -131,7 +131,7 @@ func (t *transactor) submit() error {
 	return nil
 }
 
-// submitWhole sends the transaction that was written, unless it is larger than the limit.
+// submitWhole sends the written transaction, unless it is larger than the limit.
 func (t *transactor) submitWhole() error {
 	if size := t.writer.batch.Total(); size > t.limit {
 		return &netlink.SizeError{Size: size, Limit: t.limit}
@@ -149,7 +149,7 @@ func (t *transactor) commitPlain(ops []ruleset.Op) error {
 	return t.submitWhole()
 }
 
-// cut carries out operations in as many transactions as it takes.
+// cut carries out operations in as many transactions as needed.
 func (t *transactor) cut(ops []ruleset.Op) error {
 	ops = small(ops, max(1, min(500, t.limit/1024)))
 	w := t.writer
@@ -172,7 +172,7 @@ func (t *transactor) cut(ops []ruleset.Op) error {
 	return nil
 }
 
-// small cuts operations on many elements into those on few.
+// small splits operations on more than n elements.
 func small(ops []ruleset.Op, n int) []ruleset.Op {
 	out := make([]ruleset.Op, 0, len(ops))
 	for _, op := range ops {

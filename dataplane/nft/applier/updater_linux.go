@@ -67,7 +67,7 @@ func (u *updater) commitGuarded(ops []ruleset.Op, d *readback.Difference, view *
 	}
 	shadows := needsShadows(p.live, u.epochs.hasSet())
 	needsDropGuards := shadows && p.obstacle(view, d != nil) != ""
-	if shadows && d != nil { // What the kernel refuses, it refuses before there are shadows.
+	if shadows && d != nil { // a refusal must come before there are shadows
 		if err := u.check(ops, view, d); isRefused(err) || errors.Is(err, errChanged) {
 			return err
 		}
@@ -99,7 +99,7 @@ func (u *updater) commitGuarded(ops []ruleset.Op, d *readback.Difference, view *
 	return err
 }
 
-// check has the kernel go through what carryOut would do, without doing it.
+// check validates in the kernel what carryOut would write, without a commit.
 func (u *updater) check(ops []ruleset.Op, target *ruleset.State, d *readback.Difference) error {
 	u.writer.announce(ops)
 	var err error

@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// writer writes operations as one transaction, and keeps account of the handles.
+// writer writes operations as one transaction, and keeps the handles of rules.
 type writer struct {
 	*encode.Encoder
 	batch   *nfnl.Batch
@@ -21,14 +21,14 @@ type writer struct {
 	sets    encode.Sets
 	// fresh has the sets that are added.
 	fresh map[string]*ruleset.Set
-	// echo asks for the handles of new rules.
+	// echo is the flag that requests the handles of new rules, or zero.
 	echo uint16
 	// flushed means that the rules of the chains to delete are already deleted, or will be.
 	flushed bool
 	// loud is set if a short transaction causes many notifications, as the deletion of many chains
 	// does.
 	loud bool
-	// flags that the table is created with.
+	// flags are those with which the table is created.
 	flags uint32
 }
 
@@ -58,8 +58,8 @@ func (w *writer) beginOps(ops []ruleset.Op) {
 	}
 }
 
-// announce says which operations are to come, in one transaction or several: rules look into the
-// sets that these add.
+// announce records the sets that the next operations add, in one transaction or several: rules look
+// into them.
 func (w *writer) announce(ops []ruleset.Op) {
 	clear(w.fresh)
 	for i := range ops {
@@ -69,7 +69,7 @@ func (w *writer) announce(ops []ruleset.Op) {
 	}
 }
 
-// find finds a set as it will be.
+// find returns a set in its new state.
 func (w *writer) find(name string) *ruleset.Set {
 	if s := w.fresh[name]; s != nil {
 		return s
@@ -77,7 +77,7 @@ func (w *writer) find(name string) *ruleset.Set {
 	return w.sets(name)
 }
 
-// op writes one operation; rest are those from it on.
+// op writes the first operation of rest.
 func (w *writer) op(rest []ruleset.Op) error {
 	op := &rest[0]
 	switch op.Kind {
