@@ -2,26 +2,26 @@
 
 package ruleset
 
-// Delta says what becomes different in a table. What it points to must not change any more once it has been
-// handed over. Deleting what is not there does nothing.
+// Delta is a change of a table. The caller must not change what it points to afterwards. Deleting
+// an object that does not exist does nothing.
 type Delta struct {
-	// Chains come in the place of those of the same name, or are new.
+	// Chains replace chains of the same name, or are new.
 	Chains       []*Chain
 	DeleteChains []string
-	// Sets likewise, with all their elements.
+	// Sets replace sets of the same name, or are new. They have all their elements.
 	Sets       []*Set
 	DeleteSets []string
-	// Elements change in sets that stay: at most one ElementDelta a set, none for a set in Sets or DeleteSets.
+	// Elements changes sets that stay: at most one ElementDelta a set, none for a set in Sets or
+	// DeleteSets.
 	Elements []ElementDelta
 	// Apart is set if each packet looks up at most one of the changes, and that only once. Early and
 	// Late elements do not count. So the changes need not take effect at one moment.
 	Apart bool
 }
 
-// ElementDelta changes the elements of one set. Deleted are those with the same key (and end, if
-// they are ranges), whatever verdict, data or comment is given. An added one comes in the place of
-// one with the same key. A key may be deleted and added at once, which puts the element in anew. It
-// is plain data.
+// ElementDelta changes the elements of one set. A deleted element is identified by its key (and its
+// end, for ranges), whatever verdict, data or comment is given. An added element replaces one with
+// the same key. A key that is both deleted and added gives a new element.
 //
 // Early elements are added before all other changes, and Late elements are deleted after them. No
 // packet looks up an Early element before the other changes, nor a Late element after them. A key
@@ -51,17 +51,17 @@ const (
 	ReplaceRule
 )
 
-// Op is one operation on a table. A list of them is one transaction, and each means the table as
-// the ones before it left it. It is plain data, and shares what it points to with the Delta or the
-// tables it was made from.
+// Op is one operation on a table. A list of operations is one transaction: each applies to the
+// table as the operations before it left it. An Op shares memory with its Delta or tables.
 type Op struct {
 	Kind   OpKind
 	Family Family
 	Table  string
-	// Chain of AddChain and DeleteChain; of ChangePolicy and the rules' operations as it will be in the end.
+	// Chain of AddChain and DeleteChain; of ChangePolicy and of operations on rules, in its new
+	// state.
 	Chain *Chain
-	// Set of the operations on sets and elements: as it will be in the end, or was, where it is deleted. Its
-	// Elements are not to be looked at.
+	// Set of the operations on sets and elements, in its new state or, if it is deleted, in its old
+	// one. Its Elements are not used.
 	Set *Set
 	// Elements of AddElements and DeleteElements.
 	Elements []Element

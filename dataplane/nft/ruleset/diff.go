@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Diff returns the fewest operations, in one transaction, that turn the old table into the new one.
-// Nil means that there is no table. Equal tables have none.
+// Diff returns the fewest operations, in one transaction, that turn the old table into the new one:
+// none for equal tables. Nil means that there is no table.
 //
 // Errors: those of Validate, of either table.
 func Diff(old, new *Table) ([]Op, error) {
@@ -71,13 +71,13 @@ func (s *State) DeltaTo(t *Table) *Delta {
 	return d
 }
 
-// Script returns the operations as a script for nft -f, to be loaded where the table is what it was
-// before the first of them. nft 1.0.6 deletes and replaces rules by a handle that only the kernel
-// knows; so a chain of which rules are deleted or replaced is emptied and filled again, and its
-// counters begin anew.
+// Script returns the operations as a script for nft -f. It loads if the table is in the state
+// before the first operation. nft 1.0.6 deletes and replaces rules by handle, which only the kernel
+// has. So a chain with deleted or replaced rules is emptied and filled again, and its counters
+// start at zero.
 func Script(ops []Op) string {
-	rest := map[string]int{}  // how many operations on the chain's rules are still to come
-	whole := map[string]int{} // 1 for chains that are written whole, 2 once they have been emptied
+	rest := map[string]int{}  // remaining operations on the chain's rules
+	whole := map[string]int{} // 1 for chains to empty and fill again, 2 once they are emptied
 	for _, op := range ops {
 		switch op.Kind {
 		case DeleteRule, ReplaceRule:
@@ -114,13 +114,13 @@ func Script(ops []Op) string {
 
 func (op Op) ident() string { return op.Family.String() + " " + op.Table }
 
-// add is the command that adds the operation's rule at the end.
+// add returns the command that appends the operation's rule.
 func (op Op) add() string {
 	return fmt.Sprintf("add rule %s %s %s", op.ident(), op.Chain.Name, op.Rule.text(op.Family))
 }
 
-// String returns the operation as an nft command. Of rules it names the index, which nft itself
-// only takes in an insertion; see Script.
+// String returns the operation as an nft command. It names a rule by its index, which nft accepts
+// only for an insertion; see Script.
 func (op Op) String() string {
 	switch op.Kind {
 	case AddTable:
@@ -166,7 +166,7 @@ func (op Op) String() string {
 	}
 }
 
-// place is how commands name the operation's rule.
+// place returns the position of the operation's rule in nft syntax.
 func (op Op) place() string {
 	return fmt.Sprintf("%s %s index %d", op.ident(), op.Chain.Name, op.Index)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ruleset is a typed model of one nftables table: what a renderer wants and an
-// applier programs. It knows the language of nftables and nothing of policy.
+// Package ruleset is a typed model of one nftables table: the output of a renderer and the input of
+// an applier. It does not depend on policy.
 //
 // # Usage
 //
@@ -19,15 +19,16 @@
 //	if err := t.Validate(); err != nil { ... }
 //	fmt.Print(t) // loads with nft -f
 //
-// String writes what nft 1.0.6 reads and prints itself, as closely as it is useful: a rule
-// that the kernel got from this text and one that it got from the model list the same.
-// Diff gives the operations that turn one table into another, Script prints them for nft -f.
+// String returns nft syntax, as close to a listing of nft 1.0.6 as is useful: a rule that nft loads
+// from this text and one that is encoded from the model list the same. Diff returns the operations
+// that turn one table into another, Script writes them for nft -f.
 //
-// Parse reads such a text, and what nft lists, back into a Table. It knows the fields, types and values that String
-// writes from the same tables. Whatever the model has no place for is an error with its place.
+// Parse reads such a text, or a listing of nft, into a Table. It supports the fields, types and
+// values that String writes. Anything else is an error with its position.
 //
-// Whoever changes a table over and over keeps a State of it and describes each change by a Delta. Prepare checks the
-// change and finds the fewest operations, in time in proportion to it and not to the table; Commit makes it so:
+// To change a table repeatedly, keep a State of it and describe each change by a Delta. Prepare
+// checks the change and finds the fewest operations, in time in proportion to the change and not to
+// the table; Commit applies it:
 //
 //	state, err := ruleset.StateOf(t)
 //	change, err := state.Prepare(&ruleset.Delta{Elements: []ruleset.ElementDelta{{Set: "nets", Add: more}}})
@@ -36,38 +37,37 @@
 //
 // A State keeps elements packed: about 7 bytes for an IPv4 address in a set, 12 in a verdict map, 8 for a range.
 //
-// What an encoder or a simulator must know of a field is in one place: Field.Load. Package simulate
-// runs packets through a table.
+// Field.Load has what an encoder or a simulator needs of a field. Package simulate runs packets
+// through a table.
 //
 // # Limits
 //
 // Comments of tables and chains, stateful objects, flowtables and statements that add to sets are
-// not in the model. Ranges of values in host byte order (marks) are refused. The
-// kernel removes elements past their timeout by itself; a State does not know.
+// not in the model. Ranges of values in host byte order (marks) are refused. The kernel removes
+// expired elements by itself; a State keeps them.
 //
-// nft 1.0.6 itself aborts when it lists, or edits a table with, a set in whose key there are bits
-// beside other parts (the state and status of a connection, the flags of TCP); and when it inserts
-// a rule by index where another has an anonymous set of DSCP. Script is then of no use; the kernel
-// has no trouble with either.
+// nft 1.0.6 aborts when it lists or edits a table with a set whose key combines bits (ct state, ct
+// status, tcp flags) with other fields. It also aborts when it inserts a rule by index while
+// another rule has an anonymous set of DSCP. Script is then of no use; the kernel accepts both.
 //
-// For a lookup, nft 1.0.6 shifts bits that span bytes in the machine's byte order, so the lookup
-// finds nothing. So Validate accepts fields whose Load has a Size only in a Compare.
+// For a lookup, nft 1.0.6 shifts bits that span bytes in host byte order, so the lookup finds
+// nothing. So Validate accepts fields whose Load has a Size only in a Compare.
 //
-// A listing of nft 1.0.6 says less than the table has, and Parse reads what it says. It lacks the match on the family
-// before one on ICMP, and shows an interface that is called "way*" as all that begin with "way", which Parse refuses in
-// a set. Matches on family and protocol come back directly before the field that implies them.
+// A listing of nft 1.0.6 has less than the table. It lacks the match on the family before one on
+// ICMP. It shows an interface named "way*" like the prefix "way", which Parse refuses in a set.
+// Matches on family and protocol are listed directly before the field that implies them.
 //
-// Elements that overlap deleted ones may come in the same transaction (tried with Linux 6.18). Old kernels had bugs
-// there; none was at hand to try.
+// Elements that overlap deleted ones may be added in the same transaction (tested on Linux 6.18).
+// Old kernels had bugs there, and were not tested.
 //
 // # Concurrency
 //
-// The values are plain data. Reading them from several goroutines is fine as long as
-// none changes them. A State is for one goroutine at a time.
+// Several goroutines may read the values while none changes them. A State is for one goroutine at a
+// time.
 //
 // # Errors
 //
-// Validate, Prepare, StateOf and Diff return every problem they find as one joined error, each with
-// its place ("ruleset: chain base: rule 3: no set nets"). Parse returns a *ParseError for the first word that does not
-// fit. Nothing else fails; String of a table that does not validate is not meant to be loaded.
+// Validate, Prepare, StateOf and Diff return all problems as one joined error, each with its place
+// ("ruleset: chain base: rule 3: no set nets"). Parse returns a *ParseError for the first
+// unexpected word. Nothing else fails; the String of an invalid table may not load.
 package ruleset

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// fillSets checks the sets that come and finds out which elements change.
+// fillSets checks the new and changed sets, and computes which elements change.
 func (p *planner) fillSets(d *Delta) {
 	for _, s := range d.Sets {
 		if s == nil {
@@ -132,7 +132,7 @@ func (p *planner) fill(s *Set) *object {
 	return o
 }
 
-// checkNeighbours reports overlaps among records in order: one can only overlap those behind it that
+// checkNeighbours reports overlaps among sorted records. A record can only overlap later ones that
 // begin, in the first field, before it ends.
 func (v *validator) checkNeighbours(s *Set, st *store, recs []byte) {
 	first := st.key[0]
@@ -168,7 +168,7 @@ func (s *store) overlap(a, b []byte) bool {
 	return true
 }
 
-// changeElements finds out what the changes to a set's elements come down to.
+// changeElements computes the effect of changes to a set's elements.
 func (p *planner) changeElements(c *setChange, add, remove []Element) {
 	st, before := c.o.store, len(p.v.errs)
 	gone := newIndex(c.new)
@@ -221,7 +221,7 @@ func (p *planner) changeElements(c *setChange, add, remove []Element) {
 	}
 }
 
-// sameElement reports whether the element of a record is just like another with its key.
+// sameElement reports whether the element of a record equals another one with its key.
 func (c *setChange) sameElement(old, rec []byte, e *Element) bool {
 	st := c.o.store
 	end := st.stride
@@ -234,7 +234,7 @@ func (c *setChange) sameElement(old, rec []byte, e *Element) bool {
 	return bytes.Equal(old[st.id:end], rec[st.id:end]) && c.o.extras[string(old[:st.id])] == e.extra()
 }
 
-// take notes the element at i as one that comes.
+// take records the element at i as added.
 func (c *setChange) take(rec []byte, add []Element, i int) {
 	e := &add[i]
 	if c.o.store.verdicts {
@@ -247,7 +247,7 @@ func (c *setChange) take(rec []byte, add []Element, i int) {
 		}
 		c.extras[string(rec[:c.o.store.id])] = x
 	}
-	if len(c.adds) == i { // All so far are taken: no need for a copy.
+	if len(c.adds) == i { // all elements so far are added: no copy is needed
 		c.adds = add[: i+1 : i+1]
 	} else {
 		c.adds = append(c.adds, *e)
@@ -262,7 +262,7 @@ func (c *setChange) count(v Verdict, by int) {
 	c.tally[v] += by
 }
 
-// collectGone notes the elements that go.
+// collectGone records the removed elements.
 func (c *setChange) collectGone(gone *store) {
 	c.gone = gone.sorted()
 	for at := 0; at < len(c.gone) && gone.verdicts; at += gone.stride {
@@ -273,7 +273,7 @@ func (c *setChange) collectGone(gone *store) {
 	}
 }
 
-// checkOverlaps reports what overlaps among the elements that come and those that stay.
+// checkOverlaps reports overlaps among the added elements and those that stay.
 func (p *planner) checkOverlaps(c *setChange, gone *store) {
 	st := c.o.store
 	added := slices.Clone(c.added)
@@ -299,7 +299,7 @@ func (p *planner) checkOverlaps(c *setChange, gone *store) {
 	}
 }
 
-// fewRecords is how many records are put in their places one by one; more are merged in one pass.
+// fewRecords limits the records that are inserted one by one; more are merged in one pass.
 const fewRecords = 8
 
 // commit changes the elements of a set that stays.

@@ -108,8 +108,8 @@ func (r Rule) Equal(o Rule) bool {
 		slices.EqualFunc(r.Statements, o.Statements, equalStatement)
 }
 
-// Equal reports whether the elements are the same, with all that they have. A range from a value to
-// itself is the same as the value.
+// Equal reports whether the elements are the same in all fields. A range from a value to itself
+// equals the value.
 func (e Element) Equal(o Element) bool {
 	return slices.EqualFunc(e.Key, o.Key, equalValue) && e.sameEnds(o) &&
 		equalVerdict(e.Verdict, o.Verdict) && slices.EqualFunc(e.Data, o.Data, equalValue) && e.extra() == o.extra()
@@ -124,7 +124,7 @@ func (e Element) sameEnds(o Element) bool {
 	return true
 }
 
-// end is the last value of the key's part.
+// end returns the last value of a field of the key.
 func (e *Element) end(i int) Value {
 	switch {
 	case e.Last != nil:

@@ -7,13 +7,12 @@ import (
 	"strings"
 )
 
-// Field is what a match looks at.
+// Field is a field of a packet or of its metadata, which a match tests.
 type Field uint8
 
-// The fields, with their nft names. A field that belongs to one family or protocol
-// does not by itself limit the rule to it: whoever makes a rule puts the matches on NFProto (in tables of
-// family inet; Protocol in bridge) and L4Proto
-// that make the field meaningful before it, and String leaves out those that nft implies.
+// The fields, with their nft names. A field of one family or protocol does not limit the rule to
+// it: the caller adds the matches on NFProto (in tables of family inet; Protocol in bridge) and
+// L4Proto before it. String omits those that nft implies.
 const (
 	IIFName          Field = iota + 1 // iifname
 	OIFName                           // oifname
@@ -45,11 +44,11 @@ const (
 	CtReplyDaddr                      // ct reply ip daddr
 	CtReplySaddr6                     // ct reply ip6 saddr
 	CtReplyDaddr6                     // ct reply ip6 daddr
-	FibSource                         // fib saddr . iif oif: there is a way back by this interface
+	FibSource                         // fib saddr . iif oif: there is a route back through this interface
 	FibSaddrType                      // fib saddr type
 	FibDaddrType                      // fib daddr type
 	IPDSCP                            // ip dscp
-	IP6DSCP                           // ip6 dscp: only to compare
+	IP6DSCP                           // ip6 dscp: only in a Compare
 	TCPFlags                          // tcp flags
 	FragmentHeader                    // exthdr frag: whether there is an IPv6 fragment header
 	lastField        = FragmentHeader
@@ -93,7 +92,7 @@ func (h HeaderField) Max() uint16 {
 	return cmp.Or(info.most, 1<<(8*info.size)-1)
 }
 
-// Origin is which of the kernel's expressions loads a field.
+// Origin is the kernel's expression that loads a field.
 type Origin uint8
 
 // The origins, named after the kernel's expressions.
@@ -126,7 +125,7 @@ const (
 	fibSaddr uint32 = 1
 	fibDaddr uint32 = 2
 	fibIIF   uint32 = 8
-	// FibPresent says that the result is only whether there is one.
+	// FibPresent requests only whether there is a result.
 	FibPresent uint32 = 32
 )
 
@@ -136,11 +135,10 @@ const (
 	fibResultAddrType uint32 = 3
 )
 
-// Load says how the kernel loads a field: the one description that an encoder and the simulator
-// both follow.
+// Load is how the kernel loads a field. An encoder and the simulator both use it.
 //
-// Where Mask is set, what is loaded is bits of a larger unit: it is masked, then
-// shifted right by Shift. (A comparison with one value may instead shift the value left, as nft does.)
+// If Mask is set, the field is bits of a larger unit. The unit is masked, then shifted right by
+// Shift. (A comparison with one value may instead shift the value left, as nft does.)
 type Load struct {
 	Origin Origin
 	// Base and Offset of FromPayload.
@@ -157,18 +155,18 @@ type Load struct {
 	Shift uint8
 	// Size is the number of bytes that FromPayload loads, if the bits of Mask span more bytes than
 	// the field's type has. Zero means the size of the type. Only a Compare can have such a field:
-	// a lookup would shift it in the machine's byte order.
+	// a lookup would shift it in host byte order.
 	Size uint32
 }
 
-// fieldInfo is what there is to know about a field.
+// fieldInfo describes a field.
 type fieldInfo struct {
 	name string
 	typ  Type
 	load Load
 }
 
-// info describes the field; unknown fields have no name.
+// info returns the description of the field; an unknown field has no name.
 func (f Field) info() fieldInfo {
 	for _, group := range []func(Field) fieldInfo{
 		metaField, ipv4Field, ipv6Field, transportField, ctField, routeField,
@@ -183,7 +181,7 @@ func (f Field) info() fieldInfo {
 // String returns the field's nft name.
 func (f Field) String() string { return f.info().name }
 
-// Type returns the type of the field's values; zero says that there is no such field.
+// Type returns the type of the field's values; zero if there is no such field.
 func (f Field) Type() Type { return f.info().typ }
 
 // Load returns how the kernel loads the field.

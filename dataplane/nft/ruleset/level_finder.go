@@ -8,16 +8,16 @@ import (
 	"slices"
 )
 
-// levelFinder finds the level of each object that a change touches.
+// levelFinder computes the level of each object that a change affects.
 type levelFinder struct {
 	*planner
-	tripped bool // a level is higher than the kernel takes, perhaps only because of references that are gone
+	tripped bool // a level exceeds MaxDepth, perhaps only because of deleted references
 }
 
-// find checks that no more than MaxDepth jumps follow one another, which no loop can keep to.
-// Each object's level is at least the length of the longest way to it, and is raised along new
-// references. Only if that leads too high is it found out, for the whole table, whether old
-// references that are gone are to blame.
+// find checks that at most MaxDepth jumps follow one another, which excludes loops. An object's
+// level is at least the length of the longest path to it, and is raised along new references. If a
+// level gets too high, deleted references may be the reason: then all levels of the table are
+// computed exactly.
 func (l *levelFinder) find() {
 	for _, c := range l.change.chains {
 		if c.new != nil {
@@ -29,7 +29,7 @@ func (l *levelFinder) find() {
 		case c.new == nil:
 		case c.fresh():
 			l.raiseTargets(c.o)
-		default: // What other elements lead to is as high as it must be, and there may be many.
+		default: // the targets of other elements have their levels, and may be many
 			for v, by := range c.tally {
 				if by > 0 && c.o.verdicts.count(v) == 0 {
 					v.reference(func(r reference) { l.raise(l.target(r), l.level(c.o)) })
@@ -42,7 +42,7 @@ func (l *levelFinder) find() {
 	}
 }
 
-// level returns the object's level so far.
+// level returns the present level of an object.
 func (l *levelFinder) level(o *object) int32 {
 	if level, ok := l.change.levels[o]; ok {
 		return level
@@ -50,13 +50,13 @@ func (l *levelFinder) level(o *object) int32 {
 	return o.level
 }
 
-// raiseTargets raises what the object leads to, as far as it must.
+// raiseTargets raises the levels of the objects that an object refers to, if needed.
 func (l *levelFinder) raiseTargets(o *object) {
 	level := l.level(o)
 	l.targets(o, func(to *object) { l.raise(to, level) })
 }
 
-// raise raises an object that another of this level leads to, and what it leads to itself.
+// raise raises the level of an object, if needed, for a reference from another of this level.
 func (l *levelFinder) raise(to *object, level int32) {
 	if l.isChain(to) {
 		level++
@@ -80,7 +80,7 @@ func (l *levelFinder) isChain(o *object) bool {
 	return c != nil && c.o == o
 }
 
-// targets calls yield for the objects that the object will lead to.
+// targets calls yield for the objects that the object refers to in its new state.
 func (l *levelFinder) targets(o *object, yield func(*object)) {
 	follow := func(r reference) {
 		if to := l.target(r); to != nil {
@@ -113,7 +113,7 @@ func (l *levelFinder) targets(o *object, yield func(*object)) {
 	}
 }
 
-// exactLevels computes every level anew, and reports loops and ways that are too long.
+// exactLevels computes all levels again, and reports loops and paths that are too long.
 func (l *levelFinder) exactLevels() {
 	all := map[*object]bool{}
 	for _, o := range l.chains {
@@ -131,7 +131,7 @@ func (l *levelFinder) exactLevels() {
 	maps.DeleteFunc(all, func(_ *object, there bool) bool { return !there })
 	objects := slices.SortedFunc(maps.Keys(all), func(a, b *object) int { return cmp.Compare(a.name, b.name) })
 
-	var order []*object // each before what leads to it
+	var order []*object // each before the objects that refer to it
 	const onTheWay, done = 1, 2
 	seen := map[*object]int{}
 	var walk func(o *object)

@@ -8,19 +8,18 @@ import "slices"
 type Match interface{ match() }
 
 // Compare holds if the field equals (or, negated, does not equal) the value, or is in the inclusive
-// range from Value to Last where Last is given. With a Mask it is the field's bits under the mask
-// that are compared.
+// range from Value to Last if Last is given. With a Mask, only the bits under the mask are
+// compared.
 //
-// A Value of an interface name's field that is shorter than IfnameSize holds for every interface
-// whose name begins with it. A Value without Mask of a field whose type is of bits (Type.Bits: the
-// state and status of a connection, the flags of TCP) holds if the field has any of its bits, and
-// negated, if it has none.
+// A Value of an interface name that is shorter than IfnameSize matches every name that begins with
+// it. A Value without Mask of a type of bits (Type.Bits: ct state, ct status, tcp flags) holds if
+// the field has any of its bits, and negated, if it has none.
 type Compare struct {
 	Field Field
 	Not   bool
 	Value Value
 	Last  Value
-	// Mask is nil or as long as Value, which has no bit outside of it. It goes with no range.
+	// Mask is nil or as long as Value, which has no bit outside it. A range has no Mask.
 	Mask Value
 }
 
@@ -43,17 +42,16 @@ type In struct {
 	Elements []Element
 }
 
-// Raw is whatever this package has no type for, in the kernel's and in nft's language; a match or a
-// statement. The two must mean the same: nothing here can tell. The simulator refuses rules with
-// it.
+// Raw is a match or statement that this package has no type for, in the kernel's form and in nft
+// syntax. The two must mean the same, which is not checked. The simulator refuses rules with a Raw.
 type Raw struct {
-	// Text is nft syntax. Without it the rule can be programmed but not printed in a way that loads.
+	// Text is nft syntax. Without it the rule can be programmed, but its String does not load.
 	Text string
 	// Expressions are the kernel's, in their order: each the payload of one NFTA_LIST_ELEM
 	// attribute, that is the attributes NFTA_EXPR_NAME and NFTA_EXPR_DATA. Without them the rule
 	// can be printed but not programmed.
 	Expressions [][]byte
-	// Sets and Chains are the names of what the expressions refer to, so that it is there before and longer.
+	// Sets and Chains name the objects that the expressions refer to: these must outlive the rule.
 	Sets, Chains []string
 }
 
@@ -62,7 +60,7 @@ func (Lookup) match()  {}
 func (In) match()      {}
 func (Raw) match()     {}
 
-// matchFields returns the fields that a match looks at, in order.
+// matchFields returns the fields of a match, in order.
 func matchFields(m Match) []Field {
 	switch m := m.(type) {
 	case Compare:

@@ -15,20 +15,20 @@ func (w *opWriter) write() {
 	slices.SortFunc(w.change.chains, func(a, b *chainChange) int { return cmp.Compare(a.o.name, b.o.name) })
 	slices.SortFunc(w.change.sets, func(a, b *setChange) int { return cmp.Compare(a.o.name, b.o.name) })
 	w.policies(Drop)
-	held := w.release()
+	released := w.release()
 	w.build()
 	late := w.elementChanges()
-	for _, h := range held.elements {
+	for _, h := range released.elements {
 		w.elements(AddElements, h.set, h.elements)
 	}
 	for _, c := range w.change.chains {
 		if c.old != nil && c.new != nil && !c.going {
-			w.rules(c.new, held.without(c.o, c.old.Rules))
+			w.rules(c.new, released.without(c.o, c.old.Rules))
 		}
 	}
-	for _, c := range held.chains {
+	for _, c := range released.chains {
 		if w.chainOf[c.name] == nil {
-			w.rules(c.chain, held.without(c, c.chain.Rules))
+			w.rules(c.chain, released.without(c, c.chain.Rules))
 		}
 	}
 	w.buildBases()
@@ -46,7 +46,7 @@ func removeKeys(keys map[string]bool, of []Element) {
 }
 
 // elementChanges plans the element changes of existing sets, and returns the Late elements.
-func (w *opWriter) elementChanges() (late []heldElements) {
+func (w *opWriter) elementChanges() (late []releasedElements) {
 	for _, c := range w.change.sets {
 		// Packets look up an element that replaces another at any time.
 		if len(c.early) > 0 {
@@ -68,7 +68,7 @@ func (w *opWriter) elementChanges() (late []heldElements) {
 		w.elements(DeleteElements, c.o.set, remove)
 		w.elements(AddElements, c.o.set, add)
 		if len(last) > 0 {
-			late = append(late, heldElements{c.o.set, last})
+			late = append(late, releasedElements{c.o.set, last})
 		}
 	}
 	return late
@@ -79,7 +79,7 @@ func (w *opWriter) op(o Op) {
 	w.change.Ops = append(w.change.Ops, o)
 }
 
-// policies writes the changes of policies to this verdict, of chains that stay.
+// policies writes the changes to this policy, of chains that stay.
 func (w *opWriter) policies(to VerdictKind) {
 	for _, c := range w.change.chains {
 		if c.old != nil && c.new != nil && !c.going && !c.old.Hook.Equal(c.new.Hook) && c.new.Hook.Policy.Kind == to {
@@ -95,28 +95,28 @@ func (w *opWriter) elements(kind OpKind, set *Set, elements []Element) {
 	}
 }
 
-// rules writes the operations that turn old rules into a chain's.
+// rules writes the operations that turn old rules into those of a chain.
 func (w *opWriter) rules(c *Chain, old []Rule) {
 	diffRules(old, c.Rules, func(kind OpKind, index int, r Rule) {
 		w.op(Op{Kind: kind, Chain: c, Index: index, Rule: r})
 	})
 }
 
-// held is what had to let go of objects that are made again.
-type held struct {
+// released has the deleted rules and elements that referred to objects which are made again.
+type released struct {
 	chains   []*object
-	rules    map[*object][]bool // which rules of the chain are gone already
-	elements []heldElements
+	rules    map[*object][]bool // which rules of the chain are deleted
+	elements []releasedElements
 }
 
-// heldElements come back once the chains that they lead to are back.
-type heldElements struct {
+// releasedElements are added again once the chains that they lead to exist again.
+type releasedElements struct {
 	set      *Set
 	elements []Element
 }
 
-// without returns the rules of a chain that are still there.
-func (h *held) without(o *object, rules []Rule) []Rule {
+// without returns the rules of a chain that are not deleted.
+func (h *released) without(o *object, rules []Rule) []Rule {
 	gone := h.rules[o]
 	if gone == nil {
 		return rules
@@ -130,9 +130,9 @@ func (h *held) without(o *object, rules []Rule) []Rule {
 	return out
 }
 
-// release deletes what must be made again, and before it what holds on to that.
-func (w *opWriter) release() *held {
-	h := &held{rules: map[*object][]bool{}}
+// release deletes the objects that are made again, after the rules and elements that refer to them.
+func (w *opWriter) release() *released {
+	h := &released{rules: map[*object][]bool{}}
 	going := map[*object]bool{}
 	for _, c := range w.change.chains {
 		if c.going {
@@ -176,12 +176,12 @@ func (w *opWriter) release() *held {
 	return h
 }
 
-// releaseRules deletes the rules of a chain that hold on to what goes, from the last to the first.
-func (w *opWriter) releaseRules(h *held, from *object, going map[*object]bool) {
+// releaseRules deletes the rules of a chain that refer to deleted objects, the last one first.
+func (w *opWriter) releaseRules(h *released, from *object, going map[*object]bool) {
 	rules := from.chain.Rules
 	h.rules[from] = make([]bool, len(rules))
 	chain := w.chainNow(from.name)
-	if chain == nil { // It goes later, with the rest of its rules.
+	if chain == nil { // the chain itself is deleted later
 		chain = &Chain{Name: from.name, Hook: from.chain.Hook}
 	}
 	for i := len(rules) - 1; i >= 0; i-- {
@@ -192,9 +192,9 @@ func (w *opWriter) releaseRules(h *held, from *object, going map[*object]bool) {
 	}
 }
 
-// releaseElements deletes the elements of a map that lead to chains that go. Those that the change
-// leaves alone come back.
-func (w *opWriter) releaseElements(h *held, from *object, going map[*object]bool) {
+// releaseElements deletes the elements of a map that lead to deleted chains. Elements that the
+// change keeps are added again.
+func (w *opWriter) releaseElements(h *released, from *object, going map[*object]bool) {
 	leads := make([]bool, len(from.verdicts.entries))
 	for i, e := range from.verdicts.entries {
 		e.verdict.reference(func(r reference) { leads[i] = going[w.before(r)] })
@@ -232,12 +232,12 @@ func (w *opWriter) releaseElements(h *held, from *object, going map[*object]bool
 		slices.SortFunc(c.opDelete, CompareElements)
 	}
 	if len(back) > 0 {
-		h.elements = append(h.elements, heldElements{from.set, back})
+		h.elements = append(h.elements, releasedElements{from.set, back})
 	}
 }
 
-// destroy deletes the chains and sets of one kind: those that are made again, or those that go for good. What leads to
-// another has a lower level, and goes before it.
+// destroy deletes chains and sets: those that are made again, or those without a successor. An
+// object that leads to another has a lower level, and is deleted before it.
 func (w *opWriter) destroy(which func(again, last bool) bool) {
 	type victim struct {
 		o  *object
@@ -262,9 +262,9 @@ func (w *opWriter) destroy(which func(again, last bool) bool) {
 	}
 }
 
-// build makes the sets that are new, and the chains that others lead to. Verdict maps of ranges
-// come after the chains that their elements lead to, because nft 1.0.6 adds the elements of a set
-// of ranges together with the set.
+// build adds the new sets, and the new chains that others lead to. Verdict maps of ranges come
+// after the chains that their elements lead to, because nft 1.0.6 adds the elements of a set of
+// ranges together with the set.
 func (w *opWriter) build() {
 	sets := func(rangeMaps bool) {
 		for _, c := range w.change.sets {
@@ -289,7 +289,7 @@ func (w *opWriter) build() {
 	}
 }
 
-// buildBases makes the base chains that are new, each with its rules.
+// buildBases adds the new base chains, each with its rules.
 func (w *opWriter) buildBases() {
 	for _, c := range w.fresh(true) {
 		w.op(Op{Kind: AddChain, Chain: c})

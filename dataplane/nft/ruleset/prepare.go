@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// Change is what Prepare found: operations to carry out and, on Commit, what to make of the state.
+// Change is the result of Prepare: the operations, and what Commit changes in the state.
 type Change struct {
-	// Ops are in an order that the kernel takes in one transaction; see State.Prepare.
+	// Ops are in an order that the kernel accepts in one transaction; see State.Prepare.
 	Ops []Op
 
 	state      *State
@@ -21,24 +21,25 @@ type Change struct {
 	levels     map[*object]int32
 }
 
-// edge is that one object refers to another.
+// edge is a reference from one object to another.
 type edge struct{ from, to *object }
 
-// chainChange is what happens to one chain.
+// chainChange is the change of one chain.
 type chainChange struct {
 	o        *object
 	old, new *Chain // nil where there is none
-	// going says that the chain must be deleted first, for only its rules and its policy can be changed.
+	// going is set if the chain must be deleted first: only its rules and its policy can be
+	// changed.
 	going bool
 }
 
-// setChange is what happens to one set.
+// setChange is the change of one set.
 type setChange struct {
 	o        *object
 	old, new *Set // nil where there is none
-	// going says that the set must be deleted first, for only its elements can be changed.
+	// going is set if the set must be deleted first: only its elements can be changed.
 	going bool
-	// content is of a set that is new or was going.
+	// content has the elements of a set that is new or made again.
 	content *object
 	recordChange
 	opAdd, opDelete []Element
@@ -47,18 +48,18 @@ type setChange struct {
 
 // recordChange is the change of the elements of a set that stays.
 type recordChange struct {
-	// gone and added are records, each in order if the store is. In a map to verdicts, an added record has
-	// for a verdict its number among the elements.
+	// gone and added are the records that are removed and added, sorted if the store is. In a verdict map,
+	// the verdict of an added record is its index in adds.
 	gone, added []byte
 	adds        []Element
 	extras      map[string]extra
 	tally       map[Verdict]int // by how much the number of elements with the verdict changes
 }
 
-// fresh reports whether the set is made, be it again.
+// fresh reports whether the set is new or made again.
 func (c *setChange) fresh() bool { return c.new != nil && (c.old == nil || c.going) }
 
-// planner is one run of Prepare: it collects what changes and checks it.
+// planner is one call of Prepare: it collects the changes and checks them.
 type planner struct {
 	*State
 	change  *Change
@@ -68,22 +69,22 @@ type planner struct {
 	apart   bool
 }
 
-// Prepare checks a change and returns it with its operations, which are the fewest that leave alone
-// all that can stay: as many rules as possible in their order, and elements. (Of lists of more than
-// about 1,000 rules that all differ somewhat, a few more may go.) It takes time in proportion to
-// the delta and to what refers to objects that must be deleted and made again (a chain with another
-// hook, a set with another type); each range added to an interval set of a concatenation is
-// compared with all of that set. The state is not altered.
+// Prepare checks a change and returns it with the fewest operations that keep as many rules as
+// possible in their order, and as many elements. (Among more than about 1,000 rules of a chain that
+// differ, a few more may be replaced.) It takes time in proportion to the delta, and to the
+// references to objects that must be deleted and made again (a chain with another hook, a set with
+// another type). Each range added to an interval set of a concatenation is compared with all of
+// that set. The state does not change.
 //
-// The operations come in this order: policies that become drop; what must be deleted and made
-// again, with what holds on to it before it; sets and chains that are new, with elements and rules;
-// Early elements; other elements and then rules of those that stay; base chains that are new;
-// policies that become accept; Late elements; deletions. The kernel changes policies one by one, a
-// moment after it has changed all rules at once: in this order, a chain drops in that moment rather
-// than accept. Each of them may follow the ones before it, so that the list can be cut between any
-// two as long as nothing must be made again.
+// The operations come in this order: policies that become drop; deletions of objects that are made
+// again, after the references to them; new sets and chains, with elements and rules; Early
+// elements; other elements and then rules of objects that stay; new base chains; policies that
+// become accept; Late elements; deletions. The kernel changes policies one by one, shortly after
+// all rules: in this order, a chain drops in between rather than accept. If no object is made
+// again, the list can be divided anywhere.
 //
-// Errors: a join of one error a problem, as of Validate, and what is deleted while it is referred to.
+// Errors: a join of one error for each problem, as of Validate, or for a deleted object that is
+// referred to.
 func (s *State) Prepare(d *Delta) (*Change, error) {
 	p := &planner{
 		State:   s,
@@ -109,7 +110,7 @@ func (s *State) Prepare(d *Delta) (*Change, error) {
 	return p.change, nil
 }
 
-// collectChains finds what happens to chains.
+// collectChains collects the changes of chains.
 func (p *planner) collectChains(d *Delta) {
 	put := func(name string, new *Chain) {
 		if p.chainOf[name] != nil {
@@ -141,7 +142,7 @@ func (p *planner) collectChains(d *Delta) {
 	}
 }
 
-// collectSets finds what happens to sets.
+// collectSets collects the changes of sets.
 func (p *planner) collectSets(d *Delta) {
 	put := func(name string, new *Set) *setChange {
 		if p.setOf[name] != nil {
@@ -186,7 +187,7 @@ func (p *planner) collectSets(d *Delta) {
 	}
 }
 
-// chainNow returns the chain as it will be, nil if there will be none.
+// chainNow returns a chain in its new state, nil if there will be none.
 func (p *planner) chainNow(name string) *Chain {
 	if c := p.chainOf[name]; c != nil {
 		return c.new
@@ -194,7 +195,7 @@ func (p *planner) chainNow(name string) *Chain {
 	return p.Chain(name)
 }
 
-// setNow returns the head of the set as it will be, nil if there will be none.
+// setNow returns a set in its new state, without elements, nil if there will be none.
 func (p *planner) setNow(name string) *Set {
 	if c := p.setOf[name]; c != nil {
 		return c.new
@@ -202,7 +203,7 @@ func (p *planner) setNow(name string) *Set {
 	return p.Set(name)
 }
 
-// target returns the object that a reference will lead to, nil if there will be none.
+// target returns the object of a reference in the new state, nil if there will be none.
 func (p *planner) target(r reference) *object {
 	if r.set {
 		if c := p.setOf[r.name]; c != nil && c.new == nil {
@@ -218,7 +219,7 @@ func (p *planner) target(r reference) *object {
 	return p.before(r)
 }
 
-// checkChains checks the chains that come, each on its own.
+// checkChains checks the new and changed chains, each separately.
 func (p *planner) checkChains() {
 	for _, c := range p.change.chains {
 		if c.new != nil {
@@ -227,7 +228,7 @@ func (p *planner) checkChains() {
 	}
 }
 
-// findEdges notes which references come and go.
+// findEdges counts the references that are added and removed.
 func (p *planner) findEdges() {
 	count := func(from, to *object, by int32) {
 		if to != nil {
@@ -270,7 +271,7 @@ func (p *planner) findEdges() {
 	}
 }
 
-// before returns the object that a reference leads to in the state.
+// before returns the object of a reference in the old state.
 func (p *planner) before(r reference) *object {
 	if r.set {
 		return p.sets[r.name]
@@ -278,7 +279,7 @@ func (p *planner) before(r reference) *object {
 	return p.chains[r.name]
 }
 
-// checkReferences checks that what refers to objects which go or become something else still may.
+// checkReferences checks that references to deleted or changed objects are still valid.
 func (p *planner) checkReferences() {
 	for _, c := range p.change.chains {
 		if c.old == nil || c.new != nil && c.new.Hook == nil {
@@ -315,7 +316,7 @@ func (o *object) String() string {
 	return "map " + o.name
 }
 
-// referrers returns what referred to the object and still will, by name.
+// referrers returns the objects that refer to the object before and after the change, sorted.
 func (p *planner) referrers(o *object) []*object {
 	var out []*object
 	for from, count := range o.refs {
@@ -338,8 +339,8 @@ func compareObjects(a, b *object) int {
 	return cmp.Compare(a.name, b.name)
 }
 
-// Commit makes the change so. It must be of this state's Prepare, with no other Commit since then:
-// anything else is a mistake in the program, and panics.
+// Commit applies the change to the state. The change must be from Prepare of this state, without
+// another Commit since then: otherwise Commit panics.
 func (s *State) Commit(c *Change) {
 	if c.state != s || c.generation != s.generation {
 		panic("ruleset: commit of a change that was prepared for another state")

@@ -4,7 +4,7 @@ package ruleset
 
 import "iter"
 
-// reference is a name that a rule holds on to, so that it cannot be deleted.
+// reference is the name of an object that a rule refers to, so that it cannot be deleted.
 type reference struct {
 	set  bool
 	name string

@@ -7,11 +7,12 @@ import (
 	"sort"
 )
 
-// maxCells bounds the table of diffRules: about as much as a chain of 1,000 rules of which all change.
+// maxCells bounds the table of diffRules: about a chain of 1,000 rules that all change.
 const maxCells = 1 << 20
 
-// diffRules calls yield with the operations that turn the old rules into the new ones, each with its index as the
-// ones before left the chain. As many rules stay as can; there are no more operations than that takes.
+// diffRules calls yield with the operations that turn the old rules into the new ones, each with
+// its index after the operations before it. As many rules stay as possible, with the fewest
+// operations for that.
 func diffRules(old, new []Rule, yield func(kind OpKind, index int, r Rule)) {
 	index := 0
 	for len(old) > 0 && len(new) > 0 && old[0].Equal(new[0]) {
@@ -23,7 +24,7 @@ func diffRules(old, new []Rule, yield func(kind OpKind, index int, r Rule)) {
 	}
 	keep := commonRules(old, new)
 	for len(old) > 0 || len(new) > 0 {
-		// Up to the next pair that stays, old rules become new ones.
+		// New rules replace old ones up to the next pair that stays.
 		removed, added := len(old), len(new)
 		if len(keep) > 0 {
 			removed, added = keep[0][0], keep[0][1]
@@ -50,9 +51,9 @@ func diffRules(old, new []Rule, yield func(kind OpKind, index int, r Rule)) {
 	}
 }
 
-// commonRules returns rules that stay: how many old and new rules there are before each pair of equal ones since the
-// pair before. It is as many as can stay, in order, unless both lists are too long for a table even between rules
-// that each has once.
+// commonRules returns the rules that stay: for each pair of equal rules, the numbers of old and new
+// rules since the pair before. As many stay as possible in order, unless both lists are too long
+// for a table even between the rules that each has once.
 func commonRules(old, new []Rule) [][2]int {
 	if len(old) == 0 || len(new) == 0 {
 		return nil
@@ -67,7 +68,7 @@ func commonRules(old, new []Rule) [][2]int {
 	return keep
 }
 
-// common calls yield for the pairs of the longest common subsequence, i and j being where a and b begin.
+// common calls yield for the pairs of the longest common subsequence; a and b begin at i and j.
 func common(a, b []int32, i, j int, yield func(i, j int)) {
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
 		yield(i, j)
@@ -121,7 +122,8 @@ func commonTable(a, b []int32, i, j int, yield func(i, j int)) {
 	}
 }
 
-// commonAnchors returns the longest list of pairs, in order on both sides, of what each side has exactly once.
+// commonAnchors returns the longest list of pairs, in order on both sides, of numbers that each
+// side has once.
 func commonAnchors(a, b []int32) [][2]int {
 	type place struct{ inA, inB, at int }
 	places := map[int32]place{}
@@ -136,8 +138,8 @@ func commonAnchors(a, b []int32) [][2]int {
 		places[n] = p
 	}
 	var pairs [][2]int
-	var before []int // the pair before each on the longest way to it, or -1
-	var ends []int   // the last pair of the best way of each length
+	var before []int // for each pair, the one before it on the longest path, or -1
+	var ends []int   // the last pair of the best path of each length
 	for x, n := range a {
 		p := places[n]
 		if p.inA != 1 || p.inB != 1 {

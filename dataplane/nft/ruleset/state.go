@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// State is one table kept for change: chains as they were handed over, the elements of sets packed. Prepare checks a
-// change and finds its operations in proportion to the change, Commit makes it so.
+// State is a table that changes: the chains as given, the elements of sets packed. Prepare checks a
+// change and finds its operations in time in proportion to the change; Commit applies it.
 //
 // A State is for one goroutine at a time.
 type State struct {
@@ -27,18 +27,19 @@ type object struct {
 	chain *Chain // of a chain
 	set   *Set   // of a set, without elements
 	store *store
-	// verdicts are those of a verdict map's elements, numbered.
+	// verdicts numbers the verdicts of a verdict map.
 	verdicts verdictTable
-	// extras are what few elements have besides, by the id of their record.
+	// extras has the rare attributes of elements, by the id of their record.
 	extras map[string]extra
-	// refs counts how often each chain's rules, or each verdict of a map, lead to this.
+	// refs counts the references to this object by rules of each chain and by distinct verdicts of
+	// each map.
 	refs map[*object]int32
-	// level is at least the greatest number of jumps that lead to here. It is not lowered when rules go, until it
-	// stands in the way.
+	// level is at least the greatest number of jumps that lead to here. It is not lowered when
+	// rules are deleted, until a level gets too high.
 	level int32
 }
 
-// extra is what few elements have besides a key and data.
+// extra has the rare attributes of an element, besides a key and data.
 type extra struct {
 	comment string
 	timeout time.Duration
@@ -66,7 +67,7 @@ func (t *verdictTable) count(v Verdict) int {
 	return 0
 }
 
-// add counts a verdict once more and returns its number.
+// add counts another element with the verdict, and returns the verdict's number.
 func (t *verdictTable) add(v Verdict) uint32 {
 	n, ok := t.numbers[v]
 	if !ok {
@@ -86,7 +87,7 @@ func (t *verdictTable) add(v Verdict) uint32 {
 	return n
 }
 
-// drop counts a verdict once less.
+// drop counts one element less with the verdict.
 func (t *verdictTable) drop(n uint32) {
 	e := &t.entries[n]
 	if e.count--; e.count == 0 {
@@ -103,7 +104,7 @@ func (t *verdictTable) clone() verdictTable {
 // verdictNumber reads the number of a verdict from a map's record.
 func verdictNumber(rec []byte) uint32 { return binary.NativeEndian.Uint32(rec[len(rec)-verdictLen:]) }
 
-// NewState returns the state of a table in which there is nothing.
+// NewState returns the state of an empty table.
 func NewState(family Family, name string) *State {
 	return &State{family: family, name: name, chains: map[string]*object{}, sets: map[string]*object{}}
 }

@@ -8,8 +8,8 @@ import "time"
 // or Raw. The set is closed.
 type Statement interface{ statement() }
 
-// VMap looks the fields up in a verdict map: the named one, or an anonymous one of Elements. No
-// element, no verdict, and the next rule's turn.
+// VMap looks the fields up in a verdict map: the named one, or an anonymous one of Elements. If no
+// element matches, the next rule follows.
 type VMap struct {
 	Fields   []Field
 	Map      string
@@ -25,7 +25,7 @@ type Log struct {
 	Group *uint16
 }
 
-// Limit lets the rest of the rule happen so many times in a unit of time; with Over, what is beyond
+// Limit lets the rest of the rule apply at most Rate times in each Per; with Over, only beyond
 // that.
 type Limit struct {
 	// Rate is the number of packets in each Per.
@@ -40,7 +40,7 @@ type Limit struct {
 // Counter counts packets and bytes.
 type Counter struct{}
 
-// Reject drops the packet and tells its sender.
+// Reject drops the packet and sends an error to its sender.
 type Reject struct {
 	Kind RejectKind
 	// Code of RejectICMPX is the kernel's number for both families: 0 no route, 1 port unreachable,
@@ -59,19 +59,19 @@ const (
 	RejectICMPX               // an ICMP message of the packet's family
 )
 
-// Notrack keeps the packet out of connection tracking. It works in a base chain before it (priority
-// raw).
+// Notrack keeps the packet out of connection tracking. It has an effect only in a base chain before
+// connection tracking (priority raw).
 type Notrack struct{}
 
 // NAT translates the connection, in a base chain of type nat.
 //
-// Where the address and port come from: Addr and Port (to PortLast); or Fields looked
-// up in Map, whose data is an address, or an address and a port. Masquerade and Redirect take their
-// address from the interface and have ports at most.
+// Addr and Port (to PortLast) are the new address and port. Or Fields are looked up in Map, whose
+// data is an address, or an address and a port. Masquerade and Redirect use the address of the
+// interface, and have ports at most.
 type NAT struct {
 	Kind NATKind
-	// Family of the address in a table of family inet: FamilyIPv4 or FamilyIPv6. Other tables and
-	// Masquerade and Redirect have no need of it; it is then FamilyINet.
+	// Family of the address in a table of family inet: FamilyIPv4 or FamilyIPv6. It is FamilyINet
+	// in other tables, and for Masquerade and Redirect.
 	Family         Family
 	Addr           Value
 	Port, PortLast uint16
@@ -90,9 +90,8 @@ const (
 	Redirect                      // the destination, to this machine
 )
 
-// Assign sets a property of the packet or of its connection: Mark, Priority or CtMark.
-// What it becomes is Value; or, where From is set, that field's value; or, where Map is set, what
-// Fields are looked up to.
+// Assign sets a property of the packet or of its connection: Mark, Priority or CtMark. The new
+// value is Value; or, if From is set, that field's value; or, if Map is set, its value for Fields.
 type Assign struct {
 	Field Field
 	Value uint32

@@ -11,19 +11,20 @@ import (
 	"sort"
 )
 
-// store keeps the elements of one set as records of equal length without a pointer: an IPv4 address costs 5 to 12 bytes
-// all in. A record is the key, its end where there are ranges, the data, and the number of the verdict.
+// store keeps the elements of one set as records of equal length, without pointers: an IPv4 address
+// costs 5 to 12 bytes in total. A record is the key, its end in sets of ranges, the data, and the
+// number of the verdict.
 //
 //	key . key . key │ end . end . end │ data . data │ verdict
 //	└──────────── id ───────────────┘
 //
-// Ranges over one field are kept in order, which is what finds overlaps; everything else in a hash
-// table with open addressing, linear probing and deletion by shifting back. A byte for each slot
-// says whether it is taken, and by which hash.
+// Ranges of one field are sorted, to find overlaps; all other elements are in a hash table with
+// open addressing, linear probing and backward shift deletion. A byte for each slot is zero if the
+// slot is free, otherwise a part of the hash.
 type store struct {
 	key, data []int // sizes of the parts
 	keyLen    int
-	id        int // bytes at the beginning that tell records apart
+	id        int // leading bytes that identify a record
 	stride    int
 	ordered   bool
 	verdicts  bool
@@ -70,7 +71,7 @@ func newIndex(s *Set) *store {
 // ranges reports whether records have ends.
 func (s *store) ranges() bool { return s.id > s.keyLen }
 
-// append appends the record of an element, whose form is known to be right. The verdict's number stays zero.
+// append appends the record of a valid element, with zero as the number of its verdict.
 func (s *store) append(b []byte, e *Element) []byte {
 	b = e.appendID(b, s.ranges())
 	for _, v := range e.Data {
@@ -82,8 +83,8 @@ func (s *store) append(b []byte, e *Element) []byte {
 	return b
 }
 
-// ID returns the values of an element's key side by side and, in a set of intervals, the ends of
-// the interval: what Packed has.
+// ID returns the values of an element's key side by side, followed in an interval set by the ends
+// of the interval: see Packed.
 func (s *Set) ID(e *Element) []byte { return e.appendID(nil, s.Interval) }
 
 func (e *Element) appendID(b []byte, ranges bool) []byte {
@@ -99,7 +100,7 @@ func (e *Element) appendID(b []byte, ranges bool) []byte {
 	return b
 }
 
-// element is the reverse of append, but for the verdict.
+// element is the reverse of append, without the verdict.
 func (s *store) element(rec []byte) Element {
 	own := bytes.Clone(rec[:s.stride])
 	take := func(sizes []int) []Value {
@@ -125,7 +126,7 @@ func (s *store) element(rec []byte) Element {
 	return e
 }
 
-// count returns how many slots there are.
+// count returns the number of slots.
 func (s *store) count() int {
 	if s.ordered {
 		return s.n
@@ -191,7 +192,7 @@ func (s *store) index(id []byte) int {
 	return -1
 }
 
-// search returns where the first record is, in order, that does not end before the key.
+// search returns the index of the first record that does not end before the key.
 func (s *store) search(key []byte) int {
 	return sort.Search(s.n, func(i int) bool { return bytes.Compare(s.slot(i)[s.keyLen:s.id], key) >= 0 })
 }
@@ -227,7 +228,7 @@ func (s *store) grow(more int) {
 	s.resize(size)
 }
 
-// resize moves the records of a hash table into one of so many slots.
+// resize moves the records to a hash table of this size.
 func (s *store) resize(size int) {
 	old := *s
 	s.tags, s.slots, s.n = make([]byte, size), make([]byte, size*s.stride), 0
@@ -238,7 +239,7 @@ func (s *store) resize(size int) {
 	}
 }
 
-// shrink gives memory back once there is room for eight times as many records as there are.
+// shrink frees memory once there is room for eight times as many records as there are.
 func (s *store) shrink() {
 	const little = 64
 	switch {
@@ -269,7 +270,7 @@ func (s *store) put(rec []byte) {
 	s.n++
 }
 
-// remove takes the record with the id away, if it is there.
+// remove removes the record with the id, if there is one.
 func (s *store) remove(id []byte) {
 	i := s.index(id)
 	if i < 0 {
@@ -280,7 +281,7 @@ func (s *store) remove(id []byte) {
 		s.slots = slices.Delete(s.slots, i*s.stride, (i+1)*s.stride)
 		return
 	}
-	// What was pushed aside by the record moves back, so that no search stops at the gap.
+	// Records that this one displaced move back, so that no search stops at the gap.
 	for j := s.next(i); s.tags[j] != 0; j = s.next(j) {
 		home, _ := s.place(s.slot(j))
 		stays := i < home && home <= j
@@ -297,7 +298,7 @@ func (s *store) remove(id []byte) {
 	s.tags[i] = 0
 }
 
-// merge puts records, in order, into an ordered store, in one pass.
+// merge inserts sorted records into an ordered store, in one pass.
 func (s *store) merge(recs []byte) {
 	out := make([]byte, 0, len(s.slots)+len(recs))
 	old := s.slots
@@ -313,7 +314,8 @@ func (s *store) merge(recs []byte) {
 	s.n = len(s.slots) / s.stride
 }
 
-// removeAll removes the records with these ids, which are there and in order, in one pass of an ordered store.
+// removeAll removes the records with these ids, which exist and are sorted, in one pass of an
+// ordered store.
 func (s *store) removeAll(ids []byte) {
 	out := s.slots[:0]
 	for i := range s.n {
@@ -335,7 +337,7 @@ func (s *store) clone() *store {
 	return &c
 }
 
-// sortRecords puts records in order.
+// sortRecords sorts records.
 func sortRecords(recs []byte, stride int) {
 	s := recordSort{recs: recs, stride: stride, spare: make([]byte, stride)}
 	if !sort.IsSorted(&s) {
@@ -343,7 +345,7 @@ func sortRecords(recs []byte, stride int) {
 	}
 }
 
-// recordSort sorts records where they are.
+// recordSort sorts records in place.
 type recordSort struct {
 	recs, spare []byte
 	stride      int

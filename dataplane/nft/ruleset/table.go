@@ -4,9 +4,8 @@ package ruleset
 
 import "time"
 
-// Table is the desired state of one nftables table. Sets and chains are kept sorted by
-// name (see Normalize); rules are in the order of evaluation. It is plain data: reading it
-// concurrently is safe as long as nobody changes it.
+// Table is the desired state of one nftables table. Sets and chains are sorted by name (see
+// Normalize); rules are in the order of evaluation.
 type Table struct {
 	Family Family
 	Name   string
@@ -63,8 +62,8 @@ const (
 	Postrouting
 )
 
-// Rule is a list of matches, all of which must hold, then statements, in their order. Only the last statement may be a
-// verdict, or another that ends the rule.
+// Rule is a list of matches, all of which must hold, then statements, in their order. Only the last
+// statement may be a verdict, or another one that ends the rule.
 type Rule struct {
 	Matches    []Match
 	Statements []Statement
@@ -80,21 +79,22 @@ type Set struct {
 	Key []Type
 	// Data is the type of the values of a map: one type, or several for a concatenation (an address and a port).
 	Data []Type
-	// Interval says that elements may be ranges or prefixes. Elements must be disjoint. Interval sets of a
-	// concatenation are slow to change in the kernel: 25 ms a deletion at 10,000 elements.
+	// Interval is set if elements may be ranges or prefixes. Elements must be disjoint. Interval
+	// sets of a concatenation change slowly in the kernel: 25 ms for each deletion at 10,000
+	// elements.
 	Interval bool
 	// Verdicts makes the set a verdict map.
 	Verdicts bool
 	// Counter gives every element a counter of packets and bytes (Linux 5.7).
 	Counter bool
-	// Timeouts says that elements may have a timeout. It is implied by Timeout and GCInterval.
+	// Timeouts is set if elements may have a timeout. It is implied by Timeout and GCInterval.
 	Timeouts bool
-	// Timeout is how long an element stays that has no Timeout of its own, in whole milliseconds; zero is for ever.
-	// The kernel removes such elements without telling; the State keeps them.
+	// Timeout is how long elements without a Timeout of their own stay, in whole milliseconds; zero
+	// means forever. The kernel removes them without a notification; the State keeps them.
 	Timeout time.Duration
-	// GCInterval is how often the kernel looks for elements that are past their time; zero leaves it to the kernel.
+	// GCInterval is how often the kernel removes expired elements; zero means its default.
 	GCInterval time.Duration
-	// Size is the greatest number of elements; zero is without limit.
+	// Size limits the number of elements; zero means no limit.
 	Size uint32
 	// DeleteAfterGrace makes the applier wait for a grace period before it deletes the set, because
 	// the kernel empties a deleted set at once. Set it if a lookup depends on an earlier one, by a
@@ -121,12 +121,12 @@ type Element struct {
 	Data []Value
 	// Comment is at most 128 bytes.
 	Comment string
-	// Timeout is how long the element stays from when it is added, if not as long as its Set says.
-	// In whole milliseconds.
+	// Timeout is how long the element stays after it is added, in whole milliseconds. Zero means
+	// the Timeout of its Set.
 	Timeout time.Duration
 }
 
-// Verdict decides, or goes to another chain.
+// Verdict decides about a packet, or leads it to another chain.
 type Verdict struct {
 	Kind VerdictKind
 	// Chain to jump or go to.
@@ -145,9 +145,9 @@ const (
 	Goto
 )
 
-// Value is the kernel's form of one value of a field: network byte order for addresses, ports, ICMP and
-// whatever else comes from packets, host byte order for what Type.HostOrder says (marks, states of
-// connections), 16 bytes with zeros at the end for interface names.
+// Value is one value of a field in the kernel's form: host byte order if Type.HostOrder reports it
+// (marks, states of connections), 16 bytes padded with zeros for interface names, otherwise network
+// byte order.
 type Value []byte
 
 // Timed reports whether elements of the set may have timeouts.

@@ -10,7 +10,7 @@ import (
 )
 
 // String returns the table in nft syntax, as one "table inet name { ... }" block that nft 1.0.6
-// loads. Loading it adds to a table that is already there; see ReplaceScript.
+// loads. Loading it adds to an existing table; see ReplaceScript.
 func (t *Table) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "table %s {\n", t.ident())
@@ -29,13 +29,12 @@ func (t *Table) String() string {
 	return b.String()
 }
 
-// ReplaceScript returns nft commands that put the table in place of one of the same name, if
-// there is one.
+// ReplaceScript returns nft commands that replace a table of the same name, if there is one.
 func (t *Table) ReplaceScript() string {
 	return fmt.Sprintf("table %s\ndelete table %s\n%s", t.ident(), t.ident(), t)
 }
 
-// ident is how commands name the table.
+// ident returns the table's family and name, as in commands.
 func (t *Table) ident() string { return t.Family.String() + " " + t.Name }
 
 // text returns the set as a block of a table, indented by a tab.
@@ -52,7 +51,7 @@ func (s *Set) text() string {
 	return b.String()
 }
 
-// headText is the set's declaration, part by part.
+// headText returns the parts of the set's declaration.
 func (s *Set) headText() []string {
 	parts := []string{"type " + s.typeText() + ";"}
 	if s.Size > 0 {
@@ -83,7 +82,7 @@ func (s *Set) headText() []string {
 	return parts
 }
 
-// keyword is "set" or "map".
+// keyword returns "set" or "map".
 func (s *Set) keyword() string {
 	if s.Verdicts || len(s.Data) > 0 {
 		return "map"
@@ -91,7 +90,7 @@ func (s *Set) keyword() string {
 	return "set"
 }
 
-// kindText is the keyword, and for a map to values of what.
+// kindText returns the keyword, with the types of a map to values.
 func (s *Set) kindText() string {
 	if len(s.Data) > 0 {
 		return "map of " + s.typeText()
@@ -99,7 +98,7 @@ func (s *Set) kindText() string {
 	return s.keyword()
 }
 
-// typeText is the set's type as nft writes it.
+// typeText returns the set's type in nft syntax.
 func (s *Set) typeText() string {
 	text := joinFunc(s.Key, " . ", Type.String)
 	switch {

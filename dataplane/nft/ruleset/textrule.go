@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// String returns the rule in nft syntax, as of a table of family inet. Matches that nft derives
-// from the one that follows are left out, as nft itself does on listing. A rule with Raw
-// expressions that have no text gives what nft refuses.
+// String returns the rule in nft syntax, as of a table of family inet. It omits matches that nft
+// derives from the next one, as nft does in listings. If a Raw has no text, nft refuses the result.
 func (r Rule) String() string { return r.text(FamilyINet) }
 
 func (r Rule) text(family Family) string {
@@ -53,9 +52,9 @@ const (
 	etherIPv6 = 0x86dd
 )
 
-// apart returns what keeps nft 1.0.6 from making one comparison of two negated ones of small
-// neighbouring packet fields, which would hold unless both values are there: the second is written
-// as a range of one value. It joins no two matches on the same field.
+// apart returns a suffix for the second of two negated comparisons of small adjacent packet fields:
+// nft 1.0.6 would merge them into one that holds unless both values match. The suffix makes the
+// value a range. Matches on the same field are not merged.
 func apart(ms []Match, i int) string {
 	m, ok := ms[i].(Compare)
 	if !ok || i == 0 || !negatedPayload(m) {
@@ -83,7 +82,7 @@ func implied(family Family, ms []Match) bool {
 	case c.Field == NFProto && len(c.Value) == 1:
 		switch {
 		case family == FamilyIPv4 && c.Value[0] == NFProtoIPv4, family == FamilyIPv6 && c.Value[0] == NFProtoIPv6:
-			return true // There is nothing else in such a table, and nft refuses the match.
+			return true // the table has packets of one family only, and nft refuses the match
 		case family != FamilyINet || !more:
 			return false
 		case c.Value[0] == NFProtoIPv4:
@@ -152,7 +151,7 @@ func impliesProto(next Field, proto uint8) bool {
 	}
 }
 
-// equals returns the one-byte value that the match demands of the field.
+// equals returns the one-byte value that the match requires of the field.
 func equals(m Match, f Field) (uint8, bool) {
 	c, ok := m.(Compare)
 	if !ok || c.Field != f || c.Not || c.Last != nil || c.Mask != nil || len(c.Value) != 1 {
@@ -161,7 +160,7 @@ func equals(m Match, f Field) (uint8, bool) {
 	return c.Value[0], true
 }
 
-// firstField returns the field that the first of the matches looks at first.
+// firstField returns the first field of the first match.
 func firstField(ms []Match) (Field, bool) {
 	if len(ms) == 0 {
 		return 0, false
@@ -173,8 +172,8 @@ func firstField(ms []Match) (Field, bool) {
 	return fields[0], true
 }
 
-// transport returns the keyword that stands for "th" after these matches: "tcp" where
-// one of them demands TCP, and so on; empty if none does.
+// transport returns the keyword in place of "th" after these matches: "tcp" if one of them requires
+// TCP, and so on; empty if none does.
 func transport(ms []Match) string {
 	for _, m := range slices.Backward(ms) {
 		if proto, ok := equals(m, L4Proto); ok {
@@ -218,7 +217,8 @@ func matchText(m Match, th string) string {
 	}
 }
 
-// singleBits returns what a set of one value of bits means: exactly these bits. nft would read it as any of them.
+// singleBits returns the meaning of a set of one value of bits: exactly these bits. nft would match
+// any of them.
 func singleBits(m In) (Compare, bool) {
 	if len(m.Fields) != 1 || len(m.Elements) != 1 || !m.Fields[0].Type().Bits() {
 		return Compare{}, false
@@ -227,7 +227,7 @@ func singleBits(m In) (Compare, bool) {
 	return Compare{Field: m.Fields[0], Not: m.Not, Value: value, Mask: bytes.Repeat([]byte{0xff}, len(value))}, true
 }
 
-// rawText is what was given, or what nft refuses.
+// rawText returns the text of a Raw, or a text that nft refuses.
 func rawText(r Raw) string {
 	if r.Text == "" {
 		return "<raw expressions>"
@@ -271,7 +271,7 @@ func fieldText(f Field, th string) string {
 	return f.String()
 }
 
-// fieldsText writes a concatenation. Inside one of several fields nft wants "th".
+// fieldsText writes a concatenation. In one of several fields nft requires "th".
 func fieldsText(fs []Field, th string) string {
 	if len(fs) == 1 {
 		return fieldText(fs[0], th)

@@ -16,7 +16,7 @@ func elementsText(key, data []Type, elements []Element, sep string) string {
 	return joinFunc(elements, sep, func(e Element) string { return elementText(key, e) + dataText(data, e) })
 }
 
-// elementText writes an element but for its data.
+// elementText writes an element without its data.
 func elementText(key []Type, e Element) string {
 	var b strings.Builder
 	for i, v := range e.Key {
@@ -158,7 +158,7 @@ func (t Type) number(v Value) uint32 {
 	}
 }
 
-// valueName returns nft's word for a value, empty if a number does.
+// valueName returns nft's name of a value; empty if it is written as a number.
 func valueName(t Type, n uint32) string {
 	switch {
 	case t == TypeNFProto && n == uint32(NFProtoIPv4):
@@ -174,8 +174,8 @@ func valueName(t Type, n uint32) string {
 	}
 }
 
-// protoText writes a protocol by a name that is a word of nft's own language, and so
-// does not depend on the machine's list of protocols.
+// protoText writes a protocol by a name that is a keyword of nft, and so does not depend on the
+// machine's list of protocols.
 func protoText(p uint8) string {
 	switch p {
 	case 1:
@@ -257,7 +257,7 @@ func bitsText(t Type, v Value) string {
 	return strings.Join(bitNames(t, v), "|")
 }
 
-// maskText writes a mask, or what is left under one.
+// maskText writes a mask, or a value under a mask.
 func maskText(t Type, v Value) string {
 	switch {
 	case t == TypeTCPFlag && len(v) == 1:
@@ -271,12 +271,12 @@ func maskText(t Type, v Value) string {
 	}
 }
 
-// ifnameString returns the name without the zeros that fill it up.
+// ifnameString returns the name without its padding.
 func ifnameString(v Value) string { return strings.TrimRight(string(v), "\x00") }
 
-// ifnameText writes the name of an interface, or what all names begin with. An asterisk at the end
-// of a name is guarded, which nft would take for a wildcard. What nft has no way to write without
-// meaning another interface becomes what it refuses.
+// ifnameText writes the name of an interface, or a prefix of names. It escapes an asterisk at the
+// end of a name, which nft would take for a wildcard. A name that nft cannot represent becomes a
+// text that nft refuses.
 func ifnameText(name string, prefix bool) string {
 	switch {
 	case strings.Contains(name, `"`), prefix && strings.HasSuffix(name, `\`), !prefix && strings.HasSuffix(name, `\*`):
@@ -290,7 +290,7 @@ func ifnameText(name string, prefix bool) string {
 	}
 }
 
-// quote puts text between quotation marks. nft has no way to write one inside.
+// quote puts text between quotation marks. nft has no syntax for one inside.
 func quote(s string) string { return `"` + strings.ReplaceAll(s, `"`, "'") + `"` }
 
 // joinFunc joins the texts of the items.

@@ -31,18 +31,18 @@ const (
 	TypeBool                       // boolean
 )
 
-// typeInfo is what there is to know about a type.
+// typeInfo describes a type.
 type typeInfo struct {
 	name string
 	size int
-	// number is nft's own (enum datatypes), which it keeps with sets in order to print them.
+	// number is nft's number of the type (enum datatypes), by which nft prints sets.
 	number uint32
 	host   bool
 	bits   bool
 	most   uint16 // the largest value; 0 means that of all bits
 }
 
-// info describes the type; unknown types have no size.
+// info returns the description of the type; an unknown type has no size.
 func (t Type) info() typeInfo {
 	switch t {
 	case TypeIPv4:
@@ -94,7 +94,7 @@ func (t Type) info() typeInfo {
 func (t Type) String() string { return cmp.Or(t.info().name, "?") }
 
 // Size returns the length of a value of the type in bytes, without the padding that a concatenation
-// adds. Zero says that there is no such type.
+// adds. It is zero if there is no such type.
 func (t Type) Size() int { return t.info().size }
 
 // Number returns nft's own number of the type, by which it prints the elements of sets.

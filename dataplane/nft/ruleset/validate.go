@@ -18,26 +18,27 @@ const (
 	MaxLogPrefix = 127
 	// MaxDepth is how many jumps and gotos may follow one another (NFT_JUMP_STACK_SIZE less one).
 	MaxDepth = 15
-	// maxParts is how many fields a key can have: nft has no more room for their types.
+	// maxParts limits the fields of a key: nft has no room for the types of more.
 	maxParts = 5
-	// natPriorityFloor is the priority of connection tracking, which chains of type nat come after.
+	// natPriorityFloor is the priority of connection tracking: chains of type nat come after it.
 	natPriorityFloor = -200
-	// MaxKey is the longest key in bytes, each part of a concatenation filled up to four.
+	// MaxKey is the longest key in bytes, with each part of a concatenation padded to four.
 	MaxKey = 64
 )
 
-// Validate reports whether the kernel and nft would take the table: every name legal and unique,
-// every reference met, keys of the right size, elements distinct and ranges disjoint, verdicts in
-// the last place, no loop of jumps and no more than MaxDepth one after another. Whether a statement
-// or field may stand at the hooks that its chain is reached from, behind the matches of its rule
-// (NAT, reject, fib), only the kernel and nft tell. Errors: a join of one error a problem.
+// Validate reports whether the kernel and nft accept the table: names are valid and unique,
+// references exist, keys have the right size, elements are distinct, ranges are disjoint, verdicts
+// come last, and at most MaxDepth jumps follow one another, without a loop. Only the kernel and nft
+// check whether a statement or field is valid at its hooks and after its matches (NAT, reject,
+// fib). Errors: a join of one error for each problem.
 func (t *Table) Validate() error {
 	_, err := NewState(t.Family, t.Name).Prepare(&Delta{Chains: t.Chains, Sets: t.Sets})
 	return err
 }
 
-// ValidName reports whether nft takes the string as the name of a table, chain or set: a letter, then
-// letters, digits and "/-_.", at most maxName bytes, not a word of nft's own that could stand in its place.
+// ValidName reports whether nft accepts the string as the name of a table, chain or set: a letter,
+// then letters, digits and "/-_.", at most maxName bytes, and no keyword of nft that could stand in
+// its place.
 func ValidName(name string) bool {
 	if name == "" || len(name) > maxName || !isLetter(name[0]) || isKeyword(name) {
 		return false
@@ -52,7 +53,7 @@ func ValidName(name string) bool {
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
-// isKeyword knows the words of nft's language that nft 1.0.6 takes for no name.
+// isKeyword reports whether the name is a keyword that nft 1.0.6 refuses as a name.
 func isKeyword(name string) bool {
 	const keywords = " accept add ah all and arp at auto-merge bridge bytes cgroup chain chains comment comp constant continue counter" +
 		" counters cpu create ct day dccp define delete describe destroy device devices dnat drop dst dup dynamic ecn element" +
@@ -67,14 +68,14 @@ func isKeyword(name string) bool {
 	return strings.Contains(keywords, " "+name+" ")
 }
 
-// problems collects what is wrong, each with the place it was found in.
+// problems collects errors, each with its place.
 type problems struct {
 	where []string
 	at    int // the rule that is being checked, counted from one; zero is none
 	errs  []error
 }
 
-// failedSince reports whether there are more problems than there were.
+// failedSince reports whether there are more errors than before.
 func (p *problems) failedSince(before int) bool { return len(p.errs) > before }
 
 func (p *problems) addf(format string, args ...any) {
@@ -88,7 +89,7 @@ func (p *problems) addf(format string, args ...any) {
 	p.errs = append(p.errs, errors.New("ruleset: "+place+fmt.Sprintf(format, args...)))
 }
 
-// in runs a check with the place on record.
+// in runs a check, with its place for errors.
 func (p *problems) in(place string, check func()) {
 	p.where = append(p.where, place)
 	check()
@@ -112,7 +113,7 @@ func (v *validator) table(family Family, name string) {
 	}
 }
 
-// ValidIfname reports whether the kernel would take the string as the name of an interface.
+// ValidIfname reports whether the kernel accepts the string as the name of an interface.
 func ValidIfname(name string) bool {
 	if name == "" || len(name) >= IfnameSize || name == "." || name == ".." {
 		return false

@@ -61,7 +61,7 @@ func (v *validator) rule(r *Rule) {
 	}
 }
 
-// printable reports whether nft can read the string back from between quotation marks.
+// printable reports whether nft can read the string back in quotation marks.
 func printable(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' || s[i] == '"' {
@@ -73,7 +73,7 @@ func printable(s string) bool {
 
 func (v *validator) match(m Match) {
 	if v.family != FamilyINet && slices.Contains(matchFields(m), NFProto) && !implied(v.family, []Match{m}) {
-		v.addf("%s in family %s", NFProto, v.family) // nft has no word for it.
+		v.addf("%s in family %s", NFProto, v.family) // nft has no keyword for it
 	}
 	switch m := m.(type) {
 	case Compare:
@@ -162,7 +162,7 @@ func (v *validator) lookup(fields []Field, name string, fits func(*Set) bool) {
 	}
 }
 
-// statement checks a statement. After some there can be no other.
+// statement checks a statement. Some statements must be the last.
 func (v *validator) statement(s Statement, last bool) {
 	switch s := s.(type) {
 	case Verdict:
@@ -288,7 +288,7 @@ func (v *validator) onlyCompared(fields []Field) {
 	}
 }
 
-// noFib reports fields that nft takes in matches and vmaps, but not where a value is looked up in a map.
+// noFib reports fields that nft accepts in matches and vmaps, but not in lookups of maps to values.
 func (v *validator) noFib(fields []Field) {
 	for _, f := range fields {
 		if o := f.Load().Origin; o == FromFib || o == FromExthdr {
@@ -314,7 +314,7 @@ func (v *validator) verdict(k Verdict) {
 	}
 }
 
-// unitText is nft's word for the unit of time of a limit, empty if it has none.
+// unitText returns nft's keyword for the unit of time of a limit, empty if there is none.
 func unitText(per time.Duration) string {
 	const day = 24 * time.Hour
 	switch per {

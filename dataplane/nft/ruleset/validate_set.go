@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// checkSet checks a set but for its elements, and reports whether it is sound.
+// checkSet checks a set without its elements, and reports whether it is valid.
 func (v *validator) checkSet(s *Set) bool {
 	before := len(v.errs)
 	if !ValidName(s.Name) {
@@ -74,7 +74,7 @@ func (v *validator) key(key []Type) {
 	}
 }
 
-// checkElement checks the form of one element of a set, and reports whether it is sound.
+// checkElement checks the form of one element of a set, and reports whether it is valid.
 func (v *validator) checkElement(s *Set, e *Element) bool {
 	if !v.checkKey(s, e) {
 		return false
@@ -107,7 +107,7 @@ func (v *validator) checkElement(s *Set, e *Element) bool {
 	return !v.failedSince(before)
 }
 
-// checkKey checks the key of one element of a set, and reports whether it is sound.
+// checkKey checks the key of one element of a set, and reports whether it is valid.
 func (v *validator) checkKey(s *Set, e *Element) bool {
 	before := len(v.errs)
 	if len(e.Key) != len(s.Key) {
@@ -164,7 +164,7 @@ func (v *validator) anonymous(fields []Field, elements []Element, verdicts bool)
 	s := &Set{Key: fieldTypes(fields), Interval: true, Verdicts: verdicts}
 	for i := range elements {
 		if e := &elements[i]; !v.checkElement(s, e) {
-			return // ordering what is ill-formed would only add confusion
+			return // invalid elements have no order
 		} else if e.Comment != "" {
 			v.addf("element %s: a comment in an anonymous set", elementText(s.Key, *e))
 		}

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Packed is an element in the kernel's form, for comparing without making an Element of it.
+// Packed is an element in the kernel's form, which View compares without an Element.
 type Packed struct {
-	// ID is the values of the key side by side, without padding, and where the set is of intervals
-	// their inclusive ends after them.
+	// ID has the values of the key side by side, without padding, followed in an interval set by
+	// their inclusive ends.
 	ID []byte
-	// Data is the values of a map's data, likewise; nil for others.
+	// Data has the values of a map's data in the same form; nil for others.
 	Data []byte
 	// Kind and Chain are the verdict of a verdict map; zero for others.
 	Kind  VerdictKind
@@ -20,20 +20,20 @@ type Packed struct {
 	// Comment and Timeout are as in Element.
 	Comment []byte
 	Timeout time.Duration
-	// Counter says that the element has a counter, be it the set's doing or its own.
+	// Counter is set if the element has a counter, by its set or its own.
 	Counter bool
 }
 
-// View looks at the elements of one set of a State, without a copy. It is good until the State changes, and for
-// the same goroutine.
+// View reads the elements of one set of a State without a copy. It is valid until the State
+// changes, on the same goroutine.
 type View struct{ o *object }
 
 // View returns a view of the set of that name, which must be there.
 func (s *State) View(set string) View { return View{s.sets[set]} }
 
-// Has reports whether the set has just this element. A timeout that is the set's own is no timeout
-// of the element's. An element with a counter where the set gives none to all, which only others
-// make, is another one.
+// Has reports whether the set has exactly this element. A timeout equal to that of the set counts
+// as none. An element with a counter differs if its set does not give one to all: only other
+// programs add it.
 func (v View) Has(p *Packed) bool {
 	o := v.o
 	if len(p.ID) != o.store.id || p.Counter != o.set.Counter {
@@ -58,7 +58,7 @@ func (v View) Has(p *Packed) bool {
 	return x.comment == string(p.Comment) && v.timeout(x.timeout) == v.timeout(p.Timeout)
 }
 
-// Contains reports whether the set has an element with this Packed.ID, whatever else it has.
+// Contains reports whether the set has an element with this Packed.ID.
 func (v View) Contains(id []byte) bool { return len(id) == v.o.store.id && v.o.store.find(id) != nil }
 
 // Get returns the element with this Packed.ID.
@@ -82,7 +82,7 @@ func (v View) Around(value Value) (e Element, ok bool) {
 	return v.o.element(st.slot(i)), true
 }
 
-// timeout returns how long an element stays that has this timeout of its own.
+// timeout returns the timeout of an element: its own one, or that of the set.
 func (v View) timeout(own time.Duration) time.Duration {
 	if own == 0 {
 		return v.o.set.Timeout
