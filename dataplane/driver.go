@@ -14,7 +14,7 @@ import (
 var (
 	// ErrStopped is returned by methods of a Driver whose Run has returned.
 	ErrStopped = errors.New("dataplane: driver has stopped")
-	// ErrRunning is returned by methods of a Driver that cannot be called while Run is.
+	// ErrRunning is returned by methods of a Driver that cannot be called during Run.
 	ErrRunning = errors.New("dataplane: driver is running")
 )
 
@@ -23,39 +23,39 @@ const DefaultMaxQueued = 16
 
 // DriverConfig configures a Driver. It is copied by NewDriver and may be reused.
 type DriverConfig struct {
-	// Dataplanes in order of dependency, at least one: policy before routes. An endpoint reaches a
-	// later dataplane once the earlier ones have it, and leaves it before it leaves them. Those
-	// that are Watchers are watched, and resynced when they drift.
+	// Dataplanes in order of dependency, at least one: policy before routes. An endpoint is added
+	// to a later dataplane after the earlier ones, and removed from it before them. Watchers are
+	// watched, and resynced when they drift.
 	Dataplanes []Dataplane
-	// MaxQueued is how many batches may wait, to be applied as one, before Send blocks. 0 means
-	// DefaultMaxQueued.
+	// MaxQueued limits the batches in the queue, which are applied as one: Send blocks at the
+	// limit. 0 means DefaultMaxQueued.
 	MaxQueued int
-	// MinInterval is the least mean time between two attempts to program, whatever they are for.
-	// What comes meanwhile is applied in one go. 0 means no limit.
+	// MinInterval is the least mean time between two attempts to program, for any reason. Changes
+	// in between are applied as one. 0 means no limit.
 	MinInterval time.Duration
-	// Burst is how many attempts may follow each other at once after a pause, MinInterval
-	// notwithstanding. 0 means 1.
+	// Burst limits the attempts that may follow each other at once after a pause, despite
+	// MinInterval. 0 means 1.
 	Burst int
-	// ResyncEvery is how often every dataplane compares the kernel with the desired state by
-	// itself. 0, the default, means never: a Watcher does not need it.
+	// ResyncEvery is the interval at which every dataplane compares the kernel with the desired
+	// state. 0, the default, means never: a Watcher does not need it.
 	ResyncEvery time.Duration
 	// MinBackoff is the longest wait before the first retry. Default 100 ms.
 	MinBackoff time.Duration
-	// MaxBackoff is the longest wait before any retry. It doubles up to this. Default 30 s.
+	// MaxBackoff is the longest wait before any retry. The wait doubles up to this. Default 30 s.
 	MaxBackoff time.Duration
-	// Logger of failures and recoveries. Nil discards.
+	// Logger logs failures and recoveries. Nil discards.
 	Logger *slog.Logger
-	// Hooks are called as things happen.
+	// Hooks are optional functions for metrics.
 	Hooks Hooks
 }
 
-// Hooks are optional functions for metrics. They are called on the goroutine of Run and must not
-// block or call the Driver's methods, Status and Stats apart. One driver calls them one at a time.
+// Hooks are optional functions for metrics. They are called on the goroutine of Run, and must not
+// block or call the Driver's methods, except Status and Stats. A Driver calls one at a time.
 type Hooks struct {
 	// Applied is called after every attempt to program, retries included.
 	Applied func(AppliedInfo)
-	// Drifted is called for what a dataplane saw change, before it is repaired. Of very many at
-	// once some are left out; Stats counts them all.
+	// Drifted is called for each drift that a dataplane detects, before a resync. Of very many at
+	// once some are omitted; Stats counts them all.
 	Drifted func(Drift)
 }
 
@@ -63,13 +63,13 @@ type Hooks struct {
 type AppliedInfo struct {
 	// Duration of the calls to all dataplanes.
 	Duration time.Duration
-	// Batches that were sent and are applied in this attempt, as one; 0 for a retry or a resync.
+	// Batches that are applied in this attempt, merged into one; 0 for a retry or a resync.
 	Batches int
-	// Events in the batch that they make.
+	// Events in the merged batch.
 	Events int
 	// Resync is set if at least one dataplane compared the kernel with the desired state.
 	Resync bool
-	// Err is what the dataplanes returned, joined; nil if all is well.
+	// Err joins the errors of the dataplanes; nil if there are none.
 	Err error
 }
 
@@ -102,23 +102,23 @@ func (c DriverConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// Driver keeps several dataplanes in step with the batches that it is sent: it applies them in
-// order, retries failed changes, and tracks the state of every endpoint. Batches that come while it
-// is busy are applied as one.
+// Driver applies the batches that it is sent to several dataplanes, in order. It retries failed
+// changes, and tracks the state of every endpoint. Batches that arrive while it is busy are applied
+// as one.
 //
-// An endpoint that goes leaves the later dataplanes first; while one of them fails to remove it,
+// An endpoint is removed from the later dataplanes first; while one of them fails to remove it,
 // those before keep it, down and without policy. Then the earlier dataplanes get the batch, then
-// the later ones. A later dataplane does not get the new state of an endpoint that is at fault
-// in an earlier one (itself, or by a policy or profile that it refers to): there the endpoint keeps
-// the link that it had (none, if it is new), and only its policy references follow, so that nothing
-// refers to what goes. The same holds for host endpoints, which go as any other object does. After
-// a failure that is not of one object it holds for all endpoints of both kinds, and InSync is kept
-// back too. All other events go to every dataplane at once.
+// the later ones. A later dataplane does not get the new state of an endpoint that is at fault in
+// an earlier one (itself, or by a policy or profile that it refers to): there the endpoint keeps
+// its former link (none, if it is new), and only its policy references change, so that nothing
+// refers to removed objects. The same holds for host endpoints, which are removed as any other
+// object. After a failure that is not of one object it holds for all endpoints of both kinds, and
+// InSync is withheld too. All other events go to every dataplane at once.
 //
 // All methods may be called from any goroutine.
 type Driver struct {
 	cfg DriverConfig
-	// Run or Teardown alone use these, one at a time.
+	// Only Run or Teardown uses the next fields, one at a time.
 	pipeline pipeline
 	merger   merger
 

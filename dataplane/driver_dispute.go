@@ -63,7 +63,7 @@ func (d *disputes) record(drift Drift, now time.Time, logger *slog.Logger) bool 
 		d.processes[key] = drift.Process
 	}
 	if begins {
-		d.list(now) // forgets old ones
+		d.list(now) // removes old ones
 		logger.Warn("another process changes an object repeatedly; a second agent may be running",
 			"backend", drift.Backend, "object", drift.Object, "process", drift.Process)
 	}

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// lifecycle ensures that Run and Teardown have the dataplanes one at a time, and that Run is called once.
+// lifecycle ensures that Run and Teardown exclude each other, and that Run is called once.
 type lifecycle struct {
 	quit    chan struct{} // closed when Run is to return
 	stopped chan struct{} // closed when Run has returned
@@ -42,7 +42,7 @@ func (l *lifecycle) shutdown(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// occupy claims the dataplanes for the caller, or gives them back.
+// occupy claims the dataplanes for the caller, or releases them.
 func (l *lifecycle) occupy(claim bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

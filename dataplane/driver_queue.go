@@ -7,7 +7,7 @@ import "context"
 // maxDrifts is how many drifts at once are remembered for the hook; the others are counted.
 const maxDrifts = 100
 
-// queue is what waits for Run. It belongs to the driver's lock.
+// queue is the work that waits for Run. The driver's lock guards it.
 type queue struct {
 	batches []Batch
 	room    chan struct{} // closed, and replaced, when the batches are taken
@@ -20,7 +20,7 @@ type queue struct {
 	drifts  []Drift
 }
 
-// planning is a request for a plan, and where to send it.
+// planning is a request for a plan, and the channel for the answer.
 type planning struct {
 	batch Batch
 	done  chan<- planned
@@ -45,7 +45,7 @@ func (w wakeup) signal() {
 	}
 }
 
-// work is what a round is about; the zero work is a retry.
+// work is the work of one round; the zero work is a retry.
 type work struct {
 	queue
 	batch Batch
@@ -59,12 +59,12 @@ func (w *work) programs() bool { return len(w.batches) > 0 || w.resync || len(w.
 // resyncOf reports whether the stage is to compare the kernel with the desired state.
 func (w *work) resyncOf(stage int) bool { return w.resync || w.drifted[stage] }
 
-// Send hands over a batch and returns as soon as it is in the driver's queue; from then on
-// WaitProgrammed waits for it. It blocks while there are MaxQueued batches in the queue already.
-// Batches are applied in the order in which they were handed over, several as one where they had to
-// wait; none is lost or repeated. The caller must not change the batch any more.
+// Send adds a batch to the driver's queue and returns; from then on WaitProgrammed waits for it. It
+// blocks while there are MaxQueued batches in the queue. Batches are applied in the order of Send,
+// those in the queue as one; none is lost or repeated. The caller must not change the batch
+// afterwards.
 //
-// Errors: the context's, or ErrStopped; the batch was then not handed over.
+// Errors: the context's, or ErrStopped; the batch was then not added.
 func (d *Driver) Send(ctx context.Context, b Batch) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -84,7 +84,7 @@ func (d *Driver) Send(ctx context.Context, b Batch) error {
 	}
 }
 
-// put takes a batch into the queue, or returns what to wait for until there is room.
+// put adds a batch to the queue, or returns a channel that is closed once there is room.
 func (d *Driver) put(b Batch) (room <-chan struct{}, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -124,9 +124,9 @@ func (d *Driver) requestResync(done chan<- error) {
 	d.wake.signal()
 }
 
-// Plan returns the changes that the batch would make after all that is in the queue, of every
-// dataplane that is a Planner, in their order, and makes none. It counts on no object being at
-// fault.
+// Plan returns the changes that the batch would make after the batches in the queue, of every
+// dataplane that is a Planner, in their order. It makes no changes, and assumes that no object is
+// at fault.
 //
 // Errors: a join of those of the dataplanes; the context's; ErrStopped.
 func (d *Driver) Plan(ctx context.Context, b Batch) (string, error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Run programs what it is sent until the context is done, which cuts short what is being applied,
-// or until Shutdown. The kernel stays as it is. A driver runs once.
+// Run programs the batches that it is sent until the context is done, which interrupts the present
+// attempt, or until Shutdown. The kernel's state stays. A driver runs once.
 //
 // Errors: the context's; nil after Shutdown; ErrRunning or ErrStopped on a second call.
 func (d *Driver) Run(ctx context.Context) error {
@@ -73,7 +73,7 @@ func (l *loop) run(ctx context.Context) error {
 			l.back.grow()
 		}
 		l.waitForRate(ctx)
-		// Where several are ready the choice is random, and nothing more must be applied.
+		// The select above chooses at random, and after a stop nothing must be applied.
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -106,7 +106,7 @@ func (l *loop) waitForRate(ctx context.Context) {
 	}
 }
 
-// conclude arranges for a retry, if one is needed, and logs what is new.
+// conclude schedules a retry, if one is needed, and logs new failures.
 func (l *loop) conclude(ctx context.Context, result outcome) {
 	l.limit.count(time.Now())
 	l.retry = nil
@@ -125,16 +125,16 @@ func (l *loop) conclude(ctx context.Context, result outcome) {
 	l.driver.cfg.Logger.Log(ctx, level, "programming failed", "err", result.err(), "retry_in", wait)
 }
 
-// Shutdown has Run finish what it is applying and return, and waits until it has. What is in the
-// queue is not applied; the kernel stays as it is: packets go on being judged, and the next driver
-// picks up from there. To have the kernel cleared call Teardown afterwards. A driver that does not
-// run never will.
+// Shutdown makes Run finish its present attempt and return, and waits for that. Batches in the
+// queue are not applied. The kernel's state stays: policy still applies to packets, and the next
+// driver continues from there. To clear the kernel call Teardown afterwards. A driver that did not
+// run cannot run afterwards.
 //
-// Errors: the context's; what is being applied is then cut short, and may still be ending.
+// Errors: the context's; the present attempt is then interrupted, and may still be ending.
 func (d *Driver) Shutdown(ctx context.Context) error { return d.life.shutdown(ctx) }
 
-// Teardown removes everything that the dataplanes ever programmed, the later ones first. It must
-// not be called while Run is: call Shutdown before. All dataplanes are tried.
+// Teardown removes everything that the dataplanes programmed, the later ones first. It must not be
+// called during Run: call Shutdown before. It tries all dataplanes.
 //
 // Errors: a join of those of the dataplanes; ErrRunning.
 func (d *Driver) Teardown(ctx context.Context) error {
@@ -145,7 +145,7 @@ func (d *Driver) Teardown(ctx context.Context) error {
 	return d.pipeline.teardown(ctx)
 }
 
-// limiter spaces attempts out.
+// limiter limits the rate of attempts.
 type limiter struct {
 	interval time.Duration
 	burst    int
@@ -158,7 +158,7 @@ func (l *limiter) wait(now time.Time) time.Duration {
 	return l.next.Add(-time.Duration(l.burst-1) * l.interval).Sub(now)
 }
 
-// count notes an attempt.
+// count counts an attempt.
 func (l *limiter) count(now time.Time) {
 	if l.next.Before(now) {
 		l.next = now
@@ -174,12 +174,12 @@ type backoff struct {
 	general     bool
 }
 
-// grow doubles the wait, up to the most.
+// grow doubles the wait, up to the longest.
 func (b *backoff) grow() { b.next = min(2*b.next, b.most) }
 
-// after looks at what came of an attempt and returns whether there is something to retry, and after
-// what wait, of which up to half is random. The wait starts anew when all is well and when
-// something fails that did not before: a lasting fault of one object does not delay the others'.
+// after returns whether a retry is needed after an attempt, and the wait before it, of which up to
+// half is random. The wait starts at the least after a success, and when an object fails that did
+// not fail before: a lasting fault of one object does not delay the others'.
 func (b *backoff) after(o outcome) (wait time.Duration, again bool) {
 	fresh := o.general != nil && !b.general
 	for k := range o.objects {
@@ -198,5 +198,5 @@ func (b *backoff) after(o outcome) (wait time.Duration, again bool) {
 	return jitter(b.next), true
 }
 
-// jitter returns a random time between half of what it is given and all of it.
+// jitter returns a random time between half of most and most.
 func jitter(most time.Duration) time.Duration { return most/2 + rand.N(most/2+1) }

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Stats counts what a Driver has done since it was made. It is a plain copy, and the caller's own.
+// Stats counts what a Driver has done since NewDriver.
 type Stats struct {
-	// Attempts to program, retries and resyncs included, and how many of them Failed, if only for
-	// one object.
+	// Attempts counts the attempts to program, retries and resyncs included. Failed counts those
+	// that failed, even if for one object only.
 	Attempts, Failed uint64
-	// Batches that were applied and how many Events were in what they came to.
+	// Batches counts the applied batches, Events the events of the merged batches.
 	Batches, Events uint64
 	// Resyncs are attempts in which a dataplane compared the kernel with the desired state.
 	Resyncs uint64
@@ -30,8 +30,7 @@ type Stats struct {
 
 // Histogram counts durations by their size.
 type Histogram struct {
-	// Bounds are the upper bounds of the buckets, ascending. There is one more bucket, of what is
-	// beyond.
+	// Bounds are the upper bounds of the buckets, ascending. One more bucket has longer durations.
 	Bounds []time.Duration
 	// Counts of the buckets: of the durations that are at most the bucket's bound and more than the
 	// one before.
@@ -49,7 +48,7 @@ func newStats() Stats {
 	return Stats{Durations: Histogram{Bounds: bounds, Counts: make([]uint64, len(bounds)+1)}}
 }
 
-// Stats returns what the driver has done so far.
+// Stats returns the counts since NewDriver.
 func (d *Driver) Stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -60,7 +59,7 @@ func (d *Driver) Stats() Stats {
 	return s
 }
 
-// count takes in one attempt.
+// count counts one attempt.
 func (s *Stats) count(info AppliedInfo, now time.Time, repaired int) {
 	s.Applying = false
 	s.Attempts++

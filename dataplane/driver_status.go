@@ -53,9 +53,9 @@ type Status struct {
 	InSync bool
 	// Pending is set while something that was sent is not in all dataplanes.
 	Pending bool
-	// LastError is what the last attempt returned; nil if all was well.
+	// LastError is the error of the last attempt; nil if it succeeded.
 	LastError error
-	// Failures counts the attempts that failed since the last that did not.
+	// Failures counts the failed attempts since the last success.
 	Failures int
 	// Applied counts the batches that have been applied, objects at fault excepted.
 	Applied uint64
@@ -112,7 +112,7 @@ func (p *progress) accept(b Batch) {
 	}
 }
 
-// update notes that there is a new state of an endpoint, which is nil for a host endpoint.
+// update records a new state of an endpoint, which is nil for a host endpoint.
 func (p *progress) update(k policy.Key, state *Endpoint) {
 	ep := p.endpoints[k]
 	if ep == nil {

@@ -21,7 +21,7 @@ type EndpointChange struct {
 	Status EndpointStatus
 }
 
-// subscriber receives changes. It belongs to the driver's lock.
+// subscriber receives changes. The driver's lock guards it.
 type subscriber struct {
 	changed map[policy.Key]struct{}
 	wake    wakeup // is signalled when there are changes
@@ -41,7 +41,7 @@ func (d *Driver) EndpointChanges(ctx context.Context) iter.Seq[EndpointChange] {
 				_, before := known[change.Key]
 				if change.Removed {
 					if !before {
-						continue // came and went unseen
+						continue // was never reported
 					}
 					delete(known, change.Key)
 				} else {
@@ -62,7 +62,7 @@ func (d *Driver) EndpointChanges(ctx context.Context) iter.Seq[EndpointChange] {
 	}
 }
 
-// subscribe returns a subscriber to which all endpoints are changed.
+// subscribe returns a subscriber for which all endpoints are marked as changed.
 func (d *Driver) subscribe() *subscriber {
 	d.mu.Lock()
 	defer d.mu.Unlock()

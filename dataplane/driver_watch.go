@@ -9,25 +9,25 @@ import (
 	"time"
 )
 
-// Watcher is a Dataplane that sees when another process changes what it programmed, or when the
-// machine changes in a way that it has to react to. The Driver watches and resyncs it.
+// Watcher is a Dataplane that detects when another process changes what it programmed, or when a
+// change of the machine requires a Resync. The Driver watches and resyncs it.
 type Watcher interface {
 	// Watch calls drifted whenever a Resync is due, also if it may have missed a reason for one,
-	// until ctx is done; it then returns the error of ctx. What the dataplane does itself is no
-	// drift. It runs beside all other methods of the dataplane; drifted returns at once.
+	// until ctx is done; it then returns the error of ctx. Changes by the dataplane itself are no
+	// drift. Watch runs concurrently with all other methods; drifted returns at once.
 	//
-	// Errors: whatever keeps it from watching. It is then called again after a while, and a Resync
-	// is made.
+	// Errors: the reason why it cannot watch. It is then called again after a while, and a Resync
+	// follows.
 	Watch(ctx context.Context, drifted func(Drift)) error
 }
 
 // Drift is a change that a dataplane detected. Its texts are for people, and may be empty.
 type Drift struct {
-	// Backend that saw it, as in "nft" or "routes".
+	// Backend that detected it, as in "nft" or "routes".
 	Backend string
 	// Object that was changed, as in "table inet wayleave" or "interface cali1".
 	Object string
-	// Process that did it, as in "nft (4711)".
+	// Process that made the change, as in "nft (4711)".
 	Process string
 	// Foreign is set if another process is known to have changed an object of ours. It is not set
 	// if the kernel changed it, as when an interface is removed, or if the cause is unknown.
