@@ -17,7 +17,7 @@ const backend = "nft"
 
 // Config configures a Dataplane.
 type Config struct {
-	// Renderer says what the table looks like: its name above all, which must be ours alone.
+	// Renderer configures the table: above all its name, which must be ours alone.
 	Renderer render.Config
 	// NetNS is a file descriptor of the network namespace whose packets to judge, needed
 	// only during New. Zero means the namespace of the thread that calls New.
@@ -35,14 +35,14 @@ type Config struct {
 	// render.Config.TCPFromSYN with it. The connections of an address that changes hands always
 	// end.
 	ConntrackPolicy conntrack.Policy
-	// Conntrack bounds at which rates connections are judged and ended, with conntrack.End. Its
-	// NetNS is not used, and its Logger is ours if nil.
+	// Conntrack limits the rates at which conntrack.End judges and ends connections. Its NetNS is
+	// not used. If its Logger is nil, Logger is used.
 	Conntrack conntrack.Config
 	// BeforeWrite is called before each transaction; see applier.Config. If it fails, that transaction
 	// and later ones are not sent. Connections of addresses that change hands may have ended before.
 	// Optional.
 	BeforeWrite func() error
-	// Logger is told of what happens to the table. Nil discards.
+	// Logger logs events of the table. Nil discards.
 	Logger *slog.Logger
 }
 

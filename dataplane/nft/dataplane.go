@@ -31,7 +31,7 @@ type Dataplane struct {
 	*writer
 	handover *handover
 	inSync   bool
-	// upToDate says that the kernel was brought to the desired state when that was last tried.
+	// upToDate is set if the last attempt brought the kernel to the desired state.
 	upToDate bool
 	// classes are the counts of the last change; nil before the first.
 	classes   atomic.Pointer[render.ClassStats]
@@ -88,10 +88,9 @@ func New(cfg Config) (*Dataplane, error) {
 	return d, nil
 }
 
-// Close closes the sockets and leaves the table in the kernel as it is: packets
-// are judged as before. It no longer belongs to anybody, until the next Dataplane takes it over.
-// Connections that were still to be
-// ended go on. Errors: those of closing them.
+// Close closes the sockets. The table stays in the kernel and still applies to packets. It has no
+// owner until the next Dataplane takes it over. Connections that were still to be ended continue.
+// Errors: those of closing the sockets.
 func (d *Dataplane) Close() error {
 	if d.closed.Swap(true) {
 		return nil
@@ -109,9 +108,9 @@ func (d *Dataplane) Close() error {
 	return errors.Join(err, d.applier.Close())
 }
 
-// Table returns a copy of the table as it is desired, or nil before there is one. The kernel holds
-// it unless the last call said otherwise. It takes time in proportion to the table. It may be called
-// from any goroutine: during a call of Apply, it returns the table before or after a change.
+// Table returns a copy of the desired table, or nil before there is one. The kernel has it unless
+// the last call returned an error. It takes time in proportion to the table. It may be called from
+// any goroutine: during a call of Apply, it returns the table before or after a change.
 func (d *Dataplane) Table() *ruleset.Table { return d.applier.Table() }
 
 // Stats returns what has been programmed so far.
@@ -146,12 +145,12 @@ func (d *Dataplane) ClassStats() render.ClassStats {
 	return render.ClassStats{}
 }
 
-// Apply takes the batch into the desired state. Once that is in sync, it programs what is
-// different; the first time, it adopts what an earlier run left in the table.
+// Apply adds the batch to the desired state. Once that is in sync, it programs the changes; the
+// first time, it adopts the table of an earlier process.
 //
-// An object that cannot be rendered, or whose chains or sets the kernel refuses, is left failing
-// closed and reported, and so is each endpoint that needs it; the rest is programmed. If the kernel
-// refuses the whole, the table stays as it was, and the error has no Object. The next call tries
+// An object that cannot be rendered, or whose chains or sets the kernel refuses, drops its packets
+// and is reported, and so is each endpoint that needs it; the rest is programmed. If the kernel
+// refuses everything, the table stays as it was, and the error has no Object. The next call tries
 // again.
 //
 // When an address moves to another endpoint, interface or MAC address, its connections end: a first
@@ -195,7 +194,7 @@ func (d *Dataplane) Resync(ctx context.Context) error {
 	return d.finished(ctx, d.program(ctx, true))
 }
 
-// finished finishes all that was left, and returns the errors of both.
+// finished calls Finish until nothing is left, and joins its error with err.
 func (d *Dataplane) finished(ctx context.Context, err error) error {
 	for d.Unfinished() != nil {
 		if failed := d.Finish(ctx); failed != nil {
@@ -225,9 +224,8 @@ func (d *Dataplane) Finish(ctx context.Context) error {
 	return err
 }
 
-// Teardown deletes the table, whoever made it unless another process owns it, and forgets the
-// desired state: the next batch that counts
-// is one with InSync. That there is no such table is no error.
+// Teardown deletes the table, unless another process owns it, and clears the desired state: the next
+// batch that is programmed is one with InSync. It is no error if there is no such table.
 //
 // Errors: *dataplane.ApplyError, and that of the context if it is done already.
 func (d *Dataplane) Teardown(ctx context.Context) error {
@@ -297,7 +295,7 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 	if !d.inSync {
 		return nil
 	}
-	d.upToDate = false // also if the context is done: what the batch said is still to do
+	d.upToDate = false // also if the context is done: the batch is not programmed yet
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func newHandover(w *writer, logger *slog.Logger) *handover {
 	return &handover{Tracker: owners.New(), writer: w, logger: logger, waitGrace: rcu.Synchronize}
 }
 
-// reset forgets all endpoints and owners.
+// reset removes all endpoints and owners.
 func (h *handover) reset() { h.Tracker, h.withheld, h.adopted = owners.New(), nil, false }
 
 // run programs the endpoints, and ends connections, as Tracker.Handover does.

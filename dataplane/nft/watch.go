@@ -17,9 +17,9 @@ import (
 // table. drifted is called from several goroutines, and returns at once.
 //
 // It may run while other methods are called, once at a time. It returns the error of the context
-// when that is done, or why it cannot go on: after Close, that it is closed.
+// when that is done, otherwise the error that ended it: after Close, that the applier is closed.
 func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
-	if d.config.Interfaces != nil { // whoever knows the interfaces knows when they change
+	if d.config.Interfaces != nil { // the provider of Interfaces detects their changes
 		return d.watchTable(ctx, drifted)
 	}
 	inner, cancel := context.WithCancelCause(ctx)

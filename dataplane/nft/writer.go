@@ -46,7 +46,7 @@ func (w *writer) flush(ctx context.Context) (errs []error, done bool) {
 	return errs, programmed(err)
 }
 
-// write gives a change to the applier, or the whole table if it did not accept an earlier change.
+// write passes a change to the applier, or the whole table if it did not accept an earlier change.
 func (w *writer) write(ctx context.Context, delta *ruleset.Delta) error {
 	var table *ruleset.Table
 	if w.needsTable {
