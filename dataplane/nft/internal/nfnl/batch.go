@@ -8,7 +8,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// The kernel's numbers, here because the framing is the same wherever this is built.
+// Constants of the kernel. Package unix has them for Linux only; this file builds everywhere.
 const (
 	subsystem  = 10 // NFNL_SUBSYS_NFTABLES
 	batchBegin = 0x10
@@ -16,14 +16,14 @@ const (
 
 	batchGeneration = 1 // NFNL_BATCH_GENID
 
-	// guardAt is where in a batch the number of the generation stands that it is for.
+	// guardAt is the offset in a batch of the generation that it is for.
 	guardAt = netlink.HeaderLen + familyHeader + 4
 
-	// kept is the most memory that Reset leaves to a batch.
+	// kept limits the memory that Reset keeps.
 	kept = 4 << 20
 )
 
-// Object says what a message is about.
+// Object names the object of a message.
 type Object struct {
 	// Kind is "table", "chain", "set", "elements" or "rule".
 	Kind string
@@ -47,7 +47,7 @@ type Batch struct {
 	netlink.Messages
 	// objects of the messages, in order; the message with sequence number i+1 is about objects[i].
 	objects []Object
-	// end is where the message starts that ends the batch, zero while that is not there.
+	// end is the offset of the message that ends the batch; zero if there is none yet.
 	end int
 }
 
@@ -58,7 +58,7 @@ func NewBatch() *Batch {
 	return b
 }
 
-// Reset takes out all messages, so that the batch can be filled again without new memory.
+// Reset removes all messages. The batch keeps memory for new ones.
 func (b *Batch) Reset() {
 	b.Attrs.Reset()
 	if b.Cap() > kept {
@@ -70,29 +70,29 @@ func (b *Batch) Reset() {
 	b.Uint32(batchGeneration, 0)
 }
 
-// Guard makes the batch good for one generation of the ruleset only: in any other the kernel
-// refuses it with unix.ERESTART. Zero, as at the start, is for any.
+// Guard makes the batch valid for one generation of the ruleset only: in any other the kernel
+// refuses it with unix.ERESTART. Zero, the default, means any.
 func (b *Batch) Guard(generation uint32) {
 	b.PutUint32(guardAt, generation)
 }
 
-// Message closes the message before and opens one of a type of nf_tables (NFT_MSG_...), with netlink flags besides
-// the request flag.
+// Message ends the message before and opens one of a type of nf_tables (NFT_MSG_...), with netlink
+// flags besides the request flag.
 func (b *Batch) Message(typ, flags uint16, family uint8, object Object) {
 	b.objects = append(b.objects, object)
 	b.Open(subsystem<<8|typ, flags, uint32(len(b.objects)), family, 0, 0, 0)
 }
 
-// Len is the number of messages.
+// Len returns the number of messages.
 func (b *Batch) Len() int { return len(b.objects) }
 
-// Total is how long the batch is so far, in bytes.
+// Total returns the length of the batch so far, in bytes.
 func (b *Batch) Total() int { return b.Size(0) }
 
-// finish asks for an acknowledgement of the last message and ends the batch. It returns the bytes
-// that make a transaction, and the part of them that only has it checked: without an end the kernel
-// goes through everything, answers, and takes it back. The end could carry the request for an
-// acknowledgement as well, but kernels before 6.10 ignore it there.
+// finish requests an acknowledgement of the last message and ends the batch. It returns the bytes
+// of a transaction, and the part of them that only checks it: without an end the kernel processes
+// all messages, answers, and aborts. The end could carry the request as well, but kernels before
+// 6.10 ignore it there.
 func (b *Batch) finish() (whole, check []byte, err error) {
 	if b.end == 0 {
 		b.Flag(netlink.FlagAck)

@@ -10,10 +10,10 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// errNoAck means that the kernel sent no acknowledgement, so the outcome is unknown.
+// errNoAck reports that the kernel sent no acknowledgement, so the outcome is unknown.
 var errNoAck = errors.New("nfnl: read outcome: no acknowledgement")
 
-// The types of messages that this file knows by name.
+// The types of messages that this file uses.
 const (
 	msgNewGen = 15
 	msgGetGen = 16
@@ -23,14 +23,14 @@ const (
 	attrGenName = 3
 )
 
-// Config says how to reach nf_tables.
+// Config configures a connection to nf_tables.
 type Config struct {
 	// NetNS is a file descriptor of the network namespace, needed only while a socket is opened.
 	// Zero means that of the calling thread.
 	NetNS int
 }
 
-// Conn talks to nf_tables of one network namespace. It is not safe for concurrent use.
+// Conn is a connection to nf_tables of one network namespace. It is not safe for concurrent use.
 type Conn struct {
 	link *netlink.Conn
 	port uint32
@@ -51,8 +51,8 @@ func NewConn(sock netlink.Socket) *Conn { return &Conn{link: netlink.NewConn(soc
 // Close closes the socket. Errors: that of the system call.
 func (c *Conn) Close() error { return c.link.Close() }
 
-// Port is the socket's netlink port, by which notifications tell who changed the ruleset. It is
-// zero before the first Generation.
+// Port returns the socket's netlink port, which identifies the sender of a change in notifications.
+// It is zero before the first Generation.
 func (c *Conn) Port() uint32 { return c.port }
 
 // Commit sends the batch as one transaction. A batch without messages is not sent. If each is not nil,
@@ -70,7 +70,7 @@ func (c *Conn) Commit(b *Batch, each func(Message)) error {
 	return c.transact(b, whole, each)
 }
 
-// Check has the kernel go through the batch without doing any of it. It can be committed afterwards.
+// Check makes the kernel validate the batch without a commit. It can be committed afterwards.
 //
 // Errors as for Commit.
 func (c *Conn) Check(b *Batch) error {
@@ -93,7 +93,7 @@ func (c *Conn) transact(b *Batch, data []byte, each func(Message)) error {
 func (c *Conn) outcome(b *Batch, each func(Message)) error {
 	var failures []Failure
 	acked := false
-	missed, err := c.link.Poll(func(m netlink.Message) error { // Those before and after lost answers count.
+	missed, err := c.link.Poll(func(m netlink.Message) error { // answers before and after lost ones count
 		if m.Type != netlink.TypeError {
 			parsed, ok, err := parse(&m)
 			if ok && each != nil {
@@ -126,8 +126,8 @@ func (c *Conn) outcome(b *Batch, each func(Message)) error {
 	return nil
 }
 
-// Generation returns the number of the ruleset's generation: every transaction in the network namespace, of
-// any process and to any table, counts it up by one. Errors: those of the system calls.
+// Generation returns the generation of the ruleset. Every transaction in the network namespace, of
+// any process and on any table, increments it. Errors: those of the system calls.
 func (c *Conn) Generation() (uint32, error) {
 	var generation uint32
 	err := c.request(msgGetGen, 0, nil).Ask(handler(func(m Message) error {
@@ -144,9 +144,9 @@ func (c *Conn) Generation() (uint32, error) {
 	return generation, nil
 }
 
-// Dump has the kernel list objects: typ is the type of the request (NFT_MSG_GET...), attrs narrow
-// it down. begin, which may be nil, is called before the first object, and again whenever the
-// ruleset changed meanwhile, so that what was listed does not count.
+// Dump makes the kernel list objects: typ is the type of the request (NFT_MSG_GET...), attrs limit
+// it. begin, which may be nil, is called before the first object, and again whenever the ruleset
+// changed meanwhile: the objects before it are then void.
 //
 // Errors: those of each and of the system calls; one that is unix.ENOENT if what attrs name does
 // not exist; one that is unix.EINTR if the ruleset keeps changing.
@@ -160,7 +160,7 @@ func (c *Conn) Dump(typ uint16, family uint8, attrs []byte, begin func(), each f
 	return nil
 }
 
-// Get asks for one object. Errors as for Dump.
+// Get requests one object. Errors as for Dump.
 func (c *Conn) Get(typ uint16, family uint8, attrs []byte, each func(Message) error) error {
 	if err := c.request(typ, family, attrs).Ask(handler(each)); err != nil {
 		return fmt.Errorf("nfnl: get: %w", err)

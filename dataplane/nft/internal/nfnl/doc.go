@@ -6,16 +6,16 @@
 //	┌ begin ┬ message ┬ ... ┬ message ┬ end ┐ ──sendmsg──▶ nf_tables: all of it, or nothing
 //	└ seq 0 ┴ seq 1   ┴     ┴ seq n,ack┴ n+1┘ ◀──recvmsg── one ack, or one error for each message at fault
 //
-// A Batch is one buffer that messages and attributes are appended to; it keeps, for every message,
-// the Object that the message is about, so that an error of the kernel names it. The whole buffer
-// goes out in one sendmsg, which is what makes it atomic. A batch can be for one generation of the
-// ruleset only (Guard), and it can be checked without being done (Check). Dump lists objects, as
-// raw attributes, and begins again when the ruleset changes under it. A Monitor hears of every
-// transaction of any process. Nothing here knows of rules and sets: whoever calls it does.
+// A Batch is one buffer of messages and attributes. For every message it keeps the Object that the
+// message is about, so that an error of the kernel names it. One sendmsg sends the whole buffer,
+// which makes it atomic. A batch can be for one generation of the ruleset only (Guard), and it can
+// be checked without a commit (Check). Dump lists objects, as raw attributes, and starts again if
+// the ruleset changes meanwhile. A Monitor receives notifications of every transaction of any
+// process. The package does not interpret rules and sets.
 //
-// The kernel decides for all network namespaces together whether anybody listens. While there is a
-// Monitor, or an "nft monitor", anywhere on the machine, it writes down every element of every
-// transaction for it, which doubles the time of a large one; see Pause.
+// The kernel decides for all network namespaces together whether there are listeners. While there
+// is a Monitor, or an "nft monitor", anywhere on the machine, it writes a notification for every
+// element of every transaction, which doubles the time of a large one; see Pause.
 //
 // # Usage
 //
@@ -33,8 +33,8 @@
 //
 // # Errors
 //
-// Commit returns a *CommitError if the kernel refused the transaction: then nothing of it was done,
-// and a *netlink.SizeError if the batch was not sent. With any other error the outcome is unknown, and the
-// caller must read back what there is. Dial returns netlink.ErrUnsupported on anything but Linux,
-// where there is no Monitor.
+// Commit returns a *CommitError if the kernel refused the transaction, which then has no effect,
+// and a *netlink.SizeError if the batch was not sent. With any other error the outcome is unknown,
+// and the caller must read the table back. Dial returns netlink.ErrUnsupported on anything but
+// Linux, where there is no Monitor.
 package nfnl

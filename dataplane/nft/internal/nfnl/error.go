@@ -17,8 +17,8 @@ type Failure struct {
 	Err error
 }
 
-// CommitError says that the kernel refused a transaction, so that nothing of it was done.
-// It is immutable, and so safe for concurrent use.
+// CommitError reports that the kernel refused a transaction, which then has no effect. It is
+// immutable.
 type CommitError struct {
 	// Failures in the order of the messages; at least one. The later ones are often consequences of the first.
 	Failures []Failure
@@ -40,7 +40,7 @@ func (e *CommitError) Error() string {
 // Unwrap returns the error number of the first failure.
 func (e *CommitError) Unwrap() error { return e.Failures[0].Err }
 
-// Detail returns the kernel's words on every object at fault, one a line, at most ten.
+// Detail returns the kernel's messages about the objects at fault, one a line, at most ten.
 func (e *CommitError) Detail() string {
 	var lines []string
 	for _, f := range e.Failures[:min(len(e.Failures), 10)] {

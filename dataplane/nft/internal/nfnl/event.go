@@ -6,21 +6,22 @@ import "github.com/wayleave/wayleave/internal/netlink"
 
 // Event is one notification: that an object changed, or that a transaction is over.
 type Event struct {
-	// Port is the netlink port of the socket that the transaction came through; zero if the kernel did it by itself.
+	// Port is the netlink port of the socket that sent the transaction; zero if the kernel made the
+	// change.
 	Port uint32
 	// Table that something changed in, and its family. Empty at the end of a transaction.
 	Table  string
 	Family uint8
-	// Generation that the transaction led to, at its end; otherwise zero. One follows the other without a gap unless
+	// Generation after the transaction, at its end; otherwise zero. Generations have no gaps unless
 	// notifications were lost.
 	Generation uint32
-	// PID and Process say who did it, at the end of a transaction: the process as the first
-	// namespace of processes numbers it, and its name.
+	// PID and Process are the id, in the initial PID namespace, and the name of the process that
+	// made the change, at the end of a transaction.
 	PID     uint32
 	Process string
 }
 
-// eventOf reads a notification.
+// eventOf decodes a notification.
 func eventOf(m Message) (e Event) {
 	e.Port = m.Port
 	if m.Type == msgNewGen {

@@ -7,13 +7,13 @@ import "github.com/wayleave/wayleave/internal/netlink"
 // familyHeader is the length of netfilter's own header (struct nfgenmsg).
 const familyHeader = 4
 
-// Message is one message of the kernel's on nf_tables. Its bytes are valid until the next call of
+// Message is one message of the kernel about nf_tables. Its bytes are valid until the next call of
 // the Conn or Monitor that it came from.
 type Message struct {
 	// Type within the subsystem, as NFT_MSG_....
 	Type uint16
 	// Port is the netlink port of the socket whose request this is about: for a notification, of
-	// who changed the ruleset.
+	// the one that changed the ruleset.
 	Port uint32
 	// Sequence is the number of the request that this is about, from 1 in a batch.
 	Sequence uint32
@@ -23,7 +23,7 @@ type Message struct {
 	Attrs []byte
 }
 
-// parse reads netfilter's header. It is not ok for messages of other subsystems.
+// parse decodes netfilter's header. ok is false for messages of other subsystems.
 func parse(m *netlink.Message) (parsed Message, ok bool, err error) {
 	if m.Type>>8 != subsystem {
 		return parsed, false, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// Monitor listens to what happens to the rulesets of one network namespace. The kernel has queued all there is to say
-// about a transaction before the call returns that made it.
+// Monitor receives notifications of changes of the rulesets of one network namespace. The kernel
+// queues all notifications of a transaction before the system call of that transaction returns.
 //
 // Wait and Wake may be called from any goroutine at any time; the others are not safe for
 // concurrent use with each other.
@@ -31,7 +31,7 @@ func Open(cfg Config) (*netlink.KernelSocket, error) {
 	return sock, nil
 }
 
-// Listen begins to listen. Errors: those of the system calls.
+// Listen returns a new Monitor. Errors: those of the system calls.
 func Listen(cfg Config) (*Monitor, error) {
 	sock, err := Open(cfg)
 	if err != nil {
@@ -44,12 +44,12 @@ func Listen(cfg Config) (*Monitor, error) {
 	return m, nil
 }
 
-// Close ends it. Errors: that of the system call.
+// Close closes the socket. Errors: that of the system call.
 func (m *Monitor) Close() error { return m.sock.Close() }
 
-// Pause stops listening for a while. The kernel writes down every element of a transaction for
-// listeners, a page each, which a large one can do without. What happens until Resume is not heard
-// of.
+// Pause stops the notifications until Resume. For listeners, the kernel writes every element of a
+// transaction, a page each: a large transaction is faster without. Notifications meanwhile are
+// lost.
 func (m *Monitor) Pause() error {
 	if err := m.sock.Leave(unix.NFNLGRP_NFTABLES); err != nil {
 		return fmt.Errorf("nfnl: stop listening to nf_tables: %w", err)
@@ -57,7 +57,7 @@ func (m *Monitor) Pause() error {
 	return nil
 }
 
-// Resume listens again after Pause.
+// Resume starts the notifications again after Pause.
 func (m *Monitor) Resume() error {
 	if err := m.sock.Join(unix.NFNLGRP_NFTABLES); err != nil {
 		return fmt.Errorf("nfnl: listen to nf_tables: %w", err)
@@ -68,14 +68,14 @@ func (m *Monitor) Resume() error {
 // Wait returns once there are events, or with an error after Wake or Close.
 func (m *Monitor) Wait() error { return m.sock.Wait() }
 
-// Wake ends all waiting, now and for good.
+// Wake ends all calls of Wait, present and future.
 func (m *Monitor) Wake() {
 	// It cannot fail on an open socket, and nobody waits for a closed one.
 	_ = m.sock.SetDeadline(time.Unix(1, 0))
 }
 
-// Events hands over what happened since the last call, in order, without waiting. missed means that there was more,
-// of which nothing is known.
+// Events calls each for every event since the last call, in order, without waiting. missed is set
+// if notifications were lost.
 func (m *Monitor) Events(each func(Event)) (missed bool, err error) {
 	missed, err = m.link.Poll(handler(func(m Message) error {
 		each(eventOf(m))
