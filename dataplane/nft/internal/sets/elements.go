@@ -15,10 +15,11 @@ import (
 type ElementSet struct {
 	head     ruleset.Set // without elements
 	elements map[string]ruleset.Element
-	// changed has the elements that are not as the last flush left them, as they were then; nil where there was none.
+	// changed has the elements that changed since the last Flush, in their former state; nil if
+	// there was none.
 	changed map[string]*ruleset.Element
-	// Wanted says that the table has the set, told that it had it after the last flush.
-	Wanted, told bool
+	// Wanted is set if the table is to have the set, installed if it had it after the last Flush.
+	Wanted, installed bool
 }
 
 // NewElementSet returns a set with elements. head is the set without them.
@@ -78,7 +79,7 @@ func (s *ElementSet) remember(key string) {
 	}
 }
 
-// Replace makes the elements just these.
+// Replace replaces all elements.
 func (s *ElementSet) Replace(elements []ruleset.Element) {
 	keep := make(map[string]bool, len(elements))
 	for _, e := range elements {
@@ -92,7 +93,7 @@ func (s *ElementSet) Replace(elements []ruleset.Element) {
 	}
 }
 
-// sameElement reports whether two elements of one key lead to the same.
+// sameElement reports whether two elements of one key have the same verdict and data.
 func sameElement(a, b ruleset.Element) bool {
 	if (a.Verdict == nil) != (b.Verdict == nil) || a.Verdict != nil && *a.Verdict != *b.Verdict {
 		return false
@@ -109,9 +110,9 @@ func (s *ElementSet) Flush(d *ruleset.Delta) {
 // holds for a key, before its element is added or after it is deleted.
 func (s *ElementSet) FlushUnseen(d *ruleset.Delta, unseen func(key string) bool) {
 	switch {
-	case !s.Wanted && s.told:
+	case !s.Wanted && s.installed:
 		d.DeleteSets = append(d.DeleteSets, s.head.Name)
-	case s.Wanted && !s.told:
+	case s.Wanted && !s.installed:
 		d.Sets = append(d.Sets, s.Kernel())
 	case s.Wanted && len(s.changed) > 0:
 		change := ruleset.ElementDelta{Set: s.head.Name}
@@ -133,7 +134,7 @@ func (s *ElementSet) FlushUnseen(d *ruleset.Delta, unseen func(key string) bool)
 			d.Elements = append(d.Elements, change)
 		}
 	}
-	s.told = s.Wanted
+	s.installed = s.Wanted
 	s.changed = reuse.Map(s.changed)
 }
 
@@ -144,7 +145,7 @@ func (s *ElementSet) Kernel() *ruleset.Set {
 	return &set
 }
 
-// Element makes an Element of one or more values that leads to a verdict, or is just a member where v is nil.
+// Element returns an element of one or more values with a verdict, or without one if v is nil.
 func Element(v *ruleset.Verdict, key ...ruleset.Value) ruleset.Element {
 	return ruleset.Element{Key: key, Verdict: v}
 }

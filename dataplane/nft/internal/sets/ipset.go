@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Kind is a kind of members, which have a set of the kernel of their own.
+// Kind is a kind of members. Each kind has its own kernel sets.
 type Kind uint8
 
 // The kinds of members.
@@ -32,11 +32,11 @@ type partKey struct {
 type part struct {
 	name string
 	// pending has the members that changed since the last Flush, with true if they were added. With
-	// whole, all may have changed.
-	whole   bool
-	pending map[dataplane.Member]bool
-	// told is set if the table had it after the last Flush.
-	told bool
+	// rewriteAll, all may have changed.
+	rewriteAll bool
+	pending    map[dataplane.Member]bool
+	// installed is set if the table had it after the last Flush.
+	installed bool
 }
 
 // IPSet is an IP set of the desired state. The kernel has a set for each kind and family of which there
@@ -69,9 +69,9 @@ type Watcher interface {
 
 // members are those of an IP set, as plain bytes: there may be hundreds of thousands.
 type members struct {
-	v4  familyMembers[[4]byte]
-	v6  familyMembers[[16]byte]
-	odd map[dataplane.Member]struct{} // which do not fit the type of the set
+	v4        familyMembers[[4]byte]
+	v6        familyMembers[[16]byte]
+	malformed map[dataplane.Member]struct{} // members that do not fit the type of the set
 }
 
 // familyMembers are the members of a family.
@@ -133,7 +133,7 @@ func (s *IPSet) Exists() bool { return s.exists }
 // Gone reports whether the set does not exist and the table has nothing of it.
 func (s *IPSet) Gone() bool { return !s.exists && len(s.parts) == 0 }
 
-// Watch has a watcher called for changes from now on, in the place of the former one; nil for none.
+// Watch sets the watcher that is called for changes from now on; nil for none.
 func (s *IPSet) Watch(w Watcher) { s.watcher = w }
 
 // Remove empties the set, which then does not exist.
@@ -150,7 +150,7 @@ func (s *IPSet) Replace(e *dataplane.IPSetUpdate) {
 	for _, m := range e.Members {
 		switch kind, ok := s.kind(m); {
 		case !ok:
-			s.odd[m] = struct{}{}
+			s.malformed[m] = struct{}{}
 		case kind == Nets && m.Prefix.Addr().Is4():
 			nets4 = append(nets4, m.Prefix)
 		case kind == Nets:
@@ -184,15 +184,15 @@ func (s *IPSet) clear() {
 	hadNets := len(s.v4.nets.sorted)+len(s.v6.nets.sorted) > 0
 	s.members = members{newFamilyMembers[[4]byte](), newFamilyMembers[[16]byte](), map[dataplane.Member]struct{}{}}
 	for _, p := range s.parts {
-		p.whole, p.pending = true, nil
+		p.rewriteAll, p.pending = true, nil
 	}
 	if s.watcher != nil && hadNets {
 		s.watcher.AllNets()
 	}
 }
 
-// Update adds and removes members. To add one that is there, or to remove one that is not, changes
-// nothing.
+// Update adds and removes members. Adding a member that is there, or removing one that is not,
+// changes nothing.
 func (s *IPSet) Update(e *dataplane.IPSetDelta) {
 	for _, m := range e.Removed {
 		s.change(m, false)
@@ -206,9 +206,9 @@ func (s *IPSet) change(m dataplane.Member, add bool) {
 	kind, ok := s.kind(m)
 	switch {
 	case !ok && add:
-		s.odd[m] = struct{}{}
+		s.malformed[m] = struct{}{}
 	case !ok:
-		delete(s.odd, m)
+		delete(s.malformed, m)
 	case kind == Nets:
 		nets := &s.v6.nets
 		if m.Prefix.Addr().Is4() {
@@ -234,10 +234,10 @@ func (s *IPSet) change(m dataplane.Member, add bool) {
 	}
 }
 
-// note notes a change of a kernel set for the next Flush. A change and its reverse are none.
+// note records a change of a kernel set for the next Flush. A change and its reverse cancel out.
 func (s *IPSet) note(kind Kind, m dataplane.Member, add bool) {
 	p := s.part(partKey{kind, FamilyOf(m.Prefix.Addr())})
-	if p.whole {
+	if p.rewriteAll {
 		return
 	}
 	if was, ok := p.pending[m]; ok && was != add {
@@ -253,7 +253,7 @@ func (s *IPSet) note(kind Kind, m dataplane.Member, add bool) {
 func (s *IPSet) part(k partKey) *part {
 	p := s.parts[k]
 	if p == nil {
-		p = &part{name: setName(s.ID, k.kind, k.family), whole: true}
+		p = &part{name: setName(s.ID, k.kind, k.family), rewriteAll: true}
 		s.parts[k] = p
 		s.lists.parts[p.name] = s
 	}
@@ -295,7 +295,7 @@ func (s *IPSet) set(m dataplane.Member, kind Kind, in bool) (changed bool) {
 	return changed
 }
 
-// shapeNow returns the shape that the content calls for.
+// shapeNow returns the shape of the present members.
 func (s *IPSet) shapeNow() Shape {
 	if !s.exists {
 		return Shape{}
@@ -362,7 +362,7 @@ func (s *IPSet) err() error {
 		return fmt.Errorf("IP set %s does not exist", s.ID)
 	case s.typ != dataplane.IPSetNets && s.typ != dataplane.IPSetPorts:
 		return fmt.Errorf("IP set %s: unknown type %d", s.ID, s.typ)
-	case len(s.odd) > 0:
+	case len(s.malformed) > 0:
 		return fmt.Errorf("IP set %s: it has members that do not fit its type", s.ID)
 	}
 	return nil
@@ -391,6 +391,6 @@ func (s *IPSet) Settle() (changed bool) {
 func (s *IPSet) Clone(lists *Lists) *IPSet {
 	c := NewIPSet(s.ID, lists)
 	c.typ, c.exists = s.typ, s.exists
-	c.members = members{s.v4.clone(), s.v6.clone(), maps.Clone(s.odd)}
+	c.members = members{s.v4.clone(), s.v6.clone(), maps.Clone(s.malformed)}
 	return c
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Flush adds to the delta what changed of the kernel's sets since the last Flush.
+// Flush adds to the delta the changes of the kernel's sets since the last Flush.
 func (s *IPSet) Flush(d *ruleset.Delta) {
 	for _, f := range Families() {
 		for _, kind := range []Kind{Hosts, Nets, Ports} {
@@ -28,22 +28,22 @@ func (s *IPSet) flushPart(k partKey, d *ruleset.Delta) {
 	case p == nil:
 		return
 	case !s.wanted(k):
-		if p.told {
+		if p.installed {
 			d.DeleteSets = append(d.DeleteSets, p.name)
 		}
-		p.told, p.whole, p.pending = false, true, nil
+		p.installed, p.rewriteAll, p.pending = false, true, nil
 		// A rendered rule may still refer to the set, although no chain has it.
 		if !s.shape.has(k.kind, k.family) {
 			delete(s.parts, k)
 			delete(s.lists.parts, p.name)
 		}
 		return
-	case p.whole || !p.told:
+	case p.rewriteAll || !p.installed:
 		d.Sets = append(d.Sets, s.kernelSet(k))
 	case len(p.pending) > 0:
 		d.Elements = append(d.Elements, p.elements())
 	}
-	p.told, p.whole, p.pending = true, false, nil
+	p.installed, p.rewriteAll, p.pending = true, false, nil
 }
 
 // wanted reports whether the table has one of the kernel's sets: it has members, and a rule looks into it.
@@ -144,7 +144,7 @@ func hostElements6(hosts map[[16]byte]struct{}) []ruleset.Element {
 	return packedElements(data, 16)
 }
 
-// packedElements returns an element for each so many bytes of data.
+// packedElements returns an element for each size bytes of data.
 func packedElements(data []byte, size int) []ruleset.Element {
 	out, keys := make([]ruleset.Element, len(data)/size), make([]ruleset.Value, len(data)/size)
 	for i := range out {

@@ -21,19 +21,20 @@ type Lists struct {
 	// users counts the rules that look into each set with a name.
 	users map[string]int
 	sets  map[string]*ruleset.Set
-	// parts has the IP sets by the names of their kernel sets. looked has those of which a kernel set got
-	// its first user or lost its last one.
-	parts  map[string]*IPSet
-	looked map[*IPSet]struct{}
-	// told has the sets that the table had after the last Flush, dirty those whose users changed since.
-	told, dirty map[string]bool
+	// parts has the IP sets by the names of their kernel sets. usageChanged has those of which a
+	// kernel set got its first user or lost its last one.
+	parts        map[string]*IPSet
+	usageChanged map[*IPSet]struct{}
+	// installed has the sets that the table had after the last Flush, dirty those whose users
+	// changed since.
+	installed, dirty map[string]bool
 }
 
 // NewLists returns Lists of no rules.
 func NewLists() Lists {
 	return Lists{
-		users: map[string]int{}, sets: map[string]*ruleset.Set{}, told: map[string]bool{}, dirty: map[string]bool{},
-		parts: map[string]*IPSet{}, looked: map[*IPSet]struct{}{},
+		users: map[string]int{}, sets: map[string]*ruleset.Set{}, parts: map[string]*IPSet{},
+		usageChanged: map[*IPSet]struct{}{}, installed: map[string]bool{}, dirty: map[string]bool{},
 	}
 }
 
@@ -156,16 +157,16 @@ func (l *Lists) use(name string, n int) {
 		l.dirty[name] = true
 	}
 	if s := l.parts[name]; s != nil && (before == 0 || before+n == 0) {
-		l.looked[s] = struct{}{}
+		l.usageChanged[s] = struct{}{}
 	}
 }
 
 // TakeLooked returns the IP sets of which a kernel set got its first user or lost its last one since the
 // Last call.
 func (l *Lists) TakeLooked() map[*IPSet]struct{} {
-	looked := l.looked
-	l.looked = map[*IPSet]struct{}{}
-	return looked
+	changed := l.usageChanged
+	l.usageChanged = map[*IPSet]struct{}{}
+	return changed
 }
 
 // Flush adds to the delta the sets that came or went since the last Flush.
@@ -173,12 +174,12 @@ func (l *Lists) Flush(d *ruleset.Delta) {
 	for _, name := range slices.Sorted(maps.Keys(l.dirty)) {
 		wanted := l.users[name] > 0
 		switch {
-		case wanted && !l.told[name]:
+		case wanted && !l.installed[name]:
 			d.Sets = append(d.Sets, l.sets[name])
-			l.told[name] = true
-		case !wanted && l.told[name]:
+			l.installed[name] = true
+		case !wanted && l.installed[name]:
 			d.DeleteSets = append(d.DeleteSets, name)
-			delete(l.told, name)
+			delete(l.installed, name)
 		}
 		if !wanted {
 			delete(l.sets, name)

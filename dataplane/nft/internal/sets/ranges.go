@@ -22,12 +22,12 @@ func (r Range) Element() ruleset.Element {
 	return e
 }
 
-// Everything reports whether the range holds its whole family.
+// Everything reports whether the range has all addresses of its family.
 func (r Range) Everything() bool {
 	return r.First.IsUnspecified() && !r.Last.Next().IsValid()
 }
 
-// MergeNets returns the fewest disjoint ranges that hold just what the prefixes hold.
+// MergeNets returns the fewest disjoint ranges with exactly the addresses of the prefixes.
 func MergeNets(nets []netip.Prefix) []Range {
 	var out []Range
 	for _, n := range Uncovered(slices.Clone(nets)) {
