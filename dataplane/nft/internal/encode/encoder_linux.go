@@ -45,7 +45,7 @@ func (e *Encoder) Begin(flags uint32) {
 	e.AddTable(flags)
 }
 
-// Err returns what could not be encoded since Begin.
+// Err returns the errors of objects that could not be encoded since Begin.
 func (e *Encoder) Err() error { return errors.Join(e.errs...) }
 
 func (e *Encoder) fail(o nfnl.Object, format string, args ...any) {

@@ -31,10 +31,10 @@ func register(at int) uint32 {
 	return uint32(unix.NFT_REG32_00 + at)
 }
 
-// wordsOf is how many words a value takes.
+// wordsOf returns the number of words of a value.
 func wordsOf(size int) int { return (size + word - 1) / word }
 
-// Padded is the size of a value as a field of a concatenation.
+// Padded returns the size of a value as a field of a concatenation.
 func Padded(size int) int { return wordsOf(size) * word }
 
 // exprs writes a list of expressions: the common ones, attribute by attribute as the kernel lists
@@ -126,7 +126,7 @@ func (x *exprs) shiftRight(at, size uint32, bits uint8) {
 	x.end(m)
 }
 
-// value puts a value into a register.
+// value loads a value into a register.
 func (x *exprs) value(value []byte, to uint32) {
 	m := x.begin("immediate")
 	x.Uint32(unix.NFTA_IMMEDIATE_DREG, to)
@@ -134,7 +134,7 @@ func (x *exprs) value(value []byte, to uint32) {
 	x.end(m)
 }
 
-// verdict gives a verdict.
+// verdict writes an expression that gives a verdict.
 func (x *exprs) verdict(code int32, chain string) {
 	m := x.begin("immediate")
 	x.Uint32(unix.NFTA_IMMEDIATE_DREG, unix.NFT_REG_VERDICT)
@@ -154,7 +154,7 @@ func appendVerdict(a *netlink.Attrs, typ uint16, code int32, chain string) {
 	a.End(data)
 }
 
-// noRegister says that a lookup only matches.
+// noRegister means that a lookup only matches.
 const noRegister = ^uint32(0)
 
 // lookup looks the first register up in a set, and puts the value that a map has for it into a

@@ -90,7 +90,7 @@ func maskBytes(mask uint32, size int) []byte {
 	return binary.BigEndian.AppendUint32(make([]byte, max(0, size-4)), mask)[max(0, 4-size):]
 }
 
-// width is how many bytes are loaded for a field.
+// width returns the number of bytes that are loaded for a field.
 func (f *fieldForm) width() int {
 	if f.load.Size != 0 {
 		return int(f.load.Size)
@@ -117,7 +117,7 @@ func (f *fieldForm) shifted(v []byte) []byte {
 // compare tests one field. An interface name of fewer than 16 bytes stands for all that begin with
 // it. Bits without a mask mean any of them.
 func (e *ruleEncoder) compare(c ruleset.Compare) {
-	if bytes.Equal(c.Last, c.Value) { // A range of one value is that value: so does nft.
+	if bytes.Equal(c.Last, c.Value) { // nft, too, encodes a range of one value as that value
 		c.Last = nil
 	}
 	form := &e.forms[c.Field]
@@ -151,7 +151,7 @@ func (e *ruleEncoder) compare(c ruleset.Compare) {
 	case form.load.Mask != 0:
 		x.loadBits(form)
 		x.cmp(op, form.shifted(c.Value))
-	case form.load.Flags&ruleset.FibPresent != 0: // nft, and older kernels, make a whole word of it.
+	case form.load.Flags&ruleset.FibPresent != 0: // nft and older kernels use a word of 4 bytes
 		e.load(fields[:])
 		x.cmp(op, append(slices.Clone(c.Value), 0, 0, 0))
 	default:
@@ -160,8 +160,8 @@ func (e *ruleEncoder) compare(c ruleset.Compare) {
 	}
 }
 
-// compareRange compares with an interval. A prefix loads no more of an address than itself, and
-// masks the rest: so does nft, and prints it as a prefix again.
+// compareRange compares with an interval. Of an address, it loads only the bytes of a prefix, and
+// masks the other bits, as nft does. So nft lists it as a prefix again.
 func (e *ruleEncoder) compareRange(c ruleset.Compare, op uint32) {
 	form := &e.forms[c.Field]
 	t := form.typ

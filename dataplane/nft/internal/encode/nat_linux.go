@@ -10,7 +10,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// natRegisters are where a translation finds its values; zero is nowhere.
+// natRegisters are the registers with the values of a translation; zero means none.
 type natRegisters struct{ addr, port, portLast uint32 }
 
 func (e *ruleEncoder) nat(s ruleset.NAT) {

@@ -28,7 +28,7 @@ func (e *Encoder) AddSet(s *ruleset.Set) {
 	object := setObject(s.Name)
 	e.batch.Message(unix.NFT_MSG_NEWSET, unix.NLM_F_CREATE, e.family.Number(), object)
 	e.setAttrs(&e.batch.Attrs, object, s)
-	// Any number will do that no anonymous set has.
+	// any number that no anonymous set has
 	e.setID++
 	e.batch.Uint32(unix.NFTA_SET_ID, e.setID)
 }
@@ -38,12 +38,12 @@ func (e *Encoder) DeleteSet(name string) {
 	e.message(unix.NFT_MSG_DELSET, 0, setObject(name), unix.NFTA_SET_NAME)
 }
 
-// AddElements adds elements to a set, in as many messages as it takes.
+// AddElements adds elements to a set, in as many messages as needed.
 func (e *Encoder) AddElements(s *ruleset.Set, elements []ruleset.Element) {
 	e.elements(elementsObject(s), unix.NFT_MSG_NEWSETELEM, s, 0, elements, nil)
 }
 
-// DeleteElements deletes elements of a set, in as many messages as it takes.
+// DeleteElements deletes elements of a set, in as many messages as needed.
 func (e *Encoder) DeleteElements(s *ruleset.Set, elements []ruleset.Element) {
 	e.elements(elementsObject(s), unix.NFT_MSG_DELSETELEM, s, 0, elements, nil)
 }
@@ -225,7 +225,7 @@ func (e *Encoder) element(object nfnl.Object, s *ruleset.Set, el *ruleset.Elemen
 	}
 	appendElement(&e.batch.Attrs, raw)
 	e.key = append(e.key, last...)
-	if end := e.key[len(e.key)-len(last):]; increment(end) { // Otherwise it goes on to the very end.
+	if end := e.key[len(e.key)-len(last):]; increment(end) { // otherwise the interval ends with the last key
 		appendElement(&e.batch.Attrs, &element{key: end, boundary: true})
 	}
 }
@@ -286,7 +286,7 @@ func concatenation(types []ruleset.Type) (number, length uint32, ok bool) {
 	return number, length, len(types) > 0 && len(types)*typeBits <= 32 && length <= unix.NFT_DATA_VALUE_MAXLEN
 }
 
-// byteOrder is nft's number of the order of a value's bytes.
+// byteOrder returns nft's number of the byte order of values.
 func byteOrder(types []ruleset.Type) uint32 {
 	const mixed, host, network = 0, 1, 2
 	switch {
@@ -298,7 +298,7 @@ func byteOrder(types []ruleset.Type) uint32 {
 	return network
 }
 
-// increment makes a key the one behind it. It is false after the last.
+// increment increments a key. It returns false after the last key.
 func increment(key []byte) bool {
 	for i := len(key) - 1; i >= 0; i-- {
 		key[i]++

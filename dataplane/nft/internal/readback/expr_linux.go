@@ -47,7 +47,7 @@ func sameExpr(ours, theirs []byte) bool {
 func sameData(name string, ours, theirs []byte) bool {
 	for typ, a := range netlink.Attributes(ours) {
 		if name == "lookup" && typ == unix.NFTA_LOOKUP_SET_ID || name == "dynset" && typ == unix.NFTA_DYNSET_SET_ID {
-			continue // It means something only while the transaction lasts.
+			continue // it is valid only within a transaction
 		}
 		b := netlink.FindAttr(theirs, typ)
 		switch {

@@ -188,7 +188,7 @@ func (r *Reader) rules(f *table) error {
 	})
 }
 
-// ruleOf keeps what is needed of a rule, in memory of its own.
+// ruleOf copies what is needed of a rule.
 func ruleOf(attrs []byte) rule {
 	var r rule
 	var exprs, userdata []byte

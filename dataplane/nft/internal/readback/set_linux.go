@@ -83,7 +83,7 @@ func (c *comparer) set(name string) error {
 	if s.matched == c.want.Len(name) && len(s.extra) == 0 {
 		return nil
 	}
-	s.seen = map[string]bool{} // Once more, for now it matters which there are.
+	s.seen = map[string]bool{} // read again: now the ids are needed
 	if err := c.reader.elements(name, s.begin, s.element); err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (c *comparer) set(name string) error {
 	return nil
 }
 
-// errForm says that an element is of a form that we never write.
+// errForm reports an element of a form that we never write.
 var errForm = errors.New("unknown form of element")
 
 // setComparer compares the elements that the kernel lists with those of a set.
@@ -129,7 +129,7 @@ func (s *setComparer) begin() {
 	clear(s.seen)
 }
 
-// element takes in one element as the kernel lists it.
+// element processes one element as the kernel lists it.
 func (s *setComparer) element(attrs []byte) error {
 	var p ruleset.Packed
 	var key, keyEnd []byte
@@ -208,7 +208,7 @@ func (s *setComparer) take(key, keyEnd []byte, boundary bool, p *ruleset.Packed)
 	return nil
 }
 
-// keep copies bytes to where they stay.
+// keep copies bytes to memory that stays valid.
 func (s *setComparer) keep(b []byte) []byte {
 	if len(b) == 0 {
 		return nil
@@ -237,7 +237,7 @@ func (s *setComparer) lookUp(p *ruleset.Packed) {
 	s.extra = append(s.extra, extra)
 }
 
-// value takes in a verdict or the value of a map.
+// value reads a verdict or the value of a map.
 func (s *setComparer) value(nest []byte, p *ruleset.Packed) bool {
 	if verdict := netlink.FindAttr(nest, unix.NFTA_DATA_VERDICT); verdict != nil {
 		p.Chain = netlink.FindAttr(verdict, unix.NFTA_VERDICT_CHAIN)
@@ -269,7 +269,7 @@ func verdictOf(code int32) ruleset.VerdictKind {
 	return 0
 }
 
-// end puts intervals together. The kernel lists their bounds in order, up or down.
+// end joins the bounds of intervals. The kernel lists them in order, up or down.
 func (s *setComparer) end() error {
 	if len(s.bounds) == 0 {
 		return nil
@@ -289,7 +289,7 @@ func (s *setComparer) end() error {
 	}
 	for i := 0; i < len(s.bounds); i++ {
 		b := &s.bounds[i]
-		if b.end { // nft begins a set that does not start at zero with the end of nothing.
+		if b.end { // nft adds an end without a start before a set that does not start at zero
 			if i == 0 {
 				continue
 			}
@@ -320,7 +320,7 @@ func (s *setComparer) end() error {
 	return nil
 }
 
-// decrement makes a key the one before it.
+// decrement decrements a key.
 func decrement(key []byte) {
 	for i := len(key) - 1; i >= 0; i-- {
 		key[i]--
@@ -330,7 +330,7 @@ func decrement(key []byte) {
 	}
 }
 
-// unpack takes the padding out of a key or of data.
+// unpack removes the padding from a key or from data.
 func unpack(to []byte, types []ruleset.Type, packed []byte) ([]byte, bool) {
 	for i, t := range types {
 		size := t.Size()
