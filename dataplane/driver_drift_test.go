@@ -18,8 +18,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/dptest"
 )
 
-// What a dataplane sees change is repaired: in that dataplane alone, and in one go where much
-// changes.
+// A drift is repaired in its dataplane alone, and many drifts by one resync.
 func TestDriverDrift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []dataplane.Drift
@@ -47,8 +46,7 @@ func TestDriverDrift(t *testing.T) {
 		require.Equal(t, uint64(1001), stats.Drifts)
 		require.Equal(t, stats.Resyncs, stats.Repairs)
 
-		// A repair that fails as a whole is tried again as a repair: Apply alone would see nothing
-		// to do.
+		// A resync that fails as a whole is retried as a resync: Apply alone would find no change.
 		r.fail("policy", errBoom)
 		r.faulty["policy"].Drift(drift)
 		require.Equal(t, []string{"policy resync"}, r.calls())
@@ -130,8 +128,8 @@ func (b *broken) Watch(context.Context, func(dataplane.Drift)) error {
 
 func (b *broken) Resync(context.Context) error { return nil }
 
-// Watch of a dataplane that cannot watch is called again, with back-off, and resynced each time: something
-// may have been missed.
+// Watch of a dataplane that cannot watch is called again, with back-off. Each time a resync follows: it may
+// have missed a change.
 func TestDriverWatchThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dp := &broken{Mirror: dptest.NewMirror()}
@@ -171,8 +169,8 @@ func TestDriverSlowResync(t *testing.T) {
 	})
 }
 
-// Attempts keep their distance on average; what comes meanwhile is merged. After a rest some may
-// follow at once.
+// Attempts keep the mean interval; batches in between are merged. After a pause some may follow at
+// once.
 func TestDriverRate(t *testing.T) {
 	for burst, want := range map[int][]time.Duration{
 		0: {0, time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Second},
@@ -181,7 +179,7 @@ func TestDriverRate(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRigWith(t, dataplane.DriverConfig{MinInterval: time.Second, Burst: burst}, "only")
 			defer r.done()
-			for range 2 { // the second time after a rest
+			for range 2 { // the second time after a pause
 				start := time.Now()
 				var got []time.Duration
 				for i := range want {
@@ -205,7 +203,7 @@ func TestDriverRate(t *testing.T) {
 	}
 }
 
-// Objects at fault are retried within the rate, and others go on.
+// Objects at fault are retried within the rate, and others are programmed.
 func TestDriverRateAndFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRigWith(t, dataplane.DriverConfig{MinInterval: time.Second}, "policy", "routes")

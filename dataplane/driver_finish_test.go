@@ -68,8 +68,8 @@ func (f *finisher) Resync(ctx context.Context) error {
 	return f.Mirror.Resync(ctx)
 }
 
-// TestFinish: what a dataplane leaves delays no batch, and is finished once that needs no waiting,
-// in parts if it reports more. A Resync follows if it fails.
+// TestFinish: unfinished deletions of a dataplane delay no batch. Finish is called once it need not
+// wait, and again if it leaves more. A Resync follows if it fails.
 func TestFinish(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &finisher{Mirror: dptest.NewMirror()}

@@ -23,8 +23,7 @@ func addHost(s dptest.State) dptest.State {
 	return s
 }
 
-// While the first state of a dataplane is in doubt, the next one gets no host endpoint
-// either.
+// While the state of the first dataplane is unknown, the next one gets no host endpoint.
 func TestDriverHoldsHostEndpointsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -40,7 +39,7 @@ func TestDriverHoldsHostEndpointsBack(t *testing.T) {
 			require.Equal(t, want.String(), r.state(name).String(), name)
 		}
 
-		// One that is known goes on with what it refers to, and goes at once.
+		// A known one keeps its references, and is removed at once.
 		gone := world("a")
 		r.fail("policy", errBoom)
 		r.send(gone)
@@ -53,7 +52,7 @@ func TestDriverHoldsHostEndpointsBack(t *testing.T) {
 	})
 }
 
-// A host endpoint at fault holds up no workload.
+// A host endpoint at fault delays no workload.
 func TestDriverFaultOfHostEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -71,7 +70,7 @@ func TestDriverFaultOfHostEndpoint(t *testing.T) {
 }
 
 // A host endpoint at fault, by itself or by a policy that it refers to, shows in Status; the later
-// dataplane keeps the interface that it knows, and refers to nothing that goes.
+// dataplane keeps its former interface, and refers to no removed object.
 func TestDriverHostEndpointAtFaultKeepsItsInterface(t *testing.T) {
 	for _, at := range []policy.Key{hostKey, policyKey("q")} {
 		synctest.Test(t, func(t *testing.T) {
@@ -103,7 +102,7 @@ func TestDriverHostEndpointAtFaultKeepsItsInterface(t *testing.T) {
 	}
 }
 
-// A new host endpoint at fault waits, and is forgotten if it is removed before the later dataplane
+// A new host endpoint at fault is withheld, and dropped if it is removed before the later dataplane
 // got it.
 func TestDriverNewHostEndpointAtFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

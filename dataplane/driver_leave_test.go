@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/dptest"
 )
 
-// TestDriverRemovalThatFails: while a route may still lead to an endpoint, its policy does not just
-// go: it is blocked in all dataplanes before the one that fails.
+// TestDriverRemovalThatFails: while a route may still lead to an endpoint, the endpoint is blocked in
+// all dataplanes before the one that fails.
 func TestDriverRemovalThatFails(t *testing.T) {
 	for name, fault := range map[string]error{"general": errBoom, "of the endpoint": objectError(endpointKey("a"))} {
 		t.Run(name, func(t *testing.T) {

@@ -158,8 +158,8 @@ func TestDriverConfig(t *testing.T) {
 }
 
 // TestDriverRandom sends random worlds while random faults come and go. The mirrors check that
-// every batch is sound. As long as routes can be removed, no endpoint is in routes that policy has
-// not; in the end both have everything.
+// every batch is valid. While routes can be removed, every endpoint in routes is in policy; in the
+// end both have everything.
 func TestDriverRandom(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// What waits for an attempt that takes long is applied as one batch, without the way stations.
+// Batches that wait for a long attempt are applied as one, without the states in between.
 func TestDriverMerges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -29,7 +29,7 @@ func TestDriverMerges(t *testing.T) {
 		release := r.hold()
 		r.send(world("a", "b", "c"))
 		r.send(world("a", "b", "c", "d")) // from here on in the queue
-		r.send(world("a", "c"))           // d came and went
+		r.send(world("a", "c"))           // d was added and removed
 		moved := world("a", "c")
 		moved.Endpoints[endpointKey("a")].Interface = "elsewhere"
 		r.send(moved)
@@ -52,7 +52,7 @@ func TestDriverMerges(t *testing.T) {
 	})
 }
 
-// What is in the queue is pending, whatever came of the state before it.
+// A batch in the queue is pending, whatever the result of the batch before it.
 func TestDriverQueuedStateIsPending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRigOf(t, "only")
@@ -76,7 +76,7 @@ func TestDriverQueuedStateIsPending(t *testing.T) {
 }
 
 // While a policy is at fault, the route of an endpoint that refers to it is withheld, whatever the
-// batch in the queue will make of the endpoint.
+// batch in the queue changes.
 func TestDriverFaultIsOfAppliedState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -105,7 +105,7 @@ func TestDriverFaultIsOfAppliedState(t *testing.T) {
 }
 
 // TestDriverMergesAtRandom leads mirrors through random worlds of all kinds of objects, while
-// batches pile up in the queue. The mirrors refuse whatever breaks a promise of Batch.
+// batches accumulate in the queue. The mirrors refuse a batch that breaks the order of Batch.
 func TestDriverMergesAtRandom(t *testing.T) {
 	merged := uint64(0)
 	for seed := range uint64(100) {

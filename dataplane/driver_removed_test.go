@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// waitRemoved starts to wait for the removal of an endpoint. What comes of it is in the channel,
-// which is empty until then.
+// waitRemoved starts to wait for the removal of an endpoint. The channel gets the
+// result.
 func (r *rig) waitRemoved(ctx context.Context, k policy.Key) <-chan error {
 	result := make(chan error, 1)
 	go func() { result <- r.driver.WaitRemoved(ctx, k) }()
@@ -23,7 +23,7 @@ func (r *rig) waitRemoved(ctx context.Context, k policy.Key) <-chan error {
 	return result
 }
 
-// Whichever dataplane fails to remove an endpoint, and however: it is not gone before that works.
+// An endpoint is not removed before every dataplane has removed it, whatever the failure.
 func TestDriverWaitRemoved(t *testing.T) {
 	for name, fault := range map[string]error{"general": errBoom, "of the endpoint": objectError(endpointKey("a"))} {
 		for _, at := range []string{"policy", "between", "routes"} {
@@ -52,8 +52,8 @@ func TestDriverWaitRemoved(t *testing.T) {
 	}
 }
 
-// Nothing is known to be gone before the first complete state, nor what comes again, nor what waits
-// in the queue.
+// No endpoint is known to be removed before the first complete state, nor one that is added again,
+// nor one whose removal is in the queue.
 func TestDriverWaitRemovedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -82,7 +82,7 @@ func TestDriverWaitRemovedInTime(t *testing.T) {
 	})
 }
 
-// The same goes for host endpoints.
+// The same holds for host endpoints.
 func TestDriverWaitRemovedOfHostEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

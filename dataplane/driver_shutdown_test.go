@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/dptest"
 )
 
-// Shutdown finishes what is in hand, applies nothing more, and leaves the kernel as it is until
+// Shutdown finishes the present attempt, applies nothing more, and leaves the kernel as it is until
 // Teardown.
 func TestDriverShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -46,7 +46,7 @@ func (patient) Apply(ctx context.Context, _ dataplane.Batch) error {
 	return ctx.Err()
 }
 
-// A dataplane that does not come to an end is cut short.
+// The call of a dataplane that does not return is canceled.
 func TestDriverShutdownRunsOutOfTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, err := dataplane.NewDriver(dataplane.DriverConfig{
@@ -114,7 +114,7 @@ func TestDriverEndpointChanges(t *testing.T) {
 		r.send(world("b"))
 		require.Equal(t, dataplane.EndpointChange{Key: endpointKey("a"), Removed: true}, <-changes)
 		last := <-changes
-		for last != up("b", 3) { // it may have been seen on its way
+		for last != up("b", 3) { // states in between may have been received
 			last = <-changes
 		}
 		r.done()
@@ -165,7 +165,7 @@ func TestDriverPlan(t *testing.T) {
 		_, err = d.Plan(ctx, next)
 		require.ErrorIs(t, err, errBoom)
 		require.ErrorContains(t, err, "dataplane 1")
-		// What is in the queue comes first.
+		// Batches in the queue come first.
 		require.NoError(t, d.Send(ctx, dptest.Transition(dptest.NewState(), world("a"))))
 		text, err := d.Plan(ctx, next)
 		require.NoError(t, err)

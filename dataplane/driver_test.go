@@ -20,8 +20,8 @@ import (
 
 var errBoom = errors.New("boom")
 
-// rig is a driver over two strict mirrors, "policy" and "routes", whose calls are logged and may be
-// made to fail. It runs in a synctest bubble, which also proves that no goroutine is left.
+// rig is a driver over two strict mirrors, "policy" and "routes", whose calls are logged and can
+// fail. It runs in a synctest bubble, which also proves that no goroutine is left.
 type rig struct {
 	t      *testing.T
 	driver *dataplane.Driver
@@ -97,14 +97,14 @@ func (r *rig) hold() (release func()) {
 	}
 }
 
-// fail makes calls of the dataplane fail; a nil error mends it.
+// fail makes calls of the dataplane fail; a nil error ends that.
 func (r *rig) fail(name string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.fault[name] = err
 }
 
-// send sends what leads to the state and waits until everybody is idle.
+// send sends the batch that leads to the state, and waits until all goroutines are idle.
 func (r *rig) send(to dptest.State) {
 	r.t.Helper()
 	b := dptest.Transition(r.sent, to)
@@ -354,7 +354,7 @@ func TestDriverRoutesFailure(t *testing.T) {
 		require.NoError(t, r.driver.WaitProgrammed(t.Context(), endpointKey("a")))
 		require.Equal(t, []string{"routes apply"}, r.calls(), "policy has nothing to retry")
 
-		r.fail("routes", errBoom) // on removal: shown, and retried
+		r.fail("routes", errBoom) // on removal: reported, and retried
 		r.send(world())
 		require.Error(t, r.driver.Status().LastError)
 		require.Contains(t, r.state("routes").Endpoints, endpointKey("a"))
@@ -365,8 +365,8 @@ func TestDriverRoutesFailure(t *testing.T) {
 	})
 }
 
-// The way to another node is at fault: that is shown and retried, and no endpoint here waits for
-// it.
+// The route to another node is at fault: that is reported and retried, and delays no endpoint of this
+// node.
 func TestDriverFaultOfNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -19,8 +19,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TestAttribute: what the kernel does not take is reported for the objects that need it, and what
-// the applier was not told of is told again.
+// TestAttribute: a chain or set that the kernel refuses is reported for the objects that need it,
+// and a change that the applier did not accept is written again.
 func TestAttribute(t *testing.T) { nfttest.EachForm(t, testAttribute) }
 
 func testAttribute(t *testing.T, classes render.ClassesConfig) {
@@ -50,7 +50,7 @@ func testAttribute(t *testing.T, classes render.ClassesConfig) {
 	for _, c := range []struct {
 		name string
 		err  error
-		keys []policy.Key // the zero key: nobody's in particular
+		keys []policy.Key // the zero key: an error without an object
 		told bool
 	}{
 		{"nothing", nil, nil, true},

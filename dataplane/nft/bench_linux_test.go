@@ -131,8 +131,8 @@ func (w snapshot) changes() []change {
 	}
 }
 
-// BenchmarkRenderer measures the renderer alone, and the checking of what it says against the
-// state: from nothing, and for single changes.
+// BenchmarkRenderer measures the renderer alone, and the check of its delta against the state: for
+// the whole table, and for single changes.
 func BenchmarkRenderer(b *testing.B) {
 	w := snapshot{250_000, 10_000}
 	graph, first := w.load(b)

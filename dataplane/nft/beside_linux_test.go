@@ -15,8 +15,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 )
 
-// A table like Tailscale's marks what comes by its interface while it is forwarded, and masquerades
-// by that mark later. Ours is asked in between, and must neither lose the mark nor be passed over.
+// A table like Tailscale's marks forwarded packets of its interface, and masquerades by that mark
+// later. Our chains are in between: they must keep the mark, and evaluate the packets.
 func TestBesideTailscale(t *testing.T) { nfttest.EachForm(t, testBesideTailscale) }
 
 func testBesideTailscale(t *testing.T, classes render.ClassesConfig) {

@@ -111,8 +111,8 @@ func harness(ns *netns.NS, cfg nft.Config) conformance.Harness {
 	}
 }
 
-// occupy makes a table that belongs to a socket: nobody else may touch it, and it goes when the
-// socket is closed.
+// occupy creates a table that a socket owns: no other socket may change it, and the kernel deletes
+// it when the socket is closed.
 func occupy(t *testing.T, ns *netns.NS, table string) (leave func()) {
 	t.Helper()
 	conn, err := nfnl.Dial(nfnl.Config{NetNS: ns.FD()})

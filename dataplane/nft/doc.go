@@ -30,7 +30,7 @@
 //
 // # Concurrency
 //
-// Nothing in this package is safe for concurrent use unless its own doc says so.
+// Nothing in this package is safe for concurrent use unless documented.
 //
 // # Errors
 //

@@ -21,7 +21,7 @@ import (
 )
 
 // hostNetwork is a network of which way1 and way2 are workloads, and way3 is an interface of the
-// host with somebody outside behind it. The host serves TCP on ports 80 and 81. A table like
+// host with an external peer behind it. The host serves TCP on ports 80 and 81. A table like
 // kube-proxy's translates port 30080 of the host to port 80 of way1, 30081 to its port 81.
 type hostNetwork struct {
 	*network
@@ -63,7 +63,7 @@ func newHostNetwork(t *testing.T, classes render.ClassesConfig) *hostNetwork {
 	return n
 }
 
-// echo answers the connections of a listener with what they say, and closes it in the end.
+// echo returns the data of a listener's connections, and closes the listener at the end.
 func (n *hostNetwork) echo(t *testing.T, l net.Listener) {
 	t.Helper()
 	var running sync.WaitGroup

@@ -18,8 +18,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// refusedRule is valid, but asks of the receiver for more sets than the kernel takes in a rule,
-// which is of at most 128 expressions.
+// refusedRule is valid, but looks up the receiver in more sets than the kernel accepts in a rule: at
+// most 128 expressions.
 func refusedRule(s dptest.State) dataplane.Rule {
 	r := dataplane.Rule{ID: "wide", Action: policy.Allow}
 	for i := range 200 {
@@ -40,7 +40,7 @@ func testRefusedChain(t *testing.T, classes render.ClassesConfig) {
 	wide := policed()
 	wide.Policies[web] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{refusedRule(wide)}}
 	atFault := []policy.Key{web, way2}
-	if !classes.TestHook.HasChains() { // the chain has what the profile says as well
+	if !classes.TestHook.HasChains() { // the chain has the rules of the profile as well
 		atFault = []policy.Key{web, {Kind: policy.KindProfile, Name: "all"}, way2}
 	}
 	for name, before := range map[string]dptest.State{"at first": dptest.NewState(), "in a change": policed()} {

@@ -170,7 +170,7 @@ func testDeniedConnectionsAreEnded(t *testing.T, classes render.ClassesConfig) {
 	}
 	requireTracked(t, n.node, false, flipped)
 
-	// What is allowed again begins anew, and goes on when nothing changes for it.
+	// A connection that is allowed again can be opened, and continues while its verdict stays.
 	require.NoError(t, d.Apply(t.Context(), dptest.Transition(narrowed(), shop())))
 	again := talk(t, n, n.workloads[0].NS, "tcp", workloadAddrs(1)[0], 80)
 	require.Equal(t, st.Ended, swept(t, d).Ended)

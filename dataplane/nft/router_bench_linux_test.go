@@ -65,7 +65,7 @@ func (c *contest) run(b *testing.B, rounds int) {
 	}
 }
 
-// sized is what is asked for at full size, or else what every day's run takes.
+// sized returns full if the benchmark runs at full size, otherwise everyday.
 func sized[T any](full, everyday T) T {
 	if *fullSize {
 		return full
@@ -119,7 +119,7 @@ func (c *contest) packets(r *rig, name, column string) {
 func (c *contest) flows(r *rig, name, column string, fresh, once *burst, dst netip.Addr) {
 	count := 0
 	c.add("new"+name, column, "ns", func(b *testing.B) float64 {
-		defer r.forget(b) // the table of connections is one of all namespaces: nobody else shall find it full
+		defer r.forget(b) // all namespaces share the limit of connections: later tests need room
 		if count == 0 {   // how many a round has time for
 			const trial = 32
 			each := r.volley(b, fresh, trial) / trial

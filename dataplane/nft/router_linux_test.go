@@ -66,7 +66,7 @@ func baselines() []baseline {
 	}
 }
 
-// foreign are flows that no policy allows: to another port, by another protocol, from or to somebody else.
+// foreign are flows that no policy allows: to another port, by another protocol, from or to another address.
 func (w judged) foreign() []frame {
 	f := rigFlows(1)[0]
 	port, proto, peer := f, f, f
@@ -79,7 +79,7 @@ func (w judged) foreign() []frame {
 	return []frame{port, proto, peer}
 }
 
-// passes says that all of the packets arrive, that one of an established flow does, and that connections can be made.
+// passes requires that all packets and one of an established flow arrive, and that connections can be opened.
 func (r *rig) passes(t *testing.T, packets ...frame) {
 	t.Helper()
 	once := slices.Repeat(packets[:1], 100)
@@ -93,7 +93,7 @@ func (r *rig) passes(t *testing.T, packets ...frame) {
 	r.connects(t, 10)
 }
 
-// refuses says that none of the packets goes through. They are handled in order: once the marker
+// refuses requires that none of the packets arrives. They are handled in order: once the marker
 // after them has arrived, they never will.
 func (r *rig) refuses(t *testing.T, packets ...frame) {
 	t.Helper()

@@ -26,9 +26,9 @@ import (
 //	client 10.1.0.1 ── in ── node ── out ── server 10.2.0.1
 //
 // Whatever is sent from one thread is forwarded on that thread, in order, before the call that
-// sends it returns. The node asks nobody for addresses: 10.1.0.1 and 10.2.0.1 have real sockets
-// behind them, what goes to any other address of the two networks arrives and is thrown away at
-// once, because its MAC address is nobody's.
+// sends it returns. The node resolves no addresses: 10.1.0.1 and 10.2.0.1 have real sockets.
+// Packets to all other addresses of the two networks arrive and are dropped at once, because no
+// interface has their MAC address.
 type rig struct {
 	node           *netns.NS
 	client, server *netns.Workload
@@ -55,7 +55,7 @@ func newRig(tb testing.TB, in, out string) *rig {
 	tb.Helper()
 	r := &rig{node: nstest.New(tb), stats: map[*netns.Workload]*netlink.Handle{}, packets: map[*netns.Workload]int{}}
 	router(tb, r.node)
-	// What the node has to say for itself would be counted as arrived.
+	// Packets of the node itself would be counted as arrived.
 	require.NoError(tb, r.node.SetSysctl("net/ipv6/conf/all/disable_ipv6", "1"))
 	require.NoError(tb, r.node.SetSysctl("net/ipv6/conf/default/disable_ipv6", "1"))
 	r.client = r.attach(tb, in, rigClient())

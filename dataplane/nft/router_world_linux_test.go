@@ -38,13 +38,13 @@ func forms() []form {
 // 1,000 roles and one of 37 teams.
 type judged struct {
 	policies int
-	// egress says that the client is judged by what it sends, otherwise the server by what it
-	// receives. host is set if there is a host endpoint at the client's side, whose policy of that
-	// kind judges the client. local says that the client is a workload of the node too, without
+	// egress is set if policy applies to the client's egress, otherwise to the server's ingress.
+	// host is set if there is a host endpoint at the client's side, whose policy of that kind
+	// applies to the client. local is set if the client is a workload of the node too, without
 	// policies.
 	egress, local bool
 	host          hostKind
-	// same says that all rules select the peer, each with a port of its own.
+	// same is set if all rules select the peer, each with a port of its own.
 	same bool
 }
 

@@ -113,13 +113,13 @@ func testTraffic(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// requireLike says that packets of every kind between every two workloads get the verdict that the state calls for.
+// requireLike requires that packets of every kind between every two workloads get the verdict of the state.
 func (n *network) requireLike(t *testing.T, state dptest.State, when string) {
 	t.Helper()
 	n.requireVerdicts(t, state, when, n.probes())
 }
 
-// requireVerdicts says that the packets of the probes get the verdict that the state calls for.
+// requireVerdicts requires that the packets of the probes get the verdict of the state.
 func (n *network) requireVerdicts(t *testing.T, state dptest.State, when string, probes []*probe) {
 	t.Helper()
 	for _, p := range probes {
@@ -140,7 +140,7 @@ func (n *network) requireVerdicts(t *testing.T, state dptest.State, when string,
 	}
 }
 
-// S116: what is established goes on when policy turns to deny; what is new does not start.
+// S116: an established connection continues when policy denies it; a new one does not start.
 func TestEstablishedSurvivesDeny(t *testing.T) { nfttest.EachForm(t, testEstablishedSurvivesDeny) }
 
 func testEstablishedSurvivesDeny(t *testing.T, classes render.ClassesConfig) {
@@ -186,8 +186,8 @@ func testDownCutsEstablished(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// S119: a source address that is not the workload's own drops, whatever policy says, though its
-// answers would find the way.
+// S119: a source address that is not the workload's own drops, whatever policy allows, although its
+// replies would be routed back.
 func TestSpoofedSourceDrops(t *testing.T) { nfttest.EachForm(t, testSpoofedSourceDrops) }
 
 func testSpoofedSourceDrops(t *testing.T, classes render.ClassesConfig) {

@@ -130,7 +130,7 @@ func router(t testing.TB, ns *netns.NS) {
 	}
 }
 
-// connect gives the node an interface of the name. It asks no neighbour for addresses.
+// connect gives the node an interface of the name. It resolves no neighbours.
 func (w *wire) connect(t *testing.T, name string) {
 	t.Helper()
 	host, peer, err := netns.Veth(netns.End{NS: w.node, Name: name}, netns.End{NS: w.peers, Name: name})
@@ -294,7 +294,7 @@ func (w *wire) send(f frame, from nfttest.Place) error {
 			to = &unix.SockaddrInet4{Addr: f.dst.As4()}
 		}
 		err := unix.Sendto(fd, f.bytes(), 0, to)
-		if errors.Is(err, unix.EPERM) { // so says the kernel where a rule of the host's own output drops
+		if errors.Is(err, unix.EPERM) { // the kernel's error if a rule of the output hook drops
 			err = nil
 		}
 		return err

@@ -71,7 +71,7 @@ func readLines[T any](t *testing.T, file string) (list []T) {
 	return list
 }
 
-// wireClusters reads the clusters, which are told where they are converted, and what they are converted to.
+// wireClusters reads the clusters and their converted form.
 func wireClusters(t *testing.T) []wireCluster {
 	t.Helper()
 	clusters := readLines[wireCluster](t, "../../kubernetes/convert/testdata/networkpolicy.jsonl.gz")
@@ -201,7 +201,7 @@ func (n *clusterNode) place(a netip.Addr) nfttest.Place {
 	return placeOf("eth0", a)
 }
 
-// check sends what the matrices and single connections of a cluster tell of.
+// check sends the packets of the matrices and single connections of a cluster.
 func (n *clusterNode) check(t *testing.T, c wireCluster) (sent int) {
 	t.Helper()
 	var places [][]netip.Addr

@@ -107,7 +107,7 @@ func closedFrom(name string) dptest.State {
 	return edit(s, name, func(e *dataplane.Endpoint) { e.Egress = tiers })
 }
 
-// closedTo is shop, where nobody may open a connection to a workload.
+// closedTo is shop with policy that denies new connections to a workload.
 func closedTo(name string) dptest.State {
 	s, tiers := denied(shop())
 	return edit(s, name, func(e *dataplane.Endpoint) { e.Ingress = tiers })
@@ -153,7 +153,7 @@ func testWireRelatedErrors(t *testing.T, classes render.ClassesConfig) {
 		require.True(t, about.passes(t, b.wire))
 		require.True(t, fail.passes(t, b.wire), "%s", fail.Flow)
 
-		// A router tells about a packet that it did not deliver.
+		// A router reports a packet that it did not deliver.
 		outside := fail
 		outside.from, outside.Src = placeOf("eth0", router), router
 		f := outside.frame()
@@ -205,7 +205,7 @@ func testWireInterfaceRecreated(t *testing.T, classes render.ClassesConfig) {
 	b.new(t, 1, 0, true, "after")
 	require.Equal(t, written, generation(t, b.node))
 
-	// One that is nobody's yet, then somebody's.
+	// An interface without an endpoint, then with one.
 	b.connect(t, "way9")
 	stray := b.kinds(0, 2)[0]
 	stray.from = placeOf("way9", stray.Src)

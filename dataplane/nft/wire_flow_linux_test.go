@@ -19,7 +19,7 @@ import (
 type wireFlow struct {
 	verdict.Flow
 	from, to nfttest.Place
-	// reply says that the flow answers a connection from the other side; related that it is an ICMP error about one.
+	// reply is set if the flow replies to a connection of the other side, related if it is an ICMP error about one.
 	reply, related bool
 }
 
@@ -111,7 +111,7 @@ func (w *wireFlow) possible() {
 		w.ICMPType = 3
 	case w.State == verdict.StateEstablished && w.OrigDst.IsValid():
 		w.ICMPType = request
-	case w.State != verdict.StateEstablished && w.ICMPType != request: // an answer or an error that nobody waits for
+	case w.State != verdict.StateEstablished && w.ICMPType != request: // a reply or an error without a connection
 		w.State = verdict.StateInvalid
 	}
 	if w.State == verdict.StateInvalid {
@@ -221,7 +221,7 @@ func (w *wireFlow) passes(t *testing.T, b *wire) bool {
 	return b.pass(t, w.frame(), w.from, w.to)
 }
 
-// foreignNAT is a table of somebody else's that translates the flows.
+// foreignNAT is a table of another program that translates the flows.
 func foreignNAT(flows []wireFlow) string {
 	var rules strings.Builder
 	for _, w := range flows {

@@ -54,8 +54,8 @@ func killedWorlds(t *testing.T, seed uint64, classes render.ClassesConfig) (*nft
 	return c, worlds
 }
 
-// journal is what an agent says of its run, in memory that outlives it: which world it began to
-// program last, and which one it has.
+// journal records the run of an agent, in memory that outlives it: the world that it last began to
+// program, and the one that it has programmed.
 type journal struct {
 	begun, done atomic.Int64
 	worlds      [1 << 16]atomic.Int32

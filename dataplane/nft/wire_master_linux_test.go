@@ -395,7 +395,7 @@ func TestBridgeBeforeTheEndpoint(t *testing.T) {
 
 	runIP(t, b.node, "link", "set", "dev", "br9", "name", "br7")
 	runIP(t, b.node, "link", "add", "name", "port", "type", "veth", "peer", "name", "way9")
-	runIP(t, b.node, "link", "set", "dev", "port", "master", "br0") // nobody's
+	runIP(t, b.node, "link", "set", "dev", "port", "master", "br0") // without an endpoint
 	runIP(t, b.node, "link", "set", "dev", "port", "nomaster")
 	runIP(t, b.node, "link", "del", "dev", "br7")
 	runIP(t, b.node, "link", "set", "dev", "port", "name", "br7")

@@ -111,7 +111,7 @@ func (f frame) sctp(id []byte) []byte {
 		body = binary.BigEndian.AppendUint16(body, uint16(20+4+len(id)))
 		body = binary.BigEndian.AppendUint32(body, own)
 		body = append(body, 0, 0, 0xff, 0xff, 0, 1, 0, 1, 0, 0, 0, 1)
-		// A parameter that nobody knows.
+		// An unknown parameter.
 		body = append(append(body, 0xc0, 0x77, 0, byte(4+len(id))), id...)
 	}
 	binary.LittleEndian.PutUint32(body[8:], crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))

@@ -41,8 +41,8 @@ func markings() (out []marking) {
 	return out
 }
 
-// othersMark is a table of others that gives packets their markings in the hooks that policy is
-// asked in, and drops behind it those that have none or others.
+// othersMark is a foreign table that marks packets before policy in the same hooks, and drops behind
+// policy those without their marking.
 func othersMark(all []marking) string {
 	var before, dscp, behind strings.Builder
 	for _, m := range all {

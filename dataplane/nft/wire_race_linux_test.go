@@ -42,8 +42,7 @@ func testWireHandover(t *testing.T, classes render.ClassesConfig) {
 	}
 }
 
-// An address that a rule denies is denied all the while, also where others are not: it comes into
-// another set and leaves it, and what else is said about it changes.
+// An address that a rule denies stays denied while its class, its outcome or its group changes.
 func TestWireClassHandover(t *testing.T) { nfttest.EachForm(t, testWireClassHandover) }
 
 func testWireClassHandover(t *testing.T, classes render.ClassesConfig) {

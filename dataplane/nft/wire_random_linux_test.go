@@ -24,7 +24,7 @@ var wireSeed = flag.Int("wire.seed", -1, "run this seed of the tests on the wire
 // wireWhole reports whether to run all of the tests on the wire, not the sample of every day.
 func wireWhole() bool { return os.Getenv("WIRE") == "whole" }
 
-// wireSeeds are the seeds to run: so many of the sample, or of the whole.
+// wireSeeds returns the seeds to run: those of the sample or of the whole, or that of the flag.
 func wireSeeds(sample, whole int) (seeds []uint64) {
 	if wireWhole() {
 		sample = whole

@@ -142,7 +142,7 @@ func testWireErrorsIntoConnectionsOfOthers(t *testing.T, classes render.ClassesC
 	}
 }
 
-// S169: errors that a connection needs arrive, whatever policy says: at an endpoint about its own
+// S169: errors that a connection needs arrive, whatever policy denies: at an endpoint about its own
 // connection, from a router outside and from the host; at the peer and outside, from an endpoint
 // about its own.
 func TestWireErrorsAboutOwnConnections(t *testing.T) {

@@ -43,8 +43,8 @@ func shopWire(t *testing.T) *wire {
 	return w
 }
 
-// TestWireRestart: an agent that starts again, and has the same to say, over the table of the one
-// before: no packet is lost, no counter begins anew, and nothing is written but who owns the table.
+// TestWireRestart: an agent restarts with the same policy and adopts its former table. No packet is
+// lost, no counter starts at zero, and only the owner of the table is written.
 func TestWireRestart(t *testing.T) { nfttest.EachForm(t, testWireRestart) }
 
 func testWireRestart(t *testing.T, classes render.ClassesConfig) {

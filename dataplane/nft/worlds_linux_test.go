@@ -13,9 +13,9 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// TestRandomWorldsInKernel leads the kernel through random worlds step by step. After each step it
-// lists what nft makes of the whole table's text, and at the end what it lists where a new
-// Dataplane was led there at once.
+// TestRandomWorldsInKernel leads the kernel through random worlds step by step. After each step the
+// listing equals that of the table's text loaded by nft, and at the end that of a new Dataplane
+// with the same state.
 func TestRandomWorldsInKernel(t *testing.T) { nfttest.EachFormInParallel(t, testRandomWorldsInKernel) }
 
 func testRandomWorldsInKernel(t *testing.T, classes render.ClassesConfig) {

@@ -103,7 +103,7 @@ func TestChanges(t *testing.T) {
 			require.NoError(t, b.Apply(bg, change(f)))
 			requireLists(t, ns, change(f))
 			switch name {
-			case "set type": // The table is made anew with a guard, and its interval sets are seen late.
+			case "set type": // The table is replaced with a guard, and its interval sets are seen late.
 				transactions = 4
 				if !guarded {
 					transactions = 2

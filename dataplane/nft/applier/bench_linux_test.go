@@ -182,7 +182,7 @@ func BenchmarkFill(b *testing.B) {
 				allocs = min(allocs, mallocs()-before)
 				data := slices.Clone(t.last)
 				require.NoError(b, a.Teardown(bg))
-				done() // While anybody listens, in any namespace, the kernel takes twice as long.
+				done() // With a listener in any namespace, the kernel takes twice as long.
 				raw = append(raw, rawFill(b, ns, sock, data))
 			}
 			report(b, own, raw, "ms")
@@ -270,9 +270,9 @@ func BenchmarkRule(b *testing.B) {
 			own = append(own, time.Since(start))
 			require.NoError(b, err)
 		}
-		// The same bytes again, for the rule that has taken the place of the old one. The Applier
-		// does not take that for a change by others, for it is the same socket; only the handle is
-		// another, which it finds out and mends.
+		// The same bytes again, for the rule that replaced the old one. They come from the
+		// Applier's socket, so it detects no foreign change. Only the handle differs, which the
+		// Applier repairs.
 		data := slices.Clone(t.last)
 		at := bytes.Index(data, ruleHandle(b, data))
 		copy(data[at:], handleOf(b, conn, old.Name, 5))

@@ -112,7 +112,7 @@ func TestForeignElementCounter(t *testing.T) {
 	require.Equal(t, before, listing(t, ns))
 }
 
-// The same happened while nobody watched: the next process finds it out by reading.
+// If the changes were made while no process watched, the next process reads them back.
 func TestAdoptForeignChange(t *testing.T) {
 	guarded := hasGuardTables(t)
 	for name, script := range foreign {
@@ -185,7 +185,7 @@ func TestOtherTablesDoNotMatter(t *testing.T) {
 	require.EqualValues(t, 0, a.Stats().Drifts)
 }
 
-// Watch says who did it, and the owner repairs.
+// Watch reports the process of a change, and the owner repairs the table.
 func TestWatch(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)

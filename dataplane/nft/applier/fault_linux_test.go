@@ -24,11 +24,11 @@ import (
 // faulty is a socket that answers some transactions itself, with an error, instead of the kernel.
 type faulty struct {
 	netlink.Socket
-	// refuse says with which error to refuse a batch, zero if it is to go through.
+	// refuse returns the error with which to refuse a batch; zero accepts it.
 	refuse func(batch []byte) unix.Errno
-	// blame likewise, with the number of the message at fault, zero if the batch is to go through.
+	// blame also returns the number of the message at fault; zero accepts the batch.
 	blame func(batch []byte) (uint32, unix.Errno)
-	// lose says which batches go through without an answer.
+	// lose reports whether a batch is accepted without an answer.
 	lose  func(batch []byte) bool
 	mute  bool
 	queue [][]byte
@@ -46,7 +46,7 @@ func (f *faulty) Send(data []byte) error {
 	if binary.NativeEndian.Uint16(data[4:]) == unix.NFNL_MSG_BATCH_BEGIN {
 		if f.refuse != nil {
 			if errno := f.refuse(data); errno != 0 {
-				f.queue = append(f.queue, refusal(1, errno)) // That of the first message stands for the whole.
+				f.queue = append(f.queue, refusal(1, errno)) // as an error of the whole transaction
 				return nil
 			}
 		}
@@ -146,7 +146,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// If the answer is lost, the transaction may or may not have been done: the table tells.
+// If the answer is lost, the transaction may have been committed: the Applier reads the table.
 func TestAnswerLost(t *testing.T) {
 	ns := nstest.New(t)
 	a, f := openFaulty(t, ns, applier.Config{Shared: true})
@@ -164,7 +164,7 @@ var bad = rule(
 	accept,
 )
 
-// requireHeld says that the object is held back, with these chains, and that nothing else failed.
+// requireHeld requires that the object is held back, with these chains, and that nothing else failed.
 func requireHeld(t *testing.T, err error, object applier.Object, chains ...string) {
 	t.Helper()
 	var held *applier.ObjectError
@@ -378,7 +378,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// A chain at fault is held back as well where the whole table must be made anew, and nothing of the
+// A chain at fault is held back as well where the whole table must be replaced, and nothing of the
 // old one stays.
 func TestIsolateInNewTable(t *testing.T) {
 	ns := nstest.New(t)

@@ -42,7 +42,7 @@ func openWith(t testing.TB, ns *netns.NS, cfg applier.Config) *applier.Applier {
 	return a
 }
 
-// logger writes what an Applier says to the test's log.
+// logger writes an Applier's log to the test's log.
 func logger(t testing.TB) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 }

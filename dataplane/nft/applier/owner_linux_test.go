@@ -148,7 +148,7 @@ func TestOwnedTableRefusesOthers(t *testing.T) {
 	refusedNft(t, ns, "delete table inet own")
 }
 
-// A table that has to be made anew, for a set has another type, still has its owner.
+// A table that is replaced because a set has another type still has its owner.
 func TestReplacedTableKeepsOwner(t *testing.T) {
 	ns := nstest.New(t)
 	other := change(func(t *ruleset.Table) {
@@ -308,7 +308,7 @@ func TestOwnedByAnother(t *testing.T) {
 	}
 }
 
-// A table without an owner, as an earlier version made it, gets one by being made anew in one
+// A table without an owner, as an earlier version made it, gets one: it is replaced in one
 // transaction.
 func TestAdoptUnowned(t *testing.T) {
 	ns := nstest.New(t)
@@ -456,8 +456,8 @@ func TestOwnedThenShared(t *testing.T) {
 	}
 }
 
-// A table that another process switched off between two owners is switched on by whoever takes it
-// over, or finds it.
+// A table that another process switched off between two owners is switched on by the process that
+// takes it over or adopts it.
 func TestDormantTableIsSwitchedOn(t *testing.T) {
 	for name, cfg := range map[string]applier.Config{"owned": {}, "shared": {Shared: true}} {
 		t.Run(name, func(t *testing.T) {

@@ -51,7 +51,7 @@ func packets(t *testing.T, ns *netns.NS, n int) {
 	}))
 }
 
-// A policy is changed, adopted and repaired in place: the rules of the chain go on counting.
+// A policy is changed, adopted and repaired in place: the counters of the chain's rules stay.
 func TestPolicyKeepsCounters(t *testing.T) {
 	ns := nstest.New(t)
 	a := open(t, ns)

@@ -80,7 +80,7 @@ func benchmarkPrefixes(b *testing.B, count int, part string) {
 			visible = append(visible, c.done[1].Sub(start)) // the live phase
 		}
 		raw = append(raw, rawOnce(b, &c.tape, a, alone, aloneBack))
-		require.NoError(b, a.Resync(bg)) // It has heard of more than it could keep.
+		require.NoError(b, a.Resync(bg)) // its notifications overflowed
 	}
 	report(b, own, raw, "ms")
 	b.ReportMetric(float64(slices.Min(visible))/float64(time.Millisecond), "visible-ms-min")

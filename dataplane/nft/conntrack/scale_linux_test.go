@@ -184,7 +184,7 @@ func BenchmarkConntrack(b *testing.B) {
 	})
 }
 
-// BenchmarkEndAddresses measures how long it takes to find out that addresses have no flow, on
+// BenchmarkEndAddresses measures how long a search for the flows of addresses without flows takes, on
 // tables of flows of one family.
 func BenchmarkEndAddresses(b *testing.B) {
 	for _, total := range []int{10_000, 100_000} {

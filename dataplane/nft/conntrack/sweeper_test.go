@@ -109,7 +109,7 @@ func TestFlippedFlowsAreEnded(t *testing.T) {
 	}
 }
 
-// Flows of rulesets that were replaced before the table was walked end as well; what the latest allows goes on.
+// Flows of rulesets that were replaced before the walk of the table end as well; flows that the latest allows continue.
 func TestReplacedRulesetsAreCompared(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()
 	s := newSweeper(t, k, clk.with(conntrack.Config{}))

@@ -139,7 +139,7 @@ table inet zones { chain in { type filter hook prerouting priority raw;
 	}
 }
 
-// From policy to packets: policy turns to deny for one port, the flows to it end and stay away, all others go on.
+// When policy denies a port, the flows to it end and stay away, and all others continue.
 func TestSweepOfRealTraffic(t *testing.T) {
 	n := newNetwork(t, services)
 	clk := newClock()
@@ -192,8 +192,8 @@ func TestSweepOfRealTraffic(t *testing.T) {
 	}
 }
 
-// Why doc.go asks for TCP packets in state new that are no SYN to be dropped: the kernel picks up a connection
-// that was ended from a packet of the server's, and then it goes on.
+// Why rules must drop TCP packets in state new that are no SYN: the kernel picks up an ended connection from
+// a packet of the server, and the connection continues.
 func TestEndedConnectionComesBackFromTheServer(t *testing.T) {
 	const deny = `table inet deny { chain forward { type filter hook forward priority 0;
 		ct state established accept

@@ -25,8 +25,8 @@ func listing(t *testing.T, texts ...string) []string {
 	return blocksOf(nstest.NFT(t, ns, "", "-s", "list", "ruleset"))
 }
 
-// canonical puts the elements of every set in order, each on its own: the order in which nft lists
-// some is that of their making, or none.
+// canonical sorts the elements of each set: nft lists some in the order of their
+// creation, or in none.
 func canonical(listing string) string {
 	return regexp.MustCompile(`\{ [^{}]* \}`).ReplaceAllStringFunc(listing, func(list string) string {
 		elements := strings.Split(list[2:len(list)-2], ",")
@@ -38,7 +38,7 @@ func canonical(listing string) string {
 	})
 }
 
-// blocksOf splits a listing into its sets and chains, sorted: their order is that of their making.
+// blocksOf splits a listing into its sets and chains, sorted: nft lists them in the order of their creation.
 func blocksOf(listing string) []string {
 	blocks := strings.Split(canonical(listing), "\n\n")
 	for i := range blocks {
@@ -104,7 +104,7 @@ func TestDiffInKernel(t *testing.T) {
 	require.Equal(t, listing(t, sample().String()), listing(t, sample().String(), sample().ReplaceScript()))
 }
 
-// TestPolicyInPlace: a base chain gets another policy without being made again, so that its rules go on counting.
+// TestPolicyInPlace: a base chain gets another policy without being made again, so the counters of its rules stay.
 func TestPolicyInPlace(t *testing.T) {
 	ns := nstest.New(t)
 	nstest.NFT(t, ns, sample().String()+"add rule inet sample base counter packets 7 bytes 70", "-f", "-")
@@ -121,7 +121,7 @@ func TestPolicyInPlace(t *testing.T) {
 	}
 }
 
-// TestPolicyOrder: what becomes drop does so before anything else, and what becomes accept after all but deletions.
+// TestPolicyOrder: policies become drop before any other change, and accept after all but deletions.
 func TestPolicyOrder(t *testing.T) {
 	changed := sample()
 	changed.Sets = append(changed.Sets, &ruleset.Set{Name: "more", Key: []ruleset.Type{ruleset.TypeIPv4}})

@@ -60,8 +60,8 @@ func mutate(v reflect.Value, path string, visit func(path string)) {
 	}
 }
 
-// implied reports whether a change makes no difference: a set that has a timeout has timeouts, said or not; and the
-// end of what is no range is the value itself, said or not. The kernel knows nothing of DeleteAfterGrace.
+// implied reports whether a change makes no difference: Timeout implies Timeouts, the end of a single value is the
+// value itself, and DeleteAfterGrace is not part of the kernel's set.
 func implied(path string, a, b *ruleset.Table) bool {
 	return path == "Table.Sets.DeleteAfterGrace" ||
 		(path == "Table.Sets.Timeouts" || path == "Table.Sets.Elements.Ends shorter") && a.String() == b.String()

@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// TestKeywords: words of nft's own are no names. nft itself is asked as well.
+// TestKeywords: keywords of nft are no names. nft itself refuses them as well.
 func TestKeywords(t *testing.T) {
 	ns := nstest.New(t)
 	nstest.NFT(t, ns, "", "--version")
@@ -35,7 +35,7 @@ func TestKeywords(t *testing.T) {
 	require.True(t, ruleset.ValidName("neutral"))
 }
 
-// TestPriorityInKernel: the priority that the text names is the one that is meant, in every family.
+// TestPriorityInKernel: the text has the priority of the model, in every family.
 func TestPriorityInKernel(t *testing.T) {
 	for _, family := range []ruleset.Family{
 		ruleset.FamilyINet, ruleset.FamilyIPv4, ruleset.FamilyIPv6, ruleset.FamilyBridge,
@@ -55,7 +55,7 @@ func TestPriorityInKernel(t *testing.T) {
 	}
 }
 
-// TestIfnamesInKernel: nft reads the interface that is meant, or refuses the text; it never reads another.
+// TestIfnamesInKernel: nft reads the interface of the model, or refuses the text; it never reads another.
 func TestIfnamesInKernel(t *testing.T) {
 	for name, writes := range map[string][2]bool{ // as a name, as a prefix
 		"eth0": {true, true}, `a"b`: {}, `a\`: {true, false}, `a\*`: {false, true}, "a*": {true, true}, "*": {

@@ -38,7 +38,7 @@ func TestNil(t *testing.T) {
 	require.Nil(t, ops, "nothing to carry out beside an error")
 }
 
-// TestValidateLimits: what the kernel's fields have no room for, or nft no words.
+// TestValidateLimits: values that do not fit the kernel's fields, or that nft has no syntax for.
 func TestValidateLimits(t *testing.T) {
 	chain := func(h *ruleset.Hook, rules ...ruleset.Rule) *ruleset.Table {
 		return &ruleset.Table{Name: "t", Chains: []*ruleset.Chain{
@@ -119,7 +119,7 @@ func TestDiffOfManyRules(t *testing.T) {
 	}
 	require.True(t, rulesOf(new).Equal(r.table))
 
-	for range 3 { // Turned about at random: no more is asked than that it is right.
+	for range 3 { // In random order: the result must only be correct.
 		shuffled := slices.Clone(old)
 		for range 1 + rng.IntN(2000) {
 			i, j := rng.IntN(len(old)), rng.IntN(len(old))

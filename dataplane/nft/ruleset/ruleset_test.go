@@ -317,7 +317,7 @@ func TestNormalize(t *testing.T) {
 	require.True(t, a.Equal(b))
 }
 
-// nft 1.0.6 reads some rules otherwise than they are written; the text says them another way.
+// nft 1.0.6 misreads some rules in their plain syntax; the text has another one.
 func TestTextThatNftWouldMisread(t *testing.T) {
 	tcp := ruleset.Compare{Field: ruleset.L4Proto, Value: ruleset.Byte(6)}
 	not := func(f ruleset.Field, p uint16) ruleset.Match {

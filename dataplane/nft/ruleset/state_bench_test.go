@@ -116,8 +116,8 @@ func BenchmarkStateRule(b *testing.B) {
 	}
 }
 
-// TestMemoryPerElement: an element costs no more than it may, all in. The heap is measured before and after, with
-// what made the state let go.
+// TestMemoryPerElement: an element costs no more than its limit, in total. The heap is measured before and after,
+// when the inputs of the state are freed.
 func TestMemoryPerElement(t *testing.T) {
 	const n = 100_000
 	heap := func() uint64 {

@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// replay carries operations out on a plain table, the way the kernel does: what is referred to
-// cannot go, what is not there cannot be referred to.
+// replay carries out operations on a plain table, as the kernel does: an object that is referred to
+// cannot be deleted, and references must exist.
 type replay struct {
 	t     *testing.T
 	table *ruleset.Table
@@ -163,7 +163,7 @@ func (r *replay) play(op ruleset.Op) {
 	}
 }
 
-// apply does to a plain table what a delta says.
+// apply applies a delta to a plain table.
 func apply(t *ruleset.Table, d *ruleset.Delta) *ruleset.Table {
 	t = t.Clone()
 	for _, c := range d.Chains {
@@ -194,7 +194,7 @@ func apply(t *ruleset.Table, d *ruleset.Delta) *ruleset.Table {
 	return t
 }
 
-// problem checks a table of the test's plainly: what State must find in proportion to the delta.
+// problem checks a whole table of the test; State must find the same in time in proportion to the delta.
 func problem(t *ruleset.Table) error {
 	r := &replay{table: t}
 	edges := map[string][]string{}
@@ -275,7 +275,7 @@ func end(e ruleset.Element, i int) ruleset.Value {
 	return e.Key[i]
 }
 
-// maker makes random deltas out of few names, so that much of it meets.
+// maker makes random deltas of few names, so that many changes affect the same objects.
 type maker struct{ *rand.Rand }
 
 func (m maker) chainName() string { return fmt.Sprintf("c%02d", m.IntN(18)) }
@@ -372,7 +372,7 @@ func (m maker) chain(name string) *ruleset.Chain {
 	return c
 }
 
-// first makes all chains and sets, empty, so that much of what follows is sound.
+// first makes all chains and sets, empty, so that many later deltas are valid.
 func (m maker) first() *ruleset.Delta {
 	d := &ruleset.Delta{}
 	for i := range 18 {
@@ -390,7 +390,7 @@ func (m maker) first() *ruleset.Delta {
 	return d
 }
 
-// delta changes a few things of a table, mostly in a way that is sound.
+// delta changes a few objects of a table. Most deltas are valid.
 func (m maker) delta(t *ruleset.Table) *ruleset.Delta {
 	d := &ruleset.Delta{}
 	seen := map[string]bool{}
@@ -450,8 +450,8 @@ func (m maker) delta(t *ruleset.Table) *ruleset.Delta {
 	return d
 }
 
-// TestStateAgainstPlainTables: whatever happens, the state is what the delta makes of a plain table, refuses what plain
-// checks refuse, and its operations lead there.
+// TestStateAgainstPlainTables: the state equals a plain table with the delta applied, refuses what plain checks refuse,
+// and its operations lead to that table.
 func TestStateAgainstPlainTables(t *testing.T) {
 	taken, refused := 0, 0
 	for seed := range uint64(300) {
@@ -535,7 +535,7 @@ func TestRuleOps(t *testing.T) {
 	}
 }
 
-// TestDepth: fifteen jumps are as many as the kernel has room for; and what is gone does not count.
+// TestDepth: at most fifteen jumps may follow one another; deleted ones do not count.
 func TestDepth(t *testing.T) {
 	chain := func(i int, to ...int) *ruleset.Chain {
 		c := &ruleset.Chain{Name: fmt.Sprintf("c%d", i)}

@@ -79,7 +79,7 @@ type NAT struct {
 	Map            string
 }
 
-// NATKind says which side of the connection is translated.
+// NATKind is the side of the connection that is translated, and the source of the new address.
 type NATKind uint8
 
 // The kinds of translation.

@@ -146,7 +146,7 @@ func TestValidateWide(t *testing.T) {
 	require.ErrorContains(t, ipv4.Validate(), "meta nfproto in family ip")
 }
 
-// TestPrepareRefuses: what a delta may not do to a table, and that it is said which objects are at odds.
+// TestPrepareRefuses: Prepare refuses invalid deltas, and its error names the objects in conflict.
 func TestPrepareRefuses(t *testing.T) {
 	state, err := ruleset.StateOf(sample())
 	require.NoError(t, err)

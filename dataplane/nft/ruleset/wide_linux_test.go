@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// TestWideInKernel: nft loads the text of everything, and lists what the golden listing says; that
-// listing, loaded, lists as itself.
+// TestWideInKernel: nft loads the text of everything, and its listing is the golden one; that
+// listing, loaded, lists the same.
 func TestWideInKernel(t *testing.T) {
 	list := func(file string) string {
 		ns := nstest.New(t)
@@ -34,8 +34,8 @@ func TestWideInKernel(t *testing.T) {
 	require.Equal(t, listed, list("testdata/wide-listed.nft"))
 }
 
-// TestRandomScripts plays the differences between random tables to nft. Ranges come and go that overlap ones of
-// before, in one transaction: the kernel (tried: Linux 6.18) looks at the generation that is to be, and takes it.
+// TestRandomScripts plays the differences between random tables to nft. New ranges overlap deleted
+// ones in one transaction: the kernel (tested: Linux 6.18) checks the next generation, and accepts them.
 func TestRandomScripts(t *testing.T) {
 	taken := 0
 	for seed := range uint64(4) {
@@ -65,8 +65,8 @@ func TestRandomScripts(t *testing.T) {
 	require.Greater(t, taken, 40)
 }
 
-// TestOverlapInOneTransaction: a range goes and others come that overlap it, in one transaction,
-// and the other way about.
+// TestOverlapInOneTransaction: one transaction deletes a range and adds others that overlap it, and
+// the reverse.
 func TestOverlapInOneTransaction(t *testing.T) {
 	table := func(elements ...ruleset.Element) *ruleset.Table {
 		return &ruleset.Table{Name: "sample", Sets: []*ruleset.Set{
@@ -86,7 +86,7 @@ func TestOverlapInOneTransaction(t *testing.T) {
 	}
 }
 
-// TestKernelNumbers: what the description of fields says is what the kernel's headers say.
+// TestKernelNumbers: the descriptions of fields have the numbers of the kernel's headers.
 func TestKernelNumbers(t *testing.T) {
 	for f, key := range map[ruleset.Field]int{
 		ruleset.Protocol: unix.NFT_META_PROTOCOL, ruleset.Priority: unix.NFT_META_PRIORITY,

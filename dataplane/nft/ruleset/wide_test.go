@@ -24,7 +24,7 @@ func masked(f ruleset.Field, value, mask ruleset.Value) ruleset.Compare {
 	return ruleset.Compare{Field: f, Value: value, Mask: mask}
 }
 
-// wide returns tables that use everything that there is to use.
+// wide returns tables that use every part of the model.
 func wide() []*ruleset.Table {
 	return []*ruleset.Table{wideINet(), wideIPv4(), wideIPv6(), wideBridge()}
 }

@@ -22,7 +22,7 @@ type element struct {
 	key []byte
 	// end is the last key of an interval of a concatenation, nil for others.
 	end []byte
-	// boundary says that an interval, of a set of one field, ends before key. Such an element has
+	// boundary is set if an interval, of a set of one field, ends before key. Such an element has
 	// nothing but its key.
 	boundary bool
 	// code and chain are the verdict of a verdict map; data the value of another map.

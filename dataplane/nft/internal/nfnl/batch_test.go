@@ -54,7 +54,7 @@ func TestBatchFrames(t *testing.T) {
 	for i, want := range []message{
 		{typ: 0x10, flags: 1, sequence: 0}, // with room for a generation
 		{typ: 0xa00, flags: 0x401, sequence: 1},
-		{typ: 0xa03, flags: 5, sequence: 2}, // the last one asks for an acknowledgement
+		{typ: 0xa03, flags: 5, sequence: 2}, // the last one requests an acknowledgement
 		{typ: 0x11, flags: 1, sequence: 3},
 	} {
 		got := messages[i]

@@ -146,7 +146,7 @@ func TestCommitAnswerLost(t *testing.T) {
 	require.Equal(t, []string{"a"}, names)
 }
 
-// An acknowledgement of another message than the last one does not say that a transaction was done.
+// An acknowledgement of another message than the last one does not mean that a transaction was committed.
 func TestOtherAcknowledgementIsNone(t *testing.T) {
 	conn, sock := dialSpoiled(t)
 	b := nfnl.NewBatch()
@@ -228,8 +228,8 @@ func TestEcho(t *testing.T) {
 	require.Equal(t, []string{"chain of message 2", "generation"}, got)
 }
 
-// The monitor tells of what was changed, in which generation, and who did it: all of it as soon as
-// the call returns that did it.
+// The monitor reports what changed, in which generation, and by which process, as soon as the system
+// call of the change returns.
 func TestMonitor(t *testing.T) {
 	ns := nstest.New(t)
 	m, err := nfnl.Listen(nfnl.Config{NetNS: ns.FD()})

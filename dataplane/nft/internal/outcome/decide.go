@@ -221,7 +221,7 @@ func (d *decisions) anyPassed() bool {
 		slices.ContainsFunc(d.ports[:], func(p portDecisions) bool { return p.any(passed) })
 }
 
-// matches returns alternative matches for the packets with a decision. original says that ports are
+// matches returns alternative matches for the packets with a decision. original is set if ports are
 // those before destination NAT.
 func (d *decisions) matches(result decision, original bool) (out [][]ruleset.Match) {
 	field := ruleset.Dport

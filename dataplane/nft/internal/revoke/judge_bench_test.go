@@ -52,7 +52,7 @@ func BenchmarkJudge(b *testing.B) {
 	r.Update(dataplane.Batch{Events: events})
 	o.Update(dataplane.Batch{Events: events})
 	require.NoError(b, w.Apply(changeOf(r, o)))
-	flow := newFlow(protocolTCP, "203.0.113.9:4000", "10.0.0.77:65535", "") // all fifty policies say no
+	flow := newFlow(protocolTCP, "203.0.113.9:4000", "10.0.0.77:65535", "") // all fifty policies deny it
 	b.Run("clone", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

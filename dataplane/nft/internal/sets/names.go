@@ -45,13 +45,13 @@ func KeyName(prefix string, k policy.Key, rest ...string) string {
 }
 
 // setName returns the name of a kernel set: "s4-ID" of addresses, "n4-ID" of prefixes, "p4-ID" of ports,
-// and "v4-ID" of the backends of a service, whose ID tells the kinds apart.
+// and "v4-ID" of the backends of a service, whose ID identifies the kind.
 func setName(id dataplane.IPSetID, kind Kind, f Family) string {
 	letter, of := "s", "s:"
 	switch {
 	case kind == Nets:
 		letter = "n"
-	case strings.HasPrefix(string(id), "v:"): // the id of a service tells the types apart itself
+	case strings.HasPrefix(string(id), "v:"): // the id of a service identifies the type
 		letter, of = "v", "v:"
 	case kind == Ports:
 		letter, of = "p", "p:"
