@@ -30,8 +30,8 @@ const (
 // errChanged reports that another process changed our table.
 var errChanged = errors.New("the table was changed by another process")
 
-// transactor sends the transactions of the writer. Each is valid for the generation of the tracker
-// only, and at most as large as the kernel accepts.
+// transactor sends the transactions of the writer. Those of send are valid for the generation of the
+// tracker only. It limits their size.
 type transactor struct {
 	conn    *nfnl.Conn
 	tracker *tracker

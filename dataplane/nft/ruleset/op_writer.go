@@ -46,7 +46,7 @@ func removeKeys(keys map[string]bool, of []Element) {
 }
 
 // elementChanges plans the element changes of existing sets, and returns the Late elements.
-func (w *opWriter) elementChanges() (late []releasedElements) {
+func (w *opWriter) elementChanges() (late []setElements) {
 	for _, c := range w.change.sets {
 		// Packets look up an element that replaces another at any time.
 		if len(c.early) > 0 {
@@ -68,7 +68,7 @@ func (w *opWriter) elementChanges() (late []releasedElements) {
 		w.elements(DeleteElements, c.o.set, remove)
 		w.elements(AddElements, c.o.set, add)
 		if len(last) > 0 {
-			late = append(late, releasedElements{c.o.set, last})
+			late = append(late, setElements{c.o.set, last})
 		}
 	}
 	return late
@@ -102,15 +102,16 @@ func (w *opWriter) rules(c *Chain, old []Rule) {
 	})
 }
 
-// released has the deleted rules and elements that referred to objects which are made again.
+// released has the rules and elements that were deleted because they refer to objects which are made
+// again. The elements are added again after these objects.
 type released struct {
 	chains   []*object
 	rules    map[*object][]bool // which rules of the chain are deleted
-	elements []releasedElements
+	elements []setElements
 }
 
-// releasedElements are added again once the chains that they lead to exist again.
-type releasedElements struct {
+// setElements are elements of one set.
+type setElements struct {
 	set      *Set
 	elements []Element
 }
@@ -232,7 +233,7 @@ func (w *opWriter) releaseElements(h *released, from *object, going map[*object]
 		slices.SortFunc(c.opDelete, CompareElements)
 	}
 	if len(back) > 0 {
-		h.elements = append(h.elements, releasedElements{from.set, back})
+		h.elements = append(h.elements, setElements{from.set, back})
 	}
 }
 
