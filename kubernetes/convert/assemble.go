@@ -14,13 +14,33 @@ type ruleGroup struct {
 	path   *field.Path
 	rules  []policy.Rule
 	closed policy.Rule // replaces the rule if it is in doubt; without its doubts
+	// peersField and portsField name the lists of the rule.
+	peersField, portsField string
+	// peers and ports are those that the rules were made from, a rule for each pair; none if it is closed.
+	peers []rulePeer
+	ports []protocolPorts
 }
 
 // close replaces the group's rules by one closed rule.
 func (g *ruleGroup) close(found []error) {
 	r := g.closed
 	r.Close(doubtsOf(found)...)
-	g.rules = []policy.Rule{r}
+	g.rules, g.peers, g.ports = []policy.Rule{r}, nil, nil
+}
+
+// cross makes one allow rule of every peer and every protocol.
+func (g *ruleGroup) cross(
+	peers []rulePeer, ports []protocolPorts, rule func(policy.EntityRule, []policy.Port) policy.Rule,
+) {
+	g.peers, g.ports = peers, ports
+	g.rules = make([]policy.Rule, 0, len(peers)*len(ports))
+	for _, peer := range peers {
+		for _, pp := range ports {
+			r := rule(peer.EntityRule, slices.Clone(pp.ports))
+			r.Action, r.Protocol = policy.Allow, pp.protocol
+			g.rules = append(g.rules, r)
+		}
+	}
 }
 
 // assemble returns the rules of a direction. A rule that is over the limits of package policy costs

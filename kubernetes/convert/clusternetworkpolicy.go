@@ -56,31 +56,7 @@ func (c Converter) ClusterNetworkPolicy(cnp *policyv1alpha2.ClusterNetworkPolicy
 	}
 	subject := clusterSubject(p, spec.Child("subject"), &cnp.Spec.Subject, out)
 	doubts := &problems{object: p.object}
-	var ingress, egress []ruleGroup
-	for i := range cnp.Spec.Ingress {
-		r := &cnp.Spec.Ingress[i]
-		rule := clusterRule{
-			path: spec.Child("ingress").Index(i), peersField: "from",
-			name: r.Name, action: r.Action, peers: ingressPeers(r.From), protocols: r.Protocols, subject: subject,
-		}
-		ingress = append(ingress,
-			rule.convert(doubts, func(subject, peer policy.EntityRule, ports []policy.Port) policy.Rule {
-				subject.Ports = ports
-				return policy.Rule{Source: peer, Destination: subject}
-			}))
-	}
-	for i := range cnp.Spec.Egress {
-		r := &cnp.Spec.Egress[i]
-		rule := clusterRule{
-			path: spec.Child("egress").Index(i), peersField: "to", egress: true,
-			name: r.Name, action: r.Action, peers: r.To, protocols: r.Protocols, subject: subject,
-		}
-		egress = append(egress,
-			rule.convert(doubts, func(subject, peer policy.EntityRule, ports []policy.Port) policy.Rule {
-				peer.Ports = ports
-				return policy.Rule{Source: subject, Destination: peer}
-			}))
-	}
+	ingress, egress := clusterGroups(doubts, &cnp.Spec, subject)
 	out.Ingress = assemble(doubts, spec.Child("ingress"), policy.Ingress, ingress)
 	out.Egress = assemble(doubts, spec.Child("egress"), policy.Egress, egress)
 	// A direction counts where there are rules for it, though all of them may have been left out.
@@ -91,6 +67,38 @@ func (c Converter) ClusterNetworkPolicy(cnp *policyv1alpha2.ClusterNetworkPolicy
 		out.Types = append(out.Types, policy.Egress)
 	}
 	return finishPolicy(out, p, doubts, renamed("name", "metadata.name", "", "spec."))
+}
+
+// clusterGroups translates the rules, or reports what is wrong with them and closes them.
+func clusterGroups(
+	doubts *problems, cnp *policyv1alpha2.ClusterNetworkPolicySpec, subject policy.EntityRule,
+) (ingress, egress []ruleGroup) {
+	spec := field.NewPath("spec")
+	for i := range cnp.Ingress {
+		r := &cnp.Ingress[i]
+		rule := clusterRule{
+			path: spec.Child("ingress").Index(i), peersField: "from",
+			name: r.Name, action: r.Action, peers: ingressPeers(r.From), protocols: r.Protocols, subject: subject,
+		}
+		ingress = append(ingress,
+			rule.convert(doubts, func(subject, peer policy.EntityRule, ports []policy.Port) policy.Rule {
+				subject.Ports = ports
+				return policy.Rule{Source: peer, Destination: subject}
+			}))
+	}
+	for i := range cnp.Egress {
+		r := &cnp.Egress[i]
+		rule := clusterRule{
+			path: spec.Child("egress").Index(i), peersField: "to", egress: true,
+			name: r.Name, action: r.Action, peers: r.To, protocols: r.Protocols, subject: subject,
+		}
+		egress = append(egress,
+			rule.convert(doubts, func(subject, peer policy.EntityRule, ports []policy.Port) policy.Rule {
+				peer.Ports = ports
+				return policy.Rule{Source: subject, Destination: peer}
+			}))
+	}
+	return ingress, egress
 }
 
 func clusterTier(p *problems, path *field.Path, tier policyv1alpha2.Tier) string {

@@ -41,7 +41,8 @@ func (r *clusterRule) convert(
 		doubts.addf(r.path.Child("action").String(), "want Accept, Deny or Pass, not %q", r.action)
 	}
 	group := ruleGroup{
-		path: r.path, closed: policy.Rule{Action: action, Metadata: ruleMetadata(r.name, failClosed(action))},
+		path: r.path, peersField: r.peersField, portsField: "protocols",
+		closed: policy.Rule{Action: action, Metadata: ruleMetadata(r.name, failClosed(action))},
 	}
 	peers := r.convertPeers(doubts, action)
 	ports := r.convertProtocols(doubts)
@@ -53,13 +54,12 @@ func (r *clusterRule) convert(
 	if action != policy.Deny {
 		subject = r.subject
 	}
-	rules := crossProduct(peers, ports, func(peer policy.EntityRule, ports []policy.Port) policy.Rule {
+	group.cross(peers, ports, func(peer policy.EntityRule, ports []policy.Port) policy.Rule {
 		return put(subject, peer, ports)
 	})
-	for i := range rules {
-		rules[i].Action, rules[i].Metadata = action, ruleMetadata(r.name, "")
+	for i := range group.rules {
+		group.rules[i].Action, group.rules[i].Metadata = action, ruleMetadata(r.name, "")
 	}
-	group.rules = rules
 	return group
 }
 
@@ -84,14 +84,14 @@ func clusterAction(action policyv1alpha2.ClusterNetworkPolicyRuleAction) (policy
 }
 
 // convertPeers translates the peers.
-func (r *clusterRule) convertPeers(p *problems, action policy.Action) []policy.EntityRule {
+func (r *clusterRule) convertPeers(p *problems, action policy.Action) []rulePeer {
 	path := r.path.Child(r.peersField)
 	if len(r.peers) == 0 {
 		p.addf(path.String(), "want at least one peer")
 	}
-	peers := make([]policy.EntityRule, len(r.peers))
+	peers := make([]rulePeer, len(r.peers))
 	for i := range r.peers {
-		peers[i] = clusterPeer(p, path.Index(i), &r.peers[i], action)
+		peers[i] = rulePeer{clusterPeer(p, path.Index(i), &r.peers[i], action), []int{i}}
 	}
 	return peers
 }
@@ -174,7 +174,7 @@ func (r *clusterRule) convertProtocols(p *problems) []protocolPorts {
 		if !ok {
 			continue
 		}
-		groups.add(protocol, ports)
+		groups.add(i, protocol, ports)
 		named := r.protocols[i].DestinationNamedPort != ""
 		if named && r.egress && slices.ContainsFunc(r.peers, nameless) {
 			p.addf(at.Child("destinationNamedPort").String(),

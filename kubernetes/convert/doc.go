@@ -135,6 +135,11 @@
 //   - Node: WireGuard, BGP and IP in IP addresses are ignored, and so are pod CIDRs of its status.
 //   - WorkloadEndpoint: a port without a name is left out, quality of service is ignored.
 //
+// # Back to the objects
+//
+// Origin returns the object of a key, which faults and explanations have. Converter.RuleOrigin returns the rule
+// of a policy object, with its peers and ports, of a rule ID, which counters and logs have.
+//
 // # Concurrency
 //
 // A Converter is safe for concurrent use. It does not change the objects that it reads. The returned resources

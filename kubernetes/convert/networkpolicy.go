@@ -57,18 +57,12 @@ func networkPolicy(
 	}
 	doubts := &problems{object: p.object}
 	if slices.Contains(types, policy.Ingress) {
-		path, groups := spec.Child("ingress"), make([]ruleGroup, len(np.Ingress))
-		for i, rule := range np.Ingress {
-			groups[i] = ingressRules(doubts, path.Index(i), rule)
-		}
-		out.Ingress = assemble(doubts, path, policy.Ingress, groups)
+		path := spec.Child("ingress")
+		out.Ingress = assemble(doubts, path, policy.Ingress, ingressGroups(doubts, path, np.Ingress))
 	}
 	if slices.Contains(types, policy.Egress) {
-		path, groups := spec.Child("egress"), make([]ruleGroup, len(np.Egress))
-		for i, rule := range np.Egress {
-			groups[i] = egressRules(doubts, path.Index(i), rule)
-		}
-		out.Egress = assemble(doubts, path, policy.Egress, groups)
+		path := spec.Child("egress")
+		out.Egress = assemble(doubts, path, policy.Egress, egressGroups(doubts, path, np.Egress))
 	}
 	return finishPolicy(out, p, doubts,
 		renamed("name", "metadata.name", "namespace", "metadata.namespace", "", "spec."))
@@ -95,21 +89,29 @@ func policyTypes(p *problems, np *networkingv1.NetworkPolicySpec) []policy.Type 
 	return types
 }
 
-// ingressRules translates one rule, or reports what is wrong with it and closes it.
-func ingressRules(p *problems, path *field.Path, rule networkingv1.NetworkPolicyIngressRule) ruleGroup {
-	return allowRules(p, path, "from", rule.From, rule.Ports,
-		func(peer policy.EntityRule, ports []policy.Port) policy.Rule {
-			return policy.Rule{Source: peer, Destination: policy.EntityRule{Ports: ports}}
-		})
+// ingressGroups translates the rules, or reports what is wrong with them and closes them.
+func ingressGroups(p *problems, path *field.Path, rules []networkingv1.NetworkPolicyIngressRule) []ruleGroup {
+	groups := make([]ruleGroup, len(rules))
+	for i, rule := range rules {
+		groups[i] = allowRules(p, path.Index(i), "from", rule.From, rule.Ports,
+			func(peer policy.EntityRule, ports []policy.Port) policy.Rule {
+				return policy.Rule{Source: peer, Destination: policy.EntityRule{Ports: ports}}
+			})
+	}
+	return groups
 }
 
-// egressRules translates one rule, or reports what is wrong with it and closes it.
-func egressRules(p *problems, path *field.Path, rule networkingv1.NetworkPolicyEgressRule) ruleGroup {
-	return allowRules(p, path, "to", rule.To, rule.Ports,
-		func(peer policy.EntityRule, ports []policy.Port) policy.Rule {
-			peer.Ports = ports
-			return policy.Rule{Destination: peer}
-		})
+// egressGroups translates the rules, or reports what is wrong with them and closes them.
+func egressGroups(p *problems, path *field.Path, rules []networkingv1.NetworkPolicyEgressRule) []ruleGroup {
+	groups := make([]ruleGroup, len(rules))
+	for i, rule := range rules {
+		groups[i] = allowRules(p, path.Index(i), "to", rule.To, rule.Ports,
+			func(peer policy.EntityRule, ports []policy.Port) policy.Rule {
+				peer.Ports = ports
+				return policy.Rule{Destination: peer}
+			})
+	}
+	return groups
 }
 
 // allowRules translates a rule of either direction, whose peers are in the field of the given name.
@@ -118,29 +120,14 @@ func allowRules(
 	from []networkingv1.NetworkPolicyPeer, list []networkingv1.NetworkPolicyPort,
 	put func(policy.EntityRule, []policy.Port) policy.Rule,
 ) ruleGroup {
-	group := ruleGroup{path: path, closed: policy.Rule{Action: policy.Allow}}
+	group := ruleGroup{path: path, peersField: name, portsField: "ports", closed: policy.Rule{Action: policy.Allow}}
 	before := len(p.list)
 	peers := rulePeers(p, path.Child(name), from)
 	ports := rulePorts(p, path.Child("ports"), list)
 	if len(p.list) > before {
 		group.close(p.list[before:])
 	} else {
-		group.rules = crossProduct(peers, ports, put)
+		group.cross(peers, ports, put)
 	}
 	return group
-}
-
-// crossProduct makes one allow rule of every peer and every protocol.
-func crossProduct(
-	peers []policy.EntityRule, ports []protocolPorts, rule func(policy.EntityRule, []policy.Port) policy.Rule,
-) []policy.Rule {
-	rules := make([]policy.Rule, 0, len(peers)*len(ports))
-	for _, peer := range peers {
-		for _, pp := range ports {
-			r := rule(peer, slices.Clone(pp.ports))
-			r.Action, r.Protocol = policy.Allow, pp.protocol
-			rules = append(rules, r)
-		}
-	}
-	return rules
 }

@@ -21,33 +21,44 @@ import (
 type protocolPorts struct {
 	protocol policy.Protocol
 	ports    []policy.Port
+	entries  []int // of the rule's list that these are from
+}
+
+// rulePeer is a peer of a rule.
+type rulePeer struct {
+	policy.EntityRule
+	entries []int // of the rule's list that it is from
 }
 
 // rulePeers translates the peers of a rule. No peers at all is any peer. Blocks without
 // exceptions become one entry.
-func rulePeers(p *problems, path *field.Path, list []networkingv1.NetworkPolicyPeer) []policy.EntityRule {
+func rulePeers(p *problems, path *field.Path, list []networkingv1.NetworkPolicyPeer) []rulePeer {
 	if len(list) == 0 {
-		return []policy.EntityRule{{}}
+		return []rulePeer{{}}
 	}
-	var peers []policy.EntityRule
+	var peers []rulePeer
 	blocks := -1 // where in peers the blocks are
 	for i := range list {
-		peer := rulePeer(p, path.Index(i), list[i])
+		peer := rulePeer{onePeer(p, path.Index(i), list[i]), []int{i}}
 		switch {
 		case len(peer.Nets) == 0 || len(peer.NotNets) > 0:
 			peers = append(peers, peer)
 		case blocks < 0:
 			blocks = len(peers)
 			peers = append(peers, peer)
-		case !slices.Contains(peers[blocks].Nets, peer.Nets[0]):
-			peers[blocks].Nets = append(peers[blocks].Nets, peer.Nets[0])
+		default:
+			all := &peers[blocks]
+			all.entries = append(all.entries, i)
+			if !slices.Contains(all.Nets, peer.Nets[0]) {
+				all.Nets = append(all.Nets, peer.Nets[0])
+			}
 		}
 	}
 	return peers
 }
 
-// rulePeer translates one peer: an ipBlock, or selectors.
-func rulePeer(p *problems, path *field.Path, peer networkingv1.NetworkPolicyPeer) policy.EntityRule {
+// onePeer translates one peer: an ipBlock, or selectors.
+func onePeer(p *problems, path *field.Path, peer networkingv1.NetworkPolicyPeer) policy.EntityRule {
 	selects := peer.PodSelector != nil || peer.NamespaceSelector != nil
 	switch {
 	case peer.IPBlock != nil && selects:
@@ -127,7 +138,7 @@ func rulePorts(p *problems, path *field.Path, list []networkingv1.NetworkPolicyP
 	var groups portGroups
 	for i, entry := range list {
 		if protocol, ports := rulePort(p, path.Index(i), entry); protocol != 0 {
-			groups.add(protocol, ports)
+			groups.add(i, protocol, ports)
 		}
 	}
 	return groups.list()
@@ -139,8 +150,8 @@ type portGroups struct {
 	every  []bool // of the group of the same index: every port of its protocol is meant
 }
 
-// add adds ports of a protocol; none means every port.
-func (g *portGroups) add(protocol policy.Protocol, ports []policy.Port) {
+// add adds the ports of a protocol that an entry has; none means every port.
+func (g *portGroups) add(entry int, protocol policy.Protocol, ports []policy.Port) {
 	at := slices.IndexFunc(g.groups, func(have protocolPorts) bool { return have.protocol == protocol })
 	if at < 0 {
 		at = len(g.groups)
@@ -148,6 +159,7 @@ func (g *portGroups) add(protocol policy.Protocol, ports []policy.Port) {
 	}
 	g.every[at] = g.every[at] || len(ports) == 0
 	g.groups[at].ports = append(g.groups[at].ports, ports...)
+	g.groups[at].entries = append(g.groups[at].entries, entry)
 }
 
 // list returns the groups.
