@@ -394,3 +394,26 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// An error has the object as far as it can be read, with what an Event needs.
+func TestErrorHasObject(t *testing.T) {
+	for text, want := range map[string]convert.Object{
+		"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n" +
+			"metadata: {name: web, namespace: shop, uid: u1}\nspec: {podSelector: {}, podSelektor: {}}": {
+			APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", Namespace: "shop", Name: "web", UID: "u1",
+		},
+		"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n" +
+			"metadata: {name: a, namespace: b.c, uid: u2}\nspec: {podSelector: {}}": {
+			APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", Namespace: "b.c", Name: "a", UID: "u2",
+		},
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: a}": {APIVersion: "v1", Kind: "Secret", Name: "a"},
+		"apiVersion: v1\nkind: List\nitem: []":              {Kind: "List"},
+		"{":                                                 {},
+	} {
+		_, problems := manifest.Decode("a.yaml", []byte(text))
+		require.NotEmpty(t, problems, text)
+		var e *manifest.Error
+		require.ErrorAs(t, problems[0], &e)
+		require.Equal(t, want, e.Object, text)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/convert"
 	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // maxProblems is how many problems of one object are reported: each has a place that is looked
@@ -39,12 +40,12 @@ type document struct {
 type identity struct{ apiVersion, kind string }
 
 // fail reports something wrong with a field.
-func (d *document) fail(object, field string, err error) {
+func (d *document) fail(object convert.Object, field string, err error) {
 	d.failAt(lineOf(d.root, field), object, field, err)
 }
 
 // failAt reports something wrong in a line of the document.
-func (d *document) failAt(line int, object, field string, err error) {
+func (d *document) failAt(line int, object convert.Object, field string, err error) {
 	e := d.origin
 	e.Line, e.Object, e.Field, e.Err = d.first+line-1, object, field, err
 	d.errs = append(d.errs, &e)
@@ -55,7 +56,7 @@ func (d *document) decode(c chunk) {
 	root, err := parse(c)
 	if err != nil {
 		line, cause := syntaxError(err)
-		d.failAt(line, "", "", cause)
+		d.failAt(line, convert.Object{}, "", cause)
 		return
 	}
 	if root == nil {
@@ -73,7 +74,7 @@ func (d *document) list(n *yaml.Node, path string, item identity, depth int) {
 		key, value := n.Content[i], n.Content[i+1]
 		at := joinKey(path, key.Value)
 		if seen[key.Value] {
-			d.failAt(key.Line, "List", at, errTwice)
+			d.failAt(key.Line, list(), at, errTwice)
 			continue
 		}
 		seen[key.Value] = true
@@ -82,7 +83,7 @@ func (d *document) list(n *yaml.Node, path string, item identity, depth int) {
 		case "items":
 			d.through(value, func(n *yaml.Node) { d.items(n, at, item, depth) })
 		default:
-			d.failAt(key.Line, "List", at, ErrUnknownField)
+			d.failAt(key.Line, list(), at, ErrUnknownField)
 		}
 	}
 }
@@ -91,7 +92,7 @@ func (d *document) items(n *yaml.Node, path string, item identity, depth int) {
 	switch {
 	case n == nil || n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null":
 	case n.Kind != yaml.SequenceNode:
-		d.failAt(n.Line, "List", path, errors.New("want a list"))
+		d.failAt(n.Line, list(), path, errors.New("want a list"))
 	default:
 		for i, child := range n.Content {
 			d.node(child, fmt.Sprintf("%s[%d]", path, i), item, depth)
@@ -122,18 +123,18 @@ func (d *document) node(n *yaml.Node, path string, item identity, depth int) {
 	case !isList:
 		d.object(n, path, id)
 	case depth == maxLists && d.values.inAlias == 0:
-		d.failAt(n.Line, "List", path, errLists)
+		d.failAt(n.Line, list(), path, errLists)
 	case depth == maxLists:
-		d.failOnce(n.Line, "List", path, errLists)
+		d.failOnce(n.Line, list(), path, errLists)
 	case !d.values.spend(costOfValue + len(path)):
-		d.failOnce(n.Line, "List", path, errAliases)
+		d.failOnce(n.Line, list(), path, errAliases)
 	default:
 		d.through(n, func(n *yaml.Node) { d.list(n, path, item, depth+1) })
 	}
 }
 
 // failOnce reports what would be said many times over in one document.
-func (d *document) failOnce(line int, object, field string, err error) {
+func (d *document) failOnce(line int, object convert.Object, field string, err error) {
 	for _, have := range d.errs {
 		if errors.Is(have, err) {
 			return
@@ -144,7 +145,7 @@ func (d *document) failOnce(line int, object, field string, err error) {
 
 // object reads one object at a path of the document.
 func (d *document) object(n *yaml.Node, path string, id identity) {
-	name := objectName(n, id.kind)
+	name := objectOf(n, id)
 	value, wrong := d.values.read(n)
 	fields, ok := value.(map[string]any)
 	known := ok && newObject(id) != nil
@@ -182,7 +183,7 @@ func (d *document) object(n *yaml.Node, path string, id identity) {
 
 // tell reports what the reader found in an object. Of aliases that stand for too much one is
 // enough.
-func (d *document) tell(name, path string, wrong []nodeError) {
+func (d *document) tell(name convert.Object, path string, wrong []nodeError) {
 	told, aliases := 0, false
 	for _, w := range wrong {
 		if errors.Is(w.err, errAliases) {
@@ -201,7 +202,9 @@ func (d *document) tell(name, path string, wrong []nodeError) {
 
 // convert makes resources of an object. What is wrong with the rules that were replaced is told
 // already, except for an action that is missing beside it. found has the errors reported so far.
-func (d *document) convert(object metav1.Object, name, path string, replaced map[string]bool, found []fieldError) {
+func (d *document) convert(
+	object metav1.Object, name convert.Object, path string, replaced map[string]bool, found []fieldError,
+) {
 	resources, problems := d.converter.Convert(object)
 	problems = slices.DeleteFunc(problems, func(err error) bool {
 		var wrong *convert.Error
@@ -222,7 +225,7 @@ func (d *document) convert(object metav1.Object, name, path string, replaced map
 			d.fail(name, path, err)
 			continue
 		}
-		d.fail(wrong.Object.String(), join(path, wrong.Field), wrong.Err)
+		d.fail(wrong.Object, join(path, wrong.Field), wrong.Err)
 	}
 	if len(resources) == 0 {
 		return
@@ -238,11 +241,17 @@ func identify(n *yaml.Node) identity {
 	return identity{apiVersion: text(n, "apiVersion"), kind: text(n, "kind")}
 }
 
-// objectName returns how errors name the object.
-func objectName(n *yaml.Node, kind string) string {
+// objectOf returns the object of an error, as far as it can be read.
+func objectOf(n *yaml.Node, id identity) convert.Object {
 	metadata := child(n, "metadata")
-	return convert.Object{Kind: kind, Namespace: text(metadata, "namespace"), Name: text(metadata, "name")}.String()
+	return convert.Object{
+		APIVersion: id.apiVersion, Kind: id.kind, Namespace: text(metadata, "namespace"), Name: text(metadata, "name"),
+		UID: types.UID(text(metadata, "uid")),
+	}
 }
+
+// list is the object of an error in a list.
+func list() convert.Object { return convert.Object{Kind: "List"} }
 
 // text returns the text of a key of a mapping, or "".
 func text(n *yaml.Node, key string) string {

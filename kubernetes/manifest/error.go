@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/wayleave/wayleave/kubernetes/convert"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -30,8 +31,9 @@ type Error struct {
 	Document int
 	// Line of the file from 1, of the field or what is nearest to it; 0 means not known.
 	Line int
-	// Object is kind and name, as in "NetworkPolicy shop/web", as far as they could be read.
-	Object string
+	// Object is the API object, as far as it could be read. Only its kind is set in a list, and nothing in what
+	// is no object.
+	Object convert.Object
 	// Field is the path of the field in the document, as in "spec.ingress[0].ports[1]" or, in a
 	// list, "items[4].spec.order". Empty means the object as a whole.
 	Field string
@@ -52,8 +54,8 @@ func (e *Error) Error() string {
 	if e.Line > 0 {
 		parts = append(parts, fmt.Sprintf("line %d", e.Line))
 	}
-	if e.Object != "" {
-		parts = append(parts, e.Object)
+	if object := e.Object.String(); object != "" {
+		parts = append(parts, object)
 	}
 	if e.Field != "" {
 		parts = append(parts, e.Field)

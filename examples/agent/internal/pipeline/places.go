@@ -49,9 +49,7 @@ func (p *places) record(resources []policy.Resource, problems []error) (others [
 
 // isDoubt reports whether a problem of a file is a doubt of the policy, and records its place.
 func isDoubt(r *policy.Policy, at *manifest.Error, found map[policy.Problem]string) bool {
-	_, object, _ := strings.Cut(at.Object, " ")
-	if namespace, name, ok := strings.Cut(object, "/"); ok && namespace != r.Namespace ||
-		!strings.HasSuffix(r.Name, name) {
+	if o := at.Object; o.Namespace != "" && o.Namespace != r.Namespace || !strings.HasSuffix(r.Name, o.Name) {
 		return false
 	}
 	for _, doubt := range r.Doubts().Problems {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
@@ -45,7 +44,7 @@ func Load(cfg Config) (verdict.World, []error) {
 // others.
 func ofSettings(err error) bool {
 	var e *manifest.Error
-	return errors.As(err, &e) && strings.HasPrefix(e.Object, settings.Kind+" ")
+	return errors.As(err, &e) && e.Object.Kind == settings.Kind
 }
 
 // readResources reads the directory of resources.

@@ -336,6 +336,6 @@ func (c Config) rejected(source, file string, err error) {
 		return
 	}
 	c.Logger.LogAttrs(context.Background(), slog.LevelError, "rejected", slog.String("file", file),
-		slog.Int("document", where.Document), slog.Int("line", where.Line), slog.String("object", where.Object),
-		slog.String("field", where.Field), slog.Any("err", where.Err))
+		slog.Int("document", where.Document), slog.Int("line", where.Line),
+		slog.String("object", where.Object.String()), slog.String("field", where.Field), slog.Any("err", where.Err))
 }
