@@ -247,3 +247,35 @@ func TestKnownConnections(t *testing.T) {
 		}
 	})
 }
+
+// While a host endpoint is found by its addresses, packets through an interface with unknown addresses drop, also
+// those of established connections: the interface may be that of the host endpoint.
+func TestKnownConnectionsOfUnknownInterface(t *testing.T) {
+	for name, classes := range map[string]render.ClassesConfig{"lookups": {}, "chains": nfttest.Chains()} {
+		t.Run(name, func(t *testing.T) {
+			s := sidesState()
+			s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "h"}] = &dataplane.HostEndpoint{
+				Addresses: nfttest.Addresses("198.51.100.1"),
+			}
+			r, err := render.New(render.Config{Classes: classes})
+			require.NoError(t, err)
+			r.SetInterfaces(nfttest.InterfacesWith(map[string][]netip.Addr{"eth0": nfttest.Addresses("198.51.100.1")}))
+			r.Update(nfttest.Transition(s))
+			table, _ := r.Table()
+			sim, err := simulate.New(simulate.Config{Table: table})
+			require.NoError(t, err)
+			for _, v6 := range []bool{false, true} {
+				for _, c := range []struct {
+					from, to string
+					want     bool
+				}{{"eth0", "way1", true}, {"way1", "eth0", true}, {"eth9", "way1", false}, {"way1", "eth9", false}} {
+					got, err := sim.Run(
+						ruleset.Forward, sidePacket(c.from, c.to, v6), simulate.Conn{State: ruleset.CtEstablished},
+					)
+					require.NoError(t, err)
+					require.Equal(t, c.want, got.Verdict == ruleset.Accept, "%s to %s\n%s", c.from, c.to, table)
+				}
+			}
+		})
+	}
+}
