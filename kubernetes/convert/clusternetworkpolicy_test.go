@@ -366,7 +366,7 @@ func TestClusterNetworkPolicyFailClosed(t *testing.T) {
 				require.Len(t, problems, 1)
 				var wrong *manifest.Error
 				require.ErrorAs(t, problems[0], &wrong)
-				require.Equal(t, "ClusterNetworkPolicy a", wrong.Object)
+				require.Equal(t, "ClusterNetworkPolicy a", wrong.Object.String())
 				require.Equal(t, "spec."+direction+"[1]."+tt.field, wrong.Field)
 				rest := no
 				if action == "Accept" {

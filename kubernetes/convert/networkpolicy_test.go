@@ -401,7 +401,7 @@ func TestNetworkPolicyBadRule(t *testing.T) {
 			var wrong *manifest.Error
 			require.ErrorAs(t, problems[0], &wrong)
 			require.Equal(t, "spec.ingress[0]."+tt.field, wrong.Field)
-			require.Equal(t, "NetworkPolicy shop/test", wrong.Object)
+			require.Equal(t, "NetworkPolicy shop/test", wrong.Object.String())
 			require.Equal(t, 10, wrong.Document)
 			check(t, resources, []probe{{rat, web, tcp, 80, no}, {beyond, web, tcp, 80, no}, {cart, web, tcp, 80, yes}})
 		})
