@@ -61,8 +61,8 @@ func (p *pipeline) program(ctx context.Context, w *work) (result outcome, resync
 	return result, resynced, repaired
 }
 
-// recordTargets records the endpoints of a batch, by which outcome.add finds those that refer to a policy at
-// fault.
+// recordTargets keeps the endpoints of a batch. With them outcome.add finds the endpoints that a policy at fault
+// affects.
 func (p *pipeline) recordTargets(b Batch) {
 	for _, e := range b.Events {
 		switch e := e.(type) {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Watcher is a Dataplane that detects when another process changes what it programmed, or when a
-// change of the machine requires a Resync. The Driver watches and resyncs it.
+// Watcher is a Dataplane that detects when a Resync is due: another process changed an object that it
+// programmed, or interfaces or addresses of the machine changed. The Driver then calls Resync.
 type Watcher interface {
 	// Watch calls drifted whenever a Resync is due, also if it may have missed a reason for one,
 	// until ctx is done; it then returns the error of ctx. Changes by the dataplane itself are no

@@ -33,7 +33,7 @@ their explanation, and what is not proved. Nothing is changed or repaired.
 With --manifests or --resources it does without an agent and the kernel: it proves the table that
 'agent run' would write for these.
 
-The exit status is 0 if all is equal, 1 if something differs, and 2 if it could not be found out.`,
+The exit status is 0 if all is equal, 1 if something differs, and 2 if the comparison failed.`,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			s := offline()
 			sourceFlags(flags, &s)

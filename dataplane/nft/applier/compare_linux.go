@@ -82,12 +82,13 @@ func changes(table *ruleset.Table, want *ruleset.State, d *readback.Difference) 
 	if d.RebuildReason != "" {
 		return table.String(), nil
 	}
-	actual := want.Clone()
-	inverse, err := actual.Prepare(&d.Inverse)
-	if err != nil {
-		return "", fmt.Errorf("applier: understand table: %w: %w", errForm, err)
+	actual, err := kernelState(want, d)
+	if errors.Is(err, errForm) { // A repair would replace it, too.
+		return table.String(), nil
 	}
-	actual.Commit(inverse)
+	if err != nil {
+		return "", err
+	}
 	repair, err := actual.Prepare(&d.Repair)
 	if err != nil {
 		return "", fmt.Errorf("applier: compare tables: %w", err)

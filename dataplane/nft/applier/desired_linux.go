@@ -21,8 +21,8 @@ type desiredState struct {
 	// without mu.
 	mu sync.RWMutex
 	*ruleset.State
-	// given is set once there is a desired state, even an empty one; synced if the kernel is known
-	// to have it, except for what is held back.
+	// given is set once there is a desired state, even an empty one. synced is set while the kernel is
+	// known to have all of it but the objects in held.
 	given, synced bool
 	// held has the objects that the kernel refuses.
 	held map[Object]*ObjectError
@@ -74,7 +74,14 @@ func (s *desiredState) actual(d *readback.Difference) (*ruleset.State, error) {
 	if d.RebuildReason != "" {
 		return ruleset.NewState(s.cfg.Family, s.cfg.Name), nil
 	}
-	actual := s.Clone()
+	return kernelState(s.State, d)
+}
+
+// kernelState returns the kernel's table as a state, from how it differs from the desired one.
+//
+// Errors: one that is errForm.
+func kernelState(desired *ruleset.State, d *readback.Difference) (*ruleset.State, error) {
+	actual := desired.Clone()
 	inverse, err := actual.Prepare(&d.Inverse)
 	if err != nil {
 		return nil, fmt.Errorf("applier: understand table: %w: %w", errForm, err)

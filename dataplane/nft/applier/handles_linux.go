@@ -104,7 +104,7 @@ func (h *handles) forget() {
 	h.doomed = h.doomed[:0]
 }
 
-// reset replaces all handles by those that were read with the table.
+// reset forgets all handles, and takes over those that were read with the table.
 func (h *handles) reset(known map[string][]uint64) {
 	h.forget()
 	h.known = known

@@ -86,7 +86,6 @@ func replacements() map[string]replacement {
 // packet that waits before the old chain may use it after the chains that it jumps to have changed.
 // Here a slow base chain of another table delays every packet.
 func TestNoDeniedPacketPassesWhileBaseChainIsReplaced(t *testing.T) {
-	skipUnlessGuarded(t)
 	for name, c := range replacements() {
 		for _, process := range []string{"same", "next"} {
 			if process == "same" && c.adopted {

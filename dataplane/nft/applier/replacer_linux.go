@@ -19,12 +19,12 @@ type replacer struct {
 	executor     *executor
 }
 
-// rebuild replaces the table in the kernel by a new one, in one transaction. The transaction
-// removes the old base chains first. The kernel puts a transaction into effect in its order: until
-// it comes to an old base chain, packets still pass that chain, whose maps are empty by then, and
-// drop. If the kernel refuses this because of foreign objects, the base chains are not removed
-// first. d is the difference between the two tables. New connections whose translation may change
-// drop meanwhile.
+// rebuild replaces the table in the kernel by a new one, in one transaction. d is the difference
+// between the two tables. New connections whose translation may change drop meanwhile.
+//
+// The transaction removes the old base chains first, unless the kernel refuses this because of foreign
+// objects. The kernel removes one object after another. Until it has removed an old base chain, packets
+// pass that chain. The maps of the chain are already empty, so it drops them.
 func (r *replacer) rebuild(target *ruleset.State, d *readback.Difference) error {
 	fresh := ruleset.NewState(r.cfg.Family, r.cfg.Name)
 	change, err := fresh.Prepare(fresh.DeltaTo(target.Table()))
