@@ -90,23 +90,35 @@ func setClassOnce(_ testing.TB, table string) string {
 
 // oneMap maps classes to chains, instead of classes to outcomes and outcomes to chains.
 func oneMap(tb testing.TB, table string) string {
-	for _, m := range regexp.MustCompile(`map gc-(\S+) \{`).FindAllStringSubmatch(table, -1) {
-		group := m[1]
+	for _, m := range regexp.MustCompile(`chain group-(\w+)/(\S+) \{`).FindAllStringSubmatch(table, -1) {
+		direction, group := m[1], m[2]
+		if !strings.Contains(table, "map gc-"+group+" {") {
+			continue
+		}
+		remove := func(set string) {
+			table = regexp.MustCompile(`(?s)\tmap `+set+` \{.*?\n\t\}\n`).ReplaceAllString(table, "")
+		}
+		own := strings.Contains(table, "map go-"+group+" {") // of a host endpoint
+		outcomes := "outcomes-" + direction
+		if own {
+			outcomes = "go-" + group
+		}
 		chains := map[string]string{}
-		for _, e := range elementsOf(tb, table, "go-"+group) {
+		for _, e := range elementsOf(tb, table, outcomes) {
 			outcome, chain, _ := strings.Cut(e, " : ")
-			chains[outcome] = chain
+			chains[outcome] = strings.Replace(chain, "jump", "goto", 1)
 		}
 		var direct []string
 		for _, e := range elementsOf(tb, table, "gc-"+group) {
 			class, outcome, _ := strings.Cut(e, " : ")
 			direct = append(direct, class+" : "+chains[outcome])
 		}
-		lookup := regexp.MustCompile(`\t\tmeta priority set meta priority map @gc-` + group + `.*\n`)
-		table = lookup.ReplaceAllString(table, "")
-		table = strings.Replace(table, "vmap @go-"+group, "vmap { "+strings.Join(direct, ", ")+" }", 1)
-		for _, name := range []string{"gc-", "go-"} {
-			table = regexp.MustCompile(`(?s)\tmap `+name+group+` \{.*?\n\t\}\n`).ReplaceAllString(table, "")
+		lookup := regexp.MustCompile(`meta priority set meta priority map @gc-` + group + `( return)?`)
+		table = lookup.ReplaceAllString(table, "meta priority vmap { "+strings.Join(direct, ", ")+" }")
+		remove("gc-" + group)
+		if own {
+			table = strings.Replace(table, "\t\tmeta priority vmap @"+outcomes+"\n", "", 1)
+			remove(outcomes)
 		}
 	}
 	return table

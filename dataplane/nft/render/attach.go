@@ -39,11 +39,15 @@ type profileUse struct {
 
 // policyRules returns the rules that decide about the packets of one direction: lookups; for a
 // group over a limit, jumps to tiers and profiles, and a denial.
+//
+// At a workload, the chain that jumps to the endpoint's must evaluate outcome.Dispatch.
 func (a *attachments) policyRules(
 	s *subject, dir match.Direction, tiers []dataplane.TierPolicies, profiles []string,
 ) ([]ruleset.Rule, error) {
 	k := match.List{Dir: dir, Stage: match.StageNormal}
-	if g := a.group(s, k, tiers, profiles, policy.Deny); g != nil {
+	if g := a.group(s, outcome.Policy{
+		List: k, Tiers: tiers, Profiles: profiles, Rest: policy.Deny, Return: s.workload != nil,
+	}); g != nil {
 		return g.Rules(), g.Err()
 	}
 	fromTiers, err1 := a.tierJumps(s, k, tiers)
@@ -62,7 +66,7 @@ func (a *attachments) forwardRules(
 		return nil, nil
 	}
 	k := match.List{Dir: dir, Stage: match.StageNormal}
-	if g := a.group(s, k, tiers, nil, policy.Allow); g != nil {
+	if g := a.group(s, outcome.Policy{List: k, Tiers: tiers, Rest: policy.Allow}); g != nil {
 		if err := g.Err(); err != nil || !g.Enforces() {
 			return nil, err
 		}
@@ -83,7 +87,7 @@ func (a *attachments) partialRules(
 	if len(tiers) == 0 {
 		return nil, nil
 	}
-	g := a.group(s, k, tiers, nil, policy.Pass)
+	g := a.group(s, outcome.Policy{List: k, Tiers: tiers})
 	if g == nil {
 		return a.tierJumps(s, k, tiers)
 	}
@@ -94,14 +98,12 @@ func (a *attachments) partialRules(
 }
 
 // group adds an endpoint to its group for a list, and returns the group; nil if its policy is
-// chains. rest is the action for packets that no tier or profile decides about.
-func (a *attachments) group(
-	s *subject, k match.List, tiers []dataplane.TierPolicies, profiles []string, rest policy.Action,
-) *outcome.Group {
+// chains.
+func (a *attachments) group(s *subject, p outcome.Policy) *outcome.Group {
 	if a.lookups == nil {
 		return nil
 	}
-	g := a.lookups.Join(s, k, tiers, profiles, rest)
+	g := a.lookups.Join(s, p)
 	s.groups = append(s.groups, g)
 	if g.OverLimit() {
 		return nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/outcome"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
@@ -136,8 +137,10 @@ func (b *baseChains) noWorkload(field ruleset.Field) []ruleset.Match {
 // returns with a decision, except if its interface is not a workload's. Such a packet enters these
 // chains only if the interface of some endpoint lacks the prefix.
 func (b *baseChains) sideChains() []*ruleset.Chain {
-	side := func(name, endpoints string, field ruleset.Field, before ...ruleset.Rule) *ruleset.Chain {
-		rules := append(before, build.Dispatch(endpoints, field))
+	side := func(
+		name, endpoints string, dir match.Direction, field ruleset.Field, before ...ruleset.Rule,
+	) *ruleset.Chain {
+		rules := append(before, build.Dispatch(endpoints, field), outcome.Dispatch(dir))
 		rules = append(append(rules, returnDecided()), b.notUp(b.statements.recordRefusal, field)...)
 		return &ruleset.Chain{Name: name, Rules: rules}
 	}
@@ -148,8 +151,8 @@ func (b *baseChains) sideChains() []*ruleset.Chain {
 		before = append(before, b.statements.refusal("false way back", ours, noRoute))
 	}
 	return []*ruleset.Chain{
-		side(chainSender, mapFrom, ruleset.IIFName, before...),
-		side(chainReceiver, mapTo, ruleset.OIFName,
+		side(chainSender, mapFrom, match.Egress, ruleset.IIFName, before...),
+		side(chainReceiver, mapTo, match.Ingress, ruleset.OIFName,
 			build.When(build.Return(), denied()), forget()),
 	}
 }

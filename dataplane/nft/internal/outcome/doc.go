@@ -5,8 +5,10 @@
 //
 // The chains of a packet, from the chain of its endpoint on:
 //
-//	from/..., to/... ──▶ group-DIR/... ──▶ classify-DIR, outcome-DIR/...
-//	                                         class of the other side, its outcome
+//	from/..., to/... ──▶ group-DIR/... ──▶ classify-DIR
+//	                                       class of the other side
+//	Dispatch         ──▶ outcome-DIR/...
+//	                     its outcome
 //
 // The terms:
 //
@@ -19,9 +21,9 @@
 //
 // # Usage
 //
-//	l.SetPolicy(owner)                                  // for each changed policy and profile
-//	g := l.Join(endpoint, list, tiers, profiles, rest)  // for each list of each changed endpoint
-//	l.Update()                                          // calls Config.Changed for endpoints
+//	l.SetPolicy(owner)                  // for each changed policy and profile
+//	g := l.Join(endpoint, Policy{...})  // for each list of each changed endpoint
+//	l.Update()                          // calls Config.Changed for endpoints
 //	l.Flush(delta)
 //
 // # Concurrency

@@ -29,9 +29,9 @@ type Group struct {
 	classes map[*classify.Class]classState
 	// others has, by family, the outcome of addresses of all other classes.
 	others [2]*outcome
-	// classMap maps a class to the number of its outcome, outcomeMap maps that number to a chain.
-	classMap, outcomeMap *sets.ElementSet
-	uses                 map[*outcome]int // the number of classes with an outcome
+	// classMap maps a class to the number of its outcome, chains maps that number to a chain.
+	classMap *sets.ElementSet
+	chains   *chainMap
 	// overLimit is set if the cost is over a limit: the endpoints have chains instead. atFault is
 	// set if the policy has an error: the endpoints drop, and classes is empty.
 	overLimit, atFault bool
@@ -42,6 +42,21 @@ type Group struct {
 type groupKind struct {
 	match.List
 	rest policy.Action
+	// returns is Policy.Return.
+	returns bool
+}
+
+// Policy is what a group applies.
+type Policy struct {
+	List     match.List
+	Tiers    []dataplane.TierPolicies
+	Profiles []string
+	// Rest is Allow or Deny: the action for packets that no tier or profile decides about. At a
+	// partial stage, they stay undecided.
+	Rest policy.Action
+	// Return lets the group's chain return with the number of the packet's outcome, and the caller
+	// evaluates Dispatch. Otherwise the group's chain looks up the chain of the outcome itself.
+	Return bool
 }
 
 // classState is the outcome of a class in a group.
@@ -85,49 +100,55 @@ func (g *Group) Rules() []ruleset.Rule {
 // chain returns the name of the group's chain.
 func (g *Group) chain() string { return g.Stage.Name() + "group-" + string(g.Dir) + "/" + g.id }
 
-// Join adds an endpoint to its group for one list, and returns the group. It creates the group if
-// needed. user identifies the endpoint, and must be comparable. rest is Allow or Deny: the action
-// for packets that no tier or profile decides about. At a partial stage, they stay undecided.
-func (l *Lookups) Join(
-	user any, list match.List, tiers []dataplane.TierPolicies, profiles []string, rest policy.Action,
-) *Group {
-	if list.Stage.Partial() {
-		rest = policy.Pass
-	}
-	parts := []string{list.Stage.Name() + string(list.Dir)}
-	if rest == policy.Allow {
+// id identifies the group of the policy.
+func (l *Lookups) id(p *Policy) string {
+	parts := []string{p.List.Stage.Name() + string(p.List.Dir)}
+	if p.Rest == policy.Allow {
 		parts = append(parts, "rest allowed")
 	}
-	for _, spec := range tiers {
+	if p.List.Stage == match.StageNormal && !p.Return {
+		parts = append(parts, "own map")
+	}
+	for _, spec := range p.Tiers {
 		parts = append(parts, l.cfg.TierHash(spec))
 	}
-	id := sets.Hash(append(append(parts, "profiles"), profiles...)...)
+	return sets.Hash(append(append(parts, "profiles"), p.Profiles...)...)
+}
+
+// Join adds an endpoint to the group with the policy, and returns the group. It creates the group
+// if needed. user identifies the endpoint, and must be comparable.
+func (l *Lookups) Join(user any, p Policy) *Group {
+	if p.List.Stage.Partial() {
+		p.Rest = policy.Pass
+	}
+	id := l.id(&p)
 	g := l.groups[id]
 	if g == nil {
 		classID := []ruleset.Type{ruleset.TypeClassID}
 		g = &Group{
-			groupKind: groupKind{list, rest}, cost: groupCost{outcomes: newShares[uint64]()},
-			id: id, users: map[any]struct{}{},
-			classes: map[*classify.Class]classState{}, uses: map[*outcome]int{},
+			groupKind: groupKind{p.List, p.Rest, p.Return}, cost: groupCost{outcomes: newShares[uint64]()},
+			id: id, users: map[any]struct{}{}, classes: map[*classify.Class]classState{},
 			classMap: sets.NewElementSet(ruleset.Set{
 				Name: "gc-" + id, Key: classID, Data: classID, DeleteAfterGrace: true,
 			}),
-			outcomeMap: sets.NewElementSet(ruleset.Set{
-				Name: "go-" + id, Key: classID, Verdicts: true, DeleteAfterGrace: true,
-			}),
+		}
+		if p.Return {
+			g.chains = l.maps[p.List.Dir]
+		} else {
+			g.chains = newChainMap("go-"+id, ruleset.Goto)
 		}
 		if old := l.removed[id]; old != nil { // since the last flush
-			g.classMap, g.outcomeMap = old.classMap, old.outcomeMap
+			g.classMap, g.chains = old.classMap, old.chains
 			delete(l.removed, id)
 		}
 		l.groups[id], l.changed[id] = g, g
-		if classify.Original(list) {
+		if classify.Original(p.List) {
 			l.shared.originals++
 		}
-		for _, spec := range tiers {
+		for _, spec := range p.Tiers {
 			g.tiers = append(g.tiers, l.indexes.join(g, spec, false))
 		}
-		for _, name := range profiles {
+		for _, name := range p.Profiles {
 			profile := policy.Key{Kind: policy.KindProfile, Name: name}
 			spec := dataplane.TierPolicies{Policies: []policy.Key{profile}, DefaultAction: policy.Pass}
 			g.tiers = append(g.tiers, l.indexes.join(g, spec, true))
@@ -322,8 +343,7 @@ func (l *Lookups) updateGroup(g *Group, d *dirtyClasses) {
 		}
 	}
 	l.cfg.Chains.Set(g.rules())
-	g.classMap.Wanted = len(g.classes) > 0
-	g.outcomeMap.Wanted = g.classMap.Wanted
+	g.setWanted(len(g.classes) > 0)
 }
 
 // none returns, by family, the class of the addresses that satisfy no predicate.
@@ -340,7 +360,7 @@ func (l *Lookups) removeGroup(g *Group) {
 		l.outcomes.drop(g.others[i])
 		g.others[i] = nil
 	}
-	g.classMap.Wanted, g.outcomeMap.Wanted = false, false
+	g.setWanted(false)
 	l.changed[g.id] = g
 	l.cfg.Chains.Drop(g.chain())
 }
@@ -355,15 +375,10 @@ func (l *Lookups) setOutcome(g *Group, c *classify.Class, o *outcome) {
 		g.classMap.Remove(sets.ElementKey(classElement(c, &outcome{})))
 	} else {
 		g.classMap.Put(classElement(c, o))
-		if g.uses[o]++; g.uses[o] == 1 {
-			g.outcomeMap.Put(o.element())
-		}
+		g.chains.add(o)
 	}
 	if was != nil {
-		if g.uses[was]--; g.uses[was] == 0 {
-			delete(g.uses, was)
-			g.outcomeMap.Remove(sets.ElementKey(was.element()))
-		}
+		g.chains.remove(was)
 		l.outcomes.drop(was)
 	}
 	l.changed[g.id] = g
@@ -376,6 +391,14 @@ func classElement(c *classify.Class, o *outcome) ruleset.Element {
 	}
 }
 
+// setWanted sets whether the table is to have the maps of the group.
+func (g *Group) setWanted(wanted bool) {
+	g.classMap.Wanted = wanted
+	if !g.returns {
+		g.chains.set.Wanted = wanted
+	}
+}
+
 // rules returns the chain of the group. At a partial stage, it always looks up the class: packets
 // that it leaves undecided have a class or zero in their priority, and not a record.
 func (g *Group) rules() *ruleset.Chain {
@@ -384,9 +407,12 @@ func (g *Group) rules() *ruleset.Chain {
 		c.Rules = append(c.Rules, build.Always(build.Jump(classify.ChainName(g.List))))
 	}
 	if len(g.classes) > 0 {
-		c.Rules = append(c.Rules,
-			build.Always(ruleset.Assign{Field: Register, Fields: []ruleset.Field{Register}, Map: g.classMap.Name()}),
-			build.Dispatch(g.outcomeMap.Name(), Register))
+		number := ruleset.Assign{Field: Register, Fields: []ruleset.Field{Register}, Map: g.classMap.Name()}
+		if g.returns {
+			c.Rules = append(c.Rules, build.Always(number, build.Return()))
+		} else {
+			c.Rules = append(c.Rules, build.Always(number), build.Dispatch(g.chains.set.Name(), Register))
+		}
 	}
 	if g.others[0] != g.others[1] {
 		c.Rules = append(c.Rules, build.When(build.Goto(g.others[0].chain), match.OfFamily(sets.IPv4)))
@@ -417,8 +443,8 @@ func (g *Group) Affected(isBad func(chain string) bool) bool {
 	if isBad(g.chain()) {
 		return true
 	}
-	for o := range g.uses {
-		if o.affected(isBad) {
+	for _, state := range g.classes {
+		if state.outcome.affected(isBad) {
 			return true
 		}
 	}

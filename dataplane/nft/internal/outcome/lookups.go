@@ -61,15 +61,17 @@ type Writer interface {
 // Lookups compiles policy into lookups.
 //
 //	address ──▶ class ──▶ outcome ──▶ chain
-//	      class4   gc-GROUP    go-GROUP
+//	      class4   gc-GROUP    outcomes-DIR; go-GROUP without Policy.Return
 //
-// The maps class4, class4-prefixes, class6 and class6-prefixes are for all groups.
+// The maps class4, class4-prefixes, class6 and class6-prefixes are for all groups, outcomes-ingress
+// and outcomes-egress for those with Policy.Return.
 type Lookups struct {
 	cfg      Config
 	classes  *classify.Classifier
 	indexes  *indexes
 	outcomes *outcomes
 	groups   map[string]*Group
+	maps     sharedMaps
 
 	dirty  map[*Group]*dirtyClasses
 	limits limitState
@@ -98,7 +100,7 @@ func New(cfg Config) *Lookups {
 	}
 	l := &Lookups{
 		cfg: cfg, classes: classify.New(classify.Config{Number: cfg.ClassNumber}),
-		groups: map[string]*Group{}, dirty: map[*Group]*dirtyClasses{},
+		groups: map[string]*Group{}, maps: newSharedMaps(), dirty: map[*Group]*dirtyClasses{},
 		changed: map[string]*Group{}, removed: map[string]*Group{},
 	}
 	l.indexes = newIndexes(&l.cfg, l.classes, l.markDirty)
@@ -137,17 +139,14 @@ func (l *Lookups) Update() {
 func (l *Lookups) renumber() {
 	l.classes.Renumber()
 	for _, g := range l.groups {
-		var classes, outcomes []ruleset.Element
+		var classes []ruleset.Element
 		for class, state := range g.classes {
 			if state.outcome != nil {
 				classes = append(classes, classElement(class, state.outcome))
 			}
 		}
-		for o := range g.uses {
-			outcomes = append(outcomes, o.element())
-		}
 		g.classMap.Replace(classes)
-		g.outcomeMap.Replace(outcomes)
+		g.chains.renumber()
 		l.changed[g.id] = g
 	}
 }
@@ -158,7 +157,12 @@ func (l *Lookups) Flush(d *ruleset.Delta) {
 	unseen := l.classes.Flush(d)
 	for _, id := range slices.Sorted(maps.Keys(l.changed)) {
 		l.changed[id].classMap.FlushUnseen(d, unseen)
-		l.changed[id].outcomeMap.FlushUnseen(d, func(string) bool { return true })
+		if g := l.changed[id]; !g.returns {
+			g.chains.flush(d)
+		}
+	}
+	for _, dir := range directions() {
+		l.maps[dir].flush(d)
 	}
 	l.changed, l.removed = reuse.Map(l.changed), reuse.Map(l.removed)
 }
@@ -172,11 +176,16 @@ func (l *Lookups) Apart(d *ruleset.Delta, local *classify.LocalAddresses) bool {
 // Sets returns the maps of classes and outcomes with all their elements.
 func (l *Lookups) Sets() (out []*ruleset.Set) {
 	out = l.classes.Sets()
+	for _, m := range l.maps {
+		out = append(out, m.set.Kernel())
+	}
 	for _, g := range l.groups {
-		for _, m := range []*sets.ElementSet{g.classMap, g.outcomeMap} {
-			if m.Wanted {
-				out = append(out, m.Kernel())
-			}
+		if !g.classMap.Wanted {
+			continue
+		}
+		out = append(out, g.classMap.Kernel())
+		if !g.returns {
+			out = append(out, g.chains.set.Kernel())
 		}
 	}
 	return out

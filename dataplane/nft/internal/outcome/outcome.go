@@ -40,12 +40,6 @@ func (o *outcome) affected(isBad func(chain string) bool) bool {
 	return o != nil && (slices.ContainsFunc(o.chains, isBad) || slices.ContainsFunc(o.ruleChains, isBad))
 }
 
-// element returns the element that maps the outcome's number to its chain.
-func (o *outcome) element() ruleset.Element {
-	v := build.Goto(o.chain)
-	return sets.Element(&v, ruleset.Uint32(o.Number()))
-}
-
 // step is a rule, or the end of a tier. The end has the default action of the tier, and its name in
 // end.
 type step struct {

@@ -31,7 +31,7 @@ func (l *Lookups) shareChains() {
 	if was.groups == now.groups && was.maps == now.maps && was.hasOriginals == now.hasOriginals {
 		return
 	}
-	for _, dir := range []match.Direction{match.Ingress, match.Egress} {
+	for _, dir := range directions() {
 		l.cfg.Chains.Keep(l.classes.Chain(match.List{Dir: dir}, Register), now.groups)
 	}
 	byOriginal := match.List{Dir: match.Egress, Stage: match.StageRawDNAT}
