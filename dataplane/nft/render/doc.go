@@ -16,8 +16,8 @@
 //	input    neighbour discovery; jump sender, host-in; then what the host's settings say
 //	output   drop packets to endpoints that are down, at fault or unknown; jump host-out
 //
-//	sender       interface -> from/NS/NAME     else denied if the interface is ours
-//	receiver     interface -> to/NS/NAME       else denied if the interface is ours
+//	sender       interface -> from/NS/NAME, then outcome-egress/HASH    else denied if the interface is ours
+//	receiver     interface -> to/NS/NAME, then outcome-ingress/HASH     else denied if the interface is ours
 //
 //	from/NS/NAME, to/NS/NAME    false sources, known connections; then policy
 //
@@ -26,7 +26,7 @@
 // The cost of a new flow does not depend on the number of rules.
 //
 //	classify-DIR                the class: which IP sets and lists of prefixes the address is in
-//	group-DIR/HASH              its outcome
+//	group-DIR/HASH              the number of its outcome; the chain of a host endpoint's group goes on
 //	outcome-DIR/HASH            what tiers and profiles decide for it
 //
 // A group over a limit of Config.Classes is written as chains of rules:

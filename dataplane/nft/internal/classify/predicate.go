@@ -21,6 +21,9 @@ type Predicate struct {
 	classes map[*Class]struct{}
 }
 
+// Name returns a text that depends only on the condition.
+func (p *Predicate) Name() string { return p.name }
+
 // Classes returns the classes that satisfy the predicate and have addresses. The map must not be
 // changed.
 func (p *Predicate) Classes() map[*Class]struct{} { return p.classes }

@@ -10,7 +10,7 @@ import (
 )
 
 // chainMap maps the numbers of outcomes to their chains. No packet has the number of an outcome
-// without classes, so packets do not see how elements come and go.
+// without classes, so packets do not see how elements come and go. They see that one changes.
 type chainMap struct {
 	set *sets.ElementSet
 	// to is the kind of the verdicts: Jump or Goto.
@@ -34,11 +34,10 @@ func (m *chainMap) element(o *outcome) ruleset.Element {
 	return sets.Element(&v, ruleset.Uint32(o.Number()))
 }
 
-// add counts a class with the outcome.
+// add counts a class with the outcome, whose chain may be another one than before.
 func (m *chainMap) add(o *outcome) {
-	if m.classes[o]++; m.classes[o] == 1 {
-		m.set.Put(m.element(o))
-	}
+	m.classes[o]++
+	m.set.Put(m.element(o))
 }
 
 // remove removes a class with the outcome.

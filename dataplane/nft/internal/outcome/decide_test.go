@@ -195,7 +195,7 @@ func TestTargets(t *testing.T) {
 	for seed := range uint64(400) {
 		rng := rand.New(rand.NewPCG(seed, 6))
 		w := &chainWriter{
-			cfg: &Config{EachRule: true, Writer: targetWriter{}}, outcome: &outcome{}, family: sets.IPv4,
+			cfg: &Config{EachRule: true, Writer: targetWriter{}}, compiled: &compiled{}, family: sets.IPv4,
 		}
 		var rules []dataplane.Rule
 		for i := range 1 + rng.IntN(6) {

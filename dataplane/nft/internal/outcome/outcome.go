@@ -3,6 +3,7 @@
 package outcome
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strconv"
@@ -17,20 +18,29 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// outcome is what the rules of a group decide for some classes: those rules of its tiers and
-// profiles that hold for the other side's address, compiled to a chain. Equal outcomes are shared.
+// outcome is which rules of which policies hold for a class in a group, and the chains that they
+// compile to. Its number depends on the policies and on the peers that their rules select, not on
+// what the rules decide: after an edit of ports or actions, classes keep their outcomes, and one
+// element of a chainMap leads to another chain.
 type outcome struct {
 	classify.Numbered
-	chain string
+	*compiled
+	uses int
+}
+
+// compiled has the chains of outcomes with equal rules.
+type compiled struct {
+	key   string // has all that the chains depend on
+	chain string // the first chain
 	uses  int
 	parts int
-	// chains are the names of the chains that only this outcome uses. ruleChains are those of the
-	// chains of its rules, which outcomes share.
+	// chains are the names of the chains that only these outcomes use. ruleChains are those of the
+	// chains of rules, which others use, too.
 	chains, ruleChains []string
 }
 
-// part returns a new name for another chain of the outcome.
-func (o *outcome) part() string {
+// part returns a new name for another chain.
+func (o *compiled) part() string {
 	o.parts++
 	return o.chain + "-" + strconv.Itoa(o.parts)
 }
@@ -53,37 +63,58 @@ type step struct {
 type outcomes struct {
 	cfg     *Config
 	indexes *indexes
-	byKey   map[string]*outcome
+	byID    map[string]*outcome
+	byKey   map[string]*compiled
 	numbers classify.Numbers
 	// renumber is set if the number of an outcome changed: all elements are written again.
 	renumber bool
-	// idle are outcomes that may be no longer in use.
-	idle map[*outcome]struct{}
+	// idle are outcomes that may be no longer in use, idleChains the same of their chains.
+	idle       map[*outcome]struct{}
+	idleChains map[*compiled]struct{}
+	// peers is scratch space: those of the rules of one policy.
+	peers map[string]struct{}
 }
 
 func newOutcomes(cfg *Config, ix *indexes) *outcomes {
 	return &outcomes{
-		cfg: cfg, indexes: ix, byKey: map[string]*outcome{}, numbers: classify.NewNumbers(cfg.OutcomeNumber),
-		idle: map[*outcome]struct{}{},
+		cfg: cfg, indexes: ix, byID: map[string]*outcome{}, byKey: map[string]*compiled{},
+		numbers: classify.NewNumbers(cfg.OutcomeNumber),
+		idle:    map[*outcome]struct{}{}, idleChains: map[*compiled]struct{}{}, peers: map[string]struct{}{},
 	}
 }
 
-// of returns the outcome of a class, and adds a reference to it.
+// of returns the outcome of a class, with the chains of the present rules, and adds a reference to
+// it.
 func (s *outcomes) of(g *Group, c *classify.Class) *outcome {
-	tiers, key := s.steps(g, c)
-	o := s.byKey[key]
+	var keys outcomeKeys
+	tiers := s.steps(g, c, &keys)
+	clear(s.peers)
+	id := keys.id(c.Family())
+	o := s.byID[id]
 	if o == nil {
-		o = &outcome{
-			Numbered: classify.NewNumbered(key),
-			chain:    g.Stage.Name() + "outcome-" + string(g.Dir) + "/" + sets.Hash(key),
-		}
-		s.byKey[key] = o
+		o = &outcome{Numbered: classify.NewNumbered(id)}
+		s.byID[id] = o
 		s.renumber = s.numbers.Add(&o.Numbered) || s.renumber
-		w := &chainWriter{cfg: s.cfg, outcome: o, list: g.List, family: c.Family()}
-		w.write(tiers)
+	}
+	if key := keys.rules.String(); o.compiled == nil || o.key != key {
+		s.dropChains(o.compiled)
+		o.compiled = s.compile(g, c, tiers, key)
 	}
 	o.uses++
 	s.idle[o] = struct{}{}
+	return o
+}
+
+// compile returns the chains of rules, and adds a reference to them.
+func (s *outcomes) compile(g *Group, c *classify.Class, tiers [][]step, key string) *compiled {
+	o := s.byKey[key]
+	if o == nil {
+		o = &compiled{key: key, chain: g.Stage.Name() + "outcome-" + string(g.Dir) + "/" + sets.Hash(key)}
+		s.byKey[key] = o
+		w := &chainWriter{cfg: s.cfg, compiled: o, list: g.List, family: c.Family()}
+		w.write(tiers)
+	}
+	o.uses++
 	return o
 }
 
@@ -96,67 +127,107 @@ func (s *outcomes) drop(o *outcome) {
 	s.idle[o] = struct{}{}
 }
 
-// removeIdle removes the outcomes without references. It reports whether the number of another
-// outcome changed since the last call.
+// dropChains removes a reference to the chains of outcomes, which may be nil.
+func (s *outcomes) dropChains(o *compiled) {
+	if o == nil {
+		return
+	}
+	o.uses--
+	s.idleChains[o] = struct{}{}
+}
+
+// removeIdle removes the outcomes without references, and their chains. It reports whether the
+// number of another outcome changed since the last call.
 func (s *outcomes) removeIdle() (renumber bool) {
 	for o := range s.idle {
 		if o.uses > 0 {
 			continue
 		}
-		delete(s.byKey, o.Content())
+		delete(s.byID, o.Content())
 		s.renumber = s.numbers.Remove(&o.Numbered) || s.renumber
+		s.dropChains(o.compiled)
+	}
+	for o := range s.idleChains {
+		if o.uses > 0 {
+			continue
+		}
+		delete(s.byKey, o.key)
 		for _, name := range o.chains {
 			s.cfg.Chains.Drop(name)
 		}
 	}
-	s.idle = reuse.Map(s.idle)
+	s.idle, s.idleChains = reuse.Map(s.idle), reuse.Map(s.idleChains)
 	renumber, s.renumber = s.renumber, false
 	return renumber
 }
 
+// outcomeKeys collects what an outcome and its chains depend on.
+type outcomeKeys struct {
+	// policies has the policies and the peers of their rules, rules has the rules.
+	policies, rules strings.Builder
+	// byFamily is set if the chains depend on the family of the class.
+	byFamily bool
+}
+
+// both writes to both keys.
+func (k *outcomeKeys) both(text string) {
+	k.policies.WriteString(text)
+	k.rules.WriteString(text)
+}
+
+// id identifies the outcome.
+func (k *outcomeKeys) id(f sets.Family) string {
+	if k.byFamily {
+		k.policies.WriteString("\nfamily " + strconv.Itoa(int(f)))
+	}
+	h := sha256.Sum256([]byte(k.policies.String()))
+	return string(h[:])
+}
+
 // steps returns the rules of a group that hold for the addresses of a class, for each tier that a
-// packet can reach. The key has all that the outcome depends on.
-func (s *outcomes) steps(g *Group, c *classify.Class) ([][]step, string) {
-	var key strings.Builder
-	key.WriteString(g.Stage.Name() + string(g.Dir))
-	var tiers [][]step
+// packet can reach. It writes the keys.
+func (s *outcomes) steps(g *Group, c *classify.Class, keys *outcomeKeys) (tiers [][]step) {
+	keys.both(g.Stage.Name() + string(g.Dir))
 	for _, t := range g.tiers {
 		if !t.profile && t.enforced == 0 { // S20
 			continue
 		}
-		steps, decided := s.tierSteps(t, c, &key)
+		steps, decided := s.tierSteps(t, c, keys)
 		tiers = append(tiers, steps)
 		if decided {
-			return tiers, key.String()
+			return tiers
 		}
 	}
-	key.WriteString("\nend")
+	keys.both("\nend")
 	if g.rest == policy.Allow {
-		key.WriteString(" allowed")
+		keys.both(" allowed")
 	}
-	return append(tiers, []step{{action: g.rest, end: "no tier or profile allowed it"}}), key.String() // S25, S33
+	return append(tiers, []step{{action: g.rest, end: "no tier or profile allowed it"}}) // S25, S33
 }
 
 // tierSteps returns the steps of one tier, and reports whether they decide about every packet.
-func (s *outcomes) tierSteps(t *tierIndex, c *classify.Class, key *strings.Builder) (steps []step, decided bool) {
-	key.WriteString("\n/")
+func (s *outcomes) tierSteps(t *tierIndex, c *classify.Class, keys *outcomeKeys) (steps []step, decided bool) {
+	keys.both("\n/")
 	passes := false // whether some packets pass to the next tier
 	for _, i := range s.indexes.candidates(t, c) {
-		for k := range t.places[i].rules {
-			rule := &t.places[i].rules[k]
+		p := &t.places[i]
+		clear(s.peers)
+		for k := range p.rules {
+			rule := &p.rules[k]
 			if !rule.holds(c) {
 				continue
 			}
+			s.addPeer(keys, p.entry.key, rule)
 			rest := rule.rest(t.profile, t.list.Dir)
 			if !rule.plain {
-				rest.IPVersion = int(c.Family())
+				rest.IPVersion, keys.byFamily = int(c.Family()), true
 			}
-			key.WriteByte('\n')
-			rest.WriteKey(key, rule.plain)
+			keys.rules.WriteByte('\n')
+			rest.WriteKey(&keys.rules, rule.plain)
 			if !rule.plain {
-				s.indexes.writeShapes(key, rest)
+				s.indexes.writeShapes(&keys.rules, rest)
 			} else if s.cfg.eachRule(t.list) {
-				fmt.Fprintf(key, " %q", rest.ID)
+				fmt.Fprintf(&keys.rules, " %q", rest.ID)
 			}
 			steps = append(steps, step{rule: rest, plain: rule.plain, action: rest.Action})
 			passes = passes || rest.Action == policy.Pass
@@ -168,18 +239,31 @@ func (s *outcomes) tierSteps(t *tierIndex, c *classify.Class, key *strings.Build
 	if t.profile || t.list.Stage.Partial() { // S36
 		return steps, false
 	}
-	fmt.Fprintf(key, "\nend %q %q", t.spec.Tier, t.spec.DefaultAction)
+	keys.both(fmt.Sprintf("\nend %q %q", t.spec.Tier, t.spec.DefaultAction))
 	steps = append(steps, step{action: t.spec.DefaultAction, end: "end of tier " + t.spec.Tier})
 	return steps, t.spec.DefaultAction == policy.Deny && !passes // S26, S27
 }
 
+// addPeer writes the policy of a rule that holds, and the peers of the rule, unless an earlier rule
+// of the policy has the same: these two hold for the same classes.
+func (s *outcomes) addPeer(keys *outcomeKeys, key policy.Key, rule *classRule) {
+	if _, seen := s.peers[rule.peer]; seen {
+		return
+	}
+	if len(s.peers) == 0 {
+		fmt.Fprintf(&keys.policies, "\n%q", key.String())
+	}
+	s.peers[rule.peer] = struct{}{}
+	keys.policies.WriteString(" " + rule.peer)
+}
+
 // chainWriter writes the chains of an outcome.
 type chainWriter struct {
-	cfg     *Config
-	outcome *outcome
-	list    match.List
-	family  sets.Family
-	rules   []ruleset.Rule
+	cfg      *Config
+	compiled *compiled
+	list     match.List
+	family   sets.Family
+	rules    []ruleset.Rule
 	// decided has the decisions since the last rule was written. If each rule counts or logs,
 	// targets has the rules that made them.
 	decided decisions
@@ -202,7 +286,7 @@ func (w *chainWriter) write(tiers [][]step) {
 		}
 	}
 	w.flush()
-	w.add(w.outcome.chain, w.rules)
+	w.add(w.compiled.chain, w.rules)
 }
 
 // passesOthers reports whether a tier needs a chain of its own. It does if a Pass rule counts, logs
@@ -257,8 +341,8 @@ func (w *chainWriter) tier(steps []step) {
 // jumpToTier writes the steps of a tier as a separate chain. Packets that are passed or allowed
 // return from it.
 func (w *chainWriter) jumpToTier(steps []step) {
-	name := w.outcome.part()
-	part := &chainWriter{cfg: w.cfg, outcome: w.outcome, list: w.list, family: w.family, inTier: true}
+	name := w.compiled.part()
+	part := &chainWriter{cfg: w.cfg, compiled: w.compiled, list: w.list, family: w.family, inTier: true}
 	part.tier(steps)
 	part.flush()
 	w.add(name, part.rules)
@@ -280,7 +364,7 @@ func (w *chainWriter) plain(rule *match.Merged) {
 func (w *chainWriter) target(rule *match.Merged) ruleset.Verdict {
 	v := w.cfg.Writer.Target(rule)
 	if v.Chain != "" {
-		w.outcome.ruleChains = append(w.outcome.ruleChains, v.Chain)
+		w.compiled.ruleChains = append(w.compiled.ruleChains, v.Chain)
 	}
 	return v
 }
@@ -290,7 +374,7 @@ func (w *chainWriter) nonPlain(rule *match.Merged) {
 	if w.eachRule() && rule.Action != policy.Log {
 		w.target(rule)
 	}
-	rules, more, err := w.cfg.Writer.Rule(w.list, rule, w.outcome.part())
+	rules, more, err := w.cfg.Writer.Rule(w.list, rule, w.compiled.part())
 	if err != nil { // impossible: the rule is valid
 		rules = []ruleset.Rule{w.cfg.Writer.Denial(err.Error())}
 	}
@@ -302,7 +386,7 @@ func (w *chainWriter) nonPlain(rule *match.Merged) {
 
 func (w *chainWriter) add(name string, rules []ruleset.Rule) {
 	w.cfg.Chains.Set(&ruleset.Chain{Name: name, Rules: rules})
-	w.outcome.chains = append(w.outcome.chains, name)
+	w.compiled.chains = append(w.compiled.chains, name)
 }
 
 // flush writes the decisions.

@@ -3,8 +3,10 @@
 package outcome
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/classify"
@@ -25,6 +27,8 @@ type classRule struct {
 	// decides. always is set if the rest matches every packet.
 	plain, always bool
 	size          ruleSize
+	// peer identifies the predicates: rules with the same hold for the same classes.
+	peer string
 }
 
 // familyPredicate is a predicate of a rule for some families. A list of all addresses of a family
@@ -102,9 +106,22 @@ func (ix *indexes) compile(o *match.Owner, list match.List) []classRule {
 		c.plain = match.IsPlain(rest.Rule)
 		c.always = c.plain && match.MatchesAll(rest.Rule)
 		c.size = ix.size(rest, c.plain, ix.cfg.eachRule(list))
+		c.peer = c.describePeer()
 		out = append(out, c)
 	}
 	return out
+}
+
+// describePeer returns a text that identifies the predicates.
+func (c *classRule) describePeer() string {
+	var b strings.Builder
+	for _, list := range [...][]familyPredicate{c.in, c.not} {
+		b.WriteByte('|')
+		for _, q := range list {
+			fmt.Fprintf(&b, "%q", q.Name())
+		}
+	}
+	return fmt.Sprint(b.String(), c.never)
 }
 
 // rest returns the rule without its matches on the other side's address.

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outcome
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// plainWriter writes rules of no use to packets.
+type plainWriter struct{}
+
+func (plainWriter) Rule(match.List, *match.Merged, string) ([]ruleset.Rule, []*ruleset.Chain, error) {
+	return nil, nil, nil
+}
+func (plainWriter) Target(rule *match.Merged) ruleset.Verdict { return build.Goto(rule.ID) }
+func (plainWriter) Allow() []ruleset.Statement                { return []ruleset.Statement{build.Return()} }
+func (plainWriter) Deny() ruleset.Verdict                     { return build.Drop() }
+func (plainWriter) Denial(reason string) ruleset.Rule {
+	return build.Commented(build.Always(build.Drop()), reason)
+}
+func (plainWriter) Call(chain string) []ruleset.Rule {
+	return []ruleset.Rule{build.Always(build.Jump(chain))}
+}
+
+func newTestLookups(eachRule bool) *Lookups {
+	return New(Config{
+		MaxPerGroup: 1 << 20, MaxTotal: 1 << 20, EachRule: eachRule, Chains: sets.NewChains(), Writer: plainWriter{},
+		TierHash: func(spec dataplane.TierPolicies) string { return fmt.Sprint(spec) },
+		Changed:  func(any) {},
+	})
+}
+
+// randomPolicy returns a policy whose peers are of a few overlapping prefixes of both families.
+func randomPolicy(rng *rand.Rand) *dataplane.Policy {
+	var nets []netip.Prefix
+	for _, s := range strings.Fields("10.0.0.0/8 10.0.0.0/9 10.0.1.0/24 10.0.1.7/32 fd00::/16 fd00:1::/32 fd00:1::7/128") {
+		nets = append(nets, netip.MustParsePrefix(s))
+	}
+	some := func() (out []netip.Prefix) {
+		for range rng.IntN(3) {
+			out = append(out, nets[rng.IntN(len(nets))])
+		}
+		return out
+	}
+	p := &dataplane.Policy{}
+	for i := range rng.IntN(4) {
+		r := randomPlainRule(rng)
+		r.ID = fmt.Sprint(i, rng.IntN(9))
+		r.Source.Nets, r.Source.NotNets = some(), some()
+		if rng.IntN(4) == 0 { // not plain
+			r.Source.Ports = randomPorts(rng)
+		}
+		p.Ingress = append(p.Ingress, r)
+	}
+	return p
+}
+
+// What identifies an outcome determines its chains: in random worlds, after each edit, every class of
+// every group has the chains of the rules that now hold for it, whichever group was computed last.
+func TestOutcomeDeterminesChains(t *testing.T) {
+	kept, edited := 0, 0
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 8))
+		l := newTestLookups(seed%3 == 0)
+		key := func(i int) policy.Key { return policy.Key{Kind: policy.KindPolicy, Name: fmt.Sprint("p", i)} }
+		profile := func(i int) policy.Key { return policy.Key{Kind: policy.KindProfile, Name: fmt.Sprint("q", i)} }
+		set := func(i int) {
+			p := randomPolicy(rng)
+			l.SetPolicy(&match.Owner{Key: key(i), Policy: p})
+			l.SetPolicy(&match.Owner{Key: profile(i % 2), Profile: &dataplane.Profile{Ingress: p.Ingress}})
+		}
+		for i := range 6 {
+			set(i)
+		}
+		for user := range 12 {
+			p := Policy{
+				List: match.List{Dir: match.Ingress}, Rest: policy.Deny, Return: rng.IntN(3) > 0,
+				Profiles: []string{fmt.Sprint("q", rng.IntN(2))},
+			}
+			if rng.IntN(4) == 0 {
+				p.Rest, p.Return = policy.Allow, false
+			}
+			for tier, first := range []int{0, 3} {
+				spec := dataplane.TierPolicies{Tier: fmt.Sprint("t", tier), DefaultAction: policy.Deny}
+				if rng.IntN(2) == 0 {
+					spec.DefaultAction = policy.Pass
+				}
+				for i := range 3 {
+					if rng.IntN(2) == 0 {
+						spec.Policies = append(spec.Policies, key(first+i))
+					}
+				}
+				if len(spec.Policies) > 0 {
+					p.Tiers = append(p.Tiers, spec)
+				}
+			}
+			l.Join(user, p)
+		}
+		before := map[*Group]map[string]string{}
+		for range 6 {
+			l.Update()
+			l.Flush(&ruleset.Delta{})
+			for _, g := range l.groups {
+				now := map[string]string{}
+				for c, state := range g.classes {
+					var keys outcomeKeys
+					l.outcomes.steps(g, c, &keys)
+					require.Equal(t, keys.rules.String(), state.outcome.key, "seed %d", seed)
+					require.Equal(t, keys.id(c.Family()), state.outcome.Content(), "seed %d", seed)
+					require.Equal(t, state.outcome.chain, g.chains.set.Kernel().Elements[elementIndex(g, state.outcome)].Verdict.Chain)
+					now[c.Content()] = state.outcome.Content() + state.outcome.key
+					if was := before[g][c.Content()]; was != "" && was != now[c.Content()] {
+						if edited++; strings.HasPrefix(was, state.outcome.Content()) {
+							kept++
+						}
+					}
+				}
+				for i, none := range l.none() {
+					var keys outcomeKeys
+					l.outcomes.steps(g, none, &keys)
+					require.Equal(t, keys.rules.String(), g.others[i].key, "seed %d", seed)
+				}
+				before[g] = now
+			}
+			require.Len(t, l.outcomes.byID, l.outcomes.numbers.Len())
+			set(rng.IntN(6))
+		}
+		for user := range 12 {
+			for _, g := range l.groups {
+				if _, uses := g.users[user]; uses {
+					l.Leave(user, g)
+				}
+			}
+		}
+		l.Update()
+		require.Empty(t, l.outcomes.byID, "seed %d", seed)
+		require.Empty(t, l.outcomes.byKey, "seed %d", seed)
+		require.Empty(t, l.maps[match.Ingress].set.Kernel().Elements, "seed %d", seed)
+	}
+	require.Greater(t, edited, 1000)
+	require.Greater(t, kept, 10)
+}
+
+// elementIndex returns the index of the element of an outcome in the map of its group.
+func elementIndex(g *Group, o *outcome) int {
+	for i, e := range g.chains.set.Kernel().Elements {
+		if string(e.Key[0]) == string(ruleset.Uint32(o.Number())) {
+			return i
+		}
+	}
+	return -1
+}
+
+// An edit of the ports of a policy that many groups have changes one element, and no class.
+func TestEditOfPortsChangesOneElement(t *testing.T) {
+	l := newTestLookups(false)
+	edit := func(port uint16) ruleset.Delta {
+		r := dataplane.Rule{ID: "r", Action: policy.Allow, Protocol: policy.ProtocolTCP}
+		r.Source.Nets = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+		r.Destination.Ports = []policy.Port{policy.PortRange(port, port)}
+		key := policy.Key{Kind: policy.KindPolicy, Name: "shared"}
+		l.SetPolicy(&match.Owner{Key: key, Policy: &dataplane.Policy{Ingress: []dataplane.Rule{r}}})
+		var d ruleset.Delta
+		l.Update()
+		l.Flush(&d)
+		return d
+	}
+	for i := range 50 {
+		own := policy.Key{Kind: policy.KindPolicy, Name: fmt.Sprint("own", i)}
+		l.SetPolicy(&match.Owner{Key: own, Policy: &dataplane.Policy{}})
+		l.Join(i, Policy{
+			List: match.List{Dir: match.Ingress}, Rest: policy.Deny, Return: true,
+			Tiers: []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{
+				own, {Kind: policy.KindPolicy, Name: "shared"},
+			}}},
+		})
+	}
+	require.Len(t, edit(80).Sets, 50+1+2) // a map for each group, the classes, and the outcomes
+	d := edit(443)
+	require.Empty(t, d.Sets)
+	require.Len(t, d.Elements, 1)
+	require.Equal(t, "outcomes-ingress", d.Elements[0].Set)
+	require.Len(t, d.Elements[0].Add, 1)
+	require.Empty(t, d.Elements[0].Early)
+}
