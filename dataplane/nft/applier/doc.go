@@ -36,8 +36,9 @@
 // whether our table changed. If it did not, the transaction is sent again at once. If it did, or if
 // notifications were lost, the table is read back first.
 //
-// A packet uses the rules of its generation but the current elements of sets. So it may use parts of
-// both states, unless Config.Epoch is set.
+// A packet uses the rules of its generation but the current elements of sets. The kernel keeps two
+// generations: a packet that is delayed during two transactions uses the rules of the second in each
+// chain that it enters from then on. So it may use parts of two states, unless Config.Epoch is set.
 //
 // The kernel switches two things after the rest of a transaction, by about a microsecond for each
 // object in it: the policy of a base chain, and the elements of interval sets. So a base chain whose
@@ -77,16 +78,18 @@
 //
 //	build    a shadow of each set whose elements change, and of each chain whose rules change or
 //	         look into such a set; rules of shadow chains look into shadow sets
-//	live     one transaction: each such chain gets a first rule "goto shadow-N"
+//	live     after a grace period, one transaction: each such chain gets a first rule "goto shadow-N"
 //	sync     after a grace period, the sets and chains themselves change
 //	back     the first rules are deleted
 //	destroy  after a grace period, the shadows are deleted
 //
 // Packets see that change at one moment, at the end of live: no packet is lost that both states
-// allow, and none passes that both forbid. The other steps cost the kernel a copy of the sets, and
-// Apply and Update about 40 ms for two grace periods (membarrier). Counters and limits of the
-// chains' own rules survive, but do not count packets that pass shadows; a limit starts again in a
-// shadow. Edits of rules without intervals, and of other sets, need no shadow.
+// allow, and none passes that both forbid. Without Config.Epoch there is one exception: a packet that
+// is delayed while another process commits a transaction and then live is committed. The other steps
+// cost the kernel a copy of the sets, and Apply and Update about 60 ms for three grace periods
+// (membarrier). Counters and limits of the chains' own rules survive, but do not count packets that
+// pass shadows; a limit starts again in a shadow. Edits of rules without intervals, and of other sets,
+// need no shadow.
 //
 // A transaction is split if it is larger than Config.MaxBatch, or than the kernel accepts from an
 // ordinary user (net.core.wmem_max). The first part adds new objects, the second changes what

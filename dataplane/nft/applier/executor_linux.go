@@ -178,6 +178,7 @@ func (x *executor) byShadows(s *shadowPlan, d *readback.Difference) error {
 	x.cfg.Logger.Debug("nftables: change by shadows", "table", x.cfg.Name, "chains", len(s.back))
 	err := x.tx.cut(s.build)
 	if err == nil {
+		_ = x.grace.synchronize() // where the kernel refuses to wait, a packet under way may use parts of both states
 		err = x.epochs.commitWith(s.live, d.ForeignBases(), x.epochs.writeEpochOfShadows)
 	}
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// A grace period comes between two transactions wherever a packet under way could meet both: after
-// chains lead to shadows and after they lead back, after a chain begins to drop, before a policy
-// changes, before a drop guard goes, and before foreign maps and the hook guard go.
+// A grace period comes between two transactions wherever a packet under way could meet both: before
+// and after chains lead to shadows, after they lead back, after a chain begins to drop, before a
+// policy changes, before a drop guard goes, and before foreign maps and the hook guard go.
 func TestGracePeriodsBetweenTransactions(t *testing.T) {
 	const change, grace = "change", "grace period"
 	withPolicy := func(v ruleset.Verdict) *ruleset.Table {
@@ -40,7 +40,7 @@ func TestGracePeriodsBetweenTransactions(t *testing.T) {
 	}{
 		"shadows": {
 			before: epochTableWithNets(false, 16, 5), after: epochTableWithNets(false, 17, 6),
-			steps: []string{change, change, grace, change, change, grace, change},
+			steps: []string{change, grace, change, grace, change, change, grace, change},
 		},
 		"chains that drop": {
 			before: epochTableWithNets(true, 16, 5), after: epochTableWithNets(true, 17, 6),

@@ -17,6 +17,7 @@ import (
 //	build    new objects, and shadows: a copy, in its new state, of each set whose elements
 //	         change, and of each chain whose rules change or look into such a set; rules of
 //	         shadow chains look into shadow sets
+//	         (grace period: no packet is left that entered before build)
 //	live     one transaction: a first rule in each such chain goes to its shadow
 //	         (grace period: no packet is left that entered before live)
 //	sync     the sets and chains themselves change, in any number of transactions, while no
@@ -26,8 +27,12 @@ import (
 //	destroy  the shadows and all unreachable objects are deleted
 //
 // A packet that entered before live uses the old sets and chains; one that enters after it uses the
-// new ones. If the process ends in between, the next process finds the shadows as chains and sets
-// that are not desired.
+// new ones. The first grace period is necessary because the kernel keeps only two generations of rules.
+// A packet that is delayed until both build and live are over would meet the new first rules in each
+// chain that it enters from then on.
+//
+// If the process ends in between, the next process finds the shadows as chains and sets that are not
+// desired.
 //
 // Counters and limits of unchanged rules survive. A shadow has its own, which are deleted with it.
 type shadowPlan struct {
