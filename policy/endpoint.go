@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 // WorkloadEndpoint is the network interface of a workload (a container, a pod, a VM):
@@ -114,6 +115,8 @@ func (w *WorkloadEndpoint) Validate() error {
 	}
 	return v.err(w.Key())
 }
+
+func (w *WorkloadEndpoint) canonicalize() { w.MAC = strings.ToLower(w.MAC) }
 
 func (w *WorkloadEndpoint) equal(other Resource) bool {
 	o, ok := other.(*WorkloadEndpoint)

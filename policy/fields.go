@@ -165,12 +165,8 @@ func deepCopy(v reflect.Value) {
 // makeCanonical makes a resource canonical, in place.
 func makeCanonical(r Resource) {
 	canonicalize(reflect.ValueOf(r).Elem())
-	switch r := r.(type) {
-	case *WorkloadEndpoint:
-		r.MAC = strings.ToLower(r.MAC)
-	case *Node:
-		r.VXLANTunnelMACAddr = strings.ToLower(r.VXLANTunnelMACAddr)
-		r.VXLANTunnelMACAddrV6 = strings.ToLower(r.VXLANTunnelMACAddrV6)
+	if r, ok := r.(interface{ canonicalize() }); ok { // what does not depend on the type of a field
+		r.canonicalize()
 	}
 }
 

@@ -116,6 +116,28 @@ func failsafes(proto Protocol, ports ...uint16) []Failsafe {
 	return list
 }
 
+// Encapsulation is a protocol whose packets carry other packets.
+type Encapsulation struct {
+	// Name for texts, as in "IP in IP".
+	Name string
+	// Protocol of the packets, and their destination port. Port is 0 if the protocol has no ports.
+	Protocol Protocol
+	Port     uint16
+}
+
+// ForbiddenEncapsulations returns the encapsulations that workloads must not send, since policy does
+// not see the packets inside: all that h does not leave to policy.
+func (h HostConfig) ForbiddenEncapsulations() []Encapsulation {
+	var list []Encapsulation
+	if !h.AllowVXLANFromWorkloads {
+		list = append(list, Encapsulation{"VXLAN", ProtocolUDP, cmp.Or(h.VXLANPort, DefaultVXLANPort)})
+	}
+	if !h.AllowIPIPFromWorkloads {
+		list = append(list, Encapsulation{Name: "IP in IP", Protocol: 4})
+	}
+	return list
+}
+
 // WithDefaults returns a copy in which every field says what it means: nothing is empty, nil or 0
 // any more. Lists that were given are shared with h.
 func (h HostConfig) WithDefaults() HostConfig {

@@ -31,6 +31,22 @@ func TestHostConfigDefaults(t *testing.T) {
 	require.Equal(t, full, full.WithDefaults())
 }
 
+func TestForbiddenEncapsulations(t *testing.T) { // S120
+	vxlan := policy.Encapsulation{Name: "VXLAN", Protocol: 17, Port: 4789}
+	ipip := policy.Encapsulation{Name: "IP in IP", Protocol: 4}
+	require.Equal(t, []policy.Encapsulation{vxlan, ipip}, policy.HostConfig{}.ForbiddenEncapsulations())
+	vxlan.Port = 8472
+	require.Equal(t, []policy.Encapsulation{vxlan}, policy.HostConfig{
+		VXLANPort: 8472, AllowIPIPFromWorkloads: true,
+	}.ForbiddenEncapsulations())
+	require.Equal(t, []policy.Encapsulation{ipip}, policy.HostConfig{
+		AllowVXLANFromWorkloads: true,
+	}.ForbiddenEncapsulations())
+	require.Empty(t, policy.HostConfig{
+		AllowVXLANFromWorkloads: true, AllowIPIPFromWorkloads: true,
+	}.ForbiddenEncapsulations())
+}
+
 func TestFailsafeDefaults(t *testing.T) { // S111
 	ports := func(list []policy.Failsafe) map[string]bool {
 		m := map[string]bool{}

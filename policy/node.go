@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 // Node is a machine of the cluster. Readers may share a Node that nobody changes.
@@ -37,6 +38,12 @@ type Node struct {
 // Key returns the node's identity.
 func (n *Node) Key() Key { return Key{Kind: KindNode, Name: n.Name} }
 
+// TunnelAddresses returns the addresses of the node's tunnel devices, of both families. The zero Addr
+// stands for a device that the node does not have.
+func (n *Node) TunnelAddresses() []netip.Addr {
+	return []netip.Addr{n.IPv4VXLANTunnelAddr, n.IPv6VXLANTunnelAddr}
+}
+
 // Validate reports every problem of the node as one *ValidationError, or nil.
 func (n *Node) Validate() error {
 	v := &validator{}
@@ -62,6 +69,11 @@ func (n *Node) equal(other Resource) bool {
 		n.IPv4VXLANTunnelAddr == o.IPv4VXLANTunnelAddr && n.IPv6VXLANTunnelAddr == o.IPv6VXLANTunnelAddr &&
 		n.VXLANTunnelMACAddr == o.VXLANTunnelMACAddr && n.VXLANTunnelMACAddrV6 == o.VXLANTunnelMACAddrV6 &&
 		maps.Equal(n.Labels, o.Labels)
+}
+
+func (n *Node) canonicalize() {
+	n.VXLANTunnelMACAddr = strings.ToLower(n.VXLANTunnelMACAddr)
+	n.VXLANTunnelMACAddrV6 = strings.ToLower(n.VXLANTunnelMACAddrV6)
 }
 
 // nodeAddresses checks addresses that stand with the length of their subnet.

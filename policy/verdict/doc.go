@@ -76,8 +76,8 @@
 //     stage sees it; these are then passed over. In the untracked stage replies count, too, which
 //     come from a failsafe port of the other direction.
 //   - A workload must send from an address of its own or from AllowSpoofedSourcePrefixes, in
-//     whatever state; its floating addresses (IPNATs) are not among them. VXLAN and IP in IP from a
-//     workload are dropped before policy.
+//     whatever state; its floating addresses (IPNATs) are not among them. What
+//     policy.HostConfig.ForbiddenEncapsulations returns is dropped before policy.
 //   - A related packet (S169) counts as established where each workload that sends or receives it,
 //     on this node, has an address of the connection that it is related to, and otherwise as new.
 //     Other interfaces do not matter.

@@ -15,6 +15,7 @@ import (
 // for concurrent use.
 type Evaluator struct {
 	host       policy.HostConfig
+	forbidden  []policy.Encapsulation
 	interfaces map[string]map[string][]netip.Addr
 	rejected   map[policy.Key]error
 	doubts     map[policy.Key]error
@@ -56,6 +57,7 @@ func New(w World) *Evaluator { return newEvaluator(w, Config{}) }
 func newEvaluator(w World, cfg Config) *Evaluator {
 	e := &Evaluator{
 		host:       cfg.Host.WithDefaults(),
+		forbidden:  cfg.Host.ForbiddenEncapsulations(),
 		interfaces: cfg.Interfaces,
 		rejected:   map[policy.Key]error{},
 		doubts:     map[policy.Key]error{},

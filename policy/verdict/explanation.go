@@ -97,7 +97,7 @@ const (
 	ByAdminState Cause = "AdminState"
 	// ByFalseSource: the workload does not have the address that it sends from.
 	ByFalseSource Cause = "FalseSource"
-	// ByEncapsulation: the workload sends VXLAN or IP in IP.
+	// ByEncapsulation: the workload sends what policy.HostConfig.ForbiddenEncapsulations has.
 	ByEncapsulation Cause = "Encapsulation"
 	// ByEstablished: the packet belongs to a connection that was let through.
 	ByEstablished Cause = "Established"

@@ -41,7 +41,7 @@ func (e *Evaluator) addNode(r *policy.Node) {
 	for _, p := range r.Addresses {
 		n.addAddresses(p.Addr())
 	}
-	n.addAddresses(r.IPv4VXLANTunnelAddr, r.IPv6VXLANTunnelAddr)
+	n.addAddresses(r.TunnelAddresses()...)
 }
 
 func (e *Evaluator) addHostEndpoint(r *policy.HostEndpoint) {

@@ -94,11 +94,9 @@ func owns(r *policy.WorkloadEndpoint, addr netip.Addr) bool {
 // encapsulated reports whether there is another packet in the packet that would escape policy
 // (S120).
 func (w *walk) encapsulated() bool {
-	const ipip policy.Protocol = 4
-	host := &w.e.host
-	return w.packet.Protocol == policy.ProtocolUDP && w.packet.DstPort == host.VXLANPort &&
-		!host.AllowVXLANFromWorkloads ||
-		w.packet.Protocol == ipip && !host.AllowIPIPFromWorkloads
+	return slices.ContainsFunc(w.e.forbidden, func(e policy.Encapsulation) bool {
+		return w.packet.Protocol == e.Protocol && (e.Port == 0 || w.packet.DstPort == e.Port)
+	})
 }
 
 // byFailsafe decides for failsafe ports: untracked and pre-DNAT policy leave the packet alone.

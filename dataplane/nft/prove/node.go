@@ -156,7 +156,7 @@ func (p *prover) readWorld() (locals []*policy.WorkloadEndpoint, names *named) {
 				for _, a := range r.Addresses {
 					p.addOwn(a.Addr())
 				}
-				p.addOwn(r.IPv4VXLANTunnelAddr, r.IPv6VXLANTunnelAddr)
+				p.addOwn(r.TunnelAddresses()...)
 			}
 		case *policy.ServiceBackends:
 			at := policy.ServiceMatch{Name: r.Service, Namespace: r.Namespace}
@@ -346,7 +346,11 @@ func (p *prover) policyMentions(in, out *mentions, key policy.Key, profiles []st
 		in.failsafes(host.FailsafeInbound)
 		out.failsafes(host.FailsafeOutbound)
 	}
-	const ipip = 4
-	out.protocols.add(ipip, ipip)
-	out.dports.add(int(host.VXLANPort), int(host.VXLANPort))
+	for _, e := range host.ForbiddenEncapsulations() {
+		if e.Port == 0 {
+			out.protocols.add(int(e.Protocol), int(e.Protocol))
+		} else {
+			out.dports.add(int(e.Port), int(e.Port))
+		}
+	}
 }

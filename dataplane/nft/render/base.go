@@ -53,10 +53,7 @@ const (
 	neighborAdvertisement = 136
 )
 
-const (
-	protocolIPIP   = 4
-	protocolICMPv6 = uint8(policy.ProtocolICMPv6)
-)
+const protocolICMPv6 = uint8(policy.ProtocolICMPv6)
 
 // workloadSets returns the sets and maps of workloads. Only the maps of connection states have
 // elements.
@@ -201,16 +198,12 @@ func ownTranslated() []ruleset.Rule {
 // policy (S120).
 func (b *baseChains) sends() []ruleset.Rule {
 	rules := b.statements.midstream()
-	if !b.cfg.Host.AllowVXLANFromWorkloads {
-		rules = append(rules, b.statements.refusal("VXLAN from a workload", build.Equals(
-			ruleset.L4Proto, ruleset.Byte(uint8(policy.ProtocolUDP)),
-		),
-			build.Equals(ruleset.Dport, ruleset.Port(b.cfg.Host.VXLANPort))))
-	}
-	if !b.cfg.Host.AllowIPIPFromWorkloads {
-		rules = append(rules, b.statements.refusal(
-			"IP in IP from a workload", build.Equals(ruleset.L4Proto, ruleset.Byte(protocolIPIP)),
-		))
+	for _, e := range b.cfg.Host.ForbiddenEncapsulations() {
+		matches := []ruleset.Match{build.Equals(ruleset.L4Proto, ruleset.Byte(uint8(e.Protocol)))}
+		if e.Port != 0 {
+			matches = append(matches, build.Equals(ruleset.Dport, ruleset.Port(e.Port)))
+		}
+		rules = append(rules, b.statements.refusal(e.Name+" from a workload", matches...))
 	}
 	return rules
 }
