@@ -19,7 +19,7 @@
 // Events hold no selectors and no names to look up; they are final.
 //
 // Routes define where every address is, seen from the node; those of local workloads repeat the
-// endpoints, with the type of the pool. A route that leads through a VXLAN tunnel comes after the
+// endpoints, with the type of the pool. A route that leads through a tunnel comes after the
 // tunnel and goes before it. Nodes, pools, services, namespaces and service accounts are passed on
 // for dataplanes that use their names. A dataplane ignores the events that it has no use for.
 //

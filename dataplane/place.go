@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
-	"strconv"
 
 	"github.com/wayleave/wayleave/policy"
 )
@@ -84,10 +83,6 @@ func named(s step, kind policy.Kind, name string) place {
 }
 
 func ofRoute(s step, dst netip.Prefix) place { return place{s, identity{route: dst}} }
-
-func ofTunnel(s step, k TunnelKey) place {
-	return keyed(s, policy.Key{Kind: "tunnel", Namespace: k.Node, Name: strconv.Itoa(k.IPVersion)})
-}
 
 func ofAccount(s step, k ServiceAccountKey) place {
 	return keyed(s, policy.Key{Kind: "serviceaccount", Namespace: k.Namespace, Name: k.Name})

@@ -67,55 +67,6 @@ func (t RouteType) Remote() bool {
 	return t == RouteRemoteWorkload || t == RouteRemoteHost || t == RouteRemoteTunnel
 }
 
-// PoolType is how a pool carries traffic between nodes. It is a plain value and safe for
-// concurrent use.
-type PoolType uint8
-
-// The types of pools.
-const (
-	// PoolNone means that there is no pool: how to get there is not known, and a dataplane programs
-	// no route to it.
-	PoolNone PoolType = iota
-	// PoolDirect does not encapsulate.
-	PoolDirect
-	// PoolVXLAN encapsulates in VXLAN.
-	PoolVXLAN
-	// PoolVXLANCrossSubnet encapsulates in VXLAN between nodes of different subnets.
-	PoolVXLANCrossSubnet
-	// PoolIPIP encapsulates in IP in IP.
-	PoolIPIP
-	// PoolIPIPCrossSubnet encapsulates in IP in IP between nodes of different subnets.
-	PoolIPIPCrossSubnet
-)
-
-// String returns "none", "direct", "vxlan", "vxlan-cross-subnet", "ipip" or "ipip-cross-subnet".
-func (t PoolType) String() string {
-	return nameOf("type", uint8(t), "none", "direct", "vxlan", "vxlan-cross-subnet", "ipip", "ipip-cross-subnet")
-}
-
-// Valid reports whether the type is one of the above.
-func (t PoolType) Valid() bool { return t <= PoolIPIPCrossSubnet }
-
-// CrossSubnet reports whether pools of the type encapsulate between different subnets alone.
-func (t PoolType) CrossSubnet() bool {
-	return t == PoolVXLANCrossSubnet || t == PoolIPIPCrossSubnet
-}
-
-// Tunnel returns the VXLAN tunnel endpoint that traffic to the route goes to, if it goes through
-// one.
-func (r *Route) Tunnel() (TunnelKey, bool) {
-	workload := r.Type == RouteRemoteWorkload || r.Type == RouteRemoteTunnel
-	vxlan := r.Pool == PoolVXLAN || r.Pool == PoolVXLANCrossSubnet && !r.SameSubnet
-	if !workload || !vxlan {
-		return TunnelKey{}, false
-	}
-	k := TunnelKey{Node: r.Node, IPVersion: 4}
-	if r.Dst.Addr().Is6() {
-		k.IPVersion = 6
-	}
-	return k, true
-}
-
 // Equal reports whether the two routes are the same. A nil route equals only nil.
 func (r *Route) Equal(o *Route) bool { return equalValues(r, o) }
 
@@ -125,56 +76,9 @@ func ComparePrefixes(a, b netip.Prefix) int {
 	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 }
 
-// Tunnel is a VXLAN tunnel endpoint (VTEP): the device of one family on one node. It is a plain
-// value; readers may share one that nobody changes.
-type Tunnel struct {
-	// Node that the device is on, and IPVersion, 4 or 6, of the addresses. The two are the identity
-	// of the tunnel.
-	Node      string
-	IPVersion int
-	// Address of the device. No two nodes have the same.
-	Address netip.Addr
-	// MAC address of the device, as in "66:3e:ca:a4:db:65". No two nodes have the same.
-	MAC string
-	// ParentAddress is the address of the node that encapsulated packets go to.
-	ParentAddress netip.Addr
-	// Local means that the node is this one.
-	Local bool
-}
-
-// TunnelKey identifies a tunnel endpoint. Keys are comparable; Compare orders them. It is a plain
-// value and safe for concurrent use.
-type TunnelKey struct {
-	// Node that the device is on.
-	Node string
-	// IPVersion is 4 or 6.
-	IPVersion int
-}
-
-// Key returns the tunnel's identity.
-func (t *Tunnel) Key() TunnelKey { return TunnelKey{Node: t.Node, IPVersion: t.IPVersion} }
-
-// Compare orders keys by node and then by IP version.
-func (k TunnelKey) Compare(o TunnelKey) int {
-	return cmp.Or(cmp.Compare(k.Node, o.Node), cmp.Compare(k.IPVersion, o.IPVersion))
-}
-
-// Equal reports whether the two tunnel endpoints are the same. A nil one equals only nil.
-func (t *Tunnel) Equal(o *Tunnel) bool { return equalValues(t, o) }
-
 // RouteRemove withdraws a route.
 type RouteRemove struct {
 	Dst netip.Prefix
-}
-
-// TunnelRemove withdraws a tunnel endpoint that no route leads through after this batch.
-type TunnelRemove struct {
-	Key TunnelKey
-}
-
-// TunnelUpdate makes or replaces a tunnel endpoint.
-type TunnelUpdate struct {
-	Tunnel *Tunnel
 }
 
 // RouteUpdate makes or replaces a route. The tunnel endpoint that it leads through exists.

@@ -16,9 +16,6 @@ func (t RouteType) String() string {
 		"local-tunnel", "remote-tunnel", "blackhole")
 }
 
-// String returns "node/v4" or "node/v6".
-func (k TunnelKey) String() string { return k.Node + "/v" + strconv.Itoa(k.IPVersion) }
-
 // String returns the route in one line, as in "10.0.1.2/32 remote-workload node n2 via 192.168.0.2
 // pool vxlan same-subnet borrowed nat-outgoing". What does not apply is left out.
 func (r *Route) String() string {
@@ -32,17 +29,6 @@ func (r *Route) String() string {
 	w.addIf(r.SameSubnet, "same-subnet")
 	w.addIf(r.Borrowed, "borrowed")
 	w.addIf(r.NATOutgoing, "nat-outgoing")
-	return w.String()
-}
-
-// String returns the tunnel endpoint in one line, as in "n2/v4 10.0.1.1 mac 66:3e:ca:a4:db:65
-// parent 192.168.0.2 local".
-func (t *Tunnel) String() string {
-	if t == nil {
-		return "nil"
-	}
-	w := words{t.Key().String(), t.Address.String(), "mac " + t.MAC, "parent " + t.ParentAddress.String()}
-	w.addIf(t.Local, "local")
 	return w.String()
 }
 
