@@ -5,7 +5,6 @@ package calcgraph
 import (
 	"net/netip"
 
-	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -52,20 +51,6 @@ func firstAddresses(n *policy.Node) (first [2]netip.Prefix) {
 	return first
 }
 
-// tunnelAddresses returns the address of the VXLAN device of each family of a node, or the zero
-// address.
-func tunnelAddresses(n *policy.Node) (addrs [2]netip.Addr) {
-	if n == nil {
-		return addrs
-	}
-	for _, a := range []netip.Addr{n.IPv4VXLANTunnelAddr, n.IPv6VXLANTunnelAddr} {
-		if a = a.Unmap(); routable(a) {
-			addrs[familyOf(a)] = a
-		}
-	}
-	return addrs
-}
-
 // eachNodeClaim calls f for the addresses of a node and of its tunnels.
 func eachNodeClaim(n *policy.Node, f func(netip.Prefix, claim)) {
 	if n == nil {
@@ -77,8 +62,9 @@ func eachNodeClaim(n *policy.Node, f func(netip.Prefix, claim)) {
 		}
 	}
 	first := firstAddresses(n)
-	for family, a := range tunnelAddresses(n) {
-		if a.IsValid() && first[family].IsValid() { // else it is no tunnel, see TunnelResolver
+	for _, a := range n.TunnelAddresses() {
+		a = a.Unmap()
+		if routable(a) && first[familyOf(a)].IsValid() { // else it is no tunnel, see TunnelResolver
 			f(single(a), claim{kind: claimTunnel, node: n.Name})
 		}
 	}
@@ -88,20 +74,4 @@ func eachNodeClaim(n *policy.Node, f func(netip.Prefix, claim)) {
 // prefix length is a subnet of its own, on either side.
 func inSubnet(own, other netip.Prefix) bool {
 	return own.IsValid() && other.IsValid() && !own.IsSingleIP() && !other.IsSingleIP() && own.Contains(other.Addr())
-}
-
-// poolType returns how a pool carries traffic between nodes.
-func poolType(p *policy.IPPool) dataplane.PoolType {
-	switch {
-	case p.VXLANMode == policy.EncapAlways:
-		return dataplane.PoolVXLAN
-	case p.VXLANMode == policy.EncapCrossSubnet:
-		return dataplane.PoolVXLANCrossSubnet
-	case p.IPIPMode == policy.EncapAlways:
-		return dataplane.PoolIPIP
-	case p.IPIPMode == policy.EncapCrossSubnet:
-		return dataplane.PoolIPIPCrossSubnet
-	default:
-		return dataplane.PoolDirect
-	}
 }

@@ -23,7 +23,7 @@
 // Endpoints are workload endpoints and host endpoints. Local are those of the graph's node.
 //
 // Beside that, and with nothing in common but the Sequencer, it computes where addresses are:
-// routes, the VXLAN tunnel endpoints that they lead through, and resources that dataplanes use by
+// routes, the tunnel endpoints that they lead through, and resources that dataplanes use by
 // name.
 //
 //	pools, blocks,          nodes                 nodes, pools, and optionally

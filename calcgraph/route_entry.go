@@ -177,8 +177,9 @@ func (r *RouteResolver) reach(route *dataplane.Route) bool {
 	if route.Pool == dataplane.PoolNone || route.Type == dataplane.RouteRemoteHost {
 		return true
 	}
-	if _, ok := route.Tunnel(); ok {
-		return info.tunnels[family]
+	if k, ok := route.Tunnel(); ok {
+		_, exists := r.tunnels.m[k]
+		return exists
 	}
 	return first.IsValid()
 }
@@ -277,7 +278,7 @@ func (r *RouteResolver) node(name string) *routeNode {
 // forget drops the record of a node of which nothing is known any more.
 func (r *RouteResolver) forget(name string) {
 	info := r.nodes.m[name]
-	if info != nil && info.node == nil && info.tunnels == [2]bool{} && len(info.entries.m) == 0 {
+	if info != nil && info.node == nil && len(info.entries.m) == 0 {
 		r.nodes.drop(name)
 	}
 }

@@ -41,7 +41,7 @@ func (c RouteResolverConfig) validate() error {
 // name:
 //
 //   - a local endpoint with the address;
-//   - a node whose VXLAN device has the address;
+//   - a node whose tunnel device has the address;
 //   - a node with the address;
 //   - a node that borrowed the address from the innermost block around it;
 //   - the node whose block it is;
@@ -69,18 +69,17 @@ type RouteResolver struct {
 	blocks    shrinkingMap[netip.Prefix, *policy.Block]
 	endpoints shrinkingMap[policy.Key, []netip.Addr] // the addresses of local endpoints
 	nodes     shrinkingMap[string, *routeNode]
+	tunnels   shrinkingMap[dataplane.TunnelKey, struct{}] // the tunnel endpoints of other nodes
 	// entries and sent count the prefixes in tries, and those with a route.
 	entries, sent int
 }
 
-// routeNode is what is known of a node that exists, has a tunnel or is claimed to have something.
+// routeNode is what is known of a node that exists or is claimed to have something.
 // Pairs are by family.
 type routeNode struct {
 	node *policy.Node // nil if it does not exist
 	// first addresses of the node, with the length of their subnets.
 	first [2]netip.Prefix
-	// tunnels is set for the families with a tunnel endpoint.
-	tunnels [2]bool
 	// entries are those with a claim of the node.
 	entries shrinkingMap[*routeEntry, struct{}]
 }
@@ -209,7 +208,7 @@ func (r *RouteResolver) setNode(name string, n *policy.Node) {
 	info := r.node(name)
 	old, oldFirst := info.node, info.first
 	info.node, info.first = n, firstAddresses(n)
-	if old == nil || n == nil || tunnelAddresses(old) != tunnelAddresses(n) ||
+	if old == nil || n == nil || !slices.Equal(old.TunnelAddresses(), n.TunnelAddresses()) ||
 		!slices.Equal(old.Addresses, n.Addresses) {
 		eachNodeClaim(n, r.claim)
 		eachNodeClaim(old, r.unclaim)
@@ -238,24 +237,28 @@ func (r *RouteResolver) moveSubnet(family int, was, is netip.Prefix) {
 }
 
 // TunnelUpdate records a tunnel endpoint: routes may lead to it.
-func (r *RouteResolver) TunnelUpdate(t *dataplane.Tunnel) { r.setTunnel(t.Key(), true) }
+func (r *RouteResolver) TunnelUpdate(t *dataplane.Tunnel) {
+	k := t.Key()
+	if _, had := r.tunnels.m[k]; had || k.Node == r.cfg.Node { // no route leads to this node through a tunnel
+		return
+	}
+	r.tunnels.set(k, struct{}{})
+	r.touchTunnel(k)
+}
 
 // TunnelRemove removes a tunnel endpoint.
-func (r *RouteResolver) TunnelRemove(k dataplane.TunnelKey) { r.setTunnel(k, false) }
+func (r *RouteResolver) TunnelRemove(k dataplane.TunnelKey) {
+	if _, had := r.tunnels.m[k]; had {
+		r.tunnels.drop(k)
+		r.touchTunnel(k)
+	}
+}
 
-func (r *RouteResolver) setTunnel(k dataplane.TunnelKey, exists bool) {
-	if k.Node == r.cfg.Node {
-		return // no route leads to this node through a tunnel
+// touchTunnel touches the entries that may lead through a tunnel.
+func (r *RouteResolver) touchTunnel(k dataplane.TunnelKey) {
+	if info := r.nodes.m[k.Node]; info != nil {
+		r.touchNode(info, (k.IPVersion-4)/2)
 	}
-	info, family := r.node(k.Node), 0
-	if k.IPVersion == 6 {
-		family = 1
-	}
-	if info.tunnels[family] != exists {
-		info.tunnels[family] = exists
-		r.touchNode(info, family)
-	}
-	r.forget(k.Node)
 }
 
 // Flush sends every route that has changed since the last flush, sorted by prefix.

@@ -234,3 +234,33 @@ func (b bothTunnels) TunnelRemove(k dataplane.TunnelKey) {
 	b[0].TunnelRemove(k)
 	b[1].TunnelRemove(k)
 }
+
+// tunnelAddresses returns the address of the VXLAN device of each family of a node, or the zero
+// address.
+func tunnelAddresses(n *policy.Node) (addrs [2]netip.Addr) {
+	if n == nil {
+		return addrs
+	}
+	for _, a := range []netip.Addr{n.IPv4VXLANTunnelAddr, n.IPv6VXLANTunnelAddr} {
+		if a = a.Unmap(); routable(a) {
+			addrs[familyOf(a)] = a
+		}
+	}
+	return addrs
+}
+
+// poolType returns how a pool carries traffic between nodes.
+func poolType(p *policy.IPPool) dataplane.PoolType {
+	switch {
+	case p.VXLANMode == policy.EncapAlways:
+		return dataplane.PoolVXLAN
+	case p.VXLANMode == policy.EncapCrossSubnet:
+		return dataplane.PoolVXLANCrossSubnet
+	case p.IPIPMode == policy.EncapAlways:
+		return dataplane.PoolIPIP
+	case p.IPIPMode == policy.EncapCrossSubnet:
+		return dataplane.PoolIPIPCrossSubnet
+	default:
+		return dataplane.PoolDirect
+	}
+}
