@@ -32,9 +32,6 @@ type device interface {
 	alter(c *rtnl.Conn, have, want netlink.Link) (steps []deviceStep, can bool)
 }
 
-// deviceKinds returns the kernel's names of the kinds of devices that this package makes.
-func deviceKinds() []string { return []string{vxlanKind} }
-
 // unwantedDevice stands for a device to delete, in errors.
 func unwantedDevice(name string) Object { return VXLAN{Name: name} }
 

@@ -31,7 +31,7 @@
 // # Ownership
 //
 // Ours are the routes in the configured tables, the permanent neighbour entries, the proxy entries
-// and the rules that carry the configured protocol number; VXLAN devices with an alias that names
+// and the rules that carry the configured protocol number; tunnel devices with an alias that names
 // it, and whatever is in their forwarding databases. All of that survives a restart of the program.
 // Objects of other processes are never changed and never deleted: if one is in the place of an object of ours,
 // ours is at fault, with ErrForeign. A route or neighbour entry that is exactly as wanted is as good as ours,
@@ -52,7 +52,7 @@
 // not.
 //
 // What goes through a tunnel is programmed while the node has a tunnel address of the family
-// itself. IP in IP is not made here.
+// itself. A route of a pool whose encapsulation is not made here is at fault: ErrTunnel.
 //
 // # Repair
 //
@@ -64,7 +64,7 @@
 // # Forwarding
 //
 // IPv4 is forwarded where the interface that a packet comes in on has forwarding set, which is done
-// for each endpoint's and for VXLAN devices. IPv6 is forwarded where net.ipv6.conf.all.forwarding
+// for each endpoint's and for tunnel devices. IPv6 is forwarded where net.ipv6.conf.all.forwarding
 // is set, for all interfaces at once; an interface's own setting only stops it from acting on
 // router advertisements. net.ipv6.conf.all.forwarding changes how the node's other interfaces treat
 // router advertisements, so it is written only if Config.ForwardAllIPv6 is set. The IPv4 setting of the

@@ -163,9 +163,12 @@ func (m *mapper) flush() {
 	clear(n.dirty)
 }
 
-// device returns the name of the VXLAN device of a family.
-func (c *Config) device(ipVersion int) string {
-	if ipVersion == 4 {
+// deviceKinds returns the kernel's names of the kinds of devices that this package makes.
+func deviceKinds() []string { return []string{vxlanKind} }
+
+// device returns the name of this node's device for a tunnel endpoint.
+func (c *Config) device(k dataplane.TunnelKey) string {
+	if k.IPVersion == 4 {
 		return c.VXLAN.Device4
 	}
 	return c.VXLAN.Device6
@@ -180,7 +183,7 @@ func (m *mapper) tunnelObjects(t *dataplane.Tunnel) ([]Object, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrTunnel, err)
 	}
-	dev := m.cfg.device(t.IPVersion)
+	dev := m.cfg.device(t.Key())
 	if !t.Local {
 		return []Object{
 			Neighbour{Addr: t.Address, Interface: dev, MAC: mac},
@@ -238,7 +241,7 @@ func (m *mapper) routeTo(r *dataplane.Route) (object Route, want bool, err error
 			return Route{}, false, fmt.Errorf("%w to node %s", ErrTunnel, k.Node)
 		}
 		return m.route(Route{
-			Dst: r.Dst, Class: ClassTunnel, Interface: m.cfg.device(k.IPVersion), Gateway: t.Address, OnLink: true,
+			Dst: r.Dst, Class: ClassTunnel, Interface: m.cfg.device(k), Gateway: t.Address, OnLink: true,
 		}), true, nil
 	}
 	switch {

@@ -139,7 +139,7 @@ func (m *mapper) owners(o Object) []policy.Key {
 		return m.nodesWhere(func(t *dataplane.Tunnel) bool { return t.MAC == o.MAC.String() })
 	case device:
 		name := o.name()
-		return m.nodesWhere(func(t *dataplane.Tunnel) bool { return t.Local && m.cfg.device(t.IPVersion) == name })
+		return m.nodesWhere(func(t *dataplane.Tunnel) bool { return t.Local && m.cfg.device(t.Key()) == name })
 	case Proxy:
 		return m.endpointsWhere(func(ep *endpoint) bool { return ep.iface == o.Interface })
 	case Setting:
@@ -150,7 +150,7 @@ func (m *mapper) owners(o Object) []policy.Key {
 			return keys
 		}
 		return m.nodesWhere(func(t *dataplane.Tunnel) bool {
-			return t.Local && m.cfg.device(t.IPVersion) == o.Interface
+			return t.Local && m.cfg.device(t.Key()) == o.Interface
 		})
 	}
 	return []policy.Key{{}}
