@@ -54,27 +54,9 @@ func (c Converter) CalicoNode(node *calico.Node) ([]policy.Resource, []error) {
 		}
 	}
 	out := &policy.Node{Name: node.Name, Addresses: fewAddresses(p, addresses), Labels: fewLabels(p, node.Labels)}
-	for _, f := range []struct {
-		field, text string
-		set         func(p *problems, n *policy.Node, path, text string)
-	}{
-		{"ipv4VXLANTunnelAddr", node.Spec.IPv4VXLANTunnelAddr, func(p *problems, n *policy.Node, path, text string) {
-			n.IPv4VXLANTunnelAddr = parseAddress(p, path, text)
-		}},
-		{"ipv6VXLANTunnelAddr", node.Spec.IPv6VXLANTunnelAddr, func(p *problems, n *policy.Node, path, text string) {
-			n.IPv6VXLANTunnelAddr = parseAddress(p, path, text)
-		}},
-		{"vxlanTunnelMACAddr", node.Spec.VXLANTunnelMACAddr, func(p *problems, n *policy.Node, path, text string) {
-			n.VXLANTunnelMACAddr = parseMAC(p, path, text)
-		}},
-		{"vxlanTunnelMACAddrV6", node.Spec.VXLANTunnelMACAddrV6, func(p *problems, n *policy.Node, path, text string) {
-			n.VXLANTunnelMACAddrV6 = parseMAC(p, path, text)
-		}},
-	} {
-		if f.text != "" {
-			setNodeField(p, out, "spec."+f.field, func(p *problems, n *policy.Node, path string) {
-				f.set(p, n, path, f.text)
-			})
+	for _, f := range tunnelFields() {
+		if text := f.calico(&node.Spec); text != "" {
+			setNodeField(p, out, "spec."+f.member, text, f.set)
 		}
 	}
 	resources := finishNode(p, out, nodeSet(node.Name, out.Labels, addresses),
@@ -83,4 +65,41 @@ func (c Converter) CalicoNode(node *calico.Node) ([]policy.Resource, []error) {
 		return nil, p.all()
 	}
 	return resources, p.notes
+}
+
+// tunnelField is a field of a Node for its tunnels.
+type tunnelField struct {
+	// member of the spec of a Calico Node, and annotation of a Kubernetes Node.
+	member, annotation string
+	calico             func(spec *calico.NodeSpec) string
+	set                func(p *problems, n *policy.Node, path, text string)
+}
+
+func tunnelFields() []tunnelField {
+	return []tunnelField{
+		{
+			"ipv4VXLANTunnelAddr", "projectcalico.org/IPv4VXLANTunnelAddr",
+			func(spec *calico.NodeSpec) string { return spec.IPv4VXLANTunnelAddr },
+			func(p *problems, n *policy.Node, path, text string) {
+				n.IPv4VXLANTunnelAddr = parseAddress(p, path, text)
+			},
+		},
+		{
+			"ipv6VXLANTunnelAddr", "projectcalico.org/IPv6VXLANTunnelAddr",
+			func(spec *calico.NodeSpec) string { return spec.IPv6VXLANTunnelAddr },
+			func(p *problems, n *policy.Node, path, text string) {
+				n.IPv6VXLANTunnelAddr = parseAddress(p, path, text)
+			},
+		},
+		{
+			"vxlanTunnelMACAddr", "projectcalico.org/VXLANTunnelMACAddr",
+			func(spec *calico.NodeSpec) string { return spec.VXLANTunnelMACAddr },
+			func(p *problems, n *policy.Node, path, text string) { n.VXLANTunnelMACAddr = parseMAC(p, path, text) },
+		},
+		{
+			"vxlanTunnelMACAddrV6", "projectcalico.org/VXLANTunnelMACAddrV6",
+			func(spec *calico.NodeSpec) string { return spec.VXLANTunnelMACAddrV6 },
+			func(p *problems, n *policy.Node, path, text string) { n.VXLANTunnelMACAddrV6 = parseMAC(p, path, text) },
+		},
+	}
 }

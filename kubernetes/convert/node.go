@@ -11,14 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Annotations in which Calico keeps what a Kubernetes Node has no field for.
+// Annotations in which Calico keeps the addresses with the lengths of their subnets; see also tunnelFields.
 const (
-	annotationIPv4            = "projectcalico.org/IPv4Address"
-	annotationIPv6            = "projectcalico.org/IPv6Address"
-	annotationIPv4VXLANTunnel = "projectcalico.org/IPv4VXLANTunnelAddr"
-	annotationIPv6VXLANTunnel = "projectcalico.org/IPv6VXLANTunnelAddr"
-	annotationVXLANMAC        = "projectcalico.org/VXLANTunnelMACAddr"
-	annotationVXLANMACv6      = "projectcalico.org/VXLANTunnelMACAddrV6"
+	annotationIPv4 = "projectcalico.org/IPv4Address"
+	annotationIPv6 = "projectcalico.org/IPv6Address"
 )
 
 // Node turns a Kubernetes Node into a node and into the network set of its addresses, by which
@@ -28,7 +24,7 @@ const (
 // The addresses are those of the types InternalIP and then ExternalIP; names are ignored. They
 // come without the length of their subnet and count as full-length, unless Calico's
 // annotations projectcalico.org/IPv4Address and .../IPv6Address say it: such an address comes
-// first. Calico's annotations give the addresses of the VXLAN devices too.
+// first. Calico's annotations give the addresses of the tunnel devices too.
 //
 // An address, an annotation or a pod CIDR that is none is left out alone and reported: without its
 // network set, rules that deny a node would miss it. Every error is an *Error.
@@ -46,25 +42,10 @@ func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
 		own = addSubnet(own, a)
 	}
 	out := &policy.Node{Name: node.Name, Addresses: fewAddresses(p, own), Labels: fewLabels(p, node.Labels)}
-	for _, key := range []string{
-		annotationIPv4VXLANTunnel, annotationIPv6VXLANTunnel, annotationVXLANMAC, annotationVXLANMACv6,
-	} {
-		text := node.Annotations[key]
-		if text == "" {
-			continue
+	for _, f := range tunnelFields() {
+		if text := node.Annotations[f.annotation]; text != "" {
+			setNodeField(p, out, annotationPath(f.annotation), text, f.set)
 		}
-		setNodeField(p, out, annotationPath(key), func(p *problems, n *policy.Node, path string) {
-			switch key {
-			case annotationIPv4VXLANTunnel:
-				n.IPv4VXLANTunnelAddr = parseAddress(p, path, text)
-			case annotationIPv6VXLANTunnel:
-				n.IPv6VXLANTunnelAddr = parseAddress(p, path, text)
-			case annotationVXLANMAC:
-				n.VXLANTunnelMACAddr = parseMAC(p, path, text)
-			default:
-				n.VXLANTunnelMACAddrV6 = parseMAC(p, path, text)
-			}
-		})
 	}
 	resources := finishNode(p, out, nodeSet(node.Name, out.Labels, addresses),
 		renamed("name", "metadata.name", "labels", "metadata.labels"))
@@ -77,11 +58,12 @@ func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
 	return resources, p.notes
 }
 
-// setNodeField sets one field of the node, unless what is given for it is refused, which is
-// reported.
-func setNodeField(p *problems, node *policy.Node, path string, set func(p *problems, n *policy.Node, path string)) {
+// setNodeField sets one field of the node, unless the text for it is refused, which is reported.
+func setNodeField(
+	p *problems, node *policy.Node, path, text string, set func(p *problems, n *policy.Node, path, text string),
+) {
 	wrong, probe := &problems{object: p.object}, &policy.Node{Name: "probe"}
-	set(wrong, probe, path)
+	set(wrong, probe, path, text)
 	if err := refusal(probe); err != nil && !wrong.any() {
 		wrong.add(path, err)
 	}
@@ -89,7 +71,7 @@ func setNodeField(p *problems, node *policy.Node, path string, set func(p *probl
 		p.notes = append(p.notes, wrong.list...)
 		return
 	}
-	set(wrong, node, path)
+	set(wrong, node, path, text)
 }
 
 // maxNodeAddresses is how many addresses a node may have besides those of its network set.
