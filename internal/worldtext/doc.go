@@ -18,9 +18,11 @@
 //	hostep eth0 interface eth0 addrs 192.168.0.1 labels role=host profiles prod ports ssh=TCP:22 [node n2]
 //	service shop/web-1 of web addrs 10.0.0.1 serves TCP:80,UDP:53
 //	netset bad labels role=bad nets 10.9.0.0/16
-//	pool p cidr 10.0.0.0/16 [vxlan Always|CrossSubnet] [ipip Always|CrossSubnet] [nat] [disabled]
+//	pool p cidr 10.0.0.0/16 [nat] [disabled]
+//	  (also the modes of encapsulation: see object.go)
 //	block 10.0.1.0/29 [node n2] [borrowed 10.0.1.2=n3,10.0.1.3=n1]
-//	node n2 addrs 192.168.0.2/24,fd00::2 [tunnel 10.0.1.1] [tunnel6 fd00:1::1] [mac M] [mac6 M] [labels a=b]
+//	node n2 addrs 192.168.0.2/24,fd00::2 [labels a=b]
+//	  (also the ends of tunnels: see object.go)
 //	delete Policy/shop/web
 //	insync
 //

@@ -71,7 +71,7 @@ func (f *fields) resource(kind, path string) policy.Resource {
 			Namespace: namespace, Name: name, Service: f.get("of"),
 			Addresses: f.addrs("addrs"), Ports: all(f, "serves", parseServicePort),
 		}
-	case "pool":
+	case "pool": // vxlan and ipip: Always or CrossSubnet
 		return &policy.IPPool{
 			Name: name, CIDR: read(f, f.get("cidr"), netip.ParsePrefix),
 			NATOutgoing: f.has("nat"), Disabled: f.has("disabled"),
@@ -81,7 +81,7 @@ func (f *fields) resource(kind, path string) policy.Resource {
 		return &policy.Block{
 			CIDR: read(f, path, netip.ParsePrefix), Node: f.get("node"), Borrowed: all(f, "borrowed", parseBorrowed),
 		}
-	case "node":
+	case "node": // tunnel 10.0.1.1 and tunnel6 fd00:1::1, mac and mac6: of the VXLAN devices
 		return &policy.Node{
 			Name: name, Labels: f.labels(), VXLANTunnelMACAddr: f.get("mac"), VXLANTunnelMACAddrV6: f.get("mac6"),
 			Addresses:           all(f, "addrs", parseSubnet),
