@@ -93,14 +93,14 @@ func (k entryKey) device() (name string, needed bool) { return k.dev, true }
 // interface whose name may have changed.
 func flushEntries(s *entryStore, f *linkEvents) (named bool) {
 	for _, o := range s.slots {
-		if o.present && f.removes(o.index, o.reported) {
-			o.present, o.lost = false, false
+		if o.state.present && f.removes(o.state.index, o.state.reported) {
+			o.state.present, o.state.lost = false, false
 			s.markDirty(o)
 		}
 		if f.names[o.key.dev] {
-			o.ceded = o.ceded && !f.endsCeding(o.key.dev)
+			o.state.ceded = o.state.ceded && !f.endsCeding(o.key.dev)
 			s.markDirty(o)
-			named = named || o.present
+			named = named || o.state.present
 		}
 	}
 	return named
@@ -109,8 +109,8 @@ func flushEntries(s *entryStore, f *linkEvents) (named bool) {
 // forgetNeighbours records that the neighbour entries on an interface are gone.
 func forgetNeighbours(s *entryStore, index int) {
 	for _, o := range s.slots {
-		if o.key.kind == kindNeighbour && o.present && o.index == index {
-			o.present = false
+		if o.key.kind == kindNeighbour && o.state.present && o.state.index == index {
+			o.state.present = false
 			s.markDirty(o)
 		}
 	}
@@ -122,7 +122,7 @@ func (k entryKey) missing(p *pass, index int) (bool, error) {
 	if k.kind != kindProxy || index < 0 { // of a device that is only planned
 		return true, nil
 	}
-	entry, err := p.conn.Neighbour(index, k.addr, true)
+	entry, err := p.view.sockets.conn.Neighbour(index, k.addr, true)
 	var refused *rtnl.Error
 	switch {
 	case err == nil:
@@ -168,7 +168,7 @@ func (k entryKey) refused(p *pass, c *entryChange, err error) error {
 		return err
 	}
 	n := k.neighbour(c, p.cfg.Protocol)
-	old, err := p.conn.Neighbour(n.Index, n.Addr, false)
+	old, err := p.view.sockets.conn.Neighbour(n.Index, n.Addr, false)
 	switch {
 	case errors.Is(err, rtnl.ErrNotFound): // just expired
 	case err != nil:
@@ -176,19 +176,19 @@ func (k entryKey) refused(p *pass, c *entryChange, err error) error {
 	case old.Static() && old.Protocol != n.Protocol && old.MAC == n.MAC:
 		return errMadeByOther
 	case old.Static() && old.Protocol != n.Protocol:
-		c.slot.foreign = true
+		c.slot.state.foreign = true
 		return fmt.Errorf("%w: a neighbour entry", ErrForeign)
 	}
-	p.batch.Reset()
-	p.batch.ReplaceNeighbour(&n)
+	p.view.sockets.batch.Reset()
+	p.view.sockets.batch.ReplaceNeighbour(&n)
 	var refused error
-	broken := p.send(func(_ int, err error) { refused = err })
+	broken := p.view.sockets.send(func(_ int, err error) { refused = err })
 	return errors.Join(broken, refused)
 }
 
 // text returns the change as a command line of ip or bridge.
 func (k entryKey) text(p *pass, c *entryChange) string {
-	dev := cmp.Or(p.links.nameOf(c.index), k.dev)
+	dev := cmp.Or(p.view.links.nameOf(c.index), k.dev)
 	six := ipFamily(k.addr)
 	switch k.kind {
 	case kindFDB:

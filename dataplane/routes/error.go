@@ -2,11 +2,7 @@
 
 package routes
 
-import (
-	"errors"
-
-	"github.com/wayleave/wayleave/internal/rtnl"
-)
+import "errors"
 
 // Causes of an *ObjectError and of a *dataplane.ApplyError, for errors.Is.
 var (
@@ -51,13 +47,3 @@ func (e *ObjectError) Error() string {
 
 // Unwrap returns the cause.
 func (e *ObjectError) Unwrap() error { return e.Err }
-
-// fail records the fault of an object.
-func (p *pass) fail(op string, o Object, err error) {
-	e := &ObjectError{Op: op, Object: o, Err: err}
-	var refused *rtnl.Error
-	if errors.As(err, &refused) {
-		e.Detail = refused.Detail
-	}
-	p.failures = append(p.failures, e)
-}

@@ -14,7 +14,7 @@ func (k *Keeper) SetClock(now func() time.Time) { k.view.now = now }
 
 // Faulty sends changes by do.
 func (k *Keeper) Faulty(do func(conn *rtnl.Conn, b *rtnl.Batch, failed func(i int, err error)) error) {
-	k.view.newSender = func(c *rtnl.Conn) sender { return faulty{c, do} }
+	k.view.sockets.newSender = func(c *rtnl.Conn) sender { return faulty{c, do} }
 }
 
 type faulty struct {
@@ -37,7 +37,7 @@ func (k *Keeper) ForgetDisputes() {
 func (d *Dataplane) ForgetDisputes() { d.keeper.ForgetDisputes() }
 
 // BreakChanges closes the connection for dumps and changes.
-func (k *Keeper) BreakChanges() { _ = k.view.conn.Close() }
+func (k *Keeper) BreakChanges() { _ = k.view.sockets.conn.Close() }
 
 // BreakEvents closes the connection for notifications.
-func (k *Keeper) BreakEvents() { _ = k.view.monitor.Close() }
+func (k *Keeper) BreakEvents() { _ = k.view.sockets.monitor.Close() }

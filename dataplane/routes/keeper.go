@@ -195,7 +195,7 @@ func (k *Keeper) attempt(ctx context.Context) (result, error) {
 	}
 	err := k.view.update()
 	p := pass{
-		cfg: &k.cfg, kernelView: k.view, saved: &k.saved, repairs: &k.repairs, stats: &k.stats,
+		cfg: &k.cfg, view: k.view, saved: &k.saved, repairs: &k.repairs, stats: &k.stats,
 		blocked: map[string]bool{},
 	}
 	if err == nil {
@@ -297,12 +297,12 @@ func (k *Keeper) planLocked(ctx context.Context, dry *kernelView) (string, error
 		return "", errors.Join(fmt.Errorf("routes: read state: %w", err), k.view.disconnect())
 	}
 	p := pass{
-		cfg: &k.cfg, kernelView: dry, repairs: &repairs{}, stats: &Stats{}, blocked: map[string]bool{}, dry: true,
+		cfg: &k.cfg, view: dry, repairs: &repairs{}, stats: &Stats{}, blocked: map[string]bool{}, dry: true,
 	}
 	if err := p.run(); err != nil {
 		return "", err
 	}
-	return strings.Join(p.lines, ""), nil
+	return strings.Join(p.result.lines, ""), nil
 }
 
 // Stats returns the counts so far.

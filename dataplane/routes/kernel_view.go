@@ -15,10 +15,10 @@ var families = [...]int{4, 6}
 // kernelView keeps the observed state of the stores equal to the kernel's: by a dump, and then by
 // notifications.
 type kernelView struct {
-	*sockets
-	stores *stores // their observed state is kept; changes of the desired one come from elsewhere
-	now    func() time.Time
-	links  *links
+	sockets *sockets
+	stores  *stores // their observed state is kept; changes of the desired one come from elsewhere
+	now     func() time.Time
+	links   *links
 	// synced is set while the stores have the observed state.
 	synced bool
 	// events counts the events of the monitor.
@@ -36,20 +36,20 @@ func (k *kernelView) fork(desired *stores) *kernelView {
 
 // connect opens the sockets unless they are open.
 func (k *kernelView) connect() error {
-	if k.conn != nil {
+	if k.sockets.conn != nil {
 		return nil
 	}
 	k.synced = false
-	return k.open()
+	return k.sockets.open()
 }
 
 // disconnect closes the sockets if they are open.
 func (k *kernelView) disconnect() error {
-	if k.conn == nil {
+	if k.sockets.conn == nil {
 		return nil
 	}
 	k.synced = false // notifications are lost from now on
-	return k.close()
+	return k.sockets.close()
 }
 
 // update applies the notifications since the last call, or reads everything if they do not suffice.
@@ -63,7 +63,7 @@ func (k *kernelView) update() error {
 // read reads everything of ours.
 func (k *kernelView) read() error {
 	k.readings++
-	if err := k.links.read(k.conn, k.now()); err != nil {
+	if err := k.links.read(k.sockets.conn, k.now()); err != nil {
 		return err
 	}
 	if err := k.readRoutes(); err != nil {
@@ -74,7 +74,7 @@ func (k *kernelView) read() error {
 	}
 	k.stores.rules.begin()
 	for _, family := range families {
-		rules, err := k.conn.Rules(family, k.stores.protocol)
+		rules, err := k.sockets.conn.Rules(family, k.stores.protocol)
 		if err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func (k *kernelView) readRoutes() error {
 				}
 			}
 			f := rtnl.RouteFilter{Family: family, Table: table, Protocol: k.stores.protocol}
-			if err := k.conn.Routes(f, begin, each); err != nil {
+			if err := k.sockets.conn.Routes(f, begin, each); err != nil {
 				return err
 			}
 		}
@@ -118,7 +118,7 @@ func (k *kernelView) readEntries() error {
 	k.stores.entries.begin()
 	for _, family := range families {
 		for _, proxy := range []bool{false, true} {
-			neighbours, err := k.conn.Neighbours(family, k.stores.protocol, proxy)
+			neighbours, err := k.sockets.conn.Neighbours(family, k.stores.protocol, proxy)
 			if err != nil {
 				return err
 			}
@@ -148,7 +148,7 @@ func (k *kernelView) readForwards(name string) error {
 	if !ok || foreignDevice(link, k.stores.protocol) {
 		return nil
 	}
-	forwards, err := k.conn.Forwards(link.Index)
+	forwards, err := k.sockets.conn.Forwards(link.Index)
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func (k *kernelView) markSysctls(index int, f *linkEvents) {
 // poll applies the notifications since the last call.
 func (k *kernelView) poll() error {
 	f := newLinkEvents()
-	missed, err := k.monitor.Poll(func(e *rtnl.Event) { k.observe(e, f) })
+	missed, err := k.sockets.monitor.Poll(func(e *rtnl.Event) { k.observe(e, f) })
 	if err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func (k *kernelView) observe(e *rtnl.Event, f *linkEvents) {
 			link, _ := k.links.index(e.Neighbour.Index)
 			ours = k.stores.devices.has(link.Name) && !foreignDevice(link, k.stores.protocol) && key.mac != MAC{}
 		}
-		if o := k.stores.entries.slots[key]; o != nil && o.ceded && !ours && !e.Neighbour.Static() {
+		if o := k.stores.entries.slots[key]; o != nil && o.state.ceded && !ours && !e.Neighbour.Static() {
 			return // an entry that the kernel learned
 		}
 		k.stores.entries.observe(key, e.Neighbour.Index, v, k.events, ours, e.Gone || !ok)

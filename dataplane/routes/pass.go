@@ -3,7 +3,6 @@
 package routes
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,35 +14,16 @@ import (
 // pass is one attempt to bring the kernel to the desired state.
 type pass struct {
 	cfg *KeeperConfig
-	*kernelView
+	// view has the stores and the connection to the kernel.
+	view    *kernelView
 	saved   *savedSysctls
 	repairs *repairs
 	stats   *Stats
 	// blocked are the names of interfaces at fault, or with a setting at fault: they get no routes.
 	blocked map[string]bool
 	// dry means that changes are printed to lines and not made.
-	dry bool
-	result
-}
-
-// result is the result of a pass.
-type result struct {
-	failures []*ObjectError
-	// wakeAt is when Watch makes a pass without a notification; zero for never.
-	wakeAt time.Time
-	// conflict means that the ownership or existence of some object is unknown.
-	conflict bool
-	// lines has the changes of a dry pass.
-	lines []string
-}
-
-// err returns a join of the failures.
-func (r *result) err() error {
-	errs := make([]error, len(r.failures))
-	for i, f := range r.failures {
-		errs[i] = f
-	}
-	return errors.Join(errs...)
+	dry    bool
+	result result
 }
 
 // run makes or prints the changes. Devices come first, because a plan needs the interfaces, and then
@@ -56,25 +36,25 @@ func (p *pass) run() error {
 		return err
 	}
 	p.updateSettings()
-	lostRules, rules, err := planObjects(p, p.stores.rules)
+	lostRules, rules, err := planObjects(p, p.view.stores.rules)
 	if err != nil {
 		return err
 	}
 	lostRoutes, routes := p.planRoutes()
-	lostEntries, entries, err := planObjects(p, p.stores.entries)
+	lostEntries, entries, err := planObjects(p, p.view.stores.entries)
 	if err != nil {
 		return err
 	}
 	for _, c := range lostRules { // the kernel may delete one of ours instead, so all is read again
-		p.conflict = p.conflict || c.slot.key.Extra
+		p.result.conflict = p.result.conflict || c.slot.key.Extra
 	}
 	for _, step := range []func() error{
-		func() error { return sendObjects(p, p.stores.rules, lostRules) },
+		func() error { return sendObjects(p, p.view.stores.rules, lostRules) },
 		func() error { return p.sendRoutes(lostRoutes) },
-		func() error { return sendObjects(p, p.stores.entries, lostEntries) },
-		func() error { return sendObjects(p, p.stores.entries, entries) },
+		func() error { return sendObjects(p, p.view.stores.entries, lostEntries) },
+		func() error { return sendObjects(p, p.view.stores.entries, entries) },
 		func() error { return p.sendRoutes(routes) },
-		func() error { return sendObjects(p, p.stores.rules, rules) },
+		func() error { return sendObjects(p, p.view.stores.rules, rules) },
 		func() error { return p.removeDevices(unwanted) },
 	} {
 		if err := step(); err != nil {
@@ -84,14 +64,12 @@ func (p *pass) run() error {
 	return nil
 }
 
-func (p *pass) printStep(line string) { p.lines = append(p.lines, line+"\n") }
-
 // deviceRounds is how often one pass compares devices while another process changes them.
 const deviceRounds = 4
 
 // updateDevices changes devices as wanted, and returns the names of unwanted ones.
 func (p *pass) updateDevices() (unwanted []string, err error) {
-	s := p.stores.devices
+	s := p.view.stores.devices
 	if !s.dirty {
 		return nil, nil
 	}
@@ -101,25 +79,25 @@ func (p *pass) updateDevices() (unwanted []string, err error) {
 		if changed := p.changeDevices(failed); !changed || p.dry {
 			break
 		}
-		if err := p.update(); err != nil { // for the index of a new device, and changes by other processes
+		if err := p.view.update(); err != nil { // for the index of a new device, and changes by other processes
 			return nil, err
 		}
 	}
 	if s.dirty {
-		p.wait(p.now())
+		p.result.wait(p.view.now())
 	}
 	for _, name := range slices.Sorted(maps.Keys(failed)) {
-		p.fail("keep device", s.wanted[name], failed[name])
+		p.result.fail("keep device", s.wanted[name], failed[name])
 		p.blocked[name] = true // it may belong to another process
 		s.dirty = true
 	}
-	return p.strayDevices(), nil
+	return p.view.strayDevices(), nil
 }
 
 // changeDevices makes the changes that devices need, and reports whether there were any. failed gets
 // the error of each device.
 func (p *pass) changeDevices(failed map[string]error) (changed bool) {
-	s := p.stores.devices
+	s := p.view.stores.devices
 	clear(failed)
 	for _, name := range slices.Sorted(maps.Keys(s.wanted)) {
 		want := s.wanted[name]
@@ -129,14 +107,14 @@ func (p *pass) changeDevices(failed map[string]error) (changed bool) {
 		}
 		var steps []deviceStep
 		if err == nil {
-			steps, err = planDevice(p.conn, want, p.cfg.Protocol, p.links)
+			steps, err = planDevice(p.view.sockets.conn, want, p.cfg.Protocol, p.view.links)
 		}
 		switch {
 		case len(steps) > 0 && p.dry:
 			p.simulate(name, steps)
 			changed = true
 		case len(steps) > 0:
-			err = runSteps(p.conn, name, p.links, steps)
+			err = runSteps(p.view.sockets.conn, name, p.view.links, steps)
 			changed = true
 		}
 		if err != nil {
@@ -149,36 +127,36 @@ func (p *pass) changeDevices(failed map[string]error) (changed bool) {
 // simulate prints the steps, and sets the observed state of the device after them: present and up,
 // with a negative index if it is a new one, and without the objects that it would lose.
 func (p *pass) simulate(name string, steps []deviceStep) {
-	link, exists := p.links.named(name)
+	link, exists := p.view.links.named(name)
 	for _, step := range steps {
-		p.printStep(step.text)
+		p.result.print(step.text)
 		if exists && step.forgets {
-			forgetNeighbours(p.stores.entries, link.Index)
+			forgetNeighbours(p.view.stores.entries, link.Index)
 		}
 		if step.remakes {
 			if exists {
 				f := newLinkEvents()
-				f.add(p.links.update(&rtnl.Event{Group: rtnl.GroupLinks, Link: link, Gone: true}, time.Time{}), 1)
-				flushEntries(p.stores.entries, f)
-				p.stores.routes.flush(f)
+				f.add(p.view.links.update(&rtnl.Event{Group: rtnl.GroupLinks, Link: link, Gone: true}, time.Time{}), 1)
+				flushEntries(p.view.stores.entries, f)
+				p.view.stores.routes.flush(f)
 			}
-			link, exists = rtnl.Link{Name: name, Index: -1 - len(p.links.ByIndex), Kind: deviceKinds()[0]}, false
+			link, exists = rtnl.Link{Name: name, Index: -1 - len(p.view.links.ByIndex), Kind: deviceKinds()[0]}, false
 		}
 	}
 	link.Up = true
-	p.links.update(&rtnl.Event{Group: rtnl.GroupLinks, Link: link}, time.Time{})
+	p.view.links.update(&rtnl.Event{Group: rtnl.GroupLinks, Link: link}, time.Time{})
 }
 
 func (p *pass) removeDevices(names []string) error {
 	for _, name := range names {
 		step := deleteDevice(name)
 		if p.dry {
-			p.printStep(step.text)
+			p.result.print(step.text)
 			continue
 		}
-		if err := runSteps(p.conn, name, p.links, []deviceStep{step}); err != nil {
-			p.fail("delete device", unwantedDevice(name), err)
-			p.stores.devices.dirty = true
+		if err := runSteps(p.view.sockets.conn, name, p.view.links, []deviceStep{step}); err != nil {
+			p.result.fail("delete device", unwantedDevice(name), err)
+			p.view.stores.devices.dirty = true
 		}
 	}
 	return nil

@@ -25,28 +25,28 @@ func explain(err error, dev string) error {
 func (p *pass) sendRoutes(changes []routeChange) error {
 	if p.dry {
 		for i := range changes {
-			p.printStep(p.routeText(&changes[i]))
+			p.result.print(p.routeText(&changes[i]))
 		}
 		return nil
 	}
-	p.batch.Reset()
+	p.view.sockets.batch.Reset()
 	var wanted rtnl.Route
 	for i := range changes {
 		c := &changes[i]
 		if !c.add {
-			p.batch.DeleteRoute(c.old)
+			p.view.sockets.batch.DeleteRoute(c.old)
 			continue
 		}
-		if p.stores.routes.form(c.slot, c.index, &wanted); c.old == nil {
-			p.batch.AddRoute(&wanted)
+		if p.view.stores.routes.form(c.slot, c.index, &wanted); c.old == nil {
+			p.view.sockets.batch.AddRoute(&wanted)
 		} else {
-			p.batch.ReplaceRoute(&wanted)
+			p.view.sockets.batch.ReplaceRoute(&wanted)
 		}
 	}
 	var withdraw []routeChange
 	refused := map[*routeChange]error{} // because another route exists
 	next := 0                           // of the changes that were made
-	err := p.send(func(i int, err error) {
+	err := p.view.sockets.send(func(i int, err error) {
 		for ; next < i; next++ {
 			p.routeDone(&changes[next])
 		}
@@ -88,14 +88,14 @@ func (p *pass) routesExist(refused map[*routeChange]error) (withdraw []routeChan
 	}
 	var wanted rtnl.Route
 	for f, changes := range tables {
-		err := p.conn.Routes(f, func() {}, func(r *rtnl.Route) {
+		err := p.view.sockets.conn.Routes(f, func() {}, func(r *rtnl.Route) {
 			c := changes[routeKey{r.Dst, r.Table, r.Metric}]
 			if c == nil || c.old != nil {
 				return
 			}
-			p.stores.routes.form(c.slot, c.index, &wanted)
+			p.view.stores.routes.form(c.slot, c.index, &wanted)
 			if wanted.Protocol = r.Protocol; wanted == *r {
-				c.slot.madeByOther = true
+				c.slot.state.madeByOther = true
 			}
 		})
 		if err != nil {
@@ -103,7 +103,7 @@ func (p *pass) routesExist(refused map[*routeChange]error) (withdraw []routeChan
 		}
 	}
 	for c, err := range refused {
-		if c.slot.madeByOther {
+		if c.slot.state.madeByOther {
 			continue
 		}
 		if deletion, ok := p.routeFailed(c, err); ok {
@@ -123,7 +123,7 @@ func (p *pass) routeDone(c *routeChange) {
 		slot.strays = slot.strays[1:]
 	case c.old != nil:
 		slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool {
-			gone := o.Route == *c.old
+			gone := o.route == *c.old
 			swept = swept || gone && o.reported > 0
 			return gone
 		})
@@ -135,8 +135,8 @@ func (p *pass) routeDone(c *routeChange) {
 			stats.Swept++
 			p.recordRepair(slot.key, p.conflicting(slot, c.old))
 		}
-		if len(slot.claims)+len(slot.strays) == 0 && !slot.dirty {
-			p.stores.routes.remove(slot)
+		if len(slot.claims)+len(slot.strays) == 0 && !slot.state.dirty {
+			p.view.stores.routes.remove(slot)
 		}
 		return
 	case c.old == nil:
@@ -144,11 +144,11 @@ func (p *pass) routeDone(c *routeChange) {
 	default:
 		stats.Replaced++
 	}
-	if slot.lost {
+	if slot.state.lost {
 		stats.Repaired++
 		p.recordRepair(slot.key, slot.claims[0])
 	}
-	slot.setInKernel(c.index)
+	slot.state.setInKernel(c.index)
 }
 
 // routeFailed records that the kernel refused a change. It returns the deletion of a route that could
@@ -160,20 +160,20 @@ func (p *pass) routeFailed(c *routeChange, err error) (withdraw routeChange, ok 
 			p.routeDone(c) // what is not there has been deleted
 			return routeChange{}, false
 		}
-		p.stores.routes.markDirty(slot)
-		p.fail("delete route", p.conflicting(slot, c.old), err)
+		p.view.stores.routes.markDirty(slot)
+		p.result.fail("delete route", p.conflicting(slot, c.old), err)
 		return routeChange{}, false
 	}
-	p.stores.routes.markDirty(slot)
+	p.view.stores.routes.markDirty(slot)
 	want := slot.claims[0]
 	if errors.Is(err, rtnl.ErrExist) {
-		p.conflict = p.conflict || !slot.foreign
-		slot.foreign = true
+		p.result.conflict = p.result.conflict || !slot.state.foreign
+		slot.state.foreign = true
 		err = fmt.Errorf("%w: a route: %w", ErrForeign, err)
 	} else {
 		err = explain(err, want.Interface)
 	}
-	p.fail("add route", want, err)
+	p.result.fail("add route", want, err)
 	return routeChange{slot: slot, old: c.old}, c.old != nil
 }
 
@@ -182,7 +182,7 @@ func (p *pass) conflicting(slot *routeSlot, old *rtnl.Route) Route {
 	if len(slot.claims) > 0 {
 		return slot.claims[0]
 	}
-	return p.links.route(old)
+	return p.view.links.route(old)
 }
 
 // route returns a route of the kernel.
@@ -203,7 +203,7 @@ func (p *pass) routeText(c *routeChange) string {
 		return command + "del " + p.text(c.old)
 	}
 	var wanted rtnl.Route
-	p.stores.routes.form(c.slot, c.index, &wanted)
+	p.view.stores.routes.form(c.slot, c.index, &wanted)
 	if c.old == nil {
 		return command + "add " + p.text(&wanted)
 	}

@@ -20,19 +20,19 @@ func planObjects[K objectKind[K, V], V comparable](
 		if o.wanted {
 			index, ok = locate(p, s, o)
 		}
-		if o.present && !o.wanted && o.reported > 0 && p.keepsUnwanted() {
+		if o.state.present && !o.wanted && o.state.reported > 0 && p.keepsUnwanted() {
 			s.markDirty(o)
 			continue
 		}
-		if o.present && (!ok || o.index != index) {
-			deletions = append(deletions, kernelChange[K, V]{slot: o, index: o.index, value: o.have, gone: true})
+		if o.state.present && (!ok || o.state.index != index) {
+			deletions = append(deletions, kernelChange[K, V]{slot: o, index: o.state.index, value: o.have, gone: true})
 		}
-		if ok && o.ceded {
-			p.fail("add "+o.key.object(o.want).kind(), o.key.object(o.want), ErrCeded)
+		if ok && o.state.ceded {
+			p.result.fail("add "+o.key.object(o.want).kind(), o.key.object(o.want), ErrCeded)
 			s.markDirty(o)
 			continue
 		}
-		same := o.present && o.index == index
+		same := o.state.present && o.state.index == index
 		if ok && !same {
 			if ok, err = o.key.missing(p, index); err != nil {
 				return nil, nil, err
@@ -54,14 +54,14 @@ func locate[K objectKind[K, V], V comparable](p *pass, s *store[K, V], o *slot[K
 	op, err := "check "+object.kind(), o.key.validate(o.want)
 	if name, needed := o.key.device(); needed && err == nil {
 		var link rtnl.Link
-		link, err = p.links.usable(name)
+		link, err = p.view.links.usable(name)
 		op, index = "find interface", link.Index
-		if err == nil && p.stores.devices.has(name) && foreignDevice(link, p.cfg.Protocol) {
+		if err == nil && p.view.stores.devices.has(name) && foreignDevice(link, p.cfg.Protocol) {
 			err = fmt.Errorf("%w: interface %s", ErrForeign, name)
 		}
 	}
 	if err != nil {
-		p.fail(op, object, err)
+		p.result.fail(op, object, err)
 		s.markDirty(o)
 	}
 	return index, err == nil
@@ -69,20 +69,20 @@ func locate[K objectKind[K, V], V comparable](p *pass, s *store[K, V], o *slot[K
 
 // sendObjects makes the changes, independently of each other.
 func sendObjects[K objectKind[K, V], V comparable](p *pass, s *store[K, V], changes []kernelChange[K, V]) error {
-	p.batch.Reset()
+	p.view.sockets.batch.Reset()
 	for i := range changes {
 		c := &changes[i]
 		if p.dry {
-			p.printStep(c.slot.key.text(p, c))
+			p.result.print(c.slot.key.text(p, c))
 		} else {
-			c.slot.key.encode(c, &p.batch, p.cfg.Protocol)
+			c.slot.key.encode(c, &p.view.sockets.batch, p.cfg.Protocol)
 		}
 	}
 	if p.dry {
 		return nil
 	}
 	failed := map[int]error{}
-	if err := p.send(func(i int, err error) { failed[i] = err }); err != nil {
+	if err := p.view.sockets.send(func(i int, err error) { failed[i] = err }); err != nil {
 		return err
 	}
 	for i := range changes {
@@ -110,7 +110,7 @@ func concludeObject[K objectKind[K, V], V comparable](
 	var refused *rtnl.Error
 	switch {
 	case errors.Is(err, errMadeByOther):
-		c.slot.madeByOther = true
+		c.slot.state.madeByOther = true
 	case err == nil:
 		objectDone(p, c)
 	case !errors.Is(err, ErrForeign) && !errors.As(err, &refused):
@@ -120,7 +120,7 @@ func concludeObject[K objectKind[K, V], V comparable](
 		if name, needed := key.device(); needed {
 			err = explain(err, name)
 		}
-		p.fail(op+object.kind(), object, err)
+		p.result.fail(op+object.kind(), object, err)
 	}
 	return nil
 }
@@ -130,17 +130,17 @@ func objectDone[K objectKind[K, V], V comparable](p *pass, c *kernelChange[K, V]
 	o := c.slot
 	switch {
 	case !c.gone:
-		if o.lost {
+		if o.state.lost {
 			p.stats.Repaired++
 			p.recordRepair(o.key, o.key.object(c.value))
 		}
-		o.setInKernel(c.index)
+		o.state.setInKernel(c.index)
 		o.have = c.value
 		return
-	case o.index == c.index:
-		o.present = false
+	case o.state.index == c.index:
+		o.state.present = false
 	}
-	if o.reported > 0 && !o.wanted {
+	if o.state.reported > 0 && !o.wanted {
 		p.stats.Swept++
 		p.recordRepair(o.key, o.key.object(c.value))
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
@@ -25,26 +24,26 @@ type routeChange struct {
 // planRoutes returns the changes that dirty slots need, deletions and additions, each in order. It
 // records the faults of wanted routes that are impossible.
 func (p *pass) planRoutes() (deletions, additions []routeChange) {
-	s := p.stores.routes
+	s := p.view.stores.routes
 	dirty := s.dirty
 	s.dirty = nil
 	additions = make([]routeChange, 0, len(dirty))
 	for _, slot := range dirty {
-		slot.dirty = false
+		slot.state.dirty = false
 		if len(slot.claims) == 0 {
 			deletions = p.sweep(slot, deletions)
 			continue
 		}
 		ok := p.resolve(slot, &s.scratch)
-		if slot.present {
+		if slot.state.present {
 			if !ok || !s.holds(slot, &s.scratch) {
 				s.displace(slot)
 			}
 		} else if ok {
 			ok = !p.blocked[slot.claims[0].Interface] // its settings or its device are not as they should be
 		}
-		if ok && slot.ceded {
-			p.fail("add route", slot.claims[0], ErrCeded)
+		if ok && slot.state.ceded {
+			p.result.fail("add route", slot.claims[0], ErrCeded)
 			ok = false
 		}
 		if !ok {
@@ -62,15 +61,15 @@ func (p *pass) planRoutes() (deletions, additions []routeChange) {
 func (p *pass) resolve(slot *routeSlot, out *rtnl.Route) bool {
 	r := &slot.claims[0]
 	err := r.validate()
-	if err == nil && !slices.Contains(p.stores.routes.tables, r.Table) {
+	if err == nil && !slices.Contains(p.view.stores.routes.tables, r.Table) {
 		err = fmt.Errorf("%w: table %d is not this Keeper's", ErrObject, r.Table)
 	}
 	if err != nil {
-		p.fail("check route", *r, err)
+		p.result.fail("check route", *r, err)
 		return false
 	}
-	if err := r.kernel(p.cfg.Protocol, p.links, out); err != nil {
-		p.fail("find interface", *r, err)
+	if err := r.kernel(p.cfg.Protocol, p.view.links, out); err != nil {
+		p.result.fail("find interface", *r, err)
 		return false
 	}
 	return true
@@ -80,24 +79,24 @@ func (p *pass) resolve(slot *routeSlot, out *rtnl.Route) bool {
 func (p *pass) planSlot(slot *routeSlot, can bool, deletions, additions []routeChange) (_, _ []routeChange) {
 	plain := 0 // strays that the kernel could confuse with the wanted one
 	for i := range slot.strays {
-		if slot.strays[i].TOS == 0 {
+		if slot.strays[i].route.TOS == 0 {
 			plain++
 		}
 	}
 	var keep *rtnl.Route // the route that the wanted one replaces atomically
 	switch {
-	case can && !slot.present && plain == 1 && len(slot.strays) == 1 && slot.others == 0:
-		only := slot.strays[0].Route
+	case can && !slot.state.present && plain == 1 && len(slot.strays) == 1 && slot.others == 0:
+		only := slot.strays[0].route
 		keep = &only
-	case slot.present && plain > 0:
-		p.stores.routes.displace(slot)
+	case slot.state.present && plain > 0:
+		p.view.stores.routes.displace(slot)
 		fallthrough
 	default:
 		deletions = drop(slot, slot.strays, deletions)
 	}
-	if can && !slot.present {
+	if can && !slot.state.present {
 		additions = append(additions, routeChange{
-			slot: slot, old: keep, add: true, index: p.stores.routes.scratch.Index,
+			slot: slot, old: keep, add: true, index: p.view.stores.routes.scratch.Index,
 		})
 	}
 	return deletions, additions
@@ -108,10 +107,11 @@ func (p *pass) planSlot(slot *routeSlot, can bool, deletions, additions []routeC
 // are all deleted, each request is for the first of ours with the destination, table and metric.
 func drop(slot *routeSlot, strays []stray, deletions []routeChange) []routeChange {
 	for _, o := range strays {
-		c := routeChange{slot: slot, old: &o.Route}
-		if len(strays) > 1 && o.TOS == 0 {
+		c := routeChange{slot: slot, old: &o.route}
+		if len(strays) > 1 && o.route.TOS == 0 {
 			c.old = &rtnl.Route{
-				Dst: o.Dst, Table: o.Table, Metric: o.Metric, Protocol: o.Protocol, Scope: rtnl.ScopeNowhere,
+				Dst: o.route.Dst, Table: o.route.Table, Metric: o.route.Metric, Protocol: o.route.Protocol,
+				Scope: rtnl.ScopeNowhere,
 			}
 			c.any = true
 		}
@@ -124,31 +124,24 @@ func drop(slot *routeSlot, strays []stray, deletions []routeChange) []routeChang
 // that is not known yet: it stays for the grace period.
 func (p *pass) sweep(slot *routeSlot, deletions []routeChange) []routeChange {
 	if len(slot.strays) == 0 {
-		p.stores.routes.remove(slot)
+		p.view.stores.routes.remove(slot)
 		return deletions
 	}
 	for _, o := range slot.strays {
 		if o.found && p.keepsUnwanted() {
-			p.stores.routes.markDirty(slot)
+			p.view.stores.routes.markDirty(slot)
 			return deletions
 		}
-		if !o.found || o.Index == 0 || p.stores.tearingDown {
+		if !o.found || o.route.Index == 0 || p.view.stores.tearingDown {
 			continue
 		}
-		if until := p.links.since(o.Index).Add(p.cfg.GracePeriod); p.now().Before(until) {
-			p.wait(until)
-			p.stores.routes.markDirty(slot)
+		if until := p.view.links.since(o.route.Index).Add(p.cfg.GracePeriod); p.view.now().Before(until) {
+			p.result.wait(until)
+			p.view.stores.routes.markDirty(slot)
 			return deletions
 		}
 	}
 	return drop(slot, slot.strays, deletions)
-}
-
-// wait makes Watch start a pass no later than then.
-func (p *pass) wait(then time.Time) {
-	if p.wakeAt.IsZero() || then.Before(p.wakeAt) {
-		p.wakeAt = then
-	}
 }
 
 // text returns a route of the kernel as ip names it.
@@ -160,7 +153,7 @@ func (p *pass) text(r *rtnl.Route) string {
 	if r.TOS != 0 {
 		tos = fmt.Sprintf(" tos 0x%02x", r.TOS)
 	}
-	return p.links.route(r).text(scope, fmt.Sprintf(" proto %d", r.Protocol), tos)
+	return p.view.links.route(r).text(scope, fmt.Sprintf(" proto %d", r.Protocol), tos)
 }
 
 // ipFamily returns the option of ip for the family of an address.

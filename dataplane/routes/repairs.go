@@ -42,7 +42,7 @@ func (r *repairs) take() []Object {
 
 // recordRepair records that an object that another process changed was repaired. key identifies it.
 func (p *pass) recordRepair(key any, o Object) {
-	if p.repairs.record(key, o, p.now()) {
+	if p.repairs.record(key, o, p.view.now()) {
 		p.cfg.Logger.Warn("another process changes an object repeatedly; it may use the same protocol number",
 			"object", o.String(), "protocol", p.cfg.Protocol)
 	}
@@ -51,9 +51,9 @@ func (p *pass) recordRepair(key any, o Object) {
 // keepsUnwanted reports whether an unwanted object that another process made stays for now. If two
 // processes with one protocol number remove each other's routes, this ends the exchange.
 func (p *pass) keepsUnwanted() bool {
-	if p.stores.tearingDown || !p.repairs.disputes.Any(p.now()) {
+	if p.view.stores.tearingDown || !p.repairs.disputes.Any(p.view.now()) {
 		return false
 	}
-	p.wait(p.now().Add(dispute.Quiet))
+	p.result.wait(p.view.now().Add(dispute.Quiet))
 	return true
 }

@@ -84,11 +84,11 @@ func TestRoutesAreListedByInterface(t *testing.T) {
 // over reports whether anything is known to be over an interface.
 func (s *routeStore) over(index int) bool {
 	for _, slot := range s.slots {
-		if slot.present && slot.index == index {
+		if slot.state.present && slot.state.index == index {
 			return true
 		}
 		for _, o := range slot.strays {
-			if o.Index == index {
+			if o.route.Index == index {
 				return true
 			}
 		}

@@ -15,8 +15,8 @@ type routeSlot struct {
 	// claims are the wanted routes, one a class, in the order of classes: the first is to be there.
 	claims []Route
 	room   [1]Route // for the claims, of which there usually is one
-	// observed is about the first claim.
-	observed
+	// state is about the first claim.
+	state observed
 	// strays are the other routes with our protocol that the kernel has.
 	strays []stray
 	// others counts the routes that other processes added beside ours: the kernel replaces
@@ -30,7 +30,7 @@ type routeSlot struct {
 
 // stray is a route with our protocol in the kernel that is not the first claim.
 type stray struct {
-	rtnl.Route
+	route rtnl.Route
 	// found is set if another process, or an earlier one of ours, added the route.
 	found bool
 	// reported is the number of the event that reported the route; 0 if none did.
@@ -59,8 +59,8 @@ func newRouteStore(protocol uint8, tables []uint32) *routeStore {
 }
 
 func (s *routeStore) markDirty(slot *routeSlot) {
-	if !slot.dirty {
-		slot.dirty = true
+	if !slot.state.dirty {
+		slot.state.dirty = true
 		s.dirty = append(s.dirty, slot)
 	}
 }
@@ -100,7 +100,7 @@ func (s *routeStore) change(r Route, gone bool) {
 	}
 	if at == 0 {
 		s.displace(slot)
-		slot.madeByOther, slot.ceded = false, false
+		slot.state.madeByOther, slot.state.ceded = false, false
 		s.markDirty(slot)
 	}
 	if exists {
@@ -130,17 +130,19 @@ func (s *routeStore) countSource(a netip.Addr, by int) {
 
 // displace makes the kernel's route of the first claim a stray, before that claim changes.
 func (s *routeStore) displace(slot *routeSlot) {
-	if !slot.present {
+	if !slot.state.present {
 		return
 	}
 	var old stray
-	s.kernelRoute(slot, &old.Route)
+	s.kernelRoute(slot, &old.route)
 	s.addStray(slot, old)
-	slot.present = false
+	slot.state.present = false
 }
 
 // kernelRoute fills out with the kernel's route of the first claim.
-func (s *routeStore) kernelRoute(slot *routeSlot, out *rtnl.Route) { s.form(slot, slot.index, out) }
+func (s *routeStore) kernelRoute(slot *routeSlot, out *rtnl.Route) {
+	s.form(slot, slot.state.index, out)
+}
 
 // form fills out with the first claim over the interface of an index.
 func (s *routeStore) form(slot *routeSlot, index int, out *rtnl.Route) {
@@ -150,7 +152,7 @@ func (s *routeStore) form(slot *routeSlot, index int, out *rtnl.Route) {
 
 // holds reports whether r is the kernel's route of the first claim.
 func (s *routeStore) holds(slot *routeSlot, r *rtnl.Route) bool {
-	if !slot.present {
+	if !slot.state.present {
 		return false
 	}
 	var known rtnl.Route
@@ -173,7 +175,8 @@ func (s *routeStore) begin() { s.forget(func(routeKey) bool { return true }) }
 func (s *routeStore) forget(concerns func(routeKey) bool) {
 	for key, slot := range s.slots {
 		if concerns(key) {
-			slot.strays, slot.foreign, slot.lost, slot.present, slot.madeByOther = nil, false, false, false, false
+			o := &slot.state
+			slot.strays, o.foreign, o.lost, o.present, o.madeByOther = nil, false, false, false, false
 		}
 	}
 }
@@ -181,19 +184,19 @@ func (s *routeStore) forget(concerns func(routeKey) bool) {
 // read records one route of the dump.
 func (s *routeStore) read(r *rtnl.Route, l *links) {
 	slot := s.slot(routeKey{r.Dst, r.Table, r.Metric})
-	if !slot.present && s.equalsFirst(slot, r, l) {
-		slot.setInKernel(r.Index)
+	if !slot.state.present && s.equalsFirst(slot, r, l) {
+		slot.state.setInKernel(r.Index)
 		return
 	}
-	s.addStray(slot, stray{Route: *r, found: true})
+	s.addStray(slot, stray{route: *r, found: true})
 }
 
 // end marks the slots that differ from the dump.
 func (s *routeStore) end() {
 	s.dirty = s.dirty[:0]
 	for _, slot := range s.slots {
-		slot.dirty = false
-		if !slot.present || len(slot.strays) > 0 {
+		slot.state.dirty = false
+		if !slot.state.present || len(slot.strays) > 0 {
 			s.markDirty(slot)
 		}
 	}
@@ -211,10 +214,10 @@ func (s *routeStore) observe(e *rtnl.Event, number uint64, l *links) {
 		if s.holds(slot, r) {
 			slot.markLost()
 		}
-		slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool { return o.Route == *r })
+		slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool { return o.route == *r })
 		s.markDirty(slot)
 	case e.Gone:
-		slot.observeOther(true)
+		slot.state.observeOther(true)
 		if r.TOS == 0 {
 			slot.others = max(slot.others-1, 0)
 		}
@@ -228,8 +231,8 @@ func (s *routeStore) observe(e *rtnl.Event, number uint64, l *links) {
 		s.markDirty(slot)
 	case r.TOS == 0:
 		slot.others++
-		if slot.madeByOther || slot.ceded {
-			slot.observeOther(false)
+		if slot.state.madeByOther || slot.state.ceded {
+			slot.state.observeOther(false)
 			s.markDirty(slot)
 		}
 	}
@@ -238,26 +241,26 @@ func (s *routeStore) observe(e *rtnl.Event, number uint64, l *links) {
 // observeNew records that another process added a route with our protocol.
 func (s *routeStore) observeNew(r *rtnl.Route, replaced bool, number uint64, l *links) {
 	slot := s.slot(routeKey{r.Dst, r.Table, r.Metric})
-	if s.holds(slot, r) || slices.ContainsFunc(slot.strays, func(o stray) bool { return o.Route == *r }) {
+	if s.holds(slot, r) || slices.ContainsFunc(slot.strays, func(o stray) bool { return o.route == *r }) {
 		return // a later dump had it
 	}
 	if replaced || r.Multipath && r.Dst.Addr().Is6() { // the kernel merges it with existing ones
 		slot.markLost()
 		slot.strays = nil
 	}
-	if !slot.present && s.equalsFirst(slot, r, l) {
-		slot.setInKernel(r.Index)
-		slot.reported = number
+	if !slot.state.present && s.equalsFirst(slot, r, l) {
+		slot.state.setInKernel(r.Index)
+		slot.state.reported = number
 	} else {
-		s.addStray(slot, stray{Route: *r, found: true, reported: number})
+		s.addStray(slot, stray{route: *r, found: true, reported: number})
 	}
 	s.markDirty(slot)
 }
 
 // markLost records that the kernel no longer has the route.
 func (slot *routeSlot) markLost() {
-	slot.lost = slot.lost || slot.present
-	slot.present = false
+	slot.state.lost = slot.state.lost || slot.state.present
+	slot.state.present = false
 }
 
 // flush applies changes of interfaces.
@@ -285,16 +288,16 @@ func (s *routeStore) flush(f *linkEvents) {
 }
 
 func (s *routeStore) flushSlot(f *linkEvents, slot *routeSlot) {
-	slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool { return f.removes(o.Index, o.reported) })
+	slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool { return f.removes(o.route.Index, o.reported) })
 	if len(slot.claims) == 0 {
 		return
 	}
 	first := &slot.claims[0]
-	if slot.present && (f.removes(slot.index, slot.reported) || f.sources[first.Source]) {
-		slot.present = false
+	if slot.state.present && (f.removes(slot.state.index, slot.state.reported) || f.sources[first.Source]) {
+		slot.state.present = false
 		s.markDirty(slot)
 	} else if f.affects(first) {
-		slot.ceded = slot.ceded && !f.endsCeding(first.Interface)
+		slot.state.ceded = slot.state.ceded && !f.endsCeding(first.Interface)
 		s.markDirty(slot)
 	}
 }

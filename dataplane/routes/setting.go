@@ -43,7 +43,7 @@ func (s Setting) concerns(interfaces map[string]bool) bool {
 func flushSettings(s *settingStore, f *linkEvents) {
 	for _, o := range s.slots {
 		if o.want.concerns(f.replaced) {
-			o.present = false
+			o.state.present = false
 		}
 		if o.want.concerns(f.names) || o.want.concerns(f.sysctls) {
 			s.markDirty(o)
@@ -52,12 +52,12 @@ func flushSettings(s *settingStore, f *linkEvents) {
 }
 
 // right reports whether the setting was as wanted when last read or written.
-func right(o *slot[string, Setting]) bool { return o.present && o.have == o.want }
+func right(o *slot[string, Setting]) bool { return o.state.present && o.have == o.want }
 
 // updateSettings writes the settings that differ from the wanted value. Those of an interface that
 // does not exist are at fault until it appears.
 func (p *pass) updateSettings() {
-	s := p.stores.settings
+	s := p.view.stores.settings
 	var want []Setting
 	planned := map[Setting]Setting{} // those of planned devices, by the default that these will inherit
 	dirty := s.takeDirty()
@@ -68,9 +68,9 @@ func (p *pass) updateSettings() {
 			delete(s.slots, slot.key) // the kernel keeps it
 			continue
 		}
-		link, exists := p.links.named(o.Interface)
+		link, exists := p.view.links.named(o.Interface)
 		if !exists && o.Interface != "" {
-			p.fail("find interface", o, fmt.Errorf("%w: %s", ErrNoInterface, o.Interface))
+			p.result.fail("find interface", o, fmt.Errorf("%w: %s", ErrNoInterface, o.Interface))
 			s.markDirty(slot)
 			continue
 		}
@@ -79,7 +79,7 @@ func (p *pass) updateSettings() {
 			continue
 		}
 		if err := o.validate(); err != nil {
-			p.fail("check sysctl", o, err)
+			p.result.fail("check sysctl", o, err)
 			s.markDirty(slot)
 			continue
 		}
@@ -95,10 +95,10 @@ func (p *pass) updateSettings() {
 		for _, o := range slices.SortedFunc(maps.Keys(failed), func(a, b Setting) int {
 			return strings.Compare(a.Path, b.Path)
 		}) {
-			p.fail(op, o, failed[o])
+			p.result.fail(op, o, failed[o])
 			p.blocked[o.Interface] = p.blocked[o.Interface] || o.Interface != ""
 			slot := s.slot(o.Path)
-			slot.present = false
+			slot.state.present = false
 			s.markDirty(slot)
 		}
 	}
@@ -115,14 +115,14 @@ func (p *pass) updateSettings() {
 		if later, ok := planned[o]; ok {
 			o = later
 		}
-		p.printStep("sysctl -w " + o.String())
+		p.result.print("sysctl -w " + o.String())
 	}
 }
 
 // settingsDone records the wanted settings as right, except those that could not be read or
 // written. differ are the written ones.
 func (p *pass) settingsDone(want, differ []Setting, failed, refused map[Setting]error) {
-	s := p.stores.settings
+	s := p.view.stores.settings
 	for _, o := range differ {
 		if right(s.slot(o.Path)) && refused[o] == nil {
 			p.stats.Repaired++
@@ -142,7 +142,7 @@ func (p *pass) saveFormer(differ []Setting, former map[Setting]string) {
 	saved := p.saved
 	var list, more []savedSysctl
 	for _, o := range differ {
-		if !right(p.stores.settings.slot(o.Path)) {
+		if !right(p.view.stores.settings.slot(o.Path)) {
 			list = append(list, savedSysctl{Path: o.Path, Before: former[o], Set: o.Value})
 		}
 	}

@@ -39,7 +39,7 @@ func (o *observed) setInKernel(index int) {
 
 // slot has the desired and the observed state of one object.
 type slot[K, V comparable] struct {
-	observed
+	state      observed
 	key        K
 	wanted     bool
 	want, have V
@@ -56,8 +56,8 @@ func newStore[K, V comparable]() *store[K, V] { return &store[K, V]{slots: map[K
 
 // markDirty makes the next pass compare the states of a slot.
 func (s *store[K, V]) markDirty(o *slot[K, V]) {
-	if !o.dirty {
-		o.dirty = true
+	if !o.state.dirty {
+		o.state.dirty = true
 		s.dirty = append(s.dirty, o)
 	}
 }
@@ -68,7 +68,7 @@ func (s *store[K, V]) takeDirty() (dirty []*slot[K, V]) {
 	dirty, s.dirty = s.dirty, nil
 	kept := dirty[:0]
 	for _, o := range dirty {
-		if o.dirty = false; o.wanted || o.present {
+		if o.state.dirty = false; o.wanted || o.state.present {
 			kept = append(kept, o)
 		} else {
 			delete(s.slots, o.key)
@@ -92,10 +92,10 @@ func (s *store[K, V]) change(key K, v V, gone bool) {
 	switch {
 	case !gone && (o == nil || !o.wanted || o.want != v):
 		o = s.slot(key)
-		o.wanted, o.want, o.ceded = true, v, false
+		o.wanted, o.want, o.state.ceded = true, v, false
 		s.markDirty(o)
 	case gone && o != nil && o.wanted:
-		o.wanted, o.ceded = false, false
+		o.wanted, o.state.ceded = false, false
 		s.markDirty(o)
 	}
 }
@@ -112,20 +112,20 @@ func (s *store[K, V]) copyTo(other *store[K, V]) {
 // begin begins a list of the kernel's objects.
 func (s *store[K, V]) begin() {
 	for _, o := range s.slots {
-		o.present, o.lost, o.foreign, o.madeByOther = false, false, false, false
+		o.state.present, o.state.lost, o.state.foreign, o.state.madeByOther = false, false, false, false
 	}
 }
 
 // read records one object of the kernel.
 func (s *store[K, V]) read(key K, index int, v V) {
 	o := s.slot(key)
-	o.present, o.index, o.have, o.reported = true, index, v, 0
+	o.state.present, o.state.index, o.have, o.state.reported = true, index, v, 0
 }
 
 // end ends the list.
 func (s *store[K, V]) end() {
 	for _, o := range s.slots {
-		if !o.present || !o.wanted || o.have != o.want {
+		if !o.state.present || !o.wanted || o.have != o.want {
 			s.markDirty(o)
 		}
 	}
@@ -137,17 +137,18 @@ func (s *store[K, V]) observe(key K, index int, v V, number uint64, ours, gone b
 	o := s.slots[key]
 	switch {
 	case ours && !gone:
-		lost := o != nil && o.wanted && v != o.want && (o.lost || o.present && o.index == index && v != o.have)
+		lost := o != nil && o.wanted && v != o.want &&
+			(o.state.lost || o.state.present && o.state.index == index && v != o.have)
 		s.read(key, index, v)
 		o = s.slots[key]
-		o.reported, o.lost = number, lost
+		o.state.reported, o.state.lost = number, lost
 		s.markDirty(o)
 	case o == nil:
-	case o.present && o.index == index: // it was deleted, or replaced by another's
-		o.present, o.lost = false, true
+	case o.state.present && o.state.index == index: // it was deleted, or replaced by another's
+		o.state.present, o.state.lost = false, true
 		s.markDirty(o)
 	default:
-		o.observeOther(gone)
+		o.state.observeOther(gone)
 		s.markDirty(o)
 	}
 }

@@ -156,7 +156,7 @@ func (k *Keeper) waitForWork(ctx context.Context, retry time.Duration, failing b
 func (k *Keeper) waitState() (*rtnl.Monitor, time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.view.monitor, k.last.wakeAt
+	return k.view.sockets.monitor, k.last.wakeAt
 }
 
 // takeRepairs returns the objects that were repaired since the last call.
