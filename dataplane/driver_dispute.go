@@ -47,7 +47,7 @@ type disputes struct {
 	tracker dispute.Tracker[Dispute]
 	// processes that were the last to change them.
 	processes map[Dispute]string
-	// waiting are the stages that are resynced after a pause.
+	// waiting are the backends that are resynced after a pause.
 	waiting map[int]bool
 }
 

@@ -14,25 +14,25 @@ import (
 // remove it, those before keep it without policy and down. So its traffic drops as long as a route may lead to
 // it.
 type removal struct {
-	// next is the index of the stage that removes it next. The stages after that have removed it.
+	// next is the index of the backend that removes it next. The backends after that have removed it.
 	next int
-	// blocked is the state of the endpoint in the stages before.
+	// blocked is the state of the endpoint in the backends before.
 	blocked *Endpoint
 }
 
-// removeEndpoints makes the removals of endpoints in the batch, and unfinished earlier ones, in all stages but the
-// first, as far as the stages allow. It returns the errors by stage.
+// removeEndpoints makes the removals of endpoints in the batch, and unfinished earlier ones, in all backends but the
+// first, as far as the backends allow. It returns the errors by backend.
 func (p *pipeline) removeEndpoints(ctx context.Context, b Batch) []error {
 	for _, e := range b.Events {
 		switch e := e.(type) {
 		case *EndpointUpdate:
 			delete(p.leaving, e.Key)
 		case *EndpointRemove:
-			p.leaving[e.Key] = &removal{next: len(p.stages) - 1}
+			p.leaving[e.Key] = &removal{next: len(p.backends) - 1}
 		}
 	}
-	errs := make([]error, len(p.stages))
-	for i := len(p.stages) - 1; i > 0; i-- {
+	errs := make([]error, len(p.backends))
+	for i := len(p.backends) - 1; i > 0; i-- {
 		var keys []policy.Key
 		for k, l := range p.leaving {
 			if l.next == i {
@@ -40,9 +40,9 @@ func (p *pipeline) removeEndpoints(ctx context.Context, b Batch) []error {
 			}
 		}
 		slices.SortFunc(keys, policy.Key.Compare)
-		errs[i] = p.stages[i].remove(ctx, keys)
+		errs[i] = p.backends[i].remove(ctx, keys)
 		for _, k := range keys {
-			if last := p.stages[i].stuck[k]; last != nil {
+			if last := p.backends[i].stuck[k]; last != nil {
 				p.leaving[k].blocked = last.blocked()
 				p.block(k, i)
 			} else {
@@ -53,17 +53,17 @@ func (p *pipeline) removeEndpoints(ctx context.Context, b Batch) []error {
 	return errs
 }
 
-// block makes the endpoint blocked in the stages between the first and the one that could not remove it.
+// block makes the endpoint blocked in the backends between the first and the one that could not remove it.
 func (p *pipeline) block(k policy.Key, stuck int) {
-	for _, s := range p.stages[1:stuck] {
-		if s.known[k] != nil {
-			s.withheld[k] = p.leaving[k].blocked
+	for _, be := range p.backends[1:stuck] {
+		if be.known[k] != nil {
+			be.withheld[k] = p.leaving[k].blocked
 		}
 	}
 }
 
-// firstBatch returns the batch for the first stage. It removes the endpoints that all other stages have removed,
-// and blocks those that another stage could not remove.
+// firstBatch returns the batch for the first backend. It removes the endpoints that all other backends have removed,
+// and blocks those that another backend could not remove.
 func (p *pipeline) firstBatch(b Batch) Batch {
 	if len(p.leaving) == 0 {
 		return b
@@ -87,29 +87,29 @@ func (p *pipeline) firstBatch(b Batch) Batch {
 }
 
 // remove removes endpoints from the dataplane. Those that it could not remove are stuck afterwards.
-func (s *stage) remove(ctx context.Context, keys []policy.Key) error {
+func (be *backend) remove(ctx context.Context, keys []policy.Key) error {
 	var part Batch
 	again := false
 	last := map[policy.Key]*Endpoint{}
 	for _, k := range keys {
-		delete(s.withheld, k)
-		again = again || s.stuck[k] != nil
-		last[k] = cmp.Or(s.known[k], s.stuck[k])
-		if s.known[k] != nil {
-			delete(s.known, k)
+		delete(be.withheld, k)
+		again = again || be.stuck[k] != nil
+		last[k] = cmp.Or(be.known[k], be.stuck[k])
+		if be.known[k] != nil {
+			delete(be.known, k)
 			part.Events = append(part.Events, &EndpointRemove{Key: k})
 		}
 	}
 	if part.Empty() && !again {
 		return nil
 	}
-	err := s.dp.Apply(ctx, part)
-	s.failing = err != nil
+	err := be.dp.Apply(ctx, part)
+	be.failing = err != nil
 	objects, general := ApplyErrors(err)
 	for _, k := range keys {
-		delete(s.stuck, k)
+		delete(be.stuck, k)
 		if last[k] != nil && (general || objects[k] != nil) {
-			s.stuck[k] = last[k]
+			be.stuck[k] = last[k]
 		}
 	}
 	return err

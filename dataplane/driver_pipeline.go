@@ -15,8 +15,8 @@ import (
 // pipeline applies the work of one round to the dataplanes, each as far as the ones before it succeed. The
 // goroutine of Run alone uses it, or Teardown.
 type pipeline struct {
-	// stages are the dataplanes in order of dependency.
-	stages []*stage
+	// backends are the dataplanes in order of dependency.
+	backends []*backend
 	// leaving are the endpoints that are being removed.
 	leaving map[policy.Key]*removal
 	// targets are the endpoints as they are being applied.
@@ -28,32 +28,32 @@ type pipeline struct {
 func newPipeline(dataplanes []Dataplane) pipeline {
 	p := pipeline{leaving: map[policy.Key]*removal{}, targets: map[policy.Key]target{}}
 	for _, dp := range dataplanes {
-		p.stages = append(p.stages, newStage(dp))
+		p.backends = append(p.backends, newBackend(dp))
 	}
 	return p
 }
 
 // program brings all dataplanes to the desired state after the work, and retries what failed before. It reports
-// whether there was a resync, and how many stages were resynced because of drift.
-func (p *pipeline) program(ctx context.Context, w *work) (result outcome, resynced bool, repaired int) {
+// whether there was a resync, and how many backends were resynced because of drift.
+func (p *pipeline) program(ctx context.Context, w *work) (result roundResult, resynced bool, repaired int) {
 	p.recordTargets(w.batch)
-	result = newOutcome()
+	result = newRoundResult()
 	result.inSync = p.inSync
 	late := p.removeEndpoints(ctx, w.batch)
-	for i, s := range p.stages {
+	for i, be := range p.backends {
 		var part Batch
 		if i == 0 {
 			part = p.firstBatch(w.batch)
 		} else {
-			part = s.batch(w.batch, &result)
+			part = be.batch(w.batch, &result)
 		}
-		resync := s.lost || w.resyncOf(i)
-		err := s.program(ctx, part, resync)
+		resync := be.lost || w.resyncOf(i)
+		err := be.program(ctx, part, resync)
 		resynced = resynced || resync
-		if w.drifted[i] && !s.lost {
+		if w.drifted[i] && !be.lost {
 			repaired++
 		}
-		if err == nil && len(s.stuck) > 0 {
+		if err == nil && len(be.stuck) > 0 {
 			err = late[i] // the fault may be gone, but only a retry completes the removal
 		}
 		result.add(err, p.targets)
@@ -61,7 +61,7 @@ func (p *pipeline) program(ctx context.Context, w *work) (result outcome, resync
 	return result, resynced, repaired
 }
 
-// recordTargets keeps the endpoints of a batch. With them outcome.add finds the endpoints that a policy at fault
+// recordTargets keeps the endpoints of a batch. With them roundResult.add finds the endpoints that a policy at fault
 // affects.
 func (p *pipeline) recordTargets(b Batch) {
 	for _, e := range b.Events {
@@ -80,11 +80,11 @@ func (p *pipeline) recordTargets(b Batch) {
 	}
 }
 
-// unfinished returns a channel that is closed once a stage can finish without waiting, and the index of that
-// stage. It prefers a stage that can finish already. The channel is nil if no stage has anything to finish.
-func (p *pipeline) unfinished() (first <-chan struct{}, stage int) {
-	for i, s := range p.stages {
-		f, ok := s.dp.(Finisher)
+// unfinished returns a channel that is closed once a backend can finish without waiting, and the index of that
+// backend. It prefers a backend that can finish already. The channel is nil if no backend has anything to finish.
+func (p *pipeline) unfinished() (first <-chan struct{}, backend int) {
+	for i, be := range p.backends {
+		f, ok := be.dp.(Finisher)
 		if !ok {
 			continue
 		}
@@ -95,23 +95,23 @@ func (p *pipeline) unfinished() (first <-chan struct{}, stage int) {
 		default:
 		}
 		if first == nil {
-			first, stage = ready, i
+			first, backend = ready, i
 		}
 	}
-	return first, stage
+	return first, backend
 }
 
-// finish calls Finish of the stage with this index.
-func (p *pipeline) finish(ctx context.Context, stage int) error {
-	return p.stages[stage].dp.(Finisher).Finish(ctx)
+// finish calls Finish of the backend with this index.
+func (p *pipeline) finish(ctx context.Context, backend int) error {
+	return p.backends[backend].dp.(Finisher).Finish(ctx)
 }
 
 // plan returns the changes that the batch would make.
 func (p *pipeline) plan(ctx context.Context, b Batch) (string, error) {
 	var text strings.Builder
 	var errs []error
-	for i, s := range p.stages {
-		planner, ok := s.dp.(Planner)
+	for i, be := range p.backends {
+		planner, ok := be.dp.(Planner)
 		if !ok {
 			continue
 		}
@@ -127,8 +127,8 @@ func (p *pipeline) plan(ctx context.Context, b Batch) (string, error) {
 // teardown removes everything from the dataplanes, the later ones first.
 func (p *pipeline) teardown(ctx context.Context) error {
 	var errs []error
-	for _, s := range slices.Backward(p.stages) {
-		errs = append(errs, s.dp.Teardown(ctx))
+	for _, be := range slices.Backward(p.backends) {
+		errs = append(errs, be.dp.Teardown(ctx))
 	}
 	return errors.Join(errs...)
 }

@@ -15,7 +15,7 @@ type queue struct {
 	// resyncs receive the error of the resync.
 	resyncs []chan<- error
 	plans   []planning
-	// drifted are the stages to resync.
+	// drifted are the backends to resync.
 	drifted map[int]bool
 	drifts  []Drift
 }
@@ -56,8 +56,8 @@ type work struct {
 // programs reports whether there is anything to program.
 func (w *work) programs() bool { return len(w.batches) > 0 || w.resync || len(w.drifted) > 0 }
 
-// resyncOf reports whether the stage is to compare the kernel with the desired state.
-func (w *work) resyncOf(stage int) bool { return w.resync || w.drifted[stage] }
+// resyncOf reports whether the backend is to compare the kernel with the desired state.
+func (w *work) resyncOf(backend int) bool { return w.resync || w.drifted[backend] }
 
 // Send adds a batch to the driver's queue and returns; from then on WaitProgrammed waits for it. It
 // blocks while there are MaxQueued batches in the queue. Batches are applied in the order of Send,

@@ -23,7 +23,7 @@ func (d *Driver) WaitRemoved(ctx context.Context, endpoint policy.Key) error {
 
 // markRemoved drops the endpoints that a round up to the last batch has removed from all dataplanes.
 // unfinished has the endpoints that some dataplane still has.
-func (p *progress) markRemoved(result *outcome, last uint64, unfinished map[policy.Key]*removal) {
+func (p *progress) markRemoved(result *roundResult, last uint64, unfinished map[policy.Key]*removal) {
 	for k, sent := range p.leaving {
 		if sent <= last && unfinished[k] == nil && result.of(k) == nil {
 			delete(p.leaving, k)

@@ -10,8 +10,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// outcome collects the errors of the calls in one round.
-type outcome struct {
+// roundResult collects the errors of the calls in one round.
+type roundResult struct {
 	errs []error
 	// general is an error after which the state of all objects is unknown.
 	general error
@@ -21,59 +21,59 @@ type outcome struct {
 	inSync bool
 }
 
-func newOutcome() outcome { return outcome{objects: map[policy.Key]error{}} }
+func newRoundResult() roundResult { return roundResult{objects: map[policy.Key]error{}} }
 
 // of returns the error of an endpoint, or nil. A general error is one of every endpoint.
-func (o *outcome) of(k policy.Key) error {
-	if err := o.objects[k]; err != nil {
+func (r *roundResult) of(k policy.Key) error {
+	if err := r.objects[k]; err != nil {
 		return err
 	}
-	return o.general
+	return r.general
 }
 
-func (o *outcome) err() error { return errors.Join(o.errs...) }
+func (r *roundResult) err() error { return errors.Join(r.errs...) }
 
 // add records the error of one call. An error of an endpoint, host endpoint, policy or profile is one of that
 // object, and of the endpoints that refer to it. An error of another node is one of no endpoint. Every other
 // error is general.
-func (o *outcome) add(err error, endpoints map[policy.Key]target) {
+func (r *roundResult) add(err error, endpoints map[policy.Key]target) {
 	if err == nil {
 		return
 	}
-	o.errs = append(o.errs, err)
+	r.errs = append(r.errs, err)
 	objects, general := ApplyErrors(err)
-	if general && o.general == nil {
-		o.general = err
+	if general && r.general == nil {
+		r.general = err
 	}
 	for k, e := range objects {
 		switch k.Kind {
 		case policy.KindWorkloadEndpoint, policy.KindHostEndpoint:
-			o.addFault(k, e)
+			r.addFault(k, e)
 		case policy.KindPolicy, policy.KindStagedPolicy, policy.KindProfile:
-			o.addFault(k, e)
+			r.addFault(k, e)
 			for ek, ep := range endpoints {
 				if ep.refersTo(k) {
-					o.addFault(ek, e)
+					r.addFault(ek, e)
 				}
 			}
 		case policy.KindNode:
-			o.addFault(k, e)
+			r.addFault(k, e)
 		default:
-			if o.general == nil {
-				o.general = e
+			if r.general == nil {
+				r.general = e
 			}
 		}
 	}
 }
 
-func (o *outcome) addFault(k policy.Key, err error) {
-	if o.objects[k] == nil {
-		o.objects[k] = err
+func (r *roundResult) addFault(k policy.Key, err error) {
+	if r.objects[k] == nil {
+		r.objects[k] = err
 	}
 }
 
 // round brings all dataplanes to the desired state after the work, and retries what failed before.
-func (d *Driver) round(ctx context.Context, w work) outcome {
+func (d *Driver) round(ctx context.Context, w work) roundResult {
 	start := time.Now()
 	d.mu.Lock()
 	d.stats.Applying = true
@@ -96,7 +96,7 @@ func (d *Driver) round(ctx context.Context, w work) outcome {
 // record records the result of a round up to a batch. It reports recovery: the last round failed and this one
 // did not.
 func (d *Driver) record(
-	result *outcome, info AppliedInfo, now time.Time, last uint64, repaired int,
+	result *roundResult, info AppliedInfo, now time.Time, last uint64, repaired int,
 ) (recovered bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,36 +108,36 @@ func (d *Driver) record(
 
 // program applies the batch to one dataplane, after a Resync if resync is set. It does nothing if the batch is
 // empty and there is nothing to retry.
-func (s *stage) program(ctx context.Context, b Batch, resync bool) error {
+func (be *backend) program(ctx context.Context, b Batch, resync bool) error {
 	var errs []error
 	if resync {
-		err := s.dp.Resync(ctx)
-		_, s.lost = ApplyErrors(err)
+		err := be.dp.Resync(ctx)
+		_, be.lost = ApplyErrors(err)
 		errs = append(errs, err)
 	}
-	if !b.Empty() || (s.failing && !resync) {
-		errs = append(errs, s.apply(ctx, b))
+	if !b.Empty() || (be.failing && !resync) {
+		errs = append(errs, be.apply(ctx, b))
 	} else if !resync {
 		return nil
 	}
 	err := errors.Join(errs...)
-	s.failing = err != nil
+	be.failing = err != nil
 	return err
 }
 
 // apply applies the batch. A Finisher may leave deletions for later.
-func (s *stage) apply(ctx context.Context, b Batch) error {
-	if f, ok := s.dp.(Finisher); ok {
+func (be *backend) apply(ctx context.Context, b Batch) error {
+	if f, ok := be.dp.(Finisher); ok {
 		return f.ApplyVisible(ctx, b)
 	}
-	return s.dp.Apply(ctx, b)
+	return be.dp.Apply(ctx, b)
 }
 
-// finish calls Finish of the stage with this index. If that fails, a Resync follows.
-func (d *Driver) finish(ctx context.Context, stage int) {
-	err := d.pipeline.finish(ctx, stage)
+// finish calls Finish of the backend with this index. If that fails, a Resync follows.
+func (d *Driver) finish(ctx context.Context, backend int) {
+	err := d.pipeline.finish(ctx, backend)
 	if err != nil && ctx.Err() == nil {
-		d.cfg.Logger.Warn("cannot delete unused objects", "dataplane", stage, "err", err)
-		d.missed(stage)
+		d.cfg.Logger.Warn("cannot delete unused objects", "dataplane", backend, "err", err)
+		d.missed(backend)
 	}
 }

@@ -26,8 +26,8 @@ func (d *Driver) Run(ctx context.Context) error {
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
 	defer cancel()
-	for i, s := range d.pipeline.stages {
-		if w, ok := s.dp.(Watcher); ok {
+	for i, be := range d.pipeline.backends {
+		if w, ok := be.dp.(Watcher); ok {
 			watchers.Go(func() { d.watch(ctx, i, w) })
 		}
 	}
@@ -58,10 +58,10 @@ func (l *loop) run(ctx context.Context) error {
 	}
 	for {
 		due := false // a retry
-		unfinished, stage := d.pipeline.unfinished()
+		unfinished, backend := d.pipeline.unfinished()
 		select {
 		case <-unfinished:
-			d.finish(ctx, stage)
+			d.finish(ctx, backend)
 			continue
 		case <-ctx.Done():
 		case <-d.life.quit:
@@ -82,7 +82,7 @@ func (l *loop) run(ctx context.Context) error {
 		default:
 		}
 		w := d.take()
-		var result outcome
+		var result roundResult
 		if w.programs() || due {
 			result = d.round(ctx, w)
 			l.conclude(ctx, result)
@@ -107,7 +107,7 @@ func (l *loop) waitForRate(ctx context.Context) {
 }
 
 // conclude schedules a retry, if one is needed, and logs new failures.
-func (l *loop) conclude(ctx context.Context, result outcome) {
+func (l *loop) conclude(ctx context.Context, result roundResult) {
 	l.limit.count(time.Now())
 	l.retry = nil
 	wait, again := l.back.after(result)
@@ -180,18 +180,18 @@ func (b *backoff) grow() { b.next = min(2*b.next, b.most) }
 // after returns whether a retry is needed after an attempt, and the wait before it, of which up to
 // half is random. The wait starts at the least after a success, and when an object fails that did
 // not fail before: a lasting fault of one object does not delay the others'.
-func (b *backoff) after(o outcome) (wait time.Duration, again bool) {
-	fresh := o.general != nil && !b.general
-	for k := range o.objects {
+func (b *backoff) after(r roundResult) (wait time.Duration, again bool) {
+	fresh := r.general != nil && !b.general
+	for k := range r.objects {
 		if b.failing[k] == nil {
 			fresh = true
 		}
 	}
-	b.failing, b.general = o.objects, o.general != nil
+	b.failing, b.general = r.objects, r.general != nil
 	if fresh || b.next == 0 {
 		b.next = b.least
 	}
-	if o.err() == nil {
+	if r.err() == nil {
 		b.next = 0
 		return 0, false
 	}

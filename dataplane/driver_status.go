@@ -135,7 +135,7 @@ func (p *progress) remove(k policy.Key) {
 
 // record records the result of a round up to a batch, and wakes waiting goroutines. It reports recovery: the
 // last round failed and this one did not.
-func (p *progress) record(result *outcome, info AppliedInfo, last uint64) (recovered bool) {
+func (p *progress) record(result *roundResult, info AppliedInfo, last uint64) (recovered bool) {
 	recovered = p.LastError != nil && info.Err == nil
 	p.finished = last
 	p.LastError, p.LastDuration, p.Pending = info.Err, info.Duration, info.Err != nil || p.accepted > last

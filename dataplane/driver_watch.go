@@ -46,11 +46,11 @@ func (d Drift) String() string {
 }
 
 // watch runs a dataplane's Watch, again whenever it fails.
-func (d *Driver) watch(ctx context.Context, stage int, w Watcher) {
+func (d *Driver) watch(ctx context.Context, backend int, w Watcher) {
 	back := backoff{least: d.cfg.MinBackoff, most: d.cfg.MaxBackoff, next: d.cfg.MinBackoff}
 	for {
 		began := time.Now()
-		err := w.Watch(ctx, func(drift Drift) { d.drifted(stage, drift) })
+		err := w.Watch(ctx, func(drift Drift) { d.drifted(backend, drift) })
 		if ctx.Err() != nil {
 			return
 		}
@@ -59,7 +59,7 @@ func (d *Driver) watch(ctx context.Context, stage int, w Watcher) {
 		}
 		wait := jitter(back.next)
 		back.grow()
-		d.cfg.Logger.Warn("cannot watch the kernel", "dataplane", stage, "err", err, "retry_in", wait)
+		d.cfg.Logger.Warn("cannot watch the kernel", "dataplane", backend, "err", err, "retry_in", wait)
 		select {
 		case <-ctx.Done():
 			return
@@ -67,12 +67,12 @@ func (d *Driver) watch(ctx context.Context, stage int, w Watcher) {
 			return
 		case <-time.After(wait):
 		}
-		d.missed(stage)
+		d.missed(backend)
 	}
 }
 
-// drifted records a drift, and requests a resync of the stage if the dataplane has not repaired it.
-func (d *Driver) drifted(stage int, drift Drift) {
+// drifted records a drift, and requests a resync of the backend if the dataplane has not repaired it.
+func (d *Driver) drifted(backend int, drift Drift) {
 	now := time.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -97,9 +97,9 @@ func (d *Driver) drifted(stage int, drift Drift) {
 	case drift.Repaired:
 		d.wake.signal() // for the hook
 	case !disputed:
-		d.resyncStageLocked(stage)
-	case !d.disputes.waiting[stage]:
-		d.resyncLaterLocked(stage)
+		d.resyncBackendLocked(backend)
+	case !d.disputes.waiting[backend]:
+		d.resyncLaterLocked(backend)
 	}
 }
 
@@ -107,28 +107,28 @@ func (d *Driver) drifted(stage int, drift Drift) {
 // repeatedly. It is short: until then the kernel may let through what policy denies.
 const disputePause = 100 * time.Millisecond
 
-// resyncLaterLocked requests a resync of the stage after disputePause.
-func (d *Driver) resyncLaterLocked(stage int) {
-	d.disputes.waiting[stage] = true
+// resyncLaterLocked requests a resync of the backend after disputePause.
+func (d *Driver) resyncLaterLocked(backend int) {
+	d.disputes.waiting[backend] = true
 	time.AfterFunc(disputePause, func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		delete(d.disputes.waiting, stage)
-		d.resyncStageLocked(stage)
+		delete(d.disputes.waiting, backend)
+		d.resyncBackendLocked(backend)
 	})
 }
 
-// missed requests a resync of the stage because it may have missed a change.
-func (d *Driver) missed(stage int) {
+// missed requests a resync of the backend because it may have missed a change.
+func (d *Driver) missed(backend int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.resyncStageLocked(stage)
+	d.resyncBackendLocked(backend)
 }
 
-func (d *Driver) resyncStageLocked(stage int) {
+func (d *Driver) resyncBackendLocked(backend int) {
 	if d.queue.drifted == nil {
 		d.queue.drifted = map[int]bool{}
 	}
-	d.queue.drifted[stage] = true
+	d.queue.drifted[backend] = true
 	d.wake.signal()
 }

@@ -84,9 +84,9 @@ type wireCount map[string]int
 
 func (c wireCount) add(w wireFlow, allowed bool) {
 	c["flows"]++
-	outcome := " denied"
+	decision := " denied"
 	if allowed {
-		outcome = " allowed"
+		decision = " allowed"
 	}
 	for name, is := range map[string]bool{
 		w.Protocol.String(): true, string(w.State): w.State != "", "translated": w.OrigDst.IsValid(),
@@ -94,7 +94,7 @@ func (c wireCount) add(w wireFlow, allowed bool) {
 		"related": w.related, "reply": w.reply,
 	} {
 		if is {
-			c[name+outcome]++
+			c[name+decision]++
 		}
 	}
 }

@@ -64,7 +64,7 @@ func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	if b.OnlyNetwork() && !d.want.changed && !d.failing {
 		return ctx.Err()
 	}
-	return d.outcome(d.keeper.Apply(ctx))
+	return d.faultsOf(d.keeper.Apply(ctx))
 }
 
 // Resync implements dataplane.Dataplane: it reads everything of ours again, and repairs.
@@ -72,11 +72,11 @@ func (d *Dataplane) Resync(ctx context.Context) error {
 	if !d.want.inSync {
 		return nil
 	}
-	return d.outcome(d.keeper.Resync(ctx))
+	return d.faultsOf(d.keeper.Resync(ctx))
 }
 
-// outcome converts an error of the Keeper into the faults of endpoints and nodes.
-func (d *Dataplane) outcome(err error) error {
+// faultsOf converts an error of the Keeper into the faults of endpoints and nodes.
+func (d *Dataplane) faultsOf(err error) error {
 	faults, general := objectErrors(err)
 	if general {
 		d.failing = true
@@ -92,7 +92,7 @@ func (d *Dataplane) outcome(err error) error {
 // fails it can be called again.
 func (d *Dataplane) Teardown(ctx context.Context) error {
 	d.want = newMapper(&d.cfg, d.keeper)
-	return d.outcome(d.keeper.Teardown(ctx))
+	return d.faultsOf(d.keeper.Teardown(ctx))
 }
 
 // PlanTeardown returns the changes that Teardown would make, as Keeper.PlanTeardown.

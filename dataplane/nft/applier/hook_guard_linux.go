@@ -99,7 +99,7 @@ func (h *hookGuards) add(hooks []*ruleset.Hook, dropping bool) error {
 	if err := errors.Join(w.Err(), g.Err()); err != nil {
 		return err
 	}
-	h.guard = g // also if the outcome is not known
+	h.guard = g // also if the result is not known
 	err := h.tx.submit()
 	if isRefused(err) {
 		h.guard = nil

@@ -10,8 +10,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// errNoAck reports that the kernel sent no acknowledgement, so the outcome is unknown.
-var errNoAck = errors.New("nfnl: read outcome: no acknowledgement")
+// errNoAck reports that the kernel sent no acknowledgement, so the result is unknown.
+var errNoAck = errors.New("nfnl: read result: no acknowledgement")
 
 // The types of messages that this file uses.
 const (
@@ -61,7 +61,7 @@ func (c *Conn) Port() uint32 { return c.port }
 //
 // Errors: *CommitError if the kernel refused it and so did nothing; *netlink.SizeError if it is too large
 // for the send buffer that this process may have (rootless: net.core.wmem_max), and nothing was
-// done; with any other the outcome is unknown.
+// done; with any other the result is unknown.
 func (c *Conn) Commit(b *Batch, each func(Message)) error {
 	whole, _, err := b.finish()
 	if err != nil || b.Len() == 0 {
@@ -85,12 +85,12 @@ func (c *Conn) transact(b *Batch, data []byte, each func(Message)) error {
 	if err := c.link.Send(data); err != nil {
 		return fmt.Errorf("nfnl: send transaction: %w", err)
 	}
-	return c.outcome(b, each)
+	return c.result(b, each)
 }
 
-// outcome reads the answers to a batch: it was committed if the acknowledgement of the
+// result reads the answers to a batch: it was committed if the acknowledgement of the
 // last message is there, and no error.
-func (c *Conn) outcome(b *Batch, each func(Message)) error {
+func (c *Conn) result(b *Batch, each func(Message)) error {
 	var failures []Failure
 	acked := false
 	missed, err := c.link.Poll(func(m netlink.Message) error { // answers before and after lost ones count
@@ -115,11 +115,11 @@ func (c *Conn) outcome(b *Batch, each func(Message)) error {
 	})
 	switch {
 	case err != nil:
-		return fmt.Errorf("nfnl: read outcome of transaction: %w", err)
+		return fmt.Errorf("nfnl: read result of transaction: %w", err)
 	case len(failures) > 0:
 		return &CommitError{Failures: failures}
 	case missed && !acked:
-		return fmt.Errorf("nfnl: read outcome of transaction: %w", syscall.ENOBUFS)
+		return fmt.Errorf("nfnl: read result of transaction: %w", syscall.ENOBUFS)
 	case !acked:
 		return errNoAck
 	}

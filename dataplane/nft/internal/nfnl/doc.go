@@ -34,7 +34,7 @@
 // # Errors
 //
 // Commit returns a *CommitError if the kernel refused the transaction, which then has no effect,
-// and a *netlink.SizeError if the batch was not sent. With any other error the outcome is unknown,
+// and a *netlink.SizeError if the batch was not sent. With any other error the result is unknown,
 // and the caller must read the table back. Dial returns netlink.ErrUnsupported on anything but
 // Linux, where there is no Monitor.
 package nfnl

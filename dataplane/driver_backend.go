@@ -31,7 +31,7 @@ func newHeld[E interface{ Equal(o E) bool }](linked func(e, old E) E) held[E] {
 
 // release calls update for the withheld endpoints that are not at fault, in order. An endpoint at fault that the
 // dataplane already has keeps its link, and gets only the new policy.
-func (h *held[E]) release(faults *outcome, update func(policy.Key, E)) {
+func (h *held[E]) release(faults *roundResult, update func(policy.Key, E)) {
 	for _, k := range slices.SortedFunc(maps.Keys(h.withheld), policy.Key.Compare) {
 		e := h.withheld[k]
 		if faults.of(k) != nil {
@@ -51,9 +51,9 @@ func (h *held[E]) release(faults *outcome, update func(policy.Key, E)) {
 	}
 }
 
-// stage is one dataplane of a Driver, with the endpoints that are withheld from it. Its size is bounded by the
+// backend is one dataplane of a Driver, with the endpoints that are withheld from it. Its size is bounded by the
 // number of endpoints.
-type stage struct {
+type backend struct {
 	dp Dataplane
 	held[*Endpoint]
 	hosts held[*HostEndpoint]
@@ -67,8 +67,8 @@ type stage struct {
 	lost bool
 }
 
-func newStage(dp Dataplane) *stage {
-	return &stage{
+func newBackend(dp Dataplane) *backend {
+	return &backend{
 		dp:    dp,
 		held:  newHeld((*Endpoint).withLinkOf),
 		hosts: newHeld((*HostEndpoint).withLinkOf),
@@ -78,23 +78,23 @@ func newStage(dp Dataplane) *stage {
 
 // batch returns the batch without the removals of endpoints and without the endpoints to withhold. It adds the
 // withheld endpoints that can now be sent.
-func (s *stage) batch(b Batch, faults *outcome) Batch {
+func (be *backend) batch(b Batch, faults *roundResult) Batch {
 	var before, after []Event
 	for _, e := range b.Events {
 		switch e := e.(type) {
 		case *EndpointUpdate:
-			s.withheld[e.Key] = e.Endpoint
+			be.withheld[e.Key] = e.Endpoint
 		case *EndpointRemove:
 		case *HostEndpointUpdate:
-			s.hosts.withheld[e.Key] = e.HostEndpoint
+			be.hosts.withheld[e.Key] = e.HostEndpoint
 		case *HostEndpointRemove:
-			delete(s.hosts.withheld, e.Key)
-			if s.hosts.known[e.Key] != nil {
-				delete(s.hosts.known, e.Key)
+			delete(be.hosts.withheld, e.Key)
+			if be.hosts.known[e.Key] != nil {
+				delete(be.hosts.known, e.Key)
 				after = append(after, e)
 			}
 		case *InSync:
-			s.inSync = true
+			be.inSync = true
 		default:
 			if beforeEndpoints(e) {
 				before = append(before, e)
@@ -103,21 +103,21 @@ func (s *stage) batch(b Batch, faults *outcome) Batch {
 			}
 		}
 	}
-	if s.inSync && faults.general == nil {
-		s.inSync = false
+	if be.inSync && faults.general == nil {
+		be.inSync = false
 		after = append(after, &InSync{})
 	}
-	return Batch{Events: slices.Concat(before, s.updates(faults), after)}
+	return Batch{Events: slices.Concat(before, be.updates(faults), after)}
 }
 
 // updates returns the updates of endpoints that are not withheld, host endpoints last.
-func (s *stage) updates(faults *outcome) []Event {
+func (be *backend) updates(faults *roundResult) []Event {
 	var events []Event
-	s.release(faults, func(k policy.Key, e *Endpoint) {
-		delete(s.stuck, k)
+	be.release(faults, func(k policy.Key, e *Endpoint) {
+		delete(be.stuck, k)
 		events = append(events, &EndpointUpdate{Key: k, Endpoint: e})
 	})
-	s.hosts.release(faults, func(k policy.Key, h *HostEndpoint) {
+	be.hosts.release(faults, func(k policy.Key, h *HostEndpoint) {
 		events = append(events, &HostEndpointUpdate{Key: k, HostEndpoint: h})
 	})
 	return events
