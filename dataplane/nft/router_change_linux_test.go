@@ -77,12 +77,12 @@ func (w snapshot) moved(step int) policy.Resource {
 	return e
 }
 
-// wide is a policy on half of the local endpoints. Each version differs from the one before in one rule.
+// wide is a policy on half of the local endpoints. Each version differs from all others in one rule, so
+// none finds its chains in the kernel.
 func (w snapshot) wide(version int) policy.Resource {
 	p := w.policy(0)
-	if version%2 == 1 {
-		p.Ingress[2].Action = policy.Deny
-	}
+	p.Ingress[2].Protocol = policy.ProtocolTCP
+	p.Ingress[2].Destination.Ports = []policy.Port{policy.PortRange(1, uint16(1+version))}
 	p.Name, p.Selector = "wide", "one-in-10 in {'value-0', 'value-2', 'value-4', 'value-6', 'value-8'}"
 	return p
 }
