@@ -15,8 +15,14 @@ type chainMap struct {
 	set *sets.ElementSet
 	// to is the kind of the verdicts: Jump or Goto.
 	to ruleset.VerdictKind
-	// classes counts the classes with an outcome, in all groups that use the map.
-	classes map[*outcome]int
+	// uses has the outcomes of the classes of all groups that use the map.
+	uses map[*outcome]chainUse
+}
+
+// chainUse is the use of an outcome: by how many classes, and the chain that its element leads to.
+type chainUse struct {
+	classes int
+	chain   string
 }
 
 func newChainMap(name string, to ruleset.VerdictKind) *chainMap {
@@ -24,7 +30,7 @@ func newChainMap(name string, to ruleset.VerdictKind) *chainMap {
 		set: sets.NewElementSet(ruleset.Set{
 			Name: name, Key: []ruleset.Type{ruleset.TypeClassID}, Verdicts: true, DeleteAfterGrace: true,
 		}),
-		to: to, classes: map[*outcome]int{},
+		to: to, uses: map[*outcome]chainUse{},
 	}
 }
 
@@ -34,24 +40,28 @@ func (m *chainMap) element(o *outcome) ruleset.Element {
 	return sets.Element(&v, ruleset.Uint32(o.Number()))
 }
 
-// add counts a class with the outcome, whose chain may be another one than before.
-func (m *chainMap) add(o *outcome) {
-	m.classes[o]++
-	m.set.Put(m.element(o))
-}
-
-// remove removes a class with the outcome.
-func (m *chainMap) remove(o *outcome) {
-	if m.classes[o]--; m.classes[o] == 0 {
-		delete(m.classes, o)
+// add counts more classes with the outcome, or fewer, and writes its element if its chain is another
+// one than before.
+func (m *chainMap) add(o *outcome, classes int) {
+	use := m.uses[o]
+	switch use.classes += classes; {
+	case use.classes == 0:
+		delete(m.uses, o)
 		m.set.Remove(sets.ElementKey(m.element(o)))
+		return
+	case use.chain != o.chain:
+		use.chain = o.chain
+		m.set.Put(m.element(o))
+	case classes == 0:
+		return
 	}
+	m.uses[o] = use
 }
 
 // renumber writes all elements again: the numbers of outcomes changed.
 func (m *chainMap) renumber() {
-	elements := make([]ruleset.Element, 0, len(m.classes))
-	for o := range m.classes {
+	elements := make([]ruleset.Element, 0, len(m.uses))
+	for o := range m.uses {
 		elements = append(elements, m.element(o))
 	}
 	m.set.Replace(elements)

@@ -365,20 +365,27 @@ func (l *Lookups) removeGroup(g *Group) {
 	l.cfg.Chains.Drop(g.chain())
 }
 
-// setOutcome sets the outcome of a class; nil for none.
+// setOutcome sets the outcome of a class; nil for none. It may be the same as before, with another
+// chain.
 func (l *Lookups) setOutcome(g *Group, c *classify.Class, o *outcome) {
 	state := g.classes[c]
 	was := state.outcome
+	if o != nil && o == was {
+		g.chains.add(o, 0)
+		l.outcomes.drop(o)
+		l.changed[g.id] = g
+		return
+	}
 	state.outcome = o
 	g.classes[c] = state
 	if o == nil {
 		g.classMap.Remove(sets.ElementKey(classElement(c, &outcome{})))
 	} else {
 		g.classMap.Put(classElement(c, o))
-		g.chains.add(o)
+		g.chains.add(o, 1)
 	}
 	if was != nil {
-		g.chains.remove(was)
+		g.chains.add(was, -1)
 		l.outcomes.drop(was)
 	}
 	l.changed[g.id] = g

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/wayleave/wayleave/dataplane"
@@ -33,6 +34,7 @@ type indexes struct {
 // entry is a policy or profile that exists, or that an index lists.
 type entry struct {
 	key     policy.Key
+	name    string                  // the key, quoted
 	owner   *match.Owner            // nil if it does not exist
 	indexes map[*tierIndex]struct{} // nil until an index has it
 }
@@ -45,6 +47,7 @@ type tierIndex struct {
 	list    match.List
 	spec    dataplane.TierPolicies
 	profile bool
+	end     string // what the keys of outcomes have for the end of the tier
 	users   map[*Group]struct{}
 	places  []place
 	of      map[*entry][]int32 // the places of a policy, which may be listed twice
@@ -78,7 +81,7 @@ func newIndexes(cfg *Config, c *classify.Classifier, markDirty func(*Group, *cla
 func (ix *indexes) entry(key policy.Key) *entry {
 	e := ix.entries[key]
 	if e == nil {
-		e = &entry{key: key}
+		e = &entry{key: key, name: strconv.Quote(key.String())}
 		ix.entries[key] = e
 	}
 	return e
@@ -128,6 +131,7 @@ func (ix *indexes) join(user *Group, spec dataplane.TierPolicies, profile bool) 
 	if t == nil {
 		t = &tierIndex{
 			id: id, list: user.List, spec: spec, profile: profile,
+			end:   fmt.Sprintf("\nend %q %q", spec.Tier, spec.DefaultAction),
 			users: map[*Group]struct{}{}, places: make([]place, len(spec.Policies)),
 			of: map[*entry][]int32{}, byPredicate: map[*classify.Predicate][]int32{},
 			predicates: map[*classify.Predicate]struct{}{}, faults: map[int32]error{},

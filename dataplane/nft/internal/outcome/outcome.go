@@ -87,6 +87,8 @@ func newOutcomes(cfg *Config, ix *indexes) *outcomes {
 // it.
 func (s *outcomes) of(g *Group, c *classify.Class) *outcome {
 	var keys outcomeKeys
+	keys.policies.Grow(keySize)
+	keys.rules.Grow(keySize)
 	tiers := s.steps(g, c, &keys)
 	clear(s.peers)
 	id := keys.id(c.Family())
@@ -161,6 +163,9 @@ func (s *outcomes) removeIdle() (renumber bool) {
 	return renumber
 }
 
+// keySize is the size of most keys, in bytes.
+const keySize = 256
+
 // outcomeKeys collects what an outcome and its chains depend on.
 type outcomeKeys struct {
 	// policies has the policies and the peers of their rules, rules has the rules.
@@ -217,7 +222,7 @@ func (s *outcomes) tierSteps(t *tierIndex, c *classify.Class, keys *outcomeKeys)
 			if !rule.holds(c) {
 				continue
 			}
-			s.addPeer(keys, p.entry.key, rule)
+			s.addPeer(keys, p.entry, rule)
 			rest := rule.rest(t.profile, t.list.Dir)
 			if !rule.plain {
 				rest.IPVersion, keys.byFamily = int(c.Family()), true
@@ -239,19 +244,19 @@ func (s *outcomes) tierSteps(t *tierIndex, c *classify.Class, keys *outcomeKeys)
 	if t.profile || t.list.Stage.Partial() { // S36
 		return steps, false
 	}
-	keys.both(fmt.Sprintf("\nend %q %q", t.spec.Tier, t.spec.DefaultAction))
+	keys.both(t.end)
 	steps = append(steps, step{action: t.spec.DefaultAction, end: "end of tier " + t.spec.Tier})
 	return steps, t.spec.DefaultAction == policy.Deny && !passes // S26, S27
 }
 
 // addPeer writes the policy of a rule that holds, and the peers of the rule, unless an earlier rule
 // of the policy has the same: these two hold for the same classes.
-func (s *outcomes) addPeer(keys *outcomeKeys, key policy.Key, rule *classRule) {
+func (s *outcomes) addPeer(keys *outcomeKeys, e *entry, rule *classRule) {
 	if _, seen := s.peers[rule.peer]; seen {
 		return
 	}
 	if len(s.peers) == 0 {
-		fmt.Fprintf(&keys.policies, "\n%q", key.String())
+		keys.policies.WriteString("\n" + e.name)
 	}
 	s.peers[rule.peer] = struct{}{}
 	keys.policies.WriteString(" " + rule.peer)
