@@ -22,6 +22,9 @@
 //	})
 //	go a.Watch(ctx, func(d applier.Drift) { wake <- d }) // then the owner calls a.Resync(ctx)
 //
+// Nothing is tried again by itself: after an error, the owner calls a.Resync after a while. The
+// program examples/portforward has the loop that does both.
+//
 // nft 1.0.6 and later can list the table. The table must be this program's alone: objects that are
 // not desired are removed, including stateful objects and flowtables. The Applier writes to no other
 // table, except a temporary one, whose name ends with "-guard".
