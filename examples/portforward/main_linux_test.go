@@ -7,11 +7,8 @@ import (
 	"flag"
 	"io"
 	"log/slog"
-	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -25,143 +22,29 @@ import (
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-// output is the log of a program, a line at a time.
-type output chan string
-
-func (o output) Write(line []byte) (int, error) {
-	o <- string(line)
-	return len(line), nil
-}
-
-// wait returns the first line that contains a text.
-func (o output) wait(t *testing.T, text string) string {
-	t.Helper()
-	deadline := time.After(20 * time.Second)
-	for {
-		select {
-		case line := <-o:
-			if strings.Contains(line, text) {
-				return line
-			}
-		case <-deadline:
-			require.FailNow(t, "the log has no such line", text)
-		}
-	}
-}
-
-// peer makes a namespace that is linked to the node, and has the node as its gateway.
-func peer(t *testing.T, node *netns.NS, name, v4, v6 string) *netns.NS {
-	t.Helper()
-	ns := nstest.New(t)
-	host, _, err := netns.Veth(netns.End{NS: node, Name: name}, netns.End{NS: ns, Name: "eth0"})
-	require.NoError(t, err)
-	for _, network := range []string{v4, v6} {
-		first := netip.MustParsePrefix(network)
-		second := netip.PrefixFrom(first.Addr().Next(), first.Bits())
-		require.NoError(t, node.AddAddr(name, first))
-		require.NoError(t, ns.AddAddr("eth0", second))
-		require.NoError(t, ns.AddGateway("eth0", first.Addr(), host.MAC))
-	}
-	return ns
-}
-
-// serve answers each TCP connection and each UDP packet to an address with a name, and echoes what a
-// connection sends.
-func serve(t *testing.T, ns *netns.NS, address, name string) {
-	t.Helper()
-	require.NoError(t, ns.Do(func() error {
-		listener, err := net.Listen("tcp", address)
-		if err != nil {
-			return err
-		}
-		packets, err := net.ListenPacket("udp", address)
-		if err != nil {
-			return err
-		}
-		t.Cleanup(func() { _, _ = listener.Close(), packets.Close() })
-		go func() {
-			for {
-				conn, err := listener.Accept()
-				if err != nil {
-					return
-				}
-				context.AfterFunc(t.Context(), func() { _ = conn.Close() })
-				go func() {
-					_, _ = conn.Write([]byte(name + "\n"))
-					_, _ = io.Copy(conn, conn)
-				}()
-			}
-		}()
-		go func() {
-			buf := make([]byte, 100)
-			for {
-				_, from, err := packets.ReadFrom(buf)
-				if err != nil {
-					return
-				}
-				_, _ = packets.WriteTo([]byte(name+"\n"), from)
-			}
-		}()
-		return nil
-	}))
-}
-
-// dial connects from a namespace.
-func dial(t *testing.T, ns *netns.NS, network, address string) (conn net.Conn, err error) {
-	t.Helper()
-	err = ns.Do(func() (err error) {
-		conn, err = net.DialTimeout(network, address, 5*time.Second)
-		return err
-	})
-	if err == nil {
-		t.Cleanup(func() { _ = conn.Close() })
-		require.NoError(t, conn.SetDeadline(time.Now().Add(5*time.Second)))
-	}
-	return conn, err
-}
-
-// answer returns the name of the server that answers at an address, or the error.
-func answer(t *testing.T, ns *netns.NS, network, address string) string {
-	t.Helper()
-	conn, err := dial(t, ns, network, address)
-	if err != nil {
-		return err.Error()
-	}
-	if network == "udp" {
-		_, err = conn.Write([]byte("hello"))
-		require.NoError(t, err)
-	}
-	buf := make([]byte, 100)
-	n, err := conn.Read(buf)
-	if err != nil {
-		return err.Error()
-	}
-	return strings.TrimSpace(string(buf[:n]))
-}
-
 // rig is a node between a client and two servers, a and b, and the program on it.
 type rig struct {
 	t            *testing.T
 	node, client *netns.NS
 	file         string
-	out          output
+	out          nstest.Log
 	hangup       chan os.Signal
 }
 
 func newRig(t *testing.T) *rig {
 	r := &rig{
 		t: t, node: nstest.New(t), file: filepath.Join(t.TempDir(), "forwards"),
-		out: make(output, 100), hangup: make(chan os.Signal),
+		out: nstest.NewLog(), hangup: make(chan os.Signal),
 	}
 	require.NoError(t, r.node.SetSysctl("net/ipv4/ip_forward", "1"))
 	require.NoError(t, r.node.SetSysctl("net/ipv6/conf/all/forwarding", "1"))
-	r.client = peer(t, r.node, "client", "192.0.2.1/24", "2001:db8:c::1/64")
-	a := peer(t, r.node, "a", "10.0.0.1/24", "2001:db8:a::1/64")
-	b := peer(t, r.node, "b", "10.0.1.1/24", "2001:db8:b::1/64")
+	r.client = nstest.NewPeer(t, r.node, "client", "192.0.2.1/24", "2001:db8:c::1/64")
+	a := nstest.NewPeer(t, r.node, "a", "10.0.0.1/24", "2001:db8:a::1/64")
+	b := nstest.NewPeer(t, r.node, "b", "10.0.1.1/24", "2001:db8:b::1/64")
 	for _, address := range []string{"10.0.0.2:80", "[2001:db8:a::2]:80"} {
-		serve(t, a, address, "a")
+		nstest.Serve(t, a, address, "a")
 	}
-	serve(t, b, "10.0.1.2:80", "b")
+	nstest.Serve(t, b, "10.0.1.2:80", "b")
 	return r
 }
 
@@ -177,7 +60,7 @@ func (r *rig) start() (stop func()) {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.run(ctx) }()
-	r.out.wait(r.t, "msg=forwarding")
+	r.out.Wait(r.t, "msg=forwarding")
 	return func() {
 		cancel()
 		require.NoError(r.t, <-ended)
@@ -189,24 +72,24 @@ func TestForwards(t *testing.T) {
 	r := newRig(t)
 	r.write("tcp 8080 10.0.0.2:80\nudp 8080 10.0.1.2:80\ntcp 8080 [2001:db8:a::2]:80 # the same\n")
 	stop := r.start()
-	require.Equal(t, "a", answer(t, r.client, "tcp", "192.0.2.1:8080"))
-	require.Equal(t, "b", answer(t, r.client, "udp", "192.0.2.1:8080"))
-	require.Equal(t, "a", answer(t, r.client, "tcp", "[2001:db8:c::1]:8080"))
+	require.Equal(t, "a", nstest.Answer(t, r.client, "tcp", "192.0.2.1:8080"))
+	require.Equal(t, "b", nstest.Answer(t, r.client, "udp", "192.0.2.1:8080"))
+	require.Equal(t, "a", nstest.Answer(t, r.client, "tcp", "[2001:db8:c::1]:8080"))
 	for _, row := range []struct{ why, network, address string }{
 		{"another port", "tcp", "192.0.2.1:8081"},
 		{"the other IP version", "udp", "[2001:db8:c::1]:8080"},
 		{"to another machine", "tcp", "10.0.1.2:8080"},
 	} {
-		require.Contains(t, answer(t, r.client, row.network, row.address), "connection refused", row.why)
+		require.Contains(t, nstest.Answer(t, r.client, row.network, row.address), "connection refused", row.why)
 	}
 
-	before, err := dial(t, r.client, "tcp", "192.0.2.1:8080")
+	before, err := nstest.Dial(t, r.client, "tcp", "192.0.2.1:8080")
 	require.NoError(t, err)
 	r.write("tcp 8080 10.0.1.2:80\n")
 	r.hangup <- syscall.SIGHUP
-	r.out.wait(t, "msg=forwarding")
-	require.Equal(t, "b", answer(t, r.client, "tcp", "192.0.2.1:8080"))
-	require.Contains(t, answer(t, r.client, "tcp", "[2001:db8:c::1]:8080"), "connection refused")
+	r.out.Wait(t, "msg=forwarding")
+	require.Equal(t, "b", nstest.Answer(t, r.client, "tcp", "192.0.2.1:8080"))
+	require.Contains(t, nstest.Answer(t, r.client, "tcp", "[2001:db8:c::1]:8080"), "connection refused")
 	_, err = before.Write([]byte("still\n"))
 	require.NoError(t, err)
 	line := make([]byte, 8)
@@ -216,17 +99,17 @@ func TestForwards(t *testing.T) {
 
 	r.write("tcp 8080 10.0.0.2:80\ntcp 0 10.0.0.2:80\n")
 	r.hangup <- syscall.SIGHUP
-	require.Contains(t, r.out.wait(t, "level=ERROR"), r.file+`:2: port \"0\"`)
-	require.Equal(t, "b", answer(t, r.client, "tcp", "192.0.2.1:8080"), "an invalid file changes nothing")
+	require.Contains(t, r.out.Wait(t, "level=ERROR"), r.file+`:2: port \"0\"`)
+	require.Equal(t, "b", nstest.Answer(t, r.client, "tcp", "192.0.2.1:8080"), "an invalid file changes nothing")
 
 	stop()
-	require.Equal(t, "b", answer(t, r.client, "tcp", "192.0.2.1:8080"), "the kernel keeps the table")
+	require.Equal(t, "b", nstest.Answer(t, r.client, "tcp", "192.0.2.1:8080"), "the kernel keeps the table")
 	r.write("tcp 8080 10.0.0.2:80\n")
 	stop = r.start() // adopts the table
-	require.Equal(t, "a", answer(t, r.client, "tcp", "192.0.2.1:8080"))
+	require.Equal(t, "a", nstest.Answer(t, r.client, "tcp", "192.0.2.1:8080"))
 	stop()
 	require.NoError(t, r.run(t.Context(), "--remove"))
-	require.Contains(t, answer(t, r.client, "tcp", "192.0.2.1:8080"), "connection refused")
+	require.Contains(t, nstest.Answer(t, r.client, "tcp", "192.0.2.1:8080"), "connection refused")
 	require.Empty(t, nstest.NFT(t, r.node, "", "list", "tables"))
 }
 
@@ -241,7 +124,7 @@ func TestChangesOfOthers(t *testing.T) {
 	require.Equal(t, theirs, nstest.NFT(t, r.node, "", "list", "table", "ip", "theirs"))
 	require.NotContains(t, nstest.NFT(t, r.node, "", "list", "table", "inet", "portforward"), "chain old")
 	require.Error(t, r.run(t.Context()), "a second process cannot have the table")
-	require.Equal(t, "a", answer(t, r.client, "tcp", "192.0.2.1:8080"))
+	require.Equal(t, "a", nstest.Answer(t, r.client, "tcp", "192.0.2.1:8080"))
 	stop()
 }
 
@@ -255,12 +138,12 @@ func TestTableIsRestored(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- k.run(ctx, r.hangup) }()
-	r.out.wait(t, "msg=forwarding")
+	r.out.Wait(t, "msg=forwarding")
 	for _, command := range []string{"flush chain inet forwards prerouting", "delete table inet forwards"} {
 		nstest.NFT(t, r.node, command+"\n", "-f", "-")
-		r.out.wait(t, "another process changed the table")
+		r.out.Wait(t, "another process changed the table")
 		require.Eventually(t, func() bool {
-			return answer(t, r.client, "tcp", "192.0.2.1:8080") == "a"
+			return nstest.Answer(t, r.client, "tcp", "192.0.2.1:8080") == "a"
 		}, 20*time.Second, 10*time.Millisecond)
 	}
 	cancel()
@@ -269,9 +152,9 @@ func TestTableIsRestored(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	out := make(output, 100)
+	out := nstest.NewLog()
 	require.ErrorIs(t, run(t.Context(), []string{"--help"}, nil, out), flag.ErrHelp)
-	require.Contains(t, out.wait(t, "usage"), "portforward [flags] FILE")
+	require.Contains(t, out.Wait(t, "usage"), "portforward [flags] FILE")
 	require.ErrorContains(t, run(t.Context(), nil, nil, out), "the file of forwards")
 	require.Error(t, run(t.Context(), []string{"--no"}, nil, out))
 	none := filepath.Join(t.TempDir(), "none")
