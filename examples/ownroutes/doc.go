@@ -1,21 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command ownroutes is the smallest program around a routes.Keeper: it keeps twenty routes of its
-// own in table 100, and a rule that leads there, until it is interrupted. Whoever takes one away
-// sees it come back.
+// Command ownroutes keeps routes in a table of its own, and rules that lead there: what is sent to
+// a prefix goes by the given gateway, whatever the main table says. It uses a routes.Keeper, and
+// nothing else of the library.
+//
+//	arguments ─▶ routes.Route, routes.Rule ─▶ routes.Keeper ─▶ rtnetlink
+//	                                            ▲ Watch: deleted objects, new interfaces
 //
 // # Usage
 //
-// It needs CAP_NET_ADMIN, best in a namespace of its own:
+// It needs CAP_NET_ADMIN. An argument is a prefix and the gateway to it; a link-local gateway has
+// its interface behind a percent sign:
 //
-//	unshare -Urn ownroutes
+//	ownroutes 10.20.0.0/16=192.0.2.7 2001:db8:20::/48=fe80::7%eth0
+//
+// A route or rule that another process deletes is added again. If the interface to a gateway does
+// not exist yet, its route follows once it does; until then, the main table decides. When the
+// program is interrupted, it removes its routes and rules.
 //
 // # Concurrency
 //
-// Two at a time would take each other's routes for their own: they have the same protocol number
-// and table.
+// Two processes with the same protocol number and table would remove each other's routes.
 //
 // # Errors
 //
-// Routes at fault are logged, and tried again.
+// Invalid arguments end the program with exit code 1, and so does the loss of the kernel's
+// notifications. A route or rule at fault is logged and tried again, and all others are in the
+// kernel.
 package main
