@@ -3,7 +3,7 @@
 # `make help` lists the targets. The two that a newcomer needs are demo and test.
 
 SHELL := /bin/bash
-MODULES := . kubernetes datastore/etcd examples
+MODULES := . kubernetes datastore/etcd examples examples/daemon
 # The packages of all modules, for one go command: it tests packages of different modules in parallel.
 PACKAGES := $(MODULES:%=./%/...)
 # The packages that the race detector runs on: they need no kernel, and several goroutines may use them. The others of
@@ -68,7 +68,7 @@ test-etcd: ## Run the tests of datastore/etcd, those with processes also on Debi
 .PHONY: race
 race: test-tools ## Run packages that several goroutines use, the other modules and concurrent calls under the race detector.
 	@# Agents that tests start have the race detector too. They end at the first race, so the test fails.
-	GORACE=halt_on_error=1 go test -race -short $(RACE) ./kubernetes/... ./datastore/etcd/... ./examples/...
+	GORACE=halt_on_error=1 go test -race -short $(RACE) ./kubernetes/... ./datastore/etcd/... ./examples/... ./examples/daemon/...
 	go test -race ./dataplane/nft/applier ./dataplane/nft/conntrack ./internal/netlink -run 'Beside|Wait'
 
 .PHONY: lint

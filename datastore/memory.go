@@ -36,7 +36,8 @@ type memoryRun struct {
 	wake    chan struct{}                  // holds a token while there are pending keys
 }
 
-// Update makes all changes at once. It never waits for a receiver, and does not validate the resources.
+// Update makes all changes at once. Of several for one key, the last counts. It never waits for a
+// receiver, and does not validate the resources.
 //
 // Errors, after which nothing is changed: ErrKeyMismatch if the key of an update is not that of its resource, or
 // the error of ctx.

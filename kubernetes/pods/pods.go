@@ -118,6 +118,7 @@ func (p *Pods) Attach(ref Ref, a convert.Attachment) error {
 
 // Detach records that the link of a pod was removed. A pod without an attachment is no error. If the Ref has the
 // UID of another pod than the attached one, nothing changes: kubelet may call CNI DEL late, and repeatedly.
+// In that case, do not call WaitRemoved: it waits for the end of the attached pod.
 func (p *Pods) Detach(ref Ref) {
 	p.change(ref, func(e *entry) {
 		uid := ref.UID

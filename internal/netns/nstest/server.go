@@ -4,6 +4,7 @@ package nstest
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -18,6 +19,9 @@ import (
 
 // answerWithin limits how long a connection and its answer may take.
 const answerWithin = 5 * time.Second
+
+// droppedAfter is how long a connection without an answer is waited for.
+const droppedAfter = 300 * time.Millisecond
 
 // NewPeer returns a namespace that is linked to the node by an interface of that name there. Each
 // prefix has the node's address on the link; the peer has the next one, and the node as its gateway.
@@ -113,6 +117,20 @@ func Answer(t testing.TB, ns *netns.NS, network, address string) string {
 		return err.Error()
 	}
 	return strings.TrimSpace(string(buf[:n]))
+}
+
+// Dropped reports whether the packets of a TCP connection from a namespace get no answer.
+func Dropped(t testing.TB, ns *netns.NS, address string) bool {
+	t.Helper()
+	err := ns.Do(func() error {
+		conn, err := net.DialTimeout("tcp", address, droppedAfter)
+		if err == nil {
+			err = conn.Close()
+		}
+		return err
+	})
+	var failed net.Error
+	return errors.As(err, &failed) && failed.Timeout()
 }
 
 // Log is the log of a program under test: a channel of its lines, at most 1,000 unread ones.

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+)
+
+func TestMain(m *testing.M) { nstest.Main(m) }
+
+// resources is how many kinds of objects the daemon watches.
+const resources = 5
+
+// rig is an API server and a node, with the daemon on it.
+type rig struct {
+	t       *testing.T
+	api     *fake.Clientset
+	watches chan struct{} // one for each watch that the API server has begun
+	lists   sync.Mutex    // the API server lists policies when it is free
+	node    *netns.NS
+	folder  string
+	log     nstest.Log
+	d       *daemon
+}
+
+func newRig(t *testing.T) *rig {
+	r := &rig{
+		t: t, watches: make(chan struct{}, 100), node: nstest.New(t), folder: t.TempDir(), log: nstest.NewLog(),
+		api: fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}),
+	}
+	// The fake API server loses what is created between a list and its watch.
+	r.api.PrependWatchReactor("*", func(action clienttesting.Action) (bool, watch.Interface, error) {
+		w, err := r.api.Tracker().Watch(action.GetResource(), action.GetNamespace())
+		r.watches <- struct{}{}
+		return true, w, err
+	})
+	r.api.PrependReactor("list", "networkpolicies", func(clienttesting.Action) (bool, runtime.Object, error) {
+		r.lists.Lock()
+		defer r.lists.Unlock()
+		return false, nil, nil
+	})
+	require.NoError(t, r.node.SetSysctl("net/ipv4/ip_forward", "1"))
+	require.NoError(t, r.node.SetSysctl("net/ipv6/conf/all/forwarding", "1"))
+	return r
+}
+
+// begin starts a daemon, and returns a function that ends it.
+func (r *rig) begin() (stop func()) {
+	r.t.Helper()
+	var err error
+	r.d, err = newDaemon(config{
+		client: r.api, node: "n", folder: r.folder, netns: r.node.FD(),
+		logger: slog.New(slog.NewTextHandler(r.log, nil)),
+	})
+	require.NoError(r.t, err)
+	ctx, cancel := context.WithCancel(r.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.d.run(ctx) }()
+	return func() {
+		cancel()
+		require.NoError(r.t, <-ended)
+	}
+}
+
+// start starts a daemon that has the whole state, and returns a function that ends it.
+func (r *rig) start() (stop func()) {
+	stop = r.begin()
+	r.complete()
+	return stop
+}
+
+// complete waits until the daemon has the whole state, and sees all changes.
+func (r *rig) complete() {
+	for range resources {
+		<-r.watches
+	}
+	r.log.Wait(r.t, "the API server's objects are complete")
+}
+
+// request sends a request of the plugin, and returns the status and the text of the answer.
+func (r *rig) request(ctx context.Context, path string, l link) (status int, text string) {
+	body, err := json.Marshal(l)
+	require.NoError(r.t, err)
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(r.folder, "socket"))
+	}}
+	defer transport.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://daemon"+path, bytes.NewReader(body))
+	require.NoError(r.t, err)
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	require.NoError(r.t, err)
+	return response.StatusCode, string(answer)
+}
+
+// limited returns the context of a step of the test.
+func (r *rig) limited() context.Context {
+	ctx, cancel := context.WithTimeout(r.t.Context(), 20*time.Second)
+	r.t.Cleanup(cancel)
+	return ctx
+}
+
+// waits reports whether a request is not answered for a while.
+func (r *rig) waits(path string, l link) bool {
+	r.eventually(func() bool {
+		status, _ := r.request(r.limited(), "/none", l)
+		return status == http.StatusNotFound // so the daemon listens
+	})
+	ctx, cancel := context.WithTimeout(r.t.Context(), 50*time.Millisecond)
+	defer cancel()
+	status, _ := r.request(ctx, path, l)
+	return status == 0
+}
+
+func (r *rig) must(path string, l link) {
+	r.t.Helper()
+	status, text := r.request(r.limited(), path, l)
+	require.Equal(r.t, http.StatusOK, status, text)
+}
+
+// create creates a pod of the API server, which has no addresses yet, labelled with its name.
+func (r *rig) create(l link) {
+	r.t.Helper()
+	_, err := r.api.CoreV1().Pods(l.Namespace).Create(r.t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: l.Namespace, Name: l.Name, UID: l.UID, Labels: map[string]string{"app": l.Name},
+		},
+		Spec: corev1.PodSpec{NodeName: "n"},
+	}, metav1.CreateOptions{})
+	require.NoError(r.t, err)
+}
+
+// plug does what a plugin does before it reports the link: the link, its addresses and routes.
+func (r *rig) plug(name string, number int) (*netns.NS, link) {
+	r.t.Helper()
+	l := link{
+		Namespace: "shop", Name: name, UID: types.UID("uid-" + name), Interface: "pod" + name,
+		Addresses: []netip.Addr{
+			netip.AddrFrom4([4]byte{10, 1, 0, byte(number)}),
+			netip.MustParseAddr(fmt.Sprintf("2001:db8::%d", number)),
+		},
+	}
+	var addresses []string
+	for _, addr := range l.Addresses {
+		addresses = append(addresses, addr.String())
+	}
+	workload := nstest.NewWorkload(r.t, r.node, l.Interface, addresses...)
+	for _, addr := range l.Addresses {
+		require.NoError(r.t, r.node.Do(func() error {
+			return exec.Command("ip", "route", "add", addr.String(), "dev", l.Interface).Run()
+		}))
+		for _, port := range []uint16{80, 81} {
+			nstest.Serve(r.t, workload.NS, netip.AddrPortFrom(addr, port).String(), name)
+		}
+	}
+	return workload.NS, l
+}
+
+// pod makes a pod as kubelet does.
+func (r *rig) pod(name string, number int) (*netns.NS, link) {
+	r.t.Helper()
+	ns, l := r.plug(name, number)
+	r.create(l)
+	r.must("/add", l)
+	return ns, l
+}
+
+// allow is a policy of web: it lets packets of one app through to one port.
+func allow(app string, port int32) *networkingv1.NetworkPolicy {
+	number := intstr.FromInt32(port)
+	return &networkingv1.NetworkPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+		Spec: networkingv1.NetworkPolicySpec{
+			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+			Ingress: []networkingv1.NetworkPolicyIngressRule{{
+				From: []networkingv1.NetworkPolicyPeer{{
+					PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
+				}},
+				Ports: []networkingv1.NetworkPolicyPort{{Port: &number}},
+			}},
+		},
+	}
+}
+
+// connected returns the ports of web that a namespace reaches, over both IP versions.
+func (r *rig) connected(from *netns.NS) (ports []string) {
+	for _, address := range []string{"10.1.0.1:80", "10.1.0.1:81", "[2001:db8::1]:80", "[2001:db8::1]:81"} {
+		if !nstest.Dropped(r.t, from, address) {
+			require.Equal(r.t, "web", nstest.Answer(r.t, from, "tcp", address))
+			ports = append(ports, address[strings.LastIndex(address, ":")+1:])
+		}
+	}
+	return ports
+}
+
+func (r *rig) eventually(condition func() bool) {
+	r.t.Helper()
+	require.Eventually(r.t, condition, 20*time.Second, 10*time.Millisecond)
+}
+
+// The kernel lets through what the policy in the API allows and nothing else, and follows its edits,
+// a restart of the daemon and the removal of a pod.
+func TestPolicyOfTheAPIIsEnforced(t *testing.T) {
+	r := newRig(t)
+	stop := r.start()
+	_, web := r.pod("web", 1)
+	shop, _ := r.pod("shop", 2)
+	other, _ := r.pod("other", 3)
+	stray, _ := r.plug("stray", 4) // its link is not reported
+	all, policies := []string{"80", "81", "80", "81"}, r.api.NetworkingV1().NetworkPolicies("shop")
+	require.Equal(t, all, r.connected(shop))
+	require.Equal(t, all, r.connected(other))
+	require.Empty(t, r.connected(stray))
+
+	_, err := policies.Create(t.Context(), allow("shop", 80), metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.NoError(t, r.d.driver.WaitEndpoint(r.limited(), web.key(), func(e *dataplane.Endpoint) bool {
+		return len(e.Ingress) > 0
+	}))
+	require.Equal(t, []string{"80", "80"}, r.connected(shop))
+	require.Empty(t, r.connected(other))
+
+	_, err = policies.Update(t.Context(), allow("other", 81), metav1.UpdateOptions{})
+	require.NoError(t, err)
+	r.eventually(func() bool { return !nstest.Dropped(t, other, "10.1.0.1:81") })
+	require.Equal(t, []string{"81", "81"}, r.connected(other))
+	require.Empty(t, r.connected(shop))
+
+	stop()
+	require.Equal(t, []string{"81", "81"}, r.connected(other), "the kernel keeps the policy")
+	require.Empty(t, r.connected(shop))
+	r.lists.Lock()
+	stop = r.begin()
+	require.Equal(t, []string{"81", "81"}, r.connected(other))
+	require.Empty(t, r.connected(shop), "the next daemon waits for the policies")
+	require.True(t, r.waits("/del", link{Namespace: "shop", Name: "gone", UID: "1"}), "it may be in the kernel")
+	r.lists.Unlock()
+	r.complete()
+	require.NoError(t, r.d.driver.WaitProgrammed(r.limited(), web.key()))
+	require.Equal(t, []string{"81", "81"}, r.connected(other), "it knows the links")
+	require.Empty(t, r.connected(shop))
+	require.NoError(t, policies.Delete(t.Context(), "web", metav1.DeleteOptions{}))
+	r.eventually(func() bool { return !nstest.Dropped(t, shop, "10.1.0.1:80") })
+	require.Equal(t, all, r.connected(other))
+
+	require.NoError(t, r.api.CoreV1().Pods("shop").Delete(t.Context(), "shop", metav1.DeleteOptions{}))
+	r.eventually(func() bool { return nstest.Dropped(t, shop, "10.1.0.1:80") })
+
+	former := web
+	former.UID = "uid-of-an-earlier-pod"
+	r.must("/del", former)
+	require.Equal(t, all, r.connected(other), "it is another pod")
+	require.Contains(t, nstest.NFT(t, r.node, "", "list", "ruleset"), "podweb")
+	r.must("/del", web)
+	require.NotContains(t, nstest.NFT(t, r.node, "", "list", "ruleset"), "podweb")
+	require.Empty(t, r.connected(other))
+	r.must("/del", web)
+	files, err := filepath.Glob(r.folder + "/links/*")
+	require.NoError(t, err)
+	require.Len(t, files, 2)
+	stop()
+}
+
+// ADD waits for the pod of the API, and reports what is wrong.
+func TestRequests(t *testing.T) {
+	r := newRig(t)
+	stop := r.start()
+	_, web := r.plug("web", 1)
+	require.True(t, r.waits("/add", web), "the API server has no such pod")
+	added := make(chan string, 1)
+	go func() {
+		_, text := r.request(r.limited(), "/add", web)
+		added <- text
+	}()
+	r.create(web)
+	require.Empty(t, <-added)
+	for want, l := range map[string]link{
+		"invalid request":                         {Namespace: "shop", Name: "web"},
+		"invalid request: <nil>":                  {Namespace: "shop", Name: "../web", UID: "1"},
+		"invalid request: pod shop/web: pods: at": {Namespace: "shop", Name: "web", UID: "1"},
+	} {
+		status, text := r.request(r.limited(), "/add", l)
+		require.Equal(t, http.StatusBadRequest, status)
+		require.Contains(t, text, want)
+	}
+	stop()
+	status, text := r.request(r.limited(), "/add", web)
+	require.Zero(t, status, text)
+}
+
+// A deletion that the informer has missed counts.
+func TestMissedDeletion(t *testing.T) {
+	r := newRig(t)
+	stop := r.start()
+	_, web := r.pod("web", 1)
+	missed := cache.DeletedFinalStateUnknown{Key: "shop/web", Obj: &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+	}}
+	r.d.deletePod(missed)
+	require.NoError(t, r.d.driver.WaitRemoved(r.limited(), web.key()))
+	stop()
+}
+
+func TestStart(t *testing.T) {
+	cfg := config{logger: slog.New(slog.DiscardHandler), folder: t.TempDir()}
+	require.ErrorContains(t, start(t.Context(), cfg, "/none/kubeconfig"), `kubeconfig "/none/kubeconfig"`)
+	_, err := newDaemon(cfg)
+	require.Error(t, err, "there is no node")
+}

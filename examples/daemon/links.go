@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/kubernetes/convert"
+	"github.com/wayleave/wayleave/kubernetes/pods"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// link is what the plugin reports of a pod: the body of a request, and the content of a file.
+type link struct {
+	Namespace string       `json:"namespace"`
+	Name      string       `json:"name"`
+	UID       types.UID    `json:"uid"`
+	Interface string       `json:"interface"`
+	Addresses []netip.Addr `json:"addresses"`
+}
+
+var errInvalid = errors.New("invalid request")
+
+func (l link) ref() pods.Ref { return pods.Ref{Namespace: l.Namespace, Name: l.Name, UID: l.UID} }
+
+func (l link) key() policy.Key {
+	return policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: l.Namespace, Name: l.Name}
+}
+
+// file returns the path of the file of a pod. Names of the API have no underscore.
+func (d *daemon) file(l link) string {
+	return filepath.Join(d.cfg.folder, "links", l.Namespace+"_"+l.Name)
+}
+
+func (d *daemon) attach(l link) error {
+	return d.pods.Attach(l.ref(), convert.Attachment{Interface: l.Interface, Addresses: l.Addresses})
+}
+
+// attachAll attaches the pods that an earlier daemon has attached.
+func (d *daemon) attachAll() error {
+	files, err := filepath.Glob(d.file(link{Namespace: "*", Name: "*"}))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		l, err := readLink(file)
+		if err == nil {
+			err = d.attach(l)
+		}
+		if err != nil { // the pod is not an endpoint: its packets drop
+			d.cfg.logger.Error("not attached", "file", file, "err", err)
+		}
+	}
+	return nil
+}
+
+func readLink(file string) (l link, err error) {
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, &l)
+	}
+	return l, err
+}
+
+// add is for CNI ADD, once the link exists. It returns when policy of the pod is in force.
+func (d *daemon) add(ctx context.Context, l link) error {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	if err := d.attach(l); err != nil {
+		return fmt.Errorf("%w: pod %s: %w", errInvalid, l.ref(), err)
+	}
+	half := filepath.Join(d.cfg.folder, "half-"+string(l.UID))
+	if err := errors.Join(os.WriteFile(half, text, 0o600), os.Rename(half, d.file(l))); err != nil {
+		return err
+	}
+	err = d.driver.WaitEndpoint(ctx, l.key(), func(e *dataplane.Endpoint) bool { return e.Interface == l.Interface })
+	if err != nil { // the API server does not have the pod, or there is a fault
+		fault := d.driver.Status().Endpoints[l.key()].Err
+		return fmt.Errorf("pod %s: its policy is not in force: %w", l.ref(), errors.Join(err, fault))
+	}
+	return nil
+}
+
+// del is for CNI DEL. It returns when nothing of the pod is in the kernel.
+func (d *daemon) del(ctx context.Context, l link) error {
+	d.pods.Detach(l.ref())
+	now, err := readLink(d.file(l))
+	if err == nil && now.UID != l.UID {
+		return nil // a new pod of that name has taken the place of this one
+	}
+	if err := d.driver.WaitRemoved(ctx, l.key()); err != nil {
+		return fmt.Errorf("pod %s: it may still be in the kernel: %w", l.ref(), err)
+	}
+	if err := os.Remove(d.file(l)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// serve answers the plugin's requests until the context is done.
+func (d *daemon) serve(ctx context.Context) error {
+	if err := os.MkdirAll(filepath.Join(d.cfg.folder, "links"), 0o700); err != nil {
+		return err
+	}
+	socket := filepath.Join(d.cfg.folder, "socket")
+	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /add", func(w http.ResponseWriter, r *http.Request) { answer(w, r, d.add) })
+	mux.HandleFunc("POST /del", func(w http.ResponseWriter, r *http.Request) { answer(w, r, d.del) })
+	server := &http.Server{Handler: mux, BaseContext: func(net.Listener) context.Context { return ctx }}
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	return server.Serve(listener)
+}
+
+// answer reads a link from a request, and writes the error, if any.
+func answer(w http.ResponseWriter, r *http.Request, do func(context.Context, link) error) {
+	var l link
+	err := json.NewDecoder(r.Body).Decode(&l)
+	if err != nil || l.Namespace == "" || l.Name == "" || l.UID == "" ||
+		strings.ContainsAny(l.Namespace+l.Name+string(l.UID), "/_") {
+		http.Error(w, fmt.Sprintf("%v: %v", errInvalid, err), http.StatusBadRequest)
+		return
+	}
+	switch err := do(r.Context(), l); {
+	case errors.Is(err, errInvalid):
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	}
+}

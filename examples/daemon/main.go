@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+func main() {
+	cfg := config{logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}
+	flag.StringVar(&cfg.node, "node", "", "name of this node, as spec.nodeName of its pods has it")
+	flag.StringVar(&cfg.folder, "folder", "/run/wayleave-daemon", "folder of the socket and the links, for root alone")
+	kubeconfig := flag.String("kubeconfig", "", "file with the access to the API server; empty is that of a pod")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := start(ctx, cfg, *kubeconfig); err != nil {
+		cfg.logger.Error("the daemon ends", "err", err)
+		os.Exit(1)
+	}
+}
+
+// start connects to the API server, and runs a daemon until the context is done.
+func start(ctx context.Context, cfg config, kubeconfig string) error {
+	access, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return fmt.Errorf("kubeconfig %q: %w", kubeconfig, err)
+	}
+	if cfg.client, err = kubernetes.NewForConfig(access); err != nil {
+		return err
+	}
+	d, err := newDaemon(cfg)
+	if err != nil {
+		return err
+	}
+	return d.run(ctx)
+}
