@@ -9,13 +9,15 @@
 //
 //	explain why testdata/shop --from shop/api-0 --to shop/db-0 --port tcp/5432
 //	explain matrix testdata/shop --port http --external 198.51.100.7
+//	explain selects testdata/shop
 //	explain check testdata/shop --expect testdata/expect.yaml
 //	explain diff testdata/shop proposed
 //
 // why walks through every tier, policy and rule that has a say. matrix draws who reaches whom.
-// check holds manifests against a file of expectations. diff shows which verdicts a change of the
-// manifests changes, on every port that matters unless it is told which. Each writes JSON with
-// --json, and `explain help COMMAND` tells more.
+// selects lists the endpoints that each policy selects, and fails if one selects none. check holds
+// manifests against a file of expectations. diff shows which verdicts a change of the manifests
+// changes, on every port that matters unless it is told which. Each writes JSON with --json, and
+// `explain help COMMAND` tells more.
 //
 // Pods need a node and an address (spec.nodeName, status.podIPs), as they have in what "kubectl get
 // pods -o yaml" prints. With --assume those that are missing are invented, and listed on the error

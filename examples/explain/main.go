@@ -41,7 +41,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func commands() []cli.Command {
-	return []cli.Command{whyCommand(), matrixCommand(), diffCommand(), checkCommand()}
+	return []cli.Command{whyCommand(), matrixCommand(), selectsCommand(), diffCommand(), checkCommand()}
 }
 
 // exitStatuses ends each help text.

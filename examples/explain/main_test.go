@@ -88,6 +88,8 @@ func TestHelp(t *testing.T) {
 
 func TestOutputs(t *testing.T) {
 	const guests = "from: [{namespaces: {matchLabels: {kubernetes.io/metadata.name: guests}}}]\n    protocols"
+	const selectsDB = "podSelector: {matchLabels: {app: db}}\n  policyTypes"
+	typo := folderOf(t, selectsDB, strings.Replace(selectsDB, "app: db", "app: dp", 1))
 	proposed := folderOf(t, "ports: [{port: postgres}]\n---", "ports: [{port: postgres}, {port: 9187}]\n---",
 		guests, "from: [{namespaces: {matchLabels: {kubernetes.io/metadata.name: kube-system}}}]\n    protocols")
 	for _, row := range []struct {
@@ -111,6 +113,9 @@ func TestOutputs(t *testing.T) {
 		{"matrix-all-ports.txt", 0, "matrix testdata/shop --width 40"},
 		{"matrix-pods.txt", 0, "matrix testdata/shop --pods shop/* --all --port tcp/grpc"},
 		{"matrix.json", 0, "matrix testdata/shop --pods shop/* --port tcp/8080 --external 198.51.100.7 --json"},
+		{"selects.txt", 0, "selects testdata/shop"},
+		{"selects-nothing.txt", 1, "selects " + typo},
+		{"selects.json", 0, "selects testdata/shop --json"},
 		{"check.txt", 0, "check testdata/shop --expect testdata/expect.yaml"},
 		{"check-failed.txt", 1, "check testdata/shop/00-namespaces.yaml testdata/shop/10-pods.yaml " +
 			"testdata/shop/20-policies.yaml --expect testdata/golden/failing.yaml"},
@@ -140,6 +145,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"why testdata/shop --from shop/api-0 --to shop/db-0 --port 80", `"80": want a protocol too`},
 		{"why testdata/shop --from shop/api-0 --to shop/db-0 --port tcp/80 --source-port 0", "0 is no port"},
 		{"why testdata/shop --from shop/api-0 --to shop/db-0 --port tcp/80 --frob", "-frob"},
+		{"selects", "want files or folders"},
 		{"why testdata/none --from shop/api-0 --to shop/db-0 --port tcp/80", "testdata/none"},
 		{"why testdata/golden --from shop/api-0 --to shop/db-0 --port tcp/80 --recursive", "neither"},
 		{"why testdata/shop --from shop/api --to shop/db-0 --port tcp/80", `"shop/api" is neither`},
