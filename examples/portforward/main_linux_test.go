@@ -123,9 +123,23 @@ func TestChangesOfOthers(t *testing.T) {
 	stop := r.start()
 	require.Equal(t, theirs, nstest.NFT(t, r.node, "", "list", "table", "ip", "theirs"))
 	require.NotContains(t, nstest.NFT(t, r.node, "", "list", "table", "inet", "portforward"), "chain old")
-	require.Error(t, r.run(t.Context()), "a second process cannot have the table")
 	require.Equal(t, "a", nstest.Answer(t, r.client, "tcp", "192.0.2.1:8080"))
 	stop()
+}
+
+// A second process cannot have the table.
+func TestTableHasOneOwner(t *testing.T) {
+	r := newRig(t)
+	r.write("tcp 8080 10.0.0.2:80\n")
+	kernel, err := applier.New(applier.Config{Name: "portforward", NetNS: r.node.FD()})
+	require.NoError(t, err)
+	defer kernel.Close()
+	require.NoError(t, kernel.Apply(t.Context(), newTable("portforward", nil)))
+	nstest.SkipUnlessOwned(t, kernel.Stats().Owned)
+	var owned *applier.OwnedError
+	require.ErrorAs(t, r.run(t.Context()), &owned)
+	require.Equal(t, "portforward", owned.Table)
+	require.Contains(t, nstest.Answer(t, r.client, "tcp", "192.0.2.1:8080"), "connection refused")
 }
 
 // A table without an owner, as on older kernels, is restored.
