@@ -309,8 +309,8 @@ func TestRequests(t *testing.T) {
 	r.create(web)
 	require.Empty(t, <-added)
 	for want, l := range map[string]link{
-		"invalid request":                         {Namespace: "shop", Name: "web"},
-		"invalid request: <nil>":                  {Namespace: "shop", Name: "../web", UID: "1"},
+		`invalid request: uid ""`:                 {Namespace: "shop", Name: "web"},
+		`invalid request: name "../web"`:          {Namespace: "shop", Name: "../web", UID: "1"},
 		"invalid request: pod shop/web: pods: at": {Namespace: "shop", Name: "web", UID: "1"},
 	} {
 		status, text := r.request(r.limited(), "/add", l)

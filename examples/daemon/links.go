@@ -40,6 +40,18 @@ func (l link) key() policy.Key {
 	return policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: l.Namespace, Name: l.Name}
 }
 
+// validate reports whether the names can be those of an object of the API, and so of a file.
+func (l link) validate() error {
+	for _, field := range []struct{ name, value string }{
+		{"namespace", l.Namespace}, {"name", l.Name}, {"uid", string(l.UID)},
+	} {
+		if field.value == "" || strings.ContainsAny(field.value, "/_") {
+			return fmt.Errorf("%w: %s %q", errInvalid, field.name, field.value)
+		}
+	}
+	return nil
+}
+
 // file returns the path of the file of a pod. Names of the API have no underscore.
 func (d *daemon) file(l link) string {
 	return filepath.Join(d.cfg.folder, "links", l.Namespace+"_"+l.Name)
@@ -137,12 +149,12 @@ func (d *daemon) serve(ctx context.Context) error {
 func answer(w http.ResponseWriter, r *http.Request, do func(context.Context, link) error) {
 	var l link
 	err := json.NewDecoder(r.Body).Decode(&l)
-	if err != nil || l.Namespace == "" || l.Name == "" || l.UID == "" ||
-		strings.ContainsAny(l.Namespace+l.Name+string(l.UID), "/_") {
-		http.Error(w, fmt.Sprintf("%v: %v", errInvalid, err), http.StatusBadRequest)
-		return
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errInvalid, err)
+	} else if err = l.validate(); err == nil {
+		err = do(r.Context(), l)
 	}
-	switch err := do(r.Context(), l); {
+	switch {
 	case errors.Is(err, errInvalid):
 		http.Error(w, err.Error(), http.StatusBadRequest)
 	case err != nil:
