@@ -45,8 +45,10 @@ func (s *simulated) judge(p dptest.Packet) (allowed bool, err error) {
 	result, err := s.sim.Run(ruleset.Forward, simulate.Packet{
 		IIFName: cmp.Or(s.interfaces[p.From], "eth0"), OIFName: cmp.Or(s.interfaces[p.To], "eth0"),
 		Src: p.Src, Dst: p.Dst, Protocol: uint8(p.Protocol), SrcPort: p.SrcPort, DstPort: p.DstPort,
-		ICMPType: p.ICMPType, ICMPCode: p.ICMPCode,
-		Header: [ruleset.HeaderFields]uint16{ruleset.DSCP: uint16(p.DSCP)},
+		Header: [ruleset.HeaderFields]uint16{
+			ruleset.HeaderDSCP:     uint16(p.DSCP),
+			ruleset.HeaderICMPType: uint16(p.ICMPType), ruleset.HeaderICMPCode: uint16(p.ICMPCode),
+		},
 	}, simulate.Conn{})
 	return result.Verdict == ruleset.Accept, err
 }

@@ -24,7 +24,7 @@
 // table, and in the same ranges of its rules. An address that only one side tells apart is of a kind of
 // its own: a missing element, one too many, or a prefix that is off by one is found.
 //
-// A port, protocol, ICMP type and code, or code point stands for those that neither the policies of the
+// A port, a protocol, or a value of a header field stands for those that neither the policies of the
 // endpoint nor the rules that its packets can reach tell apart. There is one that nothing mentions. The
 // source port varies only where something mentions it.
 //

@@ -14,8 +14,7 @@ import (
 type transport struct {
 	protocol     policy.Protocol
 	sport, dport uint16
-	typ, code    uint8
-	dscp         policy.DSCP
+	header       header
 }
 
 // ranges are ranges of numbers, from the first to the last.
@@ -23,16 +22,19 @@ type ranges map[[2]int]bool
 
 // mentions are the values of a packet's fields that rules mention: what they can tell apart.
 type mentions struct {
-	dports, sports, protocols, dscps ranges
-	// types and codes are those of ICMP and of ICMPv6.
-	types, codes [2]ranges
+	dports, sports, protocols ranges
+	// headers are those of the header fields, in IPv4 and in IPv6.
+	headers [2][ruleset.HeaderFields]ranges
 }
 
 func newMentions() *mentions {
-	return &mentions{
-		dports: ranges{}, sports: ranges{}, protocols: ranges{}, dscps: ranges{},
-		types: [2]ranges{{}, {}}, codes: [2]ranges{{}, {}},
+	m := &mentions{dports: ranges{}, sports: ranges{}, protocols: ranges{}}
+	for v6 := range m.headers {
+		for h := range m.headers[v6] {
+			m.headers[v6][h] = ranges{}
+		}
 	}
+	return m
 }
 
 func (r ranges) add(first, last int) { r[[2]int{first, last}] = true }
@@ -48,7 +50,7 @@ func (m *mentions) union(others ...*mentions) *mentions {
 }
 
 func (m *mentions) all() []ranges {
-	return []ranges{m.dports, m.sports, m.protocols, m.dscps, m.types[0], m.codes[0], m.types[1], m.codes[1]}
+	return slices.Concat([]ranges{m.dports, m.sports, m.protocols}, m.headers[0][:], m.headers[1][:])
 }
 
 // values returns numbers from first to last, of which the ranges tell each from the others: one for
@@ -94,59 +96,63 @@ const (
 )
 
 // transports returns a packet of each kind that the mentions tell apart.
-func (m *mentions) transports(v6 bool) []transport {
-	var list []transport
+func (m *mentions) transports(v6 bool) (list []transport) {
+	headers := &m.headers[0]
+	if v6 {
+		headers = &m.headers[1]
+	}
 	protocols := map[int]bool{int(policy.ProtocolTCP): true, int(policy.ProtocolUDP): true}
 	for _, p := range m.protocols.values(otherProtocol, 1, 255) {
 		protocols[p] = true
 	}
-	echo, family := echoRequest, 0
-	own := policy.ProtocolICMP
-	if v6 {
-		echo, family, own = echoRequestV6, 1, policy.ProtocolICMPv6
+	for h := range ruleset.HeaderField(ruleset.HeaderFields) {
+		if p := h.Field(v6).Load().Protocol; p != 0 && len(headers[h]) > 0 {
+			protocols[int(p)] = true
+		}
 	}
-	if len(m.types[family])+len(m.codes[family]) > 0 {
-		protocols[int(own)] = true
-	}
-	dscps := m.dscps.values(0, 0, int(policy.MaxDSCP))
 	for _, n := range slices.Sorted(maps.Keys(protocols)) {
-		p := policy.Protocol(n)
-		for _, dscp := range dscps {
-			t := transport{protocol: p, dscp: policy.DSCP(dscp)}
-			switch {
-			case p.HasPorts():
-				for _, dport := range m.dports.values(otherPort, 1, 1<<16-1) {
-					for _, sport := range m.sports.values(otherPort, 1, 1<<16-1) {
-						t.dport, t.sport = uint16(dport), uint16(sport)
-						list = append(list, t)
-					}
-				}
-			case p == own:
-				for _, typ := range m.types[family].values(echo, 0, 254) {
-					if v6 && typ >= firstDiscovery && typ <= lastDiscovery {
-						continue
-					}
-					for _, code := range m.codes[family].values(0, 0, 255) {
-						t.typ, t.code = uint8(typ), uint8(code)
-						list = append(list, t)
-					}
-				}
-			default:
-				list = append(list, t)
+		kinds := []transport{{protocol: policy.Protocol(n)}}
+		for h := range ruleset.HeaderField(ruleset.HeaderFields) {
+			f := h.Field(v6)
+			if p := f.Load().Protocol; f != 0 && (p == 0 || p == uint8(n)) {
+				kinds = each(kinds, headerValues(h, v6, headers[h]), func(t *transport, v uint16) { t.header[h] = v })
 			}
+		}
+		if policy.Protocol(n).HasPorts() {
+			dports, sports := m.dports.values(otherPort, 1, 1<<16-1), m.sports.values(otherPort, 1, 1<<16-1)
+			kinds = each(kinds, dports, func(t *transport, v uint16) { t.dport = v })
+			kinds = each(kinds, sports, func(t *transport, v uint16) { t.sport = v })
+		}
+		list = append(list, kinds...)
+	}
+	return list
+}
+
+// each returns the packets with each of the values.
+func each(kinds []transport, values []int, set func(*transport, uint16)) (list []transport) {
+	for _, t := range kinds {
+		for _, v := range values {
+			set(&t, uint16(v))
+			list = append(list, t)
 		}
 	}
 	return list
 }
 
-// named has the ports that a name stands for at some endpoint, and those of the services.
+// named has what names stand for: ports at some endpoint, those of services, and header fields.
 type named struct {
+	headers  *headerNames
 	ports    map[string]map[uint16]bool
 	services map[policy.ServiceMatch]map[uint16]bool
 }
 
 // policyRules adds what rules of a namespace mention.
 func (m *mentions) policyRules(rules []policy.Rule, namespace string, names *named) {
+	header := func(h ruleset.HeaderField, value int) {
+		for v6 := range m.headers {
+			m.headers[v6][h].add(value, value)
+		}
+	}
 	for i := range rules {
 		r := &rules[i]
 		for _, p := range []policy.Protocol{r.Protocol, r.NotProtocol} {
@@ -178,16 +184,12 @@ func (m *mentions) policyRules(rules []policy.Rule, namespace string, names *nam
 			if icmp == nil || icmp.Type == nil {
 				continue
 			}
-			for family := range m.types {
-				m.types[family].add(*icmp.Type, *icmp.Type)
-				if icmp.Code != nil {
-					m.codes[family].add(*icmp.Code, *icmp.Code)
-				}
+			header(ruleset.HeaderICMPType, *icmp.Type)
+			if icmp.Code != nil {
+				header(ruleset.HeaderICMPCode, *icmp.Code)
 			}
 		}
-		for _, d := range slices.Concat(r.DSCP, r.NotDSCP) {
-			m.dscps.add(int(d), int(d))
-		}
+		names.headers.mentioned(&r.HeaderMatch, header)
 	}
 }
 
@@ -200,34 +202,30 @@ func (m *mentions) failsafes(list []policy.Failsafe) {
 	}
 }
 
-// field adds a range of values of a field that a rule of the table mentions.
-func (m *mentions) field(f ruleset.Field, first, last ruleset.Value) {
-	var to ranges
+// of returns where the values of a field of the table are added.
+func (m *mentions) of(f ruleset.Field) (list []ranges) {
 	switch f {
 	case ruleset.Dport, ruleset.CtOriginalDport:
-		to = m.dports
+		return []ranges{m.dports}
 	case ruleset.Sport:
-		to = m.sports
+		return []ranges{m.sports}
 	case ruleset.L4Proto:
-		to = m.protocols
-	case ruleset.IPDSCP, ruleset.IP6DSCP:
-		to = m.dscps
-	case ruleset.ICMPType:
-		to = m.types[0]
-	case ruleset.ICMPCode:
-		to = m.codes[0]
-	case ruleset.ICMPv6Type:
-		to = m.types[1]
-	case ruleset.ICMPv6Code:
-		to = m.codes[1]
-	default:
-		return
+		return []ranges{m.protocols}
 	}
-	number := func(v ruleset.Value) (n int) {
-		for _, b := range v {
-			n = n<<8 | int(b)
+	for h := range ruleset.HeaderField(ruleset.HeaderFields) {
+		for v6 := range m.headers {
+			if h.Field(v6 == 1) == f {
+				list = append(list, m.headers[v6][h])
+			}
 		}
-		return n
 	}
-	to.add(number(first), number(last))
+	return list
+}
+
+// number returns the number that a value is.
+func number(v ruleset.Value) (n int) {
+	for _, b := range v {
+		n = n<<8 | int(b)
+	}
+	return n
 }

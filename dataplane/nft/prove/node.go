@@ -23,19 +23,25 @@ type prover struct {
 	cfg  Config
 	full *verdict.Evaluator
 	// part has the policies of the node alone.
-	part *verdict.Evaluator
-	sim  *simulate.Simulator
-	// hooks says which hooks have a chain.
-	hooks   [ruleset.Postrouting + 1]bool
+	part    *verdict.Evaluator
 	classes []addressClass
 	index   map[netip.Addr]int // the classes of some addresses
 	groups  []*group
 	// hosts has the policy of the host endpoints.
 	hosts *group
-	// unknownTests are those of the table that cannot be represented.
-	unknownTests []string
+	tableSide
 	hostSide
 	counts
+}
+
+// tableSide is what a proof reads of the table.
+type tableSide struct {
+	sim     *simulate.Simulator
+	headers *headerNames
+	// hooks says which hooks have a chain.
+	hooks [ruleset.Postrouting + 1]bool
+	// unknownTests are those of the table that cannot be represented.
+	unknownTests []string
 }
 
 // hostSide is what the node has besides workloads.
@@ -70,7 +76,8 @@ func newProver(ctx context.Context, cfg Config) (*prover, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prove: %w", err)
 	}
-	p := &prover{cfg: cfg, full: full, sim: sim, index: map[netip.Addr]int{}}
+	p := &prover{cfg: cfg, full: full, index: map[netip.Addr]int{}}
+	p.sim, p.headers = sim, newHeaderNames()
 	p.local = map[netip.Addr]bool{}
 	for _, c := range cfg.Table.Chains {
 		if c.Hook != nil && c.Hook.Type != ruleset.HookNAT {
@@ -129,7 +136,9 @@ func filtering(t *ruleset.Table) *ruleset.Table {
 // readWorld returns the workload endpoints of the node, and what names of ports and services mean.
 // It reads the host endpoints, the interfaces and the addresses of the node.
 func (p *prover) readWorld() (locals []*policy.WorkloadEndpoint, names *named) {
-	names = &named{ports: map[string]map[uint16]bool{}, services: map[policy.ServiceMatch]map[uint16]bool{}}
+	names = &named{
+		headers: p.headers, ports: map[string]map[uint16]bool{}, services: map[policy.ServiceMatch]map[uint16]bool{},
+	}
 	interfaces := map[string]bool{p.cfg.HostInterface: true}
 	rejected := p.full.Rejected()
 	for _, key := range slices.SortedFunc(maps.Keys(p.cfg.World), policy.Key.Compare) {

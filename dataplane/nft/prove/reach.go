@@ -78,7 +78,9 @@ func (x *reading) rule(r *ruleset.Rule) {
 			if last == nil {
 				last = m.Value
 			}
-			x.to.field(m.Field, m.Value, last)
+			for _, to := range x.to.of(m.Field) {
+				to.add(number(m.Value), number(last))
+			}
 		case ruleset.In:
 			x.to.union(mentionsOf(m.Fields, m.Elements))
 		case ruleset.Lookup:
@@ -137,11 +139,10 @@ func (x *reading) lookup(fields []ruleset.Field, name string) {
 func mentionsOf(fields []ruleset.Field, elements []ruleset.Element) *mentions {
 	m := newMentions()
 	for part, f := range fields {
-		if isAddress(f.Type()) || f.Type() == ruleset.TypeIfname {
-			continue
-		}
-		for i := range elements {
-			m.field(f, elements[i].Key[part], lastOf(&elements[i], part))
+		for _, to := range m.of(f) {
+			for i := range elements {
+				to.add(number(elements[i].Key[part]), number(lastOf(&elements[i], part)))
+			}
 		}
 	}
 	return m

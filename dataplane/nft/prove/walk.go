@@ -37,9 +37,9 @@ type comparison struct {
 func (p *prover) flow(c *comparison) verdict.Flow {
 	f := verdict.Flow{
 		Src: c.src, Dst: c.dst, Protocol: c.protocol, SrcPort: c.sport, DstPort: c.dport,
-		ICMPType: c.typ, ICMPCode: c.code, Header: policy.Header{DSCP: c.dscp},
 		Node: p.cfg.Node, InInterface: c.from.name(), OutInterface: c.to.name(),
 	}
+	p.headers.set(&f, c.header)
 	if c.from.workload != nil {
 		f.SrcEndpoint = c.from.workload.Key()
 	}
@@ -57,15 +57,10 @@ func (p *prover) evaluate(e *verdict.Evaluator, c *comparison) bool {
 
 // packet returns the packet for package simulate: the first of a connection.
 func (p *prover) packet(c *comparison) simulate.Packet {
-	s := simulate.Packet{
+	return simulate.Packet{
 		Src: c.src, Dst: c.dst, Protocol: uint8(c.protocol), SrcPort: c.sport, DstPort: c.dport,
-		ICMPType: c.typ, ICMPCode: c.code, Facts: p.facts[p.isLocal(c.src)][p.isLocal(c.dst)],
+		Header: c.header, Facts: p.facts[p.isLocal(c.src)][p.isLocal(c.dst)],
 	}
-	s.Header[ruleset.DSCP] = uint16(c.dscp)
-	if c.protocol == policy.ProtocolTCP {
-		s.TCPFlags = ruleset.TCPSyn
-	}
-	return s
 }
 
 func (p *prover) isLocal(a netip.Addr) int {

@@ -323,10 +323,11 @@ func TestRepresentatives(t *testing.T) {
 // forwardedPacket is the packet in the form of the simulator.
 func forwardedPacket(p dptest.Packet) simulate.Packet {
 	iface := func(k policy.Key) string { return cmp.Or(k.Name, "eth0") }
+	header := simHeader(p.Header)
+	header[ruleset.HeaderICMPType], header[ruleset.HeaderICMPCode] = uint16(p.ICMPType), uint16(p.ICMPCode)
 	return simulate.Packet{
 		IIFName: iface(p.From), OIFName: iface(p.To), Src: p.Src, Dst: p.Dst, Protocol: uint8(p.Protocol),
-		SrcPort: p.SrcPort, DstPort: p.DstPort, ICMPType: p.ICMPType, ICMPCode: p.ICMPCode,
-		Header: simHeader(p.Header),
+		SrcPort: p.SrcPort, DstPort: p.DstPort, Header: header,
 	}
 }
 

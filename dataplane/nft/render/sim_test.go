@@ -37,7 +37,7 @@ type simPacket struct {
 
 // simHeader returns the header in the form of the simulator.
 func simHeader(h policy.Header) [ruleset.HeaderFields]uint16 {
-	return [ruleset.HeaderFields]uint16{ruleset.DSCP: uint16(h.DSCP)}
+	return [ruleset.HeaderFields]uint16{ruleset.HeaderDSCP: uint16(h.DSCP)}
 }
 
 // simTable has two simulators of a table: of the base chains before the translation of destinations,

@@ -54,20 +54,27 @@ const (
 	lastField        = FragmentHeader
 )
 
-// HeaderField is a field of the IP headers of both families that Packet.Header holds.
+// HeaderField is a field of the headers of packets that Packet.Header of package simulate holds: of
+// the IP header, or of the header of one transport protocol.
 type HeaderField uint8
 
 // The fields of Packet.Header.
 const (
-	DSCP HeaderField = iota
+	HeaderDSCP     HeaderField = iota
+	HeaderICMPType             // of ICMP over IPv4 and of ICMPv6 over IPv6
+	HeaderICMPCode
+	HeaderTCPFlags
 	// HeaderFields is their number.
 	HeaderFields = iota
 )
 
-// Field returns the field of a family.
+// Field returns the field of a family; zero if only the other family has it.
 func (h HeaderField) Field(v6 bool) Field {
 	fields := [HeaderFields][2]Field{
-		DSCP: {IPDSCP, IP6DSCP},
+		HeaderDSCP:     {IPDSCP, IP6DSCP},
+		HeaderICMPType: {ICMPType, ICMPv6Type},
+		HeaderICMPCode: {ICMPCode, ICMPv6Code},
+		HeaderTCPFlags: {TCPFlags, TCPFlags},
 	}[h]
 	if v6 {
 		return fields[1]
@@ -75,20 +82,29 @@ func (h HeaderField) Field(v6 bool) Field {
 	return fields[0]
 }
 
+// either returns the field of a family that has it.
+func (h HeaderField) either() Field { return cmp.Or(h.Field(false), h.Field(true)) }
+
+// In reports whether packets of the protocol have the field.
+func (h HeaderField) In(protocol uint8) bool {
+	v4, v6 := h.Field(false).Load().Protocol, h.Field(true).Load().Protocol
+	return v4 == 0 && v6 == 0 || protocol != 0 && (protocol == v4 || protocol == v6)
+}
+
 // Value returns a value of the field.
 func (h HeaderField) Value(v uint16) Value {
-	if h.Field(false).Type().Size() == 1 {
+	if h.either().Type().Size() == 1 {
 		return Byte(uint8(v))
 	}
 	return Port(v)
 }
 
-// String returns the field's nft name without that of the header.
-func (h HeaderField) String() string { return strings.TrimPrefix(h.Field(false).String(), "ip ") }
+// String returns the field's nft name, without "ip" if it is a field of the IP header.
+func (h HeaderField) String() string { return strings.TrimPrefix(h.either().String(), "ip ") }
 
 // Max returns the largest value.
 func (h HeaderField) Max() uint16 {
-	info := h.Field(false).Type().info()
+	info := h.either().Type().info()
 	return cmp.Or(info.most, 1<<(8*info.size)-1)
 }
 
@@ -108,6 +124,13 @@ const (
 const (
 	networkHeader   uint32 = 1
 	transportHeader uint32 = 2
+)
+
+// The transport protocols that have fields of their own.
+const (
+	protoICMP   = 1
+	protoTCP    = 6
+	protoICMPv6 = 58
 )
 
 // extensionFragment is the fragment header's number among the extension headers of IPv6.
@@ -143,6 +166,9 @@ type Load struct {
 	Origin Origin
 	// Base and Offset of FromPayload.
 	Base, Offset uint32
+	// Protocol is the transport protocol whose header has the field: the load means nothing in
+	// packets of another. It is zero if the field is in another header, or several protocols have it.
+	Protocol uint8
 	// Key of FromMeta (NFT_META_...), FromCt (NFT_CT_...), the result of FromFib,
 	// and the number of the IPv6 extension header whose presence FromExthdr loads.
 	Key uint32
@@ -199,6 +225,11 @@ func Fields() []Field {
 func meta(key uint32) Load { return Load{Origin: FromMeta, Key: key} }
 
 func payload(base, offset uint32) Load { return Load{Origin: FromPayload, Base: base, Offset: offset} }
+
+// inHeader is a load from the header of one protocol.
+func inHeader(protocol uint8, offset uint32) Load {
+	return Load{Origin: FromPayload, Base: transportHeader, Offset: offset, Protocol: protocol}
+}
 
 func ct(key uint32, direction uint8) Load {
 	return Load{Origin: FromCt, Key: key, Direction: direction}
@@ -266,15 +297,15 @@ func transportField(f Field) fieldInfo {
 	case Dport:
 		return fieldInfo{"th dport", TypeService, payload(transportHeader, 2)}
 	case ICMPType:
-		return fieldInfo{"icmp type", TypeICMP, payload(transportHeader, 0)}
+		return fieldInfo{"icmp type", TypeICMP, inHeader(protoICMP, 0)}
 	case ICMPCode:
-		return fieldInfo{"icmp code", TypeICMPCode, payload(transportHeader, 1)}
+		return fieldInfo{"icmp code", TypeICMPCode, inHeader(protoICMP, 1)}
 	case ICMPv6Type:
-		return fieldInfo{"icmpv6 type", TypeICMPv6, payload(transportHeader, 0)}
+		return fieldInfo{"icmpv6 type", TypeICMPv6, inHeader(protoICMPv6, 0)}
 	case ICMPv6Code:
-		return fieldInfo{"icmpv6 code", TypeICMPv6Code, payload(transportHeader, 1)}
+		return fieldInfo{"icmpv6 code", TypeICMPv6Code, inHeader(protoICMPv6, 1)}
 	case TCPFlags:
-		return fieldInfo{"tcp flags", TypeTCPFlag, payload(transportHeader, 13)}
+		return fieldInfo{"tcp flags", TypeTCPFlag, inHeader(protoTCP, 13)}
 	default:
 		return fieldInfo{}
 	}

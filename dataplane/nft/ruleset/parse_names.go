@@ -25,19 +25,14 @@ func phrases() map[string][]phrase {
 		all[words[0]] = append(all[words[0]], phrase{words, f, proto})
 	}
 	for _, f := range Fields() {
-		proto := uint8(0)
-		for n := range 256 {
-			th := transportKeyword(uint8(n))
-			switch {
-			case f != Sport && f != Dport:
-				if impliesProto(f, uint8(n)) {
-					proto = uint8(n)
+		if f == Sport || f == Dport {
+			for n := range 256 {
+				if th := transportKeyword(uint8(n)); th != "" {
+					add(fieldText(f, th), f, uint8(n))
 				}
-			case th != "":
-				add(fieldText(f, th), f, uint8(n))
 			}
 		}
-		add(f.String(), f, proto)
+		add(f.String(), f, f.Load().Protocol)
 	}
 	add("meta iifname", IIFName, 0)
 	add("meta oifname", OIFName, 0)

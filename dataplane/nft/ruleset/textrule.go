@@ -126,9 +126,9 @@ func headerEther(f Field) uint16 {
 // protoEther returns the EtherType that nft derives from a field of the protocol; zero for none.
 func protoEther(proto uint8) uint16 {
 	switch proto {
-	case 1:
+	case protoICMP:
 		return etherIPv4
-	case 58:
+	case protoICMPv6:
 		return etherIPv6
 	default:
 		return 0
@@ -137,18 +137,10 @@ func protoEther(proto uint8) uint16 {
 
 // impliesProto reports whether nft derives the protocol from a match on the field.
 func impliesProto(next Field, proto uint8) bool {
-	switch next {
-	case Sport, Dport:
+	if next == Sport || next == Dport {
 		return transportKeyword(proto) != ""
-	case TCPFlags:
-		return proto == 6
-	case ICMPType, ICMPCode:
-		return proto == 1
-	case ICMPv6Type, ICMPv6Code:
-		return proto == 58
-	default:
-		return false
 	}
+	return proto != 0 && proto == next.Load().Protocol
 }
 
 // equals returns the one-byte value that the match requires of the field.

@@ -23,7 +23,7 @@ type headerMatch struct {
 // with any other field is refused.
 func headerMatches(m *policy.HeaderMatch) ([ruleset.HeaderFields]headerMatch, policy.HeaderMatch) {
 	return [ruleset.HeaderFields]headerMatch{
-		{ruleset.DSCP, numbers(m.DSCP), numbers(m.NotDSCP)},
+		{ruleset.HeaderDSCP, numbers(m.DSCP), numbers(m.NotDSCP)},
 	}, policy.HeaderMatch{DSCP: m.DSCP, NotDSCP: m.NotDSCP}
 }
 

@@ -79,13 +79,16 @@ func (t *traversal) evaluate(point ruleset.HookPoint) {
 	}
 }
 
-// runEachHeader returns the result of a hook for each IP header that the packet may have had from
-// the field h on, because conntrack does not record it. ok is false if the results differ.
+// runEachHeader returns the result of a hook for each value that the packet's header fields from h on
+// may have had, because conntrack does not record them. ok is false if the results differ.
 func (t *traversal) runEachHeader(
 	point ruleset.HookPoint, p simulate.Packet, h ruleset.HeaderField,
 ) (first simulate.Result, ok bool) {
 	if h == ruleset.HeaderFields {
 		return t.runBothLimits(point, p)
+	}
+	if known(h) || !h.In(p.Protocol) {
+		return t.runEachHeader(point, p, h+1)
 	}
 	for p.Header[h] = 0; ; p.Header[h]++ {
 		r, ok := t.runEachHeader(point, p, h+1)
@@ -100,6 +103,11 @@ func (t *traversal) runEachHeader(
 			return first, true
 		}
 	}
+}
+
+// known reports whether firstPacket has the field as it was.
+func known(h ruleset.HeaderField) bool {
+	return h == ruleset.HeaderICMPType || h == ruleset.HeaderICMPCode || h == ruleset.HeaderTCPFlags
 }
 
 // smaller limits r.UpTo to values for which o holds, too.
@@ -125,11 +133,10 @@ func (t *traversal) runBothLimits(point ruleset.HookPoint, p simulate.Packet) (r
 func firstPacket(f *conntrack.Flow) simulate.Packet {
 	p := simulate.Packet{
 		Src: f.Source().Addr(), SrcPort: f.Source().Port(), Protocol: f.Protocol(),
-		ICMPType: f.Original.ICMPType, ICMPCode: f.Original.ICMPCode,
 	}
-	if p.Protocol == uint8(policy.ProtocolTCP) {
-		p.TCPFlags = ruleset.TCPSyn
-	}
+	p.Header[ruleset.HeaderICMPType] = uint16(f.Original.ICMPType)
+	p.Header[ruleset.HeaderICMPCode] = uint16(f.Original.ICMPCode)
+	p.Header[ruleset.HeaderTCPFlags] = uint16(ruleset.TCPSyn)
 	return p
 }
 

@@ -9,10 +9,10 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// The kernel's numbers of what the simulator loads: the base of FromPayload where it is not the
-// transport header, the keys of FromMeta and FromCt. Other keys are facts.
+// The kernel's numbers of what the simulator loads: the bases of FromPayload, the keys of FromMeta
+// and FromCt. Other keys are facts.
 const (
-	networkHeader = 1
+	networkHeader, transportHeader = 1, 2
 
 	metaProtocol, metaPriority, metaMark               = 1, 2, 3
 	metaIIFName, metaOIFName, metaNFProto, metaL4Proto = 6, 7, 15, 16
@@ -33,31 +33,27 @@ type field struct {
 	width int // of what is loaded
 	// careless loads of up to four bytes look for no fragments.
 	careless bool
-	header   ruleset.HeaderField // or HeaderFields, if it is no such field
+	// shares says what the load has of each field of Packet.Header, in IPv4 and in IPv6 packets, and
+	// shared that it has any.
+	shares [2][ruleset.HeaderFields]share
+	shared bool
 }
 
-func fieldsOf(fields []ruleset.Field) []field {
+func (s *Simulator) fields(fields []ruleset.Field) []field {
 	out := make([]field, len(fields))
 	for i, f := range fields {
 		out[i] = fieldOf(f)
+		s.header.share(&out[i])
 	}
 	return out
 }
 
 func fieldOf(f ruleset.Field) field {
-	out := field{field: f, load: f.Load(), size: f.Type().Size(), header: headerOf(f)}
+	out := field{field: f, load: f.Load(), size: f.Type().Size()}
 	size := cmp.Or(int(out.load.Size), out.size)
 	out.width = size
 	out.careless = (size == 1 || size == 2 || size == 4) && int(out.load.Offset)%size == 0
 	return out
-}
-
-// headerOf returns the HeaderField that the field is, or HeaderFields.
-func headerOf(f ruleset.Field) (h ruleset.HeaderField) {
-	for h < ruleset.HeaderFields && f != h.Field(false) && f != h.Field(true) {
-		h++
-	}
-	return h
 }
 
 // field loads a field in the kernel's form. The result is valid until the next call. ok is false if the
@@ -173,6 +169,9 @@ func (r *run) tuple(f *field, t Tuple) (ruleset.Value, bool) {
 	addr := t.Src
 	switch f.load.Key {
 	case ctKeyProtoDst:
+		if p := r.Packet.Protocol; p == protoICMP || p == protoICMPv6 { // it may be the packet's type and code
+			r.limitHeaders()
+		}
 		return r.port(t.DstPort)
 	case ctKeyDstIP, ctKeyDstIP6:
 		addr = t.Dst

@@ -54,6 +54,51 @@ func newHeaderFields() (f headerFields) {
 	return f
 }
 
+// share is what a load has of a field of Packet.Header.
+type share uint8
+
+const (
+	none share = iota
+	same       // the field itself
+	some       // bytes in common
+)
+
+// share sets which fields of Packet.Header a field shares bytes with.
+func (f *headerFields) share(x *field) {
+	if x.load.Origin != ruleset.FromPayload {
+		return
+	}
+	x.shared = x.load.Base == transportHeader
+	begin, end := x.load.Offset, x.load.Offset+uint32(x.width)
+	for v6 := range f.fields {
+		for h := range f.fields[v6] {
+			switch o := &f.fields[v6][h]; {
+			case o.field == x.field:
+				x.shares[v6][h] = same
+			case o.load.Base == x.load.Base && o.load.Offset < end && begin < o.load.Offset+uint32(o.width):
+				x.shares[v6][h] = some
+			default:
+				continue
+			}
+			x.shared = true
+		}
+	}
+}
+
+// of returns a field as packets of a family have it.
+func (f *headerFields) of(v6 bool, h int) *field {
+	if v6 {
+		return &f.fields[1][h]
+	}
+	return &f.fields[0][h]
+}
+
+// in reports whether packets of the protocol have a field in their transport headers.
+func (f *headerFields) in(h int, protocol uint8) bool {
+	v4, v6 := f.fields[0][h].load.Protocol, f.fields[1][h].load.Protocol
+	return protocol != 0 && (protocol == v4 || protocol == v6)
+}
+
 // write writes the headers of the packet.
 func (h *header) write(p *Packet, f *headerFields) error {
 	if !p.Src.IsValid() || p.Src.BitLen() != p.Dst.BitLen() || p.Src.Is4In6() || p.Dst.Is4In6() {
@@ -67,28 +112,29 @@ func (h *header) write(p *Packet, f *headerFields) error {
 			network += sizeFragment
 		}
 	}
-	n := h.writeTransport(h.bytes[network:], p)
+	n := h.writeTransport(network, p, f)
 	h.length = min(network+max(len(p.Transport), n), math.MaxUint16)
 	h.known = min(h.length, len(h.bytes))
 	h.start, h.fragment = network, p.Fragment != 0
-	fields := &f.fields[0]
 	if h.v6 {
-		fields = &f.fields[1]
 		h.writeIPv6(p)
 	} else {
 		h.writeIPv4(p)
 	}
-	for i, v := range p.Header {
-		h.put(&fields[i], v)
+	for i := range p.Header {
+		if x := f.of(h.v6, i); x.load.Base == networkHeader {
+			h.put(0, x, p.Header[i])
+		}
 	}
 	return nil
 }
 
-// put writes a field of the IP header.
-func (h *header) put(f *field, v uint16) {
+// put writes a field of a header that begins at base.
+func (h *header) put(base int, f *field, v uint16) {
 	load := &f.load
 	mask, value := cmp.Or(load.Mask, math.MaxUint32), uint32(v)<<load.Shift
-	for i := int(load.Offset) + f.width - 1; i >= int(load.Offset); i-- {
+	first := base + int(load.Offset)
+	for i := first + f.width - 1; i >= first; i-- {
 		h.bytes[i] = h.bytes[i]&^byte(mask) | byte(value&mask)
 		mask, value = mask>>8, value>>8
 	}
@@ -122,7 +168,8 @@ func (h *header) writeIPv6(p *Packet) {
 }
 
 // writeTransport writes the known part of the transport header that fits, and returns its length.
-func (h *header) writeTransport(b []byte, p *Packet) int {
+func (h *header) writeTransport(start int, p *Packet, f *headerFields) int {
+	b := h.bytes[start:]
 	if p.Transport != nil {
 		return copy(b, p.Transport)
 	}
@@ -133,20 +180,26 @@ func (h *header) writeTransport(b []byte, p *Packet) int {
 	switch p.Protocol {
 	case protoTCP:
 		size = 20
-		b[12], b[13] = 0x50, p.TCPFlags
+		b[12] = 0x50
 	case protoUDP, protoUDPLite:
 		size = 8
 		binary.BigEndian.PutUint16(b[4:], 8)
 	case protoSCTP, protoDCCP:
 		size = 12
 	case protoICMP, protoICMPv6:
-		b[0], b[1] = p.ICMPType, p.ICMPCode
-		return 8
-	default:
-		return 0
+		size = 8
 	}
-	binary.BigEndian.PutUint16(b, p.SrcPort)
-	binary.BigEndian.PutUint16(b[2:], p.DstPort)
+	switch p.Protocol {
+	case protoTCP, protoUDP, protoUDPLite, protoSCTP, protoDCCP:
+		binary.BigEndian.PutUint16(b, p.SrcPort)
+		binary.BigEndian.PutUint16(b[2:], p.DstPort)
+	}
+	for i := range p.Header {
+		if x := f.of(h.v6, i); f.in(i, p.Protocol) {
+			h.put(start, x, p.Header[i])
+			size = max(size, int(x.load.Offset)+x.width)
+		}
+	}
 	return size
 }
 

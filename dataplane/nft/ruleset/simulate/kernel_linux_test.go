@@ -131,7 +131,7 @@ func (f *flow) simulate(s *simulate.Simulator) (steps []witnessStep, mark uint32
 			break
 		}
 		if point == ruleset.Forward && p.Src.Is4() { // what forwarding does to a packet before the hook
-			p.Priority = map[uint16]uint32{0: 0, 23: 4, 46: 4}[p.Header[ruleset.DSCP]]
+			p.Priority = map[uint16]uint32{0: 0, 23: 4, 46: 4}[p.Header[ruleset.HeaderDSCP]]
 		}
 		f.place(&p, point)
 		r, err := s.Trace(point, p, c)
@@ -172,8 +172,12 @@ func (f *flow) place(p *simulate.Packet, point ruleset.HookPoint) {
 func (f *flow) packet() simulate.Packet {
 	p := simulate.Packet{
 		Src: f.src, Dst: f.dst, Protocol: f.protocol, SrcPort: f.sport, DstPort: f.dport,
-		ICMPType: f.icmpType, ICMPCode: f.icmpCode, TCPFlags: f.tcpFlags,
-		Header: [ruleset.HeaderFields]uint16{ruleset.DSCP: uint16(f.dscp)}, Mark: f.mark, Priority: f.priority,
+		Header: [ruleset.HeaderFields]uint16{
+			ruleset.HeaderDSCP:     uint16(f.dscp),
+			ruleset.HeaderICMPType: uint16(f.icmpType), ruleset.HeaderICMPCode: uint16(f.icmpCode),
+			ruleset.HeaderTCPFlags: uint16(f.tcpFlags),
+		},
+		Mark: f.mark, Priority: f.priority,
 	}
 	if f.fragment {
 		p.Fragment = 100

@@ -24,12 +24,8 @@ type Packet struct {
 	Protocol uint8
 	// SrcPort and DstPort are those of TCP, UDP, UDP-Lite, DCCP and SCTP.
 	SrcPort, DstPort uint16
-	// ICMPType and ICMPCode are those of ICMP and ICMPv6.
-	ICMPType, ICMPCode uint8
-	// TCPFlags are the flags in the TCP header's byte 13: FIN is 1, SYN 2, RST 4, ACK 16.
-	TCPFlags uint8
-	// Transport, unless nil, is the packet behind its IP header, and replaces ports, ICMP and
-	// TCPFlags. Rules that load ports without a match on the protocol read these bytes.
+	// Transport, unless nil, is the packet behind its IP header, and replaces ports and the fields
+	// of transport headers. Rules that load ports without a match on the protocol read these bytes.
 	Transport []byte
 	// Fragment is the offset of a fragment in units of eight bytes. Unless it is 0 there is no
 	// transport header. The kernel ignores that when it loads four bytes or fewer: rules on ports
@@ -39,7 +35,9 @@ type Packet struct {
 	// MoreFragments is set for a fragment that is not the last; with Fragment 0 it is the first.
 	// Transport may then be shorter than the transport header.
 	MoreFragments bool
-	// Header has the fields of the IP header. Values above Max of the field are truncated.
+	// Header has the fields of the IP header and of transport headers. A field of a transport header
+	// counts if packets of Protocol have it (HeaderField.In). Values above Max of the field are
+	// truncated.
 	Header [ruleset.HeaderFields]uint16
 	// Mark and Priority are those of the kernel's packet buffer.
 	Mark, Priority uint32

@@ -210,19 +210,38 @@ func (r *run) op(op *operation) (v verdict, goesOn bool) {
 	}
 	f := &op.fields[0]
 	value, ok := r.field(f)
-	if f.header < ruleset.HeaderFields {
-		r.limitHeader(f, op.upTo(value))
+	if f.shared {
+		r.limitShared(f, op.upTo(value))
 	}
 	return v, ok && op.compares(value) != op.not
 }
 
-// limitHeader records that the field's value was used, and up to which value the effect is the
-// same.
-func (r *run) limitHeader(f *field, most uint16) {
-	if f.field != f.header.Field(r.header.v6) { // a field of the other family
-		most = 0
+// limitShared records that fields of Packet.Header were used, and up to which value the effect is
+// the same: most, if the load has nothing but the field.
+func (r *run) limitShared(f *field, most uint16) {
+	if r.header.fragment && f.load.Base == transportHeader {
+		r.limitHeaders() // it may be the IP header
+		return
 	}
-	r.UpTo[f.header] = min(r.UpTo[f.header], max(most, r.Packet.Header[f.header]))
+	family := 0
+	if r.header.v6 {
+		family = 1
+	}
+	for h, share := range f.shares[family] {
+		switch share {
+		case same:
+			r.UpTo[h] = min(r.UpTo[h], max(most, r.Packet.Header[h]))
+		case some:
+			r.UpTo[h] = min(r.UpTo[h], r.Packet.Header[h])
+		}
+	}
+}
+
+// limitHeaders records that the result may be another for any other values.
+func (r *Result) limitHeaders() {
+	for h := range r.UpTo {
+		r.UpTo[h] = min(r.UpTo[h], r.Packet.Header[h])
+	}
 }
 
 // upTo returns the largest value from v on for which the comparison has the same result.
@@ -290,8 +309,8 @@ func (r *run) load(fields []field) (key []byte, ok bool) {
 		if !ok {
 			return nil, false
 		}
-		if fields[i].header < ruleset.HeaderFields {
-			r.limitHeader(&fields[i], 0)
+		if fields[i].shared {
+			r.limitShared(&fields[i], 0)
 		}
 		n += copy(r.key[n:], v)
 		for ; n&3 != 0; n++ {

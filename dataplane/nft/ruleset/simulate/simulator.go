@@ -223,21 +223,21 @@ func (s *Simulator) rule(r *ruleset.Rule) (rule, error) {
 func (s *Simulator) match(m ruleset.Match) (operation, error) {
 	switch m := m.(type) {
 	case ruleset.Compare:
-		return compare(m), nil
+		return s.compare(m), nil
 	case ruleset.Lookup:
-		return operation{kind: opLookup, fields: fieldsOf(m.Fields), not: m.Not, set: s.sets[m.Set]}, nil
+		return operation{kind: opLookup, fields: s.fields(m.Fields), not: m.Not, set: s.sets[m.Set]}, nil
 	case ruleset.In:
 		return operation{
-			kind: opLookup, fields: fieldsOf(m.Fields), not: m.Not, set: s.anonymous(m.Fields, m.Elements),
+			kind: opLookup, fields: s.fields(m.Fields), not: m.Not, set: s.anonymous(m.Fields, m.Elements),
 		}, nil
 	default:
 		return operation{}, fmt.Errorf("%T cannot be simulated", m)
 	}
 }
 
-func compare(m ruleset.Compare) operation {
+func (s *Simulator) compare(m ruleset.Compare) operation {
 	op := operation{
-		kind: opEqual, not: m.Not, fields: fieldsOf([]ruleset.Field{m.Field}),
+		kind: opEqual, not: m.Not, fields: s.fields([]ruleset.Field{m.Field}),
 		value: m.Value, last: m.Last, mask: m.Mask,
 	}
 	switch typ := m.Field.Type(); {
@@ -262,7 +262,7 @@ func (s *Simulator) statement(st ruleset.Statement) (operation, error) {
 		if st.Map == "" {
 			set = s.anonymous(st.Fields, st.Elements)
 		}
-		return operation{kind: opVMap, fields: fieldsOf(st.Fields), set: set}, nil
+		return operation{kind: opVMap, fields: s.fields(st.Fields), set: set}, nil
 	case ruleset.Log:
 		return operation{kind: opLog, log: &st}, nil
 	case ruleset.Limit:
@@ -272,7 +272,7 @@ func (s *Simulator) statement(st ruleset.Statement) (operation, error) {
 	case ruleset.Reject:
 		return operation{kind: opReject, reject: &st}, nil
 	case ruleset.NAT:
-		return operation{kind: opNAT, nat: &st, fields: fieldsOf(st.Fields), set: s.sets[st.Map]}, nil
+		return operation{kind: opNAT, nat: &st, fields: s.fields(st.Fields), set: s.sets[st.Map]}, nil
 	case ruleset.Assign:
 		fields := st.Fields
 		switch {
@@ -282,7 +282,7 @@ func (s *Simulator) statement(st ruleset.Statement) (operation, error) {
 		default:
 			fields = []ruleset.Field{st.Field}
 		}
-		return operation{kind: opAssign, assign: &st, fields: fieldsOf(fields), set: s.sets[st.Map]}, nil
+		return operation{kind: opAssign, assign: &st, fields: s.fields(fields), set: s.sets[st.Map]}, nil
 	default:
 		return operation{}, fmt.Errorf("%T cannot be simulated", st)
 	}

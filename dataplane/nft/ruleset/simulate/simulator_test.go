@@ -19,7 +19,8 @@ import (
 func packet4() simulate.Packet {
 	return simulate.Packet{
 		IIFName: "wan0", Src: netip.MustParseAddr("10.0.0.1"), Dst: netip.MustParseAddr("10.0.0.2"),
-		Protocol: 6, SrcPort: 1000, DstPort: 80, TCPFlags: ruleset.TCPSyn,
+		Protocol: 6, SrcPort: 1000, DstPort: 80,
+		Header: [ruleset.HeaderFields]uint16{ruleset.HeaderTCPFlags: uint16(ruleset.TCPSyn)},
 	}
 }
 
@@ -177,7 +178,7 @@ func TestHeaders(t *testing.T) {
 	require.True(t, matches(t, p, simulate.Conn{}, port(false)), "no ports, but bytes")
 
 	p = packet4()
-	p.Protocol, p.ICMPType, p.ICMPCode = 1, 8, 3
+	p.Protocol, p.Header[ruleset.HeaderICMPType], p.Header[ruleset.HeaderICMPCode] = 1, 8, 3
 	require.True(t, matches(t, p, simulate.Conn{}, port(true)), "a checksum")
 	require.True(t, matches(t, p, simulate.Conn{}, is(ruleset.Sport, ruleset.Port(8<<8|3))))
 	require.True(t, matches(t, p, simulate.Conn{}, is(ruleset.ICMPCode, ruleset.Byte(3))))
@@ -226,8 +227,8 @@ func TestFragments(t *testing.T) {
 
 func TestFields(t *testing.T) {
 	p := packet4()
-	p.Mark, p.Priority, p.TCPFlags = 0x105, 7, ruleset.TCPSyn|ruleset.TCPAck
-	p.Header[ruleset.DSCP] = 46
+	p.Mark, p.Priority, p.Header[ruleset.HeaderTCPFlags] = 0x105, 7, uint16(ruleset.TCPSyn|ruleset.TCPAck)
+	p.Header[ruleset.HeaderDSCP] = 46
 	p.Facts = map[ruleset.Field]ruleset.Value{ruleset.FibDaddrType: ruleset.Uint32(ruleset.FibTypeLocal)}
 	c := simulate.Conn{State: ruleset.CtEstablished, Reply: true, Status: ruleset.CtSeenReply, Mark: 3}
 	for name, row := range map[string]struct {
