@@ -135,8 +135,6 @@ func parsePacket(words []string) (p dptest.Packet, err error) {
 			p.DstPort = uint16(n)
 		case "sport":
 			p.SrcPort = uint16(n)
-		case "dscp":
-			p.DSCP = policy.DSCP(n)
 		case "icmp":
 			c, err := strconv.ParseUint(code, 10, 8)
 			if err != nil {
@@ -144,7 +142,9 @@ func parsePacket(words []string) (p dptest.Packet, err error) {
 			}
 			p.ICMPType, p.ICMPCode = uint8(n), uint8(c)
 		default:
-			return p, fmt.Errorf("unknown key %q", pair[0])
+			if !setHeader(&p.Header, pair[0], n) {
+				return p, fmt.Errorf("unknown key %q, or a value that no packet has", pair[0])
+			}
 		}
 	}
 	return p, nil

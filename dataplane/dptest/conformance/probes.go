@@ -117,7 +117,7 @@ func (p *prober) packet() dptest.Packet {
 	}
 	pkt.Protocol = choose(p.rng, vals.protocols, p.all.protocols)
 	if p.rng.IntN(3) == 0 {
-		pkt.DSCP = choose(p.rng, vals.dscps, p.all.dscps)
+		pkt.Header = choose(p.rng, vals.headers, p.all.headers)
 	}
 	return p.finish(pkt, vals)
 }
@@ -168,7 +168,7 @@ func (p *prober) neighbour(pkt dptest.Packet) dptest.Packet {
 		}
 		pkt.From, pkt.To = p.owners[pkt.Src], p.owners[pkt.Dst]
 	case 1:
-		pkt.DSCP = pick(p.rng, p.all.dscps)
+		pkt.Header = pick(p.rng, p.all.headers)
 	case 2: // other protocols with ports have the same ports
 		src, dst := pkt.SrcPort, pkt.DstPort
 		had := pkt.Protocol.HasPorts()

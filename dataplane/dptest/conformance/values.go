@@ -17,7 +17,7 @@ type values struct {
 	protocols          []policy.Protocol
 	srcPorts, dstPorts []uint16
 	icmps              [][2]uint8 // type and code
-	dscps              []policy.DSCP
+	headers            []policy.Header
 }
 
 // valuesOf returns the values in rules, with their neighbours.
@@ -33,9 +33,7 @@ func valuesOf(s dptest.State, rules []dataplane.Rule) values {
 		for _, m := range []*policy.ICMP{r.ICMP, r.NotICMP} {
 			v.addICMP(m)
 		}
-		for _, d := range slices.Concat(r.DSCP, r.NotDSCP) {
-			v.dscps = append(v.dscps, d, (d+1)%(policy.MaxDSCP+1))
-		}
+		v.headers = append(v.headers, headersOf(&r.HeaderMatch)...)
 		v.srcPorts = append(v.srcPorts, v.addSide(s, &r.Source)...)
 		v.dstPorts = append(v.dstPorts, v.addSide(s, &r.Destination)...)
 	}
@@ -48,7 +46,7 @@ func (v *values) addStandard() {
 	v.protocols = append(v.protocols, policy.ProtocolTCP, policy.ProtocolUDP, policy.ProtocolICMP, 253)
 	v.srcPorts, v.dstPorts = append(v.srcPorts, 4000), append(v.dstPorts, 80, 4001)
 	v.icmps = append(v.icmps, [2]uint8{8, 0}, [2]uint8{128, 0})
-	v.dscps = append(v.dscps, 0, 46)
+	v.headers = append(v.headers, policy.Header{}, policy.Header{DSCP: 46})
 }
 
 // addSide adds the addresses and protocols of a side of a rule, and returns its ports.
