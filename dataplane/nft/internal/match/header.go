@@ -12,17 +12,21 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// headerMatch is a match on one field of the IP header. The value must be in any, unless that is
-// empty, and must not be in not.
+// headerMatch is a match on one header field. The value must be in any, unless that is empty, and
+// must not be in not. Packets without the field do not have the value. Values are numbers: the type
+// of the field must not be one of bits.
 type headerMatch struct {
 	field    ruleset.HeaderField
 	any, not []uint16
 }
 
-// headerMatches returns the matches on the IP header, and the fields of m that they cover: a rule
+// headerMatches returns the matches on header fields, and the fields of m that they cover: a rule
 // with any other field is refused.
-func headerMatches(m *policy.HeaderMatch) ([ruleset.HeaderFields]headerMatch, policy.HeaderMatch) {
-	return [ruleset.HeaderFields]headerMatch{
+func headerMatches(m *policy.HeaderMatch) ([]headerMatch, policy.HeaderMatch) {
+	if m.EqualHeader(&policy.HeaderMatch{}) {
+		return nil, policy.HeaderMatch{} // most rules
+	}
+	return []headerMatch{
 		{ruleset.HeaderDSCP, numbers(m.DSCP), numbers(m.NotDSCP)},
 	}, policy.HeaderMatch{DSCP: m.DSCP, NotDSCP: m.NotDSCP}
 }
@@ -47,12 +51,33 @@ func checkHeader(m *policy.HeaderMatch) error {
 	return nil
 }
 
-// headerAlternatives returns the matches on the IP header, as alternatives that do not overlap.
-func headerAlternatives(m *policy.HeaderMatch, f sets.Family) ([][]ruleset.Match, error) {
-	out := [][]ruleset.Match{nil}
+// familyHeaders returns the matches on header fields for packets of a family. It returns errNoMatch
+// if they must have a field that only the other family has.
+func familyHeaders(m *policy.HeaderMatch, f sets.Family) (out []headerMatch, err error) {
 	matches, _ := headerMatches(m)
 	for _, h := range matches {
-		if len(h.any)+len(h.not) == 0 {
+		switch exists := h.field.Field(f == sets.IPv6) != 0; {
+		case len(h.any)+len(h.not) == 0:
+		case exists:
+			out = append(out, h)
+		case len(h.any) > 0:
+			return nil, errNoMatch
+		}
+	}
+	return out, nil
+}
+
+// protocol returns the protocol whose header has the field; zero if it is the IP header.
+func (h headerMatch) protocol(f sets.Family) policy.Protocol {
+	return policy.Protocol(h.field.Field(f == sets.IPv6).Load().Protocol)
+}
+
+// headerAlternatives returns the matches on the header of a protocol, or if that is zero, on the IP
+// header, as alternatives that do not overlap.
+func headerAlternatives(headers []headerMatch, f sets.Family, protocol policy.Protocol) ([][]ruleset.Match, error) {
+	out := [][]ruleset.Match{nil}
+	for _, h := range headers {
+		if h.protocol(f) != protocol {
 			continue
 		}
 		more, err := h.alternatives(f)
@@ -119,7 +144,7 @@ func (h headerMatch) ranges(f sets.Family, wanted []bool, want bool) (out []rule
 	return out
 }
 
-// writeHeaderKey writes the part of WriteKey about the IP header.
+// writeHeaderKey writes the part of WriteKey about header fields.
 func writeHeaderKey(key *strings.Builder, m *policy.HeaderMatch) {
 	matches, _ := headerMatches(m)
 	for _, h := range matches {

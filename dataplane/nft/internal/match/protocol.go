@@ -11,13 +11,17 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// ProtocolGroup is a group of protocols for which the matches of a rule on ports and ICMP are the same.
+// ProtocolGroup is a group of protocols for which the matches of a rule on the transport header are the
+// same: of several, only on ports.
 type ProtocolGroup struct {
 	// In lists the protocols; if it is nil, they are all but NotIn.
 	In, NotIn []policy.Protocol
-	// HasPorts is set if the protocols have ports, icmp if they are the ICMP of the family.
-	HasPorts, icmp bool
+	// HasPorts is set if the protocols have ports.
+	HasPorts bool
 }
+
+// is reports whether the group has the protocol alone.
+func (c ProtocolGroup) is(p policy.Protocol) bool { return len(c.In) == 1 && c.In[0] == p }
 
 // WithPorts returns the protocols whose ports can be matched.
 func WithPorts() []policy.Protocol {
@@ -31,29 +35,55 @@ func ProtocolGroups(rule *dataplane.Rule, f sets.Family) []ProtocolGroup {
 	notPorts := len(rule.Source.NotPorts)+len(rule.Source.NotPortSets)+
 		len(rule.Destination.NotPorts)+len(rule.Destination.NotPortSets) > 0
 
+	must, mustNot := headerProtocols(rule, f)
 	var groups []ProtocolGroup
 	if p := rule.Protocol; p != 0 {
-		isICMP := f != sets.AnyFamily && p == icmpOf(f)
-		groups = []ProtocolGroup{{In: []policy.Protocol{p}, HasPorts: p.HasPorts(), icmp: isICMP}}
+		groups = []ProtocolGroup{{In: []policy.Protocol{p}, HasPorts: p.HasPorts()}}
 	} else {
-		rest := ProtocolGroup{}
+		alone := slices.Compact(slices.Sorted(slices.Values(slices.Concat(must, mustNot))))
+		rest := ProtocolGroup{NotIn: alone}
 		if needPorts || notPorts {
-			rest.NotIn = append(rest.NotIn, WithPorts()...)
-			groups = append(groups, ProtocolGroup{In: WithPorts(), HasPorts: true})
+			rest.NotIn = slices.Concat(WithPorts(), alone)
+			others := slices.DeleteFunc(WithPorts(), func(p policy.Protocol) bool { return slices.Contains(alone, p) })
+			if len(others) > 0 {
+				groups = append(groups, ProtocolGroup{In: others, HasPorts: true})
+			}
 		}
-		if rule.ICMP != nil || rule.NotICMP != nil {
-			rest.NotIn = append(rest.NotIn, icmpOf(f))
-			groups = append(groups, ProtocolGroup{In: []policy.Protocol{icmpOf(f)}, icmp: true})
+		for _, p := range alone {
+			groups = append(groups, ProtocolGroup{In: []policy.Protocol{p}, HasPorts: p.HasPorts()})
 		}
 		groups = append(groups, rest)
 	}
 	return slices.DeleteFunc(groups, func(c ProtocolGroup) bool {
-		return needPorts && !c.HasPorts || rule.ICMP != nil && !c.icmp
+		return needPorts && !c.HasPorts || slices.ContainsFunc(must, func(p policy.Protocol) bool { return !c.is(p) })
 	})
 }
 
-// matches returns the matches on the protocol and on ICMP.
-func (c ProtocolGroup) matches(rule *dataplane.Rule, f sets.Family) ([]ruleset.Match, error) {
+// headerProtocols returns the protocols whose headers must have some values, and those whose headers
+// must not have some.
+func headerProtocols(rule *dataplane.Rule, f sets.Family) (must, mustNot []policy.Protocol) {
+	if rule.ICMP != nil {
+		must = append(must, icmpOf(f))
+	}
+	if rule.NotICMP != nil {
+		mustNot = append(mustNot, icmpOf(f))
+	}
+	headers, _ := familyHeaders(&rule.HeaderMatch, f)
+	for _, h := range headers {
+		switch p := h.protocol(f); {
+		case p == 0:
+		case len(h.any) > 0:
+			must = append(must, p)
+		default:
+			mustNot = append(mustNot, p)
+		}
+	}
+	return must, mustNot
+}
+
+// matches returns the matches on the protocol, on ICMP and on the header fields of the protocol, as
+// alternatives that do not overlap.
+func (c ProtocolGroup) matches(rule *dataplane.Rule, headers []headerMatch, f sets.Family) ([][]ruleset.Match, error) {
 	if not := rule.NotProtocol; not != 0 {
 		if c.In == nil {
 			c.NotIn = append(slices.Clone(c.NotIn), not)
@@ -68,20 +98,24 @@ func (c ProtocolGroup) matches(rule *dataplane.Rule, f sets.Family) ([]ruleset.M
 	if c.In == nil {
 		out = Protocols(c.NotIn, true)
 	}
-	if !c.icmp {
-		return out, nil
-	}
-	if rule.ICMP != nil {
+	if rule.ICMP != nil && c.is(icmpOf(f)) {
 		out = append(out, icmpMatches(f, rule.ICMP)...)
 	}
-	if rule.NotICMP != nil {
+	if rule.NotICMP != nil && c.is(icmpOf(f)) {
 		not, err := notICMPMatch(f, rule.NotICMP)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, not)
 	}
-	return out, nil
+	if len(c.In) != 1 || len(headers) == 0 {
+		return [][]ruleset.Match{out}, nil
+	}
+	alts, err := headerAlternatives(headers, f, c.In[0])
+	for i, own := range alts {
+		alts[i] = slices.Concat(out, own)
+	}
+	return alts, err
 }
 
 // Protocols matches a list of protocols, or all but these. It returns no match for an empty list.

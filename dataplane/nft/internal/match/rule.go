@@ -40,12 +40,16 @@ func (m Matcher) Alternatives(rule *dataplane.Rule) (alts [][]ruleset.Match, ove
 			continue
 		}
 		overlap = overlap || len(heads) > 1
-		headers, err := headerAlternatives(&rule.HeaderMatch, f)
+		fields, err := familyHeaders(&rule.HeaderMatch, f)
+		if errors.Is(err, errNoMatch) {
+			continue
+		}
+		headers, err := headerAlternatives(fields, f, 0)
 		if errors.Is(err, errNoMatch) {
 			continue
 		}
 		for _, group := range ProtocolGroups(rule, f) {
-			common, err := group.matches(rule, f)
+			common, err := group.matches(rule, fields, f)
 			if errors.Is(err, errNoMatch) {
 				continue
 			}
@@ -53,8 +57,10 @@ func (m Matcher) Alternatives(rule *dataplane.Rule) (alts [][]ruleset.Match, ove
 			overlap = overlap || len(choices) > 1
 			for _, head := range heads {
 				for _, header := range headers {
-					for _, ports := range choices {
-						alts = append(alts, slices.Concat(head, header, common, ports))
+					for _, transport := range common {
+						for _, ports := range choices {
+							alts = append(alts, slices.Concat(head, header, transport, ports))
+						}
 					}
 				}
 			}
