@@ -231,8 +231,11 @@ func before(f ruleset.Field) []ruleset.Match {
 		return []ruleset.Match{v4, proto(1)}
 	case ruleset.ICMPv6Type, ruleset.ICMPv6Code:
 		return []ruleset.Match{v6, proto(58)}
-	case ruleset.Sport, ruleset.Dport, ruleset.TCPFlags, ruleset.CtOriginalDport:
+	case ruleset.Sport, ruleset.Dport, ruleset.CtOriginalDport:
 		return []ruleset.Match{proto(6)}
+	}
+	if p := f.Load().Protocol; p != 0 {
+		return []ruleset.Match{proto(p)}
 	}
 	return nil
 }

@@ -326,12 +326,15 @@ func around(f ruleset.Field) []ruleset.Match {
 		ruleset.FragmentHeader, ruleset.CtOriginalSaddr6, ruleset.CtOriginalDaddr6,
 		ruleset.CtReplySaddr6, ruleset.CtReplyDaddr6:
 		return []ruleset.Match{ipv6}
-	case ruleset.Sport, ruleset.Dport, ruleset.TCPFlags, ruleset.CtOriginalDport:
+	case ruleset.Sport, ruleset.Dport, ruleset.CtOriginalDport:
 		return []ruleset.Match{isTCP}
 	case ruleset.ICMPType, ruleset.ICMPCode:
 		return []ruleset.Match{isIPv4, proto(1)}
 	case ruleset.ICMPv6Type, ruleset.ICMPv6Code:
 		return []ruleset.Match{ipv6, proto(58)}
+	}
+	if p := f.Load().Protocol; p != 0 {
+		return []ruleset.Match{proto(p)}
 	}
 	return nil
 }
