@@ -30,12 +30,20 @@ func WithPorts() []policy.Protocol {
 
 // ProtocolGroups returns the disjoint groups of protocols that a rule can match.
 func ProtocolGroups(rule *dataplane.Rule, f sets.Family) []ProtocolGroup {
+	headers, err := familyHeaders(&rule.HeaderMatch, f)
+	if err != nil {
+		return nil
+	}
+	return protocolGroups(rule, f, headers)
+}
+
+func protocolGroups(rule *dataplane.Rule, f sets.Family, headers []headerMatch) []ProtocolGroup {
 	needPorts := len(rule.Source.Ports)+len(rule.Source.PortSets)+
 		len(rule.Destination.Ports)+len(rule.Destination.PortSets) > 0
 	notPorts := len(rule.Source.NotPorts)+len(rule.Source.NotPortSets)+
 		len(rule.Destination.NotPorts)+len(rule.Destination.NotPortSets) > 0
 
-	must, mustNot := headerProtocols(rule, f)
+	must, mustNot := headerProtocols(rule, f, headers)
 	var groups []ProtocolGroup
 	if p := rule.Protocol; p != 0 {
 		groups = []ProtocolGroup{{In: []policy.Protocol{p}, HasPorts: p.HasPorts()}}
@@ -61,14 +69,15 @@ func ProtocolGroups(rule *dataplane.Rule, f sets.Family) []ProtocolGroup {
 
 // headerProtocols returns the protocols whose headers must have some values, and those whose headers
 // must not have some.
-func headerProtocols(rule *dataplane.Rule, f sets.Family) (must, mustNot []policy.Protocol) {
+func headerProtocols(
+	rule *dataplane.Rule, f sets.Family, headers []headerMatch,
+) (must, mustNot []policy.Protocol) {
 	if rule.ICMP != nil {
 		must = append(must, icmpOf(f))
 	}
 	if rule.NotICMP != nil {
 		mustNot = append(mustNot, icmpOf(f))
 	}
-	headers, _ := familyHeaders(&rule.HeaderMatch, f)
 	for _, h := range headers {
 		switch p := h.protocol(f); {
 		case p == 0:
@@ -83,7 +92,9 @@ func headerProtocols(rule *dataplane.Rule, f sets.Family) (must, mustNot []polic
 
 // matches returns the matches on the protocol, on ICMP and on the header fields of the protocol, as
 // alternatives that do not overlap.
-func (c ProtocolGroup) matches(rule *dataplane.Rule, headers []headerMatch, f sets.Family) ([][]ruleset.Match, error) {
+func (c ProtocolGroup) matches(
+	rule *dataplane.Rule, f sets.Family, headers []headerMatch,
+) ([][]ruleset.Match, error) {
 	if not := rule.NotProtocol; not != 0 {
 		if c.In == nil {
 			c.NotIn = append(slices.Clone(c.NotIn), not)

@@ -32,41 +32,50 @@ func (m Matcher) Alternatives(rule *dataplane.Rule) (alts [][]ruleset.Match, ove
 	if err := m.Check(rule); err != nil {
 		return nil, false, err
 	}
+	for _, f := range FamiliesOf(rule) {
+		headers, err := familyHeaders(&rule.HeaderMatch, f)
+		if errors.Is(err, errNoMatch) {
+			continue
+		}
+		some, overlaps := m.ofFamily(rule, f, headers)
+		alts, overlap = append(alts, some...), overlap || overlaps
+	}
+	return alts, overlap, nil
+}
+
+// ofFamily returns the alternatives for packets of a family, with the matches on their header fields.
+func (m Matcher) ofFamily(
+	rule *dataplane.Rule, f sets.Family, headers []headerMatch,
+) (alts [][]ruleset.Match, overlap bool) {
 	src := ruleSide{m, &rule.Source, false}
 	dst := ruleSide{m, &rule.Destination, true}
-	for _, f := range FamiliesOf(rule) {
-		heads, err := familyMatches(f, src, dst)
+	heads, err := familyMatches(f, src, dst)
+	if errors.Is(err, errNoMatch) {
+		return nil, false
+	}
+	overlap = len(heads) > 1
+	network, err := headerAlternatives(headers, f, 0)
+	if errors.Is(err, errNoMatch) {
+		return nil, overlap
+	}
+	for _, group := range protocolGroups(rule, f, headers) {
+		transport, err := group.matches(rule, f, headers)
 		if errors.Is(err, errNoMatch) {
 			continue
 		}
-		overlap = overlap || len(heads) > 1
-		fields, err := familyHeaders(&rule.HeaderMatch, f)
-		if errors.Is(err, errNoMatch) {
-			continue
-		}
-		headers, err := headerAlternatives(fields, f, 0)
-		if errors.Is(err, errNoMatch) {
-			continue
-		}
-		for _, group := range ProtocolGroups(rule, f) {
-			common, err := group.matches(rule, fields, f)
-			if errors.Is(err, errNoMatch) {
-				continue
-			}
-			choices := group.portMatches(f, src, dst)
-			overlap = overlap || len(choices) > 1
-			for _, head := range heads {
-				for _, header := range headers {
-					for _, transport := range common {
-						for _, ports := range choices {
-							alts = append(alts, slices.Concat(head, header, transport, ports))
-						}
+		choices := group.portMatches(f, src, dst)
+		overlap = overlap || len(choices) > 1
+		for _, head := range heads {
+			for _, ip := range network {
+				for _, own := range transport {
+					for _, ports := range choices {
+						alts = append(alts, slices.Concat(head, ip, own, ports))
 					}
 				}
 			}
 		}
 	}
-	return alts, overlap, nil
+	return alts, overlap
 }
 
 // Check returns why a rule cannot be rendered, or nil: it has a field or value that is not known, or
