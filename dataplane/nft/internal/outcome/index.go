@@ -43,14 +43,11 @@ type entry struct {
 // A tier has the policies that apply to some endpoints in one list. Groups with the same policies
 // share the index.
 type tierIndex struct {
-	id      string
-	list    match.List
-	spec    dataplane.TierPolicies
-	profile bool
-	end     string // what the keys of outcomes have for the end of the tier
-	users   map[*Group]struct{}
-	places  []place
-	of      map[*entry][]int32 // the places of a policy, which may be listed twice
+	tierKind
+	id     string
+	users  map[*Group]struct{}
+	places []place
+	of     map[*entry][]int32 // the places of a policy, which may be listed twice
 	// byPredicate has, for each predicate, the sorted places with a rule that only its addresses
 	// can match. nil is the key of the places with a rule that requires no predicate.
 	byPredicate map[*classify.Predicate][]int32
@@ -60,6 +57,14 @@ type tierIndex struct {
 	enforced int
 	// cost is the cost of all rules as chains.
 	cost int
+}
+
+// tierKind is what a tierIndex is for: a list of a tier, or of a profile.
+type tierKind struct {
+	list    match.List
+	spec    dataplane.TierPolicies
+	profile bool
+	end     string // what the keys of outcomes have for the end of the tier
 }
 
 // place is one policy of a tier.
@@ -130,9 +135,9 @@ func (ix *indexes) join(user *Group, spec dataplane.TierPolicies, profile bool) 
 	t := ix.byID[id]
 	if t == nil {
 		t = &tierIndex{
-			id: id, list: user.List, spec: spec, profile: profile,
-			end:   fmt.Sprintf("\nend %q %q", spec.Tier, spec.DefaultAction),
-			users: map[*Group]struct{}{}, places: make([]place, len(spec.Policies)),
+			tierKind: tierKind{user.List, spec, profile, fmt.Sprintf("\nend %q %q", spec.Tier, spec.DefaultAction)},
+			id:       id,
+			users:    map[*Group]struct{}{}, places: make([]place, len(spec.Policies)),
 			of: map[*entry][]int32{}, byPredicate: map[*classify.Predicate][]int32{},
 			predicates: map[*classify.Predicate]struct{}{}, faults: map[int32]error{},
 		}
