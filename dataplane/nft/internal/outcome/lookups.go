@@ -146,8 +146,13 @@ func (l *Lookups) renumber() {
 			}
 		}
 		g.classMap.Replace(classes)
-		g.chains.renumber()
+		if !g.returns {
+			g.chains.renumber()
+		}
 		l.changed[g.id] = g
+	}
+	for _, m := range l.maps { // once: all groups of workloads share them
+		m.renumber()
 	}
 }
 

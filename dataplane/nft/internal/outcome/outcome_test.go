@@ -199,3 +199,27 @@ func TestEditOfPortsChangesOneElement(t *testing.T) {
 	require.Len(t, d.Elements[0].Add, 1)
 	require.Empty(t, d.Elements[0].Early)
 }
+
+// When two outcomes collide, all elements are written again, but those of the shared maps once and not
+// for each group: with a thousand groups that took more than a minute.
+func TestRenumberWritesSharedMapsOnce(t *testing.T) {
+	allocations := func(groups int) float64 {
+		l := newTestLookups(false)
+		for i := range groups {
+			own := policy.Key{Kind: policy.KindPolicy, Name: fmt.Sprint("own", i)}
+			r := dataplane.Rule{ID: "r", Action: policy.Allow, Protocol: policy.ProtocolTCP}
+			r.Source.Nets = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+			l.SetPolicy(&match.Owner{Key: own, Policy: &dataplane.Policy{Ingress: []dataplane.Rule{r}}})
+			l.Join(i, Policy{
+				List: match.List{Dir: match.Ingress}, Rest: policy.Deny, Return: true,
+				Tiers: []dataplane.TierPolicies{{
+					Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{own},
+				}},
+			})
+		}
+		l.Update()
+		require.Equal(t, groups, l.maps[match.Ingress].set.Len())
+		return testing.AllocsPerRun(1, l.renumber)
+	}
+	require.Less(t, allocations(200), 6*allocations(50)) // four times as many groups
+}
