@@ -74,7 +74,7 @@ type RouteResolver struct {
 	entries, sent int
 }
 
-// routeNode is what is known of a node that exists or is claimed to have something.
+// routeNode has a node and what others say about it: a node may have blocks before it exists itself.
 // Pairs are by family.
 type routeNode struct {
 	node *policy.Node // nil if it does not exist

@@ -62,8 +62,8 @@ func (p *pipeline) block(k policy.Key, stuck int) {
 	}
 }
 
-// firstBatch returns the batch for the first backend. It removes the endpoints that all other backends have removed,
-// and blocks those that another backend could not remove.
+// firstBatch returns the batch for the first backend. It removes the endpoints that all other backends have removed.
+// An endpoint that another backend failed to remove stays in the first one as blocked: its packets drop.
 func (p *pipeline) firstBatch(b Batch) Batch {
 	if len(p.leaving) == 0 {
 		return b

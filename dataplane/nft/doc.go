@@ -12,8 +12,8 @@
 // pass these hooks. Packets that are routed to or from a port pass them with the bridge as their
 // interface. So an endpoint whose interface is a port of a bridge or another master is at fault,
 // and packets that are routed to or from its addresses drop. Of tunnels that a workload opens
-// itself, those of policy.HostConfig.ForbiddenEncapsulations drop; others are judged like any other
-// packet of theirs, not by what is inside.
+// itself, those of policy.HostConfig.ForbiddenEncapsulations drop. Policy decides about others by the
+// outer header.
 //
 // # Stale connections
 //

@@ -14,8 +14,8 @@
 //
 //   - A class is all addresses that satisfy the same predicates: see package classify.
 //   - A Group is the endpoints with the same tiers and profiles in one direction, at one stage.
-//   - An outcome is the decision of a group's rules about a class: a chain of a few rules on
-//     protocols and ports.
+//   - An outcome is the rules of a group that hold for a class, and the chain that they compile to: a
+//     few rules on protocols and ports.
 //
 // A group whose cost is over a limit has no outcomes: its endpoints need chains of rules.
 //

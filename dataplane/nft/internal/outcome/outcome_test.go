@@ -36,11 +36,15 @@ func (plainWriter) Call(chain string) []ruleset.Rule {
 	return []ruleset.Rule{build.Always(build.Jump(chain))}
 }
 
-func newTestLookups(eachRule bool) *Lookups {
+func newTestLookups(eachRule bool) *Lookups { return newLookupsWithNumbers(eachRule, nil) }
+
+// newLookupsWithNumbers returns Lookups with another Config.OutcomeNumber.
+func newLookupsWithNumbers(eachRule bool, number func(hash uint32) uint32) *Lookups {
 	return New(Config{
 		MaxPerGroup: 1 << 20, MaxTotal: 1 << 20, EachRule: eachRule, Chains: sets.NewChains(), Writer: plainWriter{},
-		TierHash: func(spec dataplane.TierPolicies) string { return fmt.Sprint(spec) },
-		Changed:  func(any) {},
+		OutcomeNumber: number,
+		TierHash:      func(spec dataplane.TierPolicies) string { return fmt.Sprint(spec) },
+		Changed:       func(any) {},
 	})
 }
 
@@ -77,7 +81,11 @@ func TestOutcomeDeterminesChains(t *testing.T) {
 	kept, edited := 0, 0
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 8))
-		l := newTestLookups(seed%3 == 0)
+		var number func(hash uint32) uint32 // of a few, so that outcomes collide
+		if seed%2 == 0 {
+			number = func(hash uint32) uint32 { return firstOutcome | hash%149 }
+		}
+		l := newLookupsWithNumbers(seed%3 == 0, number)
 		key := func(i int) policy.Key { return policy.Key{Kind: policy.KindPolicy, Name: fmt.Sprint("p", i)} }
 		profile := func(i int) policy.Key { return policy.Key{Kind: policy.KindProfile, Name: fmt.Sprint("q", i)} }
 		set := func(i int) {
@@ -124,6 +132,7 @@ func TestOutcomeDeterminesChains(t *testing.T) {
 					require.Equal(t, keys.rules.String(), state.outcome.key, "seed %d", seed)
 					require.Equal(t, keys.id(c.Family()), state.outcome.Content(), "seed %d", seed)
 					require.Equal(t, state.outcome.chain, chainOf(g, state.outcome), "seed %d", seed)
+					require.Contains(t, g.classMap.Kernel().Elements, classElement(c, state.outcome), "seed %d", seed)
 					now[c.Content()] = state.outcome.Content() + state.outcome.key
 					if was := before[g][c.Content()]; was != "" && was != now[c.Content()] {
 						if edited++; strings.HasPrefix(was, state.outcome.Content()) {
@@ -198,6 +207,37 @@ func TestEditOfPortsChangesOneElement(t *testing.T) {
 	require.Equal(t, "outcomes-ingress", d.Elements[0].Set)
 	require.Len(t, d.Elements[0].Add, 1)
 	require.Empty(t, d.Elements[0].Early)
+}
+
+// A group that leaves and comes back between two flushes changes nothing in the kernel, with the shared
+// map and with one of its own. A bad chain affects it if one of its classes leads there.
+func TestGroupComesBack(t *testing.T) {
+	for _, returns := range []bool{true, false} {
+		l := newTestLookups(false)
+		r := dataplane.Rule{ID: "r", Action: policy.Allow, Protocol: policy.ProtocolTCP}
+		r.Source.Nets = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+		key := policy.Key{Kind: policy.KindPolicy, Name: "p"}
+		l.SetPolicy(&match.Owner{Key: key, Policy: &dataplane.Policy{Ingress: []dataplane.Rule{r}}})
+		p := Policy{
+			List: match.List{Dir: match.Ingress}, Rest: policy.Deny, Return: returns,
+			Tiers: []dataplane.TierPolicies{{Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{key}}},
+		}
+		g := l.Join("e", p)
+		l.Update()
+		l.Flush(&ruleset.Delta{})
+		require.Len(t, g.classes, 1)
+		for _, state := range g.classes {
+			require.NotEqual(t, g.others[0].chain, state.outcome.chain)
+			require.True(t, g.Affected(func(chain string) bool { return chain == state.outcome.chain }))
+		}
+
+		l.Leave("e", g)
+		l.Join("e", p)
+		l.Update()
+		var d ruleset.Delta
+		l.Flush(&d)
+		require.Equal(t, ruleset.Delta{}, d, "returns %v", returns)
+	}
 }
 
 // When two outcomes collide, all elements are written again, but those of the shared maps once and not
