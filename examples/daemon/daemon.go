@@ -72,8 +72,10 @@ func newDaemon(cfg config) (d *daemon, err error) {
 	if err != nil {
 		return nil, err
 	}
+	// Kubernetes expects that pods reach the services of their own node, as the API server.
+	host := policy.HostConfig{EndpointToHostAction: policy.HostAccept}
 	d.filter, err = nft.New(nft.Config{
-		NetNS: cfg.netns, Renderer: render.Config{InterfacePrefix: prefix}, Logger: cfg.logger,
+		NetNS: cfg.netns, Renderer: render.Config{InterfacePrefix: prefix, Host: host}, Logger: cfg.logger,
 	})
 	if err != nil {
 		return nil, err

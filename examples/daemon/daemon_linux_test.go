@@ -245,6 +245,12 @@ func TestPolicyOfTheAPIIsEnforced(t *testing.T) {
 	require.Equal(t, all, r.connected(shop))
 	require.Equal(t, all, r.connected(other))
 	require.Empty(t, r.connected(stray))
+	require.NoError(t, r.node.Do(func() error {
+		return exec.Command("ip", "address", "add", "10.9.0.1/32", "dev", "lo").Run()
+	}))
+	nstest.Serve(t, r.node, "10.9.0.1:80", "node")
+	require.Equal(t, "node", nstest.Answer(t, shop, "tcp", "10.9.0.1:80"))
+	require.True(t, nstest.Dropped(t, stray, "10.9.0.1:80"))
 
 	_, err := policies.Create(t.Context(), allow("shop", 80), metav1.CreateOptions{})
 	require.NoError(t, err)
