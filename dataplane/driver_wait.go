@@ -4,38 +4,53 @@ package dataplane
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/wayleave/wayleave/policy"
 )
 
 // WaitProgrammed returns once the endpoint (or host endpoint) is programmed in all dataplanes, by
 // the latest state that was sent before the call: its policy, then its routes. It waits for an
-// endpoint that was not sent yet. It does not return while the endpoint fails; Status has the reason why it
-// does.
+// endpoint that was not sent yet, and while the endpoint fails.
 //
-// Errors: the context's, or ErrStopped.
+// Errors: the context's, with the endpoint's EndpointStatus.Err if it fails at that time; ErrStopped.
 func (d *Driver) WaitProgrammed(ctx context.Context, endpoint policy.Key) error {
-	return d.waitFor(ctx, func(p *progress) bool {
+	return d.withFault(endpoint, d.waitFor(ctx, func(p *progress) bool {
 		ep := p.endpoints[endpoint]
 		return ep != nil && ep.State == EndpointUp
-	}, nil)
+	}, nil))
 }
 
 // WaitEndpoint is like WaitProgrammed, but waits until a state that want accepts is programmed, for
 // example one with a given address. It does not return while a state that want rejects was sent
 // later, or while the endpoint is a host endpoint. want must not change the endpoint.
 //
-// Errors: the context's, or ErrStopped.
+// Errors: as for WaitProgrammed.
 func (d *Driver) WaitEndpoint(ctx context.Context, endpoint policy.Key, want func(*Endpoint) bool) error {
 	var state *Endpoint
-	return d.waitFor(ctx, func(p *progress) bool {
+	return d.withFault(endpoint, d.waitFor(ctx, func(p *progress) bool {
 		ep := p.endpoints[endpoint]
 		if ep == nil || ep.State != EndpointUp {
 			return false
 		}
 		state = ep.endpoint
 		return state != nil
-	}, func() bool { return want(state) })
+	}, func() bool { return want(state) }))
+}
+
+// withFault adds the reason why an endpoint fails to the error of a wait that the context has ended.
+func (d *Driver) withFault(endpoint policy.Key, err error) error {
+	if err == nil || errors.Is(err, ErrStopped) {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	ep := d.status.endpoints[endpoint]
+	if ep == nil || ep.Err == nil {
+		return err
+	}
+	return fmt.Errorf("%w; %s fails: %w", err, endpoint, ep.Err)
 }
 
 // WaitApplied returns once all dataplanes have applied all batches that were sent before the call,

@@ -40,12 +40,23 @@ func TestDriverWaitEndpoint(t *testing.T) {
 		addEndpoint(next, "a", "p", "way1")
 		r.send(next)
 		require.Empty(t, moved, "it fails")
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		for _, err := range []error{
+			r.driver.WaitEndpoint(short, endpointKey("a"), on("way1")),
+			r.driver.WaitProgrammed(short, endpointKey("a")),
+		} {
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			var fault *dataplane.ApplyError
+			require.ErrorAs(t, err, &fault, "the reason why it fails")
+			require.Equal(t, endpointKey("a"), fault.Object)
+		}
 		r.fail("routes", nil)
 		require.NoError(t, <-moved)
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		require.ErrorIs(t, r.driver.WaitEndpoint(ctx, endpointKey("a"), on("if-a")), context.DeadlineExceeded)
+		require.Equal(t, context.DeadlineExceeded, r.driver.WaitEndpoint(ctx, endpointKey("a"), on("if-a")))
 		last := wait("way2")
 		r.done()
 		require.ErrorIs(t, <-last, dataplane.ErrStopped)

@@ -177,11 +177,7 @@ func (d *Daemon) register(r *http.Request, p *pipeline.Pipeline) (any, error) {
 	}
 	programmed := func(p *pipeline.Pipeline) error { return p.WaitProgrammed(ctx, e) }
 	if err := d.waitOn(ctx, p, programmed); err != nil {
-		why := d.current().Status().Endpoints[e.Key()].Err
-		if errors.Is(err, why) {
-			why = nil
-		}
-		return nil, errors.Join(fmt.Errorf("%s is registered and not programmed yet: %w", e.Key(), err), why)
+		return nil, fmt.Errorf("%s is registered and not programmed yet: %w", e.Key(), err)
 	}
 	for _, key := range d.registry.previousHolders(e.Addresses) {
 		if err := d.waitRemoved(ctx, p, key); err != nil {
