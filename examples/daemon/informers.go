@@ -9,8 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
-
-	"github.com/wayleave/wayleave/policy"
 )
 
 // read gives the content of the API to the store, and starts the store once that is complete.
@@ -70,20 +68,8 @@ func (d *daemon) deletePod(object any) {
 
 // change replaces the resources of one object by those of its new version; either may be nil.
 func (d *daemon) change(from, to any) {
-	var updates []policy.Update
-	if old := accessor(from); old != nil {
-		resources, _ := d.converter.Convert(old) // the problems were reported
-		for _, r := range resources {
-			updates = append(updates, policy.Update{Key: r.Key()})
-		}
-	}
-	if object := accessor(to); object != nil {
-		resources, problems := d.converter.Convert(object)
-		d.report(problems)
-		for _, r := range resources { // of several updates of a key, the last counts
-			updates = append(updates, policy.Update{Key: r.Key(), Resource: r})
-		}
-	}
+	updates, problems := d.converter.Changes(accessor(from), accessor(to))
+	d.report(problems)
 	d.update(updates)
 }
 

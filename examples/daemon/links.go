@@ -102,17 +102,14 @@ func (d *daemon) add(ctx context.Context, l link) error {
 	}
 	err = d.driver.WaitEndpoint(ctx, l.key(), func(e *dataplane.Endpoint) bool { return e.Interface == l.Interface })
 	if err != nil { // the API server does not have the pod, or there is a fault
-		fault := d.driver.Status().Endpoints[l.key()].Err
-		return fmt.Errorf("pod %s: its policy is not in force: %w", l.ref(), errors.Join(err, fault))
+		return fmt.Errorf("pod %s: its policy is not in force: %w", l.ref(), err)
 	}
 	return nil
 }
 
 // del is for CNI DEL. It returns when nothing of the pod is in the kernel.
 func (d *daemon) del(ctx context.Context, l link) error {
-	d.pods.Detach(l.ref())
-	now, err := readLink(d.file(l))
-	if err == nil && now.UID != l.UID {
+	if !d.pods.Detach(l.ref()) {
 		return nil // a new pod of that name has taken the place of this one
 	}
 	if err := d.driver.WaitRemoved(ctx, l.key()); err != nil {

@@ -91,6 +91,32 @@ func (c Converter) Convert(object metav1.Object) ([]policy.Resource, []error) {
 	return c.calico(object)
 }
 
+// Changes returns the updates for an object that changes: the resources of now, and the keys of those that only
+// before has. before is nil for a new object, now for a deleted one. Nothing else is remembered, so before must
+// be the version that was converted last, as an informer hands it to a handler of updates.
+//
+// Errors: those of converting now, as for Convert.
+func (c Converter) Changes(before, now metav1.Object) (updates []policy.Update, problems []error) {
+	kept := map[policy.Key]bool{}
+	if now != nil {
+		var resources []policy.Resource
+		resources, problems = c.Convert(now)
+		for _, r := range resources {
+			kept[r.Key()] = true
+			updates = append(updates, policy.Update{Key: r.Key(), Resource: r})
+		}
+	}
+	if before != nil {
+		resources, _ := c.Convert(before) // its errors were reported
+		for _, r := range resources {
+			if !kept[r.Key()] {
+				updates = append(updates, policy.Update{Key: r.Key()})
+			}
+		}
+	}
+	return updates, problems
+}
+
 // calico does the work of Convert for the types of package calico.
 func (c Converter) calico(object metav1.Object) ([]policy.Resource, []error) {
 	switch o := object.(type) {

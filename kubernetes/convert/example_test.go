@@ -54,6 +54,26 @@ func ExampleConverter_Convert() {
 	// []
 }
 
+// A handler of an informer gives the store what changes: here a node loses its pod CIDR.
+func ExampleConverter_Changes() {
+	before := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: corev1.NodeSpec{PodCIDRs: []string{"10.1.0.0/24"}},
+		Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}}},
+	}
+	now := before.DeepCopy()
+	now.Spec.PodCIDRs = nil
+	updates, problems := convert.Converter{PodCIDRs: true}.Changes(before, now)
+	for _, u := range updates {
+		fmt.Println(u.Key, u.Resource != nil)
+	}
+	fmt.Println(problems)
+	// Output:
+	// Node/n1 true
+	// NetworkSet/knode.n1 true
+	// Block/10.1.0.0/24 false
+	// []
+}
+
 // A pod of a repository has no node and no address. Assume invents them.
 func ExampleAssume() {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}

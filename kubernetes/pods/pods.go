@@ -116,10 +116,11 @@ func (p *Pods) Attach(ref Ref, a convert.Attachment) error {
 	return nil
 }
 
-// Detach records that the link of a pod was removed. A pod without an attachment is no error. If the Ref has the
-// UID of another pod than the attached one, nothing changes: kubelet may call CNI DEL late, and repeatedly.
-// In that case, do not call WaitRemoved: it waits for the end of the attached pod.
-func (p *Pods) Detach(ref Ref) {
+// Detach records that the link of a pod was removed, and reports whether no pod of that name is attached now.
+// If so, wait for the endpoint's end with WaitRemoved. If not, the Ref has the UID of another pod than the
+// attached one, and nothing changes: kubelet may call CNI DEL late, and repeatedly. A pod without an attachment
+// is no error.
+func (p *Pods) Detach(ref Ref) (gone bool) {
 	p.change(ref, func(e *entry) {
 		uid := ref.UID
 		if e.attached != nil && (uid == "" || e.uid == "" || uid == e.uid) {
@@ -130,7 +131,9 @@ func (p *Pods) Detach(ref Ref) {
 			uid = e.pod.UID
 		}
 		p.remember(uid)
+		gone = e.attached == nil
 	})
+	return gone
 }
 
 // remember records that the link of a pod is gone.
