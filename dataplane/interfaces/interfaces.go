@@ -17,14 +17,14 @@ import (
 
 // Config says what to watch. The zero value is good.
 type Config struct {
-	// Namespace is the file descriptor of the network namespace. It must stay open while Watch
+	// NetNS is the file descriptor of the network namespace. It must stay open while Watch
 	// runs. 0 means the program's own; another one needs CAP_SYS_ADMIN.
-	Namespace int
+	NetNS int
 }
 
 func (c Config) validate() error {
-	if c.Namespace < 0 {
-		return fmt.Errorf("interfaces: Namespace: %d is no file descriptor", c.Namespace)
+	if c.NetNS < 0 {
+		return fmt.Errorf("interfaces: NetNS: %d is no file descriptor", c.NetNS)
 	}
 	return nil
 }
@@ -52,7 +52,7 @@ func Watch(ctx context.Context, cfg Config, changed func(*Snapshot)) error {
 	if err := cfg.validate(); err != nil {
 		return err
 	}
-	monitor, err := rtnl.Listen(rtnl.Config{Namespace: cfg.Namespace}, rtnl.GroupLinks, rtnl.GroupAddresses)
+	monitor, err := rtnl.Listen(rtnl.Config{NetNS: cfg.NetNS}, rtnl.GroupLinks, rtnl.GroupAddresses)
 	if err != nil {
 		return fmt.Errorf("interfaces: listen: %w", err)
 	}
@@ -89,7 +89,7 @@ type state struct {
 // read replaces all by what the kernel lists. The listener is there already: what changes while
 // this reads is told later, and perhaps again.
 func (s *state) read(cfg Config) (err error) {
-	conn, err := rtnl.Dial(rtnl.Config{Namespace: cfg.Namespace})
+	conn, err := rtnl.Dial(rtnl.Config{NetNS: cfg.NetNS})
 	if err != nil {
 		return fmt.Errorf("interfaces: list: %w", err)
 	}

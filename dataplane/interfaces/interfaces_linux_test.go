@@ -35,7 +35,7 @@ func watch(t *testing.T) *watcher {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- interfaces.Watch(ctx, interfaces.Config{Namespace: w.ns.FD()}, func(s *interfaces.Snapshot) {
+		ended <- interfaces.Watch(ctx, interfaces.Config{NetNS: w.ns.FD()}, func(s *interfaces.Snapshot) {
 			select {
 			case w.snapshots <- s:
 			case <-ctx.Done():
@@ -228,6 +228,6 @@ const changesThatOverflow = 20_000
 
 func TestWatchFails(t *testing.T) {
 	never := func(*interfaces.Snapshot) { t.Error("called") }
-	require.Error(t, interfaces.Watch(t.Context(), interfaces.Config{Namespace: -1}, never))
-	require.Error(t, interfaces.Watch(t.Context(), interfaces.Config{Namespace: 9999}, never))
+	require.Error(t, interfaces.Watch(t.Context(), interfaces.Config{NetNS: -1}, never))
+	require.Error(t, interfaces.Watch(t.Context(), interfaces.Config{NetNS: 9999}, never))
 }

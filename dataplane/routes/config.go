@@ -35,10 +35,10 @@ const firstFreeProtocol = 5
 
 // Config of a Dataplane. The zero value is good.
 type Config struct {
-	// Namespace is the file descriptor of the network namespace to work in. It must stay open for
+	// NetNS is the file descriptor of the network namespace to work in. It must stay open for
 	// as long as the Dataplane is used. 0 means the program's own. Another one needs CAP_SYS_ADMIN,
 	// besides the CAP_NET_ADMIN that is always needed.
-	Namespace int
+	NetNS int
 	// Protocol number by which our routes and neighbour entries are known: 5 to 255, used by no other
 	// process on the node. 0 means DefaultProtocol.
 	Protocol uint8
@@ -120,7 +120,7 @@ func (c Config) validate() error {
 			errs = append(errs, fmt.Errorf("routes: Gateways[%d]: %s is no address of a host", i, a))
 		}
 	}
-	errs = append(errs, validateKeeping(c.Namespace, c.Protocol, c.GracePeriod))
+	errs = append(errs, validateKeeping(c.NetNS, c.Protocol, c.GracePeriod))
 	return errors.Join(append(errs, c.validateDevices(), c.validateSysctls())...)
 }
 
@@ -128,7 +128,7 @@ func (c Config) validate() error {
 func validateKeeping(namespace int, protocol uint8, grace time.Duration) error {
 	var errs []error
 	if namespace < 0 {
-		errs = append(errs, fmt.Errorf("routes: Namespace: %d is no file descriptor", namespace))
+		errs = append(errs, fmt.Errorf("routes: NetNS: %d is no file descriptor", namespace))
 	}
 	if protocol < firstFreeProtocol {
 		errs = append(errs, fmt.Errorf("routes: Protocol: %d is the kernel's or an administrator's", protocol))

@@ -12,11 +12,11 @@ import (
 
 func TestConfigProblems(t *testing.T) {
 	_, err := routes.New(routes.Config{
-		Namespace: -1, Protocol: 2, Table: 255,
+		NetNS: -1, Protocol: 2, Table: 255,
 		Sysctls: []routes.Sysctl{{Family: 5, Name: "../forwarding", Value: ""}, {Family: 4, Name: "", Value: "1\n"}},
 	})
 	for _, field := range []string{
-		"Namespace", "Protocol", "Table", "Sysctls[0].Family", "Sysctls[0].Name", "Sysctls[0].Value", "Sysctls[1].Name",
+		"NetNS", "Protocol", "Table", "Sysctls[0].Family", "Sysctls[0].Name", "Sysctls[0].Value", "Sysctls[1].Name",
 		"Sysctls[1].Value",
 	} {
 		require.ErrorContains(t, err, "routes: "+field+":")

@@ -16,10 +16,10 @@ import (
 
 // KeeperConfig configures a Keeper. The zero value is good.
 type KeeperConfig struct {
-	// Namespace is the file descriptor of the network namespace to work in. It must stay open for
+	// NetNS is the file descriptor of the network namespace to work in. It must stay open for
 	// as long as the Keeper is used. 0 means the program's own. Another one needs CAP_SYS_ADMIN,
 	// besides the CAP_NET_ADMIN that is always needed.
-	Namespace int
+	NetNS int
 	// Protocol number by which our routes, neighbour entries and rules are known: 5 to 255,
 	// used by no other process on the node. 0 means DefaultProtocol.
 	Protocol uint8
@@ -49,7 +49,7 @@ func (c KeeperConfig) withDefaults() KeeperConfig {
 }
 
 func (c KeeperConfig) validate() error {
-	errs := []error{validateKeeping(c.Namespace, c.Protocol, c.GracePeriod)}
+	errs := []error{validateKeeping(c.NetNS, c.Protocol, c.GracePeriod)}
 	for i, table := range c.Tables {
 		if table == tableLocal || table == 0 {
 			errs = append(errs, fmt.Errorf("routes: Tables[%d]: %d is the kernel's", i, table))
@@ -112,8 +112,8 @@ func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
 	}
 	cfg.Tables = slices.Clone(cfg.Tables)
 	k := &Keeper{cfg: cfg}
-	k.view = &kernelView{sockets: newSockets(cfg.Namespace), now: time.Now, links: &links{}}
-	k.saved = savedSysctls{file: cfg.SysctlFile, namespace: cfg.Namespace}
+	k.view = &kernelView{sockets: newSockets(cfg.NetNS), now: time.Now, links: &links{}}
+	k.saved = savedSysctls{file: cfg.SysctlFile, namespace: cfg.NetNS}
 	k.reset()
 	return k, nil
 }

@@ -29,7 +29,7 @@ func benchNode(b *testing.B) (*netns.NS, netns.Link) {
 
 func benchKeeper(b *testing.B, ns *netns.NS) *routes.Keeper {
 	b.Helper()
-	k, err := routes.NewKeeper(routes.KeeperConfig{Namespace: ns.FD()})
+	k, err := routes.NewKeeper(routes.KeeperConfig{NetNS: ns.FD()})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, k.Close()) })
 	return k
@@ -126,7 +126,7 @@ func BenchmarkAdopt(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			b.StopTimer()
-			k, err := routes.NewKeeper(routes.KeeperConfig{Namespace: ns.FD()})
+			k, err := routes.NewKeeper(routes.KeeperConfig{NetNS: ns.FD()})
 			require.NoError(b, err)
 			k.Set(list...)
 			b.StartTimer()

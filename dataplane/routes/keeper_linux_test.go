@@ -38,7 +38,7 @@ func newKeeping(t *testing.T, cfg routes.KeeperConfig, interfaces ...string) *ke
 // another returns another Keeper over the same kernel.
 func (k *keeping) another(cfg routes.KeeperConfig) *routes.Keeper {
 	k.Helper()
-	cfg.Namespace = k.ns.FD()
+	cfg.NetNS = k.ns.FD()
 	keeper, err := routes.NewKeeper(cfg)
 	require.NoError(k, err)
 	k.Cleanup(func() { require.NoError(k, keeper.Close()) })
@@ -400,7 +400,7 @@ func TestKeeperReadsAgainAfterLostNotifications(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a")
 	k.k.Set(routes.Route{Dst: prefix("10.0.0.1/32"), Interface: "a"})
 	k.mustApply()
-	conn, err := rtnl.Dial(rtnl.Config{Namespace: k.ns.FD()})
+	conn, err := rtnl.Dial(rtnl.Config{NetNS: k.ns.FD()})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close()) }()
 	var flood rtnl.Batch
@@ -482,9 +482,9 @@ func TestKeeperGracePeriod(t *testing.T) {
 
 func TestKeeperConfigProblems(t *testing.T) {
 	_, err := routes.NewKeeper(routes.KeeperConfig{
-		Namespace: -1, Protocol: 4, Tables: []uint32{254, 0, 255}, GracePeriod: -1,
+		NetNS: -1, Protocol: 4, Tables: []uint32{254, 0, 255}, GracePeriod: -1,
 	})
-	for _, field := range []string{"Namespace", "Protocol", "Tables[1]", "Tables[2]", "GracePeriod"} {
+	for _, field := range []string{"NetNS", "Protocol", "Tables[1]", "Tables[2]", "GracePeriod"} {
 		require.ErrorContains(t, err, "routes: "+field+":")
 	}
 }

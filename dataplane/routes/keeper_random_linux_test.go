@@ -339,7 +339,7 @@ func TestKeeperKilled(t *testing.T) {
 func keepUntilKilled(t *testing.T, fd string) {
 	namespace, err := strconv.Atoi(fd)
 	require.NoError(t, err)
-	k, err := routes.NewKeeper(routes.KeeperConfig{Namespace: namespace})
+	k, err := routes.NewKeeper(routes.KeeperConfig{NetNS: namespace})
 	require.NoError(t, err)
 	_, err = os.Stdout.WriteString("!")
 	require.NoError(t, err)

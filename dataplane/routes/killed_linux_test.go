@@ -197,7 +197,7 @@ func TestDataplaneKilled(t *testing.T) {
 func liveUntilKilled(t *testing.T, fd string) {
 	cfg := lifeConfig()
 	var err error
-	cfg.Namespace, err = strconv.Atoi(fd)
+	cfg.NetNS, err = strconv.Atoi(fd)
 	require.NoError(t, err)
 	dp, err := routes.New(cfg)
 	require.NoError(t, err)

@@ -32,7 +32,7 @@ func newVXLANHost(t *testing.T) *vxlanHost {
 	require.NoError(t, err)
 	require.NoError(t, h.ns.AddAddr("up0", netip.MustParsePrefix("192.0.2.1/24")))
 	require.NoError(t, h.ns.AddAddr("up0", netip.MustParsePrefix("2001:db8::1/64")))
-	h.conn, err = rtnl.Dial(rtnl.Config{Namespace: h.ns.FD()})
+	h.conn, err = rtnl.Dial(rtnl.Config{NetNS: h.ns.FD()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, h.conn.Close()) })
 	return h

@@ -25,7 +25,7 @@ func TestLinksFollowEvents(t *testing.T) {
 	const seed = 8
 	rng := rand.New(rand.NewPCG(seed, 0))
 	ns := nstest.New(t)
-	cfg := rtnl.Config{Namespace: ns.FD()}
+	cfg := rtnl.Config{NetNS: ns.FD()}
 	monitor, err := rtnl.Listen(cfg, rtnl.GroupLinks, rtnl.GroupAddresses)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, monitor.Close()) })

@@ -56,7 +56,7 @@ func BenchmarkReturns(b *testing.B) {
 			ctx, cancel := context.WithCancel(b.Context())
 			ended := make(chan error, 1)
 			go func() { ended <- k.Watch(ctx, nil) }()
-			monitor, err := rtnl.Listen(rtnl.Config{Namespace: ns.FD()}, rtnl.GroupRoutes)
+			monitor, err := rtnl.Listen(rtnl.Config{NetNS: ns.FD()}, rtnl.GroupRoutes)
 			require.NoError(b, err)
 			var times []time.Duration
 			for b.Loop() {

@@ -60,7 +60,7 @@ func (w *watched) until(what string, ok func() bool) {
 // listen returns a monitor of the node's namespace.
 func (n *node) listen(groups ...rtnl.Group) *rtnl.Monitor {
 	n.Helper()
-	m, err := rtnl.Listen(rtnl.Config{Namespace: n.ns.FD()}, groups...)
+	m, err := rtnl.Listen(rtnl.Config{NetNS: n.ns.FD()}, groups...)
 	require.NoError(n, err)
 	n.Cleanup(func() { require.NoError(n, m.Close()) })
 	return m

@@ -34,7 +34,7 @@ func New(cfg Config) (*Dataplane, error) {
 		return nil, err
 	}
 	keeper, err := NewKeeper(KeeperConfig{
-		Namespace: cfg.Namespace, Protocol: cfg.Protocol, Tables: []uint32{cfg.Table}, GracePeriod: cfg.GracePeriod,
+		NetNS: cfg.NetNS, Protocol: cfg.Protocol, Tables: []uint32{cfg.Table}, GracePeriod: cfg.GracePeriod,
 		SysctlFile: cfg.SysctlFile, Logger: cfg.Logger,
 	})
 	if err != nil {

@@ -36,7 +36,7 @@ type node struct {
 
 func newNode(t *testing.T, cfg routes.Config, interfaces ...string) *node {
 	n := &node{T: t, ns: nstest.New(t)}
-	cfg.Namespace = n.ns.FD()
+	cfg.NetNS = n.ns.FD()
 	n.cfg = cfg
 	n.addLinks(interfaces...)
 	n.restart()
@@ -191,7 +191,7 @@ func TestAdoptionWritesNothing(t *testing.T) {
 	n := newNode(t, routes.Config{}, "cali1")
 	ep := update("a", "cali1", mac, "10.0.0.1", "2001:db8::1")
 	n.must(ep, inSync)
-	monitor, err := rtnl.Listen(rtnl.Config{Namespace: n.ns.FD()}, rtnl.GroupRoutes, rtnl.GroupNeighbours)
+	monitor, err := rtnl.Listen(rtnl.Config{NetNS: n.ns.FD()}, rtnl.GroupRoutes, rtnl.GroupNeighbours)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, monitor.Close()) }()
 	seen := func() (changes []string) {

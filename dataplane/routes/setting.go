@@ -102,11 +102,11 @@ func (p *pass) updateSettings() {
 			s.markDirty(slot)
 		}
 	}
-	differ, former, failed := differingSettings(p.cfg.Namespace, want)
+	differ, former, failed := differingSettings(p.cfg.NetNS, want)
 	block("read sysctl", failed)
 	if !p.dry {
 		p.saveFormer(differ, former)
-		refused := writeSettings(p.cfg.Namespace, differ)
+		refused := writeSettings(p.cfg.NetNS, differ)
 		p.settingsDone(want, differ, failed, refused)
 		block("set sysctl", refused)
 		return

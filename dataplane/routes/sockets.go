@@ -32,7 +32,7 @@ func newSockets(namespace int) *sockets {
 // open opens the sockets. The monitor reports all changes except this Keeper's own to routes, entries
 // and rules.
 func (s *sockets) open() error {
-	cfg := rtnl.Config{Namespace: s.namespace}
+	cfg := rtnl.Config{NetNS: s.namespace}
 	monitor, err := rtnl.Listen(cfg, rtnl.GroupLinks, rtnl.GroupAddresses, rtnl.GroupRoutes, rtnl.GroupNeighbours,
 		rtnl.GroupRules, rtnl.GroupNetconf)
 	if err != nil {

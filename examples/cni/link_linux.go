@@ -166,7 +166,7 @@ func inspect(namespace, name string, e *policy.WorkloadEndpoint) error {
 
 // addresses returns those of an interface in a namespace.
 func addresses(namespace netns.NsHandle, index int) (out []netip.Addr, err error) {
-	conn, err := rtnl.Dial(rtnl.Config{Namespace: int(namespace)})
+	conn, err := rtnl.Dial(rtnl.Config{NetNS: int(namespace)})
 	if err != nil {
 		return nil, err
 	}

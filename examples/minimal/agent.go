@@ -70,7 +70,7 @@ func (a *agent) openKernel(cfg config) error {
 		return err
 	}
 	a.opened = append(a.opened, filter)
-	routing, err := routes.New(routes.Config{Namespace: cfg.netns, Logger: cfg.logger})
+	routing, err := routes.New(routes.Config{NetNS: cfg.netns, Logger: cfg.logger})
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, namespace int, out io.Writer) error
 		return err
 	}
 	keeper, err := routes.NewKeeper(routes.KeeperConfig{
-		Namespace: namespace, Protocol: uint8(*protocol), Tables: []uint32{uint32(*table)},
+		NetNS: namespace, Protocol: uint8(*protocol), Tables: []uint32{uint32(*table)},
 	})
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ func openTwo(t *testing.T) (conn, other *Conn) {
 	_, _, err := netns.Veth(netns.End{NS: ns, Name: "a"}, netns.End{NS: ns, Name: "b"})
 	require.NoError(t, err)
 	for _, c := range []**Conn{&conn, &other} {
-		*c, err = Dial(Config{Namespace: ns.FD()})
+		*c, err = Dial(Config{NetNS: ns.FD()})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, (*c).Close()) })
 	}

@@ -22,11 +22,11 @@ type Conn struct {
 
 // Dial connects. Requests are checked strictly by the kernel, which needs Linux 4.20.
 func Dial(cfg Config) (*Conn, error) {
-	sock, err := netlink.Open(netlink.Config{Family: netlink.Route, NetNS: cfg.Namespace, Strict: true})
+	sock, err := netlink.Open(netlink.Config{Family: netlink.Route, NetNS: cfg.NetNS, Strict: true})
 	if err != nil {
 		return nil, fmt.Errorf("rtnl: dial: %w", err)
 	}
-	c := &Conn{sock: sock, link: netlink.NewConn(sock), handle: handle{namespace: cfg.Namespace}}
+	c := &Conn{sock: sock, link: netlink.NewConn(sock), handle: handle{namespace: cfg.NetNS}}
 	if c.port, err = sock.Port(); err != nil {
 		return nil, errors.Join(fmt.Errorf("rtnl: dial: %w", err), sock.Close())
 	}

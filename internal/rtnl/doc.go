@@ -8,7 +8,7 @@
 //
 // # Usage
 //
-//	conn, err := rtnl.Dial(rtnl.Config{Namespace: fd})
+//	conn, err := rtnl.Dial(rtnl.Config{NetNS: fd})
 //	err = conn.Routes(rtnl.RouteFilter{Family: 4, Table: 254, Protocol: 219}, restart, each)
 //	var b rtnl.Batch
 //	b.AddRoute(&rtnl.Route{...})

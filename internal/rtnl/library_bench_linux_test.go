@@ -32,7 +32,7 @@ func newBench(b *testing.B) *bench {
 	ns := nstest.New(b)
 	a, _, err := netns.Veth(netns.End{NS: ns, Name: "a"}, netns.End{NS: ns, Name: "b"})
 	require.NoError(b, err)
-	conn, err := rtnl.Dial(rtnl.Config{Namespace: ns.FD()})
+	conn, err := rtnl.Dial(rtnl.Config{NetNS: ns.FD()})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, conn.Close()) })
 	handle, err := conn.Handle()

@@ -20,7 +20,7 @@ import (
 
 func listen(t *testing.T, ns *netns.NS, groups ...rtnl.Group) *rtnl.Monitor {
 	t.Helper()
-	m, err := rtnl.Listen(rtnl.Config{Namespace: ns.FD()}, groups...)
+	m, err := rtnl.Listen(rtnl.Config{NetNS: ns.FD()}, groups...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, m.Close()) })
 	return m

@@ -70,9 +70,9 @@ const (
 
 // Config says where a connection is made.
 type Config struct {
-	// Namespace is the file descriptor of a network namespace, open until Conn.Handle was called if
+	// NetNS is the file descriptor of a network namespace, open until Conn.Handle was called if
 	// it is; 0 means the caller's own.
-	Namespace int
+	NetNS int
 }
 
 // Route is an entry of a routing table. It is a plain, comparable value.

@@ -43,7 +43,7 @@ func open(t *testing.T) (*netns.NS, *rtnl.Conn, netns.Link) {
 	ns := nstest.New(t)
 	a, _, err := netns.Veth(netns.End{NS: ns, Name: "a"}, netns.End{NS: ns, Name: "b"})
 	require.NoError(t, err)
-	conn, err := rtnl.Dial(rtnl.Config{Namespace: ns.FD()})
+	conn, err := rtnl.Dial(rtnl.Config{NetNS: ns.FD()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, conn.Close()) })
 	return ns, conn, a
@@ -200,7 +200,7 @@ func TestDumpDuringChanges(t *testing.T) {
 		require.NoError(t, do(conn, (*rtnl.Batch).AddRoute, route(addr.String()+"/32", a.Index)))
 		addr = addr.Next()
 	}
-	other, err := rtnl.Dial(rtnl.Config{Namespace: ns.FD()})
+	other, err := rtnl.Dial(rtnl.Config{NetNS: ns.FD()})
 	require.NoError(t, err)
 	defer other.Close()
 	stop := make(chan struct{})
@@ -254,7 +254,7 @@ func TestRuleWithUnknownAttribute(t *testing.T) {
 }
 
 func TestDialFails(t *testing.T) {
-	_, err := rtnl.Dial(rtnl.Config{Namespace: 9999})
+	_, err := rtnl.Dial(rtnl.Config{NetNS: 9999})
 	require.Error(t, err)
 }
 

@@ -75,7 +75,7 @@ func (o *Interfaces) Close() error { return errors.Join(o.closeLinks(), o.releas
 // with the first object that differs. Errors: that of the context, or the failure that ended Watch.
 func (o *Interfaces) Watch(ctx context.Context, report func(object string)) error {
 	defer o.stopWatching()
-	return interfaces.Watch(ctx, interfaces.Config{Namespace: o.namespace}, func(s *interfaces.Snapshot) {
+	return interfaces.Watch(ctx, interfaces.Config{NetNS: o.namespace}, func(s *interfaces.Snapshot) {
 		if object := o.differs(s); object != "" {
 			report(object)
 		}
@@ -194,7 +194,7 @@ func (o *Interfaces) lookUp(name string) (render.Master, error) {
 		return render.Master{}, nil
 	}
 	if o.links == nil {
-		conn, err := rtnl.Dial(rtnl.Config{Namespace: o.namespace})
+		conn, err := rtnl.Dial(rtnl.Config{NetNS: o.namespace})
 		if err != nil {
 			return render.Master{}, err
 		}
@@ -250,7 +250,7 @@ func (o *Interfaces) readInterfaces() (map[string]render.Interface, error) {
 	if o.list != nil {
 		return o.list()
 	}
-	s, err := interfaces.Read(interfaces.Config{Namespace: o.namespace})
+	s, err := interfaces.Read(interfaces.Config{NetNS: o.namespace})
 	if err != nil {
 		return nil, err
 	}

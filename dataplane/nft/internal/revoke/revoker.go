@@ -89,7 +89,7 @@ func newRevoker(cfg Config) (*Revoker, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := rtnl.Dial(rtnl.Config{Namespace: cfg.Conntrack.NetNS})
+	conn, err := rtnl.Dial(rtnl.Config{NetNS: cfg.Conntrack.NetNS})
 	if err != nil {
 		return nil, errors.Join(err, sweeper.Close())
 	}

@@ -22,7 +22,7 @@ func TestRouteFinder(t *testing.T) {
 	} {
 		require.NoError(t, ns.AddAddr(link, netip.MustParsePrefix(a)))
 	}
-	conn, err := rtnl.Dial(rtnl.Config{Namespace: ns.FD()})
+	conn, err := rtnl.Dial(rtnl.Config{NetNS: ns.FD()})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close()) }()
 	r := newRouteFinder(conn)

@@ -95,7 +95,7 @@ func (r *running) requireDispute(t *testing.T, text string) {
 // threeRoutes waits until the routes of all three pods are there.
 func threeRoutes(t *testing.T, node *netns.NS) {
 	t.Helper()
-	routes, err := rtnl.Listen(rtnl.Config{Namespace: node.FD()}, rtnl.GroupRoutes)
+	routes, err := rtnl.Listen(rtnl.Config{NetNS: node.FD()}, rtnl.GroupRoutes)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, routes.Close()) }()
 	waiting, cancel := context.WithTimeout(t.Context(), patience)

@@ -19,7 +19,7 @@ import (
 // fails, nothing is written, and the call fails.
 func TestRoutesAreWrittenAfterBeforeWrite(t *testing.T) {
 	node := nstest.New(t)
-	routing, err := routes.New(routes.Config{Namespace: node.FD()})
+	routing, err := routes.New(routes.Config{NetNS: node.FD()})
 	require.NoError(t, err)
 	var refusal error
 	calls := 0

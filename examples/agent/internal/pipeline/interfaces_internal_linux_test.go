@@ -29,7 +29,7 @@ func newTestIndex(t *testing.T) *interfaceIndex {
 	node := nstest.New(t)
 	nstest.NewWorkload(t, node, "way2", "10.0.0.2")
 	require.NoError(t, node.AddAddr("way2", netip.MustParsePrefix("192.0.2.1/24")))
-	known, err := interfaces.Read(interfaces.Config{Namespace: node.FD()})
+	known, err := interfaces.Read(interfaces.Config{NetNS: node.FD()})
 	require.NoError(t, err)
 	read := func() (*interfaces.Snapshot, error) { return known, nil }
 	return newInterfaceIndex("n", slog.New(slog.DiscardHandler), read)

@@ -73,7 +73,7 @@ func New(cfg Config) (*Pipeline, error) {
 		cfg: cfg, dirs: map[string]*directory{}, conflicts: newConflicts(), ended: make(chan struct{}),
 	}
 	p.interfaces = newInterfaceIndex(cfg.Node, cfg.Logger, func() (*interfaces.Snapshot, error) {
-		return interfaces.Read(interfaces.Config{Namespace: cfg.NetNS})
+		return interfaces.Read(interfaces.Config{NetNS: cfg.NetNS})
 	})
 
 	// Desired state: files in directories, turned into resources, and whatever else there is.
@@ -311,7 +311,7 @@ func (c Config) renderer() render.Config {
 // routes returns how routes are to be kept.
 func (c Config) routes() routes.Config {
 	return routes.Config{
-		Namespace: c.NetNS, Protocol: c.RouteProtocol, ForwardAllIPv6: c.ForwardIPv6, SysctlFile: c.SysctlFile,
+		NetNS: c.NetNS, Protocol: c.RouteProtocol, ForwardAllIPv6: c.ForwardIPv6, SysctlFile: c.SysctlFile,
 		Logger: c.Logger,
 	}
 }
