@@ -18,17 +18,26 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 	"github.com/wayleave/wayleave/examples/internal/cli"
+	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 	"github.com/wayleave/wayleave/kubernetes/convert"
 )
 
-// startAnAgent runs an agent on the manifests until the test ends, and has the commands find it.
-func startAnAgent(t *testing.T, dir string) {
+// startAnAgent runs an agent on the manifests until the test ends, and has the commands find it. It returns the
+// agent's namespace.
+func startAnAgent(t *testing.T, dir string, options ...string) *netns.NS {
 	t.Helper()
 	node := nstest.New(t)
 	nstest.NewWorkload(t, node, convert.InterfaceName("shop", "six"), "2001:db8::6")
 	socket := filepath.Join(t.TempDir(), "agent.sock")
 	t.Setenv("WAYLEAVE_SOCKET", socket)
+	values := map[string]string{
+		"node": "n", "manifests": dir, "endpoint-dir": "", "socket": socket, "http-address": "",
+		"forward-ipv6": "true",
+	}
+	for _, option := range options {
+		values[option] = "true"
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	programmed, ended := make(chan struct{}), make(chan error, 1)
 	var once sync.Once
@@ -40,10 +49,7 @@ func startAnAgent(t *testing.T, dir string) {
 					once.Do(func() { close(programmed) })
 				}
 			},
-			Below: []settings.Layer{{Source: "test", Values: map[string]string{
-				"node": "n", "manifests": dir, "endpoint-dir": "", "socket": socket, "http-address": "",
-				"forward-ipv6": "true",
-			}}},
+			Below: []settings.Layer{{Source: "test", Values: values}},
 		})
 	}()
 	t.Cleanup(func() {
@@ -58,6 +64,7 @@ func startAnAgent(t *testing.T, dir string) {
 	case <-time.After(patience):
 		t.Fatal("nothing is programmed")
 	}
+	return node
 }
 
 const onePod = `apiVersion: v1

@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
 // The agent compares kernel, table and policy, and the result has the form for people or programs.
@@ -28,6 +30,31 @@ func TestVerify(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(out), &v))
 	require.True(t, v.Kernel.Equal())
 	require.Positive(t, v.Policy.Packets)
+}
+
+// While another process changes the table again and again, the agent waits between its repairs. Then verify
+// finds the difference.
+func TestVerifyFindsDifference(t *testing.T) {
+	node := startAnAgent(t, folderOf(t, map[string]string{"pods.yaml": onePod}), "shared-table")
+	ended := make(chan struct{})
+	var code int
+	var out, errs string
+	go func() {
+		defer close(ended)
+		for end := time.Now().Add(patience); code != statusDiffers && time.Now().Before(end); {
+			code, out, errs = call(t, "verify")
+		}
+	}()
+	for changing := true; changing; {
+		select {
+		case <-ended:
+			changing = false
+		case <-time.After(20 * time.Millisecond):
+			nstest.NFT(t, node, "", "insert", "rule", "inet", "wayleave", "forward", "accept")
+		}
+	}
+	require.Equal(t, statusDiffers, code, "%s%s", out, errs)
+	require.Contains(t, out, "table wayleave in the kernel: different: chain forward\n")
 }
 
 // Without an agent, the table for manifests is proved.
