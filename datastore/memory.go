@@ -27,13 +27,18 @@ type Memory struct {
 	mu      sync.Mutex
 	objects map[policy.Key]policy.Resource
 	runs    map[*memoryRun]struct{}
+	updates uint64        // calls of Update so far
+	changed chan struct{} // closed and replaced when a run has delivered something or ends; nil before the first
 }
 
-// memoryRun is one run's view. Its maps belong to Memory's lock.
+// memoryRun is one run's view. All but receiver and wake belong to Memory's lock.
 type memoryRun struct {
-	sent    map[policy.Key]policy.Resource // the last values that the receiver got
-	pending map[policy.Key]struct{}        // the keys with another value now
-	wake    chan struct{}                  // holds a token while there are pending keys
+	receiver  Receiver
+	sent      map[policy.Key]policy.Resource // the last values that the receiver got
+	pending   map[policy.Key]struct{}        // the keys with another value now
+	wake      chan struct{}                  // holds a token while there are pending keys
+	idle      bool                           // nothing is being delivered, and the receiver is in sync
+	delivered uint64                         // the receiver has the values of so many updates
 }
 
 // Update makes all changes at once. Of several for one key, the last counts. It never waits for a
@@ -52,6 +57,7 @@ func (m *Memory) Update(ctx context.Context, updates []policy.Update) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.updates++
 	for _, u := range updates {
 		m.setLocked(u)
 	}
@@ -78,13 +84,14 @@ func (m *Memory) setLocked(u policy.Update) {
 // Run sends the receiver the content, InSync, and then each change; see Source. The content counts as the
 // complete state, so call Update with all objects first. It returns the error of ctx or of the receiver.
 func (m *Memory) Run(ctx context.Context, r Receiver) error {
-	run := m.join()
+	run := m.join(r)
 	defer m.leave(run)
 	for inSync := false; ; inSync = true {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if updates := m.take(run); len(updates) > 0 {
+		updates, upTo := m.take(run)
+		if len(updates) > 0 {
 			if err := r.Update(ctx, updates); err != nil {
 				return err
 			}
@@ -94,6 +101,7 @@ func (m *Memory) Run(ctx context.Context, r Receiver) error {
 				return err
 			}
 		}
+		m.deliver(run, upTo)
 		select {
 		case <-ctx.Done():
 		case <-run.wake:
@@ -101,11 +109,80 @@ func (m *Memory) Run(ctx context.Context, r Receiver) error {
 	}
 }
 
-func (m *Memory) join() *memoryRun {
+// Barrier returns once every receiver has what Update had taken before the call. If a receiver has a method
+// Barrier, as a calcgraph.Runner has, Barrier calls that afterwards. So a dataplane.Driver behind the Runner has
+// been sent what came of the updates, and its WaitEndpoint and WaitRemoved do not return because of an earlier
+// state. While there is no receiver, Barrier blocks. A receiver that is a Union passes the call on to its own.
+//
+// Errors: the context's; those of the receivers.
+func (m *Memory) Barrier(ctx context.Context) error {
+	receivers, err := m.delivered(ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range receivers {
+		if err := barrier(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// delivered waits until every receiver has what Update has taken, and returns them.
+func (m *Memory) delivered(ctx context.Context) ([]Receiver, error) {
+	m.mu.Lock()
+	target := m.updates
+	for {
+		if m.changed == nil {
+			m.changed = make(chan struct{})
+		}
+		changed, receivers := m.changed, m.receiversLocked(target)
+		m.mu.Unlock()
+		if len(receivers) > 0 {
+			return receivers, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-changed:
+		}
+		m.mu.Lock()
+	}
+}
+
+// receiversLocked returns the receivers if there are any and all have the values of the first updates.
+func (m *Memory) receiversLocked(updates uint64) (receivers []Receiver) {
+	for run := range m.runs {
+		if run.delivered < updates && (!run.idle || len(run.pending) > 0) {
+			return nil
+		}
+		receivers = append(receivers, run.receiver)
+	}
+	return receivers
+}
+
+// deliver records that a receiver has the values of the first updates.
+func (m *Memory) deliver(run *memoryRun, updates uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	run.delivered, run.idle = updates, true
+	m.wakeLocked()
+}
+
+// wakeLocked wakes those who wait in Barrier.
+func (m *Memory) wakeLocked() {
+	if m.changed != nil {
+		close(m.changed)
+		m.changed = nil
+	}
+}
+
+func (m *Memory) join(r Receiver) *memoryRun {
 	run := &memoryRun{
-		sent:    map[policy.Key]policy.Resource{},
-		pending: map[policy.Key]struct{}{},
-		wake:    make(chan struct{}, 1),
+		receiver: r,
+		sent:     map[policy.Key]policy.Resource{},
+		pending:  map[policy.Key]struct{}{},
+		wake:     make(chan struct{}, 1),
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,13 +200,16 @@ func (m *Memory) leave(run *memoryRun) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.runs, run)
+	m.wakeLocked()
 }
 
-// take returns what the receiver does not know yet, sorted by key, and regards it as told.
-func (m *Memory) take(run *memoryRun) []policy.Update {
+// take returns what the receiver does not know yet, sorted by key, and regards it as told. upTo counts the
+// updates that it has the values of.
+func (m *Memory) take(run *memoryRun) (updates []policy.Update, upTo uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	updates := make([]policy.Update, 0, len(run.pending))
+	run.idle = false
+	updates = make([]policy.Update, 0, len(run.pending))
 	for key := range run.pending {
 		now := m.objects[key]
 		if run.sent[key] = now; now == nil {
@@ -139,7 +219,7 @@ func (m *Memory) take(run *memoryRun) []policy.Update {
 	}
 	clear(run.pending)
 	slices.SortFunc(updates, func(a, b policy.Update) int { return a.Key.Compare(b.Key) })
-	return updates
+	return updates, m.updates
 }
 
 // markLocked takes a key into the pending ones if the receiver knows it differently, and out of

@@ -188,3 +188,63 @@ func (p *pairReceiver) Update(ctx context.Context, updates []policy.Update) erro
 	}
 	return err
 }
+
+// barrierReceiver has a Barrier, which waits for a token.
+type barrierReceiver struct {
+	*receiver
+	pass chan error
+}
+
+func (b barrierReceiver) Barrier(context.Context) error { return <-b.pass }
+
+// Barrier waits until all receivers have what was updated before it, and for their own barriers.
+func TestMemoryBarrier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var m datastore.Memory
+		barrier := func() <-chan error {
+			result := make(chan error, 1)
+			go func() { result <- m.Barrier(t.Context()) }()
+			synctest.Wait()
+			return result
+		}
+		update(t, &m, set("a", "1"))
+		early := barrier()
+		require.Empty(t, early, "no run yet")
+		slow, next := newReceiver(), barrierReceiver{newReceiver(), make(chan error)}
+		slow.gate = make(chan struct{})
+		start(t, &m, slow)
+		start(t, &m, next)
+		synctest.Wait()
+		require.Empty(t, early, "one receiver has nothing yet")
+		slow.gate <- struct{}{}
+		synctest.Wait()
+		require.Equal(t, "a=1", slow.text())
+		require.Empty(t, early, "the barrier of the other receiver")
+		next.pass <- nil
+		require.NoError(t, <-early)
+
+		update(t, &m, set("a", "1")) // nothing to send
+		same := barrier()
+		next.pass <- context.Canceled
+		require.ErrorIs(t, <-same, context.Canceled)
+
+		update(t, &m, set("a", "2"))
+		synctest.Wait()
+		update(t, &m, set("a", "3")) // while the receiver is called with the former value
+		last := barrier()
+		slow.gate <- struct{}{}
+		synctest.Wait()
+		require.Empty(t, last, "it has the former value only")
+		update(t, &m, set("b", "1")) // later than the barrier
+		slow.gate <- struct{}{}
+		next.pass <- nil
+		require.NoError(t, <-last)
+		require.Contains(t, slow.text(), "a=3")
+
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		update(t, &m, set("b", "2"))
+		require.ErrorIs(t, m.Barrier(ctx), context.Canceled)
+		slow.gate <- struct{}{}
+	})
+}

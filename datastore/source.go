@@ -29,6 +29,16 @@ type Receiver interface {
 	InSync(ctx context.Context) error
 }
 
+// barrier calls the Barrier of a receiver that has one, as a calcgraph.Runner has.
+func barrier(ctx context.Context, r Receiver) error {
+	if b, ok := r.(interface {
+		Barrier(ctx context.Context) error
+	}); ok {
+		return b.Barrier(ctx)
+	}
+	return nil
+}
+
 // Sink is a destination to which desired state is written. Each implementation documents whether it is safe
 // for concurrent use.
 type Sink interface {

@@ -172,6 +172,9 @@ func (r *unionReceiver) InSync(ctx context.Context) error {
 	return r.out.InSync(ctx)
 }
 
+// Barrier calls that of the receiver.
+func (r *unionReceiver) Barrier(ctx context.Context) error { return barrier(ctx, r.out) }
+
 // applyLocked records the updates of a source, and returns the changes of the union.
 func (u *Union) applyLocked(source int, updates []policy.Update) (changed []policy.Update) {
 	before := make(map[policy.Key]packed.Object, len(updates))
