@@ -66,7 +66,7 @@ func newDaemon(cfg config) (d *daemon, err error) {
 		return nil, err
 	}
 	d.pods, err = pods.New(pods.Config{
-		Node: cfg.node, Converter: d.converter, Report: d.report,
+		Node: cfg.node, Converter: d.converter, Report: func(_ pods.Ref, problems []error) { d.report(problems) },
 		Update: func(u policy.Update) { d.update([]policy.Update{u}) },
 	})
 	if err != nil {

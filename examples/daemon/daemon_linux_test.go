@@ -254,7 +254,7 @@ func TestPolicyOfTheAPIIsEnforced(t *testing.T) {
 
 	_, err := policies.Create(t.Context(), allow("shop", 80), metav1.CreateOptions{})
 	require.NoError(t, err)
-	require.NoError(t, r.d.driver.WaitEndpoint(r.limited(), web.key(), func(e *dataplane.Endpoint) bool {
+	require.NoError(t, r.d.driver.WaitEndpoint(r.limited(), web.ref().Key(), func(e *dataplane.Endpoint) bool {
 		return len(e.Ingress) > 0
 	}))
 	require.Equal(t, []string{"80", "80"}, r.connected(shop))
@@ -276,7 +276,7 @@ func TestPolicyOfTheAPIIsEnforced(t *testing.T) {
 	require.True(t, r.waits("/del", link{Namespace: "shop", Name: "gone", UID: "1"}), "it may be in the kernel")
 	r.lists.Unlock()
 	r.complete()
-	require.NoError(t, r.d.driver.WaitProgrammed(r.limited(), web.key()))
+	require.NoError(t, r.d.driver.WaitProgrammed(r.limited(), web.ref().Key()))
 	require.Equal(t, []string{"81", "81"}, r.connected(other), "it knows the links")
 	require.Empty(t, r.connected(shop))
 	require.NoError(t, policies.Delete(t.Context(), "web", metav1.DeleteOptions{}))
@@ -314,6 +314,9 @@ func TestRequests(t *testing.T) {
 	}()
 	r.create(web)
 	require.Empty(t, <-added)
+	next := web
+	next.UID = "uid-of-the-next-pod"
+	require.True(t, r.waits("/add", next), "the API server has the pod before it, with that interface")
 	for want, l := range map[string]link{
 		`invalid request: uid ""`:                 {Namespace: "shop", Name: "web"},
 		`invalid request: name "../web"`:          {Namespace: "shop", Name: "../web", UID: "1"},
@@ -337,7 +340,7 @@ func TestMissedDeletion(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
 	}}
 	r.d.deletePod(missed)
-	require.NoError(t, r.d.driver.WaitRemoved(r.limited(), web.key()))
+	require.NoError(t, r.d.driver.WaitRemoved(r.limited(), web.ref().Key()))
 	stop()
 }
 

@@ -20,7 +20,6 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/kubernetes/convert"
 	"github.com/wayleave/wayleave/kubernetes/pods"
-	"github.com/wayleave/wayleave/policy"
 )
 
 // link is what the plugin reports of a pod: the body of a request, and the content of a file.
@@ -35,10 +34,6 @@ type link struct {
 var errInvalid = errors.New("invalid request")
 
 func (l link) ref() pods.Ref { return pods.Ref{Namespace: l.Namespace, Name: l.Name, UID: l.UID} }
-
-func (l link) key() policy.Key {
-	return policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: l.Namespace, Name: l.Name}
-}
 
 // validate reports whether the names can be those of an object of the API, and so of a file.
 func (l link) validate() error {
@@ -100,7 +95,11 @@ func (d *daemon) add(ctx context.Context, l link) error {
 	if err := errors.Join(os.WriteFile(half, text, 0o600), os.Rename(half, d.file(l))); err != nil {
 		return err
 	}
-	err = d.driver.WaitEndpoint(ctx, l.key(), func(e *dataplane.Endpoint) bool { return e.Interface == l.Interface })
+	if err := d.store.Barrier(ctx); err != nil { // or the driver knows an earlier pod of that name only
+		return err
+	}
+	ours := func(e *dataplane.Endpoint) bool { return e.Interface == l.Interface }
+	err = d.driver.WaitEndpoint(ctx, l.ref().Key(), ours)
 	if err != nil { // the API server does not have the pod, or there is a fault
 		return fmt.Errorf("pod %s: its policy is not in force: %w", l.ref(), err)
 	}
@@ -112,7 +111,11 @@ func (d *daemon) del(ctx context.Context, l link) error {
 	if !d.pods.Detach(l.ref()) {
 		return nil // a new pod of that name has taken the place of this one
 	}
-	if err := d.driver.WaitRemoved(ctx, l.key()); err != nil {
+	err := d.store.Barrier(ctx) // the driver may not have been sent the pod yet
+	if err == nil {
+		err = d.driver.WaitRemoved(ctx, l.ref().Key())
+	}
+	if err != nil {
 		return fmt.Errorf("pod %s: it may still be in the kernel: %w", l.ref(), err)
 	}
 	if err := os.Remove(d.file(l)); err != nil && !errors.Is(err, fs.ErrNotExist) {

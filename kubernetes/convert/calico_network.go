@@ -62,7 +62,7 @@ func (c Converter) CalicoNode(node *calico.Node) ([]policy.Resource, []error) {
 	resources := finishNode(p, out, nodeSet(node.Name, out.Labels, addresses),
 		renamed("name", "metadata.name", "labels", "metadata.labels", "nets", "spec.addresses", "", "spec."))
 	if p.any() {
-		return nil, p.all()
+		return nil, p.refused()
 	}
 	return resources, p.notes
 }

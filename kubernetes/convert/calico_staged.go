@@ -20,7 +20,7 @@ func (c Converter) CalicoStagedGlobalNetworkPolicy(s *calico.StagedGlobalNetwork
 	doubts := &problems{object: p.object}
 	out := globalPolicy(p, doubts, s.Name, &s.Spec.GlobalNetworkPolicySpec)
 	if !staged(p, s.Spec.StagedAction) {
-		return nil, p.all()
+		return nil, p.refused()
 	}
 	out.Staged = true
 	return finishPolicy(out, p, doubts, inSpec())
@@ -33,7 +33,7 @@ func (c Converter) CalicoStagedNetworkPolicy(s *calico.StagedNetworkPolicy) (*po
 	doubts := &problems{object: p.object}
 	out := calicoPolicy(p, doubts, s.Name, namespace, &s.Spec.PolicySpec)
 	if !staged(p, s.Spec.StagedAction) {
-		return nil, p.all()
+		return nil, p.refused()
 	}
 	out.Staged = true
 	return finishPolicy(out, p, doubts, inSpec())
@@ -48,7 +48,7 @@ func (c Converter) CalicoStagedKubernetesNetworkPolicy(
 ) (*policy.Policy, []error) {
 	p, namespace := begin(calico.APIVersion, "StagedKubernetesNetworkPolicy", s, true)
 	if !staged(p, s.Spec.StagedAction) {
-		return nil, p.all()
+		return nil, p.refused()
 	}
 	return networkPolicy(p, namespace, s.Name, &s.Spec.NetworkPolicySpec, true)
 }

@@ -53,8 +53,10 @@ type Attachment struct {
 	Interface string
 	// MAC is the address of the pod's side, in the form "66:3e:ca:a4:db:65". The default is none.
 	MAC string
-	// Addresses are those of the pod. They are used until the pod's status has addresses, which kubelet
-	// reports only after CNI ADD. The default is none.
+	// Addresses are those of the pod. They are used until the pod's status, which kubelet reports only after
+	// CNI ADD, has all of them; then the addresses of the status are used. A status without them is that of
+	// an earlier link of the pod, whose addresses another pod may have. The default is none: the addresses
+	// of the status.
 	Addresses []netip.Addr
 }
 
@@ -147,7 +149,7 @@ func (c Converter) calico(object metav1.Object) ([]policy.Resource, []error) {
 	case *calico.Node:
 		return c.CalicoNode(o)
 	}
-	return nil, []error{&Error{Object: Object{Kind: fmt.Sprintf("%T", object)}, Err: ErrNotSupported}}
+	return nil, []error{&Error{Object: Object{Kind: fmt.Sprintf("%T", object)}, Err: ErrNotSupported, Absent: true}}
 }
 
 // one makes a list of a typed pointer, so that a nil pointer never becomes a resource.
@@ -168,16 +170,16 @@ func finish[T any, P interface {
 	policy.Resource
 }](r P, p *problems, path func(string) string) (P, []error) {
 	if p.any() {
-		return nil, p.all()
+		return nil, p.refused()
 	}
 	canonical, ok := policy.Canonical(r).(P)
 	if !ok {
 		p.addf("", "internal error: the canonical form is of another kind")
-		return nil, p.all()
+		return nil, p.refused()
 	}
 	validate(canonical, p, path)
 	if p.any() {
-		return nil, p.all()
+		return nil, p.refused()
 	}
 	return canonical, p.notes
 }

@@ -28,7 +28,8 @@ func finishPolicy(out *policy.Policy, p, doubts *problems, path func(string) str
 		out = admit(out, p, doubts, path)
 	}
 	if p.any() {
-		out = nil
+		p.notes = append(p.notes, doubts.all()...)
+		return nil, p.refused()
 	}
 	return out, append(p.all(), doubts.all()...)
 }

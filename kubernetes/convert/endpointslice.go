@@ -20,7 +20,7 @@ func (c Converter) Service(service *corev1.Service) []error {
 	if !p.any() {
 		p.add("", fmt.Errorf("%w: the EndpointSlices of a service say what is behind it", ErrIgnored))
 	}
-	return p.list
+	return p.refused()
 }
 
 // EndpointSlice turns an EndpointSlice into a part of the backends of the service that its label
@@ -38,17 +38,17 @@ func (c Converter) EndpointSlice(slice *discoveryv1.EndpointSlice) (*policy.Serv
 	service := slice.Labels[discoveryv1.LabelServiceName]
 	switch {
 	case p.any():
-		return nil, p.all()
+		return nil, p.refused()
 	case service == "":
 		p.add(labelPath(discoveryv1.LabelServiceName),
 			fmt.Errorf("%w: without this label the slice is no service's", ErrIgnored))
-		return nil, p.all()
+		return nil, p.refused()
 	case slice.AddressType == discoveryv1.AddressTypeFQDN:
 		p.add("addressType", fmt.Errorf("%w: names instead of addresses", ErrNotSupported))
-		return nil, p.all()
+		return nil, p.refused()
 	case slice.AddressType != discoveryv1.AddressTypeIPv4 && slice.AddressType != discoveryv1.AddressTypeIPv6:
 		p.addf("addressType", "%q is not IPv4, IPv6 or FQDN", slice.AddressType)
-		return nil, p.all()
+		return nil, p.refused()
 	}
 	omitted := &problems{object: p.object}
 	out := &policy.ServiceBackends{

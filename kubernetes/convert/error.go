@@ -34,6 +34,9 @@ type Error struct {
 	Field string
 	// Err says what is wrong.
 	Err error
+	// Absent reports that the object gives no resource: it has no effect at all. Otherwise only a part of it is
+	// left out or, of a policy, closed.
+	Absent bool
 }
 
 // Error returns one line, "object: field: cause", and omits an empty field. It escapes characters
@@ -75,6 +78,17 @@ func (p *problems) notef(field, format string, args ...any) {
 
 // all returns everything that was reported.
 func (p *problems) all() []error { return slices.Concat(p.list, p.notes) }
+
+// refused returns everything that was reported of an object that gives no resource.
+func (p *problems) refused() []error {
+	all := p.all()
+	for _, err := range all {
+		if e := (*Error)(nil); errors.As(err, &e) {
+			e.Absent = true
+		}
+	}
+	return all
+}
 
 // reserve reports a name that begins with a prefix which only names made by this package may have.
 func (p *problems) reserve(name string, prefixes ...string) {

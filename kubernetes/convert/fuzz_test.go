@@ -61,6 +61,7 @@ func FuzzConvert(f *testing.F) {
 				var wrong *convert.Error
 				require.True(t, errors.As(problem, &wrong))
 				require.NotEmpty(t, wrong.Error())
+				require.Equal(t, len(resources) == 0, wrong.Absent, "%T", object)
 			}
 			if _, pod := object.(*corev1.Pod); !pod && len(resources) == 0 {
 				require.NotEmpty(t, problems, "%T vanished", object)

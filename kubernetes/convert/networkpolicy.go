@@ -43,7 +43,7 @@ func networkPolicy(
 	pods := podSelectorText(p, podPath, podSelector(p, podPath, &np.PodSelector))
 	types := policyTypes(p, np)
 	if p.any() {
-		return nil, p.all()
+		return nil, p.refused()
 	}
 	order := float64(networkPolicyOrder)
 	out := &policy.Policy{

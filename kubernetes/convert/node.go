@@ -50,7 +50,7 @@ func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
 	resources := finishNode(p, out, nodeSet(node.Name, out.Labels, addresses),
 		renamed("name", "metadata.name", "labels", "metadata.labels"))
 	if p.any() {
-		return nil, p.all()
+		return nil, p.refused()
 	}
 	if c.PodCIDRs {
 		resources = append(resources, podBlocks(p, node)...)

@@ -85,6 +85,28 @@ func TestErrorNamesTheObject(t *testing.T) {
 			require.Equal(t, version, e.Object.APIVersion)
 			require.Equal(t, meta.UID, e.Object.UID)
 			require.Equal(t, meta.Name, e.Object.Name)
+			require.True(t, e.Absent)
+		}
+	}
+}
+
+// An Error says whether its object is absent, or only a part of it is left out or closed.
+func TestErrorOfAbsentObject(t *testing.T) {
+	operator := metav1.LabelSelectorRequirement{Key: "app", Operator: "in", Values: []string{"web"}}
+	wrong := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{operator}}
+	np := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	np.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{{
+		From: []networkingv1.NetworkPolicyPeer{{PodSelector: &wrong}},
+	}}
+	for absent, selector := range map[bool]metav1.LabelSelector{false: {}, true: wrong} {
+		np.Spec.PodSelector = selector
+		p, problems := convert.Converter{}.NetworkPolicy(np)
+		require.Equal(t, absent, p == nil)
+		require.NotEmpty(t, problems)
+		for _, problem := range problems {
+			var e *convert.Error
+			require.ErrorAs(t, problem, &e)
+			require.Equal(t, absent, e.Absent)
 		}
 	}
 }

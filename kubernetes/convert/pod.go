@@ -126,12 +126,26 @@ const (
 	maxPodPorts     = 10_000
 )
 
-// podAddresses returns the pod's valid addresses of both families: those of its status or, if it has none,
-// those of the attachment.
+// podAddresses returns the pod's valid addresses of both families: those of its status, or those of the
+// attachment while the status lacks one of them.
 func podAddresses(p *problems, pod *corev1.Pod, known Attachment) []netip.Addr {
 	if !hasStatusAddress(pod) {
 		return slices.Clone(known.Addresses)
 	}
+	status := &problems{object: p.object}
+	addresses := statusAddresses(status, pod)
+	for _, a := range known.Addresses {
+		if !slices.Contains(addresses, a) {
+			p.notes = append(p.notes, status.all()...)
+			return slices.Clone(known.Addresses)
+		}
+	}
+	p.list, p.notes = append(p.list, status.list...), append(p.notes, status.notes...)
+	return addresses
+}
+
+// statusAddresses returns the valid addresses of the pod's status. Without any, the pod is refused.
+func statusAddresses(p *problems, pod *corev1.Pod) []netip.Addr {
 	ips, field := pod.Status.PodIPs, func(i int) string { return fmt.Sprintf("status.podIPs[%d].ip", i) }
 	if len(ips) == 0 {
 		ips, field = []corev1.PodIP{{IP: pod.Status.PodIP}}, func(int) string { return "status.podIP" }

@@ -140,7 +140,7 @@ func TestPodSettings(t *testing.T) {
 	require.Equal(t, "66:3e:ca:a4:db:65", endpoint.MAC)
 }
 
-// A pod has the addresses of its attachment until its status has some. A refused attachment is reported.
+// A pod has the addresses of its attachment until its status has all of them. A refused attachment is reported.
 func TestPodAttachment(t *testing.T) {
 	known := convert.Attachment{Interface: "veth0", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.99")}}
 	c := convert.Converter{Attachment: func(*corev1.Pod) convert.Attachment { return known }}
@@ -155,8 +155,17 @@ func TestPodAttachment(t *testing.T) {
 	pod.Status.PodIPs = reported
 	endpoint, problems = c.Pod(pod)
 	require.Empty(t, problems)
-	require.NotContains(t, endpoint.Addresses, known.Addresses[0])
-	require.Len(t, endpoint.Addresses, len(reported))
+	require.Equal(t, known.Addresses, endpoint.Addresses, "the status is that of an earlier link")
+	pod.Status.PodIPs = []corev1.PodIP{{IP: "x"}}
+	endpoint, problems = c.Pod(pod)
+	require.NotEmpty(t, problems)
+	require.Equal(t, known.Addresses, endpoint.Addresses)
+
+	pod.Status.PodIPs = append(reported, corev1.PodIP{IP: "10.0.0.99"})
+	endpoint, problems = c.Pod(pod)
+	require.Empty(t, problems)
+	require.Contains(t, endpoint.Addresses, known.Addresses[0])
+	require.Len(t, endpoint.Addresses, len(reported)+1)
 
 	known.Interface = "a name that is too long"
 	_, problems = c.Pod(pod)

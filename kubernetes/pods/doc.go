@@ -7,7 +7,8 @@
 //
 // Kubelet reports a pod's addresses to the API only after CNI ADD has returned, so the plugin cannot wait for
 // them. Attach gives the endpoint its interface and addresses at once. The pod's labels come from the API,
-// which has the pod before kubelet starts it. Once the pod's status has addresses, these are used instead.
+// which has the pod before kubelet starts it. Once the pod's status has these addresses, those of the status are
+// used. Before that, the status is one of an earlier link, whose addresses another pod may have.
 //
 // Interfaces may have any name, which Attach sets. Without an attachment, the interface of an endpoint has
 // the name that convert.InterfaceName returns.
@@ -19,8 +20,8 @@
 //
 //	p, err := pods.New(pods.Config{Node: "n1", Update: func(u policy.Update) { ... }})
 //	p.Set(pod)           // in AddFunc and UpdateFunc of an informer, for the pods of all nodes
-//	err = p.Attach(...)  // CNI ADD; then wait with dataplane.Driver.WaitEndpoint
-//	p.Detach(...)        // CNI DEL; then wait with dataplane.Driver.WaitRemoved
+//	err = p.Attach(...)  // CNI ADD; then wait: datastore.Memory.Barrier, dataplane.Driver.WaitEndpoint
+//	gone := p.Detach(..) // CNI DEL; if gone, wait: datastore.Memory.Barrier, dataplane.Driver.WaitRemoved
 //
 // After a restart, call Attach for each pod that is attached already, before the endpoints count as complete:
 // before Run of a datastore.Memory, or before InSync of a calcgraph.Runner.

@@ -60,8 +60,12 @@ func (d *daemon) add(ctx context.Context, pod pods.Ref, link convert.Attachment)
 	if err := d.pods.Attach(pod, link); err != nil {
 		return err
 	}
-	key := policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: pod.Namespace, Name: pod.Name}
-	return d.driver.WaitEndpoint(ctx, key, func(e *dataplane.Endpoint) bool { return e.Interface == link.Interface })
+	if err := d.store.Barrier(ctx); err != nil {
+		return err
+	}
+	return d.driver.WaitEndpoint(ctx, pod.Key(), func(e *dataplane.Endpoint) bool {
+		return e.Interface == link.Interface
+	})
 }
 
 // A CNI daemon that makes links and routes itself, and leaves policy to the library.

@@ -25,9 +25,9 @@ type Config struct {
 	// Update receives each change of an endpoint: the new endpoint, or its key alone if it is removed. It
 	// runs in the call that causes the change, and must not call the Pods.
 	Update func(policy.Update)
-	// Report receives the errors of a pod, each a *convert.Error, at each call for the pod. It must not
-	// call the Pods. Nil discards them.
-	Report func([]error)
+	// Report receives the errors of a pod, each a *convert.Error, at each call for the pod; once the pod has none
+	// any more, it is called without errors. It must not call the Pods. Nil discards them.
+	Report func(pod Ref, problems []error)
 }
 
 // Ref identifies a pod. A CNI plugin finds all three in CNI_ARGS: K8S_POD_NAMESPACE, K8S_POD_NAME and
@@ -42,17 +42,26 @@ type Ref struct {
 // String returns namespace/name.
 func (r Ref) String() string { return r.Namespace + "/" + r.Name }
 
+// Key returns the key of the pod's endpoint.
+func (r Ref) Key() policy.Key {
+	return policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: r.Namespace, Name: r.Name}
+}
+
 // Pods makes endpoints of pods. Make it with New.
 type Pods struct {
 	cfg Config
 	mu  sync.Mutex
 	all map[name]*entry
+	// links has the pod that each attached interface belongs to.
+	links map[string]name
 	// detached has the pods of this node whose links are gone, order the same in their order.
 	detached map[types.UID]bool
 	order    []types.UID
 }
 
 type name struct{ namespace, name string }
+
+func (r Ref) name() name { return name{r.Namespace, r.Name} }
 
 // maxDetached is how many detached pods are kept. The API deletes a pod soon after CNI DEL.
 const maxDetached = 4096
@@ -65,6 +74,8 @@ type entry struct {
 	uid      types.UID
 	// endpoint is the endpoint that Update received last, or nil.
 	endpoint *policy.WorkloadEndpoint
+	// reported is set if the last call of Report had errors.
+	reported bool
 }
 
 // New returns Pods without a pod.
@@ -81,9 +92,11 @@ func New(cfg Config) (*Pods, error) {
 		return nil, errors.New("pods: config: Converter.Attachment must be nil")
 	}
 	if cfg.Report == nil {
-		cfg.Report = func([]error) {}
+		cfg.Report = func(Ref, []error) {}
 	}
-	return &Pods{cfg: cfg, all: map[name]*entry{}, detached: map[types.UID]bool{}}, nil
+	return &Pods{
+		cfg: cfg, all: map[name]*entry{}, links: map[string]name{}, detached: map[types.UID]bool{},
+	}, nil
 }
 
 // Set adds or replaces a pod of any node, as the API has it. The caller must not change the pod afterwards.
@@ -99,7 +112,8 @@ func (p *Pods) Delete(namespace, name string) {
 // Attach records the link of a pod. Update receives the endpoint at once if the API has the pod, and otherwise
 // in Set. A second Attach replaces the first.
 //
-// Errors: the attachment has no interface, or a value that no endpoint can have. Then nothing changes.
+// Errors: the attachment has no interface, a value that no endpoint can have, or the interface of another pod
+// that is attached. Then nothing changes.
 func (p *Pods) Attach(ref Ref, a convert.Attachment) error {
 	probe := &policy.WorkloadEndpoint{
 		Namespace: ref.Namespace, Name: ref.Name, Node: "node", Interface: a.Interface, MAC: a.MAC,
@@ -109,8 +123,16 @@ func (p *Pods) Attach(ref Ref, a convert.Attachment) error {
 		return fmt.Errorf("pods: attach %s: %w", ref, err)
 	}
 	a.Addresses = slices.Clone(a.Addresses)
-	p.change(ref, func(e *entry) {
-		e.attached, e.uid = &a, ref.UID
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if owner, taken := p.links[a.Interface]; taken && owner != ref.name() {
+		return fmt.Errorf(
+			"pods: attach %s: interface %s is that of pod %s/%s", ref, a.Interface, owner.namespace, owner.name,
+		)
+	}
+	p.changeLocked(ref, func(e *entry) {
+		p.setLink(ref, e, &a)
+		e.uid = ref.UID
 		delete(p.detached, ref.UID)
 	})
 	return nil
@@ -125,7 +147,7 @@ func (p *Pods) Detach(ref Ref) (gone bool) {
 		uid := ref.UID
 		if e.attached != nil && (uid == "" || e.uid == "" || uid == e.uid) {
 			uid = cmp.Or(uid, e.uid)
-			e.attached = nil
+			p.setLink(ref, e, nil)
 		}
 		if uid == "" && e.pod != nil {
 			uid = e.pod.UID
@@ -134,6 +156,16 @@ func (p *Pods) Detach(ref Ref) (gone bool) {
 		gone = e.attached == nil
 	})
 	return gone
+}
+
+// setLink replaces the attachment of an entry; nil removes it.
+func (p *Pods) setLink(ref Ref, e *entry, a *convert.Attachment) {
+	if e.attached != nil {
+		delete(p.links, e.attached.Interface)
+	}
+	if e.attached = a; a != nil {
+		p.links[a.Interface] = ref.name()
+	}
 }
 
 // remember records that the link of a pod is gone.
@@ -152,7 +184,11 @@ func (p *Pods) remember(uid types.UID) {
 func (p *Pods) change(ref Ref, f func(*entry)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	key := name{ref.Namespace, ref.Name}
+	p.changeLocked(ref, f)
+}
+
+func (p *Pods) changeLocked(ref Ref, f func(*entry)) {
+	key := ref.name()
 	e := p.all[key]
 	if e == nil {
 		e = &entry{}
@@ -192,8 +228,9 @@ func (p *Pods) endpoint(e *entry) *policy.WorkloadEndpoint {
 		}
 	}
 	endpoint, problems := c.Pod(e.pod)
-	if len(problems) > 0 {
-		p.cfg.Report(problems)
+	if len(problems) > 0 || e.reported {
+		p.cfg.Report(Ref{Namespace: e.pod.Namespace, Name: e.pod.Name, UID: e.pod.UID}, problems)
 	}
+	e.reported = len(problems) > 0
 	return endpoint
 }

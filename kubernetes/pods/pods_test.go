@@ -54,14 +54,14 @@ func newStore(t *testing.T) *store {
 				s.now = fmt.Sprint(e.Interface, e.Addresses)
 			}
 		},
-		Report: func(errs []error) { t.Errorf("%v", errs) },
+		Report: func(_ pods.Ref, errs []error) { t.Errorf("%v", errs) },
 	})
 	require.NoError(t, err)
 	s.Pods = p
 	return s
 }
 
-// The addresses of the attachment are used until the pod's status has addresses.
+// The addresses of the attachment are used until the pod's status has them.
 func TestStatusReplacesAddressesOfAttachment(t *testing.T) {
 	s := newStore(t)
 	s.Set(pod("a"))
@@ -76,6 +76,55 @@ func TestStatusReplacesAddressesOfAttachment(t *testing.T) {
 	require.Empty(t, s.now)
 	s.Delete("shop", "web")
 	require.Equal(t, 3, s.calls)
+}
+
+// A status without the attachment's addresses is that of an earlier link of the pod, whose addresses another pod
+// may have.
+func TestStatusOfAnEarlierLink(t *testing.T) {
+	s := newStore(t)
+	s.Set(pod("a", "10.0.0.1", "fd00::1"))
+	require.NoError(t, s.Attach(ref("a"), attachment("veth7", "10.0.0.1")))
+	require.Equal(t, "veth7[10.0.0.1 fd00::1]", s.now)
+	require.True(t, s.Detach(ref("a"))) // the pod's sandbox is made again, with other addresses
+	require.Empty(t, s.now)
+	link := attachment("veth8", "10.0.0.2")
+	link.Addresses = append(link.Addresses, netip.MustParseAddr("fd00::1"))
+	require.NoError(t, s.Attach(ref("a"), link))
+	require.Equal(t, "veth8[10.0.0.2 fd00::1]", s.now)
+	s.Set(pod("a", "fd00::1", "10.0.0.1"))
+	require.Equal(t, "veth8[10.0.0.2 fd00::1]", s.now)
+	s.Set(pod("a", "fd00::1", "10.0.0.2", "10.0.0.3"))
+	require.Equal(t, "veth8[fd00::1 10.0.0.2 10.0.0.3]", s.now)
+}
+
+// The interface of an attached pod is not attached to another, which would take both down.
+func TestAttachRefusesInterfaceOfAnotherPod(t *testing.T) {
+	s := newStore(t)
+	s.Set(pod("a"))
+	require.NoError(t, s.Attach(ref("a"), attachment("veth7", "10.0.0.1")))
+	other := pods.Ref{Namespace: "shop", Name: "db", UID: "d"}
+	require.ErrorContains(t, s.Attach(other, attachment("veth7", "10.0.0.2")), "veth7 is that of pod shop/web")
+	require.NoError(t, s.Attach(ref("a"), attachment("veth8", "10.0.0.1")), "another one of its own")
+	require.NoError(t, s.Attach(other, attachment("veth7", "10.0.0.2")))
+	require.True(t, s.Detach(ref("a")))
+	require.NoError(t, s.Attach(other, attachment("veth8", "10.0.0.2")))
+}
+
+// Errors are reported with the pod, and their end is, too.
+func TestReport(t *testing.T) {
+	var reports []string
+	p, err := pods.New(pods.Config{
+		Node: "n1", Update: func(policy.Update) {},
+		Report: func(pod pods.Ref, problems []error) { reports = append(reports, fmt.Sprint(pod, pod.UID, problems)) },
+	})
+	require.NoError(t, err)
+	p.Set(pod("a", "10.0.0.1"))
+	p.Set(pod("a", "10.0.0.x"))
+	p.Set(pod("a", "10.0.0.1"))
+	p.Set(pod("a", "10.0.0.1"))
+	require.Len(t, reports, 2)
+	require.Contains(t, reports[0], "shop/weba[Pod shop/web: status.podIPs[0].ip: ")
+	require.Equal(t, "shop/weba[]", reports[1])
 }
 
 // An attachment waits for the API.
@@ -210,7 +259,7 @@ func TestOrderOfSourcesDoesNotMatter(t *testing.T) {
 				api = pod("a")
 				s.Set(api)
 			case 1:
-				api = pod("a", fmt.Sprintf("10.0.1.%d", 1+random.IntN(3)))
+				api = pod("a", fmt.Sprintf("10.0.0.%d", 1+random.IntN(3)))
 				s.Set(api)
 			case 2:
 				api = nil
@@ -225,11 +274,11 @@ func TestOrderOfSourcesDoesNotMatter(t *testing.T) {
 			want := ""
 			if api != nil && !detached {
 				address, iface := attached, "veth7"
-				if len(api.Status.PodIPs) > 0 {
-					address = api.Status.PodIPs[0].IP
-				}
 				if attached == "" {
 					iface = convert.InterfaceName("shop", "web")
+				}
+				if attached == "" && len(api.Status.PodIPs) > 0 {
+					address = api.Status.PodIPs[0].IP
 				}
 				if address != "" {
 					want = iface + "[" + address + "]"
