@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 	"github.com/wayleave/wayleave/examples/agent/internal/registry"
@@ -175,7 +176,15 @@ func (d *Daemon) register(r *http.Request, p *pipeline.Pipeline) (any, error) {
 	if err := d.waitOn(ctx, p, func(p *pipeline.Pipeline) error { return d.store(ctx, p, e) }); err != nil {
 		return nil, err
 	}
-	programmed := func(p *pipeline.Pipeline) error { return p.WaitProgrammed(ctx, e) }
+	programmed := func(p *pipeline.Pipeline) error {
+		// Without the barrier, the driver may know only an earlier endpoint of that name.
+		if err := d.registry.Barrier(ctx); errors.Is(err, calcgraph.ErrStopped) {
+			return dataplane.ErrStopped // another pipeline takes its place
+		} else if err != nil {
+			return err
+		}
+		return p.WaitProgrammed(ctx, e)
+	}
 	if err := d.waitOn(ctx, p, programmed); err != nil {
 		return nil, fmt.Errorf("%s is registered and not programmed yet: %w", e.Key(), err)
 	}

@@ -93,6 +93,9 @@ func (r *Registry) Run(ctx context.Context, receiver datastore.Receiver) error {
 	return r.memory.Run(ctx, receiver)
 }
 
+// Barrier returns once the receivers have what was registered before; see datastore.Memory.
+func (r *Registry) Barrier(ctx context.Context) error { return r.memory.Barrier(ctx) }
+
 // Put registers an endpoint, in place of one with the same key. When it returns nil, the endpoint
 // survives a crash.
 //
