@@ -38,7 +38,7 @@ test-tools:
 	@scripts/test-tools
 
 .PHONY: test-user
-test-user: test-tools ## As root: run the kernel tests and the demo once more as an ordinary user.
+test-user: test-tools ## As root: run the kernel tests and the demo once more as an ordinary user, examples with the race detector.
 	scripts/test-user
 
 .PHONY: test-bird
@@ -66,9 +66,9 @@ test-etcd: ## Run the tests of datastore/etcd, those with processes also on Debi
 	scripts/test-etcd
 
 .PHONY: race
-race: test-tools ## Run packages that several goroutines use, the other modules and concurrent calls under the race detector.
-	@# Agents that tests start have the race detector too. They end at the first race, so the test fails.
-	GORACE=halt_on_error=1 go test -race -short $(RACE) ./kubernetes/... ./datastore/etcd/... ./examples/... ./examples/daemon/...
+race: test-tools ## Run packages that several goroutines use, the other modules and concurrent calls under the race detector. test-user does so with the examples.
+	@# A test or an agent that it starts ends at the first race, so the test fails.
+	GORACE=halt_on_error=1 go test -race -short $(RACE) ./kubernetes/... ./datastore/etcd/...
 	go test -race ./dataplane/nft/applier ./dataplane/nft/conntrack ./internal/netlink -run 'Beside|Wait'
 
 .PHONY: lint
