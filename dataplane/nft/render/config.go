@@ -31,6 +31,18 @@ type Config struct {
 	// of these interfaces. Then only policy at the other end of a packet decides, and a workload may send and
 	// receive anything from CNI ADD until it has an endpoint. Other actions are errors.
 	UnknownWorkloads policy.HostAction
+	// Bridges are the names of bridges whose ports are the interfaces of workloads. An endpoint whose
+	// interface is a port of one is bridged: it has an address of its own for everything that it
+	// sends and receives, because the hooks of IP see its packets with the interface of the bridge
+	// (S171). What enters or leaves by such a bridge belongs to the endpoint that has its source or
+	// destination address, and drops if none has. So AllowedSources have no effect for a bridged
+	// endpoint, and two of one bridge with the same address are both at fault.
+	//
+	// A bridge here is for workloads alone: a router or an uplink among its ports is cut off. It must
+	// not begin with InterfacePrefix, and no host endpoint governs it. Frames between two ports are
+	// judged with net.bridge.bridge-nf-call-iptables and -ip6tables only. None by default: then an
+	// endpoint whose interface is a port of any master is at fault (S170).
+	Bridges []string
 	// EgressPriority is the priority of the base chains with normal policy, IngressPriority that of
 	// the base chains that evaluate their stale packets. It must be the larger. Both must be
 	// between -100 and 99: policy sees the destination after destination NAT (-100), and the source
@@ -192,6 +204,16 @@ func (c Config) validate() error {
 	}
 	if c.UnknownWorkloads != policy.HostDrop && c.UnknownWorkloads != policy.HostAccept {
 		bad("UnknownWorkloads %q is not %s or %s", c.UnknownWorkloads, policy.HostDrop, policy.HostAccept)
+	}
+	for i, name := range c.Bridges {
+		switch {
+		case !ruleset.ValidIfname(name) || sets.Clean(name) != name || name == loopback:
+			bad("Bridges: %q is no name of a bridge", name)
+		case strings.HasPrefix(name, c.InterfacePrefix):
+			bad("Bridges: %q begins with InterfacePrefix %q", name, c.InterfacePrefix)
+		case slices.Contains(c.Bridges[:i], name):
+			bad("Bridges: %q is there twice", name)
+		}
 	}
 	if c.EgressPriority >= c.IngressPriority {
 		bad("EgressPriority %d is not less than IngressPriority %d", c.EgressPriority, c.IngressPriority)
