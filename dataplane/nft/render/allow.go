@@ -50,30 +50,34 @@ func discovery(v ruleset.Verdict, types ...uint8) ruleset.Rule {
 // Every link-local address counts as the endpoint's except the host's: an address by RFC 7217
 // cannot be derived from the MAC. That is safe, because only the workload and the host are on the
 // link.
-func ownSourceChain() *ruleset.Chain {
-	up := build.InSet(setUp, ruleset.IIFName)
+//
+// At a bridge, these addresses cannot be told from those of other ports.
+func (b *baseChains) ownSourceChain() *ruleset.Chain {
+	from := []ruleset.Match{build.InSet(setUp, ruleset.IIFName)}
+	if len(b.cfg.Bridges) > 0 {
+		from = append(from, b.onBridge(ruleset.IIFName))
+	}
 	notLocal := ruleset.Compare{Field: ruleset.FibSaddrType, Not: true, Value: ruleset.Uint32(ruleset.FibTypeLocal)}
-	return &ruleset.Chain{Name: chainOwnSource, Rules: []ruleset.Rule{
-		build.When(
-			build.Accept(), match.OfFamily(sets.IPv4), build.Equals(ruleset.IPSaddr, make(ruleset.Value, 4)), up,
-		),
-		build.When(
-			build.Accept(), match.OfFamily(sets.IPv4),
-			build.InSet(sourceSet(sets.IPv4), ruleset.IIFName, ruleset.IPSaddr),
-		),
-		build.When(
-			build.Accept(), match.OfFamily(sets.IPv6), build.Equals(ruleset.IP6Saddr, make(ruleset.Value, 16)), up,
-		),
-		build.When(build.Accept(), match.OfFamily(sets.IPv6), linkLocalSource(), up, notLocal),
-		build.When(
-			build.Accept(), match.OfFamily(sets.IPv6),
-			build.InSet(sourceSet(sets.IPv6), ruleset.IIFName, ruleset.IP6Saddr),
-		),
-	}}
+	c := &ruleset.Chain{Name: chainOwnSource}
+	accept := func(matches ...ruleset.Match) { c.Rules = append(c.Rules, build.When(build.Accept(), matches...)) }
+	unspecified := func(f sets.Family, size int) {
+		for _, up := range from {
+			accept(match.OfFamily(f), build.Equals(match.Saddr(f), make(ruleset.Value, size)), up)
+		}
+	}
+	unspecified(sets.IPv4, 4)
+	accept(match.OfFamily(sets.IPv4), ownAddress(sets.IPv4))
+	unspecified(sets.IPv6, 16)
+	for _, up := range from {
+		accept(match.OfFamily(sets.IPv6), linkLocalAddress(ruleset.IP6Saddr), up, notLocal)
+	}
+	accept(match.OfFamily(sets.IPv6), ownAddress(sets.IPv6))
+	return c
 }
 
-func linkLocalSource() ruleset.Match {
-	return ruleset.Compare{Field: ruleset.IP6Saddr, Value: linkLocal(0), Last: linkLocal(0xff)}
+// linkLocalAddress matches fe80::/10.
+func linkLocalAddress(field ruleset.Field) ruleset.Match {
+	return ruleset.Compare{Field: field, Value: linkLocal(0), Last: linkLocal(0xff)}
 }
 
 // linkLocal returns the first (0) or last (0xff) address of fe80::/10.

@@ -15,7 +15,7 @@ import (
 
 // The sets and maps that the base chains look up.
 const (
-	setEndpoints = "endpoints"    // interfaces of all endpoints
+	setEndpoints = "endpoints"    // interfaces of all endpoints, and configured bridges
 	setUp        = "endpoints-up" // interfaces of endpoints that may have traffic
 	mapFrom      = "senders"      // interface -> chain of the sender
 	mapTo        = "receivers"    // interface -> chain of the receiver
@@ -23,15 +23,20 @@ const (
 )
 
 // sourceSet returns the set of the interfaces of endpoints in endpoints-up, each with the endpoint's own
-// addresses of a family.
+// addresses of a family. It also has those of bridged endpoints that are up, with the bridge.
 func sourceSet(f sets.Family) string { return familyName("source", f) }
 
 // familyName returns the name of a set or map of one family.
 func familyName(name string, f sets.Family) string { return name + strconv.Itoa(int(f)) }
 
 // SourceSets returns the names of the sets that have the interfaces of endpoints, each with the endpoint's own
-// IPv4 and IPv6 addresses.
-func SourceSets() []string { return []string{sourceSet(sets.IPv4), sourceSet(sets.IPv6)} }
+// IPv4 and IPv6 addresses. They have the addresses of bridged endpoints twice, once with the bridge.
+func SourceSets() (all []string) {
+	for _, f := range sets.Families() {
+		all = append(all, sourceSet(f), setBridgePorts(f))
+	}
+	return all
+}
 
 // The chains that are not an endpoint's or a policy's.
 const (
@@ -62,8 +67,12 @@ func workloadSets(cfg *Config) []*sets.ElementSet {
 	set := func(name string, verdicts bool, key ...ruleset.Type) *sets.ElementSet {
 		return sets.NewElementSet(ruleset.Set{Name: name, Key: key, Verdicts: verdicts})
 	}
+	endpoints := set(setEndpoints, false, ifname)
+	for _, name := range ifnames(cfg.Bridges) {
+		endpoints.Put(sets.Element(nil, name))
+	}
 	return []*sets.ElementSet{
-		set(setEndpoints, false, ifname),
+		endpoints,
 		set(setUp, false, ifname),
 		set(sourceSet(sets.IPv4), false, ifname, ruleset.TypeIPv4),
 		set(sourceSet(sets.IPv6), false, ifname, ruleset.TypeIPv6),
@@ -94,9 +103,9 @@ func (b *baseChains) all() []*ruleset.Chain {
 	chains := append(b.forwardChains(), &ruleset.Chain{Name: chainSends, Rules: b.sends()})
 	chains = append(chains, b.inputChains()...)
 	chains = append(chains, b.outputChains()...)
-	chains = append(chains, relatedChains()...)
+	chains = append(chains, b.relatedChains()...)
 	if !b.cfg.DenyNeighbourDiscovery || b.cfg.AllowDHCP {
-		chains = append(chains, ownSourceChain())
+		chains = append(chains, b.ownSourceChain())
 	}
 	if b.cfg.Host.KeepInvalid {
 		chains = append(chains, b.invalidChain())
@@ -131,6 +140,11 @@ func (b *baseChains) outputChains() (chains []*ruleset.Chain) {
 	action := b.cfg.Host.HostToEndpointAction
 	policed := action != policy.HostAccept || len(hosts) > 0
 	var jumps, up []ruleset.Rule
+	discovers, toBridges, toBridge := b.toBridges()
+	acceptsFromHost := action != policy.HostReturn && action != policy.HostDrop
+	if acceptsFromHost && toBridge != nil {
+		chains, up = append(chains, toBridge), toBridges
+	}
 	switch {
 	case action == policy.HostReturn: // S104
 		jumps = b.jumpsTo(chainReceiver, ruleset.OIFName)
@@ -141,16 +155,19 @@ func (b *baseChains) outputChains() (chains []*ruleset.Chain) {
 		// evaluates stale packets.
 		for _, r := range b.notUp(b.statements.refusal, ruleset.OIFName) {
 			down := ruleset.Lookup{Fields: []ruleset.Field{ruleset.OIFName}, Not: true, Set: setUp}
-			r.Matches = append(r.Matches, down)
+			r.Matches = append(append(r.Matches, b.notBridge(ruleset.OIFName)...), down)
 			up = append(up, r)
 		}
 	default:
-		accept := build.When(build.Accept(), build.InSet(setUp, ruleset.OIFName))
-		up = append([]ruleset.Rule{accept}, b.notUp(b.statements.refusal, ruleset.OIFName)...)
+		if len(b.cfg.Bridges) > 0 {
+			up = append(up, build.When(build.Accept(), b.onBridge(ruleset.OIFName)))
+		}
+		up = append(up, build.When(build.Accept(), build.InSet(setUp, ruleset.OIFName)))
+		up = append(up, b.notUp(b.statements.refusal, ruleset.OIFName)...)
 	}
 	blocked := b.dropBlocked(ruleset.OIFName)
 	add := func(name string, point ruleset.HookPoint, first ...ruleset.Rule) {
-		before := slices.Concat(first, blocked, b.ofHost(ruleset.OIFName, hosts), up)
+		before := slices.Concat(first, blocked, discovers, b.ofHost(ruleset.OIFName, hosts), up)
 		if !policed {
 			chains = append(chains, base(name, point, b.cfg.EgressPriority, before...))
 			return
@@ -171,11 +188,19 @@ func (b *baseChains) outputChains() (chains []*ruleset.Chain) {
 // fromHost returns the chains for packets of the host's own processes to workloads, with
 // HostToEndpointAction Drop.
 func (b *baseChains) fromHost() []*ruleset.Chain {
-	up := build.When(build.Goto(chainUpFromHost), build.InSet(setUp, ruleset.OIFName))
-	notUp := b.notUp(b.statements.recordRefusal, ruleset.OIFName)
+	goUp := func(matches ...ruleset.Match) ruleset.Rule {
+		return build.When(build.Goto(chainUpFromHost), matches...)
+	}
+	rules := []ruleset.Rule{goUp(build.InSet(setUp, ruleset.OIFName))}
+	if len(b.cfg.Bridges) > 0 {
+		for _, f := range sets.Families() {
+			rules = append(rules, goUp(b.bridged(f)...))
+		}
+		rules = append(rules, b.notBridged(b.statements.recordRefusal, ruleset.OIFName)...)
+	}
 	return []*ruleset.Chain{
 		{Name: chainUpFromHost, Rules: append(connections(), b.statements.refusal("host to its workload"))},
-		{Name: chainFromHost, Rules: append([]ruleset.Rule{up}, notUp...)},
+		{Name: chainFromHost, Rules: append(rules, b.notUp(b.statements.recordRefusal, ruleset.OIFName)...)},
 	}
 }
 

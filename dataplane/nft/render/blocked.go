@@ -47,7 +47,7 @@ func masterSets() (out []*sets.ElementSet) {
 func (b *blocked) update() {
 	had := len(b.names) > 0
 	for name := range b.interfaces.dirty.objects {
-		if _, port := b.interfaces.masters[name]; port && b.interfaces.has(name) {
+		if b.interfaces.blocked(name) {
 			b.names[name] = struct{}{}
 		} else {
 			delete(b.names, name)

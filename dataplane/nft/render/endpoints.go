@@ -72,8 +72,8 @@ func (e *endpoints) render(s *subject) {
 // renderInterfaces renders the interfaces of workload endpoints that are dirty. A host endpoint
 // does not govern an interface that a workload endpoint claims.
 func (e *endpoints) renderInterfaces() {
+	e.interfaces.render()
 	for name := range e.interfaces.dirty.objects {
-		e.interfaces.render(name)
 		e.hosts.interfaceChanged(name)
 	}
 	e.interfaces.dirty.clear()

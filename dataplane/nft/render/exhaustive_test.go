@@ -278,16 +278,23 @@ func (r representatives) each(f func(dptest.Packet)) {
 // TestRepresentatives asks what becomes of every packet, by a representative of each kind, in small
 // random worlds: the table of each form of policy must say what the judgement on the state does,
 // and write the same log. Whatever the packet's mark and priority are, they are so afterwards.
+//
+// In two worlds of three, one or both of the endpoints are bridged (S171).
 func TestRepresentatives(t *testing.T) {
 	asked := map[bool]int{}
 	for _, seed := range worldFlags.Seeds(120, 12) {
 		w := smallWorlds{nfttest.NewWorld(seed, 11)}
 		s := w.state()
 		cfg := render.Config{LogRate: -1, Counters: seed%5 == 4, Reject: seed%7 == 6}
+		of := []map[string]string{nil, {"way1": "br0"}, {"way1": "br0", "way2": "br1"}}[seed%3]
+		if of != nil {
+			cfg.Bridges = nfttest.Bridges()
+		}
 		var forms []*simulate.Simulator
 		for _, classes := range append(nfttest.Forms(), render.ClassesConfig{MaxPerGroup: 3, MaxTotal: 6}) {
 			cfg.Classes = classes
-			table, errs := nfttest.Rendered(t, cfg, nfttest.Transition(s))
+			sc := scenario{Config: cfg, Batches: []dataplane.Batch{nfttest.Transition(s)}, Ports: of}
+			table, errs := sc.rendered(t)
 			require.Empty(t, errs)
 			sim, err := simulate.New(simulate.Config{Table: table})
 			require.NoError(t, err)
@@ -297,6 +304,8 @@ func TestRepresentatives(t *testing.T) {
 			want := s.Judge(p).Allowed()
 			asked[want]++
 			packet := forwardedPacket(p)
+			packet.IIFName = cmp.Or(of[packet.IIFName], packet.IIFName)
+			packet.OIFName = cmp.Or(of[packet.OIFName], packet.OIFName)
 			packet.Mark = []uint32{0, 0x4000, 1337}[asked[want]%3]
 			packet.Priority = []uint32{0, 1, 2, 4, 6}[asked[want]%5]
 			var logs []string

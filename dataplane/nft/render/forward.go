@@ -72,6 +72,7 @@ func (b *baseChains) forwardChains() []*ruleset.Chain {
 	if known || len(hosts) == 0 {
 		before = append(before, others)
 	}
+	before = append(before, b.discoveryOnBridges()...)
 	chains := b.policed(basePolicy{
 		name: chainForward, point: ruleset.Forward, verdict: chainVerdict, before: before,
 		jumps: slices.Concat(
@@ -91,7 +92,15 @@ func (b *baseChains) known() (rules []ruleset.Rule) {
 		rules = append(rules, build.When(build.Accept(), append(matches, build.InSet(setEpoch, ruleset.NFProto))...))
 	}
 	up := []ruleset.Match{build.InSet(setUp, ruleset.OIFName)}
+	toBridged := func(from func(sets.Family) []ruleset.Match) {
+		for _, f := range sets.Families() {
+			if len(b.cfg.Bridges) > 0 {
+				accept(b.bridged(f), from(f))
+			}
+		}
+	}
 	accept(b.noWorkload(ruleset.IIFName), up)
+	toBridged(func(sets.Family) []ruleset.Match { return b.noWorkload(ruleset.IIFName) })
 	if b.cfg.ReversePath {
 		return rules
 	}
@@ -101,6 +110,7 @@ func (b *baseChains) known() (rules []ruleset.Rule) {
 	for _, f := range sets.Families() {
 		accept([]ruleset.Match{match.OfFamily(f), ownAddress(f)}, up)
 	}
+	toBridged(func(f sets.Family) []ruleset.Match { return []ruleset.Match{ownAddress(f)} })
 	return rules
 }
 
@@ -120,13 +130,17 @@ func (b *baseChains) jumpsTo(chain string, field ruleset.Field) []ruleset.Rule {
 		return []ruleset.Rule{build.Always(build.Jump(chain))}
 	}
 	prefix := ruleset.IfnamePrefix(b.cfg.InterfacePrefix)
-	return []ruleset.Rule{build.When(build.Jump(chain), build.Equals(field, prefix))}
+	rules := []ruleset.Rule{build.When(build.Jump(chain), build.Equals(field, prefix))}
+	if len(b.cfg.Bridges) > 0 {
+		rules = append(rules, build.When(build.Jump(chain), b.onBridge(field)))
+	}
+	return rules
 }
 
 // noWorkload matches an interface that no workload has, nor may have by its name.
 func (b *baseChains) noWorkload(field ruleset.Field) []ruleset.Match {
 	prefix := ruleset.IfnamePrefix(b.cfg.InterfacePrefix)
-	matches := []ruleset.Match{ruleset.Compare{Field: field, Not: true, Value: prefix}}
+	matches := append([]ruleset.Match{ruleset.Compare{Field: field, Not: true, Value: prefix}}, b.notBridge(field)...)
 	if b.unprefixed {
 		matches = append(matches, noEndpoint(field))
 	}
@@ -140,8 +154,10 @@ func (b *baseChains) sideChains() []*ruleset.Chain {
 	side := func(
 		name, endpoints string, dir match.Direction, field ruleset.Field, before ...ruleset.Rule,
 	) *ruleset.Chain {
-		rules := append(before, build.Dispatch(endpoints, field), outcome.Dispatch(dir))
-		rules = append(append(rules, returnDecided()), b.notUp(b.statements.recordRefusal, field)...)
+		rules := append(append(before, build.Dispatch(endpoints, field)), b.dispatchBridged(field)...)
+		rules = append(rules, outcome.Dispatch(dir), returnDecided())
+		rules = append(rules, b.notBridged(b.statements.recordRefusal, field)...)
+		rules = append(rules, b.notUp(b.statements.recordRefusal, field)...)
 		return &ruleset.Chain{Name: name, Rules: rules}
 	}
 	var before []ruleset.Rule
@@ -198,7 +214,7 @@ func (b *baseChains) others(fields ...ruleset.Field) ruleset.Rule {
 
 // dropBlocked returns rules that drop packets from blocked addresses (for IIFName) and to them (for
 // OIFName), established connections included. The policy of an endpoint that is up and has the same
-// address decides about packets through its own interface. A master is no such interface: its
+// address decides about packets through its own interface or bridge. Another master is no such interface: its
 // packets are those of its ports.
 func (b *baseChains) dropBlocked(fields ...ruleset.Field) (out []ruleset.Rule) {
 	for _, f := range b.ports.families {
@@ -207,13 +223,14 @@ func (b *baseChains) dropBlocked(fields ...ruleset.Field) (out []ruleset.Rule) {
 			if field == ruleset.OIFName {
 				address = match.Daddr(f)
 			}
-			drops := func(through ruleset.Match) {
+			drops := func(through ...ruleset.Match) {
+				matches := []ruleset.Match{match.OfFamily(f), build.InSet(setBlocked(f), address)}
 				out = append(out, b.statements.refusal(
-					"interface of the endpoint is a port", match.OfFamily(f), build.InSet(setBlocked(f), address),
-					through,
+					"interface of the endpoint is a port", append(matches, through...)...,
 				))
 			}
-			drops(ruleset.Lookup{Fields: []ruleset.Field{field}, Not: true, Set: setUp})
+			notUp := ruleset.Lookup{Fields: []ruleset.Field{field}, Not: true, Set: setUp}
+			drops(append([]ruleset.Match{notUp}, b.notBridge(field)...)...)
 			if len(b.ports.uppers) > 0 {
 				drops(build.OneOf(field, ifnames(b.ports.uppers)...))
 			}

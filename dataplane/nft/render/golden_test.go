@@ -20,7 +20,7 @@ func TestGolden(t *testing.T) { nfttest.EachForm(t, testGolden) }
 func testGolden(t *testing.T, classes render.ClassesConfig) {
 	for _, sc := range scenarios(classes) {
 		t.Run(sc.Name, func(t *testing.T) {
-			table, errs := nfttest.Rendered(t, sc.Config, sc.Batches...)
+			table, errs := sc.rendered(t)
 			require.Empty(t, errs)
 			file := sc.golden("testdata")
 			if *update {

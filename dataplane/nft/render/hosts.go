@@ -186,7 +186,7 @@ func (h *hosts) mapInterface(name string) {
 		h.table.elements[set].Put(e)
 		now = append(now, elementRef{set, sets.ElementKey(e)})
 	}
-	if h.concerns(name) && !h.interfaces.has(name) {
+	if h.concerns(name) && !h.interfaces.ofWorkloads(name) {
 		s, known := h.governor(name)
 		if s != nil || !known { // the host endpoint for all interfaces is not in the maps
 			put(setHostGoverned, sets.Element(nil, ruleset.Ifname(name)))

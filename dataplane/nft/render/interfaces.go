@@ -3,6 +3,7 @@
 package render
 
 import (
+	"fmt"
 	"iter"
 	"strings"
 
@@ -19,6 +20,7 @@ type interfaces struct {
 	byName map[string]*iface
 	// masters has the master of each interface that is a port.
 	masters map[string]Master
+	bridges *bridges
 	// unprefixed counts the interfaces whose names do not begin with the prefix.
 	unprefixed int
 	local      *classify.LocalAddresses
@@ -28,11 +30,16 @@ type interfaces struct {
 	dirtySubjects *dirtySet[*subject]
 }
 
-func newInterfaces(prefix string, t *table, dirtySubjects *dirtySet[*subject]) *interfaces {
-	return &interfaces{
-		prefix: prefix, table: t, byName: map[string]*iface{}, masters: map[string]Master{},
+func newInterfaces(cfg *Config, t *table, dirtySubjects *dirtySet[*subject]) *interfaces {
+	i := &interfaces{
+		prefix: cfg.InterfacePrefix, table: t, byName: map[string]*iface{}, masters: map[string]Master{},
+		bridges: newBridges(cfg.Bridges, dirtySubjects),
 		local: classify.NewLocalAddresses(), dirty: newDirtySet[string](), dirtySubjects: dirtySubjects,
 	}
+	for _, name := range cfg.Bridges {
+		i.dirty.mark(name) // ChangedInterfaces: its master must be looked up
+	}
+	return i
 }
 
 // iface is an interface that workload endpoints claim.
@@ -51,6 +58,9 @@ func (i *interfaces) claim(s *subject) {
 		i.byName[name] = x
 	}
 	x.claims[s] = struct{}{}
+	if bridge := i.bridge(name); bridge != "" {
+		i.bridges.add(s, bridge)
+	}
 	i.local.Add(s.workload, 1)
 	if len(x.claims) == 1 && !strings.HasPrefix(name, i.prefix) {
 		i.unprefixed++
@@ -62,6 +72,9 @@ func (i *interfaces) claim(s *subject) {
 func (i *interfaces) unclaim(s *subject) {
 	name := s.workload.Interface
 	delete(i.byName[name].claims, s)
+	if bridge := i.bridge(name); bridge != "" {
+		i.bridges.remove(s, bridge)
+	}
 	i.local.Add(s.workload, -1)
 	if len(i.byName[name].claims) == 0 && !strings.HasPrefix(name, i.prefix) {
 		i.unprefixed--
@@ -87,14 +100,81 @@ func (i *interfaces) setMaster(name string, m Master) {
 	if i.masters[name] == m {
 		return
 	}
+	affected := []string{name}
+	if i.bridges.has(name) { // see bridge
+		for port, of := range i.masters {
+			if of.Name == name && port != name {
+				affected = append(affected, port)
+			}
+		}
+	}
+	before := make([]string, len(affected))
+	for n, port := range affected {
+		before[n] = i.bridge(port)
+	}
 	if m == (Master{}) {
 		delete(i.masters, name)
 	} else {
 		i.masters[name] = m
 	}
-	if i.byName[name] != nil {
-		i.markDirty(name)
+	for n, port := range affected {
+		i.rebridge(port, before[n])
+		if i.byName[port] != nil {
+			i.markDirty(port)
+		}
 	}
+}
+
+// rebridge records that the bridge of an interface may have changed.
+func (i *interfaces) rebridge(name, before string) {
+	now := i.bridge(name)
+	if now == before {
+		return
+	}
+	i.bridges.changed[name] = now
+	if i.byName[name] == nil {
+		return
+	}
+	for s := range i.byName[name].claims {
+		if before != "" {
+			i.bridges.remove(s, before)
+		}
+		if now != "" {
+			i.bridges.add(s, now)
+		}
+	}
+}
+
+// bridge returns the configured bridge that an interface is a port of, or "". One that is itself a
+// port, as of a VRF, does not count: the hooks see the packets with the interface of its master.
+func (i *interfaces) bridge(name string) string {
+	m := i.masters[name]
+	if !i.bridges.has(m.Name) || m.Kind != "" && m.Kind != kindBridge || i.masters[m.Name] != (Master{}) {
+		return ""
+	}
+	return m.Name
+}
+
+// fault returns why an endpoint with the interface is at fault, or nil.
+func (i *interfaces) fault(name string) error {
+	m := i.masters[name]
+	switch {
+	case i.bridges.has(name):
+		return fmt.Errorf("interface %s is a bridge for the endpoints of its ports, so it cannot have one itself", name)
+	case i.bridge(name) != "":
+		return nil
+	case i.bridges.has(m.Name) && i.masters[m.Name] != (Master{}):
+		return i.masters[m.Name].fault(m.Name)
+	default:
+		return m.fault(name)
+	}
+}
+
+// blocked reports whether policy cannot see the packets of an endpoint's interface, because it is a
+// port of a master.
+func (i *interfaces) blocked(name string) bool {
+	_, port := i.masters[name]
+	return port && i.bridge(name) == "" && i.has(name)
 }
 
 // setMasters sets the masters of all interfaces.
@@ -109,34 +189,54 @@ func (i *interfaces) setMasters(known map[string]Interface) {
 	}
 }
 
-// render adds the elements of one interface to the sets and maps, and removes its old ones.
-func (i *interfaces) render(name string) {
-	x := i.byName[name]
-	if x == nil {
-		return
+// render adds the elements of the dirty interfaces to the sets and maps, and removes their old ones.
+// All old ones go first: an address may move from one port of a bridge to another.
+func (i *interfaces) render() {
+	type added struct {
+		set     string
+		element ruleset.Element
 	}
-	var now []elementRef
-	put := func(set string, e ruleset.Element) {
-		i.table.elements[set].Put(e)
-		now = append(now, elementRef{set, sets.ElementKey(e)})
-	}
-	if len(x.claims) > 0 && ruleset.ValidIfname(name) {
-		for s := range x.claims {
-			i.putElements(name, s, put)
-			break // with several claims no endpoint is up, so each gives the same elements
+	var all []added
+	for name := range i.dirty.objects {
+		x := i.byName[name]
+		if x == nil {
+			continue
+		}
+		var now []elementRef
+		put := func(set string, e ruleset.Element) {
+			all = append(all, added{set, e})
+			now = append(now, elementRef{set, sets.ElementKey(e)})
+		}
+		if len(x.claims) > 0 && ruleset.ValidIfname(name) {
+			for s := range x.claims {
+				i.putElements(name, s, put)
+				break // with several claims no endpoint is up, so each gives the same elements
+			}
+		}
+		x.elements = i.table.replaceElements(x.elements, now)
+		if len(x.claims) == 0 {
+			delete(i.byName, name)
 		}
 	}
-	x.elements = i.table.replaceElements(x.elements, now)
-	if len(x.claims) == 0 {
-		delete(i.byName, name)
+	for _, e := range all {
+		i.table.elements[e.set].Put(e.element)
 	}
 }
 
 // putElements puts the elements of one endpoint's interface.
 func (i *interfaces) putElements(name string, s *subject, put func(set string, e ruleset.Element)) {
+	if i.bridges.has(name) {
+		return // its elements are those of its ports
+	}
 	put(setEndpoints, sets.Element(nil, ruleset.Ifname(name)))
-	if !s.ok {
+	bridge := i.bridge(name)
+	if !s.ok || bridge != "" {
 		put(mapTo, sets.Element(&ruleset.Verdict{Kind: ruleset.Drop}, ruleset.Ifname(name)))
+	}
+	if s.ok && bridge != "" {
+		i.putBridged(name, bridge, s, put)
+	}
+	if !s.ok || bridge != "" {
 		return
 	}
 	put(setUp, sets.Element(nil, ruleset.Ifname(name)))
@@ -150,16 +250,42 @@ func (i *interfaces) putElements(name string, s *subject, put func(set string, e
 	}
 }
 
-// names returns the interfaces that endpoints have, in no particular order.
+// putBridged puts the elements of an endpoint whose interface is a port of a bridge.
+func (i *interfaces) putBridged(port, bridge string, s *subject, put func(set string, e ruleset.Element)) {
+	to, from := build.Jump(sets.KeyName("to", s.key)), build.Jump(sets.KeyName("from", s.key))
+	name := ruleset.Ifname(bridge)
+	for _, a := range s.workload.Addresses {
+		f, addr := sets.FamilyOf(a), ruleset.Addr(a)
+		put(mapBridgeTo(f), sets.Element(&to, name, addr))
+		put(mapBridgeFrom(f), sets.Element(&from, name, addr))
+		put(sourceSet(f), sets.Element(nil, name, addr))
+		put(setBridgePorts(f), sets.Element(nil, ruleset.Ifname(port), addr))
+		for _, other := range s.workload.Addresses {
+			if sets.FamilyOf(other) == f {
+				put(setBridgeOwn(f), sets.Element(nil, name, addr, ruleset.Addr(other)))
+			}
+		}
+	}
+}
+
+// names returns the interfaces that endpoints have, and the configured bridges, in no particular order.
 func (i *interfaces) names() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for name := range i.byName {
-			if i.has(name) && !yield(name) {
+			if i.has(name) && !i.bridges.has(name) && !yield(name) {
+				return
+			}
+		}
+		for name := range i.bridges.names {
+			if !yield(name) {
 				return
 			}
 		}
 	}
 }
+
+// ofWorkloads reports whether an endpoint has the interface, or it is a configured bridge.
+func (i *interfaces) ofWorkloads(name string) bool { return i.has(name) || i.bridges.has(name) }
 
 // has reports whether an endpoint has the interface.
 func (i *interfaces) has(name string) bool {

@@ -41,10 +41,10 @@ func testDiffInKernel(t *testing.T, classes render.ClassesConfig) {
 		if sc.Config.Table != "" {
 			continue // a difference is between tables of one name
 		}
-		table, _ := nfttest.Rendered(t, sc.Config, sc.Batches...)
+		table, _ := sc.rendered(t)
 		requireDiff(t, last, table)
 		requireDiff(t, table, last)
-		again, _ := nfttest.Rendered(t, sc.Config, sc.Batches...)
+		again, _ := sc.rendered(t)
 		ops, err := ruleset.Diff(table, again)
 		require.NoError(t, err)
 		require.Empty(t, ops)
@@ -98,7 +98,11 @@ func testApplyListsLikeGoldens(t *testing.T, classes render.ClassesConfig) {
 			require.NoError(t, err)
 			ours, theirs := nstest.New(t), nstest.New(t)
 			load(t, theirs, string(golden))
-			d, err := nft.New(nft.Config{Renderer: sc.Config, NetNS: ours.FD()})
+			cfg := nft.Config{Renderer: sc.Config, NetNS: ours.FD()}
+			if sc.Ports != nil {
+				cfg.Interfaces = func() (map[string]render.Interface, error) { return ports(sc.Ports), nil }
+			}
+			d, err := nft.New(cfg)
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, d.Close()) })
 			for _, b := range sc.Batches {

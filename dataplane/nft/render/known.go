@@ -4,6 +4,7 @@ package render
 
 import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
@@ -42,14 +43,25 @@ func (b *baseChains) invalidChain() *ruleset.Chain {
 // packet returns to policy. So no workload injects errors into connections of others, even if its
 // policy allows ICMP. Other interfaces are accepted: the addresses of routers on the way cannot be
 // listed.
-func relatedChains() []*ruleset.Chain {
+//
+// At a bridge, the address must be one of the endpoint that the packet's own address belongs to.
+func (b *baseChains) relatedChains() []*ruleset.Chain {
 	next, known := chainRelatedReceiver, build.Goto(chainAllowed)
 	sender := []ruleset.Rule{build.When(build.Goto(next), noEndpoint(ruleset.IIFName))}
 	receiver := []ruleset.Rule{build.When(known, noEndpoint(ruleset.OIFName))}
 	for _, f := range sets.Families() {
 		for _, end := range connectionAddrs(f) {
-			sender = append(sender, build.When(build.Goto(next), build.InSet(sourceSet(f), ruleset.IIFName, end)))
-			receiver = append(receiver, build.When(known, build.InSet(sourceSet(f), ruleset.OIFName, end)))
+			from, to := build.InSet(sourceSet(f), ruleset.IIFName, end), build.InSet(sourceSet(f), ruleset.OIFName, end)
+			sender = append(sender, build.When(build.Goto(next), append(b.notBridge(ruleset.IIFName), from)...))
+			receiver = append(receiver, build.When(known, append(b.notBridge(ruleset.OIFName), to)...))
+			if len(b.cfg.Bridges) == 0 {
+				continue
+			}
+			own := func(field, address ruleset.Field) []ruleset.Match {
+				return []ruleset.Match{match.OfFamily(f), build.InSet(setBridgeOwn(f), field, address, end)}
+			}
+			sender = append(sender, build.When(build.Goto(next), own(ruleset.IIFName, match.Saddr(f))...))
+			receiver = append(receiver, build.When(known, own(ruleset.OIFName, match.Daddr(f))...))
 		}
 	}
 	return []*ruleset.Chain{{Name: chainRelated, Rules: sender}, {Name: next, Rules: receiver}}

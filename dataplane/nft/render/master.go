@@ -46,9 +46,9 @@ func (m Master) fault(name string) error {
 }
 
 // SetInterfaces sets the interfaces of the host, by name. An endpoint whose interface has a master
-// is at fault. Host endpoints without an interface name are found by address; while there is one,
-// an interface that is not in the map has no traffic. The Renderer keeps the map, which must not
-// change.
+// is at fault, unless that is one of Config.Bridges. Host endpoints without an interface name are
+// found by address; while there is one, an interface that is not in the map has no traffic. The
+// Renderer keeps the map, which must not change.
 func (r *Renderer) SetInterfaces(known map[string]Interface) {
 	r.endpoints.interfaces.setMasters(known)
 	r.endpoints.hosts.setKnown(known)
@@ -58,16 +58,18 @@ func (r *Renderer) SetInterfaces(known map[string]Interface) {
 func (r *Renderer) SetMaster(name string, m Master) { r.endpoints.interfaces.setMaster(name, m) }
 
 // ChangedInterfaces returns the interfaces of workload endpoints that changed since they were last
-// rendered, by Flush, Table, Errors, Affected or ClassStats, in no particular order.
+// rendered, by Flush, Table, Errors, Affected or ClassStats, in no particular order. Before they are
+// first rendered, it returns the bridges of Config.Bridges as well.
 func (r *Renderer) ChangedInterfaces() iter.Seq[string] {
 	return maps.Keys(r.endpoints.interfaces.dirty.objects)
 }
 
-// Interfaces returns the interfaces that endpoints have, in no particular order.
+// Interfaces returns the interfaces that endpoints have, and the bridges of Config.Bridges, in no
+// particular order: those whose masters count.
 func (r *Renderer) Interfaces() iter.Seq[string] { return r.endpoints.interfaces.names() }
 
-// HasInterface reports whether an endpoint has the interface.
-func (r *Renderer) HasInterface(name string) bool { return r.endpoints.interfaces.has(name) }
+// HasInterface reports whether Interfaces has the interface.
+func (r *Renderer) HasInterface(name string) bool { return r.endpoints.interfaces.ofWorkloads(name) }
 
 // SameAddresses reports whether the interfaces have the same addresses.
 func SameAddresses(a, b map[string]Interface) bool {

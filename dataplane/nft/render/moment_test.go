@@ -26,7 +26,7 @@ func TestEmptyChainsDrop(t *testing.T) { nfttest.EachForm(t, testEmptyChainsDrop
 func testEmptyChainsDrop(t *testing.T, classes render.ClassesConfig) {
 	held := 0
 	for _, sc := range scenarios(classes) {
-		table, errs := nfttest.Rendered(t, sc.Config, sc.Batches...)
+		table, errs := sc.rendered(t)
 		require.Empty(t, errs)
 		for _, c := range table.Chains {
 			// NAT chains decide nothing, and -again chains are for stale packets.
@@ -56,7 +56,7 @@ func TestBaseChainsDecide(t *testing.T) { nfttest.EachForm(t, testBaseChainsDeci
 func testBaseChainsDecide(t *testing.T, classes render.ClassesConfig) {
 	policies, checks := 0, 0
 	for _, sc := range scenarios(classes) {
-		table, errs := nfttest.Rendered(t, sc.Config, sc.Batches...)
+		table, errs := sc.rendered(t)
 		require.Empty(t, errs)
 		for _, c := range table.Chains {
 			for _, r := range c.Rules {
@@ -83,13 +83,14 @@ func testBaseChainsDecide(t *testing.T, classes render.ClassesConfig) {
 }
 
 // A decision stays as it is: each rule that jumps to policy is followed by one that returns packets about
-// which policy has decided. Between the two may be one that matches undecided packets alone.
+// which policy has decided. Between the two may be maps of other interfaces or of the other family, and a
+// rule that matches undecided packets alone.
 func TestDecisionsReturn(t *testing.T) { nfttest.EachForm(t, testDecisionsReturn) }
 
 func testDecisionsReturn(t *testing.T, classes render.ClassesConfig) {
 	jumps := 0
 	for _, sc := range scenarios(classes) {
-		table, errs := nfttest.Rendered(t, sc.Config, sc.Batches...)
+		table, errs := sc.rendered(t)
 		require.Empty(t, errs)
 		deciding := leadingTo(table, "denied", "allowed")
 		for _, c := range table.Chains {
@@ -104,10 +105,14 @@ func testDecisionsReturn(t *testing.T, classes render.ClassesConfig) {
 				}
 				jumps++
 				require.Less(t, i+1, len(c.Rules), c.Name)
-				next := c.Rules[i+1]
-				if leavesDecided(t, table, next) {
-					next = c.Rules[i+2]
+				n := i + 1
+				for n+1 < len(c.Rules) && excludes(table, r, c.Rules[n]) {
+					n++
 				}
+				if leavesDecided(t, table, c.Rules[n]) {
+					n++
+				}
+				next := c.Rules[n]
 				require.Equal(t, []ruleset.Statement{build.Return()}, next.Statements, "%s: %v", c.Name, r)
 				require.Equal(t, ruleset.Priority, next.Matches[0].(ruleset.Compare).Field, "%s: %v", c.Name, r)
 			}
@@ -121,7 +126,7 @@ func testDecisionsReturn(t *testing.T, classes render.ClassesConfig) {
 func TestNothingBetweenBaseChainAndAgain(t *testing.T) {
 	pairs := 0
 	for _, sc := range scenarios(render.ClassesConfig{}) {
-		table, errs := nfttest.Rendered(t, sc.Config, sc.Batches...)
+		table, errs := sc.rendered(t)
 		require.Empty(t, errs)
 		hooks := map[string]*ruleset.Hook{}
 		for _, c := range table.Chains {
@@ -165,6 +170,34 @@ func verdictsOf(table *ruleset.Table, r ruleset.Rule) (out []ruleset.Verdict) {
 		}
 	}
 	return out
+}
+
+// excludes reports whether no packet that a map of interfaces leads to policy finds an element in the
+// next map: that is for the other family, or has no interface of the first.
+func excludes(table *ruleset.Table, r, next ruleset.Rule) bool {
+	first, ok1 := r.Statements[0].(ruleset.VMap)
+	second, ok2 := next.Statements[0].(ruleset.VMap)
+	if !ok1 || !ok2 || first.Map == "" || second.Map == "" || first.Fields[0] != second.Fields[0] {
+		return false
+	}
+	family := func(r ruleset.Rule) string {
+		for _, m := range r.Matches {
+			if m, ok := m.(ruleset.Compare); ok && m.Field == ruleset.NFProto {
+				return string(m.Value)
+			}
+		}
+		return ""
+	}
+	if f, o := family(r), family(next); f != "" && o != "" && f != o {
+		return true
+	}
+	names := map[string]bool{}
+	for _, e := range find(table, first.Map).Elements {
+		names[string(e.Key[0])] = true
+	}
+	return !slices.ContainsFunc(find(table, second.Map).Elements, func(e ruleset.Element) bool {
+		return names[string(e.Key[0])]
+	})
 }
 
 // leavesDecided reports whether a rule looks up the outcome of a packet. It checks that no decision is
@@ -239,7 +272,7 @@ func looksInto(r ruleset.Rule, set string) bool {
 func TestMapsOfPrioritiesAreDeletedAfterGrace(t *testing.T) {
 	maps := 0
 	for _, sc := range scenarios(render.ClassesConfig{}) {
-		table, errs := nfttest.Rendered(t, sc.Config, sc.Batches...)
+		table, errs := sc.rendered(t)
 		require.Empty(t, errs)
 		for _, s := range table.Sets {
 			byPriority := slices.Contains(append(slices.Clone(s.Key), s.Data...), ruleset.TypeClassID)

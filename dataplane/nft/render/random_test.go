@@ -3,11 +3,13 @@
 package render_test
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
@@ -24,15 +26,24 @@ func FuzzRenderer(f *testing.F) {
 		w := nfttest.NewWorld(seed, 0)
 		before, state := w.State(), w.State()
 		for _, classes := range nfttest.Forms() {
-			cfg := render.Config{LogRate: -1, Classes: classes}
-			table, errs := nfttest.Rendered(t, cfg, nfttest.Transition(state))
+			sc := scenario{
+				Config:  render.Config{LogRate: -1, Classes: classes},
+				Batches: []dataplane.Batch{nfttest.Transition(state)},
+			}
+			if seed%2 == 1 { // S171
+				sc.Config.Bridges = nfttest.Bridges()
+				sc.Ports = map[string]string{"way0": "br0", "way1": "br1"}
+			}
+			table, errs := sc.rendered(t)
 			require.Empty(t, errs)
-			again, _ := nfttest.Rendered(t, cfg, nfttest.Transition(before), dptest.Transition(before, state))
+			sc.Batches = []dataplane.Batch{nfttest.Transition(before), dptest.Transition(before, state)}
+			again, _ := sc.rendered(t)
 			require.Equal(t, table.String(), again.String(), "S100: the path must not matter")
 			require.True(t, table.Equal(again))
 			ready := newSimTable(t, table)
 			for range 40 {
 				p, sp := randomPacket(w)
+				sp.IIF, sp.OIF = cmp.Or(sc.Ports[sp.IIF], sp.IIF), cmp.Or(sc.Ports[sp.OIF], sp.OIF)
 				want := state.Judge(p)
 				result := sp.Run(t, ready.after, ruleset.Forward)
 				got, logs := result.Allowed, result.Logs

@@ -5,11 +5,15 @@ package render_test
 import (
 	"net/netip"
 	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -100,6 +104,31 @@ type scenario struct {
 	Name    string
 	Config  render.Config
 	Batches []dataplane.Batch
+	// Ports has the bridges that interfaces are ports of.
+	Ports map[string]string
+}
+
+// rendered returns the table of the scenario, and the errors of the renderer. The table must be valid.
+func (s scenario) rendered(t testing.TB) (*ruleset.Table, []error) {
+	t.Helper()
+	r, err := render.New(s.Config)
+	require.NoError(t, err)
+	r.SetInterfaces(ports(s.Ports))
+	for _, b := range s.Batches {
+		r.Update(b)
+	}
+	table, errs := r.Table()
+	require.NoError(t, table.Validate())
+	return table, errs
+}
+
+// ports returns the interfaces that are ports of bridges.
+func ports(of map[string]string) map[string]render.Interface {
+	out := map[string]render.Interface{}
+	for name, bridge := range of {
+		out[name] = render.Interface{Master: render.Master{Name: bridge, Kind: "bridge"}}
+	}
+	return out
 }
 
 // golden returns the path of the file with the scenario's table.
@@ -159,6 +188,11 @@ func scenarios(classes render.ClassesConfig) []scenario {
 				AllowVXLANFromWorkloads: true, AllowIPIPFromWorkloads: true,
 			},
 		}, hostsState()),
+		{
+			Name: "bridged", Config: render.Config{Classes: classes, Bridges: []string{"br0", "br1"}, AllowDHCP: true},
+			Batches: []dataplane.Batch{nfttest.Transition(hostState())},
+			Ports:   map[string]string{"way1": "br0", "way2": "br0", "way3": "br0"},
+		},
 		{Name: "steps", Config: render.Config{Classes: classes}, Batches: []dataplane.Batch{
 			nfttest.Transition(tiersState()), dptest.Transition(tiersState(), stagedState()),
 		}},

@@ -107,6 +107,12 @@ func (p simPacket) addrType(a netip.Addr) ruleset.Value {
 	if slices.Contains(p.Local, a) || a.IsLoopback() {
 		return ruleset.Uint32(ruleset.FibTypeLocal)
 	}
+	if a.IsMulticast() {
+		return ruleset.Uint32(ruleset.FibTypeMulticast)
+	}
+	if a.Is4() && a.As4()[3] == 255 {
+		return ruleset.Uint32(ruleset.FibTypeBroadcast)
+	}
 	return ruleset.Uint32(ruleset.FibTypeUnicast)
 }
 

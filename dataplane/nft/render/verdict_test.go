@@ -35,7 +35,7 @@ func checkFlows(c *nfttest.Cluster, t *testing.T, seed uint64, flows int) (check
 	require.Empty(t, errs, "seed %d", seed)
 	fresh, err := render.New(c.Config)
 	require.NoError(t, err)
-	fresh.SetInterfaces(nfttest.InterfacesWith(c.Interfaces))
+	fresh.SetInterfaces(c.Known())
 	fresh.Update(c.Graph.Snapshot())
 	again, _ := fresh.Table()
 	require.Equal(t, again.String(), table.String(), "seed %d: the path must not matter", seed)
@@ -46,7 +46,10 @@ func checkFlows(c *nfttest.Cluster, t *testing.T, seed uint64, flows int) (check
 	workloads := c.Workloads(e)
 	for range flows {
 		f, from, to := c.Flow(workloads)
-		if from.Iface != "" && from.Iface == to.Iface && !f.OrigDst.IsValid() {
+		from.Iface, f.InInterface = c.At(from.Iface, f.Src)
+		to.Iface, f.OutInterface = c.At(to.Iface, f.Dst)
+		unknown := f.InInterface == "" && from.Iface != "" || f.OutInterface == "" && to.Iface != ""
+		if f.InInterface != "" && f.InInterface == f.OutInterface && !f.OrigDst.IsValid() {
 			continue // S103: it does not leave the workload
 		}
 		allowed, untracked := simulateFlow(t, ready, f, from, to)
@@ -54,6 +57,10 @@ func checkFlows(c *nfttest.Cluster, t *testing.T, seed uint64, flows int) (check
 			continue // what is not tracked is not translated
 		}
 		checked++
+		if unknown { // S171
+			require.False(t, allowed, "seed %d: no endpoint has it\n%s\n%s\n%s", seed, f, from.Iface, table)
+			continue
+		}
 		if want := e.Evaluate(f).Combined != verdict.Deny; want != allowed {
 			if from.Own && slices.ContainsFunc(
 				e.Explain(f).Stages, func(d *verdict.Direction) bool { return d.Decision.By == verdict.ByInvalidFlow },
@@ -92,17 +99,35 @@ func namesPortsUntracked(c *nfttest.Cluster) bool {
 // kinds, through the table that the graph and the renderer make of them, which must let pass what
 // the reference evaluator does. Each world is reached by steps, at each of which the table must be
 // the one that a fresh renderer makes of the graph's state (S100).
-func TestVerdicts(t *testing.T) { nfttest.EachFormInParallel(t, testVerdicts) }
+func TestVerdicts(t *testing.T) {
+	nfttest.EachFormInParallel(t, func(t *testing.T, classes render.ClassesConfig) {
+		testVerdicts(t, classes, nfttest.NewCluster)
+	})
+}
 
-func testVerdicts(t *testing.T, classes render.ClassesConfig) {
+// S171: the same with workloads that become ports of bridges, move to others, and cease to be ports.
+func TestVerdictsBridged(t *testing.T) {
+	nfttest.EachFormInParallel(t, func(t *testing.T, classes render.ClassesConfig) {
+		testVerdicts(t, classes, nfttest.NewBridgedCluster)
+	})
+}
+
+func testVerdicts(
+	t *testing.T, classes render.ClassesConfig,
+	cluster func(*testing.T, uint64, render.ClassesConfig) *nfttest.Cluster,
+) {
 	worlds, checked := worldFlags.Seeds(200, 16), 0
 	for _, seed := range worlds {
-		c := nfttest.NewCluster(t, seed, classes)
+		c := cluster(t, seed, classes)
 		for range 5 {
 			for range 12 {
 				c.Mutate()
 			}
 			c.Renderer.Update(c.Graph.Flush())
+			if len(c.Config.Bridges) > 0 {
+				c.Bridge()
+				c.Renderer.SetInterfaces(c.Known())
+			}
 			applyDelta(c, t, seed)
 			checked += checkFlows(c, t, seed, 130)
 		}

@@ -35,7 +35,7 @@ func (r *Renderer) wireEndpoints(st *statements, dirtySubjects *dirtySet[*subjec
 	if !r.cfg.Classes.TestHook.HasChains() {
 		a.lookups = r.lookups
 	}
-	i := newInterfaces(r.cfg.InterfacePrefix, r.table, dirtySubjects)
+	i := newInterfaces(r.cfg, r.table, dirtySubjects)
 	r.blocked = &blocked{table: r.table, interfaces: i, names: map[string]struct{}{}}
 	f := newFailsafes(r.cfg.Host)
 	r.endpoints = &endpoints{

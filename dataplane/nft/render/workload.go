@@ -31,12 +31,17 @@ func (w *workloads) render(s *subject) {
 		s.err = fmt.Errorf("%q is no interface name", e.Interface) // none can exist
 		return
 	}
-	if s.err = w.interfaces.masters[e.Interface].fault(e.Interface); s.err != nil { // S170
+	if s.err = w.interfaces.fault(e.Interface); s.err != nil { // S170
 		return
 	}
 	if other := w.interfaces.otherClaim(s); other != nil {
 		s.err = fmt.Errorf("interface %s is also that of %s", e.Interface, other.key)
 		return
+	}
+	if bridge := w.interfaces.bridge(e.Interface); bridge != "" { // S171
+		if s.err = w.interfaces.bridges.conflict(s, bridge); s.err != nil {
+			return
+		}
 	}
 	if e.Down { // S35
 		return

@@ -32,6 +32,9 @@ type Cluster struct {
 	Gen        *worlds.Generator
 	Interfaces map[string][]netip.Addr
 	Faults     []string // of the last step
+	// Ports has the bridges that interfaces of workloads are ports of: see Bridge.
+	Ports  map[string]string
+	behind map[bridgePlace]string
 }
 
 // Bounded returns the configuration of the world with a seed. Every fourth world may have only few

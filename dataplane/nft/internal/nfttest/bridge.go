@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nfttest
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
+)
+
+// Bridges are the bridges of a cluster that NewBridgedCluster makes.
+func Bridges() []string { return []string{"br0", "br1"} }
+
+// NewBridgedCluster makes a NewCluster whose workloads may be ports of Bridges: see Bridge.
+func NewBridgedCluster(t *testing.T, seed uint64, classes render.ClassesConfig) *Cluster {
+	t.Helper()
+	c := NewCluster(t, seed, classes)
+	c.Config.Bridges = Bridges()
+	var err error
+	c.Renderer, err = render.New(c.Config)
+	require.NoError(t, err)
+	c.Renderer.SetInterfaces(c.Known())
+	return c
+}
+
+// Bridge makes interfaces of workloads ports of bridges, others than before. No two endpoints of one
+// bridge have the same address. The caller passes Known to the renderer.
+func (c *Cluster) Bridge() {
+	c.Ports, c.behind = map[string]string{}, map[bridgePlace]string{}
+	for _, e := range c.Graph.Snapshot().Events {
+		update, ok := e.(*dataplane.EndpointUpdate)
+		if !ok || c.IntN(3) == 0 {
+			continue
+		}
+		w, bridge := update.Endpoint, Pick(c.World, Bridges())
+		taken := slices.ContainsFunc(w.Addresses, func(a netip.Addr) bool {
+			return c.behind[bridgePlace{bridge, a}] != ""
+		})
+		if taken {
+			continue
+		}
+		c.Ports[w.Interface] = bridge
+		for _, a := range w.Addresses {
+			c.behind[bridgePlace{bridge, a}] = w.Interface
+		}
+	}
+}
+
+// bridgePlace is an address behind a bridge.
+type bridgePlace struct {
+	bridge  string
+	address netip.Addr
+}
+
+// At returns the interface that a hook sees for an interface of a workload, and the interface of the
+// workload that has the address: "" if none has it behind the bridge.
+func (c *Cluster) At(iface string, a netip.Addr) (seen, owner string) {
+	bridge := c.Ports[iface]
+	if bridge == "" {
+		return iface, iface
+	}
+	return bridge, c.behind[bridgePlace{bridge, a}]
+}
+
+// Known returns the interfaces of the host, those of workloads that are ports, and Bridges.
+func (c *Cluster) Known() map[string]render.Interface {
+	out := InterfacesWith(c.Interfaces)
+	for name, bridge := range c.Ports {
+		out[name] = render.Interface{Master: render.Master{Name: bridge, Kind: "bridge"}}
+	}
+	for _, name := range c.Config.Bridges {
+		out[name] = render.Interface{}
+	}
+	return out
+}

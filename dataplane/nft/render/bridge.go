@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// The hooks see the packets of a bridged endpoint with the interface of the bridge. So these maps
+// and sets have the bridge with an address (S171). They exist if Config.Bridges has a bridge.
+
+// mapBridgeFrom returns the map from bridge and source to the chain of the sender.
+func mapBridgeFrom(f sets.Family) string { return familyName("bridge-senders", f) }
+
+// mapBridgeTo returns the map from bridge and destination to the chain of the receiver.
+func mapBridgeTo(f sets.Family) string { return familyName("bridge-receivers", f) }
+
+// setBridgeOwn returns the set of bridges with two addresses that one endpoint has: each address
+// with each, itself included.
+func setBridgeOwn(f sets.Family) string { return familyName("bridge-own", f) }
+
+// setBridgePorts returns the set of the interfaces of bridged endpoints that are up, each with the
+// endpoint's addresses. No rule looks it up. A later process reads the owners of addresses from it.
+func setBridgePorts(f sets.Family) string { return familyName("bridge-ports", f) }
+
+// chainToBridge drops what the host sends to a bridge for an address without an endpoint.
+const chainToBridge = "host-to-bridge"
+
+// kindBridge is the kernel's kind of the masters that Config.Bridges may name.
+const kindBridge = "bridge"
+
+// bridgeSets returns the sets and maps of bridged endpoints, empty.
+func bridgeSets(cfg *Config) (out []*sets.ElementSet) {
+	for _, f := range sets.Families() {
+		bridge, addr := ruleset.TypeIfname, sets.AddrType(f)
+		for _, head := range []ruleset.Set{
+			{Name: mapBridgeFrom(f), Key: []ruleset.Type{bridge, addr}, Verdicts: true},
+			{Name: mapBridgeTo(f), Key: []ruleset.Type{bridge, addr}, Verdicts: true},
+			{Name: setBridgeOwn(f), Key: []ruleset.Type{bridge, addr, addr}},
+			{Name: setBridgePorts(f), Key: []ruleset.Type{ruleset.TypeIfname, addr}},
+		} {
+			s := sets.NewElementSet(head)
+			s.Wanted = len(cfg.Bridges) > 0
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// place is an address behind a bridge.
+type place struct {
+	bridge  string
+	address netip.Addr
+}
+
+// bridges has the configured bridges, and the endpoints that have an address behind them.
+type bridges struct {
+	names map[string]struct{}
+	at    map[place]map[*subject]struct{}
+	// changed has the bridge of each interface whose bridge changed since TakeBridges; "" for none.
+	changed map[string]string
+	// dirtySubjects is marked for the endpoints that share an address, or cease to.
+	dirtySubjects *dirtySet[*subject]
+}
+
+func newBridges(names []string, dirtySubjects *dirtySet[*subject]) *bridges {
+	b := &bridges{
+		names: map[string]struct{}{}, at: map[place]map[*subject]struct{}{}, changed: map[string]string{},
+		dirtySubjects: dirtySubjects,
+	}
+	for _, name := range names {
+		b.names[name] = struct{}{}
+	}
+	return b
+}
+
+// has reports whether a bridge is configured.
+func (b *bridges) has(name string) bool {
+	_, ok := b.names[name]
+	return ok
+}
+
+// add records that an endpoint has its addresses behind a bridge.
+func (b *bridges) add(s *subject, bridge string) {
+	for _, a := range s.workload.Addresses {
+		if !validAddress(a) {
+			continue
+		}
+		at := place{bridge, a}
+		if b.at[at] == nil {
+			b.at[at] = map[*subject]struct{}{}
+		}
+		b.at[at][s] = struct{}{}
+		b.markOthers(at, s)
+	}
+}
+
+// remove undoes add.
+func (b *bridges) remove(s *subject, bridge string) {
+	for _, a := range s.workload.Addresses {
+		at := place{bridge, a}
+		b.markOthers(at, s)
+		if delete(b.at[at], s); len(b.at[at]) == 0 {
+			delete(b.at, at)
+		}
+	}
+}
+
+func (b *bridges) markOthers(at place, s *subject) {
+	for o := range b.at[at] {
+		if o != s {
+			b.dirtySubjects.mark(o)
+		}
+	}
+}
+
+// conflict returns why an endpoint is at fault that has an address behind the same bridge as
+// another one, or nil. The hooks see no difference between their packets.
+func (b *bridges) conflict(s *subject, bridge string) error {
+	for _, a := range s.workload.Addresses {
+		if other := first(b.at[place{bridge, a}], s); other != nil {
+			return fmt.Errorf("address %s is also that of %s, at the same bridge %s", a, other.key, bridge)
+		}
+	}
+	return nil
+}
+
+// TakeBridges returns, for each interface that became a port of a bridge of Config.Bridges or ceased
+// to be one since the last call, the name of the bridge; "" for none.
+func (r *Renderer) TakeBridges() map[string]string {
+	b := r.endpoints.interfaces.bridges
+	changed := b.changed
+	b.changed = map[string]string{}
+	return changed
+}
+
+// onBridge matches a configured bridge. There must be one.
+func (b *baseChains) onBridge(field ruleset.Field) ruleset.Match {
+	return build.OneOf(field, ifnames(b.cfg.Bridges)...)
+}
+
+// notBridge matches all interfaces but configured bridges. It returns no match if there is none.
+func (b *baseChains) notBridge(field ruleset.Field) []ruleset.Match {
+	if len(b.cfg.Bridges) == 0 {
+		return nil
+	}
+	in := ruleset.In{Fields: []ruleset.Field{field}, Not: true}
+	for _, v := range ifnames(b.cfg.Bridges) {
+		in.Elements = append(in.Elements, ruleset.Element{Key: []ruleset.Value{v}})
+	}
+	return []ruleset.Match{in}
+}
+
+// bridged returns the matches of packets of a family to bridged endpoints that are up.
+func (b *baseChains) bridged(f sets.Family) []ruleset.Match {
+	return []ruleset.Match{
+		match.OfFamily(f), b.onBridge(ruleset.OIFName), build.InSet(sourceSet(f), ruleset.OIFName, match.Daddr(f)),
+	}
+}
+
+// dispatchBridged returns the rules that look up the chain of a bridged endpoint.
+func (b *baseChains) dispatchBridged(field ruleset.Field) (rules []ruleset.Rule) {
+	if len(b.cfg.Bridges) == 0 {
+		return nil
+	}
+	for _, f := range sets.Families() {
+		r := build.Dispatch(mapBridgeFrom(f), field, match.Saddr(f))
+		if field == ruleset.OIFName {
+			r = build.Dispatch(mapBridgeTo(f), field, match.Daddr(f))
+		}
+		r.Matches = []ruleset.Match{match.OfFamily(f)}
+		rules = append(rules, r)
+	}
+	return rules
+}
+
+// notBridged returns the rule for packets of bridges whose address no endpoint has, or whose
+// endpoint is not up. refuse makes the rule: statements.refusal or recordRefusal.
+func (b *baseChains) notBridged(
+	refuse func(why string, matches ...ruleset.Match) ruleset.Rule, field ruleset.Field,
+) []ruleset.Rule {
+	if len(b.cfg.Bridges) == 0 {
+		return nil
+	}
+	return []ruleset.Rule{refuse("no endpoint of the bridge has the address", b.onBridge(field))}
+}
+
+// discoveryOnBridges accepts neighbour discovery between two ports of one bridge. Without it, they
+// cannot reach each other over IPv6. The source must be an endpoint's own, unspecified or link-local,
+// as to the host. Router advertisements are not for workloads to make.
+//
+// A routed packet may match as well, because its hop limit is not tested. It gives a workload no
+// new receiver, and a receiver ignores it unless its hop limit is 255 (RFC 4861 section 7.1).
+func (b *baseChains) discoveryOnBridges() []ruleset.Rule {
+	if len(b.cfg.Bridges) == 0 || b.cfg.DenyNeighbourDiscovery {
+		return nil
+	}
+	same := ruleset.In{Fields: []ruleset.Field{ruleset.IIFName, ruleset.OIFName}}
+	for _, v := range ifnames(b.cfg.Bridges) {
+		same.Elements = append(same.Elements, ruleset.Element{Key: []ruleset.Value{v, v}})
+	}
+	r := discovery(build.Jump(chainOwnSource), neighborSolicitation, neighborAdvertisement)
+	r.Matches = append(r.Matches, same)
+	return []ruleset.Rule{r}
+}
+
+// toBridges returns the rules for packets of the host's own processes to bridges, and the chain that
+// they use. For neighbour discovery the verdict does not depend on HostToEndpointAction: endpoints
+// send it from link-local addresses, which are no endpoint's.
+func (b *baseChains) toBridges() (discovers, lacksEndpoint []ruleset.Rule, chain *ruleset.Chain) {
+	if len(b.cfg.Bridges) == 0 {
+		return nil, nil, nil
+	}
+	chain = &ruleset.Chain{Name: chainToBridge}
+	back := func(matches ...ruleset.Match) {
+		chain.Rules = append(chain.Rules, build.When(build.Return(), matches...))
+	}
+	for _, f := range sets.Families() {
+		back(b.bridged(f)...)
+	}
+	back(build.OneOf(
+		ruleset.FibDaddrType, ruleset.Uint32(ruleset.FibTypeBroadcast), ruleset.Uint32(ruleset.FibTypeMulticast),
+	))
+	if b.cfg.AllowDHCP {
+		answer := dhcp(sets.IPv6, 547, 546)
+		back(append(answer.Matches, linkLocalAddress(ruleset.IP6Daddr))...)
+	}
+	chain.Rules = append(chain.Rules, b.notBridged(b.statements.refusal, ruleset.OIFName)...)
+	if !b.cfg.DenyNeighbourDiscovery {
+		r := discovery(build.Accept(), routerAdvertisement, neighborSolicitation, neighborAdvertisement)
+		r.Matches = append(r.Matches, b.onBridge(ruleset.OIFName))
+		discovers = []ruleset.Rule{r}
+	}
+	return discovers, []ruleset.Rule{build.When(build.Jump(chainToBridge), b.onBridge(ruleset.OIFName))}, chain
+}
