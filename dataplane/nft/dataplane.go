@@ -312,7 +312,10 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 	d.limitsLog.update(d.config.Logger, classes)
 	errs = append(append(errs, d.renderer.Errors()...), failed...)
 	if done {
-		changes := revoke.AddressChanges(d.handover.TakeChanges())
+		taken := d.handover.TakeChanges()
+		changes := revoke.AddressChanges{
+			Interfaces: taken.Interfaces, Sources: taken.Sources, Bridges: d.renderer.TakeBridges(),
+		}
 		if d.revoker != nil {
 			d.revoker.Programmed(changes)
 		}

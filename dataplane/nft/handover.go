@@ -102,16 +102,17 @@ func (h *handover) adopt() error {
 	if h.adopted {
 		return nil
 	}
-	before := map[netip.Addr][]string{}
+	before, bridges := map[netip.Addr][]string{}, h.writer.renderer.Config().Bridges
 	exists := false
 	for _, set := range render.SourceSets() {
 		err := h.writer.applier.Keys(set, func(key []byte) {
 			if len(key) < ruleset.IfnameSize {
 				return // a set of another type has that name
 			}
-			name := bytes.TrimRight(key[:ruleset.IfnameSize], "\x00")
-			if a, ok := netip.AddrFromSlice(key[ruleset.IfnameSize:]); ok {
-				before[a] = append(before[a], string(name))
+			name := string(bytes.TrimRight(key[:ruleset.IfnameSize], "\x00"))
+			a, ok := netip.AddrFromSlice(key[ruleset.IfnameSize:])
+			if ok && !slices.Contains(bridges, name) { // those addresses are there with the port as well
+				before[a] = append(before[a], name)
 			}
 		})
 		switch {

@@ -34,7 +34,7 @@ func newInterfaces(cfg *Config, t *table, dirtySubjects *dirtySet[*subject]) *in
 	i := &interfaces{
 		prefix: cfg.InterfacePrefix, table: t, byName: map[string]*iface{}, masters: map[string]Master{},
 		bridges: newBridges(cfg.Bridges, dirtySubjects),
-		local: classify.NewLocalAddresses(), dirty: newDirtySet[string](), dirtySubjects: dirtySubjects,
+		local:   classify.NewLocalAddresses(), dirty: newDirtySet[string](), dirtySubjects: dirtySubjects,
 	}
 	for _, name := range cfg.Bridges {
 		i.dirty.mark(name) // ChangedInterfaces: its master must be looked up

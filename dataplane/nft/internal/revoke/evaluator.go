@@ -3,6 +3,7 @@
 package revoke
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
@@ -42,7 +43,8 @@ type Change struct {
 }
 
 func (c *Change) empty() bool {
-	return !c.Reset && c.Table == nil && len(c.Deltas) == 0 && len(c.Addresses.Interfaces)+len(c.Addresses.Sources) == 0
+	a := c.Addresses
+	return !c.Reset && c.Table == nil && len(c.Deltas) == 0 && len(a.Interfaces)+len(a.Sources)+len(a.Bridges) == 0
 }
 
 // AddressChanges has the new interfaces of each changed address, and the new AllowedSources behind
@@ -53,6 +55,9 @@ type AddressChanges struct {
 	Interfaces map[netip.Addr][]string
 	// Sources has the AllowedSources of the workloads behind an interface.
 	Sources map[string][]netip.Prefix
+	// Bridges has the new bridge of each interface whose bridge changed; "" for none. Rules see the
+	// packets of such an interface with the bridge.
+	Bridges map[string]string
 }
 
 // Evaluator returns the verdict of one state of the table on a connection. It simulates the
@@ -66,6 +71,8 @@ type Evaluator struct {
 	// place.
 	interfaces map[netip.Addr][]string
 	sources    map[string][]netip.Prefix
+	// bridges has the bridge of each interface that is a port of a configured one.
+	bridges map[string]string
 
 	// The following fields are set when a connection is judged.
 	simulator *simulate.Simulator
@@ -81,13 +88,15 @@ type Evaluator struct {
 func NewEvaluator(cfg EvaluatorConfig) *Evaluator {
 	return &Evaluator{
 		cfg: cfg, state: ruleset.NewState(ruleset.FamilyINet, cfg.Table),
-		interfaces: map[netip.Addr][]string{}, sources: map[string][]netip.Prefix{},
+		interfaces: map[netip.Addr][]string{}, sources: map[string][]netip.Prefix{}, bridges: map[string]string{},
 	}
 }
 
 // Clone returns an independent copy.
 func (e *Evaluator) Clone() *Evaluator {
-	c := &Evaluator{cfg: e.cfg, interfaces: maps.Clone(e.interfaces), sources: maps.Clone(e.sources)}
+	c := &Evaluator{
+		cfg: e.cfg, interfaces: maps.Clone(e.interfaces), sources: maps.Clone(e.sources), bridges: maps.Clone(e.bridges),
+	}
 	if e.state != nil {
 		c.state = e.state.Clone()
 	}
@@ -112,6 +121,11 @@ func (e *Evaluator) Apply(c *Change) error {
 	for name, prefixes := range c.Addresses.Sources {
 		if e.sources[name] = prefixes; len(prefixes) == 0 {
 			delete(e.sources, name)
+		}
+	}
+	for name, bridge := range c.Addresses.Bridges {
+		if e.bridges[name] = bridge; bridge == "" {
+			delete(e.bridges, name)
 		}
 	}
 	if c.Table != nil {
@@ -205,10 +219,13 @@ func (e *Evaluator) Judge(f *conntrack.Flow) conntrack.Verdict {
 // endpointSides returns the sides of an address that endpoints have.
 func (e *Evaluator) endpointSides(a netip.Addr) (sides []Side) {
 	for _, name := range e.interfaces[a] {
-		sides = append(sides, Side{Interface: name})
+		sides = append(sides, e.side(name))
 	}
 	return sides
 }
+
+// side returns the side of an endpoint's interface, as rules see it.
+func (e *Evaluator) side(name string) Side { return Side{Interface: cmp.Or(e.bridges[name], name)} }
 
 // sourceSides returns the sides of an address that endpoints have. If none has it, they are the
 // sides of the endpoints that may send from it.
@@ -219,7 +236,7 @@ func (e *Evaluator) sourceSides(a netip.Addr) []Side {
 	}
 	for name, prefixes := range e.sources {
 		if slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) }) {
-			sides = append(sides, Side{Interface: name})
+			sides = append(sides, e.side(name))
 		}
 	}
 	return sides

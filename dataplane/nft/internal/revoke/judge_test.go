@@ -73,16 +73,30 @@ func newJudge(finder revoke.Finder) *revoke.Evaluator {
 
 // changeOf returns the change since the last call.
 func changeOf(r *render.Renderer, o *owners.Tracker) *revoke.Change {
+	taken := o.TakeChanges()
 	return &revoke.Change{
-		Deltas: []*ruleset.Delta{r.Flush()}, Addresses: revoke.AddressChanges(o.TakeChanges()),
+		Deltas: []*ruleset.Delta{r.Flush()}, Addresses: revoke.AddressChanges{
+			Interfaces: taken.Interfaces, Sources: taken.Sources, Bridges: r.TakeBridges(),
+		},
 	}
 }
 
 // judgeAfter returns the Evaluator of a table after events.
 func judgeAfter(t *testing.T, cfg render.Config, events ...dataplane.Event) *revoke.Evaluator {
 	t.Helper()
+	return judgeBridged(t, cfg, nil, events...)
+}
+
+// judgeBridged is judgeAfter with the bridges that interfaces are ports of.
+func judgeBridged(
+	t *testing.T, cfg render.Config, bridges map[string]string, events ...dataplane.Event,
+) *revoke.Evaluator {
+	t.Helper()
 	r, err := render.New(cfg)
 	require.NoError(t, err)
+	for name, bridge := range bridges {
+		r.SetMaster(name, render.Master{Name: bridge, Kind: "bridge"})
+	}
 	b := dataplane.Batch{Events: events}
 	r.Update(b)
 	o := owners.New()
@@ -121,7 +135,22 @@ const (
 func TestJudgeOfWorkloads(t *testing.T) { nfttest.EachForm(t, testJudgeOfWorkloads) }
 
 func testJudgeOfWorkloads(t *testing.T, classes render.ClassesConfig) {
-	w := judgeAfter(t, render.Config{Classes: classes, TCPFromSYN: true}, basics()...)
+	testJudgeOfBridged(t, render.Config{Classes: classes, TCPFromSYN: true}, nil)
+}
+
+// S171: the same where the endpoints are ports of bridges.
+func TestJudgeOfBridgedWorkloads(t *testing.T) {
+	nfttest.EachForm(t, func(t *testing.T, classes render.ClassesConfig) {
+		cfg := render.Config{Classes: classes, TCPFromSYN: true, Bridges: []string{"br0", "br1"}}
+		testJudgeOfBridged(t, cfg, map[string]string{"way1": "br0"})
+		testJudgeOfBridged(t, cfg, map[string]string{"way2": "br0", "way3": "br1"})
+		testJudgeOfBridged(t, cfg, map[string]string{"way1": "br0", "way2": "br0", "way3": "br0"})
+	})
+}
+
+func testJudgeOfBridged(t *testing.T, cfg render.Config, bridges map[string]string) {
+	t.Helper()
+	w := judgeBridged(t, cfg, bridges, basics()...)
 	allowed, denied, unknown := conntrack.Allowed, conntrack.Denied, conntrack.Unknown
 	ping := func(typ uint8) *conntrack.Flow {
 		f := newFlow(1, "10.0.0.3:0", "10.0.0.1:0", "")
@@ -168,6 +197,31 @@ func testJudgeOfWorkloads(t *testing.T, classes render.ClassesConfig) {
 	} {
 		require.Equal(t, c.want, w.Judge(c.flow), "%s: %s", c.name, c.flow)
 	}
+}
+
+// S171: an endpoint's interface becomes a port of a bridge, and ceases to be one. The verdict stays. An
+// Evaluator that has not seen the change does not know of it.
+func TestJudgeWhileBridgesChange(t *testing.T) {
+	r, err := render.New(render.Config{Bridges: []string{"br0"}})
+	require.NoError(t, err)
+	b := dataplane.Batch{Events: basics()}
+	r.Update(b)
+	o := owners.New()
+	o.Update(b)
+	w := newJudge(outside())
+	require.NoError(t, w.Apply(changeOf(r, o)))
+	passes := newFlow(protocolTCP, "10.0.0.3:4000", "10.0.0.1:80", "")
+	require.Equal(t, conntrack.Allowed, w.Judge(passes))
+	before := w.Clone()
+	for _, m := range []render.Master{{Name: "br0", Kind: "bridge"}, {}} {
+		r.SetMaster("way1", m)
+		r.SetMaster("way3", m)
+		require.NoError(t, w.Apply(changeOf(r, o)))
+		require.Equal(t, conntrack.Allowed, w.Judge(passes))
+		require.Equal(t, conntrack.Denied, w.Judge(newFlow(protocolTCP, "10.0.0.3:4000", "10.0.0.1:81", "")))
+		require.Equal(t, conntrack.Allowed, before.Judge(passes))
+	}
+	require.Empty(t, r.TakeBridges())
 }
 
 // If an address is behind several interfaces, the verdicts for all of them must agree.
