@@ -40,6 +40,13 @@ func bridgeOutside() []netip.Addr { return addrs("203.0.113.1", "2001:db8:9::1")
 
 func newBridged(t *testing.T, classes render.ClassesConfig) *bridged {
 	t.Helper()
+	return newBridgedWith(t, nft.Config{Renderer: render.Config{
+		Classes: classes, Host: policy.HostConfig{EndpointToHostAction: policy.HostAccept},
+	}})
+}
+
+func newBridgedWith(t *testing.T, cfg nft.Config) *bridged {
+	t.Helper()
 	b := &bridged{
 		tracked: &tracked{
 			wire: newWire(t, []string{"way1", "way2", "way3", "eth0"}, map[string][]netip.Addr{
@@ -77,9 +84,7 @@ func newBridged(t *testing.T, classes render.ClassesConfig) *bridged {
 			return err == nil && len(routes) == 1 && routes[0].Type == unix.RTN_LOCAL
 		}, patience, time.Millisecond)
 	}
-	b.plane = open(t, b.node, render.Config{
-		Classes: classes, Host: policy.HostConfig{EndpointToHostAction: policy.HostAccept},
-	})
+	b.plane = openWith(t, b.node, cfg)
 	return b
 }
 
@@ -229,16 +234,22 @@ func testWireBridgedFrames(t *testing.T, classes render.ClassesConfig) {
 	// its frames go to the other's MAC address
 	b.links["way1"] = wireLink{peer: b.links["way1"].peer, mac: b.peers["way2"]}
 	for _, call := range []string{"0", "1"} {
-		for _, name := range []string{"bridge-nf-call-iptables", "bridge-nf-call-ip6tables"} {
-			if err := b.node.SetSysctl("net/bridge/"+name, call); errors.Is(err, os.ErrNotExist) {
-				nstest.Skip(t, "the kernel has no br_netfilter")
-			} else {
-				require.NoError(t, err)
-			}
-		}
+		b.callHooks(t, call)
 		b.forget(t)
 		for _, w := range b.fresh(at(0), at(1)) {
 			require.Equal(t, call == "0", w.passes(t, b.wire), "bridge-nf-call %s: %s", call, w.Flow)
+		}
+	}
+}
+
+// callHooks sets whether frames between two ports of a bridge pass the hooks of IP: "1" or "0".
+func (b *bridged) callHooks(t *testing.T, call string) {
+	t.Helper()
+	for _, name := range []string{"bridge-nf-call-iptables", "bridge-nf-call-ip6tables"} {
+		if err := b.node.SetSysctl("net/bridge/"+name, call); errors.Is(err, os.ErrNotExist) {
+			nstest.Skip(t, "the kernel has no br_netfilter")
+		} else {
+			require.NoError(t, err)
 		}
 	}
 }

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft_test
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// onBridge is the configuration of a node whose bridge is for workloads.
+func onBridge(classes render.ClassesConfig) nft.Config {
+	return nft.Config{Renderer: render.Config{
+		Classes: classes, Bridges: []string{"br0"},
+		Host: policy.HostConfig{EndpointToHostAction: policy.HostAccept},
+	}}
+}
+
+// newOnBridge makes a node of which way1 and way2 are ports of the bridge.
+func newOnBridge(t *testing.T, cfg nft.Config) *bridged {
+	t.Helper()
+	b := newBridgedWith(t, cfg)
+	b.enslave(t, "way1", true)
+	b.enslave(t, "way2", true)
+	return b
+}
+
+// facing makes the frames of one workload go to the MAC address of another instead of the node's.
+func (b *bridged) facing(one, other string) (back func()) {
+	link := b.links[one]
+	b.links[one] = wireLink{peer: link.peer, mac: b.peers[other], node: link.node}
+	return func() { b.links[one] = link }
+}
+
+// stranger is an address at way1 that no endpoint has.
+func stranger(family int) nfttest.Place {
+	return placeOf("way1", addrs("10.99.0.77", "fd00:99::77")[family])
+}
+
+// ofWorkloads returns the connections that workloads opened: the node itself sends to groups.
+func (b *bridged) ofWorkloads(t *testing.T) (flows []string) {
+	t.Helper()
+	for f := range trackedFlows(t, b.node) {
+		if strings.HasPrefix(f, "10.99.") || strings.HasPrefix(f, "[fd00:99:") {
+			flows = append(flows, f)
+		}
+	}
+	return flows
+}
+
+// S171: policy applies to what is routed to and from the ports of a bridge, and to what the host
+// sends and receives, in both families. An address that no endpoint has drops.
+func TestWireBridged(t *testing.T) { nfttest.EachForm(t, testWireBridged) }
+
+func testWireBridged(t *testing.T, classes render.ClassesConfig) {
+	b := newOnBridge(t, onBridge(classes))
+	for _, to := range []func(int) nfttest.Place{at(1), at(2), b.out, b.host} {
+		b.all(t, at(0), to, true, "without policy, which shows that packets get there")
+	}
+	for family := range 2 {
+		b.lead(t, stranger(family).Addr, "way1")
+	}
+	b.enslave(t, "way1", true) // routes the stranger's address as well
+	b.all(t, stranger, b.out, true, "without policy")
+	b.forget(t)
+	b.become(t, shop())
+	sent := 0
+	for _, to := range []func(int) nfttest.Place{at(1), at(2), b.out, b.host} {
+		sent += b.all(t, at(0), to, true, "allowed")
+		sent += b.all(t, stranger, to, false, "no endpoint has the address")
+	}
+	known := b.opened(t, 0, 2)
+	known = append(known, b.opened(t, 0, 1)...) // by the node, out of the bridge that they came by
+
+	b.become(t, closedFrom("way1"))
+	for _, to := range []func(int) nfttest.Place{at(1), at(2), b.out, b.host} {
+		for _, w := range b.fresh(at(0), to) {
+			require.False(t, w.passes(t, b.wire), "closed: %s", w.Flow)
+			sent++
+		}
+	}
+	sent += b.all(t, at(1), b.out, true, "another port")
+	b.goOn(t, known, true, "S116")
+
+	b.become(t, closedTo("way1"))
+	for _, from := range []func(int) nfttest.Place{at(1), at(2), b.out} {
+		for _, w := range b.fresh(from, at(0)) {
+			require.False(t, w.passes(t, b.wire), "closed: %s", w.Flow)
+			sent++
+		}
+	}
+	sent += b.all(t, at(1), b.out, true, "another port")
+	b.goOn(t, known, true, "S116")
+
+	b.become(t, edit(shop(), "way1", func(e *dataplane.Endpoint) { e.Down = true }))
+	for _, to := range []func(int) nfttest.Place{at(1), at(2), b.out, b.host} {
+		sent += b.all(t, at(0), to, false, "S35")
+	}
+	b.goOn(t, known, false, "S35: also established ones")
+	b.become(t, shop())
+	b.goOn(t, known, true, "up again")
+
+	gone := shop()
+	delete(gone.Endpoints, endpointKey("way1"))
+	b.become(t, gone)
+	b.goOn(t, known, false, "S168: its connections ended")
+	for _, to := range []func(int) nfttest.Place{at(1), at(2), b.out, b.host} {
+		sent += b.all(t, at(0), to, false, "no endpoint any more")
+	}
+	t.Logf("%d packets", sent)
+}
+
+// S171: frames between two ports of a bridge. With bridge-nf-call-iptables they pass the hooks, and
+// policy decides about them. Without it no hook of IP sees them, while it still decides about what
+// is routed.
+func TestWireFramesBetweenPorts(t *testing.T) { nfttest.EachForm(t, testWireFramesBetweenPorts) }
+
+func testWireFramesBetweenPorts(t *testing.T, classes render.ClassesConfig) {
+	b := newOnBridge(t, onBridge(classes))
+	for _, call := range []string{"0", "1"} {
+		b.callHooks(t, call)
+		b.forget(t)
+		b.become(t, shop())
+		back, forth := b.facing("way1", "way2"), b.facing("way2", "way1")
+		b.all(t, at(0), at(1), true, "allowed")
+		for _, w := range b.fresh(stranger, at(1)) {
+			require.Equal(t, call == "0", w.passes(t, b.wire), "call %s: no endpoint has the address: %s", call, w.Flow)
+		}
+		known := b.opened(t, 0, 1)
+		for _, s := range []dptest.State{closedTo("way2"), closedFrom("way1")} {
+			b.become(t, s)
+			for _, w := range b.fresh(at(0), at(1)) {
+				require.Equal(t, call == "0", w.passes(t, b.wire), "call %s: closed: %s", call, w.Flow)
+			}
+			for _, w := range b.fresh(at(1), at(0)) {
+				require.True(t, w.passes(t, b.wire), "call %s: the other way: %s", call, w.Flow)
+			}
+			b.goOn(t, known, true, "S116")
+		}
+		b.become(t, edit(shop(), "way2", func(e *dataplane.Endpoint) { e.Down = true }))
+		b.goOn(t, known, call == "0", "call "+call+": S35")
+		back()
+		forth()
+		b.become(t, closedFrom("way1"))
+		for _, w := range slices.Concat(b.fresh(at(0), at(1)), b.fresh(at(0), at(2))) {
+			require.False(t, w.passes(t, b.wire), "call %s: routed: %s", call, w.Flow)
+		}
+	}
+}
+
+// S171: neighbour discovery passes between two ports, and router advertisements do not.
+func TestWireNeighbourDiscoveryBetweenPorts(t *testing.T) {
+	b := newOnBridge(t, onBridge(render.ClassesConfig{}))
+	b.callHooks(t, "1")
+	s, tiers := denied(shop()) // policy allows nothing between them
+	for _, name := range []string{"way1", "way2"} {
+		s = edit(s, name, func(e *dataplane.Endpoint) { e.Ingress, e.Egress = tiers, tiers })
+	}
+	b.become(t, s)
+	defer b.facing("way1", "way2")()
+	own, other := workloadAddrs(0)[1], workloadAddrs(1)[1]
+	for _, c := range []struct {
+		src  netip.Addr
+		typ  uint8
+		pass bool
+	}{
+		{own, 135, true},
+		{own, 136, true},
+		{netip.MustParseAddr("fe80::1"), 135, true},
+		{netip.MustParseAddr("fe80::1"), 136, true},
+		{netip.MustParseAddr("fe80::1"), 134, false},
+		{netip.MustParseAddr("fe80::1"), 133, false},
+		{netip.MustParseAddr("fe80::1"), 137, false},
+		{own, 128, false},
+		{stranger(1).Addr, 136, false},
+		{workloadAddrs(2)[1], 136, false},
+	} {
+		f := frame{src: c.src, dst: other, proto: policy.ProtocolICMPv6, typ: c.typ}
+		require.Equal(t, c.pass, b.pass(t, f, placeOf("way1", c.src), placeOf("way2", other)), "%+v", c)
+	}
+}
+
+// S171: with conntrack.End, connections of bridged endpoints end when policy turns, those by frames
+// between ports included. Others go on.
+func TestWireBridgedConnectionsEnd(t *testing.T) { nfttest.EachForm(t, testWireBridgedConnectionsEnd) }
+
+func testWireBridgedConnectionsEnd(t *testing.T, classes render.ClassesConfig) {
+	cfg := onBridge(classes)
+	cfg.ConntrackPolicy = conntrack.End
+	b := newOnBridge(t, cfg)
+	b.callHooks(t, "1")
+	b.become(t, shop())
+	routed, others := b.opened(t, 0, 2), b.opened(t, 2, 1)
+	back, forth := b.facing("way1", "way2"), b.facing("way2", "way1")
+	frames := b.opened(t, 0, 1)
+	back()
+	forth()
+	ends := slices.Concat(routed, frames)
+	require.Len(t, b.ofWorkloads(t), len(ends)+len(others))
+	b.become(t, closedFrom("way1"))
+	require.Eventually(t, func() bool { return len(b.ofWorkloads(t)) == len(others) }, patience, time.Millisecond)
+	b.goOn(t, others, true, "of others")
+	for _, w := range routed {
+		require.False(t, w.passes(t, b.wire), "%s", w.Flow)
+	}
+}
+
+// S168, S171: connections of bridged endpoints go on after a restart, and end if another port of the
+// bridge has their address then.
+func TestWireBridgedAfterRestart(t *testing.T) {
+	for _, moved := range []bool{false, true} {
+		t.Run(fmt.Sprint(moved), func(t *testing.T) {
+			cfg := onBridge(render.ClassesConfig{})
+			b := newOnBridge(t, cfg)
+			b.become(t, shop())
+			known := b.opened(t, 0, 2)
+			require.NoError(t, b.plane.Close())
+			b.plane, b.at = openWith(t, b.node, cfg), dptest.NewState()
+			next := shop()
+			if moved {
+				next = edit(next, "way1", func(e *dataplane.Endpoint) { e.Addresses = workloadAddrs(1) })
+				next = edit(next, "way2", func(e *dataplane.Endpoint) { e.Addresses = workloadAddrs(0) })
+			}
+			b.become(t, next)
+			if moved {
+				require.Empty(t, b.ofWorkloads(t))
+				return
+			}
+			b.goOn(t, known, true, "after a restart")
+		})
+	}
+}
+
+// S171, S173: interfaces become ports of a configured bridge and cease to be ports, under a flood.
+// Packets that policy denies in both states never pass, nor do those of an address that no endpoint
+// has. Those of others are not lost.
+func TestWireBridgedFlood(t *testing.T) { nfttest.EachForm(t, testWireBridgedFlood) }
+
+func testWireBridgedFlood(t *testing.T, classes render.ClassesConfig) {
+	b := newBridgedWith(t, onBridge(classes))
+	closed := closedFrom("way1")
+	closed = edit(closed, "way2", func(e *dataplane.Endpoint) { e.Ingress = closed.Endpoints[endpointKey("way1")].Egress })
+	b.become(t, closed)
+	s := &specialFlood{
+		relatedRig: &relatedRig{tracked: b.tracked},
+		flood:      &worldFlood{wire: b.wire, fds: map[string]int{}, inner: map[int][]byte{}},
+	}
+	for family := range 2 {
+		for _, to := range []nfttest.Place{workload(1, family), workload(2, family), b.out(family)} {
+			for _, from := range []nfttest.Place{workload(0, family), stranger(family)} {
+				for _, w := range b.fresh(func(int) nfttest.Place { return from }, func(int) nfttest.Place { return to }) {
+					if w.Src.Is4() == (family == 0) && w.Protocol == policy.ProtocolUDP {
+						s.add(w, false)
+					}
+				}
+			}
+		}
+		for _, w := range b.fresh(at(2), b.out) {
+			if w.Src.Is4() == (family == 0) && w.Protocol == policy.ProtocolUDP {
+				s.add(w, true)
+			}
+		}
+	}
+	s.flood.prepare(t, s.flows)
+	changes := wireRounds(24, 300)
+	sent := s.flood.during(t, func() {
+		for i := range changes {
+			name := []string{"way1", "way2"}[i/2%2]
+			if i%2 == 0 {
+				b.enslave(t, name, i%8 < 4)
+			} else {
+				b.release(t, name)
+			}
+			require.NoError(t, b.plane.Resync(t.Context()))
+		}
+	})
+	s.require(t, sent, changes)
+}
