@@ -35,6 +35,9 @@
 //   - to and from the node's own processes, if the world has an address of the node;
 //   - from false sources, with a packet that policy allows from an address of the endpoint.
 //
+// Packets of a bridged endpoint have the interface of its bridge (Config.Bridges). Those with the address of
+// another endpoint of the bridge are that one's, and not from a false source.
+//
 // For host endpoints: to and from the node's processes, and forwarded packets with one address of
 // every kind and the other fixed. All hooks are on the way, so untracked and pre-DNAT policy count.
 //

@@ -28,7 +28,8 @@ type prover struct {
 	index   map[netip.Addr]int // the classes of some addresses
 	groups  []*group
 	// hosts has the policy of the host endpoints.
-	hosts *group
+	hosts  *group
+	locals []*policy.WorkloadEndpoint // of the node
 	tableSide
 	hostSide
 	counts
@@ -85,6 +86,7 @@ func newProver(ctx context.Context, cfg Config) (*prover, error) {
 		}
 	}
 	locals, names := p.readWorld()
+	p.locals = locals
 	keys := slices.Clone(p.hostKeys)
 	for _, e := range locals {
 		keys = append(keys, e.Key())
@@ -180,6 +182,7 @@ func (p *prover) readWorld() (locals []*policy.WorkloadEndpoint, names *named) {
 	}
 	for _, e := range locals {
 		delete(interfaces, e.Interface)
+		delete(interfaces, p.cfg.Bridges[e.Interface])
 		for _, a := range e.Addresses {
 			p.index[a] = -1
 		}
@@ -276,7 +279,7 @@ func (p *prover) makeGroups(ctx context.Context, locals []*policy.WorkloadEndpoi
 	for _, e := range locals {
 		id := fmt.Sprint(
 			p.part.Policies(e.Key()), p.profileRules(e.Profiles), e.AdminState == policy.AdminDown,
-			e.AllowSpoofedSourcePrefixes,
+			e.AllowSpoofedSourcePrefixes, p.cfg.Bridges[e.Interface],
 		)
 		if byPolicy[id] == nil {
 			order = append(order, id)
@@ -309,8 +312,9 @@ func (p *prover) makeGroups(ctx context.Context, locals []*policy.WorkloadEndpoi
 			}
 			g.members = append(g.members, e)
 			for _, other := range p.outside() {
-				g.out.union(r.mentions(e.Interface, other))
-				g.in.union(r.mentions(other, e.Interface))
+				name := p.seen(end{workload: e})
+				g.out.union(r.mentions(name, other))
+				g.in.union(r.mentions(other, name))
 			}
 		}
 	}

@@ -30,6 +30,9 @@ type Config struct {
 	// InterfacePrefix is that of render.Config: an interface with it belongs to a workload. Such interfaces
 	// of host endpoints are left out. The default is "way".
 	InterfacePrefix string
+	// Bridges has, for each interface of a workload that is a port of one of render.Config.Bridges, the
+	// name of the bridge. Nil if there is none.
+	Bridges map[string]string
 	// Limit is how many differences Report has at most. The default is 10.
 	Limit int
 	// Progress is called now and then with the number of steps that are done, and of all. It may be called
@@ -116,6 +119,10 @@ func (p *prover) incomplete() (reasons []string) {
 	if len(p.own[0])+len(p.own[1]) == 0 {
 		reasons = append(reasons, fmt.Sprintf("the world has no address of node %s: nothing from and to its own "+
 			"processes", p.cfg.Node))
+	}
+	if len(p.cfg.Bridges) > 0 {
+		reasons = append(reasons,
+			"to addresses behind a bridge that no endpoint has, and from the spoofed sources of endpoints there")
 	}
 	if len(p.hostKeys) > 0 {
 		reasons = append(reasons, "of packets forwarded between host interfaces, not every pair of addresses")

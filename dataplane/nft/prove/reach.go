@@ -148,10 +148,10 @@ func mentionsOf(fields []ruleset.Field, elements []ruleset.Element) *mentions {
 	return m
 }
 
-// interfaces returns the values of the interface that is the one field of a lookup, if it is known.
+// interfaces returns the values of the interface that is the first field of a lookup, if it is known.
 func (x *reading) interfaces(fields []ruleset.Field) (names []ruleset.Value, known bool) {
 	switch {
-	case len(fields) != 1:
+	case len(fields) == 0:
 	case fields[0] == ruleset.IIFName:
 		names = x.in
 	case fields[0] == ruleset.OIFName:
@@ -164,7 +164,8 @@ func (x *reading) interfaces(fields []ruleset.Field) (names []ruleset.Value, kno
 func (x *reading) possible(m ruleset.Match) bool {
 	holds := func(fields []ruleset.Field, not bool, is func(ruleset.Value) bool) bool {
 		names, known := x.interfaces(fields)
-		return !known || slices.ContainsFunc(names, func(v ruleset.Value) bool { return is(v) != not })
+		return !known || not && len(fields) > 1 ||
+			slices.ContainsFunc(names, func(v ruleset.Value) bool { return is(v) != not })
 	}
 	in := func(elements []ruleset.Element) func(ruleset.Value) bool {
 		return func(v ruleset.Value) bool {
@@ -185,7 +186,7 @@ func (x *reading) possible(m ruleset.Match) bool {
 	}
 }
 
-// contains reports whether an element of one part contains a value.
+// contains reports whether the first part of an element contains a value.
 func contains(e *ruleset.Element, v ruleset.Value) bool {
 	return bytes.Compare(e.Key[0], v) <= 0 && bytes.Compare(v, lastOf(e, 0)) <= 0
 }

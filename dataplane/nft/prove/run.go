@@ -199,7 +199,7 @@ func (t *task) falseSources(g *group, to end, v6 int, sample *comparison) error 
 	known := wanted{}
 	return t.ofFamily(v6, func(n int, src netip.Addr) error {
 		for _, m := range g.members {
-			if slices.Contains(m.Addresses, src) {
+			if slices.Contains(m.Addresses, src) || t.ofBridge(m, src) {
 				continue
 			}
 			c := *sample
@@ -215,6 +215,20 @@ func (t *task) falseSources(g *group, to end, v6 int, sample *comparison) error 
 		}
 		return nil
 	})
+}
+
+// ofBridge reports whether a packet of a bridged endpoint with the source is not its own: another
+// endpoint of the bridge has the address. It does so for spoofed sources, too, which the table drops
+// at a bridge whatever policy says.
+func (p *prover) ofBridge(m *policy.WorkloadEndpoint, src netip.Addr) bool {
+	bridge := p.cfg.Bridges[m.Interface]
+	if bridge == "" {
+		return false
+	}
+	return inNets(m.AllowSpoofedSourcePrefixes, src) ||
+		slices.ContainsFunc(p.locals, func(o *policy.WorkloadEndpoint) bool {
+			return p.cfg.Bridges[o.Interface] == bridge && slices.Contains(o.Addresses, src)
+		})
 }
 
 func inNets(nets policy.Nets, a netip.Addr) bool {

@@ -3,6 +3,7 @@
 package prove
 
 import (
+	"cmp"
 	"net/netip"
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
@@ -23,6 +24,12 @@ func (e end) name() string {
 		return e.workload.Interface
 	}
 	return e.iface
+}
+
+// seen returns the interface that rules see at an end: that of the bridge for a port of one.
+func (p *prover) seen(e end) string {
+	name := e.name()
+	return cmp.Or(p.cfg.Bridges[name], name)
 }
 
 // comparison is one packet, and the verdict of policy on it.
@@ -84,7 +91,7 @@ func (c *comparison) way() []ruleset.HookPoint {
 // simulate runs the packet through the table. With steps it records the rules.
 func (p *prover) simulate(c *comparison, trace bool) (allowed bool, steps []Step, err error) {
 	packet, conn := p.packet(c), simulate.Conn{}
-	in, out := c.from.name(), c.to.name()
+	in, out := p.seen(c.from), p.seen(c.to)
 	run := p.sim.Run
 	if trace {
 		run = p.sim.Trace

@@ -95,7 +95,8 @@ func NewEvaluator(cfg EvaluatorConfig) *Evaluator {
 // Clone returns an independent copy.
 func (e *Evaluator) Clone() *Evaluator {
 	c := &Evaluator{
-		cfg: e.cfg, interfaces: maps.Clone(e.interfaces), sources: maps.Clone(e.sources), bridges: maps.Clone(e.bridges),
+		cfg: e.cfg, interfaces: maps.Clone(e.interfaces), sources: maps.Clone(e.sources),
+		bridges: maps.Clone(e.bridges),
 	}
 	if e.state != nil {
 		c.state = e.state.Clone()
