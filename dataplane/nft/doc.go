@@ -8,10 +8,12 @@
 //
 // # What it does not see
 //
-// Workloads must be routed, not bridged. Frames that a bridge forwards between its own ports do not
-// pass these hooks. Packets that are routed to or from a port pass them with the bridge as their
-// interface. So an endpoint whose interface is a port of a bridge or another master is at fault,
-// and packets that are routed to or from its addresses drop. Of tunnels that a workload opens
+// Frames that a bridge forwards between its own ports do not pass these hooks, unless
+// net.bridge.bridge-nf-call-iptables and -ip6tables are set. Packets that are routed to or from a
+// port pass them with the bridge as their interface. Endpoints behind the bridges of
+// render.Config.Bridges are told apart by their addresses. Any other endpoint whose interface is a
+// port of a bridge or another master is at fault, and packets that are routed to or from its
+// addresses drop. Of tunnels that a workload opens
 // itself, those of policy.HostConfig.ForbiddenEncapsulations drop. Policy decides about others by the
 // outer header.
 //

@@ -32,16 +32,17 @@ type Config struct {
 	// receive anything from CNI ADD until it has an endpoint. Other actions are errors.
 	UnknownWorkloads policy.HostAction
 	// Bridges are the names of bridges whose ports are the interfaces of workloads. An endpoint whose
-	// interface is a port of one is bridged: it has an address of its own for everything that it
-	// sends and receives, because the hooks of IP see its packets with the interface of the bridge
-	// (S171). What enters or leaves by such a bridge belongs to the endpoint that has its source or
-	// destination address, and drops if none has. So AllowedSources have no effect for a bridged
-	// endpoint, and two of one bridge with the same address are both at fault.
+	// interface is a port of one is bridged. The hooks of IP see its packets with the interface of the
+	// bridge. So a packet that enters or leaves by a bridge belongs to the endpoint that has its
+	// source or destination address there, and drops if none has (S171), also if UnknownWorkloads
+	// accepts. AllowedSources have no effect for a bridged endpoint. Two endpoints of one bridge with
+	// the same address are both at fault.
 	//
-	// A bridge here is for workloads alone: a router or an uplink among its ports is cut off. It must
-	// not begin with InterfacePrefix, and no host endpoint governs it. Frames between two ports are
-	// judged with net.bridge.bridge-nf-call-iptables and -ip6tables only. None by default: then an
-	// endpoint whose interface is a port of any master is at fault (S170).
+	// Such a bridge is for workloads alone: a router or an uplink among its ports is cut off. Its name
+	// must not begin with InterfacePrefix. No host endpoint governs it, not even by its name. Policy
+	// applies to frames between two ports only with net.bridge.bridge-nf-call-iptables and
+	// -ip6tables. None by default: then an endpoint whose interface is a port of any master is at
+	// fault (S170).
 	Bridges []string
 	// EgressPriority is the priority of the base chains with normal policy, IngressPriority that of
 	// the base chains that evaluate their stale packets. It must be the larger. Both must be

@@ -58,6 +58,13 @@
 // are neither an endpoint's nor begin with our prefix passes untouched, unless a host endpoint
 // governs them.
 //
+// # Bridges
+//
+// The hooks see the packets of a bridge's port with the interface of the bridge. So the maps
+// bridge-senders4 and bridge-receivers4 (and 6) lead from a bridge of Config.Bridges and an address to
+// the chain of the endpoint. The chains sender and receiver look them up after the maps of
+// interfaces, and record that packets with other addresses are denied.
+//
 // # Host endpoints
 //
 // Untracked policy is before connection tracking, pre-DNAT policy before destination NAT, in base
@@ -91,7 +98,7 @@
 //	hosts           the interfaces that host endpoints govern (hostChains: the chains that jump to them)
 //	blocked         the addresses of endpoints behind a master
 //	baseChains      the base chains (verdicts: the chains that carry out decisions)
-//	interfaces      the interfaces of workload endpoints
+//	interfaces      the interfaces of workload endpoints (bridges: the addresses behind each bridge)
 //	nat             address translation
 //
 // The types statements and failsafes build rules from the configuration alone. wire.go connects the
