@@ -286,3 +286,53 @@ func testWireBridgedFlood(t *testing.T, classes render.ClassesConfig) {
 	})
 	s.require(t, sent, changes)
 }
+
+// S171: a bridged endpoint has floating addresses. Policy decides about packets to them, also from a
+// port of the same bridge, whether frames between ports pass the hooks or not.
+func TestWireBridgedFloating(t *testing.T) { nfttest.EachForm(t, testWireBridgedFloating) }
+
+func testWireBridgedFloating(t *testing.T, classes render.ClassesConfig) {
+	b := newOnBridge(t, onBridge(classes))
+	floating := addrs("10.96.0.9", "fd00:96::9")
+	mapped := func(s dptest.State) dptest.State {
+		return edit(s, "way2", func(e *dataplane.Endpoint) {
+			for family, a := range workloadAddrs(1) {
+				e.NATs = append(e.NATs, policy.IPNAT{InternalIP: a, ExternalIP: floating[family]})
+			}
+		})
+	}
+	flows := func(from func(int) nfttest.Place) (flows []wireFlow) {
+		for _, w := range b.fresh(from, at(1)) {
+			if w.Protocol.HasPorts() {
+				w.OrigDst = floating[0]
+				if w.Src.Is6() {
+					w.OrigDst = floating[1]
+				}
+				flows = append(flows, w)
+			}
+		}
+		return flows
+	}
+	sent := 0
+	for _, call := range []string{"1", "0"} {
+		b.callHooks(t, call)
+		for _, from := range []func(int) nfttest.Place{at(0), at(2), b.out} {
+			b.become(t, mapped(shop()))
+			for _, w := range flows(from) {
+				require.True(t, w.passes(t, b.wire), "call %s: %s", call, w.Flow)
+				sent++
+			}
+			b.become(t, mapped(closedTo("way2")))
+			for _, w := range flows(from) {
+				require.False(t, w.passes(t, b.wire), "call %s: closed: %s", call, w.Flow)
+				sent++
+			}
+		}
+		b.become(t, mapped(closedFrom("way1")))
+		for _, w := range slices.Concat(flows(at(0)), flows(stranger)) {
+			require.False(t, w.passes(t, b.wire), "call %s: the sender's policy: %s", call, w.Flow)
+			sent++
+		}
+	}
+	t.Logf("%d packets", sent)
+}

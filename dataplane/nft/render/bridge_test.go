@@ -449,17 +449,28 @@ func TestBlockedAddressOfABridgedEndpoint(t *testing.T) {
 func TestHostEndpointsAndBridges(t *testing.T) { nfttest.EachForm(t, testHostEndpointsAndBridges) }
 
 func testHostEndpointsAndBridges(t *testing.T, classes render.ClassesConfig) {
+	hostEndpointsAndBridges(t, classes, policy.HostDrop, []string{"all"}) // allows everything
+	hostEndpointsAndBridges(t, classes, policy.HostAccept, nil)           // denies everything
+}
+
+// hostEndpointsAndBridges tests that EndpointToHostAction decides, and no host endpoint with the profiles.
+func hostEndpointsAndBridges(
+	t *testing.T, classes render.ClassesConfig, action policy.HostAction, profiles []string,
+) {
+	t.Helper()
 	for name, h := range map[string]*dataplane.HostEndpoint{
 		"name":    {Interface: "br0"},
 		"address": {Addresses: nfttest.Addresses("10.0.0.254")},
 		"all":     {Interface: policy.AllInterfaces},
 	} {
 		s, of := bridgedState()
-		h.Profiles = []string{"all"} // allows everything
+		h.Profiles = profiles
 		s.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "h"}] = h
 		known := ports(of)
 		known["br0"] = render.Interface{Addresses: nfttest.Addresses("10.0.0.254")}
-		r, err := render.New(render.Config{Classes: classes, Bridges: nfttest.Bridges()})
+		r, err := render.New(render.Config{
+			Classes: classes, Bridges: nfttest.Bridges(), Host: policy.HostConfig{EndpointToHostAction: action},
+		})
 		require.NoError(t, err)
 		r.SetInterfaces(known)
 		r.Update(nfttest.Transition(s))
@@ -467,7 +478,8 @@ func testHostEndpointsAndBridges(t *testing.T, classes render.ClassesConfig) {
 		require.Empty(t, errs)
 		for _, src := range []string{"10.0.0.1", "10.0.0.2", "10.0.0.77"} {
 			got, _ := judgePacket(t, table, ruleset.Input, tcpPacket("br0", src, "", "10.0.0.254", ruleset.CtNew))
-			require.False(t, got, "%s: EndpointToHostAction is Drop: %s", name, src)
+			allows := action == policy.HostAccept && src == "10.0.0.1"
+			require.Equal(t, allows, got, "%s: EndpointToHostAction is %s: %s", name, action, src)
 			got, _ = judgePacket(t, table, ruleset.Output, tcpPacket("", "10.0.0.254", "br0", src, ruleset.CtNew))
 			require.Equal(t, src != "10.0.0.77", got, "%s: HostToEndpointAction is Accept: %s", name, src)
 		}
