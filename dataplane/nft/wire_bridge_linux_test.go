@@ -336,3 +336,28 @@ func testWireBridgedFloating(t *testing.T, classes render.ClassesConfig) {
 	}
 	t.Logf("%d packets", sent)
 }
+
+// S171: with ReversePath, packets of a bridge pass if the routes lead back to the bridge.
+func TestWireBridgedReversePath(t *testing.T) {
+	cfg := onBridge(render.ClassesConfig{})
+	cfg.Renderer.ReversePath = true
+	b := newOnBridge(t, cfg)
+	b.callHooks(t, "1")
+	b.become(t, shop())
+	for _, to := range []func(int) nfttest.Place{at(1), at(2), b.out, b.host} {
+		b.all(t, at(0), to, true, "the routes lead to the bridge")
+	}
+	back, forth := b.facing("way1", "way2"), b.facing("way2", "way1")
+	b.all(t, at(0), at(1), true, "frames between ports")
+	back()
+	forth()
+	b.forget(t)
+	for _, a := range workloadAddrs(0) {
+		require.NoError(t, b.netlink.RouteReplace(route(a, b.links["eth0"].node)))
+	}
+	for _, to := range []func(int) nfttest.Place{at(1), at(2), b.host} {
+		for _, w := range b.fresh(at(0), to) {
+			require.False(t, w.passes(t, b.wire), "the routes lead elsewhere: %s", w.Flow)
+		}
+	}
+}
