@@ -361,3 +361,21 @@ func TestWireBridgedReversePath(t *testing.T) {
 		}
 	}
 }
+
+// S168, S171: two ports of one bridge exchange their addresses. All connections of these end.
+func TestWireBridgedAddressesMove(t *testing.T) {
+	nfttest.EachForm(t, func(t *testing.T, classes render.ClassesConfig) {
+		b := newOnBridge(t, onBridge(classes))
+		b.become(t, shop())
+		moved, others := slices.Concat(b.opened(t, 0, 2), b.opened(t, 2, 1)), b.fresh(at(2), b.out)
+		require.Len(t, b.ofWorkloads(t), len(moved))
+		next := edit(shop(), "way1", func(e *dataplane.Endpoint) { e.Addresses = workloadAddrs(1) })
+		next = edit(next, "way2", func(e *dataplane.Endpoint) { e.Addresses = workloadAddrs(0) })
+		b.become(t, next)
+		require.Empty(t, b.ofWorkloads(t))
+		for _, w := range others {
+			require.True(t, w.passes(t, b.wire), "another workload: %s", w.Flow)
+		}
+		b.all(t, at(0), b.out, true, "of the new owner")
+	})
+}
