@@ -149,6 +149,11 @@ func TestRuleString(t *testing.T) {
 		{"meta nfproto ipv4 meta l4proto icmp", []ruleset.Match{v4, icmp}},
 		{"icmp type 0", []ruleset.Match{v4, icmp, is(ruleset.ICMPType, ruleset.Byte(0))}},
 		{"meta nfproto ipv6 icmp type 0", []ruleset.Match{v6, icmp, is(ruleset.ICMPType, ruleset.Byte(0))}},
+		{"meta l4proto icmp icmp type 0", []ruleset.Match{icmp, is(ruleset.ICMPType, ruleset.Byte(0))}},
+		{"meta l4proto icmpv6 icmpv6 code 1", []ruleset.Match{icmpv6, is(ruleset.ICMPv6Code, ruleset.Byte(1))}},
+		{"meta l4proto icmp icmp type 0 ip saddr 10.0.0.1", []ruleset.Match{
+			icmp, is(ruleset.ICMPType, ruleset.Byte(0)), v4, is(ruleset.IPSaddr, addr("10.0.0.1")),
+		}},
 		{"icmpv6 type 128 icmpv6 code 1", []ruleset.Match{
 			v6, icmpv6, is(ruleset.ICMPv6Type, ruleset.Byte(128)), is(ruleset.ICMPv6Code, ruleset.Byte(1)),
 		}},

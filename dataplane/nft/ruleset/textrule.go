@@ -24,7 +24,7 @@ func (r Rule) text(family Family) string {
 		if proto, ok := equals(r.Matches[i], L4Proto); last && ok && th != "" && transportKeyword(proto) == th {
 			continue // nft derives the protocol from the statement.
 		}
-		if !implied(family, r.Matches[i:]) {
+		if !implied(family, r.Matches, i) {
 			words = append(words, matchText(r.Matches[i], transport(r.Matches[:i]))+apart(r.Matches, i))
 		}
 	}
@@ -71,8 +71,9 @@ func negatedPayload(c Compare) bool {
 	return c.Not && c.Last == nil && c.Mask == nil && c.Field.Load().Origin == FromPayload && !t.Bits() && !t.Address()
 }
 
-// implied reports whether nft generates the first match by itself because of those after it.
-func implied(family Family, ms []Match) bool {
+// implied reports whether nft generates a match by itself because of those after it.
+func implied(family Family, ms []Match, i int) bool {
+	before, ms := ms[:i], ms[i:]
 	c, ok := ms[0].(Compare)
 	if !ok || c.Not || c.Last != nil || c.Mask != nil {
 		return false
@@ -86,26 +87,29 @@ func implied(family Family, ms []Match) bool {
 		case family != FamilyINet || !more:
 			return false
 		case c.Value[0] == NFProtoIPv4:
-			return impliesEther(family, ms[1:], next) == etherIPv4
+			return impliesEther(family, ms, next) == etherIPv4
 		default:
-			return c.Value[0] == NFProtoIPv6 && impliesEther(family, ms[1:], next) == etherIPv6
+			return c.Value[0] == NFProtoIPv6 && impliesEther(family, ms, next) == etherIPv6
 		}
 	case c.Field == Protocol && len(c.Value) == 2:
 		return family == FamilyBridge && more &&
-			impliesEther(family, ms[1:], next) == binary.BigEndian.Uint16(c.Value)
+			impliesEther(family, ms, next) == binary.BigEndian.Uint16(c.Value)
 	case c.Field == L4Proto && len(c.Value) == 1:
 		// In a concatenation ports are written "th", of which nft derives nothing.
-		return impliesProto(next, c.Value[0]) && (len(matchFields(ms[1])) == 1 || next != Sport && next != Dport)
+		// Of a field of ICMP it derives the family, too, unless a match before demands one.
+		return impliesProto(next, c.Value[0]) && (len(matchFields(ms[1])) == 1 || next != Sport && next != Dport) &&
+			(protoEther(c.Value[0]) == 0 || etherOf(family, before) != 0)
 	}
 	return false
 }
 
-// impliesEther returns the EtherType that nft derives from these matches, the first of which looks at the field first.
+// impliesEther returns the EtherType that nft derives from the matches after the first, of which the next looks at the
+// field first.
 func impliesEther(family Family, ms []Match, next Field) uint16 {
 	if next != L4Proto {
 		return headerEther(next)
 	}
-	if proto, ok := equals(ms[0], L4Proto); ok && implied(family, ms) {
+	if proto, ok := equals(ms[1], L4Proto); ok && implied(family, ms, 1) {
 		return protoEther(proto)
 	}
 	return 0

@@ -72,7 +72,7 @@ func printable(s string) bool {
 }
 
 func (v *validator) match(m Match) {
-	if v.family != FamilyINet && slices.Contains(matchFields(m), NFProto) && !implied(v.family, []Match{m}) {
+	if v.family != FamilyINet && slices.Contains(matchFields(m), NFProto) && !implied(v.family, []Match{m}, 0) {
 		v.addf("%s in family %s", NFProto, v.family) // nft has no keyword for it
 	}
 	switch m := m.(type) {
