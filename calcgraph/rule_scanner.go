@@ -191,8 +191,6 @@ func (s *scan) rule(r *policy.Rule) (dataplane.Rule, bool) {
 		IPVersion:   r.IPVersion,
 		Protocol:    r.Protocol,
 		NotProtocol: r.NotProtocol,
-		ICMP:        r.ICMP,
-		NotICMP:     r.NotICMP,
 		HeaderMatch: r.HeaderMatch,
 	}
 	errSrc := s.match(&rule.Source, &r.Source, r.Protocol, false)

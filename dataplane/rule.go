@@ -22,9 +22,7 @@ type Rule struct {
 	IPVersion int
 	// Protocol and NotProtocol; ICMP implies IPv4 and ICMPv6 implies IPv6.
 	Protocol, NotProtocol policy.Protocol
-	// ICMP and NotICMP; a negated type with a code excludes only that pair.
-	ICMP, NotICMP *policy.ICMP
-	// HeaderMatch has the fields that match the packet's IP header.
+	// HeaderMatch has the fields that match the packet's headers.
 	policy.HeaderMatch
 	// Source and Destination of the packet.
 	Source, Destination Match
@@ -35,7 +33,7 @@ type Rule struct {
 func (r *Rule) Equal(o *Rule) bool {
 	return r.ID == o.ID && r.Action == o.Action && r.IPVersion == o.IPVersion &&
 		r.Protocol == o.Protocol && r.NotProtocol == o.NotProtocol &&
-		r.ICMP.Equal(o.ICMP) && r.NotICMP.Equal(o.NotICMP) && r.EqualHeader(&o.HeaderMatch) &&
+		r.EqualHeader(&o.HeaderMatch) &&
 		r.Source.Equal(&o.Source) && r.Destination.Equal(&o.Destination)
 }
 
@@ -46,12 +44,6 @@ func (r *Rule) String() string {
 	w.addIf(r.IPVersion != 0, "ipv"+strconv.Itoa(r.IPVersion))
 	w.addIf(r.Protocol != 0, protocol(r.Protocol))
 	w.addIf(r.NotProtocol != 0, "!"+protocol(r.NotProtocol))
-	if r.ICMP != nil {
-		w.add(icmp(r.ICMP))
-	}
-	if r.NotICMP != nil {
-		w.add("!" + icmp(r.NotICMP))
-	}
 	if s := r.HeaderString(); s != "" {
 		w.add(s)
 	}
@@ -149,15 +141,4 @@ func port(p policy.Port) string {
 		return strconv.Itoa(int(p.First))
 	}
 	return strconv.Itoa(int(p.First)) + "-" + strconv.Itoa(int(p.Last))
-}
-
-func icmp(i *policy.ICMP) string {
-	s := "type any"
-	if i.Type != nil {
-		s = "type " + strconv.Itoa(*i.Type)
-	}
-	if i.Code != nil {
-		s += " code " + strconv.Itoa(*i.Code)
-	}
-	return s
 }

@@ -25,7 +25,9 @@ func fullRule() dataplane.Rule {
 	echo, code := 0, 3
 	return dataplane.Rule{
 		ID: "r1", Action: policy.Allow, IPVersion: 4, Protocol: policy.ProtocolTCP, NotProtocol: policy.ProtocolSCTP,
-		ICMP: &policy.ICMP{Type: &echo}, NotICMP: &policy.ICMP{Type: &echo, Code: &code},
+		HeaderMatch: policy.HeaderMatch{
+			ICMP: &policy.ICMP{Type: &echo}, NotICMP: &policy.ICMP{Type: &echo, Code: &code},
+		},
 		Source: dataplane.Match{
 			Nets:    []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")},
 			NotNets: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}, Sets: []dataplane.IPSetID{"s:a", "s:b"},

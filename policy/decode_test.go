@@ -76,8 +76,10 @@ func TestDecodePolicy(t *testing.T) {
 		Egress: []policy.Rule{
 			{Action: policy.Deny, NotProtocol: 253},
 			{
-				Action: policy.Log, Protocol: policy.ProtocolICMP, ICMP: &policy.ICMP{Type: ptr(0), Code: ptr(0)},
-				NotICMP: &policy.ICMP{Type: ptr(8)},
+				Action: policy.Log, Protocol: policy.ProtocolICMP, HeaderMatch: policy.HeaderMatch{
+					ICMP:    &policy.ICMP{Type: ptr(0), Code: ptr(0)},
+					NotICMP: &policy.ICMP{Type: ptr(8)},
+				},
 			},
 		},
 		PerformanceHints: []policy.PerformanceHint{policy.AssumeNeededOnEveryNode},

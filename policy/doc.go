@@ -102,7 +102,7 @@
 //     matches all of its addresses.
 //   - A namespaceSelector or serviceAccountSelector that is true without a label, as env != "prod",
 //     matches what has no namespace or no account too: host endpoints and global network sets.
-//   - Wider: a rule has the fields of HeaderMatch, which that API does not have.
+//   - Wider: a rule has DSCP and NotDSCP, which that API does not have.
 //   - Narrower: icmp needs a type, notICMP a protocol. Ports beside services are refused in the
 //     source too. A serviceAccounts that names nothing is refused, as is every null. Rules of
 //     profiles obey the same rules as those of policies, also on which side services may stand. A

@@ -2,6 +2,8 @@
 
 package policy
 
+import "strconv"
+
 // ICMP is a type, or a type and code, of ICMP or ICMPv6. Readers may share one that
 // nobody changes.
 type ICMP struct {
@@ -35,6 +37,36 @@ func (i *ICMP) Equal(o *ICMP) bool {
 		return i == o
 	}
 	return equalPointers(i.Type, o.Type) && equalPointers(i.Code, o.Code)
+}
+
+// text returns the prefix and the type and code, as in "type 3 code 4", or nothing for nil.
+func (i *ICMP) text(prefix string) string {
+	if i == nil {
+		return ""
+	}
+	s := prefix + "type any"
+	if i.Type != nil {
+		s = prefix + "type " + strconv.Itoa(*i.Type)
+	}
+	if i.Code != nil {
+		s += " code " + strconv.Itoa(*i.Code)
+	}
+	return s
+}
+
+// values calls do for the type and for the code.
+func (i *ICMP) values(do func(field string, first, last uint64)) {
+	if i == nil {
+		return
+	}
+	for _, v := range [...]struct {
+		field string
+		value *int
+	}{{"ICMPType", i.Type}, {"ICMPCode", i.Code}} {
+		if v.value != nil {
+			do(v.field, uint64(*v.value), uint64(*v.value))
+		}
+	}
 }
 
 func (d *digest) icmp(i *ICMP) {

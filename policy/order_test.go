@@ -178,7 +178,9 @@ func TestRuleIDsOfServices(t *testing.T) {
 			},
 			Destination: policy.EntityRule{Ports: []policy.Port{policy.PortNumber(80), policy.PortName("http")}},
 		},
-		{Action: policy.Log, Protocol: policy.ProtocolICMP, NotICMP: &policy.ICMP{Type: ptr(8)}},
+		{Action: policy.Log, Protocol: policy.ProtocolICMP, HeaderMatch: policy.HeaderMatch{
+			NotICMP: &policy.ICMP{Type: ptr(8)},
+		}},
 		{Action: policy.Deny, Metadata: &policy.RuleMetadata{}},
 	}
 	ids := policy.RuleIDs(owner, policy.Ingress, rules)

@@ -24,14 +24,7 @@ type Rule struct {
 	Protocol Protocol `json:"protocol,omitzero"`
 	// NotProtocol excludes a protocol. 0 means none.
 	NotProtocol Protocol `json:"notProtocol,omitzero"`
-	// ICMP limits the rule to an ICMP type, or type and code. It needs Protocol ICMP or ICMPv6. Nil
-	// means every type.
-	ICMP *ICMP `json:"icmp,omitempty"`
-	// NotICMP excludes an ICMP type, or just one code of a type. It needs Protocol ICMP or
-	// ICMPv6. Nil means none.
-	NotICMP *ICMP `json:"notICMP,omitempty"`
-	// HeaderMatch has the fields that match the packet's IP header. In JSON they are members of the
-	// rule.
+	// HeaderMatch has the fields that match the packet's headers. In JSON they are members of the rule.
 	HeaderMatch
 	// Source of the packet. The zero value means any.
 	Source EntityRule `json:"source,omitzero"`
@@ -95,9 +88,7 @@ func (v *validator) rule(r *Rule, scope ruleScope) {
 	default:
 		v.add("ipVersion", "want 4 or 6, not %d", r.IPVersion)
 	}
-	v.icmp("icmp", r.ICMP, r.Protocol)
-	v.icmp("notICMP", r.NotICMP, r.Protocol)
-	v.header(&r.HeaderMatch)
+	v.header(&r.HeaderMatch, r.Protocol)
 	v.enter("source", -1)
 	v.entityRule(&r.Source, r.Protocol)
 	v.services(&r.Source, scope, Ingress)
@@ -148,7 +139,6 @@ func equalRules(a, b []Rule) bool {
 func (r *Rule) equal(o *Rule) bool {
 	return r.Action == o.Action && r.IPVersion == o.IPVersion &&
 		r.Protocol == o.Protocol && r.NotProtocol == o.NotProtocol &&
-		r.ICMP.Equal(o.ICMP) && r.NotICMP.Equal(o.NotICMP) &&
 		r.EqualHeader(&o.HeaderMatch) &&
 		r.Source.equal(&o.Source) && r.Destination.equal(&o.Destination) &&
 		r.Metadata.equal(o.Metadata) && slices.Equal(r.Doubts, o.Doubts)

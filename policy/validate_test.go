@@ -212,7 +212,9 @@ func fieldList(field string) []string {
 // Edits of a good rule.
 func icmp(proto policy.Protocol, typ, code *int) func(*policy.Rule) {
 	return func(r *policy.Rule) {
-		*r = policy.Rule{Action: policy.Deny, Protocol: proto, ICMP: &policy.ICMP{Type: typ, Code: code}}
+		*r = policy.Rule{Action: policy.Deny, Protocol: proto, HeaderMatch: policy.HeaderMatch{
+			ICMP: &policy.ICMP{Type: typ, Code: code},
+		}}
 	}
 }
 
@@ -257,7 +259,7 @@ func TestValidateRule(t *testing.T) {
 		{"icmp without protocol", ".icmp", icmp(0, ptr(3), nil)},
 		{"icmp with tcp", ".icmp", icmp(policy.ProtocolTCP, ptr(3), nil)},
 		{"notICMP without protocol", ".notICMP", func(r *policy.Rule) {
-			*r = policy.Rule{Action: policy.Allow, NotICMP: &policy.ICMP{Type: ptr(1)}}
+			*r = policy.Rule{Action: policy.Allow, HeaderMatch: policy.HeaderMatch{NotICMP: &policy.ICMP{Type: ptr(1)}}}
 		}},
 		{"nets not masked, S71", ".source.nets[0]", src(nets(netip.MustParsePrefix("12.1.0.0/8")))},
 		{"nets zero value", ".source.nets[0]", src(nets(netip.Prefix{}))},

@@ -121,18 +121,7 @@ func checkRule(r *dataplane.Rule) string {
 	if !slices.Contains([]int{0, 4, 6}, r.IPVersion) {
 		return "unknown IP version"
 	}
-	for _, i := range []*policy.ICMP{r.ICMP, r.NotICMP} {
-		if i == nil {
-			continue
-		}
-		if i.Type == nil || *i.Type < 0 || *i.Type > 254 || (i.Code != nil && (*i.Code < 0 || *i.Code > 255)) {
-			return "not an ICMP type and code"
-		}
-		if r.Protocol != policy.ProtocolICMP && r.Protocol != policy.ProtocolICMPv6 {
-			return "an ICMP type without the protocol"
-		}
-	}
-	if err := r.ValidateHeader(); err != nil {
+	if err := r.ValidateHeader(r.Protocol); err != nil {
 		return err.Error()
 	}
 	if msg := checkMatch(&r.Source, r.Protocol); msg != "" {

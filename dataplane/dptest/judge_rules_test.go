@@ -172,20 +172,24 @@ func TestJudgeMatches(t *testing.T) {
 		}, true, true, true},
 		{"S62 not tcp", dataplane.Rule{NotProtocol: policy.ProtocolTCP}, true, true, false},
 		{"S63 type 0", dataplane.Rule{
-			Protocol: policy.ProtocolICMP, ICMP: &policy.ICMP{Type: n(0)},
+			Protocol: policy.ProtocolICMP, HeaderMatch: policy.HeaderMatch{ICMP: &policy.ICMP{Type: n(0)}},
 		}, false, false, false},
-		{"S64 type", dataplane.Rule{Protocol: policy.ProtocolICMP, ICMP: &policy.ICMP{Type: n(8)}}, true, false, false},
+		{"S64 type", dataplane.Rule{Protocol: policy.ProtocolICMP, HeaderMatch: policy.HeaderMatch{
+			ICMP: &policy.ICMP{Type: n(8)},
+		}}, true, false, false},
 		{"S64 other code", dataplane.Rule{
-			Protocol: policy.ProtocolICMP, ICMP: &policy.ICMP{Type: n(8), Code: n(0)},
+			Protocol: policy.ProtocolICMP, HeaderMatch: policy.HeaderMatch{ICMP: &policy.ICMP{Type: n(8), Code: n(0)}},
 		}, false, false, false},
 		{"S64 not type", dataplane.Rule{
-			Protocol: policy.ProtocolICMP, NotICMP: &policy.ICMP{Type: n(8)},
+			Protocol: policy.ProtocolICMP, HeaderMatch: policy.HeaderMatch{NotICMP: &policy.ICMP{Type: n(8)}},
 		}, false, false, false},
 		{"S64 not the pair", dataplane.Rule{
-			Protocol: policy.ProtocolICMP, NotICMP: &policy.ICMP{Type: n(8), Code: n(0)},
+			Protocol: policy.ProtocolICMP, HeaderMatch: policy.HeaderMatch{
+				NotICMP: &policy.ICMP{Type: n(8), Code: n(0)},
+			},
 		}, true, false, false},
 		{"S66 ICMPv6", dataplane.Rule{
-			Protocol: policy.ProtocolICMPv6, ICMP: &policy.ICMP{Type: n(128)},
+			Protocol: policy.ProtocolICMPv6, HeaderMatch: policy.HeaderMatch{ICMP: &policy.ICMP{Type: n(128)}},
 		}, false, true, false},
 		{"S67 IPv4", dataplane.Rule{IPVersion: 4}, true, false, true},
 		{"S67 IPv6", dataplane.Rule{IPVersion: 6}, false, true, false},

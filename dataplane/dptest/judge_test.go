@@ -182,8 +182,10 @@ func convert(t *testing.T, in []caseRule, ports map[string]bool) []dataplane.Rul
 		}
 		out = append(out, dataplane.Rule{
 			Action: action, IPVersion: r.IPVersion, Protocol: r.Protocol.convert(),
-			NotProtocol: r.NotProtocol.convert(), ICMP: icmp(r.ICMPType, r.ICMPTypeCode),
-			NotICMP: icmp(r.NotICMPType, r.NotICMPTypeCode),
+			NotProtocol: r.NotProtocol.convert(), HeaderMatch: policy.HeaderMatch{
+				ICMP:    icmp(r.ICMPType, r.ICMPTypeCode),
+				NotICMP: icmp(r.NotICMPType, r.NotICMPTypeCode),
+			},
 			Source: dataplane.Match{
 				Nets: r.SrcNet, NotNets: r.NotSrcNet, Ports: r.SrcPorts.convert(), NotPorts: r.NotSrcPorts.convert(),
 				Sets: ids(r.SrcIPSetIDs), NotSets: ids(r.NotSrcIPSetIDs), PortSets: ids(r.SrcNamedPortIPSetIDs),

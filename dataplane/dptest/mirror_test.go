@@ -192,16 +192,20 @@ func TestMirrorRefusesPolicies(t *testing.T) {
 		{"no action", "unknown action", rule(dataplane.Rule{})},
 		{"IP version", "unknown IP version", rule(dataplane.Rule{Action: policy.Allow, IPVersion: 5})},
 		{
-			"ICMP code", "ICMP type and code",
-			rule(dataplane.Rule{Action: policy.Allow, Protocol: 1, ICMP: &policy.ICMP{Type: &typ, Code: &code}}),
+			"ICMP code", "icmp.code: want 0 to 255",
+			rule(dataplane.Rule{Action: policy.Allow, Protocol: 1, HeaderMatch: policy.HeaderMatch{
+				ICMP: &policy.ICMP{Type: &typ, Code: &code},
+			}}),
 		},
 		{
-			"ICMP without type", "ICMP type and code",
-			rule(dataplane.Rule{Action: policy.Allow, Protocol: 1, NotICMP: &policy.ICMP{}}),
+			"ICMP without type", "notICMP.type: required",
+			rule(dataplane.Rule{Action: policy.Allow, Protocol: 1, HeaderMatch: policy.HeaderMatch{
+				NotICMP: &policy.ICMP{},
+			}}),
 		},
 		{
-			"ICMP without protocol", "without the protocol",
-			rule(dataplane.Rule{Action: policy.Allow, ICMP: &policy.ICMP{Type: &typ}}),
+			"ICMP without protocol", "icmp: needs protocol",
+			rule(dataplane.Rule{Action: policy.Allow, HeaderMatch: policy.HeaderMatch{ICMP: &policy.ICMP{Type: &typ}}}),
 		},
 		{
 			"rule with host bits", "host bits",

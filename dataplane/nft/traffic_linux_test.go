@@ -53,11 +53,15 @@ func policed() dptest.State {
 	s.Policies[web] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{
 		{ID: "web", Action: policy.Allow, Protocol: policy.ProtocolTCP, Source: set("s:one"), Destination: port80()},
 		{
-			ID: "ping4", Action: policy.Allow, Protocol: policy.ProtocolICMP, ICMP: &policy.ICMP{Type: &echo4},
+			ID: "ping4", Action: policy.Allow, Protocol: policy.ProtocolICMP, HeaderMatch: policy.HeaderMatch{
+				ICMP: &policy.ICMP{Type: &echo4},
+			},
 			Source: set("s:one"),
 		},
 		{
-			ID: "ping6", Action: policy.Allow, Protocol: policy.ProtocolICMPv6, ICMP: &policy.ICMP{Type: &echo6},
+			ID: "ping6", Action: policy.Allow, Protocol: policy.ProtocolICMPv6, HeaderMatch: policy.HeaderMatch{
+				ICMP: &policy.ICMP{Type: &echo6},
+			},
 			Source: set("s:one"),
 		},
 		{ID: "udp", Action: policy.Allow, Protocol: policy.ProtocolUDP, Source: dataplane.Match{

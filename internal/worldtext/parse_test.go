@@ -24,7 +24,9 @@ func TestParse(t *testing.T) {
 		Namespace: "shop", Name: "p", Order: &order, Selector: `app == "web"`, Types: []policy.Type{policy.Ingress},
 		Staged: true,
 		Ingress: []policy.Rule{{
-			Action: policy.Allow, Protocol: policy.ProtocolICMP, ICMP: &policy.ICMP{Type: &typ, Code: &code},
+			Action: policy.Allow, Protocol: policy.ProtocolICMP, HeaderMatch: policy.HeaderMatch{
+				ICMP: &policy.ICMP{Type: &typ, Code: &code},
+			},
 			Source: policy.EntityRule{Nets: policy.Nets{netip.MustParsePrefix("10.0.0.0/8")}},
 		}},
 		Egress: []policy.Rule{{NotProtocol: policy.ProtocolUDP, Destination: policy.EntityRule{

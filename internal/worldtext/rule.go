@@ -21,8 +21,6 @@ func parseRule(owner policy.Resource, words []string) error {
 		Action:      policy.Action(strings.TrimPrefix(words[1], "-")),
 		Protocol:    one(f, "proto", policy.ParseProtocol),
 		NotProtocol: one(f, "notproto", policy.ParseProtocol),
-		ICMP:        one(f, "icmp", parseICMP),
-		NotICMP:     one(f, "noticmp", parseICMP),
 		IPVersion:   one(f, "ip", strconv.Atoi),
 		Source:      f.side("src"),
 		Destination: f.side("dst"),
@@ -51,26 +49,39 @@ func parseRule(owner policy.Resource, words []string) error {
 	return nil
 }
 
-// parseICMP reads a type, and a code if there is one, as in "3/4".
-func parseICMP(s string) (*policy.ICMP, error) {
-	first, second, both := strings.Cut(s, "/")
-	typ, err := strconv.Atoi(first)
-	if err != nil || !both {
-		return &policy.ICMP{Type: &typ}, err
-	}
-	code, err := strconv.Atoi(second)
-	return &policy.ICMP{Type: &typ, Code: &code}, err
-}
-
-// header reads the fields of a HeaderMatch, which are lists of numbers. Their keys are their names in
-// lower case.
+// header reads the fields of a HeaderMatch. Their keys are their names in lower case. A list has its
+// numbers with commas, a struct its members with slashes, of which the last may be missing: "3/4".
 func (f *fields) header(m reflect.Value) {
 	for i := range m.NumField() {
-		list := m.Field(i)
-		number := func(s string) (uint64, error) { return strconv.ParseUint(s, 10, list.Type().Elem().Bits()) }
-		for _, n := range all(f, strings.ToLower(m.Type().Field(i).Name), number) {
-			list.Set(reflect.Append(list, reflect.ValueOf(n).Convert(list.Type().Elem())))
+		name, field := strings.ToLower(m.Type().Field(i).Name), m.Field(i)
+		if field.Kind() == reflect.Slice {
+			for _, text := range f.list(name) {
+				n := reflect.New(field.Type().Elem()).Elem()
+				f.number(text, n)
+				field.Set(reflect.Append(field, n))
+			}
+			continue
 		}
+		if !f.has(name) {
+			continue
+		}
+		field.Set(reflect.New(field.Type().Elem()))
+		for j, text := range strings.SplitN(f.get(name), "/", field.Elem().NumField()) {
+			f.number(text, field.Elem().Field(j))
+		}
+	}
+}
+
+// number reads a number, which may be behind a pointer.
+func (f *fields) number(text string, to reflect.Value) {
+	switch to.Kind() {
+	case reflect.Pointer:
+		to.Set(reflect.New(to.Type().Elem()))
+		f.number(text, to.Elem())
+	case reflect.Int:
+		to.SetInt(int64(read(f, text, strconv.Atoi)))
+	default:
+		to.SetUint(read(f, text, func(s string) (uint64, error) { return strconv.ParseUint(s, 10, to.Type().Bits()) }))
 	}
 }
 

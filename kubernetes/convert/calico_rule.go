@@ -47,8 +47,10 @@ func calicoRule(p *problems, path string, rule *calico.Rule, namespaced bool) po
 		Action:      policy.Action(rule.Action),
 		Protocol:    calicoProtocol(p, path+".protocol", rule.Protocol),
 		NotProtocol: calicoProtocol(p, path+".notProtocol", rule.NotProtocol),
-		ICMP:        calicoICMP(rule.ICMP),
-		NotICMP:     calicoICMP(rule.NotICMP),
+		HeaderMatch: policy.HeaderMatch{
+			ICMP:    calicoICMP(rule.ICMP),
+			NotICMP: calicoICMP(rule.NotICMP),
+		},
 		Source:      calicoEntity(p, path+".source", &rule.Source),
 		Destination: calicoEntity(p, path+".destination", &rule.Destination),
 	}

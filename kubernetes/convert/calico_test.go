@@ -47,8 +47,10 @@ func basePolicy() *policy.Policy {
 		}},
 		Egress: []policy.Rule{
 			{
-				Action: policy.Log, Protocol: policy.ProtocolICMPv6, ICMP: &policy.ICMP{Type: ptr(0), Code: ptr(0)},
-				NotICMP: &policy.ICMP{Type: ptr(128)},
+				Action: policy.Log, Protocol: policy.ProtocolICMPv6, HeaderMatch: policy.HeaderMatch{
+					ICMP:    &policy.ICMP{Type: ptr(0), Code: ptr(0)},
+					NotICMP: &policy.ICMP{Type: ptr(128)},
+				},
 			},
 			{Action: policy.Pass},
 		},

@@ -36,7 +36,9 @@ func ports(protocol policy.Protocol, list ...policy.Port) policy.Rule {
 }
 
 func icmp(protocol policy.Protocol, typ int, code ...int) policy.Rule {
-	r := policy.Rule{Action: policy.Allow, Protocol: protocol, ICMP: &policy.ICMP{Type: &typ}}
+	r := policy.Rule{Action: policy.Allow, Protocol: protocol, HeaderMatch: policy.HeaderMatch{
+		ICMP: &policy.ICMP{Type: &typ},
+	}}
 	if len(code) > 0 {
 		r.ICMP.Code = &code[0]
 	}

@@ -25,9 +25,11 @@ func TestRuleInDoubt(t *testing.T) {
 		rule  policy.Rule
 		field string
 	}{
-		"S49 port 0":        {allowTo(policy.ProtocolTCP, ports), "destination.ports[1]"},
-		"S65 ICMP type 255": {policy.Rule{Protocol: policy.ProtocolICMP, ICMP: icmp(255)}, "icmp.type"},
-		"bad selector":      {allowFrom(policy.EntityRule{Selector: "a =="}), "source.selector"},
+		"S49 port 0": {allowTo(policy.ProtocolTCP, ports), "destination.ports[1]"},
+		"S65 ICMP type 255": {policy.Rule{Protocol: policy.ProtocolICMP, HeaderMatch: policy.HeaderMatch{
+			ICMP: icmp(255),
+		}}, "icmp.type"},
+		"bad selector": {allowFrom(policy.EntityRule{Selector: "a =="}), "source.selector"},
 		"S51 port without protocol": {
 			allowTo(0, policy.EntityRule{Ports: []policy.Port{policy.PortNumber(80)}}), "destination.ports[0]",
 		},

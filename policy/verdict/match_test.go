@@ -30,14 +30,22 @@ func TestProtocols(t *testing.T) {
 	runRule(t, "S62 notProtocol", policy.Rule{NotProtocol: policy.ProtocolTCP},
 		tcp4+" = Deny", "udp 10.0.0.9 10.0.0.1 = Allow", "icmp 10.0.0.9 10.0.0.1 8/0 = Allow",
 		"253 10.0.0.9 10.0.0.1 = Allow")
-	runRule(t, "S63 type 0 code 0", policy.Rule{Protocol: policy.ProtocolICMP, ICMP: icmp(0, 0)},
+	runRule(t, "S63 type 0 code 0", policy.Rule{Protocol: policy.ProtocolICMP, HeaderMatch: policy.HeaderMatch{
+		ICMP: icmp(0, 0),
+	}},
 		"icmp 10.0.0.9 10.0.0.1 0/0 = Allow", "icmp 10.0.0.9 10.0.0.1 0/1 = Deny", "icmp 10.0.0.9 10.0.0.1 8/0 = Deny")
-	runRule(t, "S64 type without code", policy.Rule{Protocol: policy.ProtocolICMP, ICMP: icmp(3)},
+	runRule(t, "S64 type without code", policy.Rule{Protocol: policy.ProtocolICMP, HeaderMatch: policy.HeaderMatch{
+		ICMP: icmp(3),
+	}},
 		"icmp 10.0.0.9 10.0.0.1 3/0 = Allow", "icmp 10.0.0.9 10.0.0.1 3/13 = Allow",
 		"icmp 10.0.0.9 10.0.0.1 8/0 = Deny")
-	runRule(t, "S64 negation of a pair", policy.Rule{Protocol: policy.ProtocolICMP, NotICMP: icmp(3, 1)},
+	runRule(t, "S64 negation of a pair", policy.Rule{Protocol: policy.ProtocolICMP, HeaderMatch: policy.HeaderMatch{
+		NotICMP: icmp(3, 1),
+	}},
 		"icmp 10.0.0.9 10.0.0.1 3/1 = Deny", "icmp 10.0.0.9 10.0.0.1 3/2 = Allow", "icmp 10.0.0.9 10.0.0.1 8/1 = Allow")
-	runRule(t, "S64 negation of a type", policy.Rule{Protocol: policy.ProtocolICMPv6, NotICMP: icmp(128)},
+	runRule(t, "S64 negation of a type", policy.Rule{Protocol: policy.ProtocolICMPv6, HeaderMatch: policy.HeaderMatch{
+		NotICMP: icmp(128),
+	}},
 		"icmpv6 fd00::9 fd00::1 128/5 = Deny", "icmpv6 fd00::9 fd00::1 129/5 = Allow")
 	runRule(t, "S66 ICMP is of IPv4", policy.Rule{Protocol: policy.ProtocolICMP},
 		"icmp 10.0.0.9 10.0.0.1 8/0 = Allow", "icmp fd00::9 fd00::1 8/0 = Deny")

@@ -4,30 +4,27 @@ package conformance
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The fields of a policy.HeaderMatch are lists of numbers. One and its negation have the name of a field
-// of policy.Header, so a new field needs no change here.
-
-// headersOf returns a header for each value of a match, and for the value after it, or zero.
+// headersOf returns a header for the first and the last value of each range of a match, and for the value
+// after it, or zero. addICMP adds those of ICMP, which are not in a header.
 func headersOf(m *policy.HeaderMatch) (out []policy.Header) {
-	v := reflect.ValueOf(m).Elem()
-	for i := range v.NumField() {
-		name := strings.TrimPrefix(v.Type().Field(i).Name, "Not")
-		for j := range v.Field(i).Len() {
-			value := v.Field(i).Index(j).Uint()
-			for _, n := range []uint64{value, value + 1} {
-				h := policy.Header{}
-				if !setHeader(&h, name, n) {
-					h = policy.Header{}
-				}
-				out = append(out, h)
-			}
+	m.HeaderValues(func(field string, first, last uint64) {
+		if _, ok := reflect.TypeFor[policy.Header]().FieldByName(field); !ok {
+			return
 		}
-	}
+		for _, n := range slices.Compact([]uint64{first, last, last + 1}) {
+			h := policy.Header{}
+			if !setHeader(&h, field, n) {
+				h = policy.Header{}
+			}
+			out = append(out, h)
+		}
+	})
 	return out
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wayleave/wayleave/internal/fieldwalk"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -18,9 +19,7 @@ func TestHeadersOf(t *testing.T) {
 		headersOf(&policy.HeaderMatch{DSCP: []policy.DSCP{46}, NotDSCP: []policy.DSCP{63}}))
 
 	m := policy.HeaderMatch{}
-	for i, v := 0, reflect.ValueOf(&m).Elem(); i < v.NumField(); i++ {
-		v.Field(i).Set(reflect.MakeSlice(v.Field(i).Type(), 1, 1))
-	}
+	fieldwalk.Fill(reflect.ValueOf(&m).Elem())
 	found := reflect.New(reflect.TypeFor[policy.Header]()).Elem()
 	for _, h := range headersOf(&m) {
 		for i, v := 0, reflect.ValueOf(h); i < v.NumField(); i++ {

@@ -152,7 +152,9 @@ func webPolicy() *dataplane.Policy {
 				PortSets: []dataplane.IPSetID{"p:http"},
 			},
 		},
-		{ID: "w2", Action: policy.Allow, Protocol: policy.ProtocolICMP, ICMP: &policy.ICMP{Type: &echo, Code: &code}},
+		{ID: "w2", Action: policy.Allow, Protocol: policy.ProtocolICMP, HeaderMatch: policy.HeaderMatch{
+			ICMP: &policy.ICMP{Type: &echo, Code: &code},
+		}},
 		{
 			ID: "w3", Action: policy.Allow, Protocol: policy.ProtocolUDP,
 			Source:      dataplane.Match{NotSets: []dataplane.IPSetID{"s:clients"}},

@@ -15,29 +15,24 @@ import (
 // header has the values of a packet's header fields.
 type header [ruleset.HeaderFields]uint16
 
-// headerNames has the fields of verdict.Flow and policy.HeaderMatch that header fields are, as indexes.
-// They are found by their names, so a new field needs no change here: "tcp flags" is TCPFlags.
+// headerNames has the fields of verdict.Flow that header fields are. They are found by their names, so
+// a new field needs no change here: "tcp flags" is TCPFlags.
 type headerNames struct {
-	// flow is nil if a packet has the standard value only.
+	// flow are their indexes. An index is nil if a packet has the standard value only.
 	flow [ruleset.HeaderFields][]int
-	// match lists the values that a packet must have or must not have. It is empty if a rule has another
-	// form of match.
-	match [ruleset.HeaderFields][][]int
+	// byName has the header fields by the names of those of a flow.
+	byName map[string]ruleset.HeaderField
 }
 
 func newHeaderNames() *headerNames {
-	n := &headerNames{}
+	n := &headerNames{byName: map[string]ruleset.HeaderField{}}
 	for h := range ruleset.HeaderField(ruleset.HeaderFields) {
 		name := strings.ReplaceAll(h.String(), " ", "")
-		find := func(t reflect.Type, name string) []int {
-			f, _ := t.FieldByNameFunc(func(s string) bool { return strings.EqualFold(s, name) })
-			return f.Index
-		}
-		n.flow[h] = find(reflect.TypeFor[verdict.Flow](), name)
-		for _, name := range []string{name, "not" + name} {
-			if i := find(reflect.TypeFor[policy.HeaderMatch](), name); i != nil {
-				n.match[h] = append(n.match[h], i)
-			}
+		f, ok := reflect.TypeFor[verdict.Flow]().FieldByNameFunc(
+			func(s string) bool { return strings.EqualFold(s, name) },
+		)
+		if ok {
+			n.flow[h], n.byName[f.Name] = f.Index, h
 		}
 	}
 	return n
@@ -53,17 +48,13 @@ func (n *headerNames) set(f *verdict.Flow, values header) {
 	}
 }
 
-// mentioned calls do with each value that a rule mentions.
-func (n *headerNames) mentioned(m *policy.HeaderMatch, do func(h ruleset.HeaderField, value int)) {
-	v := reflect.ValueOf(m).Elem()
-	for h, fields := range n.match {
-		for _, index := range fields {
-			list := v.FieldByIndex(index)
-			for i := range list.Len() {
-				do(ruleset.HeaderField(h), int(list.Index(i).Uint()))
-			}
+// mentioned calls do with each range of values that a rule mentions.
+func (n *headerNames) mentioned(m *policy.HeaderMatch, do func(h ruleset.HeaderField, first, last int)) {
+	m.HeaderValues(func(field string, first, last uint64) {
+		if h, ok := n.byName[field]; ok {
+			do(h, int(first), int(last))
 		}
-	}
+	})
 }
 
 // headerValues returns the values of a field that packets have, of which the mentions tell each from the

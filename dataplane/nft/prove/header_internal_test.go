@@ -9,42 +9,49 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/fieldwalk"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Each field of policy.Header and policy.HeaderMatch is a header field of the table, by its name.
+// Each field of policy.Header is a header field of the table, by its name, and each field of
+// policy.HeaderMatch has values of one.
 func TestHeaderNames(t *testing.T) {
 	n := newHeaderNames()
-	flow, match := map[string]bool{}, map[string]bool{}
+	flow := map[string]bool{}
 	for h := range ruleset.HeaderField(ruleset.HeaderFields) {
 		if index := n.flow[h]; index != nil {
 			flow[reflect.TypeFor[verdict.Flow]().FieldByIndex(index).Name] = true
-		}
-		for _, index := range n.match[h] {
-			match[reflect.TypeFor[policy.HeaderMatch]().FieldByIndex(index).Name] = true
 		}
 	}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[policy.Header]()) {
 		require.True(t, flow[f.Name], "no header field is %s of policy.Header", f.Name)
 	}
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[policy.HeaderMatch]()) {
-		require.True(t, match[f.Name], "no header field is %s of policy.HeaderMatch", f.Name)
+	filled := policy.HeaderMatch{}
+	fieldwalk.Fill(reflect.ValueOf(&filled).Elem())
+	for i, leaf := range fieldwalk.Leaves(reflect.ValueOf(&filled).Elem()) {
+		m, values := policy.HeaderMatch{}, 0
+		fieldwalk.Leaves(reflect.ValueOf(&m).Elem())[i].Value.Set(leaf.Value)
+		m.HeaderValues(func(string, uint64, uint64) { values++ })
+		require.Positive(t, values, leaf.Path)
+		n.mentioned(&m, func(ruleset.HeaderField, int, int) { values-- })
+		require.Zero(t, values, "no header field has the values of %s", leaf.Path)
 	}
 	require.True(t, flow["ICMPType"] && flow["ICMPCode"])
 }
 
 // Flows get the values, and all values of rules are mentioned.
 func TestHeaderValues(t *testing.T) {
-	n := newHeaderNames()
+	n, typ, code := newHeaderNames(), 3, 4
 	f := verdict.Flow{}
 	n.set(&f, header{ruleset.HeaderDSCP: 46, ruleset.HeaderICMPType: 8, ruleset.HeaderICMPCode: 1})
 	require.Equal(t, verdict.Flow{ICMPType: 8, ICMPCode: 1, Header: policy.Header{DSCP: 46}}, f)
-	var values []int
-	n.mentioned(&policy.HeaderMatch{DSCP: []policy.DSCP{1, 2}, NotDSCP: []policy.DSCP{3}},
-		func(h ruleset.HeaderField, value int) {
-			require.Equal(t, ruleset.HeaderDSCP, h)
-			values = append(values, value)
-		})
-	require.Equal(t, []int{1, 2, 3}, values)
+	values := map[ruleset.HeaderField][]int{}
+	n.mentioned(&policy.HeaderMatch{
+		ICMP: &policy.ICMP{Type: &typ, Code: &code}, NotICMP: &policy.ICMP{Type: &code},
+		DSCP: []policy.DSCP{1, 2}, NotDSCP: []policy.DSCP{3},
+	}, func(h ruleset.HeaderField, first, last int) { values[h] = append(values[h], first, last) })
+	require.Equal(t, map[ruleset.HeaderField][]int{
+		ruleset.HeaderICMPType: {3, 3, 4, 4}, ruleset.HeaderICMPCode: {4, 4}, ruleset.HeaderDSCP: {1, 1, 2, 2, 3, 3},
+	}, values)
 }

@@ -148,9 +148,9 @@ type named struct {
 
 // policyRules adds what rules of a namespace mention.
 func (m *mentions) policyRules(rules []policy.Rule, namespace string, names *named) {
-	header := func(h ruleset.HeaderField, value int) {
+	header := func(h ruleset.HeaderField, first, last int) {
 		for v6 := range m.headers {
-			m.headers[v6][h].add(value, value)
+			m.headers[v6][h].add(first, last)
 		}
 	}
 	for i := range rules {
@@ -178,15 +178,6 @@ func (m *mentions) policyRules(rules []policy.Rule, namespace string, names *nam
 			for n := range names.services[s.In(namespace)] {
 				m.dports.add(int(n), int(n))
 				m.protocols.add(int(policy.ProtocolSCTP), int(policy.ProtocolSCTP))
-			}
-		}
-		for _, icmp := range []*policy.ICMP{r.ICMP, r.NotICMP} {
-			if icmp == nil || icmp.Type == nil {
-				continue
-			}
-			header(ruleset.HeaderICMPType, *icmp.Type)
-			if icmp.Code != nil {
-				header(ruleset.HeaderICMPCode, *icmp.Code)
 			}
 		}
 		names.headers.mentioned(&r.HeaderMatch, header)

@@ -55,7 +55,9 @@ func shop() verdict.World {
 			from("app == 'front'", tcp(policy.PortRange(80, 90))),
 			from("app == 'back'", tcp(policy.PortName("metrics"))),
 			{Action: policy.Allow, Source: policy.EntityRule{Nets: policy.Nets{netip.MustParsePrefix("192.0.2.0/24")}}},
-			{Action: policy.Allow, Protocol: policy.ProtocolICMP, ICMP: &policy.ICMP{Type: &echo, Code: &code}},
+			{Action: policy.Allow, Protocol: policy.ProtocolICMP, HeaderMatch: policy.HeaderMatch{
+				ICMP: &policy.ICMP{Type: &echo, Code: &code},
+			}},
 			marked,
 		}, Egress: []policy.Rule{
 			{

@@ -439,12 +439,12 @@ func testFaults(t *testing.T, classes render.ClassesConfig) {
 		{"S29 action", withRule(dataplane.Rule{}), "unknown action", true},
 		{"IP version", withRule(dataplane.Rule{Action: policy.Allow, IPVersion: 5}), "IP version", true},
 		{
-			"ICMP type", withRule(dataplane.Rule{Action: policy.Allow, Protocol: 1, ICMP: &policy.ICMP{Type: &minus}}),
-			"ICMP", true,
+			"ICMP type", withRule(dataplane.Rule{HeaderMatch: policy.HeaderMatch{ICMP: &policy.ICMP{Type: &minus}}}),
+			"icmp type -1", true,
 		},
 		{
-			"ICMP code", withRule(dataplane.Rule{Action: policy.Allow, Protocol: 1, NotICMP: &policy.ICMP{Code: &big}}),
-			"ICMP", true,
+			"ICMP code", withRule(dataplane.Rule{HeaderMatch: policy.HeaderMatch{NotICMP: &policy.ICMP{Code: &big}}}),
+			"icmp code 256", true,
 		},
 		{"port by name", withRule(
 			src(dataplane.Match{Ports: nfttest.PortList(policy.PortName("http"))}),

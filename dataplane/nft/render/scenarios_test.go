@@ -414,15 +414,25 @@ func icmpRules() []dataplane.Rule {
 	return []dataplane.Rule{
 		{ID: "S66-icmp", Action: policy.Allow, Protocol: policy.ProtocolICMP},
 		{ID: "S66-icmpv6", Action: policy.Allow, Protocol: policy.ProtocolICMPv6},
-		{ID: "S63-type-0", Action: policy.Allow, Protocol: policy.ProtocolICMP, ICMP: i(0)},
-		{ID: "S63-code-0", Action: policy.Allow, Protocol: policy.ProtocolICMP, ICMP: i(0, 0)},
-		{ID: "S64-not-pair", Action: policy.Allow, Protocol: policy.ProtocolICMP, NotICMP: i(3, 4)},
-		{ID: "S64-not-type", Action: policy.Allow, Protocol: policy.ProtocolICMPv6, NotICMP: i(128)},
+		{ID: "S63-type-0", Action: policy.Allow, Protocol: policy.ProtocolICMP, HeaderMatch: policy.HeaderMatch{
+			ICMP: i(0),
+		}},
+		{ID: "S63-code-0", Action: policy.Allow, Protocol: policy.ProtocolICMP, HeaderMatch: policy.HeaderMatch{
+			ICMP: i(0, 0),
+		}},
+		{ID: "S64-not-pair", Action: policy.Allow, Protocol: policy.ProtocolICMP, HeaderMatch: policy.HeaderMatch{
+			NotICMP: i(3, 4),
+		}},
+		{ID: "S64-not-type", Action: policy.Allow, Protocol: policy.ProtocolICMPv6, HeaderMatch: policy.HeaderMatch{
+			NotICMP: i(128),
+		}},
 		{
-			ID: "from-net", Action: policy.Allow, Protocol: policy.ProtocolICMPv6, ICMP: i(128, 0),
+			ID: "from-net", Action: policy.Allow, Protocol: policy.ProtocolICMPv6, HeaderMatch: policy.HeaderMatch{
+				ICMP: i(128, 0),
+			},
 			Source: dataplane.Match{Nets: nfttest.Nets("fd00::/8")},
 		},
-		{ID: "no-protocol", Action: policy.Allow, NotICMP: i(8)},
+		{ID: "no-protocol", Action: policy.Allow, HeaderMatch: policy.HeaderMatch{NotICMP: i(8)}},
 	}
 }
 

@@ -9,7 +9,7 @@
 //   - the family: nftables has different fields for IPv4 and IPv6;
 //   - the protocol: negated ports match packets of protocols without ports, and a rule that reads the
 //     ports of such a packet may fail;
-//   - the IP header: each range of values is a comparison;
+//   - header fields: each range of values is a comparison;
 //   - ports: numeric and named ports are two lookups, on each side;
 //   - IP sets: addresses and prefixes are two sets of the kernel. An empty one does not exist.
 //

@@ -21,7 +21,6 @@ func isEmpty(rule *dataplane.Rule) bool { return rule.Equal(&dataplane.Rule{}) }
 func Known(rule dataplane.Rule) bool {
 	rule.ID, rule.Action, rule.IPVersion = "", "", 0
 	rule.Protocol, rule.NotProtocol = 0, 0
-	rule.ICMP, rule.NotICMP = nil, nil
 	if _, known := headerMatches(&rule.HeaderMatch); rule.EqualHeader(&known) {
 		rule.HeaderMatch = policy.HeaderMatch{}
 	}
@@ -100,19 +99,6 @@ func (m *Merged) WriteKey(key *strings.Builder, plain bool) {
 		return
 	}
 	fmt.Fprintf(key, " %q ip %d", m.IDs, m.IPVersion)
-	for _, i := range [...]*policy.ICMP{m.ICMP, m.NotICMP} {
-		key.WriteString(" icmp")
-		if i == nil {
-			continue
-		}
-		for _, v := range [...]*int{i.Type, i.Code} {
-			if v != nil {
-				fmt.Fprintf(key, " %d", *v)
-			} else {
-				key.WriteString(" *")
-			}
-		}
-	}
 	writeHeaderKey(key, &m.HeaderMatch)
 	for _, side := range [...]*dataplane.Match{&m.Source, &m.Destination} {
 		fmt.Fprintf(key, " %v %v %q %q %q %q",

@@ -3,8 +3,10 @@
 package match
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
@@ -17,34 +19,109 @@ import (
 // of the field must not be one of bits.
 type headerMatch struct {
 	field    ruleset.HeaderField
-	any, not []uint16
+	any, not []span
+	// notAll are values that a packet must not have all at once. Their fields are of one header, the
+	// first is field, and any and not are empty.
+	notAll []headerValue
+}
+
+// span is a range of values, from the first to the last.
+type span struct{ first, last uint64 }
+
+// String is part of the names of chains; see writeHeaderKey.
+func (s span) String() string {
+	if s.first == s.last {
+		return strconv.FormatUint(s.first, 10)
+	}
+	return strconv.FormatUint(s.first, 10) + "-" + strconv.FormatUint(s.last, 10)
+}
+
+// headerValue is a value of a header field.
+type headerValue struct {
+	field ruleset.HeaderField
+	value uint64
 }
 
 // headerMatches returns the matches on header fields, and the fields of m that they cover: a rule
 // with any other field is refused.
-func headerMatches(m *policy.HeaderMatch) ([]headerMatch, policy.HeaderMatch) {
+func headerMatches(m *policy.HeaderMatch) (matches []headerMatch, known policy.HeaderMatch) {
 	if m.EqualHeader(&policy.HeaderMatch{}) {
 		return nil, policy.HeaderMatch{} // most rules
 	}
-	return []headerMatch{
-		{ruleset.HeaderDSCP, numbers(m.DSCP), numbers(m.NotDSCP)},
-	}, policy.HeaderMatch{DSCP: m.DSCP, NotDSCP: m.NotDSCP}
+	matches = append(icmpMatches(m.ICMP), notICMPMatches(m.NotICMP)...)
+	matches = append(matches, valueMatches(m)...)
+	return matches, policy.HeaderMatch{ICMP: m.ICMP, NotICMP: m.NotICMP, DSCP: m.DSCP, NotDSCP: m.NotDSCP}
 }
 
-func numbers[T ~uint8 | ~uint16](list []T) (out []uint16) {
+// valueMatches returns the matches on other fields than ICMP.
+func valueMatches(m *policy.HeaderMatch) []headerMatch {
+	return []headerMatch{
+		{field: ruleset.HeaderDSCP, any: spans(m.DSCP), not: spans(m.NotDSCP)},
+	}
+}
+
+// spans returns the values of a list.
+func spans[T ~uint8 | ~uint16](list []T) (out []span) {
 	for _, v := range list {
-		out = append(out, uint16(v))
+		out = append(out, span{uint64(v), uint64(v)})
 	}
 	return out
 }
+
+// icmpMatches returns the matches on type and code (S63). Without a type, the packet must be ICMP.
+func icmpMatches(i *policy.ICMP) (out []headerMatch) {
+	if i == nil {
+		return nil
+	}
+	out = []headerMatch{{field: ruleset.HeaderICMPType, any: icmpSpan(i.Type)}}
+	if i.Code != nil {
+		out = append(out, headerMatch{field: ruleset.HeaderICMPCode, any: icmpSpan(i.Code)})
+	}
+	return out
+}
+
+// notICMPMatches returns the match that excludes a type, or just one code of it (S64). Without either,
+// it excludes all ICMP.
+func notICMPMatches(i *policy.ICMP) []headerMatch {
+	switch {
+	case i == nil:
+		return nil
+	case i.Type != nil && i.Code != nil:
+		return []headerMatch{{field: ruleset.HeaderICMPType, notAll: []headerValue{
+			{ruleset.HeaderICMPType, uint64(*i.Type)}, {ruleset.HeaderICMPCode, uint64(*i.Code)},
+		}}}
+	case i.Code != nil:
+		return []headerMatch{{field: ruleset.HeaderICMPCode, not: icmpSpan(i.Code)}}
+	}
+	return []headerMatch{{field: ruleset.HeaderICMPType, not: icmpSpan(i.Type)}}
+}
+
+// icmpSpan returns a type or code, or all for nil. A negative one becomes one that is out of range.
+func icmpSpan(v *int) []span {
+	if v == nil {
+		return []span{{0, 255}}
+	}
+	return []span{{uint64(*v), uint64(*v)}}
+}
+
+// empty reports whether the match limits nothing.
+func (h *headerMatch) empty() bool { return len(h.any)+len(h.not)+len(h.notAll) == 0 }
 
 // checkHeader returns a value that is out of range as an error.
 func checkHeader(m *policy.HeaderMatch) error {
 	matches, _ := headerMatches(m)
 	for _, h := range matches {
-		for _, v := range slices.Concat(h.any, h.not) {
-			if v > h.field.Max() {
-				return fmt.Errorf("%s %d", h.field, v)
+		for _, s := range slices.Concat(h.any, h.not) {
+			if s.first > s.last {
+				return fmt.Errorf("%s %s", h.field, s)
+			}
+			if s.last > uint64(h.field.Max()) {
+				return fmt.Errorf("%s %d", h.field, int64(s.last))
+			}
+		}
+		for _, v := range h.notAll {
+			if v.value > uint64(v.field.Max()) {
+				return fmt.Errorf("%s %d", v.field, int64(v.value))
 			}
 		}
 	}
@@ -57,7 +134,7 @@ func familyHeaders(m *policy.HeaderMatch, f sets.Family) (out []headerMatch, err
 	matches, _ := headerMatches(m)
 	for _, h := range matches {
 		switch exists := h.field.Field(f == sets.IPv6) != 0; {
-		case len(h.any)+len(h.not) == 0:
+		case h.empty():
 		case exists:
 			out = append(out, h)
 		case len(h.any) > 0:
@@ -98,58 +175,112 @@ func headerAlternatives(headers []headerMatch, f sets.Family, protocol policy.Pr
 // alternatives returns the matches on the field. They are comparisons: some fields cannot be looked
 // up, see ruleset.Load.
 func (h headerMatch) alternatives(f sets.Family) ([][]ruleset.Match, error) {
-	wanted := make([]bool, int(h.field.Max())+1)
-	for i := range wanted {
-		wanted[i] = len(h.any) == 0
+	if len(h.notAll) > 0 {
+		return [][]ruleset.Match{{h.notAllMatch(f)}}, nil
 	}
-	for _, v := range h.any {
-		wanted[v] = true
-	}
-	for _, v := range h.not {
-		wanted[v] = false
-	}
-	switch {
-	case !slices.Contains(wanted, true):
+	all := []span{{0, uint64(h.field.Max())}}
+	unwanted := mergeSpans(h.not)
+	if slices.Equal(unwanted, all) {
 		return nil, errNoMatch
-	case !slices.Contains(wanted, false):
+	}
+	if len(h.any) == 0 { // all but these: one rule
+		return [][]ruleset.Match{h.comparisons(f, unwanted, true)}, nil
+	}
+	wanted := without(mergeSpans(h.any), unwanted)
+	if len(wanted) == 0 {
+		return nil, errNoMatch
+	}
+	if slices.Equal(wanted, all) {
 		return [][]ruleset.Match{nil}, nil
-	case len(h.any) == 0: // all but these: one rule
-		return [][]ruleset.Match{h.ranges(f, wanted, false)}, nil
 	}
 	var out [][]ruleset.Match
-	for _, m := range h.ranges(f, wanted, true) {
+	for _, m := range h.comparisons(f, wanted, false) {
 		out = append(out, []ruleset.Match{m})
 	}
 	return out, nil
 }
 
-// ranges returns a comparison for each range of wanted values, or, if want is false, a negated one
-// for each range of unwanted values.
-func (h headerMatch) ranges(f sets.Family, wanted []bool, want bool) (out []ruleset.Match) {
-	for first := 0; first < len(wanted); first++ {
-		if wanted[first] != want {
-			continue
+// notAllMatch excludes packets that have all values of notAll.
+func (h headerMatch) notAllMatch(f sets.Family) ruleset.Match {
+	in := ruleset.In{Not: true, Elements: make([]ruleset.Element, 1)}
+	for _, v := range h.notAll {
+		in.Fields = append(in.Fields, v.field.Field(f == sets.IPv6))
+		in.Elements[0].Key = append(in.Elements[0].Key, v.field.Value(uint16(v.value)))
+	}
+	return in
+}
+
+// comparisons returns a comparison for each range, negated or not.
+func (h headerMatch) comparisons(f sets.Family, list []span, not bool) (out []ruleset.Match) {
+	for _, s := range list {
+		m := ruleset.Compare{
+			Field: h.field.Field(f == sets.IPv6), Not: not, Value: h.field.Value(uint16(s.first)),
 		}
-		last := first
-		for last+1 < len(wanted) && wanted[last+1] == want {
-			last++
-		}
-		m := ruleset.Compare{Field: h.field.Field(f == sets.IPv6), Not: !want, Value: h.field.Value(uint16(first))}
-		if last > first {
-			m.Last = h.field.Value(uint16(last))
+		if s.last > s.first {
+			m.Last = h.field.Value(uint16(s.last))
 		}
 		out = append(out, m)
-		first = last
 	}
 	return out
 }
 
-// writeHeaderKey writes the part of WriteKey about header fields.
+// mergeSpans returns the fewest disjoint ranges, sorted.
+func mergeSpans(list []span) []span {
+	sorted := slices.SortedFunc(slices.Values(list), func(a, b span) int { return cmp.Compare(a.first, b.first) })
+	out := sorted[:0]
+	for _, s := range sorted {
+		if i := len(out) - 1; i >= 0 && s.first <= out[i].last+1 {
+			out[i].last = max(out[i].last, s.last)
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// without returns the values of merged ranges that are not in the others, which are merged, too.
+func without(list, others []span) (out []span) {
+	for _, s := range list {
+		for _, o := range others {
+			if o.last < s.first || o.first > s.last {
+				continue
+			}
+			if o.first > s.first {
+				out = append(out, span{s.first, o.first - 1})
+			}
+			if s.first = o.last + 1; s.first > s.last {
+				break
+			}
+		}
+		if s.first <= s.last {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// writeHeaderKey writes the part of WriteKey about header fields. Names of chains are made from it, so a
+// new field is written only if it is set.
 func writeHeaderKey(key *strings.Builder, m *policy.HeaderMatch) {
-	matches, _ := headerMatches(m)
-	for _, h := range matches {
-		if len(h.any)+len(h.not) > 0 {
+	for _, i := range [...]*policy.ICMP{m.ICMP, m.NotICMP} {
+		key.WriteString(" icmp")
+		if i == nil {
+			continue
+		}
+		for _, v := range [...]*int{i.Type, i.Code} {
+			if v != nil {
+				fmt.Fprintf(key, " %d", *v)
+			} else {
+				key.WriteString(" *")
+			}
+		}
+	}
+	for _, h := range valueMatches(m) {
+		if !h.empty() {
 			fmt.Fprintf(key, " %s %v %v", h.field, h.any, h.not)
+		}
+		if len(h.notAll) > 0 {
+			fmt.Fprintf(key, " %v", h.notAll)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func protocolGroups(rule *dataplane.Rule, f sets.Family, headers []headerMatch) 
 	notPorts := len(rule.Source.NotPorts)+len(rule.Source.NotPortSets)+
 		len(rule.Destination.NotPorts)+len(rule.Destination.NotPortSets) > 0
 
-	must, mustNot := headerProtocols(rule, f, headers)
+	must, mustNot := headerProtocols(f, headers)
 	var groups []ProtocolGroup
 	if p := rule.Protocol; p != 0 {
 		groups = []ProtocolGroup{{In: []policy.Protocol{p}, HasPorts: p.HasPorts()}}
@@ -69,15 +69,7 @@ func protocolGroups(rule *dataplane.Rule, f sets.Family, headers []headerMatch) 
 
 // headerProtocols returns the protocols whose headers must have some values, and those whose headers
 // must not have some.
-func headerProtocols(
-	rule *dataplane.Rule, f sets.Family, headers []headerMatch,
-) (must, mustNot []policy.Protocol) {
-	if rule.ICMP != nil {
-		must = append(must, icmpOf(f))
-	}
-	if rule.NotICMP != nil {
-		mustNot = append(mustNot, icmpOf(f))
-	}
+func headerProtocols(f sets.Family, headers []headerMatch) (must, mustNot []policy.Protocol) {
 	for _, h := range headers {
 		switch p := h.protocol(f); {
 		case p == 0:
@@ -90,8 +82,8 @@ func headerProtocols(
 	return must, mustNot
 }
 
-// matches returns the matches on the protocol, on ICMP and on the header fields of the protocol, as
-// alternatives that do not overlap.
+// matches returns the matches on the protocol and on its header fields, as alternatives that do not
+// overlap.
 func (c ProtocolGroup) matches(
 	rule *dataplane.Rule, f sets.Family, headers []headerMatch,
 ) ([][]ruleset.Match, error) {
@@ -108,16 +100,6 @@ func (c ProtocolGroup) matches(
 	out := Protocols(c.In, false)
 	if c.In == nil {
 		out = Protocols(c.NotIn, true)
-	}
-	if rule.ICMP != nil && c.is(icmpOf(f)) {
-		out = append(out, icmpMatches(f, rule.ICMP)...)
-	}
-	if rule.NotICMP != nil && c.is(icmpOf(f)) {
-		not, err := notICMPMatch(f, rule.NotICMP)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, not)
 	}
 	if len(c.In) != 1 || len(headers) == 0 {
 		return [][]ruleset.Match{out}, nil
@@ -143,44 +125,6 @@ func Protocols(protos []policy.Protocol, not bool) []ruleset.Match {
 		in.Elements = append(in.Elements, ruleset.Element{Key: []ruleset.Value{ruleset.Byte(uint8(p))}})
 	}
 	return []ruleset.Match{in}
-}
-
-// icmpFields returns the family's fields for type and code.
-func icmpFields(f sets.Family) (typ, code ruleset.Field) {
-	if f == sets.IPv6 {
-		return ruleset.ICMPv6Type, ruleset.ICMPv6Code
-	}
-	return ruleset.ICMPType, ruleset.ICMPCode
-}
-
-// icmpMatches returns the matches on type and code.
-func icmpMatches(f sets.Family, i *policy.ICMP) []ruleset.Match {
-	var out []ruleset.Match
-	typ, code := icmpFields(f)
-	if i.Type != nil {
-		out = append(out, ruleset.Compare{Field: typ, Value: ruleset.Byte(uint8(*i.Type))})
-	}
-	if i.Code != nil {
-		out = append(out, ruleset.Compare{Field: code, Value: ruleset.Byte(uint8(*i.Code))})
-	}
-	return out
-}
-
-// notICMPMatch returns the match that excludes a type, or just one code of it (S64).
-func notICMPMatch(f sets.Family, i *policy.ICMP) (ruleset.Match, error) {
-	typ, code := icmpFields(f)
-	switch {
-	case i.Type != nil && i.Code != nil:
-		return ruleset.In{Fields: []ruleset.Field{typ, code}, Not: true, Elements: []ruleset.Element{
-			{Key: []ruleset.Value{ruleset.Byte(uint8(*i.Type)), ruleset.Byte(uint8(*i.Code))}},
-		}}, nil
-	case i.Type != nil:
-		return ruleset.Compare{Field: typ, Not: true, Value: ruleset.Byte(uint8(*i.Type))}, nil
-	case i.Code != nil:
-		return ruleset.Compare{Field: code, Not: true, Value: ruleset.Byte(uint8(*i.Code))}, nil
-	default:
-		return nil, errNoMatch // all ICMP is excluded
-	}
 }
 
 // portMatches returns the matches on ports as alternatives: one for each choice of a list or set of the

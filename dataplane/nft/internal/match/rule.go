@@ -87,11 +87,6 @@ func (m Matcher) Check(rule *dataplane.Rule) error {
 	if v := rule.IPVersion; v != 0 && v != 4 && v != 6 {
 		return fmt.Errorf("IP version %d", v)
 	}
-	for _, i := range [...]*policy.ICMP{rule.ICMP, rule.NotICMP} {
-		if i != nil && (!fitsByte(i.Type) || !fitsByte(i.Code)) {
-			return errors.New("ICMP type or code out of range")
-		}
-	}
 	if err := checkHeader(&rule.HeaderMatch); err != nil {
 		return err
 	}
@@ -117,8 +112,6 @@ func (m Matcher) Check(rule *dataplane.Rule) error {
 	}
 	return nil
 }
-
-func fitsByte(v *int) bool { return v == nil || *v >= 0 && *v <= 255 }
 
 // checkSets reports sets that do not exist, are of another type or cannot be rendered.
 func (m Matcher) checkSets(typ dataplane.IPSetType, lists ...[]dataplane.IPSetID) error {
@@ -196,12 +189,4 @@ func OfFamily(f sets.Family) ruleset.Match {
 		nfproto = ruleset.NFProtoIPv6
 	}
 	return ruleset.Compare{Field: ruleset.NFProto, Value: ruleset.Byte(nfproto)}
-}
-
-// icmpOf returns the family's ICMP protocol.
-func icmpOf(f sets.Family) policy.Protocol {
-	if f == sets.IPv6 {
-		return policy.ProtocolICMPv6
-	}
-	return policy.ProtocolICMP
 }

@@ -50,7 +50,9 @@ func basics() []dataplane.Event {
 				ID: "80", Action: policy.Allow, Protocol: policy.ProtocolTCP,
 				Destination: dataplane.Match{Ports: []policy.Port{policy.PortNumber(80)}},
 			},
-			{ID: "ping", Action: policy.Allow, Protocol: policy.ProtocolICMP, ICMP: &policy.ICMP{Type: &echo}},
+			{ID: "ping", Action: policy.Allow, Protocol: policy.ProtocolICMP, HeaderMatch: policy.HeaderMatch{
+				ICMP: &policy.ICMP{Type: &echo},
+			}},
 			{ID: "log", Action: policy.Log},
 		}}},
 		&dataplane.PolicyUpdate{Key: udp, Policy: &dataplane.Policy{Tier: "default", Egress: []dataplane.Rule{
