@@ -10,7 +10,7 @@ import (
 
 // levelFinder computes the level of each object that a change affects.
 type levelFinder struct {
-	*planner
+	plan    *planner
 	tripped bool // a level exceeds MaxDepth, perhaps only because of deleted references
 }
 
@@ -19,12 +19,12 @@ type levelFinder struct {
 // level gets too high, deleted references may be the reason: then all levels of the table are
 // computed exactly.
 func (l *levelFinder) find() {
-	for _, c := range l.change.chains {
+	for _, c := range l.plan.change.chains {
 		if c.new != nil {
 			l.raiseTargets(c.o)
 		}
 	}
-	for _, c := range l.change.sets {
+	for _, c := range l.plan.change.sets {
 		switch {
 		case c.new == nil:
 		case c.fresh():
@@ -32,7 +32,7 @@ func (l *levelFinder) find() {
 		default: // the targets of other elements have their levels, and may be many
 			for v, by := range c.tally {
 				if by > 0 && c.o.verdicts.count(v) == 0 {
-					v.reference(func(r reference) { l.raise(l.target(r), l.level(c.o)) })
+					v.reference(func(r reference) { l.raise(l.plan.target(r), l.level(c.o)) })
 				}
 			}
 		}
@@ -44,7 +44,7 @@ func (l *levelFinder) find() {
 
 // level returns the present level of an object.
 func (l *levelFinder) level(o *object) int32 {
-	if level, ok := l.change.levels[o]; ok {
+	if level, ok := l.plan.change.levels[o]; ok {
 		return level
 	}
 	return o.level
@@ -66,7 +66,7 @@ func (l *levelFinder) raise(to *object, level int32) {
 	case level > MaxDepth:
 		l.tripped = true
 	default:
-		l.change.levels[to] = level
+		l.plan.change.levels[to] = level
 		l.raiseTargets(to)
 	}
 }
@@ -76,26 +76,26 @@ func (l *levelFinder) isChain(o *object) bool {
 	if o.chain != nil || o.set != nil {
 		return o.chain != nil
 	}
-	c := l.chainOf[o.name]
+	c := l.plan.chainOf[o.name]
 	return c != nil && c.o == o
 }
 
 // targets calls yield for the objects that the object refers to in its new state.
 func (l *levelFinder) targets(o *object, yield func(*object)) {
 	follow := func(r reference) {
-		if to := l.target(r); to != nil {
+		if to := l.plan.target(r); to != nil {
 			yield(to)
 		}
 	}
 	if l.isChain(o) {
-		if c := l.chainNow(o.name); c != nil {
+		if c := l.plan.chainNow(o.name); c != nil {
 			for i := range c.Rules {
 				c.Rules[i].references(follow)
 			}
 		}
 		return
 	}
-	c, table := l.setOf[o.name], &o.verdicts
+	c, table := l.plan.setOf[o.name], &o.verdicts
 	if c != nil && c.fresh() {
 		c, table = nil, &c.content.verdicts
 	}
@@ -116,16 +116,16 @@ func (l *levelFinder) targets(o *object, yield func(*object)) {
 // exactLevels computes all levels again, and reports loops and paths that are too long.
 func (l *levelFinder) exactLevels() {
 	all := map[*object]bool{}
-	for _, o := range l.chains {
+	for _, o := range l.plan.chains {
 		all[o] = true
 	}
-	for _, o := range l.sets {
+	for _, o := range l.plan.sets {
 		all[o] = true
 	}
-	for _, c := range l.change.chains {
+	for _, c := range l.plan.change.chains {
 		all[c.o] = c.new != nil
 	}
-	for _, c := range l.change.sets {
+	for _, c := range l.plan.change.sets {
 		all[c.o] = c.new != nil
 	}
 	maps.DeleteFunc(all, func(_ *object, there bool) bool { return !there })
@@ -143,9 +143,9 @@ func (l *levelFinder) exactLevels() {
 				walk(to)
 			case seen[to] == onTheWay:
 				if !l.isChain(to) {
-					l.v.addf("chain %s: leads back to itself through map %s", o.name, to.name)
+					l.plan.v.addf("chain %s: leads back to itself through map %s", o.name, to.name)
 				} else {
-					l.v.addf("chain %s: leads back to itself", to.name)
+					l.plan.v.addf("chain %s: leads back to itself", to.name)
 				}
 				seen[to] = done // once is enough
 			}
@@ -154,27 +154,27 @@ func (l *levelFinder) exactLevels() {
 		order = append(order, o)
 	}
 	for _, o := range objects {
-		l.change.levels[o] = 0
+		l.plan.change.levels[o] = 0
 		if seen[o] == 0 {
 			walk(o)
 		}
 	}
-	if len(l.v.errs) > 0 {
+	if len(l.plan.v.errs) > 0 {
 		return
 	}
 	for _, o := range slices.Backward(order) {
-		level := l.change.levels[o]
+		level := l.plan.change.levels[o]
 		l.targets(o, func(to *object) {
 			next := level
 			if l.isChain(to) {
 				next++
 			}
-			l.change.levels[to] = max(l.change.levels[to], next)
+			l.plan.change.levels[to] = max(l.plan.change.levels[to], next)
 		})
 	}
 	for _, o := range objects {
-		if l.change.levels[o] == MaxDepth+1 && l.isChain(o) {
-			l.v.addf("chain %s: more than %d jumps deep", o.name, MaxDepth)
+		if l.plan.change.levels[o] == MaxDepth+1 && l.isChain(o) {
+			l.plan.v.addf("chain %s: more than %d jumps deep", o.name, MaxDepth)
 		}
 	}
 }

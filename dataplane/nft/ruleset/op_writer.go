@@ -8,12 +8,12 @@ import (
 )
 
 // opWriter writes the operations of a change that was checked; see Prepare.
-type opWriter struct{ *planner }
+type opWriter struct{ plan *planner }
 
 // write writes all operations, in the order that Prepare promises.
 func (w *opWriter) write() {
-	slices.SortFunc(w.change.chains, func(a, b *chainChange) int { return cmp.Compare(a.o.name, b.o.name) })
-	slices.SortFunc(w.change.sets, func(a, b *setChange) int { return cmp.Compare(a.o.name, b.o.name) })
+	slices.SortFunc(w.plan.change.chains, func(a, b *chainChange) int { return cmp.Compare(a.o.name, b.o.name) })
+	slices.SortFunc(w.plan.change.sets, func(a, b *setChange) int { return cmp.Compare(a.o.name, b.o.name) })
 	w.policies(Drop)
 	released := w.release()
 	w.build()
@@ -21,13 +21,13 @@ func (w *opWriter) write() {
 	for _, h := range released.elements {
 		w.elements(AddElements, h.set, h.elements)
 	}
-	for _, c := range w.change.chains {
+	for _, c := range w.plan.change.chains {
 		if c.old != nil && c.new != nil && !c.going {
 			w.rules(c.new, released.without(c.o, c.old.Rules))
 		}
 	}
 	for _, c := range released.chains {
-		if w.chainOf[c.name] == nil {
+		if w.plan.chainOf[c.name] == nil {
 			w.rules(c.chain, released.without(c, c.chain.Rules))
 		}
 	}
@@ -47,7 +47,7 @@ func removeKeys(keys map[string]bool, of []Element) {
 
 // elementChanges plans the element changes of existing sets, and returns the Late elements.
 func (w *opWriter) elementChanges() (late []setElements) {
-	for _, c := range w.change.sets {
+	for _, c := range w.plan.change.sets {
 		// Packets look up an element that replaces another at any time.
 		if len(c.early) > 0 {
 			removeKeys(c.early, c.opDelete)
@@ -59,7 +59,7 @@ func (w *opWriter) elementChanges() (late []setElements) {
 			w.op(Op{Kind: AddElements, Set: c.o.set, Elements: early, Unseen: true})
 		}
 	}
-	for _, c := range w.change.sets {
+	for _, c := range w.plan.change.sets {
 		if c.new == nil || c.fresh() {
 			continue
 		}
@@ -75,13 +75,13 @@ func (w *opWriter) elementChanges() (late []setElements) {
 }
 
 func (w *opWriter) op(o Op) {
-	o.Family, o.Table, o.Apart = w.family, w.name, w.apart
-	w.change.Ops = append(w.change.Ops, o)
+	o.Family, o.Table, o.Apart = w.plan.family, w.plan.name, w.plan.apart
+	w.plan.change.Ops = append(w.plan.change.Ops, o)
 }
 
 // policies writes the changes to this policy, of chains that stay.
 func (w *opWriter) policies(to VerdictKind) {
-	for _, c := range w.change.chains {
+	for _, c := range w.plan.change.chains {
 		if c.old != nil && c.new != nil && !c.going && !c.old.Hook.Equal(c.new.Hook) && c.new.Hook.Policy.Kind == to {
 			w.op(Op{Kind: ChangePolicy, Chain: c.new})
 		}
@@ -135,12 +135,12 @@ func (h *released) without(o *object, rules []Rule) []Rule {
 func (w *opWriter) release() *released {
 	h := &released{rules: map[*object][]bool{}}
 	going := map[*object]bool{}
-	for _, c := range w.change.chains {
+	for _, c := range w.plan.change.chains {
 		if c.going {
 			going[c.o] = true
 		}
 	}
-	for _, c := range w.change.sets {
+	for _, c := range w.plan.change.sets {
 		if c.going {
 			going[c.o] = true
 		}
@@ -181,12 +181,12 @@ func (w *opWriter) release() *released {
 func (w *opWriter) releaseRules(h *released, from *object, going map[*object]bool) {
 	rules := from.chain.Rules
 	h.rules[from] = make([]bool, len(rules))
-	chain := w.chainNow(from.name)
+	chain := w.plan.chainNow(from.name)
 	if chain == nil { // the chain itself is deleted later
 		chain = &Chain{Name: from.name, Hook: from.chain.Hook}
 	}
 	for i := len(rules) - 1; i >= 0; i-- {
-		rules[i].references(func(r reference) { h.rules[from][i] = h.rules[from][i] || going[w.before(r)] })
+		rules[i].references(func(r reference) { h.rules[from][i] = h.rules[from][i] || going[w.plan.before(r)] })
 		if h.rules[from][i] {
 			w.op(Op{Kind: DeleteRule, Chain: chain, Index: i, Rule: rules[i]})
 		}
@@ -198,9 +198,9 @@ func (w *opWriter) releaseRules(h *released, from *object, going map[*object]boo
 func (w *opWriter) releaseElements(h *released, from *object, going map[*object]bool) {
 	leads := make([]bool, len(from.verdicts.entries))
 	for i, e := range from.verdicts.entries {
-		e.verdict.reference(func(r reference) { leads[i] = going[w.before(r)] })
+		e.verdict.reference(func(r reference) { leads[i] = going[w.plan.before(r)] })
 	}
-	c := w.setOf[from.name]
+	c := w.plan.setOf[from.name]
 	gone := newIndex(from.set)
 	if c != nil {
 		for at := 0; at < len(c.gone); at += gone.stride {
@@ -245,12 +245,12 @@ func (w *opWriter) destroy(which func(again, last bool) bool) {
 		op Op
 	}
 	var victims []victim
-	for _, c := range w.change.chains {
+	for _, c := range w.plan.change.chains {
 		if c.old != nil && which(c.going, c.new == nil) {
 			victims = append(victims, victim{c.o, Op{Kind: DeleteChain, Chain: c.old}})
 		}
 	}
-	for _, c := range w.change.sets {
+	for _, c := range w.plan.change.sets {
 		if c.old != nil && which(c.going, c.new == nil) {
 			victims = append(victims, victim{c.o, Op{Kind: DeleteSet, Set: c.old}})
 		}
@@ -268,7 +268,7 @@ func (w *opWriter) destroy(which func(again, last bool) bool) {
 // ranges together with the set.
 func (w *opWriter) build() {
 	sets := func(rangeMaps bool) {
-		for _, c := range w.change.sets {
+		for _, c := range w.plan.change.sets {
 			if c.fresh() && rangeMaps == (c.new.Interval && c.new.Verdicts) {
 				w.op(Op{Kind: AddSet, Set: c.new})
 			}
@@ -280,7 +280,7 @@ func (w *opWriter) build() {
 		w.op(Op{Kind: AddChain, Chain: c})
 	}
 	sets(true)
-	for _, c := range w.change.sets {
+	for _, c := range w.plan.change.sets {
 		if c.fresh() {
 			w.elements(AddElements, c.new, c.opAdd)
 		}
@@ -301,7 +301,7 @@ func (w *opWriter) buildBases() {
 // fresh returns the chains that are new or made again.
 func (w *opWriter) fresh(base bool) []*Chain {
 	var chains []*Chain
-	for _, c := range w.change.chains {
+	for _, c := range w.plan.change.chains {
 		if c.new != nil && (c.old == nil || c.going) && (c.new.Hook != nil) == base {
 			chains = append(chains, c.new)
 		}

@@ -102,7 +102,7 @@ func (s *State) Prepare(d *Delta) (*Change, error) {
 	}
 	p.findEdges()
 	p.checkReferences()
-	(&levelFinder{planner: p}).find()
+	(&levelFinder{plan: p}).find()
 	if err := errors.Join(p.v.errs...); err != nil {
 		return nil, err
 	}

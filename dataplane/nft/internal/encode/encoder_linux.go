@@ -32,7 +32,7 @@ type Sets func(name string) *ruleset.Set
 // without such rules it may be nil.
 func New(batch *nfnl.Batch, family ruleset.Family, table string, sets Sets) *Encoder {
 	e := &Encoder{batch: batch, family: family, table: table}
-	e.rules = &ruleEncoder{Encoder: e, sets: sets, forms: fieldForms()}
+	e.rules = &ruleEncoder{enc: e, sets: sets, forms: fieldForms()}
 	return e
 }
 

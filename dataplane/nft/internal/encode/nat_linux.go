@@ -47,8 +47,8 @@ func (e *ruleEncoder) nat(s ruleset.NAT) {
 			typ = unix.NFT_NAT_DNAT
 		}
 		family := s.Family
-		if e.family != ruleset.FamilyINet {
-			family = e.family
+		if e.enc.family != ruleset.FamilyINet {
+			family = e.enc.family
 		}
 		m := x.begin("nat")
 		x.Uint32(unix.NFTA_NAT_TYPE, typ)

@@ -92,7 +92,7 @@ func ruleUserdata(data []byte, comment string, hash uint64) []byte {
 
 // ruleEncoder encodes the expressions of one rule after another.
 type ruleEncoder struct {
-	*Encoder
+	enc   *Encoder
 	sets  Sets
 	forms *[256]fieldForm
 	// object names the rule in errors.
@@ -111,7 +111,7 @@ type idAt struct {
 	id uint32
 }
 
-func (e *ruleEncoder) fail(format string, args ...any) { e.Encoder.fail(e.object, format, args...) }
+func (e *ruleEncoder) fail(format string, args ...any) { e.enc.fail(e.object, format, args...) }
 
 // encode puts the rule's expressions into e.exprs, adds its anonymous sets to the batch, and returns
 // the hash of it all.
@@ -157,7 +157,7 @@ func (e *ruleEncoder) statement(s ruleset.Statement) {
 	x := &e.exprs
 	switch s := s.(type) {
 	case ruleset.Verdict:
-		code := e.verdictCode(e.object, s)
+		code := e.enc.verdictCode(e.object, s)
 		x.verdict(code, s.Chain)
 	case ruleset.VMap:
 		if s.Map != "" {
@@ -268,19 +268,19 @@ func (e *ruleEncoder) lookupAnonymous(fields []ruleset.Field, elements []ruleset
 	if len(elements) == 0 {
 		e.fail("an anonymous set needs elements")
 	}
-	e.setID++
-	id := e.setID
-	e.batch.Message(unix.NFT_MSG_NEWSET, unix.NLM_F_CREATE, e.family.Number(), e.object)
-	start := e.batch.Size(0)
-	e.setAttrs(&e.batch.Attrs, e.object, s)
-	e.hash = mix(e.hash, e.batch.From(start))
-	e.batch.OrUint32(e.batch.Find(start, unix.NFTA_SET_FLAGS), unix.NFT_SET_ANONYMOUS|unix.NFT_SET_CONSTANT)
-	e.batch.Uint32(unix.NFTA_SET_ID, id)
+	e.enc.setID++
+	id := e.enc.setID
+	e.enc.batch.Message(unix.NFT_MSG_NEWSET, unix.NLM_F_CREATE, e.enc.family.Number(), e.object)
+	start := e.enc.batch.Size(0)
+	e.enc.setAttrs(&e.enc.batch.Attrs, e.object, s)
+	e.hash = mix(e.hash, e.enc.batch.From(start))
+	e.enc.batch.OrUint32(e.enc.batch.Find(start, unix.NFTA_SET_FLAGS), unix.NFT_SET_ANONYMOUS|unix.NFT_SET_CONSTANT)
+	e.enc.batch.Uint32(unix.NFTA_SET_ID, id)
 	if !s.Interval && !s.Verdicts && len(s.Key) == 1 && s.Key[0].Size() == 2 {
 		// Otherwise the kernel chooses a bitmap of all 65,536 values: 32 kB even for two ports.
-		e.batch.Uint32(unix.NFTA_SET_POLICY, unix.NFT_SET_POL_MEMORY)
+		e.enc.batch.Uint32(unix.NFTA_SET_POLICY, unix.NFT_SET_POL_MEMORY)
 	}
-	e.elements(e.object, unix.NFT_MSG_NEWSETELEM, s, id, elements, &e.hash)
+	e.enc.elements(e.object, unix.NFT_MSG_NEWSETELEM, s, id, elements, &e.hash)
 	e.load(fields)
 	e.ids = append(e.ids, idAt{e.exprs.lookup(s.Name, id, to, not), id})
 }

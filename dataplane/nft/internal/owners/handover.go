@@ -81,8 +81,8 @@ func (o *Tracker) Handover(ctx context.Context, k Kernel) (errs []error, done bo
 
 // handover ends connections for a Tracker.
 type handover struct {
-	*Tracker
-	kernel Kernel
+	tracker *Tracker
+	kernel  Kernel
 }
 
 // endConnections ends the connections of moved addresses and prefixes. If there were any, a packet
@@ -114,10 +114,10 @@ func (h handover) endConnections(ctx context.Context, moved moves) (ended int, e
 		}
 	}
 	for _, a := range moved.addresses {
-		report(a, h.newOwnersOf(moves{addresses: []netip.Addr{a}}), h.moved[a].former)
+		report(a, h.tracker.newOwnersOf(moves{addresses: []netip.Addr{a}}), h.tracker.moved[a].former)
 	}
 	for _, p := range moved.prefixes {
-		report(p, h.gainers(p), h.lost[p].former)
+		report(p, h.tracker.gainers(p), h.tracker.lost[p].former)
 	}
 	return 0, errs
 }
@@ -125,14 +125,14 @@ func (h handover) endConnections(ctx context.Context, moved moves) (ended int, e
 // connectionsOf selects the connections of moved addresses and prefixes.
 func (h handover) connectionsOf(moved moves) (selected Connections) {
 	for _, a := range moved.addresses {
-		if h.moved[a].floating {
+		if h.tracker.moved[a].floating {
 			selected.Floating = append(selected.Floating, a)
 		} else {
 			selected.Hosts = append(selected.Hosts, a)
 		}
 	}
 	if len(moved.prefixes) > 0 {
-		selected.Sources = h.sourceSelector(moved.prefixes)
+		selected.Sources = h.tracker.sourceSelector(moved.prefixes)
 	}
 	return selected
 }
