@@ -12,7 +12,9 @@ type Field uint8
 
 // The fields, with their nft names. A field of one family or protocol does not limit the rule to
 // it: the caller adds the matches on NFProto (in tables of family inet; Protocol in bridge) and
-// L4Proto before it. String omits those that nft implies.
+// L4Proto before it. String omits those that nft implies. Fields of the Ethernet header, of VLAN
+// tags and of ARP are for tables of family bridge. nft 1.0.6 has no names for VLANTag and NDTarget:
+// it lists their bytes, and cannot read back a rule with NDTarget.
 const (
 	IIFName          Field = iota + 1 // iifname
 	OIFName                           // oifname
@@ -51,7 +53,16 @@ const (
 	IP6DSCP                           // ip6 dscp: only in a Compare
 	TCPFlags                          // tcp flags
 	FragmentHeader                    // exthdr frag: whether there is an IPv6 fragment header
-	lastField        = FragmentHeader
+	EtherSaddr                        // ether saddr
+	EtherType                         // ether type: of the outermost header, which is that of a VLAN tag
+	VLANTag                           // @ll,112,16: priority and identifier of the outermost VLAN tag
+	ARPHlen                           // arp hlen: the length of link-layer addresses
+	ARPPlen                           // arp plen: the length of protocol addresses
+	ARPSaddrEther                     // arp saddr ether
+	ARPSaddrIP                        // arp saddr ip
+	ARPDaddrIP                        // arp daddr ip
+	NDTarget                          // @th,64,128: the target of a neighbour solicitation or advertisement
+	lastField        = NDTarget
 )
 
 // HeaderField is a field of the headers of packets that Packet.Header of package simulate holds: of
@@ -122,6 +133,7 @@ const (
 
 // The bases of FromPayload, numbered as in the kernel.
 const (
+	linkHeader      uint32 = 0
 	networkHeader   uint32 = 1
 	transportHeader uint32 = 2
 )
@@ -195,7 +207,7 @@ type fieldInfo struct {
 // info returns the description of the field; an unknown field has no name.
 func (f Field) info() fieldInfo {
 	for _, group := range []func(Field) fieldInfo{
-		metaField, ipv4Field, ipv6Field, transportField, ctField, routeField,
+		metaField, ipv4Field, ipv6Field, transportField, ctField, routeField, linkField, arpField,
 	} {
 		if info := group(f); info.name != "" {
 			return info
@@ -306,6 +318,8 @@ func transportField(f Field) fieldInfo {
 		return fieldInfo{"icmpv6 code", TypeICMPv6Code, inHeader(protoICMPv6, 1)}
 	case TCPFlags:
 		return fieldInfo{"tcp flags", TypeTCPFlag, inHeader(protoTCP, 13)}
+	case NDTarget: // nft derives no protocol from bytes
+		return fieldInfo{"@th,64,128", TypeIPv6, payload(transportHeader, 8)}
 	default:
 		return fieldInfo{}
 	}
@@ -356,3 +370,39 @@ func routeField(f Field) fieldInfo {
 		return fieldInfo{}
 	}
 }
+
+// linkField describes a field of the link-layer header. If the device or the kernel has removed a VLAN tag, the
+// kernel loads the bytes as if the tag were still there.
+func linkField(f Field) fieldInfo {
+	switch f {
+	case EtherSaddr:
+		return fieldInfo{"ether saddr", TypeEtherAddr, payload(linkHeader, 6)}
+	case EtherType:
+		return fieldInfo{"ether type", TypeEtherType, payload(linkHeader, 12)}
+	case VLANTag:
+		return fieldInfo{"@ll,112,16", TypeUint16, payload(linkHeader, 14)}
+	default:
+		return fieldInfo{}
+	}
+}
+
+// arpField describes a field of ARP for Ethernet and IPv4.
+func arpField(f Field) fieldInfo {
+	switch f {
+	case ARPHlen:
+		return fieldInfo{"arp hlen", TypeUint8, payload(networkHeader, 4)}
+	case ARPPlen:
+		return fieldInfo{"arp plen", TypeUint8, payload(networkHeader, 5)}
+	case ARPSaddrEther:
+		return fieldInfo{"arp saddr ether", TypeEtherAddr, payload(networkHeader, 8)}
+	case ARPSaddrIP:
+		return fieldInfo{"arp saddr ip", TypeIPv4, payload(networkHeader, 14)}
+	case ARPDaddrIP:
+		return fieldInfo{"arp daddr ip", TypeIPv4, payload(networkHeader, 24)}
+	default:
+		return fieldInfo{}
+	}
+}
+
+// onlyBridge reports whether only tables of family bridge may have the field.
+func (f Field) onlyBridge() bool { return linkField(f).name != "" || arpField(f).name != "" }

@@ -21,7 +21,7 @@ type phrase struct {
 func phrases() map[string][]phrase {
 	all := map[string][]phrase{}
 	add := func(text string, f Field, proto uint8) {
-		words := strings.Fields(text)
+		words := strings.Fields(strings.NewReplacer("@", "@ ", ",", " , ").Replace(text))
 		all[words[0]] = append(all[words[0]], phrase{words, f, proto})
 	}
 	for _, f := range Fields() {
@@ -37,6 +37,7 @@ func phrases() map[string][]phrase {
 	add("meta iifname", IIFName, 0)
 	add("meta oifname", OIFName, 0)
 	add("fib saddr . iif check", FibSource, 0) // from nft 1.1.2 on
+	add("icmpv6 taddr", NDTarget, protoICMPv6) // from nft 1.0.8 on
 	return all
 }
 

@@ -102,6 +102,8 @@ func (p *ruleParser) derive(r *Rule, at token, named []phrase) {
 			p.fail(at, "the packets are of another family because of the matches before, or of the table's family")
 		case p.family == FamilyBridge:
 			p.add(r, at, Compare{Field: Protocol, Value: EtherTypeOf(needed)})
+		case needed == etherARP:
+			p.fail(at, "a field of ARP in a table of family %s", p.family)
 		case needed == etherIPv4:
 			p.add(r, at, Compare{Field: NFProto, Value: Byte(NFProtoIPv4)})
 		default:

@@ -97,7 +97,7 @@ func (p *setParser) setType(s *Set, part func() Type) {
 func (p *setParser) typeNamed() Type {
 	word := p.word("a type")
 	for t := Type(1); t.Size() != 0; t++ {
-		if t.String() == word.text {
+		if t.String() == word.text && !t.info().noSet {
 			return t
 		}
 	}

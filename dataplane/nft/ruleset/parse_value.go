@@ -175,6 +175,9 @@ func parseValue(t Type, word string) (Value, bool) {
 		a, err := netip.ParseAddr(word)
 		return Addr(a), err == nil && a.Zone() == "" && a.BitLen() == 8*t.Size()
 	}
+	if t == TypeEtherAddr {
+		return parseEther(word)
+	}
 	if major, minor, ok := strings.Cut(word, ":"); ok && t == TypeClassID {
 		high, err1 := strconv.ParseUint(major, 16, 16)
 		low, err2 := strconv.ParseUint(minor, 16, 16)
@@ -189,6 +192,23 @@ func parseValue(t Type, word string) (Value, bool) {
 		most = 1<<(8*t.Size()) - 1
 	}
 	return t.encode(uint32(n)), n <= most
+}
+
+// parseEther reads an Ethernet address, as 02:00:00:00:00:01.
+func parseEther(word string) (Value, bool) {
+	parts := strings.Split(word, ":")
+	if len(parts) != TypeEtherAddr.Size() {
+		return nil, false
+	}
+	v := make(Value, len(parts))
+	for i, part := range parts {
+		b, err := strconv.ParseUint(part, 16, 8)
+		if err != nil || len(part) > 2 {
+			return nil, false
+		}
+		v[i] = byte(b)
+	}
+	return v, true
 }
 
 // ifname reads the name of an interface. It is shorter than IfnameSize for all that begin so: "way*".

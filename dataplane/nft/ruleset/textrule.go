@@ -49,6 +49,7 @@ func looksUpPort(statements []Statement) bool {
 // The EtherTypes that nft derives from the field that follows.
 const (
 	etherIPv4 = 0x0800
+	etherARP  = 0x0806
 	etherIPv6 = 0x86dd
 )
 
@@ -122,6 +123,8 @@ func headerEther(f Field) uint16 {
 		return etherIPv4
 	case ipv6Field(f).name != "":
 		return etherIPv6
+	case arpField(f).name != "":
+		return etherARP
 	default:
 		return 0
 	}

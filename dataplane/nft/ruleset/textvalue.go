@@ -120,6 +120,8 @@ func valueText(t Type, v Value) string {
 		return a.String()
 	case TypeIfname:
 		return ifnameText(ifnameString(v), false)
+	case TypeEtherAddr:
+		return fmt.Sprintf("%02x:%02x:%02x:%02x:%02x:%02x", v[0], v[1], v[2], v[3], v[4], v[5])
 	case TypeProto:
 		return protoText(v[0])
 	case TypeEtherType:

@@ -29,6 +29,9 @@ const (
 	TypeDSCP                       // dscp
 	TypeFibAddr                    // fib_addrtype
 	TypeBool                       // boolean
+	TypeEtherAddr                  // ether_addr
+	TypeUint8                      // integer of one byte, which sets cannot have
+	TypeUint16                     // integer of two bytes, which sets cannot have
 )
 
 // typeInfo describes a type.
@@ -40,6 +43,8 @@ type typeInfo struct {
 	host   bool
 	bits   bool
 	most   uint16 // the largest value; 0 means that of all bits
+	// noSet is set if nft has no sets of the type.
+	noSet bool
 }
 
 // info returns the description of the type; an unknown type has no size.
@@ -85,6 +90,12 @@ func (t Type) info() typeInfo {
 		return typeInfo{name: "fib_addrtype", size: 4, number: 38, host: true}
 	case TypeBool:
 		return typeInfo{name: "boolean", size: 1, number: 39, host: true}
+	case TypeEtherAddr:
+		return typeInfo{name: "ether_addr", size: 6, number: 9}
+	case TypeUint8:
+		return typeInfo{name: "integer", size: 1, number: 4, noSet: true}
+	case TypeUint16:
+		return typeInfo{name: "integer", size: 2, number: 4, noSet: true}
 	default:
 		return typeInfo{}
 	}

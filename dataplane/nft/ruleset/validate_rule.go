@@ -75,6 +75,7 @@ func (v *validator) match(m Match) {
 	if v.family != FamilyINet && slices.Contains(matchFields(m), NFProto) && !implied(v.family, []Match{m}, 0) {
 		v.addf("%s in family %s", NFProto, v.family) // nft has no keyword for it
 	}
+	v.families(matchFields(m))
 	switch m := m.(type) {
 	case Compare:
 		v.compare(m)
@@ -86,6 +87,15 @@ func (v *validator) match(m Match) {
 		v.raw(m)
 	default:
 		v.addf("unknown match %T", m)
+	}
+}
+
+// families reports fields that packets of the table's family do not have.
+func (v *validator) families(fields []Field) {
+	for _, f := range fields {
+		if v.family != FamilyBridge && f.onlyBridge() {
+			v.addf("%s in family %s", f, v.family)
+		}
 	}
 }
 
@@ -170,6 +180,7 @@ func (v *validator) statement(s Statement, last bool) {
 		v.verdict(s)
 	case VMap:
 		v.last(last, "vmap")
+		v.families(s.Fields)
 		if s.Map != "" {
 			v.lookup(s.Fields, s.Map, func(s *Set) bool { return s.Verdicts })
 			if len(s.Elements) > 0 {
@@ -253,6 +264,7 @@ func (v *validator) nat(s NAT) {
 		v.value(typ, s.Addr)
 	}
 	if s.Map != "" {
+		v.families(s.Fields)
 		v.noFib(s.Fields)
 		v.lookup(s.Fields, s.Map, func(m *Set) bool {
 			return slices.Equal(m.Data, []Type{typ}) || slices.Equal(m.Data, []Type{typ, TypeService})
@@ -271,6 +283,7 @@ func (v *validator) assign(s Assign) {
 	case s.From != 0 && (!s.From.assignable() || s.Map != ""):
 		v.addf("%s set from %s", s.Field, s.From)
 	case s.Map != "":
+		v.families(s.Fields)
 		v.noFib(s.Fields)
 		v.lookup(s.Fields, s.Map, func(m *Set) bool { return slices.Equal(m.Data, []Type{s.Field.Type()}) })
 	}

@@ -64,8 +64,11 @@ func (v *validator) key(key []Type) {
 	}
 	size := 0
 	for _, t := range key {
-		if t.Size() == 0 {
+		switch {
+		case t.Size() == 0:
 			v.addf("unknown type %d", t)
+		case t.info().noSet:
+			v.addf("a set of %s, for which nft has no type", t)
 		}
 		size += (t.Size() + 3) / 4 * 4
 	}

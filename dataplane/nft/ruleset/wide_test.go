@@ -208,12 +208,20 @@ func wideMatches() []ruleset.Rule {
 		rule(accept, ruleset.Raw{Text: "meta cpu 0", Expressions: [][]byte{{}}}),
 	}
 	for _, f := range ruleset.Fields() {
-		if f.Load().Origin == ruleset.FromFib {
+		if f.Load().Origin == ruleset.FromFib || f == ruleset.NDTarget || onlyBridge(f) {
 			continue // elsewhere
 		}
 		rules = append(rules, rule(accept, append(before(f), is(f, someValue(f)))...))
 	}
 	return rules
+}
+
+// onlyBridge reports whether only tables of family bridge may have a field.
+func onlyBridge(f ruleset.Field) bool {
+	t := &ruleset.Table{Name: "t", Chains: []*ruleset.Chain{
+		{Name: "c", Rules: []ruleset.Rule{rule(verdict(ruleset.Drop), is(f, someValue(f)))}},
+	}}
+	return t.Validate() != nil
 }
 
 // before returns the matches that make a field of an inet table mean something.
@@ -313,13 +321,104 @@ func wideIPv6() *ruleset.Table {
 func wideBridge() *ruleset.Table {
 	drop := verdict(ruleset.Drop)
 	ether := func(n uint16) ruleset.Match { return is(ruleset.Protocol, ruleset.EtherTypeOf(n)) }
-	return family(ruleset.FamilyBridge, ruleset.Hook{Point: ruleset.Prerouting, Priority: -300},
+	t := family(ruleset.FamilyBridge, ruleset.Hook{Point: ruleset.Prerouting, Priority: -300},
 		rule(drop, ether(0x0800), is(ruleset.IPSaddr, addr("10.0.0.1"))),
 		rule(
 			drop, ether(0x86dd), is(ruleset.IP6Saddr, addr("fd00::1")), is(ruleset.L4Proto, ruleset.Byte(6)),
 			is(ruleset.Dport, ruleset.Port(80)),
 		),
+		rule(drop, is(ruleset.EtherSaddr, ruleset.Value{2, 0, 0, 0, 0, 1})),
+		rule(drop, ruleset.Lookup{
+			Fields: []ruleset.Field{ruleset.IIFName, ruleset.EtherSaddr}, Not: true, Set: "macs",
+		}),
+		rule(drop, ether(0x0806), ruleset.Lookup{
+			Fields: []ruleset.Field{ruleset.IIFName, ruleset.ARPSaddrEther}, Not: true, Set: "macs",
+		}),
+		rule(drop, ether(0x0806), is(ruleset.ARPHlen, ruleset.Byte(6)), is(ruleset.ARPPlen, ruleset.Byte(4)),
+			is(ruleset.ARPSaddrIP, addr("10.0.0.1")), is(ruleset.ARPDaddrIP, addr("10.0.0.2"))),
+		rule(drop, ruleset.In{Fields: []ruleset.Field{ruleset.Protocol}, Elements: []ruleset.Element{
+			one(ruleset.EtherTypeOf(0x8100)), one(ruleset.EtherTypeOf(0x88a8)),
+		}}, masked(ruleset.VLANTag, ruleset.Port(0), ruleset.Port(0x0fff))),
+		rule(drop, ether(0x86dd), is(ruleset.FragmentHeader, ruleset.Byte(0)),
+			is(ruleset.L4Proto, ruleset.Byte(58)), is(ruleset.ICMPv6Type, ruleset.Byte(135))),
+		rule(ruleset.VMap{Fields: []ruleset.Field{ruleset.EtherType}, Elements: []ruleset.Element{
+			{Key: values(ruleset.EtherTypeOf(0x0800)), Verdict: &drop},
+			{Key: values(ruleset.EtherTypeOf(0x8100)), Verdict: &drop},
+		}}),
 	)
+	macs := &ruleset.Set{Name: "macs", Key: []ruleset.Type{ruleset.TypeIfname, ruleset.TypeEtherAddr}}
+	macs.Elements = []ruleset.Element{{Key: values(ruleset.Ifname("veth0"), ruleset.Value{2, 0, 0, 0xfe, 0, 1})}}
+	t.Sets = append(t.Sets, macs)
+	return t
+}
+
+// TestBytesOfNeighbourDiscovery: the text of a field without a name is its bytes, as nft lists them.
+func TestBytesOfNeighbourDiscovery(t *testing.T) {
+	text := `table bridge t {
+	set own {
+		type ifname . ipv6_addr
+	}
+	set targets {
+		type ipv6_addr
+	}
+	chain c {
+		meta l4proto icmpv6 @th,64,128 @targets accept
+		iifname . @th,64,128 @own accept
+	}
+}
+`
+	table, err := ruleset.Parse(text)
+	require.NoError(t, err)
+	require.NoError(t, table.Validate())
+	require.Equal(t, ruleset.Lookup{
+		Fields: []ruleset.Field{ruleset.IIFName, ruleset.NDTarget}, Set: "own",
+	}, table.Chains[0].Rules[1].Matches[0])
+	again, err := ruleset.Parse(table.String())
+	require.NoError(t, err)
+	require.True(t, table.Equal(again))
+	newer, err := ruleset.Parse("table bridge t {\n chain c {\n icmpv6 taddr fe80::1 accept\n }\n}\n")
+	require.NoError(t, err)
+	require.Equal(t, []ruleset.Match{
+		is(ruleset.Protocol, ruleset.EtherTypeOf(0x86dd)), is(ruleset.L4Proto, ruleset.Byte(58)),
+		is(ruleset.NDTarget, addr("fe80::1")),
+	}, newer.Chains[0].Rules[0].Matches)
+}
+
+// TestFieldsOfFrames: only frames have the fields of the link layer and of ARP, and sets have no plain numbers.
+func TestFieldsOfFrames(t *testing.T) {
+	for _, f := range []ruleset.Field{
+		ruleset.EtherSaddr, ruleset.EtherType, ruleset.VLANTag, ruleset.ARPHlen, ruleset.ARPPlen,
+		ruleset.ARPSaddrEther, ruleset.ARPSaddrIP, ruleset.ARPDaddrIP,
+	} {
+		require.True(t, onlyBridge(f), "%s", f)
+	}
+	for _, lookup := range []ruleset.Rule{
+		rule(ruleset.VMap{Fields: []ruleset.Field{ruleset.EtherType}, Elements: []ruleset.Element{
+			{Key: values(ruleset.EtherTypeOf(1)), Verdict: &ruleset.Verdict{Kind: ruleset.Drop}},
+		}}),
+		rule(ruleset.Assign{Field: ruleset.Mark, Fields: []ruleset.Field{ruleset.ARPSaddrIP}, Map: "marks"}),
+	} {
+		err := (&ruleset.Table{
+			Name: "t", Chains: []*ruleset.Chain{{Name: "c", Rules: []ruleset.Rule{lookup}}},
+			Sets: []*ruleset.Set{
+				{Name: "marks", Key: []ruleset.Type{ruleset.TypeIPv4}, Data: []ruleset.Type{ruleset.TypeMark}},
+			},
+		}).Validate()
+		require.ErrorContains(t, err, "in family inet")
+	}
+	for _, typ := range []ruleset.Type{ruleset.TypeUint8, ruleset.TypeUint16} {
+		set := &ruleset.Table{Name: "t", Sets: []*ruleset.Set{{Name: "s", Key: []ruleset.Type{typ}}}}
+		require.ErrorContains(t, set.Validate(), "for which nft has no type")
+	}
+	for _, text := range []string{
+		"table inet t {\n chain c {\n arp saddr ip 10.0.0.1 drop\n }\n}\n",
+		"table bridge t {\n set s {\n type integer\n }\n}\n",
+		"table bridge t {\n chain c {\n ether saddr 02:00:00:00:00 drop\n }\n}\n",
+		"table bridge t {\n chain c {\n ether saddr 02:00:00:00:00:100 drop\n }\n}\n",
+	} {
+		_, err := ruleset.Parse(text)
+		require.Error(t, err, text)
+	}
 }
 
 // TestWideGolden: the text of everything.

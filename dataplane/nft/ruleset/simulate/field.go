@@ -12,7 +12,7 @@ import (
 // The kernel's numbers of what the simulator loads: the bases of FromPayload, the keys of FromMeta
 // and FromCt. Other keys are facts.
 const (
-	networkHeader, transportHeader = 1, 2
+	linkHeader, networkHeader, transportHeader = 0, 1, 2
 
 	metaProtocol, metaPriority, metaMark               = 1, 2, 3
 	metaIIFName, metaOIFName, metaNFProto, metaL4Proto = 6, 7, 15, 16
@@ -83,9 +83,12 @@ func (r *run) fact(f *field) (ruleset.Value, bool) {
 func (r *run) payload(f *field) (ruleset.Value, bool) {
 	var v []byte
 	var ok bool
-	if offset := int(f.load.Offset); f.load.Base == networkHeader {
+	switch offset := int(f.load.Offset); {
+	case f.load.Base == linkHeader:
+		v, ok = r.frame.bytes(offset, f.width)
+	case f.load.Base == networkHeader:
 		v, ok = r.header.network(offset, f.width)
-	} else {
+	case r.frame == nil || r.frame.transport:
 		v, ok = r.header.transport(offset, f.width, f.careless)
 	}
 	if !ok || f.load.Mask == 0 {
@@ -108,7 +111,7 @@ func (r *run) extension(f *field) (ruleset.Value, bool) {
 	if !r.header.v6 {
 		return nil, false
 	}
-	if r.Packet.fragmented() {
+	if r.frame == nil && r.Packet.fragmented() || r.frame != nil && r.frame.fragmentHeader {
 		return r.byte(1)
 	}
 	return r.byte(0)
@@ -124,16 +127,16 @@ func (r *run) meta(f *field) (ruleset.Value, bool) {
 	case metaNFProto:
 		return r.byte(r.nfproto())
 	case metaL4Proto:
+		if r.frame != nil && !r.frame.transport {
+			return nil, false
+		}
 		return r.byte(r.Packet.Protocol)
 	case metaMark:
 		return r.word(r.Packet.Mark)
 	case metaPriority:
 		return r.word(r.Packet.Priority)
 	case metaProtocol:
-		if r.header.v6 {
-			return r.port(etherIPv6)
-		}
-		return r.port(etherIPv4)
+		return r.port(r.header.etherType(r.frame))
 	default:
 		return r.fact(f)
 	}

@@ -45,6 +45,10 @@ type Packet struct {
 	// (FromFib). A rule with such a field does not match if the fact is missing. Facts do not change
 	// within a hook, even if the packet is translated.
 	Facts map[ruleset.Field]ruleset.Value
+	// Frame, unless nil, is a frame as a port of a bridge receives it, from the Ethernet header on and
+	// with its VLAN tags, for a table of family bridge. It need not be one of IP. It replaces all fields
+	// above but those of interfaces, Mark, Priority and Facts; IP and transport headers count up to 192 bytes.
+	Frame []byte
 	// OverLimit is set if the packet exceeds all limits of rules; otherwise it exceeds none.
 	OverLimit bool
 }
@@ -128,7 +132,7 @@ type Step struct {
 // Run runs a packet through the table's base chains of a hook, in the order of their priorities: an
 // accepted packet continues in the next, a dropped one does not. Chains of type nat run only for new
 // connections, at the priority of translation. The cost is in proportion to the rules evaluated. Run
-// allocates nothing unless a rule logs or translates. Errors: ErrPacket.
+// allocates nothing unless a rule logs or translates, or the packet is a frame. Errors: ErrPacket, ErrFrame.
 //
 // c counts for all chains after priority -200 of Prerouting and Output. Before that the packet has no
 // connection yet: its state is CtInvalid. Elements with a timeout are taken as not expired.

@@ -19,8 +19,9 @@ type run struct {
 	tracked bool // connection tracking has seen the packet
 	notrack bool // it has been told not to
 	header  header
-	err     error // of a chain that cannot be compiled
-	arrived Tuple // the packet's own, before any translation
+	frame   *linkFrame // nil for a packet without Packet.Frame
+	err     error      // of a chain that cannot be compiled
+	arrived Tuple      // the packet's own, before any translation
 	buffers
 }
 
@@ -68,11 +69,19 @@ func (s *Simulator) run(point ruleset.HookPoint, p Packet, c Conn, tracing bool)
 // prepare writes what fields are loaded from.
 func (r *run) prepare() error {
 	p := &r.Packet
+	copy(r.iif[:ruleset.IfnameSize-1], p.IIFName)
+	copy(r.oif[:ruleset.IfnameSize-1], p.OIFName)
+	if p.Frame != nil {
+		var err error
+		r.frame, err = newLinkFrame(r.sim.family, p.Frame)
+		if err == nil {
+			r.header.setFrame(r.frame, p)
+		}
+		return err
+	}
 	if err := r.header.write(p, &r.sim.header); err != nil {
 		return err
 	}
-	copy(r.iif[:ruleset.IfnameSize-1], p.IIFName)
-	copy(r.oif[:ruleset.IfnameSize-1], p.OIFName)
 	r.arrived = Tuple{Src: p.Src, Dst: p.Dst}
 	switch b := r.header.bytes[r.header.start:]; p.Protocol {
 	case protoTCP, protoUDP, protoUDPLite, protoDCCP, protoSCTP:
