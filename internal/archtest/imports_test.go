@@ -75,7 +75,10 @@ var allowed = map[string][]string{
 		"dataplane/nft/internal/sets",
 	},
 	"dataplane/nft/internal/owners": {"policy", "dataplane", "dataplane/nft/internal/reuse"},
-	"dataplane/nft/internal/rcu":    {},
+	"dataplane/nft/internal/ports": {
+		"dataplane/nft/ruleset", "dataplane/nft/internal/build", "dataplane/nft/internal/sets",
+	},
+	"dataplane/nft/internal/rcu": {},
 	"dataplane/nft/internal/readback": {
 		"dataplane/nft/ruleset", "dataplane/nft/internal/encode", "dataplane/nft/internal/nfnl", "internal/netlink",
 	},

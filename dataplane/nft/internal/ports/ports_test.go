@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ports_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/ports"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
+)
+
+// passes reports whether a table lets a frame through.
+func passes(t *testing.T, table *ruleset.Table, port string, frame []byte) bool {
+	t.Helper()
+	s, err := simulate.New(simulate.Config{Table: table})
+	require.NoError(t, err)
+	r, err := s.Run(ruleset.Prerouting, simulate.Packet{IIFName: port, Frame: frame}, simulate.Conn{})
+	require.NoError(t, err)
+	return r.Verdict == ruleset.Accept
+}
+
+// TestFrames: S171: a port sends with the addresses of its endpoint, and nobody else does.
+func TestFrames(t *testing.T) {
+	table := node(config()).Table()
+	for _, c := range all() {
+		require.Equal(t, c.passes, passes(t, table, c.port, c.frame), c.name)
+	}
+}
+
+// TestEveryRuleCounts: without any one rule or element, at least one case has another result.
+func TestEveryRuleCounts(t *testing.T) {
+	everything := all()
+	changed := func(table *ruleset.Table) bool {
+		s, err := simulate.New(simulate.Config{Table: table})
+		require.NoError(t, err)
+		for _, c := range everything {
+			r, err := s.Run(ruleset.Prerouting, simulate.Packet{IIFName: c.port, Frame: c.frame}, simulate.Conn{})
+			require.NoError(t, err)
+			if (r.Verdict == ruleset.Accept) != c.passes {
+				return true
+			}
+		}
+		return false
+	}
+	table := node(config()).Table()
+	require.False(t, changed(table))
+	for i, chain := range table.Chains {
+		for j, rule := range chain.Rules {
+			without := node(config()).Table()
+			without.Chains[i].Rules = append(without.Chains[i].Rules[:j:j], without.Chains[i].Rules[j+1:]...)
+			assert.True(t, changed(without), "without rule %d of %s: %s", j+1, chain.Name, rule)
+			for k := range rule.Matches {
+				without = node(config()).Table()
+				ms := &without.Chains[i].Rules[j].Matches
+				c, ok := (*ms)[k].(ruleset.Compare)
+				if ok && (c.Field == ruleset.Protocol || c.Field == ruleset.L4Proto) {
+					continue // needed by the next match, whose bytes may be something else
+				}
+				*ms = append((*ms)[:k:k], (*ms)[k+1:]...)
+				assert.True(t, changed(without), "without match %d of rule %d of %s: %s", k+1, j+1, chain.Name, rule)
+			}
+		}
+	}
+	for i, set := range table.Sets {
+		for j := range set.Elements {
+			without := node(config()).Table()
+			without.Sets[i].Elements = append(set.Elements[:j:j], set.Elements[j+1:]...)
+			assert.True(t, changed(without), "without element %d of %s", j+1, set.Name)
+		}
+	}
+}
+
+// TestText: the text of the table is the table.
+func TestText(t *testing.T) {
+	for _, accept := range []bool{false, true} {
+		cfg := config()
+		cfg.AcceptUnknown = accept
+		table := node(cfg).Table()
+		require.NoError(t, table.Validate())
+		parsed, err := ruleset.Parse(table.String())
+		require.NoError(t, err)
+		require.True(t, table.Equal(parsed), "%s", parsed)
+	}
+}
+
+// TestAcceptUnknown: a port with the prefix and without an endpoint is like any other port.
+func TestAcceptUnknown(t *testing.T) {
+	cfg := config()
+	cfg.AcceptUnknown = true
+	table := node(cfg).Table()
+	require.True(t, passes(t, table, "veth9", ipv4("10.0.0.77")))
+	require.False(t, passes(t, table, "veth9", ipv4("10.0.0.1")))
+	require.True(t, passes(t, table, "veth1", ipv4("10.0.0.1")))
+}
+
+// ipv4 returns a frame of the first port's MAC address.
+func ipv4(src string) []byte {
+	payload := nfttest.IP(addr(src), addr("10.0.0.7"), 17, nfttest.UDP(1, 2, nil))
+	return nfttest.Ether(nfttest.Broadcast(), mac(1), nil, nfttest.EtherIPv4, payload)
+}
+
+// TestMovedAddress: an address that goes to another port is at no moment allowed at both, nor to others.
+func TestMovedAddress(t *testing.T) {
+	at := func(table *ruleset.Table) (out []string) {
+		for _, port := range []string{"veth1", "veth2", "eth0", "veth9"} {
+			if passes(t, table, port, ipv4("10.0.0.9")) {
+				out = append(out, port)
+			}
+		}
+		return out
+	}
+	r := node(config())
+	require.Equal(t, []string{"veth1"}, at(r.Table()))
+	r.SetPort("veth2", &ports.Port{Withheld: addrs("10.0.0.9")})
+	r.SetPort("veth1", &ports.Port{Addresses: addrs("10.0.0.1")})
+	require.Empty(t, at(r.Table()))
+	r.SetPort("veth2", &ports.Port{Addresses: addrs("10.0.0.9")})
+	require.Equal(t, []string{"veth2"}, at(r.Table()))
+	r.SetPort("veth2", nil)
+	require.Equal(t, []string{"eth0"}, at(r.Table())) // nobody's
+}
+
+// TestDeltas: the changes lead to the table, and consist of elements after the first.
+func TestDeltas(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		r, want := ports.New(config()), map[string]*ports.Port{}
+		state := ruleset.NewState(ruleset.FamilyBridge, "wayleave")
+		for step := range 60 {
+			name := fmt.Sprintf("veth%d", rng.IntN(4))
+			if rng.IntN(4) == 0 {
+				delete(want, name)
+			} else {
+				want[name] = somePort(rng)
+			}
+			r.SetPort(name, want[name])
+			d := r.Flush()
+			require.True(t, step == 0 || len(d.Chains)+len(d.Sets)+len(d.DeleteSets)+len(d.DeleteChains) == 0)
+			change, err := state.Prepare(d)
+			require.NoError(t, err, "seed %d", seed)
+			state.Commit(change)
+			again := ports.New(config())
+			for name, p := range want {
+				again.SetPort(name, p)
+			}
+			got := state.Table()
+			got.Normalize()
+			require.Equal(t, again.Table().String(), got.String(), "seed %d", seed)
+			require.Equal(t, len(want), r.Ports())
+		}
+	}
+}
+
+// somePort returns a port whose addresses others may have, too.
+func somePort(rng *rand.Rand) *ports.Port {
+	p := &ports.Port{Drop: rng.IntN(5) == 0}
+	if rng.IntN(2) == 0 {
+		p.MAC = ports.MAC(mac(byte(rng.IntN(3) + 1)))
+	}
+	some := func() (out []netip.Addr) {
+		for range rng.IntN(3) {
+			out = append(out, addr(fmt.Sprintf([]string{"10.0.0.%d", "fd00::%d"}[rng.IntN(2)], rng.IntN(4))))
+		}
+		return out
+	}
+	p.Addresses, p.Withheld = some(), some()
+	return p
+}
