@@ -39,7 +39,10 @@ func (d *Dataplane) Compare(ctx context.Context) (c applier.Comparison, err erro
 		if table == nil {
 			return c, ErrNoTable
 		}
-		if c, err = applier.Compare(ctx, d.config.NetNS, table); err != nil || c.Equal() {
+		if c, err = applier.Compare(ctx, d.config.NetNS, table); err == nil {
+			c, err = d.ports.compare(ctx, d.config.NetNS, c)
+		}
+		if err != nil || c.Equal() {
 			return c, err
 		}
 	}

@@ -17,7 +17,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Dataplane programs events into one nftables table.
+// Dataplane programs events into one nftables table. With render.Config.Bridges, a second one of family bridge
+// binds the ports of bridges to the addresses of their endpoints.
 //
 // A batch is one transaction, or several if it adds chains, if an address changes hands, or if the
 // applier uses shadows. A packet meets the old state or the new one; docs/nft.md lists the limits.
@@ -30,6 +31,7 @@ type Dataplane struct {
 	interfaces *observed.Interfaces
 	*writer
 	handover *handover
+	ports    *portTable
 	inSync   bool
 	// upToDate is set if the last attempt brought the kernel to the desired state.
 	upToDate bool
@@ -69,8 +71,13 @@ func New(cfg Config) (*Dataplane, error) {
 	cfg.Renderer = r.Config()
 	w := &writer{name: cfg.Renderer.Table, renderer: r, applier: a}
 	d := &Dataplane{config: cfg, writer: w, handover: newHandover(w, cfg.Logger)}
-	d.interfaces, err = observed.New(observed.Config{NetNS: cfg.NetNS, List: cfg.Interfaces})
+	d.interfaces, err = observed.New(observed.Config{
+		NetNS: cfg.NetNS, List: cfg.Interfaces, Bridges: cfg.Renderer.Bridges,
+	})
 	if err != nil {
+		return nil, errors.Join(fmt.Errorf("nft: open: %w", err), d.Close())
+	}
+	if d.ports, err = newPortTable(cfg, d.interfaces); err != nil {
 		return nil, errors.Join(fmt.Errorf("nft: open: %w", err), d.Close())
 	}
 	ender, err := conntrack.Dial(conntrack.ConnConfig{NetNS: cfg.NetNS})
@@ -105,7 +112,7 @@ func (d *Dataplane) Close() error {
 	if d.interfaces != nil {
 		err = errors.Join(err, d.interfaces.Close())
 	}
-	return errors.Join(err, d.applier.Close())
+	return errors.Join(err, d.ports.Close(), d.applier.Close())
 }
 
 // Table returns a copy of the desired table, or nil before there is one. The kernel has it unless
@@ -115,6 +122,15 @@ func (d *Dataplane) Table() *ruleset.Table { return d.applier.Table() }
 
 // Stats returns what has been programmed so far.
 func (d *Dataplane) Stats() applier.Stats { return d.applier.Stats() }
+
+// PortStats returns what has been programmed so far of the table of family bridge. It is zero without
+// render.Config.Bridges.
+func (d *Dataplane) PortStats() applier.Stats {
+	if d.ports == nil {
+		return applier.Stats{}
+	}
+	return d.ports.applier.Stats()
+}
 
 // ConntrackStats returns the counts of ended connections. It may be called from any goroutine; with
 // conntrack.Keep, all but EndedAddresses is zero. If Pending is zero, the connections were checked
@@ -176,6 +192,7 @@ func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 func (d *Dataplane) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
 	d.renderer.Update(b)
 	d.handover.Update(b)
+	d.ports.Update(b)
 	if !d.inSync {
 		d.handover.Forget()
 	}
@@ -246,9 +263,9 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 	}
 	err = d.applier.Teardown(ctx)
 	if failed := (*applier.Error)(nil); errors.As(err, &failed) {
-		return applyError(failed)
+		err = applyError(failed)
 	}
-	return err
+	return errors.Join(err, d.ports.Teardown(ctx))
 }
 
 // PlanTeardown returns the changes that Teardown would make, in the syntax of nft: the deletion of the
@@ -258,10 +275,14 @@ func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
 		return "", err
 	}
 	exists, err := d.applier.Exists()
-	if !exists || err != nil {
+	if err != nil {
 		return "", err
 	}
-	return "delete table inet " + d.config.Renderer.Table + "\n", nil
+	text, err := d.ports.planTeardown()
+	if exists {
+		text = "delete table inet " + d.config.Renderer.Table + "\n" + text
+	}
+	return text, err
 }
 
 // Plan returns the changes that the batch would make to the table, in the syntax of nft. It is
@@ -281,13 +302,14 @@ func (d *Dataplane) Plan(_ context.Context, b dataplane.Batch) (string, error) {
 	if !d.inSync && !b.CarriesInSync() {
 		return "", nil
 	}
-	d.interfaces.Plan(next)
+	masters := d.interfaces.Plan(next)
 	table, _ := next.Table()
 	ops, err := d.applier.PlanTable(table)
 	if err != nil {
 		return "", err
 	}
-	return ruleset.Script(ops), nil
+	bridges, err := d.ports.plan(b, masters)
+	return bridges + ruleset.Script(ops), err
 }
 
 // program programs the desired state. With resync it looks up all interfaces again.
@@ -306,7 +328,11 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 	if err := d.handover.adopt(); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
+	errs = append(errs, d.ports.prepare(ctx, d.renderer, resync)...)
 	failed, done := d.handover.run(ctx)
+	if done {
+		errs = append(errs, d.ports.admit(ctx)...)
+	}
 	classes := d.renderer.ClassStats()
 	d.classes.Store(&classes)
 	d.limitsLog.update(d.config.Logger, classes)

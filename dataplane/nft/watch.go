@@ -19,33 +19,35 @@ import (
 // It may run while other methods are called, once at a time. It returns the error of the context
 // when that is done, otherwise the error that ended it: after Close, that the applier is closed.
 func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
-	if d.config.Interfaces != nil { // the provider of Interfaces detects their changes
-		return d.watchTable(ctx, drifted)
-	}
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var both sync.WaitGroup
-	both.Go(func() { cancel(d.watchTable(inner, drifted)) })
-	both.Go(func() { cancel(d.watchInterfaces(inner, drifted)) })
-	both.Wait()
+	var all sync.WaitGroup
+	all.Go(func() { cancel(watchTable(inner, d.applier, "table inet "+d.config.Renderer.Table, drifted)) })
+	if d.ports != nil {
+		all.Go(func() { cancel(watchTable(inner, d.ports.applier, d.ports.object(), drifted)) })
+	}
+	if d.config.Interfaces == nil { // otherwise the provider of Interfaces detects their changes
+		all.Go(func() { cancel(d.watchInterfaces(inner, drifted)) })
+	}
+	all.Wait()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return context.Cause(inner)
 }
 
-func (d *Dataplane) watchTable(ctx context.Context, drifted func(dataplane.Drift)) error {
-	return d.applier.Watch(ctx, func(drift applier.Drift) { drifted(driftOf(drift, d.config.Renderer.Table)) })
+func watchTable(ctx context.Context, a *applier.Applier, object string, drifted func(dataplane.Drift)) error {
+	return a.Watch(ctx, func(drift applier.Drift) { drifted(driftOf(drift, object)) })
 }
 
 // driftOf returns the drift of a table for the Driver. Only the change of a known process is foreign: the
 // kernel may have changed the table itself, and missed notifications may be about other tables.
-func driftOf(drift applier.Drift, table string) dataplane.Drift {
+func driftOf(drift applier.Drift, object string) dataplane.Drift {
 	by := ""
 	if drift.Process != "" {
 		by = fmt.Sprintf("%s (%d)", drift.Process, drift.PID)
 	}
-	return dataplane.Drift{Backend: backend, Object: "table inet " + table, Process: by, Foreign: drift.PID != 0}
+	return dataplane.Drift{Backend: backend, Object: object, Process: by, Foreign: drift.PID != 0}
 }
 
 func (d *Dataplane) watchInterfaces(ctx context.Context, drifted func(dataplane.Drift)) error {

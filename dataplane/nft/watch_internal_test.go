@@ -14,8 +14,8 @@ import (
 // Missed notifications and changes by the kernel are no sign of another process that changes the table.
 func TestForeignDrift(t *testing.T) {
 	require.Equal(t, dataplane.Drift{Backend: "nft", Object: "table inet t", Process: "nft (7)", Foreign: true},
-		driftOf(applier.Drift{PID: 7, Process: "nft"}, "t"))
+		driftOf(applier.Drift{PID: 7, Process: "nft"}, "table inet t"))
 	for _, drift := range []applier.Drift{{}, {Missed: true}, {Missed: true, Generation: 9}} {
-		require.Equal(t, dataplane.Drift{Backend: "nft", Object: "table inet t"}, driftOf(drift, "t"))
+		require.Equal(t, dataplane.Drift{Backend: "nft", Object: "table inet t"}, driftOf(drift, "table inet t"))
 	}
 }

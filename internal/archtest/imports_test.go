@@ -35,6 +35,7 @@ var allowed = map[string][]string{
 	"dataplane/nft": {
 		"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/render", "dataplane/nft/applier",
 		"dataplane/nft/conntrack", "dataplane/nft/internal/observed", "dataplane/nft/internal/owners",
+		"dataplane/nft/internal/ports",
 		"dataplane/nft/internal/rcu", "dataplane/nft/internal/revoke",
 	},
 	"dataplane/nft/render": {

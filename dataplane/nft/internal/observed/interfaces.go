@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
 	"sync"
 
 	"github.com/wayleave/wayleave/dataplane/interfaces"
@@ -21,6 +23,8 @@ type Config struct {
 	NetNS int
 	// List returns all interfaces, by name. Nil means to query the kernel.
 	List func() (map[string]render.Interface, error)
+	// Bridges are the names of the interfaces whose addresses BridgeAddresses returns.
+	Bridges []string
 }
 
 // Interfaces caches the interfaces of the host as the kernel last reported them.
@@ -31,7 +35,8 @@ type Config struct {
 //
 // A query holds the lock until its result is cached: Watch compares every later change with it.
 type Interfaces struct {
-	list func() (map[string]render.Interface, error)
+	list    func() (map[string]render.Interface, error)
+	bridges []string
 	// namespace is a file descriptor of the interfaces' namespace, valid until release; see keepNamespace.
 	namespace int
 	release   func() error
@@ -45,6 +50,9 @@ type Interfaces struct {
 	all map[string]render.Interface
 	// masters has the interfaces of endpoints.
 	masters map[string]render.Master
+	// bridgeAddresses are those of bridges, sorted; known is set once they were read.
+	bridgeAddresses []netip.Addr
+	bridgesKnown    bool
 	// missing has the interfaces of endpoints to look up.
 	missing map[string]struct{}
 }
@@ -56,7 +64,7 @@ func New(cfg Config) (*Interfaces, error) {
 		return nil, err
 	}
 	return &Interfaces{
-		list: cfg.List, namespace: namespace, release: release,
+		list: cfg.List, bridges: cfg.Bridges, namespace: namespace, release: release,
 		masters: map[string]render.Master{}, missing: map[string]struct{}{},
 	}, nil
 }
@@ -65,6 +73,7 @@ func New(cfg Config) (*Interfaces, error) {
 func (o *Interfaces) Reset() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.bridgeAddresses, o.bridgesKnown = nil, false
 	o.all, o.masters, o.missing = nil, map[string]render.Master{}, map[string]struct{}{}
 }
 
@@ -95,6 +104,9 @@ func (o *Interfaces) differs(s *interfaces.Snapshot) (object string) {
 	o.watching = true
 	if o.all != nil && !render.SameAddresses(o.all, interfacesOf(s)) {
 		return "the addresses of interfaces"
+	}
+	if o.bridgesKnown && !slices.Equal(o.bridgeAddresses, o.addressesOfBridges(interfacesOf(s))) {
+		return "the addresses of bridges"
 	}
 	find := masterFinder(s)
 	for name, m := range o.masters {
@@ -138,6 +150,9 @@ func (o *Interfaces) Update(r *render.Renderer, resync bool) error {
 	if err == nil {
 		err = o.lookUpMissing(r)
 	}
+	if err == nil {
+		err = o.readBridges(resync)
+	}
 	if err != nil {
 		for name := range o.missing {
 			if _, known := o.masters[name]; !known {
@@ -172,6 +187,46 @@ func (o *Interfaces) readAll(r *render.Renderer, resync bool) error {
 		o.masters[name] = known[name].Master
 	}
 	return nil
+}
+
+// readBridges reads the addresses of bridges, if there are bridges.
+func (o *Interfaces) readBridges(resync bool) error {
+	if len(o.bridges) == 0 || o.bridgesKnown && o.watching && !resync {
+		return nil
+	}
+	all, err := o.readInterfaces()
+	if err == nil {
+		o.bridgeAddresses, o.bridgesKnown = o.addressesOfBridges(all), true
+	}
+	return err
+}
+
+// addressesOfBridges returns the addresses of bridges, sorted.
+func (o *Interfaces) addressesOfBridges(all map[string]render.Interface) (out []netip.Addr) {
+	for _, name := range o.bridges {
+		out = append(out, all[name].Addresses...)
+	}
+	slices.SortFunc(out, netip.Addr.Compare)
+	return out
+}
+
+// BridgeAddresses returns the addresses that the bridges of the Config had when they were last read. The caller must
+// not change them.
+func (o *Interfaces) BridgeAddresses() []netip.Addr {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.bridgeAddresses
+}
+
+// Master returns the master of the interface of an endpoint as it was last looked up.
+func (o *Interfaces) Master(name string) render.Master {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	m, known := o.masters[name]
+	if _, missing := o.missing[name]; missing && !known {
+		return render.UnknownMaster()
+	}
+	return m
 }
 
 // lookUpMissing looks up the interfaces that are missing.
@@ -226,23 +281,26 @@ func (o *Interfaces) closeLinks() error {
 }
 
 // Plan looks up the interfaces of new endpoints for a renderer, as Update would, and leaves the cache
-// as it is.
-func (o *Interfaces) Plan(next *render.Renderer) {
+// as it is. It returns the masters of the renderer's interfaces.
+func (o *Interfaces) Plan(next *render.Renderer) map[string]render.Master {
+	masters := map[string]render.Master{}
 	lookUp := o.lookUp
 	if o.list != nil {
 		all, err := o.list()
 		lookUp = func(name string) (render.Master, error) { return all[name].Master, err }
 	}
 	for name := range next.Interfaces() {
-		if _, known := o.masters[name]; known {
-			continue
+		m, known := o.masters[name]
+		if !known {
+			var err error
+			if m, err = lookUp(name); err != nil {
+				m = render.UnknownMaster()
+			}
+			next.SetMaster(name, m)
 		}
-		m, err := lookUp(name)
-		if err != nil {
-			m = render.UnknownMaster()
-		}
-		next.SetMaster(name, m)
+		masters[name] = m
 	}
+	return masters
 }
 
 // readInterfaces returns all interfaces, by name.

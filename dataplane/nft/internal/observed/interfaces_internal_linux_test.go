@@ -4,11 +4,13 @@ package observed
 
 import (
 	"fmt"
+	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/interfaces"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 	"github.com/wayleave/wayleave/policy"
@@ -46,4 +48,26 @@ func TestCacheForgetsInterfaces(t *testing.T) {
 		require.Empty(t, o.missing)
 		require.Nil(t, o.all)
 	}
+}
+
+// TestBridgeAddresses: the addresses of bridges are read at first and with each resync, and Watch reports a change.
+func TestBridgeAddresses(t *testing.T) {
+	addresses := []netip.Addr{netip.MustParseAddr("fe80::b0")}
+	o, err := New(Config{
+		NetNS: nstest.New(t).FD(), Bridges: []string{"br0"},
+		List: func() (map[string]render.Interface, error) {
+			return map[string]render.Interface{"br0": {Addresses: addresses}, "eth0": {}}, nil
+		},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, o.Close()) })
+	r, err := render.New(render.Config{})
+	require.NoError(t, err)
+	require.NoError(t, o.Update(r, false))
+	require.Equal(t, addresses, o.BridgeAddresses())
+	require.Equal(t, "the addresses of bridges", o.differs(&interfaces.Snapshot{}))
+	addresses = nil
+	require.NoError(t, o.Update(r, true))
+	require.Empty(t, o.BridgeAddresses())
+	require.Empty(t, o.differs(&interfaces.Snapshot{}))
 }

@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/applier"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/observed"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/ports"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// portTable programs the table of family bridge that binds the ports of bridged endpoints to their addresses. A nil
+// portTable has no table: there is no bridge in render.Config.Bridges.
+//
+// The table changes in two steps, with the change of the main table between them:
+//
+//	prepare ─▶ handovers, main table ─▶ admit
+//
+// In the first step, ports lose addresses, and gain those that no port has lost. So a port is bound before policy
+// admits its endpoint. In the second step, ports gain the addresses that others have lost: until the main table has
+// the new owner, it takes their packets for those of the former one.
+type portTable struct {
+	config     render.Config
+	applier    *applier.Applier
+	interfaces *observed.Interfaces
+	endpoints  map[policy.Key]*dataplane.Endpoint
+	renderer   *ports.Renderer
+	// programmed has the ports as of the last successful write.
+	programmed map[string]boundPort
+	// allowed has the ports of the kernel's table that each address may send from, nil before the table of an
+	// earlier process was read. moving has the addresses that a port has lost since the main table was last
+	// programmed.
+	allowed map[netip.Addr][]string
+	moving  map[netip.Addr]struct{}
+	// withheld are the interfaces whose endpoints are at fault in the main table because their ports could
+	// not be bound.
+	withheld map[string]struct{}
+	faults   []error // of endpoints
+	due      bool    // endpoints changed, or the last write failed
+	// needsTable is set if the applier did not accept a change: it then needs the whole table.
+	needsTable bool
+}
+
+// boundPort is the port of an endpoint.
+type boundPort struct {
+	key policy.Key
+	ports.Port
+}
+
+func (p *boundPort) equal(o *boundPort) bool {
+	return p.key == o.key && p.MAC == o.MAC && p.Drop == o.Drop && slices.Equal(p.Addresses, o.Addresses) &&
+		slices.Equal(p.Withheld, o.Withheld)
+}
+
+// newPortTable opens the sockets of the table, or returns nil if there are no bridges. Errors: those of applier.New.
+func newPortTable(cfg Config, interfaces *observed.Interfaces) (*portTable, error) {
+	if len(cfg.Renderer.Bridges) == 0 {
+		return nil, nil
+	}
+	a, err := applier.New(applier.Config{
+		Family: ruleset.FamilyBridge, Name: cfg.Renderer.Table, NetNS: cfg.NetNS, Shared: cfg.Shared,
+		BeforeWrite: cfg.BeforeWrite, Logger: cfg.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p := &portTable{config: cfg.Renderer, applier: a, interfaces: interfaces}
+	p.reset()
+	return p, nil
+}
+
+// reset removes all endpoints.
+func (p *portTable) reset() {
+	p.endpoints, p.renderer = map[policy.Key]*dataplane.Endpoint{}, p.newRenderer()
+	p.programmed, p.allowed, p.faults = map[string]boundPort{}, nil, nil
+	p.moving, p.withheld = map[netip.Addr]struct{}{}, map[string]struct{}{}
+	p.due, p.needsTable = true, false
+}
+
+func (p *portTable) newRenderer() *ports.Renderer {
+	return ports.New(ports.Config{
+		Table: p.config.Table, InterfacePrefix: p.config.InterfacePrefix,
+		AcceptUnknown: p.config.UnknownWorkloads == policy.HostAccept,
+	})
+}
+
+// Update records the endpoints of a batch.
+func (p *portTable) Update(b dataplane.Batch) {
+	if p != nil && updateEndpoints(p.endpoints, b) {
+		p.due = true
+	}
+}
+
+// updateEndpoints applies a batch to endpoints, and reports whether it has any.
+func updateEndpoints(endpoints map[policy.Key]*dataplane.Endpoint, b dataplane.Batch) (changed bool) {
+	for _, e := range b.Events {
+		switch e := e.(type) {
+		case *dataplane.EndpointUpdate:
+			endpoints[e.Key], changed = e.Endpoint, true
+		case *dataplane.EndpointRemove:
+			delete(endpoints, e.Key)
+			changed = true
+		}
+	}
+	return changed
+}
+
+// bind returns the ports of bridged endpoints, and the errors of those that drop because they are at fault.
+func (p *portTable) bind(
+	endpoints map[policy.Key]*dataplane.Endpoint, master func(string) render.Master,
+) (bound map[string]boundPort, errs []error) {
+	type place struct {
+		bridge  string
+		address netip.Addr
+	}
+	bound = map[string]boundPort{}
+	owners := map[place]string{}
+	drop := func(name string) {
+		port := bound[name]
+		port.Drop = true
+		bound[name] = port
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(endpoints), policy.Key.Compare) {
+		e := endpoints[key]
+		m := master(e.Interface)
+		if m.Kind != "bridge" || !slices.Contains(p.config.Bridges, m.Name) || !ruleset.ValidIfname(e.Interface) {
+			continue
+		}
+		port := boundPort{key: key, Port: ports.Port{Drop: e.Down}}
+		if e.MAC != "" {
+			mac, err := net.ParseMAC(e.MAC)
+			if err != nil || len(mac) != len(port.MAC) {
+				errs = append(errs, portError(key, fmt.Errorf("%q is no MAC address of six bytes", e.MAC)))
+				port.Drop = true
+			} else {
+				port.MAC = ports.MAC(mac)
+			}
+		}
+		if other, taken := bound[e.Interface]; taken { // both are at fault in the main table
+			port.Addresses, port.Drop = other.Addresses, true
+		}
+		for _, a := range e.Addresses {
+			a = a.Unmap().WithZone("")
+			if a.IsGlobalUnicast() || a.IsLinkLocalUnicast() {
+				port.Addresses = append(port.Addresses, a)
+			}
+		}
+		slices.SortFunc(port.Addresses, netip.Addr.Compare)
+		port.Addresses = slices.Compact(port.Addresses)
+		bound[e.Interface] = port
+		for _, a := range port.Addresses {
+			at := place{m.Name, a}
+			if owner, taken := owners[at]; taken && owner != e.Interface { // both are at fault in the main table
+				drop(owner)
+				drop(e.Interface)
+			}
+			owners[at] = e.Interface
+		}
+	}
+	return bound, errs
+}
+
+// prepare programs the first step of a change, and with resync repairs the table. If that fails, the endpoints of
+// ports that are not bound are at fault in the main table. Errors: *dataplane.ApplyError.
+func (p *portTable) prepare(ctx context.Context, main *render.Renderer, resync bool) []error {
+	if p == nil || !p.due && !resync {
+		return p.failures()
+	}
+	p.due = true
+	for name := range p.withheld {
+		main.SetMaster(name, p.interfaces.Master(name))
+	}
+	clear(p.withheld)
+	var bound map[string]boundPort
+	bound, p.faults = p.bind(p.endpoints, p.interfaces.Master)
+	err := p.adopt()
+	if err == nil {
+		p.holdBack(bound)
+		err = p.write(ctx, bound)
+	}
+	if err == nil {
+		p.due = false
+		return p.faults
+	}
+	for name, port := range bound {
+		if old, ok := p.programmed[name]; !ok || !old.equal(&port) {
+			p.withheld[name] = struct{}{}
+			main.SetMaster(name, render.UnknownMaster())
+		}
+	}
+	return append(slices.Clone(p.faults), p.errorsOf(bound, err)...)
+}
+
+// failures returns the errors of endpoints at fault.
+func (p *portTable) failures() []error {
+	if p == nil {
+		return nil
+	}
+	return p.faults
+}
+
+// adopt reads from the kernel's table which port may send with an address.
+func (p *portTable) adopt() error {
+	if p.allowed != nil {
+		return nil
+	}
+	allowed := map[netip.Addr][]string{}
+	for _, set := range ports.AddressSets() {
+		err := p.applier.Keys(set, func(key []byte) {
+			if len(key) < ruleset.IfnameSize {
+				return // a set of another type has that name
+			}
+			name := strings.TrimRight(string(key[:ruleset.IfnameSize]), "\x00")
+			if a, ok := netip.AddrFromSlice(key[ruleset.IfnameSize:]); ok && !slices.Contains(allowed[a], name) {
+				allowed[a] = append(allowed[a], name)
+			}
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	p.allowed = allowed
+	return nil
+}
+
+// holdBack withholds the addresses that another port has or had. Until the main table is programmed, an address that
+// a port loses is nobody else's either.
+func (p *portTable) holdBack(bound map[string]boundPort) {
+	lost := map[string][]netip.Addr{}
+	for a, names := range p.allowed {
+		for _, name := range names {
+			if port := bound[name]; port.Drop || !slices.Contains(port.Addresses, a) {
+				p.moving[a] = struct{}{}
+				lost[name] = append(lost[name], a)
+			}
+		}
+	}
+	for name, port := range bound {
+		var kept []netip.Addr
+		for _, a := range port.Addresses {
+			if _, moves := p.moving[a]; moves && !slices.Contains(p.allowed[a], name) {
+				port.Withheld = append(port.Withheld, a)
+			} else {
+				kept = append(kept, a)
+			}
+		}
+		port.Addresses = kept
+		bound[name] = port
+	}
+	for name, addresses := range lost {
+		port, stays := bound[name]
+		port.Drop = port.Drop || !stays
+		port.Withheld = append(port.Withheld, addresses...)
+		slices.SortFunc(port.Withheld, netip.Addr.Compare)
+		port.Withheld = slices.Compact(port.Withheld)
+		bound[name] = port
+	}
+}
+
+// write programs the ports.
+func (p *portTable) write(ctx context.Context, bound map[string]boundPort) error {
+	fill(p.renderer, bound, p.programmed)
+	p.renderer.SetHost(p.interfaces.BridgeAddresses())
+	delta := p.renderer.Flush()
+	var err error
+	if p.needsTable {
+		err = p.applier.Apply(ctx, p.renderer.Table())
+	} else {
+		err = p.applier.Update(ctx, delta)
+	}
+	var failed *applier.Error
+	p.needsTable = err != nil && !errors.As(err, &failed)
+	if err != nil {
+		// The next write compares with all of these.
+		for name, port := range bound {
+			if _, ok := p.programmed[name]; !ok {
+				p.programmed[name] = boundPort{key: port.key, Port: ports.Port{Drop: true}}
+			}
+		}
+		return err
+	}
+	p.programmed = bound
+	p.allowed = map[netip.Addr][]string{}
+	for name, port := range bound {
+		for _, a := range port.Addresses {
+			if !port.Drop {
+				p.allowed[a] = append(p.allowed[a], name)
+			}
+		}
+	}
+	return nil
+}
+
+// fill makes the ports those of the renderer, which has the names of old.
+func fill(r *ports.Renderer, bound, old map[string]boundPort) {
+	for name := range old {
+		if _, ok := bound[name]; !ok {
+			r.SetPort(name, nil)
+		}
+	}
+	for name, port := range bound {
+		r.SetPort(name, &port.Port)
+	}
+}
+
+// admit programs the second step, once the main table has the new owners of addresses. Errors: *dataplane.ApplyError.
+func (p *portTable) admit(ctx context.Context) []error {
+	if p == nil || p.due {
+		return nil
+	}
+	clear(p.moving)
+	if !slices.ContainsFunc(slices.Collect(maps.Values(p.programmed)), func(port boundPort) bool {
+		return len(port.Withheld) > 0
+	}) {
+		return nil
+	}
+	bound, _ := p.bind(p.endpoints, p.interfaces.Master)
+	if err := p.write(ctx, bound); err != nil {
+		p.due = true
+		return p.errorsOf(bound, err)
+	}
+	return nil
+}
+
+// errorsOf returns the error of a write for each endpoint, or for all objects if there is no bridged endpoint.
+func (p *portTable) errorsOf(bound map[string]boundPort, err error) (errs []error) {
+	detail := ""
+	if failed := (*applier.Error)(nil); errors.As(err, &failed) {
+		detail = failed.Detail
+	}
+	byKey := func(a, b boundPort) int { return a.key.Compare(b.key) }
+	for _, port := range slices.SortedFunc(maps.Values(bound), byKey) {
+		if port.key == (policy.Key{}) {
+			continue // its endpoint is gone
+		}
+		errs = append(errs, &dataplane.ApplyError{
+			Backend: backend, Op: "bind the port of the bridge", Object: port.key, Detail: detail, Err: err,
+		})
+	}
+	if len(errs) == 0 {
+		errs = append(errs, &dataplane.ApplyError{
+			Backend: backend, Op: "program " + p.object(), Detail: detail, Err: err,
+		})
+	}
+	return errs
+}
+
+func portError(key policy.Key, err error) error {
+	return &dataplane.ApplyError{Backend: backend, Op: "bind the port of the bridge", Object: key, Err: err}
+}
+
+// object names the table.
+func (p *portTable) object() string { return "table bridge " + p.config.Table }
+
+// plan returns the changes that a batch would make, given the masters of interfaces.
+func (p *portTable) plan(b dataplane.Batch, masters map[string]render.Master) (string, error) {
+	if p == nil {
+		return "", nil
+	}
+	endpoints := maps.Clone(p.endpoints)
+	updateEndpoints(endpoints, b)
+	bound, _ := p.bind(endpoints, func(name string) render.Master { return masters[name] })
+	r := p.newRenderer()
+	fill(r, bound, nil)
+	r.SetHost(p.interfaces.BridgeAddresses())
+	ops, err := p.applier.PlanTable(r.Table())
+	if err != nil {
+		return "", err
+	}
+	return ruleset.Script(ops), nil
+}
+
+// Teardown deletes the table. Errors: those of applier.Teardown.
+func (p *portTable) Teardown(ctx context.Context) error {
+	if p == nil {
+		return nil
+	}
+	p.reset()
+	err := p.applier.Teardown(ctx)
+	if failed := (*applier.Error)(nil); errors.As(err, &failed) {
+		return applyError(failed)
+	}
+	return err
+}
+
+// planTeardown returns the deletion of the table, or nothing if there is none. Errors: those of reading the kernel.
+func (p *portTable) planTeardown() (string, error) {
+	if p == nil {
+		return "", nil
+	}
+	exists, err := p.applier.Exists()
+	if !exists || err != nil {
+		return "", err
+	}
+	return "delete " + p.object() + "\n", nil
+}
+
+// compare adds a comparison of the table in the kernel to that of the main table.
+func (p *portTable) compare(ctx context.Context, netns int, c applier.Comparison) (applier.Comparison, error) {
+	if p == nil {
+		return c, nil
+	}
+	table := p.applier.Table()
+	if table == nil {
+		return c, ErrNoTable
+	}
+	own, err := applier.Compare(ctx, netns, table)
+	if err != nil {
+		return c, err
+	}
+	c.Chains, c.Sets, c.Elements = c.Chains+own.Chains, c.Sets+own.Sets, c.Elements+own.Elements
+	c.Changes += own.Changes
+	if own.Reason != "" {
+		c.Reason = cmp.Or(c.Reason, p.object()+": "+own.Reason)
+	}
+	return c, nil
+}
+
+// Close closes the sockets. Errors: those of closing them.
+func (p *portTable) Close() error {
+	if p == nil {
+		return nil
+	}
+	return p.applier.Close()
+}
