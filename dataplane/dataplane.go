@@ -2,7 +2,11 @@
 
 package dataplane
 
-import "context"
+import (
+	"context"
+
+	"github.com/wayleave/wayleave/policy"
+)
 
 // Dataplane programs events into something that handles packets: a kernel, usually.
 //
@@ -52,4 +56,12 @@ type Finisher interface {
 	// Finish makes deletions that ApplyVisible left. Others may need a longer wait: Unfinished then
 	// returns another channel. Errors: as for Apply; a Resync then makes the remaining deletions.
 	Finish(ctx context.Context) error
+}
+
+// Limited is a Dataplane that may program an endpoint without judging all of its traffic, as that between two ports
+// of a bridge. The Driver puts it into EndpointStatus.
+type Limited interface {
+	// Unjudged returns, for each endpoint of which policy does not judge all traffic, which traffic that is
+	// and why, for people. The Driver calls it after each Apply and Resync; it must not change the map.
+	Unjudged() map[policy.Key]string
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -57,6 +58,9 @@ func (p *pipeline) program(ctx context.Context, w *work) (result roundResult, re
 			err = late[i] // the fault may be gone, but only a retry completes the removal
 		}
 		result.add(err, p.targets)
+		if l, ok := be.dp.(Limited); ok {
+			maps.Copy(result.unjudged, l.Unjudged())
+		}
 	}
 	return result, resynced, repaired
 }

@@ -17,11 +17,15 @@ type roundResult struct {
 	general error
 	// objects has the errors of the objects at fault, and of the endpoints that refer to them.
 	objects map[policy.Key]error
+	// unjudged has the endpoints of which policy does not judge all traffic, and why.
+	unjudged map[policy.Key]string
 	// inSync is set if InSync was received in this round or before.
 	inSync bool
 }
 
-func newRoundResult() roundResult { return roundResult{objects: map[policy.Key]error{}} }
+func newRoundResult() roundResult {
+	return roundResult{objects: map[policy.Key]error{}, unjudged: map[policy.Key]string{}}
+}
 
 // of returns the error of an endpoint, or nil. A general error is one of every endpoint.
 func (r *roundResult) of(k policy.Key) error {

@@ -43,6 +43,9 @@ type EndpointStatus struct {
 	// Object, that is the object at fault: the endpoint itself, or a policy or profile that it
 	// refers to.
 	Err error
+	// Unjudged says which traffic of the endpoint policy does not judge, and why, although the endpoint
+	// is up; empty if policy judges all of it. See Limited.
+	Unjudged string
 	// Generation counts the updates of the endpoint that were sent since it was new, from 1.
 	Generation uint64
 }
@@ -149,7 +152,7 @@ func (p *progress) record(result *roundResult, info AppliedInfo, last uint64) (r
 	}
 	for k, ep := range p.endpoints {
 		if ep.sent <= last {
-			p.conclude(k, ep, result.of(k))
+			p.conclude(k, ep, result.of(k), result.unjudged[k])
 		}
 	}
 	close(p.changed)
@@ -158,7 +161,7 @@ func (p *progress) record(result *roundResult, info AppliedInfo, last uint64) (r
 }
 
 // conclude records the result for an endpoint, and marks it as changed if that is new.
-func (p *progress) conclude(k policy.Key, ep *endpointProgress, err error) {
+func (p *progress) conclude(k policy.Key, ep *endpointProgress, err error, unjudged string) {
 	state := EndpointPending
 	switch {
 	case err != nil:
@@ -166,8 +169,9 @@ func (p *progress) conclude(k policy.Key, ep *endpointProgress, err error) {
 	case p.InSync:
 		state = EndpointUp
 	}
-	changed := state != ep.State || (err == nil) != (ep.Err == nil) || err != nil && err.Error() != ep.Err.Error()
-	ep.State, ep.Err = state, err
+	changed := state != ep.State || unjudged != ep.Unjudged || (err == nil) != (ep.Err == nil) ||
+		err != nil && err.Error() != ep.Err.Error()
+	ep.State, ep.Err, ep.Unjudged = state, err, unjudged
 	if changed {
 		p.markChanged(k)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/revoke"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
 )
 
 // Dataplane programs events into one nftables table. With render.Config.Bridges, a second one of family bridge
@@ -24,7 +25,7 @@ import (
 // applier uses shadows. A packet meets the old state or the new one; docs/nft.md lists the limits.
 // Counters of unchanged rules survive. A batch that does not change the table makes no transaction.
 //
-// It implements dataplane.Dataplane, Planner, Watcher and Finisher, and is not safe for
+// It implements dataplane.Dataplane, Planner, Watcher, Finisher and Limited, and is not safe for
 // concurrent use, but for Watch, Table, ConntrackStats and ClassStats.
 type Dataplane struct {
 	config     Config
@@ -46,6 +47,7 @@ var (
 	_ dataplane.Planner   = (*Dataplane)(nil)
 	_ dataplane.Watcher   = (*Dataplane)(nil)
 	_ dataplane.Finisher  = (*Dataplane)(nil)
+	_ dataplane.Limited   = (*Dataplane)(nil)
 )
 
 // New returns a Dataplane for one network namespace, with nothing in its desired state. It opens netlink
@@ -131,6 +133,11 @@ func (d *Dataplane) PortStats() applier.Stats {
 	}
 	return d.ports.applier.Stats()
 }
+
+// Unjudged returns the bridged endpoints of which policy does not judge the frames between two ports of the bridge,
+// because br_netfilter does not pass them to the hooks of IP. The settings are as of the last Resync, or of the
+// last call of Watch's drifted.
+func (d *Dataplane) Unjudged() map[policy.Key]string { return d.ports.unjudged() }
 
 // ConntrackStats returns the counts of ended connections. It may be called from any goroutine; with
 // conntrack.Keep, all but EndedAddresses is zero. If Pending is zero, the connections were checked

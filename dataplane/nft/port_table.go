@@ -363,6 +363,35 @@ func portError(key policy.Key, err error) error {
 	return &dataplane.ApplyError{Backend: backend, Op: "bind the port of the bridge", Object: key, Err: err}
 }
 
+// unjudged returns the endpoints of which policy does not judge the frames between two ports.
+func (p *portTable) unjudged() map[policy.Key]string {
+	if p == nil {
+		return nil
+	}
+	out := map[policy.Key]string{}
+	for name, port := range p.programmed {
+		bridge := p.interfaces.Master(name).Name
+		if text := unjudgedFrames(bridge, p.interfaces.BridgeCalls(bridge)); text != "" && !port.Drop {
+			out[port.key] = text
+		}
+	}
+	return out
+}
+
+// unjudgedFrames says which frames between two ports of a bridge the hooks of IP do not see.
+func unjudgedFrames(bridge string, calls observed.Calls) string {
+	families, sysctls := "IPv4 and IPv6", "bridge-nf-call-iptables and net.bridge.bridge-nf-call-ip6tables are"
+	switch {
+	case calls.IPv4 && calls.IPv6:
+		return ""
+	case calls.IPv4:
+		families, sysctls = "IPv6", "bridge-nf-call-ip6tables is"
+	case calls.IPv6:
+		families, sysctls = "IPv4", "bridge-nf-call-iptables is"
+	}
+	return fmt.Sprintf("%s between ports of %s: net.bridge.%s off", families, bridge, sysctls)
+}
+
 // object names the table.
 func (p *portTable) object() string { return "table bridge " + p.config.Table }
 

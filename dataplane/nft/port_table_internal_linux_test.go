@@ -3,7 +3,10 @@
 package nft
 
 import (
+	"errors"
 	"net/netip"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -205,4 +208,49 @@ func TestNoPortTable(t *testing.T) {
 	require.False(t, strings.Contains(nstest.NFT(t, ns, "", "list", "ruleset"), "bridge wayleave"))
 	require.Zero(t, d.PortStats())
 	require.NoError(t, d.Teardown(t.Context()))
+}
+
+// The status of an endpoint says which frames between ports policy does not judge, as the sysctls of br_netfilter
+// and the bridge's own attributes are. A change of them shows.
+func TestUnjudgedFrames(t *testing.T) {
+	ns := nstest.New(t)
+	set := func(iptables, ip6tables string) {
+		for name, value := range map[string]string{"iptables": iptables, "ip6tables": ip6tables} {
+			if err := ns.SetSysctl("net/bridge/bridge-nf-call-"+name, value); errors.Is(err, os.ErrNotExist) {
+				nstest.Skip(t, "the kernel has no br_netfilter")
+			} else {
+				require.NoError(t, err)
+			}
+		}
+	}
+	ip := func(args ...string) {
+		require.NoError(t, ns.Do(func() error { return exec.Command("ip", args...).Run() }))
+	}
+	set("0", "0")
+	ip("link", "add", "br0", "type", "bridge")
+	d := onPorts(t, ns)
+	require.Empty(t, d.Unjudged())
+	require.NoError(t, d.Apply(t.Context(), inSync(have([]string{"10.0.0.1"}, nil))))
+	const both = "IPv4 and IPv6 between ports of br0: " +
+		"net.bridge.bridge-nf-call-iptables and net.bridge.bridge-nf-call-ip6tables are off"
+	requireUnjudged := func(want string) {
+		t.Helper()
+		require.NoError(t, d.Resync(t.Context()))
+		got := d.Unjudged()
+		require.Equal(t, want, got[onPort("p1")])
+		require.NotContains(t, got, onPort("p2"))
+	}
+	require.Equal(t, map[policy.Key]string{onPort("p1"): both}, d.Unjudged())
+	set("1", "0")
+	requireUnjudged("IPv6 between ports of br0: net.bridge.bridge-nf-call-ip6tables is off")
+	set("0", "1")
+	requireUnjudged("IPv4 between ports of br0: net.bridge.bridge-nf-call-iptables is off")
+	ip("link", "set", "br0", "type", "bridge", "nf_call_iptables", "1")
+	requireUnjudged("")
+	set("0", "0")
+	requireUnjudged("IPv6 between ports of br0: net.bridge.bridge-nf-call-ip6tables is off")
+	ip("link", "set", "br0", "type", "bridge", "nf_call_ip6tables", "1")
+	requireUnjudged("")
+	ip("link", "set", "br0", "type", "bridge", "nf_call_iptables", "0", "nf_call_ip6tables", "0")
+	requireUnjudged(both)
 }

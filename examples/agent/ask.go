@@ -178,6 +178,14 @@ func policyText(p *api.PolicyCost) string {
 	return text
 }
 
+// notJudged says which traffic of an endpoint policy does not judge.
+func notJudged(e api.Endpoint) string {
+	if e.Unjudged == "" || e.Error != "" {
+		return ""
+	}
+	return "not judged: " + e.Unjudged
+}
+
 func endpointsCommand() cli.Command {
 	return listCommand("endpoints", "list the node's endpoints, how far they are and what applies to them",
 		"/v1/endpoints",
@@ -187,7 +195,7 @@ func endpointsCommand() cli.Command {
 				rows = append(rows, []string{
 					e.Key.Namespace + "/" + e.Key.Name, e.State, e.Interface, strings.Join(e.Addresses, ","),
 					none(strings.Join(e.Ingress, "; ")), none(strings.Join(e.Egress, "; ")),
-					none(strings.Join(e.Profiles, ",")), e.Error,
+					none(strings.Join(e.Profiles, ",")), e.Error + notJudged(e),
 				})
 			}
 			return table("ENDPOINT STATE INTERFACE ADDRESSES INGRESS EGRESS PROFILES ERROR", rows)

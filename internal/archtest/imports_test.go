@@ -68,7 +68,7 @@ var allowed = map[string][]string{
 	"dataplane/nft/internal/match":  {"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/sets"},
 	"dataplane/nft/internal/nfnl":   {"internal/netlink"},
 	"dataplane/nft/internal/observed": {
-		"dataplane/interfaces", "dataplane/nft/render", "dataplane/nft/ruleset", "internal/rtnl",
+		"dataplane/interfaces", "dataplane/nft/render", "dataplane/nft/ruleset", "internal/nsthread", "internal/rtnl",
 	},
 	"dataplane/nft/internal/outcome": {
 		"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/build",

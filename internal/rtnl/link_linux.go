@@ -96,14 +96,35 @@ func parseLink(data []byte) (Link, error) {
 		case unix.IFLA_LINKINFO:
 			info := a.Nested()
 			for info.Next() {
-				if info.Type == unix.IFLA_INFO_KIND {
+				switch info.Type {
+				case unix.IFLA_INFO_KIND:
 					l.Kind = netlink.Text(info.Value)
+				case unix.IFLA_INFO_DATA: // comes after the kind
+					if l.Kind == "bridge" {
+						data := info.Nested()
+						l.parseBridge(&data)
+						info.Join(data.Err)
+					}
 				}
 			}
 			a.Join(info.Err)
 		}
 	}
 	return l, a.Err
+}
+
+// parseBridge reads the attributes of a bridge.
+func (l *Link) parseBridge(a *netlink.Decoder) {
+	const callIPTables, callIP6Tables = 36, 37 // IFLA_BR_NF_CALL_IPTABLES, IFLA_BR_NF_CALL_IP6TABLES
+	for a.Next() {
+		on := len(a.Value) > 0 && a.Value[0] != 0
+		switch a.Type {
+		case callIPTables:
+			l.CallIPv4 = on
+		case callIP6Tables:
+			l.CallIPv6 = on
+		}
+	}
 }
 
 // familyNumber turns 4 and 6 into the kernel's numbers.

@@ -108,6 +108,8 @@ type Endpoint struct {
 	Addresses []string   `json:"addresses"`
 	// Generation counts the changes of the endpoint.
 	Generation uint64 `json:"generation"`
+	// Unjudged says which traffic policy does not judge, and why; empty if it judges all.
+	Unjudged string `json:"unjudged,omitempty"`
 	// Error says why State is failed, Object what is at fault.
 	Error  string      `json:"error,omitempty"`
 	Object *policy.Key `json:"object,omitempty"`

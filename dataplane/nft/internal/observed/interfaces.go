@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
-	"slices"
 	"sync"
 
 	"github.com/wayleave/wayleave/dataplane/interfaces"
@@ -36,7 +34,7 @@ type Config struct {
 // A query holds the lock until its result is cached: Watch compares every later change with it.
 type Interfaces struct {
 	list    func() (map[string]render.Interface, error)
-	bridges []string
+	bridges bridges
 	// namespace is a file descriptor of the interfaces' namespace, valid until release; see keepNamespace.
 	namespace int
 	release   func() error
@@ -50,9 +48,6 @@ type Interfaces struct {
 	all map[string]render.Interface
 	// masters has the interfaces of endpoints.
 	masters map[string]render.Master
-	// bridgeAddresses are those of bridges, sorted; known is set once they were read.
-	bridgeAddresses []netip.Addr
-	bridgesKnown    bool
 	// missing has the interfaces of endpoints to look up.
 	missing map[string]struct{}
 }
@@ -64,7 +59,7 @@ func New(cfg Config) (*Interfaces, error) {
 		return nil, err
 	}
 	return &Interfaces{
-		list: cfg.List, bridges: cfg.Bridges, namespace: namespace, release: release,
+		list: cfg.List, bridges: bridges{names: cfg.Bridges}, namespace: namespace, release: release,
 		masters: map[string]render.Master{}, missing: map[string]struct{}{},
 	}, nil
 }
@@ -73,7 +68,7 @@ func New(cfg Config) (*Interfaces, error) {
 func (o *Interfaces) Reset() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.bridgeAddresses, o.bridgesKnown = nil, false
+	o.bridges.known = false
 	o.all, o.masters, o.missing = nil, map[string]render.Master{}, map[string]struct{}{}
 }
 
@@ -105,8 +100,8 @@ func (o *Interfaces) differs(s *interfaces.Snapshot) (object string) {
 	if o.all != nil && !render.SameAddresses(o.all, interfacesOf(s)) {
 		return "the addresses of interfaces"
 	}
-	if o.bridgesKnown && !slices.Equal(o.bridgeAddresses, o.addressesOfBridges(interfacesOf(s))) {
-		return "the addresses of bridges"
+	if object := o.bridgesDiffer(s); object != "" {
+		return object
 	}
 	find := masterFinder(s)
 	for name, m := range o.masters {
@@ -189,35 +184,6 @@ func (o *Interfaces) readAll(r *render.Renderer, resync bool) error {
 	return nil
 }
 
-// readBridges reads the addresses of bridges, if there are bridges.
-func (o *Interfaces) readBridges(resync bool) error {
-	if len(o.bridges) == 0 || o.bridgesKnown && o.watching && !resync {
-		return nil
-	}
-	all, err := o.readInterfaces()
-	if err == nil {
-		o.bridgeAddresses, o.bridgesKnown = o.addressesOfBridges(all), true
-	}
-	return err
-}
-
-// addressesOfBridges returns the addresses of bridges, sorted.
-func (o *Interfaces) addressesOfBridges(all map[string]render.Interface) (out []netip.Addr) {
-	for _, name := range o.bridges {
-		out = append(out, all[name].Addresses...)
-	}
-	slices.SortFunc(out, netip.Addr.Compare)
-	return out
-}
-
-// BridgeAddresses returns the addresses that the bridges of the Config had when they were last read. The caller must
-// not change them.
-func (o *Interfaces) BridgeAddresses() []netip.Addr {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.bridgeAddresses
-}
-
 // Master returns the master of the interface of an endpoint as it was last looked up.
 func (o *Interfaces) Master(name string) render.Master {
 	o.mu.Lock()
@@ -245,30 +211,39 @@ func (o *Interfaces) lookUpMissing(r *render.Renderer) error {
 
 // lookUp returns the master of one interface, which need not exist.
 func (o *Interfaces) lookUp(name string) (render.Master, error) {
-	if !ruleset.ValidIfname(name) {
-		return render.Master{}, nil
-	}
-	if o.links == nil {
-		conn, err := rtnl.Dial(rtnl.Config{NetNS: o.namespace})
-		if err != nil {
-			return render.Master{}, err
-		}
-		o.links = conn
-	}
-	link, err := o.links.Link(name)
-	switch {
-	case errors.Is(err, rtnl.ErrNotFound):
-		return render.Master{}, nil
-	case err != nil:
-		return render.Master{}, errors.Join(fmt.Errorf("look up interface %s: %w", name, err), o.closeLinks())
-	case link.Name != name || link.Master == 0: // rules match no alternative names
-		return render.Master{}, nil
+	link, err := o.link(name)
+	if err != nil || link.Master == 0 {
+		return render.Master{}, err
 	}
 	master, err := o.links.LinkByIndex(link.Master)
 	if err != nil { // deleted meanwhile; Watch gets a notification
 		return render.Master{Name: fmt.Sprintf("interface %d", link.Master)}, nil
 	}
 	return render.Master{Name: master.Name, Kind: master.Kind}, nil
+}
+
+// link looks up one interface. The result is zero if there is none of that name.
+func (o *Interfaces) link(name string) (rtnl.Link, error) {
+	if !ruleset.ValidIfname(name) {
+		return rtnl.Link{}, nil
+	}
+	if o.links == nil {
+		conn, err := rtnl.Dial(rtnl.Config{NetNS: o.namespace})
+		if err != nil {
+			return rtnl.Link{}, err
+		}
+		o.links = conn
+	}
+	link, err := o.links.Link(name)
+	switch {
+	case errors.Is(err, rtnl.ErrNotFound):
+		return rtnl.Link{}, nil
+	case err != nil:
+		return rtnl.Link{}, errors.Join(fmt.Errorf("look up interface %s: %w", name, err), o.closeLinks())
+	case link.Name != name: // rules match no alternative names
+		return rtnl.Link{}, nil
+	}
+	return link, nil
 }
 
 func (o *Interfaces) closeLinks() error {

@@ -138,7 +138,7 @@ func (d *Daemon) endpoints(_ *http.Request, p *pipeline.Pipeline) (any, error) {
 		}
 		e.State = dataplane.EndpointPending.String()
 		if s, ok := status.Endpoints[e.Key]; ok {
-			e.State, e.Generation = s.State.String(), s.Generation
+			e.State, e.Generation, e.Unjudged = s.State.String(), s.Generation, s.Unjudged
 			if s.Err != nil {
 				e.Error = s.Err.Error()
 			}
