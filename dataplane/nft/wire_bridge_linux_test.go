@@ -4,6 +4,7 @@ package nft_test
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -392,4 +393,32 @@ func TestWireBridgedAddressesMove(t *testing.T) {
 		owner := func(family int) nfttest.Place { return placeOf("way2", workloadAddrs(0)[family]) }
 		b.all(t, owner, b.out, true, "of the new owner")
 	})
+}
+
+// S171: the kernel passes frames to a group address of IEEE 802.1D by the bridge and its hooks, to the host. The
+// packets in them come from the port itself: none passes from an address that the endpoint does not have.
+func TestWireGroupAddress(t *testing.T) {
+	b := newOnBridge(t, onBridge(render.ClassesConfig{}))
+	link := b.links["way1"]
+	b.links["way1"] = wireLink{peer: link.peer, mac: net.HardwareAddr{1, 0x80, 0xc2, 0, 0, 0x0e}, node: link.node}
+	defer func() { b.links["way1"] = link }()
+	other := func(family int) nfttest.Place { return placeOf("way1", workloadAddrs(1)[family]) }
+	arrived := 0
+	for _, from := range []func(int) nfttest.Place{at(0), other, stranger} {
+		for _, w := range b.fresh(from, b.host) {
+			if w.passes(t, b.wire) {
+				arrived++
+			}
+		}
+	}
+	require.NotZero(t, arrived, "without policy")
+	b.forget(t)
+	b.become(t, shop())
+	for _, to := range []func(int) nfttest.Place{b.host, at(1), at(2), b.out} {
+		for _, from := range []func(int) nfttest.Place{other, stranger} {
+			for _, w := range b.fresh(from, to) {
+				require.False(t, w.passes(t, b.wire), "%s", w.Flow)
+			}
+		}
+	}
 }
