@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
@@ -118,4 +120,55 @@ func TestPodsOnABridge(t *testing.T) {
 		}
 		require.True(t, b.dials(0, 2, family, patience))
 	}
+}
+
+// S171: a pod receives a frame with a priority tag like one without, while br_netfilter does not look into it. The
+// table of family bridge drops it. Without that table, it goes past policy.
+func TestPriorityTagOnABridge(t *testing.T) {
+	b := newBridgedPods(t)
+	for _, name := range []string{"bridge-nf-call-iptables", "bridge-nf-call-ip6tables"} {
+		require.NoError(t, b.node.SetSysctl("net/bridge/"+name, "1"))
+	}
+	d := openWith(t, b.node, nft.Config{Shared: true, Renderer: render.Config{Bridges: []string{"br0"}}})
+	s, tiers := denied(shop())
+	delete(s.Endpoints, endpointKey("way3"))
+	s = edit(s, "way2", func(e *dataplane.Endpoint) { e.Ingress = tiers })
+	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), s)))
+
+	var receiver *net.UDPConn
+	require.NoError(t, b.pods[1].Do(func() (err error) {
+		receiver, err = net.ListenUDP("udp4", &net.UDPAddr{Port: 5300})
+		return err
+	}))
+	t.Cleanup(func() { require.NoError(t, receiver.Close()) })
+	var links [2]netns.Link
+	for i, ns := range b.pods {
+		var err error
+		links[i], err = ns.Link("eth0")
+		require.NoError(t, err)
+	}
+	var fd int
+	require.NoError(t, b.pods[0].Do(func() (err error) {
+		fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+		return err
+	}))
+	t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
+	require.NoError(t, unix.Bind(fd, &unix.SockaddrLinklayer{Ifindex: links[0].Index}))
+	send := func(text string, tags ...[2]uint16) {
+		packet := nfttest.IP(b.addr(1, 0), b.addr(2, 0), 17, nfttest.UDP(5300, 5300, []byte(text)))
+		_, err := unix.Write(fd, nfttest.Ether(
+			nfttest.MAC(links[1].MAC), nfttest.MAC(links[0].MAC), tags, nfttest.EtherIPv4, packet))
+		require.NoError(t, err)
+	}
+	tag := [2]uint16{nfttest.EtherVLAN, 0}
+	send("denied by policy")
+	send("dropped at the port", tag)
+	nstest.NFT(t, b.node, "", "delete", "table", "bridge", "wayleave")
+	send("still denied by policy")
+	send("past policy", tag)
+	require.NoError(t, receiver.SetReadDeadline(time.Now().Add(patience)))
+	text := make([]byte, 100)
+	n, err := receiver.Read(text)
+	require.NoError(t, err)
+	require.Equal(t, "past policy", string(text[:n]))
 }
