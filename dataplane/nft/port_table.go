@@ -50,7 +50,9 @@ type portTable struct {
 	// not be bound.
 	withheld map[string]struct{}
 	faults   []error // of endpoints
-	due      bool    // endpoints changed, or the last write failed
+	// boundAt is the version of the interfaces for which the endpoints were bound; nil if that is still due:
+	// endpoints changed, or the last write failed.
+	boundAt *uint64
 	// needsTable is set if the applier did not accept a change: it then needs the whole table.
 	needsTable bool
 }
@@ -88,7 +90,7 @@ func (p *portTable) reset() {
 	p.endpoints, p.renderer = map[policy.Key]*dataplane.Endpoint{}, p.newRenderer()
 	p.programmed, p.allowed, p.faults = map[string]boundPort{}, nil, nil
 	p.moving, p.withheld = map[netip.Addr]struct{}{}, map[string]struct{}{}
-	p.due, p.needsTable = true, false
+	p.boundAt, p.needsTable = nil, false
 }
 
 func (p *portTable) newRenderer() *ports.Renderer {
@@ -101,7 +103,7 @@ func (p *portTable) newRenderer() *ports.Renderer {
 // Update records the endpoints of a batch.
 func (p *portTable) Update(b dataplane.Batch) {
 	if p != nil && updateEndpoints(p.endpoints, b) {
-		p.due = true
+		p.boundAt = nil
 	}
 }
 
@@ -177,10 +179,14 @@ func (p *portTable) bind(
 // prepare programs the first step of a change, and with resync repairs the table. If that fails, the endpoints of
 // ports that are not bound are at fault in the main table. Errors: *dataplane.ApplyError.
 func (p *portTable) prepare(ctx context.Context, main *render.Renderer, resync bool) []error {
-	if p == nil || !p.due && !resync {
-		return p.failures()
+	if p == nil {
+		return nil
 	}
-	p.due = true
+	version := p.interfaces.Version()
+	if p.boundAt != nil && *p.boundAt == version && !resync {
+		return p.faults
+	}
+	p.boundAt = nil
 	for name := range p.withheld {
 		main.SetMaster(name, p.interfaces.Master(name))
 	}
@@ -193,7 +199,7 @@ func (p *portTable) prepare(ctx context.Context, main *render.Renderer, resync b
 		err = p.write(ctx, bound)
 	}
 	if err == nil {
-		p.due = false
+		p.boundAt = &version
 		return p.faults
 	}
 	for name, port := range bound {
@@ -203,14 +209,6 @@ func (p *portTable) prepare(ctx context.Context, main *render.Renderer, resync b
 		}
 	}
 	return append(slices.Clone(p.faults), p.errorsOf(bound, err)...)
-}
-
-// failures returns the errors of endpoints at fault.
-func (p *portTable) failures() []error {
-	if p == nil {
-		return nil
-	}
-	return p.faults
 }
 
 // adopt reads from the kernel's table which port may send with an address.
@@ -319,7 +317,7 @@ func fill(r *ports.Renderer, bound, old map[string]boundPort) {
 
 // admit programs the second step, once the main table has the new owners of addresses. Errors: *dataplane.ApplyError.
 func (p *portTable) admit(ctx context.Context) []error {
-	if p == nil || p.due {
+	if p == nil || p.boundAt == nil {
 		return nil
 	}
 	clear(p.moving)
@@ -330,7 +328,7 @@ func (p *portTable) admit(ctx context.Context) []error {
 	}
 	bound, _ := p.bind(p.endpoints, p.interfaces.Master)
 	if err := p.write(ctx, bound); err != nil {
-		p.due = true
+		p.boundAt = nil
 		return p.errorsOf(bound, err)
 	}
 	return nil

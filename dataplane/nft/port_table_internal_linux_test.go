@@ -68,8 +68,8 @@ func inSync(b dataplane.Batch) dataplane.Batch {
 	return b
 }
 
-// bound returns the elements of sets of the port table that have an address, as "set port" or "set".
-func (p *portTable) bound(address string) (out []string) {
+// elementsOf returns the elements of sets of the port table that have an address, as "set port" or "set".
+func (p *portTable) elementsOf(address string) (out []string) {
 	for _, s := range p.applier.Table().Sets {
 		for _, e := range s.Elements {
 			if string(e.Key[len(e.Key)-1]) != string(ruleset.Addr(netip.MustParseAddr(address))) {
@@ -92,25 +92,27 @@ func TestPortsInTwoSteps(t *testing.T) {
 	ns := nstest.New(t)
 	d := onPorts(t, ns)
 	require.NoError(t, d.Apply(t.Context(), inSync(have([]string{"10.0.0.1", "10.0.0.9"}, []string{"10.0.0.2"}))))
-	require.Equal(t, []string{"addresses4 p1", "owned4"}, d.ports.bound("10.0.0.9"))
+	require.Equal(t, []string{"addresses4 p1", "owned4"}, d.ports.elementsOf("10.0.0.9"))
 	step := func(b dataplane.Batch) {
 		d.ports.Update(b)
 		require.Empty(t, d.ports.prepare(t.Context(), d.renderer, false))
 	}
 	step(have([]string{"10.0.0.1"}, []string{"10.0.0.2", "10.0.0.9", "10.0.0.8"}))
-	require.Equal(t, []string{"owned4"}, d.ports.bound("10.0.0.9"))
-	require.Equal(t, []string{"addresses4 p2", "owned4"}, d.ports.bound("10.0.0.8"), "a new address")
+	require.Equal(t, []string{"owned4"}, d.ports.elementsOf("10.0.0.9"))
+	require.Equal(t, []string{"addresses4 p2", "owned4"}, d.ports.elementsOf("10.0.0.8"), "a new address")
 	step(have([]string{"10.0.0.1"}, []string{"10.0.0.2", "10.0.0.9"}))
-	require.Equal(t, []string{"owned4"}, d.ports.bound("10.0.0.9"), "the main table has not followed")
-	require.Equal(t, []string{"owned4"}, d.ports.bound("10.0.0.8"), "removed")
+	require.Equal(t, []string{"owned4"}, d.ports.elementsOf("10.0.0.9"), "the main table has not followed")
+	require.Equal(t, []string{"owned4"}, d.ports.elementsOf("10.0.0.8"), "removed")
 	require.Empty(t, d.ports.admit(t.Context()))
-	require.Equal(t, []string{"addresses4 p2", "owned4"}, d.ports.bound("10.0.0.9"))
-	require.Empty(t, d.ports.bound("10.0.0.8"))
+	require.Equal(t, []string{"addresses4 p2", "owned4"}, d.ports.elementsOf("10.0.0.9"))
+	require.Empty(t, d.ports.elementsOf("10.0.0.8"))
+	require.Empty(t, d.ports.moving)
 
 	step(have([]string{"10.0.0.1"}, nil))
-	require.Equal(t, []string{"owned4"}, d.ports.bound("10.0.0.9"), "the main table still has the endpoint")
+	require.Equal(t, []string{"owned4"}, d.ports.elementsOf("10.0.0.9"), "the main table still has the endpoint")
+	require.True(t, d.ports.programmed["p2"].Drop, "a port without prefix would become like an uplink")
 	require.Empty(t, d.ports.admit(t.Context()))
-	require.Empty(t, d.ports.bound("10.0.0.9"))
+	require.Empty(t, d.ports.elementsOf("10.0.0.9"))
 
 	require.NoError(t, d.Close()) // another process finds out from the table in the kernel
 	again := onPorts(t, ns)
@@ -119,10 +121,10 @@ func TestPortsInTwoSteps(t *testing.T) {
 	again.renderer.Update(have([]string{"10.0.0.5"}, []string{"10.0.0.1"}))
 	require.NoError(t, again.interfaces.Update(again.renderer, true))
 	require.Empty(t, again.ports.prepare(t.Context(), again.renderer, false))
-	require.Equal(t, []string{"owned4"}, again.ports.bound("10.0.0.1"))
-	require.Equal(t, []string{"addresses4 p1", "owned4"}, again.ports.bound("10.0.0.5"))
+	require.Equal(t, []string{"owned4"}, again.ports.elementsOf("10.0.0.1"))
+	require.Equal(t, []string{"addresses4 p1", "owned4"}, again.ports.elementsOf("10.0.0.5"))
 	require.Empty(t, again.ports.admit(t.Context()))
-	require.Equal(t, []string{"addresses4 p2", "owned4"}, again.ports.bound("10.0.0.1"))
+	require.Equal(t, []string{"addresses4 p2", "owned4"}, again.ports.elementsOf("10.0.0.1"))
 }
 
 // A port that cannot be bound is at fault, and policy does not let its packets through. Others stay.
@@ -153,16 +155,39 @@ func TestPortThatCannotBeBound(t *testing.T) {
 func TestPortsAtFault(t *testing.T) {
 	d := onPorts(t, nstest.New(t))
 	require.Error(t, d.Apply(t.Context(), inSync(have([]string{"10.0.0.1"}, []string{"10.0.0.1", "10.0.0.2"}))))
-	require.Equal(t, []string{"owned4"}, d.ports.bound("10.0.0.1"))
-	require.Equal(t, []string{"owned4"}, d.ports.bound("10.0.0.2"))
+	require.Equal(t, []string{"owned4"}, d.ports.elementsOf("10.0.0.1"))
+	require.Equal(t, []string{"owned4"}, d.ports.elementsOf("10.0.0.2"))
 	require.NoError(t, d.Apply(t.Context(), have([]string{"10.0.0.1"}, []string{"10.0.0.2"})))
-	require.Equal(t, []string{"addresses4 p1", "owned4"}, d.ports.bound("10.0.0.1"))
+	require.Equal(t, []string{"addresses4 p1", "owned4"}, d.ports.elementsOf("10.0.0.1"))
 	bad := have([]string{"10.0.0.1"}, nil)
 	bad.Events[0].(*dataplane.EndpointUpdate).Endpoint.MAC = "02:00:00:00:00:01:02:03"
 	for _, b := range []dataplane.Batch{bad, {}} {
 		require.ErrorContains(t, d.Apply(t.Context(), b), "is no MAC address of six bytes")
-		require.Equal(t, []string{"owned4"}, d.ports.bound("10.0.0.1"))
+		require.Equal(t, []string{"owned4"}, d.ports.elementsOf("10.0.0.1"))
 	}
+}
+
+// A port is bound also if its master was unknown when its endpoint came, or is a bridge only later.
+func TestPortWhoseMasterChanges(t *testing.T) {
+	var broken error
+	master := render.Master{Name: "br0", Kind: "bridge"}
+	d := onPorts(t, nstest.New(t), func(cfg *Config) {
+		cfg.Interfaces = func() (map[string]render.Interface, error) {
+			return map[string]render.Interface{"p1": {Master: master}, "br0": {}}, broken
+		}
+	})
+	broken = errors.New("broken")
+	require.ErrorIs(t, d.Apply(t.Context(), inSync(have([]string{"10.0.0.1"}, nil))), broken)
+	require.Empty(t, d.ports.elementsOf("10.0.0.1"))
+	broken = nil
+	require.NoError(t, d.Apply(t.Context(), dataplane.Batch{}))
+	require.Equal(t, []string{"addresses4 p1", "owned4"}, d.ports.elementsOf("10.0.0.1"))
+	master = render.Master{}
+	require.NoError(t, d.Resync(t.Context()))
+	require.Empty(t, d.ports.elementsOf("10.0.0.1"))
+	master = render.Master{Name: "br0", Kind: "bridge"}
+	require.NoError(t, d.Resync(t.Context()))
+	require.Equal(t, []string{"addresses4 p1", "owned4"}, d.ports.elementsOf("10.0.0.1"))
 }
 
 // Plan, Compare, Resync and Teardown comprise the table of family bridge.
@@ -178,7 +203,7 @@ func TestPortTableInKernel(t *testing.T) {
 	plan, err = d.Plan(t.Context(), dataplane.Batch{})
 	require.NoError(t, err)
 	require.Empty(t, plan)
-	require.Equal(t, []string{"host-local"}, d.ports.bound("fe80::b0"))
+	require.Equal(t, []string{"host-local"}, d.ports.elementsOf("fe80::b0"))
 	require.NotZero(t, d.PortStats().Transactions)
 	equal := func() bool {
 		c, err := d.Compare(t.Context())

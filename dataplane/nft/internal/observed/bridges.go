@@ -43,7 +43,11 @@ func (o *Interfaces) readBridges(resync bool) error {
 	if b.calls, err = o.readCalls(); err != nil {
 		return err
 	}
-	b.addresses, b.known = b.addressesIn(all), true
+	addresses := b.addressesIn(all)
+	if !slices.Equal(addresses, b.addresses) {
+		o.version++
+	}
+	b.addresses, b.known = addresses, true
 	return nil
 }
 

@@ -48,6 +48,8 @@ type Interfaces struct {
 	all map[string]render.Interface
 	// masters has the interfaces of endpoints.
 	masters map[string]render.Master
+	// version counts the changes of masters and of bridges.
+	version uint64
 	// missing has the interfaces of endpoints to look up.
 	missing map[string]struct{}
 }
@@ -131,6 +133,7 @@ func (o *Interfaces) Update(r *render.Renderer, resync bool) error {
 		case !r.HasInterface(name):
 			delete(o.masters, name)
 			delete(o.missing, name)
+			o.version++
 			r.SetMaster(name, render.Master{})
 		case !known || !o.watching:
 			o.missing[name] = struct{}{}
@@ -179,9 +182,24 @@ func (o *Interfaces) readAll(r *render.Renderer, resync bool) error {
 	}
 	clear(o.missing)
 	for name := range r.Interfaces() {
-		o.masters[name] = known[name].Master
+		o.setMaster(name, known[name].Master)
 	}
 	return nil
+}
+
+// setMaster records the master of an interface.
+func (o *Interfaces) setMaster(name string, m render.Master) {
+	if old, known := o.masters[name]; !known || old != m {
+		o.version++
+	}
+	o.masters[name] = m
+}
+
+// Version returns a number that grows when the result of Master or BridgeAddresses may be another.
+func (o *Interfaces) Version() uint64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.version
 }
 
 // Master returns the master of the interface of an endpoint as it was last looked up.
@@ -203,7 +221,7 @@ func (o *Interfaces) lookUpMissing(r *render.Renderer) error {
 			return err
 		}
 		r.SetMaster(name, m)
-		o.masters[name] = m
+		o.setMaster(name, m)
 		delete(o.missing, name)
 	}
 	return nil
