@@ -170,6 +170,37 @@ func BenchmarkRenderer(b *testing.B) {
 	}
 }
 
+// BenchmarkRendererWideEdit measures the renderer alone for the edit that BenchmarkPolicyChanges programs:
+// the ports of a policy that is on half of the 200 local endpoints.
+func BenchmarkRendererWideEdit(b *testing.B) {
+	w := snapshot{100_000, 10_000}
+	graph, first := w.load(b)
+	r, err := render.New(render.Config{})
+	require.NoError(b, err)
+	r.Update(first)
+	edit := func(version int) dataplane.Batch {
+		resource := w.wide(version)
+		graph.Update(policy.Update{Key: resource.Key(), Resource: resource})
+		return graph.Flush()
+	}
+	r.Update(edit(0))
+	r.Flush()
+	var edits []dataplane.Batch
+	for version := range 10_000 {
+		edits = append(edits, edit(1+version))
+	}
+	b.Run(w.String(), func(b *testing.B) {
+		b.ReportAllocs()
+		i := 0
+		for b.Loop() {
+			r.Update(edits[i%len(edits)])
+			sink = r.Flush()
+			i++
+		}
+		require.Len(b, sink.Elements, 1)
+	})
+}
+
 var sink *ruleset.Delta
 
 // BenchmarkDataplane measures all the way into the kernel of a namespace: from nothing, and from an

@@ -65,10 +65,36 @@ type classState struct {
 	hash    uint64   // of the rules that hold for the class
 }
 
-// dirtyClasses are the classes of a group whose outcomes must be computed again.
+// dirtyClasses are the classes of a group whose outcomes must be computed again. A class is edited if
+// it keeps its outcome, because only rules changed whose peers stay the same: the chains of the outcome
+// change at most.
 type dirtyClasses struct {
-	all     bool
-	classes map[*classify.Class]struct{}
+	// all is set if all classes are dirty. edited is set if all are at least edited.
+	all, edited bool
+	// classes has whether a dirty class is edited.
+	classes map[*classify.Class]bool
+	// chain is set if the group's chain must be written again.
+	chain bool
+}
+
+func newDirtyClasses() *dirtyClasses { return &dirtyClasses{classes: map[*classify.Class]bool{}} }
+
+// mark adds a class; all classes if it is nil.
+func (d *dirtyClasses) mark(c *classify.Class) {
+	if c == nil {
+		d.all = true
+	} else {
+		d.classes[c] = false
+	}
+}
+
+// markEdited adds a class that is edited; all classes of the group if it is nil.
+func (d *dirtyClasses) markEdited(c *classify.Class) {
+	if c == nil {
+		d.edited = true
+	} else if _, dirty := d.classes[c]; !dirty {
+		d.classes[c] = true
+	}
 }
 
 // Err returns the errors of the policy of the group. If there are any, its endpoints must drop.
@@ -153,7 +179,7 @@ func (l *Lookups) Join(user any, p Policy) *Group {
 			spec := dataplane.TierPolicies{Policies: []policy.Key{profile}, DefaultAction: policy.Pass}
 			g.tiers = append(g.tiers, l.indexes.join(g, spec, true))
 		}
-		l.markDirty(g, nil)
+		l.dirtyOf(g).mark(nil)
 	}
 	g.users[user] = struct{}{}
 	l.ofGroups.valid = false
@@ -188,19 +214,14 @@ func (l *Lookups) Leave(user any, g *Group) {
 	l.limits.recheck = true
 }
 
-// markDirty makes the next update compute the outcome of a class for a group. If c is nil, it
-// computes all outcomes of the group.
-func (l *Lookups) markDirty(g *Group, c *classify.Class) {
+// dirtyOf returns the dirty classes of a group, of which the next update computes the outcomes.
+func (l *Lookups) dirtyOf(g *Group) *dirtyClasses {
 	d := l.dirty[g]
 	if d == nil {
-		d = &dirtyClasses{classes: map[*classify.Class]struct{}{}}
+		d = newDirtyClasses()
 		l.dirty[g] = d
 	}
-	if c == nil {
-		d.all = true
-	} else {
-		d.classes[c] = struct{}{}
-	}
+	return d
 }
 
 // updateDirtyGroups computes the outcomes of dirty classes, and applies the limits.
@@ -208,6 +229,7 @@ func (l *Lookups) updateDirtyGroups() {
 	work := l.dirty
 	l.ofGroups.valid = false
 	l.dirty = map[*Group]*dirtyClasses{}
+	l.outcomes.updates++
 	for g, d := range work {
 		l.updateGroupClasses(g, d)
 	}
@@ -260,11 +282,11 @@ func (l *Lookups) limitGroups(work map[*Group]*dirtyClasses) {
 			continue
 		}
 		if work[g] == nil {
-			work[g] = &dirtyClasses{classes: map[*classify.Class]struct{}{}}
+			work[g] = newDirtyClasses()
 		}
 		work[g].all = true
 		for c := range g.classes {
-			work[g].classes[c] = struct{}{}
+			work[g].mark(c)
 		}
 	}
 }
@@ -275,21 +297,27 @@ func (l *Lookups) updateGroupClasses(g *Group, d *dirtyClasses) {
 	if atFault := g.Err() != nil; atFault != g.atFault {
 		g.atFault, d.all = atFault, true
 	}
-	if d.all {
+	switch {
+	case d.all:
 		for c := range g.classes {
-			d.classes[c] = struct{}{}
+			d.mark(c)
 		}
 		for _, t := range g.tiers {
 			for p := range t.predicates {
 				for c := range p.Classes() {
-					d.classes[c] = struct{}{}
+					d.mark(c)
 				}
 			}
+		}
+	case d.edited:
+		for c := range g.classes {
+			d.markEdited(c)
 		}
 	}
 	for c := range d.classes {
 		l.updateClass(g, c)
 	}
+	d.chain = d.all || d.edited || (before == 0) != (len(g.classes) == 0)
 	g.updateCost()
 	l.indexes.all.classes += len(g.classes) - before
 }
@@ -328,22 +356,29 @@ func (g *Group) distinguishes(c *classify.Class) bool {
 	return false
 }
 
-// updateGroup computes the outcomes of dirty classes, and writes the group's chain.
+// updateGroup computes the outcomes of dirty classes, and writes the group's chain if that changes.
 func (l *Lookups) updateGroup(g *Group, d *dirtyClasses) {
-	if d.all {
+	if d.all || d.edited {
 		for i, none := range l.none() {
-			was := g.others[i]
-			g.others[i] = l.outcomes.of(g, none)
-			l.outcomes.drop(was)
+			if was := g.others[i]; d.all || !l.outcomes.refresh(was, g, none) {
+				g.others[i] = l.outcomes.of(g, none)
+				l.outcomes.drop(was)
+			}
 		}
 	}
-	for c := range d.classes {
-		if _, found := g.classes[c]; found {
+	for c, edited := range d.classes {
+		switch state, found := g.classes[c]; {
+		case !found:
+		case edited && l.outcomes.refresh(state.outcome, g, c):
+			l.writeOutcome(g, state.outcome)
+		default:
 			l.setOutcome(g, c, l.outcomes.of(g, c))
 		}
 	}
-	l.cfg.Chains.Set(g.rules())
-	g.setWanted(len(g.classes) > 0)
+	if d.chain || d.all {
+		l.cfg.Chains.Set(g.rules())
+		g.setWanted(len(g.classes) > 0)
+	}
 }
 
 // none returns, by family, the class of the addresses that satisfy no predicate.
@@ -371,9 +406,8 @@ func (l *Lookups) setOutcome(g *Group, c *classify.Class, o *outcome) {
 	state := g.classes[c]
 	was := state.outcome
 	if o != nil && o == was {
-		g.chains.add(o, 0)
 		l.outcomes.drop(o)
-		l.changed[g.id] = g
+		l.writeOutcome(g, o)
 		return
 	}
 	state.outcome = o
@@ -389,6 +423,13 @@ func (l *Lookups) setOutcome(g *Group, c *classify.Class, o *outcome) {
 		l.outcomes.drop(was)
 	}
 	l.changed[g.id] = g
+}
+
+// writeOutcome writes the element of an outcome that a class of the group has, if its chain changed.
+func (l *Lookups) writeOutcome(g *Group, o *outcome) {
+	if g.chains.add(o, 0); !g.returns {
+		l.changed[g.id] = g
+	}
 }
 
 // classElement returns the element that maps a class to an outcome.

@@ -12,7 +12,6 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/classify"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
-	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -24,9 +23,9 @@ type indexes struct {
 	entries map[policy.Key]*entry
 	// users has the tiers whose rules use a predicate, with the number of these rules.
 	users map[*classify.Predicate]map[*tierIndex]int
-	// markDirty makes a group compute the outcome of a class again; of all classes if it is nil.
-	markDirty func(*Group, *classify.Class)
-	scratch   []int32
+	// dirty returns the dirty classes of a group.
+	dirty   func(*Group) *dirtyClasses
+	scratch []int32
 	measurement
 	all *tally // of all groups
 }
@@ -74,10 +73,10 @@ type place struct {
 	enforced bool
 }
 
-func newIndexes(cfg *Config, c *classify.Classifier, markDirty func(*Group, *classify.Class)) *indexes {
+func newIndexes(cfg *Config, c *classify.Classifier, dirty func(*Group) *dirtyClasses) *indexes {
 	return &indexes{
 		cfg: cfg, classes: c, byID: map[string]*tierIndex{}, entries: map[policy.Key]*entry{},
-		users: map[*classify.Predicate]map[*tierIndex]int{}, markDirty: markDirty,
+		users: map[*classify.Predicate]map[*tierIndex]int{}, dirty: dirty,
 		measurement: measurement{seed: maphash.MakeSeed()}, all: newTally(),
 	}
 }
@@ -106,8 +105,16 @@ func (ix *indexes) setPolicy(o *match.Owner) {
 	if !o.Exists() {
 		e.owner = nil
 	}
+	lists := map[match.List][]classRule{}
 	for t := range e.indexes {
-		ix.indexEntry(t, e)
+		ix.indexEntry(t, e, func() []classRule {
+			rules, found := lists[t.list]
+			if !found {
+				rules = ix.compile(e.owner, t.list)
+				lists[t.list] = rules
+			}
+			return rules
+		})
 	}
 	ix.forget(e)
 }
@@ -152,7 +159,8 @@ func (ix *indexes) join(user *Group, spec dataplane.TierPolicies, profile bool) 
 			t.of[e] = append(t.of[e], int32(i))
 		}
 		for i := range t.places {
-			ix.indexPlace(t, int32(i))
+			e := t.places[i].entry
+			ix.indexPlace(t, int32(i), func() []classRule { return ix.compile(e.owner, t.list) })
 		}
 	}
 	t.users[user] = struct{}{}
@@ -175,15 +183,15 @@ func (ix *indexes) leave(user *Group, t *tierIndex) {
 	}
 }
 
-// indexEntry updates one index for the changed rules of a policy or profile.
-func (ix *indexes) indexEntry(t *tierIndex, e *entry) {
+// indexEntry updates one index for the changed rules of a policy or profile, which compile returns.
+func (ix *indexes) indexEntry(t *tierIndex, e *entry, compile func() []classRule) {
 	before, enforced := t.err(), t.enforced
 	for _, i := range t.of[e] {
-		ix.indexPlace(t, i)
+		ix.indexPlace(t, i, compile)
 	}
 	if (t.enforced == 0) != (enforced == 0) || !sameError(before, t.err()) {
 		for g := range t.users {
-			ix.markDirty(g, nil)
+			ix.dirty(g).mark(nil)
 			for user := range g.users {
 				ix.cfg.Changed(user)
 			}
@@ -220,14 +228,14 @@ func (t *tierIndex) check(e *entry) error {
 	return nil
 }
 
-// indexPlace replaces the rules of a place by those of its policy.
-func (ix *indexes) indexPlace(t *tierIndex, i int32) {
+// indexPlace replaces the rules of a place by those of its policy, which compile returns.
+func (ix *indexes) indexPlace(t *tierIndex, i int32, compile func() []classRule) {
 	now := place{entry: t.places[i].entry}
 	delete(t.faults, i)
 	if err := t.check(now.entry); err != nil {
 		t.faults[i] = err
 	} else if now.enforced = !now.entry.owner.Staged(); now.enforced { // S20
-		now.rules = ix.compile(now.entry.owner, t.list)
+		now.rules = compile()
 	}
 	ix.replacePlace(t, i, now)
 }
@@ -236,6 +244,10 @@ func (ix *indexes) indexPlace(t *tierIndex, i int32) {
 // that a predicate which both use stays in use.
 func (ix *indexes) replacePlace(t *tierIndex, i int32, now place) {
 	was := t.places[i]
+	if was.enforced && now.enforced && slices.EqualFunc(was.rules, now.rules, keepsOutcomes) {
+		ix.editPlace(t, i, now)
+		return
+	}
 	for k := range now.rules {
 		now.rules[k].eachPredicate(func(p *classify.Predicate) { ix.use(t, p) })
 	}
@@ -257,12 +269,45 @@ func (ix *indexes) replacePlace(t *tierIndex, i int32, now place) {
 		t.enforced++
 		ix.all.chains.add(listOf{now.entry, t.list}, now.cost())
 	}
-	if more := now.cost() - was.cost(); more != 0 {
-		t.cost += more
-		ix.markCost(t)
-	}
+	ix.changeCost(t, now.cost()-was.cost())
 	t.places[i] = now
 	ix.markRules(t, &now)
+}
+
+// editPlace is replacePlace for rules that keep the outcomes of all classes.
+func (ix *indexes) editPlace(t *tierIndex, i int32, now place) {
+	was := t.places[i]
+	t.places[i] = now
+	if more := now.cost() - was.cost(); more != 0 {
+		list := listOf{now.entry, t.list}
+		ix.all.chains.remove(list)
+		ix.all.chains.add(list, now.cost())
+		ix.changeCost(t, more)
+	}
+	for k := range now.rules {
+		if was.rules[k].sameChains(&now.rules[k]) {
+			continue
+		}
+		for fam, never := range now.rules[k].never {
+			if never {
+				continue
+			}
+			if p := now.rules[k].first(fam); p == nil {
+				ix.markEdited(t, nil)
+			} else {
+				for c := range p.Classes() {
+					ix.markEdited(t, c)
+				}
+			}
+		}
+	}
+}
+
+// markEdited marks a class as edited in all groups of an index; all classes if it is nil.
+func (ix *indexes) markEdited(t *tierIndex, c *classify.Class) {
+	for g := range t.users {
+		ix.dirty(g).markEdited(c)
+	}
 }
 
 // use records that a rule of the index uses the predicate.
@@ -315,26 +360,31 @@ func (ix *indexes) markRules(t *tierIndex, p *place) {
 	p.eachIndexKey(func(p *classify.Predicate) { all = all || p == nil })
 	if all {
 		for g := range t.users {
-			ix.markDirty(g, nil)
+			ix.dirty(g).mark(nil)
 		}
 		return
 	}
 	p.eachIndexKey(func(p *classify.Predicate) { ix.markClasses(t, p.Classes()) })
 }
 
-// markCost makes all groups of an index compute their cost again. It marks the class without
-// predicates: no group distinguishes that class, so no outcome is computed again.
-func (ix *indexes) markCost(t *tierIndex) {
+// changeCost adds to the cost of the rules of an index. The next update computes the costs of its
+// groups.
+func (ix *indexes) changeCost(t *tierIndex, more int) {
+	if more == 0 {
+		return
+	}
+	t.cost += more
 	for g := range t.users {
-		ix.markDirty(g, ix.classes.None(sets.IPv4))
+		ix.dirty(g)
 	}
 }
 
 // markClasses marks classes in all groups of an index.
 func (ix *indexes) markClasses(t *tierIndex, classes map[*classify.Class]struct{}) {
 	for g := range t.users {
+		d := ix.dirty(g)
 		for c := range classes {
-			ix.markDirty(g, c)
+			d.mark(c)
 		}
 	}
 }

@@ -103,7 +103,7 @@ func New(cfg Config) *Lookups {
 		groups: map[string]*Group{}, maps: newSharedMaps(), dirty: map[*Group]*dirtyClasses{},
 		changed: map[string]*Group{}, removed: map[string]*Group{},
 	}
-	l.indexes = newIndexes(&l.cfg, l.classes, l.markDirty)
+	l.indexes = newIndexes(&l.cfg, l.classes, l.dirtyOf)
 	l.outcomes = newOutcomes(&l.cfg, l.indexes)
 	return l
 }
@@ -113,7 +113,13 @@ func New(cfg Config) *Lookups {
 func (l *Lookups) SetPolicy(o *match.Owner) { l.indexes.setPolicy(o) }
 
 // Pending reports whether anything may have changed since the last Flush.
-func (l *Lookups) Pending() bool { return len(l.dirty)+len(l.changed) > 0 || l.classes.Pending() }
+func (l *Lookups) Pending() bool {
+	elements := 0
+	for _, m := range l.maps {
+		elements += m.set.Changed()
+	}
+	return len(l.dirty)+len(l.changed)+elements > 0 || l.classes.Pending()
+}
 
 // Update computes the classes, and their outcomes in each group.
 func (l *Lookups) Update() {
@@ -121,7 +127,7 @@ func (l *Lookups) Update() {
 		for _, p := range k.Predicates() {
 			for t := range l.indexes.users[p] {
 				for g := range t.users {
-					l.markDirty(g, k)
+					l.dirtyOf(g).mark(k)
 				}
 			}
 		}

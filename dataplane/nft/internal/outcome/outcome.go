@@ -26,6 +26,8 @@ type outcome struct {
 	classify.Numbered
 	*compiled
 	uses int
+	// updated is outcomes.updates when the chains were last compared with the rules.
+	updated uint64
 }
 
 // compiled has the chains of outcomes with equal rules.
@@ -66,6 +68,8 @@ type outcomes struct {
 	byID    map[string]*outcome
 	byKey   map[string]*compiled
 	numbers classify.Numbers
+	// updates counts the updates of dirty groups. The rules stay the same during one.
+	updates uint64
 	// renumber is set if the number of an outcome changed: all elements are written again.
 	renumber bool
 	// idle are outcomes that may be no longer in use, idleChains the same of their chains.
@@ -87,10 +91,7 @@ func newOutcomes(cfg *Config, ix *indexes) *outcomes {
 // it.
 func (s *outcomes) of(g *Group, c *classify.Class) *outcome {
 	var keys outcomeKeys
-	keys.policies.Grow(keySize)
-	keys.rules.Grow(keySize)
-	tiers := s.steps(g, c, &keys)
-	clear(s.peers)
+	tiers := s.stepsOf(g, c, &keys)
 	id := keys.id(c.Family())
 	o := s.byID[id]
 	if o == nil {
@@ -98,13 +99,43 @@ func (s *outcomes) of(g *Group, c *classify.Class) *outcome {
 		s.byID[id] = o
 		s.renumber = s.numbers.Add(&o.Numbered) || s.renumber
 	}
-	if key := keys.rules.String(); o.compiled == nil || o.key != key {
-		s.dropChains(o.compiled)
-		o.compiled = s.compile(g, c, tiers, key)
-	}
+	s.setRules(o, g, c, tiers, keys.rules.String())
 	o.uses++
 	s.idle[o] = struct{}{}
 	return o
+}
+
+// refresh gives an outcome the chains of the present rules, once in an update. The class has had the
+// outcome in the group, and is edited. refresh returns false if the class does not keep the outcome.
+func (s *outcomes) refresh(o *outcome, g *Group, c *classify.Class) bool {
+	if o == nil || o.updated == s.updates {
+		return o != nil
+	}
+	var keys outcomeKeys
+	tiers := s.stepsOf(g, c, &keys)
+	if keys.id(c.Family()) != o.Content() {
+		return false
+	}
+	s.setRules(o, g, c, tiers, keys.rules.String())
+	return true
+}
+
+// setRules gives an outcome the chains of rules.
+func (s *outcomes) setRules(o *outcome, g *Group, c *classify.Class, tiers [][]step, key string) {
+	if o.compiled == nil || o.key != key {
+		s.dropChains(o.compiled)
+		o.compiled = s.compile(g, c, tiers, key)
+	}
+	o.updated = s.updates
+}
+
+// stepsOf is steps for empty keys.
+func (s *outcomes) stepsOf(g *Group, c *classify.Class, keys *outcomeKeys) (tiers [][]step) {
+	keys.policies.Grow(keySize)
+	keys.rules.Grow(keySize)
+	tiers = s.steps(g, c, keys)
+	clear(s.peers)
+	return tiers
 }
 
 // compile returns the chains of rules, and adds a reference to them.

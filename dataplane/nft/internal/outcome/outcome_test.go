@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,6 +76,31 @@ func randomPolicy(rng *rand.Rand) *dataplane.Policy {
 	return p
 }
 
+// editPolicy returns a policy with other actions, ports or IDs for the same peers. Sometimes a rule becomes
+// plain, or ceases to be plain.
+func editPolicy(rng *rand.Rand, p *dataplane.Policy) *dataplane.Policy {
+	out := &dataplane.Policy{Ingress: slices.Clone(p.Ingress)}
+	for i := range out.Ingress {
+		if rng.IntN(2) == 0 {
+			continue
+		}
+		was := out.Ingress[i]
+		r := randomPlainRule(rng)
+		r.ID, r.Source = was.ID, was.Source
+		switch rng.IntN(6) {
+		case 0:
+			r.Source.Ports = randomPorts(rng)
+		case 1:
+			r.Source.Ports = nil
+		case 2:
+			r = was
+			r.ID += "'"
+		}
+		out.Ingress[i] = r
+	}
+	return out
+}
+
 // What identifies an outcome determines its chains: in random worlds, after each edit, every class of
 // every group has the chains of the rules that now hold for it, whichever group was computed last.
 func TestOutcomeDeterminesChains(t *testing.T) {
@@ -88,8 +114,13 @@ func TestOutcomeDeterminesChains(t *testing.T) {
 		l := newLookupsWithNumbers(seed%3 == 0, number)
 		key := func(i int) policy.Key { return policy.Key{Kind: policy.KindPolicy, Name: fmt.Sprint("p", i)} }
 		profile := func(i int) policy.Key { return policy.Key{Kind: policy.KindProfile, Name: fmt.Sprint("q", i)} }
+		policies := map[int]*dataplane.Policy{}
 		set := func(i int) {
 			p := randomPolicy(rng)
+			if was := policies[i]; was != nil && rng.IntN(4) > 0 {
+				p = editPolicy(rng, was)
+			}
+			policies[i] = p
 			l.SetPolicy(&match.Owner{Key: key(i), Policy: p})
 			l.SetPolicy(&match.Owner{Key: profile(i % 2), Profile: &dataplane.Profile{Ingress: p.Ingress}})
 		}
@@ -121,7 +152,7 @@ func TestOutcomeDeterminesChains(t *testing.T) {
 			l.Join(user, p)
 		}
 		before := map[*Group]map[string]string{}
-		for range 6 {
+		for range 12 {
 			l.Update()
 			l.Flush(&ruleset.Delta{})
 			for _, g := range l.groups {
@@ -148,7 +179,10 @@ func TestOutcomeDeterminesChains(t *testing.T) {
 				before[g] = now
 			}
 			require.Len(t, l.outcomes.byID, l.outcomes.numbers.Len())
-			set(rng.IntN(6))
+			requireChains(t, l, seed)
+			for range 1 + rng.IntN(3) {
+				set(rng.IntN(6))
+			}
 		}
 		for user := range 12 {
 			for _, g := range l.groups {
@@ -163,7 +197,23 @@ func TestOutcomeDeterminesChains(t *testing.T) {
 		require.Empty(t, l.maps[match.Ingress].set.Kernel().Elements, "seed %d", seed)
 	}
 	require.Greater(t, edited, 1000)
-	require.Greater(t, kept, 10)
+	require.Greater(t, kept, 1000)
+}
+
+// requireChains fails if the table lacks the chain of an outcome, or has another chain of a group than
+// it should have.
+func requireChains(t *testing.T, l *Lookups, seed uint64) {
+	t.Helper()
+	chains := map[string]*ruleset.Chain{}
+	for _, c := range l.cfg.Chains.AllChains() {
+		chains[c.Name] = c
+	}
+	for _, g := range l.groups {
+		require.True(t, chains[g.chain()].Equal(l.cfg.Chains.Named(g.rules())), "seed %d", seed)
+	}
+	for _, o := range l.outcomes.byID {
+		require.Contains(t, chains, o.chain, "seed %d", seed)
+	}
 }
 
 // chainOf returns the chain that the element of an outcome leads to in the map of its group.

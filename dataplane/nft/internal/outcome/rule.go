@@ -64,6 +64,18 @@ func (c *classRule) holds(k *classify.Class) bool {
 	return true
 }
 
+// keepsOutcomes reports whether two rules have the same effect on which outcome a class has: if one
+// replaces the other, each class keeps its outcome.
+func keepsOutcomes(a, b classRule) bool {
+	passes := func(c *classRule) bool { return c.rule.Action == policy.Pass }
+	return a.plain == b.plain && a.always == b.always && passes(&a) == passes(&b) && a.never == b.never &&
+		slices.Equal(a.in, b.in) && slices.Equal(a.not, b.not)
+}
+
+// sameChains reports whether the chains of outcomes stay the same if one rule replaces the other.
+// The chains of a rule that is not plain also depend on which kernel sets its IP sets have.
+func (c *classRule) sameChains(o *classRule) bool { return c.plain && o.plain && c.rule.Equal(o.rule) }
+
 // first returns the first predicate that an address must satisfy; nil if there is none.
 func (c *classRule) first(f int) *classify.Predicate {
 	for _, q := range c.in {
