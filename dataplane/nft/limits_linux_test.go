@@ -24,7 +24,7 @@ func TestGroupCrossesItsLimit(t *testing.T) {
 	ns := nstest.New(t)
 	var out bytes.Buffer
 	d, err := nft.New(nft.Config{
-		Renderer: render.Config{Classes: render.ClassesConfig{MaxPerGroup: 1<<bits - 2}}, NetNS: ns.FD(),
+		Renderer: render.Config{Classes: render.ClassesConfig{MaxPerGroup: 3 * (1<<bits - 2)}}, NetNS: ns.FD(),
 		Logger: slog.New(slog.NewTextHandler(&out, nil)),
 	})
 	require.NoError(t, err)

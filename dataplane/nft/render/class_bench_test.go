@@ -59,18 +59,20 @@ func wideGroup(policies int) (events []dataplane.Event, edited func(i int) datap
 // a set of 10,000 prefixes.
 func BenchmarkClasses(b *testing.B) {
 	events, edited := wideGroup(10_000)
+	cfg := render.Config{Classes: render.ClassesConfig{MaxPerGroup: 1 << 20}} // the group costs 150,000
 	b.Run("group of 50k/from nothing", func(b *testing.B) {
 		for b.Loop() {
-			r, err := render.New(render.Config{})
+			r, err := render.New(cfg)
 			require.NoError(b, err)
 			r.Update(dataplane.Batch{Events: events})
 			sink = r.Flush()
 		}
 	})
-	r, err := render.New(render.Config{})
+	r, err := render.New(cfg)
 	require.NoError(b, err)
 	r.Update(dataplane.Batch{Events: events})
 	r.Flush()
+	require.Zero(b, r.ClassStats().ChainGroups)
 	step := func(b *testing.B, next func(i int) dataplane.Event) {
 		for i := 0; b.Loop(); i++ {
 			r.Update(dataplane.Batch{Events: []dataplane.Event{next(i)}})

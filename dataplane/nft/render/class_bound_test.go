@@ -5,6 +5,7 @@ package render_test
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -71,10 +72,10 @@ func TestOutcomesOfPortsAreBounded(t *testing.T) {
 
 	p.flush(nfttest.BitWorld(n, func(int) uint16 { return 1000 })...)
 	require.Zero(t, p.r.ClassStats().ChainGroups)
-	require.Equal(t, 1<<n-1, p.r.ClassStats().Cost)
+	require.Equal(t, 3*(1<<n-1), p.r.ClassStats().Cost) // classes, and elements of outcomes
 
 	// As many outcomes as rules, with one list each.
-	q := newPlayer(t, render.Config{Classes: render.ClassesConfig{MaxPerGroup: 50}})
+	q := newPlayer(t, render.Config{Classes: render.ClassesConfig{MaxPerGroup: 50 * 3}})
 	var events []dataplane.Event
 	var names []string
 	for i := range 50 {
@@ -89,7 +90,7 @@ func TestOutcomesOfPortsAreBounded(t *testing.T) {
 	}
 	q.flush(append(events, classSubject("way0", names...))...)
 	require.Zero(t, q.r.ClassStats().ChainGroups)
-	require.Equal(t, 50, q.r.ClassStats().Cost)
+	require.Equal(t, 50*3, q.r.ClassStats().Cost)
 }
 
 // Rules that match no address make chains larger, but no outcome: they change the cost of a group
@@ -107,9 +108,10 @@ func TestRulesWithoutAddressesCount(t *testing.T) {
 	p.flush(append(events, prefixSet("s:never"), never, classSubject("way0", names...))...)
 	// 7 classes, outcomes with 3 single ports, 3 lists of two and one of three; 3 rules, and 20 with a list.
 	const outcomes = 3*4 + 3*(4+32+2) + (4 + 32 + 3)
-	require.Equal(t, 7+outcomes-3*4-(20*4+32+20), p.r.ClassStats().Cost)
+	const classes = 7 + 7*2 // and the elements of their outcomes
+	require.Equal(t, classes+outcomes-3*4-(20*4+32+20), p.r.ClassStats().Cost)
 	p.flush(&dataplane.PolicyUpdate{Key: never.Key, Policy: &dataplane.Policy{}})
-	require.Equal(t, 7+outcomes-3*4, p.r.ClassStats().Cost)
+	require.Equal(t, classes+outcomes-3*4, p.r.ClassStats().Cost)
 }
 
 // An edit of one address of a group at its limit takes work for this address alone, whether the group
@@ -178,4 +180,44 @@ func TestOutcomesOfSharedPoliciesAreBounded(t *testing.T) {
 		rules += len(c.Rules)
 	}
 	require.Less(t, rules, 5000, "cost %d", p.r.ClassStats().Cost)
+}
+
+// Each outcome of a group has an element, also if all outcomes have the same rules. Groups of workloads
+// share the elements, so these count once in the total. Those of host endpoints have their own.
+func TestElementsOfOutcomesCount(t *testing.T) {
+	const groups, classes = 20, 7
+	p := newPlayer(t, render.Config{})
+	events := nfttest.BitWorld(3, func(int) uint16 { return 1000 })
+	for i := range groups {
+		own := fmt.Sprint("own", i)
+		events = append(events, &dataplane.PolicyUpdate{Key: classPolicy(own), Policy: &dataplane.Policy{}},
+			classSubject(fmt.Sprint("way", i), own, "0", "1", "2"))
+	}
+	p.flush(events...)
+	require.Equal(t, groups*classes+2*classes, p.r.ClassStats().Cost)
+	require.Equal(t, classes+2*classes, p.r.ClassStats().Largest.Cost)
+
+	for i := range groups {
+		tier := classSubject("", fmt.Sprint("own", i), "0", "1", "2").Endpoint.Ingress
+		name := fmt.Sprint("eth", i)
+		p.flush(&dataplane.HostEndpointUpdate{
+			Key:          policy.Key{Kind: policy.KindHostEndpoint, Name: name},
+			HostEndpoint: &dataplane.HostEndpoint{Interface: name, Ingress: tier},
+		})
+	}
+	require.Equal(t, groups*classes+2*classes+3*groups*classes, p.r.ClassStats().Cost)
+	table, errs := p.r.Table()
+	require.Empty(t, errs)
+	elements := 0
+	for _, s := range table.Sets {
+		if strings.HasPrefix(s.Name, "go-") || strings.HasPrefix(s.Name, "outcomes-") {
+			elements += len(s.Elements)
+		}
+	}
+	require.Equal(t, classes+groups*classes, elements)
+
+	for i := range groups { // nothing of a group that is removed counts
+		p.flush(&dataplane.EndpointRemove{Key: nfttest.EndpointKey(fmt.Sprint("way", i))})
+	}
+	require.Equal(t, 3*groups*classes, p.r.ClassStats().Cost)
 }

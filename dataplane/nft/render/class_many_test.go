@@ -283,14 +283,14 @@ func TestManyClasses(t *testing.T) {
 		hosts, prefixes int
 		limits          render.ClassesConfig
 	}{
-		"each address a class": {manyWorld{bits: 7 + full}, 1<<(7+full) - 1, 0, render.ClassesConfig{MaxPerGroup: 400}},
+		"each address a class": {manyWorld{bits: 7 + full}, 1<<(7+full) - 1, 0, render.ClassesConfig{MaxPerGroup: 600}},
 		"few outcomes": {
-			manyWorld{bits: 7 + full, samePort: true}, 1<<(7+full) - 1, 0, render.ClassesConfig{MaxTotal: 100},
+			manyWorld{bits: 7 + full, samePort: true}, 1<<(7+full) - 1, 0, render.ClassesConfig{MaxTotal: 300},
 		},
 		"prefixes":               {manyWorld{lists: 5}, 0, 25, render.ClassesConfig{MaxPerGroup: 300}},
-		"prefixes, few outcomes": {manyWorld{lists: 7, samePort: true}, 0, 25, render.ClassesConfig{MaxTotal: 60}},
+		"prefixes, few outcomes": {manyWorld{lists: 7, samePort: true}, 0, 25, render.ClassesConfig{MaxTotal: 180}},
 		"addresses and prefixes": {
-			manyWorld{bits: 6 + full, lists: 4}, 1<<(6+full) - 1, 25, render.ClassesConfig{MaxPerGroup: 700},
+			manyWorld{bits: 6 + full, lists: 4}, 1<<(6+full) - 1, 25, render.ClassesConfig{MaxPerGroup: 900},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -39,8 +39,8 @@ func newClassModel(t *testing.T, seed uint64) *classModel {
 		cfg:   render.Config{LogRate: -1, Reject: w.IntN(3) == 0, Counters: w.IntN(4) == 0},
 		known: map[string][]netip.Addr{"eth0": nfttest.Addresses("198.51.100.1")},
 	}
-	m.cfg.Classes.MaxPerGroup = nfttest.Pick(w, []int{0, 0, 1, 3, 6, 12})
-	m.cfg.Classes.MaxTotal = nfttest.Pick(w, []int{0, 0, 4, 10, 20})
+	m.cfg.Classes.MaxPerGroup = nfttest.Pick(w, []int{0, 0, 3, 9, 18, 36})
+	m.cfg.Classes.MaxTotal = nfttest.Pick(w, []int{0, 0, 12, 30, 60})
 	m.r = m.fresh()
 	return m
 }

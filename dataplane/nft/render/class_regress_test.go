@@ -76,7 +76,7 @@ func classSubject(name string, policies ...string) *dataplane.EndpointUpdate {
 // A group over the limit has lookups again as soon as another group is removed, without any other
 // change.
 func TestGroupReturnsToLookups(t *testing.T) {
-	p := newPlayer(t, render.Config{Classes: render.ClassesConfig{MaxTotal: 3}})
+	p := newPlayer(t, render.Config{Classes: render.ClassesConfig{MaxTotal: 7}})
 	p.flush(
 		prefixSet("s:a", "10.0.0.1/32"), prefixSet("s:b", "10.0.0.2/32"), fromIPSet("a", "s:a"), fromIPSet("b", "s:b"),
 		classSubject("way0", "a", "b"), classSubject("way1", "b", "a"),

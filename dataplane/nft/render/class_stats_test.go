@@ -24,12 +24,12 @@ func TestClassStats(t *testing.T) {
 	r.Update(dptest.Transition(nfttest.CountedState(), dptest.NewState()))
 	require.Equal(t, empty, r.ClassStats())
 
-	bounded, err := render.New(render.Config{Classes: render.ClassesConfig{MaxPerGroup: 2}})
+	bounded, err := render.New(render.Config{Classes: render.ClassesConfig{MaxPerGroup: 6}})
 	require.NoError(t, err)
 	bounded.Update(nfttest.Transition(nfttest.CountedState()))
 	want := render.ClassStats{
 		Addresses: 2, Ranges: 1, Classes: 3, Groups: 2, ChainGroups: 1, Outcomes: 1,
-		Chains: []render.ClassGroup{nfttest.CountedGroup()}, MaxPerGroup: 2, MaxTotal: 400_000,
+		Chains: []render.ClassGroup{nfttest.CountedGroup()}, MaxPerGroup: 6, MaxTotal: 400_000,
 	}
 	want.Largest = nfttest.CountedGroup() // of the other direction, in which there is no policy
 	want.Largest.Direction, want.Largest.Cost = "egress", 0

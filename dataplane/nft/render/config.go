@@ -100,7 +100,7 @@ type Config struct {
 type ClassesConfig struct {
 	// MaxPerGroup limits the cost of one group, MaxTotal that of all groups. A group over
 	// MaxPerGroup is written as chains. So are the most expensive groups while the total is over
-	// MaxTotal. Zero means 65,536 and 400,000, which keeps a node under 64 MB with 250,000
+	// MaxTotal. Zero means 65,536 and 400,000, which keeps a node at about 64 MB with 250,000
 	// addresses, besides what its rules would take as chains. ClassStats reports how near the
 	// limits are.
 	//
@@ -108,12 +108,15 @@ type ClassesConfig struct {
 	// pre-DNAT policy has groups of its own: an endpoint is in up to five for untracked policy, and
 	// in up to two for pre-DNAT policy.
 	//
-	// A cost of one is about 100 bytes of kernel memory. A class costs one. An outcome costs four;
-	// 32 more, and one for each range, for a list of ports; and four for each rule that logs, or
-	// matches more than addresses, protocol and destination port. Equal outcomes of a group count
-	// once, and so do equal rules of an outcome. With Counters or VerdictLog, rules with different
-	// ids are not equal. The cost of the group's rules as chains is subtracted from that of its
-	// outcomes, down to zero. In the total, an outcome or a policy that groups share counts once.
+	// A cost of one is about 100 bytes of kernel memory. A class costs one. An outcome costs two for
+	// its element in a map; classes have different outcomes if different policies or peers select
+	// them. The chain of an outcome costs four; 32 more, and one for each range, for a list of
+	// ports; and four for each rule that logs, or matches more than addresses, protocol and
+	// destination port. Outcomes of a group with equal rules share a chain, and equal rules of a
+	// chain count once. With Counters or VerdictLog, rules with different ids are not equal. The
+	// cost of the group's rules as chains is subtracted from that of its outcomes' chains, down to
+	// zero. In the total, a chain, a policy, or an element of the maps of workloads that groups
+	// share counts once.
 	MaxPerGroup, MaxTotal int
 	// Priorities are the nonzero packet priorities (skb->priority) that policy preserves. Policy
 	// overwrites the priority, and any other becomes zero. At most 16, each once and below

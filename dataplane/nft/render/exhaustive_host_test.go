@@ -139,7 +139,7 @@ func TestHostRepresentatives(t *testing.T) {
 		cfg := render.Config{LogRate: -1, Counters: seed%5 == 4, Reject: seed%7 == 6}
 		cfg.Host.FailsafeInbound, cfg.Host.FailsafeOutbound = []policy.Failsafe{}, []policy.Failsafe{}
 		var forms []*simulate.Simulator
-		for _, classes := range append(nfttest.Forms(), render.ClassesConfig{MaxPerGroup: 3, MaxTotal: 12}) {
+		for _, classes := range append(nfttest.Forms(), render.ClassesConfig{MaxPerGroup: 9, MaxTotal: 36}) {
 			cfg.Classes = classes
 			table, errs := nfttest.Rendered(t, cfg, nfttest.Transition(h.state))
 			require.Empty(t, errs)

@@ -291,7 +291,7 @@ func TestRepresentatives(t *testing.T) {
 			cfg.Bridges = nfttest.Bridges()
 		}
 		var forms []*simulate.Simulator
-		for _, classes := range append(nfttest.Forms(), render.ClassesConfig{MaxPerGroup: 3, MaxTotal: 6}) {
+		for _, classes := range append(nfttest.Forms(), render.ClassesConfig{MaxPerGroup: 9, MaxTotal: 18}) {
 			cfg.Classes = classes
 			sc := scenario{Config: cfg, Batches: []dataplane.Batch{nfttest.Transition(s)}, Ports: of}
 			table, errs := sc.rendered(t)

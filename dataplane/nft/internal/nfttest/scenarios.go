@@ -41,7 +41,7 @@ func CountedState() dptest.State {
 // each family. There are outcomes for the two sets, for all other addresses, and for all sent packets.
 func ClassCounts() render.ClassStats {
 	return render.ClassStats{
-		Addresses: 2, Ranges: 1, Classes: 3, Groups: 2, Elements: 3, Outcomes: 4, Cost: 3, Largest: CountedGroup(),
+		Addresses: 2, Ranges: 1, Classes: 3, Groups: 2, Elements: 3, Outcomes: 4, Cost: 7, Largest: CountedGroup(),
 		MaxPerGroup: 65_536, MaxTotal: 400_000,
 	}
 }
@@ -50,7 +50,7 @@ func ClassCounts() render.ClassStats {
 func CountedGroup() render.ClassGroup {
 	return render.ClassGroup{
 		Direction: "ingress", Tiers: "tier t", Policy: policy.Key{Kind: policy.KindPolicy, Name: "p"},
-		Endpoints: 2, Endpoint: EndpointKey("way0"), Cost: 3,
+		Endpoints: 2, Endpoint: EndpointKey("way0"), Cost: 7,
 	}
 }
 

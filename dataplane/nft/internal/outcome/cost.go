@@ -17,6 +17,9 @@ import (
 // The costs in the kernel, counted in elements of about 100 bytes.
 const (
 	ruleCost = 4 // a rule, or a chain with its last rule
+	// elementCost is that of an outcome's element in a chainMap. The element takes as much as that of a
+	// class; the rest is for a class of prefixes, whose range takes 200 bytes in the map of prefixes.
+	elementCost = 2
 	// listCost is that of an anonymous set of ports or protocols, without its elements. The set
 	// takes 1 kB. The kernel visits all sets of the table to find a free name for it, so n sets
 	// take n² steps.
@@ -69,20 +72,41 @@ func (s *shares[K]) remove(key K) (last bool) {
 	return true
 }
 
-// groupCost is the cost of a group as lookups: one for each class, and the cost of the distinct
-// outcomes as far as it exceeds the cost of the group's rules as chains.
-type groupCost struct {
-	total int
-	// outcomes has the distinct outcomes, by a hash of their rules. Their users are classes.
-	outcomes shares[uint64]
+// outcomeHash identifies an outcome when costs are computed: before outcomes are, and for groups without
+// outcomes.
+type outcomeHash struct {
+	// id is equal for classes with one outcome, which has one element in a chainMap. rules is equal for
+	// outcomes with equal rules, which share their chains.
+	id, rules uint64
 }
 
-// tally is the cost of several groups. Groups share equal outcomes; as chains, they would share the
-// rules of a policy.
+// groupCost is the cost of a group as lookups: one for each class, that of the elements of the
+// outcomes, and the cost of the chains of outcomes as far as it exceeds the cost of the group's rules
+// as chains.
+type groupCost struct {
+	total int
+	// outcomes has the chains of outcomes, by outcomeHash.rules, and elements the elements of outcomes,
+	// by outcomeHash.id. Their users are classes.
+	outcomes, elements shares[uint64]
+}
+
+func newGroupCost() groupCost {
+	return groupCost{outcomes: newShares[uint64](), elements: newShares[uint64]()}
+}
+
+// tally is the cost of several groups. Groups share equal outcomes, and the elements of a chainMap; as
+// chains, they would share the rules of a policy.
 type tally struct {
 	classes  int
 	outcomes shares[uint64]
+	elements shares[elementOf]
 	chains   shares[listOf]
+}
+
+// elementOf names the element of an outcome in a chainMap, by outcomeHash.id.
+type elementOf struct {
+	chains *chainMap
+	id     uint64
 }
 
 // listOf names the rules of a policy or profile in a list.
@@ -91,13 +115,18 @@ type listOf struct {
 	list  match.List
 }
 
-func newTally() *tally { return &tally{outcomes: newShares[uint64](), chains: newShares[listOf]()} }
+func newTally() *tally {
+	return &tally{outcomes: newShares[uint64](), elements: newShares[elementOf](), chains: newShares[listOf]()}
+}
 
 // add adds a group.
 func (t *tally) add(g *Group) {
 	t.classes += len(g.classes)
 	for hash, o := range g.cost.outcomes.of {
 		t.outcomes.add(hash, o.cost)
+	}
+	for id := range g.cost.elements.of {
+		t.elements.add(elementOf{g.chains, id}, elementCost)
 	}
 	for _, index := range g.tiers {
 		for i := range index.places {
@@ -109,23 +138,42 @@ func (t *tally) add(g *Group) {
 }
 
 // cost returns the cost of all groups together.
-func (t *tally) cost() int { return t.classes + max(0, t.outcomes.sum-t.chains.sum) }
+func (t *tally) cost() int {
+	return t.classes + t.elements.sum + max(0, t.outcomes.sum-t.chains.sum)
+}
 
 // addClass adds a class of a group whose outcome has this hash.
-func (ix *indexes) addClass(g *Group, hash uint64) {
-	cost := g.cost.outcomes.of[hash].cost
+func (ix *indexes) addClass(g *Group, hash outcomeHash) {
+	cost := g.cost.outcomes.of[hash.rules].cost
 	if cost == 0 {
 		cost = ix.measuredCost()
 	}
-	if g.cost.outcomes.add(hash, cost) {
-		ix.all.outcomes.add(hash, cost)
+	if g.cost.outcomes.add(hash.rules, cost) {
+		ix.all.outcomes.add(hash.rules, cost)
+	}
+	if g.cost.elements.add(hash.id, elementCost) {
+		ix.all.elements.add(elementOf{g.chains, hash.id}, elementCost)
 	}
 }
 
 // removeClass removes a class of a group whose outcome has this hash.
-func (ix *indexes) removeClass(g *Group, hash uint64) {
-	if g.cost.outcomes.remove(hash) {
-		ix.all.outcomes.remove(hash)
+func (ix *indexes) removeClass(g *Group, hash outcomeHash) {
+	if g.cost.outcomes.remove(hash.rules) {
+		ix.all.outcomes.remove(hash.rules)
+	}
+	if g.cost.elements.remove(hash.id) {
+		ix.all.elements.remove(elementOf{g.chains, hash.id})
+	}
+}
+
+// removeCost removes the costs of all classes of a group.
+func (ix *indexes) removeCost(g *Group) {
+	ix.all.classes -= len(g.classes)
+	for rules := range g.cost.outcomes.of {
+		ix.all.outcomes.remove(rules)
+	}
+	for id := range g.cost.elements.of {
+		ix.all.elements.remove(elementOf{g.chains, id})
 	}
 }
 
@@ -135,7 +183,7 @@ func (g *Group) updateCost() {
 	for _, t := range g.tiers {
 		chains += t.cost
 	}
-	g.cost.total = len(g.classes) + max(0, g.cost.outcomes.sum-chains)
+	g.cost.total = len(g.classes) + g.cost.elements.sum + max(0, g.cost.outcomes.sum-chains)
 }
 
 // size returns the size of a rule without its predicates. If each is set, each rule counts or logs,
@@ -145,7 +193,7 @@ func (ix *indexes) size(rest *match.Merged, plain, each bool) ruleSize {
 	if rest.WriteKey(&key, plain); each {
 		key.WriteString(" " + rest.ID)
 	}
-	s := ruleSize{hash: maphash.String(ix.seed, key.String())}
+	s := ruleSize{hash: ix.hash(key.String())}
 	if plain {
 		m := &rest.Destination
 		s.ranges = max(1, len(m.Ports)+len(m.NotPorts))
@@ -173,36 +221,48 @@ func (p *place) cost() int {
 	return chainCost(rules, ranges)
 }
 
-// measure returns a hash of the rules that hold for the addresses of a class, as in outcomes.steps.
-// Classes with equal hashes have one outcome. measuredCost then returns its cost.
-func (ix *indexes) measure(g *Group, c *classify.Class) (hash uint64) {
+// hash returns a hash of a text. It differs between processes.
+func (m *measurement) hash(text string) uint64 { return maphash.String(m.seed, text) }
+
+func mix(hash *uint64, x uint64) { *hash = bits.RotateLeft64(*hash^x, 23) * 0x9e3779b97f4a7c15 }
+
+// measure returns the hash of the outcome of a class. It visits the rules as outcomes.steps does.
+// measuredCost then returns the cost of the outcome's chains.
+func (ix *indexes) measure(g *Group, c *classify.Class) (hash outcomeHash) {
 	ix.sizes = ix.sizes[:0]
-	mix := func(x uint64) { hash = bits.RotateLeft64(hash^x, 23) * 0x9e3779b97f4a7c15 }
-	mix(uint64(g.Stage))
+	for _, h := range [...]*uint64{&hash.id, &hash.rules} {
+		mix(h, uint64(g.Stage))
+	}
 	for _, t := range g.tiers {
 		if !t.profile && t.enforced == 0 { // S20
 			continue
 		}
-		mix(maphash.String(ix.seed, string(g.Dir)+string(t.spec.DefaultAction)+t.spec.Tier))
-		if ix.measureTier(t, c, mix) {
-			break
+		mix(&hash.id, 0)
+		mix(&hash.rules, ix.hash(string(g.Dir)+string(t.spec.DefaultAction)+t.spec.Tier))
+		if ix.measureTier(t, c, &hash) {
+			return hash
 		}
 	}
+	mix(&hash.id, ix.hash(string(g.rest)))
 	return hash
 }
 
 // measureTier measures the rules of one tier, and reports whether they decide about every packet.
-func (ix *indexes) measureTier(t *tierIndex, c *classify.Class, mix func(uint64)) (decided bool) {
+func (ix *indexes) measureTier(t *tierIndex, c *classify.Class, hash *outcomeHash) (decided bool) {
 	passes := false // whether some packets pass to the next tier
 	for _, i := range ix.candidates(t, c) {
-		for k := range t.places[i].rules {
-			rule := &t.places[i].rules[k]
+		p := &t.places[i]
+		for k := range p.rules {
+			rule := &p.rules[k]
 			if !rule.holds(c) {
 				continue
 			}
 			ix.sizes = append(ix.sizes, rule.size)
-			if mix(rule.size.hash); !rule.plain {
-				mix(uint64(c.Family()))
+			mix(&hash.id, p.entry.hash)
+			mix(&hash.id, rule.peerHash)
+			if mix(&hash.rules, rule.size.hash); !rule.plain {
+				mix(&hash.id, uint64(c.Family()))
+				mix(&hash.rules, uint64(c.Family()))
 			}
 			passes = passes || rule.rule.Action == policy.Pass && !t.profile
 			if rule.always {
@@ -210,7 +270,11 @@ func (ix *indexes) measureTier(t *tierIndex, c *classify.Class, mix func(uint64)
 			}
 		}
 	}
-	return !t.profile && !t.list.Stage.Partial() && t.spec.DefaultAction == policy.Deny && !passes
+	if t.profile || t.list.Stage.Partial() {
+		return false
+	}
+	mix(&hash.id, ix.hash(t.end))
+	return t.spec.DefaultAction == policy.Deny && !passes
 }
 
 // measuredCost returns the cost of the outcome of the last call of measure.

@@ -62,7 +62,7 @@ type Policy struct {
 // classState is the outcome of a class in a group.
 type classState struct {
 	outcome *outcome // nil while the group is over its limit
-	hash    uint64   // of the rules that hold for the class
+	hash    outcomeHash
 }
 
 // dirtyClasses are the classes of a group whose outcomes must be computed again. A class is edited if
@@ -152,7 +152,7 @@ func (l *Lookups) Join(user any, p Policy) *Group {
 	if g == nil {
 		classID := []ruleset.Type{ruleset.TypeClassID}
 		g = &Group{
-			groupKind: groupKind{p.List, p.Rest, p.Return}, cost: groupCost{outcomes: newShares[uint64]()},
+			groupKind: groupKind{p.List, p.Rest, p.Return}, cost: newGroupCost(),
 			id: id, users: map[any]struct{}{}, classes: map[*classify.Class]classState{},
 			classMap: sets.NewElementSet(ruleset.Set{
 				Name: "gc-" + id, Key: classID, Data: classID, DeleteAfterGrace: true,
@@ -202,10 +202,7 @@ func (l *Lookups) Leave(user any, g *Group) {
 		l.indexes.leave(g, t)
 	}
 	l.removeGroup(g)
-	l.indexes.all.classes -= len(g.classes)
-	for hash := range g.cost.outcomes.of {
-		l.indexes.all.outcomes.remove(hash)
-	}
+	l.indexes.removeCost(g)
 	if g.overLimit {
 		l.limits.groupsOver--
 	}

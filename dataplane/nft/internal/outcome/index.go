@@ -34,6 +34,7 @@ type indexes struct {
 type entry struct {
 	key     policy.Key
 	name    string                  // the key, quoted
+	hash    uint64                  // of the name
 	owner   *match.Owner            // nil if it does not exist
 	indexes map[*tierIndex]struct{} // nil until an index has it
 }
@@ -86,6 +87,7 @@ func (ix *indexes) entry(key policy.Key) *entry {
 	e := ix.entries[key]
 	if e == nil {
 		e = &entry{key: key, name: strconv.Quote(key.String())}
+		e.hash = ix.hash(e.name)
 		ix.entries[key] = e
 	}
 	return e

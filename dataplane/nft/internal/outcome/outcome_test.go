@@ -180,6 +180,7 @@ func TestOutcomeDeterminesChains(t *testing.T) {
 			}
 			require.Len(t, l.outcomes.byID, l.outcomes.numbers.Len())
 			requireChains(t, l, seed)
+			requireElements(t, l, seed)
 			for range 1 + rng.IntN(3) {
 				set(rng.IntN(6))
 			}
@@ -214,6 +215,30 @@ func requireChains(t *testing.T, l *Lookups, seed uint64) {
 	for _, o := range l.outcomes.byID {
 		require.Contains(t, chains, o.chain, "seed %d", seed)
 	}
+}
+
+// requireElements fails if the costs of groups count other elements of outcomes than their maps have.
+func requireElements(t *testing.T, l *Lookups, seed uint64) {
+	t.Helper()
+	counted := map[*chainMap]map[uint64]*outcome{}
+	for _, g := range l.groups {
+		if counted[g.chains] == nil {
+			counted[g.chains] = map[uint64]*outcome{}
+		}
+		for _, state := range g.classes {
+			if o := counted[g.chains][state.hash.id]; o != nil {
+				require.Same(t, o, state.outcome, "seed %d", seed)
+			}
+			counted[g.chains][state.hash.id] = state.outcome
+			require.Contains(t, g.cost.elements.of, state.hash.id, "seed %d", seed)
+		}
+	}
+	elements := 0
+	for chains, ids := range counted {
+		require.Equal(t, chains.set.Len(), len(ids), "seed %d", seed)
+		elements += len(ids)
+	}
+	require.Equal(t, elements*elementCost, l.indexes.all.elements.sum, "seed %d", seed)
 }
 
 // chainOf returns the chain that the element of an outcome leads to in the map of its group.

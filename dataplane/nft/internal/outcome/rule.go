@@ -28,7 +28,8 @@ type classRule struct {
 	plain, always bool
 	size          ruleSize
 	// peer identifies the predicates: rules with the same hold for the same classes.
-	peer string
+	peer     string
+	peerHash uint64
 }
 
 // familyPredicate is a predicate of a rule for some families. A list of all addresses of a family
@@ -119,6 +120,7 @@ func (ix *indexes) compile(o *match.Owner, list match.List) []classRule {
 		c.always = c.plain && match.MatchesAll(rest.Rule)
 		c.size = ix.size(rest, c.plain, ix.cfg.eachRule(list))
 		c.peer = c.describePeer()
+		c.peerHash = ix.hash(c.peer)
 		out = append(out, c)
 	}
 	return out
