@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unique"
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/classify"
@@ -76,14 +77,15 @@ type outcomes struct {
 	idle       map[*outcome]struct{}
 	idleChains map[*compiled]struct{}
 	// peers is scratch space: those of the rules of one policy.
-	peers map[string]struct{}
+	peers map[unique.Handle[string]]struct{}
 }
 
 func newOutcomes(cfg *Config, ix *indexes) *outcomes {
 	return &outcomes{
 		cfg: cfg, indexes: ix, byID: map[string]*outcome{}, byKey: map[string]*compiled{},
 		numbers: classify.NewNumbers(cfg.OutcomeNumber),
-		idle:    map[*outcome]struct{}{}, idleChains: map[*compiled]struct{}{}, peers: map[string]struct{}{},
+		idle:    map[*outcome]struct{}{}, idleChains: map[*compiled]struct{}{},
+		peers: map[unique.Handle[string]]struct{}{},
 	}
 }
 
@@ -290,7 +292,7 @@ func (s *outcomes) addPeer(keys *outcomeKeys, e *entry, rule *classRule) {
 		keys.policies.WriteString("\n" + e.name)
 	}
 	s.peers[rule.peer] = struct{}{}
-	keys.policies.WriteString(" " + rule.peer)
+	keys.policies.WriteString(" " + rule.peer.Value())
 }
 
 // chainWriter writes the chains of an outcome.

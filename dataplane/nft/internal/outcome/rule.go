@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"unique"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/classify"
@@ -27,8 +28,9 @@ type classRule struct {
 	// decides. always is set if the rest matches every packet.
 	plain, always bool
 	size          ruleSize
-	// peer identifies the predicates: rules with the same hold for the same classes.
-	peer     string
+	// peer identifies the predicates: rules with the same hold for the same classes. Many rules have the
+	// same text, so they share it. peerHash is its hash.
+	peer     unique.Handle[string]
 	peerHash uint64
 }
 
@@ -119,8 +121,8 @@ func (ix *indexes) compile(o *match.Owner, list match.List) []classRule {
 		c.plain = match.IsPlain(rest.Rule)
 		c.always = c.plain && match.MatchesAll(rest.Rule)
 		c.size = ix.size(rest, c.plain, ix.cfg.eachRule(list))
-		c.peer = c.describePeer()
-		c.peerHash = ix.hash(c.peer)
+		peer := c.describePeer()
+		c.peer, c.peerHash = unique.Make(peer), ix.hash(peer)
 		out = append(out, c)
 	}
 	return out
