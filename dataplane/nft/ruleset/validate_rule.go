@@ -190,7 +190,9 @@ func (v *validator) statement(s Statement, last bool) {
 		}
 		v.anonymous(s.Fields, s.Elements, true)
 	case Log:
-		v.log(s)
+		if len(s.Prefix) > MaxLogPrefix || !printable(s.Prefix) || strings.Contains(s.Prefix, "$") {
+			v.addf("log prefix %q: at most %d printable bytes, no quotation mark or dollar", s.Prefix, MaxLogPrefix)
+		}
 	case Limit:
 		v.limit(s)
 	case Reject:
@@ -215,12 +217,6 @@ func (v *validator) statement(s Statement, last bool) {
 func (v *validator) last(last bool, what string) {
 	if !last {
 		v.addf("%s is not the last statement", what)
-	}
-}
-
-func (v *validator) log(s Log) {
-	if len(s.Prefix) > MaxLogPrefix || !printable(s.Prefix) || strings.Contains(s.Prefix, "$") {
-		v.addf("log prefix %q: at most %d printable bytes, no quotation mark or dollar", s.Prefix, MaxLogPrefix)
 	}
 }
 
