@@ -5,6 +5,7 @@ package nft_test
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"runtime"
 	"slices"
@@ -35,7 +36,9 @@ type rig struct {
 	stats          map[*netns.Workload]*netlink.Handle
 	packets        map[*netns.Workload]int // sockets that send whole frames
 	raw            int                     // the client's socket that sends whole packets
-	listener       int                     // of the server
+	// next is where workloads of a bridge send frames to; otherwise it is the node.
+	next     map[*netns.Workload]net.HardwareAddr
+	listener int // of the server
 }
 
 // The addresses and ports of the flows that are measured.
@@ -71,6 +74,27 @@ func newRig(tb testing.TB, in, out string) *rig {
 	require.NoError(tb, unix.SetsockoptInt(udp, unix.SOL_SOCKET, unix.SO_RCVBUF, 1))
 	require.NoError(tb, unix.Bind(udp, &unix.SockaddrInet4{Addr: rigServer().As4(), Port: rigUDP}))
 	return r
+}
+
+// bridge makes the interfaces of both workloads ports of br0. Each sends to a MAC address behind the port of the other
+// that no interface has.
+func (r *rig) bridge(tb testing.TB) {
+	tb.Helper()
+	runIP(tb, r.node, "link", "add", "name", "br0", "type", "bridge", "forward_delay", "0", "mcast_snooping", "0")
+	runIP(tb, r.node, "link", "set", "dev", "br0", "up")
+	require.NoError(tb, r.node.SetSysctl("net/bridge/bridge-nf-call-iptables", "1"))
+	r.next = map[*netns.Workload]net.HardwareAddr{
+		r.client: {2, 0, 0, 0, 0, 2}, r.server: {2, 0, 0, 0, 0, 1},
+	}
+	for from, to := range map[*netns.Workload]*netns.Workload{r.client: r.server, r.server: r.client} {
+		runIP(tb, r.node, "link", "set", "dev", to.Host.Name, "master", "br0")
+		require.NoError(tb, r.node.Do(func() error {
+			return netlink.NeighSet(&netlink.Neigh{
+				LinkIndex: to.Host.Index, Family: unix.AF_BRIDGE, Flags: netlink.NTF_MASTER, HardwareAddr: r.next[from],
+				State: netlink.NUD_NOARP,
+			})
+		}))
+	}
 }
 
 // rigSocket opens a socket of a workload's.
@@ -151,7 +175,11 @@ type mmsghdr struct {
 // frames are packets that a workload's interface sends to its gateway, from below the IP layer.
 func (r *rig) frames(from *netns.Workload, packets []frame) *burst {
 	b := &burst{fd: r.packets[from]}
-	header := slices.Concat(from.Host.MAC, from.Link.MAC, []byte{0x08, 0x00})
+	next, ok := r.next[from]
+	if !ok {
+		next = from.Host.MAC
+	}
+	header := slices.Concat(next, from.Link.MAC, []byte{0x08, 0x00})
 	b.fill(packets, header)
 	return b
 }

@@ -44,6 +44,8 @@ type judged struct {
 	// policies.
 	egress, local bool
 	host          hostKind
+	// bridged is set if both are ports of a bridge; local is set then.
+	bridged bool
 	// same is set if all rules select the peer, each with a port of its own.
 	same bool
 }
@@ -159,6 +161,10 @@ func (w judged) program(tb testing.TB, f form) (*rig, *calcgraph.Graph, *nft.Dat
 	tb.Helper()
 	in, out := w.interfaces()
 	r := newRig(tb, in, out)
+	if w.bridged {
+		r.bridge(tb)
+		f.config.Bridges = []string{"br0"}
+	}
 	graph, err := calcgraph.New(calcgraph.Config{Node: "here"})
 	require.NoError(tb, err)
 	set := func(r policy.Resource) { graph.Update(policy.Update{Key: r.Key(), Resource: r}) }
