@@ -5,6 +5,7 @@ package datastore
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -68,6 +69,15 @@ func (m *Memory) Update(ctx context.Context, updates []policy.Update) error {
 		run.signalLocked()
 	}
 	return nil
+}
+
+// World returns all objects by key. The map is the caller's; the resources must not be changed.
+func (m *Memory) World() map[policy.Key]policy.Resource {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	world := make(map[policy.Key]policy.Resource, len(m.objects))
+	maps.Copy(world, m.objects)
+	return world
 }
 
 func (m *Memory) setLocked(u policy.Update) {

@@ -41,6 +41,14 @@ func TestMemoryReplaysThenStreams(t *testing.T) {
 		synctest.Wait()
 		require.Empty(t, r.take())
 
+		world := m.World()
+		require.Len(t, world, 2)
+		for _, u := range []policy.Update{set("a", "2"), set("c", "1")} {
+			require.True(t, policy.Equal(u.Resource, world[u.Key]))
+		}
+		clear(world)
+		require.Len(t, m.World(), 2, "the map is the caller's")
+
 		late := newReceiver()
 		start(t, &m, late)
 		synctest.Wait()
