@@ -108,7 +108,9 @@ func testApplyListsLikeGoldens(t *testing.T, classes render.ClassesConfig) {
 			for _, b := range sc.Batches {
 				require.NoError(t, d.Apply(t.Context(), b))
 			}
-			require.Equal(t, nfttest.Blocks(nfttest.Listing(t, theirs)), nfttest.Blocks(nfttest.Listing(t, ours)))
+			name := d.Table().Name
+			require.Equal(t, nfttest.Blocks(nfttest.TableListing(t, theirs, name)),
+				nfttest.Blocks(nfttest.TableListing(t, ours, name)))
 		})
 	}
 }

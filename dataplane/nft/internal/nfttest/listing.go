@@ -20,6 +20,12 @@ func Listing(t testing.TB, ns *netns.NS) string {
 	return nstest.WithoutOwner(nstest.NFT(t, ns, "", "-s", "list", "ruleset"))
 }
 
+// TableListing returns a table of family inet, as Listing does.
+func TableListing(t testing.TB, ns *netns.NS, name string) string {
+	t.Helper()
+	return nstest.WithoutOwner(nstest.NFT(t, ns, "", "-s", "list", "table", "inet", name))
+}
+
 // RequireLists requires that the namespace's table and one loaded from the table's text have the same
 // listing.
 func RequireLists(t testing.TB, ns *netns.NS, want *ruleset.Table) {
