@@ -375,6 +375,10 @@ func TestMastersThatAreNoConfiguredBridge(t *testing.T) {
 			map[string]render.Interface{"way1": {Master: render.Master{Name: "br0", Kind: "vrf"}}},
 			"interface way1 is a port of vrf br0",
 		},
+		"an unknown kind": {
+			map[string]render.Interface{"way1": {Master: render.Master{Name: "br0"}}},
+			"interface way1 is a port of br0",
+		},
 		"a bridge in a VRF": {
 			map[string]render.Interface{
 				"way1": {Master: render.Master{Name: "br0", Kind: "bridge"}},

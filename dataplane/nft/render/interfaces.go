@@ -149,7 +149,7 @@ func (i *interfaces) rebridge(name, before string) {
 // port, as of a VRF, does not count: the hooks see the packets with the interface of its master.
 func (i *interfaces) bridge(name string) string {
 	m := i.masters[name]
-	if !i.bridges.has(m.Name) || m.Kind != "" && m.Kind != kindBridge || i.masters[m.Name] != (Master{}) {
+	if !i.bridges.has(m.Name) || m.Kind != kindBridge || i.masters[m.Name] != (Master{}) {
 		return ""
 	}
 	return m.Name

@@ -22,7 +22,8 @@ type Interface struct {
 type Master struct {
 	// Name of the device; it must not be empty.
 	Name string
-	// Kind as the kernel names it, such as "bridge"; it may be empty. It is for messages.
+	// Kind as the kernel names it, such as "bridge"; it may be empty. A bridge of Config.Bridges must have
+	// that kind. Otherwise it is for messages.
 	Kind string
 }
 
