@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package revoke
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// S171: a change of bridges alone is one: an endpoint may get such an interface later.
+func TestChangeOfBridgesIsNotEmpty(t *testing.T) {
+	require.True(t, (&Change{}).empty())
+	require.False(t, (&Change{Addresses: AddressChanges{Bridges: map[string]string{"way1": ""}}}).empty())
+}
