@@ -269,3 +269,20 @@ func (m *bridgeModel) requirePackets(t *testing.T, table *ruleset.Table) (passed
 	}
 	return passed, dropped
 }
+
+// S171: the master of a configured bridge counts, so the bridges are looked up at the start and by each
+// Resync. Endpoints need not exist.
+func TestBridgesAreLookedUp(t *testing.T) {
+	r, err := render.New(render.Config{Bridges: nfttest.Bridges()})
+	require.NoError(t, err)
+	require.ElementsMatch(t, nfttest.Bridges(), slices.Collect(r.ChangedInterfaces()))
+	r.Update(nfttest.Transition(nfttest.InSync()))
+	r.Flush()
+	require.Empty(t, slices.Collect(r.ChangedInterfaces()))
+	require.ElementsMatch(t, nfttest.Bridges(), slices.Collect(r.Interfaces()))
+	s, _ := bridgedState()
+	s.Endpoints[nfttest.EndpointKey("router")] = &dataplane.Endpoint{Interface: "br0"}
+	r.Update(nfttest.Transition(s))
+	require.ElementsMatch(t, []string{"br0", "br1", "way1", "way2", "way3", "way4", "way5"},
+		slices.Collect(r.Interfaces()), "each once")
+}
