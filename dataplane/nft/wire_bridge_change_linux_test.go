@@ -169,3 +169,41 @@ func testWireBridgedChangesWhileStopped(t *testing.T, classes render.ClassesConf
 		})
 	}
 }
+
+// S171: a bridged endpoint sends to its own floating address, and policy decides. If frames between
+// ports pass the hooks, the port must be in hairpin mode: the kernel translates such a frame at the
+// bridge, which sends no frame back to its port otherwise.
+func TestWireBridgedOwnFloating(t *testing.T) { nfttest.EachForm(t, testWireBridgedOwnFloating) }
+
+func testWireBridgedOwnFloating(t *testing.T, classes render.ClassesConfig) {
+	b := newOnBridge(t, onBridge(classes))
+	floating := addrs("10.96.0.9", "fd00:96::9")
+	sent := 0
+	for _, c := range []struct {
+		call, hairpin string
+		passes        bool
+	}{{"0", "off", true}, {"1", "off", false}, {"1", "on", true}} {
+		b.callHooks(t, c.call)
+		runIP(t, b.node, "link", "set", "dev", "way2", "type", "bridge_slave", "hairpin", c.hairpin)
+		for _, s := range []dptest.State{shop(), closedTo("way2"), closedFrom("way2")} {
+			closed := s.Endpoints[endpointKey("way2")].Ingress != nil || s.Endpoints[endpointKey("way2")].Egress != nil
+			b.become(t, edit(s, "way2", func(e *dataplane.Endpoint) {
+				for family, a := range workloadAddrs(1) {
+					e.NATs = append(e.NATs, policy.IPNAT{InternalIP: a, ExternalIP: floating[family]})
+				}
+			}))
+			for _, w := range b.fresh(at(1), at(1)) {
+				if !w.Protocol.HasPorts() {
+					continue
+				}
+				w.OrigDst = floating[0]
+				if w.Src.Is6() {
+					w.OrigDst = floating[1]
+				}
+				sent++
+				require.Equal(t, c.passes && !closed, w.passes(t, b.wire), "%+v, closed %t: %s", c, closed, w.Flow)
+			}
+		}
+	}
+	t.Logf("%d packets", sent)
+}
