@@ -26,7 +26,7 @@ import (
 // Counters of unchanged rules survive. A batch that does not change the table makes no transaction.
 //
 // It implements dataplane.Dataplane, Planner, Watcher, Finisher and Limited, and is not safe for
-// concurrent use, but for Watch, Table, ConntrackStats and ClassStats.
+// concurrent use, but for Watch, Table, Bridges, ConntrackStats and ClassStats.
 type Dataplane struct {
 	config     Config
 	interfaces *observed.Interfaces
@@ -37,7 +37,9 @@ type Dataplane struct {
 	// upToDate is set if the last attempt brought the kernel to the desired state.
 	upToDate bool
 	// classes are the counts of the last change; nil before the first.
-	classes   atomic.Pointer[render.ClassStats]
+	classes atomic.Pointer[render.ClassStats]
+	// bridges has the ports of the last change; nil before the first.
+	bridges   atomic.Pointer[map[string]string]
 	limitsLog limitsLog
 	closed    atomic.Bool
 }
@@ -168,6 +170,17 @@ func (d *Dataplane) ClassStats() render.ClassStats {
 	return render.ClassStats{}
 }
 
+// Bridges returns, for each interface that is a port of one of render.Config.Bridges, the name of the
+// bridge, as of the last call of Apply or Resync that was in sync. It is what prove.Config.Bridges
+// needs to prove Table. It is empty before that. It may be called from any goroutine. The caller must
+// not change the map.
+func (d *Dataplane) Bridges() map[string]string {
+	if b := d.bridges.Load(); b != nil {
+		return *b
+	}
+	return nil
+}
+
 // Apply adds the batch to the desired state. Once that is in sync, it programs the changes; the
 // first time, it adopts the table of an earlier process.
 //
@@ -262,6 +275,7 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 	}
 	d.renderer, d.inSync, d.upToDate, d.needsTable = r, false, false, false
 	d.classes.Store(nil)
+	d.bridges.Store(nil)
 	d.limitsLog = limitsLog{}
 	d.interfaces.Reset()
 	d.handover.reset()
@@ -342,6 +356,8 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 	}
 	classes := d.renderer.ClassStats()
 	d.classes.Store(&classes)
+	bridges := d.renderer.Bridges()
+	d.bridges.Store(&bridges)
 	d.limitsLog.update(d.config.Logger, classes)
 	errs = append(append(errs, d.renderer.Errors()...), failed...)
 	if done {

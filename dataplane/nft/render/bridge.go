@@ -65,6 +65,8 @@ type bridges struct {
 	at    map[place]map[*subject]struct{}
 	// changed has the bridge of each interface whose bridge changed since TakeBridges; "" for none.
 	changed map[string]string
+	// ports is what Renderer.Bridges returns; nil after a master changed.
+	ports map[string]string
 	// dirtySubjects is marked for the endpoints that share an address, or cease to.
 	dirtySubjects *dirtySet[*subject]
 }
@@ -138,6 +140,22 @@ func (r *Renderer) TakeBridges() map[string]string {
 	changed := b.changed
 	b.changed = map[string]string{}
 	return changed
+}
+
+// Bridges returns the name of the bridge of each interface that is a port of one of Config.Bridges;
+// prove.Config.Bridges takes it. The caller must not change the map, and neither does the Renderer:
+// after a change it returns another one.
+func (r *Renderer) Bridges() map[string]string {
+	i := r.endpoints.interfaces
+	if i.bridges.ports == nil {
+		i.bridges.ports = map[string]string{}
+		for name := range i.masters {
+			if bridge := i.bridge(name); bridge != "" {
+				i.bridges.ports[name] = bridge
+			}
+		}
+	}
+	return i.bridges.ports
 }
 
 // onBridge matches a configured bridge. There must be one.

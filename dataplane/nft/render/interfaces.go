@@ -100,6 +100,7 @@ func (i *interfaces) setMaster(name string, m Master) {
 	if i.masters[name] == m {
 		return
 	}
+	i.bridges.ports = nil
 	affected := []string{name}
 	if i.bridges.has(name) { // see bridge
 		for port, of := range i.masters {
