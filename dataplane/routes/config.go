@@ -55,6 +55,12 @@ type Config struct {
 	// 169.254.1.1, which workloads have for a default gateway. See Proxy for what the kernel needs
 	// besides; proxy_ndp is set where it needs that.
 	Gateways []netip.Addr
+	// Bridges are the names of bridges whose ports are the interfaces of workloads, as of
+	// render.Config.Bridges. An endpoint whose interface is a port of one has no route, neighbour entry,
+	// proxy entry or setting, and is not at fault for that: the route of the bridge's subnet leads to it.
+	// It gets them once the interface leaves the bridge. The subnet's route, forwarding and rp_filter of
+	// the bridge are the administrator's. Empty means none.
+	Bridges []string
 	// GracePeriod is how long a route with our protocol that no endpoint wants may stay after its
 	// interface was first seen: one that a CNI plugin made for a workload of which nothing is known
 	// yet. Watch removes it then, or the next Apply. 0 means not at all.
@@ -121,7 +127,7 @@ func (c Config) validate() error {
 		}
 	}
 	errs = append(errs, validateKeeping(c.NetNS, c.Protocol, c.GracePeriod))
-	return errors.Join(append(errs, c.validateDevices(), c.validateSysctls())...)
+	return errors.Join(append(errs, c.validateDevices(), c.validateBridges(), c.validateSysctls())...)
 }
 
 // validateKeeping checks what Config and KeeperConfig have in common.

@@ -51,6 +51,9 @@
 // sysctls cannot be set, no route over it is added: without them traffic could pass that should
 // not.
 //
+// An endpoint whose interface is a port of one of Config.Bridges gets nothing: the route of the
+// bridge's subnet leads to it. Its objects are added when the interface leaves the bridge.
+//
 // What goes through a tunnel is programmed while the node has a tunnel address of the family
 // itself. A route of a pool whose encapsulation is not made here is at fault: ErrTunnel.
 //

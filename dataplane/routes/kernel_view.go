@@ -29,7 +29,7 @@ type kernelView struct {
 
 // fork returns a view with other stores, to plan with.
 func (k *kernelView) fork(desired *stores) *kernelView {
-	fork := &kernelView{sockets: k.sockets, stores: desired, now: k.now, links: &links{}}
+	fork := &kernelView{sockets: k.sockets, stores: desired, now: k.now, links: k.links.fork()}
 	fork.links.ByIndex = k.links.ByIndex // says since when each interface exists; reading replaces the map
 	return fork
 }
@@ -87,6 +87,7 @@ func (k *kernelView) read() error {
 		k.stores.settings.markDirty(slot)
 	}
 	k.stores.devices.dirty = true
+	k.flushPorts()
 	k.synced = true
 	return nil
 }
@@ -227,7 +228,13 @@ func (k *kernelView) observe(e *rtnl.Event, f *linkEvents) {
 	k.events++
 	switch e.Group {
 	case rtnl.GroupLinks, rtnl.GroupAddresses:
+		index := e.Link.Index
+		if e.Group == rtnl.GroupAddresses {
+			index = 0
+		}
+		before := k.links.portsOf(index)
 		f.add(k.links.update(e, k.now()), k.events)
+		f.addPorts(before, k.links.portsOf(index))
 		// Its parameters may be other ones.
 		k.stores.devices.dirty = k.stores.devices.dirty || k.stores.devices.has(e.Link.Name)
 	case rtnl.GroupNetconf:

@@ -14,6 +14,8 @@ import (
 // links tracks the interfaces and their addresses, and finds the interface towards an address.
 type links struct {
 	rtnl.Links
+	// bridges has the names of Config.Bridges, devices those of our tunnel devices.
+	bridges, devices []string
 	// subnets is a cache; nil after a change.
 	subnets []subnet
 }
@@ -28,6 +30,9 @@ func (l *links) update(e *rtnl.Event, now time.Time) rtnl.LinkChange {
 	l.subnets = nil
 	return l.Links.Update(e, now)
 }
+
+// fork returns a tracker of the same bridges that knows no interface.
+func (l *links) fork() *links { return &links{bridges: l.bridges, devices: l.devices} }
 
 // named returns the interface with a name.
 func (l *links) named(name string) (rtnl.Link, bool) {

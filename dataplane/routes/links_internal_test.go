@@ -197,3 +197,28 @@ func TestTentativeAddressesDoNotCount(t *testing.T) {
 	_, ok = l.holding(address)
 	require.True(t, ok)
 }
+
+// Only a port of a configured bridge counts: no port of another kind of master, and no tunnel device.
+func TestPortsOfBridges(t *testing.T) {
+	l := &links{bridges: []string{"br0", "br1"}, devices: []string{"vxlan.way"}}
+	l.Reset([]rtnl.Link{
+		{Index: 1, Name: "br0", Kind: "bridge"},
+		{Index: 2, Name: "br1", Kind: "bond"},
+		{Index: 3, Name: "br2", Kind: "bridge"},
+		{Index: 4, Name: "a", Master: 1},
+		{Index: 5, Name: "b", Master: 2},
+		{Index: 6, Name: "c", Master: 3},
+		{Index: 7, Name: "vxlan.way", Master: 1},
+		{Index: 8, Name: "d", Master: 99},
+		{Index: 9, Name: "e"},
+	}, nil, time.Time{})
+	names := map[string]bool{}
+	l.ports(names)
+	require.Equal(t, map[string]bool{"a": true}, names)
+	require.Equal(t, names, l.portsOf(1))
+	require.Equal(t, names, l.portsOf(4))
+	require.Empty(t, l.portsOf(2))
+	_, err := l.usable("a")
+	require.ErrorIs(t, err, errPort)
+	require.False(t, l.portNamed("none"))
+}

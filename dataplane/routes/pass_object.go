@@ -48,7 +48,8 @@ func planObjects[K objectKind[K, V], V comparable](
 	return deletions, additions, nil
 }
 
-// locate finds the interface of a wanted object. If it cannot, it records the fault.
+// locate finds the interface of a wanted object. If it cannot, it records the fault. An object on a
+// port must not be there, which is no fault; an event about the port marks it again.
 func locate[K objectKind[K, V], V comparable](p *pass, s *store[K, V], o *slot[K, V]) (index int, ok bool) {
 	object := o.key.object(o.want)
 	op, err := "check "+object.kind(), o.key.validate(o.want)
@@ -59,6 +60,9 @@ func locate[K objectKind[K, V], V comparable](p *pass, s *store[K, V], o *slot[K
 		if err == nil && p.view.stores.devices.has(name) && foreignDevice(link, p.cfg.Protocol) {
 			err = fmt.Errorf("%w: interface %s", ErrForeign, name)
 		}
+	}
+	if errors.Is(err, errPort) {
+		return 0, false
 	}
 	if err != nil {
 		p.result.fail(op, object, err)

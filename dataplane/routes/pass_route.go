@@ -3,6 +3,7 @@
 package routes
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -46,7 +47,7 @@ func (p *pass) planRoutes() (deletions, additions []routeChange) {
 			p.result.fail("add route", slot.claims[0], ErrCeded)
 			ok = false
 		}
-		if !ok {
+		if !ok && !p.view.links.portNamed(slot.claims[0].Interface) { // an event about a port marks it again
 			s.markDirty(slot)
 		}
 		deletions, additions = p.planSlot(slot, ok, deletions, additions)
@@ -68,11 +69,11 @@ func (p *pass) resolve(slot *routeSlot, out *rtnl.Route) bool {
 		p.result.fail("check route", *r, err)
 		return false
 	}
-	if err := r.kernel(p.cfg.Protocol, p.view.links, out); err != nil {
+	err = r.kernel(p.cfg.Protocol, p.view.links, out)
+	if err != nil && !errors.Is(err, errPort) { // a route over a port must not be there, which is no fault
 		p.result.fail("find interface", *r, err)
-		return false
 	}
-	return true
+	return err == nil
 }
 
 // planSlot plans a slot with a wanted route: in scratch, if can is set.

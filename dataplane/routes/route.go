@@ -197,7 +197,7 @@ func (r *Route) base(protocol uint8, out *rtnl.Route) {
 }
 
 // kernel fills out with the route as the kernel would list it. Errors: ErrNoInterface,
-// ErrInterfaceDown.
+// ErrInterfaceDown, errPort.
 func (r *Route) kernel(protocol uint8, l *links, out *rtnl.Route) (err error) {
 	r.base(protocol, out)
 	if r.Type == Unicast {
@@ -220,12 +220,14 @@ func (l *links) outInterface(name string, gateway netip.Addr) (int, error) {
 	return link.Index, nil
 }
 
-// usable returns an interface that can have routes. Errors: ErrNoInterface, ErrInterfaceDown.
+// usable returns an interface that can have routes. Errors: ErrNoInterface, ErrInterfaceDown, errPort.
 func (l *links) usable(name string) (rtnl.Link, error) {
 	link, exists := l.named(name)
 	switch {
 	case !exists:
 		return link, fmt.Errorf("%w: %s", ErrNoInterface, name)
+	case l.port(&link):
+		return link, errPort
 	case !link.Up:
 		return link, fmt.Errorf("%w: %s", ErrInterfaceDown, name)
 	}

@@ -4,6 +4,7 @@ package routes
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 
 	"github.com/wayleave/wayleave/dataplane"
@@ -41,6 +42,7 @@ func New(cfg Config) (*Dataplane, error) {
 		return nil, err
 	}
 	keeper.ownDevices = cfg.devices()
+	keeper.view.links.bridges, keeper.view.links.devices = slices.Clone(cfg.Bridges), cfg.devices()
 	d := &Dataplane{cfg: cfg, keeper: keeper}
 	d.want = newMapper(&d.cfg, keeper)
 	return d, nil

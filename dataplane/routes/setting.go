@@ -55,7 +55,7 @@ func flushSettings(s *settingStore, f *linkEvents) {
 func right(o *slot[string, Setting]) bool { return o.state.present && o.have == o.want }
 
 // updateSettings writes the settings that differ from the wanted value. Those of an interface that
-// does not exist are at fault until it appears.
+// does not exist are at fault until it appears. Those of a port of Config.Bridges are left alone.
 func (p *pass) updateSettings() {
 	s := p.view.stores.settings
 	var want []Setting
@@ -72,6 +72,10 @@ func (p *pass) updateSettings() {
 		if !exists && o.Interface != "" {
 			p.result.fail("find interface", o, fmt.Errorf("%w: %s", ErrNoInterface, o.Interface))
 			s.markDirty(slot)
+			continue
+		}
+		if p.view.links.portNamed(o.Interface) { // an event about the port marks it again
+			slot.state.present = false
 			continue
 		}
 		if p.blocked[o.Interface] { // a device that may be another's
