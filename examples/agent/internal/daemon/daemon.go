@@ -238,7 +238,7 @@ func (d *Daemon) open(record io.Writer) (*pipeline.Pipeline, error) {
 		Manifests: s.Manifests, Resources: s.Resources, Sources: sources, Previous: previous, Node: s.Node,
 		NetNS: d.cfg.NetNS, Table: s.Table, SharedTable: s.SharedTable, InterfacePrefix: s.InterfacePrefix,
 		TrustAnnotations: s.TrustAnnotations, ForwardIPv6: s.ForwardIPv6, RouteProtocol: uint8(s.RouteProtocol),
-		SysctlFile:    s.SysctlFile(),
+		SysctlFile: s.SysctlFile(), Bridges: s.BridgeNames(),
 		ApplyInterval: s.ApplyInterval, ApplyBurst: s.ApplyBurst, ResyncInterval: s.ResyncInterval,
 		VerdictLog:      render.VerdictLog{Enabled: s.VerdictLogGroup >= 0, Group: uint16(max(s.VerdictLogGroup, 0))},
 		ConntrackPolicy: s.ConntrackPolicy, TCPFromSYN: s.TCPFromSYN, Filter: withoutSettings, Logger: d.logger,

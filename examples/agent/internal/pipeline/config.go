@@ -46,6 +46,9 @@ type Config struct {
 	// InterfacePrefix is what the names of the interfaces of workloads begin with; those that no
 	// manifest accounts for drop all traffic. Default "way".
 	InterfacePrefix string
+	// Bridges are the names of bridges whose ports are workloads' interfaces; see
+	// render.Config.Bridges and routes.Config.Bridges.
+	Bridges []string
 	// RouteProtocol is the protocol number of routes and neighbour entries; see
 	// routes.Config.Protocol.
 	RouteProtocol uint8

@@ -304,7 +304,7 @@ func (c Config) reader() manifest.Reader {
 func (c Config) renderer() render.Config {
 	return render.Config{
 		Table: c.Table, InterfacePrefix: c.InterfacePrefix, VerdictLog: c.VerdictLog,
-		TCPFromSYN: c.TCPFromSYN,
+		TCPFromSYN: c.TCPFromSYN, Bridges: c.Bridges,
 	}
 }
 
@@ -312,7 +312,7 @@ func (c Config) renderer() render.Config {
 func (c Config) routes() routes.Config {
 	return routes.Config{
 		NetNS: c.NetNS, Protocol: c.RouteProtocol, ForwardAllIPv6: c.ForwardIPv6, SysctlFile: c.SysctlFile,
-		Logger: c.Logger,
+		Bridges: c.Bridges, Logger: c.Logger,
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"strings"
@@ -59,28 +60,44 @@ func (p *Pipeline) Verify(
 		if err != nil {
 			return v, err
 		}
+		bridges := p.table.Bridges()
 		table := p.table.Table()
 		if table == nil {
 			return v, nft.ErrNoTable
 		}
-		v, err = Prove(ctx, p.cfg, world, table, limit, progress)
+		v, err = prover{p.cfg, bridges}.prove(ctx, world, table, limit, progress)
 		if v.Kernel = &kernel; err != nil || !v.Differs() {
 			return v, err
 		}
-		if now := p.table.Table(); now != nil && now.Equal(table) {
+		if now := p.table.Table(); now != nil && now.Equal(table) && maps.Equal(p.table.Bridges(), bridges) {
 			break
 		}
 	}
 	return v, nil
 }
 
-// Prove compares a table with the policy of a world.
+// Prove compares a table with the policy of a world. Without the kernel, no interface is a port of one
+// of Config.Bridges.
 //
 // Errors: those of prove.Table.
 func Prove(
 	ctx context.Context, cfg Config, world verdict.World, table *ruleset.Table, limit int,
 	progress func(done, all int) error,
 ) (v Verified, err error) {
+	return prover{cfg: cfg}.prove(ctx, world, table, limit, progress)
+}
+
+// prover proves the tables of a pipeline.
+type prover struct {
+	cfg Config
+	// bridges is prove.Config.Bridges.
+	bridges map[string]string
+}
+
+func (p prover) prove(
+	ctx context.Context, world verdict.World, table *ruleset.Table, limit int, progress func(done, all int) error,
+) (v Verified, err error) {
+	cfg := p.cfg
 	v.Table, cfg = cmp.Or(cfg.Table, "wayleave"), cfg.withDefaults()
 	settings := verdict.Config{Host: cfg.renderer().Host}
 	if byAddress(world, cfg.Node) {
@@ -92,7 +109,7 @@ func Prove(
 	}
 	v.Policy, err = prove.Table(ctx, prove.Config{
 		World: world, Verdict: settings, Node: cfg.Node, Table: table, InterfacePrefix: cfg.InterfacePrefix,
-		Limit: limit, Progress: progress,
+		Bridges: p.bridges, Limit: limit, Progress: progress,
 	})
 	return v, err
 }

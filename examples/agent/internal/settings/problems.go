@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/dataplane/routes"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -41,6 +42,9 @@ func (s Settings) problems() map[string]error {
 	} else if _, err := render.New(render.Config{InterfacePrefix: s.InterfacePrefix}); err != nil {
 		found["interface-prefix"] = fmt.Errorf("%q cannot be the prefix of an interface name", s.InterfacePrefix)
 	}
+	if err := s.bridgesProblem(); err != nil && found["interface-prefix"] == nil {
+		found["bridges"] = err
+	}
 	if s.RouteProtocol < 5 || s.RouteProtocol > math.MaxUint8 {
 		found["route-protocol"] = fmt.Errorf("want 5 to 255, not %d", s.RouteProtocol)
 	}
@@ -69,6 +73,25 @@ func (s Settings) problems() map[string]error {
 		found["record-limit"] = fmt.Errorf("want 1 or more, not %d", s.RecordLimit)
 	}
 	return found
+}
+
+// bridgesProblem returns why Bridges are not valid names of bridges, or nil.
+func (s Settings) bridgesProblem() error {
+	seen := map[string]bool{}
+	for _, name := range s.BridgeNames() {
+		_, err := render.New(render.Config{Bridges: []string{name}, InterfacePrefix: s.InterfacePrefix})
+		_, refused := routes.New(routes.Config{Bridges: []string{name}})
+		switch {
+		case seen[name]:
+			return fmt.Errorf("%q is there twice", name)
+		case strings.HasPrefix(name, s.InterfacePrefix):
+			return fmt.Errorf("%q begins with interface-prefix %q", name, s.InterfacePrefix)
+		case err != nil || refused != nil:
+			return fmt.Errorf("%q cannot be the name of a bridge", name)
+		}
+		seen[name] = true
+	}
+	return nil
 }
 
 // nodeProblem returns why a name is not a valid name of a node, or nil.

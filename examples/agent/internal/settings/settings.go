@@ -6,6 +6,7 @@ import (
 	"flag"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
@@ -44,6 +45,9 @@ type Settings struct {
 	// InterfacePrefix is what the names of workloads' interfaces begin with; those that no endpoint
 	// accounts for drop everything.
 	InterfacePrefix string
+	// Bridges are the names of bridges whose ports are workloads' interfaces, separated by commas:
+	// workloads there are told apart by address. Empty: there is none.
+	Bridges string
 	// RouteProtocol is the protocol number of the agent's routes, neighbour entries and devices,
 	// which must be the agent's alone: 5 to 255.
 	RouteProtocol int
@@ -78,6 +82,17 @@ type Settings struct {
 	RecordLimit int
 	// LogLevel is the least level that is logged.
 	LogLevel slog.Level
+}
+
+// BridgeNames returns the names in Bridges, in order.
+func (s Settings) BridgeNames() (names []string) {
+	if s.Bridges == "" {
+		return nil
+	}
+	for name := range strings.SplitSeq(s.Bridges, ",") {
+		names = append(names, strings.TrimSpace(name))
+	}
+	return names
 }
 
 // SysctlFile returns the path of the file with the former values of sysctls, which is beside the
@@ -191,6 +206,8 @@ func declareName(flags *flag.FlagSet, s *Settings) {
 func declarePrefix(flags *flag.FlagSet, s *Settings) {
 	flags.StringVar(&s.InterfacePrefix, "interface-prefix", s.InterfacePrefix,
 		"`PREFIX` of the names of workloads' interfaces; those that no endpoint accounts for drop everything")
+	flags.StringVar(&s.Bridges, "bridges", s.Bridges,
+		"`NAMES` of the bridges whose ports are workloads' interfaces, separated by commas; none if empty")
 	flags.BoolVar(&s.TCPFromSYN, "tcp-from-syn", s.TCPFromSYN,
 		"drop TCP packets of workloads that begin a connection without a SYN; false where connections were not "+
 			"tracked before the first start")

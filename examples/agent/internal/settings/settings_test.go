@@ -166,7 +166,7 @@ func TestEverySourceHasItsSay(t *testing.T) {
 	require.Equal(t, "command line", origins["table"])
 	require.Equal(t, "default", origins["socket"])
 	require.Contains(t, e.String(), `apply-burst        "4"  `)
-	require.Len(t, e.Values, 30)
+	require.Len(t, e.Values, 31)
 }
 
 // conntrack-policy and tcp-from-syn can be set in every source, the datastore included. By default
@@ -194,6 +194,40 @@ func TestConntrackSettingsInEverySource(t *testing.T) {
 		require.Equal(t, conntrack.Keep, e.ConntrackPolicy, layer.Source)
 		require.False(t, e.TCPFromSYN, layer.Source)
 		require.Regexp(t, `(?m)^conntrack-policy +"keep" `, e.String())
+	}
+}
+
+// bridges can be set in every source, the datastore included. By default there is none.
+func TestBridgesInEverySource(t *testing.T) {
+	e, err := settings.Resolve()
+	require.NoError(t, err)
+	require.Empty(t, e.BridgeNames())
+
+	found, _ := settings.Extract("a.yaml", []byte(
+		"apiVersion: wayleave.dev/v1\nkind: AgentConfig\nmetadata: {name: default}\nspec: {bridges: 'br0, br1'}\n"))
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	settings.Declare(flags, &settings.Settings{})
+	require.NoError(t, flags.Parse([]string{"--bridges", "br0,br1"}))
+	for _, layer := range []settings.Layer{
+		settings.Environment([]string{"WAYLEAVE_BRIDGES=br0,br1"}),
+		settings.File(file(t, "bridges: br0,br1\n")),
+		found[settings.Global],
+		settings.CommandLine(flags),
+	} {
+		e, err := settings.Resolve(layer)
+		require.NoError(t, err, layer.Source)
+		require.Equal(t, []string{"br0", "br1"}, e.BridgeNames(), layer.Source)
+	}
+	for value, want := range map[string]string{
+		"br0,":      `bridges: "" cannot be the name of a bridge`,
+		"br/0":      `bridges: "br/0" cannot be the name of a bridge`,
+		"vxlan.way": `bridges: "vxlan.way" cannot be the name of a bridge`,
+		"lo":        `bridges: "lo" cannot be the name of a bridge`,
+		"br0,br0":   `bridges: "br0" is there twice`,
+		"br0,way1":  `bridges: "way1" begins with interface-prefix "way"`,
+	} {
+		_, err := settings.Resolve(settings.Layer{Source: "test", Values: map[string]string{"bridges": value}})
+		require.EqualError(t, err, "test: "+want)
 	}
 }
 
