@@ -60,10 +60,15 @@ func TestVerifyFindsDifference(t *testing.T) {
 // Without an agent, the table for manifests is proved.
 func TestVerifyManifests(t *testing.T) {
 	dir := folderOf(t, map[string]string{"pods.yaml": onePod, "deny.yaml": denyAll})
-	code, out, errs := call(t, "verify", "--manifests", dir, "--node", "n")
-	require.Zero(t, code, "%s%s", out, errs)
-	require.Contains(t, out, "table wayleave not compared with the kernel\n")
-	require.Contains(t, out, "policy and table agree\n")
+	for _, more := range [][]string{nil, {"--bridges", "br0,br1"}} {
+		code, out, errs := call(t, append([]string{"verify", "--manifests", dir, "--node", "n"}, more...)...)
+		require.Zero(t, code, "%s%s", out, errs)
+		require.Contains(t, out, "table wayleave not compared with the kernel\n")
+		require.Contains(t, out, "policy and table agree\n")
+	}
+	code, out, errs := call(t, "ruleset", "--manifests", dir, "--node", "n", "--bridges", "br0,br1")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, `{ "br0", "br1" }`)
 }
 
 func TestVerifyFails(t *testing.T) {
