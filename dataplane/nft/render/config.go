@@ -38,11 +38,11 @@ type Config struct {
 	// accepts. AllowedSources have no effect for a bridged endpoint. Two endpoints of one bridge with
 	// the same address are both at fault.
 	//
-	// Such a bridge is for workloads alone: a router or an uplink among its ports is cut off. Its name
-	// must not begin with InterfacePrefix. No host endpoint governs it, not even by its name. Policy
-	// applies to frames between two ports only with net.bridge.bridge-nf-call-iptables and
-	// -ip6tables. None by default: then an endpoint whose interface is a port of any master is at
-	// fault (S170).
+	// Such a bridge is for workloads alone: packets of a router or an uplink among its ports drop, but
+	// without bridge-nf-call its frames to workloads pass without policy. The bridge's name must not
+	// begin with InterfacePrefix. No host endpoint governs it, not even by its name. Policy applies to
+	// frames between two ports only with net.bridge.bridge-nf-call-iptables and -ip6tables. None by
+	// default: then an endpoint whose interface is a port of any master is at fault (S170).
 	Bridges []string
 	// EgressPriority is the priority of the base chains with normal policy, IngressPriority that of
 	// the base chains that evaluate their stale packets. It must be the larger. Both must be

@@ -27,13 +27,13 @@
 // Frames of any other port drop if they claim an address of an endpoint: as the source of IP, the sender of ARP, or
 // the target of an advertisement.
 //
-// The table has no state and no rule of a single endpoint: endpoints are elements of hash sets. So an address is
-// allowed at its new port at the moment that it is no longer at its former one.
+// The table does not track connections and has no rule for a single endpoint: endpoints are elements of hash sets.
+// An address that moves is allowed at neither port until the main table has its new owner (Port.Withheld).
 //
 // # Limits
 //
-// Workloads can use each other's link-local addresses. The kernel passes frames to 01:80:c2:00:00:00 and to the
-// other group addresses of IEEE 802.1D by the hook: see docs/bridges.md. Names of ports are those of the whole
+// Workloads can use each other's link-local addresses. Frames to group addresses of IEEE 802.1D skip the hook: see
+// docs/bridges.md. Names of ports are those of the whole
 // namespace, so a port with the prefix drops on any bridge.
 //
 // # Usage
