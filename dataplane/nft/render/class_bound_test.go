@@ -110,6 +110,18 @@ func TestRulesWithoutAddressesCount(t *testing.T) {
 	const outcomes = 3*4 + 3*(4+32+2) + (4 + 32 + 3)
 	const classes = 7 + 7*2 // and the elements of their outcomes
 	require.Equal(t, classes+outcomes-3*4-(20*4+32+20), p.r.ClassStats().Cost)
+	for n := 1; n <= 3; n++ { // edits that keep all peers
+		edited := &dataplane.PolicyUpdate{Key: never.Key, Policy: &dataplane.Policy{}}
+		for _, r := range never.Policy.Ingress {
+			r.Protocol = policy.ProtocolTCP
+			for port := range n {
+				r.Destination.Ports = append(r.Destination.Ports, policy.PortNumber(uint16(1+2*port)))
+			}
+			edited.Policy.Ingress = append(edited.Policy.Ingress, r)
+		}
+		p.flush(edited)
+		require.Equal(t, max(classes, classes+outcomes-3*4-(20*4+32+20*n)), p.r.ClassStats().Cost)
+	}
 	p.flush(&dataplane.PolicyUpdate{Key: never.Key, Policy: &dataplane.Policy{}})
 	require.Equal(t, classes+outcomes-3*4, p.r.ClassStats().Cost)
 }
