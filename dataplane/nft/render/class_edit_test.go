@@ -91,6 +91,7 @@ func TestEditsModel(t *testing.T) {
 			m.play(dptest.Transition(last, dptest.NewState()).Events)
 			empty := m.fresh()
 			empty.Flush()
+			require.Equal(t, empty.ClassStats(), m.r.ClassStats())
 			require.Equal(t, sizes(empty), sizes(m.r), "entries are left")
 		})
 	}

@@ -130,6 +130,7 @@ func (m *classModel) check(s dptest.State) *ruleset.Table {
 	require.Equal(m.t, want.String(), got.String())
 	require.Equal(m.t, want.String(), m.kernel.Table().String())
 	require.Equal(m.t, messages(wantErrs), messages(gotErrs))
+	require.Equal(m.t, f.ClassStats(), m.r.ClassStats(), "counts and costs depend on earlier states")
 	require.Equal(m.t, sizes(f), sizes(m.r), "the kept entries depend on earlier states")
 	clone := m.r.Clone()
 	if !m.few {
@@ -284,6 +285,7 @@ func TestClassModel(t *testing.T) {
 			m.play(dptest.Transition(last, dptest.NewState()).Events)
 			empty := m.fresh()
 			empty.Flush()
+			require.Equal(t, empty.ClassStats(), m.r.ClassStats())
 			require.Equal(t, sizes(empty), sizes(m.r), "entries are left")
 		})
 	}
