@@ -79,7 +79,7 @@ func (m *bridgeModel) mutate() {
 func (m *bridgeModel) bridge(name string) string {
 	of := m.masters[name]
 	_, isPort := m.masters[of.Name]
-	if slices.Contains(nfttest.Bridges(), of.Name) && (of.Kind == "bridge" || of.Kind == "") && !isPort {
+	if slices.Contains(nfttest.Bridges(), of.Name) && of.Kind == "bridge" && !isPort {
 		return of.Name
 	}
 	return ""
