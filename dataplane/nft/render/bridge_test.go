@@ -189,6 +189,8 @@ func testHostSendsToBridges(t *testing.T, classes render.ClassesConfig) {
 	answer.CT = ruleset.CtNew
 	other := answer
 	other.Transport = nfttest.Ports(547, 53)
+	global := answer
+	global.Dst = netip.MustParseAddr("fd00::77")
 	hosts := nfttest.InSync()
 	hosts.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "all"}] = &dataplane.HostEndpoint{
 		Interface: policy.AllInterfaces,
@@ -214,6 +216,7 @@ func testHostSendsToBridges(t *testing.T, classes render.ClassesConfig) {
 		{"multicast", to("ff02::1"), true, false, false},
 		{"DHCPv6 to a link-local address", answer, true, false, false},
 		{"UDP to a link-local address", other, false, false, false},
+		{"DHCPv6 to an unknown address", global, false, false, false},
 	} {
 		for action, want := range map[policy.HostAction]bool{
 			policy.HostAccept: c.accept, policy.HostReturn: c.policed, policy.HostDrop: c.drop,
