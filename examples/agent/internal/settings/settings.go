@@ -109,7 +109,7 @@ func (s Settings) SysctlFile() string {
 func local() map[string]bool {
 	keys := map[string]bool{}
 	for _, key := range []string{
-		"node", "manifests", "resources", "endpoint-dir", "table", "shared-table", "interface-prefix",
+		"node", "manifests", "resources", "endpoint-dir", "table", "shared-table", "interface-prefix", "bridges",
 		"route-protocol", "trust-annotations", "socket", "http-address", "health-timeout", "record-file",
 		"record-limit", "etcd", "etcd-prefix", "etcd-cluster", "etcd-ca-file", "etcd-cert-file", "etcd-key-file",
 		"etcd-username", "etcd-password-file",

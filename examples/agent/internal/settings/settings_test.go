@@ -197,21 +197,18 @@ func TestConntrackSettingsInEverySource(t *testing.T) {
 	}
 }
 
-// bridges can be set in every source, the datastore included. By default there is none.
-func TestBridgesInEverySource(t *testing.T) {
+// bridges can be set in every source but the datastore. By default there is none.
+func TestBridges(t *testing.T) {
 	e, err := settings.Resolve()
 	require.NoError(t, err)
 	require.Empty(t, e.BridgeNames())
 
-	found, _ := settings.Extract("a.yaml", []byte(
-		"apiVersion: wayleave.dev/v1\nkind: AgentConfig\nmetadata: {name: default}\nspec: {bridges: 'br0, br1'}\n"))
 	flags := flag.NewFlagSet("", flag.ContinueOnError)
 	settings.Declare(flags, &settings.Settings{})
 	require.NoError(t, flags.Parse([]string{"--bridges", "br0,br1"}))
 	for _, layer := range []settings.Layer{
 		settings.Environment([]string{"WAYLEAVE_BRIDGES=br0,br1"}),
 		settings.File(file(t, "bridges: br0,br1\n")),
-		found[settings.Global],
 		settings.CommandLine(flags),
 	} {
 		e, err := settings.Resolve(layer)
