@@ -58,10 +58,11 @@ type Finisher interface {
 	Finish(ctx context.Context) error
 }
 
-// Limited is a Dataplane that may program an endpoint without judging all of its traffic, as that between two ports
-// of a bridge. The Driver puts it into EndpointStatus.
+// Limited is a Dataplane that may program an endpoint although policy does not see all of its traffic, for
+// example frames between two ports of a bridge.
 type Limited interface {
-	// Unjudged returns, for each endpoint of which policy does not judge all traffic, which traffic that is
-	// and why, for people. The Driver calls it after each Apply and Resync; it must not change the map.
+	// Unjudged returns, for each such endpoint, which traffic policy does not see, and why, as text for people.
+	// The Driver calls it after each Apply and Resync, and copies the texts to EndpointStatus. It does not
+	// change the map.
 	Unjudged() map[policy.Key]string
 }

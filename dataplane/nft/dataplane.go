@@ -127,9 +127,9 @@ func (d *Dataplane) Table() *ruleset.Table { return d.applier.Table() }
 // Stats returns what has been programmed so far.
 func (d *Dataplane) Stats() applier.Stats { return d.applier.Stats() }
 
-// PortStats returns what has been programmed so far of the table of family bridge. It is zero without
+// BridgeStats returns what has been programmed so far in the table of family bridge. It is zero without
 // render.Config.Bridges.
-func (d *Dataplane) PortStats() applier.Stats {
+func (d *Dataplane) BridgeStats() applier.Stats {
 	if d.ports == nil {
 		return applier.Stats{}
 	}
@@ -137,8 +137,8 @@ func (d *Dataplane) PortStats() applier.Stats {
 }
 
 // Unjudged returns the bridged endpoints of which policy does not judge the frames between two ports of the bridge,
-// because br_netfilter does not pass them to the hooks of IP. The settings are as of the last Resync, or of the
-// last call of Watch's drifted.
+// because br_netfilter does not pass them to the hooks of IP. The settings are those that the last Resync read, or
+// the last Apply while Watch does not run.
 func (d *Dataplane) Unjudged() map[policy.Key]string { return d.ports.unjudged() }
 
 // ConntrackStats returns the counts of ended connections. It may be called from any goroutine; with

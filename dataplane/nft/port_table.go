@@ -50,9 +50,9 @@ type portTable struct {
 	// not be bound.
 	withheld map[string]struct{}
 	faults   []error // of endpoints
-	// boundAt is the version of the interfaces for which the endpoints were bound; nil if that is still due:
+	// boundVersion is the version of the interfaces for which the endpoints were bound; nil if that is still due:
 	// endpoints changed, or the last write failed.
-	boundAt *uint64
+	boundVersion *uint64
 	// needsTable is set if the applier did not accept a change: it then needs the whole table.
 	needsTable bool
 }
@@ -90,7 +90,7 @@ func (p *portTable) reset() {
 	p.endpoints, p.renderer = map[policy.Key]*dataplane.Endpoint{}, p.newRenderer()
 	p.programmed, p.allowed, p.faults = map[string]boundPort{}, nil, nil
 	p.moving, p.withheld = map[netip.Addr]struct{}{}, map[string]struct{}{}
-	p.boundAt, p.needsTable = nil, false
+	p.boundVersion, p.needsTable = nil, false
 }
 
 func (p *portTable) newRenderer() *ports.Renderer {
@@ -103,7 +103,7 @@ func (p *portTable) newRenderer() *ports.Renderer {
 // Update records the endpoints of a batch.
 func (p *portTable) Update(b dataplane.Batch) {
 	if p != nil && updateEndpoints(p.endpoints, b) {
-		p.boundAt = nil
+		p.boundVersion = nil
 	}
 }
 
@@ -121,7 +121,8 @@ func updateEndpoints(endpoints map[policy.Key]*dataplane.Endpoint, b dataplane.B
 	return changed
 }
 
-// bind returns the ports of bridged endpoints, and the errors of those that drop because they are at fault.
+// bind returns the ports of bridged endpoints, and an error for each invalid MAC address. Ports that share a name
+// or an address drop without an error here: the main table reports them.
 func (p *portTable) bind(
 	endpoints map[policy.Key]*dataplane.Endpoint, master func(string) render.Master,
 ) (bound map[string]boundPort, errs []error) {
@@ -183,10 +184,10 @@ func (p *portTable) prepare(ctx context.Context, main *render.Renderer, resync b
 		return nil
 	}
 	version := p.interfaces.Version()
-	if p.boundAt != nil && *p.boundAt == version && !resync {
+	if p.boundVersion != nil && *p.boundVersion == version && !resync {
 		return p.faults
 	}
-	p.boundAt = nil
+	p.boundVersion = nil
 	for name := range p.withheld {
 		main.SetMaster(name, p.interfaces.Master(name))
 	}
@@ -199,7 +200,7 @@ func (p *portTable) prepare(ctx context.Context, main *render.Renderer, resync b
 		err = p.write(ctx, bound)
 	}
 	if err == nil {
-		p.boundAt = &version
+		p.boundVersion = &version
 		return p.faults
 	}
 	for name, port := range bound {
@@ -317,7 +318,7 @@ func fill(r *ports.Renderer, bound, old map[string]boundPort) {
 
 // admit programs the second step, once the main table has the new owners of addresses. Errors: *dataplane.ApplyError.
 func (p *portTable) admit(ctx context.Context) []error {
-	if p == nil || p.boundAt == nil {
+	if p == nil || p.boundVersion == nil {
 		return nil
 	}
 	clear(p.moving)
@@ -328,7 +329,7 @@ func (p *portTable) admit(ctx context.Context) []error {
 	}
 	bound, _ := p.bind(p.endpoints, p.interfaces.Master)
 	if err := p.write(ctx, bound); err != nil {
-		p.boundAt = nil
+		p.boundVersion = nil
 		return p.errorsOf(bound, err)
 	}
 	return nil

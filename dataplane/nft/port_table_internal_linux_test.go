@@ -204,7 +204,7 @@ func TestPortTableInKernel(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, plan)
 	require.Equal(t, []string{"host-local"}, d.ports.elementsOf("fe80::b0"))
-	require.NotZero(t, d.PortStats().Transactions)
+	require.NotZero(t, d.BridgeStats().Transactions)
 	equal := func() bool {
 		c, err := d.Compare(t.Context())
 		require.NoError(t, err)
@@ -231,7 +231,7 @@ func TestNoPortTable(t *testing.T) {
 	d := onPorts(t, ns, func(cfg *Config) { cfg.Renderer.Bridges = nil })
 	require.Error(t, d.Apply(t.Context(), inSync(have([]string{"10.0.0.1"}, nil)))) // S170
 	require.False(t, strings.Contains(nstest.NFT(t, ns, "", "list", "ruleset"), "bridge wayleave"))
-	require.Zero(t, d.PortStats())
+	require.Zero(t, d.BridgeStats())
 	require.NoError(t, d.Teardown(t.Context()))
 }
 

@@ -61,25 +61,7 @@ func TestWireBridgedFloodOfLinks(t *testing.T) { nfttest.EachForm(t, testWireBri
 
 func testWireBridgedFloodOfLinks(t *testing.T, classes render.ClassesConfig) {
 	b := newOnBridge(t, onBridge(classes))
-	closed := closedFrom("way1")
-	denies := closed.Endpoints[endpointKey("way1")].Egress
-	closed = edit(closed, "way2", func(e *dataplane.Endpoint) { e.Ingress = denies })
-	b.become(t, closed)
-	s := &specialFlood{
-		relatedRig: &relatedRig{tracked: b.tracked},
-		flood:      &worldFlood{wire: b.wire, fds: map[string]int{}, inner: map[int][]byte{}},
-	}
-	add := func(from, to func(int) nfttest.Place, passes bool) {
-		for _, w := range b.fresh(from, to) {
-			if w.Protocol == policy.ProtocolUDP {
-				s.add(w, passes)
-			}
-		}
-	}
-	for _, to := range []func(int) nfttest.Place{at(1), at(2), b.out} {
-		add(at(0), to, false)
-		add(stranger, to, false)
-	}
+	closed, s, add := b.closedFlood(t)
 	add(b.out, at(1), false)
 	add(at(2), at(1), false)
 	add(at(2), b.out, true)

@@ -251,22 +251,21 @@ func TestWireBridgedAfterRestart(t *testing.T) {
 	}
 }
 
-// S171, S173: interfaces become ports of a configured bridge and cease to be ports, under a flood.
-// Packets that policy denies in both states never pass, nor do those of an address that no endpoint
-// has. Those of others are not lost.
-func TestWireBridgedFlood(t *testing.T) { nfttest.EachForm(t, testWireBridgedFlood) }
-
-func testWireBridgedFlood(t *testing.T, classes render.ClassesConfig) {
-	b := newBridgedWith(t, onBridge(classes))
-	closed := closedFrom("way1")
+// closedFlood makes way1 send nothing and way2 receive nothing. It returns that state, and a flood of what it
+// denies and of packets from an address that no endpoint has. add adds more packets to the flood.
+func (b *bridged) closedFlood(t *testing.T) (
+	closed dptest.State, s *specialFlood, add func(from, to func(int) nfttest.Place, passes bool),
+) {
+	t.Helper()
+	closed = closedFrom("way1")
 	denies := closed.Endpoints[endpointKey("way1")].Egress
 	closed = edit(closed, "way2", func(e *dataplane.Endpoint) { e.Ingress = denies })
 	b.become(t, closed)
-	s := &specialFlood{
+	s = &specialFlood{
 		relatedRig: &relatedRig{tracked: b.tracked},
 		flood:      &worldFlood{wire: b.wire, fds: map[string]int{}, inner: map[int][]byte{}},
 	}
-	add := func(from, to func(int) nfttest.Place, passes bool) {
+	add = func(from, to func(int) nfttest.Place, passes bool) {
 		for _, w := range b.fresh(from, to) {
 			if w.Protocol == policy.ProtocolUDP {
 				s.add(w, passes)
@@ -277,6 +276,17 @@ func testWireBridgedFlood(t *testing.T, classes render.ClassesConfig) {
 		add(at(0), to, false)
 		add(stranger, to, false)
 	}
+	return closed, s, add
+}
+
+// S171, S173: interfaces become ports of a configured bridge and cease to be ports, under a flood.
+// Packets that policy denies in both states never pass, nor do those of an address that no endpoint
+// has. Those of others are not lost.
+func TestWireBridgedFlood(t *testing.T) { nfttest.EachForm(t, testWireBridgedFlood) }
+
+func testWireBridgedFlood(t *testing.T, classes render.ClassesConfig) {
+	b := newBridgedWith(t, onBridge(classes))
+	_, s, add := b.closedFlood(t)
 	add(at(2), b.out, true)
 	s.flood.prepare(t, s.flows)
 	changes := wireRounds(24, 300)

@@ -51,7 +51,8 @@ func discovery(v ruleset.Verdict, types ...uint8) ruleset.Rule {
 // cannot be derived from the MAC. That is safe, because only the workload and the host are on the
 // link.
 //
-// At a bridge, these addresses cannot be told from those of other ports.
+// At a bridge, other ports are on the link, too: a workload can use another's link-local address for
+// neighbour discovery and DHCP.
 func (b *baseChains) ownSourceChain() *ruleset.Chain {
 	from := []ruleset.Match{build.InSet(setUp, ruleset.IIFName)}
 	if len(b.cfg.Bridges) > 0 {

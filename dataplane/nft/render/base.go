@@ -155,7 +155,7 @@ func (b *baseChains) outputChains() (chains []*ruleset.Chain) {
 		// evaluates stale packets.
 		for _, r := range b.notUp(b.statements.refusal, ruleset.OIFName) {
 			down := ruleset.Lookup{Fields: []ruleset.Field{ruleset.OIFName}, Not: true, Set: setUp}
-			r.Matches = append(append(r.Matches, b.notBridge(ruleset.OIFName)...), down)
+			r.Matches = append(append(r.Matches, b.exceptBridges(ruleset.OIFName)...), down)
 			up = append(up, r)
 		}
 	default:
@@ -196,7 +196,7 @@ func (b *baseChains) fromHost() []*ruleset.Chain {
 		for _, f := range sets.Families() {
 			rules = append(rules, goUp(b.bridged(f)...))
 		}
-		rules = append(rules, b.notBridged(b.statements.recordRefusal, ruleset.OIFName)...)
+		rules = append(rules, b.refuseUnowned(b.statements.recordRefusal, ruleset.OIFName)...)
 	}
 	return []*ruleset.Chain{
 		{Name: chainUpFromHost, Rules: append(connections(), b.statements.refusal("host to its workload"))},

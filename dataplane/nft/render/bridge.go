@@ -21,8 +21,8 @@ func mapBridgeFrom(f sets.Family) string { return familyName("bridge-senders", f
 // mapBridgeTo returns the map from bridge and destination to the chain of the receiver.
 func mapBridgeTo(f sets.Family) string { return familyName("bridge-receivers", f) }
 
-// setBridgeOwn returns the set of bridges with two addresses that one endpoint has: each address
-// with each, itself included.
+// setBridgeOwn returns the set of bridge, address, address: all pairs of addresses of one endpoint,
+// pairs of equal addresses included.
 func setBridgeOwn(f sets.Family) string { return familyName("bridge-own", f) }
 
 // setBridgePorts returns the set of the interfaces of bridged endpoints that are up, each with the
@@ -53,8 +53,8 @@ func bridgeSets(cfg *Config) (out []*sets.ElementSet) {
 	return out
 }
 
-// place is an address behind a bridge.
-type place struct {
+// bridgeAddress is an address behind a bridge.
+type bridgeAddress struct {
 	bridge  string
 	address netip.Addr
 }
@@ -62,7 +62,7 @@ type place struct {
 // bridges has the configured bridges, and the endpoints that have an address behind them.
 type bridges struct {
 	names map[string]struct{}
-	at    map[place]map[*subject]struct{}
+	at    map[bridgeAddress]map[*subject]struct{}
 	// changed has the bridge of each interface whose bridge changed since TakeBridges; "" for none.
 	changed map[string]string
 	// ports is what Renderer.Bridges returns; nil after a master changed.
@@ -73,7 +73,7 @@ type bridges struct {
 
 func newBridges(names []string, dirtySubjects *dirtySet[*subject]) *bridges {
 	b := &bridges{
-		names: map[string]struct{}{}, at: map[place]map[*subject]struct{}{}, changed: map[string]string{},
+		names: map[string]struct{}{}, at: map[bridgeAddress]map[*subject]struct{}{}, changed: map[string]string{},
 		dirtySubjects: dirtySubjects,
 	}
 	for _, name := range names {
@@ -94,7 +94,7 @@ func (b *bridges) add(s *subject, bridge string) {
 		if !validAddress(a) {
 			continue
 		}
-		at := place{bridge, a}
+		at := bridgeAddress{bridge, a}
 		if b.at[at] == nil {
 			b.at[at] = map[*subject]struct{}{}
 		}
@@ -106,7 +106,7 @@ func (b *bridges) add(s *subject, bridge string) {
 // remove undoes add.
 func (b *bridges) remove(s *subject, bridge string) {
 	for _, a := range s.workload.Addresses {
-		at := place{bridge, a}
+		at := bridgeAddress{bridge, a}
 		b.markOthers(at, s)
 		if delete(b.at[at], s); len(b.at[at]) == 0 {
 			delete(b.at, at)
@@ -114,7 +114,7 @@ func (b *bridges) remove(s *subject, bridge string) {
 	}
 }
 
-func (b *bridges) markOthers(at place, s *subject) {
+func (b *bridges) markOthers(at bridgeAddress, s *subject) {
 	for o := range b.at[at] {
 		if o != s {
 			b.dirtySubjects.mark(o)
@@ -126,7 +126,7 @@ func (b *bridges) markOthers(at place, s *subject) {
 // another one, or nil. The hooks see no difference between their packets.
 func (b *bridges) conflict(s *subject, bridge string) error {
 	for _, a := range s.workload.Addresses {
-		if other := first(b.at[place{bridge, a}], s); other != nil {
+		if other := first(b.at[bridgeAddress{bridge, a}], s); other != nil {
 			return fmt.Errorf("address %s is also that of %s, at the same bridge %s", a, other.key, bridge)
 		}
 	}
@@ -163,8 +163,8 @@ func (b *baseChains) onBridge(field ruleset.Field) ruleset.Match {
 	return build.OneOf(field, ifnames(b.cfg.Bridges)...)
 }
 
-// notBridge matches all interfaces but configured bridges. It returns no match if there is none.
-func (b *baseChains) notBridge(field ruleset.Field) []ruleset.Match {
+// exceptBridges matches all interfaces but configured bridges. It returns no match if there is none.
+func (b *baseChains) exceptBridges(field ruleset.Field) []ruleset.Match {
 	if len(b.cfg.Bridges) == 0 {
 		return nil
 	}
@@ -198,9 +198,9 @@ func (b *baseChains) dispatchBridged(field ruleset.Field) (rules []ruleset.Rule)
 	return rules
 }
 
-// notBridged returns the rule for packets of bridges whose address no endpoint has, or whose
+// refuseUnowned returns the rule for packets of bridges whose address no endpoint has, or whose
 // endpoint is not up. refuse makes the rule: statements.refusal or recordRefusal.
-func (b *baseChains) notBridged(
+func (b *baseChains) refuseUnowned(
 	refuse func(why string, matches ...ruleset.Match) ruleset.Rule, field ruleset.Field,
 ) []ruleset.Rule {
 	if len(b.cfg.Bridges) == 0 {
@@ -249,7 +249,7 @@ func (b *baseChains) toBridges() (discovers, lacksEndpoint []ruleset.Rule, chain
 		answer := dhcp(sets.IPv6, 547, 546)
 		back(append(answer.Matches, linkLocalAddress(ruleset.IP6Daddr))...)
 	}
-	chain.Rules = append(chain.Rules, b.notBridged(b.statements.refusal, ruleset.OIFName)...)
+	chain.Rules = append(chain.Rules, b.refuseUnowned(b.statements.refusal, ruleset.OIFName)...)
 	if !b.cfg.DenyNeighbourDiscovery {
 		r := discovery(build.Accept(), routerAdvertisement, neighborSolicitation, neighborAdvertisement)
 		r.Matches = append(r.Matches, b.onBridge(ruleset.OIFName))

@@ -27,7 +27,9 @@ type bridgeModel struct {
 	masters map[string]render.Master
 }
 
-var modelInterfaces = []string{"way1", "way2", "way3", "x4", "br0", "br1", "br7", "red"}
+func modelInterfaces() []string {
+	return []string{"way1", "way2", "way3", "x4", "br0", "br1", "br7", "red"}
+}
 
 // mutate changes an endpoint or a master.
 func (m *bridgeModel) mutate() {
@@ -245,7 +247,7 @@ func (m *bridgeModel) requireFresh(t *testing.T, cfg render.Config, r *render.Re
 func (m *bridgeModel) requirePackets(t *testing.T, table *ruleset.Table) (passed, dropped int) {
 	t.Helper()
 	sim := simulated(t, table)
-	for _, name := range modelInterfaces {
+	for _, name := range modelInterfaces() {
 		for _, a := range nfttest.Addresses("10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.9", "fd00::1", "fd00::2") {
 			far := "8.8.8.8"
 			if a.Is6() {

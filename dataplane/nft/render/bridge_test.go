@@ -298,7 +298,7 @@ func TestRelatedOnBridges(t *testing.T) {
 	}
 }
 
-// S171: two endpoints of one bridge with the same address are both at fault, whichever is down. Each
+// S171: two endpoints of one bridge with the same address are both at fault, even if one is down. Each
 // is up again when the other moves away.
 func TestEndpointsOfOneBridgeShareAnAddress(t *testing.T) {
 	s, of := bridgedState()

@@ -108,7 +108,7 @@ type ClassesConfig struct {
 	// pre-DNAT policy has groups of its own: an endpoint is in up to five for untracked policy, and
 	// in up to two for pre-DNAT policy.
 	//
-	// A cost of one is about 100 bytes of kernel memory. A class costs one. An outcome costs two for
+	// A cost of one is 55 to 110 bytes of kernel memory. A class costs one. An outcome costs two for
 	// its element in a map; classes have different outcomes if different policies or peers select
 	// them. The chain of an outcome costs four; 32 more, and one for each range, for a list of
 	// ports; and four for each rule that logs, or matches more than addresses, protocol and

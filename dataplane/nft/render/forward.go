@@ -140,7 +140,8 @@ func (b *baseChains) jumpsTo(chain string, field ruleset.Field) []ruleset.Rule {
 // noWorkload matches an interface that no workload has, nor may have by its name.
 func (b *baseChains) noWorkload(field ruleset.Field) []ruleset.Match {
 	prefix := ruleset.IfnamePrefix(b.cfg.InterfacePrefix)
-	matches := append([]ruleset.Match{ruleset.Compare{Field: field, Not: true, Value: prefix}}, b.notBridge(field)...)
+	matches := []ruleset.Match{ruleset.Compare{Field: field, Not: true, Value: prefix}}
+	matches = append(matches, b.exceptBridges(field)...)
 	if b.unprefixed {
 		matches = append(matches, noEndpoint(field))
 	}
@@ -156,7 +157,7 @@ func (b *baseChains) sideChains() []*ruleset.Chain {
 	) *ruleset.Chain {
 		rules := append(append(before, build.Dispatch(endpoints, field)), b.dispatchBridged(field)...)
 		rules = append(rules, outcome.Dispatch(dir), returnDecided())
-		rules = append(rules, b.notBridged(b.statements.recordRefusal, field)...)
+		rules = append(rules, b.refuseUnowned(b.statements.recordRefusal, field)...)
 		rules = append(rules, b.notUp(b.statements.recordRefusal, field)...)
 		return &ruleset.Chain{Name: name, Rules: rules}
 	}
@@ -230,7 +231,7 @@ func (b *baseChains) dropBlocked(fields ...ruleset.Field) (out []ruleset.Rule) {
 				))
 			}
 			notUp := ruleset.Lookup{Fields: []ruleset.Field{field}, Not: true, Set: setUp}
-			drops(append([]ruleset.Match{notUp}, b.notBridge(field)...)...)
+			drops(append([]ruleset.Match{notUp}, b.exceptBridges(field)...)...)
 			if len(b.ports.uppers) > 0 {
 				drops(build.OneOf(field, ifnames(b.ports.uppers)...))
 			}

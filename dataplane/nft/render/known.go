@@ -44,7 +44,8 @@ func (b *baseChains) invalidChain() *ruleset.Chain {
 // policy allows ICMP. Other interfaces are accepted: the addresses of routers on the way cannot be
 // listed.
 //
-// At a bridge, the address must be one of the endpoint that the packet's own address belongs to.
+// At a bridge, that address must belong to the same endpoint as the packet's source, for the sender, or
+// destination, for the receiver.
 func (b *baseChains) relatedChains() []*ruleset.Chain {
 	next, known := chainRelatedReceiver, build.Goto(chainAllowed)
 	sender := []ruleset.Rule{build.When(build.Goto(next), noEndpoint(ruleset.IIFName))}
@@ -52,8 +53,8 @@ func (b *baseChains) relatedChains() []*ruleset.Chain {
 	for _, f := range sets.Families() {
 		for _, end := range connectionAddrs(f) {
 			from, to := build.InSet(sourceSet(f), ruleset.IIFName, end), build.InSet(sourceSet(f), ruleset.OIFName, end)
-			sender = append(sender, build.When(build.Goto(next), append(b.notBridge(ruleset.IIFName), from)...))
-			receiver = append(receiver, build.When(known, append(b.notBridge(ruleset.OIFName), to)...))
+			sender = append(sender, build.When(build.Goto(next), append(b.exceptBridges(ruleset.IIFName), from)...))
+			receiver = append(receiver, build.When(known, append(b.exceptBridges(ruleset.OIFName), to)...))
 			if len(b.cfg.Bridges) == 0 {
 				continue
 			}

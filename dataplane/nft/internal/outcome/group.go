@@ -66,8 +66,8 @@ type classState struct {
 }
 
 // dirtyClasses are the classes of a group whose outcomes must be computed again. A class is edited if
-// it keeps its outcome, because only rules changed whose peers stay the same: the chains of the outcome
-// change at most.
+// only the ports or actions of its rules changed. It keeps its outcome; at most the outcome's chains
+// change.
 type dirtyClasses struct {
 	// all is set if all classes are dirty. edited is set if all are at least edited.
 	all, edited bool
