@@ -94,7 +94,8 @@ func (k entryKey) device() (name string, needed bool) { return k.dev, true }
 func flushEntries(s *entryStore, f *linkEvents) (named bool) {
 	for _, o := range s.slots {
 		if o.state.present && f.removes(o.state.index, o.state.reported) {
-			o.state.present, o.state.lost = false, false
+			o.state.present, o.state.lost = !f.deleted[o.state.index], false
+			o.state.uncertain = o.state.present
 			s.markDirty(o)
 		}
 		if f.names[o.key.dev] {

@@ -97,9 +97,14 @@ func TestLinkEvents(t *testing.T) {
 		{"another MTU", altered, rtnl.LinkChange{Changed: true, Index: 2, Name: "b", OldName: "b", Altered: true}},
 		{
 			"goes", goneEvent(2, "b"),
-			rtnl.LinkChange{Replaced: true, Changed: true, Index: 2, Name: "b", OldName: "b", Flushed: true},
+			rtnl.LinkChange{
+				Replaced: true, Changed: true, Index: 2, Name: "b", OldName: "b", Flushed: true, Deleted: true,
+			},
 		},
-		{"goes again", goneEvent(2, "b"), rtnl.LinkChange{Replaced: true, Index: 2, Name: "b", Flushed: true}},
+		{
+			"goes again", goneEvent(2, "b"),
+			rtnl.LinkChange{Replaced: true, Index: 2, Name: "b", Flushed: true, Deleted: true},
+		},
 		{"address of none", addressEvent(2, "192.0.2.1/24", true), rtnl.LinkChange{Index: 2}},
 		{
 			"comes as another", linkEvent(4, "b", true),

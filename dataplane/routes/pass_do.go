@@ -94,8 +94,10 @@ func (p *pass) routesExist(refused map[*routeChange]error) (withdraw []routeChan
 				return
 			}
 			p.view.stores.routes.form(c.slot, c.index, &wanted)
+			own := r.Protocol == wanted.Protocol
 			if wanted.Protocol = r.Protocol; wanted == *r {
-				c.slot.state.madeByOther = true
+				c.slot.state.present, c.slot.state.madeByOther = own, !own
+				c.slot.state.index = c.index
 			}
 		})
 		if err != nil {
@@ -103,7 +105,7 @@ func (p *pass) routesExist(refused map[*routeChange]error) (withdraw []routeChan
 		}
 	}
 	for c, err := range refused {
-		if c.slot.state.madeByOther {
+		if c.slot.state.madeByOther || c.slot.state.present {
 			continue
 		}
 		if deletion, ok := p.routeFailed(c, err); ok {

@@ -32,7 +32,7 @@ func planObjects[K objectKind[K, V], V comparable](
 			s.markDirty(o)
 			continue
 		}
-		same := o.state.present && o.state.index == index
+		same := o.state.present && o.state.index == index && !o.state.uncertain
 		if ok && !same {
 			if ok, err = o.key.missing(p, index); err != nil {
 				return nil, nil, err

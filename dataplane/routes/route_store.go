@@ -277,24 +277,28 @@ func (s *routeStore) flush(f *linkEvents) {
 		if name == anyInterface {
 			continue
 		}
-		for _, slot := range s.byInterface[name] {
+		for _, slot := range slices.Backward(s.byInterface[name]) { // index moves the last to where one was
 			s.flushSlot(f, slot)
 		}
 	}
-	for _, slot := range slices.Backward(s.byInterface[anyInterface]) { // index moves the last to where one was
+	for _, slot := range slices.Backward(s.byInterface[anyInterface]) {
 		s.flushSlot(f, slot)
 		s.index(slot)
 	}
 }
 
 func (s *routeStore) flushSlot(f *linkEvents, slot *routeSlot) {
-	slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool { return f.removes(o.route.Index, o.reported) })
+	slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool { return f.deleted[o.route.Index] })
 	if len(slot.claims) == 0 {
 		return
 	}
 	first := &slot.claims[0]
 	if slot.state.present && (f.removes(slot.state.index, slot.state.reported) || f.sources[first.Source]) {
-		slot.state.present = false
+		if f.deleted[slot.state.index] {
+			slot.state.present = false
+		} else { // the route may be younger than the event: the next pass replaces or deletes it
+			s.displace(slot)
+		}
 		s.markDirty(slot)
 	} else if f.affects(first) {
 		slot.state.ceded = slot.state.ceded && !f.endsCeding(first.Interface)
@@ -309,6 +313,9 @@ type linkEvents struct {
 	// with the number of the last event that reported it.
 	names   map[string]bool
 	indices map[int]uint64
+	// deleted has the indices of interfaces that no longer exist. What was on them is gone; what was
+	// on an interface that was down may have been added since.
+	deleted map[int]bool
 	// returned has the names of interfaces that went down or appeared.
 	returned map[string]bool
 	// sysctls has the names of interfaces with a changed setting, also "all" and "default".
@@ -326,7 +333,7 @@ type linkEvents struct {
 func newLinkEvents() *linkEvents {
 	return &linkEvents{
 		names: map[string]bool{}, sysctls: map[string]bool{}, replaced: map[string]bool{}, indices: map[int]uint64{},
-		returned: map[string]bool{}, sources: map[netip.Addr]bool{},
+		returned: map[string]bool{}, sources: map[netip.Addr]bool{}, deleted: map[int]bool{},
 	}
 }
 
@@ -352,6 +359,9 @@ func (f *linkEvents) add(c rtnl.LinkChange, number uint64) {
 	}
 	if c.Flushed {
 		f.indices[c.Index] = number
+	}
+	if c.Deleted {
+		f.deleted[c.Index] = true
 	}
 }
 

@@ -14,6 +14,8 @@ type observed struct {
 	// dirty means that the desired and the observed state may differ; the store lists the object
 	// then.
 	dirty bool
+	// uncertain means that the kernel removed it with its interface's others, or it was added since.
+	uncertain bool
 	// lost means that another process removed it.
 	lost bool
 	// foreign means that the kernel refused the last addition, after a dump, because of another
@@ -34,7 +36,7 @@ func (o *observed) observeOther(gone bool) {
 // setInKernel records that the kernel has the object, on the interface with the index.
 func (o *observed) setInKernel(index int) {
 	o.present, o.lost, o.foreign, o.madeByOther, o.ceded = true, false, false, false, false
-	o.index, o.reported = index, 0
+	o.index, o.reported, o.uncertain = index, 0, false
 }
 
 // slot has the desired and the observed state of one object.
@@ -119,7 +121,7 @@ func (s *store[K, V]) begin() {
 // read records one object of the kernel.
 func (s *store[K, V]) read(key K, index int, v V) {
 	o := s.slot(key)
-	o.state.present, o.state.index, o.have, o.state.reported = true, index, v, 0
+	o.state.present, o.state.index, o.have, o.state.reported, o.state.uncertain = true, index, v, 0, false
 }
 
 // end ends the list.

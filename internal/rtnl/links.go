@@ -37,6 +37,8 @@ type LinkChange struct {
 	// down, if only for a moment, or lost its last IPv4 address. In the last case, the kernel does
 	// not report the removal of its IPv4 routes.
 	Flushed bool
+	// Deleted means that it no longer exists.
+	Deleted bool
 	// Altered means that its MTU, MAC address, alias or kind changed.
 	Altered bool
 	// Appeared means that it is up now and did not exist or was down before.
@@ -121,7 +123,7 @@ func (l *Links) changed(link Link, now time.Time) LinkChange {
 }
 
 func (l *Links) gone(link Link) LinkChange {
-	c := LinkChange{Index: link.Index, Name: link.Name, Flushed: true, Replaced: true}
+	c := LinkChange{Index: link.Index, Name: link.Name, Flushed: true, Deleted: true, Replaced: true}
 	if s := l.ByIndex[link.Index]; s != nil {
 		c.Changed, c.OldName = true, s.Name
 		l.unname(s)
