@@ -3,7 +3,7 @@
 # `make help` lists the targets. The two that a newcomer needs are demo and test.
 
 SHELL := /bin/bash
-MODULES := . kubernetes datastore/etcd examples examples/daemon
+MODULES := . kubernetes datastore/etcd datastore/kubernetes examples examples/daemon
 # The packages of all modules, for one go command: it tests packages of different modules in parallel.
 PACKAGES := $(MODULES:%=./%/...)
 # The packages that the race detector runs on: they need no kernel, and several goroutines may use them. The others of
@@ -68,7 +68,7 @@ test-etcd: ## Run the tests of datastore/etcd, those with processes also on Debi
 .PHONY: race
 race: test-tools ## Run packages that several goroutines use, the other modules and concurrent calls under the race detector. test-user does so with the examples.
 	@# A test or an agent that it starts ends at the first race, so the test fails.
-	GORACE=halt_on_error=1 go test -race -short $(RACE) ./kubernetes/... ./datastore/etcd/...
+	GORACE=halt_on_error=1 go test -race -short $(RACE) ./kubernetes/... ./datastore/etcd/... ./datastore/kubernetes/...
 	go test -race ./dataplane/nft/applier ./dataplane/nft/conntrack ./internal/netlink -run 'Beside|Wait'
 
 .PHONY: lint
@@ -76,7 +76,7 @@ lint: bin/staticcheck bin/gofumpt ## Check formatting, vet, staticcheck and the 
 	@set -e; out=$$(bin/gofumpt -l $(MODULES)); if [ -n "$$out" ]; then echo "gofumpt: run 'make fmt' for:"; echo "$$out"; exit 1; fi
 	@set -e; for m in $(MODULES); do echo "== vet and staticcheck, module $$m"; (cd $$m && go vet ./... && $(CURDIR)/bin/staticcheck ./...); done
 	@scripts/tidy
-	@set -e; for os in darwin windows; do echo "== builds for $$os"; GOOS=$$os go vet ./... ./kubernetes/... ./datastore/etcd/...; (cd examples && GOOS=$$os go build -o /dev/null ./explain); done
+	@set -e; for os in darwin windows; do echo "== builds for $$os"; GOOS=$$os go vet ./... ./kubernetes/... ./datastore/etcd/... ./datastore/kubernetes/...; (cd examples && GOOS=$$os go build -o /dev/null ./explain); done
 
 .PHONY: test-publish
 test-publish: ## Release all modules in a throwaway clone, then use them as other programs do: go get, go install.

@@ -93,6 +93,7 @@ var allowed = map[string][]string{
 	"dataplane/routes":            {"policy", "dataplane", "internal/dispute", "internal/rtnl", "internal/nsthread"},
 	"datastore":                   {"policy", "internal/packed"},
 	"datastore/etcd":              {"policy", "datastore"},
+	"datastore/kubernetes":        {"policy", "datastore", "kubernetes/..."},
 	"internal/archtest":           {},
 	"internal/fieldwalk":          {},
 	"internal/netns":              {"internal/nsthread"},

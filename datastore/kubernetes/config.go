@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubernetes
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/wayleave/wayleave/kubernetes/convert"
+)
+
+// Config configures a Source. Dynamic, and either Client or Informers, are required.
+type Config struct {
+	// Client reads Pods, Namespaces, ServiceAccounts, Nodes and EndpointSlices. The Source keeps no copy of
+	// what it reads.
+	Client kubernetes.Interface
+	// Informers are the caller's informers of these kinds, which the Source uses instead of Client. Run starts
+	// those that do not run yet. Their objects must have what Transform keeps.
+	Informers informers.SharedInformerFactory
+	// Dynamic reads NetworkPolicies, ClusterNetworkPolicies and the kinds of Calico, with all their fields: a
+	// field that this version does not know closes its rule, or leaves out its object.
+	Dynamic dynamic.Interface
+	// Node is the name of this node, as spec.nodeName of its pods has it. Only its pods can be attached. Empty
+	// means none.
+	Node string
+	// Converter converts the objects. Its Attachment must be nil: see Source.Attach.
+	Converter convert.Converter
+	// Omit has the kinds that are not read, in the form of Kinds. The default is to read all.
+	Omit []string
+	// Report receives what is wrong with an object, each a *convert.Error, when that changes; without problems
+	// once there are none any more. It must not call the Source. Nil discards them.
+	Report func(object convert.Object, problems []error)
+	// Logger for warnings and information. nil discards.
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	c.Omit = slices.Clone(c.Omit)
+	if c.Report == nil {
+		c.Report = func(convert.Object, []error) {}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	var errs []error
+	if c.Client == nil && c.Informers == nil {
+		errs = append(errs, errors.New("kubernetes: Config: Client and Informers are nil"))
+	}
+	if c.Dynamic == nil {
+		errs = append(errs, errors.New("kubernetes: Config: Dynamic is nil"))
+	}
+	if c.Converter.Attachment != nil {
+		errs = append(errs, errors.New("kubernetes: Config: Converter.Attachment must be nil"))
+	}
+	return errors.Join(errs...)
+}
