@@ -19,7 +19,7 @@ func ExamplePods() {
 		if e, ok := u.Resource.(*policy.WorkloadEndpoint); ok {
 			fmt.Println(u.Key, e.Interface, e.Addresses, e.Labels["app"])
 		} else {
-			fmt.Println(u.Key, "gone")
+			fmt.Println(u.Key, "is no endpoint")
 		}
 	}})
 	if err != nil {
@@ -43,6 +43,7 @@ func ExamplePods() {
 	}
 	p.Detach(web) // from CNI DEL
 	// Output:
+	// WorkloadEndpoint/shop/web is no endpoint
 	// WorkloadEndpoint/shop/web veth4c1d [10.1.0.7] web
-	// WorkloadEndpoint/shop/web gone
+	// WorkloadEndpoint/shop/web is no endpoint
 }

@@ -22,11 +22,13 @@ type Config struct {
 	Node string
 	// Converter converts the pods. Its Attachment must be nil.
 	Converter convert.Converter
-	// Update receives each change of an endpoint: the new endpoint, or its key alone if it is removed. It
-	// runs in the call that causes the change, and must not call the Pods.
+	// Update receives each change of an endpoint: the new endpoint, or its key alone if it is removed. It also
+	// receives what has not changed: for a pod of another node, and for a pod that was unknown before.
+	// It runs in the call that causes the change, and must not call the Pods.
 	Update func(policy.Update)
 	// Report receives the errors of a pod, each a *convert.Error, at each call for the pod; once the pod has none
-	// any more, it is called without errors. It must not call the Pods. Nil discards them.
+	// any more, it is called without errors. For a pod of another node without errors, it is called so at each
+	// Set. It must not call the Pods. Nil discards them.
 	Report func(pod Ref, problems []error)
 }
 
@@ -51,6 +53,7 @@ func (r Ref) Key() policy.Key {
 type Pods struct {
 	cfg Config
 	mu  sync.Mutex
+	// all has the pods of this node and those that are attached. Nothing is kept of the others.
 	all map[name]*entry
 	// links has the pod that each attached interface belongs to.
 	links map[string]name
@@ -72,8 +75,10 @@ type entry struct {
 	// attached is the attachment of the pod with that uid, which may be unknown; nil if there is none.
 	attached *convert.Attachment
 	uid      types.UID
-	// endpoint is the endpoint that Update received last, or nil.
+	// endpoint is the endpoint that Update received last, or nil, if known is set. Before, Update may have
+	// received one of a pod of another node.
 	endpoint *policy.WorkloadEndpoint
+	known    bool
 	// reported is set if the last call of Report had errors.
 	reported bool
 }
@@ -101,12 +106,38 @@ func New(cfg Config) (*Pods, error) {
 
 // Set adds or replaces a pod of any node, as the API has it. The caller must not change the pod afterwards.
 func (p *Pods) Set(pod *corev1.Pod) {
-	p.change(Ref{Namespace: pod.Namespace, Name: pod.Name}, func(e *entry) { e.pod = pod })
+	ref := Ref{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e := p.all[ref.name()]; pod.Spec.NodeName == p.cfg.Node || e != nil && e.attached != nil {
+		p.changeLocked(ref, true, func(e *entry) { e.pod = pod })
+		return
+	}
+	delete(p.all, ref.name())
+	endpoint, problems := p.cfg.Converter.Pod(pod)
+	p.cfg.Report(ref, problems)
+	p.update(ref, endpoint)
 }
 
 // Delete removes a pod that the API no longer has. The pod's attachment stays until Detach.
 func (p *Pods) Delete(namespace, name string) {
-	p.change(Ref{Namespace: namespace, Name: name}, func(e *entry) { e.pod = nil })
+	ref := Ref{Namespace: namespace, Name: name}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.all[ref.name()] == nil {
+		p.update(ref, nil)
+		return
+	}
+	p.changeLocked(ref, true, func(e *entry) { e.pod = nil })
+}
+
+// update calls Update with the endpoint of a pod, or without one if it is nil.
+func (p *Pods) update(ref Ref, endpoint *policy.WorkloadEndpoint) {
+	u := policy.Update{Key: ref.Key()}
+	if endpoint != nil {
+		u.Resource = endpoint
+	}
+	p.cfg.Update(u)
 }
 
 // Attach records the link of a pod. Update receives the endpoint at once if the API has the pod, and otherwise
@@ -130,7 +161,7 @@ func (p *Pods) Attach(ref Ref, a convert.Attachment) error {
 			"pods: attach %s: interface %s is that of pod %s/%s", ref, a.Interface, owner.namespace, owner.name,
 		)
 	}
-	p.changeLocked(ref, func(e *entry) {
+	p.changeLocked(ref, false, func(e *entry) {
 		p.setLink(ref, e, &a)
 		e.uid = ref.UID
 		delete(p.detached, ref.UID)
@@ -143,7 +174,9 @@ func (p *Pods) Attach(ref Ref, a convert.Attachment) error {
 // attached one, and nothing changes: kubelet may call CNI DEL late, and repeatedly. A pod without an attachment
 // is no error.
 func (p *Pods) Detach(ref Ref) (gone bool) {
-	p.change(ref, func(e *entry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.changeLocked(ref, false, func(e *entry) {
 		uid := ref.UID
 		if e.attached != nil && (uid == "" || e.uid == "" || uid == e.uid) {
 			uid = cmp.Or(uid, e.uid)
@@ -180,14 +213,9 @@ func (p *Pods) remember(uid types.UID) {
 	}
 }
 
-// change changes the entry of one name, and calls Update if that changes the endpoint.
-func (p *Pods) change(ref Ref, f func(*entry)) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.changeLocked(ref, f)
-}
-
-func (p *Pods) changeLocked(ref Ref, f func(*entry)) {
+// changeLocked changes the entry of one name, and calls Update if that changes the endpoint. fromAPI is set if the
+// pod changes.
+func (p *Pods) changeLocked(ref Ref, fromAPI bool, f func(*entry)) {
 	key := ref.name()
 	e := p.all[key]
 	if e == nil {
@@ -198,14 +226,11 @@ func (p *Pods) changeLocked(ref Ref, f func(*entry)) {
 	endpoint := p.endpoint(e)
 	old := e.endpoint
 	same := old == endpoint || old != nil && endpoint != nil && policy.Equal(old, endpoint)
-	if !same {
-		if e.endpoint = endpoint; endpoint == nil {
-			p.cfg.Update(policy.Update{Key: old.Key()})
-		} else {
-			p.cfg.Update(policy.Update{Key: endpoint.Key(), Resource: endpoint})
-		}
+	if !same || fromAPI && !e.known {
+		e.endpoint, e.known = endpoint, true
+		p.update(ref, endpoint)
 	}
-	if e.pod == nil && e.attached == nil {
+	if e.attached == nil && (e.pod == nil || e.pod.Spec.NodeName != p.cfg.Node) {
 		delete(p.all, key)
 	}
 }
