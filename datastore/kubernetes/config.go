@@ -4,6 +4,7 @@ package kubernetes
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 
@@ -14,13 +15,14 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/convert"
 )
 
-// Config configures a Source. Dynamic, and either Client or Informers, are required.
+// Config configures a Source. Client and Dynamic are required.
 type Config struct {
-	// Client reads Pods, Namespaces, ServiceAccounts, Nodes and EndpointSlices. The Source keeps no copy of
-	// what it reads.
+	// Client reads Pods, Namespaces, ServiceAccounts, Nodes and EndpointSlices, and which kinds the server has.
+	// The Source keeps no copy of the objects.
 	Client kubernetes.Interface
-	// Informers are the caller's informers of these kinds, which the Source uses instead of Client. Run starts
-	// those that do not run yet. Their objects must have what Transform keeps.
+	// Informers are the caller's informers, from which the Source reads these kinds instead. Run starts those
+	// that do not run yet; they end with Run then. Their objects must have what Transform keeps. nil means
+	// none.
 	Informers informers.SharedInformerFactory
 	// Dynamic reads NetworkPolicies, ClusterNetworkPolicies and the kinds of Calico, with all their fields: a
 	// field that this version does not know closes its rule, or leaves out its object.
@@ -52,14 +54,19 @@ func (c Config) withDefaults() Config {
 
 func (c Config) validate() error {
 	var errs []error
-	if c.Client == nil && c.Informers == nil {
-		errs = append(errs, errors.New("kubernetes: Config: Client and Informers are nil"))
+	if c.Client == nil {
+		errs = append(errs, errors.New("kubernetes: Config: Client is nil"))
 	}
 	if c.Dynamic == nil {
 		errs = append(errs, errors.New("kubernetes: Config: Dynamic is nil"))
 	}
 	if c.Converter.Attachment != nil {
 		errs = append(errs, errors.New("kubernetes: Config: Converter.Attachment must be nil"))
+	}
+	for _, kind := range c.Omit {
+		if !slices.Contains(Kinds(), kind) {
+			errs = append(errs, fmt.Errorf("kubernetes: Config: Omit: no kind %q", kind))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubernetes
+
+import (
+	"encoding/json"
+	"errors"
+	"hash/maphash"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/wayleave/wayleave/kubernetes/convert"
+	"github.com/wayleave/wayleave/kubernetes/manifest"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// record is what is kept of one object. Nothing is kept of a pod from an informer of the caller.
+type record struct {
+	// list is the number of the last list that had the object, or of the list that its last event
+	// came after.
+	list uint32
+	// hash is that of the endpoint of a pod that was pushed last; 0 if there is none.
+	hash uint64
+	// resources are those that were pushed last, of all kinds but Pod.
+	resources []policy.Resource
+}
+
+// objects are the Source's objects of one kind. The fields belong to the lock of the Source.
+type objects struct {
+	source  *Source
+	kind    kind
+	records map[types.NamespacedName]record
+	// list numbers the lists.
+	list uint32
+	// held has the changes of a list after the first, until the list is complete. It is nil
+	// otherwise.
+	held map[policy.Key]policy.Resource
+	// synced means that a list was complete.
+	synced bool
+	status KindStatus
+	// shared counts the objects of an informer of the caller.
+	shared int
+}
+
+// begin begins a list of all objects. If an earlier one did not end, this one continues it.
+func (o *objects) begin() {
+	o.source.mu.Lock()
+	defer o.source.mu.Unlock()
+	o.list++
+	if o.synced && o.held == nil {
+		o.held = map[policy.Key]policy.Resource{}
+	}
+}
+
+// end ends a list: what was not in it is gone.
+func (o *objects) end() {
+	o.source.mu.Lock()
+	var gone []types.NamespacedName
+	for id, r := range o.records {
+		if r.list != o.list {
+			gone = append(gone, id)
+		}
+	}
+	o.source.mu.Unlock()
+	slices.SortFunc(gone, compareNames)
+	for _, id := range gone {
+		o.remove(id)
+	}
+	o.source.mu.Lock()
+	defer o.source.mu.Unlock()
+	o.synced = true
+	o.release()
+}
+
+// release pushes the changes that were held.
+func (o *objects) release() {
+	updates := make([]policy.Update, 0, len(o.held))
+	for key, r := range o.held {
+		updates = append(updates, policy.Update{Key: key, Resource: r})
+	}
+	o.held = nil
+	o.source.queue.push(updates...)
+}
+
+// set adds or replaces an object.
+func (o *objects) set(object metav1.Object) {
+	id := nameOf(object)
+	if pod, ok := object.(*corev1.Pod); ok {
+		o.setPod(id, pod)
+		return
+	}
+	resources, problems := o.convert(object)
+	o.source.mu.Lock()
+	defer o.source.mu.Unlock()
+	o.source.reportLocked(o.identity(id, object.GetUID()), problems)
+	o.replaceLocked(id, resources)
+	o.records[id] = record{list: o.list, resources: resources}
+}
+
+// setPod adds or replaces a pod. What comes of it arrives in setEndpoint.
+func (o *objects) setPod(id types.NamespacedName, pod *corev1.Pod) {
+	if !o.isShared() {
+		o.source.mu.Lock()
+		r := o.records[id]
+		r.list = o.list
+		o.records[id] = r
+		o.source.mu.Unlock()
+	}
+	o.source.setPod(pod)
+}
+
+// setEndpoint takes the endpoint of a pod, or its key if it has none.
+func (o *objects) setEndpoint(u policy.Update) {
+	o.source.mu.Lock()
+	defer o.source.mu.Unlock()
+	id := types.NamespacedName{Namespace: u.Key.Namespace, Name: u.Key.Name}
+	if r, ok := o.records[id]; ok {
+		hash := o.source.hash(u.Resource)
+		if hash == r.hash {
+			return
+		}
+		r.hash = hash
+		o.records[id] = r
+	}
+	o.pushLocked(u)
+}
+
+// isShared reports whether the objects come from an informer of the caller.
+func (o *objects) isShared() bool { return o.source.cfg.Informers != nil && o.kind.informer != nil }
+
+// remove removes an object.
+func (o *objects) remove(id types.NamespacedName) {
+	if o.kind.object == "Pod" {
+		o.source.deletePod(id)
+	}
+	o.source.mu.Lock()
+	defer o.source.mu.Unlock()
+	o.source.reportLocked(o.identity(id, ""), nil)
+	o.replaceLocked(id, nil)
+	delete(o.records, id)
+}
+
+// replaceLocked pushes the difference between an object's last resources and the new ones.
+func (o *objects) replaceLocked(id types.NamespacedName, resources []policy.Resource) {
+	old := o.records[id].resources
+	for _, r := range old {
+		key := r.Key()
+		if !slices.ContainsFunc(resources, func(r policy.Resource) bool { return r.Key() == key }) {
+			o.pushLocked(policy.Update{Key: key, Resource: o.source.claim(key, id, nil)})
+		}
+	}
+	for _, r := range resources {
+		if !slices.ContainsFunc(old, func(o policy.Resource) bool { return policy.Equal(o, r) }) {
+			o.pushLocked(policy.Update{Key: r.Key(), Resource: o.source.claim(r.Key(), id, r)})
+		}
+	}
+}
+
+// pushLocked pushes an update, or holds it until the list is complete.
+func (o *objects) pushLocked(u policy.Update) {
+	if o.held != nil {
+		o.held[u.Key] = u.Resource
+		return
+	}
+	o.source.queue.push(u)
+}
+
+// flush pushes the update of a key if it is held.
+func (o *objects) flush(key policy.Key) {
+	o.source.mu.Lock()
+	defer o.source.mu.Unlock()
+	if r, ok := o.held[key]; ok {
+		delete(o.held, key)
+		o.source.queue.push(policy.Update{Key: key, Resource: r})
+	}
+}
+
+// convert returns the resources of an object and what is wrong with it.
+func (o *objects) convert(object metav1.Object) ([]policy.Resource, []error) {
+	u, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return o.source.cfg.Converter.Convert(object)
+	}
+	u.SetManagedFields(nil)
+	data, err := u.MarshalJSON()
+	if err != nil {
+		return nil, []error{&convert.Error{Object: o.identity(nameOf(u), u.GetUID()), Err: err, Absent: true}}
+	}
+	resources, problems := manifest.Reader{Converter: o.source.cfg.Converter}.Decode("", data)
+	for i, err := range problems {
+		var wrong *manifest.Error
+		if errors.As(err, &wrong) {
+			problems[i] = &convert.Error{
+				Object: o.identity(nameOf(u), u.GetUID()), Field: wrong.Field, Err: wrong.Err,
+				Absent: len(resources) == 0,
+			}
+		}
+	}
+	return resources, problems
+}
+
+// identity returns the identity of an object of this kind.
+func (o *objects) identity(id types.NamespacedName, uid types.UID) convert.Object {
+	return convert.Object{
+		APIVersion: o.kind.resource.GroupVersion().String(), Kind: o.kind.object, Namespace: id.Namespace,
+		Name: id.Name, UID: uid,
+	}
+}
+
+// hash returns the hash of an endpoint; 0 of none.
+func (s *Source) hash(r policy.Resource) uint64 {
+	if policy.Equal(r, nil) {
+		return 0
+	}
+	data, err := json.Marshal(r)
+	if err != nil {
+		return 0
+	}
+	return max(maphash.Bytes(s.seed, data), 1)
+}
+
+// claim records that an object gives the resource of a key, or gives it no longer if r is nil. It
+// returns the resource that counts. Two nodes can have one pod CIDR: the first by name has it.
+func (s *Source) claim(key policy.Key, id types.NamespacedName, r policy.Resource) policy.Resource {
+	if key.Kind != policy.KindBlock {
+		return r
+	}
+	claims := s.blocks[key]
+	at, found := slices.BinarySearchFunc(claims, id, func(c claim, id types.NamespacedName) int {
+		return compareNames(c.id, id)
+	})
+	if found {
+		claims = slices.Delete(claims, at, at+1)
+	}
+	if r != nil {
+		claims = slices.Insert(claims, at, claim{id, r})
+	}
+	if len(claims) == 0 {
+		delete(s.blocks, key)
+		return nil
+	}
+	if len(claims) > 1 {
+		s.cfg.Logger.Warn("several nodes have one pod CIDR: the first has it", "block", key.Name,
+			"first", claims[0].id.Name, "last", claims[len(claims)-1].id.Name)
+	}
+	s.blocks[key] = claims
+	return claims[0].resource
+}
+
+// claim is one object's resource of a key that several objects can give.
+type claim struct {
+	id       types.NamespacedName
+	resource policy.Resource
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubernetes
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/wayleave/wayleave/datastore"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// maxPending is the number of updates for the receiver at which readers wait.
+const maxPending = 20_000
+
+// queue has the updates that the receiver does not have yet, the last one of each key.
+type queue struct {
+	mu      sync.Mutex
+	pending map[policy.Key]policy.Resource
+	// complete is set once all objects have been pushed; inSync, once the receiver has them.
+	complete, inSync bool
+	// pushed counts calls of push, delivered those whose updates the receiver has.
+	pushed, delivered uint64
+	receiver          datastore.Receiver // nil while Run does not run
+	// changed is closed and replaced at every change.
+	changed chan struct{}
+}
+
+func newQueue() *queue {
+	return &queue{pending: map[policy.Key]policy.Resource{}, changed: make(chan struct{})}
+}
+
+// signalLocked wakes all who wait.
+func (q *queue) signalLocked() {
+	close(q.changed)
+	q.changed = make(chan struct{})
+}
+
+// push adds updates, each in the place of an older one.
+func (q *queue) push(updates ...policy.Update) {
+	if len(updates) == 0 {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, u := range updates {
+		q.pending[u.Key] = u.Resource
+	}
+	q.pushed++
+	q.signalLocked()
+}
+
+// setComplete records that all objects have been pushed.
+func (q *queue) setComplete() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.complete = true
+	q.signalLocked()
+}
+
+// wait waits until a condition holds, which it checks under the lock.
+func (q *queue) wait(ctx context.Context, ok func() bool) error {
+	q.mu.Lock()
+	for !ok() {
+		changed := q.changed
+		q.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		}
+		q.mu.Lock()
+	}
+	q.mu.Unlock()
+	return nil
+}
+
+// waitForRoom waits until the receiver has most of the updates.
+func (q *queue) waitForRoom(ctx context.Context) error {
+	return q.wait(ctx, func() bool { return len(q.pending) < maxPending })
+}
+
+// deliver sends the updates to a receiver until ctx is done or the receiver fails.
+func (q *queue) deliver(ctx context.Context, r datastore.Receiver) error {
+	for {
+		err := q.wait(ctx, func() bool { return len(q.pending) > 0 || q.complete && !q.inSync })
+		if err != nil {
+			return err
+		}
+		updates, pushed, inSync := q.take()
+		if len(updates) > 0 {
+			if err := r.Update(ctx, updates); err != nil {
+				return err
+			}
+		}
+		if inSync {
+			if err := r.InSync(ctx); err != nil {
+				return err
+			}
+		}
+		q.mu.Lock()
+		q.delivered, q.inSync = pushed, q.inSync || inSync
+		q.signalLocked()
+		q.mu.Unlock()
+	}
+}
+
+// take returns the updates, sorted by key, the number of pushes that they are from, and whether the
+// receiver is in sync with them for the first time.
+func (q *queue) take() (updates []policy.Update, pushed uint64, inSync bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	updates = make([]policy.Update, 0, len(q.pending))
+	for key, r := range q.pending {
+		updates = append(updates, policy.Update{Key: key, Resource: r})
+	}
+	q.pending = map[policy.Key]policy.Resource{} // a new one, because a map does not shrink
+	q.signalLocked()                             // there is room
+	slices.SortFunc(updates, func(a, b policy.Update) int { return a.Key.Compare(b.Key) })
+	return updates, q.pushed, q.complete && !q.inSync
+}
+
+// setReceiver records the receiver; nil once it gets no more updates.
+func (q *queue) setReceiver(r datastore.Receiver) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.receiver = r
+	q.signalLocked()
+}
+
+// barrier waits until the receiver is in sync and has what was pushed before, and then for the
+// receiver's own Barrier.
+func (q *queue) barrier(ctx context.Context) error {
+	q.mu.Lock()
+	target := q.pushed
+	q.mu.Unlock()
+	var r datastore.Receiver
+	err := q.wait(ctx, func() bool {
+		r = q.receiver
+		return r != nil && q.inSync && q.delivered >= target
+	})
+	if err != nil {
+		return err
+	}
+	if b, ok := r.(interface {
+		Barrier(ctx context.Context) error
+	}); ok {
+		return b.Barrier(ctx)
+	}
+	return nil
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+const (
+	// pageSize is the number of objects of one request where a list is read in pages.
+	pageSize = 500
+	// minWatch is how long a watch lasts at least, if nothing fails; at most twice as long.
+	minWatch = 5 * time.Minute
+	// streamTimeout is how long the server may send nothing in a list that begins a watch. A server
+	// that does not know such lists never ends one.
+	streamTimeout = 30 * time.Second
+	// servedInterval is how often the reader asks for a kind that the server does not have.
+	servedInterval = time.Minute
+)
+
+// errWentBack means that the server has an older state than was read before, as after it was restored
+// from a backup.
+var errWentBack = errors.New("the server has an older state than before: reading everything")
+
+// reader keeps the objects of one kind equal to the server's. It processes each object as it arrives: a
+// list of 100,000 pods is never in memory as a whole, as it would be with client-go's Reflector.
+type reader struct {
+	objects  *objects
+	client   client
+	versions *versions
+	logger   *slog.Logger
+	// revision is the resourceVersion up to which changes have been received; empty before the first
+	// complete list, and if the server cannot continue from it.
+	revision string
+}
+
+// run reads until ctx is done.
+func (r *reader) run(ctx context.Context) {
+	backoff := newBackoff()
+	for ctx.Err() == nil {
+		start := time.Now()
+		err := r.follow(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		pause := time.Duration(0)
+		switch {
+		case r.objects.status.State == StateNotServed && err == nil:
+			pause = wait.Jitter(servedInterval, 0.5)
+		case err != nil || time.Since(start) < time.Second:
+			pause = backoff.Step()
+		}
+		r.objects.source.setErr(r.objects, err)
+		if err == nil && time.Since(start) > minWatch/2 {
+			backoff = newBackoff()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// newBackoff returns the pauses after failures: from half a second to a quarter of a minute.
+func newBackoff() *wait.Backoff {
+	return &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 7, Cap: 15 * time.Second}
+}
+
+// follow lists the objects unless that is done, and watches them until the watch ends. An error means
+// that the kind cannot be read now.
+func (r *reader) follow(ctx context.Context) error {
+	err := r.listAndWatch(ctx)
+	switch {
+	case apierrors.IsNotFound(err):
+		return r.checkServed(err)
+	case errors.Is(err, errWentBack), apierrors.IsResourceExpired(err), apierrors.IsGone(err):
+		r.logger.Warn("list again", "kind", r.objects.kind.String(), "err", err)
+		r.revision = ""
+		return nil
+	}
+	return err
+}
+
+func (r *reader) listAndWatch(ctx context.Context) error {
+	switch {
+	case r.revision != "":
+		if err := r.checkRevision(ctx); err != nil {
+			return err
+		}
+	case r.client.streams:
+		err := r.watch(ctx, true)
+		if !errors.Is(err, errNoStream) {
+			return err
+		}
+		r.client.streams = false
+		fallthrough
+	default:
+		if err := r.list(ctx); err != nil {
+			return err
+		}
+	}
+	return r.watch(ctx, false)
+}
+
+// checkServed handles the server's answer that it does not have the kind.
+func (r *reader) checkServed(notFound error) error {
+	served, err := r.versions.serves(r.objects.kind.resource)
+	if err != nil {
+		return err
+	}
+	if served {
+		return notFound // by one of its answers; soon by both
+	}
+	if r.objects.status.State != StateNotServed {
+		r.logger.Info("the server has no such kind", "kind", r.objects.kind.String())
+	}
+	r.revision = ""
+	r.objects.begin()
+	r.objects.end()
+	r.objects.source.setState(r.objects, StateNotServed)
+	return nil
+}
+
+// checkRevision returns errWentBack if the server has an older state than was read. The server does
+// not refuse to watch from a later state than it has: it sends nothing until it gets there.
+func (r *reader) checkRevision(ctx context.Context) error {
+	list, err := r.client.list(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return err
+	}
+	m, err := meta.ListAccessor(list)
+	if err != nil {
+		return err
+	}
+	order, err := resourceversion.CompareResourceVersion(m.GetResourceVersion(), r.revision)
+	if err == nil && order < 0 {
+		return fmt.Errorf("%w (%s after %s)", errWentBack, m.GetResourceVersion(), r.revision)
+	}
+	return nil
+}
+
+// list reads all objects in pages.
+func (r *reader) list(ctx context.Context) error {
+	r.objects.begin()
+	o := metav1.ListOptions{Limit: pageSize}
+	for {
+		list, err := r.client.list(ctx, o)
+		if err != nil {
+			return err
+		}
+		err = meta.EachListItemWithAlloc(list, func(item runtime.Object) error { return r.set(ctx, item) })
+		if err != nil {
+			return err
+		}
+		m, err := meta.ListAccessor(list)
+		if err != nil {
+			return err
+		}
+		if o.Continue = m.GetContinue(); o.Continue == "" {
+			r.complete(m.GetResourceVersion())
+			return nil
+		}
+	}
+}
+
+// complete records that a list is complete.
+func (r *reader) complete(revision string) {
+	r.objects.end()
+	r.setRevision(revision)
+	r.objects.source.setState(r.objects, StateSynced)
+	r.objects.source.setErr(r.objects, nil)
+}
+
+func (r *reader) setRevision(revision string) {
+	r.revision = revision
+	r.objects.source.mu.Lock()
+	defer r.objects.source.mu.Unlock()
+	r.objects.status.Revision = revision
+}
+
+// set adds or replaces an object, and waits while the receiver has too many updates to process.
+func (r *reader) set(ctx context.Context, o runtime.Object) error {
+	object, err := meta.Accessor(o)
+	if err != nil {
+		return err
+	}
+	r.objects.set(object)
+	if r.objects.held != nil {
+		return ctx.Err() // nothing is delivered before the list is complete
+	}
+	return r.objects.source.queue.waitForRoom(ctx)
+}
+
+// errNoStream means that the server does not begin a watch with a list.
+var errNoStream = errors.New("no list at the beginning of a watch")
+
+// watch processes the events of one watch until it ends. With initial set, it begins with a list.
+func (r *reader) watch(ctx context.Context, initial bool) error {
+	seconds := int64((minWatch + rand.N(minWatch)).Seconds())
+	o := metav1.ListOptions{
+		ResourceVersion: r.revision, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
+	}
+	if initial {
+		o.SendInitialEvents, o.ResourceVersionMatch = &initial, metav1.ResourceVersionMatchNotOlderThan
+		r.objects.begin()
+	}
+	w, err := r.client.watch(ctx, o)
+	if initial && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)) {
+		return errNoStream
+	}
+	if err != nil {
+		return err
+	}
+	defer w.Stop()
+	if !initial {
+		r.objects.source.setErr(r.objects, nil)
+	}
+	for {
+		var timeout <-chan time.Time
+		if initial {
+			timeout = time.After(streamTimeout)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timeout:
+			return errNoStream
+		case e, ok := <-w.ResultChan():
+			if !ok {
+				return nil
+			}
+			if initial, err = r.event(ctx, e, initial); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// event processes one event. initial says whether the list at the beginning of the watch goes on, before
+// and after the event.
+func (r *reader) event(ctx context.Context, e watch.Event, initial bool) (bool, error) {
+	if e.Type == watch.Error {
+		return initial, apierrors.FromObject(e.Object)
+	}
+	object, err := meta.Accessor(e.Object)
+	if err != nil {
+		return initial, err
+	}
+	switch e.Type {
+	case watch.Added, watch.Modified:
+		if err := r.set(ctx, e.Object); err != nil {
+			return initial, err
+		}
+	case watch.Deleted:
+		r.objects.remove(nameOf(object))
+	case watch.Bookmark:
+		if initial && object.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
+			r.complete(object.GetResourceVersion())
+			return false, nil
+		}
+	}
+	if !initial {
+		r.setRevision(object.GetResourceVersion())
+	}
+	return initial, nil
+}

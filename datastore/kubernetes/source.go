@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/wayleave/wayleave/datastore"
+	"github.com/wayleave/wayleave/kubernetes/convert"
+	"github.com/wayleave/wayleave/kubernetes/pods"
+	"github.com/wayleave/wayleave/policy"
+)
+
+var _ datastore.Source = (*Source)(nil)
+
+// Source reads the objects of an API server, converts them, and sends the resources and their changes to a
+// receiver. All methods may be called from any goroutine.
+type Source struct {
+	cfg   Config
+	pods  *pods.Pods // nil without Config.Node
+	queue *queue
+	ran   atomic.Bool
+	seed  maphash.Seed
+	kinds []*objects
+	// clientOf returns the client of a kind, and versions which kinds there are.
+	clientOf func(kind) client
+	versions *versions
+
+	mu sync.Mutex
+	// unsynced counts the kinds of which no list was complete.
+	unsynced int
+	blocks   map[policy.Key][]claim
+	// faulty has the objects with problems, as text, and their UIDs.
+	faulty map[convert.Object]fault
+}
+
+// fault is what was reported last about an object.
+type fault struct {
+	uid  types.UID
+	text string
+}
+
+// New returns a Source that does not run yet. Errors: a join of all problems of the configuration.
+func New(cfg Config) (*Source, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	s := &Source{
+		cfg: cfg.withDefaults(), queue: newQueue(), seed: maphash.MakeSeed(), blocks: map[policy.Key][]claim{},
+		faulty: map[convert.Object]fault{}, versions: &versions{discovery: cfg.Client.Discovery()},
+		clientOf: func(k kind) client { return k.client(cfg.Client, cfg.Dynamic) },
+	}
+	for _, k := range kinds() {
+		o := &objects{source: s, kind: k, records: map[types.NamespacedName]record{}}
+		o.status = KindStatus{Kind: k.String(), State: StateWaiting}
+		if slices.Contains(s.cfg.Omit, k.String()) {
+			o.status.State = StateOmitted
+		} else {
+			s.unsynced++
+		}
+		s.kinds = append(s.kinds, o)
+	}
+	if s.cfg.Node == "" {
+		return s, nil
+	}
+	var err error
+	s.pods, err = pods.New(pods.Config{
+		Node: s.cfg.Node, Converter: s.cfg.Converter, Update: s.kind("Pod").setEndpoint,
+		Report: func(ref pods.Ref, problems []error) { s.reportPod(ref, problems) },
+	})
+	return s, err
+}
+
+// kind returns the objects of a kind.
+func (s *Source) kind(object string) *objects {
+	return s.kinds[slices.IndexFunc(s.kinds, func(o *objects) bool { return o.kind.object == object })]
+}
+
+// Run sends the receiver the resources of all objects, calls InSync once, and then sends every change; see
+// datastore.Source. It can be called once. While the server does not answer, the last objects stay.
+//
+// Errors: the context's; the receiver's; Run was called before.
+func (s *Source) Run(ctx context.Context, r datastore.Receiver) error {
+	if s.ran.Swap(true) {
+		return errors.New("kubernetes: Source.Run was called before")
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var readers sync.WaitGroup
+	defer readers.Wait()
+	defer cancel(nil)
+	if err := s.start(ctx, &readers); err != nil {
+		return fmt.Errorf("kubernetes: %w", err)
+	}
+	s.queue.setReceiver(r)
+	defer s.queue.setReceiver(nil)
+	return s.queue.deliver(ctx, r)
+}
+
+// start starts the readers of all kinds.
+func (s *Source) start(ctx context.Context, readers *sync.WaitGroup) error {
+	for _, o := range s.kinds {
+		switch {
+		case o.status.State == StateOmitted:
+		case o.isShared():
+			if err := s.share(ctx, o, readers); err != nil {
+				return err
+			}
+		default:
+			r := &reader{objects: o, client: s.clientOf(o.kind), versions: s.versions, logger: s.cfg.Logger}
+			readers.Go(func() { r.run(ctx) })
+		}
+	}
+	if s.cfg.Informers != nil {
+		s.cfg.Informers.Start(ctx.Done())
+	}
+	return nil
+}
+
+// Attach records the link of a pod of this node, as CNI ADD does, and Detach its end, as CNI DEL does: see
+// pods.Pods. After it, Barrier and then dataplane.Driver's WaitEndpoint or WaitRemoved wait for the kernel.
+// Attach all pods that have a link before Run.
+//
+// Errors: Config.Node is empty, and those of pods.Pods.
+func (s *Source) Attach(ref pods.Ref, a convert.Attachment) error {
+	if s.pods == nil {
+		return fmt.Errorf("kubernetes: attach %s: Config.Node is empty", ref)
+	}
+	defer s.kind("Pod").flush(ref.Key())
+	return s.pods.Attach(ref, a)
+}
+
+// Detach records that the link of a pod was removed, and reports whether no pod of that name is attached now; see
+// pods.Pods.
+func (s *Source) Detach(ref pods.Ref) (gone bool) {
+	defer s.kind("Pod").flush(ref.Key())
+	return s.pods == nil || s.pods.Detach(ref)
+}
+
+// Barrier returns once the receiver is in sync and has all changes before the call. If the receiver has a method
+// Barrier, as a calcgraph.Runner has, Barrier calls that afterwards. Errors: the context's; the receiver's.
+func (s *Source) Barrier(ctx context.Context) error { return s.queue.barrier(ctx) }
+
+// Status returns the state of the Source.
+func (s *Source) Status() Status {
+	s.queue.mu.Lock()
+	inSync := s.queue.inSync
+	s.queue.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	status := Status{InSync: inSync, Faulty: len(s.faulty)}
+	for _, o := range s.kinds {
+		k := o.status
+		k.Objects = max(len(o.records), o.shared)
+		status.Kinds = append(status.Kinds, k)
+	}
+	return status
+}
+
+// setState records the state of a kind after a complete list, or that the server does not have it.
+func (s *Source) setState(o *objects, state State) {
+	s.mu.Lock()
+	first := o.status.State == StateWaiting
+	if o.status.State = state; first {
+		s.unsynced--
+	}
+	complete := first && s.unsynced == 0
+	s.mu.Unlock()
+	if complete {
+		s.queue.setComplete()
+	}
+}
+
+// setErr records why a kind cannot be read now, nil if it can be.
+func (s *Source) setErr(o *objects, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if fmt.Sprint(err) == fmt.Sprint(o.status.Err) {
+		return
+	}
+	o.status.Err, o.status.Since = err, time.Time{}
+	if err != nil {
+		o.status.Since = time.Now()
+		s.cfg.Logger.Warn("kind cannot be read", "kind", o.kind.String(), "err", err)
+		return
+	}
+	s.cfg.Logger.Info("kind can be read again", "kind", o.kind.String())
+}
+
+// setPod passes a pod on to those that make its endpoint.
+func (s *Source) setPod(pod *corev1.Pod) {
+	if s.pods != nil {
+		s.pods.Set(pod)
+		return
+	}
+	ref := pods.Ref{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
+	endpoint, problems := s.cfg.Converter.Pod(pod)
+	s.reportPod(ref, problems)
+	u := policy.Update{Key: ref.Key()}
+	if endpoint != nil {
+		u.Resource = endpoint
+	}
+	s.kind("Pod").setEndpoint(u)
+}
+
+func (s *Source) deletePod(id types.NamespacedName) {
+	if s.pods != nil {
+		s.pods.Delete(id.Namespace, id.Name)
+		return
+	}
+	s.kind("Pod").setEndpoint(policy.Update{Key: pods.Ref{Namespace: id.Namespace, Name: id.Name}.Key()})
+}
+
+func (s *Source) reportPod(ref pods.Ref, problems []error) {
+	o := s.kind("Pod")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reportLocked(o.identity(types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, ref.UID), problems)
+}
+
+// reportLocked reports the problems of an object if they changed. Remarks are none.
+func (s *Source) reportLocked(object convert.Object, problems []error) {
+	problems = slices.DeleteFunc(problems, func(err error) bool { return errors.Is(err, convert.ErrIgnored) })
+	now := fault{object.UID, ""}
+	object.UID = ""
+	old, faulty := s.faulty[object]
+	if len(problems) == 0 {
+		if faulty {
+			delete(s.faulty, object)
+			object.UID = old.uid
+			s.cfg.Report(object, nil)
+		}
+		return
+	}
+	if now.text = errors.Join(problems...).Error(); now == old {
+		return
+	}
+	s.faulty[object] = now
+	object.UID = now.uid
+	s.cfg.Report(object, problems)
+}
+
+// nameOf returns the name of an object.
+func nameOf(o metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+func compareNames(a, b types.NamespacedName) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+// Faulty returns the objects with problems and what is wrong with each, as text.
+func (s *Source) Faulty() map[convert.Object]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make(map[convert.Object]string, len(s.faulty))
+	for object, f := range maps.All(s.faulty) {
+		object.UID = f.uid
+		all[object] = f.text
+	}
+	return all
+}

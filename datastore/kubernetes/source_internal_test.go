@@ -1,0 +1,480 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/wayleave/wayleave/kubernetes/convert"
+	"github.com/wayleave/wayleave/kubernetes/pods"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// recorder is a receiver that has the state that it was sent.
+type recorder struct {
+	world   map[policy.Key]policy.Resource
+	inSyncs int
+	updates int
+	batches int
+}
+
+func (r *recorder) Update(_ context.Context, updates []policy.Update) error {
+	r.batches++
+	for _, u := range updates {
+		r.updates++
+		if r.world[u.Key] = u.Resource; policy.Equal(u.Resource, nil) {
+			delete(r.world, u.Key)
+		}
+	}
+	return nil
+}
+
+func (r *recorder) InSync(context.Context) error {
+	r.inSyncs++
+	return nil
+}
+
+// world is a Source with a model of a server.
+type world struct {
+	*testing.T
+	server   *server
+	source   *Source
+	receiver *recorder
+	reports  []string
+}
+
+// newWorld starts a Source in a synctest bubble.
+func newWorld(t *testing.T, s *server, cfg Config) *world {
+	w := &world{T: t, server: s, receiver: &recorder{world: map[policy.Key]policy.Resource{}}}
+	cfg.Client = fake.NewClientset()
+	cfg.Dynamic = dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
+	cfg.Node = "n0"
+	cfg.Converter.PodCIDRs = true
+	cfg.Report = func(o convert.Object, problems []error) {
+		w.reports = append(w.reports, fmt.Sprint(o, " ", o.UID, " ", problems))
+	}
+	var err error
+	w.source, err = New(cfg)
+	require.NoError(t, err)
+	w.source.clientOf, w.source.versions = s.client, &versions{discovery: s}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- w.source.Run(ctx, w.receiver) }()
+	t.Cleanup(func() {
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	})
+	return w
+}
+
+// settle waits until all that happens without a change has happened.
+func (w *world) settle() {
+	w.Helper()
+	time.Sleep(3 * time.Minute)
+	synctest.Wait()
+}
+
+// fresh returns what a Source makes of the server's objects as they are.
+func (w *world) fresh() map[policy.Key]policy.Resource {
+	w.Helper()
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	cfg := w.source.cfg
+	source, err := New(Config{Client: cfg.Client, Dynamic: cfg.Dynamic, Converter: cfg.Converter})
+	require.NoError(w, err)
+	for _, o := range source.kinds {
+		if o.status.State == StateOmitted {
+			continue
+		}
+		for _, name := range w.server.sorted(o.kind.String()) {
+			o.set(w.server.objects[o.kind.String()][name].DeepCopyObject().(metav1.Object))
+		}
+	}
+	all := map[policy.Key]policy.Resource{}
+	for key, r := range source.queue.pending {
+		if !policy.Equal(r, nil) {
+			all[key] = r
+		}
+	}
+	return all
+}
+
+func (w *world) requireEqual(message string, args ...any) {
+	w.Helper()
+	want := w.fresh()
+	for key, r := range want {
+		require.Truef(w, policy.Equal(r, w.receiver.world[key]), message+": %s: want %v, has %v",
+			append(args, key, r, w.receiver.world[key])...)
+	}
+	require.Lenf(w, w.receiver.world, len(want), message, args...)
+}
+
+// object returns a random object and its kind.
+func object(rng *rand.Rand) (string, runtime.Object) {
+	i, n := rng.IntN(4), rng.IntN(100)
+	namespace := fmt.Sprintf("ns%d", rng.IntN(3))
+	m := metav1.ObjectMeta{
+		Namespace: namespace, Name: fmt.Sprintf("x%d", i), UID: types.UID(fmt.Sprint(rng.IntN(3))),
+		Labels: map[string]string{"app": fmt.Sprint(n % 5)},
+	}
+	global := m
+	global.Namespace = ""
+	switch rng.IntN(8) {
+	case 0:
+		return "namespaces", &corev1.Namespace{ObjectMeta: global}
+	case 1:
+		return "serviceaccounts", &corev1.ServiceAccount{ObjectMeta: m}
+	case 2:
+		node := &corev1.Node{ObjectMeta: global}
+		node.Spec.PodCIDRs = []string{fmt.Sprintf("10.%d.0.0/24", n%3)}
+		node.Status.Addresses = []corev1.NodeAddress{
+			{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("192.0.2.%d", n)},
+		}
+		return "nodes", node
+	case 3, 4:
+		pod := &corev1.Pod{ObjectMeta: m, Spec: corev1.PodSpec{NodeName: fmt.Sprintf("n%d", rng.IntN(3))}}
+		if n%4 > 0 {
+			pod.Status.PodIPs = []corev1.PodIP{{IP: fmt.Sprintf("10.0.0.%d", n)}}
+		}
+		if n%7 == 0 {
+			pod.Status.PodIPs = []corev1.PodIP{{IP: "no address"}}
+		}
+		if n%9 == 0 {
+			pod.Status.Phase = corev1.PodSucceeded
+		}
+		return "pods", pod
+	case 5:
+		m.Labels[discoveryv1.LabelServiceName] = fmt.Sprint("s", n%3)
+		return "endpointslices", &discoveryv1.EndpointSlice{
+			ObjectMeta: m, AddressType: discoveryv1.AddressTypeIPv4,
+			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{fmt.Sprintf("10.0.0.%d", n)}}},
+		}
+	case 6:
+		spec := map[string]any{"podSelector": map[string]any{}, "policyTypes": []any{"Ingress"}}
+		if n%4 == 0 {
+			spec["ingress"] = []any{map[string]any{"futureField": "x"}}
+		}
+		return "networkpolicies.networking.k8s.io", raw("networking.k8s.io/v1", "NetworkPolicy", m, spec)
+	default:
+		return "clusternetworkpolicies.policy.networking.k8s.io", raw("policy.networking.k8s.io/v1alpha2",
+			"ClusterNetworkPolicy", global, map[string]any{
+				"tier": "Admin", "priority": int64(n), "subject": map[string]any{"namespaces": map[string]any{}},
+			})
+	}
+}
+
+func raw(version, kind string, m metav1.ObjectMeta, spec map[string]any) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": version, "kind": kind, "spec": spec}}
+	u.SetNamespace(m.Namespace)
+	u.SetName(m.Name)
+	u.SetUID(m.UID)
+	u.SetLabels(m.Labels)
+	return u
+}
+
+// Any sequence of changes, cut watches, compactions, restored backups, kinds that fail, come and go ends in
+// the state that a new Source reads. Reading everything once more changes nothing.
+func TestRandomHistoriesEndInTheServersState(t *testing.T) {
+	for seed := range uint64(150) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 22))
+			s := newServer(rng.IntN(2) == 0)
+			for range rng.IntN(30) {
+				kind, o := object(rng)
+				s.put(kind, o, false)
+			}
+			w := newWorld(t, s, Config{})
+			restore := s.backup()
+			for range 80 {
+				kind, o := object(rng)
+				switch rng.IntN(12) {
+				default:
+					s.put(kind, o, rng.IntN(3) == 0)
+				case 0:
+					s.cut()
+				case 1:
+					s.compact()
+				case 2: // before the server has as many changes as it lost, all kinds have been read again
+					restore()
+					for _, k := range kinds() {
+						s.fail(k.String(), nil)
+					}
+					time.Sleep(time.Minute)
+				case 3:
+					restore = s.backup()
+				case 4:
+					s.fail(kind, apierrors.NewForbidden(schema.GroupResource{Resource: kind}, "", nil))
+				case 5:
+					s.fail(kind, nil)
+				case 6:
+					if strings.Contains(kind, "policy.networking") {
+						s.serve(kind, rng.IntN(2) == 0)
+					}
+				}
+				if rng.IntN(3) == 0 {
+					time.Sleep(time.Duration(rng.IntN(40)) * time.Second)
+				}
+			}
+			for _, k := range kinds() {
+				s.fail(k.String(), nil)
+			}
+			w.settle()
+			w.requireEqual("seed %d: %v", seed, s)
+			require.Equal(t, 1, w.receiver.inSyncs, "seed %d", seed)
+
+			updates, reports, lists := w.receiver.updates, len(w.reports), s.lists
+			s.compact()
+			s.put("namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, false)
+			s.compact()
+			s.cut()
+			w.settle()
+			require.Greater(t, s.lists, lists, "seed %d: everything was read again", seed)
+			require.Equal(t, updates+1, w.receiver.updates, "seed %d: only what changed was sent", seed)
+			require.Len(t, w.reports, reports, "seed %d: nothing was reported again", seed)
+			w.requireEqual("seed %d: %v", seed, s)
+		})
+	}
+}
+
+// A kind that cannot be listed keeps the Source from being in sync; later it keeps its objects.
+func TestForbiddenKindFailsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const kind = "networkpolicies.networking.k8s.io"
+		s := newServer(true)
+		forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: kind}, "", nil)
+		s.fail(kind, forbidden)
+		s.put(kind, raw("networking.k8s.io/v1", "NetworkPolicy", metav1.ObjectMeta{Namespace: "a", Name: "p"},
+			map[string]any{"podSelector": map[string]any{}}), false)
+		w := newWorld(t, s, Config{})
+		w.settle()
+		require.Zero(t, w.receiver.inSyncs)
+		status := w.status(kind)
+		require.Equal(t, StateWaiting, status.State)
+		require.True(t, apierrors.IsForbidden(status.Err))
+		require.False(t, w.source.Status().InSync)
+
+		s.fail(kind, nil)
+		w.settle()
+		require.Equal(t, 1, w.receiver.inSyncs)
+		require.NoError(t, w.status(kind).Err)
+		require.Equal(t, StateSynced, w.status(kind).State)
+
+		world := maps.Clone(w.receiver.world)
+		s.fail(kind, forbidden)
+		w.settle()
+		require.Equal(t, world, w.receiver.world)
+		require.True(t, apierrors.IsForbidden(w.status(kind).Err))
+		require.True(t, w.source.Status().InSync)
+	})
+}
+
+// A kind that is left out by choice is not read.
+func TestOmittedKind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(true)
+		s.fail("nodes", apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil))
+		w := newWorld(t, s, Config{Omit: []string{"nodes"}})
+		w.settle()
+		require.Equal(t, 1, w.receiver.inSyncs)
+		require.Equal(t, KindStatus{Kind: "nodes", State: StateOmitted}, w.status("nodes"))
+	})
+}
+
+// A kind that the server has only in another version is not taken for one without objects.
+func TestOtherVersionFailsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const kind = "clusternetworkpolicies.policy.networking.k8s.io"
+		s := newServer(true)
+		s.serve(kind, false)
+		s.otherVersion = "v1"
+		w := newWorld(t, s, Config{})
+		w.settle()
+		require.Zero(t, w.receiver.inSyncs)
+		require.ErrorContains(t, w.status(kind).Err, "only in versions v1, not in v1alpha2")
+	})
+}
+
+// A server that does not answer at the start, and later, takes nothing away.
+func TestServerAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(false)
+		away := &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusServiceUnavailable}}
+		s.put("namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, false)
+		all := func(err error) {
+			for _, k := range kinds() {
+				s.fail(k.String(), err)
+			}
+		}
+		all(away)
+		w := newWorld(t, s, Config{})
+		w.settle()
+		require.Zero(t, w.receiver.updates+w.receiver.inSyncs)
+		all(nil)
+		w.settle()
+		require.Len(t, w.receiver.world, 1)
+		all(away)
+		s.put("namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, true)
+		w.settle()
+		require.Len(t, w.receiver.world, 1)
+		require.Error(t, w.status("pods").Err)
+		all(nil)
+		w.settle()
+		require.Empty(t, w.receiver.world)
+		require.Equal(t, 1, w.receiver.inSyncs)
+	})
+}
+
+func (w *world) status(kind string) KindStatus {
+	w.Helper()
+	for _, k := range w.source.Status().Kinds {
+		if k.Kind == kind {
+			return k
+		}
+	}
+	w.Fatalf("no kind %s", kind)
+	return KindStatus{}
+}
+
+// A list after the first takes effect as one change, when it is complete, and the receiver gets nothing of
+// one that breaks off.
+func TestListAgainIsOneChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const kind = "networkpolicies.networking.k8s.io"
+		policyOf := func(name string) runtime.Object {
+			return raw("networking.k8s.io/v1", "NetworkPolicy", metav1.ObjectMeta{Namespace: "a", Name: name},
+				map[string]any{"podSelector": map[string]any{}})
+		}
+		s := newServer(false)
+		for i := range 5 {
+			s.put(kind, policyOf(fmt.Sprint("old", i)), false)
+		}
+		w := newWorld(t, s, Config{})
+		w.settle()
+		require.Len(t, w.receiver.world, 5)
+
+		for i := range 5 {
+			s.put(kind, policyOf(fmt.Sprint("old", i)), true)
+			s.put(kind, policyOf(fmt.Sprint("new", i)), false)
+		}
+		w.settle()
+		w.requireEqual("the watch sent them")
+		s.fail(kind, apierrors.NewInternalError(errors.New("away")))
+		for i := range 5 {
+			s.put(kind, policyOf(fmt.Sprint("new", i)), true)
+			s.put(kind, policyOf(fmt.Sprint("last", i)), false)
+		}
+		s.compact()
+		world, batches := maps.Clone(w.receiver.world), w.receiver.batches
+		s.do(func() { s.failPage = kind })
+		s.fail(kind, nil)
+		w.settle()
+		require.Error(t, w.status(kind).Err)
+		require.Equal(t, world, w.receiver.world)
+		s.do(func() { s.failPage = "" })
+		w.settle()
+		w.requireEqual("the list is complete")
+		require.Equal(t, batches+1, w.receiver.batches)
+	})
+}
+
+// What was wrong with an object is right once the object is deleted, and a kind that the server has again is
+// read.
+func TestProblemsEndWithTheObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const kind = "clusternetworkpolicies.policy.networking.k8s.io"
+		s := newServer(true)
+		wrong := func() runtime.Object {
+			spec := map[string]any{
+				"tier": "Future", "priority": int64(1), "subject": map[string]any{"namespaces": map[string]any{}},
+			}
+			return raw("policy.networking.k8s.io/v1alpha2", "ClusterNetworkPolicy",
+				metav1.ObjectMeta{Name: "p", UID: "7"}, spec)
+		}
+		s.put(kind, wrong(), false)
+		w := newWorld(t, s, Config{})
+		w.settle()
+		require.Len(t, w.reports, 1)
+		require.Contains(t, w.reports[0], "ClusterNetworkPolicy p 7 [ClusterNetworkPolicy p: spec.tier: ")
+		require.Equal(t, 1, w.source.Status().Faulty)
+		require.Len(t, w.source.Faulty(), 1)
+		s.put(kind, wrong(), true)
+		w.settle()
+		require.Equal(t, "ClusterNetworkPolicy p 7 []", w.reports[1])
+		require.Zero(t, w.source.Status().Faulty)
+
+		s.serve(kind, false)
+		w.settle()
+		require.Equal(t, StateNotServed, w.status(kind).State)
+		s.serve(kind, true)
+		s.put(kind, wrong(), false)
+		w.settle()
+		require.Equal(t, StateSynced, w.status(kind).State)
+		require.Len(t, w.reports, 3)
+		s.serve(kind, false)
+		w.settle()
+		require.Len(t, w.reports, 4, "the object went with its kind")
+	})
+}
+
+// The endpoint of a pod that CNI ADD attaches is sent at once, also while a list is incomplete.
+func TestAttach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(false)
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "p", UID: "1", Labels: map[string]string{"app": "web"}},
+			Spec:       corev1.PodSpec{NodeName: "n0"},
+		}
+		s.put("pods", pod, false)
+		w := newWorld(t, s, Config{})
+		w.settle()
+		require.Empty(t, w.receiver.world)
+		// A list that does not get to its end.
+		for i := range 5 {
+			other := pod.DeepCopy()
+			other.Name = fmt.Sprint("other", i)
+			s.put("pods", other, false)
+		}
+		s.do(func() { s.failPage = "pods" })
+		s.compact()
+		s.put("namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, false)
+		s.compact()
+		s.cut()
+		w.settle()
+		require.Error(t, w.status("pods").Err)
+
+		ref := pods.Ref{Namespace: "a", Name: "p", UID: "1"}
+		require.NoError(t, w.source.Attach(ref, convert.Attachment{
+			Interface: "veth1", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")},
+		}))
+		require.NoError(t, w.source.Barrier(t.Context()))
+		endpoint, ok := w.receiver.world[ref.Key()].(*policy.WorkloadEndpoint)
+		require.True(t, ok)
+		require.Equal(t, "veth1", endpoint.Interface)
+		require.Equal(t, "web", endpoint.Labels["app"])
+		require.True(t, w.source.Detach(ref))
+		require.NoError(t, w.source.Barrier(t.Context()))
+		require.Nil(t, w.receiver.world[ref.Key()])
+	})
+}

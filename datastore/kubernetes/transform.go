@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubernetes
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Transform removes from an object what the Source does not use, before an informer keeps it. Give it to
+// informers.WithTransform, or keep at least the same in a transform of your own. It changes the object.
+//
+// Of a Pod it keeps the metadata without managed fields, the node, the host network, the service account, the
+// ports, the phase and the addresses. Of other objects it removes the managed fields, and the images of a Node.
+func Transform(object any) (any, error) {
+	if o, ok := object.(metav1.Object); ok {
+		o.SetManagedFields(nil)
+	}
+	switch o := object.(type) {
+	case *corev1.Pod:
+		transformPod(o)
+	case *corev1.Node:
+		o.Status = corev1.NodeStatus{Addresses: o.Status.Addresses}
+	case *corev1.ServiceAccount:
+		o.Secrets, o.ImagePullSecrets = nil, nil
+	case *discoveryv1.EndpointSlice:
+		for i := range o.Endpoints {
+			e := &o.Endpoints[i]
+			o.Endpoints[i] = discoveryv1.Endpoint{Addresses: e.Addresses, Conditions: e.Conditions}
+		}
+	}
+	return object, nil
+}
+
+func transformPod(pod *corev1.Pod) {
+	spec, status := pod.Spec, pod.Status
+	pod.OwnerReferences, pod.Finalizers = nil, nil
+	pod.Spec = corev1.PodSpec{
+		NodeName: spec.NodeName, HostNetwork: spec.HostNetwork, ServiceAccountName: spec.ServiceAccountName,
+		Containers: portsOf(spec.Containers), InitContainers: portsOf(spec.InitContainers),
+	}
+	pod.Status = corev1.PodStatus{Phase: status.Phase, PodIP: status.PodIP, PodIPs: status.PodIPs}
+}
+
+// portsOf returns the containers that have ports, with these alone.
+func portsOf(containers []corev1.Container) (with []corev1.Container) {
+	for _, c := range containers {
+		if len(c.Ports) > 0 {
+			with = append(with, corev1.Container{Name: c.Name, Ports: c.Ports, RestartPolicy: c.RestartPolicy})
+		}
+	}
+	return with
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubernetes
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+)
+
+// maxAnswerAge is how long the server's answer about an API version is used for its other kinds.
+const maxAnswerAge = 10 * time.Second
+
+// versions answers which kinds the server has.
+type versions struct {
+	discovery discovery.DiscoveryInterface
+	mu        sync.Mutex
+	answers   map[schema.GroupVersion]answer
+}
+
+// answer has the kinds that the server has of one API version.
+type answer struct {
+	resources []string
+	// others are the other versions of the group that the server has.
+	others []string
+	err    error
+	at     time.Time
+}
+
+// serves reports whether the server has a kind. An error says that this is unknown, or that the server has
+// the kind only in versions that cannot be read.
+func (v *versions) serves(resource schema.GroupVersionResource) (bool, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	gv := resource.GroupVersion()
+	a := v.answer(gv)
+	if a.err != nil || slices.Contains(a.resources, resource.Resource) {
+		return a.err == nil, a.err
+	}
+	for _, other := range a.others {
+		o := v.answer(schema.GroupVersion{Group: gv.Group, Version: other})
+		if o.err != nil {
+			return false, o.err
+		}
+		if slices.Contains(o.resources, resource.Resource) {
+			return false, fmt.Errorf("the server has %s only in versions %s, not in %s",
+				resource.GroupResource(), strings.Join(a.others, ", "), gv.Version)
+		}
+	}
+	return false, nil
+}
+
+// answer returns the answer about an API version, which may be some seconds old.
+func (v *versions) answer(gv schema.GroupVersion) answer {
+	if a, ok := v.answers[gv]; ok && time.Since(a.at) < maxAnswerAge {
+		return a
+	}
+	if v.answers == nil {
+		v.answers = map[schema.GroupVersion]answer{}
+	}
+	a := v.query(gv)
+	a.at = time.Now()
+	v.answers[gv] = a
+	return a
+}
+
+func (v *versions) query(gv schema.GroupVersion) (a answer) {
+	list, err := v.discovery.ServerResourcesForGroupVersion(gv.String())
+	switch {
+	case err == nil:
+		for _, r := range list.APIResources {
+			a.resources = append(a.resources, r.Name)
+		}
+		return a
+	case !apierrors.IsNotFound(err):
+		return answer{err: err}
+	}
+	groups, err := v.discovery.ServerGroups()
+	if err != nil {
+		return answer{err: err}
+	}
+	at := slices.IndexFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name == gv.Group })
+	if at < 0 {
+		return a
+	}
+	for _, other := range groups.Groups[at].Versions {
+		if other.Version != gv.Version {
+			a.others = append(a.others, other.Version)
+		}
+	}
+	return a
+}
