@@ -65,6 +65,10 @@ test-nightly: test-worlds test-wire ## What takes too long for every change: tes
 test-etcd: ## Run the tests of datastore/etcd, those with processes also on Debian's etcd-server.
 	scripts/test-etcd
 
+.PHONY: test-kubernetes
+test-kubernetes: ## Run the tests of datastore/kubernetes on a real API server, which is built if it is not here.
+	scripts/test-kubernetes
+
 .PHONY: race
 race: test-tools ## Run packages that several goroutines use, the other modules and concurrent calls under the race detector. test-user does so with the examples.
 	@# A test or an agent that it starts ends at the first race, so the test fails.

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package apiserver
+
+import "syscall"
+
+// endsWithParent has no effect here: only Linux has such an attribute.
+func endsWithParent() *syscall.SysProcAttr { return nil }
