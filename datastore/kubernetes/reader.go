@@ -27,7 +27,8 @@ const (
 	// streamTimeout is how long the server may send nothing in a list that begins a watch. A server
 	// that does not know such lists never ends one.
 	streamTimeout = 30 * time.Second
-	// servedInterval is how often the reader asks for a kind that the server does not have.
+	// servedInterval is how often the reader asks for a kind that the server does not have, at most half as
+	// long again.
 	servedInterval = time.Minute
 )
 
@@ -59,7 +60,7 @@ func (r *reader) run(ctx context.Context) {
 		pause := time.Duration(0)
 		switch {
 		case r.objects.status.State == StateNotServed && err == nil:
-			pause = wait.Jitter(servedInterval, 0.5)
+			pause = wait.Jitter(r.objects.source.servedInterval, 0.5)
 		case err != nil || time.Since(start) < time.Second:
 			pause = backoff.Step()
 		}

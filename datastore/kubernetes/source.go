@@ -38,6 +38,8 @@ type Source struct {
 	// clientOf returns the client of a kind, and versions which kinds there are.
 	clientOf func(kind) client
 	versions *versions
+	// servedInterval is the constant of that name, except in tests.
+	servedInterval time.Duration
 
 	mu sync.Mutex
 	// unsynced counts the kinds of which no list was complete.
@@ -60,8 +62,10 @@ func New(cfg Config) (*Source, error) {
 	}
 	s := &Source{
 		cfg: cfg.withDefaults(), queue: newQueue(), seed: maphash.MakeSeed(), blocks: map[policy.Key][]claim{},
-		faulty: map[convert.Object]fault{}, versions: &versions{discovery: cfg.Client.Discovery()},
-		clientOf: func(k kind) client { return k.client(cfg.Client, cfg.Dynamic) },
+		faulty:         map[convert.Object]fault{},
+		versions:       &versions{discovery: cfg.Client.Discovery(), maxAge: maxAnswerAge},
+		servedInterval: servedInterval,
+		clientOf:       func(k kind) client { return k.client(cfg.Client, cfg.Dynamic) },
 	}
 	for _, k := range kinds() {
 		o := &objects{source: s, kind: k, records: map[types.NamespacedName]record{}}

@@ -21,6 +21,7 @@ const maxAnswerAge = 10 * time.Second
 // versions answers which kinds the server has.
 type versions struct {
 	discovery discovery.DiscoveryInterface
+	maxAge    time.Duration // of an answer
 	mu        sync.Mutex
 	answers   map[schema.GroupVersion]answer
 }
@@ -59,7 +60,7 @@ func (v *versions) serves(resource schema.GroupVersionResource) (bool, error) {
 
 // answer returns the answer about an API version, which may be some seconds old.
 func (v *versions) answer(gv schema.GroupVersion) answer {
-	if a, ok := v.answers[gv]; ok && time.Since(a.at) < maxAnswerAge {
+	if a, ok := v.answers[gv]; ok && time.Since(a.at) < v.maxAge {
 		return a
 	}
 	if v.answers == nil {

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubernetes
+
+import "time"
+
+// SetServedInterval sets how often the Source asks for kinds that the server does not have. It is called before
+// Run.
+func (s *Source) SetServedInterval(d time.Duration) {
+	s.servedInterval = d
+	s.versions.maxAge = d
+}
