@@ -93,8 +93,8 @@ func (k entryKey) device() (name string, needed bool) { return k.dev, true }
 // interface whose name may have changed.
 func flushEntries(s *entryStore, f *linkEvents) (named bool) {
 	for _, o := range s.slots {
-		if o.state.present && f.removes(o.state.index, o.state.reported) {
-			o.state.present, o.state.lost = !f.deleted[o.state.index], false
+		if (o.state.present || o.state.lost) && f.removes(o.state.index, o.state.reported) {
+			o.state.present, o.state.lost = o.state.present && !f.deleted[o.state.index], false
 			o.state.uncertain = o.state.present
 			s.markDirty(o)
 		}

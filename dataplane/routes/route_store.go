@@ -292,6 +292,9 @@ func (s *routeStore) flushSlot(f *linkEvents, slot *routeSlot) {
 	if len(slot.claims) == 0 {
 		return
 	}
+	if f.removes(slot.state.index, slot.state.reported) {
+		slot.state.lost = false // the kernel removed it with the interface's others
+	}
 	first := &slot.claims[0]
 	if slot.state.present && (f.removes(slot.state.index, slot.state.reported) || f.sources[first.Source]) {
 		if f.deleted[slot.state.index] {

@@ -375,6 +375,7 @@ func TestInterfaceFlaps(t *testing.T) {
 	require.Equal(t, wantRoutes, n.routes("main"))
 	require.Equal(t, wantNeighbours, n.neighbours())
 	n.wantSysctl("net/ipv4/conf/cali1/rp_filter", "1")
+	require.Zero(t, n.dp.Stats().Repaired, "no other process changed anything")
 }
 
 // Two endpoints with one address: the smaller key has it, whatever the order; when it goes, the
