@@ -60,6 +60,7 @@
 // # Errors
 //
 // Dataplanes return a join of *ApplyError, one for each object at fault. ApplyErrors takes it
-// apart. The Driver never gives up: it retries with back-off and reports in Status. Its methods
+// apart. The Driver never gives up: it retries with back-off and reports in Status. An endpoint
+// without an interface is no failure: its state is EndpointDown until the interface is there. Methods
 // return the context's error, or ErrStopped after Run has returned.
 package dataplane

@@ -43,7 +43,7 @@ type DriverConfig struct {
 	MinBackoff time.Duration
 	// MaxBackoff is the longest wait before any retry. The wait doubles up to this. Default 30 s.
 	MaxBackoff time.Duration
-	// Logger logs failures and recoveries. Nil discards.
+	// Logger logs failures and recoveries, and at level info each endpoint that is down. Nil discards.
 	Logger *slog.Logger
 	// Hooks are optional functions for metrics.
 	Hooks Hooks
@@ -69,7 +69,8 @@ type AppliedInfo struct {
 	Events int
 	// Resync is set if at least one dataplane compared the kernel with the desired state.
 	Resync bool
-	// Err joins the errors of the dataplanes; nil if there are none.
+	// Err joins the errors of the dataplanes; nil if there are none. An endpoint that is down is no
+	// error.
 	Err error
 }
 
@@ -114,6 +115,9 @@ func (c DriverConfig) validate() error {
 // refers to removed objects. The same holds for host endpoints, which are removed as any other
 // object. After a failure that is not of one object it holds for all endpoints of both kinds, and
 // InSync is withheld too. All other events go to every dataplane at once.
+//
+// An endpoint whose interface does not exist or is down is not failing, but EndpointDown. It is
+// withheld from later dataplanes, too. The dataplane reports when the interface is there.
 //
 // All methods may be called from any goroutine.
 type Driver struct {

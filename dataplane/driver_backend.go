@@ -61,7 +61,7 @@ type backend struct {
 	stuck map[policy.Key]*Endpoint
 	// inSync is set while InSync was received but not sent to it.
 	inSync bool
-	// failing is set if its last call returned an error.
+	// failing is set if its last call returned an error, or the next one may: it is called again then.
 	failing bool
 	// lost is set if the last Resync failed as a whole. Then Apply alone may not find all repairs.
 	lost bool

@@ -49,6 +49,7 @@ func (p *pipeline) program(ctx context.Context, w *work) (result roundResult, re
 			part = be.batch(w.batch, &result)
 		}
 		resync := be.lost || w.resyncOf(i)
+		be.failing = be.failing || w.faulted[i]
 		err := be.program(ctx, part, resync)
 		resynced = resynced || resync
 		if w.drifted[i] && !be.lost {
@@ -57,7 +58,8 @@ func (p *pipeline) program(ctx context.Context, w *work) (result roundResult, re
 		if err == nil && len(be.stuck) > 0 {
 			err = late[i] // the fault may be gone, but only a retry completes the removal
 		}
-		result.add(err, p.targets)
+		_, watches := be.dp.(Watcher)
+		result.add(err, p.targets, watches)
 		if l, ok := be.dp.(Limited); ok {
 			maps.Copy(result.unjudged, l.Unjudged())
 		}

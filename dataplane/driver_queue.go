@@ -15,9 +15,9 @@ type queue struct {
 	// resyncs receive the error of the resync.
 	resyncs []chan<- error
 	plans   []planning
-	// drifted are the backends to resync.
-	drifted map[int]bool
-	drifts  []Drift
+	// drifted are the backends to resync, faulted those that are only to report their faults.
+	drifted, faulted map[int]bool
+	drifts           []Drift
 }
 
 // planning is a request for a plan, and the channel for the answer.
@@ -31,7 +31,9 @@ type planned struct {
 	err  error
 }
 
-func newQueue() queue { return queue{room: make(chan struct{})} }
+func newQueue() queue {
+	return queue{room: make(chan struct{}), drifted: map[int]bool{}, faulted: map[int]bool{}}
+}
 
 // wakeup holds a token while its goroutine is to wake up.
 type wakeup chan struct{}
@@ -54,7 +56,9 @@ type work struct {
 }
 
 // programs reports whether there is anything to program.
-func (w *work) programs() bool { return len(w.batches) > 0 || w.resync || len(w.drifted) > 0 }
+func (w *work) programs() bool {
+	return len(w.batches) > 0 || w.resync || len(w.drifted) > 0 || len(w.faulted) > 0
+}
 
 // resyncOf reports whether the backend is to compare the kernel with the desired state.
 func (w *work) resyncOf(backend int) bool { return w.resync || w.drifted[backend] }

@@ -17,6 +17,9 @@ type roundResult struct {
 	general error
 	// objects has the errors of the objects at fault, and of the endpoints that refer to them.
 	objects map[policy.Key]error
+	// down has the errors of endpoints whose interface does not exist or is down. They are no
+	// failures.
+	down map[policy.Key]error
 	// unjudged has the endpoints of which policy does not judge all traffic, and why.
 	unjudged map[policy.Key]string
 	// inSync is set if InSync was received in this round or before.
@@ -24,23 +27,44 @@ type roundResult struct {
 }
 
 func newRoundResult() roundResult {
-	return roundResult{objects: map[policy.Key]error{}, unjudged: map[policy.Key]string{}}
+	return roundResult{
+		objects: map[policy.Key]error{}, down: map[policy.Key]error{}, unjudged: map[policy.Key]string{},
+	}
 }
 
 // of returns the error of an endpoint, or nil. A general error is one of every endpoint.
 func (r *roundResult) of(k policy.Key) error {
-	if err := r.objects[k]; err != nil {
-		return err
+	switch {
+	case r.objects[k] != nil:
+		return r.objects[k]
+	case r.general != nil:
+		return r.general
 	}
-	return r.general
+	return r.down[k]
 }
 
+// isDown reports whether the only error of an endpoint is that it is down.
+func (r *roundResult) isDown(k policy.Key) bool {
+	return r.down[k] != nil && r.objects[k] == nil && r.general == nil
+}
+
+// err returns a join of all errors, without those of endpoints that are down.
 func (r *roundResult) err() error { return errors.Join(r.errs...) }
 
 // add records the error of one call. An error of an endpoint, host endpoint, policy or profile is one of that
 // object, and of the endpoints that refer to it. An error of another node is one of no endpoint. Every other
-// error is general.
-func (r *roundResult) add(err error, endpoints map[policy.Key]target) {
+// error is general. An endpoint that is down is no failure if the dataplane watches its interface.
+func (r *roundResult) add(err error, endpoints map[policy.Key]target, watches bool) {
+	if down, others := splitDown(err); watches {
+		for k, e := range down {
+			if endpoints[k] == nil {
+				others = errors.Join(others, e) // it is being removed
+			} else if r.down[k] == nil {
+				r.down[k] = e
+			}
+		}
+		err = others
+	}
 	if err == nil {
 		return
 	}
@@ -88,8 +112,12 @@ func (d *Driver) round(ctx context.Context, w work) roundResult {
 		Duration: now.Sub(start), Batches: len(w.batches), Events: len(w.batch.Events), Resync: resynced,
 		Err: result.err(),
 	}
-	if recovered := d.record(&result, info, now, w.last, repaired); recovered {
+	recovered, down := d.record(&result, info, now, w.last, repaired)
+	if recovered {
 		d.cfg.Logger.Info("programming works again")
+	}
+	for _, k := range down {
+		d.cfg.Logger.Info("endpoint is down", "endpoint", k, "reason", result.down[k])
 	}
 	if d.cfg.Hooks.Applied != nil {
 		d.cfg.Hooks.Applied(info)
@@ -98,20 +126,20 @@ func (d *Driver) round(ctx context.Context, w work) roundResult {
 }
 
 // record records the result of a round up to a batch. It reports recovery: the last round failed and this one
-// did not.
+// did not. It returns the endpoints that were not down before.
 func (d *Driver) record(
 	result *roundResult, info AppliedInfo, now time.Time, last uint64, repaired int,
-) (recovered bool) {
+) (recovered bool, down []policy.Key) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	recovered = d.status.record(result, info, last)
+	recovered, down = d.status.record(result, info, last)
 	d.status.markRemoved(result, last, d.pipeline.leaving)
 	d.stats.count(info, now, repaired)
-	return recovered
+	return recovered, down
 }
 
 // program applies the batch to one dataplane, after a Resync if resync is set. It does nothing if the batch is
-// empty and there is nothing to retry.
+// empty and there is nothing to retry. Apply returns all endpoints that are down, Resync may be older.
 func (be *backend) program(ctx context.Context, b Batch, resync bool) error {
 	var errs []error
 	if resync {
@@ -120,6 +148,9 @@ func (be *backend) program(ctx context.Context, b Batch, resync bool) error {
 		errs = append(errs, err)
 	}
 	if !b.Empty() || (be.failing && !resync) {
+		for i := range errs {
+			_, errs[i] = splitDown(errs[i])
+		}
 		errs = append(errs, be.apply(ctx, b))
 	} else if !resync {
 		return nil

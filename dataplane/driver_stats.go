@@ -10,7 +10,7 @@ import (
 // Stats counts what a Driver has done since NewDriver.
 type Stats struct {
 	// Attempts counts the attempts to program, retries and resyncs included. Failed counts those
-	// that failed, even if for one object only.
+	// that failed, even if for one object only; an endpoint that is down is no failure.
 	Attempts, Failed uint64
 	// Batches counts the applied batches, Events the events of the merged batches.
 	Batches, Events uint64

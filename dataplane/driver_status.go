@@ -3,6 +3,7 @@
 package dataplane
 
 import (
+	"slices"
 	"time"
 
 	"github.com/wayleave/wayleave/policy"
@@ -19,9 +20,14 @@ const (
 	EndpointUp
 	// EndpointFailed: a dataplane reported an error that concerns it. It is being retried.
 	EndpointFailed
+	// EndpointDown: its interface does not exist or is down, so a dataplane could not program it
+	// completely. Its policy is in the dataplanes before. That is no failure, because it is so for a
+	// while whenever a workload starts or ends: there is no retry. It is programmed when the dataplane
+	// reports the interface.
+	EndpointDown
 )
 
-// String returns "pending", "up" or "failed".
+// String returns "pending", "up", "failed" or "down".
 func (s EndpointState) String() string {
 	switch s {
 	case EndpointPending:
@@ -30,6 +36,8 @@ func (s EndpointState) String() string {
 		return "up"
 	case EndpointFailed:
 		return "failed"
+	case EndpointDown:
+		return "down"
 	default:
 		return "unknown"
 	}
@@ -39,7 +47,7 @@ func (s EndpointState) String() string {
 type EndpointStatus struct {
 	// State of the programming.
 	State EndpointState
-	// Err is why the state is EndpointFailed; otherwise nil. Where it is an *ApplyError with an
+	// Err is why the state is EndpointFailed or EndpointDown; otherwise nil. Where it is an *ApplyError with an
 	// Object, that is the object at fault: the endpoint itself, or a policy or profile that it
 	// refers to.
 	Err error
@@ -54,9 +62,11 @@ type EndpointStatus struct {
 type Status struct {
 	// InSync is set once the first complete state is in all dataplanes, objects at fault excepted.
 	InSync bool
-	// Pending is set while something that was sent is not in all dataplanes.
+	// Pending is set while something that was sent is not in all dataplanes, endpoints that are down
+	// excepted.
 	Pending bool
-	// LastError is the error of the last attempt; nil if it succeeded.
+	// LastError is the error of the last attempt; nil if it succeeded. An endpoint that is down is no
+	// error.
 	LastError error
 	// Failures counts the failed attempts since the last success.
 	Failures int
@@ -86,6 +96,8 @@ type endpointProgress struct {
 	sent uint64
 	// endpoint is the state in that batch; nil for a host endpoint.
 	endpoint *Endpoint
+	// down is set while it is EndpointDown, also in a new state that is being applied.
+	down bool
 }
 
 func newProgress() progress {
@@ -137,8 +149,10 @@ func (p *progress) remove(k policy.Key) {
 }
 
 // record records the result of a round up to a batch, and wakes waiting goroutines. It reports recovery: the
-// last round failed and this one did not.
-func (p *progress) record(result *roundResult, info AppliedInfo, last uint64) (recovered bool) {
+// last round failed and this one did not. It returns the endpoints that were not down before.
+func (p *progress) record(
+	result *roundResult, info AppliedInfo, last uint64,
+) (recovered bool, down []policy.Key) {
 	recovered = p.LastError != nil && info.Err == nil
 	p.finished = last
 	p.LastError, p.LastDuration, p.Pending = info.Err, info.Duration, info.Err != nil || p.accepted > last
@@ -152,18 +166,26 @@ func (p *progress) record(result *roundResult, info AppliedInfo, last uint64) (r
 	}
 	for k, ep := range p.endpoints {
 		if ep.sent <= last {
-			p.conclude(k, ep, result.of(k), result.unjudged[k])
+			p.conclude(k, ep, result)
+			if is := ep.State == EndpointDown; is != ep.down {
+				if ep.down = is; is {
+					down = append(down, k)
+				}
+			}
 		}
 	}
 	close(p.changed)
 	p.changed = make(chan struct{})
-	return recovered
+	slices.SortFunc(down, policy.Key.Compare)
+	return recovered, down
 }
 
 // conclude records the result for an endpoint, and marks it as changed if that is new.
-func (p *progress) conclude(k policy.Key, ep *endpointProgress, err error, unjudged string) {
-	state := EndpointPending
+func (p *progress) conclude(k policy.Key, ep *endpointProgress, result *roundResult) {
+	state, err, unjudged := EndpointPending, result.of(k), result.unjudged[k]
 	switch {
+	case result.isDown(k):
+		state = EndpointDown
 	case err != nil:
 		state = EndpointFailed
 	case p.InSync:

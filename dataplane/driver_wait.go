@@ -12,9 +12,11 @@ import (
 
 // WaitProgrammed returns once the endpoint (or host endpoint) is programmed in all dataplanes, by
 // the latest state that was sent before the call: its policy, then its routes. It waits for an
-// endpoint that was not sent yet, and while the endpoint fails.
+// endpoint that was not sent yet, and while the endpoint fails or is down: if a dataplane has routes,
+// until the interface exists and is up.
 //
-// Errors: the context's, with the endpoint's EndpointStatus.Err if it fails at that time; ErrStopped.
+// Errors: the context's, with the endpoint's EndpointStatus.Err if it fails or is down at that time;
+// ErrStopped.
 func (d *Driver) WaitProgrammed(ctx context.Context, endpoint policy.Key) error {
 	return d.withFault(endpoint, d.waitFor(ctx, func(p *progress) bool {
 		ep := p.endpoints[endpoint]
@@ -39,7 +41,7 @@ func (d *Driver) WaitEndpoint(ctx context.Context, endpoint policy.Key, want fun
 	}, func() bool { return want(state) }))
 }
 
-// withFault adds the reason why an endpoint fails to the error of a wait that the context has ended.
+// withFault adds the reason why an endpoint fails or is down to the error of a wait that the context has ended.
 func (d *Driver) withFault(endpoint policy.Key, err error) error {
 	if err == nil || errors.Is(err, ErrStopped) {
 		return err
@@ -50,11 +52,15 @@ func (d *Driver) withFault(endpoint policy.Key, err error) error {
 	if ep == nil || ep.Err == nil {
 		return err
 	}
-	return fmt.Errorf("%w; %s fails: %w", err, endpoint, ep.Err)
+	verb := "fails"
+	if ep.State == EndpointDown {
+		verb = "is down"
+	}
+	return fmt.Errorf("%w; %s %s: %w", err, endpoint, verb, ep.Err)
 }
 
 // WaitApplied returns once all dataplanes have applied all batches that were sent before the call,
-// and the first complete state. It does not wait for objects at fault; Status has those that are
+// and the first complete state. It does not wait for objects at fault or down; Status has those that are
 // endpoints. With the Barrier of a calcgraph.Runner before it, it waits for what the sources have
 // reported.
 //

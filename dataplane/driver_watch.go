@@ -10,7 +10,8 @@ import (
 )
 
 // Watcher is a Dataplane that detects when a Resync is due: another process changed an object that it
-// programmed, or interfaces or addresses of the machine changed. The Driver then calls Resync.
+// programmed, or interfaces or addresses of the machine changed. The Driver then calls Resync, or Apply
+// if only the faults changed.
 type Watcher interface {
 	// Watch calls drifted whenever a Resync is due, also if it may have missed a reason for one,
 	// until ctx is done; it then returns the error of ctx. Changes by the dataplane itself are no
@@ -34,6 +35,10 @@ type Drift struct {
 	Foreign bool
 	// Repaired is set if the dataplane has repaired the object already, so that no Resync is due.
 	Repaired bool
+	// OnlyFaults is set if the kernel has what it can have, but other objects are at fault than at the
+	// last Apply or Resync: an interface appeared or went. The Driver calls Apply, which returns the
+	// faults, and no Resync. It does not count this as a drift.
+	OnlyFaults bool
 }
 
 // String returns "backend: object changed by process".
@@ -76,7 +81,9 @@ func (d *Driver) drifted(backend int, drift Drift) {
 	now := time.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.stats.Drifts++
+	if !drift.OnlyFaults {
+		d.stats.Drifts++
+	}
 	if drift.Repaired {
 		d.stats.Repairs++
 	}
@@ -88,14 +95,17 @@ func (d *Driver) drifted(backend int, drift Drift) {
 		disputed = d.disputes.record(drift, now, d.cfg.Logger)
 	}
 	level := slog.LevelInfo
-	if disputed {
-		level = slog.LevelDebug // logged already
+	if disputed || drift.OnlyFaults {
+		level = slog.LevelDebug // logged already, or with the faults
 	}
 	d.cfg.Logger.Log(context.Background(), level, "drift detected",
 		"backend", drift.Backend, "object", drift.Object, "process", drift.Process, "repaired", drift.Repaired)
 	switch {
 	case drift.Repaired:
 		d.wake.signal() // for the hook
+	case drift.OnlyFaults:
+		d.queue.faulted[backend] = true
+		d.wake.signal()
 	case !disputed:
 		d.resyncBackendLocked(backend)
 	case !d.disputes.waiting[backend]:
@@ -126,9 +136,6 @@ func (d *Driver) missed(backend int) {
 }
 
 func (d *Driver) resyncBackendLocked(backend int) {
-	if d.queue.drifted == nil {
-		d.queue.drifted = map[int]bool{}
-	}
 	d.queue.drifted[backend] = true
 	d.wake.signal()
 }

@@ -22,6 +22,10 @@ type ApplyError struct {
 	Detail string
 	// Err is the cause.
 	Err error
+	// Down is set if the fault is that the interface of a workload endpoint does not exist or is down,
+	// and nothing else. Only a Watcher sets it, which reports when the interface is there: see
+	// EndpointDown.
+	Down bool
 }
 
 // Error returns "backend: op object: cause".
@@ -60,6 +64,25 @@ func ApplyErrors(err error) (objects map[policy.Key]*ApplyError, general bool) {
 		}
 	}
 	return objects, general
+}
+
+// splitDown takes the faults of workload endpoints that are Down out of an error. It returns the
+// first of each endpoint, and the other errors.
+func splitDown(err error) (down map[policy.Key]error, others error) {
+	down = map[policy.Key]error{}
+	var rest []error
+	for _, e := range flatten(err) {
+		a, ok := e.(*ApplyError)
+		if !ok || !a.Down || a.Object.Kind != policy.KindWorkloadEndpoint {
+			rest = append(rest, e)
+		} else if down[a.Object] == nil {
+			down[a.Object] = a
+		}
+	}
+	if len(down) == 0 {
+		return down, err
+	}
+	return down, errors.Join(rest...)
 }
 
 // flatten returns the errors that were joined, at any depth.

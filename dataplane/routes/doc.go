@@ -40,16 +40,16 @@
 //
 // # Rules
 //
-// Of several routes to one destination, table and metric the first Class is there; see there for
-// the order. Removals come before additions. A route that changes is replaced in one step, so that packets
-// always find one. One that cannot be replaced is deleted, because it leads to another place. If two endpoints
-// have the same address, the one with the smaller key has it, and the other is at fault, with
-// ErrContested, until that one goes. Link-local IPv6 addresses need no route and get none. An
-// endpoint that is down keeps its routes: dropping its traffic is policy. Routes of local workloads
-// come of endpoints alone, which the Driver holds back until their policy is in the kernel. An
-// endpoint whose interface does not exist or is down is at fault until it comes. If an interface's
-// sysctls cannot be set, no route over it is added: without them traffic could pass that should
-// not.
+// Of several routes to one destination, table and metric the first Class is there; see there for the
+// order. Removals come before additions. A route that changes is replaced in one step, so that packets
+// always find one. One that cannot be replaced is deleted, because it leads to another place. If two
+// endpoints have the same address, the one with the smaller key has it, and the other is at fault,
+// with ErrContested, until that one goes. Link-local IPv6 addresses need no route and get none. An
+// endpoint that is administratively down keeps its routes: dropping its traffic is policy. Routes of
+// local workloads come of endpoints alone, which the Driver holds back until their policy is in the
+// kernel. An endpoint whose interface does not exist or is down is reported as ApplyError.Down until
+// it comes: the Driver does not count that as a failure. If an interface's sysctls cannot be set, no
+// route over it is added: without them traffic could pass that should not.
 //
 // An endpoint whose interface is a port of one of Config.Bridges gets nothing: the route of the
 // bridge's subnet leads to it. Its objects are added when the interface leaves the bridge.

@@ -38,6 +38,8 @@ type ObjectError struct {
 	Detail string
 	// Err is the cause.
 	Err error
+	// absent is the name of the interface that does not exist or is down, if that is the cause.
+	absent string
 }
 
 // Error returns "routes: op object: cause".

@@ -3,6 +3,7 @@
 package routes
 
 import (
+	"context"
 	"time"
 
 	"github.com/wayleave/wayleave/internal/dispute"
@@ -15,6 +16,17 @@ func (k *Keeper) SetClock(now func() time.Time) { k.view.now = now }
 // Faulty sends changes by do.
 func (k *Keeper) Faulty(do func(conn *rtnl.Conn, b *rtnl.Batch, failed func(i int, err error)) error) {
 	k.view.sockets.newSender = func(c *rtnl.Conn) sender { return faulty{c, do} }
+}
+
+// Faulty sends changes by do.
+func (d *Dataplane) Faulty(do func(conn *rtnl.Conn, b *rtnl.Batch, failed func(i int, err error)) error) {
+	d.keeper.Faulty(do)
+}
+
+// Retries reports whether Watch retries without a notification, after a pass.
+func (k *Keeper) Retries() bool {
+	_, _, failing, err := k.repair(context.Background())
+	return failing || err != nil
 }
 
 type faulty struct {

@@ -171,11 +171,12 @@ func (k *Keeper) applyLocked(ctx context.Context) error {
 }
 
 // reconcile brings the kernel to the desired state. After a conflict with an object that was not in
-// the last dump, it reads everything and tries once more.
+// the last dump, it reads everything and tries once more. It also tries once more if an interface went
+// during the pass.
 func (k *Keeper) reconcile(ctx context.Context) error {
 	r, err := k.attempt(ctx)
-	if err == nil && r.conflict && ctx.Err() == nil {
-		k.view.synced = false
+	if err == nil && (r.conflict || r.stale) && ctx.Err() == nil {
+		k.view.synced = k.view.synced && !r.conflict
 		r, err = k.attempt(ctx)
 	}
 	if err != nil {

@@ -11,11 +11,13 @@ import (
 )
 
 // explain wraps an error of the kernel in the error of this package for it.
-func explain(err error, dev string) error {
+func (p *pass) explain(err error, dev string) error {
 	switch {
 	case errors.Is(err, rtnl.ErrNotFound):
+		p.result.stale = true
 		return fmt.Errorf("%w: %s: %w", ErrNoInterface, dev, err) // deleted since
 	case errors.Is(err, rtnl.ErrDown):
+		p.result.stale = true
 		return fmt.Errorf("%w: %s: %w", ErrInterfaceDown, dev, err)
 	}
 	return err
@@ -173,7 +175,7 @@ func (p *pass) routeFailed(c *routeChange, err error) (withdraw routeChange, ok 
 		slot.state.foreign = true
 		err = fmt.Errorf("%w: a route: %w", ErrForeign, err)
 	} else {
-		err = explain(err, want.Interface)
+		err = p.explain(err, want.Interface)
 	}
 	p.result.fail("add route", want, err)
 	return routeChange{slot: slot, old: c.old}, c.old != nil

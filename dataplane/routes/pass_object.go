@@ -53,7 +53,8 @@ func planObjects[K objectKind[K, V], V comparable](
 func locate[K objectKind[K, V], V comparable](p *pass, s *store[K, V], o *slot[K, V]) (index int, ok bool) {
 	object := o.key.object(o.want)
 	op, err := "check "+object.kind(), o.key.validate(o.want)
-	if name, needed := o.key.device(); needed && err == nil {
+	name, needed := o.key.device()
+	if needed && err == nil {
 		var link rtnl.Link
 		link, err = p.view.links.usable(name)
 		op, index = "find interface", link.Index
@@ -64,11 +65,16 @@ func locate[K objectKind[K, V], V comparable](p *pass, s *store[K, V], o *slot[K
 	if errors.Is(err, errPort) {
 		return 0, false
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+		return index, true
+	case needed && op == "find interface":
+		p.result.noInterface(name, object, err)
+	default:
 		p.result.fail(op, object, err)
-		s.markDirty(o)
 	}
-	return index, err == nil
+	s.markDirty(o)
+	return index, false
 }
 
 // sendObjects makes the changes, independently of each other.
@@ -122,7 +128,7 @@ func concludeObject[K objectKind[K, V], V comparable](
 	default:
 		s.markDirty(c.slot)
 		if name, needed := key.device(); needed {
-			err = explain(err, name)
+			err = p.explain(err, name)
 		}
 		p.result.fail(op+object.kind(), object, err)
 	}

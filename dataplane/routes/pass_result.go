@@ -4,6 +4,7 @@ package routes
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/wayleave/wayleave/internal/rtnl"
@@ -16,6 +17,9 @@ type result struct {
 	wakeAt time.Time
 	// conflict means that the ownership or existence of some object is unknown.
 	conflict bool
+	// stale means that the kernel refused a change because of an interface that seemed to be there: the
+	// notification about it may be waiting.
+	stale bool
 	// lines has the changes of a dry pass.
 	lines []string
 }
@@ -37,6 +41,20 @@ func (r *result) fail(op string, o Object, err error) {
 		e.Detail = refused.Detail
 	}
 	r.failures = append(r.failures, e)
+}
+
+// noInterface records the fault of an object whose interface, if it is absent, is the only reason:
+// the interface does not exist or is down. A notification of the kernel ends that, and no retry can.
+func (r *result) noInterface(absent string, o Object, err error) {
+	r.fail("find interface", o, err)
+	if errors.Is(err, ErrNoInterface) || errors.Is(err, ErrInterfaceDown) {
+		r.failures[len(r.failures)-1].absent = absent
+	}
+}
+
+// retries reports whether there is a fault that a retry may end.
+func (r *result) retries() bool {
+	return slices.ContainsFunc(r.failures, func(e *ObjectError) bool { return e.absent == "" })
 }
 
 // wait makes Watch start a pass no later than then.

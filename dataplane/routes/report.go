@@ -16,8 +16,10 @@ import (
 // backend is the name in errors.
 const backend = "routes"
 
-// failure has the faults of one endpoint or node. op and detail are those of the first.
+// failure has the faults of one endpoint or node. op and detail are those of the first. down means that
+// the only fault is the endpoint's interface, which does not exist or is down.
 type failure struct {
+	down   bool
 	op     string
 	detail string
 	errs   []error
@@ -26,13 +28,15 @@ type failure struct {
 // report collects faults by endpoint or node.
 type report map[policy.Key]*failure
 
-// add adds a fault of an endpoint or node, or of neither if the key is zero.
-func (r report) add(key policy.Key, op, detail string, err error) {
+// add adds a fault of an endpoint or node, or of neither if the key is zero. down means that it is only
+// the endpoint's interface.
+func (r report) add(key policy.Key, op, detail string, err error, down bool) {
 	f := r[key]
 	if f == nil {
-		f = &failure{op: op, detail: detail}
+		f = &failure{op: op, detail: detail, down: true}
 		r[key] = f
 	}
+	f.down = f.down && down
 	// the same for each address
 	if !slices.ContainsFunc(f.errs, func(e error) bool { return e.Error() == err.Error() }) {
 		f.errs = append(f.errs, err)
@@ -45,7 +49,7 @@ func (r report) err() error {
 	for _, key := range slices.SortedFunc(maps.Keys(r), policy.Key.Compare) {
 		f := r[key]
 		errs = append(errs, &dataplane.ApplyError{
-			Backend: backend, Op: f.op, Object: key, Detail: f.detail, Err: errors.Join(f.errs...),
+			Backend: backend, Op: f.op, Object: key, Detail: f.detail, Err: errors.Join(f.errs...), Down: f.down,
 		})
 	}
 	return errors.Join(errs...)
@@ -56,7 +60,7 @@ func (r report) err() error {
 func (m *mapper) report(faults []*ObjectError) error {
 	r := report{}
 	for key := range m.bad {
-		r.add(key, "use endpoint", "", m.endpoints[key].err)
+		r.add(key, "use endpoint", "", m.endpoints[key].err, false)
 	}
 	for _, e := range faults {
 		cause := e.Err
@@ -64,20 +68,22 @@ func (m *mapper) report(faults []*ObjectError) error {
 			cause = fmt.Errorf("%s: %w", addr, cause)
 		}
 		for _, key := range m.owners(e.Object) {
-			r.add(key, e.Op, e.Detail, cause)
+			ep := m.endpoints[key]
+			r.add(key, e.Op, e.Detail, cause, ep != nil && ep.iface != "" && ep.iface == e.absent)
 		}
 	}
 	for _, prefix := range slices.SortedFunc(maps.Keys(m.contested), dataplane.ComparePrefixes) {
 		keys := m.claims[prefix]
 		for _, loser := range keys[1:] {
-			r.add(loser, "add route", "", fmt.Errorf("%w: %s of %s", ErrContested, prefix.Addr(), keys[0]))
+			r.add(loser, "add route", "", fmt.Errorf("%w: %s of %s", ErrContested, prefix.Addr(), keys[0]), false)
 		}
 	}
 	for _, dst := range slices.SortedFunc(maps.Keys(m.network.faults), dataplane.ComparePrefixes) {
-		r.add(nodeKey(m.network.routes[dst].Node), "add route", "", fmt.Errorf("%s: %w", dst, m.network.faults[dst]))
+		err := fmt.Errorf("%s: %w", dst, m.network.faults[dst])
+		r.add(nodeKey(m.network.routes[dst].Node), "add route", "", err, false)
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(m.network.badTunnels), dataplane.TunnelKey.Compare) {
-		r.add(nodeKey(k.Node), "use tunnel", "", m.network.badTunnels[k])
+		r.add(nodeKey(k.Node), "use tunnel", "", m.network.badTunnels[k], false)
 	}
 	return r.err()
 }

@@ -117,7 +117,7 @@ func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error)
 
 // Watch keeps the kernel in the desired state, as Keeper.Watch does. It calls drifted for each object
 // that it has repaired. It also calls drifted when the set of endpoints at fault changes: the Driver
-// then resyncs the Dataplane, which returns the faults. drifted is called from another goroutine, one
+// then calls Apply, which returns the faults. drifted is called from another goroutine, one
 // call at a time, and may block. Watch returns when ctx is done, with its error, or when notifications
 // cannot be received. It may run beside all other methods.
 func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
@@ -129,7 +129,7 @@ func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) er
 			})
 		}
 		if faults.Swap(false) {
-			drifted(dataplane.Drift{Backend: backend, Object: "set of objects at fault"})
+			drifted(dataplane.Drift{Backend: backend, Object: "set of objects at fault", OnlyFaults: true})
 		}
 	})
 	defer stop()

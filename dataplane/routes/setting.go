@@ -5,6 +5,7 @@ package routes
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -70,7 +71,7 @@ func (p *pass) updateSettings() {
 		}
 		link, exists := p.view.links.named(o.Interface)
 		if !exists && o.Interface != "" {
-			p.result.fail("find interface", o, fmt.Errorf("%w: %s", ErrNoInterface, o.Interface))
+			p.result.noInterface(o.Interface, o, fmt.Errorf("%w: %s", ErrNoInterface, o.Interface))
 			s.markDirty(slot)
 			continue
 		}
@@ -100,6 +101,7 @@ func (p *pass) updateSettings() {
 			return strings.Compare(a.Path, b.Path)
 		}) {
 			p.result.fail(op, o, failed[o])
+			p.result.stale = p.result.stale || o.Interface != "" && errors.Is(failed[o], fs.ErrNotExist)
 			p.blocked[o.Interface] = p.blocked[o.Interface] || o.Interface != ""
 			slot := s.slot(o.Path)
 			slot.state.present = false

@@ -18,7 +18,7 @@ const (
 
 // Watch keeps the kernel in the desired state of the last Apply. It restores objects that another
 // process removes or changes, adds the objects of an interface that appears or returns, and retries
-// failed changes. Before the first Apply it changes nothing.
+// other failed changes. Before the first Apply it changes nothing.
 //
 // It calls changed whenever the set of objects at fault changes, compared with the last Apply or
 // call; Apply then returns the faults. changed runs in another goroutine and may block. Calls do not
@@ -113,7 +113,7 @@ func (k *Keeper) repair(ctx context.Context) (faultsChanged, repaired, failing b
 	text := fmt.Sprint(err)
 	faultsChanged = text != k.lastReported
 	k.lastReported = text
-	return faultsChanged, len(k.repairs.unreported) > 0, err != nil, nil
+	return faultsChanged, len(k.repairs.unreported) > 0, err != nil && k.last.retries(), nil
 }
 
 // waitForWork waits for a notification of the kernel, or for the time of the next pass. woken is

@@ -31,9 +31,9 @@ const MaxFaults = 100
 
 // EndpointStatus is the status of one endpoint of a node.
 type EndpointStatus struct {
-	// State is "pending", "up" or "failed": what dataplane.EndpointState writes.
+	// State is "pending", "up", "failed" or "down": what dataplane.EndpointState writes.
 	State string `json:"state"`
-	// Problem says why it failed.
+	// Problem says why it failed or is down.
 	Problem string `json:"problem,omitempty"`
 	// Generation counts the updates of the endpoint.
 	Generation uint64 `json:"generation,omitempty"`

@@ -128,8 +128,8 @@ func statusCommand() cli.Command {
 		if s.Store != nil {
 			line("etcd", "%s", storeText(s.Store))
 		}
-		line("endpoints", "%d up, %d pending, %d failed", s.Endpoints["up"], s.Endpoints["pending"],
-			s.Endpoints["failed"])
+		line("endpoints", "%d up, %d pending, %d down, %d failed", s.Endpoints["up"], s.Endpoints["pending"],
+			s.Endpoints["down"], s.Endpoints["failed"])
 		line("objects", "%d, %d rejected so far", s.Objects, s.Rejected)
 		for _, doubt := range s.Doubts {
 			line("in doubt", "%s", doubt.Problem)

@@ -70,12 +70,22 @@ func TestFaultsReachTheStore(t *testing.T) {
 	require.NoError(t, err)
 	inForce(t, store, allow.Key())
 
-	// An endpoint without an interface, which comes later.
+	// S124: an endpoint without an interface, which comes later, is down and no fault.
 	late := workload("late", "10.65.0.2")
 	put(t, store, late)
-	faulty(late.Key(), late.Key(), "no such interface")
-	nstest.NewWorkload(t, ns, "way-late", "10.65.0.2")
+	state := func(want string) {
+		t.Helper()
+		await(t, late.Name+" is "+want, func() bool {
+			nodes, problems, err := store.Endpoints(t.Context())
+			require.NoError(t, err)
+			require.Empty(t, problems)
+			return nodes["n1"][late.Key()].State == want
+		})
+	}
+	state("down")
 	inForce(t, store, late.Key())
+	nstest.NewWorkload(t, ns, "way-late", "10.65.0.2")
+	state("up")
 
 	// A file on the node has the policy in another form, and comes first.
 	other, err := policy.Encode(allowTo("web", 81))

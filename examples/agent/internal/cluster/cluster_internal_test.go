@@ -260,6 +260,13 @@ func TestFaults(t *testing.T) {
 			dataplane.Status{LastError: at(allow), Endpoints: failed(at(allow))},
 			[]policy.Key{allow, web},
 		},
+		{
+			"none of an endpoint that is down",
+			dataplane.Status{Endpoints: map[policy.Key]dataplane.EndpointStatus{
+				web: {State: dataplane.EndpointDown, Err: at(web)},
+			}},
+			nil,
+		},
 		{"of two", dataplane.Status{LastError: errors.Join(at(allow), at(web))}, []policy.Key{allow, web}},
 		{"of the whole", dataplane.Status{LastError: at(policy.Key{})}, []policy.Key{node}},
 		{

@@ -92,7 +92,7 @@ func (c *Cluster) report(p *pipeline.Pipeline) {
 }
 
 // faults returns what could not be programmed, with the reason. What is not the fault of one object
-// is the node's.
+// is the node's. An endpoint without an interface is down, which is no fault.
 func faults(s dataplane.Status, node string) map[policy.Key]string {
 	found := map[policy.Key]string{}
 	objects, general := dataplane.ApplyErrors(s.LastError)
@@ -103,7 +103,7 @@ func faults(s dataplane.Status, node string) map[policy.Key]string {
 		found[policy.Key{Kind: policy.KindNode, Name: node}] = s.LastError.Error()
 	}
 	for key, e := range s.Endpoints {
-		if e.Err != nil && found[key] == "" {
+		if e.State != dataplane.EndpointDown && e.Err != nil && found[key] == "" {
 			found[key] = e.Err.Error()
 		}
 	}

@@ -142,19 +142,18 @@ func TestManyInterfacesVanish(t *testing.T) {
 	for i := range many {
 		require.NoError(t, node.DeleteLink(fmt.Sprintf("peer%d", i)))
 	}
-	r.until(t, func(s pipeline.State) bool {
-		return s.Err != nil && strings.Count(s.Err.Error(), "no such interface") == many
-	})
-	status := get[api.Status](t, r, "/v1/status")
-	require.Equal(t, map[string]int{"up": 2, "failed": many}, status.Endpoints)
-	require.True(t, status.Ready, "objects at fault do not make the agent unready")
+	status := r.awaitStatus(t, func(s api.Status) bool { return s.Endpoints["down"] == many })
+	require.Equal(t, map[string]int{"up": 2, "down": many}, status.Endpoints)
+	require.Empty(t, status.LastError)
+	require.Zero(t, status.Failed)
+	require.True(t, status.Ready)
 	nstest.NewWorkload(t, node, convert.InterfaceName("shop", "late"), "10.0.0.3")
 	write(t, dir, "late.yaml", pod("late", "10.0.0.3"))
 	_, err := api.Send[struct{}](t.Context(), r.Client, "POST", "/v1/wait", api.Wait{Endpoint: "shop/late"})
 	require.NoError(t, err, "others go on")
 
 	require.NoError(t, os.Remove(filepath.Join(dir, "many.yaml")))
-	r.until(t, well)
+	r.awaitStatus(t, func(s api.Status) bool { return s.Endpoints["down"] == 0 })
 	require.Equal(t, map[string]int{"up": 3}, get[api.Status](t, r, "/v1/status").Endpoints)
 	r.end(t)
 }

@@ -357,15 +357,15 @@ func TestRegister(t *testing.T) {
 		_, err := put(ctx, `{"namespace":"shop","name":"late","interface":"way1","addresses":["10.0.0.10"]}`)
 		failed <- err
 	}()
-	r.until(t, func(s pipeline.State) bool { return s.Err != nil })
+	r.until(t, func(pipeline.State) bool { return strings.Contains(r.stateOf(t, "late"), "no such interface") })
 	require.Empty(t, failed)
 	cancel()
 	require.ErrorIs(t, <-failed, context.Canceled)
 	query := "/v1/registry?namespace=shop&name=late"
 	late := get[api.Registered](t, r, query)
-	require.Equal(t, "failed", late.State)
+	require.Equal(t, "down", late.State)
 	require.Contains(t, late.Error, "way1")
-	require.Contains(t, get[api.Status](t, r, "/v1/status").LastError, "way1")
+	require.Empty(t, get[api.Status](t, r, "/v1/status").LastError, "S124: no failure")
 	for range 2 {
 		_, err = api.Send[struct{}](t.Context(), r.Client, http.MethodDelete, query, nil)
 		require.NoError(t, err)

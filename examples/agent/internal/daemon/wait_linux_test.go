@@ -52,7 +52,7 @@ func TestWaitReturnsReasonAfterTimeout(t *testing.T) {
 		pod("late", "10.0.0.3")+strings.ReplaceAll(pod("away", "10.0.0.4"), "nodeName: n", "nodeName: another"))
 	state := t.TempDir()
 	r := start(t, node, dir, state)
-	r.until(t, func(s pipeline.State) bool { return s.Err != nil && s.Events > 0 }) // late has no interface
+	r.until(t, func(pipeline.State) bool { return strings.Contains(r.stateOf(t, "late"), "no such interface") })
 	for endpoint, want := range map[string]string{
 		"shop/nobody": "shop/nobody is not programmed after 10ms: no source has such an endpoint",
 		"shop/away":   "shop/away: pipeline: the endpoint is another node's",

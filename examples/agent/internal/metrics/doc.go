@@ -6,7 +6,7 @@
 //	                                       gauge      1; the labels are what the agent was built from
 //	wayleave_ready                         gauge      1 if the agent is ready, as /readyz has it,
 //	                                                  also while endpoints are failed
-//	wayleave_endpoints{state}              gauge      local endpoints that are pending, up or failed
+//	wayleave_endpoints{state}              gauge      local endpoints that are pending, up, down or failed
 //	wayleave_apply_duration_seconds        histogram  attempts to program the kernel
 //	wayleave_apply_failures_total          counter    attempts that failed, if only for one object
 //	wayleave_apply_batches_total           counter    batches that were applied, several in one attempt perhaps

@@ -182,7 +182,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		states[e.State]++
 	}
 	for _, state := range []dataplane.EndpointState{
-		dataplane.EndpointPending, dataplane.EndpointUp, dataplane.EndpointFailed,
+		dataplane.EndpointPending, dataplane.EndpointUp, dataplane.EndpointDown, dataplane.EndpointFailed,
 	} {
 		out <- prometheus.MustNewConstMetric(c.endpoints, prometheus.GaugeValue, float64(states[state]), state.String())
 	}

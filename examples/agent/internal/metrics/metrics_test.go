@@ -64,6 +64,7 @@ wayleave_apply_duration_seconds_sum 60
 wayleave_apply_duration_seconds_count 6
 # HELP wayleave_endpoints Local endpoints by how far they are programmed.
 # TYPE wayleave_endpoints gauge
+wayleave_endpoints{state="down"} 0
 wayleave_endpoints{state="failed"} 1
 wayleave_endpoints{state="pending"} 0
 wayleave_endpoints{state="up"} 1

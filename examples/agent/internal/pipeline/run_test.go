@@ -5,18 +5,18 @@ package pipeline_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/wayleave/wayleave/dataplane/routes"
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
@@ -137,13 +137,30 @@ func TestRun(t *testing.T) {
 	require.Contains(t, r.log.String(), "file=broken.yaml document=1 line=6")
 	require.Contains(t, r.log.String(), `object="Pod shop/db" field=status.podIPs[0].ip`)
 
-	// Once the file is mended its pod lacks an interface, which does not trouble the others.
+	// S124: once the file is corrected, its pod has no interface yet. That is no failure.
 	write(t, dir, "broken.yaml", pod("db", "10.0.0.2"))
-	r.until(t, func(s pipeline.State) bool { return errors.Is(s.Err, routes.ErrNoInterface) })
+	line := `level=INFO msg="endpoint is down" endpoint=WorkloadEndpoint/shop/db`
+	down := func(n int) func(pipeline.State) bool {
+		return func(pipeline.State) bool { return strings.Count(r.log.String(), line) == n }
+	}
+	r.until(t, down(1))
 
-	// When the interface comes, the agent notices.
+	// The interface comes. At the end of the pod it goes before the file.
 	nstest.NewWorkload(t, node, convert.InterfaceName("shop", "db"), "10.0.0.2")
+	r.until(t, func(pipeline.State) (there bool) {
+		require.NoError(t, node.Do(func() error {
+			routes, err := exec.Command("ip", "route", "show", "10.0.0.2").Output()
+			there = len(routes) > 0
+			return err
+		}))
+		return there
+	})
+	require.NoError(t, node.DeleteLink(convert.InterfaceName("shop", "db")))
+	r.until(t, down(2))
+	require.NoError(t, os.Remove(filepath.Join(dir, "broken.yaml")))
 	r.until(t, r.programmed(t))
+	require.NotContains(t, r.log.String(), "level=WARN")
+	require.NotContains(t, r.log.String(), "programming works again", "nothing failed")
 	r.end(t)
 
 	// The next one takes over.
