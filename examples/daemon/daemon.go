@@ -72,7 +72,7 @@ func newDaemon(cfg config) (d *daemon, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Kubernetes expects that pods reach the services of their own node, as the API server.
+	// Kubernetes expects that pods reach their own node: its pods with host networking, the API server.
 	host := policy.HostConfig{EndpointToHostAction: policy.HostAccept}
 	d.filter, err = nft.New(nft.Config{
 		NetNS: cfg.netns, Renderer: render.Config{InterfacePrefix: prefix, Host: host}, Logger: cfg.logger,

@@ -23,6 +23,9 @@
 //	err = p.Attach(...)  // CNI ADD; then wait: datastore.Memory.Barrier, dataplane.Driver.WaitEndpoint
 //	gone := p.Detach(..) // CNI DEL; if gone, wait: datastore.Memory.Barrier, dataplane.Driver.WaitRemoved
 //
+// On a node of Kubernetes, the dataplane needs policy.HostConfig{EndpointToHostAction: policy.HostAccept}.
+// By default, pods cannot reach their own node, as its pods with host networking.
+//
 // After a restart, call Attach for each pod that is attached already, before the endpoints count as complete:
 // before Run of a datastore.Memory, or before InSync of a calcgraph.Runner.
 //

@@ -26,7 +26,8 @@ type daemon struct {
 	driver *dataplane.Driver
 }
 
-// newDaemon starts the pipeline with one dataplane, which enforces policy: usually an nft.Dataplane.
+// newDaemon starts the pipeline with one dataplane, which enforces policy: usually an nft.Dataplane whose
+// HostConfig has EndpointToHostAction Accept, so that pods reach their own node.
 func newDaemon(ctx context.Context, node string, enforce dataplane.Dataplane) (*daemon, error) {
 	d := &daemon{}
 	graph, err := calcgraph.New(calcgraph.Config{Node: node})
