@@ -241,7 +241,8 @@ func (d *Daemon) open(record io.Writer) (*pipeline.Pipeline, error) {
 		SysctlFile: s.SysctlFile(), Bridges: s.BridgeNames(),
 		ApplyInterval: s.ApplyInterval, ApplyBurst: s.ApplyBurst, ResyncInterval: s.ResyncInterval,
 		VerdictLog:      render.VerdictLog{Enabled: s.VerdictLogGroup >= 0, Group: uint16(max(s.VerdictLogGroup, 0))},
-		ConntrackPolicy: s.ConntrackPolicy, TCPFromSYN: s.TCPFromSYN, Filter: withoutSettings, Logger: d.logger,
+		ConntrackPolicy: s.ConntrackPolicy, TCPFromSYN: s.TCPFromSYN, EndpointToHost: s.EndpointToHostAction(),
+		Filter: withoutSettings, Logger: d.logger,
 		Programmed: d.programmed, Drifted: d.drifted, Rejected: d.reject, Doubted: d.doubted, Updated: d.updated,
 		Record: record, RecordFailed: d.recordFailed, BeforeWrite: d.gate.allowWrite,
 	})

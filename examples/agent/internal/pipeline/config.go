@@ -67,6 +67,9 @@ type Config struct {
 	ConntrackPolicy conntrack.Policy
 	// TCPFromSYN drops TCP packets of workloads that begin a connection without a SYN.
 	TCPFromSYN bool
+	// EndpointToHost decides about packets from a workload to its own node that policy allows; see
+	// policy.HostConfig.EndpointToHostAction, also for the default.
+	EndpointToHost policy.HostAction
 	// Filter is given every file of manifests before it is decoded, and returns what to decode.
 	// Nil: all of it.
 	Filter func(file string, data []byte) []byte

@@ -305,6 +305,7 @@ func (c Config) renderer() render.Config {
 	return render.Config{
 		Table: c.Table, InterfacePrefix: c.InterfacePrefix, VerdictLog: c.VerdictLog,
 		TCPFromSYN: c.TCPFromSYN, Bridges: c.Bridges,
+		Host: policy.HostConfig{EndpointToHostAction: c.EndpointToHost},
 	}
 }
 

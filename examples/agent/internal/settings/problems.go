@@ -69,6 +69,9 @@ func (s Settings) problems() map[string]error {
 	if s.VerdictLogGroup < -1 || s.VerdictLogGroup > math.MaxUint16 {
 		found["verdict-log-group"] = fmt.Errorf("want 0 to 65535, or -1 for none, not %d", s.VerdictLogGroup)
 	}
+	if hostActions()[s.EndpointToHost] == "" {
+		found["endpoint-to-host"] = fmt.Errorf("want drop, accept or return, not %q", s.EndpointToHost)
+	}
 	if s.RecordLimit < 1 {
 		found["record-limit"] = fmt.Errorf("want 1 or more, not %d", s.RecordLimit)
 	}

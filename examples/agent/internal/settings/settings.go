@@ -11,6 +11,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
 	"github.com/wayleave/wayleave/dataplane/routes"
+	"github.com/wayleave/wayleave/policy"
 )
 
 // Settings are the agent's configuration. It is a plain value, comparable with ==.
@@ -76,6 +77,9 @@ type Settings struct {
 	ConntrackPolicy conntrack.Policy
 	// TCPFromSYN drops TCP packets of workloads that begin a connection without a SYN.
 	TCPFromSYN bool
+	// EndpointToHost decides about packets from a workload to its own node that the workload's policy
+	// allows: "drop", "accept", or "return", which leaves them to what else filters the host's input.
+	EndpointToHost string
 	// RecordFile is where what the agent sees is recorded, RecordLimit how large the file may
 	// become, in MiB. Empty: nowhere.
 	RecordFile  string
@@ -95,6 +99,16 @@ func (s Settings) BridgeNames() (names []string) {
 	return names
 }
 
+// hostActions are the values of EndpointToHost.
+func hostActions() map[string]policy.HostAction {
+	return map[string]policy.HostAction{
+		"drop": policy.HostDrop, "accept": policy.HostAccept, "return": policy.HostReturn,
+	}
+}
+
+// EndpointToHostAction returns what EndpointToHost means.
+func (s Settings) EndpointToHostAction() policy.HostAction { return hostActions()[s.EndpointToHost] }
+
 // SysctlFile returns the path of the file with the former values of sysctls, which is beside the
 // socket; empty without a socket.
 func (s Settings) SysctlFile() string {
@@ -112,7 +126,7 @@ func local() map[string]bool {
 		"node", "manifests", "resources", "endpoint-dir", "table", "shared-table", "interface-prefix", "bridges",
 		"route-protocol", "trust-annotations", "socket", "http-address", "health-timeout", "record-file",
 		"record-limit", "etcd", "etcd-prefix", "etcd-cluster", "etcd-ca-file", "etcd-cert-file", "etcd-key-file",
-		"etcd-username", "etcd-password-file",
+		"etcd-username", "etcd-password-file", "endpoint-to-host",
 	} {
 		keys[key] = true
 	}
@@ -211,6 +225,9 @@ func declarePrefix(flags *flag.FlagSet, s *Settings) {
 	flags.BoolVar(&s.TCPFromSYN, "tcp-from-syn", s.TCPFromSYN,
 		"drop TCP packets of workloads that begin a connection without a SYN; false where connections were not "+
 			"tracked before the first start")
+	flags.StringVar(&s.EndpointToHost, "endpoint-to-host", s.EndpointToHost,
+		"what becomes of packets from workloads to their own node that policy allows: `ACTION` drop, accept, or "+
+			"return to leave them to other tables; Kubernetes needs accept")
 }
 
 // Defaults returns the settings as they are if nobody sets any.
@@ -231,6 +248,7 @@ func Defaults() Settings {
 		VerdictLogGroup: -1,
 		ConntrackPolicy: conntrack.End,
 		TCPFromSYN:      true,
+		EndpointToHost:  "drop",
 		RecordLimit:     1024,
 	}
 }

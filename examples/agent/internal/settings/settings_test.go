@@ -17,6 +17,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
+	"github.com/wayleave/wayleave/policy"
 )
 
 func file(t *testing.T, content string) string {
@@ -166,7 +167,7 @@ func TestEverySourceHasItsSay(t *testing.T) {
 	require.Equal(t, "command line", origins["table"])
 	require.Equal(t, "default", origins["socket"])
 	require.Contains(t, e.String(), `apply-burst        "4"  `)
-	require.Len(t, e.Values, 31)
+	require.Len(t, e.Values, 32)
 }
 
 // conntrack-policy and tcp-from-syn can be set in every source, the datastore included. By default
@@ -226,6 +227,26 @@ func TestBridges(t *testing.T) {
 		_, err := settings.Resolve(settings.Layer{Source: "test", Values: map[string]string{"bridges": value}})
 		require.EqualError(t, err, "test: "+want)
 	}
+}
+
+// endpoint-to-host can be set in every source but the datastore. By default it is drop.
+func TestEndpointToHost(t *testing.T) {
+	e, err := settings.Resolve()
+	require.NoError(t, err)
+	require.Equal(t, policy.HostDrop, e.EndpointToHostAction())
+	for value, want := range map[string]policy.HostAction{
+		"drop": policy.HostDrop, "accept": policy.HostAccept, "return": policy.HostReturn,
+	} {
+		e, err := settings.Resolve(settings.File(file(t, "endpoint-to-host: "+value+"\n")))
+		require.NoError(t, err)
+		require.Equal(t, want, e.EndpointToHostAction())
+	}
+	set := settings.Layer{Source: "test", Values: map[string]string{"endpoint-to-host": "Accept"}}
+	_, err = settings.Resolve(set)
+	require.EqualError(t, err, `test: endpoint-to-host: want drop, accept or return, not "Accept"`)
+	set.Datastore = true
+	_, err = settings.Resolve(set)
+	require.EqualError(t, err, "test: endpoint-to-host: cannot be set in the datastore")
 }
 
 // A value of the wrong type does not change the value of an earlier layer. It is the only problem
