@@ -46,10 +46,13 @@ func newCluster(t testing.TB, cfg apiserver.Config) *cluster {
 func clients(t testing.TB, user *rest.Config) kubernetes.Config {
 	t.Helper()
 	user.QPS, user.Burst = -1, -1
-	d, err := dynamic.NewForConfig(user)
+	transport, err := rest.HTTPClientFor(user)
+	require.NoError(t, err)
+	t.Cleanup(transport.CloseIdleConnections)
+	d, err := dynamic.NewForConfigAndClient(user, transport)
 	require.NoError(t, err)
 	user.ContentType = "application/vnd.kubernetes.protobuf"
-	c, err := clientset.NewForConfig(user)
+	c, err := clientset.NewForConfigAndClient(user, transport)
 	require.NoError(t, err)
 	return kubernetes.Config{Client: c, Dynamic: d}
 }

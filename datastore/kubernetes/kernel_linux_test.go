@@ -52,8 +52,8 @@ func (a applied) Apply(ctx context.Context, b dataplane.Batch) error {
 	return err
 }
 
-// newNode starts the agent of node n0.
-func newNode(c *cluster, after func(dataplane.Batch)) *node {
+// newNode starts the agent of node n0 with the clients of a configuration.
+func newNode(c *cluster, cfg kubernetes.Config, after func(dataplane.Batch)) *node {
 	c.Helper()
 	n := &node{cluster: c, ns: nstest.New(c)}
 	require.NoError(c, n.ns.SetSysctl("net/ipv4/ip_forward", "1"))
@@ -72,7 +72,6 @@ func newNode(c *cluster, after func(dataplane.Batch)) *node {
 		Dataplanes: []dataplane.Dataplane{applied{filter, after}},
 	})
 	require.NoError(c, err)
-	cfg := clients(c, c.REST())
 	cfg.Node = "n0"
 	n.source, err = kubernetes.New(cfg)
 	require.NoError(c, err)
@@ -133,7 +132,7 @@ func allow(app string) *networkingv1.NetworkPolicy {
 // pod's labels, and a deletion.
 func TestEditsReachPackets(t *testing.T) {
 	c := newCluster(t, apiserver.Config{})
-	n := newNode(c, func(dataplane.Batch) {})
+	n := newNode(c, clients(c, c.REST()), func(dataplane.Batch) {})
 	web, one, two := "10.1.0.1", n.add("one", "10.1.0.2"), n.add("two", "10.1.0.3")
 	n.add("web", web)
 	reached := func() (names []string) {
@@ -175,7 +174,7 @@ func TestEditsReachPackets(t *testing.T) {
 func BenchmarkPropagation(b *testing.B) {
 	c := newCluster(b, apiserver.Config{})
 	inKernel := make(chan time.Time, 10)
-	n := newNode(c, func(batch dataplane.Batch) {
+	n := newNode(c, clients(c, c.REST()), func(batch dataplane.Batch) {
 		for _, e := range batch.Events {
 			if u, ok := e.(*dataplane.PolicyUpdate); ok && u.Key.Name == "knp.default.web" {
 				inKernel <- time.Now()
@@ -191,6 +190,7 @@ func BenchmarkPropagation(b *testing.B) {
 	<-inKernel
 	var writes, all []time.Duration
 	for app := 0; b.Loop(); app = 1 - app {
+		<-time.After(50 * time.Millisecond) // an edit that follows another at once waits for it
 		start := time.Now()
 		_, err := policies.Update(b.Context(), allow([]string{"two", "one"}[app]), metav1.UpdateOptions{})
 		require.NoError(b, err)

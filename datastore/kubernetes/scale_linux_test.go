@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubernetes_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/rest"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/datastore/kubernetes"
+	"github.com/wayleave/wayleave/datastore/kubernetes/internal/apiserver"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// The benchmark runs this test in processes of their own, each with one of these ways to watch all pods.
+const (
+	scaleMode   = "WAYLEAVE_SCALE_MODE"
+	scaleServer = "WAYLEAVE_SCALE_SERVER"
+	scalePods   = "WAYLEAVE_SCALE_PODS"
+)
+
+// BenchmarkScale measures processes that watch all pods of a cluster: those of WAYLEAVE_SCALE_PODS (default
+// 10,000), 100 a namespace, each of which has a policy. In MB it reports the heap after a collection, the resident
+// memory then and its peak; and the seconds until the state is complete.
+func BenchmarkScale(b *testing.B) {
+	count, err := strconv.Atoi(cmp.Or(os.Getenv(scalePods), "10000"))
+	require.NoError(b, err)
+	c := newCluster(b, apiserver.Config{})
+	start := time.Now()
+	c.fill(count)
+	b.Logf("%d pods written in %s", count, time.Since(start).Round(time.Second))
+	server, err := json.Marshal([]string{c.REST().Host, c.REST().BearerToken, string(c.REST().CAData)})
+	require.NoError(b, err)
+	for _, mode := range []string{"informers", "shared", "source", "agent"} {
+		b.Run(mode, func(b *testing.B) {
+			for b.Loop() {
+				child := exec.Command(os.Args[0], "-test.run", "^TestScaleProcess$", "-test.v")
+				child.Env = append(os.Environ(), scaleMode+"="+mode, scaleServer+"="+string(server),
+					scalePods+"="+strconv.Itoa(count))
+				out, err := child.CombinedOutput()
+				require.NoError(b, err, string(out))
+				for line := range strings.Lines(string(out)) {
+					if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && strings.HasPrefix(name, "figure ") {
+						figure, err := strconv.ParseFloat(value, 64)
+						require.NoError(b, err)
+						b.ReportMetric(figure, strings.TrimPrefix(name, "figure "))
+					}
+				}
+			}
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// fill adds the pods, their namespaces and policies.
+func (c *cluster) fill(count int) {
+	c.Helper()
+	var writers sync.WaitGroup
+	for w := range 16 {
+		writers.Go(func() {
+			for ns := w; ns < count/100; ns += 16 {
+				namespace := fmt.Sprint("namespace-", ns)
+				_, err := c.CoreV1().Namespaces().Create(c.Context(), &corev1.Namespace{
+					ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{"team": fmt.Sprint("team-", ns%10)}},
+				}, metav1.CreateOptions{})
+				require.NoError(c, err)
+				c.isolate(namespace, "web", "app-1")
+				for i := range 100 {
+					n := ns*100 + i
+					c.addPod(namespace, fmt.Sprintf("deployment-%d-5d8f9c7b6d-%05d", i%10, n), fmt.Sprint("n", n%(count/100)),
+						fmt.Sprintf("10.%d.%d.%d", n>>16, n>>8&255, n&255), map[string]string{
+							"app": fmt.Sprint("app-", i%10), "pod-template-hash": "5d8f9c7b6d", "version": "v1",
+							"app.kubernetes.io/name": "shop", "statefulset.kubernetes.io/pod-name": fmt.Sprint("pod-", n),
+						})
+				}
+			}
+		})
+	}
+	writers.Wait()
+}
+
+// TestScaleProcess is one process of BenchmarkScale.
+func TestScaleProcess(t *testing.T) {
+	mode := os.Getenv(scaleMode)
+	if mode == "" {
+		return // only BenchmarkScale runs it
+	}
+	var server [3]string
+	require.NoError(t, json.Unmarshal([]byte(os.Getenv(scaleServer)), &server))
+	user := &rest.Config{
+		Host: server[0], BearerToken: server[1], TLSClientConfig: rest.TLSClientConfig{CAData: []byte(server[2])},
+	}
+	pods, err := strconv.Atoi(os.Getenv(scalePods))
+	require.NoError(t, err)
+	cfg := clients(t, user)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	debug.SetGCPercent(50) // as an agent that is to stay small sets it
+	start := time.Now()
+	var parts sync.WaitGroup
+	defer parts.Wait()
+	defer cancel()
+	if mode == "informers" || mode == "shared" {
+		cfg.Informers = informers.NewSharedInformerFactoryWithOptions(cfg.Client, 0,
+			informers.WithTransform(kubernetes.Transform))
+		core := cfg.Informers.Core().V1()
+		for _, informer := range []any{
+			core.Pods().Informer(), core.Namespaces().Informer(), core.ServiceAccounts().Informer(), core.Nodes().Informer(),
+			cfg.Informers.Discovery().V1().EndpointSlices().Informer(),
+		} {
+			_ = informer // asking for it makes it
+		}
+		defer cfg.Informers.Shutdown()
+		defer cancel()
+		cfg.Informers.Start(ctx.Done())
+		cfg.Informers.WaitForCacheSync(ctx.Done())
+	}
+	switch mode {
+	case "shared", "source":
+		source, err := kubernetes.New(cfg)
+		require.NoError(t, err)
+		parts.Go(func() { _ = source.Run(ctx, discard{}) })
+		require.NoError(t, source.Barrier(ctx))
+	case "agent":
+		n := newNode(&cluster{TB: t}, cfg, func(dataplane.Batch) {})
+		require.NoError(t, n.driver.WaitApplied(ctx))
+		require.Equal(t, pods, kindOf(n.source, "pods").Objects)
+	}
+	complete := time.Since(start)
+	for range 3 {
+		debug.FreeOSMemory()
+	}
+	var heap runtime.MemStats
+	runtime.ReadMemStats(&heap)
+	fmt.Printf("\nfigure complete-s=%f\nfigure heap-MB=%f\nfigure resident-MB=%f\nfigure peak-MB=%f\n",
+		complete.Seconds(), float64(heap.HeapAlloc)/1e6, statusMB(t, "VmRSS:"), statusMB(t, "VmHWM:"))
+	runtime.KeepAlive(cfg)
+}
+
+// statusMB returns a line of /proc/self/status in MB.
+func statusMB(t *testing.T, name string) float64 {
+	data, err := os.ReadFile("/proc/self/status")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(data)) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == name {
+			kB, err := strconv.ParseFloat(fields[1], 64)
+			require.NoError(t, err)
+			return kB * 1024 / 1e6
+		}
+	}
+	t.Fatalf("no %s", name)
+	return 0
+}
+
+// discard is a receiver that keeps nothing.
+type discard struct{}
+
+func (discard) Update(context.Context, []policy.Update) error { return nil }
+func (discard) InSync(context.Context) error                  { return nil }
