@@ -19,7 +19,8 @@ type Snapshot struct{ folder string }
 func (s *Server) KillEtcd() { s.etcd.kill() }
 
 // RestartEtcd starts etcd again, with its data and at the same address. It kills one that runs. If the API server runs,
-// RestartEtcd returns when that is ready.
+// RestartEtcd returns when that is ready. It has a connection for each kind, so requests for some kinds may fail a little
+// longer.
 func (s *Server) RestartEtcd() {
 	s.t.Helper()
 	s.etcd.kill()

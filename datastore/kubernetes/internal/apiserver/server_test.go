@@ -134,6 +134,10 @@ func TestObjectsOutliveKills(t *testing.T) {
 	_, err = c.CoreV1().Namespaces().Get(ctx, "shop", metav1.GetOptions{})
 	require.Error(t, err)
 	s.RestartEtcd()
+	require.Eventually(t, func() bool {
+		_, err := c.NetworkingV1().NetworkPolicies("shop").Get(t.Context(), "first", metav1.GetOptions{})
+		return err == nil
+	}, patience, 10*time.Millisecond)
 	addPolicy(t, c, "third")
 	names, _ = policies(t, c)
 	require.Equal(t, []string{"first", "second", "third"}, names)
