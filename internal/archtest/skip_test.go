@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mayCallSkip has the files that may call Skip of package testing: the helper of all tests, and the harness of the tests
-// that only make test-kubernetes runs, where a missing program is a failure.
+// mayCallSkip has the files that may call Skip of package testing: the helper of all tests, and the
+// harness of the tests that only make test-kubernetes runs, where a missing program is a failure.
 var mayCallSkip = []string{
 	"internal/netns/nstest/nstest.go",
 	"datastore/kubernetes/internal/apiserver/programs.go",

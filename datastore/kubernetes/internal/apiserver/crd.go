@@ -26,7 +26,8 @@ const (
 	Experimental = "experimental"
 )
 
-// PolicyCRD returns the definition of ClusterNetworkPolicy, of a channel of the module sigs.k8s.io/network-policy-api.
+// PolicyCRD returns the definition of ClusterNetworkPolicy, of a channel of the module
+// sigs.k8s.io/network-policy-api.
 func PolicyCRD(t testing.TB, channel string) *unstructured.Unstructured {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/network-policy-api")
@@ -41,8 +42,8 @@ func PolicyCRD(t testing.TB, channel string) *unstructured.Unstructured {
 	return crd
 }
 
-// CalicoCRDs returns definitions of the kinds of projectcalico.org/v3 that affect policy. Unlike Calico's API server,
-// they accept every object.
+// CalicoCRDs returns definitions of the kinds of projectcalico.org/v3 that affect policy. Unlike
+// Calico's API server, they accept every object.
 func CalicoCRDs() []*unstructured.Unstructured {
 	return []*unstructured.Unstructured{
 		calicoCRD("GlobalNetworkPolicy", "globalnetworkpolicies", "Cluster"),
@@ -80,7 +81,8 @@ func calicoCRD(kind, plural, scope string) *unstructured.Unstructured {
 	}}
 }
 
-// ApplyCRDs creates definitions of kinds, or updates those that exist, and returns when the kinds are served.
+// ApplyCRDs creates definitions of kinds, or updates those that exist, and returns when the kinds
+// are served.
 func (s *Server) ApplyCRDs(crds ...*unstructured.Unstructured) {
 	s.t.Helper()
 	client, err := dynamic.NewForConfig(s.config)
@@ -88,8 +90,9 @@ func (s *Server) ApplyCRDs(crds ...*unstructured.Unstructured) {
 	definitions := client.Resource(schema.GroupVersionResource{
 		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
 	})
+	options := metav1.ApplyOptions{FieldManager: "test", Force: true}
 	for _, crd := range crds {
-		_, err := definitions.Apply(s.t.Context(), crd.GetName(), crd, metav1.ApplyOptions{FieldManager: "test", Force: true})
+		_, err := definitions.Apply(s.t.Context(), crd.GetName(), crd, options)
 		require.NoError(s.t, err)
 	}
 	for _, crd := range crds {

@@ -4,9 +4,10 @@
 //
 //	test ── rest.Config ──▶ kube-apiserver ──▶ etcd     (child processes, on free ports of 127.0.0.1)
 //
-// No controller runs. A Service has no EndpointSlices, a Namespace no ServiceAccount, and a deleted Namespace stays,
-// unless the test changes them. The server itself creates the namespaces default and kube-*, and the Service kubernetes
-// with an EndpointSlice. Some of them come after Start has returned.
+// No controller runs. A Service has no EndpointSlices, a Namespace no ServiceAccount, and a deleted
+// Namespace stays, unless the test changes them. The server itself creates the namespaces default
+// and kube-*, and the Service kubernetes with an EndpointSlice. Some of them come after Start has
+// returned.
 //
 // # Usage
 //
@@ -15,19 +16,19 @@
 //	client := kubernetes.NewForConfigOrDie(server.RESTFor("node-1"))
 //	server.Restart() // the same objects, at the same address
 //
-// `make test-kubernetes` builds the programs and runs the tests with them. Elsewhere the tests skip. The environment
-// variables are:
+// `make test-kubernetes` builds the programs and runs the tests with them. Elsewhere the tests
+// skip. The environment variables are:
 //
 //   - WAYLEAVE_KUBERNETES_BIN: the folder of the programs kube-apiserver and etcd.
 //   - WAYLEAVE_ETCD_SERVER: the path of another etcd.
 //
 // # Concurrency
 //
-// A Server is for the goroutine of its test. Its clients may be used by several goroutines. Several Servers may run at
-// once.
+// A Server is for the goroutine of its test. Its clients may be used by several goroutines. Several
+// Servers may run at once.
 //
 // # Errors
 //
-// Errors fail the test, among them a program that WAYLEAVE_KUBERNETES_BIN lacks. A failed test logs the last lines of
-// the programs' logs.
+// Errors fail the test, among them a program that WAYLEAVE_KUBERNETES_BIN lacks. A failed test logs
+// the last lines of the programs' logs.
 package apiserver

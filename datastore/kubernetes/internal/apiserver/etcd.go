@@ -15,12 +15,13 @@ import (
 // Snapshot is a copy of all objects of a Server.
 type Snapshot struct{ folder string }
 
-// KillEtcd ends etcd with SIGKILL. The API server goes on: it serves watches and what it has cached, and no changes.
+// KillEtcd ends etcd with SIGKILL. The API server goes on: it serves watches and what it has
+// cached, and no changes.
 func (s *Server) KillEtcd() { s.etcd.kill() }
 
-// RestartEtcd starts etcd again, with its data and at the same address. It kills one that runs. If the API server runs,
-// RestartEtcd returns when that is ready. It has a connection for each kind, so requests for some kinds may fail a little
-// longer.
+// RestartEtcd starts etcd again, with its data and at the same address. It kills one that runs. If
+// the API server runs, RestartEtcd returns when that is ready. The API server has a connection for
+// each kind, so requests for some kinds may fail a little longer.
 func (s *Server) RestartEtcd() {
 	s.t.Helper()
 	s.etcd.kill()
@@ -30,9 +31,9 @@ func (s *Server) RestartEtcd() {
 	}
 }
 
-// Compact removes from etcd all revisions before the current one. A list or watch that the API server reads from etcd
-// at an older revision then fails with the reason Expired. The API server also has a cache of recent revisions until
-// it starts again.
+// Compact removes from etcd all revisions before the current one. A list or watch that the API
+// server reads from etcd at an older revision then fails with the reason Expired. The API server
+// also has a cache of recent revisions until it starts again.
 func (s *Server) Compact() {
 	s.t.Helper()
 	var current struct {
@@ -69,8 +70,9 @@ func (s *Server) Snapshot() Snapshot {
 	return snapshot
 }
 
-// Restore puts back the objects of a Snapshot, with their revisions, as an administrator does with a backup. Both
-// programs start again for it. A later change gets a revision that another change may have had before.
+// Restore puts back the objects of a Snapshot, with their revisions, as an administrator does with
+// a backup. Both programs start again for it. A later change gets a revision that another change
+// may have had before.
 func (s *Server) Restore(snapshot Snapshot) {
 	s.t.Helper()
 	s.whileStopped(func() error {

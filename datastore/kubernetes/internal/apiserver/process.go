@@ -83,8 +83,8 @@ func (p *process) tail() string {
 	return fmt.Sprintf("the end of %s:\n%s", filepath.Base(p.log), strings.TrimSpace(string(text)))
 }
 
-// freeAddress returns an address on loopback that no socket listens on. Its port is below those that the kernel gives
-// to clients, so none of them takes it while a server is down.
+// freeAddress returns an address on loopback that no socket listens on. Its port is below those
+// that the kernel gives to clients, so none of them takes it while a server is down.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	for range 100 {

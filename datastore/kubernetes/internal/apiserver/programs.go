@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// programs returns the paths of kube-apiserver and etcd. Without WAYLEAVE_KUBERNETES_BIN, the test skips.
+// programs returns the paths of kube-apiserver and etcd. Without WAYLEAVE_KUBERNETES_BIN, the test
+// skips.
 func programs(t testing.TB) (apiserver, etcd string) {
 	t.Helper()
 	folder := os.Getenv("WAYLEAVE_KUBERNETES_BIN")

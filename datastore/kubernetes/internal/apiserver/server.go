@@ -33,7 +33,8 @@ const (
 
 // Config configures a Server. The zero value is a server on which every user may do everything.
 type Config struct {
-	// RBAC gives users, other than the administrator, only the rights that Roles and ClusterRoles give them.
+	// RBAC gives users, other than the administrator, only the rights that Roles and ClusterRoles
+	// give them.
 	RBAC bool
 	// Flags are further flags of kube-apiserver, as in "--feature-gates=WatchList=false".
 	Flags []string
@@ -48,14 +49,15 @@ type Server struct {
 	config    *rest.Config
 }
 
-// Start starts etcd and an API server, and returns when it is ready. Both end with the test. The test skips if the
-// environment names no programs.
+// Start starts etcd and an API server, and returns when it is ready. Both end with the test. The
+// test skips if the environment names no programs.
 func Start(t testing.TB, cfg Config) *Server {
 	t.Helper()
 	apiserver, etcd := programs(t)
 	dir := t.TempDir()
 	s := &Server{t: t, etcdURL: "http://" + freeAddress(t), data: filepath.Join(dir, "etcd")}
-	s.etcd = &process{path: etcd, log: filepath.Join(dir, "etcd.log"), args: etcdArgs(s.data, s.etcdURL, freeAddress(t))}
+	s.etcd = &process{path: etcd, log: filepath.Join(dir, "etcd.log")}
+	s.etcd.args = etcdArgs(s.data, s.etcdURL, freeAddress(t))
 	address := freeAddress(t)
 	s.api = &process{path: apiserver, log: filepath.Join(dir, "kube-apiserver.log")}
 	s.api.args = append(apiArgs(t, dir, address, s.etcdURL, cfg.RBAC), cfg.Flags...)
@@ -115,8 +117,8 @@ func apiArgs(t testing.TB, dir, address, etcdURL string, rbac bool) []string {
 	}
 	return []string{
 		"--bind-address=" + host, "--secure-port=" + port, "--cert-dir=" + dir,
-		// Without it, the machine needs a default route. It is only written to the Service of the API, which may
-		// have no address of loopback.
+		// Without it, the machine needs a default route. It is only written to the Service of the
+		// API, which may have no address of loopback.
 		"--advertise-address=192.0.2.1", "--service-cluster-ip-range=10.96.0.0/16",
 		"--etcd-servers=" + etcdURL, "--etcd-compaction-interval=0", // see Compact
 		"--authorization-mode=" + mode, "--token-auth-file=" + tokens,
@@ -127,11 +129,12 @@ func apiArgs(t testing.TB, dir, address, etcdURL string, rbac bool) []string {
 	}
 }
 
-// REST returns the configuration of a client of the administrator. It stays valid when a program starts again.
+// REST returns the configuration of a client of the administrator. It stays valid when a program
+// starts again.
 func (s *Server) REST() *rest.Config { return rest.CopyConfig(s.config) }
 
-// RESTFor returns the configuration of a client of a user, who needs no other preparation. The user has the group
-// system:authenticated.
+// RESTFor returns the configuration of a client of a user, who needs no other preparation. The user
+// has the group system:authenticated.
 func (s *Server) RESTFor(user string) *rest.Config {
 	cfg := s.REST()
 	cfg.Impersonate.UserName = user
@@ -141,8 +144,8 @@ func (s *Server) RESTFor(user string) *rest.Config {
 // Kill ends the API server with SIGKILL. etcd goes on.
 func (s *Server) Kill() { s.api.kill() }
 
-// Restart starts the API server again, at the same address, and returns when it is ready. It kills one that runs. etcd
-// must run.
+// Restart starts the API server again, at the same address, and returns when it is ready. It kills
+// one that runs. etcd must run.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.api.kill()
@@ -150,7 +153,8 @@ func (s *Server) Restart() {
 	s.awaitReady()
 }
 
-// awaitReady returns when the API server is ready and reads from etcd. It stays ready for a while without etcd.
+// awaitReady returns when the API server is ready and reads from etcd. It stays ready for a while
+// without etcd.
 func (s *Server) awaitReady() {
 	s.t.Helper()
 	client, err := discovery.NewDiscoveryClientForConfig(s.config)
@@ -162,15 +166,17 @@ func (s *Server) awaitReady() {
 	}
 }
 
-// await returns when check has no error. It fails the test after patience, and at once if a program has ended.
+// await returns when check has no error. It fails the test after patience, and at once if a program
+// has ended.
 func (s *Server) await(what string, check func(context.Context) error) {
 	s.t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(s.t.Context(), pollInterval, patience, true, func(ctx context.Context) (bool, error) {
+	poll := func(ctx context.Context) (bool, error) {
 		last = check(ctx)
 		require.True(s.t, s.api.running(), "kube-apiserver has ended; waited for %s", what)
 		require.True(s.t, s.etcd.running(), "etcd has ended; waited for %s", what)
 		return last == nil, nil
-	})
+	}
+	err := wait.PollUntilContextTimeout(s.t.Context(), pollInterval, patience, true, poll)
 	require.NoError(s.t, err, "waited for %s: %v", what, last)
 }
