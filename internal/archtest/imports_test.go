@@ -94,6 +94,7 @@ var allowed = map[string][]string{
 	"datastore":                   {"policy", "internal/packed"},
 	"datastore/etcd":              {"policy", "datastore"},
 	"datastore/kubernetes":        {"policy", "datastore", "kubernetes/..."},
+	"datastore/kubernetes/report": {"policy", "dataplane", "kubernetes/..."},
 	"internal/archtest":           {},
 	"internal/fieldwalk":          {},
 	"internal/netns":              {"internal/nsthread"},

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/pager"
+)
+
+// NodeState is the progress of a node.
+type NodeState string
+
+// The states of a node.
+const (
+	// NodeApplied: the node has applied the version, and nothing on it is at fault.
+	NodeApplied NodeState = "applied"
+	// NodeBehind: the node reports, and has not applied the version yet.
+	NodeBehind NodeState = "behind"
+	// NodeFaulty: the node has applied the version, and something is at fault there; it may be
+	// another object.
+	NodeFaulty NodeState = "faulty"
+	// NodeSilent: the node has no report, one that is older than 15 minutes, or one that cannot be
+	// read.
+	NodeSilent NodeState = "silent"
+)
+
+// silentAfter is the age of a report from which its node is silent: three writes are missing.
+const silentAfter = 15 * time.Minute
+
+// NodeProgress is the progress of one node.
+type NodeProgress struct {
+	// Node is the name.
+	Node string
+	// State of the node.
+	State NodeState
+	// Status is the report of the node; the zero value if there is none.
+	Status NodeStatus
+}
+
+// Progress says on which nodes a version is applied.
+type Progress struct {
+	// Nodes of the cluster, sorted by name.
+	Nodes []NodeProgress
+	// Applied counts those in the state NodeApplied.
+	Applied int
+}
+
+// Complete reports whether all nodes have applied the version; false if there is none.
+func (p Progress) Complete() bool { return p.Applied == len(p.Nodes) && p.Applied > 0 }
+
+// String returns "2/3".
+func (p Progress) String() string { return fmt.Sprintf("%d/%d", p.Applied, len(p.Nodes)) }
+
+// Applied says which nodes have applied a version of a kind, as in
+// "networkpolicies.networking.k8s.io": the resourceVersion of an object of that kind, or of a list.
+// A node has applied a version if its report has the same or a higher one. They are compared as
+// Kubernetes defines since 1.35, as decimal numbers of any length.
+//
+// The answer for a deleted object needs the resourceVersion with which it was deleted. The age of a
+// report is that by the clocks of the node and of the caller.
+//
+// Errors: ErrNotInstalled, a resourceVersion that is no number, or the client's.
+func Applied(ctx context.Context, client dynamic.Interface, kind, resourceVersion string) (Progress, error) {
+	if _, err := resourceversion.CompareResourceVersion(resourceVersion, resourceVersion); err != nil {
+		return Progress{}, fmt.Errorf("report: applied: %w", err)
+	}
+	nodes := map[string]NodeProgress{}
+	err := list(ctx, client, schema.GroupVersionResource{Version: "v1", Resource: "nodes"},
+		func(node *unstructured.Unstructured) {
+			nodes[node.GetName()] = NodeProgress{Node: node.GetName(), State: NodeSilent}
+		})
+	if err != nil {
+		return Progress{}, err
+	}
+	now := time.Now()
+	err = list(ctx, client, Resource(), func(report *unstructured.Unstructured) {
+		if _, ok := nodes[report.GetName()]; ok { // otherwise it is about to be deleted
+			nodes[report.GetName()] = progressOf(report, kind, resourceVersion, now)
+		}
+	})
+	if apierrors.IsNotFound(err) {
+		return Progress{}, fmt.Errorf("report: applied: %w", ErrNotInstalled)
+	}
+	if err != nil {
+		return Progress{}, err
+	}
+	p := Progress{Nodes: slices.Collect(maps.Values(nodes))}
+	slices.SortFunc(p.Nodes, func(a, b NodeProgress) int { return cmp.Compare(a.Node, b.Node) })
+	for _, n := range p.Nodes {
+		if n.State == NodeApplied {
+			p.Applied++
+		}
+	}
+	return p, nil
+}
+
+// list calls a function for each object of a kind, which it reads in pages.
+func list(
+	ctx context.Context, client dynamic.Interface, kind schema.GroupVersionResource,
+	visit func(*unstructured.Unstructured),
+) error {
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return client.Resource(kind).List(ctx, options)
+	})
+	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(item runtime.Object) error {
+		if object, ok := item.(*unstructured.Unstructured); ok {
+			visit(object)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("report: list %s: %w", kind.Resource, err)
+	}
+	return nil
+}
+
+// progressOf returns the progress of a node by its report.
+func progressOf(report *unstructured.Unstructured, kind, resourceVersion string, now time.Time) NodeProgress {
+	n := NodeProgress{Node: report.GetName(), State: NodeSilent}
+	content, _ := report.Object["status"].(map[string]any)
+	var status NodeStatus
+	if content == nil || runtime.DefaultUnstructuredConverter.FromUnstructured(content, &status) != nil {
+		return n
+	}
+	n.Status = status
+	if now.Sub(status.Updated.Time) > silentAfter {
+		return n
+	}
+	order, err := resourceversion.CompareResourceVersion(status.Applied[kind], resourceVersion)
+	switch {
+	case !status.Ready || status.Applied[kind] == "":
+		n.State = NodeBehind
+	case err != nil:
+	case order < 0:
+		n.State = NodeBehind
+	case status.Failing > 0 || status.Rejected > 0 || len(status.Faults) > 0:
+		n.State = NodeFaulty
+	default:
+		n.State = NodeApplied
+	}
+	return n
+}

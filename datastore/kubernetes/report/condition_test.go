@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/wayleave/wayleave/kubernetes/convert"
+)
+
+// foreign is a condition of another controller, with a field that this version does not know.
+func foreign(status string) map[string]any {
+	return map[string]any{
+		"type": "Audited", "status": status, "reason": "Weekly", "message": "", "novel": "x",
+		"lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": int64(1),
+	}
+}
+
+// transition returns when the condition Accepted got its status.
+func (c *cluster) transition(t *testing.T, name string) string {
+	live, err := c.dynamic.Resource(cnps).Get(t.Context(), name, metav1.GetOptions{})
+	require.NoError(t, err)
+	list, _, err := unstructured.NestedSlice(live.Object, "status", "conditions")
+	require.NoError(t, err)
+	return list[1].(map[string]any)["lastTransitionTime"].(string)
+}
+
+func TestConditionFollowsThePolicy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(clusterPolicy("deny", foreign("True")))
+		r, _ := c.start(t, "n1")
+		deny := object("ClusterNetworkPolicy", "deny")
+		const audited = "Audited=True Weekly 1: "
+		remark := []error{&convert.Error{Object: deny, Field: "spec.x", Err: convert.ErrIgnored}}
+		var last string
+		for i, step := range []struct {
+			generation int64
+			problems   []error
+			want       string
+			writes     int
+			moves      bool // the status changes
+		}{
+			{1, remark, "Accepted=True Accepted 1: ", 1, true},
+			{1, nil, "Accepted=True Accepted 1: ", 0, false},
+			{2, nil, "Accepted=True Accepted 2: ", 1, false},
+			{3, problem(deny, "spec.tier", "unknown", true), "Accepted=False Rejected 3: spec.tier: unknown", 1, true},
+			{3, problem(deny, "spec.tier", "unknown", true), "Accepted=False Rejected 3: spec.tier: unknown", 0, false},
+			{4, problem(deny, "spec.egress", "odd", false), "Accepted=False RuleClosed 4: spec.egress: odd", 1, false},
+			{5, nil, "Accepted=True Accepted 5: ", 1, true},
+		} {
+			r.Accepted(deny, step.generation, step.problems)
+			wait(time.Minute)
+			require.Equal(t, []string{audited, step.want}, c.conditions(t, "deny"), "step %d", i)
+			require.Equal(t, step.writes, c.writes()["clusternetworkpolicies/status"], "step %d", i)
+			require.Equal(t, step.moves, c.transition(t, "deny") != last, "step %d", i)
+			last = c.transition(t, "deny")
+		}
+		live, err := c.dynamic.Resource(cnps).Get(t.Context(), "deny", metav1.GetOptions{})
+		require.NoError(t, err)
+		list, _, err := unstructured.NestedSlice(live.Object, "status", "conditions")
+		require.NoError(t, err)
+		require.Equal(t, foreign("True"), list[0])
+
+		r.Deleted(deny)
+		wait(time.Minute)
+		require.Zero(t, c.writes()["clusternetworkpolicies/status"])
+	})
+}
+
+// Another writer that changes the object between the read and the write is not undone.
+func TestConditionOfOthersStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(clusterPolicy("deny", foreign("True")))
+		conflict := true
+		c.dynamic.PrependReactor("patch", "clusternetworkpolicies",
+			func(a clienttesting.Action) (bool, apiruntime.Object, error) {
+				require.Contains(t, string(a.(clienttesting.PatchAction).GetPatch()), `"resourceVersion":"`)
+				if !conflict {
+					return false, nil, nil
+				}
+				conflict = false
+				changed := clusterPolicy("deny", foreign("False"))
+				require.NoError(t, c.dynamic.Tracker().Update(cnps, changed, ""))
+				return true, nil, apierrors.NewConflict(cnps.GroupResource(), "deny", nil)
+			})
+		r, _ := c.start(t, "n1")
+		r.Accepted(object("ClusterNetworkPolicy", "deny"), 1, nil)
+		wait(time.Minute)
+		require.Equal(t, []string{"Audited=False Weekly 1: ", "Accepted=True Accepted 1: "}, c.conditions(t, "deny"))
+		require.EqualValues(t, 1, r.Stats().Failed)
+	})
+}
+
+// A node that is behind does not overwrite what a later version of the policy got, nor that of a
+// new policy.
+func TestConditionOfAnotherVersionStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		later := map[string]any{
+			"type": "Accepted", "status": "False", "reason": "Rejected", "message": "m", "observedGeneration": int64(7),
+			"lastTransitionTime": "2026-01-01T00:00:00Z",
+		}
+		c := newCluster(clusterPolicy("deny", later), clusterPolicy("new"))
+		r, _ := c.start(t, "n1")
+		r.Accepted(object("ClusterNetworkPolicy", "deny"), 6, nil)
+		old := object("ClusterNetworkPolicy", "new")
+		old.UID = "another"
+		r.Accepted(old, 6, nil)
+		wait(time.Hour)
+		require.Equal(t, []string{"Accepted=False Rejected 7: m"}, c.conditions(t, "deny"))
+		require.Empty(t, c.conditions(t, "new"))
+		r.Accepted(object("ClusterNetworkPolicy", "new"), 1, nil)
+		r.Accepted(object("ClusterNetworkPolicy", "deny"), 8, nil)
+		wait(time.Minute)
+		require.Equal(t, []string{"Accepted=True Accepted 1: "}, c.conditions(t, "new"))
+		require.Equal(t, []string{"Accepted=True Accepted 8: "}, c.conditions(t, "deny"))
+	})
+}
+
+// Conditions whose form is unknown are no reason to stop.
+func TestOddConditions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		number, empty := map[string]any{"type": int64(5)}, map[string]any{"type": "Accepted"}
+		c := newCluster(clusterPolicy("deny", "text", number, empty))
+		r, _ := c.start(t, "n1")
+		r.Accepted(object("ClusterNetworkPolicy", "deny"), 1, nil)
+		wait(time.Minute)
+		live, err := c.dynamic.Resource(cnps).Get(t.Context(), "deny", metav1.GetOptions{})
+		require.NoError(t, err)
+		list, _, err := unstructured.NestedSlice(live.Object, "status", "conditions")
+		require.NoError(t, err)
+		require.Len(t, list, 3)
+		require.Equal(t, "True", list[2].(map[string]any)["status"])
+	})
+}

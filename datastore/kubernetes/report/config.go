@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Config configures a Reporter. Client, Dynamic and Node are required.
+type Config struct {
+	// Client writes Events, the Node and the Lease. Limit its rate: its requests have no other
+	// limit than those of the package's doc.
+	Client kubernetes.Interface
+	// Dynamic writes conditions and the node's report.
+	Dynamic dynamic.Interface
+	// Node is the name of this node, and its identity as a candidate for the Lease.
+	Node string
+	// Version of the agent, for the node's report; at most 256 bytes. The default is none.
+	Version string
+	// LeaseNamespace and LeaseName are those of the Lease whose holder writes for all nodes. The
+	// default is kube-system/wayleave-reporter.
+	LeaseNamespace, LeaseName string
+	// Interval is the least time between two writes of the node's report; up to a fifth is added at
+	// random. The default is 10 s, the least 1 s.
+	Interval time.Duration
+	// Revisions returns the resourceVersion of each kind up to which the Source has delivered all
+	// changes, with kinds as in "networkpolicies.networking.k8s.io" or "pods". It must not block. A
+	// kind that always changes, as pods, makes the Reporter write each Interval. The default is
+	// none.
+	Revisions func() map[string]string
+	// Barrier returns once all that was delivered before the call is in the kernel, or with an
+	// error if that cannot be known. It is required if Revisions is set.
+	Barrier func(ctx context.Context) error
+	// Logger for warnings and information. nil discards.
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	c.LeaseNamespace = cmp.Or(c.LeaseNamespace, "kube-system")
+	c.LeaseName = cmp.Or(c.LeaseName, "wayleave-reporter")
+	c.Interval = cmp.Or(c.Interval, 10*time.Second)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	var errs []error
+	if c.Client == nil {
+		errs = append(errs, errors.New("report: Config: Client is nil"))
+	}
+	if c.Dynamic == nil {
+		errs = append(errs, errors.New("report: Config: Dynamic is nil"))
+	}
+	for _, msg := range validation.IsDNS1123Subdomain(c.Node) {
+		errs = append(errs, fmt.Errorf("report: Config: Node: %s", msg))
+	}
+	if len(c.Version) > 256 {
+		errs = append(errs, errors.New("report: Config: Version is longer than 256 bytes"))
+	}
+	if c.Interval < time.Second {
+		errs = append(errs, fmt.Errorf("report: Config: Interval: %v is less than 1 s", c.Interval))
+	}
+	if (c.Revisions == nil) != (c.Barrier == nil) {
+		errs = append(errs, errors.New("report: Config: Revisions needs Barrier, and the other way round"))
+	}
+	return errors.Join(errs...)
+}

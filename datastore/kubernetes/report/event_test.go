@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/datastore/kubernetes/report"
+	"github.com/wayleave/wayleave/kubernetes/convert"
+	"github.com/wayleave/wayleave/policy"
+)
+
+func TestProblemGetsOneEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		r, _ := c.start(t, "n1")
+		web, dns := object("NetworkPolicy", "web"), object("NetworkPolicy", "dns")
+		far := object("Pod", "far")
+		for range 3 {
+			r.Problems(web, problem(web, "spec.podSelector", "no such operator", true))
+			r.Problems(dns, problem(dns, "spec.ingress[1].ports[0].endPort", "less than port", false))
+			r.Problems(far, problem(far, "metadata.labels[x]", "reserved", false))
+			wait(time.Minute)
+		}
+		want := []string{
+			"shop NetworkPolicy/dns RuleClosed x1: spec.ingress[1].ports[0].endPort: less than port",
+			"shop NetworkPolicy/web Rejected x1: spec.podSelector: no such operator",
+			"shop Pod/far FieldIgnored x1: metadata.labels[x]: reserved",
+		}
+		require.Equal(t, want, c.events(t))
+		require.Equal(t, 3, c.writes()["events"])
+
+		list, err := c.client.CoreV1().Events("shop").List(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
+		ofWeb := func(e corev1.Event) bool { return e.InvolvedObject.Name == "web" }
+		e := list.Items[slices.IndexFunc(list.Items, ofWeb)]
+		require.Equal(t, corev1.ObjectReference{
+			APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", Namespace: "shop", Name: "web", UID: "uid-web",
+		}, e.InvolvedObject)
+		require.Equal(t, corev1.EventSource{Component: "wayleave", Host: "n1"}, e.Source)
+
+		r.Problems(dns, nil)
+		r.Problems(dns, problem(dns, "x", "remark", false)[:0])
+		r.Problems(web, []error{&convert.Error{Object: web, Field: "spec", Err: convert.ErrIgnored}})
+		wait(time.Minute)
+		require.Equal(t, want, c.events(t), "neither a cleared problem nor a remark makes an Event")
+		require.Zero(t, c.writes()["events"])
+		require.Equal(t, 1, r.Stats().Objects)
+
+		r.Problems(web, problem(web, "spec.podSelector", "no such operator", true))
+		wait(time.Minute)
+		want[1] = strings.Replace(want[1], "x1", "x2", 1)
+		require.Equal(t, want, c.events(t), "a problem that comes back counts its Event up")
+	})
+}
+
+func TestGraphFindings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(clusterPolicy("gone"), clusterPolicy("deny"))
+		r, _ := c.start(t, "n1")
+		key := policy.Key{Kind: policy.KindPolicy, Name: "kcnp.deny"}
+		r.Doubt(key, &policy.DoubtError{Key: key, Problems: []policy.Problem{{Field: "ingress[0].x", Msg: "unknown"}}})
+		absent := policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "knp.default.absent"}
+		r.Rejected(absent, errors.New("bad"))
+		r.Rejected(policy.Key{Kind: policy.KindBlock, Name: "10-0-0-0-24"}, errors.New("no object has this"))
+		wait(time.Minute)
+		require.Equal(t, []string{
+			"default ClusterNetworkPolicy/deny RuleClosed x1: ingress[0].x: unknown",
+		}, c.events(t), "the object of the second is not there, the third has none")
+		list, err := c.client.CoreV1().Events("default").List(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
+		require.EqualValues(t, "uid-deny", list.Items[0].InvolvedObject.UID, "read from the server")
+
+		deny := object("ClusterNetworkPolicy", "deny")
+		r.Accepted(deny, 1, problem(deny, "spec.ingress[0].x", "unknown", false))
+		wait(time.Minute)
+		require.Len(t, c.events(t), 2, "the converter's field is another text")
+		_, status := c.nodeReport(t, "n1")
+		require.EqualValues(t, 3, status.Rejected)
+		r.Deleted(deny)
+		r.Doubt(key, nil)
+		r.Rejected(policy.Key{Kind: policy.KindBlock, Name: "10-0-0-0-24"}, nil)
+		r.Problems(convert.Object{
+			APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", Namespace: "shop", Name: "absent", UID: "new",
+		}, nil)
+		require.Zero(t, r.Stats().Objects)
+		wait(time.Minute)
+		require.Len(t, c.events(t), 2)
+	})
+}
+
+func TestPodsThatCannotBeProgrammed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		_, _ = c.start(t, "n2") // it leads
+		r, _ := c.start(t, "n1")
+		pending := endpoint("web", nil)
+		pending.Status.State = dataplane.EndpointPending
+		r.Endpoints(slices.Values([]dataplane.EndpointChange{
+			endpoint("web", errors.New("nft: no such chain")), endpoint("far", errors.New("of another node")),
+			endpoint("gone", errors.New("deleted")), endpoint("fine", nil), pending,
+			endpoint("web", errors.New("nft: no such chain")),
+		}))
+		wait(time.Minute)
+		want := []string{"shop Pod/web NotProgrammed x1: nft: no such chain"}
+		require.False(t, r.Stats().Leading)
+		require.Equal(t, want, c.events(t))
+		_, status := c.nodeReport(t, "n1")
+		require.EqualValues(t, 4, status.Endpoints)
+		require.EqualValues(t, 3, status.Failing)
+		require.Equal(t, report.Fault{Key: "Pod shop/web", Reason: "nft: no such chain"}, status.Faults[2])
+
+		r.Endpoints(slices.Values([]dataplane.EndpointChange{endpoint("web", nil), {
+			Key: endpoint("web", nil).Key, Removed: true,
+		}}))
+		wait(time.Minute)
+		require.Equal(t, want, c.events(t))
+		_, status = c.nodeReport(t, "n1")
+		require.Zero(t, status.Endpoints, "the endpoints of the driver before are forgotten")
+	})
+}
+
+// A node sends 20 Events, then one a second; objects that are repaired meanwhile take no place.
+func TestEventsAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		r, _ := c.start(t, "n1")
+		reject := func(name string, problems ...error) {
+			r.Problems(object("NetworkPolicy", name), problems)
+		}
+		for i := range 10_000 {
+			reject(fmt.Sprintf("p%d", i), errors.New("broken"))
+		}
+		wait(time.Minute)
+		count := len(c.events(t))
+		require.Greater(t, count, 60)
+		require.LessOrEqual(t, count, 20+61)
+		_, status := c.nodeReport(t, "n1")
+		require.EqualValues(t, 10_000, status.Rejected)
+		require.Len(t, status.Faults, report.MaxFaults)
+		for i := range 10_000 {
+			reject(fmt.Sprintf("p%d", i))
+		}
+		reject("last", errors.New("broken"))
+		wait(5 * time.Second)
+		require.Contains(t, c.events(t), "shop NetworkPolicy/last RuleClosed x1: broken")
+		require.LessOrEqual(t, len(c.events(t)), count+2)
+	})
+}
+
+// Many different problems of one object are combined.
+func TestEventsOfOneObjectAreCombined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		r, _ := c.start(t, "n1")
+		for i := range 1000 {
+			r.Problems(object("NetworkPolicy", "web"), []error{fmt.Errorf("broken %d", i)})
+			wait(2 * time.Second)
+		}
+		require.Less(t, len(c.events(t)), 60)
+		require.Less(t, c.writes()["events"], 60)
+		require.NotZero(t, r.Stats().Suppressed)
+	})
+}
+
+func TestLongMessagesAndUnusualNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		r, _ := c.start(t, "n1")
+		for _, name := range []string{strings.Repeat("a.", 126) + "b", "UPPER_case", "web-", "é\x00", "a/b"} {
+			o := object("NetworkPolicy", name)
+			r.Problems(o, []error{
+				&convert.Error{Object: o, Field: "spec", Err: errors.New(strings.Repeat("ü", 2000)), Absent: true},
+				errors.New("other\nline"), errors.New("third"),
+			})
+		}
+		o := object("NetworkPolicy", "many")
+		r.Problems(o, slices.Repeat([]error{errors.New(strings.Repeat("x", 99))}, 100))
+		wait(time.Minute)
+		list, err := c.client.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
+		require.Len(t, list.Items, 6)
+		for _, e := range list.Items {
+			require.Empty(t, validation.IsDNS1123Subdomain(e.Name), e.Name)
+			require.LessOrEqual(t, len(e.Message), 1024)
+			require.Greater(t, len(e.Message), 900)
+			require.NotContains(t, e.Message, "\n")
+			require.Equal(t, strings.ToValidUTF8(e.Message, "?"), e.Message)
+			require.Regexp(t, `( \(and 2 more\)| \(and 9\d more\))$`, e.Message)
+		}
+	})
+}
+
+// What is gone is not tried again.
+func TestObjectsDeletedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		resource := schema.GroupResource{Resource: "namespaces"}
+		failure := c.fail(&failure{verb: "create", resource: "events", err: apierrors.NewNotFound(resource, "shop")})
+		r, _ := c.start(t, "n1")
+		r.Problems(object("NetworkPolicy", "web"), []error{errors.New("broken")})
+		r.Accepted(object("ClusterNetworkPolicy", "gone"), 1, nil)
+		wait(time.Hour)
+		require.Equal(t, 1, failure.failed())
+		require.EqualValues(t, 2, r.Stats().Dropped)
+		require.Zero(t, r.Stats().Failed)
+		require.Empty(t, r.Stats().Errors)
+	})
+}
+
+// While the server is away, requests are few; afterwards all is written.
+func TestServerAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(clusterPolicy("deny"))
+		away := c.fail(&failure{verb: "*", resource: "*"})
+		r, _ := c.start(t, "n1", func(cfg *report.Config) {
+			cfg.Revisions = func() map[string]string { return map[string]string{"pods": fmt.Sprint(time.Now().Unix())} }
+			cfg.Barrier = noBarrier
+		})
+		wait(time.Minute)
+		c.writes()
+		away.set(errors.New("connection refused"))
+		r.Ready()
+		r.Accepted(object("ClusterNetworkPolicy", "deny"), 1, nil)
+		for i := range 1000 {
+			r.Problems(object("NetworkPolicy", fmt.Sprint("p", i)), []error{errors.New("broken")})
+		}
+		wait(time.Hour)
+		require.Less(t, away.failed(), 1200, "Events 360, conditions at most as many, Lease 240, Node 60, report 12")
+		require.Contains(t, r.Stats().Errors, report.PartNode)
+		away.set(nil)
+		wait(45 * time.Minute)
+		require.Equal(t, 1000, len(c.events(t)))
+		require.Equal(t, []string{"Accepted=True Accepted 1: "}, c.conditions(t, "deny"))
+		require.Empty(t, r.Stats().Errors)
+		require.EqualValues(t, 2, r.Stats().Node)
+	})
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"maps"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/kubernetes/convert"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// ErrRunning is returned by a second call of Run during the first.
+var ErrRunning = errors.New("report: the Reporter runs already")
+
+// Stats are the counters and the present state of a Reporter.
+type Stats struct {
+	// Leading is set while this node writes for all nodes.
+	Leading bool
+	// Objects counts the objects that are rejected or accepted in part.
+	Objects int
+	// Events counts the Events that were created or counted up. Suppressed counts those that were
+	// not written, because there were too many of one object.
+	Events, Suppressed uint64
+	// Conditions counts the writes of conditions of policies, Node those of the Node, Reports those
+	// of the node's report.
+	Conditions, Node, Reports uint64
+	// Failed counts the requests that failed and are tried again. Dropped counts what the server
+	// does not accept, or has no place for any more.
+	Failed, Dropped uint64
+	// Errors has the last error of each part that does not succeed now: PartEvents, PartConditions
+	// and so on.
+	Errors map[string]error
+}
+
+// The parts of a Reporter, as Stats.Errors has them.
+const (
+	PartEvents     = "events"
+	PartConditions = "conditions"
+	PartNode       = "node"
+	PartReport     = "report"
+	PartLease      = "lease"
+	PartBarrier    = "barrier"
+)
+
+// Reporter writes what a node agent knows to the Kubernetes API.
+type Reporter struct {
+	cfg        Config
+	correlator *record.EventCorrelator
+
+	mu        sync.Mutex
+	queue     workqueue.TypedRateLimitingInterface[task] // nil while Run does not run
+	lanes     map[kind]*lane
+	objects   map[convert.Object]*object // by identity, without a UID
+	endpoints map[policy.Key]string      // why it cannot be programmed; empty if it can
+	applied   map[string]string          // resourceVersion by kind
+	ready     bool
+	term      context.Context // of the leadership; nil before the first
+	stats     Stats
+
+	// These belong to the goroutine of Run.
+	unsent      map[task]unsent
+	pausedUntil time.Time
+	node        nodeWriter
+	report      reportWriter
+}
+
+// New returns a Reporter. It sends no request before Run. It fails if the configuration is invalid.
+func New(cfg Config) (*Reporter, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	return &Reporter{
+		cfg: cfg, correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{}),
+		lanes: map[kind]*lane{
+			eventTask:     {pace: rate.NewLimiter(1, 20)},
+			conditionTask: {pace: rate.NewLimiter(10, 100)},
+		},
+		objects: map[convert.Object]*object{}, endpoints: map[policy.Key]string{},
+		unsent: map[task]unsent{}, stats: Stats{Errors: map[string]error{}},
+	}, nil
+}
+
+// Problems records what is wrong with an object, each a *convert.Error. Call it when that changes,
+// without problems once there are none any more or the object is deleted. It has the form of the
+// Source's Config.Report. Problems that wrap convert.ErrIgnored do not count.
+func (r *Reporter) Problems(found convert.Object, problems []error) {
+	r.change(found, func(o *object) {
+		o.converted, o.rejected = converted(found.Kind, problems), ""
+	})
+}
+
+// Accepted records that a ClusterNetworkPolicy of this generation was converted, with these
+// problems. Call it for each version of such a policy, with or without problems; it includes
+// Problems. A generation of 0 is an object that has none, and gets no condition.
+func (r *Reporter) Accepted(found convert.Object, generation int64, problems []error) {
+	r.change(found, func(o *object) {
+		if generation != o.generation {
+			o.rejected = ""
+		}
+		o.converted, o.generation = converted(found.Kind, problems), generation
+	})
+}
+
+// Deleted records that an object is gone. Call it for every ClusterNetworkPolicy that is deleted.
+// For objects of other kinds it is the same as Problems without problems.
+func (r *Reporter) Deleted(gone convert.Object) {
+	r.change(gone, func(o *object) {
+		*o = object{unprogrammed: o.unprogrammed, podEvent: o.podEvent}
+	})
+}
+
+// Rejected records that the graph treats a resource as absent. It has the form of
+// calcgraph.Hooks.Rejected. That hook is not called once the resource is valid: Problems and a new
+// generation of Accepted clear the record, and so does Rejected with nil.
+func (r *Reporter) Rejected(key policy.Key, err error) {
+	r.change(originOf(key), func(o *object) {
+		if o.rejected = ""; err != nil {
+			o.rejected = clip(err.Error(), maxNote)
+		}
+	})
+}
+
+// Doubt records the doubts of a policy in force. It has the form of calcgraph.Hooks.Doubt.
+func (r *Reporter) Doubt(key policy.Key, doubt *policy.DoubtError) {
+	r.change(originOf(key), func(o *object) {
+		if o.doubt = ""; doubt != nil {
+			o.doubt = doubtText(doubt)
+		}
+	})
+}
+
+// Endpoints records the status of the endpoints of this node, from
+// dataplane.Driver.EndpointChanges. It returns when the sequence ends. Call it once for each
+// Driver, one after the other: it forgets the endpoints of the last one, and keeps its own
+// afterwards.
+func (r *Reporter) Endpoints(changes iter.Seq[dataplane.EndpointChange]) {
+	r.mu.Lock()
+	before := maps.Clone(r.endpoints)
+	r.mu.Unlock()
+	for key := range before {
+		r.endpoint(dataplane.EndpointChange{Key: key, Removed: true})
+	}
+	for change := range changes {
+		r.endpoint(change)
+	}
+}
+
+// endpoint records the status of an endpoint. One that is pending keeps the status from before:
+// most updates of a failed endpoint do not repair it.
+func (r *Reporter) endpoint(change dataplane.EndpointChange) {
+	r.change(originOf(change.Key), func(o *object) {
+		if change.Removed {
+			delete(r.endpoints, change.Key)
+			o.unprogrammed = ""
+			return
+		}
+		switch change.Status.State {
+		case dataplane.EndpointUp:
+			o.unprogrammed = ""
+		case dataplane.EndpointFailed:
+			o.unprogrammed = "cannot be programmed"
+			if err := change.Status.Err; err != nil {
+				o.unprogrammed = clip(err.Error(), maxNote)
+			}
+		}
+		r.endpoints[change.Key] = o.unprogrammed
+	})
+}
+
+// Ready records that the first complete state is in the kernel, so that pods can have a network.
+func (r *Reporter) Ready() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.ready {
+		r.ready = true
+		r.add(task{kind: nodeTask})
+		r.add(task{kind: reportTask})
+	}
+}
+
+// Stats returns the counters. The result belongs to the caller.
+func (r *Reporter) Stats() Stats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.stats
+	s.Leading, s.Errors = r.leads(), maps.Clone(s.Errors)
+	for _, o := range r.objects {
+		if o.verdict().reason != "" {
+			s.Objects++
+		}
+	}
+	return s
+}
+
+// leads reports whether this node writes for all. The caller holds mu.
+func (r *Reporter) leads() bool { return r.term != nil && r.term.Err() == nil }
+
+// change changes what is known of an object, and schedules what has to be written.
+func (r *Reporter) change(found convert.Object, apply func(*object)) {
+	id := found
+	id.UID = ""
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o := r.objects[id]
+	if o == nil {
+		o = &object{}
+	}
+	apply(o)
+	if found.UID != "" {
+		o.uid = found.UID
+	}
+	if o.verdict().reason == "" {
+		o.event.written = notice{}
+	}
+	if o.unprogrammed == "" {
+		o.podEvent.written = notice{}
+	}
+	if o.empty() {
+		delete(r.objects, id)
+	} else {
+		r.objects[id] = o
+	}
+	r.schedule(id, o)
+	r.add(task{kind: reportTask})
+}
+
+// schedule adds the tasks of an object to their lanes. The caller holds mu.
+func (r *Reporter) schedule(id convert.Object, o *object) {
+	for _, kind := range []kind{eventTask, conditionTask, podTask} {
+		t := task{kind, id}
+		if s, _, due := r.due(t, o); due && !s.queued && r.queue != nil {
+			s.queued = true
+			r.enqueue(t)
+		}
+	}
+}
+
+// due returns the record of a task, what it has to write, and whether this node has to. The caller
+// holds mu.
+func (r *Reporter) due(t task, o *object) (s *slot, wanted notice, due bool) {
+	switch t.kind {
+	case eventTask:
+		s, wanted = &o.event, notice{uid: o.uid, verdict: o.verdict()}
+		due = r.leads() && wanted.reason != "" && t.object.APIVersion != ""
+	case podTask:
+		s, wanted = &o.podEvent, notice{uid: o.uid, verdict: verdict{ReasonNotProgrammed, o.unprogrammed}}
+		due = o.unprogrammed != "" && t.object.Kind == "Pod"
+	default:
+		s, wanted = &o.condition, notice{uid: o.uid, generation: o.generation, verdict: o.verdict()}
+		due = r.leads() && o.generation != 0
+	}
+	return s, wanted, due && s.written != wanted
+}
+
+// add adds a task to the queue of Run, if that runs. The caller holds mu.
+func (r *Reporter) add(t task) {
+	if r.queue != nil {
+		r.queue.Add(t)
+	}
+}

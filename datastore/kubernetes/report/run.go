@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/wayleave/wayleave/kubernetes/convert"
+)
+
+// requestTimeout is how long one request may take.
+const requestTimeout = 10 * time.Second
+
+// kind of a task.
+type kind uint8
+
+const (
+	eventTask     kind = iota // the Event of an object, by the leader
+	podTask                   // the Event of a pod of this node that cannot be programmed
+	conditionTask             // the condition of an object, by the leader
+	nodeTask                  // the condition and annotation of the Node
+	reportTask                // the node's report
+)
+
+// part returns the part of a Reporter that a task belongs to.
+func (k kind) part() string {
+	return [...]string{PartEvents, PartEvents, PartConditions, PartNode, PartReport}[k]
+}
+
+// task is something that may have to be written. Of the first three kinds, one without an object is
+// the next of its lane.
+type task struct {
+	kind   kind
+	object convert.Object
+}
+
+// lane has the tasks of objects of one kind, in the order in which they came, and limits their
+// rate.
+type lane struct {
+	waiting []task
+	pace    *rate.Limiter
+}
+
+// Run writes until ctx is done, and returns the error of ctx, or ErrRunning. No other error ends
+// it: requests that fail are tried again, after 1 s to 5 min.
+func (r *Reporter) Run(ctx context.Context) error {
+	queue, err := r.start()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var others sync.WaitGroup
+	defer others.Wait()
+	defer cancel()
+	defer r.stop(queue)
+	others.Go(func() { r.elect(ctx) })
+	if r.cfg.Revisions != nil {
+		others.Go(func() { r.follow(ctx) })
+	}
+	defer context.AfterFunc(ctx, queue.ShutDown)()
+	for {
+		t, shutdown := queue.Get()
+		if shutdown || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if again := r.do(ctx, t); again > 0 {
+			queue.AddAfter(t, again)
+		}
+		queue.Done(t)
+	}
+}
+
+// start makes the queue, with all that is known.
+func (r *Reporter) start() (workqueue.TypedRateLimitingInterface[task], error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.queue != nil {
+		return nil, ErrRunning
+	}
+	r.queue = workqueue.NewTypedRateLimitingQueue(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[task](time.Second, 5*time.Minute),
+	)
+	r.add(task{kind: nodeTask})
+	r.add(task{kind: reportTask})
+	for _, l := range r.lanes {
+		l.waiting = nil
+	}
+	for id, o := range r.objects {
+		o.event.queued, o.podEvent.queued, o.condition.queued = false, false, false
+		r.schedule(id, o)
+	}
+	return r.queue, nil
+}
+
+func (r *Reporter) stop(queue workqueue.TypedRateLimitingInterface[task]) {
+	queue.ShutDown()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.queue = nil
+}
+
+// do carries out a task, and returns after which time it is due again; 0 is when something changes.
+func (r *Reporter) do(ctx context.Context, t task) (again time.Duration) {
+	switch {
+	case t.kind == nodeTask:
+		return r.writeNode(ctx)
+	case t.kind == reportTask:
+		return r.writeReport(ctx)
+	case t.object == convert.Object{}:
+		return r.writeNext(ctx, r.lanes[t.kind])
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.enqueue(t) // it has failed before
+	return 0
+}
+
+// enqueue adds a task to its lane. The caller holds mu.
+func (r *Reporter) enqueue(t task) {
+	kind := t.kind
+	if kind == podTask {
+		kind = eventTask
+	}
+	r.lanes[kind].waiting = append(r.lanes[kind].waiting, t)
+	r.add(task{kind: kind})
+}
+
+// writeNext writes what is wanted of the next object of a lane, and returns after which time the
+// lane goes on. While the server does not answer, it waits: there may be very many objects, and
+// each request takes a timeout.
+func (r *Reporter) writeNext(ctx context.Context, l *lane) (again time.Duration) {
+	if pause := time.Until(r.pausedUntil); pause > 0 {
+		return pause
+	}
+	r.mu.Lock()
+	t, o, wanted := r.next(l)
+	if o == nil {
+		r.mu.Unlock()
+		return 0
+	}
+	if !l.pace.Allow() {
+		r.mu.Unlock()
+		return time.Duration(float64(time.Second) / float64(l.pace.Limit()))
+	}
+	l.waiting = l.waiting[1:]
+	queue := r.queue
+	r.mu.Unlock()
+	if err := r.write(ctx, t, o, wanted); err != nil {
+		queue.AddRateLimited(t)
+		if unavailable(err) {
+			r.pausedUntil = time.Now().Add(requestTimeout)
+		}
+	} else {
+		queue.Forget(t)
+	}
+	return time.Nanosecond
+}
+
+// next returns the next task of a lane with something to write, and leaves it there. The object is
+// nil if there is none. The caller holds mu.
+func (r *Reporter) next(l *lane) (task, *object, notice) {
+	for ; len(l.waiting) > 0; l.waiting = l.waiting[1:] {
+		t := l.waiting[0]
+		o := r.objects[t.object]
+		if o == nil {
+			continue
+		}
+		s, wanted, due := r.due(t, o)
+		if due {
+			return t, o, wanted
+		}
+		s.queued = false
+	}
+	return task{}, nil, notice{}
+}
+
+// write writes what is wanted of an object.
+func (r *Reporter) write(ctx context.Context, t task, o *object, wanted notice) error {
+	send := r.writeEvent
+	if t.kind == conditionTask {
+		send = r.writeCondition
+	}
+	err := send(ctx, t, wanted)
+	if dropped(err) {
+		r.cfg.Logger.Debug("not written", "object", t.object, "part", t.kind.part(), "err", err)
+		r.count(func(s *Stats) { s.Dropped++ })
+		err = nil
+	}
+	r.note(ctx, t.kind.part(), err)
+	if err != nil {
+		return err
+	}
+	delete(r.unsent, t)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s, now, _ := r.due(t, o)
+	s.queued = false
+	if t.kind == conditionTask || now.text != "" {
+		s.written = wanted
+	}
+	if r.objects[t.object] == o {
+		r.schedule(t.object, o) // it may have changed meanwhile
+	}
+	return nil
+}
+
+// dropped reports that an error of writing to an object stays, so that it is not tried again: the
+// object or its namespace is gone, or the server does not accept the content.
+func dropped(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsGone(err) || apierrors.IsInvalid(err) ||
+		apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err) ||
+		apierrors.HasStatusCause(err, "NamespaceTerminating")
+}
+
+// unavailable reports that an error is of the server as a whole.
+func unavailable(err error) bool {
+	var status apierrors.APIStatus
+	return !errors.As(err, &status) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) ||
+		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsInternalError(err)
+}
+
+// note records the result of a part. It logs an error once, until the part succeeds or another
+// error occurs.
+func (r *Reporter) note(ctx context.Context, part string, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	r.mu.Lock()
+	last := r.stats.Errors[part]
+	if err == nil {
+		delete(r.stats.Errors, part)
+	} else {
+		r.stats.Errors[part] = err
+		r.stats.Failed++
+	}
+	r.mu.Unlock()
+	switch {
+	case err == nil && last != nil:
+		r.cfg.Logger.Info("reports again", "part", part)
+	case err == nil:
+	default:
+		level := slog.LevelWarn
+		if last != nil && apierrors.ReasonForError(last) == apierrors.ReasonForError(err) {
+			level = slog.LevelDebug
+		}
+		r.cfg.Logger.Log(ctx, level, "cannot report", "part", part, "err", err)
+	}
+}
+
+func (r *Reporter) count(change func(*Stats)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(&r.stats)
+}
+
+// follow records the revisions that are in the kernel.
+func (r *Reporter) follow(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		revisions := maps.Clone(r.cfg.Revisions())
+		r.mu.Lock()
+		same := maps.Equal(revisions, r.applied)
+		r.mu.Unlock()
+		if !same {
+			err := r.cfg.Barrier(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			r.note(ctx, PartBarrier, err)
+			if err == nil {
+				r.mu.Lock()
+				r.applied = revisions
+				r.add(task{kind: reportTask})
+				r.mu.Unlock()
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// backoff is the time until a request is sent again: it doubles with each failure.
+type backoff struct{ delay time.Duration }
+
+// after returns the time until the next request, least and up to a fifth more after one that
+// succeeded.
+func (b *backoff) after(err error, least, most time.Duration) time.Duration {
+	if b.delay = max(least, min(2*b.delay, most)); err == nil {
+		b.delay = 0
+		return wait.Jitter(least, 0.2)
+	}
+	return wait.Jitter(b.delay, 0.2)
+}
