@@ -3,6 +3,7 @@
 package report_test
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/wayleave/wayleave/kubernetes/convert"
+	"github.com/wayleave/wayleave/policy"
 )
 
 // foreign is a condition of another controller, with a field that this version does not know.
@@ -69,6 +71,15 @@ func TestConditionFollowsThePolicy(t *testing.T) {
 		list, _, err := unstructured.NestedSlice(live.Object, "status", "conditions")
 		require.NoError(t, err)
 		require.Equal(t, foreign("True"), list[0])
+
+		r.Rejected(policy.Key{Kind: policy.KindPolicy, Name: "kcnp.deny"}, errors.New("by the graph"))
+		r.Accepted(deny, 5, nil)
+		wait(time.Minute)
+		require.Equal(t, []string{audited, "Accepted=False Rejected 5: by the graph"}, c.conditions(t, "deny"))
+		r.Accepted(deny, 6, nil)
+		wait(time.Minute)
+		require.Equal(t, []string{audited, "Accepted=True Accepted 6: "}, c.conditions(t, "deny"))
+		c.writes()
 
 		r.Deleted(deny)
 		wait(time.Minute)

@@ -15,8 +15,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/datastore/kubernetes/report"
@@ -65,6 +67,13 @@ func TestProblemGetsOneEvent(t *testing.T) {
 		wait(time.Minute)
 		want[1] = strings.Replace(want[1], "x1", "x2", 1)
 		require.Equal(t, want, c.events(t), "a problem that comes back counts its Event up")
+
+		require.NoError(t, c.client.CoreV1().Events("shop").Delete(t.Context(), e.Name, metav1.DeleteOptions{}))
+		r.Problems(web, nil)
+		r.Problems(web, problem(web, "spec.podSelector", "no such operator", true))
+		wait(time.Minute)
+		want[1] = strings.Replace(want[1], "x2", "x3", 1)
+		require.Equal(t, want, c.events(t), "an Event that has expired is made again")
 	})
 }
 
@@ -89,6 +98,12 @@ func TestGraphFindings(t *testing.T) {
 		r.Accepted(deny, 1, problem(deny, "spec.ingress[0].x", "unknown", false))
 		wait(time.Minute)
 		require.Len(t, c.events(t), 2, "the converter's field is another text")
+		r.Doubt(key, nil)
+		r.Accepted(deny, 2, nil)
+		wait(time.Minute)
+		r.Accepted(deny, 3, problem(deny, "spec.ingress[0].x", "unknown", false))
+		wait(time.Minute)
+		require.Contains(t, c.events(t), "default ClusterNetworkPolicy/deny RuleClosed x2: spec.ingress[0].x: unknown")
 		_, status := c.nodeReport(t, "n1")
 		require.EqualValues(t, 3, status.Rejected)
 		r.Deleted(deny)
@@ -110,11 +125,16 @@ func TestPodsThatCannotBeProgrammed(t *testing.T) {
 		r, _ := c.start(t, "n1")
 		pending := endpoint("web", nil)
 		pending.Status.State = dataplane.EndpointPending
-		r.Endpoints(slices.Values([]dataplane.EndpointChange{
-			endpoint("web", errors.New("nft: no such chain")), endpoint("far", errors.New("of another node")),
-			endpoint("gone", errors.New("deleted")), endpoint("fine", nil), pending,
-			endpoint("web", errors.New("nft: no such chain")),
-		}))
+		r.Endpoints(func(yield func(dataplane.EndpointChange) bool) {
+			for _, change := range []dataplane.EndpointChange{
+				endpoint("web", errors.New("nft: no such chain")), endpoint("far", errors.New("of another node")),
+				endpoint("gone", errors.New("deleted")), endpoint("fine", nil), pending,
+				endpoint("web", errors.New("nft: no such chain")),
+			} {
+				yield(change)
+				wait(time.Minute)
+			}
+		})
 		wait(time.Minute)
 		want := []string{"shop Pod/web NotProgrammed x1: nft: no such chain"}
 		require.False(t, r.Stats().Leading)
@@ -123,6 +143,14 @@ func TestPodsThatCannotBeProgrammed(t *testing.T) {
 		require.EqualValues(t, 4, status.Endpoints)
 		require.EqualValues(t, 3, status.Failing)
 		require.Equal(t, report.Fault{Key: "Pod shop/web", Reason: "nft: no such chain"}, status.Faults[2])
+
+		r.Problems(object("Pod", "web"), []error{errors.New("not the endpoint's")})
+		for range 2 { // of other drivers
+			r.Endpoints(slices.Values([]dataplane.EndpointChange{endpoint("web", errors.New("nft: no such chain"))}))
+			wait(time.Minute)
+		}
+		want[0] = strings.Replace(want[0], "x1", "x3", 1)
+		require.Equal(t, want, c.events(t))
 
 		r.Endpoints(slices.Values([]dataplane.EndpointChange{endpoint("web", nil), {
 			Key: endpoint("web", nil).Key, Removed: true,
@@ -162,6 +190,28 @@ func TestEventsAreLimited(t *testing.T) {
 	})
 }
 
+// A problem that changes while its Event is sent is not lost.
+func TestProblemChangesMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		var r *report.Reporter
+		change := func() { r.Problems(object("NetworkPolicy", "web"), []error{errors.New("second")}) }
+		c.client.PrependReactor("create", "events", func(clienttesting.Action) (bool, apiruntime.Object, error) {
+			if change != nil {
+				change()
+				change = nil
+			}
+			return false, nil, nil
+		})
+		r, _ = c.start(t, "n1")
+		r.Problems(object("NetworkPolicy", "web"), []error{errors.New("first")})
+		wait(time.Minute)
+		require.Equal(t, []string{
+			"shop NetworkPolicy/web RuleClosed x1: first", "shop NetworkPolicy/web RuleClosed x1: second",
+		}, c.events(t))
+	})
+}
+
 // Many different problems of one object are combined.
 func TestEventsOfOneObjectAreCombined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -184,12 +234,12 @@ func TestLongMessagesAndUnusualNames(t *testing.T) {
 		for _, name := range []string{strings.Repeat("a.", 126) + "b", "UPPER_case", "web-", "é\x00", "a/b"} {
 			o := object("NetworkPolicy", name)
 			r.Problems(o, []error{
-				&convert.Error{Object: o, Field: "spec", Err: errors.New(strings.Repeat("ü", 2000)), Absent: true},
+				&convert.Error{Object: o, Field: "specs", Err: errors.New(strings.Repeat("€", 2000)), Absent: true},
 				errors.New("other\nline"), errors.New("third"),
 			})
 		}
 		o := object("NetworkPolicy", "many")
-		r.Problems(o, slices.Repeat([]error{errors.New(strings.Repeat("x", 99))}, 100))
+		r.Problems(o, slices.Repeat([]error{errors.New("\n" + strings.Repeat("x", 99))}, 100))
 		wait(time.Minute)
 		list, err := c.client.CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
 		require.NoError(t, err)
@@ -240,7 +290,8 @@ func TestServerAway(t *testing.T) {
 			r.Problems(object("NetworkPolicy", fmt.Sprint("p", i)), []error{errors.New("broken")})
 		}
 		wait(time.Hour)
-		require.Less(t, away.failed(), 1200, "Events 360, conditions at most as many, Lease 240, Node 60, report 12")
+		require.Less(t, away.failed(), 900, "at most 360 Events and conditions, 60 of the Node")
+		require.Greater(t, away.failed(), 100)
 		require.Contains(t, r.Stats().Errors, report.PartNode)
 		away.set(nil)
 		wait(45 * time.Minute)

@@ -152,7 +152,7 @@ func (c *cluster) writes() map[string]int {
 	return found
 }
 
-// failure makes requests with a verb and a resource, or "*", fail.
+// failure makes requests fail, with a verb and a resource or "*", but not those for Leases unless named.
 type failure struct {
 	verb, resource string
 
@@ -163,7 +163,8 @@ type failure struct {
 }
 
 func (f *failure) react(a clienttesting.Action) (bool, apiruntime.Object, error) {
-	if f.verb != "*" && f.verb != a.GetVerb() || f.resource != "*" && f.resource != a.GetResource().Resource {
+	resource := a.GetResource().Resource
+	if f.verb != "*" && f.verb != a.GetVerb() || f.resource != resource && (f.resource != "*" || resource == "leases") {
 		return false, nil, nil
 	}
 	f.mu.Lock()

@@ -48,6 +48,13 @@ func TestReportIsBounded(t *testing.T) {
 		_, status = c.nodeReport(t, "n1")
 		require.True(t, updated.Before(&status.Updated))
 
+		for i := range 3600 {
+			web := object("NetworkPolicy", "web")
+			r.Problems(web, []error{errors.New("broken")}[:min(i, 1)])
+			wait(time.Second)
+		}
+		require.LessOrEqual(t, c.writes()["nodereports"], 16, "the problem is the same again and again")
+
 		for range 3600 {
 			revision.Add(1)
 			wait(time.Second)

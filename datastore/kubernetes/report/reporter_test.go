@@ -93,6 +93,7 @@ func TestErrorsAreLoggedOnce(t *testing.T) {
 		wait(time.Hour)
 		require.Equal(t, 1, strings.Count(log.String(), "cannot report"))
 		require.Zero(t, r.Stats().Events)
+		require.Less(t, failure.failed(), 2500, "each of 100 waits up to 5 minutes")
 		failure.set(nil)
 		wait(10 * time.Minute)
 		require.EqualValues(t, 100, r.Stats().Events)
