@@ -98,16 +98,16 @@ func TestGraphFindings(t *testing.T) {
 		r.Accepted(deny, 1, problem(deny, "spec.ingress[0].x", "unknown", false))
 		wait(time.Minute)
 		require.Len(t, c.events(t), 2, "the converter's field is another text")
-		r.Doubt(key, nil)
-		r.Accepted(deny, 2, nil)
+		r.Doubt(key, &policy.DoubtError{Key: key, Problems: []policy.Problem{{Field: "ingress[1].x", Msg: "unknown"}}})
+		r.Accepted(deny, 2, nil) // the graph, which has doubts about version 1, has not seen this one yet
 		wait(time.Minute)
 		r.Accepted(deny, 3, problem(deny, "spec.ingress[0].x", "unknown", false))
 		wait(time.Minute)
 		require.Contains(t, c.events(t), "default ClusterNetworkPolicy/deny RuleClosed x2: spec.ingress[0].x: unknown")
+		require.Len(t, c.events(t), 2, "version 2 has no doubts")
 		_, status := c.nodeReport(t, "n1")
 		require.EqualValues(t, 3, status.Rejected)
 		r.Deleted(deny)
-		r.Doubt(key, nil)
 		r.Rejected(policy.Key{Kind: policy.KindBlock, Name: "10-0-0-0-24"}, nil)
 		r.Problems(convert.Object{
 			APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", Namespace: "shop", Name: "absent", UID: "new",

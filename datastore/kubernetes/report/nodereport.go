@@ -176,12 +176,12 @@ func (r *Reporter) nodeStatus() NodeStatus {
 	var failing, rejected []Fault
 	for key, why := range r.endpoints {
 		if why != "" {
-			failing = append(failing, Fault{clip(originOf(key).String(), maxNote), clip(why, maxReason)})
+			failing = append(failing, Fault{originOf(key).String(), why})
 		}
 	}
 	for id, o := range r.objects {
 		if v := o.verdict(); v.reason != "" {
-			rejected = append(rejected, Fault{clip(id.String(), maxNote), clip(v.text, maxReason)})
+			rejected = append(rejected, Fault{id.String(), v.text})
 		}
 	}
 	s.Failing, s.Rejected = int64(len(failing)), int64(len(rejected))
@@ -189,7 +189,9 @@ func (r *Reporter) nodeStatus() NodeStatus {
 		slices.SortFunc(faults, func(a, b Fault) int {
 			return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Reason, b.Reason))
 		})
-		s.Faults = append(s.Faults, faults[:min(len(faults), MaxFaults-len(s.Faults))]...)
+		for _, f := range faults[:min(len(faults), MaxFaults-len(s.Faults))] {
+			s.Faults = append(s.Faults, Fault{clip(f.Key, maxNote), clip(f.Reason, maxReason)})
+		}
 	}
 	return s
 }

@@ -96,7 +96,7 @@ func New(cfg Config) (*Reporter, error) {
 // Source's Config.Report. Problems that wrap convert.ErrIgnored do not count.
 func (r *Reporter) Problems(found convert.Object, problems []error) {
 	r.change(found, func(o *object) {
-		o.converted, o.rejected = converted(found.Kind, problems), ""
+		o.converted, o.rejected, o.doubt = converted(found.Kind, problems), "", ""
 	})
 }
 
@@ -106,7 +106,7 @@ func (r *Reporter) Problems(found convert.Object, problems []error) {
 func (r *Reporter) Accepted(found convert.Object, generation int64, problems []error) {
 	r.change(found, func(o *object) {
 		if generation != o.generation {
-			o.rejected = ""
+			o.rejected, o.doubt = "", "" // of the version before
 		}
 		o.converted, o.generation = converted(found.Kind, problems), generation
 	})
@@ -131,7 +131,8 @@ func (r *Reporter) Rejected(key policy.Key, err error) {
 	})
 }
 
-// Doubt records the doubts of a policy in force. It has the form of calcgraph.Hooks.Doubt.
+// Doubt records the doubts of a policy in force. It has the form of calcgraph.Hooks.Doubt. As with
+// Rejected, a new version of the object clears the record.
 func (r *Reporter) Doubt(key policy.Key, doubt *policy.DoubtError) {
 	r.change(originOf(key), func(o *object) {
 		if o.doubt = ""; doubt != nil {

@@ -51,8 +51,9 @@ type lane struct {
 	pace    *rate.Limiter
 }
 
-// Run writes until ctx is done, and returns the error of ctx, or ErrRunning. No other error ends
-// it: requests that fail are tried again, after 1 s to 5 min.
+// Run writes until ctx is done, and returns the error of ctx, or ErrRunning. No other error ends it:
+// requests that fail are tried again, after 1 s to 5 min. At the end it gives the Lease to another
+// node, which takes up to 20 s if the server does not answer.
 func (r *Reporter) Run(ctx context.Context) error {
 	queue, err := r.start()
 	if err != nil {
