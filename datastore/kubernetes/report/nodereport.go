@@ -180,7 +180,7 @@ func (r *Reporter) nodeStatus() NodeStatus {
 		}
 	}
 	for id, o := range r.objects {
-		if v := o.verdict(); v.reason != "" {
+		if v := o.finding(); v.reason != "" {
 			rejected = append(rejected, Fault{id.String(), v.text})
 		}
 	}

@@ -65,7 +65,7 @@ func TestReportIsBounded(t *testing.T) {
 		_, status = c.nodeReport(t, "n1")
 		require.Greater(t, status.Applied["pods"], "3580")
 		stop()
-		require.Zero(t, c.writes()["nodereports"], "it stays, and its age tells")
+		require.Zero(t, c.writes()["nodereports"], "it stays, and its age shows that the agent is gone")
 	})
 }
 

@@ -38,16 +38,16 @@ const maxNote = 1024
 type object struct {
 	uid          types.UID // empty if not known
 	generation   int64     // 0 if it gets no condition
-	converted    verdict   // of its converter
+	converted    finding   // of its converter
 	rejected     string    // by the graph; why
 	doubt        string    // of its policy in force
 	unprogrammed string    // why its endpoint cannot be programmed
 
-	event, podEvent, condition slot
+	event, podEvent, condition lastWrite
 }
 
-// slot is what was last written for one purpose.
-type slot struct {
+// lastWrite is what was last written for one purpose.
+type lastWrite struct {
 	written notice
 	queued  bool
 }
@@ -56,28 +56,28 @@ type slot struct {
 type notice struct {
 	uid        types.UID
 	generation int64
-	verdict
+	finding
 }
 
-// verdict is what is wrong with an object; the zero value is nothing.
-type verdict struct{ reason, text string }
+// finding is what is wrong with an object; the zero value is nothing.
+type finding struct{ reason, text string }
 
-// verdict returns the worst that is known. The doubts of a policy are usually among the problems of
+// finding returns the worst that is known. The doubts of a policy are usually among the problems of
 // its object, which name the fields of that.
-func (o *object) verdict() verdict {
+func (o *object) finding() finding {
 	switch {
 	case o.converted.reason == ReasonRejected:
 		return o.converted
 	case o.rejected != "":
-		return verdict{ReasonRejected, o.rejected}
+		return finding{ReasonRejected, o.rejected}
 	case o.converted.reason == "" && o.doubt != "":
-		return verdict{ReasonRuleClosed, o.doubt}
+		return finding{ReasonRuleClosed, o.doubt}
 	}
 	return o.converted
 }
 
 func (o *object) empty() bool {
-	return o.generation == 0 && o.verdict() == verdict{} && o.doubt == "" && o.unprogrammed == ""
+	return o.generation == 0 && o.finding() == finding{} && o.doubt == "" && o.unprogrammed == ""
 }
 
 // originOf returns the object of a key. If there is none, the result has no API version, and gets
@@ -90,8 +90,8 @@ func originOf(key policy.Key) convert.Object {
 }
 
 // converted returns what is wrong with an object of a kind, by the problems of its converter.
-func converted(kind string, problems []error) verdict {
-	v, texts := verdict{reason: ReasonFieldIgnored}, []string{}
+func converted(kind string, problems []error) finding {
+	v, texts := finding{reason: ReasonFieldIgnored}, []string{}
 	if strings.HasSuffix(kind, "NetworkPolicy") {
 		v.reason = ReasonRuleClosed
 	}
@@ -109,7 +109,7 @@ func converted(kind string, problems []error) verdict {
 		texts = append(texts, text)
 	}
 	if len(texts) == 0 {
-		return verdict{}
+		return finding{}
 	}
 	v.text = join(texts)
 	return v

@@ -59,7 +59,7 @@ type Reporter struct {
 
 	mu        sync.Mutex
 	queue     workqueue.TypedRateLimitingInterface[task] // nil while Run does not run
-	lanes     map[kind]*lane
+	backlogs  map[kind]*backlog
 	objects   map[convert.Object]*object // by identity, without a UID
 	endpoints map[policy.Key]string      // why it cannot be programmed; empty if it can
 	applied   map[string]string          // resourceVersion by kind
@@ -82,9 +82,9 @@ func New(cfg Config) (*Reporter, error) {
 	}
 	return &Reporter{
 		cfg: cfg, correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{}),
-		lanes: map[kind]*lane{
-			eventTask:     {pace: rate.NewLimiter(1, 20)},
-			conditionTask: {pace: rate.NewLimiter(10, 100)},
+		backlogs: map[kind]*backlog{
+			eventTask:     {limit: rate.NewLimiter(1, 20)},
+			conditionTask: {limit: rate.NewLimiter(10, 100)},
 		},
 		objects: map[convert.Object]*object{}, endpoints: map[policy.Key]string{},
 		unsent: map[task]unsent{}, stats: Stats{Errors: map[string]error{}},
@@ -197,7 +197,7 @@ func (r *Reporter) Stats() Stats {
 	s := r.stats
 	s.Leading, s.Errors = r.leads(), maps.Clone(s.Errors)
 	for _, o := range r.objects {
-		if o.verdict().reason != "" {
+		if o.finding().reason != "" {
 			s.Objects++
 		}
 	}
@@ -221,7 +221,7 @@ func (r *Reporter) change(found convert.Object, apply func(*object)) {
 	if found.UID != "" {
 		o.uid = found.UID
 	}
-	if o.verdict().reason == "" {
+	if o.finding().reason == "" {
 		o.event.written = notice{}
 	}
 	if o.unprogrammed == "" {
@@ -236,7 +236,7 @@ func (r *Reporter) change(found convert.Object, apply func(*object)) {
 	r.add(task{kind: reportTask})
 }
 
-// schedule adds the tasks of an object to their lanes. The caller holds mu.
+// schedule adds the tasks of an object to their backlogs. The caller holds mu.
 func (r *Reporter) schedule(id convert.Object, o *object) {
 	for _, kind := range []kind{eventTask, conditionTask, podTask} {
 		t := task{kind, id}
@@ -249,16 +249,16 @@ func (r *Reporter) schedule(id convert.Object, o *object) {
 
 // due returns the record of a task, what it has to write, and whether this node has to. The caller
 // holds mu.
-func (r *Reporter) due(t task, o *object) (s *slot, wanted notice, due bool) {
+func (r *Reporter) due(t task, o *object) (s *lastWrite, wanted notice, due bool) {
 	switch t.kind {
 	case eventTask:
-		s, wanted = &o.event, notice{uid: o.uid, verdict: o.verdict()}
+		s, wanted = &o.event, notice{uid: o.uid, finding: o.finding()}
 		due = r.leads() && wanted.reason != "" && t.object.APIVersion != ""
 	case podTask:
-		s, wanted = &o.podEvent, notice{uid: o.uid, verdict: verdict{ReasonNotProgrammed, o.unprogrammed}}
+		s, wanted = &o.podEvent, notice{uid: o.uid, finding: finding{ReasonNotProgrammed, o.unprogrammed}}
 		due = o.unprogrammed != "" && t.object.Kind == "Pod"
 	default:
-		s, wanted = &o.condition, notice{uid: o.uid, generation: o.generation, verdict: o.verdict()}
+		s, wanted = &o.condition, notice{uid: o.uid, generation: o.generation, finding: o.finding()}
 		due = r.leads() && o.generation != 0
 	}
 	return s, wanted, due && s.written != wanted

@@ -38,17 +38,17 @@ func (k kind) part() string {
 }
 
 // task is something that may have to be written. Of the first three kinds, one without an object is
-// the next of its lane.
+// the next of its backlog.
 type task struct {
 	kind   kind
 	object convert.Object
 }
 
-// lane has the tasks of objects of one kind, in the order in which they came, and limits their
+// backlog has the tasks of objects of one kind, in the order in which they came, and limits their
 // rate.
-type lane struct {
+type backlog struct {
 	waiting []task
-	pace    *rate.Limiter
+	limit   *rate.Limiter
 }
 
 // Run writes until ctx is done, and returns the error of ctx, or ErrRunning. No other error ends it:
@@ -59,11 +59,11 @@ func (r *Reporter) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer r.stop(queue)
 	ctx, cancel := context.WithCancel(ctx)
 	var others sync.WaitGroup
 	defer others.Wait()
 	defer cancel()
-	defer r.stop(queue)
 	others.Go(func() { r.elect(ctx) })
 	if r.cfg.Revisions != nil {
 		others.Go(func() { r.follow(ctx) })
@@ -93,8 +93,8 @@ func (r *Reporter) start() (workqueue.TypedRateLimitingInterface[task], error) {
 	)
 	r.add(task{kind: nodeTask})
 	r.add(task{kind: reportTask})
-	for _, l := range r.lanes {
-		l.waiting = nil
+	for _, b := range r.backlogs {
+		b.waiting = nil
 	}
 	for id, o := range r.objects {
 		o.event.queued, o.podEvent.queued, o.condition.queued = false, false, false
@@ -118,7 +118,7 @@ func (r *Reporter) do(ctx context.Context, t task) (again time.Duration) {
 	case t.kind == reportTask:
 		return r.writeReport(ctx)
 	case t.object == convert.Object{}:
-		return r.writeNext(ctx, r.lanes[t.kind])
+		return r.writeNext(ctx, r.backlogs[t.kind])
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,34 +126,34 @@ func (r *Reporter) do(ctx context.Context, t task) (again time.Duration) {
 	return 0
 }
 
-// enqueue adds a task to its lane. The caller holds mu.
+// enqueue adds a task to its backlog. The caller holds mu.
 func (r *Reporter) enqueue(t task) {
 	kind := t.kind
 	if kind == podTask {
 		kind = eventTask
 	}
-	r.lanes[kind].waiting = append(r.lanes[kind].waiting, t)
+	r.backlogs[kind].waiting = append(r.backlogs[kind].waiting, t)
 	r.add(task{kind: kind})
 }
 
-// writeNext writes what is wanted of the next object of a lane, and returns after which time the
-// lane goes on. While the server does not answer, it waits: there may be very many objects, and
+// writeNext writes what is wanted of the next object of a backlog, and returns after which time the
+// backlog goes on. While the server does not answer, it waits: there may be very many objects, and
 // each request takes a timeout.
-func (r *Reporter) writeNext(ctx context.Context, l *lane) (again time.Duration) {
+func (r *Reporter) writeNext(ctx context.Context, b *backlog) (again time.Duration) {
 	if pause := time.Until(r.pausedUntil); pause > 0 {
 		return pause
 	}
 	r.mu.Lock()
-	t, o, wanted := r.next(l)
+	t, o, wanted := r.next(b)
 	if o == nil {
 		r.mu.Unlock()
 		return 0
 	}
-	if !l.pace.Allow() {
+	if !b.limit.Allow() {
 		r.mu.Unlock()
-		return time.Duration(float64(time.Second) / float64(l.pace.Limit()))
+		return time.Duration(float64(time.Second) / float64(b.limit.Limit()))
 	}
-	l.waiting = l.waiting[1:]
+	b.waiting = b.waiting[1:]
 	queue := r.queue
 	r.mu.Unlock()
 	if err := r.write(ctx, t, o, wanted); err != nil {
@@ -167,20 +167,20 @@ func (r *Reporter) writeNext(ctx context.Context, l *lane) (again time.Duration)
 	return time.Nanosecond
 }
 
-// next returns the next task of a lane with something to write, and leaves it there. The object is
+// next returns the next task of a backlog with something to write, and leaves it there. The object is
 // nil if there is none. The caller holds mu.
-func (r *Reporter) next(l *lane) (task, *object, notice) {
-	for ; len(l.waiting) > 0; l.waiting = l.waiting[1:] {
-		t := l.waiting[0]
-		o := r.objects[t.object]
-		if o == nil {
-			continue
+func (r *Reporter) next(b *backlog) (task, *object, notice) {
+	for ; len(b.waiting) > 0; b.waiting = b.waiting[1:] {
+		t := b.waiting[0]
+		if o := r.objects[t.object]; o != nil {
+			s, wanted, due := r.due(t, o)
+			if due {
+				return t, o, wanted
+			}
+			s.queued = false
 		}
-		s, wanted, due := r.due(t, o)
-		if due {
-			return t, o, wanted
-		}
-		s.queued = false
+		delete(r.unsent, t)
+		r.queue.Forget(t)
 	}
 	return task{}, nil, notice{}
 }
