@@ -291,7 +291,7 @@ func TestKindsOfCRDsComeAndGo(t *testing.T) {
 	cfg := clients(t, c.REST())
 	var mu sync.Mutex
 	problems := map[string]string{}
-	cfg.Report = func(o convert.Object, errs []error) {
+	cfg.Hooks.Problems = func(o convert.Object, errs []error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if problems[o.String()] = fmt.Sprint(errs); len(errs) == 0 {

@@ -34,17 +34,36 @@ type Config struct {
 	Converter convert.Converter
 	// Omit has the kinds that are not read, in the form of Kinds. The default is to read all.
 	Omit []string
-	// Report receives what is wrong with an object, each a *convert.Error, when that changes; without problems
-	// once there are none any more. It must not call the Source. Nil discards them.
-	Report func(object convert.Object, problems []error)
+	// Hooks are called with what the Source finds out about objects. The default is none.
+	Hooks Hooks
 	// Logger for warnings and information. nil discards.
 	Logger *slog.Logger
 }
 
+// Hooks are functions that a Source calls before it sends what came of the object. Each may be nil. They are called
+// one at a time, and must not call the Source. The methods of report.Reporter have these forms.
+type Hooks struct {
+	// Problems receives what is wrong with an object, each a *convert.Error, when that changes: without problems
+	// once there are none any more. It also receives an object, except a Pod, that changes otherwise.
+	Problems func(object convert.Object, problems []error)
+	// Accepted receives the same of a ClusterNetworkPolicy, the status of which has conditions, and each of its
+	// generations, also the first one without problems. The default is to call Problems.
+	Accepted func(object convert.Object, generation int64, problems []error)
+	// Deleted receives each object that the server no longer has, without a UID. Of Pods, it receives only those
+	// with problems.
+	Deleted func(object convert.Object)
+}
+
 func (c Config) withDefaults() Config {
 	c.Omit = slices.Clone(c.Omit)
-	if c.Report == nil {
-		c.Report = func(convert.Object, []error) {}
+	if c.Hooks.Problems == nil {
+		c.Hooks.Problems = func(convert.Object, []error) {}
+	}
+	if c.Hooks.Accepted == nil {
+		c.Hooks.Accepted = func(object convert.Object, _ int64, problems []error) { c.Hooks.Problems(object, problems) }
+	}
+	if c.Hooks.Deleted == nil {
+		c.Hooks.Deleted = func(convert.Object) {}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

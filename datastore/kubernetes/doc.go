@@ -44,7 +44,7 @@
 // # Objects that are not understood
 //
 // Policies are read with all fields that the server has. A field that this version does not know closes its rule
-// or leaves out its object, as package manifest describes, and Config.Report receives the reason. It is never
+// or leaves out its object, as package manifest describes, and Hooks.Problems receives the reason. It is never
 // ignored: an unknown field may narrow what a rule allows. For the kinds of Config.Client unknown fields have no
 // effect on policy.
 //

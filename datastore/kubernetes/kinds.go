@@ -34,6 +34,9 @@ type kind struct {
 
 func (k kind) String() string { return k.resource.GroupResource().String() }
 
+// clusterNetworkPolicy is the kind of which the status has conditions.
+const clusterNetworkPolicy = "ClusterNetworkPolicy"
+
 // assigned selects the pods that have a node and have not ended.
 const assigned = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
@@ -85,7 +88,7 @@ func kinds() []kind {
 	}{
 		{schema.GroupVersion{Group: "networking.k8s.io", Version: "v1"}, []string{"NetworkPolicy"}},
 		{schema.GroupVersion{Group: "policy.networking.k8s.io", Version: "v1alpha2"}, []string{
-			"ClusterNetworkPolicy",
+			clusterNetworkPolicy,
 		}},
 		{schema.GroupVersion{Group: "projectcalico.org", Version: "v3"}, []string{
 			"Tier", "GlobalNetworkPolicy", "NetworkPolicy", "StagedGlobalNetworkPolicy", "StagedNetworkPolicy",

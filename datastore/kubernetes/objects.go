@@ -41,7 +41,10 @@ type objects struct {
 	held map[policy.Key]policy.Resource
 	// synced means that a list was complete.
 	synced bool
-	status KindStatus
+	// accepted has the generation of each object for which Hooks.Accepted was called; nil unless the kind has
+	// conditions.
+	accepted map[types.NamespacedName]int64
+	status   KindStatus
 	// shared counts the objects of an informer of the caller.
 	shared int
 }
@@ -96,7 +99,13 @@ func (o *objects) set(object metav1.Object) {
 	resources, problems := o.convert(object)
 	o.source.mu.Lock()
 	defer o.source.mu.Unlock()
-	o.source.reportLocked(o.identity(id, object.GetUID()), problems)
+	old, known := o.records[id]
+	changed := known && !slices.EqualFunc(old.resources, resources, policy.Equal)
+	generation, seen := o.accepted[id]
+	if o.accepted != nil && (!seen || generation != object.GetGeneration()) {
+		o.accepted[id], changed = object.GetGeneration(), true
+	}
+	o.source.reportLocked(o.identity(id, object.GetUID()), object.GetGeneration(), problems, changed)
 	o.replaceLocked(id, resources)
 	o.records[id] = record{list: o.list, resources: resources}
 }
@@ -139,9 +148,14 @@ func (o *objects) remove(id types.NamespacedName) {
 	}
 	o.source.mu.Lock()
 	defer o.source.mu.Unlock()
-	o.source.reportLocked(o.identity(id, ""), nil)
+	object := o.identity(id, "")
+	if _, faulty := o.source.faulty[object]; faulty || o.kind.object != "Pod" {
+		delete(o.source.faulty, object)
+		o.source.cfg.Hooks.Deleted(object)
+	}
 	o.replaceLocked(id, nil)
 	delete(o.records, id)
+	delete(o.accepted, id)
 }
 
 // replaceLocked pushes the difference between an object's last resources and the new ones.

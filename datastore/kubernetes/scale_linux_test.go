@@ -56,16 +56,22 @@ func BenchmarkScale(b *testing.B) {
 					scalePods+"="+strconv.Itoa(count))
 				out, err := child.CombinedOutput()
 				require.NoError(b, err, string(out))
-				for line := range strings.Lines(string(out)) {
-					if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && strings.HasPrefix(name, "figure ") {
-						figure, err := strconv.ParseFloat(value, 64)
-						require.NoError(b, err)
-						b.ReportMetric(figure, strings.TrimPrefix(name, "figure "))
-					}
-				}
+				reportFigures(b, string(out))
 			}
 			b.ReportMetric(0, "ns/op")
 		})
+	}
+}
+
+// reportFigures reports the lines "figure NAME=VALUE".
+func reportFigures(b *testing.B, out string) {
+	for line := range strings.Lines(out) {
+		figure, isFigure := strings.CutPrefix(strings.TrimSpace(line), "figure ")
+		if name, text, ok := strings.Cut(figure, "="); isFigure && ok {
+			value, err := strconv.ParseFloat(text, 64)
+			require.NoError(b, err)
+			b.ReportMetric(value, name)
+		}
 	}
 }
 
@@ -77,18 +83,18 @@ func (c *cluster) fill(count int) {
 		writers.Go(func() {
 			for ns := w; ns < count/100; ns += 16 {
 				namespace := fmt.Sprint("namespace-", ns)
-				_, err := c.CoreV1().Namespaces().Create(c.Context(), &corev1.Namespace{
-					ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{"team": fmt.Sprint("team-", ns%10)}},
-				}, metav1.CreateOptions{})
+				object := &corev1.Namespace{}
+				object.Name, object.Labels = namespace, map[string]string{"team": fmt.Sprint("team-", ns%10)}
+				_, err := c.CoreV1().Namespaces().Create(c.Context(), object, metav1.CreateOptions{})
 				require.NoError(c, err)
 				c.isolate(namespace, "web", "app-1")
 				for i := range 100 {
 					n := ns*100 + i
-					c.addPod(namespace, fmt.Sprintf("deployment-%d-5d8f9c7b6d-%05d", i%10, n), fmt.Sprint("n", n%(count/100)),
-						fmt.Sprintf("10.%d.%d.%d", n>>16, n>>8&255, n&255), map[string]string{
-							"app": fmt.Sprint("app-", i%10), "pod-template-hash": "5d8f9c7b6d", "version": "v1",
-							"app.kubernetes.io/name": "shop", "statefulset.kubernetes.io/pod-name": fmt.Sprint("pod-", n),
-						})
+					name, node := fmt.Sprintf("deployment-%d-5d8f9c7b6d-%05d", i%10, n), fmt.Sprint("n", n%(count/100))
+					c.addPod(namespace, name, node, fmt.Sprintf("10.%d.%d.%d", n>>16, n>>8&255, n&255), map[string]string{
+						"app": fmt.Sprint("app-", i%10), "pod-template-hash": "5d8f9c7b6d", "version": "v1",
+						"app.kubernetes.io/name": "shop", "statefulset.kubernetes.io/pod-name": fmt.Sprint("pod-", n),
+					})
 				}
 			}
 		})
@@ -121,12 +127,11 @@ func TestScaleProcess(t *testing.T) {
 		cfg.Informers = informers.NewSharedInformerFactoryWithOptions(cfg.Client, 0,
 			informers.WithTransform(kubernetes.Transform))
 		core := cfg.Informers.Core().V1()
-		for _, informer := range []any{
-			core.Pods().Informer(), core.Namespaces().Informer(), core.ServiceAccounts().Informer(), core.Nodes().Informer(),
-			cfg.Informers.Discovery().V1().EndpointSlices().Informer(),
-		} {
-			_ = informer // asking for it makes it
-		}
+		core.Pods().Informer() // each call makes one
+		core.Namespaces().Informer()
+		core.ServiceAccounts().Informer()
+		core.Nodes().Informer()
+		cfg.Informers.Discovery().V1().EndpointSlices().Informer()
 		defer cfg.Informers.Shutdown()
 		defer cancel()
 		cfg.Informers.Start(ctx.Done())

@@ -69,6 +69,9 @@ func New(cfg Config) (*Source, error) {
 	}
 	for _, k := range kinds() {
 		o := &objects{source: s, kind: k, records: map[types.NamespacedName]record{}}
+		if k.object == clusterNetworkPolicy {
+			o.accepted = map[types.NamespacedName]int64{}
+		}
 		o.status = KindStatus{Kind: k.String(), State: StateWaiting}
 		if slices.Contains(s.cfg.Omit, k.String()) {
 			o.status.State = StateOmitted
@@ -231,29 +234,30 @@ func (s *Source) reportPod(ref pods.Ref, problems []error) {
 	o := s.kind("Pod")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reportLocked(o.identity(types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, ref.UID), problems)
+	s.reportLocked(o.identity(types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, ref.UID), 0, problems, false)
 }
 
-// reportLocked reports the problems of an object if they changed. Remarks are none.
-func (s *Source) reportLocked(object convert.Object, problems []error) {
+// reportLocked reports the problems of an object if they or, with changed set, other parts of it changed.
+// Remarks are no problems.
+func (s *Source) reportLocked(object convert.Object, generation int64, problems []error, changed bool) {
 	problems = slices.DeleteFunc(problems, func(err error) bool { return errors.Is(err, convert.ErrIgnored) })
-	now := fault{object.UID, ""}
-	object.UID = ""
-	old, faulty := s.faulty[object]
-	if len(problems) == 0 {
-		if faulty {
-			delete(s.faulty, object)
-			object.UID = old.uid
-			s.cfg.Report(object, nil)
-		}
+	key := object
+	key.UID = ""
+	old, faulty := s.faulty[key]
+	now := fault{object.UID, fmt.Sprint(errors.Join(problems...))}
+	switch {
+	case !changed && (faulty && now == old || !faulty && len(problems) == 0):
 		return
+	case len(problems) > 0:
+		s.faulty[key] = now
+	default:
+		delete(s.faulty, key)
 	}
-	if now.text = errors.Join(problems...).Error(); now == old {
-		return
+	if object.Kind == clusterNetworkPolicy {
+		s.cfg.Hooks.Accepted(object, generation, problems)
+	} else {
+		s.cfg.Hooks.Problems(object, problems)
 	}
-	s.faulty[object] = now
-	object.UID = now.uid
-	s.cfg.Report(object, problems)
 }
 
 // nameOf returns the name of an object.

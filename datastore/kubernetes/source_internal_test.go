@@ -72,9 +72,13 @@ func newWorld(t *testing.T, s *server, cfg Config) *world {
 	cfg.Dynamic = dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
 	cfg.Node = "n0"
 	cfg.Converter.PodCIDRs = true
-	cfg.Report = func(o convert.Object, problems []error) {
+	cfg.Hooks.Problems = func(o convert.Object, problems []error) {
 		w.reports = append(w.reports, fmt.Sprint(o, " ", o.UID, " ", problems))
 	}
+	cfg.Hooks.Accepted = func(o convert.Object, generation int64, problems []error) {
+		w.reports = append(w.reports, fmt.Sprint(o, " ", o.UID, " ", generation, " ", problems))
+	}
+	cfg.Hooks.Deleted = func(o convert.Object) { w.reports = append(w.reports, fmt.Sprint(o, " deleted")) }
 	var err error
 	w.source, err = New(cfg)
 	require.NoError(t, err)
@@ -416,12 +420,12 @@ func TestProblemsEndWithTheObject(t *testing.T) {
 		w := newWorld(t, s, Config{})
 		w.settle()
 		require.Len(t, w.reports, 1)
-		require.Contains(t, w.reports[0], "ClusterNetworkPolicy p 7 [ClusterNetworkPolicy p: spec.tier: ")
+		require.Contains(t, w.reports[0], "ClusterNetworkPolicy p 7 0 [ClusterNetworkPolicy p: spec.tier: ")
 		require.Equal(t, 1, w.source.Status().Faulty)
 		require.Len(t, w.source.Faulty(), 1)
 		s.put(kind, wrong(), true)
 		w.settle()
-		require.Equal(t, "ClusterNetworkPolicy p 7 []", w.reports[1])
+		require.Equal(t, "ClusterNetworkPolicy p deleted", w.reports[1])
 		require.Zero(t, w.source.Status().Faulty)
 
 		s.serve(kind, false)
@@ -476,5 +480,33 @@ func TestAttach(t *testing.T) {
 		require.True(t, w.source.Detach(ref))
 		require.NoError(t, w.source.Barrier(t.Context()))
 		require.Nil(t, w.receiver.world[ref.Key()])
+	})
+}
+
+// Every generation of a policy with conditions is reported, and every change of another policy: what others
+// found in it before may be right now.
+func TestHooksOfChangesWithoutProblems(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const cnps, nps = "clusternetworkpolicies.policy.networking.k8s.io", "networkpolicies.networking.k8s.io"
+		s := newServer(true)
+		put := func(generation, priority int64, app string) {
+			subject := map[string]any{"namespaces": map[string]any{}}
+			p := raw("policy.networking.k8s.io/v1alpha2", clusterNetworkPolicy, metav1.ObjectMeta{Name: "p"},
+				map[string]any{"tier": "Admin", "priority": priority, "subject": subject})
+			p.SetGeneration(generation)
+			s.put(cnps, p, false)
+			s.put(nps, raw("networking.k8s.io/v1", "NetworkPolicy", metav1.ObjectMeta{Namespace: "a", Name: "p"},
+				map[string]any{"podSelector": map[string]any{"matchLabels": map[string]any{"app": app}}}), false)
+		}
+		put(1, 5, "web")
+		w := newWorld(t, s, Config{})
+		w.settle()
+		require.Equal(t, []string{"ClusterNetworkPolicy p  1 []"}, w.reports)
+		put(1, 5, "web")
+		w.settle()
+		require.Len(t, w.reports, 1)
+		put(2, 6, "db")
+		w.settle()
+		require.ElementsMatch(t, []string{"ClusterNetworkPolicy p  2 []", "NetworkPolicy a/p  []"}, w.reports[1:])
 	})
 }
