@@ -234,7 +234,8 @@ func (s *Source) reportPod(ref pods.Ref, problems []error) {
 	o := s.kind("Pod")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reportLocked(o.identity(types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, ref.UID), 0, problems, false)
+	id := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+	s.reportLocked(o.identity(id, ref.UID), 0, problems, false)
 }
 
 // reportLocked reports the problems of an object if they or, with changed set, other parts of it changed.
