@@ -118,6 +118,10 @@ bench-policy: test-tools ## Measure the ways of writing policy with real packets
 bench-e2e: ## Measure from a change at the source to the kernel, start, restart and memory, at all sizes.
 	cd examples && go test ./agent/internal/bench -run '^$$' -bench . -skip CgroupLimit -timeout 1h -full
 
+.PHONY: bench-kubernetes
+bench-kubernetes: ## Measure a node on a real API server with PODS pods (default 100000): from a write to the kernel, memory, start.
+	BENCH=1 WAYLEAVE_SCALE_PODS=$(or $(PODS),100000) scripts/test-kubernetes
+
 .PHONY: bench-memory
 bench-memory: test-tools ## Run the agent at memory limits of a cgroup: a million prefixes, 100,000 policies. Needs root.
 	cd examples && go test ./agent/internal/bench -run '^$$' -bench CgroupLimit -benchtime 1x -full -v -timeout 1h
