@@ -20,8 +20,10 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/datastore/kubernetes"
@@ -48,7 +50,7 @@ func BenchmarkScale(b *testing.B) {
 	b.Logf("%d pods written in %s", count, time.Since(start).Round(time.Second))
 	server, err := json.Marshal([]string{c.REST().Host, c.REST().BearerToken, string(c.REST().CAData)})
 	require.NoError(b, err)
-	for _, mode := range []string{"informers", "shared", "source", "agent"} {
+	for _, mode := range []string{"reflector", "informers", "shared", "source", "agent"} {
 		b.Run(mode, func(b *testing.B) {
 			for b.Loop() {
 				child := exec.Command(os.Args[0], "-test.run", "^TestScaleProcess$", "-test.v")
@@ -144,6 +146,14 @@ func TestScaleProcess(t *testing.T) {
 		require.NoError(t, err)
 		parts.Go(func() { _ = source.Run(ctx, discard{}) })
 		require.NoError(t, source.Barrier(ctx))
+	case "reflector": // what the Source would be with client-go's: the list of pods is in memory at once
+		listed := make(chan struct{})
+		r := cache.NewReflectorWithOptions(
+			cache.NewListWatchFromClient(cfg.Client.CoreV1().RESTClient(), "pods", "", fields.Everything()),
+			&corev1.Pod{}, listedStore{listed}, cache.ReflectorOptions{},
+		)
+		parts.Go(func() { r.RunWithContext(ctx) })
+		<-listed
 	case "agent":
 		n := newNode(&cluster{TB: t}, cfg, func(dataplane.Batch) {})
 		require.NoError(t, n.driver.WaitApplied(ctx))
@@ -175,6 +185,23 @@ func statusMB(t *testing.T, name string) float64 {
 	t.Fatalf("no %s", name)
 	return 0
 }
+
+// listedStore is a store of a Reflector that keeps nothing, and closes a channel after the first list.
+type listedStore struct{ listed chan struct{} }
+
+func (listedStore) Add(any) error    { return nil }
+func (listedStore) Update(any) error { return nil }
+func (listedStore) Delete(any) error { return nil }
+func (listedStore) Resync() error    { return nil }
+
+// Replace is called after each list, so once here.
+func (s listedStore) Replace([]any, string) error {
+	close(s.listed)
+	return nil
+}
+
+// Transformer makes the Reflector keep the objects of a list without what is not used.
+func (listedStore) Transformer() cache.TransformFunc { return kubernetes.Transform }
 
 // discard is a receiver that keeps nothing.
 type discard struct{}

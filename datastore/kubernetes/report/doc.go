@@ -19,14 +19,13 @@
 // A Reporter gets its input from the hooks of the others, and runs beside them:
 //
 //	reporter, err := report.New(report.Config{Client: client, Dynamic: dynamicClient, Node: node, ...})
+//	hooks := kubernetes.Hooks{Problems: reporter.Problems, Accepted: reporter.Accepted, Deleted: reporter.Deleted}
 //	graph := calcgraph.Config{Node: node, Hooks: calcgraph.Hooks{Rejected: reporter.Rejected, Doubt: reporter.Doubt}}
 //	go reporter.Run(ctx)
 //	go reporter.Endpoints(driver.EndpointChanges(ctx))
 //	reporter.Ready() // once the first complete state is in the kernel
 //
-// The Source calls Problems when the problems of an object change. For each version of a
-// ClusterNetworkPolicy it calls Accepted instead, with its generation and with or without problems,
-// and Deleted when it is deleted.
+// kubernetes.Hooks says when a Source calls its hooks.
 //
 // CRD is the manifest of the NodeReports, for kubectl apply. Without it, the rest is written. After
 // a policy was written, Applied says which nodes have it:

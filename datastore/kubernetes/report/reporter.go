@@ -92,8 +92,8 @@ func New(cfg Config) (*Reporter, error) {
 }
 
 // Problems records what is wrong with an object, each a *convert.Error. Call it when that changes,
-// without problems once there are none any more or the object is deleted. It has the form of the
-// Source's Config.Report. Problems that wrap convert.ErrIgnored do not count.
+// without problems once there are none any more or the object is deleted. It has the form of
+// kubernetes.Hooks.Problems. Problems that wrap convert.ErrIgnored do not count.
 func (r *Reporter) Problems(found convert.Object, problems []error) {
 	r.change(found, func(o *object) {
 		o.converted, o.rejected, o.doubt = converted(found.Kind, problems), "", ""

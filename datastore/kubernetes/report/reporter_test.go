@@ -27,8 +27,9 @@ import (
 )
 
 // The methods have the form of the hooks.
-func hooks(r *report.Reporter) (kubernetes.Config, calcgraph.Hooks) {
-	return kubernetes.Config{Report: r.Problems}, calcgraph.Hooks{Rejected: r.Rejected, Doubt: r.Doubt}
+func hooks(r *report.Reporter) (kubernetes.Hooks, calcgraph.Hooks) {
+	return kubernetes.Hooks{Problems: r.Problems, Accepted: r.Accepted, Deleted: r.Deleted},
+		calcgraph.Hooks{Rejected: r.Rejected, Doubt: r.Doubt}
 }
 
 func TestConfigIsChecked(t *testing.T) {
