@@ -128,6 +128,9 @@ func statusCommand() cli.Command {
 		if s.Store != nil {
 			line("etcd", "%s", storeText(s.Store))
 		}
+		for _, text := range kubernetesTexts(s.Kubernetes) {
+			line("kubernetes", "%s", text)
+		}
 		line("endpoints", "%d up, %d pending, %d down, %d failed", s.Endpoints["up"], s.Endpoints["pending"],
 			s.Endpoints["down"], s.Endpoints["failed"])
 		line("objects", "%d, %d rejected so far", s.Objects, s.Rejected)
@@ -215,6 +218,35 @@ func storeText(s *api.Store) string {
 	return text
 }
 
+// kubernetesTexts returns what has been read from the API, in lines.
+func kubernetesTexts(k *api.Kubernetes) (lines []string) {
+	if k == nil {
+		return nil
+	}
+	state := "in sync with"
+	if !k.InSync {
+		state = "not in sync with"
+	}
+	lines = append(lines, state+" "+k.Server)
+	for _, kind := range k.Kinds {
+		text := fmt.Sprintf("%s: %s, %d objects", kind.Kind, kind.State, kind.Objects)
+		if kind.Revision != "" {
+			text += ", revision " + kind.Revision
+		}
+		if kind.Error != "" {
+			text += fmt.Sprintf("; cannot be read since %s: %s", kind.Since.Format(time.RFC3339), kind.Error)
+		}
+		lines = append(lines, text)
+	}
+	for _, faulty := range k.Faulty {
+		lines = append(lines, faulty.Object+" is not understood: "+strings.ReplaceAll(faulty.Problem, "\n", "; "))
+	}
+	if more := k.FaultyObjects - len(k.Faulty); more > 0 {
+		lines = append(lines, fmt.Sprintf("%d more objects are not understood", more))
+	}
+	return lines
+}
+
 func none(text string) string { return cmp.Or(text, "-") }
 
 func policiesCommand() cli.Command {
@@ -299,13 +331,11 @@ for it.`,
 			return func(ctx context.Context, c cli.Console, _ []string) error {
 				if *check {
 					below, above := layers(flags, *config)
-					e, client, err := checkSettings(slices.Concat(below, above))
+					e, opened, err := checkSettings(slices.Concat(below, above))
 					if err != nil {
 						return err
 					}
-					if client != nil {
-						_ = client.Close() // it was never used
-					}
+					_ = opened.close() // it was never used
 					for _, line := range missing(e.Settings) {
 						c.Errorf("%s\n", line)
 					}

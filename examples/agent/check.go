@@ -9,48 +9,59 @@ import (
 	"os"
 
 	"github.com/wayleave/wayleave/datastore/etcd"
+	"github.com/wayleave/wayleave/examples/agent/internal/kube"
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 	"github.com/wayleave/wayleave/examples/internal/cli"
 )
 
-// checkSettings works out the settings of an agent and opens the client of its etcd, nil if there
-// is none. It is for 'run' and for 'config --check', so that the one accepts what the other does.
-//
-// Errors: every problem of the settings and of what they name on this machine, joined.
-func checkSettings(layers []settings.Layer) (*settings.Effective, *etcd.Client, error) {
-	effective, err := settings.ResolvePartial(layers...)
-	client, other := openSources(effective.Settings)
-	err = errors.Join(err, other, checkDirectory("endpoint-dir", effective.EndpointDir), checkSocket(effective.Socket))
-	if err == nil {
-		return effective, client, nil
-	}
-	if client != nil {
-		err = errors.Join(err, client.Close())
-	}
-	return nil, nil, err
+// clients are those of the cluster that an agent is part of; each nil if there is none.
+type clients struct {
+	etcd       *etcd.Client
+	kubernetes *kube.Clients
 }
 
-// openSources makes sure that there is something to read, and returns a client of the etcd among
-// the settings, nil if there is none.
-func openSources(s settings.Settings) (*etcd.Client, error) {
-	if s.Etcd == "" && s.Manifests == "" && s.Resources == "" {
+// close closes what has to be.
+func (c clients) close() error {
+	if c.etcd == nil {
+		return nil
+	}
+	return c.etcd.Close()
+}
+
+// checkSettings works out the settings of an agent and opens its clients, which do not connect yet.
+// It is for 'run' and for 'config --check', so that the one accepts what the other does.
+//
+// Errors: every problem of the settings and of what they name on this machine, joined.
+func checkSettings(layers []settings.Layer) (*settings.Effective, clients, error) {
+	effective, err := settings.ResolvePartial(layers...)
+	opened, other := openSources(effective.Settings)
+	err = errors.Join(err, other, checkDirectory("endpoint-dir", effective.EndpointDir), checkSocket(effective.Socket))
+	if err == nil {
+		return effective, opened, nil
+	}
+	return nil, clients{}, errors.Join(err, opened.close())
+}
+
+// openSources makes sure that there is something to read, and returns the clients among the settings.
+func openSources(s settings.Settings) (opened clients, err error) {
+	if s.Etcd == "" && s.Manifests == "" && s.Resources == "" && !s.ReadsKubernetes() {
 		// Registered endpoints alone are not enough: a forgotten setting would take all else out of
 		// the kernel.
-		return nil, cli.Usagef("--manifests is required, or --resources, or --etcd for run; the folder may be empty " +
-			"if all endpoints are registered")
+		return opened, cli.Usagef("--manifests is required, or --resources, or --etcd for run; the folder may be " +
+			"empty if all endpoints are registered; in a Kubernetes cluster: --kubeconfig or --in-cluster")
 	}
-	err := errors.Join(checkDirectory("--manifests", s.Manifests), checkDirectory("--resources", s.Resources))
-	if s.Etcd == "" {
-		return nil, err
-	}
-	client, clientErr := etcdClient(s)
-	if clientErr != nil {
-		return nil, errors.Join(err, clientErr)
+	err = errors.Join(checkDirectory("--manifests", s.Manifests), checkDirectory("--resources", s.Resources))
+	var failed error
+	opened.kubernetes, failed = kube.Connect(s)
+	err = errors.Join(err, failed)
+	if s.Etcd != "" {
+		opened.etcd, failed = etcdClient(s)
+		err = errors.Join(err, failed)
 	}
 	if err != nil {
-		return nil, errors.Join(err, client.Close())
+		return clients{}, errors.Join(err, opened.close())
 	}
-	return client, nil
+	return opened, nil
 }
 
 // checkDirectory refuses a path that leads to something else than a directory. One that does not

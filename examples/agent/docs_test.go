@@ -20,6 +20,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/wayleave/wayleave/datastore/kubernetes"
 	"github.com/wayleave/wayleave/examples/agent/internal/metrics"
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 	"github.com/wayleave/wayleave/examples/internal/cli"
@@ -68,7 +69,11 @@ func TestThePageIsComplete(t *testing.T) {
 	for _, c := range commands() {
 		require.Contains(t, text, c.Name)
 	}
-	registry, err := metrics.New(func() metrics.Snapshot { return metrics.Snapshot{Store: &metrics.Store{}} })
+	registry, err := metrics.New(func() metrics.Snapshot {
+		return metrics.Snapshot{Store: &metrics.Store{}, Kubernetes: &kubernetes.Status{
+			Kinds: []kubernetes.KindStatus{{Kind: "pods"}},
+		}}
+	})
 	require.NoError(t, err)
 	families, err := registry.Gather()
 	require.NoError(t, err)

@@ -224,9 +224,9 @@ func TestEtcdClient(t *testing.T) {
 	_, err = openSources(s)
 	require.ErrorContains(t, err, "--etcd-password-file")
 	s.EtcdPasswordFile = filepath.Join(folderOf(t, map[string]string{"password": "secret word\n"}), "password")
-	client, err := openSources(s)
+	opened, err := openSources(s)
 	require.NoError(t, err)
-	require.NoError(t, client.Close())
+	require.NoError(t, opened.close())
 	s.Etcd = "http://10.0.0.5:2379"
 	_, err = openSources(s)
 	require.ErrorContains(t, err, "a password needs https")

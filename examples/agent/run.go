@@ -40,6 +40,8 @@ others count.
 With --etcd the node shares an etcd with others: objects and settings come from there, beside what
 is in directories, and what is in force on the node is reported there.
 
+With --kubeconfig or --in-cluster the node is one of a Kubernetes cluster: objects come from its API.
+
 Every setting below can be made in five places, the later over the earlier: the environment
 (WAYLEAVE_APPLY_INTERVAL for --apply-interval), the file of --config or WAYLEAVE_CONFIG (YAML,
 apply-interval: 20ms), objects of kind AgentConfig among the manifests or in etcd, for all nodes and
@@ -83,13 +85,11 @@ func runAgent(
 	defer cancel(nil)
 	reread := onHangup(ctx, read)
 	below := read()
-	effective, client, err := checkSettings(slices.Concat(below, above))
+	effective, opened, err := checkSettings(slices.Concat(below, above))
 	if err != nil {
 		return err
 	}
-	if client != nil {
-		defer func() { _ = client.Close() }() // nothing is lost with it
-	}
+	defer func() { _ = opened.close() }() // nothing is lost with it
 	// Before the agent makes directories or waits for one; other errors of the kernel come up
 	// later.
 	if _, err := tableowner.Find(effective.Table); errors.Is(err, syscall.EPERM) {
@@ -100,7 +100,8 @@ func runAgent(
 	refused, started := endIfRefused(cancel), saveMemory()
 	printTable := printChanges(c)
 	err = daemon.Run(ctx, daemon.Config{
-		Below: below, Above: above, Reread: reread, Etcd: client, Log: c.Err, Memory: limit, Exceeded: func(error) {
+		Below: below, Above: above, Reread: reread, Etcd: opened.etcd, Kubernetes: opened.kubernetes, Log: c.Err,
+		Memory: limit, Exceeded: func(error) {
 			os.Exit(1) // at once: what is being computed takes ever more
 		}, Programmed: func(s pipeline.State) {
 			refused(s)

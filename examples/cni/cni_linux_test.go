@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -342,13 +343,15 @@ func TestConfig(t *testing.T) {
 	require.ErrorContains(t, err, `"x" is no address`)
 
 	// A pod is the endpoint that its manifest makes, with the same interface.
-	k, err := c.key(&skel.CmdArgs{
+	k, err := c.identify(&skel.CmdArgs{
 		ContainerID: "id", Args: "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=x",
 	})
 	require.NoError(t, err)
-	require.Equal(t, policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "shop", Name: "web"}, k)
+	require.Equal(t, policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "shop", Name: "web"}, k.Key)
+	require.Equal(t, "pod-uid=x", k.parameters(url.Values{}).Encode())
 	require.Equal(t, convert.InterfaceName("shop", "web"), c.hostInterface(k))
-	k, err = c.key(&skel.CmdArgs{ContainerID: "id"})
+	k, err = c.identify(&skel.CmdArgs{ContainerID: "id"})
 	require.NoError(t, err)
 	require.Equal(t, "cni/id", k.Namespace+"/"+k.Name)
+	require.Empty(t, k.parameters(url.Values{}), "it is no pod")
 }

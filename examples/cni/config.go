@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"time"
 
 	"github.com/containernetworking/cni/pkg/skel"
 	"github.com/containernetworking/cni/pkg/types"
 
+	"github.com/wayleave/wayleave/examples/internal/api"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -51,6 +53,7 @@ type podArgs struct {
 	//revive:disable the names are those of CNI_ARGS
 	K8S_POD_NAME      types.UnmarshallableString
 	K8S_POD_NAMESPACE types.UnmarshallableString
+	K8S_POD_UID       types.UnmarshallableString
 }
 
 func parse(data []byte) (*config, error) {
@@ -68,17 +71,34 @@ func parse(data []byte) (*config, error) {
 	return c, nil
 }
 
-// key returns the identity of a container's endpoint.
-func (c *config) key(args *skel.CmdArgs) (policy.Key, error) {
-	k := policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: c.Namespace, Name: args.ContainerID}
+// container identifies the endpoint of a container.
+type container struct {
+	policy.Key
+	// pod is set if it is a pod, and uid is the pod's UID, if the runtime gives it.
+	pod bool
+	uid string
+}
+
+// identify returns the identity of a container's endpoint.
+func (c *config) identify(args *skel.CmdArgs) (container, error) {
+	k := container{Key: policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: c.Namespace, Name: args.ContainerID}}
 	pod := podArgs{CommonArgs: types.CommonArgs{IgnoreUnknown: true}}
 	if err := types.LoadArgs(args.Args, &pod); err != nil {
 		return k, types.NewError(types.ErrInvalidEnvironmentVariables, "CNI_ARGS makes no sense", err.Error())
 	}
 	if pod.K8S_POD_NAME != "" && pod.K8S_POD_NAMESPACE != "" {
 		k.Namespace, k.Name = string(pod.K8S_POD_NAMESPACE), string(pod.K8S_POD_NAME)
+		k.pod, k.uid = true, string(pod.K8S_POD_UID)
 	}
 	return k, nil
+}
+
+// parameters adds to the parameters of a request which pod it is about.
+func (k container) parameters(q url.Values) url.Values {
+	if k.pod {
+		q.Set(api.PodUID, k.uid)
+	}
+	return q
 }
 
 // hashLength is how many digits of a hash a name has: with a prefix of three it fits the kernel's
@@ -87,7 +107,7 @@ const hashLength = 12
 
 // hostInterface returns the name of the host's side of the link: for pods the one that package
 // kubernetes/convert gives.
-func (c *config) hostInterface(k policy.Key) string {
+func (c *config) hostInterface(k container) string {
 	sum := sha256.Sum256([]byte(k.Namespace + "/" + k.Name))
 	return c.InterfacePrefix + hex.EncodeToString(sum[:])[:hashLength]
 }

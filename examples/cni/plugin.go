@@ -44,7 +44,7 @@ func add(args *skel.CmdArgs) error {
 		Namespace: k.Namespace, Name: k.Name, Interface: c.hostInterface(k), Addresses: addrs, MAC: mac(args).String(),
 		Labels: c.Labels, Profiles: c.Profiles,
 	}
-	where := "/v1/registry?" + url.Values{"timeout": {c.patience().String()}}.Encode()
+	where := "/v1/registry?" + k.parameters(url.Values{"timeout": {c.patience().String()}}).Encode()
 	if _, err := api.Send[api.Registered](ctx, api.NewClient(c.Socket), http.MethodPut, where, endpoint); err != nil {
 		err := types.NewError(types.ErrTryAgainLater, "the agent has not programmed the container",
 			c.explain(err).Error())
@@ -53,12 +53,12 @@ func add(args *skel.CmdArgs) error {
 	return types.PrintResult(result(c, args, link, addrs), c.CNIVersion)
 }
 
-func read(args *skel.CmdArgs) (*config, policy.Key, error) {
+func read(args *skel.CmdArgs) (*config, container, error) {
 	c, err := parse(args.StdinData)
 	if err != nil {
-		return nil, policy.Key{}, err
+		return nil, container{}, err
 	}
-	k, err := c.key(args)
+	k, err := c.identify(args)
 	return c, k, err
 }
 
@@ -103,7 +103,7 @@ func check(args *skel.CmdArgs) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
 	defer cancel()
-	r, err := api.Get[api.Registered](ctx, api.NewClient(c.Socket), registration(k))
+	r, err := api.Get[api.Registered](ctx, api.NewClient(c.Socket), registration(k.Key))
 	switch {
 	case err != nil:
 		return types.NewError(types.ErrTryAgainLater, "the agent does not answer", c.explain(err).Error())

@@ -48,7 +48,7 @@ func (c *config) patience() time.Duration { return c.timeout * 9 / 10 }
 //
 // Where the pod has been added anew, in another sandbox, the registration and the link are that
 // one's: it has another MAC address.
-func (c *config) undo(args *skel.CmdArgs, k policy.Key) error {
+func (c *config) undo(args *skel.CmdArgs, k container) error {
 	anew, err := c.unregister(k, mac(args).String())
 	if err != nil {
 		return types.NewError(types.ErrTryAgainLater, "the container may still be in the kernel", err.Error())
@@ -60,7 +60,7 @@ func (c *config) undo(args *skel.CmdArgs, k policy.Key) error {
 }
 
 // disconnect removes the link and gives the addresses back.
-func (c *config) disconnect(args *skel.CmdArgs, k policy.Key) error {
+func (c *config) disconnect(args *skel.CmdArgs, k container) error {
 	if err := disconnect(c.hostInterface(k)); err != nil {
 		return types.NewError(types.ErrIOFailure, "cannot remove the container's link", err.Error())
 	}
@@ -73,7 +73,7 @@ func (c *config) disconnect(args *skel.CmdArgs, k policy.Key) error {
 // If no agent runs, unregister removes the file of the endpoint. The next agent then does not know
 // the endpoint, and removes it from the kernel before it programs anything new. unregister holds
 // the lock of the agent's socket meanwhile, so that no agent starts.
-func (c *config) unregister(k policy.Key, mac string) (anew bool, err error) {
+func (c *config) unregister(k container, mac string) (anew bool, err error) {
 	anew, err = c.ask(k, mac)
 	if !errors.Is(err, api.ErrNoAgent) {
 		return anew, c.explain(err)
@@ -107,18 +107,19 @@ func (c *config) explain(err error) error {
 	return err
 }
 
-func (c *config) ask(k policy.Key, mac string) (anew bool, err error) {
+func (c *config) ask(k container, mac string) (anew bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
 	defer cancel()
-	where := registration(k) + "&" + url.Values{"mac": {mac}, "timeout": {c.patience().String()}}.Encode()
+	q := k.parameters(url.Values{"mac": {mac}, "timeout": {c.patience().String()}})
+	where := registration(k.Key) + "&" + q.Encode()
 	r, err := api.Send[api.Registered](ctx, api.NewClient(c.Socket), http.MethodDelete, where, nil)
 	return r.Endpoint != nil, err
 }
 
 // removeFile removes the file of a registered endpoint, unless it is another's. That there is none
 // is no error.
-func (c *config) removeFile(k policy.Key, mac string) (anew bool, err error) {
-	path := filepath.Join(c.EndpointDir, api.RegistrationFile(k))
+func (c *config) removeFile(k container, mac string) (anew bool, err error) {
+	path := filepath.Join(c.EndpointDir, api.RegistrationFile(k.Key))
 	data, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -56,6 +56,8 @@ type Status struct {
 	Restarts uint64 `json:"restarts"`
 	// Store that nodes share, if there is one.
 	Store *Store `json:"store,omitempty"`
+	// Kubernetes is about the API that objects come from, if there is one.
+	Kubernetes *Kubernetes `json:"kubernetes,omitempty"`
 	// Recording is the file that what the agent sees is recorded in; RecordingError why that has
 	// ended.
 	Recording      string `json:"recording,omitempty"`
@@ -98,6 +100,40 @@ type Store struct {
 	InForce   int64 `json:"inForce"`
 	// Unreadable are the objects in the store that this agent cannot read, so that they are absent.
 	Unreadable []policy.Key `json:"unreadable,omitempty"`
+}
+
+// Kubernetes says what has been read from the API of a Kubernetes cluster.
+type Kubernetes struct {
+	// Server is the address of the API server.
+	Server string `json:"server"`
+	// InSync says that all objects have been read once.
+	InSync bool `json:"inSync"`
+	// Kinds has all kinds that are read or left out.
+	Kinds []KubernetesKind `json:"kinds"`
+	// FaultyObjects counts the objects that are not understood, Faulty has the first 100 of them.
+	FaultyObjects int            `json:"faultyObjects"`
+	Faulty        []FaultyObject `json:"faulty,omitempty"`
+}
+
+// KubernetesKind says what has been read of one kind.
+type KubernetesKind struct {
+	// Kind is plural and with its API group, as in "networkpolicies.networking.k8s.io".
+	Kind string `json:"kind"`
+	// State is waiting, synced, not served or omitted.
+	State string `json:"state"`
+	// Error says why the kind cannot be read now, Since since when; its last objects stay.
+	Error string    `json:"error,omitempty"`
+	Since time.Time `json:"since,omitzero"`
+	// Objects that the server has.
+	Objects int `json:"objects"`
+	// Revision is the resourceVersion up to which changes have been received.
+	Revision string `json:"revision,omitempty"`
+}
+
+// FaultyObject is an object of the API that is not understood, in whole or in part.
+type FaultyObject struct {
+	Object  string `json:"object"`
+	Problem string `json:"problem"`
 }
 
 // Endpoint is a local endpoint.
@@ -275,6 +311,9 @@ type Registered struct {
 	State    string                   `json:"state"`
 	Error    string                   `json:"error,omitempty"`
 }
+
+// PodUID is the parameter, in a request to register or remove an endpoint that is a pod, with the pod's UID.
+const PodUID = "pod-uid"
 
 // RegistrationFile returns the name of the file, in the agent's directory of endpoints, that a
 // registered endpoint is kept in.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wayleave/wayleave/examples/agent/internal/cluster"
 	"github.com/wayleave/wayleave/examples/agent/internal/health"
+	"github.com/wayleave/wayleave/examples/agent/internal/kube"
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 )
 
@@ -61,6 +62,11 @@ func (d *Daemon) sourceCause(p *pipeline.Pipeline, source string) string {
 			return source + ": " + s.Error
 		}
 	}
+	if source == kube.Name && d.kube != nil {
+		if trouble := d.kube.Trouble(); trouble != "" {
+			return source + ": " + trouble
+		}
+	}
 	return source
 }
 
@@ -71,6 +77,11 @@ func (d *Daemon) sourcesNote() string {
 	if d.cluster != nil {
 		if s := d.cluster.State(); s.Error != "" {
 			unreadable[cluster.Name] = s.Error
+		}
+	}
+	if d.kube != nil && d.kube.Status().InSync {
+		if trouble := d.kube.Trouble(); trouble != "" {
+			unreadable[kube.Name] = trouble
 		}
 	}
 	var notes []string

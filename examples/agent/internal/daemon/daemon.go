@@ -18,6 +18,7 @@ import (
 	"github.com/wayleave/wayleave/datastore/etcd"
 	"github.com/wayleave/wayleave/examples/agent/internal/cluster"
 	"github.com/wayleave/wayleave/examples/agent/internal/health"
+	"github.com/wayleave/wayleave/examples/agent/internal/kube"
 	"github.com/wayleave/wayleave/examples/agent/internal/memory"
 	"github.com/wayleave/wayleave/examples/agent/internal/nflog"
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
@@ -38,6 +39,8 @@ type Config struct {
 	// Etcd is a client of the store that nodes share: objects and settings are read from it, and
 	// what is in force is reported to it. It is the caller's to close. Nil: there is none.
 	Etcd *etcd.Client
+	// Kubernetes are the clients of the API that objects are read from. Nil: there is none.
+	Kubernetes *kube.Clients
 	// Sources makes more sources of desired state: the place for one of your own. Optional.
 	Sources func(settings.Settings) ([]datastore.NamedSource, error)
 	// Memory is the limit that the process must keep. Until rules or routes are written for the
@@ -61,6 +64,7 @@ type Daemon struct {
 	registry *registered // nil if nothing can be registered
 	stored   *stored
 	cluster  *cluster.Cluster // nil if there is none
+	kube     *kube.API        // nil if there is none
 	events   *hub
 	taps     *taps
 	health   *health.Checker
@@ -111,6 +115,9 @@ func (d *Daemon) run(ctx context.Context) error {
 	if d.cluster != nil {
 		tasks = append(tasks, d.cluster.Run)
 	}
+	if d.kube != nil {
+		tasks = append(tasks, d.kube.Run)
+	}
 	if d.local.Manifests == "" {
 		d.stored.settle()
 	} else {
@@ -153,6 +160,14 @@ func newDaemon(cfg Config) (*Daemon, error) {
 	if cfg.Etcd != nil {
 		if d.cluster, err = cluster.New(cluster.Config{
 			Client: cfg.Etcd, Node: local.Node, Settings: d.stored.share, Rejected: d.reject, Logger: d.logger,
+		}); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.Kubernetes != nil {
+		if d.kube, err = kube.New(kube.Config{
+			Clients: cfg.Kubernetes, Node: local.Node, Omit: local.OmittedKinds(),
+			TrustAnnotations: local.TrustAnnotations, Rejected: d.reject, Logger: d.logger,
 		}); err != nil {
 			return nil, err
 		}
@@ -221,6 +236,10 @@ func (d *Daemon) open(record io.Writer) (*pipeline.Pipeline, error) {
 	s, previous := d.effective.Settings, d.pipeline
 	d.mu.Unlock()
 	var sources []datastore.NamedSource
+	if d.kube != nil {
+		// Before registered endpoints: of a pod that was registered without the API, the API's labels count.
+		sources = append(sources, datastore.NamedSource{Name: kube.Name, Source: d.kube.Source()})
+	}
 	if d.registry != nil {
 		sources = append(sources, datastore.NamedSource{Name: sourceRegistered, Source: d.registry, Yields: true})
 	}

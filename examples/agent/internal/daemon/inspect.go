@@ -38,6 +38,10 @@ func (d *Daemon) status(_ *http.Request, p *pipeline.Pipeline) (any, error) {
 		state := d.cluster.State()
 		s.Store = &state
 	}
+	if d.kube != nil {
+		state := d.kube.State()
+		s.Kubernetes = &state
+	}
 	if p == nil {
 		s.Waiting = slices.Sorted(maps.Keys(s.Unreadable))
 		return s, nil

@@ -17,6 +17,7 @@ import (
 
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/examples/agent/internal/kube"
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 	"github.com/wayleave/wayleave/examples/agent/internal/registry"
 	"github.com/wayleave/wayleave/examples/internal/api"
@@ -31,6 +32,8 @@ const sourceRegistered = "registered"
 // them. It is safe for concurrent use.
 type registered struct {
 	*registry.Registry
+	// kube takes the endpoints that are pods of its API; nil if there is none.
+	kube *kube.API
 
 	mu       sync.Mutex // held while a change is checked and made
 	removals map[policy.Key]*removal
@@ -54,7 +57,11 @@ func (d *Daemon) openRegistry() error {
 		d.logger.Error("a registered endpoint makes no sense, so it is absent", "err", problem)
 		d.reject(problem)
 	}
-	d.registry = &registered{Registry: r, removals: map[policy.Key]*removal{}}
+	d.registry = &registered{Registry: r, kube: d.kube, removals: map[policy.Key]*removal{}}
+	for _, problem := range d.registry.attachAll() {
+		d.logger.Error("a pod cannot be attached, so it is absent", "err", problem)
+		d.reject(problem)
+	}
 	return nil
 }
 
@@ -75,14 +82,17 @@ func (r *registered) put(ctx context.Context, e *policy.WorkloadEndpoint) error 
 	if err := r.Put(ctx, e); err != nil {
 		return err
 	}
+	if err := r.attach(e); err != nil {
+		return errors.Join(err, r.Delete(ctx, e.Key()))
+	}
 	delete(r.removals, e.Key())
 	return nil
 }
 
 // remove removes an endpoint. It keeps and returns an endpoint with another MAC address than the
-// given one; "" is any MAC address.
+// given one; "" is any MAC address. uid is that of the pod, if it is one.
 func (r *registered) remove(
-	ctx context.Context, key policy.Key, mac string,
+	ctx context.Context, key policy.Key, mac, uid string,
 ) (another *policy.WorkloadEndpoint, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,6 +103,7 @@ func (r *registered) remove(
 	if err := r.Delete(ctx, key); err != nil {
 		return nil, err
 	}
+	r.detach(key, e, uid)
 	if e != nil {
 		r.removals[key] = &removal{e.Addresses}
 	}
@@ -173,19 +184,13 @@ func (d *Daemon) register(r *http.Request, p *pipeline.Pipeline) (any, error) {
 	if e.Node != d.local.Node {
 		return nil, fmt.Errorf("%s is an endpoint of node %s, and this is %s", e.Key(), e.Node, d.local.Node)
 	}
+	if err := d.markPod(e, r.URL.Query()); err != nil {
+		return nil, err
+	}
 	if err := d.waitOn(ctx, p, func(p *pipeline.Pipeline) error { return d.store(ctx, p, e) }); err != nil {
 		return nil, err
 	}
-	programmed := func(p *pipeline.Pipeline) error {
-		// Without the barrier, the driver may know only an earlier endpoint of that name.
-		if err := d.registry.Barrier(ctx); errors.Is(err, calcgraph.ErrStopped) {
-			return dataplane.ErrStopped // another pipeline takes its place
-		} else if err != nil {
-			return err
-		}
-		return p.WaitProgrammed(ctx, e)
-	}
-	if err := d.waitOn(ctx, p, programmed); err != nil {
+	if err := d.waitOn(ctx, p, func(p *pipeline.Pipeline) error { return d.waitRegistered(ctx, p, e) }); err != nil {
 		return nil, fmt.Errorf("%s is registered and not programmed yet: %w", e.Key(), err)
 	}
 	for _, key := range d.registry.previousHolders(e.Addresses) {
@@ -194,6 +199,27 @@ func (d *Daemon) register(r *http.Request, p *pipeline.Pipeline) (any, error) {
 		}
 	}
 	return d.registration(e.Key()), nil
+}
+
+// waitRegistered waits until a registered endpoint is programmed.
+func (d *Daemon) waitRegistered(ctx context.Context, p *pipeline.Pipeline, e *policy.WorkloadEndpoint) error {
+	if _, ok := d.registry.podUID(e); ok {
+		return d.waitPod(ctx, p, e)
+	}
+	// Without the barrier, the driver may know only an earlier endpoint of that name.
+	if err := d.registry.Barrier(ctx); err != nil {
+		return stopped(err)
+	}
+	return p.WaitProgrammed(ctx, e)
+}
+
+// stopped returns the error of a barrier. That of a pipeline that has ended is dataplane.ErrStopped: another
+// one takes its place.
+func stopped(err error) error {
+	if errors.Is(err, calcgraph.ErrStopped) {
+		return dataplane.ErrStopped
+	}
+	return err
 }
 
 // store registers an endpoint unless its interface belongs to another one. It waits until the
@@ -243,7 +269,14 @@ func readEndpoint(r *http.Request) (*policy.WorkloadEndpoint, error) {
 // waitRemoved waits until an endpoint that is no longer registered is out of the kernel.
 func (d *Daemon) waitRemoved(ctx context.Context, p *pipeline.Pipeline, key policy.Key) error {
 	removal := d.registry.lastRemoval(key)
-	err := d.waitOn(ctx, p, func(p *pipeline.Pipeline) error { return p.WaitRemoved(ctx, key, sourceRegistered) })
+	err := d.waitOn(ctx, p, func(p *pipeline.Pipeline) error {
+		if d.kube != nil { // without it, the API's endpoint of that name may be the one that was detached
+			if err := d.kube.Barrier(ctx); err != nil {
+				return stopped(err)
+			}
+		}
+		return p.WaitRemoved(ctx, key, sourceRegistered)
+	})
 	if waiting := d.waitingFor(d.current()); err != nil && waiting != "" {
 		return fmt.Errorf("%s/%s is not registered; until all sources are read, it may still be in the kernel; "+
 			"not read completely: %s: %w", key.Namespace, key.Name, waiting, err)
@@ -290,7 +323,8 @@ func (d *Daemon) unregister(r *http.Request, p *pipeline.Pipeline) (any, error) 
 	if d.registry == nil { // an agent before this one may have had it
 		return api.Registered{}, d.waitOn(ctx, p, func(p *pipeline.Pipeline) error { return p.WaitRemoved(ctx, key) })
 	}
-	another, err := d.registry.remove(ctx, key, r.URL.Query().Get("mac"))
+	q := r.URL.Query()
+	another, err := d.registry.remove(ctx, key, q.Get("mac"), q.Get(api.PodUID))
 	if err != nil {
 		return nil, err
 	}

@@ -110,7 +110,7 @@ func TestRegisterWaitsForPreviousHolder(t *testing.T) {
 	require.NoError(t, memory.Update(t.Context(), []policy.Update{{Key: next.Key(), Resource: next}}))
 	require.NoError(t, p.WaitProgrammed(t.Context(), next))
 	g.close()
-	_, err := d.registry.remove(t.Context(), previous.Key(), "")
+	_, err := d.registry.remove(t.Context(), previous.Key(), "", "")
 	require.NoError(t, err)
 	<-g.reached
 
@@ -177,7 +177,7 @@ func TestEndOfRemovalKeepsLaterRemoval(t *testing.T) {
 	e := &policy.WorkloadEndpoint{Namespace: "shop", Name: "a", Node: "n", Interface: "way0", Addresses: addrs}
 	remove := func() *removal {
 		require.NoError(t, r.put(t.Context(), e))
-		_, err := r.remove(t.Context(), e.Key(), "")
+		_, err := r.remove(t.Context(), e.Key(), "", "")
 		require.NoError(t, err)
 		return r.lastRemoval(e.Key())
 	}
@@ -199,7 +199,7 @@ func TestRegisteredAgainDoesNotLeave(t *testing.T) {
 		Namespace: "shop", Name: "a", Node: "n", Interface: "way0", MAC: "02:00:00:00:00:01", Addresses: addrs,
 	}
 	require.NoError(t, r.put(t.Context(), e))
-	_, err = r.remove(t.Context(), e.Key(), "")
+	_, err = r.remove(t.Context(), e.Key(), "", "")
 	require.NoError(t, err)
 	require.Equal(t, []policy.Key{e.Key()}, r.previousHolders(addrs))
 	require.NoError(t, r.put(t.Context(), e))

@@ -113,6 +113,10 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 	if d.cluster != nil {
 		s.Store = d.cluster.Stats()
 	}
+	if d.kube != nil {
+		status := d.kube.Status()
+		s.Kubernetes = &status
+	}
 	if p := d.current(); p != nil {
 		s.Status, s.Driver, s.Runner = p.Status(), p.Driver().Stats(), p.RunnerStats()
 		s.Classes = p.ClassStats()

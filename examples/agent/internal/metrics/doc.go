@@ -53,6 +53,12 @@
 //	wayleave_store_failures_total{kind}    counter    what went wrong with it: unreachable, refused, compacted,
 //	                                                  history, missed, uninitialised or newer
 //
+// and, where objects come from a Kubernetes API,
+//
+//	wayleave_kubernetes_objects{kind}      gauge      objects of the kind
+//	wayleave_kubernetes_readable{kind}     gauge      1 if the kind can be read, or if the server does not have it
+//	wayleave_kubernetes_faulty_objects     gauge      objects that are not understood
+//
 // All but those of rejections, restarts and connections begin anew when the pipeline restarts.
 //
 // # Usage

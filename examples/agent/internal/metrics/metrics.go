@@ -10,6 +10,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/datastore/etcd"
+	"github.com/wayleave/wayleave/datastore/kubernetes"
 	"github.com/wayleave/wayleave/examples/agent/internal/build"
 )
 
@@ -30,6 +31,8 @@ type Snapshot struct {
 	Classes render.ClassStats
 	// Store is about the etcd that nodes share; nil if there is none.
 	Store *Store
+	// Kubernetes is about the API that objects come from; nil if there is none.
+	Kubernetes *kubernetes.Status
 }
 
 // Store is what is counted of the etcd that nodes share.
@@ -70,6 +73,7 @@ type collector struct {
 	metrics   []metric
 	store     []storeMetric
 	failures  *prometheus.Desc
+	api       apiDescs
 	endpoints *prometheus.Desc
 	durations *prometheus.Desc
 	build     *prometheus.Desc
@@ -82,6 +86,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 func newCollector(take func() Snapshot) *collector {
 	c := &collector{
 		take:      take,
+		api:       newAPIDescs(),
 		endpoints: describe("endpoints", "Local endpoints by how far they are programmed.", "state"),
 		build: describe("build_info", "1; the labels are what the agent was built from.", "version", "revision",
 			"goversion"),
@@ -163,6 +168,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 		out <- m.desc
 	}
 	c.describeStore(out)
+	c.api.describe(out)
 	out <- c.endpoints
 	out <- c.durations
 	out <- c.build
@@ -175,6 +181,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.read(s))
 	}
 	c.collectStore(s.Store, out)
+	c.api.collect(s.Kubernetes, out)
 	b := build.Read()
 	out <- prometheus.MustNewConstMetric(c.build, prometheus.GaugeValue, 1, b.Version, b.Revision, b.GoVersion)
 	states := map[dataplane.EndpointState]int{}

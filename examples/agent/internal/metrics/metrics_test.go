@@ -4,6 +4,7 @@ package metrics_test
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/datastore/etcd"
+	"github.com/wayleave/wayleave/datastore/kubernetes"
 	"github.com/wayleave/wayleave/examples/agent/internal/build"
 	"github.com/wayleave/wayleave/examples/agent/internal/metrics"
 	"github.com/wayleave/wayleave/policy"
@@ -48,6 +50,13 @@ func snapshot() metrics.Snapshot {
 			},
 			InForce: 26, Unusable: 27,
 		},
+		Kubernetes: &kubernetes.Status{Faulty: 36, Kinds: []kubernetes.KindStatus{
+			{Kind: "pods", State: kubernetes.StateSynced, Objects: 37},
+			{Kind: "nodes", State: kubernetes.StateSynced, Objects: 38, Err: errors.New("away")},
+			{Kind: "namespaces", State: kubernetes.StateWaiting},
+			{Kind: "ippools", State: kubernetes.StateOmitted},
+			{Kind: "tiers", State: kubernetes.StateNotServed},
+		}},
 	}
 }
 
@@ -82,6 +91,23 @@ wayleave_store_failures_total{kind="refused"} 25
 wayleave_store_failures_total{kind="uninitialised"} 0
 wayleave_store_failures_total{kind="unreachable"} 0
 `), "wayleave_store_failures_total"))
+	require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(`
+# HELP wayleave_kubernetes_faulty_objects Objects of the Kubernetes API that are not understood.
+# TYPE wayleave_kubernetes_faulty_objects gauge
+wayleave_kubernetes_faulty_objects 36
+# HELP wayleave_kubernetes_objects Objects of the Kubernetes API.
+# TYPE wayleave_kubernetes_objects gauge
+wayleave_kubernetes_objects{kind="namespaces"} 0
+wayleave_kubernetes_objects{kind="nodes"} 38
+wayleave_kubernetes_objects{kind="pods"} 37
+wayleave_kubernetes_objects{kind="tiers"} 0
+# HELP wayleave_kubernetes_readable 1 if the kind can be read from the Kubernetes API, or if the server does not have it.
+# TYPE wayleave_kubernetes_readable gauge
+wayleave_kubernetes_readable{kind="namespaces"} 0
+wayleave_kubernetes_readable{kind="nodes"} 0
+wayleave_kubernetes_readable{kind="pods"} 1
+wayleave_kubernetes_readable{kind="tiers"} 1
+`), "wayleave_kubernetes_objects", "wayleave_kubernetes_readable", "wayleave_kubernetes_faulty_objects"))
 	b := build.Read()
 	require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(fmt.Sprintf(`
 # HELP wayleave_build_info 1; the labels are what the agent was built from.

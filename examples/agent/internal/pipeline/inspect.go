@@ -137,6 +137,20 @@ var errOtherNode = errors.New("pipeline: the endpoint is another node's")
 // Errors: the context's; dataplane.ErrStopped; one if e is an endpoint of another node; that of
 // Conflicts if its interface belongs to another endpoint.
 func (p *Pipeline) WaitProgrammed(ctx context.Context, e *policy.WorkloadEndpoint) error {
+	return p.waitLike(ctx, e, sameAddresses)
+}
+
+// WaitAttached is like WaitProgrammed, but the endpoint may have more addresses than e: a pod's status may
+// have some that its CNI plugin did not report.
+func (p *Pipeline) WaitAttached(ctx context.Context, e *policy.WorkloadEndpoint) error {
+	return p.waitLike(ctx, e, hasAddresses)
+}
+
+// waitLike waits until an endpoint with the interface and MAC address of e is in the kernel, with addresses
+// that fit.
+func (p *Pipeline) waitLike(
+	ctx context.Context, e *policy.WorkloadEndpoint, fit func(*dataplane.Endpoint, *policy.WorkloadEndpoint) bool,
+) error {
 	if e.Node != p.cfg.Node {
 		return errOtherNode
 	}
@@ -151,7 +165,9 @@ func (p *Pipeline) WaitProgrammed(ctx context.Context, e *policy.WorkloadEndpoin
 			cancel(err)
 		}
 	}()
-	err := p.driver.WaitEndpoint(inner, e.Key(), func(got *dataplane.Endpoint) bool { return isLike(got, e) })
+	err := p.driver.WaitEndpoint(inner, e.Key(), func(got *dataplane.Endpoint) bool {
+		return sameLink(got, e) && fit(got, e)
+	})
 	if err != nil && ctx.Err() == nil && inner.Err() != nil {
 		return context.Cause(inner)
 	}
@@ -198,15 +214,15 @@ func (p *Pipeline) Status() dataplane.Status {
 }
 
 // WaitRemoved waits until an endpoint that a source has just removed is out of the kernel. It calls
-// WaitSources first. If a source then has the endpoint, except those of the given names, it returns
-// without waiting for the kernel.
+// WaitSources first. If a source then has an endpoint of that name on this node, except those of the given
+// names, it returns without waiting for the kernel.
 //
 // Errors: the context's, dataplane.ErrStopped.
 func (p *Pipeline) WaitRemoved(ctx context.Context, key policy.Key, without ...string) error {
 	if err := p.WaitSources(ctx); err != nil { // until then, any source may have it
 		return err
 	}
-	if p.source.has(key, without...) {
+	if p.source.hasLocal(key, without...) {
 		return nil
 	}
 	if err := p.runner.Barrier(ctx); err != nil { // it may be on its way to the driver, which does not know it yet
@@ -257,16 +273,18 @@ func (c *conflicts) wait(ctx context.Context, conflict func() error) error {
 	}
 }
 
-// isLike reports whether the endpoint was sent as in e. Another source may have the endpoint too,
+// sameLink reports whether the endpoint has the link of e. Another source may have the endpoint too,
 // without its MAC address.
-func isLike(got *dataplane.Endpoint, e *policy.WorkloadEndpoint) bool {
-	return (got.MAC == e.MAC || got.MAC == "") && got.Interface == e.Interface && sameAddresses(got, e)
+func sameLink(got *dataplane.Endpoint, e *policy.WorkloadEndpoint) bool {
+	return (got.MAC == e.MAC || got.MAC == "") && got.Interface == e.Interface
 }
 
 func sameAddresses(got *dataplane.Endpoint, e *policy.WorkloadEndpoint) bool {
-	if len(got.Addresses) != len(e.Addresses) {
-		return false
-	}
+	return len(got.Addresses) == len(e.Addresses) && hasAddresses(got, e)
+}
+
+// hasAddresses reports whether the endpoint has all addresses of e.
+func hasAddresses(got *dataplane.Endpoint, e *policy.WorkloadEndpoint) bool {
 	for _, a := range e.Addresses {
 		if !slices.Contains(got.Addresses, a.Unmap()) {
 			return false

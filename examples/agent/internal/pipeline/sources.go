@@ -97,11 +97,13 @@ func (s *sources) worldWith(first verdict.World, without ...string) verdict.Worl
 	return world
 }
 
-// has reports whether a source has an object, except those of the given names.
-func (s *sources) has(key policy.Key, without ...string) bool {
-	versions := s.Versions(key)
-	for _, name := range without {
-		delete(versions, name)
+// hasLocal reports whether a source has an endpoint of this node, except those of the given names.
+func (s *sources) hasLocal(key policy.Key, without ...string) bool {
+	for name, r := range s.Versions(key) {
+		e, ok := r.(*policy.WorkloadEndpoint)
+		if ok && e.Node == s.interfaces.node && !slices.Contains(without, name) {
+			return true
+		}
 	}
-	return len(versions) > 0
+	return false
 }

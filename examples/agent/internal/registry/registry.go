@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -173,6 +174,15 @@ func (r *Registry) Get(k policy.Key) *policy.WorkloadEndpoint {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.endpoints[k]
+}
+
+// All returns all endpoints, sorted by key. They must not be changed.
+func (r *Registry) All() []*policy.WorkloadEndpoint {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.SortedFunc(maps.Values(r.endpoints), func(a, b *policy.WorkloadEndpoint) int {
+		return a.Key().Compare(b.Key())
+	})
 }
 
 // Holder returns an endpoint that has an address, or nil. It must not be changed.

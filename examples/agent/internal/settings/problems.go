@@ -5,13 +5,16 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/routes"
+	"github.com/wayleave/wayleave/datastore/kubernetes"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -32,6 +35,7 @@ func (s Settings) problems() map[string]error {
 	if (s.EtcdCertFile == "") != (s.EtcdKeyFile == "") {
 		found["etcd-cert-file"] = errors.New("set both etcd-cert-file and etcd-key-file, or neither")
 	}
+	maps.Copy(found, s.kubernetesProblems())
 	if s.Table == "" {
 		found["table"] = errors.New("a name is required")
 	} else if _, err := render.New(render.Config{Table: s.Table}); err != nil {
@@ -74,6 +78,30 @@ func (s Settings) problems() map[string]error {
 	}
 	if s.RecordLimit < 1 {
 		found["record-limit"] = fmt.Errorf("want 1 or more, not %d", s.RecordLimit)
+	}
+	return found
+}
+
+// kubernetesProblems returns what is wrong with the settings of the Kubernetes API, by key.
+func (s Settings) kubernetesProblems() map[string]error {
+	found := map[string]error{}
+	switch {
+	case s.Kubeconfig != "" && s.InCluster:
+		found["in-cluster"] = errors.New("cannot be combined with kubeconfig")
+	case s.ReadsKubernetes() && s.Etcd != "":
+		found["etcd"] = errors.New("cannot be combined with kubeconfig or in-cluster: one has the cluster's objects")
+	}
+	if s.KubernetesContext != "" && s.Kubeconfig == "" {
+		found["kubernetes-context"] = errors.New("is a context of the file kubeconfig, which is not set")
+	}
+	for _, kind := range s.OmittedKinds() {
+		switch {
+		case !slices.Contains(kubernetes.Kinds(), kind):
+			found["kubernetes-omit"] = fmt.Errorf("no kind %q: want some of %s", kind,
+				strings.Join(kubernetes.Kinds(), ", "))
+		case kind == "pods":
+			found["kubernetes-omit"] = errors.New("pods are always read: their labels come from there")
+		}
 	}
 	return found
 }

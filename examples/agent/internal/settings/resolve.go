@@ -189,6 +189,10 @@ func resolve(layers []Layer, wanted func(key string) bool) (e *Effective, found 
 			origins[key] = l.Source
 		}
 	}
+	if origins[endpointToHost] == "" && e.ReadsKubernetes() {
+		// Pods connect to the API server, DNS and other pods on the host network of their own node.
+		_ = set(flags, endpointToHost, "accept")
+	}
 	origin := func(key string) string {
 		if o, ok := origins[key]; ok {
 			return o

@@ -35,6 +35,14 @@ type Settings struct {
 	// EtcdUsername is the user of etcd, where it asks for one, and EtcdPasswordFile the file that
 	// holds the password.
 	EtcdUsername, EtcdPasswordFile string
+	// Kubeconfig is the file with the access to the API of a Kubernetes cluster, and KubernetesContext the
+	// context in it; empty: its current one. InCluster takes the access that a pod has. Without
+	// Kubeconfig and InCluster, no API is read.
+	Kubeconfig, KubernetesContext string
+	InCluster                     bool
+	// KubernetesOmit are the kinds of the API that are not read, as in
+	// "ippools.projectcalico.org", separated by commas. Empty: all are read.
+	KubernetesOmit string
 	// EndpointDir is the directory in which endpoints that were registered over the socket survive
 	// a restart. Empty: none can be registered.
 	EndpointDir string
@@ -79,6 +87,7 @@ type Settings struct {
 	TCPFromSYN bool
 	// EndpointToHost decides about packets from a workload to its own node that the workload's policy
 	// allows: "drop", "accept", or "return", which leaves them to what else filters the host's input.
+	// Default: "drop", or "accept" with Kubeconfig or InCluster.
 	EndpointToHost string
 	// RecordFile is where what the agent sees is recorded, RecordLimit how large the file may
 	// become, in MiB. Empty: nowhere.
@@ -89,15 +98,27 @@ type Settings struct {
 }
 
 // BridgeNames returns the names in Bridges, in order.
-func (s Settings) BridgeNames() (names []string) {
-	if s.Bridges == "" {
+func (s Settings) BridgeNames() []string { return split(s.Bridges) }
+
+// split returns the parts of a list with commas.
+func split(list string) (parts []string) {
+	if list == "" {
 		return nil
 	}
-	for name := range strings.SplitSeq(s.Bridges, ",") {
-		names = append(names, strings.TrimSpace(name))
+	for part := range strings.SplitSeq(list, ",") {
+		parts = append(parts, strings.TrimSpace(part))
 	}
-	return names
+	return parts
 }
+
+// OmittedKinds returns the kinds in KubernetesOmit, in order.
+func (s Settings) OmittedKinds() []string { return split(s.KubernetesOmit) }
+
+// ReadsKubernetes reports whether objects come from the API of a Kubernetes cluster.
+func (s Settings) ReadsKubernetes() bool { return s.Kubeconfig != "" || s.InCluster }
+
+// endpointToHost is the key of EndpointToHost.
+const endpointToHost = "endpoint-to-host"
 
 // hostActions are the values of EndpointToHost.
 func hostActions() map[string]policy.HostAction {
@@ -127,6 +148,7 @@ func local() map[string]bool {
 		"route-protocol", "trust-annotations", "socket", "http-address", "health-timeout", "record-file",
 		"record-limit", "etcd", "etcd-prefix", "etcd-cluster", "etcd-ca-file", "etcd-cert-file", "etcd-key-file",
 		"etcd-username", "etcd-password-file", "endpoint-to-host",
+		"kubeconfig", "kubernetes-context", "in-cluster", "kubernetes-omit",
 	} {
 		keys[key] = true
 	}
@@ -138,6 +160,7 @@ func Declare(flags *flag.FlagSet, s *Settings) {
 	flags.StringVar(&s.Node, "node", s.Node, "`NAME` of the node whose pods to look after")
 	DeclareSources(flags, s)
 	DeclareEtcd(flags, s)
+	declareKubernetes(flags, s)
 	flags.StringVar(&s.EndpointDir, "endpoint-dir", s.EndpointDir,
 		"`DIR` in which endpoints that are registered over the socket are kept; none if empty")
 	DeclareIdentity(flags, s)
@@ -197,6 +220,17 @@ func DeclareEtcd(flags *flag.FlagSet, s *Settings) {
 		"`FILE` that holds the password of that user")
 }
 
+func declareKubernetes(flags *flag.FlagSet, s *Settings) {
+	flags.StringVar(&s.Kubeconfig, "kubeconfig", s.Kubeconfig,
+		"`FILE` with the access to the API of the Kubernetes cluster whose objects count; none if empty")
+	flags.StringVar(&s.KubernetesContext, "kubernetes-context", s.KubernetesContext,
+		"`NAME` of the context in that file; its current one if empty")
+	flags.BoolVar(&s.InCluster, "in-cluster", s.InCluster,
+		"read the API of the Kubernetes cluster that the agent is a pod of, with the pod's service account")
+	flags.StringVar(&s.KubernetesOmit, "kubernetes-omit", s.KubernetesOmit,
+		"`KINDS` of the API that are not read, as in ippools.projectcalico.org, separated by commas; none if empty")
+}
+
 // DeclareTable declares the flags that say what the table is like.
 func DeclareTable(flags *flag.FlagSet, s *Settings) {
 	declareName(flags, s)
@@ -227,7 +261,8 @@ func declarePrefix(flags *flag.FlagSet, s *Settings) {
 			"tracked before the first start")
 	flags.StringVar(&s.EndpointToHost, "endpoint-to-host", s.EndpointToHost,
 		"what becomes of packets from workloads to their own node that policy allows: `ACTION` drop, accept, or "+
-			"return to leave them to other tables; Kubernetes needs accept")
+			"return to leave them to other tables; Kubernetes needs accept, which is the default with kubeconfig or "+
+			"in-cluster")
 }
 
 // Defaults returns the settings as they are if nobody sets any.

@@ -167,7 +167,7 @@ func TestEverySourceHasItsSay(t *testing.T) {
 	require.Equal(t, "command line", origins["table"])
 	require.Equal(t, "default", origins["socket"])
 	require.Contains(t, e.String(), `apply-burst        "4"  `)
-	require.Len(t, e.Values, 32)
+	require.Len(t, e.Values, 36)
 }
 
 // conntrack-policy and tcp-from-syn can be set in every source, the datastore included. By default
@@ -247,6 +247,40 @@ func TestEndpointToHost(t *testing.T) {
 	set.Datastore = true
 	_, err = settings.Resolve(set)
 	require.EqualError(t, err, "test: endpoint-to-host: cannot be set in the datastore")
+}
+
+// Pods of a Kubernetes cluster reach their own node, unless it is set otherwise.
+func TestEndpointToHostOfKubernetes(t *testing.T) {
+	for _, row := range []struct {
+		values map[string]string
+		want   policy.HostAction
+	}{
+		{map[string]string{"in-cluster": "true"}, policy.HostAccept},
+		{map[string]string{"kubeconfig": "/file"}, policy.HostAccept},
+		{map[string]string{"kubeconfig": "/file", "endpoint-to-host": "drop"}, policy.HostDrop},
+	} {
+		e, err := settings.Resolve(settings.Layer{Source: "test", Values: row.values})
+		require.NoError(t, err)
+		require.Equal(t, row.want, e.EndpointToHostAction(), row.values)
+	}
+}
+
+func TestKubernetesProblems(t *testing.T) {
+	for want, values := range map[string]map[string]string{
+		"in-cluster: cannot be combined with kubeconfig":           {"in-cluster": "true", "kubeconfig": "/file"},
+		"etcd: cannot be combined with kubeconfig or in-cluster":   {"in-cluster": "true", "etcd": "http://a:1"},
+		"kubernetes-context: is a context of the file kubeconfig":  {"kubernetes-context": "one"},
+		`kubernetes-omit: no kind "tiers": want some of namespace`: {"kubernetes-omit": "nodes, tiers"},
+		"kubernetes-omit: pods are always read":                    {"kubernetes-omit": "pods"},
+	} {
+		_, err := settings.Resolve(settings.Layer{Source: "test", Values: values})
+		require.ErrorContains(t, err, "test: "+want)
+	}
+	e, err := settings.Resolve(settings.Layer{Source: "test", Values: map[string]string{
+		"in-cluster": "true", "manifests": "/m", "kubernetes-omit": "nodes, tiers.projectcalico.org",
+	}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"nodes", "tiers.projectcalico.org"}, e.OmittedKinds())
 }
 
 // A value of the wrong type does not change the value of an earlier layer. It is the only problem

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/wayleave/wayleave/datastore"
+	"github.com/wayleave/wayleave/datastore/kubernetes"
+	"github.com/wayleave/wayleave/examples/internal/api"
+	"github.com/wayleave/wayleave/kubernetes/convert"
+	"github.com/wayleave/wayleave/kubernetes/pods"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// Name of the source.
+const Name = "kubernetes"
+
+// LabelPodUID is the label of a registered endpoint that is a pod of the API. Its value is the pod's
+// UID. The label stays in the registry: in policy, the pod has the labels that the API has.
+const LabelPodUID = "wayleave.dev/pod-uid"
+
+// Config of an API. All fields but Omit are required.
+type Config struct {
+	// Clients of the API server.
+	Clients *Clients
+	// Node is the name of this node.
+	Node string
+	// Omit has the kinds that are not read.
+	Omit []string
+	// TrustAnnotations lets pods name their interface and MAC address.
+	TrustAnnotations bool
+	// Rejected is called for each object that is not understood, when that changes.
+	Rejected func(error)
+	// Logger for warnings and information.
+	Logger *slog.Logger
+}
+
+// API is this node's part in the cluster. It is safe for concurrent use; see the package.
+type API struct {
+	cfg    Config
+	source *kubernetes.Source
+	relay  *relay
+}
+
+// New returns this node's part in the cluster. It sends no request yet. Errors: of the
+// configuration.
+func New(cfg Config) (*API, error) {
+	if cfg.Clients == nil || cfg.Node == "" || cfg.Rejected == nil || cfg.Logger == nil {
+		return nil, errors.New("kube: Config: Clients, Node, Rejected and Logger are required")
+	}
+	a := &API{cfg: cfg, relay: newRelay()}
+	var err error
+	a.source, err = kubernetes.New(kubernetes.Config{
+		Client: cfg.Clients.Client, Dynamic: cfg.Clients.Dynamic, Node: cfg.Node, Omit: cfg.Omit,
+		Converter: convert.Converter{TrustAnnotations: cfg.TrustAnnotations}, Report: a.report, Logger: cfg.Logger,
+	})
+	return a, err
+}
+
+// Run reads the API until ctx is done, and returns its error. Attach the pods that have a link
+// already before it.
+func (a *API) Run(ctx context.Context) error { return a.source.Run(ctx, a.relay) }
+
+// Source returns the source of the objects. It may be run again when it has ended, for another
+// pipeline.
+func (a *API) Source() datastore.Source { return a.relay }
+
+// Attach records the link of a pod of this node. Its labels and profiles come from the API. Errors:
+// those of kubernetes.Source.
+func (a *API) Attach(e *policy.WorkloadEndpoint, uid string) error {
+	return a.source.Attach(refOf(e.Key(), uid), convert.Attachment{
+		Interface: e.Interface, MAC: e.MAC, Addresses: e.Addresses,
+	})
+}
+
+// Detach records that the link of a pod was removed.
+func (a *API) Detach(key policy.Key, uid string) { a.source.Detach(refOf(key, uid)) }
+
+func refOf(key policy.Key, uid string) pods.Ref {
+	return pods.Ref{Namespace: key.Namespace, Name: key.Name, UID: types.UID(uid)}
+}
+
+// Barrier returns once the pipeline has what changed before the call; see kubernetes.Source.
+func (a *API) Barrier(ctx context.Context) error { return a.source.Barrier(ctx) }
+
+// report logs what is wrong with an object.
+func (a *API) report(object convert.Object, problems []error) {
+	if len(problems) == 0 {
+		a.cfg.Logger.Info("no longer rejected", "source", Name, "object", object.String())
+		return
+	}
+	for _, err := range problems {
+		a.cfg.Logger.Error("rejected", "source", Name, "object", object.String(), "err", err)
+		a.cfg.Rejected(err)
+	}
+}
+
+// maxFaulty is how many faulty objects State names.
+const maxFaulty = 100
+
+// State returns what has been read, and what cannot be.
+func (a *API) State() api.Kubernetes {
+	status := a.source.Status()
+	s := api.Kubernetes{Server: a.cfg.Clients.Server, InSync: status.InSync, FaultyObjects: status.Faulty}
+	for _, k := range status.Kinds {
+		kind := api.KubernetesKind{
+			Kind: k.Kind, State: string(k.State), Objects: k.Objects, Revision: k.Revision, Since: k.Since,
+		}
+		if k.Err != nil {
+			kind.Error = k.Err.Error()
+		}
+		s.Kinds = append(s.Kinds, kind)
+	}
+	for object, problem := range a.source.Faulty() {
+		s.Faulty = append(s.Faulty, api.FaultyObject{Object: object.String(), Problem: problem})
+	}
+	slices.SortFunc(s.Faulty, func(a, b api.FaultyObject) int { return strings.Compare(a.Object, b.Object) })
+	s.Faulty = s.Faulty[:min(len(s.Faulty), maxFaulty)]
+	return s
+}
+
+// Status returns the status of each kind.
+func (a *API) Status() kubernetes.Status { return a.source.Status() }
+
+// Trouble returns which kinds cannot be read now, and why; "" if all can be. Kinds with the same
+// reason are one part of the text.
+func (a *API) Trouble() string {
+	kinds := map[string][]string{}
+	for _, k := range a.source.Status().Kinds {
+		if k.Err != nil {
+			kinds[k.Err.Error()] = append(kinds[k.Err.Error()], k.Kind)
+		}
+	}
+	var parts []string
+	for _, cause := range slices.Sorted(maps.Keys(kinds)) {
+		list := kinds[cause]
+		text := strings.Join(list[:min(len(list), 3)], ", ")
+		if more := len(list) - 3; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+		parts = append(parts, text+": "+cause)
+	}
+	return strings.Join(parts, "; ")
+}

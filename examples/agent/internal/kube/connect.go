@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/wayleave/wayleave/examples/agent/internal/build"
+	"github.com/wayleave/wayleave/examples/agent/internal/settings"
+)
+
+// Requests of one agent: some thirty at the start, and after that few. The limit protects the server
+// from a fault here.
+const qps, burst = 20, 60
+
+// Clients are clients of one API server.
+type Clients struct {
+	// Server is its address, for people.
+	Server string
+	// Client is for the kinds that client-go knows, Dynamic for all others.
+	Client  kubernetes.Interface
+	Dynamic dynamic.Interface
+}
+
+// Connect returns the clients of the settings Kubeconfig or InCluster; nil without both. It does not
+// connect yet.
+//
+// Errors: what is wrong with the file, or with the access of the pod, after the setting's name.
+func Connect(s settings.Settings) (*Clients, error) {
+	if !s.ReadsKubernetes() {
+		return nil, nil
+	}
+	access, err := access(s)
+	if err != nil {
+		return nil, err
+	}
+	access.UserAgent = "wayleave-agent/" + build.Read().Version
+	access.QPS, access.Burst = qps, burst
+	access.Timeout = 0 // it would end watches
+	access.WarningHandler = rest.NoWarnings{}
+	typed := rest.CopyConfig(access)
+	typed.ContentType = runtime.ContentTypeProtobuf
+	typed.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	access.ContentType = runtime.ContentTypeJSON
+	client, err := kubernetes.NewForConfig(typed)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", source(s), err)
+	}
+	other, err := dynamic.NewForConfig(access)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", source(s), err)
+	}
+	return &Clients{Server: access.Host, Client: client, Dynamic: other}, nil
+}
+
+// source returns the setting that the access comes from.
+func source(s settings.Settings) string {
+	if s.InCluster {
+		return "in-cluster"
+	}
+	return "kubeconfig"
+}
+
+// access returns how the API server is reached. A file that is not complete is an error: client-go's
+// own loader would take the access of a pod then.
+func access(s settings.Settings) (*rest.Config, error) {
+	if s.InCluster {
+		cfg, err := rest.InClusterConfig()
+		if errors.Is(err, rest.ErrNotInCluster) {
+			return nil, errors.New("in-cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set: " +
+				"this is no pod of a cluster; set kubeconfig instead")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("in-cluster: %w", err)
+		}
+		return cfg, nil
+	}
+	file, err := clientcmd.LoadFromFile(s.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	if err := clientcmd.ResolveLocalPaths(file); err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	if s.KubernetesContext != "" && file.Contexts[s.KubernetesContext] == nil {
+		return nil, fmt.Errorf("kubernetes-context: %s has no context %q", s.Kubeconfig, s.KubernetesContext)
+	}
+	cfg, err := clientcmd.NewNonInteractiveClientConfig(
+		*file, s.KubernetesContext, &clientcmd.ConfigOverrides{}, nil,
+	).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %s: %w", s.Kubeconfig, err)
+	}
+	return cfg, nil
+}
