@@ -168,6 +168,8 @@ func newDaemon(cfg Config) (*Daemon, error) {
 		if d.kube, err = kube.New(kube.Config{
 			Clients: cfg.Kubernetes, Node: local.Node, Omit: local.OmittedKinds(),
 			TrustAnnotations: local.TrustAnnotations, Rejected: d.reject, Logger: d.logger,
+			ConfigMap: local.KubernetesConfig,
+			Settings:  func(all, node []settings.Layer) { d.stored.share(cluster.Layers{Global: all, Node: node}) },
 		}); err != nil {
 			return nil, err
 		}

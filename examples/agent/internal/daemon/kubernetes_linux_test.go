@@ -33,6 +33,7 @@ import (
 	"github.com/wayleave/wayleave/datastore/kubernetes"
 	"github.com/wayleave/wayleave/examples/agent/internal/daemon"
 	"github.com/wayleave/wayleave/examples/agent/internal/kube"
+	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 	"github.com/wayleave/wayleave/examples/internal/api"
 	"github.com/wayleave/wayleave/examples/internal/gobuild"
 	"github.com/wayleave/wayleave/internal/netns"
@@ -153,10 +154,14 @@ type kubernetesNode struct {
 	state  string
 }
 
-// begin starts an agent.
-func (n *kubernetesNode) begin() {
+// begin starts an agent, with more settings.
+func (n *kubernetesNode) begin(more ...string) {
 	n.t.Helper()
-	n.running = startWith(n.t, n.node, "", n.state, map[string]string{"in-cluster": "true"}, func(c *daemon.Config) {
+	values := map[string]string{"in-cluster": "true"}
+	for i := 0; i < len(more); i += 2 {
+		values[more[i]] = more[i+1]
+	}
+	n.running = startWith(n.t, n.node, "", n.state, values, func(c *daemon.Config) {
 		c.Kubernetes = &kube.Clients{Server: "fake", Client: n.server.client, Dynamic: n.server.dynamic}
 	})
 }
@@ -342,5 +347,61 @@ func TestFaultsOfTheAPI(t *testing.T) {
 	n.eventually(func(s api.Status) bool {
 		return s.Kubernetes.FaultyObjects == 1 && s.Kubernetes.Faulty[0].Object == "Pod shop/bad" && s.Rejected == 1
 	})
+	n.end(t)
+}
+
+// Settings come from ConfigMaps, those for the node over those for all. Before they have been read, nothing is
+// programmed. Invalid ones do not count, and the former ones stay.
+func TestSettingsOfConfigMaps(t *testing.T) {
+	n := newKubernetesNode(t)
+	maps := n.server.client.CoreV1().ConfigMaps("wayleave")
+	set := func(name string, data map[string]string) {
+		t.Helper()
+		m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "wayleave", Name: name}, Data: data}
+		_, err := maps.Update(t.Context(), m, metav1.UpdateOptions{})
+		if err != nil {
+			_, err = maps.Create(t.Context(), m, metav1.CreateOptions{})
+		}
+		require.NoError(t, err)
+	}
+	set("other", map[string]string{"apply-burst": "9"})
+	set("agent", map[string]string{"apply-burst": "2", "resync-interval": "1h"})
+	refused := atomic.Bool{}
+	refused.Store(true)
+	n.server.client.PrependReactor("list", "configmaps", func(clienttesting.Action) (bool, k8sruntime.Object, error) {
+		return refused.Load(), nil, errors.New("configmaps is forbidden")
+	})
+	n.begin("kubernetes-config", "wayleave/agent")
+	n.server.complete()
+	n.eventually(func(s api.Status) bool { return s.Kubernetes != nil && s.Kubernetes.InSync })
+	n.eventually(func(api.Status) bool {
+		_, body := n.http(t, "/readyz")
+		return strings.Contains(body, "settings: configmaps is forbidden")
+	})
+	require.False(t, get[api.Status](t, n.running, "/v1/status").Ready)
+	refused.Store(false)
+	n.eventually(func(s api.Status) bool { return s.Ready })
+	<-n.server.watches // of both ConfigMaps
+	<-n.server.watches
+	has := func(key, value, origin string) func(api.Status) bool {
+		return func(api.Status) bool {
+			for _, v := range get[[]settings.Value](t, n.running, "/v1/config") {
+				if v.Key == key {
+					return v.Value == value && v.Origin == origin
+				}
+			}
+			return false
+		}
+	}
+	require.True(t, has("apply-burst", "2", "ConfigMap wayleave/agent")(api.Status{}))
+	set("agent-node-n", map[string]string{"apply-burst": "3"})
+	n.eventually(has("apply-burst", "3", "ConfigMap wayleave/agent-node-n"))
+	require.True(t, has("resync-interval", "1h0m0s", "ConfigMap wayleave/agent")(api.Status{}))
+	set("agent-node-n", map[string]string{"apply-burst": "0", "table": "mine"})
+	n.eventually(func(s api.Status) bool { return len(s.Settings) == 2 })
+	require.True(t, has("apply-burst", "3", "ConfigMap wayleave/agent-node-n")(api.Status{}))
+	require.NoError(t, maps.Delete(t.Context(), "agent-node-n", metav1.DeleteOptions{}))
+	n.eventually(has("apply-burst", "2", "ConfigMap wayleave/agent"))
+	n.eventually(func(s api.Status) bool { return s.Ready })
 	n.end(t)
 }

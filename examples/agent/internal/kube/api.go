@@ -3,6 +3,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/wayleave/wayleave/datastore"
 	"github.com/wayleave/wayleave/datastore/kubernetes"
+	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 	"github.com/wayleave/wayleave/examples/internal/api"
 	"github.com/wayleave/wayleave/kubernetes/convert"
 	"github.com/wayleave/wayleave/kubernetes/pods"
@@ -28,7 +30,7 @@ const Name = "kubernetes"
 // UID. The label stays in the registry: in policy, the pod has the labels that the API has.
 const LabelPodUID = "wayleave.dev/pod-uid"
 
-// Config of an API. All fields but Omit are required.
+// Config of an API. All fields but Omit, ConfigMap and Settings are required.
 type Config struct {
 	// Clients of the API server.
 	Clients *Clients
@@ -38,6 +40,11 @@ type Config struct {
 	Omit []string
 	// TrustAnnotations lets pods name their interface and MAC address.
 	TrustAnnotations bool
+	// ConfigMap has settings, as NAMESPACE/NAME; empty: none. Settings receives those for all nodes and
+	// those for this node: once they have been read, and when they change. The source sends nothing
+	// before, so that nothing is programmed by other settings.
+	ConfigMap string
+	Settings  func(all, node []settings.Layer)
 	// Rejected is called for each object that is not understood, when that changes.
 	Rejected func(error)
 	// Logger for warnings and information.
@@ -49,6 +56,7 @@ type API struct {
 	cfg    Config
 	source *kubernetes.Source
 	relay  *relay
+	maps   *configMaps // nil without Config.ConfigMap
 }
 
 // New returns this node's part in the cluster. It sends no request yet. Errors: of the
@@ -57,7 +65,16 @@ func New(cfg Config) (*API, error) {
 	if cfg.Clients == nil || cfg.Node == "" || cfg.Rejected == nil || cfg.Logger == nil {
 		return nil, errors.New("kube: Config: Clients, Node, Rejected and Logger are required")
 	}
+	if cfg.ConfigMap != "" && cfg.Settings == nil {
+		return nil, errors.New("kube: Config: Settings is required with ConfigMap")
+	}
 	a := &API{cfg: cfg, relay: newRelay()}
+	if cfg.ConfigMap != "" {
+		a.maps = newConfigMaps(cfg.Clients.Client, cfg.ConfigMap, cfg.Node, cfg.Settings, func(err error) {
+			cfg.Logger.Warn("settings cannot be read; the last known ones stay", "source", Name, "err", err)
+		})
+		a.relay.ready = a.maps.settled
+	}
 	var err error
 	a.source, err = kubernetes.New(kubernetes.Config{
 		Client: cfg.Clients.Client, Dynamic: cfg.Clients.Dynamic, Node: cfg.Node, Omit: cfg.Omit,
@@ -68,7 +85,20 @@ func New(cfg Config) (*API, error) {
 
 // Run reads the API until ctx is done, and returns its error. Attach the pods that have a link
 // already before it.
-func (a *API) Run(ctx context.Context) error { return a.source.Run(ctx, a.relay) }
+func (a *API) Run(ctx context.Context) error {
+	if a.maps == nil {
+		return a.source.Run(ctx, a.relay)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		defer cancel() // without it, a failure would leave the source without settings
+		ended <- a.maps.run(ctx)
+	}()
+	err := a.source.Run(ctx, a.relay)
+	cancel()
+	return cmp.Or(<-ended, err)
+}
 
 // Source returns the source of the objects. It may be run again when it has ended, for another
 // pipeline.
@@ -131,9 +161,14 @@ func (a *API) State() api.Kubernetes {
 // Status returns the status of each kind.
 func (a *API) Status() kubernetes.Status { return a.source.Status() }
 
-// Trouble returns which kinds cannot be read now, and why; "" if all can be. Kinds with the same
+// Trouble returns which kinds, or settings, cannot be read now, and why; "" if all can be. Kinds with the same
 // reason are one part of the text.
 func (a *API) Trouble() string {
+	if a.maps != nil {
+		if trouble := a.maps.trouble(); trouble != "" {
+			return trouble
+		}
+	}
 	kinds := map[string][]string{}
 	for _, k := range a.source.Status().Kinds {
 		if k.Err != nil {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kube joins a node to the API of a Kubernetes cluster: objects come from there.
+// Package kube joins a node to the API of a Kubernetes cluster: objects and settings come from there.
 //
 //	API server ── watches ──▶ kubernetes.Source ──▶ relay ──▶ pipeline, one after the other
 //	CNI plugin ── Attach, Detach ──▶
+//	ConfigMaps ── watches ──▶ settings
 //
 // # Usage
 //

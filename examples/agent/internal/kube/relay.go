@@ -25,6 +25,9 @@ const maxUpdates = 5000
 //
 // It is safe for concurrent use.
 type relay struct {
+	// ready is closed when a pipeline may have the objects. Nil: at once.
+	ready <-chan struct{}
+
 	sending sync.Mutex // held while a receiver is called
 	objects packed.Objects
 	inSync  bool
@@ -91,6 +94,13 @@ func (r *relay) InSync(context.Context) error {
 
 // Run sends a receiver what is known, and then what changes; see datastore.Source.
 func (r *relay) Run(ctx context.Context, receiver datastore.Receiver) error {
+	if r.ready != nil {
+		select {
+		case <-r.ready:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	out := &output{ctx, receiver, make(chan error, 1)}
 	if err := r.begin(out); err != nil {
 		return err

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/routes"
 	"github.com/wayleave/wayleave/datastore/kubernetes"
@@ -93,6 +95,12 @@ func (s Settings) kubernetesProblems() map[string]error {
 	}
 	if s.KubernetesContext != "" && s.Kubeconfig == "" {
 		found["kubernetes-context"] = errors.New("is a context of the file kubeconfig, which is not set")
+	}
+	if s.KubernetesConfig != "" {
+		namespace, name, ok := strings.Cut(s.KubernetesConfig, "/")
+		if !ok || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+			found["kubernetes-config"] = fmt.Errorf("want NAMESPACE/NAME of a ConfigMap, not %q", s.KubernetesConfig)
+		}
 	}
 	for _, kind := range s.OmittedKinds() {
 		switch {

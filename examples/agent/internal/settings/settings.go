@@ -43,6 +43,9 @@ type Settings struct {
 	// KubernetesOmit are the kinds of the API that are not read, as in
 	// "ippools.projectcalico.org", separated by commas. Empty: all are read.
 	KubernetesOmit string
+	// KubernetesConfig is the ConfigMap with settings for all nodes, as NAMESPACE/NAME; that of one node is
+	// NAME-node-NODE. Empty: there is none.
+	KubernetesConfig string
 	// EndpointDir is the directory in which endpoints that were registered over the socket survive
 	// a restart. Empty: none can be registered.
 	EndpointDir string
@@ -148,7 +151,7 @@ func local() map[string]bool {
 		"route-protocol", "trust-annotations", "socket", "http-address", "health-timeout", "record-file",
 		"record-limit", "etcd", "etcd-prefix", "etcd-cluster", "etcd-ca-file", "etcd-cert-file", "etcd-key-file",
 		"etcd-username", "etcd-password-file", "endpoint-to-host",
-		"kubeconfig", "kubernetes-context", "in-cluster", "kubernetes-omit",
+		"kubeconfig", "kubernetes-context", "in-cluster", "kubernetes-omit", "kubernetes-config",
 	} {
 		keys[key] = true
 	}
@@ -229,6 +232,9 @@ func declareKubernetes(flags *flag.FlagSet, s *Settings) {
 		"read the API of the Kubernetes cluster that the agent is a pod of, with the pod's service account")
 	flags.StringVar(&s.KubernetesOmit, "kubernetes-omit", s.KubernetesOmit,
 		"`KINDS` of the API that are not read, as in ippools.projectcalico.org, separated by commas; none if empty")
+	flags.StringVar(&s.KubernetesConfig, "kubernetes-config", s.KubernetesConfig,
+		"`NAMESPACE/NAME` of the ConfigMap with settings for all nodes; that of one node is NAME-node-NODE; none if "+
+			"empty")
 }
 
 // DeclareTable declares the flags that say what the table is like.

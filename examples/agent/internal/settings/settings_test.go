@@ -167,7 +167,7 @@ func TestEverySourceHasItsSay(t *testing.T) {
 	require.Equal(t, "command line", origins["table"])
 	require.Equal(t, "default", origins["socket"])
 	require.Contains(t, e.String(), `apply-burst        "4"  `)
-	require.Len(t, e.Values, 36)
+	require.Len(t, e.Values, 37)
 }
 
 // conntrack-policy and tcp-from-syn can be set in every source, the datastore included. By default
@@ -272,6 +272,7 @@ func TestKubernetesProblems(t *testing.T) {
 		"kubernetes-context: is a context of the file kubeconfig":  {"kubernetes-context": "one"},
 		`kubernetes-omit: no kind "tiers": want some of namespace`: {"kubernetes-omit": "nodes, tiers"},
 		"kubernetes-omit: pods are always read":                    {"kubernetes-omit": "pods"},
+		`kubernetes-config: want NAMESPACE/NAME of a ConfigMap, n`: {"kubernetes-config": "wayleave"},
 	} {
 		_, err := settings.Resolve(settings.Layer{Source: "test", Values: values})
 		require.ErrorContains(t, err, "test: "+want)

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/wayleave/wayleave/examples/agent/internal/settings"
+)
+
+// configMaps reads settings from two ConfigMaps: one for all nodes, and one for this node. It is safe for
+// concurrent use.
+type configMaps struct {
+	client    kubernetes.Interface
+	namespace string
+	names     [2]string // for all nodes, and for this one
+	told      func(all, node []settings.Layer)
+	failed    func(error)
+	settled   chan struct{} // closed once both have been read
+
+	mu     sync.Mutex
+	data   map[string]map[string]string // of the ConfigMaps that are there
+	errs   map[string]error             // why a ConfigMap cannot be read
+	inSync bool
+}
+
+// newConfigMaps returns the settings of a ConfigMap NAMESPACE/NAME and of NAMESPACE/NAME-node-NODE. told
+// receives them once both have been read, and when they change; failed why one cannot be read, once.
+func newConfigMaps(
+	client kubernetes.Interface, path, node string, told func(all, node []settings.Layer), failed func(error),
+) *configMaps {
+	namespace, name, _ := strings.Cut(path, "/")
+	return &configMaps{
+		client: client, namespace: namespace, names: [2]string{name, name + "-node-" + node}, told: told,
+		failed: failed, settled: make(chan struct{}), data: map[string]map[string]string{}, errs: map[string]error{},
+	}
+}
+
+// run watches the ConfigMaps until ctx is done.
+func (c *configMaps) run(ctx context.Context) error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	inner, cancel := context.WithCancel(ctx) // ended before the wait
+	defer cancel()
+	var synced []cache.InformerSynced
+	for _, name := range c.names {
+		informer := cache.NewSharedIndexInformerWithOptions(
+			c.listWatch(name), &corev1.ConfigMap{}, cache.SharedIndexInformerOptions{},
+		)
+		// Without it, client-go logs each failure. listWatch reports them.
+		err := informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {})
+		registration, err2 := informer.AddEventHandler(c.handler(name))
+		if err := errors.Join(err, err2); err != nil {
+			return err
+		}
+		synced = append(synced, registration.HasSynced)
+		running.Go(func() { informer.RunWithContext(inner) })
+	}
+	if cache.WaitForCacheSync(ctx.Done(), synced...) {
+		c.mu.Lock()
+		c.inSync = true
+		c.tellLocked()
+		c.mu.Unlock()
+		close(c.settled)
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// listWatch lists and watches one ConfigMap.
+func (c *configMaps) listWatch(name string) cache.ListerWatcher {
+	client := c.client.CoreV1().ConfigMaps(c.namespace)
+	selected := func(o metav1.ListOptions) metav1.ListOptions {
+		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+		return o
+	}
+	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			list, err := client.List(ctx, selected(o))
+			c.setErr(ctx, name, err)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			w, err := client.Watch(ctx, selected(o))
+			c.setErr(ctx, name, err)
+			return w, err
+		},
+	}, c.client)
+}
+
+// setErr records why a ConfigMap cannot be read, nil if it can be.
+func (c *configMaps) setErr(ctx context.Context, name string, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := c.errs[name]
+	if c.errs[name] = err; err != nil && (old == nil || old.Error() != err.Error()) {
+		c.failed(err)
+	}
+}
+
+// trouble returns why settings cannot be read; "" if they can be.
+func (c *configMaps) trouble() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range c.names {
+		if err := c.errs[name]; err != nil {
+			return "settings: " + err.Error()
+		}
+	}
+	return ""
+}
+
+// handler takes the events of one ConfigMap. A test's server may send others.
+func (c *configMaps) handler(name string) cache.ResourceEventHandlerFuncs {
+	set := func(object any, gone bool) {
+		m, ok := object.(*corev1.ConfigMap)
+		if !ok || m.Name != name {
+			return
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if gone {
+			delete(c.data, name)
+		} else {
+			c.data[name] = m.Data
+		}
+		c.tellLocked()
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { set(o, false) },
+		UpdateFunc: func(_, o any) { set(o, false) },
+		DeleteFunc: func(o any) {
+			if tombstone, ok := o.(cache.DeletedFinalStateUnknown); ok {
+				o = tombstone.Obj
+			}
+			set(o, true)
+		},
+	}
+}
+
+// tellLocked passes on the settings, if all have been read.
+func (c *configMaps) tellLocked() {
+	if c.inSync {
+		c.told(c.layers(c.names[0]), c.layers(c.names[1]))
+	}
+}
+
+func (c *configMaps) layers(name string) []settings.Layer {
+	data, ok := c.data[name]
+	if !ok {
+		return nil
+	}
+	return []settings.Layer{{
+		Source: "ConfigMap " + c.namespace + "/" + name, Datastore: true, Values: maps.Clone(data),
+	}}
+}
