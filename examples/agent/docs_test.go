@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,9 @@ import (
 	"go.yaml.in/yaml/v3"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/wayleave/wayleave/datastore/kubernetes"
 	"github.com/wayleave/wayleave/examples/agent/internal/metrics"
@@ -108,35 +112,69 @@ func understands(t *testing.T, args []string) {
 	require.True(t, ran)
 }
 
-// What is deployed is a DaemonSet that Kubernetes takes, and a command line that the agent takes.
-func TestDaemonSet(t *testing.T) {
-	file, err := os.Open("deploy/daemonset.yaml")
+// deployed returns the objects of a file of deploy, as Kubernetes reads them: a field that it does not
+// know is an error.
+func deployed(t *testing.T, name string) (objects []metav1.Object) {
+	t.Helper()
+	file, err := os.Open("deploy/" + name)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, file.Close()) }()
-	kinds := map[string]any{
-		"Namespace": &corev1.Namespace{}, "ConfigMap": &corev1.ConfigMap{}, "DaemonSet": &appsv1.DaemonSet{},
-	}
 	documents := yaml.NewDecoder(file)
-	seen := 0
 	for {
 		var object map[string]any
 		if err := documents.Decode(&object); errors.Is(err, io.EOF) {
-			break
+			return objects
 		}
-		seen++
+		require.NoError(t, err)
 		data, err := json.Marshal(object)
+		require.NoError(t, err)
+		typed, err := scheme.Scheme.New(schema.FromAPIVersionAndKind(
+			object["apiVersion"].(string), object["kind"].(string),
+		))
 		require.NoError(t, err)
 		strict := json.NewDecoder(bytes.NewReader(data))
 		strict.DisallowUnknownFields()
-		require.NoError(t, strict.Decode(kinds[object["kind"].(string)]))
+		require.NoError(t, strict.Decode(typed))
+		objects = append(objects, typed.(metav1.Object))
 	}
-	require.Equal(t, len(kinds), seen)
-	set := kinds["DaemonSet"].(*appsv1.DaemonSet)
+}
+
+// only returns the one object of a type with a name.
+func only[T metav1.Object](t *testing.T, objects []metav1.Object, name string) (found T) {
+	t.Helper()
+	count := 0
+	for _, o := range objects {
+		if typed, ok := o.(T); ok && o.GetName() == name {
+			found = typed
+			count++
+		}
+	}
+	require.Equal(t, 1, count, name)
+	return found
+}
+
+// checkDaemonSet makes sure that the agent takes the command lines of a DaemonSet.
+func checkDaemonSet(t *testing.T, set *appsv1.DaemonSet) {
+	t.Helper()
+	pod := set.Spec.Template.Spec
 	require.Equal(t, set.Spec.Selector.MatchLabels, set.Spec.Template.Labels)
 	// Variables of a Service "wayleave" would be unknown settings.
-	require.Equal(t, new(bool), set.Spec.Template.Spec.EnableServiceLinks)
-	container := set.Spec.Template.Spec.Containers[0]
-	understands(t, container.Args)
+	require.Equal(t, new(bool), pod.EnableServiceLinks)
+	require.True(t, pod.HostNetwork)
+	require.Equal(t, []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, pod.Tolerations)
+	container := pod.Containers[0]
+	for _, c := range append(pod.InitContainers, container) {
+		understands(t, c.Args)
+		for _, m := range c.VolumeMounts {
+			require.True(t, slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name }))
+		}
+		var environ []string
+		for _, v := range c.Env {
+			environ = append(environ, v.Name+"=x")
+		}
+		_, err := settings.Resolve(settings.Environment(environ))
+		require.NoError(t, err)
+	}
 	// The socket cannot be flooded by other users. The command reports a timeout itself.
 	probe := container.LivenessProbe
 	require.NotNil(t, probe.Exec)
@@ -145,12 +183,13 @@ func TestDaemonSet(t *testing.T) {
 	require.Greater(t, time.Duration(probe.TimeoutSeconds)*time.Second, answerTimeout)
 	// A flood delays the answers of http-address.
 	require.Greater(t, container.ReadinessProbe.TimeoutSeconds, int32(1))
-	var environ []string
-	for _, v := range container.Env {
-		environ = append(environ, v.Name+"=x")
-	}
-	_, err = settings.Resolve(settings.Environment(environ))
-	require.NoError(t, err)
+}
+
+// What is deployed is a DaemonSet that Kubernetes takes, and a command line that the agent takes.
+func TestDaemonSet(t *testing.T) {
+	objects := deployed(t, "daemonset.yaml")
+	require.Len(t, objects, 3)
+	checkDaemonSet(t, only[*appsv1.DaemonSet](t, objects, "wayleave-agent"))
 }
 
 // The agent accepts the command lines of the unit that is deployed.

@@ -30,7 +30,7 @@ const Name = "kubernetes"
 // UID. The label stays in the registry: in policy, the pod has the labels that the API has.
 const LabelPodUID = "wayleave.dev/pod-uid"
 
-// Config of an API. All fields but Omit, ConfigMap and Settings are required.
+// Config of an API. Clients, Node, Rejected and Logger are required.
 type Config struct {
 	// Clients of the API server.
 	Clients *Clients
@@ -38,6 +38,8 @@ type Config struct {
 	Node string
 	// Omit has the kinds that are not read.
 	Omit []string
+	// PodCIDRs makes routes to the pod CIDRs of nodes.
+	PodCIDRs bool
 	// TrustAnnotations lets pods name their interface and MAC address.
 	TrustAnnotations bool
 	// ConfigMap has settings, as NAMESPACE/NAME; empty: none. Settings receives those for all nodes and
@@ -78,7 +80,8 @@ func New(cfg Config) (*API, error) {
 	var err error
 	a.source, err = kubernetes.New(kubernetes.Config{
 		Client: cfg.Clients.Client, Dynamic: cfg.Clients.Dynamic, Node: cfg.Node, Omit: cfg.Omit,
-		Converter: convert.Converter{TrustAnnotations: cfg.TrustAnnotations}, Report: a.report, Logger: cfg.Logger,
+		Converter: convert.Converter{TrustAnnotations: cfg.TrustAnnotations, PodCIDRs: cfg.PodCIDRs},
+		Report:    a.report, Logger: cfg.Logger,
 	})
 	return a, err
 }

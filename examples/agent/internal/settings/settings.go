@@ -46,6 +46,8 @@ type Settings struct {
 	// KubernetesConfig is the ConfigMap with settings for all nodes, as NAMESPACE/NAME; that of one node is
 	// NAME-node-NODE. Empty: there is none.
 	KubernetesConfig string
+	// KubernetesPodCIDRs makes routes to the pod CIDRs of the API's nodes.
+	KubernetesPodCIDRs bool
 	// EndpointDir is the directory in which endpoints that were registered over the socket survive
 	// a restart. Empty: none can be registered.
 	EndpointDir string
@@ -152,6 +154,7 @@ func local() map[string]bool {
 		"record-limit", "etcd", "etcd-prefix", "etcd-cluster", "etcd-ca-file", "etcd-cert-file", "etcd-key-file",
 		"etcd-username", "etcd-password-file", "endpoint-to-host",
 		"kubeconfig", "kubernetes-context", "in-cluster", "kubernetes-omit", "kubernetes-config",
+		"kubernetes-pod-cidrs",
 	} {
 		keys[key] = true
 	}
@@ -163,7 +166,14 @@ func Declare(flags *flag.FlagSet, s *Settings) {
 	flags.StringVar(&s.Node, "node", s.Node, "`NAME` of the node whose pods to look after")
 	DeclareSources(flags, s)
 	DeclareEtcd(flags, s)
-	declareKubernetes(flags, s)
+	DeclareKubernetes(flags, s)
+	flags.StringVar(&s.KubernetesOmit, "kubernetes-omit", s.KubernetesOmit,
+		"`KINDS` of the API that are not read, as in ippools.projectcalico.org, separated by commas; none if empty")
+	flags.StringVar(&s.KubernetesConfig, "kubernetes-config", s.KubernetesConfig,
+		"`NAMESPACE/NAME` of the ConfigMap with settings for all nodes; that of one node is NAME-node-NODE; none if "+
+			"empty")
+	flags.BoolVar(&s.KubernetesPodCIDRs, "kubernetes-pod-cidrs", s.KubernetesPodCIDRs,
+		"make routes to the pod CIDRs of all nodes; pods must have their addresses from there")
 	flags.StringVar(&s.EndpointDir, "endpoint-dir", s.EndpointDir,
 		"`DIR` in which endpoints that are registered over the socket are kept; none if empty")
 	DeclareIdentity(flags, s)
@@ -223,18 +233,14 @@ func DeclareEtcd(flags *flag.FlagSet, s *Settings) {
 		"`FILE` that holds the password of that user")
 }
 
-func declareKubernetes(flags *flag.FlagSet, s *Settings) {
+// DeclareKubernetes declares the flags that say which Kubernetes API to use.
+func DeclareKubernetes(flags *flag.FlagSet, s *Settings) {
 	flags.StringVar(&s.Kubeconfig, "kubeconfig", s.Kubeconfig,
 		"`FILE` with the access to the API of the Kubernetes cluster whose objects count; none if empty")
 	flags.StringVar(&s.KubernetesContext, "kubernetes-context", s.KubernetesContext,
 		"`NAME` of the context in that file; its current one if empty")
 	flags.BoolVar(&s.InCluster, "in-cluster", s.InCluster,
 		"read the API of the Kubernetes cluster that the agent is a pod of, with the pod's service account")
-	flags.StringVar(&s.KubernetesOmit, "kubernetes-omit", s.KubernetesOmit,
-		"`KINDS` of the API that are not read, as in ippools.projectcalico.org, separated by commas; none if empty")
-	flags.StringVar(&s.KubernetesConfig, "kubernetes-config", s.KubernetesConfig,
-		"`NAMESPACE/NAME` of the ConfigMap with settings for all nodes; that of one node is NAME-node-NODE; none if "+
-			"empty")
 }
 
 // DeclareTable declares the flags that say what the table is like.

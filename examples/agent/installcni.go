@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/wayleave/wayleave/examples/agent/internal/cniinstall"
+	"github.com/wayleave/wayleave/examples/agent/internal/kube"
+	"github.com/wayleave/wayleave/examples/agent/internal/settings"
+	"github.com/wayleave/wayleave/examples/internal/cli"
+)
+
+func installCNICommand() cli.Command {
+	return cli.Command{
+		Name:    "install-cni",
+		Summary: "install the CNI plugin and its network configuration on this node",
+		About: `Copies the plugin to BIN-DIR/wayleave, then the network configuration to
+CONF-DIR/10-wayleave.conflist. Each file is replaced at once: no container runtime ever sees a part
+of one. A file that is the same already stays. Nothing is removed, also not later: pods keep working
+while the agent is away.
+
+The text "POD_CIDRS" in the configuration is replaced by the pod CIDRs of this node, as the ranges of
+the plugin host-local: "ranges": "POD_CIDRS". They come from the Kubernetes API, so this needs
+--in-cluster or --kubeconfig. Settings of the environment and the file count, too.`,
+		Prepare: func(flags *flag.FlagSet) cli.Action {
+			declared := settings.Defaults()
+			settings.DeclareKubernetes(flags, &declared)
+			flags.StringVar(&declared.Node, "node", declared.Node, "`NAME` of this node")
+			config := configFlag(flags)
+			var install cniinstall.Config
+			flags.StringVar(&install.Plugin, "plugin", "", "`FILE` of the plugin; required")
+			conflist := flags.String("conflist", "", "`FILE` of the network configuration; required")
+			flags.StringVar(&install.BinDir, "bin-dir", "/opt/cni/bin", "`DIR` where the runtime looks for plugins")
+			flags.StringVar(&install.ConfDir, "conf-dir", "/etc/cni/net.d",
+				"`DIR` where the runtime looks for network configurations")
+			return func(ctx context.Context, c cli.Console, _ []string) (err error) {
+				if install.Plugin == "" || *conflist == "" {
+					return cli.Usagef("install-cni: --plugin and --conflist are required")
+				}
+				if install.Conflist, err = os.ReadFile(*conflist); err != nil {
+					return err
+				}
+				if cniinstall.NeedsPodCIDRs(install.Conflist) {
+					below, above := layers(flags, *config)
+					effective, err := settings.ResolveKeys(slices.Concat(below, above), "node", "kubeconfig",
+						"kubernetes-context", "in-cluster")
+					if err != nil {
+						return err
+					}
+					if install.Conflist, err = withPodCIDRs(ctx, effective.Settings, install.Conflist); err != nil {
+						return err
+					}
+				}
+				if err := cniinstall.Install(install); err != nil {
+					return err
+				}
+				c.Printf("installed %s/%s and %s/%s\n", install.BinDir, cniinstall.Name, install.ConfDir,
+					cniinstall.ConflistName)
+				return nil
+			}
+		},
+	}
+}
+
+// withPodCIDRs returns the network configuration with the pod CIDRs that the API has of this node.
+func withPodCIDRs(ctx context.Context, s settings.Settings, conflist []byte) ([]byte, error) {
+	clients, err := kube.Connect(s)
+	if err != nil {
+		return nil, err
+	}
+	if clients == nil {
+		return nil, cli.Usagef("install-cni: the configuration has %s: --in-cluster or --kubeconfig is required",
+			cniinstall.PodCIDRs)
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute) // kubelet starts the container again
+	defer cancel()
+	node, err := clients.Client.CoreV1().Nodes().Get(ctx, s.Node, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("install-cni: read node %s: %w", s.Node, err)
+	}
+	return cniinstall.WithPodCIDRs(conflist, s.Node, node.Spec.PodCIDRs)
+}

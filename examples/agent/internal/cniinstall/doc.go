@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cniinstall installs a CNI plugin and its network configuration on a node.
+//
+// # Usage
+//
+//	err := cniinstall.Install(cniinstall.Config{Plugin: "/wayleave-cni", Conflist: text, ...})
+//
+// A container runtime may call the plugin, or read the configuration, at any time. So each file is written under
+// another name in its folder, synced, and renamed. The configuration comes last: it makes the runtime use the
+// plugin. A file that is there already with the same content stays.
+//
+// # Concurrency
+//
+// Install may run several times at once. The files of the one that ends last stay.
+//
+// # Errors
+//
+// Errors name the file. After an error, a file is as it was before, or as it is to be.
+package cniinstall

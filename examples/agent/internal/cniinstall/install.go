@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cniinstall
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/containernetworking/cni/libcni"
+)
+
+// Name is that of the installed plugin, which is the "type" of a plugin in the configuration.
+const Name = "wayleave"
+
+// ConflistName is the name of the installed configuration. A runtime uses the first one by name.
+const ConflistName = "10-wayleave.conflist"
+
+// unfinished begins the names of files that are being written. A runtime ignores them: their extension is a
+// number.
+const unfinished = ".wayleave-install-"
+
+// PodCIDRs is a text, with its quotes, in a configuration; see WithPodCIDRs.
+const PodCIDRs = `"POD_CIDRS"`
+
+// Config says what to install, and where. All fields are required.
+type Config struct {
+	// Plugin is the path of the plugin's binary.
+	Plugin string
+	// Conflist is the network configuration: a list with a plugin of type Name.
+	Conflist []byte
+	// BinDir and ConfDir are where the runtime looks for plugins and configurations. They are made if
+	// they do not exist.
+	BinDir, ConfDir string
+}
+
+// Install installs the plugin, and then its configuration.
+//
+// Errors: the configuration is not valid, before anything is installed; those of the file system.
+func Install(cfg Config) error {
+	if err := check(cfg.Conflist); err != nil {
+		return err
+	}
+	plugin, err := os.ReadFile(cfg.Plugin)
+	if err != nil {
+		return fmt.Errorf("cniinstall: %w", err)
+	}
+	if err := put(cfg.BinDir, Name, plugin, 0o755); err != nil {
+		return fmt.Errorf("cniinstall: %w", err)
+	}
+	if err := put(cfg.ConfDir, ConflistName, cfg.Conflist, 0o600); err != nil {
+		return fmt.Errorf("cniinstall: %w", err)
+	}
+	return nil
+}
+
+// check returns why a configuration is not valid, or nil.
+func check(conflist []byte) error {
+	list, err := libcni.NetworkConfFromBytes(conflist)
+	if err != nil {
+		return fmt.Errorf("cniinstall: the network configuration is not valid: %w", err)
+	}
+	if !slices.ContainsFunc(list.Plugins, func(p *libcni.PluginConfig) bool { return p.Network.Type == Name }) {
+		return fmt.Errorf("cniinstall: the network configuration has no plugin of type %q", Name)
+	}
+	return nil
+}
+
+// put writes a file, whole or not at all.
+func put(dir, name string, data []byte, mode fs.FileMode) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	path := filepath.Join(dir, name)
+	if isThere(path, data, mode) {
+		return nil
+	}
+	removeUnfinished(dir)
+	part, err := os.CreateTemp(dir, unfinished+"*")
+	if err != nil {
+		return err
+	}
+	_, err = part.Write(data)
+	if err = errors.Join(err, part.Chmod(mode), part.Sync(), part.Close()); err == nil {
+		err = os.Rename(part.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(part.Name()))
+	}
+	folder, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// isThere reports whether a file is there as it is to be.
+func isThere(path string, data []byte, mode fs.FileMode) bool {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode() != mode {
+		return false
+	}
+	now, err := os.ReadFile(path)
+	return err == nil && bytes.Equal(now, data)
+}
+
+// removeUnfinished removes what an earlier run was writing when it was killed.
+func removeUnfinished(dir string) {
+	old, _ := filepath.Glob(filepath.Join(dir, unfinished+"*")) // the pattern is valid
+	for _, path := range old {
+		_ = os.Remove(path) // it does no harm if it stays
+	}
+}
+
+// NeedsPodCIDRs reports whether a configuration has the text PodCIDRs.
+func NeedsPodCIDRs(conflist []byte) bool { return bytes.Contains(conflist, []byte(PodCIDRs)) }
+
+// WithPodCIDRs returns a configuration in which the pod CIDRs of a node replace the text PodCIDRs, as the
+// ranges of the plugin host-local.
+//
+// Errors: the node has no pod CIDR, or one that is not valid.
+func WithPodCIDRs(conflist []byte, node string, cidrs []string) ([]byte, error) {
+	if len(cidrs) == 0 {
+		return nil, fmt.Errorf("cniinstall: node %s has no pod CIDR (spec.podCIDRs): does the controller manager "+
+			"allocate them (--allocate-node-cidrs)?", node)
+	}
+	type subnet struct {
+		Subnet netip.Prefix `json:"subnet"`
+	}
+	var ranges [][]subnet
+	for _, text := range cidrs {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("cniinstall: node %s: spec.podCIDRs: %w", node, err)
+		}
+		ranges = append(ranges, []subnet{{prefix.Masked()}})
+	}
+	text, err := json.Marshal(ranges)
+	if err != nil {
+		return nil, err
+	}
+	return []byte(strings.ReplaceAll(string(conflist), PodCIDRs, string(text))), nil
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/wayleave/wayleave/datastore/kubernetes"
+	"github.com/wayleave/wayleave/examples/agent/internal/cniinstall"
+	"github.com/wayleave/wayleave/examples/agent/internal/settings"
+)
+
+// parsed returns the settings of a command line of a container.
+func parsed(t *testing.T, c corev1.Container) settings.Settings {
+	t.Helper()
+	s := settings.Defaults()
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	settings.Declare(flags, &s)
+	require.NoError(t, flags.Parse(c.Args[1:]))
+	return s
+}
+
+// The agent of a cluster may read exactly the kinds that its source reads, and the ConfigMaps of its namespace. It may
+// write nothing.
+func TestKubernetesRights(t *testing.T) {
+	objects := deployed(t, "kubernetes.yaml")
+	reads := []string{"get", "list", "watch"}
+	var kinds []string
+	for _, rule := range only[*rbacv1.ClusterRole](t, objects, "wayleave-agent").Rules {
+		require.Equal(t, reads, rule.Verbs)
+		require.Empty(t, rule.ResourceNames)
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				kinds = append(kinds, strings.TrimSuffix(resource+"."+group, "."))
+			}
+		}
+	}
+	want := kubernetes.Kinds()
+	slices.Sort(kinds)
+	slices.Sort(want)
+	require.Equal(t, want, kinds)
+	require.Equal(t, []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: reads}},
+		only[*rbacv1.Role](t, objects, "wayleave-agent").Rules)
+
+	account := only[*corev1.ServiceAccount](t, objects, "wayleave-agent")
+	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Name: account.Name, Namespace: account.Namespace}}
+	everywhere := only[*rbacv1.ClusterRoleBinding](t, objects, "wayleave-agent")
+	require.Equal(t, subjects, everywhere.Subjects)
+	require.Equal(t, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "wayleave-agent"},
+		everywhere.RoleRef)
+	inside := only[*rbacv1.RoleBinding](t, objects, "wayleave-agent")
+	require.Equal(t, subjects, inside.Subjects)
+	require.Equal(t, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "wayleave-agent"}, inside.RoleRef)
+	require.Equal(t, account.Namespace, inside.Namespace)
+	for _, o := range objects {
+		if binding, ok := o.(*rbacv1.ClusterRoleBinding); ok {
+			require.NotEqual(t, "wayleave-status", binding.RoleRef.Name, "the agent reports nothing yet")
+		}
+	}
+	set := only[*appsv1.DaemonSet](t, objects, "wayleave-agent")
+	require.Equal(t, account.Name, set.Spec.Template.Spec.ServiceAccountName)
+}
+
+// The agent runs with the settings and the network configuration of the ConfigMaps that are deployed with it.
+func TestKubernetesDaemonSet(t *testing.T) {
+	objects := deployed(t, "kubernetes.yaml")
+	set := only[*appsv1.DaemonSet](t, objects, "wayleave-agent")
+	checkDaemonSet(t, set)
+	pod := set.Spec.Template.Spec
+	require.True(t, *pod.Containers[0].SecurityContext.Privileged)
+	for _, o := range objects {
+		require.Contains(t, []string{"", set.Namespace}, o.GetNamespace())
+	}
+	s := parsed(t, pod.Containers[0])
+	require.True(t, s.ReadsKubernetes())
+	namespace, name, _ := strings.Cut(s.KubernetesConfig, "/")
+	require.Equal(t, set.Namespace, namespace)
+	_, err := settings.Resolve(settings.Layer{
+		Source: "deployed", Datastore: true, Values: only[*corev1.ConfigMap](t, objects, name).Data,
+	})
+	require.NoError(t, err)
+
+	conflist := []byte(only[*corev1.ConfigMap](t, objects, "cni").Data["wayleave.conflist"])
+	require.True(t, cniinstall.NeedsPodCIDRs(conflist))
+	require.True(t, s.KubernetesPodCIDRs, "other nodes need routes to the pods")
+	conflist, err = cniinstall.WithPodCIDRs(conflist, "n", []string{"10.1.2.0/24"})
+	require.NoError(t, err)
+	plugin := filepath.Join(t.TempDir(), "plugin")
+	require.NoError(t, os.WriteFile(plugin, nil, 0o600))
+	require.NoError(t, cniinstall.Install(cniinstall.Config{
+		Plugin: plugin, Conflist: conflist, BinDir: t.TempDir(), ConfDir: t.TempDir(),
+	}))
+}
+
+func TestInstallCNICommand(t *testing.T) {
+	dir := folderOf(t, map[string]string{
+		"plugin":   "binary",
+		"conflist": `{"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "wayleave"}]}`,
+		"cidrs":    `{"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "wayleave", "ranges": "POD_CIDRS"}]}`,
+	})
+	run := func(conflist string, more ...string) (int, string) {
+		code, out, errs := call(t, append([]string{
+			"install-cni", "--plugin", dir + "/plugin", "--conflist", dir + "/" + conflist, "--bin-dir", dir + "/bin",
+			"--conf-dir", dir + "/conf",
+		}, more...)...)
+		return code, out + errs
+	}
+	code, text := run("cidrs")
+	require.Equal(t, 2, code)
+	require.Contains(t, text, `the configuration has "POD_CIDRS": --in-cluster or --kubeconfig is required`)
+	code, text = run("cidrs", "--kubeconfig", "/does/not/exist")
+	require.Equal(t, 1, code)
+	require.Contains(t, text, "kubeconfig: open /does/not/exist")
+	require.NoDirExists(t, dir+"/bin")
+	code, text = run("conflist")
+	require.Zero(t, code, text)
+	require.FileExists(t, dir+"/bin/wayleave")
+	require.FileExists(t, dir+"/conf/10-wayleave.conflist")
+	code, _, errs := call(t, "install-cni")
+	require.Equal(t, 2, code)
+	require.Contains(t, errs, "--plugin and --conflist are required")
+}
