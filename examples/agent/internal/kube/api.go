@@ -59,6 +59,8 @@ type API struct {
 	source *kubernetes.Source
 	relay  *relay
 	maps   *configMaps // nil without Config.ConfigMap
+	// faulty has the objects with problems. The hooks of the source are called one at a time.
+	faulty map[convert.Object]bool
 }
 
 // New returns this node's part in the cluster. It sends no request yet. Errors: of the
@@ -70,7 +72,7 @@ func New(cfg Config) (*API, error) {
 	if cfg.ConfigMap != "" && cfg.Settings == nil {
 		return nil, errors.New("kube: Config: Settings is required with ConfigMap")
 	}
-	a := &API{cfg: cfg, relay: newRelay()}
+	a := &API{cfg: cfg, relay: newRelay(), faulty: map[convert.Object]bool{}}
 	if cfg.ConfigMap != "" {
 		a.maps = newConfigMaps(cfg.Clients.Client, cfg.ConfigMap, cfg.Node, cfg.Settings, func(err error) {
 			cfg.Logger.Warn("settings cannot be read; the last known ones stay", "source", Name, "err", err)
@@ -81,7 +83,7 @@ func New(cfg Config) (*API, error) {
 	a.source, err = kubernetes.New(kubernetes.Config{
 		Client: cfg.Clients.Client, Dynamic: cfg.Clients.Dynamic, Node: cfg.Node, Omit: cfg.Omit,
 		Converter: convert.Converter{TrustAnnotations: cfg.TrustAnnotations, PodCIDRs: cfg.PodCIDRs},
-		Report:    a.report, Logger: cfg.Logger,
+		Hooks: kubernetes.Hooks{Problems: a.report, Deleted: a.deleted}, Logger: cfg.Logger,
 	})
 	return a, err
 }
@@ -127,15 +129,22 @@ func (a *API) Barrier(ctx context.Context) error { return a.source.Barrier(ctx) 
 
 // report logs what is wrong with an object.
 func (a *API) report(object convert.Object, problems []error) {
+	object.UID = ""
 	if len(problems) == 0 {
-		a.cfg.Logger.Info("no longer rejected", "source", Name, "object", object.String())
+		if a.faulty[object] {
+			delete(a.faulty, object)
+			a.cfg.Logger.Info("no longer rejected", "source", Name, "object", object.String())
+		}
 		return
 	}
+	a.faulty[object] = true
 	for _, err := range problems {
 		a.cfg.Logger.Error("rejected", "source", Name, "object", object.String(), "err", err)
 		a.cfg.Rejected(err)
 	}
 }
+
+func (a *API) deleted(object convert.Object) { a.report(object, nil) }
 
 // maxFaulty is how many faulty objects State names.
 const maxFaulty = 100
