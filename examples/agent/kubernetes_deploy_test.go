@@ -4,6 +4,7 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/wayleave/wayleave/datastore/kubernetes"
 	"github.com/wayleave/wayleave/examples/agent/internal/cniinstall"
@@ -30,8 +32,7 @@ func parsed(t *testing.T, c corev1.Container) settings.Settings {
 	return s
 }
 
-// The agent of a cluster may read exactly the kinds that its source reads, and the ConfigMaps of its namespace. It may
-// write nothing.
+// The agent of a cluster may read exactly the kinds that its source reads, and the ConfigMaps of its namespace.
 func TestKubernetesRights(t *testing.T) {
 	objects := deployed(t, "kubernetes.yaml")
 	reads := []string{"get", "list", "watch"}
@@ -62,13 +63,27 @@ func TestKubernetesRights(t *testing.T) {
 	require.Equal(t, subjects, inside.Subjects)
 	require.Equal(t, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "wayleave-agent"}, inside.RoleRef)
 	require.Equal(t, account.Namespace, inside.Namespace)
-	for _, o := range objects {
-		if binding, ok := o.(*rbacv1.ClusterRoleBinding); ok {
-			require.NotEqual(t, "wayleave-status", binding.RoleRef.Name, "the agent reports nothing yet")
-		}
-	}
 	set := only[*appsv1.DaemonSet](t, objects, "wayleave-agent")
 	require.Equal(t, account.Name, set.Spec.Template.Spec.ServiceAccountName)
+}
+
+// The agent may write what package report writes, as its documentation says, and no more.
+func TestKubernetesRightsToWrite(t *testing.T) {
+	objects := deployed(t, "kubernetes.yaml")
+	var rights []string
+	for _, rule := range append(only[*rbacv1.ClusterRole](t, objects, "wayleave-status").Rules,
+		only[*rbacv1.Role](t, objects, "wayleave-status").Rules...) {
+		for _, resource := range rule.Resources {
+			rights = append(rights, fmt.Sprintf("%s/%s %s", rule.APIGroups[0], resource, strings.Join(rule.Verbs, ",")))
+		}
+	}
+	require.ElementsMatch(t, []string{
+		"/events create,patch", "/nodes patch", "/nodes/status patch", "wayleave.dev/nodereports get,create,update",
+		"policy.networking.k8s.io/clusternetworkpolicies/status patch", "coordination.k8s.io/leases get,create,update",
+	}, rights)
+	require.Equal(t, metav1.NamespaceSystem, only[*rbacv1.Role](t, objects, "wayleave-status").Namespace)
+	require.Equal(t, "wayleave-agent", only[*rbacv1.ClusterRoleBinding](t, objects, "wayleave-status").Subjects[0].Name)
+	require.Equal(t, "wayleave-agent", only[*rbacv1.RoleBinding](t, objects, "wayleave-status").Subjects[0].Name)
 }
 
 // The agent runs with the settings and the network configuration of the ConfigMaps that are deployed with it.
@@ -79,7 +94,7 @@ func TestKubernetesDaemonSet(t *testing.T) {
 	pod := set.Spec.Template.Spec
 	require.True(t, *pod.Containers[0].SecurityContext.Privileged)
 	for _, o := range objects {
-		require.Contains(t, []string{"", set.Namespace}, o.GetNamespace())
+		require.Contains(t, []string{"", set.Namespace, metav1.NamespaceSystem}, o.GetNamespace())
 	}
 	s := parsed(t, pod.Containers[0])
 	require.True(t, s.ReadsKubernetes())

@@ -169,8 +169,8 @@ func newDaemon(cfg Config) (*Daemon, error) {
 			Clients: cfg.Kubernetes, Node: local.Node, Omit: local.OmittedKinds(),
 			PodCIDRs:         local.KubernetesPodCIDRs,
 			TrustAnnotations: local.TrustAnnotations, Rejected: d.reject, Logger: d.logger,
-			ConfigMap: local.KubernetesConfig,
-			Settings:  func(all, node []settings.Layer) { d.stored.share(cluster.Layers{Global: all, Node: node}) },
+			ConfigMap: local.KubernetesConfig, Report: local.KubernetesReport,
+			Settings: func(all, node []settings.Layer) { d.stored.share(cluster.Layers{Global: all, Node: node}) },
 		}); err != nil {
 			return nil, err
 		}
@@ -216,6 +216,9 @@ func (d *Daemon) once(ctx context.Context) (restart bool, err error) {
 	others.Go(func() { d.publishEndpoints(ctx, p) })
 	if d.cluster != nil {
 		others.Go(func() { d.cluster.Follow(ctx, p) })
+	}
+	if d.kube != nil {
+		others.Go(func() { d.kube.Follow(ctx, p) })
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()
@@ -265,8 +268,9 @@ func (d *Daemon) open(record io.Writer) (*pipeline.Pipeline, error) {
 		VerdictLog:      render.VerdictLog{Enabled: s.VerdictLogGroup >= 0, Group: uint16(max(s.VerdictLogGroup, 0))},
 		ConntrackPolicy: s.ConntrackPolicy, TCPFromSYN: s.TCPFromSYN, EndpointToHost: s.EndpointToHostAction(),
 		Filter: withoutSettings, Logger: d.logger,
-		Programmed: d.programmed, Drifted: d.drifted, Rejected: d.reject, Doubted: d.doubted, Updated: d.updated,
-		Record: record, RecordFailed: d.recordFailed, BeforeWrite: d.gate.allowWrite,
+		Programmed: d.programmed, Drifted: d.drifted, Rejected: d.reject, Absent: d.absent, Doubted: d.doubted,
+		Updated: d.updated,
+		Record:  record, RecordFailed: d.recordFailed, BeforeWrite: d.gate.allowWrite,
 	})
 	if err != nil {
 		return nil, err
@@ -318,7 +322,17 @@ func driftText(drift dataplane.Drift) string {
 // backendRoutes is the name of the backend of package routes.
 const backendRoutes = "routes"
 
+// absent reports an object that the graph rejects.
+func (d *Daemon) absent(key policy.Key, err error) {
+	if d.kube != nil {
+		d.kube.Absent(key, err)
+	}
+}
+
 func (d *Daemon) doubted(key policy.Key, doubt *policy.DoubtError) {
+	if d.kube != nil {
+		d.kube.Doubted(key, doubt)
+	}
 	text := "nothing is in doubt any more"
 	if doubt != nil {
 		text = doubt.Error()

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,6 +32,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/wayleave/wayleave/datastore/kubernetes"
+	"github.com/wayleave/wayleave/datastore/kubernetes/report"
 	"github.com/wayleave/wayleave/examples/agent/internal/daemon"
 	"github.com/wayleave/wayleave/examples/agent/internal/kube"
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
@@ -346,6 +348,39 @@ func TestFaultsOfTheAPI(t *testing.T) {
 	require.NoError(t, err)
 	n.eventually(func(s api.Status) bool {
 		return s.Kubernetes.FaultyObjects == 1 && s.Kubernetes.Faulty[0].Object == "Pod shop/bad" && s.Rejected == 1
+	})
+	n.end(t)
+}
+
+// The agent writes to the API that its node has a network, once the first state is in the kernel, and Events on
+// objects at fault.
+func TestStateIsReportedToTheAPI(t *testing.T) {
+	n := newKubernetesNode(t)
+	nodes := n.server.client.CoreV1().Nodes()
+	_, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	hasNetwork := func() bool {
+		node, err := nodes.Get(t.Context(), "n", metav1.GetOptions{})
+		require.NoError(t, err)
+		return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeNetworkUnavailable && c.Status == corev1.ConditionFalse
+		})
+	}
+	n.server.away.Store(true)
+	n.begin()
+	n.eventually(func(s api.Status) bool { return s.Kubernetes != nil && s.Kubernetes.Kinds[0].Error != "" })
+	require.False(t, hasNetwork())
+	n.server.away.Store(false)
+	n.server.complete()
+	n.eventually(func(api.Status) bool { return hasNetwork() })
+
+	n.server.allow("cart", "web", 80_000)
+	n.eventually(func(api.Status) bool {
+		events, err := n.server.client.CoreV1().Events("shop").List(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
+		return slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
+			return e.InvolvedObject.Name == "to-web" && e.Reason == report.ReasonRuleClosed
+		})
 	})
 	n.end(t)
 }

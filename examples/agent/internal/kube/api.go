@@ -3,7 +3,6 @@
 package kube
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/wayleave/wayleave/datastore"
 	"github.com/wayleave/wayleave/datastore/kubernetes"
+	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 	"github.com/wayleave/wayleave/examples/internal/api"
 	"github.com/wayleave/wayleave/kubernetes/convert"
@@ -47,6 +47,8 @@ type Config struct {
 	// before, so that nothing is programmed by other settings.
 	ConfigMap string
 	Settings  func(all, node []settings.Layer)
+	// Report writes to the API what the node knows; see package report.
+	Report bool
 	// Rejected is called for each object that is not understood, when that changes.
 	Rejected func(error)
 	// Logger for warnings and information.
@@ -59,6 +61,7 @@ type API struct {
 	source *kubernetes.Source
 	relay  *relay
 	maps   *configMaps // nil without Config.ConfigMap
+	status *status     // nil without Config.Report
 	// faulty has the objects with problems. The hooks of the source are called one at a time.
 	faulty map[convert.Object]bool
 }
@@ -79,30 +82,55 @@ func New(cfg Config) (*API, error) {
 		})
 		a.relay.ready = a.maps.settled
 	}
+	hooks := kubernetes.Hooks{Problems: a.report, Deleted: a.deleted}
+	if cfg.Report {
+		var err error
+		if a.status, err = newStatus(cfg, a); err != nil {
+			return nil, err
+		}
+		hooks = a.status.hooks(hooks)
+	}
 	var err error
 	a.source, err = kubernetes.New(kubernetes.Config{
 		Client: cfg.Clients.Client, Dynamic: cfg.Clients.Dynamic, Node: cfg.Node, Omit: cfg.Omit,
 		Converter: convert.Converter{TrustAnnotations: cfg.TrustAnnotations, PodCIDRs: cfg.PodCIDRs},
-		Hooks: kubernetes.Hooks{Problems: a.report, Deleted: a.deleted}, Logger: cfg.Logger,
+		Hooks:     hooks, Logger: cfg.Logger,
 	})
 	return a, err
 }
 
-// Run reads the API until ctx is done, and returns its error. Attach the pods that have a link
+// Run reads the API until ctx is done, and returns nil then. Attach the pods that have a link
 // already before it.
 func (a *API) Run(ctx context.Context) error {
-	if a.maps == nil {
-		return a.source.Run(ctx, a.relay)
+	parts := []func(context.Context) error{func(ctx context.Context) error { return a.source.Run(ctx, a.relay) }}
+	if a.maps != nil {
+		parts = append(parts, a.maps.run) // a failure would leave the source without settings
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() {
-		defer cancel() // without it, a failure would leave the source without settings
-		ended <- a.maps.run(ctx)
-	}()
-	err := a.source.Run(ctx, a.relay)
-	cancel()
-	return cmp.Or(<-ended, err)
+	if a.status != nil {
+		parts = append(parts, a.status.reporter.Run)
+	}
+	return pipeline.Together(ctx, parts...)
+}
+
+// Follow reports what a pipeline programs until ctx is done. That must be before the pipeline is gone.
+func (a *API) Follow(ctx context.Context, p *pipeline.Pipeline) {
+	if a.status != nil {
+		a.status.follow(ctx, p)
+	}
+}
+
+// Absent reports an object that the graph rejects, and Doubted the doubts of a policy in force.
+func (a *API) Absent(key policy.Key, err error) {
+	if a.status != nil {
+		a.status.reporter.Rejected(key, err)
+	}
+}
+
+// Doubted reports the doubts of a policy in force; nil means that it has none any more.
+func (a *API) Doubted(key policy.Key, doubt *policy.DoubtError) {
+	if a.status != nil {
+		a.status.reporter.Doubt(key, doubt)
+	}
 }
 
 // Source returns the source of the objects. It may be run again when it has ended, for another

@@ -98,6 +98,9 @@ type Config struct {
 	// Rejected is called for each thing that is in a source and does not count, from several
 	// goroutines. Optional.
 	Rejected func(error)
+	// Absent is called for each object that the graph rejects, with its key; see calcgraph.Hooks.
+	// Optional.
+	Absent func(policy.Key, error)
 	// Doubted is called when the doubts of a policy change, with nil if there are none any more;
 	// see calcgraph.Hooks. Optional.
 	Doubted func(policy.Key, *policy.DoubtError)
@@ -142,6 +145,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Rejected == nil {
 		c.Rejected = func(error) {}
+	}
+	if c.Absent == nil {
+		c.Absent = func(policy.Key, error) {}
 	}
 	if c.Doubted == nil {
 		c.Doubted = func(policy.Key, *policy.DoubtError) {}

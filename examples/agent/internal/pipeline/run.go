@@ -93,6 +93,7 @@ func New(cfg Config) (*Pipeline, error) {
 				cfg.Logger.Error("rejected, so absent", "object", key, "err", err)
 				p.rejected.note(key)
 				cfg.Rejected(err)
+				cfg.Absent(key, err)
 			},
 			Doubt: func(key policy.Key, doubt *policy.DoubtError) {
 				p.doubts.set(key, doubt)

@@ -48,6 +48,8 @@ type Settings struct {
 	KubernetesConfig string
 	// KubernetesPodCIDRs makes routes to the pod CIDRs of the API's nodes.
 	KubernetesPodCIDRs bool
+	// KubernetesReport writes back to the API what the node knows: Events, conditions and a NodeReport.
+	KubernetesReport bool
 	// EndpointDir is the directory in which endpoints that were registered over the socket survive
 	// a restart. Empty: none can be registered.
 	EndpointDir string
@@ -154,7 +156,7 @@ func local() map[string]bool {
 		"record-limit", "etcd", "etcd-prefix", "etcd-cluster", "etcd-ca-file", "etcd-cert-file", "etcd-key-file",
 		"etcd-username", "etcd-password-file", "endpoint-to-host",
 		"kubeconfig", "kubernetes-context", "in-cluster", "kubernetes-omit", "kubernetes-config",
-		"kubernetes-pod-cidrs",
+		"kubernetes-pod-cidrs", "kubernetes-report",
 	} {
 		keys[key] = true
 	}
@@ -174,6 +176,8 @@ func Declare(flags *flag.FlagSet, s *Settings) {
 			"empty")
 	flags.BoolVar(&s.KubernetesPodCIDRs, "kubernetes-pod-cidrs", s.KubernetesPodCIDRs,
 		"make routes to the pod CIDRs of all nodes; pods must have their addresses from there")
+	flags.BoolVar(&s.KubernetesReport, "kubernetes-report", s.KubernetesReport,
+		"write to the API what the node knows: Events of faulty objects, conditions, and a NodeReport of the node")
 	flags.StringVar(&s.EndpointDir, "endpoint-dir", s.EndpointDir,
 		"`DIR` in which endpoints that are registered over the socket are kept; none if empty")
 	DeclareIdentity(flags, s)
@@ -297,6 +301,8 @@ func Defaults() Settings {
 		TCPFromSYN:      true,
 		EndpointToHost:  "drop",
 		RecordLimit:     1024,
+
+		KubernetesReport: true,
 	}
 }
 

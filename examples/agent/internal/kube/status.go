@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/datastore/kubernetes"
+	"github.com/wayleave/wayleave/datastore/kubernetes/report"
+	"github.com/wayleave/wayleave/examples/agent/internal/build"
+	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+	"github.com/wayleave/wayleave/kubernetes/convert"
+)
+
+// status writes to the API what the node knows. It is safe for concurrent use.
+type status struct {
+	api      *API
+	reporter *report.Reporter
+
+	mu       sync.Mutex
+	pipeline *pipeline.Pipeline // that is followed, or nil
+}
+
+func newStatus(cfg Config, a *API) (*status, error) {
+	s := &status{api: a}
+	var err error
+	s.reporter, err = report.New(report.Config{
+		Client: cfg.Clients.Client, Dynamic: cfg.Clients.Dynamic, Node: cfg.Node, Version: build.Read().Version,
+		Revisions: s.revisions, Barrier: s.barrier, Logger: cfg.Logger.With("part", "report"),
+	})
+	return s, err
+}
+
+// hooks returns the hooks of the source, those of the reporter after the given ones.
+func (s *status) hooks(first kubernetes.Hooks) kubernetes.Hooks {
+	return kubernetes.Hooks{
+		Problems: func(object convert.Object, problems []error) {
+			first.Problems(object, problems)
+			s.reporter.Problems(object, problems)
+		},
+		Accepted: func(object convert.Object, generation int64, problems []error) {
+			first.Problems(object, problems)
+			s.reporter.Accepted(object, generation, problems)
+		},
+		Deleted: func(object convert.Object) {
+			first.Deleted(object)
+			s.reporter.Deleted(object)
+		},
+	}
+}
+
+// revisions returns the revisions of the kinds that users write. Pods and the like change all the time: with
+// them, every node would write its report at each interval.
+func (s *status) revisions() map[string]string {
+	revisions := map[string]string{}
+	for _, k := range s.api.source.Status().Kinds {
+		if k.Revision != "" && strings.Contains(k.Kind, "polic") {
+			revisions[k.Kind] = k.Revision
+		}
+	}
+	return revisions
+}
+
+// barrier returns once all that the source has read is in the kernel.
+func (s *status) barrier(ctx context.Context) error {
+	s.mu.Lock()
+	p := s.pipeline
+	s.mu.Unlock()
+	if p == nil {
+		return dataplane.ErrStopped
+	}
+	if err := s.api.Barrier(ctx); err != nil {
+		return err
+	}
+	return p.InForce(ctx)
+}
+
+// follow reports what a pipeline programs until ctx is done.
+func (s *status) follow(ctx context.Context, p *pipeline.Pipeline) {
+	s.set(p)
+	defer s.set(nil)
+	var ready sync.WaitGroup
+	defer ready.Wait()
+	ready.Go(func() {
+		if s.api.Barrier(ctx) == nil && p.InForce(ctx) == nil {
+			s.reporter.Ready()
+		}
+	})
+	s.reporter.Endpoints(p.Driver().EndpointChanges(ctx))
+}
+
+func (s *status) set(p *pipeline.Pipeline) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pipeline = p
+}
