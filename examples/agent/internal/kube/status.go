@@ -29,7 +29,7 @@ func newStatus(cfg Config, a *API) (*status, error) {
 	var err error
 	s.reporter, err = report.New(report.Config{
 		Client: cfg.Clients.Client, Dynamic: cfg.Clients.Dynamic, Node: cfg.Node, Version: build.Read().Version,
-		Revisions: s.revisions, Barrier: s.barrier, Logger: cfg.Logger.With("part", "report"),
+		Revisions: s.revisions, Barrier: s.barrier, Logger: cfg.Logger.With("source", Name),
 	})
 	return s, err
 }
