@@ -15,13 +15,16 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/wayleave/wayleave/datastore/kubernetes"
 	"github.com/wayleave/wayleave/kubernetes/convert"
@@ -162,6 +165,30 @@ func TestInformersOfTheCaller(t *testing.T) {
 				require.Equal(t, kubernetes.KindStatus{Kind: "pods", State: kubernetes.StateSynced, Objects: 2}, k)
 			}
 		}
+	})
+}
+
+// A deletion that the informer missed takes effect with its next list.
+func TestMissedDeletion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset(pod("shop", "web", "n1", "10.0.0.1"))
+		watches := make(chan *watch.FakeWatcher, 2)
+		client.PrependWatchReactor("pods", func(clienttesting.Action) (bool, watch.Interface, error) {
+			w := watch.NewFake()
+			watches <- w
+			return true, w, nil
+		})
+		factory := informers.NewSharedInformerFactory(client, 0)
+		_, r := run(t, kubernetes.Config{Client: client, Dynamic: newDynamic(), Informers: factory, Node: "n1"})
+		synctest.Wait()
+		require.NoError(t, client.CoreV1().Pods("shop").Delete(t.Context(), "web", metav1.DeleteOptions{}))
+		synctest.Wait()
+		require.Contains(t, r.keys(), "WorkloadEndpoint/shop/web")
+		expired := apierrors.NewResourceExpired("compacted").Status()
+		(<-watches).Error(&expired)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.NotContains(t, r.keys(), "WorkloadEndpoint/shop/web")
 	})
 }
 
