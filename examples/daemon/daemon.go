@@ -8,15 +8,15 @@ import (
 	"log/slog"
 	"sync"
 
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
+	clientgo "k8s.io/client-go/kubernetes"
 
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft"
-	"github.com/wayleave/wayleave/dataplane/nft/render"
-	"github.com/wayleave/wayleave/datastore"
+	"github.com/wayleave/wayleave/datastore/kubernetes"
 	"github.com/wayleave/wayleave/kubernetes/convert"
-	"github.com/wayleave/wayleave/kubernetes/pods"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -26,67 +26,23 @@ const prefix = "pod"
 
 // config configures a daemon.
 type config struct {
-	client kubernetes.Interface
-	node   string
-	folder string // of the socket and the links
-	netns  int    // file descriptor of the network namespace; 0 is that of the process
-	logger *slog.Logger
+	client    clientgo.Interface
+	informers informers.SharedInformerFactory // of the client
+	dynamic   dynamic.Interface
+	node      string
+	omit      []string // kinds that are not read
+	folder    string   // of the socket and the links
+	netns     int      // file descriptor of the network namespace; 0 is that of the process
+	logger    *slog.Logger
 }
 
 // daemon is the parts of a CNI daemon, wired.
 type daemon struct {
-	cfg       config
-	converter convert.Converter
-	store     datastore.Memory
-	pods      *pods.Pods
-	runner    *calcgraph.Runner
-	filter    *nft.Dataplane
-	driver    *dataplane.Driver
-}
-
-// newDaemon wires a daemon and opens its sockets to the kernel. It writes nothing yet.
-func newDaemon(cfg config) (d *daemon, err error) {
-	d = &daemon{cfg: cfg}
-	graph, err := calcgraph.New(calcgraph.Config{Node: cfg.node, Hooks: calcgraph.Hooks{
-		Rejected: func(key policy.Key, err error) { cfg.logger.Error("absent", "object", key, "err", err) },
-		Doubt: func(key policy.Key, doubt *policy.DoubtError) {
-			if doubt != nil {
-				cfg.logger.Error("some rules are closed", "object", key, "err", doubt)
-			}
-		},
-	}})
-	if err != nil {
-		return nil, err
-	}
-	d.runner, err = calcgraph.NewRunner(calcgraph.RunnerConfig{
-		Graph: graph,
-		Out:   func(ctx context.Context, b dataplane.Batch) error { return d.driver.Send(ctx, b) },
-	})
-	if err != nil {
-		return nil, err
-	}
-	d.pods, err = pods.New(pods.Config{
-		Node: cfg.node, Converter: d.converter, Report: func(_ pods.Ref, problems []error) { d.report(problems) },
-		Update: func(u policy.Update) { d.update([]policy.Update{u}) },
-	})
-	if err != nil {
-		return nil, err
-	}
-	// Kubernetes expects that pods reach their own node: its pods with host networking, the API server.
-	host := policy.HostConfig{EndpointToHostAction: policy.HostAccept}
-	d.filter, err = nft.New(nft.Config{
-		NetNS: cfg.netns, Renderer: render.Config{InterfacePrefix: prefix, Host: host}, Logger: cfg.logger,
-	})
-	if err != nil {
-		return nil, err
-	}
-	d.driver, err = dataplane.NewDriver(dataplane.DriverConfig{
-		Dataplanes: []dataplane.Dataplane{d.filter}, Logger: cfg.logger,
-	})
-	if err != nil {
-		return nil, errors.Join(err, d.filter.Close())
-	}
-	return d, nil
+	cfg    config
+	source *kubernetes.Source
+	runner *calcgraph.Runner
+	filter *nft.Dataplane
+	driver *dataplane.Driver
 }
 
 // run runs the parts until the context is done, and returns nil then, or until one of them fails.
@@ -97,11 +53,13 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	read := func(ctx context.Context) error { return d.source.Run(ctx, d.runner) }
 	var parts sync.WaitGroup
-	for _, part := range []func(context.Context) error{d.driver.Run, d.runner.Run, d.read, d.serve} {
+	for _, part := range []func(context.Context) error{d.driver.Run, d.runner.Run, read, d.serve} {
 		parts.Go(func() { cancel(part(inner)) }) // the first that ends has the others end
 	}
 	parts.Wait()
+	d.cfg.informers.Shutdown() // waits: they end with the Source, which has started them
 	err := context.Cause(inner)
 	if ctx.Err() != nil {
 		err = nil
@@ -109,18 +67,21 @@ func (d *daemon) run(ctx context.Context) error {
 	return errors.Join(err, d.filter.Close())
 }
 
-// update puts changes into the store.
-func (d *daemon) update(updates []policy.Update) {
-	if err := d.store.Update(context.Background(), updates); err != nil { // a key that is not its resource's
-		d.cfg.logger.Error("not stored", "err", err)
+// logProblems logs what is wrong with an object.
+func (d *daemon) logProblems(_ convert.Object, problems []error) {
+	for _, err := range problems { // each has the object
+		d.cfg.logger.Error("not understood", "err", err)
 	}
 }
 
-// report logs what is wrong with an object.
-func (d *daemon) report(problems []error) {
-	for _, err := range problems {
-		if !errors.Is(err, convert.ErrIgnored) { // no fault
-			d.cfg.logger.Error("not understood", "err", err)
-		}
+// logRejected logs why a resource is absent.
+func (d *daemon) logRejected(key policy.Key, err error) {
+	d.cfg.logger.Error("absent", "object", key, "err", err)
+}
+
+// logDoubt logs why rules of a resource are closed.
+func (d *daemon) logDoubt(key policy.Key, doubt *policy.DoubtError) {
+	if doubt != nil {
+		d.cfg.logger.Error("some rules are closed", "object", key, "err", doubt)
 	}
 }

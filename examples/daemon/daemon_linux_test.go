@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,48 +24,68 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/datastore/kubernetes"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-// resources is how many kinds of objects the daemon watches.
-const resources = 5
+// policies are the kind of objects that the tests write, besides pods.
+var policies = networkingv1.SchemeGroupVersion.WithResource("networkpolicies")
+
+// kinds is how many kinds of objects the daemon watches: those of Kubernetes.
+const kinds = 7
 
 // rig is an API server and a node, with the daemon on it.
 type rig struct {
-	t       *testing.T
-	api     *fake.Clientset
-	watches chan struct{} // one for each watch that the API server has begun
-	lists   sync.Mutex    // the API server lists policies when it is free
-	node    *netns.NS
-	folder  string
-	log     nstest.Log
-	d       *daemon
+	t        *testing.T
+	api      *fake.Clientset
+	dynamic  *dynamicfake.FakeDynamicClient
+	policies dynamic.ResourceInterface // of the namespace shop
+	watches  chan struct{}             // one for each watch that the API server has begun
+	lists    sync.Mutex                // the API server lists policies when it is free
+	node     *netns.NS
+	folder   string
+	log      nstest.Log
+	d        *daemon
 }
 
 func newRig(t *testing.T) *rig {
 	r := &rig{
 		t: t, watches: make(chan struct{}, 100), node: nstest.New(t), folder: t.TempDir(), log: nstest.NewLog(),
 		api: fake.NewClientset(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}),
+		dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+			map[schema.GroupVersionResource]string{
+				policies: "NetworkPolicyList",
+				{Group: "policy.networking.k8s.io", Version: "v1alpha2", Resource: "clusternetworkpolicies"}: "List",
+			}),
 	}
+	r.policies = r.dynamic.Resource(policies).Namespace("shop")
 	// The fake API server loses what is created between a list and its watch.
-	r.api.PrependWatchReactor("*", func(action clienttesting.Action) (bool, watch.Interface, error) {
-		w, err := r.api.Tracker().Watch(action.GetResource(), action.GetNamespace())
-		r.watches <- struct{}{}
-		return true, w, err
-	})
-	r.api.PrependReactor("list", "networkpolicies", func(clienttesting.Action) (bool, runtime.Object, error) {
+	watches := func(tracker clienttesting.ObjectTracker) clienttesting.WatchReactionFunc {
+		return func(action clienttesting.Action) (bool, watch.Interface, error) {
+			w, err := tracker.Watch(action.GetResource(), action.GetNamespace())
+			r.watches <- struct{}{}
+			return true, w, err
+		}
+	}
+	r.api.PrependWatchReactor("*", watches(r.api.Tracker()))
+	r.dynamic.PrependWatchReactor("*", watches(r.dynamic.Tracker()))
+	r.dynamic.PrependReactor("list", "networkpolicies", func(clienttesting.Action) (bool, runtime.Object, error) {
 		r.lists.Lock()
 		defer r.lists.Unlock()
 		return false, nil, nil
@@ -74,14 +95,24 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
+// config returns the configuration of a daemon. The API server does not have Calico's kinds.
+func (r *rig) config() config {
+	return config{
+		client: r.api, dynamic: r.dynamic, node: "n", folder: r.folder, netns: r.node.FD(),
+		logger: slog.New(slog.NewTextHandler(r.log, nil)),
+		informers: informers.NewSharedInformerFactoryWithOptions(r.api, 0,
+			informers.WithTransform(kubernetes.Transform)),
+		omit: slices.DeleteFunc(kubernetes.Kinds(), func(kind string) bool {
+			return !strings.HasSuffix(kind, ".projectcalico.org")
+		}),
+	}
+}
+
 // begin starts a daemon, and returns a function that ends it.
 func (r *rig) begin() (stop func()) {
 	r.t.Helper()
 	var err error
-	r.d, err = newDaemon(config{
-		client: r.api, node: "n", folder: r.folder, netns: r.node.FD(),
-		logger: slog.New(slog.NewTextHandler(r.log, nil)),
-	})
+	r.d, err = wire(r.config())
 	require.NoError(r.t, err)
 	ctx, cancel := context.WithCancel(r.t.Context())
 	ended := make(chan error, 1)
@@ -101,10 +132,11 @@ func (r *rig) start() (stop func()) {
 
 // complete waits until the daemon has the whole state, and sees all changes.
 func (r *rig) complete() {
-	for range resources {
+	for range kinds {
 		<-r.watches
 	}
-	r.log.Wait(r.t, "the API server's objects are complete")
+	require.NoError(r.t, r.d.source.Barrier(r.limited()))
+	require.Len(r.t, r.d.cfg.informers.WaitForCacheSync(r.t.Context().Done()), 5, "the Source uses them")
 }
 
 // request sends a request of the plugin, and returns the status and the text of the answer.
@@ -199,10 +231,12 @@ func (r *rig) pod(name string, number int) (*netns.NS, link) {
 	return ns, l
 }
 
-// allow is a policy of web: it lets packets of one app through to one port.
-func allow(app string, port int32) *networkingv1.NetworkPolicy {
+// allow returns a policy of web: it lets packets of one app through to one port.
+func (r *rig) allow(app string, port int32) *unstructured.Unstructured {
+	r.t.Helper()
 	number := intstr.FromInt32(port)
-	return &networkingv1.NetworkPolicy{
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&networkingv1.NetworkPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: policies.GroupVersion().String(), Kind: "NetworkPolicy"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
 		Spec: networkingv1.NetworkPolicySpec{
 			PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
@@ -213,7 +247,9 @@ func allow(app string, port int32) *networkingv1.NetworkPolicy {
 				Ports: []networkingv1.NetworkPolicyPort{{Port: &number}},
 			}},
 		},
-	}
+	})
+	require.NoError(r.t, err)
+	return &unstructured.Unstructured{Object: object}
 }
 
 // connected returns the ports of web that a namespace reaches, over both IP versions.
@@ -241,7 +277,7 @@ func TestPolicyOfTheAPIIsEnforced(t *testing.T) {
 	shop, _ := r.pod("shop", 2)
 	other, _ := r.pod("other", 3)
 	stray, _ := r.plug("stray", 4) // its link is not reported
-	all, policies := []string{"80", "81", "80", "81"}, r.api.NetworkingV1().NetworkPolicies("shop")
+	all := []string{"80", "81", "80", "81"}
 	require.Equal(t, all, r.connected(shop))
 	require.Equal(t, all, r.connected(other))
 	require.Empty(t, r.connected(stray))
@@ -252,7 +288,7 @@ func TestPolicyOfTheAPIIsEnforced(t *testing.T) {
 	require.Equal(t, "node", nstest.Answer(t, shop, "tcp", "10.9.0.1:80"))
 	require.True(t, nstest.Dropped(t, stray, "10.9.0.1:80"))
 
-	_, err := policies.Create(t.Context(), allow("shop", 80), metav1.CreateOptions{})
+	_, err := r.policies.Create(t.Context(), r.allow("shop", 80), metav1.CreateOptions{})
 	require.NoError(t, err)
 	require.NoError(t, r.d.driver.WaitEndpoint(r.limited(), web.ref().Key(), func(e *dataplane.Endpoint) bool {
 		return len(e.Ingress) > 0
@@ -260,7 +296,7 @@ func TestPolicyOfTheAPIIsEnforced(t *testing.T) {
 	require.Equal(t, []string{"80", "80"}, r.connected(shop))
 	require.Empty(t, r.connected(other))
 
-	_, err = policies.Update(t.Context(), allow("other", 81), metav1.UpdateOptions{})
+	_, err = r.policies.Update(t.Context(), r.allow("other", 81), metav1.UpdateOptions{})
 	require.NoError(t, err)
 	r.eventually(func() bool { return !nstest.Dropped(t, other, "10.1.0.1:81") })
 	require.Equal(t, []string{"81", "81"}, r.connected(other))
@@ -279,7 +315,7 @@ func TestPolicyOfTheAPIIsEnforced(t *testing.T) {
 	require.NoError(t, r.d.driver.WaitProgrammed(r.limited(), web.ref().Key()))
 	require.Equal(t, []string{"81", "81"}, r.connected(other), "it knows the links")
 	require.Empty(t, r.connected(shop))
-	require.NoError(t, policies.Delete(t.Context(), "web", metav1.DeleteOptions{}))
+	require.NoError(t, r.policies.Delete(t.Context(), "web", metav1.DeleteOptions{}))
 	r.eventually(func() bool { return !nstest.Dropped(t, shop, "10.1.0.1:80") })
 	require.Equal(t, all, r.connected(other))
 
@@ -331,22 +367,31 @@ func TestRequests(t *testing.T) {
 	require.Zero(t, status, text)
 }
 
-// A deletion that the informer has missed counts.
-func TestMissedDeletion(t *testing.T) {
+// The log has the objects that are not understood, and the kernel closes their rules.
+func TestFaultsAreLogged(t *testing.T) {
 	r := newRig(t)
 	stop := r.start()
 	_, web := r.pod("web", 1)
-	missed := cache.DeletedFinalStateUnknown{Key: "shop/web", Obj: &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
-	}}
-	r.d.deletePod(missed)
-	require.NoError(t, r.d.driver.WaitRemoved(r.limited(), web.ref().Key()))
+	shop, _ := r.pod("shop", 2)
+	later := r.allow("shop", 80)
+	later.Object["spec"].(map[string]any)["ingress"].([]any)[0].(map[string]any)["sometimes"] = true
+	_, err := r.policies.Create(t.Context(), later, metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.Contains(t, r.log.Wait(t, "not understood"), "shop/web")
+	require.Contains(t, r.log.Wait(t, "some rules are closed"), "shop/knp.default.web")
+	require.NoError(t, r.d.source.Barrier(r.limited()))
+	require.NoError(t, r.d.driver.WaitProgrammed(r.limited(), web.ref().Key()))
+	require.Empty(t, r.connected(shop))
 	stop()
 }
 
 func TestStart(t *testing.T) {
 	cfg := config{logger: slog.New(slog.DiscardHandler), folder: t.TempDir()}
 	require.ErrorContains(t, start(t.Context(), cfg, "/none/kubeconfig"), `kubeconfig "/none/kubeconfig"`)
-	_, err := newDaemon(cfg)
+	_, err := wire(cfg)
+	require.ErrorContains(t, err, "Client is nil")
+	cfg = newRig(t).config()
+	cfg.node = ""
+	_, err = wire(cfg)
 	require.Error(t, err, "there is no node")
 }

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command daemon enforces NetworkPolicy on a node for a CNI plugin that makes links, addresses and
-// routes itself. It reads the API server by the informers of client-go, and a socket on which the
-// plugin reports ADD and DEL. docs/cni.md explains each step.
+// routes itself. It reads the API server with a Source, to which it gives its informers, and a
+// socket on which the plugin reports ADD and DEL. docs/cni.md explains each step.
 //
-//	informers ──────▶ kubernetes/convert ─┐
-//	                                      ├▶ datastore.Memory ─▶ calcgraph ─▶ dataplane.Driver ─▶ nft
-//	socket ─ links ─▶ kubernetes/pods ────┘
+//	informers, dynamic client ─▶ datastore/kubernetes ─▶ calcgraph ─▶ dataplane.Driver ─▶ nft
+//	socket ── Attach, Detach ──▶
+//
+// The function wire connects these parts. It is the one to copy.
 //
 // # Usage
 //
-// It needs CAP_NET_ADMIN, and the rights to list and watch pods, namespaces, service accounts, nodes
-// and network policies:
+// It needs CAP_NET_ADMIN, and the rights to get, list and watch the kinds that
+// datastore/kubernetes.Kinds lists, but for those of the flag omit:
 //
-//	daemon --node NAME [--kubeconfig FILE]
+//	daemon --node NAME [--kubeconfig FILE] [--omit KINDS]
 //
 // The plugin names the node's side of links "pod...", and sends a request over the socket. When
 // /add returns, policy of the pod is in force; when /del returns, nothing of the pod is in the

@@ -5,6 +5,7 @@ go 1.25.0
 require (
 	github.com/stretchr/testify v1.12.1
 	github.com/wayleave/wayleave v0.1.0
+	github.com/wayleave/wayleave/datastore/kubernetes v0.1.0
 	github.com/wayleave/wayleave/kubernetes v0.1.0
 	k8s.io/api v0.35.10
 	k8s.io/apimachinery v0.35.10

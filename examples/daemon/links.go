@@ -53,7 +53,7 @@ func (d *daemon) file(l link) string {
 }
 
 func (d *daemon) attach(l link) error {
-	return d.pods.Attach(l.ref(), convert.Attachment{Interface: l.Interface, Addresses: l.Addresses})
+	return d.source.Attach(l.ref(), convert.Attachment{Interface: l.Interface, Addresses: l.Addresses})
 }
 
 // attachAll attaches the pods that an earlier daemon has attached.
@@ -95,7 +95,7 @@ func (d *daemon) add(ctx context.Context, l link) error {
 	if err := errors.Join(os.WriteFile(half, text, 0o600), os.Rename(half, d.file(l))); err != nil {
 		return err
 	}
-	if err := d.store.Barrier(ctx); err != nil { // or the driver knows an earlier pod of that name only
+	if err := d.source.Barrier(ctx); err != nil { // or the driver knows an earlier pod of that name only
 		return err
 	}
 	ours := func(e *dataplane.Endpoint) bool { return e.Interface == l.Interface }
@@ -108,10 +108,10 @@ func (d *daemon) add(ctx context.Context, l link) error {
 
 // del is for CNI DEL. It returns when nothing of the pod is in the kernel.
 func (d *daemon) del(ctx context.Context, l link) error {
-	if !d.pods.Detach(l.ref()) {
+	if !d.source.Detach(l.ref()) {
 		return nil // a new pod of that name has taken the place of this one
 	}
-	err := d.store.Barrier(ctx) // the driver may not have been sent the pod yet
+	err := d.source.Barrier(ctx) // the driver may not have been sent the pod yet
 	if err == nil {
 		err = d.driver.WaitRemoved(ctx, l.ref().Key())
 	}
