@@ -12,7 +12,7 @@
 // # Usage
 //
 // It needs CAP_NET_ADMIN, and the rights to get, list and watch the kinds that
-// datastore/kubernetes.Kinds lists, but for those of the flag omit:
+// datastore/kubernetes.Kinds lists, except those that the flag omit names:
 //
 //	daemon --node NAME [--kubeconfig FILE] [--omit KINDS]
 //

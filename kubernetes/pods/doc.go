@@ -18,6 +18,8 @@
 //
 // # Usage
 //
+// It is for programs without a Source of datastore/kubernetes, which has these methods itself.
+//
 //	p, err := pods.New(pods.Config{Node: "n1", Update: func(u policy.Update) { ... }})
 //	p.Set(pod)           // in AddFunc and UpdateFunc of an informer, for the pods of all nodes
 //	err = p.Attach(...)  // CNI ADD; then wait: datastore.Memory.Barrier, dataplane.Driver.WaitEndpoint
