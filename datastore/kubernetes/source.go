@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"maps"
+	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -194,7 +195,7 @@ func (s *Source) setState(o *objects, state State) {
 func (s *Source) setErr(o *objects, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if fmt.Sprint(err) == fmt.Sprint(o.status.Err) {
+	if reason(err) == reason(o.status.Err) {
 		return
 	}
 	o.status.Err, o.status.Since = err, time.Time{}
@@ -204,6 +205,15 @@ func (s *Source) setErr(o *objects, err error) {
 		return
 	}
 	s.cfg.Logger.Info("kind can be read again", "kind", o.kind.String())
+}
+
+// reason returns the text of an error without the request, whose parameters differ at each attempt.
+func reason(err error) string {
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		err = failed.Err
+	}
+	return fmt.Sprint(err)
 }
 
 // setPod passes a pod on to those that make its endpoint.

@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -291,6 +293,27 @@ func TestForbiddenKindFailsClosed(t *testing.T) {
 		require.Equal(t, world, w.receiver.world)
 		require.True(t, apierrors.IsForbidden(w.status(kind).Err))
 		require.True(t, w.source.Status().InSync)
+	})
+}
+
+// A failure lasts, and is logged once, although its request differs at each attempt.
+func TestFailureWithOtherRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		s := newServer(true)
+		w := newWorld(t, s, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		w.settle()
+		fail := func(query, reason string) KindStatus {
+			s.fail("pods", &url.Error{Op: "Get", URL: "https://server?timeout=" + query, Err: errors.New(reason)})
+			w.settle()
+			return w.status("pods")
+		}
+		first := fail("1s", "connection refused")
+		require.ErrorContains(t, first.Err, "connection refused")
+		require.Equal(t, first.Since, fail("2s", "connection refused").Since)
+		require.Equal(t, 1, strings.Count(log.String(), "kind cannot be read"))
+		require.NotEqual(t, first.Since, fail("3s", "no route to host").Since)
+		require.Equal(t, 2, strings.Count(log.String(), "kind cannot be read"))
 	})
 }
 
