@@ -307,6 +307,7 @@ func TestPodsOfTheAPI(t *testing.T) {
 	require.Contains(t, body, `wayleave_kubernetes_objects{kind="pods"} 3`)
 	require.Contains(t, body, `wayleave_kubernetes_readable{kind="tiers.projectcalico.org"} 1`)
 
+	require.NoError(t, n.pod("CHECK", web, "web", ""))
 	// After DEL nothing is left of the pod, although the API still has it.
 	require.NoError(t, n.pod("DEL", web, "web", ""))
 	require.Equal(t, map[string]string{"shop/cart": "up", "shop/other": "up"}, n.endpointStates())

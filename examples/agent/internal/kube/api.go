@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -174,6 +175,15 @@ func (a *API) report(object convert.Object, problems []error) {
 
 func (a *API) deleted(object convert.Object) { a.report(object, nil) }
 
+// reason returns the text of an error without the request, which differs for each kind and at each attempt.
+func reason(err error) string {
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		err = failed.Err
+	}
+	return err.Error()
+}
+
 // maxFaulty is how many faulty objects State names.
 const maxFaulty = 100
 
@@ -204,18 +214,19 @@ func (a *API) Status() kubernetes.Status { return a.source.Status() }
 // Trouble returns which kinds, or settings, cannot be read now, and why; "" if all can be. Kinds with the same
 // reason are one part of the text.
 func (a *API) Trouble() string {
-	if a.maps != nil {
-		if trouble := a.maps.trouble(); trouble != "" {
-			return trouble
-		}
-	}
 	kinds := map[string][]string{}
 	for _, k := range a.source.Status().Kinds {
 		if k.Err != nil {
-			kinds[k.Err.Error()] = append(kinds[k.Err.Error()], k.Kind)
+			text := reason(k.Err)
+			kinds[text] = append(kinds[text], k.Kind)
 		}
 	}
 	var parts []string
+	if a.maps != nil {
+		if trouble := a.maps.trouble(); trouble != "" {
+			parts = append(parts, trouble)
+		}
+	}
 	for _, cause := range slices.Sorted(maps.Keys(kinds)) {
 		list := kinds[cause]
 		text := strings.Join(list[:min(len(list), 3)], ", ")

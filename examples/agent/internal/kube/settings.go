@@ -108,7 +108,7 @@ func (c *configMaps) setErr(ctx context.Context, name string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old := c.errs[name]
-	if c.errs[name] = err; err != nil && (old == nil || old.Error() != err.Error()) {
+	if c.errs[name] = err; err != nil && (old == nil || reason(old) != reason(err)) {
 		c.failed(err)
 	}
 }
@@ -119,7 +119,7 @@ func (c *configMaps) trouble() string {
 	defer c.mu.Unlock()
 	for _, name := range c.names {
 		if err := c.errs[name]; err != nil {
-			return "settings: " + err.Error()
+			return "settings: " + reason(err)
 		}
 	}
 	return ""
