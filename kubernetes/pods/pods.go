@@ -36,8 +36,9 @@ type Config struct {
 // K8S_POD_UID.
 type Ref struct {
 	Namespace, Name string
-	// UID distinguishes pods of the same name, such as those of a StatefulSet. Empty means any pod of that
-	// name.
+	// UID distinguishes pods of the same name, such as those of a StatefulSet. For Attach and Detach, a static
+	// pod has the UID that CNI_ARGS has, which is not that of its mirror pod in the API. Empty means any pod of
+	// that name.
 	UID types.UID
 }
 
@@ -183,7 +184,7 @@ func (p *Pods) Detach(ref Ref) (gone bool) {
 			p.setLink(ref, e, nil)
 		}
 		if uid == "" && e.pod != nil {
-			uid = e.pod.UID
+			uid = runtimeUID(e.pod)
 		}
 		p.remember(uid)
 		gone = e.attached == nil
@@ -235,6 +236,15 @@ func (p *Pods) changeLocked(ref Ref, fromAPI bool, f func(*entry)) {
 	}
 }
 
+// mirrorAnnotation is the annotation of the pod with which kubelet shows a static pod of its node in the API. Its
+// value is the UID of the static pod.
+const mirrorAnnotation = "kubernetes.io/config.mirror"
+
+// runtimeUID returns the UID by which the container runtime, and so CNI_ARGS, has a pod.
+func runtimeUID(pod *corev1.Pod) types.UID {
+	return cmp.Or(types.UID(pod.Annotations[mirrorAnnotation]), pod.UID)
+}
+
 // endpoint returns the endpoint of an entry, or nil.
 func (p *Pods) endpoint(e *entry) *policy.WorkloadEndpoint {
 	if e.pod == nil {
@@ -243,10 +253,10 @@ func (p *Pods) endpoint(e *entry) *policy.WorkloadEndpoint {
 	c := p.cfg.Converter
 	if e.pod.Spec.NodeName == p.cfg.Node {
 		switch {
-		case p.detached[e.pod.UID]:
+		case p.detached[runtimeUID(e.pod)]:
 			return nil
 		case e.attached == nil:
-		case e.uid != "" && e.pod.UID != "" && e.uid != e.pod.UID:
+		case e.uid != "" && e.pod.UID != "" && e.uid != runtimeUID(e.pod):
 			return nil // the link of that name is another pod's, and so are perhaps the addresses
 		default:
 			c.Attachment = func(*corev1.Pod) convert.Attachment { return *e.attached }

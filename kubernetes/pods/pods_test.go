@@ -218,6 +218,22 @@ func TestPodMovesToAnotherNode(t *testing.T) {
 	require.Empty(t, s.now)
 }
 
+// The container runtime knows a static pod by another UID than the API.
+func TestStaticPod(t *testing.T) {
+	s := newStore(t)
+	mirror := pod("of the API", "10.0.0.1")
+	mirror.Annotations = map[string]string{"kubernetes.io/config.mirror": "static"}
+	s.Set(mirror)
+	require.NoError(t, s.Attach(ref("static"), attachment("veth7", "10.0.0.1")))
+	require.Equal(t, "veth7[10.0.0.1]", s.now)
+	require.False(t, s.Detach(ref("of the API")), "no runtime has it")
+	require.Equal(t, "veth7[10.0.0.1]", s.now)
+	require.True(t, s.Detach(ref("static")))
+	require.Empty(t, s.now)
+	s.Set(mirror)
+	require.Empty(t, s.now)
+}
+
 // Pods may be used from several goroutines.
 func TestPodsBesideEachOther(t *testing.T) {
 	s := newStore(t)
