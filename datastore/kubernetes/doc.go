@@ -35,6 +35,9 @@
 //   - Before it continues a watch, the Source asks for the server's revision. If that is smaller than the one it
 //     has, the server was restored from a backup, and everything is read again. It does not notice a restored
 //     server that has as many changes again as it lost before the Source is connected.
+//   - If the namespace kube-system has another UID than at first, the server has another cluster, for example because
+//     it lost its data. Nothing is read from it: the last objects stay, and Status has the reason. To accept it,
+//     start a new Source. The kinds of Config.Informers have no such guard.
 //   - While a kind cannot be read, its last objects stay, and Status has the reason. A kind that could never be
 //     read, for example for want of rights, keeps the Source from being in sync, so nothing is programmed.
 //   - A kind that the server does not have has no objects. The Source asks for it about once a minute. If the

@@ -83,7 +83,10 @@ func newBackoff() *wait.Backoff {
 // follow lists the objects unless that is done, and watches them until the watch ends. An error means
 // that the kind cannot be read now.
 func (r *reader) follow(ctx context.Context) error {
-	err := r.listAndWatch(ctx)
+	err := r.objects.source.cluster.check(ctx)
+	if err == nil {
+		err = r.listAndWatch(ctx)
+	}
 	switch {
 	case apierrors.IsNotFound(err):
 		return r.checkServed(err)

@@ -39,6 +39,7 @@ type Source struct {
 	// clientOf returns the client of a kind, and versions which kinds there are.
 	clientOf func(kind) client
 	versions *versions
+	cluster  *cluster
 	// servedInterval is the constant of that name, except in tests.
 	servedInterval time.Duration
 
@@ -66,6 +67,7 @@ func New(cfg Config) (*Source, error) {
 		faulty:         map[convert.Object]fault{},
 		versions:       &versions{discovery: cfg.Client.Discovery(), maxAge: maxAnswerAge},
 		servedInterval: servedInterval,
+		cluster:        &cluster{client: cfg.Client},
 		clientOf:       func(k kind) client { return k.client(cfg.Client, cfg.Dynamic) },
 	}
 	for _, k := range kinds() {

@@ -533,3 +533,46 @@ func TestHooksOfChangesWithoutProblems(t *testing.T) {
 		require.ElementsMatch(t, []string{"ClusterNetworkPolicy p  2 []", "NetworkPolicy a/p  []"}, w.reports[1:])
 	})
 }
+
+// A server that comes back with another cluster, or without one, takes no policy from the node.
+func TestOtherClusterTakesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const kind = "networkpolicies.networking.k8s.io"
+		s := newServer(true)
+		object := raw("networking.k8s.io/v1", "NetworkPolicy", metav1.ObjectMeta{Namespace: "a", Name: "p"},
+			map[string]any{"podSelector": map[string]any{}})
+		s.put(kind, object, false)
+		w := newWorld(t, s, Config{})
+		namespaces := w.source.cfg.Client.CoreV1().Namespaces()
+		// have makes the server's namespace kube-system one with a UID, or deletes it.
+		have := func(uid types.UID) {
+			t.Helper()
+			err := namespaces.Delete(t.Context(), metav1.NamespaceSystem, metav1.DeleteOptions{})
+			require.True(t, err == nil || apierrors.IsNotFound(err))
+			if uid == "" {
+				return
+			}
+			_, err = namespaces.Create(t.Context(), &corev1.Namespace{
+				ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: uid},
+			}, metav1.CreateOptions{})
+			require.NoError(t, err)
+		}
+		have("a")
+		w.settle()
+		s.cut() // now the namespace is known
+		w.settle()
+		for _, other := range []types.UID{"", "b"} {
+			have(other)
+			s.cut()
+			w.settle()
+			s.put(kind, object.DeepCopy(), true)
+			w.settle()
+			require.Len(t, w.receiver.world, 1, "kube-system %q", other)
+			require.ErrorIs(t, w.status(kind).Err, errOtherCluster)
+		}
+		have("a")
+		w.settle()
+		require.Empty(t, w.receiver.world)
+		require.NoError(t, w.status(kind).Err)
+	})
+}
