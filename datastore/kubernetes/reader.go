@@ -208,6 +208,12 @@ func (r *reader) set(ctx context.Context, o runtime.Object) error {
 	return r.objects.source.queue.waitForRoom(ctx)
 }
 
+// cannotStream reports whether the server refused to begin a watch with a list: it does not know how, or its etcd
+// does not (before version 3.4.25).
+func cannotStream(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsInternalError(err)
+}
+
 // errNoStream means that the server does not begin a watch with a list.
 var errNoStream = errors.New("no list at the beginning of a watch")
 
@@ -222,7 +228,7 @@ func (r *reader) watch(ctx context.Context, initial bool) error {
 		r.objects.begin()
 	}
 	w, err := r.client.watch(ctx, o)
-	if initial && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)) {
+	if initial && cannotStream(err) {
 		return errNoStream
 	}
 	if err != nil {
@@ -257,7 +263,11 @@ func (r *reader) watch(ctx context.Context, initial bool) error {
 // and after the event.
 func (r *reader) event(ctx context.Context, e watch.Event, initial bool) (bool, error) {
 	if e.Type == watch.Error {
-		return initial, apierrors.FromObject(e.Object)
+		err := apierrors.FromObject(e.Object)
+		if initial && cannotStream(err) {
+			err = errNoStream
+		}
+		return initial, err
 	}
 	object, err := meta.Accessor(e.Object)
 	if err != nil {

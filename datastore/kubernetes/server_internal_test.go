@@ -39,9 +39,17 @@ type server struct {
 	// broken has the error of each kind that cannot be read, missing the kinds that are not served.
 	broken  map[string]error
 	missing map[string]bool
+	pages   map[string]pagesOf // by the token for the next page
 	// failPage is the kind of which only the first page can be read.
 	failPage string
 	lists    int // that were begun
+}
+
+// pagesOf is a list that is read in pages.
+type pagesOf struct {
+	revision int
+	objects  map[string]runtime.Object
+	next     int
 }
 
 // change is one change of an object.
@@ -64,7 +72,7 @@ type watcher struct {
 func newServer(streams bool) *server {
 	return &server{
 		streams: streams, objects: map[string]map[string]runtime.Object{}, watchers: map[*watcher]bool{},
-		broken: map[string]error{}, missing: map[string]bool{}, revision: 1,
+		broken: map[string]error{}, missing: map[string]bool{}, revision: 1, pages: map[string]pagesOf{},
 	}
 }
 
@@ -113,6 +121,17 @@ func (s *server) put(kind string, o runtime.Object, gone bool) {
 // cut ends all watches.
 func (s *server) cut() {
 	s.do(func() {
+		for w := range s.watchers {
+			w.ended = true
+		}
+	})
+}
+
+// expire ends all watches, which cannot continue.
+func (s *server) expire() {
+	s.do(func() {
+		s.revision++
+		s.compacted = s.revision
 		for w := range s.watchers {
 			w.ended = true
 		}
@@ -185,7 +204,7 @@ func (s *server) sorted(kind string) []string { return slices.Sorted(maps.Keys(s
 
 func (s *server) client(k kind) client {
 	return client{
-		streams: s.streams,
+		streams: true, // the server refuses if it cannot
 		list: func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -199,19 +218,23 @@ func (s *server) client(k kind) client {
 				s.lists++
 			}
 			list := &metav1.List{}
-			after, at := o.Continue, strconv.Itoa(s.revision)
-			list.SetResourceVersion(at)
-			for _, name := range s.sorted(k.String()) {
-				if after != "" && name <= after {
-					continue
-				}
-				if len(list.Items) == 3 {
-					list.SetContinue(after)
-					break
-				}
-				after = name
-				o := s.objects[k.String()][name].DeepCopyObject()
+			// All pages are of the moment of the first one.
+			pages, first := s.pages[o.Continue], 0
+			if o.Continue == "" {
+				pages = pagesOf{revision: s.revision, objects: maps.Clone(s.objects[k.String()])}
+			} else {
+				first = pages.next
+			}
+			list.SetResourceVersion(strconv.Itoa(pages.revision))
+			names := slices.Sorted(maps.Keys(pages.objects))
+			last := min(first+3, len(names))
+			for _, name := range names[first:last] {
+				o := pages.objects[name].DeepCopyObject()
 				list.Items = append(list.Items, runtime.RawExtension{Object: o})
+			}
+			if pages.next = last; last < len(names) {
+				list.SetContinue(fmt.Sprint("page ", len(s.pages)))
+				s.pages[list.GetContinue()] = pages
 			}
 			return list, nil
 		},
@@ -222,14 +245,20 @@ func (s *server) client(k kind) client {
 				return nil, err
 			}
 			initial := o.SendInitialEvents != nil && *o.SendInitialEvents
-			if initial && !s.streams {
+			if initial && !s.streams && s.revision%2 == 0 {
 				return nil, apierrors.NewInvalid(schema.GroupKind{}, "", nil)
 			}
 			w := &watcher{server: s, kind: k.String(), events: make(chan watch.Event, 1), stop: make(chan struct{})}
 			out := make(chan watch.Event)
 			var first []watch.Event
 			from := s.revision
-			if initial {
+			switch {
+			case initial && !s.streams: // as with an old etcd
+				first = []watch.Event{{Type: watch.Error, Object: &metav1.Status{
+					Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
+					Reason: metav1.StatusReasonInternalError,
+				}}}
+			case initial:
 				s.lists++
 				for _, name := range s.sorted(k.String()) {
 					first = append(first, watch.Event{
@@ -237,7 +266,7 @@ func (s *server) client(k kind) client {
 					})
 				}
 				first = append(first, s.bookmark(true))
-			} else {
+			default:
 				from, _ = strconv.Atoi(o.ResourceVersion)
 				if from < s.compacted {
 					first = []watch.Event{{Type: watch.Error, Object: &metav1.Status{

@@ -251,10 +251,8 @@ func TestRandomHistoriesEndInTheServersState(t *testing.T) {
 			require.Equal(t, 1, w.receiver.inSyncs, "seed %d", seed)
 
 			updates, reports, lists := w.receiver.updates, len(w.reports), s.lists
-			s.compact()
 			s.put("namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, false)
-			s.compact()
-			s.cut()
+			s.expire()
 			w.settle()
 			require.Greater(t, s.lists, lists, "seed %d: everything was read again", seed)
 			require.Equal(t, updates+1, w.receiver.updates, "seed %d: only what changed was sent", seed)
