@@ -27,8 +27,8 @@ type Config struct {
 	// It runs in the call that causes the change, and must not call the Pods.
 	Update func(policy.Update)
 	// Report receives the errors of a pod, each a *convert.Error, at each call for the pod; once the pod has none
-	// any more, it is called without errors. For a pod of another node without errors, it is called so at each
-	// Set. It must not call the Pods. Nil discards them.
+	// any more, it is called without errors. It is also called so at each Set of a pod of another node, and for a
+	// pod that was unknown before. It must not call the Pods. Nil discards them.
 	Report func(pod Ref, problems []error)
 }
 
@@ -80,7 +80,7 @@ type entry struct {
 	// received one of a pod of another node.
 	endpoint *policy.WorkloadEndpoint
 	known    bool
-	// reported is set if the last call of Report had errors.
+	// reported is set if the last call of Report had errors, or may have had: one for a pod of another node.
 	reported bool
 }
 
@@ -220,7 +220,7 @@ func (p *Pods) changeLocked(ref Ref, fromAPI bool, f func(*entry)) {
 	key := ref.name()
 	e := p.all[key]
 	if e == nil {
-		e = &entry{}
+		e = &entry{reported: true}
 		p.all[key] = e
 	}
 	f(e)

@@ -122,9 +122,108 @@ func TestReport(t *testing.T) {
 	p.Set(pod("a", "10.0.0.x"))
 	p.Set(pod("a", "10.0.0.1"))
 	p.Set(pod("a", "10.0.0.1"))
-	require.Len(t, reports, 2)
-	require.Contains(t, reports[0], "shop/weba[Pod shop/web: status.podIPs[0].ip: ")
-	require.Equal(t, "shop/weba[]", reports[1])
+	require.Len(t, reports, 3)
+	require.Equal(t, "shop/weba[]", reports[0], "a pod of another node may have had errors")
+	require.Contains(t, reports[1], "shop/weba[Pod shop/web: status.podIPs[0].ip: ")
+	require.Equal(t, "shop/weba[]", reports[2])
+}
+
+// The errors of a pod of another node end with the next pod of its name, on this node too.
+func TestReportOfAPodThatMoves(t *testing.T) {
+	for _, attached := range []bool{false, true} {
+		var last []error
+		p, err := pods.New(pods.Config{
+			Node: "n1", Update: func(policy.Update) {},
+			Report: func(_ pods.Ref, problems []error) { last = problems },
+		})
+		require.NoError(t, err)
+		elsewhere := pod("a", "10.0.0.x")
+		elsewhere.Spec.NodeName = "n2"
+		p.Set(elsewhere)
+		require.Len(t, last, 1)
+		if attached {
+			require.NoError(t, p.Attach(ref("b"), attachment("veth7", "10.0.0.1")))
+		}
+		p.Set(pod("b", "10.0.0.1"))
+		require.Empty(t, last)
+	}
+}
+
+// Pods of several names and UIDs, which share names over nodes, have the endpoint that the last state of each
+// source gives. Nothing is called for one name when another changes.
+func TestModelOfNamesAndUIDs(t *testing.T) {
+	type state struct {
+		api          *corev1.Pod
+		attached     bool
+		uid          types.UID
+		address, has string
+	}
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		names, detached := map[string]*state{"p0": {}, "p1": {}}, map[types.UID]bool{}
+		p, err := pods.New(pods.Config{Node: "n1", Update: func(u policy.Update) {
+			names[u.Key.Name].has = ""
+			if e, ok := u.Resource.(*policy.WorkloadEndpoint); ok {
+				names[u.Key.Name].has = fmt.Sprint(e.Node, e.Interface, e.Addresses)
+			}
+		}})
+		require.NoError(t, err)
+		for step := range 60 {
+			name := fmt.Sprint("p", random.IntN(2))
+			s, uid := names[name], types.UID(fmt.Sprint(name, random.IntN(3)))
+			r := pods.Ref{Namespace: "shop", Name: name, UID: uid}
+			switch random.IntN(6) {
+			case 0, 1: // a UID has one node
+				s.api = pod(string(uid), fmt.Sprint("10.0.0.", 1+random.IntN(3)))
+				s.api.Name = name
+				if uid == types.UID(name+"2") {
+					s.api.Spec.NodeName = "n2"
+				}
+				p.Set(s.api)
+			case 2:
+				s.api = nil
+				p.Delete("shop", name)
+			case 3:
+				s.attached, s.uid, s.address = true, uid, fmt.Sprint("10.0.0.", 1+random.IntN(3))
+				require.NoError(t, p.Attach(r, attachment("veth"+name, s.address)))
+				delete(detached, uid)
+			case 4:
+				if s.attached && s.uid == uid {
+					s.attached = false
+				}
+				detached[uid] = true
+				require.Equal(t, !s.attached, p.Detach(r))
+			case 5: // CNI DEL without a UID
+				switch {
+				case s.attached:
+					s.attached, uid = false, s.uid
+				case s.api != nil && s.api.Spec.NodeName == "n1":
+					uid = s.api.UID
+				default:
+					uid = ""
+				}
+				detached[uid] = uid != ""
+				r.UID = ""
+				require.True(t, p.Detach(r))
+			}
+			for name, s := range names {
+				want := ""
+				switch {
+				case s.api == nil:
+				case s.api.Spec.NodeName == "n2":
+					want = fmt.Sprint("n2", convert.InterfaceName("shop", name), "[", s.api.Status.PodIPs[0].IP, "]")
+				case detached[s.api.UID] || s.attached && s.uid != s.api.UID:
+				case s.attached && s.address != s.api.Status.PodIPs[0].IP:
+					want = fmt.Sprint("n1veth", name, "[", s.address, "]")
+				case s.attached:
+					want = fmt.Sprint("n1veth", name, "[", s.api.Status.PodIPs[0].IP, "]")
+				default:
+					want = fmt.Sprint("n1", convert.InterfaceName("shop", name), "[", s.api.Status.PodIPs[0].IP, "]")
+				}
+				require.Equal(t, want, s.has, "seed %d, step %d: %s", seed, step, name)
+			}
+		}
+	}
 }
 
 // An attachment waits for the API.
