@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/wayleave/wayleave/policy"
@@ -20,12 +21,13 @@ func (s *Source) share(ctx context.Context, o *objects, readers *sync.WaitGroup)
 	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		s.setErr(o, err)
 	})
-	h := &handler{ctx: ctx, objects: o}
+	h := &handler{ctx: ctx, objects: o, busy: make(chan struct{}, 1)}
 	registration, err := informer.AddEventHandler(h)
 	if err != nil {
 		return err
 	}
 	readers.Go(func() {
+		defer h.end()
 		defer func() { _ = informer.RemoveEventHandler(registration) }()
 		// Of the registration: the informer has synced before the handler has got all objects.
 		if cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
@@ -41,16 +43,38 @@ func (s *Source) share(ctx context.Context, o *objects, readers *sync.WaitGroup)
 type handler struct {
 	ctx     context.Context
 	objects *objects
+	// busy is full while an event is processed, and after the end. An informer goes on with events after it has
+	// removed the handler.
+	busy chan struct{}
+}
+
+// end waits for the event that is processed. Those after it are ignored.
+func (h *handler) end() { h.busy <- struct{}{} }
+
+// process processes one event. The informer has read the kind then: after a failure it repeats all objects.
+func (h *handler) process(f func()) {
+	select {
+	case <-h.ctx.Done():
+		return
+	case h.busy <- struct{}{}:
+	}
+	h.objects.source.setErr(h.objects, nil)
+	f()
+	<-h.busy
 }
 
 // OnAdd implements cache.ResourceEventHandler.
 func (h *handler) OnAdd(object any, _ bool) {
-	h.count(1)
-	h.set(object)
+	h.process(func() {
+		h.count(1)
+		h.set(object)
+	})
 }
 
 // OnUpdate implements cache.ResourceEventHandler. An informer repeats objects at each resync.
-func (h *handler) OnUpdate(before, object any) {
+func (h *handler) OnUpdate(before, object any) { h.process(func() { h.update(before, object) }) }
+
+func (h *handler) update(before, object any) {
 	old, ok := before.(metav1.Object)
 	now, also := object.(metav1.Object)
 	if ok && also && old.GetResourceVersion() == now.GetResourceVersion() && old.GetUID() == now.GetUID() {
@@ -64,13 +88,18 @@ func (h *handler) OnUpdate(before, object any) {
 
 // OnDelete implements cache.ResourceEventHandler. If the informer missed the deletion, it has a tombstone.
 func (h *handler) OnDelete(object any) {
-	if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		object = tombstone.Obj
+	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object) // a tombstone may have no object
+	if err != nil {
+		return
 	}
-	if o, ok := object.(metav1.Object); ok {
+	namespace, name, err := cache.SplitMetaNamespaceKey(key)
+	if err != nil {
+		return
+	}
+	h.process(func() {
 		h.count(-1)
-		h.objects.remove(nameOf(o))
-	}
+		h.objects.remove(types.NamespacedName{Namespace: namespace, Name: name})
+	})
 }
 
 func (h *handler) set(object any) {

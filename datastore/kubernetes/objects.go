@@ -41,12 +41,18 @@ type objects struct {
 	held map[policy.Key]policy.Resource
 	// synced means that a list was complete.
 	synced bool
-	// accepted has the generation of each object for which Hooks.Accepted was called; nil unless the kind has
+	// accepted has the version of each object for which Hooks.Accepted was called; nil unless the kind has
 	// conditions.
-	accepted map[types.NamespacedName]int64
+	accepted map[types.NamespacedName]version
 	status   KindStatus
 	// shared counts the objects of an informer of the caller.
 	shared int
+}
+
+// version is what an object of a name was: another one has another UID, and its own status.
+type version struct {
+	uid        types.UID
+	generation int64
 }
 
 // begin begins a list of all objects. If an earlier one did not end, this one continues it.
@@ -101,9 +107,9 @@ func (o *objects) set(object metav1.Object) {
 	defer o.source.mu.Unlock()
 	old, known := o.records[id]
 	changed := known && !slices.EqualFunc(old.resources, resources, policy.Equal)
-	generation, seen := o.accepted[id]
-	if o.accepted != nil && (!seen || generation != object.GetGeneration()) {
-		o.accepted[id], changed = object.GetGeneration(), true
+	now := version{object.GetUID(), object.GetGeneration()}
+	if accepted, seen := o.accepted[id]; o.accepted != nil && (!seen || accepted != now) {
+		o.accepted[id], changed = now, true
 	}
 	o.source.reportLocked(o.identity(id, object.GetUID()), object.GetGeneration(), problems, changed)
 	o.replaceLocked(id, resources)

@@ -24,8 +24,8 @@ const (
 	pageSize = 500
 	// minWatch is how long a watch lasts at least, if nothing fails; at most twice as long.
 	minWatch = 5 * time.Minute
-	// streamTimeout is how long the server may send nothing in a list that begins a watch. A server
-	// that does not know such lists never ends one.
+	// streamTimeout is how long the server may send no object in a list that begins a watch. A server
+	// that does not know such lists never ends one, and sends changes instead.
 	streamTimeout = 30 * time.Second
 	// servedInterval is how often the reader asks for a kind that the server does not have, at most half as
 	// long again.
@@ -89,7 +89,7 @@ func (r *reader) follow(ctx context.Context) error {
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		return r.checkServed(err)
+		return r.checkServed(ctx, err)
 	case errors.Is(err, errWentBack), apierrors.IsResourceExpired(err), apierrors.IsGone(err):
 		r.logger.Warn("list again", "kind", r.objects.kind.String(), "err", err)
 		r.revision = ""
@@ -120,8 +120,8 @@ func (r *reader) listAndWatch(ctx context.Context) error {
 }
 
 // checkServed handles the server's answer that it does not have the kind.
-func (r *reader) checkServed(notFound error) error {
-	served, err := r.versions.serves(r.objects.kind.resource)
+func (r *reader) checkServed(ctx context.Context, notFound error) error {
+	served, err := r.versions.serves(ctx, r.objects.kind.resource)
 	if err != nil {
 		return err
 	}
@@ -238,9 +238,13 @@ func (r *reader) watch(ctx context.Context, initial bool) error {
 	if !initial {
 		r.objects.source.setErr(r.objects, nil)
 	}
+	var timeout <-chan time.Time
+	listing := initial // until the first change
 	for {
-		var timeout <-chan time.Time
-		if initial {
+		switch {
+		case !initial:
+			timeout = nil
+		case listing:
 			timeout = time.After(streamTimeout)
 		}
 		select {
@@ -252,6 +256,7 @@ func (r *reader) watch(ctx context.Context, initial bool) error {
 			if !ok {
 				return nil
 			}
+			listing = listing && e.Type == watch.Added
 			if initial, err = r.event(ctx, e, initial); err != nil {
 				return err
 			}

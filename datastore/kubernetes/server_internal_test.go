@@ -27,6 +27,8 @@ import (
 type server struct {
 	discovery.DiscoveryInterface
 	streams bool
+	// ignores means that the server takes a watch that begins with a list for one without an end of the list.
+	ignores bool
 	// otherVersion is one in which the server has ClusterNetworkPolicy, if it is not empty.
 	otherVersion string
 
@@ -265,7 +267,9 @@ func (s *server) client(k kind) client {
 						Type: watch.Added, Object: s.objects[k.String()][name].DeepCopyObject(),
 					})
 				}
-				first = append(first, s.bookmark(true))
+				if !s.ignores {
+					first = append(first, s.bookmark(true))
+				}
 			default:
 				from, _ = strconv.Atoi(o.ResourceVersion)
 				if from < s.compacted {

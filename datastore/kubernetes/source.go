@@ -73,7 +73,7 @@ func New(cfg Config) (*Source, error) {
 	for _, k := range kinds() {
 		o := &objects{source: s, kind: k, records: map[types.NamespacedName]record{}}
 		if k.object == clusterNetworkPolicy {
-			o.accepted = map[types.NamespacedName]int64{}
+			o.accepted = map[types.NamespacedName]version{}
 		}
 		o.status = KindStatus{Kind: k.String(), State: StateWaiting}
 		if slices.Contains(s.cfg.Omit, k.String()) {

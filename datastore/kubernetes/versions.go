@@ -3,6 +3,7 @@
 package kubernetes
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,17 +37,18 @@ type answer struct {
 }
 
 // serves reports whether the server has a kind. An error says that this is unknown, or that the server has
-// the kind only in versions that cannot be read.
-func (v *versions) serves(resource schema.GroupVersionResource) (bool, error) {
+// the kind only in versions that cannot be read. A request of client-go's discovery takes no context: when ctx is
+// done, none is begun.
+func (v *versions) serves(ctx context.Context, resource schema.GroupVersionResource) (bool, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	gv := resource.GroupVersion()
-	a := v.answer(gv)
+	a := v.answer(ctx, gv)
 	if a.err != nil || slices.Contains(a.resources, resource.Resource) {
 		return a.err == nil, a.err
 	}
 	for _, other := range a.others {
-		o := v.answer(schema.GroupVersion{Group: gv.Group, Version: other})
+		o := v.answer(ctx, schema.GroupVersion{Group: gv.Group, Version: other})
 		if o.err != nil {
 			return false, o.err
 		}
@@ -59,20 +61,23 @@ func (v *versions) serves(resource schema.GroupVersionResource) (bool, error) {
 }
 
 // answer returns the answer about an API version, which may be some seconds old.
-func (v *versions) answer(gv schema.GroupVersion) answer {
+func (v *versions) answer(ctx context.Context, gv schema.GroupVersion) answer {
+	if err := ctx.Err(); err != nil {
+		return answer{err: err}
+	}
 	if a, ok := v.answers[gv]; ok && time.Since(a.at) < v.maxAge {
 		return a
 	}
 	if v.answers == nil {
 		v.answers = map[schema.GroupVersion]answer{}
 	}
-	a := v.query(gv)
+	a := v.query(ctx, gv)
 	a.at = time.Now()
 	v.answers[gv] = a
 	return a
 }
 
-func (v *versions) query(gv schema.GroupVersion) (a answer) {
+func (v *versions) query(ctx context.Context, gv schema.GroupVersion) (a answer) {
 	list, err := v.discovery.ServerResourcesForGroupVersion(gv.String())
 	switch {
 	case err == nil:
@@ -82,6 +87,8 @@ func (v *versions) query(gv schema.GroupVersion) (a answer) {
 		return a
 	case !apierrors.IsNotFound(err):
 		return answer{err: err}
+	case ctx.Err() != nil:
+		return answer{err: ctx.Err()}
 	}
 	groups, err := v.discovery.ServerGroups()
 	if err != nil {
