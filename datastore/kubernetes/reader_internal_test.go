@@ -6,18 +6,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/wayleave/wayleave/kubernetes/convert"
+	"github.com/wayleave/wayleave/policy"
 )
 
 // A server that ignores sendInitialEvents never ends the list. It is read in pages, although changes of its objects
@@ -40,6 +49,13 @@ func TestStreamWithoutEndFallsBackToPages(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 1, w.receiver.inSyncs)
 		w.requireEqual("pages")
+		s.fail("namespaces", errors.New("away"))
+		put(12)
+		s.compact()
+		s.fail("namespaces", nil)
+		time.Sleep(streamTimeout / 2)
+		synctest.Wait()
+		w.requireEqual("the stream is not tried again")
 	})
 }
 
@@ -67,6 +83,180 @@ func TestHooksOfAnObjectMadeAgain(t *testing.T) {
 		s.fail(kind, nil)
 		w.settle()
 		require.Equal(t, []string{"ClusterNetworkPolicy p 1 1 []", "ClusterNetworkPolicy p 2 1 []"}, w.reports)
+	})
+}
+
+// An object of the same name and problems as an earlier one is another object.
+func TestProblemsOfAnObjectMadeAgain(t *testing.T) {
+	s, err := New(newConfig())
+	require.NoError(t, err)
+	var uids []types.UID
+	absent := false
+	s.cfg.Hooks.Accepted = func(o convert.Object, _ int64, problems []error) {
+		uids = append(uids, o.UID)
+		var wrong *convert.Error
+		require.ErrorAs(t, problems[0], &wrong)
+		absent = wrong.Absent
+	}
+	for _, uid := range []types.UID{"1", "1", "2"} {
+		s.kind(clusterNetworkPolicy).set(raw("policy.networking.k8s.io/v1alpha2", clusterNetworkPolicy,
+			metav1.ObjectMeta{Name: "p", UID: uid}, map[string]any{"tier": "Future", "priority": int64(1)}))
+	}
+	require.Equal(t, []types.UID{"1", "2"}, uids)
+	require.True(t, absent)
+}
+
+// newConfig returns a configuration for a Source that does not run.
+func newConfig() Config {
+	return Config{
+		Client: fake.NewClientset(), Dynamic: dynamicfake.NewSimpleDynamicClient(runtime.NewScheme()),
+		Converter: convert.Converter{PodCIDRs: true},
+	}
+}
+
+// Of several nodes with one pod CIDR, the first by name has the block, in whatever order they come and go.
+func TestFirstNodeHasTheBlock(t *testing.T) {
+	s, err := New(newConfig())
+	require.NoError(t, err)
+	nodes := s.kind("Node")
+	owner := func() string {
+		for key, r := range s.queue.pending {
+			if b, ok := r.(*policy.Block); ok && key.Kind == policy.KindBlock {
+				return b.Node
+			}
+		}
+		return ""
+	}
+	for _, name := range []string{"n2", "n3", "n1"} {
+		nodes.set(&corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{PodCIDRs: []string{"10.0.0.0/24"}},
+		})
+	}
+	require.Equal(t, "n1", owner())
+	for _, step := range [][2]string{{"n1", "n2"}, {"n3", "n2"}, {"n2", ""}} {
+		nodes.remove(types.NamespacedName{Name: step[0]})
+		require.Equal(t, step[1], owner())
+	}
+	require.Empty(t, s.blocks)
+	require.Empty(t, nodes.records)
+}
+
+// Remarks are not reported.
+func TestRemarksAreNoProblems(t *testing.T) {
+	s, err := New(newConfig())
+	require.NoError(t, err)
+	s.cfg.Hooks.Problems = func(o convert.Object, problems []error) { t.Error(o, problems) }
+	s.kind("EndpointSlice").set(&discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "s"}, AddressType: discoveryv1.AddressTypeIPv4,
+	})
+	require.Zero(t, s.Status().Faulty)
+}
+
+// A pod without addresses that moves to this node or away from it changes the pods, although there is no endpoint.
+func TestMoveWithoutEndpoint(t *testing.T) {
+	cfg := newConfig()
+	cfg.Node = "n0"
+	s, err := New(cfg)
+	require.NoError(t, err)
+	on := func(node string) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "p"}, Spec: corev1.PodSpec{NodeName: node},
+		}
+	}
+	require.True(t, s.sameElsewhere(on("n1"), on("n1")))
+	require.False(t, s.sameElsewhere(on("n0"), on("n1")))
+	require.False(t, s.sameElsewhere(on("n1"), on("n0")))
+}
+
+// A list that a watch begins with counts once it is complete: a change, or a bookmark without the annotation, does
+// not end it, and a watch does not continue from the middle of it.
+func TestEventsOfAnIncompleteList(t *testing.T) {
+	s, err := New(newConfig())
+	require.NoError(t, err)
+	o := s.kind("Namespace")
+	r := &reader{objects: o, versions: s.versions, logger: s.cfg.Logger}
+	o.begin()
+	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "7"}}
+	for _, e := range []watch.Event{
+		{Type: watch.Added, Object: n}, {Type: watch.Bookmark, Object: n}, {Type: watch.Deleted, Object: n},
+	} {
+		initial, err := r.event(t.Context(), e, true)
+		require.NoError(t, err)
+		require.True(t, initial)
+		require.Empty(t, r.revision)
+		require.False(t, o.synced)
+	}
+	require.Empty(t, o.records)
+}
+
+// A watch that ends is continued without a list, and its error is over then. A kind that goes is noticed at the next
+// watch, if both answers of the server say so.
+func TestWatchContinues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const kind = "clusternetworkpolicies.policy.networking.k8s.io"
+		s := newServer(true)
+		subject := map[string]any{"namespaces": map[string]any{}}
+		s.put(kind, raw("policy.networking.k8s.io/v1alpha2", clusterNetworkPolicy, metav1.ObjectMeta{Name: "p"},
+			map[string]any{"tier": "Admin", "priority": int64(1), "subject": subject}), false)
+		w := newWorld(t, s, Config{})
+		w.settle()
+		lists := s.lists
+		s.cut()
+		w.settle()
+		s.fail(kind, apierrors.NewNotFound(schema.GroupResource{}, "")) // discovery has the kind
+		w.settle()
+		require.True(t, apierrors.IsNotFound(w.status(kind).Err))
+		require.Len(t, w.receiver.world, 1)
+		s.fail(kind, nil)
+		w.settle()
+		require.NoError(t, w.status(kind).Err)
+		require.Equal(t, lists, s.lists)
+		require.Len(t, s.watchers, len(kinds()))
+		s.serve(kind, false)
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		require.Empty(t, w.receiver.world)
+		require.Empty(t, w.source.kind(clusterNetworkPolicy).accepted)
+	})
+}
+
+// A server that can continue no watch is not asked all the time.
+func TestListsOfAServerThatForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(false)
+		s.compacted = 1 << 30
+		w := newWorld(t, s, Config{})
+		w.settle()
+		require.Equal(t, 1, w.receiver.inSyncs)
+		require.Less(t, s.lists, 40*len(kinds()))
+	})
+}
+
+// Run returns after its readers, and Barrier does not return afterwards.
+func TestRunWaitsForReaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := New(newConfig())
+		require.NoError(t, err)
+		running := atomic.Int32{}
+		s.clientOf = func(kind) client {
+			return client{list: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+				running.Add(1)
+				defer running.Add(-1)
+				<-ctx.Done()
+				time.Sleep(time.Second)
+				return nil, ctx.Err()
+			}}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- s.Run(ctx, &recorder{}) }()
+		synctest.Wait()
+		require.EqualValues(t, len(kinds()), running.Load())
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+		require.Zero(t, running.Load())
+		s.queue.inSync = true
+		require.ErrorIs(t, s.Barrier(ctx), context.Canceled)
 	})
 }
 

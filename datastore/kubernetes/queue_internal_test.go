@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+// slowReceiver waits in each Update and in Barrier.
+type slowReceiver struct {
+	release  chan struct{}
+	updates  [][]policy.Update
+	barriers int
+}
+
+func (r *slowReceiver) Update(_ context.Context, updates []policy.Update) error {
+	<-r.release
+	r.updates = append(r.updates, updates)
+	return nil
+}
+
+func (r *slowReceiver) InSync(context.Context) error { return nil }
+
+// Barrier implements the method that a calcgraph.Runner has.
+func (r *slowReceiver) Barrier(context.Context) error {
+	r.barriers++
+	return nil
+}
+
+// Barrier returns when the receiver has what was pushed before the call, whatever is pushed later, and not earlier.
+func TestBarrierWaitsForWhatWasPushed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, r := newQueue(), &slowReceiver{release: make(chan struct{})}
+		update := func(name string) policy.Update {
+			return policy.Update{Key: policy.Key{Kind: policy.KindTier, Name: name}, Resource: &policy.Tier{Name: name}}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		q.setReceiver(r)
+		go func() { _ = q.deliver(ctx, r) }()
+		returned := 0
+		barrier := func() {
+			go func() {
+				require.NoError(t, q.barrier(ctx))
+				returned++
+			}()
+			synctest.Wait()
+		}
+		q.push(update("b"), update("a"), update("c"))
+		synctest.Wait()
+		barrier()
+		r.release <- struct{}{}
+		synctest.Wait()
+		require.Zero(t, returned, "not in sync")
+		q.setComplete()
+		synctest.Wait()
+		require.Equal(t, 1, returned)
+		require.Equal(t, 1, r.barriers)
+		require.True(t, slices.IsSortedFunc(r.updates[0], func(a, b policy.Update) int { return a.Key.Compare(b.Key) }))
+
+		q.push(update("d"))
+		synctest.Wait()
+		barrier()
+		q.push(update("e"))
+		synctest.Wait()
+		barrier()
+		require.Equal(t, 1, returned, "the receiver has neither")
+		r.release <- struct{}{}
+		synctest.Wait()
+		require.Equal(t, 2, returned, "the receiver has d")
+		r.release <- struct{}{}
+		synctest.Wait()
+		require.Equal(t, 3, returned)
+		barrier()
+		require.Equal(t, 4, returned, "nothing to wait for")
+	})
+}
+
+// Readers wait while the receiver has too many updates to process, except in a list that it gets at its end.
+func TestReadersWaitForTheReceiver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := New(newConfig())
+		require.NoError(t, err)
+		o := s.kind("Namespace")
+		ctx, cancel := context.WithCancel(t.Context())
+		r := &reader{objects: o}
+		h := &handler{ctx: ctx, objects: o, busy: make(chan struct{}, 1)}
+		ended := 0
+		read := func(prefix string, set func(*corev1.Namespace) error) {
+			go func() {
+				for i := 0; ctx.Err() == nil; i++ {
+					_ = set(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(prefix, i)}})
+				}
+				ended++
+			}()
+			synctest.Wait()
+		}
+		read("own", func(n *corev1.Namespace) error { return r.set(ctx, n) })
+		require.Len(t, s.queue.pending, maxPending)
+		read("shared", func(n *corev1.Namespace) error {
+			h.OnAdd(n, false)
+			return nil
+		})
+		require.Len(t, s.queue.pending, maxPending+1)
+		o.synced = true
+		o.begin()
+		require.NoError(t, r.set(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "held"}}))
+		require.Len(t, o.held, 1)
+		require.Zero(t, ended)
+		cancel()
+		synctest.Wait()
+		require.Equal(t, 2, ended)
+	})
+}

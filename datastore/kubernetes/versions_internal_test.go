@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubernetes
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+)
+
+// stubDiscovery answers from maps. A version that is not among them is not found.
+type stubDiscovery struct {
+	discovery.DiscoveryInterface
+	resources map[string]string
+	errs      map[string]error // of versions; "" is that of the groups
+	others    []string
+	requests  int
+}
+
+// ServerResourcesForGroupVersion implements discovery.DiscoveryInterface.
+func (d *stubDiscovery) ServerResourcesForGroupVersion(version string) (*metav1.APIResourceList, error) {
+	d.requests++
+	name, ok := d.resources[version]
+	switch {
+	case d.errs[version] != nil:
+		return nil, d.errs[version]
+	case !ok:
+		return nil, apierrors.NewNotFound(schema.GroupResource{}, version)
+	}
+	return &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: name}}}, nil
+}
+
+// ServerGroups implements discovery.DiscoveryInterface.
+func (d *stubDiscovery) ServerGroups() (*metav1.APIGroupList, error) {
+	g := metav1.APIGroup{Name: "g"}
+	for _, v := range d.others {
+		g.Versions = append(g.Versions, metav1.GroupVersionForDiscovery{Version: v})
+	}
+	return &metav1.APIGroupList{Groups: []metav1.APIGroup{g}}, d.errs[""]
+}
+
+// Only an answer without an error says that there is no kind: it takes away all objects.
+func TestKindIsUnknownWithAnError(t *testing.T) {
+	away := apierrors.NewServiceUnavailable("away")
+	resource := schema.GroupVersionResource{Group: "g", Version: "v1", Resource: "things"}
+	for name, c := range map[string]struct {
+		d      *stubDiscovery
+		served bool
+		err    string
+	}{
+		"served":             {&stubDiscovery{resources: map[string]string{"g/v1": "things"}}, true, ""},
+		"version without it": {&stubDiscovery{resources: map[string]string{"g/v1": "others"}}, false, ""},
+		"no version":         {&stubDiscovery{}, false, ""},
+		"version away":       {&stubDiscovery{errs: map[string]error{"g/v1": away}}, false, "away"},
+		"groups away":        {&stubDiscovery{errs: map[string]error{"": away}}, false, "away"},
+		"other version away": {
+			&stubDiscovery{others: []string{"v2"}, errs: map[string]error{"g/v2": away}}, false, "away",
+		},
+		"in another version": {
+			&stubDiscovery{others: []string{"v2"}, resources: map[string]string{"g/v2": "things"}},
+			false, "only in versions v2",
+		},
+		"another version without it": {
+			&stubDiscovery{others: []string{"v2"}, resources: map[string]string{"g/v2": "x"}}, false, "",
+		},
+	} {
+		v := &versions{discovery: c.d, maxAge: maxAnswerAge}
+		served, err := v.serves(t.Context(), resource)
+		require.Equal(t, c.served, served, name)
+		if c.err == "" {
+			require.NoError(t, err, name)
+		} else {
+			require.ErrorContains(t, err, c.err, name)
+		}
+	}
+}
+
+// An answer is used for some seconds.
+func TestAgeOfAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		resource := schema.GroupVersionResource{Group: "g", Version: "v1", Resource: "things"}
+		d := &stubDiscovery{resources: map[string]string{"g/v1": "things"}}
+		v := &versions{discovery: d, maxAge: maxAnswerAge}
+		for _, want := range []bool{true, false} {
+			for range 3 {
+				served, err := v.serves(t.Context(), resource)
+				require.NoError(t, err)
+				require.Equal(t, want, served)
+			}
+			d.resources["g/v1"] = "others"
+			time.Sleep(2 * maxAnswerAge)
+		}
+		require.Equal(t, 2, d.requests)
+	})
+}
