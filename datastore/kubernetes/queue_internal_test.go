@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -95,13 +96,13 @@ func TestReadersWaitForTheReceiver(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		r := &reader{objects: o}
 		h := &handler{ctx: ctx, objects: o, busy: make(chan struct{}, 1)}
-		ended := 0
+		var ended atomic.Int64
 		read := func(prefix string, set func(*corev1.Namespace) error) {
 			go func() {
 				for i := 0; ctx.Err() == nil; i++ {
 					_ = set(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(prefix, i)}})
 				}
-				ended++
+				ended.Add(1)
 			}()
 			synctest.Wait()
 		}
@@ -116,9 +117,9 @@ func TestReadersWaitForTheReceiver(t *testing.T) {
 		o.begin()
 		require.NoError(t, r.set(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "held"}}))
 		require.Len(t, o.held, 1)
-		require.Zero(t, ended)
+		require.Zero(t, ended.Load())
 		cancel()
 		synctest.Wait()
-		require.Equal(t, 2, ended)
+		require.EqualValues(t, 2, ended.Load())
 	})
 }
