@@ -49,11 +49,11 @@ func TestBarrierWaitsForWhatWasPushed(t *testing.T) {
 		defer cancel()
 		q.setReceiver(r)
 		go func() { _ = q.deliver(ctx, r) }()
-		returned := 0
+		var returned atomic.Int32
 		barrier := func() {
 			go func() {
 				require.NoError(t, q.barrier(ctx))
-				returned++
+				returned.Add(1)
 			}()
 			synctest.Wait()
 		}
@@ -62,10 +62,10 @@ func TestBarrierWaitsForWhatWasPushed(t *testing.T) {
 		barrier()
 		r.release <- struct{}{}
 		synctest.Wait()
-		require.Zero(t, returned, "not in sync")
+		require.Zero(t, returned.Load(), "not in sync")
 		q.setComplete()
 		synctest.Wait()
-		require.Equal(t, 1, returned)
+		require.EqualValues(t, 1, returned.Load())
 		require.Equal(t, 1, r.barriers)
 		require.True(t, slices.IsSortedFunc(r.updates[0], func(a, b policy.Update) int { return a.Key.Compare(b.Key) }))
 
@@ -75,15 +75,15 @@ func TestBarrierWaitsForWhatWasPushed(t *testing.T) {
 		q.push(update("e"))
 		synctest.Wait()
 		barrier()
-		require.Equal(t, 1, returned, "the receiver has neither")
+		require.EqualValues(t, 1, returned.Load(), "the receiver has neither")
 		r.release <- struct{}{}
 		synctest.Wait()
-		require.Equal(t, 2, returned, "the receiver has d")
+		require.EqualValues(t, 2, returned.Load(), "the receiver has d")
 		r.release <- struct{}{}
 		synctest.Wait()
-		require.Equal(t, 3, returned)
+		require.EqualValues(t, 3, returned.Load())
 		barrier()
-		require.Equal(t, 4, returned, "nothing to wait for")
+		require.EqualValues(t, 4, returned.Load(), "nothing to wait for")
 	})
 }
 
@@ -96,7 +96,7 @@ func TestReadersWaitForTheReceiver(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		r := &reader{objects: o}
 		h := &handler{ctx: ctx, objects: o, busy: make(chan struct{}, 1)}
-		var ended atomic.Int64
+		var ended atomic.Int32
 		read := func(prefix string, set func(*corev1.Namespace) error) {
 			go func() {
 				for i := 0; ctx.Err() == nil; i++ {

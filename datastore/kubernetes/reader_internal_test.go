@@ -229,6 +229,7 @@ func TestListsOfAServerThatForgets(t *testing.T) {
 		w.settle()
 		require.Equal(t, 1, w.receiver.inSyncs)
 		require.Less(t, s.lists, 40*len(kinds()))
+		require.LessOrEqual(t, len(s.watchers), len(kinds()), "watches that failed are stopped")
 	})
 }
 
