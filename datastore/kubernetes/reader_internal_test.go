@@ -92,15 +92,16 @@ func TestProblemsOfAnObjectMadeAgain(t *testing.T) {
 	require.NoError(t, err)
 	var uids []types.UID
 	absent := false
-	s.cfg.Hooks.Accepted = func(o convert.Object, _ int64, problems []error) {
+	s.cfg.Hooks.Problems = func(o convert.Object, problems []error) {
 		uids = append(uids, o.UID)
 		var wrong *convert.Error
 		require.ErrorAs(t, problems[0], &wrong)
 		absent = wrong.Absent
 	}
 	for _, uid := range []types.UID{"1", "1", "2"} {
-		s.kind(clusterNetworkPolicy).set(raw("policy.networking.k8s.io/v1alpha2", clusterNetworkPolicy,
-			metav1.ObjectMeta{Name: "p", UID: uid}, map[string]any{"tier": "Future", "priority": int64(1)}))
+		s.kind("NetworkPolicy").set(raw("networking.k8s.io/v1", "NetworkPolicy",
+			metav1.ObjectMeta{Namespace: "a", Name: "p", UID: uid},
+			map[string]any{"podSelector": map[string]any{}, "policyTypes": []any{"Future"}}))
 	}
 	require.Equal(t, []types.UID{"1", "2"}, uids)
 	require.True(t, absent)
@@ -112,6 +113,18 @@ func newConfig() Config {
 		Client: fake.NewClientset(), Dynamic: dynamicfake.NewSimpleDynamicClient(runtime.NewScheme()),
 		Converter: convert.Converter{PodCIDRs: true},
 	}
+}
+
+// Nothing is kept of a pod that is gone.
+func TestPodIsForgotten(t *testing.T) {
+	s, err := New(newConfig())
+	require.NoError(t, err)
+	o := s.kind("Pod")
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "p"}}
+	o.set(pod)
+	require.Len(t, o.records, 1)
+	o.remove(nameOf(pod))
+	require.Empty(t, o.records)
 }
 
 // Of several nodes with one pod CIDR, the first by name has the block, in whatever order they come and go.
