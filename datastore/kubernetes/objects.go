@@ -141,6 +141,11 @@ func (o *objects) setEndpoint(u policy.Update) {
 		r.hash = hash
 		o.records[id] = r
 	}
+	if o.source.attached[u.Key] { // CNI ADD waits for it
+		delete(o.held, u.Key)
+		o.source.queue.push(u)
+		return
+	}
 	o.pushLocked(u)
 }
 
@@ -189,10 +194,8 @@ func (o *objects) pushLocked(u policy.Update) {
 	o.source.queue.push(u)
 }
 
-// flush pushes the update of a key if it is held.
-func (o *objects) flush(key policy.Key) {
-	o.source.mu.Lock()
-	defer o.source.mu.Unlock()
+// flushLocked pushes the update of a key if it is held.
+func (o *objects) flushLocked(key policy.Key) {
 	if r, ok := o.held[key]; ok {
 		delete(o.held, key)
 		o.source.queue.push(policy.Update{Key: key, Resource: r})

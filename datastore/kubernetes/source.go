@@ -47,6 +47,8 @@ type Source struct {
 	// unsynced counts the kinds of which no list was complete.
 	unsynced int
 	blocks   map[policy.Key][]claim
+	// attached has the pods that are attached.
+	attached map[policy.Key]bool
 	// faulty has the objects with problems, as text, and their UIDs.
 	faulty map[convert.Object]fault
 }
@@ -66,6 +68,7 @@ func New(cfg Config) (*Source, error) {
 		cfg: cfg.withDefaults(), queue: newQueue(), seed: maphash.MakeSeed(), blocks: map[policy.Key][]claim{},
 		faulty:         map[convert.Object]fault{},
 		versions:       &versions{discovery: cfg.Client.Discovery(), maxAge: maxAnswerAge},
+		attached:       map[policy.Key]bool{},
 		servedInterval: servedInterval,
 		cluster:        &cluster{client: cfg.Client},
 		clientOf:       func(k kind) client { return k.client(cfg.Client, cfg.Dynamic) },
@@ -148,15 +151,32 @@ func (s *Source) Attach(ref pods.Ref, a convert.Attachment) error {
 	if s.pods == nil {
 		return fmt.Errorf("kubernetes: attach %s: Config.Node is empty", ref)
 	}
-	defer s.kind("Pod").flush(ref.Key())
-	return s.pods.Attach(ref, a)
+	if err := s.pods.Attach(ref, a); err != nil {
+		return err
+	}
+	s.setAttached(ref, true)
+	return nil
 }
 
 // Detach records that the link of a pod was removed, and reports whether no pod of that name is attached now; see
 // pods.Pods.
 func (s *Source) Detach(ref pods.Ref) (gone bool) {
-	defer s.kind("Pod").flush(ref.Key())
-	return s.pods == nil || s.pods.Detach(ref)
+	if s.pods == nil {
+		return true
+	}
+	gone = s.pods.Detach(ref)
+	s.setAttached(ref, !gone)
+	return gone
+}
+
+// setAttached records whether a pod is attached, and pushes its endpoint if that is held until a list is complete.
+func (s *Source) setAttached(ref pods.Ref, attached bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.attached[ref.Key()] = true; !attached {
+		delete(s.attached, ref.Key())
+	}
+	s.kind("Pod").flushLocked(ref.Key())
 }
 
 // Barrier returns once the receiver is in sync and has all changes before the call. If the receiver has a method

@@ -501,6 +501,18 @@ func TestAttach(t *testing.T) {
 		require.True(t, w.source.Detach(ref))
 		require.NoError(t, w.source.Barrier(t.Context()))
 		require.Nil(t, w.receiver.world[ref.Key()])
+
+		// The API has the pod after it is attached, on the first page of the list.
+		first := pods.Ref{Namespace: "a", Name: "first", UID: "2"}
+		require.NoError(t, w.source.Attach(first, convert.Attachment{
+			Interface: "veth2", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.2")},
+		}))
+		pod = pod.DeepCopy()
+		pod.Name, pod.UID = first.Name, first.UID
+		s.put("pods", pod, false)
+		w.settle()
+		require.Error(t, w.status("pods").Err)
+		require.NotNil(t, w.receiver.world[first.Key()])
 	})
 }
 
