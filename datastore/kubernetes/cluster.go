@@ -13,20 +13,20 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// errOtherCluster means that the server does not have the cluster that was read before, for example because it
-// lost its data. What it has says nothing about the cluster of this node.
+// errOtherCluster means that the server serves another cluster than before, for example because it
+// lost its data. Its objects are not those of this node's cluster.
 var errOtherCluster = errors.New("the server has another cluster than before: namespace kube-system is another one")
 
-// cluster identifies the cluster that is read: by the UID of the namespace kube-system, which is never deleted
-// and which a backup has as well.
+// cluster identifies the cluster by the UID of the namespace kube-system. That namespace is never
+// deleted, and a backup has it with the same UID.
 type cluster struct {
 	client kubernetes.Interface
 	mu     sync.Mutex
 	uid    types.UID // empty if not known
 }
 
-// check returns errOtherCluster if the server has another cluster than at the first call. A cluster without that
-// namespace, or without rights to it, is not known, and always right.
+// check returns errOtherCluster if the server serves another cluster than at the first call. If the
+// namespace cannot be read for lack of rights, or never existed, every cluster is accepted.
 func (c *cluster) check(ctx context.Context) error {
 	namespace, err := c.client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	c.mu.Lock()

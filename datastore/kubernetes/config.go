@@ -17,40 +17,43 @@ import (
 
 // Config configures a Source. Client and Dynamic are required.
 type Config struct {
-	// Client reads Pods, Namespaces, ServiceAccounts, Nodes and EndpointSlices, and which kinds the server has.
-	// The Source keeps no copy of the objects.
+	// Client reads Pods, Namespaces, ServiceAccounts, Nodes and EndpointSlices, and queries which
+	// kinds the server has. The Source keeps no copy of the objects.
 	Client kubernetes.Interface
-	// Informers are the caller's informers, from which the Source reads these kinds instead. Run starts those
-	// that do not run yet; they end with Run then. Their objects must have what Transform keeps. nil means
-	// none.
+	// Informers are the caller's informers. If set, the Source reads these kinds from them instead.
+	// Run starts those that do not run yet; these stop when Run ends. A transform of the caller
+	// must keep all that Transform keeps. nil means none.
 	Informers informers.SharedInformerFactory
-	// Dynamic reads NetworkPolicies, ClusterNetworkPolicies and the kinds of Calico, with all their fields: a
-	// field that this version does not know closes its rule, or leaves out its object.
+	// Dynamic reads NetworkPolicies, ClusterNetworkPolicies and the kinds of Calico, with all their
+	// fields. A field that this version does not know closes its rule, or its object is left out.
 	Dynamic dynamic.Interface
-	// Node is the name of this node, as spec.nodeName of its pods has it. Only its pods can be attached. Empty
-	// means none.
+	// Node is the name of this node, as in spec.nodeName of its pods. Only its pods can be
+	// attached. If it is empty, no pod can.
 	Node string
 	// Converter converts the objects. Its Attachment must be nil: see Source.Attach.
 	Converter convert.Converter
-	// Omit has the kinds that are not read, in the form of Kinds. The default is to read all.
+	// Omit names the kinds that are not read, as Kinds does. The default is to read all.
 	Omit []string
-	// Hooks are called with what the Source finds out about objects. The default is none.
+	// Hooks receive the problems of objects, and deletions. The default is none.
 	Hooks Hooks
 	// Logger for warnings and information. nil discards.
 	Logger *slog.Logger
 }
 
-// Hooks are functions that a Source calls before it sends what came of the object. Each may be nil. They are called
-// one at a time, and must not call the Source. The methods of report.Reporter have these forms.
+// Hooks are functions that a Source calls for an object, before it sends the object's resources.
+// Each may be nil. They are called one at a time, and must not call the Source. The methods of
+// report.Reporter have the same signatures.
 type Hooks struct {
-	// Problems receives what is wrong with an object, each a *convert.Error, when that changes: without problems
-	// once there are none any more. It also receives an object, except a Pod, that changes otherwise.
+	// Problems receives an object and all its problems, each a *convert.Error, when they change.
+	// The list is empty once there are none any more. For kinds other than Pod, it is also called
+	// when the object's resources change and its problems do not.
 	Problems func(object convert.Object, problems []error)
-	// Accepted receives the same of a ClusterNetworkPolicy, the status of which has conditions, and each of its
-	// generations, also the first one without problems. The default is to call Problems.
+	// Accepted is called in place of Problems for a ClusterNetworkPolicy, whose status has
+	// conditions. It is called for every generation, with or without problems. The default is to
+	// call Problems.
 	Accepted func(object convert.Object, generation int64, problems []error)
-	// Deleted receives each object that the server no longer has, without a UID. Of Pods, it receives only those
-	// with problems.
+	// Deleted receives each object that the server no longer has, without its UID. Of Pods, it
+	// receives only those that had problems.
 	Deleted func(object convert.Object)
 }
 

@@ -5,66 +5,72 @@
 //	API server ── lists and watches ──▶ Source ──▶ datastore.Receiver   (on every node)
 //	CNI plugin ── Attach, Detach ─────▶
 //
-// It is a module of its own, so that nobody else gets client-go. Package convert says what becomes of each
-// object.
+// It is a module of its own, so that programs without it do not depend on client-go. Package
+// convert has the resources that each object is converted to.
 //
 // # Usage
 //
-// A Source reads the kinds that Kinds lists, each if the server has it, and sends the resources to its receiver,
-// usually a calcgraph.Runner:
+// A Source reads the kinds that Kinds lists, if the server has them. It sends the resources to its
+// receiver, usually a calcgraph.Runner:
 //
 //	source, err := kubernetes.New(kubernetes.Config{Client: client, Dynamic: dynamic, Node: "n1"})
 //	...
 //	err = source.Run(ctx, runner)
 //
-// A program that has informers shares them in Config.Informers. Transform is for such informers: it removes what
-// is not used. Without them, the Source keeps no objects, only 150 bytes for each.
+// A program that has informers shares them in Config.Informers. Transform removes the unused fields
+// of their objects. Without informers, the Source keeps no objects, only 150 bytes for each.
 //
-// A CNI daemon calls Attach in ADD, then Barrier, and then WaitEndpoint of its dataplane.Driver. So a pod has its
-// policy before its first packet, although its status has no address yet.
+// A CNI daemon calls Attach in ADD, then Barrier, and then WaitEndpoint of its dataplane.Driver. So
+// the policy of a pod is in force before its first packet, even if its status has no address yet.
 //
 // # Reading
 //
-// The Source is in sync once it has a complete list of every kind that the server has and Config.Omit does not
-// name. Each kind is read by itself:
+// The Source is in sync once it has a complete list of every kind, except those that Config.Omit
+// names and those that the server does not have. Each kind is read separately:
 //
-//   - A list arrives as the beginning of a watch (sendInitialEvents, from Kubernetes 1.34 on by default), and
-//     otherwise in pages.
-//   - If a watch ends, the next one continues where it ended. If the server no longer can, because it compacted its
-//     history (410 Gone), everything is read again. The changes take effect at once, when the list is complete.
-//   - Before it continues a watch, the Source asks for the server's revision. If that is smaller than the one it
-//     has, the server was restored from a backup, and everything is read again. It does not notice a restored
-//     server that has as many changes again as it lost before the Source is connected.
-//   - If the namespace kube-system has another UID than at first, the server has another cluster, for example because
-//     it lost its data. Nothing is read from it: the last objects stay, and Status has the reason. To accept it,
-//     start a new Source. The kinds of Config.Informers have no such guard.
-//   - While a kind cannot be read, its last objects stay, and Status has the reason. A kind that could never be
-//     read, for example for want of rights, keeps the Source from being in sync, so nothing is programmed.
-//   - A kind that the server does not have has no objects. The Source asks for it about once a minute. If the
-//     server has it only in other versions, it counts as one that cannot be read.
-//   - Of Pods, only those are read that have a node and have not ended; of EndpointSlices, those of a service.
+//   - List: it arrives at the beginning of a watch (sendInitialEvents, the default from Kubernetes
+//     1.34 on), and otherwise in pages.
+//   - Watch: the next one continues where the last one ended. If the server has compacted its
+//     history (410 Gone), the kind is listed again, and all changes take effect together at the end
+//     of the list. Only endpoints of attached pods take effect before.
+//   - Backup: before it continues a watch, the Source queries the server's revision. If that is
+//     smaller than its own, the server was restored from a backup, and the kind is listed again.
+//     The Source does not notice a restore if the server's revision has caught up before it
+//     reconnects.
+//   - Another cluster: if the UID of the namespace kube-system changes, the server serves another
+//     cluster, for example because it lost its data. Nothing is read from it: the last objects
+//     stay, and Status has the reason. To accept the new cluster, start a new Source. Kinds that
+//     Config.Informers reads are not protected in this way.
+//   - Failure: while a kind cannot be read, its last objects stay, and Status has the reason. If it
+//     was never read, for example for lack of rights, the Source is not in sync, and nothing is
+//     programmed.
+//   - Kind not served: it has no objects, and the Source looks for it about once a minute. A kind
+//     that the server has only in other versions counts as one that cannot be read.
+//   - Filter: Pods without a node, Pods that have ended, and EndpointSlices without a service are
+//     not read.
 //
 // # Objects that are not understood
 //
-// Policies are read with all fields that the server has. A field that this version does not know closes its rule
-// or leaves out its object, as package manifest describes, and Hooks.Problems receives the reason. It is never
-// ignored: an unknown field may narrow what a rule allows. For the kinds of Config.Client unknown fields have no
-// effect on policy.
+// Policies are read with all fields that the server has. If this version does not know a field, it
+// closes the rule or leaves out the object, as package manifest describes. Hooks.Problems receives
+// the reason. The field is never ignored, because it may narrow what a rule allows. In the kinds of
+// Config.Client, unknown fields have no effect on policy.
 //
-// If two Nodes have one pod CIDR, the first by name has the block.
+// If two Nodes have one pod CIDR, its block belongs to the Node whose name sorts first.
 //
 // # Rights
 //
-// The Source needs the verbs get, list and watch for the kinds that it reads. The resources of Calico are those
-// of the group projectcalico.org in version v3.
+// The Source needs the verbs get, list and watch for the kinds that it reads. The kinds of Calico
+// are those of projectcalico.org/v3.
 //
 // # Concurrency
 //
-// A Source is safe for concurrent use, and runs once. It calls its receiver from one goroutine at a time.
+// A Source is safe for concurrent use. Run can be called once. It calls its receiver from one
+// goroutine at a time.
 //
 // # Errors
 //
-// Run returns the error of its context or its receiver. Nothing that goes wrong between the Source and the server
-// ends it: that is in Status, and the Source tries again after half a second to 15 seconds. Errors have the prefix
+// Run returns the error of its context or its receiver. Errors of the API server do not end it:
+// they are in Status, and the Source tries again after 0.5 s to 15 s. Errors have the prefix
 // "kubernetes:".
 package kubernetes

@@ -20,8 +20,8 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/pods"
 )
 
-// A CNI daemon reads the API server, and waits in ADD until policy of the pod is in force. The clients here are
-// fakes, and the dataplane is in memory: usually it is an nft.Dataplane.
+// A CNI daemon reads the API server. In ADD, it waits until the policy of the pod is in force.
+// Here, the clients are fakes and the dataplane is in memory; usually it is an nft.Dataplane.
 func Example() {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()

@@ -17,7 +17,7 @@ import (
 // share reads a kind by an informer of the caller.
 func (s *Source) share(ctx context.Context, o *objects, readers *sync.WaitGroup) error {
 	informer := o.kind.informer(s.cfg.Informers)
-	// It fails if the informer runs already. The caller has a handler of errors then.
+	// This fails if the informer runs already. Its errors then go to the caller's handler.
 	_ = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 		s.setErr(o, err)
 	})
@@ -29,7 +29,8 @@ func (s *Source) share(ctx context.Context, o *objects, readers *sync.WaitGroup)
 	readers.Go(func() {
 		defer h.end()
 		defer func() { _ = informer.RemoveEventHandler(registration) }()
-		// Of the registration: the informer has synced before the handler has got all objects.
+		// HasSynced of the registration, not of the informer: that is true before the handler has
+		// received all objects.
 		if cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
 			s.setErr(o, nil)
 			s.setState(o, StateSynced)
@@ -43,15 +44,16 @@ func (s *Source) share(ctx context.Context, o *objects, readers *sync.WaitGroup)
 type handler struct {
 	ctx     context.Context
 	objects *objects
-	// busy is full while an event is processed, and after the end. An informer goes on with events after it has
-	// removed the handler.
+	// busy is full while an event is processed, and after end. An informer may still send events
+	// after it has removed the handler.
 	busy chan struct{}
 }
 
-// end waits for the event that is processed. Those after it are ignored.
+// end waits for the event that is being processed. Later ones are ignored.
 func (h *handler) end() { h.busy <- struct{}{} }
 
-// process processes one event. The informer has read the kind then: after a failure it repeats all objects.
+// process processes one event. An event means that the informer can read the kind: it sends all
+// objects again after a failure.
 func (h *handler) process(f func()) {
 	select {
 	case <-h.ctx.Done():
@@ -71,7 +73,7 @@ func (h *handler) OnAdd(object any, _ bool) {
 	})
 }
 
-// OnUpdate implements cache.ResourceEventHandler. An informer repeats objects at each resync.
+// OnUpdate implements cache.ResourceEventHandler. An informer sends objects again at each resync.
 func (h *handler) OnUpdate(before, object any) { h.process(func() { h.update(before, object) }) }
 
 func (h *handler) update(before, object any) {
@@ -86,7 +88,8 @@ func (h *handler) update(before, object any) {
 	h.set(object)
 }
 
-// OnDelete implements cache.ResourceEventHandler. If the informer missed the deletion, it has a tombstone.
+// OnDelete implements cache.ResourceEventHandler. If the informer missed the deletion, the object
+// is a tombstone.
 func (h *handler) OnDelete(object any) {
 	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object) // a tombstone may have no object
 	if err != nil {

@@ -24,24 +24,24 @@ type kind struct {
 	resource schema.GroupVersionResource
 	// object is the kind of its objects, as in "Pod".
 	object string
-	// fields and labels select the objects that give resources.
+	// fields and labels are the selectors of the objects that are read.
 	fields, labels string
-	// typed returns the client of the kind, and informer the one of the caller. Both are nil if the kind is
-	// read with Config.Dynamic.
+	// typed returns the client of the kind, and informer the caller's informer. Both are nil if the
+	// kind is read with Config.Dynamic.
 	typed    func(kubernetes.Interface) client
 	informer func(informers.SharedInformerFactory) cache.SharedIndexInformer
 }
 
 func (k kind) String() string { return k.resource.GroupResource().String() }
 
-// clusterNetworkPolicy is the kind of which the status has conditions.
+// clusterNetworkPolicy is the kind whose status has conditions.
 const clusterNetworkPolicy = "ClusterNetworkPolicy"
 
 // assigned selects the pods that have a node and have not ended.
 const assigned = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
-// kinds returns all kinds. Calico's Profile, WorkloadEndpoint and Node are not among them: they describe
-// Namespaces, Pods and Nodes once more.
+// kinds returns all kinds. Calico's Profile, WorkloadEndpoint and Node are not among them: they
+// duplicate Namespaces, Pods and Nodes.
 func kinds() []kind {
 	list := []kind{
 		{
@@ -103,8 +103,8 @@ func kinds() []kind {
 	return list
 }
 
-// Kinds returns the kinds that a Source reads, each plural and with its API group, as in
-// "networkpolicies.networking.k8s.io", or "pods". This is the form of kubectl get.
+// Kinds returns the kinds that a Source reads, each in the plural and with its API group, as
+// kubectl get takes them: "networkpolicies.networking.k8s.io", "pods".
 func Kinds() []string {
 	var names []string
 	for _, k := range kinds() {
@@ -117,11 +117,11 @@ func Kinds() []string {
 type client struct {
 	list  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error)
 	watch func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
-	// streams means that the server may send the list as the beginning of a watch.
+	// streams means that the server may send the list at the beginning of a watch.
 	streams bool
 }
 
-// newClient returns the client of a kind. set is the one that it belongs to.
+// newClient returns the client of a kind. set is the clientset that it belongs to.
 func newClient[L runtime.Object](set any, c interface {
 	List(ctx context.Context, o metav1.ListOptions) (L, error)
 	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)

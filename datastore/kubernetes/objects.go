@@ -20,42 +20,42 @@ import (
 
 // record is what is kept of one object. Nothing is kept of a pod from an informer of the caller.
 type record struct {
-	// list is the number of the last list that had the object, or of the list that its last event
-	// came after.
+	// list is the number of the last list that had the object, or that precedes its last event.
 	list uint32
-	// hash is that of the endpoint of a pod that was pushed last; 0 if there is none.
+	// hash is the hash of the endpoint that was last pushed for a pod; 0 if it has none.
 	hash uint64
-	// resources are those that were pushed last, of all kinds but Pod.
+	// resources are those that were last pushed. It is not used for pods.
 	resources []policy.Resource
 }
 
-// objects are the Source's objects of one kind. The fields belong to the lock of the Source.
+// objects are the Source's objects of one kind. The lock of the Source guards the fields.
 type objects struct {
 	source  *Source
 	kind    kind
 	records map[types.NamespacedName]record
-	// list numbers the lists.
+	// list is the number of the current list.
 	list uint32
-	// held has the changes of a list after the first, until the list is complete. It is nil
-	// otherwise.
+	// held buffers the changes during a list, until it is complete. It is nil during the first list
+	// and between lists.
 	held map[policy.Key]policy.Resource
 	// synced means that a list was complete.
 	synced bool
-	// accepted has the version of each object for which Hooks.Accepted was called; nil unless the kind has
-	// conditions.
+	// accepted has the version of each object for which Hooks.Accepted was called. It is nil unless
+	// the kind has conditions.
 	accepted map[types.NamespacedName]version
 	status   KindStatus
 	// shared counts the objects of an informer of the caller.
 	shared int
 }
 
-// version is what an object of a name was: another one has another UID, and its own status.
+// version identifies a version of an object. If the object is deleted and created again under its
+// name, it has another UID and its own status.
 type version struct {
 	uid        types.UID
 	generation int64
 }
 
-// begin begins a list of all objects. If an earlier one did not end, this one continues it.
+// begin begins a list of all objects. Changes that an incomplete list has buffered stay buffered.
 func (o *objects) begin() {
 	o.source.mu.Lock()
 	defer o.source.mu.Unlock()
@@ -65,7 +65,7 @@ func (o *objects) begin() {
 	}
 }
 
-// end ends a list: what was not in it is gone.
+// end ends a list, and removes the objects that were not in it.
 func (o *objects) end() {
 	o.source.mu.Lock()
 	var gone []types.NamespacedName
@@ -85,7 +85,7 @@ func (o *objects) end() {
 	o.release()
 }
 
-// release pushes the changes that were held.
+// release pushes the buffered changes.
 func (o *objects) release() {
 	updates := make([]policy.Update, 0, len(o.held))
 	for key, r := range o.held {
@@ -116,7 +116,7 @@ func (o *objects) set(object metav1.Object) {
 	o.records[id] = record{list: o.list, resources: resources}
 }
 
-// setPod adds or replaces a pod. What comes of it arrives in setEndpoint.
+// setPod adds or replaces a pod. Its endpoint arrives in setEndpoint.
 func (o *objects) setPod(id types.NamespacedName, pod *corev1.Pod) {
 	if !o.isShared() {
 		o.source.mu.Lock()
@@ -128,7 +128,8 @@ func (o *objects) setPod(id types.NamespacedName, pod *corev1.Pod) {
 	o.source.setPod(pod)
 }
 
-// setEndpoint takes the endpoint of a pod, or its key if it has none.
+// setEndpoint pushes the endpoint of a pod if it changed. An update without a resource means that
+// the pod has no endpoint.
 func (o *objects) setEndpoint(u policy.Update) {
 	o.source.mu.Lock()
 	defer o.source.mu.Unlock()
@@ -185,7 +186,7 @@ func (o *objects) replaceLocked(id types.NamespacedName, resources []policy.Reso
 	}
 }
 
-// pushLocked pushes an update, or holds it until the list is complete.
+// pushLocked pushes an update, or buffers it until the list is complete.
 func (o *objects) pushLocked(u policy.Update) {
 	if o.held != nil {
 		o.held[u.Key] = u.Resource
@@ -194,7 +195,7 @@ func (o *objects) pushLocked(u policy.Update) {
 	o.source.queue.push(u)
 }
 
-// flushLocked pushes the update of a key if it is held.
+// flushLocked pushes the update of a key if it is buffered.
 func (o *objects) flushLocked(key policy.Key) {
 	if r, ok := o.held[key]; ok {
 		delete(o.held, key)
@@ -202,7 +203,7 @@ func (o *objects) flushLocked(key policy.Key) {
 	}
 }
 
-// convert returns the resources of an object and what is wrong with it.
+// convert returns the resources of an object and its problems.
 func (o *objects) convert(object metav1.Object) ([]policy.Resource, []error) {
 	u, ok := object.(*unstructured.Unstructured)
 	if !ok {
@@ -234,7 +235,7 @@ func (o *objects) identity(id types.NamespacedName, uid types.UID) convert.Objec
 	}
 }
 
-// hash returns the hash of an endpoint; 0 of none.
+// hash returns the hash of an endpoint; 0 if it is nil.
 func (s *Source) hash(r policy.Resource) uint64 {
 	if policy.Equal(r, nil) {
 		return 0
@@ -246,8 +247,9 @@ func (s *Source) hash(r policy.Resource) uint64 {
 	return max(maphash.Bytes(s.seed, data), 1)
 }
 
-// claim records that an object gives the resource of a key, or gives it no longer if r is nil. It
-// returns the resource that counts. Two nodes can have one pod CIDR: the first by name has it.
+// claim records the resource that an object has for a key; nil means that it has none any more. It
+// returns the resource to use. If two Nodes have one pod CIDR, that is the resource of the Node
+// whose name sorts first.
 func (s *Source) claim(key policy.Key, id types.NamespacedName, r policy.Resource) policy.Resource {
 	if key.Kind != policy.KindBlock {
 		return r
@@ -274,7 +276,7 @@ func (s *Source) claim(key policy.Key, id types.NamespacedName, r policy.Resourc
 	return claims[0].resource
 }
 
-// claim is one object's resource of a key that several objects can give.
+// claim is the resource of one object, for a key that several objects can have.
 type claim struct {
 	id       types.NamespacedName
 	resource policy.Resource

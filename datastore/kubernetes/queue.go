@@ -11,16 +11,16 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// maxPending is the number of updates for the receiver at which readers wait.
+// maxPending is the number of pending updates from which on readers wait.
 const maxPending = 20_000
 
-// queue has the updates that the receiver does not have yet, the last one of each key.
+// queue has the pending updates for the receiver, the latest one of each key.
 type queue struct {
 	mu      sync.Mutex
 	pending map[policy.Key]policy.Resource
 	// complete is set once all objects have been pushed; inSync, once the receiver has them.
 	complete, inSync bool
-	// pushed counts calls of push, delivered those whose updates the receiver has.
+	// pushed counts calls of push. delivered counts those whose updates the receiver has.
 	pushed, delivered uint64
 	receiver          datastore.Receiver // nil while Run does not run
 	// changed is closed and replaced at every change.
@@ -31,13 +31,13 @@ func newQueue() *queue {
 	return &queue{pending: map[policy.Key]policy.Resource{}, changed: make(chan struct{})}
 }
 
-// signalLocked wakes all who wait.
+// signalLocked wakes all waiting goroutines.
 func (q *queue) signalLocked() {
 	close(q.changed)
 	q.changed = make(chan struct{})
 }
 
-// push adds updates, each in the place of an older one.
+// push adds updates. Each replaces a pending one of its key.
 func (q *queue) push(updates ...policy.Update) {
 	if len(updates) == 0 {
 		return
@@ -59,7 +59,7 @@ func (q *queue) setComplete() {
 	q.signalLocked()
 }
 
-// wait waits until a condition holds, which it checks under the lock.
+// wait waits until a condition holds. It checks the condition under the lock.
 func (q *queue) wait(ctx context.Context, ok func() bool) error {
 	q.mu.Lock()
 	for !ok() {
@@ -76,7 +76,7 @@ func (q *queue) wait(ctx context.Context, ok func() bool) error {
 	return nil
 }
 
-// waitForRoom waits until the receiver has most of the updates.
+// waitForRoom waits until fewer than maxPending updates are pending.
 func (q *queue) waitForRoom(ctx context.Context) error {
 	return q.wait(ctx, func() bool { return len(q.pending) < maxPending })
 }
@@ -106,8 +106,8 @@ func (q *queue) deliver(ctx context.Context, r datastore.Receiver) error {
 	}
 }
 
-// take returns the updates, sorted by key, the number of pushes that they are from, and whether the
-// receiver is in sync with them for the first time.
+// take removes the updates and returns them, sorted by key, with the number of pushes so far.
+// inSync is set if the receiver is in sync for the first time once it has them.
 func (q *queue) take() (updates []policy.Update, pushed uint64, inSync bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -121,7 +121,7 @@ func (q *queue) take() (updates []policy.Update, pushed uint64, inSync bool) {
 	return updates, q.pushed, q.complete && !q.inSync
 }
 
-// setReceiver records the receiver; nil once it gets no more updates.
+// setReceiver sets the receiver; nil when Run ends.
 func (q *queue) setReceiver(r datastore.Receiver) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -129,8 +129,8 @@ func (q *queue) setReceiver(r datastore.Receiver) {
 	q.signalLocked()
 }
 
-// barrier waits until the receiver is in sync and has what was pushed before, and then for the
-// receiver's own Barrier.
+// barrier waits until the receiver is in sync and has all that was pushed before the call. Then it
+// calls the receiver's own Barrier.
 func (q *queue) barrier(ctx context.Context) error {
 	q.mu.Lock()
 	target := q.pushed

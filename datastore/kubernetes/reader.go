@@ -20,31 +20,31 @@ import (
 )
 
 const (
-	// pageSize is the number of objects of one request where a list is read in pages.
+	// pageSize is the number of objects in a page of a list.
 	pageSize = 500
-	// minWatch is how long a watch lasts at least, if nothing fails; at most twice as long.
+	// minWatch is the minimum duration of a watch without failures. The maximum is twice as long.
 	minWatch = 5 * time.Minute
-	// streamTimeout is how long the server may send no object in a list that begins a watch. A server
-	// that does not know such lists never ends one, and sends changes instead.
+	// streamTimeout is the longest pause between two objects of a list at the beginning of a watch.
+	// A server that does not support such lists never ends one, and sends changes instead.
 	streamTimeout = 30 * time.Second
-	// servedInterval is how often the reader asks for a kind that the server does not have, at most half as
-	// long again.
+	// servedInterval is the time between two queries for a kind that the server does not have. Up
+	// to half of it is added at random.
 	servedInterval = time.Minute
 )
 
-// errWentBack means that the server has an older state than was read before, as after it was restored
-// from a backup.
+// errWentBack means that the server has an older state than was read before, for example because it
+// was restored from a backup.
 var errWentBack = errors.New("the server has an older state than before: reading everything")
 
-// reader keeps the objects of one kind equal to the server's. It processes each object as it arrives: a
-// list of 100,000 pods is never in memory as a whole, as it would be with client-go's Reflector.
+// reader keeps the objects of one kind equal to the server's. It processes each object as it
+// arrives. With client-go's Reflector, the whole list of 100,000 pods would be in memory.
 type reader struct {
 	objects  *objects
 	client   client
 	versions *versions
 	logger   *slog.Logger
-	// revision is the resourceVersion up to which changes have been received; empty before the first
-	// complete list, and if the server cannot continue from it.
+	// revision is the resourceVersion up to which changes have been received. It is empty before
+	// the first complete list, and when the server can no longer continue from it.
 	revision string
 }
 
@@ -75,13 +75,13 @@ func (r *reader) run(ctx context.Context) {
 	}
 }
 
-// newBackoff returns the pauses after failures: from half a second to a quarter of a minute.
+// newBackoff returns the pauses after failures, from 0.5 s to 15 s.
 func newBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 7, Cap: 15 * time.Second}
 }
 
-// follow lists the objects unless that is done, and watches them until the watch ends. An error means
-// that the kind cannot be read now.
+// follow lists the objects, unless it can continue from a revision. Then it watches them until the
+// watch ends. An error means that the kind cannot be read now.
 func (r *reader) follow(ctx context.Context) error {
 	err := r.objects.source.cluster.check(ctx)
 	if err == nil {
@@ -119,14 +119,14 @@ func (r *reader) listAndWatch(ctx context.Context) error {
 	return r.watch(ctx, false)
 }
 
-// checkServed handles the server's answer that it does not have the kind.
+// checkServed checks with discovery whether the server has the kind, after a response 404.
 func (r *reader) checkServed(ctx context.Context, notFound error) error {
 	served, err := r.versions.serves(ctx, r.objects.kind.resource)
 	if err != nil {
 		return err
 	}
 	if served {
-		return notFound // by one of its answers; soon by both
+		return notFound // the two responses differ, but not for long
 	}
 	if r.objects.status.State != StateNotServed {
 		r.logger.Info("the server has no such kind", "kind", r.objects.kind.String())
@@ -138,8 +138,8 @@ func (r *reader) checkServed(ctx context.Context, notFound error) error {
 	return nil
 }
 
-// checkRevision returns errWentBack if the server has an older state than was read. The server does
-// not refuse to watch from a later state than it has: it sends nothing until it gets there.
+// checkRevision returns errWentBack if the server has an older state than was read before. A server
+// accepts a watch from a later revision than its own, and sends nothing until it reaches that.
 func (r *reader) checkRevision(ctx context.Context) error {
 	list, err := r.client.list(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
@@ -180,7 +180,7 @@ func (r *reader) list(ctx context.Context) error {
 	}
 }
 
-// complete records that a list is complete.
+// complete ends a list that is complete.
 func (r *reader) complete(revision string) {
 	r.objects.end()
 	r.setRevision(revision)
@@ -195,7 +195,7 @@ func (r *reader) setRevision(revision string) {
 	r.objects.status.Revision = revision
 }
 
-// set adds or replaces an object, and waits while the receiver has too many updates to process.
+// set adds or replaces an object, and waits while too many updates are pending.
 func (r *reader) set(ctx context.Context, o runtime.Object) error {
 	object, err := meta.Accessor(o)
 	if err != nil {
@@ -208,8 +208,8 @@ func (r *reader) set(ctx context.Context, o runtime.Object) error {
 	return r.objects.source.queue.waitForRoom(ctx)
 }
 
-// cannotStream reports whether the server refused to begin a watch with a list: it does not know how, or its etcd
-// does not (before version 3.4.25).
+// cannotStream reports whether the server refused to begin a watch with a list. Either the server
+// or its etcd (before version 3.4.25) does not support it.
 func cannotStream(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsInternalError(err)
 }
@@ -217,7 +217,8 @@ func cannotStream(err error) bool {
 // errNoStream means that the server does not begin a watch with a list.
 var errNoStream = errors.New("no list at the beginning of a watch")
 
-// watch processes the events of one watch until it ends. With initial set, it begins with a list.
+// watch processes the events of one watch until it ends. If initial is set, the watch begins with a
+// list.
 func (r *reader) watch(ctx context.Context, initial bool) error {
 	seconds := int64((minWatch + rand.N(minWatch)).Seconds())
 	o := metav1.ListOptions{
@@ -264,8 +265,8 @@ func (r *reader) watch(ctx context.Context, initial bool) error {
 	}
 }
 
-// event processes one event. initial says whether the list at the beginning of the watch goes on, before
-// and after the event.
+// event processes one event. initial means that the list at the beginning of the watch is not
+// complete before the event; the result, that it is not complete after it.
 func (r *reader) event(ctx context.Context, e watch.Event, initial bool) (bool, error) {
 	if e.Type == watch.Error {
 		err := apierrors.FromObject(e.Object)

@@ -27,8 +27,8 @@ import (
 
 var _ datastore.Source = (*Source)(nil)
 
-// Source reads the objects of an API server, converts them, and sends the resources and their changes to a
-// receiver. All methods may be called from any goroutine.
+// Source reads the objects of an API server, converts them to resources, and sends these and their
+// changes to a receiver.
 type Source struct {
 	cfg   Config
 	pods  *pods.Pods // nil without Config.Node
@@ -36,30 +36,30 @@ type Source struct {
 	ran   atomic.Bool
 	seed  maphash.Seed
 	kinds []*objects
-	// clientOf returns the client of a kind, and versions which kinds there are.
+	// clientOf returns the client of a kind.
 	clientOf func(kind) client
 	versions *versions
 	cluster  *cluster
-	// servedInterval is the constant of that name, except in tests.
+	// servedInterval is the constant servedInterval, except in tests.
 	servedInterval time.Duration
 
 	mu sync.Mutex
-	// unsynced counts the kinds of which no list was complete.
+	// unsynced counts the kinds without a complete list.
 	unsynced int
 	blocks   map[policy.Key][]claim
 	// attached has the pods that are attached.
 	attached map[policy.Key]bool
-	// faulty has the objects with problems, as text, and their UIDs.
+	// faulty has the objects with problems. The keys have no UID.
 	faulty map[convert.Object]fault
 }
 
-// fault is what was reported last about an object.
+// fault has the UID and the problems of an object, as they were last reported.
 type fault struct {
 	uid  types.UID
 	text string
 }
 
-// New returns a Source that does not run yet. Errors: a join of all problems of the configuration.
+// New returns a Source that does not run yet. The error joins all problems of the configuration.
 func New(cfg Config) (*Source, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func New(cfg Config) (*Source, error) {
 	return s, err
 }
 
-// kind returns the objects of a kind.
+// kind returns the objects of a kind, as in "Pod".
 func (s *Source) kind(object string) *objects {
 	return s.kinds[slices.IndexFunc(s.kinds, func(o *objects) bool { return o.kind.object == object })]
 }
@@ -142,9 +142,9 @@ func (s *Source) start(ctx context.Context, readers *sync.WaitGroup) error {
 	return nil
 }
 
-// Attach records the link of a pod of this node, as CNI ADD does, and Detach its end, as CNI DEL does: see
-// pods.Pods. After it, Barrier and then dataplane.Driver's WaitEndpoint or WaitRemoved wait for the kernel.
-// Attach all pods that have a link before Run.
+// Attach records the link of a pod of this node, for CNI ADD; see pods.Pods. Then wait for the
+// kernel with Barrier and WaitEndpoint of dataplane.Driver. Before Run, attach all pods that
+// already have a link.
 //
 // Errors: Config.Node is empty, and those of pods.Pods.
 func (s *Source) Attach(ref pods.Ref, a convert.Attachment) error {
@@ -158,8 +158,9 @@ func (s *Source) Attach(ref pods.Ref, a convert.Attachment) error {
 	return nil
 }
 
-// Detach records that the link of a pod was removed, and reports whether no pod of that name is attached now; see
-// pods.Pods.
+// Detach records that the link of a pod is removed, for CNI DEL; see pods.Pods. It reports whether
+// no pod of that name is attached now. If so, wait for the kernel with Barrier and WaitRemoved of
+// dataplane.Driver.
 func (s *Source) Detach(ref pods.Ref) (gone bool) {
 	if s.pods == nil {
 		return true
@@ -169,7 +170,8 @@ func (s *Source) Detach(ref pods.Ref) (gone bool) {
 	return gone
 }
 
-// setAttached records whether a pod is attached, and pushes its endpoint if that is held until a list is complete.
+// setAttached records whether a pod is attached, and pushes its endpoint if that is buffered until a
+// list is complete.
 func (s *Source) setAttached(ref pods.Ref, attached bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,8 +181,9 @@ func (s *Source) setAttached(ref pods.Ref, attached bool) {
 	s.kind("Pod").flushLocked(ref.Key())
 }
 
-// Barrier returns once the receiver is in sync and has all changes before the call. If the receiver has a method
-// Barrier, as a calcgraph.Runner has, Barrier calls that afterwards. Errors: the context's; the receiver's.
+// Barrier returns once the receiver is in sync and has all changes from before the call. If the
+// receiver has a method Barrier, as a calcgraph.Runner has, it is called then. Errors: the
+// context's; the receiver's.
 func (s *Source) Barrier(ctx context.Context) error { return s.queue.barrier(ctx) }
 
 // Status returns the state of the Source.
@@ -199,7 +202,7 @@ func (s *Source) Status() Status {
 	return status
 }
 
-// setState records the state of a kind after a complete list, or that the server does not have it.
+// setState sets the state of a kind, after a complete list or when the server does not have it.
 func (s *Source) setState(o *objects, state State) {
 	s.mu.Lock()
 	first := o.status.State == StateWaiting
@@ -213,7 +216,7 @@ func (s *Source) setState(o *objects, state State) {
 	}
 }
 
-// setErr records why a kind cannot be read now, nil if it can be.
+// setErr records why a kind cannot be read now; nil means that it can be.
 func (s *Source) setErr(o *objects, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,7 +232,8 @@ func (s *Source) setErr(o *objects, err error) {
 	s.cfg.Logger.Info("kind can be read again", "kind", o.kind.String())
 }
 
-// reason returns the text of an error without the request, whose parameters differ at each attempt.
+// reason returns the text of an error without the URL of the request, which differs at each
+// attempt.
 func reason(err error) string {
 	var failed *url.Error
 	if errors.As(err, &failed) {
@@ -238,7 +242,7 @@ func reason(err error) string {
 	return fmt.Sprint(err)
 }
 
-// setPod passes a pod on to those that make its endpoint.
+// setPod adds or replaces a pod, and pushes its endpoint.
 func (s *Source) setPod(pod *corev1.Pod) {
 	if s.pods != nil {
 		s.pods.Set(pod)
@@ -270,8 +274,8 @@ func (s *Source) reportPod(ref pods.Ref, problems []error) {
 	s.reportLocked(o.identity(id, ref.UID), 0, problems, false)
 }
 
-// reportLocked reports the problems of an object if they or, with changed set, other parts of it changed.
-// Remarks are no problems.
+// reportLocked reports the problems of an object if they changed, or if changed is set. Errors that
+// wrap convert.ErrIgnored are not problems.
 func (s *Source) reportLocked(object convert.Object, generation int64, problems []error, changed bool) {
 	problems = slices.DeleteFunc(problems, func(err error) bool { return errors.Is(err, convert.ErrIgnored) })
 	key := object
@@ -302,7 +306,7 @@ func compareNames(a, b types.NamespacedName) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// Faulty returns the objects with problems and what is wrong with each, as text.
+// Faulty returns the objects with problems, and the problems of each as text.
 func (s *Source) Faulty() map[convert.Object]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

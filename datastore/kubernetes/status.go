@@ -9,28 +9,30 @@ type State string
 
 // The states of a kind.
 const (
-	// StateWaiting: it has not been listed. The Source is not in sync.
+	// StateWaiting: the kind has not been listed. The Source is not in sync.
 	StateWaiting State = "waiting"
-	// StateSynced: it has been listed, and its changes arrive unless Err says otherwise.
+	// StateSynced: the kind has been listed. Its changes arrive, unless Err is set.
 	StateSynced State = "synced"
-	// StateNotServed: the server has no such kind, so there are no objects. The Source asks again.
+	// StateNotServed: the server does not have the kind, so there are no objects. The Source looks
+	// for it again later.
 	StateNotServed State = "not served"
-	// StateOmitted: Config.Omit names it.
+	// StateOmitted: Config.Omit names the kind.
 	StateOmitted State = "omitted"
 )
 
 // KindStatus is the status of one kind.
 type KindStatus struct {
-	// Kind is plural and with its API group, as in "networkpolicies.networking.k8s.io", or "pods".
+	// Kind is in the plural and has its API group, as in "networkpolicies.networking.k8s.io" or
+	// "pods".
 	Kind string
 	// State of the kind.
 	State State
-	// Err is why the kind cannot be read now, for example because of missing rights. Until then its last
-	// objects stay. Nil if it can be read.
+	// Err is why the kind cannot be read now, for example missing rights. Its last objects stay
+	// meanwhile. It is nil if the kind can be read.
 	Err error
-	// Since is when Err became what it is. Zero without an Err.
+	// Since is when Err last changed. It is zero if Err is nil.
 	Since time.Time
-	// Objects counts the objects that the server has.
+	// Objects counts the objects that have been read and not deleted.
 	Objects int
 	// Revision is the resourceVersion up to which changes have been received.
 	Revision string

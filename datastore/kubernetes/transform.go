@@ -8,11 +8,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Transform removes from an object what the Source does not use, before an informer keeps it. Give it to
-// informers.WithTransform, or keep at least the same in a transform of your own. It changes the object.
+// Transform removes the fields of an object that the Source does not use, before an informer stores
+// it. Give it to informers.WithTransform. A transform of your own must keep at least the same
+// fields. It changes the object.
 //
-// Of a Pod it keeps the metadata without managed fields, the node, the host network, the service account, the
-// ports, the phase and the addresses. Of other objects it removes the managed fields, and the images of a Node.
+// Of a Pod, it keeps metadata (without owners and finalizers), node, host network, service account,
+// ports, phase and addresses. Of a Node's status, it keeps the addresses only. It removes the
+// secrets of ServiceAccounts, and the fields of EndpointSlice endpoints other than addresses and
+// conditions. It removes the managed fields of every object.
 func Transform(object any) (any, error) {
 	if o, ok := object.(metav1.Object); ok {
 		o.SetManagedFields(nil)
@@ -43,7 +46,7 @@ func transformPod(pod *corev1.Pod) {
 	pod.Status = corev1.PodStatus{Phase: status.Phase, PodIP: status.PodIP, PodIPs: status.PodIPs}
 }
 
-// portsOf returns the containers that have ports, with these alone.
+// portsOf returns the containers that have ports, with name, ports and restart policy only.
 func portsOf(containers []corev1.Container) (with []corev1.Container) {
 	for _, c := range containers {
 		if len(c.Ports) > 0 {

@@ -16,10 +16,10 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// maxAnswerAge is how long the server's answer about an API version is used for its other kinds.
+// maxAnswerAge is how long a response about an API version is cached, for its other kinds.
 const maxAnswerAge = 10 * time.Second
 
-// versions answers which kinds the server has.
+// versions reports which kinds the server has.
 type versions struct {
 	discovery discovery.DiscoveryInterface
 	maxAge    time.Duration // of an answer
@@ -27,7 +27,7 @@ type versions struct {
 	answers   map[schema.GroupVersion]answer
 }
 
-// answer has the kinds that the server has of one API version.
+// answer is the server's response about one API version: the kinds that it has of it.
 type answer struct {
 	resources []string
 	// others are the other versions of the group that the server has.
@@ -36,9 +36,9 @@ type answer struct {
 	at     time.Time
 }
 
-// serves reports whether the server has a kind. An error says that this is unknown, or that the server has
-// the kind only in versions that cannot be read. A request of client-go's discovery takes no context: when ctx is
-// done, none is begun.
+// serves reports whether the server has a kind. An error means that this is unknown, or that the
+// server has the kind only in versions that cannot be read. Requests of client-go's discovery take
+// no context; when ctx is done, no further one is sent.
 func (v *versions) serves(ctx context.Context, resource schema.GroupVersionResource) (bool, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -60,7 +60,7 @@ func (v *versions) serves(ctx context.Context, resource schema.GroupVersionResou
 	return false, nil
 }
 
-// answer returns the answer about an API version, which may be some seconds old.
+// answer returns the response about an API version, which may come from the cache.
 func (v *versions) answer(ctx context.Context, gv schema.GroupVersion) answer {
 	if err := ctx.Err(); err != nil {
 		return answer{err: err}

@@ -25,24 +25,23 @@ type NodeState string
 
 // The states of a node.
 const (
-	// NodeApplied: the node has applied the version, and nothing on it is at fault.
+	// NodeApplied: the node has applied the version, and its report has no faults.
 	NodeApplied NodeState = "applied"
-	// NodeBehind: the node reports, and has not applied the version yet.
+	// NodeBehind: the node has a recent report, and has not applied the version yet.
 	NodeBehind NodeState = "behind"
-	// NodeFaulty: the node has applied the version, and something is at fault there; it may be
-	// another object.
+	// NodeFaulty: the node has applied the version, but its report has faults. They may concern
+	// other objects.
 	NodeFaulty NodeState = "faulty"
-	// NodeSilent: the node has no report, one that is older than 15 minutes, or one that cannot be
-	// read.
+	// NodeSilent: the node has no report, or the report cannot be read or is older than 15 minutes.
 	NodeSilent NodeState = "silent"
 )
 
-// silentAfter is the age of a report from which its node is silent: three writes are missing.
+// silentAfter is the age from which a report no longer counts. Three writes are missing then.
 const silentAfter = 15 * time.Minute
 
 // NodeProgress is the progress of one node.
 type NodeProgress struct {
-	// Node is the name.
+	// Node is the name of the node.
 	Node string
 	// State of the node.
 	State NodeState
@@ -50,7 +49,7 @@ type NodeProgress struct {
 	Status NodeStatus
 }
 
-// Progress says on which nodes a version is applied.
+// Progress has the nodes, and how many of them have applied a version.
 type Progress struct {
 	// Nodes of the cluster, sorted by name.
 	Nodes []NodeProgress
@@ -58,19 +57,19 @@ type Progress struct {
 	Applied int
 }
 
-// Complete reports whether all nodes have applied the version; false if there is none.
+// Complete reports whether all nodes have applied the version; false if there are no nodes.
 func (p Progress) Complete() bool { return p.Applied == len(p.Nodes) && p.Applied > 0 }
 
-// String returns "2/3".
+// String returns the nodes that have applied the version and all nodes, as in "2/3".
 func (p Progress) String() string { return fmt.Sprintf("%d/%d", p.Applied, len(p.Nodes)) }
 
-// Applied says which nodes have applied a version of a kind, as in
-// "networkpolicies.networking.k8s.io": the resourceVersion of an object of that kind, or of a list.
-// A node has applied a version if its report has the same or a higher one. They are compared as
-// Kubernetes defines since 1.35, as decimal numbers of any length.
+// Applied returns which nodes have applied a resourceVersion of a kind. It is that of an object of
+// the kind, or of a list of them. The kind is named as in "networkpolicies.networking.k8s.io".
+// A node has applied the version if its report has the same or a higher one. They are compared as
+// decimal numbers of any length, as Kubernetes defines since 1.35.
 //
-// The answer for a deleted object needs the resourceVersion with which it was deleted. The age of a
-// report is that by the clocks of the node and of the caller.
+// For a deleted object, use the resourceVersion of its deletion. The age of a report is computed
+// from the clocks of the node and of the caller.
 //
 // Errors: ErrNotInstalled, a resourceVersion that is no number, or the client's.
 func Applied(ctx context.Context, client dynamic.Interface, kind, resourceVersion string) (Progress, error) {
@@ -107,7 +106,7 @@ func Applied(ctx context.Context, client dynamic.Interface, kind, resourceVersio
 	return p, nil
 }
 
-// list calls a function for each object of a kind, which it reads in pages.
+// list reads the objects of a kind in pages, and calls a function for each.
 func list(
 	ctx context.Context, client dynamic.Interface, kind schema.GroupVersionResource,
 	visit func(*unstructured.Unstructured),
@@ -127,7 +126,7 @@ func list(
 	return nil
 }
 
-// progressOf returns the progress of a node by its report.
+// progressOf returns the progress of a node from its report.
 func progressOf(report *unstructured.Unstructured, kind, resourceVersion string, now time.Time) NodeProgress {
 	n := NodeProgress{Node: report.GetName(), State: NodeSilent}
 	content, _ := report.Object["status"].(map[string]any)

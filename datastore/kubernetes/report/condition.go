@@ -20,8 +20,8 @@ import (
 // conditionType is the type of the condition of a policy.
 const conditionType = "Accepted"
 
-// writeCondition writes the condition of an object, if it has another one. Conditions of others
-// stay: the patch is refused if the object has changed since it was read.
+// writeCondition writes the condition of an object if it differs. Other conditions are kept: the
+// server refuses the patch if the object has changed since it was read.
 func (r *Reporter) writeCondition(ctx context.Context, t task, wanted notice) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -32,7 +32,7 @@ func (r *Reporter) writeCondition(ctx context.Context, t task, wanted notice) er
 		return fmt.Errorf("report: get %s: %w", t.object, err)
 	}
 	if wanted.uid != "" && live.GetUID() != wanted.uid {
-		return nil // another object of that name, which is not known yet
+		return nil // a new object of that name, which has not been recorded yet
 	}
 	conditions, _, _ := unstructured.NestedSlice(live.Object, "status", "conditions")
 	conditions, changed := setCondition(conditions, wanted, time.Now())
@@ -55,8 +55,8 @@ func (r *Reporter) writeCondition(ctx context.Context, t task, wanted notice) er
 	return nil
 }
 
-// setCondition returns conditions with the one that is wanted, and whether that is a change. A
-// condition of a later generation stays.
+// setCondition sets the wanted condition in a list, and reports whether that changes the list. It
+// keeps a condition of a later generation.
 func setCondition(conditions []any, wanted notice, now time.Time) ([]any, bool) {
 	status := string(metav1.ConditionFalse)
 	if wanted.reason == "" {

@@ -17,8 +17,8 @@ import (
 
 // Config configures a Reporter. Client, Dynamic and Node are required.
 type Config struct {
-	// Client writes Events, the Node and the Lease. Limit its rate: its requests have no other
-	// limit than those of the package's doc.
+	// Client writes Events, the Node and the Lease. Limit its rate: the Reporter has only the
+	// limits that the package documentation lists.
 	Client kubernetes.Interface
 	// Dynamic writes conditions and the node's report.
 	Dynamic dynamic.Interface
@@ -26,19 +26,19 @@ type Config struct {
 	Node string
 	// Version of the agent, for the node's report; at most 256 bytes. The default is none.
 	Version string
-	// LeaseNamespace and LeaseName are those of the Lease whose holder writes for all nodes. The
-	// default is kube-system/wayleave-reporter.
+	// LeaseNamespace and LeaseName name the Lease whose holder writes for all nodes. The default is
+	// kube-system/wayleave-reporter.
 	LeaseNamespace, LeaseName string
-	// Interval is the least time between two writes of the node's report; up to a fifth is added at
-	// random. The default is 10 s, the least 1 s.
+	// Interval is the minimum time between two writes of the node's report. Up to a fifth of it is
+	// added at random. The default is 10 s, the minimum 1 s.
 	Interval time.Duration
-	// Revisions returns the resourceVersion of each kind up to which the Source has delivered all
-	// changes, with kinds as in "networkpolicies.networking.k8s.io" or "pods". It must not block. A
-	// kind that always changes, as pods, makes the Reporter write each Interval. The default is
-	// none.
+	// Revisions returns, by kind, the resourceVersion up to which the Source has received all
+	// changes. Kinds are named as in "networkpolicies.networking.k8s.io" or "pods". It must not
+	// block. If a kind changes all the time, as pods do, the report is written at every Interval.
+	// The default is none.
 	Revisions func() map[string]string
-	// Barrier returns once all that was delivered before the call is in the kernel, or with an
-	// error if that cannot be known. It is required if Revisions is set.
+	// Barrier returns once all changes of Revisions before the call are in the kernel, or an error
+	// if that cannot be known. It is required if Revisions is set.
 	Barrier func(ctx context.Context) error
 	// Logger for warnings and information. nil discards.
 	Logger *slog.Logger

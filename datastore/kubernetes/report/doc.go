@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report writes what a node agent knows back to the Kubernetes API.
+// Package report writes the findings and the progress of a node agent to the Kubernetes API.
 //
 //	kubernetes.Source ── Problems, Accepted, Deleted ──▶           ┌─▶ Events: on objects at fault (by the leader),
 //	calcgraph.Hooks ──── Rejected, Doubt ──────────────▶ Reporter ─┤          on pods of this node
@@ -9,14 +9,14 @@
 //	                                                               ├─▶ Node: NetworkUnavailable=False, annotation
 //	                                                               └─▶ NodeReport of the node ──▶ Applied
 //
-// All nodes know all objects. One of them, the leader, writes for all: the holder of the Lease
-// kube-system/wayleave-reporter. If it dies, another one leads after about two minutes. It compares
-// the conditions of all policies, and writes those that differ. If the Lease is forbidden, the node
-// does not lead, and writes the rest.
+// All nodes read all objects. One of them, the leader, writes for all nodes: it holds the Lease
+// kube-system/wayleave-reporter. If the leader fails, another node takes over after about two
+// minutes. The new leader compares the conditions of all policies, and writes those that differ. A
+// node without rights to the Lease never leads, and writes only what concerns itself.
 //
 // # Usage
 //
-// A Reporter gets its input from the hooks of the others, and runs beside them:
+// A Reporter receives its input from the Source, the graph and the Driver:
 //
 //	reporter, err := report.New(report.Config{Client: client, Dynamic: dynamicClient, Node: node, ...})
 //	hooks := kubernetes.Hooks{Problems: reporter.Problems, Accepted: reporter.Accepted, Deleted: reporter.Deleted}
@@ -27,31 +27,33 @@
 //
 // kubernetes.Hooks says when a Source calls its hooks.
 //
-// CRD is the manifest of the NodeReports, for kubectl apply. Without it, the rest is written. After
-// a policy was written, Applied says which nodes have it:
+// CRD returns the CustomResourceDefinition of NodeReports, for kubectl apply. Without it,
+// everything but NodeReports is written. After you have written a policy, Applied returns which
+// nodes have applied it:
 //
 //	progress, err := report.Applied(ctx, dynamicClient, "networkpolicies.networking.k8s.io", policy.ResourceVersion)
 //	fmt.Println(progress, progress.Complete()) // 2/3 false
 //
 // # What is written
 //
-// Events have the type Warning and a reason of this package: ReasonRejected, ReasonRuleClosed,
-// ReasonFieldIgnored or ReasonNotProgrammed. Their note names the first fields and causes, in at
-// most 1,024 bytes. A problem gets one Event, also if it is reported again or by another leader; a
-// problem that comes back counts it up. client-go's correlator combines many Events of one object.
-// A node writes 20 Events, then one a second, and 100 conditions, then ten a second. Events of
-// objects without namespace are in the namespace "default".
+// Events have the type Warning and one of the reasons ReasonRejected, ReasonRuleClosed,
+// ReasonFieldIgnored and ReasonNotProgrammed. The message names the first fields and causes, in at
+// most 1,024 bytes. A problem has one Event, even if it is reported again or by another leader. If
+// it is solved and occurs again, the count of the Event increases. client-go's correlator combines
+// many Events of one object. A node writes Events at one a second, after a burst of 20, and
+// conditions at ten a second, after a burst of 100. Events of objects without a namespace are in
+// the namespace "default".
 //
 // The condition Accepted of a ClusterNetworkPolicy is False if the policy has no effect, or if a
-// rule is closed. True means that all its fields are understood. Whether nodes have programmed it
-// is in their reports.
+// rule is closed. True means that all its fields are understood. The node reports show which nodes
+// have programmed the policy.
 //
-// The Node's condition and annotation are checked every one or two minutes, and written again if
-// they are gone. They stay when the agent ends, because pods keep their network. Another writer may
-// give the condition another reason.
+// The Node's condition and annotation are checked every one to two minutes, and written again if
+// they are gone. They stay when the agent ends, because pods keep their network. If another writer
+// changes the reason of the condition, that reason stays.
 //
-// The report of a node is written when it changes, at most each Config.Interval, and every four to
-// five minutes.
+// The report of a node is written when it changes, at most once per Config.Interval, and at least
+// every five minutes.
 //
 // # Rights
 //
@@ -66,19 +68,19 @@
 //	wayleave.dev                   nodereports                    get, create, update
 //	coordination.k8s.io            leases                         get, create, update (in kube-system)
 //
-// The right to get the objects of other kinds gives Events the UID of an object that only the graph
-// rejects. For Applied, a caller lists nodes and nodereports.
+// If only the graph rejects an object, its Event needs the UID, which takes the right to get
+// objects of that kind. A caller of Applied needs the right to list nodes and nodereports.
 //
 // # Concurrency
 //
-// The methods of a Reporter are safe for concurrent use. All but Run and Endpoints only record, and
-// may be called in hooks. The goroutine of Run sends all requests but those for the Lease, one
-// after the other.
+// The methods of a Reporter are safe for concurrent use. All but Run and Endpoints return without a
+// request, and may be called in hooks. Run sends all requests but those for the Lease from one
+// goroutine.
 //
 // # Errors
 //
-// Run ends with the error of its context, or at once with ErrRunning. Requests that fail are tried
-// again, after at most 5 minutes, unless the object is gone or the server does not accept the
-// content. Stats has the last errors, and the Logger gets each once. Applied returns
-// ErrNotInstalled without the CRD.
+// Run returns the error of its context, or ErrRunning at once. Requests that fail are sent again
+// after at most 5 minutes, unless the object is gone or the server does not accept the content.
+// Stats has the last errors, and each is logged once. Without the CRD, Applied returns
+// ErrNotInstalled.
 package report

@@ -19,17 +19,17 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// component is the source of Events and the manager of fields.
+// component is the source of Events, and the field manager of patches.
 const component = "wayleave"
 
-// unsent is an Event that could not be sent. The correlator counts an Event each time it sees it,
-// so it sees each only once.
+// unsent is an Event that could not be sent. It is kept so that the correlator processes it once:
+// the correlator would count it again.
 type unsent struct {
 	wanted notice
 	event  *record.EventCorrelateResult
 }
 
-// writeEvent creates the Event of an object, or counts it up.
+// writeEvent creates the Event of an object, or increases its count.
 func (r *Reporter) writeEvent(ctx context.Context, t task, wanted notice) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -61,7 +61,8 @@ func (r *Reporter) writeEvent(ctx context.Context, t task, wanted notice) error 
 	return nil
 }
 
-// sendEvent returns the Event that the server has, or nil if it had it before.
+// sendEvent sends an Event, and returns it as the server has it. It returns nil if the server had
+// the Event before.
 func (r *Reporter) sendEvent(ctx context.Context, result *record.EventCorrelateResult) (*corev1.Event, error) {
 	events := r.cfg.Client.CoreV1().Events(result.Event.Namespace)
 	if result.Event.Count > 1 {
@@ -81,8 +82,8 @@ func (r *Reporter) sendEvent(ctx context.Context, result *record.EventCorrelateR
 	return written, err
 }
 
-// uid returns the UID of the object of a task, which tools need to find its Events, or "" if it may
-// not be read. It returns nil if the object is not there, or is a pod of another node.
+// uid returns the UID of the object of a task, by which tools find its Events. It is "" if the
+// object may not be read, and nil if the object does not exist or is a pod of another node.
 func (r *Reporter) uid(ctx context.Context, t task, known types.UID) (*types.UID, error) {
 	if t.kind == podTask {
 		pod, err := r.cfg.Client.CoreV1().Pods(t.object.Namespace).Get(ctx, t.object.Name, metav1.GetOptions{})
@@ -111,8 +112,8 @@ func (r *Reporter) uid(ctx context.Context, t task, known types.UID) (*types.UID
 	return &known, nil
 }
 
-// event returns the Event of an object. Its name is that of its content, so that an Event is
-// written once, even by several leaders.
+// event returns the Event of an object. Its name contains a hash of its content, so that several
+// leaders write one Event.
 func (r *Reporter) event(t task, wanted notice, uid types.UID) *corev1.Event {
 	now := metav1.Time{Time: time.Now()}
 	namespace := t.object.Namespace

@@ -19,8 +19,8 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/convert"
 )
 
-// The fakes stand for a cluster. A NetworkPolicy is not accepted, which its author sees in kubectl
-// describe.
+// A rule of a NetworkPolicy is closed, and its author sees the reason in kubectl describe. The
+// clients are fakes.
 func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -38,7 +38,7 @@ func Example() {
 		_ = reporter.Run(ctx) // until the agent ends
 	}()
 
-	// What the Source calls.
+	// The Source calls this.
 	web := convert.Object{
 		APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy", Namespace: "shop", Name: "web",
 		UID: "6e7c2c1a-0d5b-4d0e-9a53-1c8f4b8a3f0e",

@@ -14,15 +14,15 @@ import (
 )
 
 // The times of the Lease. Each node reads it every 30 to 66 s, so 1,000 nodes send 21 requests a
-// second. The holder renews it every 30 s. What it writes is not urgent: after its death nobody
-// writes for about two minutes.
+// second. The holder renews it every 30 s. If the holder fails, nobody writes for about two
+// minutes, because what it writes is not urgent.
 const (
 	leaseDuration = 90 * time.Second
 	renewDeadline = 60 * time.Second
 	retryPeriod   = 30 * time.Second
 )
 
-// elect is a candidate for the Lease until ctx is done.
+// elect runs the election for the Lease until ctx is done.
 func (r *Reporter) elect(ctx context.Context) {
 	config := leaderelection.LeaderElectionConfig{
 		Lock: lock{r, &resourcelock.LeaseLock{
@@ -41,15 +41,15 @@ func (r *Reporter) elect(ctx context.Context) {
 	for ctx.Err() == nil {
 		elector, err := leaderelection.NewLeaderElector(config)
 		if err != nil {
-			r.note(ctx, PartLease, err)
+			r.recordResult(ctx, PartLease, err)
 			return
 		}
 		elector.Run(quiet)
 	}
 }
 
-// lead makes this node write for all nodes until ctx is done: first all that is known, as nobody
-// knows what the last leader wrote.
+// lead makes this node the leader until ctx is done. It schedules the Events that are due, and all
+// conditions, because it is unknown which of these the last leader wrote.
 func (r *Reporter) lead(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,7 +61,7 @@ func (r *Reporter) lead(ctx context.Context) {
 	r.cfg.Logger.Info("reports for all nodes", "lease", r.cfg.LeaseNamespace+"/"+r.cfg.LeaseName)
 }
 
-// lock is a lock whose requests are limited in time, and whose errors are recorded.
+// lock is a lock whose requests have a timeout and whose errors are recorded.
 type lock struct {
 	reporter *Reporter
 	resourcelock.Interface
@@ -72,7 +72,7 @@ func (l lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []by
 	defer cancel()
 	found, raw, err := l.Interface.Get(request)
 	if err == nil || !apierrors.IsNotFound(err) { // otherwise it is created
-		l.reporter.note(ctx, PartLease, err)
+		l.reporter.recordResult(ctx, PartLease, err)
 	}
 	return found, raw, err
 }
@@ -93,7 +93,7 @@ func (l lock) write(
 	defer cancel()
 	err := send(request, record)
 	if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) { // another candidate was faster
-		l.reporter.note(ctx, PartLease, err)
+		l.reporter.recordResult(ctx, PartLease, err)
 	}
 	return err
 }

@@ -16,24 +16,24 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// AnnotationReady is "true" on a Node whose first complete state is in the kernel. It stays when
-// the agent ends.
+// AnnotationReady is the annotation of a Node that is "true" once the first complete state is in
+// the kernel. It stays when the agent ends.
 const AnnotationReady = "wayleave.dev/ready"
 
 // reasonNode is the reason of the Node's condition NetworkUnavailable=False.
 const reasonNode = "WayleaveReady"
 
-// nodeCheck is the time between two reads of the Node; up to the same time is added at random.
+// nodeCheck is the minimum time between two reads of the Node. Up to as much is added at random.
 const nodeCheck = time.Minute
 
-// nodeWriter is what the goroutine of Run knows of the Node.
+// nodeWriter has what the goroutine of Run has written to the Node.
 type nodeWriter struct {
 	written bool
 	retry   backoff
 }
 
-// writeNode writes the condition and the annotation of the Node, unless it has them, and returns
-// when to check again.
+// writeNode writes the condition and the annotation of the Node, unless it has them. It returns the
+// time until the next check.
 func (r *Reporter) writeNode(ctx context.Context) (again time.Duration) {
 	r.mu.Lock()
 	ready := r.ready
@@ -45,7 +45,7 @@ func (r *Reporter) writeNode(ctx context.Context) (again time.Duration) {
 	if apierrors.IsNotFound(err) {
 		err = nil // kubelet creates it
 	}
-	r.note(ctx, PartNode, err)
+	r.recordResult(ctx, PartNode, err)
 	again = r.node.retry.after(err, nodeCheck/60, nodeCheck)
 	if err == nil {
 		again = wait.Jitter(nodeCheck, 1)
@@ -79,7 +79,7 @@ func (r *Reporter) patchNode(ctx context.Context) error {
 		last := node.Status.Conditions[i]
 		if r.node.written || last.Reason == reasonNode {
 			r.node.written = true
-			return nil // another one may have another reason for the same status
+			return nil // another writer may have another reason for the same status
 		}
 		condition.LastTransitionTime = last.LastTransitionTime
 	}

@@ -24,24 +24,24 @@ import (
 //go:embed crd.yaml
 var crd string
 
-// CRD returns the manifest of the CustomResourceDefinition of the node reports, in YAML.
+// CRD returns the CustomResourceDefinition of NodeReports, as a YAML manifest.
 func CRD() string { return crd }
 
-// Resource returns the resource of the node reports, nodereports.wayleave.dev.
+// Resource returns the resource of NodeReports, nodereports.wayleave.dev.
 func Resource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "wayleave.dev", Version: "v1alpha1", Resource: "nodereports"}
 }
 
-// ErrNotInstalled is wrapped if the server has no node reports, because their CRD is not installed.
+// ErrNotInstalled is wrapped if the CRD of NodeReports is not installed.
 var ErrNotInstalled = errors.New("report: the CRD nodereports.wayleave.dev is not installed")
 
-// MaxFaults is how many faults the report of a node has.
+// MaxFaults is the maximum number of faults in the report of a node.
 const MaxFaults = 20
 
 const (
 	maxReason  = 256              // length of the reason of a fault in bytes
-	heartbeat  = 4 * time.Minute  // between two writes without a change; up to a fourth is added at random
-	crdMissing = 10 * time.Minute // until a missing CRD is looked for again; up to a half is added at random
+	heartbeat  = 4 * time.Minute  // between two writes without a change; up to a quarter is added at random
+	crdMissing = 10 * time.Minute // between two attempts without a CRD; up to a half is added at random
 )
 
 // NodeStatus is the status of a NodeReport.
@@ -50,15 +50,16 @@ type NodeStatus struct {
 	Ready bool `json:"ready"`
 	// Version of the agent.
 	Version string `json:"version,omitempty"`
-	// Applied has the resourceVersion of each kind up to which all changes are in the kernel,
-	// except faults.
+	// Applied has, by kind, the resourceVersion up to which all changes are in the kernel, except
+	// faults.
 	Applied map[string]string `json:"applied,omitempty"`
-	// Endpoints of the node, and how many of them cannot be programmed.
+	// Endpoints counts the endpoints of the node, Failing those that cannot be programmed.
 	Endpoints int64 `json:"endpoints"`
 	Failing   int64 `json:"failing"`
 	// Rejected counts the objects of the cluster that are rejected or accepted in part.
 	Rejected int64 `json:"rejected"`
-	// Faults are failing endpoints, then rejected objects: the first MaxFaults, by name.
+	// Faults has the first MaxFaults faults: those of endpoints, then those of objects, each by
+	// name.
 	Faults []Fault `json:"faults,omitempty"`
 	// Updated is when the report was written, by the clock of the node.
 	Updated metav1.Time `json:"updated"`
@@ -68,7 +69,7 @@ type NodeStatus struct {
 type Fault struct {
 	// Key is kind and name, as in "NetworkPolicy shop/web".
 	Key string `json:"key"`
-	// Reason says what is wrong.
+	// Reason is the cause, as text.
 	Reason string `json:"reason"`
 }
 
@@ -78,7 +79,7 @@ func (s NodeStatus) equal(o NodeStatus) bool {
 		slices.Equal(s.Faults, o.Faults)
 }
 
-// reportWriter is what the goroutine of Run knows of the node's report.
+// reportWriter has what the goroutine of Run has written to the node's report.
 type reportWriter struct {
 	live    *unstructured.Unstructured // as the server has it; nil if not known
 	status  NodeStatus                 // of live
@@ -87,8 +88,8 @@ type reportWriter struct {
 	retry   backoff
 }
 
-// writeReport writes the report of the node, if it has changed or is old, and returns after which
-// time to look again.
+// writeReport writes the report of the node if it has changed or is old. It returns the time until
+// the next check.
 func (r *Reporter) writeReport(ctx context.Context) (again time.Duration) {
 	w := &r.report
 	if pause := time.Until(w.next); pause > 0 {
@@ -101,7 +102,7 @@ func (r *Reporter) writeReport(ctx context.Context) (again time.Duration) {
 	sending, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	live, err := r.sendReport(sending, status)
-	r.note(ctx, PartReport, err)
+	r.recordResult(ctx, PartReport, err)
 	pause := w.retry.after(err, r.cfg.Interval, 5*time.Minute)
 	if errors.Is(err, ErrNotInstalled) {
 		pause = wait.Jitter(crdMissing, 0.5)
@@ -165,7 +166,7 @@ func (r *Reporter) createReport(
 	return made, nil
 }
 
-// nodeStatus returns what there is to report now.
+// nodeStatus returns the current status of the node.
 func (r *Reporter) nodeStatus() NodeStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -22,31 +22,31 @@ const (
 	// ReasonRuleClosed: a rule of the policy is not understood. It allows nothing, or denies
 	// everything.
 	ReasonRuleClosed = "RuleClosed"
-	// ReasonFieldIgnored: a part of an object that is no policy has no effect.
+	// ReasonFieldIgnored: a field of the object, which is not a policy, has no effect.
 	ReasonFieldIgnored = "FieldIgnored"
-	// ReasonNotProgrammed: the pod's policy or network cannot be programmed on its node. Its
-	// traffic is dropped.
+	// ReasonNotProgrammed: the policy or network of a pod cannot be programmed on its node. The
+	// pod's traffic is dropped.
 	ReasonNotProgrammed = "NotProgrammed"
-	// ReasonAccepted: of a condition, nothing is wrong with the policy.
+	// ReasonAccepted: the policy has no problems. It is a reason of conditions only.
 	ReasonAccepted = "Accepted"
 )
 
-// maxNote is the length of a note that the API accepts, in bytes.
+// maxNote is the maximum length of an Event's message, in bytes.
 const maxNote = 1024
 
-// object is what is known of one object.
+// object has the problems of one object, and what was written about them.
 type object struct {
 	uid          types.UID // empty if not known
 	generation   int64     // 0 if it gets no condition
-	converted    finding   // of its converter
-	rejected     string    // by the graph; why
+	converted    finding   // from its converter
+	rejected     string    // why the graph rejects it
 	doubt        string    // of its policy in force
 	unprogrammed string    // why its endpoint cannot be programmed
 
 	event, podEvent, condition lastWrite
 }
 
-// lastWrite is what was last written for one purpose.
+// lastWrite is the last Event or condition that was written.
 type lastWrite struct {
 	written notice
 	queued  bool
@@ -59,11 +59,11 @@ type notice struct {
 	finding
 }
 
-// finding is what is wrong with an object; the zero value is nothing.
+// finding is the problem of an object; the zero value means that there is none.
 type finding struct{ reason, text string }
 
-// finding returns the worst that is known. The doubts of a policy are usually among the problems of
-// its object, which name the fields of that.
+// finding returns the worst problem. The doubts of a policy usually repeat problems of its
+// converter, which are preferred because they name the fields of the object.
 func (o *object) finding() finding {
 	switch {
 	case o.converted.reason == ReasonRejected:
@@ -89,7 +89,7 @@ func originOf(key policy.Key) convert.Object {
 	return convert.Object{Kind: string(key.Kind), Namespace: key.Namespace, Name: key.Name}
 }
 
-// converted returns what is wrong with an object of a kind, by the problems of its converter.
+// converted returns the finding for the problems of a converter with an object of a kind.
 func converted(kind string, problems []error) finding {
 	v, texts := finding{reason: ReasonFieldIgnored}, []string{}
 	if strings.HasSuffix(kind, "NetworkPolicy") {
@@ -123,7 +123,7 @@ func doubtText(doubt *policy.DoubtError) string {
 	return cmp.Or(join(texts), clip(doubt.Error(), maxNote))
 }
 
-// join returns as many texts as a note can have, and the number of the others.
+// join joins as many texts as fit into a message, and adds the number of the others.
 func join(texts []string) string {
 	var all strings.Builder
 	for i, text := range texts {
@@ -139,7 +139,7 @@ func join(texts []string) string {
 	return all.String()
 }
 
-// clip returns a text in at most a number of bytes, without unprintable characters.
+// clip shortens a text to a number of bytes, and removes unprintable characters.
 func clip(text string, limit int) string {
 	text = policy.Problem{Msg: text}.String()
 	if len(text) <= limit {

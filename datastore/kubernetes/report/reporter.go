@@ -28,17 +28,17 @@ type Stats struct {
 	Leading bool
 	// Objects counts the objects that are rejected or accepted in part.
 	Objects int
-	// Events counts the Events that were created or counted up. Suppressed counts those that were
-	// not written, because there were too many of one object.
+	// Events counts the Events that were created or whose count was increased. Suppressed counts
+	// those that were not written, because there were too many of one object.
 	Events, Suppressed uint64
 	// Conditions counts the writes of conditions of policies, Node those of the Node, Reports those
 	// of the node's report.
 	Conditions, Node, Reports uint64
-	// Failed counts the requests that failed and are tried again. Dropped counts what the server
-	// does not accept, or has no place for any more.
+	// Failed counts the requests that failed and are sent again. Dropped counts the Events and
+	// conditions that are discarded: the server does not accept them, or the object is gone.
 	Failed, Dropped uint64
-	// Errors has the last error of each part that does not succeed now: PartEvents, PartConditions
-	// and so on.
+	// Errors has the error of each part whose last request failed: PartEvents, PartConditions and
+	// so on.
 	Errors map[string]error
 }
 
@@ -52,7 +52,7 @@ const (
 	PartBarrier    = "barrier"
 )
 
-// Reporter writes what a node agent knows to the Kubernetes API.
+// Reporter writes the findings and the progress of a node agent to the Kubernetes API.
 type Reporter struct {
 	cfg        Config
 	correlator *record.EventCorrelator
@@ -74,7 +74,8 @@ type Reporter struct {
 	report      reportWriter
 }
 
-// New returns a Reporter. It sends no request before Run. It fails if the configuration is invalid.
+// New returns a Reporter, which sends no request before Run. The error joins all problems of the
+// configuration.
 func New(cfg Config) (*Reporter, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -91,38 +92,40 @@ func New(cfg Config) (*Reporter, error) {
 	}, nil
 }
 
-// Problems records what is wrong with an object, each a *convert.Error. Call it when that changes,
-// without problems once there are none any more or the object is deleted. It has the form of
-// kubernetes.Hooks.Problems. Problems that wrap convert.ErrIgnored do not count.
+// Problems records the problems of an object, each a *convert.Error. It has the signature of
+// kubernetes.Hooks.Problems. Call it when they change, with none once they are solved or the object
+// is deleted. Problems that wrap convert.ErrIgnored do not count.
 func (r *Reporter) Problems(found convert.Object, problems []error) {
 	r.change(found, func(o *object) {
 		o.converted, o.rejected, o.doubt = converted(found.Kind, problems), "", ""
 	})
 }
 
-// Accepted records that a ClusterNetworkPolicy of this generation was converted, with these
-// problems. Call it for each version of such a policy, with or without problems; it includes
-// Problems. A generation of 0 is an object that has none, and gets no condition.
+// Accepted records that a generation of a ClusterNetworkPolicy was converted, and its problems. It
+// has the signature of kubernetes.Hooks.Accepted. Call it in place of Problems for each generation,
+// with or without problems. An object with generation 0 gets no condition.
 func (r *Reporter) Accepted(found convert.Object, generation int64, problems []error) {
 	r.change(found, func(o *object) {
 		if generation != o.generation {
-			o.rejected, o.doubt = "", "" // of the version before
+			o.rejected, o.doubt = "", "" // of the previous generation
 		}
 		o.converted, o.generation = converted(found.Kind, problems), generation
 	})
 }
 
-// Deleted records that an object is gone. Call it for every ClusterNetworkPolicy that is deleted.
-// For objects of other kinds it is the same as Problems without problems.
+// Deleted records that an object was deleted. It has the signature of kubernetes.Hooks.Deleted.
+// Call it for every ClusterNetworkPolicy that is deleted. For objects of other kinds, Problems
+// without problems does the same.
 func (r *Reporter) Deleted(gone convert.Object) {
 	r.change(gone, func(o *object) {
 		*o = object{unprogrammed: o.unprogrammed, podEvent: o.podEvent}
 	})
 }
 
-// Rejected records that the graph treats a resource as absent. It has the form of
-// calcgraph.Hooks.Rejected. That hook is not called once the resource is valid: Problems and a new
-// generation of Accepted clear the record, and so does Rejected with nil.
+// Rejected records that the graph rejects a resource. It has the signature of
+// calcgraph.Hooks.Rejected. The graph does not call that hook when the resource becomes valid.
+// Therefore Problems clears the record, and so do Accepted with a new generation and Rejected with
+// nil.
 func (r *Reporter) Rejected(key policy.Key, err error) {
 	r.change(originOf(key), func(o *object) {
 		if o.rejected = ""; err != nil {
@@ -131,8 +134,8 @@ func (r *Reporter) Rejected(key policy.Key, err error) {
 	})
 }
 
-// Doubt records the doubts of a policy in force. It has the form of calcgraph.Hooks.Doubt. As with
-// Rejected, a new version of the object clears the record.
+// Doubt records the doubts of a policy in force. It has the signature of calcgraph.Hooks.Doubt. As
+// with Rejected, Problems and a new generation of Accepted clear the record.
 func (r *Reporter) Doubt(key policy.Key, doubt *policy.DoubtError) {
 	r.change(originOf(key), func(o *object) {
 		if o.doubt = ""; doubt != nil {
@@ -143,8 +146,8 @@ func (r *Reporter) Doubt(key policy.Key, doubt *policy.DoubtError) {
 
 // Endpoints records the status of the endpoints of this node, from
 // dataplane.Driver.EndpointChanges. It returns when the sequence ends. Call it once for each
-// Driver, one after the other: it forgets the endpoints of the last one, and keeps its own
-// afterwards.
+// Driver, one after the other. Each call first removes the endpoints of the previous Driver. Its
+// own endpoints stay after it returns.
 func (r *Reporter) Endpoints(changes iter.Seq[dataplane.EndpointChange]) {
 	r.mu.Lock()
 	before := maps.Clone(r.endpoints)
@@ -157,7 +160,7 @@ func (r *Reporter) Endpoints(changes iter.Seq[dataplane.EndpointChange]) {
 	}
 }
 
-// endpoint records the status of an endpoint. One that is pending keeps the status from before:
+// endpoint records the status of an endpoint. A pending endpoint keeps its last status, because
 // most updates of a failed endpoint do not repair it.
 func (r *Reporter) endpoint(change dataplane.EndpointChange) {
 	r.change(originOf(change.Key), func(o *object) {
@@ -179,7 +182,7 @@ func (r *Reporter) endpoint(change dataplane.EndpointChange) {
 	})
 }
 
-// Ready records that the first complete state is in the kernel, so that pods can have a network.
+// Ready records that the first complete state is in the kernel, and the node is ready for pods.
 func (r *Reporter) Ready() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -204,10 +207,10 @@ func (r *Reporter) Stats() Stats {
 	return s
 }
 
-// leads reports whether this node writes for all. The caller holds mu.
+// leads reports whether this node is the leader. The caller holds mu.
 func (r *Reporter) leads() bool { return r.term != nil && r.term.Err() == nil }
 
-// change changes what is known of an object, and schedules what has to be written.
+// change changes the record of an object, and schedules its tasks.
 func (r *Reporter) change(found convert.Object, apply func(*object)) {
 	id := found
 	id.UID = ""
@@ -236,7 +239,7 @@ func (r *Reporter) change(found convert.Object, apply func(*object)) {
 	r.add(task{kind: reportTask})
 }
 
-// schedule adds the tasks of an object to their backlogs. The caller holds mu.
+// schedule adds those tasks of an object that are due to their backlogs. The caller holds mu.
 func (r *Reporter) schedule(id convert.Object, o *object) {
 	for _, kind := range []kind{eventTask, conditionTask, podTask} {
 		t := task{kind, id}
@@ -247,8 +250,8 @@ func (r *Reporter) schedule(id convert.Object, o *object) {
 	}
 }
 
-// due returns the record of a task, what it has to write, and whether this node has to. The caller
-// holds mu.
+// due returns the last write of a task, its wanted content, and whether this node has to write it.
+// The caller holds mu.
 func (r *Reporter) due(t task, o *object) (s *lastWrite, wanted notice, due bool) {
 	switch t.kind {
 	case eventTask:

@@ -18,10 +18,10 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/convert"
 )
 
-// requestTimeout is how long one request may take.
+// requestTimeout is the timeout of one request.
 const requestTimeout = 10 * time.Second
 
-// kind of a task.
+// kind is the kind of a task.
 type kind uint8
 
 const (
@@ -37,23 +37,22 @@ func (k kind) part() string {
 	return [...]string{PartEvents, PartEvents, PartConditions, PartNode, PartReport}[k]
 }
 
-// task is something that may have to be written. Of the first three kinds, one without an object is
-// the next of its backlog.
+// task is a write that may be due. A task of the first three kinds without an object stands for the
+// next one of its backlog.
 type task struct {
 	kind   kind
 	object convert.Object
 }
 
-// backlog has the tasks of objects of one kind, in the order in which they came, and limits their
-// rate.
+// backlog has waiting tasks, the oldest first, and limits their rate.
 type backlog struct {
 	waiting []task
 	limit   *rate.Limiter
 }
 
-// Run writes until ctx is done, and returns the error of ctx, or ErrRunning. No other error ends it:
-// requests that fail are tried again, after 1 s to 5 min. At the end it gives the Lease to another
-// node, which takes up to 20 s if the server does not answer.
+// Run writes to the API until ctx is done, and returns the error of ctx, or ErrRunning. Requests
+// that fail do not end it: they are sent again after 1 s to 5 min. Before it returns, it releases
+// the Lease, which takes up to 20 s if the server does not answer.
 func (r *Reporter) Run(ctx context.Context) error {
 	queue, err := r.start()
 	if err != nil {
@@ -81,7 +80,7 @@ func (r *Reporter) Run(ctx context.Context) error {
 	}
 }
 
-// start makes the queue, with all that is known.
+// start makes the queue and schedules all tasks.
 func (r *Reporter) start() (workqueue.TypedRateLimitingInterface[task], error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,7 +109,8 @@ func (r *Reporter) stop(queue workqueue.TypedRateLimitingInterface[task]) {
 	r.queue = nil
 }
 
-// do carries out a task, and returns after which time it is due again; 0 is when something changes.
+// do carries out a task, and returns the time until it is due again. 0 means that it is due when
+// something changes.
 func (r *Reporter) do(ctx context.Context, t task) (again time.Duration) {
 	switch {
 	case t.kind == nodeTask:
@@ -122,7 +122,7 @@ func (r *Reporter) do(ctx context.Context, t task) (again time.Duration) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.enqueue(t) // it has failed before
+	r.enqueue(t) // it failed, and its pause is over
 	return 0
 }
 
@@ -136,9 +136,9 @@ func (r *Reporter) enqueue(t task) {
 	r.add(task{kind: kind})
 }
 
-// writeNext writes what is wanted of the next object of a backlog, and returns after which time the
-// backlog goes on. While the server does not answer, it waits: there may be very many objects, and
-// each request takes a timeout.
+// writeNext carries out the next task of a backlog, and returns the time until the one after it.
+// While the server is unavailable, the backlog pauses: otherwise each of very many objects would
+// wait for a timeout.
 func (r *Reporter) writeNext(ctx context.Context, b *backlog) (again time.Duration) {
 	if pause := time.Until(r.pausedUntil); pause > 0 {
 		return pause
@@ -167,8 +167,8 @@ func (r *Reporter) writeNext(ctx context.Context, b *backlog) (again time.Durati
 	return time.Nanosecond
 }
 
-// next returns the next task of a backlog with something to write, and leaves it there. The object is
-// nil if there is none. The caller holds mu.
+// next returns the first task of a backlog that is due, without removing it. The object is nil if
+// there is none. The caller holds mu.
 func (r *Reporter) next(b *backlog) (task, *object, notice) {
 	for ; len(b.waiting) > 0; b.waiting = b.waiting[1:] {
 		t := b.waiting[0]
@@ -185,7 +185,7 @@ func (r *Reporter) next(b *backlog) (task, *object, notice) {
 	return task{}, nil, notice{}
 }
 
-// write writes what is wanted of an object.
+// write writes the wanted Event or condition of an object.
 func (r *Reporter) write(ctx context.Context, t task, o *object, wanted notice) error {
 	send := r.writeEvent
 	if t.kind == conditionTask {
@@ -197,7 +197,7 @@ func (r *Reporter) write(ctx context.Context, t task, o *object, wanted notice) 
 		r.count(func(s *Stats) { s.Dropped++ })
 		err = nil
 	}
-	r.note(ctx, t.kind.part(), err)
+	r.recordResult(ctx, t.kind.part(), err)
 	if err != nil {
 		return err
 	}
@@ -215,24 +215,24 @@ func (r *Reporter) write(ctx context.Context, t task, o *object, wanted notice) 
 	return nil
 }
 
-// dropped reports that an error of writing to an object stays, so that it is not tried again: the
-// object or its namespace is gone, or the server does not accept the content.
+// dropped reports whether a write is not tried again after an error: the object or its namespace is
+// gone, or the server does not accept the content.
 func dropped(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsGone(err) || apierrors.IsInvalid(err) ||
 		apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err) ||
 		apierrors.HasStatusCause(err, "NamespaceTerminating")
 }
 
-// unavailable reports that an error is of the server as a whole.
+// unavailable reports whether an error concerns the server as a whole, not one object.
 func unavailable(err error) bool {
 	var status apierrors.APIStatus
 	return !errors.As(err, &status) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) ||
 		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsInternalError(err)
 }
 
-// note records the result of a part. It logs an error once, until the part succeeds or another
-// error occurs.
-func (r *Reporter) note(ctx context.Context, part string, err error) {
+// recordResult records the result of a part. It logs an error once, until the part succeeds or
+// another error occurs.
+func (r *Reporter) recordResult(ctx context.Context, part string, err error) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -264,7 +264,7 @@ func (r *Reporter) count(change func(*Stats)) {
 	change(&r.stats)
 }
 
-// follow records the revisions that are in the kernel.
+// follow records the revisions that are in the kernel, checked once a second.
 func (r *Reporter) follow(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -278,7 +278,7 @@ func (r *Reporter) follow(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
-			r.note(ctx, PartBarrier, err)
+			r.recordResult(ctx, PartBarrier, err)
 			if err == nil {
 				r.mu.Lock()
 				r.applied = revisions
@@ -294,11 +294,11 @@ func (r *Reporter) follow(ctx context.Context) {
 	}
 }
 
-// backoff is the time until a request is sent again: it doubles with each failure.
+// backoff is the pause after a failed request. It doubles with each failure.
 type backoff struct{ delay time.Duration }
 
-// after returns the time until the next request, least and up to a fifth more after one that
-// succeeded.
+// after returns the time until the next request: least after a success, and up to most after
+// failures. Up to a fifth is added at random.
 func (b *backoff) after(err error, least, most time.Duration) time.Duration {
 	if b.delay = max(least, min(2*b.delay, most)); err == nil {
 		b.delay = 0
