@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command daemon enforces NetworkPolicy on a node for a CNI plugin that makes links, addresses and
-// routes itself. It reads the API server with a Source, to which it gives its informers, and a
-// socket on which the plugin reports ADD and DEL. docs/cni.md explains each step.
+// routes itself. It reads the API server with a Source that uses its informers. The plugin reports
+// ADD and DEL on a socket. docs/cni.md explains each step.
 //
 //	informers, dynamic client ─▶ datastore/kubernetes ─▶ calcgraph ─▶ dataplane.Driver ─▶ nft
 //	socket ── Attach, Detach ──▶
 //
-// The function wire connects these parts. It is the one to copy.
+// The function wire connects these parts. Copy it into your own daemon.
 //
 // # Usage
 //
 // It needs CAP_NET_ADMIN, and the rights to get, list and watch the kinds that
-// datastore/kubernetes.Kinds lists, except those that the flag omit names:
+// datastore/kubernetes.Kinds lists, except those that the flag --omit names:
 //
 //	daemon --node NAME [--kubeconfig FILE] [--omit KINDS]
 //
-// The plugin names the node's side of links "pod...", and sends a request over the socket. When
-// /add returns, policy of the pod is in force; when /del returns, nothing of the pod is in the
-// kernel, and its link and addresses can go:
+// The plugin gives the node's end of each link a name that begins with "pod". It sends a request
+// over the socket. When /add returns, the policy of the pod is in force. When /del returns, the pod
+// is removed from the kernel, and the plugin can remove the link and free the addresses:
 //
 //	curl --unix-socket /run/wayleave-daemon/socket http://daemon/add -d '{"namespace": "shop",
 //	  "name": "web", "uid": "6f1c", "interface": "pod6f1c", "addresses": ["10.1.0.7"]}'
 //	curl --unix-socket /run/wayleave-daemon/socket http://daemon/del -d '{"namespace": "shop",
 //	  "name": "web", "uid": "6f1c"}'
 //
-// The links are kept in files, so that the next daemon knows them.
+// The links are kept in files, so that the daemon knows them after a restart.
 //
 // # Concurrency
 //
@@ -33,8 +33,8 @@
 //
 // # Errors
 //
-// The program ends with exit code 1 if a part cannot start or fails; the kernel keeps the policy.
-// A request that fails has a status of 400 or 500 and the reason as text: the runtime repeats it.
-// While the API server is away, requests wait until the plugin closes the connection. An object
-// that is not understood is logged by name and fails closed.
+// The program ends with exit code 1 if a part cannot start or fails; the kernel keeps the policy. A
+// request that fails has the status 400 or 500 and the reason as text, and the runtime repeats it.
+// While the API server is unavailable, requests wait until the plugin closes the connection. An
+// object that is not understood is logged by name and fails closed.
 package main

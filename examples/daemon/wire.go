@@ -37,7 +37,7 @@ func wire(cfg config) (d *daemon, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Kubernetes expects that pods reach their own node: its pods with host networking, the API server.
+	// Pods of Kubernetes must reach their own node, for example its pods with host networking.
 	host := policy.HostConfig{EndpointToHostAction: policy.HostAccept}
 	d.filter, err = nft.New(nft.Config{
 		NetNS: cfg.netns, Renderer: render.Config{InterfacePrefix: prefix, Host: host}, Logger: cfg.logger,

@@ -28,7 +28,7 @@ import (
 const Name = "kubernetes"
 
 // LabelPodUID is the label of a registered endpoint that is a pod of the API. Its value is the pod's
-// UID. The label stays in the registry: in policy, the pod has the labels that the API has.
+// UID. Policy does not see the label: it uses the pod's labels in the API.
 const LabelPodUID = "wayleave.dev/pod-uid"
 
 // Config of an API. Clients, Node, Rejected and Logger are required.
@@ -37,26 +37,26 @@ type Config struct {
 	Clients *Clients
 	// Node is the name of this node.
 	Node string
-	// Omit has the kinds that are not read.
+	// Omit names the kinds that are not read.
 	Omit []string
 	// PodCIDRs makes routes to the pod CIDRs of nodes.
 	PodCIDRs bool
 	// TrustAnnotations lets pods name their interface and MAC address.
 	TrustAnnotations bool
-	// ConfigMap has settings, as NAMESPACE/NAME; empty: none. Settings receives those for all nodes and
-	// those for this node: once they have been read, and when they change. The source sends nothing
-	// before, so that nothing is programmed by other settings.
+	// ConfigMap is the NAMESPACE/NAME of a ConfigMap with settings. Empty: there is none. Settings
+	// receives the settings for all nodes and for this node, once they have been read and when they
+	// change. The source sends nothing before, so nothing is programmed with other settings.
 	ConfigMap string
 	Settings  func(all, node []settings.Layer)
-	// Report writes to the API what the node knows; see package report.
+	// Report writes findings and progress of the node to the API; see package report.
 	Report bool
-	// Rejected is called for each object that is not understood, when that changes.
+	// Rejected receives each problem of an object, when its problems change.
 	Rejected func(error)
 	// Logger for warnings and information.
 	Logger *slog.Logger
 }
 
-// API is this node's part in the cluster. It is safe for concurrent use; see the package.
+// API connects this node to the Kubernetes API.
 type API struct {
 	cfg    Config
 	source *kubernetes.Source
@@ -67,8 +67,7 @@ type API struct {
 	faulty map[convert.Object]bool
 }
 
-// New returns this node's part in the cluster. It sends no request yet. Errors: of the
-// configuration.
+// New returns an API, which sends no request yet. Errors: of the configuration.
 func New(cfg Config) (*API, error) {
 	if cfg.Clients == nil || cfg.Node == "" || cfg.Rejected == nil || cfg.Logger == nil {
 		return nil, errors.New("kube: Config: Clients, Node, Rejected and Logger are required")
@@ -81,7 +80,7 @@ func New(cfg Config) (*API, error) {
 		a.maps = newConfigMaps(cfg.Clients.Client, cfg.ConfigMap, cfg.Node, cfg.Settings, func(err error) {
 			cfg.Logger.Warn("settings cannot be read; the last known ones stay", "source", Name, "err", err)
 		})
-		a.relay.ready = a.maps.settled
+		a.relay.ready = a.maps.loaded
 	}
 	hooks := kubernetes.Hooks{Problems: a.report, Deleted: a.deleted}
 	if cfg.Report {
@@ -100,12 +99,12 @@ func New(cfg Config) (*API, error) {
 	return a, err
 }
 
-// Run reads the API until ctx is done, and returns nil then. Attach the pods that have a link
-// already before it.
+// Run reads the API until ctx is done, and then returns nil. Before Run, attach all pods that
+// already have a link.
 func (a *API) Run(ctx context.Context) error {
 	parts := []func(context.Context) error{func(ctx context.Context) error { return a.source.Run(ctx, a.relay) }}
 	if a.maps != nil {
-		parts = append(parts, a.maps.run) // a failure would leave the source without settings
+		parts = append(parts, a.maps.run) // without it, the source would never send anything
 	}
 	if a.status != nil {
 		parts = append(parts, a.status.reporter.Run)
@@ -113,28 +112,28 @@ func (a *API) Run(ctx context.Context) error {
 	return pipeline.Together(ctx, parts...)
 }
 
-// Follow reports what a pipeline programs until ctx is done. That must be before the pipeline is gone.
+// Follow reports the progress of a pipeline until ctx is done. Cancel ctx before the pipeline ends.
 func (a *API) Follow(ctx context.Context, p *pipeline.Pipeline) {
 	if a.status != nil {
 		a.status.follow(ctx, p)
 	}
 }
 
-// Absent reports an object that the graph rejects, and Doubted the doubts of a policy in force.
+// Absent reports a resource that the graph rejects.
 func (a *API) Absent(key policy.Key, err error) {
 	if a.status != nil {
 		a.status.reporter.Rejected(key, err)
 	}
 }
 
-// Doubted reports the doubts of a policy in force; nil means that it has none any more.
+// Doubted reports the doubts of a policy in force. nil means that it has none any more.
 func (a *API) Doubted(key policy.Key, doubt *policy.DoubtError) {
 	if a.status != nil {
 		a.status.reporter.Doubt(key, doubt)
 	}
 }
 
-// Source returns the source of the objects. It may be run again when it has ended, for another
+// Source returns the source of the objects. When it has ended, it may be run again for another
 // pipeline.
 func (a *API) Source() datastore.Source { return a.relay }
 
@@ -153,10 +152,10 @@ func refOf(key policy.Key, uid string) pods.Ref {
 	return pods.Ref{Namespace: key.Namespace, Name: key.Name, UID: types.UID(uid)}
 }
 
-// Barrier returns once the pipeline has what changed before the call; see kubernetes.Source.
+// Barrier returns once the pipeline has all changes from before the call; see kubernetes.Source.
 func (a *API) Barrier(ctx context.Context) error { return a.source.Barrier(ctx) }
 
-// report logs what is wrong with an object.
+// report logs the problems of an object.
 func (a *API) report(object convert.Object, problems []error) {
 	object.UID = ""
 	if len(problems) == 0 {
@@ -175,7 +174,8 @@ func (a *API) report(object convert.Object, problems []error) {
 
 func (a *API) deleted(object convert.Object) { a.report(object, nil) }
 
-// reason returns the text of an error without the request, which differs for each kind and at each attempt.
+// reason returns the text of an error without the URL of the request, which differs by kind and
+// attempt.
 func reason(err error) string {
 	var failed *url.Error
 	if errors.As(err, &failed) {
@@ -184,10 +184,10 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// maxFaulty is how many faulty objects State names.
+// maxFaulty is the maximum number of faulty objects in State.
 const maxFaulty = 100
 
-// State returns what has been read, and what cannot be.
+// State returns the state of each kind and the faulty objects, for agent status.
 func (a *API) State() api.Kubernetes {
 	status := a.source.Status()
 	s := api.Kubernetes{Server: a.cfg.Clients.Server, InSync: status.InSync, FaultyObjects: status.Faulty}
@@ -211,8 +211,8 @@ func (a *API) State() api.Kubernetes {
 // Status returns the status of each kind.
 func (a *API) Status() kubernetes.Status { return a.source.Status() }
 
-// Trouble returns which kinds, or settings, cannot be read now, and why; "" if all can be. Kinds with the same
-// reason are one part of the text.
+// Trouble returns which kinds or settings cannot be read now, and why. It is "" if all can be read.
+// Kinds with the same reason are listed together.
 func (a *API) Trouble() string {
 	kinds := map[string][]string{}
 	for _, k := range a.source.Status().Kinds {

@@ -16,23 +16,24 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 )
 
-// Requests of one agent: some thirty at the start, and after that few. The limit protects the server
-// from a fault here.
+// qps and burst limit the requests of an agent, which sends about thirty at the start and few
+// later. The limit protects the server if the agent has a bug.
 const qps, burst = 20, 60
 
 // Clients are clients of one API server.
 type Clients struct {
-	// Server is its address, for people.
+	// Server is the address of the API server, for display.
 	Server string
 	// Client is for the kinds that client-go knows, Dynamic for all others.
 	Client  kubernetes.Interface
 	Dynamic dynamic.Interface
 }
 
-// Connect returns the clients of the settings Kubeconfig or InCluster; nil without both. It does not
-// connect yet.
+// Connect returns the clients for the settings Kubeconfig or InCluster, or nil if neither is set.
+// It sends no request yet.
 //
-// Errors: what is wrong with the file, or with the access of the pod, after the setting's name.
+// Errors: the file, or the service account of the pod, cannot be used. They begin with the name of
+// the setting.
 func Connect(s settings.Settings) (*Clients, error) {
 	if !s.ReadsKubernetes() {
 		return nil, nil
@@ -60,7 +61,7 @@ func Connect(s settings.Settings) (*Clients, error) {
 	return &Clients{Server: access.Host, Client: client, Dynamic: other}, nil
 }
 
-// source returns the setting that the access comes from.
+// source returns the name of the setting that configures the access.
 func source(s settings.Settings) string {
 	if s.InCluster {
 		return "in-cluster"
@@ -68,8 +69,8 @@ func source(s settings.Settings) string {
 	return "kubeconfig"
 }
 
-// access returns how the API server is reached. A file that is not complete is an error: client-go's
-// own loader would take the access of a pod then.
+// access returns the configuration of the clients. An incomplete file is an error: client-go's own
+// loader would fall back to the service account of a pod.
 func access(s settings.Settings) (*rest.Config, error) {
 	if s.InCluster {
 		cfg, err := rest.InClusterConfig()

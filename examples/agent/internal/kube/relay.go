@@ -17,22 +17,20 @@ var (
 	_ datastore.Source   = (*relay)(nil)
 )
 
-// maxUpdates is how many known objects are sent in one call.
+// maxUpdates is the maximum number of kept objects that are sent in one call.
 const maxUpdates = 5000
 
-// relay is the receiver of a source that runs once, and a source that runs for one pipeline after
-// the other. It keeps the objects for the next pipeline.
-//
-// It is safe for concurrent use.
+// relay is the receiver of a source that runs once, and itself a source that runs for one pipeline
+// after the other. It keeps the objects for the next pipeline. It is safe for concurrent use.
 type relay struct {
-	// ready is closed when a pipeline may have the objects. Nil: at once.
+	// ready is closed when a pipeline may receive the objects. Nil: at once.
 	ready <-chan struct{}
 
 	sending sync.Mutex // held while a receiver is called
 	objects packed.Objects
 	inSync  bool
 
-	mu      sync.Mutex    // the last to be taken
+	mu      sync.Mutex    // locked after sending, never before
 	out     *output       // nil while no pipeline has all objects
 	changed chan struct{} // closed and replaced when out changes
 }
@@ -46,7 +44,7 @@ type output struct {
 
 func newRelay() *relay { return &relay{changed: make(chan struct{})} }
 
-// sendLocked calls the receiver. One that fails gets nothing more: its pipeline ends.
+// sendLocked calls the receiver. A receiver that fails gets nothing more, and its pipeline ends.
 func (r *relay) sendLocked(call func(*output) error) {
 	out, _ := r.current()
 	if out == nil {
@@ -72,7 +70,7 @@ func (r *relay) set(out *output) {
 	r.changed = make(chan struct{})
 }
 
-// Update records updates, and passes them on.
+// Update records updates and sends them to the pipeline.
 func (r *relay) Update(_ context.Context, updates []policy.Update) error {
 	r.sending.Lock()
 	defer r.sending.Unlock()
@@ -83,7 +81,7 @@ func (r *relay) Update(_ context.Context, updates []policy.Update) error {
 	return nil
 }
 
-// InSync records that all objects are known, and passes that on.
+// InSync records that all objects are known, and calls InSync of the pipeline.
 func (r *relay) InSync(context.Context) error {
 	r.sending.Lock()
 	defer r.sending.Unlock()
@@ -92,7 +90,7 @@ func (r *relay) InSync(context.Context) error {
 	return nil
 }
 
-// Run sends a receiver what is known, and then what changes; see datastore.Source.
+// Run sends a receiver the kept objects, and then their changes; see datastore.Source.
 func (r *relay) Run(ctx context.Context, receiver datastore.Receiver) error {
 	if r.ready != nil {
 		select {
@@ -114,7 +112,7 @@ func (r *relay) Run(ctx context.Context, receiver datastore.Receiver) error {
 	}
 }
 
-// begin sends a receiver what is known, and makes it the one that gets the changes.
+// begin sends a receiver the kept objects, and makes it the receiver of changes.
 func (r *relay) begin(out *output) error {
 	r.sending.Lock()
 	defer r.sending.Unlock()
@@ -144,8 +142,8 @@ func (r *relay) end(out *output) {
 	}
 }
 
-// Barrier waits until a pipeline has all updates of before the call. Errors: the context's, and the
-// pipeline's.
+// Barrier waits until a pipeline has all updates from before the call. Errors: the context's, and
+// the pipeline's.
 func (r *relay) Barrier(ctx context.Context) error {
 	for {
 		out, changed := r.current()

@@ -20,31 +20,31 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 )
 
-// configMaps reads settings from two ConfigMaps: one for all nodes, and one for this node. It is safe for
-// concurrent use.
+// configMaps reads settings from two ConfigMaps: one for all nodes, and one for this node.
 type configMaps struct {
 	client    kubernetes.Interface
 	namespace string
 	names     [2]string // for all nodes, and for this one
-	told      func(all, node []settings.Layer)
+	changed   func(all, node []settings.Layer)
 	failed    func(error)
-	settled   chan struct{} // closed once both have been read
+	loaded    chan struct{} // closed once both have been read
 
 	mu     sync.Mutex
-	data   map[string]map[string]string // of the ConfigMaps that are there
+	data   map[string]map[string]string // of the ConfigMaps that exist
 	errs   map[string]error             // why a ConfigMap cannot be read
 	inSync bool
 }
 
-// newConfigMaps returns the settings of a ConfigMap NAMESPACE/NAME and of NAMESPACE/NAME-node-NODE. told
-// receives them once both have been read, and when they change; failed why one cannot be read, once.
+// newConfigMaps returns the reader of the ConfigMaps NAMESPACE/NAME and NAMESPACE/NAME-node-NODE.
+// changed receives the settings once both have been read, and when they change. failed receives
+// each error once.
 func newConfigMaps(
-	client kubernetes.Interface, path, node string, told func(all, node []settings.Layer), failed func(error),
+	client kubernetes.Interface, path, node string, changed func(all, node []settings.Layer), failed func(error),
 ) *configMaps {
 	namespace, name, _ := strings.Cut(path, "/")
 	return &configMaps{
-		client: client, namespace: namespace, names: [2]string{name, name + "-node-" + node}, told: told,
-		failed: failed, settled: make(chan struct{}), data: map[string]map[string]string{}, errs: map[string]error{},
+		client: client, namespace: namespace, names: [2]string{name, name + "-node-" + node}, changed: changed,
+		failed: failed, loaded: make(chan struct{}), data: map[string]map[string]string{}, errs: map[string]error{},
 	}
 }
 
@@ -59,7 +59,7 @@ func (c *configMaps) run(ctx context.Context) error {
 		informer := cache.NewSharedIndexInformerWithOptions(
 			c.listWatch(name), &corev1.ConfigMap{}, cache.SharedIndexInformerOptions{},
 		)
-		// Without it, client-go logs each failure. listWatch reports them.
+		// listWatch reports failures. Without a handler, client-go would log each.
 		err := informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {})
 		registration, err2 := informer.AddEventHandler(c.handler(name))
 		if err := errors.Join(err, err2); err != nil {
@@ -71,9 +71,9 @@ func (c *configMaps) run(ctx context.Context) error {
 	if cache.WaitForCacheSync(ctx.Done(), synced...) {
 		c.mu.Lock()
 		c.inSync = true
-		c.tellLocked()
+		c.notifyLocked()
 		c.mu.Unlock()
-		close(c.settled)
+		close(c.loaded)
 	}
 	<-ctx.Done()
 	return ctx.Err()
@@ -100,7 +100,7 @@ func (c *configMaps) listWatch(name string) cache.ListerWatcher {
 	}, c.client)
 }
 
-// setErr records why a ConfigMap cannot be read, nil if it can be.
+// setErr records why a ConfigMap cannot be read; nil means that it can be.
 func (c *configMaps) setErr(ctx context.Context, name string, err error) {
 	if ctx.Err() != nil {
 		return
@@ -125,7 +125,7 @@ func (c *configMaps) trouble() string {
 	return ""
 }
 
-// handler takes the events of one ConfigMap. A test's server may send others.
+// handler processes the events of one ConfigMap. The server of a test may send events of others.
 func (c *configMaps) handler(name string) cache.ResourceEventHandlerFuncs {
 	set := func(object any, gone bool) {
 		m, ok := object.(*corev1.ConfigMap)
@@ -139,7 +139,7 @@ func (c *configMaps) handler(name string) cache.ResourceEventHandlerFuncs {
 		} else {
 			c.data[name] = m.Data
 		}
-		c.tellLocked()
+		c.notifyLocked()
 	}
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { set(o, false) },
@@ -153,10 +153,10 @@ func (c *configMaps) handler(name string) cache.ResourceEventHandlerFuncs {
 	}
 }
 
-// tellLocked passes on the settings, if all have been read.
-func (c *configMaps) tellLocked() {
+// notifyLocked sends the settings, if both ConfigMaps have been read.
+func (c *configMaps) notifyLocked() {
 	if c.inSync {
-		c.told(c.layers(c.names[0]), c.layers(c.names[1]))
+		c.changed(c.layers(c.names[0]), c.layers(c.names[1]))
 	}
 }
 

@@ -15,13 +15,14 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/convert"
 )
 
-// status writes to the API what the node knows. It is safe for concurrent use.
+// status writes the findings and the progress of the node to the API. It is safe for concurrent
+// use.
 type status struct {
 	api      *API
 	reporter *report.Reporter
 
 	mu       sync.Mutex
-	pipeline *pipeline.Pipeline // that is followed, or nil
+	pipeline *pipeline.Pipeline // the one that follow reports, or nil
 }
 
 func newStatus(cfg Config, a *API) (*status, error) {
@@ -34,7 +35,7 @@ func newStatus(cfg Config, a *API) (*status, error) {
 	return s, err
 }
 
-// hooks returns the hooks of the source, those of the reporter after the given ones.
+// hooks returns the hooks of the source: they call the given hooks, and then the reporter.
 func (s *status) hooks(first kubernetes.Hooks) kubernetes.Hooks {
 	return kubernetes.Hooks{
 		Problems: func(object convert.Object, problems []error) {
@@ -52,8 +53,8 @@ func (s *status) hooks(first kubernetes.Hooks) kubernetes.Hooks {
 	}
 }
 
-// revisions returns the revisions of the kinds that users write. Pods and the like change all the time: with
-// them, every node would write its report at each interval.
+// revisions returns the revisions of the kinds of policy. Pods and the like are left out: they
+// change all the time, so every node would write its report at each interval.
 func (s *status) revisions() map[string]string {
 	revisions := map[string]string{}
 	for _, k := range s.api.source.Status().Kinds {
@@ -64,7 +65,7 @@ func (s *status) revisions() map[string]string {
 	return revisions
 }
 
-// barrier returns once all that the source has read is in the kernel.
+// barrier returns once all changes that the source has read are in the kernel.
 func (s *status) barrier(ctx context.Context) error {
 	s.mu.Lock()
 	p := s.pipeline
@@ -78,7 +79,7 @@ func (s *status) barrier(ctx context.Context) error {
 	return p.InForce(ctx)
 }
 
-// follow reports what a pipeline programs until ctx is done.
+// follow reports the progress of a pipeline until ctx is done.
 func (s *status) follow(ctx context.Context, p *pipeline.Pipeline) {
 	s.set(p)
 	defer s.set(nil)
