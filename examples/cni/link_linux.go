@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -43,11 +44,11 @@ func connect(c linkConfig) (*link, error) {
 		return nil, err
 	}
 	defer func() { _ = container.Close() }()
-	if err := disconnect(c.outside); err != nil { // what an ADD that was cut short left
+	if err := disconnect(c.outside, nil); err != nil { // what an ADD that was cut short left
 		return nil, err
 	}
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MTU = c.outside, c.mtu
+	attrs.Name, attrs.MTU, attrs.HardwareAddr = c.outside, c.mtu, outsideMAC(c.mac)
 	pair := &netlink.Veth{
 		LinkAttrs: attrs, PeerName: c.inside, PeerHardwareAddr: c.mac, PeerNamespace: netlink.NsFd(container),
 	}
@@ -71,6 +72,14 @@ func connect(c linkConfig) (*link, error) {
 		return nil, linkError(c.outside, err)
 	}
 	return l, nil
+}
+
+// outsideMAC returns the MAC address of the host's side, which follows from the container's. It is set when the
+// interface is made, so that it says whose it is, and systemd-udevd does not replace it as one that is random.
+func outsideMAC(inside net.HardwareAddr) net.HardwareAddr {
+	mac := bytes.Clone(inside)
+	mac[0] ^= 4
+	return mac
 }
 
 // equip gives the container's side addresses, gateways and default routes. The gateways are at the
@@ -110,15 +119,21 @@ func equip(h *netlink.Handle, c linkConfig, hostMAC net.HardwareAddr) error {
 	return nil
 }
 
-// disconnect removes an interface of the node and the other end of its pair. That there is none is
-// no error.
-func disconnect(name string) error {
+// disconnect removes an interface of the node and the other end of its pair, if the pair was made for a container's
+// MAC address; nil is any. That there is none is no error. Another sandbox of the pod has an interface of that name.
+func disconnect(name string, mac net.HardwareAddr) error {
 	l, err := netlink.LinkByName(name)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
 		return nil
 	}
 	if err == nil {
-		err = netlink.LinkDel(l)
+		if mac != nil && !bytes.Equal(l.Attrs().HardwareAddr, outsideMAC(mac)) {
+			return nil
+		}
+		err = netlink.LinkDel(l) // by its index: the name may be another interface's by now
+	}
+	if errors.Is(err, unix.ENODEV) {
+		return nil
 	}
 	if err != nil {
 		return linkError(name, err)

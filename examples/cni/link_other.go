@@ -26,7 +26,7 @@ type link struct {
 
 func connect(linkConfig) (*link, error) { return nil, errors.ErrUnsupported }
 
-func disconnect(name string) error { return linkError(name, errors.ErrUnsupported) }
+func disconnect(name string, _ net.HardwareAddr) error { return linkError(name, errors.ErrUnsupported) }
 
 func inspect(string, string, *policy.WorkloadEndpoint) error {
 	return errors.Join(errLink, errors.ErrUnsupported)

@@ -59,9 +59,9 @@ func (c *config) undo(args *skel.CmdArgs, k container) error {
 	return c.disconnect(args, k)
 }
 
-// disconnect removes the link and gives the addresses back.
+// disconnect removes the container's link and gives the addresses back.
 func (c *config) disconnect(args *skel.CmdArgs, k container) error {
-	if err := disconnect(c.hostInterface(k)); err != nil {
+	if err := disconnect(c.hostInterface(k), mac(args)); err != nil {
 		return types.NewError(types.ErrIOFailure, "cannot remove the container's link", err.Error())
 	}
 	return c.release(args)

@@ -3,6 +3,9 @@
 package main
 
 import (
+	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
@@ -185,5 +188,35 @@ func TestAnotherSandboxOfThePod(t *testing.T) {
 	endpoints, err := api.Get[[]api.Endpoint](t.Context(), r.client, "/v1/endpoints")
 	require.NoError(t, err)
 	require.Empty(t, endpoints)
+	r.stopAgent()
+}
+
+// DEL of an old sandbox leaves the link of a new one that is not registered yet: ADD would fail, or the pod would lose
+// its link after it.
+func TestDeleteLeavesTheLinkOfAnotherSandbox(t *testing.T) {
+	r := newRig(t)
+	r.args = [][2]string{{"IgnoreUnknown", "1"}, {"K8S_POD_NAMESPACE", "shop"}, {"K8S_POD_NAME", "web"}}
+	before, after := nstest.New(t), nstest.New(t)
+	r.startAgent()
+	r.must("add", before, "10.0.0.1/32")
+	name := r.hostInterface()
+	require.NoError(t, r.node.Do(func() error {
+		_, err := connect(linkConfig{
+			namespace: fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), after.FD()), inside: "eth0", outside: name,
+			mac: net.HardwareAddr{2, 0, 0, 0, 0, 1}, addresses: []netip.Addr{netip.MustParseAddr("10.0.0.2")},
+		})
+		return err
+	}))
+	for range 2 {
+		r.must("del", before, "")
+		_, err := r.node.Link(name)
+		require.NoError(t, err)
+		require.NotContains(t, r.kernel(), "10.0.0.1")
+	}
+	r.must("add", after, "10.0.0.2/32")
+	r.must("check", after, "")
+	r.must("del", after, "")
+	_, err := r.node.Link(name)
+	require.Error(t, err)
 	r.stopAgent()
 }
