@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 
@@ -26,9 +27,10 @@ type Config struct {
 	// receives what has not changed: for a pod of another node, and for a pod that was unknown before.
 	// It runs in the call that causes the change, and must not call the Pods.
 	Update func(policy.Update)
-	// Report receives the errors of a pod, each a *convert.Error, at each call for the pod; once the pod has none
-	// any more, it is called without errors. It is also called so at each Set of a pod of another node, and for a
-	// pod that was unknown before. It must not call the Pods. Nil discards them.
+	// Report receives the errors of a pod, each a *convert.Error, at each call for the pod and, if that is not
+	// attached, at each Attach and Detach; once the pod has none any more, it is called without errors. It is also
+	// called so at each Set of a pod of another node, and for a pod that was unknown before. It must not call the
+	// Pods. Nil discards them.
 	Report func(pod Ref, problems []error)
 }
 
@@ -165,8 +167,9 @@ func (p *Pods) Attach(ref Ref, a convert.Attachment) error {
 	p.changeLocked(ref, false, func(e *entry) {
 		p.setLink(ref, e, &a)
 		e.uid = ref.UID
-		delete(p.detached, ref.UID)
+		p.forget(ref.UID)
 	})
+	p.refreshLocked()
 	return nil
 }
 
@@ -189,7 +192,28 @@ func (p *Pods) Detach(ref Ref) (gone bool) {
 		p.remember(uid)
 		gone = e.attached == nil
 	})
+	p.refreshLocked()
 	return gone
+}
+
+// refreshLocked makes the endpoints of this node's pods without an attachment anew: their addresses may have become
+// those of an attached pod, or no longer be.
+func (p *Pods) refreshLocked() {
+	for n, e := range p.all {
+		if e.attached == nil && e.pod != nil {
+			p.changeLocked(Ref{Namespace: n.namespace, Name: n.name}, false, func(*entry) {})
+		}
+	}
+}
+
+// hasAttachedLocked reports whether an address is that of an attached pod.
+func (p *Pods) hasAttachedLocked(a netip.Addr) bool {
+	for _, e := range p.all {
+		if e.attached != nil && slices.Contains(e.attached.Addresses, a) {
+			return true
+		}
+	}
+	return false
 }
 
 // setLink replaces the attachment of an entry; nil removes it.
@@ -211,6 +235,14 @@ func (p *Pods) remember(uid types.UID) {
 	if p.order = append(p.order, uid); len(p.order) > maxDetached {
 		delete(p.detached, p.order[0])
 		p.order = slices.Delete(p.order, 0, 1)
+	}
+}
+
+// forget makes a pod one that may have a link.
+func (p *Pods) forget(uid types.UID) {
+	if p.detached[uid] {
+		delete(p.detached, uid)
+		p.order = slices.DeleteFunc(p.order, func(old types.UID) bool { return old == uid })
 	}
 }
 
@@ -267,5 +299,9 @@ func (p *Pods) endpoint(e *entry) *policy.WorkloadEndpoint {
 		p.cfg.Report(Ref{Namespace: e.pod.Namespace, Name: e.pod.Name, UID: e.pod.UID}, problems)
 	}
 	e.reported = len(problems) > 0
+	local := e.pod.Spec.NodeName == p.cfg.Node
+	if local && e.attached == nil && endpoint != nil && slices.ContainsFunc(endpoint.Addresses, p.hasAttachedLocked) {
+		return nil // the status is from before its link was removed, which may be unknown after a restart
+	}
 	return endpoint
 }

@@ -4,8 +4,10 @@ package pods_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"sync"
 	"testing"
 
@@ -150,7 +152,7 @@ func TestReportOfAPodThatMoves(t *testing.T) {
 }
 
 // Pods of several names and UIDs, which share names over nodes, have the endpoint that the last state of each
-// source gives. Nothing is called for one name when another changes.
+// source gives.
 func TestModelOfNamesAndUIDs(t *testing.T) {
 	type state struct {
 		api          *corev1.Pod
@@ -217,6 +219,9 @@ func TestModelOfNamesAndUIDs(t *testing.T) {
 					want = fmt.Sprint("n1veth", name, "[", s.address, "]")
 				case s.attached:
 					want = fmt.Sprint("n1veth", name, "[", s.api.Status.PodIPs[0].IP, "]")
+				case slices.ContainsFunc(slices.Collect(maps.Values(names)), func(other *state) bool {
+					return other.attached && other.address == s.api.Status.PodIPs[0].IP
+				}): // another's
 				default:
 					want = fmt.Sprint("n1", convert.InterfaceName("shop", name), "[", s.api.Status.PodIPs[0].IP, "]")
 				}
@@ -420,4 +425,50 @@ func TestOrderOfSourcesDoesNotMatter(t *testing.T) {
 			}
 		}
 	}
+}
+
+// After a restart, Pods does not know which pods were detached. The address of an attached pod is that pod's alone,
+// whichever came first.
+func TestAddressOfAnAttachedPod(t *testing.T) {
+	for _, attachedFirst := range []bool{true, false} {
+		now := map[string]bool{}
+		p, err := pods.New(pods.Config{Node: "n1", Update: func(u policy.Update) {
+			now[u.Key.Name] = u.Resource != nil
+		}})
+		require.NoError(t, err)
+		stale, other := pod("a", "10.0.0.1"), pods.Ref{Namespace: "shop", Name: "db", UID: "d"}
+		if !attachedFirst {
+			p.Set(stale)
+			require.True(t, now["web"])
+		}
+		require.NoError(t, p.Attach(other, attachment("veth8", "10.0.0.1")))
+		if attachedFirst {
+			p.Set(stale)
+		}
+		require.False(t, now["web"])
+		db := pod("d")
+		db.Name = "db"
+		p.Set(db)
+		require.True(t, now["db"])
+		require.NoError(t, p.Attach(ref("a"), attachment("veth7", "10.0.0.2")))
+		require.Equal(t, map[string]bool{"web": true, "db": true}, now)
+		require.True(t, p.Detach(other))
+		require.Equal(t, map[string]bool{"web": true, "db": false}, now)
+	}
+}
+
+// A pod that was attached between two detachments is known as detached as long as one that was detached once.
+func TestDetachedTwice(t *testing.T) {
+	s := newStore(t)
+	require.True(t, s.Detach(ref("a")))
+	for i := range 4000 {
+		s.Detach(pods.Ref{Namespace: "shop", Name: "other", UID: types.UID(fmt.Sprint("u", i))})
+	}
+	require.NoError(t, s.Attach(ref("a"), attachment("veth7", "10.0.0.1")))
+	require.True(t, s.Detach(ref("a")))
+	for i := range 1000 {
+		s.Detach(pods.Ref{Namespace: "shop", Name: "other", UID: types.UID(fmt.Sprint("v", i))})
+	}
+	s.Set(pod("a", "10.0.0.1"))
+	require.Empty(t, s.now)
 }
