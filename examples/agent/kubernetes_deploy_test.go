@@ -74,12 +74,18 @@ func TestKubernetesRightsToWrite(t *testing.T) {
 	for _, rule := range append(only[*rbacv1.ClusterRole](t, objects, "wayleave-status").Rules,
 		only[*rbacv1.Role](t, objects, "wayleave-status").Rules...) {
 		for _, resource := range rule.Resources {
-			rights = append(rights, fmt.Sprintf("%s/%s %s", rule.APIGroups[0], resource, strings.Join(rule.Verbs, ",")))
+			right := fmt.Sprintf("%s/%s %s", rule.APIGroups[0], resource, strings.Join(rule.Verbs, ","))
+			for _, name := range rule.ResourceNames {
+				right += " of " + name
+			}
+			rights = append(rights, right)
 		}
 	}
 	require.ElementsMatch(t, []string{
 		"/events create,patch", "/nodes patch", "/nodes/status patch", "wayleave.dev/nodereports get,create,update",
-		"policy.networking.k8s.io/clusternetworkpolicies/status patch", "coordination.k8s.io/leases get,create,update",
+		"policy.networking.k8s.io/clusternetworkpolicies/status patch",
+		// The other Leases of kube-system are those of the control plane.
+		"coordination.k8s.io/leases create", "coordination.k8s.io/leases get,update of wayleave-reporter",
 	}, rights)
 	require.Equal(t, metav1.NamespaceSystem, only[*rbacv1.Role](t, objects, "wayleave-status").Namespace)
 	require.Equal(t, "wayleave-agent", only[*rbacv1.ClusterRoleBinding](t, objects, "wayleave-status").Subjects[0].Name)

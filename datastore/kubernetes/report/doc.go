@@ -68,6 +68,9 @@
 //	wayleave.dev                   nodereports                    get, create, update
 //	coordination.k8s.io            leases                         get, create, update (in kube-system)
 //
+// Limit get and update of leases to the name of the Lease: others in kube-system are those of the
+// control plane.
+//
 // If only the graph rejects an object, its Event needs the UID, which takes the right to get
 // objects of that kind. A caller of Applied needs the right to list nodes and nodereports.
 //
