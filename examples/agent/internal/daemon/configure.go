@@ -185,15 +185,13 @@ func (d *Daemon) reconsider() {
 	}
 	before := d.effective.Settings
 	d.effective = effective
+	before.LogLevel = effective.LogLevel // which needs no restart
+	if before != effective.Settings && d.outdate != nil {
+		// At once: a source that has waited for these settings may send its objects next.
+		d.outdate()
+	}
 	d.mu.Unlock()
 	d.level.Set(effective.LogLevel)
-	before.LogLevel = effective.LogLevel // which needs no restart
-	if before != effective.Settings {
-		select {
-		case d.changed <- struct{}{}:
-		default:
-		}
-	}
 }
 
 // complain reports settings that do not count; the ones before go on.

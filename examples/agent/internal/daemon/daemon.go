@@ -69,7 +69,6 @@ type Daemon struct {
 	taps     *taps
 	health   *health.Checker
 	started  time.Time
-	changed  chan struct{} // holds a token when the pipeline is to restart
 	gate     *startGate
 	// watchLimit is Memory.Watch.
 	watchLimit func(context.Context) error
@@ -86,6 +85,7 @@ type Daemon struct {
 	problems  []string // with the datastore's settings
 	unread    []string // with the settings that were last read again
 	pipeline  *pipeline.Pipeline
+	outdate   func()                 // ends the pipeline, for another one; nil before the first
 	replaced  chan struct{}          // closed and replaced when there is another pipeline
 	table     func() *ruleset.Table  // nil before the first attempt
 	books     map[*ruleBook]struct{} // of those who follow verdicts
@@ -144,7 +144,7 @@ func newDaemon(cfg Config) (*Daemon, error) {
 	}
 	d := &Daemon{
 		cfg: cfg, below: cfg.Below, above: cfg.Above, local: local, effective: local, level: &slog.LevelVar{},
-		events: newHub(), books: map[*ruleBook]struct{}{}, started: time.Now(), changed: make(chan struct{}, 1),
+		events: newHub(), books: map[*ruleBook]struct{}{}, started: time.Now(),
 		gate: newStartGate(), replaced: make(chan struct{}),
 		watchLimit: func(ctx context.Context) error { return cfg.Memory.Watch(ctx, 0) },
 	}
@@ -197,17 +197,16 @@ func (d *Daemon) supervise(ctx context.Context) error {
 	}
 }
 
+// errOutdated ends a pipeline that is to start anew.
+var errOutdated = errors.New("daemon: settings have changed")
+
 // once runs a pipeline until it ends or is to start anew.
 func (d *Daemon) once(ctx context.Context) (restart bool, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	select {
-	case <-d.changed: // what is there by now is what counts
-	default:
-	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	record, done := d.record()
 	defer done()
-	p, err := d.open(record)
+	p, err := d.open(record, func() { cancel(errOutdated) })
 	if err != nil {
 		return false, err
 	}
@@ -220,26 +219,20 @@ func (d *Daemon) once(ctx context.Context) (restart bool, err error) {
 	if d.kube != nil {
 		others.Go(func() { d.kube.Follow(ctx, p) })
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- p.Run(ctx) }()
-	select {
-	case err := <-ended:
-		if err == nil && ctx.Err() == nil {
-			err = errors.New("daemon: a source has ended")
-		}
-		cancel()
-		return false, err
-	case <-d.changed:
-		cancel()
-		return true, <-ended
+	err = p.Run(ctx)
+	if err == nil && ctx.Err() == nil {
+		err = errors.New("daemon: a source has ended")
 	}
+	cancel(nil)
+	return errors.Is(context.Cause(ctx), errOutdated), err
 }
 
 // open makes a pipeline for the settings as they are. What it sees it records, unless record is
-// nil.
-func (d *Daemon) open(record io.Writer) (*pipeline.Pipeline, error) {
+// nil. outdate is called when the settings are others.
+func (d *Daemon) open(record io.Writer, outdate func()) (*pipeline.Pipeline, error) {
 	d.mu.Lock()
 	s, previous := d.effective.Settings, d.pipeline
+	d.outdate = outdate
 	d.mu.Unlock()
 	var sources []datastore.NamedSource
 	if d.kube != nil {
