@@ -190,6 +190,27 @@ func TestEventsAreLimited(t *testing.T) {
 	})
 }
 
+// Objects that come and go while many others wait do not make the backlog grow, and those that wait are not lost.
+func TestBacklogIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		r, _ := c.start(t, "n1")
+		for i := range 50 {
+			r.Problems(object("NetworkPolicy", fmt.Sprintf("stays%d", i)), []error{errors.New("broken")})
+		}
+		for i := range 20_000 {
+			for _, name := range []string{"comes again", fmt.Sprintf("new%d", i)} {
+				r.Problems(object("NetworkPolicy", name), []error{errors.New("broken")})
+				r.Deleted(object("NetworkPolicy", name))
+			}
+			require.Less(t, r.Waiting(), 1_300)
+		}
+		wait(time.Minute)
+		require.Len(t, c.events(t), 50)
+		require.Zero(t, r.Waiting())
+	})
+}
+
 // A problem that changes while its Event is sent is not lost.
 func TestProblemChangesMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -6,3 +6,10 @@ import "time"
 
 // SkipReportPause makes the next Run write the node's report at once. Run must not run.
 func (r *Reporter) SkipReportPause() { r.report.next = time.Time{} }
+
+// Waiting returns the length of the backlogs.
+func (r *Reporter) Waiting() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.backlogs[eventTask].waiting) + len(r.backlogs[conditionTask].waiting)
+}

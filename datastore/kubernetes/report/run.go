@@ -132,8 +132,26 @@ func (r *Reporter) enqueue(t task) {
 	if kind == podTask {
 		kind = eventTask
 	}
-	r.backlogs[kind].waiting = append(r.backlogs[kind].waiting, t)
+	b := r.backlogs[kind]
+	if b.waiting = append(b.waiting, t); len(b.waiting) > spareTasks+4*len(r.objects) {
+		r.compact(b)
+	}
 	r.add(task{kind: kind})
+}
+
+// spareTasks is how many tasks a backlog may have beside those of objects that are there.
+const spareTasks = 1000
+
+// compact removes the tasks of objects that are gone, and repeated ones: objects that come and go faster than their
+// backlog is written would make it grow without end. next forgets a task that has failed. The caller holds mu.
+func (r *Reporter) compact(b *backlog) {
+	kept, seen := []task(nil), map[task]bool{}
+	for _, t := range b.waiting {
+		if !seen[t] && (r.objects[t.object] != nil || r.queue.NumRequeues(t) > 0) {
+			kept, seen[t] = append(kept, t), true
+		}
+	}
+	b.waiting = kept
 }
 
 // writeNext carries out the next task of a backlog, and returns the time until the one after it.
