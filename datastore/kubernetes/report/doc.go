@@ -40,9 +40,9 @@
 // ReasonFieldIgnored and ReasonNotProgrammed. The message names the first fields and causes, in at
 // most 1,024 bytes. A problem has one Event, even if it is reported again or by another leader. If
 // it is solved and occurs again, the count of the Event increases. client-go's correlator combines
-// many Events of one object. A node writes Events at one a second, after a burst of 20, and
-// conditions at ten a second, after a burst of 100. Events of objects without a namespace are in
-// the namespace "default".
+// many Events of one object. A node writes Events on its pods at one a second, after a burst of 20.
+// The leader also writes Events on objects at fault at that rate, and conditions at ten a second,
+// after a burst of 100. Events of objects without a namespace are in the namespace "default".
 //
 // The condition Accepted of a ClusterNetworkPolicy is False if the policy has no effect, or if a
 // rule is closed. True means that all its fields are understood. The node reports show which nodes

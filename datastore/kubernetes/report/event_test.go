@@ -190,6 +190,21 @@ func TestEventsAreLimited(t *testing.T) {
 	})
 }
 
+// The Event of a pod of the node does not wait for those of all objects at fault.
+func TestEventOfAPodIsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster()
+		r, _ := c.start(t, "n1")
+		for i := range 1_000 {
+			r.Problems(object("NetworkPolicy", fmt.Sprintf("p%d", i)), []error{errors.New("broken")})
+		}
+		r.Endpoints(slices.Values([]dataplane.EndpointChange{endpoint("web", errors.New("nft: no such chain"))}))
+		wait(5 * time.Second)
+		require.True(t, r.Stats().Leading)
+		require.Contains(t, c.events(t), "shop Pod/web NotProgrammed x1: nft: no such chain")
+	})
+}
+
 // Objects that come and go while many others wait do not make the backlog grow, and those that wait are not lost.
 func TestBacklogIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

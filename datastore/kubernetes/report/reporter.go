@@ -84,7 +84,9 @@ func New(cfg Config) (*Reporter, error) {
 	return &Reporter{
 		cfg: cfg, correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{}),
 		backlogs: map[kind]*backlog{
-			eventTask:     {limit: rate.NewLimiter(1, 20)},
+			eventTask: {limit: rate.NewLimiter(1, 20)},
+			// Its own: the leader may have very many objects at fault.
+			podTask:       {limit: rate.NewLimiter(1, 20)},
 			conditionTask: {limit: rate.NewLimiter(10, 100)},
 		},
 		objects: map[convert.Object]*object{}, endpoints: map[policy.Key]string{},

@@ -128,15 +128,11 @@ func (r *Reporter) do(ctx context.Context, t task) (again time.Duration) {
 
 // enqueue adds a task to its backlog. The caller holds mu.
 func (r *Reporter) enqueue(t task) {
-	kind := t.kind
-	if kind == podTask {
-		kind = eventTask
-	}
-	b := r.backlogs[kind]
+	b := r.backlogs[t.kind]
 	if b.waiting = append(b.waiting, t); len(b.waiting) > spareTasks+4*len(r.objects) {
 		r.compact(b)
 	}
-	r.add(task{kind: kind})
+	r.add(task{kind: t.kind})
 }
 
 // spareTasks is how many tasks a backlog may have beside those of objects that are there.
