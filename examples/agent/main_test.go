@@ -93,7 +93,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"config --check --apply-burst 0 --manifests demo", 1, "command line: apply-burst: want 1 or more, not 0"},
 		{"completion", 2, "want one SHELL"},
 		{"completion tcsh", 2, "neither bash"},
-		{"run --apply-interval -1s --manifests demo", 1, "apply-interval: want 0s or more, not -1s"},
+		{"run --apply-interval -1s --manifests demo", 1, "apply-interval: want 0s to 1m0s, not -1s"},
 		{"ruleset --manifests demo --interface-prefix a-prefix-that-is-too-long", 1, "refix"},
 		{"explain --manifests demo shop/web", 2, "want FROM TO"},
 		{"explain --manifests demo shop/nobody shop/web tcp/80", 1, `"shop/nobody"`},

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -22,6 +23,9 @@ import (
 
 // maxSocket is the kernel's limit of the path of a unix socket, in bytes, without its zero byte.
 const maxSocket = 107
+
+// maxApplyInterval is short enough that pods get their network, and policy takes effect.
+const maxApplyInterval = time.Minute
 
 // problems returns what is wrong with the settings, by key.
 func (s Settings) problems() map[string]error {
@@ -63,8 +67,8 @@ func (s Settings) problems() map[string]error {
 	if s.HealthTimeout <= 0 {
 		found["health-timeout"] = fmt.Errorf("want more than 0s, not %s", s.HealthTimeout)
 	}
-	if s.ApplyInterval < 0 {
-		found["apply-interval"] = fmt.Errorf("want 0s or more, not %s", s.ApplyInterval)
+	if s.ApplyInterval < 0 || s.ApplyInterval > maxApplyInterval {
+		found["apply-interval"] = fmt.Errorf("want 0s to %s, not %s", maxApplyInterval, s.ApplyInterval)
 	}
 	if s.ApplyBurst < 1 {
 		found["apply-burst"] = fmt.Errorf("want 1 or more, not %d", s.ApplyBurst)

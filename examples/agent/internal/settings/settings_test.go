@@ -300,6 +300,17 @@ func TestValueOfWrongTypeIsLeftOut(t *testing.T) {
 	require.Equal(t, want, e.Settings)
 }
 
+// Who may write settings into a datastore cannot stop a node from programming changes: its pods would get no network,
+// and it would seem ready.
+func TestApplyIntervalHasALimit(t *testing.T) {
+	for text, valid := range map[string]bool{"0s": true, "1m": true, "61s": false, "10000h": false} {
+		_, err := settings.Resolve(settings.Layer{
+			Source: "test", Datastore: true, Values: map[string]string{"apply-interval": text},
+		})
+		require.Equal(t, valid, err == nil, "%s: %v", text, err)
+	}
+}
+
 // Every problem of every source is reported, with source and key.
 func TestAllProblemsAreReported(t *testing.T) {
 	found, _ := settings.Extract("b.yaml", []byte(
@@ -316,7 +327,7 @@ func TestAllProblemsAreReported(t *testing.T) {
 	for _, want := range []string{
 		"environment: WAYLEAVE_FROB: there is no such setting",
 		"environment: WAYLEAVE_AGENT_PORT: there is no such setting",
-		"environment: apply-interval: want 0s or more, not -1s",
+		"environment: apply-interval: want 0s to 1m0s, not -1s",
 		"file " + path + ": apply-burst: want 1 or more, not 0",
 		"file " + path + `: health-timeout: "soon" makes no sense: want a time with its unit, as in 20ms, 30s or 1h`,
 		"file " + path + ": tabel: there is no such setting",
