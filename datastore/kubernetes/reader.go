@@ -68,6 +68,9 @@ func (r *reader) run(ctx context.Context) {
 		if err == nil && time.Since(start) > minWatch/2 {
 			backoff = newBackoff()
 		}
+		if pause == 0 {
+			continue
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
@@ -101,9 +104,6 @@ func (r *reader) follow(ctx context.Context) error {
 func (r *reader) listAndWatch(ctx context.Context) error {
 	switch {
 	case r.revision != "":
-		if err := r.checkRevision(ctx); err != nil {
-			return err
-		}
 	case r.client.streams:
 		err := r.watch(ctx, true)
 		if !errors.Is(err, errNoStream) {
@@ -237,6 +237,10 @@ func (r *reader) watch(ctx context.Context, initial bool) error {
 	}
 	defer w.Stop()
 	if !initial {
+		// After the watch has begun: it ends if the server is restored from now on.
+		if err := r.checkRevision(ctx); err != nil {
+			return err
+		}
 		r.objects.source.setErr(r.objects, nil)
 	}
 	var timeout <-chan time.Time

@@ -203,7 +203,11 @@ func raw(version, kind string, m metav1.ObjectMeta, spec map[string]any) *unstru
 // Any sequence of changes, cut watches, compactions, restored backups, kinds that fail, come and go ends in
 // the state that a new Source reads. Reading everything once more changes nothing.
 func TestRandomHistoriesEndInTheServersState(t *testing.T) {
-	for seed := range uint64(150) {
+	seeds := uint64(150)
+	if testing.Short() {
+		seeds = 50
+	}
+	for seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 22))
 			s := newServer(rng.IntN(2) == 0)
@@ -482,10 +486,7 @@ func TestAttach(t *testing.T) {
 			s.put("pods", other, false)
 		}
 		s.do(func() { s.failPage = "pods" })
-		s.compact()
-		s.put("namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, false)
-		s.compact()
-		s.cut()
+		s.expire()
 		w.settle()
 		require.Error(t, w.status("pods").Err)
 
