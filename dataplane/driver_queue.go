@@ -15,7 +15,8 @@ type queue struct {
 	// resyncs receive the error of the resync.
 	resyncs []chan<- error
 	plans   []planning
-	// drifted are the backends to resync, faulted those that are only to report their faults.
+	// drifted has the backends to resync. faulted has those to apply to once more, because other
+	// objects are at fault.
 	drifted, faulted map[int]bool
 	drifts           []Drift
 }

@@ -60,8 +60,8 @@ func (d *Driver) withFault(endpoint policy.Key, err error) error {
 }
 
 // WaitApplied returns once all dataplanes have applied all batches that were sent before the call,
-// and the first complete state. It does not wait for objects at fault or down; Status has those that are
-// endpoints. With the Barrier of a calcgraph.Runner before it, it waits for what the sources have
+// and the first complete state. It does not wait for objects that are at fault or down. Status has
+// the endpoints among them. With the Barrier of a calcgraph.Runner before it, it waits for what the sources have
 // reported.
 //
 // Errors: the context's, or ErrStopped.

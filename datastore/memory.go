@@ -131,7 +131,7 @@ func (m *Memory) Barrier(ctx context.Context) error {
 		return err
 	}
 	for _, r := range receivers {
-		if err := barrier(ctx, r); err != nil {
+		if err := Barrier(ctx, r); err != nil {
 			return err
 		}
 	}

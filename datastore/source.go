@@ -29,8 +29,9 @@ type Receiver interface {
 	InSync(ctx context.Context) error
 }
 
-// barrier calls the Barrier of a receiver that has one, as a calcgraph.Runner has.
-func barrier(ctx context.Context, r Receiver) error {
+// Barrier calls the method Barrier of a receiver that has one, as a calcgraph.Runner has, and returns its error. It is
+// for sources, and for receivers that pass updates on. It returns nil for another receiver.
+func Barrier(ctx context.Context, r Receiver) error {
 	if b, ok := r.(interface {
 		Barrier(ctx context.Context) error
 	}); ok {

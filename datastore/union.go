@@ -173,7 +173,7 @@ func (r *unionReceiver) InSync(ctx context.Context) error {
 }
 
 // Barrier calls that of the receiver.
-func (r *unionReceiver) Barrier(ctx context.Context) error { return barrier(ctx, r.out) }
+func (r *unionReceiver) Barrier(ctx context.Context) error { return Barrier(ctx, r.out) }
 
 // applyLocked records the updates of a source, and returns the changes of the union.
 func (u *Union) applyLocked(source int, updates []policy.Update) (changed []policy.Update) {

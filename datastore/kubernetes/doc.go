@@ -18,7 +18,7 @@
 //	err = source.Run(ctx, runner)
 //
 // A program that has informers shares them in Config.Informers. Transform removes the unused fields
-// of their objects. Without informers, the Source keeps no objects, only 150 bytes for each.
+// of their objects. Without informers, the Source keeps no objects, less than 200 bytes for each.
 //
 // A CNI daemon calls Attach in ADD, then Barrier, and then WaitEndpoint of its dataplane.Driver. So
 // the policy of a pod is in force before its first packet, even if its status has no address yet.
@@ -33,8 +33,8 @@
 //   - Watch: the next one continues where the last one ended. If the server has compacted its
 //     history (410 Gone), the kind is listed again, and all changes take effect together at the end
 //     of the list. Only endpoints of attached pods take effect before.
-//   - Backup: before it continues a watch, the Source queries the server's revision. If that is
-//     smaller than its own, the server was restored from a backup, and the kind is listed again.
+//   - Backup: when a watch has begun, the Source queries the server's revision. If that is smaller
+//     than its own, the server was restored from a backup, and the kind is listed again.
 //     The Source does not notice a restore if the server's revision has caught up before it
 //     reconnects.
 //   - Another cluster: if the UID of the namespace kube-system changes, the server serves another

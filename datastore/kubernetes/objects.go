@@ -136,7 +136,7 @@ func (o *objects) setEndpoint(u policy.Update) {
 	id := types.NamespacedName{Namespace: u.Key.Namespace, Name: u.Key.Name}
 	if r, ok := o.records[id]; ok {
 		hash := o.source.hash(u.Resource)
-		if hash == r.hash {
+		if hash == r.hash && (hash != 0 || policy.Equal(u.Resource, nil)) {
 			return
 		}
 		r.hash = hash
@@ -235,7 +235,7 @@ func (o *objects) identity(id types.NamespacedName, uid types.UID) convert.Objec
 	}
 }
 
-// hash returns the hash of an endpoint; 0 if it is nil.
+// hash returns the hash of an endpoint; 0 if it is nil or cannot be encoded.
 func (s *Source) hash(r policy.Resource) uint64 {
 	if policy.Equal(r, nil) {
 		return 0

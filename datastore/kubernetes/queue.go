@@ -143,10 +143,5 @@ func (q *queue) barrier(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if b, ok := r.(interface {
-		Barrier(ctx context.Context) error
-	}); ok {
-		return b.Barrier(ctx)
-	}
-	return nil
+	return datastore.Barrier(ctx, r)
 }

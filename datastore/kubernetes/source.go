@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"maps"
 	"net/url"
 	"slices"
 	"sync"
@@ -311,7 +310,7 @@ func (s *Source) Faulty() map[convert.Object]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := make(map[convert.Object]string, len(s.faulty))
-	for object, f := range maps.All(s.faulty) {
+	for object, f := range s.faulty {
 		object.UID = f.uid
 		all[object] = f.text
 	}

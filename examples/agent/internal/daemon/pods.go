@@ -101,14 +101,7 @@ func (w *withoutPods) Update(ctx context.Context, updates []policy.Update) error
 }
 
 // Barrier calls that of the receiver.
-func (w *withoutPods) Barrier(ctx context.Context) error {
-	if b, ok := w.Receiver.(interface {
-		Barrier(ctx context.Context) error
-	}); ok {
-		return b.Barrier(ctx)
-	}
-	return nil
-}
+func (w *withoutPods) Barrier(ctx context.Context) error { return datastore.Barrier(ctx, w.Receiver) }
 
 // waitPod waits until a pod of the API is programmed with its link. If the API does not have the pod yet, it
 // waits for that, too.

@@ -148,7 +148,7 @@ func (r *relay) Barrier(ctx context.Context) error {
 	for {
 		out, changed := r.current()
 		if out != nil {
-			return out.barrier(ctx)
+			return datastore.Barrier(ctx, out.receiver)
 		}
 		select {
 		case <-changed:
@@ -156,13 +156,4 @@ func (r *relay) Barrier(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
-}
-
-func (o *output) barrier(ctx context.Context) error {
-	if b, ok := o.receiver.(interface {
-		Barrier(ctx context.Context) error
-	}); ok {
-		return b.Barrier(ctx)
-	}
-	return nil
 }
