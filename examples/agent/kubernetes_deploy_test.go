@@ -20,6 +20,8 @@ import (
 	"github.com/wayleave/wayleave/datastore/kubernetes"
 	"github.com/wayleave/wayleave/examples/agent/internal/cniinstall"
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
+	"github.com/wayleave/wayleave/kubernetes/manifest"
+	"github.com/wayleave/wayleave/policy"
 )
 
 // parsed returns the settings of a command line of a container.
@@ -110,6 +112,13 @@ func TestKubernetesDaemonSet(t *testing.T) {
 		Source: "deployed", Datastore: true, Values: only[*corev1.ConfigMap](t, objects, name).Data,
 	})
 	require.NoError(t, err)
+
+	// What leaves the cluster has the address of a node, and the pool is one that the agent understands.
+	require.Equal(t, "/etc/wayleave/manifests", s.Manifests)
+	resources, problems := manifest.Decode("pools.yaml",
+		[]byte(only[*corev1.ConfigMap](t, objects, "manifests").Data["pools.yaml"]))
+	require.Empty(t, problems)
+	require.True(t, resources[0].(*policy.IPPool).NATOutgoing)
 
 	conflist := []byte(only[*corev1.ConfigMap](t, objects, "cni").Data["wayleave.conflist"])
 	require.True(t, cniinstall.NeedsPodCIDRs(conflist))
