@@ -1,0 +1,5 @@
+module github.com/wayleave/wayleave/tools/cluster
+
+go 1.26.0
+
+require golang.org/x/sys v0.46.0

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/wayleave/wayleave/tools/cluster/internal/image"
+)
+
+// Names of the images that are made here.
+const (
+	pauseImage   = "cluster.local/pause:dev"
+	agentImage   = "cluster.local/wayleave-agent:dev"
+	corednsImage = "cluster.local/coredns:dev"
+)
+
+// images returns the images of the cluster by the name of their archive.
+func (c *cluster) images() (map[string]image.Image, error) {
+	suites, err := c.suiteImageNames()
+	if err != nil {
+		return nil, err
+	}
+	return map[string]image.Image{
+		"pause": {
+			Names:      []string{pauseImage},
+			Files:      []image.File{{Path: "/pause", Source: c.bin("cluster-programs/pause")}},
+			Entrypoint: []string{"/pause"},
+		},
+		"agent": {
+			Names: []string{agentImage},
+			Files: []image.File{
+				{Path: "/agent", Source: c.bin("agent")},
+				{Path: "/wayleave-cni", Source: c.bin("wayleave-cni")},
+			},
+			Entrypoint: []string{"/agent"},
+		},
+		"coredns": {
+			Names:      []string{corednsImage},
+			Files:      []image.File{{Path: "/coredns", Source: c.bin("cluster-programs/coredns")}},
+			Entrypoint: []string{"/coredns"},
+		},
+		"agnhost": {
+			Names:      suites,
+			Files:      c.agnhostFiles(),
+			Entrypoint: []string{"/agnhost"},
+			Env:        []string{"PATH=/bin"},
+		},
+	}, nil
+}
+
+// agnhostFiles returns the files of the suites' image: agnhost, and a shell with the commands that
+// the suites run in it.
+func (c *cluster) agnhostFiles() []image.File {
+	files := []image.File{
+		// It serves SCTP, for which the kernel may have no sockets, and starts the other for the rest.
+		{Path: "/agnhost", Source: c.bin("cluster-programs/agnhost")},
+		{Path: "/agnhost.real", Source: c.bin("kubernetes/agnhost")},
+		{Path: "/bin/busybox", Source: "/bin/busybox"},
+		// The suites need no feature of bash that this shell lacks. It takes its name for an applet.
+		{Path: "/bin/bash", Content: "#!/bin/busybox sh\nexec /bin/busybox sh \"$@\"\n"},
+		{Path: "/etc/passwd", Content: "root:x:0:0:root:/:/bin/sh\n"},
+		{Path: "/etc/nsswitch.conf", Content: "hosts: files dns\n"},
+	}
+	for _, applet := range strings.Fields("sh cat echo ls sleep nc ping ping6 wget date hostname ip grep sed awk test true " +
+		"false mkdir rm kill ps env nslookup seq timeout head tail tr wc nproc sort uniq cut id touch chmod stat") {
+		files = append(files, image.File{Path: "/bin/" + applet, Link: "busybox"})
+	}
+	return files
+}
+
+// suiteImageNames returns the names under which the suites want the image of agnhost: each release
+// of a suite has its own.
+func (c *cluster) suiteImageNames() ([]string, error) {
+	names, err := os.ReadFile(c.bin("cluster-programs/agnhost-names"))
+	if err != nil {
+		return nil, err
+	}
+	return strings.Fields(string(names)), nil
+}
+
+// writeImages writes the archives of all images, unless one is newer than its files, and returns
+// their paths.
+func (c *cluster) writeImages() ([]string, error) {
+	if err := os.MkdirAll(c.bin("cluster-images"), 0o755); err != nil {
+		return nil, err
+	}
+	images, err := c.images()
+	if err != nil {
+		return nil, err
+	}
+	newest, err := modified(c.bin("cluster-programs/agnhost-names"), c.bin("cluster"))
+	if err != nil {
+		return nil, err
+	}
+	var archives []string
+	for name, content := range images {
+		archive := c.bin("cluster-images", name+".tar")
+		archives = append(archives, archive)
+		var sources []string
+		for _, file := range content.Files {
+			if file.Source != "" {
+				sources = append(sources, file.Source)
+			}
+		}
+		changed, err := modified(sources...)
+		if err != nil {
+			return nil, fmt.Errorf("image %s: %w", name, err)
+		}
+		if info, err := os.Stat(archive); err == nil && info.ModTime().After(changed) && info.ModTime().After(newest) {
+			continue
+		}
+		if err := image.Write(archive, content); err != nil {
+			_ = os.Remove(archive)
+			return nil, err
+		}
+	}
+	return archives, nil
+}
+
+// modified returns when the last of the files was changed.
+func modified(files ...string) (time.Time, error) {
+	var last time.Time
+	for _, file := range files {
+		info, err := os.Stat(filepath.Clean(file))
+		if err != nil {
+			return last, err
+		}
+		if info.ModTime().After(last) {
+			last = info.ModTime()
+		}
+	}
+	return last, nil
+}

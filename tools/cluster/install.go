@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+//go:embed manifests
+var manifests embed.FS
+
+// installWayleave applies the CRDs and the DaemonSet as docs/kubernetes.md has it, and the DNS of
+// the cluster.
+func (c *cluster) installWayleave(ctx context.Context) error {
+	daemonSet, err := c.daemonSet()
+	if err != nil {
+		return err
+	}
+	coredns, err := manifests.ReadFile("manifests/coredns.yaml")
+	if err != nil {
+		return err
+	}
+	crds, err := os.ReadFile(c.bin("cluster-programs/policy-crds"))
+	if err != nil {
+		return err
+	}
+	args := []string{"apply", "--server-side", "-f", filepath.Join(c.repository, "datastore/kubernetes/report/crd.yaml")}
+	for _, crd := range strings.Fields(string(crds)) {
+		args = append(args, "-f", crd)
+	}
+	if err := c.kubectl(ctx, args...); err != nil {
+		return err
+	}
+	for _, manifest := range []string{daemonSet, string(coredns)} {
+		cmd := c.kubectlCommand(ctx, "apply", "-f", "-")
+		cmd.Stdin = strings.NewReader(manifest)
+		if err := output(cmd); err != nil {
+			return err
+		}
+	}
+	return c.kubectl(ctx, "-n", "wayleave", "rollout", "status", "daemonset/wayleave-agent", "--timeout=120s")
+}
+
+// daemonSet returns the manifest of the agent with the changes that a user of a cluster with two
+// families makes: the image, forwarding of IPv6, and host ports.
+func (c *cluster) daemonSet() (string, error) {
+	file := filepath.Join(c.repository, "examples/agent/deploy/kubernetes.yaml")
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	manifest := string(content)
+	for _, change := range []struct{ old, new string }{
+		{"registry.example/wayleave-agent:latest", agentImage},
+		{"  log-level: INFO\n", "  log-level: INFO\n  forward-ipv6: \"true\"\n"},
+		{"    spec: {cidr: 10.244.0.0/16, natOutgoing: true} # yours\n", poolsManifest()},
+		{"\"ranges\": \"POD_CIDRS\"}\n      }]", "\"ranges\": \"POD_CIDRS\"}\n      }, {\n        \"type\": \"portmap\", \"capabilities\": {\"portMappings\": true}\n      }]"},
+	} {
+		if !strings.Contains(manifest, change.old) {
+			return "", fmt.Errorf("%s does not contain %q", file, change.old)
+		}
+		manifest = strings.ReplaceAll(manifest, change.old, change.new)
+	}
+	return manifest, nil
+}
+
+// poolsManifest returns the end of the pool of the DaemonSet's manifest, and a pool for IPv6.
+func poolsManifest() string {
+	pods, pods6, _ := strings.Cut(podCIDRs, ",")
+	return fmt.Sprintf("    spec: {cidr: %s, natOutgoing: true}\n"+
+		"    ---\n    apiVersion: projectcalico.org/v3\n    kind: IPPool\n    metadata: {name: pods6}\n"+
+		"    spec: {cidr: \"%s\", natOutgoing: true}\n", pods, pods6)
+}

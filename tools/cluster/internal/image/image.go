@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package image writes container images with static programs as archives of the OCI image layout
+// (https://github.com/opencontainers/image-spec, image-layout.md), which container runtimes import.
+package image
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+)
+
+// File is a file of an image: a copy of Source, a symbolic link to Link, or Content.
+type File struct {
+	Path    string // absolute
+	Source  string // a file of the host
+	Link    string
+	Content string
+}
+
+// Image describes an image of one layer.
+type Image struct {
+	Names      []string // with which it can be started: registry/path:tag
+	Files      []File
+	Entrypoint []string
+	Env        []string // NAME=VALUE
+}
+
+// descriptor refers to a blob. The fields are those of descriptor.md.
+type descriptor struct {
+	MediaType   string            `json:"mediaType"`
+	Digest      string            `json:"digest"`
+	Size        int               `json:"size"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// Write writes the archive of an image to a file.
+func Write(file string, image Image) error {
+	var layer bytes.Buffer
+	if err := writeLayer(&layer, image.Files); err != nil {
+		return fmt.Errorf("image %s: %w", image.Names[0], err)
+	}
+	blobs := map[string][]byte{}
+	add := func(mediaType string, blob []byte) descriptor {
+		digest := fmt.Sprintf("sha256:%x", sha256.Sum256(blob))
+		blobs[digest] = blob
+		return descriptor{MediaType: mediaType, Digest: digest, Size: len(blob)}
+	}
+	layerBlob := add("application/vnd.oci.image.layer.v1.tar", layer.Bytes())
+	config := add("application/vnd.oci.image.config.v1+json", encode(map[string]any{
+		"architecture": runtime.GOARCH,
+		"os":           "linux",
+		"config":       map[string]any{"Entrypoint": image.Entrypoint, "Env": image.Env, "WorkingDir": "/"},
+		"rootfs":       map[string]any{"type": "layers", "diff_ids": []string{layerBlob.Digest}},
+	}))
+	manifest := add("application/vnd.oci.image.manifest.v1+json", encode(map[string]any{
+		"schemaVersion": 2,
+		"mediaType":     "application/vnd.oci.image.manifest.v1+json",
+		"config":        config,
+		"layers":        []descriptor{layerBlob},
+	}))
+	var manifests []descriptor
+	for _, name := range image.Names {
+		named := manifest
+		named.Annotations = map[string]string{"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name}
+		manifests = append(manifests, named)
+	}
+	index := encode(map[string]any{"schemaVersion": 2, "manifests": manifests})
+
+	output, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer output.Close()
+	archive := tar.NewWriter(output)
+	write := func(name string, content []byte) {
+		if err == nil {
+			err = archive.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content))})
+		}
+		if err == nil {
+			_, err = archive.Write(content)
+		}
+	}
+	write("oci-layout", encode(map[string]any{"imageLayoutVersion": "1.0.0"}))
+	write("index.json", index)
+	for digest, blob := range blobs {
+		write("blobs/"+strings.ReplaceAll(digest, ":", "/"), blob)
+	}
+	if err == nil {
+		err = archive.Close()
+	}
+	if err == nil {
+		err = output.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("image %s: write %s: %w", image.Names[0], file, err)
+	}
+	return nil
+}
+
+// writeLayer writes the files as a tar archive, and the folders that they are in.
+func writeLayer(output io.Writer, files []File) error {
+	archive := tar.NewWriter(output)
+	folders := map[string]bool{"": true}
+	var mkdir func(name string) error
+	mkdir = func(name string) error {
+		if folders[name] {
+			return nil
+		}
+		folders[name] = true
+		if err := mkdir(parent(name)); err != nil {
+			return err
+		}
+		mode := int64(0o755)
+		if name == "tmp" {
+			mode = 0o1777
+		}
+		return archive.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: mode})
+	}
+	for _, folder := range []string{"tmp", "etc", "proc", "sys", "dev"} {
+		if err := mkdir(folder); err != nil {
+			return err
+		}
+	}
+	for _, file := range files {
+		name := strings.TrimPrefix(file.Path, "/")
+		if err := mkdir(parent(name)); err != nil {
+			return err
+		}
+		if err := writeFile(archive, name, file); err != nil {
+			return err
+		}
+	}
+	return archive.Close()
+}
+
+func writeFile(archive *tar.Writer, name string, file File) error {
+	header := &tar.Header{Name: name, Mode: 0o755}
+	if file.Link != "" {
+		header.Typeflag, header.Linkname = tar.TypeSymlink, file.Link
+		return archive.WriteHeader(header)
+	}
+	content := []byte(file.Content)
+	if file.Source != "" {
+		var err error
+		if content, err = os.ReadFile(file.Source); err != nil {
+			return err
+		}
+	}
+	header.Size = int64(len(content))
+	if err := archive.WriteHeader(header); err != nil {
+		return err
+	}
+	_, err := archive.Write(content)
+	return err
+}
+
+func parent(name string) string {
+	return name[:max(strings.LastIndexByte(name, '/'), 0)]
+}
+
+// encode encodes a value of this file, all of which can be encoded.
+func encode(value any) []byte {
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return encoded
+}

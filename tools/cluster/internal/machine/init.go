@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	initArgument = "machine-init" // how Start calls this program as process 1
+	readyMessage = "ready"
+)
+
+// Main runs the process 1 of a machine, and does not return, if this program was started as one.
+// Call it first in main.
+func Main() {
+	if len(os.Args) != 3 || os.Args[1] != initArgument {
+		return
+	}
+	ready := os.NewFile(3, "ready")
+	var config Config
+	err := json.Unmarshal([]byte(os.Args[2]), &config)
+	if err == nil {
+		err = mountFiles(config)
+	}
+	if err == nil {
+		err = unix.Sethostname([]byte(config.Name))
+	}
+	if err != nil {
+		fmt.Fprint(ready, err)
+		os.Exit(1)
+	}
+	fmt.Fprint(ready, readyMessage)
+	ready.Close()
+
+	orders := make(chan []Service)
+	go readOrders(orders)
+	newSupervisor(config.Logs).run(orders)
+}
+
+// readOrders reads the lists of services that Run sends.
+func readOrders(orders chan<- []Service) {
+	lines := bufio.NewReader(os.Stdin)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil { // not possible: process 1 holds both ends of the FIFO
+			log.Printf("read services: %v", err)
+			select {}
+		}
+		var services []Service
+		if err := json.Unmarshal(line, &services); err != nil {
+			log.Printf("read services: %v", err)
+			continue
+		}
+		orders <- services
+	}
+}
+
+// mount is one call of mount(2).
+type mount struct {
+	source, target, kind string
+	flags                uintptr
+	data                 string
+}
+
+// mountFiles gives the machine the files that doc.go describes.
+func mountFiles(config Config) error {
+	own := func(name string) string { return filepath.Join(config.Dir, name) }
+	for _, dir := range []string{"etc", "etc.work", "opt", "var-lib", "cgroup"} {
+		if err := os.MkdirAll(own(dir), 0o755); err != nil {
+			return err
+		}
+	}
+	for _, m := range []mount{
+		{"", "/", "", unix.MS_PRIVATE | unix.MS_REC, ""},
+		{"proc", "/proc", "proc", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, ""},
+		// A new /sys shows the links of this network namespace, but has no control groups.
+		{"/sys/fs/cgroup", own("cgroup"), "", unix.MS_BIND | unix.MS_REC, ""},
+		{"sysfs", "/sys", "sysfs", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, ""},
+		{own("cgroup"), "/sys/fs/cgroup", "", unix.MS_BIND | unix.MS_REC, ""},
+		{
+			"overlay", "/etc", "overlay", 0,
+			fmt.Sprintf("lowerdir=/etc,upperdir=%s,workdir=%s", own("etc"), own("etc.work")),
+		},
+		{own("opt"), "/opt", "", unix.MS_BIND, ""},
+		{own("var-lib"), "/var/lib", "", unix.MS_BIND, ""},
+		{config.Logs, "/var/log", "", unix.MS_BIND, ""},
+		{"tmpfs", "/run", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=755"},
+		// kubelet makes mounts that containers must see.
+		{"", "/", "", unix.MS_SHARED | unix.MS_REC, ""},
+	} {
+		if err := unix.Mount(m.source, m.target, m.kind, m.flags, m.data); err != nil {
+			return fmt.Errorf("mount %s on %s: %w", m.source, m.target, err)
+		}
+	}
+	return unix.Unmount(own("cgroup"), unix.MNT_DETACH)
+}
