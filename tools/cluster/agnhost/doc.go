@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command agnhost stands in for the SCTP parts of agnhost, the test program of the Kubernetes end-to-end tests, on a
+// kernel without SCTP sockets. It emulates SCTP over raw sockets, and runs the real agnhost for everything else.
+//
+// A result that was measured with it proves how a node filters, tracks and translates SCTP packets. It proves nothing
+// about an SCTP implementation.
+//
+// # Usage
+//
+// Install it as /agnhost in a container image, and the real agnhost beside it as /agnhost.real: it runs the program of
+// its own path with ".real" appended. It needs CAP_NET_RAW. Three commands differ:
+//
+//	agnhost connect HOST:PORT --protocol=sctp --timeout=3s
+//	agnhost porter                       with SERVE_SCTP_PORT_N in the environment
+//	agnhost netexec --sctp-port N        with the SCTP commands hostname, echo, clientip and serverport
+//
+// Only the first argument is searched for these commands, and anything else becomes the real agnhost, with the same
+// arguments and environment. The output and exit codes are those of the real agnhost. If a server serves other
+// protocols too, the real agnhost runs as a child without the SCTP part. The program forwards signals to the child,
+// ends with its exit code, and reaps orphans, so it may be process 1 of a container.
+//
+// # Packets
+//
+// Packets have the checksum of SCTP, CRC32c, and receivers drop packets with another one. The client makes an
+// association, sends its data, and waits for data:
+//
+//	client                                server
+//	   | INIT ---------------------------->  |
+//	   |  <---------------------- INIT-ACK   |  or ABORT: connection refused
+//	   | COOKIE-ECHO, DATA --------------->  |
+//	   |  <-------- COOKIE-ACK, SACK, DATA   |  or ABORT: EOF
+//	   | ABORT --------------------------->  |
+//
+// The ABORT at the end takes the place of a shutdown, so connection tracking soon forgets the association. Both
+// families work. Every raw socket of a network namespace receives all packets. So each server claims its port by an
+// abstract Unix socket; a server sends ABORT only for ports that nobody claims.
+//
+// These parts of SCTP are not emulated:
+//
+//   - shutdown, heartbeats, several addresses, several streams, fragments, windows and congestion control;
+//   - a server that speaks first: porter sends its data when the client's data arrives;
+//   - the signature and the lifetime of the state cookie;
+//   - back-off: the client sends INIT and COOKIE-ECHO again every 3 s, the initial timeout of Linux;
+//   - ICMP errors other than "protocol unreachable", or "unrecognized next header" of IPv6, which end the attempt;
+//   - the request /dial?protocol=sctp of netexec, which the real agnhost serves and cannot carry out.
+//
+// In a network namespace without such a server, the kernel answers INIT by an ICMP error, where a kernel with SCTP
+// sends ABORT. The client then prints "protocol not available" in place of "connection refused".
+//
+// # Concurrency
+//
+// A server has one goroutine for each family, and one for the child and for signals. They share no mutable state.
+//
+// # Errors
+//
+// The client prints OTHER, DNS or TIMEOUT and ends with exit code 1. It prints TIMEOUT only if the time is over: a
+// missing capability is an error that starts with OTHER. A server that cannot open its sockets ends with exit code 1.
+package main
