@@ -69,6 +69,23 @@ test-etcd: ## Run the tests of datastore/etcd, those with processes also on Debi
 test-kubernetes: ## Run the tests of datastore/kubernetes on a real API server, which is built if it is not here.
 	scripts/test-kubernetes
 
+.PHONY: cluster
+cluster: ## Start a Kubernetes cluster on this machine with Wayleave as its network; builds what it needs. Needs root, CLUSTERFLAGS.
+	scripts/cluster-programs
+	bin/cluster up $(CLUSTERFLAGS)
+
+.PHONY: cluster-shell
+cluster-shell: ## Run a shell in the cluster, with kubectl.
+	bin/cluster shell
+
+.PHONY: cluster-down
+cluster-down: ## End the cluster. Its logs stay.
+	bin/cluster down
+
+.PHONY: test-cluster
+test-cluster: ## Run the suites of Kubernetes on the cluster, or SUITES; print a table.
+	bin/cluster test $(SUITES)
+
 .PHONY: race
 race: test-tools ## Run packages that several goroutines use, the other modules and concurrent calls under the race detector. test-user does so with the examples.
 	@# A test or an agent that it starts ends at the first race, so the test fails.

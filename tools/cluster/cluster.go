@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -116,8 +117,16 @@ func (c *cluster) nodes() []string {
 
 func (c *cluster) machine(name string) machine.Config {
 	return machine.Config{
-		Name: name, Dir: c.state(name), Logs: c.logs(name), Cgroup: "wayleave-cluster/" + name,
+		Name: name, Dir: c.state(name), Logs: c.logs(name), Cgroup: c.cgroup() + "/" + name,
 	}
+}
+
+// cgroup returns the control group of all machines. Clusters of several copies of the repository
+// can run at once, and each has its own.
+func (c *cluster) cgroup() string {
+	hash := fnv.New32a()
+	hash.Write([]byte(c.repository))
+	return fmt.Sprintf("wayleave-cluster-%08x", hash.Sum32())
 }
 
 // nodeAddresses returns the addresses of node i, from 0.
@@ -150,7 +159,7 @@ func (c *cluster) down() error {
 			return err
 		}
 	}
-	if err := machine.RemoveCgroup("wayleave-cluster"); err != nil {
+	if err := machine.RemoveCgroup(c.cgroup()); err != nil {
 		return err
 	}
 	return os.RemoveAll(c.state())

@@ -3,8 +3,169 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wayleave/wayleave/tools/cluster/internal/machine"
 )
 
-func runTest(context.Context, *cluster, []string) error { return errors.New("not yet") }
+// suite is a set of tests that others wrote, as a program that runs in the cluster's network.
+type suite struct {
+	name, title string
+	// version prints the suite's version.
+	version func(c *cluster) (string, error)
+	// command returns the arguments that write results to a folder. Only tests whose names match the
+	// regular expression focus run, all of the suite if it is empty.
+	command func(c *cluster, folder, focus string) []string
+	// results reads them.
+	results func(folder string) ([]result, error)
+	// progress returns what to print of a line of the output, "" for most.
+	progress func(line string) string
+	// skipped and known have the reason, by a part of the test's name, why tests are not run and why
+	// they fail.
+	skipped, known []reason
+}
+
+// reason says why tests whose names contain a text do not pass.
+type reason struct{ test, why string }
+
+// result is the outcome of one test.
+type result struct {
+	test    string
+	outcome outcome
+	message string // of one that did not pass
+}
+
+type outcome string
+
+const (
+	passed  outcome = "passed"
+	failed  outcome = "failed"
+	skipped outcome = "skipped"
+)
+
+func runTest(ctx context.Context, c *cluster, args []string) error {
+	flags := flag.NewFlagSet("cluster test", flag.ContinueOnError)
+	focus := flags.String("focus", "", "run only tests whose names match this regular `expression`")
+	flags.Usage = func() {
+		fmt.Fprintln(flags.Output(), "usage: cluster test [FLAGS] [SUITE...]\n\nThe suites, all by default:")
+		for _, s := range suites() {
+			fmt.Fprintf(flags.Output(), "  %-10s %s\n", s.name, s.title)
+		}
+		flags.PrintDefaults()
+	}
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	chosen := suites()
+	if flags.NArg() > 0 {
+		chosen = nil
+		for _, name := range flags.Args() {
+			i := slices.IndexFunc(suites(), func(s suite) bool { return s.name == name })
+			if i < 0 {
+				return fmt.Errorf("test: no suite %q; 'cluster test --help' lists the suites", name)
+			}
+			chosen = append(chosen, suites()[i])
+		}
+	}
+	control, err := machine.Open(c.machine(controlName))
+	if err != nil {
+		return fmt.Errorf("test: no cluster runs: %w", err)
+	}
+	var tables []table
+	for _, s := range chosen {
+		t, err := c.runSuite(ctx, control, s, *focus)
+		if err != nil {
+			return fmt.Errorf("suite %s: %w", s.name, err)
+		}
+		tables = append(tables, t)
+	}
+	fmt.Println()
+	writeTables(os.Stdout, tables)
+	var unexplained int
+	for _, t := range tables {
+		unexplained += len(t.unexplained())
+	}
+	if unexplained > 0 {
+		return fmt.Errorf("%d tests failed for unknown reasons; logs: %s", unexplained, c.results())
+	}
+	return nil
+}
+
+func (c *cluster) results(elements ...string) string {
+	return c.bin(append([]string{"cluster-results"}, elements...)...)
+}
+
+// runSuite runs a suite and reads its results. That tests fail is no error.
+func (c *cluster) runSuite(ctx context.Context, control *machine.Machine, s suite, focus string) (table, error) {
+	folder := c.results(s.name)
+	if err := os.RemoveAll(folder); err != nil {
+		return table{}, err
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return table{}, err
+	}
+	version, err := s.version(c)
+	if err != nil {
+		return table{}, err
+	}
+	log, err := os.Create(folder + "/log")
+	if err != nil {
+		return table{}, err
+	}
+	defer log.Close()
+	fmt.Printf("== %s, %s. Log: %s\n", s.title, version, log.Name())
+
+	start := time.Now()
+	cmd := control.NetCommand(ctx, s.command(c, folder, focus)...)
+	cmd.Env = c.clientEnvironment()
+	// On an interrupt, the suite removes what it made in the cluster.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = time.Minute
+	reader, writer := io.Pipe()
+	cmd.Stdout, cmd.Stderr = writer, writer
+	printed := make(chan struct{})
+	go func() {
+		defer close(printed)
+		printProgress(reader, log, s.progress)
+	}()
+	err = cmd.Run()
+	writer.Close()
+	<-printed
+	var exit *exec.ExitError
+	if ctx.Err() != nil || (err != nil && !errors.As(err, &exit)) {
+		return table{}, errors.Join(err, ctx.Err())
+	}
+	results, readErr := s.results(folder)
+	if readErr == nil && len(results) == 0 {
+		readErr = errors.New("no test ran")
+	}
+	if readErr != nil {
+		return table{}, fmt.Errorf("%w; the suite ended with %w", readErr, err)
+	}
+	return table{suite: s, version: version, duration: time.Since(start), results: results}, nil
+}
+
+// printProgress copies lines to the log, and prints what the suite finds worth it.
+func printProgress(reader io.Reader, log io.Writer, progress func(string) string) {
+	lines := bufio.NewReader(reader)
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil && line == "" {
+			return
+		}
+		_, _ = io.WriteString(log, line)
+		if text := progress(strings.TrimSpace(line)); text != "" {
+			fmt.Println(text)
+		}
+	}
+}

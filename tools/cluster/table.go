@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// table has the results of a suite.
+type table struct {
+	suite    suite
+	version  string
+	duration time.Duration
+	results  []result
+}
+
+func (t table) count(o outcome) int { return len(t.with(o)) }
+
+func (t table) with(o outcome) []result {
+	var out []result
+	for _, r := range t.results {
+		if r.outcome == o {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// unexplained returns the failed tests without a known reason.
+func (t table) unexplained() []result {
+	var out []result
+	for _, r := range t.with(failed) {
+		if why(t.suite.known, r.test) == "" {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// why returns the reason for a test, or "".
+func why(reasons []reason, test string) string {
+	for _, r := range reasons {
+		if strings.Contains(test, r.test) {
+			return r.why
+		}
+	}
+	return ""
+}
+
+// writeTables writes Markdown: a line for each suite, and one for each test that did not pass.
+func writeTables(out io.Writer, tables []table) {
+	fmt.Fprintln(out, "| suite | version | passed | failed | skipped | time |\n|---|---|---|---|---|---|")
+	for _, t := range tables {
+		fmt.Fprintf(out, "| %s | %s | %d | %d | %d | %s |\n", t.suite.title, t.version,
+			t.count(passed), t.count(failed), t.count(skipped), t.duration.Round(time.Second))
+	}
+	for _, t := range tables {
+		for _, r := range t.with(failed) {
+			reason := why(t.suite.known, r.test)
+			if reason == "" {
+				reason = "unknown: " + r.message
+			}
+			fmt.Fprintf(out, "- %s failed: %s: %s\n", t.suite.name, r.test, oneLine(reason))
+		}
+		for _, r := range t.with(skipped) {
+			reason := why(t.suite.skipped, r.test)
+			if reason == "" {
+				reason = r.message
+			}
+			fmt.Fprintf(out, "- %s skipped: %s: %s\n", t.suite.name, r.test, oneLine(reason))
+		}
+	}
+}
+
+// oneLine shortens a message to its first line.
+func oneLine(message string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(message), "\n")
+	if len(line) > 200 {
+		line = line[:200] + "..."
+	}
+	return line
+}
