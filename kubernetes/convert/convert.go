@@ -39,6 +39,11 @@ type Converter struct {
 	// their addresses from the pod CIDR of their node. The default is to ignore pod CIDRs, because
 	// clusters with their own IPAM have them as well, and do not use them.
 	PodCIDRs bool
+	// PodCIDRTunnels gives a Kubernetes Node the first address of its first pod CIDR of each family as
+	// the address of its VXLAN device, unless Calico's annotations give one. The IPAM of the pods must
+	// not use this address; the plugin host-local does not. Set it for pools with a VXLAN mode. The
+	// default is none: a node without such an address has no VXLAN device.
+	PodCIDRTunnels bool
 	// AssumeNetwork makes an endpoint also of a pod that has no node or no address, as a manifest in a
 	// repository. Its node is AssumedNode; give its resources to Assume for addresses. Set it to ask
 	// about manifests, never on a node: such an endpoint is no running pod. The default is to make

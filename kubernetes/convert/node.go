@@ -24,7 +24,8 @@ const (
 // The addresses are those of the types InternalIP and then ExternalIP; names are ignored. They
 // come without the length of their subnet and count as full-length, unless Calico's
 // annotations projectcalico.org/IPv4Address and .../IPv6Address say it: such an address comes
-// first. Calico's annotations give the addresses of the tunnel devices too.
+// first. Calico's annotations give the addresses of the tunnel devices too; without them, see
+// Converter.PodCIDRTunnels.
 //
 // An address, an annotation or a pod CIDR that is none is left out alone and reported: without its
 // network set, rules that deny a node would miss it. Every error is an *Error.
@@ -46,6 +47,9 @@ func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
 		if text := node.Annotations[f.annotation]; text != "" {
 			setNodeField(p, out, annotationPath(f.annotation), text, f.set)
 		}
+	}
+	if c.PodCIDRTunnels {
+		addPodTunnels(out, node)
 	}
 	resources := finishNode(p, out, nodeSet(node.Name, out.Labels, addresses),
 		renamed("name", "metadata.name", "labels", "metadata.labels"))
@@ -137,12 +141,44 @@ func nodeAddresses(p *problems, node *corev1.Node) []netip.Prefix {
 	return internal
 }
 
-// podBlocks makes a block of every pod CIDR. The first of the list is also in a field of its own.
-func podBlocks(p *problems, node *corev1.Node) []policy.Resource {
-	cidrs, field := node.Spec.PodCIDRs, "spec.podCIDRs[%d]"
-	if len(cidrs) == 0 && node.Spec.PodCIDR != "" {
-		cidrs, field = []string{node.Spec.PodCIDR}, "spec.podCIDR"
+// addPodTunnels gives a node the tunnel addresses that Converter.PodCIDRTunnels describes. podBlocks
+// reports a pod CIDR that is none.
+func addPodTunnels(out *policy.Node, node *corev1.Node) {
+	cidrs, _ := podCIDRs(node)
+	for _, text := range cidrs {
+		cidr, err := policy.ParseNet(text)
+		if err != nil {
+			continue
+		}
+		probe := &policy.Node{Name: "probe"}
+		address := tunnelAddress(out, cidr.Addr())
+		*tunnelAddress(probe, cidr.Addr()) = cidr.Addr()
+		if !address.IsValid() && refusal(probe) == nil {
+			*address = cidr.Addr()
+		}
 	}
+}
+
+// tunnelAddress returns the field of a node for tunnel addresses of the family of a.
+func tunnelAddress(node *policy.Node, a netip.Addr) *netip.Addr {
+	if a.Is4() {
+		return &node.IPv4VXLANTunnelAddr
+	}
+	return &node.IPv6VXLANTunnelAddr
+}
+
+// podCIDRs returns the pod CIDRs of a node, and the name of the field that has them. The first of the
+// list is also in a field of its own.
+func podCIDRs(node *corev1.Node) (cidrs []string, field string) {
+	if len(node.Spec.PodCIDRs) == 0 && node.Spec.PodCIDR != "" {
+		return []string{node.Spec.PodCIDR}, "spec.podCIDR"
+	}
+	return node.Spec.PodCIDRs, "spec.podCIDRs[%d]"
+}
+
+// podBlocks makes a block of every pod CIDR.
+func podBlocks(p *problems, node *corev1.Node) []policy.Resource {
+	cidrs, field := podCIDRs(node)
 	var blocks []policy.Resource
 	seen := map[netip.Prefix]bool{}
 	for i, text := range cidrs {

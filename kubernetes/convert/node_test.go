@@ -97,6 +97,36 @@ func TestNodePodCIDRs(t *testing.T) {
 	require.Equal(t, []policy.Resource{&policy.Block{CIDR: prefix("10.244.1.0/24"), Node: "n1"}}, resources[2:])
 }
 
+func TestNodePodCIDRTunnels(t *testing.T) {
+	c := convert.Converter{PodCIDRTunnels: true}
+	tunnels := func(change func(*corev1.Node)) []string {
+		node := testNode()
+		change(node)
+		resources, _ := c.Node(node)
+		out := resources[0].(*policy.Node)
+		return []string{out.IPv4VXLANTunnelAddr.String(), out.IPv6VXLANTunnelAddr.String()}
+	}
+	none := netip.Addr{}.String()
+	require.Equal(t, []string{"10.244.1.0", "fd00:10:244:1::"}, tunnels(func(*corev1.Node) {}))
+	// Calico's annotation takes precedence.
+	require.Equal(t, []string{"10.9.9.9", "fd00:10:244:1::"}, tunnels(func(n *corev1.Node) {
+		n.Annotations = map[string]string{"projectcalico.org/IPv4VXLANTunnelAddr": "10.9.9.9"}
+	}))
+	// The first CIDR of a family counts.
+	require.Equal(t, []string{"10.1.0.0", none}, tunnels(func(n *corev1.Node) {
+		n.Spec.PodCIDRs = []string{"10.1.0.0/24", "10.2.0.0/24"}
+	}))
+	require.Equal(t, []string{"10.244.1.0", none}, tunnels(func(n *corev1.Node) { n.Spec.PodCIDRs = nil }))
+	require.Equal(t, []string{none, none}, tunnels(func(n *corev1.Node) { n.Spec.PodCIDRs, n.Spec.PodCIDR = nil, "" }))
+	// An address that no tunnel can have is left out, and the node stays.
+	require.Equal(t, []string{none, none}, tunnels(func(n *corev1.Node) {
+		n.Spec.PodCIDRs = []string{"x", "127.0.0.0/8", "fe80::/64"}
+	}))
+
+	resources, _ := convert.Converter{}.Node(testNode())
+	require.False(t, resources[0].(*policy.Node).IPv4VXLANTunnelAddr.IsValid())
+}
+
 func TestNodeBad(t *testing.T) {
 	for field, change := range map[string]func(*corev1.Node){
 		"metadata.name":          func(n *corev1.Node) { n.Name = "" },

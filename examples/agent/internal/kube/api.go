@@ -41,6 +41,8 @@ type Config struct {
 	Omit []string
 	// PodCIDRs makes routes to the pod CIDRs of nodes.
 	PodCIDRs bool
+	// VXLAN gives nodes tunnel addresses from their pod CIDRs.
+	VXLAN bool
 	// TrustAnnotations lets pods name their interface and MAC address.
 	TrustAnnotations bool
 	// ConfigMap is the NAMESPACE/NAME of a ConfigMap with settings. Empty: there is none. Settings
@@ -93,8 +95,10 @@ func New(cfg Config) (*API, error) {
 	var err error
 	a.source, err = kubernetes.New(kubernetes.Config{
 		Client: cfg.Clients.Client, Dynamic: cfg.Clients.Dynamic, Node: cfg.Node, Omit: cfg.Omit,
-		Converter: convert.Converter{TrustAnnotations: cfg.TrustAnnotations, PodCIDRs: cfg.PodCIDRs},
-		Hooks:     hooks, Logger: cfg.Logger,
+		Converter: convert.Converter{
+			TrustAnnotations: cfg.TrustAnnotations, PodCIDRs: cfg.PodCIDRs, PodCIDRTunnels: cfg.VXLAN,
+		},
+		Hooks: hooks, Logger: cfg.Logger,
 	})
 	return a, err
 }

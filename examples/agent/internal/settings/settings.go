@@ -48,6 +48,8 @@ type Settings struct {
 	KubernetesConfig string
 	// KubernetesPodCIDRs makes routes to the pod CIDRs of the API's nodes.
 	KubernetesPodCIDRs bool
+	// KubernetesVXLAN gives the API's nodes tunnel addresses from their pod CIDRs.
+	KubernetesVXLAN bool
 	// KubernetesReport writes back to the API what the node knows: Events, conditions and a NodeReport.
 	KubernetesReport bool
 	// EndpointDir is the directory in which endpoints that were registered over the socket survive
@@ -156,7 +158,7 @@ func local() map[string]bool {
 		"record-limit", "etcd", "etcd-prefix", "etcd-cluster", "etcd-ca-file", "etcd-cert-file", "etcd-key-file",
 		"etcd-username", "etcd-password-file", "endpoint-to-host",
 		"kubeconfig", "kubernetes-context", "in-cluster", "kubernetes-omit", "kubernetes-config",
-		"kubernetes-pod-cidrs", "kubernetes-report",
+		"kubernetes-pod-cidrs", "kubernetes-vxlan", "kubernetes-report",
 	} {
 		keys[key] = true
 	}
@@ -176,6 +178,8 @@ func Declare(flags *flag.FlagSet, s *Settings) {
 			"empty")
 	flags.BoolVar(&s.KubernetesPodCIDRs, "kubernetes-pod-cidrs", s.KubernetesPodCIDRs,
 		"make routes to the pod CIDRs of all nodes; pods must have their addresses from there")
+	flags.BoolVar(&s.KubernetesVXLAN, "kubernetes-vxlan", s.KubernetesVXLAN,
+		"give all nodes VXLAN devices, with the first address of their pod CIDRs; pools say whether traffic uses them")
 	flags.BoolVar(&s.KubernetesReport, "kubernetes-report", s.KubernetesReport,
 		"write to the API what the node knows: Events of faulty objects, conditions, and a NodeReport of the node")
 	flags.StringVar(&s.EndpointDir, "endpoint-dir", s.EndpointDir,
