@@ -113,6 +113,7 @@ var allowed = map[string][]string{
 	"kubernetes/convert/...":      {},
 	"examples/...":                {"..."},
 	"tools/...":                   {},
+	"tools/cluster":               {"tools/cluster/internal/..."},
 	".":                           {},
 
 	// Tests import it.

@@ -35,8 +35,14 @@ const (
 type options struct {
 	Nodes  int
 	Proxy  string // mode of kube-proxy
-	Routes string // between nodes: direct or vxlan
+	Routes string // between nodes, one of these
 }
+
+// Routes between nodes.
+const (
+	routesDirect = "direct"
+	routesVXLAN  = "vxlan"
+)
 
 // cluster has the files of a cluster, which may run or not.
 type cluster struct {

@@ -2,4 +2,37 @@
 
 // Command cluster runs a Kubernetes cluster on one machine, with Wayleave as its network, and tests
 // it.
+//
+// The control plane and each node are machines of package internal/machine: namespaces with
+// processes, mounts and a network of their own.
+//
+//	control: etcd, kube-apiserver, kube-controller-manager, kube-scheduler
+//	  bridge cluster0  172.30.0.1/24, fd00:30::1/64
+//	    |        |        |
+//	  node1    node2    node3: containerd, kubelet, kube-proxy
+//	  .11      .12      .13    pods: 10.244.n.0/24, fd00:10:244:n::/64
+//
+// No link leads out of these namespaces, so the addresses mean nothing to the host, and several
+// clusters can run at once, each from a copy of the repository of its own. Wayleave runs as the
+// DaemonSet of examples/agent/deploy. kube-proxy and the DNS server are those of Kubernetes.
+//
+// # Usage
+//
+//	make cluster          # builds everything, and starts three nodes
+//	bin/cluster shell kubectl get pods -A
+//	bin/cluster test      # runs the suites; 'cluster test --help' lists them
+//	make cluster-down
+//
+// 'cluster help' has the other commands. It needs root, Linux with overlayfs, and Debian for
+// containerd and runc.
+//
+// # Concurrency
+//
+// One command that starts or ends machines may run at a time. shell, node and test may run beside
+// each other.
+//
+// # Errors
+//
+// A step that fails ends what was started. The logs of all programs stay in bin/cluster-logs, the
+// results of suites in bin/cluster-results.
 package main

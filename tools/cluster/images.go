@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -22,6 +23,10 @@ const (
 // images returns the images of the cluster by the name of their archive.
 func (c *cluster) images() (map[string]image.Image, error) {
 	suites, err := c.suiteImageNames()
+	if err != nil {
+		return nil, err
+	}
+	agnhost, err := c.agnhostFiles()
 	if err != nil {
 		return nil, err
 	}
@@ -46,31 +51,57 @@ func (c *cluster) images() (map[string]image.Image, error) {
 		},
 		"agnhost": {
 			Names:      suites,
-			Files:      c.agnhostFiles(),
+			Files:      agnhost,
 			Entrypoint: []string{"/agnhost"},
-			Env:        []string{"PATH=/bin"},
+			Env:        []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"},
 		},
 	}, nil
 }
 
-// agnhostFiles returns the files of the suites' image: agnhost, and a shell with the commands that
-// the suites run in it.
-func (c *cluster) agnhostFiles() []image.File {
+// agnhostFiles returns the files of the suites' image: agnhost, and the programs that the suites run
+// beside it. These are the host's, with their libraries; busybox has the rest.
+func (c *cluster) agnhostFiles() ([]image.File, error) {
 	files := []image.File{
 		// It serves SCTP, for which the kernel may have no sockets, and starts the other for the rest.
 		{Path: "/agnhost", Source: c.bin("cluster-programs/agnhost")},
 		{Path: "/agnhost.real", Source: c.bin("kubernetes/agnhost")},
-		{Path: "/bin/busybox", Source: "/bin/busybox"},
-		// The suites need no feature of bash that this shell lacks. It takes its name for an applet.
-		{Path: "/bin/bash", Content: "#!/bin/busybox sh\nexec /bin/busybox sh \"$@\"\n"},
 		{Path: "/etc/passwd", Content: "root:x:0:0:root:/:/bin/sh\n"},
 		{Path: "/etc/nsswitch.conf", Content: "hosts: files dns\n"},
+		{Path: "/bin/busybox", Source: "/bin/busybox"},
 	}
-	for _, applet := range strings.Fields("sh cat echo ls sleep nc ping ping6 wget date hostname ip grep sed awk test true " +
-		"false mkdir rm kill ps env nslookup seq timeout head tail tr wc nproc sort uniq cut id touch chmod stat") {
+	for _, applet := range strings.Fields("cat echo ls sleep wget date hostname grep sed awk test true false mkdir rm " +
+		"kill ps env nslookup seq timeout head tail tr wc nproc sort uniq cut id touch chmod stat") {
 		files = append(files, image.File{Path: "/bin/" + applet, Link: "busybox"})
 	}
-	return files
+	libraries := map[string]bool{}
+	for _, program := range []string{"bash", "dash", "curl", "dig", "nc", "ping", "getent", "ip", "conntrack"} {
+		source, err := exec.LookPath(program)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, image.File{Path: "/usr/bin/" + program, Source: source})
+		printed, err := exec.Command("ldd", source).Output()
+		if err != nil {
+			return nil, fmt.Errorf("libraries of %s: %w", source, err)
+		}
+		for word := range strings.FieldsSeq(string(printed)) {
+			if strings.HasPrefix(word, "/") && !libraries[word] {
+				libraries[word] = true
+				files = append(files, image.File{Path: word, Source: word})
+			}
+		}
+	}
+	// glibc loads these for names of hosts.
+	for _, library := range []string{"libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2"} {
+		path := "/lib/x86_64-linux-gnu/" + library
+		if !libraries[path] {
+			files = append(files, image.File{Path: path, Source: path})
+		}
+	}
+	// busybox has a shell, which runs its own applets before other programs.
+	return append(files,
+		image.File{Path: "/bin/bash", Link: "../usr/bin/bash"}, image.File{Path: "/bin/sh", Link: "../usr/bin/dash"},
+	), nil
 }
 
 // suiteImageNames returns the names under which the suites want the image of agnhost: each release

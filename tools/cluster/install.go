@@ -29,7 +29,8 @@ func (c *cluster) installWayleave(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	args := []string{"apply", "--server-side", "-f", filepath.Join(c.repository, "datastore/kubernetes/report/crd.yaml")}
+	report := filepath.Join(c.repository, "datastore/kubernetes/report/crd.yaml")
+	args := []string{"apply", "--server-side", "-f", report}
 	for _, crd := range strings.Fields(string(crds)) {
 		args = append(args, "-f", crd)
 	}
@@ -47,20 +48,31 @@ func (c *cluster) installWayleave(ctx context.Context) error {
 }
 
 // daemonSet returns the manifest of the agent with the changes that a user of a cluster with two
-// families makes: the image, forwarding of IPv6, and host ports.
+// families makes: the image, pools and forwarding of IPv6, and host ports.
 func (c *cluster) daemonSet() (string, error) {
 	file := filepath.Join(c.repository, "examples/agent/deploy/kubernetes.yaml")
 	content, err := os.ReadFile(file)
 	if err != nil {
 		return "", err
 	}
-	manifest := string(content)
-	for _, change := range []struct{ old, new string }{
+	type change struct{ old, new string }
+	changes := []change{
 		{"registry.example/wayleave-agent:latest", agentImage},
 		{"  log-level: INFO\n", "  log-level: INFO\n  forward-ipv6: \"true\"\n"},
-		{"    spec: {cidr: 10.244.0.0/16, natOutgoing: true} # yours\n", poolsManifest()},
-		{"\"ranges\": \"POD_CIDRS\"}\n      }]", "\"ranges\": \"POD_CIDRS\"}\n      }, {\n        \"type\": \"portmap\", \"capabilities\": {\"portMappings\": true}\n      }]"},
-	} {
+		{poolSpec, c.poolSpecs()},
+		{conflistEnd, conflistEnd + `, {
+        "type": "portmap", "capabilities": {"portMappings": true}
+      }`},
+	}
+	if c.Routes == routesVXLAN {
+		changes = append(changes,
+			change{"            - --kubernetes-pod-cidrs\n", "            - --kubernetes-pod-cidrs\n            - --kubernetes-vxlan\n"},
+			// 1,500 less the headers of VXLAN over IPv6
+			change{`"timeout": "90s"`, `"timeout": "90s", "mtu": 1430`},
+		)
+	}
+	manifest := string(content)
+	for _, change := range changes {
 		if !strings.Contains(manifest, change.old) {
 			return "", fmt.Errorf("%s does not contain %q", file, change.old)
 		}
@@ -69,10 +81,25 @@ func (c *cluster) daemonSet() (string, error) {
 	return manifest, nil
 }
 
-// poolsManifest returns the end of the pool of the DaemonSet's manifest, and a pool for IPv6.
-func poolsManifest() string {
+// Parts of the manifest of the agent.
+const (
+	poolSpec    = "    spec: {cidr: 10.244.0.0/16, natOutgoing: true} # yours\n"
+	conflistEnd = `"ranges": "POD_CIDRS"}
+      }`
+)
+
+// poolSpecs returns the end of the pool for IPv4, and a pool for IPv6.
+func (c *cluster) poolSpecs() string {
+	mode := "Never"
+	if c.Routes == routesVXLAN {
+		mode = "Always"
+	}
 	pods, pods6, _ := strings.Cut(podCIDRs, ",")
-	return fmt.Sprintf("    spec: {cidr: %s, natOutgoing: true}\n"+
-		"    ---\n    apiVersion: projectcalico.org/v3\n    kind: IPPool\n    metadata: {name: pods6}\n"+
-		"    spec: {cidr: \"%s\", natOutgoing: true}\n", pods, pods6)
+	return fmt.Sprintf(`    spec: {cidr: %s, natOutgoing: true, vxlanMode: %s}
+    ---
+    apiVersion: projectcalico.org/v3
+    kind: IPPool
+    metadata: {name: pods6}
+    spec: {cidr: "%s", natOutgoing: true, vxlanMode: %s}
+`, pods, mode, pods6, mode)
 }

@@ -133,7 +133,9 @@ func (c *cluster) kubeletConfig(node string) map[string]any {
 		"apiVersion": "kubelet.config.k8s.io/v1beta1",
 		"kind":       "KubeletConfiguration",
 		// Only the cluster's own namespaces reach kubelet.
-		"authentication":                map[string]any{"anonymous": map[string]any{"enabled": true}, "webhook": map[string]any{"enabled": false}},
+		"authentication": map[string]any{
+			"anonymous": map[string]any{"enabled": true}, "webhook": map[string]any{"enabled": false},
+		},
 		"authorization":                 map[string]any{"mode": "AlwaysAllow"},
 		"clusterDNS":                    []string{dnsAddress},
 		"clusterDomain":                 dnsDomain,
@@ -223,8 +225,10 @@ func (c *cluster) writeAccess() error {
 			"clusters": []any{map[string]any{"name": "cluster", "cluster": map[string]any{
 				"server": apiServer, "certificate-authority": c.state("pki", pki.CACertificate),
 			}}},
-			"users":           []any{map[string]any{"name": user.file, "user": map[string]any{"token": user.file}}},
-			"contexts":        []any{map[string]any{"name": "cluster", "context": map[string]any{"cluster": "cluster", "user": user.file}}},
+			"users": []any{map[string]any{"name": user.file, "user": map[string]any{"token": user.file}}},
+			"contexts": []any{map[string]any{
+				"name": "cluster", "context": map[string]any{"cluster": "cluster", "user": user.file},
+			}},
 			"current-context": "cluster",
 		}, "", "  ")
 		if err != nil {

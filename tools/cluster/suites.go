@@ -15,18 +15,17 @@ import (
 // suites returns the suites in the order in which they run.
 func suites() []suite {
 	return []suite{
-		endToEnd("netpol", "Kubernetes end-to-end, NetworkPolicy", `\[sig-network\] Netpol|\[sig-network\] NetworkPolicy`, 2, nil, nil),
+		endToEnd("netpol", "Kubernetes end-to-end, NetworkPolicy", `\[sig-network\] (Netpol|NetworkPolicy)`, 2, nil, nil),
 		endToEnd("network", "Kubernetes end-to-end, sig-network without NetworkPolicy", `\[sig-network\]`, 3,
-			append([]reason{
-				{"Netpol", ""},
-				{"NetworkPolicy", ""},
-			}, notHere...), nil),
+			notHere, nil),
 	}
 }
 
 // notHere lists the tests of sig-network that need what this cluster does not have. Those with an
 // empty reason are another suite.
 var notHere = []reason{
+	{"Netpol", ""},
+	{"NetworkPolicy", ""},
 	{"[Feature:LoadBalancer]", "needs load balancers of a cloud"},
 	{"[Feature:Networking-IPv4]", "sends packets to the Internet"},
 	{"[Feature:Networking-IPv6]", "sends packets to the Internet"},
@@ -67,8 +66,10 @@ func endToEnd(name, title, tests string, processes int, without, known []reason)
 			return readJUnit(filepath.Join(folder, "junit.xml"), tests, without)
 		},
 		progress: func(line string) string {
-			if strings.HasPrefix(line, "• ") || strings.HasPrefix(line, "S [SKIPPED]") || strings.HasPrefix(line, "[sig-network]") {
-				return line
+			for _, prefix := range []string{"• ", "S [SKIPPED]", "[sig-network]"} {
+				if strings.HasPrefix(line, prefix) {
+					return line
+				}
 			}
 			return ""
 		},

@@ -27,6 +27,7 @@ func runUp(ctx context.Context, c *cluster, args []string) error {
 	flags := flag.NewFlagSet("cluster up", flag.ContinueOnError)
 	flags.IntVar(&c.Nodes, "nodes", 3, "`number` of nodes, 1 to 9")
 	flags.StringVar(&c.Proxy, "proxy", "nftables", "`mode` of kube-proxy: nftables or iptables")
+	flags.StringVar(&c.Routes, "routes", routesDirect, "`how` packets of pods reach other nodes: direct or vxlan")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -37,6 +38,8 @@ func runUp(ctx context.Context, c *cluster, args []string) error {
 		return fmt.Errorf("up: --nodes %d is not between 1 and 9", c.Nodes)
 	case c.Proxy != "nftables" && c.Proxy != "iptables":
 		return fmt.Errorf("up: --proxy %q is neither nftables nor iptables", c.Proxy)
+	case c.Routes != routesDirect && c.Routes != routesVXLAN:
+		return fmt.Errorf("up: --routes %q is neither direct nor vxlan", c.Routes)
 	}
 	if err := c.up(ctx); err != nil {
 		if down := c.down(); down != nil {
@@ -44,7 +47,8 @@ func runUp(ctx context.Context, c *cluster, args []string) error {
 		}
 		return fmt.Errorf("up: %w; logs are in %s", err, c.logs())
 	}
-	fmt.Printf("\nThe cluster runs. 'make cluster-shell' starts a shell with kubectl, 'make cluster-down' ends it.\nLogs: %s\n", c.logs())
+	fmt.Println("\nThe cluster runs. 'make cluster-shell' starts a shell with kubectl, 'make cluster-down' ends it.")
+	fmt.Println("Logs:", c.logs())
 	return nil
 }
 
@@ -80,7 +84,9 @@ func (c *cluster) up(ctx context.Context) error {
 		{fmt.Sprintf("Machines of %d nodes", c.Nodes), func() error { return c.startNodes(ctx) }},
 		{"Images on all nodes", func() error { return c.importImages(ctx, archives) }},
 		{"Wayleave", func() error { return c.installWayleave(ctx) }},
-		{"Nodes are ready", func() error { return c.kubectl(ctx, "wait", "--for=condition=Ready", "node", "--all", "--timeout=90s") }},
+		{"Nodes are ready", func() error {
+			return c.kubectl(ctx, "wait", "--for=condition=Ready", "node", "--all", "--timeout=90s")
+		}},
 		{"DNS", func() error {
 			return c.kubectl(ctx, "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=90s")
 		}},
@@ -279,7 +285,7 @@ func output(cmd *exec.Cmd) error {
 	var printed bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &printed, &printed
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w: %s", filepath.Base(strings.Join(cmd.Args, " ")), err, strings.TrimSpace(printed.String()))
+		return fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, strings.TrimSpace(printed.String()))
 	}
 	return nil
 }

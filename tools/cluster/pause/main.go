@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command pause is the program of the container that holds a pod's namespaces: it waits until it
-// is told to end. In a pod that shares its process namespace it is process 1, and so it waits for
-// processes without a parent.
 package main
 
 import (

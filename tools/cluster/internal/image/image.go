@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package image writes container images with static programs as archives of the OCI image layout
-// (https://github.com/opencontainers/image-spec, image-layout.md), which container runtimes import.
 package image
 
 import (
@@ -68,7 +66,9 @@ func Write(file string, image Image) error {
 	var manifests []descriptor
 	for _, name := range image.Names {
 		named := manifest
-		named.Annotations = map[string]string{"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name}
+		named.Annotations = map[string]string{
+			"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name,
+		}
 		manifests = append(manifests, named)
 	}
 	index := encode(map[string]any{"schemaVersion": 2, "manifests": manifests})

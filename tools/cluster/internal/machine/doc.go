@@ -12,6 +12,28 @@
 // mounts and links. So nothing is left of it but its folders and control groups, which
 // [Machine.Remove] removes.
 //
-// The program that calls [Start] must call [Main] first in its own main: a machine's process 1 is
-// the same program. All of it needs root, and Linux.
+// # Usage
+//
+//	func main() {
+//		machine.Main() // a machine's process 1 is this program
+//		m, err := machine.Start(ctx, machine.Config{Name: "m1", Dir: dir, Logs: logs, Cgroup: "m1"})
+//		...
+//		err = m.Run([]machine.Service{{Name: "sshd", Args: []string{"/usr/sbin/sshd", "-D"}}})
+//		...
+//		err = m.Command(ctx, "ps").Run() // on the machine
+//		err = m.Remove()
+//	}
+//
+// It needs root and Linux. Control groups may be of version 1 or 2.
+//
+// # Concurrency
+//
+// The methods of a Machine may be called by several goroutines and programs: [Open] returns a
+// machine that another program started.
+//
+// # Errors
+//
+// Each names the machine. Open returns [fs.ErrNotExist] for a machine that does not run. A service
+// that cannot be started is no error of Run: the machine tries again each second, and its log
+// init.log has the reason.
 package machine

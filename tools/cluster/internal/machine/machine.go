@@ -56,7 +56,8 @@ var hidden = []string{"/etc", "/opt", "/run", "/var/lib", "/var/log"}
 func Start(ctx context.Context, config Config) (*Machine, error) {
 	for _, dir := range hidden {
 		if strings.HasPrefix(config.Dir, dir+"/") {
-			return nil, fmt.Errorf("machine %s: folder %s is in %s, which a machine has of its own", config.Name, config.Dir, dir)
+			return nil, fmt.Errorf("machine %s: folder %s is in %s, which each machine has of its own",
+				config.Name, config.Dir, dir)
 		}
 	}
 	for _, dir := range []string{config.Dir, config.Logs} {
@@ -184,7 +185,8 @@ func (m *Machine) Command(ctx context.Context, args ...string) *exec.Cmd {
 
 // NetCommand returns a command of the host that runs in the machine's network namespace only.
 func (m *Machine) NetCommand(ctx context.Context, args ...string) *exec.Cmd {
-	return exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + fmt.Sprintf("/proc/%d/ns/net", m.pid), "--"}, args...)...)
+	namespace := fmt.Sprintf("--net=/proc/%d/ns/net", m.pid)
+	return exec.CommandContext(ctx, "nsenter", append([]string{namespace, "--"}, args...)...)
 }
 
 // Kill ends the machine as a power failure does, and waits until all its processes have ended.

@@ -113,6 +113,7 @@ func (s *supervisor) start(service Service) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	log.Printf("%s runs as process %d", service.Name, process.Pid)
-	return process.Pid, process.Release()
+	pid := process.Pid // Release forgets it
+	log.Printf("%s runs as process %d", service.Name, pid)
+	return pid, process.Release()
 }

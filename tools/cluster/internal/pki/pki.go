@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pki makes the certificates and keys of a cluster that lives for a day.
 package pki
 
 import (

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package image writes container images of static programs as archives that container runtimes
+// import. The format is the OCI image layout (https://github.com/opencontainers/image-spec,
+// image-layout.md).
+//
+// # Usage
+//
+//	err := image.Write("pause.tar", image.Image{
+//		Names:      []string{"example/pause:dev"},
+//		Files:      []image.File{{Path: "/pause", Source: "bin/pause"}},
+//		Entrypoint: []string{"/pause"},
+//	})
+//
+// # Concurrency
+//
+// Write may be called by several goroutines, with different files.
+//
+// # Errors
+//
+// Write returns the errors of files that cannot be read or written, with the image's name.
+package image

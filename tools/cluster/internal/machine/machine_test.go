@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machine_test
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/tools/cluster/internal/machine"
+)
+
+// TestMain makes this test program the process 1 of the machines that it starts.
+func TestMain(m *testing.M) {
+	machine.Main()
+	os.Exit(m.Run())
+}
+
+func start(t *testing.T) *machine.Machine {
+	t.Helper()
+	dir := t.TempDir()
+	m, err := machine.Start(t.Context(), machine.Config{
+		Name: "m1", Dir: filepath.Join(dir, "m1"), Logs: filepath.Join(dir, "logs"), Cgroup: "wayleave-test-machine",
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, m.Remove()) })
+	return m
+}
+
+// run returns what a command prints on the machine.
+func run(t *testing.T, m *machine.Machine, script string) string {
+	t.Helper()
+	printed, err := m.Command(t.Context(), "sh", "-c", script).CombinedOutput()
+	require.NoError(t, err, "%s", printed)
+	return strings.TrimSpace(string(printed))
+}
+
+func eventually(t *testing.T, condition func() bool) {
+	t.Helper()
+	require.Eventually(t, condition, 20*time.Second, 20*time.Millisecond)
+}
+
+func TestMachineHasItsOwnNamespaces(t *testing.T) {
+	m := start(t)
+	require.Equal(t, "m1", run(t, m, "hostname"))
+	require.Equal(t, "lo", run(t, m, "ls /sys/class/net"))
+	require.NotEmpty(t, run(t, m, "ls /sys/fs/cgroup"))
+	// Processes: its process 1 and what runs this command.
+	require.Equal(t, "1", strings.Fields(run(t, m, "cd /proc; ls -d [0-9]* | sort -n"))[0])
+	host, err := os.Hostname()
+	require.NoError(t, err)
+	require.NotEqual(t, "m1", host)
+
+	// What the machine writes to its folders does not reach those of the host.
+	for _, folder := range []string{"/etc", "/opt", "/run", "/var/lib", "/var/log"} {
+		file := folder + "/wayleave-machine-test"
+		run(t, m, "echo here > "+file)
+		require.NoFileExists(t, file)
+	}
+	network, err := m.NetCommand(t.Context(), "ls", "/sys/class/net").Output()
+	require.NoError(t, err)
+	require.NotEmpty(t, network) // the host's /sys: only the network namespace is entered
+}
+
+func TestMachineIsLostWithItsProcesses(t *testing.T) {
+	m := start(t)
+	run(t, m, "echo kept > /var/lib/file; echo lost > /run/file")
+	require.NoError(t, m.Run([]machine.Service{{Name: "sleep", Args: []string{"sleep", "1000"}}}))
+	eventually(t, func() bool { return strings.Contains(run(t, m, "cat /proc/[0-9]*/comm"), "sleep") })
+	opened, err := machine.Open(m.Config)
+	require.NoError(t, err)
+	require.Equal(t, m.PID(), opened.PID())
+
+	require.NoError(t, opened.Kill())
+	_, err = machine.Open(m.Config)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+
+	again, err := machine.Start(t.Context(), m.Config)
+	require.NoError(t, err)
+	require.Equal(t, "kept", run(t, again, "cat /var/lib/file; cat /run/file 2>/dev/null || true"))
+	require.NoError(t, again.Remove())
+	require.NoDirExists(t, m.Dir)
+}
+
+func TestServicesAreStartedAgain(t *testing.T) {
+	m := start(t)
+	service := machine.Service{
+		Name: "count", Args: []string{"sh", "-c", "echo run $WORD; exec sleep 1000"}, Env: []string{"WORD=x"},
+	}
+	log := func() string {
+		text, _ := os.ReadFile(filepath.Join(m.Logs, "count.log"))
+		return string(text)
+	}
+	runs := func() bool {
+		return strings.Contains(run(t, m, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"), "sleep 1000")
+	}
+	require.NoError(t, m.Run([]machine.Service{service}))
+	eventually(t, func() bool { return log() == "run x\n" && runs() })
+	run(t, m, "kill -9 $(grep -l '^sleep' /proc/[0-9]*/comm | cut -d/ -f3)")
+	eventually(t, func() bool { return log() == "run x\nrun x\n" && runs() })
+
+	// A service that is not in the list is stopped, and stays so.
+	require.NoError(t, m.Run(nil))
+	eventually(t, func() bool { return !runs() })
+	require.Equal(t, "run x\nrun x\n", log())
+	require.NoError(t, m.Run([]machine.Service{service}))
+	eventually(t, func() bool { return log() == "run x\nrun x\nrun x\n" })
+}
+
+func TestOrphansAreReaped(t *testing.T) {
+	m := start(t)
+	require.NoError(t, m.Run([]machine.Service{{Name: "parent", Args: []string{
+		"sh", "-c", "for i in 1 2 3; do sh -c 'sleep 0.1 &'; done; echo started; exec sleep 1000",
+	}}}))
+	eventually(t, func() bool {
+		text, _ := os.ReadFile(filepath.Join(m.Logs, "parent.log"))
+		states := run(t, m, "cat /proc/[0-9]*/stat | cut -d' ' -f2,3")
+		return string(text) == "started\n" && !strings.Contains(states, "(sleep) Z") &&
+			strings.Count(states, "(sleep)") == 1
+	})
+}
+
+func TestControlGroupsAreRemoved(t *testing.T) {
+	m := start(t)
+	run(t, m, "for g in /sys/fs/cgroup/*/; do mkdir -p $g/wayleave-test-machine/a/b 2>/dev/null || true; done")
+	groups := func() []string {
+		found, err := filepath.Glob("/sys/fs/cgroup/*/wayleave-test-machine")
+		require.NoError(t, err)
+		return found
+	}
+	require.NotEmpty(t, groups())
+	require.NoError(t, m.Remove())
+	require.Empty(t, groups())
+	require.ErrorContains(t, machine.RemoveCgroup(""), "root of the control groups")
+}
+
+func TestStartReportsWhyAMachineDoesNotRun(t *testing.T) {
+	_, err := machine.Start(t.Context(), machine.Config{Name: "m1", Dir: "/var/lib/m1", Logs: t.TempDir()})
+	require.ErrorContains(t, err, "machine m1: folder /var/lib/m1 is in /var/lib, which each machine has of its own")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = machine.Start(ctx, machine.Config{Name: "m1", Dir: t.TempDir() + "/m1", Logs: t.TempDir()})
+	require.ErrorIs(t, err, context.Canceled)
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pki makes the certificates and keys of a cluster that lives for a day.
+//
+// # Usage
+//
+//	err := pki.Write(dir, []string{"kubernetes"}, []netip.Addr{netip.MustParseAddr("10.96.0.1")})
+//
+// # Concurrency
+//
+// Write may be called by several goroutines, with different folders.
+//
+// # Errors
+//
+// Write returns the errors of files that cannot be written.
+package pki
