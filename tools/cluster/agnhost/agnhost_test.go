@@ -59,6 +59,7 @@ func TestConnect(t *testing.T) {
 	}{
 		{name: "first server", from: n.client, hosts: []string{server4, server6}, port: "80"},
 		{name: "second server", from: n.client, hosts: []string{server4, server6}, port: "8080"},
+		{name: "second address", from: n.client, hosts: []string{second4, second6}, port: "80"},
 		{name: "service", from: n.client, hosts: []string{service4, service6}, port: "80"},
 		{name: "own address", from: n.server, hosts: []string{server4, server6}, port: "80"},
 		{name: "own service", from: n.server, hosts: []string{service4, service6}, port: "8080"},

@@ -211,6 +211,7 @@ type topology struct {
 const (
 	client4, client6   = "10.1.0.2", "2001:db8:1::2"
 	server4, server6   = "10.2.0.2", "2001:db8:2::2"
+	second4, second6   = "10.2.0.3", "2001:db8:2::3" // of the server too, but never the source by default
 	service4, service6 = "10.9.0.1", "2001:db8:9::1" // the router translates it to the server's address
 )
 
@@ -232,6 +233,9 @@ func newTopology(t *testing.T) topology {
 			ip route add default via 10.N.0.1
 			ip -6 route add default via 2001:db8:N::1`, "N", number))
 	}
+	n.server.run(t, `
+		ip addr add 10.2.0.3/32 dev eth0
+		ip addr add 2001:db8:2::3/128 dev eth0 nodad preferred_lft 0`)
 	n.router.rules(t, `
 		table inet test {
 			chain forward {
