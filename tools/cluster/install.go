@@ -66,7 +66,7 @@ func (c *cluster) daemonSet() (string, error) {
 	}
 	if c.Routes == routesVXLAN {
 		changes = append(changes,
-			change{"            - --kubernetes-pod-cidrs\n", "            - --kubernetes-pod-cidrs\n            - --kubernetes-vxlan\n"},
+			change{"- --kubernetes-pod-cidrs\n", "- --kubernetes-pod-cidrs\n            - --kubernetes-vxlan\n"},
 			// 1,500 less the headers of VXLAN over IPv6
 			change{`"timeout": "90s"`, `"timeout": "90s", "mtu": 1430`},
 		)

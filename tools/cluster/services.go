@@ -73,7 +73,9 @@ func (c *cluster) nodeServices(name string, i int) []machine.Service {
 	address, address6 := nodeAddresses(i)
 	path := []string{"PATH=" + c.path()}
 	return []machine.Service{
-		{Name: "containerd", Env: path, Args: []string{c.bin("containerd/usr/bin/containerd"), "--config", c.state("containerd.toml")}},
+		{Name: "containerd", Env: path, Args: []string{
+			c.bin("containerd/usr/bin/containerd"), "--config=" + c.state("containerd.toml"),
+		}},
 		{Name: "kubelet", Env: path, Args: []string{
 			c.bin("kubernetes/kubelet"),
 			"--kubeconfig=" + c.kubeconfig(name),

@@ -3,9 +3,8 @@
 package main
 
 import (
-	"encoding/xml"
+	"debug/buildinfo"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -16,9 +15,76 @@ import (
 func suites() []suite {
 	return []suite{
 		endToEnd("netpol", "Kubernetes end-to-end, NetworkPolicy", `\[sig-network\] (Netpol|NetworkPolicy)`, 2, nil, nil),
-		endToEnd("network", "Kubernetes end-to-end, sig-network without NetworkPolicy", `\[sig-network\]`, 3,
+		endToEnd("network", "Kubernetes end-to-end, sig-network without NetworkPolicy", `\[sig-network\]`, 2,
 			notHere, nil),
+		policyAPI(),
+		cyclonus("cyclonus", "cyclonus, all cases of its generator"),
+		// Those that found most faults elsewhere, for a run of some minutes.
+		cyclonus("cyclonus-short", "cyclonus, conflicting policies, changes, SCTP, port ranges",
+			"conflict", "action", "sctp", "end-port", "upstream-e2e"),
 	}
+}
+
+// policyAPI returns the conformance suite of ClusterNetworkPolicy.
+func policyAPI() suite {
+	const test = "TestConformance"
+	return suite{
+		name: "policy-api", title: "Conformance of the network policy API, all features of v1alpha2",
+		version: func(c *cluster) (string, error) { return c.moduleVersion("suites/conformance.test") },
+		command: func(c *cluster, _, focus string) []string {
+			run := "^" + test + "$"
+			if focus != "" {
+				run += "/" + focus
+			}
+			return []string{
+				c.bin("suites/conformance.test"), "-test.v", "-test.timeout=90m", "-test.run=" + run, "-all-features",
+			}
+		},
+		results:  func(folder string) ([]result, error) { return goTestResults(filepath.Join(folder, "log"), test) },
+		progress: func(line string) string { return startsWith(line, "--- ") },
+	}
+}
+
+// cyclonus returns the cases of cyclonus that have one of the tags, or all.
+func cyclonus(name, title string, tags ...string) suite {
+	return suite{
+		name: name, title: title,
+		version: func(c *cluster) (string, error) { return c.moduleVersion("suites/cyclonus") },
+		command: func(c *cluster, folder, focus string) []string {
+			if focus != "" {
+				tags = []string{focus}
+			}
+			return []string{
+				c.bin("suites/cyclonus"), "generate", "--exclude=", "--include=" + strings.Join(tags, ","),
+				// Addresses of services need no test here that the end-to-end tests do not make. A pod reaches
+				// its own address without leaving its network namespace.
+				"--destination-type=pod-ip", "--ignore-loopback",
+				"--job-timeout-seconds=2", "--perturbation-wait-seconds=2", "--pod-creation-timeout-seconds=300",
+				"--retries=2", "--cleanup-namespaces", "--junit-results-file=" + filepath.Join(folder, "junit.xml"),
+			}
+		},
+		results:  func(folder string) ([]result, error) { return junitResults(filepath.Join(folder, "junit.xml")) },
+		progress: func(line string) string { return startsWith(line, "starting test case", "finished policy") },
+	}
+}
+
+// moduleVersion returns the version of the module of a program, from its build information.
+func (c *cluster) moduleVersion(program string) (string, error) {
+	info, err := buildinfo.ReadFile(c.bin(program))
+	if err != nil {
+		return "", err
+	}
+	return info.Main.Version, nil
+}
+
+// startsWith returns a line that has one of the prefixes, and "" for others.
+func startsWith(line string, prefixes ...string) string {
+	for _, prefix := range prefixes {
+		if strings.HasPrefix(line, prefix) {
+			return line
+		}
+	}
+	return ""
 }
 
 // notHere lists the tests of sig-network that need what this cluster does not have. Those with an
@@ -31,7 +97,12 @@ var notHere = []reason{
 	{"[Feature:Networking-IPv6]", "sends packets to the Internet"},
 	{"[Feature:Networking-DNS]", "sends packets to the Internet"},
 	{"[Provider:GCE]", "needs a cloud"},
+	{"Granular Checks: Pods should function for intra-pod communication: sctp", noSCTPSockets},
+	{"Granular Checks: Pods should function for node-pod communication: sctp", noSCTPSockets},
+	{"-Service: sctp", noSCTPSockets},
 }
+
+const noSCTPSockets = "the kernel has no SCTP sockets, and the stand-in for them does not serve requests to dial"
 
 // endToEnd returns a part of the end-to-end tests of Kubernetes, of which so many run at once.
 func endToEnd(name, title, tests string, processes int, without, known []reason) suite {
@@ -60,72 +131,12 @@ func endToEnd(name, title, tests string, processes int, without, known []reason)
 				args = append(args, "--skip="+regexp.QuoteMeta(skip.test))
 			}
 			return append(args, c.bin("kubernetes/e2e.test"), "--",
-				"--provider=skeleton", "--kubeconfig="+c.kubeconfig("admin"), "--disable-log-dump")
+				"--provider=skeleton", "--kubeconfig="+c.kubeconfig("admin"), "--disable-log-dump",
+				fmt.Sprintf("--num-nodes=%d", c.Nodes))
 		},
 		results: func(folder string) ([]result, error) {
-			return readJUnit(filepath.Join(folder, "junit.xml"), tests, without)
+			return ginkgoResults(filepath.Join(folder, "junit.xml"), tests, without)
 		},
-		progress: func(line string) string {
-			for _, prefix := range []string{"• ", "S [SKIPPED]", "[sig-network]"} {
-				if strings.HasPrefix(line, prefix) {
-					return line
-				}
-			}
-			return ""
-		},
+		progress: func(line string) string { return startsWith(line, "• ", "S [SKIPPED]", "[sig-network]") },
 	}
-}
-
-// junit is the part of a report in the format of JUnit that is used here.
-type junit struct {
-	Cases []struct {
-		Name    string   `xml:"name,attr"`
-		Status  string   `xml:"status,attr"`
-		Skipped *message `xml:"skipped"`
-		Failure *message `xml:"failure"`
-		Error   *message `xml:"error"`
-	} `xml:"testsuite>testcase"`
-}
-
-type message struct {
-	Message string `xml:"message,attr"`
-}
-
-// readJUnit reads the results of the tests that match an expression. A test that was not selected
-// is none, unless a reason to skip it is known.
-func readJUnit(file, tests string, without []reason) ([]result, error) {
-	content, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	var report junit
-	if err := xml.Unmarshal(content, &report); err != nil {
-		return nil, fmt.Errorf("read %s: %w", file, err)
-	}
-	expression, err := regexp.Compile(tests)
-	if err != nil {
-		return nil, err
-	}
-	var results []result
-	for _, test := range report.Cases {
-		name, isTest := strings.CutPrefix(test.Name, "[It] ")
-		if !isTest || !expression.MatchString(name) {
-			continue
-		}
-		r := result{test: name, outcome: passed}
-		switch {
-		case test.Failure != nil:
-			r.outcome, r.message = failed, test.Failure.Message
-		case test.Error != nil:
-			r.outcome, r.message = failed, test.Error.Message
-		case test.Skipped != nil:
-			r.outcome, r.message = skipped, strings.TrimPrefix(test.Skipped.Message, "skipped - ")
-			// Ginkgo gives no message for tests that were not selected.
-			if test.Skipped.Message == "skipped" && why(without, name) == "" {
-				continue
-			}
-		}
-		results = append(results, r)
-	}
-	return results, nil
 }

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func write(t *testing.T, content string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+	return file
+}
+
+func TestGinkgoResults(t *testing.T) {
+	file := write(t, `<testsuites><testsuite name="e2e">
+		<testcase name="[SynchronizedBeforeSuite]" status="passed"></testcase>
+		<testcase name="[It] [net] works" status="passed"></testcase>
+		<testcase name="[It] [net] fails" status="failed"><failure message="expected 1" type="failed">stack</failure></testcase>
+		<testcase name="[It] [net] panics" status="panicked"><error message="nil" type="panicked"></error></testcase>
+		<testcase name="[It] [net] skips itself" status="skipped"><skipped message="skipped - one node"></skipped></testcase>
+		<testcase name="[It] [net] not selected" status="skipped"><skipped message="skipped"></skipped></testcase>
+		<testcase name="[It] [net] needs a cloud" status="skipped"><skipped message="skipped"></skipped></testcase>
+		<testcase name="[It] [storage] works" status="passed"></testcase>
+	</testsuite></testsuites>`)
+	results, err := ginkgoResults(file, `\[net\]`, []reason{{"needs a cloud", "no cloud"}})
+	require.NoError(t, err)
+	require.Equal(t, []result{
+		{"[net] works", passed, ""},
+		{"[net] fails", failed, "expected 1"},
+		{"[net] panics", failed, "nil"},
+		{"[net] skips itself", skipped, "one node"},
+		{"[net] needs a cloud", skipped, "skipped"},
+	}, results)
+	_, err = ginkgoResults(write(t, "<a>"), "", nil)
+	require.ErrorContains(t, err, "read /")
+}
+
+func TestGoTestResults(t *testing.T) {
+	file := write(t, `=== RUN   TestConformance
+=== RUN   TestConformance/One
+--- FAIL: TestConformance (9.00s)
+    --- PASS: TestConformance/One (2.00s)
+        --- PASS: TestConformance/One/part (1.00s)
+    --- FAIL: TestConformance/Two (3.00s)
+        --- FAIL: TestConformance/Two/part (1.00s)
+    --- SKIP: TestConformance/Three (0.00s)
+    --- PASS: TestOther/One (0.00s)
+FAIL
+`)
+	results, err := goTestResults(file, "TestConformance")
+	require.NoError(t, err)
+	require.Equal(t, []result{{"One", passed, ""}, {"Two", failed, ""}, {"Three", skipped, ""}}, results)
+}
+
+func TestJUnitResults(t *testing.T) {
+	file := write(t, `<testsuite name="cyclonus" failures="1">
+		<testcase name="1: conflict"></testcase><testcase name="2: sctp"><failure message=""></failure></testcase>
+	</testsuite>`)
+	results, err := junitResults(file)
+	require.NoError(t, err)
+	require.Equal(t, []result{{"1: conflict", passed, ""}, {"2: sctp", failed, ""}}, results)
+}
+
+func TestTables(t *testing.T) {
+	s := suite{
+		name: "net", title: "Networks",
+		known: []reason{{"known", "a fault of the suite"}}, skipped: []reason{{"cloud", "no cloud"}},
+	}
+	tables := []table{{suite: s, version: "v1", duration: 61400 * time.Millisecond, results: []result{
+		{"works", passed, ""},
+		{"known fault", failed, "x"},
+		{"breaks", failed, "expected 1\ngot 2"},
+		{"needs a cloud", skipped, "skipped"},
+		{"skips itself", skipped, "one node"},
+	}}}
+	require.Equal(t, []result{{"breaks", failed, "expected 1\ngot 2"}}, tables[0].unexplained())
+	var out bytes.Buffer
+	writeTables(&out, tables)
+	require.Equal(t, `| suite | version | passed | failed | skipped | time |
+|---|---|---|---|---|---|
+| Networks | v1 | 1 | 2 | 2 | 1m1s |
+- net failed: known fault: a fault of the suite
+- net failed: breaks: unknown: expected 1
+- net skipped: needs a cloud: no cloud
+- net skipped: skips itself: one node
+`, out.String())
+}
