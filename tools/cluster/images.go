@@ -53,6 +53,7 @@ func (c *cluster) images() (map[string]image.Image, error) {
 			Names:      suites,
 			Files:      agnhost,
 			Entrypoint: []string{"/agnhost"},
+			Cmd:        []string{"pause"},
 			Env:        []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"},
 		},
 	}, nil
@@ -69,8 +70,8 @@ func (c *cluster) agnhostFiles() ([]image.File, error) {
 		{Path: "/etc/nsswitch.conf", Content: "hosts: files dns\n"},
 		{Path: "/bin/busybox", Source: "/bin/busybox"},
 	}
-	for _, applet := range strings.Fields("cat echo ls sleep wget date hostname grep sed awk test true false mkdir rm " +
-		"kill ps env nslookup seq timeout head tail tr wc nproc sort uniq cut id touch chmod stat") {
+	for _, applet := range strings.Fields("cat echo ls sleep wget date hostname grep sed awk test true false mkdir " +
+		"rm kill ps env nslookup seq timeout head tail tr wc nproc sort uniq cut id touch chmod stat") {
 		files = append(files, image.File{Path: "/bin/" + applet, Link: "busybox"})
 	}
 	libraries := map[string]bool{}

@@ -14,9 +14,11 @@ import (
 // suites returns the suites in the order in which they run.
 func suites() []suite {
 	return []suite{
-		endToEnd("netpol", "Kubernetes end-to-end, NetworkPolicy", `\[sig-network\] (Netpol|NetworkPolicy)`, 2, nil, nil),
-		endToEnd("network", "Kubernetes end-to-end, sig-network without NetworkPolicy", `\[sig-network\]`, 2,
+		endToEnd("netpol", "Kubernetes end-to-end, NetworkPolicy", `\[sig-network\] (Netpol|NetworkPolicy)`, 2,
+			nil, nil),
+		endToEnd("network", "Kubernetes end-to-end, sig-network without NetworkPolicy", `\[sig-network\]`, 5,
 			notHere, nil),
+		endToEnd("short", "Kubernetes end-to-end, twenty telling tests", telling, 4, nil, nil),
 		policyAPI(),
 		cyclonus("cyclonus", "cyclonus, all cases of its generator"),
 		// Those that found most faults elsewhere, for a run of some minutes.
@@ -24,6 +26,20 @@ func suites() []suite {
 			"conflict", "action", "sctp", "end-port", "upstream-e2e"),
 	}
 }
+
+// telling matches the end-to-end tests of the suite short: each of another feature of policy, and the
+// ways by which pods reach each other.
+const telling = `\[sig-network\] (` +
+	`Netpol .*(support a 'default-deny-all' policy|enforce policy based on PodSelector and NamespaceSelector|` +
+	`based on Multiple PodSelectors and NamespaceSelectors|NamespaceSelector with MatchExpressions using default ns label|` +
+	`allow ingress access on one named port|allow ingress access from updated pod|from updated namespace|` +
+	`enforce updated policy|stop enforcing policies after they are deleted|multiple, stacked policies|` +
+	`ingress and egress policies can be controlled independently|denying of egress traffic on the client side|` +
+	`overlapping both IPBlock.CIDR and IPBlock.Except|except clause while egress access|` +
+	`using SCTP should support a 'default-deny-ingress' policy|UDP should support a 'default-deny-ingress' policy)` +
+	`|Services should (allow pods to hairpin back to themselves|be able to create a functioning NodePort service)` +
+	`|DNS should provide DNS for services` +
+	`|\[Feature:IPv6DualStack\] should be able to reach pod on ipv4 and ipv6 ip)`
 
 // policyAPI returns the conformance suite of ClusterNetworkPolicy.
 func policyAPI() suite {
@@ -97,6 +113,8 @@ var notHere = []reason{
 	{"[Feature:Networking-IPv6]", "sends packets to the Internet"},
 	{"[Feature:Networking-DNS]", "sends packets to the Internet"},
 	{"[Provider:GCE]", "needs a cloud"},
+	{"[Feature:Networking-Performance]", "measures, with a program that the image lacks"},
+	{"[Feature:PerformanceDNS]", "measures the DNS server"},
 	{"Granular Checks: Pods should function for intra-pod communication: sctp", noSCTPSockets},
 	{"Granular Checks: Pods should function for node-pod communication: sctp", noSCTPSockets},
 	{"-Service: sctp", noSCTPSockets},
@@ -118,14 +136,15 @@ func endToEnd(name, title, tests string, processes int, without, known []reason)
 			return version, nil
 		},
 		command: func(c *cluster, folder, focus string) []string {
-			args := []string{
-				c.bin("kubernetes/ginkgo"), "run", "--no-color", "-v", "--timeout=3h", "--keep-going",
-				fmt.Sprintf("--procs=%d", processes), "--focus=" + tests,
-				"--output-dir=" + folder, "--junit-report=junit.xml",
-			}
+			selected := tests
 			if focus != "" {
 				// Ginkgo joins several --focus with "or".
-				args[6] = "--focus=(" + tests + ").*(" + focus + ")"
+				selected = "(" + tests + ").*(" + focus + ")"
+			}
+			args := []string{
+				c.bin("kubernetes/ginkgo"), "run", "--no-color", "-v", "--timeout=3h", "--keep-going",
+				fmt.Sprintf("--procs=%d", processes), "--focus=" + selected,
+				"--output-dir=" + folder, "--junit-report=junit.xml",
 			}
 			for _, skip := range without {
 				args = append(args, "--skip="+regexp.QuoteMeta(skip.test))

@@ -105,7 +105,8 @@ func (c *cluster) startControl(ctx context.Context) error {
 		netip.MustParseAddr("10.96.0.1"), netip.MustParseAddr("fd00:10:96::1"),
 	}
 	names := []string{
-		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc." + dnsDomain, "localhost",
+		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc." + dnsDomain,
+		"localhost",
 	}
 	if err := pki.Write(c.state("pki"), names, addresses); err != nil {
 		return err

@@ -27,6 +27,7 @@ type Image struct {
 	Names      []string // with which it can be started: registry/path:tag
 	Files      []File
 	Entrypoint []string
+	Cmd        []string // arguments of Entrypoint, unless the container has its own
 	Env        []string // NAME=VALUE
 }
 
@@ -54,8 +55,10 @@ func Write(file string, image Image) error {
 	config := add("application/vnd.oci.image.config.v1+json", encode(map[string]any{
 		"architecture": runtime.GOARCH,
 		"os":           "linux",
-		"config":       map[string]any{"Entrypoint": image.Entrypoint, "Env": image.Env, "WorkingDir": "/"},
-		"rootfs":       map[string]any{"type": "layers", "diff_ids": []string{layerBlob.Digest}},
+		"config": map[string]any{
+			"Entrypoint": image.Entrypoint, "Cmd": image.Cmd, "Env": image.Env, "WorkingDir": "/",
+		},
+		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{layerBlob.Digest}},
 	}))
 	manifest := add("application/vnd.oci.image.manifest.v1+json", encode(map[string]any{
 		"schemaVersion": 2,

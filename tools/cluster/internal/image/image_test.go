@@ -52,6 +52,7 @@ func TestWrite(t *testing.T) {
 			{Path: "/etc/passwd", Content: "root"},
 		},
 		Entrypoint: []string{"/bin/program"},
+		Cmd:        []string{"serve"},
 		Env:        []string{"PATH=/bin"},
 	}))
 	content, err := os.ReadFile(archive)
@@ -89,13 +90,14 @@ func TestWrite(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal(blob(index.Manifests[0].Digest, index.Manifests[0].Size), &manifest))
 	var config struct {
-		Config struct{ Entrypoint, Env []string }
+		Config struct{ Entrypoint, Cmd, Env []string }
 		RootFS struct {
 			DiffIDs []string `json:"diff_ids"`
 		}
 	}
 	require.NoError(t, json.Unmarshal(blob(manifest.Config.Digest, manifest.Config.Size), &config))
 	require.Equal(t, []string{"/bin/program"}, config.Config.Entrypoint)
+	require.Equal(t, []string{"serve"}, config.Config.Cmd)
 	require.Equal(t, []string{"PATH=/bin"}, config.Config.Env)
 	require.Equal(t, []string{manifest.Layers[0].Digest}, config.RootFS.DiffIDs)
 

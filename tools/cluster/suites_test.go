@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSuites(t *testing.T) {
+	names := map[string]bool{}
+	for _, s := range suites() {
+		require.False(t, names[s.name], s.name)
+		names[s.name] = true
+		require.NotEmpty(t, s.title)
+		c := &cluster{repository: "/repository", options: options{Nodes: 2}}
+		require.NotContains(t, strings.Join(s.command(c, "/results", ""), " "), "expression")
+		require.Contains(t, strings.Join(s.command(c, "/results", "expression"), " "), "expression", s.name)
+		for _, skip := range s.skipped {
+			require.NotEmpty(t, skip.test)
+		}
+	}
+}
+
+func TestTellingMatchesTestsByName(t *testing.T) {
+	expression := regexp.MustCompile(telling)
+	for name, want := range map[string]bool{
+		"[sig-network] Netpol NetworkPolicy between server and client should support a 'default-deny-all' policy": true,
+		"[sig-network] Netpol NetworkPolicy between server and client should support allow-all policy":            false,
+		"[sig-network] Services should allow pods to hairpin back to themselves through services":                 true,
+		"[sig-network] DNS should provide DNS for services [Conformance]":                                         true,
+		"[sig-network] DNS should provide DNS for the cluster [Conformance]":                                      false,
+		"[sig-network] [Feature:IPv6DualStack] should be able to reach pod on ipv4 and ipv6 ip":                   true,
+		"[sig-storage] Services should allow pods to hairpin back to themselves through services":                 false,
+	} {
+		require.Equal(t, want, expression.MatchString(name), name)
+	}
+}
