@@ -59,8 +59,8 @@ func (c *cluster) images() (map[string]image.Image, error) {
 	}, nil
 }
 
-// agnhostFiles returns the files of the suites' image: agnhost, and the programs that the suites run
-// beside it. These are the host's, with their libraries; busybox has the rest.
+// agnhostFiles returns the files of the suites' image: agnhost, and the host's programs that the
+// suites run beside it, with their libraries.
 func (c *cluster) agnhostFiles() ([]image.File, error) {
 	files := []image.File{
 		// It serves SCTP, for which the kernel may have no sockets, and starts the other for the rest.
@@ -68,14 +68,13 @@ func (c *cluster) agnhostFiles() ([]image.File, error) {
 		{Path: "/agnhost.real", Source: c.bin("kubernetes/agnhost")},
 		{Path: "/etc/passwd", Content: "root:x:0:0:root:/:/bin/sh\n"},
 		{Path: "/etc/nsswitch.conf", Content: "hosts: files dns\n"},
-		{Path: "/bin/busybox", Source: "/bin/busybox"},
-	}
-	for _, applet := range strings.Fields("cat echo ls sleep wget date hostname grep sed awk test true false mkdir " +
-		"rm kill ps env nslookup seq timeout head tail tr wc nproc sort uniq cut id touch chmod stat") {
-		files = append(files, image.File{Path: "/bin/" + applet, Link: "busybox"})
+		{Path: "/bin/sh", Link: "../usr/bin/dash"},
+		{Path: "/bin/bash", Link: "../usr/bin/bash"},
 	}
 	libraries := map[string]bool{}
-	for _, program := range []string{"bash", "dash", "curl", "dig", "nc", "ping", "getent", "ip", "conntrack"} {
+	for _, program := range strings.Fields("bash dash curl wget dig nslookup nc ping getent ip conntrack " +
+		"awk cat chmod cut date echo env false grep head hostname id kill ls mkdir nproc ps rm sed seq sleep sort stat " +
+		"tail test timeout touch tr true uniq wc") {
 		source, err := exec.LookPath(program)
 		if err != nil {
 			return nil, err
@@ -92,17 +91,7 @@ func (c *cluster) agnhostFiles() ([]image.File, error) {
 			}
 		}
 	}
-	// glibc loads these for names of hosts.
-	for _, library := range []string{"libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2"} {
-		path := "/lib/x86_64-linux-gnu/" + library
-		if !libraries[path] {
-			files = append(files, image.File{Path: path, Source: path})
-		}
-	}
-	// busybox has a shell, which runs its own applets before other programs.
-	return append(files,
-		image.File{Path: "/bin/bash", Link: "../usr/bin/bash"}, image.File{Path: "/bin/sh", Link: "../usr/bin/dash"},
-	), nil
+	return files, nil
 }
 
 // suiteImageNames returns the names under which the suites want the image of agnhost: each release

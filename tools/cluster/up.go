@@ -87,6 +87,7 @@ func (c *cluster) up(ctx context.Context) error {
 		{"Nodes are ready", func() error {
 			return c.kubectl(ctx, "wait", "--for=condition=Ready", "node", "--all", "--timeout=90s")
 		}},
+		{"Routes of the control plane", func() error { return c.routePods(ctx) }},
 		{"DNS", func() error {
 			return c.kubectl(ctx, "-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=90s")
 		}},
@@ -135,6 +136,32 @@ func (c *cluster) startControl(ctx context.Context) error {
 		return err
 	}
 	return c.waitFor(ctx, time.Minute, "get", "--raw=/readyz")
+}
+
+// routePods makes routes from the control plane to the pods of all nodes. The API server connects to
+// pods for its clients, and elsewhere runs on a node.
+func (c *cluster) routePods(ctx context.Context) error {
+	control, err := machine.Open(c.machine(controlName))
+	if err != nil {
+		return err
+	}
+	for i, name := range c.nodes() {
+		printed, err := c.kubectlCommand(ctx, "get", "node", name, "-o", "jsonpath={.spec.podCIDRs[*]}").Output()
+		if err != nil {
+			return fmt.Errorf("pod CIDRs of %s: %w", name, err)
+		}
+		address, address6 := nodeAddresses(i)
+		for cidr := range strings.FieldsSeq(string(printed)) {
+			gateway := address
+			if strings.Contains(cidr, ":") {
+				gateway = address6
+			}
+			if err := ipCommands(ctx, control, fmt.Sprintf("route replace %s via %s", cidr, gateway)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (c *cluster) startNodes(ctx context.Context) error {
