@@ -66,7 +66,11 @@ func (c *cluster) agnhostFiles() ([]image.File, error) {
 		// It serves SCTP, for which the kernel may have no sockets, and starts the other for the rest.
 		{Path: "/agnhost", Source: c.bin("cluster-programs/agnhost")},
 		{Path: "/agnhost.real", Source: c.bin("kubernetes/agnhost")},
-		{Path: "/etc/passwd", Content: "root:x:0:0:root:/:/bin/sh\n"},
+		{Path: "/agnhost-2", Link: "agnhost"},
+		{Path: "/localhost.crt", Source: c.bin("cluster-programs/localhost.crt")},
+		{Path: "/localhost.key", Source: c.bin("cluster-programs/localhost.key")},
+		{Path: "/coredns", Source: c.bin("cluster-programs/coredns")},
+		{Path: "/etc/passwd", Content: "root:x:0:0:root:/:/bin/sh\nuser:x:1000:1000:user:/:/bin/sh\n"},
 		{Path: "/etc/nsswitch.conf", Content: "hosts: files dns\n"},
 		{Path: "/bin/sh", Link: "../usr/bin/dash"},
 		{Path: "/bin/bash", Link: "../usr/bin/bash"},
