@@ -20,11 +20,23 @@ const (
 	corednsImage = "cluster.local/coredns:dev"
 )
 
+// conntrackProgram sends packets that connection tracking finds invalid. It is an image of the
+// end-to-end tests.
+const conntrackProgram = "regression-issue-74839"
+
 // images returns the images of the cluster by the name of their archive.
 func (c *cluster) images() (map[string]image.Image, error) {
-	suites, err := c.suiteImageNames()
+	names, err := c.suiteImageNames()
 	if err != nil {
 		return nil, err
+	}
+	var suites, conntrack []string
+	for _, name := range names {
+		if strings.Contains(name, conntrackProgram) {
+			conntrack = append(conntrack, name)
+		} else {
+			suites = append(suites, name)
+		}
 	}
 	agnhost, err := c.agnhostFiles()
 	if err != nil {
@@ -48,6 +60,11 @@ func (c *cluster) images() (map[string]image.Image, error) {
 			Names:      []string{corednsImage},
 			Files:      []image.File{{Path: "/coredns", Source: c.bin("cluster-programs/coredns")}},
 			Entrypoint: []string{"/coredns"},
+		},
+		"conntrack": {
+			Names:      conntrack,
+			Files:      []image.File{{Path: "/" + conntrackProgram, Source: c.bin("kubernetes", conntrackProgram)}},
+			Entrypoint: []string{"/" + conntrackProgram},
 		},
 		"agnhost": {
 			Names:      suites,
