@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,7 +27,7 @@ const (
 
 // PolicyCRD returns the definition of ClusterNetworkPolicy, of a channel of the module
 // sigs.k8s.io/network-policy-api.
-func PolicyCRD(t testing.TB, channel string) *unstructured.Unstructured {
+func PolicyCRD(t T, channel string) *unstructured.Unstructured {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/network-policy-api")
 	cmd.Stderr = os.Stderr

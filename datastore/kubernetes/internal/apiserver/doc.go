@@ -16,6 +16,9 @@
 //	client := kubernetes.NewForConfigOrDie(server.RESTFor("node-1"))
 //	server.Restart() // the same objects, at the same address
 //
+// StartEtcd starts an etcd alone, and its Proxy etcd's gRPC proxy. A command can use the package
+// like a test, with a T of its own.
+//
 // `make test-kubernetes` builds the programs and runs the tests with them. Elsewhere the tests
 // skip. The environment variables are:
 //

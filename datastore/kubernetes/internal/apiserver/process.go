@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"testing"
 
 	"github.com/stretchr/testify/require"
 )
@@ -30,7 +29,7 @@ type process struct {
 }
 
 // start starts the program, which must not run.
-func (p *process) start(t testing.TB) {
+func (p *process) start(t T) {
 	t.Helper()
 	log, err := os.OpenFile(p.log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	require.NoError(t, err)
@@ -85,7 +84,7 @@ func (p *process) tail() string {
 
 // freeAddress returns an address on loopback that no socket listens on. Its port is below those
 // that the kernel gives to clients, so none of them takes it while a server is down.
-func freeAddress(t testing.TB) string {
+func freeAddress(t T) string {
 	t.Helper()
 	for range 100 {
 		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000)))

@@ -5,14 +5,13 @@ package apiserver
 import (
 	"os"
 	"path/filepath"
-	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
 // programs returns the paths of kube-apiserver and etcd. Without WAYLEAVE_KUBERNETES_BIN, the test
 // skips.
-func programs(t testing.TB) (apiserver, etcd string) {
+func programs(t T) (apiserver, etcd string) {
 	t.Helper()
 	folder := os.Getenv("WAYLEAVE_KUBERNETES_BIN")
 	if folder == "" {

@@ -13,7 +13,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -42,7 +41,7 @@ type Config struct {
 
 // Server is an API server with an etcd. Its methods fail the test on errors.
 type Server struct {
-	t         testing.TB
+	t         T
 	api, etcd *process
 	etcdURL   string
 	data      string // folder of etcd's data
@@ -51,7 +50,7 @@ type Server struct {
 
 // Start starts etcd and an API server, and returns when it is ready. Both end with the test. The
 // test skips if the environment names no programs.
-func Start(t testing.TB, cfg Config) *Server {
+func Start(t T, cfg Config) *Server {
 	t.Helper()
 	apiserver, etcd := programs(t)
 	dir := t.TempDir()
@@ -99,7 +98,7 @@ func etcdArgs(data, url, peer string) []string {
 }
 
 // apiArgs returns the arguments of an API server, and writes the files that they name.
-func apiArgs(t testing.TB, dir, address, etcdURL string, rbac bool) []string {
+func apiArgs(t T, dir, address, etcdURL string, rbac bool) []string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
@@ -140,6 +139,9 @@ func (s *Server) RESTFor(user string) *rest.Config {
 	cfg.Impersonate.UserName = user
 	return cfg
 }
+
+// PIDs returns the numbers of the processes. After Restart, the API server has another one.
+func (s *Server) PIDs() (apiserver, etcd int) { return s.api.cmd.Process.Pid, s.etcd.cmd.Process.Pid }
 
 // Kill ends the API server with SIGKILL. etcd goes on.
 func (s *Server) Kill() { s.api.kill() }

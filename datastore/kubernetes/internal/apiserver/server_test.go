@@ -250,3 +250,16 @@ func TestKindsAreServedAfterApply(t *testing.T) {
 
 	s.ApplyCRDs(apiserver.PolicyCRD(t, apiserver.Experimental)) // an update
 }
+
+// An etcd alone, and a proxy of it, are healthy at start and after Restart, as processes of their own.
+func TestEtcdAloneAndItsProxy(t *testing.T) {
+	etcd := apiserver.StartEtcd(t)
+	proxy := etcd.Proxy()
+	require.NotEqual(t, etcd.URL, proxy.URL)
+	require.NotEqual(t, etcd.PID(), proxy.PID())
+	before := etcd.PID()
+	etcd.Restart()
+	require.NotEqual(t, before, etcd.PID())
+	proxy.Restart()
+	require.NotEqual(t, before, proxy.PID())
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import "context"
+
+// T is the test that a Server belongs to: a testing.TB, or what a command has in its place.
+type T interface {
+	Helper()
+	Context() context.Context
+	TempDir() string
+	Cleanup(f func())
+	Log(args ...any)
+	Errorf(format string, args ...any)
+	FailNow()
+	Failed() bool
+	Skip(args ...any)
+}
