@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"io"
@@ -137,26 +138,45 @@ func (b *meteredBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// framing counts the messages that end in the next bytes of a stream.
+// framing counts the events that end in the next bytes of a stream. Bookmarks do not count.
 type framing interface{ count(p []byte) int }
 
-// lines is a stream of lines.
-type lines struct{}
+// opening is the beginning of a message, which has the type of the event.
+type opening struct {
+	text [24]byte
+	size int
+}
 
-func (*lines) count(p []byte) (n int) {
-	for _, b := range p {
-		if b == '\n' {
-			n++
-		}
+func (o *opening) append(p []byte) { o.size += copy(o.text[o.size:], p) }
+
+// end ends the message. It returns 1 if it is an event, and 0 if it is a bookmark.
+func (o *opening) end() int {
+	bookmark := bytes.Contains(o.text[:o.size], []byte("BOOKMARK"))
+	if o.size = 0; bookmark {
+		return 0
 	}
-	return n
+	return 1
+}
+
+// lines is a stream of lines.
+type lines struct{ opening opening }
+
+func (f *lines) count(p []byte) (n int) {
+	for {
+		line, rest, ended := bytes.Cut(p, []byte{'\n'})
+		if f.opening.append(line); !ended {
+			return n
+		}
+		n, p = n+f.opening.end(), rest
+	}
 }
 
 // prefixed is a stream of messages, each after its length in 4 bytes.
 type prefixed struct {
-	header [4]byte
-	have   int    // bytes of the header
-	rest   uint32 // bytes of the message that are still to come
+	header  [4]byte
+	have    int    // bytes of the header
+	rest    uint32 // bytes of the message that are still to come
+	opening opening
 }
 
 func (f *prefixed) count(p []byte) (n int) {
@@ -170,10 +190,11 @@ func (f *prefixed) count(p []byte) (n int) {
 			f.rest = binary.BigEndian.Uint32(f.header[:])
 		}
 		taken := min(uint64(f.rest), uint64(len(p)))
+		f.opening.append(p[:taken])
 		f.rest, p = f.rest-uint32(taken), p[taken:]
 		if f.rest == 0 {
 			f.have = 0
-			n++
+			n += f.opening.end()
 		}
 	}
 	return n
