@@ -7,6 +7,7 @@ import (
 	"errors"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,14 +24,47 @@ type cluster struct {
 	client kubernetes.Interface
 	mu     sync.Mutex
 	uid    types.UID // empty if not known
+	// running is the query that has no answer yet; nil if there is none.
+	running *query
+}
+
+// query is one query of the UID. Its error is set before done is closed.
+type query struct {
+	done chan struct{}
+	err  error
 }
 
 // check returns errOtherCluster if the server serves another cluster than at the first call. If the
 // namespace cannot be read for lack of rights, or never existed, every cluster is accepted.
+//
+// Callers at the same time share one query. The readers of all kinds call it when the Source starts
+// and when it connects again. With a query for each, those of many nodes overload the server.
 func (c *cluster) check(ctx context.Context) error {
+	c.mu.Lock()
+	q := c.running
+	if q != nil {
+		c.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-q.done:
+			return q.err
+		}
+	}
+	q = &query{done: make(chan struct{})}
+	c.running = q
+	c.mu.Unlock()
 	namespace, err := c.client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	q.err = c.compareLocked(namespace, err)
+	c.running = nil
+	close(q.done)
+	return q.err
+}
+
+// compareLocked compares the namespace that the server has with that of the first call.
+func (c *cluster) compareLocked(namespace *corev1.Namespace, err error) error {
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err) && c.uid == "":
 		return nil

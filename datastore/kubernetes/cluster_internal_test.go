@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+// The readers of all kinds share one query of the cluster, and its error. A later check makes one of its own.
+func TestChecksOfTheClusterAtOnceAreOneQuery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var queries atomic.Int64
+		var answer error
+		release := make(chan struct{})
+		client := fake.NewClientset()
+		client.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+			queries.Add(1)
+			<-release
+			return true, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{UID: "a"}}, answer
+		})
+		c := &cluster{client: client}
+		checkAtOnce := func(ctx context.Context) (errs []error) {
+			errs = make([]error, len(kinds()))
+			var checks sync.WaitGroup
+			for i := range errs {
+				checks.Go(func() { errs[i] = c.check(ctx) })
+			}
+			synctest.Wait()
+			release <- struct{}{}
+			checks.Wait()
+			return errs
+		}
+		for _, err := range checkAtOnce(t.Context()) {
+			require.NoError(t, err)
+		}
+		require.Equal(t, int64(1), queries.Load())
+		answer = errors.New("overloaded")
+		for _, err := range checkAtOnce(t.Context()) {
+			require.ErrorIs(t, err, answer)
+		}
+		require.Equal(t, int64(2), queries.Load())
+
+		// A caller whose context ends does not wait for the query of another.
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { _ = c.check(t.Context()) }()
+		synctest.Wait()
+		go func() { ended <- c.check(ctx) }()
+		synctest.Wait()
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+		require.Equal(t, int64(3), queries.Load())
+		release <- struct{}{}
+	})
+}
