@@ -73,8 +73,14 @@ type apiBackend struct {
 	config *rest.Config
 }
 
+// server returns the API server, with the user of the pods of a DaemonSet. The server limits how
+// many requests of such users it serves at the same time, unlike those of administrators.
 func (b *apiBackend) server() server {
-	return server{Host: b.config.Host, Token: b.config.BearerToken, CA: b.config.CAData}
+	return server{
+		Host: b.config.Host, Token: b.config.BearerToken, CA: b.config.CAData,
+		User:   "system:serviceaccount:kube-system:wayleave",
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"},
+	}
 }
 
 func (b *apiBackend) processes() map[string]int {

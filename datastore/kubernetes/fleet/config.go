@@ -30,6 +30,7 @@ type config struct {
 	Rate                                    int
 	Churn, Idle, Timeout                    time.Duration
 	Verify                                  int
+	Profiles                                string
 }
 
 // parse reads the flags. Errors: flag.ErrHelp, and those of the flags.
@@ -47,6 +48,7 @@ func parse(args []string, out io.Writer) (config, error) {
 	flags.DurationVar(&c.Idle, "idle", 2*time.Minute, "length of the scenario idle")
 	flags.DurationVar(&c.Timeout, "timeout", 15*time.Minute, "how long a change may take to reach all nodes")
 	flags.IntVar(&c.Verify, "verify", 10, "number of nodes whose state is compared with a fresh graph at the end")
+	flags.StringVar(&c.Profiles, "profiles", "", "existing folder for a processor profile of each worker")
 	backend := flags.String("backend", backendKubernetes, "comma-separated list of "+strings.Join(backends(), ", ")+", or all")
 	names := flags.String("scenario", "all", "comma-separated list of "+strings.Join(scenarioNames(), ", ")+", or all")
 	flags.Usage = func() {

@@ -9,6 +9,7 @@ import (
 	"net/rpc"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -44,8 +45,12 @@ func newFleet(t apiserver.T, cfg config, name string, log func(string, ...any)) 
 	if f.backend, err = newBackend(t, name); err != nil {
 		return nil, err
 	}
-	for _, nodes := range nodeNames(cfg) {
-		w, err := startWorker(t, nodes)
+	for i, nodes := range nodeNames(cfg) {
+		profile := ""
+		if cfg.Profiles != "" {
+			profile = filepath.Join(cfg.Profiles, fmt.Sprintf("%s-%d.pprof", name, i))
+		}
+		w, err := startWorker(t, nodes, profile)
 		if err != nil {
 			return nil, err
 		}
@@ -58,9 +63,9 @@ func newFleet(t apiserver.T, cfg config, name string, log func(string, ...any)) 
 }
 
 // startWorker starts a worker, which ends with t.
-func startWorker(t apiserver.T, nodes []string) (*workerProcess, error) {
+func startWorker(t apiserver.T, nodes []string, profile string) (*workerProcess, error) {
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env, cmd.Stderr = append(os.Environ(), workerMode+"=1"), os.Stderr
+	cmd.Env, cmd.Stderr = append(os.Environ(), workerMode+"=1", profileFile+"="+profile), os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -74,9 +79,10 @@ func startWorker(t apiserver.T, nodes []string) (*workerProcess, error) {
 	}
 	client := rpc.NewClient(pipe{out, in})
 	t.Cleanup(func() {
-		_ = client.Close()     // the worker ends with its standard input
-		_ = cmd.Process.Kill() // also if it is busy
+		_ = client.Close() // the worker ends with its standard input
+		busy := time.AfterFunc(5*time.Second, func() { _ = cmd.Process.Kill() })
 		_ = cmd.Wait()
+		busy.Stop()
 	})
 	return &workerProcess{client: client, pid: cmd.Process.Pid, nodes: nodes}, nil
 }

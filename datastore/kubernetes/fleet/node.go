@@ -29,9 +29,10 @@ import (
 
 // server is what the nodes connect to: an API server, or an etcd if Etcd is set.
 type server struct {
-	Host, Token string
-	CA          []byte
-	Etcd        string
+	Host, Token, User string
+	CA                []byte
+	Groups            []string
+	Etcd              string
 }
 
 // node is one node: a source with its own connection, a graph and a Mirror.
@@ -103,7 +104,8 @@ func (n *node) run(ctx context.Context, applied func(dataplane.Batch, time.Time)
 func (n *node) useAPI(s server) error {
 	cfg := &rest.Config{
 		Host: s.Host, BearerToken: s.Token, TLSClientConfig: rest.TLSClientConfig{CAData: s.CA},
-		QPS: -1, UserAgent: n.name, Dial: n.meter.dial,
+		Impersonate: rest.ImpersonationConfig{UserName: s.User, Groups: s.Groups},
+		QPS:         -1, UserAgent: n.name, Dial: n.meter.dial,
 		WrapTransport: func(t http.RoundTripper) http.RoundTripper { return meteredTransport{t, n.meter} },
 	}
 	client, err := rest.HTTPClientFor(cfg)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"runtime/pprof"
 	"sync"
 	"time"
 
@@ -22,6 +23,9 @@ import (
 
 // workerMode is the environment variable that makes the program a worker.
 const workerMode = "WAYLEAVE_FLEET_WORKER"
+
+// profileFile is the environment variable with the path of a worker's processor profile.
+const profileFile = "WAYLEAVE_FLEET_PROFILE"
 
 // Worker runs some of the nodes. Its exported methods are calls of the coordinator.
 type Worker struct {
@@ -51,6 +55,14 @@ func work() {
 	klog.SetOutput(io.Discard)  // a server that restarts causes a line for each watch
 	klog.LogToStderr(false)
 	debug.SetGCPercent(50) // as an agent that is to stay small sets it
+	if path := os.Getenv(profileFile); path != "" {
+		stop, err := profile(path)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return
+		}
+		defer stop()
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	w := &Worker{ctx: ctx, kinds: &kindMeters{kinds: map[string]*kindMeter{}}, failed: make(chan error, 1)}
@@ -60,6 +72,21 @@ func work() {
 		return
 	}
 	calls.ServeConn(pipe{os.Stdin, os.Stdout})
+}
+
+// profile starts a processor profile.
+func profile(path string) (stop func(), err error) {
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		_ = file.Close()
+	}, nil
 }
 
 // Assignment is the work of one worker.
