@@ -27,8 +27,8 @@ const (
 	// streamTimeout is the longest pause between two objects of a list at the beginning of a watch.
 	// A server that does not support such lists never ends one, and sends changes instead.
 	streamTimeout = 30 * time.Second
-	// servedInterval is the time between two queries for a kind that the server does not have. Up
-	// to half of it is added at random.
+	// servedInterval is the time between two queries for the kinds that the server does not have.
+	// Up to half of it is added at random.
 	servedInterval = time.Minute
 )
 
@@ -60,7 +60,7 @@ func (r *reader) run(ctx context.Context) {
 		pause := time.Duration(0)
 		switch {
 		case r.objects.status.State == StateNotServed && err == nil:
-			pause = wait.Jitter(r.objects.source.servedInterval, 0.5)
+			pause = r.versions.pause(r.objects.source.servedInterval)
 		case err != nil || time.Since(start) < time.Second:
 			pause = backoff.Step()
 		}
@@ -85,7 +85,15 @@ func newBackoff() *wait.Backoff {
 
 // follow lists the objects, unless it can continue from a revision. Then it watches them until the
 // watch ends. An error means that the kind cannot be read now.
+//
+// A kind that the server does not have is looked for with discovery alone. The readers of all such
+// kinds share its answers, so that those of many nodes cost the server little.
 func (r *reader) follow(ctx context.Context) error {
+	if r.objects.status.State == StateNotServed {
+		if served, err := r.versions.serves(ctx, r.objects.kind.resource); err != nil || !served {
+			return err
+		}
+	}
 	err := r.objects.source.cluster.check(ctx)
 	if err == nil {
 		err = r.listAndWatch(ctx)

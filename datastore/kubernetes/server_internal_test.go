@@ -45,6 +45,8 @@ type server struct {
 	// failPage is the kind of which only the first page can be read.
 	failPage string
 	lists    int // that were begun
+	// notFound counts the requests for kinds that are not served, and discoveries those of discovery.
+	notFound, discoveries int
 }
 
 // pagesOf is a list that is read in pages.
@@ -196,6 +198,7 @@ func (s *server) serve(kind string, served bool) {
 
 func (s *server) check(k kind) error {
 	if s.missing[k.String()] {
+		s.notFound++
 		return apierrors.NewNotFound(k.resource.GroupResource(), "")
 	}
 	return s.broken[k.String()]
@@ -362,6 +365,7 @@ func (r *result) Stop() {
 func (s *server) ServerResourcesForGroupVersion(version string) (*metav1.APIResourceList, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.discoveries++
 	list := &metav1.APIResourceList{}
 	if s.otherVersion != "" && version == "policy.networking.k8s.io/"+s.otherVersion {
 		list.APIResources = []metav1.APIResource{{Name: "clusternetworkpolicies"}}
@@ -379,6 +383,7 @@ func (s *server) ServerResourcesForGroupVersion(version string) (*metav1.APIReso
 
 // ServerGroups implements discovery.DiscoveryInterface.
 func (s *server) ServerGroups() (*metav1.APIGroupList, error) {
+	s.do(func() { s.discoveries++ })
 	if s.otherVersion == "" {
 		return &metav1.APIGroupList{}, nil
 	}

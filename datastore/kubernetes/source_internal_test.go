@@ -467,6 +467,37 @@ func TestProblemsEndWithTheObject(t *testing.T) {
 	})
 }
 
+// Kinds that the server does not have are looked for together, with discovery alone: one request for each of their
+// two API versions and one for the groups, at most once a minute. A kind is read once the server has it.
+func TestKindsThatAreNotServedShareRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const kind = "globalnetworkpolicies.projectcalico.org"
+		s := newServer(true)
+		for _, k := range kinds() {
+			if k.resource.Group == "projectcalico.org" || k.object == clusterNetworkPolicy {
+				s.serve(k.String(), false)
+			}
+		}
+		w := newWorld(t, s, Config{})
+		synctest.Wait()
+		require.True(t, w.source.Status().InSync)
+		require.Equal(t, 11, s.notFound, "at first, each kind is tried: discovery alone could be late")
+		require.Equal(t, 3, s.discoveries)
+		client := w.source.cfg.Client.(*fake.Clientset)
+		client.ClearActions()
+		time.Sleep(4*time.Minute + time.Second) // before the watches of the other kinds end
+		synctest.Wait()
+		require.Equal(t, 11, s.notFound)
+		require.GreaterOrEqual(t, s.discoveries, 3+2*3)
+		require.LessOrEqual(t, s.discoveries, 3+4*3)
+		require.Empty(t, client.Actions(), "the cluster is checked before a kind is read")
+		s.serve(kind, true)
+		time.Sleep(servedInterval + servedInterval/2)
+		synctest.Wait()
+		require.Equal(t, StateSynced, w.status(kind).State)
+	})
+}
+
 // The endpoint of a pod that CNI ADD attaches is sent at once, also while a list is incomplete.
 func TestAttach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 )
 
@@ -25,6 +26,23 @@ type versions struct {
 	maxAge    time.Duration // of an answer
 	mu        sync.Mutex
 	answers   map[schema.GroupVersion]answer
+	groups    *metav1.APIGroupList // of groupsAt; nil if not known
+	groupsAt  time.Time
+	// next is when the kinds that are not served are looked for again. Their readers wait for the
+	// same time, so they share the answers.
+	next time.Time
+}
+
+// pause returns the time until the kinds that are not served are looked for again. The interval is
+// that between two such times; up to half of it is added at random.
+func (v *versions) pause(interval time.Duration) time.Duration {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	now := time.Now()
+	if !v.next.After(now) {
+		v.next = now.Add(wait.Jitter(interval, 0.5))
+	}
+	return v.next.Sub(now)
 }
 
 // answer is the server's response about one API version: the kinds that it has of it.
@@ -90,15 +108,18 @@ func (v *versions) query(ctx context.Context, gv schema.GroupVersion) (a answer)
 	case ctx.Err() != nil:
 		return answer{err: ctx.Err()}
 	}
-	groups, err := v.discovery.ServerGroups()
-	if err != nil {
-		return answer{err: err}
+	if v.groups == nil || time.Since(v.groupsAt) >= v.maxAge {
+		groups, err := v.discovery.ServerGroups()
+		if err != nil {
+			return answer{err: err}
+		}
+		v.groups, v.groupsAt = groups, time.Now()
 	}
-	at := slices.IndexFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name == gv.Group })
+	at := slices.IndexFunc(v.groups.Groups, func(g metav1.APIGroup) bool { return g.Name == gv.Group })
 	if at < 0 {
 		return a
 	}
-	for _, other := range groups.Groups[at].Versions {
+	for _, other := range v.groups.Groups[at].Versions {
 		if other.Version != gv.Version {
 			a.others = append(a.others, other.Version)
 		}
