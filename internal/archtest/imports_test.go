@@ -116,7 +116,11 @@ var allowed = map[string][]string{
 	"tools/cluster":               {"tools/cluster/internal/..."},
 	".":                           {},
 
-	// Tests import it.
+	"datastore/kubernetes/fleet": {
+		"policy", "dataplane/...", "calcgraph", "datastore/...", "kubernetes/...",
+	},
+
+	// Tests import it, and the command fleet.
 	"datastore/kubernetes/internal/apiserver": {},
 }
 

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/wayleave/wayleave/datastore/kubernetes"
 )
 
 // The backends.
@@ -25,7 +27,7 @@ func backends() []string { return []string{backendKubernetes, backendEtcd, backe
 // config is what a run measures.
 type config struct {
 	Nodes, PodsPerNode, Policies, Processes int
-	Backends, Scenarios                     []string
+	Backends, Scenarios, Omit               []string
 	Repeat                                  int
 	Rate                                    int
 	Churn, Idle, Timeout                    time.Duration
@@ -49,8 +51,12 @@ func parse(args []string, out io.Writer) (config, error) {
 	flags.DurationVar(&c.Timeout, "timeout", 15*time.Minute, "how long a change may take to reach all nodes")
 	flags.IntVar(&c.Verify, "verify", 10, "number of nodes whose state is compared with a fresh graph at the end")
 	flags.StringVar(&c.Profiles, "profiles", "", "existing folder for a processor profile of each worker")
-	backend := flags.String("backend", backendKubernetes, "comma-separated list of "+strings.Join(backends(), ", ")+", or all")
-	names := flags.String("scenario", "all", "comma-separated list of "+strings.Join(scenarioNames(), ", ")+", or all")
+	backend := flags.String("backend", backendKubernetes,
+		"comma-separated list of "+strings.Join(backends(), ", ")+", or all")
+	names := flags.String("scenario", "all",
+		"comma-separated list of "+strings.Join(scenarioNames(), ", ")+", or all")
+	omit := flags.String("omit", "", "comma-separated list of kinds that the nodes do not read, or "+omitCRDs+
+		": all that are not of Kubernetes itself")
 	flags.Usage = func() {
 		fmt.Fprintln(out, "fleet runs many nodes against one API server or one etcd, and measures what they cost.")
 		fmt.Fprintln(out, "WAYLEAVE_KUBERNETES_BIN is the folder of the programs kube-apiserver and etcd:")
@@ -65,11 +71,23 @@ func parse(args []string, out io.Writer) (config, error) {
 		return config{}, err
 	}
 	c.Backends, c.Scenarios = list(*backend, backends()), list(*names, scenarioNames())
+	if c.Omit = list(*omit, nil); *omit == omitCRDs {
+		c.Omit = slices.DeleteFunc(kubernetes.Kinds(), func(kind string) bool {
+			_, group, _ := strings.Cut(kind, ".")
+			return group != "projectcalico.org" && group != "policy.networking.k8s.io"
+		})
+	}
 	return c, c.validate(flags.Args())
 }
 
+// omitCRDs stands for all kinds that an API server has only with CRDs or an extension.
+const omitCRDs = "crds"
+
 // list splits a list; "all" means all.
 func list(text string, all []string) []string {
+	if text == "" {
+		return nil
+	}
 	if text == "all" {
 		return all
 	}

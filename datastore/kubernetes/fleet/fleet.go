@@ -45,6 +45,8 @@ func newFleet(t apiserver.T, cfg config, name string, log func(string, ...any)) 
 	if f.backend, err = newBackend(t, name); err != nil {
 		return nil, err
 	}
+	server := f.backend.server()
+	server.Omit = cfg.Omit
 	for i, nodes := range nodeNames(cfg) {
 		profile := ""
 		if cfg.Profiles != "" {
@@ -55,7 +57,7 @@ func newFleet(t apiserver.T, cfg config, name string, log func(string, ...any)) 
 			return nil, err
 		}
 		f.workers = append(f.workers, w)
-		if err := w.client.Call("Worker.Assign", Assignment{f.backend.server(), nodes}, &None{}); err != nil {
+		if err := w.client.Call("Worker.Assign", Assignment{server, nodes}, &None{}); err != nil {
 			return nil, err
 		}
 	}
@@ -260,7 +262,8 @@ func (f *fleet) verify(ctx context.Context, count int) (int, error) {
 			return verified, err
 		}
 		if got != want {
-			return verified, fmt.Errorf("%s: its state differs from a fresh graph's\ngot:\n%s\nwant:\n%s", name, got, want)
+			return verified, fmt.Errorf("%s: its state differs from a fresh graph's\ngot:\n%s\nwant:\n%s",
+				name, got, want)
 		}
 		if verified++; ctx.Err() != nil {
 			return verified, context.Cause(ctx)

@@ -31,7 +31,7 @@ import (
 type server struct {
 	Host, Token, User string
 	CA                []byte
-	Groups            []string
+	Groups, Omit      []string
 	Etcd              string
 }
 
@@ -122,7 +122,7 @@ func (n *node) useAPI(s server) error {
 		return err
 	}
 	n.close = client.CloseIdleConnections
-	n.source, err = kubernetes.New(kubernetes.Config{Client: c, Dynamic: d, Node: n.name})
+	n.source, err = kubernetes.New(kubernetes.Config{Client: c, Dynamic: d, Node: n.name, Omit: s.Omit})
 	return err
 }
 

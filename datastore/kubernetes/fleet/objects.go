@@ -17,7 +17,7 @@ import (
 // newPod returns a pod of the size that a Deployment's pods have: one container with variables,
 // probes and volumes, a token, and the status that kubelet writes.
 func newPod(namespace, name, app, node string, address netip.Addr) *corev1.Pod {
-	owner, expires, mode := true, int64(3607), int32(420)
+	owner, mode := true, int32(420)
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: name, GenerateName: app + "-7c9d8b6f5c-",
@@ -40,25 +40,28 @@ func newPod(namespace, name, app, node string, address netip.Addr) *corev1.Pod {
 				{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 					LocalObjectReference: corev1.LocalObjectReference{Name: app + "-config"}, DefaultMode: &mode,
 				}}},
-				{Name: "kube-api-access-x7k2p", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-					DefaultMode: &mode,
-					Sources: []corev1.VolumeProjection{
-						{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{ExpirationSeconds: &expires, Path: "token"}},
-						{ConfigMap: &corev1.ConfigMapProjection{
-							LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
-							Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
-						}},
-						{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{
-							Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"},
-						}}}},
-					},
-				}}},
+				{Name: "kube-api-access-x7k2p", VolumeSource: corev1.VolumeSource{Projected: newToken(&mode)}},
 			},
 			Containers: []corev1.Container{newContainer(app)},
 		},
 	}
 	p.Status = podStatus(app, node, address)
 	return p
+}
+
+// newToken returns the volume with the token of the service account, as admission adds it.
+func newToken(mode *int32) *corev1.ProjectedVolumeSource {
+	expires := int64(3607)
+	return &corev1.ProjectedVolumeSource{DefaultMode: mode, Sources: []corev1.VolumeProjection{
+		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{ExpirationSeconds: &expires, Path: "token"}},
+		{ConfigMap: &corev1.ConfigMapProjection{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
+			Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
+		}},
+		{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{
+			Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"},
+		}}}},
+	}}
 }
 
 func newContainer(app string) corev1.Container {
@@ -81,12 +84,16 @@ func newContainer(app string) corev1.Container {
 		LivenessProbe: probe("/healthz"), ReadinessProbe: probe("/readyz"),
 		VolumeMounts: []corev1.VolumeMount{
 			{Name: "config", MountPath: "/etc/" + app, ReadOnly: true},
-			{Name: "kube-api-access-x7k2p", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount", ReadOnly: true},
+			{
+				Name: "kube-api-access-x7k2p", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount",
+				ReadOnly: true,
+			},
 		},
 	}
 	for i := range 8 {
 		c.Env = append(c.Env, corev1.EnvVar{
-			Name: fmt.Sprintf("SHOP_SETTING_%d", i), Value: fmt.Sprintf("http://service-%d.shop.svc.cluster.local:8080", i),
+			Name:  fmt.Sprintf("SHOP_SETTING_%d", i),
+			Value: fmt.Sprintf("http://service-%d.shop.svc.cluster.local:8080", i),
 		})
 	}
 	return c
@@ -107,7 +114,8 @@ func podStatus(app, node string, address netip.Addr) corev1.PodStatus {
 		}},
 	}
 	for _, kind := range []corev1.PodConditionType{
-		"PodReadyToStartContainers", corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady, corev1.PodScheduled,
+		"PodReadyToStartContainers", corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady,
+		corev1.PodScheduled,
 	} {
 		s.Conditions = append(s.Conditions, corev1.PodCondition{
 			Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: at,

@@ -101,6 +101,9 @@ func (r *results) print(out io.Writer) {
 	fmt.Fprintf(out, "\n%s; %d nodes, %d pods, %d policies, %d worker processes; %s\n",
 		time.Now().Format("2 January 2006"), c.Nodes, c.Nodes*c.PodsPerNode, c.Policies+1, c.Processes, machine())
 	fmt.Fprintf(out, "%s\n", strings.Join(versions(), "; "))
+	if len(c.Omit) > 0 {
+		fmt.Fprintf(out, "Not read: %s.\n", strings.Join(c.Omit, ", "))
+	}
 	fmt.Fprintf(out, "%d states of nodes equal those of a fresh graph.\n", r.Verified)
 	r.printTraffic(out)
 	r.printLatencies(out)
@@ -147,7 +150,8 @@ func (r *results) printLatencies(out io.Writer) {
 }
 
 func (r *results) printCosts(out io.Writer) {
-	fmt.Fprint(out, "\n| backend | scenario | took | process | CPU | CPU, a change | CPU, a node and change | memory | peak |\n")
+	fmt.Fprint(out, "\n| backend | scenario | took | process | CPU | CPU, a change | CPU, a node and change | memory "+
+		"| peak |\n")
 	fmt.Fprint(out, "|---|---|---|---|---|---|---|---|---|\n")
 	for _, g := range r.groups() {
 		_, changes := g.total()
@@ -169,7 +173,8 @@ func (r *results) printCosts(out io.Writer) {
 // printKinds prints what the nodes received of each kind while they started and while nothing
 // happened.
 func (r *results) printKinds(out io.Writer) {
-	fmt.Fprint(out, "\n| backend | scenario | kind | requests, a node | events, a node | bytes, a node |\n|---|---|---|---|---|---|\n")
+	fmt.Fprint(out, "\n| backend | scenario | kind | requests, a node | events, a node | bytes, a node |\n")
+	fmt.Fprint(out, "|---|---|---|---|---|---|\n")
 	for _, g := range r.groups() {
 		kinds := g[0].Kinds
 		names := slices.SortedFunc(maps.Keys(kinds), func(a, b string) int {

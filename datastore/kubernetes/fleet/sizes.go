@@ -29,12 +29,11 @@ const (
 // sizes measures objects as the API server sends them.
 func (b *apiBackend) sizes(ctx context.Context, w *world) ([]size, error) {
 	slice := newSlice()
-	if _, err := b.client.DiscoveryV1().EndpointSlices(slice.Namespace).Create(ctx, slice, metav1.CreateOptions{}); err != nil {
+	slices := b.client.DiscoveryV1().EndpointSlices(slice.Namespace)
+	if _, err := slices.Create(ctx, slice, metav1.CreateOptions{}); err != nil {
 		return nil, err
 	}
-	defer func() {
-		_ = b.client.DiscoveryV1().EndpointSlices(slice.Namespace).Delete(ctx, slice.Name, metav1.DeleteOptions{})
-	}()
+	defer func() { _ = slices.Delete(ctx, slice.Name, metav1.DeleteOptions{}) }()
 	core, pod := b.client.CoreV1().RESTClient(), w.target
 	podPath := fmt.Sprintf("/api/v1/namespaces/%s/pods/%s", pod.Namespace, pod.Name)
 	var list []size
@@ -47,7 +46,9 @@ func (b *apiBackend) sizes(ctx context.Context, w *world) ([]size, error) {
 			w.edited.Namespace, w.edited.Name)},
 	} {
 		for _, f := range []struct{ name, accept string }{
-			{"protobuf", formProto}, {"JSON", formJSON}, {"protobuf, metadata only", formMetadata},
+			{"protobuf", formProto},
+			{"JSON", formJSON},
+			{"protobuf, metadata only", formMetadata},
 			{"JSON, Table with metadata", formTable},
 		} {
 			data, err := get(ctx, core, o.path, f.accept)

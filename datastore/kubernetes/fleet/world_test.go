@@ -3,6 +3,7 @@
 package main
 
 import (
+	"io"
 	"net/netip"
 	"strings"
 	"testing"
@@ -81,6 +82,10 @@ func TestFlags(t *testing.T) {
 		require.NoError(t, err, c.args)
 		require.NotEmpty(t, cfg.Scenarios)
 	}
+	cfg, err := parse([]string{"--omit", "crds"}, io.Discard)
+	require.NoError(t, err)
+	require.Len(t, cfg.Omit, 11)
+	require.NotContains(t, cfg.Omit, "networkpolicies.networking.k8s.io")
 	var out strings.Builder
 	require.Zero(t, command(t.Context(), []string{"--help"}, &out, &out))
 	for _, s := range scenarios() {
