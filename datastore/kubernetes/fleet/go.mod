@@ -3,6 +3,7 @@ module github.com/wayleave/wayleave/datastore/kubernetes/fleet
 go 1.25.0
 
 require (
+	github.com/stretchr/testify v1.12.1
 	github.com/wayleave/wayleave v0.1.0
 	github.com/wayleave/wayleave/datastore/etcd v0.1.0
 	github.com/wayleave/wayleave/datastore/kubernetes v0.1.0
@@ -41,7 +42,6 @@ require (
 	github.com/modern-go/reflect2 v1.0.3-0.20250322232337-35a7c28c31ee // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2 // indirect
-	github.com/stretchr/testify v1.12.1 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	go.etcd.io/etcd/client/pkg/v3 v3.6.14 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
