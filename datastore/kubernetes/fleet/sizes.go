@@ -3,13 +3,15 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // size is the size of one object in one form.
@@ -73,6 +75,11 @@ func (b *apiBackend) reduced(ctx context.Context, pod *corev1.Pod, list []size) 
 		return nil, err
 	}
 	add := func(form string, p *corev1.Pod) { list = append(list, size{"Pod", form, p.Size()}) }
+	zipped, err := compressed(full)
+	if err != nil {
+		return nil, err
+	}
+	list = append(list, size{"Pod", "protobuf, gzip", zipped})
 	p := full.DeepCopy()
 	add("protobuf, without envelope", p)
 	p.ManagedFields = nil
@@ -97,4 +104,17 @@ func (b *apiBackend) reduced(ctx context.Context, pod *corev1.Pod, list []size) 
 	}
 	add("protobuf, only what the Source uses", used)
 	return list, nil
+}
+
+// compressed returns the size of a pod after gzip.
+func compressed(p *corev1.Pod) (int, error) {
+	data, err := p.Marshal()
+	if err != nil {
+		return 0, err
+	}
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, err = w.Write(data)
+	err = errors.Join(err, w.Close())
+	return out.Len(), err
 }
