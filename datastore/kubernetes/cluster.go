@@ -24,8 +24,9 @@ type cluster struct {
 	client kubernetes.Interface
 	mu     sync.Mutex
 	uid    types.UID // empty if not known
-	// running is the query that has no answer yet; nil if there is none.
-	running *query
+	// running is the query that has no answer yet; next is the one that is sent after it. Each is nil
+	// if there is none.
+	running, next *query
 }
 
 // query is one query of the UID. Its error is set before done is closed.
@@ -37,30 +38,54 @@ type query struct {
 // check returns errOtherCluster if the server serves another cluster than at the first call. If the
 // namespace cannot be read for lack of rights, or never existed, every cluster is accepted.
 //
-// Callers at the same time share one query. The readers of all kinds call it when the Source starts
-// and when it connects again. With a query for each, those of many nodes overload the server.
+// Callers at the same time share a query, but only one that is sent after their call: the answer to
+// an earlier one may be that of another server. The readers of all kinds call check when the Source
+// starts and when it connects again. With a query for each, those of many nodes overload the server.
 func (c *cluster) check(ctx context.Context) error {
 	c.mu.Lock()
-	q := c.running
-	if q != nil {
-		c.mu.Unlock()
+	running, q := c.running, c.next
+	first := q == nil
+	if first {
+		q = &query{done: make(chan struct{})}
+		c.next = q
+	}
+	c.mu.Unlock()
+	if !first {
+		return q.wait(ctx)
+	}
+	err := error(nil)
+	if running != nil {
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
-		case <-q.done:
-			return q.err
+			err = ctx.Err()
+		case <-running.done:
 		}
 	}
-	q = &query{done: make(chan struct{})}
-	c.running = q
+	c.mu.Lock()
+	c.running, c.next = q, nil
 	c.mu.Unlock()
-	namespace, err := c.client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	var namespace *corev1.Namespace
+	if err == nil {
+		namespace, err = c.client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q.err = c.compareLocked(namespace, err)
-	c.running = nil
+	if c.running == q {
+		c.running = nil
+	}
 	close(q.done)
 	return q.err
+}
+
+// wait returns the error of the query, or that of a context that ends before.
+func (q *query) wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-q.done:
+		return q.err
+	}
 }
 
 // compareLocked compares the namespace that the server has with that of the first call.

@@ -14,12 +14,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// The readers of all kinds share one query of the cluster, and its error. A later check makes one of its own.
-func TestChecksOfTheClusterAtOnceAreOneQuery(t *testing.T) {
+// The readers of all kinds share a query of the cluster, and its error: the first has its own, and the others one that
+// is sent after all of them have called.
+func TestChecksOfTheClusterAtOnceShareAQuery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var queries atomic.Int64
 		var answer error
@@ -37,20 +39,22 @@ func TestChecksOfTheClusterAtOnceAreOneQuery(t *testing.T) {
 			for i := range errs {
 				checks.Go(func() { errs[i] = c.check(ctx) })
 			}
-			synctest.Wait()
-			release <- struct{}{}
+			for range 2 {
+				synctest.Wait()
+				release <- struct{}{}
+			}
 			checks.Wait()
 			return errs
 		}
 		for _, err := range checkAtOnce(t.Context()) {
 			require.NoError(t, err)
 		}
-		require.Equal(t, int64(1), queries.Load())
+		require.Equal(t, int64(2), queries.Load())
 		answer = errors.New("overloaded")
 		for _, err := range checkAtOnce(t.Context()) {
 			require.ErrorIs(t, err, answer)
 		}
-		require.Equal(t, int64(2), queries.Load())
+		require.Equal(t, int64(4), queries.Load())
 
 		// A caller whose context ends does not wait for the query of another.
 		ctx, cancel := context.WithCancel(t.Context())
@@ -61,7 +65,32 @@ func TestChecksOfTheClusterAtOnceAreOneQuery(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)
-		require.Equal(t, int64(3), queries.Load())
+		require.Equal(t, int64(5), queries.Load())
 		release <- struct{}{}
+	})
+}
+
+// A check that begins while a query runs does not take its answer: another server may have given it.
+func TestCheckOfTheClusterTakesNoOlderAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		uid := types.UID("a")
+		release := make(chan struct{})
+		client := fake.NewClientset()
+		client.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+			answer := uid
+			<-release
+			return true, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{UID: answer}}, nil
+		})
+		c := &cluster{client: client}
+		before, after := make(chan error, 1), make(chan error, 1)
+		go func() { before <- c.check(t.Context()) }()
+		synctest.Wait()
+		uid = "b" // the server that is asked from now on has lost its cluster
+		go func() { after <- c.check(t.Context()) }()
+		synctest.Wait()
+		release <- struct{}{}
+		require.NoError(t, <-before)
+		release <- struct{}{}
+		require.ErrorIs(t, <-after, errOtherCluster)
 	})
 }
