@@ -4,6 +4,8 @@
 
 SHELL := /bin/bash
 MODULES := . kubernetes datastore/etcd datastore/kubernetes examples examples/daemon
+# Modules that are not part of the workspace.
+TOOLS := tools/cluster datastore/kubernetes/fleet
 # The packages of all modules, for one go command: it tests packages of different modules in parallel.
 PACKAGES := $(MODULES:%=./%/...)
 # The packages that the race detector runs on: they need no kernel, and several goroutines may use them. The others of
@@ -86,6 +88,13 @@ cluster-down: ## End the cluster. Its logs stay.
 test-cluster: ## Run the suites of Kubernetes on the cluster, or SUITES; print a table.
 	bin/cluster test $(SUITES)
 
+.PHONY: test-cluster-short
+test-cluster-short: ## Start a cluster of one node, run the twenty most telling tests on it, and end it. Needs root.
+	scripts/cluster-programs
+	cd tools/cluster && GOWORK=off go test ./...
+	bin/cluster up --nodes 1
+	bin/cluster test short; status=$$?; bin/cluster down && exit $$status
+
 .PHONY: race
 race: test-tools ## Run packages that several goroutines use, the other modules and concurrent calls under the race detector. test-user does so with the examples.
 	@# A test or an agent that it starts ends at the first race, so the test fails.
@@ -94,10 +103,9 @@ race: test-tools ## Run packages that several goroutines use, the other modules 
 
 .PHONY: lint
 lint: bin/staticcheck bin/gofumpt ## Check formatting, vet, staticcheck and the module files.
-	@set -e; out=$$(bin/gofumpt -l $(MODULES)); if [ -n "$$out" ]; then echo "gofumpt: run 'make fmt' for:"; echo "$$out"; exit 1; fi
+	@set -e; out=$$(bin/gofumpt -l $(MODULES) $(TOOLS)); if [ -n "$$out" ]; then echo "gofumpt: run 'make fmt' for:"; echo "$$out"; exit 1; fi
 	@set -e; for m in $(MODULES); do echo "== vet and staticcheck, module $$m"; (cd $$m && go vet ./... && $(CURDIR)/bin/staticcheck ./...); done
-	@# This module is not part of the workspace.
-	@echo "== vet and staticcheck, module datastore/kubernetes/fleet"; cd datastore/kubernetes/fleet && GOWORK=off go vet ./... && GOWORK=off $(CURDIR)/bin/staticcheck ./...
+	@set -e; for m in $(TOOLS); do echo "== vet and staticcheck, module $$m"; (cd $$m && GOWORK=off go vet ./... && GOWORK=off $(CURDIR)/bin/staticcheck ./...); done
 	@scripts/tidy
 	@set -e; for os in darwin windows; do echo "== builds for $$os"; GOOS=$$os go vet ./... ./kubernetes/... ./datastore/etcd/... ./datastore/kubernetes/...; (cd examples && GOOS=$$os go build -o /dev/null ./explain); done
 
@@ -111,7 +119,7 @@ api-diff: ## Compare the exported API with the last release.
 
 .PHONY: fmt
 fmt: bin/gofumpt ## Format all code.
-	bin/gofumpt -w $(MODULES)
+	bin/gofumpt -w $(MODULES) $(TOOLS)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz test for FUZZTIME (default 5s; 300x is so many runs).
