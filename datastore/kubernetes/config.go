@@ -48,10 +48,10 @@ type Hooks struct {
 	// The list is empty once there are none any more. For kinds other than Pod, it is also called
 	// when the object's resources change and its problems do not.
 	Problems func(object convert.Object, problems []error)
-	// Accepted is called in place of Problems for a ClusterNetworkPolicy, whose status has
+	// Converted is called in place of Problems for a ClusterNetworkPolicy, whose status has
 	// conditions. It is called for every generation, with or without problems. The default is to
 	// call Problems.
-	Accepted func(object convert.Object, generation int64, problems []error)
+	Converted func(object convert.Object, generation int64, problems []error)
 	// Deleted receives each object that the server no longer has, without its UID. Of Pods, it
 	// receives only those that had problems.
 	Deleted func(object convert.Object)
@@ -62,8 +62,10 @@ func (c Config) withDefaults() Config {
 	if c.Hooks.Problems == nil {
 		c.Hooks.Problems = func(convert.Object, []error) {}
 	}
-	if c.Hooks.Accepted == nil {
-		c.Hooks.Accepted = func(object convert.Object, _ int64, problems []error) { c.Hooks.Problems(object, problems) }
+	if c.Hooks.Converted == nil {
+		c.Hooks.Converted = func(object convert.Object, _ int64, problems []error) {
+			c.Hooks.Problems(object, problems)
+		}
 	}
 	if c.Hooks.Deleted == nil {
 		c.Hooks.Deleted = func(convert.Object) {}

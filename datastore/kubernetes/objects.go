@@ -40,10 +40,10 @@ type objects struct {
 	held map[policy.Key]policy.Resource
 	// synced means that a list was complete.
 	synced bool
-	// accepted has the version of each object for which Hooks.Accepted was called. It is nil unless
+	// converted has the version of each object for which Hooks.Converted was called. It is nil unless
 	// the kind has conditions.
-	accepted map[types.NamespacedName]version
-	status   KindStatus
+	converted map[types.NamespacedName]version
+	status    KindStatus
 	// shared counts the objects of an informer of the caller.
 	shared int
 }
@@ -108,8 +108,8 @@ func (o *objects) set(object metav1.Object) {
 	old, known := o.records[id]
 	changed := known && !slices.EqualFunc(old.resources, resources, policy.Equal)
 	now := version{object.GetUID(), object.GetGeneration()}
-	if accepted, seen := o.accepted[id]; o.accepted != nil && (!seen || accepted != now) {
-		o.accepted[id], changed = now, true
+	if last, seen := o.converted[id]; o.converted != nil && (!seen || last != now) {
+		o.converted[id], changed = now, true
 	}
 	o.source.reportLocked(o.identity(id, object.GetUID()), object.GetGeneration(), problems, changed)
 	o.replaceLocked(id, resources)
@@ -167,7 +167,7 @@ func (o *objects) remove(id types.NamespacedName) {
 	}
 	o.replaceLocked(id, nil)
 	delete(o.records, id)
-	delete(o.accepted, id)
+	delete(o.converted, id)
 }
 
 // replaceLocked pushes the difference between an object's last resources and the new ones.

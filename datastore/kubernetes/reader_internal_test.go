@@ -229,7 +229,7 @@ func TestWatchContinues(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		require.Empty(t, w.receiver.world)
-		require.Empty(t, w.source.kind(clusterNetworkPolicy).accepted)
+		require.Empty(t, w.source.kind(clusterNetworkPolicy).converted)
 	})
 }
 

@@ -75,7 +75,7 @@ func New(cfg Config) (*Source, error) {
 	for _, k := range kinds() {
 		o := &objects{source: s, kind: k, records: map[types.NamespacedName]record{}}
 		if k.object == clusterNetworkPolicy {
-			o.accepted = map[types.NamespacedName]version{}
+			o.converted = map[types.NamespacedName]version{}
 		}
 		o.status = KindStatus{Kind: k.String(), State: StateWaiting}
 		if slices.Contains(s.cfg.Omit, k.String()) {
@@ -290,7 +290,7 @@ func (s *Source) reportLocked(object convert.Object, generation int64, problems 
 		delete(s.faulty, key)
 	}
 	if object.Kind == clusterNetworkPolicy {
-		s.cfg.Hooks.Accepted(object, generation, problems)
+		s.cfg.Hooks.Converted(object, generation, problems)
 	} else {
 		s.cfg.Hooks.Problems(object, problems)
 	}

@@ -77,7 +77,7 @@ func newWorld(t *testing.T, s *server, cfg Config) *world {
 	cfg.Hooks.Problems = func(o convert.Object, problems []error) {
 		w.reports = append(w.reports, fmt.Sprint(o, " ", o.UID, " ", problems))
 	}
-	cfg.Hooks.Accepted = func(o convert.Object, generation int64, problems []error) {
+	cfg.Hooks.Converted = func(o convert.Object, generation int64, problems []error) {
 		w.reports = append(w.reports, fmt.Sprint(o, " ", o.UID, " ", generation, " ", problems))
 	}
 	cfg.Hooks.Deleted = func(o convert.Object) { w.reports = append(w.reports, fmt.Sprint(o, " deleted")) }

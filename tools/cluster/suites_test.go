@@ -27,14 +27,15 @@ func TestSuites(t *testing.T) {
 
 func TestTellingMatchesTestsByName(t *testing.T) {
 	expression := regexp.MustCompile(telling)
+	const netpol = "[sig-network] Netpol NetworkPolicy between server and client should "
 	for name, want := range map[string]bool{
-		"[sig-network] Netpol NetworkPolicy between server and client should support a 'default-deny-all' policy": true,
-		"[sig-network] Netpol NetworkPolicy between server and client should support allow-all policy":            false,
-		"[sig-network] Services should allow pods to hairpin back to themselves through services":                 true,
-		"[sig-network] DNS should provide DNS for services [Conformance]":                                         true,
-		"[sig-network] DNS should provide DNS for the cluster [Conformance]":                                      false,
-		"[sig-network] [Feature:IPv6DualStack] should be able to reach pod on ipv4 and ipv6 ip":                   true,
-		"[sig-storage] Services should allow pods to hairpin back to themselves through services":                 false,
+		netpol + "support a 'default-deny-all' policy":                                            true,
+		netpol + "support allow-all policy":                                                       false,
+		"[sig-network] Services should allow pods to hairpin back to themselves through services": true,
+		"[sig-network] DNS should provide DNS for services [Conformance]":                         true,
+		"[sig-network] DNS should provide DNS for the cluster [Conformance]":                      false,
+		"[sig-network] [Feature:IPv6DualStack] should be able to reach pod on ipv4 and ipv6 ip":   true,
+		"[sig-storage] Services should allow pods to hairpin back to themselves through services": false,
 	} {
 		require.Equal(t, want, expression.MatchString(name), name)
 	}

@@ -298,7 +298,7 @@ func reportsWaitForCRD(c *realCluster, crd *unstructured.Unstructured) {
 	r.SkipReportPause() // of 10 minutes and more
 	c.run(r)
 	c.requireReport("early", report.NodeStatus{
-		Version: "v9", Rejected: 1, Faults: []report.Fault{{Key: "NetworkPolicy shop/early", Reason: "spec: odd"}},
+		Version: "v9", Faulty: 1, Faults: []report.Fault{{Key: "NetworkPolicy shop/early", Reason: "spec: odd"}},
 	})
 }
 
@@ -317,7 +317,7 @@ func eventsAreCountedUp(c *realCluster) {
 	r := c.reporter("counter")
 	stop := c.run(r)
 	r.Problems(web, problems)
-	r.Accepted(deny, cnp.GetGeneration(), problem(deny, "spec.y", "odd", false))
+	r.Converted(deny, cnp.GetGeneration(), problem(deny, "spec.y", "odd", false))
 	r.Rejected(policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "knp.default.graph"}, errors.New("invalid"))
 	r.Endpoints(slices.Values([]dataplane.EndpointChange{endpoint("counted", errors.New("no memory"))}))
 
@@ -365,7 +365,7 @@ func conditionsOfOthersAreKept(c *realCluster) {
 	audit("True")
 	r := c.reporter("judge")
 	c.run(r)
-	r.Accepted(o, 1, problem(o, "spec.egress", "odd", false))
+	r.Converted(o, 1, problem(o, "spec.egress", "odd", false))
 	c.requireConditions("kept", "Audited=True Weekly 1: ", "Accepted=False RuleClosed 1: spec.egress: odd")
 
 	var err error
@@ -374,7 +374,7 @@ func conditionsOfOthersAreKept(c *realCluster) {
 	list, _, err := unstructured.NestedSlice(live.Object, "status", "conditions")
 	require.NoError(c, err)
 	audit("False", list[1])
-	r.Accepted(o, 1, nil)
+	r.Converted(o, 1, nil)
 	c.requireConditions("kept", "Audited=False Weekly 1: ", "Accepted=True Accepted 1: ")
 }
 
@@ -447,7 +447,7 @@ func reportComesBack(c *realCluster) {
 	}))
 	want := report.NodeStatus{
 		Ready: true, Version: "v9", Applied: map[string]string{networkPolicies: "7", "pods": "8"},
-		Endpoints: 2, Failing: 1, Rejected: report.MaxFaults,
+		Endpoints: 2, Failing: 1, Faulty: report.MaxFaults,
 		Faults: []report.Fault{{Key: "Pod shop/down", Reason: "no memory"}},
 	}
 	long := strings.Repeat("a", 253) // the longest name
@@ -617,7 +617,7 @@ func writesGoOnAfterRestart(c *realCluster) {
 		require.NotNil(t, networkOf(live))
 	})
 	r.Problems(o, problem(o, "spec", "odd", false))
-	r.Accepted(deny, 1, nil)
+	r.Converted(deny, 1, nil)
 	c.requireEvents([]string{"patient"}, fmt.Sprintf("shop NetworkPolicy/patient %s RuleClosed x1 spec: odd", o.UID))
 	c.requireConditions("patient", "Accepted=True Accepted 1: ")
 	c.eventually(func(t *assert.CollectT) { require.Empty(t, r.Stats().Errors) })

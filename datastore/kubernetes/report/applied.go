@@ -145,7 +145,7 @@ func progressOf(report *unstructured.Unstructured, kind, resourceVersion string,
 	case err != nil:
 	case order < 0:
 		n.State = NodeBehind
-	case status.Failing > 0 || status.Rejected > 0 || len(status.Faults) > 0:
+	case status.Failing > 0 || status.Faulty > 0 || len(status.Faults) > 0:
 		n.State = NodeFaulty
 	default:
 		n.State = NodeApplied

@@ -59,7 +59,7 @@ func TestConditionFollowsThePolicy(t *testing.T) {
 			{4, problem(deny, "spec.egress", "odd", false), "Accepted=False RuleClosed 4: spec.egress: odd", 1, false},
 			{5, nil, "Accepted=True Accepted 5: ", 1, true},
 		} {
-			r.Accepted(deny, step.generation, step.problems)
+			r.Converted(deny, step.generation, step.problems)
 			wait(time.Minute)
 			require.Equal(t, []string{audited, step.want}, c.conditions(t, "deny"), "step %d", i)
 			require.Equal(t, step.writes, c.writes()["clusternetworkpolicies/status"], "step %d", i)
@@ -73,10 +73,10 @@ func TestConditionFollowsThePolicy(t *testing.T) {
 		require.Equal(t, foreign("True"), list[0])
 
 		r.Rejected(policy.Key{Kind: policy.KindPolicy, Name: "kcnp.deny"}, errors.New("by the graph"))
-		r.Accepted(deny, 5, nil)
+		r.Converted(deny, 5, nil)
 		wait(time.Minute)
 		require.Equal(t, []string{audited, "Accepted=False Rejected 5: by the graph"}, c.conditions(t, "deny"))
-		r.Accepted(deny, 6, nil)
+		r.Converted(deny, 6, nil)
 		wait(time.Minute)
 		require.Equal(t, []string{audited, "Accepted=True Accepted 6: "}, c.conditions(t, "deny"))
 		c.writes()
@@ -104,7 +104,7 @@ func TestConditionOfOthersStays(t *testing.T) {
 				return true, nil, apierrors.NewConflict(cnps.GroupResource(), "deny", nil)
 			})
 		r, _ := c.start(t, "n1")
-		r.Accepted(object("ClusterNetworkPolicy", "deny"), 1, nil)
+		r.Converted(object("ClusterNetworkPolicy", "deny"), 1, nil)
 		wait(time.Minute)
 		require.Equal(t, []string{"Audited=False Weekly 1: ", "Accepted=True Accepted 1: "}, c.conditions(t, "deny"))
 		require.EqualValues(t, 1, r.Stats().Failed)
@@ -121,15 +121,15 @@ func TestConditionOfAnotherVersionStays(t *testing.T) {
 		}
 		c := newCluster(clusterPolicy("deny", later), clusterPolicy("new"))
 		r, _ := c.start(t, "n1")
-		r.Accepted(object("ClusterNetworkPolicy", "deny"), 6, nil)
+		r.Converted(object("ClusterNetworkPolicy", "deny"), 6, nil)
 		old := object("ClusterNetworkPolicy", "new")
 		old.UID = "another"
-		r.Accepted(old, 6, nil)
+		r.Converted(old, 6, nil)
 		wait(time.Hour)
 		require.Equal(t, []string{"Accepted=False Rejected 7: m"}, c.conditions(t, "deny"))
 		require.Empty(t, c.conditions(t, "new"))
-		r.Accepted(object("ClusterNetworkPolicy", "new"), 1, nil)
-		r.Accepted(object("ClusterNetworkPolicy", "deny"), 8, nil)
+		r.Converted(object("ClusterNetworkPolicy", "new"), 1, nil)
+		r.Converted(object("ClusterNetworkPolicy", "deny"), 8, nil)
 		wait(time.Minute)
 		require.Equal(t, []string{"Accepted=True Accepted 1: "}, c.conditions(t, "new"))
 		require.Equal(t, []string{"Accepted=True Accepted 8: "}, c.conditions(t, "deny"))
@@ -142,7 +142,7 @@ func TestOddConditions(t *testing.T) {
 		number, empty := map[string]any{"type": int64(5)}, map[string]any{"type": "Accepted"}
 		c := newCluster(clusterPolicy("deny", "text", number, empty))
 		r, _ := c.start(t, "n1")
-		r.Accepted(object("ClusterNetworkPolicy", "deny"), 1, nil)
+		r.Converted(object("ClusterNetworkPolicy", "deny"), 1, nil)
 		wait(time.Minute)
 		live, err := c.dynamic.Resource(cnps).Get(t.Context(), "deny", metav1.GetOptions{})
 		require.NoError(t, err)

@@ -2,7 +2,7 @@
 
 // Package report writes the findings and the progress of a node agent to the Kubernetes API.
 //
-//	kubernetes.Source ── Problems, Accepted, Deleted ──▶           ┌─▶ Events: on objects at fault (by the leader),
+//	kubernetes.Source ── Problems, Converted, Deleted ─▶           ┌─▶ Events: on objects at fault (by the leader),
 //	calcgraph.Hooks ──── Rejected, Doubt ──────────────▶ Reporter ─┤          on pods of this node
 //	dataplane.Driver ─── Endpoints, Ready ─────────────▶           ├─▶ ClusterNetworkPolicy: condition Accepted
 //	Config ───────────── Revisions, Barrier ───────────▶           │                               (by the leader)
@@ -19,7 +19,7 @@
 // A Reporter receives its input from the Source, the graph and the Driver:
 //
 //	reporter, err := report.New(report.Config{Client: client, Dynamic: dynamicClient, Node: node, ...})
-//	hooks := kubernetes.Hooks{Problems: reporter.Problems, Accepted: reporter.Accepted, Deleted: reporter.Deleted}
+//	hooks := kubernetes.Hooks{Problems: reporter.Problems, Converted: reporter.Converted, Deleted: reporter.Deleted}
 //	graph := calcgraph.Config{Node: node, Hooks: calcgraph.Hooks{Rejected: reporter.Rejected, Doubt: reporter.Doubt}}
 //	go reporter.Run(ctx)
 //	go reporter.Endpoints(driver.EndpointChanges(ctx))

@@ -95,18 +95,18 @@ func TestGraphFindings(t *testing.T) {
 		require.EqualValues(t, "uid-deny", list.Items[0].InvolvedObject.UID, "read from the server")
 
 		deny := object("ClusterNetworkPolicy", "deny")
-		r.Accepted(deny, 1, problem(deny, "spec.ingress[0].x", "unknown", false))
+		r.Converted(deny, 1, problem(deny, "spec.ingress[0].x", "unknown", false))
 		wait(time.Minute)
 		require.Len(t, c.events(t), 2, "the converter's field is another text")
 		r.Doubt(key, &policy.DoubtError{Key: key, Problems: []policy.Problem{{Field: "ingress[1].x", Msg: "unknown"}}})
-		r.Accepted(deny, 2, nil) // the graph, which has doubts about version 1, has not seen this one yet
+		r.Converted(deny, 2, nil) // the graph, which has doubts about version 1, has not seen this one yet
 		wait(time.Minute)
-		r.Accepted(deny, 3, problem(deny, "spec.ingress[0].x", "unknown", false))
+		r.Converted(deny, 3, problem(deny, "spec.ingress[0].x", "unknown", false))
 		wait(time.Minute)
 		require.Contains(t, c.events(t), "default ClusterNetworkPolicy/deny RuleClosed x2: spec.ingress[0].x: unknown")
 		require.Len(t, c.events(t), 2, "version 2 has no doubts")
 		_, status := c.nodeReport(t, "n1")
-		require.EqualValues(t, 3, status.Rejected)
+		require.EqualValues(t, 3, status.Faulty)
 		r.Deleted(deny)
 		r.Rejected(policy.Key{Kind: policy.KindBlock, Name: "10-0-0-0-24"}, nil)
 		r.Problems(convert.Object{
@@ -178,7 +178,7 @@ func TestEventsAreLimited(t *testing.T) {
 		require.Greater(t, count, 60)
 		require.LessOrEqual(t, count, 20+61)
 		_, status := c.nodeReport(t, "n1")
-		require.EqualValues(t, 10_000, status.Rejected)
+		require.EqualValues(t, 10_000, status.Faulty)
 		require.Len(t, status.Faults, report.MaxFaults)
 		for i := range 10_000 {
 			reject(fmt.Sprintf("p%d", i))
@@ -299,7 +299,7 @@ func TestObjectsDeletedMeanwhile(t *testing.T) {
 		failure := c.fail(&failure{verb: "create", resource: "events", err: apierrors.NewNotFound(resource, "shop")})
 		r, _ := c.start(t, "n1")
 		r.Problems(object("NetworkPolicy", "web"), []error{errors.New("broken")})
-		r.Accepted(object("ClusterNetworkPolicy", "gone"), 1, nil)
+		r.Converted(object("ClusterNetworkPolicy", "gone"), 1, nil)
 		wait(time.Hour)
 		require.Equal(t, 1, failure.failed())
 		require.EqualValues(t, 2, r.Stats().Dropped)
@@ -321,7 +321,7 @@ func TestServerAway(t *testing.T) {
 		c.writes()
 		away.set(errors.New("connection refused"))
 		r.Ready()
-		r.Accepted(object("ClusterNetworkPolicy", "deny"), 1, nil)
+		r.Converted(object("ClusterNetworkPolicy", "deny"), 1, nil)
 		for i := range 1000 {
 			r.Problems(object("NetworkPolicy", fmt.Sprint("p", i)), []error{errors.New("broken")})
 		}

@@ -56,8 +56,8 @@ type NodeStatus struct {
 	// Endpoints counts the endpoints of the node, Failing those that cannot be programmed.
 	Endpoints int64 `json:"endpoints"`
 	Failing   int64 `json:"failing"`
-	// Rejected counts the objects of the cluster that are rejected or accepted in part.
-	Rejected int64 `json:"rejected"`
+	// Faulty counts the objects of the cluster that have no effect, or that are not understood in part.
+	Faulty int64 `json:"faulty"`
 	// Faults has the first MaxFaults faults: those of endpoints, then those of objects, each by
 	// name.
 	Faults []Fault `json:"faults,omitempty"`
@@ -75,7 +75,7 @@ type Fault struct {
 
 func (s NodeStatus) equal(o NodeStatus) bool {
 	return s.Ready == o.Ready && s.Version == o.Version && maps.Equal(s.Applied, o.Applied) &&
-		s.Endpoints == o.Endpoints && s.Failing == o.Failing && s.Rejected == o.Rejected &&
+		s.Endpoints == o.Endpoints && s.Failing == o.Failing && s.Faulty == o.Faulty &&
 		slices.Equal(s.Faults, o.Faults)
 }
 
@@ -174,7 +174,7 @@ func (r *Reporter) nodeStatus() NodeStatus {
 		Ready: r.ready, Version: r.cfg.Version, Applied: maps.Clone(r.applied),
 		Endpoints: int64(len(r.endpoints)), Updated: metav1.Now(),
 	}
-	var failing, rejected []Fault
+	var failing, faulty []Fault
 	for key, why := range r.endpoints {
 		if why != "" {
 			failing = append(failing, Fault{originOf(key).String(), why})
@@ -182,11 +182,11 @@ func (r *Reporter) nodeStatus() NodeStatus {
 	}
 	for id, o := range r.objects {
 		if v := o.finding(); v.reason != "" {
-			rejected = append(rejected, Fault{id.String(), v.text})
+			faulty = append(faulty, Fault{id.String(), v.text})
 		}
 	}
-	s.Failing, s.Rejected = int64(len(failing)), int64(len(rejected))
-	for _, faults := range [][]Fault{failing, rejected} {
+	s.Failing, s.Faulty = int64(len(failing)), int64(len(faulty))
+	for _, faults := range [][]Fault{failing, faulty} {
 		slices.SortFunc(faults, func(a, b Fault) int {
 			return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Reason, b.Reason))
 		})

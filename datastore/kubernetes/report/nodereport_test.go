@@ -173,7 +173,7 @@ func TestApplied(t *testing.T) {
 		}
 		status := func(ready bool, revision string, failing int, age time.Duration) map[string]any {
 			return map[string]any{
-				"ready": ready, "endpoints": int64(3), "failing": int64(failing), "rejected": int64(0),
+				"ready": ready, "endpoints": int64(3), "failing": int64(failing), "faulty": int64(0),
 				"applied": map[string]any{"pods": revision}, "updated": now.Add(-age).Format(time.RFC3339),
 			}
 		}

@@ -103,10 +103,10 @@ func (r *Reporter) Problems(found convert.Object, problems []error) {
 	})
 }
 
-// Accepted records that a generation of a ClusterNetworkPolicy was converted, and its problems. It
-// has the signature of kubernetes.Hooks.Accepted. Call it in place of Problems for each generation,
+// Converted records that a generation of a ClusterNetworkPolicy was converted, and its problems. It
+// has the signature of kubernetes.Hooks.Converted. Call it in place of Problems for each generation,
 // with or without problems. An object with generation 0 gets no condition.
-func (r *Reporter) Accepted(found convert.Object, generation int64, problems []error) {
+func (r *Reporter) Converted(found convert.Object, generation int64, problems []error) {
 	r.change(found, func(o *object) {
 		if generation != o.generation {
 			o.rejected, o.doubt = "", "" // of the previous generation
@@ -126,7 +126,7 @@ func (r *Reporter) Deleted(gone convert.Object) {
 
 // Rejected records that the graph rejects a resource. It has the signature of
 // calcgraph.Hooks.Rejected. The graph does not call that hook when the resource becomes valid.
-// Therefore Problems clears the record, and so do Accepted with a new generation and Rejected with
+// Therefore Problems clears the record, and so do Converted with a new generation and Rejected with
 // nil.
 func (r *Reporter) Rejected(key policy.Key, err error) {
 	r.change(originOf(key), func(o *object) {
@@ -137,7 +137,7 @@ func (r *Reporter) Rejected(key policy.Key, err error) {
 }
 
 // Doubt records the doubts of a policy in force. It has the signature of calcgraph.Hooks.Doubt. As
-// with Rejected, Problems and a new generation of Accepted clear the record.
+// with Rejected, Problems and a new generation of Converted clear the record.
 func (r *Reporter) Doubt(key policy.Key, doubt *policy.DoubtError) {
 	r.change(originOf(key), func(o *object) {
 		if o.doubt = ""; doubt != nil {

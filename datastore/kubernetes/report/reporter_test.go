@@ -28,7 +28,7 @@ import (
 
 // The methods have the form of the hooks.
 func hooks(r *report.Reporter) (kubernetes.Hooks, calcgraph.Hooks) {
-	return kubernetes.Hooks{Problems: r.Problems, Accepted: r.Accepted, Deleted: r.Deleted},
+	return kubernetes.Hooks{Problems: r.Problems, Converted: r.Converted, Deleted: r.Deleted},
 		calcgraph.Hooks{Rejected: r.Rejected, Doubt: r.Doubt}
 }
 
@@ -64,7 +64,7 @@ func TestInputBeforeRun(t *testing.T) {
 		for i := range 2 {
 			r.Ready()
 			r.Problems(object("NetworkPolicy", fmt.Sprint("web", i)), []error{errors.New("broken")})
-			r.Accepted(object("ClusterNetworkPolicy", "deny"), int64(i+1), nil)
+			r.Converted(object("ClusterNetworkPolicy", "deny"), int64(i+1), nil)
 			r.Endpoints(slices.Values([]dataplane.EndpointChange{endpoint("web", errors.New("broken"))}))
 			var running sync.WaitGroup
 			ctx, cancel := context.WithCancel(t.Context())
@@ -116,7 +116,7 @@ func TestConcurrentInput(t *testing.T) {
 					name := fmt.Sprint("p", j%10)
 					deny := object("ClusterNetworkPolicy", "deny")
 					r.Problems(object("NetworkPolicy", name), []error{fmt.Errorf("broken %d", i)}[:j%2])
-					r.Accepted(deny, int64(j+1), nil)
+					r.Converted(deny, int64(j+1), nil)
 					r.Rejected(policy.Key{Kind: policy.KindTier, Name: name}, errors.New("broken"))
 					r.Doubt(policy.Key{Kind: policy.KindPolicy, Name: name}, nil)
 					r.Endpoints(slices.Values([]dataplane.EndpointChange{endpoint("web", nil)}))
@@ -129,7 +129,7 @@ func TestConcurrentInput(t *testing.T) {
 			})
 		}
 		inputs.Wait()
-		r.Accepted(object("ClusterNetworkPolicy", "deny"), 1000, nil)
+		r.Converted(object("ClusterNetworkPolicy", "deny"), 1000, nil)
 		wait(5 * time.Minute)
 		require.Equal(t, []string{"Accepted=True Accepted 1000: "}, c.conditions(t, "deny"))
 	})

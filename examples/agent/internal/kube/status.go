@@ -42,9 +42,9 @@ func (s *status) hooks(first kubernetes.Hooks) kubernetes.Hooks {
 			first.Problems(object, problems)
 			s.reporter.Problems(object, problems)
 		},
-		Accepted: func(object convert.Object, generation int64, problems []error) {
+		Converted: func(object convert.Object, generation int64, problems []error) {
 			first.Problems(object, problems)
-			s.reporter.Accepted(object, generation, problems)
+			s.reporter.Converted(object, generation, problems)
 		},
 		Deleted: func(object convert.Object) {
 			first.Deleted(object)
