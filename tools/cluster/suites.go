@@ -18,10 +18,15 @@ func suites() []suite {
 			nil, nil),
 		endToEnd("network", "Kubernetes end-to-end, sig-network without NetworkPolicy", `\[sig-network\]`, 5,
 			notHere, nil),
-		endToEnd("short", "Kubernetes end-to-end, twenty telling tests", telling, 4, nil, nil),
 		policyAPI(),
 		cyclonus("cyclonus", "cyclonus, all cases of its generator"),
-		// Those that found most faults elsewhere, for a run of some minutes.
+	}
+}
+
+// selections returns parts of the suites that take some minutes.
+func selections() []suite {
+	return []suite{
+		endToEnd("short", "Kubernetes end-to-end, twenty telling tests", telling, 4, nil, nil),
 		cyclonus("cyclonus-short", "cyclonus, conflicting policies, changes, SCTP, port ranges",
 			"conflict", "action", "sctp", "end-port", "upstream-e2e"),
 	}
@@ -113,6 +118,7 @@ var notHere = []reason{
 	{"[Feature:Networking-IPv6]", "sends packets to the Internet"},
 	{"[Feature:Networking-DNS]", "sends packets to the Internet"},
 	{"[Provider:GCE]", "needs a cloud"},
+	{"should be rejected for evicted pods", "kubelet evicts no pods on this cluster"},
 	{"[Feature:Networking-Performance]", "measures, with a program that the image lacks"},
 	{"[Feature:PerformanceDNS]", "measures the DNS server"},
 	{"Granular Checks: Pods should function for intra-pod communication: sctp", noSCTPSockets},

@@ -12,7 +12,7 @@ import (
 
 func TestSuites(t *testing.T) {
 	names := map[string]bool{}
-	for _, s := range suites() {
+	for _, s := range append(suites(), selections()...) {
 		require.False(t, names[s.name], s.name)
 		names[s.name] = true
 		require.NotEmpty(t, s.title)

@@ -59,8 +59,13 @@ func runTest(ctx context.Context, c *cluster, args []string) error {
 	flags.Usage = func() {
 		fmt.Fprintln(flags.Output(), "usage: cluster test [FLAGS] [SUITE...]\n\nThe suites, all by default:")
 		for _, s := range suites() {
-			fmt.Fprintf(flags.Output(), "  %-10s %s\n", s.name, s.title)
+			fmt.Fprintf(flags.Output(), "  %-14s %s\n", s.name, s.title)
 		}
+		fmt.Fprintln(flags.Output(), "\nParts of them:")
+		for _, s := range selections() {
+			fmt.Fprintf(flags.Output(), "  %-14s %s\n", s.name, s.title)
+		}
+		fmt.Fprintln(flags.Output())
 		flags.PrintDefaults()
 	}
 	if err := flags.Parse(args); err != nil {
@@ -69,12 +74,13 @@ func runTest(ctx context.Context, c *cluster, args []string) error {
 	chosen := suites()
 	if flags.NArg() > 0 {
 		chosen = nil
+		known := append(suites(), selections()...)
 		for _, name := range flags.Args() {
-			i := slices.IndexFunc(suites(), func(s suite) bool { return s.name == name })
+			i := slices.IndexFunc(known, func(s suite) bool { return s.name == name })
 			if i < 0 {
 				return fmt.Errorf("test: no suite %q; 'cluster test --help' lists the suites", name)
 			}
-			chosen = append(chosen, suites()[i])
+			chosen = append(chosen, known[i])
 		}
 	}
 	control, err := machine.Open(c.machine(controlName))
