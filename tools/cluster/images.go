@@ -90,7 +90,6 @@ func (c *cluster) agnhostFiles() ([]image.File, error) {
 		{Path: "/etc/passwd", Content: "root:x:0:0:root:/:/bin/sh\nuser:x:1000:1000:user:/:/bin/sh\n"},
 		{Path: "/etc/nsswitch.conf", Content: "hosts: files dns\n"},
 		{Path: "/bin/sh", Link: "../usr/bin/dash"},
-		{Path: "/bin/bash", Link: "../usr/bin/bash"},
 	}
 	libraries := map[string]bool{}
 	for _, program := range strings.Fields("bash dash curl wget dig nslookup nc ping getent ip conntrack " +
@@ -100,7 +99,10 @@ func (c *cluster) agnhostFiles() ([]image.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, image.File{Path: "/usr/bin/" + program, Source: source})
+		files = append(files,
+			image.File{Path: "/usr/bin/" + program, Source: source},
+			image.File{Path: "/bin/" + program, Link: "../usr/bin/" + program},
+		)
 		printed, err := exec.Command("ldd", source).Output()
 		if err != nil {
 			return nil, fmt.Errorf("libraries of %s: %w", source, err)
