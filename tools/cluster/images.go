@@ -30,11 +30,15 @@ func (c *cluster) images() (map[string]image.Image, error) {
 	if err != nil {
 		return nil, err
 	}
+	pause := []string{pauseImage}
 	var suites, conntrack []string
 	for _, name := range names {
-		if strings.Contains(name, conntrackProgram) {
+		switch {
+		case strings.Contains(name, "/pause:"):
+			pause = append(pause, name)
+		case strings.Contains(name, conntrackProgram):
 			conntrack = append(conntrack, name)
-		} else {
+		default:
 			suites = append(suites, name)
 		}
 	}
@@ -44,7 +48,7 @@ func (c *cluster) images() (map[string]image.Image, error) {
 	}
 	return map[string]image.Image{
 		"pause": {
-			Names:      []string{pauseImage},
+			Names:      pause,
 			Files:      []image.File{{Path: "/pause", Source: c.bin("cluster-programs/pause")}},
 			Entrypoint: []string{"/pause"},
 		},

@@ -82,6 +82,7 @@ func (c *cluster) nodeServices(name string, i int) []machine.Service {
 			"--config=" + c.state("kubelet-"+name+".json"),
 			"--hostname-override=" + name,
 			fmt.Sprintf("--node-ip=%s,%s", address, address6),
+			fmt.Sprintf("--node-labels=topology.kubernetes.io/zone=zone%d", i+1),
 		}},
 		{Name: "kube-proxy", Env: path, Args: []string{
 			c.bin("kubernetes/kube-proxy"),
