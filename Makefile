@@ -151,7 +151,7 @@ bench-kubernetes: ## Measure a node on a real API server with PODS pods (default
 
 .PHONY: fleet
 fleet: ## Measure 1,000 nodes on one API server and on one etcd (FLEETFLAGS: --nodes 100, ...); print tables. About an hour.
-	FLEET='--nodes 1000 --pods-per-node 2 --backend all --rate 5 $(FLEETFLAGS)' nice -n 10 scripts/test-kubernetes
+	FLEET='--nodes 1000 --pods-per-node 2 --backend all --rate 1 --timeout 30m $(FLEETFLAGS)' nice -n 10 scripts/test-kubernetes
 
 .PHONY: bench-memory
 bench-memory: test-tools ## Run the agent at memory limits of a cgroup: a million prefixes, 100,000 policies. Needs root.
