@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package badday
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/wayleave/wayleave/tools/cluster/internal/probe"
+)
+
+func TestLogsAreReadOnce(t *testing.T) {
+	folder := t.TempDir()
+	file := filepath.Join(folder, "badday-open_a_uid", "prober", "0.log")
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	logs := NewLogs(filepath.Join(folder, "badday-*", "*", "*.log"))
+	write := func(text string) {
+		t.Helper()
+		f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(want []string, wantProblems int) {
+		t.Helper()
+		lines, problems, err := logs.Read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var pods []string
+		for _, line := range lines {
+			pods = append(pods, line.Pod)
+		}
+		if !reflect.DeepEqual(pods, want) || len(problems) != wantProblems {
+			t.Errorf("got %v and problems %q, want %v", pods, problems, want)
+		}
+	}
+	read(nil, 0)
+	write("2026-11-26T18:00:00Z stdout F {\"time\":1,\"pod\":\"a\"}\n2026-11-26T18:00:01Z stdout F {\"time\":2,")
+	read([]string{"a"}, 0)
+	write("\"pod\":\"b\"}\n2026-11-26T18:00:02Z stderr F prober: fault\n2026-11-26T18:00:02Z stdout P {\"time\"\n")
+	read([]string{"b"}, 2)
+	read(nil, 0)
+}
+
+var start = time.Date(2026, 11, 26, 18, 0, 0, 0, time.UTC)
+
+func at(seconds float64) int64 {
+	return start.Add(time.Duration(seconds * float64(time.Second))).UnixMilli()
+}
+
+func instant(seconds float64) time.Time { return time.UnixMilli(at(seconds)) }
+
+func loss(to string, service bool, first, last float64, count int, backend string) probe.Loss {
+	return probe.Loss{
+		Flow:  probe.Flow{To: to, Service: service, Proto: probe.UDP, Expect: probe.Allow},
+		First: at(first), Last: at(last), Count: count, Backend: backend,
+	}
+}
+
+func TestLossesAreAttributed(t *testing.T) {
+	dead := Excuse{Why: "dead", Pods: []string{"b", "c"}, Services: []string{"web"}, Start: instant(10), End: instant(20)}
+	for _, c := range []struct {
+		name string
+		from string
+		loss probe.Loss
+		want bool
+	}{
+		{"to the pod", "a", loss("b", false, 11, 12, 5, ""), true},
+		{"from the pod", "b", loss("a", false, 11, 12, 5, ""), true},
+		{"other pair", "a", loss("d", false, 11, 12, 5, ""), false},
+		{"too early", "a", loss("b", false, 9.9, 12, 5, ""), false},
+		{"beyond the end", "a", loss("b", false, 19.5, 20.1, 5, ""), false},
+		{"new flow to the service", "a", loss("web", true, 11, 11, 1, ""), true},
+		{"new flow to another service", "a", loss("db", true, 11, 11, 1, ""), false},
+		{"a flow that a dead backend answered", "a", loss("web", true, 11, 11, 1, "c"), true},
+		{"a flow that a live backend answered", "a", loss("web", true, 11, 11, 1, "d"), false},
+	} {
+		if got := dead.covers(c.from, c.loss); got != c.want {
+			t.Errorf("%s: covers = %v", c.name, got)
+		}
+	}
+	open := dead
+	open.End = time.Time{}
+	if !open.covers("a", loss("b", false, 1000, 1000, 1, "")) {
+		t.Error("an excuse without end ended")
+	}
+}
+
+func TestDayIsJudged(t *testing.T) {
+	tally := Tally{Day: "1", Start: instant(0), End: instant(100)}
+	counts := func(expect probe.Expect, sent, answered int) probe.Count {
+		return probe.Count{Flow: probe.Flow{To: "b", Expect: expect, Proto: probe.UDP}, Sent: sent, Answered: answered}
+	}
+	tally.Excuse(&Excuse{Why: "dead", Pods: []string{"b"}, Start: instant(10), End: instant(20)})
+	tally.Add(
+		probe.Line{Time: at(-1), Pod: "a", Counts: []probe.Count{counts(probe.Allow, 1000, 1000)}, Losses: []probe.Loss{loss("b", false, -5, -5, 1, "")}},
+		probe.Line{Time: at(5), Pod: "a", Counts: []probe.Count{counts(probe.Allow, 100, 90), counts(probe.Deny, 40, 0), counts(probe.Either, 9, 3)}},
+		probe.Line{Time: at(30), Pod: "a", Losses: []probe.Loss{loss("b", false, 11, 12, 10, "")}},
+		// Two overflows explain the first of these, and not the second.
+		probe.Line{Time: at(52), Pod: "c", Overflows: 2},
+		probe.Line{Time: at(60), Pod: "a", Losses: []probe.Loss{loss("c", false, 50, 50, 2, ""), loss("c", false, 51, 51, 1, "")}},
+		probe.Line{Time: at(110), Pod: "a", Counts: []probe.Count{counts(probe.Allow, 1000, 1000)}, Losses: []probe.Loss{loss("b", false, 101, 101, 1, "")}},
+	)
+	row := tally.Judge()
+	if row.AllowedSent != 100 || row.ForbiddenSent != 40 || row.ForbiddenArrived != 0 || row.ForbiddenOK != 0 || row.Lost != 13 {
+		t.Errorf("counts: %+v", row)
+	}
+	if want := map[string]int{"dead": 10, "buffer of a prober's socket was full": 2}; !reflect.DeepEqual(row.Excluded, want) {
+		t.Errorf("excluded: %v", row.Excluded)
+	}
+	if len(row.Unexplained) != 1 || !strings.Contains(row.Unexplained[0], "18:00:51.000") || !row.Failed() {
+		t.Errorf("unexplained: %q", row.Unexplained)
+	}
+	var table strings.Builder
+	WriteTable(&table, []Row{row})
+	if !strings.Contains(table.String(), "| 1 | 1m40s | 40 | 0 | 0 | 100 | 13 | 2: buffer of a prober's socket was full; 10: dead | 1 |") {
+		t.Error(table.String())
+	}
+}
+
+func TestLeaksFail(t *testing.T) {
+	base := []probe.Line{{Time: at(5), Pod: "a", Counts: []probe.Count{
+		{Flow: probe.Flow{Expect: probe.Allow}, Sent: 1, Answered: 1}, {Flow: probe.Flow{Expect: probe.Deny}, Sent: 1},
+	}}}
+	for name, line := range map[string]probe.Line{
+		"":         {Time: at(6), Pod: "a"},
+		"arrived":  {Time: at(6), Pod: "b", Leaks: []probe.Leak{{From: "a", Proto: probe.TCP, First: at(5), Count: 3}}},
+		"answered": {Time: at(6), Pod: "a", Counts: []probe.Count{{Flow: probe.Flow{Expect: probe.Deny}, Sent: 1, Answered: 1}}},
+	} {
+		tally := Tally{Start: instant(0), End: instant(10)}
+		tally.Add(append(base, line)...)
+		row := tally.Judge()
+		if row.Failed() != (name != "") || len(row.Leaks) != min(len(name), 1) {
+			t.Errorf("%q: %+v", name, row)
+		}
+	}
+	silent := Tally{Start: instant(0), End: instant(10)}
+	if !silent.Judge().Failed() {
+		t.Error("a day without probes passed")
+	}
+}

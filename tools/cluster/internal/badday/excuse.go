@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package badday
+
+import (
+	"slices"
+	"time"
+
+	"github.com/wayleave/wayleave/tools/cluster/internal/probe"
+)
+
+// Excuse is a time in which Kubernetes itself loses probes of some flows, whatever the network does.
+type Excuse struct {
+	// Why is the heading under which the excluded losses are counted.
+	Why string
+	// Pods lists the pods whose probes are excluded: to and from them, and through a service whose
+	// last known backend is one of them.
+	Pods []string
+	// Services lists the services whose new flows are excluded: the pod that would have answered is
+	// not known.
+	Services []string
+	// Start and End limit the times at which the probes were sent. A zero End means still.
+	Start, End time.Time
+	// Limit is the number of probes that are excluded at most; 0 is no limit.
+	Limit int
+
+	used int
+}
+
+// covers reports whether an excuse holds for a loss. from is the client's pod.
+func (e *Excuse) covers(from string, loss probe.Loss) bool {
+	if loss.First < e.Start.UnixMilli() || (!e.End.IsZero() && loss.Last > e.End.UnixMilli()) {
+		return false
+	}
+	if e.Limit > 0 && e.used+loss.Count > e.Limit {
+		return false
+	}
+	if slices.Contains(e.Pods, from) {
+		return true
+	}
+	if !loss.Service {
+		return slices.Contains(e.Pods, loss.To)
+	}
+	if loss.Backend != "" {
+		return slices.Contains(e.Pods, loss.Backend)
+	}
+	return slices.Contains(e.Services, loss.To)
+}

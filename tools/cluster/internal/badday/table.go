@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package badday
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// maxDetails is the number of leaks, and of losses, that are listed of a day.
+const maxDetails = 40
+
+// WriteTable writes a table in Markdown, and then the notes and faults of each day.
+func WriteTable(out io.Writer, rows []Row) {
+	fmt.Fprintln(out, "| day | time | forbidden sent | arrived | answered | allowed sent | lost | of these excluded | unexplained |")
+	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|")
+	for _, r := range rows {
+		var excluded []string
+		total := 0
+		for _, why := range r.reasons() {
+			excluded = append(excluded, fmt.Sprintf("%d: %s", r.Excluded[why], why))
+			total += r.Excluded[why]
+		}
+		if len(excluded) == 0 {
+			excluded = []string{"none"}
+		}
+		fmt.Fprintf(out, "| %s | %s | %d | %d | %d | %d | %d | %s | %d |\n", r.Day, r.Duration.Round(time.Second),
+			r.ForbiddenSent, r.ForbiddenArrived, r.ForbiddenOK, r.AllowedSent, r.Lost, strings.Join(excluded, "; "), r.Lost-total)
+	}
+	fmt.Fprintln(out)
+	for _, r := range rows {
+		for _, note := range r.Notes {
+			fmt.Fprintf(out, "- %s: %s\n", r.Day, note)
+		}
+		fmt.Fprintf(out, "- %s: the slowest answer took %d ms; TCP sent %d segments again\n", r.Day, r.Slowest, r.Resent)
+		writeDetails(out, r.Day+": LEAK", r.Leaks)
+		writeDetails(out, r.Day+": UNEXPLAINED", r.Unexplained)
+	}
+}
+
+func writeDetails(out io.Writer, heading string, details []string) {
+	for i, detail := range details {
+		if i == maxDetails {
+			fmt.Fprintf(out, "- %s: and %d more lines\n", heading, len(details)-i)
+			return
+		}
+		fmt.Fprintf(out, "- %s: %s\n", heading, detail)
+	}
+}

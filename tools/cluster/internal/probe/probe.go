@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package probe has the formats that the prober in the pods and the command badday share: payloads,
+// the file of targets, and the lines that a prober prints.
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// The ports of a prober.
+const (
+	UDPPort = 7000
+	TCPPort = 7001
+)
+
+// The source ports of TCP connections that policy forbids. They are outside the range from which
+// the kernel chooses ports, so that a receiver knows a forbidden SYN.
+const (
+	FirstDeniedPort = 10000
+	LastDeniedPort  = 19999
+)
+
+// Expect is what policy says about a flow.
+type Expect string
+
+const (
+	Allow  Expect = "allow"
+	Deny   Expect = "deny"
+	Either Expect = "either" // while a change takes effect
+)
+
+// Target is what a client sends to.
+type Target struct {
+	Name    string `json:"name"`    // of a pod or a service
+	Service bool   `json:"service"` // false: directly to a pod
+	Address string `json:"address"`
+	Expect  Expect `json:"expect"`
+}
+
+// Targets is the content of the file that a client reads again whenever it changes.
+type Targets struct {
+	Targets []Target `json:"targets"`
+}
+
+// Protocol is how a probe is sent.
+type Protocol string
+
+const (
+	UDP    Protocol = "udp"     // on a flow that stays
+	UDPNew Protocol = "udp-new" // from a new port
+	TCP    Protocol = "tcp"     // a new connection
+)
+
+// Flow is a direction in which probes are sent.
+type Flow struct {
+	To      string   `json:"to"`
+	Service bool     `json:"service,omitempty"`
+	Address string   `json:"address"`
+	Proto   Protocol `json:"proto"`
+	Expect  Expect   `json:"expect"`
+}
+
+// Count is the number of probes of a flow since the last report.
+type Count struct {
+	Flow
+	Sent     int `json:"sent"`
+	Answered int `json:"answered,omitempty"`
+	Resent   int `json:"resent,omitempty"` // TCP segments of answered probes that were sent again
+	Slowest  int `json:"slowest,omitempty"`
+}
+
+// Loss is a number of probes of one flow without answer. Times are Unix milliseconds.
+type Loss struct {
+	Flow
+	First   int64  `json:"first"` // when the first was sent
+	Last    int64  `json:"last"`
+	Count   int    `json:"count"`
+	Backend string `json:"backend,omitempty"` // that answered last on this flow
+}
+
+// Leak is a number of forbidden probes that arrived, since the last line.
+type Leak struct {
+	From  string   `json:"from"` // the pod, or the address if only that is known
+	Proto Protocol `json:"proto"`
+	First int64    `json:"first"` // when it arrived
+	Count int      `json:"count"`
+}
+
+// Line is what a prober prints: one of the fields after Pod.
+type Line struct {
+	Time      int64    `json:"time"` // Unix milliseconds
+	Pod       string   `json:"pod"`
+	Addresses []string `json:"addresses,omitempty"` // at the start of the prober
+	Counts    []Count  `json:"counts,omitempty"`
+	Losses    []Loss   `json:"losses,omitempty"`
+	Leaks     []Leak   `json:"leaks,omitempty"`
+	// Overflows is the number of received datagrams for which the prober's own sockets had no room.
+	Overflows int `json:"overflows,omitempty"`
+}
+
+// Payload is the content of a probe.
+type Payload struct {
+	Expect   Expect
+	From, To string
+	Sequence uint64
+	Backend  string // the pod that answered, empty in a request
+}
+
+const magic = "badday"
+
+var errNoPayload = errors.New("not the payload of a probe")
+
+func (p Payload) String() string {
+	text := fmt.Sprintf("%s %s %s %s %d", magic, p.Expect, p.From, p.To, p.Sequence)
+	if p.Backend != "" {
+		text += " " + p.Backend
+	}
+	return text
+}
+
+// ParsePayload parses the content of a probe or of its answer.
+func ParsePayload(text string) (Payload, error) {
+	fields := strings.Fields(text)
+	if len(fields) < 5 || len(fields) > 6 || fields[0] != magic {
+		return Payload{}, errNoPayload
+	}
+	sequence, err := strconv.ParseUint(fields[4], 10, 64)
+	if err != nil {
+		return Payload{}, fmt.Errorf("%w: %w", errNoPayload, err)
+	}
+	p := Payload{Expect: Expect(fields[1]), From: fields[2], To: fields[3], Sequence: sequence}
+	if len(fields) == 6 {
+		p.Backend = fields[5]
+	}
+	return p, nil
+}
