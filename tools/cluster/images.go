@@ -52,6 +52,11 @@ func (c *cluster) images() (map[string]image.Image, error) {
 			Files:      []image.File{{Path: "/pause", Source: c.bin("cluster-programs/pause")}},
 			Entrypoint: []string{"/pause"},
 		},
+		"prober": {
+			Names:      []string{proberImage},
+			Files:      []image.File{{Path: "/prober", Source: c.bin("cluster-programs/prober")}},
+			Entrypoint: []string{"/prober"},
+		},
 		"agent": {
 			Names: []string{agentImage},
 			Files: []image.File{

@@ -35,6 +35,7 @@ func commands() []command {
 		{"stop", "MACHINE SERVICE", "stop a service, for example 'control kube-apiserver'", runStop},
 		{"resume", "MACHINE", "start the stopped services of a machine again", runResume},
 		{"test", "[SUITE...]", "run suites of tests on the cluster and print a table of their results", runTest},
+		{"badday", "[DAY...]", "probe policy while nodes, agents or the control plane fail", runBadDay},
 	}
 }
 

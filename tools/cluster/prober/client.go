@@ -36,13 +36,13 @@ type client struct {
 	name string
 	out  *printer
 
-	mu         sync.Mutex
-	long       map[probe.Target]*longFlow // the key has no Expect
-	closing    []*longFlow
-	counts     map[probe.Flow]*probe.Count
-	losses     []probe.Loss
-	sequence   uint64
-	deniedPort int
+	mu       sync.Mutex
+	long     map[probe.Target]*longFlow // the key has no Expect
+	closing  []*longFlow
+	counts   map[probe.Flow]*probe.Count
+	losses   []probe.Loss
+	sequence uint64
+	port     int // of the last TCP connection, from 0
 }
 
 // longFlow is a UDP socket that is used until its target goes.
@@ -59,6 +59,7 @@ type sent struct {
 	sequence uint64
 	flow     probe.Flow
 	answered bool
+	backend  string // that had answered last when the probe was sent
 }
 
 func newClient(name string, out *printer) *client {
@@ -171,7 +172,7 @@ func (c *client) sendLong(now time.Time) {
 	defer c.mu.Unlock()
 	for _, f := range c.long {
 		p := probe.Payload{Expect: f.flow.Expect, From: c.name, To: f.flow.To, Sequence: f.next}
-		f.pending = append(f.pending, sent{at: now, sequence: f.next, flow: f.flow})
+		f.pending = append(f.pending, sent{at: now, sequence: f.next, flow: f.flow, backend: f.backend})
 		f.next++
 		c.count(f.flow).Sent++
 		_, _ = f.conn.Write([]byte(p.String())) // an error is that of an earlier packet; the probe is lost
@@ -228,7 +229,7 @@ func (c *client) sweepFlow(f *longFlow, now time.Time) {
 	i := 0
 	for ; i < len(f.pending) && (f.pending[i].answered || now.Sub(f.pending[i].at) > answerLimit); i++ {
 		if s := f.pending[i]; !s.answered {
-			c.lost(s.flow, s.at, f.backend)
+			c.lost(s.flow, s.at, s.backend)
 		}
 	}
 	f.pending = append(f.pending[:0], f.pending[i:]...)
@@ -247,13 +248,14 @@ func (c *client) probeUDP(target probe.Target, sequence uint64) {
 func (c *client) probeTCP(target probe.Target, sequence uint64) {
 	flow := flowOf(target, probe.TCP)
 	at := time.Now()
-	dialer := net.Dialer{Deadline: at.Add(limitOf(flow))}
+	first := probe.FirstPort
 	if target.Expect == probe.Deny {
-		c.mu.Lock()
-		c.deniedPort = (c.deniedPort + 1) % (probe.LastDeniedPort - probe.FirstDeniedPort + 1)
-		dialer.LocalAddr = &net.TCPAddr{Port: probe.FirstDeniedPort + c.deniedPort}
-		c.mu.Unlock()
+		first = probe.FirstDeniedPort
 	}
+	c.mu.Lock()
+	c.port = (c.port + 1) % probe.Ports
+	dialer := net.Dialer{Deadline: at.Add(limitOf(flow)), LocalAddr: &net.TCPAddr{Port: first + c.port}}
+	c.mu.Unlock()
 	c.probe(flow, at, sequence, func() (net.Conn, error) {
 		return dialer.Dial("tcp", net.JoinHostPort(target.Address, strconv.Itoa(probe.TCPPort)))
 	})

@@ -143,7 +143,7 @@ func witnessSYNs(leaks *leakCounter) error {
 		if err != nil {
 			return fmt.Errorf("packet socket: %w", err)
 		}
-		// Neither prefix length nor options: the header before the ports has a fixed length here.
+		// The probes have neither options nor extension headers: the ports are at a fixed offset.
 		filter := []unix.SockFilter{
 			{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: family.next},
 			{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.IPPROTO_TCP, Jf: 6},
@@ -151,7 +151,7 @@ func witnessSYNs(leaks *leakCounter) error {
 			{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: probe.TCPPort, Jf: 4},
 			{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: family.ports},
 			{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: probe.FirstDeniedPort, Jf: 2},
-			{Code: unix.BPF_JMP | unix.BPF_JGT | unix.BPF_K, K: probe.LastDeniedPort, Jt: 1},
+			{Code: unix.BPF_JMP | unix.BPF_JGT | unix.BPF_K, K: probe.FirstDeniedPort + probe.Ports - 1, Jt: 1},
 			{Code: unix.BPF_RET | unix.BPF_K, K: 128},
 			{Code: unix.BPF_RET | unix.BPF_K, K: 0},
 		}
@@ -172,11 +172,12 @@ func witnessSYNs(leaks *leakCounter) error {
 				if err != nil {
 					return
 				}
-				if n < int(family.source+family.address) {
+				if n < int(family.ports+2) {
 					continue
 				}
 				source, _ := netip.AddrFromSlice(buffer[family.source : family.source+family.address])
-				leaks.add(source.String(), probe.TCP)
+				port := binary.BigEndian.Uint16(buffer[family.ports:])
+				leaks.add(netip.AddrPortFrom(source, port).String(), probe.TCP)
 			}
 		}()
 	}

@@ -69,7 +69,7 @@ func loss(to string, service bool, first, last float64, count int, backend strin
 }
 
 func TestLossesAreAttributed(t *testing.T) {
-	dead := Excuse{Why: "dead", Pods: []string{"b", "c"}, Services: []string{"web"}, Start: instant(10), End: instant(20)}
+	dead := Excuse{Why: "dead", Pods: []string{"b"}, Backends: []string{"c"}, Services: []string{"web"}, Start: instant(10), End: instant(20)}
 	for _, c := range []struct {
 		name string
 		from string
@@ -81,6 +81,7 @@ func TestLossesAreAttributed(t *testing.T) {
 		{"other pair", "a", loss("d", false, 11, 12, 5, ""), false},
 		{"too early", "a", loss("b", false, 9.9, 12, 5, ""), false},
 		{"beyond the end", "a", loss("b", false, 19.5, 20.1, 5, ""), false},
+		{"directly to a backend", "a", loss("c", false, 11, 12, 5, ""), false},
 		{"new flow to the service", "a", loss("web", true, 11, 11, 1, ""), true},
 		{"new flow to another service", "a", loss("db", true, 11, 11, 1, ""), false},
 		{"a flow that a dead backend answered", "a", loss("web", true, 11, 11, 1, "c"), true},

@@ -13,9 +13,10 @@ import (
 type Excuse struct {
 	// Why is the heading under which the excluded losses are counted.
 	Why string
-	// Pods lists the pods whose probes are excluded: to and from them, and through a service whose
-	// last known backend is one of them.
+	// Pods lists the pods whose probes are excluded: from them, and directly to them.
 	Pods []string
+	// Backends lists the pods whose flows through a service are excluded: the pod answered last.
+	Backends []string
 	// Services lists the services whose new flows are excluded: the pod that would have answered is
 	// not known.
 	Services []string
@@ -42,7 +43,7 @@ func (e *Excuse) covers(from string, loss probe.Loss) bool {
 		return slices.Contains(e.Pods, loss.To)
 	}
 	if loss.Backend != "" {
-		return slices.Contains(e.Pods, loss.Backend)
+		return slices.Contains(e.Backends, loss.Backend)
 	}
 	return slices.Contains(e.Services, loss.To)
 }

@@ -60,7 +60,7 @@ func (t *Tally) Judge() Row {
 			row.count(line)
 		}
 		for _, leak := range line.Leaks {
-			if leak.First >= start && leak.First <= end {
+			if leak.First >= start { // also while the last reports arrive
 				row.ForbiddenArrived += leak.Count
 				row.Leaks = append(row.Leaks, fmt.Sprintf("%s %s from %s to %s: %d arrived",
 					clock(leak.First), leak.Proto, leak.From, line.Pod, leak.Count))

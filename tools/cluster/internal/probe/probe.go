@@ -17,11 +17,13 @@ const (
 	TCPPort = 7001
 )
 
-// The source ports of TCP connections that policy forbids. They are outside the range from which
-// the kernel chooses ports, so that a receiver knows a forbidden SYN.
+// The source ports of TCP connections: the first of those that policy forbids, and of the others. A
+// receiver knows a forbidden SYN by its port. Clients choose all ports, and so no two connections
+// have the same: a node would give one of them a random port when it translates a service's address.
 const (
 	FirstDeniedPort = 10000
-	LastDeniedPort  = 19999
+	FirstPort       = 20000
+	Ports           = 10000 // of each kind
 )
 
 // Expect is what policy says about a flow.
@@ -79,12 +81,12 @@ type Loss struct {
 	First   int64  `json:"first"` // when the first was sent
 	Last    int64  `json:"last"`
 	Count   int    `json:"count"`
-	Backend string `json:"backend,omitempty"` // that answered last on this flow
+	Backend string `json:"backend,omitempty"` // that had answered last on this flow when they were sent
 }
 
 // Leak is a number of forbidden probes that arrived, since the last line.
 type Leak struct {
-	From  string   `json:"from"` // the pod, or the address if only that is known
+	From  string   `json:"from"` // the pod, or address and port if only these are known
 	Proto Protocol `json:"proto"`
 	First int64    `json:"first"` // when it arrived
 	Count int      `json:"count"`

@@ -1,0 +1,586 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wayleave/wayleave/tools/cluster/internal/machine"
+	"github.com/wayleave/wayleave/tools/cluster/internal/probe"
+)
+
+func (b *badDays) calm(ctx context.Context) error {
+	return b.pause(ctx, "nothing happens", 30*time.Second)
+}
+
+// nodeDies kills the second node, waits until Kubernetes has noticed, and starts it again.
+func (b *badDays) nodeDies(ctx context.Context) error {
+	const index = 1
+	name := b.c.nodes()[index]
+	node, err := machine.Open(b.c.machine(name))
+	if err != nil {
+		return err
+	}
+	if err := b.pause(ctx, "before the fault", 10*time.Second); err != nil {
+		return err
+	}
+	pods := b.podsOn(name)
+	killed := time.Now()
+	b.progress("%s is killed", name)
+	if err := node.Kill(); err != nil {
+		return err
+	}
+	defer b.ensureNode(ctx, index)
+	dead := b.excuse("from or directly to pods of the dead node, until 10 s after the API has their new addresses",
+		killed.Add(-inFlight), pods, false)
+	endpoints := b.excuse("through a service, until 10 s after the API has no ready endpoint on the dead node",
+		killed.Add(-inFlight), pods, true)
+	err = b.until(ctx, "the services have no ready endpoint on "+name, func() (bool, error) {
+		n, err := b.readyEndpoints(ctx, name)
+		return n == 0, err
+	})
+	if err != nil {
+		return err
+	}
+	b.note("the endpoints on the dead node went after %.0f s", time.Since(killed).Seconds())
+	b.end(time.Now().Add(propagation), endpoints)
+	if err := b.pause(ctx, "only the other nodes", 20*time.Second); err != nil {
+		return err
+	}
+
+	b.progress("%s starts", name)
+	started := time.Now()
+	back := b.excuse("through a service, while the pods of the returned node are new to other nodes", started, pods, true)
+	if err := b.c.startNode(ctx, index); err != nil {
+		return err
+	}
+	if err := b.podsAreBack(ctx, pods, started); err != nil {
+		return err
+	}
+	b.note("its pods were back in the API after %.0f s", time.Since(started).Seconds())
+	b.end(time.Now().Add(propagation), dead, back)
+	if err := b.c.kubectl(ctx, "wait", "--for=condition=Ready", "node/"+name, "--timeout=120s"); err != nil {
+		return err
+	}
+	return b.pause(ctx, "all nodes", propagation+20*time.Second)
+}
+
+// ensureNode starts a node again if a day ended early.
+func (b *badDays) ensureNode(ctx context.Context, index int) {
+	if _, err := machine.Open(b.c.machine(b.c.nodes()[index])); err == nil {
+		return
+	}
+	if err := b.c.startNode(context.WithoutCancel(ctx), index); err != nil {
+		b.progress("start %s: %v", b.c.nodes()[index], err)
+	}
+}
+
+// podsAreBack waits until probers have started anew, and the API has their addresses.
+func (b *badDays) podsAreBack(ctx context.Context, pods []string, after time.Time) error {
+	err := b.until(ctx, fmt.Sprintf("%d probers have started", len(pods)), func() (bool, error) { return b.started(pods, after), nil })
+	if err != nil {
+		return err
+	}
+	return b.until(ctx, "the API has their addresses", func() (bool, error) { return b.readAddresses(ctx) })
+}
+
+// readyEndpoints returns how many ready endpoints the services have on a node.
+func (b *badDays) readyEndpoints(ctx context.Context, node string) (int, error) {
+	var list struct {
+		Items []struct {
+			Endpoints []struct {
+				NodeName   string
+				Conditions struct{ Ready bool }
+			}
+		}
+	}
+	total := 0
+	for name := range b.services {
+		if err := b.get(ctx, &list, "endpointslices", "-n", namespaceName(name)); err != nil {
+			return 0, err
+		}
+		for _, slice := range list.Items {
+			for _, endpoint := range slice.Endpoints {
+				if endpoint.NodeName == node && endpoint.Conditions.Ready {
+					total++
+				}
+			}
+		}
+	}
+	return total, nil
+}
+
+// agentIsUpgraded rolls the DaemonSet to another tag, restarts it, and rolls it back.
+func (b *badDays) agentIsUpgraded(ctx context.Context) error {
+	other := strings.TrimSuffix(agentImage, ":dev") + ":next"
+	err := b.c.eachNode(func(_ int, name string) error { return b.ctr(ctx, name, "images", "tag", "--force", agentImage, other) })
+	if err != nil {
+		return err
+	}
+	set := func(ctx context.Context, image string) error {
+		return b.c.kubectl(ctx, "-n", "wayleave", "set", "image", "daemonset/wayleave-agent", "install-cni="+image, "agent="+image)
+	}
+	defer func() {
+		_ = set(context.WithoutCancel(ctx), agentImage) // if the day ended early
+		_ = b.c.eachNode(func(_ int, name string) error {
+			return b.ctr(context.WithoutCancel(ctx), name, "images", "rm", other)
+		})
+	}()
+	if err := b.pause(ctx, "before the upgrade", 5*time.Second); err != nil {
+		return err
+	}
+	for _, change := range []struct {
+		name string
+		run  func() error
+	}{
+		{"upgraded", func() error { return set(ctx, other) }},
+		{"restarted", func() error {
+			return b.c.kubectl(ctx, "-n", "wayleave", "rollout", "restart", "daemonset/wayleave-agent")
+		}},
+		{"set back", func() error { return set(ctx, agentImage) }},
+	} {
+		start := time.Now()
+		if err := change.run(); err != nil {
+			return err
+		}
+		err := b.c.kubectl(ctx, "-n", "wayleave", "rollout", "status", "daemonset/wayleave-agent", "--timeout=300s")
+		if err != nil {
+			return err
+		}
+		b.note("all agents were %s after %.0f s", change.name, time.Since(start).Seconds())
+		if err := b.pause(ctx, "traffic", 10*time.Second); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apiServerIsAway stops the API server. Meanwhile containers and sandboxes are killed on the nodes,
+// and kubelet makes them again. Pods that were made just before are deleted just after.
+func (b *badDays) apiServerIsAway(ctx context.Context) error {
+	if err := b.pause(ctx, "before the fault", 5*time.Second); err != nil {
+		return err
+	}
+	nodes := b.c.nodes()
+	if err := b.apply(ctx, crowdPods("before", 30, nodes)); err != nil {
+		return err
+	}
+	away := time.Now()
+	if err := b.runControl(ctx, "kube-apiserver"); err != nil {
+		return err
+	}
+	defer b.runControl(context.WithoutCancel(ctx))
+	b.progress("the API server is away")
+
+	// A sandbox gets other addresses, which no other node can know without the API server.
+	victims := []struct {
+		pod     string
+		sandbox bool
+	}{
+		{"guarded-" + nodes[1], false},
+		{"friend-" + nodes[2], true},
+		{"stranger-" + nodes[0], false},
+		{"partner-" + nodes[1], true},
+		{"open-" + nodes[2], false},
+		{"stranger-" + nodes[1], true},
+		{"friend-" + nodes[0], false},
+		{"banned-" + nodes[2], true},
+		{"guarded-" + nodes[0], false},
+	}
+	var moved []string
+	var openEnds []func(time.Time)
+	containers := 0
+	pause := max(b.outage/time.Duration(len(victims)+1), 5*time.Second)
+	for _, victim := range victims {
+		if time.Since(away) > b.outage-pause {
+			break
+		}
+		if err := b.pause(ctx, "without the API server", pause); err != nil {
+			return err
+		}
+		killed := time.Now()
+		kind := "container"
+		if victim.sandbox {
+			kind = "sandbox"
+		}
+		if err := b.killContainer(ctx, victim.pod, kind); err != nil {
+			return err
+		}
+		if victim.sandbox {
+			e := b.excuse("of a pod with a new sandbox, whose addresses other nodes cannot know before the API has them",
+				killed.Add(-inFlight), []string{victim.pod}, true)
+			moved = append(moved, victim.pod)
+			openEnds = append(openEnds, func(at time.Time) { b.end(at, e) })
+		} else {
+			e := b.excuse("of a pod whose container restarts", killed.Add(-inFlight), []string{victim.pod}, true)
+			err := b.until(ctx, victim.pod+" runs again", func() (bool, error) { return b.started([]string{victim.pod}, killed), nil })
+			if err != nil {
+				return err
+			}
+			b.end(time.Now().Add(time.Second), e)
+			containers++
+		}
+	}
+	if rest := b.outage - time.Since(away); rest > 0 {
+		if err := b.pause(ctx, "without the API server", rest); err != nil {
+			return err
+		}
+	}
+	remade := 0
+	for _, pod := range moved {
+		if b.started([]string{pod}, away) {
+			remade++
+		}
+	}
+	b.note("the API server was away for %.0f s; kubelet restarted %d containers, and made %d of %d sandboxes anew meanwhile",
+		time.Since(away).Seconds(), containers, remade, len(moved))
+	if err := b.runControl(ctx); err != nil {
+		return err
+	}
+	if err := b.c.waitFor(ctx, patience, "get", "--raw=/readyz"); err != nil {
+		return err
+	}
+	b.progress("the API server is back")
+	if err := b.deleteCrowd(ctx); err != nil {
+		return err
+	}
+	if err := b.podsAreBack(ctx, moved, away); err != nil {
+		return err
+	}
+	for _, end := range openEnds {
+		end(time.Now().Add(propagation))
+	}
+	return b.pause(ctx, "all is back", propagation+20*time.Second)
+}
+
+// etcdIsRestored takes a backup, changes policies and pods, and restores the backup.
+func (b *badDays) etcdIsRestored(ctx context.Context) error {
+	backup := b.c.state("etcd-backup")
+	defer os.RemoveAll(backup)
+	defer b.runControl(context.WithoutCancel(ctx))
+	kind := func(name string) podKind {
+		return podKinds()[slices.IndexFunc(podKinds(), func(k podKind) bool { return k.name == name })]
+	}
+	extra, late := "extra-"+b.c.nodes()[0], "late-"+b.c.nodes()[0]
+	remove := func(name string) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.pods, name)
+	}
+	if err := b.makePods(ctx, kind("extra")); err != nil {
+		return err
+	}
+	created := b.excuse("of a pod that is new", time.Now(), []string{extra}, false)
+	if err := b.waitForPods(ctx); err != nil {
+		return err
+	}
+	b.end(time.Now().Add(propagation), created)
+	if err := b.pause(ctx, "before the backup", propagation); err != nil {
+		return err
+	}
+
+	if err := b.runControl(ctx, "kube-apiserver", "etcd"); err != nil {
+		return err
+	}
+	if err := os.CopyFS(backup, os.DirFS(b.c.state("etcd"))); err != nil {
+		return err
+	}
+	if err := b.runControl(ctx); err != nil {
+		return err
+	}
+	if err := b.c.waitFor(ctx, patience, "get", "--raw=/readyz"); err != nil {
+		return err
+	}
+	b.progress("the backup has been taken; policies and pods change")
+
+	// Later than the backup: guests are no longer allowed, strangers are.
+	deleted := b.excuse("of a pod that was deleted, or that comes back from the backup", time.Now().Add(-inFlight), []string{extra, late}, false)
+	if err := b.changing(ctx); err != nil {
+		return err
+	}
+	if err := b.c.kubectl(ctx, "-n", namespaceName("guarded"), "delete", "networkpolicy", "allow-guests"); err != nil {
+		return err
+	}
+	if err := b.apply(ctx, []object{allowNamespace(false, "allow-strangers", "strangers")}); err != nil {
+		return err
+	}
+	if err := b.c.kubectl(ctx, "-n", namespaceName("guarded"), "delete", "pod", extra); err != nil {
+		return err
+	}
+	remove(extra)
+	if err := b.makePods(ctx, kind("late")); err != nil {
+		return err
+	}
+	if err := b.waitForPods(ctx); err != nil {
+		return err
+	}
+	if err := b.pause(ctx, "policy takes effect", propagation); err != nil {
+		return err
+	}
+	if err := errors.Join(b.override("guest", "guarded", probe.Deny), b.override("stranger", "guarded", probe.Allow)); err != nil {
+		return err
+	}
+	if err := b.pause(ctx, "traffic with the new policies", 20*time.Second); err != nil {
+		return err
+	}
+
+	b.progress("etcd is restored")
+	if err := b.changing(ctx); err != nil {
+		return err
+	}
+	if err := b.runControl(ctx, "kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler"); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(b.c.state("etcd")); err != nil {
+		return err
+	}
+	if err := os.CopyFS(b.c.state("etcd"), os.DirFS(backup)); err != nil {
+		return err
+	}
+	remove(late)
+	restored := time.Now()
+	if err := b.runControl(ctx); err != nil {
+		return err
+	}
+	if err := b.c.waitFor(ctx, patience, "get", "--raw=/readyz"); err != nil {
+		return err
+	}
+	b.progress("the API server has the old state")
+	// As the documentation of etcd demands: kubelet and kube-proxy would keep what they know.
+	// The agents are not restarted.
+	if err := b.c.eachNode(func(_ int, name string) error { return b.restartServices(ctx, name, "kubelet", "kube-proxy") }); err != nil {
+		return err
+	}
+	if err := b.pause(ctx, "policy takes effect again", 2*propagation); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	clear(b.overrides)
+	b.mu.Unlock()
+	pod := &meshPod{podKind: kind("extra"), node: b.c.nodes()[0]}
+	b.mu.Lock()
+	b.pods[extra] = pod
+	b.mu.Unlock()
+	if err := b.podsAreBack(ctx, []string{extra}, restored); err != nil {
+		return err
+	}
+	b.end(time.Now().Add(propagation), deleted)
+	b.note("kubelet had made the deleted pod again after %.0f s", time.Since(restored).Seconds())
+	if err := b.pause(ctx, "traffic with the old policies", propagation+20*time.Second); err != nil {
+		return err
+	}
+	remove(extra)
+	b.excuse("of a pod that was deleted, or that comes back from the backup", time.Now().Add(-inFlight), []string{extra}, false)
+	return b.c.kubectl(ctx, "-n", namespaceName("guarded"), "delete", "pod", extra)
+}
+
+// changing says that a change of the policies for guests and strangers takes effect now.
+func (b *badDays) changing(ctx context.Context) error {
+	err := errors.Join(b.override("guest", "guarded", probe.Either), b.override("stranger", "guarded", probe.Either))
+	if err != nil {
+		return err
+	}
+	return b.pause(ctx, "the clients read their targets", 2*time.Second)
+}
+
+// crowdComes makes and deletes pods within a minute, and edits policies meanwhile.
+func (b *badDays) crowdComes(ctx context.Context) error {
+	editing, stop := context.WithCancel(ctx)
+	defer stop()
+	edits := 0
+	edited := make(chan error, 1)
+	go func() {
+		for other := true; editing.Err() == nil; other = !other {
+			if err := b.apply(editing, policyObjects(other)); err != nil && editing.Err() == nil {
+				edited <- err
+				return
+			}
+			edits++
+		}
+		edited <- b.apply(context.WithoutCancel(ctx), policyObjects(false))
+	}()
+	start := time.Now()
+	if err := b.apply(ctx, crowdPods("crowd", b.crowd, nil)); err != nil {
+		return err
+	}
+	b.note("%d pods were made in %.0f s", b.crowd, time.Since(start).Seconds())
+	reached := 0
+	for time.Since(start) < time.Minute {
+		running, err := b.countCrowd(ctx, "Running")
+		if err != nil {
+			return err
+		}
+		reached = max(reached, running)
+		if reached >= b.crowd {
+			break
+		}
+		if err := b.pause(ctx, fmt.Sprintf("%d of the pods run", running), 3*time.Second); err != nil {
+			return err
+		}
+	}
+	deleting := time.Now()
+	if err := b.deleteCrowd(ctx); err != nil {
+		return err
+	}
+	b.note("%d of them ran %.0f s after the start; all were deleted in the API in %.0f s",
+		reached, deleting.Sub(start).Seconds(), time.Since(deleting).Seconds())
+	err := b.until(ctx, "the nodes have removed their sandboxes", func() (bool, error) {
+		n, err := b.sandboxes(ctx)
+		return n == 0, err
+	})
+	if err != nil {
+		return err
+	}
+	stop()
+	if err := <-edited; err != nil {
+		return err
+	}
+	b.note("the nodes had removed all of them %.0f s after the start; %d edits of 8 policies", time.Since(start).Seconds(), edits)
+	return b.pause(ctx, "all is quiet", 20*time.Second)
+}
+
+// crowdPods returns silent pods with labels that policies select. Without nodes, the scheduler
+// places them.
+func crowdPods(name string, count int, nodes []string) []object {
+	var out []object
+	namespaces := []string{"guarded", "partners", "strangers", "guests"}
+	for i := range count {
+		spec := object{
+			"automountServiceAccountToken": false, "enableServiceLinks": false, "terminationGracePeriodSeconds": 0,
+			"containers": []object{{"name": "pause", "image": pauseImage, "imagePullPolicy": "Never"}},
+		}
+		if len(nodes) > 0 {
+			spec["nodeName"] = nodes[i%len(nodes)]
+		}
+		pod := newObject("v1", "Pod", namespaces[i%len(namespaces)], fmt.Sprintf("%s-%d", name, i), object{
+			"role": "friend", "crowd": "true",
+		}, spec)
+		delete(pod["metadata"].(object)["labels"].(object), proberLabel)
+		out = append(out, pod)
+	}
+	return out
+}
+
+// deleteCrowd deletes the silent pods in the API. The nodes end them later.
+func (b *badDays) deleteCrowd(ctx context.Context) error {
+	return b.c.kubectl(ctx, "delete", "pods", "-A", "-l", "crowd=true", "--wait=false")
+}
+
+func (b *badDays) countCrowd(ctx context.Context, phase string) (int, error) {
+	cmd := b.c.kubectlCommand(ctx, "get", "pods", "-A", "-l", "crowd=true", "-o", "name", "--field-selector=status.phase="+phase)
+	printed, err := cmd.Output()
+	return bytes.Count(printed, []byte("\n")), err
+}
+
+// sandboxes returns how many sandboxes of silent pods the nodes have.
+func (b *badDays) sandboxes(ctx context.Context) (int, error) {
+	counts := make([]int, b.c.Nodes)
+	err := b.c.eachNode(func(i int, name string) error {
+		printed, err := b.ctrOutput(ctx, name, "containers", "ls", "-q", `labels."crowd"==true`)
+		counts[i] = len(strings.Fields(printed))
+		return err
+	})
+	total := 0
+	for _, n := range counts {
+		total += n
+	}
+	return total, err
+}
+
+// killContainer kills the container or the sandbox of a prober, as a fault of the node does.
+func (b *badDays) killContainer(ctx context.Context, pod, kind string) error {
+	node := b.pods[pod].node
+	ids, err := b.ctrOutput(ctx, node, "containers", "ls", "-q",
+		fmt.Sprintf(`labels."io.kubernetes.pod.name"==%q,labels."io.cri-containerd.kind"==%q`, pod, kind))
+	if err != nil {
+		return err
+	}
+	tasks, err := b.ctrOutput(ctx, node, "tasks", "ls")
+	if err != nil {
+		return err
+	}
+	for _, id := range strings.Fields(ids) {
+		for line := range strings.Lines(tasks) {
+			fields := strings.Fields(line)
+			if len(fields) == 3 && fields[0] == id && fields[2] == "RUNNING" {
+				b.progress("the %s of %s is killed", kind, pod)
+				return b.ctr(ctx, node, "tasks", "kill", "--signal", "SIGKILL", id)
+			}
+		}
+	}
+	return fmt.Errorf("pod %s has no %s that runs", pod, kind)
+}
+
+func (b *badDays) ctr(ctx context.Context, node string, args ...string) error {
+	_, err := b.ctrOutput(ctx, node, args...)
+	return err
+}
+
+func (b *badDays) ctrOutput(ctx context.Context, node string, args ...string) (string, error) {
+	m, err := machine.Open(b.c.machine(node))
+	if err != nil {
+		return "", err
+	}
+	cmd := m.Command(ctx, append([]string{"ctr", "--namespace", "k8s.io"}, args...)...)
+	cmd.Env = append(os.Environ(), "PATH="+b.c.path())
+	printed, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = fmt.Errorf("ctr %s on %s: %w: %s", strings.Join(args, " "), node, err, strings.TrimSpace(string(exit.Stderr)))
+	}
+	return string(printed), err
+}
+
+// runControl runs the control plane without some services, and waits until these have ended.
+func (b *badDays) runControl(ctx context.Context, without ...string) error {
+	return b.runServices(ctx, controlName, without...)
+}
+
+func (b *badDays) restartServices(ctx context.Context, name string, services ...string) error {
+	if err := b.runServices(ctx, name, services...); err != nil {
+		return err
+	}
+	return b.runServices(ctx, name)
+}
+
+func (b *badDays) runServices(ctx context.Context, name string, without ...string) error {
+	m, err := machine.Open(b.c.machine(name))
+	if err != nil {
+		return err
+	}
+	ended := func() (map[string]int, error) {
+		counts := map[string]int{}
+		log, err := os.ReadFile(b.c.logs(name, "init.log"))
+		for _, service := range without {
+			counts[service] = bytes.Count(log, []byte(" "+service+" ended\n"))
+		}
+		return counts, err
+	}
+	before, err := ended()
+	if err != nil {
+		return err
+	}
+	all := b.c.services(name)
+	kept := slices.DeleteFunc(slices.Clone(all), func(s machine.Service) bool { return slices.Contains(without, s.Name) })
+	if len(kept)+len(without) != len(all) {
+		return fmt.Errorf("machine %s lacks one of the services %q", name, without)
+	}
+	if err := m.Run(kept); err != nil {
+		return err
+	}
+	if len(without) == 0 {
+		return nil
+	}
+	return b.until(ctx, fmt.Sprintf("%s has ended %s", name, strings.Join(without, ", ")), func() (bool, error) {
+		now, err := ended()
+		return !slices.ContainsFunc(without, func(s string) bool { return now[s] == before[s] }), err
+	})
+}
