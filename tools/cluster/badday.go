@@ -32,7 +32,7 @@ const (
 	// inFlight is how long before a fault a probe may be sent that the fault still loses.
 	inFlight = 2 * time.Second
 	// patience limits what must happen on a busy machine.
-	patience = 5 * time.Minute
+	patience = 10 * time.Minute
 )
 
 // badDays runs days on a cluster.
@@ -48,7 +48,7 @@ type badDays struct {
 	starts    map[string]probe.Line // by pod: the last start of its prober
 	pods      map[string]*meshPod
 	services  map[string][]string        // addresses
-	overrides map[[2]string]probe.Expect // by the kinds of client and server
+	overrides map[[2]string]probe.Expect // by client and server, pods or kinds
 	notes     []string
 }
 
@@ -119,7 +119,10 @@ func runBadDay(ctx context.Context, c *cluster, args []string) error {
 	if c.Nodes < 3 {
 		return fmt.Errorf("badday: the cluster has %d nodes, and needs 3", c.Nodes)
 	}
-	return b.runDays(ctx, chosen)
+	if err := b.runDays(ctx, chosen); err != nil {
+		return errors.New(err.Error()) // the exit code of a command that failed is not that of this one
+	}
+	return nil
 }
 
 // runDays runs days and prints the table of all that ended.
@@ -135,7 +138,7 @@ func (b *badDays) runDays(ctx context.Context, chosen []day) (err error) {
 	if err := step("Probers", func() error { return b.setUp(ctx) }); err != nil {
 		return fmt.Errorf("badday: %w", err)
 	}
-	stop := b.collect(ctx)
+	stop := b.background(ctx, b.collect, b.watchEndpoints)
 	defer stop()
 	var rows []badday.Row
 	for _, d := range chosen {
@@ -146,6 +149,9 @@ func (b *badDays) runDays(ctx context.Context, chosen []day) (err error) {
 			return fmt.Errorf("badday %s: %w", d.name, err)
 		}
 		rows = append(rows, row)
+		if err := b.saveDetails(row); err != nil {
+			return err
+		}
 		badday.WriteTable(os.Stdout, []badday.Row{row})
 	}
 	fmt.Println()
@@ -180,6 +186,16 @@ func (b *badDays) runDay(ctx context.Context, d day) (badday.Row, error) {
 	row := b.tally.Judge()
 	row.Notes = b.notes
 	return row, nil
+}
+
+// saveDetails writes all faults of a day to a file.
+func (b *badDays) saveDetails(row badday.Row) error {
+	if err := os.MkdirAll(b.c.results("badday"), 0o755); err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	badday.WriteDetails(&text, row)
+	return os.WriteFile(b.c.results("badday", row.Day+".log"), text.Bytes(), 0o644)
 }
 
 // progress prints what happens.
@@ -250,32 +266,103 @@ func (b *badDays) end(at time.Time, excuses ...*badday.Excuse) {
 	}
 }
 
-// collect reads what the probers print, until the result is called.
-func (b *badDays) collect(ctx context.Context) func() {
+// background runs functions until the result is called.
+func (b *badDays) background(ctx context.Context, functions ...func(context.Context)) func() {
 	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
+	var group sync.WaitGroup
+	for _, f := range functions {
+		group.Go(func() { f(ctx) })
+	}
+	return func() { cancel(); group.Wait() }
+}
+
+// collect reads what the probers print, until ctx is done.
+func (b *badDays) collect(ctx context.Context) {
 	logs := badday.NewLogs(b.c.logs("node*", "pods", "badday-*", "prober", "*.log"))
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(500 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			lines, problems, err := logs.Read()
-			if err != nil {
-				problems = append(problems, err.Error())
-			}
-			b.add(lines)
-			for _, problem := range problems {
-				b.progress("prober: %s", problem)
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		lines, problems, err := logs.Read()
+		if err != nil {
+			problems = append(problems, err.Error())
 		}
-	}()
-	return func() { cancel(); <-done }
+		b.add(lines)
+		for _, problem := range problems {
+			b.progress("prober: %s", problem)
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+}
+
+// watchEndpoints excuses the flows through a service whose backend becomes ready or not ready, until
+// ctx is done. kube-proxy then ends the entry of such a flow in connection tracking, also if the
+// backend still answers.
+func (b *badDays) watchEndpoints(ctx context.Context) {
+	known := map[string]map[string]bool{} // by slice and pod: ready
+	for ctx.Err() == nil {
+		cmd := b.c.kubectlCommand(ctx, "get", "endpointslices", "-A", "-l", proberLabel+"=true", "-o", "json", "--watch")
+		printed, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err == nil {
+			for decoder := json.NewDecoder(printed); ; {
+				var slice endpointSlice
+				if decoder.Decode(&slice) != nil {
+					break
+				}
+				b.endpointsChanged(known, slice)
+			}
+			_ = cmd.Wait() // it ends with the API server
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// endpointSlice has the fields of an EndpointSlice that are used here.
+type endpointSlice struct {
+	Metadata  struct{ Name string }
+	Endpoints []struct {
+		NodeName   string
+		TargetRef  struct{ Name string }
+		Conditions struct{ Ready bool }
+	}
+}
+
+func (b *badDays) endpointsChanged(known map[string]map[string]bool, slice endpointSlice) {
+	ready := map[string]bool{}
+	for _, endpoint := range slice.Endpoints {
+		ready[endpoint.TargetRef.Name] = endpoint.Conditions.Ready
+	}
+	old, seen := known[slice.Metadata.Name]
+	known[slice.Metadata.Name] = ready
+	if !seen {
+		return
+	}
+	for pod := range ready {
+		old[pod] = old[pod] || false
+	}
+	now := time.Now()
+	for pod, was := range old {
+		if was == ready[pod] {
+			continue
+		}
+		b.mu.Lock()
+		if b.tally != nil {
+			b.tally.Excuse(&badday.Excuse{
+				Why:      "through a service, at most 5 s after its backend became ready or not in the API",
+				Backends: []string{pod}, Start: now.Add(-inFlight), End: now.Add(propagation / 2),
+			})
+		}
+		b.mu.Unlock()
+		b.progress("backend %s: ready is %v", pod, ready[pod])
+	}
 }
 
 func (b *badDays) add(lines []probe.Line) {
@@ -423,11 +510,13 @@ func canonical(addresses []string) []string {
 // targetsOf returns what a client sends to.
 func (b *badDays) targetsOf(client *meshPod) probe.Targets {
 	var targets probe.Targets
-	expect := func(server string) probe.Expect {
-		if override, ok := b.overrides[[2]string{client.podKind.name, server}]; ok {
-			return override
+	expect := func(server, kind string) probe.Expect {
+		for _, key := range [][2]string{{client.name(), server}, {client.podKind.name, kind}} {
+			if override, ok := b.overrides[key]; ok {
+				return override
+			}
 		}
-		return client.expect(server)
+		return client.expect(kind)
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.pods)) {
 		pod := b.pods[name]
@@ -435,12 +524,12 @@ func (b *badDays) targetsOf(client *meshPod) probe.Targets {
 			continue
 		}
 		for _, address := range pod.addresses {
-			targets.Targets = append(targets.Targets, probe.Target{Name: name, Address: address, Expect: expect(pod.podKind.name)})
+			targets.Targets = append(targets.Targets, probe.Target{Name: name, Address: address, Expect: expect(name, pod.podKind.name)})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.services)) {
 		for _, address := range b.services[name] {
-			targets.Targets = append(targets.Targets, probe.Target{Name: name, Service: true, Address: address, Expect: expect(name)})
+			targets.Targets = append(targets.Targets, probe.Target{Name: name, Service: true, Address: address, Expect: expect(name, name)})
 		}
 	}
 	return targets
@@ -476,7 +565,7 @@ func (b *badDays) writeTargets() error {
 	return nil
 }
 
-// override changes what policy says about clients and servers of two kinds.
+// override changes what policy says about a client and a server, each a pod or a kind.
 func (b *badDays) override(client, server string, expect probe.Expect) error {
 	b.mu.Lock()
 	b.overrides[[2]string{client, server}] = expect
@@ -526,7 +615,7 @@ func (b *badDays) get(ctx context.Context, into any, args ...string) error {
 // cleanUp removes everything that the bad days make in the cluster.
 func (b *badDays) cleanUp(ctx context.Context) error {
 	err := b.c.kubectl(ctx, "delete", "--ignore-not-found", "clusternetworkpolicies", "-l", proberLabel+"=true")
-	err = errors.Join(err, b.c.kubectl(ctx, "delete", "--ignore-not-found", "namespaces", "-l", proberLabel+"=true", "--timeout=240s"))
+	err = errors.Join(err, b.c.kubectl(ctx, "delete", "--ignore-not-found", "namespaces", "-l", proberLabel+"=true", "--timeout=480s"))
 	for _, node := range b.c.nodes() {
 		err = errors.Join(err, os.RemoveAll(b.folder(node)))
 		// A later run must not read the lines of this one.

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -83,6 +84,41 @@ func (b *badDays) ensureNode(ctx context.Context, index int) {
 	}
 }
 
+// agentsRead waits until the agents of all nodes read all kinds again. After a long outage, they try
+// it every 15 to 23 s.
+func (b *badDays) agentsRead(ctx context.Context) error {
+	return b.until(ctx, "all agents read the API", func() (bool, error) {
+		reading := make([]bool, b.c.Nodes)
+		err := b.c.eachNode(func(i int, name string) error {
+			m, err := machine.Open(b.c.machine(name))
+			if err != nil {
+				return err
+			}
+			printed, err := m.Command(ctx, b.c.bin("agent"), "status", "-o", "json").Output()
+			if err == nil {
+				reading[i], err = readsAPI(printed)
+			}
+			return err
+		})
+		return !slices.Contains(reading, false), err
+	})
+}
+
+// readsAPI reports whether the status of an agent has no kind that cannot be read.
+func readsAPI(status []byte) (bool, error) {
+	var decoded struct {
+		Kubernetes struct {
+			InSync bool
+			Kinds  []struct{ Error string }
+		}
+	}
+	if err := json.Unmarshal(status, &decoded); err != nil {
+		return false, fmt.Errorf("status of the agent: %w", err)
+	}
+	k := decoded.Kubernetes
+	return k.InSync && len(k.Kinds) > 0 && !slices.ContainsFunc(k.Kinds, func(kind struct{ Error string }) bool { return kind.Error != "" }), nil
+}
+
 // podsAreBack waits until probers have started anew, and the API has their addresses.
 func (b *badDays) podsAreBack(ctx context.Context, pods []string, after time.Time) error {
 	err := b.until(ctx, fmt.Sprintf("%d probers have started", len(pods)), func() (bool, error) { return b.started(pods, after), nil })
@@ -94,14 +130,7 @@ func (b *badDays) podsAreBack(ctx context.Context, pods []string, after time.Tim
 
 // readyEndpoints returns how many ready endpoints the services have on a node.
 func (b *badDays) readyEndpoints(ctx context.Context, node string) (int, error) {
-	var list struct {
-		Items []struct {
-			Endpoints []struct {
-				NodeName   string
-				Conditions struct{ Ready bool }
-			}
-		}
-	}
+	var list struct{ Items []endpointSlice }
 	total := 0
 	for name := range b.services {
 		if err := b.get(ctx, &list, "endpointslices", "-n", namespaceName(name)); err != nil {
@@ -174,7 +203,8 @@ func (b *badDays) apiServerIsAway(ctx context.Context) error {
 		return err
 	}
 	away := time.Now()
-	if err := b.runControl(ctx, "kube-apiserver"); err != nil {
+	// With several control planes, these two would end, too, when they cannot renew their leases.
+	if err := b.runControl(ctx, apiServerName, "kube-controller-manager", "kube-scheduler"); err != nil {
 		return err
 	}
 	defer b.runControl(context.WithoutCancel(ctx))
@@ -210,15 +240,26 @@ func (b *badDays) apiServerIsAway(ctx context.Context) error {
 		kind := "container"
 		if victim.sandbox {
 			kind = "sandbox"
+			if err := b.forgetDenials(b.pods[victim.pod]); err != nil {
+				return err
+			}
 		}
 		if err := b.killContainer(ctx, victim.pod, kind); err != nil {
 			return err
 		}
 		if victim.sandbox {
-			e := b.excuse("of a pod with a new sandbox, whose addresses other nodes cannot know before the API has them",
-				killed.Add(-inFlight), []string{victim.pod}, true)
+			others := b.podsElsewhere(b.pods[victim.pod].node)
+			restarts := b.excuse("of a pod whose sandbox is made anew", killed.Add(-inFlight), []string{victim.pod}, false)
+			unknown := b.excuse("between a pod with a new sandbox and pods of other nodes, which cannot know its address before the API has it",
+				killed.Add(-inFlight), []string{victim.pod}, false)
+			unknown.Peers = others
 			moved = append(moved, victim.pod)
-			openEnds = append(openEnds, func(at time.Time) { b.end(at, e) })
+			openEnds = append(openEnds, func(at time.Time) { b.end(at, unknown) })
+			err := b.until(ctx, victim.pod+" runs again", func() (bool, error) { return b.started([]string{victim.pod}, killed), nil })
+			if err != nil {
+				return err
+			}
+			b.end(time.Now().Add(propagation), restarts)
 		} else {
 			e := b.excuse("of a pod whose container restarts", killed.Add(-inFlight), []string{victim.pod}, true)
 			err := b.until(ctx, victim.pod+" runs again", func() (bool, error) { return b.started([]string{victim.pod}, killed), nil })
@@ -248,6 +289,7 @@ func (b *badDays) apiServerIsAway(ctx context.Context) error {
 	if err := b.c.waitFor(ctx, patience, "get", "--raw=/readyz"); err != nil {
 		return err
 	}
+	back := time.Now()
 	b.progress("the API server is back")
 	if err := b.deleteCrowd(ctx); err != nil {
 		return err
@@ -255,10 +297,51 @@ func (b *badDays) apiServerIsAway(ctx context.Context) error {
 	if err := b.podsAreBack(ctx, moved, away); err != nil {
 		return err
 	}
+	if err := b.agentsRead(ctx); err != nil {
+		return err
+	}
+	b.note("all agents read the API again %.0f s after it was back", time.Since(back).Seconds())
 	for _, end := range openEnds {
 		end(time.Now().Add(propagation))
 	}
-	return b.pause(ctx, "all is back", propagation+20*time.Second)
+	if err := b.pause(ctx, "policy takes effect", propagation); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	clear(b.overrides)
+	b.mu.Unlock()
+	if err := b.writeTargets(); err != nil {
+		return err
+	}
+	return b.pause(ctx, "all is back", 20*time.Second)
+}
+
+// forgetDenials is for a client that gets addresses that the API does not have. On other nodes, no
+// rule that selects the client matches it. So the rule that denies banned clients does not, and their
+// packets to the servers open pass there. A default deny, and rules on the client's own node, still
+// apply.
+func (b *badDays) forgetDenials(client *meshPod) error {
+	if client.podKind.name != "banned" {
+		return nil
+	}
+	err := b.override(client.name(), "open", probe.Either) // the service
+	for _, name := range b.podsElsewhere(client.node) {
+		if b.pods[name].podKind.name == "open" {
+			err = errors.Join(err, b.override(client.name(), name, probe.Either))
+		}
+	}
+	return err
+}
+
+// podsElsewhere returns the pods of all nodes but one.
+func (b *badDays) podsElsewhere(node string) []string {
+	var names []string
+	for name, pod := range b.pods {
+		if pod.node != node {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // etcdIsRestored takes a backup, changes policies and pods, and restores the backup.
@@ -287,7 +370,7 @@ func (b *badDays) etcdIsRestored(ctx context.Context) error {
 		return err
 	}
 
-	if err := b.runControl(ctx, "kube-apiserver", "etcd"); err != nil {
+	if err := b.runControl(ctx, apiServerName, "etcd"); err != nil {
 		return err
 	}
 	if err := os.CopyFS(backup, os.DirFS(b.c.state("etcd"))); err != nil {
@@ -336,7 +419,7 @@ func (b *badDays) etcdIsRestored(ctx context.Context) error {
 	if err := b.changing(ctx); err != nil {
 		return err
 	}
-	if err := b.runControl(ctx, "kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler"); err != nil {
+	if err := b.runControl(ctx, apiServerName, "etcd", "kube-controller-manager", "kube-scheduler"); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(b.c.state("etcd")); err != nil {
@@ -359,7 +442,12 @@ func (b *badDays) etcdIsRestored(ctx context.Context) error {
 	if err := b.c.eachNode(func(_ int, name string) error { return b.restartServices(ctx, name, "kubelet", "kube-proxy") }); err != nil {
 		return err
 	}
-	if err := b.pause(ctx, "policy takes effect again", 2*propagation); err != nil {
+	back := time.Now()
+	if err := b.agentsRead(ctx); err != nil {
+		return err
+	}
+	b.note("all agents read the API again %.0f s after it was back with the old state", time.Since(back).Seconds())
+	if err := b.pause(ctx, "policy takes effect again", propagation); err != nil {
 		return err
 	}
 	b.mu.Lock()
@@ -408,21 +496,24 @@ func (b *badDays) crowdComes(ctx context.Context) error {
 		edited <- b.apply(context.WithoutCancel(ctx), policyObjects(false))
 	}()
 	start := time.Now()
-	if err := b.apply(ctx, crowdPods("crowd", b.crowd, nil)); err != nil {
+	if err := b.apply(ctx, crowdSets(b.crowd)); err != nil {
 		return err
 	}
-	b.note("%d pods were made in %.0f s", b.crowd, time.Since(start).Seconds())
-	reached := 0
+	made, reached := 0, 0
 	for time.Since(start) < time.Minute {
-		running, err := b.countCrowd(ctx, "Running")
+		phases, err := b.crowdPhases(ctx)
 		if err != nil {
 			return err
 		}
-		reached = max(reached, running)
+		running, all := phases["Running"], phases["Running"]+phases["Pending"]
+		if made < b.crowd && all >= b.crowd {
+			b.note("%d pods were made in %.0f s", all, time.Since(start).Seconds())
+		}
+		made, reached = max(made, all), max(reached, running)
 		if reached >= b.crowd {
 			break
 		}
-		if err := b.pause(ctx, fmt.Sprintf("%d of the pods run", running), 3*time.Second); err != nil {
+		if err := b.pause(ctx, fmt.Sprintf("%d pods, %d run", all, running), 3*time.Second); err != nil {
 			return err
 		}
 	}
@@ -430,8 +521,8 @@ func (b *badDays) crowdComes(ctx context.Context) error {
 	if err := b.deleteCrowd(ctx); err != nil {
 		return err
 	}
-	b.note("%d of them ran %.0f s after the start; all were deleted in the API in %.0f s",
-		reached, deleting.Sub(start).Seconds(), time.Since(deleting).Seconds())
+	b.note("of %d pods, %d ran %.0f s after the start; all were deleted in the API in %.0f s",
+		made, reached, deleting.Sub(start).Seconds(), time.Since(deleting).Seconds())
 	err := b.until(ctx, "the nodes have removed their sandboxes", func() (bool, error) {
 		n, err := b.sandboxes(ctx)
 		return n == 0, err
@@ -443,7 +534,8 @@ func (b *badDays) crowdComes(ctx context.Context) error {
 	if err := <-edited; err != nil {
 		return err
 	}
-	b.note("the nodes had removed all of them %.0f s after the start; %d edits of 8 policies", time.Since(start).Seconds(), edits)
+	b.note("the nodes had removed all sandboxes %.0f s after the start; all 8 policies were edited %d times",
+		time.Since(start).Seconds(), edits)
 	return b.pause(ctx, "all is quiet", 20*time.Second)
 }
 
@@ -451,7 +543,7 @@ func (b *badDays) crowdComes(ctx context.Context) error {
 // places them.
 func crowdPods(name string, count int, nodes []string) []object {
 	var out []object
-	namespaces := []string{"guarded", "partners", "strangers", "guests"}
+	namespaces := crowdNamespaces()
 	for i := range count {
 		spec := object{
 			"automountServiceAccountToken": false, "enableServiceLinks": false, "terminationGracePeriodSeconds": 0,
@@ -469,15 +561,48 @@ func crowdPods(name string, count int, nodes []string) []object {
 	return out
 }
 
-// deleteCrowd deletes the silent pods in the API. The nodes end them later.
-func (b *badDays) deleteCrowd(ctx context.Context) error {
-	return b.c.kubectl(ctx, "delete", "pods", "-A", "-l", "crowd=true", "--wait=false")
+// crowdSets returns sets of silent pods in several namespaces: the controller manager makes pods
+// faster than kubectl.
+func crowdSets(count int) []object {
+	namespaces := crowdNamespaces()
+	var out []object
+	for i, pod := range crowdPods("crowd", len(namespaces), nil) {
+		replicas := count / len(namespaces)
+		if i < count%len(namespaces) {
+			replicas++
+		}
+		metadata := pod["metadata"].(object)
+		out = append(out, newObject("apps/v1", "ReplicaSet", namespaces[i], "crowd", nil, object{
+			"replicas": replicas,
+			"selector": object{"matchLabels": object{"crowd": "true"}},
+			"template": object{"metadata": object{"labels": metadata["labels"]}, "spec": pod["spec"]},
+		}))
+	}
+	return out
 }
 
-func (b *badDays) countCrowd(ctx context.Context, phase string) (int, error) {
-	cmd := b.c.kubectlCommand(ctx, "get", "pods", "-A", "-l", "crowd=true", "-o", "name", "--field-selector=status.phase="+phase)
+func crowdNamespaces() []string { return []string{"guarded", "partners", "strangers", "guests"} }
+
+// deleteCrowd deletes the silent pods in the API, each namespace with one request. The nodes end them
+// later.
+func (b *badDays) deleteCrowd(ctx context.Context) error {
+	err := b.c.kubectl(ctx, "delete", "replicasets", "-A", "-l", proberLabel+"=true", "--cascade=orphan", "--ignore-not-found")
+	for _, namespace := range crowdNamespaces() {
+		err = errors.Join(err, b.c.kubectl(ctx, "delete", "--raw",
+			"/api/v1/namespaces/"+namespaceName(namespace)+"/pods?labelSelector=crowd%3Dtrue"))
+	}
+	return err
+}
+
+// crowdPhases returns the number of silent pods by phase.
+func (b *badDays) crowdPhases(ctx context.Context) (map[string]int, error) {
+	cmd := b.c.kubectlCommand(ctx, "get", "pods", "-A", "-l", "crowd=true", "-o", "custom-columns=P:.status.phase", "--no-headers")
 	printed, err := cmd.Output()
-	return bytes.Count(printed, []byte("\n")), err
+	phases := map[string]int{}
+	for _, phase := range strings.Fields(string(printed)) {
+		phases[phase]++
+	}
+	return phases, err
 }
 
 // sandboxes returns how many sandboxes of silent pods the nodes have.
@@ -539,6 +664,22 @@ func (b *badDays) ctrOutput(ctx context.Context, node string, args ...string) (s
 	return string(printed), err
 }
 
+const apiServerName = "kube-apiserver"
+
+// killService kills the process of a service.
+func (b *badDays) killService(ctx context.Context, m *machine.Machine, service string) error {
+	log, err := os.ReadFile(b.c.logs(m.Name, "init.log"))
+	if err != nil {
+		return err
+	}
+	_, last, found := strings.Cut(string(log[max(0, bytes.LastIndex(log, []byte(" "+service+" runs as process "))):]), " runs as process ")
+	pid, _, _ := strings.Cut(last, "\n")
+	if !found {
+		return fmt.Errorf("machine %s has not started %s", m.Name, service)
+	}
+	return output(m.Command(ctx, "kill", "-KILL", pid))
+}
+
 // runControl runs the control plane without some services, and waits until these have ended.
 func (b *badDays) runControl(ctx context.Context, without ...string) error {
 	return b.runServices(ctx, controlName, without...)
@@ -578,6 +719,12 @@ func (b *badDays) runServices(ctx context.Context, name string, without ...strin
 	}
 	if len(without) == 0 {
 		return nil
+	}
+	if slices.Contains(without, apiServerName) {
+		// Its end would take a minute in which it still answers, and much longer without etcd.
+		if err := b.killService(ctx, m, apiServerName); err != nil {
+			return err
+		}
 	}
 	return b.until(ctx, fmt.Sprintf("%s has ended %s", name, strings.Join(without, ", ")), func() (bool, error) {
 		now, err := ended()

@@ -27,6 +27,9 @@ const (
 	newUDPInterval = 400 * time.Millisecond
 	newTCPInterval = time.Second
 	reportInterval = 5 * time.Second
+	// maxTargets is more than a client has. It makes at most so many connections a second, so a client
+	// that restarts does not use ports whose old connections the kernel still knows.
+	maxTargets = 20
 	// countsPerLine keeps lines below the 16 KiB at which containerd splits them.
 	countsPerLine = 40
 )
@@ -63,7 +66,10 @@ type sent struct {
 }
 
 func newClient(name string, out *printer) *client {
-	return &client{name: name, out: out, long: map[probe.Target]*longFlow{}, counts: map[probe.Flow]*probe.Count{}}
+	return &client{
+		name: name, out: out, long: map[probe.Target]*longFlow{}, counts: map[probe.Flow]*probe.Count{},
+		port: int(time.Now().Unix() * maxTargets % probe.Ports),
+	}
 }
 
 // run sends probes until ctx is done.

@@ -91,6 +91,24 @@ func TestLossesAreAttributed(t *testing.T) {
 			t.Errorf("%s: covers = %v", c.name, got)
 		}
 	}
+	peers := Excuse{Pods: []string{"b"}, Peers: []string{"c"}, Start: instant(10), End: instant(20)}
+	for _, c := range []struct {
+		from string
+		loss probe.Loss
+		want bool
+	}{
+		{"b", loss("c", false, 11, 11, 1, ""), true},
+		{"c", loss("b", false, 11, 11, 1, ""), true},
+		{"b", loss("d", false, 11, 11, 1, ""), false},
+		{"d", loss("b", false, 11, 11, 1, ""), false},
+		{"b", loss("web", true, 11, 11, 1, ""), true},
+		{"b", loss("web", true, 11, 11, 1, "c"), true},
+		{"b", loss("web", true, 11, 11, 1, "d"), false},
+	} {
+		if got := peers.covers(c.from, c.loss); got != c.want {
+			t.Errorf("peers: from %s %+v: covers = %v", c.from, c.loss, got)
+		}
+	}
 	open := dead
 	open.End = time.Time{}
 	if !open.covers("a", loss("b", false, 1000, 1000, 1, "")) {

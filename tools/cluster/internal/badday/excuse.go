@@ -15,6 +15,9 @@ type Excuse struct {
 	Why string
 	// Pods lists the pods whose probes are excluded: from them, and directly to them.
 	Pods []string
+	// Peers limits Pods to probes that they exchange with these pods, if it is not empty. A probe to a
+	// service counts, unless another pod answered last.
+	Peers []string
 	// Backends lists the pods whose flows through a service are excluded: the pod answered last.
 	Backends []string
 	// Services lists the services whose new flows are excluded: the pod that would have answered is
@@ -36,14 +39,20 @@ func (e *Excuse) covers(from string, loss probe.Loss) bool {
 	if e.Limit > 0 && e.used+loss.Count > e.Limit {
 		return false
 	}
-	if slices.Contains(e.Pods, from) {
+	other := loss.To // the pod at the other end, empty if it is not known
+	if loss.Service {
+		other = loss.Backend
+	}
+	switch {
+	case slices.Contains(e.Pods, from) && (other == "" || e.hasPeer(other)):
 		return true
+	case !loss.Service:
+		return slices.Contains(e.Pods, loss.To) && e.hasPeer(from)
+	case other != "":
+		return slices.Contains(e.Backends, other)
+	default:
+		return slices.Contains(e.Services, loss.To)
 	}
-	if !loss.Service {
-		return slices.Contains(e.Pods, loss.To)
-	}
-	if loss.Backend != "" {
-		return slices.Contains(e.Backends, loss.Backend)
-	}
-	return slices.Contains(e.Services, loss.To)
 }
+
+func (e *Excuse) hasPeer(pod string) bool { return len(e.Peers) == 0 || slices.Contains(e.Peers, pod) }

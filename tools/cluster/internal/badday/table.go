@@ -10,7 +10,7 @@ import (
 )
 
 // maxDetails is the number of leaks, and of losses, that are listed of a day.
-const maxDetails = 40
+const maxDetails = 20
 
 // WriteTable writes a table in Markdown, and then the notes and faults of each day.
 func WriteTable(out io.Writer, rows []Row) {
@@ -35,14 +35,20 @@ func WriteTable(out io.Writer, rows []Row) {
 			fmt.Fprintf(out, "- %s: %s\n", r.Day, note)
 		}
 		fmt.Fprintf(out, "- %s: the slowest answer took %d ms; TCP sent %d segments again\n", r.Day, r.Slowest, r.Resent)
-		writeDetails(out, r.Day+": LEAK", r.Leaks)
-		writeDetails(out, r.Day+": UNEXPLAINED", r.Unexplained)
+		writeDetails(out, r.Day+": LEAK", r.Leaks, maxDetails)
+		writeDetails(out, r.Day+": UNEXPLAINED", r.Unexplained, maxDetails)
 	}
 }
 
-func writeDetails(out io.Writer, heading string, details []string) {
+// WriteDetails writes all leaks and unexplained losses of a day.
+func WriteDetails(out io.Writer, r Row) {
+	writeDetails(out, "LEAK", r.Leaks, len(r.Leaks))
+	writeDetails(out, "UNEXPLAINED", r.Unexplained, len(r.Unexplained))
+}
+
+func writeDetails(out io.Writer, heading string, details []string, limit int) {
 	for i, detail := range details {
-		if i == maxDetails {
+		if i == limit {
 			fmt.Fprintf(out, "- %s: and %d more lines\n", heading, len(details)-i)
 			return
 		}
