@@ -314,7 +314,9 @@ func (b *badDays) watchEndpoints(ctx context.Context) {
 				if decoder.Decode(&slice) != nil {
 					break
 				}
-				b.endpointsChanged(known, slice)
+				for _, pod := range endpointsChanged(known, slice) {
+					b.excuseBackend(pod)
+				}
 			}
 			_ = cmd.Wait() // it ends with the API server
 		}
@@ -328,40 +330,50 @@ func (b *badDays) watchEndpoints(ctx context.Context) {
 // endpointSlice has the fields of an EndpointSlice that are used here.
 type endpointSlice struct {
 	Metadata  struct{ Name string }
-	Endpoints []struct {
-		NodeName   string
-		TargetRef  struct{ Name string }
-		Conditions struct{ Ready bool }
-	}
+	Endpoints []endpoint
 }
 
-func (b *badDays) endpointsChanged(known map[string]map[string]bool, slice endpointSlice) {
+type endpoint struct {
+	NodeName   string
+	TargetRef  struct{ Name string }
+	Conditions struct{ Ready bool }
+}
+
+// endpointsChanged returns the pods that became ready or not ready since the last call, or are gone.
+func endpointsChanged(known map[string]map[string]bool, slice endpointSlice) []string {
 	ready := map[string]bool{}
-	for _, endpoint := range slice.Endpoints {
-		ready[endpoint.TargetRef.Name] = endpoint.Conditions.Ready
+	for _, e := range slice.Endpoints {
+		ready[e.TargetRef.Name] = e.Conditions.Ready
 	}
 	old, seen := known[slice.Metadata.Name]
 	known[slice.Metadata.Name] = ready
 	if !seen {
-		return
+		return nil
 	}
+	var changed []string
 	for pod := range ready {
-		old[pod] = old[pod] || false
+		if old[pod] != ready[pod] {
+			changed = append(changed, pod)
+		}
 	}
-	now := time.Now()
 	for pod, was := range old {
-		if was == ready[pod] {
-			continue
+		if _, stays := ready[pod]; was && !stays {
+			changed = append(changed, pod)
 		}
-		b.mu.Lock()
-		if b.tally != nil {
-			b.tally.Excuse(&badday.Excuse{
-				Why:      "through a service, at most 5 s after its backend became ready or not in the API",
-				Backends: []string{pod}, Start: now.Add(-inFlight), End: now.Add(propagation / 2),
-			})
-		}
-		b.mu.Unlock()
-		b.progress("backend %s: ready is %v", pod, ready[pod])
+	}
+	return changed
+}
+
+func (b *badDays) excuseBackend(pod string) {
+	b.progress("the API has other endpoints of %s", pod)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.tally != nil {
+		now := time.Now()
+		b.tally.Excuse(&badday.Excuse{
+			Why:      "through a service, at most 5 s after its backend became ready or not in the API",
+			Backends: []string{pod}, Start: now.Add(-inFlight), End: now.Add(propagation / 2),
+		})
 	}
 }
 

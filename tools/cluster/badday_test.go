@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/wayleave/wayleave/tools/cluster/internal/probe"
+)
+
+func testMesh() *badDays {
+	b := &badDays{
+		services: map[string][]string{"guarded": {"10.96.0.7", "fd00:96::7"}, "open": {"10.96.0.8"}},
+		pods:     map[string]*meshPod{}, overrides: map[[2]string]probe.Expect{},
+	}
+	for _, kind := range podKinds() {
+		for i, node := range []string{"node1", "node2"} {
+			pod := &meshPod{podKind: kind, node: node}
+			if kind.server {
+				pod.addresses = []string{"10.0.0." + string(rune('1'+i)) + kind.name[:1]}
+			}
+			b.pods[pod.name()] = pod
+		}
+	}
+	return b
+}
+
+func TestEveryServerIsATargetOfEveryClient(t *testing.T) {
+	b := testMesh()
+	for client, allowed := range map[string][]string{
+		"friend": {"guarded"}, "partner": {"guarded"}, "stranger": {"open"}, "banned": nil, "guest": {"guarded", "open"},
+	} {
+		targets := b.targetsOf(b.pods[client+"-node1"]).Targets
+		if len(targets) != 7 {
+			t.Errorf("%s has %d targets", client, len(targets))
+		}
+		for _, target := range targets {
+			kind := target.Name
+			if !target.Service {
+				kind = b.pods[target.Name].podKind.name
+			}
+			want := probe.Deny
+			if slices.Contains(allowed, kind) {
+				want = probe.Allow
+			}
+			if target.Expect != want {
+				t.Errorf("%s to %s: %s", client, target.Name, target.Expect)
+			}
+		}
+	}
+}
+
+func TestOverridesOfPodsAndKinds(t *testing.T) {
+	b := testMesh()
+	b.overrides[[2]string{"stranger", "guarded"}] = probe.Allow
+	b.overrides[[2]string{"stranger-node1", "guarded-node2"}] = probe.Either
+	got := map[string]probe.Expect{}
+	for _, target := range b.targetsOf(b.pods["stranger-node1"]).Targets {
+		got[target.Name] = target.Expect
+	}
+	if got["guarded-node1"] != probe.Allow || got["guarded-node2"] != probe.Either || got["guarded"] != probe.Allow || got["open"] != probe.Allow {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestChangedBackendsAreFound(t *testing.T) {
+	slice := func(ready ...bool) (s endpointSlice) {
+		s.Metadata.Name = "guarded-1"
+		for i, r := range ready {
+			var e endpoint
+			e.TargetRef.Name, e.Conditions.Ready = []string{"guarded-node1", "guarded-node2"}[i], r
+			s.Endpoints = append(s.Endpoints, e)
+		}
+		return s
+	}
+	known := map[string]map[string]bool{}
+	var changed []string
+	for _, s := range []endpointSlice{slice(true, false), slice(true, false), slice(false, true), slice(false)} {
+		changed = append(changed, endpointsChanged(known, s)...)
+	}
+	slices.Sort(changed)
+	if want := []string{"guarded-node1", "guarded-node2", "guarded-node2"}; !slices.Equal(changed, want) {
+		t.Errorf("changed: %q", changed)
+	}
+}
+
+func TestAgentReadsTheAPI(t *testing.T) {
+	for status, want := range map[string]bool{
+		`{"kubernetes":{"inSync":true,"kinds":[{"kind":"pods","state":"synced"}]}}`:                   true,
+		`{"kubernetes":{"inSync":true,"kinds":[{"kind":"pods","state":"synced","error":"refused"}]}}`: false,
+		`{"kubernetes":{"inSync":false,"kinds":[{"kind":"pods"}]}}`:                                   false,
+		`{}`: false,
+	} {
+		if got, err := readsAPI([]byte(status)); got != want || err != nil {
+			t.Errorf("%s: %v, %v", status, got, err)
+		}
+	}
+}
+
+func TestAddressesAreComparedByValue(t *testing.T) {
+	if !sameAddresses([]string{"10.0.0.1", "fd00::0:1"}, []string{"fd00::1", "10.0.0.1"}) {
+		t.Error("equal addresses differ")
+	}
+	if sameAddresses([]string{"10.0.0.1"}, []string{"10.0.0.1", "fd00::1"}) {
+		t.Error("different addresses are equal")
+	}
+}
