@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
@@ -117,6 +118,8 @@ func Kinds() []string {
 type client struct {
 	list  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error)
 	watch func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
+	// get reads one object, whether the selectors of the kind match it or not.
+	get func(ctx context.Context, name types.NamespacedName) (metav1.Object, error)
 	// streams means that the server may send the list at the beginning of a watch.
 	streams bool
 }
@@ -150,6 +153,9 @@ func (k kind) client(typed kubernetes.Interface, other dynamic.Interface) client
 	c.list = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, selected(o)) }
 	c.watch = func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 		return watches(ctx, selected(o))
+	}
+	c.get = func(ctx context.Context, name types.NamespacedName) (metav1.Object, error) {
+		return other.Resource(k.resource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	}
 	return c
 }

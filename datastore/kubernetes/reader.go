@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
@@ -46,6 +47,13 @@ type reader struct {
 	// revision is the resourceVersion up to which changes have been received. It is empty before
 	// the first complete list, and when the server can no longer continue from it.
 	revision string
+	// last is the object of the last change that a watch sent, at revision lastRevision. lastRevision is
+	// empty after a list and after a deletion.
+	last         types.NamespacedName
+	lastRevision string
+	// failed means that the server could not be read since the last watch. It may have been restored
+	// from a backup meanwhile.
+	failed bool
 }
 
 // run reads until ctx is done.
@@ -98,6 +106,7 @@ func (r *reader) follow(ctx context.Context) error {
 	if err == nil {
 		err = r.listAndWatch(ctx)
 	}
+	r.failed = err != nil
 	switch {
 	case apierrors.IsNotFound(err):
 		return r.checkServed(ctx, err)
@@ -110,6 +119,11 @@ func (r *reader) follow(ctx context.Context) error {
 }
 
 func (r *reader) listAndWatch(ctx context.Context) error {
+	if r.failed && r.revision != "" {
+		if err := r.compareHistory(ctx); err != nil {
+			return err
+		}
+	}
 	switch {
 	case r.revision != "":
 	case r.client.streams:
@@ -164,6 +178,29 @@ func (r *reader) checkRevision(ctx context.Context) error {
 	return nil
 }
 
+// compareHistory makes the next watch begin at the last change if the server still has it, and with a
+// list otherwise. The server's revision does not suffice: after a restore, it soon exceeds the old one.
+// An object that has changed again, or is gone, cannot be compared. The revision of a later bookmark
+// may be one of a lost history.
+func (r *reader) compareHistory(ctx context.Context) error {
+	var now string
+	if r.lastRevision != "" {
+		object, err := r.client.get(ctx, r.last)
+		switch {
+		case err == nil:
+			now = object.GetResourceVersion()
+		case !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
+			return err
+		}
+	}
+	if now == "" || now != r.lastRevision {
+		r.logger.Info("list again: the server may have been restored from a backup", "kind", r.objects.kind.String())
+		r.lastRevision = ""
+	}
+	r.revision = r.lastRevision
+	return nil
+}
+
 // list reads all objects in pages.
 func (r *reader) list(ctx context.Context) error {
 	r.objects.begin()
@@ -191,6 +228,7 @@ func (r *reader) list(ctx context.Context) error {
 // complete ends a list that is complete.
 func (r *reader) complete(revision string) {
 	r.objects.end()
+	r.lastRevision = ""
 	r.setRevision(revision)
 	r.objects.source.setState(r.objects, StateSynced)
 	r.objects.source.setErr(r.objects, nil)
@@ -306,6 +344,12 @@ func (r *reader) event(ctx context.Context, e watch.Event, initial bool) (bool, 
 	}
 	if !initial {
 		r.setRevision(object.GetResourceVersion())
+		switch e.Type {
+		case watch.Added, watch.Modified:
+			r.last, r.lastRevision = nameOf(object), object.GetResourceVersion()
+		case watch.Deleted:
+			r.lastRevision = ""
+		}
 	}
 	return initial, nil
 }

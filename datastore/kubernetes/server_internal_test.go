@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
 )
@@ -34,6 +35,7 @@ type server struct {
 
 	mu        sync.Mutex
 	revision  int
+	restored  int // times
 	compacted int // changes up to this revision are forgotten
 	objects   map[string]map[string]runtime.Object
 	history   []change
@@ -44,6 +46,8 @@ type server struct {
 	pages   map[string]pagesOf // by the token for the next page
 	// failPage is the kind of which only the first page can be read.
 	failPage string
+	// starting has the kinds whose next request fails: the server was restored, and is not ready yet.
+	starting map[string]bool
 	lists    int // that were begun
 	// notFound counts the requests for kinds that are not served, and discoveries those of discovery.
 	notFound, discoveries int
@@ -92,6 +96,16 @@ func (s *server) do(f func()) {
 	}
 }
 
+// next begins a revision. Histories before and after a restore have none in common: on a real server, one
+// object hardly ever changes at the same revision in both.
+func (s *server) next() {
+	const histories = 81
+	s.revision++
+	for s.revision%histories != s.restored%histories {
+		s.revision++
+	}
+}
+
 // put adds or replaces an object, or deletes the one of its name if gone is set.
 func (s *server) put(kind string, o runtime.Object, gone bool) {
 	s.do(func() {
@@ -101,7 +115,7 @@ func (s *server) put(kind string, o runtime.Object, gone bool) {
 		if gone && old == nil || s.missing[kind] {
 			return
 		}
-		s.revision++
+		s.next()
 		if s.objects[kind] == nil {
 			s.objects[kind] = map[string]runtime.Object{}
 		}
@@ -134,7 +148,7 @@ func (s *server) cut() {
 // expire ends all watches, which cannot continue.
 func (s *server) expire() {
 	s.do(func() {
-		s.revision++
+		s.next()
 		s.compacted = s.revision
 		for w := range s.watchers {
 			w.ended = true
@@ -157,6 +171,7 @@ func (s *server) backup() (restore func()) {
 	}
 	return func() {
 		s.do(func() {
+			s.restored++
 			s.revision, s.compacted, s.objects = revision, 0, map[string]map[string]runtime.Object{}
 			for kind, all := range objects {
 				if !s.missing[kind] {
@@ -164,6 +179,10 @@ func (s *server) backup() (restore func()) {
 				}
 			}
 			s.history = slices.DeleteFunc(s.history, func(c change) bool { return c.revision > revision })
+			s.starting = map[string]bool{}
+			for _, k := range kinds() {
+				s.starting[k.String()] = true
+			}
 			for w := range s.watchers {
 				w.ended = true
 			}
@@ -197,6 +216,10 @@ func (s *server) serve(kind string, served bool) {
 }
 
 func (s *server) check(k kind) error {
+	if s.starting[k.String()] {
+		delete(s.starting, k.String())
+		return errors.New("connection refused")
+	}
 	if s.missing[k.String()] {
 		s.notFound++
 		return apierrors.NewNotFound(k.resource.GroupResource(), "")
@@ -242,6 +265,18 @@ func (s *server) client(k kind) client {
 				s.pages[list.GetContinue()] = pages
 			}
 			return list, nil
+		},
+		get: func(_ context.Context, name types.NamespacedName) (metav1.Object, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if err := s.check(k); err != nil {
+				return nil, err
+			}
+			o := s.objects[k.String()][name.Namespace+"/"+name.Name]
+			if o == nil {
+				return nil, apierrors.NewNotFound(k.resource.GroupResource(), name.Name)
+			}
+			return meta.Accessor(o.DeepCopyObject())
 		},
 		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			s.mu.Lock()

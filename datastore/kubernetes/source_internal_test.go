@@ -226,12 +226,8 @@ func TestRandomHistoriesEndInTheServersState(t *testing.T) {
 					s.cut()
 				case 1:
 					s.compact()
-				case 2: // before the server has as many changes as it lost, all kinds have been read again
+				case 2: // the server may have as many changes as it lost before the kinds are read again
 					restore()
-					for _, k := range kinds() {
-						s.fail(k.String(), nil)
-					}
-					time.Sleep(time.Minute)
 				case 3:
 					restore = s.backup()
 				case 4:
