@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +27,9 @@ import (
 const (
 	// propagation is how long a change of the API may take to reach all nodes.
 	propagation = 10 * time.Second
+	// settled is how long after the agents have applied a change its effects may last: the clients
+	// read their targets, and the endings of old flows go on.
+	settled = 5 * time.Second
 	// reportDelay is the time after which all losses of a probe have been reported: the limit of an
 	// answer, and two reports.
 	reportDelay = 26 * time.Second
@@ -48,6 +52,7 @@ type badDays struct {
 	starts    map[string]probe.Line // by pod: the last start of its prober
 	pods      map[string]*meshPod
 	services  map[string][]string        // addresses
+	revision  int                        // of the last change of the mesh's pods in the API
 	overrides map[[2]string]probe.Expect // by client and server, pods or kinds
 	notes     []string
 }
@@ -478,7 +483,7 @@ func (b *badDays) waitForPods(ctx context.Context) error {
 func (b *badDays) readAddresses(ctx context.Context) (bool, error) {
 	var list struct {
 		Items []struct {
-			Metadata struct{ Name string }
+			Metadata struct{ Name, ResourceVersion string }
 			Status   struct{ PodIPs []struct{ IP string } }
 		}
 	}
@@ -487,6 +492,7 @@ func (b *badDays) readAddresses(ctx context.Context) (bool, error) {
 	}
 	equal := true
 	b.mu.Lock()
+	b.revision = 0
 	for _, item := range list.Items {
 		pod := b.pods[item.Metadata.Name]
 		if pod == nil {
@@ -495,6 +501,9 @@ func (b *badDays) readAddresses(ctx context.Context) (bool, error) {
 		var addresses []string
 		for _, ip := range item.Status.PodIPs {
 			addresses = append(addresses, ip.IP)
+		}
+		if revision, err := strconv.Atoi(item.Metadata.ResourceVersion); err == nil {
+			b.revision = max(b.revision, revision)
 		}
 		if started, ok := b.starts[item.Metadata.Name]; ok && !sameAddresses(started.Addresses, addresses) {
 			equal = false
@@ -626,6 +635,10 @@ func (b *badDays) get(ctx context.Context, into any, args ...string) error {
 
 // cleanUp removes everything that the bad days make in the cluster.
 func (b *badDays) cleanUp(ctx context.Context) error {
+	// A day that ended early may have started the API server just now.
+	if err := b.c.waitFor(ctx, patience, "get", "--raw=/readyz"); err != nil {
+		return err
+	}
 	err := b.c.kubectl(ctx, "delete", "--ignore-not-found", "clusternetworkpolicies", "-l", proberLabel+"=true")
 	err = errors.Join(err, b.c.kubectl(ctx, "delete", "--ignore-not-found", "namespaces", "-l", proberLabel+"=true", "--timeout=480s"))
 	for _, node := range b.c.nodes() {

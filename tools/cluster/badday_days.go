@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,7 +41,7 @@ func (b *badDays) nodeDies(ctx context.Context) error {
 		return err
 	}
 	defer b.ensureNode(ctx, index)
-	dead := b.excuse("from or directly to pods of the dead node, until 10 s after the API has their new addresses",
+	dead := b.excuse("from or directly to pods of the dead node, until 5 s after all agents have their new addresses",
 		killed.Add(-inFlight), pods, false)
 	endpoints := b.excuse("through a service, until 10 s after the API has no ready endpoint on the dead node",
 		killed.Add(-inFlight), pods, true)
@@ -67,7 +68,7 @@ func (b *badDays) nodeDies(ctx context.Context) error {
 		return err
 	}
 	b.note("its pods were back in the API after %.0f s", time.Since(started).Seconds())
-	b.end(time.Now().Add(propagation), dead, back)
+	b.end(time.Now().Add(settled), dead, back)
 	if err := b.c.kubectl(ctx, "wait", "--for=condition=Ready", "node/"+name, "--timeout=120s"); err != nil {
 		return err
 	}
@@ -84,11 +85,11 @@ func (b *badDays) ensureNode(ctx context.Context, index int) {
 	}
 }
 
-// agentsRead waits until the agents of all nodes read all kinds again. After a long outage, they try
-// it every 15 to 23 s.
-func (b *badDays) agentsRead(ctx context.Context) error {
-	return b.until(ctx, "all agents read the API", func() (bool, error) {
-		reading := make([]bool, b.c.Nodes)
+// agentsApplied waits until the agents of all nodes read the API, have the pods of the mesh as it has
+// them, and have programmed them. After a long outage, they try to read it every 15 to 23 s.
+func (b *badDays) agentsApplied(ctx context.Context) error {
+	return b.until(ctx, "all agents have applied the state of the API", func() (bool, error) {
+		applied := make([]bool, b.c.Nodes)
 		err := b.c.eachNode(func(i int, name string) error {
 			m, err := machine.Open(b.c.machine(name))
 			if err != nil {
@@ -96,36 +97,63 @@ func (b *badDays) agentsRead(ctx context.Context) error {
 			}
 			printed, err := m.Command(ctx, b.c.bin("agent"), "status", "-o", "json").Output()
 			if err == nil {
-				reading[i], err = readsAPI(printed)
+				applied[i], err = hasApplied(printed, b.revision)
 			}
 			return err
 		})
-		return !slices.Contains(reading, false), err
+		return !slices.Contains(applied, false), err
 	})
 }
 
-// readsAPI reports whether the status of an agent has no kind that cannot be read.
-func readsAPI(status []byte) (bool, error) {
+// hasApplied reports whether an agent with this status can read all kinds, has read pods up to a
+// revision, and has nothing to program.
+func hasApplied(status []byte, revision int) (bool, error) {
 	var decoded struct {
+		Pending    bool
 		Kubernetes struct {
 			InSync bool
-			Kinds  []struct{ Error string }
+			Kinds  []struct{ Kind, Error, Revision string }
 		}
 	}
 	if err := json.Unmarshal(status, &decoded); err != nil {
 		return false, fmt.Errorf("status of the agent: %w", err)
 	}
-	k := decoded.Kubernetes
-	return k.InSync && len(k.Kinds) > 0 && !slices.ContainsFunc(k.Kinds, func(kind struct{ Error string }) bool { return kind.Error != "" }), nil
+	if !decoded.Kubernetes.InSync || decoded.Pending {
+		return false, nil
+	}
+	found := false
+	for _, kind := range decoded.Kubernetes.Kinds {
+		if kind.Error != "" {
+			return false, nil
+		}
+		if kind.Kind == "pods" {
+			read, err := strconv.Atoi(kind.Revision)
+			if err != nil {
+				return false, fmt.Errorf("revision of pods: %w", err)
+			}
+			found = read >= revision
+		}
+	}
+	return found, nil
 }
 
-// podsAreBack waits until probers have started anew, and the API has their addresses.
+// podsAreBack waits until probers have started anew, the API has their addresses, and the agents have
+// applied them.
 func (b *badDays) podsAreBack(ctx context.Context, pods []string, after time.Time) error {
 	err := b.until(ctx, fmt.Sprintf("%d probers have started", len(pods)), func() (bool, error) { return b.started(pods, after), nil })
 	if err != nil {
 		return err
 	}
-	return b.until(ctx, "the API has their addresses", func() (bool, error) { return b.readAddresses(ctx) })
+	err = b.until(ctx, "the API has their addresses", func() (bool, error) { return b.readAddresses(ctx) })
+	if err != nil {
+		return err
+	}
+	known := time.Now()
+	if err := b.agentsApplied(ctx); err != nil {
+		return err
+	}
+	b.note("all agents had applied the new addresses %.0f s after the API had them", time.Since(known).Seconds())
+	return nil
 }
 
 // readyEndpoints returns how many ready endpoints the services have on a node.
@@ -250,7 +278,7 @@ func (b *badDays) apiServerIsAway(ctx context.Context) error {
 		if victim.sandbox {
 			others := b.podsElsewhere(b.pods[victim.pod].node)
 			restarts := b.excuse("of a pod whose sandbox is made anew", killed.Add(-inFlight), []string{victim.pod}, false)
-			unknown := b.excuse("between a pod with a new sandbox and pods of other nodes, which cannot know its address before the API has it",
+			unknown := b.excuse("between a pod with a new sandbox and pods of other nodes, until 5 s after their agents have its address from the API",
 				killed.Add(-inFlight), []string{victim.pod}, false)
 			unknown.Peers = others
 			moved = append(moved, victim.pod)
@@ -297,12 +325,9 @@ func (b *badDays) apiServerIsAway(ctx context.Context) error {
 	if err := b.podsAreBack(ctx, moved, away); err != nil {
 		return err
 	}
-	if err := b.agentsRead(ctx); err != nil {
-		return err
-	}
-	b.note("all agents read the API again %.0f s after it was back", time.Since(back).Seconds())
+	b.note("all agents had applied the state of the API %.0f s after it was back", time.Since(back).Seconds())
 	for _, end := range openEnds {
-		end(time.Now().Add(propagation))
+		end(time.Now().Add(settled))
 	}
 	if err := b.pause(ctx, "policy takes effect", propagation); err != nil {
 		return err
@@ -443,10 +468,10 @@ func (b *badDays) etcdIsRestored(ctx context.Context) error {
 		return err
 	}
 	back := time.Now()
-	if err := b.agentsRead(ctx); err != nil {
+	if err := b.agentsApplied(ctx); err != nil {
 		return err
 	}
-	b.note("all agents read the API again %.0f s after it was back with the old state", time.Since(back).Seconds())
+	b.note("all agents read the API %.0f s after it was back with the old state", time.Since(back).Seconds())
 	if err := b.pause(ctx, "policy takes effect again", propagation); err != nil {
 		return err
 	}
@@ -460,7 +485,7 @@ func (b *badDays) etcdIsRestored(ctx context.Context) error {
 	if err := b.podsAreBack(ctx, []string{extra}, restored); err != nil {
 		return err
 	}
-	b.end(time.Now().Add(propagation), deleted)
+	b.end(time.Now().Add(settled), deleted)
 	b.note("kubelet had made the deleted pod again after %.0f s", time.Since(restored).Seconds())
 	if err := b.pause(ctx, "traffic with the old policies", propagation+20*time.Second); err != nil {
 		return err

@@ -85,14 +85,17 @@ func TestChangedBackendsAreFound(t *testing.T) {
 	}
 }
 
-func TestAgentReadsTheAPI(t *testing.T) {
+func TestAgentHasApplied(t *testing.T) {
+	const revision = 70
 	for status, want := range map[string]bool{
-		`{"kubernetes":{"inSync":true,"kinds":[{"kind":"pods","state":"synced"}]}}`:                   true,
-		`{"kubernetes":{"inSync":true,"kinds":[{"kind":"pods","state":"synced","error":"refused"}]}}`: false,
-		`{"kubernetes":{"inSync":false,"kinds":[{"kind":"pods"}]}}`:                                   false,
+		`{"kubernetes":{"inSync":true,"kinds":[{"kind":"pods","revision":"70"},{"kind":"nodes"}]}}`:                   true,
+		`{"kubernetes":{"inSync":true,"kinds":[{"kind":"pods","revision":"69"}]}}`:                                    false,
+		`{"kubernetes":{"inSync":true,"kinds":[{"kind":"pods","revision":"70"},{"kind":"nodes","error":"refused"}]}}`: false,
+		`{"kubernetes":{"inSync":false,"kinds":[{"kind":"pods","revision":"70"}]}}`:                                   false,
+		`{"pending":true,"kubernetes":{"inSync":true,"kinds":[{"kind":"pods","revision":"70"}]}}`:                     false,
 		`{}`: false,
 	} {
-		if got, err := readsAPI([]byte(status)); got != want || err != nil {
+		if got, err := hasApplied([]byte(status), revision); got != want || err != nil {
 			t.Errorf("%s: %v, %v", status, got, err)
 		}
 	}
