@@ -430,6 +430,9 @@ func (b *badDays) etcdIsRestored(ctx context.Context) error {
 	if err := b.waitForPods(ctx); err != nil {
 		return err
 	}
+	if err := b.agentsApplied(ctx); err != nil {
+		return err
+	}
 	if err := b.pause(ctx, "policy takes effect", propagation); err != nil {
 		return err
 	}

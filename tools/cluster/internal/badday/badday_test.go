@@ -51,6 +51,13 @@ func TestLogsAreReadOnce(t *testing.T) {
 	write("\"pod\":\"b\"}\n2026-11-26T18:00:02Z stderr F prober: fault\n2026-11-26T18:00:02Z stdout P {\"time\"\n")
 	read([]string{"b"}, 2)
 	read(nil, 0)
+	// The pod is made again, with the same names.
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	read(nil, 0)
+	write("2026-11-26T18:00:00Z stdout F {\"time\":3,\"pod\":\"c\"}\n")
+	read([]string{"c"}, 0)
 }
 
 var start = time.Date(2026, 11, 26, 18, 0, 0, 0, time.UTC)

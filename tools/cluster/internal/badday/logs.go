@@ -8,8 +8,10 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/wayleave/wayleave/tools/cluster/internal/probe"
@@ -34,6 +36,8 @@ func (l *Logs) Read() (lines []probe.Line, problems []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	// A pod that is made again with the same UID has files of the same names.
+	maps.DeleteFunc(l.offsets, func(file string, _ int64) bool { return !slices.Contains(files, file) })
 	for _, file := range files {
 		content, err := readFrom(file, l.offsets[file])
 		if errors.Is(err, fs.ErrNotExist) {
