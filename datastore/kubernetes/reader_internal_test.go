@@ -92,7 +92,8 @@ func TestRestoreIsNoticedAtALaterRevision(t *testing.T) {
 				restore()
 				s.put(kind, policy("later"), false) // beyond the revision of the lost change
 				for i := range 10 {
-					s.put("namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", i)}}, false)
+					namespace := metav1.ObjectMeta{Name: fmt.Sprint("n", i)}
+					s.put("namespaces", &corev1.Namespace{ObjectMeta: namespace}, false)
 				}
 				w.settle()
 				w.requireEqual("restored")

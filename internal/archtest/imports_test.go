@@ -114,6 +114,8 @@ var allowed = map[string][]string{
 	"examples/...":                {"..."},
 	"tools/...":                   {},
 	"tools/cluster":               {"tools/cluster/internal/..."},
+	"tools/cluster/internal/...":  {"tools/cluster/internal/..."},
+	"tools/cluster/prober":        {"tools/cluster/internal/probe"},
 	".":                           {},
 
 	"datastore/kubernetes/fleet": {

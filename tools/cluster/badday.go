@@ -90,8 +90,8 @@ func runBadDay(ctx context.Context, c *cluster, args []string) error {
 	flags.IntVar(&b.crowd, "pods", 1000, "`number` of pods of the day crowd; nodes take 250 each")
 	flags.DurationVar(&b.interval, "interval", 20*time.Millisecond, "`time` between two probes of a flow that stays")
 	flags.Usage = func() {
-		fmt.Fprint(flags.Output(), "usage: cluster badday [FLAGS] [DAY...]\n\nPods on all nodes send allowed and forbidden probes"+
-			" during each day. The command fails if a forbidden\nprobe arrives, or if an allowed one is lost that"+
+		fmt.Fprint(flags.Output(), "usage: cluster badday [FLAGS] [DAY...]\n\n"+
+			"Pods on all nodes send allowed and forbidden probes during each day. The command fails if a forbidden\nprobe arrives, or if an allowed one is lost that"+
 			" Kubernetes itself does not lose. It needs 3 nodes or\nmore. The days, all by default:\n\n")
 		for _, d := range days() {
 			fmt.Fprintf(flags.Output(), "  %-10s %s\n", d.name, d.title)
@@ -308,7 +308,8 @@ func (b *badDays) collect(ctx context.Context) {
 func (b *badDays) watchEndpoints(ctx context.Context) {
 	known := map[string]map[string]bool{} // by slice and pod: ready
 	for ctx.Err() == nil {
-		cmd := b.c.kubectlCommand(ctx, "get", "endpointslices", "-A", "-l", proberLabel+"=true", "-o", "json", "--watch")
+		cmd := b.c.kubectlCommand(ctx, "get", "endpointslices", "-A", "-l", proberLabel+"=true",
+			"-o", "json", "--watch")
 		printed, err := cmd.StdoutPipe()
 		if err == nil {
 			err = cmd.Start()
@@ -545,12 +546,16 @@ func (b *badDays) targetsOf(client *meshPod) probe.Targets {
 			continue
 		}
 		for _, address := range pod.addresses {
-			targets.Targets = append(targets.Targets, probe.Target{Name: name, Address: address, Expect: expect(name, pod.podKind.name)})
+			targets.Targets = append(targets.Targets, probe.Target{
+				Name: name, Address: address, Expect: expect(name, pod.podKind.name),
+			})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.services)) {
 		for _, address := range b.services[name] {
-			targets.Targets = append(targets.Targets, probe.Target{Name: name, Service: true, Address: address, Expect: expect(name, name)})
+			targets.Targets = append(targets.Targets, probe.Target{
+				Name: name, Service: true, Address: address, Expect: expect(name, name),
+			})
 		}
 	}
 	return targets
@@ -640,7 +645,8 @@ func (b *badDays) cleanUp(ctx context.Context) error {
 		return err
 	}
 	err := b.c.kubectl(ctx, "delete", "--ignore-not-found", "clusternetworkpolicies", "-l", proberLabel+"=true")
-	err = errors.Join(err, b.c.kubectl(ctx, "delete", "--ignore-not-found", "namespaces", "-l", proberLabel+"=true", "--timeout=480s"))
+	err = errors.Join(err, b.c.kubectl(ctx, "delete", "--ignore-not-found", "namespaces", "-l", proberLabel+"=true",
+		"--timeout=480s"))
 	for _, node := range b.c.nodes() {
 		err = errors.Join(err, os.RemoveAll(b.folder(node)))
 		// A later run must not read the lines of this one.

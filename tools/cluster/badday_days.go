@@ -3,21 +3,22 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/wayleave/wayleave/tools/cluster/internal/badday"
 	"github.com/wayleave/wayleave/tools/cluster/internal/machine"
 	"github.com/wayleave/wayleave/tools/cluster/internal/probe"
 )
+
+const whyDeleted = "of a pod that was deleted, or that comes back from the backup"
 
 func (b *badDays) calm(ctx context.Context) error {
 	return b.pause(ctx, "nothing happens", 30*time.Second)
@@ -60,7 +61,8 @@ func (b *badDays) nodeDies(ctx context.Context) error {
 
 	b.progress("%s starts", name)
 	started := time.Now()
-	back := b.excuse("through a service, while the pods of the returned node are new to other nodes", started, pods, true)
+	back := b.excuse("through a service, while the pods of the returned node are new to other nodes",
+		started, pods, true)
 	if err := b.c.startNode(ctx, index); err != nil {
 		return err
 	}
@@ -140,7 +142,9 @@ func hasApplied(status []byte, revision int) (bool, error) {
 // podsAreBack waits until probers have started anew, the API has their addresses, and the agents have
 // applied them.
 func (b *badDays) podsAreBack(ctx context.Context, pods []string, after time.Time) error {
-	err := b.until(ctx, fmt.Sprintf("%d probers have started", len(pods)), func() (bool, error) { return b.started(pods, after), nil })
+	err := b.until(ctx, fmt.Sprintf("%d probers have started", len(pods)), func() (bool, error) {
+		return b.started(pods, after), nil
+	})
 	if err != nil {
 		return err
 	}
@@ -178,12 +182,15 @@ func (b *badDays) readyEndpoints(ctx context.Context, node string) (int, error) 
 // agentIsUpgraded rolls the DaemonSet to another tag, restarts it, and rolls it back.
 func (b *badDays) agentIsUpgraded(ctx context.Context) error {
 	other := strings.TrimSuffix(agentImage, ":dev") + ":next"
-	err := b.c.eachNode(func(_ int, name string) error { return b.ctr(ctx, name, "images", "tag", "--force", agentImage, other) })
+	err := b.c.eachNode(func(_ int, name string) error {
+		return b.ctr(ctx, name, "images", "tag", "--force", agentImage, other)
+	})
 	if err != nil {
 		return err
 	}
 	set := func(ctx context.Context, image string) error {
-		return b.c.kubectl(ctx, "-n", "wayleave", "set", "image", "daemonset/wayleave-agent", "install-cni="+image, "agent="+image)
+		return b.c.kubectl(ctx, "-n", "wayleave", "set", "image", "daemonset/wayleave-agent",
+			"install-cni="+image, "agent="+image)
 	}
 	defer func() {
 		_ = set(context.WithoutCancel(ctx), agentImage) // if the day ended early
@@ -254,7 +261,7 @@ func (b *badDays) apiServerIsAway(ctx context.Context) error {
 		{"guarded-" + nodes[0], false},
 	}
 	var moved []string
-	var openEnds []func(time.Time)
+	var unknown []*badday.Excuse
 	containers := 0
 	pause := max(b.outage/time.Duration(len(victims)+1), 5*time.Second)
 	for _, victim := range victims {
@@ -264,39 +271,18 @@ func (b *badDays) apiServerIsAway(ctx context.Context) error {
 		if err := b.pause(ctx, "without the API server", pause); err != nil {
 			return err
 		}
-		killed := time.Now()
-		kind := "container"
-		if victim.sandbox {
-			kind = "sandbox"
-			if err := b.forgetDenials(b.pods[victim.pod]); err != nil {
+		if !victim.sandbox {
+			if err := b.restartContainer(ctx, victim.pod); err != nil {
 				return err
 			}
+			containers++
+			continue
 		}
-		if err := b.killContainer(ctx, victim.pod, kind); err != nil {
+		excuse, err := b.remakeSandbox(ctx, victim.pod)
+		if err != nil {
 			return err
 		}
-		if victim.sandbox {
-			others := b.podsElsewhere(b.pods[victim.pod].node)
-			restarts := b.excuse("of a pod whose sandbox is made anew", killed.Add(-inFlight), []string{victim.pod}, false)
-			unknown := b.excuse("between a pod with a new sandbox and pods of other nodes, until 5 s after their agents have its address from the API",
-				killed.Add(-inFlight), []string{victim.pod}, false)
-			unknown.Peers = others
-			moved = append(moved, victim.pod)
-			openEnds = append(openEnds, func(at time.Time) { b.end(at, unknown) })
-			err := b.until(ctx, victim.pod+" runs again", func() (bool, error) { return b.started([]string{victim.pod}, killed), nil })
-			if err != nil {
-				return err
-			}
-			b.end(time.Now().Add(propagation), restarts)
-		} else {
-			e := b.excuse("of a pod whose container restarts", killed.Add(-inFlight), []string{victim.pod}, true)
-			err := b.until(ctx, victim.pod+" runs again", func() (bool, error) { return b.started([]string{victim.pod}, killed), nil })
-			if err != nil {
-				return err
-			}
-			b.end(time.Now().Add(time.Second), e)
-			containers++
-		}
+		moved, unknown = append(moved, victim.pod), append(unknown, excuse)
 	}
 	if rest := b.outage - time.Since(away); rest > 0 {
 		if err := b.pause(ctx, "without the API server", rest); err != nil {
@@ -309,7 +295,7 @@ func (b *badDays) apiServerIsAway(ctx context.Context) error {
 			remade++
 		}
 	}
-	b.note("the API server was away for %.0f s; kubelet restarted %d containers, and made %d of %d sandboxes anew meanwhile",
+	b.note("the API server was away for %.0f s; kubelet restarted %d containers, and made %d of %d sandboxes anew",
 		time.Since(away).Seconds(), containers, remade, len(moved))
 	if err := b.runControl(ctx); err != nil {
 		return err
@@ -326,8 +312,8 @@ func (b *badDays) apiServerIsAway(ctx context.Context) error {
 		return err
 	}
 	b.note("all agents had applied the state of the API %.0f s after it was back", time.Since(back).Seconds())
-	for _, end := range openEnds {
-		end(time.Now().Add(settled))
+	for _, excuse := range unknown {
+		b.end(time.Now().Add(settled), excuse)
 	}
 	if err := b.pause(ctx, "policy takes effect", propagation); err != nil {
 		return err
@@ -339,6 +325,46 @@ func (b *badDays) apiServerIsAway(ctx context.Context) error {
 		return err
 	}
 	return b.pause(ctx, "all is back", 20*time.Second)
+}
+
+// restartContainer kills the container of a prober, and waits until kubelet has started it again.
+func (b *badDays) restartContainer(ctx context.Context, pod string) error {
+	killed := time.Now()
+	if err := b.killContainer(ctx, pod, "container"); err != nil {
+		return err
+	}
+	e := b.excuse("of a pod whose container restarts", killed.Add(-inFlight), []string{pod}, true)
+	if err := b.untilStarted(ctx, pod, killed); err != nil {
+		return err
+	}
+	b.end(time.Now().Add(time.Second), e)
+	return nil
+}
+
+// remakeSandbox kills the sandbox of a prober, and waits until the prober runs in a new one. It
+// returns an excuse without an end: that other nodes do not know the new addresses.
+func (b *badDays) remakeSandbox(ctx context.Context, pod string) (*badday.Excuse, error) {
+	killed := time.Now()
+	if err := b.forgetDenials(b.pods[pod]); err != nil {
+		return nil, err
+	}
+	if err := b.killContainer(ctx, pod, "sandbox"); err != nil {
+		return nil, err
+	}
+	restarts := b.excuse("of a pod whose sandbox is made anew", killed.Add(-inFlight), []string{pod}, false)
+	unknown := b.excuse("between a pod with a new sandbox and pods of other nodes, "+
+		"until 5 s after their agents have its address from the API", killed.Add(-inFlight), []string{pod}, false)
+	unknown.Peers = b.podsElsewhere(b.pods[pod].node)
+	if err := b.untilStarted(ctx, pod, killed); err != nil {
+		return nil, err
+	}
+	b.end(time.Now().Add(propagation), restarts)
+	return unknown, nil
+}
+
+// untilStarted waits until a prober has started after a time.
+func (b *badDays) untilStarted(ctx context.Context, pod string, after time.Time) error {
+	return b.until(ctx, pod+" runs again", func() (bool, error) { return b.started([]string{pod}, after), nil })
 }
 
 // forgetDenials is for a client that gets addresses that the API does not have. On other nodes, no
@@ -395,22 +421,13 @@ func (b *badDays) etcdIsRestored(ctx context.Context) error {
 		return err
 	}
 
-	if err := b.runControl(ctx, apiServerName, "etcd"); err != nil {
-		return err
-	}
-	if err := os.CopyFS(backup, os.DirFS(b.c.state("etcd"))); err != nil {
-		return err
-	}
-	if err := b.runControl(ctx); err != nil {
-		return err
-	}
-	if err := b.c.waitFor(ctx, patience, "get", "--raw=/readyz"); err != nil {
+	if err := b.backUpEtcd(ctx, backup); err != nil {
 		return err
 	}
 	b.progress("the backup has been taken; policies and pods change")
 
 	// Later than the backup: guests are no longer allowed, strangers are.
-	deleted := b.excuse("of a pod that was deleted, or that comes back from the backup", time.Now().Add(-inFlight), []string{extra, late}, false)
+	deleted := b.excuse(whyDeleted, time.Now().Add(-inFlight), []string{extra, late}, false)
 	if err := b.changing(ctx); err != nil {
 		return err
 	}
@@ -436,7 +453,8 @@ func (b *badDays) etcdIsRestored(ctx context.Context) error {
 	if err := b.pause(ctx, "policy takes effect", propagation); err != nil {
 		return err
 	}
-	if err := errors.Join(b.override("guest", "guarded", probe.Deny), b.override("stranger", "guarded", probe.Allow)); err != nil {
+	err := errors.Join(b.override("guest", "guarded", probe.Deny), b.override("stranger", "guarded", probe.Allow))
+	if err != nil {
 		return err
 	}
 	if err := b.pause(ctx, "traffic with the new policies", 20*time.Second); err != nil {
@@ -447,27 +465,9 @@ func (b *badDays) etcdIsRestored(ctx context.Context) error {
 	if err := b.changing(ctx); err != nil {
 		return err
 	}
-	if err := b.runControl(ctx, apiServerName, "etcd", "kube-controller-manager", "kube-scheduler"); err != nil {
-		return err
-	}
-	if err := os.RemoveAll(b.c.state("etcd")); err != nil {
-		return err
-	}
-	if err := os.CopyFS(b.c.state("etcd"), os.DirFS(backup)); err != nil {
-		return err
-	}
 	remove(late)
 	restored := time.Now()
-	if err := b.runControl(ctx); err != nil {
-		return err
-	}
-	if err := b.c.waitFor(ctx, patience, "get", "--raw=/readyz"); err != nil {
-		return err
-	}
-	b.progress("the API server has the old state")
-	// As the documentation of etcd demands: kubelet and kube-proxy would keep what they know.
-	// The agents are not restarted.
-	if err := b.c.eachNode(func(_ int, name string) error { return b.restartServices(ctx, name, "kubelet", "kube-proxy") }); err != nil {
+	if err := b.restoreEtcd(ctx, backup); err != nil {
 		return err
 	}
 	back := time.Now()
@@ -480,10 +480,7 @@ func (b *badDays) etcdIsRestored(ctx context.Context) error {
 	}
 	b.mu.Lock()
 	clear(b.overrides)
-	b.mu.Unlock()
-	pod := &meshPod{podKind: kind("extra"), node: b.c.nodes()[0]}
-	b.mu.Lock()
-	b.pods[extra] = pod
+	b.pods[extra] = &meshPod{podKind: kind("extra"), node: b.c.nodes()[0]}
 	b.mu.Unlock()
 	if err := b.podsAreBack(ctx, []string{extra}, restored); err != nil {
 		return err
@@ -494,8 +491,48 @@ func (b *badDays) etcdIsRestored(ctx context.Context) error {
 		return err
 	}
 	remove(extra)
-	b.excuse("of a pod that was deleted, or that comes back from the backup", time.Now().Add(-inFlight), []string{extra}, false)
+	b.excuse(whyDeleted, time.Now().Add(-inFlight), []string{extra}, false)
 	return b.c.kubectl(ctx, "-n", namespaceName("guarded"), "delete", "pod", extra)
+}
+
+// backUpEtcd copies the data of etcd while it does not run.
+func (b *badDays) backUpEtcd(ctx context.Context, backup string) error {
+	if err := b.runControl(ctx, apiServerName, "etcd"); err != nil {
+		return err
+	}
+	if err := os.CopyFS(backup, os.DirFS(b.c.state("etcd"))); err != nil {
+		return err
+	}
+	if err := b.runControl(ctx); err != nil {
+		return err
+	}
+	return b.c.waitFor(ctx, patience, "get", "--raw=/readyz")
+}
+
+// restoreEtcd gives etcd the data of a backup, and starts the control plane, kubelet and kube-proxy
+// again. The documentation of etcd demands that: kubelet and kube-proxy would keep what they know.
+// The agents are not restarted.
+func (b *badDays) restoreEtcd(ctx context.Context, backup string) error {
+	err := b.runControl(ctx, apiServerName, "etcd", "kube-controller-manager", "kube-scheduler")
+	if err != nil {
+		return err
+	}
+	if err := os.RemoveAll(b.c.state("etcd")); err != nil {
+		return err
+	}
+	if err := os.CopyFS(b.c.state("etcd"), os.DirFS(backup)); err != nil {
+		return err
+	}
+	if err := b.runControl(ctx); err != nil {
+		return err
+	}
+	if err := b.c.waitFor(ctx, patience, "get", "--raw=/readyz"); err != nil {
+		return err
+	}
+	b.progress("the API server has the old state")
+	return b.c.eachNode(func(_ int, name string) error {
+		return b.restartServices(ctx, name, "kubelet", "kube-proxy")
+	})
 }
 
 // changing says that a change of the policies for guests and strangers takes effect now.
@@ -614,7 +651,8 @@ func crowdNamespaces() []string { return []string{"guarded", "partners", "strang
 // deleteCrowd deletes the silent pods in the API, each namespace with one request. The nodes end them
 // later.
 func (b *badDays) deleteCrowd(ctx context.Context) error {
-	err := b.c.kubectl(ctx, "delete", "replicasets", "-A", "-l", proberLabel+"=true", "--cascade=orphan", "--ignore-not-found")
+	err := b.c.kubectl(ctx, "delete", "replicasets", "-A", "-l", proberLabel+"=true", "--cascade=orphan",
+		"--ignore-not-found")
 	for _, namespace := range crowdNamespaces() {
 		err = errors.Join(err, b.c.kubectl(ctx, "delete", "--raw",
 			"/api/v1/namespaces/"+namespaceName(namespace)+"/pods?labelSelector=crowd%3Dtrue"))
@@ -624,7 +662,8 @@ func (b *badDays) deleteCrowd(ctx context.Context) error {
 
 // crowdPhases returns the number of silent pods by phase.
 func (b *badDays) crowdPhases(ctx context.Context) (map[string]int, error) {
-	cmd := b.c.kubectlCommand(ctx, "get", "pods", "-A", "-l", "crowd=true", "-o", "custom-columns=P:.status.phase", "--no-headers")
+	cmd := b.c.kubectlCommand(ctx, "get", "pods", "-A", "-l", "crowd=true", "-o", "custom-columns=P:.status.phase",
+		"--no-headers")
 	printed, err := cmd.Output()
 	phases := map[string]int{}
 	for _, phase := range strings.Fields(string(printed)) {
@@ -646,116 +685,4 @@ func (b *badDays) sandboxes(ctx context.Context) (int, error) {
 		total += n
 	}
 	return total, err
-}
-
-// killContainer kills the container or the sandbox of a prober, as a fault of the node does.
-func (b *badDays) killContainer(ctx context.Context, pod, kind string) error {
-	node := b.pods[pod].node
-	ids, err := b.ctrOutput(ctx, node, "containers", "ls", "-q",
-		fmt.Sprintf(`labels."io.kubernetes.pod.name"==%q,labels."io.cri-containerd.kind"==%q`, pod, kind))
-	if err != nil {
-		return err
-	}
-	tasks, err := b.ctrOutput(ctx, node, "tasks", "ls")
-	if err != nil {
-		return err
-	}
-	for _, id := range strings.Fields(ids) {
-		for line := range strings.Lines(tasks) {
-			fields := strings.Fields(line)
-			if len(fields) == 3 && fields[0] == id && fields[2] == "RUNNING" {
-				b.progress("the %s of %s is killed", kind, pod)
-				return b.ctr(ctx, node, "tasks", "kill", "--signal", "SIGKILL", id)
-			}
-		}
-	}
-	return fmt.Errorf("pod %s has no %s that runs", pod, kind)
-}
-
-func (b *badDays) ctr(ctx context.Context, node string, args ...string) error {
-	_, err := b.ctrOutput(ctx, node, args...)
-	return err
-}
-
-func (b *badDays) ctrOutput(ctx context.Context, node string, args ...string) (string, error) {
-	m, err := machine.Open(b.c.machine(node))
-	if err != nil {
-		return "", err
-	}
-	cmd := m.Command(ctx, append([]string{"ctr", "--namespace", "k8s.io"}, args...)...)
-	cmd.Env = append(os.Environ(), "PATH="+b.c.path())
-	printed, err := cmd.Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		err = fmt.Errorf("ctr %s on %s: %w: %s", strings.Join(args, " "), node, err, strings.TrimSpace(string(exit.Stderr)))
-	}
-	return string(printed), err
-}
-
-const apiServerName = "kube-apiserver"
-
-// killService kills the process of a service.
-func (b *badDays) killService(ctx context.Context, m *machine.Machine, service string) error {
-	log, err := os.ReadFile(b.c.logs(m.Name, "init.log"))
-	if err != nil {
-		return err
-	}
-	_, last, found := strings.Cut(string(log[max(0, bytes.LastIndex(log, []byte(" "+service+" runs as process "))):]), " runs as process ")
-	pid, _, _ := strings.Cut(last, "\n")
-	if !found {
-		return fmt.Errorf("machine %s has not started %s", m.Name, service)
-	}
-	return output(m.Command(ctx, "kill", "-KILL", pid))
-}
-
-// runControl runs the control plane without some services, and waits until these have ended.
-func (b *badDays) runControl(ctx context.Context, without ...string) error {
-	return b.runServices(ctx, controlName, without...)
-}
-
-func (b *badDays) restartServices(ctx context.Context, name string, services ...string) error {
-	if err := b.runServices(ctx, name, services...); err != nil {
-		return err
-	}
-	return b.runServices(ctx, name)
-}
-
-func (b *badDays) runServices(ctx context.Context, name string, without ...string) error {
-	m, err := machine.Open(b.c.machine(name))
-	if err != nil {
-		return err
-	}
-	ended := func() (map[string]int, error) {
-		counts := map[string]int{}
-		log, err := os.ReadFile(b.c.logs(name, "init.log"))
-		for _, service := range without {
-			counts[service] = bytes.Count(log, []byte(" "+service+" ended\n"))
-		}
-		return counts, err
-	}
-	before, err := ended()
-	if err != nil {
-		return err
-	}
-	all := b.c.services(name)
-	kept := slices.DeleteFunc(slices.Clone(all), func(s machine.Service) bool { return slices.Contains(without, s.Name) })
-	if len(kept)+len(without) != len(all) {
-		return fmt.Errorf("machine %s lacks one of the services %q", name, without)
-	}
-	if err := m.Run(kept); err != nil {
-		return err
-	}
-	if len(without) == 0 {
-		return nil
-	}
-	if slices.Contains(without, apiServerName) {
-		// Its end would take a minute in which it still answers, and much longer without etcd.
-		if err := b.killService(ctx, m, apiServerName); err != nil {
-			return err
-		}
-	}
-	return b.until(ctx, fmt.Sprintf("%s has ended %s", name, strings.Join(without, ", ")), func() (bool, error) {
-		now, err := ended()
-		return !slices.ContainsFunc(without, func(s string) bool { return now[s] == before[s] }), err
-	})
 }

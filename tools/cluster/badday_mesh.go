@@ -38,8 +38,14 @@ func podKinds() []podKind {
 		// To open forbidden by a ClusterNetworkPolicy, although a NetworkPolicy allows it.
 		{name: "banned", namespace: "banned", role: "client"},
 		{name: "guest", namespace: "guests", role: "client", allowed: []string{"guarded", "open"}, firstNode: true},
-		{name: "extra", namespace: "guarded", role: "friend", allowed: []string{"guarded"}, firstNode: true, later: true},
-		{name: "late", namespace: "guarded", role: "friend", allowed: []string{"guarded"}, firstNode: true, later: true},
+		{
+			name: "extra", namespace: "guarded", role: "friend", allowed: []string{"guarded"}, firstNode: true,
+			later: true,
+		},
+		{
+			name: "late", namespace: "guarded", role: "friend", allowed: []string{"guarded"}, firstNode: true,
+			later: true,
+		},
 	}
 }
 
@@ -119,7 +125,10 @@ func (k podKind) podObject(node string, interval string) object {
 			"securityContext": object{"capabilities": object{"add": []string{"NET_ADMIN", "NET_RAW"}}},
 			"volumeMounts":    []object{{"name": "targets", "mountPath": "/targets", "readOnly": true}},
 		}},
-		"volumes": []object{{"name": "targets", "hostPath": object{"path": targetsFolder, "type": "DirectoryOrCreate"}}},
+		"volumes": []object{{"name": "targets", "hostPath": object{
+			"path": targetsFolder,
+			"type": "DirectoryOrCreate",
+		}}},
 	})
 }
 
@@ -174,14 +183,19 @@ func policyObjects(other bool) []object {
 		subject = object{"pods": object{"namespaceSelector": matches(other, "team", "open"), "podSelector": object{}}}
 	}
 	return []object{
-		networkPolicy("guarded", "default-deny", object{"podSelector": all, "policyTypes": []string{"Ingress", "Egress"}}),
+		networkPolicy("guarded", "default-deny", object{"podSelector": all, "policyTypes": []string{
+			"Ingress",
+			"Egress",
+		}}),
 		allowFrom(other, "allow-by-pod", object{"podSelector": matches(other, "role", "friend")}),
 		allowNamespace(other, "allow-by-namespace", "partners"),
 		allowNamespace(other, "allow-guests", "guests"),
 		networkPolicy("guarded", "egress-of-friends", object{
 			"podSelector": matches(other, "role", "friend"),
 			"policyTypes": []string{"Egress"},
-			"egress":      []object{{"to": []object{{"podSelector": matches(other, "role", "server")}}, "ports": proberPorts(other)}},
+			"egress": []object{{
+				"to": []object{{"podSelector": matches(other, "role", "server")}}, "ports": proberPorts(other),
+			}},
 		}),
 		networkPolicy("partners", "egress-to-guarded", object{
 			"podSelector": all,
@@ -190,11 +204,14 @@ func policyObjects(other bool) []object {
 				"namespaceSelector": matches(other, "team", "guarded"), "podSelector": matches(other, "role", "server"),
 			}}}},
 		}),
-		networkPolicy("open", "allow-all", object{"podSelector": all, "policyTypes": []string{"Ingress"}, "ingress": []object{{}}}),
+		networkPolicy("open", "allow-all", object{
+			"podSelector": all, "policyTypes": []string{"Ingress"}, "ingress": []object{{}},
+		}),
 		newObject("policy.networking.k8s.io/v1alpha2", "ClusterNetworkPolicy", "", "badday-deny-banned", nil, object{
 			"tier": "Admin", "priority": 10, "subject": subject,
 			"ingress": []object{{
-				"name": "deny-banned", "action": "Deny", "from": []object{{"namespaces": matches(other, "team", "banned")}},
+				"name": "deny-banned", "action": "Deny", "from": []object{{"namespaces": matches(other, "team",
+					"banned")}},
 			}},
 		}),
 	}

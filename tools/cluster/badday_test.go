@@ -29,7 +29,10 @@ func testMesh() *badDays {
 func TestEveryServerIsATargetOfEveryClient(t *testing.T) {
 	b := testMesh()
 	for client, allowed := range map[string][]string{
-		"friend": {"guarded"}, "partner": {"guarded"}, "stranger": {"open"}, "banned": nil, "guest": {"guarded", "open"},
+		"friend": {"guarded"}, "partner": {"guarded"}, "stranger": {"open"}, "banned": nil, "guest": {
+			"guarded",
+			"open",
+		},
 	} {
 		targets := b.targetsOf(b.pods[client+"-node1"]).Targets
 		if len(targets) != 7 {
@@ -59,7 +62,8 @@ func TestOverridesOfPodsAndKinds(t *testing.T) {
 	for _, target := range b.targetsOf(b.pods["stranger-node1"]).Targets {
 		got[target.Name] = target.Expect
 	}
-	if got["guarded-node1"] != probe.Allow || got["guarded-node2"] != probe.Either || got["guarded"] != probe.Allow || got["open"] != probe.Allow {
+	if got["guarded-node1"] != probe.Allow || got["guarded-node2"] != probe.Either || got["guarded"] != probe.Allow ||
+		got["open"] != probe.Allow {
 		t.Errorf("%v", got)
 	}
 }
@@ -87,15 +91,22 @@ func TestChangedBackendsAreFound(t *testing.T) {
 
 func TestAgentHasApplied(t *testing.T) {
 	const revision = 70
-	for status, want := range map[string]bool{
-		`{"kubernetes":{"inSync":true,"kinds":[{"kind":"pods","revision":"70"},{"kind":"nodes"}]}}`:                   true,
-		`{"kubernetes":{"inSync":true,"kinds":[{"kind":"pods","revision":"69"}]}}`:                                    false,
-		`{"kubernetes":{"inSync":true,"kinds":[{"kind":"pods","revision":"70"},{"kind":"nodes","error":"refused"}]}}`: false,
-		`{"kubernetes":{"inSync":false,"kinds":[{"kind":"pods","revision":"70"}]}}`:                                   false,
-		`{"pending":true,"kubernetes":{"inSync":true,"kinds":[{"kind":"pods","revision":"70"}]}}`:                     false,
-		`{}`: false,
+	for kinds, want := range map[string]bool{
+		`{"kind":"pods","revision":"70"},{"kind":"nodes"}`:                   true,
+		`{"kind":"pods","revision":"69"}`:                                    false,
+		`{"kind":"pods","revision":"70"},{"kind":"nodes","error":"refused"}`: false,
 	} {
+		status := `{"kubernetes":{"inSync":true,"kinds":[` + kinds + `]}}`
 		if got, err := hasApplied([]byte(status), revision); got != want || err != nil {
+			t.Errorf("%s: %v, %v", status, got, err)
+		}
+	}
+	for _, status := range []string{
+		`{}`,
+		`{"kubernetes":{"inSync":false,"kinds":[{"kind":"pods","revision":"70"}]}}`,
+		`{"pending":true,"kubernetes":{"inSync":true,"kinds":[{"kind":"pods","revision":"70"}]}}`,
+	} {
+		if got, err := hasApplied([]byte(status), revision); got || err != nil {
 			t.Errorf("%s: %v, %v", status, got, err)
 		}
 	}

@@ -118,7 +118,10 @@ var notHere = []reason{
 	{"[Feature:Networking-IPv6]", "sends packets to the Internet"},
 	{"[Feature:Networking-DNS]", "sends packets to the Internet"},
 	{"[Provider:GCE]", "needs a cloud"},
-	{"should set TCP CLOSE_WAIT timeout", "connection tracking has no such sysctls that can be set in a network namespace"},
+	{
+		"should set TCP CLOSE_WAIT timeout",
+		"connection tracking has no such sysctls that can be set in a network namespace",
+	},
 	{"should be rejected for evicted pods", "kubelet evicts no pods on this cluster"},
 	{"[Feature:Networking-Performance]", "measures, with a program that the image lacks"},
 	{"[Feature:PerformanceDNS]", "measures the DNS server"},

@@ -169,7 +169,10 @@ func (c *client) setTargets(targets []probe.Target) {
 }
 
 func flowOf(target probe.Target, proto probe.Protocol) probe.Flow {
-	return probe.Flow{To: target.Name, Service: target.Service, Address: target.Address, Proto: proto, Expect: target.Expect}
+	return probe.Flow{
+		To: target.Name, Service: target.Service, Address: target.Address, Proto: proto,
+		Expect: target.Expect,
+	}
 }
 
 // sendLong sends one probe on each flow that stays.

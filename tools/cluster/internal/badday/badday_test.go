@@ -76,7 +76,10 @@ func loss(to string, service bool, first, last float64, count int, backend strin
 }
 
 func TestLossesAreAttributed(t *testing.T) {
-	dead := Excuse{Why: "dead", Pods: []string{"b"}, Backends: []string{"c"}, Services: []string{"web"}, Start: instant(10), End: instant(20)}
+	dead := Excuse{
+		Why: "dead", Pods: []string{"b"}, Backends: []string{"c"}, Services: []string{"web"},
+		Start: instant(10), End: instant(20),
+	}
 	for _, c := range []struct {
 		name string
 		from string
@@ -130,19 +133,31 @@ func TestDayIsJudged(t *testing.T) {
 	}
 	tally.Excuse(&Excuse{Why: "dead", Pods: []string{"b"}, Start: instant(10), End: instant(20)})
 	tally.Add(
-		probe.Line{Time: at(-1), Pod: "a", Counts: []probe.Count{counts(probe.Allow, 1000, 1000)}, Losses: []probe.Loss{loss("b", false, -5, -5, 1, "")}},
-		probe.Line{Time: at(5), Pod: "a", Counts: []probe.Count{counts(probe.Allow, 100, 90), counts(probe.Deny, 40, 0), counts(probe.Either, 9, 3)}},
+		probe.Line{
+			Time: at(-1), Pod: "a", Counts: []probe.Count{counts(probe.Allow, 1000, 1000)},
+			Losses: []probe.Loss{loss("b", false, -5, -5, 1, "")},
+		},
+		probe.Line{Time: at(5), Pod: "a", Counts: []probe.Count{counts(probe.Allow, 100, 90), counts(probe.Deny, 40,
+			0), counts(probe.Either, 9, 3)}},
 		probe.Line{Time: at(30), Pod: "a", Losses: []probe.Loss{loss("b", false, 11, 12, 10, "")}},
 		// Two overflows explain the first of these, and not the second.
 		probe.Line{Time: at(52), Pod: "c", Overflows: 2},
-		probe.Line{Time: at(60), Pod: "a", Losses: []probe.Loss{loss("c", false, 50, 50, 2, ""), loss("c", false, 51, 51, 1, "")}},
-		probe.Line{Time: at(110), Pod: "a", Counts: []probe.Count{counts(probe.Allow, 1000, 1000)}, Losses: []probe.Loss{loss("b", false, 101, 101, 1, "")}},
+		probe.Line{Time: at(60), Pod: "a", Losses: []probe.Loss{loss("c", false, 50, 50, 2, ""), loss("c", false,
+			51, 51, 1, "")}},
+		probe.Line{
+			Time: at(110), Pod: "a", Counts: []probe.Count{counts(probe.Allow, 1000, 1000)},
+			Losses: []probe.Loss{loss("b", false, 101, 101, 1, "")},
+		},
 	)
 	row := tally.Judge()
-	if row.AllowedSent != 100 || row.ForbiddenSent != 40 || row.ForbiddenArrived != 0 || row.ForbiddenOK != 0 || row.Lost != 13 {
+	if row.AllowedSent != 100 || row.ForbiddenSent != 40 || row.ForbiddenArrived != 0 || row.ForbiddenOK != 0 ||
+		row.Lost != 13 {
 		t.Errorf("counts: %+v", row)
 	}
-	if want := map[string]int{"dead": 10, "buffer of a prober's socket was full": 2}; !reflect.DeepEqual(row.Excluded, want) {
+	if want := map[string]int{
+		"dead":                                 10,
+		"buffer of a prober's socket was full": 2,
+	}; !reflect.DeepEqual(row.Excluded, want) {
 		t.Errorf("excluded: %v", row.Excluded)
 	}
 	if len(row.Unexplained) != 1 || !strings.Contains(row.Unexplained[0], "18:00:51.000") || !row.Failed() {
@@ -150,7 +165,8 @@ func TestDayIsJudged(t *testing.T) {
 	}
 	var table strings.Builder
 	WriteTable(&table, []Row{row})
-	if !strings.Contains(table.String(), "| 1 | 1m40s | 40 | 0 | 0 | 100 | 13 | 2: buffer of a prober's socket was full; 10: dead | 1 |") {
+	if !strings.Contains(table.String(),
+		"| 1 | 1m40s | 40 | 0 | 0 | 100 | 13 | 2: buffer of a prober's socket was full; 10: dead | 1 |") {
 		t.Error(table.String())
 	}
 }
@@ -160,9 +176,12 @@ func TestLeaksFail(t *testing.T) {
 		{Flow: probe.Flow{Expect: probe.Allow}, Sent: 1, Answered: 1}, {Flow: probe.Flow{Expect: probe.Deny}, Sent: 1},
 	}}}
 	for name, line := range map[string]probe.Line{
-		"":         {Time: at(6), Pod: "a"},
-		"arrived":  {Time: at(6), Pod: "b", Leaks: []probe.Leak{{From: "a", Proto: probe.TCP, First: at(5), Count: 3}}},
-		"answered": {Time: at(6), Pod: "a", Counts: []probe.Count{{Flow: probe.Flow{Expect: probe.Deny}, Sent: 1, Answered: 1}}},
+		"":        {Time: at(6), Pod: "a"},
+		"arrived": {Time: at(6), Pod: "b", Leaks: []probe.Leak{{From: "a", Proto: probe.TCP, First: at(5), Count: 3}}},
+		"answered": {Time: at(6), Pod: "a", Counts: []probe.Count{{
+			Flow: probe.Flow{Expect: probe.Deny}, Sent: 1,
+			Answered: 1,
+		}}},
 	} {
 		tally := Tally{Start: instant(0), End: instant(10)}
 		tally.Add(append(base, line)...)

@@ -51,7 +51,8 @@ func (l *Logs) Read() (lines []probe.Line, problems []string, err error) {
 		for text := range strings.Lines(string(content[:complete])) {
 			line, err := parseLogLine(text)
 			if err != nil {
-				problems = append(problems, filepath.Base(filepath.Dir(filepath.Dir(file)))+": "+strings.TrimSpace(text))
+				problems = append(problems,
+					filepath.Base(filepath.Dir(filepath.Dir(file)))+": "+strings.TrimSpace(text))
 				continue
 			}
 			lines = append(lines, line)

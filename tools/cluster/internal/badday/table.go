@@ -14,7 +14,8 @@ const maxDetails = 20
 
 // WriteTable writes a table in Markdown, and then the notes and faults of each day.
 func WriteTable(out io.Writer, rows []Row) {
-	fmt.Fprintln(out, "| day | time | forbidden sent | arrived | answered | allowed sent | lost | of these excluded | unexplained |")
+	fmt.Fprintln(out,
+		"| day | time | forbidden sent | arrived | answered | allowed sent | lost | of these excluded | unexplained |")
 	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|")
 	for _, r := range rows {
 		var excluded []string
@@ -27,14 +28,16 @@ func WriteTable(out io.Writer, rows []Row) {
 			excluded = []string{"none"}
 		}
 		fmt.Fprintf(out, "| %s | %s | %d | %d | %d | %d | %d | %s | %d |\n", r.Day, r.Duration.Round(time.Second),
-			r.ForbiddenSent, r.ForbiddenArrived, r.ForbiddenOK, r.AllowedSent, r.Lost, strings.Join(excluded, "; "), r.Lost-total)
+			r.ForbiddenSent, r.ForbiddenArrived, r.ForbiddenOK, r.AllowedSent, r.Lost, strings.Join(excluded, "; "),
+			r.Lost-total)
 	}
 	fmt.Fprintln(out)
 	for _, r := range rows {
 		for _, note := range r.Notes {
 			fmt.Fprintf(out, "- %s: %s\n", r.Day, note)
 		}
-		fmt.Fprintf(out, "- %s: the slowest answer took %d ms; TCP sent %d segments again\n", r.Day, r.Slowest, r.Resent)
+		fmt.Fprintf(out, "- %s: the slowest answer took %d ms; TCP sent %d segments again\n", r.Day, r.Slowest,
+			r.Resent)
 		writeDetails(out, r.Day+": LEAK", r.Leaks, maxDetails)
 		writeDetails(out, r.Day+": UNEXPLAINED", r.Unexplained, maxDetails)
 	}

@@ -43,7 +43,8 @@ type Row struct {
 // Failed reports whether something forbidden passed or something allowed was lost for no known
 // reason.
 func (r Row) Failed() bool {
-	return r.ForbiddenArrived > 0 || r.ForbiddenOK > 0 || len(r.Unexplained) > 0 || r.AllowedSent == 0 || r.ForbiddenSent == 0
+	return r.ForbiddenArrived > 0 || r.ForbiddenOK > 0 || len(r.Unexplained) > 0 ||
+		r.AllowedSent == 0 || r.ForbiddenSent == 0
 }
 
 // Judge counts the probes that were sent from Start to End. Losses are reported some time later, so

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package probe has the formats that the prober in the pods and the command badday share: payloads,
-// the file of targets, and the lines that a prober prints.
 package probe
 
 import (
@@ -30,8 +28,8 @@ const (
 type Expect string
 
 const (
-	Allow  Expect = "allow"
-	Deny   Expect = "deny"
+	Allow  Expect = "allow"  // a probe without answer is lost
+	Deny   Expect = "deny"   // a probe that arrives is a leak
 	Either Expect = "either" // while a change takes effect
 )
 
@@ -116,6 +114,7 @@ const magic = "badday"
 
 var errNoPayload = errors.New("not the payload of a probe")
 
+// String returns the payload as it is sent.
 func (p Payload) String() string {
 	text := fmt.Sprintf("%s %s %s %s %d", magic, p.Expect, p.From, p.To, p.Sequence)
 	if p.Backend != "" {

@@ -20,7 +20,10 @@ func TestPayloadIsParsed(t *testing.T) {
 }
 
 func TestOtherPayloadIsAnError(t *testing.T) {
-	for _, text := range []string{"", "badday", "badday deny a b", "other deny a b 1", "badday deny a b x", "badday deny a b 1 c d"} {
+	for _, text := range []string{
+		"", "badday", "badday deny a b", "other deny a b 1", "badday deny a b x",
+		"badday deny a b 1 c d",
+	} {
 		if _, err := ParsePayload(text); !errors.Is(err, errNoPayload) {
 			t.Errorf("ParsePayload(%q) = %v", text, err)
 		}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/wayleave/wayleave/tools/cluster/internal/machine"
+)
+
+// killContainer kills the container or the sandbox of a prober, as a fault of the node does.
+func (b *badDays) killContainer(ctx context.Context, pod, kind string) error {
+	node := b.pods[pod].node
+	ids, err := b.ctrOutput(ctx, node, "containers", "ls", "-q",
+		fmt.Sprintf(`labels."io.kubernetes.pod.name"==%q,labels."io.cri-containerd.kind"==%q`, pod, kind))
+	if err != nil {
+		return err
+	}
+	tasks, err := b.ctrOutput(ctx, node, "tasks", "ls")
+	if err != nil {
+		return err
+	}
+	for _, id := range strings.Fields(ids) {
+		for line := range strings.Lines(tasks) {
+			fields := strings.Fields(line)
+			if len(fields) == 3 && fields[0] == id && fields[2] == "RUNNING" {
+				b.progress("the %s of %s is killed", kind, pod)
+				return b.ctr(ctx, node, "tasks", "kill", "--signal", "SIGKILL", id)
+			}
+		}
+	}
+	return fmt.Errorf("pod %s has no %s that runs", pod, kind)
+}
+
+func (b *badDays) ctr(ctx context.Context, node string, args ...string) error {
+	_, err := b.ctrOutput(ctx, node, args...)
+	return err
+}
+
+func (b *badDays) ctrOutput(ctx context.Context, node string, args ...string) (string, error) {
+	m, err := machine.Open(b.c.machine(node))
+	if err != nil {
+		return "", err
+	}
+	cmd := m.Command(ctx, append([]string{"ctr", "--namespace", "k8s.io"}, args...)...)
+	cmd.Env = append(os.Environ(), "PATH="+b.c.path())
+	printed, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = fmt.Errorf("ctr %s on %s: %w: %s", strings.Join(args, " "), node, err,
+			strings.TrimSpace(string(exit.Stderr)))
+	}
+	return string(printed), err
+}
+
+const apiServerName = "kube-apiserver"
+
+// killService kills the process of a service.
+func (b *badDays) killService(ctx context.Context, m *machine.Machine, service string) error {
+	log, err := os.ReadFile(b.c.logs(m.Name, "init.log"))
+	if err != nil {
+		return err
+	}
+	line := log[max(0, bytes.LastIndex(log, []byte(" "+service+" runs as process "))):]
+	_, last, found := strings.Cut(string(line), " runs as process ")
+	pid, _, _ := strings.Cut(last, "\n")
+	if !found {
+		return fmt.Errorf("machine %s has not started %s", m.Name, service)
+	}
+	return output(m.Command(ctx, "kill", "-KILL", pid))
+}
+
+// runControl runs the control plane without some services, and waits until these have ended.
+func (b *badDays) runControl(ctx context.Context, without ...string) error {
+	return b.runServices(ctx, controlName, without...)
+}
+
+func (b *badDays) restartServices(ctx context.Context, name string, services ...string) error {
+	if err := b.runServices(ctx, name, services...); err != nil {
+		return err
+	}
+	return b.runServices(ctx, name)
+}
+
+func (b *badDays) runServices(ctx context.Context, name string, without ...string) error {
+	m, err := machine.Open(b.c.machine(name))
+	if err != nil {
+		return err
+	}
+	ended := func() (map[string]int, error) {
+		counts := map[string]int{}
+		log, err := os.ReadFile(b.c.logs(name, "init.log"))
+		for _, service := range without {
+			counts[service] = bytes.Count(log, []byte(" "+service+" ended\n"))
+		}
+		return counts, err
+	}
+	before, err := ended()
+	if err != nil {
+		return err
+	}
+	all := b.c.services(name)
+	kept := slices.DeleteFunc(slices.Clone(all), func(s machine.Service) bool {
+		return slices.Contains(without, s.Name)
+	})
+	if len(kept)+len(without) != len(all) {
+		return fmt.Errorf("machine %s lacks one of the services %q", name, without)
+	}
+	if err := m.Run(kept); err != nil {
+		return err
+	}
+	if len(without) == 0 {
+		return nil
+	}
+	if slices.Contains(without, apiServerName) {
+		// Its end would take a minute in which it still answers, and much longer without etcd.
+		if err := b.killService(ctx, m, apiServerName); err != nil {
+			return err
+		}
+	}
+	return b.until(ctx, fmt.Sprintf("%s has ended %s", name, strings.Join(without, ", ")), func() (bool, error) {
+		now, err := ended()
+		return !slices.ContainsFunc(without, func(s string) bool { return now[s] == before[s] }), err
+	})
+}

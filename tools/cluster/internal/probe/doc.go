@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package probe has the formats that the prober in the pods and the command badday share: payloads,
+// the file of targets, and the lines that a prober prints.
+//
+// # Usage
+//
+// The prober makes payloads with Payload.String, and lines by encoding a Line as JSON. The receiver
+// parses payloads, and the command badday decodes lines.
+//
+// # Concurrency
+//
+// All values are plain data.
+//
+// # Errors
+//
+// Parsing returns an error for a payload of another program.
+package probe
