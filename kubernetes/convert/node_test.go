@@ -120,7 +120,7 @@ func TestNodePodCIDRTunnels(t *testing.T) {
 	require.Equal(t, []string{none, none}, tunnels(func(n *corev1.Node) { n.Spec.PodCIDRs, n.Spec.PodCIDR = nil, "" }))
 	// An address that no tunnel can have is left out, and the node stays.
 	require.Equal(t, []string{none, none}, tunnels(func(n *corev1.Node) {
-		n.Spec.PodCIDRs = []string{"x", "127.0.0.0/8", "fe80::/64"}
+		n.Spec.PodCIDRs = []string{"x", "127.0.0.0/8", "ff02::/64"}
 	}))
 
 	resources, _ := convert.Converter{}.Node(testNode())
