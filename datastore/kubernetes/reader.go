@@ -98,7 +98,7 @@ func newBackoff() *wait.Backoff {
 // kinds share its answers, so that those of many nodes cost the server little.
 func (r *reader) follow(ctx context.Context) error {
 	if r.objects.status.State == StateNotServed {
-		if served, err := r.versions.serves(ctx, r.objects.kind.resource); err != nil || !served {
+		if served, err := r.versions.serves(ctx, r.objects.kind.resource, true); err != nil || !served {
 			return err
 		}
 	}
@@ -143,7 +143,8 @@ func (r *reader) listAndWatch(ctx context.Context) error {
 
 // checkServed checks with discovery whether the server has the kind, after a response 404.
 func (r *reader) checkServed(ctx context.Context, notFound error) error {
-	served, err := r.versions.serves(ctx, r.objects.kind.resource)
+	inForce := r.objects.status.State == StateSynced
+	served, err := r.versions.serves(ctx, r.objects.kind.resource, !inForce)
 	if err != nil {
 		return err
 	}

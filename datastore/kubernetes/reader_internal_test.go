@@ -347,7 +347,7 @@ func TestDiscoveryEndsWithContext(t *testing.T) {
 		d := &slowDiscovery{answer: func() error { cancel(); return missing }}
 		v := &versions{discovery: d, maxAge: maxAnswerAge}
 		for _, k := range kinds() {
-			_, err := v.serves(ctx, k.resource)
+			_, err := v.serves(ctx, k.resource, true)
 			require.Error(t, err)
 		}
 		require.Equal(t, 1, d.requests)
@@ -371,4 +371,35 @@ func (d *slowDiscovery) ServerResourcesForGroupVersion(string) (*metav1.APIResou
 func (d *slowDiscovery) ServerGroups() (*metav1.APIGroupList, error) {
 	d.requests++
 	return &metav1.APIGroupList{}, nil
+}
+
+// A kind of which the server serves another version from now on stays in force, also if the groups of the server were
+// read just before.
+func TestKindOfAnotherVersionStaysInForce(t *testing.T) {
+	const kind = "clusternetworkpolicies.policy.networking.k8s.io"
+	for _, delay := range []time.Duration{0, 2, 5, 10, 20, 40, 80} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(true)
+			for _, k := range kinds() {
+				if k.resource.Group == "projectcalico.org" {
+					s.serve(k.String(), false)
+				}
+			}
+			s.put(kind, raw("policy.networking.k8s.io/v1alpha2", "ClusterNetworkPolicy", metav1.ObjectMeta{Name: "a"},
+				map[string]any{
+					"tier": "Admin", "priority": int64(1), "subject": map[string]any{"namespaces": map[string]any{}},
+				}), false)
+			w := newWorld(t, s, Config{})
+			synctest.Wait()
+			had := len(w.receiver.world)
+			require.NotZero(t, had)
+			time.Sleep(time.Minute + delay*time.Second)
+			s.do(func() { s.otherVersion = "v1beta1" })
+			s.serve(kind, false)
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			require.Len(t, w.receiver.world, had, "after %d s", delay)
+			require.Error(t, w.status(kind).Err)
+		})
+	}
 }

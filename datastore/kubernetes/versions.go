@@ -57,16 +57,23 @@ type answer struct {
 // serves reports whether the server has a kind. An error means that this is unknown, or that the
 // server has the kind only in versions that cannot be read. Requests of client-go's discovery take
 // no context; when ctx is done, no further one is sent.
-func (v *versions) serves(ctx context.Context, resource schema.GroupVersionResource) (bool, error) {
+//
+// With cached, the answer may be up to maxAge old. Set it only for a kind that is not in force: an old
+// answer does not have the versions that replace one that the server has just stopped serving.
+func (v *versions) serves(ctx context.Context, resource schema.GroupVersionResource, cached bool) (bool, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	gv := resource.GroupVersion()
-	a := v.answer(ctx, gv)
+	since := time.Now()
+	if cached {
+		since = since.Add(-v.maxAge)
+	}
+	a := v.answer(ctx, gv, since)
 	if a.err != nil || slices.Contains(a.resources, resource.Resource) {
 		return a.err == nil, a.err
 	}
 	for _, other := range a.others {
-		o := v.answer(ctx, schema.GroupVersion{Group: gv.Group, Version: other})
+		o := v.answer(ctx, schema.GroupVersion{Group: gv.Group, Version: other}, since)
 		if o.err != nil {
 			return false, o.err
 		}
@@ -78,24 +85,27 @@ func (v *versions) serves(ctx context.Context, resource schema.GroupVersionResou
 	return false, nil
 }
 
-// answer returns the response about an API version, which may come from the cache.
-func (v *versions) answer(ctx context.Context, gv schema.GroupVersion) answer {
+// answer returns the response about an API version. It is a cached one if that was received after
+// since.
+func (v *versions) answer(ctx context.Context, gv schema.GroupVersion, since time.Time) answer {
 	if err := ctx.Err(); err != nil {
 		return answer{err: err}
 	}
-	if a, ok := v.answers[gv]; ok && time.Since(a.at) < v.maxAge {
+	if a, ok := v.answers[gv]; ok && a.at.After(since) {
 		return a
 	}
 	if v.answers == nil {
 		v.answers = map[schema.GroupVersion]answer{}
 	}
-	a := v.query(ctx, gv)
+	a := v.query(ctx, gv, since)
 	a.at = time.Now()
 	v.answers[gv] = a
 	return a
 }
 
-func (v *versions) query(ctx context.Context, gv schema.GroupVersion) (a answer) {
+// query sends the requests for the answer about an API version. Its list of groups is one that was
+// read after since.
+func (v *versions) query(ctx context.Context, gv schema.GroupVersion, since time.Time) (a answer) {
 	list, err := v.discovery.ServerResourcesForGroupVersion(gv.String())
 	switch {
 	case err == nil:
@@ -108,7 +118,7 @@ func (v *versions) query(ctx context.Context, gv schema.GroupVersion) (a answer)
 	case ctx.Err() != nil:
 		return answer{err: ctx.Err()}
 	}
-	if v.groups == nil || time.Since(v.groupsAt) >= v.maxAge {
+	if v.groups == nil || v.groupsAt.Before(since) {
 		groups, err := v.discovery.ServerGroups()
 		if err != nil {
 			return answer{err: err}

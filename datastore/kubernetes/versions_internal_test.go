@@ -71,7 +71,7 @@ func TestKindIsUnknownWithAnError(t *testing.T) {
 		},
 	} {
 		v := &versions{discovery: c.d, maxAge: maxAnswerAge}
-		served, err := v.serves(t.Context(), resource)
+		served, err := v.serves(t.Context(), resource, true)
 		require.Equal(t, c.served, served, name)
 		if c.err == "" {
 			require.NoError(t, err, name)
@@ -89,7 +89,7 @@ func TestAgeOfAnswers(t *testing.T) {
 		v := &versions{discovery: d, maxAge: maxAnswerAge}
 		for _, want := range []bool{true, false} {
 			for range 3 {
-				served, err := v.serves(t.Context(), resource)
+				served, err := v.serves(t.Context(), resource, true)
 				require.NoError(t, err)
 				require.Equal(t, want, served)
 			}

@@ -51,6 +51,12 @@ func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
 	if c.PodCIDRTunnels {
 		addPodTunnels(out, node)
 	}
+	// The node sends with the addresses of its tunnel devices, too, and its services listen on them.
+	for _, a := range out.TunnelAddresses() {
+		if a.IsValid() {
+			addresses = addSubnet(addresses, netip.PrefixFrom(a, a.BitLen()))
+		}
+	}
 	resources := finishNode(p, out, nodeSet(node.Name, out.Labels, addresses),
 		renamed("name", "metadata.name", "labels", "metadata.labels"))
 	if p.any() {

@@ -78,6 +78,7 @@ func TestNodeAnnotations(t *testing.T) {
 		n.Addresses[0], n.Addresses[1] = prefix("192.0.2.1/24"), prefix("fd00::1/64")
 		n.IPv4VXLANTunnelAddr, n.IPv6VXLANTunnelAddr = addr("10.244.1.0"), addr("fd00:10:244:1::")
 		n.VXLANTunnelMACAddr, n.VXLANTunnelMACAddrV6 = "66:3e:ca:a4:db:65", "66:3e:ca:a4:db:66"
+		s.Nets = append(s.Nets, prefix("10.244.1.0/32"), prefix("fd00:10:244:1::/128"))
 	}), resources)
 }
 
@@ -123,7 +124,13 @@ func TestNodePodCIDRTunnels(t *testing.T) {
 		n.Spec.PodCIDRs = []string{"x", "127.0.0.0/8", "ff02::/64"}
 	}))
 
-	resources, _ := convert.Converter{}.Node(testNode())
+	// Rules that select the node match the addresses of its tunnel devices.
+	resources, _ := c.Node(testNode())
+	nets := resources[1].(*policy.NetworkSet).Nets
+	require.Contains(t, nets, prefix("10.244.1.0/32"))
+	require.Contains(t, nets, prefix("fd00:10:244:1::/128"))
+
+	resources, _ = convert.Converter{}.Node(testNode())
 	require.False(t, resources[0].(*policy.Node).IPv4VXLANTunnelAddr.IsValid())
 }
 
