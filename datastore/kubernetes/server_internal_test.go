@@ -418,7 +418,9 @@ func (s *server) ServerResourcesForGroupVersion(version string) (*metav1.APIReso
 
 // ServerGroups implements discovery.DiscoveryInterface.
 func (s *server) ServerGroups() (*metav1.APIGroupList, error) {
-	s.do(func() { s.discoveries++ })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.discoveries++
 	if s.otherVersion == "" {
 		return &metav1.APIGroupList{}, nil
 	}
