@@ -81,7 +81,7 @@ cluster-shell: ## Run a shell in the cluster, with kubectl.
 	bin/cluster shell
 
 .PHONY: cluster-down
-cluster-down: ## End the cluster. Its logs stay.
+cluster-down: ## End the cluster. Logs, results and programs stay in bin.
 	bin/cluster down
 
 .PHONY: test-cluster

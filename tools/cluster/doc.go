@@ -10,7 +10,7 @@
 //	  bridge cluster0  172.30.0.1/24, fd00:30::1/64
 //	    |        |        |
 //	  node1    node2    node3: containerd, kubelet, kube-proxy
-//	  .11      .12      .13    pods: 10.244.n.0/24, fd00:10:244:n::/64
+//	  .11      .12      .13    pods: a /24 of 10.244.0.0/16
 //
 // No link leads out of these namespaces, so the addresses mean nothing to the host, and several
 // clusters can run at once, each from a copy of the repository of its own. Wayleave runs as the

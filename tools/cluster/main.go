@@ -27,7 +27,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"up", "[FLAGS]", "start a cluster and install Wayleave on it", runUp},
-		{"down", "", "end the cluster; only its logs stay", runDown},
+		{"down", "", "end the cluster; logs, results and programs stay in bin", runDown},
 		{"shell", "[COMMAND...]", "run a shell, or a command, that has kubectl and the cluster's network", runShell},
 		{"node", "NODE [COMMAND...]", "run a shell, or a command, on a node", runNode},
 		{"kill", "NODE", "end a node as a power failure does", runKill},

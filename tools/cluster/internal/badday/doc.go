@@ -5,8 +5,9 @@
 //
 // # Usage
 //
-//	var logs badday.Logs
-//	err := logs.Read(folder, tally.Add) // again and again, during a day
+//	logs := badday.NewLogs(pattern)
+//	lines, problems, err := logs.Read() // again and again, during a day
+//	tally.Add(lines...)
 //	...
 //	badday.WriteTable(os.Stdout, days)
 //
@@ -16,6 +17,6 @@
 //
 // # Errors
 //
-// Reading returns the errors of files. A line that is no report is an error, too: a prober prints
-// nothing else.
+// Read returns the errors of files. It returns lines that are not a prober's as problems, not as an
+// error.
 package badday

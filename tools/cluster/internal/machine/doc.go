@@ -4,8 +4,9 @@
 // (mounts, processes, network, host name, IPC) that starts the services and restarts them.
 //
 // A machine sees the files of the host, except that /etc is a copy on write, and that /opt,
-// /var/lib, /var/log and /run are its own. They are folders below [Config.Dir], so they outlast a
-// machine that is killed; /run does not. /proc and /sys show the machine's own processes and
+// /var/lib, /var/log and /run are its own. /opt, /var/lib and the changes of /etc are in
+// [Config.Dir], and /var/log is [Config.Logs]. They outlast a machine that is killed; /run does not.
+// /proc and /sys show the machine's own processes and
 // links; control groups are those of the host.
 //
 // A machine ends with its process 1: the kernel then kills all its processes, and removes its

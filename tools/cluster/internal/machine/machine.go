@@ -24,8 +24,8 @@ import (
 type Config struct {
 	// Name is the host name of the machine.
 	Name string
-	// Dir is the absolute path of its folder. It must not be in /etc, /opt, /run or /var/lib, which
-	// the machine has of its own.
+	// Dir is the absolute path of its folder. It must not be in /etc, /opt, /run, /var/lib or /var/log,
+	// which the machine has of its own.
 	Dir string
 	// Logs is the folder of its /var/log, and of the output of its services, as SERVICE.log.
 	Logs string
@@ -36,7 +36,7 @@ type Config struct {
 
 // Service is a program that the machine keeps running.
 type Service struct {
-	Name string   // of its log, and of Stop and Resume
+	Name string   // identifies the service in Run, and names its log
 	Args []string // the program and its arguments
 	Env  []string // in addition to the environment of the machine, as NAME=VALUE
 }
@@ -54,8 +54,11 @@ var hidden = []string{"/etc", "/opt", "/run", "/var/lib", "/var/log"}
 // Start starts the process 1 of a machine and waits until its files are mounted. Its network has
 // no link but lo, and no service runs until Run is called.
 func Start(ctx context.Context, config Config) (*Machine, error) {
+	if !filepath.IsAbs(config.Dir) || filepath.Clean(config.Dir) != config.Dir || config.Dir == "/" {
+		return nil, fmt.Errorf("machine %s: folder %q is not an absolute path of its own", config.Name, config.Dir)
+	}
 	for _, dir := range hidden {
-		if strings.HasPrefix(config.Dir, dir+"/") {
+		if config.Dir == dir || strings.HasPrefix(config.Dir, dir+"/") {
 			return nil, fmt.Errorf("machine %s: folder %s is in %s, which each machine has of its own",
 				config.Name, config.Dir, dir)
 		}
@@ -194,6 +197,9 @@ func (m *Machine) Kill() error {
 	if m.pid == 0 {
 		return nil
 	}
+	if _, err := Open(m.Config); err != nil {
+		return nil // it has ended, and another process may have its ID
+	}
 	namespace, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", m.pid))
 	if err != nil {
 		return nil // it has ended
@@ -262,8 +268,8 @@ func anyProcessIn(namespace string) bool {
 
 // RemoveCgroup removes a control group and those below it, in all hierarchies.
 func RemoveCgroup(name string) error {
-	if name == "" {
-		return errors.New("the root of the control groups cannot be removed")
+	if !filepath.IsLocal(name) || filepath.Clean(name) == "." {
+		return fmt.Errorf("control group %q is not below the root", name)
 	}
 	roots, err := filepath.Glob("/sys/fs/cgroup/*")
 	if err != nil {

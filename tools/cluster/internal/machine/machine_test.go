@@ -137,12 +137,19 @@ func TestControlGroupsAreRemoved(t *testing.T) {
 	require.NotEmpty(t, groups())
 	require.NoError(t, m.Remove())
 	require.Empty(t, groups())
-	require.ErrorContains(t, machine.RemoveCgroup(""), "root of the control groups")
+	for _, name := range []string{"", ".", "..", "/a", "../a"} {
+		require.ErrorContains(t, machine.RemoveCgroup(name), "is not below the root")
+	}
 }
 
 func TestStartReportsWhyAMachineDoesNotRun(t *testing.T) {
 	_, err := machine.Start(t.Context(), machine.Config{Name: "m1", Dir: "/var/lib/m1", Logs: t.TempDir()})
 	require.ErrorContains(t, err, "machine m1: folder /var/lib/m1 is in /var/lib, which each machine has of its own")
+
+	for _, dir := range []string{"", "/", "/etc", "/opt", "relative", "/tmp/../etc"} {
+		_, err := machine.Start(t.Context(), machine.Config{Name: "m1", Dir: dir, Logs: t.TempDir()})
+		require.ErrorContains(t, err, "machine m1: folder", dir)
+	}
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

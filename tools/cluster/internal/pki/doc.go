@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pki makes the certificates and keys of a cluster that lives for a day.
+// Package pki generates the certificates and keys of a test cluster, valid for 30 days.
 //
 // # Usage
 //
