@@ -32,7 +32,7 @@ const (
 	settled = 5 * time.Second
 	// reportDelay is the time after which all losses of a probe have been reported: the limit of an
 	// answer, and two reports.
-	reportDelay = 26 * time.Second
+	reportDelay = 72 * time.Second
 	// inFlight is how long before a fault a probe may be sent that the fault still loses.
 	inFlight = 2 * time.Second
 	// patience limits what must happen on a busy machine.

@@ -19,8 +19,11 @@ import (
 
 const (
 	// answerLimit is the time after which an allowed probe without answer is lost. It is long
-	// because the machine may be busy.
-	answerLimit = 15 * time.Second
+	// because a machine that starts hundreds of containers may not run a prober for 40 s.
+	answerLimit = time.Minute
+	// stalled is the time between two ticks after which this program was not run. The answers of that
+	// time have not been read yet.
+	stalled = time.Second
 	// deniedLimit is how long a forbidden probe waits for an answer. A SYN is sent again meanwhile.
 	deniedLimit = 3500 * time.Millisecond
 	// The times between two probes of new flows, by target.
@@ -77,7 +80,7 @@ func (c *client) run(ctx context.Context, file string, interval time.Duration) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	var targets []probe.Target
-	var modified, lastRead, lastReport, lastUDP, lastTCP time.Time
+	var modified, lastTick, lastRead, lastReport, lastUDP, lastTCP time.Time
 	var nextUDP, nextTCP int // of targets, in the current round
 	for {
 		var now time.Time
@@ -94,8 +97,11 @@ func (c *client) run(ctx context.Context, file string, interval time.Duration) {
 				c.setTargets(targets)
 				nextUDP, nextTCP, lastUDP, lastTCP = 0, 0, now, now
 			}
-			c.sweep(now)
+			if time.Since(lastTick) < stalled {
+				c.sweep(now)
+			}
 		}
+		lastTick = time.Now()
 		if now.Sub(lastReport) > reportInterval {
 			lastReport = now
 			c.report()

@@ -98,24 +98,26 @@ func TestUnansweredProbesAreLost(t *testing.T) {
 	flow := probe.Flow{To: "b", Proto: probe.UDP, Expect: probe.Allow}
 	denied := flow
 	denied.Expect = probe.Deny
-	at := func(seconds float64) time.Time { return now.Add(time.Duration(seconds * float64(time.Second))) }
+	at := func(seconds float64) time.Time { // before the limit if negative
+		return now.Add(time.Duration(seconds*float64(time.Second)) - answerLimit)
+	}
 	c := newClient("a", nil)
 	f := &longFlow{flow: flow, backend: "now", pending: []sent{
-		{at: at(-20), sequence: 1, flow: flow, answered: true},
-		{at: at(-19.9), sequence: 2, flow: flow, backend: "then"},
-		{at: at(-19.5), sequence: 3, flow: flow, backend: "then"},
-		{at: at(-19.4), sequence: 4, flow: denied},
-		{at: at(-18), sequence: 5, flow: flow, backend: "now"},
-		{at: at(-1), sequence: 6, flow: flow},
-		{at: at(-0.5), sequence: 7, flow: flow, answered: true},
+		{at: at(-5), sequence: 1, flow: flow, answered: true},
+		{at: at(-4.9), sequence: 2, flow: flow, backend: "then"},
+		{at: at(-4.5), sequence: 3, flow: flow, backend: "then"},
+		{at: at(-4.4), sequence: 4, flow: denied},
+		{at: at(-3), sequence: 5, flow: flow, backend: "now"},
+		{at: at(1), sequence: 6, flow: flow},
+		{at: at(1.5), sequence: 7, flow: flow, answered: true},
 	}}
 	c.sweepFlow(f, now)
 	if len(f.pending) != 2 || f.pending[0].sequence != 6 {
 		t.Errorf("pending: %+v", f.pending)
 	}
 	want := []probe.Loss{
-		{Flow: flow, First: at(-19.9).UnixMilli(), Last: at(-19.5).UnixMilli(), Count: 2, Backend: "then"},
-		{Flow: flow, First: at(-18).UnixMilli(), Last: at(-18).UnixMilli(), Count: 1, Backend: "now"},
+		{Flow: flow, First: at(-4.9).UnixMilli(), Last: at(-4.5).UnixMilli(), Count: 2, Backend: "then"},
+		{Flow: flow, First: at(-3).UnixMilli(), Last: at(-3).UnixMilli(), Count: 1, Backend: "now"},
 	}
 	if len(c.losses) != len(want) || c.losses[0] != want[0] || c.losses[1] != want[1] {
 		t.Errorf("losses: %+v", c.losses)
