@@ -58,8 +58,8 @@ func (c junitCase) result(name string) result {
 }
 
 // ginkgoResults returns the results of the tests whose names match an expression. A test that was
-// not selected has none, unless a reason to skip it is known.
-func ginkgoResults(file, tests string, without []reason) ([]result, error) {
+// not selected counts as skipped if it is excluded, and has no result otherwise.
+func ginkgoResults(file, tests string, excluded []reason) ([]result, error) {
 	cases, err := readJUnit(file)
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func ginkgoResults(file, tests string, without []reason) ([]result, error) {
 		}
 		r := c.result(name)
 		// Ginkgo gives no reason for tests that were not selected.
-		if r.outcome == skipped && r.message == "skipped" && why(without, name) == "" {
+		if r.outcome == skipped && r.message == "skipped" && why(excluded, name) == "" {
 			continue
 		}
 		results = append(results, r)

@@ -79,7 +79,7 @@ func (c *cluster) nodeServices(name string, i int) []machine.Service {
 		{Name: "kubelet", Env: path, Args: []string{
 			c.bin("kubernetes/kubelet"),
 			"--kubeconfig=" + c.kubeconfig(name),
-			"--config=" + c.state("kubelet-"+name+".json"),
+			"--config=" + c.state("kubelet.json"),
 			"--hostname-override=" + name,
 			fmt.Sprintf("--node-ip=%s,%s", address, address6),
 			fmt.Sprintf("--node-labels=topology.kubernetes.io/zone=zone%d", i+1),
@@ -96,6 +96,7 @@ func (c *cluster) nodeServices(name string, i int) []machine.Service {
 func (c *cluster) writeServiceFiles() error {
 	files := map[string]any{
 		"containerd.toml": c.containerdConfig(),
+		"kubelet.json":    c.kubeletConfig(),
 		"resolv.conf":     "", // the cluster has no way to a name server outside
 		"kube-proxy.json": map[string]any{
 			"apiVersion":       "kubeproxy.config.k8s.io/v1alpha1",
@@ -110,9 +111,6 @@ func (c *cluster) writeServiceFiles() error {
 				"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s",
 			},
 		},
-	}
-	for _, name := range c.nodes() {
-		files["kubelet-"+name+".json"] = c.kubeletConfig(name)
 	}
 	for name, content := range files {
 		text, isText := content.(string)
@@ -130,7 +128,7 @@ func (c *cluster) writeServiceFiles() error {
 	return c.writeAccess()
 }
 
-func (c *cluster) kubeletConfig(node string) map[string]any {
+func (c *cluster) kubeletConfig() map[string]any {
 	never := "0%"
 	return map[string]any{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -145,7 +143,6 @@ func (c *cluster) kubeletConfig(node string) map[string]any {
 		"resolvConf":                    c.state("resolv.conf"),
 		"containerRuntimeEndpoint":      "unix:///run/containerd/containerd.sock",
 		"cgroupDriver":                  "cgroupfs",
-		"cgroupRoot":                    "/" + c.machine(node).Cgroup,
 		"cgroupsPerQOS":                 false,
 		"enforceNodeAllocatable":        []string{},
 		"failCgroupV1":                  false,

@@ -15,9 +15,9 @@ import (
 func suites() []suite {
 	return []suite{
 		endToEnd("netpol", "Kubernetes end-to-end, NetworkPolicy", `\[sig-network\] (Netpol|NetworkPolicy)`, 2,
-			nil, nil),
+			nil),
 		endToEnd("network", "Kubernetes end-to-end, sig-network without NetworkPolicy", `\[sig-network\]`, 5,
-			notHere, nil),
+			notHere()),
 		policyAPI(),
 		cyclonus("cyclonus", "cyclonus, all cases of its generator"),
 	}
@@ -26,7 +26,7 @@ func suites() []suite {
 // selections returns parts of the suites that take some minutes.
 func selections() []suite {
 	return []suite{
-		endToEnd("short", "Kubernetes end-to-end, twenty telling tests", telling, 4, nil, nil),
+		endToEnd("short", "Kubernetes end-to-end, twenty telling tests", telling, 4, nil),
 		cyclonus("cyclonus-short", "cyclonus, conflicting policies, changes, SCTP, port ranges",
 			"conflict", "action", "sctp", "end-port", "upstream-e2e"),
 	}
@@ -77,8 +77,8 @@ func cyclonus(name, title string, tags ...string) suite {
 			}
 			return []string{
 				c.bin("suites/cyclonus"), "generate", "--exclude=", "--include=" + strings.Join(tags, ","),
-				// Addresses of services need no test here that the end-to-end tests do not make. A pod reaches
-				// its own address without leaving its network namespace.
+				// The end-to-end tests cover the addresses of services. A pod reaches its own address without
+				// leaving its network namespace.
 				"--destination-type=pod-ip", "--ignore-loopback",
 				"--job-timeout-seconds=2", "--perturbation-wait-seconds=2", "--pod-creation-timeout-seconds=300",
 				"--retries=2", "--cleanup-namespaces", "--junit-results-file=" + filepath.Join(folder, "junit.xml"),
@@ -108,34 +108,37 @@ func startsWith(line string, prefixes ...string) string {
 	return ""
 }
 
-// notHere lists the tests of sig-network that need what this cluster does not have. Those with an
-// empty reason are another suite.
-var notHere = []reason{
-	{"Netpol", ""},
-	{"NetworkPolicy", ""},
-	{"[Feature:LoadBalancer]", "needs load balancers of a cloud"},
-	{"[Feature:Networking-IPv4]", "sends packets to the Internet"},
-	{"[Feature:Networking-IPv6]", "sends packets to the Internet"},
-	{"[Feature:Networking-DNS]", "sends packets to the Internet"},
-	{"[Provider:GCE]", "needs a cloud"},
-	{
-		"should set TCP CLOSE_WAIT timeout",
-		"connection tracking has no such sysctls that can be set in a network namespace",
-	},
-	{"should be rejected for evicted pods", "kubelet evicts no pods on this cluster"},
-	{"[Feature:Networking-Performance]", "measures, with a program that the image lacks"},
-	{"[Feature:PerformanceDNS]", "measures the DNS server"},
-	{"Granular Checks: Pods should function for intra-pod communication: sctp", noSCTPSockets},
-	{"Granular Checks: Pods should function for node-pod communication: sctp", noSCTPSockets},
-	{"-Service: sctp", noSCTPSockets},
+// notHere returns the tests of sig-network that this cluster cannot run. Those with an empty reason are
+// in another suite.
+func notHere() []reason {
+	return []reason{
+		{"Netpol", ""},
+		{"NetworkPolicy", ""},
+		{"[Feature:LoadBalancer]", "needs load balancers of a cloud"},
+		{"[Feature:Networking-IPv4]", "sends packets to the Internet"},
+		{"[Feature:Networking-IPv6]", "sends packets to the Internet"},
+		{"[Feature:Networking-DNS]", "sends packets to the Internet"},
+		{"[Provider:GCE]", "needs a cloud"},
+		{
+			"should set TCP CLOSE_WAIT timeout",
+			"connection tracking has no such sysctls that can be set in a network namespace",
+		},
+		{"should be rejected for evicted pods", "kubelet evicts no pods on this cluster"},
+		{"[Feature:Networking-Performance]", "measures, with a program that the image lacks"},
+		{"[Feature:PerformanceDNS]", "measures the DNS server"},
+		{"Granular Checks: Pods should function for intra-pod communication: sctp", noSCTPSockets},
+		{"Granular Checks: Pods should function for node-pod communication: sctp", noSCTPSockets},
+		{"-Service: sctp", noSCTPSockets},
+	}
 }
 
-const noSCTPSockets = "the kernel has no SCTP sockets, and the stand-in for them does not serve requests to dial"
+const noSCTPSockets = "the kernel has no SCTP sockets, and the emulation does not support /dial"
 
-// endToEnd returns a part of the end-to-end tests of Kubernetes, of which so many run at once.
-func endToEnd(name, title, tests string, processes int, without, known []reason) suite {
+// endToEnd returns a suite of the end-to-end tests of Kubernetes whose names match an expression, but
+// for those that are excluded. That many processes run them.
+func endToEnd(name, title, tests string, processes int, excluded []reason) suite {
 	return suite{
-		name: name, title: title, skipped: without, known: known,
+		name: name, title: title, excluded: excluded,
 		version: func(c *cluster) (string, error) {
 			printed, err := exec.Command(c.bin("kubernetes/kubectl"), "version", "--client").Output()
 			if err != nil {
@@ -156,7 +159,7 @@ func endToEnd(name, title, tests string, processes int, without, known []reason)
 				fmt.Sprintf("--procs=%d", processes), "--focus=" + selected,
 				"--output-dir=" + folder, "--junit-report=junit.xml",
 			}
-			for _, skip := range without {
+			for _, skip := range excluded {
 				args = append(args, "--skip="+regexp.QuoteMeta(skip.test))
 			}
 			return append(args, c.bin("kubernetes/e2e.test"), "--",
@@ -164,7 +167,7 @@ func endToEnd(name, title, tests string, processes int, without, known []reason)
 				fmt.Sprintf("--num-nodes=%d", c.Nodes))
 		},
 		results: func(folder string) ([]result, error) {
-			return ginkgoResults(filepath.Join(folder, "junit.xml"), tests, without)
+			return ginkgoResults(filepath.Join(folder, "junit.xml"), tests, excluded)
 		},
 		progress: func(line string) string { return startsWith(line, "• ", "S [SKIPPED]", "[sig-network]") },
 	}

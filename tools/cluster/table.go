@@ -29,17 +29,6 @@ func (t table) with(o outcome) []result {
 	return out
 }
 
-// unexplained returns the failed tests without a known reason.
-func (t table) unexplained() []result {
-	var out []result
-	for _, r := range t.with(failed) {
-		if why(t.suite.known, r.test) == "" {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
 // why returns the reason for a test, or "".
 func why(reasons []reason, test string) string {
 	for _, r := range reasons {
@@ -59,14 +48,10 @@ func writeTables(out io.Writer, tables []table) {
 	}
 	for _, t := range tables {
 		for _, r := range t.with(failed) {
-			reason := why(t.suite.known, r.test)
-			if reason == "" {
-				reason = "unknown: " + r.message
-			}
-			fmt.Fprintf(out, "- %s failed: %s: %s\n", t.suite.name, r.test, oneLine(reason))
+			fmt.Fprintf(out, "- %s failed: %s: %s\n", t.suite.name, r.test, oneLine(r.message))
 		}
 		for _, r := range t.with(skipped) {
-			reason := why(t.suite.skipped, r.test)
+			reason := why(t.suite.excluded, r.test)
 			if reason == "" {
 				reason = r.message
 			}

@@ -18,7 +18,7 @@ import (
 	"github.com/wayleave/wayleave/tools/cluster/internal/machine"
 )
 
-// suite is a set of tests that others wrote, as a program that runs in the cluster's network.
+// suite is an external test program. It runs in the cluster's network.
 type suite struct {
 	name, title string
 	// version prints the suite's version.
@@ -30,12 +30,11 @@ type suite struct {
 	results func(folder string) ([]result, error)
 	// progress returns what to print of a line of the output, "" for most.
 	progress func(line string) string
-	// skipped and known have the reason, by a part of the test's name, why tests are not run and why
-	// they fail.
-	skipped, known []reason
+	// excluded has the tests that do not run.
+	excluded []reason
 }
 
-// reason says why tests whose names contain a text do not pass.
+// reason is why tests whose names contain a text do not run.
 type reason struct{ test, why string }
 
 // result is the outcome of one test.
@@ -97,12 +96,12 @@ func runTest(ctx context.Context, c *cluster, args []string) error {
 	}
 	fmt.Println()
 	writeTables(os.Stdout, tables)
-	var unexplained int
+	var failures int
 	for _, t := range tables {
-		unexplained += len(t.unexplained())
+		failures += t.count(failed)
 	}
-	if unexplained > 0 {
-		return fmt.Errorf("%d tests failed for unknown reasons; logs: %s", unexplained, c.results())
+	if failures > 0 {
+		return fmt.Errorf("%d tests failed; logs: %s", failures, c.results())
 	}
 	return nil
 }
@@ -111,7 +110,7 @@ func (c *cluster) results(elements ...string) string {
 	return c.bin(append([]string{"cluster-results"}, elements...)...)
 }
 
-// runSuite runs a suite and reads its results. That tests fail is no error.
+// runSuite runs a suite and reads its results. A failed test is no error.
 func (c *cluster) runSuite(ctx context.Context, control *machine.Machine, s suite, focus string) (table, error) {
 	folder := c.results(s.name)
 	if err := os.RemoveAll(folder); err != nil {
@@ -161,7 +160,7 @@ func (c *cluster) runSuite(ctx context.Context, control *machine.Machine, s suit
 	return table{suite: s, version: version, duration: time.Since(start), results: results}, nil
 }
 
-// printProgress copies lines to the log, and prints what the suite finds worth it.
+// printProgress copies lines to the log, and prints those that the suite selects.
 func printProgress(reader io.Reader, log io.Writer, progress func(string) string) {
 	lines := bufio.NewReader(reader)
 	for {

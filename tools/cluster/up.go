@@ -52,7 +52,7 @@ func runUp(ctx context.Context, c *cluster, args []string) error {
 	return nil
 }
 
-// step runs a part of up and prints how long it took.
+// step runs a function, and prints its name and how long it took.
 func step(name string, run func() error) error {
 	start := time.Now()
 	fmt.Printf("%-48s", name)
@@ -66,6 +66,9 @@ func step(name string, run func() error) error {
 
 func (c *cluster) up(ctx context.Context) error {
 	if err := c.saveOptions(); err != nil {
+		return err
+	}
+	if err := saveSysctls("/proc/sys", c.state("sysctls.json")); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(c.logs()); err != nil {

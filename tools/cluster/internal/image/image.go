@@ -7,10 +7,13 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -41,18 +44,36 @@ type descriptor struct {
 
 // Write writes the archive of an image to a file.
 func Write(file string, image Image) error {
-	var layer bytes.Buffer
-	if err := writeLayer(&layer, image.Files); err != nil {
+	blobs, err := encode(image)
+	if err == nil {
+		err = writeArchive(file, blobs)
+	}
+	if err != nil {
 		return fmt.Errorf("image %s: %w", image.Names[0], err)
 	}
-	blobs := map[string][]byte{}
-	add := func(mediaType string, blob []byte) descriptor {
-		digest := fmt.Sprintf("sha256:%x", sha256.Sum256(blob))
-		blobs[digest] = blob
-		return descriptor{MediaType: mediaType, Digest: digest, Size: len(blob)}
+	return nil
+}
+
+// encode returns the files of the archive by their paths.
+func encode(image Image) (map[string][]byte, error) {
+	var layer bytes.Buffer
+	if err := writeLayer(&layer, image.Files); err != nil {
+		return nil, err
 	}
-	layerBlob := add("application/vnd.oci.image.layer.v1.tar", layer.Bytes())
-	config := add("application/vnd.oci.image.config.v1+json", encode(map[string]any{
+	files := map[string][]byte{}
+	var problem error
+	blob := func(mediaType string, content []byte) descriptor {
+		digest := fmt.Sprintf("sha256:%x", sha256.Sum256(content))
+		files["blobs/"+strings.ReplaceAll(digest, ":", "/")] = content
+		return descriptor{MediaType: mediaType, Digest: digest, Size: len(content)}
+	}
+	document := func(value map[string]any) []byte {
+		encoded, err := json.Marshal(value)
+		problem = errors.Join(problem, err)
+		return encoded
+	}
+	layerBlob := blob("application/vnd.oci.image.layer.v1.tar", layer.Bytes())
+	config := blob("application/vnd.oci.image.config.v1+json", document(map[string]any{
 		"architecture": runtime.GOARCH,
 		"os":           "linux",
 		"config": map[string]any{
@@ -60,11 +81,9 @@ func Write(file string, image Image) error {
 		},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{layerBlob.Digest}},
 	}))
-	manifest := add("application/vnd.oci.image.manifest.v1+json", encode(map[string]any{
-		"schemaVersion": 2,
-		"mediaType":     "application/vnd.oci.image.manifest.v1+json",
-		"config":        config,
-		"layers":        []descriptor{layerBlob},
+	const manifestType = "application/vnd.oci.image.manifest.v1+json"
+	manifest := blob(manifestType, document(map[string]any{
+		"schemaVersion": 2, "mediaType": manifestType, "config": config, "layers": []descriptor{layerBlob},
 	}))
 	var manifests []descriptor
 	for _, name := range image.Names {
@@ -74,37 +93,31 @@ func Write(file string, image Image) error {
 		}
 		manifests = append(manifests, named)
 	}
-	index := encode(map[string]any{"schemaVersion": 2, "manifests": manifests})
+	files["oci-layout"] = document(map[string]any{"imageLayoutVersion": "1.0.0"})
+	files["index.json"] = document(map[string]any{"schemaVersion": 2, "manifests": manifests})
+	return files, problem
+}
 
+// writeArchive writes files as a tar archive.
+func writeArchive(file string, files map[string][]byte) error {
 	output, err := os.Create(file)
 	if err != nil {
 		return err
 	}
 	defer output.Close()
 	archive := tar.NewWriter(output)
-	write := func(name string, content []byte) {
-		if err == nil {
-			err = archive.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content))})
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := archive.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(files[name]))}); err != nil {
+			return err
 		}
-		if err == nil {
-			_, err = archive.Write(content)
+		if _, err := archive.Write(files[name]); err != nil {
+			return err
 		}
 	}
-	write("oci-layout", encode(map[string]any{"imageLayoutVersion": "1.0.0"}))
-	write("index.json", index)
-	for digest, blob := range blobs {
-		write("blobs/"+strings.ReplaceAll(digest, ":", "/"), blob)
+	if err := archive.Close(); err != nil {
+		return err
 	}
-	if err == nil {
-		err = archive.Close()
-	}
-	if err == nil {
-		err = output.Close()
-	}
-	if err != nil {
-		return fmt.Errorf("image %s: write %s: %w", image.Names[0], file, err)
-	}
-	return nil
+	return output.Close()
 }
 
 // writeLayer writes the files as a tar archive, and the folders that they are in.
@@ -166,13 +179,4 @@ func writeFile(archive *tar.Writer, name string, file File) error {
 
 func parent(name string) string {
 	return name[:max(strings.LastIndexByte(name, '/'), 0)]
-}
-
-// encode encodes a value of this file, all of which can be encoded.
-func encode(value any) []byte {
-	encoded, err := json.Marshal(value)
-	if err != nil {
-		panic(err)
-	}
-	return encoded
 }

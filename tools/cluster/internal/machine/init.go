@@ -14,20 +14,27 @@ import (
 )
 
 const (
-	initArgument = "machine-init" // how Start calls this program as process 1
-	readyMessage = "ready"
+	enterArgument = "machine-enter" // how Start calls this program as process 1
+	initArgument  = "machine-init"  // how it then calls itself
+	readyMessage  = "ready"
 )
 
 // Main runs the process 1 of a machine, and does not return, if this program was started as one.
 // Call it first in main.
 func Main() {
-	if len(os.Args) != 3 || os.Args[1] != initArgument {
+	if len(os.Args) != 3 || (os.Args[1] != enterArgument && os.Args[1] != initArgument) {
 		return
 	}
 	ready := os.NewFile(3, "ready")
 	var config Config
 	err := json.Unmarshal([]byte(os.Args[2]), &config)
-	if err == nil {
+	if err == nil && os.Args[1] == enterArgument {
+		err = enterCgroup(config.Cgroup)
+		if err == nil {
+			// One thread is in the new namespace. After this call, all are.
+			err = unix.Exec("/proc/self/exe", []string{os.Args[0], initArgument, os.Args[2]}, os.Environ())
+		}
+	} else if err == nil {
 		err = mountFiles(config)
 	}
 	if err == nil {
@@ -73,18 +80,20 @@ type mount struct {
 // mountFiles gives the machine the files that doc.go describes.
 func mountFiles(config Config) error {
 	own := func(name string) string { return filepath.Join(config.Dir, name) }
-	for _, dir := range []string{"etc", "etc.work", "opt", "var-lib", "cgroup"} {
+	for _, dir := range []string{"etc", "etc.work", "opt", "var-lib"} {
 		if err := os.MkdirAll(own(dir), 0o755); err != nil {
 			return err
 		}
 	}
+	all, err := hierarchies()
+	if err != nil {
+		return err
+	}
 	for _, m := range []mount{
 		{"", "/", "", unix.MS_PRIVATE | unix.MS_REC, ""},
 		{"proc", "/proc", "proc", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, ""},
-		// A new /sys shows the links of this network namespace, but has no control groups.
-		{"/sys/fs/cgroup", own("cgroup"), "", unix.MS_BIND | unix.MS_REC, ""},
+		// A new /sys shows the links of this network namespace.
 		{"sysfs", "/sys", "sysfs", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, ""},
-		{own("cgroup"), "/sys/fs/cgroup", "", unix.MS_BIND | unix.MS_REC, ""},
 		{
 			"overlay", "/etc", "overlay", 0,
 			fmt.Sprintf("lowerdir=/etc,upperdir=%s,workdir=%s", own("etc"), own("etc.work")),
@@ -93,12 +102,17 @@ func mountFiles(config Config) error {
 		{own("var-lib"), "/var/lib", "", unix.MS_BIND, ""},
 		{config.Logs, "/var/log", "", unix.MS_BIND, ""},
 		{"tmpfs", "/run", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=755"},
-		// kubelet makes mounts that containers must see.
-		{"", "/", "", unix.MS_SHARED | unix.MS_REC, ""},
 	} {
 		if err := unix.Mount(m.source, m.target, m.kind, m.flags, m.data); err != nil {
 			return fmt.Errorf("mount %s on %s: %w", m.source, m.target, err)
 		}
 	}
-	return unix.Unmount(own("cgroup"), unix.MNT_DETACH)
+	if err := mountCgroups(all); err != nil {
+		return err
+	}
+	// kubelet makes mounts that containers must see.
+	if err := unix.Mount("", "/", "", unix.MS_SHARED|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("share mounts: %w", err)
+	}
+	return nil
 }

@@ -29,8 +29,8 @@ type Config struct {
 	Dir string
 	// Logs is the folder of its /var/log, and of the output of its services, as SERVICE.log.
 	Logs string
-	// Cgroup is the control group that the machine uses, below the root of each hierarchy. Remove
-	// removes it.
+	// Cgroup is the control group of the machine, below the root of each hierarchy, as "a" or "a/b".
+	// Remove removes it.
 	Cgroup string
 }
 
@@ -48,20 +48,20 @@ type Machine struct {
 	pid int
 }
 
-// hidden lists the folders that a machine has of its own.
-var hidden = []string{"/etc", "/opt", "/run", "/var/lib", "/var/log"}
-
 // Start starts the process 1 of a machine and waits until its files are mounted. Its network has
 // no link but lo, and no service runs until Run is called.
 func Start(ctx context.Context, config Config) (*Machine, error) {
 	if !filepath.IsAbs(config.Dir) || filepath.Clean(config.Dir) != config.Dir || config.Dir == "/" {
 		return nil, fmt.Errorf("machine %s: folder %q is not an absolute path of its own", config.Name, config.Dir)
 	}
-	for _, dir := range hidden {
+	for _, dir := range []string{"/etc", "/opt", "/run", "/var/lib", "/var/log"} {
 		if config.Dir == dir || strings.HasPrefix(config.Dir, dir+"/") {
 			return nil, fmt.Errorf("machine %s: folder %s is in %s, which each machine has of its own",
 				config.Name, config.Dir, dir)
 		}
+	}
+	if !filepath.IsLocal(config.Cgroup) || filepath.Clean(config.Cgroup) != config.Cgroup {
+		return nil, fmt.Errorf("machine %s: control group %q is not below the root", config.Name, config.Cgroup)
 	}
 	for _, dir := range []string{config.Dir, config.Logs} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -104,7 +104,7 @@ func (m *Machine) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command("/proc/self/exe", initArgument, string(config))
+	cmd := exec.Command("/proc/self/exe", enterArgument, string(config))
 	cmd.Dir = "/"
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = control, log, log
 	cmd.ExtraFiles = []*os.File{written}
@@ -182,7 +182,7 @@ func (m *Machine) Run(services []Service) error {
 
 // Command returns a command that runs on the machine, in all its namespaces.
 func (m *Machine) Command(ctx context.Context, args ...string) *exec.Cmd {
-	namespaces := []string{"--target", strconv.Itoa(m.pid), "--mount", "--pid", "--net", "--uts", "--ipc", "--"}
+	namespaces := []string{"--target", strconv.Itoa(m.pid), "--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup", "--"}
 	return exec.CommandContext(ctx, "nsenter", append(namespaces, args...)...)
 }
 
@@ -264,31 +264,4 @@ func anyProcessIn(namespace string) bool {
 		}
 	}
 	return false
-}
-
-// RemoveCgroup removes a control group and those below it, in all hierarchies.
-func RemoveCgroup(name string) error {
-	if !filepath.IsLocal(name) || filepath.Clean(name) == "." {
-		return fmt.Errorf("control group %q is not below the root", name)
-	}
-	roots, err := filepath.Glob("/sys/fs/cgroup/*")
-	if err != nil {
-		return err
-	}
-	var problems []error
-	for _, root := range append(roots, "/sys/fs/cgroup") {
-		var groups []string
-		_ = filepath.WalkDir(filepath.Join(root, name), func(path string, entry fs.DirEntry, err error) error {
-			if err == nil && entry.IsDir() {
-				groups = append(groups, path)
-			}
-			return nil
-		})
-		for i := len(groups) - 1; i >= 0; i-- {
-			if err := unix.Rmdir(groups[i]); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				problems = append(problems, fmt.Errorf("remove control group %s: %w", groups[i], err))
-			}
-		}
-	}
-	return errors.Join(problems...)
 }

@@ -128,9 +128,10 @@ func TestOrphansAreReaped(t *testing.T) {
 
 func TestControlGroupsAreRemoved(t *testing.T) {
 	m := start(t)
-	run(t, m, "for g in /sys/fs/cgroup/*/; do mkdir -p $g/wayleave-test-machine/a/b 2>/dev/null || true; done")
+	// The machine sees its own group as the root, so all that it makes is below that on the host.
+	run(t, m, "d=/sys/fs/cgroup; [ -d $d/pids ] && d=$d/pids; grep -x 1 $d/cgroup.procs; mkdir -p $d/a/b")
 	groups := func() []string {
-		found, err := filepath.Glob("/sys/fs/cgroup/*/wayleave-test-machine")
+		found, err := filepath.Glob("/sys/fs/cgroup/*/wayleave-test-machine/a/b")
 		require.NoError(t, err)
 		return found
 	}
@@ -151,8 +152,17 @@ func TestStartReportsWhyAMachineDoesNotRun(t *testing.T) {
 		require.ErrorContains(t, err, "machine m1: folder", dir)
 	}
 
+	for _, group := range []string{"", "/a", "../a", "a/"} {
+		_, err := machine.Start(t.Context(), machine.Config{
+			Name: "m1", Dir: t.TempDir() + "/m1", Logs: t.TempDir(), Cgroup: group,
+		})
+		require.ErrorContains(t, err, "machine m1: control group", group)
+	}
+
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = machine.Start(ctx, machine.Config{Name: "m1", Dir: t.TempDir() + "/m1", Logs: t.TempDir()})
+	config := machine.Config{Name: "m1", Dir: t.TempDir() + "/m1", Logs: t.TempDir(), Cgroup: "wayleave-test-ended"}
+	_, err = machine.Start(ctx, config)
 	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, machine.RemoveCgroup(config.Cgroup))
 }

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const cgroupRoot = "/sys/fs/cgroup"
+
+// hierarchy is a mounted hierarchy of control groups. Version 1 has several, version 2 has one.
+type hierarchy struct {
+	path    string // where it is mounted
+	kind    string // of the file system: cgroup or cgroup2
+	options string // of the mount
+}
+
+// hierarchies returns what is mounted below /sys/fs/cgroup, as proc_pid_mountinfo(5) lists it.
+func hierarchies() ([]hierarchy, error) {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	var found []hierarchy
+	for line := range strings.Lines(string(mounts)) {
+		left, right, _ := strings.Cut(line, " - ")
+		mount, super := strings.Fields(left), strings.Fields(right)
+		if len(mount) < 5 || len(super) < 3 || !strings.HasPrefix(super[0], "cgroup") {
+			continue
+		}
+		h := hierarchy{path: mount[4], kind: super[0]}
+		if h.path != cgroupRoot && !strings.HasPrefix(h.path, cgroupRoot+"/") {
+			continue
+		}
+		if h.kind == "cgroup" {
+			options := slices.DeleteFunc(strings.Split(super[2], ","), func(option string) bool {
+				return option == "rw" || option == "ro"
+			})
+			if strings.HasPrefix(options[len(options)-1], "name=") {
+				options = append([]string{"none"}, options...) // it has no controller
+			}
+			h.options = strings.Join(options, ",")
+		}
+		found = append(found, h)
+	}
+	return found, nil
+}
+
+// enterCgroup moves this process into a control group in all hierarchies, and makes that the root
+// of a new namespace of control groups, for the calling thread only.
+func enterCgroup(name string) error {
+	runtime.LockOSThread()
+	all, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	for _, h := range all {
+		group := h.path
+		for _, element := range strings.Split(name, "/") {
+			parent := group
+			group = filepath.Join(group, element)
+			if err := os.Mkdir(group, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+				return err
+			}
+			// A new group of the controller cpuset has no processors and takes no process.
+			for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+				value, err := os.ReadFile(filepath.Join(parent, file))
+				if errors.Is(err, fs.ErrNotExist) || h.kind == "cgroup2" {
+					continue
+				}
+				if err == nil {
+					err = os.WriteFile(filepath.Join(group, file), value, 0)
+				}
+				if err != nil {
+					return err
+				}
+			}
+		}
+		if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte("0"), 0); err != nil {
+			return fmt.Errorf("enter control group %s: %w", group, err)
+		}
+	}
+	return unix.Unshare(unix.CLONE_NEWCGROUP)
+}
+
+// mountCgroups mounts the hierarchies, of which the machine sees its own part, on an empty
+// /sys/fs/cgroup.
+func mountCgroups(all []hierarchy) error {
+	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	if !slices.ContainsFunc(all, func(h hierarchy) bool { return h.path == cgroupRoot }) {
+		if err := unix.Mount("tmpfs", cgroupRoot, "tmpfs", flags, "mode=755"); err != nil {
+			return fmt.Errorf("mount %s: %w", cgroupRoot, err)
+		}
+	}
+	for _, h := range all {
+		if err := os.MkdirAll(h.path, 0o755); err != nil {
+			return err
+		}
+		if err := unix.Mount(h.kind, h.path, h.kind, flags, h.options); err != nil {
+			return fmt.Errorf("mount %s: %w", h.path, err)
+		}
+	}
+	return nil
+}
+
+// RemoveCgroup removes a control group and those below it, in all hierarchies.
+func RemoveCgroup(name string) error {
+	if !filepath.IsLocal(name) || filepath.Clean(name) == "." {
+		return fmt.Errorf("control group %q is not below the root", name)
+	}
+	all, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	var problems []error
+	for _, h := range all {
+		var groups []string
+		_ = filepath.WalkDir(filepath.Join(h.path, name), func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.IsDir() {
+				groups = append(groups, path)
+			}
+			return nil
+		})
+		for _, group := range slices.Backward(groups) {
+			if err := unix.Rmdir(group); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				problems = append(problems, fmt.Errorf("remove control group %s: %w", group, err))
+			}
+		}
+	}
+	return errors.Join(problems...)
+}
