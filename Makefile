@@ -72,7 +72,7 @@ test-kubernetes: ## Run the tests of datastore/kubernetes on a real API server, 
 	scripts/test-kubernetes
 
 .PHONY: cluster
-cluster: ## Start a Kubernetes cluster on this machine with Wayleave as its network; builds what it needs. Needs root, CLUSTERFLAGS.
+cluster: ## As root: build and start a Kubernetes cluster with Wayleave as its network (CLUSTERFLAGS: --nodes 1, ...).
 	scripts/cluster-programs
 	bin/cluster up $(CLUSTERFLAGS)
 
@@ -89,7 +89,7 @@ test-cluster: ## Run the suites of Kubernetes on the cluster, or SUITES; print a
 	bin/cluster test $(SUITES)
 
 .PHONY: test-cluster-short
-test-cluster-short: ## Start a cluster of one node, run the twenty most telling tests on it, and end it. Needs root.
+test-cluster-short: ## Start a cluster of one node, run twenty selected tests on it, and end it. Needs root.
 	scripts/cluster-programs
 	cd tools/cluster && GOWORK=off go test ./...
 	bin/cluster up --nodes 1
@@ -150,7 +150,7 @@ bench-kubernetes: ## Measure a node on a real API server with PODS pods (default
 	BENCH=1 WAYLEAVE_SCALE_PODS=$(or $(PODS),100000) scripts/test-kubernetes
 
 .PHONY: fleet
-fleet: ## Measure 1,000 nodes on one API server and on one etcd (FLEETFLAGS: --nodes 100, ...); print tables. About an hour.
+fleet: ## Measure 1,000 nodes on one API server and one etcd (FLEETFLAGS: --nodes 100, ...); takes an hour.
 	FLEET='--nodes 1000 --pods-per-node 2 --backend all --rate 1 --timeout 30m $(FLEETFLAGS)' nice -n 10 scripts/test-kubernetes
 
 .PHONY: bench-memory

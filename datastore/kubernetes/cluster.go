@@ -24,8 +24,8 @@ type cluster struct {
 	client kubernetes.Interface
 	mu     sync.Mutex
 	uid    types.UID // empty if not known
-	// running is the query that has no answer yet; next is the one that is sent after it. Each is nil
-	// if there is none.
+	// running is the query in flight, and next the one that is sent after it. Each is nil if there is
+	// none.
 	running, next *query
 }
 
@@ -38,9 +38,9 @@ type query struct {
 // check returns errOtherCluster if the server serves another cluster than at the first call. If the
 // namespace cannot be read for lack of rights, or never existed, every cluster is accepted.
 //
-// Callers at the same time share a query, but only one that is sent after their call: the answer to
-// an earlier one may be that of another server. The readers of all kinds call check when the Source
-// starts and when it connects again. With a query for each, those of many nodes overload the server.
+// Concurrent callers share one query that is sent after they call. The response to an earlier query
+// may be from another server. The readers of all kinds call check when the Source starts and when it
+// connects again. A query for each reader of many nodes would overload the server.
 func (c *cluster) check(ctx context.Context) error {
 	c.mu.Lock()
 	running, q := c.running, c.next

@@ -85,7 +85,7 @@ func TestCheckOfTheClusterTakesNoOlderAnswer(t *testing.T) {
 		before, after := make(chan error, 1), make(chan error, 1)
 		go func() { before <- c.check(t.Context()) }()
 		synctest.Wait()
-		uid = "b" // the server that is asked from now on has lost its cluster
+		uid = "b" // from now on, the server has lost its cluster
 		go func() { after <- c.check(t.Context()) }()
 		synctest.Wait()
 		release <- struct{}{}

@@ -33,7 +33,7 @@ type Config struct {
 	// Converter converts the objects. Its Attachment must be nil: see Source.Attach.
 	Converter convert.Converter
 	// Omit names the kinds that are not read, as Kinds does. The default is to read all. In a large
-	// cluster, omit those that no policy and no route needs: docs/fleet.md has the cost of each.
+	// cluster, omit the kinds that no policy and no route uses. docs/fleet.md has the cost of each.
 	Omit []string
 	// Hooks receive the problems of objects, and deletions. The default is none.
 	Hooks Hooks

@@ -47,12 +47,12 @@ type reader struct {
 	// revision is the resourceVersion up to which changes have been received. It is empty before
 	// the first complete list, and when the server can no longer continue from it.
 	revision string
-	// last is the object of the last change that a watch sent, at revision lastRevision. lastRevision is
+	// last is the object of the last change from a watch, and lastRevision its resourceVersion. It is
 	// empty after a list and after a deletion.
 	last         types.NamespacedName
 	lastRevision string
-	// failed means that the server could not be read since the last watch. It may have been restored
-	// from a backup meanwhile.
+	// failed is set if the last list or watch failed. The server may have been restored from a backup
+	// since.
 	failed bool
 }
 
@@ -94,8 +94,8 @@ func newBackoff() *wait.Backoff {
 // follow lists the objects, unless it can continue from a revision. Then it watches them until the
 // watch ends. An error means that the kind cannot be read now.
 //
-// A kind that the server does not have is looked for with discovery alone. The readers of all such
-// kinds share its answers, so that those of many nodes cost the server little.
+// For a kind that the server does not have, only discovery is queried. The readers of all such kinds
+// share its responses, to reduce the load of many nodes on the server.
 func (r *reader) follow(ctx context.Context) error {
 	if r.objects.status.State == StateNotServed {
 		if served, err := r.versions.serves(ctx, r.objects.kind.resource, true); err != nil || !served {
@@ -179,10 +179,9 @@ func (r *reader) checkRevision(ctx context.Context) error {
 	return nil
 }
 
-// compareHistory makes the next watch begin at the last change if the server still has it, and with a
-// list otherwise. The server's revision does not suffice: after a restore, it soon exceeds the old one.
-// An object that has changed again, or is gone, cannot be compared. The revision of a later bookmark
-// may be one of a lost history.
+// compareHistory makes the next watch continue from the last change if the server still has that
+// object at that revision. Otherwise the kind is listed again. A revision alone proves nothing: a
+// restored server uses revisions of the lost history again, also those of bookmarks.
 func (r *reader) compareHistory(ctx context.Context) error {
 	var now string
 	if r.lastRevision != "" {

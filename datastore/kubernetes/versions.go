@@ -26,15 +26,15 @@ type versions struct {
 	maxAge    time.Duration // of an answer
 	mu        sync.Mutex
 	answers   map[schema.GroupVersion]answer
-	groups    *metav1.APIGroupList // of groupsAt; nil if not known
+	groups    *metav1.APIGroupList // read at groupsAt; nil if not known
 	groupsAt  time.Time
-	// next is when the kinds that are not served are looked for again. Their readers wait for the
-	// same time, so they share the answers.
+	// next is the time of the next discovery of the kinds that are not served. Their readers wait for
+	// the same time, so they share the responses.
 	next time.Time
 }
 
-// pause returns the time until the kinds that are not served are looked for again. The interval is
-// that between two such times; up to half of it is added at random.
+// pause returns the time until the next discovery of the kinds that are not served. After that, the
+// next one is due after the interval and up to half of it at random.
 func (v *versions) pause(interval time.Duration) time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -58,8 +58,9 @@ type answer struct {
 // server has the kind only in versions that cannot be read. Requests of client-go's discovery take
 // no context; when ctx is done, no further one is sent.
 //
-// With cached, the answer may be up to maxAge old. Set it only for a kind that is not in force: an old
-// answer does not have the versions that replace one that the server has just stopped serving.
+// With cached, a response may be up to maxAge old. Set it only for a kind of which no object is in
+// force. If a version has just replaced another, an old response has neither, and the kind would
+// count as not served.
 func (v *versions) serves(ctx context.Context, resource schema.GroupVersionResource, cached bool) (bool, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -247,10 +247,10 @@ func (b *badDays) until(ctx context.Context, what string, condition func() (bool
 	}
 }
 
-// excuse adds an excuse to the day. Its services are all that have one of its pods as backend, if
+// exclusion adds an exclusion to the day. Its services are all that have one of its pods as backend, if
 // services is set.
-func (b *badDays) excuse(why string, start time.Time, pods []string, services bool) *badday.Excuse {
-	e := &badday.Excuse{Why: why, Start: start}
+func (b *badDays) exclude(why string, start time.Time, pods []string, services bool) *badday.Exclusion {
+	e := &badday.Exclusion{Why: why, Start: start}
 	for _, name := range pods {
 		e.Pods = append(e.Pods, name)
 		kind, _, _ := strings.Cut(name, "-")
@@ -261,13 +261,13 @@ func (b *badDays) excuse(why string, start time.Time, pods []string, services bo
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.tally.Excuse(e)
+	return b.tally.Exclusion(e)
 }
 
-func (b *badDays) end(at time.Time, excuses ...*badday.Excuse) {
+func (b *badDays) end(at time.Time, exclusions ...*badday.Exclusion) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, e := range excuses {
+	for _, e := range exclusions {
 		e.End = at
 	}
 }
@@ -303,7 +303,7 @@ func (b *badDays) collect(ctx context.Context) {
 	}
 }
 
-// watchEndpoints excuses the flows through a service whose backend becomes ready or not ready, until
+// watchEndpoints exclusions the flows through a service whose backend becomes ready or not ready, until
 // ctx is done. kube-proxy then ends the entry of such a flow in connection tracking, also if the
 // backend still answers.
 func (b *badDays) watchEndpoints(ctx context.Context) {
@@ -322,7 +322,7 @@ func (b *badDays) watchEndpoints(ctx context.Context) {
 					break
 				}
 				for _, pod := range endpointsChanged(known, slice) {
-					b.excuseBackend(pod)
+					b.excludeBackend(pod)
 				}
 			}
 			_ = cmd.Wait() // it ends with the API server
@@ -371,13 +371,13 @@ func endpointsChanged(known map[string]map[string]bool, slice endpointSlice) []s
 	return changed
 }
 
-func (b *badDays) excuseBackend(pod string) {
+func (b *badDays) excludeBackend(pod string) {
 	b.progress("the API has other endpoints of %s", pod)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.tally != nil {
 		now := time.Now()
-		b.tally.Excuse(&badday.Excuse{
+		b.tally.Exclusion(&badday.Exclusion{
 			Why:      "through a service, at most 5 s after its backend became ready or not in the API",
 			Backends: []string{pod}, Start: now.Add(-inFlight), End: now.Add(propagation / 2),
 		})

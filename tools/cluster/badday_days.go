@@ -42,9 +42,9 @@ func (b *badDays) nodeDies(ctx context.Context) error {
 		return err
 	}
 	defer b.ensureNode(ctx, index)
-	dead := b.excuse("from or directly to pods of the dead node, until 5 s after all agents have their new addresses",
+	dead := b.exclude("from or directly to pods of the dead node, until 5 s after all agents have their new addresses",
 		killed.Add(-inFlight), pods, false)
-	endpoints := b.excuse("through a service, until 10 s after the API has no ready endpoint on the dead node",
+	endpoints := b.exclude("through a service, until 10 s after the API has no ready endpoint on the dead node",
 		killed.Add(-inFlight), pods, true)
 	err = b.until(ctx, "the services have no ready endpoint on "+name, func() (bool, error) {
 		n, err := b.readyEndpoints(ctx, name)
@@ -61,7 +61,7 @@ func (b *badDays) nodeDies(ctx context.Context) error {
 
 	b.progress("%s starts", name)
 	started := time.Now()
-	back := b.excuse("through a service, while the pods of the returned node are new to other nodes",
+	back := b.exclude("through a service, while the pods of the returned node are new to other nodes",
 		started, pods, true)
 	if err := b.c.startNode(ctx, index); err != nil {
 		return err
@@ -261,7 +261,7 @@ func (b *badDays) apiServerIsAway(ctx context.Context) error {
 		{"guarded-" + nodes[0], false},
 	}
 	var moved []string
-	var unknown []*badday.Excuse
+	var unknown []*badday.Exclusion
 	containers := 0
 	pause := max(b.outage/time.Duration(len(victims)+1), 5*time.Second)
 	for _, victim := range victims {
@@ -278,11 +278,11 @@ func (b *badDays) apiServerIsAway(ctx context.Context) error {
 			containers++
 			continue
 		}
-		excuse, err := b.remakeSandbox(ctx, victim.pod)
+		exclusion, err := b.remakeSandbox(ctx, victim.pod)
 		if err != nil {
 			return err
 		}
-		moved, unknown = append(moved, victim.pod), append(unknown, excuse)
+		moved, unknown = append(moved, victim.pod), append(unknown, exclusion)
 	}
 	if rest := b.outage - time.Since(away); rest > 0 {
 		if err := b.pause(ctx, "without the API server", rest); err != nil {
@@ -312,8 +312,8 @@ func (b *badDays) apiServerIsAway(ctx context.Context) error {
 		return err
 	}
 	b.note("all agents had applied the state of the API %.0f s after it was back", time.Since(back).Seconds())
-	for _, excuse := range unknown {
-		b.end(time.Now().Add(settled), excuse)
+	for _, exclusion := range unknown {
+		b.end(time.Now().Add(settled), exclusion)
 	}
 	if err := b.pause(ctx, "policy takes effect", propagation); err != nil {
 		return err
@@ -333,7 +333,7 @@ func (b *badDays) restartContainer(ctx context.Context, pod string) error {
 	if err := b.killContainer(ctx, pod, "container"); err != nil {
 		return err
 	}
-	e := b.excuse("of a pod whose container restarts", killed.Add(-inFlight), []string{pod}, true)
+	e := b.exclude("of a pod whose container restarts", killed.Add(-inFlight), []string{pod}, true)
 	if err := b.untilStarted(ctx, pod, killed); err != nil {
 		return err
 	}
@@ -342,8 +342,8 @@ func (b *badDays) restartContainer(ctx context.Context, pod string) error {
 }
 
 // remakeSandbox kills the sandbox of a prober, and waits until the prober runs in a new one. It
-// returns an excuse without an end: that other nodes do not know the new addresses.
-func (b *badDays) remakeSandbox(ctx context.Context, pod string) (*badday.Excuse, error) {
+// returns an exclusion without an end: that other nodes do not know the new addresses.
+func (b *badDays) remakeSandbox(ctx context.Context, pod string) (*badday.Exclusion, error) {
 	killed := time.Now()
 	if err := b.forgetDenials(b.pods[pod]); err != nil {
 		return nil, err
@@ -351,8 +351,8 @@ func (b *badDays) remakeSandbox(ctx context.Context, pod string) (*badday.Excuse
 	if err := b.killContainer(ctx, pod, "sandbox"); err != nil {
 		return nil, err
 	}
-	restarts := b.excuse("of a pod whose sandbox is made anew", killed.Add(-inFlight), []string{pod}, false)
-	unknown := b.excuse("between a pod with a new sandbox and pods of other nodes, "+
+	restarts := b.exclude("of a pod whose sandbox is made anew", killed.Add(-inFlight), []string{pod}, false)
+	unknown := b.exclude("between a pod with a new sandbox and pods of other nodes, "+
 		"until 5 s after their agents have its address from the API", killed.Add(-inFlight), []string{pod}, false)
 	unknown.Peers = b.podsElsewhere(b.pods[pod].node)
 	if err := b.untilStarted(ctx, pod, killed); err != nil {
@@ -412,7 +412,7 @@ func (b *badDays) etcdIsRestored(ctx context.Context) error {
 	if err := b.makePods(ctx, kind("extra")); err != nil {
 		return err
 	}
-	created := b.excuse("of a pod that is new", time.Now(), []string{extra}, false)
+	created := b.exclude("of a pod that is new", time.Now(), []string{extra}, false)
 	if err := b.waitForPods(ctx); err != nil {
 		return err
 	}
@@ -427,7 +427,7 @@ func (b *badDays) etcdIsRestored(ctx context.Context) error {
 	b.progress("the backup has been taken; policies and pods change")
 
 	// Later than the backup: guests are no longer allowed, strangers are.
-	deleted := b.excuse(whyDeleted, time.Now().Add(-inFlight), []string{extra, late}, false)
+	deleted := b.exclude(whyDeleted, time.Now().Add(-inFlight), []string{extra, late}, false)
 	if err := b.changing(ctx); err != nil {
 		return err
 	}
@@ -491,7 +491,7 @@ func (b *badDays) etcdIsRestored(ctx context.Context) error {
 		return err
 	}
 	remove(extra)
-	b.excuse(whyDeleted, time.Now().Add(-inFlight), []string{extra}, false)
+	b.exclude(whyDeleted, time.Now().Add(-inFlight), []string{extra}, false)
 	return b.c.kubectl(ctx, "-n", namespaceName("guarded"), "delete", "pod", extra)
 }
 

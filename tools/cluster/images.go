@@ -126,10 +126,10 @@ func (c *cluster) agnhostFiles() ([]image.File, error) {
 	return files, nil
 }
 
-// suiteImageNames returns the names under which the suites want the image of agnhost: each release
-// of a suite has its own.
+// suiteImageNames returns the names of the images that the suites start. All are names of one image,
+// but for those of pause and of conntrackProgram.
 func (c *cluster) suiteImageNames() ([]string, error) {
-	names, err := os.ReadFile(c.bin("cluster-programs/agnhost-names"))
+	names, err := os.ReadFile(c.bin("cluster-programs/suite-images"))
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func (c *cluster) writeImages() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	newest, err := modified(c.bin("cluster-programs/agnhost-names"), c.bin("cluster"))
+	newest, err := modified(c.bin("cluster-programs/suite-images"), c.bin("cluster"))
 	if err != nil {
 		return nil, err
 	}

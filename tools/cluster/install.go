@@ -83,7 +83,7 @@ func (c *cluster) daemonSet() (string, error) {
 
 // Parts of the manifest of the agent.
 const (
-	poolSpec    = "    spec: {cidr: 10.244.0.0/16, natOutgoing: true} # yours\n"
+	poolSpec    = "    spec: {cidr: 10.244.0.0/16, natOutgoing: true} # replace\n"
 	conflistEnd = `"ranges": "POD_CIDRS"}
       }`
 )

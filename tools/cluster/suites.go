@@ -26,15 +26,15 @@ func suites() []suite {
 // selections returns parts of the suites that take some minutes.
 func selections() []suite {
 	return []suite{
-		endToEnd("short", "Kubernetes end-to-end, twenty telling tests", telling, 4, nil),
+		endToEnd("short", "Kubernetes end-to-end, twenty selected tests", shortTests, 4, nil),
 		cyclonus("cyclonus-short", "cyclonus, conflicting policies, changes, SCTP, port ranges",
 			"conflict", "action", "sctp", "end-port", "upstream-e2e"),
 	}
 }
 
-// telling matches the end-to-end tests of the suite short: each of another feature of policy, and the
-// ways by which pods reach each other.
-const telling = `\[sig-network\] (` +
+// shortTests matches one end-to-end test for each feature of policy, and tests of services, DNS and
+// both families.
+const shortTests = `\[sig-network\] (` +
 	`Netpol .*(support a 'default-deny-all' policy|enforce policy based on PodSelector and NamespaceSelector|` +
 	`based on Multiple PodSelectors and NamespaceSelectors|NamespaceSelector with MatchExpressions using default ns label|` +
 	`allow ingress access on one named port|allow ingress access from updated pod|from updated namespace|` +

@@ -25,8 +25,8 @@ func TestSuites(t *testing.T) {
 	}
 }
 
-func TestTellingMatchesTestsByName(t *testing.T) {
-	expression := regexp.MustCompile(telling)
+func TestShortTestsMatchByName(t *testing.T) {
+	expression := regexp.MustCompile(shortTests)
 	const netpol = "[sig-network] Netpol NetworkPolicy between server and client should "
 	for name, want := range map[string]bool{
 		netpol + "support a 'default-deny-all' policy":                                            true,

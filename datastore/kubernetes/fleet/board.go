@@ -131,7 +131,7 @@ type span struct {
 	Count       int
 }
 
-// arrivals returns what has been recorded since arm.
+// arrivals returns the arrivals since the last call of arm.
 func (b *board) arrivals() Arrivals {
 	b.mu.Lock()
 	defer b.mu.Unlock()

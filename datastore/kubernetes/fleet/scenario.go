@@ -63,7 +63,7 @@ type measurement struct {
 	Notes []string
 }
 
-// measure runs a scenario and returns what it costs.
+// measure runs a scenario and returns its cost.
 func (f *fleet) measure(ctx context.Context, s scenario) (*measurement, error) {
 	m := &measurement{Backend: f.name, Scenario: s.name}
 	nodes, kinds, err := f.traffic(ctx)

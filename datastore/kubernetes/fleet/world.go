@@ -34,7 +34,7 @@ const (
 	clientLabel = "client"
 )
 
-// world is the content of the cluster. Its objects are those that were written last.
+// world has the objects of the cluster, as last written.
 type world struct {
 	cfg        config
 	namespaces []*corev1.Namespace

@@ -76,7 +76,7 @@ func loss(to string, service bool, first, last float64, count int, backend strin
 }
 
 func TestLossesAreAttributed(t *testing.T) {
-	dead := Excuse{
+	dead := Exclusion{
 		Why: "dead", Pods: []string{"b"}, Backends: []string{"c"}, Services: []string{"web"},
 		Start: instant(10), End: instant(20),
 	}
@@ -101,7 +101,7 @@ func TestLossesAreAttributed(t *testing.T) {
 			t.Errorf("%s: covers = %v", c.name, got)
 		}
 	}
-	peers := Excuse{Pods: []string{"b"}, Peers: []string{"c"}, Start: instant(10), End: instant(20)}
+	peers := Exclusion{Pods: []string{"b"}, Peers: []string{"c"}, Start: instant(10), End: instant(20)}
 	for _, c := range []struct {
 		from string
 		loss probe.Loss
@@ -122,7 +122,7 @@ func TestLossesAreAttributed(t *testing.T) {
 	open := dead
 	open.End = time.Time{}
 	if !open.covers("a", loss("b", false, 1000, 1000, 1, "")) {
-		t.Error("an excuse without end ended")
+		t.Error("an exclusion without end ended")
 	}
 }
 
@@ -131,7 +131,7 @@ func TestDayIsJudged(t *testing.T) {
 	counts := func(expect probe.Expect, sent, answered int) probe.Count {
 		return probe.Count{Flow: probe.Flow{To: "b", Expect: expect, Proto: probe.UDP}, Sent: sent, Answered: answered}
 	}
-	tally.Excuse(&Excuse{Why: "dead", Pods: []string{"b"}, Start: instant(10), End: instant(20)})
+	tally.Exclusion(&Exclusion{Why: "dead", Pods: []string{"b"}, Start: instant(10), End: instant(20)})
 	tally.Add(
 		probe.Line{
 			Time: at(-1), Pod: "a", Counts: []probe.Count{counts(probe.Allow, 1000, 1000)},

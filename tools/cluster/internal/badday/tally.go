@@ -16,15 +16,15 @@ type Tally struct {
 	Day        string
 	Start, End time.Time
 	lines      []probe.Line
-	excuses    []*Excuse
+	exclusions []*Exclusion
 }
 
 // Add adds lines of probers. Those of another time are ignored.
 func (t *Tally) Add(lines ...probe.Line) { t.lines = append(t.lines, lines...) }
 
-// Excuse adds an excuse, whose End the caller may set later.
-func (t *Tally) Excuse(e *Excuse) *Excuse {
-	t.excuses = append(t.excuses, e)
+// Exclusion adds an exclusion, whose End the caller may set later.
+func (t *Tally) Exclusion(e *Exclusion) *Exclusion {
+	t.exclusions = append(t.exclusions, e)
 	return e
 }
 
@@ -52,8 +52,8 @@ func (r Row) Failed() bool {
 func (t *Tally) Judge() Row {
 	row := Row{Day: t.Day, Duration: t.End.Sub(t.Start), Excluded: map[string]int{}}
 	start, end := t.Start.UnixMilli(), t.End.UnixMilli()
-	excuses := append(slices.Clone(t.excuses), t.overflows()...)
-	for _, e := range excuses {
+	exclusions := append(slices.Clone(t.exclusions), t.overflows()...)
+	for _, e := range exclusions {
 		e.used = 0
 	}
 	for _, line := range t.lines {
@@ -72,10 +72,10 @@ func (t *Tally) Judge() Row {
 				continue
 			}
 			row.Lost += loss.Count
-			i := slices.IndexFunc(excuses, func(e *Excuse) bool { return e.covers(line.Pod, loss) })
+			i := slices.IndexFunc(exclusions, func(e *Exclusion) bool { return e.covers(line.Pod, loss) })
 			if i >= 0 {
-				excuses[i].used += loss.Count
-				row.Excluded[excuses[i].Why] += loss.Count
+				exclusions[i].used += loss.Count
+				row.Excluded[exclusions[i].Why] += loss.Count
 				continue
 			}
 			row.Unexplained = append(row.Unexplained, describe(line.Pod, loss))
@@ -104,15 +104,15 @@ func (r *Row) count(line probe.Line) {
 	}
 }
 
-// overflows returns excuses for datagrams that arrived at a pod whose prober read too slowly. They
+// overflows returns exclusions for datagrams that arrived at a pod whose prober read too slowly. They
 // are no more than the kernel counted.
-func (t *Tally) overflows() []*Excuse {
+func (t *Tally) overflows() []*Exclusion {
 	const reported = 5 * time.Second // after the overflow, at most, on a busy machine
-	var out []*Excuse
+	var out []*Exclusion
 	for _, line := range t.lines {
 		if line.Overflows > 0 {
 			at := time.UnixMilli(line.Time)
-			out = append(out, &Excuse{
+			out = append(out, &Exclusion{
 				Why: "buffer of a prober's socket was full", Pods: []string{line.Pod},
 				Start: at.Add(-reported), End: at, Limit: line.Overflows,
 			})

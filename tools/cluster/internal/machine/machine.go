@@ -182,7 +182,9 @@ func (m *Machine) Run(services []Service) error {
 
 // Command returns a command that runs on the machine, in all its namespaces.
 func (m *Machine) Command(ctx context.Context, args ...string) *exec.Cmd {
-	namespaces := []string{"--target", strconv.Itoa(m.pid), "--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup", "--"}
+	namespaces := []string{
+		"--target", strconv.Itoa(m.pid), "--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup", "--",
+	}
 	return exec.CommandContext(ctx, "nsenter", append(namespaces, args...)...)
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/wayleave/wayleave/tools/cluster/internal/probe"
 )
 
-// Excuse is a time in which Kubernetes itself loses probes of some flows, whatever the network does.
-type Excuse struct {
+// Exclusion is a time in which Kubernetes itself loses probes of some flows, whatever the network does.
+type Exclusion struct {
 	// Why is the heading under which the excluded losses are counted.
 	Why string
 	// Pods lists the pods whose probes are excluded: from them, and directly to them.
@@ -31,8 +31,8 @@ type Excuse struct {
 	used int
 }
 
-// covers reports whether an excuse holds for a loss. from is the client's pod.
-func (e *Excuse) covers(from string, loss probe.Loss) bool {
+// covers reports whether an exclusion holds for a loss. from is the client's pod.
+func (e *Exclusion) covers(from string, loss probe.Loss) bool {
 	if loss.First < e.Start.UnixMilli() || (!e.End.IsZero() && loss.Last > e.End.UnixMilli()) {
 		return false
 	}
@@ -55,4 +55,6 @@ func (e *Excuse) covers(from string, loss probe.Loss) bool {
 	}
 }
 
-func (e *Excuse) hasPeer(pod string) bool { return len(e.Peers) == 0 || slices.Contains(e.Peers, pod) }
+func (e *Exclusion) hasPeer(pod string) bool {
+	return len(e.Peers) == 0 || slices.Contains(e.Peers, pod)
+}
