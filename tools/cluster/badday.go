@@ -261,7 +261,7 @@ func (b *badDays) exclude(why string, start time.Time, pods []string, services b
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.tally.Exclusion(e)
+	return b.tally.Exclude(e)
 }
 
 func (b *badDays) end(at time.Time, exclusions ...*badday.Exclusion) {
@@ -377,7 +377,7 @@ func (b *badDays) excludeBackend(pod string) {
 	defer b.mu.Unlock()
 	if b.tally != nil {
 		now := time.Now()
-		b.tally.Exclusion(&badday.Exclusion{
+		b.tally.Exclude(&badday.Exclusion{
 			Why:      "through a service, at most 5 s after its backend became ready or not in the API",
 			Backends: []string{pod}, Start: now.Add(-inFlight), End: now.Add(propagation / 2),
 		})

@@ -131,7 +131,7 @@ func TestDayIsJudged(t *testing.T) {
 	counts := func(expect probe.Expect, sent, answered int) probe.Count {
 		return probe.Count{Flow: probe.Flow{To: "b", Expect: expect, Proto: probe.UDP}, Sent: sent, Answered: answered}
 	}
-	tally.Exclusion(&Exclusion{Why: "dead", Pods: []string{"b"}, Start: instant(10), End: instant(20)})
+	tally.Exclude(&Exclusion{Why: "dead", Pods: []string{"b"}, Start: instant(10), End: instant(20)})
 	tally.Add(
 		probe.Line{
 			Time: at(-1), Pod: "a", Counts: []probe.Count{counts(probe.Allow, 1000, 1000)},

@@ -9,7 +9,7 @@ import (
 	"github.com/wayleave/wayleave/tools/cluster/internal/probe"
 )
 
-// Exclusion is a time in which Kubernetes itself loses probes of some flows, whatever the network does.
+// Exclusion is a period in which losses of some flows are expected, and not counted as unexplained.
 type Exclusion struct {
 	// Why is the heading under which the excluded losses are counted.
 	Why string

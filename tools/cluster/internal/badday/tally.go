@@ -22,8 +22,8 @@ type Tally struct {
 // Add adds lines of probers. Those of another time are ignored.
 func (t *Tally) Add(lines ...probe.Line) { t.lines = append(t.lines, lines...) }
 
-// Exclusion adds an exclusion, whose End the caller may set later.
-func (t *Tally) Exclusion(e *Exclusion) *Exclusion {
+// Exclude adds an exclusion, whose End the caller may set later.
+func (t *Tally) Exclude(e *Exclusion) *Exclusion {
 	t.exclusions = append(t.exclusions, e)
 	return e
 }
