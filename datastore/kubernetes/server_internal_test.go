@@ -429,6 +429,13 @@ func (s *server) ServerGroups() (*metav1.APIGroupList, error) {
 	}}}, nil
 }
 
+// requests counts the requests for kinds that are not served, and those of discovery.
+func (s *server) requests() (notFound, discoveries int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.notFound, s.discoveries
+}
+
 // String describes the state, for failures.
 func (s *server) String() string {
 	s.mu.Lock()
