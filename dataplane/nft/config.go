@@ -8,6 +8,7 @@ import (
 	"log/slog"
 
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/late"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/revoke"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 )
@@ -35,12 +36,12 @@ type Config struct {
 	// render.Config.TCPFromSYN with it. The connections of an address that changes hands always
 	// end.
 	ConntrackPolicy conntrack.Policy
-	// Conntrack limits the rates at which conntrack.End judges and ends connections. Its NetNS is
-	// not used. If its Logger is nil, Logger is used.
+	// Conntrack limits the rates at which conntrack.End judges and ends connections. Its NetNS and
+	// BeforeEnd are not used. If its Logger is nil, Logger is used.
 	Conntrack conntrack.Config
 	// BeforeWrite is called before each transaction; see applier.Config. If it fails, that transaction
 	// and later ones are not sent. Connections of addresses that change hands may have ended before.
-	// Optional.
+	// It is not called for ending connections that policy denies. Optional.
 	BeforeWrite func() error
 	// Logger logs events of the table. Nil discards.
 	Logger *slog.Logger
@@ -54,13 +55,13 @@ func (c Config) withDefaults() Config {
 }
 
 // revokeConfig returns the configuration of the Revoker.
-func revokeConfig(c Config) revoke.Config {
+func revokeConfig(c Config, late *late.Table) revoke.Config {
 	sweeps := c.Conntrack
 	sweeps.NetNS = c.NetNS
 	if sweeps.Logger == nil {
 		sweeps.Logger = c.Logger
 	}
-	return revoke.Config{Conntrack: sweeps, Table: c.Renderer.Table, Host: hostChains()}
+	return revoke.Config{Conntrack: sweeps, Table: c.Renderer.Table, Host: hostChains(), Late: late}
 }
 
 // hostChains returns the names of the chains of policy of host endpoints.

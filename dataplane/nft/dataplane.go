@@ -11,6 +11,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/late"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/observed"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/revoke"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
@@ -33,6 +34,7 @@ type Dataplane struct {
 	*writer
 	handover *handover
 	ports    *portTable
+	late     *late.Table
 	inSync   bool
 	// upToDate is set if the last attempt brought the kernel to the desired state.
 	upToDate bool
@@ -89,8 +91,11 @@ func New(cfg Config) (*Dataplane, error) {
 		return nil, errors.Join(fmt.Errorf("nft: open: %w", err), d.Close())
 	}
 	d.handover.ender = ender
+	if d.late, err = late.New(late.Config{NetNS: cfg.NetNS, Table: cfg.Renderer.Table}); err != nil {
+		return nil, errors.Join(fmt.Errorf("nft: open: %w", err), d.Close())
+	}
 	if cfg.ConntrackPolicy == conntrack.End {
-		r, err := revoke.New(revokeConfig(cfg))
+		r, err := revoke.New(revokeConfig(cfg, d.late))
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("nft: open: %w", err), d.Close())
 		}
@@ -109,6 +114,9 @@ func (d *Dataplane) Close() error {
 	var err error
 	if d.revoker != nil {
 		err = d.revoker.Close()
+	}
+	if d.late != nil {
+		err = errors.Join(err, d.late.Close())
 	}
 	if d.handover.ender != nil {
 		err = errors.Join(err, d.handover.ender.Close())
@@ -286,6 +294,9 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 	if failed := (*applier.Error)(nil); errors.As(err, &failed) {
 		err = applyError(failed)
 	}
+	if err == nil { // otherwise another process may have the table, and this one
+		err = d.late.Delete()
+	}
 	return errors.Join(err, d.ports.Teardown(ctx))
 }
 
@@ -300,10 +311,18 @@ func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
 		return "", err
 	}
 	text, err := d.ports.planTeardown()
+	if err != nil {
+		return "", err
+	}
+	if late, err := d.late.Exists(); err != nil {
+		return "", err
+	} else if late {
+		text = "delete table inet " + d.late.Name() + "\n" + text
+	}
 	if exists {
 		text = "delete table inet " + d.config.Renderer.Table + "\n" + text
 	}
-	return text, err
+	return text, nil
 }
 
 // Plan returns the changes that the batch would make to the table, in the syntax of nft. It is

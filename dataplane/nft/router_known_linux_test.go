@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wayleave/wayleave/dataplane/nft/internal/late"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
@@ -54,6 +55,7 @@ func knownVariants() []knownVariant {
 	return []knownVariant{
 		{"conntrack", func(testing.TB, string) string { return baselines()[1].table }},
 		{"rendered", func(_ testing.TB, table string) string { return table }},
+		{"after-ending", besideLate},
 		{"without-again", withoutAgain},
 		{"accept-first", acceptKnown},
 		{"accept-first-without-again", func(tb testing.TB, table string) string {
@@ -61,6 +63,9 @@ func knownVariants() []knownVariant {
 		}},
 	}
 }
+
+// besideLate adds the table that drops late packets of ended connections, while it has none for these.
+func besideLate(_ testing.TB, table string) string { return table + late.Rules("wayleave").String() }
 
 // withoutAgain removes the base chains that evaluate stale packets.
 func withoutAgain(_ testing.TB, table string) string {

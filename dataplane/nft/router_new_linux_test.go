@@ -53,6 +53,7 @@ func newVariants(w judged) []knownVariant {
 	return []knownVariant{
 		{"conntrack", conntrack},
 		{"rendered", rendered},
+		{"after-ending", besideLate},
 		{"by-hand", func(tb testing.TB, table string) string { return byHand(tb, w, table) }},
 		{"without-again", withoutAgain},
 		{"without-known", withoutKnown},

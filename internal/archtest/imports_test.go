@@ -35,7 +35,7 @@ var allowed = map[string][]string{
 	"dataplane/nft": {
 		"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/render", "dataplane/nft/applier",
 		"dataplane/nft/conntrack", "dataplane/nft/internal/observed", "dataplane/nft/internal/owners",
-		"dataplane/nft/internal/ports",
+		"dataplane/nft/internal/late", "dataplane/nft/internal/ports",
 		"dataplane/nft/internal/rcu", "dataplane/nft/internal/revoke",
 	},
 	"dataplane/nft/render": {
@@ -65,8 +65,13 @@ var allowed = map[string][]string{
 		"dataplane/nft/internal/reuse", "dataplane/nft/internal/sets",
 	},
 	"dataplane/nft/internal/encode": {"dataplane/nft/ruleset", "dataplane/nft/internal/nfnl", "internal/netlink"},
-	"dataplane/nft/internal/match":  {"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/sets"},
-	"dataplane/nft/internal/nfnl":   {"internal/netlink"},
+	"dataplane/nft/internal/late": {
+		"policy", "dataplane/nft/ruleset", "dataplane/nft/conntrack", "dataplane/nft/internal/build",
+		"dataplane/nft/internal/encode", "dataplane/nft/internal/match", "dataplane/nft/internal/nfnl",
+		"dataplane/nft/internal/readback", "dataplane/nft/internal/sets",
+	},
+	"dataplane/nft/internal/match": {"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/sets"},
+	"dataplane/nft/internal/nfnl":  {"internal/netlink"},
 	"dataplane/nft/internal/observed": {
 		"dataplane/interfaces", "dataplane/nft/render", "dataplane/nft/ruleset", "internal/nsthread", "internal/rtnl",
 	},
@@ -86,7 +91,7 @@ var allowed = map[string][]string{
 	"dataplane/nft/internal/reuse": {},
 	"dataplane/nft/internal/revoke": {
 		"policy", "dataplane/nft/ruleset", "dataplane/nft/ruleset/simulate", "dataplane/nft/conntrack",
-		"dataplane/nft/internal/reuse", "internal/rtnl",
+		"dataplane/nft/internal/late", "dataplane/nft/internal/reuse", "internal/rtnl",
 	},
 	"dataplane/nft/internal/sets": {"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/reuse"},
 	"dataplane/interfaces":        {"internal/rtnl"},

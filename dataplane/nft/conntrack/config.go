@@ -77,6 +77,9 @@ type Config struct {
 	Delay time.Duration
 	// Retry is the wait after a failure. 0 means DefaultRetry.
 	Retry time.Duration
+	// BeforeEnd, if set, is called with flows that are about to be ended, on the goroutine that calls Step. It must not
+	// keep them or call the Sweeper. They end also after an error, which Step then returns.
+	BeforeEnd func([]Flow) error
 	// Hooks are optional callbacks.
 	Hooks Hooks
 	// Logger logs sweeps that ended flows and, at level debug, each Step without a pending sweep.

@@ -53,8 +53,8 @@
 //   - TCP: the kernel picks up connections in the middle (net.netfilter.nf_conntrack_tcp_loose=1),
 //     so an ended connection may continue in the other direction. A ruleset must therefore drop
 //     TCP packets in state new that are no SYN: package nft does so with render.Config.TCPFromSYN.
-//   - UDP: such a packet looks like the first one of a flow that the server may begin. Policy must
-//     deny that direction as well.
+//   - UDP: such a packet looks like the first one of a flow that the server may begin. Config.BeforeEnd gets the flows
+//     before they end, so that rules can drop late replies: package nft does so for 30 seconds.
 //
 // # Usage
 //

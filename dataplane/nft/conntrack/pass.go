@@ -173,10 +173,14 @@ func (s *Sweeper) end(flows []Flow) error {
 			s.cfg.Hooks.Ending(&flows[i])
 		}
 	}
+	var before error
+	if s.cfg.BeforeEnd != nil {
+		before = s.cfg.BeforeEnd(flows)
+	}
 	ended, refused, err := s.ender.end(flows)
 	s.ending.take(len(flows))
 	s.pass.ended += ended
-	if err != nil {
+	if err = errors.Join(before, err); err != nil {
 		s.count(func(st *Stats) { st.Ended += uint64(ended) })
 		return fmt.Errorf("conntrack: end flows: %w", errors.Join(append(refused, err)...))
 	}

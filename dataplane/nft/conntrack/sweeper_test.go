@@ -4,6 +4,7 @@ package conntrack_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"syscall"
 	"testing"
@@ -316,6 +317,27 @@ func TestFailedEndIsRetried(t *testing.T) {
 	k.flows = fourFlows() // it did not end them
 	require.Equal(t, conntrack.DefaultRetry, stepUntilDone(t, s, clk))
 	require.Equal(t, []uint16{4}, k.ports())
+}
+
+// BeforeEnd gets the flows while they are still there. They end also if it fails, and the next pass is soon.
+func TestBeforeEnd(t *testing.T) {
+	k, clk := newFakeKernel(fourFlows()...), newClock()
+	var got []uint16
+	fault := errors.New("full")
+	s := newSweeper(t, k, clk.with(conntrack.Config{Delay: -1, BeforeEnd: func(flows []conntrack.Flow) error {
+		require.Len(t, k.flows, 4)
+		for i := range flows {
+			got = append(got, flows[i].Destination().Port())
+		}
+		return fault
+	}}))
+	s.Change(always(conntrack.Allowed), only(1, 4))
+	_, err := s.Step(t.Context(), 1000)
+	require.ErrorIs(t, err, fault)
+	require.Equal(t, []uint16{2, 3}, got)
+	require.Equal(t, []uint16{1, 4}, k.ports())
+	require.Equal(t, conntrack.DefaultRetry, stepUntilDone(t, s, clk))
+	require.EqualValues(t, 2, s.Stats().Ended)
 }
 
 // A flow that ended by itself, and one that took its place, are left alone.

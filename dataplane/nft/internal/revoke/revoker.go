@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/late"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
@@ -36,6 +37,8 @@ type Config struct {
 	Table string
 	// Host names the chains of policy of host endpoints.
 	Host HostChains
+	// Late gets the connections before they end. Nil: late replies are judged like any packets.
+	Late *late.Table
 }
 
 // Revoker ends connections that an earlier ruleset allowed and the present one denies. The caller
@@ -49,8 +52,7 @@ type Config struct {
 // Stats may be called from any goroutine. All other methods are for one goroutine at a time.
 type Revoker struct {
 	sweeper *conntrack.Sweeper
-	logger  *slog.Logger
-	cfg     EvaluatorConfig
+	cfg     Config
 	cancel  context.CancelFunc
 	stopped chan struct{}
 	wake    chan struct{}
@@ -85,6 +87,9 @@ func New(cfg Config) (*Revoker, error) {
 
 // newRevoker returns a Revoker without its goroutine.
 func newRevoker(cfg Config) (*Revoker, error) {
+	if cfg.Late != nil {
+		cfg.Conntrack.BeforeEnd = cfg.Late.Keep
+	}
 	sweeper, err := conntrack.New(cfg.Conntrack)
 	if err != nil {
 		return nil, err
@@ -93,15 +98,12 @@ func newRevoker(cfg Config) (*Revoker, error) {
 	if err != nil {
 		return nil, errors.Join(err, sweeper.Close())
 	}
-	logger := cfg.Conntrack.Logger
-	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
+	if cfg.Conntrack.Logger == nil {
+		cfg.Conntrack.Logger = slog.New(slog.DiscardHandler)
 	}
-	routes := newRouteFinder(conn)
 	return &Revoker{
-		sweeper: sweeper, logger: logger, cfg: EvaluatorConfig{Table: cfg.Table, Host: cfg.Host, Finder: routes},
-		stopped: make(chan struct{}), wake: make(chan struct{}, 1),
-		pending: Change{Reset: true}, routes: routes,
+		sweeper: sweeper, cfg: cfg, stopped: make(chan struct{}), wake: make(chan struct{}, 1),
+		pending: Change{Reset: true}, routes: newRouteFinder(conn),
 	}, nil
 }
 
@@ -174,15 +176,17 @@ func (r *Revoker) run(ctx context.Context) {
 		r.applyQueued()
 		progress, err := r.sweeper.Step(ctx, maxStep)
 		if err != nil && ctx.Err() == nil {
-			r.logger.Warn("ending denied connections failed, and will be tried again", "err", err)
+			r.cfg.Conntrack.Logger.Warn("ending denied connections failed, and will be tried again", "err", err)
 		}
 		if err != nil || !progress.Done && progress.Wait == 0 {
 			continue // after a failure, the next step returns how long to wait
 		}
-		var due <-chan time.Time
 		if progress.Done {
 			r.freeScratch()
-		} else {
+			progress.Wait = r.expire()
+		}
+		var due <-chan time.Time
+		if progress.Wait > 0 {
 			timer.Reset(progress.Wait)
 			due = timer.C
 		}
@@ -192,6 +196,19 @@ func (r *Revoker) run(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// expire deletes the table for late packets once it is empty, and returns the time until it may be; zero if there is
+// none.
+func (r *Revoker) expire() time.Duration {
+	if r.cfg.Late == nil {
+		return 0
+	}
+	wait, err := r.cfg.Late.Expire()
+	if err != nil {
+		r.cfg.Conntrack.Logger.Warn("deleting the empty table of late packets failed", "err", err)
+	}
+	return wait
 }
 
 // applyQueued applies the changes in the queue, in order.
@@ -224,10 +241,11 @@ func (r *Revoker) applyChange(c Change) {
 		before = r.present.Clone().Judge
 	}
 	if r.present == nil || c.Reset {
-		r.present = NewEvaluator(r.cfg)
+		r.present = NewEvaluator(EvaluatorConfig{Table: r.cfg.Table, Host: r.cfg.Host, Finder: r.routes})
 	}
 	if err := r.present.Apply(&c); err != nil { // the applier would have refused it as well
-		r.logger.Error("denied connections are not ended until the whole table is programmed again", "err", err)
+		r.cfg.Conntrack.Logger.Error(
+			"denied connections are not ended until the whole table is programmed again", "err", err)
 		r.present.Invalidate()
 	}
 	if before == nil && len(r.keepsEarlier) == 0 {

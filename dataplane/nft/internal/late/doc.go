@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package late drops late packets of connections that were ended.
+//
+// The server of an ended connection may still have requests to answer. To the kernel, its late reply is the first
+// packet of a connection the other way round. If policy allows that one, the denied client's packets pass as replies.
+// A Table drops such packets for as long as Period, in an nftables table of its own:
+//
+//	Keep(flows) ──▶ sets of the tuples of their replies, each element with a timeout
+//	                     ▲ looked up by new connections only, after connection tracking and before destination NAT
+//	packet ──▶ prerouting, output
+//
+// There is such a table only after connections were ended: Expire deletes it when all elements have timed out.
+//
+// TCP needs no such table: render.Config.TCPFromSYN drops what begins a connection without a SYN. Replies to ICMP
+// queries never begin a connection. All other protocols are kept: with their ports where they have some, otherwise
+// with addresses only, as connection tracking itself tells them apart.
+//
+// # Usage
+//
+//	t, err := late.New(late.Config{Table: "wayleave"})
+//	err = t.Keep(flows)       // before they are ended
+//	wait, err := t.Expire()   // again after wait, unless it is zero
+//
+// # Concurrency
+//
+// The methods of a Table may be called from any goroutine, one at a time does its work.
+//
+// # Errors
+//
+// After an error of Keep, late packets of these flows may pass; the next call makes the table anew. Elsewhere than on
+// Linux, New returns errors.ErrUnsupported.
+package late

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package late
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// Period is how long a late packet is dropped. After as long without a reply, the kernel itself forgets a request
+// (net.netfilter.nf_conntrack_udp_timeout), and its reply begins a connection in any case.
+const Period = 30 * time.Second
+
+// priority is after connection tracking (NF_IP_PRI_CONNTRACK, -200), and before destination NAT (-100): packets have
+// the addresses and ports of their tuple.
+const priority = -150
+
+// protocolDCCP has ports, but policy cannot match them (RFC 4340).
+const protocolDCCP policy.Protocol = 33
+
+// Config configures a Table.
+type Config struct {
+	// NetNS is a file descriptor of the network namespace, needed only during New. Zero means that of the calling
+	// thread.
+	NetNS int
+	// Table is the name of the table whose connections are ended. That of the late packets is named after it.
+	Table string
+}
+
+// tableName returns the name of the table that drops the late packets of what a table ended.
+func tableName(table string) string { return table + "-ended" }
+
+// setName returns the name of the set of a family's tuples, with ports or without.
+func setName(f sets.Family, ports bool) string {
+	name := "replies"
+	if !ports {
+		name = "portless"
+	}
+	return name + strconv.Itoa(int(f))
+}
+
+// hasPorts reports whether tuples of the protocol have the first four bytes of its header.
+func hasPorts(p policy.Protocol) bool {
+	switch p {
+	case policy.ProtocolUDP, policy.ProtocolUDPLite, policy.ProtocolSCTP, protocolDCCP:
+		return true
+	}
+	return false
+}
+
+// kept reports whether late packets of a flow could begin another one.
+func kept(f *conntrack.Flow) bool {
+	switch policy.Protocol(f.Protocol()) {
+	case policy.ProtocolTCP, policy.ProtocolICMP, policy.ProtocolICMPv6:
+		return false
+	}
+	return true
+}
+
+// element returns the element of a flow, and the name of its set.
+func element(f *conntrack.Flow) (set string, e ruleset.Element) {
+	reply, protocol := f.Reply, f.Protocol()
+	e.Key = []ruleset.Value{
+		ruleset.Addr(reply.Source.Addr()), ruleset.Addr(reply.Destination.Addr()), ruleset.Byte(protocol),
+	}
+	ports := hasPorts(policy.Protocol(protocol))
+	if ports {
+		e.Key = append(e.Key, ruleset.Port(reply.Source.Port()), ruleset.Port(reply.Destination.Port()))
+	}
+	return setName(sets.FamilyOf(reply.Source.Addr()), ports), e
+}
+
+// Rules returns the table for late packets of what a table ended, without elements.
+func Rules(table string) *ruleset.Table {
+	const replies = "replies"
+	t := &ruleset.Table{Name: tableName(table)}
+	look := &ruleset.Chain{Name: replies}
+	for _, f := range sets.Families() {
+		fields := []ruleset.Field{ruleset.IPSaddr, ruleset.IPDaddr}
+		if f == sets.IPv6 {
+			fields = []ruleset.Field{ruleset.IP6Saddr, ruleset.IP6Daddr}
+		}
+		key := []ruleset.Type{sets.AddrType(f), sets.AddrType(f), ruleset.TypeProto}
+		fields = append(fields, ruleset.L4Proto)
+		add := func(ports bool, fields []ruleset.Field, key []ruleset.Type) {
+			set := setName(f, ports)
+			t.Sets = append(t.Sets, &ruleset.Set{Name: set, Key: key, Timeout: Period})
+			look.Rules = append(look.Rules, ruleset.Rule{
+				Matches:    []ruleset.Match{match.OfFamily(f), build.InSet(set, fields...)},
+				Statements: []ruleset.Statement{ruleset.Counter{}, build.Drop()},
+				Comment:    "late packet of an ended connection",
+			})
+		}
+		add(false, fields, key)
+		add(true, append(fields[:3:3], ruleset.Sport, ruleset.Dport),
+			append(key[:3:3], ruleset.TypeService, ruleset.TypeService))
+	}
+	t.Chains = append(t.Chains, look)
+	for _, c := range []struct {
+		name  string
+		point ruleset.HookPoint
+	}{{"prerouting", ruleset.Prerouting}, {"output", ruleset.Output}} {
+		t.Chains = append(t.Chains, &ruleset.Chain{
+			Name:  c.name,
+			Hook:  &ruleset.Hook{Point: c.point, Priority: priority, Policy: build.Accept()},
+			Rules: []ruleset.Rule{build.When(build.Goto(replies), build.State(ruleset.CtNew))},
+		})
+	}
+	return t
+}
