@@ -88,6 +88,11 @@ cluster-down: ## End the cluster. Logs, results and programs stay in bin.
 test-cluster: ## Run the suites of Kubernetes on the cluster, or SUITES; print a table.
 	bin/cluster test $(SUITES)
 
+.PHONY: compare
+compare: ## Measure Wayleave and other implementations of network policy on the cluster, in turns (COMPAREFLAGS).
+	scripts/build-suites kube-router kube-network-policies
+	bin/cluster compare $(COMPAREFLAGS)
+
 .PHONY: test-cluster-short
 test-cluster-short: ## Start a cluster of one node, run twenty selected tests on it, and end it. Needs root.
 	scripts/cluster-programs

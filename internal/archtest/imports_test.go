@@ -120,6 +120,7 @@ var allowed = map[string][]string{
 	"tools/...":                   {},
 	"tools/cluster":               {"tools/cluster/internal/..."},
 	"tools/cluster/internal/...":  {"tools/cluster/internal/..."},
+	"tools/cluster/gauge":         {"tools/cluster/internal/measure"},
 	"tools/cluster/prober":        {"tools/cluster/internal/probe"},
 	".":                           {},
 

@@ -57,6 +57,11 @@ func (c *cluster) images() (map[string]image.Image, error) {
 			Files:      []image.File{{Path: "/prober", Source: c.bin("cluster-programs/prober")}},
 			Entrypoint: []string{"/prober"},
 		},
+		"gauge": {
+			Names:      []string{gaugeImage},
+			Files:      []image.File{{Path: "/gauge", Source: c.bin("cluster-programs/gauge")}},
+			Entrypoint: []string{"/gauge"},
+		},
 		"agent": {
 			Names: []string{agentImage},
 			Files: []image.File{

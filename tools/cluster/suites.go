@@ -118,6 +118,7 @@ func notHere() []reason {
 		{"[Feature:Networking-IPv4]", "sends packets to the Internet"},
 		{"[Feature:Networking-IPv6]", "sends packets to the Internet"},
 		{"[Feature:Networking-DNS]", "sends packets to the Internet"},
+		{"Forward PTR lookup", "asks a name server of the Internet"},
 		{"[Provider:GCE]", "needs a cloud"},
 		{
 			"should set TCP CLOSE_WAIT timeout",

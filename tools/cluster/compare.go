@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/wayleave/wayleave/tools/cluster/internal/machine"
+)
+
+// comparison measures implementations of network policy on one cluster, in turns.
+type comparison struct {
+	c        *cluster
+	pods     int
+	policies []int // on one server, for connections
+	rounds   int
+	rest     time.Duration
+	edits    int
+	server   string   // address
+	targets  []string // addresses
+}
+
+func runCompare(ctx context.Context, c *cluster, args []string) error {
+	m := &comparison{c: c}
+	flags := flag.NewFlagSet("cluster compare", flag.ContinueOnError)
+	flags.IntVar(&m.pods, "pods", 100, "`number` of pods that an edit of policy denies")
+	policies := flags.String("policies", "1,100,1000", "`numbers` of policies on one server, separated by commas")
+	flags.IntVar(&m.rounds, "rounds", 3, "`number` of turns of each implementation")
+	flags.IntVar(&m.edits, "edits", 3, "`number` of edits in a turn, each there and back")
+	flags.DurationVar(&m.rest, "rest", 30*time.Second, "`time` for which processor time at rest is measured")
+	flags.Usage = func() {
+		fmt.Fprint(flags.Output(), "usage: cluster compare [FLAGS] [IMPLEMENTATION...]\n\n"+
+			"Measure implementations of NetworkPolicy on the cluster, one after the other and in turns. The agents of\n"+
+			"Wayleave always give pods their network; while another implementation has its turn, they read no policy.\n"+
+			"The implementations, all by default:\n\n")
+		for _, i := range implementations() {
+			fmt.Fprintf(flags.Output(), "  %-24s %s\n", i.name, i.title)
+		}
+		fmt.Fprintln(flags.Output())
+		flags.PrintDefaults()
+	}
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	for number := range strings.SplitSeq(*policies, ",") {
+		n, err := strconv.Atoi(number)
+		if err != nil || n < 1 {
+			return fmt.Errorf("compare: --policies %q is no list of numbers above 0", *policies)
+		}
+		m.policies = append(m.policies, n)
+	}
+	if m.pods < 1 || m.rounds < 1 || m.edits < 1 || m.rest <= 0 {
+		return errors.New("compare: --pods, --rounds, --edits and --rest must be above 0")
+	}
+	chosen := implementations()
+	if flags.NArg() > 0 {
+		chosen = nil
+		for _, name := range flags.Args() {
+			i := slices.IndexFunc(implementations(), func(i implementation) bool { return i.name == name })
+			if i < 0 {
+				return fmt.Errorf("compare: no implementation %q; 'cluster compare --help' lists them", name)
+			}
+			chosen = append(chosen, implementations()[i])
+		}
+	}
+	if _, err := machine.Open(c.machine(controlName)); err != nil {
+		return fmt.Errorf("compare: no cluster runs: %w", err)
+	}
+	for _, i := range chosen {
+		if _, err := os.Stat(c.bin(i.program)); err != nil {
+			return fmt.Errorf("compare: %s is not built: 'make compare' builds it", i.name)
+		}
+	}
+	if err := m.run(ctx, chosen); err != nil {
+		return fmt.Errorf("compare: %w", errors.New(err.Error())) // exit codes of commands are not those of this one
+	}
+	return nil
+}
+
+// run measures all implementations, and prints what is known even if one fails.
+func (m *comparison) run(ctx context.Context, chosen []implementation) (err error) {
+	defer func() {
+		cleaning, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer cancel()
+		if problem := step("Clean up", func() error { return m.cleanUp(cleaning) }); problem != nil {
+			err = errors.Join(err, problem)
+		}
+	}()
+	if err := step(fmt.Sprintf("%d pods", m.pods+2), func() error { return m.makePods(ctx) }); err != nil {
+		return err
+	}
+	figures := newFigures(chosen)
+	defer func() { figures.write(os.Stdout) }()
+	for round := range m.rounds {
+		for _, i := range chosen {
+			fmt.Printf("\nTurn %d of %s\n", round+1, i.name)
+			if err := m.turn(ctx, i, figures); err != nil {
+				return fmt.Errorf("%s: %w", i.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// turn measures one implementation.
+func (m *comparison) turn(ctx context.Context, i implementation, f *figures) error {
+	add := func(row string, value float64) { f.add(i.name, row, value) }
+	policies := func(n int) error { return m.replacePolicies(ctx, manyPolicies(n, m.pods)) }
+	for _, s := range []struct {
+		name string
+		run  func() error
+	}{
+		{"1000 policies of egress", func() error { return policies(1000) }},
+		{"Start", func() error { return m.start(ctx, i, add) }},
+		{"At rest", func() error { return m.atRest(ctx, i, add) }},
+		{"Edits of policy", func() error { return m.edit(ctx, i, add) }},
+		{"Connections", func() error { return m.connections(ctx, i, add) }},
+		{"Pods come and go", func() error { return m.churn(ctx, i, add) }},
+		{"End", func() error { return i.stop(m, ctx) }},
+	} {
+		if err := step(s.name, s.run); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/wayleave/wayleave/tools/cluster/internal/machine"
+	"github.com/wayleave/wayleave/tools/cluster/internal/pki"
+)
+
+// implementation is one of network policy.
+type implementation struct {
+	name, title string
+	// program is built by make, if it is not that of the cluster itself.
+	program string
+	// process is part of the command line of its processes on the nodes.
+	process string
+	// interval is the time between two probes of a pod during an edit. It must be so long that the probes are not
+	// already lost before the edit.
+	interval time.Duration
+	start    func(m *comparison, ctx context.Context) error // methods
+	stop     func(m *comparison, ctx context.Context) error
+}
+
+const (
+	noneName   = "none"
+	routerName = "kube-router"
+	queueName  = "kube-network-policies"
+	// queueNumber is that of the packets that kube-network-policies judges.
+	queueNumber = "98"
+)
+
+func implementations() []implementation {
+	return []implementation{
+		{
+			name: noneName, title: "none, to see what the rest of the cluster costs", process: "/agent\x00run",
+			start: func(m *comparison, ctx context.Context) error { return m.restartAgents(ctx, false) },
+			stop:  func(*comparison, context.Context) error { return nil },
+		},
+		{
+			name: "wayleave", title: "the agents of this repository, as installed", process: "/agent\x00run",
+			start: func(m *comparison, ctx context.Context) error { return m.restartAgents(ctx, true) },
+			stop:  func(*comparison, context.Context) error { return nil },
+		},
+		{
+			name: routerName, title: "its firewall alone, for IPv4",
+			program: "suites/kube-router", process: routerName + "\x00",
+			start: (*comparison).startRouter, stop: (*comparison).stopRouter,
+		},
+		{
+			name: queueName, title: "for IPv4, with rules of iptables that stand in for its own",
+			program: "suites/kube-network-policies", process: queueName + "\x00", interval: time.Second,
+			start: (*comparison).startQueue, stop: (*comparison).stopQueue,
+		},
+	}
+}
+
+// restartAgents starts the agents of Wayleave again, with or without the kinds of policy.
+func (m *comparison) restartAgents(ctx context.Context, policy bool) error {
+	omit := "networkpolicies.networking.k8s.io,clusternetworkpolicies.policy.networking.k8s.io"
+	if policy {
+		omit = ""
+	}
+	patch := fmt.Sprintf(`{"data": {"kubernetes-omit": %q}}`, omit)
+	err := m.c.kubectl(ctx, "-n", "wayleave", "patch", "configmap", "agent", "--type=merge", "-p", patch)
+	if err != nil {
+		return err
+	}
+	if err := m.c.kubectl(ctx, "-n", "wayleave", "rollout", "restart", "daemonset/wayleave-agent"); err != nil {
+		return err
+	}
+	return m.c.kubectl(ctx, "-n", "wayleave", "rollout", "status", "daemonset/wayleave-agent", "--timeout=180s")
+}
+
+// onNodes runs a function for each node.
+func (m *comparison) onNodes(run func(node *machine.Machine, i int) error) error {
+	for i, name := range m.c.nodes() {
+		node, err := machine.Open(m.c.machine(name))
+		if err != nil {
+			return err
+		}
+		if err := run(node, i); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// runService runs a program on all nodes beside their services.
+func (m *comparison) runService(service func(node string) machine.Service) error {
+	return m.onNodes(func(node *machine.Machine, _ int) error {
+		return node.Run(append(m.c.services(node.Name), service(node.Name)))
+	})
+}
+
+// stopServices ends all programs that runService started.
+func (m *comparison) stopServices() error {
+	return m.onNodes(func(node *machine.Machine, _ int) error { return node.Run(m.c.services(node.Name)) })
+}
+
+// onNode runs a script of the shell on a node.
+func (m *comparison) onNode(ctx context.Context, node *machine.Machine, script string) error {
+	cmd := node.Command(ctx, "sh", "-ec", script)
+	cmd.Env = append(os.Environ(), "PATH="+m.c.path())
+	return output(cmd)
+}
+
+func (m *comparison) startRouter(ctx context.Context) error {
+	if err := m.restartAgents(ctx, false); err != nil {
+		return err
+	}
+	services, _, _ := strings.Cut(serviceCIDRs, ",")
+	return m.runService(func(node string) machine.Service {
+		return machine.Service{Name: routerName, Env: []string{"PATH=" + m.c.path()}, Args: []string{
+			m.c.bin("suites/kube-router"), "--kubeconfig=" + m.c.kubeconfig("admin"), "--run-firewall=true",
+			"--run-router=false", "--run-service-proxy=false", "--enable-cni=false", "--hostname-override=" + node,
+			"--health-port=0", "--service-cluster-ip-range=" + services, "--enable-ipv6=false", "--v=1",
+		}}
+	})
+}
+
+// stopRouter ends it and removes its rules. On these nodes, nothing else has rules of iptables in the table filter.
+func (m *comparison) stopRouter(ctx context.Context) error {
+	if err := m.stopServices(); err != nil {
+		return err
+	}
+	return m.onNodes(func(node *machine.Machine, _ int) error {
+		return m.onNode(ctx, node, `while pgrep -x kube-router >/dev/null; do sleep 0.2; done
+			iptables -F; iptables -X; iptables -t mangle -F; ipset destroy`)
+	})
+}
+
+// startQueue starts kube-network-policies. It takes its access to the API from the files of a pod, and needs rules that
+// hand it packets: its own need the expression queue of nftables, which kernels may lack.
+func (m *comparison) startQueue(ctx context.Context) error {
+	if err := m.restartAgents(ctx, false); err != nil {
+		return err
+	}
+	pods, _, _ := strings.Cut(podCIDRs, ",")
+	rules := `iptables -t mangle -A POSTROUTING -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT
+		iptables -t mangle -A POSTROUTING -s ` + pods + ` -j NFQUEUE --queue-num ` + queueNumber + `
+		iptables -t mangle -A POSTROUTING -d ` + pods + ` -j NFQUEUE --queue-num ` + queueNumber
+	access := "mkdir -p /run/secrets/kubernetes.io/serviceaccount; cd /run/secrets/kubernetes.io/serviceaccount; " +
+		"cp " + m.c.state("pki", pki.CACertificate) + " ca.crt; printf admin > token"
+	err := m.onNodes(func(node *machine.Machine, _ int) error { return m.onNode(ctx, node, access) })
+	if err != nil {
+		return err
+	}
+	host, port, _ := strings.Cut(strings.TrimPrefix(apiServer, "https://"), ":")
+	err = m.runService(func(node string) machine.Service {
+		// It ends by SIGINT only.
+		const wrapper = `trap 'kill -INT $p' TERM; "$@" & p=$!; wait $p; wait $p`
+		return machine.Service{
+			Name: queueName,
+			Env:  []string{"PATH=" + m.c.path(), "KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port},
+			Args: []string{
+				"/bin/sh", "-c", wrapper, "sh", m.c.bin("suites/kube-network-policies"), "--hostname-override=" + node,
+				"--nfqueue-id=" + queueNumber, "--disable-nri", "--netfilter-bug-1766-fix=false", "--fail-open=false",
+				"--metrics-bind-address=127.0.0.1:9080", "--v=2",
+			},
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return m.onNodes(func(node *machine.Machine, _ int) error {
+		// The queue has a reader once it has read the API.
+		return m.onNode(ctx, node, `for i in $(seq 150); do
+				grep -q " `+queueNumber+` " /proc/net/netfilter/nfnetlink_queue && break
+				sleep 0.2
+			done
+			`+rules)
+	})
+}
+
+func (m *comparison) stopQueue(ctx context.Context) error {
+	err := m.onNodes(func(node *machine.Machine, _ int) error { return m.onNode(ctx, node, "iptables -t mangle -F") })
+	if err != nil {
+		return err
+	}
+	if err := m.stopServices(); err != nil {
+		return err
+	}
+	return m.onNodes(func(node *machine.Machine, _ int) error {
+		return m.onNode(ctx, node, `while pgrep -f "[s]uites/kube-network-policies" >/dev/null; do sleep 0.2; done
+			nft delete table inet kube-network-policies 2>/dev/null || true`)
+	})
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestFiguresTable(t *testing.T) {
+	f := newFigures([]implementation{{name: "a"}, {name: "b"}})
+	for _, v := range []float64{3, 1, 2} {
+		f.add("a", "first [ms]", v)
+	}
+	f.add("b", "connections a second", 12345.6)
+	var out bytes.Buffer
+	f.write(&out)
+	require.Equal(t, `
+| min / median | a | b |
+|---|---|---|
+| first [ms] | 1.00 / 2.00 | |
+| connections a second | | 12346 / 12346 |
+`, out.String())
+}
+
+func TestCompareArguments(t *testing.T) {
+	for want, args := range map[string][]string{
+		`compare: --policies "1,x" is no list of numbers above 0`:                     {"--policies=1,x"},
+		"compare: --pods, --rounds, --edits and --rest must be above 0":               {"--rounds=0"},
+		`compare: no implementation "felix"; 'cluster compare --help' lists them`:     {"felix"},
+		"compare: no cluster runs: machine control does not run: file does not exist": {"none"},
+	} {
+		err := runCompare(context.Background(), &cluster{repository: t.TempDir()}, args)
+		require.EqualError(t, err, want)
+	}
+}
+
+// The last policy of the server alone allows the client, and the others have peers of their own.
+func TestServerPolicies(t *testing.T) {
+	policies := serverPolicies(1000)
+	names := map[string]bool{}
+	for _, p := range policies {
+		names[p["metadata"].(object)["name"].(string)] = true
+	}
+	require.Len(t, names, 1000)
+	require.Equal(t, serverPolicies(1)[0]["spec"], policies[999]["spec"])
+	require.NotEqual(t, policies[0]["spec"], policies[256]["spec"])
+}

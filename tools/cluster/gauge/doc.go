@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command gauge runs in pods of a comparison of implementations of network policy. It serves and opens connections, and
+// tells when a policy has its effect.
+//
+// # Usage
+//
+//	gauge serve                                  # accepts TCP and echoes UDP
+//	gauge connect --to ADDRESS --time 5s         # opens connections of TCP, one after the other
+//	gauge watch --until denied ADDRESS...        # probes all, until a policy has its effect on each
+//	gauge write --server URL METHOD PATH           # writes an object of the API from standard input
+//
+// All but serve print one object of package internal/measure as JSON.
+//
+// # Concurrency
+//
+// watch probes all targets at once, each probe in a goroutine of its own.
+//
+// # Errors
+//
+// A wrong argument, and an address that cannot be reached at all, end the program with exit code 1. A denied probe is a
+// result.
+package main

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package measure has what the programs gauge and cluster tell each other, as JSON, and the numbers that a comparison
+// prints.
+//
+// # Usage
+//
+//	gauge connect --to 10.244.1.5 --time 5s      # prints Connections
+//	gauge watch --until denied 10.244.1.5 ...    # prints Changes
+//	gauge write POST URL < OBJECT                # prints Write
+//
+// # Concurrency
+//
+// All types are plain data.
+//
+// # Errors
+//
+// There are none.
+package measure
