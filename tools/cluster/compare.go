@@ -60,29 +60,59 @@ func runCompare(ctx context.Context, c *cluster, args []string) error {
 	if m.pods < 1 || m.rounds < 1 || m.edits < 1 || m.rest <= 0 {
 		return errors.New("compare: --pods, --rounds, --edits and --rest must be above 0")
 	}
-	chosen := implementations()
-	if flags.NArg() > 0 {
-		chosen = nil
-		for _, name := range flags.Args() {
-			i := slices.IndexFunc(implementations(), func(i implementation) bool { return i.name == name })
-			if i < 0 {
-				return fmt.Errorf("compare: no implementation %q; 'cluster compare --help' lists them", name)
-			}
-			chosen = append(chosen, implementations()[i])
-		}
-	}
-	if _, err := machine.Open(c.machine(controlName)); err != nil {
-		return fmt.Errorf("compare: no cluster runs: %w", err)
-	}
-	for _, i := range chosen {
-		if _, err := os.Stat(c.bin(i.program)); err != nil {
-			return fmt.Errorf("compare: %s is not built: 'make compare' builds it", i.name)
-		}
+	chosen, err := choose(c, flags.Args())
+	if err != nil {
+		return fmt.Errorf("compare: %w", err)
 	}
 	if err := m.run(ctx, chosen); err != nil {
 		return fmt.Errorf("compare: %w", errors.New(err.Error())) // exit codes of commands are not those of this one
 	}
 	return nil
+}
+
+// runUse ends what has policy now, and starts another implementation.
+func runUse(ctx context.Context, c *cluster, args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: cluster use IMPLEMENTATION; 'cluster compare --help' lists them")
+	}
+	chosen, err := choose(c, args)
+	if err != nil {
+		return fmt.Errorf("use: %w", err)
+	}
+	m := &comparison{c: c}
+	for _, i := range implementations() {
+		if err := i.stop(m, ctx); err != nil {
+			return fmt.Errorf("use: end %s: %w", i.name, err)
+		}
+	}
+	if err := chosen[0].start(m, ctx); err != nil {
+		return fmt.Errorf("use: start %s: %w", chosen[0].name, err)
+	}
+	return nil
+}
+
+// choose returns the implementations with these names, by default all, if they are built and a cluster runs.
+func choose(c *cluster, names []string) ([]implementation, error) {
+	chosen := implementations()
+	if len(names) > 0 {
+		chosen = nil
+		for _, name := range names {
+			i := slices.IndexFunc(implementations(), func(i implementation) bool { return i.name == name })
+			if i < 0 {
+				return nil, fmt.Errorf("no implementation %q; 'cluster compare --help' lists them", name)
+			}
+			chosen = append(chosen, implementations()[i])
+		}
+	}
+	for _, i := range chosen {
+		if _, err := os.Stat(c.bin(i.program)); err != nil {
+			return nil, fmt.Errorf("%s is not built: scripts/build-suites %s builds it", i.name, i.name)
+		}
+	}
+	if _, err := machine.Open(c.machine(controlName)); err != nil {
+		return nil, fmt.Errorf("no cluster runs: %w", err)
+	}
+	return chosen, nil
 }
 
 // run measures all implementations, and prints what is known even if one fails.

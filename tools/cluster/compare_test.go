@@ -5,6 +5,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,13 +29,15 @@ func TestFiguresTable(t *testing.T) {
 }
 
 func TestCompareArguments(t *testing.T) {
+	repository := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(repository, "bin"), 0o755))
 	for want, args := range map[string][]string{
 		`compare: --policies "1,x" is no list of numbers above 0`:                     {"--policies=1,x"},
 		"compare: --pods, --rounds, --edits and --rest must be above 0":               {"--rounds=0"},
 		`compare: no implementation "felix"; 'cluster compare --help' lists them`:     {"felix"},
 		"compare: no cluster runs: machine control does not run: file does not exist": {"none"},
 	} {
-		err := runCompare(context.Background(), &cluster{repository: t.TempDir()}, args)
+		err := runCompare(context.Background(), &cluster{repository: repository}, args)
 		require.EqualError(t, err, want)
 	}
 }
