@@ -4,6 +4,7 @@ package daemon_test
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,6 +41,29 @@ status: {addresses: [{type: InternalIP, address: 192.0.2.1}]}
 			require.True(t, nstest.Dropped(t, web.NS, "192.0.2.1:80"))
 		}
 		verified(t, r)
+		r.end(t)
+	}
+}
+
+// With nat-exclude-nodes, packets from a pool with natOutgoing to a node keep their source.
+func TestNATExcludeNodes(t *testing.T) {
+	node, dir := nstest.New(t), t.TempDir()
+	write(t, dir, "pool.yaml", `apiVersion: projectcalico.org/v3
+kind: IPPool
+metadata: {name: pods}
+spec: {cidr: 10.0.0.0/16, natOutgoing: true}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: other}
+status: {addresses: [{type: InternalIP, address: 192.0.2.7}]}
+`)
+	for _, excluded := range []string{"false", "true"} {
+		r := startWith(t, node, dir, t.TempDir(), map[string]string{"nat-exclude-nodes": excluded})
+		r.until(t, well)
+		table := nstest.NFT(t, node, "", "list", "table", "inet", "wayleave")
+		require.Contains(t, table, "masquerade")
+		require.Equal(t, excluded == "true", strings.Contains(table, "192.0.2.7"), table)
 		r.end(t)
 	}
 }

@@ -67,6 +67,8 @@ type Config struct {
 	ConntrackPolicy conntrack.Policy
 	// TCPFromSYN drops TCP packets of workloads that begin a connection without a SYN.
 	TCPFromSYN bool
+	// NATExcludeNodes keeps the source of packets to nodes; see render.NATConfig.ExcludeNodes.
+	NATExcludeNodes bool
 	// EndpointToHost decides about packets from a workload to its own node that policy allows; see
 	// policy.HostConfig.EndpointToHostAction, also for the default.
 	EndpointToHost policy.HostAction

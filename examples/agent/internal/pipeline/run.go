@@ -305,7 +305,7 @@ func (c Config) reader() manifest.Reader {
 func (c Config) renderer() render.Config {
 	return render.Config{
 		Table: c.Table, InterfacePrefix: c.InterfacePrefix, VerdictLog: c.VerdictLog,
-		TCPFromSYN: c.TCPFromSYN, Bridges: c.Bridges,
+		TCPFromSYN: c.TCPFromSYN, Bridges: c.Bridges, NAT: render.NATConfig{ExcludeNodes: c.NATExcludeNodes},
 		Host: policy.HostConfig{EndpointToHostAction: c.EndpointToHost},
 	}
 }
