@@ -110,6 +110,12 @@ func (m *comparison) onNode(ctx context.Context, node *machine.Machine, script s
 	return output(cmd)
 }
 
+// waitForEnd returns a line of the shell that fails if processes that pgrep finds do not end.
+func waitForEnd(arguments string) string {
+	return "for i in $(seq 150); do pgrep " + arguments + " >/dev/null || break; sleep 0.2; done; " +
+		"if pgrep " + arguments + "; then echo 'these do not end'; exit 1; fi"
+}
+
 func (m *comparison) startRouter(ctx context.Context) error {
 	if err := m.restartAgents(ctx, false); err != nil {
 		return err
@@ -130,7 +136,7 @@ func (m *comparison) stopRouter(ctx context.Context) error {
 		return err
 	}
 	return m.onNodes(func(node *machine.Machine, _ int) error {
-		return m.onNode(ctx, node, `while pgrep -x kube-router >/dev/null; do sleep 0.2; done
+		return m.onNode(ctx, node, waitForEnd("-x kube-router")+`
 			iptables -F; iptables -X; iptables -t mangle -F; ipset destroy`)
 	})
 }
@@ -174,6 +180,7 @@ func (m *comparison) startQueue(ctx context.Context) error {
 				grep -q " `+queueNumber+` " /proc/net/netfilter/nfnetlink_queue && break
 				sleep 0.2
 			done
+			grep -q " `+queueNumber+` " /proc/net/netfilter/nfnetlink_queue
 			`+rules)
 	})
 }
@@ -187,7 +194,7 @@ func (m *comparison) stopQueue(ctx context.Context) error {
 		return err
 	}
 	return m.onNodes(func(node *machine.Machine, _ int) error {
-		return m.onNode(ctx, node, `while pgrep -f "[s]uites/kube-network-policies" >/dev/null; do sleep 0.2; done
+		return m.onNode(ctx, node, waitForEnd(`-f "[s]uites/kube-network-policies"`)+`
 			nft delete table inet kube-network-policies 2>/dev/null || true`)
 	})
 }

@@ -99,8 +99,12 @@ func (m *comparison) send(ctx context.Context, command string, objects []object)
 }
 
 func (m *comparison) cleanUp(ctx context.Context) error {
+	var errs []error
+	for _, i := range implementations() {
+		errs = append(errs, i.stop(m, ctx))
+	}
 	return errors.Join(
-		m.stopServices(),
+		errors.Join(errs...),
 		m.c.kubectl(ctx, "delete", "namespace", compareNamespace, "--ignore-not-found", "--timeout=300s"),
 		m.restartAgents(ctx, true),
 	)
