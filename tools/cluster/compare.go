@@ -24,6 +24,7 @@ type comparison struct {
 	rounds   int
 	rest     time.Duration
 	edits    int
+	only     string   // step
 	server   string   // address
 	targets  []string // addresses
 }
@@ -34,6 +35,7 @@ func runCompare(ctx context.Context, c *cluster, args []string) error {
 	flags.IntVar(&m.pods, "pods", 100, "`number` of pods that an edit of policy denies")
 	policies := flags.String("policies", "1,100,1000", "`numbers` of policies on one server, separated by commas")
 	flags.IntVar(&m.rounds, "rounds", 3, "`number` of turns of each implementation")
+	flags.StringVar(&m.only, "only", "", "`step` that alone is measured, with the start: rest, edits, connections or churn")
 	flags.IntVar(&m.edits, "edits", 3, "`number` of edits in a turn, each there and back")
 	flags.DurationVar(&m.rest, "rest", 30*time.Second, "`time` for which processor time at rest is measured")
 	flags.Usage = func() {
@@ -59,6 +61,9 @@ func runCompare(ctx context.Context, c *cluster, args []string) error {
 	}
 	if m.pods < 1 || m.rounds < 1 || m.edits < 1 || m.rest <= 0 {
 		return errors.New("compare: --pods, --rounds, --edits and --rest must be above 0")
+	}
+	if !slices.Contains([]string{"", "rest", "edits", "connections", "churn"}, m.only) {
+		return fmt.Errorf("compare: --only %q is no step", m.only)
 	}
 	chosen, err := choose(c, flags.Args())
 	if err != nil {
@@ -145,17 +150,20 @@ func (m *comparison) turn(ctx context.Context, i implementation, f *figures) err
 	add := func(row string, value float64) { f.add(i.name, row, value) }
 	policies := func(n int) error { return m.replacePolicies(ctx, manyPolicies(n, m.pods)) }
 	for _, s := range []struct {
-		name string
-		run  func() error
+		step, name string
+		run        func() error
 	}{
-		{"1000 policies of egress", func() error { return policies(1000) }},
-		{"Start", func() error { return m.start(ctx, i, add) }},
-		{"At rest", func() error { return m.atRest(ctx, i, add) }},
-		{"Edits of policy", func() error { return m.edit(ctx, i, add) }},
-		{"Connections", func() error { return m.connections(ctx, i, add) }},
-		{"Pods come and go", func() error { return m.churn(ctx, i, add) }},
-		{"End", func() error { return i.stop(m, ctx) }},
+		{"", "1000 policies of egress", func() error { return policies(1000) }},
+		{"", "Start", func() error { return m.start(ctx, i, add) }},
+		{"rest", "At rest", func() error { return m.atRest(ctx, i, add) }},
+		{"edits", "Edits of policy", func() error { return m.edit(ctx, i, add) }},
+		{"connections", "Connections", func() error { return m.connections(ctx, i, add) }},
+		{"churn", "Pods come and go", func() error { return m.churn(ctx, i, add) }},
+		{"", "End", func() error { return i.stop(m, ctx) }},
 	} {
+		if m.only != "" && s.step != "" && s.step != m.only {
+			continue
+		}
 		if err := step(s.name, s.run); err != nil {
 			return err
 		}

@@ -187,7 +187,8 @@ func (m *comparison) edit(ctx context.Context, i implementation, add func(string
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// effect writes to the API, and returns how long after that the first and the last target changed.
+// effect writes to the API. It returns how long after that the first probe was sent that found a target changed,
+// and the last one that found a target as before.
 func (m *comparison) effect(
 	ctx context.Context, i implementation, until, method, path string, body object,
 ) (first, last time.Duration, err error) {
@@ -212,8 +213,8 @@ func (m *comparison) effect(
 		return 0, 0, fmt.Errorf("%d of %d pods are %s after 90 s", len(changes), len(m.targets), until)
 	}
 	first = time.Hour
-	for _, at := range changes {
-		first, last = min(first, at.Sub(write.Sent)), max(last, at.Sub(write.Sent))
+	for _, change := range changes {
+		first, last = min(first, change.First.Sub(write.Sent)), max(last, change.Last.Sub(write.Sent))
 	}
 	return first, last, nil
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"sync"
@@ -68,7 +69,7 @@ func watch(ctx context.Context, args []string) (measure.Changes, error) {
 	changes := measure.Changes{}
 	for _, t := range targets {
 		if !t.first.IsZero() {
-			changes[t.address] = t.first
+			changes[t.address] = measure.Change{Last: *t.before(*until == "allowed"), First: t.first}
 		}
 	}
 	return changes, nil
@@ -88,6 +89,11 @@ func allChanged(targets []*target) bool {
 }
 
 func (t *target) watch(ctx context.Context, interval time.Duration, allowed bool, probes *sync.WaitGroup) {
+	select { // so that the probes of all targets are spread evenly
+	case <-ctx.Done():
+		return
+	case <-time.After(rand.N(interval)):
+	}
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
@@ -107,10 +113,7 @@ func (t *target) watch(ctx context.Context, interval time.Duration, allowed bool
 func (t *target) note(sent time.Time, answered, allowed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	other := &t.answered // the last one that was not as wanted
-	if allowed {
-		other = &t.unanswered
-	}
+	other := t.before(allowed)
 	if answered != allowed {
 		if sent.After(*other) {
 			*other = sent
@@ -123,6 +126,14 @@ func (t *target) note(sent time.Time, answered, allowed bool) {
 	if sent.After(*other) && (t.first.IsZero() || sent.Before(t.first)) {
 		t.first = sent
 	}
+}
+
+// before returns when the last probe was sent whose result was not as wanted.
+func (t *target) before(allowed bool) *time.Time {
+	if allowed {
+		return &t.unanswered
+	}
+	return &t.answered
 }
 
 // probe reports whether the target echoes a datagram.

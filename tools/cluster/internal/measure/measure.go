@@ -22,9 +22,16 @@ type Connections struct {
 	Median, P99 time.Duration
 }
 
-// Changes has, for each target, the time at which the first probe was sent that found it changed and whose successors
-// all did. A target that did not change is missing.
-type Changes map[string]time.Time
+// Changes has the change of each target. A target that did not change is missing.
+type Changes map[string]Change
+
+// Change says when a target changed: between two probes.
+type Change struct {
+	// Last is when the last probe was sent that found it as before; zero if none did.
+	Last time.Time
+	// First is when the first probe was sent after that.
+	First time.Time
+}
 
 // Write is one request to the API.
 type Write struct {
