@@ -35,7 +35,7 @@ func runCompare(ctx context.Context, c *cluster, args []string) error {
 	flags.IntVar(&m.pods, "pods", 100, "`number` of pods that an edit of policy denies")
 	policies := flags.String("policies", "1,100,1000", "`numbers` of policies on one server, separated by commas")
 	flags.IntVar(&m.rounds, "rounds", 3, "`number` of turns of each implementation")
-	flags.StringVar(&m.only, "only", "", "`step` that alone is measured, with the start: rest, edits, connections or churn")
+	flags.StringVar(&m.only, "only", "", "only this `step`: rest, edits, connections or churn")
 	flags.IntVar(&m.edits, "edits", 3, "`number` of edits in a turn, each there and back")
 	flags.DurationVar(&m.rest, "rest", 30*time.Second, "`time` for which processor time at rest is measured")
 	flags.Usage = func() {

@@ -21,6 +21,8 @@
 //	make cluster          # builds everything, and starts three nodes
 //	bin/cluster shell kubectl get pods -A
 //	bin/cluster test      # runs the suites; 'cluster test --help' lists them
+//	bin/cluster badday    # probes policy while nodes, agents or the control plane fail
+//	bin/cluster compare   # measures Wayleave beside other implementations of network policy
 //	make cluster-down
 //
 // 'cluster help' has the other commands. It needs root, Linux with overlayfs, and Debian for
