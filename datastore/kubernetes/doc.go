@@ -34,12 +34,10 @@
 //     history (410 Gone), the kind is listed again, and all changes take effect together at the end
 //     of the list. Only endpoints of attached pods take effect before.
 //   - Backup: when a watch has begun, the Source queries the server's revision. If that is smaller
-//     than its own, the server was restored from a backup, and the kind is listed again. After a
-//     failure, or if nothing was heard of the server for 5 seconds before a watch ended, its revision
-//     may have caught up. So the Source compares the object that changed last: only if the server
-//     still has that change, the watch continues from there. Otherwise, and after a list or a
-//     deletion, the kind is listed again. A restore that takes less than 5 seconds and makes no
-//     request fail is not noticed, unless the server's revision is smaller.
+//     than its own, the server was restored from a backup, and the kind is listed again. After the
+//     server could not be read for a while, its revision may have caught up. So the Source compares
+//     the object that changed last: only if the server still has that change, the watch continues
+//     from there. Otherwise, and after a list or a deletion, the kind is listed again.
 //   - Another cluster: if the UID of the namespace kube-system changes, the server serves another
 //     cluster, for example because it lost its data. Nothing is read from it: the last objects
 //     stay, and Status has the reason. To accept the new cluster, start a new Source. Kinds that

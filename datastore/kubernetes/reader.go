@@ -51,10 +51,9 @@ type reader struct {
 	// empty after a list and after a deletion.
 	last         types.NamespacedName
 	lastRevision string
-	// failed is set if the last list or watch failed, and silences is the contact's count at the last event of a watch.
-	// After a failure or a silence, the server may have been restored from a backup.
-	failed   bool
-	silences int
+	// failed is set if the last list or watch failed. The server may have been restored from a backup
+	// since.
+	failed bool
 }
 
 // run reads until ctx is done.
@@ -120,13 +119,11 @@ func (r *reader) follow(ctx context.Context) error {
 }
 
 func (r *reader) listAndWatch(ctx context.Context) error {
-	silences := r.objects.source.contact.count()
-	if r.revision != "" && (r.failed || silences != r.silences) {
+	if r.failed && r.revision != "" {
 		if err := r.compareHistory(ctx); err != nil {
 			return err
 		}
 	}
-	r.silences = silences
 	switch {
 	case r.revision != "":
 	case r.client.streams:
@@ -263,9 +260,6 @@ func cannotStream(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsInternalError(err)
 }
 
-// errSilent means that the server may have been restored from a backup while the watch began.
-var errSilent = errors.New("the server took long to begin a watch")
-
 // errNoStream means that the server does not begin a watch with a list.
 var errNoStream = errors.New("no list at the beginning of a watch")
 
@@ -288,12 +282,7 @@ func (r *reader) watch(ctx context.Context, initial bool) error {
 		return err
 	}
 	defer w.Stop()
-	silences := r.silences
-	r.silences = r.objects.source.contact.heard()
 	if !initial {
-		if r.silences != silences {
-			return errSilent
-		}
 		// After the watch has begun: it ends if the server is restored from now on.
 		if err := r.checkRevision(ctx); err != nil {
 			return err
@@ -309,7 +298,6 @@ func (r *reader) watch(ctx context.Context, initial bool) error {
 		case listing:
 			timeout = time.After(streamTimeout)
 		}
-		waiting := time.Now()
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -318,9 +306,6 @@ func (r *reader) watch(ctx context.Context, initial bool) error {
 		case e, ok := <-w.ResultChan():
 			if !ok {
 				return nil
-			}
-			if time.Since(waiting) > time.Millisecond { // otherwise it may have waited here for long
-				r.silences = r.objects.source.contact.heard()
 			}
 			listing = listing && e.Type == watch.Added
 			if initial, err = r.event(ctx, e, initial); err != nil {

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -47,9 +46,9 @@ type server struct {
 	pages   map[string]pagesOf // by the token for the next page
 	// failPage is the kind of which only the first page can be read.
 	failPage string
-	// restoring is closed at the end of a restore, which requests wait for; nil if there is none.
-	restoring chan struct{}
-	lists     int // that were begun
+	// starting has the kinds whose next request fails: the server was restored, and is not ready yet.
+	starting map[string]bool
+	lists    int // that were begun
 	// notFound counts the requests for kinds that are not served, and discoveries those of discovery.
 	notFound, discoveries int
 }
@@ -73,10 +72,9 @@ type watcher struct {
 	server *server
 	kind   string
 	events chan watch.Event
-	// ended and bookmarked are under the server's lock: the watch ends, after a bookmark if there was no other event.
-	ended, bookmarked bool
-	stop              chan struct{}
-	once              sync.Once
+	ended  bool // under the server's lock
+	stop   chan struct{}
+	once   sync.Once
 }
 
 func newServer(streams bool) *server {
@@ -138,11 +136,10 @@ func (s *server) put(kind string, o runtime.Object, gone bool) {
 	})
 }
 
-// cut ends all watches at their regular time, just after a bookmark.
+// cut ends all watches.
 func (s *server) cut() {
 	s.do(func() {
 		for w := range s.watchers {
-			w.bookmarked = w.bookmarked || !w.ended
 			w.ended = true
 		}
 	})
@@ -154,7 +151,7 @@ func (s *server) expire() {
 		s.next()
 		s.compacted = s.revision
 		for w := range s.watchers {
-			w.ended, w.bookmarked = true, false
+			w.ended = true
 		}
 	})
 }
@@ -164,8 +161,7 @@ func (s *server) compact() {
 	s.do(func() { s.compacted = s.revision })
 }
 
-// backup returns the function that restores the state as it is now. Nothing is heard of the server for so long that
-// this takes, but no request fails.
+// backup returns the function that restores the state as it is now.
 func (s *server) backup() (restore func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,12 +170,7 @@ func (s *server) backup() (restore func()) {
 		objects[kind] = maps.Clone(all)
 	}
 	return func() {
-		restored := make(chan struct{})
-		s.do(func() { s.restoring = restored })
-		time.Sleep(maxSilence + time.Nanosecond)
 		s.do(func() {
-			s.restoring = nil
-			close(restored)
 			s.restored++
 			s.revision, s.compacted, s.objects = revision, 0, map[string]map[string]runtime.Object{}
 			for kind, all := range objects {
@@ -188,8 +179,12 @@ func (s *server) backup() (restore func()) {
 				}
 			}
 			s.history = slices.DeleteFunc(s.history, func(c change) bool { return c.revision > revision })
+			s.starting = map[string]bool{}
+			for _, k := range kinds() {
+				s.starting[k.String()] = true
+			}
 			for w := range s.watchers {
-				w.ended, w.bookmarked = true, false
+				w.ended = true
 			}
 		})
 	}
@@ -202,9 +197,7 @@ func (s *server) fail(kind string, err error) {
 			delete(s.broken, kind)
 		}
 		for w := range s.watchers {
-			if w.kind == kind {
-				w.ended, w.bookmarked = true, false
-			}
+			w.ended = w.ended || w.kind == kind
 		}
 	})
 }
@@ -217,24 +210,16 @@ func (s *server) serve(kind string, served bool) {
 			s.history = slices.DeleteFunc(s.history, func(c change) bool { return c.kind == kind })
 		}
 		for w := range s.watchers {
-			if w.kind == kind {
-				w.ended, w.bookmarked = true, false
-			}
+			w.ended = w.ended || w.kind == kind
 		}
 	})
 }
 
-// request locks the server for a request, once it answers.
-func (s *server) request() {
-	s.mu.Lock()
-	for restoring := s.restoring; restoring != nil; restoring = s.restoring {
-		s.mu.Unlock()
-		<-restoring
-		s.mu.Lock()
-	}
-}
-
 func (s *server) check(k kind) error {
+	if s.starting[k.String()] {
+		delete(s.starting, k.String())
+		return errors.New("connection refused")
+	}
 	if s.missing[k.String()] {
 		s.notFound++
 		return apierrors.NewNotFound(k.resource.GroupResource(), "")
@@ -249,7 +234,7 @@ func (s *server) client(k kind) client {
 	return client{
 		streams: true, // the server refuses if it cannot
 		list: func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			s.request()
+			s.mu.Lock()
 			defer s.mu.Unlock()
 			if err := s.check(k); err != nil {
 				return nil, err
@@ -282,7 +267,7 @@ func (s *server) client(k kind) client {
 			return list, nil
 		},
 		get: func(_ context.Context, name types.NamespacedName) (metav1.Object, error) {
-			s.request()
+			s.mu.Lock()
 			defer s.mu.Unlock()
 			if err := s.check(k); err != nil {
 				return nil, err
@@ -294,7 +279,7 @@ func (s *server) client(k kind) client {
 			return meta.Accessor(o.DeepCopyObject())
 		},
 		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			s.request()
+			s.mu.Lock()
 			defer s.mu.Unlock()
 			if err := s.check(k); err != nil {
 				return nil, err
@@ -362,8 +347,7 @@ func (w *watcher) run(ctx context.Context, out chan<- watch.Event, first []watch
 			}
 		}
 		w.server.mu.Lock()
-		last := w.ended && w.bookmarked
-		ended := w.ended && !last
+		ended := w.ended
 		first = nil
 		for _, c := range w.server.history {
 			if c.kind == w.kind && c.revision > from && !ended {
@@ -377,11 +361,7 @@ func (w *watcher) run(ctx context.Context, out chan<- watch.Event, first []watch
 			first = append(first, w.server.bookmark(false))
 			from = w.server.revision
 		}
-		switch {
-		case last:
-			w.bookmarked = false
-			first = append(first, w.server.bookmark(false))
-		case ended:
+		if ended {
 			delete(w.server.watchers, w)
 		}
 		w.server.mu.Unlock()

@@ -39,7 +39,6 @@ type Source struct {
 	clientOf func(kind) client
 	versions *versions
 	cluster  *cluster
-	contact  contact
 	// servedInterval is the constant servedInterval, except in tests.
 	servedInterval time.Duration
 
