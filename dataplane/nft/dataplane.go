@@ -86,14 +86,14 @@ func New(cfg Config) (*Dataplane, error) {
 	if d.ports, err = newPortTable(cfg, d.interfaces); err != nil {
 		return nil, errors.Join(fmt.Errorf("nft: open: %w", err), d.Close())
 	}
-	ender, err := conntrack.Dial(conntrack.ConnConfig{NetNS: cfg.NetNS})
+	if d.late, err = late.New(late.Config{NetNS: cfg.NetNS, Table: cfg.Renderer.Table}); err != nil {
+		return nil, errors.Join(fmt.Errorf("nft: open: %w", err), d.Close())
+	}
+	ender, err := conntrack.Dial(conntrack.ConnConfig{NetNS: cfg.NetNS, BeforeEnd: d.late.Keep})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("nft: open: %w", err), d.Close())
 	}
 	d.handover.ender = ender
-	if d.late, err = late.New(late.Config{NetNS: cfg.NetNS, Table: cfg.Renderer.Table}); err != nil {
-		return nil, errors.Join(fmt.Errorf("nft: open: %w", err), d.Close())
-	}
 	if cfg.ConntrackPolicy == conntrack.End {
 		r, err := revoke.New(revokeConfig(cfg, d.late))
 		if err != nil {
@@ -358,6 +358,10 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 		return nil
 	}
 	d.upToDate = false // also if the context is done: the batch is not programmed yet
+	d.late.Open()
+	if _, err := d.late.Expire(); err != nil { // with conntrack.Keep, nothing else calls it
+		d.config.Logger.Warn("deleting the empty table of late packets failed", "err", err)
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ var allowed = map[string][]string{
 	"dataplane/nft/internal/late": {
 		"policy", "dataplane/nft/ruleset", "dataplane/nft/conntrack", "dataplane/nft/internal/build",
 		"dataplane/nft/internal/encode", "dataplane/nft/internal/match", "dataplane/nft/internal/nfnl",
-		"dataplane/nft/internal/readback", "dataplane/nft/internal/sets",
+		"dataplane/nft/internal/readback", "dataplane/nft/internal/sets", "internal/netlink",
 	},
 	"dataplane/nft/internal/match": {"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/sets"},
 	"dataplane/nft/internal/nfnl":  {"internal/netlink"},

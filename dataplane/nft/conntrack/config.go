@@ -77,8 +77,9 @@ type Config struct {
 	Delay time.Duration
 	// Retry is the wait after a failure. 0 means DefaultRetry.
 	Retry time.Duration
-	// BeforeEnd, if set, is called with flows that are about to be ended, on the goroutine that calls Step. It must not
-	// keep them or call the Sweeper. They end also after an error, which Step then returns.
+	// BeforeEnd, if set, is called with flows that are about to be ended, on the goroutine that calls Step: with each
+	// once or more, and also with some that a further change then lets continue. It must not keep them or call the
+	// Sweeper. They end also after an error, which Step returns at the end of the pass.
 	BeforeEnd func([]Flow) error
 	// Hooks are optional callbacks.
 	Hooks Hooks

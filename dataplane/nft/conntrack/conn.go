@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/wayleave/wayleave/internal/netlink"
 )
@@ -16,6 +17,9 @@ const (
 	// deleteBatch is the number of flows that one system call ends. A receive buffer holds
 	// all its answers.
 	deleteBatch = 64
+	// maxQueue bounds the flows that a Sweeper collects before it ends some, and announceInterval the time.
+	maxQueue         = 1 << 16
+	announceInterval = time.Second
 	// dumpAttempts limits the attempts of a pass that is interrupted.
 	dumpAttempts = 10
 )
@@ -48,6 +52,9 @@ type ConnConfig struct {
 	// NetNS is a file descriptor of the network namespace, needed only during Dial. Zero means that
 	// of the calling thread.
 	NetNS int
+	// BeforeEnd, if set, is called with flows that are about to be ended, by the goroutine that ends them. It must not
+	// keep them or use the Conn. They end also after an error, which the method that ends them then returns.
+	BeforeEnd func([]Flow) error
 }
 
 // Conn is a connection to the connection tracking of one network namespace. It is not safe for concurrent use.
@@ -55,6 +62,8 @@ type Conn struct {
 	link  *netlink.Conn
 	batch netlink.Batch
 	flows []Flow // of the last part of a dump
+	// beforeEnd is ConnConfig.BeforeEnd.
+	beforeEnd func([]Flow) error
 	// support4 and support6 cache whether the kernel filters a dump by address.
 	support4, support6 filterSupport
 }
@@ -65,7 +74,7 @@ func Dial(cfg ConnConfig) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("conntrack: %w", err)
 	}
-	return &Conn{link: link}, nil
+	return &Conn{link: link, beforeEnd: cfg.BeforeEnd}, nil
 }
 
 // Close closes the connection. Errors: that of the system call.
@@ -106,11 +115,15 @@ func (c *Conn) Flows(ctx context.Context) (all []Flow, err error) {
 // Errors: a join of *EndError, each for a flow that continues, the rest being ended; with any other
 // error some flows may be ended. It may be called again.
 func (c *Conn) End(flows []Flow) (ended int, err error) {
+	var before error
+	if c.beforeEnd != nil && len(flows) > 0 {
+		before = c.beforeEnd(flows)
+	}
 	ended, refused, err := c.end(flows)
 	if err != nil {
-		return ended, fmt.Errorf("conntrack: end flows: %w", errors.Join(append(refused, err)...))
+		return ended, fmt.Errorf("conntrack: end flows: %w", errors.Join(append(refused, before, err)...))
 	}
-	return ended, errors.Join(refused...)
+	return ended, errors.Join(append(refused, before)...)
 }
 
 // end is End, with its *EndErrors in refused.

@@ -16,9 +16,12 @@ import (
 type pass struct {
 	covered int    // number of changes that are done when it ends
 	queue   []Flow // to end
-	version uint64 // of the rules by which the queue was judged
-	failed  []error
-	ended   int
+	// announced is how many of them, from the first, BeforeEnd has got, and announcedAt when; first, the beginning.
+	announced   int
+	announcedAt time.Time
+	version     uint64 // of the rules by which the queue was judged
+	failed      []error
+	ended       int
 	// walked is set if no flows are left to judge, lost if some may have been missed.
 	walked, lost bool
 }
@@ -47,12 +50,16 @@ func (s *Sweeper) Step(ctx context.Context, budget int) (Progress, error) {
 				return Progress{}, s.rest(now, err)
 			}
 		}
-		wait, err := s.flush(r, now)
+		if s.endsNow(now) {
+			wait, err := s.flush(r, now)
+			if err != nil {
+				return Progress{}, s.rest(now, err)
+			}
+			if wait > 0 {
+				return Progress{Wait: wait}, nil
+			}
+		}
 		switch {
-		case err != nil:
-			return Progress{}, s.rest(now, err)
-		case wait > 0:
-			return Progress{Wait: wait}, nil
 		case s.pass.walked:
 			if err := s.finish(); err != nil {
 				return Progress{}, s.rest(now, err)
@@ -80,7 +87,7 @@ func (s *Sweeper) begin(r rules, now time.Time) error {
 	if covered < 0 {
 		covered = len(r.changes)
 	}
-	s.pass = &pass{covered: covered}
+	s.pass = &pass{covered: covered, announcedAt: now}
 	return nil
 }
 
@@ -149,21 +156,47 @@ func (s *Sweeper) flush(r rules, now time.Time) (wait time.Duration, err error) 
 	p := s.pass
 	if p.version != r.version { // denied flows may be allowed now
 		p.queue = slices.DeleteFunc(p.queue, func(f Flow) bool { _, stale := r.judge(&f); return !stale })
-		p.version = r.version
+		p.version, p.announced = r.version, 0
 	}
 	if len(p.queue) == 0 {
 		return 0, nil
 	}
 	if n := min(s.ending.fill(now), len(p.queue)); n > 0 {
+		s.announce(now)
+		n = min(n, p.announced)
 		if err := s.end(p.queue[:n]); err != nil {
 			return 0, err
 		}
 		p.queue = slices.Delete(p.queue, 0, n)
+		p.announced -= n
 	}
 	if len(p.queue) > 0 {
 		return s.ending.wait(), nil
 	}
 	return 0, nil
+}
+
+// endsNow reports whether queued flows are to be ended before more flows are judged. Calls of BeforeEnd are to be few,
+// because each may change a ruleset, which delays other changes.
+func (s *Sweeper) endsNow(now time.Time) bool {
+	p := s.pass
+	return s.cfg.BeforeEnd == nil || p.walked || p.announced > 0 || len(p.queue) >= maxQueue ||
+		now.Sub(p.announcedAt) >= announceInterval
+}
+
+// announce makes sure that BeforeEnd has got the first flow of the queue, with all others.
+func (s *Sweeper) announce(now time.Time) {
+	p := s.pass
+	if p.announced > 0 {
+		return
+	}
+	p.announced, p.announcedAt = len(p.queue), now
+	if s.cfg.BeforeEnd == nil {
+		return
+	}
+	if err := s.cfg.BeforeEnd(p.queue); err != nil {
+		p.failed = append(p.failed, fmt.Errorf("conntrack: before the end of flows: %w", err))
+	}
 }
 
 // end ends flows of the queue, and records those that the kernel refuses to end.
@@ -173,14 +206,10 @@ func (s *Sweeper) end(flows []Flow) error {
 			s.cfg.Hooks.Ending(&flows[i])
 		}
 	}
-	var before error
-	if s.cfg.BeforeEnd != nil {
-		before = s.cfg.BeforeEnd(flows)
-	}
 	ended, refused, err := s.ender.end(flows)
 	s.ending.take(len(flows))
 	s.pass.ended += ended
-	if err = errors.Join(before, err); err != nil {
+	if err != nil {
 		s.count(func(st *Stats) { st.Ended += uint64(ended) })
 		return fmt.Errorf("conntrack: end flows: %w", errors.Join(append(refused, err)...))
 	}

@@ -340,6 +340,33 @@ func TestBeforeEnd(t *testing.T) {
 	require.EqualValues(t, 2, s.Stats().Ended)
 }
 
+// BeforeEnd is called a few times for many flows, whatever the rates, and with each flow before it ends.
+func TestBeforeEndIsRare(t *testing.T) {
+	const flows = 3000
+	var all []conntrack.Flow
+	for i := range flows {
+		all = append(all, numbered(i))
+	}
+	k, clk := newFakeKernel(all...), newClock()
+	announced, calls := map[uint32]bool{}, 0
+	s := newSweeper(t, k, clk.with(conntrack.Config{
+		Delay: -1, EndRate: 1000, JudgeRate: 1000,
+		BeforeEnd: func(queued []conntrack.Flow) error {
+			calls++
+			for _, f := range queued {
+				announced[f.ID] = true
+			}
+			return nil
+		},
+		Hooks: conntrack.Hooks{Ending: func(f *conntrack.Flow) { require.True(t, announced[f.ID]) }},
+	}))
+	s.Change(always(conntrack.Allowed), always(conntrack.Denied))
+	passed := stepUntilDone(t, s, clk)
+	require.Empty(t, k.flows)
+	require.LessOrEqual(t, calls, int(passed.Seconds())+2, "in %s", passed)
+	require.Less(t, passed, 7*time.Second)
+}
+
 // A flow that ended by itself, and one that took its place, are left alone.
 func TestReplacedFlowIsNotEnded(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()

@@ -4,7 +4,8 @@
 //
 // The server of an ended connection may still have requests to answer. To the kernel, its late reply is the first
 // packet of a connection the other way round. If policy allows that one, the denied client's packets pass as replies.
-// A Table drops such packets for as long as Period, in an nftables table of its own:
+// A Table drops such packets for as long as the kernel would have tracked the connection, in an nftables table of its
+// own:
 //
 //	Keep(flows) ──▶ sets of the tuples of their replies, each element with a timeout
 //	                     ▲ looked up by new connections only, after connection tracking and before destination NAT

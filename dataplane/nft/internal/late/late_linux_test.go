@@ -72,11 +72,11 @@ func TestKeep(t *testing.T) {
 	require.Contains(t, nstest.NFT(t, ns, "", "list", "table", "inet", "wayleave-ended"), "timeout 30s")
 }
 
-// More flows than one transaction holds are all kept.
+// Very many flows are kept in one transaction.
 func TestKeepMany(t *testing.T) {
 	ns := nstest.New(t)
 	table := open(t, ns)
-	flows := make([]conntrack.Flow, 2*maxElements+1)
+	flows := make([]conntrack.Flow, 60_000)
 	for i := range flows {
 		flows[i] = flow(17, "10.0.0.1:53", netip.AddrPortFrom(netip.MustParseAddr("10.0.0.2"), uint16(i+1)).String())
 	}
@@ -119,13 +119,13 @@ func TestExpire(t *testing.T) {
 	wait, err = table.Expire()
 	require.NoError(t, err)
 	require.Positive(t, wait)
-	require.LessOrEqual(t, wait, Period)
+	require.LessOrEqual(t, wait, MinPeriod)
 	require.Len(t, elements(t, ns), 1)
 
 	table.expiry = time.Now().Add(-time.Nanosecond)
 	wait, err = table.Expire()
 	require.NoError(t, err)
-	require.Equal(t, Period, wait, "it still has an element")
+	require.Equal(t, MinPeriod, wait, "it still has an element")
 	nstest.NFT(t, ns, "", "flush set inet wayleave-ended replies4")
 	table.expiry = time.Now().Add(-time.Nanosecond)
 	wait, err = table.Expire()
@@ -136,5 +136,64 @@ func TestExpire(t *testing.T) {
 	require.False(t, exists)
 	require.NoError(t, table.Delete(), "there is none to delete")
 	require.NoError(t, table.Keep([]conntrack.Flow{flow(17, "10.0.0.1:53", "10.0.0.2:1024")}))
+	exists, err = table.Exists()
+	require.NoError(t, err)
+	require.False(t, exists, "it is not open")
+	table.Open()
+	require.NoError(t, table.Keep([]conntrack.Flow{flow(17, "10.0.0.1:53", "10.0.0.2:1024")}))
 	require.Len(t, elements(t, ns), 1)
+}
+
+// An element lasts as long as the kernel would have tracked the flow, and is prolonged if the flow ends again.
+func TestPeriod(t *testing.T) {
+	ns := nstest.New(t)
+	table := open(t, ns)
+	f := flow(17, "10.0.0.1:53", "10.0.0.2:1024")
+	expires := func(most string) {
+		t.Helper()
+		require.Regexp(t, `timeout `+most+` expires `, nstest.NFT(t, ns, "", "list", "table", "inet", "wayleave-ended"))
+	}
+	for _, c := range []struct {
+		timeout time.Duration
+		want    string
+	}{{time.Second, "30s"}, {2 * time.Minute, "2m"}, {time.Hour, "10m"}, {time.Minute, "1m"}} {
+		f.Timeout = c.timeout
+		require.NoError(t, table.Keep([]conntrack.Flow{f, f}))
+		if c.want == "30s" { // the timeout of the set is not listed
+			listing := nstest.NFT(t, ns, "", "list", "set", "inet", "wayleave-ended", "replies4")
+			require.NotContains(t, listing, "timeout 1s")
+			continue
+		}
+		expires(c.want)
+	}
+	require.Greater(t, time.Until(table.expiry), 9*time.Minute)
+}
+
+// Connection tracking knows the ports of some protocols only if the kernel was built so, and an expected flow may have
+// been begun by either side.
+func TestTuples(t *testing.T) {
+	ns := nstest.New(t)
+	table := open(t, ns)
+	expected := flow(17, "10.0.0.1:69", "10.0.0.2:1024")
+	expected.Status = conntrack.StatusExpected
+	require.NoError(t, table.Keep([]conntrack.Flow{flow(33, "10.0.0.1:0", "10.0.0.2:0"), expected}))
+	require.ElementsMatch(t, []string{
+		"10.0.0.1 . 10.0.0.2 . 33", "10.0.0.1 . 10.0.0.2 . 17 . 69 . 1024", "10.0.0.2 . 192.0.2.1 . 17 . 1024 . 99",
+	}, elements(t, ns))
+}
+
+// Where the send buffer is small, the elements are sent in parts.
+func TestSplit(t *testing.T) {
+	b := newBatch()
+	for i := range 3*fewElements + 1 {
+		reply := netip.AddrPortFrom(netip.MustParseAddr("10.0.0.2"), uint16(i+1)).String()
+		b.add(element(flow(17, "10.0.0.1:53", reply).Reply, time.Minute))
+	}
+	total := 0
+	for _, part := range b.split() {
+		require.LessOrEqual(t, len(part.bySet["replies4"]), fewElements)
+		require.Equal(t, time.Minute, part.longest)
+		total += len(part.bySet["replies4"])
+	}
+	require.Equal(t, b.len(), total)
 }

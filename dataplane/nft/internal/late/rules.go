@@ -14,9 +14,14 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Period is how long a late packet is dropped. After as long without a reply, the kernel itself forgets a request
-// (net.netfilter.nf_conntrack_udp_timeout), and its reply begins a connection in any case.
-const Period = 30 * time.Second
+// A late packet is dropped for as long as the kernel would have tracked the connection without a packet, within these
+// limits. After that, its next packet would have begun a connection in any case. The least is for requests of UDP
+// (net.netfilter.nf_conntrack_udp_timeout), the most for protocols that the kernel does not know
+// (nf_conntrack_generic_timeout).
+const (
+	MinPeriod = 30 * time.Second
+	MaxPeriod = 10 * time.Minute
+)
 
 // priority is after connection tracking (NF_IP_PRI_CONNTRACK, -200), and before destination NAT (-100): packets have
 // the addresses and ports of their tuple.
@@ -46,11 +51,14 @@ func setName(f sets.Family, ports bool) string {
 	return name + strconv.Itoa(int(f))
 }
 
-// hasPorts reports whether tuples of the protocol have the first four bytes of its header.
-func hasPorts(p policy.Protocol) bool {
-	switch p {
-	case policy.ProtocolUDP, policy.ProtocolUDPLite, policy.ProtocolSCTP, protocolDCCP:
+// hasPorts reports whether the ports of a tuple are the first four bytes of the header. Whether those of the rarer
+// protocols are known depends on the kernel's configuration.
+func hasPorts(t conntrack.Tuple) bool {
+	switch policy.Protocol(t.Protocol) {
+	case policy.ProtocolUDP:
 		return true
+	case policy.ProtocolUDPLite, policy.ProtocolSCTP, protocolDCCP:
+		return t.Source.Port() != 0 || t.Destination.Port() != 0
 	}
 	return false
 }
@@ -64,17 +72,24 @@ func kept(f *conntrack.Flow) bool {
 	return true
 }
 
-// element returns the element of a flow, and the name of its set.
-func element(f *conntrack.Flow) (set string, e ruleset.Element) {
-	reply, protocol := f.Reply, f.Protocol()
-	e.Key = []ruleset.Value{
-		ruleset.Addr(reply.Source.Addr()), ruleset.Addr(reply.Destination.Addr()), ruleset.Byte(protocol),
+// tuples returns those of packets that could begin a flow anew.
+func tuples(f *conntrack.Flow) []conntrack.Tuple {
+	if f.Status&conntrack.StatusExpected != 0 { // the server may have begun it
+		return []conntrack.Tuple{f.Reply, f.Original}
 	}
-	ports := hasPorts(policy.Protocol(protocol))
+	return []conntrack.Tuple{f.Reply}
+}
+
+// element returns the element of a tuple, and the name of its set.
+func element(t conntrack.Tuple, timeout time.Duration) (set string, e ruleset.Element) {
+	e = ruleset.Element{Timeout: min(max(timeout, MinPeriod), MaxPeriod), Key: []ruleset.Value{
+		ruleset.Addr(t.Source.Addr()), ruleset.Addr(t.Destination.Addr()), ruleset.Byte(t.Protocol),
+	}}
+	ports := hasPorts(t)
 	if ports {
-		e.Key = append(e.Key, ruleset.Port(reply.Source.Port()), ruleset.Port(reply.Destination.Port()))
+		e.Key = append(e.Key, ruleset.Port(t.Source.Port()), ruleset.Port(t.Destination.Port()))
 	}
-	return setName(sets.FamilyOf(reply.Source.Addr()), ports), e
+	return setName(sets.FamilyOf(t.Source.Addr()), ports), e
 }
 
 // Rules returns the table for late packets of what a table ended, without elements.
@@ -91,7 +106,7 @@ func Rules(table string) *ruleset.Table {
 		fields = append(fields, ruleset.L4Proto)
 		add := func(ports bool, fields []ruleset.Field, key []ruleset.Type) {
 			set := setName(f, ports)
-			t.Sets = append(t.Sets, &ruleset.Set{Name: set, Key: key, Timeout: Period})
+			t.Sets = append(t.Sets, &ruleset.Set{Name: set, Key: key, Timeout: MinPeriod})
 			look.Rules = append(look.Rules, ruleset.Rule{
 				Matches:    []ruleset.Match{match.OfFamily(f), build.InSet(set, fields...)},
 				Statements: []ruleset.Statement{ruleset.Counter{}, build.Drop()},

@@ -3,6 +3,7 @@
 package late
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,10 +18,14 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// maxElements bounds a transaction: some 100 kB, which any send buffer holds.
-const maxElements = 1000
+// maxElements bounds a transaction, to some 10 MB. Where the send buffer is smaller, it is fewElements: 100 kB.
+const (
+	maxElements = 1 << 16
+	fewElements = 500
+)
 
 // Table drops late packets of ended connections. Its methods may be called from any goroutine.
 type Table struct {
@@ -33,6 +38,8 @@ type Table struct {
 	enc   *encode.Encoder
 	// expiry is when the last element times out; zero if the kernel has no such table.
 	expiry time.Time
+	// deleted is set between Delete and Open.
+	deleted bool
 }
 
 // New returns a Table. If the kernel has one of an earlier process, it takes that over. It writes nothing.
@@ -55,7 +62,7 @@ func New(cfg Config) (*Table, error) {
 		return nil, errors.Join(err, conn.Close())
 	}
 	if exists {
-		t.expiry = time.Now().Add(Period)
+		t.expiry = time.Now().Add(MinPeriod)
 	}
 	return t, nil
 }
@@ -96,51 +103,118 @@ func (t *Table) empty() (bool, error) {
 	return true, nil
 }
 
-// Keep drops late packets of the flows for Period. Call it before the flows end. It does nothing for those whose late
-// packets cannot begin a flow. Kernels before 6.12 do not prolong the Period of a tuple that they have already.
+// Open makes Keep work again after Delete.
+func (t *Table) Open() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.deleted = false
+}
+
+// Keep drops late packets of the flows from now on. Call it before the flows end. It does nothing for those whose late
+// packets cannot begin a flow, and nothing between Delete and Open.
 //
 // Errors: those of the system calls, and of a kernel that refuses the table.
 func (t *Table) Keep(flows []conntrack.Flow) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	bySet, n := map[string][]ruleset.Element{}, 0
+	if t.deleted {
+		return nil
+	}
+	b := newBatch()
 	for i := range flows {
 		if !kept(&flows[i]) {
 			continue
 		}
-		set, e := element(&flows[i])
-		bySet[set] = append(bySet[set], e)
-		if n++; n == maxElements {
-			if err := t.add(bySet); err != nil {
+		for _, tuple := range tuples(&flows[i]) {
+			b.add(element(tuple, flows[i].Timeout))
+		}
+		if b.len() >= maxElements {
+			if err := t.add(b); err != nil {
 				return err
 			}
-			clear(bySet)
-			n = 0
+			b = newBatch()
 		}
 	}
-	if n == 0 {
+	if b.len() == 0 {
 		return nil
 	}
-	return t.add(bySet)
+	return t.add(b)
 }
 
-// add adds elements, and the table if the kernel has none.
-func (t *Table) add(bySet map[string][]ruleset.Element) error {
+// split returns the elements in smaller batches.
+func (b *batch) split() (all []*batch) {
+	for set, elements := range b.bySet {
+		for chunk := range slices.Chunk(elements, fewElements) {
+			part := newBatch()
+			part.bySet[set], part.longest = chunk, b.longest
+			all = append(all, part)
+		}
+	}
+	return all
+}
+
+// batch has elements by set, each once.
+type batch struct {
+	bySet   map[string][]ruleset.Element
+	seen    map[string]bool
+	longest time.Duration
+}
+
+func newBatch() *batch { return &batch{bySet: map[string][]ruleset.Element{}, seen: map[string]bool{}} }
+
+func (b *batch) len() int { return len(b.seen) }
+
+func (b *batch) add(set string, e ruleset.Element) {
+	key := set + string(bytes.Join(values(e.Key), nil))
+	if b.seen[key] {
+		return
+	}
+	b.seen[key] = true
+	b.bySet[set] = append(b.bySet[set], e)
+	b.longest = max(b.longest, e.Timeout)
+}
+
+func values(key []ruleset.Value) [][]byte {
+	out := make([][]byte, len(key))
+	for i, v := range key {
+		out[i] = v
+	}
+	return out
+}
+
+// add adds elements, and the table if the kernel has none, or one without these sets.
+func (t *Table) add(b *batch) error {
 	known := !t.expiry.IsZero()
-	err := t.commit(bySet, !known)
-	if err != nil && known { // another process deleted it, or an earlier version made another one
-		err = t.commit(bySet, true)
+	if !known { // another process may have made it since New
+		var err error
+		if known, err = t.exists(); err != nil {
+			return err
+		}
+	}
+	err := t.commit(b, !known)
+	if size := (*netlink.SizeError)(nil); errors.As(err, &size) && b.len() > fewElements {
+		for _, part := range b.split() {
+			if err := t.add(part); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if known && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL)) {
+		err = t.commit(b, true)
 	}
 	if err != nil {
-		t.expiry = time.Time{}
 		return t.wrap("add elements", err)
 	}
-	t.expiry = time.Now().Add(Period)
+	if expiry := time.Now().Add(b.longest); expiry.After(t.expiry) {
+		t.expiry = expiry
+	}
 	return nil
 }
 
-// commit sends a transaction that adds elements, to a new table or to the present one.
-func (t *Table) commit(bySet map[string][]ruleset.Element, anew bool) error {
+// commit sends a transaction that adds elements, to a new table or to the present one. To prolong an element, the
+// kernel needs its deletion, which needs the element.
+func (t *Table) commit(b *batch, anew bool) error {
 	t.enc.Begin(0)
 	if anew {
 		t.enc.DeleteTable()
@@ -157,8 +231,12 @@ func (t *Table) commit(bySet map[string][]ruleset.Element, anew bool) error {
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(bySet)) {
-		t.enc.AddElements(t.sets[name], bySet[name])
+	for _, name := range slices.Sorted(maps.Keys(b.bySet)) {
+		t.enc.AddElements(t.sets[name], b.bySet[name])
+		if !anew {
+			t.enc.DeleteElements(t.sets[name], b.bySet[name])
+			t.enc.AddElements(t.sets[name], b.bySet[name])
+		}
 	}
 	if err := t.enc.Err(); err != nil {
 		return err
@@ -184,14 +262,15 @@ func (t *Table) Expire() (wait time.Duration, err error) {
 	if t.expiry.IsZero() {
 		return 0, err
 	}
-	t.expiry = time.Now().Add(Period)
-	return Period, err
+	t.expiry = time.Now().Add(MinPeriod)
+	return MinPeriod, err
 }
 
-// Delete deletes the table, if there is one. Errors: those of the system calls.
+// Delete deletes the table, if there is one. Keep does nothing until Open. Errors: those of the system calls.
 func (t *Table) Delete() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.deleted = true
 	exists, err := t.exists()
 	if err != nil || !exists {
 		return err

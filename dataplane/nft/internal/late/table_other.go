@@ -29,6 +29,9 @@ func (*Table) Exists() (bool, error) { return false, errors.ErrUnsupported }
 // Keep returns errors.ErrUnsupported.
 func (*Table) Keep([]conntrack.Flow) error { return errors.ErrUnsupported }
 
+// Open does nothing.
+func (*Table) Open() {}
+
 // Expire returns errors.ErrUnsupported.
 func (*Table) Expire() (time.Duration, error) { return 0, errors.ErrUnsupported }
 
