@@ -32,11 +32,11 @@ type comparison struct {
 func runCompare(ctx context.Context, c *cluster, args []string) error {
 	m := &comparison{c: c}
 	flags := flag.NewFlagSet("cluster compare", flag.ContinueOnError)
-	flags.IntVar(&m.pods, "pods", 100, "`number` of pods that an edit of policy denies")
+	flags.IntVar(&m.pods, "pods", 100, "`number` of pods that an edit denies and allows again")
 	policies := flags.String("policies", "1,100,1000", "`numbers` of policies on one server, separated by commas")
 	flags.IntVar(&m.rounds, "rounds", 3, "`number` of turns of each implementation")
 	flags.StringVar(&m.only, "only", "", "only this `step`: rest, edits, connections or churn")
-	flags.IntVar(&m.edits, "edits", 3, "`number` of edits in a turn, each there and back")
+	flags.IntVar(&m.edits, "edits", 3, "`number` of edits in a turn; each denies all pods, then allows them")
 	flags.DurationVar(&m.rest, "rest", 30*time.Second, "`time` for which processor time at rest is measured")
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), "usage: cluster compare [FLAGS] [IMPLEMENTATION...]\n\n"+
@@ -116,6 +116,9 @@ func choose(c *cluster, names []string) ([]implementation, error) {
 	}
 	if _, err := machine.Open(c.machine(controlName)); err != nil {
 		return nil, fmt.Errorf("no cluster runs: %w", err)
+	}
+	if c.Proxy == "iptables" {
+		return nil, errors.New("needs kube-proxy in mode nftables: rules of iptables are deleted")
 	}
 	return chosen, nil
 }

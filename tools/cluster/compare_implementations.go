@@ -16,7 +16,7 @@ import (
 // implementation is one of network policy.
 type implementation struct {
 	name, title string
-	// program is built by make, if it is not that of the cluster itself.
+	// program is a path below bin; empty: the cluster has it.
 	program string
 	// process is part of the command line of its processes on the nodes.
 	process string
@@ -38,7 +38,7 @@ const (
 func implementations() []implementation {
 	return []implementation{
 		{
-			name: noneName, title: "none, to see what the rest of the cluster costs", process: "/agent\x00run",
+			name: noneName, title: "the agents of Wayleave without policy, as a baseline", process: "/agent\x00run",
 			start: func(m *comparison, ctx context.Context) error { return m.restartAgents(ctx, false) },
 			stop:  func(*comparison, context.Context) error { return nil },
 		},
@@ -130,7 +130,8 @@ func (m *comparison) startRouter(ctx context.Context) error {
 	})
 }
 
-// stopRouter ends it and removes its rules. On these nodes, nothing else has rules of iptables in the table filter.
+// stopRouter ends kube-router and deletes all rules of the tables filter and mangle, and all ipsets. choose makes sure
+// that kube-proxy has none there.
 func (m *comparison) stopRouter(ctx context.Context) error {
 	if err := m.stopServices(); err != nil {
 		return err

@@ -175,7 +175,7 @@ func (m *comparison) edit(ctx context.Context, i implementation, add func(string
 				return err
 			}
 			if first < 0 {
-				fmt.Printf("a pod lost probes before the edit, which is not counted; ")
+				fmt.Printf("a pod changed before the edit, which is not counted; ")
 				continue
 			}
 			add(e.until+": first pod [ms]", milliseconds(first))

@@ -77,9 +77,10 @@ type Config struct {
 	Delay time.Duration
 	// Retry is the wait after a failure. 0 means DefaultRetry.
 	Retry time.Duration
-	// BeforeEnd, if set, is called with flows that are about to be ended, on the goroutine that calls Step: with each
-	// once or more, and also with some that a further change then lets continue. It must not keep them or call the
-	// Sweeper. They end also after an error, which Step returns at the end of the pass.
+	// BeforeEnd, if set, receives each flow before the Sweeper ends it, perhaps several times, on the
+	// goroutine that calls Step. It may also receive flows that a later change allows, which then
+	// continue. After an error the flows end nevertheless. If the pass completes, Step returns the
+	// error, and the pass is repeated. BeforeEnd must not keep the slice or call the Sweeper.
 	BeforeEnd func([]Flow) error
 	// Hooks are optional callbacks.
 	Hooks Hooks

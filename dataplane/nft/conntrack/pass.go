@@ -16,7 +16,8 @@ import (
 type pass struct {
 	covered int    // number of changes that are done when it ends
 	queue   []Flow // to end
-	// announced is how many of them, from the first, BeforeEnd has got, and announcedAt when; first, the beginning.
+	// announced is the number of flows at the head of queue that BeforeEnd has received. announcedAt
+	// is the time of its last call; before any, the start of the pass.
 	announced   int
 	announcedAt time.Time
 	version     uint64 // of the rules by which the queue was judged
@@ -29,9 +30,10 @@ type pass struct {
 // Step judges flows until it has judged the budget, give or take the hundred or so of one system
 // call, or until the rates allow no more. The next call continues the walk of the table.
 //
-// Errors: the context's; those of the system calls, ErrInterrupted, and a join of *EndError at the
-// end of a pass. Progress is then zero; the next call returns Wait. After any error but the
-// context's, the changes are still pending, and the next pass begins after Config.Retry.
+// Errors: the context's; those of the system calls, ErrInterrupted, and, at the end of a pass, the
+// errors of BeforeEnd and each *EndError, joined. Progress is then zero; the next call returns Wait.
+// After any error but the context's, the changes are still pending, and the next pass begins after
+// Config.Retry.
 func (s *Sweeper) Step(ctx context.Context, budget int) (Progress, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -176,15 +178,15 @@ func (s *Sweeper) flush(r rules, now time.Time) (wait time.Duration, err error) 
 	return 0, nil
 }
 
-// endsNow reports whether queued flows are to be ended before more flows are judged. Calls of BeforeEnd are to be few,
-// because each may change a ruleset, which delays other changes.
+// endsNow reports whether to end queued flows before judging more. With BeforeEnd, it collects up to
+// maxQueue flows or one second of them: each call may cost a transaction.
 func (s *Sweeper) endsNow(now time.Time) bool {
 	p := s.pass
 	return s.cfg.BeforeEnd == nil || p.walked || p.announced > 0 || len(p.queue) >= maxQueue ||
 		now.Sub(p.announcedAt) >= announceInterval
 }
 
-// announce makes sure that BeforeEnd has got the first flow of the queue, with all others.
+// announce passes the queue to BeforeEnd, unless its first flow was passed before.
 func (s *Sweeper) announce(now time.Time) {
 	p := s.pass
 	if p.announced > 0 {

@@ -8,7 +8,7 @@
 //	gauge serve                                  # accepts TCP and echoes UDP
 //	gauge connect --to ADDRESS --time 5s         # opens connections of TCP, one after the other
 //	gauge watch --until denied ADDRESS...        # probes all, until a policy has its effect on each
-//	gauge write --server URL METHOD PATH           # writes an object of the API from standard input
+//	gauge write --server URL --ca FILE --token TOKEN METHOD PATH   # sends a request to the API, with standard input
 //
 // All but serve print one object of package internal/measure as JSON.
 //
@@ -18,6 +18,6 @@
 //
 // # Errors
 //
-// A wrong argument, and an address that cannot be reached at all, end the program with exit code 1. A denied probe is a
-// result.
+// A wrong argument, a port in use and a refused request to the API end the program with exit code 1. Failed connections
+// and unanswered probes are results.
 package main

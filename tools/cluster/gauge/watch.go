@@ -18,7 +18,7 @@ import (
 const (
 	// answerLimit is how long a probe waits for its answer.
 	answerLimit = 500 * time.Millisecond
-	// stable is how long all targets must have been changed.
+	// stable is how long, besides answerLimit, all targets must have the wanted result.
 	stable = time.Second
 )
 
@@ -26,10 +26,10 @@ const (
 type target struct {
 	address string
 	mu      sync.Mutex
-	// answered and unanswered are when the last probe was sent with that result; zero: none.
-	answered, unanswered time.Time
-	// first is when the first probe was sent after the last one with the other result than the wanted.
-	first time.Time
+	// lastOld is when the last probe was sent that did not have the wanted result; zero: none.
+	lastOld time.Time
+	// firstNew is when the first probe after it was sent.
+	firstNew time.Time
 }
 
 // watch probes targets, each time from another port, until all are denied or allowed as wanted.
@@ -68,8 +68,8 @@ func watch(ctx context.Context, args []string) (measure.Changes, error) {
 	probes.Wait()
 	changes := measure.Changes{}
 	for _, t := range targets {
-		if !t.first.IsZero() {
-			changes[t.address] = measure.Change{Last: *t.before(*until == "allowed"), First: t.first}
+		if !t.firstNew.IsZero() {
+			changes[t.address] = measure.Change{Last: t.lastOld, First: t.firstNew}
 		}
 	}
 	return changes, nil
@@ -79,7 +79,7 @@ func watch(ctx context.Context, args []string) (measure.Changes, error) {
 func allChanged(targets []*target) bool {
 	for _, t := range targets {
 		t.mu.Lock()
-		changed := !t.first.IsZero() && time.Since(t.first) > stable+answerLimit
+		changed := !t.firstNew.IsZero() && time.Since(t.firstNew) > stable+answerLimit
 		t.mu.Unlock()
 		if !changed {
 			return false
@@ -113,27 +113,18 @@ func (t *target) watch(ctx context.Context, interval time.Duration, allowed bool
 func (t *target) note(sent time.Time, answered, allowed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	other := t.before(allowed)
 	if answered != allowed {
-		if sent.After(*other) {
-			*other = sent
+		if sent.After(t.lastOld) {
+			t.lastOld = sent
 		}
-		if !t.first.After(*other) {
-			t.first = time.Time{}
+		if !t.firstNew.After(t.lastOld) {
+			t.firstNew = time.Time{}
 		}
 		return
 	}
-	if sent.After(*other) && (t.first.IsZero() || sent.Before(t.first)) {
-		t.first = sent
+	if sent.After(t.lastOld) && (t.firstNew.IsZero() || sent.Before(t.firstNew)) {
+		t.firstNew = sent
 	}
-}
-
-// before returns when the last probe was sent whose result was not as wanted.
-func (t *target) before(allowed bool) *time.Time {
-	if allowed {
-		return &t.unanswered
-	}
-	return &t.answered
 }
 
 // probe reports whether the target echoes a datagram.

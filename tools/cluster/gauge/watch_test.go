@@ -36,7 +36,7 @@ func TestFirstProbeAfterChange(t *testing.T) {
 			for _, r := range c.results {
 				target.note(at(r.sent), r.answered, c.allowed)
 			}
-			require.Equal(t, c.want, target.first)
+			require.Equal(t, c.want, target.firstNew)
 		})
 	}
 }

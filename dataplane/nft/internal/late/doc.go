@@ -13,9 +13,9 @@
 //
 // There is such a table only after connections were ended: Expire deletes it when all elements have timed out.
 //
-// TCP needs no such table: render.Config.TCPFromSYN drops what begins a connection without a SYN. Replies to ICMP
-// queries never begin a connection. All other protocols are kept: with their ports where they have some, otherwise
-// with addresses only, as connection tracking itself tells them apart.
+// TCP flows are left out: with render.Config.TCPFromSYN, a late TCP packet drops because it has no
+// SYN. Replies to ICMP queries never begin a connection. Flows of all other protocols are added: with
+// their ports if connection tracking knows these, otherwise with addresses only.
 //
 // # Usage
 //
@@ -29,6 +29,6 @@
 //
 // # Errors
 //
-// After an error of Keep, late packets of these flows may pass; the next call makes the table anew. Elsewhere than on
-// Linux, New returns errors.ErrUnsupported.
+// After an error of Keep, late packets of these flows may pass. The next call creates the table again
+// if it is missing or has other sets. On systems other than Linux, New returns errors.ErrUnsupported.
 package late

@@ -14,10 +14,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// A late packet is dropped for as long as the kernel would have tracked the connection without a packet, within these
-// limits. After that, its next packet would have begun a connection in any case. The least is for requests of UDP
-// (net.netfilter.nf_conntrack_udp_timeout), the most for protocols that the kernel does not know
-// (nf_conntrack_generic_timeout).
+// A late packet drops until the tracking entry of its connection would have timed out, within these
+// limits. The least is the kernel's for UDP without a reply (nf_conntrack_udp_timeout), the most its
+// for protocols that it does not know (nf_conntrack_generic_timeout).
 const (
 	MinPeriod = 30 * time.Second
 	MaxPeriod = 10 * time.Minute
@@ -35,7 +34,8 @@ type Config struct {
 	// NetNS is a file descriptor of the network namespace, needed only during New. Zero means that of the calling
 	// thread.
 	NetNS int
-	// Table is the name of the table whose connections are ended. That of the late packets is named after it.
+	// Table is the name of the table whose connections are ended. The table for late packets is
+	// Table + "-ended".
 	Table string
 }
 
@@ -72,7 +72,7 @@ func kept(f *conntrack.Flow) bool {
 	return true
 }
 
-// tuples returns those of packets that could begin a flow anew.
+// tuples returns the tuples whose packets could begin a new flow.
 func tuples(f *conntrack.Flow) []conntrack.Tuple {
 	if f.Status&conntrack.StatusExpected != 0 { // the server may have begun it
 		return []conntrack.Tuple{f.Reply, f.Original}

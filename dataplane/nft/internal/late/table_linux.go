@@ -36,7 +36,7 @@ type Table struct {
 	conn  *nfnl.Conn
 	batch *nfnl.Batch
 	enc   *encode.Encoder
-	// expiry is when the last element times out; zero if the kernel has no such table.
+	// expiry is when Expire next checks whether the table is empty. Zero: no table is known.
 	expiry time.Time
 	// deleted is set between Delete and Open.
 	deleted bool
@@ -212,8 +212,8 @@ func (t *Table) add(b *batch) error {
 	return nil
 }
 
-// commit sends a transaction that adds elements, to a new table or to the present one. To prolong an element, the
-// kernel needs its deletion, which needs the element.
+// commit sends a transaction that adds elements, to a new table or to the present one. It replaces an
+// element to extend its timeout. Deleting a missing element fails, so it is added first.
 func (t *Table) commit(b *batch, anew bool) error {
 	t.enc.Begin(0)
 	if anew {

@@ -94,7 +94,7 @@ type Settings struct {
 	ConntrackPolicy conntrack.Policy
 	// TCPFromSYN drops TCP packets of workloads that begin a connection without a SYN.
 	TCPFromSYN bool
-	// NATExcludeNodes keeps the source of packets from pools with NATOutgoing to addresses of nodes.
+	// NATExcludeNodes keeps the source of packets that pods of NATOutgoing pools send to nodes.
 	NATExcludeNodes bool
 	// EndpointToHost decides about packets from a workload to its own node that the workload's policy
 	// allows: "drop", "accept", or "return", which leaves them to what else filters the host's input.
@@ -282,8 +282,8 @@ func declarePrefix(flags *flag.FlagSet, s *Settings) {
 		"drop TCP packets of workloads that begin a connection without a SYN; false where connections were not "+
 			"tracked before the first start")
 	flags.BoolVar(&s.NATExcludeNodes, "nat-exclude-nodes", s.NATExcludeNodes,
-		"keep the source of packets from pools with natOutgoing to nodes, so that policy of host endpoints and "+
-			"programs of the host see the pod; nodes need routes to the pods")
+		"do not translate the source of packets that pods of natOutgoing pools send to nodes, so that policy of "+
+			"host endpoints sees the pod; nodes need routes to the pods")
 	flags.StringVar(&s.EndpointToHost, "endpoint-to-host", s.EndpointToHost,
 		"what becomes of packets from workloads to their own node that policy allows: `ACTION` drop, accept, or "+
 			"return to leave them to other tables; Kubernetes needs accept, which is the default with kubeconfig or "+

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package measure has what the programs gauge and cluster tell each other, as JSON, and the numbers that a comparison
-// prints.
+// Package measure has what the programs gauge and cluster exchange as JSON.
 //
 // # Usage
 //
 //	gauge connect --to 10.244.1.5 --time 5s      # prints Connections
 //	gauge watch --until denied 10.244.1.5 ...    # prints Changes
-//	gauge write POST URL < OBJECT                # prints Write
+//	gauge write ... POST PATH < OBJECT           # prints Write
 //
 // # Concurrency
 //

@@ -25,7 +25,7 @@ type Connections struct {
 // Changes has the change of each target. A target that did not change is missing.
 type Changes map[string]Change
 
-// Change says when a target changed: between two probes.
+// Change is the time in which a target changed: between two probes.
 type Change struct {
 	// Last is when the last probe was sent that found it as before; zero if none did.
 	Last time.Time
