@@ -54,7 +54,7 @@ func implementations() []implementation {
 		},
 		{
 			name: queueName, title: "for IPv4, with rules of iptables that stand in for its own",
-			program: "suites/kube-network-policies", process: queueName + "\x00", interval: time.Second,
+			program: "suites/kube-network-policies", process: queueName + "\x00", interval: 3 * time.Second,
 			start: (*comparison).startQueue, stop: (*comparison).stopQueue,
 		},
 	}

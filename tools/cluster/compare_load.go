@@ -195,7 +195,7 @@ func (m *comparison) effect(
 	var changes measure.Changes
 	watched := make(chan error, 1)
 	go func() {
-		args := []string{"watch", "--until=" + until, "--time=90s"}
+		args := []string{"watch", "--until=" + until, "--time=150s"}
 		if i.interval > 0 {
 			args = append(args, "--interval="+i.interval.String())
 		}
@@ -203,14 +203,14 @@ func (m *comparison) effect(
 	}()
 	select {
 	case <-ctx.Done():
-	case <-time.After(probing):
+	case <-time.After(max(probing, 2*i.interval)):
 	}
 	write, err := m.write(ctx, method, path, body)
 	if err = errors.Join(err, <-watched); err != nil {
 		return 0, 0, err
 	}
 	if len(changes) < len(m.targets) {
-		return 0, 0, fmt.Errorf("%d of %d pods are %s after 90 s", len(changes), len(m.targets), until)
+		return 0, 0, fmt.Errorf("%d of %d pods are %s after 150 s", len(changes), len(m.targets), until)
 	}
 	first = time.Hour
 	for _, change := range changes {

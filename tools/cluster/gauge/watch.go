@@ -97,15 +97,15 @@ func (t *target) watch(ctx context.Context, interval time.Duration, allowed bool
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
+		probes.Go(func() {
+			sent := time.Now()
+			t.note(sent, probe(t.address), allowed)
+		})
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		probes.Go(func() {
-			sent := time.Now()
-			t.note(sent, probe(t.address), allowed)
-		})
 	}
 }
 
