@@ -41,7 +41,7 @@ type Config struct {
 	Conntrack conntrack.Config
 	// BeforeWrite is called before each transaction; see applier.Config. If it fails, that transaction
 	// and later ones are not sent. Connections of addresses that change hands may have ended before.
-	// It is not called for ending connections that policy denies. Optional.
+	// It is not called for the transactions that drop late packets of ended connections. Optional.
 	BeforeWrite func() error
 	// Logger logs events of the table. Nil discards.
 	Logger *slog.Logger

@@ -37,7 +37,7 @@ func runCompare(ctx context.Context, c *cluster, args []string) error {
 	flags.IntVar(&m.rounds, "rounds", 3, "`number` of turns of each implementation")
 	flags.StringVar(&m.only, "only", "", "only this `step`: rest, edits, connections or churn")
 	flags.IntVar(&m.edits, "edits", 3, "`number` of edits in a turn; each denies all pods, then allows them")
-	flags.DurationVar(&m.rest, "rest", 30*time.Second, "`time` for which processor time at rest is measured")
+	flags.DurationVar(&m.rest, "rest", 30*time.Second, "`time` for which CPU time at rest is measured")
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), "usage: cluster compare [FLAGS] [IMPLEMENTATION...]\n\n"+
 			"Measure implementations of NetworkPolicy on the cluster, one after the other and in turns. The agents of\n"+
@@ -75,7 +75,7 @@ func runCompare(ctx context.Context, c *cluster, args []string) error {
 	return nil
 }
 
-// runUse ends what has policy now, and starts another implementation.
+// runUse stops the implementation that enforces policy, and starts another one.
 func runUse(ctx context.Context, c *cluster, args []string) error {
 	if len(args) != 1 {
 		return errors.New("usage: cluster use IMPLEMENTATION; 'cluster compare --help' lists them")
@@ -123,7 +123,7 @@ func choose(c *cluster, names []string) ([]implementation, error) {
 	return chosen, nil
 }
 
-// run measures all implementations, and prints what is known even if one fails.
+// run measures the chosen implementations. If one fails, it prints the figures up to then.
 func (m *comparison) run(ctx context.Context, chosen []implementation) (err error) {
 	defer func() {
 		cleaning, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
@@ -156,12 +156,12 @@ func (m *comparison) turn(ctx context.Context, i implementation, f *figures) err
 		step, name string
 		run        func() error
 	}{
-		{"", "1000 policies of egress", func() error { return policies(1000) }},
+		{"", "1000 egress policies", func() error { return policies(1000) }},
 		{"", "Start", func() error { return m.start(ctx, i, add) }},
 		{"rest", "At rest", func() error { return m.atRest(ctx, i, add) }},
-		{"edits", "Edits of policy", func() error { return m.edit(ctx, i, add) }},
+		{"edits", "Policy edits", func() error { return m.edit(ctx, i, add) }},
 		{"connections", "Connections", func() error { return m.connections(ctx, i, add) }},
-		{"churn", "Pods come and go", func() error { return m.churn(ctx, i, add) }},
+		{"churn", "Churn of pods", func() error { return m.churn(ctx, i, add) }},
 		{"", "End", func() error { return i.stop(m, ctx) }},
 	} {
 		if m.only != "" && s.step != "" && s.step != m.only {

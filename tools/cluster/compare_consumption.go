@@ -115,7 +115,7 @@ func (m *comparison) start(ctx context.Context, i implementation, add func(strin
 	if err != nil {
 		return err
 	}
-	add("start: processor [s]", used.processor.Seconds())
+	add("start: CPU time [s]", used.processor.Seconds())
 	return nil
 }
 
@@ -135,7 +135,7 @@ func (m *comparison) atRest(ctx context.Context, i implementation, add func(stri
 		return err
 	}
 	share := (after.processor - before.processor).Seconds() / m.rest.Seconds() / float64(m.c.Nodes)
-	add("at rest: processor of a node [%]", 100*share)
-	add("at rest: memory of the largest process [MB]", float64(after.memory)/1e6)
+	add("at rest: CPU of a node [%]", 100*share)
+	add("at rest: RSS [MB]", float64(after.memory)/1e6)
 	return nil
 }

@@ -78,13 +78,13 @@ func (m *comparison) restartAgents(ctx context.Context, policy bool) error {
 }
 
 // onNodes runs a function for each node.
-func (m *comparison) onNodes(run func(node *machine.Machine, i int) error) error {
-	for i, name := range m.c.nodes() {
+func (m *comparison) onNodes(run func(node *machine.Machine) error) error {
+	for _, name := range m.c.nodes() {
 		node, err := machine.Open(m.c.machine(name))
 		if err != nil {
 			return err
 		}
-		if err := run(node, i); err != nil {
+		if err := run(node); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -93,14 +93,14 @@ func (m *comparison) onNodes(run func(node *machine.Machine, i int) error) error
 
 // runService runs a program on all nodes beside their services.
 func (m *comparison) runService(service func(node string) machine.Service) error {
-	return m.onNodes(func(node *machine.Machine, _ int) error {
+	return m.onNodes(func(node *machine.Machine) error {
 		return node.Run(append(m.c.services(node.Name), service(node.Name)))
 	})
 }
 
 // stopServices ends all programs that runService started.
 func (m *comparison) stopServices() error {
-	return m.onNodes(func(node *machine.Machine, _ int) error { return node.Run(m.c.services(node.Name)) })
+	return m.onNodes(func(node *machine.Machine) error { return node.Run(m.c.services(node.Name)) })
 }
 
 // onNode runs a script of the shell on a node.
@@ -136,7 +136,7 @@ func (m *comparison) stopRouter(ctx context.Context) error {
 	if err := m.stopServices(); err != nil {
 		return err
 	}
-	return m.onNodes(func(node *machine.Machine, _ int) error {
+	return m.onNodes(func(node *machine.Machine) error {
 		return m.onNode(ctx, node, waitForEnd("-x kube-router")+`
 			iptables -F; iptables -X; iptables -t mangle -F; ipset destroy`)
 	})
@@ -154,7 +154,7 @@ func (m *comparison) startQueue(ctx context.Context) error {
 		iptables -t mangle -A POSTROUTING -d ` + pods + ` -j NFQUEUE --queue-num ` + queueNumber
 	access := "mkdir -p /run/secrets/kubernetes.io/serviceaccount; cd /run/secrets/kubernetes.io/serviceaccount; " +
 		"cp " + m.c.state("pki", pki.CACertificate) + " ca.crt; printf admin > token"
-	err := m.onNodes(func(node *machine.Machine, _ int) error { return m.onNode(ctx, node, access) })
+	err := m.onNodes(func(node *machine.Machine) error { return m.onNode(ctx, node, access) })
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (m *comparison) startQueue(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return m.onNodes(func(node *machine.Machine, _ int) error {
+	return m.onNodes(func(node *machine.Machine) error {
 		// The queue has a reader once it has read the API.
 		return m.onNode(ctx, node, `for i in $(seq 150); do
 				grep -q " `+queueNumber+` " /proc/net/netfilter/nfnetlink_queue && break
@@ -187,14 +187,14 @@ func (m *comparison) startQueue(ctx context.Context) error {
 }
 
 func (m *comparison) stopQueue(ctx context.Context) error {
-	err := m.onNodes(func(node *machine.Machine, _ int) error { return m.onNode(ctx, node, "iptables -t mangle -F") })
+	err := m.onNodes(func(node *machine.Machine) error { return m.onNode(ctx, node, "iptables -t mangle -F") })
 	if err != nil {
 		return err
 	}
 	if err := m.stopServices(); err != nil {
 		return err
 	}
-	return m.onNodes(func(node *machine.Machine, _ int) error {
+	return m.onNodes(func(node *machine.Machine) error {
 		return m.onNode(ctx, node, waitForEnd(`-f "[s]uites/kube-network-policies"`)+`
 			nft delete table inet kube-network-policies 2>/dev/null || true`)
 	})

@@ -52,8 +52,9 @@ func (s *Sweeper) Step(ctx context.Context, budget int) (Progress, error) {
 				return Progress{}, s.rest(now, err)
 			}
 		}
+		s.pass.judgeAgain(r)
 		if s.endsNow(now) {
-			wait, err := s.flush(r, now)
+			wait, err := s.flush(now)
 			if err != nil {
 				return Progress{}, s.rest(now, err)
 			}
@@ -153,13 +154,18 @@ func (s *Sweeper) advance(r rules) (int, error) {
 	return len(flows), nil
 }
 
-// flush ends queued flows as far as the rate allows, and returns the wait until it allows more.
-func (s *Sweeper) flush(r rules, now time.Time) (wait time.Duration, err error) {
-	p := s.pass
-	if p.version != r.version { // denied flows may be allowed now
-		p.queue = slices.DeleteFunc(p.queue, func(f Flow) bool { _, stale := r.judge(&f); return !stale })
-		p.version, p.announced = r.version, 0
+// judgeAgain removes the queued flows that a change allows. Each change needs it before more flows are judged.
+func (p *pass) judgeAgain(r rules) {
+	if p.version == r.version {
+		return
 	}
+	p.queue = slices.DeleteFunc(p.queue, func(f Flow) bool { _, stale := r.judge(&f); return !stale })
+	p.version, p.announced = r.version, 0
+}
+
+// flush ends queued flows as far as the rate allows, and returns the wait until it allows more.
+func (s *Sweeper) flush(now time.Time) (wait time.Duration, err error) {
+	p := s.pass
 	if len(p.queue) == 0 {
 		return 0, nil
 	}

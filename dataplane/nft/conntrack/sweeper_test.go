@@ -367,6 +367,26 @@ func TestBeforeEndIsRare(t *testing.T) {
 	require.Less(t, passed, 7*time.Second)
 }
 
+// A flow that waits for BeforeEnd with others, and that a change allows meanwhile, does not end.
+func TestChangeWhileFlowsWaitForBeforeEnd(t *testing.T) {
+	var all []conntrack.Flow
+	for i := range 300 {
+		all = append(all, numbered(i))
+	}
+	k, clk := newFakeKernel(all...), newClock()
+	s := newSweeper(t, k, clk.with(conntrack.Config{
+		Delay: -1, BeforeEnd: func([]conntrack.Flow) error { return nil },
+	}))
+	s.Change(always(conntrack.Allowed), always(conntrack.Denied))
+	_, err := s.Step(t.Context(), 100) // some wait
+	require.NoError(t, err)
+	require.Len(t, k.ports(), 300)
+	s.Change(always(conntrack.Denied), always(conntrack.Allowed))
+	stepUntilDone(t, s, clk)
+	require.Len(t, k.ports(), 300)
+	require.Zero(t, s.Stats().Ended)
+}
+
 // A flow that ended by itself, and one that took its place, are left alone.
 func TestReplacedFlowIsNotEnded(t *testing.T) {
 	k, clk := newFakeKernel(fourFlows()...), newClock()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command gauge runs in pods of a comparison of implementations of network policy. It serves and opens connections, and
-// tells when a policy has its effect.
+// measures when a policy takes effect.
 //
 // # Usage
 //

@@ -25,7 +25,7 @@
 //
 // # Concurrency
 //
-// The methods of a Table may be called from any goroutine, one at a time does its work.
+// The methods of a Table may be called from any goroutine. A lock serialises them.
 //
 // # Errors
 //
