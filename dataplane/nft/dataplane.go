@@ -89,7 +89,7 @@ func New(cfg Config) (*Dataplane, error) {
 	if d.late, err = late.New(late.Config{NetNS: cfg.NetNS, Table: cfg.Renderer.Table}); err != nil {
 		return nil, errors.Join(fmt.Errorf("nft: open: %w", err), d.Close())
 	}
-	ender, err := conntrack.Dial(conntrack.ConnConfig{NetNS: cfg.NetNS, BeforeEnd: d.late.Keep})
+	ender, err := conntrack.Dial(conntrack.ConnConfig{NetNS: cfg.NetNS, BeforeEnd: d.late.Add})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("nft: open: %w", err), d.Close())
 	}

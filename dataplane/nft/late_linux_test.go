@@ -60,11 +60,11 @@ func testLateReplyDoesNotRevive(t *testing.T, classes render.ClassesConfig) {
 	require.Empty(t, plan)
 }
 
-// S168: an address goes to an endpoint that must not send to the server. A late reply to its former owner must not open
-// the way for it.
-func TestLateReplyToNewOwner(t *testing.T) { nfttest.EachForm(t, testLateReplyToNewOwner) }
+// S168: an address goes to an endpoint that must not send to the server. A late packet to its former owner must not
+// open the way for it.
+func TestLatePacketToNewOwner(t *testing.T) { nfttest.EachForm(t, testLatePacketToNewOwner) }
 
-func testLateReplyToNewOwner(t *testing.T, classes render.ClassesConfig) {
+func testLatePacketToNewOwner(t *testing.T, classes render.ClassesConfig) {
 	one, two := workloadAddrs(0), netip.AddrPortFrom(workloadAddrs(1)[0], 5400)
 	address := netip.AddrPortFrom(one[0], 5400)
 	n := newNetwork(t)

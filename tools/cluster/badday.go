@@ -27,16 +27,16 @@ import (
 const (
 	// propagation is how long a change of the API may take to reach all nodes.
 	propagation = 10 * time.Second
-	// settled is how long after the agents have applied a change its effects may last: the clients
+	// effectDelay is how long after the agents have applied a change its effects may last: the clients
 	// read their targets, and the endings of old flows go on.
-	settled = 5 * time.Second
+	effectDelay = 5 * time.Second
 	// reportDelay is the time after which all losses of a probe have been reported: the limit of an
 	// answer, and two reports.
 	reportDelay = 72 * time.Second
 	// inFlight is how long before a fault a probe may be sent that the fault still loses.
 	inFlight = 2 * time.Second
-	// patience limits what must happen on a busy machine.
-	patience = 10 * time.Minute
+	// waitLimit limits every wait; the host may be busy.
+	waitLimit = 10 * time.Minute
 )
 
 // badDays runs days on a cluster.
@@ -44,7 +44,7 @@ type badDays struct {
 	c        *cluster
 	control  *machine.Machine
 	outage   time.Duration // of the API server
-	crowd    int           // pods
+	silent   int           // pods of the day churn
 	interval time.Duration
 
 	mu        sync.Mutex
@@ -74,12 +74,12 @@ type day struct {
 
 func days() []day {
 	return []day{
-		{"calm", "nothing happens", (*badDays).calm},
-		{"node", "a node is killed and comes back", (*badDays).nodeDies},
-		{"upgrade", "the agent is upgraded and restarted on all nodes", (*badDays).agentIsUpgraded},
-		{"apiserver", "the API server is away while containers are killed", (*badDays).apiServerIsAway},
-		{"etcd", "etcd is restored from a backup", (*badDays).etcdIsRestored},
-		{"crowd", "many pods are made and deleted in a minute while policies are edited", (*badDays).crowdComes},
+		{"idle", "nothing happens", (*badDays).idle},
+		{"node", "a node is killed and comes back", (*badDays).killNode},
+		{"upgrade", "the agent is upgraded and restarted on all nodes", (*badDays).upgradeAgents},
+		{"apiserver", "the API server is away while containers are killed", (*badDays).stopAPIServer},
+		{"etcd", "etcd is restored from a backup", (*badDays).restoreBackup},
+		{"churn", "many pods are made and deleted in a minute while policies are edited", (*badDays).churn},
 	}
 }
 
@@ -87,13 +87,14 @@ func runBadDay(ctx context.Context, c *cluster, args []string) error {
 	b := &badDays{c: c}
 	flags := flag.NewFlagSet("cluster badday", flag.ContinueOnError)
 	short := flags.Bool("short", false, "the API server is away for 1 minute instead of 10")
-	flags.IntVar(&b.crowd, "pods", 150,
-		"`number` of pods of the day crowd; nodes take 250 each, but 1000 are too many for two processors")
+	flags.IntVar(&b.silent, "pods", 150,
+		"`number` of pods of the day churn; nodes take 250 each, but 1000 are too many for two processors")
 	flags.DurationVar(&b.interval, "interval", 20*time.Millisecond, "`time` between two probes of a flow that stays")
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), "usage: cluster badday [FLAGS] [DAY...]\n\n"+
-			"Pods on all nodes send allowed and forbidden probes during each day. The command fails if a forbidden\nprobe arrives, or if an allowed one is lost that"+
-			" Kubernetes itself does not lose. It needs 3 nodes or\nmore. The days, all by default:\n\n")
+			"Pods on all nodes send allowed and denied probes during each day. The command fails if a denied\n"+
+			"probe arrives, or if an allowed one is lost that Kubernetes itself does not lose. It needs 3 nodes or\n"+
+			"more. The days, all by default:\n\n")
 		for _, d := range days() {
 			fmt.Fprintf(flags.Output(), "  %-10s %s\n", d.name, d.title)
 		}
@@ -135,7 +136,7 @@ func runBadDay(ctx context.Context, c *cluster, args []string) error {
 func (b *badDays) runDays(ctx context.Context, chosen []day) (err error) {
 	defer func() {
 		// Also after an interrupt.
-		cleaning, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		cleaning, cancel := context.WithTimeout(context.WithoutCancel(ctx), waitLimit)
 		defer cancel()
 		if problem := step("Clean up", func() error { return b.cleanUp(cleaning) }); problem != nil {
 			err = errors.Join(err, problem)
@@ -229,7 +230,7 @@ func (b *badDays) pause(ctx context.Context, why string, d time.Duration) error 
 
 // until waits until a condition holds.
 func (b *badDays) until(ctx context.Context, what string, condition func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, waitLimit)
 	defer cancel()
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
@@ -303,7 +304,7 @@ func (b *badDays) collect(ctx context.Context) {
 	}
 }
 
-// watchEndpoints exclusions the flows through a service whose backend becomes ready or not ready, until
+// watchEndpoints excludes the flows through a service whose backend becomes ready or not ready, until
 // ctx is done. kube-proxy then ends the entry of such a flow in connection tracking, also if the
 // backend still answers.
 func (b *badDays) watchEndpoints(ctx context.Context) {
@@ -642,7 +643,7 @@ func (b *badDays) get(ctx context.Context, into any, args ...string) error {
 // cleanUp removes everything that the bad days make in the cluster.
 func (b *badDays) cleanUp(ctx context.Context) error {
 	// A day that ended early may have started the API server just now.
-	if err := b.c.waitFor(ctx, patience, "get", "--raw=/readyz"); err != nil {
+	if err := b.c.waitFor(ctx, waitLimit, "get", "--raw=/readyz"); err != nil {
 		return err
 	}
 	err := b.c.kubectl(ctx, "delete", "--ignore-not-found", "clusternetworkpolicies", "-l", proberLabel+"=true")

@@ -20,12 +20,12 @@ import (
 
 const whyDeleted = "of a pod that was deleted, or that comes back from the backup"
 
-func (b *badDays) calm(ctx context.Context) error {
+func (b *badDays) idle(ctx context.Context) error {
 	return b.pause(ctx, "nothing happens", 30*time.Second)
 }
 
-// nodeDies kills the second node, waits until Kubernetes has noticed, and starts it again.
-func (b *badDays) nodeDies(ctx context.Context) error {
+// killNode kills the second node, waits until Kubernetes has noticed, and starts it again.
+func (b *badDays) killNode(ctx context.Context) error {
 	const index = 1
 	name := b.c.nodes()[index]
 	node, err := machine.Open(b.c.machine(name))
@@ -70,7 +70,7 @@ func (b *badDays) nodeDies(ctx context.Context) error {
 		return err
 	}
 	b.note("its pods were back in the API after %.0f s", time.Since(started).Seconds())
-	b.end(time.Now().Add(settled), dead, back)
+	b.end(time.Now().Add(effectDelay), dead, back)
 	if err := b.c.kubectl(ctx, "wait", "--for=condition=Ready", "node/"+name, "--timeout=120s"); err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func hasApplied(status []byte, revision int) (bool, error) {
 	return found, nil
 }
 
-// podsAreBack waits until probers have started anew, the API has their addresses, and the agents have
+// podsAreBack waits until probers have started again, the API has their addresses, and the agents have
 // applied them.
 func (b *badDays) podsAreBack(ctx context.Context, pods []string, after time.Time) error {
 	err := b.until(ctx, fmt.Sprintf("%d probers have started", len(pods)), func() (bool, error) {
@@ -179,8 +179,8 @@ func (b *badDays) readyEndpoints(ctx context.Context, node string) (int, error) 
 	return total, nil
 }
 
-// agentIsUpgraded rolls the DaemonSet to another tag, restarts it, and rolls it back.
-func (b *badDays) agentIsUpgraded(ctx context.Context) error {
+// upgradeAgents rolls the DaemonSet to another tag, restarts it, and rolls it back.
+func (b *badDays) upgradeAgents(ctx context.Context) error {
 	other := strings.TrimSuffix(agentImage, ":dev") + ":next"
 	err := b.c.eachNode(func(_ int, name string) error {
 		return b.ctr(ctx, name, "images", "tag", "--force", agentImage, other)
@@ -227,14 +227,14 @@ func (b *badDays) agentIsUpgraded(ctx context.Context) error {
 	return nil
 }
 
-// apiServerIsAway stops the API server. Meanwhile containers and sandboxes are killed on the nodes,
+// stopAPIServer stops the API server. Meanwhile containers and sandboxes are killed on the nodes,
 // and kubelet makes them again. Pods that were made just before are deleted just after.
-func (b *badDays) apiServerIsAway(ctx context.Context) error {
+func (b *badDays) stopAPIServer(ctx context.Context) error {
 	if err := b.pause(ctx, "before the fault", 5*time.Second); err != nil {
 		return err
 	}
 	nodes := b.c.nodes()
-	if err := b.apply(ctx, crowdPods("before", 30, nodes)); err != nil {
+	if err := b.apply(ctx, silentPods("before", 30, nodes)); err != nil {
 		return err
 	}
 	away := time.Now()
@@ -246,7 +246,7 @@ func (b *badDays) apiServerIsAway(ctx context.Context) error {
 	b.progress("the API server is away")
 
 	// A sandbox gets other addresses, which no other node can know without the API server.
-	victims := []struct {
+	faults := []struct {
 		pod     string
 		sandbox bool
 	}{
@@ -263,49 +263,49 @@ func (b *badDays) apiServerIsAway(ctx context.Context) error {
 	var moved []string
 	var unknown []*badday.Exclusion
 	containers := 0
-	pause := max(b.outage/time.Duration(len(victims)+1), 5*time.Second)
-	for _, victim := range victims {
+	pause := max(b.outage/time.Duration(len(faults)+1), 5*time.Second)
+	for _, fault := range faults {
 		if time.Since(away) > b.outage-pause {
 			break
 		}
 		if err := b.pause(ctx, "without the API server", pause); err != nil {
 			return err
 		}
-		if !victim.sandbox {
-			if err := b.restartContainer(ctx, victim.pod); err != nil {
+		if !fault.sandbox {
+			if err := b.restartContainer(ctx, fault.pod); err != nil {
 				return err
 			}
 			containers++
 			continue
 		}
-		exclusion, err := b.remakeSandbox(ctx, victim.pod)
+		exclusion, err := b.replaceSandbox(ctx, fault.pod)
 		if err != nil {
 			return err
 		}
-		moved, unknown = append(moved, victim.pod), append(unknown, exclusion)
+		moved, unknown = append(moved, fault.pod), append(unknown, exclusion)
 	}
 	if rest := b.outage - time.Since(away); rest > 0 {
 		if err := b.pause(ctx, "without the API server", rest); err != nil {
 			return err
 		}
 	}
-	remade := 0
+	replaced := 0
 	for _, pod := range moved {
 		if b.started([]string{pod}, away) {
-			remade++
+			replaced++
 		}
 	}
-	b.note("the API server was away for %.0f s; kubelet restarted %d containers, and made %d of %d sandboxes anew",
-		time.Since(away).Seconds(), containers, remade, len(moved))
+	b.note("the API server was away for %.0f s; kubelet restarted %d containers, and replaced %d of %d sandboxes",
+		time.Since(away).Seconds(), containers, replaced, len(moved))
 	if err := b.runControl(ctx); err != nil {
 		return err
 	}
-	if err := b.c.waitFor(ctx, patience, "get", "--raw=/readyz"); err != nil {
+	if err := b.c.waitFor(ctx, waitLimit, "get", "--raw=/readyz"); err != nil {
 		return err
 	}
 	back := time.Now()
 	b.progress("the API server is back")
-	if err := b.deleteCrowd(ctx); err != nil {
+	if err := b.deleteSilentPods(ctx); err != nil {
 		return err
 	}
 	if err := b.podsAreBack(ctx, moved, away); err != nil {
@@ -313,7 +313,7 @@ func (b *badDays) apiServerIsAway(ctx context.Context) error {
 	}
 	b.note("all agents had applied the state of the API %.0f s after it was back", time.Since(back).Seconds())
 	for _, exclusion := range unknown {
-		b.end(time.Now().Add(settled), exclusion)
+		b.end(time.Now().Add(effectDelay), exclusion)
 	}
 	if err := b.pause(ctx, "policy takes effect", propagation); err != nil {
 		return err
@@ -341,17 +341,17 @@ func (b *badDays) restartContainer(ctx context.Context, pod string) error {
 	return nil
 }
 
-// remakeSandbox kills the sandbox of a prober, and waits until the prober runs in a new one. It
+// replaceSandbox kills the sandbox of a prober, and waits until the prober runs in a new one. It
 // returns an exclusion without an end: that other nodes do not know the new addresses.
-func (b *badDays) remakeSandbox(ctx context.Context, pod string) (*badday.Exclusion, error) {
+func (b *badDays) replaceSandbox(ctx context.Context, pod string) (*badday.Exclusion, error) {
 	killed := time.Now()
-	if err := b.forgetDenials(b.pods[pod]); err != nil {
+	if err := b.relaxDenials(b.pods[pod]); err != nil {
 		return nil, err
 	}
 	if err := b.killContainer(ctx, pod, "sandbox"); err != nil {
 		return nil, err
 	}
-	restarts := b.exclude("of a pod whose sandbox is made anew", killed.Add(-inFlight), []string{pod}, false)
+	restarts := b.exclude("of a pod whose sandbox is replaced", killed.Add(-inFlight), []string{pod}, false)
 	unknown := b.exclude("between a pod with a new sandbox and pods of other nodes, "+
 		"until 5 s after their agents have its address from the API", killed.Add(-inFlight), []string{pod}, false)
 	unknown.Peers = b.podsElsewhere(b.pods[pod].node)
@@ -367,11 +367,11 @@ func (b *badDays) untilStarted(ctx context.Context, pod string, after time.Time)
 	return b.until(ctx, pod+" runs again", func() (bool, error) { return b.started([]string{pod}, after), nil })
 }
 
-// forgetDenials is for a client that gets addresses that the API does not have. On other nodes, no
+// relaxDenials is for a client that gets addresses that the API does not have. On other nodes, no
 // rule that selects the client matches it. So the rule that denies banned clients does not, and their
 // packets to the servers open pass there. A default deny, and rules on the client's own node, still
 // apply.
-func (b *badDays) forgetDenials(client *meshPod) error {
+func (b *badDays) relaxDenials(client *meshPod) error {
 	if client.podKind.name != "banned" {
 		return nil
 	}
@@ -395,8 +395,8 @@ func (b *badDays) podsElsewhere(node string) []string {
 	return names
 }
 
-// etcdIsRestored takes a backup, changes policies and pods, and restores the backup.
-func (b *badDays) etcdIsRestored(ctx context.Context) error {
+// restoreBackup takes a backup, changes policies and pods, and restores the backup.
+func (b *badDays) restoreBackup(ctx context.Context) error {
 	backup := b.c.state("etcd-backup")
 	defer os.RemoveAll(backup)
 	defer b.runControl(context.WithoutCancel(ctx))
@@ -428,7 +428,7 @@ func (b *badDays) etcdIsRestored(ctx context.Context) error {
 
 	// Later than the backup: guests are no longer allowed, strangers are.
 	deleted := b.exclude(whyDeleted, time.Now().Add(-inFlight), []string{extra, late}, false)
-	if err := b.changing(ctx); err != nil {
+	if err := b.expectEither(ctx); err != nil {
 		return err
 	}
 	if err := b.c.kubectl(ctx, "-n", namespaceName("guarded"), "delete", "networkpolicy", "allow-guests"); err != nil {
@@ -462,7 +462,7 @@ func (b *badDays) etcdIsRestored(ctx context.Context) error {
 	}
 
 	b.progress("etcd is restored")
-	if err := b.changing(ctx); err != nil {
+	if err := b.expectEither(ctx); err != nil {
 		return err
 	}
 	remove(late)
@@ -485,7 +485,7 @@ func (b *badDays) etcdIsRestored(ctx context.Context) error {
 	if err := b.podsAreBack(ctx, []string{extra}, restored); err != nil {
 		return err
 	}
-	b.end(time.Now().Add(settled), deleted)
+	b.end(time.Now().Add(effectDelay), deleted)
 	b.note("kubelet had made the deleted pod again after %.0f s", time.Since(restored).Seconds())
 	if err := b.pause(ctx, "traffic with the old policies", propagation+20*time.Second); err != nil {
 		return err
@@ -506,7 +506,7 @@ func (b *badDays) backUpEtcd(ctx context.Context, backup string) error {
 	if err := b.runControl(ctx); err != nil {
 		return err
 	}
-	return b.c.waitFor(ctx, patience, "get", "--raw=/readyz")
+	return b.c.waitFor(ctx, waitLimit, "get", "--raw=/readyz")
 }
 
 // restoreEtcd gives etcd the data of a backup, and starts the control plane, kubelet and kube-proxy
@@ -526,7 +526,7 @@ func (b *badDays) restoreEtcd(ctx context.Context, backup string) error {
 	if err := b.runControl(ctx); err != nil {
 		return err
 	}
-	if err := b.c.waitFor(ctx, patience, "get", "--raw=/readyz"); err != nil {
+	if err := b.c.waitFor(ctx, waitLimit, "get", "--raw=/readyz"); err != nil {
 		return err
 	}
 	b.progress("the API server has the old state")
@@ -535,8 +535,8 @@ func (b *badDays) restoreEtcd(ctx context.Context, backup string) error {
 	})
 }
 
-// changing says that a change of the policies for guests and strangers takes effect now.
-func (b *badDays) changing(ctx context.Context) error {
+// expectEither accepts any result of probes of guests and strangers while their policies change.
+func (b *badDays) expectEither(ctx context.Context) error {
 	err := errors.Join(b.override("guest", "guarded", probe.Either), b.override("stranger", "guarded", probe.Either))
 	if err != nil {
 		return err
@@ -544,8 +544,8 @@ func (b *badDays) changing(ctx context.Context) error {
 	return b.pause(ctx, "the clients read their targets", 2*time.Second)
 }
 
-// crowdComes makes and deletes pods within a minute, and edits policies meanwhile.
-func (b *badDays) crowdComes(ctx context.Context) error {
+// churn makes and deletes pods within a minute, and edits policies meanwhile.
+func (b *badDays) churn(ctx context.Context) error {
 	editing, stop := context.WithCancel(ctx)
 	defer stop()
 	edits := 0
@@ -561,21 +561,21 @@ func (b *badDays) crowdComes(ctx context.Context) error {
 		edited <- b.apply(context.WithoutCancel(ctx), policyObjects(false))
 	}()
 	start := time.Now()
-	if err := b.apply(ctx, crowdSets(b.crowd)); err != nil {
+	if err := b.apply(ctx, silentSets(b.silent)); err != nil {
 		return err
 	}
 	made, reached := 0, 0
 	for time.Since(start) < time.Minute {
-		phases, err := b.crowdPhases(ctx)
+		phases, err := b.silentPhases(ctx)
 		if err != nil {
 			return err
 		}
 		running, all := phases["Running"], phases["Running"]+phases["Pending"]
-		if made < b.crowd && all >= b.crowd {
+		if made < b.silent && all >= b.silent {
 			b.note("%d pods were made in %.0f s", all, time.Since(start).Seconds())
 		}
 		made, reached = max(made, all), max(reached, running)
-		if reached >= b.crowd {
+		if reached >= b.silent {
 			break
 		}
 		if err := b.pause(ctx, fmt.Sprintf("%d pods, %d run", all, running), 3*time.Second); err != nil {
@@ -583,7 +583,7 @@ func (b *badDays) crowdComes(ctx context.Context) error {
 		}
 	}
 	deleting := time.Now()
-	if err := b.deleteCrowd(ctx); err != nil {
+	if err := b.deleteSilentPods(ctx); err != nil {
 		return err
 	}
 	b.note("of %d pods, %d ran %.0f s after the start; all were deleted in the API in %.0f s",
@@ -604,11 +604,11 @@ func (b *badDays) crowdComes(ctx context.Context) error {
 	return b.pause(ctx, "all is quiet", 20*time.Second)
 }
 
-// crowdPods returns silent pods with labels that policies select. Without nodes, the scheduler
+// silentPods returns silent pods with labels that policies select. Without nodes, the scheduler
 // places them.
-func crowdPods(name string, count int, nodes []string) []object {
+func silentPods(name string, count int, nodes []string) []object {
 	var out []object
-	namespaces := crowdNamespaces()
+	namespaces := silentNamespaces()
 	for i := range count {
 		spec := object{
 			"automountServiceAccountToken": false, "enableServiceLinks": false, "terminationGracePeriodSeconds": 0,
@@ -618,7 +618,7 @@ func crowdPods(name string, count int, nodes []string) []object {
 			spec["nodeName"] = nodes[i%len(nodes)]
 		}
 		pod := newObject("v1", "Pod", namespaces[i%len(namespaces)], fmt.Sprintf("%s-%d", name, i), object{
-			"role": "friend", "crowd": "true",
+			"role": "friend", "silent": "true",
 		}, spec)
 		delete(pod["metadata"].(object)["labels"].(object), proberLabel)
 		out = append(out, pod)
@@ -626,43 +626,43 @@ func crowdPods(name string, count int, nodes []string) []object {
 	return out
 }
 
-// crowdSets returns sets of silent pods in several namespaces: the controller manager makes pods
+// silentSets returns sets of silent pods in several namespaces: the controller manager makes pods
 // faster than kubectl.
-func crowdSets(count int) []object {
-	namespaces := crowdNamespaces()
+func silentSets(count int) []object {
+	namespaces := silentNamespaces()
 	var out []object
-	for i, pod := range crowdPods("crowd", len(namespaces), nil) {
+	for i, pod := range silentPods("silent", len(namespaces), nil) {
 		replicas := count / len(namespaces)
 		if i < count%len(namespaces) {
 			replicas++
 		}
 		metadata := pod["metadata"].(object)
-		out = append(out, newObject("apps/v1", "ReplicaSet", namespaces[i], "crowd", nil, object{
+		out = append(out, newObject("apps/v1", "ReplicaSet", namespaces[i], "silent", nil, object{
 			"replicas": replicas,
-			"selector": object{"matchLabels": object{"crowd": "true"}},
+			"selector": object{"matchLabels": object{"silent": "true"}},
 			"template": object{"metadata": object{"labels": metadata["labels"]}, "spec": pod["spec"]},
 		}))
 	}
 	return out
 }
 
-func crowdNamespaces() []string { return []string{"guarded", "partners", "strangers", "guests"} }
+func silentNamespaces() []string { return []string{"guarded", "partners", "strangers", "guests"} }
 
-// deleteCrowd deletes the silent pods in the API, each namespace with one request. The nodes end them
+// deleteSilentPods deletes the silent pods in the API, each namespace with one request. The nodes end them
 // later.
-func (b *badDays) deleteCrowd(ctx context.Context) error {
+func (b *badDays) deleteSilentPods(ctx context.Context) error {
 	err := b.c.kubectl(ctx, "delete", "replicasets", "-A", "-l", proberLabel+"=true", "--cascade=orphan",
 		"--ignore-not-found")
-	for _, namespace := range crowdNamespaces() {
+	for _, namespace := range silentNamespaces() {
 		err = errors.Join(err, b.c.kubectl(ctx, "delete", "--raw",
-			"/api/v1/namespaces/"+namespaceName(namespace)+"/pods?labelSelector=crowd%3Dtrue"))
+			"/api/v1/namespaces/"+namespaceName(namespace)+"/pods?labelSelector=silent%3Dtrue"))
 	}
 	return err
 }
 
-// crowdPhases returns the number of silent pods by phase.
-func (b *badDays) crowdPhases(ctx context.Context) (map[string]int, error) {
-	cmd := b.c.kubectlCommand(ctx, "get", "pods", "-A", "-l", "crowd=true", "-o", "custom-columns=P:.status.phase",
+// silentPhases returns the number of silent pods by phase.
+func (b *badDays) silentPhases(ctx context.Context) (map[string]int, error) {
+	cmd := b.c.kubectlCommand(ctx, "get", "pods", "-A", "-l", "silent=true", "-o", "custom-columns=P:.status.phase",
 		"--no-headers")
 	printed, err := cmd.Output()
 	phases := map[string]int{}
@@ -676,7 +676,7 @@ func (b *badDays) crowdPhases(ctx context.Context) (map[string]int, error) {
 func (b *badDays) sandboxes(ctx context.Context) (int, error) {
 	counts := make([]int, b.c.Nodes)
 	err := b.c.eachNode(func(i int, name string) error {
-		printed, err := b.ctrOutput(ctx, name, "containers", "ls", "-q", `labels."crowd"==true`)
+		printed, err := b.ctrOutput(ctx, name, "containers", "ls", "-q", `labels."silent"==true`)
 		counts[i] = len(strings.Fields(printed))
 		return err
 	})

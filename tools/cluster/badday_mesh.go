@@ -18,24 +18,24 @@ const (
 type podKind struct {
 	name, namespace, role string
 	server                bool
-	allowed               []string // kinds of servers; all others are forbidden
+	allowed               []string // kinds of servers; all others are denied
 	firstNode             bool     // only there
 	later                 bool     // made by a day
 }
 
 // podKinds returns the kinds of the mesh. Every kind but the servers sends to all servers, allowed
-// or not. What forbids a pair is beside it.
+// or not. What denies a pair is beside it.
 func podKinds() []podKind {
 	return []podKind{
 		{name: "guarded", namespace: "guarded", role: "server", server: true},
 		{name: "open", namespace: "open", role: "server", server: true},
-		// Allowed by pod label, to open forbidden by the default deny for egress of its namespace.
+		// Allowed by pod label, to open denied by the default deny for egress of its namespace.
 		{name: "friend", namespace: "guarded", role: "friend", allowed: []string{"guarded"}},
-		// Allowed by namespace label, to open forbidden by a policy for egress.
+		// Allowed by namespace label, to open denied by a policy for egress.
 		{name: "partner", namespace: "partners", role: "client", allowed: []string{"guarded"}},
-		// To guarded forbidden by the default deny of that namespace.
+		// To guarded denied by the default deny of that namespace.
 		{name: "stranger", namespace: "strangers", role: "client", allowed: []string{"open"}},
-		// To open forbidden by a ClusterNetworkPolicy, although a NetworkPolicy allows it.
+		// To open denied by a ClusterNetworkPolicy, although a NetworkPolicy allows it.
 		{name: "banned", namespace: "banned", role: "client"},
 		{name: "guest", namespace: "guests", role: "client", allowed: []string{"guarded", "open"}, firstNode: true},
 		{
@@ -121,7 +121,7 @@ func (k podKind) podObject(node string, interval string) object {
 		"containers": []object{{
 			"name": "prober", "image": proberImage, "imagePullPolicy": "Never",
 			"args": []string{"--name=" + name, "--targets=/targets/" + name + ".json", "--interval=" + interval},
-			// Large socket buffers, and a packet socket that sees forbidden SYNs.
+			// Large socket buffers, and a packet socket that sees denied SYNs.
 			"securityContext": object{"capabilities": object{"add": []string{"NET_ADMIN", "NET_RAW"}}},
 			"volumeMounts":    []object{{"name": "targets", "mountPath": "/targets", "readOnly": true}},
 		}},
@@ -171,7 +171,7 @@ func allowNamespace(other bool, name, team string) object {
 	return allowFrom(other, name, peer)
 }
 
-// policyObjects returns the policies in one of two forms. Both allow and forbid the same flows of
+// policyObjects returns the policies in one of two forms. Both allow and deny the same flows of
 // the mesh.
 func policyObjects(other bool) []object {
 	all := object{}

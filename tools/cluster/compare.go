@@ -21,7 +21,7 @@ type comparison struct {
 	c        *cluster
 	pods     int
 	policies []int // on one server, for connections
-	rounds   int
+	turns    int
 	rest     time.Duration
 	edits    int
 	only     string   // step
@@ -34,7 +34,7 @@ func runCompare(ctx context.Context, c *cluster, args []string) error {
 	flags := flag.NewFlagSet("cluster compare", flag.ContinueOnError)
 	flags.IntVar(&m.pods, "pods", 100, "`number` of pods that an edit denies and allows again")
 	policies := flags.String("policies", "1,100,1000", "`numbers` of policies on one server, separated by commas")
-	flags.IntVar(&m.rounds, "rounds", 3, "`number` of turns of each implementation")
+	flags.IntVar(&m.turns, "turns", 3, "`number` of turns of each implementation")
 	flags.StringVar(&m.only, "only", "", "only this `step`: rest, edits, connections or churn")
 	flags.IntVar(&m.edits, "edits", 3, "`number` of edits in a turn; each denies all pods, then allows them")
 	flags.DurationVar(&m.rest, "rest", 30*time.Second, "`time` for which CPU time at rest is measured")
@@ -59,8 +59,8 @@ func runCompare(ctx context.Context, c *cluster, args []string) error {
 		}
 		m.policies = append(m.policies, n)
 	}
-	if m.pods < 1 || m.rounds < 1 || m.edits < 1 || m.rest <= 0 {
-		return errors.New("compare: --pods, --rounds, --edits and --rest must be above 0")
+	if m.pods < 1 || m.turns < 1 || m.edits < 1 || m.rest <= 0 {
+		return errors.New("compare: --pods, --turns, --edits and --rest must be above 0")
 	}
 	if !slices.Contains([]string{"", "rest", "edits", "connections", "churn"}, m.only) {
 		return fmt.Errorf("compare: --only %q is no step", m.only)
@@ -126,7 +126,7 @@ func choose(c *cluster, names []string) ([]implementation, error) {
 // run measures the chosen implementations. If one fails, it prints the figures up to then.
 func (m *comparison) run(ctx context.Context, chosen []implementation) (err error) {
 	defer func() {
-		cleaning, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		cleaning, cancel := context.WithTimeout(context.WithoutCancel(ctx), waitLimit)
 		defer cancel()
 		if problem := step("Clean up", func() error { return m.cleanUp(cleaning) }); problem != nil {
 			err = errors.Join(err, problem)
@@ -137,7 +137,7 @@ func (m *comparison) run(ctx context.Context, chosen []implementation) (err erro
 	}
 	figures := newFigures(chosen)
 	defer func() { figures.write(os.Stdout) }()
-	for round := range m.rounds {
+	for round := range m.turns {
 		for _, i := range chosen {
 			fmt.Printf("\nTurn %d of %s\n", round+1, i.name)
 			if err := m.turn(ctx, i, figures); err != nil {

@@ -74,10 +74,10 @@ func (m *comparison) consumed(i implementation) (consumption, error) {
 	return u, nil
 }
 
-// settle waits until the implementation is at rest for 3 seconds.
-func (m *comparison) settle(ctx context.Context, i implementation) error {
+// waitIdle waits until the implementation is at rest for 3 seconds.
+func (m *comparison) waitIdle(ctx context.Context, i implementation) error {
 	const pause = 3 * time.Second
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(waitLimit); time.Now().Before(deadline); {
 		before, err := m.consumed(i)
 		if err != nil {
 			return err
@@ -95,7 +95,7 @@ func (m *comparison) settle(ctx context.Context, i implementation) error {
 			return nil
 		}
 	}
-	return errors.New("it is not at rest after " + patience.String())
+	return errors.New("it is not at rest after " + waitLimit.String())
 }
 
 // start starts the implementation, and waits until it is at rest.
@@ -108,7 +108,7 @@ func (m *comparison) start(ctx context.Context, i implementation, add func(strin
 		return ctx.Err()
 	case <-time.After(3 * time.Second):
 	}
-	if err := m.settle(ctx, i); err != nil {
+	if err := m.waitIdle(ctx, i); err != nil {
 		return err
 	}
 	used, err := m.consumed(i)

@@ -260,7 +260,7 @@ func (m *comparison) connections(ctx context.Context, i implementation, add func
 		if err := m.replacePolicies(ctx, serverPolicies(n)); err != nil {
 			return err
 		}
-		if err := m.settle(ctx, i); err != nil {
+		if err := m.waitIdle(ctx, i); err != nil {
 			return err
 		}
 		var result measure.Connections
@@ -295,7 +295,7 @@ func (m *comparison) churn(ctx context.Context, i implementation, add func(strin
 	if err := m.c.kubectl(ctx, "-n", compareNamespace, "delete", "pods", "-l", "role=churn"); err != nil {
 		return err
 	}
-	if err := m.settle(ctx, i); err != nil {
+	if err := m.waitIdle(ctx, i); err != nil {
 		return err
 	}
 	after, err := m.consumed(i)

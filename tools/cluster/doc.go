@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command cluster runs a Kubernetes cluster on one machine, with Wayleave as its network, and tests
+// Command cluster runs a Kubernetes cluster on one host, with Wayleave as its network, and tests
 // it.
 //
 // The control plane and each node are machines of package internal/machine: namespaces with

@@ -84,7 +84,7 @@ func run(ctx context.Context, args []string) error {
 
 func usage(flags *flag.FlagSet) {
 	out := flags.Output()
-	fmt.Fprint(out, "A Kubernetes cluster on this machine, each node in namespaces of its own.\n\n"+
+	fmt.Fprint(out, "A Kubernetes cluster on this host, each node in namespaces of its own.\n\n"+
 		"usage: cluster [-C FOLDER] COMMAND\n\n")
 	for _, c := range commands() {
 		fmt.Fprintf(out, "  %-24s %s\n", strings.TrimSpace(c.name+" "+c.arguments), c.help)

@@ -80,7 +80,7 @@ func cyclonus(name, title string, tags ...string) suite {
 				// The end-to-end tests cover the addresses of services. A pod reaches its own address without
 				// leaving its network namespace.
 				"--destination-type=pod-ip", "--ignore-loopback",
-				"--job-timeout-seconds=2", "--perturbation-wait-seconds=2", "--pod-creation-timeout-seconds=300",
+				"--job-timeout-seconds=1", "--perturbation-wait-seconds=2", "--pod-creation-timeout-seconds=300",
 				"--retries=2", "--cleanup-namespaces", "--junit-results-file=" + filepath.Join(folder, "junit.xml"),
 			}
 		},

@@ -54,7 +54,7 @@
 //     so an ended connection may continue in the other direction. A ruleset must therefore drop
 //     TCP packets in state new that are no SYN: package nft does so with render.Config.TCPFromSYN.
 //   - UDP: such a packet looks like the first one of a flow that the server may begin. Config.BeforeEnd gets the flows
-//     before they end, so that rules can drop late replies: package nft does so.
+//     before they end, so that rules can drop late packets: package nft does so.
 //
 // # Usage
 //

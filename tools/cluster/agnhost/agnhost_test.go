@@ -94,7 +94,7 @@ func TestConnect(t *testing.T) {
 	} {
 		for _, host := range c.hosts {
 			t.Run(c.name+" "+host, func(t *testing.T) {
-				// A probe that must succeed may take long on a busy machine; one that must not is short.
+				// A probe that must succeed may take long on a busy host; one that must not is short.
 				flags := map[bool]string{true: "--timeout=10s ", false: "--timeout=1s "}[c.code == 0] + c.flags
 				args := []string{"connect", net.JoinHostPort(host, c.port), "--protocol=sctp"}
 				args = append(args, strings.Fields(flags)...)

@@ -19,12 +19,12 @@ import (
 
 const (
 	// answerLimit is the time after which an allowed probe without answer is lost. It is long
-	// because a machine that starts hundreds of containers may not run a prober for 40 s.
+	// because a host that starts hundreds of containers may not run a prober for 40 s.
 	answerLimit = time.Minute
 	// stalled is the time between two ticks after which this program was not run. The answers of that
 	// time have not been read yet.
 	stalled = time.Second
-	// deniedLimit is how long a forbidden probe waits for an answer. A SYN is sent again meanwhile.
+	// deniedLimit is how long a denied probe waits for an answer. A SYN is sent again meanwhile.
 	deniedLimit = 3500 * time.Millisecond
 	// The times between two probes of new flows, by target.
 	newUDPInterval = 400 * time.Millisecond

@@ -47,7 +47,7 @@ func run(ctx context.Context, name, targets string, interval time.Duration) erro
 	if err := serve(name, leaks); err != nil {
 		return err
 	}
-	if err := witnessSYNs(leaks); err != nil {
+	if err := countDeniedSYNs(leaks); err != nil {
 		return err
 	}
 	out.print(probe.Line{Addresses: addresses})
@@ -85,7 +85,7 @@ func reportLeaks(ctx context.Context, leaks *leakCounter, out *printer) {
 			return
 		case <-tick.C:
 		}
-		if found := leaks.take(); len(found) > 0 {
+		if found := leaks.drain(); len(found) > 0 {
 			out.print(probe.Line{Leaks: found})
 		}
 		if now := socketOverflows(); now > overflows {

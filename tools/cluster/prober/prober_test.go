@@ -52,8 +52,8 @@ func startProber(t *testing.T, targets []probe.Target) *bufio.Scanner {
 	return bufio.NewScanner(printed)
 }
 
-// Nothing keeps the forbidden probes from loopback addresses, and so they must be counted.
-func TestForbiddenProbesThatArriveAreCounted(t *testing.T) {
+// Nothing keeps the denied probes from loopback addresses, and so they must be counted.
+func TestDeniedProbesThatArriveAreCounted(t *testing.T) {
 	lines := startProber(t, []probe.Target{
 		{Name: "a", Address: "127.0.0.1", Expect: probe.Allow},
 		{Name: "b", Address: "127.0.0.1", Expect: probe.Deny},
@@ -61,7 +61,7 @@ func TestForbiddenProbesThatArriveAreCounted(t *testing.T) {
 	})
 	leaks := map[string]bool{} // by protocol and sender
 	answered := map[probe.Protocol]int{}
-	counted := map[string]bool{} // forbidden answers by address and protocol
+	counted := map[string]bool{} // denied answers by address and protocol
 	for lines.Scan() && (len(leaks) < 4 || len(answered) < 3 || len(counted) < 6) {
 		var line probe.Line
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil || line.Pod != "a" || line.Time == 0 {
@@ -89,7 +89,7 @@ func TestForbiddenProbesThatArriveAreCounted(t *testing.T) {
 		}
 	}
 	if len(answered) != 3 || len(counted) != 6 {
-		t.Errorf("answered %v, forbidden and answered %v", answered, counted)
+		t.Errorf("answered %v, denied and answered %v", answered, counted)
 	}
 }
 

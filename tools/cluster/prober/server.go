@@ -17,7 +17,7 @@ import (
 	"github.com/wayleave/wayleave/tools/cluster/internal/probe"
 )
 
-// leakCounter counts forbidden probes that arrive. It is safe for concurrent use.
+// leakCounter counts denied probes that arrive. It is safe for concurrent use.
 type leakCounter struct {
 	mu    sync.Mutex
 	leaks []probe.Leak
@@ -35,8 +35,8 @@ func (l *leakCounter) add(from string, proto probe.Protocol) {
 	l.leaks = append(l.leaks, probe.Leak{From: from, Proto: proto, First: time.Now().UnixMilli(), Count: 1})
 }
 
-// take returns the leaks since the last call.
-func (l *leakCounter) take() []probe.Leak {
+// drain returns the leaks since the last call.
+func (l *leakCounter) drain() []probe.Leak {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	leaks := l.leaks
@@ -64,7 +64,7 @@ func serve(name string, leaks *leakCounter) error {
 	return nil
 }
 
-// enlargeBuffer gives a socket room for the packets of the time in which a busy machine does not run
+// enlargeBuffer gives a socket room for the packets of the time in which a busy host does not run
 // this program.
 func enlargeBuffer(conn syscall.Conn) error {
 	raw, err := conn.SyscallConn()
@@ -128,9 +128,9 @@ func serveTCP(listener *net.TCPListener, name string, leaks *leakCounter) {
 	}
 }
 
-// witnessSYNs counts TCP packets with a forbidden source port, also those to which no connection
+// countDeniedSYNs counts TCP packets with a denied source port, also those to which no connection
 // follows.
-func witnessSYNs(leaks *leakCounter) error {
+func countDeniedSYNs(leaks *leakCounter) error {
 	for _, family := range []struct {
 		protocol                     uint16
 		next, ports, source, address uint32 // offsets

@@ -2,13 +2,13 @@
 
 // Package late drops late packets of connections that were ended.
 //
-// The server of an ended connection may still have requests to answer. To the kernel, its late reply is the first
-// packet of a connection the other way round. If policy allows that one, the denied client's packets pass as replies.
+// The server of an ended connection may still have requests to answer. To the kernel, its answer is the first packet of
+// a connection the other way round. If policy allows that one, the denied client's packets pass as replies.
 // A Table drops such packets for as long as the kernel would have tracked the connection, in an nftables table of its
 // own:
 //
-//	Keep(flows) ──▶ sets of the tuples of their replies, each element with a timeout
-//	                     ▲ looked up by new connections only, after connection tracking and before destination NAT
+//	Add(flows) ──▶ sets of the tuples of their replies, each element with a timeout
+//	                    ▲ looked up by new connections only, after connection tracking and before destination NAT
 //	packet ──▶ prerouting, output
 //
 // There is such a table only after connections were ended: Expire deletes it when all elements have timed out.
@@ -20,7 +20,7 @@
 // # Usage
 //
 //	t, err := late.New(late.Config{Table: "wayleave"})
-//	err = t.Keep(flows)       // before they are ended
+//	err = t.Add(flows)        // before they are ended
 //	wait, err := t.Expire()   // again after wait, unless it is zero
 //
 // # Concurrency
@@ -29,6 +29,6 @@
 //
 // # Errors
 //
-// After an error of Keep, late packets of these flows may pass. The next call creates the table again
+// After an error of Add, late packets of these flows may pass. The next call creates the table again
 // if it is missing or has other sets. On systems other than Linux, New returns errors.ErrUnsupported.
 package late

@@ -51,7 +51,7 @@ func elements(t *testing.T, ns *netns.NS) (keys []string) {
 func TestKeep(t *testing.T) {
 	ns := nstest.New(t)
 	table := open(t, ns)
-	require.NoError(t, table.Keep([]conntrack.Flow{
+	require.NoError(t, table.Add([]conntrack.Flow{
 		flow(6, "10.0.0.1:80", "10.0.0.2:1024"),
 		flow(1, "10.0.0.1:0", "10.0.0.2:0"), flow(58, "[fd00::1]:0", "[fd00::2]:0"),
 	}))
@@ -60,7 +60,7 @@ func TestKeep(t *testing.T) {
 	require.False(t, exists, "none of these is kept")
 
 	for range 2 { // an element that is there already is no error
-		require.NoError(t, table.Keep([]conntrack.Flow{
+		require.NoError(t, table.Add([]conntrack.Flow{
 			flow(17, "10.0.0.1:53", "10.0.0.2:1024"), flow(132, "[fd00::1]:7", "[fd00::2]:8"),
 			flow(253, "10.0.0.3:0", "10.0.0.4:0"), flow(47, "[fd00::3]:0", "[fd00::4]:0"),
 		}))
@@ -80,12 +80,12 @@ func TestKeepMany(t *testing.T) {
 	for i := range flows {
 		flows[i] = flow(17, "10.0.0.1:53", netip.AddrPortFrom(netip.MustParseAddr("10.0.0.2"), uint16(i+1)).String())
 	}
-	require.NoError(t, table.Keep(flows))
+	require.NoError(t, table.Add(flows))
 	listing := nstest.NFT(t, ns, "", "list", "table", "inet", "wayleave-ended")
 	require.Equal(t, len(flows), strings.Count(listing, " expires "))
 }
 
-// A table that another process has deleted, or that has other sets, is made anew.
+// A table that another process has deleted, or that has other sets, is created again.
 func TestKeepMakesTableAnew(t *testing.T) {
 	for name, change := range map[string]string{
 		"deleted": "delete table inet wayleave-ended",
@@ -94,9 +94,9 @@ func TestKeepMakesTableAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ns := nstest.New(t)
 			table := open(t, ns)
-			require.NoError(t, table.Keep([]conntrack.Flow{flow(17, "10.0.0.1:53", "10.0.0.2:1024")}))
+			require.NoError(t, table.Add([]conntrack.Flow{flow(17, "10.0.0.1:53", "10.0.0.2:1024")}))
 			nstest.NFT(t, ns, "", change)
-			require.NoError(t, table.Keep([]conntrack.Flow{flow(17, "10.0.0.1:53", "10.0.0.2:1025")}))
+			require.NoError(t, table.Add([]conntrack.Flow{flow(17, "10.0.0.1:53", "10.0.0.2:1025")}))
 			require.Equal(t, []string{"10.0.0.1 . 10.0.0.2 . 17 . 53 . 1025"}, elements(t, ns))
 		})
 	}
@@ -110,7 +110,7 @@ func TestExpire(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, wait, "there is none")
 
-	require.NoError(t, table.Keep([]conntrack.Flow{flow(17, "10.0.0.1:53", "10.0.0.2:1024")}))
+	require.NoError(t, table.Add([]conntrack.Flow{flow(17, "10.0.0.1:53", "10.0.0.2:1024")}))
 	wait, err = table.Expire()
 	require.NoError(t, err)
 	require.Positive(t, wait)
@@ -135,12 +135,12 @@ func TestExpire(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, exists)
 	require.NoError(t, table.Delete(), "there is none to delete")
-	require.NoError(t, table.Keep([]conntrack.Flow{flow(17, "10.0.0.1:53", "10.0.0.2:1024")}))
+	require.NoError(t, table.Add([]conntrack.Flow{flow(17, "10.0.0.1:53", "10.0.0.2:1024")}))
 	exists, err = table.Exists()
 	require.NoError(t, err)
 	require.False(t, exists, "it is not open")
 	table.Open()
-	require.NoError(t, table.Keep([]conntrack.Flow{flow(17, "10.0.0.1:53", "10.0.0.2:1024")}))
+	require.NoError(t, table.Add([]conntrack.Flow{flow(17, "10.0.0.1:53", "10.0.0.2:1024")}))
 	require.Len(t, elements(t, ns), 1)
 }
 
@@ -158,7 +158,7 @@ func TestPeriod(t *testing.T) {
 		want    string
 	}{{time.Second, "30s"}, {2 * time.Minute, "2m"}, {time.Hour, "10m"}, {time.Minute, "1m"}} {
 		f.Timeout = c.timeout
-		require.NoError(t, table.Keep([]conntrack.Flow{f, f}))
+		require.NoError(t, table.Add([]conntrack.Flow{f, f}))
 		if c.want == "30s" { // the timeout of the set is not listed
 			listing := nstest.NFT(t, ns, "", "list", "set", "inet", "wayleave-ended", "replies4")
 			require.NotContains(t, listing, "timeout 1s")
@@ -176,7 +176,7 @@ func TestTuples(t *testing.T) {
 	table := open(t, ns)
 	expected := flow(17, "10.0.0.1:69", "10.0.0.2:1024")
 	expected.Status = conntrack.StatusExpected
-	require.NoError(t, table.Keep([]conntrack.Flow{flow(33, "10.0.0.1:0", "10.0.0.2:0"), expected}))
+	require.NoError(t, table.Add([]conntrack.Flow{flow(33, "10.0.0.1:0", "10.0.0.2:0"), expected}))
 	require.ElementsMatch(t, []string{
 		"10.0.0.1 . 10.0.0.2 . 33", "10.0.0.1 . 10.0.0.2 . 17 . 69 . 1024", "10.0.0.2 . 192.0.2.1 . 17 . 1024 . 99",
 	}, elements(t, ns))

@@ -63,8 +63,8 @@ func hasPorts(t conntrack.Tuple) bool {
 	return false
 }
 
-// kept reports whether late packets of a flow could begin another one.
-func kept(f *conntrack.Flow) bool {
+// startsFlow reports whether late packets of a flow could start another one.
+func startsFlow(f *conntrack.Flow) bool {
 	switch policy.Protocol(f.Protocol()) {
 	case policy.ProtocolTCP, policy.ProtocolICMP, policy.ProtocolICMPv6:
 		return false

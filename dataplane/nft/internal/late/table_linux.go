@@ -103,18 +103,18 @@ func (t *Table) empty() (bool, error) {
 	return true, nil
 }
 
-// Open makes Keep work again after Delete.
+// Open makes Add work again after Delete.
 func (t *Table) Open() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.deleted = false
 }
 
-// Keep drops late packets of the flows from now on. Call it before the flows end. It does nothing for those whose late
+// Add drops late packets of the flows from now on. Call it before the flows end. It does nothing for those whose late
 // packets cannot begin a flow, and nothing between Delete and Open.
 //
 // Errors: those of the system calls, and of a kernel that refuses the table.
-func (t *Table) Keep(flows []conntrack.Flow) error {
+func (t *Table) Add(flows []conntrack.Flow) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.deleted {
@@ -122,14 +122,14 @@ func (t *Table) Keep(flows []conntrack.Flow) error {
 	}
 	b := newBatch()
 	for i := range flows {
-		if !kept(&flows[i]) {
+		if !startsFlow(&flows[i]) {
 			continue
 		}
 		for _, tuple := range tuples(&flows[i]) {
 			b.add(element(tuple, flows[i].Timeout))
 		}
 		if b.len() >= maxElements {
-			if err := t.add(b); err != nil {
+			if err := t.addBatch(b); err != nil {
 				return err
 			}
 			b = newBatch()
@@ -138,7 +138,7 @@ func (t *Table) Keep(flows []conntrack.Flow) error {
 	if b.len() == 0 {
 		return nil
 	}
-	return t.add(b)
+	return t.addBatch(b)
 }
 
 // split returns the elements in smaller batches.
@@ -182,8 +182,8 @@ func values(key []ruleset.Value) [][]byte {
 	return out
 }
 
-// add adds elements, and the table if the kernel has none, or one without these sets.
-func (t *Table) add(b *batch) error {
+// addBatch adds elements, and the table if the kernel has none, or one without these sets.
+func (t *Table) addBatch(b *batch) error {
 	known := !t.expiry.IsZero()
 	if !known { // another process may have made it since New
 		var err error
@@ -194,7 +194,7 @@ func (t *Table) add(b *batch) error {
 	err := t.commit(b, !known)
 	if size := (*netlink.SizeError)(nil); errors.As(err, &size) && b.len() > fewElements {
 		for _, part := range b.split() {
-			if err := t.add(part); err != nil {
+			if err := t.addBatch(part); err != nil {
 				return err
 			}
 		}
@@ -214,9 +214,9 @@ func (t *Table) add(b *batch) error {
 
 // commit sends a transaction that adds elements, to a new table or to the present one. It replaces an
 // element to extend its timeout. Deleting a missing element fails, so it is added first.
-func (t *Table) commit(b *batch, anew bool) error {
+func (t *Table) commit(b *batch, create bool) error {
 	t.enc.Begin(0)
-	if anew {
+	if create {
 		t.enc.DeleteTable()
 		t.enc.AddTable(0)
 		for _, s := range t.table.Sets {
@@ -233,7 +233,7 @@ func (t *Table) commit(b *batch, anew bool) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.bySet)) {
 		t.enc.AddElements(t.sets[name], b.bySet[name])
-		if !anew {
+		if !create {
 			t.enc.DeleteElements(t.sets[name], b.bySet[name])
 			t.enc.AddElements(t.sets[name], b.bySet[name])
 		}

@@ -27,7 +27,7 @@ func (*Table) Name() string { return "" }
 func (*Table) Exists() (bool, error) { return false, errors.ErrUnsupported }
 
 // Keep returns errors.ErrUnsupported.
-func (*Table) Keep([]conntrack.Flow) error { return errors.ErrUnsupported }
+func (*Table) Add([]conntrack.Flow) error { return errors.ErrUnsupported }
 
 // Open does nothing.
 func (*Table) Open() {}

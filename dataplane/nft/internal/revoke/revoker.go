@@ -37,7 +37,7 @@ type Config struct {
 	Table string
 	// Host names the chains of policy of host endpoints.
 	Host HostChains
-	// Late gets the connections before they end. Nil: late replies are judged like any packets.
+	// Late gets the connections before they end. Nil: late packets are judged like any packets.
 	Late *late.Table
 }
 
@@ -88,7 +88,7 @@ func New(cfg Config) (*Revoker, error) {
 // newRevoker returns a Revoker without its goroutine.
 func newRevoker(cfg Config) (*Revoker, error) {
 	if cfg.Late != nil {
-		cfg.Conntrack.BeforeEnd = cfg.Late.Keep
+		cfg.Conntrack.BeforeEnd = cfg.Late.Add
 	}
 	sweeper, err := conntrack.New(cfg.Conntrack)
 	if err != nil {

@@ -150,7 +150,7 @@ func TestDayIsJudged(t *testing.T) {
 		},
 	)
 	row := tally.Judge()
-	if row.AllowedSent != 100 || row.ForbiddenSent != 40 || row.ForbiddenArrived != 0 || row.ForbiddenOK != 0 ||
+	if row.AllowedSent != 100 || row.DeniedSent != 40 || row.DeniedArrived != 0 || row.DeniedAnswered != 0 ||
 		row.Lost != 13 {
 		t.Errorf("counts: %+v", row)
 	}

@@ -15,7 +15,7 @@ const maxDetails = 20
 // WriteTable writes a table in Markdown, and then the notes and faults of each day.
 func WriteTable(out io.Writer, rows []Row) {
 	fmt.Fprintln(out,
-		"| day | time | forbidden sent | arrived | answered | allowed sent | lost | of these excluded | unexplained |")
+		"| day | time | denied sent | arrived | answered | allowed sent | lost | of these excluded | unexplained |")
 	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|")
 	for _, r := range rows {
 		var excluded []string
@@ -28,7 +28,7 @@ func WriteTable(out io.Writer, rows []Row) {
 			excluded = []string{"none"}
 		}
 		fmt.Fprintf(out, "| %s | %s | %d | %d | %d | %d | %d | %s | %d |\n", r.Day, r.Duration.Round(time.Second),
-			r.ForbiddenSent, r.ForbiddenArrived, r.ForbiddenOK, r.AllowedSent, r.Lost, strings.Join(excluded, "; "),
+			r.DeniedSent, r.DeniedArrived, r.DeniedAnswered, r.AllowedSent, r.Lost, strings.Join(excluded, "; "),
 			r.Lost-total)
 	}
 	fmt.Fprintln(out)

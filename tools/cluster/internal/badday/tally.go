@@ -30,21 +30,21 @@ func (t *Tally) Exclude(e *Exclusion) *Exclusion {
 
 // Row is the result of a day.
 type Row struct {
-	Day                                          string
-	Duration                                     time.Duration
-	ForbiddenSent, ForbiddenArrived, ForbiddenOK int // OK: that the client saw answered
-	AllowedSent, Lost, Resent, Slowest           int // Slowest in milliseconds
-	Excluded                                     map[string]int
-	Unexplained                                  []string // losses
-	Leaks                                        []string
-	Notes                                        []string
+	Day                                       string
+	Duration                                  time.Duration
+	DeniedSent, DeniedArrived, DeniedAnswered int // answered as the client counts
+	AllowedSent, Lost, Resent, Slowest        int // Slowest in milliseconds
+	Excluded                                  map[string]int
+	Unexplained                               []string // losses
+	Leaks                                     []string
+	Notes                                     []string
 }
 
-// Failed reports whether something forbidden passed or something allowed was lost for no known
+// Failed reports whether something denied passed or something allowed was lost for no known
 // reason.
 func (r Row) Failed() bool {
-	return r.ForbiddenArrived > 0 || r.ForbiddenOK > 0 || len(r.Unexplained) > 0 ||
-		r.AllowedSent == 0 || r.ForbiddenSent == 0
+	return r.DeniedArrived > 0 || r.DeniedAnswered > 0 || len(r.Unexplained) > 0 ||
+		r.AllowedSent == 0 || r.DeniedSent == 0
 }
 
 // Judge counts the probes that were sent from Start to End. Losses are reported some time later, so
@@ -62,7 +62,7 @@ func (t *Tally) Judge() Row {
 		}
 		for _, leak := range line.Leaks {
 			if leak.First >= start { // also while the last reports arrive
-				row.ForbiddenArrived += leak.Count
+				row.DeniedArrived += leak.Count
 				row.Leaks = append(row.Leaks, fmt.Sprintf("%s %s from %s to %s: %d arrived",
 					clock(leak.First), leak.Proto, leak.From, line.Pod, leak.Count))
 			}
@@ -94,8 +94,8 @@ func (r *Row) count(line probe.Line) {
 			r.Resent += count.Resent
 			r.Slowest = max(r.Slowest, count.Slowest)
 		case probe.Deny:
-			r.ForbiddenSent += count.Sent
-			r.ForbiddenOK += count.Answered
+			r.DeniedSent += count.Sent
+			r.DeniedAnswered += count.Answered
 			if count.Answered > 0 {
 				r.Leaks = append(r.Leaks, fmt.Sprintf("%s %s from %s to %s (%s): %d answered",
 					clock(line.Time), count.Proto, line.Pod, count.To, count.Address, count.Answered))
@@ -107,7 +107,7 @@ func (r *Row) count(line probe.Line) {
 // overflows returns exclusions for datagrams that arrived at a pod whose prober read too slowly. They
 // are no more than the kernel counted.
 func (t *Tally) overflows() []*Exclusion {
-	const reported = 5 * time.Second // after the overflow, at most, on a busy machine
+	const reported = 5 * time.Second // after the overflow, at most, on a busy host
 	var out []*Exclusion
 	for _, line := range t.lines {
 		if line.Overflows > 0 {

@@ -15,8 +15,8 @@ const (
 	TCPPort = 7001
 )
 
-// The source ports of TCP connections: the first of those that policy forbids, and of the others. A
-// receiver knows a forbidden SYN by its port. Clients choose all ports, and so no two connections
+// The source ports of TCP connections: the first of those that policy denies, and of the others. A
+// receiver knows a denied SYN by its port. Clients choose all ports, and so no two connections
 // have the same: a node would give one of them a random port when it translates a service's address.
 const (
 	FirstDeniedPort = 10000
@@ -82,7 +82,7 @@ type Loss struct {
 	Backend string `json:"backend,omitempty"` // that had answered last on this flow when they were sent
 }
 
-// Leak is a number of forbidden probes that arrived, since the last line.
+// Leak is a number of denied probes that arrived, since the last line.
 type Leak struct {
 	From  string   `json:"from"` // the pod, or address and port if only these are known
 	Proto Protocol `json:"proto"`
