@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/wayleave/wayleave/dataplane/nft/internal/encode"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/rcu"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
@@ -67,11 +68,15 @@ func newApplier(cfg Config, sock netlink.Socket) (*Applier, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("applier: open: %w", err), monitor.Close())
 	}
+	ownsGuard, err := canOwn(conn, cfg.Family, encode.TableOwner)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("applier: probe kernel: %w", err), monitor.Close())
+	}
 	query, err := dialOwnerQuery(cfg, conn)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("applier: probe kernel: %w", err), monitor.Close())
 	}
-	a := assemble(&cfg, conn, query, &tracker{
+	a := assemble(&cfg, conn, query, ownsGuard, &tracker{
 		monitor: monitor, family: cfg.Family.Number(), table: cfg.Name, own: conn.Port(), generation: generation,
 	})
 	if err := rcu.Supported(); err != nil {

@@ -90,7 +90,19 @@ func openFaulty(t testing.TB, ns *netns.NS, cfg applier.Config) (*applier.Applie
 	t.Helper()
 	sock, err := nfnl.Open(nfnl.Config{NetNS: ns.FD()})
 	require.NoError(t, err)
-	f := &faulty{Socket: sock}
+	return openOver(t, ns, cfg, &faulty{Socket: sock})
+}
+
+// openWithoutOwners is openFaulty on a kernel that knows no owners of tables.
+func openWithoutOwners(t testing.TB, ns *netns.NS, cfg applier.Config) (*applier.Applier, *faulty) {
+	t.Helper()
+	sock, err := nfnl.Open(nfnl.Config{NetNS: ns.FD()})
+	require.NoError(t, err)
+	return openOver(t, ns, cfg, &faulty{Socket: sock, refuse: refusingOwner(unix.EINVAL)})
+}
+
+func openOver(t testing.TB, ns *netns.NS, cfg applier.Config, f *faulty) (*applier.Applier, *faulty) {
+	t.Helper()
 	cfg.Name, cfg.NetNS = tableName, ns.FD()
 	if cfg.Logger == nil {
 		cfg.Logger = logger(t)

@@ -3,6 +3,7 @@
 package applier
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -23,8 +24,9 @@ import (
 // is accepted by both: by the new chain, which has no rules yet, and then by the old one. The guard
 // cannot be a chain of our table: the transaction could remove it from the hook with the old chain.
 //
-// The guard does not outlive a failure: it belongs to our socket, so the kernel deletes it with the
-// process, and its rules drop only while a set has elements, which expire.
+// Its rules drop only while a set has elements, which expire. If the kernel can, it deletes the guard with
+// the process: the table belongs to our socket. Before Linux 5.12 it has no owner but a comment, and the
+// next process deletes it.
 type hookGuard struct {
 	*encode.Encoder
 	table  string
@@ -39,14 +41,22 @@ const hookGuardTime = 10 * time.Second
 type hookGuards struct {
 	tools
 	conn *nfnl.Conn
+	// owned is false if the kernel knows no owners of tables.
+	owned bool
 	// guard is in the kernel while base chains are replaced, and as long as it cannot be deleted.
 	guard *hookGuard
+	// cleaned is set once no guard of a killed process is left.
+	cleaned bool
 }
+
+// guardComment is the comment of a guard table without an owner.
+const guardComment = "drops packets while base chains are replaced"
 
 // under makes a change under a guard after the given hooks, and waits for a grace period before
 // it deletes the guard. With dropping the guard drops from its beginning; otherwise it drops from the
 // transaction on that has what hookGuard.drop writes. There is no guard if there are no hooks, or if the
-// kernel refuses it: kernels before 5.12 do. waited reports whether there was a grace period.
+// kernel refuses it, as it does while another table has that name. waited reports whether there was a
+// grace period.
 //
 // Errors: those of the change, and of sending the guard's transactions.
 func (h *hookGuards) under(
@@ -69,7 +79,7 @@ func (h *hookGuards) add(hooks []*ruleset.Hook, dropping bool) error {
 		return err
 	}
 	w := h.writer
-	g := &hookGuard{table: h.cfg.Name + "-guard"}
+	g := &hookGuard{table: h.table()}
 	for _, hook := range hooks {
 		if hook.Type == ruleset.HookNAT { // for translations see translationGuards
 			continue
@@ -88,7 +98,11 @@ func (h *hookGuards) add(hooks []*ruleset.Hook, dropping bool) error {
 	}
 	g.Encoder = encode.New(w.batch, h.cfg.Family, g.table, func(string) *ruleset.Set { return guardSet() })
 	w.beginOps(nil)
-	g.CreateTable(encode.TableOwner)
+	if h.owned {
+		g.CreateTable(encode.TableOwner, "")
+	} else {
+		g.CreateTable(0, guardComment)
+	}
 	g.AddSet(guardSet())
 	for _, c := range g.chains {
 		g.AddChain(c)
@@ -112,6 +126,8 @@ func (h *hookGuards) add(hooks []*ruleset.Hook, dropping bool) error {
 	}
 	return err
 }
+
+func (h *hookGuards) table() string { return h.cfg.Name + "-guard" }
 
 // guardSet returns the set that has an element for each kind of packet while a guard drops.
 func guardSet() *ruleset.Set {
@@ -139,40 +155,46 @@ func (g *hookGuard) drop() {
 	}
 }
 
-// remove deletes the guard if our socket owns it. A table of that name may belong to
-// another process, if the guard was never added: it stays. If the deletion fails, the next call
-// tries again.
+// remove deletes the guard, and the first time that of a killed process. A table of that name may
+// belong to another process, if the guard was never added: it stays. If the deletion fails, the next
+// call tries again.
 //
 // Errors: errChanged if the kernel refuses the deletion; those of reading the table, and of sending
 // the transaction.
 func (h *hookGuards) remove() error {
-	if h.guard == nil {
+	if h.guard == nil && h.cleaned {
 		return nil
 	}
-	g := h.guard
-	head, err := readback.New(h.conn, h.cfg.Family, g.table).Head()
+	table := h.table()
+	head, err := readback.New(h.conn, h.cfg.Family, table).Head()
 	if err != nil {
-		return fmt.Errorf("read table %s: %w", g.table, err)
+		return fmt.Errorf("read table %s: %w", table, err)
 	}
-	if head.Owner != h.conn.Port() {
-		if head.Exists {
-			h.cfg.Logger.Warn("nftables: another process has a table with the name of the guard table, and keeps it",
-				"table", g.table)
+	if h.ours(head) {
+		h.writer.batch.Reset()
+		encode.New(h.writer.batch, h.cfg.Family, table, nil).DeleteTable()
+		_, err = h.tx.commit(h.writer.batch, nil)
+		if isRefused(err) {
+			return fmt.Errorf("%w, by ourselves: delete table %s: %w", errChanged, table, err)
 		}
-		h.guard = nil
-		return nil
+		if err != nil {
+			return err
+		}
+	} else if head.Exists && h.guard != nil {
+		h.cfg.Logger.Warn("nftables: another process has a table with the name of the guard table, and keeps it",
+			"table", table)
 	}
-	h.writer.batch.Reset()
-	g.DeleteTable()
-	_, err = h.tx.commit(h.writer.batch, nil)
-	if isRefused(err) {
-		return fmt.Errorf("%w, by ourselves: delete table %s: %w", errChanged, g.table, err)
-	}
-	if err != nil {
-		return err
-	}
-	h.guard = nil
+	h.guard, h.cleaned = nil, true
 	return nil
+}
+
+// ours reports whether a table with the guard's name is a guard that our socket owns, or one without
+// an owner.
+func (h *hookGuards) ours(head readback.Head) bool {
+	if h.owned {
+		return head.Owner == h.conn.Port()
+	}
+	return bytes.Equal(head.Userdata, encode.TableUserdata(guardComment))
 }
 
 // replacedHooks returns the hooks of deleted base chains that other chains may replace. If the operations

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
@@ -86,19 +88,26 @@ func replacements() map[string]replacement {
 // packet that waits before the old chain may use it after the chains that it jumps to have changed.
 // Here a slow base chain of another table delays every packet.
 func TestNoDeniedPacketPassesWhileBaseChainIsReplaced(t *testing.T) {
+	shared := applier.Config{Shared: true}
+	withoutOwners := func(t testing.TB, ns *netns.NS) *applier.Applier {
+		a, _ := openWithoutOwners(t, ns, shared)
+		return a
+	}
 	for name, c := range replacements() {
-		for _, process := range []string{"same", "next"} {
-			if process == "same" && c.adopted {
+		for process, open := range map[string]func(testing.TB, *netns.NS) *applier.Applier{
+			"same process": open, "next process": open, "next process without owners": withoutOwners,
+		} {
+			if process == "same process" && c.adopted {
 				continue
 			}
-			t.Run(name+"/"+process+" process", func(t *testing.T) {
+			t.Run(name+"/"+process, func(t *testing.T) {
 				ns := nstest.New(t)
 				a := open(t, ns)
 				require.NoError(t, a.Apply(bg, c.one))
 				end := flood(t, ns)
 				for i := range 10 {
 					nft(t, ns, slow(c.priority))
-					if process == "next" {
+					if process != "same process" {
 						a = open(t, ns)
 					}
 					require.NoError(t, a.Apply(bg, []*ruleset.Table{c.two, c.one}[i%2]))
@@ -132,18 +141,25 @@ func refusing(times int, which func(batch []byte) bool) func([]byte) unix.Errno 
 }
 
 // If the kernel refuses to delete the guard, the next attempt deletes it. If the process ends
-// first, the kernel deletes it. Otherwise its elements expire.
+// first, the kernel deletes it, or the next process if the table has no owner. Otherwise its elements
+// expire.
 func TestGuardIsNotLeftBehind(t *testing.T) {
-	skipUnlessGuarded(t)
 	changed := moved(only(0, 1))
-	for name, next := range map[string]func(*applier.Applier) error{
-		"next call": func(a *applier.Applier) error { return a.Resync(bg) },
-		"end":       func(a *applier.Applier) error { return a.Close() },
-		"teardown":  func(a *applier.Applier) error { return errors.Join(a.Teardown(bg), a.Apply(bg, changed)) },
+	for name, c := range map[string]struct {
+		open func(testing.TB, *netns.NS, applier.Config) (*applier.Applier, *faulty)
+		next func(*testing.T, *netns.NS, *applier.Applier) error
+	}{
+		"next call": {openFaulty, resync},
+		"end":       {openFaulty, closeAndApply},
+		"teardown":  {openFaulty, tearDownAndApply},
+
+		"next call, without owners": {openWithoutOwners, resync},
+		"end, without owners":       {openWithoutOwners, closeAndApply},
+		"teardown, without owners":  {openWithoutOwners, tearDownAndApply},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ns := nstest.New(t)
-			a, f := openFaulty(t, ns, applier.Config{Shared: true})
+			a, f := c.open(t, ns, applier.Config{Shared: true})
 			require.NoError(t, a.Apply(bg, only(0, 1)))
 			f.refuse = refusing(1000, onlyDeletes)
 			require.ErrorIs(t, a.Apply(bg, changed), unix.ENOMEM)
@@ -152,10 +168,26 @@ func TestGuardIsNotLeftBehind(t *testing.T) {
 			require.Contains(t, guard, "timeout 10s expires")
 			require.Contains(t, guard, "hook output priority filter + 1;", "after the replaced chain")
 			f.refuse = nil
-			require.NoError(t, next(a))
+			require.NoError(t, c.next(t, ns, a))
 			requireLists(t, ns, changed)
 		})
 	}
+}
+
+func resync(_ *testing.T, _ *netns.NS, a *applier.Applier) error { return a.Resync(bg) }
+
+// closeAndApply ends a process. Before Linux 5.12, the next one deletes the guard.
+func closeAndApply(t *testing.T, ns *netns.NS, a *applier.Applier) error {
+	require.NoError(t, a.Close())
+	if !strings.Contains(listing(t, ns), "own-guard") {
+		return nil
+	}
+	next, _ := openWithoutOwners(t, ns, applier.Config{Shared: true})
+	return next.Apply(bg, moved(only(0, 1)))
+}
+
+func tearDownAndApply(_ *testing.T, _ *netns.NS, a *applier.Applier) error {
+	return errors.Join(a.Teardown(bg), a.Apply(bg, moved(only(0, 1))))
 }
 
 // No guard is left behind if one of its transactions fails, or the step after it.
@@ -208,22 +240,31 @@ func TestForeignTableWithNameOfGuardStays(t *testing.T) {
 	const theirs = "table inet own-guard { chain theirs { counter; }; }"
 	errClosed, changed := errors.New("closed"), moved(only(0, 1))
 	guards := func(batch []byte) bool { return bytes.Contains(batch, []byte("own-guard")) }
-	for name, fail := range map[string]func(f *faulty, closed *error){
-		"kernel refuses the guard": func(*faulty, *error) {},
-		"BeforeWrite fails":        func(_ *faulty, closed *error) { *closed = errClosed },
-		"answer lost":              func(f *faulty, _ *error) { f.lose = guards },
+	refused := func(*faulty, *error) {}
+	unwritten := func(_ *faulty, closed *error) { *closed = errClosed }
+	unanswered := func(f *faulty, _ *error) { f.lose = guards }
+	for name, c := range map[string]struct {
+		open func(testing.TB, *netns.NS, applier.Config) (*applier.Applier, *faulty)
+		fail func(f *faulty, closed *error)
+	}{
+		"kernel refuses the guard":                 {openFaulty, refused},
+		"kernel refuses the guard, without owners": {openWithoutOwners, refused},
+		"BeforeWrite fails":                        {openFaulty, unwritten},
+		"BeforeWrite fails, without owners":        {openWithoutOwners, unwritten},
+		"answer lost":                              {openFaulty, unanswered},
+		"answer lost, without owners":              {openWithoutOwners, unanswered},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ns := nstest.New(t)
 			var log bytes.Buffer
 			var closed error
-			a, f := openFaulty(t, ns, applier.Config{
+			a, f := c.open(t, ns, applier.Config{
 				Shared: true, BeforeWrite: func() error { return closed },
 				Logger: slog.New(slog.NewTextHandler(&log, nil)),
 			})
 			require.NoError(t, a.Apply(bg, only(0, 1)))
 			nft(t, ns, theirs)
-			fail(f, &closed)
+			c.fail(f, &closed)
 			err := a.Apply(bg, changed)
 			if closed != nil {
 				require.ErrorIs(t, err, errClosed)

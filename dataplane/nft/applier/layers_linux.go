@@ -35,8 +35,9 @@ type tools struct {
 //	writer         writes operations into a transaction; handles identifies rules
 //	desiredState   the desired state, and whether the kernel has it
 //
-// query is nil if the table is never to be owned.
-func assemble(cfg *Config, conn, query *nfnl.Conn, track *tracker) *Applier {
+// query is nil if the table is never to be owned. ownsGuard is false if the kernel knows no owners of
+// tables.
+func assemble(cfg *Config, conn, query *nfnl.Conn, ownsGuard bool, track *tracker) *Applier {
 	stats, names, desired := &Stats{}, &nameGenerator{}, newDesiredState(cfg)
 	reader := readback.New(conn, cfg.Family, cfg.Name)
 	w := newWriter(cfg, desired, reader)
@@ -55,7 +56,7 @@ func assemble(cfg *Config, conn, query *nfnl.Conn, track *tracker) *Applier {
 	epoch := &epochs{epoch: cfg.Epoch, desired: desired, writer: w, tx: tx, grace: grace}
 	later := &backlog{tx: tx, grace: grace}
 	t := tools{cfg: cfg, stats: stats, writer: w, tx: tx, grace: grace}
-	hooks := &hookGuards{tools: t, conn: conn}
+	hooks := &hookGuards{tools: t, conn: conn, owned: ownsGuard, cleaned: ownsGuard}
 	stages := &stageGuards{tools: t, names: names, reaches: map[string]stageReach{}}
 	translations := &translationGuards{tools: t, reader: reader, names: names}
 	exec := &executor{tools: t, epochs: epoch, backlog: later, names: names}

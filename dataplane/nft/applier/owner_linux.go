@@ -36,12 +36,12 @@ const maxRelease = time.Second
 // attemptsAnew limits the attempts to replace a table so that it gets an owner.
 const attemptsAnew = 3
 
-// canOwn reports whether the kernel knows a table that has an owner and outlives it. Kernels before
-// 6.9 refuse at least one of the flags: until 5.11 with EINVAL, from then on with EOPNOTSUPP.
-// Nothing is written.
-func canOwn(conn *nfnl.Conn, family ruleset.Family) (bool, error) {
+// canOwn reports whether the kernel knows flags of a table: OWNER alone since 5.12, owned since 6.9.
+// Older kernels refuse them: until 5.11 with EINVAL, from then on with EOPNOTSUPP. Nothing is
+// written.
+func canOwn(conn *nfnl.Conn, family ruleset.Family, flags uint32) (bool, error) {
 	batch := nfnl.NewBatch()
-	encode.New(batch, family, fmt.Sprintf("probe-%d", conn.Port()), nil).CreateTable(owned)
+	encode.New(batch, family, fmt.Sprintf("probe-%d", conn.Port()), nil).CreateTable(flags, "")
 	err := conn.Check(batch)
 	if isRefused(err) && (errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP)) {
 		return false, nil
@@ -57,7 +57,7 @@ func dialOwnerQuery(cfg Config, conn *nfnl.Conn) (*nfnl.Conn, error) {
 	if cfg.Shared {
 		return nil, nil
 	}
-	if owns, err := canOwn(conn, cfg.Family); err != nil {
+	if owns, err := canOwn(conn, cfg.Family, owned); err != nil {
 		return nil, err
 	} else if !owns {
 		cfg.Logger.Info("nftables: other processes can change the table: "+

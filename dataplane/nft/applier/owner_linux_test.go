@@ -77,25 +77,6 @@ func refusedNft(t testing.TB, ns *netns.NS, script string) {
 	}))
 }
 
-// hasGuardTables reports whether the kernel takes guard tables: their owner is a socket (Linux 5.12).
-func hasGuardTables(t testing.TB) bool {
-	t.Helper()
-	err := tryFlags(t, nstest.New(t), 2) // NFT_TABLE_F_OWNER
-	if errors.Is(err, unix.EINVAL) {
-		return false
-	}
-	require.NoError(t, err)
-	return true
-}
-
-// skipUnlessGuarded skips the test where the kernel takes no guard tables.
-func skipUnlessGuarded(t testing.TB) {
-	t.Helper()
-	if !hasGuardTables(t) {
-		nstest.Skip(t, "needs guard tables, which a socket owns (Linux 5.12)")
-	}
-}
-
 // setFlags sets the flags of our table as another process.
 func setFlags(t testing.TB, ns *netns.NS, flags uint32) {
 	t.Helper()
@@ -414,22 +395,28 @@ func TestCloseReleasesTable(t *testing.T) {
 	require.NoError(t, <-l.closed)
 }
 
-// overRefusing makes an Applier over a kernel that refuses flags of tables.
-func overRefusing(t *testing.T, ns *netns.NS, errno unix.Errno, log *slog.Logger) (*applier.Applier, error) {
-	t.Helper()
-	sock, err := nfnl.Open(nfnl.Config{NetNS: ns.FD()})
-	require.NoError(t, err)
-	f := &faulty{Socket: sock, refuse: func(batch []byte) unix.Errno {
+// refusingOwner returns a hook that refuses every table with an owner.
+func refusingOwner(errno unix.Errno) func(batch []byte) unix.Errno {
+	return func(batch []byte) unix.Errno {
 		for len(batch) > 0 {
 			n := binary.NativeEndian.Uint32(batch)
 			isTable := binary.NativeEndian.Uint16(batch[4:]) == unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_NEWTABLE
-			if isTable && bytes.Contains(batch[:n], []byte{8, 0, unix.NFTA_TABLE_FLAGS, 0, 0, 0, 0, 6}) {
+			flags := []byte{8, 0, unix.NFTA_TABLE_FLAGS, 0, 0, 0, 0}
+			if i := bytes.Index(batch[:n], flags); isTable && i >= 0 && batch[i+len(flags)]&2 != 0 {
 				return errno
 			}
 			batch = batch[n:]
 		}
 		return 0
-	}}
+	}
+}
+
+// overRefusing makes an Applier over a kernel that refuses flags of tables.
+func overRefusing(t *testing.T, ns *netns.NS, errno unix.Errno, log *slog.Logger) (*applier.Applier, error) {
+	t.Helper()
+	sock, err := nfnl.Open(nfnl.Config{NetNS: ns.FD()})
+	require.NoError(t, err)
+	f := &faulty{Socket: sock, refuse: refusingOwner(errno)}
 	a, err := applier.NewOver(applier.Config{Name: tableName, NetNS: ns.FD(), Logger: log}, f)
 	if err != nil {
 		require.NoError(t, sock.Close())

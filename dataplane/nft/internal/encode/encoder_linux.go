@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/google/nftables/userdata"
 	"golang.org/x/sys/unix"
 
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
@@ -73,11 +74,17 @@ func (e *Encoder) AddTable(flags uint32) {
 	}
 }
 
-// CreateTable creates the table, which must not exist.
-func (e *Encoder) CreateTable(flags uint32) {
+// CreateTable creates the table, which must not exist. Kernels before 5.10 ignore the comment.
+func (e *Encoder) CreateTable(flags uint32, comment string) {
 	e.message(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, tableObject(e.table), 0)
 	e.batch.Uint32(unix.NFTA_TABLE_FLAGS, flags)
+	if comment != "" {
+		e.batch.Bytes(AttrTableUserdata, TableUserdata(comment))
+	}
 }
+
+// TableUserdata returns the user data of a table with a comment.
+func TableUserdata(comment string) []byte { return userdata.AppendString(nil, udataTableComment, comment) }
 
 // SetTableFlags sets the flags of an existing table.
 func (e *Encoder) SetTableFlags(flags uint32) {

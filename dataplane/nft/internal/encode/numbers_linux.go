@@ -11,6 +11,7 @@ const (
 	// NFTA_SET_ELEM_LIST_SET.
 	AttrWithin = 2
 
+	AttrTableUserdata = 6  // NFTA_TABLE_USERDATA
 	AttrTableOwner    = 7  // NFTA_TABLE_OWNER
 	AttrChainFlags    = 10 // NFTA_CHAIN_FLAGS
 	AttrFlowtableName = 2  // NFTA_FLOWTABLE_NAME
@@ -30,7 +31,8 @@ const (
 	nftBitwiseRshift   = 2
 	nftSetConcat       = 0x80
 
-	// Types of entries in userdata: of a set, besides that of the key's byte order.
+	// Types of entries in userdata: of a table, and of a set besides that of the key's byte order.
+	udataTableComment     = 0
 	udataSetDataByteOrder = 1
 	udataSetComment       = 7
 )

@@ -3,6 +3,7 @@
 package readback
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,6 +22,8 @@ type Head struct {
 	Flags  uint32
 	// Owner is the netlink port of the table's owner, zero if it has none.
 	Owner uint32
+	// Userdata has the table's comment, as encode.TableUserdata returns it.
+	Userdata []byte
 }
 
 // table is our table as the kernel has it, as raw attributes. Elements are read when they are
@@ -138,7 +141,11 @@ func (r *Reader) dump(typ uint16, within string, begin func(), each func(attrs [
 func (r *Reader) Head() (h Head, err error) {
 	err = r.conn.Get(unix.NFT_MSG_GETTABLE, r.family.Number(), r.request(""), func(m nfnl.Message) error {
 		if r.ours(m) {
-			h = Head{Exists: true, Flags: netlink.Number32(netlink.FindAttr(m.Attrs, unix.NFTA_TABLE_FLAGS))}
+			h = Head{
+				Exists:   true,
+				Flags:    netlink.Number32(netlink.FindAttr(m.Attrs, unix.NFTA_TABLE_FLAGS)),
+				Userdata: bytes.Clone(netlink.FindAttr(m.Attrs, encode.AttrTableUserdata)),
+			}
 			if h.Flags&encode.TableOwner != 0 {
 				h.Owner = netlink.Number32(netlink.FindAttr(m.Attrs, encode.AttrTableOwner))
 			}
