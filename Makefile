@@ -89,7 +89,7 @@ test-cluster: ## Run the suites of Kubernetes on the cluster, or SUITES; print a
 	bin/cluster test $(SUITES)
 
 .PHONY: compare
-compare: ## Measure Wayleave and other implementations of network policy on the cluster, in turns (COMPAREFLAGS).
+compare: ## Measure Wayleave and other implementations of network policy on the cluster, in rounds (COMPAREFLAGS).
 	scripts/build-suites kube-router kube-network-policies
 	bin/cluster compare $(COMPAREFLAGS)
 

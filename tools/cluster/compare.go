@@ -16,13 +16,13 @@ import (
 	"github.com/wayleave/wayleave/tools/cluster/internal/machine"
 )
 
-// comparison measures implementations of network policy on one cluster, in turns.
+// comparison measures implementations of network policy on one cluster, in rounds.
 type comparison struct {
 	c        *cluster
 	pods     int
 	policies []int // on one server, for connections
-	turns    int
-	rest     time.Duration
+	rounds   int
+	idle     time.Duration
 	edits    int
 	only     string   // step
 	server   string   // address
@@ -34,14 +34,15 @@ func runCompare(ctx context.Context, c *cluster, args []string) error {
 	flags := flag.NewFlagSet("cluster compare", flag.ContinueOnError)
 	flags.IntVar(&m.pods, "pods", 100, "`number` of pods that an edit denies and allows again")
 	policies := flags.String("policies", "1,100,1000", "`numbers` of policies on one server, separated by commas")
-	flags.IntVar(&m.turns, "turns", 3, "`number` of turns of each implementation")
-	flags.StringVar(&m.only, "only", "", "only this `step`: rest, edits, connections or churn")
-	flags.IntVar(&m.edits, "edits", 3, "`number` of edits in a turn; each denies all pods, then allows them")
-	flags.DurationVar(&m.rest, "rest", 30*time.Second, "`time` for which CPU time at rest is measured")
+	flags.IntVar(&m.rounds, "rounds", 3, "`number` of rounds; each measures every implementation once")
+	flags.StringVar(&m.only, "only", "", "only this `step`: idle, edits, connections or churn")
+	flags.IntVar(&m.edits, "edits", 3, "`number` of edits in a round; each denies all pods, then allows them")
+	flags.DurationVar(&m.idle, "idle", 30*time.Second, "`time` for which idle implementations are measured")
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), "usage: cluster compare [FLAGS] [IMPLEMENTATION...]\n\n"+
-			"Measure implementations of NetworkPolicy on the cluster, one after the other and in turns. The agents of\n"+
-			"Wayleave always give pods their network; while another implementation has its turn, they read no policy.\n"+
+			"Measure implementations of NetworkPolicy on the cluster in rounds. Each round measures every implementation\n"+
+			"once. The agents of Wayleave always give pods their network. While another implementation is measured,\n"+
+			"they read no policy.\n"+
 			"The implementations, all by default:\n\n")
 		for _, i := range implementations() {
 			fmt.Fprintf(flags.Output(), "  %-24s %s\n", i.name, i.title)
@@ -59,10 +60,10 @@ func runCompare(ctx context.Context, c *cluster, args []string) error {
 		}
 		m.policies = append(m.policies, n)
 	}
-	if m.pods < 1 || m.turns < 1 || m.edits < 1 || m.rest <= 0 {
-		return errors.New("compare: --pods, --turns, --edits and --rest must be above 0")
+	if m.pods < 1 || m.rounds < 1 || m.edits < 1 || m.idle <= 0 {
+		return errors.New("compare: --pods, --rounds, --edits and --idle must be above 0")
 	}
-	if !slices.Contains([]string{"", "rest", "edits", "connections", "churn"}, m.only) {
+	if !slices.Contains([]string{"", "idle", "edits", "connections", "churn"}, m.only) {
 		return fmt.Errorf("compare: --only %q is no step", m.only)
 	}
 	chosen, err := choose(c, flags.Args())
@@ -118,7 +119,8 @@ func choose(c *cluster, names []string) ([]implementation, error) {
 		return nil, fmt.Errorf("no cluster runs: %w", err)
 	}
 	if c.Proxy == "iptables" {
-		return nil, errors.New("needs kube-proxy in mode nftables: rules of iptables are deleted")
+		return nil, errors.New("all iptables rules of the nodes are deleted, so kube-proxy must have none: " +
+			"start the cluster with --proxy nftables")
 	}
 	return chosen, nil
 }
@@ -137,10 +139,10 @@ func (m *comparison) run(ctx context.Context, chosen []implementation) (err erro
 	}
 	figures := newFigures(chosen)
 	defer func() { figures.write(os.Stdout) }()
-	for round := range m.turns {
+	for round := range m.rounds {
 		for _, i := range chosen {
-			fmt.Printf("\nTurn %d of %s\n", round+1, i.name)
-			if err := m.turn(ctx, i, figures); err != nil {
+			fmt.Printf("\nRound %d: %s\n", round+1, i.name)
+			if err := m.measure(ctx, i, figures); err != nil {
 				return fmt.Errorf("%s: %w", i.name, err)
 			}
 		}
@@ -148,8 +150,8 @@ func (m *comparison) run(ctx context.Context, chosen []implementation) (err erro
 	return nil
 }
 
-// turn measures one implementation.
-func (m *comparison) turn(ctx context.Context, i implementation, f *figures) error {
+// measure measures one implementation.
+func (m *comparison) measure(ctx context.Context, i implementation, f *figures) error {
 	add := func(row string, value float64) { f.add(i.name, row, value) }
 	policies := func(n int) error { return m.replacePolicies(ctx, manyPolicies(n, m.pods)) }
 	for _, s := range []struct {
@@ -158,7 +160,7 @@ func (m *comparison) turn(ctx context.Context, i implementation, f *figures) err
 	}{
 		{"", "1000 egress policies", func() error { return policies(1000) }},
 		{"", "Start", func() error { return m.start(ctx, i, add) }},
-		{"rest", "At rest", func() error { return m.atRest(ctx, i, add) }},
+		{"idle", "Idle", func() error { return m.measureIdle(ctx, i, add) }},
 		{"edits", "Policy edits", func() error { return m.edit(ctx, i, add) }},
 		{"connections", "Connections", func() error { return m.connections(ctx, i, add) }},
 		{"churn", "Churn of pods", func() error { return m.churn(ctx, i, add) }},

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// quiet is a share of a processor that all processes of an implementation together do not exceed when at rest.
-	quiet = 0.05
+	// maxIdle is the share of one core that the processes of an idle implementation use together at most.
+	maxIdle = 0.05
 	// clockTick is that of /proc (USER_HZ of Linux).
 	clockTick = 10 * time.Millisecond
 )
@@ -74,7 +74,7 @@ func (m *comparison) consumed(i implementation) (consumption, error) {
 	return u, nil
 }
 
-// waitIdle waits until the implementation is at rest for 3 seconds.
+// waitIdle waits until the implementation is idle for 3 seconds.
 func (m *comparison) waitIdle(ctx context.Context, i implementation) error {
 	const pause = 3 * time.Second
 	for deadline := time.Now().Add(waitLimit); time.Now().Before(deadline); {
@@ -91,14 +91,14 @@ func (m *comparison) waitIdle(ctx context.Context, i implementation) error {
 		if err != nil {
 			return err
 		}
-		if used := after.processor - before.processor; used >= 0 && used.Seconds() < quiet*pause.Seconds() {
+		if used := after.processor - before.processor; used >= 0 && used.Seconds() < maxIdle*pause.Seconds() {
 			return nil
 		}
 	}
-	return errors.New("it is not at rest after " + waitLimit.String())
+	return errors.New("it is not idle after " + waitLimit.String())
 }
 
-// start starts the implementation, and waits until it is at rest.
+// start starts the implementation, and waits until it is idle.
 func (m *comparison) start(ctx context.Context, i implementation, add func(string, float64)) error {
 	if err := i.start(m, ctx); err != nil {
 		return err
@@ -119,8 +119,8 @@ func (m *comparison) start(ctx context.Context, i implementation, add func(strin
 	return nil
 }
 
-// atRest measures for some time without changes.
-func (m *comparison) atRest(ctx context.Context, i implementation, add func(string, float64)) error {
+// measureIdle measures for some time without changes.
+func (m *comparison) measureIdle(ctx context.Context, i implementation, add func(string, float64)) error {
 	before, err := m.consumed(i)
 	if err != nil {
 		return err
@@ -128,14 +128,14 @@ func (m *comparison) atRest(ctx context.Context, i implementation, add func(stri
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(m.rest):
+	case <-time.After(m.idle):
 	}
 	after, err := m.consumed(i)
 	if err != nil {
 		return err
 	}
-	share := (after.processor - before.processor).Seconds() / m.rest.Seconds() / float64(m.c.Nodes)
-	add("at rest: CPU of a node [%]", 100*share)
-	add("at rest: RSS [MB]", float64(after.memory)/1e6)
+	share := (after.processor - before.processor).Seconds() / m.idle.Seconds() / float64(m.c.Nodes)
+	add("idle: CPU per node [% of a core]", 100*share)
+	add("idle: RSS [MB]", float64(after.memory)/1e6)
 	return nil
 }

@@ -24,7 +24,7 @@ const (
 	// manyLabel is on the policies that replacePolicies made.
 	manyLabel    = "wayleave.dev/compare"
 	policiesPath = "/apis/networking.k8s.io/v1/namespaces/" + compareNamespace + "/networkpolicies"
-	// churnPods is the number of pods that are made and deleted in a turn.
+	// churnPods is the number of pods that are made and deleted in a round.
 	churnPods = 30
 	// probing is how long targets are probed before an edit.
 	probing = 2 * time.Second
@@ -175,7 +175,7 @@ func (m *comparison) edit(ctx context.Context, i implementation, add func(string
 				return err
 			}
 			if first < 0 {
-				fmt.Printf("a pod changed before the edit, which is not counted; ")
+				fmt.Printf("an edit is not counted: a pod changed before it; ")
 				continue
 			}
 			add(e.until+": first pod [ms]", milliseconds(first))
@@ -187,8 +187,8 @@ func (m *comparison) edit(ctx context.Context, i implementation, add func(string
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// effect writes to the API. It returns how long after that the first probe was sent that found a target changed,
-// and the last one that found a target as before.
+// effect sends a write to the API. It returns the send times, from the write on, of the first probe with the new
+// result and of the last one with the old result.
 func (m *comparison) effect(
 	ctx context.Context, i implementation, until, method, path string, body object,
 ) (first, last time.Duration, err error) {
@@ -214,7 +214,7 @@ func (m *comparison) effect(
 	}
 	first = time.Hour
 	for _, change := range changes {
-		first, last = min(first, change.First.Sub(write.Sent)), max(last, change.Last.Sub(write.Sent))
+		first, last = min(first, change.FirstNew.Sub(write.Sent)), max(last, change.LastOld.Sub(write.Sent))
 	}
 	return first, last, nil
 }

@@ -21,7 +21,7 @@
 //	make cluster          # builds everything, and starts three nodes
 //	bin/cluster shell kubectl get pods -A
 //	bin/cluster test      # runs the suites; 'cluster test --help' lists them
-//	bin/cluster badday    # probes policy while nodes, agents or the control plane fail
+//	bin/cluster faults    # probes policy while nodes, agents or the control plane fail
 //	bin/cluster compare   # measures Wayleave beside other implementations of network policy
 //	make cluster-down
 //

@@ -94,7 +94,8 @@ func (c *cluster) images() (map[string]image.Image, error) {
 // suites run beside it, with their libraries.
 func (c *cluster) agnhostFiles() ([]image.File, error) {
 	files := []image.File{
-		// It serves SCTP, for which the kernel may have no sockets, and starts the other for the rest.
+		// This wrapper serves SCTP, for which the kernel may have no sockets, and starts agnhost.real for
+		// other protocols.
 		{Path: "/agnhost", Source: c.bin("cluster-programs/agnhost")},
 		{Path: "/agnhost.real", Source: c.bin("kubernetes/agnhost")},
 		{Path: "/agnhost-2", Link: "agnhost"},

@@ -35,9 +35,9 @@ func commands() []command {
 		{"stop", "MACHINE SERVICE", "stop a service, for example 'control kube-apiserver'", runStop},
 		{"resume", "MACHINE", "start the stopped services of a machine again", runResume},
 		{"test", "[SUITE...]", "run suites of tests on the cluster and print a table of their results", runTest},
-		{"badday", "[DAY...]", "probe policy while nodes, agents or the control plane fail", runBadDay},
-		{"use", "IMPLEMENTATION", "let an implementation of 'compare' decide, for example for 'test'", runUse},
-		{"compare", "[IMPLEMENTATION...]", "measure implementations of network policy in turns", runCompare},
+		{"faults", "[SCENARIO...]", "probe policy while nodes, agents or the control plane fail", runFaults},
+		{"use", "IMPLEMENTATION", "make another implementation enforce policy, for example before 'test'", runUse},
+		{"compare", "[IMPLEMENTATION...]", "measure implementations of network policy in rounds", runCompare},
 	}
 }
 

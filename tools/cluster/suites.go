@@ -17,7 +17,7 @@ func suites() []suite {
 		endToEnd("netpol", "Kubernetes end-to-end, NetworkPolicy", `\[sig-network\] (Netpol|NetworkPolicy)`, 2,
 			nil),
 		endToEnd("network", "Kubernetes end-to-end, sig-network without NetworkPolicy", `\[sig-network\]`, 5,
-			notHere()),
+			excludedTests()),
 		policyAPI(),
 		cyclonus("cyclonus", "cyclonus, all cases of its generator"),
 	}
@@ -108,9 +108,9 @@ func startsWith(line string, prefixes ...string) string {
 	return ""
 }
 
-// notHere returns the tests of sig-network that this cluster cannot run. Those with an empty reason are
+// excludedTests returns the tests of sig-network that this cluster cannot run. Those with an empty reason are
 // in another suite.
-func notHere() []reason {
+func excludedTests() []reason {
 	return []reason{
 		{"Netpol", ""},
 		{"NetworkPolicy", ""},
@@ -122,7 +122,7 @@ func notHere() []reason {
 		{"[Provider:GCE]", "needs a cloud"},
 		{
 			"should set TCP CLOSE_WAIT timeout",
-			"connection tracking has no such sysctls that can be set in a network namespace",
+			"the sysctls of TCP timeouts in connection tracking are read-only in a network namespace",
 		},
 		{"should be rejected for evicted pods", "kubelet evicts no pods on this cluster"},
 		{"[Feature:Networking-Performance]", "measures, with a program that the image lacks"},
@@ -135,8 +135,8 @@ func notHere() []reason {
 
 const noSCTPSockets = "the kernel has no SCTP sockets, and the emulation does not support /dial"
 
-// endToEnd returns a suite of the end-to-end tests of Kubernetes whose names match an expression, but
-// for those that are excluded. That many processes run them.
+// endToEnd returns a suite of the end-to-end tests of Kubernetes whose names match an expression, except
+// those that are excluded. processes is the number of parallel Ginkgo processes.
 func endToEnd(name, title, tests string, processes int, excluded []reason) suite {
 	return suite{
 		name: name, title: title, excluded: excluded,

@@ -155,7 +155,10 @@ func (c *cluster) runSuite(ctx context.Context, control *machine.Machine, s suit
 		readErr = errors.New("no test ran")
 	}
 	if readErr != nil {
-		return table{}, fmt.Errorf("%w; the suite ended with %w", readErr, err)
+		if err == nil {
+			return table{}, fmt.Errorf("%w, although the suite exited without an error", readErr)
+		}
+		return table{}, fmt.Errorf("%w; the suite failed: %w", readErr, err)
 	}
 	return table{suite: s, version: version, duration: time.Since(start), results: results}, nil
 }

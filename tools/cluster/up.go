@@ -22,7 +22,7 @@ import (
 
 func runUp(ctx context.Context, c *cluster, args []string) error {
 	if c.Nodes > 0 {
-		return errors.New("a cluster runs, or was not ended: 'cluster down' ends it")
+		return errors.New("a cluster runs or left state behind: run 'cluster down' first")
 	}
 	flags := flag.NewFlagSet("cluster up", flag.ContinueOnError)
 	flags.IntVar(&c.Nodes, "nodes", 3, "`number` of nodes, 1 to 9")
@@ -122,8 +122,8 @@ func (c *cluster) startControl(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// All machines are ports of one bridge. The default route leads nowhere: the API server wants
-	// one, and no packet may leave the cluster.
+	// All machines are ports of one bridge. kube-apiserver requires a default route. Its gateway
+	// does not exist, so no packet leaves the cluster.
 	err = ipCommands(ctx, control,
 		"link set lo up",
 		"link add cluster0 type bridge",
@@ -142,7 +142,7 @@ func (c *cluster) startControl(ctx context.Context) error {
 }
 
 // routePods makes routes from the control plane to the pods of all nodes. The API server connects to
-// pods for its clients, and elsewhere runs on a node.
+// pods for its clients. In most clusters it runs on a node, which has these routes.
 func (c *cluster) routePods(ctx context.Context) error {
 	control, err := machine.Open(c.machine(controlName))
 	if err != nil {

@@ -69,7 +69,7 @@ func watch(ctx context.Context, args []string) (measure.Changes, error) {
 	changes := measure.Changes{}
 	for _, t := range targets {
 		if !t.firstNew.IsZero() {
-			changes[t.address] = measure.Change{Last: t.lastOld, First: t.firstNew}
+			changes[t.address] = measure.Change{LastOld: t.lastOld, FirstNew: t.firstNew}
 		}
 	}
 	return changes, nil

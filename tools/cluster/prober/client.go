@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// answerLimit is the time after which an allowed probe without answer is lost. It is long
+	// answerLimit is the time after which an allowed probe without an answer is lost. It is long
 	// because a host that starts hundreds of containers may not run a prober for 40 s.
 	answerLimit = time.Minute
-	// stalled is the time between two ticks after which this program was not run. The answers of that
-	// time have not been read yet.
+	// If two ticks are further apart than stalled, the host did not schedule this process. The answers
+	// of that time have not been read yet.
 	stalled = time.Second
 	// deniedLimit is how long a denied probe waits for an answer. A SYN is sent again meanwhile.
 	deniedLimit = 3500 * time.Millisecond
@@ -30,8 +30,8 @@ const (
 	newUDPInterval = 400 * time.Millisecond
 	newTCPInterval = time.Second
 	reportInterval = 5 * time.Second
-	// maxTargets is more than a client has. It makes at most so many connections a second, so a client
-	// that restarts does not use ports whose old connections the kernel still knows.
+	// maxTargets exceeds the number of targets of any client. The ports of a client start at its start
+	// time × maxTargets, so a restarted client uses no port of connections that the kernel still tracks.
 	maxTargets = 20
 	// countsPerLine keeps lines below the 16 KiB at which containerd splits them.
 	countsPerLine = 40

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command prober runs in the pods of the bad days: see 'cluster badday'. It answers probes, counts
+// Command prober runs in the pods of 'cluster faults'. It answers probes, counts
 // those that policy denies, and sends probes to the targets in a file. It prints lines of JSON, of
 // the type Line of package probe.
 //

@@ -47,7 +47,7 @@ func run(ctx context.Context, name, targets string, interval time.Duration) erro
 	if err := serve(name, leaks); err != nil {
 		return err
 	}
-	if err := countDeniedSYNs(leaks); err != nil {
+	if err := countDeniedTCP(leaks); err != nil {
 		return err
 	}
 	out.print(probe.Line{Addresses: addresses})

@@ -64,8 +64,8 @@ func serve(name string, leaks *leakCounter) error {
 	return nil
 }
 
-// enlargeBuffer gives a socket room for the packets of the time in which a busy host does not run
-// this program.
+// enlargeBuffer sets a receive buffer that holds the packets that arrive while a busy host does not
+// schedule this process.
 func enlargeBuffer(conn syscall.Conn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -128,9 +128,9 @@ func serveTCP(listener *net.TCPListener, name string, leaks *leakCounter) {
 	}
 }
 
-// countDeniedSYNs counts TCP packets with a denied source port, also those to which no connection
-// follows.
-func countDeniedSYNs(leaks *leakCounter) error {
+// countDeniedTCP counts TCP segments from the source ports of denied probes, even if no connection is
+// established.
+func countDeniedTCP(leaks *leakCounter) error {
 	for _, family := range []struct {
 		protocol                     uint16
 		next, ports, source, address uint32 // offsets

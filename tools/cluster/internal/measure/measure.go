@@ -25,12 +25,12 @@ type Connections struct {
 // Changes has the change of each target. A target that did not change is missing.
 type Changes map[string]Change
 
-// Change is the time in which a target changed: between two probes.
+// Change has the send times of the two probes between which a target changed.
 type Change struct {
-	// Last is when the last probe was sent that found it as before; zero if none did.
-	Last time.Time
-	// First is when the first probe was sent after that.
-	First time.Time
+	// LastOld is that of the last probe with the old result; zero if there was none.
+	LastOld time.Time
+	// FirstNew is that of the first probe with the new result after that.
+	FirstNew time.Time
 }
 
 // Write is one request to the API.

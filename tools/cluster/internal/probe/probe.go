@@ -24,11 +24,11 @@ const (
 	Ports           = 10000 // of each kind
 )
 
-// Expect is what policy says about a flow.
+// Expect is the expected verdict for a flow.
 type Expect string
 
 const (
-	Allow  Expect = "allow"  // a probe without answer is lost
+	Allow  Expect = "allow"  // a probe without an answer is lost
 	Deny   Expect = "deny"   // a probe that arrives is a leak
 	Either Expect = "either" // while a change takes effect
 )
@@ -50,12 +50,12 @@ type Targets struct {
 type Protocol string
 
 const (
-	UDP    Protocol = "udp"     // on a flow that stays
+	UDP    Protocol = "udp"     // on a long-lived flow
 	UDPNew Protocol = "udp-new" // from a new port
 	TCP    Protocol = "tcp"     // a new connection
 )
 
-// Flow is a direction in which probes are sent.
+// Flow identifies a target, an address, a protocol and an expected verdict.
 type Flow struct {
 	To      string   `json:"to"`
 	Service bool     `json:"service,omitempty"`
@@ -110,7 +110,7 @@ type Payload struct {
 	Backend  string // the pod that answered, empty in a request
 }
 
-const magic = "badday"
+const magic = "probe"
 
 var errNoPayload = errors.New("not the payload of a probe")
 

@@ -21,8 +21,8 @@ func TestPayloadIsParsed(t *testing.T) {
 
 func TestOtherPayloadIsAnError(t *testing.T) {
 	for _, text := range []string{
-		"", "badday", "badday deny a b", "other deny a b 1", "badday deny a b x",
-		"badday deny a b 1 c d",
+		"", "probe", "probe deny a b", "other deny a b 1", "probe deny a b x",
+		"probe deny a b 1 c d",
 	} {
 		if _, err := ParsePayload(text); !errors.Is(err, errNoPayload) {
 			t.Errorf("ParsePayload(%q) = %v", text, err)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package badday
+package losses
 
 import (
 	"slices"
@@ -15,15 +15,16 @@ type Exclusion struct {
 	Why string
 	// Pods lists the pods whose probes are excluded: from them, and directly to them.
 	Pods []string
-	// Peers limits Pods to probes that they exchange with these pods, if it is not empty. A probe to a
-	// service counts, unless another pod answered last.
+	// Peers limits Pods to probes that they exchange with these pods, if it is not empty. Probes to
+	// services are excluded, too, unless a pod outside Peers sent the last answer.
 	Peers []string
 	// Backends lists the pods whose flows through a service are excluded: the pod answered last.
 	Backends []string
 	// Services lists the services whose new flows are excluded: the pod that would have answered is
 	// not known.
 	Services []string
-	// Start and End limit the times at which the probes were sent. A zero End means still.
+	// Start and End limit the times at which the probes were sent. A zero End
+	// means that the exclusion has not ended.
 	Start, End time.Time
 	// Limit is the number of probes that are excluded at most; 0 is no limit.
 	Limit int

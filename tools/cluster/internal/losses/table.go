@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package badday
+package losses
 
 import (
 	"fmt"
@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// maxDetails is the number of leaks, and of losses, that are listed of a day.
+// maxDetails is the number of leaks, and of losses, that are listed for a scenario.
 const maxDetails = 20
 
-// WriteTable writes a table in Markdown, and then the notes and faults of each day.
+// WriteTable writes a table in Markdown, and then the notes, leaks and unexplained losses of each scenario.
 func WriteTable(out io.Writer, rows []Row) {
 	fmt.Fprintln(out,
-		"| day | time | denied sent | arrived | answered | allowed sent | lost | of these excluded | unexplained |")
+		"| scenario | time | denied sent | arrived | answered | allowed sent | lost | of these excluded | unexplained |")
 	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|")
 	for _, r := range rows {
 		var excluded []string
@@ -27,23 +27,23 @@ func WriteTable(out io.Writer, rows []Row) {
 		if len(excluded) == 0 {
 			excluded = []string{"none"}
 		}
-		fmt.Fprintf(out, "| %s | %s | %d | %d | %d | %d | %d | %s | %d |\n", r.Day, r.Duration.Round(time.Second),
+		fmt.Fprintf(out, "| %s | %s | %d | %d | %d | %d | %d | %s | %d |\n", r.Scenario, r.Duration.Round(time.Second),
 			r.DeniedSent, r.DeniedArrived, r.DeniedAnswered, r.AllowedSent, r.Lost, strings.Join(excluded, "; "),
 			r.Lost-total)
 	}
 	fmt.Fprintln(out)
 	for _, r := range rows {
 		for _, note := range r.Notes {
-			fmt.Fprintf(out, "- %s: %s\n", r.Day, note)
+			fmt.Fprintf(out, "- %s: %s\n", r.Scenario, note)
 		}
-		fmt.Fprintf(out, "- %s: the slowest answer took %d ms; TCP sent %d segments again\n", r.Day, r.Slowest,
+		fmt.Fprintf(out, "- %s: the slowest answer took %d ms; TCP sent %d segments again\n", r.Scenario, r.Slowest,
 			r.Resent)
-		writeDetails(out, r.Day+": LEAK", r.Leaks, maxDetails)
-		writeDetails(out, r.Day+": UNEXPLAINED", r.Unexplained, maxDetails)
+		writeDetails(out, r.Scenario+": LEAK", r.Leaks, maxDetails)
+		writeDetails(out, r.Scenario+": UNEXPLAINED", r.Unexplained, maxDetails)
 	}
 }
 
-// WriteDetails writes all leaks and unexplained losses of a day.
+// WriteDetails writes all leaks and unexplained losses of a scenario.
 func WriteDetails(out io.Writer, r Row) {
 	writeDetails(out, "LEAK", r.Leaks, len(r.Leaks))
 	writeDetails(out, "UNEXPLAINED", r.Unexplained, len(r.Unexplained))

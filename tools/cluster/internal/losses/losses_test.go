@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package badday
+package losses
 
 import (
 	"os"
@@ -15,11 +15,11 @@ import (
 
 func TestLogsAreReadOnce(t *testing.T) {
 	folder := t.TempDir()
-	file := filepath.Join(folder, "badday-open_a_uid", "prober", "0.log")
+	file := filepath.Join(folder, "faults-open_a_uid", "prober", "0.log")
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	logs := NewLogs(filepath.Join(folder, "badday-*", "*", "*.log"))
+	logs := NewLogs(filepath.Join(folder, "faults-*", "*", "*.log"))
 	write := func(text string) {
 		t.Helper()
 		f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -126,8 +126,8 @@ func TestLossesAreAttributed(t *testing.T) {
 	}
 }
 
-func TestDayIsJudged(t *testing.T) {
-	tally := Tally{Day: "1", Start: instant(0), End: instant(100)}
+func TestScenarioIsJudged(t *testing.T) {
+	tally := Tally{Scenario: "1", Start: instant(0), End: instant(100)}
 	counts := func(expect probe.Expect, sent, answered int) probe.Count {
 		return probe.Count{Flow: probe.Flow{To: "b", Expect: expect, Proto: probe.UDP}, Sent: sent, Answered: answered}
 	}
@@ -192,6 +192,6 @@ func TestLeaksFail(t *testing.T) {
 	}
 	silent := Tally{Start: instant(0), End: instant(10)}
 	if !silent.Judge().Failed() {
-		t.Error("a day without probes passed")
+		t.Error("a scenario without probes passed")
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package badday
+package losses
 
 import (
 	"fmt"
@@ -11,9 +11,9 @@ import (
 	"github.com/wayleave/wayleave/tools/cluster/internal/probe"
 )
 
-// Tally has what the probers reported of one day. It is for one goroutine.
+// Tally has what the probers reported in one scenario. It is for one goroutine.
 type Tally struct {
-	Day        string
+	Scenario   string
 	Start, End time.Time
 	lines      []probe.Line
 	exclusions []*Exclusion
@@ -28,9 +28,9 @@ func (t *Tally) Exclude(e *Exclusion) *Exclusion {
 	return e
 }
 
-// Row is the result of a day.
+// Row is the result of a scenario.
 type Row struct {
-	Day                                       string
+	Scenario                                  string
 	Duration                                  time.Duration
 	DeniedSent, DeniedArrived, DeniedAnswered int // answered as the client counts
 	AllowedSent, Lost, Resent, Slowest        int // Slowest in milliseconds
@@ -40,7 +40,7 @@ type Row struct {
 	Notes                                     []string
 }
 
-// Failed reports whether something denied passed or something allowed was lost for no known
+// Failed reports whether a denied probe passed, or an allowed one was lost for no known
 // reason.
 func (r Row) Failed() bool {
 	return r.DeniedArrived > 0 || r.DeniedAnswered > 0 || len(r.Unexplained) > 0 ||
@@ -50,7 +50,7 @@ func (r Row) Failed() bool {
 // Judge counts the probes that were sent from Start to End. Losses are reported some time later, so
 // Add needs the lines of that time, too.
 func (t *Tally) Judge() Row {
-	row := Row{Day: t.Day, Duration: t.End.Sub(t.Start), Excluded: map[string]int{}}
+	row := Row{Scenario: t.Scenario, Duration: t.End.Sub(t.Start), Excluded: map[string]int{}}
 	start, end := t.Start.UnixMilli(), t.End.UnixMilli()
 	exclusions := append(slices.Clone(t.exclusions), t.overflows()...)
 	for _, e := range exclusions {

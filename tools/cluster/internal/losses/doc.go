@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package badday judges what the probers of the bad days measured: it reads their lines from the
+// Package losses judges the results of the probers: it reads their lines from the
 // log folders of nodes, attributes losses to what Kubernetes itself loses, and writes a table.
 //
 // # Usage
 //
-//	logs := badday.NewLogs(pattern)
-//	lines, problems, err := logs.Read() // again and again, during a day
+//	logs := losses.NewLogs(pattern)
+//	lines, problems, err := logs.Read() // again and again, during a scenario
 //	tally.Add(lines...)
 //	...
-//	badday.WriteTable(os.Stdout, days)
+//	losses.WriteTable(os.Stdout, rows)
 //
 // # Concurrency
 //
@@ -19,4 +19,4 @@
 //
 // Read returns the errors of files. It returns lines that are not a prober's as problems, not as an
 // error.
-package badday
+package losses

@@ -9,9 +9,9 @@ import (
 const (
 	proberImage = "cluster.local/prober:dev"
 	// targetsFolder is where a node has the files of its clients' targets.
-	targetsFolder = "/var/lib/badday"
-	// proberLabel is on everything that the bad days make.
-	proberLabel = "wayleave.dev/badday"
+	targetsFolder = "/var/lib/wayleave-faults"
+	// proberLabel is on everything that the scenarios make.
+	proberLabel = "wayleave.dev/faults"
 )
 
 // podKind is a set of pods that are alike, one on each of some nodes.
@@ -20,7 +20,7 @@ type podKind struct {
 	server                bool
 	allowed               []string // kinds of servers; all others are denied
 	firstNode             bool     // only there
-	later                 bool     // made by a day
+	later                 bool     // made by a scenario
 }
 
 // podKinds returns the kinds of the mesh. Every kind but the servers sends to all servers, allowed
@@ -61,7 +61,7 @@ func (k podKind) expect(server string) probe.Expect {
 // object is an object of the API.
 type object = map[string]any
 
-func namespaceName(short string) string { return "badday-" + short }
+func namespaceName(short string) string { return "faults-" + short }
 
 func namespaceNames() []string {
 	return []string{"guarded", "open", "partners", "strangers", "banned", "guests"}
@@ -207,7 +207,7 @@ func policyObjects(other bool) []object {
 		networkPolicy("open", "allow-all", object{
 			"podSelector": all, "policyTypes": []string{"Ingress"}, "ingress": []object{{}},
 		}),
-		newObject("policy.networking.k8s.io/v1alpha2", "ClusterNetworkPolicy", "", "badday-deny-banned", nil, object{
+		newObject("policy.networking.k8s.io/v1alpha2", "ClusterNetworkPolicy", "", "faults-deny-banned", nil, object{
 			"tier": "Admin", "priority": 10, "subject": subject,
 			"ingress": []object{{
 				"name": "deny-banned", "action": "Deny", "from": []object{{"namespaces": matches(other, "team",

@@ -9,8 +9,8 @@ import (
 	"github.com/wayleave/wayleave/tools/cluster/internal/probe"
 )
 
-func testMesh() *badDays {
-	b := &badDays{
+func testMesh() *faultRun {
+	r := &faultRun{
 		services: map[string][]string{"guarded": {"10.96.0.7", "fd00:96::7"}, "open": {"10.96.0.8"}},
 		pods:     map[string]*meshPod{}, overrides: map[[2]string]probe.Expect{},
 	}
@@ -20,28 +20,28 @@ func testMesh() *badDays {
 			if kind.server {
 				pod.addresses = []string{"10.0.0." + string(rune('1'+i)) + kind.name[:1]}
 			}
-			b.pods[pod.name()] = pod
+			r.pods[pod.name()] = pod
 		}
 	}
-	return b
+	return r
 }
 
 func TestEveryServerIsATargetOfEveryClient(t *testing.T) {
-	b := testMesh()
+	r := testMesh()
 	for client, allowed := range map[string][]string{
 		"friend": {"guarded"}, "partner": {"guarded"}, "stranger": {"open"}, "banned": nil, "guest": {
 			"guarded",
 			"open",
 		},
 	} {
-		targets := b.targetsOf(b.pods[client+"-node1"]).Targets
+		targets := r.targetsOf(r.pods[client+"-node1"]).Targets
 		if len(targets) != 7 {
 			t.Errorf("%s has %d targets", client, len(targets))
 		}
 		for _, target := range targets {
 			kind := target.Name
 			if !target.Service {
-				kind = b.pods[target.Name].podKind.name
+				kind = r.pods[target.Name].podKind.name
 			}
 			want := probe.Deny
 			if slices.Contains(allowed, kind) {
@@ -55,11 +55,11 @@ func TestEveryServerIsATargetOfEveryClient(t *testing.T) {
 }
 
 func TestOverridesOfPodsAndKinds(t *testing.T) {
-	b := testMesh()
-	b.overrides[[2]string{"stranger", "guarded"}] = probe.Allow
-	b.overrides[[2]string{"stranger-node1", "guarded-node2"}] = probe.Either
+	r := testMesh()
+	r.overrides[[2]string{"stranger", "guarded"}] = probe.Allow
+	r.overrides[[2]string{"stranger-node1", "guarded-node2"}] = probe.Either
 	got := map[string]probe.Expect{}
-	for _, target := range b.targetsOf(b.pods["stranger-node1"]).Targets {
+	for _, target := range r.targetsOf(r.pods["stranger-node1"]).Targets {
 		got[target.Name] = target.Expect
 	}
 	if got["guarded-node1"] != probe.Allow || got["guarded-node2"] != probe.Either || got["guarded"] != probe.Allow ||

@@ -16,14 +16,14 @@ import (
 )
 
 // killContainer kills the container or the sandbox of a prober, as a fault of the node does.
-func (b *badDays) killContainer(ctx context.Context, pod, kind string) error {
-	node := b.pods[pod].node
-	ids, err := b.ctrOutput(ctx, node, "containers", "ls", "-q",
+func (r *faultRun) killContainer(ctx context.Context, pod, kind string) error {
+	node := r.pods[pod].node
+	ids, err := r.ctrOutput(ctx, node, "containers", "ls", "-q",
 		fmt.Sprintf(`labels."io.kubernetes.pod.name"==%q,labels."io.cri-containerd.kind"==%q`, pod, kind))
 	if err != nil {
 		return err
 	}
-	tasks, err := b.ctrOutput(ctx, node, "tasks", "ls")
+	tasks, err := r.ctrOutput(ctx, node, "tasks", "ls")
 	if err != nil {
 		return err
 	}
@@ -31,26 +31,26 @@ func (b *badDays) killContainer(ctx context.Context, pod, kind string) error {
 		for line := range strings.Lines(tasks) {
 			fields := strings.Fields(line)
 			if len(fields) == 3 && fields[0] == id && fields[2] == "RUNNING" {
-				b.progress("the %s of %s is killed", kind, pod)
-				return b.ctr(ctx, node, "tasks", "kill", "--signal", "SIGKILL", id)
+				r.progress("the %s of %s is killed", kind, pod)
+				return r.ctr(ctx, node, "tasks", "kill", "--signal", "SIGKILL", id)
 			}
 		}
 	}
 	return fmt.Errorf("pod %s has no %s that runs", pod, kind)
 }
 
-func (b *badDays) ctr(ctx context.Context, node string, args ...string) error {
-	_, err := b.ctrOutput(ctx, node, args...)
+func (r *faultRun) ctr(ctx context.Context, node string, args ...string) error {
+	_, err := r.ctrOutput(ctx, node, args...)
 	return err
 }
 
-func (b *badDays) ctrOutput(ctx context.Context, node string, args ...string) (string, error) {
-	m, err := machine.Open(b.c.machine(node))
+func (r *faultRun) ctrOutput(ctx context.Context, node string, args ...string) (string, error) {
+	m, err := machine.Open(r.c.machine(node))
 	if err != nil {
 		return "", err
 	}
 	cmd := m.Command(ctx, append([]string{"ctr", "--namespace", "k8s.io"}, args...)...)
-	cmd.Env = append(os.Environ(), "PATH="+b.c.path())
+	cmd.Env = append(os.Environ(), "PATH="+r.c.path())
 	printed, err := cmd.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
@@ -63,8 +63,8 @@ func (b *badDays) ctrOutput(ctx context.Context, node string, args ...string) (s
 const apiServerName = "kube-apiserver"
 
 // killService kills the process of a service.
-func (b *badDays) killService(ctx context.Context, m *machine.Machine, service string) error {
-	log, err := os.ReadFile(b.c.logs(m.Name, "init.log"))
+func (r *faultRun) killService(ctx context.Context, m *machine.Machine, service string) error {
+	log, err := os.ReadFile(r.c.logs(m.Name, "init.log"))
 	if err != nil {
 		return err
 	}
@@ -78,25 +78,25 @@ func (b *badDays) killService(ctx context.Context, m *machine.Machine, service s
 }
 
 // runControl runs the control plane without some services, and waits until these have ended.
-func (b *badDays) runControl(ctx context.Context, without ...string) error {
-	return b.runServices(ctx, controlName, without...)
+func (r *faultRun) runControl(ctx context.Context, without ...string) error {
+	return r.runServices(ctx, controlName, without...)
 }
 
-func (b *badDays) restartServices(ctx context.Context, name string, services ...string) error {
-	if err := b.runServices(ctx, name, services...); err != nil {
+func (r *faultRun) restartServices(ctx context.Context, name string, services ...string) error {
+	if err := r.runServices(ctx, name, services...); err != nil {
 		return err
 	}
-	return b.runServices(ctx, name)
+	return r.runServices(ctx, name)
 }
 
-func (b *badDays) runServices(ctx context.Context, name string, without ...string) error {
-	m, err := machine.Open(b.c.machine(name))
+func (r *faultRun) runServices(ctx context.Context, name string, without ...string) error {
+	m, err := machine.Open(r.c.machine(name))
 	if err != nil {
 		return err
 	}
 	ended := func() (map[string]int, error) {
 		counts := map[string]int{}
-		log, err := os.ReadFile(b.c.logs(name, "init.log"))
+		log, err := os.ReadFile(r.c.logs(name, "init.log"))
 		for _, service := range without {
 			counts[service] = bytes.Count(log, []byte(" "+service+" ended\n"))
 		}
@@ -106,7 +106,7 @@ func (b *badDays) runServices(ctx context.Context, name string, without ...strin
 	if err != nil {
 		return err
 	}
-	all := b.c.services(name)
+	all := r.c.services(name)
 	kept := slices.DeleteFunc(slices.Clone(all), func(s machine.Service) bool {
 		return slices.Contains(without, s.Name)
 	})
@@ -121,11 +121,11 @@ func (b *badDays) runServices(ctx context.Context, name string, without ...strin
 	}
 	if slices.Contains(without, apiServerName) {
 		// Its end would take a minute in which it still answers, and much longer without etcd.
-		if err := b.killService(ctx, m, apiServerName); err != nil {
+		if err := r.killService(ctx, m, apiServerName); err != nil {
 			return err
 		}
 	}
-	return b.until(ctx, fmt.Sprintf("%s has ended %s", name, strings.Join(without, ", ")), func() (bool, error) {
+	return r.until(ctx, fmt.Sprintf("%s has ended %s", name, strings.Join(without, ", ")), func() (bool, error) {
 		now, err := ended()
 		return !slices.ContainsFunc(without, func(s string) bool { return now[s] == before[s] }), err
 	})
