@@ -295,7 +295,7 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 		err = applyError(failed)
 	}
 	if err == nil { // otherwise another process may have the table, and this one
-		err = d.late.Delete()
+		err = d.late.Disable()
 	}
 	return errors.Join(err, d.ports.Teardown(ctx))
 }
@@ -358,7 +358,7 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 		return nil
 	}
 	d.upToDate = false // also if the context is done: the batch is not programmed yet
-	d.late.Open()
+	d.late.Enable()
 	if _, err := d.late.Expire(); err != nil { // with conntrack.Keep, nothing else calls it
 		d.config.Logger.Warn("deleting the empty table of late packets failed", "err", err)
 	}

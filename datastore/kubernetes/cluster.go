@@ -16,7 +16,9 @@ import (
 
 // errOtherCluster means that the server serves another cluster than before, for example because it
 // lost its data. Its objects are not those of this node's cluster.
-var errOtherCluster = errors.New("the server has another cluster than before: namespace kube-system is another one")
+var errOtherCluster = errors.New(
+	"the API server serves a different cluster: the UID of namespace kube-system has changed",
+)
 
 // cluster identifies the cluster by the UID of the namespace kube-system. That namespace is never
 // deleted, and a backup has it with the same UID.

@@ -31,13 +31,13 @@
 //   - List: it arrives at the beginning of a watch (sendInitialEvents, the default from Kubernetes
 //     1.34 on), and otherwise in pages.
 //   - Watch: the next one continues where the last one ended. If the server has compacted its
-//     history (410 Gone), the kind is listed again, and all changes take effect together at the end
-//     of the list. Only endpoints of attached pods take effect before.
+//     history (410 Gone), the kind is listed again. The Source sends the changes at the end of the
+//     list, and endpoints of attached pods at once.
 //   - Backup: when a watch has begun, the Source queries the server's revision. If that is smaller
 //     than its own, the server was restored from a backup, and the kind is listed again. After the
 //     server could not be read for a while, its revision may have caught up. So the Source compares
-//     the object that changed last: only if the server still has that change, the watch continues
-//     from there. Otherwise, and after a list or a deletion, the kind is listed again.
+//     the object that changed last. If the server still has that change, the watch continues. If
+//     not, or if the last event was a list or a deletion, the kind is listed again.
 //   - Another cluster: if the UID of the namespace kube-system changes, the server serves another
 //     cluster, for example because it lost its data. Nothing is read from it: the last objects
 //     stay, and Status has the reason. To accept the new cluster, start a new Source. Kinds that
@@ -50,7 +50,7 @@
 //   - Filter: Pods without a node, Pods that have ended, and EndpointSlices without a service are
 //     not read.
 //
-// # Objects that are not understood
+// # Unknown fields and duplicate pod CIDRs
 //
 // Policies are read with all fields that the server has. If this version does not know a field, it
 // closes the rule or leaves out the object, as package manifest describes. Hooks.Problems receives
@@ -59,7 +59,7 @@
 //
 // If two Nodes have one pod CIDR, its block belongs to the Node whose name sorts first.
 //
-// # Rights
+// # RBAC
 //
 // The Source needs the verbs get, list and watch for the kinds that it reads. The kinds of Calico
 // are those of projectcalico.org/v3.
@@ -72,6 +72,7 @@
 // # Errors
 //
 // Run returns the error of its context or its receiver. Errors of the API server do not end it:
-// they are in Status, and the Source tries again after 0.5 s to 15 s. Errors have the prefix
+// they are in Status, and the Source retries with exponential backoff, from 0.5 s up to 15 s, plus
+// up to half at random. Errors have the prefix
 // "kubernetes:".
 package kubernetes

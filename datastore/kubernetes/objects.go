@@ -269,7 +269,7 @@ func (s *Source) claim(key policy.Key, id types.NamespacedName, r policy.Resourc
 		return nil
 	}
 	if len(claims) > 1 {
-		s.cfg.Logger.Warn("several nodes have one pod CIDR: the first has it", "block", key.Name,
+		s.cfg.Logger.Warn("nodes share a pod CIDR: using the first by name", "block", key.Name,
 			"first", claims[0].id.Name, "last", claims[len(claims)-1].id.Name)
 	}
 	s.blocks[key] = claims

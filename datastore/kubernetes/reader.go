@@ -35,7 +35,9 @@ const (
 
 // errWentBack means that the server has an older state than was read before, for example because it
 // was restored from a backup.
-var errWentBack = errors.New("the server has an older state than before: reading everything")
+var errWentBack = errors.New(
+	"the revision of the server went back, for example because of a restored backup: listing again",
+)
 
 // reader keeps the objects of one kind equal to the server's. It processes each object as it
 // arrives. With client-go's Reflector, the whole list of 100,000 pods would be in memory.
@@ -86,7 +88,7 @@ func (r *reader) run(ctx context.Context) {
 	}
 }
 
-// newBackoff returns the pauses after failures, from 0.5 s to 15 s.
+// newBackoff returns the pauses after failures, from 0.5 s to 15 s and half of that at random.
 func newBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 7, Cap: 15 * time.Second}
 }

@@ -58,8 +58,8 @@ type answer struct {
 // server has the kind only in versions that cannot be read. Requests of client-go's discovery take
 // no context; when ctx is done, no further one is sent.
 //
-// With cached, a response may be up to maxAge old. Set it only for a kind of which no object is in
-// force. If a version has just replaced another, an old response has neither, and the kind would
+// With cached, a response may be up to maxAge old. Set it only for a kind of which no object has been
+// sent. If a version has just replaced another, an old response has neither, and the kind would
 // count as not served.
 func (v *versions) serves(ctx context.Context, resource schema.GroupVersionResource, cached bool) (bool, error) {
 	v.mu.Lock()

@@ -44,7 +44,7 @@ func parse(args []string, out io.Writer) (config, error) {
 	flags.IntVar(&c.PodsPerNode, "pods-per-node", 10, "pods on each node; every node keeps those of all nodes")
 	flags.IntVar(&c.Policies, "policies", 100, "number of policies, beside the one that all nodes have")
 	flags.IntVar(&c.Processes, "processes", 2, "number of worker processes, which share the nodes")
-	flags.IntVar(&c.Repeat, "repeat", 3, "how often each scenario with a latency is run")
+	flags.IntVar(&c.Repeat, "repeat", 3, "number of runs of each scenario with a latency")
 	flags.IntVar(&c.Rate, "rate", 100, "new pods a second in the scenario churn; as many are deleted")
 	flags.DurationVar(&c.Churn, "churn", 30*time.Second, "length of the scenario churn")
 	flags.DurationVar(&c.Idle, "idle", 2*time.Minute, "length of the scenario idle")

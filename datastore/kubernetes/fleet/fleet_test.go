@@ -53,7 +53,7 @@ func (f *fleet) run(t *testing.T, name string) *measurement {
 // requireVerified compares the states of all nodes with fresh graphs.
 func (f *fleet) requireVerified(t *testing.T, after string) {
 	t.Helper()
-	require.Eventually(t, func() bool { // the last deletions of churn change no set of the board
+	require.Eventually(t, func() bool { // the last deletions of churn change no set of the tracker
 		verified, err := f.verify(t.Context(), f.cfg.Nodes)
 		return err == nil && verified == f.cfg.Nodes
 	}, 10*time.Second, 50*time.Millisecond, "after %s", after)

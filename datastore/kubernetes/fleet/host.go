@@ -17,8 +17,7 @@ import (
 
 var _ apiserver.T = (*host)(nil)
 
-// host is to the servers of this program what a testing.T is to those of a test: it has their
-// folders, and ends them.
+// host implements apiserver.T for a command: it provides temporary folders, and ends the servers.
 type host struct {
 	ctx context.Context
 	out io.Writer

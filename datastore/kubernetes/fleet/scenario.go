@@ -25,9 +25,9 @@ type scenario struct {
 // scenarios returns all scenarios, in the order of a full run.
 func scenarios() []scenario {
 	return []scenario{
-		{"start", "all nodes start at once, after the world was written", false, start},
+		{"start", "all nodes start at once, after the objects were written", false, start},
 		{"idle", "nothing changes for --idle", false, idle},
-		{"label", "a label of one pod changes, and all nodes have it in a set", true, label},
+		{"label", "a label of one pod changes, and a set of every node gets or loses the pod", true, label},
 		{"policy", "the port of a policy of all nodes changes", true, editPolicy},
 		{"namespace", "a namespace of 50 pods is relabelled", true, relabel},
 		{"churn", "--rate pods a second come, and go 10 s later, for --churn", false, churn},
@@ -106,7 +106,7 @@ func (f *fleet) measure(ctx context.Context, s scenario) (*measurement, error) {
 
 // change makes one change, and records when the nodes have its marks.
 func (f *fleet) change(ctx context.Context, m *measurement, marks []mark, write func() error) error {
-	if _, err := call[None](ctx, f, "Arm", marks); err != nil {
+	if _, err := call[None](ctx, f, "Expect", marks); err != nil {
 		return err
 	}
 	begin := time.Now().UnixNano()
@@ -186,7 +186,7 @@ func churn(ctx context.Context, f *fleet, m *measurement) error {
 	for i := range count {
 		marks = append(marks, added(podAddress(maxPods+i)))
 	}
-	if _, err := call[None](ctx, f, "Arm", marks); err != nil {
+	if _, err := call[None](ctx, f, "Expect", marks); err != nil {
 		return err
 	}
 	written, lateness, err := f.churn(ctx, count)

@@ -61,9 +61,9 @@ func TestBoardRecordsTheFirstArrival(t *testing.T) {
 		return []dataplane.Member{{Prefix: netip.PrefixFrom(a, a.BitLen())}}
 	}
 	batch := func(e dataplane.Event) dataplane.Batch { return dataplane.Batch{Events: []dataplane.Event{e}} }
-	b := newBoard(2)
-	b.record(0, batch(&dataplane.IPSetUpdate{Members: member(one)}), time.Unix(0, 1)) // before arm
-	b.arm([]mark{added(one), removed(two)})
+	b := newTracker(2)
+	b.record(0, batch(&dataplane.IPSetUpdate{Members: member(one)}), time.Unix(0, 1)) // before expect
+	b.expect([]mark{added(one), removed(two)})
 	b.record(0, batch(&dataplane.IPSetUpdate{Members: member(one)}), time.Unix(0, 2))
 	b.record(0, batch(&dataplane.IPSetDelta{Removed: member(two)}), time.Unix(0, 3))
 	b.record(0, batch(&dataplane.IPSetDelta{Removed: member(two)}), time.Unix(0, 4))
@@ -76,7 +76,7 @@ func TestBoardRecordsTheFirstArrival(t *testing.T) {
 	b.record(1, batch(&dataplane.IPSetDelta{Removed: member(two)}), time.Unix(0, 7))
 	require.NoError(t, b.wait(t.Context()))
 	require.Equal(t, []int64{3, 7}, b.arrivals().Nodes)
-	b.arm([]mark{added(two)})
+	b.expect([]mark{added(two)})
 	require.Equal(t, []int64{0, 0}, b.arrivals().Nodes)
 }
 

@@ -32,15 +32,15 @@ type Worker struct {
 	ctx   context.Context
 	kinds *kindMeters
 
-	mu     sync.Mutex
-	server server
-	names  []string
-	meters []*meter
-	nodes  []*node // nil before Start
-	board  *board
-	cancel context.CancelFunc
-	parts  *sync.WaitGroup
-	failed chan error // of a node; it has room for one error
+	mu      sync.Mutex
+	server  server
+	names   []string
+	meters  []*meter
+	nodes   []*node // nil before Start
+	tracker *tracker
+	cancel  context.CancelFunc
+	parts   *sync.WaitGroup
+	failed  chan error // of a node; it has room for one error
 }
 
 // pipe is the connection to the coordinator.
@@ -102,7 +102,7 @@ type None struct{}
 func (w *Worker) Assign(a Assignment, _ *None) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.server, w.names, w.board = a.Server, a.Nodes, newBoard(len(a.Nodes))
+	w.server, w.names, w.tracker = a.Server, a.Nodes, newTracker(len(a.Nodes))
 	for range a.Nodes {
 		w.meters = append(w.meters, &meter{kinds: w.kinds})
 	}
@@ -128,7 +128,7 @@ func (w *Worker) Start(_ None, _ *None) error {
 	w.nodes, w.cancel, w.parts = nodes, cancel, &sync.WaitGroup{}
 	for i, n := range nodes {
 		w.parts.Go(func() {
-			applied := func(b dataplane.Batch, now time.Time) { w.board.record(i, b, now) }
+			applied := func(b dataplane.Batch, now time.Time) { w.tracker.record(i, b, now) }
 			if err := n.run(ctx, applied); ctx.Err() == nil {
 				select {
 				case w.failed <- err:
@@ -170,9 +170,9 @@ func (w *Worker) Complete(_ None, times *[]int64) error {
 	return nil
 }
 
-// Arm expects marks; see board.
-func (w *Worker) Arm(marks []mark, _ *None) error {
-	w.board.arm(marks)
+// Expect replaces the expected marks.
+func (w *Worker) Expect(marks []mark, _ *None) error {
+	w.tracker.expect(marks)
 	return nil
 }
 
@@ -182,19 +182,19 @@ func (w *Worker) Await(timeout time.Duration, a *Arrivals) error {
 	ctx, cancel := context.WithTimeoutCause(w.ctx, timeout, fmt.Errorf("no change within %s", timeout))
 	defer cancel()
 	waited := make(chan error, 1)
-	go func() { waited <- w.board.wait(ctx) }()
+	go func() { waited <- w.tracker.wait(ctx) }()
 	select {
 	case err := <-w.failed:
 		return err
 	case err := <-waited:
-		*a = w.board.arrivals()
+		*a = w.tracker.arrivals()
 		return err
 	}
 }
 
 // Arrivals returns when the nodes had the marks so far.
 func (w *Worker) Arrivals(_ None, a *Arrivals) error {
-	*a = w.board.arrivals()
+	*a = w.tracker.arrivals()
 	return nil
 }
 

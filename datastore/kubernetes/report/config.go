@@ -72,7 +72,7 @@ func (c Config) validate() error {
 		errs = append(errs, fmt.Errorf("report: Config: Interval: %v is less than 1 s", c.Interval))
 	}
 	if (c.Revisions == nil) != (c.Barrier == nil) {
-		errs = append(errs, errors.New("report: Config: Revisions needs Barrier, and the other way round"))
+		errs = append(errs, errors.New("report: Config: set Revisions and Barrier together"))
 	}
 	return errors.Join(errs...)
 }

@@ -241,7 +241,7 @@ func (r *Reporter) change(found convert.Object, apply func(*object)) {
 	r.add(task{kind: reportTask})
 }
 
-// schedule adds those tasks of an object that are due to their backlogs. The caller holds mu.
+// schedule appends the due tasks of an object to their backlogs. The caller holds mu.
 func (r *Reporter) schedule(id convert.Object, o *object) {
 	for _, kind := range []kind{eventTask, conditionTask, podTask} {
 		t := task{kind, id}

@@ -37,8 +37,8 @@ func (k kind) part() string {
 	return [...]string{PartEvents, PartEvents, PartConditions, PartNode, PartReport}[k]
 }
 
-// task is a write that may be due. A task of the first three kinds without an object stands for the
-// next one of its backlog.
+// task is a write that may be due. A task of the first three kinds without an object means: do
+// the next task of its backlog.
 type task struct {
 	kind   kind
 	object convert.Object

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package late drops late packets of connections that were ended.
+// Package late drops packets that servers send after policy has ended their connections.
 //
 // The server of an ended connection may still have requests to answer. To the kernel, its answer is the first packet of
 // a connection the other way round. If policy allows that one, the denied client's packets pass as replies.
@@ -13,7 +13,7 @@
 //
 // There is such a table only after connections were ended: Expire deletes it when all elements have timed out.
 //
-// TCP flows are left out: with render.Config.TCPFromSYN, a late TCP packet drops because it has no
+// TCP flows are left out: with render.Config.TCPFromSYN, a late TCP packet is dropped because it has no
 // SYN. Replies to ICMP queries never begin a connection. Flows of all other protocols are added: with
 // their ports if connection tracking knows these, otherwise with addresses only.
 //

@@ -48,7 +48,7 @@ func elements(t *testing.T, ns *netns.NS) (keys []string) {
 }
 
 // The sets have the replies of all flows but those of TCP and ICMP, which cannot begin a flow.
-func TestKeep(t *testing.T) {
+func TestAdd(t *testing.T) {
 	ns := nstest.New(t)
 	table := open(t, ns)
 	require.NoError(t, table.Add([]conntrack.Flow{
@@ -73,7 +73,7 @@ func TestKeep(t *testing.T) {
 }
 
 // Very many flows are kept in one transaction.
-func TestKeepMany(t *testing.T) {
+func TestAddMany(t *testing.T) {
 	ns := nstest.New(t)
 	table := open(t, ns)
 	flows := make([]conntrack.Flow, 60_000)
@@ -86,7 +86,7 @@ func TestKeepMany(t *testing.T) {
 }
 
 // A table that another process has deleted, or that has other sets, is created again.
-func TestKeepMakesTableAnew(t *testing.T) {
+func TestAddCreatesTableAgain(t *testing.T) {
 	for name, change := range map[string]string{
 		"deleted": "delete table inet wayleave-ended",
 		"changed": "delete table inet wayleave-ended; add table inet wayleave-ended",
@@ -134,12 +134,12 @@ func TestExpire(t *testing.T) {
 	exists, err := table.Exists()
 	require.NoError(t, err)
 	require.False(t, exists)
-	require.NoError(t, table.Delete(), "there is none to delete")
+	require.NoError(t, table.Disable(), "there is none to delete")
 	require.NoError(t, table.Add([]conntrack.Flow{flow(17, "10.0.0.1:53", "10.0.0.2:1024")}))
 	exists, err = table.Exists()
 	require.NoError(t, err)
 	require.False(t, exists, "it is not open")
-	table.Open()
+	table.Enable()
 	require.NoError(t, table.Add([]conntrack.Flow{flow(17, "10.0.0.1:53", "10.0.0.2:1024")}))
 	require.Len(t, elements(t, ns), 1)
 }
@@ -185,13 +185,13 @@ func TestTuples(t *testing.T) {
 // Where the send buffer is small, the elements are sent in parts.
 func TestSplit(t *testing.T) {
 	b := newBatch()
-	for i := range 3*fewElements + 1 {
+	for i := range 3*maxElementsSmallBuffer + 1 {
 		reply := netip.AddrPortFrom(netip.MustParseAddr("10.0.0.2"), uint16(i+1)).String()
 		b.add(element(flow(17, "10.0.0.1:53", reply).Reply, time.Minute))
 	}
 	total := 0
 	for _, part := range b.split() {
-		require.LessOrEqual(t, len(part.bySet["replies4"]), fewElements)
+		require.LessOrEqual(t, len(part.bySet["replies4"]), maxElementsSmallBuffer)
 		require.Equal(t, time.Minute, part.longest)
 		total += len(part.bySet["replies4"])
 	}

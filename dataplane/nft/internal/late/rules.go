@@ -14,9 +14,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// A late packet drops until the tracking entry of its connection would have timed out, within these
-// limits. The least is the kernel's for UDP without a reply (nf_conntrack_udp_timeout), the most its
-// for protocols that it does not know (nf_conntrack_generic_timeout).
+// Late packets are dropped until the tracking entry of their connection would have timed out, within
+// these limits. MinPeriod is the kernel's timeout of UDP without a reply (nf_conntrack_udp_timeout),
+// MaxPeriod that of protocols that it does not know (nf_conntrack_generic_timeout).
 const (
 	MinPeriod = 30 * time.Second
 	MaxPeriod = 10 * time.Minute
@@ -39,7 +39,7 @@ type Config struct {
 	Table string
 }
 
-// tableName returns the name of the table that drops the late packets of what a table ended.
+// tableName returns the name of the table for late packets.
 func tableName(table string) string { return table + "-ended" }
 
 // setName returns the name of the set of a family's tuples, with ports or without.
@@ -92,7 +92,8 @@ func element(t conntrack.Tuple, timeout time.Duration) (set string, e ruleset.El
 	return setName(sets.FamilyOf(t.Source.Addr()), ports), e
 }
 
-// Rules returns the table for late packets of what a table ended, without elements.
+// Rules returns the table for late packets, with empty sets. table is the name of the table whose
+// policy ends the connections.
 func Rules(table string) *ruleset.Table {
 	const replies = "replies"
 	t := &ruleset.Table{Name: tableName(table)}

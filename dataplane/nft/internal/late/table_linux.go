@@ -21,10 +21,10 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// maxElements bounds a transaction, to some 10 MB. Where the send buffer is smaller, it is fewElements: 100 kB.
+// The limits of a transaction: about 10 MB, and 100 kB if the send buffer is too small for that.
 const (
-	maxElements = 1 << 16
-	fewElements = 500
+	maxElements            = 1 << 16
+	maxElementsSmallBuffer = 500
 )
 
 // Table drops late packets of ended connections. Its methods may be called from any goroutine.
@@ -38,8 +38,8 @@ type Table struct {
 	enc   *encode.Encoder
 	// expiry is when Expire next checks whether the table is empty. Zero: no table is known.
 	expiry time.Time
-	// deleted is set between Delete and Open.
-	deleted bool
+	// disabled is set between Disable and Enable.
+	disabled bool
 }
 
 // New returns a Table. If the kernel has one of an earlier process, it takes that over. It writes nothing.
@@ -91,7 +91,7 @@ func (t *Table) exists() (bool, error) {
 
 func (t *Table) reader() *readback.Reader { return readback.New(t.conn, t.table.Family, t.table.Name) }
 
-// empty reports whether the sets have no element that has not timed out.
+// empty reports whether all elements of the sets have timed out.
 func (t *Table) empty() (bool, error) {
 	for _, s := range t.table.Sets {
 		n := 0
@@ -103,21 +103,21 @@ func (t *Table) empty() (bool, error) {
 	return true, nil
 }
 
-// Open makes Add work again after Delete.
-func (t *Table) Open() {
+// Enable lets Add write again after Disable.
+func (t *Table) Enable() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.deleted = false
+	t.disabled = false
 }
 
 // Add drops late packets of the flows from now on. Call it before the flows end. It does nothing for those whose late
-// packets cannot begin a flow, and nothing between Delete and Open.
+// packets cannot begin a flow, and nothing between Disable and Enable.
 //
 // Errors: those of the system calls, and of a kernel that refuses the table.
 func (t *Table) Add(flows []conntrack.Flow) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.deleted {
+	if t.disabled {
 		return nil
 	}
 	b := newBatch()
@@ -144,7 +144,7 @@ func (t *Table) Add(flows []conntrack.Flow) error {
 // split returns the elements in smaller batches.
 func (b *batch) split() (all []*batch) {
 	for set, elements := range b.bySet {
-		for chunk := range slices.Chunk(elements, fewElements) {
+		for chunk := range slices.Chunk(elements, maxElementsSmallBuffer) {
 			part := newBatch()
 			part.bySet[set], part.longest = chunk, b.longest
 			all = append(all, part)
@@ -192,7 +192,7 @@ func (t *Table) addBatch(b *batch) error {
 		}
 	}
 	err := t.commit(b, !known)
-	if size := (*netlink.SizeError)(nil); errors.As(err, &size) && b.len() > fewElements {
+	if size := (*netlink.SizeError)(nil); errors.As(err, &size) && b.len() > maxElementsSmallBuffer {
 		for _, part := range b.split() {
 			if err := t.addBatch(part); err != nil {
 				return err
@@ -266,11 +266,11 @@ func (t *Table) Expire() (wait time.Duration, err error) {
 	return MinPeriod, err
 }
 
-// Delete deletes the table, if there is one. Keep does nothing until Open. Errors: those of the system calls.
-func (t *Table) Delete() error {
+// Disable deletes the table if it exists. Until Enable is called, Add does nothing. Errors: those of the system calls.
+func (t *Table) Disable() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.deleted = true
+	t.disabled = true
 	exists, err := t.exists()
 	if err != nil || !exists {
 		return err

@@ -26,14 +26,14 @@ func (*Table) Name() string { return "" }
 // Exists returns errors.ErrUnsupported.
 func (*Table) Exists() (bool, error) { return false, errors.ErrUnsupported }
 
-// Keep returns errors.ErrUnsupported.
+// Add returns errors.ErrUnsupported.
 func (*Table) Add([]conntrack.Flow) error { return errors.ErrUnsupported }
 
-// Open does nothing.
-func (*Table) Open() {}
+// Enable does nothing.
+func (*Table) Enable() {}
 
 // Expire returns errors.ErrUnsupported.
 func (*Table) Expire() (time.Duration, error) { return 0, errors.ErrUnsupported }
 
-// Delete returns errors.ErrUnsupported.
-func (*Table) Delete() error { return errors.ErrUnsupported }
+// Disable returns errors.ErrUnsupported.
+func (*Table) Disable() error { return errors.ErrUnsupported }

@@ -48,8 +48,8 @@ func marksOf(b dataplane.Batch, found func(mark)) {
 	}
 }
 
-// board records when each node of a worker has each of the marks that are expected.
-type board struct {
+// tracker records when each node of a worker has each expected mark.
+type tracker struct {
 	mu sync.Mutex
 	// places has the place of each expected mark in times.
 	places map[mark]int
@@ -60,12 +60,12 @@ type board struct {
 	changed chan struct{}
 }
 
-func newBoard(nodes int) *board {
-	return &board{open: make([]int, nodes), changed: make(chan struct{})}
+func newTracker(nodes int) *tracker {
+	return &tracker{open: make([]int, nodes), changed: make(chan struct{})}
 }
 
-// arm expects other marks than before. Marks that arrived earlier do not count.
-func (b *board) arm(marks []mark) {
+// expect replaces the expected marks. Marks that arrived earlier do not count.
+func (b *tracker) expect(marks []mark) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.places, b.times = map[mark]int{}, make([][]int64, len(marks))
@@ -79,7 +79,7 @@ func (b *board) arm(marks []mark) {
 }
 
 // record records the marks of a batch that a node has applied.
-func (b *board) record(node int, batch dataplane.Batch, now time.Time) {
+func (b *tracker) record(node int, batch dataplane.Batch, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.places) == 0 {
@@ -101,7 +101,7 @@ func (b *board) record(node int, batch dataplane.Batch, now time.Time) {
 }
 
 // wait waits until every node has every mark.
-func (b *board) wait(ctx context.Context) error {
+func (b *tracker) wait(ctx context.Context) error {
 	for {
 		b.mu.Lock()
 		missing, changed := b.missing, b.changed
@@ -131,8 +131,8 @@ type span struct {
 	Count       int
 }
 
-// arrivals returns the arrivals since the last call of arm.
-func (b *board) arrivals() Arrivals {
+// arrivals returns the arrivals since the last call of expect.
+func (b *tracker) arrivals() Arrivals {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a := Arrivals{Nodes: make([]int64, len(b.open)), Marks: map[mark]span{}}
