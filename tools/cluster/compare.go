@@ -24,9 +24,9 @@ type comparison struct {
 	rounds   int
 	idle     time.Duration
 	edits    int
-	only     string   // step
-	server   string   // address
-	targets  []string // addresses
+	only     string // step
+	server   podAddress
+	targets  []podAddress
 }
 
 func runCompare(ctx context.Context, c *cluster, args []string) error {

@@ -4,12 +4,15 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/wayleave/wayleave/tools/cluster/internal/machine"
+	"github.com/wayleave/wayleave/tools/cluster/internal/measure"
 	"github.com/wayleave/wayleave/tools/cluster/internal/pki"
 )
 
@@ -25,14 +28,18 @@ type implementation struct {
 	interval time.Duration
 	start    func(m *comparison, ctx context.Context) error // methods
 	stop     func(m *comparison, ctx context.Context) error
+	// judge names the pods that policies select, if the implementation cannot find them out itself.
+	judge func(m *comparison, ctx context.Context, pods []podAddress) error
 }
 
 const (
 	noneName   = "none"
 	routerName = "kube-router"
 	queueName  = "kube-network-policies"
-	// queueNumber is that of the packets that kube-network-policies judges.
+	// queueNumber is that of the packets that kube-network-policies judges, and queueSet the ipset with the pods whose
+	// packets these are.
 	queueNumber = "98"
+	queueSet    = "compare"
 )
 
 func implementations() []implementation {
@@ -55,26 +62,85 @@ func implementations() []implementation {
 		{
 			name: queueName, title: "for IPv4, with rules of iptables that stand in for its own",
 			program: "suites/kube-network-policies", process: queueName + "\x00", interval: 3 * time.Second,
-			start: (*comparison).startQueue, stop: (*comparison).stopQueue,
+			start: (*comparison).startQueue, stop: (*comparison).stopQueue, judge: (*comparison).judgeByQueue,
 		},
 	}
 }
 
-// restartAgents starts the agents of Wayleave again, with or without the kinds of policy.
+// The kinds of policy, which agents omit while another implementation is measured.
+const (
+	networkPolicies        = "networkpolicies.networking.k8s.io"
+	clusterNetworkPolicies = "clusternetworkpolicies.policy.networking.k8s.io"
+)
+
+// restartAgents starts the agents of Wayleave again, with or without the kinds of policy. Then it checks that they do
+// or do not enforce policy: otherwise a measurement of another implementation would be one of both.
 func (m *comparison) restartAgents(ctx context.Context, policy bool) error {
-	omit := "networkpolicies.networking.k8s.io,clusternetworkpolicies.policy.networking.k8s.io"
+	omit := "WAYLEAVE_KUBERNETES_OMIT=" + networkPolicies + "," + clusterNetworkPolicies
 	if policy {
-		omit = ""
+		omit = "WAYLEAVE_KUBERNETES_OMIT-" // removes it
 	}
-	patch := fmt.Sprintf(`{"data": {"kubernetes-omit": %q}}`, omit)
-	err := m.c.kubectl(ctx, "-n", "wayleave", "patch", "configmap", "agent", "--type=merge", "-p", patch)
-	if err != nil {
+	for _, args := range [][]string{
+		{"set", "env", "daemonset/wayleave-agent", "--containers=agent", omit},
+		{"rollout", "restart", "daemonset/wayleave-agent"},
+		{"rollout", "status", "daemonset/wayleave-agent", "--timeout=180s"},
+	} {
+		if err := m.c.kubectl(ctx, append([]string{"-n", "wayleave"}, args...)...); err != nil {
+			return err
+		}
+	}
+	err := m.onNodes(func(node *machine.Machine) error {
+		printed, err := node.Command(ctx, m.c.bin("agent"), "status", "-o", "json").Output()
+		if err != nil {
+			return fmt.Errorf("status of the agent: %w", err)
+		}
+		reads, err := readsPolicies(printed)
+		if err == nil && reads != policy {
+			err = fmt.Errorf("the agent reads policies: %t, want %t", reads, policy)
+		}
+		return err
+	})
+	if err != nil || policy || len(m.targets) == 0 {
 		return err
 	}
-	if err := m.c.kubectl(ctx, "-n", "wayleave", "rollout", "restart", "daemonset/wayleave-agent"); err != nil {
+	return m.requireNoPolicy(ctx)
+}
+
+// readsPolicies reports whether an agent with this status reads policies from the API.
+func readsPolicies(status []byte) (bool, error) {
+	var decoded struct {
+		Kubernetes struct {
+			Kinds []struct{ Kind, State string }
+		}
+	}
+	if err := json.Unmarshal(status, &decoded); err != nil {
+		return false, fmt.Errorf("status of the agent: %w", err)
+	}
+	for _, kind := range decoded.Kubernetes.Kinds {
+		if kind.Kind == networkPolicies {
+			return kind.State != "omitted", nil
+		}
+	}
+	return false, fmt.Errorf("status of the agent: no kind %s", networkPolicies)
+}
+
+// requireNoPolicy returns an error unless all targets answer although a policy denies them.
+func (m *comparison) requireNoPolicy(ctx context.Context) error {
+	if _, err := m.write(ctx, "POST", policiesPath, denyAll()); err != nil {
 		return err
 	}
-	return m.c.kubectl(ctx, "-n", "wayleave", "rollout", "status", "daemonset/wayleave-agent", "--timeout=180s")
+	select { // long enough for a policy to take effect
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(3 * time.Second):
+	}
+	var changes measure.Changes
+	err := m.gauge(ctx, &changes, append([]string{"watch", "--until=allowed", "--time=10s"}, addresses(m.targets)...)...)
+	if err == nil && len(changes) < len(m.targets) {
+		err = fmt.Errorf("only %d of %d pods answer, although nothing is to enforce policy", len(changes), len(m.targets))
+	}
+	_, problem := m.write(context.WithoutCancel(ctx), "DELETE", denyPath, nil)
+	return errors.Join(err, problem)
 }
 
 // onNodes runs a function for each node.
@@ -148,10 +214,13 @@ func (m *comparison) startQueue(ctx context.Context) error {
 	if err := m.restartAgents(ctx, false); err != nil {
 		return err
 	}
+	// By default all pods: then no policy is missed, whichever pods it selects.
 	pods, _, _ := strings.Cut(podCIDRs, ",")
-	rules := `iptables -t mangle -A POSTROUTING -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT
-		iptables -t mangle -A POSTROUTING -s ` + pods + ` -j NFQUEUE --queue-num ` + queueNumber + `
-		iptables -t mangle -A POSTROUTING -d ` + pods + ` -j NFQUEUE --queue-num ` + queueNumber
+	rules := `ipset create ` + queueSet + ` hash:net
+		ipset add ` + queueSet + ` ` + pods + `
+		iptables -t mangle -A POSTROUTING -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT
+		iptables -t mangle -A POSTROUTING -m set --match-set ` + queueSet + ` src -j NFQUEUE --queue-num ` + queueNumber + `
+		iptables -t mangle -A POSTROUTING -m set --match-set ` + queueSet + ` dst -j NFQUEUE --queue-num ` + queueNumber
 	access := "mkdir -p /run/secrets/kubernetes.io/serviceaccount; cd /run/secrets/kubernetes.io/serviceaccount; " +
 		"cp " + m.c.state("pki", pki.CACertificate) + " ca.crt; printf admin > token"
 	err := m.onNodes(func(node *machine.Machine) error { return m.onNode(ctx, node, access) })
@@ -168,7 +237,8 @@ func (m *comparison) startQueue(ctx context.Context) error {
 			Args: []string{
 				"/bin/sh", "-c", wrapper, "sh", m.c.bin("suites/kube-network-policies"), "--hostname-override=" + node,
 				"--nfqueue-id=" + queueNumber, "--disable-nri", "--netfilter-bug-1766-fix=false", "--fail-open=false",
-				"--metrics-bind-address=127.0.0.1:9080", "--v=2",
+				// Its manifest has --v=2, which logs each packet.
+				"--metrics-bind-address=127.0.0.1:9080", "--v=0",
 			},
 		}
 	})
@@ -186,8 +256,24 @@ func (m *comparison) startQueue(ctx context.Context) error {
 	})
 }
 
+// judgeByQueue queues packets only of these pods, each on its node. So do the rules of kube-network-policies with the
+// pods that policies select.
+func (m *comparison) judgeByQueue(ctx context.Context, pods []podAddress) error {
+	return m.onNodes(func(node *machine.Machine) error {
+		script := "ipset flush " + queueSet
+		for _, pod := range pods {
+			if pod.node == node.Name {
+				script += "; ipset add " + queueSet + " " + pod.address
+			}
+		}
+		return m.onNode(ctx, node, script)
+	})
+}
+
 func (m *comparison) stopQueue(ctx context.Context) error {
-	err := m.onNodes(func(node *machine.Machine) error { return m.onNode(ctx, node, "iptables -t mangle -F") })
+	err := m.onNodes(func(node *machine.Machine) error {
+		return m.onNode(ctx, node, "iptables -t mangle -F; ipset destroy "+queueSet+" 2>/dev/null || true")
+	})
 	if err != nil {
 		return err
 	}

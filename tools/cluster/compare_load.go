@@ -24,6 +24,8 @@ const (
 	// manyLabel is on the policies that replacePolicies made.
 	manyLabel    = "wayleave.dev/compare"
 	policiesPath = "/apis/networking.k8s.io/v1/namespaces/" + compareNamespace + "/networkpolicies"
+	denyPath     = policiesPath + "/" + denyName
+	denyName     = "deny"
 	// churnPods is the number of pods that are made and deleted in a round.
 	churnPods = 30
 	// probing is how long targets are probed before an edit.
@@ -64,22 +66,57 @@ func (m *comparison) makePods(ctx context.Context) error {
 	if err := m.ready(ctx, ""); err != nil {
 		return err
 	}
-	for role, into := range map[string]func(string){
-		"server": func(a string) { m.server = a }, "target": func(a string) { m.targets = append(m.targets, a) },
-	} {
-		printed, err := m.c.kubectlCommand(ctx, "-n", compareNamespace, "get", "pods", "-l", "role="+role,
-			"-o", "jsonpath={.items[*].status.podIP}").Output()
-		if err != nil {
-			return err
-		}
-		for address := range strings.FieldsSeq(string(printed)) {
-			into(address)
-		}
+	servers, err := m.addressesOf(ctx, "server")
+	if err != nil {
+		return err
 	}
-	if m.server == "" || len(m.targets) != m.pods {
-		return fmt.Errorf("the server has address %q, and %d of %d targets have one", m.server, len(m.targets), m.pods)
+	targets, err := m.addressesOf(ctx, "target")
+	if err != nil {
+		return err
 	}
+	if len(servers) != 1 || len(targets) != m.pods {
+		return fmt.Errorf("%d servers and %d of %d targets have an address", len(servers), len(targets), m.pods)
+	}
+	m.server, m.targets = servers[0], targets
 	return nil
+}
+
+// podAddress is the IPv4 address of a pod, and its node.
+type podAddress struct{ address, node string }
+
+// addressesOf returns the addresses of the pods with a role.
+func (m *comparison) addressesOf(ctx context.Context, role string) (pods []podAddress, err error) {
+	printed, err := m.c.kubectlCommand(ctx, "-n", compareNamespace, "get", "pods", "-l", "role="+role,
+		"-o", `jsonpath={range .items[*]}{.status.podIP} {.spec.nodeName}{"\n"}{end}`).Output()
+	for line := range strings.Lines(string(printed)) {
+		if address, node, found := strings.Cut(strings.TrimSpace(line), " "); found && address != "" {
+			pods = append(pods, podAddress{address, node})
+		}
+	}
+	return pods, err
+}
+
+func addresses(pods []podAddress) []string {
+	out := make([]string, len(pods))
+	for i, pod := range pods {
+		out[i] = pod.address
+	}
+	return out
+}
+
+// judge names the pods that policies select to an implementation that needs that.
+func (m *comparison) judge(ctx context.Context, i implementation, pods ...podAddress) error {
+	if i.judge == nil {
+		return nil
+	}
+	return i.judge(m, ctx, pods)
+}
+
+// denyAll returns a policy that denies all targets.
+func denyAll() object {
+	return compareObject("networking.k8s.io/v1", "NetworkPolicy", denyName, nil, object{
+		"podSelector": object{"matchLabels": object{"role": "target"}}, "policyTypes": []string{"Ingress"},
+	})
 }
 
 func (m *comparison) ready(ctx context.Context, selector string) error {
@@ -162,14 +199,14 @@ func (m *comparison) edit(ctx context.Context, i implementation, add func(string
 	if i.name == noneName {
 		return nil
 	}
-	deny := compareObject("networking.k8s.io/v1", "NetworkPolicy", "deny", nil, object{
-		"podSelector": object{"matchLabels": object{"role": "target"}}, "policyTypes": []string{"Ingress"},
-	})
+	if err := m.judge(ctx, i, m.targets...); err != nil {
+		return err
+	}
 	for range m.edits {
 		for _, e := range []struct {
 			until, method, path string
 			body                object
-		}{{"denied", "POST", policiesPath, deny}, {"allowed", "DELETE", policiesPath + "/deny", nil}} {
+		}{{"denied", "POST", policiesPath, denyAll()}, {"allowed", "DELETE", denyPath, nil}} {
 			first, last, err := m.effect(ctx, i, e.until, e.method, e.path, e.body)
 			if err != nil {
 				return err
@@ -199,7 +236,7 @@ func (m *comparison) effect(
 		if i.interval > 0 {
 			args = append(args, "--interval="+i.interval.String())
 		}
-		watched <- m.gauge(ctx, &changes, append(args, m.targets...)...)
+		watched <- m.gauge(ctx, &changes, append(args, addresses(m.targets)...)...)
 	}()
 	select {
 	case <-ctx.Done():
@@ -256,6 +293,9 @@ func decode(cmd *exec.Cmd, into any) error {
 
 // connections opens connections to the server with several numbers of policies.
 func (m *comparison) connections(ctx context.Context, i implementation, add func(string, float64)) error {
+	if err := m.judge(ctx, i, m.server); err != nil {
+		return err
+	}
 	for _, n := range m.policies {
 		if err := m.replacePolicies(ctx, serverPolicies(n)); err != nil {
 			return err
@@ -264,11 +304,11 @@ func (m *comparison) connections(ctx context.Context, i implementation, add func
 			return err
 		}
 		var result measure.Connections
-		if err := m.gauge(ctx, &result, "connect", "--to="+m.server); err != nil {
+		if err := m.gauge(ctx, &result, "connect", "--to="+m.server.address); err != nil {
 			return err
 		}
 		with := fmt.Sprintf("%d policies: ", n)
-		add(with+"connections a second", result.PerSecond)
+		add(with+"connections per second", result.PerSecond)
 		add(with+"connect, median [us]", float64(result.Median)/float64(time.Microsecond))
 		add(with+"connect, 99 % [us]", float64(result.P99)/float64(time.Microsecond))
 		add(with+"failed", float64(result.Failed))

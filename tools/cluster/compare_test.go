@@ -43,6 +43,20 @@ func TestCompareArguments(t *testing.T) {
 }
 
 // The last policy of the server alone allows the client, and the others have peers of their own.
+func TestStatusTellsWhetherAnAgentReadsPolicies(t *testing.T) {
+	status := func(kind, state string) []byte {
+		return []byte(`{"kubernetes": {"kinds": [{"kind": "` + kind + `", "state": "` + state + `"}]}}`)
+	}
+	reads, err := readsPolicies(status(networkPolicies, "synced"))
+	require.NoError(t, err)
+	require.True(t, reads)
+	reads, err = readsPolicies(status(networkPolicies, "omitted"))
+	require.NoError(t, err)
+	require.False(t, reads)
+	_, err = readsPolicies(status("pods", "synced"))
+	require.ErrorContains(t, err, "no kind networkpolicies.networking.k8s.io")
+}
+
 func TestServerPolicies(t *testing.T) {
 	policies := serverPolicies(1000)
 	names := map[string]bool{}

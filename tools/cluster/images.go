@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/wayleave/wayleave/tools/cluster/internal/image"
 )
 
@@ -90,14 +92,21 @@ func (c *cluster) images() (map[string]image.Image, error) {
 	}, nil
 }
 
+// hasSCTP reports whether the kernel has SCTP sockets.
+func hasSCTP() bool {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, unix.IPPROTO_SCTP)
+	if err != nil {
+		return false
+	}
+	_ = unix.Close(fd)
+	return true
+}
+
 // agnhostFiles returns the files of the suites' image: agnhost, and the host's programs that the
 // suites run beside it, with their libraries.
 func (c *cluster) agnhostFiles() ([]image.File, error) {
 	files := []image.File{
-		// This wrapper serves SCTP, for which the kernel may have no sockets, and starts agnhost.real for
-		// other protocols.
-		{Path: "/agnhost", Source: c.bin("cluster-programs/agnhost")},
-		{Path: "/agnhost.real", Source: c.bin("kubernetes/agnhost")},
+		{Path: "/agnhost", Source: c.bin("kubernetes/agnhost")},
 		{Path: "/agnhost-2", Link: "agnhost"},
 		{Path: "/localhost.crt", Source: c.bin("cluster-programs/localhost.crt")},
 		{Path: "/localhost.key", Source: c.bin("cluster-programs/localhost.key")},
@@ -105,6 +114,12 @@ func (c *cluster) agnhostFiles() ([]image.File, error) {
 		{Path: "/etc/passwd", Content: "root:x:0:0:root:/:/bin/sh\nuser:x:1000:1000:user:/:/bin/sh\n"},
 		{Path: "/etc/nsswitch.conf", Content: "hosts: files dns\n"},
 		{Path: "/bin/sh", Link: "../usr/bin/dash"},
+	}
+	if !hasSCTP() {
+		// The wrapper serves SCTP over raw sockets, and starts agnhost.real for other protocols. With SCTP in
+		// the kernel, the kernel would reset its associations.
+		files[0].Source = c.bin("cluster-programs/agnhost")
+		files = append(files, image.File{Path: "/agnhost.real", Source: c.bin("kubernetes/agnhost")})
 	}
 	libraries := map[string]bool{}
 	for _, program := range strings.Fields("bash dash curl wget dig nslookup nc ping getent ip conntrack " +

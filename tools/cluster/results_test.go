@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -89,4 +90,18 @@ func TestTables(t *testing.T) {
 - net skipped: needs a cloud: no cloud
 - net skipped: skips itself: one node
 `, out.String())
+}
+
+func TestSuiteWithoutFailedTestsFails(t *testing.T) {
+	run := func(least int, results ...result) table {
+		return table{suite: suite{name: "s", least: least}, results: results}
+	}
+	ended := errors.New("exit status 1")
+	ok, bad, skip := result{test: "a", outcome: passed}, result{test: "b", outcome: failed}, result{outcome: skipped}
+	require.NoError(t, run(1, ok, skip).check(nil, ""))
+	require.NoError(t, run(1, ok, bad).check(ended, ""), "the table has the failed test")
+	require.NoError(t, run(2, ok).check(nil, "focus"))
+	require.ErrorContains(t, run(2, ok, skip).check(nil, ""), "only 1 tests ran, of at least 2")
+	require.ErrorIs(t, run(1, ok).check(ended, ""), ended)
+	require.ErrorContains(t, run(0, skip).check(ended, ""), "no test ran")
 }

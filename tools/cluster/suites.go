@@ -14,20 +14,20 @@ import (
 // suites returns the suites in the order in which they run.
 func suites() []suite {
 	return []suite{
-		endToEnd("netpol", "Kubernetes end-to-end, NetworkPolicy", `\[sig-network\] (Netpol|NetworkPolicy)`, 2,
+		endToEnd("netpol", "Kubernetes end-to-end, NetworkPolicy", `\[sig-network\] (Netpol|NetworkPolicy)`, 2, 50,
 			nil),
-		endToEnd("network", "Kubernetes end-to-end, sig-network without NetworkPolicy", `\[sig-network\]`, 5,
+		endToEnd("network", "Kubernetes end-to-end, sig-network without NetworkPolicy", `\[sig-network\]`, 5, 140,
 			excludedTests()),
 		policyAPI(),
-		cyclonus("cyclonus", "cyclonus, all cases of its generator"),
+		cyclonus("cyclonus", "cyclonus, all cases of its generator", 230),
 	}
 }
 
 // selections returns parts of the suites that take some minutes.
 func selections() []suite {
 	return []suite{
-		endToEnd("short", "Kubernetes end-to-end, twenty selected tests", shortTests, 4, nil),
-		cyclonus("cyclonus-short", "cyclonus, conflicting policies, changes, SCTP, port ranges",
+		endToEnd("short", "Kubernetes end-to-end, twenty selected tests", shortTests, 4, 20, nil),
+		cyclonus("cyclonus-short", "cyclonus, conflicting policies, changes, SCTP, port ranges", 57,
 			"conflict", "action", "sctp", "end-port", "upstream-e2e"),
 	}
 }
@@ -50,7 +50,7 @@ const shortTests = `\[sig-network\] (` +
 func policyAPI() suite {
 	const test = "TestConformance"
 	return suite{
-		name: "policy-api", title: "Conformance of the network policy API, all features of v1alpha2",
+		name: "policy-api", title: "Conformance of the network policy API, all features of v1alpha2", least: 24,
 		version: func(c *cluster) (string, error) { return c.moduleVersion("suites/conformance.test") },
 		command: func(c *cluster, _, focus string) []string {
 			run := "^" + test + "$"
@@ -67,9 +67,9 @@ func policyAPI() suite {
 }
 
 // cyclonus returns the cases of cyclonus that have one of the tags, or all.
-func cyclonus(name, title string, tags ...string) suite {
+func cyclonus(name, title string, least int, tags ...string) suite {
 	return suite{
-		name: name, title: title,
+		name: name, title: title, least: least,
 		version: func(c *cluster) (string, error) { return c.moduleVersion("suites/cyclonus") },
 		command: func(c *cluster, folder, focus string) []string {
 			if focus != "" {
@@ -81,7 +81,7 @@ func cyclonus(name, title string, tags ...string) suite {
 				// leaving its network namespace.
 				"--destination-type=pod-ip", "--ignore-loopback",
 				"--job-timeout-seconds=1", "--perturbation-wait-seconds=2", "--pod-creation-timeout-seconds=300",
-				"--retries=2", "--cleanup-namespaces", "--junit-results-file=" + filepath.Join(folder, "junit.xml"),
+				"--retries=1", "--cleanup-namespaces", "--junit-results-file=" + filepath.Join(folder, "junit.xml"),
 			}
 		},
 		results:  func(folder string) ([]result, error) { return junitResults(filepath.Join(folder, "junit.xml")) },
@@ -136,10 +136,11 @@ func excludedTests() []reason {
 const noSCTPSockets = "the kernel has no SCTP sockets, and the emulation does not support /dial"
 
 // endToEnd returns a suite of the end-to-end tests of Kubernetes whose names match an expression, except
-// those that are excluded. processes is the number of parallel Ginkgo processes.
-func endToEnd(name, title, tests string, processes int, excluded []reason) suite {
+// those that are excluded. processes is the number of parallel Ginkgo processes, least that of the tests
+// that have to run.
+func endToEnd(name, title, tests string, processes, least int, excluded []reason) suite {
 	return suite{
-		name: name, title: title, excluded: excluded,
+		name: name, title: title, excluded: excluded, least: least,
 		version: func(c *cluster) (string, error) {
 			printed, err := exec.Command(c.bin("kubernetes/kubectl"), "version", "--client").Output()
 			if err != nil {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -15,6 +16,21 @@ type table struct {
 	version  string
 	duration time.Duration
 	results  []result
+}
+
+// check returns an error if the suite failed without a failed test, or if too few tests ran. ended is the error with
+// which its program ended.
+func (t table) check(ended error, focus string) error {
+	ran := t.count(passed) + t.count(failed)
+	switch {
+	case ran == 0:
+		return errors.New("no test ran: all are skipped")
+	case focus == "" && ran < t.suite.least:
+		return fmt.Errorf("only %d tests ran, of at least %d", ran, t.suite.least)
+	case ended != nil && t.count(failed) == 0:
+		return fmt.Errorf("the program failed, but no test did: %w", ended)
+	}
+	return nil
 }
 
 func (t table) count(o outcome) int { return len(t.with(o)) }

@@ -32,6 +32,8 @@ type suite struct {
 	progress func(line string) string
 	// excluded has the tests that do not run.
 	excluded []reason
+	// least is the number of tests that have to run without a focus. With fewer, the suite itself has failed.
+	least int
 }
 
 // reason is why tests whose names contain a text do not run.
@@ -94,7 +96,7 @@ func runTest(ctx context.Context, c *cluster, args []string) error {
 		}
 		tables = append(tables, t)
 	}
-	fmt.Println()
+	fmt.Printf("\n%s\n\n", c.versions(ctx))
 	writeTables(os.Stdout, tables)
 	var failures int
 	for _, t := range tables {
@@ -104,6 +106,21 @@ func runTest(ctx context.Context, c *cluster, args []string) error {
 		return fmt.Errorf("%d tests failed; logs: %s", failures, c.results())
 	}
 	return nil
+}
+
+// versions returns the date, and the versions of what the suites ran on.
+func (c *cluster) versions(ctx context.Context) string {
+	revision := "unknown"
+	git := exec.CommandContext(ctx, "git", "-C", c.repository, "describe", "--always", "--dirty")
+	if printed, err := git.Output(); err == nil {
+		revision = strings.TrimSpace(string(printed))
+	}
+	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		kernel = []byte("unknown")
+	}
+	return fmt.Sprintf("%s, Wayleave %s, Linux %s, %d nodes, routes %s, kube-proxy %s",
+		time.Now().UTC().Format(time.DateOnly), revision, strings.TrimSpace(string(kernel)), c.Nodes, c.Routes, c.Proxy)
 }
 
 func (c *cluster) results(elements ...string) string {
@@ -160,7 +177,8 @@ func (c *cluster) runSuite(ctx context.Context, control *machine.Machine, s suit
 		}
 		return table{}, fmt.Errorf("%w; the suite failed: %w", readErr, err)
 	}
-	return table{suite: s, version: version, duration: time.Since(start), results: results}, nil
+	t := table{suite: s, version: version, duration: time.Since(start), results: results}
+	return t, t.check(err, focus)
 }
 
 // printProgress copies lines to the log, and prints those that the suite selects.
