@@ -28,7 +28,8 @@ type pass struct {
 }
 
 // Step judges flows until it has judged the budget, give or take the hundred or so of one system
-// call, or until the rates allow no more. The next call continues the walk of the table.
+// call, or until the rates allow no more. It also returns after each call of BeforeEnd, so that the
+// caller can report a change before the flows end. The next call continues the walk of the table.
 //
 // Errors: the context's; those of the system calls, ErrInterrupted, and, at the end of a pass, the
 // errors of BeforeEnd and each *EndError, joined. Progress is then zero; the next call returns Wait.
@@ -54,6 +55,9 @@ func (s *Sweeper) Step(ctx context.Context, budget int) (Progress, error) {
 		}
 		s.pass.judgeAgain(r)
 		if s.endsNow(now) {
+			if s.ending.fill(now) > 0 && s.announce(now) {
+				return Progress{}, nil // the caller may have a change that came meanwhile
+			}
 			wait, err := s.flush(now)
 			if err != nil {
 				return Progress{}, s.rest(now, err)
@@ -159,8 +163,18 @@ func (p *pass) judgeAgain(r rules) {
 	if p.version == r.version {
 		return
 	}
-	p.queue = slices.DeleteFunc(p.queue, func(f Flow) bool { _, stale := r.judge(&f); return !stale })
-	p.version, p.announced = r.version, 0
+	kept, announced := p.queue[:0], 0
+	for i := range p.queue {
+		if _, stale := r.judge(&p.queue[i]); !stale {
+			continue
+		}
+		if i < p.announced {
+			announced++
+		}
+		kept = append(kept, p.queue[i])
+	}
+	clear(p.queue[len(kept):])
+	p.queue, p.announced, p.version = kept, announced, r.version
 }
 
 // flush ends queued flows as far as the rate allows, and returns the wait until it allows more.
@@ -169,9 +183,7 @@ func (s *Sweeper) flush(now time.Time) (wait time.Duration, err error) {
 	if len(p.queue) == 0 {
 		return 0, nil
 	}
-	if n := min(s.ending.fill(now), len(p.queue)); n > 0 {
-		s.announce(now)
-		n = min(n, p.announced)
+	if n := min(s.ending.fill(now), p.announced); n > 0 {
 		if err := s.end(p.queue[:n]); err != nil {
 			return 0, err
 		}
@@ -192,19 +204,20 @@ func (s *Sweeper) endsNow(now time.Time) bool {
 		now.Sub(p.announcedAt) >= announceInterval
 }
 
-// announce passes the queue to BeforeEnd, unless its first flow was passed before.
-func (s *Sweeper) announce(now time.Time) {
+// announce passes the queue to BeforeEnd, unless its first flow was passed before. It reports whether it did.
+func (s *Sweeper) announce(now time.Time) bool {
 	p := s.pass
-	if p.announced > 0 {
-		return
+	if p.announced > 0 || len(p.queue) == 0 {
+		return false
 	}
 	p.announced, p.announcedAt = len(p.queue), now
 	if s.cfg.BeforeEnd == nil {
-		return
+		return false
 	}
 	if err := s.cfg.BeforeEnd(p.queue); err != nil {
 		p.failed = append(p.failed, fmt.Errorf("conntrack: before the end of flows: %w", err))
 	}
+	return true
 }
 
 // end ends flows of the queue, and records those that the kernel refuses to end.

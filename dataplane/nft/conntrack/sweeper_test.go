@@ -332,9 +332,13 @@ func TestBeforeEnd(t *testing.T) {
 		return fault
 	}}))
 	s.Change(always(conntrack.Allowed), only(1, 4))
-	_, err := s.Step(t.Context(), 1000)
-	require.ErrorIs(t, err, fault)
+	progress, err := s.Step(t.Context(), 1000)
+	require.NoError(t, err)
+	require.Equal(t, conntrack.Progress{}, progress, "a change may have come meanwhile")
 	require.Equal(t, []uint16{2, 3}, got)
+	require.Len(t, k.flows, 4)
+	_, err = s.Step(t.Context(), 1000)
+	require.ErrorIs(t, err, fault)
 	require.Equal(t, []uint16{1, 4}, k.ports())
 	require.Equal(t, conntrack.DefaultRetry, stepUntilDone(t, s, clk))
 	require.EqualValues(t, 2, s.Stats().Ended)
@@ -385,6 +389,34 @@ func TestChangeWhileFlowsWaitForBeforeEnd(t *testing.T) {
 	stepUntilDone(t, s, clk)
 	require.Len(t, k.ports(), 300)
 	require.Zero(t, s.Stats().Ended)
+}
+
+// A flow that a change allows during BeforeEnd does not end, and the others are not passed to it again.
+func TestChangeDuringBeforeEnd(t *testing.T) {
+	var all []conntrack.Flow
+	for i := range 300 {
+		all = append(all, numbered(i))
+	}
+	k, clk := newFakeKernel(all...), newClock()
+	var s *conntrack.Sweeper
+	even := func(f *conntrack.Flow) conntrack.Verdict {
+		if f.ID%2 == 0 {
+			return conntrack.Allowed
+		}
+		return conntrack.Denied
+	}
+	calls := 0
+	s = newSweeper(t, k, clk.with(conntrack.Config{Delay: -1, BeforeEnd: func(flows []conntrack.Flow) error {
+		calls++
+		require.Len(t, flows, 300)
+		s.Change(always(conntrack.Denied), even)
+		return nil
+	}}))
+	s.Change(always(conntrack.Allowed), always(conntrack.Denied))
+	stepUntilDone(t, s, clk)
+	require.Len(t, k.flows, 150)
+	require.EqualValues(t, 150, s.Stats().Ended)
+	require.Equal(t, 1, calls)
 }
 
 // A flow that ended by itself, and one that took its place, are left alone.
