@@ -37,7 +37,8 @@
 //     than its own, the server was restored from a backup, and the kind is listed again. After the
 //     server could not be read for a while, its revision may have caught up. So the Source compares
 //     the object that changed last. If the server still has that change, the watch continues. If
-//     not, or if the last event was a list or a deletion, the kind is listed again.
+//     not, or if the last event was a list or a deletion, the kind is listed again. A restore
+//     during which no request failed is not noticed, once the revision has caught up.
 //   - Another cluster: if the UID of the namespace kube-system changes, the server serves another
 //     cluster, for example because it lost its data. Nothing is read from it: the last objects
 //     stay, and Status has the reason. To accept the new cluster, start a new Source. Kinds that

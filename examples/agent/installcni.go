@@ -70,6 +70,26 @@ the plugin host-local: "ranges": "POD_CIDRS". They come from the Kubernetes API,
 	}
 }
 
+func uninstallCNICommand() cli.Command {
+	return cli.Command{
+		Name:    "uninstall-cni",
+		Summary: "remove the network configuration that install-cni installed",
+		About: `Removes CONF-DIR/10-wayleave.conflist, so that the container runtime makes no pod with the plugin any
+more. The plugin stays, because the runtime calls it when a pod ends.`,
+		Prepare: func(flags *flag.FlagSet) cli.Action {
+			dir := flags.String("conf-dir", "/etc/cni/net.d",
+				"`DIR` where the runtime looks for network configurations")
+			return func(_ context.Context, c cli.Console, _ []string) error {
+				if err := cniinstall.Remove(*dir); err != nil {
+					return err
+				}
+				c.Printf("there is no %s/%s\n", *dir, cniinstall.ConflistName)
+				return nil
+			}
+		},
+	}
+}
+
 // withPodCIDRs returns the network configuration with the pod CIDRs that the API has of this node.
 func withPodCIDRs(ctx context.Context, s settings.Settings, conflist []byte) ([]byte, error) {
 	clients, err := kube.Connect(s)

@@ -132,6 +132,43 @@ func TestKubernetesDaemonSet(t *testing.T) {
 	}))
 }
 
+// The pods that uninstall everything see the same files of a node as the agent, and have no access to the API.
+func TestKubernetesUninstall(t *testing.T) {
+	agent := only[*appsv1.DaemonSet](t, deployed(t, "kubernetes.yaml"), "wayleave-agent")
+	set := only[*appsv1.DaemonSet](t, deployed(t, "uninstall.yaml"), "wayleave-uninstall")
+	require.Equal(t, agent.Namespace, set.Namespace)
+	require.Equal(t, set.Spec.Selector.MatchLabels, set.Spec.Template.Labels)
+	pod, of := set.Spec.Template.Spec, agent.Spec.Template.Spec
+	require.False(t, *pod.AutomountServiceAccountToken)
+	require.Equal(t, of.Tolerations, pod.Tolerations)
+	require.True(t, pod.HostNetwork)
+	paths := func(s corev1.PodSpec, c corev1.Container) map[string]string {
+		found := map[string]string{} // in the container, by path on the node
+		for _, mount := range c.VolumeMounts {
+			for _, v := range s.Volumes {
+				if v.Name == mount.Name && v.HostPath != nil {
+					found[v.HostPath.Path] = mount.MountPath
+				}
+			}
+		}
+		return found
+	}
+	require.Subset(t, paths(of, of.InitContainers[0]), paths(pod, pod.InitContainers[0]))
+	require.Subset(t, paths(of, of.Containers[0]), paths(pod, pod.Containers[0]))
+	require.Equal(t, of.Containers[0].SecurityContext, pod.Containers[0].SecurityContext)
+	for _, c := range append(pod.InitContainers, pod.Containers...) {
+		code, _, errs := call(t, c.Args[0], "--help")
+		require.Zero(t, code, errs)
+	}
+	dir := folderOf(t, map[string]string{"10-wayleave.conflist": "{}", "20-other.conflist": "{}"})
+	for range 2 {
+		code, _, errs := call(t, "uninstall-cni", "--conf-dir", dir)
+		require.Zero(t, code, errs)
+	}
+	require.NoFileExists(t, dir+"/10-wayleave.conflist")
+	require.FileExists(t, dir+"/20-other.conflist")
+}
+
 func TestInstallCNICommand(t *testing.T) {
 	dir := folderOf(t, map[string]string{
 		"plugin":   "binary",

@@ -20,7 +20,7 @@ func main() {
 
 func commands() []cli.Command {
 	return []cli.Command{
-		runCommand(), installCNICommand(), teardownCommand(), demoCommand(), applyCommand(),
+		runCommand(), installCNICommand(), uninstallCNICommand(), teardownCommand(), demoCommand(), applyCommand(),
 		statusCommand(), healthCommand(), endpointsCommand(), policiesCommand(), setsCommand(), routesCommand(),
 		rulesetCommand(), configCommand(), explainCommand(), planCommand(), verifyCommand(), waitCommand(),
 		watchCommand(), dropsCommand(), versionCommand(),

@@ -28,19 +28,27 @@ and workloads have no connectivity.
 
 Stop the agent first. Only the settings below are used; the other settings of 'agent run' are not
 checked. If the file of --config cannot be read, all of them have to be flags. Files in the endpoint
-directory stay. Needs root (CAP_NET_ADMIN).`,
+directory stay. Needs root (CAP_NET_ADMIN).
+
+With --hold, the command stays after that until it is stopped: the pod of a DaemonSet has to.`,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			declared := settings.Defaults()
 			settings.DeclareIdentity(flags, &declared)
 			config := configFlag(flags)
 			dry := flags.Bool("dry-run", false, "print the changes, and make none")
+			hold := flags.Bool("hold", false, "stay after success, until the command is stopped")
 			return func(ctx context.Context, c cli.Console, _ []string) error {
 				below, above := layers(flags, *config)
 				effective, err := settings.ResolveKeys(append(below, above...), "table", "route-protocol", "socket")
 				if err != nil {
 					return err
 				}
-				return teardown(ctx, c, effective.Settings, *dry)
+				if err := teardown(ctx, c, effective.Settings, *dry); err != nil || !*hold {
+					return err
+				}
+				c.Printf("done, and waiting to be stopped\n")
+				<-ctx.Done()
+				return nil
 			}
 		},
 	}

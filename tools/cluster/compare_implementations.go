@@ -135,9 +135,10 @@ func (m *comparison) requireNoPolicy(ctx context.Context) error {
 	case <-time.After(3 * time.Second):
 	}
 	var changes measure.Changes
-	err := m.gauge(ctx, &changes, append([]string{"watch", "--until=allowed", "--time=10s"}, addresses(m.targets)...)...)
+	watch := append([]string{"watch", "--until=allowed", "--time=10s"}, addresses(m.targets)...)
+	err := m.gauge(ctx, &changes, watch...)
 	if err == nil && len(changes) < len(m.targets) {
-		err = fmt.Errorf("only %d of %d pods answer, although nothing is to enforce policy", len(changes), len(m.targets))
+		err = fmt.Errorf("policy still applies: only %d of %d denied pods answer", len(changes), len(m.targets))
 	}
 	_, problem := m.write(context.WithoutCancel(ctx), "DELETE", denyPath, nil)
 	return errors.Join(err, problem)
@@ -216,11 +217,14 @@ func (m *comparison) startQueue(ctx context.Context) error {
 	}
 	// By default all pods: then no policy is missed, whichever pods it selects.
 	pods, _, _ := strings.Cut(podCIDRs, ",")
-	rules := `ipset create ` + queueSet + ` hash:net
-		ipset add ` + queueSet + ` ` + pods + `
-		iptables -t mangle -A POSTROUTING -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT
-		iptables -t mangle -A POSTROUTING -m set --match-set ` + queueSet + ` src -j NFQUEUE --queue-num ` + queueNumber + `
-		iptables -t mangle -A POSTROUTING -m set --match-set ` + queueSet + ` dst -j NFQUEUE --queue-num ` + queueNumber
+	const rule, queue = "iptables -t mangle -A POSTROUTING ", " -j NFQUEUE --queue-num " + queueNumber
+	rules := strings.Join([]string{
+		"ipset create " + queueSet + " hash:net",
+		"ipset add " + queueSet + " " + pods,
+		rule + "-m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT",
+		rule + "-m set --match-set " + queueSet + " src" + queue,
+		rule + "-m set --match-set " + queueSet + " dst" + queue,
+	}, "\n")
 	access := "mkdir -p /run/secrets/kubernetes.io/serviceaccount; cd /run/secrets/kubernetes.io/serviceaccount; " +
 		"cp " + m.c.state("pki", pki.CACertificate) + " ca.crt; printf admin > token"
 	err := m.onNodes(func(node *machine.Machine) error { return m.onNode(ctx, node, access) })

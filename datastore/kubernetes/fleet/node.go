@@ -99,13 +99,16 @@ func (n *node) run(ctx context.Context, applied func(dataplane.Batch, time.Time)
 	return fmt.Errorf("%s: %w", n.name, context.Cause(ctx))
 }
 
-// useAPI reads from an API server, with the clients that an agent has: protobuf for the kinds of
+// qps and burst limit the requests of a client as the reference agent does.
+const qps, burst = 20, 60
+
+// useAPI reads from an API server, with the clients that the reference agent has: protobuf for the kinds of
 // Kubernetes, JSON for others, one connection for both.
 func (n *node) useAPI(s server) error {
 	cfg := &rest.Config{
 		Host: s.Host, BearerToken: s.Token, TLSClientConfig: rest.TLSClientConfig{CAData: s.CA},
 		Impersonate: rest.ImpersonationConfig{UserName: s.User, Groups: s.Groups},
-		QPS:         -1, UserAgent: n.name, Dial: n.meter.dial,
+		QPS:         qps, Burst: burst, UserAgent: n.name, Dial: n.meter.dial,
 		WrapTransport: func(t http.RoundTripper) http.RoundTripper { return meteredTransport{t, n.meter} },
 	}
 	client, err := rest.HTTPClientFor(cfg)

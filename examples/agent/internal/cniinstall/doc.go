@@ -5,6 +5,7 @@
 // # Usage
 //
 //	err := cniinstall.Install(cniinstall.Config{Plugin: "/wayleave-cni", Conflist: text, ...})
+//	err = cniinstall.Remove("/etc/cni/net.d")
 //
 // A container runtime may call the plugin, or read the configuration, at any time. So each file is written under
 // another name in its folder, synced, and renamed. The configuration comes last: it makes the runtime use the

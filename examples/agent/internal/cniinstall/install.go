@@ -61,6 +61,17 @@ func Install(cfg Config) error {
 	return nil
 }
 
+// Remove removes the configuration, so that the runtime makes no pod with the plugin any more. The plugin stays: the
+// runtime calls it when a pod ends. It is no error if there is no configuration.
+//
+// Errors: those of the file system.
+func Remove(confDir string) error {
+	if err := os.Remove(filepath.Join(confDir, ConflistName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("cniinstall: %w", err)
+	}
+	return nil
+}
+
 // check returns why a configuration is not valid, or nil.
 func check(conflist []byte) error {
 	list, err := libcni.NetworkConfFromBytes(conflist)

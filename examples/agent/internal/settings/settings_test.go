@@ -272,6 +272,9 @@ func TestKubernetesProblems(t *testing.T) {
 		"kubernetes-context: is a context of the file kubeconfig":  {"kubernetes-context": "one"},
 		`kubernetes-omit: no kind "tiers": want some of namespace`: {"kubernetes-omit": "nodes, tiers"},
 		"kubernetes-omit: pods are always read":                    {"kubernetes-omit": "pods"},
+		"nat-exclude-nodes: needs the addresses of nodes": {
+			"kubernetes-omit": "nodes", "nat-exclude-nodes": "true",
+		},
 		`kubernetes-config: want NAMESPACE/NAME of a ConfigMap, n`: {"kubernetes-config": "wayleave"},
 	} {
 		_, err := settings.Resolve(settings.Layer{Source: "test", Values: values})
