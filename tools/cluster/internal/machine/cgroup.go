@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -55,6 +56,10 @@ func hierarchies() ([]hierarchy, error) {
 	return found, nil
 }
 
+// isUnified reports whether a hierarchy is that of a host that uses version 2 for all controllers.
+// Where it is mounted elsewhere, the controllers belong to hierarchies of version 1.
+func (h hierarchy) isUnified() bool { return h.kind == "cgroup2" && h.path == cgroupRoot }
+
 // enterCgroup moves this process into a control group in all hierarchies, and makes that the root
 // of a new namespace of control groups, for the calling thread only.
 func enterCgroup(name string) error {
@@ -63,33 +68,48 @@ func enterCgroup(name string) error {
 	if err != nil {
 		return err
 	}
+	unshare := func() error { return unix.Unshare(unix.CLONE_NEWCGROUP) }
 	for _, h := range all {
-		group := h.path
-		for _, element := range strings.Split(name, "/") {
-			parent := group
-			group = filepath.Join(group, element)
-			if err := os.Mkdir(group, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-				return err
-			}
-			// A new group of the controller cpuset has no processors and takes no process.
-			for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
-				value, err := os.ReadFile(filepath.Join(parent, file))
-				if errors.Is(err, fs.ErrNotExist) || h.kind == "cgroup2" {
-					continue
-				}
-				if err == nil {
-					err = os.WriteFile(filepath.Join(group, file), value, 0)
-				}
-				if err != nil {
-					return err
-				}
-			}
+		if h.isUnified() {
+			tree := unifiedTree{root: h.path, write: writeExisting}
+			enterOthers := unshare
+			unshare = func() error { return tree.enter(name, enterOthers) }
+			continue
 		}
-		if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte("0"), 0); err != nil {
-			return fmt.Errorf("enter control group %s: %w", group, err)
+		if err := h.enter(name); err != nil {
+			return err
 		}
 	}
-	return unix.Unshare(unix.CLONE_NEWCGROUP)
+	return unshare()
+}
+
+// enter moves this process into a control group, which it makes.
+func (h hierarchy) enter(name string) error {
+	group := h.path
+	for _, element := range strings.Split(name, "/") {
+		parent := group
+		group = filepath.Join(group, element)
+		if err := os.Mkdir(group, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		// A new group of the controller cpuset has no processors and takes no process.
+		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+			value, err := os.ReadFile(filepath.Join(parent, file))
+			if errors.Is(err, fs.ErrNotExist) || h.kind == "cgroup2" {
+				continue
+			}
+			if err == nil {
+				err = os.WriteFile(filepath.Join(group, file), value, 0)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte("0"), 0); err != nil {
+		return fmt.Errorf("enter control group %s: %w", group, err)
+	}
+	return nil
 }
 
 // mountCgroups mounts the hierarchies, of which the machine sees its own part, on an empty
@@ -123,17 +143,31 @@ func RemoveCgroup(name string) error {
 	}
 	var problems []error
 	for _, h := range all {
-		var groups []string
-		_ = filepath.WalkDir(filepath.Join(h.path, name), func(path string, entry fs.DirEntry, err error) error {
-			if err == nil && entry.IsDir() {
-				groups = append(groups, path)
-			}
-			return nil
-		})
-		for _, group := range slices.Backward(groups) {
-			if err := unix.Rmdir(group); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				problems = append(problems, fmt.Errorf("remove control group %s: %w", group, err))
-			}
+		problems = append(problems, removeGroups(filepath.Join(h.path, name)))
+	}
+	return errors.Join(problems...)
+}
+
+// removeGroups removes a control group and those below it. The kernel refuses that for a moment
+// after the end of their last process.
+func removeGroups(root string) error {
+	const attempts, pause = 100, 20 * time.Millisecond
+	var groups []string
+	_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			groups = append(groups, path)
+		}
+		return nil
+	})
+	var problems []error
+	for _, group := range slices.Backward(groups) {
+		err := unix.Rmdir(group)
+		for attempt := 1; errors.Is(err, unix.EBUSY) && attempt < attempts; attempt++ {
+			time.Sleep(pause)
+			err = unix.Rmdir(group)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			problems = append(problems, fmt.Errorf("remove control group %s: %w", group, err))
 		}
 	}
 	return errors.Join(problems...)

@@ -24,7 +24,9 @@
 //		err = m.Remove()
 //	}
 //
-// It needs root and Linux. Control groups may be of version 1 or 2.
+// It needs root and Linux. Control groups may be of version 1 or 2. In version 2, process 1 and the
+// services are in the group init of the machine, so that services can make groups beside it, with
+// the controllers that the host has. These stay enabled at the root of the host's hierarchy.
 //
 // # Concurrency
 //
