@@ -163,7 +163,8 @@ bench-memory: test-tools ## Run the agent at memory limits of a cgroup: a millio
 	cd examples && go test ./agent/internal/bench -run '^$$' -bench CgroupLimit -benchtime 1x -full -v -timeout 1h
 
 .PHONY: clean
-clean: ## Remove what was built.
+clean: ## Remove what was built, unless a cluster runs.
+	@if [ -e bin/cluster-state ]; then echo "clean: a cluster runs or left state behind: run 'make cluster-down' first" >&2; exit 1; fi
 	rm -rf bin
 
 .PHONY: bin/agent
