@@ -103,3 +103,16 @@ func TestProgramsInstallProcps(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, printed, "to install procps and")
 }
+
+func TestProgramsDownloadModules(t *testing.T) {
+	folder, _, run := fakePrograms(t)
+	printed, err := run()
+	require.NoError(t, err, printed)
+	require.FileExists(t, filepath.Join(folder, "bin/cluster-programs/localhost.crt"))
+
+	t.Setenv("OFFLINE", "1")
+	require.NoError(t, os.RemoveAll(filepath.Join(folder, "cache")))
+	printed, err = run()
+	require.Error(t, err)
+	require.Contains(t, printed, "module k8s.io/kubernetes, which tools/kubernetes requires, is not in the module cache")
+}
