@@ -168,7 +168,7 @@ func (c *cluster) down() error {
 	if err := machine.RemoveCgroup(c.cgroup()); err != nil {
 		return err
 	}
-	if err := restoreSysctls("/proc/sys", c.state("sysctls.json")); err != nil {
+	if err := newHostSysctls().restore(c.state()); err != nil {
 		return err
 	}
 	return os.RemoveAll(c.state())

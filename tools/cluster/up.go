@@ -68,7 +68,7 @@ func (c *cluster) up(ctx context.Context) error {
 	if err := c.saveOptions(); err != nil {
 		return err
 	}
-	if err := saveSysctls("/proc/sys", c.state("sysctls.json")); err != nil {
+	if err := newHostSysctls().save(c.state()); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(c.logs()); err != nil {
