@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -22,22 +23,31 @@ import (
 type command struct {
 	name, arguments, help string
 	run                   func(ctx context.Context, c *cluster, args []string) error
+	kind                  commandKind
 }
+
+type commandKind int
+
+const (
+	plain     commandKind = iota
+	withFlags             // run prints the help, before it uses the cluster
+	runsOther             // the arguments after the first are another command's
+)
 
 func commands() []command {
 	return []command{
-		{"up", "[FLAGS]", "start a cluster and install Wayleave on it", runUp},
-		{"down", "", "end the cluster; logs, results and programs stay in bin", runDown},
-		{"shell", "[COMMAND...]", "run a shell, or a command, that has kubectl and the cluster's network", runShell},
-		{"node", "NODE [COMMAND...]", "run a shell, or a command, on a node", runNode},
-		{"kill", "NODE", "end a node as a power failure does", runKill},
-		{"start", "NODE", "start a killed node again", runStart},
-		{"stop", "MACHINE SERVICE", "stop a service, for example 'control kube-apiserver'", runStop},
-		{"resume", "MACHINE", "start the stopped services of a machine again", runResume},
-		{"test", "[SUITE...]", "run suites of tests on the cluster and print a table of their results", runTest},
-		{"faults", "[SCENARIO...]", "probe policy while nodes, agents or the control plane fail", runFaults},
-		{"use", "IMPLEMENTATION", "make another implementation enforce policy, for example before 'test'", runUse},
-		{"compare", "[IMPLEMENTATION...]", "measure implementations of network policy in rounds", runCompare},
+		{"up", "[FLAGS]", "start a cluster and install Wayleave on it", runUp, withFlags},
+		{"down", "", "end the cluster; logs, results and programs stay in bin", runDown, plain},
+		{"shell", "[COMMAND...]", "run a shell, or a command, that has kubectl and the cluster's network", runShell, runsOther},
+		{"node", "NODE [COMMAND...]", "run a shell, or a command, on a node", runNode, runsOther},
+		{"kill", "NODE", "end a node as a power failure does", runKill, plain},
+		{"start", "NODE", "start a killed node again", runStart, plain},
+		{"stop", "MACHINE SERVICE", "stop a service, for example 'control kube-apiserver'", runStop, plain},
+		{"resume", "MACHINE", "start the stopped services of a machine again", runResume, plain},
+		{"test", "[SUITE...]", "run suites of tests on the cluster and print a table of their results", runTest, withFlags},
+		{"faults", "[SCENARIO...]", "probe policy while nodes, agents or the control plane fail", runFaults, withFlags},
+		{"use", "IMPLEMENTATION", "make another implementation enforce policy, for example before 'test'", runUse, plain},
+		{"compare", "[IMPLEMENTATION...]", "measure implementations of network policy in rounds", runCompare, withFlags},
 	}
 }
 
@@ -64,6 +74,9 @@ func run(ctx context.Context, args []string) error {
 		return ignoreHelp(err)
 	}
 	args = flags.Args()
+	if len(args) == 2 && args[0] == "help" {
+		args = []string{args[1], "--help"}
+	}
 	if len(args) == 0 || args[0] == "help" {
 		usage(flags)
 		return nil
@@ -72,6 +85,9 @@ func run(ctx context.Context, args []string) error {
 	if i < 0 {
 		return fmt.Errorf("no command %q; 'cluster help' lists the commands", args[0])
 	}
+	if called := commands()[i]; called.isHelp(args[1:]) {
+		return called.printHelp(ctx, flags.Output())
+	}
 	if os.Geteuid() != 0 {
 		return errors.New("a cluster needs root: it makes namespaces, mounts and control groups")
 	}
@@ -79,13 +95,33 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return ignoreHelp(commands()[i].run(ctx, c, args[1:]))
+	return commands()[i].run(ctx, c, args[1:])
+}
+
+// isHelp reports whether the arguments of a command ask for its help.
+func (c command) isHelp(args []string) bool {
+	if c.kind == runsOther {
+		args = args[:min(len(args), 1)]
+	}
+	return slices.ContainsFunc(args, func(arg string) bool {
+		return arg == "-h" || arg == "-help" || arg == "--help"
+	})
+}
+
+// printHelp prints the usage of a command. It needs neither root nor a cluster.
+func (c command) printHelp(ctx context.Context, out io.Writer) error {
+	if c.kind == withFlags {
+		return ignoreHelp(c.run(ctx, &cluster{}, []string{"--help"}))
+	}
+	fmt.Fprintf(out, "usage: cluster %s\n\n%s\n", strings.TrimSpace(c.name+" "+c.arguments), c.help)
+	return nil
 }
 
 func usage(flags *flag.FlagSet) {
 	out := flags.Output()
 	fmt.Fprint(out, "A Kubernetes cluster on this host, each node in namespaces of its own.\n\n"+
-		"usage: cluster [-C FOLDER] COMMAND\n\n")
+		"usage: cluster [-C FOLDER] COMMAND\n"+
+		"       cluster COMMAND --help\n\n")
 	for _, c := range commands() {
 		fmt.Fprintf(out, "  %-24s %s\n", strings.TrimSpace(c.name+" "+c.arguments), c.help)
 	}
@@ -142,9 +178,28 @@ func shell() string {
 	return "sh"
 }
 
+// node returns the index of a node. Only nodes can be killed and started again: the control plane has
+// the bridge that connects all machines.
+func (c *cluster) node(name string) (int, error) {
+	if i := slices.Index(c.nodes(), name); i >= 0 {
+		return i, nil
+	}
+	switch {
+	case name == controlName:
+		return 0, errors.New("control is the machine of the control plane, which is not killed or started as nodes are; " +
+			"'cluster stop control SERVICE' ends one of its services, 'cluster resume control' starts them again")
+	case c.Nodes == 0:
+		return 0, errors.New("no cluster runs")
+	}
+	return 0, fmt.Errorf("no node %q, only %s", name, strings.Join(c.nodes(), ", "))
+}
+
 func runKill(_ context.Context, c *cluster, args []string) error {
 	if len(args) != 1 {
 		return errors.New("usage: cluster kill NODE")
+	}
+	if _, err := c.node(args[0]); err != nil {
+		return err
 	}
 	node, err := machine.Open(c.machine(args[0]))
 	if err != nil {
@@ -157,9 +212,9 @@ func runStart(ctx context.Context, c *cluster, args []string) error {
 	if len(args) != 1 {
 		return errors.New("usage: cluster start NODE")
 	}
-	i := slices.Index(c.nodes(), args[0])
-	if i < 0 {
-		return fmt.Errorf("no node %q, only %s", args[0], strings.Join(c.nodes(), ", "))
+	i, err := c.node(args[0])
+	if err != nil {
+		return err
 	}
 	if _, err := machine.Open(c.machine(args[0])); err == nil {
 		return fmt.Errorf("node %s runs already", args[0])

@@ -21,17 +21,22 @@ import (
 )
 
 func runUp(ctx context.Context, c *cluster, args []string) error {
-	if c.Nodes > 0 {
-		return errors.New("a cluster runs or left state behind: run 'cluster down' first")
-	}
+	running := c.Nodes > 0
 	flags := flag.NewFlagSet("cluster up", flag.ContinueOnError)
 	flags.IntVar(&c.Nodes, "nodes", 3, "`number` of nodes, 1 to 9")
 	flags.StringVar(&c.Proxy, "proxy", "nftables", "`mode` of kube-proxy: nftables or iptables")
 	flags.StringVar(&c.Routes, "routes", routesDirect, "`how` packets of pods reach other nodes: direct or vxlan")
+	flags.Usage = func() {
+		fmt.Fprint(flags.Output(), "usage: cluster up [FLAGS]\n\n"+
+			"Start a cluster and install Wayleave on it. 'make cluster' builds the programs before.\n\n")
+		flags.PrintDefaults()
+	}
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	switch {
+	case running:
+		return errors.New("a cluster runs or left state behind: run 'cluster down' first")
 	case flags.NArg() > 0:
 		return fmt.Errorf("up: unexpected argument %q", flags.Arg(0))
 	case c.Nodes < 1 || c.Nodes > 9:

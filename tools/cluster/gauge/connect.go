@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"net"
 	"net/netip"
@@ -16,7 +15,7 @@ import (
 // connect opens connections one after the other, so that each one measures the way of its first packets.
 func connect(ctx context.Context, args []string) (measure.Connections, error) {
 	var result measure.Connections
-	flags := flag.NewFlagSet("gauge connect", flag.ContinueOnError)
+	flags := newFlags("connect --to ADDRESS [FLAGS]")
 	to := flags.String("to", "", "`address` of a server")
 	limit := flags.Duration("time", 5*time.Second, "how `long` to measure")
 	if err := flags.Parse(args); err != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -16,7 +17,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	if err := run(ctx, os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
 		stop()
 		fmt.Fprintln(os.Stderr, "gauge:", err)
 		os.Exit(1)
@@ -24,14 +25,20 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
+	const usage = "serve | connect | watch | write; 'gauge COMMAND --help' lists the flags of a command"
+	flags := newFlags(usage)
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	args = flags.Args()
 	if len(args) == 0 {
-		return errors.New("usage: gauge serve | connect | watch | write; 'go doc' has their arguments")
+		return errors.New("usage: gauge " + usage)
 	}
 	var result any
 	var err error
 	switch command, args := args[0], args[1:]; command {
 	case "serve":
-		return serve(ctx)
+		return serve(ctx, args)
 	case "connect":
 		result, err = connect(ctx, args)
 	case "watch":
@@ -45,4 +52,14 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	return json.NewEncoder(os.Stdout).Encode(result)
+}
+
+// newFlags returns flags that print a usage for --help.
+func newFlags(usage string) *flag.FlagSet {
+	flags := flag.NewFlagSet("gauge", flag.ContinueOnError)
+	flags.Usage = func() {
+		fmt.Fprintf(flags.Output(), "usage: gauge %s\n", usage)
+		flags.PrintDefaults()
+	}
+	return flags
 }

@@ -11,7 +11,14 @@ import (
 )
 
 // serve accepts and closes connections of TCP, and echoes datagrams of UDP, until ctx is done.
-func serve(ctx context.Context) error {
+func serve(ctx context.Context, args []string) error {
+	flags := newFlags("serve")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("serve: unexpected argument %q", flags.Arg(0))
+	}
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", fmt.Sprint(":", measure.TCPPort))
 	if err != nil {

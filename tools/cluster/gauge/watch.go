@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -34,7 +33,7 @@ type target struct {
 
 // watch probes targets, each time from another port, until all are denied or allowed as wanted.
 func watch(ctx context.Context, args []string) (measure.Changes, error) {
-	flags := flag.NewFlagSet("gauge watch", flag.ContinueOnError)
+	flags := newFlags("watch [FLAGS] ADDRESS...")
 	until := flags.String("until", "denied", "the `result` to wait for: denied or allowed")
 	interval := flags.Duration("interval", 50*time.Millisecond, "`time` between two probes of a target")
 	limit := flags.Duration("time", time.Minute, "how `long` to watch at most")

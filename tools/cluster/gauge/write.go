@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,7 +18,7 @@ import (
 // write sends one request to the API server, with a body from standard input, over a connection that is open before.
 func write(ctx context.Context, args []string) (measure.Write, error) {
 	var result measure.Write
-	flags := flag.NewFlagSet("gauge write", flag.ContinueOnError)
+	flags := newFlags("write FLAGS METHOD PATH")
 	server := flags.String("server", "", "`URL` of the API server")
 	ca := flags.String("ca", "", "`file` with the certificate of its authority")
 	token := flags.String("token", "", "`token` of the user")
