@@ -77,9 +77,9 @@ func (r *faultRun) killNode(ctx context.Context) error {
 	return r.pause(ctx, "traffic with all nodes", propagation+20*time.Second)
 }
 
-// ensureNode starts a node again if a scenario was aborted.
+// ensureNode starts a node again if a scenario was aborted before the node was started, or meanwhile.
 func (r *faultRun) ensureNode(ctx context.Context, index int) {
-	if _, err := machine.Open(r.c.machine(r.c.nodes()[index])); err == nil {
+	if node, err := machine.Open(r.c.machine(r.c.nodes()[index])); err == nil && node.Configured() {
 		return
 	}
 	if err := r.c.startNode(context.WithoutCancel(ctx), index); err != nil {

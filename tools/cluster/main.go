@@ -216,9 +216,6 @@ func runStart(ctx context.Context, c *cluster, args []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := machine.Open(c.machine(args[0])); err == nil {
-		return fmt.Errorf("node %s runs already", args[0])
-	}
 	return c.startNode(ctx, i)
 }
 

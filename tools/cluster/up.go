@@ -127,9 +127,19 @@ func (c *cluster) startControl(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// All machines are ports of one bridge. kube-apiserver requires a default route. Its gateway
-	// does not exist, so no packet leaves the cluster.
-	err = ipCommands(ctx, control,
+	if err := addBridge(ctx, control); err != nil {
+		return err
+	}
+	if err := control.Run(c.services(controlName)); err != nil {
+		return err
+	}
+	return c.waitFor(ctx, time.Minute, "get", "--raw=/readyz")
+}
+
+// addBridge makes the bridge of the machine of the control plane. All machines are its ports.
+// kube-apiserver requires a default route. Its gateway does not exist, so no packet leaves the cluster.
+func addBridge(ctx context.Context, control *machine.Machine) error {
+	return ipCommands(ctx, control,
 		"link set lo up",
 		"link add cluster0 type bridge",
 		"link set cluster0 up",
@@ -137,13 +147,6 @@ func (c *cluster) startControl(ctx context.Context) error {
 		"addr add "+apiAddress6+"/64 dev cluster0 nodad",
 		"route add default via 172.30.0.254 dev cluster0",
 	)
-	if err != nil {
-		return err
-	}
-	if err := control.Run(c.services(controlName)); err != nil {
-		return err
-	}
-	return c.waitFor(ctx, time.Minute, "get", "--raw=/readyz")
 }
 
 // routePods makes routes from the control plane to the pods of all nodes. The API server connects to
@@ -177,12 +180,21 @@ func (c *cluster) startNodes(ctx context.Context) error {
 }
 
 // startNode starts the machine of node i, from 0, and its services. The files of an earlier
-// machine of the node are used again.
+// machine of the node are used again. A machine that was started but has no services yet is
+// replaced: the program that started it ended too early. If startNode fails, no machine is left.
 func (c *cluster) startNode(ctx context.Context, i int) error {
 	name := c.nodes()[i]
 	control, err := machine.Open(c.machine(controlName))
 	if err != nil {
 		return err
+	}
+	if old, err := machine.Open(c.machine(name)); err == nil {
+		if old.Configured() {
+			return fmt.Errorf("node %s runs already", name)
+		}
+		if err := old.Kill(); err != nil {
+			return err
+		}
 	}
 	if err := c.installCNIPlugins(name); err != nil {
 		return err
@@ -191,8 +203,22 @@ func (c *cluster) startNode(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	err = ipCommands(ctx, control, fmt.Sprintf("link add %s type veth peer name eth0 netns %d", name, node.PID()),
-		"link set "+name+" master cluster0 up")
+	err = c.connectNode(ctx, control, node, i)
+	if err == nil {
+		err = node.Run(c.services(name))
+	}
+	if err != nil {
+		return errors.Join(err, node.Kill())
+	}
+	return nil
+}
+
+// connectNode sets up the network of the machine of node i.
+func (c *cluster) connectNode(ctx context.Context, control, node *machine.Machine, i int) error {
+	// The kernel removes the links of an earlier machine some time after its end.
+	_ = ipCommands(ctx, control, "link del "+node.Name)
+	err := ipCommands(ctx, control, fmt.Sprintf("link add %s type veth peer name eth0 netns %d", node.Name, node.PID()),
+		"link set "+node.Name+" master cluster0 up")
 	if err != nil {
 		return err
 	}
@@ -215,7 +241,7 @@ func (c *cluster) startNode(ctx context.Context, i int) error {
 			return err
 		}
 	}
-	return node.Run(c.services(name))
+	return nil
 }
 
 // installCNIPlugins copies the reference plugins that a node must have.

@@ -128,7 +128,7 @@ func (m *Machine) start(ctx context.Context) error {
 		}
 	}
 	if err == nil {
-		err = m.savePID()
+		err = m.saveIdentity("pid")
 	}
 	if err != nil {
 		_ = cmd.Process.Kill()
@@ -177,7 +177,21 @@ func (m *Machine) Run(services []Service) error {
 	if _, err := control.Write(append(message, '\n')); err != nil {
 		return fmt.Errorf("machine %s: send services: %w", m.Name, err)
 	}
+	if err := m.saveIdentity("configured"); err != nil {
+		return fmt.Errorf("machine %s: %w", m.Name, err)
+	}
 	return nil
+}
+
+// Configured reports whether Run has been called since the machine was started. If not, the program
+// that started it ended before it had set up the network.
+func (m *Machine) Configured() bool {
+	started, err := os.ReadFile(m.path("pid"))
+	if err != nil {
+		return false
+	}
+	configured, err := os.ReadFile(m.path("configured"))
+	return err == nil && string(configured) == string(started)
 }
 
 // Command returns a command that runs on the machine, in all its namespaces.
@@ -234,12 +248,13 @@ func (m *Machine) Remove() error {
 
 func (m *Machine) path(name string) string { return filepath.Join(m.Dir, name) }
 
-func (m *Machine) savePID() error {
+// saveIdentity writes the identity of process 1 to a file in the machine's folder.
+func (m *Machine) saveIdentity(file string) error {
 	identity, err := identity(m.pid)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(m.path("pid"), []byte(identity), 0o644)
+	return os.WriteFile(m.path(file), []byte(identity), 0o644)
 }
 
 // identity returns a process ID and the time at which the process started, because process IDs

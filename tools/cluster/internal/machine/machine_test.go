@@ -71,11 +71,13 @@ func TestMachineHasItsOwnNamespaces(t *testing.T) {
 func TestMachineIsLostWithItsProcesses(t *testing.T) {
 	m := start(t)
 	run(t, m, "echo kept > /var/lib/file; echo lost > /run/file")
+	require.False(t, m.Configured())
 	require.NoError(t, m.Run([]machine.Service{{Name: "sleep", Args: []string{"sleep", "1000"}}}))
 	eventually(t, func() bool { return strings.Contains(run(t, m, "cat /proc/[0-9]*/comm"), "sleep") })
 	opened, err := machine.Open(m.Config)
 	require.NoError(t, err)
 	require.Equal(t, m.PID(), opened.PID())
+	require.True(t, opened.Configured())
 
 	require.NoError(t, opened.Kill())
 	_, err = machine.Open(m.Config)
@@ -83,6 +85,7 @@ func TestMachineIsLostWithItsProcesses(t *testing.T) {
 
 	again, err := machine.Start(t.Context(), m.Config)
 	require.NoError(t, err)
+	require.False(t, again.Configured())
 	require.Equal(t, "kept", run(t, again, "cat /var/lib/file; cat /run/file 2>/dev/null || true"))
 	require.NoError(t, again.Remove())
 	require.NoDirExists(t, m.Dir)

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/tools/cluster/internal/machine"
+)
+
+// newMachines returns a cluster of one node whose programs are scripts, with the machine of its control
+// plane and its bridge.
+func newMachines(t *testing.T) (*cluster, *machine.Machine) {
+	t.Helper()
+	c := &cluster{repository: newRepository(t, ""), options: options{Nodes: 1}}
+	for _, program := range []string{
+		"containerd/usr/bin/containerd", "kubernetes/kubelet", "kubernetes/kube-proxy",
+		"cluster-programs/host-local", "cluster-programs/loopback", "cluster-programs/portmap",
+	} {
+		makeFile(t, c.bin(program), "#!/bin/sh\nexec sleep 1000\n")
+	}
+	t.Cleanup(func() { require.NoError(t, c.down()) })
+	control, err := machine.Start(t.Context(), c.machine(controlName))
+	require.NoError(t, err)
+	require.NoError(t, addBridge(t.Context(), control))
+	return c, control
+}
+
+// serviceStarts returns how often services of the node have started, and how many of these have ended.
+func serviceStarts(c *cluster, service string) (started, ended int) {
+	log, _ := os.ReadFile(c.logs("node1", "init.log"))
+	return strings.Count(string(log), " "+service+" runs as process "), strings.Count(string(log), " "+service+" ended\n")
+}
+
+func eventually(t *testing.T, condition func() bool) {
+	t.Helper()
+	require.Eventually(t, condition, time.Minute, 20*time.Millisecond)
+}
+
+// requireNode requires that the node has its network and runs its services.
+func requireNode(t *testing.T, c *cluster) {
+	t.Helper()
+	node, err := machine.Open(c.machine("node1"))
+	require.NoError(t, err)
+	printed, err := node.NetCommand(t.Context(), "ip", "-brief", "address", "show", "dev", "eth0").Output()
+	require.NoError(t, err)
+	require.Contains(t, string(printed), "172.30.0.11/24")
+	for _, service := range []string{"containerd", "kubelet", "kube-proxy"} {
+		eventually(t, func() bool {
+			started, ended := serviceStarts(c, service)
+			return started == ended+1
+		})
+	}
+}
+
+func TestHalfStartedNodeIsReplaced(t *testing.T) {
+	c, control := newMachines(t)
+	r := &faultRun{c: c}
+	half := func() int {
+		node, err := machine.Start(t.Context(), c.machine("node1"))
+		require.NoError(t, err)
+		return node.PID()
+	}
+	kill := func() {
+		node, err := machine.Open(c.machine("node1"))
+		require.NoError(t, err)
+		require.NoError(t, node.Kill())
+		require.NoError(t, os.Remove(c.logs("node1", "init.log")))
+	}
+	// By the clean-up of a scenario, with the link of the half node, and by the command start.
+	half()
+	require.NoError(t, ipCommands(t.Context(), control, "link add node1 type veth peer name other"))
+	r.ensureNode(t.Context(), 0)
+	requireNode(t, c)
+	require.ErrorContains(t, runStart(t.Context(), c, []string{"node1"}), "node node1 runs already")
+
+	kill()
+	pid := half()
+	require.NoError(t, runStart(t.Context(), c, []string{"node1"}))
+	requireNode(t, c)
+	node, err := machine.Open(c.machine("node1"))
+	require.NoError(t, err)
+	require.NotEqual(t, pid, node.PID())
+
+	// A start that fails leaves no machine.
+	kill()
+	require.NoError(t, ipCommands(t.Context(), control, "link del cluster0"))
+	require.ErrorContains(t, c.startNode(t.Context(), 0), "cluster0")
+	_, err = machine.Open(c.machine("node1"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
