@@ -82,17 +82,20 @@ func (r *faultRun) runControl(ctx context.Context, without ...string) error {
 	return r.runServices(ctx, controlName, without...)
 }
 
+// restartServices ends services of a machine, and starts them again also if ctx is done before.
 func (r *faultRun) restartServices(ctx context.Context, name string, services ...string) error {
-	if err := r.runServices(ctx, name, services...); err != nil {
-		return err
-	}
-	return r.runServices(ctx, name)
+	err := r.runServices(ctx, name, services...)
+	return errors.Join(err, r.runServices(context.WithoutCancel(ctx), name))
 }
 
+// runServices runs the services of a machine without some, and waits until these have ended.
 func (r *faultRun) runServices(ctx context.Context, name string, without ...string) error {
 	m, err := machine.Open(r.c.machine(name))
 	if err != nil {
 		return err
+	}
+	if len(without) == 0 {
+		return m.Run(r.c.services(name))
 	}
 	ended := func() (map[string]int, error) {
 		counts := map[string]int{}
@@ -115,9 +118,6 @@ func (r *faultRun) runServices(ctx context.Context, name string, without ...stri
 	}
 	if err := m.Run(kept); err != nil {
 		return err
-	}
-	if len(without) == 0 {
-		return nil
 	}
 	if slices.Contains(without, apiServerName) {
 		// Its end would take a minute in which it still answers, and much longer without etcd.

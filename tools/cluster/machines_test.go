@@ -3,7 +3,9 @@
 package main
 
 import (
+	"context"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -93,4 +95,27 @@ func TestHalfStartedNodeIsReplaced(t *testing.T) {
 	require.ErrorContains(t, c.startNode(t.Context(), 0), "cluster0")
 	_, err = machine.Open(c.machine("node1"))
 	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestServicesAreStartedAgainAfterAnInterrupt(t *testing.T) {
+	c, _ := newMachines(t)
+	// It takes its time to end.
+	makeFile(t, c.bin("kubernetes/kubelet"), "#!/bin/sh\ntrap 'sleep 1; exit' TERM\ntouch "+
+		filepath.Join(c.logs("node1"), "trapped")+"\nwhile :; do sleep 0.05; done\n")
+	require.NoError(t, c.startNode(t.Context(), 0))
+	requireNode(t, c)
+	eventually(t, func() bool {
+		_, err := os.Stat(c.logs("node1", "trapped"))
+		return err == nil
+	})
+	r := &faultRun{c: c}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, r.restartServices(ctx, "node1", "kubelet", "kube-proxy"), context.DeadlineExceeded)
+	for _, service := range []string{"kubelet", "kube-proxy"} {
+		eventually(t, func() bool {
+			started, ended := serviceStarts(c, service)
+			return started == 2 && ended == 1
+		})
+	}
 }
