@@ -545,20 +545,8 @@ func (r *faultRun) expectEither(ctx context.Context) error {
 
 // churn makes and deletes pods within a minute, and edits policies meanwhile.
 func (r *faultRun) churn(ctx context.Context) error {
-	editing, stop := context.WithCancel(ctx)
-	defer stop()
-	edits := 0
-	edited := make(chan error, 1)
-	go func() {
-		for other := true; editing.Err() == nil; other = !other {
-			if err := r.apply(editing, policyObjects(other)); err != nil && editing.Err() == nil {
-				edited <- err
-				return
-			}
-			edits++
-		}
-		edited <- r.apply(context.WithoutCancel(ctx), policyObjects(false))
-	}()
+	stop := r.editPolicies(ctx)
+	defer stop() // also on an early return: the clean-up deletes the policies
 	start := time.Now()
 	if err := r.apply(ctx, loadSets(r.loadPods)); err != nil {
 		return err
@@ -594,13 +582,42 @@ func (r *faultRun) churn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stop()
-	if err := <-edited; err != nil {
+	edits, err := stop()
+	if err != nil {
 		return err
 	}
 	r.note("the nodes had removed all sandboxes %.0f s after the start; all 8 policies were edited %d times",
 		time.Since(start).Seconds(), edits)
 	return r.pause(ctx, "traffic without load", 20*time.Second)
+}
+
+// editPolicies edits all policies again and again, until stop is called. That sets them back, and
+// returns how often they were edited. It may be called more than once.
+func (r *faultRun) editPolicies(ctx context.Context) (stop func() (edits int, err error)) {
+	editing, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	var edits int
+	var problem error
+	go func() {
+		defer close(done)
+		for other := true; editing.Err() == nil; other = !other {
+			err := r.apply(editing, policyObjects(other))
+			if err == nil {
+				edits++
+			} else if editing.Err() == nil {
+				problem = err
+				return
+			}
+		}
+		restoring, end := context.WithTimeout(context.WithoutCancel(ctx), waitLimit)
+		defer end()
+		problem = r.apply(restoring, policyObjects(false))
+	}()
+	return func() (int, error) {
+		cancel()
+		<-done
+		return edits, problem
+	}
 }
 
 // loadPods returns pods without a prober, with labels that policies select. Without nodes, the scheduler

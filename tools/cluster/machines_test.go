@@ -119,3 +119,27 @@ func TestServicesAreStartedAgainAfterAnInterrupt(t *testing.T) {
 		})
 	}
 }
+
+func TestChurnEndsWithItsEdits(t *testing.T) {
+	c, _ := newMachines(t)
+	// Policies take some time. The pods cannot be made, so the scenario returns early.
+	log := filepath.Join(c.repository, "log")
+	makeFile(t, c.bin("kubernetes/kubectl"), `#!/bin/sh
+if grep -q ReplicaSet; then sleep 1; exit 1; fi
+echo begin >>`+log+`; sleep 0.5; echo end >>`+log+"\n")
+	r := &faultRun{c: c, loadPods: 1}
+	require.Error(t, r.churn(t.Context()))
+	atReturn, err := os.ReadFile(log)
+	require.NoError(t, err)
+	require.True(t, strings.HasSuffix(string(atReturn), "begin\nend\n"), "%s", atReturn)
+	require.Never(t, func() bool {
+		now, err := os.ReadFile(log)
+		return err != nil || string(now) != string(atReturn)
+	}, 2*time.Second, 100*time.Millisecond)
+
+	stop := r.editPolicies(t.Context())
+	_, err = stop()
+	require.NoError(t, err)
+	_, err = stop()
+	require.NoError(t, err)
+}
