@@ -287,6 +287,7 @@ func (r *faultRun) background(ctx context.Context, functions ...func(context.Con
 // collect reads what the probers print, until ctx is done.
 func (r *faultRun) collect(ctx context.Context) {
 	logs := losses.NewLogs(r.c.logs("node*", "pods", "faults-*", "prober", "*.log"))
+	defer logs.Close()
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	for ctx.Err() == nil {

@@ -8,69 +8,139 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/wayleave/wayleave/tools/cluster/internal/probe"
 )
 
 // Logs reads the lines of probers from the log files of their containers, each line once. It is for
-// one goroutine.
+// one goroutine. It keeps the files open: kubelet renames a file of 10 MiB while the container runtime
+// may still write to it, and compresses or deletes it later.
 type Logs struct {
-	pattern string           // of the files
-	offsets map[string]int64 // by file: what has been read
+	pattern string // of the files
+	files   []*logFile
 }
 
-// NewLogs returns a reader of the files that match a pattern of [filepath.Glob].
-func NewLogs(pattern string) *Logs {
-	return &Logs{pattern: pattern, offsets: map[string]int64{}}
+type logFile struct {
+	path string // where it was found
+	file *os.File
+	read int64 // what has been read
+	done bool  // nothing writes to it any more
+}
+
+// NewLogs returns a reader of the files that match a pattern of [filepath.Glob]. Close closes them.
+func NewLogs(pattern string) *Logs { return &Logs{pattern: pattern} }
+
+// Close closes the files.
+func (l *Logs) Close() {
+	for _, f := range l.files {
+		_ = f.file.Close()
+	}
+	l.files = nil
 }
 
 // Read returns the lines that were added since the last call. Output of containers that is no line
 // of a prober is in problems.
 func (l *Logs) Read() (lines []probe.Line, problems []string, err error) {
-	files, err := filepath.Glob(l.pattern)
+	paths, err := filepath.Glob(l.pattern)
 	if err != nil {
 		return nil, nil, err
 	}
-	// A pod that is made again with the same UID has files of the same names.
-	maps.DeleteFunc(l.offsets, func(file string, _ int64) bool { return !slices.Contains(files, file) })
-	for _, file := range files {
-		content, err := readFrom(file, l.offsets[file])
+	if err := l.open(paths); err != nil {
+		return nil, nil, err
+	}
+	kept := l.files[:0]
+	var errs []error
+	for _, f := range l.files {
+		text, err := f.readLines()
+		errs = append(errs, err)
+		for line := range strings.Lines(text) {
+			parsed, err := parseLogLine(line)
+			if err != nil {
+				problems = append(problems,
+					filepath.Base(filepath.Dir(filepath.Dir(f.path)))+": "+strings.TrimSpace(line))
+				continue
+			}
+			lines = append(lines, parsed)
+		}
+		// What was written to it just before it was replaced is there at the next call.
+		if f.done && text == "" {
+			_ = f.file.Close()
+			continue
+		}
+		f.done = f.isReplaced()
+		kept = append(kept, f)
+	}
+	clear(l.files[len(kept):])
+	l.files = kept
+	return lines, problems, errors.Join(errs...)
+}
+
+// open opens the files that are new.
+func (l *Logs) open(paths []string) error {
+	var errs []error
+	for _, path := range paths {
+		if slices.ContainsFunc(l.files, func(f *logFile) bool { return f.path == path && f.hasPath() }) {
+			continue
+		}
+		file, err := os.Open(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // its pod was deleted meanwhile
 		}
 		if err != nil {
-			return lines, problems, err
+			errs = append(errs, err)
+			continue
 		}
-		complete := bytes.LastIndexByte(content, '\n') + 1
-		l.offsets[file] += int64(complete)
-		for text := range strings.Lines(string(content[:complete])) {
-			line, err := parseLogLine(text)
-			if err != nil {
-				problems = append(problems,
-					filepath.Base(filepath.Dir(filepath.Dir(file)))+": "+strings.TrimSpace(text))
-				continue
-			}
-			lines = append(lines, line)
-		}
+		l.files = append(l.files, &logFile{path: path, file: file})
 	}
-	return lines, problems, nil
+	return errors.Join(errs...)
 }
 
-func readFrom(file string, offset int64) ([]byte, error) {
-	f, err := os.Open(file)
+// hasPath reports whether the file is still where it was found.
+func (f *logFile) hasPath() bool {
+	opened, err := f.file.Stat()
 	if err != nil {
-		return nil, err
+		return false
 	}
-	defer f.Close()
-	if _, err := f.Seek(offset, io.SeekStart); err != nil {
-		return nil, err
+	found, err := os.Stat(f.path)
+	return err == nil && os.SameFile(opened, found)
+}
+
+// isReplaced reports whether the file was deleted, or has another name and its path has another file.
+// If its path has no file, the runtime still writes to the renamed file.
+func (f *logFile) isReplaced() bool {
+	opened, err := f.file.Stat()
+	if err != nil {
+		return true
 	}
-	return io.ReadAll(f)
+	if status, ok := opened.Sys().(*syscall.Stat_t); ok && status.Nlink == 0 {
+		return true
+	}
+	found, err := os.Stat(f.path)
+	return err == nil && !os.SameFile(opened, found)
+}
+
+// readLines returns the complete lines that have not been read. A file that is shorter than before
+// is read from its start.
+func (f *logFile) readLines() (string, error) {
+	info, err := f.file.Stat()
+	if err != nil {
+		return "", err
+	}
+	if info.Size() < f.read {
+		f.read = 0
+	}
+	content, err := io.ReadAll(io.NewSectionReader(f.file, f.read, info.Size()-f.read))
+	if err != nil {
+		return "", err
+	}
+	complete := bytes.LastIndexByte(content, '\n') + 1
+	f.read += int64(complete)
+	return string(content[:complete]), nil
 }
 
 var errNotProber = errors.New("no line of a prober")

@@ -13,51 +13,129 @@ import (
 	"github.com/wayleave/wayleave/tools/cluster/internal/probe"
 )
 
-func TestLogsAreReadOnce(t *testing.T) {
+// logsTest writes and reads the log of one container.
+type logsTest struct {
+	*testing.T
+	file string
+	logs *Logs
+}
+
+func newLogsTest(t *testing.T) logsTest {
+	t.Helper()
 	folder := t.TempDir()
 	file := filepath.Join(folder, "faults-open_a_uid", "prober", "0.log")
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	logs := NewLogs(filepath.Join(folder, "faults-*", "*", "*.log"))
-	write := func(text string) {
-		t.Helper()
-		f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		if _, err := f.WriteString(text); err != nil {
-			t.Fatal(err)
-		}
+	l := logsTest{t, file, NewLogs(filepath.Join(folder, "faults-*", "*", "*.log"))}
+	t.Cleanup(l.logs.Close)
+	return l
+}
+
+func (l logsTest) write(file, text string) {
+	l.Helper()
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		l.Fatal(err)
 	}
-	read := func(want []string, wantProblems int) {
-		t.Helper()
-		lines, problems, err := logs.Read()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var pods []string
-		for _, line := range lines {
-			pods = append(pods, line.Pod)
-		}
-		if !reflect.DeepEqual(pods, want) || len(problems) != wantProblems {
-			t.Errorf("got %v and problems %q, want %v", pods, problems, want)
-		}
+	defer f.Close()
+	if _, err := f.WriteString(text); err != nil {
+		l.Fatal(err)
 	}
-	read(nil, 0)
-	write("2026-11-26T18:00:00Z stdout F {\"time\":1,\"pod\":\"a\"}\n2026-11-26T18:00:01Z stdout F {\"time\":2,")
-	read([]string{"a"}, 0)
-	write("\"pod\":\"b\"}\n2026-11-26T18:00:02Z stderr F prober: fault\n2026-11-26T18:00:02Z stdout P {\"time\"\n")
-	read([]string{"b"}, 2)
-	read(nil, 0)
-	// The pod is made again, with the same names.
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
+}
+
+// writeLines writes a line for each pod.
+func (l logsTest) writeLines(file string, pods ...string) {
+	l.Helper()
+	for _, pod := range pods {
+		l.write(file, "2026-11-26T18:00:00Z stdout F {\"time\":1,\"pod\":\""+pod+"\"}\n")
 	}
-	read(nil, 0)
-	write("2026-11-26T18:00:00Z stdout F {\"time\":3,\"pod\":\"c\"}\n")
-	read([]string{"c"}, 0)
+}
+
+func (l logsTest) read(want []string, wantProblems int) {
+	l.Helper()
+	lines, problems, err := l.logs.Read()
+	if err != nil {
+		l.Fatal(err)
+	}
+	var pods []string
+	for _, line := range lines {
+		pods = append(pods, line.Pod)
+	}
+	if !reflect.DeepEqual(pods, want) || len(problems) != wantProblems {
+		l.Errorf("got %v and problems %q, want %v", pods, problems, want)
+	}
+}
+
+func (l logsTest) do(err error) {
+	l.Helper()
+	if err != nil {
+		l.Fatal(err)
+	}
+}
+
+func TestLogsAreReadOnce(t *testing.T) {
+	l := newLogsTest(t)
+	l.read(nil, 0)
+	l.writeLines(l.file, "a")
+	l.write(l.file, "2026-11-26T18:00:01Z stdout F {\"time\":2,")
+	l.read([]string{"a"}, 0)
+	l.write(l.file, "\"pod\":\"b\"}\n2026-11-26T18:00:02Z stderr F prober: fault\n"+
+		"2026-11-26T18:00:02Z stdout P {\"time\"\n")
+	l.read([]string{"b"}, 2)
+	l.read(nil, 0)
+	// The pod is made again, with the same names, before and after a call.
+	l.do(os.Remove(l.file))
+	l.writeLines(l.file, "c", "d", "e", "f")
+	l.read([]string{"c", "d", "e", "f"}, 0)
+	l.do(os.Remove(l.file))
+	for range 3 {
+		l.read(nil, 0)
+	}
+	if n := len(l.logs.files); n != 0 {
+		t.Errorf("%d files are open", n)
+	}
+	l.writeLines(l.file, "g")
+	l.read([]string{"g"}, 0)
+	l.do(os.Truncate(l.file, 0))
+	l.read(nil, 0)
+	l.writeLines(l.file, "h")
+	l.read([]string{"h"}, 0)
+}
+
+// kubelet renames a large log. Then the container runtime opens a new one.
+func TestRotatedLogsAreReadOnce(t *testing.T) {
+	l := newLogsTest(t)
+	rotated := l.file + ".20261126-180000"
+	l.writeLines(l.file, "a", "b", "c")
+	l.read([]string{"a", "b", "c"}, 0)
+
+	// The new file is longer than what has been read of the old one.
+	l.writeLines(l.file, "d")
+	l.do(os.Rename(l.file, rotated))
+	l.writeLines(l.file, "f", "g", "h", "i", "j")
+	l.writeLines(rotated, "e")
+	l.read([]string{"d", "e", "f", "g", "h", "i", "j"}, 0)
+
+	// The files are read between renaming and reopening, and the runtime still writes to the old one. It is
+	// compressed at once.
+	l.writeLines(l.file, "k")
+	l.do(os.Rename(l.file, rotated))
+	l.read([]string{"k"}, 0)
+	l.read(nil, 0)
+	l.read(nil, 0)
+	l.writeLines(rotated, "l")
+	l.read([]string{"l"}, 0)
+	l.writeLines(rotated, "m")
+	l.do(os.Remove(rotated))
+	l.writeLines(l.file, "n")
+	l.read([]string{"m", "n"}, 0)
+	for range 3 {
+		l.read(nil, 0)
+	}
+	if n := len(l.logs.files); n != 1 {
+		t.Errorf("%d files are open", n)
+	}
 }
 
 var start = time.Date(2026, 11, 26, 18, 0, 0, 0, time.UTC)
