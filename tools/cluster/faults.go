@@ -32,7 +32,7 @@ const (
 	effectDelay = 5 * time.Second
 	// reportDelay is the time after which all losses of a probe have been reported: the limit of an
 	// answer, and two reports.
-	reportDelay = 72 * time.Second
+	reportDelay = probe.AnswerLimit + 12*time.Second
 	// inFlight is the time before a fault in which a probe may be sent that the fault loses.
 	inFlight = 2 * time.Second
 	// waitLimit is the limit of every wait. It is long, because the host may be busy.
@@ -189,11 +189,32 @@ func (r *faultRun) runScenario(ctx context.Context, s scenario) (losses.Row, err
 	if err != nil {
 		return losses.Row{}, err
 	}
+	row := r.judge()
+	return row, nil
+}
+
+// judge returns the result of the scenario. Every prober must have been read.
+func (r *faultRun) judge() losses.Row {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(r.pods)) {
+		if !r.pods[name].server {
+			r.tally.Expect(name, false)
+		} else if _, ok := r.starts[name]; !ok { // a server reports only its start and leaks
+			r.tally.Fault("the log of %s was never read", name)
+		}
+	}
 	row := r.tally.Judge()
 	row.Notes = r.notes
-	return row, nil
+	return row
+}
+
+// removePod removes a client, whose pod is deleted on purpose, from the mesh.
+func (r *faultRun) removePod(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.pods, name)
+	r.tally.Expect(name, true)
 }
 
 // saveDetails writes all leaks and unexplained losses of a scenario to a file.

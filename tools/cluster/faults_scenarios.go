@@ -403,15 +403,10 @@ func (r *faultRun) restoreBackup(ctx context.Context) error {
 		return podKinds()[slices.IndexFunc(podKinds(), func(k podKind) bool { return k.name == name })]
 	}
 	extra, late := "extra-"+r.c.nodes()[0], "late-"+r.c.nodes()[0]
-	remove := func(name string) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		delete(r.pods, name)
-	}
+	created := r.exclude("of a pod that is new", time.Now(), []string{extra}, false)
 	if err := r.makePods(ctx, kind("extra")); err != nil {
 		return err
 	}
-	created := r.exclude("of a pod that is new", time.Now(), []string{extra}, false)
 	if err := r.waitForPods(ctx); err != nil {
 		return err
 	}
@@ -439,7 +434,7 @@ func (r *faultRun) restoreBackup(ctx context.Context) error {
 	if err := r.c.kubectl(ctx, "-n", namespaceName("guarded"), "delete", "pod", extra); err != nil {
 		return err
 	}
-	remove(extra)
+	r.removePod(extra)
 	if err := r.makePods(ctx, kind("late")); err != nil {
 		return err
 	}
@@ -464,7 +459,7 @@ func (r *faultRun) restoreBackup(ctx context.Context) error {
 	if err := r.expectEither(ctx); err != nil {
 		return err
 	}
-	remove(late)
+	r.removePod(late)
 	restored := time.Now()
 	if err := r.restoreEtcd(ctx, backup); err != nil {
 		return err
@@ -489,7 +484,7 @@ func (r *faultRun) restoreBackup(ctx context.Context) error {
 	if err := r.pause(ctx, "traffic with the old policies", propagation+20*time.Second); err != nil {
 		return err
 	}
-	remove(extra)
+	r.removePod(extra)
 	r.exclude(whyDeleted, time.Now().Add(-inFlight), []string{extra}, false)
 	return r.c.kubectl(ctx, "-n", namespaceName("guarded"), "delete", "pod", extra)
 }

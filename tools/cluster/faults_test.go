@@ -5,7 +5,9 @@ package main
 import (
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/wayleave/wayleave/tools/cluster/internal/losses"
 	"github.com/wayleave/wayleave/tools/cluster/internal/probe"
 )
 
@@ -86,6 +88,40 @@ func TestChangedBackendsAreFound(t *testing.T) {
 	slices.Sort(changed)
 	if want := []string{"guarded-node1", "guarded-node2", "guarded-node2"}; !slices.Equal(changed, want) {
 		t.Errorf("changed: %q", changed)
+	}
+}
+
+func TestEveryProberMustReport(t *testing.T) {
+	start := time.Now().Add(-time.Hour)
+	r := testMesh()
+	r.tally = &losses.Tally{Start: start, End: start.Add(time.Minute)}
+	r.starts = map[string]probe.Line{}
+	for name := range r.pods {
+		if name == "guarded-node2" || name == "friend-node1" {
+			continue
+		}
+		r.starts[name] = probe.Line{}
+		if name == "late-node1" {
+			continue
+		}
+		for _, at := range []time.Duration{time.Second, 2 * time.Minute} {
+			r.add([]probe.Line{{
+				Time: start.Add(at).UnixMilli(), Pod: name,
+				Counts: []probe.Count{{Flow: probe.Flow{Expect: probe.Deny}, Sent: 1}},
+			}})
+		}
+	}
+	r.add([]probe.Line{{
+		Time: start.Add(time.Second).UnixMilli(), Pod: "late-node2",
+		Counts: []probe.Count{{Flow: probe.Flow{Expect: probe.Allow}, Sent: 1}},
+	}})
+	r.removePod("late-node2") // it has reported
+	r.removePod("late-node1")
+	want := []string{
+		"the log of guarded-node2 was never read", "friend-node1 reported nothing", "late-node1 reported nothing",
+	}
+	if row := r.judge(); !slices.Equal(row.Faults, want) || !row.Failed() {
+		t.Errorf("faults: %q", row.Faults)
 	}
 }
 

@@ -18,9 +18,6 @@ import (
 )
 
 const (
-	// answerLimit is the time after which an allowed probe without an answer is lost. It is long
-	// because a host that starts hundreds of containers may not run a prober for 40 s.
-	answerLimit = time.Minute
 	// If two ticks are further apart than stalled, the host did not schedule this process. The answers
 	// of that time have not been read yet.
 	stalled = time.Second
@@ -242,7 +239,7 @@ func (c *client) sweep(now time.Time) {
 
 func (c *client) sweepFlow(f *longFlow, now time.Time) {
 	i := 0
-	for ; i < len(f.pending) && (f.pending[i].answered || now.Sub(f.pending[i].at) > answerLimit); i++ {
+	for ; i < len(f.pending) && (f.pending[i].answered || now.Sub(f.pending[i].at) > probe.AnswerLimit); i++ {
 		if s := f.pending[i]; !s.answered {
 			c.lost(s.flow, s.at, s.backend)
 		}
@@ -278,7 +275,7 @@ func (c *client) probeTCP(target probe.Target, sequence uint64) {
 
 func limitOf(flow probe.Flow) time.Duration {
 	if flow.Expect == probe.Allow {
-		return answerLimit
+		return probe.AnswerLimit
 	}
 	return deniedLimit
 }

@@ -99,7 +99,7 @@ func TestUnansweredProbesAreLost(t *testing.T) {
 	denied := flow
 	denied.Expect = probe.Deny
 	at := func(seconds float64) time.Time { // before the limit if negative
-		return now.Add(time.Duration(seconds*float64(time.Second)) - answerLimit)
+		return now.Add(time.Duration(seconds*float64(time.Second)) - probe.AnswerLimit)
 	}
 	c := newClient("a", nil)
 	f := &longFlow{flow: flow, backend: "now", pending: []sent{

@@ -109,7 +109,7 @@ func serveTCP(listener *net.TCPListener, name string, leaks *leakCounter) {
 		}
 		go func() {
 			defer conn.Close()
-			_ = conn.SetDeadline(time.Now().Add(answerLimit))
+			_ = conn.SetDeadline(time.Now().Add(probe.AnswerLimit))
 			buffer := make([]byte, 1500)
 			n, err := conn.Read(buffer)
 			if err != nil {

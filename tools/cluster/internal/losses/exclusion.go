@@ -34,7 +34,7 @@ type Exclusion struct {
 
 // covers reports whether an exclusion holds for a loss. from is the client's pod.
 func (e *Exclusion) covers(from string, loss probe.Loss) bool {
-	if loss.First < e.Start.UnixMilli() || (!e.End.IsZero() && loss.Last > e.End.UnixMilli()) {
+	if !e.holds(loss.First, loss.Last) {
 		return false
 	}
 	if e.Limit > 0 && e.used+loss.Count > e.Limit {
@@ -54,6 +54,11 @@ func (e *Exclusion) covers(from string, loss probe.Loss) bool {
 	default:
 		return slices.Contains(e.Services, loss.To)
 	}
+}
+
+// holds reports whether the exclusion has two times, in milliseconds.
+func (e *Exclusion) holds(first, last int64) bool {
+	return first >= e.Start.UnixMilli() && (e.End.IsZero() || last <= e.End.UnixMilli())
 }
 
 func (e *Exclusion) hasPeer(pod string) bool {

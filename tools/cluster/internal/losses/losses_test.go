@@ -273,3 +273,57 @@ func TestLeaksFail(t *testing.T) {
 		t.Error("a scenario without probes passed")
 	}
 }
+
+func TestSilentAndRestartedProbersFail(t *testing.T) {
+	report := func(pod string, seconds float64) probe.Line {
+		return probe.Line{Time: at(seconds), Pod: pod, Counts: []probe.Count{
+			{Flow: probe.Flow{Expect: probe.Allow}, Sent: 1, Answered: 1}, {Flow: probe.Flow{Expect: probe.Deny}, Sent: 1},
+		}}
+	}
+	for _, c := range []struct {
+		name    string
+		lines   []probe.Line
+		deleted bool
+		want    []string
+	}{
+		{"reports", []probe.Line{report("b", 5), report("b", 72)}, false, nil},
+		{"deleted", []probe.Line{report("b", 5)}, true, nil},
+		{"died", []probe.Line{report("b", 5), report("b", 69)}, false, []string{
+			"b reported last at 18:01:09.000, before all its probes were answered or lost",
+		}},
+		{"was never read", nil, false, []string{"b reported nothing"}},
+		{"came late", []probe.Line{report("b", -1), report("b", 72)}, false, []string{"b reported nothing"}},
+		{"deleted too early", []probe.Line{report("b", -1)}, true, []string{"b reported nothing"}},
+		{"only started", []probe.Line{{Time: at(5), Pod: "b", Addresses: []string{"10.0.0.1"}}}, true, []string{
+			"b reported nothing", "b started at 18:00:05.000 for no known reason",
+		}},
+	} {
+		tally := Tally{Start: instant(0), End: instant(10)}
+		tally.Expect("a", false)
+		tally.Expect("b", c.deleted)
+		tally.Add(report("a", 5), report("a", 72))
+		tally.Add(c.lines...)
+		row := tally.Judge()
+		if !reflect.DeepEqual(row.Faults, c.want) || row.Failed() != (c.want != nil) {
+			t.Errorf("%s: %q, failed: %v", c.name, row.Faults, row.Failed())
+		}
+	}
+	tally := Tally{Scenario: "idle", Start: instant(0), End: instant(10)}
+	tally.Exclude(&Exclusion{Pods: []string{"a"}, Start: instant(4), End: instant(6)})
+	tally.Exclude(&Exclusion{Pods: []string{"a"}, Peers: []string{"b"}, Start: instant(0)})
+	tally.Add(report("a", 5))
+	for _, seconds := range []float64{-1, 5, 7} {
+		tally.Add(probe.Line{Time: at(seconds), Pod: "a", Addresses: []string{"10.0.0.1"}})
+	}
+	tally.Fault("the log of %s was never read", "server")
+	var table, details strings.Builder
+	row := tally.Judge()
+	WriteTable(&table, []Row{row})
+	WriteDetails(&details, row)
+	const silent, restarted = "FAULT: the log of server was never read\n",
+		"FAULT: a started at 18:00:07.000 for no known reason\n"
+	if !row.Failed() || !strings.Contains(table.String(), "- idle: "+silent+"- idle: "+restarted) ||
+		details.String() != "- "+silent+"- "+restarted {
+		t.Errorf("%s%s", table.String(), details.String())
+	}
+}

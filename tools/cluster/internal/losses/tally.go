@@ -17,6 +17,8 @@ type Tally struct {
 	Start, End time.Time
 	lines      []probe.Line
 	exclusions []*Exclusion
+	clients    map[string]bool // true: deleted in the scenario
+	faults     []string
 }
 
 // Add adds lines of probers. Those of another time are ignored.
@@ -28,6 +30,20 @@ func (t *Tally) Exclude(e *Exclusion) *Exclusion {
 	return e
 }
 
+// Expect makes Judge require reports of a client: one in the scenario and, unless its pod was deleted
+// on purpose, one that has the last losses.
+func (t *Tally) Expect(client string, deleted bool) {
+	if t.clients == nil {
+		t.clients = map[string]bool{}
+	}
+	t.clients[client] = deleted
+}
+
+// Fault makes the scenario fail because its results cannot be trusted.
+func (t *Tally) Fault(format string, args ...any) {
+	t.faults = append(t.faults, fmt.Sprintf(format, args...))
+}
+
 // Row is the result of a scenario.
 type Row struct {
 	Scenario                                  string
@@ -37,13 +53,14 @@ type Row struct {
 	Excluded                                  map[string]int
 	Unexplained                               []string // losses
 	Leaks                                     []string
+	Faults                                    []string // why the results cannot be trusted
 	Notes                                     []string
 }
 
-// Failed reports whether a denied probe passed, or an allowed one was lost for no known
-// reason.
+// Failed reports whether a denied probe passed, an allowed one was lost for no known reason, or the
+// results cannot be trusted.
 func (r Row) Failed() bool {
-	return r.DeniedArrived > 0 || r.DeniedAnswered > 0 || len(r.Unexplained) > 0 ||
+	return len(r.Faults) > 0 || r.DeniedArrived > 0 || r.DeniedAnswered > 0 || len(r.Unexplained) > 0 ||
 		r.AllowedSent == 0 || r.DeniedSent == 0
 }
 
@@ -83,7 +100,48 @@ func (t *Tally) Judge() Row {
 	}
 	slices.Sort(row.Unexplained)
 	slices.Sort(row.Leaks)
+	row.Faults = slices.Concat(t.faults, t.silent(start, end), t.restarted(start))
 	return row
+}
+
+// silent describes the clients that have not reported as Expect requires.
+func (t *Tally) silent(start, end int64) []string {
+	reported, last := map[string]bool{}, map[string]int64{}
+	for _, line := range t.lines {
+		if len(line.Counts) == 0 {
+			continue
+		}
+		if line.Time > start && line.Time <= end {
+			reported[line.Pod] = true
+		}
+		last[line.Pod] = max(last[line.Pod], line.Time)
+	}
+	var out []string
+	for _, client := range slices.Sorted(maps.Keys(t.clients)) {
+		switch deleted := t.clients[client]; {
+		case !reported[client]:
+			out = append(out, client+" reported nothing")
+		case !deleted && last[client] < end+probe.AnswerLimit.Milliseconds():
+			out = append(out, fmt.Sprintf("%s reported last at %s, before all its probes were answered or lost",
+				client, clock(last[client])))
+		}
+	}
+	return out
+}
+
+// restarted describes the probers that started while no exclusion held for their pods. The last losses
+// of the one before are not known.
+func (t *Tally) restarted(start int64) []string {
+	var out []string
+	for _, line := range t.lines {
+		expected := func(e *Exclusion) bool {
+			return len(e.Peers) == 0 && slices.Contains(e.Pods, line.Pod) && e.holds(line.Time, line.Time)
+		}
+		if len(line.Addresses) > 0 && line.Time > start && !slices.ContainsFunc(t.exclusions, expected) {
+			out = append(out, fmt.Sprintf("%s started at %s for no known reason", line.Pod, clock(line.Time)))
+		}
+	}
+	return out
 }
 
 func (r *Row) count(line probe.Line) {

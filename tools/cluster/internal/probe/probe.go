@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // The ports of a prober.
@@ -23,6 +24,10 @@ const (
 	FirstPort       = 20000
 	Ports           = 10000 // of each kind
 )
+
+// AnswerLimit is the time after which an allowed probe without an answer is lost. It is long
+// because a host that starts hundreds of containers may not run a prober for 40 s.
+const AnswerLimit = time.Minute
 
 // Expect is the expected verdict for a flow.
 type Expect string
