@@ -52,6 +52,7 @@ type faultRun struct {
 	starts    map[string]probe.Line // by pod: the last start of its prober
 	pods      map[string]*meshPod
 	services  map[string][]string        // addresses
+	ready     map[string]time.Time       // by pod: when it became a ready endpoint
 	revision  int                        // of the last change of the mesh's pods in the API
 	overrides map[[2]string]probe.Expect // by client and server, pods or kinds
 	notes     []string
@@ -270,31 +271,6 @@ func (r *faultRun) until(ctx context.Context, what string, condition func() (boo
 	}
 }
 
-// exclude adds an exclusion of pods. With services, it covers every service that has one of the pods
-// as a backend.
-func (r *faultRun) exclude(why string, start time.Time, pods []string, services bool) *losses.Exclusion {
-	e := &losses.Exclusion{Why: why, Start: start}
-	for _, name := range pods {
-		e.Pods = append(e.Pods, name)
-		kind, _, _ := strings.Cut(name, "-")
-		if _, isBackend := r.services[kind]; services && isBackend {
-			e.Backends = append(e.Backends, name)
-			e.Services = append(e.Services, kind)
-		}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.tally.Exclude(e)
-}
-
-func (r *faultRun) end(at time.Time, exclusions ...*losses.Exclusion) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, e := range exclusions {
-		e.End = at
-	}
-}
-
 // background runs functions until the stop function that it returns is called.
 func (r *faultRun) background(ctx context.Context, functions ...func(context.Context)) func() {
 	ctx, cancel := context.WithCancel(ctx)
@@ -324,87 +300,6 @@ func (r *faultRun) collect(ctx context.Context) {
 		case <-ctx.Done():
 		case <-tick.C:
 		}
-	}
-}
-
-// watchEndpoints excludes the flows through a service whose backend becomes ready or not ready, until
-// ctx is done. kube-proxy then ends the entry of such a flow in connection tracking, also if the
-// backend still answers.
-func (r *faultRun) watchEndpoints(ctx context.Context) {
-	known := map[string]map[string]bool{} // by slice and pod: ready
-	for ctx.Err() == nil {
-		cmd := r.c.kubectlCommand(ctx, "get", "endpointslices", "-A", "-l", proberLabel+"=true",
-			"-o", "json", "--watch")
-		printed, err := cmd.StdoutPipe()
-		if err == nil {
-			err = cmd.Start()
-		}
-		if err == nil {
-			for decoder := json.NewDecoder(printed); ; {
-				var slice endpointSlice
-				if decoder.Decode(&slice) != nil {
-					break
-				}
-				for _, pod := range endpointsChanged(known, slice) {
-					r.excludeBackend(pod)
-				}
-			}
-			_ = cmd.Wait() // it ends with the API server
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second):
-		}
-	}
-}
-
-// endpointSlice has the fields of an EndpointSlice that are used here.
-type endpointSlice struct {
-	Metadata  struct{ Name string }
-	Endpoints []endpoint
-}
-
-type endpoint struct {
-	NodeName   string
-	TargetRef  struct{ Name string }
-	Conditions struct{ Ready bool }
-}
-
-// endpointsChanged returns the pods that became ready or not ready since the last call, or are gone.
-func endpointsChanged(known map[string]map[string]bool, slice endpointSlice) []string {
-	ready := map[string]bool{}
-	for _, e := range slice.Endpoints {
-		ready[e.TargetRef.Name] = e.Conditions.Ready
-	}
-	old, seen := known[slice.Metadata.Name]
-	known[slice.Metadata.Name] = ready
-	if !seen {
-		return nil
-	}
-	var changed []string
-	for pod := range ready {
-		if old[pod] != ready[pod] {
-			changed = append(changed, pod)
-		}
-	}
-	for pod, was := range old {
-		if _, stays := ready[pod]; was && !stays {
-			changed = append(changed, pod)
-		}
-	}
-	return changed
-}
-
-func (r *faultRun) excludeBackend(pod string) {
-	r.progress("the readiness of backend %s changed in the API", pod)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.tally != nil {
-		now := time.Now()
-		r.tally.Exclude(&losses.Exclusion{
-			Why:      "through a service, at most 5 s after its backend became ready or not in the API",
-			Backends: []string{pod}, Start: now.Add(-inFlight), End: now.Add(propagation / 2),
-		})
 	}
 }
 
@@ -443,6 +338,7 @@ func (r *faultRun) setUp(ctx context.Context) error {
 	if err := r.c.importImages(ctx, []string{r.c.bin("cluster-images/prober.tar")}); err != nil {
 		return err
 	}
+	r.ready = map[string]time.Time{}
 	r.starts, r.services = map[string]probe.Line{}, map[string][]string{}
 	r.pods, r.overrides = map[string]*meshPod{}, map[[2]string]probe.Expect{}
 	var objects []object

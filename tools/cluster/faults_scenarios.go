@@ -18,8 +18,6 @@ import (
 	"github.com/wayleave/wayleave/tools/cluster/internal/probe"
 )
 
-const whyDeleted = "of a pod that was deleted, or that comes back from the backup"
-
 func (r *faultRun) idle(ctx context.Context) error {
 	return r.pause(ctx, "nothing happens", 30*time.Second)
 }
@@ -42,10 +40,8 @@ func (r *faultRun) killNode(ctx context.Context) error {
 		return err
 	}
 	defer r.ensureNode(ctx, index)
-	dead := r.exclude("from or directly to pods of the dead node, until 5 s after all agents have their new addresses",
-		killed.Add(-inFlight), pods, false)
-	endpoints := r.exclude("through a service, until 10 s after the API has no ready endpoint on the dead node",
-		killed.Add(-inFlight), pods, true)
+	dead := r.exclude(deadNode, killed.Add(-inFlight), pods, false)
+	endpoints := r.exclude(deadBackend, killed.Add(-inFlight), pods, true)
 	err = r.until(ctx, "the services have no ready endpoint on "+name, func() (bool, error) {
 		n, err := r.readyEndpoints(ctx, name)
 		return n == 0, err
@@ -61,8 +57,6 @@ func (r *faultRun) killNode(ctx context.Context) error {
 
 	r.progress("%s starts", name)
 	started := time.Now()
-	back := r.exclude("through a service, while the pods of the returned node are new to other nodes",
-		started, pods, true)
 	if err := r.c.startNode(ctx, index); err != nil {
 		return err
 	}
@@ -70,11 +64,15 @@ func (r *faultRun) killNode(ctx context.Context) error {
 		return err
 	}
 	r.note("its pods were back in the API after %.0f s", time.Since(started).Seconds())
-	r.end(time.Now().Add(effectDelay), dead, back)
+	r.end(time.Now().Add(effectDelay), dead)
 	if err := r.c.kubectl(ctx, "wait", "--for=condition=Ready", "node/"+name, "--timeout=120s"); err != nil {
 		return err
 	}
-	return r.pause(ctx, "traffic with all nodes", propagation+20*time.Second)
+	if err := r.pause(ctx, "traffic with all nodes", propagation+20*time.Second); err != nil {
+		return err
+	}
+	r.excludeUntilListening(pods)
+	return nil
 }
 
 // ensureNode starts a node again if a scenario was aborted before the node was started, or meanwhile.
@@ -333,7 +331,7 @@ func (r *faultRun) restartContainer(ctx context.Context, pod string) error {
 	if err := r.killContainer(ctx, pod, "container"); err != nil {
 		return err
 	}
-	e := r.exclude("of a pod whose container restarts", killed.Add(-inFlight), []string{pod}, true)
+	e := r.exclude(restartedContainer, killed.Add(-inFlight), []string{pod}, true)
 	if err := r.untilStarted(ctx, pod, killed); err != nil {
 		return err
 	}
@@ -351,9 +349,8 @@ func (r *faultRun) replaceSandbox(ctx context.Context, pod string) (*losses.Excl
 	if err := r.killContainer(ctx, pod, "sandbox"); err != nil {
 		return nil, err
 	}
-	restarts := r.exclude("of a pod whose sandbox is replaced", killed.Add(-inFlight), []string{pod}, false)
-	unknown := r.exclude("between a pod with a new sandbox and pods of other nodes, "+
-		"until 5 s after their agents have its address from the API", killed.Add(-inFlight), []string{pod}, false)
+	restarts := r.exclude(replacedSandbox, killed.Add(-inFlight), []string{pod}, false)
+	unknown := r.exclude(unknownAddress, killed.Add(-inFlight), []string{pod}, false)
 	unknown.Peers = r.podsElsewhere(r.pods[pod].node)
 	if err := r.untilStarted(ctx, pod, killed); err != nil {
 		return nil, err
@@ -403,7 +400,7 @@ func (r *faultRun) restoreBackup(ctx context.Context) error {
 		return podKinds()[slices.IndexFunc(podKinds(), func(k podKind) bool { return k.name == name })]
 	}
 	extra, late := "extra-"+r.c.nodes()[0], "late-"+r.c.nodes()[0]
-	created := r.exclude("of a pod that is new", time.Now(), []string{extra}, false)
+	created := r.exclude(newPod, time.Now(), []string{extra}, false)
 	if err := r.makePods(ctx, kind("extra")); err != nil {
 		return err
 	}
@@ -421,7 +418,7 @@ func (r *faultRun) restoreBackup(ctx context.Context) error {
 	r.progress("the backup has been taken; policies and pods change")
 
 	// Later than the backup: guests are no longer allowed, strangers are.
-	deleted := r.exclude(whyDeleted, time.Now().Add(-inFlight), []string{extra, late}, false)
+	deleted := r.exclude(deletedPod, time.Now().Add(-inFlight), []string{extra, late}, false)
 	if err := r.expectEither(ctx); err != nil {
 		return err
 	}
@@ -485,7 +482,7 @@ func (r *faultRun) restoreBackup(ctx context.Context) error {
 		return err
 	}
 	r.removePod(extra)
-	r.exclude(whyDeleted, time.Now().Add(-inFlight), []string{extra}, false)
+	r.exclude(deletedPod, time.Now().Add(-inFlight), []string{extra}, false)
 	return r.c.kubectl(ctx, "-n", namespaceName("guarded"), "delete", "pod", extra)
 }
 

@@ -3,7 +3,10 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,11 +86,90 @@ func TestChangedBackendsAreFound(t *testing.T) {
 	known := map[string]map[string]bool{}
 	var changed []string
 	for _, s := range []endpointSlice{slice(true, false), slice(true, false), slice(false, true), slice(false)} {
-		changed = append(changed, endpointsChanged(known, s)...)
+		for _, c := range endpointsChanged(known, s) {
+			changed = append(changed, fmt.Sprint(c.pod, " ", c.ready))
+		}
 	}
 	slices.Sort(changed)
-	if want := []string{"guarded-node1", "guarded-node2", "guarded-node2"}; !slices.Equal(changed, want) {
+	want := []string{"guarded-node1 false", "guarded-node2 false", "guarded-node2 true"}
+	if !slices.Equal(changed, want) {
 		t.Errorf("changed: %q", changed)
+	}
+}
+
+// New flows through a service are excluded while a ready backend does not listen, and no longer.
+func TestReturnedBackendsAreExcludedUntilTheyListen(t *testing.T) {
+	r := testMesh()
+	r.ready, r.starts = map[string]time.Time{}, map[string]probe.Line{}
+	now := time.Now()
+	r.tally = &losses.Tally{Start: now.Add(-time.Hour), End: now.Add(time.Hour)}
+	for _, change := range []endpointChange{
+		{"guarded-node1", true},
+		{"guarded-node2", false},
+		{"guarded-node2", true},
+		{"guarded-node2", true},
+		{"open-node1", true},
+		{"open-node2", true},
+		{"open-node2", false},
+		{"friend-node2", true},
+	} {
+		r.excludeBackend(change)
+	}
+	for name, listening := range map[string]time.Duration{
+		"guarded-node2": 3 * time.Second, // after it is ready
+		"open-node1":    -5 * time.Second,
+		"open-node2":    9 * time.Second, // it is not ready
+		"friend-node2":  9 * time.Second, // no backend
+	} {
+		r.starts[name] = probe.Line{Time: now.Add(listening).UnixMilli()}
+	}
+	r.excludeUntilListening([]string{"guarded-node2", "open-node1", "open-node2", "friend-node2"})
+	for _, c := range []struct {
+		service string
+		at      time.Duration
+		want    bool
+	}{
+		{"guarded", -3 * time.Second, false},
+		{"guarded", -time.Second, true},
+		{"guarded", 2 * time.Second, true},
+		{"guarded", 4 * time.Second, false},
+		{"open", -time.Second, false},
+		{"open", 2 * time.Second, false},
+	} {
+		tally := *r.tally
+		tally.Add(probe.Line{Time: now.UnixMilli(), Pod: "partner-node1", Losses: []probe.Loss{{
+			Flow:  probe.Flow{To: c.service, Service: true, Proto: probe.TCP, Expect: probe.Allow},
+			First: now.Add(c.at).UnixMilli(), Last: now.Add(c.at).UnixMilli(), Count: 1,
+		}}})
+		if row := tally.Judge(); (row.Excluded["backend that does not listen yet"] == 1) != c.want {
+			t.Errorf("%s at %s: %v", c.service, c.at, row.Excluded)
+		}
+	}
+}
+
+// The section of docs/cluster.md has a paragraph for each cause, and no other.
+func TestDocumentHasAllExclusions(t *testing.T) {
+	content, err := os.ReadFile("../../docs/cluster.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(content), "\n### What is excluded\n")
+	section, _, _ = strings.Cut(section, "\n### ")
+	var found []string
+	for line := range strings.Lines(section) {
+		if text, ok := strings.CutPrefix(line, "- **"); ok {
+			heading, _, _ := strings.Cut(text, ".**")
+			found = append(found, strings.ToLower(heading[:1])+heading[1:])
+		}
+	}
+	want := []string{losses.WhyOverflow}
+	for c := range causes {
+		want = append(want, c.String())
+	}
+	slices.Sort(found)
+	slices.Sort(want)
+	if !slices.Equal(found, want) {
+		t.Errorf("docs/cluster.md has %q, want %q", found, want)
 	}
 }
 

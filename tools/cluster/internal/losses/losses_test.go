@@ -233,8 +233,8 @@ func TestScenarioIsJudged(t *testing.T) {
 		t.Errorf("counts: %+v", row)
 	}
 	if want := map[string]int{
-		"dead":                                 10,
-		"buffer of a prober's socket was full": 2,
+		"dead":                           10,
+		"full socket buffer of a prober": 2,
 	}; !reflect.DeepEqual(row.Excluded, want) {
 		t.Errorf("excluded: %v", row.Excluded)
 	}
@@ -244,7 +244,7 @@ func TestScenarioIsJudged(t *testing.T) {
 	var table strings.Builder
 	WriteTable(&table, []Row{row})
 	if !strings.Contains(table.String(),
-		"| 1 | 1m40s | 40 | 0 | 0 | 100 | 13 | 2: buffer of a prober's socket was full; 10: dead | 1 |") {
+		"| 1 | 1m40s | 40 | 0 | 0 | 100 | 13 | 10: dead; 2: full socket buffer of a prober | 1 |") {
 		t.Error(table.String())
 	}
 }

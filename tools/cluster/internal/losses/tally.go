@@ -162,6 +162,9 @@ func (r *Row) count(line probe.Line) {
 	}
 }
 
+// WhyOverflow is the heading of losses that a prober itself has caused.
+const WhyOverflow = "full socket buffer of a prober"
+
 // overflows returns exclusions for datagrams that arrived at a pod whose prober read too slowly. They
 // are no more than the kernel counted.
 func (t *Tally) overflows() []*Exclusion {
@@ -171,7 +174,7 @@ func (t *Tally) overflows() []*Exclusion {
 		if line.Overflows > 0 {
 			at := time.UnixMilli(line.Time)
 			out = append(out, &Exclusion{
-				Why: "buffer of a prober's socket was full", Pods: []string{line.Pod},
+				Why: WhyOverflow, Pods: []string{line.Pod},
 				Start: at.Add(-reported), End: at, Limit: line.Overflows,
 			})
 		}
