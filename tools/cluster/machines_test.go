@@ -36,7 +36,8 @@ func newMachines(t *testing.T) (*cluster, *machine.Machine) {
 // serviceStarts returns how often services of the node have started, and how many of these have ended.
 func serviceStarts(c *cluster, service string) (started, ended int) {
 	log, _ := os.ReadFile(c.logs("node1", "init.log"))
-	return strings.Count(string(log), " "+service+" runs as process "), strings.Count(string(log), " "+service+" ended\n")
+	count := func(text string) int { return strings.Count(string(log), " "+service+text) }
+	return count(" runs as process "), count(" ended\n")
 }
 
 func eventually(t *testing.T, condition func() bool) {

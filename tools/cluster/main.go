@@ -38,16 +38,31 @@ func commands() []command {
 	return []command{
 		{"up", "[FLAGS]", "start a cluster and install Wayleave on it", runUp, withFlags},
 		{"down", "", "end the cluster; logs, results and programs stay in bin", runDown, plain},
-		{"shell", "[COMMAND...]", "run a shell, or a command, that has kubectl and the cluster's network", runShell, runsOther},
+		{
+			"shell", "[COMMAND...]", "run a shell, or a command, that has kubectl and the cluster's network",
+			runShell, runsOther,
+		},
 		{"node", "NODE [COMMAND...]", "run a shell, or a command, on a node", runNode, runsOther},
 		{"kill", "NODE", "end a node as a power failure does", runKill, plain},
 		{"start", "NODE", "start a killed node again", runStart, plain},
 		{"stop", "MACHINE SERVICE", "stop a service, for example 'control kube-apiserver'", runStop, plain},
 		{"resume", "MACHINE", "start the stopped services of a machine again", runResume, plain},
-		{"test", "[SUITE...]", "run suites of tests on the cluster and print a table of their results", runTest, withFlags},
-		{"faults", "[SCENARIO...]", "probe policy while nodes, agents or the control plane fail", runFaults, withFlags},
-		{"use", "IMPLEMENTATION", "make another implementation enforce policy, for example before 'test'", runUse, plain},
-		{"compare", "[IMPLEMENTATION...]", "measure implementations of network policy in rounds", runCompare, withFlags},
+		{
+			"test", "[SUITE...]", "run suites of tests on the cluster and print a table of their results",
+			runTest, withFlags,
+		},
+		{
+			"faults", "[SCENARIO...]", "probe policy while nodes, agents or the control plane fail",
+			runFaults, withFlags,
+		},
+		{
+			"use", "IMPLEMENTATION", "make another implementation enforce policy, for example before 'test'",
+			runUse, plain,
+		},
+		{
+			"compare", "[IMPLEMENTATION...]", "measure implementations of network policy in rounds",
+			runCompare, withFlags,
+		},
 	}
 }
 
@@ -186,8 +201,8 @@ func (c *cluster) node(name string) (int, error) {
 	}
 	switch {
 	case name == controlName:
-		return 0, errors.New("control is the machine of the control plane, which is not killed or started as nodes are; " +
-			"'cluster stop control SERVICE' ends one of its services, 'cluster resume control' starts them again")
+		return 0, errors.New("control is the machine of the control plane, which is not killed or started as nodes " +
+			"are; 'cluster stop control SERVICE' ends one of its services, 'cluster resume control' starts them again")
 	case c.Nodes == 0:
 		return 0, errors.New("no cluster runs")
 	}

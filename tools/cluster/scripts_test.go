@@ -81,8 +81,8 @@ case "$1 $2" in
 esac
 `)
 	for _, name := range []string{
-		"bash", "sh", "env", "dirname", "basename", "mkdir", "cat", "touch", "find", "grep", "sort", "uniq", "awk", "sed",
-		"cmp", "cp", "rm", "install",
+		"bash", "sh", "env", "dirname", "basename", "mkdir", "cat", "touch", "find", "grep", "sort", "uniq", "awk",
+		"sed", "cmp", "cp", "rm", "install",
 	} {
 		program, err := exec.LookPath(name)
 		require.NoError(t, err)
@@ -114,5 +114,5 @@ func TestProgramsDownloadModules(t *testing.T) {
 	require.NoError(t, os.RemoveAll(filepath.Join(folder, "cache")))
 	printed, err = run()
 	require.Error(t, err)
-	require.Contains(t, printed, "module k8s.io/kubernetes, which tools/kubernetes requires, is not in the module cache")
+	require.Contains(t, printed, "k8s.io/kubernetes, which tools/kubernetes requires, is not in the module cache")
 }

@@ -277,7 +277,8 @@ func TestLeaksFail(t *testing.T) {
 func TestSilentAndRestartedProbersFail(t *testing.T) {
 	report := func(pod string, seconds float64) probe.Line {
 		return probe.Line{Time: at(seconds), Pod: pod, Counts: []probe.Count{
-			{Flow: probe.Flow{Expect: probe.Allow}, Sent: 1, Answered: 1}, {Flow: probe.Flow{Expect: probe.Deny}, Sent: 1},
+			{Flow: probe.Flow{Expect: probe.Allow}, Sent: 1, Answered: 1},
+			{Flow: probe.Flow{Expect: probe.Deny}, Sent: 1},
 		}}
 	}
 	for _, c := range []struct {

@@ -135,8 +135,9 @@ func TestControlGroupsAreRemoved(t *testing.T) {
 	// Version 1 has a folder for each hierarchy. In version 2, process 1 is in a group of its own.
 	script, root := `d=/sys/fs/cgroup/pids; grep -x 1 $d/cgroup.procs`, "/sys/fs/cgroup/pids/wayleave-test-machine"
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
-		script, root = `d=/sys/fs/cgroup; grep -x 1 $d/init/cgroup.procs
-			for c in cpu memory pids; do grep -w $c $d/cgroup.subtree_control; done`, "/sys/fs/cgroup/wayleave-test-machine"
+		script = `d=/sys/fs/cgroup; grep -x 1 $d/init/cgroup.procs
+			for c in cpu memory pids; do grep -w $c $d/cgroup.subtree_control; done`
+		root = "/sys/fs/cgroup/wayleave-test-machine"
 	}
 	run(t, m, "set -e; "+script+"; mkdir -p $d/a/b")
 	require.DirExists(t, root+"/a/b")
