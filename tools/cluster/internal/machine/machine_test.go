@@ -6,12 +6,15 @@ import (
 	"context"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/wayleave/wayleave/tools/cluster/internal/machine"
 )
@@ -132,11 +135,12 @@ func TestOrphansAreReaped(t *testing.T) {
 func TestControlGroupsAreRemoved(t *testing.T) {
 	m := start(t)
 	// The machine sees its own group as the root, so all that it makes is below that on the host.
-	// Version 1 has a folder for each hierarchy. In version 2, process 1 is in a group of its own.
+	// Version 1 has a folder for each hierarchy. In version 2, process 1 is in a group of its own, and the
+	// machine's group has all controllers for the groups of pods.
 	script, root := `d=/sys/fs/cgroup/pids; grep -x 1 $d/cgroup.procs`, "/sys/fs/cgroup/pids/wayleave-test-machine"
-	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
-		script = `d=/sys/fs/cgroup; grep -x 1 $d/init/cgroup.procs
-			for c in cpu memory pids; do grep -w $c $d/cgroup.subtree_control; done`
+	if controllers, err := os.ReadFile("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+		script = `d=/sys/fs/cgroup; grep -x 1 $d/init/cgroup.procs; grep -x 0::/init /proc/1/cgroup
+			[ "$(cat $d/cgroup.subtree_control)" = "` + strings.TrimSpace(string(controllers)) + `" ]`
 		root = "/sys/fs/cgroup/wayleave-test-machine"
 	}
 	run(t, m, "set -e; "+script+"; mkdir -p $d/a/b")
@@ -146,6 +150,37 @@ func TestControlGroupsAreRemoved(t *testing.T) {
 	for _, name := range []string{"", ".", "..", "/a", "../a"} {
 		require.ErrorContains(t, machine.RemoveCgroup(name), "is not below the root")
 	}
+}
+
+// On a host that has version 1, too, the tests run again in a mount namespace that looks like a host with
+// version 2 alone. Its controllers are those that version 1 does not use.
+func TestMachinesOnVersion2(t *testing.T) {
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+		return // it has version 2 alone: all tests of this package run on it
+	}
+	root := t.TempDir()
+	require.NoError(t, unix.Mount("none", root, "cgroup2", 0, ""))
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(root, 0)) })
+	control := filepath.Join(root, "cgroup.subtree_control")
+	before, err := os.ReadFile(control)
+	require.NoError(t, err)
+	t.Cleanup(func() { // machines leave the controllers enabled
+		after, err := os.ReadFile(control)
+		require.NoError(t, err)
+		for _, controller := range strings.Fields(string(after)) {
+			if !slices.Contains(strings.Fields(string(before)), controller) {
+				require.NoError(t, os.WriteFile(control, []byte("-"+controller), 0))
+			}
+		}
+	})
+	program, err := os.Executable()
+	require.NoError(t, err)
+	tests := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-ec",
+		`umount -R /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup; exec "$@"`, "sh",
+		program, "-test.v", "-test.run", "^Test(Machine(Has|Is)|ControlGroups|Services|Orphans)")
+	printed, err := tests.CombinedOutput()
+	require.NoError(t, err, "%s", printed)
+	require.Contains(t, string(printed), "--- PASS: TestControlGroupsAreRemoved")
 }
 
 func TestStartReportsWhyAMachineDoesNotRun(t *testing.T) {
