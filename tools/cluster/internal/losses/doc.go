@@ -6,9 +6,12 @@
 // # Usage
 //
 //	logs := losses.NewLogs(pattern)
+//	defer logs.Close()
 //	lines, problems, err := logs.Read() // again and again, during a scenario
 //	tally.Add(lines...)
 //	...
+//	tally.Expect(client, false) // fails the scenario if the client has not reported
+//	rows = append(rows, tally.Judge())
 //	losses.WriteTable(os.Stdout, rows)
 //
 // # Concurrency

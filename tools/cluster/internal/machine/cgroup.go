@@ -69,16 +69,16 @@ func enterCgroup(name string) error {
 		return err
 	}
 	unshare := func() error { return unix.Unshare(unix.CLONE_NEWCGROUP) }
+	var unified *unifiedTree
 	for _, h := range all {
 		if h.isUnified() {
-			tree := unifiedTree{root: h.path, write: writeExisting}
-			enterOthers := unshare
-			unshare = func() error { return tree.enter(name, enterOthers) }
-			continue
-		}
-		if err := h.enter(name); err != nil {
+			unified = &unifiedTree{root: h.path, write: writeExisting}
+		} else if err := h.enter(name); err != nil {
 			return err
 		}
+	}
+	if unified != nil {
+		return unified.enter(name, unshare)
 	}
 	return unshare()
 }
