@@ -26,12 +26,13 @@ type command struct {
 	kind                  commandKind
 }
 
+// commandKind is how a command answers --help.
 type commandKind int
 
 const (
-	plain     commandKind = iota
-	withFlags             // run prints the help, before it uses the cluster
-	runsOther             // the arguments after the first are another command's
+	plain     commandKind = iota // it has no flags
+	withFlags                    // run prints the help, before it uses the cluster
+	runsOther                    // the arguments after the first are another command's
 )
 
 func commands() []command {
