@@ -143,6 +143,11 @@ func TestDecodeNetworkKinds(t *testing.T) {
 			`{"kind":"Node","name":"n1","ipv4VXLANTunnelAddr":"10.0.1.1","ipv6VXLANTunnelAddr":"fd00::1"}`,
 			&policy.Node{Name: "n1", IPv4VXLANTunnelAddr: addr("10.0.1.1"), IPv6VXLANTunnelAddr: addr("fd00::1")}, "",
 		},
+		{
+			`{"kind":"Node","name":"n1","ipv4IPIPTunnelAddr":"::ffff:10.0.1.1"}`,
+			&policy.Node{Name: "n1", IPv4IPIPTunnelAddr: addr("10.0.1.1")},
+			`{"kind":"Node","name":"n1","ipv4IPIPTunnelAddr":"10.0.1.1"}`,
+		},
 		{`{"kind":"Node","name":"n1"}`, &policy.Node{Name: "n1"}, ""},
 		{
 			`{"kind":"ServiceBackends","namespace":"shop","name":"web-1","service":"web","addresses":["10.0.1.5"],"ports":[{"protocol":"TCP","port":80}]}`,
@@ -275,6 +280,10 @@ func TestDecodeNetworkErrors(t *testing.T) {
 			`ipv6VXLANTunnelAddr: "fe80::1%eth0" has a zone`,
 		},
 		{
+			`{"kind":"Node","name":"p","ipv4IPIPTunnelAddr":"::ffff:10.0.0.1%eth0"}`,
+			`ipv4IPIPTunnelAddr: "::ffff:10.0.0.1%eth0" has a zone`,
+		},
+		{
 			`{"kind":"WorkloadEndpoint","name":"p","addresses":["::ffff:10.0.0.1%eth0"]}`,
 			`addresses[0]: "::ffff:10.0.0.1%eth0" has a zone`,
 		},
@@ -302,6 +311,7 @@ func TestDecodeNetworkErrors(t *testing.T) {
 		{`{"kind":"Node","name":"p","addresses":[{}]}`, `addresses[0]: want a string, not an object`},
 		{`{"kind":"Node","name":"p","ipv4VXLANTunnelAddr":""}`, `ipv4VXLANTunnelAddr: "" is no IP address`},
 		{`{"kind":"Node","name":"p","ipv6VXLANTunnelAddr":null}`, `ipv6VXLANTunnelAddr: want a string, not null`},
+		{`{"kind":"Node","name":"p","ipv4IPIPTunnelAddr":4}`, `ipv4IPIPTunnelAddr: want a string, not a number`},
 		{
 			`{"kind":"ServiceBackends","name":"p","ports":[{"port":0}]}`,
 			`ports[0].port: want a number from 1 to 65535, not 0`,
@@ -455,6 +465,7 @@ func TestCanonicalKeepsZones(t *testing.T) {
 			CIDR: netip.MustParsePrefix("10.0.0.0/26"), Borrowed: []policy.BorrowedAddress{{Address: zoned, Node: "n"}},
 		},
 		&policy.Node{Name: "n", IPv4VXLANTunnelAddr: zoned},
+		&policy.Node{Name: "n", IPv4IPIPTunnelAddr: zoned},
 		&policy.ServiceBackends{Namespace: "a", Name: "b", Service: "c", Addresses: one},
 	} {
 		c := policy.Canonical(r)
@@ -487,11 +498,11 @@ func TestCanonicalNetworkKinds(t *testing.T) {
 		{
 			&policy.Node{
 				Addresses:           prefixes("10.0.0.1/8", "::ffff:10.0.0.2/104", "::ffff:0.0.0.0/90"),
-				IPv4VXLANTunnelAddr: mapped, VXLANTunnelMACAddrV6: "AA:00:00:00:00:01",
+				IPv4VXLANTunnelAddr: mapped, IPv4IPIPTunnelAddr: mapped, VXLANTunnelMACAddrV6: "AA:00:00:00:00:01",
 			},
 			&policy.Node{
 				Addresses: prefixes("10.0.0.1/8", "10.0.0.2/8", "::ffff:0.0.0.0/90"), IPv4VXLANTunnelAddr: plain,
-				VXLANTunnelMACAddrV6: "aa:00:00:00:00:01",
+				IPv4IPIPTunnelAddr: plain, VXLANTunnelMACAddrV6: "aa:00:00:00:00:01",
 			},
 		},
 		{

@@ -24,6 +24,9 @@ type Node struct {
 	// IPv6VXLANTunnelAddr is the address of the node's IPv6 VXLAN device. The zero Addr means that
 	// it has none, and is no end of an IPv6 tunnel; JSON leaves it out.
 	IPv6VXLANTunnelAddr netip.Addr `json:"ipv6VXLANTunnelAddr,omitzero"`
+	// IPv4IPIPTunnelAddr is the address of the node's IP-in-IP device. The zero Addr means that it has
+	// none, and is no end of an IP-in-IP tunnel; JSON leaves it out. It may be IPv4VXLANTunnelAddr too.
+	IPv4IPIPTunnelAddr netip.Addr `json:"ipv4IPIPTunnelAddr,omitzero"`
 	// VXLANTunnelMACAddr is the MAC address of the IPv4 VXLAN device, as in "66:3e:ca:a4:db:65".
 	// Empty means the one that follows from the name of the node.
 	VXLANTunnelMACAddr string `json:"vxlanTunnelMACAddr,omitempty"`
@@ -38,10 +41,10 @@ type Node struct {
 // Key returns the node's identity.
 func (n *Node) Key() Key { return Key{Kind: KindNode, Name: n.Name} }
 
-// TunnelAddresses returns the addresses of the node's tunnel devices, of both families. The zero Addr
-// stands for a device that the node does not have.
+// TunnelAddresses returns the addresses of all tunnel devices of the node. The zero Addr stands for a
+// device that the node does not have.
 func (n *Node) TunnelAddresses() []netip.Addr {
-	return []netip.Addr{n.IPv4VXLANTunnelAddr, n.IPv6VXLANTunnelAddr}
+	return []netip.Addr{n.IPv4VXLANTunnelAddr, n.IPv6VXLANTunnelAddr, n.IPv4IPIPTunnelAddr}
 }
 
 // Validate reports every problem of the node as one *ValidationError, or nil.
@@ -51,6 +54,7 @@ func (n *Node) Validate() error {
 	v.nodeAddresses(n.Addresses)
 	v.tunnelAddress("ipv4VXLANTunnelAddr", n.IPv4VXLANTunnelAddr, 4)
 	v.tunnelAddress("ipv6VXLANTunnelAddr", n.IPv6VXLANTunnelAddr, 6)
+	v.tunnelAddress("ipv4IPIPTunnelAddr", n.IPv4IPIPTunnelAddr, 4)
 	for _, mac := range []struct{ field, s string }{
 		{"vxlanTunnelMACAddr", n.VXLANTunnelMACAddr},
 		{"vxlanTunnelMACAddrV6", n.VXLANTunnelMACAddrV6},
@@ -67,6 +71,7 @@ func (n *Node) equal(other Resource) bool {
 	o, ok := other.(*Node)
 	return ok && n.Name == o.Name && slices.Equal(n.Addresses, o.Addresses) &&
 		n.IPv4VXLANTunnelAddr == o.IPv4VXLANTunnelAddr && n.IPv6VXLANTunnelAddr == o.IPv6VXLANTunnelAddr &&
+		n.IPv4IPIPTunnelAddr == o.IPv4IPIPTunnelAddr &&
 		n.VXLANTunnelMACAddr == o.VXLANTunnelMACAddr && n.VXLANTunnelMACAddrV6 == o.VXLANTunnelMACAddrV6 &&
 		maps.Equal(n.Labels, o.Labels)
 }

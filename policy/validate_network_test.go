@@ -45,6 +45,7 @@ func goodNode() *policy.Node {
 	return &policy.Node{
 		Name: "n1", Addresses: prefixes("192.168.0.5/24", "192.168.0.6/32", "fd01::5/64"),
 		IPv4VXLANTunnelAddr: netip.MustParseAddr("10.0.1.1"), IPv6VXLANTunnelAddr: netip.MustParseAddr("fd00::1"),
+		IPv4IPIPTunnelAddr: netip.MustParseAddr("10.0.1.2"),
 		VXLANTunnelMACAddr: "66:3e:ca:a4:db:65", VXLANTunnelMACAddrV6: "66:3e:ca:a4:db:66",
 		Labels: map[string]string{"rack": "7"},
 	}
@@ -193,7 +194,17 @@ func TestValidateNode(t *testing.T) {
 		{"address twice", "addresses[1]", address(netip.MustParsePrefix("192.168.0.5/25"))},
 		{"too many addresses", "addresses", func(n *policy.Node) { n.Addresses = make([]netip.Prefix, 257) }},
 		{"no tunnels", "", func(n *policy.Node) {
-			n.IPv4VXLANTunnelAddr, n.IPv6VXLANTunnelAddr = netip.Addr{}, netip.Addr{}
+			n.IPv4VXLANTunnelAddr, n.IPv6VXLANTunnelAddr, n.IPv4IPIPTunnelAddr = netip.Addr{}, netip.Addr{}, netip.Addr{}
+		}},
+		{"one address for two tunnels", "", func(n *policy.Node) { n.IPv4IPIPTunnelAddr = n.IPv4VXLANTunnelAddr }},
+		{"IP in IP of IPv6", "ipv4IPIPTunnelAddr", func(n *policy.Node) {
+			n.IPv4IPIPTunnelAddr = netip.MustParseAddr("fd00::2")
+		}},
+		{"IP in IP mapped", "ipv4IPIPTunnelAddr", func(n *policy.Node) {
+			n.IPv4IPIPTunnelAddr = netip.MustParseAddr("::ffff:10.0.1.2")
+		}},
+		{"IP in IP multicast", "ipv4IPIPTunnelAddr", func(n *policy.Node) {
+			n.IPv4IPIPTunnelAddr = netip.MustParseAddr("224.0.0.1")
 		}},
 		{"tunnel of IPv6 for IPv4", "ipv4VXLANTunnelAddr", func(n *policy.Node) {
 			n.IPv4VXLANTunnelAddr = netip.MustParseAddr("fd00::2")

@@ -178,6 +178,7 @@ func TestAddressesOfNodes(t *testing.T) {
 	node := &policy.Node{
 		Name: "node1", Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24")},
 		IPv4VXLANTunnelAddr: netip.MustParseAddr("10.9.0.1"), IPv6VXLANTunnelAddr: netip.MustParseAddr("fd09::1"),
+		IPv4IPIPTunnelAddr: netip.MustParseAddr("10.8.0.1"),
 	}
 	h := by("192.0.2.77", hep("h", "eth7", ""))
 	cfg := verdict.Config{Interfaces: map[string]map[string][]netip.Addr{
@@ -185,7 +186,7 @@ func TestAddressesOfNodes(t *testing.T) {
 	}}
 	runWith(t, cfg, scenario{"to the node", onNode(node, h), expect(
 		with("NotApplicable", inHost, "tcp 198.51.100.9 10.9.0.1 @node1 in=eth0",
-			"tcp fd00:9::9 fd09::1 @node1 in=eth0",
+			"tcp fd00:9::9 fd09::1 @node1 in=eth0", "tcp 198.51.100.9 10.8.0.1 @node1 in=eth0",
 			"tcp 198.51.100.9 192.0.2.77 @node1 in=eth0", "tcp 198.51.100.9 192.0.2.99 @node1 in=eth0"),
 		with("Deny", "tcp 198.51.100.9 192.0.2.98 @node1 in=eth0", "tcp 198.51.100.9 192.0.2.2 @node1 in=eth0"),
 	)})
