@@ -141,6 +141,12 @@ func (g networkGen) node() policy.Resource {
 	if a := g.addr(); a.Is6() {
 		n.IPv6VXLANTunnelAddr = a
 	}
+	if a := g.addr(); a.Is4() && g.IntN(4) > 0 {
+		n.IPv4IPIPTunnelAddr = a
+	}
+	if g.IntN(8) == 0 { // one address for both
+		n.IPv4IPIPTunnelAddr = n.IPv4VXLANTunnelAddr
+	}
 	if g.IntN(6) == 0 {
 		n.VXLANTunnelMACAddr = g.pick("02:00:00:00:00:01", "02:00:00:00:00:02")
 	}
@@ -229,11 +235,18 @@ func (m model) tunnels() map[dataplane.TunnelKey]dataplane.Tunnel {
 				})
 			}
 		}
+		if parent := m.own(n.Name, 4); parent.IsValid() && !bad(n.IPv4IPIPTunnelAddr) {
+			candidates = append(candidates, dataplane.Tunnel{
+				Node: n.Name, IPVersion: 4, Encapsulation: dataplane.EncapIPIP, Address: n.IPv4IPIPTunnelAddr,
+				ParentAddress: parent.Addr(), Local: n.Name == node,
+			})
+		}
 	}
 	out := map[dataplane.TunnelKey]dataplane.Tunnel{}
 	for _, c := range candidates {
 		if !slices.ContainsFunc(candidates, func(o dataplane.Tunnel) bool {
-			return before(o.Node, c.Node) && o.IPVersion == c.IPVersion && (o.Address == c.Address || o.MAC == c.MAC)
+			sameMAC := o.MAC == c.MAC && c.MAC != ""
+			return before(o.Node, c.Node) && o.IPVersion == c.IPVersion && (o.Address == c.Address || sameMAC)
 		}) {
 			out[c.Key()] = c
 		}
@@ -265,7 +278,7 @@ func (m model) prefixes() map[netip.Prefix]bool {
 			for _, a := range r.Addresses {
 				out[full(a.Addr())] = true
 			}
-			for _, a := range []netip.Addr{r.IPv4VXLANTunnelAddr, r.IPv6VXLANTunnelAddr} {
+			for _, a := range []netip.Addr{r.IPv4VXLANTunnelAddr, r.IPv6VXLANTunnelAddr, r.IPv4IPIPTunnelAddr} {
 				if a.IsValid() {
 					out[full(a)] = true
 				}
@@ -290,7 +303,7 @@ func (m model) who(dst netip.Prefix, block int) (holder string, local, remote da
 			}
 		}
 		for _, n := range all[*policy.Node](m) {
-			if (addr == n.IPv4VXLANTunnelAddr || addr == n.IPv6VXLANTunnelAddr) &&
+			if (addr == n.IPv4VXLANTunnelAddr || addr == n.IPv6VXLANTunnelAddr || addr == n.IPv4IPIPTunnelAddr) &&
 				m.own(n.Name, version(addr)).IsValid() {
 				tunnels = append(tunnels, n.Name)
 			}
@@ -372,8 +385,13 @@ func (m model) route(dst netip.Prefix, tunnels map[dataplane.TunnelKey]dataplane
 	if holder == node || host || r.Pool == dataplane.PoolNone {
 		return r, true
 	}
-	if r.Pool == dataplane.PoolVXLAN || r.Pool == dataplane.PoolVXLANCrossSubnet && !r.SameSubnet {
-		_, ok := tunnels[dataplane.TunnelKey{Node: holder, IPVersion: version(dst.Addr())}]
+	key := dataplane.TunnelKey{Node: holder, IPVersion: version(dst.Addr())}
+	switch { // IP in IP is for IPv4 alone: no node has such a tunnel of IPv6
+	case r.Pool == dataplane.PoolIPIP, r.Pool == dataplane.PoolIPIPCrossSubnet && !r.SameSubnet:
+		key.Encapsulation = dataplane.EncapIPIP
+		fallthrough
+	case r.Pool == dataplane.PoolVXLAN, r.Pool == dataplane.PoolVXLANCrossSubnet && !r.SameSubnet:
+		_, ok := tunnels[key]
 		return r, ok
 	}
 	return r, r.NodeAddress.IsValid()

@@ -16,7 +16,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TunnelReceiver receives the VXLAN tunnel endpoints. An update never repeats the one before it.
+// TunnelReceiver receives the tunnel endpoints. An update never repeats the one before it.
 type TunnelReceiver interface {
 	TunnelUpdate(t *dataplane.Tunnel)
 	TunnelRemove(k dataplane.TunnelKey)
@@ -41,10 +41,10 @@ func (c TunnelResolverConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// TunnelResolver finds the VXLAN tunnel endpoint of each node and family: a node has one if it has
-// both the address of a tunnel and an address of its own in the family. Where a node would have the
-// tunnel address or the MAC address of a node with a smaller name, or of the resolver's own node,
-// it has none: traffic for one of the two would go to the other.
+// TunnelResolver finds the tunnel endpoint of each node, family and encapsulation: a node has one if it
+// has both the address of such a tunnel and an address of its own in the family. Where a node would
+// have a tunnel address, of either encapsulation, or the MAC address of a node with a smaller name, or
+// of the resolver's own node, it has none: traffic for one of the two would go to the other.
 //
 // A TunnelResolver is not safe for concurrent use.
 type TunnelResolver struct {
@@ -76,30 +76,56 @@ func NewTunnelResolver(cfg TunnelResolverConfig) (*TunnelResolver, error) {
 
 // UpdateNode adds or replaces a node.
 func (r *TunnelResolver) UpdateNode(n *policy.Node) {
-	r.set(n.Name, 4, n.VXLANTunnelMACAddr, n)
-	r.set(n.Name, 6, n.VXLANTunnelMACAddrV6, n)
+	for _, k := range tunnelKeys(n.Name) {
+		r.set(k, r.candidate(k, n))
+	}
 }
 
 // DeleteNode removes a node, if it exists.
 func (r *TunnelResolver) DeleteNode(name string) {
-	r.set(name, 4, "", nil)
-	r.set(name, 6, "", nil)
+	for _, k := range tunnelKeys(name) {
+		r.set(k, nil)
+	}
 }
 
-// set makes, replaces or removes the candidate of a node and family.
-func (r *TunnelResolver) set(name string, version int, mac string, n *policy.Node) {
-	key := dataplane.TunnelKey{Node: name, IPVersion: version}
-	family := (version - 4) / 2
-	address, parent := tunnelAddresses(n)[family], firstAddresses(n)[family]
+// tunnelKeys returns the keys of all tunnel endpoints that a node may have.
+func tunnelKeys(node string) [3]dataplane.TunnelKey {
+	return [...]dataplane.TunnelKey{
+		{Node: node, IPVersion: 4},
+		{Node: node, IPVersion: 6},
+		{Node: node, IPVersion: 4, Encapsulation: dataplane.EncapIPIP},
+	}
+}
+
+// candidate returns the tunnel endpoint that a node has unless another node claims one of its
+// addresses, or nil.
+func (r *TunnelResolver) candidate(k dataplane.TunnelKey, n *policy.Node) *dataplane.Tunnel {
+	address, mac := n.IPv4VXLANTunnelAddr, n.VXLANTunnelMACAddr
+	switch {
+	case k.Encapsulation == dataplane.EncapIPIP:
+		address, mac = n.IPv4IPIPTunnelAddr, ""
+	case k.IPVersion == 6:
+		address, mac = n.IPv6VXLANTunnelAddr, n.VXLANTunnelMACAddrV6
+	}
+	address = address.Unmap()
+	parent := firstAddresses(n)[(k.IPVersion-4)/2]
+	if !routable(address) || address.Is4() != (k.IPVersion == 4) || !parent.IsValid() {
+		return nil
+	}
+	if k.Encapsulation == dataplane.EncapVXLAN {
+		mac = cmp.Or(strings.ToLower(mac), defaultMAC(k))
+	}
+	return &dataplane.Tunnel{
+		Node: n.Name, IPVersion: k.IPVersion, Encapsulation: k.Encapsulation, Address: address,
+		ParentAddress: parent.Addr(), MAC: mac, Local: n.Name == r.cfg.Node,
+	}
+}
+
+// set makes, replaces or removes the candidate of a key.
+func (r *TunnelResolver) set(key dataplane.TunnelKey, candidate *dataplane.Tunnel) {
 	state := r.tunnels.m[key]
 	old := state.candidate
-	state.candidate = nil
-	if address.IsValid() && parent.IsValid() {
-		state.candidate = &dataplane.Tunnel{
-			Node: name, IPVersion: version, Address: address, ParentAddress: parent.Addr(),
-			MAC: cmp.Or(strings.ToLower(mac), defaultMAC(key)), Local: name == r.cfg.Node,
-		}
-	}
+	state.candidate = candidate
 	if state.candidate.Equal(old) {
 		return
 	}
@@ -129,7 +155,11 @@ func claimsOf(t *dataplane.Tunnel) []tunnelClaim {
 	if t == nil {
 		return nil
 	}
-	return []tunnelClaim{{version: t.IPVersion, address: t.Address}, {version: t.IPVersion, mac: t.MAC}}
+	claims := []tunnelClaim{{version: t.IPVersion, address: t.Address}, {version: t.IPVersion, mac: t.MAC}}
+	if t.MAC == "" {
+		return claims[:1]
+	}
+	return claims
 }
 
 // compareNodes orders nodes by name, but this one before all others: none can take its addresses
@@ -146,8 +176,8 @@ func (r *TunnelResolver) compareNodes(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// claim enters a candidate's claims. A node may have the same claim twice for a moment, while it is
-// replaced.
+// claim enters a candidate's claims. A node may have the same claim several times: with one address for
+// both encapsulations, and for a moment while it is replaced.
 func (r *TunnelResolver) claim(t *dataplane.Tunnel) {
 	for _, c := range claimsOf(t) {
 		at, _ := slices.BinarySearchFunc(r.claims.m[c], t.Node, r.compareNodes)
@@ -174,8 +204,13 @@ func (r *TunnelResolver) unclaim(t *dataplane.Tunnel) {
 	}
 }
 
+// touch marks the tunnel endpoints of a node and IP version to be checked.
 func (r *TunnelResolver) touch(node string, version int) {
-	r.dirty.set(dataplane.TunnelKey{Node: node, IPVersion: version}, struct{}{})
+	for _, k := range tunnelKeys(node) {
+		if _, known := r.tunnels.m[k]; known && k.IPVersion == version {
+			r.dirty.set(k, struct{}{})
+		}
+	}
 }
 
 // Flush sends every tunnel endpoint that has changed since the last flush, sorted by key, removals
@@ -233,20 +268,6 @@ func (b bothTunnels) TunnelUpdate(t *dataplane.Tunnel) {
 func (b bothTunnels) TunnelRemove(k dataplane.TunnelKey) {
 	b[0].TunnelRemove(k)
 	b[1].TunnelRemove(k)
-}
-
-// tunnelAddresses returns the address of the VXLAN device of each family of a node, or the zero
-// address.
-func tunnelAddresses(n *policy.Node) (addrs [2]netip.Addr) {
-	if n == nil {
-		return addrs
-	}
-	for _, a := range []netip.Addr{n.IPv4VXLANTunnelAddr, n.IPv6VXLANTunnelAddr} {
-		if a = a.Unmap(); routable(a) {
-			addrs[familyOf(a)] = a
-		}
-	}
-	return addrs
 }
 
 // poolType returns how a pool carries traffic between nodes.

@@ -168,7 +168,7 @@ func randomEverything(rng *rand.Rand) dptest.State {
 	return s
 }
 
-// randomNetwork adds a tunnel, perhaps, and routes, of which one leads through it.
+// randomNetwork adds tunnels, perhaps, and routes, of which one leads through a tunnel.
 func randomNetwork(rng *rand.Rand, s dptest.State, i int) {
 	node := "n" + strconv.Itoa(i)
 	dst := netip.MustParsePrefix(fmt.Sprintf("10.2.%d.0/24", i))
@@ -182,6 +182,15 @@ func randomNetwork(rng *rand.Rand, s dptest.State, i int) {
 		route = &dataplane.Route{
 			Dst: dst, Type: dataplane.RouteRemoteWorkload, Node: node, Pool: dataplane.PoolVXLAN,
 			NodeAddress: netip.MustParseAddr("192.0.2.1"),
+		}
+		if rng.IntN(2) == 0 { // and one of IP in IP, or that alone
+			ipip := *tunnel
+			ipip.Encapsulation, ipip.MAC = dataplane.EncapIPIP, ""
+			s.Tunnels[ipip.Key()] = &ipip
+			route.Pool = dataplane.PoolIPIP
+			if rng.IntN(2) == 0 {
+				delete(s.Tunnels, tunnel.Key())
+			}
 		}
 	}
 	if rng.IntN(3) > 0 {

@@ -3,6 +3,7 @@
 package dataplane_test
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -29,6 +30,12 @@ func tunnel() *dataplane.Tunnel {
 	}
 }
 
+func ipipTunnel() *dataplane.Tunnel {
+	t := tunnel()
+	t.Encapsulation, t.MAC = dataplane.EncapIPIP, ""
+	return t
+}
+
 func TestNetworkEventStrings(t *testing.T) {
 	direct := vxlanRoute()
 	direct.Pool, direct.SameSubnet, direct.Borrowed = dataplane.PoolVXLANCrossSubnet, true, false
@@ -41,6 +48,7 @@ func TestNetworkEventStrings(t *testing.T) {
 		&dataplane.TunnelRemove{Key: tunnel().Key()},
 		&dataplane.TunnelUpdate{Tunnel: local},
 		&dataplane.TunnelUpdate{Tunnel: tunnel()},
+		&dataplane.TunnelUpdate{Tunnel: ipipTunnel()},
 		&dataplane.TunnelUpdate{},
 		&dataplane.RouteUpdate{Route: vxlanRoute()},
 		&dataplane.RouteUpdate{Route: direct},
@@ -83,6 +91,7 @@ func TestNetworkEventStrings(t *testing.T) {
 remove tunnel n2/v4
 tunnel n1/v6 10.0.1.1 mac 66:3e:ca:a4:db:65 parent 192.168.0.2 local
 tunnel n2/v4 10.0.1.1 mac 66:3e:ca:a4:db:65 parent 192.168.0.2
+tunnel n2/v4/ipip 10.0.1.1 parent 192.168.0.2
 tunnel nil
 route 10.0.1.2/32 remote-workload node n2 via 192.168.0.2 pool vxlan borrowed nat-outgoing
 route 10.0.1.2/32 remote-workload node n2 via 192.168.0.2 pool vxlan-cross-subnet same-subnet nat-outgoing
@@ -107,6 +116,8 @@ serviceaccount nil
 remove serviceaccount shop/web`, batch.String())
 	require.Equal(t, "type-99", dataplane.RouteType(99).String())
 	require.Equal(t, "type-6", dataplane.PoolType(6).String())
+	require.Equal(t, "vxlan ipip encapsulation-2",
+		fmt.Sprint(dataplane.EncapVXLAN, dataplane.EncapIPIP, dataplane.Encapsulation(2)))
 }
 
 // TestRouteTunnel: the routes of some pools lead through a tunnel.
@@ -125,7 +136,15 @@ func TestRouteTunnel(t *testing.T) {
 		{"local", func(r *dataplane.Route) { r.Type = dataplane.RouteBlackhole }, ""},
 		{"no pool", func(r *dataplane.Route) { r.Pool = dataplane.PoolNone }, ""},
 		{"direct", func(r *dataplane.Route) { r.Pool = dataplane.PoolDirect }, ""},
-		{"IP in IP", func(r *dataplane.Route) { r.Pool = dataplane.PoolIPIP }, ""},
+		{"unknown", func(r *dataplane.Route) { r.Pool = dataplane.PoolIPIPCrossSubnet + 1 }, ""},
+		{"IP in IP", func(r *dataplane.Route) { r.Pool = dataplane.PoolIPIP }, "n2/v4/ipip"},
+		{"IP in IP, other subnet", func(r *dataplane.Route) { r.Pool = dataplane.PoolIPIPCrossSubnet }, "n2/v4/ipip"},
+		{"IP in IP, same subnet", func(r *dataplane.Route) {
+			r.Pool, r.SameSubnet = dataplane.PoolIPIPCrossSubnet, true
+		}, ""},
+		{"IP in IP, node in a pool", func(r *dataplane.Route) {
+			r.Pool, r.Type = dataplane.PoolIPIP, dataplane.RouteRemoteHost
+		}, ""},
 	} {
 		r := vxlanRoute()
 		c.change(r)
@@ -190,8 +209,15 @@ func TestNetworkOrder(t *testing.T) {
 	}
 	require.True(t, slices.IsSortedFunc(prefixes, dataplane.ComparePrefixes))
 	require.Zero(t, dataplane.ComparePrefixes(prefixes[0], prefixes[0]))
-	keys := []dataplane.TunnelKey{{Node: "a", IPVersion: 4}, {Node: "a", IPVersion: 6}, {Node: "b", IPVersion: 4}}
+	keys := []dataplane.TunnelKey{
+		{Node: "a", IPVersion: 4},
+		{Node: "a", IPVersion: 4, Encapsulation: dataplane.EncapIPIP},
+		{Node: "a", IPVersion: 6},
+		{Node: "b", IPVersion: 4},
+	}
 	require.True(t, slices.IsSortedFunc(keys, dataplane.TunnelKey.Compare))
+	keys[1].Node = "n2"
+	require.Equal(t, keys[1], ipipTunnel().Key())
 	accounts := []dataplane.ServiceAccountKey{
 		{Namespace: "a", Name: "y"}, {Namespace: "b", Name: "x"}, {Namespace: "b", Name: "y"},
 	}
@@ -206,7 +232,7 @@ func TestDriverPassesNetworkOn(t *testing.T) {
 		defer r.done()
 		full := world("a", "b")
 		full.Routes[vxlanRoute().Dst] = vxlanRoute()
-		full.Tunnels[tunnel().Key()] = tunnel()
+		full.Tunnels[tunnel().Key()], full.Tunnels[ipipTunnel().Key()] = tunnel(), ipipTunnel()
 		full.Nodes["n2"] = &dataplane.Node{Name: "n2"}
 		r.fail("policy", errBoom)
 		r.send(full)

@@ -44,31 +44,49 @@ func (t PoolType) CrossSubnet() bool {
 	return t == PoolVXLANCrossSubnet || t == PoolIPIPCrossSubnet
 }
 
-// Tunnel returns the VXLAN tunnel endpoint that traffic to the route goes to, if it goes through
-// one.
+// Encapsulation is the protocol of a tunnel. It is a plain value and safe for concurrent use.
+type Encapsulation uint8
+
+// The encapsulations.
+const (
+	// EncapVXLAN is VXLAN.
+	EncapVXLAN Encapsulation = iota
+	// EncapIPIP is IP in IP, of IPv4 alone.
+	EncapIPIP
+)
+
+// String returns "vxlan" or "ipip".
+func (e Encapsulation) String() string { return nameOf("encapsulation", uint8(e), "vxlan", "ipip") }
+
+// Tunnel returns the tunnel endpoint that traffic to the route goes to, if it goes through one.
 func (r *Route) Tunnel() (TunnelKey, bool) {
 	workload := r.Type == RouteRemoteWorkload || r.Type == RouteRemoteTunnel
-	vxlan := r.Pool == PoolVXLAN || r.Pool == PoolVXLANCrossSubnet && !r.SameSubnet
-	if !workload || !vxlan {
+	direct := r.Pool <= PoolDirect || !r.Pool.Valid() || r.Pool.CrossSubnet() && r.SameSubnet
+	if !workload || direct {
 		return TunnelKey{}, false
 	}
 	k := TunnelKey{Node: r.Node, IPVersion: 4}
 	if r.Dst.Addr().Is6() {
 		k.IPVersion = 6
 	}
+	if r.Pool == PoolIPIP || r.Pool == PoolIPIPCrossSubnet {
+		k.Encapsulation = EncapIPIP
+	}
 	return k, true
 }
 
-// Tunnel is a VXLAN tunnel endpoint (VTEP): the device of one family on one node. It is a plain
+// Tunnel is a tunnel endpoint: the device of one family and encapsulation on one node. It is a plain
 // value; readers may share one that nobody changes.
 type Tunnel struct {
-	// Node that the device is on, and IPVersion, 4 or 6, of the addresses. The two are the identity
-	// of the tunnel.
-	Node      string
-	IPVersion int
+	// Node that the device is on, IPVersion, 4 or 6, of the addresses, and Encapsulation are the
+	// identity of the tunnel.
+	Node          string
+	IPVersion     int
+	Encapsulation Encapsulation
 	// Address of the device. No two nodes have the same.
 	Address netip.Addr
-	// MAC address of the device, as in "66:3e:ca:a4:db:65". No two nodes have the same.
+	// MAC address of the device, as in "66:3e:ca:a4:db:65". No two nodes have the same. Empty for IP in
+	// IP, whose devices have none.
 	MAC string
 	// ParentAddress is the address of the node that encapsulated packets go to.
 	ParentAddress netip.Addr
@@ -83,36 +101,52 @@ type TunnelKey struct {
 	Node string
 	// IPVersion is 4 or 6.
 	IPVersion int
+	// Encapsulation is the protocol of the tunnel. Zero is EncapVXLAN.
+	Encapsulation Encapsulation
 }
 
 // Key returns the tunnel's identity.
-func (t *Tunnel) Key() TunnelKey { return TunnelKey{Node: t.Node, IPVersion: t.IPVersion} }
+func (t *Tunnel) Key() TunnelKey {
+	return TunnelKey{Node: t.Node, IPVersion: t.IPVersion, Encapsulation: t.Encapsulation}
+}
 
-// Compare orders keys by node and then by IP version.
+// Compare orders keys by node, then by IP version, and then by encapsulation.
 func (k TunnelKey) Compare(o TunnelKey) int {
-	return cmp.Or(cmp.Compare(k.Node, o.Node), cmp.Compare(k.IPVersion, o.IPVersion))
+	return cmp.Or(
+		cmp.Compare(k.Node, o.Node), cmp.Compare(k.IPVersion, o.IPVersion),
+		cmp.Compare(k.Encapsulation, o.Encapsulation),
+	)
 }
 
 // Equal reports whether the two tunnel endpoints are the same. A nil one equals only nil.
 func (t *Tunnel) Equal(o *Tunnel) bool { return equalValues(t, o) }
 
-// String returns "node/v4" or "node/v6".
-func (k TunnelKey) String() string { return k.Node + "/v" + strconv.Itoa(k.IPVersion) }
+// String returns "node/v4" or "node/v6" for VXLAN, "node/v4/ipip" for IP in IP.
+func (k TunnelKey) String() string {
+	s := k.Node + "/v" + strconv.Itoa(k.IPVersion)
+	if k.Encapsulation != EncapVXLAN {
+		s += "/" + k.Encapsulation.String()
+	}
+	return s
+}
 
 // String returns the tunnel endpoint in one line, as in "n2/v4 10.0.1.1 mac 66:3e:ca:a4:db:65
-// parent 192.168.0.2 local".
+// parent 192.168.0.2 local" or "n2/v4/ipip 10.0.1.1 parent 192.168.0.2".
 func (t *Tunnel) String() string {
 	if t == nil {
 		return "nil"
 	}
-	w := words{t.Key().String(), t.Address.String(), "mac " + t.MAC, "parent " + t.ParentAddress.String()}
+	w := words{t.Key().String(), t.Address.String()}
+	w.addIf(t.MAC != "", "mac "+t.MAC)
+	w = append(w, "parent "+t.ParentAddress.String())
 	w.addIf(t.Local, "local")
 	return w.String()
 }
 
 // ofTunnel returns the place of an event of a tunnel endpoint.
 func ofTunnel(s step, k TunnelKey) place {
-	return keyed(s, policy.Key{Kind: "tunnel", Namespace: k.Node, Name: strconv.Itoa(k.IPVersion)})
+	device := 10*k.IPVersion + int(k.Encapsulation) // in the order of Compare
+	return keyed(s, policy.Key{Kind: "tunnel", Namespace: k.Node, Name: strconv.Itoa(device)})
 }
 
 // TunnelRemove withdraws a tunnel endpoint that no route leads through after this batch.

@@ -194,7 +194,8 @@ func TestValidateNode(t *testing.T) {
 		{"address twice", "addresses[1]", address(netip.MustParsePrefix("192.168.0.5/25"))},
 		{"too many addresses", "addresses", func(n *policy.Node) { n.Addresses = make([]netip.Prefix, 257) }},
 		{"no tunnels", "", func(n *policy.Node) {
-			n.IPv4VXLANTunnelAddr, n.IPv6VXLANTunnelAddr, n.IPv4IPIPTunnelAddr = netip.Addr{}, netip.Addr{}, netip.Addr{}
+			n.IPv4VXLANTunnelAddr, n.IPv6VXLANTunnelAddr = netip.Addr{}, netip.Addr{}
+			n.IPv4IPIPTunnelAddr = netip.Addr{}
 		}},
 		{"one address for two tunnels", "", func(n *policy.Node) { n.IPv4IPIPTunnelAddr = n.IPv4VXLANTunnelAddr }},
 		{"IP in IP of IPv6", "ipv4IPIPTunnelAddr", func(n *policy.Node) {

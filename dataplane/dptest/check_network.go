@@ -76,10 +76,22 @@ func checkTunnel(_ dataplane.TunnelKey, t *dataplane.Tunnel) string {
 			return msg
 		}
 	}
-	if mac, err := net.ParseMAC(t.MAC); err != nil || len(mac) != 6 || t.MAC != mac.String() {
+	return cmp.Or(checkEncapsulation(t), checkName(t.Node))
+}
+
+func checkEncapsulation(t *dataplane.Tunnel) string {
+	mac, err := net.ParseMAC(t.MAC)
+	switch {
+	case t.Encapsulation > dataplane.EncapIPIP:
+		return "unknown encapsulation"
+	case t.Encapsulation == dataplane.EncapIPIP && t.IPVersion == 6:
+		return "IP in IP of IPv6"
+	case t.Encapsulation == dataplane.EncapIPIP && t.MAC != "":
+		return "a MAC address of a device that has none"
+	case t.Encapsulation == dataplane.EncapVXLAN && (err != nil || len(mac) != 6 || t.MAC != mac.String()):
 		return fmt.Sprintf("%q is no MAC address in its canonical form", t.MAC)
 	}
-	return checkName(t.Node)
+	return ""
 }
 
 func checkNode(_ string, n *dataplane.Node) string {

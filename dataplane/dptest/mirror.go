@@ -54,8 +54,8 @@ func (e *PlayError) Error() string {
 //   - that add members that are present or remove members that are absent;
 //   - with values that are not canonical: unsorted or repeated members, host bits, names of ports;
 //   - that come too early: an endpoint before the batch that carries InSync; or a second InSync;
-//   - after which, at the end of the batch, a route leads through a tunnel that is gone, or two
-//     tunnels have one address.
+//   - after which, at the end of the batch, a route leads through a tunnel that is gone, or tunnels of
+//     two nodes have one address.
 //
 // Errors: *PlayError. A mirror that has refused an event is of no use any more: it returns the same
 // error for ever.

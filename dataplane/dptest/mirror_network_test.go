@@ -44,6 +44,7 @@ var (
 	backends = policy.Key{Kind: policy.KindServiceBackends, Namespace: "shop", Name: "web-1"}
 	account  = dataplane.ServiceAccountKey{Namespace: "shop", Name: "web"}
 	direct   = func(r *dataplane.Route) { r.Pool = dataplane.PoolDirect }
+	ipip     = func(t *dataplane.Tunnel) { t.Encapsulation, t.MAC = dataplane.EncapIPIP, "" }
 )
 
 // network is a mirror with two tunnels, routes through one of them and of other types, and names.
@@ -199,6 +200,18 @@ func TestMirrorRefusesNetworkObjects(t *testing.T) {
 		{"version", "IP version", tun(func(t *dataplane.Tunnel) { t.IPVersion = 5 })},
 		{"tunnel of the other family", "wrong family", tun(func(t *dataplane.Tunnel) { t.IPVersion = 6 })},
 		{"no parent", "not canonical", tun(func(t *dataplane.Tunnel) { t.ParentAddress = netip.Addr{} })},
+		{"encapsulation", "unknown encapsulation", tun(func(t *dataplane.Tunnel) { t.Encapsulation = 2 })},
+		{"IP in IP with a MAC", "that has none", tun(func(t *dataplane.Tunnel) {
+			t.Encapsulation = dataplane.EncapIPIP
+		})},
+		{"IP in IP of IPv6", "of IPv6", tun(func(t *dataplane.Tunnel) {
+			t.Encapsulation, t.IPVersion, t.MAC = dataplane.EncapIPIP, 6, ""
+			t.Address, t.ParentAddress = addr("fd00::1"), addr("2001:db8::1")
+		})},
+		{"one address of two encapsulations", "n3 and n4 have one address, 10.0.2.1", tun(func(t *dataplane.Tunnel) {
+			ipip(t)
+			t.Address = addr("10.0.2.1")
+		})},
 		{"MAC", "no MAC", tun(func(t *dataplane.Tunnel) { t.MAC = "66:AA:00:00:00:01" })},
 		{"tunnel without a node", "no name", tun(func(t *dataplane.Tunnel) { t.Node = "" })},
 		{"one address twice", "tunnels n3 and n4 have one address, 10.0.2.1", tun(func(t *dataplane.Tunnel) {
@@ -256,6 +269,11 @@ func TestMirrorFollowsNetwork(t *testing.T) {
 	require.True(t, dptest.Transition(m.State(), m.State()).Empty())
 	play(dptest.Transition(m.State(), full).Events...)
 	require.True(t, full.Equal(m.State()), "back")
+
+	// Each node has tunnels of both encapsulations, of one address and of two.
+	inIPIP := func(r *dataplane.Route) { r.Pool = dataplane.PoolIPIP }
+	play(tunnelOf("n2", "10.0.1.1", ipip), tunnelOf("n3", "10.0.2.2", ipip), route("10.0.1.0/26", inIPIP))
+	play(dptest.Transition(m.State(), full).Events...)
 
 	empty := dptest.NewState()
 	empty.InSync = true

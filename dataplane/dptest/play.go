@@ -131,14 +131,15 @@ func (p *player) finish() string {
 		version int
 		text    string
 	}
-	seen := map[address]dataplane.TunnelKey{}
+	seen := map[address]string{} // by node
 	for k, t := range p.state.Tunnels {
 		for _, a := range []address{{k.IPVersion, t.Address.String()}, {k.IPVersion, t.MAC}} {
-			if other, ok := seen[a]; ok {
-				return fmt.Sprintf("tunnels %s and %s have one address, %s", min(other.Node, k.Node),
-					max(other.Node, k.Node), a.text)
+			other, ok := seen[a]
+			if ok && other != k.Node && a.text != "" {
+				return fmt.Sprintf("tunnels %s and %s have one address, %s", min(other, k.Node),
+					max(other, k.Node), a.text)
 			}
-			seen[a] = k
+			seen[a] = k.Node
 		}
 	}
 	return ""

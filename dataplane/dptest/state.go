@@ -28,7 +28,7 @@ type State struct {
 	Endpoints map[policy.Key]*dataplane.Endpoint
 	// HostEndpoints by key.
 	HostEndpoints map[policy.Key]*dataplane.HostEndpoint
-	// Tunnels by node and IP version.
+	// Tunnels by node, IP version and encapsulation.
 	Tunnels map[dataplane.TunnelKey]*dataplane.Tunnel
 	// Routes by prefix.
 	Routes map[netip.Prefix]*dataplane.Route

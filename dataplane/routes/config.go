@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 )
@@ -25,6 +26,8 @@ const (
 	// DefaultDevice4 and DefaultDevice6 are the names of the VXLAN devices.
 	DefaultDevice4 = "vxlan.way"
 	DefaultDevice6 = "vxlan6.way"
+	// DefaultIPIPDevice is the name of the IP-in-IP device.
+	DefaultIPIPDevice = "ipip.way"
 )
 
 // tableLocal is the kernel's own table of the host's addresses.
@@ -51,6 +54,8 @@ type Config struct {
 	NoDirect bool
 	// VXLAN has the parameters of VXLAN devices. They are made when the node has a tunnel address.
 	VXLAN VXLANConfig
+	// IPIP has the parameters of the IP-in-IP device. It is made when the node has an address for it.
+	IPIP IPIPConfig
 	// Gateways are addresses that the host answers for on every endpoint's interface, as
 	// 169.254.1.1, which workloads have for a default gateway. See Proxy for what the kernel needs
 	// besides; proxy_ndp is set where it needs that.
@@ -94,6 +99,15 @@ type VXLANConfig struct {
 	MTU uint32
 }
 
+// IPIPConfig has the parameters of the IP-in-IP device. The zero value is good.
+type IPIPConfig struct {
+	// Device is the name of the device. Empty means DefaultIPIPDevice. Not "tunl0", which is the
+	// kernel's own.
+	Device string
+	// MTU of the device, in bytes. 0 means that of the interface below, less 20 bytes.
+	MTU uint32
+}
+
 // Sysctl is a setting of an interface, under net.ipv4.conf or net.ipv6.conf.
 type Sysctl struct {
 	// Family is 4 or 6.
@@ -113,6 +127,7 @@ func (c Config) withDefaults() Config {
 	v.Device6 = cmp.Or(v.Device6, DefaultDevice6)
 	v.VNI = cmp.Or(v.VNI, DefaultVNI)
 	v.Port = cmp.Or(v.Port, DefaultPort)
+	c.IPIP.Device = cmp.Or(c.IPIP.Device, DefaultIPIPDevice)
 	return c
 }
 
@@ -147,13 +162,17 @@ func validateKeeping(namespace int, protocol uint8, grace time.Duration) error {
 
 func (c Config) validateDevices() error {
 	var errs []error
-	for _, f := range []struct{ field, name string }{{"Device4", c.VXLAN.Device4}, {"Device6", c.VXLAN.Device6}} {
-		if !validInterface(f.name) {
-			errs = append(errs, fmt.Errorf("routes: VXLAN.%s: %q is no name of an interface", f.field, f.name))
+	names := c.devices()
+	for i, field := range []string{"VXLAN.Device4", "VXLAN.Device6", "IPIP.Device"} {
+		switch {
+		case !validInterface(names[i]):
+			errs = append(errs, fmt.Errorf("routes: %s: %q is no name of an interface", field, names[i]))
+		case slices.Contains(names[:i], names[i]):
+			errs = append(errs, fmt.Errorf("routes: %s: %q is the name of another device", field, names[i]))
 		}
 	}
-	if c.VXLAN.Device4 == c.VXLAN.Device6 {
-		errs = append(errs, fmt.Errorf("routes: VXLAN.Device6: %q is Device4 too", c.VXLAN.Device6))
+	if c.IPIP.Device == fallbackIPIP {
+		errs = append(errs, fmt.Errorf("routes: IPIP.Device: %s is the kernel's own", fallbackIPIP))
 	}
 	if c.VXLAN.VNI > maxVNI {
 		errs = append(errs, fmt.Errorf("routes: VXLAN.VNI: %d is more than %d", c.VXLAN.VNI, maxVNI))

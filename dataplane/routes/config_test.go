@@ -23,6 +23,20 @@ func TestConfigProblems(t *testing.T) {
 		require.ErrorContains(t, err, "routes: "+field+":")
 	}
 	require.NotContains(t, err.Error(), "Bridges[1]")
+	for _, row := range []struct{ device4, device6, ipip, want string }{
+		{"a/b", "", "", `VXLAN.Device4: "a/b" is no name of an interface`},
+		{"", "vxlan.way", "", `VXLAN.Device6: "vxlan.way" is the name of another device`},
+		{"", "", "a b", `IPIP.Device: "a b" is no name of an interface`},
+		{"", "", "vxlan6.way", `IPIP.Device: "vxlan6.way" is the name of another device`},
+		{"", "", "tunl0", "IPIP.Device: tunl0 is the kernel's own"},
+	} {
+		cfg := routes.Config{IPIP: routes.IPIPConfig{Device: row.ipip}}
+		cfg.VXLAN.Device4, cfg.VXLAN.Device6 = row.device4, row.device6
+		_, err = routes.New(cfg)
+		require.ErrorContains(t, err, "routes: "+row.want)
+	}
+	_, err = routes.New(routes.Config{Bridges: []string{routes.DefaultIPIPDevice}})
+	require.ErrorContains(t, err, `Bridges[0]: "ipip.way" is the name of a tunnel device`)
 	_, err = routes.New(routes.Config{})
 	require.NoError(t, err)
 }

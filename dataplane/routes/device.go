@@ -23,6 +23,8 @@ type device interface {
 	name() string
 	// addresses with the lengths of their subnets.
 	addresses() []netip.Prefix
+	// encapsulation is the name of the protocol, for errors.
+	encapsulation() string
 	validate() error
 	// fit returns the device with its MTU, and the kernel's form of it. ErrNoInterface: an
 	// interface that it needs does not exist.
@@ -32,8 +34,24 @@ type device interface {
 	alter(c *rtnl.Conn, have, want netlink.Link) (steps []deviceStep, can bool)
 }
 
-// unwantedDevice stands for a device to delete, in errors.
-func unwantedDevice(name string) Object { return VXLAN{Name: name} }
+// unwantedDevice is the name of a device to delete, for errors.
+type unwantedDevice string
+
+func (unwantedDevice) kind() string     { return "device" }
+func (d unwantedDevice) String() string { return string(d) }
+
+// deviceKinds returns the kernel's names of the kinds of devices that this package makes.
+func deviceKinds() []string { return []string{vxlanKind, ipipKind} }
+
+func validateAddresses(addresses []netip.Prefix) error {
+	var errs []error
+	for _, p := range addresses {
+		if !p.IsValid() || p.Addr().Is4In6() {
+			errs = append(errs, fmt.Errorf("address %s is none", p))
+		}
+	}
+	return errors.Join(errs...)
+}
 
 // defaultMTU stands for the MTU of an underlying interface that does not exist yet.
 const defaultMTU = 1500
@@ -149,12 +167,20 @@ func addDevice(want device, link netlink.Link) deviceStep {
 		remakes: true,
 		do: func(h *netlink.Handle, _ netlink.Link) error {
 			err := h.LinkAdd(link)
-			if errors.Is(err, syscall.EEXIST) { // the name was free: another device has the parameters
-				return fmt.Errorf("%w: a device with the name or the parameters of %s: %w", ErrForeign, want, err)
+			if errors.Is(err, syscall.EOPNOTSUPP) {
+				return fmt.Errorf("%s: %w %s (module %[3]s): %w", want.encapsulation(), ErrNoKind, link.Type(), err)
 			}
-			return err
+			return deviceError(want, err)
 		},
 	}
+}
+
+// deviceError explains an error of the kernel about the parameters of a device.
+func deviceError(want device, err error) error {
+	if errors.Is(err, syscall.EEXIST) { // the name was free or is ours: another device has the parameters
+		return fmt.Errorf("%w: a device with the name or the parameters of %s: %w", ErrForeign, want, err)
+	}
+	return err
 }
 
 // alterDevice returns the changes to an existing device. special are those to parameters of its

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package routes programs the ways to workloads, here and on other nodes: routes, neighbour and
-// proxy entries, VXLAN devices with their forwarding databases, policy routing rules, and the
-// sysctls of interfaces.
+// proxy entries, VXLAN devices with their forwarding databases, IP-in-IP devices, policy routing rules,
+// and the sysctls of interfaces.
 //
 //	events ──▶ Dataplane ──▶ objects ──▶ Keeper ──▶ desired ┐
 //	           (translates)                                 ├▶ changes, batched ──▶ kernel
@@ -21,11 +21,12 @@
 //	ip route add 10.0.0.1/32 dev cali1 scope link proto 219 table 254
 //	ip -6 route add 2001:db8::1/128 dev cali1 proto 219 metric 1024 table 254
 //
-// and for a block of another node, by way of a VXLAN device or directly,
+// and for a block of another node, by way of a VXLAN device, of an IP-in-IP device or directly,
 //
 //	bridge fdb replace 66:03:ca:a4:db:01 dev vxlan.way dst 192.0.2.7 self permanent
 //	ip neigh replace 10.65.2.0 lladdr 66:03:ca:a4:db:01 dev vxlan.way nud permanent protocol 219
 //	ip route add 10.65.2.0/26 via 10.65.2.0 dev vxlan.way onlink proto 219 table 254
+//	ip route add 10.66.2.0/26 via 192.0.2.7 dev ipip.way onlink proto 219 table 254
 //	ip route add 10.65.3.0/26 via 192.0.2.8 dev eth0 proto 219 table 254
 //
 // # Ownership
@@ -54,8 +55,9 @@
 // An endpoint whose interface is a port of one of Config.Bridges gets nothing: the route of the
 // bridge's subnet leads to it. Its objects are added when the interface leaves the bridge.
 //
-// What goes through a tunnel is programmed while the node has a tunnel address of the family
-// itself. A route of a pool whose encapsulation is not made here is at fault: ErrTunnel.
+// What goes through a tunnel is programmed while the node has a tunnel address of the family and
+// encapsulation itself. If the kernel lacks the encapsulation, the node and all nodes behind its
+// tunnels are at fault with ErrNoKind, until the kernel's module is loaded.
 //
 // # Repair
 //
@@ -98,7 +100,7 @@
 // Apply and Resync of a Keeper return a join of *ObjectError, one for each object at fault; those
 // of a Dataplane, and Teardown, a join of *dataplane.ApplyError, one for each endpoint or node at
 // fault. Their causes are ErrNoInterface, ErrInterfaceDown, ErrForeign, ErrCeded, ErrContested,
-// ErrEndpoint, ErrObject, ErrTunnel or the kernel's errno. Any other error, and an ApplyError without an object:
-// the connection to the kernel failed, or an object that no endpoint or node has any more could not
-// be removed. New and NewKeeper return all problems of their config.
+// ErrEndpoint, ErrObject, ErrTunnel, ErrNoKind or the kernel's errno. Any other error, and an ApplyError
+// without an object: the connection to the kernel failed, or an object that no endpoint or node has any
+// more could not be removed. New and NewKeeper return all problems of their config.
 package routes

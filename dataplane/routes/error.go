@@ -11,7 +11,8 @@ var (
 	// ErrInterfaceDown: an interface is not up (yet).
 	ErrInterfaceDown = errors.New("interface is down")
 	// ErrForeign: another process has a route to the same destination, a static neighbour entry
-	// with another MAC, the same rule, or an interface of the name. It is left alone.
+	// with another MAC, the same rule, or an interface with the name or, of a tunnel device, with the
+	// parameters. It is left alone.
 	ErrForeign = errors.New("exists and is not ours")
 	// ErrCeded: another process had made the route or neighbour entry as it is wanted, and deleted
 	// it. It is added again only by that process, or once the interface or the wanted object changes.
@@ -22,9 +23,11 @@ var (
 	ErrEndpoint = errors.New("invalid endpoint")
 	// ErrObject: a field of an object makes no sense.
 	ErrObject = errors.New("invalid object")
-	// ErrTunnel: a route leads through a tunnel whose other end is not known, or of a kind that
-	// this package does not make.
+	// ErrTunnel: a route leads through a tunnel whose other end is not known.
 	ErrTunnel = errors.New("no tunnel")
+	// ErrNoKind: the kernel has no devices of the tunnel's kind, as its module is missing. The device
+	// is made once it is loaded.
+	ErrNoKind = errors.New("the kernel has no device of kind")
 )
 
 // ObjectError is the fault of one object: why it could not be programmed. It is immutable.

@@ -83,12 +83,7 @@ func (v VXLAN) validate() error {
 	if v.MAC == (MAC{}) || v.MAC[0]&1 != 0 {
 		errs = append(errs, fmt.Errorf("MAC address %s is none of a single device", v.MAC))
 	}
-	for _, p := range v.Addresses {
-		if !p.IsValid() || p.Addr().Is4In6() {
-			errs = append(errs, fmt.Errorf("address %s is none", p))
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, validateAddresses(v.Addresses))...)
 }
 
 var _ device = VXLAN{}
@@ -96,6 +91,7 @@ var _ device = VXLAN{}
 func (VXLAN) kind() string                { return "device" }
 func (v VXLAN) name() string              { return v.Name }
 func (v VXLAN) addresses() []netip.Prefix { return v.Addresses }
+func (VXLAN) encapsulation() string       { return "VXLAN" }
 
 // fit returns the device with its MTU, and as the kernel is to have it.
 func (v VXLAN) fit(ls *links) (device, netlink.Link, error) {

@@ -18,9 +18,9 @@ type network struct {
 	tunnels map[dataplane.TunnelKey]*dataplane.Tunnel
 	// tunnelRoutes are the destinations of the routes through each tunnel.
 	tunnelRoutes map[dataplane.TunnelKey]map[netip.Prefix]struct{}
-	// local are the tunnels of this node, by IP version. Without one, this node encapsulates no packets
-	// of that family.
-	local map[int]dataplane.TunnelKey
+	// local are the tunnels of this node, by their keys without the node. Without one, this node
+	// encapsulates no packets of that family and protocol.
+	local map[dataplane.TunnelKey]struct{}
 	// changed are tunnels as they were before the batch; nil if they were not there.
 	changed map[dataplane.TunnelKey]*dataplane.Tunnel
 	// dirty are the routes to resolve again.
@@ -37,7 +37,7 @@ func newNetwork() network {
 		routes:       map[netip.Prefix]*dataplane.Route{},
 		tunnels:      map[dataplane.TunnelKey]*dataplane.Tunnel{},
 		tunnelRoutes: map[dataplane.TunnelKey]map[netip.Prefix]struct{}{},
-		local:        map[int]dataplane.TunnelKey{},
+		local:        map[dataplane.TunnelKey]struct{}{},
 		changed:      map[dataplane.TunnelKey]*dataplane.Tunnel{},
 		dirty:        map[netip.Prefix]struct{}{},
 		wanted:       map[netip.Prefix]Route{},
@@ -98,16 +98,23 @@ func (m *mapper) changeTunnel(k dataplane.TunnelKey, t *dataplane.Tunnel) {
 	if was == is {
 		return
 	}
+	here := withoutNode(k)
 	if is {
-		n.local[k.IPVersion] = k
+		n.local[here] = struct{}{}
 	} else {
-		delete(n.local, k.IPVersion)
+		delete(n.local, here)
 	}
 	for other := range n.tunnels {
-		if other.IPVersion == k.IPVersion {
+		if withoutNode(other) == here {
 			n.markChanged(other)
 		}
 	}
+}
+
+// withoutNode returns the part of a key that the tunnels of all nodes have in common.
+func withoutNode(k dataplane.TunnelKey) dataplane.TunnelKey {
+	k.Node = ""
+	return k
 }
 
 // markChanged marks a tunnel, and the routes through it, to be resolved again.
@@ -120,9 +127,9 @@ func (n *network) markChanged(k dataplane.TunnelKey) {
 	}
 }
 
-// encapsulates reports whether this node encapsulates packets of the family.
-func (m *mapper) encapsulates(ipVersion int) bool {
-	_, ok := m.network.local[ipVersion]
+// encapsulates reports whether this node has a tunnel of the same family and protocol.
+func (m *mapper) encapsulates(k dataplane.TunnelKey) bool {
+	_, ok := m.network.local[withoutNode(k)]
 	return ok
 }
 
@@ -145,7 +152,7 @@ func (m *mapper) flush() {
 	for _, k := range slices.SortedFunc(maps.Keys(n.changed), dataplane.TunnelKey.Compare) {
 		delete(n.badTunnels, k)
 		t := n.tunnels[k]
-		if t == nil || !m.encapsulates(k.IPVersion) {
+		if t == nil || !m.encapsulates(k) {
 			continue
 		}
 		objects, err := m.tunnelObjects(t)
@@ -163,40 +170,46 @@ func (m *mapper) flush() {
 	clear(n.dirty)
 }
 
-// deviceKinds returns the kernel's names of the kinds of devices that this package makes.
-func deviceKinds() []string { return []string{vxlanKind} }
-
 // device returns the name of this node's device for a tunnel endpoint.
 func (c *Config) device(k dataplane.TunnelKey) string {
-	if k.IPVersion == 4 {
+	switch {
+	case k.Encapsulation == dataplane.EncapIPIP:
+		return c.IPIP.Device
+	case k.IPVersion == 4:
 		return c.VXLAN.Device4
 	}
 	return c.VXLAN.Device6
 }
 
 // devices returns the names of all devices that encapsulate packets.
-func (c *Config) devices() []string { return []string{c.VXLAN.Device4, c.VXLAN.Device6} }
+func (c *Config) devices() []string { return []string{c.VXLAN.Device4, c.VXLAN.Device6, c.IPIP.Device} }
 
-// tunnelObjects returns the objects of a tunnel endpoint.
+// tunnelObjects returns the objects of a tunnel endpoint. One of IP in IP on another node has none: the
+// routes have all that is needed.
 func (m *mapper) tunnelObjects(t *dataplane.Tunnel) ([]Object, error) {
+	dev, ipip := m.cfg.device(t.Key()), t.Encapsulation == dataplane.EncapIPIP
 	mac, err := parseMAC(t.MAC)
-	if err != nil {
+	switch {
+	case ipip && !t.Local:
+		return nil, nil
+	case !ipip && err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrTunnel, err)
-	}
-	dev := m.cfg.device(t.Key())
-	if !t.Local {
+	case !t.Local:
 		return []Object{
 			Neighbour{Addr: t.Address, Interface: dev, MAC: mac},
 			FDB{MAC: mac, Dst: t.ParentAddress, Interface: dev},
 		}, nil
 	}
-	return []Object{
-		VXLAN{
+	addresses := []netip.Prefix{hostPrefix(t.Address)}
+	var d Object = IPIP{Name: dev, Local: t.ParentAddress, MTU: m.cfg.IPIP.MTU, Addresses: addresses}
+	if !ipip {
+		d = VXLAN{
 			Name: dev, VNI: m.cfg.VXLAN.VNI, Port: m.cfg.VXLAN.Port, Local: t.ParentAddress, MTU: m.cfg.VXLAN.MTU,
-			MAC: mac, Addresses: []netip.Prefix{hostPrefix(t.Address)},
-		},
-		Setting{Path: fmt.Sprintf("net/ipv%d/conf/%s/forwarding", t.IPVersion, dev), Value: "1", Interface: dev},
-	}, nil
+			MAC: mac, Addresses: addresses,
+		}
+	}
+	path := fmt.Sprintf("net/ipv%d/conf/%s/forwarding", t.IPVersion, dev)
+	return []Object{d, Setting{Path: path, Value: "1", Interface: dev}}, nil
 }
 
 // updateRoute updates the object of a route.
@@ -235,19 +248,20 @@ func (m *mapper) routeTo(r *dataplane.Route) (object Route, want bool, err error
 	if k, ok := r.Tunnel(); ok {
 		t := m.network.tunnels[k]
 		switch {
-		case !m.encapsulates(k.IPVersion):
+		case !m.encapsulates(k):
 			return Route{}, false, nil
 		case t == nil:
 			return Route{}, false, fmt.Errorf("%w to node %s", ErrTunnel, k.Node)
 		}
+		gateway := t.Address
+		if k.Encapsulation == dataplane.EncapIPIP {
+			gateway = t.ParentAddress
+		}
 		return m.route(Route{
-			Dst: r.Dst, Class: ClassTunnel, Interface: m.cfg.device(k), Gateway: t.Address, OnLink: true,
+			Dst: r.Dst, Class: ClassTunnel, Interface: m.cfg.device(k), Gateway: gateway, OnLink: true,
 		}), true, nil
 	}
-	switch {
-	case r.Pool != dataplane.PoolDirect && !r.SameSubnet:
-		return Route{}, false, fmt.Errorf("%w: IP in IP is not supported", ErrTunnel)
-	case m.cfg.NoDirect || !r.NodeAddress.IsValid():
+	if m.cfg.NoDirect || !r.NodeAddress.IsValid() {
 		return Route{}, false, nil
 	}
 	return m.route(Route{Dst: r.Dst, Class: ClassDirect, Gateway: r.NodeAddress}), true, nil

@@ -148,7 +148,8 @@ func TestFaultsOfNodes(t *testing.T) {
 	err := n.apply(update("a", "cali1", mac, "10.65.1.1"),
 		remote("10.65.3.0/26", "near", "192.0.2.3", dataplane.PoolDirect, false), remote("10.65.4.0/26", "far",
 			"192.0.9.9", dataplane.PoolDirect, false),
-		remote("10.65.5.0/26", "odd", "192.0.2.5", dataplane.PoolIPIP, false),
+		tunnel("here", "10.65.1.0", "66:00:00:00:00:01", "192.0.2.1", true),
+		remote("10.65.5.0/26", "odd", "192.0.2.5", dataplane.PoolVXLAN, false),
 		remote("10.65.6.0/26", "fine", "192.0.2.6", dataplane.PoolDirect, false), inSync)
 	objects, general := dataplane.ApplyErrors(err)
 	require.False(t, general)

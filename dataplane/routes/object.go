@@ -11,8 +11,8 @@ import (
 )
 
 // Object is an object that a Keeper keeps in the kernel: a Route, Neighbour, Proxy, FDB, Rule or
-// Setting, or a tunnel device as VXLAN is. The set is closed. Objects must not be changed after Set; they
-// compare with ==, except devices. String returns an object as ip and sysctl write it, without a verb.
+// Setting, or a tunnel device: VXLAN or IPIP. The set is closed. Objects must not be changed after Set;
+// they compare with ==, except devices. String returns an object as ip and sysctl write it, without a verb.
 type Object interface {
 	fmt.Stringer
 	// kind is the name of the kind in errors.

@@ -21,6 +21,8 @@ type pass struct {
 	stats   *Stats
 	// blocked are the names of interfaces at fault, or with a setting at fault: they get no routes.
 	blocked map[string]bool
+	// failed has the errors of devices by name.
+	failed map[string]error
 	// dry means that changes are printed to lines and not made.
 	dry    bool
 	result result
@@ -73,10 +75,10 @@ func (p *pass) updateDevices() (unwanted []string, err error) {
 	if !s.dirty {
 		return nil, nil
 	}
-	failed := map[string]error{}
+	p.failed = map[string]error{}
 	for range deviceRounds {
 		s.dirty = false
-		if changed := p.changeDevices(failed); !changed || p.dry {
+		if changed := p.changeDevices(p.failed); !changed || p.dry {
 			break
 		}
 		if err := p.view.update(); err != nil { // for the index of a new device, and changes by other processes
@@ -86,8 +88,8 @@ func (p *pass) updateDevices() (unwanted []string, err error) {
 	if s.dirty {
 		p.result.wait(p.view.now())
 	}
-	for _, name := range slices.Sorted(maps.Keys(failed)) {
-		p.result.fail("keep device", s.wanted[name], failed[name])
+	for _, name := range slices.Sorted(maps.Keys(p.failed)) {
+		p.result.fail("keep device", s.wanted[name], p.failed[name])
 		p.blocked[name] = true // it may belong to another process
 		s.dirty = true
 	}

@@ -69,7 +69,7 @@ func locate[K objectKind[K, V], V comparable](p *pass, s *store[K, V], o *slot[K
 	case err == nil:
 		return index, true
 	case needed && op == "find interface":
-		p.result.noInterface(name, object, err)
+		p.noInterface(name, object, err)
 	default:
 		p.result.fail(op, object, err)
 	}

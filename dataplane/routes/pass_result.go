@@ -4,6 +4,7 @@ package routes
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -44,11 +45,16 @@ func (r *result) fail(op string, o Object, err error) {
 }
 
 // noInterface records the fault of an object whose interface, if it is absent, is the only reason:
-// the interface does not exist or is down. A notification of the kernel ends that, and no retry can.
-func (r *result) noInterface(absent string, o Object, err error) {
-	r.fail("find interface", o, err)
-	if errors.Is(err, ErrNoInterface) || errors.Is(err, ErrInterfaceDown) {
-		r.failures[len(r.failures)-1].absent = absent
+// the interface does not exist or is down. A notification of the kernel ends that, and no retry can. The
+// fault of a device that could not be made is the cause of those of all objects on it.
+func (p *pass) noInterface(absent string, o Object, err error) {
+	missing := errors.Is(err, ErrNoInterface)
+	if cause := p.failed[absent]; cause != nil && missing {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	p.result.fail("find interface", o, err)
+	if missing || errors.Is(err, ErrInterfaceDown) {
+		p.result.failures[len(p.result.failures)-1].absent = absent
 	}
 }
 

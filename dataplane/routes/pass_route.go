@@ -71,7 +71,7 @@ func (p *pass) resolve(slot *routeSlot, out *rtnl.Route) bool {
 	}
 	err = r.kernel(p.cfg.Protocol, p.view.links, out)
 	if err != nil && !errors.Is(err, errPort) { // a route over a port must not be there, which is no fault
-		p.result.noInterface(r.Interface, *r, err)
+		p.noInterface(r.Interface, *r, err)
 	}
 	return err == nil
 }

@@ -29,6 +29,7 @@ func TestConformance(t *testing.T) {
 		n.ip("addr add 192.0.2.1/24 dev eth0") // of the kit's node
 		n.ip("addr add 2001:db8::1/64 dev eth0 nodad")
 		return conformance.Harness{
+			NoIPIP: !kernelHasIPIP(t),
 			Open: func(*testing.T) dataplane.Dataplane {
 				n.restart()
 				return n.dp

@@ -95,7 +95,7 @@ func (c Config) validateBridges() error {
 		case !validInterface(name):
 			errs = append(errs, fmt.Errorf("routes: Bridges[%d]: %q is no name of an interface", i, name))
 		case slices.Contains(c.devices(), name):
-			errs = append(errs, fmt.Errorf("routes: Bridges[%d]: %q is the name of a VXLAN device", i, name))
+			errs = append(errs, fmt.Errorf("routes: Bridges[%d]: %q is the name of a tunnel device", i, name))
 		case slices.Contains(c.Bridges[:i], name):
 			errs = append(errs, fmt.Errorf("routes: Bridges[%d]: %q is there twice", i, name))
 		}

@@ -26,6 +26,21 @@ func TestMain(m *testing.M) { nstest.Main(m) }
 
 const mac = "02:00:00:00:00:01"
 
+// kernelHasIPIP reports whether the kernel has IP-in-IP devices. Tests that need one have the build tag
+// guest; scripts/test-kernels runs them.
+func kernelHasIPIP(t *testing.T) bool {
+	t.Helper()
+	var out []byte
+	err := nstest.New(t).Do(func() (err error) {
+		out, err = exec.Command("ip", "link", "add", "probe", "type", "ipip", "local", "192.0.2.1").CombinedOutput()
+		return err
+	})
+	if err != nil {
+		require.Contains(t, string(out), "Unknown device type")
+	}
+	return err == nil
+}
+
 // node is a namespace with interfaces and a dataplane in it.
 type node struct {
 	*testing.T

@@ -71,7 +71,7 @@ func (p *pass) updateSettings() {
 		}
 		link, exists := p.view.links.named(o.Interface)
 		if !exists && o.Interface != "" {
-			p.result.noInterface(o.Interface, o, fmt.Errorf("%w: %s", ErrNoInterface, o.Interface))
+			p.noInterface(o.Interface, o, fmt.Errorf("%w: %s", ErrNoInterface, o.Interface))
 			s.markDirty(slot)
 			continue
 		}

@@ -70,6 +70,26 @@ func (c *Conn) ChangeVXLAN(index int, local netip.Addr) error {
 	})
 }
 
+// ChangeIPIP gives the IP-in-IP device with an index another local address, and switches off what makes
+// the outer header differ from the inner one: TTL, TOS, Don't Fragment bit, parent and encapsulation in
+// UDP. The kernel cannot change the inner protocol.
+func (c *Conn) ChangeIPIP(index int, local netip.Addr) error {
+	// IFLA_IPTUN_LOCAL, _PROTO, _PMTUDISC and _ENCAP_TYPE. An attribute that is missing is 0.
+	const attrLocal, attrProtocol, attrDiscover, attrEncapsulation = 2, 9, 10, 15
+	return c.one(func(b *Batch) {
+		b.Message(unix.RTM_NEWLINK, 0, linkHeader(index)...)
+		info := b.Begin(unix.IFLA_LINKINFO)
+		b.String(unix.IFLA_INFO_KIND, "ipip")
+		data := b.Begin(unix.IFLA_INFO_DATA)
+		b.Addr(attrLocal, local)
+		b.Uint8(attrProtocol, unix.IPPROTO_IPIP)
+		b.Uint8(attrDiscover, 0)
+		b.Uint16(attrEncapsulation, 0)
+		b.End(data)
+		b.End(info)
+	})
+}
+
 func parseLink(data []byte) (Link, error) {
 	var a netlink.Decoder
 	header := a.Begin(data, unix.SizeofIfInfomsg)

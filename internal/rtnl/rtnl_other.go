@@ -60,6 +60,9 @@ func (c *Conn) LinkByIndex(int) (Link, error) { return Link{}, errOther }
 // ChangeVXLAN fails.
 func (c *Conn) ChangeVXLAN(int, netip.Addr) error { return errOther }
 
+// ChangeIPIP fails.
+func (c *Conn) ChangeIPIP(int, netip.Addr) error { return errOther }
+
 // Addresses fails.
 func (c *Conn) Addresses() ([]Address, error) { return nil, errOther }
 

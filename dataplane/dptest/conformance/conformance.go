@@ -48,6 +48,9 @@ type Harness struct {
 	// Foreign adds objects of another program beside those of the dataplane. The returned function fails
 	// the test if any of them was changed or deleted. Optional.
 	Foreign func(t *testing.T) (check func())
+	// NoIPIP leaves IP-in-IP tunnels and the routes through them out of all states: for a kernel that
+	// has no devices for them.
+	NoIPIP bool
 }
 
 // Run checks that a dataplane keeps the contract of dataplane.Dataplane. At the start of each subtest, and
@@ -125,6 +128,9 @@ func (n *node) reach(t *testing.T, to dptest.State) dataplane.Batch {
 
 // batchTo replaces the desired state, and returns the batch from the old one to it.
 func (n *node) batchTo(to dptest.State) dataplane.Batch {
+	if n.NoIPIP {
+		to = withoutIPIP(to)
+	}
 	b := dptest.Transition(n.state, to)
 	n.state = to
 	return b

@@ -100,6 +100,29 @@ func TestRunWithoutOptions(t *testing.T) {
 	})
 }
 
+// withoutIPIP refuses IP-in-IP tunnels, as a kernel without them does.
+type withoutIPIP struct{ memory }
+
+func (w withoutIPIP) Apply(ctx context.Context, b dataplane.Batch) error {
+	err := w.memory.Apply(ctx, b)
+	for k := range w.State().Tunnels {
+		if k.Encapsulation == dataplane.EncapIPIP {
+			return errors.Join(err, errors.New("no IP in IP"))
+		}
+	}
+	return err
+}
+
+func TestRunWithoutIPIP(t *testing.T) {
+	conformance.Run(t, func(t *testing.T) conformance.Harness {
+		h := harness(t)
+		open := h.Open
+		h.Open = func(t *testing.T) dataplane.Dataplane { return withoutIPIP{open(t).(memory)} }
+		h.NoIPIP = true
+		return h
+	})
+}
+
 // TestRunOnFaulty proves that Faulty keeps the contract too: what failed is remembered.
 func TestRunOnFaulty(t *testing.T) {
 	conformance.Run(t, func(t *testing.T) conformance.Harness {

@@ -3,6 +3,7 @@
 package conformance
 
 import (
+	"maps"
 	"net/netip"
 
 	"github.com/wayleave/wayleave/dataplane"
@@ -26,6 +27,14 @@ func addNetwork(s dptest.State) {
 			Node: "there", Address: netip.MustParseAddr("fd00:98:1::"), MAC: "66:00:00:00:98:03",
 			ParentAddress: netip.MustParseAddr("2001:db8::2"),
 		},
+		{
+			Node: "here", Address: netip.MustParseAddr("10.97.0.0"), Encapsulation: dataplane.EncapIPIP,
+			ParentAddress: netip.MustParseAddr("192.0.2.1"), Local: true,
+		},
+		{
+			Node: "there", Address: netip.MustParseAddr("10.97.1.0"), Encapsulation: dataplane.EncapIPIP,
+			ParentAddress: netip.MustParseAddr("192.0.2.2"),
+		},
 	} {
 		if t.IPVersion = 6; t.Address.Is4() {
 			t.IPVersion = 4
@@ -41,10 +50,15 @@ func addNetwork(s dptest.State) {
 		"10.98.1.0/26": dataplane.RouteRemoteWorkload, "fd00:98:1::/64": dataplane.RouteRemoteWorkload,
 		"10.98.0.0/32": dataplane.RouteLocalTunnel,
 		"10.98.1.0/32": dataplane.RouteRemoteTunnel, "fd00:98:1::/128": dataplane.RouteRemoteTunnel,
+		"10.97.0.0/16": dataplane.RoutePool, "10.97.1.0/26": dataplane.RouteRemoteWorkload,
+		"10.97.0.0/32": dataplane.RouteLocalTunnel, "10.97.1.0/32": dataplane.RouteRemoteTunnel,
 		"192.0.2.1/32": dataplane.RouteLocalHost, "2001:db8::1/128": dataplane.RouteLocalHost,
 		"192.0.2.2/32": dataplane.RouteRemoteHost, "2001:db8::2/128": dataplane.RouteRemoteHost,
 	} {
 		r := dataplane.Route{Dst: netip.MustParsePrefix(dst), Type: typ, Node: "here", Pool: dataplane.PoolVXLAN}
+		if netip.MustParsePrefix("10.97.0.0/16").Contains(r.Dst.Addr()) {
+			r.Pool = dataplane.PoolIPIP
+		}
 		switch {
 		case typ == dataplane.RoutePool:
 			r.Node = ""
@@ -66,6 +80,19 @@ func addNetwork(s dptest.State) {
 	s.ServiceAccounts[account] = &dataplane.ServiceAccount{Key: account}
 }
 
+// withoutIPIP returns the state without IP-in-IP tunnels and the routes through them.
+func withoutIPIP(s dptest.State) dptest.State {
+	s = s.Clone()
+	maps.DeleteFunc(s.Tunnels, func(k dataplane.TunnelKey, _ *dataplane.Tunnel) bool {
+		return k.Encapsulation == dataplane.EncapIPIP
+	})
+	maps.DeleteFunc(s.Routes, func(_ netip.Prefix, r *dataplane.Route) bool {
+		k, ok := r.Tunnel()
+		return ok && k.Encapsulation == dataplane.EncapIPIP
+	})
+	return s
+}
+
 // changeNetwork changes what addNetwork added: something of each kind gone, new or different.
 func changeNetwork(s dptest.State) {
 	delete(s.Tunnels, dataplane.TunnelKey{Node: "there", IPVersion: 6})
@@ -75,6 +102,11 @@ func changeNetwork(s dptest.State) {
 	block := *s.Routes[netip.MustParsePrefix("10.98.1.0/26")]
 	block.Pool, block.SameSubnet = dataplane.PoolVXLANCrossSubnet, true
 	s.Routes[block.Dst] = &block
+	inIPIP := *s.Routes[netip.MustParsePrefix("10.97.1.0/26")] // and no longer through the tunnel
+	inIPIP.Pool, inIPIP.SameSubnet = dataplane.PoolIPIPCrossSubnet, true
+	s.Routes[inIPIP.Dst] = &inIPIP
+	delete(s.Routes, netip.MustParsePrefix("10.97.1.0/32"))
+	delete(s.Tunnels, dataplane.TunnelKey{Node: "there", IPVersion: 4, Encapsulation: dataplane.EncapIPIP})
 	lent := block
 	lent.Dst, lent.Borrowed, lent.SameSubnet = netip.MustParsePrefix("10.98.1.7/32"), true, false
 	s.Routes[lent.Dst] = &lent
