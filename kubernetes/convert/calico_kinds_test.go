@@ -229,6 +229,7 @@ status: {podCIDRs: [10.244.1.0/24]}
 					prefix("192.0.2.1/24"), prefix("fd00::1/64"), prefix("203.0.113.5/24"), prefix("fd00::2/128"),
 				},
 				IPv4VXLANTunnelAddr: addr("10.244.1.0"), IPv6VXLANTunnelAddr: addr("fd00:244::"),
+				IPv4IPIPTunnelAddr: addr("10.244.1.1"),
 				VXLANTunnelMACAddr: "66:3e:ca:a4:db:65", VXLANTunnelMACAddrV6: "66:3e:ca:a4:db:66",
 			},
 			&policy.NetworkSet{
@@ -441,13 +442,14 @@ func TestCalicoLeftOut(t *testing.T) {
 			},
 			bareNode,
 		},
-		{"node: tunnel", node("{ipv4VXLANTunnelAddr: x, " +
-			"ipv6VXLANTunnelAddr: y}"), []string{"spec.ipv4VXLANTunnelAddr", "spec.ipv6VXLANTunnelAddr"}, bareNode},
 		{
-			"node: tunnel of the other family", node("{ipv4VXLANTunnelAddr: 'fd00::1'}"),
-			[]string{"spec.ipv4VXLANTunnelAddr"},
+			"node: tunnel", node("{ipv4VXLANTunnelAddr: x, ipv6VXLANTunnelAddr: y, bgp: {ipv4IPIPTunnelAddr: z}}"),
+			[]string{"spec.ipv4VXLANTunnelAddr", "spec.ipv6VXLANTunnelAddr", "spec.bgp.ipv4IPIPTunnelAddr"},
 			bareNode,
 		},
+		{"node: tunnel of the other family", node("{ipv4VXLANTunnelAddr: 'fd00::1'}"), []string{
+			"spec.ipv4VXLANTunnelAddr",
+		}, bareNode},
 		{"node: MAC", node("{vxlanTunnelMACAddr: x, " +
 			"vxlanTunnelMACAddrV6: y}"), []string{"spec.vxlanTunnelMACAddr", "spec.vxlanTunnelMACAddrV6"}, bareNode},
 		{

@@ -92,6 +92,18 @@ func tunnelFields() []tunnelField {
 			},
 		},
 		{
+			"bgp.ipv4IPIPTunnelAddr", "projectcalico.org/IPv4IPIPTunnelAddr",
+			func(spec *calico.NodeSpec) string {
+				if spec.BGP == nil {
+					return ""
+				}
+				return spec.BGP.IPv4IPIPTunnelAddr
+			},
+			func(p *problems, n *policy.Node, path, text string) {
+				n.IPv4IPIPTunnelAddr = parseAddress(p, path, text)
+			},
+		},
+		{
 			"vxlanTunnelMACAddr", "projectcalico.org/VXLANTunnelMACAddr",
 			func(spec *calico.NodeSpec) string { return spec.VXLANTunnelMACAddr },
 			func(p *problems, n *policy.Node, path, text string) { n.VXLANTunnelMACAddr = parseMAC(p, path, text) },

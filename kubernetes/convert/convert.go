@@ -44,6 +44,10 @@ type Converter struct {
 	// not use this address; the plugin host-local does not. Set it for pools with a VXLAN mode. The
 	// default is none: a node without such an address has no VXLAN device.
 	PodCIDRTunnels bool
+	// PodCIDRIPIP gives a Kubernetes Node the first address of its first IPv4 pod CIDR as the address of
+	// its IP-in-IP device, in the same way. Set it for pools with an IPIP mode. With PodCIDRTunnels, both
+	// devices of IPv4 have this address. The default is none.
+	PodCIDRIPIP bool
 	// AssumeNetwork makes an endpoint also of a pod that has no node or no address, as a manifest in a
 	// repository. Its node is AssumedNode; give its resources to Assume for addresses. Set it to ask
 	// about manifests, never on a node: such an endpoint is no running pod. The default is to make

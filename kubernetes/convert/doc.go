@@ -132,7 +132,7 @@
 //   - stagedAction Set, Learn and none make a staged policy. Delete and Ignore make nothing
 //     (ErrIgnored); verdict.Diff shows what the deletion of a policy changes.
 //   - IPPool: the fields ipip and nat-outgoing of an older API are refused.
-//   - Node: WireGuard, BGP and IP in IP addresses are ignored, and so are pod CIDRs of its status.
+//   - Node: WireGuard and BGP are ignored, and so are pod CIDRs of its status.
 //   - WorkloadEndpoint: a port without a name is left out, quality of service is ignored.
 //
 // # Back to the objects

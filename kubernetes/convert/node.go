@@ -25,7 +25,7 @@ const (
 // come without the length of their subnet and count as full-length, unless Calico's
 // annotations projectcalico.org/IPv4Address and .../IPv6Address say it: such an address comes
 // first. Calico's annotations give the addresses of the tunnel devices too; without them, see
-// Converter.PodCIDRTunnels.
+// Converter.PodCIDRTunnels and Converter.PodCIDRIPIP.
 //
 // An address, an annotation or a pod CIDR that is none is left out alone and reported: without its
 // network set, rules that deny a node would miss it. Every error is an *Error.
@@ -49,7 +49,10 @@ func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
 		}
 	}
 	if c.PodCIDRTunnels {
-		addPodTunnels(out, node)
+		addPodTunnels(out, node, vxlanAddress)
+	}
+	if c.PodCIDRIPIP {
+		addPodTunnels(out, node, ipipAddress)
 	}
 	// The node sends with the addresses of its tunnel devices, too, and its services listen on them.
 	for _, a := range out.TunnelAddresses() {
@@ -147,30 +150,38 @@ func nodeAddresses(p *problems, node *corev1.Node) []netip.Prefix {
 	return internal
 }
 
-// addPodTunnels gives a node the tunnel addresses that Converter.PodCIDRTunnels describes. podBlocks
-// reports a pod CIDR that is none.
-func addPodTunnels(out *policy.Node, node *corev1.Node) {
+// addPodTunnels gives a node the tunnel addresses that Converter.PodCIDRTunnels describes, in the field
+// for the family of an address, which may be nil. podBlocks reports a pod CIDR that is none.
+func addPodTunnels(out *policy.Node, node *corev1.Node, field func(*policy.Node, netip.Addr) *netip.Addr) {
 	cidrs, _ := podCIDRs(node)
 	for _, text := range cidrs {
 		cidr, err := policy.ParseNet(text)
-		if err != nil {
+		address := field(out, cidr.Addr())
+		if err != nil || address == nil {
 			continue
 		}
 		probe := &policy.Node{Name: "probe"}
-		address := tunnelAddress(out, cidr.Addr())
-		*tunnelAddress(probe, cidr.Addr()) = cidr.Addr()
+		*field(probe, cidr.Addr()) = cidr.Addr()
 		if !address.IsValid() && refusal(probe) == nil {
 			*address = cidr.Addr()
 		}
 	}
 }
 
-// tunnelAddress returns the field of a node for tunnel addresses of the family of a.
-func tunnelAddress(node *policy.Node, a netip.Addr) *netip.Addr {
+// vxlanAddress returns the address of the VXLAN device of the family of a.
+func vxlanAddress(node *policy.Node, a netip.Addr) *netip.Addr {
 	if a.Is4() {
 		return &node.IPv4VXLANTunnelAddr
 	}
 	return &node.IPv6VXLANTunnelAddr
+}
+
+// ipipAddress returns the address of the IP-in-IP device, which is of IPv4 alone.
+func ipipAddress(node *policy.Node, a netip.Addr) *netip.Addr {
+	if a.Is4() {
+		return &node.IPv4IPIPTunnelAddr
+	}
+	return nil
 }
 
 // podCIDRs returns the pod CIDRs of a node, and the name of the field that has them. The first of the

@@ -68,6 +68,7 @@ func TestNodeAnnotations(t *testing.T) {
 		"projectcalico.org/IPv4Address": "192.0.2.1/24", "projectcalico.org/IPv6Address": "fd00::1/64",
 		"projectcalico.org/IPv4VXLANTunnelAddr":  "10.244.1.0",
 		"projectcalico.org/IPv6VXLANTunnelAddr":  "fd00:10:244:1::",
+		"projectcalico.org/IPv4IPIPTunnelAddr":   "10.244.1.1",
 		"projectcalico.org/VXLANTunnelMACAddr":   "66:3E:CA:A4:DB:65",
 		"projectcalico.org/VXLANTunnelMACAddrV6": "66-3e-ca-a4-db-66",
 	}
@@ -78,7 +79,8 @@ func TestNodeAnnotations(t *testing.T) {
 		n.Addresses[0], n.Addresses[1] = prefix("192.0.2.1/24"), prefix("fd00::1/64")
 		n.IPv4VXLANTunnelAddr, n.IPv6VXLANTunnelAddr = addr("10.244.1.0"), addr("fd00:10:244:1::")
 		n.VXLANTunnelMACAddr, n.VXLANTunnelMACAddrV6 = "66:3e:ca:a4:db:65", "66:3e:ca:a4:db:66"
-		s.Nets = append(s.Nets, prefix("10.244.1.0/32"), prefix("fd00:10:244:1::/128"))
+		n.IPv4IPIPTunnelAddr = addr("10.244.1.1")
+		s.Nets = append(s.Nets, prefix("10.244.1.0/32"), prefix("fd00:10:244:1::/128"), prefix("10.244.1.1/32"))
 	}), resources)
 }
 
@@ -130,8 +132,32 @@ func TestNodePodCIDRTunnels(t *testing.T) {
 	require.Contains(t, nets, prefix("10.244.1.0/32"))
 	require.Contains(t, nets, prefix("fd00:10:244:1::/128"))
 
+	require.False(t, resources[0].(*policy.Node).IPv4IPIPTunnelAddr.IsValid())
+
 	resources, _ = convert.Converter{}.Node(testNode())
 	require.False(t, resources[0].(*policy.Node).IPv4VXLANTunnelAddr.IsValid())
+}
+
+func TestNodePodCIDRIPIP(t *testing.T) {
+	c := convert.Converter{PodCIDRIPIP: true}
+	resources, problems := c.Node(testNode())
+	require.Empty(t, problems)
+	out := resources[0].(*policy.Node)
+	require.Equal(t, addr("10.244.1.0"), out.IPv4IPIPTunnelAddr)
+	require.False(t, out.IPv4VXLANTunnelAddr.IsValid() || out.IPv6VXLANTunnelAddr.IsValid())
+	require.Contains(t, resources[1].(*policy.NetworkSet).Nets, prefix("10.244.1.0/32"))
+
+	node := testNode()
+	node.Annotations = map[string]string{"projectcalico.org/IPv4IPIPTunnelAddr": "10.9.9.9"}
+	resources, _ = c.Node(node)
+	require.Equal(t, addr("10.9.9.9"), resources[0].(*policy.Node).IPv4IPIPTunnelAddr)
+
+	// One address for both.
+	resources, problems = convert.Converter{PodCIDRIPIP: true, PodCIDRTunnels: true}.Node(testNode())
+	require.Empty(t, problems)
+	out = resources[0].(*policy.Node)
+	require.Equal(t, out.IPv4VXLANTunnelAddr, out.IPv4IPIPTunnelAddr)
+	require.Equal(t, addr("fd00:10:244:1::"), out.IPv6VXLANTunnelAddr)
 }
 
 func TestNodeBad(t *testing.T) {
@@ -194,6 +220,9 @@ func TestNodeLeftOut(t *testing.T) {
 		},
 		`metadata.annotations["projectcalico.org/IPv6VXLANTunnelAddr"]`: {
 			annotation("projectcalico.org/IPv6VXLANTunnelAddr", "10.0.0.1"), same,
+		},
+		`metadata.annotations["projectcalico.org/IPv4IPIPTunnelAddr"]`: {
+			annotation("projectcalico.org/IPv4IPIPTunnelAddr", "fd00::1"), same,
 		},
 		`metadata.annotations["projectcalico.org/VXLANTunnelMACAddr"]`: {
 			annotation("projectcalico.org/VXLANTunnelMACAddr", "x"), same,

@@ -78,8 +78,8 @@ type NodeBGPSpec struct {
 	IPv6Address string `json:"ipv6Address,omitempty"`
 	// ASNumber is about BGP.
 	ASNumber Ignored `json:"asNumber,omitzero"`
-	// IPv4IPIPTunnelAddr is the address of the IP in IP device.
-	IPv4IPIPTunnelAddr Ignored `json:"ipv4IPIPTunnelAddr,omitzero"`
+	// IPv4IPIPTunnelAddr is the address of the IP-in-IP device.
+	IPv4IPIPTunnelAddr string `json:"ipv4IPIPTunnelAddr,omitempty"`
 	// RouteReflectorClusterID is about BGP.
 	RouteReflectorClusterID Ignored `json:"routeReflectorClusterID,omitzero"`
 }
