@@ -51,7 +51,9 @@ func (i IPIP) String() string {
 	return b.String() + " type ipip " + i.parameters()
 }
 
-func (i IPIP) parameters() string { return fmt.Sprintf("local %s ttl inherit nopmtudisc", i.Local) }
+func (i IPIP) parameters() string {
+	return fmt.Sprintf("mode ipip local %s ttl inherit nopmtudisc", i.Local)
+}
 
 func (i IPIP) validate() error {
 	var errs []error

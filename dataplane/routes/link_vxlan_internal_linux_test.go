@@ -18,16 +18,16 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// vxlanHost is a namespace with an uplink of addresses 192.0.2.1/24 and 2001:db8::1/64, for tests
+// deviceHost is a namespace with an uplink of addresses 192.0.2.1/24 and 2001:db8::1/64, for tests
 // that keep a device in it.
-type vxlanHost struct {
+type deviceHost struct {
 	*testing.T
 	ns   *netns.NS
 	conn *rtnl.Conn
 }
 
-func newVXLANHost(t *testing.T) *vxlanHost {
-	h := &vxlanHost{T: t, ns: nstest.New(t)}
+func newDeviceHost(t *testing.T) *deviceHost {
+	h := &deviceHost{T: t, ns: nstest.New(t)}
 	_, _, err := netns.Veth(netns.End{NS: h.ns, Name: "up0"}, netns.End{NS: h.ns, Name: "far"})
 	require.NoError(t, err)
 	require.NoError(t, h.ns.AddAddr("up0", netip.MustParsePrefix("192.0.2.1/24")))
@@ -38,7 +38,7 @@ func newVXLANHost(t *testing.T) *vxlanHost {
 	return h
 }
 
-func (h *vxlanHost) ip(command string) {
+func (h *deviceHost) ip(command string) {
 	h.Helper()
 	require.NoError(h, h.ns.Do(func() error {
 		out, err := exec.Command("ip", strings.Fields(command)...).CombinedOutput()
@@ -49,7 +49,7 @@ func (h *vxlanHost) ip(command string) {
 	}), command)
 }
 
-func (h *vxlanHost) links() *links {
+func (h *deviceHost) links() *links {
 	h.Helper()
 	l := &links{}
 	require.NoError(h, l.read(h.conn, time.Time{}))
@@ -58,23 +58,23 @@ func (h *vxlanHost) links() *links {
 
 // keep makes the device what it is to be, sees that nothing is left to do, and returns what was
 // done.
-func (h *vxlanHost) keep(want *VXLAN) (texts []string) {
+func (h *deviceHost) keep(want device) (texts []string) {
 	h.Helper()
 	require.NoError(h, want.validate())
 	ls := h.links()
-	steps, err := planDevice(h.conn, *want, DefaultProtocol, ls)
+	steps, err := planDevice(h.conn, want, DefaultProtocol, ls)
 	require.NoError(h, err)
-	require.NoError(h, runSteps(h.conn, want.Name, ls, steps))
+	require.NoError(h, runSteps(h.conn, want.name(), ls, steps))
 	for _, s := range steps {
 		texts = append(texts, s.text)
 	}
-	again, err := planDevice(h.conn, *want, DefaultProtocol, h.links())
+	again, err := planDevice(h.conn, want, DefaultProtocol, h.links())
 	require.NoError(h, err)
 	require.Empty(h, again)
 	return texts
 }
 
-func (h *vxlanHost) index(name string) int {
+func (h *deviceHost) index(name string) int {
 	h.Helper()
 	link, err := h.conn.Link(name)
 	require.NoError(h, err)
@@ -96,7 +96,7 @@ func vxlan6() *VXLAN {
 }
 
 func TestVXLANIsAdded(t *testing.T) {
-	h := newVXLANHost(t)
+	h := newDeviceHost(t)
 	require.Equal(t, []string{
 		"ip link add vxlan.way mtu 1450 address 66:00:00:00:00:04 type vxlan id 4096 dstport 4789 local " +
 			"192.0.2.1 nolearning",
@@ -126,7 +126,7 @@ func TestVXLANIsAdded(t *testing.T) {
 
 // The device stays where the kernel can change it.
 func TestVXLANIsAltered(t *testing.T) {
-	h := newVXLANHost(t)
+	h := newDeviceHost(t)
 	h.keep(vxlan4())
 	index := h.index("vxlan.way")
 	want := vxlan4()
@@ -163,7 +163,7 @@ func TestVXLANIsAltered(t *testing.T) {
 
 // It is made anew where the kernel cannot change it.
 func TestUnchangeableVXLANIsReplaced(t *testing.T) {
-	h := newVXLANHost(t)
+	h := newDeviceHost(t)
 	for what, row := range map[string]struct {
 		change func(v *VXLAN)
 		before string // is run first
@@ -203,7 +203,7 @@ func TestUnchangeableVXLANIsReplaced(t *testing.T) {
 
 // What is another's is left alone, and so is everything where there is no parent.
 func TestVXLANForeign(t *testing.T) {
-	h := newVXLANHost(t)
+	h := newDeviceHost(t)
 	for _, made := range [][]string{
 		{"link add dev vxlan.way type veth peer name other"},
 		{"link add dev vxlan.way type vxlan id 4096 dstport 4789", "link set dev vxlan.way alias other"},
@@ -241,7 +241,7 @@ func TestVXLANForeign(t *testing.T) {
 
 // Unwanted devices of ours are found by their alias, whatever their name.
 func TestStrayDevices(t *testing.T) {
-	h := newVXLANHost(t)
+	h := newDeviceHost(t)
 	h.keep(vxlan4())
 	h.keep(vxlan6())
 	h.ip("link set dev vxlan.way down") // Linux before 6.2 renames no device that is up

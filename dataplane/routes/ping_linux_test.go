@@ -26,9 +26,14 @@ const (
 // ping sends echo requests of size bytes, IP header included, which must not be fragmented on the
 // way, until one is answered.
 func ping(from *netns.NS, to netip.Addr, size int) error {
+	return pingWith(from, to, size, unix.IP_PMTUDISC_DO)
+}
+
+// pingWith is ping with a value of the socket option IP_MTU_DISCOVER, which says what may be fragmented.
+func pingWith(from *netns.NS, to netip.Addr, size, discovery int) error {
 	return from.Do(func() (err error) {
 		for range pingAttempts {
-			if err = pingOnce(to, size); err == nil || errors.Is(err, errTooBig) {
+			if err = pingOnce(to, size, discovery); err == nil || errors.Is(err, errTooBig) {
 				return err
 			}
 		}
@@ -36,7 +41,7 @@ func ping(from *netns.NS, to netip.Addr, size int) error {
 	})
 }
 
-func pingOnce(to netip.Addr, size int) error {
+func pingOnce(to netip.Addr, size, discovery int) error {
 	family, proto, header, request := unix.AF_INET, unix.IPPROTO_ICMP, 20, byte(8)
 	level, discover, errs := unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_RECVERR
 	var sa unix.Sockaddr
@@ -53,7 +58,7 @@ func pingOnce(to netip.Addr, size int) error {
 	}
 	defer unix.Close(fd)
 	timeout := unix.NsecToTimeval(int64(pingTimeout))
-	err = errors.Join(unix.SetsockoptInt(fd, level, discover, unix.IP_PMTUDISC_DO), // the same number in both families
+	err = errors.Join(unix.SetsockoptInt(fd, level, discover, discovery), // the same number in both families
 		unix.SetsockoptInt(fd, level, errs, 1),
 		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout))
 	if err != nil {

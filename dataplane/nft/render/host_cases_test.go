@@ -128,7 +128,38 @@ type hostCase struct {
 func flows(f ...verdict.Flow) []verdict.Flow { return f }
 
 func hostCases() []hostCase {
-	return slices.Concat(governedCases(), untrackedCases(), preDNATCases(), doubtCases())
+	return slices.Concat(governedCases(), untrackedCases(), preDNATCases(), doubtCases(), tunnelCases())
+}
+
+// tunnelCases are about the encapsulated packets of other nodes, which are traffic of the host.
+func tunnelCases() []hostCase {
+	encapsulated := func(proto policy.Protocol, port uint16, src string) verdict.Flow {
+		f := toHost(port)
+		f.Protocol, f.Src = proto, netip.MustParseAddr(src)
+		if !proto.HasPorts() {
+			f.SrcPort = 0
+		}
+		return f
+	}
+	fromOutsider := func(proto policy.Protocol, ports ...uint16) policy.Rule {
+		r := portsRule(policy.Allow, proto, ports...)
+		r.Source.Nets = []netip.Prefix{netip.MustParsePrefix(outsider + "/32")}
+		return r
+	}
+	return []hostCase{
+		{
+			"S107 tunnels between nodes are the host's traffic, whatever their encapsulation",
+			policy.HostConfig{},
+			[]policy.Resource{hostEndpoint("eth0", "eth0"), hostPolicy("tunnels", normal(
+				only(fromOutsider(policy.ProtocolUDP, 4789), fromOutsider(4)), nil,
+			))},
+			flows(encapsulated(policy.ProtocolUDP, 4789, outsider), encapsulated(4, 0, outsider)),
+			flows(
+				encapsulated(policy.ProtocolUDP, 4789, "203.0.113.8"), encapsulated(4, 0, "203.0.113.8"),
+				encapsulated(policy.ProtocolUDP, 4790, outsider), encapsulated(47, 0, outsider),
+			),
+		},
+	}
 }
 
 // governedCases are about which host endpoint counts, and for what.
