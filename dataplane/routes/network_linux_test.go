@@ -166,6 +166,23 @@ func TestFaultsOfNodes(t *testing.T) {
 	require.Len(t, n.ours("main"), 4)
 }
 
+// A device under another name takes the place of that of an earlier process, although the kernel allows
+// one with these parameters.
+func TestDeviceGetsAnotherName(t *testing.T) {
+	n := newNetworkNode(t, routes.Config{VXLAN: routes.VXLANConfig{Device4: "former"}})
+	events := []dataplane.Event{
+		tunnel("here", "10.65.1.0", "66:00:00:00:00:01", "192.0.2.1", true),
+		tunnel("there", "10.65.2.0", "66:00:00:00:00:02", "192.0.3.2", false),
+		remote("10.65.2.0/26", "there", "192.0.3.2", dataplane.PoolVXLAN, false), inSync,
+	}
+	n.must(events...)
+	n.cfg.VXLAN.Device4 = ""
+	n.restart()
+	n.must(events...)
+	require.Equal(t, []string{"10.65.2.0/26 via 10.65.2.0 dev vxlan.way onlink"}, n.ours("main"))
+	require.NotContains(t, n.ip("link"), "former")
+}
+
 // A device of another that has the name of ours gets nothing of ours, and loses nothing.
 func TestForeignDevice(t *testing.T) {
 	n := newNetworkNode(t, routes.Config{})

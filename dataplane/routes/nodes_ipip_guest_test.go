@@ -253,7 +253,24 @@ func TestIPIPNodeStartsAgain(t *testing.T) {
 	require.NoError(t, n.dp.Teardown(t.Context()))
 	require.Empty(t, n.list("ipip.way", "ip", "-o", "link"))
 	require.Empty(t, n.list("proto 219", "ip", "route"))
+
+	// A process was killed before it gave the device its alias.
+	n.ip("link add ipip.way type ipip mode ipip local 192.0.2.1")
+	n.restart()
+	require.NoError(t, n.dp.Teardown(t.Context()))
+	require.Empty(t, n.list("ipip.way", "ip", "-o", "link"))
 	require.Equal(t, fallback, n.ip("-d link show tunl0"))
+}
+
+// A device under another name takes the place of that of an earlier process, which has the local address.
+func TestIPIPDeviceGetsAnotherName(t *testing.T) {
+	n := newNetworkNode(t, routes.Config{IPIP: routes.IPIPConfig{Device: "former"}})
+	n.must(ipipEvents()...)
+	n.cfg.IPIP.Device = ""
+	n.restart()
+	n.must(ipipEvents()...)
+	require.Contains(t, n.ours("main"), "10.66.2.0/26 via 192.0.3.2 dev ipip.way onlink")
+	require.NotContains(t, n.ip("link"), "former")
 }
 
 // Another process's device with this node's address is a fault of the node, and not changed.

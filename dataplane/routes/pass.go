@@ -159,7 +159,9 @@ func (p *pass) removeDevices(names []string) error {
 		if err := runSteps(p.view.sockets.conn, name, p.view.links, []deviceStep{step}); err != nil {
 			p.result.fail("delete device", unwantedDevice(name), err)
 			p.view.stores.devices.dirty = true
+			continue
 		}
+		p.result.stale = p.result.stale || len(p.failed) > 0 // it may have had the parameters of a wanted one
 	}
 	return nil
 }

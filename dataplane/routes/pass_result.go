@@ -18,8 +18,8 @@ type result struct {
 	wakeAt time.Time
 	// conflict means that the ownership or existence of some object is unknown.
 	conflict bool
-	// stale means that the kernel refused a change because of an interface that seemed to be there: the
-	// notification about it may be waiting.
+	// stale means that the kernel refused a change because of an interface that seemed to be there, or is
+	// deleted now: the notification about it may be waiting.
 	stale bool
 	// lines has the changes of a dry pass.
 	lines []string
