@@ -22,8 +22,8 @@ func teardownCommand() cli.Command {
 		Name:    "teardown",
 		Summary: "remove from the kernel everything that the agent made",
 		About: `Removes what 'agent run' left in this node's kernel: routes, neighbour and proxy entries, rules,
-VXLAN devices, and the nftables table. Restores each sysctl that still has the value that the agent
-set. Prints each change as a command of ip, bridge, sysctl or nft. Afterwards no policy is enforced,
+VXLAN and IP-in-IP devices, and the nftables table. Restores each sysctl that still has the value that
+the agent set. Prints each change as a command of ip, bridge, sysctl or nft. Afterwards no policy is enforced,
 and workloads have no connectivity.
 
 Stop the agent first. Only the settings below are used; the other settings of 'agent run' are not

@@ -167,7 +167,7 @@ func newDaemon(cfg Config) (*Daemon, error) {
 	if cfg.Kubernetes != nil {
 		if d.kube, err = kube.New(kube.Config{
 			Clients: cfg.Kubernetes, Node: local.Node, Omit: local.OmittedKinds(),
-			PodCIDRs: local.KubernetesPodCIDRs, VXLAN: local.KubernetesVXLAN,
+			PodCIDRs: local.KubernetesPodCIDRs, VXLAN: local.KubernetesVXLAN, IPIP: local.KubernetesIPIP,
 			TrustAnnotations: local.TrustAnnotations, Rejected: d.reject, Logger: d.logger,
 			ConfigMap: local.KubernetesConfig, Report: local.KubernetesReport,
 			Settings: func(all, node []settings.Layer) { d.stored.share(cluster.Layers{Global: all, Node: node}) },

@@ -41,8 +41,8 @@ type Config struct {
 	Omit []string
 	// PodCIDRs makes routes to the pod CIDRs of nodes.
 	PodCIDRs bool
-	// VXLAN gives nodes tunnel addresses from their pod CIDRs.
-	VXLAN bool
+	// VXLAN and IPIP give nodes addresses of such devices from their pod CIDRs.
+	VXLAN, IPIP bool
 	// TrustAnnotations lets pods name their interface and MAC address.
 	TrustAnnotations bool
 	// ConfigMap is the NAMESPACE/NAME of a ConfigMap with settings. Empty: there is none. Settings
@@ -97,6 +97,7 @@ func New(cfg Config) (*API, error) {
 		Client: cfg.Clients.Client, Dynamic: cfg.Clients.Dynamic, Node: cfg.Node, Omit: cfg.Omit,
 		Converter: convert.Converter{
 			TrustAnnotations: cfg.TrustAnnotations, PodCIDRs: cfg.PodCIDRs, PodCIDRTunnels: cfg.VXLAN,
+			PodCIDRIPIP: cfg.IPIP,
 		},
 		Hooks: hooks, Logger: cfg.Logger,
 	})

@@ -50,6 +50,8 @@ type Settings struct {
 	KubernetesPodCIDRs bool
 	// KubernetesVXLAN gives the API's nodes tunnel addresses from their pod CIDRs.
 	KubernetesVXLAN bool
+	// KubernetesIPIP gives the API's nodes addresses of IP-in-IP devices from their pod CIDRs.
+	KubernetesIPIP bool
 	// KubernetesReport writes back to the API what the node knows: Events, conditions and a NodeReport.
 	KubernetesReport bool
 	// EndpointDir is the directory in which endpoints that were registered over the socket survive
@@ -160,7 +162,7 @@ func local() map[string]bool {
 		"record-limit", "etcd", "etcd-prefix", "etcd-cluster", "etcd-ca-file", "etcd-cert-file", "etcd-key-file",
 		"etcd-username", "etcd-password-file", "endpoint-to-host",
 		"kubeconfig", "kubernetes-context", "in-cluster", "kubernetes-omit", "kubernetes-config",
-		"kubernetes-pod-cidrs", "kubernetes-vxlan", "kubernetes-report",
+		"kubernetes-pod-cidrs", "kubernetes-vxlan", "kubernetes-ipip", "kubernetes-report",
 	} {
 		keys[key] = true
 	}
@@ -182,6 +184,9 @@ func Declare(flags *flag.FlagSet, s *Settings) {
 		"make routes to the pod CIDRs of all nodes; pods must have their addresses from there")
 	flags.BoolVar(&s.KubernetesVXLAN, "kubernetes-vxlan", s.KubernetesVXLAN,
 		"give all nodes VXLAN devices, with the first address of their pod CIDRs; pools say whether traffic uses them")
+	flags.BoolVar(&s.KubernetesIPIP, "kubernetes-ipip", s.KubernetesIPIP,
+		"give all nodes IP-in-IP devices, with the first address of their IPv4 pod CIDRs; pools say whether traffic "+
+			"uses them")
 	flags.BoolVar(&s.KubernetesReport, "kubernetes-report", s.KubernetesReport,
 		"write to the API what the node knows: Events of faulty objects, conditions, and a NodeReport of the node")
 	flags.StringVar(&s.EndpointDir, "endpoint-dir", s.EndpointDir,

@@ -167,7 +167,7 @@ func TestEverySourceHasItsSay(t *testing.T) {
 	require.Equal(t, "command line", origins["table"])
 	require.Equal(t, "default", origins["socket"])
 	require.Contains(t, e.String(), `apply-burst        "4"  `)
-	require.Len(t, e.Values, 41)
+	require.Len(t, e.Values, 42)
 }
 
 // conntrack-policy and tcp-from-syn can be set in every source, the datastore included. By default
@@ -220,6 +220,7 @@ func TestBridges(t *testing.T) {
 		"br0,":      `bridges: "" cannot be the name of a bridge`,
 		"br/0":      `bridges: "br/0" cannot be the name of a bridge`,
 		"vxlan.way": `bridges: "vxlan.way" cannot be the name of a bridge`,
+		"ipip.way":  `bridges: "ipip.way" cannot be the name of a bridge`,
 		"lo":        `bridges: "lo" cannot be the name of a bridge`,
 		"br0,br0":   `bridges: "br0" is there twice`,
 		"br0,way1":  `bridges: "way1" begins with interface-prefix "way"`,
