@@ -228,16 +228,17 @@ func (m model) tunnels() map[dataplane.TunnelKey]dataplane.Tunnel {
 					mac += ":" + hex.EncodeToString([]byte{b})
 				}
 			}
-			if parent := m.own(n.Name, v); parent.IsValid() && !bad(addr) {
+			if parent := m.own(n.Name, v); parent.IsValid() && !bad(addr) && !ownAddress(n, addr) {
 				candidates = append(candidates, dataplane.Tunnel{
 					Node: n.Name, IPVersion: v, Address: addr, MAC: mac, ParentAddress: parent.Addr(),
 					Local: n.Name == node,
 				})
 			}
 		}
-		if parent := m.own(n.Name, 4); parent.IsValid() && !bad(n.IPv4IPIPTunnelAddr) {
+		ipip := n.IPv4IPIPTunnelAddr
+		if parent := m.own(n.Name, 4); parent.IsValid() && !bad(ipip) && !ownAddress(n, ipip) {
 			candidates = append(candidates, dataplane.Tunnel{
-				Node: n.Name, IPVersion: 4, Encapsulation: dataplane.EncapIPIP, Address: n.IPv4IPIPTunnelAddr,
+				Node: n.Name, IPVersion: 4, Encapsulation: dataplane.EncapIPIP, Address: ipip,
 				ParentAddress: parent.Addr(), Local: n.Name == node,
 			})
 		}
@@ -252,6 +253,16 @@ func (m model) tunnels() map[dataplane.TunnelKey]dataplane.Tunnel {
 		}
 	}
 	return out
+}
+
+// ownAddress reports whether an address of a tunnel is also one of the node itself.
+func ownAddress(n *policy.Node, a netip.Addr) bool {
+	for _, p := range n.Addresses {
+		if p.Addr() == a {
+			return true
+		}
+	}
+	return false
 }
 
 // before reports whether an address that two nodes have is the first one's.

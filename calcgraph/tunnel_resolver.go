@@ -42,9 +42,10 @@ func (c TunnelResolverConfig) validate() error {
 }
 
 // TunnelResolver finds the tunnel endpoint of each node, family and encapsulation: a node has one if it
-// has both the address of such a tunnel and an address of its own in the family. Where a node would
-// have a tunnel address, of either encapsulation, or the MAC address of a node with a smaller name, or
-// of the resolver's own node, it has none: traffic for one of the two would go to the other.
+// has both the address of such a tunnel and an address of its own in the family, and these differ. Where
+// a node would have a tunnel address, of either encapsulation, or the MAC address of a node with a
+// smaller name, or of the resolver's own node, it has none: replies to that address, and with VXLAN all
+// traffic for one of the two, would go to the other.
 //
 // A TunnelResolver is not safe for concurrent use.
 type TunnelResolver struct {
@@ -109,7 +110,7 @@ func (r *TunnelResolver) candidate(k dataplane.TunnelKey, n *policy.Node) *datap
 	}
 	address = address.Unmap()
 	parent := firstAddresses(n)[(k.IPVersion-4)/2]
-	if !routable(address) || address.Is4() != (k.IPVersion == 4) || !parent.IsValid() {
+	if !routable(address) || address.Is4() != (k.IPVersion == 4) || !parent.IsValid() || hasAddress(n, address) {
 		return nil
 	}
 	if k.Encapsulation == dataplane.EncapVXLAN {
@@ -119,6 +120,12 @@ func (r *TunnelResolver) candidate(k dataplane.TunnelKey, n *policy.Node) *datap
 		Node: n.Name, IPVersion: k.IPVersion, Encapsulation: k.Encapsulation, Address: address,
 		ParentAddress: parent.Addr(), MAC: mac, Local: n.Name == r.cfg.Node,
 	}
+}
+
+// hasAddress reports whether an address is one of the node's own. As that of a tunnel it would lead through
+// itself.
+func hasAddress(n *policy.Node, address netip.Addr) bool {
+	return slices.ContainsFunc(n.Addresses, func(p netip.Prefix) bool { return p.Addr().Unmap() == address })
 }
 
 // set makes, replaces or removes the candidate of a key.

@@ -19,7 +19,8 @@ type Node struct {
 	// node in another subnet. Empty means that the node cannot be reached.
 	Addresses []netip.Prefix `json:"addresses,omitempty"`
 	// IPv4VXLANTunnelAddr is the address of the node's IPv4 VXLAN device. The zero Addr means that
-	// it has none, and is no end of an IPv4 tunnel; JSON leaves it out.
+	// it has none, and is no end of an IPv4 tunnel; JSON leaves it out. A tunnel address that is also
+	// one of Addresses counts as none, here and below.
 	IPv4VXLANTunnelAddr netip.Addr `json:"ipv4VXLANTunnelAddr,omitzero"`
 	// IPv6VXLANTunnelAddr is the address of the node's IPv6 VXLAN device. The zero Addr means that
 	// it has none, and is no end of an IPv6 tunnel; JSON leaves it out.

@@ -174,6 +174,11 @@ func (c Config) validateDevices() error {
 	if c.IPIP.Device == fallbackIPIP {
 		errs = append(errs, fmt.Errorf("routes: IPIP.Device: %s is the kernel's own", fallbackIPIP))
 	}
+	for field, mtu := range map[string]uint32{"VXLAN.MTU": c.VXLAN.MTU, "IPIP.MTU": c.IPIP.MTU} {
+		if mtu != 0 && (mtu < minMTU || mtu > maxMTU) {
+			errs = append(errs, fmt.Errorf("routes: %s: %d is not from %d to %d", field, mtu, minMTU, maxMTU))
+		}
+	}
 	if c.VXLAN.VNI > maxVNI {
 		errs = append(errs, fmt.Errorf("routes: VXLAN.VNI: %d is more than %d", c.VXLAN.VNI, maxVNI))
 	}

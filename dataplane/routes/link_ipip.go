@@ -30,8 +30,8 @@ const (
 type IPIP struct {
 	// Name of the device. Not "tunl0", which is the kernel's own.
 	Name string
-	// Local is the IPv4 address of this node that packets come from. The kernel allows one such device
-	// for an address.
+	// Local is the IPv4 address of this node that packets come from. The kernel allows one device
+	// without a remote address and a parent for it.
 	Local netip.Addr
 	// MTU in bytes. 0 means that of the interface which has Local (1,500 if that is the loopback), less
 	// the 20 bytes of the outer header.

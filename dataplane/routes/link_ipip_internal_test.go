@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 
+	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
@@ -118,4 +119,48 @@ func TestDeviceErrors(t *testing.T) {
 		"local 192.0.2.1 ttl inherit nopmtudisc")
 	other := errors.New("other")
 	require.Equal(t, other, deviceError(ipipDevice(), other))
+}
+
+// recorder is a sink that keeps the routes.
+type recorder map[netip.Prefix]Route
+
+func (r recorder) change(objects []Object, gone bool) {
+	for _, o := range objects {
+		if route, ok := o.(Route); ok && gone {
+			delete(r, route.Dst)
+		} else if ok {
+			r[route.Dst] = route
+		}
+	}
+}
+
+// TestIPIPRoutesFollowTunnels: the gateway is the address of the node at the other end, also after that changed.
+func TestIPIPRoutesFollowTunnels(t *testing.T) {
+	cfg := Config{}.withDefaults()
+	routes := recorder{}
+	m := newMapper(&cfg, routes)
+	m.inSync = true
+	dst := netip.MustParsePrefix("10.0.1.0/26")
+	tunnel := func(node, parent string, local bool) *dataplane.Tunnel {
+		return &dataplane.Tunnel{
+			Node: node, IPVersion: 4, Encapsulation: dataplane.EncapIPIP, Local: local,
+			Address: netip.MustParseAddr("10.0.1.1"), ParentAddress: netip.MustParseAddr(parent),
+		}
+	}
+	set := func(tunnel *dataplane.Tunnel) {
+		m.changeTunnel(tunnel.Key(), tunnel)
+		m.flush()
+	}
+	m.setRoute(&dataplane.Route{Dst: dst, Type: dataplane.RouteRemoteWorkload, Node: "a", Pool: dataplane.PoolIPIP})
+	set(tunnel("a", "192.0.2.2", false))
+	require.Empty(t, routes, "this node has no tunnel")
+	set(tunnel("here", "192.0.2.1", true))
+	require.Equal(t, "192.0.2.2", routes[dst].Gateway.String())
+	require.True(t, routes[dst].OnLink)
+	require.Equal(t, DefaultIPIPDevice, routes[dst].Interface)
+	set(tunnel("a", "192.0.2.3", false))
+	require.Equal(t, "192.0.2.3", routes[dst].Gateway.String())
+	m.changeTunnel(dataplane.TunnelKey{Node: "here", IPVersion: 4, Encapsulation: dataplane.EncapIPIP}, nil)
+	m.flush()
+	require.Empty(t, routes)
 }

@@ -149,8 +149,11 @@ func (r *Route) validate() error {
 	return fmt.Errorf("%w: %s", ErrObject, wrong)
 }
 
-// maxMTU is the largest one that the kernel takes.
-const maxMTU = 65535
+// The smallest and the largest MTU that the kernel takes: ETH_MIN_MTU and ETH_MAX_MTU.
+const (
+	minMTU = 68
+	maxMTU = 65535
+)
 
 // routeKey is the identity of a route in the kernel, the type of service apart, which ours have
 // none of.

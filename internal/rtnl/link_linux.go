@@ -72,9 +72,9 @@ func (c *Conn) ChangeVXLAN(index int, local netip.Addr) error {
 
 // ChangeIPIP gives the IP-in-IP device with an index another local address, and switches off what makes
 // the outer header differ from the inner one: TTL, TOS, Don't Fragment bit, parent and encapsulation in
-// UDP. The kernel cannot change the inner protocol.
+// UDP. The kernel cannot change the inner protocol, and keeps the packet mark of the device.
 func (c *Conn) ChangeIPIP(index int, local netip.Addr) error {
-	// IFLA_IPTUN_LOCAL, _PROTO, _PMTUDISC and _ENCAP_TYPE. An attribute that is missing is 0.
+	// IFLA_IPTUN_LOCAL, _PROTO, _PMTUDISC and _ENCAP_TYPE. Others that are missing become 0.
 	const attrLocal, attrProtocol, attrDiscover, attrEncapsulation = 2, 9, 10, 15
 	return c.one(func(b *Batch) {
 		b.Message(unix.RTM_NEWLINK, 0, linkHeader(index)...)
