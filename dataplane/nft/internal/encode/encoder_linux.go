@@ -84,7 +84,9 @@ func (e *Encoder) CreateTable(flags uint32, comment string) {
 }
 
 // TableUserdata returns the user data of a table with a comment.
-func TableUserdata(comment string) []byte { return userdata.AppendString(nil, udataTableComment, comment) }
+func TableUserdata(comment string) []byte {
+	return userdata.AppendString(nil, udataTableComment, comment)
+}
 
 // SetTableFlags sets the flags of an existing table.
 func (e *Encoder) SetTableFlags(flags uint32) {
