@@ -74,7 +74,7 @@ func TestIPIPFits(t *testing.T) {
 	}
 }
 
-// TestIPIPAlterations compares what the kernel may have with what is wanted.
+// TestIPIPAlterations: a device is altered in place if the kernel can do that, and replaced otherwise.
 func TestIPIPAlterations(t *testing.T) {
 	const set = "ip link set dev ipip.way type ipip mode ipip local 192.0.2.1 ttl inherit nopmtudisc"
 	for name, row := range map[string]struct {

@@ -134,7 +134,7 @@ func runFaults(ctx context.Context, c *cluster, args []string) error {
 	return nil
 }
 
-// runScenarios runs scenarios, and prints the table of those that finished.
+// runScenarios runs the chosen scenarios and prints a table of those that finished.
 func (r *faultRun) runScenarios(ctx context.Context, chosen []scenario) (err error) {
 	defer func() {
 		// Also after an interrupt.

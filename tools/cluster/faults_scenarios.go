@@ -501,8 +501,8 @@ func (r *faultRun) backUpEtcd(ctx context.Context, backup string) error {
 }
 
 // restoreEtcd gives etcd the data of a backup, and starts the control plane, kubelet and kube-proxy
-// again. The documentation of etcd demands that: kubelet and kube-proxy would keep what they know.
-// The agents are not restarted.
+// again. etcd's documentation says to restart them, because their caches have the later state. The
+// agents are not restarted.
 func (r *faultRun) restoreEtcd(ctx context.Context, backup string) error {
 	err := r.runControl(ctx, apiServerName, "etcd", "kube-controller-manager", "kube-scheduler")
 	if err != nil {

@@ -28,7 +28,7 @@ type Logs struct {
 type logFile struct {
 	path string // where it was found
 	file *os.File
-	read int64 // what has been read
+	read int64 // bytes read so far
 	done bool  // nothing writes to it any more
 }
 

@@ -110,7 +110,7 @@ func TestRotatedLogsAreReadOnce(t *testing.T) {
 	l.writeLines(l.file, "a", "b", "c")
 	l.read([]string{"a", "b", "c"}, 0)
 
-	// The new file is longer than what has been read of the old one.
+	// The new file is longer than the part of the old one that was read.
 	l.writeLines(l.file, "d")
 	l.do(os.Rename(l.file, rotated))
 	l.writeLines(l.file, "f", "g", "h", "i", "j")
