@@ -39,6 +39,12 @@ type HostConfig struct {
 	// AllowIPIPFromWorkloads leaves IP-in-IP packets (protocol 4) that workloads send to policy. By
 	// default they are dropped.
 	AllowIPIPFromWorkloads bool `json:"allowIPIPFromWorkloads,omitempty"`
+	// VXLANFromNodesOnly drops VXLAN packets to the node that do not come from an address in
+	// Node.Addresses of any Node, established connections included. Set it where nodes exchange
+	// VXLAN: policy believes the sources of the packets inside. By default host policy decides.
+	VXLANFromNodesOnly bool `json:"vxlanFromNodesOnly,omitempty"`
+	// IPIPFromNodesOnly does the same for IP-in-IP packets.
+	IPIPFromNodesOnly bool `json:"ipipFromNodesOnly,omitempty"`
 	// VXLANPort is the UDP port of VXLAN. 0 means DefaultVXLANPort.
 	VXLANPort uint16 `json:"vxlanPort,omitempty"`
 	// KeepInvalid leaves packets that connection tracking calls invalid to policy, but for IPv6
@@ -125,14 +131,27 @@ type Encapsulation struct {
 	Port     uint16
 }
 
+// Carries reports whether packets of the protocol, with the destination port, carry other packets.
+func (e Encapsulation) Carries(protocol Protocol, port uint16) bool {
+	return protocol == e.Protocol && (e.Port == 0 || port == e.Port)
+}
+
 // ForbiddenEncapsulations returns the encapsulations that workloads must not send, since policy does
 // not see the packets inside: all that h does not leave to policy.
 func (h HostConfig) ForbiddenEncapsulations() []Encapsulation {
-	var list []Encapsulation
-	if !h.AllowVXLANFromWorkloads {
+	return h.encapsulations(!h.AllowVXLANFromWorkloads, !h.AllowIPIPFromWorkloads)
+}
+
+// NodeEncapsulations returns the encapsulations that a node accepts from addresses of nodes alone.
+func (h HostConfig) NodeEncapsulations() []Encapsulation {
+	return h.encapsulations(h.VXLANFromNodesOnly, h.IPIPFromNodesOnly)
+}
+
+func (h HostConfig) encapsulations(vxlan, ipip bool) (list []Encapsulation) {
+	if vxlan {
 		list = append(list, Encapsulation{"VXLAN", ProtocolUDP, cmp.Or(h.VXLANPort, DefaultVXLANPort)})
 	}
-	if !h.AllowIPIPFromWorkloads {
+	if ipip {
 		list = append(list, Encapsulation{Name: "IP in IP", Protocol: 4})
 	}
 	return list

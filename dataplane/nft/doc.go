@@ -13,9 +13,9 @@
 // port pass them with the bridge as their interface. Endpoints behind the bridges of
 // render.Config.Bridges are told apart by their addresses. Any other endpoint whose interface is a
 // port of a bridge or another master is at fault, and packets that are routed to or from its
-// addresses drop. Of tunnels that a workload opens
-// itself, those of policy.HostConfig.ForbiddenEncapsulations drop. Policy decides about others by the
-// outer header.
+// addresses drop. Of tunnels that a workload opens itself, those of
+// policy.HostConfig.ForbiddenEncapsulations drop. Policy decides about others by the outer header.
+// Packets of policy.HostConfig.NodeEncapsulations to the host drop unless a node has their source.
 //
 // # Stale connections
 //

@@ -31,7 +31,9 @@ func (s offlineSettings) config() (pipeline.Config, error) {
 	cfg := pipeline.Config{
 		Manifests: s.Manifests, Resources: s.Resources, Node: s.Node, Table: s.Table,
 		InterfacePrefix: s.InterfacePrefix, TrustAnnotations: s.TrustAnnotations, TCPFromSYN: s.TCPFromSYN,
-		NATExcludeNodes: s.NATExcludeNodes, Bridges: s.BridgeNames(), EndpointToHost: s.EndpointToHostAction(),
+		NATExcludeNodes:    s.NATExcludeNodes,
+		VXLANFromNodesOnly: s.VXLANFromNodes(), IPIPFromNodesOnly: s.IPIPFromNodes(),
+		Bridges: s.BridgeNames(), EndpointToHost: s.EndpointToHostAction(),
 	}
 	return cfg, existing(s.Settings)
 }

@@ -197,6 +197,9 @@ func (c *AddressClasses) AppendClass(key []byte, addr netip.Addr) []byte {
 	for _, condition := range c.conditions {
 		key = condition(key, &s)
 	}
+	if len(c.e.host.NodeEncapsulations()) > 0 {
+		key = appendBit(key, c.e.nodeAddresses[addr])
+	}
 	return appendBit(key, c.node != nil && c.node.holds(addr))
 }
 
@@ -227,6 +230,13 @@ func (c *AddressClasses) Prefixes() iter.Seq[netip.Prefix] {
 		for _, s := range c.services {
 			for a := range s.parts {
 				if !single(a) {
+					return
+				}
+			}
+		}
+		if len(c.e.host.NodeEncapsulations()) > 0 {
+			for a := range c.e.nodeAddresses {
+				if a.IsValid() && !single(a) {
 					return
 				}
 			}

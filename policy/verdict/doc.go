@@ -78,6 +78,9 @@
 //   - A workload must send from an address of its own or from AllowSpoofedSourcePrefixes, in
 //     whatever state; its floating addresses (IPNATs) are not among them. What
 //     policy.HostConfig.ForbiddenEncapsulations returns is dropped before policy.
+//   - What policy.HostConfig.NodeEncapsulations returns is denied if it is for the node itself and no
+//     Node has its source in Addresses, in whatever state: also what other stages allow. Packets of the
+//     loopback interface are not concerned.
 //   - A related packet (S169) counts as established where each workload that sends or receives it,
 //     on this node, has an address of the connection that it is related to, and otherwise as new.
 //     Other interfaces do not matter.

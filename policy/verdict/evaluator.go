@@ -27,7 +27,9 @@ type Evaluator struct {
 	sets       []*object                // network sets, sorted by key
 	services   map[serviceName]*service
 	nodes      map[string]*node
-	staging    listed // staged policies, and those that they would replace if enforced
+	// nodeAddresses are those that Node resources have, without tunnel addresses.
+	nodeAddresses map[netip.Addr]bool
+	staging       listed // staged policies, and those that they would replace if enforced
 }
 
 // profile is a profile with its rules compiled.
@@ -66,6 +68,8 @@ func newEvaluator(w World, cfg Config) *Evaluator {
 		addresses:  map[netip.Addr][]*object{},
 		services:   map[serviceName]*service{},
 		nodes:      map[string]*node{},
+
+		nodeAddresses: map[netip.Addr]bool{},
 	}
 	valid := e.admit(w)
 	for _, r := range valid {

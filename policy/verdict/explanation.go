@@ -45,6 +45,9 @@ const (
 	StageHost Stage = "Host"
 	// StageForward is the apply-on-forward policy of a host endpoint, for what the node forwards.
 	StageForward Stage = "Forward"
+	// StageEncapsulation is policy.HostConfig.NodeEncapsulations, for packets to the host itself. It
+	// appears only for packets that it denies.
+	StageEncapsulation Stage = "Encapsulation"
 )
 
 // Direction is the walk through the policy of one endpoint in one direction.
@@ -99,6 +102,9 @@ const (
 	ByFalseSource Cause = "FalseSource"
 	// ByEncapsulation: the workload sends what policy.HostConfig.ForbiddenEncapsulations has.
 	ByEncapsulation Cause = "Encapsulation"
+	// ByEncapsulationSource: the node receives what policy.HostConfig.NodeEncapsulations has, and no
+	// node has the source address.
+	ByEncapsulationSource Cause = "EncapsulationSource"
 	// ByEstablished: the packet belongs to a connection that was let through.
 	ByEstablished Cause = "Established"
 	// ByInvalidState: connection tracking calls the packet invalid.
@@ -130,7 +136,8 @@ type Decision struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// Doubts of the deciding rule, which then denies everything; see policy.Rule.
 	Doubts []policy.Problem `json:"doubts,omitempty"`
-	// Detail is what is wrong with an invalid flow, or the failsafe port. It is for people.
+	// Detail is what is wrong with an invalid flow, the failsafe port, or the encapsulation of
+	// ByEncapsulationSource. It is for people.
 	Detail string `json:"detail,omitempty"`
 }
 

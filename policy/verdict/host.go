@@ -40,6 +40,7 @@ func (j judge) pass(f Flow) ([]*Direction, error) {
 	p.state = f.stateAt(from.workload)
 	if !from.own() {
 		p.comeIn()
+		p.checkTunnel()
 	}
 	if p.state == StateEstablished { // the receiver is not known before
 		p.state = f.stateAt(from.workload, to.workload)
@@ -74,6 +75,21 @@ func (p *passage) comeIn() {
 	if !p.accepted && p.state != StateEstablished {
 		d := p.hostEndpoint(StagePreDNAT, policy.Ingress, p.from, preDNAT, p.before)
 		p.accepted = d != nil && d.Outcome == Allow
+	}
+}
+
+// checkTunnel denies encapsulated packets to the node itself that no node sent.
+func (p *passage) checkTunnel() {
+	if !p.to.own() || p.from.iface == loopback || p.e.nodeAddresses[p.after.Src] {
+		return
+	}
+	for _, c := range p.e.host.NodeEncapsulations() {
+		if c.Carries(p.after.Protocol, p.after.DstPort) {
+			p.stages = append(p.stages, &Direction{
+				Stage: StageEncapsulation, Type: policy.Ingress, Outcome: Deny,
+				Decision: Decision{By: ByEncapsulationSource, Detail: c.Name},
+			})
+		}
 	}
 }
 

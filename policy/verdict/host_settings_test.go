@@ -144,6 +144,53 @@ func TestRulesForPacketsOfWorkloads(t *testing.T) {
 		scenario{"another port", onNode(), expect(with("Allow", udp("4789")), with("Deny", udp("4790")))})
 }
 
+// Encapsulated packets to the node itself pass from addresses of nodes only, in whatever state.
+func TestEncapsulationFromNodes(t *testing.T) {
+	set := func(h policy.HostConfig) verdict.Config { return verdict.Config{Host: h} }
+	other := &policy.Node{
+		Name: "node2", Addresses: []netip.Prefix{
+			netip.MustParsePrefix("192.0.2.2/24"), netip.MustParsePrefix("fd01::2/64"),
+		},
+		IPv4VXLANTunnelAddr: netip.MustParseAddr("10.0.2.0"),
+	}
+	received := func(src, dst string) []string {
+		return []string{"udp " + src + " " + dst + ":4789 @node1 in=eth0", "4 " + src + " " + dst + " @node1 in=eth0"}
+	}
+	nodesOnly := policy.HostConfig{VXLANFromNodesOnly: true, IPIPFromNodesOnly: true}
+	for _, c := range []struct {
+		host policy.HostConfig
+		want []string
+	}{
+		{policy.HostConfig{}, []string{"Allow", "Allow"}},
+		{policy.HostConfig{VXLANFromNodesOnly: true}, []string{"Deny", "Allow"}},
+		{policy.HostConfig{VXLANFromNodesOnly: true, VXLANPort: 4790}, []string{"Allow", "Allow"}},
+		{policy.HostConfig{IPIPFromNodesOnly: true}, []string{"Allow", "Deny"}},
+		{nodesOnly, []string{"Deny", "Deny"}},
+	} {
+		e, err := verdict.NewConfigured(worldOf(onNode(other, hep("h", "*", "", "open"))...), set(c.host))
+		require.NoError(t, err)
+		for _, src := range []string{"198.51.100.9", "10.0.2.0", "192.0.2.3"} {
+			for i, text := range received(src, "192.0.2.1") {
+				f := flowOf(t, text)
+				require.Equal(t, verdict.Outcome(c.want[i]), e.Evaluate(f).Combined, "%+v: %s", c.host, text)
+				f.State = verdict.StateEstablished
+				require.Equal(t, verdict.Outcome(c.want[i]), e.Evaluate(f).Combined, "established: %+v: %s",
+					c.host, text)
+			}
+		}
+		for _, text := range append(received("192.0.2.2", "192.0.2.1"), "udp 127.0.0.1 192.0.2.1:4789 @node1 in=lo",
+			"udp 198.51.100.9 10.0.0.1:4789 @node1 in=eth0", "udp 198.51.100.9 192.0.2.1:4788 @node1 in=eth0",
+			"udp 192.0.2.1 198.51.100.9:4789 @node1 out=eth0") {
+			require.NotEqual(t, verdict.Deny, e.Evaluate(flowOf(t, text)).Combined, "%+v: %s", c.host, text)
+		}
+	}
+	e, err := verdict.NewConfigured(worldOf(onNode(other)...), set(nodesOnly))
+	require.NoError(t, err)
+	x := e.Explain(flowOf(t, received("198.51.100.9", "192.0.2.1")[0]))
+	require.Equal(t, verdict.ByEncapsulationSource, x.Ingress.Decision.By)
+	require.Contains(t, x.String(), "only nodes may send VXLAN")
+}
+
 func TestFailsafes(t *testing.T) { // S111
 	h := hep("h", "eth0", "host=")
 	shut := onNode(h, onHost("p", bothWays(onForward), deny()), onHost("u", bothWays(noTrack), deny()),

@@ -40,6 +40,7 @@ func (e *Evaluator) addNode(r *policy.Node) {
 	n := e.node(r.Name)
 	for _, p := range r.Addresses {
 		n.addAddresses(p.Addr())
+		e.nodeAddresses[p.Addr().Unmap()] = true
 	}
 	n.addAddresses(r.TunnelAddresses()...)
 }

@@ -175,6 +175,8 @@ func (d Decision) String() string {
 		return "the source is not the workload's"
 	case ByEncapsulation:
 		return "workloads may not send encapsulated packets"
+	case ByEncapsulationSource:
+		return "no node has the source, and only nodes may send " + d.Detail
 	case ByEstablished:
 		return "the connection was let through before"
 	case ByInvalidState:

@@ -95,7 +95,7 @@ func owns(r *policy.WorkloadEndpoint, addr netip.Addr) bool {
 // (S120).
 func (w *walk) encapsulated() bool {
 	return slices.ContainsFunc(w.e.forbidden, func(e policy.Encapsulation) bool {
-		return w.packet.Protocol == e.Protocol && (e.Port == 0 || w.packet.DstPort == e.Port)
+		return e.Carries(w.packet.Protocol, w.packet.DstPort)
 	})
 }
 

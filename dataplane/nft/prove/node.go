@@ -119,6 +119,7 @@ func newProver(ctx context.Context, cfg Config) (*prover, error) {
 	for _, key := range p.hostKeys {
 		p.policyMentions(p.hosts.in, p.hosts.in, key, cfg.World[key].(*policy.HostEndpoint).Profiles, names)
 	}
+	addSettings(p.hosts.in, p.hosts.in, cfg.Verdict.Host.WithDefaults(), len(p.hostKeys) > 0)
 	p.hosts.out = p.hosts.in
 	return p, nil
 }
@@ -307,6 +308,7 @@ func (p *prover) makeGroups(ctx context.Context, locals []*policy.WorkloadEndpoi
 			if g == nil {
 				g = &group{keys: keys, eval: eval, class: class, in: newMentions(), out: newMentions()}
 				p.policyMentions(g.in, g.out, e.Key(), e.Profiles, names)
+				addSettings(g.in, g.out, p.cfg.Verdict.Host.WithDefaults(), len(p.hostKeys) > 0)
 				byAddress[own.String()] = g
 				p.groups = append(p.groups, g)
 			}
@@ -337,7 +339,7 @@ func (p *prover) profileRules(names []string) (texts []string) {
 	return texts
 }
 
-// policyMentions adds what the policies, profiles and settings of an endpoint mention.
+// policyMentions adds what the policies and profiles of an endpoint mention.
 func (p *prover) policyMentions(in, out *mentions, key policy.Key, profiles []string, names *named) {
 	add := func(ingress, egress []policy.Rule, namespace string) {
 		in.policyRules(ingress, namespace, names)
@@ -354,16 +356,27 @@ func (p *prover) policyMentions(in, out *mentions, key policy.Key, profiles []st
 			add(r.Ingress, r.Egress, "")
 		}
 	}
-	host := p.cfg.Verdict.Host.WithDefaults()
-	if len(p.hostKeys) > 0 {
+}
+
+// addSettings adds what the settings mention: to in for packets that an endpoint receives, and to out for
+// those that it sends. Failsafe ports count if the node has host endpoints.
+func addSettings(in, out *mentions, host policy.HostConfig, hosts bool) {
+	if hosts {
 		in.failsafes(host.FailsafeInbound)
 		out.failsafes(host.FailsafeOutbound)
 	}
-	for _, e := range host.ForbiddenEncapsulations() {
+	out.encapsulations(host.ForbiddenEncapsulations())
+	out.encapsulations(host.NodeEncapsulations())
+	in.encapsulations(host.NodeEncapsulations())
+}
+
+// encapsulations adds the protocol or port of each encapsulation.
+func (m *mentions) encapsulations(list []policy.Encapsulation) {
+	for _, e := range list {
 		if e.Port == 0 {
-			out.protocols.add(int(e.Protocol), int(e.Protocol))
+			m.protocols.add(int(e.Protocol), int(e.Protocol))
 		} else {
-			out.dports.add(int(e.Port), int(e.Port))
+			m.dports.add(int(e.Port), int(e.Port))
 		}
 	}
 }

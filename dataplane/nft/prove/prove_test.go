@@ -107,6 +107,8 @@ func TestSettings(t *testing.T) {
 		{AllowVXLANFromWorkloads: true},
 		{AllowIPIPFromWorkloads: true},
 		{VXLANPort: 8472},
+		{VXLANFromNodesOnly: true},
+		{IPIPFromNodesOnly: true},
 	}
 	for i, host := range all {
 		table := rendered(t, render.Config{Host: host}, w)

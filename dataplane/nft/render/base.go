@@ -116,8 +116,8 @@ func (b *baseChains) all() []*ruleset.Chain {
 // inputChains returns the chains for what the host receives.
 func (b *baseChains) inputChains() []*ruleset.Chain {
 	jumps, hosts := b.jumpsTo(chainSender, ruleset.IIFName), b.hostJumps(hostIn)
-	before := append(b.dropBlocked(ruleset.IIFName), b.workloadAllowances()...)
-	before = append(before, b.ofHost(ruleset.IIFName, hosts)...)
+	before := slices.Concat(b.notFromNodes(), b.dropBlocked(ruleset.IIFName), b.workloadAllowances(),
+		b.ofHost(ruleset.IIFName, hosts))
 	var chains []*ruleset.Chain
 	if b.cfg.Host.EndpointToHostAction == policy.HostDrop {
 		jumps = append(jumps, build.When(build.Jump(chainToHost), build.InSet(setEndpoints, ruleset.IIFName)))
@@ -224,11 +224,7 @@ func ownTranslated() []ruleset.Rule {
 func (b *baseChains) sends() []ruleset.Rule {
 	rules := b.statements.midstream()
 	for _, e := range b.cfg.Host.ForbiddenEncapsulations() {
-		matches := []ruleset.Match{build.Equals(ruleset.L4Proto, ruleset.Byte(uint8(e.Protocol)))}
-		if e.Port != 0 {
-			matches = append(matches, build.Equals(ruleset.Dport, ruleset.Port(e.Port)))
-		}
-		rules = append(rules, b.statements.refusal(e.Name+" from a workload", matches...))
+		rules = append(rules, b.statements.refusal(e.Name+" from a workload", encapsulated(e)...))
 	}
 	return rules
 }

@@ -19,6 +19,7 @@ type endpoints struct {
 	hosts         *hosts
 	hostEndpoints *hostEndpoints
 	nat           *nat
+	nodes         *nodes
 
 	byKey map[policy.Key]*subject
 	dirty *dirtySet[*subject]
@@ -81,5 +82,5 @@ func (e *endpoints) renderInterfaces() {
 
 // pending reports whether anything is dirty.
 func (e *endpoints) pending() bool {
-	return e.dirty.len()+e.interfaces.dirty.len() > 0 || e.hosts.dirty || e.nat.dirty
+	return e.dirty.len()+e.interfaces.dirty.len() > 0 || e.hosts.dirty || e.nat.dirty || e.nodes.dirty
 }

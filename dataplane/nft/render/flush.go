@@ -64,5 +64,6 @@ func (r *Renderer) Clone() *Renderer {
 		c.endpoints.set(key, s.workload, s.host)
 	}
 	c.endpoints.nat.inherit(r.endpoints.nat)
+	c.endpoints.nodes.inherit(r.endpoints.nodes)
 	return c
 }

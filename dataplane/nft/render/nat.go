@@ -25,7 +25,6 @@ const (
 // The sets and maps of address translation, by family.
 func setPools(f sets.Family) string       { return familyName("pools", f) }        // not translated as destinations
 func setPoolsOut(f sets.Family) string    { return familyName("pools-out", f) }    // translated as sources
-func setNodes(f sets.Family) string       { return familyName("nodes", f) }        // addresses of nodes
 func mapFloating(f sets.Family) string    { return familyName("floating", f) }     // floating address -> workload's
 func mapFloatingOut(f sets.Family) string { return familyName("floating-out", f) } // workload's address -> floating
 func setHairpin(f sets.Family) string     { return familyName("floating-self", f) }
@@ -35,13 +34,12 @@ type nat struct {
 	cfg   NATConfig
 	table *table
 	pools map[string]*dataplane.Pool
-	nodes map[string]*dataplane.Node
 	// floating has the endpoints that claim a floating address. internal has, for an address, the
 	// endpoints that have a floating address for it.
 	floating map[netip.Addr]map[*subject]struct{}
 	internal map[netip.Addr]map[*subject]struct{}
-	// dirtyFloating has the addresses to render again, of both maps. dirtyPools is set if the pools and
-	// nodes are to be rendered again, and dirty if anything is.
+	// dirtyFloating has the addresses to render again, of both maps. dirtyPools is set if the pools are
+	// to be rendered again, and dirty if anything is.
 	dirtyFloating     *dirtySet[netip.Addr]
 	dirtyPools, dirty bool
 }
@@ -49,7 +47,7 @@ type nat struct {
 func newNAT(cfg NATConfig, t *table) *nat {
 	return &nat{
 		cfg: cfg, table: t,
-		pools: map[string]*dataplane.Pool{}, nodes: map[string]*dataplane.Node{},
+		pools:    map[string]*dataplane.Pool{},
 		floating: map[netip.Addr]map[*subject]struct{}{}, internal: map[netip.Addr]map[*subject]struct{}{},
 		dirtyFloating: newDirtySet[netip.Addr](),
 	}
@@ -65,9 +63,7 @@ func natSets() (out []*sets.ElementSet) {
 		for _, name := range []string{mapFloating(f), mapFloatingOut(f)} {
 			out = append(out, sets.NewElementSet(ruleset.Set{Name: name, Key: addr, Data: addr}))
 		}
-		out = append(out,
-			sets.NewElementSet(ruleset.Set{Name: setNodes(f), Key: addr}),
-			sets.NewElementSet(ruleset.Set{Name: setHairpin(f), Key: append(addr, addr...)}))
+		out = append(out, sets.NewElementSet(ruleset.Set{Name: setHairpin(f), Key: append(addr, addr...)}))
 	}
 	return out
 }
@@ -82,25 +78,15 @@ func (n *nat) update(e dataplane.Event) {
 		n.pools[e.Pool.Name] = e.Pool
 	case *dataplane.PoolRemove:
 		delete(n.pools, e.Name)
-	case *dataplane.NodeUpdate:
-		n.nodes[e.Node.Name] = e.Node
-		if !n.cfg.ExcludeNodes {
-			return
-		}
-	case *dataplane.NodeRemove:
-		delete(n.nodes, e.Name)
-		if !n.cfg.ExcludeNodes {
-			return
-		}
 	default:
 		return
 	}
 	n.dirtyPools, n.dirty = true, true
 }
 
-// inherit takes the pools and nodes of another nat.
+// inherit takes the pools of another nat.
 func (n *nat) inherit(from *nat) {
-	n.pools, n.nodes = maps.Clone(from.pools), maps.Clone(from.nodes)
+	n.pools = maps.Clone(from.pools)
 	n.dirtyPools, n.dirty = !n.cfg.Disabled, !n.cfg.Disabled
 }
 
@@ -173,7 +159,7 @@ func (n *nat) render() {
 	n.dirty = false
 }
 
-// renderPools replaces the sets of pools and of nodes.
+// renderPools replaces the sets of pools.
 func (n *nat) renderPools() {
 	for _, f := range sets.Families() {
 		var all, out []netip.Prefix
@@ -188,15 +174,6 @@ func (n *nat) renderPools() {
 		all = append(all, sets.PrefixesOf(f, n.cfg.Exclude)...)
 		n.table.elements[setPools(f)].Replace(netElements(all))
 		n.table.elements[setPoolsOut(f)].Replace(netElements(out))
-		var nodes []ruleset.Element
-		for _, node := range n.nodes {
-			for _, p := range node.Addresses {
-				if a := p.Addr().Unmap(); a.IsValid() && sets.FamilyOf(a) == f && n.cfg.ExcludeNodes {
-					nodes = append(nodes, sets.Element(nil, ruleset.Addr(a.WithZone(""))))
-				}
-			}
-		}
-		n.table.elements[setNodes(f)].Replace(nodes)
 	}
 	n.dirtyPools = false
 }
@@ -230,7 +207,6 @@ func (n *nat) renderChains() {
 		}
 		n.table.elements[setPoolsOut(f)].Wanted = pools
 		n.table.elements[setPools(f)].Wanted = pools || floating && known
-		n.table.elements[setNodes(f)].Wanted = pools && n.cfg.ExcludeNodes
 	}
 	keep := func(name string, point ruleset.HookPoint, priority int, rules []ruleset.Rule) {
 		c := base(name, point, priority, rules...)
@@ -301,8 +277,7 @@ func (n *nat) poolSNAT(f sets.Family) []ruleset.Rule {
 		ruleset.Lookup{Fields: []ruleset.Field{match.Daddr(f)}, Not: true, Set: setPools(f)},
 	}
 	if n.cfg.ExcludeNodes {
-		nodes := ruleset.Lookup{Fields: []ruleset.Field{match.Daddr(f)}, Not: true, Set: setNodes(f)}
-		matches = append(matches, nodes)
+		matches = append(matches, noNode(f, match.Daddr(f)))
 	}
 	source := n.cfg.Source4
 	if f == sets.IPv6 {

@@ -81,6 +81,10 @@ func (r *Renderer) Update(b dataplane.Batch) {
 			r.endpoints.set(e.Key, nil, e.HostEndpoint)
 		case *dataplane.HostEndpointRemove:
 			r.endpoints.set(e.Key, nil, nil)
+		case *dataplane.NodeUpdate:
+			r.endpoints.nodes.set(e.Node.Name, e.Node)
+		case *dataplane.NodeRemove:
+			r.endpoints.nodes.set(e.Name, nil)
 		default:
 			r.endpoints.nat.update(e)
 		}
@@ -120,6 +124,9 @@ func (r *Renderer) renderDirty() {
 	r.updateBase()
 	if e.nat.dirty {
 		e.nat.render()
+	}
+	if e.nodes.dirty {
+		e.nodes.render()
 	}
 	r.tiers.hashes.clear()
 }

@@ -171,6 +171,9 @@ func scenarios(classes render.ClassesConfig) []scenario {
 			}},
 		}}, hostsState()),
 		one("nat", natOptions(), natState()),
+		one("node-encapsulations", render.Config{Host: policy.HostConfig{
+			VXLANFromNodesOnly: true, IPIPFromNodesOnly: true,
+		}}, natState()),
 		one("options", render.Config{
 			AllowDHCP: true, ReversePath: true, Reject: true, Counters: true, LogRate: 2,
 			VerdictLog: render.VerdictLog{Enabled: true, Group: 3},

@@ -25,7 +25,7 @@ func newTable(cfg *Config) *table {
 		s.Wanted = true
 		t.elements[s.Name()] = s
 	}
-	for _, s := range slices.Concat(hostSets(cfg), natSets(), masterSets(), bridgeSets(cfg)) {
+	for _, s := range slices.Concat(hostSets(cfg), nodeSets(cfg), natSets(), masterSets(), bridgeSets(cfg)) {
 		t.elements[s.Name()] = s
 	}
 	t.names = slices.Sorted(maps.Keys(t.elements))

@@ -45,7 +45,7 @@ func (r *Renderer) wireEndpoints(st *statements, dirtySubjects *dirtySet[*subjec
 		hostEndpoints: &hostEndpoints{
 			statements: st, failsafes: f, table: r.table, attachments: a,
 		},
-		nat:   newNAT(r.cfg.NAT, r.table),
+		nat: newNAT(r.cfg.NAT, r.table), nodes: newNodes(r.cfg, r.table),
 		byKey: map[policy.Key]*subject{}, dirty: dirtySubjects,
 	}
 }

@@ -60,6 +60,8 @@ func NewCluster(t *testing.T, seed uint64, classes render.ClassesConfig) *Cluste
 		AllowVXLANFromWorkloads: c.IntN(4) == 0,
 		AllowIPIPFromWorkloads:  c.IntN(4) == 0,
 		VXLANPort:               80,
+		VXLANFromNodesOnly:      seed%5 == 1, // not random: the worlds of earlier seeds stay as they are
+		IPIPFromNodesOnly:       seed%7 < 2,
 	}
 	if c.IntN(3) > 0 {
 		host.FailsafeInbound = []policy.Failsafe{{Protocol: policy.ProtocolTCP, Port: 80}, {
@@ -89,6 +91,7 @@ func NewCluster(t *testing.T, seed uint64, classes render.ClassesConfig) *Cluste
 	c.Graph, err = calcgraph.New(calcgraph.Config{Node: worlds.Node})
 	require.NoError(t, err)
 	c.Set(&policy.Node{Name: worlds.Node, Addresses: Nets("198.51.100.1/24", "fdff::1/64", "198.51.100.9/24")})
+	c.Set(&policy.Node{Name: "other", Addresses: Nets("10.1.0.1/24", "2001:db8::1/64")})
 	c.Graph.InSync()
 	return c
 }

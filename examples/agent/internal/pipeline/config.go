@@ -69,6 +69,8 @@ type Config struct {
 	TCPFromSYN bool
 	// NATExcludeNodes keeps the source of packets to nodes; see render.NATConfig.ExcludeNodes.
 	NATExcludeNodes bool
+	// VXLANFromNodesOnly and IPIPFromNodesOnly are those of policy.HostConfig.
+	VXLANFromNodesOnly, IPIPFromNodesOnly bool
 	// EndpointToHost decides about packets from a workload to its own node that policy allows; see
 	// policy.HostConfig.EndpointToHostAction, also for the default.
 	EndpointToHost policy.HostAction

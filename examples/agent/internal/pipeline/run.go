@@ -306,7 +306,10 @@ func (c Config) renderer() render.Config {
 	return render.Config{
 		Table: c.Table, InterfacePrefix: c.InterfacePrefix, VerdictLog: c.VerdictLog,
 		TCPFromSYN: c.TCPFromSYN, Bridges: c.Bridges, NAT: render.NATConfig{ExcludeNodes: c.NATExcludeNodes},
-		Host: policy.HostConfig{EndpointToHostAction: c.EndpointToHost},
+		Host: policy.HostConfig{
+			EndpointToHostAction: c.EndpointToHost,
+			VXLANFromNodesOnly:   c.VXLANFromNodesOnly, IPIPFromNodesOnly: c.IPIPFromNodesOnly,
+		},
 	}
 }
 

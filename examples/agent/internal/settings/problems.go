@@ -115,6 +115,8 @@ func (s Settings) kubernetesProblems() map[string]error {
 			found["kubernetes-omit"] = errors.New("pods are always read: their labels come from there")
 		case kind == "nodes" && s.NATExcludeNodes:
 			found["nat-exclude-nodes"] = errors.New("needs the addresses of nodes, and kubernetes-omit names nodes")
+		case kind == "nodes" && s.TunnelsFromNodes:
+			found["tunnels-from-nodes"] = errors.New("needs the addresses of nodes, and kubernetes-omit names nodes")
 		}
 	}
 	return found

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,6 +99,9 @@ type Settings struct {
 	TCPFromSYN bool
 	// NATExcludeNodes keeps the source of packets that pods of NATOutgoing pools send to nodes.
 	NATExcludeNodes bool
+	// TunnelsFromNodes drops VXLAN and IP in IP to the node that does not come from the address of a
+	// Node. KubernetesVXLAN and KubernetesIPIP do so too, each for its own; see VXLANFromNodes.
+	TunnelsFromNodes bool
 	// EndpointToHost decides about packets from a workload to its own node that the workload's policy
 	// allows: "drop", "accept", or "return", which leaves them to what else filters the host's input.
 	// Default: "drop", or "accept" with Kubeconfig or InCluster.
@@ -130,6 +134,21 @@ func (s Settings) OmittedKinds() []string { return split(s.KubernetesOmit) }
 // ReadsKubernetes reports whether objects come from the API of a Kubernetes cluster.
 func (s Settings) ReadsKubernetes() bool { return s.Kubeconfig != "" || s.InCluster }
 
+// VXLANFromNodes reports whether VXLAN to the node must come from nodes, IPIPFromNodes the same of IP in
+// IP. The settings of Kubernetes count only while the API's nodes are read.
+func (s Settings) VXLANFromNodes() bool {
+	return s.TunnelsFromNodes || s.KubernetesVXLAN && s.readsNodes()
+}
+
+// IPIPFromNodes: see VXLANFromNodes.
+func (s Settings) IPIPFromNodes() bool {
+	return s.TunnelsFromNodes || s.KubernetesIPIP && s.readsNodes()
+}
+
+func (s Settings) readsNodes() bool {
+	return s.ReadsKubernetes() && !slices.Contains(s.OmittedKinds(), "nodes")
+}
+
 // endpointToHost is the key of EndpointToHost.
 const endpointToHost = "endpoint-to-host"
 
@@ -160,7 +179,7 @@ func local() map[string]bool {
 		"node", "manifests", "resources", "endpoint-dir", "table", "shared-table", "interface-prefix", "bridges",
 		"route-protocol", "trust-annotations", "socket", "http-address", "health-timeout", "record-file",
 		"record-limit", "etcd", "etcd-prefix", "etcd-cluster", "etcd-ca-file", "etcd-cert-file", "etcd-key-file",
-		"etcd-username", "etcd-password-file", "endpoint-to-host",
+		"etcd-username", "etcd-password-file", "endpoint-to-host", "tunnels-from-nodes",
 		"kubeconfig", "kubernetes-context", "in-cluster", "kubernetes-omit", "kubernetes-config",
 		"kubernetes-pod-cidrs", "kubernetes-vxlan", "kubernetes-ipip", "kubernetes-report",
 	} {
@@ -289,6 +308,9 @@ func declarePrefix(flags *flag.FlagSet, s *Settings) {
 	flags.BoolVar(&s.NATExcludeNodes, "nat-exclude-nodes", s.NATExcludeNodes,
 		"do not translate the source of packets that pods of natOutgoing pools send to nodes, so that policy of "+
 			"host endpoints sees the pod; nodes need routes to the pods")
+	flags.BoolVar(&s.TunnelsFromNodes, "tunnels-from-nodes", s.TunnelsFromNodes,
+		"drop VXLAN and IP in IP to the node that does not come from the address of a Node; kubernetes-vxlan and "+
+			"kubernetes-ipip do so too, each for its own packets")
 	flags.StringVar(&s.EndpointToHost, "endpoint-to-host", s.EndpointToHost,
 		"what becomes of packets from workloads to their own node that policy allows: `ACTION` drop, accept, or "+
 			"return to leave them to other tables; Kubernetes needs accept, which is the default with kubeconfig or "+

@@ -167,7 +167,7 @@ func TestEverySourceHasItsSay(t *testing.T) {
 	require.Equal(t, "command line", origins["table"])
 	require.Equal(t, "default", origins["socket"])
 	require.Contains(t, e.String(), `apply-burst        "4"  `)
-	require.Len(t, e.Values, 42)
+	require.Len(t, e.Values, 43)
 }
 
 // conntrack-policy and tcp-from-syn can be set in every source, the datastore included. By default
@@ -266,6 +266,26 @@ func TestEndpointToHostOfKubernetes(t *testing.T) {
 	}
 }
 
+func TestTunnelsFromNodes(t *testing.T) {
+	for _, row := range []struct {
+		values      map[string]string
+		vxlan, ipip bool
+	}{
+		{map[string]string{}, false, false},
+		{map[string]string{"tunnels-from-nodes": "true"}, true, true},
+		{map[string]string{"in-cluster": "true"}, false, false},
+		{map[string]string{"in-cluster": "true", "kubernetes-vxlan": "true"}, true, false},
+		{map[string]string{"in-cluster": "true", "kubernetes-ipip": "true"}, false, true},
+		{map[string]string{"in-cluster": "true", "kubernetes-vxlan": "true", "kubernetes-omit": "nodes"}, false, false},
+		{map[string]string{"kubernetes-vxlan": "true"}, false, false},
+	} {
+		e, err := settings.Resolve(settings.Layer{Source: "test", Values: row.values})
+		require.NoError(t, err)
+		require.Equal(t, row.vxlan, e.VXLANFromNodes(), row.values)
+		require.Equal(t, row.ipip, e.IPIPFromNodes(), row.values)
+	}
+}
+
 func TestKubernetesProblems(t *testing.T) {
 	for want, values := range map[string]map[string]string{
 		"in-cluster: cannot be combined with kubeconfig":           {"in-cluster": "true", "kubeconfig": "/file"},
@@ -273,6 +293,9 @@ func TestKubernetesProblems(t *testing.T) {
 		"kubernetes-context: is a context of the file kubeconfig":  {"kubernetes-context": "one"},
 		`kubernetes-omit: no kind "tiers": want some of namespace`: {"kubernetes-omit": "nodes, tiers"},
 		"kubernetes-omit: pods are always read":                    {"kubernetes-omit": "pods"},
+		"tunnels-from-nodes: needs the addresses of nodes": {
+			"kubernetes-omit": "nodes", "tunnels-from-nodes": "true",
+		},
 		"nat-exclude-nodes: needs the addresses of nodes": {
 			"kubernetes-omit": "nodes", "nat-exclude-nodes": "true",
 		},
