@@ -98,7 +98,7 @@ func (a *Applier) Close() error {
 	a.tracker.monitor.Wake()
 	a.epochs.await()                           // no goroutine outlives Close
 	if err := a.backlog.finish(); err != nil { // The next process finds these objects and deletes them.
-		a.cfg.Logger.Debug("nftables: unused objects stay", "table", a.cfg.Name, "err", err)
+		a.cfg.Logger.Warn("nftables: unused objects stay", "table", a.cfg.Name, "err", err)
 	}
 	return errors.Join(a.owner.close(), a.tracker.monitor.Close())
 }
@@ -167,7 +167,7 @@ func (a *Applier) Update(ctx context.Context, d *ruleset.Delta) error {
 	if err != nil {
 		return fmt.Errorf("applier: update: %w", err)
 	}
-	direct := a.desired.isProgrammed()
+	direct, before := a.desired.isProgrammed(), a.stats.Transactions
 	if direct && len(change.Ops) > 0 {
 		err = a.updater.transact(change.Ops, a.desired.State)
 	} else if direct {
@@ -183,6 +183,9 @@ func (a *Applier) Update(ctx context.Context, d *ruleset.Delta) error {
 	a.desired.synced = false
 	if err != nil {
 		a.cfg.Logger.Debug("nftables: reading the table back", "table", a.cfg.Name, "reason", err)
+	}
+	if a.stats.Transactions != before { // The kernel has a part of the change.
+		ctx = context.WithoutCancel(ctx)
 	}
 	return a.reconciler.reconcile(ctx)
 }

@@ -3,6 +3,7 @@
 package applier_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -63,4 +64,28 @@ func TestFailedSendReplacesNoTable(t *testing.T) {
 	require.Equal(t, before, generation(t, ns))
 	require.NoError(t, a.Resync(t.Context()))
 	requireLists(t, ns, withMoreHosts())
+}
+
+// A change of which the kernel has a part is completed, although the context is done meanwhile.
+func TestPartOfChangeIsCompleted(t *testing.T) {
+	ns := nstest.New(t)
+	ctx, cancel := context.WithCancel(bg)
+	writes := 0
+	a := openWith(t, ns, applier.Config{Shared: true, BeforeWrite: func() error {
+		if writes++; writes == 2 { // the deletion, after the grace period
+			nft(t, ns, "", "add", "chain", "inet", tableName, "foreign") // the deletion must read the table again
+			cancel()
+		}
+		return nil
+	}})
+	table := epochTable(9)
+	table.Sets[1].Elements = toDrop("192.0.2.1")
+	require.NoError(t, a.Apply(bg, table))
+	writes = 0
+	require.NoError(t, a.Update(ctx, replaceLate("192.0.2.3", "192.0.2.1")))
+	require.ErrorIs(t, ctx.Err(), context.Canceled)
+	text := listDropped(t, ns)
+	require.NotContains(t, text, "192.0.2.1")
+	require.Contains(t, text, "192.0.2.3")
+	require.NotContains(t, nft(t, ns, "", "list", "ruleset"), "foreign")
 }

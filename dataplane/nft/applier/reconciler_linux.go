@@ -41,8 +41,9 @@ func (r *reconciler) reconcile(ctx context.Context) error {
 	if err != nil { // The remaining objects are read back as foreign ones.
 		r.cfg.Logger.Debug("nftables: unused objects stay", "table", r.cfg.Name, "err", err)
 	}
+	before := r.stats.Transactions
 	for range maxReadings {
-		if err := ctx.Err(); err != nil {
+		if err := ctx.Err(); err != nil && r.stats.Transactions == before {
 			return err
 		}
 		if err = r.hooks.remove(); err != nil {
