@@ -31,7 +31,7 @@ func BenchmarkKnownVariants(b *testing.B) {
 		programmed, _, _ := world.program(b, form{})
 		text := nstest.WithoutOwner(nstest.NFT(b, programmed.node, "", "list", "table", "inet", "wayleave"))
 		in, out := world.interfaces()
-		for _, v := range knownVariants() {
+		for _, v := range append(knownVariants(), offloads(in, out)...) {
 			r := newRig(b, in, out)
 			load(b, r.node, v.edit(b, text))
 			burst := r.frames(r.client, slices.Repeat(rigFlows(1), 20_000))
