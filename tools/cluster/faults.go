@@ -520,6 +520,14 @@ func (r *faultRun) override(client, server string, expect probe.Expect) error {
 	return r.writeTargets()
 }
 
+// expectAgain ends all changes of override.
+func (r *faultRun) expectAgain() error {
+	r.mu.Lock()
+	clear(r.overrides)
+	r.mu.Unlock()
+	return r.writeTargets()
+}
+
 // folder returns the folder of a node's targets, on the host.
 func (r *faultRun) folder(node string) string {
 	return filepath.Join(r.c.machine(node).Dir, "var-lib", strings.TrimPrefix(targetsFolder, "/var/lib/"))

@@ -55,6 +55,11 @@ func (r *faultRun) killNode(ctx context.Context) error {
 		return err
 	}
 
+	for _, pod := range pods {
+		if err := r.relaxDenials(r.pods[pod]); err != nil {
+			return err
+		}
+	}
 	r.progress("%s starts", name)
 	started := time.Now()
 	if err := r.c.startNode(ctx, index); err != nil {
@@ -65,6 +70,9 @@ func (r *faultRun) killNode(ctx context.Context) error {
 	}
 	r.note("its pods were back in the API after %.0f s", time.Since(started).Seconds())
 	r.end(time.Now().Add(effectDelay), dead)
+	if err := r.expectAgain(); err != nil {
+		return err
+	}
 	if err := r.c.kubectl(ctx, "wait", "--for=condition=Ready", "node/"+name, "--timeout=120s"); err != nil {
 		return err
 	}
@@ -316,10 +324,7 @@ func (r *faultRun) stopAPIServer(ctx context.Context) error {
 	if err := r.pause(ctx, "policy takes effect", propagation); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	clear(r.overrides)
-	r.mu.Unlock()
-	if err := r.writeTargets(); err != nil {
+	if err := r.expectAgain(); err != nil {
 		return err
 	}
 	return r.pause(ctx, "traffic after the outage", 20*time.Second)
@@ -365,8 +370,8 @@ func (r *faultRun) untilStarted(ctx context.Context, pod string, after time.Time
 }
 
 // relaxDenials accepts any result of probes from a banned client to servers of kind open on other nodes.
-// These nodes do not know the client's new address, so the rule that denies banned clients does not
-// match it there. A default deny, and rules on the client's own node, still apply.
+// Until these nodes know the client's new address, the rule that denies banned clients does not match it
+// there. A default deny, and rules on the client's own node, still apply.
 func (r *faultRun) relaxDenials(client *meshPod) error {
 	if client.podKind.name != "banned" {
 		return nil
