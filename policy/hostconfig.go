@@ -39,9 +39,9 @@ type HostConfig struct {
 	// AllowIPIPFromWorkloads leaves IP-in-IP packets (protocol 4) that workloads send to policy. By
 	// default they are dropped.
 	AllowIPIPFromWorkloads bool `json:"allowIPIPFromWorkloads,omitempty"`
-	// VXLANFromNodesOnly drops VXLAN packets to the node that do not come from an address in
-	// Node.Addresses of any Node, established connections included. Set it where nodes exchange
-	// VXLAN: policy believes the sources of the packets inside. By default host policy decides.
+	// VXLANFromNodesOnly drops VXLAN packets to the node unless their source is in Addresses of a Node,
+	// established connections included. Set it if nodes exchange VXLAN, because policy believes the
+	// sources of the packets inside. By default, host policy decides about such packets.
 	VXLANFromNodesOnly bool `json:"vxlanFromNodesOnly,omitempty"`
 	// IPIPFromNodesOnly does the same for IP-in-IP packets.
 	IPIPFromNodesOnly bool `json:"ipipFromNodesOnly,omitempty"`
@@ -142,7 +142,7 @@ func (h HostConfig) ForbiddenEncapsulations() []Encapsulation {
 	return h.encapsulations(!h.AllowVXLANFromWorkloads, !h.AllowIPIPFromWorkloads)
 }
 
-// NodeEncapsulations returns the encapsulations that a node accepts from addresses of nodes alone.
+// NodeEncapsulations returns the encapsulations that a node accepts only from addresses of nodes.
 func (h HostConfig) NodeEncapsulations() []Encapsulation {
 	return h.encapsulations(h.VXLANFromNodesOnly, h.IPIPFromNodesOnly)
 }

@@ -61,7 +61,10 @@ func revokeConfig(c Config, late *late.Table) revoke.Config {
 	if sweeps.Logger == nil {
 		sweeps.Logger = c.Logger
 	}
-	return revoke.Config{Conntrack: sweeps, Table: c.Renderer.Table, Host: hostChains(), Late: late}
+	return revoke.Config{
+		Conntrack: sweeps, Table: c.Renderer.Table, Host: hostChains(), Late: late,
+		Encapsulations: c.Renderer.Host.NodeEncapsulations(),
+	}
 }
 
 // hostChains returns the names of the chains of policy of host endpoints.

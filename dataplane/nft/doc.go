@@ -15,7 +15,8 @@
 // port of a bridge or another master is at fault, and packets that are routed to or from its
 // addresses drop. Of tunnels that a workload opens itself, those of
 // policy.HostConfig.ForbiddenEncapsulations drop. Policy decides about others by the outer header.
-// Packets of policy.HostConfig.NodeEncapsulations to the host drop unless a node has their source.
+// Those of policy.HostConfig.NodeEncapsulations that are for the host drop unless their source is an
+// address of a node.
 //
 // # Stale connections
 //

@@ -78,9 +78,9 @@
 //   - A workload must send from an address of its own or from AllowSpoofedSourcePrefixes, in
 //     whatever state; its floating addresses (IPNATs) are not among them. What
 //     policy.HostConfig.ForbiddenEncapsulations returns is dropped before policy.
-//   - What policy.HostConfig.NodeEncapsulations returns is denied if it is for the node itself and no
-//     Node has its source in Addresses, in whatever state: also what other stages allow. Packets of the
-//     loopback interface are not concerned.
+//   - An encapsulated packet to the node itself is denied if policy.HostConfig.NodeEncapsulations has its
+//     encapsulation, and its source is not in Addresses of a Node. That holds in every state, also if
+//     other stages allow the packet, but not for the loopback interface.
 //   - A related packet (S169) counts as established where each workload that sends or receives it,
 //     on this node, has an address of the connection that it is related to, and otherwise as new.
 //     Other interfaces do not matter.

@@ -27,7 +27,7 @@ type Evaluator struct {
 	sets       []*object                // network sets, sorted by key
 	services   map[serviceName]*service
 	nodes      map[string]*node
-	// nodeAddresses are those that Node resources have, without tunnel addresses.
+	// nodeAddresses are the Addresses of all Nodes.
 	nodeAddresses map[netip.Addr]bool
 	staging       listed // staged policies, and those that they would replace if enforced
 }

@@ -45,8 +45,8 @@ const (
 	StageHost Stage = "Host"
 	// StageForward is the apply-on-forward policy of a host endpoint, for what the node forwards.
 	StageForward Stage = "Forward"
-	// StageEncapsulation is policy.HostConfig.NodeEncapsulations, for packets to the host itself. It
-	// appears only for packets that it denies.
+	// StageEncapsulation denies encapsulated packets to the host itself that come from no node; see
+	// policy.HostConfig.NodeEncapsulations. It appears only for packets that it denies.
 	StageEncapsulation Stage = "Encapsulation"
 )
 
@@ -102,8 +102,8 @@ const (
 	ByFalseSource Cause = "FalseSource"
 	// ByEncapsulation: the workload sends what policy.HostConfig.ForbiddenEncapsulations has.
 	ByEncapsulation Cause = "Encapsulation"
-	// ByEncapsulationSource: the node receives what policy.HostConfig.NodeEncapsulations has, and no
-	// node has the source address.
+	// ByEncapsulationSource: the packet to the node is encapsulated, and its source is no address of a
+	// node; see policy.HostConfig.NodeEncapsulations.
 	ByEncapsulationSource Cause = "EncapsulationSource"
 	// ByEstablished: the packet belongs to a connection that was let through.
 	ByEstablished Cause = "Established"

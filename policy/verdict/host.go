@@ -78,7 +78,7 @@ func (p *passage) comeIn() {
 	}
 }
 
-// checkTunnel denies encapsulated packets to the node itself that no node sent.
+// checkTunnel denies encapsulated packets to the node itself whose source is no address of a node.
 func (p *passage) checkTunnel() {
 	if !p.to.own() || p.from.iface == loopback || p.e.nodeAddresses[p.after.Src] {
 		return

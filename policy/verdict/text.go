@@ -176,7 +176,7 @@ func (d Decision) String() string {
 	case ByEncapsulation:
 		return "workloads may not send encapsulated packets"
 	case ByEncapsulationSource:
-		return "no node has the source, and only nodes may send " + d.Detail
+		return "only nodes may send " + d.Detail + ", and the source is no address of a node"
 	case ByEstablished:
 		return "the connection was let through before"
 	case ByInvalidState:

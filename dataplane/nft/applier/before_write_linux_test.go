@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
@@ -88,4 +89,26 @@ func TestPartOfChangeIsCompleted(t *testing.T) {
 	require.NotContains(t, text, "192.0.2.1")
 	require.Contains(t, text, "192.0.2.3")
 	require.NotContains(t, nft(t, ns, "", "list", "ruleset"), "foreign")
+}
+
+// So is the first change of a process, also if the kernel refuses parts of it meanwhile.
+func TestFirstChangeIsCompleted(t *testing.T) {
+	for _, last := range []int{5, 6, 7} {
+		ns := nstest.New(t)
+		former := openWith(t, ns, applier.Config{Shared: true})
+		require.NoError(t, former.Apply(bg, sample()))
+		require.NoError(t, former.Close())
+		ctx, cancel := context.WithCancel(bg)
+		a, f := openFaulty(t, ns, applier.Config{Shared: true, MaxBatch: 8 << 10})
+		sent := 0
+		f.refuse = func([]byte) unix.Errno {
+			if sent++; sent < 4 || sent > last {
+				return 0
+			}
+			cancel()
+			return unix.ENOMEM
+		}
+		require.NoError(t, a.Apply(ctx, large()), "refused: 4 to %d", last)
+		require.ErrorIs(t, ctx.Err(), context.Canceled)
+	}
 }

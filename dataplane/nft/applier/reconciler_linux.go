@@ -43,7 +43,10 @@ func (r *reconciler) reconcile(ctx context.Context) error {
 	}
 	before := r.stats.Transactions
 	for range maxReadings {
-		if err := ctx.Err(); err != nil && r.stats.Transactions == before {
+		if r.stats.Transactions != before { // The kernel has a part of the change.
+			ctx = context.WithoutCancel(ctx)
+		}
+		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if err = r.hooks.remove(); err != nil {

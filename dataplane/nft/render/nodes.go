@@ -3,9 +3,9 @@
 package render
 
 import (
-	"maps"
+	"net/netip"
+	"slices"
 
-	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
@@ -20,12 +20,17 @@ func setNodes(f sets.Family) string { return familyName("nodes", f) }
 type nodes struct {
 	wanted bool
 	table  *table
-	byName map[string]*dataplane.Node
-	dirty  bool
+	byName map[string][]netip.Addr
+	// holders counts the nodes that have an address.
+	holders map[netip.Addr]int
+	// dirty is set if an element has changed since the last render.
+	dirty bool
 }
 
 func newNodes(cfg *Config, t *table) *nodes {
-	return &nodes{wanted: wantsNodes(cfg), table: t, byName: map[string]*dataplane.Node{}}
+	return &nodes{
+		wanted: wantsNodes(cfg), table: t, byName: map[string][]netip.Addr{}, holders: map[netip.Addr]int{},
+	}
 }
 
 // wantsNodes reports whether rules look up the addresses of nodes.
@@ -43,39 +48,55 @@ func nodeSets(cfg *Config) (out []*sets.ElementSet) {
 	return out
 }
 
-// set replaces a node. n is nil if the node is removed.
-func (ns *nodes) set(name string, n *dataplane.Node) {
-	if n == nil {
-		delete(ns.byName, name)
-	} else {
-		ns.byName[name] = n
+// set replaces the addresses of a node. nets is nil if the node is removed.
+func (ns *nodes) set(name string, nets []netip.Prefix) {
+	if !ns.wanted {
+		return
 	}
-	ns.dirty = ns.wanted
+	var now []netip.Addr
+	for _, p := range nets {
+		if a := p.Addr().Unmap(); a.IsValid() {
+			now = append(now, a)
+		}
+	}
+	old := ns.byName[name]
+	if slices.Equal(old, now) {
+		return
+	}
+	for _, a := range now {
+		if ns.holders[a]++; ns.holders[a] == 1 {
+			ns.elements(a).Put(sets.Element(nil, ruleset.Addr(a)))
+			ns.dirty = true
+		}
+	}
+	for _, a := range old {
+		if ns.holders[a]--; ns.holders[a] == 0 {
+			delete(ns.holders, a)
+			ns.elements(a).Remove(string(ruleset.Addr(a)))
+			ns.dirty = true
+		}
+	}
+	if ns.byName[name] = now; len(now) == 0 {
+		delete(ns.byName, name)
+	}
+}
+
+func (ns *nodes) elements(a netip.Addr) *sets.ElementSet {
+	return ns.table.elements[setNodes(sets.FamilyOf(a))]
 }
 
 // inherit takes the nodes of another.
 func (ns *nodes) inherit(from *nodes) {
-	ns.byName, ns.dirty = maps.Clone(from.byName), ns.wanted
-}
-
-// render replaces the elements of the sets.
-func (ns *nodes) render() {
-	elements := map[sets.Family][]ruleset.Element{}
-	for _, n := range ns.byName {
-		for _, p := range n.Addresses {
-			if a := p.Addr().Unmap().WithZone(""); a.IsValid() {
-				f := sets.FamilyOf(a)
-				elements[f] = append(elements[f], sets.Element(nil, ruleset.Addr(a)))
-			}
+	for name, addrs := range from.byName {
+		var nets []netip.Prefix
+		for _, a := range addrs {
+			nets = append(nets, netip.PrefixFrom(a, a.BitLen()))
 		}
+		ns.set(name, nets)
 	}
-	for _, f := range sets.Families() {
-		ns.table.elements[setNodes(f)].Replace(elements[f])
-	}
-	ns.dirty = false
 }
 
-// noNode matches packets whose address, in the field, no node has.
+// noNode matches packets whose source or destination, as the field says, is no address of a node.
 func noNode(f sets.Family, address ruleset.Field) ruleset.Match {
 	return ruleset.Lookup{Fields: []ruleset.Field{address}, Not: true, Set: setNodes(f)}
 }
@@ -89,19 +110,27 @@ func encapsulated(e policy.Encapsulation) []ruleset.Match {
 	return matches
 }
 
-// notFromNodes returns rules that drop encapsulated packets to the host that no node sent. Each makes
-// one lookup, so a packet that a change of the set overtakes meets one of the two states.
+// notFromNodes returns rules that drop encapsulated packets to the host, unless their source is an address
+// of a node. Each looks up one set once, so a packet sees the set before or after a change.
+//
+// IPv6 fragments are among them, because their ports cannot be matched: see noFragments. The kernel does not
+// reassemble fragments of the host's own packets before these rules, so those over the loopback interface
+// pass. Own multicast packets that are fragmented do not come back to the host.
 func (b *baseChains) notFromNodes() (rules []ruleset.Rule) {
+	others := func(f sets.Family) []ruleset.Match {
+		return []ruleset.Match{
+			match.OfFamily(f), noNode(f, match.Saddr(f)),
+			ruleset.Compare{Field: ruleset.IIFName, Not: true, Value: ruleset.Ifname(loopback)},
+		}
+	}
 	for _, e := range b.cfg.Host.NodeEncapsulations() {
 		for _, f := range sets.Families() {
-			matches := append(encapsulated(e), match.OfFamily(f),
-				ruleset.Compare{Field: ruleset.IIFName, Not: true, Value: ruleset.Ifname(loopback)},
-				noNode(f, match.Saddr(f)))
+			matches := append(encapsulated(e), others(f)...)
 			rules = append(rules, b.statements.refusal(e.Name+" from no node", matches...))
 		}
 	}
 	if len(rules) > 0 {
-		rules = append(rules, b.statements.noFragments())
+		rules = append(rules, b.statements.noFragments(others(sets.IPv6)[1:]...))
 	}
 	return rules
 }

@@ -82,7 +82,7 @@ func (r *Renderer) Update(b dataplane.Batch) {
 		case *dataplane.HostEndpointRemove:
 			r.endpoints.set(e.Key, nil, nil)
 		case *dataplane.NodeUpdate:
-			r.endpoints.nodes.set(e.Node.Name, e.Node)
+			r.endpoints.nodes.set(e.Node.Name, e.Node.Addresses)
 		case *dataplane.NodeRemove:
 			r.endpoints.nodes.set(e.Name, nil)
 		default:
@@ -125,9 +125,7 @@ func (r *Renderer) renderDirty() {
 	if e.nat.dirty {
 		e.nat.render()
 	}
-	if e.nodes.dirty {
-		e.nodes.render()
-	}
+	e.nodes.dirty = false // its elements are changed already
 	r.tiers.hashes.clear()
 }
 

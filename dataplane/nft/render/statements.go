@@ -149,14 +149,14 @@ func connections() []ruleset.Rule {
 	return []ruleset.Rule{states, build.When(build.Return(), allowed)}
 }
 
-// noFragments drops IPv6 packets with a fragment header. The kernel reassembles fragments before
-// any chain of ours. Two kinds keep the header: a first fragment without the transport header,
-// which RFC 8200 section 4.5 forbids, and fragments within fragments. Their ports cannot be
-// matched, so rules that deny by port would not stop them, while the receiver may reassemble the
+// noFragments drops IPv6 packets with a fragment header that fulfil the matches. The kernel reassembles
+// fragments from others before any chain of ours. Two kinds keep the header: a first fragment without the
+// transport header, which RFC 8200 section 4.5 forbids, and fragments within fragments. Their ports cannot
+// be matched, so rules that deny by port would not stop them, while the receiver may reassemble the
 // packet.
-func (st *statements) noFragments() ruleset.Rule {
-	fragment := build.Equals(ruleset.FragmentHeader, ruleset.Byte(1))
-	return st.refusal("fragment without its transport header", match.OfFamily(sets.IPv6), fragment)
+func (st *statements) noFragments(matches ...ruleset.Match) ruleset.Rule {
+	fragment := []ruleset.Match{match.OfFamily(sets.IPv6), build.Equals(ruleset.FragmentHeader, ruleset.Byte(1))}
+	return st.refusal("fragment without its transport header", append(fragment, matches...)...)
 }
 
 // midstream drops TCP whose connection begins without a SYN, if TCPFromSYN is set.

@@ -60,7 +60,7 @@ func NewCluster(t *testing.T, seed uint64, classes render.ClassesConfig) *Cluste
 		AllowVXLANFromWorkloads: c.IntN(4) == 0,
 		AllowIPIPFromWorkloads:  c.IntN(4) == 0,
 		VXLANPort:               80,
-		VXLANFromNodesOnly:      seed%5 == 1, // not random: the worlds of earlier seeds stay as they are
+		VXLANFromNodesOnly:      seed%5 == 1, // draws no random number
 		IPIPFromNodesOnly:       seed%7 < 2,
 	}
 	if c.IntN(3) > 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
+	"github.com/wayleave/wayleave/policy"
 )
 
 // HostChains names the chains that lead to policy of host endpoints.
@@ -29,6 +30,8 @@ type EvaluatorConfig struct {
 	Host HostChains
 	// Finder finds the sides of addresses that belong to no endpoint.
 	Finder Finder
+	// Encapsulations are those that the table may drop in every state. Such a connection need not end.
+	Encapsulations []policy.Encapsulation
 }
 
 // Change is a change of the table by one transaction, or by several of which only the last is known
@@ -258,7 +261,10 @@ func (e *Evaluator) judgeBetween(f *conntrack.Flow, from, to Side) conntrack.Ver
 	t.setDestination(f.Requested()).evaluate(ruleset.Prerouting)
 	t.setLocal(false, to.Local)
 	if to.Local {
-		t.setDestination(f.Destination()).evaluate(ruleset.Input)
+		if t.setDestination(f.Destination()); e.dropsKnown(&t) {
+			return conntrack.Unknown
+		}
+		t.evaluate(ruleset.Input)
 		return t.verdict
 	}
 	t.packet.OIFName = to.Interface
@@ -266,6 +272,20 @@ func (e *Evaluator) judgeBetween(f *conntrack.Flow, from, to Side) conntrack.Ver
 	t.packet.IIFName = ""
 	t.evaluate(ruleset.Postrouting)
 	return t.verdict
+}
+
+// dropsKnown reports whether the host does not receive the encapsulated packets of a connection even if it is
+// established. To end it adds nothing, and replies would drop for as long as late packets do.
+func (e *Evaluator) dropsKnown(t *traversal) bool {
+	if !slices.ContainsFunc(e.cfg.Encapsulations, func(c policy.Encapsulation) bool {
+		return c.Carries(policy.Protocol(t.packet.Protocol), t.packet.DstPort)
+	}) {
+		return false
+	}
+	known := *t
+	known.conn.State = ruleset.CtEstablished
+	known.evaluate(ruleset.Input)
+	return t.verdict == conntrack.Allowed && known.verdict == conntrack.Denied
 }
 
 // isLocal reports whether requested is an address of the node. A packet was sent to requested and

@@ -14,6 +14,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/late"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/internal/rtnl"
+	"github.com/wayleave/wayleave/policy"
 )
 
 const (
@@ -37,6 +38,8 @@ type Config struct {
 	Table string
 	// Host names the chains of policy of host endpoints.
 	Host HostChains
+	// Encapsulations is that of EvaluatorConfig.
+	Encapsulations []policy.Encapsulation
 	// Late gets the connections before they end. Nil: late packets are judged like any packets.
 	Late *late.Table
 }
@@ -241,7 +244,9 @@ func (r *Revoker) applyChange(c Change) {
 		before = r.present.Clone().Judge
 	}
 	if r.present == nil || c.Reset {
-		r.present = NewEvaluator(EvaluatorConfig{Table: r.cfg.Table, Host: r.cfg.Host, Finder: r.routes})
+		r.present = NewEvaluator(EvaluatorConfig{
+			Table: r.cfg.Table, Host: r.cfg.Host, Finder: r.routes, Encapsulations: r.cfg.Encapsulations,
+		})
 	}
 	if err := r.present.Apply(&c); err != nil { // the applier would have refused it as well
 		r.cfg.Conntrack.Logger.Error(

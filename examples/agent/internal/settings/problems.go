@@ -82,6 +82,9 @@ func (s Settings) problems() map[string]error {
 	if hostActions()[s.EndpointToHost] == "" {
 		found["endpoint-to-host"] = fmt.Errorf("want drop, accept or return, not %q", s.EndpointToHost)
 	}
+	if !slices.Contains([]string{"auto", "true", "false"}, s.TunnelsFromNodes) {
+		found["tunnels-from-nodes"] = fmt.Errorf("want auto, true or false, not %q", s.TunnelsFromNodes)
+	}
 	if s.RecordLimit < 1 {
 		found["record-limit"] = fmt.Errorf("want 1 or more, not %d", s.RecordLimit)
 	}
@@ -115,7 +118,7 @@ func (s Settings) kubernetesProblems() map[string]error {
 			found["kubernetes-omit"] = errors.New("pods are always read: their labels come from there")
 		case kind == "nodes" && s.NATExcludeNodes:
 			found["nat-exclude-nodes"] = errors.New("needs the addresses of nodes, and kubernetes-omit names nodes")
-		case kind == "nodes" && s.TunnelsFromNodes:
+		case kind == "nodes" && s.TunnelsFromNodes == "true":
 			found["tunnels-from-nodes"] = errors.New("needs the addresses of nodes, and kubernetes-omit names nodes")
 		}
 	}

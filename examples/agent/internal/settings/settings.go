@@ -99,9 +99,9 @@ type Settings struct {
 	TCPFromSYN bool
 	// NATExcludeNodes keeps the source of packets that pods of NATOutgoing pools send to nodes.
 	NATExcludeNodes bool
-	// TunnelsFromNodes drops VXLAN and IP in IP to the node that does not come from the address of a
-	// Node. KubernetesVXLAN and KubernetesIPIP do so too, each for its own; see VXLANFromNodes.
-	TunnelsFromNodes bool
+	// TunnelsFromNodes drops VXLAN and IP in IP to the node unless the source is an address of a Node:
+	// "true", "false", or "auto", which drops VXLAN with KubernetesVXLAN and IP in IP with KubernetesIPIP.
+	TunnelsFromNodes string
 	// EndpointToHost decides about packets from a workload to its own node that the workload's policy
 	// allows: "drop", "accept", or "return", which leaves them to what else filters the host's input.
 	// Default: "drop", or "accept" with Kubeconfig or InCluster.
@@ -134,19 +134,17 @@ func (s Settings) OmittedKinds() []string { return split(s.KubernetesOmit) }
 // ReadsKubernetes reports whether objects come from the API of a Kubernetes cluster.
 func (s Settings) ReadsKubernetes() bool { return s.Kubeconfig != "" || s.InCluster }
 
-// VXLANFromNodes reports whether VXLAN to the node must come from nodes, IPIPFromNodes the same of IP in
-// IP. The settings of Kubernetes count only while the API's nodes are read.
-func (s Settings) VXLANFromNodes() bool {
-	return s.TunnelsFromNodes || s.KubernetesVXLAN && s.readsNodes()
-}
+// VXLANFromNodes reports whether VXLAN to the node must come from addresses of Nodes.
+func (s Settings) VXLANFromNodes() bool { return s.fromNodes(s.KubernetesVXLAN) }
 
-// IPIPFromNodes: see VXLANFromNodes.
-func (s Settings) IPIPFromNodes() bool {
-	return s.TunnelsFromNodes || s.KubernetesIPIP && s.readsNodes()
-}
+// IPIPFromNodes reports whether IP in IP to the node must come from addresses of Nodes.
+func (s Settings) IPIPFromNodes() bool { return s.fromNodes(s.KubernetesIPIP) }
 
-func (s Settings) readsNodes() bool {
-	return s.ReadsKubernetes() && !slices.Contains(s.OmittedKinds(), "nodes")
+// fromNodes returns what TunnelsFromNodes means for an encapsulation that the agent uses or not. Without the
+// API's Nodes, it uses none.
+func (s Settings) fromNodes(used bool) bool {
+	reads := s.ReadsKubernetes() && !slices.Contains(s.OmittedKinds(), "nodes")
+	return s.TunnelsFromNodes == "true" || s.TunnelsFromNodes == "auto" && used && reads
 }
 
 // endpointToHost is the key of EndpointToHost.
@@ -308,9 +306,9 @@ func declarePrefix(flags *flag.FlagSet, s *Settings) {
 	flags.BoolVar(&s.NATExcludeNodes, "nat-exclude-nodes", s.NATExcludeNodes,
 		"do not translate the source of packets that pods of natOutgoing pools send to nodes, so that policy of "+
 			"host endpoints sees the pod; nodes need routes to the pods")
-	flags.BoolVar(&s.TunnelsFromNodes, "tunnels-from-nodes", s.TunnelsFromNodes,
-		"drop VXLAN and IP in IP to the node that does not come from the address of a Node; kubernetes-vxlan and "+
-			"kubernetes-ipip do so too, each for its own packets")
+	flags.StringVar(&s.TunnelsFromNodes, "tunnels-from-nodes", s.TunnelsFromNodes,
+		"drop VXLAN and IP in IP to the node unless the source is an address of a Node: `WHETHER` true, false, or "+
+			"auto: VXLAN with kubernetes-vxlan, IP in IP with kubernetes-ipip")
 	flags.StringVar(&s.EndpointToHost, "endpoint-to-host", s.EndpointToHost,
 		"what becomes of packets from workloads to their own node that policy allows: `ACTION` drop, accept, or "+
 			"return to leave them to other tables; Kubernetes needs accept, which is the default with kubeconfig or "+
@@ -321,22 +319,23 @@ func declarePrefix(flags *flag.FlagSet, s *Settings) {
 func Defaults() Settings {
 	host, _ := os.Hostname() // without one the node has to be named
 	return Settings{
-		Node:            host,
-		EtcdPrefix:      "/wayleave",
-		EtcdCluster:     "default",
-		EndpointDir:     "/var/lib/wayleave/endpoints",
-		Table:           "wayleave",
-		InterfacePrefix: "way",
-		RouteProtocol:   routes.DefaultProtocol,
-		Socket:          DefaultSocket,
-		HTTPAddress:     "127.0.0.1:9919",
-		HealthTimeout:   30 * time.Second,
-		ApplyBurst:      1,
-		VerdictLogGroup: -1,
-		ConntrackPolicy: conntrack.End,
-		TCPFromSYN:      true,
-		EndpointToHost:  "drop",
-		RecordLimit:     1024,
+		Node:             host,
+		EtcdPrefix:       "/wayleave",
+		EtcdCluster:      "default",
+		EndpointDir:      "/var/lib/wayleave/endpoints",
+		Table:            "wayleave",
+		InterfacePrefix:  "way",
+		RouteProtocol:    routes.DefaultProtocol,
+		Socket:           DefaultSocket,
+		HTTPAddress:      "127.0.0.1:9919",
+		HealthTimeout:    30 * time.Second,
+		ApplyBurst:       1,
+		VerdictLogGroup:  -1,
+		ConntrackPolicy:  conntrack.End,
+		TCPFromSYN:       true,
+		EndpointToHost:   "drop",
+		TunnelsFromNodes: "auto",
+		RecordLimit:      1024,
 
 		KubernetesReport: true,
 	}

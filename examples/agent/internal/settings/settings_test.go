@@ -276,6 +276,10 @@ func TestTunnelsFromNodes(t *testing.T) {
 		{map[string]string{"in-cluster": "true"}, false, false},
 		{map[string]string{"in-cluster": "true", "kubernetes-vxlan": "true"}, true, false},
 		{map[string]string{"in-cluster": "true", "kubernetes-ipip": "true"}, false, true},
+		{
+			map[string]string{"in-cluster": "true", "kubernetes-vxlan": "true", "tunnels-from-nodes": "false"},
+			false, false,
+		},
 		{map[string]string{"in-cluster": "true", "kubernetes-vxlan": "true", "kubernetes-omit": "nodes"}, false, false},
 		{map[string]string{"kubernetes-vxlan": "true"}, false, false},
 	} {
@@ -293,6 +297,7 @@ func TestKubernetesProblems(t *testing.T) {
 		"kubernetes-context: is a context of the file kubeconfig":  {"kubernetes-context": "one"},
 		`kubernetes-omit: no kind "tiers": want some of namespace`: {"kubernetes-omit": "nodes, tiers"},
 		"kubernetes-omit: pods are always read":                    {"kubernetes-omit": "pods"},
+		`tunnels-from-nodes: want auto, true or false, not "y"`:    {"tunnels-from-nodes": "y"},
 		"tunnels-from-nodes: needs the addresses of nodes": {
 			"kubernetes-omit": "nodes", "tunnels-from-nodes": "true",
 		},

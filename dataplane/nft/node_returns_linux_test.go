@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft_test
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// S178: a node that goes and comes back exchanges IP in IP with this node at once. The connection does not end
+// meanwhile, so no reply counts as a late one.
+func TestNodeReturns(t *testing.T) { nfttest.EachForm(t, testNodeReturns) }
+
+func testNodeReturns(t *testing.T, classes render.ClassesConfig) {
+	cfg := ending(classes, conntrack.Config{})
+	cfg.Renderer.Host = policy.HostConfig{VXLANFromNodesOnly: true, IPIPFromNodesOnly: true}
+	s := newSpecialFlood(t, cfg)
+	require.NoError(t, s.plane.Close())
+	d, at := openEnding(t, s.node, cfg), dptest.NewState()
+	become := func(to dptest.State) {
+		require.NoError(t, d.Apply(t.Context(), dptest.Transition(at, to)))
+		at = to
+		swept(t, d)
+	}
+	without := shop()
+	without.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "eth0"}] = &dataplane.HostEndpoint{
+		Interface: "eth0", Profiles: []string{"all"},
+	}
+	with, node := without.Clone(), &dataplane.Node{Name: "n2"}
+	for _, a := range s.outside() {
+		node.Addresses = append(node.Addresses, netip.PrefixFrom(a, a.BitLen()))
+	}
+	with.Nodes["n2"] = node
+
+	own, other := nfttest.Place{Addr: s.host()[0], Own: true}, placeOf("eth0", s.outside()[0])
+	passes := func(from, to nfttest.Place) bool {
+		w := wireFlow{from: from, to: to, Flow: verdict.Flow{Src: from.Addr, Dst: to.Addr, Protocol: 4}}
+		return w.passes(t, s.wire)
+	}
+	become(with)
+	require.True(t, passes(other, own) && passes(own, other))
+	become(without)
+	require.False(t, passes(other, own))
+	become(with)
+	require.True(t, passes(own, other) && passes(other, own))
+}
