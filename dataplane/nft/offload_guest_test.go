@@ -13,8 +13,8 @@ import (
 // kernel must have nft_flow_offload.
 func offloads(in, out string) []knownVariant {
 	flowtable := fmt.Sprintf(`
-table inet offload {
-	flowtable f { hook ingress priority 0; devices = { %q, %q }; }
+table inet fast {
+	flowtable f { hook ingress priority 0; devices = { %s, %s }; }
 	chain forward { type filter hook forward priority 10; ct state established flow add @f; }
 }
 `, in, out)
