@@ -35,6 +35,8 @@ type cluster struct {
 	nodes    []*clusterNode
 	// pods are the workloads by name.
 	pods map[string]*pod
+	// cfg is the configuration of all nodes.
+	cfg routes.Config
 }
 
 // clusterNode is one of the nodes.
@@ -69,7 +71,13 @@ func newCluster(t *testing.T, mode policy.EncapMode, subnets ...int) *cluster {
 
 // newUnderlay makes a node for each of the subnets. The graphs know nothing yet.
 func newUnderlay(t *testing.T, subnets ...int) *cluster {
-	c := &cluster{T: t, underlay: nstest.New(t), pods: map[string]*pod{}}
+	return newUnderlayWith(t, routes.Config{}, subnets...)
+}
+
+// newUnderlayWith is newUnderlay for nodes with a configuration.
+func newUnderlayWith(t *testing.T, cfg routes.Config, subnets ...int) *cluster {
+	c := &cluster{T: t, underlay: nstest.New(t), pods: map[string]*pod{}, cfg: cfg}
+	c.cfg.ForwardAllIPv6 = true
 	for _, s := range slices.Compact(slices.Sorted(slices.Values(subnets))) {
 		bridge := fmt.Sprintf("subnet%d", s)
 		c.ip(c.underlay, "link add dev %s type bridge", bridge)
@@ -122,7 +130,7 @@ func (c *cluster) ip(ns *netns.NS, command string, args ...any) string {
 func (c *cluster) addNode(i, subnet int) {
 	c.Helper()
 	n := &clusterNode{name: fmt.Sprintf("n%d", i)}
-	n.node = newNode(c.T, routes.Config{ForwardAllIPv6: true})
+	n.node = newNode(c.T, c.cfg)
 	_, _, err := netns.Veth(netns.End{NS: n.ns, Name: "eth0"}, netns.End{NS: c.underlay, Name: "to-" + n.name})
 	require.NoError(c, err)
 	c.ip(c.underlay, "link set dev to-%s master subnet%d", n.name, subnet)

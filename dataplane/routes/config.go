@@ -45,8 +45,14 @@ type Config struct {
 	// Protocol number by which our routes and neighbour entries are known: 5 to 255, used by no other
 	// process on the node. 0 means DefaultProtocol.
 	Protocol uint8
-	// Table that routes go into. 0 means DefaultTable. Not 255, which is the kernel's.
-	Table uint32
+	// Tables that routes go into, each route into all of them. Packets that come in by an interface of a
+	// VRF are routed by the VRF's table alone: add that of each VRF from which workloads are to be reached.
+	// Nil means DefaultTable. Not 255, which is the kernel's.
+	Tables []uint32
+	// Parent is the interface that encapsulated packets leave by and come from, or the VRF that this
+	// interface belongs to. Empty leaves that to routing by the rules and tables of the host. Without it,
+	// the kernel accepts encapsulated packets from all interfaces but those of VRFs.
+	Parent string
 	// Metric of all routes. 0 is the kernel's default: 0 for IPv4, 1024 for IPv6.
 	Metric uint32
 	// NoDirect leaves routes to blocks of other nodes that lead there without a tunnel to another
@@ -120,7 +126,9 @@ type Sysctl struct {
 
 func (c Config) withDefaults() Config {
 	c.Protocol = cmp.Or(c.Protocol, DefaultProtocol)
-	c.Table = cmp.Or(c.Table, DefaultTable)
+	if len(c.Tables) == 0 {
+		c.Tables = []uint32{DefaultTable}
+	}
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	v := &c.VXLAN
 	v.Device4 = cmp.Or(v.Device4, DefaultDevice4)
@@ -133,15 +141,15 @@ func (c Config) withDefaults() Config {
 
 func (c Config) validate() error {
 	var errs []error
-	if c.Table == tableLocal {
-		errs = append(errs, errors.New("routes: Table: 255 is the kernel's"))
+	if c.Parent != "" && !validInterface(c.Parent) {
+		errs = append(errs, fmt.Errorf("routes: Parent: %q is no name of an interface", c.Parent))
 	}
 	for i, a := range c.Gateways {
 		if !workloadAddr(a.Unmap()) {
 			errs = append(errs, fmt.Errorf("routes: Gateways[%d]: %s is no address of a host", i, a))
 		}
 	}
-	errs = append(errs, validateKeeping(c.NetNS, c.Protocol, c.GracePeriod))
+	errs = append(errs, validateKeeping(c.NetNS, c.Protocol, c.GracePeriod), validateTables(c.Tables))
 	return errors.Join(append(errs, c.validateDevices(), c.validateBridges(), c.validateSysctls())...)
 }
 

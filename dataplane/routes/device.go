@@ -40,6 +40,9 @@ type unwantedDevice string
 func (unwantedDevice) kind() string     { return "device" }
 func (d unwantedDevice) String() string { return string(d) }
 
+// vrfKind is the kernel's name of the kind of VRFs, whose own MTU says nothing of the interfaces below.
+const vrfKind = "vrf"
+
 // deviceKinds returns the kernel's names of the kinds of devices that this package makes.
 func deviceKinds() []string { return []string{vxlanKind, ipipKind} }
 
@@ -133,15 +136,18 @@ func readDevice(c *rtnl.Conn, index int) (netlink.Link, error) {
 }
 
 // below returns the index of the parent, or 0 if parent is "", and the MTU that fits the interface
-// below: the parent, or the one with the local address. If there is no such interface, or the
-// loopback has the address, the device keeps its MTU.
+// below: the parent, or the one with the local address if there is no parent or it is a VRF. If there is
+// no such interface, or the loopback has the address, the device keeps its MTU.
 func (l *links) below(name, parent string, local netip.Addr, overhead uint32) (index int, mtu uint32, err error) {
 	under, known := l.holding(local)
 	if parent != "" {
-		if under, known = l.named(parent); !known {
+		above, exists := l.named(parent)
+		if !exists {
 			return 0, 0, fmt.Errorf("%w: %s", ErrNoInterface, parent)
 		}
-		index = under.Index
+		if index = above.Index; above.Kind != vrfKind {
+			under, known = above, true
+		}
 	}
 	have, exists := l.named(name)
 	switch {

@@ -49,10 +49,17 @@ func (c KeeperConfig) withDefaults() KeeperConfig {
 }
 
 func (c KeeperConfig) validate() error {
-	errs := []error{validateKeeping(c.NetNS, c.Protocol, c.GracePeriod)}
-	for i, table := range c.Tables {
-		if table == tableLocal || table == 0 {
+	return errors.Join(validateKeeping(c.NetNS, c.Protocol, c.GracePeriod), validateTables(c.Tables))
+}
+
+func validateTables(tables []uint32) error {
+	var errs []error
+	for i, table := range tables {
+		switch {
+		case table == tableLocal || table == 0:
 			errs = append(errs, fmt.Errorf("routes: Tables[%d]: %d is the kernel's", i, table))
+		case slices.Contains(tables[:i], table):
+			errs = append(errs, fmt.Errorf("routes: Tables[%d]: %d is there twice", i, table))
 		}
 	}
 	return errors.Join(errs...)

@@ -31,10 +31,13 @@ type IPIP struct {
 	// Name of the device. Not "tunl0", which is the kernel's own.
 	Name string
 	// Local is the IPv4 address of this node that packets come from. The kernel allows one device
-	// without a remote address and a parent for it.
+	// without a remote address for it and the same parent.
 	Local netip.Addr
-	// MTU in bytes. 0 means that of the interface which has Local (1,500 if that is the loopback), less
-	// the 20 bytes of the outer header.
+	// Parent is the name of the interface that packets leave by, or of its VRF; empty leaves that to
+	// routing.
+	Parent string
+	// MTU in bytes. 0 means that of Parent, unless it is a VRF, or else of the interface which has Local
+	// (1,500 if that is the loopback), less the 20 bytes of the outer header.
 	MTU uint32
 	// Addresses of the device with the lengths of their subnets. All others, link-local ones apart,
 	// are taken from it.
@@ -52,7 +55,11 @@ func (i IPIP) String() string {
 }
 
 func (i IPIP) parameters() string {
-	return fmt.Sprintf("mode ipip local %s ttl inherit nopmtudisc", i.Local)
+	text := fmt.Sprintf("mode ipip local %s ttl inherit nopmtudisc", i.Local)
+	if i.Parent != "" {
+		text += " dev " + i.Parent
+	}
+	return text
 }
 
 func (i IPIP) validate() error {
@@ -62,6 +69,9 @@ func (i IPIP) validate() error {
 		errs = append(errs, fmt.Errorf("%q is no name of an interface", i.Name))
 	case i.Name == fallbackIPIP:
 		errs = append(errs, fmt.Errorf("%s is the kernel's own", fallbackIPIP))
+	}
+	if i.Parent != "" && !validInterface(i.Parent) {
+		errs = append(errs, fmt.Errorf("parent %q is no name of an interface", i.Parent))
 	}
 	if !i.Local.Is4() || !workloadAddr(i.Local) {
 		errs = append(errs, fmt.Errorf("local address %s is no IPv4 address of a host", i.Local))
@@ -78,31 +88,32 @@ func (IPIP) encapsulation() string       { return "IP in IP" }
 
 // fit returns the device with its MTU, and as the kernel is to have it.
 func (i IPIP) fit(ls *links) (device, netlink.Link, error) {
-	_, mtu, err := ls.below(i.Name, "", i.Local, ipipOverhead)
+	parent, mtu, err := ls.below(i.Name, i.Parent, i.Local, ipipOverhead)
 	if err != nil {
 		return nil, nil, err
 	}
 	i.MTU = cmp.Or(i.MTU, mtu)
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MTU = i.Name, int(i.MTU)
-	return i, &netlink.Iptun{LinkAttrs: attrs, Local: i.Local.AsSlice(), Proto: ipipProtocol}, nil
+	attrs.Name, attrs.MTU, attrs.ParentIndex = i.Name, int(i.MTU), parent
+	return i, &netlink.Iptun{LinkAttrs: attrs, Local: i.Local.AsSlice(), Proto: ipipProtocol, Link: uint32(parent)}, nil
 }
 
 // alter implements device. The kernel cannot change the inner protocol, and cannot take away a remote
 // address or the mode that takes the outer header from a collector.
-func (i IPIP) alter(c *rtnl.Conn, have, _ netlink.Link) (steps []deviceStep, can bool) {
+func (i IPIP) alter(c *rtnl.Conn, have, want netlink.Link) (steps []deviceStep, can bool) {
 	h, isIPIP := have.(*netlink.Iptun)
 	if !isIPIP || !h.Remote.IsUnspecified() || h.FlowBased || h.Proto != ipipProtocol {
 		return nil, false
 	}
 	local, _ := netip.AddrFromSlice(h.Local)
-	if local == i.Local && h.Ttl == 0 && h.Tos == 0 && h.PMtuDisc == 0 && h.EncapType == 0 && h.ParentIndex == 0 {
+	if local == i.Local && h.Ttl == 0 && h.Tos == 0 && h.PMtuDisc == 0 && h.EncapType == 0 &&
+		h.ParentIndex == want.Attrs().ParentIndex {
 		return nil, true
 	}
 	return []deviceStep{{
 		text: "ip link set dev " + i.Name + " type ipip " + i.parameters(),
 		do: func(_ *netlink.Handle, dev netlink.Link) error {
-			return deviceError(i, c.ChangeIPIP(dev.Attrs().Index, i.Local))
+			return deviceError(i, c.ChangeIPIP(dev.Attrs().Index, i.Local, want.Attrs().ParentIndex))
 		},
 	}}, true
 }

@@ -96,7 +96,7 @@ func TestIPIPAlterations(t *testing.T) {
 	} {
 		have := &netlink.Iptun{Local: net.IP{192, 0, 2, 1}, Remote: net.IP{0, 0, 0, 0}, Proto: ipipProtocol}
 		row.change(have)
-		steps, can := ipipDevice().alter(nil, have, nil)
+		steps, can := ipipDevice().alter(nil, have, &netlink.Iptun{})
 		require.Equal(t, row.can, can, name)
 		var texts []string
 		for _, s := range steps {
@@ -105,8 +105,19 @@ func TestIPIPAlterations(t *testing.T) {
 		}
 		require.Equal(t, row.steps, texts, name)
 	}
-	_, can := ipipDevice().alter(nil, &netlink.Vxlan{}, nil)
+	_, can := ipipDevice().alter(nil, &netlink.Vxlan{}, &netlink.Iptun{})
 	require.False(t, can, "a device of the other encapsulation")
+
+	inVRF, below := ipipDevice(), &netlink.Iptun{LinkAttrs: netlink.LinkAttrs{ParentIndex: 7}}
+	inVRF.Parent = "up-vrf"
+	have := &netlink.Iptun{Local: net.IP{192, 0, 2, 1}, Remote: net.IP{0, 0, 0, 0}, Proto: ipipProtocol}
+	steps, can := inVRF.alter(nil, have, below)
+	require.True(t, can)
+	require.Equal(t, set+" dev up-vrf", steps[0].text)
+	have.ParentIndex = 7
+	steps, can = inVRF.alter(nil, have, below)
+	require.True(t, can)
+	require.Empty(t, steps)
 	require.False(t, foreignDevice(rtnl.Link{Name: "ipip.way", Kind: vxlanKind}, DefaultProtocol))
 }
 

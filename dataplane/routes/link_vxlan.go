@@ -37,10 +37,11 @@ type VXLAN struct {
 	// Local is the address of this node that packets come from. Its family is that of the
 	// underlying network.
 	Local netip.Addr
-	// Parent is the name of the interface that packets leave by; empty leaves that to routing.
+	// Parent is the name of the interface that packets leave by, or of its VRF; empty leaves that to
+	// routing.
 	Parent string
-	// MTU in bytes. 0 means that of Parent, or else of the interface which has Local (1,500 if that
-	// is the loopback), less what VXLAN adds: 50 bytes over IPv4, 70 over IPv6.
+	// MTU in bytes. 0 means that of Parent, unless it is a VRF, or else of the interface which has Local
+	// (1,500 if that is the loopback), less what VXLAN adds: 50 bytes over IPv4, 70 over IPv6.
 	MTU uint32
 	// MAC address of the device.
 	MAC MAC

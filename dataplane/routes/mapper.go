@@ -81,12 +81,25 @@ func (m *mapper) fork(to sink) *mapper {
 
 func (m *mapper) set(o Object) {
 	m.changed = true
-	m.sink.change([]Object{o}, false)
+	m.sink.change(m.inTables(o), false)
 }
 
 func (m *mapper) unset(o Object) {
 	m.changed = true
-	m.sink.change([]Object{o}, true)
+	m.sink.change(m.inTables(o), true)
+}
+
+// inTables returns an object; if it is a route, that of each table.
+func (m *mapper) inTables(o Object) []Object {
+	r, isRoute := o.(Route)
+	if !isRoute {
+		return []Object{o}
+	}
+	var all []Object
+	for _, r.Table = range m.cfg.Tables {
+		all = append(all, r)
+	}
+	return all
 }
 
 // update applies a batch.
@@ -200,9 +213,9 @@ func (m *mapper) localRoute(prefix netip.Prefix, iface string) Route {
 	return m.route(Route{Dst: prefix, Class: ClassLocalWorkload, Interface: iface})
 }
 
-// route sets the configured table and metric.
+// route sets the configured metric.
 func (m *mapper) route(r Route) Route {
-	r.Table, r.Metric = m.cfg.Table, m.cfg.Metric
+	r.Metric = m.cfg.Metric
 	return r
 }
 
@@ -224,7 +237,7 @@ func (m *mapper) refAll(ep *endpoint, by int) {
 		p := Proxy{Addr: g, Interface: ep.iface}
 		m.ref(p, p, by)
 		if g.Is4() {
-			m.ref(g, Route{Dst: hostPrefix(g), Table: m.cfg.Table, Metric: gatewayMetric, Interface: "lo"}, by)
+			m.ref(g, Route{Dst: hostPrefix(g), Metric: gatewayMetric, Interface: "lo"}, by)
 		}
 	}
 }

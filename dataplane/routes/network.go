@@ -201,11 +201,13 @@ func (m *mapper) tunnelObjects(t *dataplane.Tunnel) ([]Object, error) {
 		}, nil
 	}
 	addresses := []netip.Prefix{hostPrefix(t.Address)}
-	var d Object = IPIP{Name: dev, Local: t.ParentAddress, MTU: m.cfg.IPIP.MTU, Addresses: addresses}
+	var d Object = IPIP{
+		Name: dev, Local: t.ParentAddress, Parent: m.cfg.Parent, MTU: m.cfg.IPIP.MTU, Addresses: addresses,
+	}
 	if !ipip {
 		d = VXLAN{
-			Name: dev, VNI: m.cfg.VXLAN.VNI, Port: m.cfg.VXLAN.Port, Local: t.ParentAddress, MTU: m.cfg.VXLAN.MTU,
-			MAC: mac, Addresses: addresses,
+			Name: dev, VNI: m.cfg.VXLAN.VNI, Port: m.cfg.VXLAN.Port, Local: t.ParentAddress, Parent: m.cfg.Parent,
+			MTU: m.cfg.VXLAN.MTU, MAC: mac, Addresses: addresses,
 		}
 	}
 	path := fmt.Sprintf("net/ipv%d/conf/%s/forwarding", t.IPVersion, dev)

@@ -79,8 +79,8 @@ func TestPlanIsCommands(t *testing.T) {
 		{update("a", "cali2", "02:00:00:00:00:02", "10.0.0.1"), gone("b")},
 		{gone("a")},
 	}
-	for _, table := range []uint32{0, 100} {
-		cfg := routes.Config{Table: table, Sysctls: []routes.Sysctl{{Family: 4, Name: "rp_filter", Value: "1"}}}
+	for _, tables := range [][]uint32{nil, {100}, {254, 100}} {
+		cfg := routes.Config{Tables: tables, Sysctls: []routes.Sysctl{{Family: 4, Name: "rp_filter", Value: "1"}}}
 		applied, planned := newNode(t, cfg, "cali1", "cali2"), newNode(t, cfg, "cali1", "cali2")
 		for _, events := range batches {
 			// Plan on the one that Apply is used on, commands on the other: both are in the same

@@ -35,7 +35,7 @@ func New(cfg Config) (*Dataplane, error) {
 		return nil, err
 	}
 	keeper, err := NewKeeper(KeeperConfig{
-		NetNS: cfg.NetNS, Protocol: cfg.Protocol, Tables: []uint32{cfg.Table}, GracePeriod: cfg.GracePeriod,
+		NetNS: cfg.NetNS, Protocol: cfg.Protocol, Tables: cfg.Tables, GracePeriod: cfg.GracePeriod,
 		SysctlFile: cfg.SysctlFile, Logger: cfg.Logger,
 	})
 	if err != nil {

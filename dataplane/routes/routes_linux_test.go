@@ -447,13 +447,52 @@ func TestOwnRouteIsNotForeign(t *testing.T) {
 }
 
 func TestTableAndProtocol(t *testing.T) {
-	n := newNode(t, routes.Config{Table: 70000, Protocol: 77}, "cali1")
+	n := newNode(t, routes.Config{Tables: []uint32{70000}, Protocol: 77}, "cali1")
 	n.must(update("a", "cali1", mac, "10.0.0.1", "2001:db8::1"), inSync)
 	require.Equal(t, []string{"10.0.0.1 cali1 77", "2001:db8::1 cali1 77"}, n.routes("70000"))
 	require.Empty(t, n.routes("main"))
 	require.NoError(t, n.dp.Teardown(t.Context()))
 	require.Empty(t, n.routes("all"))
 	require.Empty(t, n.neighbours())
+}
+
+// Each route is in all tables, and is repaired in each. A route of another process in one is a fault.
+func TestSeveralTables(t *testing.T) {
+	n := newNode(t, routes.Config{
+		Tables: []uint32{254, 100, 200}, Gateways: []netip.Addr{netip.MustParseAddr("169.254.1.1")},
+	}, "cali1", "cali2")
+	n.must(update("a", "cali1", mac, "10.0.0.1", "2001:db8::1"), inSync)
+	routed := func(iface string) {
+		t.Helper()
+		for _, table := range []string{"main", "100", "200"} {
+			require.Equal(t, []string{
+				"10.0.0.1 " + iface + " 219", "169.254.1.1 lo 219", "2001:db8::1 " + iface + " 219",
+			}, n.routes(table), table)
+		}
+	}
+	routed("cali1")
+	n.ip("route del 10.0.0.1 table 200")
+	n.ip("route replace 10.0.0.1 dev cali2 proto 219 table 100")
+	require.NoError(t, n.dp.Resync(t.Context()))
+	routed("cali1")
+	n.must(update("a", "cali2", mac, "10.0.0.1", "2001:db8::1"))
+	routed("cali2")
+	n.must(gone("a"))
+	for _, table := range []string{"main", "100", "200"} {
+		require.Empty(t, n.routes(table), table)
+	}
+
+	n.ip("route add 10.0.0.2 dev cali2 proto static table 200")
+	err := n.apply(update("b", "cali1", "", "10.0.0.2"))
+	require.ErrorIs(t, err, routes.ErrForeign)
+	objects, general := dataplane.ApplyErrors(err)
+	require.False(t, general)
+	require.Len(t, objects, 1)
+	require.NotNil(t, objects[key("b")])
+	n.ip("route del 10.0.0.2 table 200")
+	n.must()
+	require.NoError(t, n.dp.Teardown(t.Context()))
+	require.Empty(t, n.routes("all"))
 }
 
 func TestInvalidEndpoint(t *testing.T) {

@@ -70,17 +70,18 @@ func (c *Conn) ChangeVXLAN(index int, local netip.Addr) error {
 	})
 }
 
-// ChangeIPIP gives the IP-in-IP device with an index another local address, and switches off what makes
-// the outer header differ from the inner one: TTL, TOS, Don't Fragment bit, parent and encapsulation in
-// UDP. The kernel cannot change the inner protocol, and keeps the packet mark of the device.
-func (c *Conn) ChangeIPIP(index int, local netip.Addr) error {
-	// IFLA_IPTUN_LOCAL, _PROTO, _PMTUDISC and _ENCAP_TYPE. Others that are missing become 0.
-	const attrLocal, attrProtocol, attrDiscover, attrEncapsulation = 2, 9, 10, 15
+// ChangeIPIP gives the IP-in-IP device with an index another local address and parent (0 for none), and
+// switches off what makes the outer header differ from the inner one: TTL, TOS, Don't Fragment bit and
+// encapsulation in UDP. The kernel cannot change the inner protocol, and keeps the packet mark of the device.
+func (c *Conn) ChangeIPIP(index int, local netip.Addr, parent int) error {
+	// IFLA_IPTUN_LINK, _LOCAL, _PROTO, _PMTUDISC and _ENCAP_TYPE. Others that are missing become 0.
+	const attrLink, attrLocal, attrProtocol, attrDiscover, attrEncapsulation = 1, 2, 9, 10, 15
 	return c.one(func(b *Batch) {
 		b.Message(unix.RTM_NEWLINK, 0, linkHeader(index)...)
 		info := b.Begin(unix.IFLA_LINKINFO)
 		b.String(unix.IFLA_INFO_KIND, "ipip")
 		data := b.Begin(unix.IFLA_INFO_DATA)
+		b.Uint32(attrLink, uint32(parent))
 		b.Addr(attrLocal, local)
 		b.Uint8(attrProtocol, unix.IPPROTO_IPIP)
 		b.Uint8(attrDiscover, 0)

@@ -61,7 +61,7 @@ func (c *Conn) LinkByIndex(int) (Link, error) { return Link{}, errOther }
 func (c *Conn) ChangeVXLAN(int, netip.Addr) error { return errOther }
 
 // ChangeIPIP fails.
-func (c *Conn) ChangeIPIP(int, netip.Addr) error { return errOther }
+func (c *Conn) ChangeIPIP(int, netip.Addr, int) error { return errOther }
 
 // Addresses fails.
 func (c *Conn) Addresses() ([]Address, error) { return nil, errOther }
