@@ -21,8 +21,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// With VXLANFromNodesOnly and IPIPFromNodesOnly, encapsulated packets to the host pass from a node, and never
-// from others, while other nodes come and go.
+// S173, S178: while other nodes come and go, encapsulated packets to the host pass from a node, and never from
+// others.
 func TestWireEncapsulatedFlood(t *testing.T) { nfttest.EachForm(t, testWireEncapsulatedFlood) }
 
 func testWireEncapsulatedFlood(t *testing.T, classes render.ClassesConfig) {

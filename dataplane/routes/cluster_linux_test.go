@@ -57,16 +57,24 @@ type pod struct {
 // brings all to work. Each node has a pod of both families, named as the node.
 func newCluster(t *testing.T, mode policy.EncapMode, subnets ...int) *cluster {
 	c := newUnderlay(t, subnets...)
-	c.set(pools(mode)...)
-	for i, n := range c.nodes {
+	for _, n := range c.nodes {
 		if mode == policy.EncapNever { // a node with an address for it has a device
 			n.world.IPv4VXLANTunnelAddr, n.world.IPv6VXLANTunnelAddr = netip.Addr{}, netip.Addr{}
 		}
+	}
+	c.start(pools(mode)...)
+	return c
+}
+
+// start gives all nodes the resources, those of the nodes, and a pod each.
+func (c *cluster) start(resources ...policy.Resource) {
+	c.Helper()
+	c.set(resources...)
+	for i, n := range c.nodes {
 		c.set(&n.world)
 		c.set(blocks(i + 1)...)
 	}
 	c.begin()
-	return c
 }
 
 // newUnderlay makes a node for each of the subnets. The graphs know nothing yet.

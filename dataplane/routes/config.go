@@ -49,9 +49,8 @@ type Config struct {
 	// VRF are routed by the VRF's table alone: add that of each VRF from which workloads are to be reached.
 	// Nil means DefaultTable. Not 255, which is the kernel's.
 	Tables []uint32
-	// Parent is the interface that encapsulated packets leave by and come from, or the VRF that this
-	// interface belongs to. Empty leaves that to routing by the rules and tables of the host. Without it,
-	// the kernel accepts encapsulated packets from all interfaces but those of VRFs.
+	// Parent is the interface that packets of VXLAN and IP-in-IP devices leave by, or its VRF. Empty leaves
+	// that to routing. It does not limit from where such packets are accepted.
 	Parent string
 	// Metric of all routes. 0 is the kernel's default: 0 for IPv4, 1024 for IPv6.
 	Metric uint32

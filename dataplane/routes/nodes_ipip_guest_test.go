@@ -31,6 +31,13 @@ import (
 // to work. Each node has a pod, named as the node.
 func newIPIPCluster(t *testing.T, mode policy.EncapMode, subnets ...int) *cluster {
 	c := newUnderlay(t, subnets...)
+	c.startIPIP(mode)
+	return c
+}
+
+// startIPIP gives each node an address of its IP-in-IP device, and all resources.
+func (c *cluster) startIPIP(mode policy.EncapMode) {
+	c.Helper()
 	for i, n := range c.nodes {
 		n.world.IPv4IPIPTunnelAddr, n.world.IPv4VXLANTunnelAddr = n.world.IPv4VXLANTunnelAddr, netip.Addr{}
 		n.world.IPv6VXLANTunnelAddr = netip.Addr{}
@@ -41,7 +48,6 @@ func newIPIPCluster(t *testing.T, mode policy.EncapMode, subnets ...int) *cluste
 		n.graph.InSync()
 	}
 	c.flush()
-	return c
 }
 
 // ipipResources are those of the cluster, but for the pods.

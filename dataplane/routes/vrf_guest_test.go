@@ -38,17 +38,6 @@ func (c *cluster) isolate(subnets ...int) {
 	}
 }
 
-// start gives each node a pod and all resources.
-func (c *cluster) start(resources ...policy.Resource) {
-	c.Helper()
-	c.set(resources...)
-	for i, n := range c.nodes {
-		c.set(&n.world)
-		c.set(blocks(i + 1)...)
-	}
-	c.begin()
-}
-
 // Tunnels with a VRF as parent connect nodes whose uplinks belong to it.
 func TestTunnelsInVRF(t *testing.T) {
 	t.Run("vxlan", func(t *testing.T) {
@@ -62,16 +51,7 @@ func TestTunnelsInVRF(t *testing.T) {
 	t.Run("ipip", func(t *testing.T) {
 		c := newUnderlayWith(t, routes.Config{Parent: "up-vrf"}, 2, 3)
 		c.isolate(2, 3)
-		for i, n := range c.nodes {
-			n.world.IPv4IPIPTunnelAddr, n.world.IPv4VXLANTunnelAddr = n.world.IPv4VXLANTunnelAddr, netip.Addr{}
-			n.world.IPv6VXLANTunnelAddr = netip.Addr{}
-			c.addPod(n.name, n, fmt.Sprintf("10.65.%d.1", i+1))
-		}
-		for _, n := range c.nodes {
-			n.update(c.ipipResources(policy.EncapAlways)...)
-			n.graph.InSync()
-		}
-		c.flush()
+		c.startIPIP(policy.EncapAlways)
 		c.reach()
 		n1 := c.nodes[0]
 		require.NotEmpty(t, n1.list("local 192.0.2.1 dev up-vrf", "ip", "-d", "-o", "link"))
@@ -85,8 +65,8 @@ func TestTunnelsInVRF(t *testing.T) {
 	})
 }
 
-// A host beyond a VRF reaches pods if their routes are in its table, too. Rules see the name of the VRF for packets
-// that come in, and that of the interface for those that leave.
+// A host beyond a VRF reaches pods if their routes are in the table of the VRF, too. In rules, a packet comes in
+// by the VRF and leaves by the interface.
 func TestTablesOfVRF(t *testing.T) {
 	for _, tables := range [][]uint32{nil, {routes.DefaultTable, vrfTable}} {
 		c := newUnderlayWith(t, routes.Config{Tables: tables, Parent: "up-vrf"}, 2, 3)

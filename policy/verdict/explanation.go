@@ -136,8 +136,8 @@ type Decision struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// Doubts of the deciding rule, which then denies everything; see policy.Rule.
 	Doubts []policy.Problem `json:"doubts,omitempty"`
-	// Detail is what is wrong with an invalid flow, the failsafe port, or the encapsulation of
-	// ByEncapsulationSource. It is for people.
+	// Detail is for people: the error of an invalid flow (ByInvalidFlow), the failsafe port (ByFailsafe), or
+	// the name of the encapsulation (ByEncapsulationSource).
 	Detail string `json:"detail,omitempty"`
 }
 

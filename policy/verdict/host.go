@@ -40,7 +40,7 @@ func (j judge) pass(f Flow) ([]*Direction, error) {
 	p.state = f.stateAt(from.workload)
 	if !from.own() {
 		p.comeIn()
-		p.checkTunnel()
+		p.checkEncapsulation()
 	}
 	if p.state == StateEstablished { // the receiver is not known before
 		p.state = f.stateAt(from.workload, to.workload)
@@ -78,8 +78,8 @@ func (p *passage) comeIn() {
 	}
 }
 
-// checkTunnel denies encapsulated packets to the node itself whose source is no address of a node.
-func (p *passage) checkTunnel() {
+// checkEncapsulation denies encapsulated packets to the node itself whose source is no address of a node.
+func (p *passage) checkEncapsulation() {
 	if !p.to.own() || p.from.iface == loopback || p.e.nodeAddresses[p.after.Src] {
 		return
 	}

@@ -144,7 +144,7 @@ func TestRulesForPacketsOfWorkloads(t *testing.T) {
 		scenario{"another port", onNode(), expect(with("Allow", udp("4789")), with("Deny", udp("4790")))})
 }
 
-// Encapsulated packets to the node itself pass from addresses of nodes only, in whatever state.
+// S178: encapsulated packets to the node itself pass only from addresses of nodes, in every state.
 func TestEncapsulationFromNodes(t *testing.T) {
 	set := func(h policy.HostConfig) verdict.Config { return verdict.Config{Host: h} }
 	other := &policy.Node{

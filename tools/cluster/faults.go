@@ -134,7 +134,7 @@ func runFaults(ctx context.Context, c *cluster, args []string) error {
 	return nil
 }
 
-// runScenarios runs the chosen scenarios and prints a table of those that finished.
+// runScenarios runs the chosen scenarios and prints the results of the finished ones.
 func (r *faultRun) runScenarios(ctx context.Context, chosen []scenario) (err error) {
 	defer func() {
 		// Also after an interrupt.
@@ -520,7 +520,7 @@ func (r *faultRun) override(client, server string, expect probe.Expect) error {
 	return r.writeTargets()
 }
 
-// expectAgain ends all changes of override.
+// expectAgain sets all expected verdicts back to those before override.
 func (r *faultRun) expectAgain() error {
 	r.mu.Lock()
 	clear(r.overrides)

@@ -358,8 +358,8 @@ func (p *prover) policyMentions(in, out *mentions, key policy.Key, profiles []st
 	}
 }
 
-// addSettings adds the ports and protocols of the settings. in is for packets that an endpoint receives, out
-// for those that it sends. Failsafe ports count if the node has host endpoints.
+// addSettings adds the ports and protocols of the settings: to in for received packets, to out for sent ones.
+// hosts means that the node has host endpoints, so failsafe ports count.
 func addSettings(in, out *mentions, host policy.HostConfig, hosts bool) {
 	if hosts {
 		in.failsafes(host.FailsafeInbound)

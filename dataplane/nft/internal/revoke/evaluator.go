@@ -30,7 +30,8 @@ type EvaluatorConfig struct {
 	Host HostChains
 	// Finder finds the sides of addresses that belong to no endpoint.
 	Finder Finder
-	// Encapsulations are those that the table may drop in every state. Such a connection need not end.
+	// Encapsulations have packets that the table may drop even if their connection is established. Such a
+	// connection need not end.
 	Encapsulations []policy.Encapsulation
 }
 
@@ -274,8 +275,8 @@ func (e *Evaluator) judgeBetween(f *conntrack.Flow, from, to Side) conntrack.Ver
 	return t.verdict
 }
 
-// dropsKnown reports whether the host does not receive the encapsulated packets of a connection even if it is
-// established. To end it adds nothing, and replies would drop for as long as late packets do.
+// dropsKnown reports whether the table drops the packets of an encapsulated connection to the host, although it
+// is established. To end the connection would add nothing, and replies would then drop as late packets.
 func (e *Evaluator) dropsKnown(t *traversal) bool {
 	if !slices.ContainsFunc(e.cfg.Encapsulations, func(c policy.Encapsulation) bool {
 		return c.Carries(policy.Protocol(t.packet.Protocol), t.packet.DstPort)
