@@ -61,13 +61,15 @@ func testWireRestart(t *testing.T, classes render.ClassesConfig) {
 	})
 	open.establish(t, b)
 	sent := 1
+	// port is the next source port. After the last it begins again with 2: 1 is that of open, which is not new.
+	port := func() uint16 { return uint16(2 + (sent-1)%65000) }
 	traffic := func() {
 		flows := []wireFlow{open}
 		for range 16 {
-			sent++
 			flows = append(flows, pairFlow(0, 1, 0, verdict.Flow{
-				Protocol: policy.ProtocolTCP, SrcPort: uint16(sent), DstPort: 80,
+				Protocol: policy.ProtocolTCP, SrcPort: port(), DstPort: 80,
 			}))
+			sent++
 		}
 		for i, arrived := range b.volley(t, flows) {
 			require.True(t, arrived, "%s", flows[i].Flow)
