@@ -17,8 +17,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// S178: a node that goes and comes back exchanges IP in IP with this node at once. The connection does not end
-// meanwhile, so no reply counts as a late one.
+// S178: a node that goes and comes back exchanges IP in IP with this node at once. Its connection has ended, but
+// what this node sends is no late reply. If policy has denied the packets meanwhile, they are denied then.
 func TestNodeReturns(t *testing.T) { nfttest.EachForm(t, testNodeReturns) }
 
 func testNodeReturns(t *testing.T, classes render.ClassesConfig) {
@@ -32,8 +32,8 @@ func testNodeReturns(t *testing.T, classes render.ClassesConfig) {
 		at = to
 		swept(t, d)
 	}
-	without := shop()
-	without.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "eth0"}] = &dataplane.HostEndpoint{
+	without, eth0 := shop(), policy.Key{Kind: policy.KindHostEndpoint, Name: "eth0"}
+	without.HostEndpoints[eth0] = &dataplane.HostEndpoint{
 		Interface: "eth0", Profiles: []string{"all"},
 	}
 	with, node := without.Clone(), &dataplane.Node{Name: "n2"}
@@ -53,4 +53,15 @@ func testNodeReturns(t *testing.T, classes render.ClassesConfig) {
 	require.False(t, passes(other, own))
 	become(with)
 	require.True(t, passes(own, other) && passes(other, own))
+
+	for _, nodes := range []bool{false, true} {
+		to := without
+		if nodes {
+			to = with
+		}
+		to = to.Clone()
+		to.HostEndpoints[eth0] = &dataplane.HostEndpoint{Interface: "eth0"}
+		become(to)
+		require.False(t, passes(other, own))
+	}
 }

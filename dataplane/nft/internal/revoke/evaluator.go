@@ -11,7 +11,6 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
-	"github.com/wayleave/wayleave/policy"
 )
 
 // HostChains names the chains that lead to policy of host endpoints.
@@ -30,9 +29,6 @@ type EvaluatorConfig struct {
 	Host HostChains
 	// Finder finds the sides of addresses that belong to no endpoint.
 	Finder Finder
-	// Encapsulations have packets that the table may drop even if their connection is established. Such a
-	// connection need not end.
-	Encapsulations []policy.Encapsulation
 }
 
 // Change is a change of the table by one transaction, or by several of which only the last is known
@@ -262,10 +258,7 @@ func (e *Evaluator) judgeBetween(f *conntrack.Flow, from, to Side) conntrack.Ver
 	t.setDestination(f.Requested()).evaluate(ruleset.Prerouting)
 	t.setLocal(false, to.Local)
 	if to.Local {
-		if t.setDestination(f.Destination()); e.dropsKnown(&t) {
-			return conntrack.Unknown
-		}
-		t.evaluate(ruleset.Input)
+		t.setDestination(f.Destination()).evaluate(ruleset.Input)
 		return t.verdict
 	}
 	t.packet.OIFName = to.Interface
@@ -273,20 +266,6 @@ func (e *Evaluator) judgeBetween(f *conntrack.Flow, from, to Side) conntrack.Ver
 	t.packet.IIFName = ""
 	t.evaluate(ruleset.Postrouting)
 	return t.verdict
-}
-
-// dropsKnown reports whether the table drops the packets of an encapsulated connection to the host, although it
-// is established. To end the connection would add nothing, and replies would then drop as late packets.
-func (e *Evaluator) dropsKnown(t *traversal) bool {
-	if !slices.ContainsFunc(e.cfg.Encapsulations, func(c policy.Encapsulation) bool {
-		return c.Carries(policy.Protocol(t.packet.Protocol), t.packet.DstPort)
-	}) {
-		return false
-	}
-	known := *t
-	known.conn.State = ruleset.CtEstablished
-	known.evaluate(ruleset.Input)
-	return t.verdict == conntrack.Allowed && known.verdict == conntrack.Denied
 }
 
 // isLocal reports whether requested is an address of the node. A packet was sent to requested and

@@ -38,10 +38,11 @@ type Config struct {
 	Table string
 	// Host names the chains of policy of host endpoints.
 	Host HostChains
-	// Encapsulations is that of EvaluatorConfig.
-	Encapsulations []policy.Encapsulation
 	// Late gets the connections before they end. Nil: late packets are judged like any packets.
 	Late *late.Table
+	// Encapsulations have packets in both directions between this node and others. Late does not get their
+	// connections to the node: what the node sends then is no late reply.
+	Encapsulations []policy.Encapsulation
 }
 
 // Revoker ends connections that an earlier ruleset allowed and the present one denies. The caller
@@ -90,8 +91,9 @@ func New(cfg Config) (*Revoker, error) {
 
 // newRevoker returns a Revoker without its goroutine.
 func newRevoker(cfg Config) (*Revoker, error) {
+	r := &Revoker{stopped: make(chan struct{}), wake: make(chan struct{}, 1), pending: Change{Reset: true}}
 	if cfg.Late != nil {
-		cfg.Conntrack.BeforeEnd = cfg.Late.Add
+		cfg.Conntrack.BeforeEnd = r.beforeEnd
 	}
 	sweeper, err := conntrack.New(cfg.Conntrack)
 	if err != nil {
@@ -104,10 +106,26 @@ func newRevoker(cfg Config) (*Revoker, error) {
 	if cfg.Conntrack.Logger == nil {
 		cfg.Conntrack.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Revoker{
-		sweeper: sweeper, cfg: cfg, stopped: make(chan struct{}), wake: make(chan struct{}, 1),
-		pending: Change{Reset: true}, routes: newRouteFinder(conn),
-	}, nil
+	r.cfg, r.sweeper, r.routes = cfg, sweeper, newRouteFinder(conn)
+	return r, nil
+}
+
+// beforeEnd hands connections that are about to end to Late, but not tunnels to the node. The goroutine calls it.
+func (r *Revoker) beforeEnd(flows []conntrack.Flow) error {
+	if len(r.cfg.Encapsulations) > 0 {
+		flows = slices.DeleteFunc(slices.Clone(flows), func(f conntrack.Flow) bool { return r.isTunnel(&f) })
+	}
+	return r.cfg.Late.Add(flows)
+}
+
+// isTunnel reports whether a connection carries encapsulated packets to this node.
+func (r *Revoker) isTunnel(f *conntrack.Flow) bool {
+	sides := r.routes.Find(f.Destination().Addr())
+	return len(sides) == 1 && sides[0].Local && slices.ContainsFunc(
+		r.cfg.Encapsulations, func(c policy.Encapsulation) bool {
+			return c.Carries(policy.Protocol(f.Protocol()), f.Destination().Port())
+		},
+	)
 }
 
 // Close ends the goroutine, waits for it, and closes the sockets. Sweeps that are not done are
@@ -245,7 +263,7 @@ func (r *Revoker) applyChange(c Change) {
 	}
 	if r.present == nil || c.Reset {
 		r.present = NewEvaluator(EvaluatorConfig{
-			Table: r.cfg.Table, Host: r.cfg.Host, Finder: r.routes, Encapsulations: r.cfg.Encapsulations,
+			Table: r.cfg.Table, Host: r.cfg.Host, Finder: r.routes,
 		})
 	}
 	if err := r.present.Apply(&c); err != nil { // the applier would have refused it as well
