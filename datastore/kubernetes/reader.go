@@ -49,10 +49,8 @@ type reader struct {
 	// revision is the resourceVersion up to which changes have been received. It is empty before
 	// the first complete list, and when the server can no longer continue from it.
 	revision string
-	// last is the object of the last change from a watch, and lastRevision its resourceVersion. It is
-	// empty after a list and after a deletion.
-	last         types.NamespacedName
-	lastRevision string
+	// recent has the last changes from a watch.
+	recent history
 	// failed is set if the last list or watch failed. The server may have been restored from a backup
 	// since.
 	failed bool
@@ -182,25 +180,50 @@ func (r *reader) checkRevision(ctx context.Context) error {
 }
 
 // compareHistory makes the next watch continue from the last change if the server still has that
-// object at that revision. Otherwise the kind is listed again. A revision alone proves nothing: a
-// restored server uses revisions of the lost history again, also those of bookmarks.
+// object at that revision, and none of the objects that were deleted after it. Otherwise the kind is
+// listed again. A revision alone proves nothing: a restored server uses revisions of the lost history
+// again, also those of bookmarks.
 func (r *reader) compareHistory(ctx context.Context) error {
-	var now string
-	if r.lastRevision != "" {
-		object, err := r.client.get(ctx, r.last)
-		switch {
-		case err == nil:
-			now = object.GetResourceVersion()
-		case !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
+	last, deleted := r.recent.last()
+	same := last.revision != ""
+	if same {
+		now, err := r.revisionOf(ctx, last.id)
+		if err != nil {
 			return err
 		}
+		same = now == last.revision
 	}
-	if now == "" || now != r.lastRevision {
+	for _, id := range deleted {
+		if !same {
+			break
+		}
+		now, err := r.revisionOf(ctx, id)
+		if err != nil {
+			return err
+		}
+		same = now == ""
+	}
+	if !same {
 		r.logger.Info("list again: the server may have been restored from a backup", "kind", r.objects.kind.String())
-		r.lastRevision = ""
+		last, r.recent = lastChange{}, nil
 	}
-	r.revision = r.lastRevision
+	r.revision = last.revision
 	return nil
+}
+
+// revisionOf returns the resourceVersion that the server has of an object, "" if it has no such object. Without the
+// right to get it, the result equals none.
+func (r *reader) revisionOf(ctx context.Context, id types.NamespacedName) (string, error) {
+	object, err := r.client.get(ctx, id)
+	switch {
+	case err == nil:
+		return object.GetResourceVersion(), nil
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case apierrors.IsForbidden(err):
+		return "forbidden", nil
+	}
+	return "", err
 }
 
 // list reads all objects in pages.
@@ -230,7 +253,7 @@ func (r *reader) list(ctx context.Context) error {
 // complete ends a list that is complete.
 func (r *reader) complete(revision string) {
 	r.objects.end()
-	r.lastRevision = ""
+	r.recent = nil
 	r.setRevision(revision)
 	r.objects.source.setState(r.objects, StateSynced)
 	r.objects.source.setErr(r.objects, nil)
@@ -348,9 +371,9 @@ func (r *reader) event(ctx context.Context, e watch.Event, initial bool) (bool, 
 		r.setRevision(object.GetResourceVersion())
 		switch e.Type {
 		case watch.Added, watch.Modified:
-			r.last, r.lastRevision = nameOf(object), object.GetResourceVersion()
+			r.recent.add(lastChange{id: nameOf(object), revision: object.GetResourceVersion()})
 		case watch.Deleted:
-			r.lastRevision = ""
+			r.recent.add(lastChange{id: nameOf(object)})
 		}
 	}
 	return initial, nil

@@ -70,6 +70,22 @@ func TestRestoreIsNoticedAtALaterRevision(t *testing.T) {
 		"added":   func(s *server) { s.put(kind, policy("new"), false) },
 		"changed": func(s *server) { s.put(kind, policy("old"), false) },
 		"deleted": func(s *server) { s.put(kind, policy("old"), true) },
+		"deleted after another change": func(s *server) {
+			s.put(kind, policy("new"), false)
+			s.put(kind, policy("old"), true)
+		},
+		"changed and deleted": func(s *server) {
+			s.put(kind, policy("old"), false)
+			s.put(kind, policy("old"), true)
+		},
+		"added and deleted": func(s *server) {
+			s.put(kind, policy("new"), false)
+			s.put(kind, policy("new"), true)
+		},
+		"all deleted": func(s *server) {
+			s.put(kind, policy("seen"), true)
+			s.put(kind, policy("old"), true)
+		},
 		"only bookmark": func(s *server) {
 			s.put("namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, false)
 		},
@@ -102,26 +118,51 @@ func TestRestoreIsNoticedAtALaterRevision(t *testing.T) {
 	}
 }
 
-// If nothing was lost, a server that comes back is not listed again.
+// If nothing was lost, a server that comes back is not listed again, unless the last change is not known.
 func TestServerThatComesBackIsNotListed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer(true)
-		w := newWorld(t, s, Config{})
-		w.settle()
-		put := func(name string) {
-			s.put("namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, false)
-		}
-		put("a")
-		w.settle()
-		s.fail("namespaces", errors.New("away"))
-		w.settle()
-		lists := s.lists
-		s.fail("namespaces", nil)
-		put("b")
-		w.settle()
-		require.Equal(t, lists, s.lists)
-		w.requireEqual("back")
-	})
+	type put func(name string, deleted bool)
+	for name, c := range map[string]struct {
+		before func(put)
+		lists  int
+	}{
+		"after a change": {func(put put) { put("a", false) }, 0},
+		"after a deletion": {func(put put) {
+			put("a", false)
+			put("b", false)
+			put("b", false)
+			put("b", true)
+		}, 0},
+		"after many deletions": {func(put put) {
+			for i := range 2 * maxHistory {
+				put(fmt.Sprint(i), false)
+			}
+			for i := range maxHistory {
+				put(fmt.Sprint(i), true)
+			}
+		}, 1},
+		"after a list": {func(put) {}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(true)
+				w := newWorld(t, s, Config{})
+				w.settle()
+				put := func(name string, deleted bool) {
+					s.put("namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, deleted)
+				}
+				c.before(put)
+				w.settle()
+				s.fail("namespaces", errors.New("away"))
+				w.settle()
+				lists := s.lists
+				s.fail("namespaces", nil)
+				put("later", false)
+				w.settle()
+				require.Equal(t, lists+c.lists, s.lists)
+				w.requireEqual("back")
+			})
+		})
+	}
 }
 
 // An object of the same name and content as an earlier one has a status of its own.
