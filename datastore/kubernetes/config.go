@@ -25,7 +25,8 @@ type Config struct {
 	// must keep all that Transform keeps. nil means none.
 	Informers informers.SharedInformerFactory
 	// Dynamic reads NetworkPolicies, ClusterNetworkPolicies and the kinds of Calico, with all their
-	// fields. A field that this version does not know closes its rule, or its object is left out.
+	// fields. If this version does not know a field of a rule, an Allow or Log rule matches nothing, and
+	// any other rule denies everything from its place on. For another field, the object is left out.
 	Dynamic dynamic.Interface
 	// Node is the name of this node, as in spec.nodeName of its pods. Only its pods can be
 	// attached. If it is empty, no pod can.

@@ -18,7 +18,8 @@
 //	err = source.Run(ctx, runner)
 //
 // A program that has informers shares them in Config.Informers. Transform removes the unused fields
-// of their objects. Without informers, the Source keeps no objects, less than 200 bytes for each.
+// of their objects. Without informers, the Source keeps no API objects. It keeps less than 200 bytes
+// for each pod, and the converted resources of other objects.
 //
 // A CNI daemon calls Attach in ADD, then Barrier, and then WaitEndpoint of its dataplane.Driver. So
 // the policy of a pod is in force before its first packet, even if its status has no address yet.
@@ -34,11 +35,12 @@
 //     history (410 Gone), the kind is listed again. The Source sends the changes at the end of the
 //     list, and endpoints of attached pods at once.
 //   - Backup: when a watch has begun, the Source queries the server's revision. If that is smaller
-//     than its own, the server was restored from a backup, and the kind is listed again. After the
-//     server could not be read for a while, its revision may have caught up. So the Source compares
-//     the object that changed last. If the server still has that change, the watch continues. If
-//     not, or if the last event was a list or a deletion, the kind is listed again. A restore
-//     during which no request failed is not noticed, once the revision has caught up.
+//     than its own, the server was restored from a backup, and the kind is listed again. Some time
+//     after a restore, the server reaches the Source's last revision again. After a failed request,
+//     the Source therefore compares the object that changed last. If the server still has that
+//     change, the watch continues. If not, or if the last event was a list or a deletion, the kind
+//     is listed again. If no request failed and the server has reached that revision, the Source
+//     misses the restore.
 //   - Another cluster: if the UID of the namespace kube-system changes, the server serves another
 //     cluster, for example because it lost its data. Nothing is read from it: the last objects
 //     stay, and Status has the reason. To accept the new cluster, start a new Source. Kinds that
@@ -53,10 +55,11 @@
 //
 // # Unknown fields and duplicate pod CIDRs
 //
-// Policies are read with all fields that the server has. If this version does not know a field, it
-// closes the rule or leaves out the object, as package manifest describes. Hooks.Problems receives
-// the reason. The field is never ignored, because it may narrow what a rule allows. In the kinds of
-// Config.Client, unknown fields have no effect on policy.
+// Policies are read with all fields that the server has. If this version does not know a field of a
+// rule, an Allow or Log rule matches nothing, and any other rule denies everything from its place
+// on. If it does not know another field, the object is left out. Package manifest has the details.
+// Hooks.Problems receives the reason. The field is never ignored, because it may narrow what a rule
+// allows. In the kinds of Config.Client, unknown fields have no effect on policy.
 //
 // If two Nodes have one pod CIDR, its block belongs to the Node whose name sorts first.
 //
@@ -74,6 +77,5 @@
 //
 // Run returns the error of its context or its receiver. Errors of the API server do not end it:
 // they are in Status, and the Source retries with exponential backoff, from 0.5 s up to 15 s, plus
-// up to half at random. Errors have the prefix
-// "kubernetes:".
+// up to half at random. Errors have the prefix "kubernetes:".
 package kubernetes

@@ -45,7 +45,7 @@
 // after a burst of 100. Events of objects without a namespace are in the namespace "default".
 //
 // The condition Accepted of a ClusterNetworkPolicy is False if the policy has no effect, or if a
-// rule is closed. True means that all its fields are understood. The node reports show which nodes
+// rule is not understood. True means that all its fields are understood. The node reports show which nodes
 // have programmed the policy.
 //
 // The Node's condition and annotation are checked every one to two minutes, and written again if

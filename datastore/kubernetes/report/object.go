@@ -19,8 +19,8 @@ import (
 const (
 	// ReasonRejected: the object has no effect.
 	ReasonRejected = "Rejected"
-	// ReasonRuleClosed: a rule of the policy is not understood. It allows nothing, or denies
-	// everything.
+	// ReasonRuleClosed: a rule of the policy is not understood. An Allow or Log rule matches nothing,
+	// and any other rule denies everything from its place on.
 	ReasonRuleClosed = "RuleClosed"
 	// ReasonFieldIgnored: a field of the object, which is not a policy, has no effect.
 	ReasonFieldIgnored = "FieldIgnored"
