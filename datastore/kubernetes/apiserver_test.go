@@ -149,7 +149,7 @@ func (c *cluster) isolate(namespace, name, app string) {
 
 // 5,000 pods and 500 policies arrive, and so do their changes while the server is killed, its watches end, its
 // history is compacted and a backup is restored.
-func TestServerOnABadDay(t *testing.T) {
+func TestServerRestartCompactionAndRestore(t *testing.T) {
 	pods, policies := 5000, 500
 	if testing.Short() {
 		pods, policies = 200, 20
@@ -189,11 +189,11 @@ func TestServerOnABadDay(t *testing.T) {
 	require.Less(t, r.count()-updates, 100, "a restart sends only changes, and objects that the server adds at start")
 
 	c.Kill()
-	c.eventually("the server is away", func() bool { return kindOf(s, "pods").Err != nil })
+	c.eventually("the server is stopped", func() bool { return kindOf(s, "pods").Err != nil })
 	require.True(t, s.Status().InSync)
 	c.Restart()
 	c.deletePod("default", "p2")
-	for range 3 { // the history of before is gone once the server has read etcd after a compaction
+	for range 3 { // the history is gone once the server has read etcd after a compaction
 		c.isolate("default", fmt.Sprint("compacted", time.Now().UnixNano()), "2")
 		c.Compact()
 	}

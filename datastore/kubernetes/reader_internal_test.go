@@ -260,8 +260,8 @@ func TestFirstNodeHasTheBlock(t *testing.T) {
 	require.Empty(t, nodes.records)
 }
 
-// Remarks are not reported.
-func TestRemarksAreNoProblems(t *testing.T) {
+// A slice that no service has is ignored without a problem.
+func TestIgnoredObjectsAreNoProblems(t *testing.T) {
 	s, err := New(newConfig())
 	require.NoError(t, err)
 	s.cfg.Hooks.Problems = func(o convert.Object, problems []error) { t.Error(o, problems) }
