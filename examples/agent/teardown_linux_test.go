@@ -248,11 +248,11 @@ func TestTeardownWithBrokenFile(t *testing.T) {
 	code, out := teardown("table: mine\napply-burst: a: b\n")
 	require.Equal(t, 1, code)
 	require.Equal(t, "agent: file "+file+": yaml: line 2: mapping values are not allowed in this context\n"+
-		"set on the command line what the agent had: --route-protocol, --table\n", out)
+		"set these flags to the values of the running agent: --route-protocol, --table\n", out)
 	require.Equal(t, mine+other, tables())
 	code, out = teardown("table: [mine]\n")
 	require.Equal(t, 1, code)
-	require.Contains(t, out, "\nset on the command line what the agent had: --table\n")
+	require.Contains(t, out, "\nset these flags to the values of the running agent: --table\n")
 	require.Equal(t, mine+other, tables())
 	code, out = teardown("table: mine\nnode: [n1]\n")
 	require.Zero(t, code, out)

@@ -83,7 +83,7 @@ func TestReread(t *testing.T) {
 	value, _, problems = reread("table", map[string]string{"apply-burst": "7", "table": "theirs"})
 	require.Equal(t, "wayleave from default", value)
 	require.Equal(t,
-		[]string{`file: table: "theirs" counts from the next start of the agent on, "wayleave" until then`}, problems)
+		[]string{`file: table: "theirs" takes effect at the next start; "wayleave" stays until then`}, problems)
 	require.Regexp(t, `level=WARN msg="a setting takes effect with the next start of the agent" err="file: table: `,
 		r.log.String())
 	_, restarts, problems = reread("table", map[string]string{"apply-burst": "7"})

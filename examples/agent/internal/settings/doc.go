@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package settings is the configuration of the agent: what there is to set, the sources that it
-// comes from, and which of them had the last word.
+// Package settings reads and merges the agent's configuration.
+//
+// Later sources take precedence:
 //
 //	defaults < environment < file < datastore, all nodes < datastore, this node < command line
 //
@@ -12,21 +13,23 @@
 //	fmt.Print(effective)
 //
 // A key is spelt alike everywhere: --apply-interval on the command line, apply-interval in the file
-// and in the datastore, WAYLEAVE_APPLY_INTERVAL in the environment. The datastore's settings are
-// objects of kind AgentConfig beside the manifests, cut out by Extract; "default" is for all nodes
-// and "node.NAME" for one:
+// and in the datastore, WAYLEAVE_APPLY_INTERVAL in the environment. Settings in a datastore are
+// AgentConfig objects. In a directory of manifests, Extract cuts them out. "default" is for all
+// nodes and "node.NAME" for one:
 //
 //	apiVersion: wayleave.dev/v1
 //	kind: AgentConfig
 //	metadata: {name: default}
 //	spec: {log-level: DEBUG, apply-interval: 20ms}
 //
-// What says who the agent is, what it trusts and what it owns in the kernel cannot be set there.
-// Nor can it change while the agent runs: Pin keeps it when the sources are read again.
+// In a Kubernetes cluster, settings are ConfigMaps: NAME for all nodes, NAME-node-NODE for one.
+//
+// Identity, trust and kernel ownership cannot be set in the datastore. Nor can they change while the
+// agent runs: Pin keeps their values when the sources are read again.
 //
 // # Concurrency
 //
-// All types are plain values.
+// The functions may be called concurrently. Values have no locks.
 //
 // # Errors
 //

@@ -98,7 +98,7 @@ func (s Settings) kubernetesProblems() map[string]error {
 	case s.Kubeconfig != "" && s.InCluster:
 		found["in-cluster"] = errors.New("cannot be combined with kubeconfig")
 	case s.ReadsKubernetes() && s.Etcd != "":
-		found["etcd"] = errors.New("cannot be combined with kubeconfig or in-cluster: one has the cluster's objects")
+		found["etcd"] = errors.New("choose etcd or the Kubernetes API as the source")
 	}
 	if s.KubernetesContext != "" && s.Kubeconfig == "" {
 		found["kubernetes-context"] = errors.New("is a context of the file kubeconfig, which is not set")

@@ -13,21 +13,22 @@ import (
 	"strings"
 )
 
-// Layer is what one source sets.
+// Layer has the settings of one source.
 type Layer struct {
-	// Source for people, as in "file /etc/wayleave/agent.yaml".
+	// Source is the name of the source for people, as in "file /etc/wayleave/agent.yaml".
 	Source string
-	// Datastore says that only what the datastore may set counts.
+	// Datastore means that keys that cannot be set in the datastore are problems.
 	Datastore bool
-	// Values by key.
+	// Values has the values by key.
 	Values map[string]string
-	// Problems that were met reading the source.
+	// Problems has the problems of reading the source.
 	Problems []*Problem
 }
 
-// Problem is something that one source says and that makes no sense.
+// Problem is an invalid setting in one source.
 type Problem struct {
-	// Source as in Layer, and Key that it is about; empty where it is about all of the source.
+	// Source is that of the Layer, and Key the key of the setting. Key is empty if the problem is one
+	// of the whole source.
 	Source, Key string
 	// Err is the cause.
 	Err error
@@ -53,10 +54,10 @@ func quoted(text string) string {
 // Unwrap returns the cause.
 func (p *Problem) Unwrap() error { return p.Err }
 
-// Effective are settings with what they come from.
+// Effective has the merged settings, with the source of each.
 type Effective struct {
 	Settings
-	// Values in order of their keys.
+	// Values has the values in order of their keys.
 	Values []Value
 }
 
@@ -64,7 +65,7 @@ type Effective struct {
 type Value struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
-	// Origin is the source that had the last word.
+	// Origin is the source that set the value.
 	Origin string `json:"origin"`
 }
 
@@ -135,7 +136,8 @@ func ResolveKeys(layers []Layer, keys ...string) (*Effective, error) {
 		return e, nil
 	}
 	flags := "--" + strings.Join(slices.Sorted(maps.Keys(unknown)), ", --")
-	return nil, fmt.Errorf("%w\nset on the command line what the agent had: %s", errors.Join(distinct(errs)...), flags)
+	return nil, fmt.Errorf("%w\nset these flags to the values of the running agent: %s",
+		errors.Join(distinct(errs)...), flags)
 }
 
 // problemsOf returns the problems of a layer that leave the value of a key unknown.
@@ -148,7 +150,7 @@ func (l Layer) problemsOf(key string) (errs []error) {
 	return errs
 }
 
-// distinct returns the errors without repetitions. A problem of a whole source is one of each key.
+// distinct returns the errors without repetitions. A problem of a whole source occurs once per key.
 func distinct(errs []error) (once []error) {
 	for _, err := range errs {
 		if !slices.Contains(once, err) {
@@ -181,7 +183,7 @@ func resolve(layers []Layer, wanted func(key string) bool) (e *Effective, found 
 			if err != nil {
 				name := key
 				if l.Source == environment && flags.Lookup(key) == nil {
-					name = variable(key) // a key would not tell where to look
+					name = variable(key) // there is no such key
 				}
 				found = append(found, &Problem{Source: l.Source, Key: name, Err: err})
 				continue
@@ -216,7 +218,7 @@ func set(flags *flag.FlagSet, key, value string) error {
 	old := flags.Lookup(key).Value.String()
 	if err := flags.Set(key, value); err != nil {
 		_ = flags.Set(key, old) // a failed Set of a number may set it to 0
-		return fmt.Errorf("%q makes no sense: %w", value, err)
+		return fmt.Errorf("invalid value %q: %w", value, err)
 	}
 	return nil
 }
@@ -234,11 +236,11 @@ func CommandLine(flags *flag.FlagSet) Layer {
 	return l
 }
 
-// Pin keeps what cannot change while the agent runs, which is what the datastore cannot set. It
-// compares settings that were read again with those of the start, and returns layers that keep the
-// values of the start where they come over all others.
+// Pin keeps the values that cannot change while the agent runs: those of the keys that cannot be set
+// in the datastore. It compares settings that were read again with those of the start. The returned
+// layers have the values of the start, and must take precedence over all others.
 //
-// Errors: a join of *Problem, one for each value that is kept. The layers count nevertheless.
+// Errors: a join of *Problem, one for each value that is kept. The layers are valid nevertheless.
 func Pin(start, now *Effective) (kept []Layer, err error) {
 	var errs []error
 	locals := local()
@@ -250,7 +252,7 @@ func Pin(start, now *Effective) (kept []Layer, err error) {
 		kept = append(kept, Layer{Source: before.Origin, Values: map[string]string{before.Key: before.Value}})
 		errs = append(errs, &Problem{
 			Source: after.Origin, Key: before.Key,
-			Err: fmt.Errorf("%q counts from the next start of the agent on, %q until then", after.Value, before.Value),
+			Err: fmt.Errorf("%q takes effect at the next start; %q stays until then", after.Value, before.Value),
 		})
 	}
 	return kept, errors.Join(errs...)

@@ -15,7 +15,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Settings are the agent's configuration. It is a plain value, comparable with ==.
+// Settings is the agent's configuration. Values are comparable with ==.
 type Settings struct {
 	// Node is the name of this node, as spec.nodeName of its pods has it. Default: the machine's
 	// host name.
@@ -27,14 +27,13 @@ type Settings struct {
 	// Empty: there is none.
 	Resources string
 	// Etcd are the servers of an etcd that many nodes share, as in "https://10.0.0.5:2379",
-	// separated by commas; EtcdPrefix and EtcdCluster say which of its keys are ours. Empty: there
-	// is none.
+	// separated by commas. EtcdPrefix and EtcdCluster select its keys. Empty: there is none.
 	Etcd, EtcdPrefix, EtcdCluster string
 	// EtcdCAFile, EtcdCertFile and EtcdKeyFile are PEM files: the authorities of the servers, and
 	// our own certificate and key.
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
-	// EtcdUsername is the user of etcd, where it asks for one, and EtcdPasswordFile the file that
-	// holds the password.
+	// EtcdUsername is the user of etcd, if it requires one, and EtcdPasswordFile the file with the
+	// password.
 	EtcdUsername, EtcdPasswordFile string
 	// Kubeconfig is the file with the access to the API of a Kubernetes cluster, and KubernetesContext the
 	// context in it; empty: its current one. InCluster takes the access that a pod has. Without
@@ -53,18 +52,18 @@ type Settings struct {
 	KubernetesVXLAN bool
 	// KubernetesIPIP gives the API's nodes addresses of IP-in-IP devices from their pod CIDRs.
 	KubernetesIPIP bool
-	// KubernetesReport writes back to the API what the node knows: Events, conditions and a NodeReport.
+	// KubernetesReport writes Events, conditions and a NodeReport of the node to the API.
 	KubernetesReport bool
-	// EndpointDir is the directory in which endpoints that were registered over the socket survive
-	// a restart. Empty: none can be registered.
+	// EndpointDir is the directory that keeps endpoints that were registered over the socket across
+	// restarts. Empty: endpoints cannot be registered.
 	EndpointDir string
 	// Table is the name of the nftables table, which must be the agent's alone.
 	Table string
 	// SharedTable lets other processes change the table. Otherwise the agent owns it while it runs,
 	// from Linux 6.9 on.
 	SharedTable bool
-	// InterfacePrefix is what the names of workloads' interfaces begin with; those that no endpoint
-	// accounts for drop everything.
+	// InterfacePrefix is the prefix of the names of workloads' interfaces. Interfaces without an
+	// endpoint drop all packets.
 	InterfacePrefix string
 	// Bridges are the names of bridges whose ports are workloads' interfaces, separated by commas:
 	// workloads there are told apart by address. Empty: there is none.
@@ -81,14 +80,13 @@ type Settings struct {
 	Socket string
 	// HTTPAddress is where health and metrics are served, as in "127.0.0.1:9919". Empty: nowhere.
 	HTTPAddress string
-	// HealthTimeout is how long a part may be busy without getting on before it counts as stuck.
+	// HealthTimeout is the time without progress before a component is unhealthy.
 	HealthTimeout time.Duration
-	// ApplyInterval is the least mean time between two changes of the kernel, ApplyBurst how many
-	// may follow at once.
+	// ApplyInterval is the minimum mean time between two changes of the kernel. ApplyBurst is the
+	// number of changes that may follow each other without a pause.
 	ApplyInterval time.Duration
 	ApplyBurst    int
-	// ResyncInterval is how often the kernel is compared with what it should hold, without any
-	// reason. 0: never.
+	// ResyncInterval is the time between two comparisons of the kernel with the desired state. 0: never.
 	ResyncInterval time.Duration
 	// VerdictLogGroup is the nflog group, from 0 to 65535, that every packet is sent to that policy
 	// allows or denies. -1: none.
@@ -100,17 +98,18 @@ type Settings struct {
 	// NATExcludeNodes keeps the source of packets that pods of NATOutgoing pools send to nodes.
 	NATExcludeNodes bool
 	// TunnelsFromNodes drops VXLAN and IP in IP to the node unless the source is an address of a Node:
-	// "true", "false", or "auto", which drops VXLAN with KubernetesVXLAN and IP in IP with KubernetesIPIP.
+	// "true", "false", or "auto", which drops VXLAN with KubernetesVXLAN and IP in IP with KubernetesIPIP,
+	// unless KubernetesOmit has Nodes.
 	TunnelsFromNodes string
 	// EndpointToHost decides about packets from a workload to its own node that the workload's policy
 	// allows: "drop", "accept", or "return", which leaves them to what else filters the host's input.
 	// Default: "drop", or "accept" with Kubeconfig or InCluster.
 	EndpointToHost string
-	// RecordFile is where what the agent sees is recorded, RecordLimit how large the file may
-	// become, in MiB. Empty: nowhere.
+	// RecordFile is the file that records the agent's inputs. RecordLimit is its maximum size in MiB.
+	// Empty: nothing is recorded.
 	RecordFile  string
 	RecordLimit int
-	// LogLevel is the least level that is logged.
+	// LogLevel is the minimum level that is logged.
 	LogLevel slog.Level
 }
 
@@ -140,8 +139,8 @@ func (s Settings) VXLANFromNodes() bool { return s.fromNodes(s.KubernetesVXLAN) 
 // IPIPFromNodes reports whether IP in IP to the node must come from addresses of Nodes.
 func (s Settings) IPIPFromNodes() bool { return s.fromNodes(s.KubernetesIPIP) }
 
-// fromNodes returns what TunnelsFromNodes means for an encapsulation that the agent uses or not. Without the
-// API's Nodes, it uses none.
+// fromNodes reports whether the node drops an encapsulation from other sources than Nodes. used is whether
+// the agent uses the encapsulation. Under auto, it also needs the Nodes of the Kubernetes API.
 func (s Settings) fromNodes(used bool) bool {
 	reads := s.ReadsKubernetes() && !slices.Contains(s.OmittedKinds(), "nodes")
 	return s.TunnelsFromNodes == "true" || s.TunnelsFromNodes == "auto" && used && reads
@@ -157,7 +156,7 @@ func hostActions() map[string]policy.HostAction {
 	}
 }
 
-// EndpointToHostAction returns what EndpointToHost means.
+// EndpointToHostAction returns the action of EndpointToHost.
 func (s Settings) EndpointToHostAction() policy.HostAction { return hostActions()[s.EndpointToHost] }
 
 // SysctlFile returns the path of the file with the former values of sysctls, which is beside the
@@ -186,9 +185,9 @@ func local() map[string]bool {
 	return keys
 }
 
-// Declare declares a flag for each setting, with what it says in s as the default.
+// Declare declares a flag for each setting, with its value in s as the default.
 func Declare(flags *flag.FlagSet, s *Settings) {
-	flags.StringVar(&s.Node, "node", s.Node, "`NAME` of the node whose pods to look after")
+	flags.StringVar(&s.Node, "node", s.Node, "`NAME` of this node")
 	DeclareSources(flags, s)
 	DeclareEtcd(flags, s)
 	DeclareKubernetes(flags, s)
@@ -205,9 +204,9 @@ func Declare(flags *flag.FlagSet, s *Settings) {
 		"give all nodes IP-in-IP devices, with the first address of their IPv4 pod CIDRs; pools say whether traffic "+
 			"uses them")
 	flags.BoolVar(&s.KubernetesReport, "kubernetes-report", s.KubernetesReport,
-		"write to the API what the node knows: Events of faulty objects, conditions, and a NodeReport of the node")
+		"write Events of objects at fault, conditions and a NodeReport of the node to the API")
 	flags.StringVar(&s.EndpointDir, "endpoint-dir", s.EndpointDir,
-		"`DIR` in which endpoints that are registered over the socket are kept; none if empty")
+		"`DIR` that keeps registered endpoints across restarts; if empty, endpoints cannot be registered")
 	DeclareIdentity(flags, s)
 	declarePrefix(flags, s)
 	flags.BoolVar(&s.SharedTable, "shared-table", s.SharedTable,
@@ -218,13 +217,13 @@ func Declare(flags *flag.FlagSet, s *Settings) {
 	flags.StringVar(&s.HTTPAddress, "http-address", s.HTTPAddress,
 		"`ADDRESS` to serve /livez, /readyz and /metrics on; none if empty")
 	flags.DurationVar(&s.HealthTimeout, "health-timeout", s.HealthTimeout,
-		"`TIME` after which a part that does not get on counts as stuck")
+		"`TIME` without progress before a component is unhealthy")
 	flags.DurationVar(&s.ApplyInterval, "apply-interval", s.ApplyInterval,
-		"least mean `TIME` between two changes of the kernel")
+		"minimum mean `TIME` between two changes of the kernel")
 	flags.IntVar(&s.ApplyBurst, "apply-burst", s.ApplyBurst,
-		"`NUMBER` of changes that may follow each other at once after a rest")
+		"`NUMBER` of changes that may follow each other without a pause")
 	flags.DurationVar(&s.ResyncInterval, "resync-interval", s.ResyncInterval,
-		"`TIME` between two comparisons of the kernel with what it should hold; 0 for never")
+		"`TIME` between two comparisons of the kernel with the desired state; 0 for never")
 	flags.IntVar(&s.VerdictLogGroup, "verdict-log-group", s.VerdictLogGroup,
 		"`NUMBER` of the nflog group that each packet is sent to that policy allows or denies, for the command "+
 			"drops; -1 for none")
@@ -232,13 +231,13 @@ func Declare(flags *flag.FlagSet, s *Settings) {
 		"what becomes of established connections that a change of policy denies: `POLICY` keep lets them go on, "+
 			"end ends them")
 	flags.StringVar(&s.RecordFile, "record-file", s.RecordFile,
-		"`FILE` to record in what the agent sees, for package calcgraph/replay; none if empty")
+		"`FILE` to record the agent's inputs in, for package calcgraph/replay; none if empty")
 	flags.IntVar(&s.RecordLimit, "record-limit", s.RecordLimit, "`MIB` after which recording ends")
-	flags.TextVar(&s.LogLevel, "log-level", s.LogLevel, "log what is at least `LEVEL`: DEBUG, INFO, WARN or ERROR")
+	flags.TextVar(&s.LogLevel, "log-level", s.LogLevel, "minimum `LEVEL` that is logged: DEBUG, INFO, WARN or ERROR")
 	explain(flags)
 }
 
-// DeclareSources declares the flags that say what to read.
+// DeclareSources declares the flags of the sources.
 func DeclareSources(flags *flag.FlagSet, s *Settings) {
 	flags.StringVar(&s.Manifests, "manifests", s.Manifests, "`DIR` with the manifests: *.yaml, *.yml and *.json")
 	flags.StringVar(&s.Resources, "resources", s.Resources,
@@ -247,35 +246,35 @@ func DeclareSources(flags *flag.FlagSet, s *Settings) {
 		"let pods name their interface and MAC address by the annotations wayleave.dev/interface and wayleave.dev/mac")
 }
 
-// DeclareEtcd declares the flags that say which etcd to use, and as whom.
+// DeclareEtcd declares the flags of etcd and of the access to it.
 func DeclareEtcd(flags *flag.FlagSet, s *Settings) {
 	flags.StringVar(&s.Etcd, "etcd", s.Etcd,
 		"`ENDPOINTS` of the etcd that nodes share, as in https://10.0.0.5:2379, separated by commas; none if empty")
 	flags.StringVar(&s.EtcdPrefix, "etcd-prefix", s.EtcdPrefix, "`PREFIX` of all keys in etcd")
 	flags.StringVar(&s.EtcdCluster, "etcd-cluster", s.EtcdCluster,
-		"`NAME` of the cluster whose objects in etcd are meant")
+		"`NAME` of the cluster whose objects are read from etcd")
 	flags.StringVar(&s.EtcdCAFile, "etcd-ca-file", s.EtcdCAFile,
 		"`FILE` with the authorities of etcd's certificates, PEM; the system's if empty")
 	flags.StringVar(&s.EtcdCertFile, "etcd-cert-file", s.EtcdCertFile,
 		"`FILE` with the client's certificate for etcd, PEM")
 	flags.StringVar(&s.EtcdKeyFile, "etcd-key-file", s.EtcdKeyFile, "`FILE` with the client's key for etcd, PEM")
 	flags.StringVar(&s.EtcdUsername, "etcd-username", s.EtcdUsername,
-		"`NAME` of the user of etcd, where it asks for one")
+		"`NAME` of the user of etcd, if it requires one")
 	flags.StringVar(&s.EtcdPasswordFile, "etcd-password-file", s.EtcdPasswordFile,
 		"`FILE` that holds the password of that user")
 }
 
-// DeclareKubernetes declares the flags that say which Kubernetes API to use.
+// DeclareKubernetes declares the flags of the Kubernetes API.
 func DeclareKubernetes(flags *flag.FlagSet, s *Settings) {
 	flags.StringVar(&s.Kubeconfig, "kubeconfig", s.Kubeconfig,
-		"`FILE` with the access to the API of the Kubernetes cluster whose objects count; none if empty")
+		"`FILE` with the access to the API of the Kubernetes cluster whose objects are read; none if empty")
 	flags.StringVar(&s.KubernetesContext, "kubernetes-context", s.KubernetesContext,
 		"`NAME` of the context in that file; its current one if empty")
 	flags.BoolVar(&s.InCluster, "in-cluster", s.InCluster,
 		"read the API of the Kubernetes cluster that the agent is a pod of, with the pod's service account")
 }
 
-// DeclareTable declares the flags that say what the table is like.
+// DeclareTable declares the flags of the nftables table.
 func DeclareTable(flags *flag.FlagSet, s *Settings) {
 	declareName(flags, s)
 	declarePrefix(flags, s)
@@ -297,7 +296,7 @@ func declareName(flags *flag.FlagSet, s *Settings) {
 
 func declarePrefix(flags *flag.FlagSet, s *Settings) {
 	flags.StringVar(&s.InterfacePrefix, "interface-prefix", s.InterfacePrefix,
-		"`PREFIX` of the names of workloads' interfaces; those that no endpoint accounts for drop everything")
+		"`PREFIX` of the names of workloads' interfaces; interfaces without an endpoint drop all packets")
 	flags.StringVar(&s.Bridges, "bridges", s.Bridges,
 		"`NAMES` of the bridges whose ports are workloads' interfaces, separated by commas; none if empty")
 	flags.BoolVar(&s.TCPFromSYN, "tcp-from-syn", s.TCPFromSYN,
@@ -307,15 +306,15 @@ func declarePrefix(flags *flag.FlagSet, s *Settings) {
 		"do not translate the source of packets that pods of natOutgoing pools send to nodes, so that policy of "+
 			"host endpoints sees the pod; nodes need routes to the pods")
 	flags.StringVar(&s.TunnelsFromNodes, "tunnels-from-nodes", s.TunnelsFromNodes,
-		"drop VXLAN and IP in IP to the node unless the source is an address of a Node: `WHETHER` true, false, or "+
-			"auto: VXLAN with kubernetes-vxlan, IP in IP with kubernetes-ipip")
+		"drop VXLAN and IP in IP to the node unless the source is an address of a Node: `MODE` true, false, or "+
+			"auto: VXLAN with kubernetes-vxlan, IP in IP with kubernetes-ipip, neither if kubernetes-omit names nodes")
 	flags.StringVar(&s.EndpointToHost, "endpoint-to-host", s.EndpointToHost,
 		"what becomes of packets from workloads to their own node that policy allows: `ACTION` drop, accept, or "+
 			"return to leave them to other tables; Kubernetes needs accept, which is the default with kubeconfig or "+
 			"in-cluster")
 }
 
-// Defaults returns the settings as they are if nobody sets any.
+// Defaults returns the default settings.
 func Defaults() Settings {
 	host, _ := os.Hostname() // without one the node has to be named
 	return Settings{

@@ -63,7 +63,7 @@ func TestResolveKeys(t *testing.T) {
 	require.Equal(t, settings.Defaults().Node, e.Node)
 	_, err = settings.ResolveKeys(layers[:1], "table", "node")
 	require.EqualError(t, err, `one: node: "a/b" has other characters than letters, digits and -_.:@+~`+
-		"\nset on the command line what the agent had: --node")
+		"\nset these flags to the values of the running agent: --node")
 }
 
 // ResolveKeys uses neither a default nor an earlier value of a key that a broken source may set.
@@ -107,7 +107,7 @@ func TestResolveKeysOfBrokenFile(t *testing.T) {
 		}
 		require.Nil(t, e, name)
 		require.ErrorContains(t, err, row.want, name)
-		require.Regexp(t, "\nset on the command line what the agent had: "+row.flags+"$", err.Error(), name)
+		require.Regexp(t, "\nset these flags to the values of the running agent: "+row.flags+"$", err.Error(), name)
 		require.Equal(t, 1, strings.Count(err.Error(), row.want), name)
 	}
 }
@@ -119,15 +119,15 @@ func TestResolveKeysOfWrongType(t *testing.T) {
 		{Source: "command line", Values: map[string]string{"route-protocol": "77"}},
 	}
 	_, err := settings.ResolveKeys(layers[:2], "route-protocol")
-	require.ErrorContains(t, err, `route-protocol: "y" makes no sense: want a whole number`)
-	require.ErrorContains(t, err, "\nset on the command line what the agent had: --route-protocol")
+	require.ErrorContains(t, err, `route-protocol: invalid value "y": want a whole number`)
+	require.ErrorContains(t, err, "\nset these flags to the values of the running agent: --route-protocol")
 	require.NotContains(t, err.Error(), "environment")
 	e, err := settings.ResolveKeys(layers, "route-protocol")
 	require.NoError(t, err)
 	require.Equal(t, 77, e.RouteProtocol)
 }
 
-func TestEverySourceHasItsSay(t *testing.T) {
+func TestPrecedenceOfSources(t *testing.T) {
 	found, rest := settings.Extract("a.yaml", []byte(stored))
 	require.Equal(t, strings.Count(stored, "\n"), strings.Count(string(rest), "\n"), "lines keep their numbers")
 	require.NotContains(t, string(rest), "AgentConfig")
@@ -293,7 +293,7 @@ func TestTunnelsFromNodes(t *testing.T) {
 func TestKubernetesProblems(t *testing.T) {
 	for want, values := range map[string]map[string]string{
 		"in-cluster: cannot be combined with kubeconfig":           {"in-cluster": "true", "kubeconfig": "/file"},
-		"etcd: cannot be combined with kubeconfig or in-cluster":   {"in-cluster": "true", "etcd": "http://a:1"},
+		"etcd: choose etcd or the Kubernetes API as the source":    {"in-cluster": "true", "etcd": "http://a:1"},
 		"kubernetes-context: is a context of the file kubeconfig":  {"kubernetes-context": "one"},
 		`kubernetes-omit: no kind "tiers": want some of namespace`: {"kubernetes-omit": "nodes, tiers"},
 		"kubernetes-omit: pods are always read":                    {"kubernetes-omit": "pods"},
@@ -361,14 +361,14 @@ func TestAllProblemsAreReported(t *testing.T) {
 		"environment: WAYLEAVE_AGENT_PORT: there is no such setting",
 		"environment: apply-interval: want 0s to 1m0s, not -1s",
 		"file " + path + ": apply-burst: want 1 or more, not 0",
-		"file " + path + `: health-timeout: "soon" makes no sense: want a time with its unit, as in 20ms, 30s or 1h`,
+		"file " + path + `: health-timeout: invalid value "soon": want a time with its unit, as in 20ms, 30s or 1h`,
 		"file " + path + ": tabel: there is no such setting",
 		"file " + path + ": node: line 4: want a single value",
 		"file /does/not/exist: open",
 		"datastore AgentConfig default (b.yaml): trust-annotations: cannot be set in the datastore",
-		`datastore AgentConfig default (b.yaml): log-level: "LOUD" makes no sense: want DEBUG, INFO, WARN or ERROR`,
-		`datastore AgentConfig default (b.yaml): conntrack-policy: "kill" makes no sense: conntrack: policy "kill" is neither keep nor end`,
-		`datastore AgentConfig default (b.yaml): tcp-from-syn: "perhaps" makes no sense: want true or false`,
+		`datastore AgentConfig default (b.yaml): log-level: invalid value "LOUD": want DEBUG, INFO, WARN or ERROR`,
+		`datastore AgentConfig default (b.yaml): conntrack-policy: invalid value "kill": conntrack: policy "kill" is neither keep nor end`,
+		`datastore AgentConfig default (b.yaml): tcp-from-syn: invalid value "perhaps": want true or false`,
 		`datastore AgentConfig all (b.yaml): the name must be "default"`,
 		"datastore AgentConfig all (b.yaml): line 5: want keys and values",
 	} {
@@ -457,8 +457,8 @@ func TestPin(t *testing.T) {
 	again := settings.File(file(t, "table: theirs\nsocket: /run/other\nhealth-timeout: 60s\napply-burst: 3\n"))
 	kept, err := settings.Pin(before, resolve(again))
 	require.ErrorContains(t, err, again.Source+
-		`: socket: "/run/other" counts from the next start of the agent on, "/run/wayleave/agent.sock" until then`)
-	require.ErrorContains(t, err, `table: "theirs" counts from`)
+		`: socket: "/run/other" takes effect at the next start; "/run/wayleave/agent.sock" stays until then`)
+	require.ErrorContains(t, err, `table: "theirs" takes effect`)
 	require.Len(t, kept, 2)
 	e := resolve(append([]settings.Layer{again}, kept...)...)
 	require.Equal(t, "ours", e.Table)

@@ -14,11 +14,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// prefix of the environment variables, and the one that is none of ours.
-const (
-	prefix   = "WAYLEAVE_"
-	internal = "WAYLEAVE_IN_USER_NAMESPACE"
-)
+// prefix is the prefix of the environment variables of settings.
+const prefix = "WAYLEAVE_"
+
+// reexecMarker is an environment variable that is no setting: package netns sets it for a program that
+// it has started again in a user namespace.
+const reexecMarker = "WAYLEAVE_IN_USER_NAMESPACE"
 
 // environment is the source of the settings of variables.
 const environment = "environment"
@@ -28,14 +29,14 @@ func variable(key string) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(key, "-", "_"))
 }
 
-// Environment returns what the variables that begin with WAYLEAVE_ say; environ is as of
+// Environment returns the settings of the variables that begin with WAYLEAVE_; environ is as of
 // os.Environ. WAYLEAVE_CONFIG is the path of the file, and no setting.
 func Environment(environ []string) Layer {
 	l := Layer{Source: environment, Values: map[string]string{}}
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
 		key, ours := strings.CutPrefix(name, prefix)
-		if !ours || name == internal || name == ConfigVariable {
+		if !ours || name == reexecMarker || name == ConfigVariable {
 			continue
 		}
 		l.Values[strings.ReplaceAll(strings.ToLower(key), "_", "-")] = value
@@ -46,8 +47,8 @@ func Environment(environ []string) Layer {
 // ConfigVariable is the environment variable that holds the path of the file.
 const ConfigVariable = "WAYLEAVE_CONFIG"
 
-// File returns what a YAML file says: one mapping from keys to values. A path that is empty means
-// that there is no file.
+// File returns the settings of a YAML file, which is one mapping from keys to values. An empty path
+// means that there is no file.
 func File(path string) Layer {
 	l := Layer{Source: "file " + path, Values: map[string]string{}}
 	if path == "" {
@@ -96,8 +97,8 @@ func (l *Layer) read(n *yaml.Node) {
 	}
 }
 
-// Object returns what a JSON or YAML object of a datastore says: one mapping from keys to values.
-// The source is for people.
+// Object returns the settings of a JSON or YAML object of a datastore, which is one mapping from keys
+// to values. source is the name of the source for people.
 func Object(source string, data []byte) Layer {
 	l := Layer{Source: source, Datastore: true, Values: map[string]string{}}
 	var doc yaml.Node
