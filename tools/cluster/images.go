@@ -116,7 +116,7 @@ func (c *cluster) agnhostFiles() ([]image.File, error) {
 		{Path: "/bin/sh", Link: "../usr/bin/dash"},
 	}
 	if !hasSCTP() {
-		// The wrapper serves SCTP over raw sockets, and starts agnhost.real for other protocols. With SCTP in
+		// The SCTP emulator serves SCTP over raw sockets, and starts agnhost.real for other protocols. With SCTP in
 		// the kernel, the kernel would reset its associations.
 		files[0].Source = c.bin("cluster-programs/agnhost")
 		files = append(files, image.File{Path: "/agnhost.real", Source: c.bin("kubernetes/agnhost")})

@@ -93,8 +93,8 @@ func TestTables(t *testing.T) {
 }
 
 func TestSuiteWithoutFailedTestsFails(t *testing.T) {
-	run := func(least int, results ...result) table {
-		return table{suite: suite{name: "s", least: least}, results: results}
+	run := func(minTests int, results ...result) table {
+		return table{suite: suite{name: "s", minTests: minTests}, results: results}
 	}
 	ended := errors.New("exit status 1")
 	ok, bad, skip := result{test: "a", outcome: passed}, result{test: "b", outcome: failed}, result{outcome: skipped}

@@ -50,7 +50,7 @@ const shortTests = `\[sig-network\] (` +
 func policyAPI() suite {
 	const test = "TestConformance"
 	return suite{
-		name: "policy-api", title: "Conformance of the network policy API, all features of v1alpha2", least: 24,
+		name: "policy-api", title: "Conformance of the network policy API, all features of v1alpha2", minTests: 24,
 		version: func(c *cluster) (string, error) { return c.moduleVersion("suites/conformance.test") },
 		command: func(c *cluster, _, focus string) []string {
 			run := "^" + test + "$"
@@ -67,9 +67,9 @@ func policyAPI() suite {
 }
 
 // cyclonus returns the cases of cyclonus that have one of the tags, or all.
-func cyclonus(name, title string, least int, tags ...string) suite {
+func cyclonus(name, title string, minTests int, tags ...string) suite {
 	return suite{
-		name: name, title: title, least: least,
+		name: name, title: title, minTests: minTests,
 		version: func(c *cluster) (string, error) { return c.moduleVersion("suites/cyclonus") },
 		command: func(c *cluster, folder, focus string) []string {
 			if focus != "" {
@@ -133,14 +133,14 @@ func excludedTests() []reason {
 	}
 }
 
-const noSCTPSockets = "the kernel has no SCTP sockets, and the emulation does not support /dial"
+const noSCTPSockets = "the kernel has no SCTP sockets, and the SCTP emulator does not support /dial"
 
 // endToEnd returns a suite of the end-to-end tests of Kubernetes whose names match an expression, except
-// those that are excluded. processes is the number of parallel Ginkgo processes, least that of the tests
+// those that are excluded. processes is the number of parallel Ginkgo processes, minTests that of the tests
 // that have to run.
-func endToEnd(name, title, tests string, processes, least int, excluded []reason) suite {
+func endToEnd(name, title, tests string, processes, minTests int, excluded []reason) suite {
 	return suite{
-		name: name, title: title, excluded: excluded, least: least,
+		name: name, title: title, excluded: excluded, minTests: minTests,
 		version: func(c *cluster) (string, error) {
 			printed, err := exec.Command(c.bin("kubernetes/kubectl"), "version", "--client").Output()
 			if err != nil {

@@ -23,8 +23,8 @@ func kubeletSysctls() []string {
 	}
 }
 
-// hostSysctls has the parameters of the host from before its first cluster. Each cluster of the host
-// saves them before its start and restores them after its end. The last one to end sets them.
+// hostSysctls has the parameters of the host from before its first cluster. The first cluster of the
+// host saves the parameters. The last one to end restores them.
 type hostSysctls struct {
 	parameters string // folder, such as /proc/sys
 	shared     string // folder of all clusters, which exists while one runs

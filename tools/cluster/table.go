@@ -25,8 +25,8 @@ func (t table) check(ended error, focus string) error {
 	switch {
 	case ran == 0:
 		return errors.New("no test ran: all are skipped")
-	case focus == "" && ran < t.suite.least:
-		return fmt.Errorf("only %d tests ran, of at least %d", ran, t.suite.least)
+	case focus == "" && ran < t.suite.minTests:
+		return fmt.Errorf("only %d tests ran, of at least %d", ran, t.suite.minTests)
 	case ended != nil && t.count(failed) == 0:
 		return fmt.Errorf("the program failed, but no test did: %w", ended)
 	}

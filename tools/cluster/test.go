@@ -32,8 +32,8 @@ type suite struct {
 	progress func(line string) string
 	// excluded has the tests that do not run.
 	excluded []reason
-	// least is the number of tests that have to run without a focus. With fewer, the suite itself has failed.
-	least int
+	// minTests is the number of tests that have to run without a focus. With fewer, the suite itself has failed.
+	minTests int
 }
 
 // reason is why tests whose names contain a text do not run.

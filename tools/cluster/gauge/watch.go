@@ -36,7 +36,7 @@ func watch(ctx context.Context, args []string) (measure.Changes, error) {
 	flags := newFlags("watch [FLAGS] ADDRESS...")
 	until := flags.String("until", "denied", "the `result` to wait for: denied or allowed")
 	interval := flags.Duration("interval", 50*time.Millisecond, "`time` between two probes of a target")
-	limit := flags.Duration("time", time.Minute, "how `long` to watch at most")
+	limit := flags.Duration("time", time.Minute, "maximum `time` to watch")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
