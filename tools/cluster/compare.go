@@ -119,7 +119,7 @@ func choose(c *cluster, names []string) ([]implementation, error) {
 		return nil, fmt.Errorf("no cluster runs: %w", err)
 	}
 	if c.Proxy == "iptables" {
-		return nil, errors.New("all iptables rules of the nodes are deleted, so kube-proxy must have none: " +
+		return nil, errors.New("this command flushes the iptables tables filter and mangle on all nodes; " +
 			"start the cluster with --proxy nftables")
 	}
 	return chosen, nil

@@ -16,7 +16,7 @@ import (
 	"github.com/wayleave/wayleave/tools/cluster/internal/pki"
 )
 
-// implementation is one of network policy.
+// implementation is an implementation of network policy.
 type implementation struct {
 	name, title string
 	// program is a path below bin; empty: the cluster has it.
@@ -28,16 +28,15 @@ type implementation struct {
 	interval time.Duration
 	start    func(m *comparison, ctx context.Context) error // methods
 	stop     func(m *comparison, ctx context.Context) error
-	// judge names the pods that policies select, if the implementation cannot find them out itself.
-	judge func(m *comparison, ctx context.Context, pods []podAddress) error
+	// setQueuedPods limits queueing to the pods that policies select; nil if the implementation does that itself.
+	setQueuedPods func(m *comparison, ctx context.Context, pods []podAddress) error
 }
 
 const (
 	noneName   = "none"
 	routerName = "kube-router"
 	queueName  = "kube-network-policies"
-	// queueNumber is that of the packets that kube-network-policies judges, and queueSet the ipset with the pods whose
-	// packets these are.
+	// queueNumber is the NFQUEUE number; queueSet is the ipset of queued pods.
 	queueNumber = "98"
 	queueSet    = "compare"
 )
@@ -55,14 +54,15 @@ func implementations() []implementation {
 			stop:  func(*comparison, context.Context) error { return nil },
 		},
 		{
-			name: routerName, title: "its firewall alone, for IPv4",
+			name: routerName, title: "its firewall alone, IPv4 only",
 			program: "suites/kube-router", process: routerName + "\x00",
 			start: (*comparison).startRouter, stop: (*comparison).stopRouter,
 		},
 		{
-			name: queueName, title: "for IPv4, with rules of iptables that stand in for its own",
+			name: queueName, title: "IPv4 only, with iptables rules in place of its own",
 			program: "suites/kube-network-policies", process: queueName + "\x00", interval: 3 * time.Second,
-			start: (*comparison).startQueue, stop: (*comparison).stopQueue, judge: (*comparison).judgeByQueue,
+			start: (*comparison).startQueue, stop: (*comparison).stopQueue,
+			setQueuedPods: (*comparison).replaceQueueSet,
 		},
 	}
 }
@@ -158,16 +158,16 @@ func (m *comparison) onNodes(run func(node *machine.Machine) error) error {
 	return nil
 }
 
-// runService runs a program on all nodes beside their services.
-func (m *comparison) runService(service func(node string) machine.Service) error {
+// runOnNodes runs another program on all nodes.
+func (m *comparison) runOnNodes(program func(node string) machine.Program) error {
 	return m.onNodes(func(node *machine.Machine) error {
-		return node.Run(append(m.c.services(node.Name), service(node.Name)))
+		return node.Run(append(m.c.programs(node.Name), program(node.Name)))
 	})
 }
 
-// stopServices ends all programs that runService started.
-func (m *comparison) stopServices() error {
-	return m.onNodes(func(node *machine.Machine) error { return node.Run(m.c.services(node.Name)) })
+// stopExtraPrograms stops all programs that runOnNodes started.
+func (m *comparison) stopExtraPrograms() error {
+	return m.onNodes(func(node *machine.Machine) error { return node.Run(m.c.programs(node.Name)) })
 }
 
 // onNode runs a script of the shell on a node.
@@ -188,8 +188,8 @@ func (m *comparison) startRouter(ctx context.Context) error {
 		return err
 	}
 	services, _, _ := strings.Cut(serviceCIDRs, ",")
-	return m.runService(func(node string) machine.Service {
-		return machine.Service{Name: routerName, Env: []string{"PATH=" + m.c.path()}, Args: []string{
+	return m.runOnNodes(func(node string) machine.Program {
+		return machine.Program{Name: routerName, Env: []string{"PATH=" + m.c.path()}, Args: []string{
 			m.c.bin("suites/kube-router"), "--kubeconfig=" + m.c.kubeconfig("admin"), "--run-firewall=true",
 			"--run-router=false", "--run-service-proxy=false", "--enable-cni=false", "--hostname-override=" + node,
 			"--health-port=0", "--service-cluster-ip-range=" + services, "--enable-ipv6=false", "--v=1",
@@ -200,7 +200,7 @@ func (m *comparison) startRouter(ctx context.Context) error {
 // stopRouter ends kube-router and deletes all rules of the tables filter and mangle, and all ipsets. choose makes sure
 // that kube-proxy has none there.
 func (m *comparison) stopRouter(ctx context.Context) error {
-	if err := m.stopServices(); err != nil {
+	if err := m.stopExtraPrograms(); err != nil {
 		return err
 	}
 	return m.onNodes(func(node *machine.Machine) error {
@@ -232,10 +232,10 @@ func (m *comparison) startQueue(ctx context.Context) error {
 		return err
 	}
 	host, port, _ := strings.Cut(strings.TrimPrefix(apiServer, "https://"), ":")
-	err = m.runService(func(node string) machine.Service {
+	err = m.runOnNodes(func(node string) machine.Program {
 		// It ends by SIGINT only.
 		const wrapper = `trap 'kill -INT $p' TERM; "$@" & p=$!; wait $p; wait $p`
-		return machine.Service{
+		return machine.Program{
 			Name: queueName,
 			Env:  []string{"PATH=" + m.c.path(), "KUBERNETES_SERVICE_HOST=" + host, "KUBERNETES_SERVICE_PORT=" + port},
 			Args: []string{
@@ -260,9 +260,9 @@ func (m *comparison) startQueue(ctx context.Context) error {
 	})
 }
 
-// judgeByQueue queues packets only of these pods, each on its node. So do the rules of kube-network-policies with the
-// pods that policies select.
-func (m *comparison) judgeByQueue(ctx context.Context, pods []podAddress) error {
+// replaceQueueSet queues packets only of these pods, each on its node. So do the rules of kube-network-policies with
+// the pods that policies select.
+func (m *comparison) replaceQueueSet(ctx context.Context, pods []podAddress) error {
 	return m.onNodes(func(node *machine.Machine) error {
 		script := "ipset flush " + queueSet
 		for _, pod := range pods {
@@ -281,7 +281,7 @@ func (m *comparison) stopQueue(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := m.stopServices(); err != nil {
+	if err := m.stopExtraPrograms(); err != nil {
 		return err
 	}
 	return m.onNodes(func(node *machine.Machine) error {

@@ -104,12 +104,12 @@ func addresses(pods []podAddress) []string {
 	return out
 }
 
-// judge names the pods that policies select to an implementation that needs that.
-func (m *comparison) judge(ctx context.Context, i implementation, pods ...podAddress) error {
-	if i.judge == nil {
+// setQueuedPods limits queueing to the pods that policies select, for an implementation that needs it.
+func (m *comparison) setQueuedPods(ctx context.Context, i implementation, pods ...podAddress) error {
+	if i.setQueuedPods == nil {
 		return nil
 	}
-	return i.judge(m, ctx, pods)
+	return i.setQueuedPods(m, ctx, pods)
 }
 
 // denyAll returns a policy that denies all targets.
@@ -124,7 +124,7 @@ func (m *comparison) ready(ctx context.Context, selector string) error {
 		"--timeout=600s")
 }
 
-// send hands objects to a command of kubectl.
+// send passes objects to a command of kubectl.
 func (m *comparison) send(ctx context.Context, command string, objects []object) error {
 	encoded, err := json.Marshal(object{"apiVersion": "v1", "kind": "List", "items": objects})
 	if err != nil {
@@ -147,7 +147,7 @@ func (m *comparison) cleanUp(ctx context.Context) error {
 	)
 }
 
-// manyPolicies returns policies for what the targets send. They do not decide what a comparison measures.
+// manyPolicies returns policies for the egress of the targets. No measured packet matches these policies.
 func manyPolicies(n, pods int) []object {
 	var out []object
 	for i := range n {
@@ -163,7 +163,7 @@ func manyPolicies(n, pods int) []object {
 	return out
 }
 
-// serverPolicies returns policies for what the server receives. The last one alone allows the client.
+// serverPolicies returns policies for the ingress of the server. Only the last one allows the client.
 func serverPolicies(n int) []object {
 	var out []object
 	for i := range n {
@@ -199,24 +199,25 @@ func (m *comparison) edit(ctx context.Context, i implementation, add func(string
 	if i.name == noneName {
 		return nil
 	}
-	if err := m.judge(ctx, i, m.targets...); err != nil {
+	if err := m.setQueuedPods(ctx, i, m.targets...); err != nil {
 		return err
 	}
 	for range m.edits {
 		for _, e := range []struct {
-			until, method, path string
-			body                object
-		}{{"denied", "POST", policiesPath, denyAll()}, {"allowed", "DELETE", denyPath, nil}} {
+			verb, until, method, path string
+			body                      object
+		}{{"deny", "denied", "POST", policiesPath, denyAll()}, {"allow", "allowed", "DELETE", denyPath, nil}} {
 			first, last, err := m.effect(ctx, i, e.until, e.method, e.path, e.body)
 			if err != nil {
 				return err
 			}
 			if first < 0 {
-				fmt.Printf("an edit is not counted: a pod changed before it; ")
+				fmt.Printf("edit discarded: a pod's result changed before the write; ")
 				continue
 			}
-			add(e.until+": first pod [ms]", milliseconds(first))
-			add(e.until+": last pod [ms]", milliseconds(last))
+			row := fmt.Sprintf("%s %d pods: ", e.verb, len(m.targets))
+			add(row+"first pod "+e.until+" [ms]", milliseconds(first))
+			add(row+"last pod "+e.until+" [ms]", milliseconds(last))
 		}
 	}
 	return nil
@@ -293,7 +294,7 @@ func decode(cmd *exec.Cmd, into any) error {
 
 // connections opens connections to the server with several numbers of policies.
 func (m *comparison) connections(ctx context.Context, i implementation, add func(string, float64)) error {
-	if err := m.judge(ctx, i, m.server); err != nil {
+	if err := m.setQueuedPods(ctx, i, m.server); err != nil {
 		return err
 	}
 	for _, n := range m.policies {

@@ -42,8 +42,7 @@ func TestCompareArguments(t *testing.T) {
 	}
 }
 
-// The last policy of the server alone allows the client, and the others have peers of their own.
-func TestStatusTellsWhetherAnAgentReadsPolicies(t *testing.T) {
+func TestStatusOfOmittedPolicies(t *testing.T) {
 	status := func(kind, state string) []byte {
 		return []byte(`{"kubernetes": {"kinds": [{"kind": "` + kind + `", "state": "` + state + `"}]}}`)
 	}
@@ -57,6 +56,7 @@ func TestStatusTellsWhetherAnAgentReadsPolicies(t *testing.T) {
 	require.ErrorContains(t, err, "no kind networkpolicies.networking.k8s.io")
 }
 
+// Only the last policy of the server allows the client, and the others have peers of their own.
 func TestServerPolicies(t *testing.T) {
 	policies := serverPolicies(1000)
 	names := map[string]bool{}

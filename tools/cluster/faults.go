@@ -30,10 +30,10 @@ const (
 	// effectDelay is the time from applied policy to stable results: clients read their targets, and
 	// old flows are still ended.
 	effectDelay = 5 * time.Second
-	// reportDelay is the time after which all losses of a probe have been reported: the limit of an
-	// answer, and two reports.
+	// reportDelay is the time after which the loss of a probe has been reported: AnswerLimit and the
+	// interval of two reports.
 	reportDelay = probe.AnswerLimit + 12*time.Second
-	// inFlight is the time before a fault in which a probe may be sent that the fault loses.
+	// inFlight is how long before a fault a sent probe can still be lost.
 	inFlight = 2 * time.Second
 	// waitLimit is the limit of every wait. It is long, because the host may be busy.
 	waitLimit = 10 * time.Minute
@@ -47,25 +47,26 @@ type faultRun struct {
 	loadPods int           // of the scenario churn
 	interval time.Duration
 
-	mu        sync.Mutex
-	tally     *losses.Tally
-	starts    map[string]probe.Line // by pod: the last start of its prober
-	pods      map[string]*meshPod
-	services  map[string][]string        // addresses
-	ready     map[string]time.Time       // by pod: when it became a ready endpoint
-	revision  int                        // of the last change of the mesh's pods in the API
-	overrides map[[2]string]probe.Expect // by client and server, pods or kinds
-	notes     []string
+	mu       sync.Mutex
+	tally    *losses.Tally
+	starts   map[string]probe.Line // by pod: the last start of its prober
+	pods     map[string]*proberPod
+	services map[string][]string  // addresses
+	ready    map[string]time.Time // by pod: when it became a ready endpoint
+	// resourceVersion is the highest one of the prober pods in the API.
+	resourceVersion int
+	overrides       map[[2]string]probe.Verdict // by client and server, pods or kinds
+	notes           []string
 }
 
-// meshPod is a pod of the mesh.
-type meshPod struct {
+// proberPod is a pod that runs a prober.
+type proberPod struct {
 	podKind
 	node      string
 	addresses []string // empty: not known yet
 }
 
-func (p *meshPod) name() string { return p.podKind.name + "-" + p.node }
+func (p *proberPod) name() string { return p.podKind.name + "-" + p.node }
 
 // scenario is a fault that a run injects while probes are sent.
 type scenario struct {
@@ -76,9 +77,12 @@ type scenario struct {
 func scenarios() []scenario {
 	return []scenario{
 		{"idle", "nothing happens", (*faultRun).idle},
-		{"node", "a node is killed and comes back", (*faultRun).killNode},
+		{"node", "a node is killed and started again", (*faultRun).killNode},
 		{"upgrade", "the agent is upgraded and restarted on all nodes", (*faultRun).upgradeAgents},
-		{"apiserver", "the API server is away while containers are killed", (*faultRun).stopAPIServer},
+		{
+			"apiserver", "all of the control plane but etcd is stopped while containers are killed",
+			(*faultRun).stopAPIServer,
+		},
 		{"etcd", "etcd is restored from a backup", (*faultRun).restoreBackup},
 		{"churn", "many pods are made and deleted in a minute while policies are edited", (*faultRun).churn},
 	}
@@ -87,7 +91,7 @@ func scenarios() []scenario {
 func runFaults(ctx context.Context, c *cluster, args []string) error {
 	r := &faultRun{c: c}
 	flags := flag.NewFlagSet("cluster faults", flag.ContinueOnError)
-	short := flags.Bool("short", false, "the API server is away for 1 minute instead of 10")
+	short := flags.Bool("short", false, "stop the API server for 1 minute instead of 10")
 	flags.IntVar(&r.loadPods, "pods", 150,
 		"`number` of pods of the scenario churn; nodes take 250 each, but 1000 are too many for two cores")
 	flags.DurationVar(&r.interval, "interval", 20*time.Millisecond,
@@ -95,7 +99,8 @@ func runFaults(ctx context.Context, c *cluster, args []string) error {
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), "usage: cluster faults [FLAGS] [SCENARIO...]\n\n"+
 			"Pods on all nodes send allowed and denied probes during each scenario. The command fails if a denied\n"+
-			"probe arrives, or if an allowed one is lost that Kubernetes itself does not lose. It needs 3 nodes or\n"+
+			"probe arrives or is answered (a leak), or if an allowed one is lost that Kubernetes itself does not\n"+
+			"lose. While policies or a client's address change, some probes may arrive or not. It needs 3 nodes or\n"+
 			"more. The scenarios, all by default:\n\n")
 		for _, s := range scenarios() {
 			fmt.Fprintf(flags.Output(), "  %-10s %s\n", s.name, s.title)
@@ -190,32 +195,31 @@ func (r *faultRun) runScenario(ctx context.Context, s scenario) (losses.Row, err
 	if err != nil {
 		return losses.Row{}, err
 	}
-	row := r.judge()
-	return row, nil
+	return r.result(), nil
 }
 
-// judge returns the result of the scenario. Every prober must have been read.
-func (r *faultRun) judge() losses.Row {
+// result returns the result of the scenario. The lines of every prober must have been read.
+func (r *faultRun) result() losses.Row {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(r.pods)) {
 		if !r.pods[name].server {
-			r.tally.Expect(name, false)
+			r.tally.RequireReports(name, false)
 		} else if _, ok := r.starts[name]; !ok { // a server reports only its start and leaks
-			r.tally.Fault("the log of %s was never read", name)
+			r.tally.Invalidate("the log of %s was never read", name)
 		}
 	}
-	row := r.tally.Judge()
+	row := r.tally.Result()
 	row.Notes = r.notes
 	return row
 }
 
-// removePod removes a client, whose pod is deleted on purpose, from the mesh.
+// removePod removes a client, whose pod is deleted on purpose, from the prober pods.
 func (r *faultRun) removePod(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.pods, name)
-	r.tally.Expect(name, true)
+	r.tally.RequireReports(name, true)
 }
 
 // saveDetails writes all leaks and unexplained losses of a scenario to a file.
@@ -228,12 +232,12 @@ func (r *faultRun) saveDetails(row losses.Row) error {
 	return os.WriteFile(r.c.results("faults", row.Scenario+".log"), text.Bytes(), 0o644)
 }
 
-// progress prints what happens.
+// progress prints a message with the time.
 func (r *faultRun) progress(format string, args ...any) {
 	fmt.Printf("%s  %s\n", time.Now().UTC().Format("15:04:05.0"), fmt.Sprintf(format, args...))
 }
 
-// note prints what the table is to have, too.
+// note prints a message and adds it to the notes.
 func (r *faultRun) note(format string, args ...any) {
 	r.progress(format, args...)
 	r.mu.Lock()
@@ -281,7 +285,7 @@ func (r *faultRun) background(ctx context.Context, functions ...func(context.Con
 	return func() { cancel(); group.Wait() }
 }
 
-// collect reads what the probers print, until ctx is done.
+// collect reads the lines of the probers, until ctx is done.
 func (r *faultRun) collect(ctx context.Context) {
 	logs := losses.NewLogs(r.c.logs("node*", "pods", "faults-*", "prober", "*.log"))
 	defer logs.Close()
@@ -340,7 +344,7 @@ func (r *faultRun) setUp(ctx context.Context) error {
 	}
 	r.ready = map[string]time.Time{}
 	r.starts, r.services = map[string]probe.Line{}, map[string][]string{}
-	r.pods, r.overrides = map[string]*meshPod{}, map[[2]string]probe.Expect{}
+	r.pods, r.overrides = map[string]*proberPod{}, map[[2]string]probe.Verdict{}
 	var objects []object
 	objects = append(objects, namespaceObjects()...)
 	objects = append(objects, policyObjects(false)...)
@@ -376,7 +380,7 @@ func (r *faultRun) setUp(ctx context.Context) error {
 	}
 }
 
-// makePods makes the pods of a kind and adds them to the mesh, without addresses yet.
+// makePods makes the prober pods of a kind, without addresses yet.
 func (r *faultRun) makePods(ctx context.Context, kind podKind) error {
 	var objects []object
 	for _, node := range r.c.nodes() {
@@ -384,13 +388,13 @@ func (r *faultRun) makePods(ctx context.Context, kind podKind) error {
 			continue
 		}
 		objects = append(objects, kind.podObject(node, r.interval.String()))
-		pod := &meshPod{podKind: kind, node: node}
+		pod := &proberPod{podKind: kind, node: node}
 		r.pods[pod.name()] = pod
 	}
 	return r.apply(ctx, objects)
 }
 
-// waitForPods waits until all pods of the mesh are ready, and makes them targets.
+// waitForPods waits until all prober pods are ready, and makes them targets.
 func (r *faultRun) waitForPods(ctx context.Context) error {
 	err := r.c.kubectl(ctx, "wait", "-A", "-l", proberLabel+"=true", "--for=condition=Ready", "pod", "--timeout=180s")
 	if err != nil {
@@ -400,7 +404,7 @@ func (r *faultRun) waitForPods(ctx context.Context) error {
 	return err
 }
 
-// readAddresses takes the addresses of the mesh's pods from the API. It reports whether the API has
+// readAddresses takes the addresses of the prober pods from the API. It reports whether the API has
 // those with which the probers started.
 func (r *faultRun) readAddresses(ctx context.Context) (bool, error) {
 	var list struct {
@@ -414,7 +418,7 @@ func (r *faultRun) readAddresses(ctx context.Context) (bool, error) {
 	}
 	equal := true
 	r.mu.Lock()
-	r.revision = 0
+	r.resourceVersion = 0
 	for _, item := range list.Items {
 		pod := r.pods[item.Metadata.Name]
 		if pod == nil {
@@ -424,8 +428,8 @@ func (r *faultRun) readAddresses(ctx context.Context) (bool, error) {
 		for _, ip := range item.Status.PodIPs {
 			addresses = append(addresses, ip.IP)
 		}
-		if revision, err := strconv.Atoi(item.Metadata.ResourceVersion); err == nil {
-			r.revision = max(r.revision, revision)
+		if version, err := strconv.Atoi(item.Metadata.ResourceVersion); err == nil {
+			r.resourceVersion = max(r.resourceVersion, version)
 		}
 		if started, ok := r.starts[item.Metadata.Name]; ok && !sameAddresses(started.Addresses, addresses) {
 			equal = false
@@ -450,10 +454,10 @@ func canonical(addresses []string) []string {
 	return out
 }
 
-// targetsOf returns what a client sends to.
-func (r *faultRun) targetsOf(client *meshPod) probe.Targets {
+// targetsOf returns the targets of a client.
+func (r *faultRun) targetsOf(client *proberPod) probe.Targets {
 	var targets probe.Targets
-	expect := func(server, kind string) probe.Expect {
+	expect := func(server, kind string) probe.Verdict {
 		for _, key := range [][2]string{{client.name(), server}, {client.podKind.name, kind}} {
 			if override, ok := r.overrides[key]; ok {
 				return override
@@ -513,15 +517,15 @@ func (r *faultRun) writeTargets() error {
 }
 
 // override changes the expected verdict for a client and a server, each a pod or a kind.
-func (r *faultRun) override(client, server string, expect probe.Expect) error {
+func (r *faultRun) override(client, server string, expect probe.Verdict) error {
 	r.mu.Lock()
 	r.overrides[[2]string{client, server}] = expect
 	r.mu.Unlock()
 	return r.writeTargets()
 }
 
-// expectAgain sets all expected verdicts back to those before override.
-func (r *faultRun) expectAgain() error {
+// clearOverrides sets all expected verdicts back to those before override.
+func (r *faultRun) clearOverrides() error {
 	r.mu.Lock()
 	clear(r.overrides)
 	r.mu.Unlock()
@@ -555,7 +559,7 @@ func (r *faultRun) apply(ctx context.Context, objects []object) error {
 	return output(cmd)
 }
 
-// get decodes what 'kubectl get' prints.
+// get decodes the output of 'kubectl get'.
 func (r *faultRun) get(ctx context.Context, into any, args ...string) error {
 	cmd := r.c.kubectlCommand(ctx, append([]string{"get", "-o", "json"}, args...)...)
 	var problem bytes.Buffer

@@ -65,12 +65,12 @@ func (r *faultRun) killNode(ctx context.Context) error {
 	if err := r.c.startNode(ctx, index); err != nil {
 		return err
 	}
-	if err := r.podsAreBack(ctx, pods, started); err != nil {
+	if err := r.waitForRestartedPods(ctx, pods, started); err != nil {
 		return err
 	}
-	r.note("its pods were back in the API after %.0f s", time.Since(started).Seconds())
+	r.note("the API had its pods with their new addresses after %.0f s", time.Since(started).Seconds())
 	r.end(time.Now().Add(effectDelay), dead)
-	if err := r.expectAgain(); err != nil {
+	if err := r.clearOverrides(); err != nil {
 		return err
 	}
 	if err := r.c.kubectl(ctx, "wait", "--for=condition=Ready", "node/"+name, "--timeout=120s"); err != nil {
@@ -93,7 +93,7 @@ func (r *faultRun) ensureNode(ctx context.Context, index int) {
 	}
 }
 
-// agentsApplied waits until the agents of all nodes read the API, have the pods of the mesh as it has
+// agentsApplied waits until the agents of all nodes read the API, have the prober pods as it has
 // them, and have programmed them. After a long outage, they try to read it every 15 to 23 s.
 func (r *faultRun) agentsApplied(ctx context.Context) error {
 	return r.until(ctx, "all agents have applied the state of the API", func() (bool, error) {
@@ -105,7 +105,7 @@ func (r *faultRun) agentsApplied(ctx context.Context) error {
 			}
 			printed, err := m.Command(ctx, r.c.bin("agent"), "status", "-o", "json").Output()
 			if err == nil {
-				applied[i], err = hasApplied(printed, r.revision)
+				applied[i], err = hasApplied(printed, r.resourceVersion)
 			}
 			return err
 		})
@@ -145,9 +145,9 @@ func hasApplied(status []byte, revision int) (bool, error) {
 	return found, nil
 }
 
-// podsAreBack waits until probers have started again, the API has their addresses, and the agents have
+// waitForRestartedPods waits until probers have started again, the API has their addresses, and the agents have
 // applied them.
-func (r *faultRun) podsAreBack(ctx context.Context, pods []string, after time.Time) error {
+func (r *faultRun) waitForRestartedPods(ctx context.Context, pods []string, after time.Time) error {
 	err := r.until(ctx, fmt.Sprintf("%d probers have started", len(pods)), func() (bool, error) {
 		return r.started(pods, after), nil
 	})
@@ -243,13 +243,13 @@ func (r *faultRun) stopAPIServer(ctx context.Context) error {
 	if err := r.apply(ctx, loadPods("before", 30, nodes)); err != nil {
 		return err
 	}
-	away := time.Now()
+	stopped := time.Now()
 	// With several control planes, these two would end, too, when they cannot renew their leases.
 	if err := r.runControl(ctx, apiServerName, "kube-controller-manager", "kube-scheduler"); err != nil {
 		return err
 	}
 	defer r.runControl(context.WithoutCancel(ctx))
-	r.progress("the API server is away")
+	r.progress("the API server is stopped")
 
 	// A sandbox gets other addresses, which no other node can know without the API server.
 	faults := []struct {
@@ -271,7 +271,7 @@ func (r *faultRun) stopAPIServer(ctx context.Context) error {
 	containers := 0
 	pause := max(r.outage/time.Duration(len(faults)+1), 5*time.Second)
 	for _, fault := range faults {
-		if time.Since(away) > r.outage-pause {
+		if time.Since(stopped) > r.outage-pause {
 			break
 		}
 		if err := r.pause(ctx, "without the API server", pause); err != nil {
@@ -290,41 +290,41 @@ func (r *faultRun) stopAPIServer(ctx context.Context) error {
 		}
 		moved, unknown = append(moved, fault.pod), append(unknown, exclusion)
 	}
-	if rest := r.outage - time.Since(away); rest > 0 {
+	if rest := r.outage - time.Since(stopped); rest > 0 {
 		if err := r.pause(ctx, "without the API server", rest); err != nil {
 			return err
 		}
 	}
 	replaced := 0
 	for _, pod := range moved {
-		if r.started([]string{pod}, away) {
+		if r.started([]string{pod}, stopped) {
 			replaced++
 		}
 	}
-	r.note("the API server was away for %.0f s; kubelet restarted %d containers, and replaced %d of %d sandboxes",
-		time.Since(away).Seconds(), containers, replaced, len(moved))
+	r.note("the API server was stopped for %.0f s; kubelet restarted %d containers, and replaced %d of %d sandboxes",
+		time.Since(stopped).Seconds(), containers, replaced, len(moved))
 	if err := r.runControl(ctx); err != nil {
 		return err
 	}
 	if err := r.c.waitFor(ctx, waitLimit, "get", "--raw=/readyz"); err != nil {
 		return err
 	}
-	back := time.Now()
-	r.progress("the API server is back")
+	running := time.Now()
+	r.progress("the API server runs again")
 	if err := r.deleteLoadPods(ctx); err != nil {
 		return err
 	}
-	if err := r.podsAreBack(ctx, moved, away); err != nil {
+	if err := r.waitForRestartedPods(ctx, moved, stopped); err != nil {
 		return err
 	}
-	r.note("all agents had applied the state of the API %.0f s after it was back", time.Since(back).Seconds())
+	r.note("all agents had applied the state of the API %.0f s after it ran again", time.Since(running).Seconds())
 	for _, exclusion := range unknown {
 		r.end(time.Now().Add(effectDelay), exclusion)
 	}
 	if err := r.pause(ctx, "policy takes effect", propagation); err != nil {
 		return err
 	}
-	if err := r.expectAgain(); err != nil {
+	if err := r.clearOverrides(); err != nil {
 		return err
 	}
 	return r.pause(ctx, "traffic after the outage", 20*time.Second)
@@ -372,7 +372,7 @@ func (r *faultRun) untilStarted(ctx context.Context, pod string, after time.Time
 // relaxDenials accepts any result of probes from a banned client to servers of kind open on other nodes.
 // Until these nodes know the client's new address, the rule that denies banned clients does not match it
 // there. A default deny, and rules on the client's own node, still apply.
-func (r *faultRun) relaxDenials(client *meshPod) error {
+func (r *faultRun) relaxDenials(client *proberPod) error {
 	if client.podKind.name != "banned" {
 		return nil
 	}
@@ -404,7 +404,7 @@ func (r *faultRun) restoreBackup(ctx context.Context) error {
 	kind := func(name string) podKind {
 		return podKinds()[slices.IndexFunc(podKinds(), func(k podKind) bool { return k.name == name })]
 	}
-	extra, late := "extra-"+r.c.nodes()[0], "late-"+r.c.nodes()[0]
+	extra, afterBackup := "extra-"+r.c.nodes()[0], "afterbackup-"+r.c.nodes()[0]
 	created := r.exclude(newPod, time.Now(), []string{extra}, false)
 	if err := r.makePods(ctx, kind("extra")); err != nil {
 		return err
@@ -423,7 +423,7 @@ func (r *faultRun) restoreBackup(ctx context.Context) error {
 	r.progress("the backup has been taken; policies and pods change")
 
 	// Later than the backup: guests are no longer allowed, strangers are.
-	deleted := r.exclude(deletedPod, time.Now().Add(-inFlight), []string{extra, late}, false)
+	deleted := r.exclude(deletedPod, time.Now().Add(-inFlight), []string{extra, afterBackup}, false)
 	if err := r.expectEither(ctx); err != nil {
 		return err
 	}
@@ -437,7 +437,7 @@ func (r *faultRun) restoreBackup(ctx context.Context) error {
 		return err
 	}
 	r.removePod(extra)
-	if err := r.makePods(ctx, kind("late")); err != nil {
+	if err := r.makePods(ctx, kind("afterbackup")); err != nil {
 		return err
 	}
 	if err := r.waitForPods(ctx); err != nil {
@@ -461,24 +461,24 @@ func (r *faultRun) restoreBackup(ctx context.Context) error {
 	if err := r.expectEither(ctx); err != nil {
 		return err
 	}
-	r.removePod(late)
+	r.removePod(afterBackup)
 	restored := time.Now()
 	if err := r.restoreEtcd(ctx, backup); err != nil {
 		return err
 	}
-	back := time.Now()
+	running := time.Now()
 	if err := r.agentsApplied(ctx); err != nil {
 		return err
 	}
-	r.note("all agents read the API %.0f s after it was back with the old state", time.Since(back).Seconds())
+	r.note("all agents read the API %.0f s after it had the old state again", time.Since(running).Seconds())
 	if err := r.pause(ctx, "policy takes effect again", propagation); err != nil {
 		return err
 	}
 	r.mu.Lock()
 	clear(r.overrides)
-	r.pods[extra] = &meshPod{podKind: kind("extra"), node: r.c.nodes()[0]}
+	r.pods[extra] = &proberPod{podKind: kind("extra"), node: r.c.nodes()[0]}
 	r.mu.Unlock()
-	if err := r.podsAreBack(ctx, []string{extra}, restored); err != nil {
+	if err := r.waitForRestartedPods(ctx, []string{extra}, restored); err != nil {
 		return err
 	}
 	r.end(time.Now().Add(effectDelay), deleted)
@@ -527,7 +527,7 @@ func (r *faultRun) restoreEtcd(ctx context.Context, backup string) error {
 	}
 	r.progress("the API server has the old state")
 	return r.c.eachNode(func(_ int, name string) error {
-		return r.restartServices(ctx, name, "kubelet", "kube-proxy")
+		return r.restartPrograms(ctx, name, "kubelet", "kube-proxy")
 	})
 }
 

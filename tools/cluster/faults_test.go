@@ -14,14 +14,14 @@ import (
 	"github.com/wayleave/wayleave/tools/cluster/internal/probe"
 )
 
-func testMesh() *faultRun {
+func testFaultRun() *faultRun {
 	r := &faultRun{
 		services: map[string][]string{"guarded": {"10.96.0.7", "fd00:96::7"}, "open": {"10.96.0.8"}},
-		pods:     map[string]*meshPod{}, overrides: map[[2]string]probe.Expect{},
+		pods:     map[string]*proberPod{}, overrides: map[[2]string]probe.Verdict{},
 	}
 	for _, kind := range podKinds() {
 		for i, node := range []string{"node1", "node2"} {
-			pod := &meshPod{podKind: kind, node: node}
+			pod := &proberPod{podKind: kind, node: node}
 			if kind.server {
 				pod.addresses = []string{"10.0.0." + string(rune('1'+i)) + kind.name[:1]}
 			}
@@ -32,7 +32,7 @@ func testMesh() *faultRun {
 }
 
 func TestEveryServerIsATargetOfEveryClient(t *testing.T) {
-	r := testMesh()
+	r := testFaultRun()
 	for client, allowed := range map[string][]string{
 		"friend": {"guarded"}, "partner": {"guarded"}, "stranger": {"open"}, "banned": nil, "guest": {
 			"guarded",
@@ -60,10 +60,10 @@ func TestEveryServerIsATargetOfEveryClient(t *testing.T) {
 }
 
 func TestOverridesOfPodsAndKinds(t *testing.T) {
-	r := testMesh()
+	r := testFaultRun()
 	r.overrides[[2]string{"stranger", "guarded"}] = probe.Allow
 	r.overrides[[2]string{"stranger-node1", "guarded-node2"}] = probe.Either
-	got := map[string]probe.Expect{}
+	got := map[string]probe.Verdict{}
 	for _, target := range r.targetsOf(r.pods["stranger-node1"]).Targets {
 		got[target.Name] = target.Expect
 	}
@@ -99,7 +99,7 @@ func TestChangedBackendsAreFound(t *testing.T) {
 
 // New flows through a service are excluded while a ready backend does not listen, and no longer.
 func TestReturnedBackendsAreExcludedUntilTheyListen(t *testing.T) {
-	r := testMesh()
+	r := testFaultRun()
 	r.ready, r.starts = map[string]time.Time{}, map[string]probe.Line{}
 	now := time.Now()
 	r.tally = &losses.Tally{Start: now.Add(-time.Hour), End: now.Add(time.Hour)}
@@ -141,7 +141,7 @@ func TestReturnedBackendsAreExcludedUntilTheyListen(t *testing.T) {
 			Flow:  probe.Flow{To: c.service, Service: true, Proto: probe.TCP, Expect: probe.Allow},
 			First: now.Add(c.at).UnixMilli(), Last: now.Add(c.at).UnixMilli(), Count: 1,
 		}}})
-		if row := tally.Judge(); (row.Excluded["backend that does not listen yet"] == 1) != c.want {
+		if row := tally.Result(); (row.Excluded["backend that does not listen yet"] == 1) != c.want {
 			t.Errorf("%s at %s: %v", c.service, c.at, row.Excluded)
 		}
 	}
@@ -175,7 +175,7 @@ func TestDocumentHasAllExclusions(t *testing.T) {
 
 func TestEveryProberMustReport(t *testing.T) {
 	start := time.Now().Add(-time.Hour)
-	r := testMesh()
+	r := testFaultRun()
 	r.tally = &losses.Tally{Start: start, End: start.Add(time.Minute)}
 	r.starts = map[string]probe.Line{}
 	for name := range r.pods {
@@ -183,7 +183,7 @@ func TestEveryProberMustReport(t *testing.T) {
 			continue
 		}
 		r.starts[name] = probe.Line{}
-		if name == "late-node1" {
+		if name == "afterbackup-node1" {
 			continue
 		}
 		for _, at := range []time.Duration{time.Second, 2 * time.Minute} {
@@ -194,16 +194,17 @@ func TestEveryProberMustReport(t *testing.T) {
 		}
 	}
 	r.add([]probe.Line{{
-		Time: start.Add(time.Second).UnixMilli(), Pod: "late-node2",
+		Time: start.Add(time.Second).UnixMilli(), Pod: "afterbackup-node2",
 		Counts: []probe.Count{{Flow: probe.Flow{Expect: probe.Allow}, Sent: 1}},
 	}})
-	r.removePod("late-node2") // it has reported
-	r.removePod("late-node1")
+	r.removePod("afterbackup-node2") // it has reported
+	r.removePod("afterbackup-node1")
 	want := []string{
-		"the log of guarded-node2 was never read", "friend-node1 reported nothing", "late-node1 reported nothing",
+		"the log of guarded-node2 was never read", "afterbackup-node1 reported nothing",
+		"friend-node1 reported nothing",
 	}
-	if row := r.judge(); !slices.Equal(row.Faults, want) || !row.Failed() {
-		t.Errorf("faults: %q", row.Faults)
+	if row := r.result(); !slices.Equal(row.Invalid, want) || !row.Failed() {
+		t.Errorf("invalid: %q", row.Invalid)
 	}
 }
 

@@ -33,10 +33,10 @@ func newMachines(t *testing.T) (*cluster, *machine.Machine) {
 	return c, control
 }
 
-// serviceStarts returns how often services of the node have started, and how many of these have ended.
-func serviceStarts(c *cluster, service string) (started, ended int) {
+// programStarts returns how often programs of the node have started, and how many of these have ended.
+func programStarts(c *cluster, program string) (started, ended int) {
 	log, _ := os.ReadFile(c.logs("node1", "init.log"))
-	count := func(text string) int { return strings.Count(string(log), " "+service+text) }
+	count := func(text string) int { return strings.Count(string(log), " "+program+text) }
 	return count(" runs as process "), count(" ended\n")
 }
 
@@ -45,7 +45,7 @@ func eventually(t *testing.T, condition func() bool) {
 	require.Eventually(t, condition, time.Minute, 20*time.Millisecond)
 }
 
-// requireNode requires that the node has its network and runs its services.
+// requireNode requires that the node has its network and runs its programs.
 func requireNode(t *testing.T, c *cluster) {
 	t.Helper()
 	node, err := machine.Open(c.machine("node1"))
@@ -53,9 +53,9 @@ func requireNode(t *testing.T, c *cluster) {
 	printed, err := node.NetCommand(t.Context(), "ip", "-brief", "address", "show", "dev", "eth0").Output()
 	require.NoError(t, err)
 	require.Contains(t, string(printed), "172.30.0.11/24")
-	for _, service := range []string{"containerd", "kubelet", "kube-proxy"} {
+	for _, program := range []string{"containerd", "kubelet", "kube-proxy"} {
 		eventually(t, func() bool {
-			started, ended := serviceStarts(c, service)
+			started, ended := programStarts(c, program)
 			return started == ended+1
 		})
 	}
@@ -98,7 +98,7 @@ func TestHalfStartedNodeIsReplaced(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-func TestServicesAreStartedAgainAfterAnInterrupt(t *testing.T) {
+func TestProgramsAreStartedAgainAfterAnInterrupt(t *testing.T) {
 	c, _ := newMachines(t)
 	// It takes its time to end.
 	makeFile(t, c.bin("kubernetes/kubelet"), "#!/bin/sh\ntrap 'sleep 1; exit' TERM\ntouch "+
@@ -112,10 +112,10 @@ func TestServicesAreStartedAgainAfterAnInterrupt(t *testing.T) {
 	r := &faultRun{c: c}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	require.ErrorIs(t, r.restartServices(ctx, "node1", "kubelet", "kube-proxy"), context.DeadlineExceeded)
-	for _, service := range []string{"kubelet", "kube-proxy"} {
+	require.ErrorIs(t, r.restartPrograms(ctx, "node1", "kubelet", "kube-proxy"), context.DeadlineExceeded)
+	for _, program := range []string{"kubelet", "kube-proxy"} {
 		eventually(t, func() bool {
-			started, ended := serviceStarts(c, service)
+			started, ended := programStarts(c, program)
 			return started == 2 && ended == 1
 		})
 	}

@@ -46,8 +46,8 @@ func commands() []command {
 		{"node", "NODE [COMMAND...]", "run a shell, or a command, on a node", runNode, runsOther},
 		{"kill", "NODE", "end a node as a power failure does", runKill, plain},
 		{"start", "NODE", "start a killed node again", runStart, plain},
-		{"stop", "MACHINE SERVICE", "stop a service, for example 'control kube-apiserver'", runStop, plain},
-		{"resume", "MACHINE", "start the stopped services of a machine again", runResume, plain},
+		{"stop", "MACHINE PROGRAM", "stop a program, for example 'control kube-apiserver'", runStop, plain},
+		{"resume", "MACHINE", "start the stopped programs of a machine again", runResume, plain},
 		{
 			"test", "[SUITE...]", "run suites of tests on the cluster and print a table of their results",
 			runTest, withFlags,
@@ -203,7 +203,7 @@ func (c *cluster) node(name string) (int, error) {
 	switch {
 	case name == controlName:
 		return 0, errors.New("control is the machine of the control plane, which is not killed or started as nodes " +
-			"are; 'cluster stop control SERVICE' ends one of its services, 'cluster resume control' starts them again")
+			"are; 'cluster stop control PROGRAM' stops one of its programs, 'cluster resume control' starts them again")
 	case c.Nodes == 0:
 		return 0, errors.New("no cluster runs")
 	}
@@ -237,16 +237,16 @@ func runStart(ctx context.Context, c *cluster, args []string) error {
 
 func runStop(_ context.Context, c *cluster, args []string) error {
 	if len(args) != 2 {
-		return errors.New("usage: cluster stop MACHINE SERVICE")
+		return errors.New("usage: cluster stop MACHINE PROGRAM")
 	}
 	m, err := machine.Open(c.machine(args[0]))
 	if err != nil {
 		return err
 	}
-	services := c.services(args[0])
-	kept := slices.DeleteFunc(slices.Clone(services), func(s machine.Service) bool { return s.Name == args[1] })
-	if len(kept) == len(services) {
-		return fmt.Errorf("machine %s has no service %q", args[0], args[1])
+	programs := c.programs(args[0])
+	kept := slices.DeleteFunc(slices.Clone(programs), func(p machine.Program) bool { return p.Name == args[1] })
+	if len(kept) == len(programs) {
+		return fmt.Errorf("machine %s has no program %q", args[0], args[1])
 	}
 	return m.Run(kept)
 }
@@ -259,7 +259,7 @@ func runResume(_ context.Context, c *cluster, args []string) error {
 	if err != nil {
 		return err
 	}
-	return m.Run(c.services(args[0]))
+	return m.Run(c.programs(args[0]))
 }
 
 func runDown(_ context.Context, c *cluster, args []string) error {

@@ -25,7 +25,7 @@ func runUp(ctx context.Context, c *cluster, args []string) error {
 	flags := flag.NewFlagSet("cluster up", flag.ContinueOnError)
 	flags.IntVar(&c.Nodes, "nodes", 3, "`number` of nodes, 1 to 9")
 	flags.StringVar(&c.Proxy, "proxy", "nftables", "`mode` of kube-proxy: nftables or iptables")
-	flags.StringVar(&c.Routes, "routes", routesDirect, "`how` packets of pods reach other nodes: direct or vxlan")
+	flags.StringVar(&c.Routes, "routes", routesDirect, "`mode` of routes between nodes: direct or vxlan")
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), "usage: cluster up [FLAGS]\n\n"+
 			"Start a cluster and install Wayleave on it. 'make cluster' builds the programs before.\n\n")
@@ -120,7 +120,7 @@ func (c *cluster) startControl(ctx context.Context) error {
 	if err := pki.Write(c.state("pki"), names, addresses); err != nil {
 		return err
 	}
-	if err := c.writeServiceFiles(); err != nil {
+	if err := c.writeProgramFiles(); err != nil {
 		return err
 	}
 	control, err := machine.Start(ctx, c.machine(controlName))
@@ -130,7 +130,7 @@ func (c *cluster) startControl(ctx context.Context) error {
 	if err := addBridge(ctx, control); err != nil {
 		return err
 	}
-	if err := control.Run(c.services(controlName)); err != nil {
+	if err := control.Run(c.programs(controlName)); err != nil {
 		return err
 	}
 	return c.waitFor(ctx, time.Minute, "get", "--raw=/readyz")
@@ -179,8 +179,8 @@ func (c *cluster) startNodes(ctx context.Context) error {
 	return c.eachNode(func(i int, _ string) error { return c.startNode(ctx, i) })
 }
 
-// startNode starts the machine of node i, from 0, and its services. The files of an earlier
-// machine of the node are used again. A machine that was started but has no services yet is
+// startNode starts the machine of node i, from 0, and its programs. The files of an earlier
+// machine of the node are used again. A machine that was started but has no programs yet is
 // replaced: the program that started it ended too early. If startNode fails, no machine is left.
 func (c *cluster) startNode(ctx context.Context, i int) error {
 	name := c.nodes()[i]
@@ -205,7 +205,7 @@ func (c *cluster) startNode(ctx context.Context, i int) error {
 	}
 	err = c.connectNode(ctx, control, node, i)
 	if err == nil {
-		err = node.Run(c.services(name))
+		err = node.Run(c.programs(name))
 	}
 	if err != nil {
 		return errors.Join(err, node.Kill())

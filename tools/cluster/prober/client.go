@@ -40,16 +40,16 @@ type client struct {
 	out  *printer
 
 	mu       sync.Mutex
-	long     map[probe.Target]*longFlow // the key has no Expect
-	closing  []*longFlow
+	long     map[probe.Target]*longLivedFlow // the key has no Expect
+	closing  []*longLivedFlow
 	counts   map[probe.Flow]*probe.Count
 	losses   []probe.Loss
 	sequence uint64
 	port     int // of the last TCP connection, from 0
 }
 
-// longFlow is a UDP socket that is used until its target goes.
-type longFlow struct {
+// longLivedFlow is a UDP socket that is used until its target is removed.
+type longLivedFlow struct {
 	flow    probe.Flow
 	conn    net.Conn
 	pending []sent // in the order of their sequence numbers, without gaps
@@ -67,7 +67,7 @@ type sent struct {
 
 func newClient(name string, out *printer) *client {
 	return &client{
-		name: name, out: out, long: map[probe.Target]*longFlow{}, counts: map[probe.Flow]*probe.Count{},
+		name: name, out: out, long: map[probe.Target]*longLivedFlow{}, counts: map[probe.Flow]*probe.Count{},
 		port: int(time.Now().Unix() * maxTargets % probe.Ports),
 	}
 }
@@ -103,7 +103,7 @@ func (c *client) run(ctx context.Context, file string, interval time.Duration) {
 			lastReport = now
 			c.report()
 		}
-		c.sendLong(now)
+		c.sendLongLived(now)
 		nextUDP, lastUDP = c.startNew(targets, nextUDP, lastUDP, now, newUDPInterval, c.probeUDP)
 		nextTCP, lastTCP = c.startNew(targets, nextTCP, lastTCP, now, newTCPInterval, c.probeTCP)
 	}
@@ -141,7 +141,7 @@ func readTargets(file string, old []probe.Target) []probe.Target {
 	return read.Targets
 }
 
-// setTargets starts and ends the flows that stay.
+// setTargets starts the long-lived flows of new targets and ends those of removed targets.
 func (c *client) setTargets(targets []probe.Target) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -159,7 +159,7 @@ func (c *client) setTargets(targets []probe.Target) {
 			continue // no address of this family
 		}
 		_ = enlargeBuffer(conn.(*net.UDPConn))
-		f := &longFlow{flow: flowOf(target, probe.UDP), conn: conn}
+		f := &longLivedFlow{flow: flowOf(target, probe.UDP), conn: conn}
 		c.long[key] = f
 		go c.receive(f)
 	}
@@ -178,8 +178,8 @@ func flowOf(target probe.Target, proto probe.Protocol) probe.Flow {
 	}
 }
 
-// sendLong sends one probe on each flow that stays.
-func (c *client) sendLong(now time.Time) {
+// sendLongLived sends one probe on each long-lived flow.
+func (c *client) sendLongLived(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, f := range c.long {
@@ -192,7 +192,7 @@ func (c *client) sendLong(now time.Time) {
 }
 
 // receive counts the answers on a flow until its socket is closed.
-func (c *client) receive(f *longFlow) {
+func (c *client) receive(f *longLivedFlow) {
 	buffer := make([]byte, 1500)
 	for {
 		n, err := f.conn.Read(buffer)
@@ -237,7 +237,7 @@ func (c *client) sweep(now time.Time) {
 	c.closing = kept
 }
 
-func (c *client) sweepFlow(f *longFlow, now time.Time) {
+func (c *client) sweepFlow(f *longLivedFlow, now time.Time) {
 	i := 0
 	for ; i < len(f.pending) && (f.pending[i].answered || now.Sub(f.pending[i].at) > probe.AnswerLimit); i++ {
 		if s := f.pending[i]; !s.answered {

@@ -24,7 +24,7 @@ import (
 func main() {
 	name := flag.String("name", "", "`name` of the pod")
 	targets := flag.String("targets", "", "`file` of the targets, read again whenever it changes; no file: no targets")
-	interval := flag.Duration("interval", 20*time.Millisecond, "`time` between two probes of a flow that stays")
+	interval := flag.Duration("interval", 20*time.Millisecond, "`time` between two probes of a long-lived flow")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, os.Interrupt)
 	defer stop()

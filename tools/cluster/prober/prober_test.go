@@ -102,7 +102,7 @@ func TestUnansweredProbesAreLost(t *testing.T) {
 		return now.Add(time.Duration(seconds*float64(time.Second)) - probe.AnswerLimit)
 	}
 	c := newClient("a", nil)
-	f := &longFlow{flow: flow, backend: "now", pending: []sent{
+	f := &longLivedFlow{flow: flow, backend: "now", pending: []sent{
 		{at: at(-5), sequence: 1, flow: flow, answered: true},
 		{at: at(-4.9), sequence: 2, flow: flow, backend: "then"},
 		{at: at(-4.5), sequence: 3, flow: flow, backend: "then"},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package losses judges the results of the probers: it reads their lines from the
-// log folders of nodes, attributes losses to what Kubernetes itself loses, and writes a table.
+// Package losses evaluates the results of the probers. It reads their lines from the log folders of
+// nodes, attributes losses to faults of Kubernetes itself, and writes a table.
 //
 // # Usage
 //
@@ -10,8 +10,8 @@
 //	lines, problems, err := logs.Read() // again and again, during a scenario
 //	tally.Add(lines...)
 //	...
-//	tally.Expect(client, false) // fails the scenario if the client has not reported
-//	rows = append(rows, tally.Judge())
+//	tally.RequireReports(client, false) // fails the scenario if the client has not reported
+//	rows = append(rows, tally.Result())
 //	losses.WriteTable(os.Stdout, rows)
 //
 // # Concurrency

@@ -23,8 +23,8 @@ type Exclusion struct {
 	// Services lists the services whose new flows are excluded: the pod that would have answered is
 	// not known.
 	Services []string
-	// Start and End limit the times at which the probes were sent. A zero End
-	// means that the exclusion has not ended.
+	// Start and End limit the times at which the probes were sent. A zero End means that the exclusion
+	// has not ended.
 	Start, End time.Time
 	// Limit is the number of probes that are excluded at most; 0 is no limit.
 	Limit int
@@ -56,7 +56,7 @@ func (e *Exclusion) covers(from string, loss probe.Loss) bool {
 	}
 }
 
-// holds reports whether the exclusion has two times, in milliseconds.
+// holds reports whether both times, in milliseconds, are in the exclusion.
 func (e *Exclusion) holds(first, last int64) bool {
 	return first >= e.Start.UnixMilli() && (e.End.IsZero() || last <= e.End.UnixMilli())
 }

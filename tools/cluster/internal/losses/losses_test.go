@@ -204,9 +204,9 @@ func TestLossesAreAttributed(t *testing.T) {
 	}
 }
 
-func TestScenarioIsJudged(t *testing.T) {
+func TestResultOfScenario(t *testing.T) {
 	tally := Tally{Scenario: "1", Start: instant(0), End: instant(100)}
-	counts := func(expect probe.Expect, sent, answered int) probe.Count {
+	counts := func(expect probe.Verdict, sent, answered int) probe.Count {
 		return probe.Count{Flow: probe.Flow{To: "b", Expect: expect, Proto: probe.UDP}, Sent: sent, Answered: answered}
 	}
 	tally.Exclude(&Exclusion{Why: "dead", Pods: []string{"b"}, Start: instant(10), End: instant(20)})
@@ -227,7 +227,7 @@ func TestScenarioIsJudged(t *testing.T) {
 			Losses: []probe.Loss{loss("b", false, 101, 101, 1, "")},
 		},
 	)
-	row := tally.Judge()
+	row := tally.Result()
 	if row.AllowedSent != 100 || row.DeniedSent != 40 || row.DeniedArrived != 0 || row.DeniedAnswered != 0 ||
 		row.Lost != 13 {
 		t.Errorf("counts: %+v", row)
@@ -263,13 +263,13 @@ func TestLeaksFail(t *testing.T) {
 	} {
 		tally := Tally{Start: instant(0), End: instant(10)}
 		tally.Add(append(base, line)...)
-		row := tally.Judge()
+		row := tally.Result()
 		if row.Failed() != (name != "") || len(row.Leaks) != min(len(name), 1) {
 			t.Errorf("%q: %+v", name, row)
 		}
 	}
 	silent := Tally{Start: instant(0), End: instant(10)}
-	if !silent.Judge().Failed() {
+	if !silent.Result().Failed() {
 		t.Error("a scenario without probes passed")
 	}
 }
@@ -300,13 +300,13 @@ func TestSilentAndRestartedProbersFail(t *testing.T) {
 		}},
 	} {
 		tally := Tally{Start: instant(0), End: instant(10)}
-		tally.Expect("a", false)
-		tally.Expect("b", c.deleted)
+		tally.RequireReports("a", false)
+		tally.RequireReports("b", c.deleted)
 		tally.Add(report("a", 5), report("a", 72))
 		tally.Add(c.lines...)
-		row := tally.Judge()
-		if !reflect.DeepEqual(row.Faults, c.want) || row.Failed() != (c.want != nil) {
-			t.Errorf("%s: %q, failed: %v", c.name, row.Faults, row.Failed())
+		row := tally.Result()
+		if !reflect.DeepEqual(row.Invalid, c.want) || row.Failed() != (c.want != nil) {
+			t.Errorf("%s: %q, failed: %v", c.name, row.Invalid, row.Failed())
 		}
 	}
 	tally := Tally{Scenario: "idle", Start: instant(0), End: instant(10)}
@@ -316,13 +316,13 @@ func TestSilentAndRestartedProbersFail(t *testing.T) {
 	for _, seconds := range []float64{-1, 5, 7} {
 		tally.Add(probe.Line{Time: at(seconds), Pod: "a", Addresses: []string{"10.0.0.1"}})
 	}
-	tally.Fault("the log of %s was never read", "server")
+	tally.Invalidate("the log of %s was never read", "server")
 	var table, details strings.Builder
-	row := tally.Judge()
+	row := tally.Result()
 	WriteTable(&table, []Row{row})
 	WriteDetails(&details, row)
-	const silent, restarted = "FAULT: the log of server was never read\n",
-		"FAULT: a started at 18:00:07.000 for no known reason\n"
+	const silent, restarted = "INVALID: the log of server was never read\n",
+		"INVALID: a started at 18:00:07.000 for no known reason\n"
 	if !row.Failed() || !strings.Contains(table.String(), "- idle: "+silent+"- idle: "+restarted) ||
 		details.String() != "- "+silent+"- "+restarted {
 		t.Errorf("%s%s", table.String(), details.String())

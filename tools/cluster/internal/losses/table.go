@@ -12,7 +12,7 @@ import (
 // maxDetails is the number of leaks, and of losses, that are listed for a scenario.
 const maxDetails = 20
 
-// WriteTable writes a table in Markdown, and then the notes, faults, leaks and unexplained losses of each
+// WriteTable writes a table in Markdown, and then the notes, invalid results, leaks and unexplained losses of each
 // scenario.
 func WriteTable(out io.Writer, rows []Row) {
 	fmt.Fprintln(out,
@@ -39,15 +39,15 @@ func WriteTable(out io.Writer, rows []Row) {
 		}
 		fmt.Fprintf(out, "- %s: the slowest answer took %d ms; TCP sent %d segments again\n", r.Scenario, r.Slowest,
 			r.Resent)
-		writeDetails(out, r.Scenario+": FAULT", r.Faults, maxDetails)
+		writeDetails(out, r.Scenario+": INVALID", r.Invalid, maxDetails)
 		writeDetails(out, r.Scenario+": LEAK", r.Leaks, maxDetails)
 		writeDetails(out, r.Scenario+": UNEXPLAINED", r.Unexplained, maxDetails)
 	}
 }
 
-// WriteDetails writes all faults, leaks and unexplained losses of a scenario.
+// WriteDetails writes all invalid results, leaks and unexplained losses of a scenario.
 func WriteDetails(out io.Writer, r Row) {
-	writeDetails(out, "FAULT", r.Faults, len(r.Faults))
+	writeDetails(out, "INVALID", r.Invalid, len(r.Invalid))
 	writeDetails(out, "LEAK", r.Leaks, len(r.Leaks))
 	writeDetails(out, "UNEXPLAINED", r.Unexplained, len(r.Unexplained))
 }

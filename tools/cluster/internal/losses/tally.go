@@ -11,14 +11,14 @@ import (
 	"github.com/wayleave/wayleave/tools/cluster/internal/probe"
 )
 
-// Tally has what the probers reported in one scenario. It is for one goroutine.
+// Tally has the reports of the probers in one scenario. It is for one goroutine.
 type Tally struct {
 	Scenario   string
 	Start, End time.Time
 	lines      []probe.Line
 	exclusions []*Exclusion
 	clients    map[string]bool // true: deleted in the scenario
-	faults     []string
+	invalid    []string
 }
 
 // Add adds lines of probers. Those of another time are ignored.
@@ -30,18 +30,18 @@ func (t *Tally) Exclude(e *Exclusion) *Exclusion {
 	return e
 }
 
-// Expect makes Judge require reports of a client: one in the scenario and, unless its pod was deleted
-// on purpose, one that has the last losses.
-func (t *Tally) Expect(client string, deleted bool) {
+// RequireReports makes Result require reports of a client: one in the scenario and, unless its pod was
+// deleted on purpose, one that has the last losses.
+func (t *Tally) RequireReports(client string, deleted bool) {
 	if t.clients == nil {
 		t.clients = map[string]bool{}
 	}
 	t.clients[client] = deleted
 }
 
-// Fault makes the scenario fail because its results cannot be trusted.
-func (t *Tally) Fault(format string, args ...any) {
-	t.faults = append(t.faults, fmt.Sprintf(format, args...))
+// Invalidate makes the scenario fail because its results are invalid.
+func (t *Tally) Invalidate(format string, args ...any) {
+	t.invalid = append(t.invalid, fmt.Sprintf(format, args...))
 }
 
 // Row is the result of a scenario.
@@ -52,21 +52,21 @@ type Row struct {
 	AllowedSent, Lost, Resent, Slowest        int // Slowest in milliseconds
 	Excluded                                  map[string]int
 	Unexplained                               []string // losses
-	Leaks                                     []string
-	Faults                                    []string // why the results cannot be trusted
+	Leaks                                     []string // denied probes that arrived or were answered
+	Invalid                                   []string // reasons why the results are invalid
 	Notes                                     []string
 }
 
-// Failed reports whether a denied probe passed, an allowed one was lost for no known reason, or the
-// results cannot be trusted.
+// Failed reports whether a denied probe leaked, an allowed one was lost for no known reason, or the
+// results are invalid.
 func (r Row) Failed() bool {
-	return len(r.Faults) > 0 || r.DeniedArrived > 0 || r.DeniedAnswered > 0 || len(r.Unexplained) > 0 ||
+	return len(r.Invalid) > 0 || r.DeniedArrived > 0 || r.DeniedAnswered > 0 || len(r.Unexplained) > 0 ||
 		r.AllowedSent == 0 || r.DeniedSent == 0
 }
 
-// Judge counts the probes that were sent from Start to End. Losses are reported some time later, so
+// Result counts the probes that were sent from Start to End. Losses are reported some time later, so
 // Add needs the lines of that time, too.
-func (t *Tally) Judge() Row {
+func (t *Tally) Result() Row {
 	row := Row{Scenario: t.Scenario, Duration: t.End.Sub(t.Start), Excluded: map[string]int{}}
 	start, end := t.Start.UnixMilli(), t.End.UnixMilli()
 	exclusions := append(slices.Clone(t.exclusions), t.overflows()...)
@@ -100,11 +100,11 @@ func (t *Tally) Judge() Row {
 	}
 	slices.Sort(row.Unexplained)
 	slices.Sort(row.Leaks)
-	row.Faults = slices.Concat(t.faults, t.silent(start, end), t.restarted(start))
+	row.Invalid = slices.Concat(t.invalid, t.silent(start, end), t.restarted(start))
 	return row
 }
 
-// silent describes the clients that have not reported as Expect requires.
+// silent describes the clients that have not reported as RequireReports says.
 func (t *Tally) silent(start, end int64) []string {
 	reported, last := map[string]bool{}, map[string]int64{}
 	for _, line := range t.lines {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package machine runs services on a simulated machine: a process 1 in namespaces of its own
-// (mounts, processes, network, host name, IPC, control groups) that starts the services and restarts them.
+// Package machine runs programs on a simulated machine: a process 1 in namespaces of its own
+// (mounts, processes, network, host name, IPC, control groups) that starts the programs and restarts them.
 //
 // A machine sees the files of the host, except that /etc is a copy on write, and that /opt,
 // /var/lib, /var/log and /run are its own. /opt, /var/lib and the changes of /etc are in
@@ -18,14 +18,14 @@
 //		machine.Main() // a machine's process 1 is this program
 //		m, err := machine.Start(ctx, machine.Config{Name: "m1", Dir: dir, Logs: logs, Cgroup: "m1"})
 //		...
-//		err = m.Run([]machine.Service{{Name: "sshd", Args: []string{"/usr/sbin/sshd", "-D"}}})
+//		err = m.Run([]machine.Program{{Name: "sshd", Args: []string{"/usr/sbin/sshd", "-D"}}})
 //		...
 //		err = m.Command(ctx, "ps").Run() // on the machine
 //		err = m.Remove()
 //	}
 //
 // It needs root and Linux. Control groups may be of version 1 or 2. In version 2, process 1 and the
-// services are in the group init of the machine, so that services can make groups beside it, with
+// programs are in the group init of the machine, so that programs can make groups beside it, with
 // the controllers that the host has. These stay enabled at the root of the host's hierarchy.
 //
 // # Concurrency
@@ -35,7 +35,7 @@
 //
 // # Errors
 //
-// Each names the machine. Open returns [fs.ErrNotExist] for a machine that does not run. A service
+// Each names the machine. Open returns [fs.ErrNotExist] for a machine that does not run. A program
 // that cannot be started is no error of Run: the machine tries again each second, and its log
 // init.log has the reason.
 package machine

@@ -47,26 +47,26 @@ func Main() {
 	fmt.Fprint(ready, readyMessage)
 	ready.Close()
 
-	orders := make(chan []Service)
+	orders := make(chan []Program)
 	go readOrders(orders)
 	newSupervisor(config.Logs).run(orders)
 }
 
-// readOrders reads the lists of services that Run sends.
-func readOrders(orders chan<- []Service) {
+// readOrders reads the lists of programs that Run sends.
+func readOrders(orders chan<- []Program) {
 	lines := bufio.NewReader(os.Stdin)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil { // not possible: process 1 holds both ends of the FIFO
-			log.Printf("read services: %v", err)
+			log.Printf("read programs: %v", err)
 			select {}
 		}
-		var services []Service
-		if err := json.Unmarshal(line, &services); err != nil {
-			log.Printf("read services: %v", err)
+		var programs []Program
+		if err := json.Unmarshal(line, &programs); err != nil {
+			log.Printf("read programs: %v", err)
 			continue
 		}
-		orders <- services
+		orders <- programs
 	}
 }
 

@@ -27,16 +27,16 @@ type Config struct {
 	// Dir is the absolute path of its folder. It must not be in /etc, /opt, /run, /var/lib or /var/log,
 	// which the machine has of its own.
 	Dir string
-	// Logs is the folder of its /var/log, and of the output of its services, as SERVICE.log.
+	// Logs is the folder of its /var/log, and of the output of its programs, as PROGRAM.log.
 	Logs string
 	// Cgroup is the control group of the machine, below the root of each hierarchy, as "a" or "a/b".
 	// Remove removes it.
 	Cgroup string
 }
 
-// Service is a program that the machine keeps running.
-type Service struct {
-	Name string   // identifies the service in Run, and names its log
+// Program is a program that the machine keeps running.
+type Program struct {
+	Name string   // identifies the program in Run, and names its log
 	Args []string // the program and its arguments
 	Env  []string // in addition to the environment of the machine, as NAME=VALUE
 }
@@ -49,7 +49,7 @@ type Machine struct {
 }
 
 // Start starts the process 1 of a machine and waits until its files are mounted. Its network has
-// no link but lo, and no service runs until Run is called.
+// no link but lo, and no program runs until Run is called.
 func Start(ctx context.Context, config Config) (*Machine, error) {
 	if !filepath.IsAbs(config.Dir) || filepath.Clean(config.Dir) != config.Dir || config.Dir == "/" {
 		return nil, fmt.Errorf("machine %s: folder %q is not an absolute path of its own", config.Name, config.Dir)
@@ -161,10 +161,10 @@ func Open(config Config) (*Machine, error) {
 // PID returns the process ID of process 1 on the host.
 func (m *Machine) PID() int { return m.pid }
 
-// Run makes the machine run these services, after its network is set up. Services of an earlier
+// Run makes the machine run these programs, after its network is set up. Programs of an earlier
 // call that are not in this one are stopped.
-func (m *Machine) Run(services []Service) error {
-	message, err := json.Marshal(services)
+func (m *Machine) Run(programs []Program) error {
+	message, err := json.Marshal(programs)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (m *Machine) Run(services []Service) error {
 	defer control.Close()
 	// A FIFO holds 64 KiB. A longer message waits here until process 1 reads.
 	if _, err := control.Write(append(message, '\n')); err != nil {
-		return fmt.Errorf("machine %s: send services: %w", m.Name, err)
+		return fmt.Errorf("machine %s: send programs: %w", m.Name, err)
 	}
 	if err := m.saveIdentity("configured"); err != nil {
 		return fmt.Errorf("machine %s: %w", m.Name, err)

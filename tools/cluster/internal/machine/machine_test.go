@@ -75,7 +75,7 @@ func TestMachineIsLostWithItsProcesses(t *testing.T) {
 	m := start(t)
 	run(t, m, "echo kept > /var/lib/file; echo lost > /run/file")
 	require.False(t, m.Configured())
-	require.NoError(t, m.Run([]machine.Service{{Name: "sleep", Args: []string{"sleep", "1000"}}}))
+	require.NoError(t, m.Run([]machine.Program{{Name: "sleep", Args: []string{"sleep", "1000"}}}))
 	eventually(t, func() bool { return strings.Contains(run(t, m, "cat /proc/[0-9]*/comm"), "sleep") })
 	opened, err := machine.Open(m.Config)
 	require.NoError(t, err)
@@ -94,9 +94,9 @@ func TestMachineIsLostWithItsProcesses(t *testing.T) {
 	require.NoDirExists(t, m.Dir)
 }
 
-func TestServicesAreStartedAgain(t *testing.T) {
+func TestProgramsAreStartedAgain(t *testing.T) {
 	m := start(t)
-	service := machine.Service{
+	program := machine.Program{
 		Name: "count", Args: []string{"sh", "-c", "echo run $WORD; exec sleep 1000"}, Env: []string{"WORD=x"},
 	}
 	log := func() string {
@@ -106,22 +106,22 @@ func TestServicesAreStartedAgain(t *testing.T) {
 	runs := func() bool {
 		return strings.Contains(run(t, m, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"), "sleep 1000")
 	}
-	require.NoError(t, m.Run([]machine.Service{service}))
+	require.NoError(t, m.Run([]machine.Program{program}))
 	eventually(t, func() bool { return log() == "run x\n" && runs() })
 	run(t, m, "kill -9 $(grep -l '^sleep' /proc/[0-9]*/comm | cut -d/ -f3)")
 	eventually(t, func() bool { return log() == "run x\nrun x\n" && runs() })
 
-	// A service that is not in the list is stopped, and stays so.
+	// A program that is not in the list is stopped, and stays so.
 	require.NoError(t, m.Run(nil))
 	eventually(t, func() bool { return !runs() })
 	require.Equal(t, "run x\nrun x\n", log())
-	require.NoError(t, m.Run([]machine.Service{service}))
+	require.NoError(t, m.Run([]machine.Program{program}))
 	eventually(t, func() bool { return log() == "run x\nrun x\nrun x\n" })
 }
 
 func TestOrphansAreReaped(t *testing.T) {
 	m := start(t)
-	require.NoError(t, m.Run([]machine.Service{{Name: "parent", Args: []string{
+	require.NoError(t, m.Run([]machine.Program{{Name: "parent", Args: []string{
 		"sh", "-c", "for i in 1 2 3; do sh -c 'sleep 0.1 &'; done; echo started; exec sleep 1000",
 	}}}))
 	eventually(t, func() bool {
@@ -177,7 +177,7 @@ func TestMachinesOnVersion2(t *testing.T) {
 	require.NoError(t, err)
 	tests := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-ec",
 		`umount -R /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup; exec "$@"`, "sh",
-		program, "-test.v", "-test.run", "^Test(Machine(Has|Is)|ControlGroups|Services|Orphans)")
+		program, "-test.v", "-test.run", "^Test(Machine(Has|Is)|ControlGroups|Programs|Orphans)")
 	printed, err := tests.CombinedOutput()
 	require.NoError(t, err, "%s", printed)
 	require.Contains(t, string(printed), "--- PASS: TestControlGroupsAreRemoved")

@@ -14,16 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// restartDelay is the time between the end of a service and its next start.
+// restartDelay is the time between the end of a program and its next start.
 const restartDelay = time.Second
 
-// supervisor is the process 1: it keeps services running, and waits for every process whose parent
+// supervisor is the process 1: it keeps programs running, and waits for every process whose parent
 // has ended.
 type supervisor struct {
 	logs     string
-	wanted   []Service
-	pids     map[string]int       // of the services that run
-	earliest map[string]time.Time // when a service may start again
+	wanted   []Program
+	pids     map[string]int       // of the programs that run
+	earliest map[string]time.Time // when a program may start again
 }
 
 func newSupervisor(logs string) *supervisor {
@@ -31,7 +31,7 @@ func newSupervisor(logs string) *supervisor {
 }
 
 // run never returns.
-func (s *supervisor) run(orders <-chan []Service) {
+func (s *supervisor) run(orders <-chan []Program) {
 	ended := make(chan int)
 	go waitForChildren(ended)
 	tick := time.NewTicker(restartDelay / 4)
@@ -47,7 +47,7 @@ func (s *supervisor) run(orders <-chan []Service) {
 	}
 }
 
-// waitForChildren sends the IDs of all child processes that end. A service is started by
+// waitForChildren sends the IDs of all child processes that end. A program is started by
 // os.StartProcess, and nothing else waits for it.
 func waitForChildren(ended chan<- int) {
 	for {
@@ -62,7 +62,7 @@ func waitForChildren(ended chan<- int) {
 
 func (s *supervisor) stopUnwanted() {
 	for name, pid := range s.pids {
-		if !slices.ContainsFunc(s.wanted, func(wanted Service) bool { return wanted.Name == name }) {
+		if !slices.ContainsFunc(s.wanted, func(wanted Program) bool { return wanted.Name == name }) {
 			log.Printf("stop %s", name)
 			_ = unix.Kill(-pid, unix.SIGTERM)
 		}
@@ -70,8 +70,8 @@ func (s *supervisor) stopUnwanted() {
 }
 
 func (s *supervisor) ended(pid int) {
-	for name, service := range s.pids {
-		if service == pid {
+	for name, running := range s.pids {
+		if running == pid {
 			log.Printf("%s ended", name)
 			delete(s.pids, name)
 			s.earliest[name] = time.Now().Add(restartDelay)
@@ -80,33 +80,33 @@ func (s *supervisor) ended(pid int) {
 }
 
 func (s *supervisor) startMissing() {
-	for _, service := range s.wanted {
-		if _, runs := s.pids[service.Name]; runs || time.Now().Before(s.earliest[service.Name]) {
+	for _, program := range s.wanted {
+		if _, runs := s.pids[program.Name]; runs || time.Now().Before(s.earliest[program.Name]) {
 			continue
 		}
-		pid, err := s.start(service)
+		pid, err := s.start(program)
 		if err != nil {
-			log.Printf("start %s: %v", service.Name, err)
-			s.earliest[service.Name] = time.Now().Add(restartDelay)
+			log.Printf("start %s: %v", program.Name, err)
+			s.earliest[program.Name] = time.Now().Add(restartDelay)
 			continue
 		}
-		s.pids[service.Name] = pid
+		s.pids[program.Name] = pid
 	}
 }
 
-func (s *supervisor) start(service Service) (int, error) {
-	program, err := exec.LookPath(service.Args[0])
+func (s *supervisor) start(program Program) (int, error) {
+	path, err := exec.LookPath(program.Args[0])
 	if err != nil {
 		return 0, err
 	}
-	output, err := os.OpenFile(filepath.Join(s.logs, service.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	output, err := os.OpenFile(filepath.Join(s.logs, program.Name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return 0, err
 	}
 	defer output.Close()
-	process, err := os.StartProcess(program, service.Args, &os.ProcAttr{
+	process, err := os.StartProcess(path, program.Args, &os.ProcAttr{
 		Dir:   "/",
-		Env:   append(os.Environ(), service.Env...),
+		Env:   append(os.Environ(), program.Env...),
 		Files: []*os.File{nil, output, output},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
@@ -114,6 +114,6 @@ func (s *supervisor) start(service Service) (int, error) {
 		return 0, err
 	}
 	pid := process.Pid // Release forgets it
-	log.Printf("%s runs as process %d", service.Name, pid)
+	log.Printf("%s runs as process %d", program.Name, pid)
 	return pid, process.Release()
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// initGroup is the control group of process 1 and the services, below that of the machine.
+// initGroup is the control group of process 1 and the programs, below that of the machine.
 const initGroup = "init"
 
 // unifiedTree is a hierarchy of control groups of version 2. See cgroups(7).
@@ -20,7 +20,7 @@ const initGroup = "init"
 //	ROOT                       controllers enabled
 //	  wayleave-cluster-1234    controllers enabled
 //	    node1                  controllers enabled; the root of the machine's namespace
-//	      init                 process 1 and the services
+//	      init                 process 1 and the programs
 //	      k8s.io/...           pods, made by the container runtime
 //
 // A group other than the root of the host cannot have both processes and controllers for the groups

@@ -29,21 +29,21 @@ const (
 // because a host that starts hundreds of containers may not run a prober for 40 s.
 const AnswerLimit = time.Minute
 
-// Expect is the expected verdict for a flow.
-type Expect string
+// Verdict is the expected verdict for a flow.
+type Verdict string
 
 const (
-	Allow  Expect = "allow"  // a probe without an answer is lost
-	Deny   Expect = "deny"   // a probe that arrives is a leak
-	Either Expect = "either" // while a change takes effect
+	Allow  Verdict = "allow"  // a probe without an answer is lost
+	Deny   Verdict = "deny"   // a probe that arrives is a leak
+	Either Verdict = "either" // while a change takes effect
 )
 
-// Target is what a client sends to.
+// Target is an address that a client sends to.
 type Target struct {
-	Name    string `json:"name"`    // of a pod or a service
-	Service bool   `json:"service"` // false: directly to a pod
-	Address string `json:"address"`
-	Expect  Expect `json:"expect"`
+	Name    string  `json:"name"`    // of a pod or a service
+	Service bool    `json:"service"` // false: directly to a pod
+	Address string  `json:"address"`
+	Expect  Verdict `json:"expect"`
 }
 
 // Targets is the content of the file that a client reads again whenever it changes.
@@ -66,7 +66,7 @@ type Flow struct {
 	Service bool     `json:"service,omitempty"`
 	Address string   `json:"address"`
 	Proto   Protocol `json:"proto"`
-	Expect  Expect   `json:"expect"`
+	Expect  Verdict  `json:"expect"`
 }
 
 // Count is the number of probes of a flow since the last report.
@@ -95,7 +95,7 @@ type Leak struct {
 	Count int      `json:"count"`
 }
 
-// Line is what a prober prints: one of the fields after Pod.
+// Line is a line that a prober prints. After Pod, it has addresses, counts and losses, leaks, or overflows.
 type Line struct {
 	Time      int64    `json:"time"` // Unix milliseconds
 	Pod       string   `json:"pod"`
@@ -109,7 +109,7 @@ type Line struct {
 
 // Payload is the content of a probe.
 type Payload struct {
-	Expect   Expect
+	Expect   Verdict
 	From, To string
 	Sequence uint64
 	Backend  string // the pod that answered, empty in a request
@@ -138,7 +138,7 @@ func ParsePayload(text string) (Payload, error) {
 	if err != nil {
 		return Payload{}, fmt.Errorf("%w: %w", errNoPayload, err)
 	}
-	p := Payload{Expect: Expect(fields[1]), From: fields[2], To: fields[3], Sequence: sequence}
+	p := Payload{Expect: Verdict(fields[1]), From: fields[2], To: fields[3], Sequence: sequence}
 	if len(fields) == 6 {
 		p.Backend = fields[5]
 	}

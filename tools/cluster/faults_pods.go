@@ -23,8 +23,8 @@ type podKind struct {
 	later                 bool     // made by a scenario
 }
 
-// podKinds returns the kinds of the mesh. Every kind but the servers sends to all servers, allowed
-// or not. What denies a pair is beside it.
+// podKinds returns the kinds of prober pods. Every kind but the servers sends to all servers, allowed
+// or not. Comments name what denies a pair.
 func podKinds() []podKind {
 	return []podKind{
 		{name: "guarded", namespace: "guarded", role: "server", server: true},
@@ -43,13 +43,13 @@ func podKinds() []podKind {
 			later: true,
 		},
 		{
-			name: "late", namespace: "guarded", role: "friend", allowed: []string{"guarded"}, firstNode: true,
+			name: "afterbackup", namespace: "guarded", role: "friend", allowed: []string{"guarded"}, firstNode: true,
 			later: true,
 		},
 	}
 }
 
-func (k podKind) expect(server string) probe.Expect {
+func (k podKind) expect(server string) probe.Verdict {
 	for _, allowed := range k.allowed {
 		if allowed == server {
 			return probe.Allow
@@ -116,7 +116,7 @@ func (k podKind) podObject(node string, interval string) object {
 		"automountServiceAccountToken":  false,
 		"enableServiceLinks":            false,
 		"terminationGracePeriodSeconds": 0,
-		// The pods of a dead node are to come back, not to be evicted.
+		// The pods of a dead node start again with the node, and are not evicted.
 		"tolerations": []object{{"operator": "Exists"}},
 		"containers": []object{{
 			"name": "prober", "image": proberImage, "imagePullPolicy": "Never",
@@ -171,8 +171,8 @@ func allowNamespace(other bool, name, team string) object {
 	return allowFrom(other, name, peer)
 }
 
-// policyObjects returns the policies in one of two forms. Both allow and deny the same flows of
-// the mesh.
+// policyObjects returns the policies in one of two forms. Both allow and deny the same flows
+// of the prober pods.
 func policyObjects(other bool) []object {
 	all := object{}
 	if other {

@@ -62,46 +62,46 @@ func (r *faultRun) ctrOutput(ctx context.Context, node string, args ...string) (
 
 const apiServerName = "kube-apiserver"
 
-// killService kills the process of a service.
-func (r *faultRun) killService(ctx context.Context, m *machine.Machine, service string) error {
+// killProgram kills the process of a program of a machine.
+func (r *faultRun) killProgram(ctx context.Context, m *machine.Machine, program string) error {
 	log, err := os.ReadFile(r.c.logs(m.Name, "init.log"))
 	if err != nil {
 		return err
 	}
-	line := log[max(0, bytes.LastIndex(log, []byte(" "+service+" runs as process "))):]
+	line := log[max(0, bytes.LastIndex(log, []byte(" "+program+" runs as process "))):]
 	_, last, found := strings.Cut(string(line), " runs as process ")
 	pid, _, _ := strings.Cut(last, "\n")
 	if !found {
-		return fmt.Errorf("machine %s has not started %s", m.Name, service)
+		return fmt.Errorf("machine %s has not started %s", m.Name, program)
 	}
 	return output(m.Command(ctx, "kill", "-KILL", pid))
 }
 
-// runControl runs the control plane without some services, and waits until these have ended.
+// runControl runs the control plane without some programs, and waits until these have ended.
 func (r *faultRun) runControl(ctx context.Context, without ...string) error {
-	return r.runServices(ctx, controlName, without...)
+	return r.runPrograms(ctx, controlName, without...)
 }
 
-// restartServices ends services of a machine, and starts them again also if ctx is done before.
-func (r *faultRun) restartServices(ctx context.Context, name string, services ...string) error {
-	err := r.runServices(ctx, name, services...)
-	return errors.Join(err, r.runServices(context.WithoutCancel(ctx), name))
+// restartPrograms ends programs of a machine, and starts them again also if ctx is done before.
+func (r *faultRun) restartPrograms(ctx context.Context, name string, programs ...string) error {
+	err := r.runPrograms(ctx, name, programs...)
+	return errors.Join(err, r.runPrograms(context.WithoutCancel(ctx), name))
 }
 
-// runServices runs the services of a machine without some, and waits until these have ended.
-func (r *faultRun) runServices(ctx context.Context, name string, without ...string) error {
+// runPrograms runs the programs of a machine without some, and waits until these have ended.
+func (r *faultRun) runPrograms(ctx context.Context, name string, without ...string) error {
 	m, err := machine.Open(r.c.machine(name))
 	if err != nil {
 		return err
 	}
 	if len(without) == 0 {
-		return m.Run(r.c.services(name))
+		return m.Run(r.c.programs(name))
 	}
 	ended := func() (map[string]int, error) {
 		counts := map[string]int{}
 		log, err := os.ReadFile(r.c.logs(name, "init.log"))
-		for _, service := range without {
-			counts[service] = bytes.Count(log, []byte(" "+service+" ended\n"))
+		for _, program := range without {
+			counts[program] = bytes.Count(log, []byte(" "+program+" ended\n"))
 		}
 		return counts, err
 	}
@@ -109,19 +109,19 @@ func (r *faultRun) runServices(ctx context.Context, name string, without ...stri
 	if err != nil {
 		return err
 	}
-	all := r.c.services(name)
-	kept := slices.DeleteFunc(slices.Clone(all), func(s machine.Service) bool {
+	all := r.c.programs(name)
+	kept := slices.DeleteFunc(slices.Clone(all), func(s machine.Program) bool {
 		return slices.Contains(without, s.Name)
 	})
 	if len(kept)+len(without) != len(all) {
-		return fmt.Errorf("machine %s lacks one of the services %q", name, without)
+		return fmt.Errorf("machine %s lacks one of the programs %q", name, without)
 	}
 	if err := m.Run(kept); err != nil {
 		return err
 	}
 	if slices.Contains(without, apiServerName) {
 		// Its end would take a minute in which it still answers, and much longer without etcd.
-		if err := r.killService(ctx, m, apiServerName); err != nil {
+		if err := r.killProgram(ctx, m, apiServerName); err != nil {
 			return err
 		}
 	}

@@ -14,18 +14,18 @@ import (
 	"github.com/wayleave/wayleave/tools/cluster/internal/pki"
 )
 
-// services returns what runs on a machine.
-func (c *cluster) services(name string) []machine.Service {
+// programs returns the programs that run on a machine.
+func (c *cluster) programs(name string) []machine.Program {
 	if name == controlName {
-		return c.controlServices()
+		return c.controlPrograms()
 	}
 	i := slices.Index(c.nodes(), name)
-	return c.nodeServices(name, i)
+	return c.nodePrograms(name, i)
 }
 
-func (c *cluster) controlServices() []machine.Service {
+func (c *cluster) controlPrograms() []machine.Program {
 	file := func(name string) string { return c.state("pki", name) }
-	return []machine.Service{
+	return []machine.Program{
 		{Name: "etcd", Args: []string{
 			c.bin("kubernetes/etcd"),
 			"--data-dir=" + c.state("etcd"),
@@ -69,10 +69,10 @@ func (c *cluster) controlServices() []machine.Service {
 	}
 }
 
-func (c *cluster) nodeServices(name string, i int) []machine.Service {
+func (c *cluster) nodePrograms(name string, i int) []machine.Program {
 	address, address6 := nodeAddresses(i)
 	path := []string{"PATH=" + c.path()}
-	return []machine.Service{
+	return []machine.Program{
 		{Name: "containerd", Env: path, Args: []string{
 			c.bin("containerd/usr/bin/containerd"), "--config=" + c.state("containerd.toml"),
 		}},
@@ -92,8 +92,8 @@ func (c *cluster) nodeServices(name string, i int) []machine.Service {
 	}
 }
 
-// writeServiceFiles writes the files that the services read.
-func (c *cluster) writeServiceFiles() error {
+// writeProgramFiles writes the files that the programs read.
+func (c *cluster) writeProgramFiles() error {
 	files := map[string]any{
 		"containerd.toml": c.containerdConfig(),
 		"kubelet.json":    c.kubeletConfig(),
