@@ -86,7 +86,7 @@ func New(cfg Config) (*Dataplane, error) {
 	if d.ports, err = newPortTable(cfg, d.interfaces); err != nil {
 		return nil, errors.Join(fmt.Errorf("nft: open: %w", err), d.Close())
 	}
-	if d.late, err = late.New(late.Config{NetNS: cfg.NetNS, Table: cfg.Renderer.Table}); err != nil {
+	if d.late, err = late.New(late.Config{NetNS: cfg.NetNS, PolicyTable: cfg.Renderer.Table}); err != nil {
 		return nil, errors.Join(fmt.Errorf("nft: open: %w", err), d.Close())
 	}
 	ender, err := conntrack.Dial(conntrack.ConnConfig{NetNS: cfg.NetNS, BeforeEnd: d.late.Add})

@@ -54,7 +54,7 @@ func (r *Renderer) Clone() *Renderer {
 	}
 	c.endpoints.hosts.known = r.endpoints.hosts.known
 	c.endpoints.interfaces.masters = maps.Clone(r.endpoints.interfaces.masters)
-	c.sets.inherit(r.sets)
+	c.sets.copyFrom(r.sets)
 	for key, o := range r.policies.byKey {
 		if o.Exists() {
 			c.policies.set(key, o.Policy, o.Profile)
@@ -63,7 +63,7 @@ func (r *Renderer) Clone() *Renderer {
 	for key, s := range r.endpoints.byKey {
 		c.endpoints.set(key, s.workload, s.host)
 	}
-	c.endpoints.nat.inherit(r.endpoints.nat)
-	c.endpoints.nodes.inherit(r.endpoints.nodes)
+	c.endpoints.nat.copyFrom(r.endpoints.nat)
+	c.endpoints.nodes.copyFrom(r.endpoints.nodes)
 	return c
 }

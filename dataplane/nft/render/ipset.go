@@ -64,8 +64,8 @@ func (i *ipSets) remove(id dataplane.IPSetID) {
 	}
 }
 
-// inherit copies the sets that exist.
-func (i *ipSets) inherit(from *ipSets) {
+// copyFrom copies the sets that exist.
+func (i *ipSets) copyFrom(from *ipSets) {
 	for id, s := range from.byID {
 		if s.Exists() {
 			i.byID[id] = s.Clone(i.lists)

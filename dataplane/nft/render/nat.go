@@ -84,8 +84,8 @@ func (n *nat) update(e dataplane.Event) {
 	n.dirtyPools, n.dirty = true, true
 }
 
-// inherit takes the pools of another nat.
-func (n *nat) inherit(from *nat) {
+// copyFrom copies the pools of another nat.
+func (n *nat) copyFrom(from *nat) {
 	n.pools = maps.Clone(from.pools)
 	n.dirtyPools, n.dirty = !n.cfg.Disabled, !n.cfg.Disabled
 }
@@ -277,7 +277,7 @@ func (n *nat) poolSNAT(f sets.Family) []ruleset.Rule {
 		ruleset.Lookup{Fields: []ruleset.Field{match.Daddr(f)}, Not: true, Set: setPools(f)},
 	}
 	if n.cfg.ExcludeNodes {
-		matches = append(matches, noNode(f, match.Daddr(f)))
+		matches = append(matches, notNodeAddress(f, match.Daddr(f)))
 	}
 	source := n.cfg.Source4
 	if f == sets.IPv6 {

@@ -21,15 +21,15 @@ type nodes struct {
 	wanted bool
 	table  *table
 	byName map[string][]netip.Addr
-	// holders counts the nodes that have an address.
-	holders map[netip.Addr]int
+	// addressRefs counts the nodes that have an address.
+	addressRefs map[netip.Addr]int
 	// dirty is set if an element has changed since the last render.
 	dirty bool
 }
 
 func newNodes(cfg *Config, t *table) *nodes {
 	return &nodes{
-		wanted: wantsNodes(cfg), table: t, byName: map[string][]netip.Addr{}, holders: map[netip.Addr]int{},
+		wanted: wantsNodes(cfg), table: t, byName: map[string][]netip.Addr{}, addressRefs: map[netip.Addr]int{},
 	}
 }
 
@@ -64,14 +64,14 @@ func (ns *nodes) set(name string, nets []netip.Prefix) {
 		return
 	}
 	for _, a := range now {
-		if ns.holders[a]++; ns.holders[a] == 1 {
+		if ns.addressRefs[a]++; ns.addressRefs[a] == 1 {
 			ns.elements(a).Put(sets.Element(nil, ruleset.Addr(a)))
 			ns.dirty = true
 		}
 	}
 	for _, a := range old {
-		if ns.holders[a]--; ns.holders[a] == 0 {
-			delete(ns.holders, a)
+		if ns.addressRefs[a]--; ns.addressRefs[a] == 0 {
+			delete(ns.addressRefs, a)
 			ns.elements(a).Remove(string(ruleset.Addr(a)))
 			ns.dirty = true
 		}
@@ -85,8 +85,8 @@ func (ns *nodes) elements(a netip.Addr) *sets.ElementSet {
 	return ns.table.elements[setNodes(sets.FamilyOf(a))]
 }
 
-// inherit takes the nodes of another.
-func (ns *nodes) inherit(from *nodes) {
+// copyFrom copies the nodes of another renderer.
+func (ns *nodes) copyFrom(from *nodes) {
 	for name, addrs := range from.byName {
 		var nets []netip.Prefix
 		for _, a := range addrs {
@@ -96,8 +96,8 @@ func (ns *nodes) inherit(from *nodes) {
 	}
 }
 
-// noNode matches packets whose source or destination, as the field says, is no address of a node.
-func noNode(f sets.Family, address ruleset.Field) ruleset.Match {
+// notNodeAddress matches packets whose address in the given field belongs to no node.
+func notNodeAddress(f sets.Family, address ruleset.Field) ruleset.Match {
 	return ruleset.Lookup{Fields: []ruleset.Field{address}, Not: true, Set: setNodes(f)}
 }
 
@@ -119,14 +119,14 @@ func encapsulated(e policy.Encapsulation) []ruleset.Match {
 func (b *baseChains) notFromNodes() (rules []ruleset.Rule) {
 	others := func(f sets.Family) []ruleset.Match {
 		return []ruleset.Match{
-			match.OfFamily(f), noNode(f, match.Saddr(f)),
+			match.OfFamily(f), notNodeAddress(f, match.Saddr(f)),
 			ruleset.Compare{Field: ruleset.IIFName, Not: true, Value: ruleset.Ifname(loopback)},
 		}
 	}
 	for _, e := range b.cfg.Host.NodeEncapsulations() {
 		for _, f := range sets.Families() {
 			matches := append(encapsulated(e), others(f)...)
-			rules = append(rules, b.statements.refusal(e.Name+" from no node", matches...))
+			rules = append(rules, b.statements.refusal(e.Name+" from outside the nodes", matches...))
 		}
 	}
 	if len(rules) > 0 {

@@ -19,7 +19,7 @@
 //
 // # Usage
 //
-//	t, err := late.New(late.Config{Table: "wayleave"})
+//	t, err := late.New(late.Config{PolicyTable: "wayleave"})
 //	err = t.Add(flows)        // before they are ended
 //	wait, err := t.Expire()   // again after wait, unless it is zero
 //

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { nstest.Main(m) }
 
 func open(t *testing.T, ns *netns.NS) *Table {
 	t.Helper()
-	table, err := New(Config{NetNS: ns.FD(), Table: "wayleave"})
+	table, err := New(Config{NetNS: ns.FD(), PolicyTable: "wayleave"})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, table.Close()) })
 	return table

@@ -34,9 +34,9 @@ type Config struct {
 	// NetNS is a file descriptor of the network namespace, needed only during New. Zero means that of the calling
 	// thread.
 	NetNS int
-	// Table is the name of the table whose connections are ended. The table for late packets is
-	// Table + "-ended".
-	Table string
+	// PolicyTable is the name of the table with the policy. The table for late packets is
+	// PolicyTable + "-ended".
+	PolicyTable string
 }
 
 // tableName returns the name of the table for late packets.

@@ -51,7 +51,7 @@ func New(cfg Config) (*Table, error) {
 		return nil, err
 	}
 	t := &Table{
-		table: Rules(cfg.Table), sets: map[string]*ruleset.Set{}, conn: conn, batch: nfnl.NewBatch(),
+		table: Rules(cfg.PolicyTable), sets: map[string]*ruleset.Set{}, conn: conn, batch: nfnl.NewBatch(),
 	}
 	for _, s := range t.table.Sets {
 		t.sets[s.Name] = s
