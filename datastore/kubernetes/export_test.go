@@ -8,5 +8,5 @@ import "time"
 // Run.
 func (s *Source) SetServedInterval(d time.Duration) {
 	s.servedInterval = d
-	s.versions.maxAge = d
+	s.discovery.maxAge = d
 }

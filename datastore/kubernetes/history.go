@@ -18,8 +18,8 @@ type history []lastChange
 // lastChange is the last change of an object.
 type lastChange struct {
 	id types.NamespacedName
-	// revision is the resourceVersion, "" if the object was deleted.
-	revision string
+	// resourceVersion is "" if the object was deleted.
+	resourceVersion string
 }
 
 // add adds a change, which replaces an earlier one of the same object.
@@ -31,10 +31,10 @@ func (h *history) add(c lastChange) {
 }
 
 // last returns the last change of an object that was not deleted, and the objects that were deleted after it. Without
-// such a change, its revision is "".
+// such a change, its resourceVersion is "".
 func (h history) last() (last lastChange, deleted []types.NamespacedName) {
 	for _, c := range slices.Backward(h) {
-		if c.revision != "" {
+		if c.resourceVersion != "" {
 			return c, deleted
 		}
 		deleted = append(deleted, c.id)

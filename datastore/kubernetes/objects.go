@@ -35,22 +35,22 @@ type objects struct {
 	records map[types.NamespacedName]record
 	// list is the number of the current list.
 	list uint32
-	// held buffers the changes during a list, until it is complete. It is nil during the first list
+	// buffered has the changes during a list, until it is complete. It is nil during the first list
 	// and between lists.
-	held map[policy.Key]policy.Resource
+	buffered map[policy.Key]policy.Resource
 	// synced means that a list was complete.
 	synced bool
 	// converted has the version of each object for which Hooks.Converted was called. It is nil unless
 	// the kind has conditions.
-	converted map[types.NamespacedName]version
+	converted map[types.NamespacedName]objectVersion
 	status    KindStatus
 	// shared counts the objects of an informer of the caller.
 	shared int
 }
 
-// version identifies a version of an object. If the object is deleted and created again under its
+// objectVersion identifies a version of an object. If the object is deleted and created again under its
 // name, it has another UID and its own status.
-type version struct {
+type objectVersion struct {
 	uid        types.UID
 	generation int64
 }
@@ -60,8 +60,8 @@ func (o *objects) begin() {
 	o.source.mu.Lock()
 	defer o.source.mu.Unlock()
 	o.list++
-	if o.synced && o.held == nil {
-		o.held = map[policy.Key]policy.Resource{}
+	if o.synced && o.buffered == nil {
+		o.buffered = map[policy.Key]policy.Resource{}
 	}
 }
 
@@ -87,11 +87,11 @@ func (o *objects) end() {
 
 // release pushes the buffered changes.
 func (o *objects) release() {
-	updates := make([]policy.Update, 0, len(o.held))
-	for key, r := range o.held {
+	updates := make([]policy.Update, 0, len(o.buffered))
+	for key, r := range o.buffered {
 		updates = append(updates, policy.Update{Key: key, Resource: r})
 	}
-	o.held = nil
+	o.buffered = nil
 	o.source.queue.push(updates...)
 }
 
@@ -107,7 +107,7 @@ func (o *objects) set(object metav1.Object) {
 	defer o.source.mu.Unlock()
 	old, known := o.records[id]
 	changed := known && !slices.EqualFunc(old.resources, resources, policy.Equal)
-	now := version{object.GetUID(), object.GetGeneration()}
+	now := objectVersion{object.GetUID(), object.GetGeneration()}
 	if last, seen := o.converted[id]; o.converted != nil && (!seen || last != now) {
 		o.converted[id], changed = now, true
 	}
@@ -143,7 +143,7 @@ func (o *objects) setEndpoint(u policy.Update) {
 		o.records[id] = r
 	}
 	if o.source.attached[u.Key] { // CNI ADD waits for it
-		delete(o.held, u.Key)
+		delete(o.buffered, u.Key)
 		o.source.queue.push(u)
 		return
 	}
@@ -188,8 +188,8 @@ func (o *objects) replaceLocked(id types.NamespacedName, resources []policy.Reso
 
 // pushLocked pushes an update, or buffers it until the list is complete.
 func (o *objects) pushLocked(u policy.Update) {
-	if o.held != nil {
-		o.held[u.Key] = u.Resource
+	if o.buffered != nil {
+		o.buffered[u.Key] = u.Resource
 		return
 	}
 	o.source.queue.push(u)
@@ -197,8 +197,8 @@ func (o *objects) pushLocked(u policy.Update) {
 
 // flushLocked pushes the update of a key if it is buffered.
 func (o *objects) flushLocked(key policy.Key) {
-	if r, ok := o.held[key]; ok {
-		delete(o.held, key)
+	if r, ok := o.buffered[key]; ok {
+		delete(o.buffered, key)
 		o.source.queue.push(policy.Update{Key: key, Resource: r})
 	}
 }

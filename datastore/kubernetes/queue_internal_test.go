@@ -116,7 +116,7 @@ func TestReadersWaitForTheReceiver(t *testing.T) {
 		o.synced = true
 		o.begin()
 		require.NoError(t, r.set(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "held"}}))
-		require.Len(t, o.held, 1)
+		require.Len(t, o.buffered, 1)
 		require.Zero(t, ended.Load())
 		cancel()
 		synctest.Wait()

@@ -36,19 +36,19 @@ const (
 // errWentBack means that the server has an older state than was read before, for example because it
 // was restored from a backup.
 var errWentBack = errors.New(
-	"the revision of the server went back, for example because of a restored backup: listing again",
+	"the resourceVersion of the server went back, for example because of a restored backup: listing again",
 )
 
 // reader keeps the objects of one kind equal to the server's. It processes each object as it
 // arrives. With client-go's Reflector, the whole list of 100,000 pods would be in memory.
 type reader struct {
-	objects  *objects
-	client   client
-	versions *versions
-	logger   *slog.Logger
-	// revision is the resourceVersion up to which changes have been received. It is empty before
+	objects   *objects
+	client    client
+	discovery *discoveryCache
+	logger    *slog.Logger
+	// resourceVersion is the one up to which changes have been received. It is empty before
 	// the first complete list, and when the server can no longer continue from it.
-	revision string
+	resourceVersion string
 	// recent has the last changes from a watch.
 	recent history
 	// failed is set if the last list or watch failed. The server may have been restored from a backup
@@ -68,7 +68,7 @@ func (r *reader) run(ctx context.Context) {
 		pause := time.Duration(0)
 		switch {
 		case r.objects.status.State == StateNotServed && err == nil:
-			pause = r.versions.pause(r.objects.source.servedInterval)
+			pause = r.discovery.pause(r.objects.source.servedInterval)
 		case err != nil || time.Since(start) < time.Second:
 			pause = backoff.Step()
 		}
@@ -91,14 +91,14 @@ func newBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 7, Cap: 15 * time.Second}
 }
 
-// follow lists the objects, unless it can continue from a revision. Then it watches them until the
+// follow lists the objects, unless it can continue from a resourceVersion. Then it watches them until the
 // watch ends. An error means that the kind cannot be read now.
 //
 // For a kind that the server does not have, only discovery is queried. The readers of all such kinds
 // share its responses, to reduce the load of many nodes on the server.
 func (r *reader) follow(ctx context.Context) error {
 	if r.objects.status.State == StateNotServed {
-		if served, err := r.versions.serves(ctx, r.objects.kind.resource, true); err != nil || !served {
+		if served, err := r.discovery.serves(ctx, r.objects.kind.resource, true); err != nil || !served {
 			return err
 		}
 	}
@@ -112,20 +112,20 @@ func (r *reader) follow(ctx context.Context) error {
 		return r.checkServed(ctx, err)
 	case errors.Is(err, errWentBack), apierrors.IsResourceExpired(err), apierrors.IsGone(err):
 		r.logger.Warn("list again", "kind", r.objects.kind.String(), "err", err)
-		r.revision = ""
+		r.resourceVersion = ""
 		return nil
 	}
 	return err
 }
 
 func (r *reader) listAndWatch(ctx context.Context) error {
-	if r.failed && r.revision != "" {
+	if r.failed && r.resourceVersion != "" {
 		if err := r.compareHistory(ctx); err != nil {
 			return err
 		}
 	}
 	switch {
-	case r.revision != "":
+	case r.resourceVersion != "":
 	case r.client.streams:
 		err := r.watch(ctx, true)
 		if !errors.Is(err, errNoStream) {
@@ -143,8 +143,8 @@ func (r *reader) listAndWatch(ctx context.Context) error {
 
 // checkServed checks with discovery whether the server has the kind, after a response 404.
 func (r *reader) checkServed(ctx context.Context, notFound error) error {
-	inForce := r.objects.status.State == StateSynced
-	served, err := r.versions.serves(ctx, r.objects.kind.resource, !inForce)
+	wasSynced := r.objects.status.State == StateSynced
+	served, err := r.discovery.serves(ctx, r.objects.kind.resource, !wasSynced)
 	if err != nil {
 		return err
 	}
@@ -154,16 +154,17 @@ func (r *reader) checkServed(ctx context.Context, notFound error) error {
 	if r.objects.status.State != StateNotServed {
 		r.logger.Info("the server has no such kind", "kind", r.objects.kind.String())
 	}
-	r.revision = ""
+	r.resourceVersion = ""
 	r.objects.begin()
 	r.objects.end()
 	r.objects.source.setState(r.objects, StateNotServed)
 	return nil
 }
 
-// checkRevision returns errWentBack if the server has an older state than was read before. A server
-// accepts a watch from a later revision than its own, and sends nothing until it reaches that.
-func (r *reader) checkRevision(ctx context.Context) error {
+// checkResourceVersion returns errWentBack if the server has an older state than was read before. A
+// server accepts a watch from a later resourceVersion than its own, and sends nothing until it
+// reaches that.
+func (r *reader) checkResourceVersion(ctx context.Context) error {
 	list, err := r.client.list(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
 		return err
@@ -172,32 +173,32 @@ func (r *reader) checkRevision(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	order, err := resourceversion.CompareResourceVersion(m.GetResourceVersion(), r.revision)
+	order, err := resourceversion.CompareResourceVersion(m.GetResourceVersion(), r.resourceVersion)
 	if err == nil && order < 0 {
-		return fmt.Errorf("%w (%s after %s)", errWentBack, m.GetResourceVersion(), r.revision)
+		return fmt.Errorf("%w (%s after %s)", errWentBack, m.GetResourceVersion(), r.resourceVersion)
 	}
 	return nil
 }
 
 // compareHistory makes the next watch continue from the last change if the server still has that
-// object at that revision, and none of the objects that were deleted after it. Otherwise the kind is
-// listed again. A revision alone proves nothing: a restored server uses revisions of the lost history
-// again, also those of bookmarks.
+// object at that resourceVersion, and none of the objects that were deleted after it. Otherwise the
+// kind is listed again. The number alone proves nothing: a restored server uses the numbers of the
+// lost history again, also those of bookmarks.
 func (r *reader) compareHistory(ctx context.Context) error {
 	last, deleted := r.recent.last()
-	same := last.revision != ""
+	same := last.resourceVersion != ""
 	if same {
-		now, err := r.revisionOf(ctx, last.id)
+		now, err := r.resourceVersionOf(ctx, last.id)
 		if err != nil {
 			return err
 		}
-		same = now == last.revision
+		same = now == last.resourceVersion
 	}
 	for _, id := range deleted {
 		if !same {
 			break
 		}
-		now, err := r.revisionOf(ctx, id)
+		now, err := r.resourceVersionOf(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -207,13 +208,13 @@ func (r *reader) compareHistory(ctx context.Context) error {
 		r.logger.Info("list again: the server may have been restored from a backup", "kind", r.objects.kind.String())
 		last, r.recent = lastChange{}, nil
 	}
-	r.revision = last.revision
+	r.resourceVersion = last.resourceVersion
 	return nil
 }
 
-// revisionOf returns the resourceVersion that the server has of an object, "" if it has no such object. Without the
+// resourceVersionOf returns the resourceVersion that the server has of an object, "" if it has no such object. Without the
 // right to get it, the result equals none.
-func (r *reader) revisionOf(ctx context.Context, id types.NamespacedName) (string, error) {
+func (r *reader) resourceVersionOf(ctx context.Context, id types.NamespacedName) (string, error) {
 	object, err := r.client.get(ctx, id)
 	switch {
 	case err == nil:
@@ -251,19 +252,19 @@ func (r *reader) list(ctx context.Context) error {
 }
 
 // complete ends a list that is complete.
-func (r *reader) complete(revision string) {
+func (r *reader) complete(resourceVersion string) {
 	r.objects.end()
 	r.recent = nil
-	r.setRevision(revision)
+	r.setResourceVersion(resourceVersion)
 	r.objects.source.setState(r.objects, StateSynced)
 	r.objects.source.setErr(r.objects, nil)
 }
 
-func (r *reader) setRevision(revision string) {
-	r.revision = revision
+func (r *reader) setResourceVersion(resourceVersion string) {
+	r.resourceVersion = resourceVersion
 	r.objects.source.mu.Lock()
 	defer r.objects.source.mu.Unlock()
-	r.objects.status.Revision = revision
+	r.objects.status.Revision = resourceVersion
 }
 
 // set adds or replaces an object, and waits while too many updates are pending.
@@ -273,7 +274,7 @@ func (r *reader) set(ctx context.Context, o runtime.Object) error {
 		return err
 	}
 	r.objects.set(object)
-	if r.objects.held != nil {
+	if r.objects.buffered != nil {
 		return ctx.Err() // nothing is delivered before the list is complete
 	}
 	return r.objects.source.queue.waitForRoom(ctx)
@@ -293,7 +294,7 @@ var errNoStream = errors.New("no list at the beginning of a watch")
 func (r *reader) watch(ctx context.Context, initial bool) error {
 	seconds := int64((minWatch + rand.N(minWatch)).Seconds())
 	o := metav1.ListOptions{
-		ResourceVersion: r.revision, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
+		ResourceVersion: r.resourceVersion, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
 	}
 	if initial {
 		o.SendInitialEvents, o.ResourceVersionMatch = &initial, metav1.ResourceVersionMatchNotOlderThan
@@ -309,7 +310,7 @@ func (r *reader) watch(ctx context.Context, initial bool) error {
 	defer w.Stop()
 	if !initial {
 		// After the watch has begun: it ends if the server is restored from now on.
-		if err := r.checkRevision(ctx); err != nil {
+		if err := r.checkResourceVersion(ctx); err != nil {
 			return err
 		}
 		r.objects.source.setErr(r.objects, nil)
@@ -368,10 +369,10 @@ func (r *reader) event(ctx context.Context, e watch.Event, initial bool) (bool, 
 		}
 	}
 	if !initial {
-		r.setRevision(object.GetResourceVersion())
+		r.setResourceVersion(object.GetResourceVersion())
 		switch e.Type {
 		case watch.Added, watch.Modified:
-			r.recent.add(lastChange{id: nameOf(object), revision: object.GetResourceVersion()})
+			r.recent.add(lastChange{id: nameOf(object), resourceVersion: object.GetResourceVersion()})
 		case watch.Deleted:
 			r.recent.add(lastChange{id: nameOf(object)})
 		}

@@ -106,7 +106,7 @@ func TestRestoreIsNoticedAtALaterRevision(t *testing.T) {
 				lost(s)
 				w.settle()
 				restore()
-				s.put(kind, policy("later"), false) // beyond the revision of the lost change
+				s.put(kind, policy("later"), false) // beyond the resourceVersion of the lost change
 				for i := range 10 {
 					namespace := metav1.ObjectMeta{Name: fmt.Sprint("n", i)}
 					s.put("namespaces", &corev1.Namespace{ObjectMeta: namespace}, false)
@@ -293,7 +293,7 @@ func TestEventsOfAnIncompleteList(t *testing.T) {
 	s, err := New(newConfig())
 	require.NoError(t, err)
 	o := s.kind("Namespace")
-	r := &reader{objects: o, versions: s.versions, logger: s.cfg.Logger}
+	r := &reader{objects: o, discovery: s.discovery, logger: s.cfg.Logger}
 	o.begin()
 	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "7"}}
 	for _, e := range []watch.Event{
@@ -302,7 +302,7 @@ func TestEventsOfAnIncompleteList(t *testing.T) {
 		initial, err := r.event(t.Context(), e, true)
 		require.NoError(t, err)
 		require.True(t, initial)
-		require.Empty(t, r.revision)
+		require.Empty(t, r.resourceVersion)
 		require.False(t, o.synced)
 	}
 	require.Empty(t, o.records)
@@ -386,7 +386,7 @@ func TestDiscoveryEndsWithContext(t *testing.T) {
 	for _, missing := range []error{errors.New("timeout"), apierrors.NewNotFound(schema.GroupResource{}, "")} {
 		ctx, cancel := context.WithCancel(t.Context())
 		d := &slowDiscovery{answer: func() error { cancel(); return missing }}
-		v := &versions{discovery: d, maxAge: maxAnswerAge}
+		v := &discoveryCache{discovery: d, maxAge: maxAnswerAge}
 		for _, k := range kinds() {
 			_, err := v.serves(ctx, k.resource, true)
 			require.Error(t, err)

@@ -36,9 +36,9 @@ type Source struct {
 	seed  maphash.Seed
 	kinds []*objects
 	// clientOf returns the client of a kind.
-	clientOf func(kind) client
-	versions *versions
-	cluster  *cluster
+	clientOf  func(kind) client
+	discovery *discoveryCache
+	cluster   *cluster
 	// servedInterval is the constant servedInterval, except in tests.
 	servedInterval time.Duration
 
@@ -49,11 +49,11 @@ type Source struct {
 	// attached has the pods that are attached.
 	attached map[policy.Key]bool
 	// faulty has the objects with problems. The keys have no UID.
-	faulty map[convert.Object]fault
+	faulty map[convert.Object]reported
 }
 
-// fault has the UID and the problems of an object, as they were last reported.
-type fault struct {
+// reported has the UID and the problems of an object that were last reported.
+type reported struct {
 	uid  types.UID
 	text string
 }
@@ -65,8 +65,8 @@ func New(cfg Config) (*Source, error) {
 	}
 	s := &Source{
 		cfg: cfg.withDefaults(), queue: newQueue(), seed: maphash.MakeSeed(), blocks: map[policy.Key][]claim{},
-		faulty:         map[convert.Object]fault{},
-		versions:       &versions{discovery: cfg.Client.Discovery(), maxAge: maxAnswerAge},
+		faulty:         map[convert.Object]reported{},
+		discovery:      &discoveryCache{discovery: cfg.Client.Discovery(), maxAge: maxAnswerAge},
 		attached:       map[policy.Key]bool{},
 		servedInterval: servedInterval,
 		cluster:        &cluster{client: cfg.Client},
@@ -75,7 +75,7 @@ func New(cfg Config) (*Source, error) {
 	for _, k := range kinds() {
 		o := &objects{source: s, kind: k, records: map[types.NamespacedName]record{}}
 		if k.object == clusterNetworkPolicy {
-			o.converted = map[types.NamespacedName]version{}
+			o.converted = map[types.NamespacedName]objectVersion{}
 		}
 		o.status = KindStatus{Kind: k.String(), State: StateWaiting}
 		if slices.Contains(s.cfg.Omit, k.String()) {
@@ -131,7 +131,7 @@ func (s *Source) start(ctx context.Context, readers *sync.WaitGroup) error {
 				return err
 			}
 		default:
-			r := &reader{objects: o, client: s.clientOf(o.kind), versions: s.versions, logger: s.cfg.Logger}
+			r := &reader{objects: o, client: s.clientOf(o.kind), discovery: s.discovery, logger: s.cfg.Logger}
 			readers.Go(func() { r.run(ctx) })
 		}
 	}
@@ -280,7 +280,7 @@ func (s *Source) reportLocked(object convert.Object, generation int64, problems 
 	key := object
 	key.UID = ""
 	old, faulty := s.faulty[key]
-	now := fault{object.UID, fmt.Sprint(errors.Join(problems...))}
+	now := reported{object.UID, fmt.Sprint(errors.Join(problems...))}
 	switch {
 	case !changed && (faulty && now == old || !faulty && len(problems) == 0):
 		return

@@ -84,7 +84,7 @@ func newWorld(t *testing.T, s *server, cfg Config) *world {
 	var err error
 	w.source, err = New(cfg)
 	require.NoError(t, err)
-	w.source.clientOf, w.source.versions = s.client, &versions{discovery: s, maxAge: maxAnswerAge}
+	w.source.clientOf, w.source.discovery = s.client, &discoveryCache{discovery: s, maxAge: maxAnswerAge}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- w.source.Run(ctx, w.receiver) }()

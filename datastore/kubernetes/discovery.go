@@ -20,8 +20,8 @@ import (
 // maxAnswerAge is how long a response about an API version is cached, for its other kinds.
 const maxAnswerAge = 10 * time.Second
 
-// versions reports which kinds the server has.
-type versions struct {
+// discoveryCache reports which kinds the server has. It caches the responses of discovery for a short time.
+type discoveryCache struct {
 	discovery discovery.DiscoveryInterface
 	maxAge    time.Duration // of an answer
 	mu        sync.Mutex
@@ -35,7 +35,7 @@ type versions struct {
 
 // pause returns the time until the next discovery of the kinds that are not served. After that, the
 // next one is due after the interval and up to half of it at random.
-func (v *versions) pause(interval time.Duration) time.Duration {
+func (v *discoveryCache) pause(interval time.Duration) time.Duration {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now := time.Now()
@@ -61,7 +61,7 @@ type answer struct {
 // With cached, a response may be up to maxAge old. Set it only for a kind of which no object has been
 // sent. If a version has just replaced another, an old response has neither, and the kind would
 // count as not served.
-func (v *versions) serves(ctx context.Context, resource schema.GroupVersionResource, cached bool) (bool, error) {
+func (v *discoveryCache) serves(ctx context.Context, resource schema.GroupVersionResource, cached bool) (bool, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	gv := resource.GroupVersion()
@@ -88,7 +88,7 @@ func (v *versions) serves(ctx context.Context, resource schema.GroupVersionResou
 
 // answer returns the response about an API version. It is a cached one if that was received after
 // since.
-func (v *versions) answer(ctx context.Context, gv schema.GroupVersion, since time.Time) answer {
+func (v *discoveryCache) answer(ctx context.Context, gv schema.GroupVersion, since time.Time) answer {
 	if err := ctx.Err(); err != nil {
 		return answer{err: err}
 	}
@@ -106,7 +106,7 @@ func (v *versions) answer(ctx context.Context, gv schema.GroupVersion, since tim
 
 // query sends the requests for the answer about an API version. Its list of groups is one that was
 // read after since.
-func (v *versions) query(ctx context.Context, gv schema.GroupVersion, since time.Time) (a answer) {
+func (v *discoveryCache) query(ctx context.Context, gv schema.GroupVersion, since time.Time) (a answer) {
 	list, err := v.discovery.ServerResourcesForGroupVersion(gv.String())
 	switch {
 	case err == nil:

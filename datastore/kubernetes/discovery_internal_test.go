@@ -70,7 +70,7 @@ func TestKindIsUnknownWithAnError(t *testing.T) {
 			&stubDiscovery{others: []string{"v2"}, resources: map[string]string{"g/v2": "x"}}, false, "",
 		},
 	} {
-		v := &versions{discovery: c.d, maxAge: maxAnswerAge}
+		v := &discoveryCache{discovery: c.d, maxAge: maxAnswerAge}
 		served, err := v.serves(t.Context(), resource, true)
 		require.Equal(t, c.served, served, name)
 		if c.err == "" {
@@ -86,7 +86,7 @@ func TestAgeOfAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		resource := schema.GroupVersionResource{Group: "g", Version: "v1", Resource: "things"}
 		d := &stubDiscovery{resources: map[string]string{"g/v1": "things"}}
-		v := &versions{discovery: d, maxAge: maxAnswerAge}
+		v := &discoveryCache{discovery: d, maxAge: maxAnswerAge}
 		for _, want := range []bool{true, false} {
 			for range 3 {
 				served, err := v.serves(t.Context(), resource, true)
