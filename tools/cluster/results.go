@@ -58,8 +58,8 @@ func (c junitCase) result(name string) result {
 }
 
 // ginkgoResults returns the results of the tests whose names match an expression. A test that was
-// not selected counts as skipped if it is excluded, and has no result otherwise.
-func ginkgoResults(file, tests string, excluded []reason) ([]result, error) {
+// not selected counts as excluded if there is a reason for it, and has no result otherwise.
+func ginkgoResults(file, tests string, reasons []reason) ([]result, error) {
 	cases, err := readJUnit(file)
 	if err != nil {
 		return nil, err
@@ -75,9 +75,12 @@ func ginkgoResults(file, tests string, excluded []reason) ([]result, error) {
 			continue
 		}
 		r := c.result(name)
-		// Ginkgo gives no reason for tests that were not selected.
-		if r.outcome == skipped && r.message == "skipped" && why(excluded, name) == "" {
-			continue
+		if r.outcome == skipped && r.message == "skipped" { // Ginkgo did not select the test
+			reason := why(reasons, name)
+			if reason == "" {
+				continue
+			}
+			r = result{name, excluded, reason}
 		}
 		results = append(results, r)
 	}

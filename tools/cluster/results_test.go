@@ -38,7 +38,7 @@ func TestGinkgoResults(t *testing.T) {
 		{"[net] fails", failed, "expected 1"},
 		{"[net] panics", failed, "nil"},
 		{"[net] skips itself", skipped, "one node"},
-		{"[net] needs a cloud", skipped, "skipped"},
+		{"[net] needs a cloud", excluded, "no cloud"},
 	}, results)
 	_, err = ginkgoResults(write(t, "<a>"), "", nil)
 	require.ErrorContains(t, err, "read /")
@@ -71,24 +71,21 @@ func TestJUnitResults(t *testing.T) {
 }
 
 func TestTables(t *testing.T) {
-	s := suite{
-		name: "net", title: "Networks",
-		excluded: []reason{{"cloud", "no cloud"}},
-	}
+	s := suite{name: "net", title: "Networks"}
 	tables := []table{{suite: s, version: "v1", duration: 61400 * time.Millisecond, results: []result{
 		{"works", passed, ""},
 		{"breaks", failed, "expected 1\ngot 2"},
-		{"needs a cloud", skipped, "skipped"},
+		{"needs a cloud", excluded, "no cloud"},
 		{"skips itself", skipped, "one node"},
 	}}}
 	var out bytes.Buffer
 	writeTables(&out, tables)
-	require.Equal(t, `| suite | version | passed | failed | skipped | time |
-|---|---|---|---|---|---|
-| Networks | v1 | 1 | 1 | 2 | 1m1s |
+	require.Equal(t, `| suite | version | passed | failed | skipped | excluded | time |
+|---|---|---|---|---|---|---|
+| Networks | v1 | 1 | 1 | 1 | 1 | 1m1s |
 - net failed: breaks: expected 1
-- net skipped: needs a cloud: no cloud
 - net skipped: skips itself: one node
+- net excluded: needs a cloud: no cloud
 `, out.String())
 }
 

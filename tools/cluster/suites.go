@@ -140,7 +140,7 @@ const noSCTPSockets = "the kernel has no SCTP sockets, and the SCTP emulator doe
 // that have to run.
 func endToEnd(name, title, tests string, processes, minTests int, excluded []reason) suite {
 	return suite{
-		name: name, title: title, excluded: excluded, minTests: minTests,
+		name: name, title: title, minTests: minTests,
 		version: func(c *cluster) (string, error) {
 			printed, err := exec.Command(c.bin("kubernetes/kubectl"), "version", "--client").Output()
 			if err != nil {

@@ -24,7 +24,7 @@ func (t table) check(ended error, focus string) error {
 	ran := t.count(passed) + t.count(failed)
 	switch {
 	case ran == 0:
-		return errors.New("no test ran: all are skipped")
+		return errors.New("no test ran: all are skipped or excluded")
 	case focus == "" && ran < t.suite.minTests:
 		return fmt.Errorf("only %d tests ran, of at least %d", ran, t.suite.minTests)
 	case ended != nil && t.count(failed) == 0:
@@ -57,21 +57,17 @@ func why(reasons []reason, test string) string {
 
 // writeTables writes Markdown: a line for each suite, and one for each test that did not pass.
 func writeTables(out io.Writer, tables []table) {
-	fmt.Fprintln(out, "| suite | version | passed | failed | skipped | time |\n|---|---|---|---|---|---|")
+	fmt.Fprintln(out,
+		"| suite | version | passed | failed | skipped | excluded | time |\n|---|---|---|---|---|---|---|")
 	for _, t := range tables {
-		fmt.Fprintf(out, "| %s | %s | %d | %d | %d | %s |\n", t.suite.title, t.version,
-			t.count(passed), t.count(failed), t.count(skipped), t.duration.Round(time.Second))
+		fmt.Fprintf(out, "| %s | %s | %d | %d | %d | %d | %s |\n", t.suite.title, t.version,
+			t.count(passed), t.count(failed), t.count(skipped), t.count(excluded), t.duration.Round(time.Second))
 	}
 	for _, t := range tables {
-		for _, r := range t.with(failed) {
-			fmt.Fprintf(out, "- %s failed: %s: %s\n", t.suite.name, r.test, oneLine(r.message))
-		}
-		for _, r := range t.with(skipped) {
-			reason := why(t.suite.excluded, r.test)
-			if reason == "" {
-				reason = r.message
+		for _, o := range []outcome{failed, skipped, excluded} {
+			for _, r := range t.with(o) {
+				fmt.Fprintf(out, "- %s %s: %s: %s\n", t.suite.name, o, r.test, oneLine(r.message))
 			}
-			fmt.Fprintf(out, "- %s skipped: %s: %s\n", t.suite.name, r.test, oneLine(reason))
 		}
 	}
 }

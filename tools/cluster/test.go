@@ -30,8 +30,6 @@ type suite struct {
 	results func(folder string) ([]result, error)
 	// progress returns what to print of a line of the output, "" for most.
 	progress func(line string) string
-	// excluded has the tests that do not run.
-	excluded []reason
 	// minTests is the number of tests that have to run without a focus. With fewer, the suite itself has failed.
 	minTests int
 }
@@ -49,9 +47,10 @@ type result struct {
 type outcome string
 
 const (
-	passed  outcome = "passed"
-	failed  outcome = "failed"
-	skipped outcome = "skipped"
+	passed   outcome = "passed"
+	failed   outcome = "failed"
+	skipped  outcome = "skipped"  // by the suite itself
+	excluded outcome = "excluded" // because the cluster cannot run it
 )
 
 func runTest(ctx context.Context, c *cluster, args []string) error {
@@ -110,17 +109,17 @@ func runTest(ctx context.Context, c *cluster, args []string) error {
 
 // versions returns the date, and the versions of what the suites ran on.
 func (c *cluster) versions(ctx context.Context) string {
-	revision := "unknown"
+	commit := "unknown"
 	git := exec.CommandContext(ctx, "git", "-C", c.repository, "describe", "--always", "--dirty")
 	if printed, err := git.Output(); err == nil {
-		revision = strings.TrimSpace(string(printed))
+		commit = strings.TrimSpace(string(printed))
 	}
 	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
 		kernel = []byte("unknown")
 	}
-	return fmt.Sprintf("%s, Wayleave %s, Linux %s, %d nodes, routes %s, kube-proxy %s",
-		time.Now().UTC().Format(time.DateOnly), revision, strings.TrimSpace(string(kernel)), c.Nodes, c.Routes, c.Proxy)
+	return fmt.Sprintf("%s, commit %s, Linux %s, %d nodes, routes %s, kube-proxy %s",
+		time.Now().UTC().Format(time.DateOnly), commit, strings.TrimSpace(string(kernel)), c.Nodes, c.Routes, c.Proxy)
 }
 
 func (c *cluster) results(elements ...string) string {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command agnhost stands in for the SCTP parts of agnhost, the test program of the Kubernetes end-to-end tests, on a
-// kernel without SCTP sockets. It emulates SCTP over raw sockets, and runs the real agnhost for everything else.
+// Command agnhost is an SCTP emulator for a kernel without SCTP sockets. It replaces agnhost, the test program of the
+// Kubernetes end-to-end tests: it emulates SCTP over raw sockets, and runs the real agnhost for everything else.
 //
 // A result that was measured with it proves how a node filters, tracks and translates SCTP packets. It proves nothing
 // about an SCTP implementation.
