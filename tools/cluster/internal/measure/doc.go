@@ -10,9 +10,9 @@
 //
 // # Concurrency
 //
-// All types are plain data.
+// The functions may be called concurrently. Quantile sorts its argument.
 //
 // # Errors
 //
-// There are none.
+// No function returns an error.
 package measure

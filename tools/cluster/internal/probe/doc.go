@@ -10,7 +10,7 @@
 //
 // # Concurrency
 //
-// All values are plain data.
+// The functions may be called concurrently.
 //
 // # Errors
 //
