@@ -156,6 +156,10 @@ func TestKubernetesUninstall(t *testing.T) {
 	require.Subset(t, paths(of, of.InitContainers[0]), paths(pod, pod.InitContainers[0]))
 	require.Subset(t, paths(of, of.Containers[0]), paths(pod, pod.Containers[0]))
 	require.Equal(t, of.Containers[0].SecurityContext, pod.Containers[0].SecurityContext)
+	teardown := pod.InitContainers[1] // the pod is not ready before its end
+	require.Equal(t, []string{"teardown"}, teardown.Args)
+	require.Equal(t, pod.Containers[0].SecurityContext, teardown.SecurityContext)
+	require.Equal(t, pod.Containers[0].VolumeMounts, teardown.VolumeMounts)
 	for _, c := range append(pod.InitContainers, pod.Containers...) {
 		code, _, errs := call(t, c.Args[0], "--help")
 		require.Zero(t, code, errs)
