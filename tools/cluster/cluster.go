@@ -152,6 +152,7 @@ func (c *cluster) down() error {
 		return err
 	}
 	slices.Reverse(entries) // nodes before the control plane
+	var problems []error
 	for _, entry := range entries {
 		if !entry.IsDir() || (entry.Name() != controlName && !strings.HasPrefix(entry.Name(), "node")) {
 			continue
@@ -161,14 +162,10 @@ func (c *cluster) down() error {
 		if err != nil {
 			m = &machine.Machine{Config: config}
 		}
-		if err := m.Remove(); err != nil {
-			return err
-		}
+		problems = append(problems, m.Remove())
 	}
-	if err := machine.RemoveCgroup(c.cgroup()); err != nil {
-		return err
-	}
-	if err := newHostSysctls().restore(c.state()); err != nil {
+	problems = append(problems, machine.RemoveCgroup(c.cgroup()), newHostSysctls().restore(c.state()))
+	if err := errors.Join(problems...); err != nil {
 		return err
 	}
 	return os.RemoveAll(c.state())

@@ -130,7 +130,9 @@ func (h hostSysctls) update(change func(*savedSysctls) error) error {
 // have removed the folder.
 func lockFolder(folder string) (unlock func(), err error) {
 	for {
-		if err := os.MkdirAll(folder, 0o700); err != nil {
+		if err := os.MkdirAll(folder, 0o700); errors.Is(err, fs.ErrExist) {
+			continue // the other program has removed it meanwhile
+		} else if err != nil {
 			return nil, err
 		}
 		locked, err := os.Open(folder)

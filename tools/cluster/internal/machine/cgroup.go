@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -148,6 +149,25 @@ func RemoveCgroup(name string) error {
 	return errors.Join(problems...)
 }
 
+// killGroup kills the processes in a control group. There are some if the program that made a machine was killed
+// before it wrote down the machine's process.
+func killGroup(group string) {
+	for text := range strings.FieldsSeq(readFile(filepath.Join(group, "cgroup.procs"))) {
+		if pid, err := strconv.Atoi(text); err == nil && pid > 1 {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+	}
+}
+
+// readFile returns the content of a file, "" if it cannot be read.
+func readFile(name string) string {
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return ""
+	}
+	return string(content)
+}
+
 // removeGroups removes a control group and those below it. The kernel refuses that for a moment
 // after the end of their last process.
 func removeGroups(root string) error {
@@ -161,6 +181,7 @@ func removeGroups(root string) error {
 	})
 	var problems []error
 	for _, group := range slices.Backward(groups) {
+		killGroup(group)
 		err := unix.Rmdir(group)
 		for attempt := 1; errors.Is(err, unix.EBUSY) && attempt < attempts; attempt++ {
 			time.Sleep(pause)

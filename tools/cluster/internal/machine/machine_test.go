@@ -152,6 +152,17 @@ func TestControlGroupsAreRemoved(t *testing.T) {
 	}
 }
 
+// A program that is killed while it makes a machine leaves a process that it has not written down.
+func TestUnknownProcessIsRemoved(t *testing.T) {
+	m := start(t)
+	require.NoError(t, os.Remove(filepath.Join(m.Dir, "pid")))
+	_, err := machine.Open(m.Config)
+	require.Error(t, err)
+	require.NoError(t, (&machine.Machine{Config: m.Config}).Remove())
+	require.NoDirExists(t, m.Dir)
+	require.NoError(t, m.Remove(), "nothing is left")
+}
+
 // On a host that has version 1, too, the tests run again in a mount namespace that looks like a host with
 // version 2 alone. Its controllers are those that version 1 does not use.
 func TestMachinesOnVersion2(t *testing.T) {
