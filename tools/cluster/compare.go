@@ -50,7 +50,8 @@ func runCompare(ctx context.Context, c *cluster, args []string) error {
 		fmt.Fprintln(flags.Output())
 		flags.PrintDefaults()
 	}
-	if err := flags.Parse(args); err != nil {
+	names, err := parse(flags, args)
+	if err != nil {
 		return err
 	}
 	for number := range strings.SplitSeq(*policies, ",") {
@@ -66,7 +67,7 @@ func runCompare(ctx context.Context, c *cluster, args []string) error {
 	if !slices.Contains([]string{"", "idle", "edits", "connections", "churn"}, m.only) {
 		return fmt.Errorf("compare: --only %q is no step", m.only)
 	}
-	chosen, err := choose(c, flags.Args())
+	chosen, err := choose(c, names)
 	if err != nil {
 		return fmt.Errorf("compare: %w", err)
 	}
@@ -140,7 +141,9 @@ func (m *comparison) run(ctx context.Context, chosen []implementation) (err erro
 	figures := newFigures(chosen)
 	defer func() { figures.write(os.Stdout) }()
 	for round := range m.rounds {
-		for _, i := range chosen {
+		// Every round begins with another one: what drifts within a round does not always meet the same.
+		first := round % len(chosen)
+		for _, i := range slices.Concat(chosen[first:], chosen[:first]) {
 			fmt.Printf("\nRound %d: %s\n", round+1, i.name)
 			if err := m.measure(ctx, i, figures); err != nil {
 				return fmt.Errorf("%s: %w", i.name, err)

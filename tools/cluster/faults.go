@@ -108,13 +108,14 @@ func runFaults(ctx context.Context, c *cluster, args []string) error {
 		fmt.Fprintln(flags.Output())
 		flags.PrintDefaults()
 	}
-	if err := flags.Parse(args); err != nil {
+	names, err := parse(flags, args)
+	if err != nil {
 		return err
 	}
 	chosen := scenarios()
-	if flags.NArg() > 0 {
+	if len(names) > 0 {
 		chosen = nil
-		for _, name := range flags.Args() {
+		for _, name := range names {
 			i := slices.IndexFunc(scenarios(), func(s scenario) bool { return s.name == name })
 			if i < 0 {
 				return fmt.Errorf("faults: no scenario %q; 'cluster faults --help' lists the scenarios", name)
@@ -126,7 +127,6 @@ func runFaults(ctx context.Context, c *cluster, args []string) error {
 	if *short {
 		r.outage = time.Minute
 	}
-	var err error
 	if r.control, err = machine.Open(c.machine(controlName)); err != nil {
 		return fmt.Errorf("faults: no cluster runs: %w", err)
 	}
@@ -400,8 +400,17 @@ func (r *faultRun) waitForPods(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.readAddresses(ctx)
-	return err
+	if _, err := r.readAddresses(ctx); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, pod := range r.pods {
+		if len(pod.addresses) != 2 {
+			return fmt.Errorf("pod %s has the addresses %q, not one of each family", name, pod.addresses)
+		}
+	}
+	return nil
 }
 
 // readAddresses takes the addresses of the prober pods from the API. It reports whether the API has

@@ -35,6 +35,16 @@ const (
 	runsOther                    // the arguments after the first are another command's
 )
 
+// parse parses flags wherever they stand, and returns the other arguments.
+func parse(flags *flag.FlagSet, args []string) (rest []string, err error) {
+	for {
+		if err := flags.Parse(args); err != nil || flags.NArg() == 0 {
+			return rest, err
+		}
+		rest, args = append(rest, flags.Arg(0)), flags.Args()[1:]
+	}
+}
+
 func commands() []command {
 	return []command{
 		{"up", "[FLAGS]", "start a cluster and install Wayleave on it", runUp, withFlags},

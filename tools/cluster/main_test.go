@@ -72,6 +72,22 @@ func TestEveryCommandHasHelp(t *testing.T) {
 	require.Contains(t, printed, "machine control does not run")
 }
 
+// Flags may stand after other arguments, as docs/cluster.md has them.
+func TestFlagsStandAnywhere(t *testing.T) {
+	folder := newRepository(t, `{"Nodes":3}`)
+	for _, args := range [][]string{
+		{"test", "netpol", "--focus", "default-deny"}, {"test", "--focus=default-deny", "netpol"},
+		{"faults", "idle", "--short", "churn"},
+	} {
+		printed, err := runProgram(t, true, append([]string{"-C", folder}, args...)...)
+		require.Error(t, err)
+		require.Contains(t, printed, "no cluster runs", "%q", args)
+	}
+	printed, err := runProgram(t, true, "-C", folder, "test", "netpol", "--focus", "a", "other")
+	require.Error(t, err)
+	require.Contains(t, printed, `no suite "other"`)
+}
+
 func TestOnlyNodesAreKilledAndStarted(t *testing.T) {
 	none, started := newRepository(t, ""), newRepository(t, `{"Nodes":2}`)
 	for _, command := range []string{"kill", "start"} {

@@ -68,14 +68,15 @@ func runTest(ctx context.Context, c *cluster, args []string) error {
 		fmt.Fprintln(flags.Output())
 		flags.PrintDefaults()
 	}
-	if err := flags.Parse(args); err != nil {
+	names, err := parse(flags, args)
+	if err != nil {
 		return err
 	}
 	chosen := suites()
-	if flags.NArg() > 0 {
+	if len(names) > 0 {
 		chosen = nil
 		known := append(suites(), selections()...)
-		for _, name := range flags.Args() {
+		for _, name := range names {
 			i := slices.IndexFunc(known, func(s suite) bool { return s.name == name })
 			if i < 0 {
 				return fmt.Errorf("test: no suite %q; 'cluster test --help' lists the suites", name)
@@ -88,10 +89,15 @@ func runTest(ctx context.Context, c *cluster, args []string) error {
 		return fmt.Errorf("test: no cluster runs: %w", err)
 	}
 	var tables []table
+	var problems []error
 	for _, s := range chosen {
 		t, err := c.runSuite(ctx, control, s, *focus)
 		if err != nil {
-			return fmt.Errorf("suite %s: %w", s.name, err)
+			problems = append(problems, fmt.Errorf("suite %s: %w", s.name, err))
+			if ctx.Err() != nil {
+				break
+			}
+			continue
 		}
 		tables = append(tables, t)
 	}
@@ -102,9 +108,9 @@ func runTest(ctx context.Context, c *cluster, args []string) error {
 		failures += t.count(failed)
 	}
 	if failures > 0 {
-		return fmt.Errorf("%d tests failed; logs: %s", failures, c.results())
+		problems = append(problems, fmt.Errorf("%d tests failed; logs: %s", failures, c.results()))
 	}
-	return nil
+	return errors.Join(problems...)
 }
 
 // versions returns the date, and the versions of what the suites ran on.
