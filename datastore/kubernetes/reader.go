@@ -212,8 +212,8 @@ func (r *reader) compareHistory(ctx context.Context) error {
 	return nil
 }
 
-// resourceVersionOf returns the resourceVersion that the server has of an object, "" if it has no such object. Without the
-// right to get it, the result equals none.
+// resourceVersionOf returns the resourceVersion that the server has of an object, "" if it has no such
+// object. Without the right to get it, the result equals none.
 func (r *reader) resourceVersionOf(ctx context.Context, id types.NamespacedName) (string, error) {
 	object, err := r.client.get(ctx, id)
 	switch {

@@ -277,7 +277,12 @@ func (m *comparison) write(ctx context.Context, method, path string, body object
 
 // gauge runs the program in the client.
 func (m *comparison) gauge(ctx context.Context, into any, args ...string) error {
-	return decode(m.c.kubectlCommand(ctx, append([]string{"-n", compareNamespace, "exec", "client", "--", "/gauge"},
+	return m.gaugeIn(ctx, "client", into, args...)
+}
+
+// gaugeIn runs the program in a pod.
+func (m *comparison) gaugeIn(ctx context.Context, pod string, into any, args ...string) error {
+	return decode(m.c.kubectlCommand(ctx, append([]string{"-n", compareNamespace, "exec", pod, "--", "/gauge"},
 		args...)...), into)
 }
 
@@ -304,6 +309,9 @@ func (m *comparison) connections(ctx context.Context, i implementation, add func
 		if err := m.waitIdle(ctx, i); err != nil {
 			return err
 		}
+		if err := m.checkServer(ctx, i.name != noneName); err != nil {
+			return err
+		}
 		var result measure.Connections
 		if err := m.gauge(ctx, &result, "connect", "--to="+m.server.address); err != nil {
 			return err
@@ -313,6 +321,18 @@ func (m *comparison) connections(ctx context.Context, i implementation, add func
 		add(with+"connect, median [us]", float64(result.Median)/float64(time.Microsecond))
 		add(with+"connect, 99 % [us]", float64(result.P99)/float64(time.Microsecond))
 		add(with+"failed", float64(result.Failed))
+	}
+	return nil
+}
+
+// checkServer fails if policy does not deny a target, which no policy allows, to connect to the server.
+func (m *comparison) checkServer(ctx context.Context, enforced bool) error {
+	var result measure.Connections
+	if err := m.gaugeIn(ctx, "target0", &result, "connect", "--to="+m.server.address, "--time=2s"); err != nil {
+		return err
+	}
+	if enforced == (result.Opened > 0) {
+		return fmt.Errorf("target0 opened %d connections; policy denies them: %t", result.Opened, enforced)
 	}
 	return nil
 }

@@ -42,6 +42,10 @@ func (c cause) String() string {
 	}[c]
 }
 
+// maxLostShare is the share of the new flows through a service that may be lost while one of its three backends is
+// missing: a third, and a wide margin.
+const maxLostShare = 0.6
+
 // exclude adds an exclusion of pods. With services, it covers every service that has one of the pods
 // as a backend.
 func (r *faultRun) exclude(why cause, start time.Time, pods []string, services bool) *losses.Exclusion {
@@ -52,6 +56,7 @@ func (r *faultRun) exclude(why cause, start time.Time, pods []string, services b
 		if _, isBackend := r.services[kind]; services && isBackend {
 			e.Backends = append(e.Backends, name)
 			e.Services = append(e.Services, kind)
+			e.MaxShare = maxLostShare
 		}
 	}
 	r.mu.Lock()
@@ -172,6 +177,7 @@ func (r *faultRun) excludeUntilListening(pods []string) {
 		if pod := r.pods[name]; isReady && pod.server && listening.After(from) {
 			r.tally.Exclude(&losses.Exclusion{
 				Why: silentBackend.String(), Services: []string{pod.podKind.name}, Start: from, End: listening,
+				MaxShare: maxLostShare,
 			})
 		}
 	}

@@ -111,6 +111,18 @@ func serviceObjects() []object {
 
 func (k podKind) podObject(node string, interval string) object {
 	name := k.name + "-" + node
+	container := object{
+		"name": "prober", "image": proberImage, "imagePullPolicy": "Never",
+		"args": []string{"--name=" + name, "--targets=/targets/" + name + ".json", "--interval=" + interval},
+		// Large socket buffers, and a packet socket that sees denied SYNs.
+		"securityContext": object{"capabilities": object{"add": []string{"NET_ADMIN", "NET_RAW"}}},
+		"volumeMounts":    []object{{"name": "targets", "mountPath": "/targets", "readOnly": true}},
+	}
+	if k.name == "guarded" { // kubelet's probe has to pass its default deny
+		container["startupProbe"] = object{
+			"tcpSocket": object{"port": probe.TCPPort}, "periodSeconds": 1, "failureThreshold": 120,
+		}
+	}
 	return newObject("v1", "Pod", k.namespace, name, object{"role": k.role}, object{
 		"nodeName":                      node,
 		"automountServiceAccountToken":  false,
@@ -118,13 +130,7 @@ func (k podKind) podObject(node string, interval string) object {
 		"terminationGracePeriodSeconds": 0,
 		// The pods of a dead node start again with the node, and are not evicted.
 		"tolerations": []object{{"operator": "Exists"}},
-		"containers": []object{{
-			"name": "prober", "image": proberImage, "imagePullPolicy": "Never",
-			"args": []string{"--name=" + name, "--targets=/targets/" + name + ".json", "--interval=" + interval},
-			// Large socket buffers, and a packet socket that sees denied SYNs.
-			"securityContext": object{"capabilities": object{"add": []string{"NET_ADMIN", "NET_RAW"}}},
-			"volumeMounts":    []object{{"name": "targets", "mountPath": "/targets", "readOnly": true}},
-		}},
+		"containers":  []object{container},
 		"volumes": []object{{"name": "targets", "hostPath": object{
 			"path": targetsFolder,
 			"type": "DirectoryOrCreate",

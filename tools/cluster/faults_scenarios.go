@@ -18,7 +18,15 @@ import (
 	"github.com/wayleave/wayleave/tools/cluster/internal/probe"
 )
 
+// countResends makes TCP segments that were sent again count as losses, in scenarios that lose no packet.
+func (r *faultRun) countResends() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tally.NoResends = true
+}
+
 func (r *faultRun) idle(ctx context.Context) error {
+	r.countResends()
 	return r.pause(ctx, "nothing happens", 30*time.Second)
 }
 
@@ -187,6 +195,7 @@ func (r *faultRun) readyEndpoints(ctx context.Context, node string) (int, error)
 
 // upgradeAgents rolls the DaemonSet to another tag, restarts it, and rolls it back.
 func (r *faultRun) upgradeAgents(ctx context.Context) error {
+	r.countResends()
 	other := strings.TrimSuffix(agentImage, ":dev") + ":next"
 	err := r.c.eachNode(func(_ int, name string) error {
 		return r.ctr(ctx, name, "images", "tag", "--force", agentImage, other)

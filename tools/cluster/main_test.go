@@ -76,7 +76,8 @@ func TestEveryCommandHasHelp(t *testing.T) {
 func TestFlagsStandAnywhere(t *testing.T) {
 	folder := newRepository(t, `{"Nodes":3}`)
 	for _, args := range [][]string{
-		{"test", "netpol", "--focus", "default-deny"}, {"test", "--focus=default-deny", "netpol"},
+		{"test", "netpol", "--focus", "default-deny"},
+		{"test", "--focus=default-deny", "netpol"},
 		{"faults", "idle", "--short", "churn"},
 	} {
 		printed, err := runProgram(t, true, append([]string{"-C", folder}, args...)...)

@@ -3,7 +3,9 @@
 package losses
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/wayleave/wayleave/tools/cluster/internal/probe"
@@ -28,8 +30,11 @@ type Exclusion struct {
 	Start, End time.Time
 	// Limit is the number of probes that are excluded at most; 0 is no limit.
 	Limit int
+	// MaxShare is the share of the new flows through Services that may be lost. If more are, the results
+	// are invalid. 0 is no limit.
+	MaxShare float64
 
-	used int
+	used, usedNew int
 }
 
 // covers reports whether an exclusion holds for a loss. from is the client's pod.
@@ -59,6 +64,39 @@ func (e *Exclusion) covers(from string, loss probe.Loss) bool {
 // holds reports whether both times, in milliseconds, are in the exclusion.
 func (e *Exclusion) holds(first, last int64) bool {
 	return first >= e.Start.UnixMilli() && (e.End.IsZero() || last <= e.End.UnixMilli())
+}
+
+// isNew reports whether a loss is that of new flows through one of Services, which covers has found.
+func (e *Exclusion) isNew(from string, loss probe.Loss) bool {
+	return loss.Service && loss.Backend == "" && slices.Contains(e.Services, loss.To) && !slices.Contains(e.Pods, from)
+}
+
+// tooMany describes the losses of new flows if their share is too large. lines have the flows that were sent.
+func (e *Exclusion) tooMany(lines []probe.Line) string {
+	const (
+		margin   = 10
+		reported = 5 * time.Second // after the probe, at most
+	)
+	if e.MaxShare == 0 {
+		return ""
+	}
+	sent := 0
+	for _, line := range lines {
+		if !e.holds(line.Time, line.Time-reported.Milliseconds()) {
+			continue
+		}
+		for _, count := range line.Counts {
+			if count.Service && count.Proto != probe.UDP && count.Expect == probe.Allow &&
+				slices.Contains(e.Services, count.To) && !slices.Contains(e.Pods, line.Pod) {
+				sent += count.Sent
+			}
+		}
+	}
+	if e.usedNew <= margin+int(e.MaxShare*float64(sent)) {
+		return ""
+	}
+	return fmt.Sprintf("%s: %d of %d new flows through %s were lost", e.Why, e.usedNew, sent,
+		strings.Join(e.Services, " and "))
 }
 
 func (e *Exclusion) hasPeer(pod string) bool {

@@ -244,8 +244,57 @@ func TestResultOfScenario(t *testing.T) {
 	var table strings.Builder
 	WriteTable(&table, []Row{row})
 	if !strings.Contains(table.String(),
-		"| 1 | 1m40s | 40 | 0 | 0 | 100 | 13 | 10: dead; 2: full socket buffer of a prober | 1 |") {
+		"| 1 | 1m40s | 40 | 0 | 0 | 100 | 13 | 10: dead; 2: full socket buffer of a prober | 1 | 0 | 0 ms |") {
 		t.Error(table.String())
+	}
+}
+
+// An exclusion of new flows holds for a share of them only.
+func TestTooManyNewFlowsLost(t *testing.T) {
+	for lost, fails := range map[int]bool{20: false, 60: false, 71: true} {
+		tally := Tally{Start: instant(0), End: instant(100)}
+		tally.Exclude(&Exclusion{
+			Why: "dead backend", Pods: []string{"x"}, Services: []string{"s"}, Start: instant(10), End: instant(20),
+			MaxShare: 0.6,
+		})
+		flow := probe.Flow{To: "s", Service: true, Proto: probe.TCP, Expect: probe.Allow}
+		long, denied, other := flow, flow, flow
+		long.Proto, denied.Expect, other.To = probe.UDP, probe.Deny, "o"
+		counts := func(sent int) []probe.Count {
+			return []probe.Count{
+				{Flow: flow, Sent: sent}, {Flow: long, Sent: 999}, {Flow: denied, Sent: 999}, {Flow: other, Sent: 999},
+			}
+		}
+		tally.Add(
+			probe.Line{Time: at(9), Pod: "a", Counts: counts(999)},
+			probe.Line{Time: at(12), Pod: "a", Counts: counts(60)},
+			probe.Line{Time: at(13), Pod: "x", Counts: counts(999)},
+			probe.Line{Time: at(22), Pod: "a", Counts: counts(40)},
+			probe.Line{Time: at(30), Pod: "a", Counts: counts(999), Losses: []probe.Loss{
+				{Flow: flow, First: at(11), Last: at(19), Count: lost},
+			}},
+			probe.Line{Time: at(30), Pod: "x", Losses: []probe.Loss{
+				{Flow: flow, First: at(11), Last: at(19), Count: 999},
+			}},
+		)
+		row := tally.Result()
+		if row.Failed() != fails || len(row.Unexplained) > 0 {
+			t.Errorf("%d lost: %+v", lost, row)
+		}
+	}
+}
+
+// Segments that were sent again are losses where no packet may be lost.
+func TestResends(t *testing.T) {
+	for _, counted := range []bool{false, true} {
+		tally := Tally{Start: instant(0), End: instant(10), NoResends: counted}
+		tally.Add(probe.Line{Time: at(5), Pod: "a", Counts: []probe.Count{
+			{Flow: probe.Flow{Expect: probe.Allow}, Sent: 1, Answered: 1, Resent: 2},
+			{Flow: probe.Flow{Expect: probe.Deny}, Sent: 1},
+		}})
+		if row := tally.Result(); row.Failed() != counted {
+			t.Errorf("%t: %+v", counted, row)
+		}
 	}
 }
 

@@ -16,8 +16,9 @@ const maxDetails = 20
 // scenario.
 func WriteTable(out io.Writer, rows []Row) {
 	fmt.Fprintln(out,
-		"| scenario | time | denied sent | arrived | answered | allowed sent | lost | of these excluded | unexplained |")
-	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|")
+		"| scenario | time | denied sent | arrived | answered | allowed sent | lost | of these excluded | unexplained "+
+			"| TCP sent again | slowest answer |")
+	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|---|---|")
 	for _, r := range rows {
 		var excluded []string
 		total := 0
@@ -28,17 +29,15 @@ func WriteTable(out io.Writer, rows []Row) {
 		if len(excluded) == 0 {
 			excluded = []string{"none"}
 		}
-		fmt.Fprintf(out, "| %s | %s | %d | %d | %d | %d | %d | %s | %d |\n", r.Scenario, r.Duration.Round(time.Second),
-			r.DeniedSent, r.DeniedArrived, r.DeniedAnswered, r.AllowedSent, r.Lost, strings.Join(excluded, "; "),
-			r.Lost-total)
+		fmt.Fprintf(out, "| %s | %s | %d | %d | %d | %d | %d | %s | %d | %d | %d ms |\n",
+			r.Scenario, r.Duration.Round(time.Second), r.DeniedSent, r.DeniedArrived, r.DeniedAnswered,
+			r.AllowedSent, r.Lost, strings.Join(excluded, "; "), r.Lost-total, r.Resent, r.Slowest)
 	}
 	fmt.Fprintln(out)
 	for _, r := range rows {
 		for _, note := range r.Notes {
 			fmt.Fprintf(out, "- %s: %s\n", r.Scenario, note)
 		}
-		fmt.Fprintf(out, "- %s: the slowest answer took %d ms; TCP sent %d segments again\n", r.Scenario, r.Slowest,
-			r.Resent)
 		writeDetails(out, r.Scenario+": INVALID", r.Invalid, maxDetails)
 		writeDetails(out, r.Scenario+": LEAK", r.Leaks, maxDetails)
 		writeDetails(out, r.Scenario+": UNEXPLAINED", r.Unexplained, maxDetails)

@@ -15,6 +15,8 @@ import (
 type Tally struct {
 	Scenario   string
 	Start, End time.Time
+	// NoResends makes TCP segments that were sent again count as losses.
+	NoResends  bool
 	lines      []probe.Line
 	exclusions []*Exclusion
 	clients    map[string]bool // true: deleted in the scenario
@@ -71,7 +73,7 @@ func (t *Tally) Result() Row {
 	start, end := t.Start.UnixMilli(), t.End.UnixMilli()
 	exclusions := append(slices.Clone(t.exclusions), t.overflows()...)
 	for _, e := range exclusions {
-		e.used = 0
+		e.used, e.usedNew = 0, 0
 	}
 	for _, line := range t.lines {
 		if line.Time > start && line.Time <= end {
@@ -92,6 +94,9 @@ func (t *Tally) Result() Row {
 			i := slices.IndexFunc(exclusions, func(e *Exclusion) bool { return e.covers(line.Pod, loss) })
 			if i >= 0 {
 				exclusions[i].used += loss.Count
+				if exclusions[i].isNew(line.Pod, loss) {
+					exclusions[i].usedNew += loss.Count
+				}
 				row.Excluded[exclusions[i].Why] += loss.Count
 				continue
 			}
@@ -101,6 +106,14 @@ func (t *Tally) Result() Row {
 	slices.Sort(row.Unexplained)
 	slices.Sort(row.Leaks)
 	row.Invalid = slices.Concat(t.invalid, t.silent(start, end), t.restarted(start))
+	for _, e := range exclusions {
+		if text := e.tooMany(t.lines); text != "" {
+			row.Invalid = append(row.Invalid, text)
+		}
+	}
+	if t.NoResends && row.Resent > 0 {
+		row.Unexplained = append(row.Unexplained, fmt.Sprintf("TCP sent %d segments again", row.Resent))
+	}
 	return row
 }
 
