@@ -85,6 +85,10 @@ func scenarios() []scenario {
 		},
 		{"etcd", "etcd is restored from a backup", (*faultRun).restoreBackup},
 		{"churn", "many pods are made and deleted in a minute while policies are edited", (*faultRun).churn},
+		{
+			"turnover", "1,000 pods, some dozen at a time, are made and deleted while policies are edited",
+			(*faultRun).turnover,
+		},
 	}
 }
 

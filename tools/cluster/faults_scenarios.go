@@ -581,6 +581,53 @@ func (r *faultRun) churn(ctx context.Context) error {
 	}
 	r.note("of %d pods, %d ran %.0f s after the start; all were deleted in the API in %.0f s",
 		made, reached, deleting.Sub(start).Seconds(), time.Since(deleting).Seconds())
+	return r.endLoad(ctx, start, stop)
+}
+
+const (
+	// turnoverPods is the number of pods of the scenario turnover, turnoverReplicas that at a time.
+	turnoverPods     = 1000
+	turnoverReplicas = 60
+)
+
+// turnover deletes pods that replica sets make again, and edits policies meanwhile.
+func (r *faultRun) turnover(ctx context.Context) error {
+	stop := r.editPolicies(ctx)
+	defer stop()
+	start := time.Now()
+	if err := r.apply(ctx, loadSets(turnoverReplicas)); err != nil {
+		return err
+	}
+	deleted, ran := 0, 0
+	for limit := time.Now().Add(waitLimit); deleted < turnoverPods; {
+		if time.Now().After(limit) {
+			return fmt.Errorf("only %d pods were made in %s", deleted, waitLimit)
+		}
+		phases, err := r.loadPhases(ctx)
+		if err != nil {
+			return err
+		}
+		printed, err := r.c.kubectlCommand(ctx, "delete", "pods", "-A", "-l", "load=true", "--wait=false",
+			"--ignore-not-found", "-o", "name").Output()
+		if err != nil {
+			return fmt.Errorf("delete pods: %w", err)
+		}
+		ran += phases["Running"]
+		deleted += len(strings.Fields(string(printed)))
+		if err := r.pause(ctx, fmt.Sprintf("%d pods deleted, %d ran", deleted, ran), time.Second); err != nil {
+			return err
+		}
+	}
+	took := time.Since(start)
+	if err := r.deleteLoadPods(ctx); err != nil {
+		return err
+	}
+	r.note("%d pods were made and deleted in %.0f s; %d of them ran", deleted, took.Seconds(), ran)
+	return r.endLoad(ctx, start, stop)
+}
+
+// endLoad waits until the nodes have removed the load pods, and ends the edits of policies.
+func (r *faultRun) endLoad(ctx context.Context, start time.Time, stop func() (edits int, err error)) error {
 	err := r.until(ctx, "the nodes have removed their sandboxes", func() (bool, error) {
 		n, err := r.sandboxes(ctx)
 		return n == 0, err
