@@ -33,18 +33,18 @@ func TestChangeIPIP(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "ipip", link.Kind)
 		require.Zero(t, link.MAC, "its address has four bytes")
-		require.NoError(t, conn.ChangeIPIP(link.Index, netip.MustParseAddr("192.0.2.2")))
+		require.NoError(t, conn.ChangeIPIP(link.Index, netip.MustParseAddr("192.0.2.2"), 0))
 		again, err := conn.Link("t")
 		require.NoError(t, err)
 		require.Equal(t, link.Index, again.Index)
 		require.Contains(t, ip(t, ns, "-d", "link", "show", "t"), plain, made)
 
 		ip(t, ns, "link", "add", "dev", "other", "type", "ipip", "local", "192.0.2.3")
-		err = conn.ChangeIPIP(link.Index, netip.MustParseAddr("192.0.2.3"))
+		err = conn.ChangeIPIP(link.Index, netip.MustParseAddr("192.0.2.3"), 0)
 		require.ErrorIs(t, err, rtnl.ErrExist)
 		require.ErrorIs(t, err, syscall.EEXIST)
 		ip(t, ns, "link", "del", "dev", "other")
 		ip(t, ns, "link", "del", "dev", "t")
-		require.ErrorIs(t, conn.ChangeIPIP(link.Index, netip.MustParseAddr("192.0.2.2")), rtnl.ErrNotFound)
+		require.ErrorIs(t, conn.ChangeIPIP(link.Index, netip.MustParseAddr("192.0.2.2"), 0), rtnl.ErrNotFound)
 	}
 }
