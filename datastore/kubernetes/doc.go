@@ -37,10 +37,11 @@
 //   - Backup: when a watch has begun, the Source queries the server's resourceVersion. If that is
 //     smaller than the Source's last one, the server was restored from a backup, and the kind is
 //     listed again. Some time after a restore, the server reaches the Source's last resourceVersion
-//     again. After a failed request, the Source therefore compares the object that changed last, and
-//     those that were deleted since. If the server still has these changes, the watch continues. If
-//     not, or if nothing has changed since the last list, the kind is listed again. If no request
-//     failed and the server has reached that resourceVersion, the Source misses the restore.
+//     again. After a failed request, the Source therefore compares its last changes: one object that
+//     changed, and the objects that were deleted later. If the server has the same, the watch
+//     continues. If not, or if nothing has changed since the last list, the kind is listed again. If
+//     no request failed and the server has reached that resourceVersion, the Source misses the
+//     restore.
 //   - Another cluster: if the UID of the namespace kube-system changes, the server serves another
 //     cluster, for example because it lost its data. Nothing is read from it: the last objects
 //     stay, and Status has the reason. To accept the new cluster, start a new Source. Kinds that

@@ -40,8 +40,8 @@ type Config struct {
 	Host HostChains
 	// Late gets the connections before they end. Nil: late packets are judged like any packets.
 	Late *late.Table
-	// Encapsulations have packets in both directions between this node and others. Late does not get their
-	// connections to the node: what the node sends then is no late reply.
+	// Encapsulations are those of tunnels between this node and others. Late does not get their connections to
+	// the node: the node itself sends such packets, and they would count as late replies.
 	Encapsulations []policy.Encapsulation
 }
 
@@ -262,9 +262,7 @@ func (r *Revoker) applyChange(c Change) {
 		before = r.present.Clone().Judge
 	}
 	if r.present == nil || c.Reset {
-		r.present = NewEvaluator(EvaluatorConfig{
-			Table: r.cfg.Table, Host: r.cfg.Host, Finder: r.routes,
-		})
+		r.present = NewEvaluator(EvaluatorConfig{Table: r.cfg.Table, Host: r.cfg.Host, Finder: r.routes})
 	}
 	if err := r.present.Apply(&c); err != nil { // the applier would have refused it as well
 		r.cfg.Conntrack.Logger.Error(
