@@ -73,7 +73,15 @@ func (p *PassOn) UpdateNode(n *policy.Node) {
 			addrs = append(addrs, a)
 		}
 	}
-	p.Nodes.NodeUpdate(&dataplane.Node{Name: n.Name, Addresses: addrs, Labels: n.Labels})
+	var devices []netip.Addr
+	for _, a := range []netip.Addr{n.IPv4WireguardAddr.Unmap(), n.IPv6WireguardAddr} {
+		if a.IsValid() {
+			devices = append(devices, a)
+		}
+	}
+	p.Nodes.NodeUpdate(&dataplane.Node{
+		Name: n.Name, Addresses: addrs, WireguardAddresses: devices, WireguardKeys: n.WireguardKeys, Labels: n.Labels,
+	})
 }
 
 // DeleteNode passes on that a node is gone.

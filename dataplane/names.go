@@ -19,6 +19,10 @@ type Node struct {
 	// Addresses of the node with the length of their subnets: host bits stay. Their order is that
 	// of the datastore; the first of each family is the one that routes go to.
 	Addresses []netip.Prefix
+	// WireguardAddresses are those of the node's WireGuard devices: at most one of each family, IPv4 first.
+	WireguardAddresses []netip.Addr
+	// WireguardKeys are the keys of the node's WireGuard devices. Empty if the node does not encrypt.
+	WireguardKeys []policy.WireguardKey
 	// Labels of the node.
 	Labels map[string]string
 }
@@ -80,13 +84,14 @@ func (k ServiceAccountKey) Compare(o ServiceAccountKey) int {
 	return cmp.Or(cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.Name, o.Name))
 }
 
-// Equal reports whether the two nodes are the same. Addresses are compared in order; nil and empty
+// Equal reports whether the two nodes are the same. Lists are compared in order; nil and empty
 // are the same. A nil node equals only nil.
 func (n *Node) Equal(o *Node) bool {
 	if n == nil || o == nil {
 		return n == o
 	}
-	return n.Name == o.Name && slices.Equal(n.Addresses, o.Addresses) && maps.Equal(n.Labels, o.Labels)
+	return n.Name == o.Name && slices.Equal(n.Addresses, o.Addresses) && maps.Equal(n.Labels, o.Labels) &&
+		slices.Equal(n.WireguardAddresses, o.WireguardAddresses) && slices.Equal(n.WireguardKeys, o.WireguardKeys)
 }
 
 // Equal reports whether the two pools are the same. A nil pool equals only nil.

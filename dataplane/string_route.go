@@ -32,12 +32,17 @@ func (r *Route) String() string {
 	return w.String()
 }
 
-// String returns the node in one line, as in "n2 [192.168.0.2/24] labels zone=a".
+// String returns the node in one line, as in "n2 [192.168.0.2/24] wireguard [KEY:51820] [10.0.1.1] labels
+// zone=a".
 func (n *Node) String() string {
 	if n == nil {
 		return "nil"
 	}
-	return n.Name + " [" + join(n.Addresses, " ") + "]" + labels(n.Labels)
+	s := n.Name + " [" + join(n.Addresses, " ") + "]"
+	if len(n.WireguardKeys)+len(n.WireguardAddresses) > 0 {
+		s += " wireguard [" + join(n.WireguardKeys, " ") + "] [" + join(n.WireguardAddresses, " ") + "]"
+	}
+	return s + labels(n.Labels)
 }
 
 // String returns the pool in one line, as in "p 10.0.0.0/16 vxlan nat-outgoing disabled".

@@ -148,6 +148,17 @@ func TestDecodeNetworkKinds(t *testing.T) {
 			&policy.Node{Name: "n1", IPv4IPIPTunnelAddr: addr("10.0.1.1")},
 			`{"kind":"Node","name":"n1","ipv4IPIPTunnelAddr":"10.0.1.1"}`,
 		},
+		{
+			`{"kind":"Node","name":"n1","wireguardKeys":[{"publicKey":"` + wireguardKey(1) + `","port":51820},` +
+				`{"publicKey":"` + wireguardKey(2) + `","port":51821,"renewing":true}],"ipv6WireguardAddr":"fd00::0:1"}`,
+			&policy.Node{
+				Name: "n1", IPv6WireguardAddr: addr("fd00::1"), WireguardKeys: []policy.WireguardKey{
+					{PublicKey: wireguardKey(1), Port: 51820}, {PublicKey: wireguardKey(2), Port: 51821, Renewing: true},
+				},
+			},
+			`{"kind":"Node","name":"n1","ipv6WireguardAddr":"fd00::1","wireguardKeys":[{"publicKey":"` + wireguardKey(1) +
+				`","port":51820},{"publicKey":"` + wireguardKey(2) + `","port":51821,"renewing":true}]}`,
+		},
 		{`{"kind":"Node","name":"n1"}`, &policy.Node{Name: "n1"}, ""},
 		{
 			`{"kind":"ServiceBackends","namespace":"shop","name":"web-1","service":"web","addresses":["10.0.1.5"],"ports":[{"protocol":"TCP","port":80}]}`,

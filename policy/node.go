@@ -3,9 +3,12 @@
 package policy
 
 import (
+	"encoding/base64"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -28,6 +31,14 @@ type Node struct {
 	// IPv4IPIPTunnelAddr is the address of the node's IP-in-IP device. The zero Addr means that it has
 	// none, and is no end of an IP-in-IP tunnel; JSON leaves it out. It may be IPv4VXLANTunnelAddr too.
 	IPv4IPIPTunnelAddr netip.Addr `json:"ipv4IPIPTunnelAddr,omitzero"`
+	// IPv4WireguardAddr and IPv6WireguardAddr are the addresses of the node's WireGuard devices, from which
+	// its own processes send to workloads. The zero Addr means that there is none; JSON leaves it out. They
+	// may be the addresses of other tunnel devices too.
+	IPv4WireguardAddr netip.Addr `json:"ipv4WireguardAddr,omitzero"`
+	IPv6WireguardAddr netip.Addr `json:"ipv6WireguardAddr,omitzero"`
+	// WireguardKeys are the keys of the node's WireGuard devices, at most two. Nodes encrypt what they send
+	// to each other by their first keys or by their second keys. Empty means that the node does not encrypt.
+	WireguardKeys []WireguardKey `json:"wireguardKeys,omitempty"`
 	// VXLANTunnelMACAddr is the MAC address of the IPv4 VXLAN device, as in "66:3e:ca:a4:db:65".
 	// Empty means the one that follows from the name of the node.
 	VXLANTunnelMACAddr string `json:"vxlanTunnelMACAddr,omitempty"`
@@ -39,13 +50,49 @@ type Node struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
+// WireguardKey is the key of a WireGuard device of a node.
+type WireguardKey struct {
+	// PublicKey is the public key of the device: 32 bytes in base64, as wg prints it. Required.
+	PublicKey string `json:"publicKey"`
+	// Port is the UDP port of the device. Required.
+	Port uint16 `json:"port"`
+	// Renewing means that the node is about to replace the key: other nodes use the other key until the
+	// new one is there and this is false again.
+	Renewing bool `json:"renewing,omitempty"`
+}
+
+// MaxWireguardKeys is the maximum number of keys of a node.
+const MaxWireguardKeys = 2
+
+// String returns "KEY:PORT" or "KEY:PORT:renewing"; see ParseWireguardKey.
+func (k WireguardKey) String() string {
+	s := k.PublicKey + ":" + strconv.Itoa(int(k.Port))
+	if k.Renewing {
+		s += ":renewing"
+	}
+	return s
+}
+
+// ParseWireguardKey parses the text that String returns. It does not validate the key.
+func ParseWireguardKey(text string) (WireguardKey, error) {
+	key, rest, _ := strings.Cut(text, ":")
+	port, renewing, marked := strings.Cut(rest, ":")
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || marked && renewing != "renewing" {
+		return WireguardKey{}, fmt.Errorf("policy: %q is not a key and a port as in KEY:51820 or KEY:51821:renewing", text)
+	}
+	return WireguardKey{PublicKey: key, Port: uint16(number), Renewing: marked}, nil
+}
+
 // Key returns the node's identity.
 func (n *Node) Key() Key { return Key{Kind: KindNode, Name: n.Name} }
 
 // TunnelAddresses returns the addresses of all tunnel devices of the node. The zero Addr stands for a
 // device that the node does not have.
 func (n *Node) TunnelAddresses() []netip.Addr {
-	return []netip.Addr{n.IPv4VXLANTunnelAddr, n.IPv6VXLANTunnelAddr, n.IPv4IPIPTunnelAddr}
+	return []netip.Addr{
+		n.IPv4VXLANTunnelAddr, n.IPv6VXLANTunnelAddr, n.IPv4IPIPTunnelAddr, n.IPv4WireguardAddr, n.IPv6WireguardAddr,
+	}
 }
 
 // Validate reports every problem of the node as one *ValidationError, or nil.
@@ -56,6 +103,9 @@ func (n *Node) Validate() error {
 	v.tunnelAddress("ipv4VXLANTunnelAddr", n.IPv4VXLANTunnelAddr, 4)
 	v.tunnelAddress("ipv6VXLANTunnelAddr", n.IPv6VXLANTunnelAddr, 6)
 	v.tunnelAddress("ipv4IPIPTunnelAddr", n.IPv4IPIPTunnelAddr, 4)
+	v.tunnelAddress("ipv4WireguardAddr", n.IPv4WireguardAddr, 4)
+	v.tunnelAddress("ipv6WireguardAddr", n.IPv6WireguardAddr, 6)
+	v.wireguardKeys(n.WireguardKeys)
 	for _, mac := range []struct{ field, s string }{
 		{"vxlanTunnelMACAddr", n.VXLANTunnelMACAddr},
 		{"vxlanTunnelMACAddrV6", n.VXLANTunnelMACAddrV6},
@@ -73,6 +123,8 @@ func (n *Node) equal(other Resource) bool {
 	return ok && n.Name == o.Name && slices.Equal(n.Addresses, o.Addresses) &&
 		n.IPv4VXLANTunnelAddr == o.IPv4VXLANTunnelAddr && n.IPv6VXLANTunnelAddr == o.IPv6VXLANTunnelAddr &&
 		n.IPv4IPIPTunnelAddr == o.IPv4IPIPTunnelAddr &&
+		n.IPv4WireguardAddr == o.IPv4WireguardAddr && n.IPv6WireguardAddr == o.IPv6WireguardAddr &&
+		slices.Equal(n.WireguardKeys, o.WireguardKeys) &&
 		n.VXLANTunnelMACAddr == o.VXLANTunnelMACAddr && n.VXLANTunnelMACAddrV6 == o.VXLANTunnelMACAddrV6 &&
 		maps.Equal(n.Labels, o.Labels)
 }
@@ -101,6 +153,37 @@ func (v *validator) nodeAddresses(addrs []netip.Prefix) {
 		}
 		seen[p.Addr()] = true
 	}
+}
+
+// wireguardKeys checks keys and ports. Each is there once.
+func (v *validator) wireguardKeys(keys []WireguardKey) {
+	if !v.atMost("wireguardKeys", len(keys), MaxWireguardKeys) {
+		return
+	}
+	for i, k := range keys {
+		at := index("wireguardKeys", i)
+		if why := wireguardKeyProblem(k.PublicKey); why != "" {
+			v.add(at+".publicKey", "%s", why)
+		}
+		if k.Port == 0 {
+			v.add(at+".port", "want 1 to 65535")
+		}
+		for _, other := range keys[:i] {
+			if k.PublicKey == other.PublicKey || k.Port == other.Port {
+				v.add(at, "the same key or port as another device")
+			}
+		}
+	}
+}
+
+// wireguardKeyProblem returns why a text is not a public key. The zero key is none: the kernel refuses it.
+func wireguardKeyProblem(text string) string {
+	key, err := base64.StdEncoding.Strict().DecodeString(text)
+	lineBreak := strings.ContainsAny(text, "\r\n") // which the decoder skips
+	if err != nil || lineBreak || len(key) != 32 || [32]byte(key) == [32]byte{} {
+		return "want a key of 32 bytes in base64"
+	}
+	return ""
 }
 
 // tunnelAddress checks an optional address of one family.

@@ -3,6 +3,8 @@
 package policy_test
 
 import (
+	"bytes"
+	"encoding/base64"
 	"net/netip"
 	"strings"
 	"testing"
@@ -46,6 +48,10 @@ func goodNode() *policy.Node {
 		Name: "n1", Addresses: prefixes("192.168.0.5/24", "192.168.0.6/32", "fd01::5/64"),
 		IPv4VXLANTunnelAddr: netip.MustParseAddr("10.0.1.1"), IPv6VXLANTunnelAddr: netip.MustParseAddr("fd00::1"),
 		IPv4IPIPTunnelAddr: netip.MustParseAddr("10.0.1.2"),
+		IPv4WireguardAddr:  netip.MustParseAddr("10.0.1.3"), IPv6WireguardAddr: netip.MustParseAddr("fd00::3"),
+		WireguardKeys: []policy.WireguardKey{
+			{PublicKey: wireguardKey(1), Port: 51820}, {PublicKey: wireguardKey(2), Port: 51821, Renewing: true},
+		},
 		VXLANTunnelMACAddr: "66:3e:ca:a4:db:65", VXLANTunnelMACAddrV6: "66:3e:ca:a4:db:66",
 		Labels: map[string]string{"rack": "7"},
 	}
@@ -203,6 +209,26 @@ func TestValidateNode(t *testing.T) {
 		}},
 		{"IP in IP mapped", "ipv4IPIPTunnelAddr", func(n *policy.Node) {
 			n.IPv4IPIPTunnelAddr = netip.MustParseAddr("::ffff:10.0.1.2")
+		}},
+		{"WireGuard of the other family", "ipv4WireguardAddr", func(n *policy.Node) {
+			n.IPv4WireguardAddr = netip.MustParseAddr("fd00::2")
+		}},
+		{"WireGuard of the other family", "ipv6WireguardAddr", func(n *policy.Node) {
+			n.IPv6WireguardAddr = netip.MustParseAddr("10.0.1.1")
+		}},
+		{"three keys", "wireguardKeys", func(n *policy.Node) {
+			n.WireguardKeys = append(n.WireguardKeys, policy.WireguardKey{PublicKey: wireguardKey(3), Port: 3})
+		}},
+		{"one key twice", "wireguardKeys[1]", func(n *policy.Node) { n.WireguardKeys[1].PublicKey = wireguardKey(1) }},
+		{"one port twice", "wireguardKeys[1]", func(n *policy.Node) { n.WireguardKeys[1].Port = 51820 }},
+		{"no port", "wireguardKeys[0].port", func(n *policy.Node) { n.WireguardKeys[0].Port = 0 }},
+		{"no key", "wireguardKeys[0].publicKey", func(n *policy.Node) { n.WireguardKeys[0].PublicKey = "" }},
+		{"short key", "wireguardKeys[0].publicKey", func(n *policy.Node) { n.WireguardKeys[0].PublicKey = "AAAA" }},
+		{"zero key", "wireguardKeys[1].publicKey", func(n *policy.Node) {
+			n.WireguardKeys[1].PublicKey = wireguardKey(0)
+		}},
+		{"key with a line break", "wireguardKeys[0].publicKey", func(n *policy.Node) {
+			n.WireguardKeys[0].PublicKey = wireguardKey(1) + "\n"
 		}},
 		{"IP in IP multicast", "ipv4IPIPTunnelAddr", func(n *policy.Node) {
 			n.IPv4IPIPTunnelAddr = netip.MustParseAddr("224.0.0.1")
@@ -382,3 +408,6 @@ func TestValidateServicesAlone(t *testing.T) {
 		require.Equal(t, []string{"egress[0].destination." + field}, problems(t, p))
 	}
 }
+
+// wireguardKey returns a public key whose bytes are all n.
+func wireguardKey(n byte) string { return base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{n}, 32)) }

@@ -100,6 +100,14 @@ func checkNode(_ string, n *dataplane.Node) string {
 			return fmt.Sprintf("address %s is not canonical", p)
 		}
 	}
+	for _, a := range n.WireguardAddresses {
+		if msg := checkAddr(a, a.Is4()); msg != "" {
+			return msg
+		}
+	}
+	if len(n.WireguardKeys) > policy.MaxWireguardKeys {
+		return "too many WireGuard keys"
+	}
 	return checkName(n.Name)
 }
 

@@ -81,13 +81,17 @@ func (f *fields) resource(kind, path string) policy.Resource {
 		return &policy.Block{
 			CIDR: read(f, path, netip.ParsePrefix), Node: f.get("node"), Borrowed: all(f, "borrowed", parseBorrowed),
 		}
-	case "node": // tunnel 10.0.1.1 and tunnel6 fd00:1::1, mac and mac6: of the VXLAN devices; ipip 10.0.1.2
+	case "node": // tunnel 10.0.1.1 and tunnel6 fd00:1::1, mac and mac6: of the VXLAN devices; ipip 10.0.1.2;
+		// wg 10.0.1.3 and wg6 fd00:1::3; keys KEY:51820,KEY:51821:renewing
 		return &policy.Node{
 			Name: name, Labels: f.labels(), VXLANTunnelMACAddr: f.get("mac"), VXLANTunnelMACAddrV6: f.get("mac6"),
 			Addresses:           all(f, "addrs", parseSubnet),
 			IPv4VXLANTunnelAddr: one(f, "tunnel", netip.ParseAddr),
 			IPv6VXLANTunnelAddr: one(f, "tunnel6", netip.ParseAddr),
 			IPv4IPIPTunnelAddr:  one(f, "ipip", netip.ParseAddr),
+			IPv4WireguardAddr:   one(f, "wg", netip.ParseAddr),
+			IPv6WireguardAddr:   one(f, "wg6", netip.ParseAddr),
+			WireguardKeys:       all(f, "keys", policy.ParseWireguardKey),
 		}
 	}
 	return nil

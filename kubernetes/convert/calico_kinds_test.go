@@ -220,8 +220,9 @@ spec:
   ipv6VXLANTunnelAddr: "fd00:244::"
   vxlanTunnelMACAddr: 66:3e:ca:a4:db:65
   vxlanTunnelMACAddrV6: 66:3e:ca:a4:db:66
-  wireguard: {interfaceIPv4Address: 10.244.1.9}
-status: {podCIDRs: [10.244.1.0/24]}
+  wireguard: {interfaceIPv4Address: 10.244.1.9, interfaceIPv6Address: "fd00:244::9"}
+status: {podCIDRs: [10.244.1.0/24], wireguardPublicKey: jQRCQ2kHpoQZXCXzKGbVWRXVXJH6s8V7qUCkh1HSAlE=,
+  wireguardPublicKeyV6: x}
 `, []policy.Resource{
 			&policy.Node{
 				Name: "n1", Labels: map[string]string{"zone": "a"},
@@ -231,6 +232,10 @@ status: {podCIDRs: [10.244.1.0/24]}
 				IPv4VXLANTunnelAddr: addr("10.244.1.0"), IPv6VXLANTunnelAddr: addr("fd00:244::"),
 				IPv4IPIPTunnelAddr: addr("10.244.1.1"),
 				VXLANTunnelMACAddr: "66:3e:ca:a4:db:65", VXLANTunnelMACAddrV6: "66:3e:ca:a4:db:66",
+				IPv4WireguardAddr: addr("10.244.1.9"), IPv6WireguardAddr: addr("fd00:244::9"),
+				WireguardKeys: []policy.WireguardKey{
+					{PublicKey: "jQRCQ2kHpoQZXCXzKGbVWRXVXJH6s8V7qUCkh1HSAlE=", Port: 51820},
+				},
 			},
 			&policy.NetworkSet{
 				Name: "knode.n1",

@@ -5,6 +5,7 @@ package convert
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/wayleave/wayleave/kubernetes/convert/calico"
 	"github.com/wayleave/wayleave/policy"
@@ -55,8 +56,11 @@ func (c Converter) CalicoNode(node *calico.Node) ([]policy.Resource, []error) {
 	}
 	out := &policy.Node{Name: node.Name, Addresses: fewAddresses(p, addresses), Labels: fewLabels(p, node.Labels)}
 	for _, f := range tunnelFields() {
-		if text := f.calico(&node.Spec); text != "" {
-			setNodeField(p, out, "spec."+f.member, text, f.set)
+		if f.path == "" {
+			continue
+		}
+		if text := f.calico(node); text != "" {
+			setNodeField(p, out, f.path, text, f.set)
 		}
 	}
 	resources := finishNode(p, out, nodeSet(node.Name, out.Labels, addresses),
@@ -69,49 +73,85 @@ func (c Converter) CalicoNode(node *calico.Node) ([]policy.Resource, []error) {
 
 // tunnelField is a field of a Node for its tunnels.
 type tunnelField struct {
-	// member of the spec of a Calico Node, and annotation of a Kubernetes Node.
-	member, annotation string
-	calico             func(spec *calico.NodeSpec) string
-	set                func(p *problems, n *policy.Node, path, text string)
+	// path in a Calico Node, and annotation of a Kubernetes Node. An empty path is not in a Calico Node.
+	path, annotation string
+	calico           func(n *calico.Node) string
+	set              func(p *problems, n *policy.Node, path, text string)
 }
 
+// tunnelFields returns the fields, in an order in which the later ones overwrite the earlier ones.
 func tunnelFields() []tunnelField {
+	address := func(field func(*policy.Node) *netip.Addr) func(*problems, *policy.Node, string, string) {
+		return func(p *problems, n *policy.Node, path, text string) { *field(n) = parseAddress(p, path, text) }
+	}
 	return []tunnelField{
 		{
-			"ipv4VXLANTunnelAddr", "projectcalico.org/IPv4VXLANTunnelAddr",
-			func(spec *calico.NodeSpec) string { return spec.IPv4VXLANTunnelAddr },
-			func(p *problems, n *policy.Node, path, text string) {
-				n.IPv4VXLANTunnelAddr = parseAddress(p, path, text)
-			},
+			"spec.ipv4VXLANTunnelAddr", "projectcalico.org/IPv4VXLANTunnelAddr",
+			func(n *calico.Node) string { return n.Spec.IPv4VXLANTunnelAddr },
+			address(func(n *policy.Node) *netip.Addr { return &n.IPv4VXLANTunnelAddr }),
 		},
 		{
-			"ipv6VXLANTunnelAddr", "projectcalico.org/IPv6VXLANTunnelAddr",
-			func(spec *calico.NodeSpec) string { return spec.IPv6VXLANTunnelAddr },
-			func(p *problems, n *policy.Node, path, text string) {
-				n.IPv6VXLANTunnelAddr = parseAddress(p, path, text)
-			},
+			"spec.ipv6VXLANTunnelAddr", "projectcalico.org/IPv6VXLANTunnelAddr",
+			func(n *calico.Node) string { return n.Spec.IPv6VXLANTunnelAddr },
+			address(func(n *policy.Node) *netip.Addr { return &n.IPv6VXLANTunnelAddr }),
 		},
 		{
-			"bgp.ipv4IPIPTunnelAddr", "projectcalico.org/IPv4IPIPTunnelAddr",
-			func(spec *calico.NodeSpec) string {
-				if spec.BGP == nil {
+			"spec.bgp.ipv4IPIPTunnelAddr", "projectcalico.org/IPv4IPIPTunnelAddr",
+			func(n *calico.Node) string {
+				if n.Spec.BGP == nil {
 					return ""
 				}
-				return spec.BGP.IPv4IPIPTunnelAddr
+				return n.Spec.BGP.IPv4IPIPTunnelAddr
 			},
-			func(p *problems, n *policy.Node, path, text string) {
-				n.IPv4IPIPTunnelAddr = parseAddress(p, path, text)
-			},
+			address(func(n *policy.Node) *netip.Addr { return &n.IPv4IPIPTunnelAddr }),
 		},
 		{
-			"vxlanTunnelMACAddr", "projectcalico.org/VXLANTunnelMACAddr",
-			func(spec *calico.NodeSpec) string { return spec.VXLANTunnelMACAddr },
+			"spec.wireguard.interfaceIPv4Address", "projectcalico.org/IPv4WireguardInterfaceAddr",
+			func(n *calico.Node) string { return n.Spec.Wireguard.InterfaceIPv4Address },
+			address(func(n *policy.Node) *netip.Addr { return &n.IPv4WireguardAddr }),
+		},
+		{
+			"spec.wireguard.interfaceIPv6Address", "projectcalico.org/IPv6WireguardInterfaceAddr",
+			func(n *calico.Node) string { return n.Spec.Wireguard.InterfaceIPv6Address },
+			address(func(n *policy.Node) *netip.Addr { return &n.IPv6WireguardAddr }),
+		},
+		{
+			"status.wireguardPublicKey", "projectcalico.org/WireguardPublicKey",
+			func(n *calico.Node) string { return n.Status.WireguardPublicKey },
+			func(_ *problems, n *policy.Node, _, text string) {
+				n.WireguardKeys = []policy.WireguardKey{{PublicKey: text, Port: calicoWireguardPort}}
+			},
+		},
+		{"", AnnotationWireguardKeys, nil, setWireguardKeys},
+		{
+			"spec.vxlanTunnelMACAddr", "projectcalico.org/VXLANTunnelMACAddr",
+			func(n *calico.Node) string { return n.Spec.VXLANTunnelMACAddr },
 			func(p *problems, n *policy.Node, path, text string) { n.VXLANTunnelMACAddr = parseMAC(p, path, text) },
 		},
 		{
-			"vxlanTunnelMACAddrV6", "projectcalico.org/VXLANTunnelMACAddrV6",
-			func(spec *calico.NodeSpec) string { return spec.VXLANTunnelMACAddrV6 },
+			"spec.vxlanTunnelMACAddrV6", "projectcalico.org/VXLANTunnelMACAddrV6",
+			func(n *calico.Node) string { return n.Spec.VXLANTunnelMACAddrV6 },
 			func(p *problems, n *policy.Node, path, text string) { n.VXLANTunnelMACAddrV6 = parseMAC(p, path, text) },
 		},
+	}
+}
+
+// AnnotationWireguardKeys is the annotation of a Kubernetes Node with its WireGuard keys, each as
+// policy.WireguardKey.String writes it, separated by commas. The key of Calico's annotation is used only
+// without it.
+const AnnotationWireguardKeys = "wayleave.dev/wireguard-keys"
+
+// calicoWireguardPort is Calico's default of wireguardListeningPort.
+const calicoWireguardPort = 51820
+
+// setWireguardKeys sets the keys of AnnotationWireguardKeys.
+func setWireguardKeys(p *problems, n *policy.Node, path, text string) {
+	n.WireguardKeys = nil
+	for part := range strings.SplitSeq(text, ",") {
+		key, err := policy.ParseWireguardKey(part)
+		if err != nil {
+			p.add(path, err)
+		}
+		n.WireguardKeys = append(n.WireguardKeys, key)
 	}
 }

@@ -48,6 +48,9 @@ type Converter struct {
 	// its IP-in-IP device, in the same way. Set it for pools with an IPIP mode. With PodCIDRTunnels, both
 	// devices of IPv4 have this address. The default is none.
 	PodCIDRIPIP bool
+	// PodCIDRWireguard gives a Kubernetes Node the first address of its first pod CIDR of each family as
+	// the address of its WireGuard devices, in the same way. The default is none.
+	PodCIDRWireguard bool
 	// AssumeNetwork makes an endpoint also of a pod that has no node or no address, as a manifest in a
 	// repository. Its node is AssumedNode; give its resources to Assume for addresses. Set it to ask
 	// about manifests, never on a node: such an endpoint is no running pod. The default is to make

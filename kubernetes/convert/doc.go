@@ -132,7 +132,8 @@
 //   - stagedAction Set, Learn and none make a staged policy. Delete and Ignore make nothing
 //     (ErrIgnored); verdict.Diff shows what the deletion of a policy changes.
 //   - IPPool: the fields ipip and nat-outgoing of an older API are refused.
-//   - Node: WireGuard and BGP are ignored, and so are pod CIDRs of its status.
+//   - Node: wireguardPublicKeyV6, BGP and the pod CIDRs of its status are ignored: one WireGuard key is for
+//     both families.
 //   - WorkloadEndpoint: a port without a name is left out, quality of service is ignored.
 //
 // # Back to the objects

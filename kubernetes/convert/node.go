@@ -25,7 +25,8 @@ const (
 // come without the length of their subnet and count as full-length, unless Calico's
 // annotations projectcalico.org/IPv4Address and .../IPv6Address say it: such an address comes
 // first. Calico's annotations give the addresses of the tunnel devices too; without them, see
-// Converter.PodCIDRTunnels and Converter.PodCIDRIPIP.
+// Converter.PodCIDRTunnels, Converter.PodCIDRIPIP and Converter.PodCIDRWireguard. The keys of WireGuard
+// devices are in the annotation AnnotationWireguardKeys or in Calico's.
 //
 // An address, an annotation or a pod CIDR that is none is left out alone and reported: without its
 // network set, rules that deny a node would miss it. Every error is an *Error.
@@ -53,6 +54,9 @@ func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
 	}
 	if c.PodCIDRIPIP {
 		addPodTunnels(out, node, ipipAddress)
+	}
+	if c.PodCIDRWireguard {
+		addPodTunnels(out, node, wireguardAddress)
 	}
 	// The node sends with the addresses of its tunnel devices, too, and its services listen on them.
 	for _, a := range out.TunnelAddresses() {
@@ -182,6 +186,14 @@ func ipipAddress(node *policy.Node, a netip.Addr) *netip.Addr {
 		return &node.IPv4IPIPTunnelAddr
 	}
 	return nil
+}
+
+// wireguardAddress returns the address of the WireGuard devices of the family of a.
+func wireguardAddress(node *policy.Node, a netip.Addr) *netip.Addr {
+	if a.Is4() {
+		return &node.IPv4WireguardAddr
+	}
+	return &node.IPv6WireguardAddr
 }
 
 // podCIDRs returns the pod CIDRs of a node, and the name of the field that has them. The first of the

@@ -4,6 +4,7 @@ package convert_test
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"testing"
@@ -158,6 +159,55 @@ func TestNodePodCIDRIPIP(t *testing.T) {
 	out = resources[0].(*policy.Node)
 	require.Equal(t, out.IPv4VXLANTunnelAddr, out.IPv4IPIPTunnelAddr)
 	require.Equal(t, addr("fd00:10:244:1::"), out.IPv6VXLANTunnelAddr)
+}
+
+func TestNodePodCIDRWireguard(t *testing.T) {
+	resources, problems := convert.Converter{PodCIDRWireguard: true}.Node(testNode())
+	require.Empty(t, problems)
+	out := resources[0].(*policy.Node)
+	require.Equal(t, addr("10.244.1.0"), out.IPv4WireguardAddr)
+	require.Equal(t, addr("fd00:10:244:1::"), out.IPv6WireguardAddr)
+	require.False(t, out.IPv4IPIPTunnelAddr.IsValid())
+}
+
+// The keys of a node are those of our annotation, or that of Calico's. Addresses are those of Calico's.
+func TestNodeWireguardAnnotations(t *testing.T) {
+	const first, second = "jQRCQ2kHpoQZXCXzKGbVWRXVXJH6s8V7qUCkh1HSAlE=", "5XA3RtqAiTbRjTBkhTZCeTDIQ/mGnO3UrMBGEUSQKGA="
+	calico := map[string]string{
+		"projectcalico.org/WireguardPublicKey":         first,
+		"projectcalico.org/IPv4WireguardInterfaceAddr": "10.244.1.9",
+		"projectcalico.org/IPv6WireguardInterfaceAddr": "fd00::9",
+	}
+	read := func(keys string) (*policy.Node, []string) {
+		node := testNode()
+		node.Annotations = maps.Clone(calico)
+		if keys != "" {
+			node.Annotations[convert.AnnotationWireguardKeys] = keys
+		}
+		resources, problems := convert.Converter{}.Node(node)
+		return resources[0].(*policy.Node), fields(t, problems)
+	}
+	of := []policy.WireguardKey{{PublicKey: first, Port: 51820}}
+	n, problems := read("")
+	require.Empty(t, problems)
+	require.Equal(t, of, n.WireguardKeys)
+	require.Equal(t, addr("10.244.1.9"), n.IPv4WireguardAddr)
+	require.Equal(t, addr("fd00::9"), n.IPv6WireguardAddr)
+
+	n, problems = read(second + ":1234:renewing," + first + ":1235")
+	require.Empty(t, problems)
+	require.Equal(t, []policy.WireguardKey{
+		{PublicKey: second, Port: 1234, Renewing: true}, {PublicKey: first, Port: 1235},
+	}, n.WireguardKeys)
+
+	for _, bad := range []string{
+		"x:1", second, second + ":", second + ":65536", second + ":0", second + ":1:renewed", second + ":1,",
+		second + ":1," + second + ":2", second + ":1," + first + ":1", second + ":1," + first + ":2," + first + ":3",
+	} {
+		n, problems = read(bad)
+		require.NotEmpty(t, problems, bad)
+		require.Equal(t, of, n.WireguardKeys, bad)
+	}
 }
 
 func TestNodeBad(t *testing.T) {

@@ -48,6 +48,26 @@ type Node struct {
 	metav1.ObjectMeta `json:"metadata"`
 	// Spec of the node.
 	Spec NodeSpec `json:"spec"`
+	// Status of the node.
+	Status NodeStatus `json:"status,omitzero"`
+}
+
+// NodeStatus is what Calico has found out about a node.
+type NodeStatus struct {
+	// WireguardPublicKey of the device, for IPv4.
+	WireguardPublicKey string `json:"wireguardPublicKey,omitempty"`
+	// WireguardPublicKeyV6 is of a second device, for IPv6. Wayleave has one for both.
+	WireguardPublicKeyV6 Ignored `json:"wireguardPublicKeyV6,omitzero"`
+	// PodCIDRs are about giving out addresses.
+	PodCIDRs Ignored `json:"podCIDRs,omitzero"`
+}
+
+// NodeWireguardSpec has the addresses of the WireGuard device of a node.
+type NodeWireguardSpec struct {
+	// InterfaceIPv4Address of the device.
+	InterfaceIPv4Address string `json:"interfaceIPv4Address,omitempty"`
+	// InterfaceIPv6Address of the device.
+	InterfaceIPv6Address string `json:"interfaceIPv6Address,omitempty"`
 }
 
 // NodeSpec is the content of a Node.
@@ -64,8 +84,8 @@ type NodeSpec struct {
 	VXLANTunnelMACAddr string `json:"vxlanTunnelMACAddr,omitempty"`
 	// VXLANTunnelMACAddrV6 of the IPv6 VXLAN device.
 	VXLANTunnelMACAddrV6 string `json:"vxlanTunnelMACAddrV6,omitempty"`
-	// Wireguard is about encryption, which Wayleave does not do.
-	Wireguard Ignored `json:"wireguard,omitzero"`
+	// Wireguard has the addresses of the WireGuard device.
+	Wireguard NodeWireguardSpec `json:"wireguard,omitzero"`
 	// Addresses that the cluster knows the node by.
 	Addresses []NodeAddress `json:"addresses,omitempty"`
 }
