@@ -44,7 +44,7 @@ func (d unwantedDevice) String() string { return string(d) }
 const vrfKind = "vrf"
 
 // deviceKinds returns the kernel's names of the kinds of devices that this package makes.
-func deviceKinds() []string { return []string{vxlanKind, ipipKind} }
+func deviceKinds() []string { return []string{vxlanKind, ipipKind, wireguardKind} }
 
 func validateAddresses(addresses []netip.Prefix) error {
 	var errs []error

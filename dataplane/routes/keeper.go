@@ -26,6 +26,9 @@ type KeeperConfig struct {
 	// Tables whose routes with Protocol are ours; at least one, without 255, which is the kernel's.
 	// A Route without a Table goes into the first. Empty means DefaultTable alone.
 	Tables []uint32
+	// Devices are the names of tunnel devices that are ours also without the alias that names Protocol: a
+	// process may have been killed before it set one. Teardown removes them. Empty means none.
+	Devices []string
 	// GracePeriod is how long an unwanted route of ours may stay after its interface was
 	// first seen: one that a CNI plugin made for a workload that is not known yet. Watch removes it
 	// then, or the next Apply. 0 means not at all.
@@ -72,8 +75,6 @@ func validateTables(tables []uint32) error {
 // All methods may be called from any goroutine.
 type Keeper struct {
 	cfg KeeperConfig
-	// ownDevices are the names of devices that Teardown removes also without an alias.
-	ownDevices []string
 
 	mu   sync.Mutex
 	view *kernelView
@@ -117,7 +118,7 @@ func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	cfg.Tables = slices.Clone(cfg.Tables)
+	cfg.Tables, cfg.Devices = slices.Clone(cfg.Tables), slices.Clone(cfg.Devices)
 	k := &Keeper{cfg: cfg}
 	k.view = &kernelView{sockets: newSockets(cfg.NetNS), now: time.Now, links: &links{}}
 	k.saved = savedSysctls{file: cfg.SysctlFile, namespace: cfg.NetNS}
@@ -234,7 +235,7 @@ func (k *Keeper) Teardown(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.reset()
-	k.view.stores.tearDown(k.ownDevices)
+	k.view.stores.tearDown(k.cfg.Devices)
 	err := k.reconcile(ctx)
 	k.reset() // the next state begins with a dump
 	k.lastReported = ""
@@ -251,7 +252,7 @@ func (k *Keeper) PlanTeardown(ctx context.Context) (string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	dry := k.view.fork(k.newStores())
-	dry.stores.tearDown(k.ownDevices)
+	dry.stores.tearDown(k.cfg.Devices)
 	plan, err := k.planLocked(ctx, dry)
 	if err != nil {
 		return "", err

@@ -273,10 +273,15 @@ func TestKeeperEntriesAndRules(t *testing.T) {
 		routes.Rule{Family: 4, Priority: 50, From: prefix("10.0.0.0/8"), Table: 100},
 		routes.Rule{Family: 6, Priority: 51, To: prefix("fd00::/8"), Table: 70000},
 		routes.Rule{Family: 4, Priority: 52, Table: 100},
+		routes.Rule{Family: 4, Priority: 53, UDPSourcePort: 51820, Table: 254},
+		routes.Rule{Family: 6, Priority: 53, UDPSourcePort: 51821, Table: 254},
+		routes.Route{Dst: prefix("10.3.0.0/24"), Type: routes.Throw},
+		routes.Route{Dst: prefix("fd03::/64"), Type: routes.Throw},
 	}
 	state := func() (lines []string) {
 		for _, command := range []string{
 			"neigh show nud permanent", "neigh show proxy", "-6 neigh show proxy", "rule", "-6 rule",
+			"route show type throw", "-6 route show type throw",
 		} {
 			lines = append(lines, k.lines("%s", command)...)
 		}
@@ -543,6 +548,7 @@ func TestKeeperInvalidObjects(t *testing.T) {
 		routes.Rule{Family: 4},
 		routes.Rule{Family: 4, Table: 1, From: prefix("fd00::/8")},
 		routes.VXLAN{Name: "a/b"},
+		routes.Wireguard{Name: "b/a"},
 		routes.Setting{Path: "net/../kernel/hostname", Value: "x"},
 	}
 	k.k.Set(wrong...)

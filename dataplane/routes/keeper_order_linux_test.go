@@ -66,3 +66,43 @@ func TestOrderOfChanges(t *testing.T) {
 	}
 	require.Equal(t, 2*6, batches)
 }
+
+// Packets never find neither an old rule nor the one that replaces it, and no rule leads to a table without
+// its routes.
+func TestRuleIsReplacedWithoutGap(t *testing.T) {
+	k := newKeeping(t, routes.KeeperConfig{}, "a")
+	k.k = k.another(routes.KeeperConfig{Tables: []uint32{100}})
+	k.k.Set(
+		routes.Rule{Family: 4, Priority: 50, Table: 100}, routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "a"},
+	)
+	k.mustApply()
+	k.k = k.another(routes.KeeperConfig{Tables: []uint32{101, 100}})
+	k.k.Set(
+		routes.Rule{Family: 4, Priority: 51, Table: 101}, routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "a"},
+	)
+	check := func() {
+		found := false
+		for _, table := range []string{"100", "101"} {
+			rule := slices.ContainsFunc(k.lines("rule"), func(l string) bool { return strings.Contains(l, "lookup "+table) })
+			found = found || rule
+			require.True(t, !rule || slices.Contains(k.lines("route show table all"),
+				"10.1.0.0/24 dev a table "+table+" proto 219 scope link"), "table %s", table)
+		}
+		require.True(t, found)
+	}
+	batches := 0
+	k.k.Faulty(func(conn *rtnl.Conn, b *rtnl.Batch, failed func(i int, err error)) error {
+		batches++
+		check()
+		defer check()
+		return conn.Do(b, failed)
+	})
+	k.mustApply()
+	require.Positive(t, batches)
+	ways := k.lines("route show table all")
+	require.Contains(t, ways, "10.1.0.0/24 dev a table 101 proto 219 scope link")
+	require.NotContains(t, ways, "10.1.0.0/24 dev a table 100 proto 219 scope link")
+	rules := k.lines("rule")
+	require.True(t, slices.ContainsFunc(rules, func(l string) bool { return strings.Contains(l, "lookup 101") }))
+	require.False(t, slices.ContainsFunc(rules, func(l string) bool { return strings.Contains(l, "lookup 100") }))
+}

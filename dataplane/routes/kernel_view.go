@@ -52,6 +52,17 @@ func (k *kernelView) disconnect() error {
 	return k.sockets.close()
 }
 
+// deviceIndexes returns the indexes of the wanted devices that exist, by name.
+func (k *kernelView) deviceIndexes() map[string]int {
+	indexes := map[string]int{}
+	for name := range k.stores.devices.wanted {
+		if link, exists := k.links.named(name); exists {
+			indexes[name] = link.Index
+		}
+	}
+	return indexes
+}
+
 // update applies the notifications since the last call, or reads everything if they do not suffice.
 func (k *kernelView) update() error {
 	if err := k.poll(); err != nil || k.synced {

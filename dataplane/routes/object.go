@@ -11,7 +11,7 @@ import (
 )
 
 // Object is an object that a Keeper keeps in the kernel: a Route, Neighbour, Proxy, FDB, Rule or
-// Setting, or a tunnel device: VXLAN or IPIP. The set is closed. Objects must not be changed after Set;
+// Setting, or a tunnel device: VXLAN, IPIP or Wireguard. The set is closed. Objects must not be changed after Set;
 // they compare with ==, except devices. String returns an object as ip and sysctl write it, without a verb.
 type Object interface {
 	fmt.Stringer
@@ -95,6 +95,8 @@ type Rule struct {
 	Priority uint32
 	// From and To are prefixes of source and destination. The zero Prefix is any.
 	From, To netip.Prefix
+	// UDPSourcePort limits the rule to UDP packets from this port. 0 is any packet.
+	UDPSourcePort uint16
 	// Table to look up in. Not 0.
 	Table uint32
 }
@@ -110,6 +112,9 @@ func (r Rule) String() string {
 	}
 	if r.To.IsValid() {
 		fmt.Fprintf(&b, " to %s", r.To)
+	}
+	if r.UDPSourcePort != 0 {
+		fmt.Fprintf(&b, " ipproto udp sport %d", r.UDPSourcePort)
 	}
 	fmt.Fprintf(&b, " lookup %d priority %d", r.Table, r.Priority)
 	return b.String()
@@ -137,7 +142,7 @@ func (r Rule) key(protocol uint8) ruleKey {
 	r = r.canonical()
 	return ruleKey{
 		Family: r.Family, Priority: r.Priority, From: r.From, To: r.To, Table: r.Table, Action: rtnl.RuleLookup,
-		Protocol: protocol,
+		Protocol: protocol, UDPSourcePort: r.UDPSourcePort,
 	}
 }
 

@@ -32,6 +32,9 @@ type pass struct {
 // sysctls, because the route to a workload comes after the settings of its interface. Then come removals
 // and additions, the route to a workload after its neighbour entry. Unwanted devices are removed last,
 // without objects on them.
+//
+// Where rules are replaced, additions come before removals: a rule may keep packets from a route without
+// encryption, so no packet must find neither the old rule nor the new one.
 func (p *pass) run() error {
 	unwanted, err := p.updateDevices()
 	if err != nil {
@@ -47,23 +50,32 @@ func (p *pass) run() error {
 	if err != nil {
 		return err
 	}
-	for _, c := range lostRules { // the kernel may delete one of ours instead, so all is read again
+	replaced := len(lostRules) > 0 && len(rules) > 0
+	// The kernel may delete one of ours instead, so all is read again.
+	p.result.conflict = p.result.conflict || replaced
+	for _, c := range lostRules {
 		p.result.conflict = p.result.conflict || c.slot.key.Extra
 	}
-	for _, step := range []func() error{
+	remove := []func() error{
 		func() error { return sendObjects(p, p.view.stores.rules, lostRules) },
 		func() error { return p.sendRoutes(lostRoutes) },
 		func() error { return sendObjects(p, p.view.stores.entries, lostEntries) },
+	}
+	add := []func() error{
 		func() error { return sendObjects(p, p.view.stores.entries, entries) },
 		func() error { return p.sendRoutes(routes) },
 		func() error { return sendObjects(p, p.view.stores.rules, rules) },
-		func() error { return p.removeDevices(unwanted) },
-	} {
+	}
+	steps := append(remove, add...)
+	if replaced {
+		steps = append(add, remove...)
+	}
+	for _, step := range steps {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	return nil
+	return p.removeDevices(unwanted)
 }
 
 // deviceRounds is how often one pass compares devices while another process changes them.

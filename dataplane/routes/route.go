@@ -42,11 +42,14 @@ const (
 	Blackhole
 	// Unreachable drops them and answers that the host is unreachable.
 	Unreachable
+	// Throw ends the lookup in the table as if it had no route: the next rule counts.
+	Throw
 )
 
 // typeNumbers are the kernel's.
 var typeNumbers = [...]uint8{
 	Unicast: rtnl.TypeUnicast, Blackhole: rtnl.TypeBlackhole, Unreachable: rtnl.TypeUnreachable,
+	Throw: rtnl.TypeThrow,
 }
 
 // Route is a wanted route. Dst, Table and Metric are its identity in the kernel; with Class, that
@@ -117,7 +120,7 @@ func (t Type) String() string {
 	if int(t) >= len(typeNumbers) {
 		return fmt.Sprintf("type %d", uint8(t))
 	}
-	return [...]string{"unicast", "blackhole", "unreachable"}[t]
+	return [...]string{"unicast", "blackhole", "unreachable", "throw"}[t]
 }
 
 // validate returns an error for a route that the kernel cannot have. It does not allocate without

@@ -36,12 +36,11 @@ func New(cfg Config) (*Dataplane, error) {
 	}
 	keeper, err := NewKeeper(KeeperConfig{
 		NetNS: cfg.NetNS, Protocol: cfg.Protocol, Tables: cfg.Tables, GracePeriod: cfg.GracePeriod,
-		SysctlFile: cfg.SysctlFile, Logger: cfg.Logger,
+		SysctlFile: cfg.SysctlFile, Devices: cfg.devices(), Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
 	}
-	keeper.ownDevices = cfg.devices()
 	keeper.view.links.bridges, keeper.view.links.devices = slices.Clone(cfg.Bridges), cfg.devices()
 	d := &Dataplane{cfg: cfg, keeper: keeper}
 	d.want = newMapper(&d.cfg, keeper)

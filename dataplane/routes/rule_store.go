@@ -28,7 +28,9 @@ func (k ruleKey) compare(o ruleKey) int {
 
 // rule returns the Rule with the same fields. A Rule lacks some conditions of kernel rules.
 func (k ruleKey) rule() Rule {
-	return Rule{Family: k.Family, Priority: k.Priority, From: k.From, To: k.To, Table: k.Table}
+	return Rule{
+		Family: k.Family, Priority: k.Priority, From: k.From, To: k.To, UDPSourcePort: k.UDPSourcePort, Table: k.Table,
+	}
 }
 
 func (k ruleKey) object(struct{}) Object           { return k.rule() }

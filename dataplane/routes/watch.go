@@ -5,6 +5,7 @@ package routes
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/wayleave/wayleave/internal/rtnl"
@@ -21,7 +22,7 @@ const (
 // other failed changes. Before the first Apply it changes nothing.
 //
 // It calls changed whenever the set of objects at fault changes, compared with the last Apply or
-// call; Apply then returns the faults. changed runs in another goroutine and may block. Calls do not
+// call; Apply then returns the faults. It also calls changed after it has made a device anew. changed runs in another goroutine and may block. Calls do not
 // overlap, and changes during a call lead to one more. changed may be nil.
 //
 // Watch returns when ctx is done, with its error, or when notifications cannot be received. It may
@@ -98,7 +99,8 @@ func notifier(changed func()) (notify, stop func()) {
 	}
 }
 
-// repair makes one pass. faultsChanged means that the set of objects at fault changed, repaired that
+// repair makes one pass. faultsChanged means that the set of objects at fault changed, or that a wanted
+// device is another one than before, repaired that
 // an object changed by another process was repaired.
 func (k *Keeper) repair(ctx context.Context) (faultsChanged, repaired, failing bool, err error) {
 	k.mu.Lock()
@@ -109,9 +111,10 @@ func (k *Keeper) repair(ctx context.Context) (faultsChanged, repaired, failing b
 	if !k.applied {
 		return false, false, false, k.view.poll() // receives notifications only, so that they do not fill the socket
 	}
+	before := k.view.deviceIndexes()
 	err = k.reconcile(ctx)
 	text := fmt.Sprint(err)
-	faultsChanged = text != k.lastReported
+	faultsChanged = text != k.lastReported || !maps.Equal(before, k.view.deviceIndexes())
 	k.lastReported = text
 	return faultsChanged, len(k.repairs.unreported) > 0, err != nil && k.last.retries(), nil
 }

@@ -51,6 +51,8 @@ const (
 	TypeUnicast     = 1
 	TypeBlackhole   = 6
 	TypeUnreachable = 7
+	// TypeThrow ends the lookup in a table as if it had no route.
+	TypeThrow = 9
 	// TypeLocal is the type of a route to an address of the node itself.
 	TypeLocal = 2
 	// ScopeUniverse and ScopeLink are scopes of IPv4 routes; IPv6 ones have ScopeUniverse.
@@ -137,7 +139,9 @@ type Rule struct {
 	Family   int
 	Priority uint32
 	From, To netip.Prefix // the zero Prefix is any
-	Table    uint32
+	// UDPSourcePort is the source port of UDP packets that the rule is for; 0 is any packet.
+	UDPSourcePort uint16
+	Table         uint32
 	// Action, as RuleLookup, or the type of a route that leads nowhere.
 	Action   uint8
 	Protocol uint8

@@ -15,6 +15,9 @@ const (
 	sizeofRuleMsg = 12
 	ruleInvert    = 0x2
 	noSuppression = 0xffffffff
+	// fraSourcePortMask is FRA_SPORT_MASK, which package unix lacks. Linux lists it from 6.15 on.
+	fraSourcePortMask = 28
+	wholePort         = 0xffff
 )
 
 // Rules lists the rules of a family, 4 or 6, that a protocol made.
@@ -48,6 +51,10 @@ func (b *Batch) rule(typ, flags uint16, r *Rule) {
 		b.Native32(unix.FRA_TABLE, r.Table)
 	}
 	b.Uint8(unix.FRA_PROTOCOL, r.Protocol)
+	if r.UDPSourcePort != 0 {
+		b.Uint8(unix.FRA_IP_PROTO, unix.IPPROTO_UDP)
+		b.Native32(unix.FRA_SPORT_RANGE, portRange(r.UDPSourcePort))
+	}
 }
 
 func bits(p netip.Prefix) uint8 {
@@ -57,6 +64,9 @@ func bits(p netip.Prefix) uint8 {
 	return uint8(p.Bits())
 }
 
+// portRange returns a struct fib_rule_port_range, of two numbers of 16 bits, with one port.
+func portRange(port uint16) uint32 { return uint32(port)<<16 | uint32(port) }
+
 func parseRule(data []byte) (r Rule, err error) {
 	var a netlink.Decoder
 	header := a.Begin(data, sizeofRuleMsg)
@@ -65,6 +75,7 @@ func parseRule(data []byte) (r Rule, err error) {
 		r.Family = 4
 	}
 	r.Extra = header[3] != 0 || binary.NativeEndian.Uint32(header[8:])&ruleInvert != 0
+	udp := false
 	for a.Next() {
 		switch a.Type {
 		case unix.FRA_DST:
@@ -77,11 +88,21 @@ func parseRule(data []byte) (r Rule, err error) {
 			r.Table = a.Native32()
 		case unix.FRA_PROTOCOL:
 			r.Protocol = a.Uint8()
+		case unix.FRA_IP_PROTO:
+			udp = a.Uint8() == unix.IPPROTO_UDP
+			r.Extra = r.Extra || !udp
+		case unix.FRA_SPORT_RANGE:
+			ports := a.Native32()
+			r.UDPSourcePort = uint16(ports)
+			r.Extra = r.Extra || ports != portRange(r.UDPSourcePort)
+		case fraSourcePortMask:
+			r.Extra = r.Extra || a.Uint16() != wholePort
 		case unix.FRA_SUPPRESS_PREFIXLEN:
 			r.Extra = r.Extra || a.Native32() != noSuppression
 		default:
 			r.Extra = true
 		}
 	}
+	r.Extra = r.Extra || udp != (r.UDPSourcePort != 0)
 	return r, a.Err
 }

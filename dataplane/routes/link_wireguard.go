@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routes
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/wayleave/wayleave/internal/rtnl"
+)
+
+const (
+	// wireguardOverhead is what WireGuard adds to a packet over IPv6, in bytes: the outer IP header (40),
+	// UDP (8), and WireGuard's header and authentication tag (32). Over IPv4 it is 20 bytes less.
+	wireguardOverhead = 80
+	wireguardKind     = "wireguard"
+)
+
+// Wireguard is a WireGuard device. Its keys and peers are not part of it: package wireguard sets them.
+// Without a private key it sends and receives nothing. The name is its identity.
+type Wireguard struct {
+	// Name of the device.
+	Name string
+	// Local is the address of this node that packets come from. It only serves to find the MTU.
+	Local netip.Addr
+	// MTU in bytes. 0 means that of the interface which has Local (1,500 if that is the loopback), less
+	// 80 bytes: what WireGuard adds over IPv6.
+	MTU uint32
+	// Addresses of the device with the lengths of their subnets. All others, link-local ones apart,
+	// are taken from it.
+	Addresses []netip.Prefix
+}
+
+var _ device = Wireguard{}
+
+// String returns what ip(8) takes to make the device, without its addresses.
+func (w Wireguard) String() string {
+	if w.MTU == 0 {
+		return w.Name + " type wireguard"
+	}
+	return fmt.Sprintf("%s mtu %d type wireguard", w.Name, w.MTU)
+}
+
+func (w Wireguard) validate() error {
+	var errs []error
+	if !validInterface(w.Name) {
+		errs = append(errs, fmt.Errorf("%q is no name of an interface", w.Name))
+	}
+	return errors.Join(append(errs, validateAddresses(w.Addresses))...)
+}
+
+func (Wireguard) kind() string                { return "device" }
+func (w Wireguard) name() string              { return w.Name }
+func (w Wireguard) addresses() []netip.Prefix { return w.Addresses }
+func (Wireguard) encapsulation() string       { return "WireGuard" }
+
+// fit returns the device with its MTU, and as the kernel is to have it.
+func (w Wireguard) fit(ls *links) (device, netlink.Link, error) {
+	_, mtu, err := ls.below(w.Name, "", w.Local, wireguardOverhead)
+	if err != nil {
+		return nil, nil, err
+	}
+	w.MTU = cmp.Or(w.MTU, mtu)
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MTU = w.Name, int(w.MTU)
+	return w, &netlink.Wireguard{LinkAttrs: attrs}, nil
+}
+
+// alter implements device: there are no parameters.
+func (w Wireguard) alter(_ *rtnl.Conn, have, _ netlink.Link) (steps []deviceStep, can bool) {
+	return nil, have.Type() == wireguardKind
+}
