@@ -3,7 +3,7 @@
 # `make help` lists the targets. The two that a newcomer needs are demo and test.
 
 SHELL := /bin/bash
-MODULES := . kubernetes datastore/etcd datastore/kubernetes examples examples/daemon
+MODULES := . kubernetes dataplane/wireguard datastore/etcd datastore/kubernetes examples examples/daemon
 # Modules that are not part of the workspace.
 TOOLS := tools/cluster datastore/kubernetes/fleet
 # The packages of all modules, for one go command: it tests packages of different modules in parallel.
@@ -103,7 +103,7 @@ test-cluster-short: ## Start a cluster of one node, run twenty selected tests on
 .PHONY: race
 race: test-tools ## Run packages that several goroutines use, the other modules and concurrent calls under the race detector. test-user does so with the examples.
 	@# A test or an agent that it starts ends at the first race, so the test fails.
-	GORACE=halt_on_error=1 go test -race -short $(RACE) ./kubernetes/... ./datastore/etcd/... ./datastore/kubernetes/...
+	GORACE=halt_on_error=1 go test -race -short $(RACE) ./kubernetes/... ./dataplane/wireguard/... ./datastore/etcd/... ./datastore/kubernetes/...
 	go test -race ./dataplane/nft/applier ./dataplane/nft/conntrack ./internal/netlink -run 'Beside|Wait'
 
 .PHONY: lint
@@ -112,7 +112,7 @@ lint: bin/staticcheck bin/gofumpt ## Check formatting, vet, staticcheck and the 
 	@set -e; for m in $(MODULES); do echo "== vet and staticcheck, module $$m"; (cd $$m && go vet -tags guest ./... && $(CURDIR)/bin/staticcheck -tags guest ./...); done
 	@set -e; for m in $(TOOLS); do echo "== vet and staticcheck, module $$m"; (cd $$m && GOWORK=off go vet ./... && GOWORK=off $(CURDIR)/bin/staticcheck ./...); done
 	@scripts/tidy
-	@set -e; for os in darwin windows; do echo "== builds for $$os"; GOOS=$$os go vet ./... ./kubernetes/... ./datastore/etcd/... ./datastore/kubernetes/...; (cd examples && GOOS=$$os go build -o /dev/null ./explain); done
+	@set -e; for os in darwin windows; do echo "== builds for $$os"; GOOS=$$os go vet ./... ./kubernetes/... ./dataplane/wireguard/... ./datastore/etcd/... ./datastore/kubernetes/...; (cd examples && GOOS=$$os go build -o /dev/null ./explain); done
 
 .PHONY: test-publish
 test-publish: ## Release all modules in a throwaway clone, then use them as other programs do: go get, go install.

@@ -79,7 +79,7 @@ func ParseWireguardKey(text string) (WireguardKey, error) {
 	port, renewing, marked := strings.Cut(rest, ":")
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || marked && renewing != "renewing" {
-		return WireguardKey{}, fmt.Errorf("policy: %q is not a key and a port as in KEY:51820 or KEY:51821:renewing", text)
+		return WireguardKey{}, fmt.Errorf("policy: %q is not KEY:PORT or KEY:PORT:renewing", text)
 	}
 	return WireguardKey{PublicKey: key, Port: uint16(number), Renewing: marked}, nil
 }

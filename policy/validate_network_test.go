@@ -410,4 +410,6 @@ func TestValidateServicesAlone(t *testing.T) {
 }
 
 // wireguardKey returns a public key whose bytes are all n.
-func wireguardKey(n byte) string { return base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{n}, 32)) }
+func wireguardKey(n byte) string {
+	return base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{n}, 32))
+}

@@ -83,7 +83,9 @@ func TestRuleIsReplacedWithoutGap(t *testing.T) {
 	check := func() {
 		found := false
 		for _, table := range []string{"100", "101"} {
-			rule := slices.ContainsFunc(k.lines("rule"), func(l string) bool { return strings.Contains(l, "lookup "+table) })
+			rule := slices.ContainsFunc(k.lines("rule"), func(line string) bool {
+				return strings.Contains(line, "lookup "+table)
+			})
 			found = found || rule
 			require.True(t, !rule || slices.Contains(k.lines("route show table all"),
 				"10.1.0.0/24 dev a table "+table+" proto 219 scope link"), "table %s", table)

@@ -22,8 +22,9 @@ const (
 // other failed changes. Before the first Apply it changes nothing.
 //
 // It calls changed whenever the set of objects at fault changes, compared with the last Apply or
-// call; Apply then returns the faults. It also calls changed after it has made a device anew. changed runs in another goroutine and may block. Calls do not
-// overlap, and changes during a call lead to one more. changed may be nil.
+// call; Apply then returns the faults. It also calls changed after it has made a device anew.
+// changed runs in another goroutine and may block. Calls do not overlap, and changes during a call
+// lead to one more. changed may be nil.
 //
 // Watch returns when ctx is done, with its error, or when notifications cannot be received. It may
 // run beside all other methods, once.

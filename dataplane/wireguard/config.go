@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wireguard
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+// Defaults of Config.
+const (
+	// DefaultProtocol marks our routes, rules and devices, as routes.DefaultProtocol does.
+	DefaultProtocol = 236
+	// DefaultTable is the routing table.
+	DefaultTable = 22361
+	// DefaultRulePriority is the priority of the first rules.
+	DefaultRulePriority = 99
+	// DefaultPort is the UDP port of the first device. That of the second is one more.
+	DefaultPort = 51820
+	// DefaultDevice and DefaultSecondDevice are the names of the devices.
+	DefaultDevice       = "wg.way"
+	DefaultSecondDevice = "wg2.way"
+	// DefaultRenewalDelay is how long all nodes take to learn of an announcement, at most.
+	DefaultRenewalDelay = 10 * time.Minute
+)
+
+// Config of a Dataplane. Node and Devices are required.
+type Config struct {
+	// Node is the name of this node, as its Node resource has it.
+	Node string
+	// NetNS is the file descriptor of the network namespace to work in. It must stay open for
+	// as long as the Dataplane is used. 0 means the program's own.
+	NetNS int
+	// Devices are one or two. All nodes must have them in the same order: the first devices of two nodes
+	// are peers, and the second ones.
+	Devices []Device
+	// MTU of the devices, in bytes. 0 means that of the interface with the node's address, less 80 bytes.
+	MTU uint32
+	// Protocol number by which our routes, rules and devices are known, and used by nothing else: not by a
+	// routes.Dataplane either. 0 means DefaultProtocol.
+	Protocol uint8
+	// Table is the routing table, which must be ours alone. 0 means DefaultTable.
+	Table uint32
+	// RulePriority is the priority of the rules with exceptions. The rule with Table has the next one. 0
+	// means DefaultRulePriority.
+	RulePriority uint32
+	// HostEncryption also encrypts between the nodes' own addresses. Set it on all nodes: where rp_filter is
+	// strict, a node with it cannot reach one without it.
+	HostEncryption bool
+	// UnencryptedHosts are addresses of nodes, or virtual ones, that HostEncryption leaves in the clear on
+	// either side. Name the API servers: a node that cannot read the others' new keys could not reach them.
+	UnencryptedHosts []netip.Prefix
+	// KeyLifetime is the age at which a key is replaced, if there are two Devices. 0 means never. The age
+	// is that of the key file.
+	KeyLifetime time.Duration
+	// RenewalDelay is how long the other nodes take to read an announcement, at most. 0 means
+	// DefaultRenewalDelay.
+	RenewalDelay time.Duration
+	// Announce receives the keys that the node's Node resource is to have, whenever they change, once the
+	// devices work. It must not block, nor change the list. Without it, announce what Keys returns.
+	Announce func([]policy.WireguardKey)
+	// SysctlFile is as in routes.KeeperConfig.
+	SysctlFile string
+	// Logger for warnings and information. nil discards.
+	Logger *slog.Logger
+}
+
+// Device is a WireGuard device of this node.
+type Device struct {
+	// Name of the device. Empty means DefaultDevice or DefaultSecondDevice.
+	Name string
+	// Port is the UDP port. 0 means DefaultPort or the next one.
+	Port uint16
+	// KeyFile is the path of the file with the private key, in base64 as wg reads it. It is made, with mode
+	// 0600, if it does not exist. Required.
+	KeyFile string
+}
+
+func (c Config) withDefaults() Config {
+	c.Protocol = cmp.Or(c.Protocol, DefaultProtocol)
+	c.Table = cmp.Or(c.Table, DefaultTable)
+	c.RulePriority = cmp.Or(c.RulePriority, DefaultRulePriority)
+	c.RenewalDelay = cmp.Or(c.RenewalDelay, DefaultRenewalDelay)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	c.Devices = slices.Clone(c.Devices)
+	for i := range c.Devices {
+		d := &c.Devices[i]
+		d.Port = cmp.Or(d.Port, uint16(DefaultPort+i))
+		d.Name = cmp.Or(d.Name, []string{DefaultDevice, DefaultSecondDevice}[min(i, 1)])
+	}
+	if c.Announce == nil {
+		c.Announce = func([]policy.WireguardKey) {}
+	}
+	return c
+}
+
+// validate checks what package routes does not check.
+func (c Config) validate() error {
+	var errs []error
+	if c.Node == "" {
+		errs = append(errs, errors.New("wireguard: Node: a name is required"))
+	}
+	if n := len(c.Devices); n == 0 || n > policy.MaxWireguardKeys {
+		errs = append(errs, fmt.Errorf("wireguard: Devices: want 1 to %d, not %d", policy.MaxWireguardKeys, n))
+	}
+	for i, d := range c.Devices {
+		at := fmt.Sprintf("wireguard: Devices[%d].", i)
+		if d.KeyFile == "" {
+			errs = append(errs, errors.New(at+"KeyFile: a path is required"))
+		}
+		for _, other := range c.Devices[:i] {
+			if d.Name == other.Name || d.Port == other.Port || d.KeyFile == other.KeyFile {
+				errs = append(errs, fmt.Errorf("%sName, Port and KeyFile must not be those of another device", at))
+			}
+		}
+	}
+	for i, p := range c.UnencryptedHosts {
+		if !p.IsValid() {
+			errs = append(errs, fmt.Errorf("wireguard: UnencryptedHosts[%d]: no prefix", i))
+		}
+	}
+	if c.KeyLifetime < 0 || c.RenewalDelay < 0 {
+		errs = append(errs, errors.New("wireguard: KeyLifetime and RenewalDelay must not be negative"))
+	}
+	if c.KeyLifetime > 0 && len(c.Devices) < policy.MaxWireguardKeys {
+		errs = append(errs, errors.New("wireguard: KeyLifetime: two Devices are required"))
+	}
+	return errors.Join(errs...)
+}

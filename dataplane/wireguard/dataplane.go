@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wireguard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/routes"
+	"github.com/wayleave/wayleave/policy"
+)
+
+var (
+	_ dataplane.Dataplane = (*Dataplane)(nil)
+	_ dataplane.Planner   = (*Dataplane)(nil)
+	_ dataplane.Watcher   = (*Dataplane)(nil)
+)
+
+// Dataplane programs the WireGuard devices of a node, and the routes through them. It is not safe for
+// concurrent use, except Watch.
+type Dataplane struct {
+	cfg     Config
+	keeper  *routes.Keeper
+	state   *state
+	devices devices
+	paths   paths
+	renewal renewal
+	// installed are the objects that the keeper has.
+	installed objects
+	// encrypting is set once this node has been seen to announce its keys.
+	encrypting bool
+	// applied is set by the first call of the keeper, failing if the last call here returned an error.
+	applied, failing bool
+	// announced are the keys that Config.Announce has received.
+	announced []policy.WireguardKey
+	reminder  reminder
+}
+
+// New returns a Dataplane that has neither opened a key file nor connected to the kernel yet. Its error is a
+// join of all problems of the Config.
+func New(cfg Config) (*Dataplane, error) {
+	cfg = cfg.withDefaults()
+	d := &Dataplane{
+		cfg: cfg, paths: paths{}, installed: objects{}, renewal: renewal{slot: none},
+		devices: devices{namespace: cfg.NetNS}, reminder: reminder{now: time.Now, wake: make(chan struct{}, 1)},
+	}
+	names := make([]string, 0, len(cfg.Devices))
+	for _, c := range cfg.Devices {
+		d.devices.list = append(d.devices.list, &device{cfg: c})
+		names = append(names, c.Name)
+	}
+	var err error
+	d.keeper, err = routes.NewKeeper(routes.KeeperConfig{
+		NetNS: cfg.NetNS, Protocol: cfg.Protocol, Tables: []uint32{cfg.Table}, Devices: names,
+		SysctlFile: cfg.SysctlFile, Logger: cfg.Logger,
+	})
+	if err = errors.Join(cfg.validate(), err); err != nil {
+		return nil, err
+	}
+	d.state = newState(&d.cfg)
+	return d, nil
+}
+
+// Close closes the connections to the kernel and leaves the kernel's state as it is.
+func (d *Dataplane) Close() error {
+	return errors.Join(d.devices.close(), d.keeper.Close())
+}
+
+// Apply implements dataplane.Dataplane. The first complete state adopts devices, peers and routes that are
+// already right, and removes unwanted ones of ours. A batch that changes nothing here costs nothing.
+func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
+	d.state.update(b)
+	if !d.state.inSync {
+		return nil
+	}
+	if !d.state.changed && !d.failing && len(b.Events) > 0 {
+		return ctx.Err()
+	}
+	return d.program(ctx, false)
+}
+
+// Resync implements dataplane.Dataplane: it reads everything of ours again, and repairs.
+func (d *Dataplane) Resync(ctx context.Context) error {
+	if !d.state.inSync {
+		return nil
+	}
+	return d.program(ctx, true)
+}
+
+// program brings the kernel to the desired state. A peer is added before the routes to it, and removed
+// after them.
+func (d *Dataplane) program(ctx context.Context, again bool) (err error) {
+	defer func() { d.failing = err != nil }()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := d.devices.loadKeys(loadKey); err != nil {
+		return &dataplane.ApplyError{Backend: backend, Op: "read key", Err: err}
+	}
+	deviceErr := d.devices.read()
+	peers := d.peers()
+	deviceErr = errors.Join(deviceErr, d.renew(peers))
+	announced := d.state.announced(d.devices.publicKeys())
+	d.encrypting = d.encrypting || slices.Contains(announced, true)
+	moving := d.paths.update(peers, func(p *peer) int {
+		return p.target(d.cfg.Node, announced, d.renewal.slot)
+	}, d.devices.look, d.reminder.now())
+	deviceErr = errors.Join(deviceErr, d.devices.addPeers(peers, d.paths))
+	keeperErr := d.applyObjects(ctx, peers, again)
+	deviceErr = errors.Join(deviceErr, d.devices.finish(peers, d.paths))
+	d.state.changed = false
+	if d.devices.known() {
+		d.announce()
+	}
+	d.reminder.schedule(d.nextStep(moving, len(peers)))
+	return d.faults(peers, deviceErr, keeperErr)
+}
+
+// Keys returns the keys that the node's Node resource is to have; nil before the first Apply.
+func (d *Dataplane) Keys() []policy.WireguardKey {
+	return slices.Clone(d.announced)
+}
+
+// announce reports the keys to Config.Announce if they have changed.
+func (d *Dataplane) announce() {
+	var keys []policy.WireguardKey
+	for i, dev := range d.devices.list {
+		keys = append(keys, policy.WireguardKey{
+			PublicKey: dev.key.key.PublicKey().String(), Port: dev.cfg.Port, Renewing: i == d.renewal.slot,
+		})
+	}
+	if !slices.Equal(keys, d.announced) {
+		d.announced = keys
+		d.cfg.Announce(slices.Clone(keys))
+	}
+}
+
+// peers returns the peers, of the keys that this node has.
+func (d *Dataplane) peers() map[string]*peer { return d.state.peers(d.devices.publicKeys()) }
+
+// applyObjects brings the keeper's objects to the desired state.
+func (d *Dataplane) applyObjects(ctx context.Context, peers map[string]*peer, again bool) error {
+	to := d.state.objects(peers, d.encrypting, func(p *peer) string { return d.cfg.Devices[d.paths[p.node].via].Name })
+	set, gone := d.installed.changes(to)
+	d.keeper.Delete(gone...)
+	d.keeper.Set(set...)
+	d.installed = to
+	if again && d.applied {
+		return d.keeper.Resync(ctx)
+	}
+	d.applied = true
+	return d.keeper.Apply(ctx)
+}
+
+// faults returns the errors of nodes and host endpoints. Those of the devices are this node's: what they do
+// not carry is dropped. Without a rule or a blackhole packets may pass in the clear, so that is no fault of
+// one node.
+func (d *Dataplane) faults(peers map[string]*peer, deviceErr, keeperErr error) error {
+	var errs []error
+	add := func(key policy.Key, op string, err error) {
+		errs = append(errs, &dataplane.ApplyError{Backend: backend, Op: op, Object: key, Err: err})
+	}
+	here := policy.Key{Kind: policy.KindNode, Name: d.cfg.Node}
+	if deviceErr != nil {
+		add(here, "change device", deviceErr)
+	}
+	switch err, open := keeperFault(keeperErr); {
+	case open:
+		add(policy.Key{}, "program routes", err)
+	case err != nil:
+		add(here, "program routes", err)
+	}
+	for _, node := range slices.Sorted(maps.Keys(peers)) {
+		if err := peers[node].err; err != nil {
+			add(policy.Key{Kind: policy.KindNode, Name: node}, "use peer", err)
+		}
+	}
+	hosts := d.state.hostFaults()
+	for _, key := range slices.SortedFunc(maps.Keys(hosts), policy.Key.Compare) {
+		add(key, "apply policy", hosts[key])
+	}
+	return errors.Join(errs...)
+}
+
+// keeperFault returns the error of a keeper, with the first of many objects. open means that packets may pass
+// in the clear.
+func keeperFault(err error) (fault error, open bool) {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return err, err != nil
+	}
+	all := joined.Unwrap()
+	for _, e := range all {
+		fault, ok := e.(*routes.ObjectError)
+		if !ok {
+			return err, true
+		}
+		switch o := fault.Object.(type) {
+		case routes.Rule:
+			return fault, true
+		case routes.Route:
+			if o.Type == routes.Blackhole {
+				return fault, true
+			}
+		}
+	}
+	if more := len(all) - 1; more > 0 {
+		return fmt.Errorf("%w (and %d more)", all[0], more), false
+	}
+	return all[0], false
+}
+
+// Teardown implements dataplane.Dataplane. Withdraw the announcement before, and give the other nodes time
+// to read that: what they encrypt afterwards is lost. Key files stay.
+func (d *Dataplane) Teardown(ctx context.Context) error {
+	d.state, d.paths, d.installed = newState(&d.cfg), paths{}, objects{}
+	d.encrypting, d.announced, d.failing, d.applied = false, nil, false, false
+	d.renewal = renewal{slot: none}
+	d.reminder.schedule(time.Time{})
+	d.devices.forget()
+	if err := d.keeper.Teardown(ctx); err != nil {
+		return &dataplane.ApplyError{Backend: backend, Op: "remove", Err: err}
+	}
+	return nil
+}
+
+// PlanTeardown returns the changes that Teardown would make, as routes.Keeper.PlanTeardown.
+func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
+	return d.keeper.PlanTeardown(ctx)
+}
+
+// Plan implements dataplane.Planner. The lines are commands of ip and sysctl, and of wg without private
+// keys. Plan makes no key file: a device without one gets its key with Apply, and announces it then.
+func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	state := d.state.clone()
+	state.update(b)
+	if !state.inSync {
+		return "", nil
+	}
+	if err := d.devices.loadKeys(readKey); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	own := d.devices.publicKeys()
+	peers := state.peers(own)
+	encrypting := d.encrypting || slices.Contains(state.announced(own), true)
+	to := state.objects(peers, encrypting, func(p *peer) string {
+		return d.cfg.Devices[min(d.paths[p.node].via, len(p.slots)-1)].Name
+	})
+	keeper, err := routes.NewKeeper(routes.KeeperConfig{
+		NetNS: d.cfg.NetNS, Protocol: d.cfg.Protocol, Tables: []uint32{d.cfg.Table}, Logger: d.cfg.Logger,
+	})
+	if err != nil {
+		return "", err
+	}
+	keeper.Set(to.values()...)
+	plan, err := keeper.Plan(ctx)
+	if err = errors.Join(err, keeper.Close()); err != nil {
+		return "", err
+	}
+	for i, dev := range d.devices.list {
+		plan += dev.plan(paths{}.wanted(i, peers))
+	}
+	return plan, nil
+}

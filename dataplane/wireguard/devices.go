@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wireguard
+
+import (
+	"errors"
+	"slices"
+
+	"golang.zx2c4.com/wireguard/wgctrl"
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+
+	"github.com/wayleave/wayleave/internal/nsthread"
+)
+
+// devices are those of this node, with the connection to the kernel.
+type devices struct {
+	namespace int
+	kernel    kernel // nil if it is not open
+	list      []*device
+}
+
+// loadKeys reads the key files by load, once.
+func (ds *devices) loadKeys(load func(path string) (privateKey, error)) error {
+	for _, dev := range ds.list {
+		if dev.key.key != (wgtypes.Key{}) {
+			continue
+		}
+		key, err := load(dev.cfg.KeyFile)
+		if err != nil {
+			return err
+		}
+		dev.key = key
+	}
+	return nil
+}
+
+// publicKeys returns those of the devices.
+func (ds *devices) publicKeys() (keys []wgtypes.Key) {
+	for _, dev := range ds.list {
+		keys = append(keys, dev.key.key.PublicKey())
+	}
+	return keys
+}
+
+// open connects to the kernel.
+func (ds *devices) open() error {
+	if ds.kernel != nil {
+		return nil
+	}
+	open := func() error {
+		client, err := wgctrl.New()
+		if err == nil {
+			ds.kernel = client
+		}
+		return err
+	}
+	if ds.namespace == 0 {
+		return open()
+	}
+	return nsthread.In(ds.namespace, open)
+}
+
+func (ds *devices) close() error {
+	if ds.kernel == nil {
+		return nil
+	}
+	k := ds.kernel
+	ds.kernel = nil
+	return k.Close()
+}
+
+// forget makes the state of all devices unknown.
+func (ds *devices) forget() {
+	for _, dev := range ds.list {
+		dev.peers = nil
+	}
+}
+
+// known reports whether all devices exist and their state is known.
+func (ds *devices) known() bool {
+	return !slices.ContainsFunc(ds.list, func(dev *device) bool { return dev.peers == nil })
+}
+
+// read reads the devices, and sets the key and the port of one that has others.
+func (ds *devices) read() error {
+	ds.forget()
+	if err := ds.open(); err != nil {
+		return err
+	}
+	var errs []error
+	for _, dev := range ds.list {
+		exists, unset, err := dev.read(ds.kernel)
+		if err == nil && exists && unset {
+			err = ds.setKey(dev)
+		}
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return errors.Join(err, ds.close())
+	}
+	return nil
+}
+
+// setKey sets the key and the port of a device.
+func (ds *devices) setKey(dev *device) error {
+	if dev.peers == nil {
+		return nil // it is set when there is a device
+	}
+	err := dev.setKey(ds.kernel)
+	if err != nil {
+		dev.peers = nil
+	}
+	return err
+}
+
+// look returns the session of a device with a peer's key.
+func (ds *devices) look(i int, key wgtypes.Key) session {
+	if held := ds.list[i].peers[key]; held != nil {
+		return held.session
+	}
+	return session{}
+}
+
+// addPeers adds what the devices that exist lack. It sets the error of peers that the kernel refuses.
+func (ds *devices) addPeers(peers map[string]*peer, at paths) error {
+	for i, dev := range ds.list {
+		if dev.peers == nil || ds.kernel == nil {
+			continue
+		}
+		refused, err := dev.addPeers(ds.kernel, at.wanted(i, peers))
+		if err != nil {
+			dev.peers = nil
+			return err
+		}
+		for _, p := range peers {
+			if i < len(p.slots) && refused[p.slots[i].key] != nil {
+				p.err = refused[p.slots[i].key]
+			}
+		}
+	}
+	return nil
+}
+
+// finish adds the peers of devices that were made just now, and removes unwanted peers.
+func (ds *devices) finish(peers map[string]*peer, at paths) error {
+	if !ds.known() {
+		// The kernel's module may have been loaded since the connection was opened.
+		if err := errors.Join(ds.close(), ds.read()); err != nil {
+			return err
+		}
+		if err := ds.addPeers(peers, at); err != nil {
+			return err
+		}
+	}
+	for i, dev := range ds.list {
+		if dev.peers == nil || ds.kernel == nil {
+			continue
+		}
+		if err := dev.removePeers(ds.kernel, at.wanted(i, peers)); err != nil {
+			dev.peers = nil
+			return err
+		}
+	}
+	return nil
+}
+
+// wanted returns the peers of a device.
+func (ps paths) wanted(i int, peers map[string]*peer) map[wgtypes.Key]*wantedPeer {
+	all := map[wgtypes.Key]*wantedPeer{}
+	for node, p := range peers {
+		if p.err == nil && i < len(p.slots) {
+			at := ps[node]
+			all[p.slots[i].key] = &wantedPeer{
+				endpoint: p.slots[i].endpoint, allowed: p.allowed(), keepalive: at.to == i && at.via != i,
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package wireguard encrypts what nodes send to each other, in WireGuard devices.
+//
+//	events ──▶ Dataplane ──▶ peers, by node ──▶ wgctrl ──▶ wg.way, wg2.way
+//	              │
+//	              └────────▶ routes.Keeper ──▶ devices, a routing table, rules, sysctls
+//
+// A node has one device or two, each with a key of its own. It announces the public keys in its Node
+// resource (policy.Node.WireguardKeys), and encrypts what goes to the addresses of nodes that do so too: to
+// their workloads, to their WireGuard addresses and, with Config.HostEncryption, to the nodes themselves.
+// Traffic with other nodes stays as it is. Policy sees the packets inside, which enter by the device.
+//
+// # What is programmed
+//
+// A Dataplane has a routing table of its own. For a node n2 with a block of addresses it gets
+//
+//	ip link add wg.way mtu 1420 type wireguard
+//	ip route add 10.65.2.0/26 dev wg.way table 22361 src 10.65.1.0
+//	ip route add blackhole 10.65.2.0/26 table 22361 metric 2147483648
+//	ip rule add from 192.0.2.1 lookup 254 priority 99
+//	ip rule add from all lookup 22361 priority 100
+//
+// and the device gets n2 as a peer, with the block among its allowed addresses. The blackhole counts when
+// the device is gone or down: what is to be encrypted never leaves in the clear. The rule before the last
+// is for each address of this node, without Config.HostEncryption: its answers leave as the requests came,
+// in the clear. Addresses inside an encrypted prefix that are elsewhere, as those of a local workload,
+// get a route of type throw.
+//
+// # When traffic is encrypted
+//
+// Between two nodes, traffic is encrypted from when a node sees both its own announcement and that of
+// the other, and dropped if it cannot be: if the other does not answer, or if two nodes announce one key. A node
+// whose own announcement is withdrawn goes on encrypting until Teardown.
+//
+// # Renewal of keys
+//
+// With two devices and Config.KeyLifetime, each key is replaced when it is that old, without loss: the node
+// announces that it is about to renew the key; the others, and it, send by the second device once that has
+// completed a handshake; nobody uses the key any more, and it is replaced and announced. Each device has
+// keys of its own on both sides, so receiving never depends on which announcement the other node has read.
+//
+// # Private keys
+//
+// A private key is made on the node and is in the kernel and in a file of mode 0600. It is in no event,
+// error, log or plan. Teardown keeps the file, so that the node keeps its identity.
+//
+// # Usage
+//
+//	d, err := wireguard.New(wireguard.Config{
+//		Node: "n1", Devices: []wireguard.Device{{KeyFile: "/var/lib/wayleave/wireguard.key"}}, Announce: announce,
+//	})
+//	...
+//	defer d.Close()
+//	driver, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: []dataplane.Dataplane{policy, routing, d}})
+//	go driver.Run(ctx) // runs d.Watch too
+//
+// # Concurrency
+//
+// A Dataplane is for one goroutine, as the Driver has it; Watch alone may run beside it.
+//
+// # Errors
+//
+// Apply, Resync and Teardown return a join of *dataplane.ApplyError: of each node or host endpoint at fault,
+// or without an object if the device or the kernel is at fault. Causes are ErrKey, ErrPeer, ErrHostEndpoint, those of
+// package routes, or the kernel's errno.
+package wireguard

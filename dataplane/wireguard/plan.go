@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wireguard
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/routes"
+)
+
+// dropMetric is so large that every other route to a destination has precedence.
+const dropMetric = 1 << 31
+
+// tableMain is the kernel's main routing table.
+const tableMain = 254
+
+// objects are those of a Keeper, by identity.
+type objects map[any]routes.Object
+
+// routeID is the identity of a route in our table.
+type routeID struct {
+	dst    netip.Prefix
+	metric uint32
+}
+
+func (o objects) add(object routes.Object) {
+	switch x := object.(type) {
+	case routes.Route:
+		o[routeID{x.Dst, x.Metric}] = x
+	case routes.Setting:
+		o[x.Path] = x
+	case routes.Wireguard:
+		o[x.Name] = x
+	default: // a rule, which is all identity
+		o[x] = x
+	}
+}
+
+// objects returns the devices and their settings and, if encrypting is set, the routes and rules. via
+// returns the name of the device by which a peer is reached. It sets encrypted.
+func (s *state) objects(peers map[string]*peer, encrypting bool, via func(*peer) string) objects {
+	all := objects{}
+	s.addDevices(all)
+	s.encrypted = map[netip.Prefix]struct{}{}
+	if !encrypting {
+		return all
+	}
+	for _, p := range peers {
+		list := p.prefixes
+		if s.cfg.HostEncryption {
+			list = p.allowed()
+		}
+		for _, dst := range list {
+			s.encrypted[dst] = struct{}{}
+			// Where the device is gone or down, or there is none, packets are dropped.
+			all.add(routes.Route{Dst: dst, Table: s.cfg.Table, Type: routes.Blackhole, Metric: dropMetric})
+			if p.err == nil {
+				all.add(routes.Route{
+					Dst: dst, Table: s.cfg.Table, Interface: via(p), Source: s.ownAddress(version(dst.Addr())),
+				})
+			}
+		}
+	}
+	for dst, r := range s.routes {
+		if _, ok := s.encrypted[dst]; !ok && r.Type != dataplane.RoutePool && s.insideEncrypted(dst) {
+			all.add(routes.Route{Dst: dst, Table: s.cfg.Table, Type: routes.Throw})
+		}
+	}
+	s.addRules(all)
+	return all
+}
+
+func (s *state) addDevices(all objects) {
+	var addresses []netip.Prefix
+	var local netip.Addr
+	if n := s.nodes[s.cfg.Node]; n != nil {
+		for _, a := range n.WireguardAddresses {
+			addresses = append(addresses, netip.PrefixFrom(a, a.BitLen()))
+		}
+		if len(n.Addresses) > 0 {
+			local = n.Addresses[0].Addr()
+		}
+	}
+	for _, d := range s.cfg.Devices {
+		all.add(routes.Wireguard{Name: d.Name, Local: local, MTU: s.cfg.MTU, Addresses: addresses})
+		// Another node may send by the device that this one does not use for it: 2 is loose.
+		for name, value := range map[string]string{"forwarding": "1", "rp_filter": "2"} {
+			path := fmt.Sprintf("net/ipv4/conf/%s/%s", d.Name, name)
+			all.add(routes.Setting{Path: path, Value: value, Interface: d.Name})
+		}
+	}
+}
+
+// addRules adds the rules of the families that have encrypted prefixes.
+func (s *state) addRules(all objects) {
+	families := map[int]bool{}
+	for dst := range s.encrypted {
+		families[version(dst.Addr())] = true
+	}
+	for family := range families {
+		all.add(routes.Rule{Family: family, Priority: s.cfg.RulePriority + 1, Table: s.cfg.Table})
+		exception := routes.Rule{Family: family, Priority: s.cfg.RulePriority, Table: tableMain}
+		if !s.cfg.HostEncryption {
+			s.addAnswerRules(all, exception)
+			continue
+		}
+		for _, d := range s.cfg.Devices { // encrypted packets, which go to the addresses of nodes
+			r := exception
+			r.UDPSourcePort = d.Port
+			all.add(r)
+		}
+		for _, p := range s.cfg.UnencryptedHosts {
+			if version(p.Addr()) != family {
+				continue
+			}
+			from, to := exception, exception
+			from.From, to.To = p, p
+			all.add(from)
+			all.add(to)
+		}
+	}
+}
+
+// addAnswerRules adds rules by which packets from this node's own addresses stay in the clear, as the
+// packets to them do. Unbound sockets get the address of the device, and are encrypted.
+func (s *state) addAnswerRules(all objects, exception routes.Rule) {
+	n := s.nodes[s.cfg.Node]
+	if n == nil {
+		return
+	}
+	for _, p := range n.Addresses {
+		if version(p.Addr()) == exception.Family && !slices.Contains(n.WireguardAddresses, p.Addr()) {
+			r := exception
+			r.From = netip.PrefixFrom(p.Addr(), p.Addr().BitLen())
+			all.add(r)
+		}
+	}
+}
+
+// version returns 4 or 6.
+func version(a netip.Addr) int {
+	if a.Is4() {
+		return 4
+	}
+	return 6
+}
+
+// changes returns the objects to set and to delete.
+func (o objects) changes(to objects) (set, gone []routes.Object) {
+	for id, object := range to {
+		if old, ok := o[id]; !ok || !sameObject(old, object) {
+			set = append(set, object)
+		}
+	}
+	for id, object := range o {
+		if _, ok := to[id]; !ok {
+			gone = append(gone, object)
+		}
+	}
+	return set, gone
+}
+
+// sameObject compares objects of one identity; devices have lists.
+func sameObject(a, b routes.Object) bool {
+	d, isDevice := a.(routes.Wireguard)
+	if !isDevice {
+		return a == b
+	}
+	e := b.(routes.Wireguard)
+	return d.Local == e.Local && d.MTU == e.MTU && slices.Equal(d.Addresses, e.Addresses)
+}
+
+// values returns the objects.
+func (o objects) values() []routes.Object { return slices.Collect(maps.Values(o)) }

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wireguard
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// state is what the events say of nodes, routes and host endpoints.
+type state struct {
+	cfg    *Config
+	inSync bool
+	// changed is set by events that may change what is programmed.
+	changed bool
+	nodes   map[string]*dataplane.Node
+	routes  map[netip.Prefix]*dataplane.Route
+	hosts   map[policy.Key]*dataplane.HostEndpoint
+	// encrypted are the prefixes that lead to nodes with keys, as of the last plan.
+	encrypted map[netip.Prefix]struct{}
+}
+
+func newState(cfg *Config) *state {
+	return &state{
+		cfg:       cfg,
+		nodes:     map[string]*dataplane.Node{},
+		routes:    map[netip.Prefix]*dataplane.Route{},
+		hosts:     map[policy.Key]*dataplane.HostEndpoint{},
+		encrypted: map[netip.Prefix]struct{}{},
+	}
+}
+
+// clone returns a copy that can be updated.
+func (s *state) clone() *state {
+	c := *s
+	c.nodes, c.routes, c.hosts = maps.Clone(s.nodes), maps.Clone(s.routes), maps.Clone(s.hosts)
+	return &c
+}
+
+// update applies a batch.
+func (s *state) update(b dataplane.Batch) {
+	for _, event := range b.Events {
+		switch e := event.(type) {
+		case *dataplane.NodeUpdate:
+			old := s.nodes[e.Node.Name]
+			s.nodes[e.Node.Name] = e.Node
+			s.changed = s.changed || !sameKeys(old, e.Node)
+		case *dataplane.NodeRemove:
+			delete(s.nodes, e.Name)
+			s.changed = true
+		case *dataplane.RouteUpdate:
+			s.markRoute(s.routes[e.Route.Dst])
+			s.routes[e.Route.Dst] = e.Route
+			s.markRoute(e.Route)
+		case *dataplane.RouteRemove:
+			s.markRoute(s.routes[e.Dst])
+			delete(s.routes, e.Dst)
+		case *dataplane.HostEndpointUpdate:
+			s.hosts[e.Key] = e.HostEndpoint
+			s.changed = s.changed || s.cfg.HostEncryption
+		case *dataplane.HostEndpointRemove:
+			delete(s.hosts, e.Key)
+			s.changed = s.changed || s.cfg.HostEncryption
+		case *dataplane.InSync:
+			s.inSync, s.changed = true, true
+		}
+	}
+}
+
+// sameKeys reports whether two states of a node are the same for this package.
+func sameKeys(a, b *dataplane.Node) bool {
+	return a != nil && slices.Equal(a.Addresses, b.Addresses) &&
+		slices.Equal(a.WireguardAddresses, b.WireguardAddresses) && slices.Equal(a.WireguardKeys, b.WireguardKeys)
+}
+
+// markRoute records that a route changes. One of this node matters only inside an encrypted prefix: the
+// pods of a node come and go often.
+func (s *state) markRoute(r *dataplane.Route) {
+	switch {
+	case r == nil || r.Type == dataplane.RoutePool:
+	case r.Type.Remote():
+		s.changed = true
+	default:
+		s.changed = s.changed || s.insideEncrypted(r.Dst)
+	}
+}
+
+// insideEncrypted reports whether a prefix is in a shorter one that is encrypted.
+func (s *state) insideEncrypted(p netip.Prefix) bool {
+	for bits := p.Bits() - 1; bits >= 0; bits-- {
+		if _, ok := s.encrypted[netip.PrefixFrom(p.Addr(), bits).Masked()]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// peer is a node that encrypts, as it announces itself.
+type peer struct {
+	node string
+	// slots has the node's keys for the devices of this node, in their order.
+	slots []slot
+	// prefixes that are reached through the node, sorted; hosts are its own addresses.
+	prefixes, hosts []netip.Prefix
+	// err is why what goes to the node is dropped.
+	err error
+}
+
+// slot is one device of a peer.
+type slot struct {
+	key      wgtypes.Key
+	endpoint netip.AddrPort
+	renewing bool
+}
+
+// allowed returns the addresses that the peer may send from, sorted. Its own addresses are always among
+// them: the peer may have HostEncryption already.
+func (p *peer) allowed() []netip.Prefix {
+	all := append(slices.Clone(p.prefixes), p.hosts...)
+	slices.SortFunc(all, dataplane.ComparePrefixes)
+	return all
+}
+
+// peers returns the nodes that announce keys, by name. own are the public keys of this node's devices.
+func (s *state) peers(own []wgtypes.Key) map[string]*peer {
+	all := map[string]*peer{}
+	// Of nodes with one key, the first by name has it; this node before all.
+	owners := map[wgtypes.Key]string{}
+	for _, key := range own {
+		owners[key] = s.cfg.Node
+	}
+	family := s.family()
+	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
+		n := s.nodes[name]
+		if name == s.cfg.Node || len(n.WireguardKeys) == 0 {
+			continue
+		}
+		p := &peer{node: name}
+		all[name] = p
+		address, err := endpointAddress(n, family)
+		if err != nil {
+			p.err = err
+			continue
+		}
+		for i, k := range n.WireguardKeys {
+			key, err := wgtypes.ParseKey(k.PublicKey)
+			if err != nil { // the graph has validated it
+				p.err = fmt.Errorf("%w: %w", ErrPeer, err)
+				break
+			}
+			if owner, taken := owners[key]; taken {
+				p.err = fmt.Errorf("%w: %s announces the key %s, too", ErrPeer, owner, key)
+				break
+			}
+			owners[key] = name
+			if i < len(own) {
+				p.slots = append(p.slots, slot{key, netip.AddrPortFrom(address, k.Port), k.Renewing})
+			}
+		}
+	}
+	for _, dst := range slices.SortedFunc(maps.Keys(s.routes), dataplane.ComparePrefixes) {
+		r := s.routes[dst]
+		p := all[r.Node]
+		switch {
+		case p == nil || !r.Type.Remote():
+		case r.Type == dataplane.RouteRemoteHost:
+			p.hosts = append(p.hosts, dst)
+		default:
+			p.prefixes = append(p.prefixes, dst)
+		}
+	}
+	return all
+}
+
+// family returns the IP version that nodes are reached by: that of this node's first address.
+func (s *state) family() int {
+	if n := s.nodes[s.cfg.Node]; n != nil && len(n.Addresses) > 0 && n.Addresses[0].Addr().Is6() {
+		return 6
+	}
+	return 4
+}
+
+// endpointAddress returns the address of a node that encrypted packets go to: the first of the family, or
+// else its first.
+func endpointAddress(n *dataplane.Node, family int) (netip.Addr, error) {
+	if len(n.Addresses) == 0 {
+		return netip.Addr{}, fmt.Errorf("%w: it has no address", ErrPeer)
+	}
+	for _, p := range n.Addresses {
+		if p.Addr().Is6() == (family == 6) {
+			return p.Addr(), nil
+		}
+	}
+	return n.Addresses[0].Addr(), nil
+}
+
+// ownAddress returns the address of this node's devices of a family, if there is one.
+func (s *state) ownAddress(family int) netip.Addr {
+	if n := s.nodes[s.cfg.Node]; n != nil {
+		for _, a := range n.WireguardAddresses {
+			if a.Is6() == (family == 6) {
+				return a
+			}
+		}
+	}
+	return netip.Addr{}
+}
+
+// announced returns whether this node's resource has the key of each device.
+func (s *state) announced(own []wgtypes.Key) []bool {
+	list := make([]bool, len(own))
+	n := s.nodes[s.cfg.Node]
+	for i, key := range own {
+		list[i] = n != nil && i < len(n.WireguardKeys) && n.WireguardKeys[i].PublicKey == key.String()
+	}
+	return list
+}
+
+// hostFaults returns the host endpoints that do not see what is encrypted, with ErrHostEndpoint: those of
+// other interfaces, unless there is one of all interfaces or one of each device.
+func (s *state) hostFaults() map[policy.Key]error {
+	faults, seen := map[policy.Key]error{}, map[string]bool{}
+	if !s.cfg.HostEncryption {
+		return faults
+	}
+	for key, h := range s.hosts {
+		seen[h.Interface] = true
+		faults[key] = fmt.Errorf("%w: use the interface %q", ErrHostEndpoint, policy.AllInterfaces)
+	}
+	missing := slices.ContainsFunc(s.cfg.Devices, func(d Device) bool { return !seen[d.Name] })
+	if seen[policy.AllInterfaces] || !missing {
+		clear(faults)
+	}
+	return faults
+}

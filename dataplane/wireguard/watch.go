@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wireguard
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/wayleave/wayleave/dataplane"
+)
+
+// lookInterval is how often peers that are moved to another device are looked at.
+const lookInterval = 100 * time.Millisecond
+
+// Watch implements dataplane.Watcher. It restores devices, routes and rules that another process removes or
+// changes, as routes.Keeper.Watch does. It causes a call of Apply after a device was made anew, for its
+// peers, while traffic moves to another device, and when the next step of a renewal is due. The kernel
+// sends no notifications about keys and peers: Resync repairs those.
+func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
+	report := func() {
+		drifted(dataplane.Drift{Backend: backend, Object: "set of objects at fault", OnlyFaults: true})
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		d.reminder.run(ctx, report)
+	}()
+	defer func() {
+		cancel()
+		<-ended
+	}()
+	return d.keeper.Watch(ctx, report)
+}
+
+// nextStep returns when Apply is to be called again; zero if it need not be. Devices with many peers are
+// looked at less often: that takes the kernel some 10 us for each.
+func (d *Dataplane) nextStep(moving bool, peers int) time.Time {
+	at := d.renewalDue()
+	soon := d.reminder.now().Add(lookInterval + time.Duration(peers)*100*time.Microsecond)
+	if moving && (at.IsZero() || soon.Before(at)) {
+		return soon
+	}
+	return at
+}
+
+// reminder lets the goroutine that calls Apply tell that of Watch when the next call is due.
+type reminder struct {
+	now func() time.Time
+	// due is the time in Unix nanoseconds; 0 is none.
+	due  atomic.Int64
+	wake chan struct{}
+}
+
+// schedule sets the time; zero is none.
+func (r *reminder) schedule(at time.Time) {
+	due := int64(0)
+	if !at.IsZero() {
+		due = at.UnixNano()
+	}
+	r.due.Store(due)
+	select {
+	case r.wake <- struct{}{}:
+	default: // run has not seen the last one yet
+	}
+}
+
+// run calls report at each time that is due, until ctx is done.
+func (r *reminder) run(ctx context.Context, report func()) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	<-timer.C
+	for {
+		timer.Stop()
+		if at := r.due.Load(); at != 0 {
+			timer.Reset(max(0, time.Unix(0, at).Sub(r.now())))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.wake:
+		case <-timer.C:
+			if r.due.Swap(0) != 0 {
+				report()
+			}
+		}
+	}
+}
