@@ -274,7 +274,7 @@ func TestKeeperEntriesAndRules(t *testing.T) {
 		routes.Rule{Family: 6, Priority: 51, To: prefix("fd00::/8"), Table: 70000},
 		routes.Rule{Family: 4, Priority: 52, Table: 100},
 		routes.Rule{Family: 4, Priority: 53, UDPSourcePort: 51820, Table: 254},
-		routes.Rule{Family: 6, Priority: 53, UDPSourcePort: 51821, Table: 254},
+		routes.Rule{Family: 6, Priority: 53, UDPSourcePort: 51821, Local: true, Table: 254},
 		routes.Route{Dst: prefix("10.3.0.0/24"), Type: routes.Throw},
 		routes.Route{Dst: prefix("fd03::/64"), Type: routes.Throw},
 	}

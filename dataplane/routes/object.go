@@ -97,6 +97,8 @@ type Rule struct {
 	From, To netip.Prefix
 	// UDPSourcePort limits the rule to UDP packets from this port. 0 is any packet.
 	UDPSourcePort uint16
+	// Local limits the rule to packets that the host itself sends. Checks of rp_filter count as such.
+	Local bool
 	// Table to look up in. Not 0.
 	Table uint32
 }
@@ -112,6 +114,9 @@ func (r Rule) String() string {
 	}
 	if r.To.IsValid() {
 		fmt.Fprintf(&b, " to %s", r.To)
+	}
+	if r.Local {
+		b.WriteString(" iif lo")
 	}
 	if r.UDPSourcePort != 0 {
 		fmt.Fprintf(&b, " ipproto udp sport %d", r.UDPSourcePort)
@@ -142,7 +147,7 @@ func (r Rule) key(protocol uint8) ruleKey {
 	r = r.canonical()
 	return ruleKey{
 		Family: r.Family, Priority: r.Priority, From: r.From, To: r.To, Table: r.Table, Action: rtnl.RuleLookup,
-		Protocol: protocol, UDPSourcePort: r.UDPSourcePort,
+		Protocol: protocol, UDPSourcePort: r.UDPSourcePort, Local: r.Local,
 	}
 }
 

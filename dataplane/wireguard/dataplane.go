@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -103,7 +105,7 @@ func (d *Dataplane) program(ctx context.Context, again bool) (err error) {
 	if err := d.devices.loadKeys(loadKey); err != nil {
 		return &dataplane.ApplyError{Backend: backend, Op: "read key", Err: err}
 	}
-	deviceErr := d.devices.read()
+	deviceErr := errors.Join(d.devices.read(), d.findUplinks(d.state))
 	peers := d.peers()
 	deviceErr = errors.Join(deviceErr, d.renew(peers))
 	announced := d.state.announced(d.devices.publicKeys())
@@ -120,6 +122,29 @@ func (d *Dataplane) program(ctx context.Context, again bool) (err error) {
 	}
 	d.reminder.schedule(d.nextStep(moving, len(peers)))
 	return d.faults(peers, deviceErr, keeperErr)
+}
+
+// findUplinks sets the interfaces with the node's addresses, if they are needed.
+func (d *Dataplane) findUplinks(s *state) error {
+	if !d.cfg.HostEncryption {
+		return nil
+	}
+	return d.devices.in(func() error {
+		links, err := net.Interfaces()
+		s.uplinks = nil
+		for _, l := range links {
+			addresses, addrErr := l.Addrs()
+			err = errors.Join(err, addrErr)
+			for _, a := range addresses {
+				p, parseErr := netip.ParsePrefix(a.String())
+				if parseErr == nil && s.holds(p.Addr().Unmap()) {
+					s.uplinks = append(s.uplinks, l.Name)
+					break
+				}
+			}
+		}
+		return err
+	})
 }
 
 // Keys returns the keys that the node's Node resource is to have; nil before the first Apply.
@@ -247,6 +272,9 @@ func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error)
 		return "", nil
 	}
 	if err := d.devices.loadKeys(readKey); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if err := errors.Join(d.devices.observe(), d.findUplinks(state)); err != nil {
 		return "", err
 	}
 	own := d.devices.publicKeys()

@@ -47,17 +47,21 @@ func (ds *devices) open() error {
 	if ds.kernel != nil {
 		return nil
 	}
-	open := func() error {
+	return ds.in(func() error {
 		client, err := wgctrl.New()
 		if err == nil {
 			ds.kernel = client
 		}
 		return err
-	}
+	})
+}
+
+// in runs a function in the network namespace.
+func (ds *devices) in(fn func() error) error {
 	if ds.namespace == 0 {
-		return open()
+		return fn()
 	}
-	return nsthread.In(ds.namespace, open)
+	return nsthread.In(ds.namespace, fn)
 }
 
 func (ds *devices) close() error {
@@ -97,6 +101,22 @@ func (ds *devices) read() error {
 	}
 	if err := errors.Join(errs...); err != nil {
 		return errors.Join(err, ds.close())
+	}
+	return nil
+}
+
+// observe reads the devices whose state is not known, and changes nothing.
+func (ds *devices) observe() error {
+	if err := ds.open(); err != nil {
+		return err
+	}
+	for _, dev := range ds.list {
+		if dev.peers != nil {
+			continue
+		}
+		if _, _, err := dev.read(ds.kernel); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -49,6 +49,13 @@ func (s *state) objects(peers map[string]*peer, encrypting bool, via func(*peer)
 	if !encrypting {
 		return all
 	}
+	if s.cfg.HostEncryption {
+		// The kernel answers no ARP request from an address that is routed by another interface, unless
+		// rp_filter is loose.
+		for _, name := range s.uplinks {
+			all.add(routes.Setting{Path: "net/ipv4/conf/" + name + "/rp_filter", Value: "2"})
+		}
+	}
 	for _, p := range peers {
 		list := p.prefixes
 		if s.cfg.HostEncryption {
@@ -110,7 +117,7 @@ func (s *state) addRules(all objects) {
 		}
 		for _, d := range s.cfg.Devices { // encrypted packets, which go to the addresses of nodes
 			r := exception
-			r.UDPSourcePort = d.Port
+			r.UDPSourcePort, r.Local = d.Port, true // not those of a workload with this port
 			all.add(r)
 		}
 		for _, p := range s.cfg.UnencryptedHosts {

@@ -23,6 +23,8 @@ type state struct {
 	nodes   map[string]*dataplane.Node
 	routes  map[netip.Prefix]*dataplane.Route
 	hosts   map[policy.Key]*dataplane.HostEndpoint
+	// uplinks are the interfaces with the node's addresses, for HostEncryption.
+	uplinks []string
 	// encrypted are the prefixes that lead to nodes with keys, as of the last plan.
 	encrypted map[netip.Prefix]struct{}
 }
@@ -185,6 +187,12 @@ func (s *state) family() int {
 		return 6
 	}
 	return 4
+}
+
+// holds reports whether a prefix of an interface is one of this node's addresses.
+func (s *state) holds(a netip.Addr) bool {
+	n := s.nodes[s.cfg.Node]
+	return n != nil && slices.ContainsFunc(n.Addresses, func(p netip.Prefix) bool { return p.Addr() == a })
 }
 
 // endpointAddress returns the address of a node that encrypted packets go to: the first of the family, or

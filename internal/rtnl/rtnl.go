@@ -141,7 +141,9 @@ type Rule struct {
 	From, To netip.Prefix // the zero Prefix is any
 	// UDPSourcePort is the source port of UDP packets that the rule is for; 0 is any packet.
 	UDPSourcePort uint16
-	Table         uint32
+	// Local limits the rule to packets that the host itself sends (iif lo).
+	Local bool
+	Table uint32
 	// Action, as RuleLookup, or the type of a route that leads nowhere.
 	Action   uint8
 	Protocol uint8

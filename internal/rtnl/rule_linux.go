@@ -15,6 +15,7 @@ const (
 	sizeofRuleMsg = 12
 	ruleInvert    = 0x2
 	noSuppression = 0xffffffff
+	loopbackName  = "lo"
 	// fraSourcePortMask is FRA_SPORT_MASK, which package unix lacks. Linux lists it from 6.15 on.
 	fraSourcePortMask = 28
 	wholePort         = 0xffff
@@ -51,6 +52,9 @@ func (b *Batch) rule(typ, flags uint16, r *Rule) {
 		b.Native32(unix.FRA_TABLE, r.Table)
 	}
 	b.Uint8(unix.FRA_PROTOCOL, r.Protocol)
+	if r.Local {
+		b.String(unix.FRA_IIFNAME, loopbackName)
+	}
 	if r.UDPSourcePort != 0 {
 		b.Uint8(unix.FRA_IP_PROTO, unix.IPPROTO_UDP)
 		b.Native32(unix.FRA_SPORT_RANGE, portRange(r.UDPSourcePort))
@@ -88,6 +92,9 @@ func parseRule(data []byte) (r Rule, err error) {
 			r.Table = a.Native32()
 		case unix.FRA_PROTOCOL:
 			r.Protocol = a.Uint8()
+		case unix.FRA_IIFNAME:
+			r.Local = unix.ByteSliceToString(a.Value) == loopbackName
+			r.Extra = r.Extra || !r.Local
 		case unix.FRA_IP_PROTO:
 			udp = a.Uint8() == unix.IPPROTO_UDP
 			r.Extra = r.Extra || !udp

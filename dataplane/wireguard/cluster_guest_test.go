@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && guest
+
+package wireguard_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+	"golang.zx2c4.com/wireguard/wgctrl"
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+
+	"github.com/wayleave/wayleave/calcgraph"
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/routes"
+	"github.com/wayleave/wayleave/dataplane/wireguard"
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// These tests need the kernel's module wireguard; scripts/test-kernels runs them.
+
+func TestMain(m *testing.M) { nstest.Main(m) }
+
+// patience is how long a test waits for a state, in a slow guest.
+const patience = 2 * time.Minute
+
+// cluster is some nodes, each a namespace with a graph, a driver, package routes and this package, and a
+// bridge between them. Node i has 192.0.2.i and 2001:db8::i, the blocks 10.65.i.0/26 and fd65::i:0/122, the
+// first address of each for its WireGuard devices, and a pod with the second one.
+type cluster struct {
+	*testing.T
+	underlay *netns.NS
+	nodes    []*node
+
+	mu        sync.Mutex // held while graphs are used
+	resources map[policy.Key]policy.Resource
+}
+
+// node is one of the nodes.
+type node struct {
+	*cluster
+	name   string
+	ns     *netns.NS
+	pod    *netns.Workload
+	cfg    wireguard.Config
+	driver *dataplane.Driver
+	graph  *calcgraph.Graph
+	stop   func()
+	// world is the node's resource. Only with mu.
+	world policy.Node
+	// silent keeps announcements out of the resource.
+	silent bool
+}
+
+// newCluster makes nodes with a configuration, and waits until they encrypt. change may be nil.
+func newCluster(t *testing.T, count int, change func(*wireguard.Config)) *cluster {
+	c := newUnderlay(t, count, change)
+	for _, n := range c.nodes {
+		n.start()
+	}
+	c.awaitKeys()
+	return c
+}
+
+// newUnderlay makes the nodes, and starts none.
+func newUnderlay(t *testing.T, count int, change func(*wireguard.Config)) *cluster {
+	c := &cluster{T: t, underlay: nstest.New(t), resources: map[policy.Key]policy.Resource{}}
+	c.run(c.underlay, "ip link add dev net type bridge")
+	c.run(c.underlay, "ip link set dev net up")
+	for i := range count {
+		n := c.addNode(i + 1)
+		if change != nil {
+			change(&n.cfg)
+		}
+	}
+	c.set(
+		&policy.IPPool{Name: "four", CIDR: netip.MustParsePrefix("10.65.0.0/16")},
+		&policy.IPPool{Name: "six", CIDR: netip.MustParsePrefix("fd65::/64")},
+	)
+	return c
+}
+
+func (c *cluster) addNode(i int) *node {
+	c.Helper()
+	n := &node{cluster: c, name: fmt.Sprintf("n%d", i), ns: nstest.New(c.T)}
+	_, _, err := netns.Veth(netns.End{NS: n.ns, Name: "eth0"}, netns.End{NS: c.underlay, Name: "to-" + n.name})
+	require.NoError(c, err)
+	c.run(c.underlay, "ip link set dev to-%s master net", n.name)
+	four := netip.MustParsePrefix(fmt.Sprintf("192.0.2.%d/24", i))
+	six := netip.MustParsePrefix(fmt.Sprintf("2001:db8::%d/64", i))
+	require.NoError(c, n.ns.AddAddr("eth0", four))
+	require.NoError(c, n.ns.AddAddr("eth0", six))
+	for _, setting := range []string{"eth0/forwarding", "eth0/rp_filter", "all/rp_filter"} {
+		require.NoError(c, n.ns.SetSysctl("net/ipv4/conf/"+setting, "1"))
+	}
+	n.pod = nstest.NewWorkload(c.T, n.ns, "cali-"+n.name, fmt.Sprintf("10.65.%d.1", i), fmt.Sprintf("fd65::%d:1", i))
+	n.world = policy.Node{
+		Name: n.name, Addresses: []netip.Prefix{four, six},
+		IPv4WireguardAddr: netip.MustParseAddr(fmt.Sprintf("10.65.%d.0", i)),
+		IPv6WireguardAddr: netip.MustParseAddr(fmt.Sprintf("fd65::%d:0", i)),
+	}
+	n.cfg = wireguard.Config{
+		Node: n.name, NetNS: n.ns.FD(),
+		Devices: []wireguard.Device{{KeyFile: filepath.Join(c.TempDir(), "first.key")}},
+	}
+	n.serve()
+	c.nodes = append(c.nodes, n)
+	world := n.world
+	c.set(
+		&world,
+		&policy.Block{CIDR: netip.MustParsePrefix(fmt.Sprintf("10.65.%d.0/26", i)), Node: n.name},
+		&policy.Block{CIDR: netip.MustParsePrefix(fmt.Sprintf("fd65::%d:0/122", i)), Node: n.name},
+		&policy.WorkloadEndpoint{
+			Namespace: "shop", Name: n.name, Node: n.name, Interface: n.pod.Host.Name, Addresses: n.pod.Addresses,
+			MAC: n.pod.Link.MAC.String(),
+		},
+	)
+	return n
+}
+
+// twoDevices gives a configuration a second device, and keys a lifetime.
+func twoDevices(cfg *wireguard.Config) {
+	cfg.Devices = append(cfg.Devices, wireguard.Device{
+		KeyFile: filepath.Join(filepath.Dir(cfg.Devices[0].KeyFile), "second.key"),
+	})
+	cfg.KeyLifetime, cfg.RenewalDelay = time.Hour, 5*time.Second
+}
+
+// set updates resources in the graphs of all nodes that run.
+func (c *cluster) set(resources ...policy.Resource) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range resources {
+		c.resources[r.Key()] = r
+	}
+	for _, n := range c.nodes {
+		if n.graph == nil {
+			continue
+		}
+		for _, r := range resources {
+			n.graph.Update(policy.Update{Key: r.Key(), Resource: r})
+		}
+		_ = n.driver.Send(context.Background(), n.graph.Flush()) // it may have stopped
+	}
+}
+
+// change changes the resource of a node.
+func (n *node) change(change func(*policy.Node)) {
+	n.mu.Lock()
+	change(&n.world)
+	world := n.world
+	n.mu.Unlock()
+	n.set(&world)
+}
+
+// start runs the node, with package routes.
+func (n *node) start() {
+	n.Helper()
+	announcements, ctx := make(chan []policy.WireguardKey, 100), context.Background()
+	n.cfg.Announce = func(keys []policy.WireguardKey) { announcements <- keys }
+	routing, err := routes.New(routes.Config{NetNS: n.ns.FD(), ForwardAllIPv6: true})
+	require.NoError(n, err)
+	wg, err := wireguard.New(n.cfg)
+	require.NoError(n, err)
+	driver, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: []dataplane.Dataplane{routing, wg}})
+	require.NoError(n, err)
+	graph, err := calcgraph.New(calcgraph.Config{Node: n.name, Hooks: calcgraph.Hooks{
+		Rejected: func(key policy.Key, err error) { n.Errorf("%s: %v", key, err) },
+	}})
+	require.NoError(n, err)
+	ctx, cancel := context.WithCancel(ctx)
+	var ended sync.WaitGroup
+	ended.Go(func() { _ = driver.Run(ctx) })
+	ended.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case keys := <-announcements:
+				if !n.silent {
+					n.change(func(world *policy.Node) { world.WireguardKeys = keys })
+				}
+			}
+		}
+	})
+	n.mu.Lock()
+	n.graph, n.driver = graph, driver
+	for key, r := range n.resources {
+		graph.Update(policy.Update{Key: key, Resource: r})
+	}
+	graph.InSync()
+	require.NoError(n, driver.Send(ctx, graph.Flush()))
+	n.mu.Unlock()
+	once := sync.OnceFunc(func() {
+		n.mu.Lock()
+		n.graph = nil
+		n.mu.Unlock()
+		cancel()
+		ended.Wait()
+		_ = routing.Close()
+		_ = wg.Close()
+	})
+	n.stop = once
+	n.Cleanup(once)
+}
+
+// snapshot returns the batch of a graph that starts with all resources.
+func (n *node) snapshot() dataplane.Batch {
+	n.Helper()
+	graph, err := calcgraph.New(calcgraph.Config{Node: n.name})
+	require.NoError(n, err)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for key, r := range n.resources {
+		graph.Update(policy.Update{Key: key, Resource: r})
+	}
+	graph.InSync()
+	return graph.Flush()
+}
+
+// run runs a command in a namespace.
+func (c *cluster) run(ns *netns.NS, command string, args ...any) string {
+	c.Helper()
+	words := strings.Fields(fmt.Sprintf(command, args...))
+	var out []byte
+	err := ns.Do(func() (err error) {
+		out, err = exec.Command(words[0], words[1:]...).CombinedOutput()
+		return err
+	})
+	require.NoError(c, err, "%s: %s", strings.Join(words, " "), out)
+	return string(out)
+}
+
+// list returns the lines of a command with a text.
+func (n *node) list(text, command string, args ...any) (lines []string) {
+	n.Helper()
+	for line := range strings.Lines(n.run(n.ns, command, args...)) {
+		if strings.Contains(line, text) {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}
+
+// until waits until a condition holds.
+func (c *cluster) until(what string, ok func() bool) {
+	c.Helper()
+	require.Eventually(c, ok, patience, 50*time.Millisecond, what)
+}
+
+// awaitKeys waits until all nodes send by the devices to all others.
+func (c *cluster) awaitKeys() {
+	c.Helper()
+	for _, n := range c.nodes {
+		for _, other := range c.nodes {
+			if n != other {
+				for _, a := range other.pod.Addresses {
+					c.until(n.name+" to "+a.String(), func() bool { return strings.HasPrefix(n.way(a), "wg") })
+				}
+			}
+		}
+	}
+}
+
+// way returns the interface by which the node forwards to an address, or the type of the route.
+func (n *node) way(to netip.Addr) string {
+	n.Helper()
+	from := n.pod.Addresses[0]
+	if to.Is6() {
+		from = n.pod.Addresses[1]
+	}
+	var out []byte
+	err := n.ns.Do(func() (err error) {
+		out, err = exec.Command("ip", "-o", "route", "get", to.String(), "from", from.String(), "iif", n.pod.Host.Name).
+			CombinedOutput()
+		return err
+	})
+	if err != nil {
+		return strings.TrimSpace(string(out))
+	}
+	_, after, _ := strings.Cut(string(out), " dev ")
+	dev, _, _ := strings.Cut(after, " ")
+	return dev
+}
+
+// port is that of the servers on pods and nodes.
+const port = 7777
+
+// serve starts the servers.
+func (n *node) serve() {
+	n.Helper()
+	for _, a := range n.pod.Addresses {
+		nstest.Serve(n.T, n.pod.NS, netip.AddrPortFrom(a, port).String(), n.name)
+	}
+	for _, a := range n.world.Addresses {
+		nstest.Serve(n.T, n.ns, netip.AddrPortFrom(a.Addr(), port).String(), n.name)
+	}
+}
+
+// reach has every pod and every node reach every other pod and node in both families.
+func (c *cluster) reach() {
+	c.Helper()
+	for _, n := range c.nodes {
+		for _, other := range c.nodes {
+			if n == other {
+				continue
+			}
+			for _, from := range []*netns.NS{n.pod.NS, n.ns} {
+				for i, a := range other.pod.Addresses {
+					for _, a := range []netip.Addr{a, other.world.Addresses[i].Addr()} {
+						got := nstest.Answer(c.T, from, "tcp", netip.AddrPortFrom(a, port).String())
+						require.Equal(c, other.name, got, "%s (pod: %t) to %s", n.name, from == n.pod.NS, a)
+					}
+				}
+			}
+		}
+	}
+}
+
+// capture records the packets of a node's link in the network between the nodes.
+type capture struct {
+	*testing.T
+	fd int
+}
+
+func (n *node) capture() *capture {
+	n.Helper()
+	link, err := n.underlay.Link("to-" + n.name)
+	require.NoError(n, err)
+	all := binary.BigEndian.Uint16(binary.NativeEndian.AppendUint16(nil, unix.ETH_P_ALL))
+	p := &capture{T: n.T}
+	require.NoError(n, n.underlay.Do(func() (err error) {
+		p.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, int(all))
+		return err
+	}))
+	n.Cleanup(func() { require.NoError(n, unix.Close(p.fd)) })
+	require.NoError(n, unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8<<20))
+	require.NoError(n, unix.Bind(p.fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: link.Index}))
+	return p
+}
+
+// packets returns the different packets since the last call, sorted, as "wireguard 51820 > 51820" or, if
+// they are not encrypted, as "tcp 10.65.1.1 > 10.65.2.1". Neighbour discovery is left out.
+func (p *capture) packets() (list []string) {
+	p.Helper()
+	buf := make([]byte, 1<<16)
+	for {
+		n, _, err := unix.Recvfrom(p.fd, buf, 0)
+		if errors.Is(err, unix.EAGAIN) {
+			slices.Sort(list)
+			return slices.Compact(list)
+		}
+		require.NoError(p, err)
+		if text := packetText(buf[:n]); text != "" {
+			list = append(list, text)
+		}
+	}
+}
+
+// packetText returns the text of an IP packet, or nothing for other packets.
+func packetText(b []byte) string {
+	var protocol byte
+	var src, dst netip.Addr
+	var rest []byte
+	switch b[0] >> 4 {
+	case 4:
+		protocol, rest = b[9], b[4*int(b[0]&15):]
+		src, dst = netip.AddrFrom4([4]byte(b[12:16])), netip.AddrFrom4([4]byte(b[16:20]))
+	case 6:
+		protocol, rest = b[6], b[40:]
+		src, dst = netip.AddrFrom16([16]byte(b[8:24])), netip.AddrFrom16([16]byte(b[24:40]))
+	default:
+		return ""
+	}
+	const firstPort, lastPort = 51820, 51821
+	switch protocol {
+	case unix.IPPROTO_UDP:
+		from, to := binary.BigEndian.Uint16(rest), binary.BigEndian.Uint16(rest[2:])
+		if from >= firstPort && from <= lastPort && to >= firstPort && to <= lastPort {
+			return fmt.Sprintf("wireguard %d > %d", from, to)
+		}
+		return fmt.Sprintf("udp %s > %s", src, dst)
+	case unix.IPPROTO_TCP:
+		return fmt.Sprintf("tcp %s > %s", src, dst)
+	}
+	return ""
+}
+
+// device returns the state of a device of the node.
+func (n *node) device(name string) *wgtypes.Device {
+	n.Helper()
+	var got *wgtypes.Device
+	require.NoError(n, n.ns.Do(func() error {
+		client, err := wgctrl.New()
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		got, err = client.Device(name)
+		return err
+	}))
+	return got
+}
+
+// configure changes a device of the node as another process does.
+func (n *node) configure(name string, cfg wgtypes.Config) {
+	n.Helper()
+	require.NoError(n, n.ns.Do(func() error {
+		client, err := wgctrl.New()
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		return client.ConfigureDevice(name, cfg)
+	}))
+}
+
+// startTraffic sends packets from the pod of one node to that of another, which answers each. The returned
+// function ends that and returns the numbers of packets and answers.
+func (n *node) startTraffic(to *node, address netip.Addr) (end func() (sent, answered int)) {
+	n.Helper()
+	var echo net.PacketConn
+	require.NoError(n, to.pod.NS.Do(func() (err error) {
+		echo, err = net.ListenPacket("udp", net.JoinHostPort(address.String(), "0"))
+		return err
+	}))
+	var conn net.Conn
+	require.NoError(n, n.pod.NS.Do(func() (err error) {
+		conn, err = net.Dial("udp", echo.LocalAddr().String())
+		return err
+	}))
+	ctx, cancel := context.WithCancel(context.Background())
+	echoed, sending, receiving := make(chan struct{}), make(chan int, 1), make(chan int, 1)
+	go func() {
+		defer close(echoed)
+		buf := make([]byte, 1<<11)
+		for {
+			n, peer, err := echo.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			_, _ = echo.WriteTo(buf[:n], peer) // a lost answer is counted
+		}
+	}()
+	go func() {
+		tick, sent := time.NewTicker(20*time.Millisecond), 0
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			_, _ = conn.Write(binary.BigEndian.AppendUint32(nil, uint32(sent)))
+			sent++
+			<-tick.C
+		}
+		sending <- sent
+	}()
+	go func() {
+		buf, answers := make([]byte, 1<<11), map[uint32]bool{}
+		for {
+			n, err := conn.Read(buf)
+			switch {
+			case n == 4:
+				answers[binary.BigEndian.Uint32(buf)] = true
+			case errors.Is(err, os.ErrDeadlineExceeded):
+				receiving <- len(answers)
+				return
+			}
+		}
+	}()
+	return func() (sent, answered int) {
+		cancel()
+		sent = <-sending
+		require.NoError(n, conn.SetReadDeadline(time.Now().Add(5*time.Second))) // for the last answers
+		answered = <-receiving
+		require.NoError(n, errors.Join(conn.Close(), echo.Close()))
+		<-echoed
+		return sent, answered
+	}
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wireguard
+
+import (
+	"errors"
+	"io/fs"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+)
+
+// fakeKernel has WireGuard devices as the kernel has them. It fails the test if a peer loses addresses that
+// it is to keep, even for a moment.
+type fakeKernel struct {
+	*testing.T
+	devices map[string]*wgtypes.Device
+	// keep are addresses that must never be without a peer.
+	keep []netip.Prefix
+	// refuse is a peer with an error.
+	refuse  wgtypes.Key
+	changes int
+}
+
+func (k *fakeKernel) Close() error { return nil }
+
+func (k *fakeKernel) Device(name string) (*wgtypes.Device, error) {
+	if d := k.devices[name]; d != nil {
+		return d, nil
+	}
+	return nil, fs.ErrNotExist
+}
+
+func (k *fakeKernel) ConfigureDevice(name string, cfg wgtypes.Config) error {
+	k.changes++
+	d := k.devices[name]
+	if cfg.PrivateKey != nil {
+		d.PrivateKey, d.PublicKey = *cfg.PrivateKey, cfg.PrivateKey.PublicKey()
+	}
+	if cfg.ListenPort != nil {
+		d.ListenPort = *cfg.ListenPort
+	}
+	for _, c := range cfg.Peers {
+		if c.PublicKey == k.refuse {
+			return errors.New("refused")
+		}
+		require.False(k, c.ReplaceAllowedIPs, "the kernel would remove all first")
+		k.peer(d, c)
+		for _, p := range k.keep {
+			require.True(k, k.owned(d, p), p)
+		}
+	}
+	return nil
+}
+
+func (k *fakeKernel) peer(d *wgtypes.Device, c wgtypes.PeerConfig) {
+	at := -1
+	for i := range d.Peers {
+		if d.Peers[i].PublicKey == c.PublicKey {
+			at = i
+		}
+	}
+	switch {
+	case c.Remove && at >= 0:
+		d.Peers = append(d.Peers[:at:at], d.Peers[at+1:]...)
+		return
+	case c.Remove:
+		return
+	case at < 0:
+		d.Peers, at = append(d.Peers, wgtypes.Peer{PublicKey: c.PublicKey}), len(d.Peers)
+	}
+	if c.Endpoint != nil {
+		d.Peers[at].Endpoint = c.Endpoint
+	}
+	if c.PersistentKeepaliveInterval != nil {
+		d.Peers[at].PersistentKeepaliveInterval = *c.PersistentKeepaliveInterval
+	}
+	for _, n := range c.AllowedIPs {
+		for i := range d.Peers {
+			for j, have := range d.Peers[i].AllowedIPs {
+				if have.String() == n.String() {
+					d.Peers[i].AllowedIPs = append(d.Peers[i].AllowedIPs[:j:j], d.Peers[i].AllowedIPs[j+1:]...)
+					break
+				}
+			}
+		}
+		d.Peers[at].AllowedIPs = append(d.Peers[at].AllowedIPs, n)
+	}
+}
+
+func (k *fakeKernel) owned(d *wgtypes.Device, p netip.Prefix) bool {
+	for i := range d.Peers {
+		for _, n := range d.Peers[i].AllowedIPs {
+			if prefixOf(n) == p {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func prefixes(list ...string) (all []netip.Prefix) {
+	for _, s := range list {
+		all = append(all, netip.MustParsePrefix(s))
+	}
+	return all
+}
+
+// Peers come, change and go, and no address that stays is without a peer meanwhile.
+func TestDevicePeers(t *testing.T) {
+	k := &fakeKernel{T: t, devices: map[string]*wgtypes.Device{"wg": {Type: wgtypes.LinuxKernel, Name: "wg"}}}
+	d := &device{cfg: Device{Name: "wg", Port: 1}}
+	reach := func(wanted map[wgtypes.Key]*wantedPeer) {
+		refused, err := d.addPeers(k, wanted)
+		require.NoError(t, err)
+		require.Empty(t, refused)
+		require.NoError(t, d.removePeers(k, wanted))
+		changes := k.changes
+		for range 2 {
+			_, err = d.addPeers(k, wanted)
+			require.NoError(t, err)
+			require.NoError(t, d.removePeers(k, wanted))
+			require.Equal(t, changes, k.changes, "nothing is left to do")
+			_, _, err = d.read(k) // and what was recorded is what is there
+			require.NoError(t, err)
+		}
+		require.Len(t, k.devices["wg"].Peers, len(wanted))
+		for key, want := range wanted {
+			held := d.peers[key]
+			require.Equal(t, want.endpoint, held.endpoint)
+			require.Equal(t, want.keepalive, held.keepalive == time.Second)
+			for _, p := range want.allowed {
+				require.Equal(t, key, d.owners[p])
+			}
+		}
+	}
+	_, unset, err := d.read(k)
+	require.NoError(t, err)
+	require.True(t, unset)
+	require.NoError(t, d.setKey(k))
+
+	one, two := netip.MustParseAddrPort("192.0.2.1:1"), netip.MustParseAddrPort("[2001:db8::2]:2")
+	reach(map[wgtypes.Key]*wantedPeer{
+		testKey(1): {endpoint: one, allowed: prefixes("10.0.1.0/26", "10.0.1.9/32", "fd00:1::/64")},
+		testKey(2): {endpoint: two, allowed: prefixes("10.0.2.0/26")},
+	})
+	k.keep = prefixes("10.0.1.0/26", "10.0.1.9/32", "10.0.2.0/26")
+	reach(map[wgtypes.Key]*wantedPeer{ // one address moves, one goes, one comes
+		testKey(1): {endpoint: two, allowed: prefixes("10.0.1.0/26"), keepalive: true},
+		testKey(2): {endpoint: two, allowed: prefixes("10.0.1.9/32", "10.0.2.0/26", "fd00:2::/64")},
+	})
+	reach(map[wgtypes.Key]*wantedPeer{ // a node has another key
+		testKey(3): {endpoint: two, allowed: prefixes("10.0.1.0/26")},
+		testKey(2): {endpoint: two, allowed: prefixes("10.0.1.9/32", "10.0.2.0/26")},
+	})
+	k.keep = nil
+	reach(nil)
+	exists, _, err := (&device{cfg: Device{Name: "none"}}).read(k)
+	require.NoError(t, err)
+	require.False(t, exists)
+	k.devices["user"] = &wgtypes.Device{Type: wgtypes.Userspace}
+	_, _, err = (&device{cfg: Device{Name: "user"}}).read(k)
+	require.ErrorContains(t, err, "is of a program", "it would get the private key")
+}
+
+// One peer that the kernel refuses does not stop the others.
+func TestRefusedPeer(t *testing.T) {
+	k := &fakeKernel{T: t, devices: map[string]*wgtypes.Device{"wg": {Type: wgtypes.LinuxKernel}}, refuse: testKey(2)}
+	d := &device{cfg: Device{Name: "wg"}}
+	_, _, err := d.read(k)
+	require.NoError(t, err)
+	wanted := map[wgtypes.Key]*wantedPeer{testKey(1): {}, testKey(2): {}, testKey(3): {}}
+	refused, err := d.addPeers(k, wanted)
+	require.NoError(t, err)
+	require.Len(t, refused, 1)
+	require.ErrorContains(t, refused[testKey(2)], "change peers of device wg: refused")
+	require.Len(t, k.devices["wg"].Peers, 2)
+	k.refuse = wgtypes.Key{}
+	refused, err = d.addPeers(k, wanted)
+	require.NoError(t, err)
+	require.Empty(t, refused)
+	require.Len(t, k.devices["wg"].Peers, 3)
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wireguard
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+)
+
+// A key is made once, in a file that only its owner can read.
+func TestKeyFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "first.key")
+	key, err := loadKey(path)
+	require.NoError(t, err)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode())
+	require.Equal(t, info.ModTime(), key.made)
+	folder, err := os.Stat(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Equal(t, os.ModeDir|0o700, folder.Mode())
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, key.key.String()+"\n", string(text))
+	again, err := loadKey(path)
+	require.NoError(t, err)
+	require.Equal(t, key, again)
+
+	// One that a killed process has half written does not stop the next.
+	require.NoError(t, os.WriteFile(path+".new", []byte("half"), 0o644))
+	other, err := makeKey(path)
+	require.NoError(t, err)
+	require.NotEqual(t, key.key, other.key)
+	require.NoFileExists(t, path+".new")
+	again, err = loadKey(path)
+	require.NoError(t, err)
+	require.Equal(t, other, again)
+}
+
+// What is no key is an error, which does not hold it, and stays.
+func TestKeyFileIsRefused(t *testing.T) {
+	key, err := wgtypes.GeneratePrivateKey()
+	require.NoError(t, err)
+	secret := key.String()
+	for name, make := range map[string]func(path string) error{
+		"readable by others": func(path string) error { return os.WriteFile(path, []byte(secret), 0o640) },
+		"short":              func(path string) error { return os.WriteFile(path, []byte(secret[:40]), 0o600) },
+		"empty":              func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"long": func(path string) error {
+			return os.WriteFile(path, []byte(strings.Repeat(secret+"\n", 9)), 0o600)
+		},
+		"zero":   func(path string) error { return os.WriteFile(path, []byte(wgtypes.Key{}.String()), 0o600) },
+		"FIFO":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"link":   func(path string) error { return os.Symlink("/dev/null", path) },
+		"folder": func(path string) error { return os.Mkdir(path, 0o700) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "key")
+			require.NoError(t, make(path))
+			before, err := os.Lstat(path)
+			require.NoError(t, err)
+			_, err = loadKey(path)
+			require.ErrorIs(t, err, ErrKey)
+			require.NotContains(t, err.Error(), secret[:20])
+			require.Contains(t, err.Error(), path)
+			after, err := os.Lstat(path)
+			require.NoError(t, err)
+			require.Equal(t, before.ModTime(), after.ModTime())
+		})
+	}
+	// A key that cannot be written leaves the old one.
+	path := filepath.Join(t.TempDir(), "key")
+	old, err := loadKey(path)
+	require.NoError(t, err)
+	require.NoError(t, os.Mkdir(path+".new", 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(path+".new", "file"), nil, 0o600))
+	_, err = makeKey(path)
+	require.ErrorIs(t, err, ErrKey)
+	again, err := loadKey(path)
+	require.NoError(t, err)
+	require.Equal(t, old, again)
+}

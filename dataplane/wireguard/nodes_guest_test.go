@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && guest
+
+package wireguard_test
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+
+	"github.com/wayleave/wayleave/dataplane/wireguard"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// podsIn returns the packets between addresses of pods.
+func podsIn(packets []string) (list []string) {
+	for _, p := range packets {
+		if strings.Count(p, "10.65.")+strings.Count(p, "fd65:") > 1 {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// What pods and nodes send to pods of other nodes is encrypted, in both families; what pods send to nodes is
+// not.
+func TestPodsAreEncrypted(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	wire := c.nodes[0].capture()
+	c.reach()
+	packets := wire.packets()
+	require.Contains(t, packets, "wireguard 51820 > 51820")
+	require.Empty(t, podsIn(packets))
+	// A node's answer to a pod is in the clear, as the request was.
+	require.Contains(t, packets, "tcp 10.65.1.1 > 192.0.2.2")
+	require.Contains(t, packets, "tcp 192.0.2.2 > 10.65.1.1")
+
+	// The private key is in the kernel and in its file, which only root reads.
+	n := c.nodes[0]
+	info, err := os.Stat(n.cfg.Devices[0].KeyFile)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode())
+	text, err := os.ReadFile(n.cfg.Devices[0].KeyFile)
+	require.NoError(t, err)
+	dev := n.device("wg.way")
+	require.Equal(t, dev.PrivateKey.String()+"\n", string(text))
+	require.Equal(t, 51820, dev.ListenPort)
+	require.Len(t, dev.Peers, 2)
+}
+
+// With host encryption, nothing between the nodes is in the clear but what goes to or comes from the
+// addresses that are named.
+func TestHostsAreEncrypted(t *testing.T) {
+	c := newCluster(t, 3, func(cfg *wireguard.Config) {
+		cfg.HostEncryption = true
+		cfg.UnencryptedHosts = []netip.Prefix{netip.MustParsePrefix("192.0.2.3/32")}
+	})
+	n1 := c.nodes[0]
+	for _, a := range []string{"192.0.2.2", "2001:db8::2", "2001:db8::3"} {
+		c.until(a, func() bool { return strings.HasPrefix(n1.way(netip.MustParseAddr(a)), "wg") })
+	}
+	require.Equal(t, "eth0", n1.way(netip.MustParseAddr("192.0.2.3")))
+	wire := n1.capture()
+	c.reach()
+	for _, p := range wire.packets() {
+		require.True(t, strings.HasPrefix(p, "wireguard") || strings.Contains(p, "192.0.2.3"), p)
+	}
+
+	// A pod's packets with the port of the device are no exception.
+	var conn net.Conn
+	require.NoError(t, n1.pod.NS.Do(func() (err error) {
+		from := &net.UDPAddr{IP: n1.pod.Addresses[0].AsSlice(), Port: 51820}
+		conn, err = (&net.Dialer{LocalAddr: from}).Dial("udp", fmt.Sprintf("10.65.2.1:%d", port))
+		return err
+	}))
+	defer conn.Close()
+	_, err := conn.Write([]byte("hello"))
+	require.NoError(t, err)
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(5*time.Second)))
+	answer := make([]byte, 100)
+	length, err := conn.Read(answer)
+	require.NoError(t, err)
+	require.Equal(t, "n2\n", string(answer[:length]))
+	require.Empty(t, podsIn(wire.packets()))
+}
+
+// A node that does not encrypt is reached in the clear. One that announces a key which it does not have is
+// not reached, and neither is one with another node's key.
+func TestOtherNodes(t *testing.T) {
+	c := newUnderlay(t, 3, nil)
+	n1, n2, n3 := c.nodes[0], c.nodes[1], c.nodes[2]
+	n3.silent = true
+	for _, n := range c.nodes {
+		n.start()
+	}
+	c.until("n2", func() bool { return n1.way(n2.pod.Addresses[0]) == "wg.way" })
+	require.Equal(t, "eth0", n1.way(n3.pod.Addresses[0]))
+	c.reach()
+
+	n3.change(func(world *policy.Node) {
+		world.WireguardKeys = []policy.WireguardKey{{PublicKey: n2.device("wg.way").PublicKey.String(), Port: 51820}}
+	})
+	blackhole := func(lines []string) bool { return len(lines) == 1 && strings.HasPrefix(lines[0], "blackhole") }
+	c.until("a drop", func() bool { return blackhole(n1.list("10.65.3.0/26", "ip route show table 22361")) })
+	require.ErrorIs(t, n1.driver.Status().LastError, wireguard.ErrPeer)
+	require.Equal(t, "wg.way", n1.way(n2.pod.Addresses[0]))
+	require.Len(t, n1.device("wg.way").Peers, 1)
+
+	n3.change(func(world *policy.Node) { world.WireguardKeys = nil })
+	c.until("the clear", func() bool { return n1.way(n3.pod.Addresses[0]) == "eth0" })
+	c.reach()
+}
+
+// A packet never leaves in the clear because the device is gone or down, and all comes back.
+func TestDeviceIsRestored(t *testing.T) {
+	c := newCluster(t, 2, nil)
+	n1, n2 := c.nodes[0], c.nodes[1]
+	wire := n1.capture()
+	for _, command := range []string{
+		"ip link del dev wg.way", "ip link set dev wg.way down", "ip route flush table 22361", "ip rule del priority 100",
+		"ip addr del 10.65.1.0/32 dev wg.way", "ip link set dev wg.way mtu 1200",
+		"sysctl -qw net.ipv4.conf.wg/way.rp_filter=1",
+	} {
+		n1.run(n1.ns, "%s", command)
+		c.awaitKeys()
+		c.until(command, func() bool { return len(n1.device("wg.way").Peers) == 1 })
+		if !strings.Contains(command, "rule") { // which another process may delete only for a moment
+			require.Empty(t, podsIn(wire.packets()), command)
+		}
+		c.reach()
+		wire.packets()
+	}
+	require.Len(t, n1.list("mtu 1420", "ip link show dev wg.way"), 1)
+
+	// Keys and peers are repaired by a resync.
+	other, err := wgtypes.GeneratePrivateKey()
+	require.NoError(t, err)
+	want := n1.device("wg.way")
+	for i, cfg := range []wgtypes.Config{
+		{PrivateKey: &other},
+		{ReplacePeers: true},
+		{ListenPort: new(int)},
+		{Peers: []wgtypes.PeerConfig{{PublicKey: other.PublicKey()}}},
+		{Peers: []wgtypes.PeerConfig{{PublicKey: want.Peers[0].PublicKey, ReplaceAllowedIPs: true}}},
+	} {
+		n1.configure("wg.way", cfg)
+		require.NoError(t, n1.driver.Resync(t.Context()))
+		got := n1.device("wg.way")
+		require.Equal(t, want.PrivateKey, got.PrivateKey, i)
+		require.Equal(t, want.ListenPort, got.ListenPort, i)
+		require.Len(t, got.Peers, 1, i)
+		require.ElementsMatch(t, want.Peers[0].AllowedIPs, got.Peers[0].AllowedIPs, i)
+	}
+	c.until("n2", func() bool { return n1.way(n2.pod.Addresses[0]) == "wg.way" })
+	c.reach()
+}
+
+// An address inside the block of another node is reached where it is.
+func TestBorrowedAddress(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	n1, n2, n3 := c.nodes[0], c.nodes[1], c.nodes[2]
+	lent := netip.MustParseAddr("10.65.2.9")
+	moved := &policy.WorkloadEndpoint{
+		Namespace: "shop", Name: "lent", Node: "n1", Interface: n1.pod.Host.Name, Addresses: []netip.Addr{lent},
+		MAC: n1.pod.Link.MAC.String(),
+	}
+	block := &policy.Block{
+		CIDR: netip.MustParsePrefix("10.65.2.0/26"), Node: "n2", Borrowed: []policy.BorrowedAddress{{Address: lent, Node: "n1"}},
+	}
+	c.set(moved, block)
+	c.until("here", func() bool { return n1.way(lent) == n1.pod.Host.Name })
+	for _, n := range []*node{n2, n3} {
+		c.until("at n1", func() bool { return hasAllowed(n, n1, lent) })
+		require.Equal(t, "wg.way", n.way(lent))
+	}
+	// It moves to a third node: each device lets it in from there alone.
+	again := *moved
+	again.Node, again.Interface, again.MAC = "n3", n3.pod.Host.Name, n3.pod.Link.MAC.String()
+	blockAgain := *block
+	blockAgain.Borrowed = []policy.BorrowedAddress{{Address: lent, Node: "n3"}}
+	c.set(&again, &blockAgain)
+	for _, n := range []*node{n1, n2} {
+		c.until("at n3", func() bool { return hasAllowed(n, n3, lent) })
+		if n != n1 {
+			require.False(t, hasAllowed(n, n1, lent))
+		}
+	}
+	c.until("here", func() bool { return n3.way(lent) == n3.pod.Host.Name })
+	c.reach()
+}
+
+// hasAllowed reports whether a node's device accepts an address from another node, by itself.
+func hasAllowed(at, from *node, a netip.Addr) bool {
+	key := from.device("wg.way").PublicKey
+	for _, p := range at.device("wg.way").Peers {
+		for _, n := range p.AllowedIPs {
+			if p.PublicKey == key && n.String() == a.String()+"/32" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// A node that starts again writes nothing, and its peers keep their sessions. Teardown removes all but the
+// key.
+func TestNodeStartsAgain(t *testing.T) {
+	c := newCluster(t, 2, nil)
+	c.reach()
+	n := c.nodes[0]
+	whole := func() string {
+		return n.run(n.ns, "ip -d link show dev wg.way") + n.run(n.ns, "ip addr show dev wg.way") +
+			n.run(n.ns, "ip rule") + n.run(n.ns, "ip -6 rule") + n.run(n.ns, "ip route show table 22361") +
+			n.run(n.ns, "ip -6 route show table 22361") + fmt.Sprintf("%+v", n.device("wg.way").Peers[0].LastHandshakeTime)
+	}
+	before := whole()
+	n.stop()
+	d, err := wireguard.New(n.cfg)
+	require.NoError(t, err)
+	defer d.Close()
+	plan, err := d.Plan(t.Context(), n.snapshot())
+	require.NoError(t, err)
+	require.Empty(t, plan)
+	n.start()
+	require.NoError(t, n.driver.WaitApplied(t.Context()))
+	require.NoError(t, n.driver.Resync(t.Context()))
+	require.Equal(t, before, whole())
+	c.reach()
+	n.stop()
+
+	plan, err = d.PlanTeardown(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, plan, "ip link del dev wg.way\n")
+	require.NoError(t, d.Teardown(t.Context()))
+	require.Empty(t, n.list("wg", "ip -o link"))
+	require.Empty(t, n.list("22361", "ip rule"))
+	require.Empty(t, n.list("22361", "ip route show table all"))
+	require.FileExists(t, n.cfg.Devices[0].KeyFile)
+	n.start()
+	c.awaitKeys()
+	c.reach()
+}

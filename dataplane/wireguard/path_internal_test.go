@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wireguard
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+)
+
+func testKey(n byte) (k wgtypes.Key) {
+	k[0] = n
+	return k
+}
+
+// Two nodes always choose the same device, whatever they renew, as long as both know of it.
+func TestBothNodesChooseTheSameDevice(t *testing.T) {
+	all := []bool{true, true}
+	for a := none; a < 2; a++ {
+		for b := none; b < 2; b++ {
+			atA := &peer{node: "b", slots: []slot{{renewing: b == 0}, {renewing: b == 1}}}
+			atB := &peer{node: "a", slots: []slot{{renewing: a == 0}, {renewing: a == 1}}}
+			chosen := atA.target("a", all, a)
+			require.Equal(t, chosen, atB.target("b", all, b), "a renews %d, b renews %d", a, b)
+			switch {
+			case a == none && b == none:
+				require.Equal(t, 0, chosen)
+			case a >= 0 && b >= 0 && a != b:
+				require.NotEqual(t, a, chosen, "a comes first by name, so it is served first")
+			default:
+				require.NotEqual(t, max(a, b), chosen)
+			}
+		}
+	}
+	one := &peer{node: "b", slots: []slot{{}}}
+	require.Equal(t, 0, one.target("a", all, 0), "there is no other")
+	two := &peer{node: "b", slots: []slot{{}, {}}}
+	require.Equal(t, 1, two.target("a", []bool{false, true}, none), "the other node does not know the first key")
+	require.Equal(t, 0, two.target("a", []bool{false, false}, none))
+}
+
+// A peer is moved to another device once that one answers.
+func TestPathMovesAfterHandshake(t *testing.T) {
+	now := time.Unix(1000, 0)
+	sessions := map[wgtypes.Key]session{}
+	look := func(_ int, key wgtypes.Key) session { return sessions[key] }
+	to := 0
+	peers := map[string]*peer{"b": {node: "b", slots: []slot{{key: testKey(1)}, {key: testKey(2)}}}}
+	at := paths{}
+	update := func() bool { return at.update(peers, func(*peer) int { return to }, look, now) }
+	require.False(t, update())
+	require.Equal(t, 0, at["b"].via)
+	require.False(t, at.wanted(0, peers)[testKey(1)].keepalive)
+
+	to = 1
+	require.True(t, update())
+	require.Equal(t, 0, at["b"].via)
+	require.True(t, at.wanted(1, peers)[testKey(2)].keepalive)
+	require.False(t, at.wanted(0, peers)[testKey(1)].keepalive)
+	now = now.Add(time.Second)
+	require.True(t, update(), "it does not answer")
+	sessions[testKey(2)] = session{handshake: now}
+	require.False(t, update())
+	require.Equal(t, 1, at["b"].via)
+	require.False(t, at.wanted(1, peers)[testKey(2)].keepalive)
+
+	// Back: a session that is there already is as good once something comes by it.
+	now = now.Add(time.Minute)
+	sessions[testKey(1)] = session{handshake: now.Add(-10 * time.Second), received: 5}
+	to = 0
+	require.True(t, update())
+	require.True(t, update())
+	sessions[testKey(1)] = session{handshake: now.Add(-10 * time.Second), received: 6}
+	require.False(t, update())
+	require.Equal(t, 0, at["b"].via)
+
+	// A move that is given up.
+	to = 1
+	require.True(t, update())
+	to = 0
+	require.False(t, update())
+	require.Equal(t, 0, at["b"].to)
+
+	// A new key in place of the one in use: the other device is used while that has a session.
+	peers["b"].slots[0].key = testKey(3)
+	require.True(t, update())
+	require.Equal(t, path{via: 1, key: testKey(2), to: 0, since: now}, at["b"])
+	delete(at, "b")
+	now = now.Add(alive)
+	require.False(t, update())
+	require.Equal(t, path{via: 0, key: testKey(3), to: 0}, at["b"])
+	delete(peers, "b")
+	require.False(t, update())
+	require.Empty(t, at)
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wireguard
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/routes"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// events of this node, a, and of b and c.
+func nodeUpdate(name, address string, keys ...wgtypes.Key) *dataplane.NodeUpdate {
+	n := &dataplane.Node{Name: name, Addresses: prefixes(address + "/24")}
+	if name == "a" {
+		n.WireguardAddresses = []netip.Addr{netip.MustParseAddr("10.0.1.0"), netip.MustParseAddr("fd00:1::")}
+	}
+	for i, k := range keys {
+		n.WireguardKeys = append(n.WireguardKeys, policy.WireguardKey{PublicKey: k.String(), Port: uint16(51820 + i)})
+	}
+	return &dataplane.NodeUpdate{Node: n}
+}
+
+func routeUpdate(dst, node string, typ dataplane.RouteType) *dataplane.RouteUpdate {
+	return &dataplane.RouteUpdate{Route: &dataplane.Route{Dst: netip.MustParsePrefix(dst), Node: node, Type: typ}}
+}
+
+// network is b, which encrypts, c, which does not, and an address of b's block on this node and on c.
+func network() []dataplane.Event {
+	return []dataplane.Event{
+		nodeUpdate("a", "192.0.2.1", testKey(1)), nodeUpdate("b", "192.0.2.2", testKey(2)), nodeUpdate("c", "192.0.2.3"),
+		routeUpdate("10.0.0.0/16", "", dataplane.RoutePool),
+		routeUpdate("10.0.1.0/26", "a", dataplane.RouteBlackhole),
+		routeUpdate("10.0.1.1/32", "a", dataplane.RouteLocalWorkload),
+		routeUpdate("10.0.2.0/26", "b", dataplane.RouteRemoteWorkload),
+		routeUpdate("fd00:2::/122", "b", dataplane.RouteRemoteWorkload),
+		routeUpdate("10.0.2.0/32", "b", dataplane.RouteRemoteTunnel),
+		routeUpdate("10.0.2.8/32", "a", dataplane.RouteLocalWorkload),
+		routeUpdate("10.0.2.9/32", "c", dataplane.RouteRemoteWorkload),
+		routeUpdate("10.0.3.0/26", "c", dataplane.RouteRemoteWorkload),
+		routeUpdate("192.0.2.2/32", "b", dataplane.RouteRemoteHost),
+		routeUpdate("192.0.2.3/32", "c", dataplane.RouteRemoteHost),
+		&dataplane.InSync{},
+	}
+}
+
+// text returns the routes, rules and settings of a state.
+func (s *state) text(encrypting bool) (lines []string) {
+	peers := s.peers([]wgtypes.Key{testKey(1)})
+	for _, o := range s.objects(peers, encrypting, func(*peer) string { return "wg.way" }) {
+		lines = append(lines, o.String())
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func stateOf(cfg Config, events ...dataplane.Event) *state {
+	cfg.Node, cfg.Devices = "a", []Device{{KeyFile: "k"}}
+	cfg = cfg.withDefaults()
+	s := newState(&cfg)
+	s.update(dataplane.Batch{Events: events})
+	return s
+}
+
+func TestObjects(t *testing.T) {
+	device := []string{
+		"net/ipv4/conf/wg.way/forwarding=1", "net/ipv4/conf/wg.way/rp_filter=2", "wg.way type wireguard",
+	}
+	s := stateOf(Config{}, network()...)
+	require.Equal(t, device, s.text(false), "before this node is seen to announce its key")
+	want := append([]string{
+		"10.0.2.0/26 dev wg.way src 10.0.1.0 table 22361", "10.0.2.0/32 dev wg.way src 10.0.1.0 table 22361",
+		"blackhole 10.0.2.0/26 metric 2147483648 table 22361", "blackhole 10.0.2.0/32 metric 2147483648 table 22361",
+		"blackhole fd00:2::/122 metric 2147483648 table 22361", "fd00:2::/122 dev wg.way src fd00:1:: table 22361",
+		"throw 10.0.2.8/32 table 22361", "throw 10.0.2.9/32 table 22361",
+		"from 192.0.2.1/32 lookup 254 priority 99", "from all lookup 22361 priority 100",
+		"from all lookup 22361 priority 100",
+	}, device...)
+	slices.Sort(want)
+	require.Equal(t, want, s.text(true))
+
+	s = stateOf(Config{HostEncryption: true, UnencryptedHosts: prefixes("192.0.2.9/32", "2001:db8::9/128")}, network()...)
+	s.uplinks = []string{"eth0"}
+	text := s.text(true)
+	for _, line := range []string{
+		"192.0.2.2/32 dev wg.way src 10.0.1.0 table 22361", "blackhole 192.0.2.2/32 metric 2147483648 table 22361",
+		"from all iif lo ipproto udp sport 51820 lookup 254 priority 99", "from 192.0.2.9/32 lookup 254 priority 99",
+		"from all to 192.0.2.9/32 lookup 254 priority 99", "from 2001:db8::9/128 lookup 254 priority 99",
+		"from all to 2001:db8::9/128 lookup 254 priority 99", "net/ipv4/conf/eth0/rp_filter=2",
+	} {
+		require.Contains(t, text, line)
+	}
+	require.NotContains(t, text, "from 192.0.2.1/32 lookup 254 priority 99")
+
+	// A node at fault: what goes to it is dropped.
+	s.update(dataplane.Batch{Events: []dataplane.Event{nodeUpdate("b", "192.0.2.2", testKey(1))}})
+	text = s.text(true)
+	require.Contains(t, text, "blackhole 10.0.2.0/26 metric 2147483648 table 22361")
+	require.NotContains(t, strings.Join(text, "\n"), "10.0.2.0/26 dev")
+}
+
+// Only events that may change something cause work.
+func TestChanges(t *testing.T) {
+	s := stateOf(Config{}, network()...)
+	s.text(true)
+	for _, tt := range []struct {
+		event   dataplane.Event
+		changes bool
+	}{
+		{nodeUpdate("b", "192.0.2.2", testKey(2)), false},
+		{&dataplane.NodeUpdate{Node: &dataplane.Node{
+			Name: "c", Addresses: prefixes("192.0.2.3/24"), Labels: map[string]string{"a": "b"},
+		}}, false},
+		{routeUpdate("10.0.1.2/32", "a", dataplane.RouteLocalWorkload), false},
+		{&dataplane.RouteRemove{Dst: netip.MustParsePrefix("10.0.1.1/32")}, false},
+		{&dataplane.HostEndpointUpdate{Key: policy.Key{Name: "h"}, HostEndpoint: &dataplane.HostEndpoint{}}, false},
+		{routeUpdate("10.0.2.10/32", "a", dataplane.RouteLocalWorkload), true},
+		{&dataplane.RouteRemove{Dst: netip.MustParsePrefix("10.0.2.8/32")}, true},
+		{routeUpdate("10.0.4.0/26", "b", dataplane.RouteRemoteWorkload), true},
+		{nodeUpdate("b", "192.0.2.2", testKey(3)), true},
+		{nodeUpdate("b", "192.0.2.4", testKey(3)), true},
+		{&dataplane.NodeRemove{Name: "b"}, true},
+	} {
+		s.changed = false
+		s.update(dataplane.Batch{Events: []dataplane.Event{tt.event}})
+		require.Equal(t, tt.changes, s.changed, tt.event)
+	}
+}
+
+func TestPeers(t *testing.T) {
+	s := stateOf(Config{}, network()...)
+	s.update(dataplane.Batch{Events: []dataplane.Event{
+		nodeUpdate("d", "192.0.2.4", testKey(2)), nodeUpdate("e", "192.0.2.5", testKey(5), testKey(1)),
+		&dataplane.NodeUpdate{Node: &dataplane.Node{
+			Name: "f", Addresses: prefixes("2001:db8::6/64", "192.0.2.6/24"),
+			WireguardKeys: []policy.WireguardKey{{PublicKey: testKey(6).String(), Port: 7, Renewing: true}},
+		}},
+		&dataplane.NodeUpdate{Node: &dataplane.Node{
+			Name: "g", WireguardKeys: []policy.WireguardKey{{PublicKey: testKey(7).String(), Port: 7}},
+		}},
+	}})
+	peers := s.peers([]wgtypes.Key{testKey(1)})
+	require.Len(t, peers, 5)
+	require.NoError(t, peers["b"].err)
+	require.Equal(t, prefixes("10.0.2.0/26", "10.0.2.0/32", "192.0.2.2/32", "fd00:2::/122"), peers["b"].allowed())
+	require.ErrorIs(t, peers["d"].err, ErrPeer)
+	require.ErrorContains(t, peers["d"].err, "b announces the key")
+	require.ErrorContains(t, peers["e"].err, "a announces the key", "this node has it")
+	require.Equal(t, []slot{{testKey(6), netip.MustParseAddrPort("192.0.2.6:7"), true}}, peers["f"].slots)
+	require.ErrorContains(t, peers["g"].err, "no address")
+}
+
+// With host encryption, a host endpoint must see the packets inside.
+func TestHostEndpoints(t *testing.T) {
+	key := func(name string) policy.Key { return policy.Key{Kind: policy.KindHostEndpoint, Name: name} }
+	host := func(name, dev string) *dataplane.HostEndpointUpdate {
+		return &dataplane.HostEndpointUpdate{Key: key(name), HostEndpoint: &dataplane.HostEndpoint{Interface: dev}}
+	}
+	require.Empty(t, stateOf(Config{}, host("h", "eth0")).hostFaults())
+	faults := stateOf(Config{HostEncryption: true}, host("h", "eth0"), host("i", "")).hostFaults()
+	require.Len(t, faults, 2)
+	require.ErrorIs(t, faults[key("h")], ErrHostEndpoint)
+	require.Empty(t, stateOf(Config{HostEncryption: true}, host("h", "eth0"), host("i", "*")).hostFaults())
+	require.Empty(t, stateOf(Config{HostEncryption: true}, host("h", "eth0"), host("i", "wg.way")).hostFaults())
+}
+
+func TestConfig(t *testing.T) {
+	_, err := New(Config{})
+	require.ErrorContains(t, err, "Node: a name is required")
+	require.ErrorContains(t, err, "Devices: want 1 to 2, not 0")
+	good := []Device{{KeyFile: "a"}, {KeyFile: "b"}}
+	_, err = New(Config{Node: "a", Devices: good, KeyLifetime: 1})
+	require.NoError(t, err)
+	for text, cfg := range map[string]Config{
+		"Devices[0].KeyFile: a path is required": {Devices: []Device{{}}},
+		"must not be those of another device":    {Devices: []Device{{KeyFile: "a"}, {KeyFile: "a"}}},
+		"UnencryptedHosts[0]: no prefix":         {Devices: good, UnencryptedHosts: []netip.Prefix{{}}},
+		"KeyLifetime: two Devices are required":  {Devices: good[:1], KeyLifetime: 1},
+		"must not be negative":                   {Devices: good, RenewalDelay: -1},
+		"Tables[0]: 255 is the kernel's":         {Devices: good, Table: 255},
+	} {
+		cfg.Node = "a"
+		_, err := New(cfg)
+		require.ErrorContains(t, err, text)
+	}
+}
+
+// Without the kernel's module the device is at fault, and not the pods of the node.
+func TestFaults(t *testing.T) {
+	d, err := New(Config{Node: "a", Devices: []Device{{KeyFile: "k"}}})
+	require.NoError(t, err)
+	object := func(o routes.Object, err error) error { return &routes.ObjectError{Op: "keep", Object: o, Err: err} }
+	joined := func(errs ...error) error { return joinedErrors(errs) }
+	device := object(routes.Wireguard{Name: "wg.way"}, routes.ErrNoKind)
+	way := object(routes.Route{Dst: netip.MustParsePrefix("10.0.0.0/8"), Interface: "wg.way"}, routes.ErrNoInterface)
+	objects, general := dataplane.ApplyErrors(d.faults(nil, nil, joined(device, way)))
+	require.False(t, general)
+	require.ErrorIs(t, objects[policy.Key{Kind: policy.KindNode, Name: "a"}], routes.ErrNoKind)
+	require.ErrorContains(t, objects[policy.Key{Kind: policy.KindNode, Name: "a"}], "(and 1 more)")
+	for _, open := range []error{
+		joined(device, object(routes.Rule{Family: 4, Table: 1}, routes.ErrForeign)),
+		joined(object(routes.Route{Type: routes.Blackhole}, routes.ErrForeign)), routes.ErrObject,
+	} {
+		_, general = dataplane.ApplyErrors(d.faults(nil, nil, open))
+		require.True(t, general, "packets may pass in the clear")
+	}
+	require.NoError(t, d.faults(nil, nil, nil))
+}
+
+// joinedErrors is a join of errors.
+type joinedErrors []error
+
+func (j joinedErrors) Error() string   { return "joined" }
+func (j joinedErrors) Unwrap() []error { return j }
