@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package calico
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// FelixConfiguration has the settings of Felix, Calico's agent. Only those of WireGuard are here: decode it
+// without an error for unknown fields.
+type FelixConfiguration struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	// Spec has the settings.
+	Spec FelixConfigurationSpec `json:"spec"`
+}
+
+// FelixConfigurationSpec has the settings of WireGuard. Nil means Calico's default.
+type FelixConfigurationSpec struct {
+	// WireguardEnabled encrypts IPv4 between nodes. The default is false.
+	WireguardEnabled *bool `json:"wireguardEnabled,omitempty"`
+	// WireguardEnabledV6 encrypts IPv6 between nodes. The default is false.
+	WireguardEnabledV6 *bool `json:"wireguardEnabledV6,omitempty"`
+	// WireguardListeningPort is the UDP port. The default is 51820.
+	WireguardListeningPort *int `json:"wireguardListeningPort,omitempty"`
+	// WireguardMTU of the device. The default is that of the interface below, less the overhead.
+	WireguardMTU *int `json:"wireguardMTU,omitempty"`
+	// WireguardRoutingRulePriority is the priority of the routing rule. The default is 99.
+	WireguardRoutingRulePriority *int `json:"wireguardRoutingRulePriority,omitempty"`
+	// WireguardInterfaceName is the name of the device. The default is "wireguard.cali".
+	WireguardInterfaceName string `json:"wireguardInterfaceName,omitempty"`
+	// WireguardHostEncryptionEnabled encrypts between the addresses of nodes, too. The default is false.
+	WireguardHostEncryptionEnabled *bool `json:"wireguardHostEncryptionEnabled,omitempty"`
+}

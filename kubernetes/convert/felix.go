@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package convert
+
+import (
+	"math"
+
+	"github.com/wayleave/wayleave/kubernetes/convert/calico"
+)
+
+// WireguardSettings are the settings of WireGuard in a FelixConfiguration. Zero means the default of package
+// wireguard.
+type WireguardSettings struct {
+	// Enabled encrypts between nodes, in both families.
+	Enabled bool
+	// HostEncryption encrypts between the addresses of nodes, too.
+	HostEncryption bool
+	// Port is the UDP port of the device.
+	Port uint16
+	// MTU of the device.
+	MTU uint32
+	// RulePriority is the priority of the first routing rules.
+	RulePriority uint32
+	// Interface is the name of the device.
+	Interface string
+}
+
+// FelixWireguard returns the settings of WireGuard in a FelixConfiguration. If Calico encrypts one family
+// alone, both are encrypted here. A setting that makes no sense is left out and reported. Every error is an
+// *Error.
+func FelixWireguard(f *calico.FelixConfiguration) (WireguardSettings, []error) {
+	p, _ := begin(calico.APIVersion, "FelixConfiguration", f, false)
+	spec := &f.Spec
+	isSet := func(b *bool) bool { return b != nil && *b }
+	s := WireguardSettings{
+		Enabled:        isSet(spec.WireguardEnabled) || isSet(spec.WireguardEnabledV6),
+		HostEncryption: isSet(spec.WireguardHostEncryptionEnabled),
+		Interface:      spec.WireguardInterfaceName,
+	}
+	number := func(field string, value *int, least, most int) uint32 {
+		if value == nil || *value == 0 {
+			return 0
+		}
+		if *value < least || *value > most {
+			p.notef("spec."+field, "%d is not from %d to %d", *value, least, most)
+			return 0
+		}
+		return uint32(*value)
+	}
+	s.Port = uint16(number("wireguardListeningPort", spec.WireguardListeningPort, 1, math.MaxUint16))
+	s.MTU = number("wireguardMTU", spec.WireguardMTU, 68, math.MaxUint16)
+	s.RulePriority = number("wireguardRoutingRulePriority", spec.WireguardRoutingRulePriority, 1, 32765)
+	return s, p.notes
+}
