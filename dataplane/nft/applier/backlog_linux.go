@@ -141,12 +141,12 @@ func deletesBase(op ruleset.Op) bool { return op.Kind == ruleset.DeleteChain && 
 // something again that is still to be deleted, or would delete something that it refers to. Or they
 // add an element of a map whose value is the key of an element that is still to be deleted: packets
 // would look up the latter.
-func (b *backlog) mustFinishFirst(ops []ruleset.Op, hasEpoch bool) bool {
+func (b *backlog) mustFinishFirst(ops []ruleset.Op, m moments) bool {
 	if b.size == 0 {
 		return false
 	}
 	live := phasesOf(ops).live
-	if needsShadows(live, hasEpoch) || slices.ContainsFunc(live, func(op ruleset.Op) bool {
+	if needsShadows(live, m) || slices.ContainsFunc(live, func(op ruleset.Op) bool {
 		return op.Kind == ruleset.DeleteChain || op.Kind == ruleset.DeleteSet
 	}) {
 		return true

@@ -28,7 +28,12 @@ type epochs struct {
 	// after that transaction.
 	withoutEpoch bool
 	seen         <-chan struct{}
+	// overlap is that of moments.
+	overlap bool
 }
+
+// moments returns how packets see transactions.
+func (e *epochs) moments() moments { return moments{epoch: e.hasSet(), overlap: e.overlap} }
 
 // hasSet reports whether the desired state has the Epoch's set.
 func (e *epochs) hasSet() bool {

@@ -26,3 +26,9 @@ func SetNoGracePeriod(a *Applier) { a.stats.NoGracePeriod = true }
 // Seen returns the channel that is closed once no packet is under way that entered before the last change
 // without a new epoch.
 func Seen(a *Applier) <-chan struct{} { return a.epochs.seen }
+
+// MixesIntervals reports whether an Applier replaces overlapping elements of interval sets by shadows.
+func MixesIntervals(a *Applier) bool { return a.epochs.overlap }
+
+// SetMixesIntervals makes an Applier do so.
+func SetMixesIntervals(a *Applier) { a.epochs.overlap = true }

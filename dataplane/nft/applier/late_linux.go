@@ -136,7 +136,7 @@ func anyLate(ops []ruleset.Op) bool {
 
 // inTurn reports whether operations need several transactions, because packets would see some of
 // them late.
-func inTurn(ops []ruleset.Op, hasEpoch bool) bool {
+func inTurn(ops []ruleset.Op, m moments) bool {
 	if needsGrace(ops) {
 		return true
 	}
@@ -144,7 +144,7 @@ func inTurn(ops []ruleset.Op, hasEpoch bool) bool {
 		return false
 	}
 	p := phasesOf(ops)
-	return len(p.live) > 0 && anyLate(p.build) || needsShadows(p.live, hasEpoch)
+	return len(p.live) > 0 && anyLate(p.build) || needsShadows(p.live, m)
 }
 
 // addsChains reports whether the operations add chains that others lead to.

@@ -44,15 +44,27 @@ type shadowPlan struct {
 // shadowNames has the shadows of sets and chains by their names.
 type shadowNames struct{ sets, chains map[string]string }
 
+// moments are the facts that decide whether packets see a transaction at one moment.
+type moments struct {
+	// epoch is set if the desired state has the Epoch's set.
+	epoch bool
+	// overlap is set if the kernel may find no element of an interval set of one field while elements
+	// replace others that overlap them: see mixesIntervals.
+	overlap bool
+}
+
 // needsShadows reports whether one transaction of the operations would change existing objects at
 // more than one moment. Elements of a single interval set change at one moment, and so do those of
 // two sets that no packet looks into together. With an Epoch, a change of an interval set that is not
 // Apart also changes the epoch, at another moment.
-func needsShadows(live []ruleset.Op, hasEpoch bool) bool {
+func needsShadows(live []ruleset.Op, m moments) bool {
+	if m.overlap && replacesOverlaps(live) {
+		return true
+	}
 	if len(live) > 0 && live[0].Apart {
 		return false
 	}
-	intervals, others := map[string]*ruleset.Set{}, hasEpoch && needsEpoch(live)
+	intervals, others := map[string]*ruleset.Set{}, m.epoch && needsEpoch(live)
 	for i := range live {
 		switch op := &live[i]; {
 		case !seenLate(op):

@@ -9,6 +9,7 @@ import (
 	"net"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -302,21 +303,31 @@ func TestSimpleChangeIsOneTransaction(t *testing.T) {
 				edit(t)
 			})
 			require.NoError(t, a.Apply(bg, second))
-			require.Equal(t, before+1, a.Stats().Transactions)
+			if name != "one of a family" || !applier.MixesIntervals(a) {
+				require.Equal(t, before+1, a.Stats().Transactions)
+			}
 			requireLists(t, ns, second)
 		})
 	}
 }
 
-// S173: the kernel changes one interval set at one moment, however many of its elements come and
-// go, of one field or of several.
+// S173: packets see a change of one interval set at one moment, however many of its elements come and
+// go, of one field or of several: in one transaction or, where an older kernel misses overlapping elements
+// meanwhile, by shadows.
 func TestIntervalSetChangesAtOnce(t *testing.T) {
 	both := []ruleset.Field{ruleset.IPDaddr, ruleset.Dport}
-	for name, state := range map[string]func(version int) *ruleset.Table{
+	states := map[string]func(version int) *ruleset.Table{
 		"one field": func(version int) *ruleset.Table {
 			s := &ruleset.Set{Name: "nets", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true}
 			s.Elements = append(
 				intervals(20_000)[version*10_000:][:10_000], prefix(fmt.Sprintf("127.0.0.0/%d", 8+version)),
+			)
+			return tenBy(1, rule(isIPv4, isUDP, ruleset.Lookup{Fields: both[:1], Set: "nets"}, drop), s)
+		},
+		"one field, first address": func(version int) *ruleset.Table {
+			s := &ruleset.Set{Name: "nets", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true}
+			s.Elements = append(
+				intervals(20_000)[version*10_000:][:10_000], prefix([]string{"126.0.0.0/7", "127.0.0.0/8"}[version]),
 			)
 			return tenBy(1, rule(isIPv4, isUDP, ruleset.Lookup{Fields: both[:1], Set: "nets"}, drop), s)
 		},
@@ -331,10 +342,15 @@ func TestIntervalSetChangesAtOnce(t *testing.T) {
 			s.Elements = append(s.Elements, reach("127.0.0.0", fmt.Sprintf("127.0.%d.255", version)))
 			return tenBy(1, rule(isIPv4, isUDP, ruleset.Lookup{Fields: both, Set: "areas"}, drop), s)
 		},
-	} {
+	}
+	states["one field, older kernel"] = states["one field"]
+	for name, state := range states {
 		t.Run(name, func(t *testing.T) {
 			ns := nstest.New(t)
 			a := open(t, ns)
+			if strings.HasSuffix(name, "older kernel") {
+				applier.SetMixesIntervals(a)
+			}
 			require.NoError(t, a.Apply(bg, state(0)))
 			before := a.Stats().Transactions
 			end := flood(t, ns)
@@ -344,7 +360,11 @@ func TestIntervalSetChangesAtOnce(t *testing.T) {
 			sent, through := end()
 			t.Logf("40 changes, %d packets", sent)
 			require.Zero(t, through)
-			require.Equal(t, before+40, a.Stats().Transactions)
+			if name == "two fields" || !applier.MixesIntervals(a) {
+				require.Equal(t, before+40, a.Stats().Transactions)
+			} else {
+				require.Greater(t, a.Stats().Transactions, before+80)
+			}
 		})
 	}
 }

@@ -25,7 +25,7 @@ type updater struct {
 
 // transact carries out operations in one transaction, or in parts if it would be too large.
 func (u *updater) transact(ops []ruleset.Op, desired *ruleset.State) error {
-	if u.backlog.mustFinishFirst(ops, u.epochs.hasSet()) {
+	if u.backlog.mustFinishFirst(ops, u.epochs.moments()) {
 		if err := u.backlog.finish(); err != nil {
 			return err
 		}
@@ -59,13 +59,13 @@ func (u *updater) commitOps(ops []ruleset.Op, d *readback.Difference, view *rule
 func (u *updater) commitGuarded(ops []ruleset.Op, d *readback.Difference, view *ruleset.State) error {
 	// Foreign objects may be from an earlier version. To packets under way, a deleted map is
 	// empty: see needsGrace.
-	turns := inTurn(ops, u.epochs.hasSet()) || d != nil && d.Foreign.Maps && len(ops) > 0 ||
+	turns := inTurn(ops, u.epochs.moments()) || d != nil && d.Foreign.Maps && len(ops) > 0 ||
 		u.backlog.size > 0 && len(phasesOf(ops).destroy) > 0 // unfinished objects may refer to these
 	var p phases
 	if turns {
 		p = phasesOf(ops)
 	}
-	shadows := needsShadows(p.live, u.epochs.hasSet())
+	shadows := needsShadows(p.live, u.epochs.moments())
 	needsDropGuards := shadows && p.obstacle(view, d != nil) != ""
 	if shadows && d != nil { // a refusal must come before there are shadows
 		if err := u.check(ops, view, d); isRefused(err) || errors.Is(err, errChanged) {

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package applier
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// Up to Linux 6.16, a lookup in an interval set of one field may meet an element that is not active yet or
+// not any more, and then misses the active one that overlaps it. So while a transaction replaces elements by
+// others that overlap them, an address that is in the set before and after may be in neither. Linux 6.17
+// goes on to the next element (net/netfilter/nft_set_rbtree.c).
+const (
+	fixedMajor = 6
+	fixedMinor = 17
+)
+
+// mixesIntervals reports whether the kernel is older than that, or is not known.
+func mixesIntervals() bool {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return true
+	}
+	major, minor, ok := kernelVersion(unix.ByteSliceToString(name.Release[:]))
+	return !ok || cmp.Or(cmp.Compare(major, fixedMajor), cmp.Compare(minor, fixedMinor)) < 0
+}
+
+// kernelVersion returns the first two numbers of a release as "6.12.117+deb12-amd64".
+func kernelVersion(release string) (major, minor int, ok bool) {
+	first, rest, _ := strings.Cut(release, ".")
+	if end := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' }); end >= 0 {
+		rest = rest[:end]
+	}
+	major, majorErr := strconv.Atoi(first)
+	minor, minorErr := strconv.Atoi(rest)
+	return major, minor, majorErr == nil && minorErr == nil
+}
+
+// replacesOverlaps reports whether the operations replace elements of an interval set of one field by others
+// that overlap them.
+func replacesOverlaps(ops []ruleset.Op) bool {
+	added, removed := map[string][]ruleset.Element{}, map[string][]ruleset.Element{}
+	for i := range ops {
+		op := &ops[i]
+		if op.Set == nil || !op.Set.Interval || len(op.Set.Key) != 1 || op.Unseen {
+			continue
+		}
+		switch op.Kind {
+		case ruleset.AddElements:
+			added[op.Set.Name] = append(added[op.Set.Name], op.Elements...)
+		case ruleset.DeleteElements:
+			removed[op.Set.Name] = append(removed[op.Set.Name], op.Elements...)
+		}
+	}
+	for name, list := range added {
+		if overlap(list, removed[name]) {
+			return true
+		}
+	}
+	return false
+}
+
+// overlap reports whether an element of one list overlaps one of the other. The elements of one list do not
+// overlap.
+func overlap(a, b []ruleset.Element) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return false
+	}
+	byKey := func(x, y ruleset.Element) int { return bytes.Compare(x.Key[0], y.Key[0]) }
+	a, b = slices.SortedFunc(slices.Values(a), byKey), slices.SortedFunc(slices.Values(b), byKey)
+	for len(a) > 0 && len(b) > 0 {
+		switch {
+		case bytes.Compare(lastOf(a[0]), b[0].Key[0]) < 0:
+			a = a[1:]
+		case bytes.Compare(lastOf(b[0]), a[0].Key[0]) < 0:
+			b = b[1:]
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// lastOf returns the last value of an element of one field.
+func lastOf(e ruleset.Element) ruleset.Value {
+	if e.Last != nil {
+		return e.Last
+	}
+	return e.Key[0]
+}
