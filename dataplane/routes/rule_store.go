@@ -29,7 +29,8 @@ func (k ruleKey) compare(o ruleKey) int {
 // rule returns the Rule with the same fields. A Rule lacks some conditions of kernel rules.
 func (k ruleKey) rule() Rule {
 	return Rule{
-		Family: k.Family, Priority: k.Priority, From: k.From, To: k.To, UDPSourcePort: k.UDPSourcePort, Local: k.Local, Table: k.Table,
+		Family: k.Family, Priority: k.Priority, From: k.From, To: k.To, UDPSourcePort: k.UDPSourcePort,
+		Local: k.Local, Table: k.Table,
 	}
 }
 

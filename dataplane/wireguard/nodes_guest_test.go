@@ -106,7 +106,8 @@ func TestOtherNodes(t *testing.T) {
 	c.reach()
 
 	n3.change(func(world *policy.Node) {
-		world.WireguardKeys = []policy.WireguardKey{{PublicKey: n2.device("wg.way").PublicKey.String(), Port: 51820}}
+		key := n2.device("wg.way").PublicKey.String()
+		world.WireguardKeys = []policy.WireguardKey{{PublicKey: key, Port: 51820}}
 	})
 	blackhole := func(lines []string) bool { return len(lines) == 1 && strings.HasPrefix(lines[0], "blackhole") }
 	c.until("a drop", func() bool { return blackhole(n1.list("10.65.3.0/26", "ip route show table 22361")) })
@@ -125,7 +126,8 @@ func TestDeviceIsRestored(t *testing.T) {
 	n1, n2 := c.nodes[0], c.nodes[1]
 	wire := n1.capture()
 	for _, command := range []string{
-		"ip link del dev wg.way", "ip link set dev wg.way down", "ip route flush table 22361", "ip rule del priority 100",
+		"ip link del dev wg.way", "ip link set dev wg.way down", "ip route flush table 22361",
+		"ip rule del priority 100",
 		"ip addr del 10.65.1.0/32 dev wg.way", "ip link set dev wg.way mtu 1200",
 		"sysctl -qw net.ipv4.conf.wg/way.rp_filter=1",
 	} {
@@ -173,7 +175,8 @@ func TestBorrowedAddress(t *testing.T) {
 		MAC: n1.pod.Link.MAC.String(),
 	}
 	block := &policy.Block{
-		CIDR: netip.MustParsePrefix("10.65.2.0/26"), Node: "n2", Borrowed: []policy.BorrowedAddress{{Address: lent, Node: "n1"}},
+		CIDR: netip.MustParsePrefix("10.65.2.0/26"), Node: "n2",
+		Borrowed: []policy.BorrowedAddress{{Address: lent, Node: "n1"}},
 	}
 	c.set(moved, block)
 	c.until("here", func() bool { return n1.way(lent) == n1.pod.Host.Name })
@@ -219,7 +222,7 @@ func TestNodeStartsAgain(t *testing.T) {
 	whole := func() string {
 		return n.run(n.ns, "ip -d link show dev wg.way") + n.run(n.ns, "ip addr show dev wg.way") +
 			n.run(n.ns, "ip rule") + n.run(n.ns, "ip -6 rule") + n.run(n.ns, "ip route show table 22361") +
-			n.run(n.ns, "ip -6 route show table 22361") + fmt.Sprintf("%+v", n.device("wg.way").Peers[0].LastHandshakeTime)
+			n.run(n.ns, "ip -6 route show table 22361") + n.device("wg.way").Peers[0].LastHandshakeTime.String()
 	}
 	before := whole()
 	n.stop()

@@ -35,7 +35,8 @@ func routeUpdate(dst, node string, typ dataplane.RouteType) *dataplane.RouteUpda
 // network is b, which encrypts, c, which does not, and an address of b's block on this node and on c.
 func network() []dataplane.Event {
 	return []dataplane.Event{
-		nodeUpdate("a", "192.0.2.1", testKey(1)), nodeUpdate("b", "192.0.2.2", testKey(2)), nodeUpdate("c", "192.0.2.3"),
+		nodeUpdate("a", "192.0.2.1", testKey(1)), nodeUpdate("b", "192.0.2.2", testKey(2)),
+		nodeUpdate("c", "192.0.2.3"),
 		routeUpdate("10.0.0.0/16", "", dataplane.RoutePool),
 		routeUpdate("10.0.1.0/26", "a", dataplane.RouteBlackhole),
 		routeUpdate("10.0.1.1/32", "a", dataplane.RouteLocalWorkload),
@@ -86,7 +87,8 @@ func TestObjects(t *testing.T) {
 	slices.Sort(want)
 	require.Equal(t, want, s.text(true))
 
-	s = stateOf(Config{HostEncryption: true, UnencryptedHosts: prefixes("192.0.2.9/32", "2001:db8::9/128")}, network()...)
+	hosts := prefixes("192.0.2.9/32", "2001:db8::9/128")
+	s = stateOf(Config{HostEncryption: true, UnencryptedHosts: hosts}, network()...)
 	s.uplinks = []string{"eth0"}
 	text := s.text(true)
 	for _, line := range []string{

@@ -13,7 +13,8 @@ import (
 
 func TestKernelVersion(t *testing.T) {
 	for release, want := range map[string][2]int{
-		"6.12.117+deb12-amd64": {6, 12}, "5.10.0-35-amd64": {5, 10}, "6.17": {6, 17}, "7.0-rc1": {7, 0}, "6.18.44-x": {6, 18},
+		"6.12.117+deb12-amd64": {6, 12}, "5.10.0-35-amd64": {5, 10}, "6.17": {6, 17}, "7.0-rc1": {7, 0},
+		"6.18.44-x": {6, 18},
 	} {
 		major, minor, ok := kernelVersion(release)
 		require.True(t, ok, release)
@@ -49,18 +50,24 @@ func TestReplacesOverlaps(t *testing.T) {
 		ops  []ruleset.Op
 		want bool
 	}{
-		"nothing":      {},
-		"added":        {[]ruleset.Op{op(add, nets, "10.0.0.0/8")}, false},
-		"removed":      {[]ruleset.Op{op(del, nets, "10.0.0.0/8")}, false},
-		"beside":       {[]ruleset.Op{op(del, nets, "10.0.0.0/8", "13.0.0.0/8"), op(add, nets, "11.0.0.0/8", "12.0.0.0/8")}, false},
-		"smaller":      {[]ruleset.Op{op(del, nets, "10.0.0.0/8"), op(add, nets, "10.0.0.0/9")}, true},
-		"inside":       {[]ruleset.Op{op(del, nets, "10.0.0.0/8"), op(add, nets, "10.9.0.1/32")}, true},
-		"larger":       {[]ruleset.Op{op(del, nets, "9.0.0.0/8", "10.255.255.255/32"), op(add, nets, "10.0.0.0/8")}, true},
-		"not in order": {[]ruleset.Op{op(del, nets, "10.0.0.0/8", "1.0.0.0/8"), op(add, nets, "20.0.0.0/8", "1.2.3.4/32")}, true},
-		"other set":    {[]ruleset.Op{op(del, nets, "10.0.0.0/8"), op(add, other, "10.0.0.0/9")}, false},
-		"hashes":       {[]ruleset.Op{op(del, hosts, "10.0.0.0/32"), op(add, hosts, "10.0.0.0/32")}, false},
-		"two fields":   {[]ruleset.Op{op(del, areas, "10.0.0.0/8"), op(add, areas, "10.0.0.0/9")}, false},
-		"unseen":       {[]ruleset.Op{op(del, nets, "10.0.0.0/8"), unseen}, false},
+		"nothing": {},
+		"added":   {[]ruleset.Op{op(add, nets, "10.0.0.0/8")}, false},
+		"removed": {[]ruleset.Op{op(del, nets, "10.0.0.0/8")}, false},
+		"beside": {
+			[]ruleset.Op{op(del, nets, "10.0.0.0/8", "13.0.0.0/8"), op(add, nets, "11.0.0.0/8", "12.0.0.0/8")}, false,
+		},
+		"smaller": {[]ruleset.Op{op(del, nets, "10.0.0.0/8"), op(add, nets, "10.0.0.0/9")}, true},
+		"inside":  {[]ruleset.Op{op(del, nets, "10.0.0.0/8"), op(add, nets, "10.9.0.1/32")}, true},
+		"larger": {
+			[]ruleset.Op{op(del, nets, "9.0.0.0/8", "10.255.255.255/32"), op(add, nets, "10.0.0.0/8")}, true,
+		},
+		"not in order": {
+			[]ruleset.Op{op(del, nets, "10.0.0.0/8", "1.0.0.0/8"), op(add, nets, "20.0.0.0/8", "1.2.3.4/32")}, true,
+		},
+		"other set":  {[]ruleset.Op{op(del, nets, "10.0.0.0/8"), op(add, other, "10.0.0.0/9")}, false},
+		"hashes":     {[]ruleset.Op{op(del, hosts, "10.0.0.0/32"), op(add, hosts, "10.0.0.0/32")}, false},
+		"two fields": {[]ruleset.Op{op(del, areas, "10.0.0.0/8"), op(add, areas, "10.0.0.0/9")}, false},
+		"unseen":     {[]ruleset.Op{op(del, nets, "10.0.0.0/8"), unseen}, false},
 	} {
 		require.Equal(t, tt.want, replacesOverlaps(tt.ops), name)
 		if tt.want {
