@@ -44,8 +44,10 @@ func TestAnswerIsThereAfterSend(t *testing.T) {
 	n, err := s.Receive(buf)
 	require.NoError(t, err)
 	require.Equal(t, uint16(unix.RTM_NEWLINK), typeOf(buf[:n]), "the loopback interface")
-	n, err = s.Receive(buf)
-	require.NoError(t, err)
+	for typeOf(buf[:n]) == unix.RTM_NEWLINK { // modules such as ipip add more interfaces than fit into one
+		n, err = s.Receive(buf)
+		require.NoError(t, err)
+	}
 	require.Equal(t, uint16(unix.NLMSG_DONE), typeOf(buf[:n]))
 	_, err = s.Receive(buf)
 	require.ErrorIs(t, err, unix.EAGAIN)
