@@ -89,8 +89,7 @@ func TestConformance(t *testing.T) {
 			},
 			Dump: func(*testing.T) string { return n.dump() },
 			Damage: func(*testing.T) {
-				n.run(ns, "ip route del blackhole 10.98.1.0/26 table 22361")
-				n.configure("wg.way", wgtypes.Config{ReplacePeers: true})
+				n.run(ns, "ip link del dev wg.way")
 			},
 			Spoil: func(s dptest.State) policy.Key {
 				s.Nodes["without"] = &dataplane.Node{

@@ -133,6 +133,11 @@ func (e *Event) parse(m netlink.Message) (heard bool, err error) {
 	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
 		e.Group, e.Gone = GroupNeighbours, m.Type == unix.RTM_DELNEIGH
 		e.Neighbour, err = parseNeighbour(m.Data)
+		// Up to Linux 6.12, a second notification follows that of the VXLAN device, without the destination.
+		n := &e.Neighbour
+		if err == nil && !e.Gone && n.Forward && !n.Extra && !n.Addr.IsValid() {
+			return false, nil
+		}
 		return err != nil || slices.Contains([]byte{unix.AF_INET, unix.AF_INET6, unix.AF_BRIDGE}, m.Data[0]), err
 	case unix.RTM_NEWRULE, unix.RTM_DELRULE:
 		e.Group, e.Gone = GroupRules, m.Type == unix.RTM_DELRULE
