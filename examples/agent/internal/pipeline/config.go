@@ -12,6 +12,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+	"github.com/wayleave/wayleave/dataplane/wireguard"
 	"github.com/wayleave/wayleave/datastore"
 	"github.com/wayleave/wayleave/policy"
 )
@@ -59,6 +60,9 @@ type Config struct {
 	ForwardIPv6 bool
 	// SysctlFile keeps the former values of sysctls for Teardown; see routes.Config.SysctlFile.
 	SysctlFile string
+	// Wireguard encrypts traffic between nodes. The fields Node, NetNS, Protocol, SysctlFile and Logger are
+	// ignored: they come from this Config. Nil: nothing is encrypted.
+	Wireguard *wireguard.Config
 	// VerdictLog sends the packets that policy allows or denies to an nflog group. By default it
 	// does not.
 	VerdictLog render.VerdictLog
@@ -86,7 +90,7 @@ type Config struct {
 	// called once if that ends because Record fails. Optional.
 	Record       io.Writer
 	RecordFailed func(error)
-	// BeforeWrite is called before rules or routes are written. If it fails, nothing is written and
+	// BeforeWrite is called before rules, routes or WireGuard objects are written. If it fails, nothing is written and
 	// the attempt fails with that error. After its first failure it must always fail. Optional.
 	BeforeWrite func() error
 	// Logger is told what happens. Nil discards.

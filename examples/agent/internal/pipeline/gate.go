@@ -6,43 +6,45 @@ import (
 	"context"
 
 	"github.com/wayleave/wayleave/dataplane"
-	"github.com/wayleave/wayleave/dataplane/routes"
 )
 
-// gatedRoutes calls Config.BeforeWrite before each call that may write. If that fails, the batch is
-// lost, because no later call can write either.
-type gatedRoutes struct {
-	*routes.Dataplane
+// writer is a dataplane that a gate is for.
+type writer interface {
+	dataplane.Dataplane
+	dataplane.Planner
+	dataplane.Watcher
+}
+
+// gated calls Config.BeforeWrite before each call that may write. If that fails, the batch is lost,
+// because no later call can write either. The table has a hook of its own.
+type gated struct {
+	writer
 	before func() error
 	inSync bool
 }
 
-var (
-	_ dataplane.Dataplane = (*gatedRoutes)(nil)
-	_ dataplane.Planner   = (*gatedRoutes)(nil)
-	_ dataplane.Watcher   = (*gatedRoutes)(nil)
-)
-
-func (r *gatedRoutes) Apply(ctx context.Context, b dataplane.Batch) error {
-	r.inSync = r.inSync || b.CarriesInSync()
-	if err := r.checkWrite(); err != nil {
+// Apply programs the batch if BeforeWrite allows it.
+func (g *gated) Apply(ctx context.Context, b dataplane.Batch) error {
+	g.inSync = g.inSync || b.CarriesInSync()
+	if err := g.checkWrite(); err != nil {
 		return err
 	}
-	return r.Dataplane.Apply(ctx, b)
+	return g.writer.Apply(ctx, b)
 }
 
-func (r *gatedRoutes) Resync(ctx context.Context) error {
-	if err := r.checkWrite(); err != nil {
+// Resync repairs the kernel if BeforeWrite allows it.
+func (g *gated) Resync(ctx context.Context) error {
+	if err := g.checkWrite(); err != nil {
 		return err
 	}
-	return r.Dataplane.Resync(ctx)
+	return g.writer.Resync(ctx)
 }
 
 // checkWrite returns the error of BeforeWrite. It does not call it before the state is in sync,
 // because nothing is written then.
-func (r *gatedRoutes) checkWrite() error {
-	if !r.inSync {
+func (g *gated) checkWrite() error {
+	if !g.inSync {
 		return nil
 	}
-	return r.before()
+	return g.before()
 }

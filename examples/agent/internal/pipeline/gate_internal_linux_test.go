@@ -23,7 +23,7 @@ func TestRoutesAreWrittenAfterBeforeWrite(t *testing.T) {
 	require.NoError(t, err)
 	var refusal error
 	calls := 0
-	gated := &gatedRoutes{Dataplane: routing, before: func() error {
+	gate := &gated{writer: routing, before: func() error {
 		calls++
 		return refusal
 	}}
@@ -32,23 +32,23 @@ func TestRoutesAreWrittenAfterBeforeWrite(t *testing.T) {
 		Key:      policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "shop", Name: "web"},
 		Endpoint: &dataplane.Endpoint{Interface: "way0", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}},
 	}}}
-	require.NoError(t, gated.Resync(t.Context()))
-	require.NoError(t, gated.Apply(t.Context(), dataplane.Batch{}))
+	require.NoError(t, gate.Resync(t.Context()))
+	require.NoError(t, gate.Apply(t.Context(), dataplane.Batch{}))
 	require.Zero(t, calls, "nothing is written before the first complete batch")
-	require.NoError(t, gated.Apply(t.Context(), dataplane.Batch{Events: []dataplane.Event{&dataplane.InSync{}}}))
+	require.NoError(t, gate.Apply(t.Context(), dataplane.Batch{Events: []dataplane.Event{&dataplane.InSync{}}}))
 	require.Equal(t, 1, calls)
 
 	refusal = errors.New("no")
-	require.ErrorIs(t, gated.Apply(t.Context(), endpoint), refusal)
-	require.ErrorIs(t, gated.Resync(t.Context()), refusal)
-	plan, err := gated.PlanTeardown(t.Context())
+	require.ErrorIs(t, gate.Apply(t.Context(), endpoint), refusal)
+	require.ErrorIs(t, gate.Resync(t.Context()), refusal)
+	plan, err := routing.PlanTeardown(t.Context())
 	require.NoError(t, err)
 	require.NotContains(t, plan, "way0")
 	refusal = nil
-	require.NoError(t, gated.Apply(t.Context(), endpoint))
-	plan, err = gated.PlanTeardown(t.Context())
+	require.NoError(t, gate.Apply(t.Context(), endpoint))
+	plan, err = routing.PlanTeardown(t.Context())
 	require.NoError(t, err)
 	require.Contains(t, plan, "ip route del 10.0.0.1/32 dev way0")
 	require.Equal(t, 4, calls)
-	require.NoError(t, gated.Close())
+	require.NoError(t, routing.Close())
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/routes"
+	"github.com/wayleave/wayleave/dataplane/wireguard"
 	"github.com/wayleave/wayleave/datastore"
 	"github.com/wayleave/wayleave/internal/packed"
 	"github.com/wayleave/wayleave/kubernetes/convert"
@@ -39,14 +40,15 @@ func Run(ctx context.Context, cfg Config) error {
 
 // Pipeline is the agent's parts, wired. Its methods may be called from any goroutine; Run once.
 type Pipeline struct {
-	cfg     Config
-	source  *sources
-	runner  *calcgraph.Runner
-	driver  *dataplane.Driver
-	rounds  rounds
-	table   *nft.Dataplane
-	dirs    map[string]*directory // by the name of the source
-	routing *routes.Dataplane
+	cfg        Config
+	source     *sources
+	runner     *calcgraph.Runner
+	driver     *dataplane.Driver
+	rounds     rounds
+	table      *nft.Dataplane
+	dirs       map[string]*directory // by the name of the source
+	routing    *routes.Dataplane
+	encryption *wireguard.Dataplane // nil without Config.Wireguard
 	// noGracePeriod is applier.Stats.NoGracePeriod.
 	noGracePeriod bool
 
@@ -123,6 +125,11 @@ func New(cfg Config) (*Pipeline, error) {
 	if p.routing, err = routes.New(cfg.routes()); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
+	if cfg.Wireguard != nil {
+		if p.encryption, err = wireguard.New(cfg.wireguard()); err != nil {
+			return nil, errors.Join(err, p.close())
+		}
+	}
 	if p.driver, err = dataplane.NewDriver(p.driverConfig()); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
@@ -172,7 +179,7 @@ func (p *Pipeline) conflict(key policy.Key, err error) {
 func (p *Pipeline) driverConfig() dataplane.DriverConfig {
 	inSync := false
 	return dataplane.DriverConfig{
-		Dataplanes:  []dataplane.Dataplane{p.table, &gatedRoutes{Dataplane: p.routing, before: p.cfg.BeforeWrite}},
+		Dataplanes:  p.dataplanes(),
 		MinInterval: p.cfg.ApplyInterval,
 		Burst:       p.cfg.ApplyBurst,
 		ResyncEvery: p.cfg.ResyncInterval,
@@ -189,6 +196,15 @@ func (p *Pipeline) driverConfig() dataplane.DriverConfig {
 			Drifted: p.cfg.Drifted,
 		},
 	}
+}
+
+// dataplanes returns the dataplanes in the order in which they are called.
+func (p *Pipeline) dataplanes() []dataplane.Dataplane {
+	list := []dataplane.Dataplane{p.table, &gated{writer: p.routing, before: p.cfg.BeforeWrite}}
+	if p.encryption != nil {
+		list = append(list, &gated{writer: p.encryption, before: p.cfg.BeforeWrite})
+	}
+	return list
 }
 
 // Run runs the pipeline; see the function of that name.
@@ -222,6 +238,9 @@ func (p *Pipeline) close() error {
 	err := p.table.Close()
 	if p.routing != nil {
 		err = errors.Join(err, p.routing.Close())
+	}
+	if p.encryption != nil {
+		err = errors.Join(err, p.encryption.Close())
 	}
 	return err
 }

@@ -5,6 +5,8 @@ package pipeline_test
 import (
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -97,4 +99,34 @@ func TestTeardownWithOwnedTable(t *testing.T) {
 	commands, err = pipeline.Teardown(t.Context(), config, false)
 	require.NoError(t, err)
 	require.Equal(t, []string{"nft delete table inet wayleave"}, commands)
+}
+
+// Teardown removes the WireGuard objects of an agent that has ended before its routes, and needs no key file.
+func TestTeardownOfWireguard(t *testing.T) {
+	node, config, removeRoutes := leftBehind(t)
+	ip := func(args ...string) string {
+		var out []byte
+		require.NoError(t, node.Do(func() (err error) {
+			out, err = exec.Command("ip", args...).CombinedOutput()
+			return err
+		}), "%s", out)
+		return string(out)
+	}
+	ip("rule", "add", "from", "all", "lookup", "22361", "priority", "100", "protocol", "236")
+	ip("route", "add", "blackhole", "10.65.2.0/26", "table", "22361", "metric", "4000", "proto", "236")
+	planned, err := pipeline.Teardown(t.Context(), config, true)
+	require.NoError(t, err)
+	require.Contains(t, ip("rule"), "22361")
+	commands, err := pipeline.Teardown(t.Context(), config, false)
+	require.NoError(t, err)
+	require.Equal(t, planned, commands)
+	require.Subset(t, commands, removeRoutes)
+	last := slices.IndexFunc(commands, func(c string) bool { return strings.HasPrefix(c, "ip rule del") })
+	require.NotEqual(t, -1, last, commands)
+	require.Less(t, last, slices.Index(commands, removeRoutes[0]))
+	require.NotContains(t, ip("rule"), "22361")
+	require.Empty(t, ip("route", "show", "table", "all", "proto", "236"))
+	commands, err = pipeline.Teardown(t.Context(), config, false)
+	require.NoError(t, err)
+	require.Empty(t, commands)
 }

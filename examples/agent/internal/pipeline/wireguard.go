@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pipeline
+
+import (
+	"cmp"
+
+	"github.com/wayleave/wayleave/dataplane/routes"
+	"github.com/wayleave/wayleave/dataplane/wireguard"
+)
+
+// wireguardMark is what the protocol number of WireGuard objects has in other bits than that of routes: 219
+// becomes 236, the default of package wireguard.
+const wireguardMark = 0x37
+
+// minProtocol is the first protocol number that is not the kernel's or the administrator's.
+const minProtocol = 5
+
+// wireguardProtocol returns the protocol number of the WireGuard objects. They must have a number of their
+// own: package routes removes unwanted rules and devices with its number, and package wireguard does so, too.
+func (c Config) wireguardProtocol() uint8 {
+	protocol := cmp.Or(c.RouteProtocol, routes.DefaultProtocol) ^ wireguardMark
+	if protocol < minProtocol {
+		protocol |= 0x80
+	}
+	return protocol
+}
+
+// wireguardSysctlFile returns the path of the file with the former values of sysctls: each keeper needs a file
+// of its own.
+func (c Config) wireguardSysctlFile() string {
+	if c.SysctlFile == "" {
+		return ""
+	}
+	return c.SysctlFile + ".wireguard"
+}
+
+// wireguard returns how traffic is to be encrypted.
+func (c Config) wireguard() wireguard.Config {
+	cfg := *c.Wireguard
+	cfg.Node, cfg.NetNS, cfg.Logger = c.Node, c.NetNS, c.Logger
+	cfg.Protocol, cfg.SysctlFile = c.wireguardProtocol(), c.wireguardSysctlFile()
+	return cfg
+}
+
+// OpenWireguard returns a dataplane that can plan the teardown of the WireGuard objects of a Run with this Config
+// or of an earlier process, and tear them down. It must not be used for anything else.
+func OpenWireguard(cfg Config) (*wireguard.Dataplane, error) {
+	cfg = cfg.withDefaults()
+	cfg.Wireguard = &wireguard.Config{Devices: []wireguard.Device{
+		{KeyFile: "first.key"}, {KeyFile: "second.key"}, // teardown does not read them
+	}}
+	cfg.Node = cmp.Or(cfg.Node, "none") // teardown does not use it
+	return wireguard.New(cfg.wireguard())
+}

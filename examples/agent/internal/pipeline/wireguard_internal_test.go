@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pipeline
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane/wireguard"
+)
+
+// WireGuard objects have a protocol number of their own, and a file of sysctls.
+func TestWireguardConfig(t *testing.T) {
+	for protocol := 5; protocol <= 255; protocol++ {
+		own := Config{RouteProtocol: uint8(protocol)}.wireguardProtocol()
+		require.NotEqual(t, uint8(protocol), own)
+		require.GreaterOrEqual(t, own, uint8(minProtocol))
+	}
+	require.Equal(t, uint8(wireguard.DefaultProtocol), Config{}.wireguardProtocol())
+	require.Equal(t, uint8(wireguard.DefaultProtocol), Config{RouteProtocol: 219}.wireguardProtocol())
+
+	logger := slog.New(slog.DiscardHandler)
+	cfg := Config{
+		Node: "n", NetNS: 7, RouteProtocol: 77, SysctlFile: "/run/s", Logger: logger,
+		Wireguard: &wireguard.Config{MTU: 1400},
+	}.wireguard()
+	require.Equal(t, wireguard.Config{
+		Node: "n", NetNS: 7, Protocol: 77 ^ 0x37, SysctlFile: "/run/s.wireguard", Logger: logger, MTU: 1400,
+	}, cfg)
+	require.Empty(t, Config{}.wireguardSysctlFile())
+}
+
+// A Pipeline with Config.Wireguard has a third dataplane, and closes it.
+func TestPipelineWithWireguard(t *testing.T) {
+	p, err := New(Config{Manifests: t.TempDir(), Node: "n", Wireguard: &wireguard.Config{
+		Devices: []wireguard.Device{{KeyFile: t.TempDir() + "/first.key"}},
+	}})
+	require.NoError(t, err)
+	require.Len(t, p.dataplanes(), 3)
+	require.NoError(t, p.close())
+	_, err = New(Config{Manifests: t.TempDir(), Node: "n", Wireguard: &wireguard.Config{}})
+	require.ErrorContains(t, err, "wireguard: Devices")
+}
