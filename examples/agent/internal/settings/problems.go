@@ -42,6 +42,7 @@ func (s Settings) problems() map[string]error {
 		found["etcd-cert-file"] = errors.New("set both etcd-cert-file and etcd-key-file, or neither")
 	}
 	maps.Copy(found, s.kubernetesProblems())
+	maps.Copy(found, s.wireguardProblems())
 	if s.Table == "" {
 		found["table"] = errors.New("a name is required")
 	} else if _, err := render.New(render.Config{Table: s.Table}); err != nil {
@@ -118,6 +119,8 @@ func (s Settings) kubernetesProblems() map[string]error {
 			found["kubernetes-omit"] = errors.New("pods are always read: their labels come from there")
 		case kind == "nodes" && s.NATExcludeNodes:
 			found["nat-exclude-nodes"] = errors.New("needs the addresses of nodes, and kubernetes-omit names nodes")
+		case kind == "nodes" && s.Wireguard:
+			found["wireguard"] = errors.New("needs the keys of nodes, and kubernetes-omit names nodes")
 		case kind == "nodes" && s.TunnelsFromNodes == "true":
 			found["tunnels-from-nodes"] = errors.New("needs the addresses of nodes, and kubernetes-omit names nodes")
 		}

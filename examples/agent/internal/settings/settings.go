@@ -12,6 +12,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
 	"github.com/wayleave/wayleave/dataplane/routes"
+	"github.com/wayleave/wayleave/dataplane/wireguard"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -54,6 +55,19 @@ type Settings struct {
 	KubernetesIPIP bool
 	// KubernetesReport writes Events, conditions and a NodeReport of the node to the API.
 	KubernetesReport bool
+	// Wireguard encrypts traffic between nodes, with private keys in the folder WireguardDir. All other
+	// settings of WireGuard count only with it.
+	Wireguard    bool
+	WireguardDir string
+	// WireguardPort is the UDP port of the first device, and WireguardMTU the MTU of the devices. 0: it is
+	// derived.
+	WireguardPort, WireguardMTU int
+	// WireguardKeyLifetime is the age at which a key is replaced. 0: never.
+	WireguardKeyLifetime time.Duration
+	// WireguardHostEncryption encrypts between the nodes' own addresses, except WireguardUnencryptedHosts:
+	// addresses or prefixes, separated by commas, or "none".
+	WireguardHostEncryption   bool
+	WireguardUnencryptedHosts string
 	// EndpointDir is the directory that keeps endpoints that were registered over the socket across
 	// restarts. Empty: endpoints cannot be registered.
 	EndpointDir string
@@ -179,6 +193,8 @@ func local() map[string]bool {
 		"etcd-username", "etcd-password-file", "endpoint-to-host", "tunnels-from-nodes",
 		"kubeconfig", "kubernetes-context", "in-cluster", "kubernetes-omit", "kubernetes-config",
 		"kubernetes-pod-cidrs", "kubernetes-vxlan", "kubernetes-ipip", "kubernetes-report",
+		"wireguard", "wireguard-dir", "wireguard-port", "wireguard-mtu", "wireguard-key-lifetime",
+		"wireguard-host-encryption", "wireguard-unencrypted-hosts",
 	} {
 		keys[key] = true
 	}
@@ -205,6 +221,7 @@ func Declare(flags *flag.FlagSet, s *Settings) {
 			"uses them")
 	flags.BoolVar(&s.KubernetesReport, "kubernetes-report", s.KubernetesReport,
 		"write Events of objects at fault, conditions and a NodeReport of the node to the API")
+	declareWireguard(flags, s)
 	flags.StringVar(&s.EndpointDir, "endpoint-dir", s.EndpointDir,
 		"`DIR` that keeps registered endpoints across restarts; if empty, endpoints cannot be registered")
 	DeclareIdentity(flags, s)
@@ -337,6 +354,8 @@ func Defaults() Settings {
 		RecordLimit:      1024,
 
 		KubernetesReport: true,
+
+		WireguardDir: "/var/lib/wayleave/wireguard", WireguardPort: wireguard.DefaultPort,
 	}
 }
 

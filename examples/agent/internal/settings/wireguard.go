@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/wayleave/wayleave/dataplane/wireguard"
+)
+
+// noHosts is the value of WireguardUnencryptedHosts for no address.
+const noHosts = "none"
+
+// minWireguardMTU is that of IPv6.
+const minWireguardMTU = 1280
+
+// minKeyLifetime leaves time for a renewal: other nodes read each of its two announcements within
+// wireguard.DefaultRenewalDelay.
+const minKeyLifetime = time.Hour
+
+// declareWireguard declares the flags of encryption.
+func declareWireguard(flags *flag.FlagSet, s *Settings) {
+	flags.BoolVar(&s.Wireguard, "wireguard", s.Wireguard,
+		"encrypt traffic between nodes by WireGuard; all nodes must have it")
+	flags.StringVar(&s.WireguardDir, "wireguard-dir", s.WireguardDir,
+		"`DIR` that keeps the private keys of WireGuard, first.key and second.key, across restarts")
+	flags.IntVar(&s.WireguardPort, "wireguard-port", s.WireguardPort,
+		"UDP port `NUMBER` of the first WireGuard device; the second one has the next")
+	flags.IntVar(&s.WireguardMTU, "wireguard-mtu", s.WireguardMTU,
+		"MTU of the WireGuard devices in `BYTES`; 0 for that of the interface with the node's address, less 80")
+	flags.DurationVar(&s.WireguardKeyLifetime, "wireguard-key-lifetime", s.WireguardKeyLifetime,
+		"`TIME` after which the key of a WireGuard device is replaced, by a second device; 0 for never")
+	flags.BoolVar(&s.WireguardHostEncryption, "wireguard-host-encryption", s.WireguardHostEncryption,
+		"encrypt between the nodes' own addresses, too; all nodes must have it")
+	flags.StringVar(&s.WireguardUnencryptedHosts, "wireguard-unencrypted-hosts", s.WireguardUnencryptedHosts,
+		"`ADDRESSES` or prefixes that wireguard-host-encryption leaves in the clear, separated by commas: those of the "+
+			"API servers, or none")
+}
+
+// WireguardDevices returns the devices: two if keys are renewed.
+func (s Settings) WireguardDevices() []wireguard.Device {
+	device := func(number int, file string) wireguard.Device {
+		return wireguard.Device{Port: uint16(s.WireguardPort + number), KeyFile: filepath.Join(s.WireguardDir, file)}
+	}
+	devices := []wireguard.Device{device(0, "first.key")}
+	if s.WireguardKeyLifetime > 0 {
+		devices = append(devices, device(1, "second.key"))
+	}
+	return devices
+}
+
+// WireguardUnencryptedPrefixes returns the prefixes in WireguardUnencryptedHosts, in order.
+func (s Settings) WireguardUnencryptedPrefixes() []netip.Prefix {
+	prefixes, _ := parseHosts(s.WireguardUnencryptedHosts) // the problems have the error
+	return prefixes
+}
+
+// parseHosts parses a list of addresses and prefixes.
+func parseHosts(list string) (prefixes []netip.Prefix, err error) {
+	if list == noHosts {
+		return nil, nil
+	}
+	for _, text := range split(list) {
+		prefix, err := netip.ParsePrefix(text)
+		if address, addressErr := netip.ParseAddr(text); addressErr == nil && address.Zone() == "" {
+			prefix, err = netip.PrefixFrom(address, address.BitLen()), nil
+		}
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%q is no address or prefix", text)
+		case prefix.Addr().Is4In6():
+			return nil, fmt.Errorf("%q is an IPv4 address in IPv6: write it as IPv4", text)
+		case prefix != prefix.Masked():
+			return nil, fmt.Errorf("%q has bits beyond its length: want %s", text, prefix.Masked())
+		}
+		prefixes = append(prefixes, prefix)
+	}
+	return prefixes, nil
+}
+
+// wireguardProblems returns the problems of the settings of encryption, by key.
+func (s Settings) wireguardProblems() map[string]error {
+	found := map[string]error{}
+	last := math.MaxUint16
+	if s.WireguardKeyLifetime > 0 {
+		last-- // of the second device
+	}
+	if s.WireguardPort < 1 || s.WireguardPort > last {
+		found["wireguard-port"] = fmt.Errorf("want 1 to %d, not %d", last, s.WireguardPort)
+	}
+	if s.WireguardMTU != 0 && (s.WireguardMTU < minWireguardMTU || s.WireguardMTU > math.MaxUint16) {
+		found["wireguard-mtu"] = fmt.Errorf("want 0, or %d to %d, not %d", minWireguardMTU, math.MaxUint16,
+			s.WireguardMTU)
+	}
+	if s.WireguardKeyLifetime != 0 && s.WireguardKeyLifetime < minKeyLifetime {
+		found["wireguard-key-lifetime"] = fmt.Errorf("want 0s for never, or %s or more, not %s", minKeyLifetime,
+			s.WireguardKeyLifetime)
+	}
+	if _, err := parseHosts(s.WireguardUnencryptedHosts); err != nil {
+		found["wireguard-unencrypted-hosts"] = err
+	}
+	if !s.Wireguard {
+		return found
+	}
+	if s.WireguardDir == "" {
+		found["wireguard-dir"] = errors.New("a folder is required: the node keeps its keys there")
+	}
+	if s.WireguardHostEncryption && s.WireguardUnencryptedHosts == "" {
+		found["wireguard-host-encryption"] = errors.New("set wireguard-unencrypted-hosts, too: the addresses of the " +
+			"API servers, or none")
+	}
+	for _, name := range []string{wireguard.DefaultSecondDevice, wireguard.DefaultDevice} {
+		if s.InterfacePrefix != "" && strings.HasPrefix(name, s.InterfacePrefix) {
+			found["interface-prefix"] = fmt.Errorf("the WireGuard device %s begins with %q", name, s.InterfacePrefix)
+		}
+	}
+	return found
+}
