@@ -41,8 +41,8 @@ type Config struct {
 	Omit []string
 	// PodCIDRs makes routes to the pod CIDRs of nodes.
 	PodCIDRs bool
-	// VXLAN and IPIP give nodes addresses of such devices from their pod CIDRs.
-	VXLAN, IPIP bool
+	// VXLAN, IPIP and Wireguard give nodes addresses of such devices from their pod CIDRs.
+	VXLAN, IPIP, Wireguard bool
 	// TrustAnnotations lets pods name their interface and MAC address.
 	TrustAnnotations bool
 	// ConfigMap is the NAMESPACE/NAME of a ConfigMap with settings. Empty: there is none. Settings
@@ -65,6 +65,7 @@ type API struct {
 	relay  *relay
 	maps   *configMaps // nil without Config.ConfigMap
 	status *status     // nil without Config.Report
+	keys   *announcer
 	// faulty has the objects with problems. The hooks of the source are called one at a time.
 	faulty map[convert.Object]bool
 }
@@ -77,7 +78,10 @@ func New(cfg Config) (*API, error) {
 	if cfg.ConfigMap != "" && cfg.Settings == nil {
 		return nil, errors.New("kube: Config: Settings is required with ConfigMap")
 	}
-	a := &API{cfg: cfg, relay: newRelay(), faulty: map[convert.Object]bool{}}
+	a := &API{
+		cfg: cfg, relay: newRelay(), faulty: map[convert.Object]bool{},
+		keys: newAnnouncer(cfg.Clients.Client, cfg.Node, cfg.Logger),
+	}
 	if cfg.ConfigMap != "" {
 		a.maps = newConfigMaps(cfg.Clients.Client, cfg.ConfigMap, cfg.Node, cfg.Settings, func(err error) {
 			cfg.Logger.Warn("settings cannot be read; the last known ones stay", "source", Name, "err", err)
@@ -97,7 +101,7 @@ func New(cfg Config) (*API, error) {
 		Client: cfg.Clients.Client, Dynamic: cfg.Clients.Dynamic, Node: cfg.Node, Omit: cfg.Omit,
 		Converter: convert.Converter{
 			TrustAnnotations: cfg.TrustAnnotations, PodCIDRs: cfg.PodCIDRs, PodCIDRTunnels: cfg.VXLAN,
-			PodCIDRIPIP: cfg.IPIP,
+			PodCIDRIPIP: cfg.IPIP, PodCIDRWireguard: cfg.Wireguard,
 		},
 		Hooks: hooks, Logger: cfg.Logger,
 	})
@@ -107,7 +111,9 @@ func New(cfg Config) (*API, error) {
 // Run reads the API until ctx is done, and then returns nil. Before Run, attach all pods that
 // already have a link.
 func (a *API) Run(ctx context.Context) error {
-	parts := []func(context.Context) error{func(ctx context.Context) error { return a.source.Run(ctx, a.relay) }}
+	parts := []func(context.Context) error{
+		func(ctx context.Context) error { return a.source.Run(ctx, a.relay) }, a.keys.run,
+	}
 	if a.maps != nil {
 		parts = append(parts, a.maps.run) // without it, the source would never send anything
 	}

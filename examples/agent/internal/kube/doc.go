@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kube reads objects and settings from the API of a Kubernetes cluster.
+// Package kube reads objects and settings from the API of a Kubernetes cluster, and writes what the node announces.
 //
 //	API server ── watches ──▶ kubernetes.Source ──▶ relay ──▶ pipeline, one after the other
 //	CNI plugin ── Attach, Detach ──▶
 //	ConfigMaps ── watches ──▶ settings
+//	WireGuard keys ── AnnounceWireguard ──▶ announcer ── patch ──▶ Node
 //
 // # Usage
 //

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/wayleave/wayleave/kubernetes/convert"
+)
+
+const (
+	// announceAgain is how often the keys are written again, with some jitter, in case another process has
+	// removed them. The server neither stores nor sends a patch that changes nothing, so 1,000 nodes cost it
+	// three such requests a second.
+	announceAgain = 5 * time.Minute
+	// announceTimeout limits one request.
+	announceTimeout = 30 * time.Second
+	// minBackoff and maxBackoff limit the time between two attempts after failures.
+	minBackoff, maxBackoff = time.Second, time.Minute
+	// jitter is the random part of a time, so that not all nodes send at once.
+	jitter = 0.2
+)
+
+// announcer writes the WireGuard keys of the node to its Node. It is safe for concurrent use.
+type announcer struct {
+	client kubernetes.Interface
+	node   string
+	logger *slog.Logger
+	wake   chan struct{} // has room for one
+
+	mu   sync.Mutex
+	keys string // "" if there are none yet
+	err  error  // of the last attempt
+}
+
+func newAnnouncer(client kubernetes.Interface, node string, logger *slog.Logger) *announcer {
+	return &announcer{client: client, node: node, logger: logger, wake: make(chan struct{}, 1)}
+}
+
+// set sets the keys, and does not wait until they are written.
+func (a *announcer) set(keys string) {
+	a.mu.Lock()
+	a.keys = keys
+	a.mu.Unlock()
+	select {
+	case a.wake <- struct{}{}:
+	default: // run has not seen the last one yet
+	}
+}
+
+// problem returns why the last attempt to write the keys failed; nil if it did not.
+func (a *announcer) problem() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.err
+}
+
+// run writes the keys whenever they change, and now and then again, until ctx is done.
+func (a *announcer) run(ctx context.Context) error {
+	backoff, written := minBackoff, ""
+	timer := time.NewTimer(announceAgain)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-a.wake:
+		case <-timer.C:
+		}
+		a.mu.Lock()
+		keys := a.keys
+		a.mu.Unlock()
+		if keys == "" {
+			timer.Reset(announceAgain)
+			continue
+		}
+		err := a.patch(ctx, &keys)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		a.record(err)
+		if err != nil {
+			timer.Reset(wait.Jitter(backoff, jitter))
+			backoff = min(2*backoff, maxBackoff)
+			continue
+		}
+		if keys != written {
+			a.logger.Info("announced the WireGuard keys of the node", "source", Name, "keys", keys)
+		}
+		written, backoff = keys, minBackoff
+		timer.Reset(wait.Jitter(announceAgain, jitter))
+	}
+}
+
+// record keeps the result of an attempt. It logs a failure when its reason changes.
+func (a *announcer) record(err error) {
+	a.mu.Lock()
+	old := a.err
+	a.err = err
+	a.mu.Unlock()
+	if err != nil && (old == nil || reason(old) != reason(err)) {
+		a.logger.Warn("the WireGuard keys cannot be announced; other nodes use those of the Node", "source", Name,
+			"err", err)
+	}
+}
+
+// patch sets the annotation, or removes it if keys is nil.
+func (a *announcer) patch(ctx context.Context, keys *string) error {
+	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
+	defer cancel()
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"annotations": map[string]*string{convert.AnnotationWireguardKeys: keys},
+	}})
+	if err != nil {
+		return err
+	}
+	if _, err := a.client.CoreV1().Nodes().Patch(
+		ctx, a.node, types.MergePatchType, data, metav1.PatchOptions{FieldManager: fieldManager},
+	); err != nil {
+		return fmt.Errorf("kube: patch Node %s: %w", a.node, err)
+	}
+	return nil
+}
+
+// fieldManager is the name of the agent in the managed fields of the Node.
+const fieldManager = "wayleave-wireguard"
+
+// AnnounceWireguard sets the WireGuard keys that the Node of this node is to have, as
+// policy.WireguardKey.String writes them, separated by commas. Run writes them to the Node. It does not block.
+func (a *API) AnnounceWireguard(keys string) { a.keys.set(keys) }
+
+// WithdrawWireguard removes the WireGuard keys from the Node. Do not call AnnounceWireguard as well.
+func (a *API) WithdrawWireguard(ctx context.Context) error { return a.keys.patch(ctx, nil) }
+
+// WireguardProblem returns why the WireGuard keys cannot be announced; nil if they are.
+func (a *API) WireguardProblem() error { return a.keys.problem() }
