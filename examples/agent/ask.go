@@ -131,6 +131,9 @@ func statusCommand() cli.Command {
 		for _, text := range kubernetesTexts(s.Kubernetes) {
 			line("kubernetes", "%s", text)
 		}
+		for _, text := range wireguardTexts(s.Wireguard) {
+			line("wireguard", "%s", text)
+		}
 		line("endpoints", "%d up, %d pending, %d down, %d failed", s.Endpoints["up"], s.Endpoints["pending"],
 			s.Endpoints["down"], s.Endpoints["failed"])
 		line("objects", "%d, %d rejected so far", s.Objects, s.Rejected)
@@ -243,6 +246,20 @@ func kubernetesTexts(k *api.Kubernetes) (lines []string) {
 	}
 	if more := k.FaultyObjects - len(k.Faulty); more > 0 {
 		lines = append(lines, fmt.Sprintf("%d more objects are not understood", more))
+	}
+	return lines
+}
+
+// wireguardTexts returns the keys of the node, and why they are not announced, in lines.
+func wireguardTexts(w *api.Wireguard) (lines []string) {
+	if w == nil {
+		return nil
+	}
+	for _, key := range w.Keys {
+		lines = append(lines, "key "+key)
+	}
+	if w.Error != "" {
+		lines = append(lines, "the keys cannot be announced: "+w.Error)
 	}
 	return lines
 }

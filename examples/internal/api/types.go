@@ -58,6 +58,8 @@ type Status struct {
 	Store *Store `json:"store,omitempty"`
 	// Kubernetes is about the API that objects come from, if there is one.
 	Kubernetes *Kubernetes `json:"kubernetes,omitempty"`
+	// Wireguard is about the encryption of traffic between nodes, once the devices work.
+	Wireguard *Wireguard `json:"wireguard,omitempty"`
 	// Recording is the file that what the agent sees is recorded in; RecordingError why that has
 	// ended.
 	Recording      string `json:"recording,omitempty"`
@@ -65,6 +67,14 @@ type Status struct {
 	// Settings that came later than the start and do not count, by source and key; the ones before
 	// go on counting.
 	Settings []string `json:"settingsProblems,omitempty"`
+}
+
+// Wireguard has the keys of the node's WireGuard devices.
+type Wireguard struct {
+	// Keys that the Node resource is to have, as policy.WireguardKey.String writes them.
+	Keys []string `json:"keys"`
+	// Error is why they cannot be written to the Kubernetes API; empty if they are, or without that API.
+	Error string `json:"error,omitempty"`
 }
 
 // Doubt names the fields of a policy that are not understood.

@@ -70,6 +70,8 @@ type Daemon struct {
 	health   *health.Checker
 	started  time.Time
 	gate     *startGate
+	inSync   *milestone // the first complete state is in the kernel
+	keys     wireguardKeys
 	// watchLimit is Memory.Watch.
 	watchLimit func(context.Context) error
 
@@ -118,6 +120,9 @@ func (d *Daemon) run(ctx context.Context) error {
 	if d.kube != nil {
 		tasks = append(tasks, d.kube.Run)
 	}
+	if !d.local.Wireguard {
+		tasks = append(tasks, d.newWireguardRemoval().run)
+	}
 	if d.local.Manifests == "" {
 		d.stored.settle()
 	} else {
@@ -145,7 +150,7 @@ func newDaemon(cfg Config) (*Daemon, error) {
 	d := &Daemon{
 		cfg: cfg, below: cfg.Below, above: cfg.Above, local: local, effective: local, level: &slog.LevelVar{},
 		events: newHub(), books: map[*ruleBook]struct{}{}, started: time.Now(),
-		gate: newStartGate(), replaced: make(chan struct{}),
+		gate: newStartGate(), inSync: newMilestone(), replaced: make(chan struct{}),
 		watchLimit: func(ctx context.Context) error { return cfg.Memory.Watch(ctx, 0) },
 	}
 	d.taps = newTaps(func(ctx context.Context, group uint16, started func(), do func(nflog.Entry) error) error {
@@ -168,6 +173,7 @@ func newDaemon(cfg Config) (*Daemon, error) {
 		if d.kube, err = kube.New(kube.Config{
 			Clients: cfg.Kubernetes, Node: local.Node, Omit: local.OmittedKinds(),
 			PodCIDRs: local.KubernetesPodCIDRs, VXLAN: local.KubernetesVXLAN, IPIP: local.KubernetesIPIP,
+			Wireguard:        local.Wireguard,
 			TrustAnnotations: local.TrustAnnotations, Rejected: d.reject, Logger: d.logger,
 			ConfigMap: local.KubernetesConfig, Report: local.KubernetesReport,
 			Settings: func(all, node []settings.Layer) { d.stored.share(cluster.Layers{Global: all, Node: node}) },
@@ -260,7 +266,7 @@ func (d *Daemon) open(record io.Writer, outdate func()) (*pipeline.Pipeline, err
 		ApplyInterval: s.ApplyInterval, ApplyBurst: s.ApplyBurst, ResyncInterval: s.ResyncInterval,
 		VerdictLog:      render.VerdictLog{Enabled: s.VerdictLogGroup >= 0, Group: uint16(max(s.VerdictLogGroup, 0))},
 		ConntrackPolicy: s.ConntrackPolicy, TCPFromSYN: s.TCPFromSYN, EndpointToHost: s.EndpointToHostAction(),
-		NATExcludeNodes:    s.NATExcludeNodes,
+		NATExcludeNodes: s.NATExcludeNodes, Wireguard: d.wireguardConfig(s),
 		VXLANFromNodesOnly: s.VXLANFromNodes(), IPIPFromNodesOnly: s.IPIPFromNodes(),
 		Filter: withoutSettings, Logger: d.logger,
 		Programmed: d.programmed, Drifted: d.drifted, Rejected: d.reject, Absent: d.absent, Doubted: d.doubted,
@@ -288,6 +294,9 @@ func (d *Daemon) programmed(s pipeline.State) {
 	d.mu.Lock()
 	d.table = s.Table // a function: nothing is copied until somebody asks
 	d.mu.Unlock()
+	if s.InSync {
+		d.inSync.reach()
+	}
 	text := s.Duration.String()
 	if s.Err != nil {
 		text += ": " + s.Err.Error()

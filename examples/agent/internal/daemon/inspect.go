@@ -42,6 +42,7 @@ func (d *Daemon) status(_ *http.Request, p *pipeline.Pipeline) (any, error) {
 		state := d.kube.State()
 		s.Kubernetes = &state
 	}
+	s.Wireguard = d.wireguardStatus()
 	if p == nil {
 		s.Waiting = slices.Sorted(maps.Keys(s.Unreadable))
 		return s, nil

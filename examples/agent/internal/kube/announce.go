@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -139,8 +140,14 @@ const fieldManager = "wayleave-wireguard"
 // policy.WireguardKey.String writes them, separated by commas. Run writes them to the Node. It does not block.
 func (a *API) AnnounceWireguard(keys string) { a.keys.set(keys) }
 
-// WithdrawWireguard removes the WireGuard keys from the Node. Do not call AnnounceWireguard as well.
-func (a *API) WithdrawWireguard(ctx context.Context) error { return a.keys.patch(ctx, nil) }
+// WithdrawWireguard removes the WireGuard keys from the Node, if there is one. Do not call AnnounceWireguard as
+// well.
+func (a *API) WithdrawWireguard(ctx context.Context) error {
+	if err := a.keys.patch(ctx, nil); !apierrors.IsNotFound(err) {
+		return err
+	}
+	return nil
+}
 
 // WireguardProblem returns why the WireGuard keys cannot be announced; nil if they are.
 func (a *API) WireguardProblem() error { return a.keys.problem() }

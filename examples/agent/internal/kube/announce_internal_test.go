@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
@@ -122,6 +123,7 @@ func TestAnnounceAfterFailures(t *testing.T) {
 	})
 }
 
+// The other annotations stay. A Node that does not exist has no keys.
 func TestWithdrawWireguard(t *testing.T) {
 	a := newAnnouncerTest(t)
 	keys := "one:51820"
@@ -131,6 +133,8 @@ func TestWithdrawWireguard(t *testing.T) {
 	n, err := a.client.CoreV1().Nodes().Get(t.Context(), "n1", metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"other": "kept"}, n.Annotations)
+	a.err = apierrors.NewNotFound(corev1.Resource("nodes"), "n1")
+	require.NoError(t, api.WithdrawWireguard(t.Context()))
 	a.err = errors.New("refused")
 	require.EqualError(t, api.WithdrawWireguard(t.Context()), "kube: patch Node n1: refused")
 }

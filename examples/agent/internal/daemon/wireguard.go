@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wayleave/wayleave/dataplane/wireguard"
+	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+	"github.com/wayleave/wayleave/examples/agent/internal/settings"
+	"github.com/wayleave/wayleave/examples/internal/api"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// wireguardConfig returns how traffic is to be encrypted; nil if it is not.
+func (d *Daemon) wireguardConfig(s settings.Settings) *wireguard.Config {
+	if !s.Wireguard {
+		return nil
+	}
+	return &wireguard.Config{
+		Devices: s.WireguardDevices(), MTU: uint32(s.WireguardMTU), KeyLifetime: s.WireguardKeyLifetime,
+		HostEncryption: s.WireguardHostEncryption, UnencryptedHosts: s.WireguardUnencryptedPrefixes(),
+		Announce: d.announce,
+	}
+}
+
+// wireguardKeys are the last keys that a pipeline has announced. They are safe for concurrent use.
+type wireguardKeys struct {
+	mu   sync.Mutex
+	keys []string
+}
+
+func (w *wireguardKeys) set(keys []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.keys = keys
+}
+
+func (w *wireguardKeys) get() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.keys
+}
+
+// announce has the keys written to the Node of the API. Without the API, only people can announce them.
+func (d *Daemon) announce(keys []policy.WireguardKey) {
+	texts := make([]string, len(keys))
+	for i, k := range keys {
+		texts[i] = k.String()
+	}
+	d.keys.set(texts)
+	list := strings.Join(texts, ",")
+	if d.kube != nil {
+		d.kube.AnnounceWireguard(list)
+		return
+	}
+	d.logger.Info("announce these WireGuard keys in the Node resource", "node", d.local.Node, "keys", list)
+}
+
+// wireguardStatus returns the keys for agent status; nil if there are none.
+func (d *Daemon) wireguardStatus() *api.Wireguard {
+	keys := d.keys.get()
+	if keys == nil {
+		return nil
+	}
+	w := &api.Wireguard{Keys: keys}
+	if d.kube != nil {
+		w.Error = text(d.kube.WireguardProblem())
+	}
+	return w
+}
+
+// Times of a wireguardRemoval.
+const (
+	// withdrawalTime is how long other nodes take to read that this node has no keys any more.
+	withdrawalTime = 30 * time.Second
+	// minRemovalBackoff and maxRemovalBackoff limit the time between two attempts after failures.
+	minRemovalBackoff, maxRemovalBackoff = time.Second, 5 * time.Minute
+)
+
+// removable are objects in the kernel that can be removed, as those of a wireguard.Dataplane.
+type removable interface {
+	PlanTeardown(context.Context) (string, error)
+	Teardown(context.Context) error
+	Close() error
+}
+
+// wireguardRemoval removes the WireGuard objects of an earlier run, if this one does not encrypt. What other
+// nodes still encrypt would be lost, so it withdraws the keys first.
+type wireguardRemoval struct {
+	open func() (removable, error)
+	// ready is closed when the first complete state is in the kernel. Before that an agent changes nothing.
+	ready <-chan struct{}
+	// allow returns the error of a refused start.
+	allow func() error
+	// withdraw removes the keys from the Node. nil: there is no API.
+	withdraw func(context.Context) error
+	logger   *slog.Logger
+
+	withdrawn bool
+	last      string // failure that is logged
+}
+
+// newWireguardRemoval returns the removal for a daemon whose setting wireguard is false.
+func (d *Daemon) newWireguardRemoval() *wireguardRemoval {
+	r := &wireguardRemoval{
+		open: func() (removable, error) {
+			return pipeline.OpenWireguard(pipeline.Config{
+				NetNS: d.cfg.NetNS, RouteProtocol: uint8(d.local.RouteProtocol), SysctlFile: d.local.SysctlFile(),
+				Logger: d.logger,
+			})
+		},
+		ready: d.inSync.done, allow: d.gate.allowWrite, logger: d.logger,
+	}
+	if d.kube != nil {
+		r.withdraw = d.kube.WithdrawWireguard
+	}
+	return r
+}
+
+// run removes the objects, and then waits until ctx is done.
+func (r *wireguardRemoval) run(ctx context.Context) error {
+	select {
+	case <-r.ready:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for backoff := minRemovalBackoff; ; backoff = min(2*backoff, maxRemovalBackoff) {
+		err := r.remove(ctx)
+		if err == nil {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		if cause := err.Error(); ctx.Err() == nil && cause != r.last {
+			r.last = cause
+			r.logger.Error("the WireGuard objects of an earlier run stay for now", "err", err)
+		}
+		if err := pause(ctx, backoff); err != nil {
+			return err
+		}
+	}
+}
+
+// remove makes one attempt. If there are no objects, it leaves the Node as it is: another program may have
+// announced keys there.
+func (r *wireguardRemoval) remove(ctx context.Context) (err error) {
+	objects, err := r.open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, objects.Close()) }()
+	if plan, err := objects.PlanTeardown(ctx); plan == "" {
+		return err
+	}
+	if err := r.allow(); err != nil {
+		return err
+	}
+	if err := r.announceEnd(ctx); err != nil {
+		return err
+	}
+	r.logger.Info("removing the WireGuard objects of an earlier run")
+	if err := objects.Teardown(ctx); err != nil {
+		return err
+	}
+	r.logger.Info("removed the WireGuard objects of an earlier run; traffic between nodes is not encrypted")
+	return nil
+}
+
+// announceEnd withdraws the keys, and returns once the other nodes must have read that.
+func (r *wireguardRemoval) announceEnd(ctx context.Context) error {
+	if r.withdrawn {
+		return nil
+	}
+	if r.withdraw == nil {
+		r.logger.Warn("WireGuard objects of an earlier run are removed soon: remove the keys from the Node resource",
+			"after", withdrawalTime)
+	} else {
+		r.logger.Info("withdrawing the WireGuard keys from the Node, because this node no longer encrypts")
+		if err := r.withdraw(ctx); err != nil {
+			return fmt.Errorf("withdraw the WireGuard keys: %w", err)
+		}
+		r.logger.Info("withdrew the WireGuard keys; waiting until other nodes have read that", "for", withdrawalTime)
+	}
+	if err := pause(ctx, withdrawalTime); err != nil {
+		return err
+	}
+	r.withdrawn = true
+	return nil
+}
+
+// pause waits for a time. Errors: the context's.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// milestone is an event that happens once. It is safe for concurrent use.
+type milestone struct {
+	once sync.Once
+	done chan struct{} // closed when it happens
+}
+
+// newMilestone returns one that has not happened yet.
+func newMilestone() *milestone { return &milestone{done: make(chan struct{})} }
+
+// reach records that it has happened. Later calls do nothing.
+func (m *milestone) reach() { m.once.Do(func() { close(m.done) }) }
