@@ -94,6 +94,23 @@ func TestKubernetesRightsToWrite(t *testing.T) {
 	require.Equal(t, "wayleave-agent", only[*rbacv1.RoleBinding](t, objects, "wayleave-status").Subjects[0].Name)
 }
 
+// The agent may announce its WireGuard keys also where it may not write what package report writes.
+func TestKubernetesRightsOfWireguard(t *testing.T) {
+	objects := deployed(t, "kubernetes.yaml")
+	require.Equal(t, []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"patch"}},
+	}, only[*rbacv1.ClusterRole](t, objects, "wayleave-wireguard").Rules)
+	binding := only[*rbacv1.ClusterRoleBinding](t, objects, "wayleave-wireguard")
+	require.Equal(t, "wayleave-wireguard", binding.RoleRef.Name)
+	require.Equal(t, only[*rbacv1.ClusterRoleBinding](t, objects, "wayleave-agent").Subjects, binding.Subjects)
+	for _, volume := range only[*appsv1.DaemonSet](t, objects, "wayleave-agent").Spec.Template.Spec.Volumes {
+		if volume.HostPath != nil && strings.HasPrefix(settings.Defaults().WireguardDir, volume.HostPath.Path+"/") {
+			return
+		}
+	}
+	require.Fail(t, "the private keys are lost with the pod")
+}
+
 // The agent runs with the settings and the network configuration of the ConfigMaps that are deployed with it.
 func TestKubernetesDaemonSet(t *testing.T) {
 	objects := deployed(t, "kubernetes.yaml")

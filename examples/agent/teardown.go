@@ -22,13 +22,13 @@ func teardownCommand() cli.Command {
 		Name:    "teardown",
 		Summary: "remove from the kernel everything that the agent made",
 		About: `Removes what 'agent run' left in this node's kernel: routes, neighbour and proxy entries, rules,
-VXLAN and IP-in-IP devices, and the nftables table. Restores each sysctl that still has the value that
-the agent set. Prints each change as a command of ip, bridge, sysctl or nft. Afterwards no policy is enforced,
+WireGuard, VXLAN and IP-in-IP devices, and the nftables table. Restores each sysctl that still has the value
+that the agent set. Prints each change as a command of ip, bridge, sysctl or nft. Afterwards no policy is enforced,
 and workloads have no connectivity.
 
 Stop the agent first. Only the settings below are used; the other settings of 'agent run' are not
 checked. If the file of --config cannot be read, all of them have to be flags. Files in the endpoint
-directory stay. Needs root (CAP_NET_ADMIN).
+directory and the private keys of WireGuard stay. Needs root (CAP_NET_ADMIN).
 
 With --hold, the command stays after that until it is stopped: the pod of a DaemonSet has to.`,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
