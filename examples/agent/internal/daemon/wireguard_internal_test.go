@@ -170,7 +170,9 @@ func TestAnnounceWithoutAPI(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, d.wireguardStatus())
 	cfg := d.wireguardConfig(d.local.Settings)
-	cfg.Announce([]policy.WireguardKey{{PublicKey: "one", Port: 51820}, {PublicKey: "two", Port: 51821, Renewing: true}})
+	cfg.Announce([]policy.WireguardKey{
+		{PublicKey: "one", Port: 51820}, {PublicKey: "two", Port: 51821, Renewing: true},
+	})
 	require.Contains(t, log.String(), "announce these WireGuard keys in the Node resource")
 	require.Contains(t, log.String(), "keys=one:51820,two:51821:renewing")
 	require.Equal(t, &api.Wireguard{Keys: []string{"one:51820", "two:51821:renewing"}}, d.wireguardStatus())

@@ -13,12 +13,12 @@ import (
 	"github.com/wayleave/wayleave/dataplane/routes"
 )
 
-// Teardown removes what a Run with this Config or an earlier process programmed: WireGuard
-// devices with their routes and rules, then routes, neighbour entries and tunnels, then the table. It restores the sysctls whose former values are known. It
-// returns the changes as commands of nft, ip, bridge and sysctl. If the removal from a dataplane
-// fails, it leaves out the commands that a second plan still contains; if there is no second plan,
-// it returns all of them. With dry it only plans. It ignores Sources, Node and all other fields
-// that describe what to program.
+// Teardown removes what a Run with this Config or an earlier process programmed: WireGuard devices
+// with their routes and rules, then routes, neighbour entries and tunnels, then the table. It
+// restores the sysctls whose former values are known. It returns the changes as commands of nft, ip,
+// bridge and sysctl. If the removal from a dataplane fails, it leaves out the commands that a second
+// plan still contains; if there is no second plan, it returns all of them. With dry it only plans.
+// It ignores Sources, Node and all other fields that describe what to program.
 //
 // Errors: a join of those of the dataplanes; the rest is removed nevertheless.
 func Teardown(ctx context.Context, cfg Config, dry bool) (commands []string, err error) {

@@ -28,7 +28,7 @@ const minKeyLifetime = time.Hour
 // declareWireguard declares the flags of encryption.
 func declareWireguard(flags *flag.FlagSet, s *Settings) {
 	flags.BoolVar(&s.Wireguard, "wireguard", s.Wireguard,
-		"encrypt traffic between nodes by WireGuard; all nodes must have it")
+		"encrypt traffic between nodes that have it, by WireGuard")
 	flags.StringVar(&s.WireguardDir, "wireguard-dir", s.WireguardDir,
 		"`DIR` that keeps the private keys of WireGuard, first.key and second.key, across restarts")
 	flags.IntVar(&s.WireguardPort, "wireguard-port", s.WireguardPort,
