@@ -20,7 +20,8 @@
 //   - calcgraph: resources to events for one node
 //   - dataplane: the events, the Dataplane interface, and the driver; dataplane/dptest: an
 //     in-memory dataplane and a conformance kit for your own
-//   - dataplane/nft and dataplane/routes: the kernel
+//   - dataplane/nft and dataplane/routes: the kernel; dataplane/wireguard, a module of its own:
+//     encryption between nodes
 //   - datastore: where the resources come from
 //
 // Conversion from Kubernetes and Calico objects is in the module wayleave/kubernetes, and a

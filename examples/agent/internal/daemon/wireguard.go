@@ -79,7 +79,7 @@ func (d *Daemon) wireguardStatus() *api.Wireguard {
 // Times of a wireguardRemoval.
 const (
 	// withdrawalTime is how long other nodes take to read that this node has no keys any more.
-	withdrawalTime = 30 * time.Second
+	withdrawalTime = 5 * time.Second
 	// minRemovalBackoff and maxRemovalBackoff limit the time between two attempts after failures.
 	minRemovalBackoff, maxRemovalBackoff = time.Second, 5 * time.Minute
 )
