@@ -5,6 +5,9 @@ package simulate_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os/exec"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,6 +15,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
+	"github.com/wayleave/wayleave/internal/netns"
 )
 
 // path is a way through the node, and the hooks on it.
@@ -43,11 +47,14 @@ func paths() []path {
 func TestAgainstKernel(t *testing.T) {
 	const tables, packets = 40, 60
 	w := newWitness(t)
-	steps := 0
+	steps, refused := 0, refusesFinalByte(w.node)
 	for _, p := range paths() {
 		for seed := range uint64(tables) {
 			rng := rand.New(rand.NewPCG(seed, 8))
 			table := randomTable(rng, p)
+			if refused && hasFinalByte(table) {
+				continue
+			}
 			require.NoError(t, table.Validate(), "%s %d", p.name, seed)
 			w.load(t, unix.NFPROTO_INET, table.Name, "flush ruleset inet\n"+tracer+table.String())
 			simulator, err := simulate.New(simulate.Config{Table: table})
@@ -206,4 +213,43 @@ func (f *flow) conn() simulate.Conn {
 		return simulate.Conn{State: ruleset.CtInvalid}
 	}
 	return simulate.Conn{}
+}
+
+// refusesFinalByte reports whether the kernel refuses interval sets of several fields the last of which has
+// one byte, as Linux 6.12.117 does. The dataplane has no such sets.
+func refusesFinalByte(ns *netns.NS) bool {
+	return ns.Do(func() error {
+		command := exec.Command("nft", "-f", "-")
+		command.Stdin = strings.NewReader(
+			"table inet probe { set s { type inet_service . nf_proto; flags interval; }; }; delete table inet probe\n")
+		return command.Run()
+	}) != nil
+}
+
+// hasFinalByte reports whether a table has such a set.
+func hasFinalByte(t *ruleset.Table) bool {
+	short := func(types []ruleset.Type) bool {
+		return len(types) > 1 && slices.Contains([]ruleset.Type{
+			ruleset.TypeProto, ruleset.TypeICMP, ruleset.TypeICMPv6, ruleset.TypeICMPCode, ruleset.TypeICMPv6Code,
+			ruleset.TypeNFProto, ruleset.TypeCtDir, ruleset.TypeTCPFlag, ruleset.TypeDSCP, ruleset.TypeBool,
+		}, types[len(types)-1])
+	}
+	anonymous := func(fields []ruleset.Field, elements []ruleset.Element) bool {
+		var types []ruleset.Type
+		for _, f := range fields {
+			types = append(types, f.Type())
+		}
+		return short(types) && slices.ContainsFunc(elements, func(e ruleset.Element) bool { return e.Ends != nil })
+	}
+	inRule := func(r ruleset.Rule) bool {
+		return slices.ContainsFunc(r.Matches, func(m ruleset.Match) bool {
+			in, ok := m.(ruleset.In)
+			return ok && anonymous(in.Fields, in.Elements)
+		}) || slices.ContainsFunc(r.Statements, func(s ruleset.Statement) bool {
+			m, ok := s.(ruleset.VMap)
+			return ok && anonymous(m.Fields, m.Elements)
+		})
+	}
+	return slices.ContainsFunc(t.Sets, func(s *ruleset.Set) bool { return s.Interval && short(s.Key) }) ||
+		slices.ContainsFunc(t.Chains, func(c *ruleset.Chain) bool { return slices.ContainsFunc(c.Rules, inRule) })
 }
