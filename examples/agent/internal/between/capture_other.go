@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package between
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/wayleave/wayleave/internal/netns"
+)
+
+// capture captures nothing: there are no network namespaces here.
+type capture struct{}
+
+// openCapture fails.
+func openCapture(*netns.NS, string) (*capture, error) {
+	return nil, fmt.Errorf("packets are captured on Linux only: %w", errors.ErrUnsupported)
+}
+
+func (c *capture) frames() ([]frame, error) { return nil, errors.ErrUnsupported }
+
+func (c *capture) close() error { return nil }

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package between
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"sync"
+
+	"github.com/wayleave/wayleave/calcgraph"
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/routes"
+	"github.com/wayleave/wayleave/dataplane/wireguard"
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// node is one of the two nodes.
+type node struct {
+	way    Way
+	number int
+	ns     *netns.NS
+	pod    *netns.Workload
+	world  policy.Node // without keys
+	graph  *calcgraph.Graph
+	driver *dataplane.Driver
+	// rounds has an element after the driver has programmed, or tried to.
+	rounds chan struct{}
+	// announced has the keys that the WireGuard dataplane announced last.
+	announced chan []policy.WireguardKey
+	stop      func() error
+}
+
+func newNode(way Way, number int, ns *netns.NS) *node {
+	n := &node{
+		way: way, number: number, ns: ns,
+		rounds: make(chan struct{}, 1), announced: make(chan []policy.WireguardKey, 1),
+		world: policy.Node{
+			Name: fmt.Sprintf("n%d", number),
+			Addresses: []netip.Prefix{
+				netip.MustParsePrefix(fmt.Sprintf("192.0.2.%d/24", number)),
+				netip.MustParsePrefix(fmt.Sprintf("2001:db8::%d/64", number)),
+			},
+		},
+	}
+	tunnel4, tunnel6 := n.block(four).Addr(), n.block(six).Addr()
+	switch way.encapsulation {
+	case vxlan:
+		n.world.IPv4VXLANTunnelAddr, n.world.IPv6VXLANTunnelAddr = tunnel4, tunnel6
+	case ipip:
+		n.world.IPv4IPIPTunnelAddr = tunnel4
+	case wireGuard:
+		n.world.IPv4WireguardAddr, n.world.IPv6WireguardAddr = tunnel4, tunnel6
+	}
+	return n
+}
+
+// block returns the node's block of addresses, whose first address its tunnel devices have.
+func (n *node) block(f family) netip.Prefix {
+	if f == six {
+		return netip.MustParsePrefix(fmt.Sprintf("fd65::%d:0/122", n.number))
+	}
+	return netip.MustParsePrefix(fmt.Sprintf("10.65.%d.0/26", n.number))
+}
+
+// podAddress returns the address of the node's pod.
+func (n *node) podAddress(f family) netip.Addr { return n.block(f).Addr().Next() }
+
+// outer returns the node's address outside of the encapsulation of packets from a pod. VXLAN has the same
+// family outside as inside. A WireGuard peer has one address for both families.
+func (n *node) outer(way Way, pod netip.Addr) netip.Addr {
+	if way.encapsulation == vxlan && pod.Is6() {
+		return n.world.Addresses[1].Addr()
+	}
+	return n.world.Addresses[0].Addr()
+}
+
+// resources are those of the node, its blocks and its pod.
+func (n *node) resources() []policy.Resource {
+	world := n.world
+	list := []policy.Resource{&world, &policy.WorkloadEndpoint{
+		Namespace: "shop", Name: n.world.Name, Node: n.world.Name, Interface: n.pod.Host.Name,
+		Addresses: n.pod.Addresses, MAC: n.pod.Link.MAC.String(),
+	}}
+	for _, f := range n.way.families {
+		list = append(list, &policy.Block{CIDR: n.block(f), Node: n.world.Name})
+	}
+	return list
+}
+
+// start makes the graph and the driver, and runs the driver until stop.
+func (n *node) start(keys string) (err error) {
+	var closes []func() error
+	closeAll := func() (err error) {
+		for _, c := range closes {
+			err = errors.Join(err, c())
+		}
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, closeAll())
+		}
+	}()
+	routing, err := routes.New(routes.Config{NetNS: n.ns.FD(), ForwardAllIPv4: true, ForwardAllIPv6: true})
+	if err != nil {
+		return err
+	}
+	closes = append(closes, routing.Close)
+	dataplanes := []dataplane.Dataplane{routing}
+	if n.way.encapsulation == wireGuard {
+		encryption, err := wireguard.New(wireguard.Config{
+			Node: n.world.Name, NetNS: n.ns.FD(), Announce: n.announce,
+			Devices: []wireguard.Device{{KeyFile: filepath.Join(keys, n.world.Name+".key")}},
+		})
+		if err != nil {
+			return err
+		}
+		closes = append(closes, encryption.Close)
+		dataplanes = append(dataplanes, encryption)
+	}
+	n.driver, err = dataplane.NewDriver(dataplane.DriverConfig{
+		Dataplanes: dataplanes, Hooks: dataplane.Hooks{Applied: func(dataplane.AppliedInfo) {
+			select {
+			case n.rounds <- struct{}{}:
+			default: // await looks at the newest state in any case
+			}
+		}},
+	})
+	if err != nil {
+		return err
+	}
+	if n.graph, err = calcgraph.New(calcgraph.Config{Node: n.world.Name}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background()) // close ends it, before what the driver uses
+	var running sync.WaitGroup
+	running.Go(func() { _ = n.driver.Run(ctx) }) // its error is that of ctx
+	n.stop = func() error {
+		cancel()
+		running.Wait()
+		return closeAll()
+	}
+	return nil
+}
+
+// announce keeps the keys for keys. Only the driver's goroutine calls it.
+func (n *node) announce(keys []policy.WireguardKey) {
+	select {
+	case <-n.announced:
+	default:
+	}
+	n.announced <- keys
+}
+
+// keys waits for the keys that the node announces.
+func (n *node) keys(ctx context.Context) ([]policy.WireguardKey, error) {
+	select {
+	case keys := <-n.announced:
+		return keys, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("node %s announces no key: %w", n.world.Name, context.Cause(ctx))
+	}
+}
+
+// send gives the node's driver resources as a complete state.
+func (n *node) send(ctx context.Context, resources []policy.Resource) error {
+	for _, r := range resources {
+		n.graph.Update(policy.Update{Key: r.Key(), Resource: r})
+	}
+	n.graph.InSync()
+	if err := n.driver.Send(ctx, n.graph.Flush()); err != nil {
+		return fmt.Errorf("send to node %s: %w", n.world.Name, err)
+	}
+	return nil
+}
+
+// await waits until the node has programmed all that was sent.
+func (n *node) await(ctx context.Context) error {
+	for {
+		status := n.driver.Status()
+		switch {
+		case errors.Is(status.LastError, routes.ErrNoKind): // it stays so
+			return fmt.Errorf("program node %s: %w", n.world.Name, status.LastError)
+		case status.InSync && !status.Pending && status.LastError == nil:
+			return nil
+		}
+		select {
+		case <-n.rounds:
+		case <-ctx.Done():
+			return fmt.Errorf("program node %s: %w", n.world.Name, errors.Join(context.Cause(ctx), status.LastError))
+		}
+	}
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package between
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane/routes"
+	"github.com/wayleave/wayleave/dataplane/wireguard"
+)
+
+// Numbers of protocols, as packets have them.
+const (
+	etherTypeIPv4 = 0x0800
+	etherTypeIPv6 = 0x86dd
+	protocolIPIP  = 4
+	protocolUDP   = 17
+)
+
+// Lengths of headers, in bytes.
+const (
+	ipv4Header     = 20 // at least
+	ipv6Header     = 40
+	udpHeader      = 8
+	vxlanHeader    = 8
+	ethernetHeader = 14
+)
+
+const (
+	// wireguardData is the type of the WireGuard messages that have packets in them.
+	wireguardData = 4
+	// wireguardEmpty is the length of such a message without a packet, which only keeps a session alive.
+	wireguardEmpty = 32
+)
+
+// frame is a captured packet, without the header of its link.
+type frame struct {
+	etherType uint16
+	data      []byte
+}
+
+// String describes the frame from the outside to the inside, as
+// "udp 192.0.2.1 > 192.0.2.2 port 4789: udp 10.65.1.1 > 10.65.2.1".
+func (f frame) String() string {
+	h, ok := f.header()
+	if !ok {
+		return fmt.Sprintf("frame of type 0x%04x", f.etherType)
+	}
+	ends := fmt.Sprintf("%s > %s", h.src, h.dst)
+	switch {
+	case h.protocol == protocolIPIP:
+		return "ipip " + ends + ": " + frame{etherTypeIPv4, h.payload}.String()
+	case h.protocol != protocolUDP || len(h.payload) < udpHeader:
+		return fmt.Sprintf("protocol %d %s", h.protocol, ends)
+	}
+	message := h.payload[udpHeader:]
+	switch port := binary.BigEndian.Uint16(h.payload[2:]); port {
+	case routes.DefaultPort:
+		if len(message) < vxlanHeader+ethernetHeader {
+			return fmt.Sprintf("udp %s port %d: too short", ends, port)
+		}
+		inner := message[vxlanHeader:]
+		etherType := binary.BigEndian.Uint16(inner[ethernetHeader-2:])
+		return fmt.Sprintf("udp %s port %d: %s", ends, port, frame{etherType, inner[ethernetHeader:]})
+	case wireguard.DefaultPort:
+		text := fmt.Sprintf("udp %s port %d", ends, port)
+		if len(message) <= wireguardEmpty || message[0] != wireguardData {
+			text += ": no packet inside" // a handshake, for example
+		}
+		return text
+	}
+	return "udp " + ends
+}
+
+// header has some fields of an IP header, and the payload after it.
+type header struct {
+	protocol byte
+	src, dst netip.Addr
+	payload  []byte
+}
+
+// header returns the IP header of the frame, if it has one.
+func (f frame) header() (h header, ok bool) {
+	b := f.data
+	switch {
+	case f.etherType == etherTypeIPv4 && len(b) >= ipv4Header:
+		length := 4 * int(b[0]&15)
+		if length < ipv4Header || len(b) < length {
+			return h, false
+		}
+		src, dst := netip.AddrFrom4([4]byte(b[12:16])), netip.AddrFrom4([4]byte(b[16:20]))
+		return header{protocol: b[9], src: src, dst: dst, payload: b[length:]}, true
+	case f.etherType == etherTypeIPv6 && len(b) >= ipv6Header:
+		src, dst := netip.AddrFrom16([16]byte(b[8:24])), netip.AddrFrom16([16]byte(b[24:40]))
+		return header{protocol: b[6], src: src, dst: dst, payload: b[ipv6Header:]}, true
+	}
+	return h, false
+}
+
+// flow has the addresses of the sending and the receiving pod, and those of their nodes.
+type flow struct{ from, to, fromNode, toNode netip.Addr }
+
+func (f flow) reversed() flow { return flow{f.to, f.from, f.toNode, f.fromNode} }
+
+// packet describes the packets of a flow between the nodes.
+func (w Way) packet(f flow) string {
+	inner := fmt.Sprintf("udp %s > %s", f.from, f.to)
+	outer := fmt.Sprintf("%s > %s", f.fromNode, f.toNode)
+	switch w.encapsulation {
+	case vxlan:
+		return fmt.Sprintf("udp %s port %d: %s", outer, routes.DefaultPort, inner)
+	case ipip:
+		return fmt.Sprintf("ipip %s: %s", outer, inner)
+	case wireGuard:
+		return fmt.Sprintf("udp %s port %d", outer, wireguard.DefaultPort)
+	}
+	return inner
+}
+
+// judge compares frames with those that an exchange must have. It returns a description of the request and
+// all faults. A frame that shows a text or a pod's address must be in the encapsulation of the way, and
+// there must be none in WireGuard.
+func (w Way) judge(frames []frame, f flow) (wire string, faults []string) {
+	wanted := map[string]string{w.packet(f): request, w.packet(f.reversed()): answer}
+	seen := map[string]bool{}
+	hidden := w.encapsulation == wireGuard
+	for _, captured := range frames {
+		description := captured.String()
+		text, known := wanted[description]
+		readable := captured.shows([]byte(request), []byte(answer), f.from.AsSlice(), f.to.AsSlice())
+		switch {
+		case readable && hidden:
+			faults = append(faults, "readable on the wire: "+description)
+		case readable && !known:
+			faults = append(faults, "outside of the encapsulation: "+description)
+		case known && (hidden || captured.shows([]byte(text))):
+			seen[description] = true
+		}
+	}
+	for _, description := range []string{w.packet(f), w.packet(f.reversed())} {
+		if !seen[description] {
+			faults = append(faults, "not on the wire: "+description)
+		}
+	}
+	slices.Sort(faults)
+	wire = w.packet(f)
+	if hidden {
+		wire += ": not readable"
+	}
+	return wire, slices.Compact(faults)
+}
+
+// shows reports whether any of the texts is in the frame.
+func (f frame) shows(texts ...[]byte) bool {
+	return slices.ContainsFunc(texts, func(text []byte) bool { return bytes.Contains(f.data, text) })
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package between
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// testFlow is that of the pods of the two nodes.
+func testFlow() flow {
+	addr := netip.MustParseAddr
+	return flow{addr("10.65.1.1"), addr("10.65.2.1"), addr("192.0.2.1"), addr("192.0.2.2")}
+}
+
+// ipv4 returns a packet whose header has a protocol and addresses.
+func ipv4(protocol byte, src, dst netip.Addr, payload []byte) []byte {
+	b := make([]byte, ipv4Header)
+	b[0], b[9] = 0x45, protocol
+	copy(b[12:], src.AsSlice())
+	copy(b[16:], dst.AsSlice())
+	return append(b, payload...)
+}
+
+func udp(port uint16, payload []byte) []byte {
+	b := make([]byte, udpHeader)
+	binary.BigEndian.PutUint16(b[2:], port)
+	return append(b, payload...)
+}
+
+// inner is the packet of a pod.
+func inner(f flow, text string) []byte {
+	return ipv4(protocolUDP, f.from, f.to, udp(port, []byte(text)))
+}
+
+// encapsulated is the packet of a pod as the way has it between the nodes.
+func encapsulated(w Way, f flow, text string) frame {
+	b := inner(f, text)
+	switch w.encapsulation {
+	case vxlan:
+		headers := make([]byte, vxlanHeader+ethernetHeader)
+		binary.BigEndian.PutUint16(headers[len(headers)-2:], etherTypeIPv4)
+		b = ipv4(protocolUDP, f.fromNode, f.toNode, udp(4789, append(headers, b...)))
+	case ipip:
+		b = ipv4(protocolIPIP, f.fromNode, f.toNode, b)
+	case wireGuard:
+		b = ipv4(protocolUDP, f.fromNode, f.toNode, udp(51820, sealed()))
+	}
+	return frame{etherTypeIPv4, b}
+}
+
+// sealed is a WireGuard message with something inside.
+func sealed() []byte { return append([]byte{wireguardData}, make([]byte, 80)...) }
+
+func TestJudge(t *testing.T) {
+	f := testFlow()
+	for _, w := range Ways() {
+		t.Run(w.Name, func(t *testing.T) {
+			good := []frame{encapsulated(w, f, request), encapsulated(w, f.reversed(), answer)}
+			arp := frame{0x0806, make([]byte, 28)}
+			wire, faults := w.judge(append(good, arp), f)
+			require.Empty(t, faults)
+			require.Contains(t, wire, w.packet(f))
+
+			_, faults = w.judge(good[:1], f)
+			require.Equal(t, []string{"not on the wire: " + w.packet(f.reversed())}, faults)
+			_, faults = w.judge(nil, f)
+			require.Len(t, faults, 2)
+			if w.encapsulation == direct {
+				return
+			}
+			naked := frame{etherTypeIPv4, inner(f, request)}
+			_, faults = w.judge(append(good, naked, naked), f)
+			require.Len(t, faults, 1, "the same fault counts once")
+			require.Contains(t, faults[0], ": udp 10.65.1.1 > 10.65.2.1")
+		})
+	}
+}
+
+// A packet with the addresses of the pods is a fault, also without the text, and in a good encapsulation.
+func TestJudgeReadable(t *testing.T) {
+	f := testFlow()
+	w := Ways()[3]
+	good := []frame{encapsulated(w, f, request), encapsulated(w, f.reversed(), answer)}
+	for _, secret := range [][]byte{f.from.AsSlice(), f.to.AsSlice(), []byte(request), []byte(answer)} {
+		leak := frame{etherTypeIPv4, ipv4(protocolUDP, f.fromNode, f.toNode, udp(51820, append(sealed(), secret...)))}
+		_, faults := w.judge(append(good, leak), f)
+		require.Equal(t, []string{"readable on the wire: udp 192.0.2.1 > 192.0.2.2 port 51820"}, faults, "%q", secret)
+	}
+	// Handshakes alone carry nothing.
+	handshake := ipv4(protocolUDP, f.fromNode, f.toNode, udp(51820, append([]byte{1}, make([]byte, 147)...)))
+	_, faults := w.judge([]frame{{etherTypeIPv4, handshake}, good[1]}, f)
+	require.Equal(t, []string{"not on the wire: " + w.packet(f)}, faults)
+	w = Ways()[1]
+	stray := frame{etherTypeIPv4, ipv4(1, f.toNode, f.from, make([]byte, 8))}
+	_, faults = w.judge([]frame{encapsulated(w, f, request), encapsulated(w, f.reversed(), answer), stray}, f)
+	require.Equal(t, []string{"outside of the encapsulation: protocol 1 192.0.2.2 > 10.65.1.1"}, faults)
+}
+
+func TestFrameText(t *testing.T) {
+	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	six := make([]byte, ipv6Header)
+	six[6], six[23], six[39] = 58, 1, 2
+	for _, row := range []struct {
+		want string
+		f    frame
+	}{
+		{"frame of type 0x0806", frame{0x0806, make([]byte, 28)}},
+		{"frame of type 0x0800", frame{etherTypeIPv4, nil}},
+		{"frame of type 0x86dd", frame{etherTypeIPv6, make([]byte, 39)}},
+		{"frame of type 0x0800", frame{etherTypeIPv4, make([]byte, 20)}}, // a header of length 0
+		{"protocol 58 ::1 > ::2", frame{etherTypeIPv6, six}},
+		{"protocol 17 192.0.2.1 > 192.0.2.2", frame{etherTypeIPv4, ipv4(protocolUDP, a, b, []byte{1})}},
+		{"ipip 192.0.2.1 > 192.0.2.2: frame of type 0x0800", frame{etherTypeIPv4, ipv4(protocolIPIP, a, b, nil)}},
+		{
+			"udp 192.0.2.1 > 192.0.2.2 port 4789: too short",
+			frame{etherTypeIPv4, ipv4(protocolUDP, a, b, udp(4789, make([]byte, 21)))},
+		},
+		{
+			"udp 192.0.2.1 > 192.0.2.2 port 4789: frame of type 0x0000",
+			frame{etherTypeIPv4, ipv4(protocolUDP, a, b, udp(4789, make([]byte, 22)))},
+		},
+		{
+			"udp 192.0.2.1 > 192.0.2.2 port 51820: no packet inside",
+			frame{etherTypeIPv4, ipv4(protocolUDP, a, b, udp(51820, sealed()[:wireguardEmpty]))},
+		},
+	} {
+		require.Equal(t, row.want, row.f.String())
+	}
+}
+
+func TestResult(t *testing.T) {
+	e := Exchange{From: testFlow().from, To: testFlow().to, Wire: "x", Faults: []string{"no answer", "stray"}}
+	r := Result{Way: "VXLAN", Exchanges: []Exchange{e}}
+	require.Equal(t, "VXLAN        10.65.1.1 -> 10.65.2.1 FAILED: no answer; stray\n", r.String())
+	require.Equal(t, []string{
+		"VXLAN: 10.65.1.1 -> 10.65.2.1: no answer", "VXLAN: 10.65.1.1 -> 10.65.2.1: stray",
+	}, r.Failures())
+	r = Result{Way: "IP in IP", Missing: "ipip"}
+	require.Equal(t, "IP in IP     not shown: the kernel has no module ipip\n", r.String())
+	require.Empty(t, r.Failures())
+}
