@@ -148,7 +148,7 @@ func anyPort(lines []string, port string) []string {
 // A slow machine gets more time, but not for ever.
 func TestSilenceIsMeasuredAgain(t *testing.T) {
 	m, n := measure(t, func(from, _ int, f verdict.Flow, attempt int) *probe.Answer {
-		if from == 2 && f.Protocol == policy.ProtocolTCP && attempt < 3 {
+		if from == 2 && f.Protocol == policy.ProtocolTCP && attempt < 4 {
 			return &probe.Answer{Outcome: probe.Blocked}
 		}
 		if from == 0 && f.Protocol == policy.ProtocolICMPv6 {
@@ -160,7 +160,8 @@ func TestSilenceIsMeasuredAgain(t *testing.T) {
 		"a/both -> a/a-long-name: ICMPv6 type 128 code 0 2001:db8::1 -> 2001:db8::2: policy allows it; no route",
 	}, m.Differences())
 	require.Contains(t, m.String(), "\na/both                        ?             .\n")
-	require.Equal(t, 3, n.asked["TCP 10.0.0.3:0 -> 10.0.0.1:80"])
+	require.Equal(t, 4, n.asked["TCP 10.0.0.3:0 -> 10.0.0.1:80"])
+	require.Equal(t, 4, n.asked["ICMPv6 type 128 code 0 2001:db8::1 -> 2001:db8::2"])
 }
 
 func TestMeasureEndsWithItsContext(t *testing.T) {

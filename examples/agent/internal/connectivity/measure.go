@@ -123,9 +123,10 @@ func address(p node.Party, is6 bool) netip.Addr {
 	return netip.Addr{}
 }
 
-// measure fills in one cell.
+// measure fills in one cell. What policy allows and gets no answer is tried again with longer waits. The
+// last one is for machines without hardware virtualization.
 func (m *Matrix) measure(ctx context.Context, cfg Config, c *Cell) {
-	for _, wait := range []time.Duration{500 * time.Millisecond, time.Second, 3 * time.Second} {
+	for _, wait := range []time.Duration{500 * time.Millisecond, time.Second, 3 * time.Second, 15 * time.Second} {
 		c.Flow.SrcPort = cfg.Ports.Next()
 		c.Allowed = cfg.Evaluator.Evaluate(c.Flow).Combined == verdict.Allow
 		c.Answer = cfg.Ask(ctx, c.From, m.Columns[c.Column].To, c.Flow, wait)
