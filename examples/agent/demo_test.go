@@ -48,7 +48,7 @@ func TestDemo(t *testing.T) {
 	code, out, errs := demoCall(t, "--ruleset")
 	require.Zero(t, code, "%s\n%s", out, errs)
 	require.Empty(t, errs)
-	require.Equal(t, 3, strings.Count(out, "\n== "), out)
+	require.Equal(t, 4, strings.Count(out, "\n== "), out)
 	for _, name := range []string{
 		"shop/web", "shop/cart", "data/db", "data/cache", "ops/dns", "ops/monitor", "outside",
 	} {
@@ -61,6 +61,12 @@ func TestDemo(t *testing.T) {
 	before, after, _ := strings.Cut(out, "With policy")
 	require.NotContains(t, before[strings.Index(before, "\n== "):], "X", "all is open before policy")
 	require.Contains(t, after, "X")
+	_, wire, _ := strings.Cut(out, "\n== Between two nodes, as seen on the wire\n")
+	require.Contains(t, wire, "directly     10.65.1.1 -> 10.65.2.1 answered: udp 10.65.1.1 > 10.65.2.1\n")
+	for _, way := range []string{"VXLAN", "IP in IP", "WireGuard"} {
+		// Not every kernel has the module.
+		require.Regexp(t, "\n"+way+" +(10.65.1.1 -> 10.65.2.1 answered|not shown): ", wire)
+	}
 }
 
 // Own manifests, one of them broken, with a change and a shell.
@@ -72,12 +78,12 @@ func TestDemoOfOwnManifests(t *testing.T) {
 	code, out, errs := demoCall(t, "--manifests", dir, "--edit", "policy.yaml: port: http => port: 81", "--keep")
 	require.Zero(t, code, "%s\n%s", out, errs)
 	require.Contains(t, errs, "file=broken.yaml document=1 line=1")
-	require.Equal(t, 3, strings.Count(out, "\n== "), out)
+	require.Equal(t, 4, strings.Count(out, "\n== "), out)
 	require.Equal(t, 3, rowsOf(out, "shop/six"), out)
 	require.Contains(t, out, "/bin/sh in the node's network namespace")
 	code, out, _ = demoCall(t, "--manifests", dir)
 	require.Zero(t, code, out)
-	require.Equal(t, 2, strings.Count(out, "\n== "), "no change is made to manifests of others: %s", out)
+	require.Equal(t, 3, strings.Count(out, "\n== "), "no change is made to manifests of others: %s", out)
 }
 
 func TestDemoRefuses(t *testing.T) {
