@@ -3,6 +3,7 @@
 package wireguard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,11 +38,20 @@ type Dataplane struct {
 	installed objects
 	// encrypting is set once this node has been seen to announce its keys.
 	encrypting bool
-	// applied is set by the first call of the keeper, failing if the last call here returned an error.
-	applied, failing bool
+	// applied is set by the first call of the keeper.
+	applied bool
+	// last is the outcome of the last attempt.
+	last outcome
 	// announced are the keys that Config.Announce has received.
 	announced []policy.WireguardKey
 	reminder  reminder
+}
+
+// outcome is what an attempt came to.
+type outcome struct {
+	err error
+	// retry is set if another attempt may succeed. The faults of announcements stay until they change.
+	retry bool
 }
 
 // New returns a Dataplane that has neither opened a key file nor connected to the kernel yet. Its error is a
@@ -81,8 +91,8 @@ func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	if !d.state.inSync {
 		return nil
 	}
-	if !d.state.changed && !d.failing && len(b.Events) > 0 {
-		return ctx.Err()
+	if !d.state.changed && !d.last.retry && len(b.Events) > 0 {
+		return cmp.Or(ctx.Err(), d.last.err)
 	}
 	return d.program(ctx, false)
 }
@@ -97,8 +107,8 @@ func (d *Dataplane) Resync(ctx context.Context) error {
 
 // program brings the kernel to the desired state. A peer is added before the routes to it, and removed
 // after them.
-func (d *Dataplane) program(ctx context.Context, again bool) (err error) {
-	defer func() { d.failing = err != nil }()
+func (d *Dataplane) program(ctx context.Context, again bool) error {
+	d.last.retry = true
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -113,15 +123,21 @@ func (d *Dataplane) program(ctx context.Context, again bool) (err error) {
 	moving := d.paths.update(peers, func(p *peer) int {
 		return p.target(d.cfg.Node, announced, d.renewal.slot)
 	}, d.devices.look, d.reminder.now())
-	deviceErr = errors.Join(deviceErr, d.devices.addPeers(peers, d.paths))
+	refused, err := d.devices.addPeers(peers, d.paths)
+	deviceErr = errors.Join(deviceErr, err)
 	keeperErr := d.applyObjects(ctx, peers, again)
-	deviceErr = errors.Join(deviceErr, d.devices.finish(peers, d.paths))
+	refusedLater, err := d.devices.finish(peers, d.paths)
+	deviceErr = errors.Join(deviceErr, err)
 	d.state.changed = false
 	if d.devices.known() {
 		d.announce()
 	}
 	d.reminder.schedule(d.nextStep(moving, len(peers)))
-	return d.faults(peers, deviceErr, keeperErr)
+	d.last = outcome{
+		err:   d.faults(peers, deviceErr, keeperErr),
+		retry: refused || refusedLater || deviceErr != nil || keeperErr != nil,
+	}
+	return d.last.err
 }
 
 // findUplinks sets the interfaces with the node's addresses, if they are needed.
@@ -245,7 +261,7 @@ func keeperFault(err error) (fault error, open bool) {
 // to read that: what they encrypt afterwards is lost. Key files stay.
 func (d *Dataplane) Teardown(ctx context.Context) error {
 	d.state, d.paths, d.installed = newState(&d.cfg), paths{}, objects{}
-	d.encrypting, d.announced, d.failing, d.applied = false, nil, false, false
+	d.encrypting, d.announced, d.last, d.applied = false, nil, outcome{}, false
 	d.renewal = renewal{slot: none}
 	d.reminder.schedule(time.Time{})
 	d.devices.forget()

@@ -141,8 +141,9 @@ func (ds *devices) look(i int, key wgtypes.Key) session {
 	return session{}
 }
 
-// addPeers adds what the devices that exist lack. It sets the error of peers that the kernel refuses.
-func (ds *devices) addPeers(peers map[string]*peer, at paths) error {
+// addPeers adds what the devices that exist lack. It sets the error of peers that the kernel refuses, and
+// reports whether there are any.
+func (ds *devices) addPeers(peers map[string]*peer, at paths) (anyRefused bool, err error) {
 	for i, dev := range ds.list {
 		if dev.peers == nil || ds.kernel == nil {
 			continue
@@ -150,26 +151,28 @@ func (ds *devices) addPeers(peers map[string]*peer, at paths) error {
 		refused, err := dev.addPeers(ds.kernel, at.wanted(i, peers))
 		if err != nil {
 			dev.peers = nil
-			return err
+			return anyRefused, err
 		}
+		anyRefused = anyRefused || len(refused) > 0
 		for _, p := range peers {
 			if i < len(p.slots) && refused[p.slots[i].key] != nil {
 				p.err = refused[p.slots[i].key]
 			}
 		}
 	}
-	return nil
+	return anyRefused, nil
 }
 
-// finish adds the peers of devices that were made just now, and removes unwanted peers.
-func (ds *devices) finish(peers map[string]*peer, at paths) error {
+// finish adds the peers of devices that were made just now, and removes unwanted peers. It reports whether
+// the kernel refuses any.
+func (ds *devices) finish(peers map[string]*peer, at paths) (anyRefused bool, err error) {
 	if !ds.known() {
 		// The kernel's module may have been loaded since the connection was opened.
 		if err := errors.Join(ds.close(), ds.read()); err != nil {
-			return err
+			return false, err
 		}
-		if err := ds.addPeers(peers, at); err != nil {
-			return err
+		if anyRefused, err = ds.addPeers(peers, at); err != nil {
+			return anyRefused, err
 		}
 	}
 	for i, dev := range ds.list {
@@ -178,10 +181,10 @@ func (ds *devices) finish(peers map[string]*peer, at paths) error {
 		}
 		if err := dev.removePeers(ds.kernel, at.wanted(i, peers)); err != nil {
 			dev.peers = nil
-			return err
+			return anyRefused, err
 		}
 	}
-	return nil
+	return anyRefused, nil
 }
 
 // wanted returns the peers of a device.
