@@ -70,7 +70,7 @@ func (w Wireguard) fit(ls *links) (device, netlink.Link, error) {
 	return w, &netlink.Wireguard{LinkAttrs: attrs}, nil
 }
 
-// alter implements device: there are no parameters.
+// alter implements device: there are no parameters. have is nil if the device has just been deleted.
 func (w Wireguard) alter(_ *rtnl.Conn, have, _ netlink.Link) (steps []deviceStep, can bool) {
-	return nil, have.Type() == wireguardKind
+	return nil, have != nil && have.Type() == wireguardKind
 }
