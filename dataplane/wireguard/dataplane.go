@@ -47,7 +47,7 @@ type Dataplane struct {
 	reminder  reminder
 }
 
-// outcome is what an attempt came to.
+// outcome is the result of an attempt.
 type outcome struct {
 	err error
 	// retry is set if another attempt may succeed. The faults of announcements stay until they change.
@@ -163,7 +163,8 @@ func (d *Dataplane) findUplinks(s *state) error {
 	})
 }
 
-// Keys returns the keys that the node's Node resource is to have; nil before the first Apply.
+// Keys returns the public keys that this node's Node resource must have. It returns nil until all devices are
+// configured, and after Teardown.
 func (d *Dataplane) Keys() []policy.WireguardKey {
 	return slices.Clone(d.announced)
 }
@@ -199,9 +200,8 @@ func (d *Dataplane) applyObjects(ctx context.Context, peers map[string]*peer, ag
 	return d.keeper.Apply(ctx)
 }
 
-// faults returns the errors of nodes and host endpoints. Those of the devices are this node's: what they do
-// not carry is dropped. Without a rule or a blackhole packets may pass in the clear, so that is no fault of
-// one node.
+// faults returns the errors to report. A device error is a fault of this node: its packets are dropped. A
+// missing rule or blackhole route has no object, because packets of any node may be sent unencrypted.
 func (d *Dataplane) faults(peers map[string]*peer, deviceErr, keeperErr error) error {
 	var errs []error
 	add := func(key policy.Key, op string, err error) {

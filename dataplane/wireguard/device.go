@@ -52,9 +52,9 @@ type device struct {
 // probing is the keepalive of a peer that is to begin a session.
 const probing = time.Second
 
-// read reads the peers. exists is false if there is no such device yet. set means that another process has
-// changed the key or the port, or that nobody has set them.
-func (d *device) read(k kernel) (exists, set bool, err error) {
+// read reads the peers. exists is false if there is no such device yet. needsKey means that the private key or
+// the port differs from the wanted one.
+func (d *device) read(k kernel) (exists, needsKey bool, err error) {
 	d.peers = nil
 	got, err := k.Device(d.cfg.Name)
 	switch {
@@ -63,7 +63,7 @@ func (d *device) read(k kernel) (exists, set bool, err error) {
 	case err != nil:
 		return false, false, fmt.Errorf("read device %s: %w", d.cfg.Name, err)
 	case got.Type != wgtypes.LinuxKernel:
-		return false, false, fmt.Errorf("device %s is of a program: %s", d.cfg.Name, got.Type)
+		return false, false, fmt.Errorf("device %s is not a kernel device: %s", d.cfg.Name, got.Type)
 	}
 	d.peers, d.owners = make(map[wgtypes.Key]*heldPeer, len(got.Peers)), map[netip.Prefix]wgtypes.Key{}
 	for i := range got.Peers {
@@ -170,8 +170,8 @@ func (d *device) record(changes []wgtypes.PeerConfig) {
 }
 
 // removePeers removes unwanted peers, and allowed addresses that a wanted one must not have. The kernel can
-// only replace all addresses of a peer, and packets meet the moments between. So those to remove are first
-// moved to a peer that is removed with them.
+// replace all allowed addresses of a peer, but not delete one, and a replacement is not atomic for packets. So
+// stale addresses are first moved to a temporary peer, and then that peer is removed.
 func (d *device) removePeers(k kernel, wanted map[wgtypes.Key]*wantedPeer) error {
 	var changes []wgtypes.PeerConfig
 	for _, key := range sortedKeys(d.peers) {

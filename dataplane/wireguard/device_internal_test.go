@@ -163,7 +163,7 @@ func TestDevicePeers(t *testing.T) {
 	require.False(t, exists)
 	k.devices["user"] = &wgtypes.Device{Type: wgtypes.Userspace}
 	_, _, err = (&device{cfg: Device{Name: "user"}}).read(k)
-	require.ErrorContains(t, err, "is of a program", "it would get the private key")
+	require.ErrorContains(t, err, "is not a kernel device", "it would get the private key")
 }
 
 // One peer that the kernel refuses does not stop the others.

@@ -93,8 +93,8 @@ func (ds *devices) read() error {
 	}
 	var errs []error
 	for _, dev := range ds.list {
-		exists, unset, err := dev.read(ds.kernel)
-		if err == nil && exists && unset {
+		exists, needsKey, err := dev.read(ds.kernel)
+		if err == nil && exists && needsKey {
 			err = ds.setKey(dev)
 		}
 		errs = append(errs, err)

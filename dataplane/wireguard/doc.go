@@ -30,8 +30,8 @@
 // # When traffic is encrypted
 //
 // Between two nodes, traffic is encrypted from when a node sees both its own announcement and that of
-// the other, and dropped if it cannot be: if the other does not answer, or if two nodes announce one key. A node
-// whose own announcement is withdrawn goes on encrypting until Teardown.
+// the other, and dropped if it cannot be: if the other does not answer, or if two nodes announce one key. If
+// this node's keys are removed later, it encrypts until Teardown or a restart.
 //
 // # Renewal of keys
 //
@@ -61,7 +61,8 @@
 //
 // # Errors
 //
-// Apply, Resync and Teardown return a join of *dataplane.ApplyError: of each node or host endpoint at fault,
-// or without an object if the device or the kernel is at fault. Causes are ErrKey, ErrPeer, ErrHostEndpoint, those of
+// Apply and Resync return a join of *dataplane.ApplyError. The object is the peer node or host endpoint at
+// fault, or this node if a device or a route is at fault. There is none if a key file cannot be used, or if
+// packets may be sent unencrypted. Causes are ErrKey, ErrPeer, ErrHostEndpoint, those of
 // package routes, or the kernel's errno.
 package wireguard

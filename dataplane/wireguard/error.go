@@ -13,7 +13,7 @@ var (
 	ErrKey = errors.New("private key")
 	// ErrPeer: a node announces a key that another node or this node has, or has no address. What goes to
 	// it is dropped.
-	ErrPeer = errors.New("no peer")
+	ErrPeer = errors.New("invalid peer")
 	// ErrHostEndpoint: with Config.HostEncryption, packets between nodes enter and leave by our devices, so
 	// a host endpoint of another interface does not see them.
 	ErrHostEndpoint = errors.New("host endpoint does not see what is encrypted")

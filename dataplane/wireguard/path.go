@@ -58,8 +58,8 @@ func (p *peer) target(own string, usable []bool, renewing int) int {
 }
 
 // update moves the paths of peers to their targets. look returns the session of a device with a key. A path
-// is moved once the target answers, so that no packet meets a device without a session; a path whose key
-// is gone moves at once. It reports whether a move is under way.
+// moves once the target device has a session, so that no packet waits for a handshake. If the key of the
+// current device is gone, the path moves at once. It reports whether a move is under way.
 func (ps paths) update(
 	peers map[string]*peer, target func(*peer) int, look func(int, wgtypes.Key) session, now time.Time,
 ) (moving bool) {
@@ -104,7 +104,8 @@ func first(p *peer, to int, look func(int, wgtypes.Key) session, now time.Time) 
 	return path{via: via, to: via}
 }
 
-// uses reports whether a peer that answers is still reached by a device, or is moved to it.
+// uses returns the name of a node with a live session that this node sends to by the device, or that is moving
+// to it. Empty if there is none.
 func (ps paths) uses(device int, peers map[string]*peer, look func(int, wgtypes.Key) session, now time.Time) string {
 	for node, at := range ps {
 		p := peers[node]

@@ -66,8 +66,8 @@ func (d *Dataplane) renew(peers map[string]*peer) error {
 	return d.replaceKey()
 }
 
-// resumeRenewal continues what an earlier process has announced. If the key is young, that one has
-// replaced it.
+// resumeRenewal continues a renewal that an earlier process announced. If the key is younger than KeyLifetime,
+// that process has already replaced it.
 func (d *Dataplane) resumeRenewal() {
 	d.renewal.resumed = true
 	n := d.state.nodes[d.cfg.Node]
@@ -83,8 +83,8 @@ func (d *Dataplane) resumeRenewal() {
 	}
 }
 
-// deviceUser returns a node that uses the device whose key is renewed: this node still sends to it by the
-// device, or the device has had a handshake with it since all must have read the announcement.
+// deviceUser returns a node that still uses the device whose key is renewed. This node sends to it by that
+// device, or the device had a handshake with it within the last RenewalDelay.
 func (d *Dataplane) deviceUser(peers map[string]*peer) string {
 	r, now := &d.renewal, d.reminder.now()
 	if node := d.paths.uses(r.slot, peers, d.devices.look, now); node != "" {

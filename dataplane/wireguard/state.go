@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// state is what the events say of nodes, routes and host endpoints.
+// state has the nodes, routes and host endpoints of the events.
 type state struct {
 	cfg    *Config
 	inSync bool
@@ -104,7 +104,7 @@ func (s *state) insideEncrypted(p netip.Prefix) bool {
 	return false
 }
 
-// peer is a node that encrypts, as it announces itself.
+// peer is another node that announces keys.
 type peer struct {
 	node string
 	// slots has the node's keys for the devices of this node, in their order.
@@ -189,7 +189,7 @@ func (s *state) family() int {
 	return 4
 }
 
-// holds reports whether a prefix of an interface is one of this node's addresses.
+// holds reports whether this node's resource has an address.
 func (s *state) holds(a netip.Addr) bool {
 	n := s.nodes[s.cfg.Node]
 	return n != nil && slices.ContainsFunc(n.Addresses, func(p netip.Prefix) bool { return p.Addr() == a })

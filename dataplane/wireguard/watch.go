@@ -45,7 +45,7 @@ func (d *Dataplane) nextStep(moving bool, peers int) time.Time {
 	return at
 }
 
-// reminder lets the goroutine that calls Apply tell that of Watch when the next call is due.
+// reminder sends the time of the next call of Apply to the goroutine of Watch.
 type reminder struct {
 	now func() time.Time
 	// due is the time in Unix nanoseconds; 0 is none.

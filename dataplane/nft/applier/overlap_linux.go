@@ -14,10 +14,9 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Up to Linux 6.16, a lookup in an interval set of one field may meet an element that is not active yet or
-// not any more, and then misses the active one that overlaps it. So while a transaction replaces elements by
-// others that overlap them, an address that is in the set before and after may be in neither. Linux 6.17
-// goes on to the next element (net/netfilter/nft_set_rbtree.c).
+// Before Linux 6.17, a lookup in a one-field interval set stops at an inactive element, and misses an active
+// one that overlaps it. So while a transaction replaces overlapping elements, a lookup may miss an address
+// that both states have. Linux 6.17 continues with the next element (net/netfilter/nft_set_rbtree.c).
 const (
 	fixedMajor = 6
 	fixedMinor = 17
