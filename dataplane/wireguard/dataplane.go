@@ -36,7 +36,7 @@ type Dataplane struct {
 	renewal renewal
 	// installed are the objects that the keeper has.
 	installed objects
-	// encrypting is set once this node has been seen to announce its keys.
+	// encrypting is set once this node has been seen to announce keys, also those of an earlier process.
 	encrypting bool
 	// applied is set by the first call of the keeper.
 	applied bool
@@ -91,7 +91,7 @@ func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	if !d.state.inSync {
 		return nil
 	}
-	if !d.state.changed && !d.last.retry && len(b.Events) > 0 {
+	if fired := d.reminder.fired.Swap(false); !fired && !d.state.changed && !d.last.retry && len(b.Events) > 0 {
 		return cmp.Or(ctx.Err(), d.last.err)
 	}
 	return d.program(ctx, false)
@@ -119,7 +119,7 @@ func (d *Dataplane) program(ctx context.Context, again bool) error {
 	peers := d.peers()
 	deviceErr = errors.Join(deviceErr, d.renew(peers))
 	announced := d.state.announced(d.devices.publicKeys())
-	d.encrypting = d.encrypting || slices.Contains(announced, true)
+	d.encrypting = d.encrypting || d.state.hasKeys()
 	moving := d.paths.update(peers, func(p *peer) int {
 		return p.target(d.cfg.Node, announced, d.renewal.slot)
 	}, d.devices.look, d.reminder.now())
@@ -295,7 +295,7 @@ func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error)
 	}
 	own := d.devices.publicKeys()
 	peers := state.peers(own)
-	encrypting := d.encrypting || slices.Contains(state.announced(own), true)
+	encrypting := d.encrypting || state.hasKeys()
 	to := state.objects(peers, encrypting, func(p *peer) string {
 		return d.cfg.Devices[min(d.paths[p.node].via, len(p.slots)-1)].Name
 	})

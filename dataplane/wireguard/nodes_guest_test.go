@@ -116,6 +116,8 @@ func TestOtherNodes(t *testing.T) {
 	require.Len(t, n1.device("wg.way").Peers, 1)
 
 	n3.change(func(world *policy.Node) { world.WireguardKeys = nil })
+	n3.stop() // which encrypts until then, as its resource had a key
+	n3.start()
 	c.until("the clear", func() bool { return n1.way(n3.pod.Addresses[0]) == "eth0" })
 	c.reach()
 }

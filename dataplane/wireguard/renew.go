@@ -55,6 +55,9 @@ func (d *Dataplane) renew(peers map[string]*peer) error {
 		*r = renewal{slot: none, resumed: true}
 		return nil
 	}
+	if !d.devices.known() {
+		return nil // nor is it known who uses the device
+	}
 	if node := d.deviceUser(peers); node != "" {
 		if node != r.waiting {
 			d.cfg.Logger.Warn("the renewal of a WireGuard key waits for a node that still uses it",

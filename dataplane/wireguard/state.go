@@ -231,6 +231,12 @@ func (s *state) announced(own []wgtypes.Key) []bool {
 	return list
 }
 
+// hasKeys reports whether this node's resource has keys.
+func (s *state) hasKeys() bool {
+	n := s.nodes[s.cfg.Node]
+	return n != nil && len(n.WireguardKeys) > 0
+}
+
 // hostFaults returns the host endpoints that do not see what is encrypted, with ErrHostEndpoint: those of
 // other interfaces, unless there is one of all interfaces or one of each device.
 func (s *state) hostFaults() map[policy.Key]error {

@@ -19,6 +19,7 @@ const lookInterval = 100 * time.Millisecond
 // sends no notifications about keys and peers: Resync repairs those.
 func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	report := func() {
+		d.reminder.fired.Store(true)
 		drifted(dataplane.Drift{Backend: backend, Object: "set of objects at fault", OnlyFaults: true})
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -49,8 +50,10 @@ func (d *Dataplane) nextStep(moving bool, peers int) time.Time {
 type reminder struct {
 	now func() time.Time
 	// due is the time in Unix nanoseconds; 0 is none.
-	due  atomic.Int64
-	wake chan struct{}
+	due atomic.Int64
+	// fired is set when Watch causes a call: that one may come with events that change nothing here.
+	fired atomic.Bool
+	wake  chan struct{}
 }
 
 // schedule sets the time; zero is none.
