@@ -60,8 +60,8 @@ type Config struct {
 	// KeyLifetime is the age at which a key is replaced, if there are two Devices. 0 means never. The age
 	// is that of the key file.
 	KeyLifetime time.Duration
-	// RenewalDelay is how long the other nodes take to read an announcement, at most. 0 means
-	// DefaultRenewalDelay.
+	// RenewalDelay is how long the other nodes take to read an announcement, at most. It must be longer than
+	// a session of WireGuard, 180 s, or packets may be lost. 0 means DefaultRenewalDelay.
 	RenewalDelay time.Duration
 	// Announce receives the keys that the node's Node resource is to have, whenever they change, once the
 	// devices work. It must not block, nor change the list. Without it, announce what Keys returns.

@@ -21,9 +21,8 @@
 //	ip rule add from 192.0.2.1 lookup 254 priority 99
 //	ip rule add from all lookup 22361 priority 100
 //
-// and the device gets n2 as a peer, with the block among its allowed addresses. The blackhole counts when
-// the device is gone or down: what is to be encrypted never leaves in the clear. The rule before the last
-// is for each address of this node, without Config.HostEncryption: its answers leave as the requests came,
+// and the device gets n2 as a peer, with the block among its allowed addresses. The blackhole drops packets
+// while the device is missing or down. The rule before the last is for each address of this node, without Config.HostEncryption: its answers leave as the requests came,
 // in the clear. Addresses inside an encrypted prefix that are elsewhere, as those of a local workload,
 // get a route of type throw.
 //
