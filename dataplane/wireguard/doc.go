@@ -22,9 +22,9 @@
 //	ip rule add from all lookup 22361 priority 100
 //
 // and the device gets n2 as a peer, with the block among its allowed addresses. The blackhole drops packets
-// while the device is missing or down. The rule before the last is for each address of this node, without Config.HostEncryption: its answers leave as the requests came,
-// in the clear. Addresses inside an encrypted prefix that are elsewhere, as those of a local workload,
-// get a route of type throw.
+// while the device is missing or down. The rule before the last is for each address of this node, without
+// Config.HostEncryption: its answers are unencrypted, as the requests are. An address inside an encrypted
+// prefix that belongs to another node or to a local workload gets a route of type throw.
 //
 // # When traffic is encrypted
 //
