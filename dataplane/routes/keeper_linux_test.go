@@ -275,6 +275,9 @@ func TestKeeperEntriesAndRules(t *testing.T) {
 		routes.Rule{Family: 4, Priority: 52, Table: 100},
 		routes.Rule{Family: 4, Priority: 53, UDPSourcePort: 51820, Table: 254},
 		routes.Rule{Family: 6, Priority: 53, UDPSourcePort: 51821, Local: true, Table: 254},
+		routes.Rule{Family: 4, Priority: 54, From: prefix("192.0.2.0/24"), Goto: 55},
+		routes.Rule{Family: 4, Priority: 55},
+		routes.Rule{Family: 6, Priority: 56, From: prefix("fd00::/8"), Goto: 57}, // goes on at the next rule
 		routes.Route{Dst: prefix("10.3.0.0/24"), Type: routes.Throw},
 		routes.Route{Dst: prefix("fd03::/64"), Type: routes.Throw},
 	}
@@ -308,7 +311,8 @@ func TestKeeperEntriesAndRules(t *testing.T) {
 		"fe80::99 dev a proxy proto 219", "02:00:00:00:00:01 dev vx dst 192.0.2.2 self permanent",
 		"50:	from 10.0.0.0/8 lookup 100 proto 219",
 		"51:	from all to fd00::/8 lookup 70000 proto 219",
-		"52:	from all lookup 100 proto 219",
+		"52:	from all lookup 100 proto 219", "54:	from 192.0.2.0/24 goto 55 proto 219", "55:	from all nop proto 219",
+		"56:	from fd00::/8 goto 57 [unresolved] proto 219",
 	}, others...) {
 		require.Contains(t, whole, line)
 	}
@@ -316,7 +320,7 @@ func TestKeeperEntriesAndRules(t *testing.T) {
 	// Changes and removals by other processes are repaired without a dump.
 	readings := k.k.Stats().Readings
 	for _, command := range []string{
-		"ip neigh del 10.0.0.1 dev a", "ip neigh replace fd00::1 lladdr 02:00:00:00:00:07 dev a nud permanent",
+		"ip rule del priority 54", "ip rule del priority 55", "ip neigh del 10.0.0.1 dev a", "ip neigh replace fd00::1 lladdr 02:00:00:00:00:07 dev a nud permanent",
 		"ip rule del priority 50", "ip -6 rule del priority 51",
 		"bridge fdb del 02:00:00:00:00:01 dev vx dst 192.0.2.2",
 		"bridge fdb add 02:00:00:00:00:05 dev vx dst 192.0.2.5",
@@ -545,7 +549,8 @@ func TestKeeperInvalidObjects(t *testing.T) {
 		routes.Neighbour{Addr: addr("10.0.0.1"), Interface: "a"},
 		routes.Proxy{Interface: "a"},
 		routes.FDB{Interface: "a"},
-		routes.Rule{Family: 4},
+		routes.Rule{Family: 4, Table: 1, Goto: 5},
+		routes.Rule{Family: 4, Priority: 5, Goto: 5},
 		routes.Rule{Family: 4, Table: 1, From: prefix("fd00::/8")},
 		routes.VXLAN{Name: "a/b"},
 		routes.Wireguard{Name: "b/a"},

@@ -3,8 +3,10 @@
 package routes_test
 
 import (
+	"bytes"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -107,4 +109,62 @@ func TestRuleIsReplacedWithoutGap(t *testing.T) {
 	rules := k.lines("rule")
 	require.True(t, slices.ContainsFunc(rules, func(l string) bool { return strings.Contains(l, "lookup 101") }))
 	require.False(t, slices.ContainsFunc(rules, func(l string) bool { return strings.Contains(l, "lookup 100") }))
+}
+
+// A packet to an address always finds a route, while prefixes are replaced by shorter or longer ones.
+func TestPrefixIsReplacedWithoutGap(t *testing.T) {
+	k := newKeeping(t, routes.KeeperConfig{}, "a")
+	whole := routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "a"}
+	halves := []routes.Object{
+		routes.Route{Dst: prefix("10.1.0.0/25"), Interface: "a"},
+		routes.Route{Dst: prefix("10.1.0.128/25"), Interface: "a"},
+	}
+	k.k.Set(whole)
+	k.mustApply()
+	check := func() {
+		for _, to := range []string{"10.1.0.1", "10.1.0.129"} {
+			require.Contains(t, strings.Join(k.lines("route get %s", to), " "), "dev a")
+		}
+	}
+	k.k.Faulty(func(conn *rtnl.Conn, b *rtnl.Batch, failed func(i int, err error)) error {
+		check()
+		defer check()
+		return conn.Do(b, failed)
+	})
+	for range 2 {
+		k.k.Set(halves...)
+		k.k.Delete(whole)
+		k.mustApply()
+		require.Len(t, k.ours("main"), 2)
+		k.k.Delete(halves...)
+		k.k.Set(whole)
+		k.mustApply()
+		require.Len(t, k.ours("main"), 1)
+	}
+}
+
+// While the kernel refuses a rule, the ones that it replaces stay.
+func TestRefusedRuleKeepsOthers(t *testing.T) {
+	k := newKeeping(t, routes.KeeperConfig{})
+	old := routes.Rule{Family: 4, Priority: 50, Table: 100}
+	k.k.Set(old)
+	k.mustApply()
+	refuse := true
+	k.k.Faulty(func(conn *rtnl.Conn, b *rtnl.Batch, failed func(i int, err error)) error {
+		if refuse && bytes.Contains(b.Encoded(), []byte{123, 0, 0, 0}) { // the number of the table
+			failed(0, &rtnl.Error{Errno: syscall.ENOMEM})
+			return nil
+		}
+		return conn.Do(b, failed)
+	})
+	k.k.Delete(old)
+	k.k.Set(routes.Rule{Family: 4, Priority: 51, Table: 123})
+	for range 2 {
+		require.ErrorIs(t, k.k.Apply(t.Context()), syscall.ENOMEM)
+		require.Len(t, k.lines("rule show priority 50"), 1)
+	}
+	refuse = false
+	k.mustApply()
+	require.Empty(t, k.lines("rule show priority 50"))
+	require.Len(t, k.lines("rule show priority 51"), 1)
 }

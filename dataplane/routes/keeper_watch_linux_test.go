@@ -48,8 +48,8 @@ func TestKeeperWatchIgnoresPendingChanges(t *testing.T) {
 	require.Equal(t, 2, k.k.Stats().Routes, "kept")
 	plan, err := k.k.Plan(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, "ip route del 10.1.0.0/24 dev a scope link proto 219 table 254\n"+
-		"ip route add 10.3.0.0/24 dev a scope link proto 219 table 254\n", plan)
+	require.Equal(t, "ip route add 10.3.0.0/24 dev a scope link proto 219 table 254\n"+
+		"ip route del 10.1.0.0/24 dev a scope link proto 219 table 254\n", plan)
 	k.mustApply()
 	require.Equal(t, []string{"10.2.0.0/24 dev a scope link", "10.3.0.0/24 dev a scope link"}, k.ours("main"))
 }

@@ -86,8 +86,9 @@ type FDB struct {
 // String returns "66:3e:ca:a4:db:65 dev vxlan.way dst 192.0.2.7".
 func (f FDB) String() string { return fmt.Sprintf("%s dev %s dst %s", f.MAC, f.Interface, f.Dst) }
 
-// Rule is a rule of policy routing: where it matches, an address is looked up in a table. All of it
-// is the identity.
+// Rule is a rule of policy routing: where it matches, an address is looked up in a table, or the search goes
+// on at a later rule. A Rule with neither Table nor Goto does nothing, and can be what others go on at. All
+// of it is the identity.
 type Rule struct {
 	// Family is 4 or 6.
 	Family int
@@ -99,8 +100,11 @@ type Rule struct {
 	UDPSourcePort uint16
 	// Local limits the rule to packets that the host itself sends. Checks of rp_filter count as such.
 	Local bool
-	// Table to look up in. Not 0.
+	// Table to look up in. 0 is none.
 	Table uint32
+	// Goto is the priority at which the search goes on, larger than Priority. While there is no rule with
+	// it, it goes on at the next rule. 0 is none; required to be 0 if there is a Table.
+	Goto uint32
 }
 
 // String returns "from 10.0.0.0/8 lookup 100 priority 50".
@@ -121,7 +125,15 @@ func (r Rule) String() string {
 	if r.UDPSourcePort != 0 {
 		fmt.Fprintf(&b, " ipproto udp sport %d", r.UDPSourcePort)
 	}
-	fmt.Fprintf(&b, " lookup %d priority %d", r.Table, r.Priority)
+	switch {
+	case r.Table != 0:
+		fmt.Fprintf(&b, " lookup %d", r.Table)
+	case r.Goto != 0:
+		fmt.Fprintf(&b, " goto %d", r.Goto)
+	default:
+		b.WriteString(" nop")
+	}
+	fmt.Fprintf(&b, " priority %d", r.Priority)
 	return b.String()
 }
 
@@ -145,9 +157,16 @@ func canonicalMatch(p netip.Prefix) netip.Prefix {
 
 func (r Rule) key(protocol uint8) ruleKey {
 	r = r.canonical()
+	action := uint8(rtnl.RuleNop)
+	switch {
+	case r.Table != 0:
+		action = rtnl.RuleLookup
+	case r.Goto != 0:
+		action = rtnl.RuleGoto
+	}
 	return ruleKey{
-		Family: r.Family, Priority: r.Priority, From: r.From, To: r.To, Table: r.Table, Action: rtnl.RuleLookup,
-		Protocol: protocol, UDPSourcePort: r.UDPSourcePort, Local: r.Local,
+		Family: r.Family, Priority: r.Priority, From: r.From, To: r.To, Table: r.Table, Goto: r.Goto,
+		Action: action, Protocol: protocol, UDPSourcePort: r.UDPSourcePort, Local: r.Local,
 	}
 }
 

@@ -29,12 +29,13 @@ type pass struct {
 }
 
 // run makes or prints the changes. Devices come first, because a plan needs the interfaces, and then
-// sysctls, because the route to a workload comes after the settings of its interface. Then come removals
-// and additions, the route to a workload after its neighbour entry. Unwanted devices are removed last,
+// sysctls, because the route to a workload comes after the settings of its interface. Then come additions,
+// the route to a workload after its neighbour entry, and removals. Unwanted devices are removed last,
 // without objects on them.
 //
-// Where rules are replaced, additions come before removals: a rule may keep packets from a route without
-// encryption, so no packet must find neither the old rule nor the new one.
+// Additions come before removals because a route or a rule may keep packets from a route without encryption:
+// no packet must find neither the old object nor the new one. For the same reason, no rule is removed while
+// the kernel refuses another.
 func (p *pass) run() error {
 	unwanted, err := p.updateDevices()
 	if err != nil {
@@ -50,32 +51,40 @@ func (p *pass) run() error {
 	if err != nil {
 		return err
 	}
-	replaced := len(lostRules) > 0 && len(rules) > 0
 	// The kernel may delete one of ours instead, so all is read again.
-	p.result.conflict = p.result.conflict || replaced
+	p.result.conflict = p.result.conflict || len(lostRules) > 0 && len(rules) > 0
 	for _, c := range lostRules {
 		p.result.conflict = p.result.conflict || c.slot.key.Extra
 	}
-	remove := []func() error{
-		func() error { return sendObjects(p, p.view.stores.rules, lostRules) },
-		func() error { return p.sendRoutes(lostRoutes) },
-		func() error { return sendObjects(p, p.view.stores.entries, lostEntries) },
-	}
-	add := []func() error{
+	ambiguous, lostRoutes := splitDeletions(lostRoutes, routes)
+	for _, step := range []func() error{
+		func() error { return p.sendRoutes(ambiguous) },
 		func() error { return sendObjects(p, p.view.stores.entries, entries) },
 		func() error { return p.sendRoutes(routes) },
-		func() error { return sendObjects(p, p.view.stores.rules, rules) },
-	}
-	steps := append(remove, add...)
-	if replaced {
-		steps = append(add, remove...)
-	}
-	for _, step := range steps {
+		func() error { return p.replaceRules(rules, lostRules) },
+		func() error { return p.sendRoutes(lostRoutes) },
+		func() error { return sendObjects(p, p.view.stores.entries, lostEntries) },
+	} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
 	return p.removeDevices(unwanted)
+}
+
+// replaceRules adds and removes rules. If an addition is refused, the unwanted rules stay for now.
+func (p *pass) replaceRules(added, lost []ruleChange) error {
+	failures := len(p.result.failures)
+	if err := sendObjects(p, p.view.stores.rules, added); err != nil {
+		return err
+	}
+	if len(p.result.failures) == failures {
+		return sendObjects(p, p.view.stores.rules, lost)
+	}
+	for _, c := range lost {
+		p.view.stores.rules.markDirty(c.slot)
+	}
+	return nil
 }
 
 // deviceRounds is how often one pass compares devices while another process changes them.

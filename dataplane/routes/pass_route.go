@@ -58,6 +58,26 @@ func (p *pass) planRoutes() (deletions, additions []routeChange) {
 	return deletions, additions
 }
 
+// splitDeletions separates the deletions that come before the additions: a request to delete could match an
+// added route of the same slot.
+func splitDeletions(deletions, additions []routeChange) (before, after []routeChange) {
+	if len(deletions) == 0 || len(additions) == 0 {
+		return nil, deletions
+	}
+	added := make(map[*routeSlot]bool, len(additions))
+	for _, c := range additions {
+		added[c.slot] = true
+	}
+	for _, c := range deletions {
+		if added[c.slot] {
+			before = append(before, c)
+		} else {
+			after = append(after, c)
+		}
+	}
+	return before, after
+}
+
 // resolve finds the interface of the slot's wanted route, and reports whether there is one.
 func (p *pass) resolve(slot *routeSlot, out *rtnl.Route) bool {
 	r := &slot.claims[0]

@@ -30,7 +30,7 @@ func (k ruleKey) compare(o ruleKey) int {
 func (k ruleKey) rule() Rule {
 	return Rule{
 		Family: k.Family, Priority: k.Priority, From: k.From, To: k.To, UDPSourcePort: k.UDPSourcePort,
-		Local: k.Local, Table: k.Table,
+		Local: k.Local, Table: k.Table, Goto: k.Goto,
 	}
 }
 
@@ -73,8 +73,10 @@ func (r Rule) validate() error {
 	switch {
 	case r.Family != 4 && r.Family != 6:
 		wrong = "family is neither 4 nor 6"
-	case r.Table == 0:
-		wrong = "no table"
+	case r.Table != 0 && r.Goto != 0:
+		wrong = "both a table and a priority to go on at"
+	case r.Goto != 0 && r.Goto <= r.Priority:
+		wrong = "goes on at a priority that is not larger"
 	case !r.From.IsValid() && r.From != netip.Prefix{}, !r.To.IsValid() && r.To != netip.Prefix{}:
 		wrong = "no prefix"
 	case r.From.IsValid() && r.From.Addr().Is4() != (r.Family == 4),

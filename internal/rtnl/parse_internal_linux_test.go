@@ -53,7 +53,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(bytes.Clone(b.Encoded()[netlink.HeaderLen:]))
 	rule := Rule{
 		Family: 6, Priority: 5, From: netip.MustParsePrefix("fd00::/8"), To: netip.MustParsePrefix("fd01::/16"),
-		UDPSourcePort: 0x1234, Local: true, Table: 70000, Action: RuleLookup, Protocol: 219,
+		UDPSourcePort: 0x1234, Local: true, Table: 70000, Goto: 7, Action: RuleLookup, Protocol: 219,
 	}
 	b.Reset()
 	b.AddRule(&rule)

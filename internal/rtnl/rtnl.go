@@ -66,8 +66,11 @@ const (
 	// never expires and is not announced.
 	StatePermanent = 0x80
 	StateNoARP     = 0x40
-	// RuleLookup is the action of a rule that looks an address up in a table.
+	// RuleLookup, RuleGoto and RuleNop are actions of rules: to look the address up in a table, to go on at
+	// another priority, and nothing. They are FR_ACT_TO_TBL, FR_ACT_GOTO and FR_ACT_NOP of the kernel.
 	RuleLookup = 1
+	RuleGoto   = 2
+	RuleNop    = 3
 )
 
 // Config says where a connection is made.
@@ -144,6 +147,8 @@ type Rule struct {
 	// Local limits the rule to packets that the host itself sends (iif lo).
 	Local bool
 	Table uint32
+	// Goto is the priority that RuleGoto goes on at.
+	Goto uint32
 	// Action, as RuleLookup, or the type of a route that leads nowhere.
 	Action   uint8
 	Protocol uint8

@@ -51,6 +51,9 @@ func (b *Batch) rule(typ, flags uint16, r *Rule) {
 	if r.Table != 0 {
 		b.Native32(unix.FRA_TABLE, r.Table)
 	}
+	if r.Goto != 0 {
+		b.Native32(unix.FRA_GOTO, r.Goto)
+	}
 	b.Uint8(unix.FRA_PROTOCOL, r.Protocol)
 	if r.Local {
 		b.String(unix.FRA_IIFNAME, loopbackName)
@@ -90,6 +93,8 @@ func parseRule(data []byte) (r Rule, err error) {
 			r.Priority = a.Native32()
 		case unix.FRA_TABLE:
 			r.Table = a.Native32()
+		case unix.FRA_GOTO:
+			r.Goto = a.Native32()
 		case unix.FRA_PROTOCOL:
 			r.Protocol = a.Uint8()
 		case unix.FRA_IIFNAME:
