@@ -38,7 +38,7 @@ func tellAll(p *calcgraph.PassOn) {
 	p.UpdateNode(&policy.Node{
 		Name: "n", Addresses: []netip.Prefix{{}, netip.MustParsePrefix("::ffff:192.168.0.2/120")},
 		IPv4WireguardAddr: netip.MustParseAddr("::ffff:10.0.1.1"), IPv6WireguardAddr: netip.MustParseAddr("fd00::1"),
-		WireguardKeys: []policy.WireguardKey{{PublicKey: "one", Port: 1}, {PublicKey: "two", Port: 2, Renewing: true}},
+		WireguardKeys: []policy.WireguardKey{{PublicKey: "one", Port: 1}, {PublicKey: "two", Port: 2, Rotating: true}},
 	})
 	p.UpdatePool(&policy.IPPool{
 		Name: "p", CIDR: netip.MustParsePrefix("10.0.0.1/16"), IPIPMode: policy.EncapCrossSubnet,
@@ -64,7 +64,7 @@ func TestPassOn(t *testing.T) {
 	var got passed
 	tellAll(&calcgraph.PassOn{Nodes: &got, Pools: &got, Services: &got, Namespaces: &got, ServiceAccounts: &got})
 	require.Equal(t, passed{
-		"node n [192.168.0.2/24] wireguard [one:1 two:2:renewing] [10.0.1.1 fd00::1]",
+		"node n [192.168.0.2/24] wireguard [one:1 two:2:rotating] [10.0.1.1 fd00::1]",
 		"pool p 10.0.0.0/16 ipip-cross-subnet",
 		"no pool q",
 		"service ServiceBackends/shop/web-1 of web [10.0.0.1 10.0.0.2]",

@@ -105,13 +105,13 @@ func TestRoundTrip(t *testing.T) {
 func TestDecodeWireguardKeys(t *testing.T) {
 	const text = `{"kind":"Node","name":"n1","ipv6WireguardAddr":"fd00::1","wireguardKeys":[` +
 		`{"publicKey":"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=","port":51820},` +
-		`{"publicKey":"AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=","port":51821,"renewing":true}]}`
+		`{"publicKey":"AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=","port":51821,"rotating":true}]}`
 	got, err := policy.Decode([]byte(text))
 	require.NoError(t, err)
 	require.NoError(t, got.Validate())
 	require.Equal(t, &policy.Node{
 		Name: "n1", IPv6WireguardAddr: netip.MustParseAddr("fd00::1"), WireguardKeys: []policy.WireguardKey{
-			{PublicKey: wireguardKey(1), Port: 51820}, {PublicKey: wireguardKey(2), Port: 51821, Renewing: true},
+			{PublicKey: wireguardKey(1), Port: 51820}, {PublicKey: wireguardKey(2), Port: 51821, Rotating: true},
 		},
 	}, got)
 	require.Equal(t, text, string(encode(t, got)))

@@ -56,19 +56,19 @@ type WireguardKey struct {
 	PublicKey string `json:"publicKey"`
 	// Port is the UDP port of the device. Required.
 	Port uint16 `json:"port"`
-	// Renewing means that the node is about to replace the key: other nodes use the other key until the
+	// Rotating means that the node is about to replace the key: other nodes use the other key until the
 	// new one is there and this is false again.
-	Renewing bool `json:"renewing,omitempty"`
+	Rotating bool `json:"rotating,omitempty"`
 }
 
 // MaxWireguardKeys is the maximum number of keys of a node.
 const MaxWireguardKeys = 2
 
-// String returns "KEY:PORT" or "KEY:PORT:renewing"; see ParseWireguardKey.
+// String returns "KEY:PORT" or "KEY:PORT:rotating"; see ParseWireguardKey.
 func (k WireguardKey) String() string {
 	s := k.PublicKey + ":" + strconv.Itoa(int(k.Port))
-	if k.Renewing {
-		s += ":renewing"
+	if k.Rotating {
+		s += ":rotating"
 	}
 	return s
 }
@@ -76,12 +76,12 @@ func (k WireguardKey) String() string {
 // ParseWireguardKey parses the text that String returns. It does not validate the key.
 func ParseWireguardKey(text string) (WireguardKey, error) {
 	key, rest, _ := strings.Cut(text, ":")
-	port, renewing, marked := strings.Cut(rest, ":")
+	port, rotating, marked := strings.Cut(rest, ":")
 	number, err := strconv.ParseUint(port, 10, 16)
-	if err != nil || marked && renewing != "renewing" {
-		return WireguardKey{}, fmt.Errorf("policy: %q is not KEY:PORT or KEY:PORT:renewing", text)
+	if err != nil || marked && rotating != "rotating" {
+		return WireguardKey{}, fmt.Errorf("policy: %q is not KEY:PORT or KEY:PORT:rotating", text)
 	}
-	return WireguardKey{PublicKey: key, Port: uint16(number), Renewing: marked}, nil
+	return WireguardKey{PublicKey: key, Port: uint16(number), Rotating: marked}, nil
 }
 
 // Key returns the node's identity.

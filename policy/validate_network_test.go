@@ -50,7 +50,7 @@ func goodNode() *policy.Node {
 		IPv4IPIPTunnelAddr: netip.MustParseAddr("10.0.1.2"),
 		IPv4WireguardAddr:  netip.MustParseAddr("10.0.1.3"), IPv6WireguardAddr: netip.MustParseAddr("fd00::3"),
 		WireguardKeys: []policy.WireguardKey{
-			{PublicKey: wireguardKey(1), Port: 51820}, {PublicKey: wireguardKey(2), Port: 51821, Renewing: true},
+			{PublicKey: wireguardKey(1), Port: 51820}, {PublicKey: wireguardKey(2), Port: 51821, Rotating: true},
 		},
 		VXLANTunnelMACAddr: "66:3e:ca:a4:db:65", VXLANTunnelMACAddrV6: "66:3e:ca:a4:db:66",
 		Labels: map[string]string{"rack": "7"},

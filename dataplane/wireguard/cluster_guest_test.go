@@ -140,7 +140,7 @@ func twoDevices(cfg *wireguard.Config) {
 	cfg.Devices = append(cfg.Devices, wireguard.Device{
 		KeyFile: filepath.Join(filepath.Dir(cfg.Devices[0].KeyFile), "second.key"),
 	})
-	cfg.KeyLifetime, cfg.RenewalDelay = time.Hour, 5*time.Second
+	cfg.KeyLifetime, cfg.RotationDelay = time.Hour, 5*time.Second
 }
 
 // set updates resources in the graphs of all nodes that run.

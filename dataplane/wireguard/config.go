@@ -27,8 +27,8 @@ const (
 	// DefaultDevice and DefaultSecondDevice are the names of the devices.
 	DefaultDevice       = "wg.way"
 	DefaultSecondDevice = "wg2.way"
-	// DefaultRenewalDelay is how long all nodes take to learn of an announcement, at most.
-	DefaultRenewalDelay = 10 * time.Minute
+	// DefaultRotationDelay is how long all nodes take to learn of an announcement, at most.
+	DefaultRotationDelay = 10 * time.Minute
 )
 
 // Config of a Dataplane. Node and Devices are required.
@@ -60,9 +60,9 @@ type Config struct {
 	// KeyLifetime is the age at which a key is replaced, if there are two Devices. 0 means never. The age
 	// is that of the key file.
 	KeyLifetime time.Duration
-	// RenewalDelay is how long the other nodes take to read an announcement, at most. It must be longer than
-	// a session of WireGuard, 180 s, or packets may be lost. 0 means DefaultRenewalDelay.
-	RenewalDelay time.Duration
+	// RotationDelay is how long the other nodes take to read an announcement, at most. It must be longer than
+	// a session of WireGuard, 180 s, or packets may be lost. 0 means DefaultRotationDelay.
+	RotationDelay time.Duration
 	// Announce receives the keys that the node's Node resource is to have, whenever they change, once the
 	// devices work. It must not block, nor change the list. Without it, announce what Keys returns.
 	Announce func([]policy.WireguardKey)
@@ -87,7 +87,7 @@ func (c Config) withDefaults() Config {
 	c.Protocol = cmp.Or(c.Protocol, DefaultProtocol)
 	c.Table = cmp.Or(c.Table, DefaultTable)
 	c.RulePriority = cmp.Or(c.RulePriority, DefaultRulePriority)
-	c.RenewalDelay = cmp.Or(c.RenewalDelay, DefaultRenewalDelay)
+	c.RotationDelay = cmp.Or(c.RotationDelay, DefaultRotationDelay)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.Devices = slices.Clone(c.Devices)
 	for i := range c.Devices {
@@ -126,8 +126,8 @@ func (c Config) validate() error {
 			errs = append(errs, fmt.Errorf("wireguard: UnencryptedHosts[%d]: no prefix", i))
 		}
 	}
-	if c.KeyLifetime < 0 || c.RenewalDelay < 0 {
-		errs = append(errs, errors.New("wireguard: KeyLifetime and RenewalDelay must not be negative"))
+	if c.KeyLifetime < 0 || c.RotationDelay < 0 {
+		errs = append(errs, errors.New("wireguard: KeyLifetime and RotationDelay must not be negative"))
 	}
 	if c.KeyLifetime > 0 && len(c.Devices) < policy.MaxWireguardKeys {
 		errs = append(errs, errors.New("wireguard: KeyLifetime: two Devices are required"))

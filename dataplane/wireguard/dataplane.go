@@ -33,7 +33,7 @@ type Dataplane struct {
 	state   *state
 	devices devices
 	paths   paths
-	renewal renewal
+	rotation rotation
 	// installed are the objects that the keeper has.
 	installed objects
 	// encrypting is set once this node has been seen to announce keys, also those of an earlier process.
@@ -59,7 +59,7 @@ type outcome struct {
 func New(cfg Config) (*Dataplane, error) {
 	cfg = cfg.withDefaults()
 	d := &Dataplane{
-		cfg: cfg, paths: paths{}, installed: objects{}, renewal: renewal{slot: none},
+		cfg: cfg, paths: paths{}, installed: objects{}, rotation: rotation{device: noDevice},
 		devices: devices{namespace: cfg.NetNS}, reminder: reminder{now: time.Now, wake: make(chan struct{}, 1)},
 	}
 	names := make([]string, 0, len(cfg.Devices))
@@ -117,12 +117,12 @@ func (d *Dataplane) program(ctx context.Context, again bool) error {
 	}
 	deviceErr := errors.Join(d.devices.read(), d.findUplinks(d.state))
 	peers := d.peers()
-	deviceErr = errors.Join(deviceErr, d.renew(peers))
+	deviceErr = errors.Join(deviceErr, d.rotate(peers))
 	announced := d.state.announced(d.devices.publicKeys())
 	d.encrypting = d.encrypting || d.state.hasKeys()
 	moving := d.paths.update(peers, func(p *peer) int {
-		return p.target(d.cfg.Node, announced, d.renewal.slot)
-	}, d.devices.look, d.reminder.now())
+		return p.target(d.cfg.Node, announced, d.rotation.device)
+	}, d.devices.session, d.reminder.now())
 	refused, err := d.devices.addPeers(peers, d.paths)
 	deviceErr = errors.Join(deviceErr, err)
 	keeperErr := d.applyObjects(ctx, peers, again)
@@ -174,7 +174,7 @@ func (d *Dataplane) announce() {
 	var keys []policy.WireguardKey
 	for i, dev := range d.devices.list {
 		keys = append(keys, policy.WireguardKey{
-			PublicKey: dev.key.key.PublicKey().String(), Port: dev.cfg.Port, Renewing: i == d.renewal.slot,
+			PublicKey: dev.key.key.PublicKey().String(), Port: dev.cfg.Port, Rotating: i == d.rotation.device,
 		})
 	}
 	if !slices.Equal(keys, d.announced) {
@@ -262,7 +262,7 @@ func keeperFault(err error) (fault error, open bool) {
 func (d *Dataplane) Teardown(ctx context.Context) error {
 	d.state, d.paths, d.installed = newState(&d.cfg), paths{}, objects{}
 	d.encrypting, d.announced, d.last, d.applied = false, nil, outcome{}, false
-	d.renewal = renewal{slot: none}
+	d.rotation = rotation{device: noDevice}
 	d.reminder.schedule(time.Time{})
 	d.devices.forget()
 	if err := d.keeper.Teardown(ctx); err != nil {
@@ -297,7 +297,7 @@ func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error)
 	peers := state.peers(own)
 	encrypting := d.encrypting || state.hasKeys()
 	to := state.objects(peers, encrypting, func(p *peer) string {
-		return d.cfg.Devices[min(d.paths[p.node].via, len(p.slots)-1)].Name
+		return d.cfg.Devices[min(d.paths[p.node].via, len(p.devices)-1)].Name
 	})
 	keeper, err := routes.NewKeeper(routes.KeeperConfig{
 		NetNS: d.cfg.NetNS, Protocol: d.cfg.Protocol, Tables: []uint32{d.cfg.Table}, Logger: d.cfg.Logger,

@@ -24,16 +24,16 @@ type kernel interface {
 	Close() error
 }
 
-// wantedPeer is how a device is to have a peer.
-type wantedPeer struct {
+// desiredPeer is how a device is to have a peer.
+type desiredPeer struct {
 	endpoint netip.AddrPort
 	allowed  []netip.Prefix
 	// keepalive makes the device send to the peer each second, and so begin a session.
 	keepalive bool
 }
 
-// heldPeer is how a device has a peer.
-type heldPeer struct {
+// observedPeer is how a device has a peer.
+type observedPeer struct {
 	endpoint  netip.AddrPort
 	keepalive time.Duration
 	session   session
@@ -44,7 +44,7 @@ type device struct {
 	cfg Device
 	key privateKey
 	// peers of the kernel by key. Nil if they are not known: the device is read again.
-	peers map[wgtypes.Key]*heldPeer
+	peers map[wgtypes.Key]*observedPeer
 	// owners has the peer of each allowed address: the kernel has one at most.
 	owners map[netip.Prefix]wgtypes.Key
 }
@@ -65,10 +65,10 @@ func (d *device) read(k kernel) (exists, needsKey bool, err error) {
 	case got.Type != wgtypes.LinuxKernel:
 		return false, false, fmt.Errorf("device %s is not a kernel device: %s", d.cfg.Name, got.Type)
 	}
-	d.peers, d.owners = make(map[wgtypes.Key]*heldPeer, len(got.Peers)), map[netip.Prefix]wgtypes.Key{}
+	d.peers, d.owners = make(map[wgtypes.Key]*observedPeer, len(got.Peers)), map[netip.Prefix]wgtypes.Key{}
 	for i := range got.Peers {
 		p := &got.Peers[i]
-		held := &heldPeer{
+		held := &observedPeer{
 			keepalive: p.PersistentKeepaliveInterval, session: session{p.LastHandshakeTime, p.ReceiveBytes},
 		}
 		if p.Endpoint != nil {
@@ -94,7 +94,7 @@ func (d *device) setKey(k kernel) error {
 
 // addPeers adds peers and what they lack, and changes what differs, but removes nothing. It returns the
 // keys of the peers that the kernel refused, with the errors.
-func (d *device) addPeers(k kernel, wanted map[wgtypes.Key]*wantedPeer) (refused map[wgtypes.Key]error, err error) {
+func (d *device) addPeers(k kernel, wanted map[wgtypes.Key]*desiredPeer) (refused map[wgtypes.Key]error, err error) {
 	var changes []wgtypes.PeerConfig
 	for _, key := range sortedKeys(wanted) {
 		if c, differs := d.addition(key, wanted[key]); differs {
@@ -123,11 +123,11 @@ func (d *device) addPeers(k kernel, wanted map[wgtypes.Key]*wantedPeer) (refused
 }
 
 // addition returns what a peer lacks.
-func (d *device) addition(key wgtypes.Key, want *wantedPeer) (c wgtypes.PeerConfig, differs bool) {
+func (d *device) addition(key wgtypes.Key, want *desiredPeer) (c wgtypes.PeerConfig, differs bool) {
 	held := d.peers[key]
 	c = wgtypes.PeerConfig{PublicKey: key}
 	if held == nil {
-		held, differs = &heldPeer{}, true
+		held, differs = &observedPeer{}, true
 	}
 	if held.endpoint != want.endpoint {
 		c.Endpoint, differs = net.UDPAddrFromAddrPort(want.endpoint), true
@@ -154,7 +154,7 @@ func (d *device) record(changes []wgtypes.PeerConfig) {
 		c := &changes[i]
 		held := d.peers[c.PublicKey]
 		if held == nil {
-			held = &heldPeer{}
+			held = &observedPeer{}
 			d.peers[c.PublicKey] = held
 		}
 		if c.Endpoint != nil {
@@ -172,7 +172,7 @@ func (d *device) record(changes []wgtypes.PeerConfig) {
 // removePeers removes unwanted peers, and allowed addresses that a wanted one must not have. The kernel can
 // replace all allowed addresses of a peer, but not delete one, and a replacement is not atomic for packets. So
 // stale addresses are first moved to a temporary peer, and then that peer is removed.
-func (d *device) removePeers(k kernel, wanted map[wgtypes.Key]*wantedPeer) error {
+func (d *device) removePeers(k kernel, wanted map[wgtypes.Key]*desiredPeer) error {
 	var changes []wgtypes.PeerConfig
 	for _, key := range sortedKeys(d.peers) {
 		if wanted[key] == nil {
@@ -197,7 +197,7 @@ func (d *device) removePeers(k kernel, wanted map[wgtypes.Key]*wantedPeer) error
 			return err
 		}
 		key := nobody.PublicKey()
-		d.peers[key] = &heldPeer{} // if its removal fails, the next call removes it
+		d.peers[key] = &observedPeer{} // if its removal fails, the next call removes it
 		if err := d.configure(k, []wgtypes.PeerConfig{{PublicKey: key, AllowedIPs: stale}}); err != nil {
 			return err
 		}
@@ -209,7 +209,7 @@ func (d *device) removePeers(k kernel, wanted map[wgtypes.Key]*wantedPeer) error
 	if err := d.configure(k, changes); err != nil {
 		return err
 	}
-	maps.DeleteFunc(d.peers, func(key wgtypes.Key, _ *heldPeer) bool { return wanted[key] == nil })
+	maps.DeleteFunc(d.peers, func(key wgtypes.Key, _ *observedPeer) bool { return wanted[key] == nil })
 	maps.DeleteFunc(d.owners, func(p netip.Prefix, key wgtypes.Key) bool {
 		_, ok := used[p]
 		return !ok || wanted[key] == nil
@@ -218,7 +218,7 @@ func (d *device) removePeers(k kernel, wanted map[wgtypes.Key]*wantedPeer) error
 }
 
 // plan returns the changes to the peers as last observed, as commands of wg.
-func (d *device) plan(wanted map[wgtypes.Key]*wantedPeer) (text string) {
+func (d *device) plan(wanted map[wgtypes.Key]*desiredPeer) (text string) {
 	for _, key := range sortedKeys(d.peers) {
 		if wanted[key] == nil {
 			text += fmt.Sprintf("wg set %s peer %s remove\n", d.cfg.Name, key)

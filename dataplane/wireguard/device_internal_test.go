@@ -113,7 +113,7 @@ func prefixes(list ...string) (all []netip.Prefix) {
 func TestDevicePeers(t *testing.T) {
 	k := &fakeKernel{T: t, devices: map[string]*wgtypes.Device{"wg": {Type: wgtypes.LinuxKernel, Name: "wg"}}}
 	d := &device{cfg: Device{Name: "wg", Port: 1}}
-	reach := func(wanted map[wgtypes.Key]*wantedPeer) {
+	reach := func(wanted map[wgtypes.Key]*desiredPeer) {
 		refused, err := d.addPeers(k, wanted)
 		require.NoError(t, err)
 		require.Empty(t, refused)
@@ -143,16 +143,16 @@ func TestDevicePeers(t *testing.T) {
 	require.NoError(t, d.setKey(k))
 
 	one, two := netip.MustParseAddrPort("192.0.2.1:1"), netip.MustParseAddrPort("[2001:db8::2]:2")
-	reach(map[wgtypes.Key]*wantedPeer{
+	reach(map[wgtypes.Key]*desiredPeer{
 		testKey(1): {endpoint: one, allowed: prefixes("10.0.1.0/26", "10.0.1.9/32", "fd00:1::/64")},
 		testKey(2): {endpoint: two, allowed: prefixes("10.0.2.0/26")},
 	})
 	k.keep = prefixes("10.0.1.0/26", "10.0.1.9/32", "10.0.2.0/26")
-	reach(map[wgtypes.Key]*wantedPeer{ // one address moves, one goes, one comes
+	reach(map[wgtypes.Key]*desiredPeer{ // one address moves, one goes, one comes
 		testKey(1): {endpoint: two, allowed: prefixes("10.0.1.0/26"), keepalive: true},
 		testKey(2): {endpoint: two, allowed: prefixes("10.0.1.9/32", "10.0.2.0/26", "fd00:2::/64")},
 	})
-	reach(map[wgtypes.Key]*wantedPeer{ // a node has another key
+	reach(map[wgtypes.Key]*desiredPeer{ // a node has another key
 		testKey(3): {endpoint: two, allowed: prefixes("10.0.1.0/26")},
 		testKey(2): {endpoint: two, allowed: prefixes("10.0.1.9/32", "10.0.2.0/26")},
 	})
@@ -172,7 +172,7 @@ func TestRefusedPeer(t *testing.T) {
 	d := &device{cfg: Device{Name: "wg"}}
 	_, _, err := d.read(k)
 	require.NoError(t, err)
-	wanted := map[wgtypes.Key]*wantedPeer{testKey(1): {}, testKey(2): {}, testKey(3): {}}
+	wanted := map[wgtypes.Key]*desiredPeer{testKey(1): {}, testKey(2): {}, testKey(3): {}}
 	refused, err := d.addPeers(k, wanted)
 	require.NoError(t, err)
 	require.Len(t, refused, 1)

@@ -133,8 +133,8 @@ func (ds *devices) setKey(dev *device) error {
 	return err
 }
 
-// look returns the session of a device with a peer's key.
-func (ds *devices) look(i int, key wgtypes.Key) session {
+// session returns the session of a device with a peer's key.
+func (ds *devices) session(i int, key wgtypes.Key) session {
 	if held := ds.list[i].peers[key]; held != nil {
 		return held.session
 	}
@@ -155,8 +155,8 @@ func (ds *devices) addPeers(peers map[string]*peer, at paths) (anyRefused bool, 
 		}
 		anyRefused = anyRefused || len(refused) > 0
 		for _, p := range peers {
-			if i < len(p.slots) && refused[p.slots[i].key] != nil {
-				p.err = refused[p.slots[i].key]
+			if i < len(p.devices) && refused[p.devices[i].key] != nil {
+				p.err = refused[p.devices[i].key]
 			}
 		}
 	}
@@ -188,13 +188,13 @@ func (ds *devices) finish(peers map[string]*peer, at paths) (anyRefused bool, er
 }
 
 // wanted returns the peers of a device.
-func (ps paths) wanted(i int, peers map[string]*peer) map[wgtypes.Key]*wantedPeer {
-	all := map[wgtypes.Key]*wantedPeer{}
+func (ps paths) wanted(i int, peers map[string]*peer) map[wgtypes.Key]*desiredPeer {
+	all := map[wgtypes.Key]*desiredPeer{}
 	for node, p := range peers {
-		if p.err == nil && i < len(p.slots) {
+		if p.err == nil && i < len(p.devices) {
 			at := ps[node]
-			all[p.slots[i].key] = &wantedPeer{
-				endpoint: p.slots[i].endpoint, allowed: p.allowed(), keepalive: at.to == i && at.via != i,
+			all[p.devices[i].key] = &desiredPeer{
+				endpoint: p.devices[i].endpoint, allowed: p.allowed(), keepalive: at.to == i && at.via != i,
 			}
 		}
 	}

@@ -32,10 +32,10 @@
 // the other, and dropped if it cannot be: if the other does not answer, or if two nodes announce one key. If
 // this node's keys are removed later, it encrypts until Teardown or a restart.
 //
-// # Renewal of keys
+// # Rotation of keys
 //
 // With two devices and Config.KeyLifetime, each key is replaced when it is that old, without loss: the node
-// announces that it is about to renew the key; the others, and it, send by the second device once that has
+// announces that it is about to rotate the key; the others, and it, send by the second device once that has
 // completed a handshake; nobody uses the key any more, and it is replaced and announced. Each device has
 // keys of its own on both sides, so receiving never depends on which announcement the other node has read.
 //

@@ -17,9 +17,9 @@ type session struct {
 	received int64
 }
 
-// alive is how long after its handshake a session can be used: REJECT_AFTER_TIME of the WireGuard
+// sessionLifetime is how long after its handshake a session can be used: REJECT_AFTER_TIME of the WireGuard
 // protocol, section 6.1 of its paper.
-const alive = 180 * time.Second
+const sessionLifetime = 180 * time.Second
 
 // path is by which of its devices this node sends to a peer.
 type path struct {
@@ -36,20 +36,20 @@ type path struct {
 // paths are those of all peers by node.
 type paths map[string]path
 
-// target returns the device by which a peer is to be reached: the first whose keys neither side renews and
-// both know. If both sides renew, and not the same key, the one whose node comes first by name is served
-// first. usable says which of this node's keys the peer can know, renewing which one this node renews (-1
+// target returns the device by which a peer is to be reached: the first whose keys neither side rotates and
+// both know. If both sides rotate, and not the same key, the one whose node comes first by name is served
+// first. usable says which of this node's keys the peer can know, rotating which one this node rotates (noDevice
 // for none).
-func (p *peer) target(own string, usable []bool, renewing int) int {
+func (p *peer) target(own string, usable []bool, rotating int) int {
 	fallback, found := 0, false
-	for i, s := range p.slots {
+	for i, s := range p.devices {
 		if !usable[i] {
 			continue
 		}
-		if i != renewing && !s.renewing {
+		if i != rotating && !s.rotating {
 			return i
 		}
-		served := p.node < own && i == renewing || p.node > own && s.renewing
+		served := p.node < own && i == rotating || p.node > own && s.rotating
 		if !found || served {
 			fallback, found = i, true
 		}
@@ -57,45 +57,45 @@ func (p *peer) target(own string, usable []bool, renewing int) int {
 	return fallback
 }
 
-// update moves the paths of peers to their targets. look returns the session of a device with a key. A path
+// update moves the paths of peers to their targets. session returns the session of a device with a key. A path
 // moves once the target device has a session, so that no packet waits for a handshake. If the key of the
 // current device is gone, the path moves at once. It reports whether a move is under way.
 func (ps paths) update(
-	peers map[string]*peer, target func(*peer) int, look func(int, wgtypes.Key) session, now time.Time,
+	peers map[string]*peer, target func(*peer) int, session func(int, wgtypes.Key) session, now time.Time,
 ) (moving bool) {
-	maps.DeleteFunc(ps, func(node string, _ path) bool { return peers[node] == nil || len(peers[node].slots) == 0 })
+	maps.DeleteFunc(ps, func(node string, _ path) bool { return peers[node] == nil || len(peers[node].devices) == 0 })
 	for node, p := range peers {
-		if len(p.slots) == 0 {
+		if len(p.devices) == 0 {
 			continue
 		}
 		to := target(p)
-		at := look(to, p.slots[to].key)
+		at := session(to, p.devices[to].key)
 		old, had := ps[node]
-		if !had || old.via >= len(p.slots) || p.slots[old.via].key != old.key {
-			old = first(p, to, look, now)
+		if !had || old.via >= len(p.devices) || p.devices[old.via].key != old.key {
+			old = initialPath(p, to, session, now)
 		}
 		switch {
 		case old.via == to:
 			old.to = to
 		case old.to != to:
 			old.to, old.since, old.received = to, now, at.received
-		case at.handshake.After(old.since), at.received > old.received && now.Sub(at.handshake) < alive:
+		case at.handshake.After(old.since), at.received > old.received && now.Sub(at.handshake) < sessionLifetime:
 			old.via, old.to = to, to
 		}
-		old.key = p.slots[old.via].key
+		old.key = p.devices[old.via].key
 		ps[node] = old
 		moving = moving || old.via != old.to
 	}
 	return moving
 }
 
-// first returns the path of a peer that has none: by the target, unless only another device has a session,
+// initialPath returns the path of a peer that has none: by the target, unless only another device has a session,
 // as after a restart during a move.
-func first(p *peer, to int, look func(int, wgtypes.Key) session, now time.Time) path {
+func initialPath(p *peer, to int, session func(int, wgtypes.Key) session, now time.Time) path {
 	via := to
-	if at := look(to, p.slots[to].key); now.Sub(at.handshake) >= alive {
-		for i, s := range p.slots {
-			if now.Sub(look(i, s.key).handshake) < alive {
+	if at := session(to, p.devices[to].key); now.Sub(at.handshake) >= sessionLifetime {
+		for i, s := range p.devices {
+			if now.Sub(session(i, s.key).handshake) < sessionLifetime {
 				via = i
 				break
 			}
@@ -106,14 +106,14 @@ func first(p *peer, to int, look func(int, wgtypes.Key) session, now time.Time) 
 
 // uses returns the name of a node with a live session that this node sends to by the device, or that is moving
 // to it. Empty if there is none.
-func (ps paths) uses(device int, peers map[string]*peer, look func(int, wgtypes.Key) session, now time.Time) string {
+func (ps paths) uses(device int, peers map[string]*peer, session func(int, wgtypes.Key) session, now time.Time) string {
 	for node, at := range ps {
 		p := peers[node]
 		if p == nil || at.via != device && at.to != device {
 			continue
 		}
-		for i, s := range p.slots {
-			if now.Sub(look(i, s.key).handshake) < alive {
+		for i, s := range p.devices {
+			if now.Sub(session(i, s.key).handshake) < sessionLifetime {
 				return node
 			}
 		}

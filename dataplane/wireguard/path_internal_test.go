@@ -15,17 +15,17 @@ func testKey(n byte) (k wgtypes.Key) {
 	return k
 }
 
-// Two nodes always choose the same device, whatever they renew, as long as both know of it.
+// Two nodes always choose the same device, whatever they rotate, as long as both know of it.
 func TestBothNodesChooseTheSameDevice(t *testing.T) {
 	all := []bool{true, true}
-	for a := none; a < 2; a++ {
-		for b := none; b < 2; b++ {
-			atA := &peer{node: "b", slots: []slot{{renewing: b == 0}, {renewing: b == 1}}}
-			atB := &peer{node: "a", slots: []slot{{renewing: a == 0}, {renewing: a == 1}}}
+	for a := noDevice; a < 2; a++ {
+		for b := noDevice; b < 2; b++ {
+			atA := &peer{node: "b", devices: []peerDevice{{rotating: b == 0}, {rotating: b == 1}}}
+			atB := &peer{node: "a", devices: []peerDevice{{rotating: a == 0}, {rotating: a == 1}}}
 			chosen := atA.target("a", all, a)
-			require.Equal(t, chosen, atB.target("b", all, b), "a renews %d, b renews %d", a, b)
+			require.Equal(t, chosen, atB.target("b", all, b), "a rotates %d, b rotates %d", a, b)
 			switch {
-			case a == none && b == none:
+			case a == noDevice && b == noDevice:
 				require.Equal(t, 0, chosen)
 			case a >= 0 && b >= 0 && a != b:
 				require.NotEqual(t, a, chosen, "a comes first by name, so it is served first")
@@ -34,11 +34,11 @@ func TestBothNodesChooseTheSameDevice(t *testing.T) {
 			}
 		}
 	}
-	one := &peer{node: "b", slots: []slot{{}}}
+	one := &peer{node: "b", devices: []peerDevice{{}}}
 	require.Equal(t, 0, one.target("a", all, 0), "there is no other")
-	two := &peer{node: "b", slots: []slot{{}, {}}}
-	require.Equal(t, 1, two.target("a", []bool{false, true}, none), "the other node does not know the first key")
-	require.Equal(t, 0, two.target("a", []bool{false, false}, none))
+	two := &peer{node: "b", devices: []peerDevice{{}, {}}}
+	require.Equal(t, 1, two.target("a", []bool{false, true}, noDevice), "the other node does not know the first key")
+	require.Equal(t, 0, two.target("a", []bool{false, false}, noDevice))
 }
 
 // A peer is moved to another device once that one answers.
@@ -47,7 +47,7 @@ func TestPathMovesAfterHandshake(t *testing.T) {
 	sessions := map[wgtypes.Key]session{}
 	look := func(_ int, key wgtypes.Key) session { return sessions[key] }
 	to := 0
-	peers := map[string]*peer{"b": {node: "b", slots: []slot{{key: testKey(1)}, {key: testKey(2)}}}}
+	peers := map[string]*peer{"b": {node: "b", devices: []peerDevice{{key: testKey(1)}, {key: testKey(2)}}}}
 	at := paths{}
 	update := func() bool { return at.update(peers, func(*peer) int { return to }, look, now) }
 	require.False(t, update())
@@ -84,11 +84,11 @@ func TestPathMovesAfterHandshake(t *testing.T) {
 	require.Equal(t, 0, at["b"].to)
 
 	// A new key in place of the one in use: the other device is used while that has a session.
-	peers["b"].slots[0].key = testKey(3)
+	peers["b"].devices[0].key = testKey(3)
 	require.True(t, update())
 	require.Equal(t, path{via: 1, key: testKey(2), to: 0, since: now}, at["b"])
 	delete(at, "b")
-	now = now.Add(alive)
+	now = now.Add(sessionLifetime)
 	require.False(t, update())
 	require.Equal(t, path{via: 0, key: testKey(3), to: 0}, at["b"])
 	delete(peers, "b")

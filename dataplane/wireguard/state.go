@@ -107,19 +107,19 @@ func (s *state) insideEncrypted(p netip.Prefix) bool {
 // peer is another node that announces keys.
 type peer struct {
 	node string
-	// slots has the node's keys for the devices of this node, in their order.
-	slots []slot
+	// devices has the node's keys for the devices of this node, in their order.
+	devices []peerDevice
 	// prefixes that are reached through the node, sorted; hosts are its own addresses.
 	prefixes, hosts []netip.Prefix
 	// err is why what goes to the node is dropped.
 	err error
 }
 
-// slot is one device of a peer.
-type slot struct {
+// peerDevice is one device of a peer.
+type peerDevice struct {
 	key      wgtypes.Key
 	endpoint netip.AddrPort
-	renewing bool
+	rotating bool
 }
 
 // allowed returns the addresses that the peer may send from, sorted. Its own addresses are always among
@@ -163,7 +163,7 @@ func (s *state) peers(own []wgtypes.Key) map[string]*peer {
 			}
 			owners[key] = name
 			if i < len(own) {
-				p.slots = append(p.slots, slot{key, netip.AddrPortFrom(address, k.Port), k.Renewing})
+				p.devices = append(p.devices, peerDevice{key, netip.AddrPortFrom(address, k.Port), k.Rotating})
 			}
 		}
 	}

@@ -142,7 +142,7 @@ func TestPeers(t *testing.T) {
 		nodeUpdate("d", "192.0.2.4", testKey(2)), nodeUpdate("e", "192.0.2.5", testKey(5), testKey(1)),
 		&dataplane.NodeUpdate{Node: &dataplane.Node{
 			Name: "f", Addresses: prefixes("2001:db8::6/64", "192.0.2.6/24"),
-			WireguardKeys: []policy.WireguardKey{{PublicKey: testKey(6).String(), Port: 7, Renewing: true}},
+			WireguardKeys: []policy.WireguardKey{{PublicKey: testKey(6).String(), Port: 7, Rotating: true}},
 		}},
 		&dataplane.NodeUpdate{Node: &dataplane.Node{
 			Name: "g", WireguardKeys: []policy.WireguardKey{{PublicKey: testKey(7).String(), Port: 7}},
@@ -155,7 +155,7 @@ func TestPeers(t *testing.T) {
 	require.ErrorIs(t, peers["d"].err, ErrPeer)
 	require.ErrorContains(t, peers["d"].err, "b announces the key")
 	require.ErrorContains(t, peers["e"].err, "a announces the key", "this node has it")
-	require.Equal(t, []slot{{testKey(6), netip.MustParseAddrPort("192.0.2.6:7"), true}}, peers["f"].slots)
+	require.Equal(t, []peerDevice{{testKey(6), netip.MustParseAddrPort("192.0.2.6:7"), true}}, peers["f"].devices)
 	require.ErrorContains(t, peers["g"].err, "no address")
 }
 
@@ -185,7 +185,7 @@ func TestConfig(t *testing.T) {
 		"must not be those of another device":    {Devices: []Device{{KeyFile: "a"}, {KeyFile: "a"}}},
 		"UnencryptedHosts[0]: no prefix":         {Devices: good, UnencryptedHosts: []netip.Prefix{{}}},
 		"KeyLifetime: two Devices are required":  {Devices: good[:1], KeyLifetime: 1},
-		"must not be negative":                   {Devices: good, RenewalDelay: -1},
+		"must not be negative":                   {Devices: good, RotationDelay: -1},
 		"Tables[0]: 255 is the kernel's":         {Devices: good, Table: 255},
 	} {
 		cfg.Node = "a"

@@ -15,7 +15,7 @@ const lookInterval = 100 * time.Millisecond
 
 // Watch implements dataplane.Watcher. It restores devices, routes and rules that another process removes or
 // changes, as routes.Keeper.Watch does. It causes a call of Apply after a device was made anew, for its
-// peers, while traffic moves to another device, and when the next step of a renewal is due. The kernel
+// peers, while traffic moves to another device, and when the next step of a rotation is due. The kernel
 // sends no notifications about keys and peers: Resync repairs those.
 func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	report := func() {
@@ -38,7 +38,7 @@ func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) er
 // nextStep returns when Apply is to be called again; zero if it need not be. Devices with many peers are
 // looked at less often: that takes the kernel some 10 us for each.
 func (d *Dataplane) nextStep(moving bool, peers int) time.Time {
-	at := d.renewalDue()
+	at := d.rotationDue()
 	soon := d.reminder.now().Add(lookInterval + time.Duration(peers)*100*time.Microsecond)
 	if moving && (at.IsZero() || soon.Before(at)) {
 		return soon

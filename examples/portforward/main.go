@@ -99,6 +99,9 @@ func (k *keeper) run(ctx context.Context, hangup <-chan os.Signal) error {
 			<-watching
 			return nil
 		case err := <-watching: // only then can another process change the table unnoticed
+			if ctx.Err() != nil {
+				return nil
+			}
 			return fmt.Errorf("watch table %s: %w", k.table, err)
 		case <-hangup:
 			err = k.load(ctx)

@@ -82,7 +82,7 @@ func (f *fields) resource(kind, path string) policy.Resource {
 			CIDR: read(f, path, netip.ParsePrefix), Node: f.get("node"), Borrowed: all(f, "borrowed", parseBorrowed),
 		}
 	case "node": // tunnel 10.0.1.1 and tunnel6 fd00:1::1, mac and mac6: of the VXLAN devices; ipip 10.0.1.2;
-		// wg 10.0.1.3 and wg6 fd00:1::3; keys KEY:51820,KEY:51821:renewing
+		// wg 10.0.1.3 and wg6 fd00:1::3; keys KEY:51820,KEY:51821:rotating
 		return &policy.Node{
 			Name: name, Labels: f.labels(), VXLANTunnelMACAddr: f.get("mac"), VXLANTunnelMACAddrV6: f.get("mac6"),
 			Addresses:           all(f, "addrs", parseSubnet),

@@ -194,14 +194,14 @@ func TestNodeWireguardAnnotations(t *testing.T) {
 	require.Equal(t, addr("10.244.1.9"), n.IPv4WireguardAddr)
 	require.Equal(t, addr("fd00::9"), n.IPv6WireguardAddr)
 
-	n, problems = read(second + ":1234:renewing," + first + ":1235")
+	n, problems = read(second + ":1234:rotating," + first + ":1235")
 	require.Empty(t, problems)
 	require.Equal(t, []policy.WireguardKey{
-		{PublicKey: second, Port: 1234, Renewing: true}, {PublicKey: first, Port: 1235},
+		{PublicKey: second, Port: 1234, Rotating: true}, {PublicKey: first, Port: 1235},
 	}, n.WireguardKeys)
 
 	for _, bad := range []string{
-		"x:1", second, second + ":", second + ":65536", second + ":0", second + ":1:renewed", second + ":1,",
+		"x:1", second, second + ":", second + ":65536", second + ":0", second + ":1:rotated", second + ":1,",
 		second + ":1," + second + ":2", second + ":1," + first + ":1", second + ":1," + first + ":2," + first + ":3",
 	} {
 		n, problems = read(bad)

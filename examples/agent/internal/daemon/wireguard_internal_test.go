@@ -171,11 +171,11 @@ func TestAnnounceWithoutAPI(t *testing.T) {
 	require.Nil(t, d.wireguardStatus())
 	cfg := d.wireguardConfig(d.local.Settings)
 	cfg.Announce([]policy.WireguardKey{
-		{PublicKey: "one", Port: 51820}, {PublicKey: "two", Port: 51821, Renewing: true},
+		{PublicKey: "one", Port: 51820}, {PublicKey: "two", Port: 51821, Rotating: true},
 	})
 	require.Contains(t, log.String(), "announce these WireGuard keys in the Node resource")
-	require.Contains(t, log.String(), "keys=one:51820,two:51821:renewing")
-	require.Equal(t, &api.Wireguard{Keys: []string{"one:51820", "two:51821:renewing"}}, d.wireguardStatus())
+	require.Contains(t, log.String(), "keys=one:51820,two:51821:rotating")
+	require.Equal(t, &api.Wireguard{Keys: []string{"one:51820", "two:51821:rotating"}}, d.wireguardStatus())
 
 	cfg.Announce = nil
 	require.Equal(t, &wireguard.Config{

@@ -80,10 +80,10 @@ func TestAnnounceLastKeys(t *testing.T) {
 		a.set("one:51820")
 		a.set("two:51820")
 		require.Equal(t, with("two:51820"), a.after(t, 0))
-		a.set("two:51820:renewing")
-		require.Equal(t, with("two:51820:renewing"), a.after(t, 0))
+		a.set("two:51820:rotating")
+		require.Equal(t, with("two:51820:rotating"), a.after(t, 0))
 		require.NoError(t, a.problem())
-		require.Contains(t, a.log.String(), "keys=two:51820:renewing")
+		require.Contains(t, a.log.String(), "keys=two:51820:rotating")
 	})
 }
 

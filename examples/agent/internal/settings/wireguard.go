@@ -21,8 +21,8 @@ const noHosts = "none"
 // minWireguardMTU is that of IPv6.
 const minWireguardMTU = 1280
 
-// minKeyLifetime leaves time for a renewal: other nodes read each of its two announcements within
-// wireguard.DefaultRenewalDelay.
+// minKeyLifetime leaves time for a rotation: other nodes read each of its two announcements within
+// wireguard.DefaultRotationDelay.
 const minKeyLifetime = time.Hour
 
 // declareWireguard declares the flags of encryption.
@@ -44,7 +44,7 @@ func declareWireguard(flags *flag.FlagSet, s *Settings) {
 			"API servers, or none")
 }
 
-// WireguardDevices returns the devices: two if keys are renewed.
+// WireguardDevices returns the devices: two if keys are rotated.
 func (s Settings) WireguardDevices() []wireguard.Device {
 	device := func(number int, file string) wireguard.Device {
 		return wireguard.Device{Port: uint16(s.WireguardPort + number), KeyFile: filepath.Join(s.WireguardDir, file)}

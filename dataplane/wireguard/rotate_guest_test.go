@@ -13,8 +13,8 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 )
 
-// All nodes renew both their keys, at the same time, and no packet is lost.
-func TestKeysAreRenewedUnderTraffic(t *testing.T) {
+// All nodes rotate both their keys, at the same time, and no packet is lost.
+func TestKeysAreRotatedUnderTraffic(t *testing.T) {
 	c := newUnderlay(t, 3, twoDevices)
 	for _, n := range c.nodes {
 		n.start()
@@ -56,7 +56,7 @@ func TestKeysAreRenewedUnderTraffic(t *testing.T) {
 		return old
 	}
 	require.Eventually(t, func() bool { return left() == 0 }, 8*time.Minute, time.Second)
-	t.Logf("all keys were renewed after %s", time.Since(began).Round(time.Second))
+	t.Logf("all keys were rotated after %s", time.Since(began).Round(time.Second))
 	for _, end := range ends {
 		sent, answered := end()
 		t.Logf("%d packets, %d answers", sent, answered)

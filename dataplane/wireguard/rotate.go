@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wireguard
+
+import (
+	"time"
+
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+)
+
+// noDevice stands for no device.
+const noDevice = -1
+
+// rotation is the replacement of the key of one device.
+type rotation struct {
+	// device is the index of the device; noDevice if no key is rotated.
+	device int
+	// since is when the announcement began: that the key is rotated or, if replaced is set, the new key.
+	since    time.Time
+	replaced bool
+	// resumed is set once a rotation of an earlier process has been looked for, and waiting is the node
+	// that it waits for, as last logged.
+	resumed bool
+	waiting string
+}
+
+// rotates reports whether keys are rotated at all.
+func (d *Dataplane) rotates() bool { return d.cfg.KeyLifetime > 0 && len(d.devices.list) > 1 }
+
+// rotate takes the next step of a rotation, if it is due. First the node announces that it rotates the key of
+// a device. Once all others have read that and nobody uses the device, it replaces the key. Once all have
+// read the new key, the device is as good as the other one. An error means that the key stays for now.
+func (d *Dataplane) rotate(peers map[string]*peer) error {
+	if !d.rotates() {
+		d.rotation.device = noDevice
+		return nil
+	}
+	r, now := &d.rotation, d.reminder.now()
+	if !r.resumed {
+		d.resumeRotation()
+	}
+	switch {
+	case r.device == noDevice:
+		for i, dev := range d.devices.list {
+			if now.Sub(dev.key.made) >= d.cfg.KeyLifetime {
+				*r = rotation{device: i, since: now, resumed: true}
+				break
+			}
+		}
+		return nil
+	case now.Sub(r.since) < d.cfg.RotationDelay:
+		return nil
+	case r.replaced:
+		d.cfg.Logger.Info("rotated a WireGuard key", "device", d.devices.list[r.device].cfg.Name)
+		*r = rotation{device: noDevice, resumed: true}
+		return nil
+	}
+	if !d.devices.known() {
+		return nil // nor is it known who uses the device
+	}
+	if node := d.deviceUser(peers); node != "" {
+		if node != r.waiting {
+			d.cfg.Logger.Warn("the rotation of a WireGuard key waits for a node that still uses it",
+				"device", d.devices.list[r.device].cfg.Name, "node", node)
+		}
+		r.waiting = node
+		return nil
+	}
+	return d.replaceKey()
+}
+
+// resumeRotation continues a rotation that an earlier process announced. If the key is younger than KeyLifetime,
+// that process has already replaced it.
+func (d *Dataplane) resumeRotation() {
+	d.rotation.resumed = true
+	n := d.state.nodes[d.cfg.Node]
+	if n == nil {
+		return
+	}
+	for i, k := range n.WireguardKeys {
+		if k.Rotating && i < len(d.devices.list) {
+			young := d.reminder.now().Sub(d.devices.list[i].key.made) < d.cfg.KeyLifetime
+			d.rotation = rotation{device: i, since: d.reminder.now(), replaced: young, resumed: true}
+			return
+		}
+	}
+}
+
+// deviceUser returns a node that still uses the device whose key is rotated. This node sends to it by that
+// device, or the device had a handshake with it within the last RotationDelay.
+func (d *Dataplane) deviceUser(peers map[string]*peer) string {
+	r, now := &d.rotation, d.reminder.now()
+	if node := d.paths.uses(r.device, peers, d.devices.session, now); node != "" {
+		return node
+	}
+	for node, p := range peers {
+		if r.device >= len(p.devices) {
+			continue
+		}
+		if at := d.devices.session(r.device, p.devices[r.device].key); now.Sub(at.handshake) < d.cfg.RotationDelay {
+			return node
+		}
+	}
+	return ""
+}
+
+// replaceKey makes a new key for the device.
+func (d *Dataplane) replaceKey() error {
+	dev := d.devices.list[d.rotation.device]
+	key, err := makeKey(dev.cfg.KeyFile)
+	if err != nil {
+		d.rotation.since = d.reminder.now() // again after the delay
+		return err
+	}
+	dev.key = key
+	d.rotation.replaced, d.rotation.since = true, d.reminder.now()
+	return d.devices.setKey(dev)
+}
+
+// rotationDue returns when the next step of a rotation is due; zero if none is.
+func (d *Dataplane) rotationDue() (at time.Time) {
+	if !d.rotates() {
+		return at
+	}
+	if d.rotation.device != noDevice {
+		at = d.rotation.since.Add(d.cfg.RotationDelay)
+		if soon := d.reminder.now().Add(d.cfg.RotationDelay / 10); at.Before(soon) {
+			at = soon // it waits for a node
+		}
+		return at
+	}
+	for _, dev := range d.devices.list {
+		if dev.key.key == (wgtypes.Key{}) {
+			continue
+		}
+		if due := dev.key.made.Add(d.cfg.KeyLifetime); at.IsZero() || due.Before(at) {
+			at = due
+		}
+	}
+	return at
+}
