@@ -50,11 +50,12 @@ type Node struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// WireguardKey is the key of a WireGuard device of a node.
+// WireguardKey is the key of a WireGuard device of a node. The zero WireguardKey, as the only one of a node,
+// stands for keys that cannot be read: other nodes drop what they would encrypt.
 type WireguardKey struct {
-	// PublicKey is the public key of the device: 32 bytes in base64, as wg prints it. Required.
+	// PublicKey is the public key of the device: 32 bytes in base64, as wg prints it.
 	PublicKey string `json:"publicKey"`
-	// Port is the UDP port of the device. Required.
+	// Port is the UDP port of the device, not 0.
 	Port uint16 `json:"port"`
 	// Rotating means that the node is about to replace the key: other nodes use the other key until the
 	// new one is there and this is false again.
@@ -73,9 +74,10 @@ func (k WireguardKey) String() string {
 	return s
 }
 
-// ParseWireguardKey parses the text that String returns. It does not validate the key.
+// ParseWireguardKey parses the text that String returns, also with spaces around it. It does not validate
+// the key.
 func ParseWireguardKey(text string) (WireguardKey, error) {
-	key, rest, _ := strings.Cut(text, ":")
+	key, rest, _ := strings.Cut(strings.TrimSpace(text), ":")
 	port, rotating, marked := strings.Cut(rest, ":")
 	number, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || marked && rotating != "rotating" {
@@ -157,7 +159,8 @@ func (v *validator) nodeAddresses(addrs []netip.Prefix) {
 
 // wireguardKeys checks keys and ports. Each is there once.
 func (v *validator) wireguardKeys(keys []WireguardKey) {
-	if !v.atMost("wireguardKeys", len(keys), MaxWireguardKeys) {
+	unreadable := len(keys) == 1 && keys[0] == WireguardKey{}
+	if !v.atMost("wireguardKeys", len(keys), MaxWireguardKeys) || unreadable {
 		return
 	}
 	for i, k := range keys {

@@ -36,8 +36,6 @@ import (
 
 // These tests need the kernel's module wireguard; scripts/test-kernels runs them.
 
-func TestMain(m *testing.M) { nstest.Main(m) }
-
 // patience is how long a test waits for a state, in a slow guest.
 const patience = 2 * time.Minute
 
@@ -140,7 +138,7 @@ func twoDevices(cfg *wireguard.Config) {
 	cfg.Devices = append(cfg.Devices, wireguard.Device{
 		KeyFile: filepath.Join(filepath.Dir(cfg.Devices[0].KeyFile), "second.key"),
 	})
-	cfg.KeyLifetime, cfg.RotationDelay = time.Hour, 5*time.Second
+	cfg.KeyLifetime = time.Hour
 }
 
 // set updates resources in the graphs of all nodes that run.
@@ -179,7 +177,8 @@ func (n *node) start() {
 	require.NoError(n, err)
 	wg, err := wireguard.New(n.cfg)
 	require.NoError(n, err)
-	driver, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: []dataplane.Dataplane{routing, wg}})
+	wg.SetRotationDelay(5 * time.Second)
+	driver, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: []dataplane.Dataplane{wg, routing}})
 	require.NoError(n, err)
 	graph, err := calcgraph.New(calcgraph.Config{Node: n.name, Hooks: calcgraph.Hooks{
 		Rejected: func(key policy.Key, err error) { n.Errorf("%s: %v", key, err) },

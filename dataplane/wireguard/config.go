@@ -60,8 +60,8 @@ type Config struct {
 	// KeyLifetime is the age at which a key is replaced, if there are two Devices. 0 means never. The age
 	// is that of the key file.
 	KeyLifetime time.Duration
-	// RotationDelay is how long the other nodes take to read an announcement, at most. It must be longer than
-	// a session of WireGuard, 180 s, or packets may be lost. 0 means DefaultRotationDelay.
+	// RotationDelay is how long the other nodes take to read an announcement, at most, and at least 180 s,
+	// the lifetime of a session of WireGuard. 0 means DefaultRotationDelay.
 	RotationDelay time.Duration
 	// Announce receives the keys that the node's Node resource is to have, whenever they change, once the
 	// devices work. It must not block, nor change the list. Without it, announce what Keys returns.
@@ -126,8 +126,12 @@ func (c Config) validate() error {
 			errs = append(errs, fmt.Errorf("wireguard: UnencryptedHosts[%d]: no prefix", i))
 		}
 	}
-	if c.KeyLifetime < 0 || c.RotationDelay < 0 {
-		errs = append(errs, errors.New("wireguard: KeyLifetime and RotationDelay must not be negative"))
+	if c.KeyLifetime < 0 {
+		errs = append(errs, errors.New("wireguard: KeyLifetime must not be negative"))
+	}
+	if c.RotationDelay < sessionLifetime {
+		errs = append(errs, fmt.Errorf("wireguard: RotationDelay: want at least %s, not %s", sessionLifetime,
+			c.RotationDelay))
 	}
 	if c.KeyLifetime > 0 && len(c.Devices) < policy.MaxWireguardKeys {
 		errs = append(errs, errors.New("wireguard: KeyLifetime: two Devices are required"))

@@ -52,6 +52,9 @@ type device struct {
 // probing is the keepalive of a peer that is to begin a session.
 const probing = time.Second
 
+// hasKey reports whether the private key is known.
+func (d *device) hasKey() bool { return d.key.key != wgtypes.Key{} }
+
 // read reads the peers. exists is false if there is no such device yet. needsKey means that the private key or
 // the port differs from the wanted one.
 func (d *device) read(k kernel) (exists, needsKey bool, err error) {
@@ -79,7 +82,7 @@ func (d *device) read(k kernel) (exists, needsKey bool, err error) {
 		}
 		d.peers[p.PublicKey] = held
 	}
-	return true, got.PrivateKey != d.key.key || got.ListenPort != int(d.cfg.Port), nil
+	return true, d.hasKey() && (got.PrivateKey != d.key.key || got.ListenPort != int(d.cfg.Port)), nil
 }
 
 // setKey sets the private key and the port.

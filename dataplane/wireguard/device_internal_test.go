@@ -112,7 +112,7 @@ func prefixes(list ...string) (all []netip.Prefix) {
 // Peers come, change and go, and no address that stays is without a peer meanwhile.
 func TestDevicePeers(t *testing.T) {
 	k := &fakeKernel{T: t, devices: map[string]*wgtypes.Device{"wg": {Type: wgtypes.LinuxKernel, Name: "wg"}}}
-	d := &device{cfg: Device{Name: "wg", Port: 1}}
+	d := &device{cfg: Device{Name: "wg", Port: 1}, key: privateKey{key: testKey(9)}}
 	reach := func(wanted map[wgtypes.Key]*desiredPeer) {
 		refused, err := d.addPeers(k, wanted)
 		require.NoError(t, err)

@@ -21,23 +21,28 @@ type devices struct {
 
 // loadKeys reads the key files by load, once.
 func (ds *devices) loadKeys(load func(path string) (privateKey, error)) error {
+	var errs []error
 	for _, dev := range ds.list {
-		if dev.key.key != (wgtypes.Key{}) {
+		if dev.hasKey() {
 			continue
 		}
 		key, err := load(dev.cfg.KeyFile)
-		if err != nil {
-			return err
+		if err == nil {
+			dev.key = key
 		}
-		dev.key = key
+		errs = append(errs, err)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
-// publicKeys returns those of the devices.
+// publicKeys returns those of the devices, each zero if it is not known.
 func (ds *devices) publicKeys() (keys []wgtypes.Key) {
 	for _, dev := range ds.list {
-		keys = append(keys, dev.key.key.PublicKey())
+		key := wgtypes.Key{}
+		if dev.hasKey() {
+			key = dev.key.key.PublicKey()
+		}
+		keys = append(keys, key)
 	}
 	return keys
 }
@@ -144,6 +149,7 @@ func (ds *devices) session(i int, key wgtypes.Key) session {
 // addPeers adds what the devices that exist lack. It sets the error of peers that the kernel refuses, and
 // reports whether there are any.
 func (ds *devices) addPeers(peers map[string]*peer, at paths) (anyRefused bool, err error) {
+	var errs []error
 	for i, dev := range ds.list {
 		if dev.peers == nil || ds.kernel == nil {
 			continue
@@ -151,7 +157,7 @@ func (ds *devices) addPeers(peers map[string]*peer, at paths) (anyRefused bool, 
 		refused, err := dev.addPeers(ds.kernel, at.wanted(i, peers))
 		if err != nil {
 			dev.peers = nil
-			return anyRefused, err
+			errs = append(errs, err)
 		}
 		anyRefused = anyRefused || len(refused) > 0
 		for _, p := range peers {
@@ -160,31 +166,34 @@ func (ds *devices) addPeers(peers map[string]*peer, at paths) (anyRefused bool, 
 			}
 		}
 	}
-	return anyRefused, nil
+	return anyRefused, errors.Join(errs...)
 }
 
-// finish adds the peers of devices that were made just now, and removes unwanted peers. It reports whether
-// the kernel refuses any.
-func (ds *devices) finish(peers map[string]*peer, at paths) (anyRefused bool, err error) {
-	if !ds.known() {
-		// The kernel's module may have been loaded since the connection was opened.
-		if err := errors.Join(ds.close(), ds.read()); err != nil {
-			return false, err
-		}
-		if anyRefused, err = ds.addPeers(peers, at); err != nil {
-			return anyRefused, err
-		}
+// addLater adds the peers of devices that were made just now, as addPeers does.
+func (ds *devices) addLater(peers map[string]*peer, at paths) (anyRefused bool, err error) {
+	if ds.known() {
+		return false, nil
 	}
+	// The kernel's module may have been loaded since the connection was opened.
+	if err := errors.Join(ds.close(), ds.read()); err != nil {
+		return false, err
+	}
+	return ds.addPeers(peers, at)
+}
+
+// removePeers removes unwanted peers of the devices whose state is known.
+func (ds *devices) removePeers(peers map[string]*peer, at paths) error {
+	var errs []error
 	for i, dev := range ds.list {
 		if dev.peers == nil || ds.kernel == nil {
 			continue
 		}
 		if err := dev.removePeers(ds.kernel, at.wanted(i, peers)); err != nil {
 			dev.peers = nil
-			return anyRefused, err
+			errs = append(errs, err)
 		}
 	}
-	return anyRefused, nil
+	return errors.Join(errs...)
 }
 
 // wanted returns the peers of a device.

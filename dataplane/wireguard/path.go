@@ -59,10 +59,11 @@ func (p *peer) target(own string, usable []bool, rotating int) int {
 
 // update moves the paths of peers to their targets. session returns the session of a device with a key. A path
 // moves once the target device has a session, so that no packet waits for a handshake. If the key of the
-// current device is gone, the path moves at once. It reports whether a move is under way.
+// current device is gone, the path moves at once. It returns when the latest of the moves began that are under
+// way; zero if there are none.
 func (ps paths) update(
 	peers map[string]*peer, target func(*peer) int, session func(int, wgtypes.Key) session, now time.Time,
-) (moving bool) {
+) (since time.Time) {
 	maps.DeleteFunc(ps, func(node string, _ path) bool { return peers[node] == nil || len(peers[node].devices) == 0 })
 	for node, p := range peers {
 		if len(p.devices) == 0 {
@@ -84,9 +85,11 @@ func (ps paths) update(
 		}
 		old.key = p.devices[old.via].key
 		ps[node] = old
-		moving = moving || old.via != old.to
+		if old.via != old.to && old.since.After(since) {
+			since = old.since
+		}
 	}
-	return moving
+	return since
 }
 
 // initialPath returns the path of a peer that has none: by the target, unless only another device has a session,

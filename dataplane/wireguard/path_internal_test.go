@@ -49,7 +49,7 @@ func TestPathMovesAfterHandshake(t *testing.T) {
 	to := 0
 	peers := map[string]*peer{"b": {node: "b", devices: []peerDevice{{key: testKey(1)}, {key: testKey(2)}}}}
 	at := paths{}
-	update := func() bool { return at.update(peers, func(*peer) int { return to }, look, now) }
+	update := func() bool { return !at.update(peers, func(*peer) int { return to }, look, now).IsZero() }
 	require.False(t, update())
 	require.Equal(t, 0, at["b"].via)
 	require.False(t, at.wanted(0, peers)[testKey(1)].keepalive)

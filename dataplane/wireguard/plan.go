@@ -15,9 +15,6 @@ import (
 // dropMetric is so large that every other route to a destination has precedence.
 const dropMetric = 1 << 31
 
-// tableMain is the kernel's main routing table.
-const tableMain = 254
-
 // objects are those of a Keeper, by identity.
 type objects map[any]routes.Object
 
@@ -27,16 +24,19 @@ type routeID struct {
 	metric uint32
 }
 
-func (o objects) add(object routes.Object) {
+func (o objects) add(object routes.Object) { o[identity(object)] = object }
+
+// identity returns the key of an object in objects.
+func identity(object routes.Object) any {
 	switch x := object.(type) {
 	case routes.Route:
-		o[routeID{x.Dst, x.Metric}] = x
+		return routeID{x.Dst, x.Metric}
 	case routes.Setting:
-		o[x.Path] = x
+		return x.Path
 	case routes.Wireguard:
-		o[x.Name] = x
+		return x.Name
 	default: // a rule, which is all identity
-		o[x] = x
+		return x
 	}
 }
 
@@ -110,7 +110,9 @@ func (s *state) addRules(all objects) {
 	}
 	for family := range families {
 		all.add(routes.Rule{Family: family, Priority: s.cfg.RulePriority + 1, Table: s.cfg.Table})
-		exception := routes.Rule{Family: family, Priority: s.cfg.RulePriority, Table: tableMain}
+		end := s.cfg.RulePriority + 2
+		all.add(routes.Rule{Family: family, Priority: end})
+		exception := routes.Rule{Family: family, Priority: s.cfg.RulePriority, Goto: end}
 		if !s.cfg.HostEncryption {
 			s.addAnswerRules(all, exception)
 			continue

@@ -4,8 +4,6 @@ package wireguard
 
 import (
 	"time"
-
-	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 )
 
 // noDevice stands for no device.
@@ -72,12 +70,8 @@ func (d *Dataplane) rotate(peers map[string]*peer) error {
 // resumeRotation continues a rotation that an earlier process announced. If the key is younger than KeyLifetime,
 // that process has already replaced it.
 func (d *Dataplane) resumeRotation() {
-	d.rotation.resumed = true
-	n := d.state.nodes[d.cfg.Node]
-	if n == nil {
-		return
-	}
-	for i, k := range n.WireguardKeys {
+	d.rotation.resumed = d.state.nodes[d.cfg.Node] != nil
+	for i, k := range d.state.ownKeys() {
 		if k.Rotating && i < len(d.devices.list) {
 			young := d.reminder.now().Sub(d.devices.list[i].key.made) < d.cfg.KeyLifetime
 			d.rotation = rotation{device: i, since: d.reminder.now(), replaced: young, resumed: true}
@@ -130,7 +124,7 @@ func (d *Dataplane) rotationDue() (at time.Time) {
 		return at
 	}
 	for _, dev := range d.devices.list {
-		if dev.key.key == (wgtypes.Key{}) {
+		if !dev.hasKey() {
 			continue
 		}
 		if due := dev.key.made.Add(d.cfg.KeyLifetime); at.IsZero() || due.Before(at) {

@@ -35,10 +35,11 @@ func newRotating(t *testing.T) *rotating {
 		},
 	}}
 	d, err := New(Config{
-		Node: "a", KeyLifetime: time.Hour, RotationDelay: time.Minute, Logger: slog.New(slog.NewTextHandler(r.log, nil)),
+		Node: "a", KeyLifetime: time.Hour, Logger: slog.New(slog.NewTextHandler(r.log, nil)),
 		Devices: []Device{{KeyFile: filepath.Join(folder, "1")}, {KeyFile: filepath.Join(folder, "2")}},
 	})
 	require.NoError(t, err)
+	d.SetRotationDelay(time.Minute)
 	r.d, d.devices.kernel, d.reminder.now = d, r.kernel, func() time.Time { return r.now }
 	require.NoError(t, d.devices.loadKeys(loadKey))
 	require.NoError(t, d.devices.read())

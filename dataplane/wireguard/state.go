@@ -18,11 +18,12 @@ import (
 type state struct {
 	cfg    *Config
 	inSync bool
-	// changed is set by events that may change what is programmed.
-	changed bool
-	nodes   map[string]*dataplane.Node
-	routes  map[netip.Prefix]*dataplane.Route
-	hosts   map[policy.Key]*dataplane.HostEndpoint
+	// changed is set by events that may change what is programmed, and ownKeysChanged by those that change the
+	// keys of this node's resource.
+	changed, ownKeysChanged bool
+	nodes                   map[string]*dataplane.Node
+	routes                  map[netip.Prefix]*dataplane.Route
+	hosts                   map[policy.Key]*dataplane.HostEndpoint
 	// uplinks are the interfaces with the node's addresses, for HostEncryption.
 	uplinks []string
 	// encrypted are the prefixes that lead to nodes with keys, as of the last plan.
@@ -54,6 +55,9 @@ func (s *state) update(b dataplane.Batch) {
 			old := s.nodes[e.Node.Name]
 			s.nodes[e.Node.Name] = e.Node
 			s.changed = s.changed || !sameKeys(old, e.Node)
+			if e.Node.Name == s.cfg.Node {
+				s.ownKeysChanged = s.ownKeysChanged || !sameKeys(old, e.Node)
+			}
 		case *dataplane.NodeRemove:
 			delete(s.nodes, e.Name)
 			s.changed = true
@@ -130,13 +134,16 @@ func (p *peer) allowed() []netip.Prefix {
 	return all
 }
 
-// peers returns the nodes that announce keys, by name. own are the public keys of this node's devices.
+// peers returns the nodes that announce keys, by name. own are the public keys of this node's devices, each
+// zero if it is not known.
 func (s *state) peers(own []wgtypes.Key) map[string]*peer {
 	all := map[string]*peer{}
 	// Of nodes with one key, the first by name has it; this node before all.
 	owners := map[wgtypes.Key]string{}
 	for _, key := range own {
-		owners[key] = s.cfg.Node
+		if key != (wgtypes.Key{}) {
+			owners[key] = s.cfg.Node
+		}
 	}
 	family := s.family()
 	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
@@ -153,8 +160,8 @@ func (s *state) peers(own []wgtypes.Key) map[string]*peer {
 		}
 		for i, k := range n.WireguardKeys {
 			key, err := wgtypes.ParseKey(k.PublicKey)
-			if err != nil { // the graph has validated it
-				p.err = fmt.Errorf("%w: %w", ErrPeer, err)
+			if err != nil {
+				p.err = fmt.Errorf("%w: its key cannot be read: %w", ErrPeer, err)
 				break
 			}
 			if owner, taken := owners[key]; taken {
@@ -223,19 +230,23 @@ func (s *state) ownAddress(family int) netip.Addr {
 
 // announced returns whether this node's resource has the key of each device.
 func (s *state) announced(own []wgtypes.Key) []bool {
-	list := make([]bool, len(own))
-	n := s.nodes[s.cfg.Node]
+	list, keys := make([]bool, len(own)), s.ownKeys()
 	for i, key := range own {
-		list[i] = n != nil && i < len(n.WireguardKeys) && n.WireguardKeys[i].PublicKey == key.String()
+		list[i] = i < len(keys) && keys[i].PublicKey == key.String()
 	}
 	return list
 }
 
-// hasKeys reports whether this node's resource has keys.
-func (s *state) hasKeys() bool {
-	n := s.nodes[s.cfg.Node]
-	return n != nil && len(n.WireguardKeys) > 0
+// ownKeys returns the keys of this node's resource.
+func (s *state) ownKeys() []policy.WireguardKey {
+	if n := s.nodes[s.cfg.Node]; n != nil {
+		return n.WireguardKeys
+	}
+	return nil
 }
+
+// hasKeys reports whether this node's resource has keys.
+func (s *state) hasKeys() bool { return len(s.ownKeys()) > 0 }
 
 // hostFaults returns the host endpoints that do not see what is encrypted, with ErrHostEndpoint: those of
 // other interfaces, unless there is one of all interfaces or one of each device.

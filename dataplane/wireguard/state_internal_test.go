@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
@@ -81,8 +82,8 @@ func TestObjects(t *testing.T) {
 		"blackhole 10.0.2.0/26 metric 2147483648 table 22361", "blackhole 10.0.2.0/32 metric 2147483648 table 22361",
 		"blackhole fd00:2::/122 metric 2147483648 table 22361", "fd00:2::/122 dev wg.way src fd00:1:: table 22361",
 		"throw 10.0.2.8/32 table 22361", "throw 10.0.2.9/32 table 22361",
-		"from 192.0.2.1/32 lookup 254 priority 99", "from all lookup 22361 priority 100",
-		"from all lookup 22361 priority 100",
+		"from 192.0.2.1/32 goto 101 priority 99", "from all lookup 22361 priority 100", "from all nop priority 101",
+		"from all lookup 22361 priority 100", "from all nop priority 101",
 	}, device...)
 	slices.Sort(want)
 	require.Equal(t, want, s.text(true))
@@ -93,13 +94,13 @@ func TestObjects(t *testing.T) {
 	text := s.text(true)
 	for _, line := range []string{
 		"192.0.2.2/32 dev wg.way src 10.0.1.0 table 22361", "blackhole 192.0.2.2/32 metric 2147483648 table 22361",
-		"from all iif lo ipproto udp sport 51820 lookup 254 priority 99", "from 192.0.2.9/32 lookup 254 priority 99",
-		"from all to 192.0.2.9/32 lookup 254 priority 99", "from 2001:db8::9/128 lookup 254 priority 99",
-		"from all to 2001:db8::9/128 lookup 254 priority 99", "net/ipv4/conf/eth0/rp_filter=2",
+		"from all iif lo ipproto udp sport 51820 goto 101 priority 99", "from 192.0.2.9/32 goto 101 priority 99",
+		"from all to 192.0.2.9/32 goto 101 priority 99", "from 2001:db8::9/128 goto 101 priority 99",
+		"from all to 2001:db8::9/128 goto 101 priority 99", "net/ipv4/conf/eth0/rp_filter=2",
 	} {
 		require.Contains(t, text, line)
 	}
-	require.NotContains(t, text, "from 192.0.2.1/32 lookup 254 priority 99")
+	require.NotContains(t, text, "from 192.0.2.1/32 goto 101 priority 99")
 
 	// A node at fault: what goes to it is dropped.
 	s.update(dataplane.Batch{Events: []dataplane.Event{nodeUpdate("b", "192.0.2.2", testKey(1))}})
@@ -157,6 +158,16 @@ func TestPeers(t *testing.T) {
 	require.ErrorContains(t, peers["e"].err, "a announces the key", "this node has it")
 	require.Equal(t, []peerDevice{{testKey(6), netip.MustParseAddrPort("192.0.2.6:7"), true}}, peers["f"].devices)
 	require.ErrorContains(t, peers["g"].err, "no address")
+
+	// Keys that cannot be read, and a node whose own key is not known.
+	unreadable := nodeUpdate("b", "192.0.2.2")
+	unreadable.Node.WireguardKeys = []policy.WireguardKey{{}}
+	s.update(dataplane.Batch{Events: []dataplane.Event{unreadable}})
+	peers = s.peers([]wgtypes.Key{{}})
+	require.ErrorIs(t, peers["b"].err, ErrPeer)
+	require.Equal(t, prefixes("10.0.2.0/26", "10.0.2.0/32", "192.0.2.2/32", "fd00:2::/122"), peers["b"].allowed())
+	require.NoError(t, peers["e"].err)
+	require.Equal(t, []bool{false}, s.announced([]wgtypes.Key{{}}))
 }
 
 // With host encryption, a host endpoint must see the packets inside.
@@ -185,7 +196,8 @@ func TestConfig(t *testing.T) {
 		"must not be those of another device":    {Devices: []Device{{KeyFile: "a"}, {KeyFile: "a"}}},
 		"UnencryptedHosts[0]: no prefix":         {Devices: good, UnencryptedHosts: []netip.Prefix{{}}},
 		"KeyLifetime: two Devices are required":  {Devices: good[:1], KeyLifetime: 1},
-		"must not be negative":                   {Devices: good, RotationDelay: -1},
+		"KeyLifetime must not be negative":       {Devices: good, KeyLifetime: -1},
+		"RotationDelay: want at least 3m0s":      {Devices: good, RotationDelay: time.Minute},
 		"Tables[0]: 255 is the kernel's":         {Devices: good, Table: 255},
 	} {
 		cfg.Node = "a"
@@ -202,7 +214,11 @@ func TestFaults(t *testing.T) {
 	joined := func(errs ...error) error { return joinedErrors(errs) }
 	device := object(routes.Wireguard{Name: "wg.way"}, routes.ErrNoKind)
 	way := object(routes.Route{Dst: netip.MustParsePrefix("10.0.0.0/8"), Interface: "wg.way"}, routes.ErrNoInterface)
-	objects, general := dataplane.ApplyErrors(d.faults(nil, nil, joined(device, way)))
+	faults := func(keeper error) error {
+		d.last.keeper = keeper
+		return d.faults()
+	}
+	objects, general := dataplane.ApplyErrors(faults(joined(device, way)))
 	require.False(t, general)
 	require.ErrorIs(t, objects[policy.Key{Kind: policy.KindNode, Name: "a"}], routes.ErrNoKind)
 	require.ErrorContains(t, objects[policy.Key{Kind: policy.KindNode, Name: "a"}], "(and 1 more)")
@@ -210,10 +226,10 @@ func TestFaults(t *testing.T) {
 		joined(device, object(routes.Rule{Family: 4, Table: 1}, routes.ErrForeign)),
 		joined(object(routes.Route{Type: routes.Blackhole}, routes.ErrForeign)), routes.ErrObject,
 	} {
-		_, general = dataplane.ApplyErrors(d.faults(nil, nil, open))
+		_, general = dataplane.ApplyErrors(faults(open))
 		require.True(t, general, "packets may pass in the clear")
 	}
-	require.NoError(t, d.faults(nil, nil, nil))
+	require.NoError(t, faults(nil))
 }
 
 // joinedErrors is a join of errors.

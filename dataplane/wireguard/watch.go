@@ -10,8 +10,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-// lookInterval is how often peers that are moved to another device are looked at.
-const lookInterval = 100 * time.Millisecond
+// minLookInterval and maxLookInterval limit how often peers are looked at that are moved to another device.
+const minLookInterval, maxLookInterval = 100 * time.Millisecond, 30 * time.Second
 
 // Watch implements dataplane.Watcher. It restores devices, routes and rules that another process removes or
 // changes, as routes.Keeper.Watch does. It causes a call of Apply after a device was made anew, for its
@@ -35,12 +35,18 @@ func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) er
 	return d.keeper.Watch(ctx, report)
 }
 
-// nextStep returns when Apply is to be called again; zero if it need not be. Devices with many peers are
-// looked at less often: that takes the kernel some 10 us for each.
-func (d *Dataplane) nextStep(moving bool, peers int) time.Time {
+// nextStep returns when Apply is to be called again; zero if it need not be. movingSince is when the latest move
+// of a peer to another device began; zero if none is moved. The peers are looked at less often the longer the
+// move takes, and if there are many: that takes the kernel some 10 us for each.
+func (d *Dataplane) nextStep(movingSince time.Time) time.Time {
 	at := d.rotationDue()
-	soon := d.reminder.now().Add(lookInterval + time.Duration(peers)*100*time.Microsecond)
-	if moving && (at.IsZero() || soon.Before(at)) {
+	if movingSince.IsZero() {
+		return at
+	}
+	now := d.reminder.now()
+	interval := min(max(now.Sub(movingSince)/10, minLookInterval), maxLookInterval)
+	soon := now.Add(interval + time.Duration(len(d.peers))*100*time.Microsecond)
+	if at.IsZero() || soon.Before(at) {
 		return soon
 	}
 	return at

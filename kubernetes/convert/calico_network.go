@@ -60,7 +60,7 @@ func (c Converter) CalicoNode(node *calico.Node) ([]policy.Resource, []error) {
 			continue
 		}
 		if text := f.calico(node); text != "" {
-			setNodeField(p, out, f.path, text, f.set)
+			setNodeField(p, out, f.path, text, f)
 		}
 	}
 	resources := finishNode(p, out, nodeSet(node.Name, out.Labels, addresses),
@@ -77,7 +77,13 @@ type tunnelField struct {
 	path, annotation string
 	calico           func(n *calico.Node) string
 	set              func(p *problems, n *policy.Node, path, text string)
+	// refused is called instead of set if the text is refused. nil: the field stays as it is.
+	refused func(n *policy.Node)
 }
+
+// setUnreadableKeys sets WireGuard keys that cannot be read: without any, packets to the node would be
+// unencrypted.
+func setUnreadableKeys(n *policy.Node) { n.WireguardKeys = []policy.WireguardKey{{}} }
 
 // tunnelFields returns the fields, in an order in which the later ones overwrite the earlier ones.
 func tunnelFields() []tunnelField {
@@ -88,12 +94,12 @@ func tunnelFields() []tunnelField {
 		{
 			"spec.ipv4VXLANTunnelAddr", "projectcalico.org/IPv4VXLANTunnelAddr",
 			func(n *calico.Node) string { return n.Spec.IPv4VXLANTunnelAddr },
-			address(func(n *policy.Node) *netip.Addr { return &n.IPv4VXLANTunnelAddr }),
+			address(func(n *policy.Node) *netip.Addr { return &n.IPv4VXLANTunnelAddr }), nil,
 		},
 		{
 			"spec.ipv6VXLANTunnelAddr", "projectcalico.org/IPv6VXLANTunnelAddr",
 			func(n *calico.Node) string { return n.Spec.IPv6VXLANTunnelAddr },
-			address(func(n *policy.Node) *netip.Addr { return &n.IPv6VXLANTunnelAddr }),
+			address(func(n *policy.Node) *netip.Addr { return &n.IPv6VXLANTunnelAddr }), nil,
 		},
 		{
 			"spec.bgp.ipv4IPIPTunnelAddr", "projectcalico.org/IPv4IPIPTunnelAddr",
@@ -103,17 +109,17 @@ func tunnelFields() []tunnelField {
 				}
 				return n.Spec.BGP.IPv4IPIPTunnelAddr
 			},
-			address(func(n *policy.Node) *netip.Addr { return &n.IPv4IPIPTunnelAddr }),
+			address(func(n *policy.Node) *netip.Addr { return &n.IPv4IPIPTunnelAddr }), nil,
 		},
 		{
 			"spec.wireguard.interfaceIPv4Address", "projectcalico.org/IPv4WireguardInterfaceAddr",
 			func(n *calico.Node) string { return n.Spec.Wireguard.InterfaceIPv4Address },
-			address(func(n *policy.Node) *netip.Addr { return &n.IPv4WireguardAddr }),
+			address(func(n *policy.Node) *netip.Addr { return &n.IPv4WireguardAddr }), nil,
 		},
 		{
 			"spec.wireguard.interfaceIPv6Address", "projectcalico.org/IPv6WireguardInterfaceAddr",
 			func(n *calico.Node) string { return n.Spec.Wireguard.InterfaceIPv6Address },
-			address(func(n *policy.Node) *netip.Addr { return &n.IPv6WireguardAddr }),
+			address(func(n *policy.Node) *netip.Addr { return &n.IPv6WireguardAddr }), nil,
 		},
 		{
 			"status.wireguardPublicKey", "projectcalico.org/WireguardPublicKey",
@@ -121,17 +127,18 @@ func tunnelFields() []tunnelField {
 			func(_ *problems, n *policy.Node, _, text string) {
 				n.WireguardKeys = []policy.WireguardKey{{PublicKey: text, Port: calicoWireguardPort}}
 			},
+			setUnreadableKeys,
 		},
-		{"", AnnotationWireguardKeys, nil, setWireguardKeys},
+		{"", AnnotationWireguardKeys, nil, setWireguardKeys, setUnreadableKeys},
 		{
 			"spec.vxlanTunnelMACAddr", "projectcalico.org/VXLANTunnelMACAddr",
 			func(n *calico.Node) string { return n.Spec.VXLANTunnelMACAddr },
-			func(p *problems, n *policy.Node, path, text string) { n.VXLANTunnelMACAddr = parseMAC(p, path, text) },
+			func(p *problems, n *policy.Node, path, text string) { n.VXLANTunnelMACAddr = parseMAC(p, path, text) }, nil,
 		},
 		{
 			"spec.vxlanTunnelMACAddrV6", "projectcalico.org/VXLANTunnelMACAddrV6",
 			func(n *calico.Node) string { return n.Spec.VXLANTunnelMACAddrV6 },
-			func(p *problems, n *policy.Node, path, text string) { n.VXLANTunnelMACAddrV6 = parseMAC(p, path, text) },
+			func(p *problems, n *policy.Node, path, text string) { n.VXLANTunnelMACAddrV6 = parseMAC(p, path, text) }, nil,
 		},
 	}
 }

@@ -29,7 +29,8 @@ const (
 // devices are in the annotation AnnotationWireguardKeys or in Calico's.
 //
 // An address, an annotation or a pod CIDR that is none is left out alone and reported: without its
-// network set, rules that deny a node would miss it. Every error is an *Error.
+// network set, rules that deny a node would miss it. Keys that cannot be read become the zero
+// policy.WireguardKey. Every error is an *Error.
 func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
 	p, _ := begin(coreVersion, "Node", node, false)
 	checkLabels(p, node.Labels)
@@ -46,7 +47,7 @@ func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
 	out := &policy.Node{Name: node.Name, Addresses: fewAddresses(p, own), Labels: fewLabels(p, node.Labels)}
 	for _, f := range tunnelFields() {
 		if text := node.Annotations[f.annotation]; text != "" {
-			setNodeField(p, out, annotationPath(f.annotation), text, f.set)
+			setNodeField(p, out, annotationPath(f.annotation), text, f)
 		}
 	}
 	if c.PodCIDRTunnels {
@@ -76,19 +77,20 @@ func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
 }
 
 // setNodeField sets one field of the node, unless the text for it is refused, which is reported.
-func setNodeField(
-	p *problems, node *policy.Node, path, text string, set func(p *problems, n *policy.Node, path, text string),
-) {
+func setNodeField(p *problems, node *policy.Node, path, text string, field tunnelField) {
 	wrong, probe := &problems{object: p.object}, &policy.Node{Name: "probe"}
-	set(wrong, probe, path, text)
+	field.set(wrong, probe, path, text)
 	if err := refusal(probe); err != nil && !wrong.any() {
 		wrong.add(path, err)
 	}
 	if wrong.any() {
 		p.notes = append(p.notes, wrong.list...)
+		if field.refused != nil {
+			field.refused(node)
+		}
 		return
 	}
-	set(wrong, node, path, text)
+	field.set(wrong, node, path, text)
 }
 
 // maxNodeAddresses is how many addresses a node may have besides those of its network set.

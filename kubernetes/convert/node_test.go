@@ -194,7 +194,7 @@ func TestNodeWireguardAnnotations(t *testing.T) {
 	require.Equal(t, addr("10.244.1.9"), n.IPv4WireguardAddr)
 	require.Equal(t, addr("fd00::9"), n.IPv6WireguardAddr)
 
-	n, problems = read(second + ":1234:rotating," + first + ":1235")
+	n, problems = read(" " + second + ":1234:rotating, " + first + ":1235\n")
 	require.Empty(t, problems)
 	require.Equal(t, []policy.WireguardKey{
 		{PublicKey: second, Port: 1234, Rotating: true}, {PublicKey: first, Port: 1235},
@@ -206,7 +206,7 @@ func TestNodeWireguardAnnotations(t *testing.T) {
 	} {
 		n, problems = read(bad)
 		require.NotEmpty(t, problems, bad)
-		require.Equal(t, of, n.WireguardKeys, bad)
+		require.Equal(t, []policy.WireguardKey{{}}, n.WireguardKeys, bad)
 	}
 }
 

@@ -4,7 +4,7 @@
 // examples/minimal is the same without what only the agent needs.
 //
 //	datastore.Dir ─┐
-//	 (manifests)   ├▶ calcgraph.Runner ──▶ calcgraph.Graph ──▶ dataplane.Driver ──▶ nft, then routes, then wireguard
+//	 (manifests)   ├▶ calcgraph.Runner ──▶ calcgraph.Graph ──▶ dataplane.Driver ──▶ nft, wireguard, routes
 //	 other sources ┘    (coalesces)          (computes)         (merges, retries)     ▲
 //	                                                                └──── Resync ─────┘ what drifted
 //

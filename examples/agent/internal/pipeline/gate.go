@@ -25,11 +25,17 @@ type gated struct {
 
 // Apply programs the batch if BeforeWrite allows it.
 func (g *gated) Apply(ctx context.Context, b dataplane.Batch) error {
+	return g.apply(ctx, b, g.writer.Apply)
+}
+
+func (g *gated) apply(
+	ctx context.Context, b dataplane.Batch, write func(context.Context, dataplane.Batch) error,
+) error {
 	g.inSync = g.inSync || b.CarriesInSync()
 	if err := g.checkWrite(); err != nil {
 		return err
 	}
-	return g.writer.Apply(ctx, b)
+	return write(ctx, b)
 }
 
 // Resync repairs the kernel if BeforeWrite allows it.
@@ -47,4 +53,34 @@ func (g *gated) checkWrite() error {
 		return nil
 	}
 	return g.before()
+}
+
+// gatedFinisher is a gate for a writer that is a dataplane.Finisher.
+type gatedFinisher struct {
+	gated
+	finisher dataplane.Finisher
+}
+
+func newGatedFinisher(w interface {
+	writer
+	dataplane.Finisher
+}, before func() error,
+) *gatedFinisher {
+	return &gatedFinisher{gated: gated{writer: w, before: before}, finisher: w}
+}
+
+// ApplyVisible programs the batch if BeforeWrite allows it.
+func (g *gatedFinisher) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
+	return g.apply(ctx, b, g.finisher.ApplyVisible)
+}
+
+// Unfinished implements dataplane.Finisher.
+func (g *gatedFinisher) Unfinished() <-chan struct{} { return g.finisher.Unfinished() }
+
+// Finish makes deletions if BeforeWrite allows it.
+func (g *gatedFinisher) Finish(ctx context.Context) error {
+	if err := g.checkWrite(); err != nil {
+		return err
+	}
+	return g.finisher.Finish(ctx)
 }

@@ -198,13 +198,14 @@ func (p *Pipeline) driverConfig() dataplane.DriverConfig {
 	}
 }
 
-// dataplanes returns the dataplanes in the order in which they are called.
+// dataplanes returns the dataplanes in the order in which they are called: nothing has a route before it is
+// encrypted.
 func (p *Pipeline) dataplanes() []dataplane.Dataplane {
-	list := []dataplane.Dataplane{p.table, &gated{writer: p.routing, before: p.cfg.BeforeWrite}}
+	list := []dataplane.Dataplane{p.table}
 	if p.encryption != nil {
-		list = append(list, &gated{writer: p.encryption, before: p.cfg.BeforeWrite})
+		list = append(list, newGatedFinisher(p.encryption, p.cfg.BeforeWrite))
 	}
-	return list
+	return append(list, &gated{writer: p.routing, before: p.cfg.BeforeWrite})
 }
 
 // Run runs the pipeline; see the function of that name.

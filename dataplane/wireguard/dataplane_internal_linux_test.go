@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wireguard
+
+import (
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// applying is the Dataplane of the node a of network, in a namespace. Its WireGuard device is a fake one.
+type applying struct {
+	*testing.T
+	*Dataplane
+	ns        *netns.NS
+	kernel    *fakeKernel
+	key       string // path
+	now       time.Time
+	announced int
+}
+
+func newApplying(t *testing.T) *applying {
+	a := &applying{T: t, ns: nstest.New(t), key: filepath.Join(t.TempDir(), "key"), now: time.Now()}
+	a.kernel = &fakeKernel{T: t, devices: map[string]*wgtypes.Device{"wg.way": {Type: wgtypes.LinuxKernel}}}
+	d, err := New(Config{
+		Node: "a", NetNS: a.ns.FD(), Devices: []Device{{KeyFile: a.key}},
+		Announce: func([]policy.WireguardKey) { a.announced++ },
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	a.Dataplane, d.devices.kernel, d.reminder.now = d, a.kernel, func() time.Time { return a.now }
+	return a
+}
+
+// visible applies events, but does not finish.
+func (a *applying) visible(events ...dataplane.Event) error {
+	return a.ApplyVisible(a.Context(), dataplane.Batch{Events: events})
+}
+
+// ip returns the output of a command in the namespace.
+func (a *applying) ip(command string) string {
+	var out []byte
+	require.NoError(a, a.ns.Do(func() (err error) {
+		out, err = exec.Command("ip", strings.Fields(command)...).Output()
+		return err
+	}))
+	return string(out)
+}
+
+// drops reports whether packets to a prefix are dropped at least.
+func (a *applying) drops(prefix string) bool {
+	list := a.ip("route show table 22361")
+	rules := a.ip("rule")
+	return strings.Contains(list, "blackhole "+prefix) && strings.Contains(rules, "100:	from all lookup 22361")
+}
+
+// A key file that cannot be read is a fault of this node, and packets to encrypted prefixes are dropped all the
+// same. The keys are announced once the file is mended.
+func TestUnreadableKeyFile(t *testing.T) {
+	a := newApplying(t)
+	require.NoError(t, os.WriteFile(a.key, []byte("none"), 0o600))
+	objects, general := dataplane.ApplyErrors(a.visible(network()...))
+	require.False(t, general)
+	require.ErrorIs(t, objects[policy.Key{Kind: policy.KindNode, Name: "a"}], ErrKey)
+	require.True(t, a.drops("10.0.2.0/26"))
+	require.Zero(t, a.announced)
+	require.Equal(t, wgtypes.Key{}, a.kernel.devices["wg.way"].PrivateKey)
+	require.Len(t, a.kernel.devices["wg.way"].Peers, 1, "the device may have the key of an earlier process")
+
+	require.NoError(t, os.Remove(a.key))
+	a.now = a.now.Add(retryInterval)
+	require.NotErrorIs(t, a.visible(&dataplane.NodeRemove{Name: "x"}), ErrKey)
+	require.Equal(t, 1, a.announced)
+	require.NotEqual(t, wgtypes.Key{}, a.kernel.devices["wg.way"].PrivateKey)
+}
+
+// A prefix that goes stays encrypted until Finish, and one that is back by then stays encrypted. One that belongs to
+// this node or to a node without keys is not.
+func TestUnwantedRoutesStayUntilFinish(t *testing.T) {
+	a := newApplying(t)
+	peers := func() int { return len(a.kernel.devices["wg.way"].Peers) }
+	_ = a.visible(network()...) // there is no device of the kernel
+	require.NoError(t, a.Finish(a.Context()))
+	require.Nil(t, a.Unfinished())
+	gone := &dataplane.RouteRemove{Dst: netip.MustParsePrefix("10.0.2.0/26")}
+	_ = a.visible(gone)
+	require.True(t, a.drops("10.0.2.0/26"))
+	<-a.Unfinished()
+	_ = a.visible(routeUpdate("10.0.2.0/26", "b", dataplane.RouteRemoteWorkload))
+	require.NoError(t, a.Finish(a.Context()))
+	require.True(t, a.drops("10.0.2.0/26"))
+
+	_ = a.visible(gone, &dataplane.NodeRemove{Name: "b"})
+	require.True(t, a.drops("10.0.2.0/26"))
+	require.Equal(t, 1, peers())
+	require.NoError(t, a.Finish(a.Context()))
+	require.False(t, a.drops("10.0.2.0/26"))
+	require.Zero(t, peers())
+
+	// Apply does both.
+	_ = a.Apply(a.Context(), dataplane.Batch{Events: network()})
+	require.True(t, a.drops("10.0.2.0/26"))
+	throw := func() string { return a.ip("route show table 22361 type throw") }
+	require.Contains(t, throw(), "throw 10.0.2.8")
+	_ = a.visible(&dataplane.RouteRemove{Dst: netip.MustParsePrefix("10.0.2.8/32")})
+	require.NotContains(t, throw(), "throw 10.0.2.8")
+	_ = a.Apply(a.Context(), dataplane.Batch{Events: []dataplane.Event{gone}})
+	require.False(t, a.drops("10.0.2.0/26"))
+}
+
+// Keys are announced again if the node's resource loses them, and not while it has them.
+func TestLostAnnouncement(t *testing.T) {
+	a := newApplying(t)
+	_ = a.visible(network()...)
+	require.Equal(t, 1, a.announced)
+	own := func(keys ...policy.WireguardKey) {
+		n := nodeUpdate("a", "192.0.2.1")
+		n.Node.WireguardKeys = keys
+		_ = a.visible(n)
+	}
+	own(a.Keys()...)
+	require.Equal(t, 1, a.announced)
+	_ = a.visible(nodeUpdate("b", "192.0.2.2", testKey(3)))
+	require.Equal(t, 1, a.announced)
+	own()
+	require.Equal(t, 2, a.announced)
+	own(policy.WireguardKey{})
+	require.Equal(t, 3, a.announced)
+	own(a.Keys()...)
+	require.Equal(t, 3, a.announced)
+	require.True(t, a.drops("10.0.2.0/26"))
+}
+
+// A batch that changes nothing here tries again what failed, but not more often than once a second.
+func TestRetriesAreLimited(t *testing.T) {
+	a := newApplying(t)
+	require.Error(t, a.visible(network()...))
+	failed := a.last.time
+	a.now = a.now.Add(retryInterval / 2)
+	other := slices.Clone(network())[3]
+	require.Error(t, a.visible(other))
+	require.Equal(t, failed, a.last.time)
+	require.Error(t, a.visible()) // of the Driver
+	require.Equal(t, a.now, a.last.time)
+	a.now = a.now.Add(retryInterval)
+	require.Error(t, a.visible(other))
+	require.Equal(t, a.now, a.last.time)
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wireguard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/routes"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// result is that of an attempt.
+type result struct {
+	err  error
+	time time.Time
+	// key, device and keeper are the causes of err that are no faults of other objects.
+	key, device, keeper error
+	// retry is set if another attempt may succeed. The faults of announcements stay until they change.
+	retry bool
+}
+
+// program brings the kernel to the desired state, and leaves the removal of peers, and of the routes and rules
+// that lead to them, to Finish. A peer is added before the routes to it.
+//
+// Without a key, the routes and rules are programmed all the same: a device without keys drops packets, and one
+// with the keys of an earlier process encrypts.
+func (d *Dataplane) program(ctx context.Context, again bool) error {
+	d.last.retry = true
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r := result{time: d.reminder.now()}
+	r.key = d.devices.loadKeys(loadKey)
+	r.device = errors.Join(d.devices.read(), d.findUplinks(d.state))
+	d.peers = d.state.peers(d.devices.publicKeys())
+	if r.key == nil {
+		r.device = errors.Join(r.device, d.rotate(d.peers))
+	}
+	announced := d.state.announced(d.devices.publicKeys())
+	d.encrypting = d.encrypting || d.state.hasKeys()
+	movingSince := d.paths.update(d.peers, func(p *peer) int {
+		return p.target(d.cfg.Node, announced, d.rotation.device)
+	}, d.devices.session, r.time)
+	refused, err := d.devices.addPeers(d.peers, d.paths)
+	r.device = errors.Join(r.device, err)
+	r.keeper = d.applyObjects(ctx, again)
+	refusedLater, err := d.devices.addLater(d.peers, d.paths)
+	r.device = errors.Join(r.device, err)
+	r.retry = refused || refusedLater
+	d.unfinished = make(chan struct{})
+	close(d.unfinished)
+	d.conclude(r)
+	d.announce()
+	d.state.changed, d.state.ownKeysChanged = false, false
+	d.reminder.schedule(d.nextStep(movingSince))
+	return d.last.err
+}
+
+// Finish implements dataplane.Finisher: it removes unwanted routes and rules, and then unwanted peers.
+func (d *Dataplane) Finish(ctx context.Context) error {
+	if err := ctx.Err(); err != nil || d.unfinished == nil {
+		return err
+	}
+	r := d.last
+	d.unfinished = nil
+	if len(d.unwanted) > 0 {
+		d.keeper.Delete(d.unwanted.values()...)
+		clear(d.unwanted)
+		r.keeper = d.keeper.Apply(ctx)
+	}
+	err := d.devices.removePeers(d.peers, d.paths)
+	r.device = errors.Join(r.device, err)
+	if d.last.keeper == nil { // otherwise ApplyVisible has reported the faults
+		err = errors.Join(err, r.keeper)
+	}
+	d.conclude(r)
+	if err != nil {
+		return &dataplane.ApplyError{Backend: backend, Op: "remove peers", Object: d.here(), Err: err}
+	}
+	return nil
+}
+
+// finish calls Finish if something is left for it, and returns all faults. err is that of ApplyVisible.
+func (d *Dataplane) finish(ctx context.Context, err error) error {
+	if d.unfinished == nil {
+		return err
+	}
+	if err := d.Finish(ctx); err != nil && d.unfinished != nil {
+		return err // of the context
+	}
+	return d.last.err
+}
+
+// here is the key of this node.
+func (d *Dataplane) here() policy.Key { return policy.Key{Kind: policy.KindNode, Name: d.cfg.Node} }
+
+// conclude records the result of an attempt.
+func (d *Dataplane) conclude(r result) {
+	r.retry = r.retry || r.key != nil || r.device != nil || r.keeper != nil
+	d.last = r
+	d.last.err = d.faults()
+}
+
+// findUplinks sets the interfaces with the node's addresses, if they are needed. After an error they stay.
+func (d *Dataplane) findUplinks(s *state) error {
+	if !d.cfg.HostEncryption {
+		return nil
+	}
+	return d.devices.in(func() error {
+		links, err := net.Interfaces()
+		var uplinks []string
+		for _, l := range links {
+			addresses, addrErr := l.Addrs()
+			err = errors.Join(err, addrErr)
+			for _, a := range addresses {
+				p, parseErr := netip.ParsePrefix(a.String())
+				if parseErr == nil && s.holds(p.Addr().Unmap()) {
+					uplinks = append(uplinks, l.Name)
+					break
+				}
+			}
+		}
+		if err == nil {
+			s.uplinks = uplinks
+		}
+		return err
+	})
+}
+
+// announce reports the keys to Config.Announce if they have changed, or if the node's resource has lost them.
+// It reports none until all devices are configured.
+func (d *Dataplane) announce() {
+	if !d.devices.known() || d.last.key != nil {
+		return
+	}
+	var keys []policy.WireguardKey
+	for i, dev := range d.devices.list {
+		keys = append(keys, policy.WireguardKey{
+			PublicKey: dev.key.key.PublicKey().String(), Port: dev.cfg.Port, Rotating: i == d.rotation.device,
+		})
+	}
+	lost := d.state.ownKeysChanged && !slices.Equal(keys, d.state.ownKeys())
+	if lost || !slices.Equal(keys, d.announced) {
+		d.announced = keys
+		d.cfg.Announce(slices.Clone(keys))
+	}
+}
+
+// applyObjects brings the keeper's objects to the desired state, but leaves unwanted ones to Finish. A route of
+// type throw is removed at once: it leads to unencrypted routes.
+func (d *Dataplane) applyObjects(ctx context.Context, again bool) error {
+	to := d.state.objects(d.peers, d.encrypting, func(p *peer) string { return d.cfg.Devices[d.paths[p.node].via].Name })
+	set, gone := d.installed.changes(to)
+	d.keeper.Set(set...)
+	for _, o := range set {
+		delete(d.unwanted, identity(o))
+	}
+	for _, o := range gone {
+		if r, isRoute := o.(routes.Route); isRoute && r.Type == routes.Throw {
+			d.keeper.Delete(o)
+		} else {
+			d.unwanted.add(o)
+		}
+	}
+	d.installed = to
+	if again && d.applied {
+		return d.keeper.Resync(ctx)
+	}
+	d.applied = true
+	return d.keeper.Apply(ctx)
+}
+
+// faults returns the errors to report. An error of a key or a device is a fault of this node: its packets are
+// dropped. A missing rule or blackhole route has no object, because packets of any node may be sent unencrypted.
+func (d *Dataplane) faults() error {
+	var errs []error
+	add := func(key policy.Key, op string, err error) {
+		errs = append(errs, &dataplane.ApplyError{Backend: backend, Op: op, Object: key, Err: err})
+	}
+	if d.last.key != nil {
+		add(d.here(), "read key", d.last.key)
+	}
+	if d.last.device != nil {
+		add(d.here(), "change device", d.last.device)
+	}
+	switch err, open := keeperFault(d.last.keeper); {
+	case open:
+		add(policy.Key{}, "program routes", err)
+	case err != nil:
+		add(d.here(), "program routes", err)
+	}
+	for _, node := range slices.Sorted(maps.Keys(d.peers)) {
+		if err := d.peers[node].err; err != nil {
+			add(policy.Key{Kind: policy.KindNode, Name: node}, "use peer", err)
+		}
+	}
+	hosts := d.state.hostFaults()
+	for _, key := range slices.SortedFunc(maps.Keys(hosts), policy.Key.Compare) {
+		add(key, "apply policy", hosts[key])
+	}
+	return errors.Join(errs...)
+}
+
+// keeperFault returns the error of a keeper, with the first of many objects. open means that packets may pass
+// in the clear.
+func keeperFault(err error) (fault error, open bool) {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return err, err != nil
+	}
+	all := joined.Unwrap()
+	for _, e := range all {
+		fault, ok := e.(*routes.ObjectError)
+		if !ok {
+			return err, true
+		}
+		switch o := fault.Object.(type) {
+		case routes.Rule:
+			return fault, true
+		case routes.Route:
+			if o.Type == routes.Blackhole {
+				return fault, true
+			}
+		}
+	}
+	if more := len(all) - 1; more > 0 {
+		return fmt.Errorf("%w (and %d more)", all[0], more), false
+	}
+	return all[0], false
+}
