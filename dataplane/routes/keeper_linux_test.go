@@ -275,9 +275,6 @@ func TestKeeperEntriesAndRules(t *testing.T) {
 		routes.Rule{Family: 4, Priority: 52, Table: 100},
 		routes.Rule{Family: 4, Priority: 53, UDPSourcePort: 51820, Table: 254},
 		routes.Rule{Family: 6, Priority: 53, UDPSourcePort: 51821, Local: true, Table: 254},
-		routes.Rule{Family: 4, Priority: 54, From: prefix("192.0.2.0/24"), Goto: 55},
-		routes.Rule{Family: 4, Priority: 55},
-		routes.Rule{Family: 6, Priority: 56, From: prefix("fd00::/8"), Goto: 57}, // goes on at the next rule
 		routes.Route{Dst: prefix("10.3.0.0/24"), Type: routes.Throw},
 		routes.Route{Dst: prefix("fd03::/64"), Type: routes.Throw},
 	}
@@ -311,8 +308,7 @@ func TestKeeperEntriesAndRules(t *testing.T) {
 		"fe80::99 dev a proxy proto 219", "02:00:00:00:00:01 dev vx dst 192.0.2.2 self permanent",
 		"50:	from 10.0.0.0/8 lookup 100 proto 219",
 		"51:	from all to fd00::/8 lookup 70000 proto 219",
-		"52:	from all lookup 100 proto 219", "54:	from 192.0.2.0/24 goto 55 proto 219", "55:	from all nop proto 219",
-		"56:	from fd00::/8 goto 57 [unresolved] proto 219",
+		"52:	from all lookup 100 proto 219",
 	}, others...) {
 		require.Contains(t, whole, line)
 	}
@@ -320,7 +316,7 @@ func TestKeeperEntriesAndRules(t *testing.T) {
 	// Changes and removals by other processes are repaired without a dump.
 	readings := k.k.Stats().Readings
 	for _, command := range []string{
-		"ip rule del priority 54", "ip rule del priority 55", "ip neigh del 10.0.0.1 dev a", "ip neigh replace fd00::1 lladdr 02:00:00:00:00:07 dev a nud permanent",
+		"ip neigh del 10.0.0.1 dev a", "ip neigh replace fd00::1 lladdr 02:00:00:00:00:07 dev a nud permanent",
 		"ip rule del priority 50", "ip -6 rule del priority 51",
 		"bridge fdb del 02:00:00:00:00:01 dev vx dst 192.0.2.2",
 		"bridge fdb add 02:00:00:00:00:05 dev vx dst 192.0.2.5",
@@ -393,6 +389,35 @@ func TestForeignRuleStays(t *testing.T) {
 	k.ip("rule add from 10.1.0.0/16 lookup 100 priority 60") // announced, not read
 	k.mustApply()
 	require.Contains(t, k.lines("rule"), "60:	from 10.1.0.0/16 lookup 100")
+}
+
+// A rule with Goto skips others, one with neither that nor a table does nothing, and both are restored.
+func TestRuleGoesOnAtAnother(t *testing.T) {
+	k := newKeeping(t, routes.KeeperConfig{Tables: []uint32{100, 254}}, "a", "b")
+	k.k.Set(
+		routes.Rule{Family: 4, Priority: 50, From: prefix("192.0.2.0/24"), Goto: 52},
+		routes.Rule{Family: 4, Priority: 51, Table: 100}, routes.Rule{Family: 4, Priority: 52},
+		routes.Rule{Family: 6, Priority: 50, From: prefix("fd00::/8"), Goto: 53}, // there is none
+		routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "a", Table: 100},
+		routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "b", Table: 254},
+	)
+	k.ip("addr add 192.0.2.1/32 dev b")
+	k.ip("addr add 198.51.100.1/32 dev b")
+	for _, command := range []string{"", "rule del priority 50", "rule del priority 52", "-6 rule del priority 50"} {
+		if command != "" {
+			k.ip(command)
+		}
+		k.mustApply()
+		require.Equal(t, []string{
+			"0:	from all lookup local", "50:	from 192.0.2.0/24 goto 52 proto 219",
+			"51:	from all lookup 100 proto 219", "52:	from all nop proto 219", "32766:	from all lookup main",
+			"32767:	from all lookup default",
+		}, k.lines("rule"), command)
+		six := k.lines("-6 rule show priority 50")
+		require.Equal(t, []string{"50:	from fd00::/8 goto 53 [unresolved] proto 219"}, six)
+		require.Contains(t, k.lines("route get 10.1.0.1 from 192.0.2.1")[0], "dev b")
+		require.Contains(t, k.lines("route get 10.1.0.1 from 198.51.100.1")[0], "dev a")
+	}
 }
 
 // A rule with our protocol and a condition that a Rule has no field for is unwanted: it is removed.

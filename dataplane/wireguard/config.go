@@ -24,6 +24,8 @@ const (
 	DefaultRulePriority = 99
 	// DefaultPort is the UDP port of the first device. That of the second is one more.
 	DefaultPort = 51820
+	// DefaultFilterTable is the nftables table of RequireEncryption.
+	DefaultFilterTable = "wayleave-wireguard"
 	// DefaultDevice and DefaultSecondDevice are the names of the devices.
 	DefaultDevice       = "wg.way"
 	DefaultSecondDevice = "wg2.way"
@@ -57,6 +59,13 @@ type Config struct {
 	// UnencryptedHosts are addresses of nodes, or virtual ones, that HostEncryption leaves in the clear on
 	// either side. Name the API servers: a node that cannot read the others' new keys could not reach them.
 	UnencryptedHosts []netip.Prefix
+	// RequireEncryption drops packets to this node's workloads and devices, and with HostEncryption to its own
+	// addresses, that come unencrypted from a source that this node sends to encrypted. Set it once all nodes
+	// encrypt: until a node has read the keys of another one, it sends unencrypted packets.
+	RequireEncryption bool
+	// FilterTable is the nftables table of RequireEncryption, of family inet. It must be ours alone. Empty means
+	// DefaultFilterTable.
+	FilterTable string
 	// KeyLifetime is the age at which a key is replaced, if there are two Devices. 0 means never. The age
 	// is that of the key file.
 	KeyLifetime time.Duration
@@ -86,6 +95,7 @@ type Device struct {
 func (c Config) withDefaults() Config {
 	c.Protocol = cmp.Or(c.Protocol, DefaultProtocol)
 	c.Table = cmp.Or(c.Table, DefaultTable)
+	c.FilterTable = cmp.Or(c.FilterTable, DefaultFilterTable)
 	c.RulePriority = cmp.Or(c.RulePriority, DefaultRulePriority)
 	c.RotationDelay = cmp.Or(c.RotationDelay, DefaultRotationDelay)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))

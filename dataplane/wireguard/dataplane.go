@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/wayleave/wayleave/dataplane"
@@ -26,21 +27,16 @@ var (
 // concurrent use, except Watch.
 type Dataplane struct {
 	cfg      Config
-	keeper   *routes.Keeper
+	kept     kept
 	state    *state
+	filter   filter
 	devices  devices
 	paths    paths
 	rotation rotation
 	// peers are those of the last attempt, by node.
 	peers map[string]*peer
-	// installed are the desired objects of the keeper, and unwanted those that Finish deletes.
-	installed, unwanted objects
 	// unfinished is closed, and nil if nothing is left for Finish.
 	unfinished chan struct{}
-	// encrypting is set once this node has been seen to announce keys, also those of an earlier process.
-	encrypting bool
-	// applied is set by the first call of the keeper.
-	applied bool
 	// last is the result of the last attempt.
 	last result
 	// announced are the keys that Config.Announce has received.
@@ -56,7 +52,7 @@ const retryInterval = time.Second
 func New(cfg Config) (*Dataplane, error) {
 	cfg = cfg.withDefaults()
 	d := &Dataplane{
-		cfg: cfg, paths: paths{}, installed: objects{}, unwanted: objects{}, rotation: rotation{device: noDevice},
+		cfg: cfg, paths: paths{}, rotation: rotation{device: noDevice},
 		devices: devices{namespace: cfg.NetNS}, reminder: reminder{now: time.Now, wake: make(chan struct{}, 1)},
 	}
 	names := make([]string, 0, len(cfg.Devices))
@@ -64,21 +60,20 @@ func New(cfg Config) (*Dataplane, error) {
 		d.devices.list = append(d.devices.list, &device{cfg: c})
 		names = append(names, c.Name)
 	}
-	var err error
-	d.keeper, err = routes.NewKeeper(routes.KeeperConfig{
+	keeper, err := routes.NewKeeper(routes.KeeperConfig{
 		NetNS: cfg.NetNS, Protocol: cfg.Protocol, Tables: []uint32{cfg.Table}, Devices: names,
 		SysctlFile: cfg.SysctlFile, Logger: cfg.Logger,
 	})
 	if err = errors.Join(cfg.validate(), err); err != nil {
 		return nil, err
 	}
-	d.state = newState(&d.cfg)
+	d.kept, d.state, d.filter.cfg = newKept(keeper), newState(&d.cfg), &d.cfg
 	return d, nil
 }
 
 // Close closes the connections to the kernel and leaves the kernel's state as it is.
 func (d *Dataplane) Close() error {
-	return errors.Join(d.devices.close(), d.keeper.Close())
+	return errors.Join(d.devices.close(), d.kept.keeper.Close(), d.filter.close())
 }
 
 // Apply implements dataplane.Dataplane. The first complete state adopts devices, peers and routes that are
@@ -122,23 +117,37 @@ func (d *Dataplane) Keys() []policy.WireguardKey {
 // Teardown implements dataplane.Dataplane. Withdraw the announcement before, and give the other nodes time
 // to read that: what they encrypt afterwards is lost. Key files stay.
 func (d *Dataplane) Teardown(ctx context.Context) error {
-	d.state, d.paths, d.installed, d.unwanted = newState(&d.cfg), paths{}, objects{}, objects{}
-	d.encrypting, d.announced, d.last, d.applied, d.unfinished = false, nil, result{}, false, nil
+	d.kept, d.state, d.paths = newKept(d.kept.keeper), newState(&d.cfg), paths{}
+	d.announced, d.last, d.unfinished = nil, result{}, nil
 	d.rotation = rotation{device: noDevice}
 	d.reminder.schedule(time.Time{})
 	d.devices.forget()
-	if err := d.keeper.Teardown(ctx); err != nil {
+	if err := errors.Join(d.kept.keeper.Teardown(ctx), d.filter.remove(ctx)); err != nil {
 		return &dataplane.ApplyError{Backend: backend, Op: "remove", Err: err}
 	}
 	return nil
 }
 
-// PlanTeardown returns the changes that Teardown would make, as routes.Keeper.PlanTeardown.
+// PlanTeardown returns the changes that Teardown would make, as routes.Keeper.PlanTeardown, and commands of nft.
 func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
-	return d.keeper.PlanTeardown(ctx)
+	plan, err := d.kept.keeper.PlanTeardown(ctx)
+	table, tableErr := d.filter.planRemoval()
+	return plan + nftCommand(table), errors.Join(err, tableErr)
 }
 
-// Plan implements dataplane.Planner. The lines are commands of ip and sysctl, and of wg without private
+// nftCommand returns a script of nft as a command of the shell.
+func nftCommand(script string) string {
+	switch strings.Count(script, "\n") {
+	case 0:
+		return ""
+	case 1:
+		return "nft '" + strings.TrimSuffix(script, "\n") + "'\n"
+	default:
+		return "nft -f - <<'END'\n" + script + "END\n"
+	}
+}
+
+// Plan implements dataplane.Planner. The lines are commands of ip, sysctl and nft, and of wg without private
 // keys. Plan makes no key file: a device without one gets its key with Apply, and announces it then.
 func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
 	if err := ctx.Err(); err != nil {
@@ -157,8 +166,7 @@ func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error)
 	}
 	own := d.devices.publicKeys()
 	peers := state.peers(own)
-	encrypting := d.encrypting || state.hasKeys()
-	to := state.objects(peers, encrypting, func(p *peer) string {
+	to := state.objects(peers, func(p *peer) string {
 		return d.cfg.Devices[min(d.paths[p.node].via, len(p.devices)-1)].Name
 	})
 	keeper, err := routes.NewKeeper(routes.KeeperConfig{
@@ -175,5 +183,6 @@ func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error)
 	for i, dev := range d.devices.list {
 		plan += dev.plan(paths{}.wanted(i, peers))
 	}
-	return plan, nil
+	table, err := d.filter.plan(ctx, state.ownPrefixes())
+	return plan + nftCommand(table), err
 }

@@ -147,6 +147,7 @@ func TestLostAnnouncement(t *testing.T) {
 // A batch that changes nothing here tries again what failed, but not more often than once a second.
 func TestRetriesAreLimited(t *testing.T) {
 	a := newApplying(t)
+	require.NoError(t, os.WriteFile(a.key, []byte("none"), 0o600))
 	require.Error(t, a.visible(network()...))
 	failed := a.last.time
 	a.now = a.now.Add(retryInterval / 2)

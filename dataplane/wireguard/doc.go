@@ -18,13 +18,17 @@
 //	ip link add wg.way mtu 1420 type wireguard
 //	ip route add 10.65.2.0/26 dev wg.way table 22361 src 10.65.1.0
 //	ip route add blackhole 10.65.2.0/26 table 22361 metric 2147483648
-//	ip rule add from 192.0.2.1 lookup 254 priority 99
+//	ip rule add from 192.0.2.1 goto 101 priority 99
 //	ip rule add from all lookup 22361 priority 100
+//	ip rule add from all nop priority 101
 //
 // and the device gets n2 as a peer, with the block among its allowed addresses. The blackhole drops packets
-// while the device is missing or down. The rule before the last is for each address of this node, without
+// while the device is missing or down. The first rule is for each address of this node, without
 // Config.HostEncryption: its answers are unencrypted, as the requests are. An address inside an encrypted
 // prefix that belongs to another node or to a local workload gets a route of type throw.
+//
+// In a Driver, a Dataplane comes before the one that programs unencrypted routes, such as routes.Dataplane: it
+// encrypts a prefix before that one has a route, and stops in Finish, after that one has removed it.
 //
 // # When traffic is encrypted
 //
@@ -51,7 +55,7 @@
 //	})
 //	...
 //	defer d.Close()
-//	driver, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: []dataplane.Dataplane{policy, routing, d}})
+//	driver, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: []dataplane.Dataplane{policy, d, routing}})
 //	go driver.Run(ctx) // runs d.Watch too
 //
 // # Concurrency
@@ -61,7 +65,7 @@
 // # Errors
 //
 // Apply and Resync return a join of *dataplane.ApplyError. The object is the peer node or host endpoint at
-// fault, or this node if a device or a route is at fault. There is none if a key file cannot be used, or if
-// packets may be sent unencrypted. Causes are ErrKey, ErrPeer, ErrHostEndpoint, those of
-// package routes, or the kernel's errno.
+// fault, or this node if a key file, a device or a route is at fault: packets are dropped. There is none if
+// packets may be sent unencrypted; the Driver then withholds the first complete state from later dataplanes.
+// Causes are ErrKey, ErrPeer, ErrHostEndpoint, those of package routes, or the kernel's errno.
 package wireguard

@@ -40,13 +40,13 @@ func identity(object routes.Object) any {
 	}
 }
 
-// objects returns the devices and their settings and, if encrypting is set, the routes and rules. via
-// returns the name of the device by which a peer is reached. It sets encrypted.
-func (s *state) objects(peers map[string]*peer, encrypting bool, via func(*peer) string) objects {
+// objects returns the devices and their settings and, if this node encrypts, the routes and rules. via returns
+// the name of the device by which a peer is reached. It sets encrypted.
+func (s *state) objects(peers map[string]*peer, via func(*peer) string) objects {
 	all := objects{}
 	s.addDevices(all)
 	s.encrypted = map[netip.Prefix]struct{}{}
-	if !encrypting {
+	if !s.encrypting {
 		return all
 	}
 	if s.cfg.HostEncryption {
@@ -73,7 +73,7 @@ func (s *state) objects(peers map[string]*peer, encrypting bool, via func(*peer)
 		}
 	}
 	for dst, r := range s.routes {
-		if _, ok := s.encrypted[dst]; !ok && r.Type != dataplane.RoutePool && s.insideEncrypted(dst) {
+		if _, ok := s.encrypted[dst]; !ok && r.Type != dataplane.RoutePool && inside(s.encrypted, dst) {
 			all.add(routes.Route{Dst: dst, Table: s.cfg.Table, Type: routes.Throw})
 		}
 	}

@@ -21,8 +21,8 @@ import (
 type result struct {
 	err  error
 	time time.Time
-	// key, device and keeper are the causes of err that are no faults of other objects.
-	key, device, keeper error
+	// key, device, keeper and filter are the causes of err that are no faults of other objects.
+	key, device, keeper, filter error
 	// retry is set if another attempt may succeed. The faults of announcements stay until they change.
 	retry bool
 }
@@ -45,13 +45,16 @@ func (d *Dataplane) program(ctx context.Context, again bool) error {
 		r.device = errors.Join(r.device, d.rotate(d.peers))
 	}
 	announced := d.state.announced(d.devices.publicKeys())
-	d.encrypting = d.encrypting || d.state.hasKeys()
 	movingSince := d.paths.update(d.peers, func(p *peer) int {
 		return p.target(d.cfg.Node, announced, d.rotation.device)
 	}, d.devices.session, r.time)
 	refused, err := d.devices.addPeers(d.peers, d.paths)
 	r.device = errors.Join(r.device, err)
-	r.keeper = d.applyObjects(ctx, again)
+	first := !d.kept.applied
+	r.keeper = d.kept.apply(ctx, d.objects(), again)
+	if r.filter = d.filter.apply(ctx, d.state.ownPrefixes(), first); again && r.filter == nil {
+		r.filter = d.filter.verify(ctx)
+	}
 	refusedLater, err := d.devices.addLater(d.peers, d.paths)
 	r.device = errors.Join(r.device, err)
 	r.retry = refused || refusedLater
@@ -71,10 +74,8 @@ func (d *Dataplane) Finish(ctx context.Context) error {
 	}
 	r := d.last
 	d.unfinished = nil
-	if len(d.unwanted) > 0 {
-		d.keeper.Delete(d.unwanted.values()...)
-		clear(d.unwanted)
-		r.keeper = d.keeper.Apply(ctx)
+	if len(d.kept.unwanted) > 0 {
+		r.keeper = d.kept.finish(ctx)
 	}
 	err := d.devices.removePeers(d.peers, d.paths)
 	r.device = errors.Join(r.device, err)
@@ -104,7 +105,7 @@ func (d *Dataplane) here() policy.Key { return policy.Key{Kind: policy.KindNode,
 
 // conclude records the result of an attempt.
 func (d *Dataplane) conclude(r result) {
-	r.retry = r.retry || r.key != nil || r.device != nil || r.keeper != nil
+	r.retry = r.retry || r.key != nil || r.device != nil || r.keeper != nil || r.filter != nil
 	d.last = r
 	d.last.err = d.faults()
 }
@@ -154,28 +155,9 @@ func (d *Dataplane) announce() {
 	}
 }
 
-// applyObjects brings the keeper's objects to the desired state, but leaves unwanted ones to Finish. A route of
-// type throw is removed at once: it leads to unencrypted routes.
-func (d *Dataplane) applyObjects(ctx context.Context, again bool) error {
-	to := d.state.objects(d.peers, d.encrypting, func(p *peer) string { return d.cfg.Devices[d.paths[p.node].via].Name })
-	set, gone := d.installed.changes(to)
-	d.keeper.Set(set...)
-	for _, o := range set {
-		delete(d.unwanted, identity(o))
-	}
-	for _, o := range gone {
-		if r, isRoute := o.(routes.Route); isRoute && r.Type == routes.Throw {
-			d.keeper.Delete(o)
-		} else {
-			d.unwanted.add(o)
-		}
-	}
-	d.installed = to
-	if again && d.applied {
-		return d.keeper.Resync(ctx)
-	}
-	d.applied = true
-	return d.keeper.Apply(ctx)
+// objects returns the desired objects of the keeper.
+func (d *Dataplane) objects() objects {
+	return d.state.objects(d.peers, func(p *peer) string { return d.cfg.Devices[d.paths[p.node].via].Name })
 }
 
 // faults returns the errors to report. An error of a key or a device is a fault of this node: its packets are
@@ -190,6 +172,9 @@ func (d *Dataplane) faults() error {
 	}
 	if d.last.device != nil {
 		add(d.here(), "change device", d.last.device)
+	}
+	if d.last.filter != nil {
+		add(policy.Key{}, "program table "+d.cfg.FilterTable, d.last.filter)
 	}
 	switch err, open := keeperFault(d.last.keeper); {
 	case open:

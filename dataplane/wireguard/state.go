@@ -26,8 +26,11 @@ type state struct {
 	hosts                   map[policy.Key]*dataplane.HostEndpoint
 	// uplinks are the interfaces with the node's addresses, for HostEncryption.
 	uplinks []string
-	// encrypted are the prefixes that lead to nodes with keys, as of the last plan.
-	encrypted map[netip.Prefix]struct{}
+	// encrypting is set once this node's resource had keys, also those of an earlier process.
+	encrypting bool
+	// encrypted are the prefixes that lead to nodes with keys, and own those of this node that need encryption
+	// (Config.RequireEncryption), as of the last plan.
+	encrypted, own map[netip.Prefix]struct{}
 }
 
 func newState(cfg *Config) *state {
@@ -57,6 +60,7 @@ func (s *state) update(b dataplane.Batch) {
 			s.changed = s.changed || !sameKeys(old, e.Node)
 			if e.Node.Name == s.cfg.Node {
 				s.ownKeysChanged = s.ownKeysChanged || !sameKeys(old, e.Node)
+				s.encrypting = s.encrypting || len(e.Node.WireguardKeys) > 0
 			}
 		case *dataplane.NodeRemove:
 			delete(s.nodes, e.Name)
@@ -86,22 +90,22 @@ func sameKeys(a, b *dataplane.Node) bool {
 		slices.Equal(a.WireguardAddresses, b.WireguardAddresses) && slices.Equal(a.WireguardKeys, b.WireguardKeys)
 }
 
-// markRoute records that a route changes. One of this node matters only inside an encrypted prefix: the
-// pods of a node come and go often.
+// markRoute records that a route changes. One of this node matters only inside an encrypted prefix, or outside
+// the prefixes that need encryption: the pods of a node come and go often.
 func (s *state) markRoute(r *dataplane.Route) {
 	switch {
 	case r == nil || r.Type == dataplane.RoutePool:
 	case r.Type.Remote():
 		s.changed = true
 	default:
-		s.changed = s.changed || s.insideEncrypted(r.Dst)
+		s.changed = s.changed || inside(s.encrypted, r.Dst) || s.cfg.RequireEncryption && !inside(s.own, r.Dst)
 	}
 }
 
-// insideEncrypted reports whether a prefix is in a shorter one that is encrypted.
-func (s *state) insideEncrypted(p netip.Prefix) bool {
+// inside reports whether a prefix is in a shorter one of a set.
+func inside(set map[netip.Prefix]struct{}, p netip.Prefix) bool {
 	for bits := p.Bits() - 1; bits >= 0; bits-- {
-		if _, ok := s.encrypted[netip.PrefixFrom(p.Addr(), bits).Masked()]; ok {
+		if _, ok := set[netip.PrefixFrom(p.Addr(), bits).Masked()]; ok {
 			return true
 		}
 	}
@@ -244,9 +248,6 @@ func (s *state) ownKeys() []policy.WireguardKey {
 	}
 	return nil
 }
-
-// hasKeys reports whether this node's resource has keys.
-func (s *state) hasKeys() bool { return len(s.ownKeys()) > 0 }
 
 // hostFaults returns the host endpoints that do not see what is encrypted, with ErrHostEndpoint: those of
 // other interfaces, unless there is one of all interfaces or one of each device.

@@ -56,7 +56,8 @@ func network() []dataplane.Event {
 // text returns the routes, rules and settings of a state.
 func (s *state) text(encrypting bool) (lines []string) {
 	peers := s.peers([]wgtypes.Key{testKey(1)})
-	for _, o := range s.objects(peers, encrypting, func(*peer) string { return "wg.way" }) {
+	s.encrypting = encrypting
+	for _, o := range s.objects(peers, func(*peer) string { return "wg.way" }) {
 		lines = append(lines, o.String())
 	}
 	slices.Sort(lines)

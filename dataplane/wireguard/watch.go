@@ -32,7 +32,7 @@ func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) er
 		cancel()
 		<-ended
 	}()
-	return d.keeper.Watch(ctx, report)
+	return d.kept.keeper.Watch(ctx, report)
 }
 
 // nextStep returns when Apply is to be called again; zero if it need not be. movingSince is when the latest move

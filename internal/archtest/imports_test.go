@@ -96,7 +96,10 @@ var allowed = map[string][]string{
 	"dataplane/nft/internal/sets": {"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/reuse"},
 	"dataplane/interfaces":        {"internal/rtnl"},
 	"dataplane/routes":            {"policy", "dataplane", "internal/dispute", "internal/rtnl", "internal/nsthread"},
-	"dataplane/wireguard":         {"policy", "dataplane", "dataplane/routes", "internal/nsthread"},
+	"dataplane/wireguard": {
+		"policy", "dataplane", "dataplane/nft/applier", "dataplane/nft/ruleset", "dataplane/routes",
+		"internal/nsthread",
+	},
 	"datastore":                   {"policy", "internal/packed"},
 	"datastore/etcd":              {"policy", "datastore"},
 	"datastore/kubernetes":        {"policy", "datastore", "kubernetes/..."},

@@ -94,12 +94,14 @@ func tunnelFields() []tunnelField {
 		{
 			"spec.ipv4VXLANTunnelAddr", "projectcalico.org/IPv4VXLANTunnelAddr",
 			func(n *calico.Node) string { return n.Spec.IPv4VXLANTunnelAddr },
-			address(func(n *policy.Node) *netip.Addr { return &n.IPv4VXLANTunnelAddr }), nil,
+			address(func(n *policy.Node) *netip.Addr { return &n.IPv4VXLANTunnelAddr }),
+			nil,
 		},
 		{
 			"spec.ipv6VXLANTunnelAddr", "projectcalico.org/IPv6VXLANTunnelAddr",
 			func(n *calico.Node) string { return n.Spec.IPv6VXLANTunnelAddr },
-			address(func(n *policy.Node) *netip.Addr { return &n.IPv6VXLANTunnelAddr }), nil,
+			address(func(n *policy.Node) *netip.Addr { return &n.IPv6VXLANTunnelAddr }),
+			nil,
 		},
 		{
 			"spec.bgp.ipv4IPIPTunnelAddr", "projectcalico.org/IPv4IPIPTunnelAddr",
@@ -109,17 +111,20 @@ func tunnelFields() []tunnelField {
 				}
 				return n.Spec.BGP.IPv4IPIPTunnelAddr
 			},
-			address(func(n *policy.Node) *netip.Addr { return &n.IPv4IPIPTunnelAddr }), nil,
+			address(func(n *policy.Node) *netip.Addr { return &n.IPv4IPIPTunnelAddr }),
+			nil,
 		},
 		{
 			"spec.wireguard.interfaceIPv4Address", "projectcalico.org/IPv4WireguardInterfaceAddr",
 			func(n *calico.Node) string { return n.Spec.Wireguard.InterfaceIPv4Address },
-			address(func(n *policy.Node) *netip.Addr { return &n.IPv4WireguardAddr }), nil,
+			address(func(n *policy.Node) *netip.Addr { return &n.IPv4WireguardAddr }),
+			nil,
 		},
 		{
 			"spec.wireguard.interfaceIPv6Address", "projectcalico.org/IPv6WireguardInterfaceAddr",
 			func(n *calico.Node) string { return n.Spec.Wireguard.InterfaceIPv6Address },
-			address(func(n *policy.Node) *netip.Addr { return &n.IPv6WireguardAddr }), nil,
+			address(func(n *policy.Node) *netip.Addr { return &n.IPv6WireguardAddr }),
+			nil,
 		},
 		{
 			"status.wireguardPublicKey", "projectcalico.org/WireguardPublicKey",
@@ -133,12 +138,14 @@ func tunnelFields() []tunnelField {
 		{
 			"spec.vxlanTunnelMACAddr", "projectcalico.org/VXLANTunnelMACAddr",
 			func(n *calico.Node) string { return n.Spec.VXLANTunnelMACAddr },
-			func(p *problems, n *policy.Node, path, text string) { n.VXLANTunnelMACAddr = parseMAC(p, path, text) }, nil,
+			func(p *problems, n *policy.Node, path, text string) { n.VXLANTunnelMACAddr = parseMAC(p, path, text) },
+			nil,
 		},
 		{
 			"spec.vxlanTunnelMACAddrV6", "projectcalico.org/VXLANTunnelMACAddrV6",
 			func(n *calico.Node) string { return n.Spec.VXLANTunnelMACAddrV6 },
-			func(p *problems, n *policy.Node, path, text string) { n.VXLANTunnelMACAddrV6 = parseMAC(p, path, text) }, nil,
+			func(p *problems, n *policy.Node, path, text string) { n.VXLANTunnelMACAddrV6 = parseMAC(p, path, text) },
+			nil,
 		},
 	}
 }

@@ -49,6 +49,7 @@ const (
 	FibSource                         // fib saddr . iif oif: there is a route back through this interface
 	FibSaddrType                      // fib saddr type
 	FibDaddrType                      // fib daddr type
+	FibSaddrOIFName                   // fib saddr oifname: of the route to the source, empty without one
 	IPDSCP                            // ip dscp
 	IP6DSCP                           // ip6 dscp: only in a Compare
 	TCPFlags                          // tcp flags
@@ -167,6 +168,7 @@ const (
 // The results of FromFib, numbered as in the kernel.
 const (
 	fibResultOIF      uint32 = 1
+	fibResultOIFName  uint32 = 2
 	fibResultAddrType uint32 = 3
 )
 
@@ -366,6 +368,8 @@ func routeField(f Field) fieldInfo {
 		return fieldInfo{"fib saddr type", TypeFibAddr, fib(fibResultAddrType, fibSaddr)}
 	case FibDaddrType:
 		return fieldInfo{"fib daddr type", TypeFibAddr, fib(fibResultAddrType, fibDaddr)}
+	case FibSaddrOIFName:
+		return fieldInfo{"fib saddr oifname", TypeIfname, fib(fibResultOIFName, fibSaddr)}
 	default:
 		return fieldInfo{}
 	}

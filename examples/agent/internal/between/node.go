@@ -110,7 +110,7 @@ func (n *node) start(keys string) (err error) {
 		return err
 	}
 	closes = append(closes, routing.Close)
-	dataplanes := []dataplane.Dataplane{routing}
+	var dataplanes []dataplane.Dataplane
 	if n.way.encapsulation == wireGuard {
 		encryption, err := wireguard.New(wireguard.Config{
 			Node: n.world.Name, NetNS: n.ns.FD(), Announce: n.announce,
@@ -122,6 +122,7 @@ func (n *node) start(keys string) (err error) {
 		closes = append(closes, encryption.Close)
 		dataplanes = append(dataplanes, encryption)
 	}
+	dataplanes = append(dataplanes, routing)
 	n.driver, err = dataplane.NewDriver(dataplane.DriverConfig{
 		Dataplanes: dataplanes, Hooks: dataplane.Hooks{Applied: func(dataplane.AppliedInfo) {
 			select {

@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/routes"
 )
 
-// Teardown removes what a Run with this Config or an earlier process programmed: WireGuard devices
-// with their routes and rules, then routes, neighbour entries and tunnels, then the table. It
+// Teardown removes what a Run with this Config or an earlier process programmed: routes, neighbour
+// entries and tunnels, then WireGuard devices with their routes and rules, then the table. It
 // restores the sysctls whose former values are known. It returns the changes as commands of nft, ip,
 // bridge and sysctl. If the removal from a dataplane fails, it leaves out the commands that a second
 // plan still contains; if there is no second plan, it returns all of them. With dry it only plans.
@@ -24,7 +24,7 @@ import (
 func Teardown(ctx context.Context, cfg Config, dry bool) (commands []string, err error) {
 	cfg = cfg.withDefaults()
 	var errs []error
-	for _, open := range []func(Config) (teardownPart, error){openWireguard, openRoutes, openTable} {
+	for _, open := range []func(Config) (teardownPart, error){openRoutes, openWireguard, openTable} {
 		part, err := open(cfg)
 		if err != nil {
 			errs = append(errs, err)

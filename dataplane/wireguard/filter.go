@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wireguard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/applier"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// filter is the table of Config.RequireEncryption.
+type filter struct {
+	cfg     *Config
+	applier *applier.Applier // nil if it is not open
+}
+
+// priority is before connection tracking: NF_IP_PRI_RAW of the kernel.
+const priority = -300
+
+// Numbers of the kernel.
+const (
+	nfprotoIPv4, nfprotoIPv6 = 2, 10
+	protocolUDP              = 17
+	loopback                 = "lo"
+)
+
+// ownSet returns the name of the set of a family's own prefixes.
+func ownSet(family int) string { return fmt.Sprintf("own%d", family) }
+
+// table returns the table, which drops a packet to one of the prefixes own if it did not come by a WireGuard
+// device, although this node sends to its source by one. So the kernel's rules and routes decide in both
+// directions, also about exceptions.
+func (f *filter) table(own []netip.Prefix) *ruleset.Table {
+	accept, drop := ruleset.Verdict{Kind: ruleset.Accept}, ruleset.Verdict{Kind: ruleset.Drop}
+	var names, ports []ruleset.Value
+	for _, d := range f.cfg.Devices {
+		names, ports = append(names, ruleset.Ifname(d.Name)), append(ports, ruleset.Port(d.Port))
+	}
+	chain := &ruleset.Chain{
+		Name: "prerouting",
+		Hook: &ruleset.Hook{Point: ruleset.Prerouting, Priority: priority, Policy: accept},
+		Rules: []ruleset.Rule{{
+			Matches:    []ruleset.Match{oneOf(ruleset.IIFName, append(names, ruleset.Ifname(loopback))...)},
+			Statements: []ruleset.Statement{accept},
+		}},
+	}
+	if f.cfg.HostEncryption { // the encrypted packets come from addresses that this node sends to by a device
+		chain.Rules = append(chain.Rules, ruleset.Rule{
+			Matches: []ruleset.Match{
+				equals(ruleset.FibDaddrType, ruleset.Uint32(ruleset.FibTypeLocal)),
+				equals(ruleset.L4Proto, ruleset.Byte(protocolUDP)), oneOf(ruleset.Dport, ports...),
+			},
+			Statements: []ruleset.Statement{accept},
+		})
+	}
+	t := &ruleset.Table{Name: f.cfg.FilterTable, Chains: []*ruleset.Chain{chain}}
+	for _, family := range []struct {
+		version int
+		number  uint8
+		typ     ruleset.Type
+		field   ruleset.Field
+	}{
+		{4, nfprotoIPv4, ruleset.TypeIPv4, ruleset.IPDaddr}, {6, nfprotoIPv6, ruleset.TypeIPv6, ruleset.IP6Daddr},
+	} {
+		set := &ruleset.Set{Name: ownSet(family.version), Key: []ruleset.Type{family.typ}, Interval: true}
+		for _, p := range own {
+			if version(p.Addr()) == family.version {
+				set.Elements = append(set.Elements, ruleset.Element{
+					Key: []ruleset.Value{ruleset.Addr(p.Addr())}, Last: ruleset.Addr(lastAddress(p)),
+				})
+			}
+		}
+		t.Sets = append(t.Sets, set)
+		chain.Rules = append(chain.Rules, ruleset.Rule{
+			Matches: []ruleset.Match{
+				equals(ruleset.NFProto, ruleset.Byte(family.number)),
+				ruleset.Lookup{Fields: []ruleset.Field{family.field}, Set: set.Name},
+				oneOf(ruleset.FibSaddrOIFName, names...),
+			},
+			Statements: []ruleset.Statement{ruleset.Counter{}, drop},
+			Comment:    "unencrypted packet from a node that encrypts",
+		})
+	}
+	return t
+}
+
+func equals(f ruleset.Field, v ruleset.Value) ruleset.Match {
+	return ruleset.Compare{Field: f, Value: v}
+}
+
+func oneOf(f ruleset.Field, values ...ruleset.Value) ruleset.Match {
+	in := ruleset.In{Fields: []ruleset.Field{f}}
+	for _, v := range values {
+		in.Elements = append(in.Elements, ruleset.Element{Key: []ruleset.Value{v}})
+	}
+	return in
+}
+
+// lastAddress returns the last address of a prefix.
+func lastAddress(p netip.Prefix) netip.Addr {
+	bytes := p.Addr().AsSlice()
+	for bit := p.Bits(); bit < p.Addr().BitLen(); bit++ {
+		bytes[bit/8] |= 0x80 >> (bit % 8)
+	}
+	last, _ := netip.AddrFromSlice(bytes)
+	return last
+}
+
+// apply brings the table to the desired state. Without Config.RequireEncryption it removes that of an earlier
+// process, if first is set. A failure of that is logged: the kernel may have no nf_tables.
+func (f *filter) apply(ctx context.Context, own []netip.Prefix, first bool) error {
+	switch {
+	case f.cfg.RequireEncryption:
+		if err := f.open(); err != nil {
+			return err
+		}
+		return f.applier.Apply(ctx, f.table(own))
+	case first:
+		if err := f.remove(ctx); err != nil {
+			f.cfg.Logger.Warn("a table of an earlier process may still drop unencrypted packets",
+				"table", f.cfg.FilterTable, "err", err)
+		}
+	}
+	return nil
+}
+
+// verify repairs the table.
+func (f *filter) verify(ctx context.Context) error {
+	if f.applier == nil {
+		return nil
+	}
+	return f.applier.Verify(ctx)
+}
+
+func (f *filter) open() (err error) {
+	if f.applier == nil {
+		f.applier, err = applier.New(applier.Config{Name: f.cfg.FilterTable, NetNS: f.cfg.NetNS, Logger: f.cfg.Logger})
+	}
+	return err
+}
+
+// remove deletes the table, and closes the connection.
+func (f *filter) remove(ctx context.Context) error {
+	if err := f.open(); err != nil {
+		return err
+	}
+	if exists, err := f.applier.Exists(); err != nil || !exists {
+		return errors.Join(err, f.close())
+	}
+	return errors.Join(f.applier.Teardown(ctx), f.close())
+}
+
+func (f *filter) close() error {
+	if f.applier == nil {
+		return nil
+	}
+	a := f.applier
+	f.applier = nil
+	return a.Close()
+}
+
+// plan returns the changes to the table as commands of nft.
+func (f *filter) plan(ctx context.Context, own []netip.Prefix) (string, error) {
+	if !f.cfg.RequireEncryption {
+		return f.planRemoval()
+	}
+	c, err := applier.Compare(ctx, f.cfg.NetNS, f.table(own))
+	return c.Changes, err
+}
+
+// planRemoval returns the command that deletes the table; empty if there is none.
+func (f *filter) planRemoval() (string, error) {
+	if f.applier == nil {
+		defer func() { _ = f.close() }()
+	}
+	if err := f.open(); err != nil {
+		return "", err
+	}
+	exists, err := f.applier.Exists()
+	if err != nil || !exists {
+		return "", err
+	}
+	return "delete table inet " + f.cfg.FilterTable + "\n", nil
+}
+
+// ownPrefixes returns the prefixes of this node that other nodes send to encrypted, sorted and disjoint. It sets
+// own.
+func (s *state) ownPrefixes() (list []netip.Prefix) {
+	if !s.cfg.RequireEncryption {
+		return nil
+	}
+	s.own = map[netip.Prefix]struct{}{}
+	for _, dst := range slices.SortedFunc(maps.Keys(s.routes), dataplane.ComparePrefixes) {
+		r := s.routes[dst]
+		switch {
+		case r.Type == dataplane.RouteBlackhole, r.Type == dataplane.RouteLocalWorkload,
+			r.Type == dataplane.RouteLocalTunnel && s.isDeviceAddress(dst.Addr()),
+			r.Type == dataplane.RouteLocalHost && s.cfg.HostEncryption:
+			if inside(s.own, dst) {
+				continue
+			}
+			s.own[dst] = struct{}{}
+			list = append(list, dst)
+		}
+	}
+	return list
+}
+
+// isDeviceAddress reports whether this node's devices have an address.
+func (s *state) isDeviceAddress(a netip.Addr) bool {
+	n := s.nodes[s.cfg.Node]
+	return n != nil && slices.Contains(n.WireguardAddresses, a)
+}
