@@ -60,8 +60,8 @@ type Config struct {
 	ForwardIPv6 bool
 	// SysctlFile keeps the former values of sysctls for Teardown; see routes.Config.SysctlFile.
 	SysctlFile string
-	// Wireguard encrypts traffic between nodes. The fields Node, NetNS, Protocol, SysctlFile and Logger are
-	// ignored: they come from this Config. Nil: nothing is encrypted.
+	// Wireguard encrypts traffic between nodes. The fields Node, NetNS, Protocol, FilterTable, SysctlFile and
+	// Logger are ignored: they come from this Config. Nil: nothing is encrypted.
 	Wireguard *wireguard.Config
 	// VerdictLog sends the packets that policy allows or denies to an nflog group. By default it
 	// does not.

@@ -40,6 +40,7 @@ func (c Config) wireguard() wireguard.Config {
 	cfg := *c.Wireguard
 	cfg.Node, cfg.NetNS, cfg.Logger = c.Node, c.NetNS, c.Logger
 	cfg.Protocol, cfg.SysctlFile = c.wireguardProtocol(), c.wireguardSysctlFile()
+	cfg.FilterTable = c.Table + "-wireguard"
 	return cfg
 }
 

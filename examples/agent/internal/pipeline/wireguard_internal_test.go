@@ -23,11 +23,12 @@ func TestWireguardConfig(t *testing.T) {
 
 	logger := slog.New(slog.DiscardHandler)
 	cfg := Config{
-		Node: "n", NetNS: 7, RouteProtocol: 77, SysctlFile: "/run/s", Logger: logger,
+		Node: "n", NetNS: 7, Table: "t", RouteProtocol: 77, SysctlFile: "/run/s", Logger: logger,
 		Wireguard: &wireguard.Config{MTU: 1400},
 	}.wireguard()
 	require.Equal(t, wireguard.Config{
-		Node: "n", NetNS: 7, Protocol: 77 ^ 0x37, SysctlFile: "/run/s.wireguard", Logger: logger, MTU: 1400,
+		Node: "n", NetNS: 7, Protocol: 77 ^ 0x37, FilterTable: "t-wireguard", SysctlFile: "/run/s.wireguard",
+		Logger: logger, MTU: 1400,
 	}, cfg)
 	require.Empty(t, Config{}.wireguardSysctlFile())
 }

@@ -42,6 +42,8 @@ func declareWireguard(flags *flag.FlagSet, s *Settings) {
 	flags.StringVar(&s.WireguardUnencryptedHosts, "wireguard-unencrypted-hosts", s.WireguardUnencryptedHosts,
 		"`ADDRESSES` or prefixes that wireguard-host-encryption leaves in the clear, separated by commas: those of the "+
 			"API servers, or none")
+	flags.BoolVar(&s.WireguardRequired, "wireguard-required", s.WireguardRequired,
+		"drop what comes unencrypted from nodes that this node encrypts to; set it once all nodes encrypt")
 }
 
 // WireguardDevices returns the devices: two if keys are rotated.
