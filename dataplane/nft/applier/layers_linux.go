@@ -53,7 +53,7 @@ func assemble(cfg *Config, conn, query *nfnl.Conn, ownsGuard bool, track *tracke
 	table := &tableReader{
 		desired: desired, conn: conn, tracker: track, reader: reader, writer: w, owner: own, stats: stats,
 	}
-	epoch := &epochs{epoch: cfg.Epoch, desired: desired, writer: w, tx: tx, grace: grace, overlap: mixesIntervals()}
+	epoch := &epochs{epoch: cfg.Epoch, desired: desired, writer: w, tx: tx, grace: grace, overlap: missesOverlaps()}
 	later := &backlog{tx: tx, grace: grace}
 	t := tools{cfg: cfg, stats: stats, writer: w, tx: tx, grace: grace}
 	hooks := &hookGuards{tools: t, conn: conn, owned: ownsGuard, cleaned: ownsGuard}

@@ -43,6 +43,11 @@ func TestReplacesOverlaps(t *testing.T) {
 		}
 		return o
 	}
+	area := func(kind ruleset.OpKind, text string) ruleset.Op {
+		o := op(kind, areas, text)
+		o.Elements[0].Key = append(o.Elements[0].Key, ruleset.Port(1))
+		return o
+	}
 	add, del := ruleset.AddElements, ruleset.DeleteElements
 	unseen := op(add, nets, "10.0.0.0/9")
 	unseen.Unseen = true
@@ -66,7 +71,8 @@ func TestReplacesOverlaps(t *testing.T) {
 		},
 		"other set":  {[]ruleset.Op{op(del, nets, "10.0.0.0/8"), op(add, other, "10.0.0.0/9")}, false},
 		"hashes":     {[]ruleset.Op{op(del, hosts, "10.0.0.0/32"), op(add, hosts, "10.0.0.0/32")}, false},
-		"two fields": {[]ruleset.Op{op(del, areas, "10.0.0.0/8"), op(add, areas, "10.0.0.0/9")}, false},
+		"two fields": {[]ruleset.Op{area(del, "10.0.0.0/8"), area(add, "11.0.0.0/8")}, true},
+		"two added":  {[]ruleset.Op{area(add, "10.0.0.0/8"), area(add, "11.0.0.0/8")}, false},
 		"unseen":     {[]ruleset.Op{op(del, nets, "10.0.0.0/8"), unseen}, false},
 	} {
 		require.Equal(t, tt.want, replacesOverlaps(tt.ops), name)

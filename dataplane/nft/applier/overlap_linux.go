@@ -14,16 +14,17 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Before Linux 6.17, a lookup in a one-field interval set stops at an inactive element, and misses an active
-// one that overlaps it. So while a transaction replaces overlapping elements, a lookup may miss an address
-// that both states have. Linux 6.17 continues with the next element (net/netfilter/nft_set_rbtree.c).
+// Before Linux 6.17, a lookup in an interval set may miss an element while a transaction replaces it by another
+// that overlaps it. In a set of one field it stops at an inactive element and misses an active one
+// (net/netfilter/nft_set_rbtree.c). In a concatenation, the former elements are inactive for a moment before the
+// new ones can be found (net/netfilter/nft_set_pipapo.c).
 const (
 	fixedMajor = 6
 	fixedMinor = 17
 )
 
-// mixesIntervals reports whether the kernel is older than that, or is not known.
-func mixesIntervals() bool {
+// missesOverlaps reports whether the kernel is older than that, or is not known.
+func missesOverlaps() bool {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
 		return true
@@ -43,13 +44,13 @@ func kernelVersion(release string) (major, minor int, ok bool) {
 	return major, minor, majorErr == nil && minorErr == nil
 }
 
-// replacesOverlaps reports whether the operations replace elements of an interval set of one field by others
-// that overlap them.
+// replacesOverlaps reports whether the operations replace elements of an interval set by others that overlap
+// them. Those of a concatenation count as overlapping.
 func replacesOverlaps(ops []ruleset.Op) bool {
 	added, removed := map[string][]ruleset.Element{}, map[string][]ruleset.Element{}
 	for i := range ops {
 		op := &ops[i]
-		if op.Set == nil || !op.Set.Interval || len(op.Set.Key) != 1 || op.Unseen {
+		if op.Set == nil || !op.Set.Interval || op.Unseen {
 			continue
 		}
 		switch op.Kind {
@@ -67,11 +68,14 @@ func replacesOverlaps(ops []ruleset.Op) bool {
 	return false
 }
 
-// overlap reports whether an element of one list overlaps one of the other. The elements of one list do not
-// overlap.
+// overlap reports whether an element of one list overlaps one of the other, or is of a concatenation. The
+// elements of one list do not overlap.
 func overlap(a, b []ruleset.Element) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return false
+	}
+	if len(a[0].Key) > 1 {
+		return true
 	}
 	byKey := func(x, y ruleset.Element) int { return bytes.Compare(x.Key[0], y.Key[0]) }
 	a, b = slices.SortedFunc(slices.Values(a), byKey), slices.SortedFunc(slices.Values(b), byKey)
