@@ -114,7 +114,8 @@ func (c DriverConfig) validate() error {
 // its former link (none, if it is new), and only its policy references change, so that nothing
 // refers to removed objects. The same holds for host endpoints, which are removed as any other
 // object. After a failure that is not of one object it holds for all endpoints of both kinds, and
-// InSync is withheld too. All other events go to every dataplane at once.
+// new or changed routes and InSync are withheld too. All other events go to every dataplane at once.
+// A Finisher finishes only while no later dataplane has such a failure, or one of a node.
 //
 // An endpoint whose interface does not exist or is down is not failing, but EndpointDown. It is
 // withheld from later dataplanes, too. The dataplane reports when the interface is there.

@@ -4,6 +4,7 @@ package dataplane
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 
 	"github.com/wayleave/wayleave/policy"
@@ -57,27 +58,35 @@ type backend struct {
 	dp Dataplane
 	held[*Endpoint]
 	hosts held[*HostEndpoint]
+	// routes are withheld, new ones or newer states, and knownRoutes those that it has.
+	routes      map[netip.Prefix]*Route
+	knownRoutes map[netip.Prefix]struct{}
 	// stuck are endpoints that it could not remove.
 	stuck map[policy.Key]*Endpoint
 	// inSync is set while InSync was received but not sent to it.
 	inSync bool
 	// failing is set if its last call returned an error, or the next one may: it is called again then.
 	failing bool
+	// unsure is set if the last call returned an error that may concern a route, so that an earlier dataplane must
+	// not remove what the route needed.
+	unsure bool
 	// lost is set if the last Resync failed as a whole. Then Apply alone may not find all repairs.
 	lost bool
 }
 
 func newBackend(dp Dataplane) *backend {
 	return &backend{
-		dp:    dp,
-		held:  newHeld((*Endpoint).withLinkOf),
-		hosts: newHeld((*HostEndpoint).withLinkOf),
+		dp:     dp,
+		held:   newHeld((*Endpoint).withLinkOf),
+		hosts:  newHeld((*HostEndpoint).withLinkOf),
+		routes: map[netip.Prefix]*Route{}, knownRoutes: map[netip.Prefix]struct{}{},
 		stuck: map[policy.Key]*Endpoint{},
 	}
 }
 
-// batch returns the batch without the removals of endpoints and without the endpoints to withhold. It adds the
-// withheld endpoints that can now be sent.
+// batch returns the batch without the removals of endpoints and without the endpoints and routes to withhold. It
+// adds the withheld ones that can now be sent. After a general error of an earlier dataplane, nothing may have
+// encrypted a route.
 func (be *backend) batch(b Batch, faults *roundResult) Batch {
 	var before, after []Event
 	for _, e := range b.Events {
@@ -93,6 +102,14 @@ func (be *backend) batch(b Batch, faults *roundResult) Batch {
 				delete(be.hosts.known, e.Key)
 				after = append(after, e)
 			}
+		case *RouteUpdate:
+			be.routes[e.Route.Dst] = e.Route
+		case *RouteRemove:
+			delete(be.routes, e.Dst)
+			if _, known := be.knownRoutes[e.Dst]; known {
+				delete(be.knownRoutes, e.Dst)
+				after = append(after, e)
+			}
 		case *InSync:
 			be.inSync = true
 		default:
@@ -103,10 +120,18 @@ func (be *backend) batch(b Batch, faults *roundResult) Batch {
 			}
 		}
 	}
-	if be.inSync && faults.general == nil {
+	if faults.general == nil {
+		for dst, r := range be.routes {
+			be.knownRoutes[dst] = struct{}{}
+			after = append(after, &RouteUpdate{Route: r})
+		}
+		clear(be.routes)
+		if be.inSync {
+			after = append(after, &InSync{})
+		}
 		be.inSync = false
-		after = append(after, &InSync{})
 	}
+	sortEvents(after)
 	return Batch{Events: slices.Concat(before, be.updates(faults), after)}
 }
 

@@ -87,11 +87,12 @@ func (p *pipeline) recordTargets(b Batch) {
 }
 
 // unfinished returns a channel that is closed once a backend can finish without waiting, and the index of that
-// backend. It prefers a backend that can finish already. The channel is nil if no backend has anything to finish.
+// backend. It prefers a backend that can finish already. The channel is nil if no backend has anything to finish, or
+// only ones before a backend that may still have the routes that need it.
 func (p *pipeline) unfinished() (first <-chan struct{}, backend int) {
 	for i, be := range p.backends {
 		f, ok := be.dp.(Finisher)
-		if !ok {
+		if !ok || anyUnsure(p.backends[i+1:]) {
 			continue
 		}
 		ready := f.Unfinished()
@@ -105,6 +106,10 @@ func (p *pipeline) unfinished() (first <-chan struct{}, backend int) {
 		}
 	}
 	return first, backend
+}
+
+func anyUnsure(backends []*backend) bool {
+	return slices.ContainsFunc(backends, func(be *backend) bool { return be.unsure })
 }
 
 // finish calls Finish of the backend with this index.

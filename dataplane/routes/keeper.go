@@ -83,9 +83,11 @@ type Keeper struct {
 	pending []change
 	// applied is set by the first Apply; before, Watch repairs nothing.
 	applied bool
-	saved   savedSysctls
-	stats   Stats
-	repairs repairs
+	// adopting means that unwanted objects stay.
+	adopting bool
+	saved    savedSysctls
+	stats    Stats
+	repairs  repairs
 	// last is the result of the last pass; lastReported is the text of the error that was last returned
 	// or reported.
 	last         result
@@ -167,6 +169,16 @@ func (k *Keeper) Apply(ctx context.Context) error {
 	return k.applyLocked(ctx)
 }
 
+// Adopt is the first Apply, but leaves unwanted objects of an earlier run to the next one. It can be called in
+// place of the first Apply alone. Errors as for Apply.
+func (k *Keeper) Adopt(ctx context.Context) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.adopting = !k.applied
+	defer func() { k.adopting = false }()
+	return k.applyLocked(ctx)
+}
+
 func (k *Keeper) applyLocked(ctx context.Context) error {
 	k.applied = true
 	for _, c := range k.pending {
@@ -205,7 +217,7 @@ func (k *Keeper) attempt(ctx context.Context) (result, error) {
 	err := k.view.update()
 	p := pass{
 		cfg: &k.cfg, view: k.view, saved: &k.saved, repairs: &k.repairs, stats: &k.stats,
-		blocked: map[string]bool{},
+		blocked: map[string]bool{}, adopting: k.adopting,
 	}
 	if err == nil {
 		err = p.run()

@@ -23,9 +23,9 @@ type pass struct {
 	blocked map[string]bool
 	// failed has the errors of devices by name.
 	failed map[string]error
-	// dry means that changes are printed to lines and not made.
-	dry    bool
-	result result
+	// dry means that changes are printed to lines and not made. adopting means that unwanted objects stay for now.
+	dry, adopting bool
+	result        result
 }
 
 // run makes or prints the changes. Devices come first, because a plan needs the interfaces, and then
@@ -113,6 +113,10 @@ func (p *pass) updateDevices() (unwanted []string, err error) {
 		p.result.fail("keep device", s.wanted[name], p.failed[name])
 		p.blocked[name] = true // it may belong to another process
 		s.dirty = true
+	}
+	if p.adopting {
+		s.dirty = true
+		return nil, nil
 	}
 	return p.view.strayDevices(), nil
 }

@@ -148,6 +148,10 @@ func (p *pass) sweep(slot *routeSlot, deletions []routeChange) []routeChange {
 		p.view.stores.routes.remove(slot)
 		return deletions
 	}
+	if p.adopting {
+		p.view.stores.routes.markDirty(slot)
+		return deletions
+	}
 	for _, o := range slot.strays {
 		if o.found && p.keepsUnwanted() {
 			p.view.stores.routes.markDirty(slot)

@@ -56,8 +56,10 @@ type Config struct {
 	// HostEncryption also encrypts between the nodes' own addresses. Set it on all nodes: where rp_filter is
 	// strict, a node with it cannot reach one without it.
 	HostEncryption bool
-	// UnencryptedHosts are addresses of nodes, or virtual ones, that HostEncryption leaves in the clear on
-	// either side. Name the API servers: a node that cannot read the others' new keys could not reach them.
+	// UnencryptedHosts are addresses of nodes, or virtual ones: packets from and to them are never encrypted. With
+	// HostEncryption, name the API servers: a node that cannot read the others' new keys could not reach them.
+	// Without it, name addresses of this node that are not in its Node resource and that pods of other nodes use,
+	// or its answers are encrypted, and dropped by the other node.
 	UnencryptedHosts []netip.Prefix
 	// RequireEncryption drops packets to this node's workloads and devices, and with HostEncryption to its own
 	// addresses, that come unencrypted from a source that this node sends to encrypted. Set it once all nodes

@@ -117,7 +117,8 @@ func (d *Dataplane) Keys() []policy.WireguardKey {
 // Teardown implements dataplane.Dataplane. Withdraw the announcement before, and give the other nodes time
 // to read that: what they encrypt afterwards is lost. Key files stay.
 func (d *Dataplane) Teardown(ctx context.Context) error {
-	d.kept, d.state, d.paths = newKept(d.kept.keeper), newState(&d.cfg), paths{}
+	d.state, d.paths = newState(&d.cfg), paths{}
+	d.kept.forget() // Watch uses the keeper
 	d.announced, d.last, d.unfinished = nil, result{}, nil
 	d.rotation = rotation{device: noDevice}
 	d.reminder.schedule(time.Time{})

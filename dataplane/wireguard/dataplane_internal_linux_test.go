@@ -3,6 +3,7 @@
 package wireguard
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -16,6 +17,7 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/routes"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 	"github.com/wayleave/wayleave/policy"
@@ -119,6 +121,84 @@ func TestUnwantedRoutesStayUntilFinish(t *testing.T) {
 	require.NotContains(t, throw(), "throw 10.0.2.8")
 	_ = a.Apply(a.Context(), dataplane.Batch{Events: []dataplane.Event{gone}})
 	require.False(t, a.drops("10.0.2.0/26"))
+}
+
+// A process that starts removes what an earlier one left with Finish: routes to it may still be there.
+func TestStartLeavesUnwantedRoutesToFinish(t *testing.T) {
+	a := newApplying(t)
+	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
+	require.NoError(t, a.Close())
+	b := newApplying(t)
+	b.ns = a.ns
+	d, err := New(Config{Node: "a", NetNS: a.ns.FD(), Devices: []Device{{KeyFile: a.key}}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	b.Dataplane, d.devices.kernel = d, a.kernel
+	var events []dataplane.Event
+	for _, e := range network() {
+		if r, ok := e.(*dataplane.RouteUpdate); !ok || r.Route.Node != "b" {
+			events = append(events, e)
+		}
+	}
+	_ = b.visible(events...)
+	require.True(t, b.drops("10.0.2.0/26"))
+	require.NoError(t, b.Finish(t.Context()))
+	require.False(t, b.drops("10.0.2.0/26"))
+}
+
+// A removal that fails is a fault of the next Apply, and not one of Finish, which the Driver would call again at once.
+// While a route or rule is refused, nothing is removed.
+func TestRemovalFails(t *testing.T) {
+	a := newApplying(t)
+	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
+	_ = a.visible(&dataplane.NodeRemove{Name: "b"})
+	a.kernel.refuse = testKey(2)
+	require.NoError(t, a.Finish(t.Context()))
+	require.Equal(t, a.last.time.Add(retryInterval).UnixNano(), a.reminder.due.Load())
+	require.ErrorContains(t, a.last.err, "remove peers")
+	a.now = a.now.Add(retryInterval)
+	require.ErrorContains(t, a.visible(), "remove peers")
+	a.kernel.refuse = wgtypes.Key{}
+	require.NoError(t, a.Finish(t.Context()))
+	require.NotContains(t, fmt.Sprint(a.last.err), "remove peers")
+
+	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
+	_ = a.visible(&dataplane.NodeRemove{Name: "b"})
+	a.last.keeper = routes.ErrObject // of a rule, for example
+	require.NoError(t, a.Finish(t.Context()))
+	require.True(t, a.drops("10.0.2.0/26"))
+	_ = a.Apply(t.Context(), dataplane.Batch{})
+	require.False(t, a.drops("10.0.2.0/26"))
+}
+
+// A route of type throw stays as long as an unwanted prefix around it.
+func TestThrowStaysWithItsPrefix(t *testing.T) {
+	a := newApplying(t)
+	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
+	throw := func() string { return a.ip("route show table 22361 type throw") }
+	_ = a.visible(
+		&dataplane.RouteRemove{Dst: netip.MustParsePrefix("10.0.2.0/26")},
+		routeUpdate("10.0.2.32/28", "b", dataplane.RouteRemoteWorkload),
+	)
+	require.Contains(t, throw(), "throw 10.0.2.8")
+	require.NoError(t, a.Finish(t.Context()))
+	require.NotContains(t, throw(), "throw 10.0.2.8")
+	require.True(t, a.drops("10.0.2.32/28"))
+}
+
+// Without one of its keys, a node waits with rotation, and is not called at once again.
+func TestNoRotationWithoutKey(t *testing.T) {
+	a := newApplying(t)
+	require.NoError(t, os.WriteFile(a.key, []byte("none"), 0o600))
+	a.cfg.KeyLifetime = time.Hour
+	a.devices.list = append(a.devices.list, &device{
+		cfg: Device{Name: "wg2.way"}, key: privateKey{testKey(9), a.now.Add(-2 * time.Hour)},
+	})
+	a.cfg.Devices = append(a.cfg.Devices, Device{Name: "wg2.way"})
+	a.kernel.devices["wg2.way"] = &wgtypes.Device{Type: wgtypes.LinuxKernel}
+	_ = a.visible(network()...)
+	require.Zero(t, a.reminder.due.Load())
+	require.Equal(t, noDevice, a.rotation.device)
 }
 
 // Keys are announced again if the node's resource loses them, and not while it has them.

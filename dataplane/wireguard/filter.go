@@ -19,6 +19,8 @@ import (
 type filter struct {
 	cfg     *Config
 	applier *applier.Applier // nil if it is not open
+	// absent is set once the table of an earlier process is known to be removed.
+	absent bool
 }
 
 // priority is before connection tracking: NF_IP_PRI_RAW of the kernel.
@@ -28,7 +30,11 @@ const priority = -300
 const (
 	nfprotoIPv4, nfprotoIPv6 = 2, 10
 	protocolUDP              = 17
+	protocolICMPv6           = 58
 	loopback                 = "lo"
+	// Router solicitation is the first and redirect the last type of neighbour discovery (RFC 4861). Nodes send
+	// it unencrypted.
+	routerSolicitation, redirect = 133, 137
 )
 
 // ownSet returns the name of the set of a family's own prefixes.
@@ -51,8 +57,17 @@ func (f *filter) table(own []netip.Prefix) *ruleset.Table {
 			Statements: []ruleset.Statement{accept},
 		}},
 	}
-	if f.cfg.HostEncryption { // the encrypted packets come from addresses that this node sends to by a device
+	if f.cfg.HostEncryption { // these come from addresses that this node sends to by a device
 		chain.Rules = append(chain.Rules, ruleset.Rule{
+			Matches: []ruleset.Match{
+				equals(ruleset.NFProto, ruleset.Byte(nfprotoIPv6)),
+				equals(ruleset.L4Proto, ruleset.Byte(protocolICMPv6)),
+				ruleset.Compare{
+					Field: ruleset.ICMPv6Type, Value: ruleset.Byte(routerSolicitation), Last: ruleset.Byte(redirect),
+				},
+			},
+			Statements: []ruleset.Statement{accept},
+		}, ruleset.Rule{
 			Matches: []ruleset.Match{
 				equals(ruleset.FibDaddrType, ruleset.Uint32(ruleset.FibTypeLocal)),
 				equals(ruleset.L4Proto, ruleset.Byte(protocolUDP)), oneOf(ruleset.Dport, ports...),
@@ -114,18 +129,18 @@ func lastAddress(p netip.Prefix) netip.Addr {
 }
 
 // apply brings the table to the desired state. Without Config.RequireEncryption it removes that of an earlier
-// process, if first is set. A failure of that is logged: the kernel may have no nf_tables.
-func (f *filter) apply(ctx context.Context, own []netip.Prefix, first bool) error {
-	switch {
-	case f.cfg.RequireEncryption:
+// process, and tries that again with the next call if it fails. That is no fault: the kernel may have no nf_tables.
+func (f *filter) apply(ctx context.Context, own []netip.Prefix) error {
+	if f.cfg.RequireEncryption {
 		if err := f.open(); err != nil {
 			return err
 		}
 		return f.applier.Apply(ctx, f.table(own))
-	case first:
-		if err := f.remove(ctx); err != nil {
-			f.cfg.Logger.Warn("a table of an earlier process may still drop unencrypted packets",
-				"table", f.cfg.FilterTable, "err", err)
+	}
+	if !f.absent {
+		err := f.remove(ctx)
+		if f.absent = err == nil; err != nil {
+			f.cfg.Logger.Debug("cannot remove the table of an earlier process", "table", f.cfg.FilterTable, "err", err)
 		}
 	}
 	return nil

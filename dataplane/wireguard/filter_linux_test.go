@@ -46,6 +46,7 @@ func TestFilterTable(t *testing.T) {
 	chain prerouting {
 		type filter hook prerouting priority raw; policy accept;
 		iifname { "lo", "wg.way" } accept
+		icmpv6 type 133-137 accept
 		fib daddr type local udp dport { 51820 } accept
 		ip daddr @own4 fib saddr oifname { "wg.way" } counter packets 0 bytes 0 drop comment "unencrypted packet from a node that encrypts"
 		ip6 daddr @own6 fib saddr oifname { "wg.way" } counter packets 0 bytes 0 drop comment "unencrypted packet from a node that encrypts"

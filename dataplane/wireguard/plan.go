@@ -49,12 +49,10 @@ func (s *state) objects(peers map[string]*peer, via func(*peer) string) objects 
 	if !s.encrypting {
 		return all
 	}
-	if s.cfg.HostEncryption {
-		// The kernel answers no ARP request from an address that is routed by another interface, unless
-		// rp_filter is loose.
-		for _, name := range s.uplinks {
-			all.add(routes.Setting{Path: "net/ipv4/conf/" + name + "/rp_filter", Value: "2"})
-		}
+	// Unless rp_filter is loose, the kernel drops what comes unencrypted from an address that is routed by another
+	// interface, also ARP requests: with HostEncryption, and what reaches a pod by a port of the node.
+	for _, name := range s.uplinks {
+		all.add(routes.Setting{Path: "net/ipv4/conf/" + name + "/rp_filter", Value: "2"})
 	}
 	for _, p := range peers {
 		list := p.prefixes
@@ -115,12 +113,12 @@ func (s *state) addRules(all objects) {
 		exception := routes.Rule{Family: family, Priority: s.cfg.RulePriority, Goto: end}
 		if !s.cfg.HostEncryption {
 			s.addAnswerRules(all, exception)
-			continue
-		}
-		for _, d := range s.cfg.Devices { // encrypted packets, which go to the addresses of nodes
-			r := exception
-			r.UDPSourcePort, r.Local = d.Port, true // not those of a workload with this port
-			all.add(r)
+		} else {
+			for _, d := range s.cfg.Devices { // encrypted packets, which go to the addresses of nodes
+				r := exception
+				r.UDPSourcePort, r.Local = d.Port, true // not those of a workload with this port
+				all.add(r)
+			}
 		}
 		for _, p := range s.cfg.UnencryptedHosts {
 			if version(p.Addr()) != family {

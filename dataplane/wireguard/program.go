@@ -21,8 +21,9 @@ import (
 type result struct {
 	err  error
 	time time.Time
-	// key, device, keeper and filter are the causes of err that are no faults of other objects.
-	key, device, keeper, filter error
+	// key, device, keeper, filter and removal are the causes of err that are no faults of other objects. That of a
+	// removal stays until a removal works.
+	key, device, keeper, filter, removal error
 	// retry is set if another attempt may succeed. The faults of announcements stay until they change.
 	retry bool
 }
@@ -37,9 +38,12 @@ func (d *Dataplane) program(ctx context.Context, again bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r := result{time: d.reminder.now()}
+	r := result{time: d.reminder.now(), removal: d.last.removal}
 	r.key = d.devices.loadKeys(loadKey)
-	r.device = errors.Join(d.devices.read(), d.findUplinks(d.state))
+	r.device = d.devices.read()
+	if again || !d.state.uplinksKnown {
+		r.device = errors.Join(r.device, d.findUplinks(d.state))
+	}
 	d.peers = d.state.peers(d.devices.publicKeys())
 	if r.key == nil {
 		r.device = errors.Join(r.device, d.rotate(d.peers))
@@ -50,9 +54,8 @@ func (d *Dataplane) program(ctx context.Context, again bool) error {
 	}, d.devices.session, r.time)
 	refused, err := d.devices.addPeers(d.peers, d.paths)
 	r.device = errors.Join(r.device, err)
-	first := !d.kept.applied
 	r.keeper = d.kept.apply(ctx, d.objects(), again)
-	if r.filter = d.filter.apply(ctx, d.state.ownPrefixes(), first); again && r.filter == nil {
+	if r.filter = d.filter.apply(ctx, d.state.ownPrefixes()); again && r.filter == nil {
 		r.filter = d.filter.verify(ctx)
 	}
 	refusedLater, err := d.devices.addLater(d.peers, d.paths)
@@ -67,24 +70,23 @@ func (d *Dataplane) program(ctx context.Context, again bool) error {
 	return d.last.err
 }
 
-// Finish implements dataplane.Finisher: it removes unwanted routes and rules, and then unwanted peers.
+// Finish implements dataplane.Finisher: it removes unwanted routes and rules, and then unwanted peers. A fault of
+// that is one of the next Apply, which Watch asks for. The routes and rules stay while new ones of these are
+// refused. Errors: the context's.
 func (d *Dataplane) Finish(ctx context.Context) error {
 	if err := ctx.Err(); err != nil || d.unfinished == nil {
 		return err
 	}
 	r := d.last
-	d.unfinished = nil
-	if len(d.kept.unwanted) > 0 {
-		r.keeper = d.kept.finish(ctx)
+	d.unfinished, r.removal = nil, nil
+	if _, open := keeperFault(r.keeper); !open {
+		if err := d.kept.finish(ctx); r.keeper == nil { // otherwise it is reported already
+			r.removal = err
+		}
+		r.removal = errors.Join(r.removal, d.devices.removePeers(d.peers, d.paths))
 	}
-	err := d.devices.removePeers(d.peers, d.paths)
-	r.device = errors.Join(r.device, err)
-	if d.last.keeper == nil { // otherwise ApplyVisible has reported the faults
-		err = errors.Join(err, r.keeper)
-	}
-	d.conclude(r)
-	if err != nil {
-		return &dataplane.ApplyError{Backend: backend, Op: "remove peers", Object: d.here(), Err: err}
+	if d.conclude(r); r.removal != nil {
+		d.reminder.schedule(r.time.Add(retryInterval))
 	}
 	return nil
 }
@@ -94,8 +96,8 @@ func (d *Dataplane) finish(ctx context.Context, err error) error {
 	if d.unfinished == nil {
 		return err
 	}
-	if err := d.Finish(ctx); err != nil && d.unfinished != nil {
-		return err // of the context
+	if err := d.Finish(ctx); err != nil {
+		return err
 	}
 	return d.last.err
 }
@@ -105,34 +107,35 @@ func (d *Dataplane) here() policy.Key { return policy.Key{Kind: policy.KindNode,
 
 // conclude records the result of an attempt.
 func (d *Dataplane) conclude(r result) {
-	r.retry = r.retry || r.key != nil || r.device != nil || r.keeper != nil || r.filter != nil
+	r.retry = r.retry || r.key != nil || r.device != nil || r.keeper != nil ||
+		r.filter != nil || r.removal != nil
 	d.last = r
 	d.last.err = d.faults()
 }
 
-// findUplinks sets the interfaces with the node's addresses, if they are needed. After an error they stay.
+// findUplinks sets the interfaces with the node's addresses. After an error they stay.
 func (d *Dataplane) findUplinks(s *state) error {
-	if !d.cfg.HostEncryption {
-		return nil
-	}
 	return d.devices.in(func() error {
 		links, err := net.Interfaces()
+		if err != nil {
+			return err
+		}
 		var uplinks []string
 		for _, l := range links {
-			addresses, addrErr := l.Addrs()
-			err = errors.Join(err, addrErr)
+			addresses, err := l.Addrs()
+			if err != nil {
+				return err
+			}
 			for _, a := range addresses {
-				p, parseErr := netip.ParsePrefix(a.String())
-				if parseErr == nil && s.holds(p.Addr().Unmap()) {
+				p, err := netip.ParsePrefix(a.String())
+				if err == nil && s.holds(p.Addr().Unmap()) {
 					uplinks = append(uplinks, l.Name)
 					break
 				}
 			}
 		}
-		if err == nil {
-			s.uplinks = uplinks
-		}
-		return err
+		s.uplinks, s.uplinksKnown = uplinks, true
+		return nil
 	})
 }
 
@@ -172,6 +175,9 @@ func (d *Dataplane) faults() error {
 	}
 	if d.last.device != nil {
 		add(d.here(), "change device", d.last.device)
+	}
+	if d.last.removal != nil {
+		add(d.here(), "remove peers", d.last.removal)
 	}
 	if d.last.filter != nil {
 		add(policy.Key{}, "program table "+d.cfg.FilterTable, d.last.filter)

@@ -113,7 +113,7 @@ func (d *Dataplane) replaceKey() error {
 
 // rotationDue returns when the next step of a rotation is due; zero if none is.
 func (d *Dataplane) rotationDue() (at time.Time) {
-	if !d.rotates() {
+	if !d.rotates() || d.last.key != nil { // without a key, nothing is rotated
 		return at
 	}
 	if d.rotation.device != noDevice {

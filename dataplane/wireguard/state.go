@@ -24,8 +24,9 @@ type state struct {
 	nodes                   map[string]*dataplane.Node
 	routes                  map[netip.Prefix]*dataplane.Route
 	hosts                   map[policy.Key]*dataplane.HostEndpoint
-	// uplinks are the interfaces with the node's addresses, for HostEncryption.
-	uplinks []string
+	// uplinks are the interfaces with the node's addresses, unless these have changed since they were looked up.
+	uplinks      []string
+	uplinksKnown bool
 	// encrypting is set once this node's resource had keys, also those of an earlier process.
 	encrypting bool
 	// encrypted are the prefixes that lead to nodes with keys, and own those of this node that need encryption
@@ -61,6 +62,7 @@ func (s *state) update(b dataplane.Batch) {
 			if e.Node.Name == s.cfg.Node {
 				s.ownKeysChanged = s.ownKeysChanged || !sameKeys(old, e.Node)
 				s.encrypting = s.encrypting || len(e.Node.WireguardKeys) > 0
+				s.uplinksKnown = s.uplinksKnown && old != nil && slices.Equal(old.Addresses, e.Node.Addresses)
 			}
 		case *dataplane.NodeRemove:
 			delete(s.nodes, e.Name)

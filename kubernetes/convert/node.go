@@ -46,7 +46,8 @@ func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
 	}
 	out := &policy.Node{Name: node.Name, Addresses: fewAddresses(p, own), Labels: fewLabels(p, node.Labels)}
 	for _, f := range tunnelFields() {
-		if text := node.Annotations[f.annotation]; text != "" {
+		text, found := node.Annotations[f.annotation]
+		if text != "" || found && f.annotation == AnnotationWireguardKeys {
 			setNodeField(p, out, annotationPath(f.annotation), text, f)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -182,6 +183,7 @@ func TestNodeWireguardAnnotations(t *testing.T) {
 		node := testNode()
 		node.Annotations = maps.Clone(calico)
 		if keys != "" {
+			keys = strings.TrimPrefix(keys, "empty")
 			node.Annotations[convert.AnnotationWireguardKeys] = keys
 		}
 		resources, problems := convert.Converter{}.Node(node)
@@ -201,7 +203,7 @@ func TestNodeWireguardAnnotations(t *testing.T) {
 	}, n.WireguardKeys)
 
 	for _, bad := range []string{
-		"x:1", second, second + ":", second + ":65536", second + ":0", second + ":1:rotated", second + ":1,",
+		"empty", "x:1", second, second + ":", second + ":65536", second + ":0", second + ":1:rotated", second + ":1,",
 		second + ":1," + second + ":2", second + ":1," + first + ":1", second + ":1," + first + ":2," + first + ":3",
 	} {
 		n, problems = read(bad)

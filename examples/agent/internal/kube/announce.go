@@ -24,6 +24,8 @@ const (
 	// removed them. The server neither stores nor sends a patch that changes nothing, so 1,000 nodes cost it
 	// three such requests a second.
 	announceAgain = 5 * time.Minute
+	// announcePause is the least time between two requests: another process may write other keys all the time.
+	announcePause = time.Second
 	// announceTimeout limits one request.
 	announceTimeout = 30 * time.Second
 	// minBackoff and maxBackoff limit the time between two attempts after failures.
@@ -99,6 +101,11 @@ func (a *announcer) run(ctx context.Context) error {
 			a.logger.Info("announced the WireGuard keys of the node", "source", Name, "keys", keys)
 		}
 		written, backoff = keys, minBackoff
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(announcePause):
+		}
 		timer.Reset(wait.Jitter(announceAgain, jitter))
 	}
 }
