@@ -7,6 +7,7 @@ package wireguard_test
 import (
 	"net/netip"
 	"os/exec"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,6 +15,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wireguard"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
+	"github.com/wayleave/wayleave/policy"
 )
 
 // A node that requires encryption drops what another one should have encrypted, in both families, and nothing else.
@@ -62,4 +64,22 @@ func TestUnencryptedPacketsAreDropped(t *testing.T) {
 func dropped(c *cluster, from *netns.NS, to netip.Addr) bool {
 	c.Helper()
 	return nstest.Dropped(c.T, from, netip.AddrPortFrom(to, port).String())
+}
+
+// Where nodes are reached over IPv6, neighbour discovery between their addresses passes unencrypted.
+func TestNeighbourDiscoveryIsUnencrypted(t *testing.T) {
+	c := newUnderlay(t, 2, func(cfg *wireguard.Config) { cfg.RequireEncryption, cfg.HostEncryption = true, true })
+	for _, n := range c.nodes {
+		n.change(func(world *policy.Node) { slices.Reverse(world.Addresses) })
+		n.start()
+	}
+	c.awaitKeys()
+	for range 3 {
+		for _, n := range c.nodes {
+			n.run(n.ns, "ip -6 neigh flush dev eth0")
+		}
+		c.reach()
+	}
+	peer := c.nodes[0].device("wg.way").Peers[0]
+	require.Equal(t, "[2001:db8::2]:51820", peer.Endpoint.String())
 }
