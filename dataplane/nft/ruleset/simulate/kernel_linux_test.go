@@ -215,13 +215,13 @@ func (f *flow) conn() simulate.Conn {
 	return simulate.Conn{}
 }
 
-// refusesFinalByte reports whether the kernel refuses interval sets of several fields the last of which has
-// one byte, as Linux 6.12.117 does. The dataplane has no such sets.
+// refusesFinalByte reports whether the kernel refuses rules that look up interval sets of several fields the last of
+// which has one byte, as Linux 6.12.117 does. The dataplane has no such sets.
 func refusesFinalByte(ns *netns.NS) bool {
 	return ns.Do(func() error {
 		command := exec.Command("nft", "-f", "-")
-		command.Stdin = strings.NewReader(
-			"table inet probe { set s { type inet_service . nf_proto; flags interval; }; }; delete table inet probe\n")
+		command.Stdin = strings.NewReader("table inet probe {\n\tchain c {\n" +
+			"\t\tudp dport . udp sport . meta nfproto { 1-2 . 3-4 . ipv6 }\n\t}\n}\ndelete table inet probe\n")
 		return command.Run()
 	}) != nil
 }
