@@ -155,9 +155,14 @@ func (f *filter) verify(ctx context.Context) error {
 }
 
 func (f *filter) open() (err error) {
-	if f.applier == nil {
-		f.applier, err = applier.New(applier.Config{Name: f.cfg.FilterTable, NetNS: f.cfg.NetNS, Logger: f.cfg.Logger})
+	if f.applier != nil {
+		return nil
 	}
+	cfg := applier.Config{Name: f.cfg.FilterTable, NetNS: f.cfg.NetNS}
+	if f.cfg.RequireEncryption { // otherwise there is nothing to say about a table
+		cfg.Logger = f.cfg.Logger
+	}
+	f.applier, err = applier.New(cfg)
 	return err
 }
 

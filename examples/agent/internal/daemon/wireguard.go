@@ -112,8 +112,8 @@ func (d *Daemon) newWireguardRemoval() *wireguardRemoval {
 	r := &wireguardRemoval{
 		open: func() (removable, error) {
 			return pipeline.OpenWireguard(pipeline.Config{
-				NetNS: d.cfg.NetNS, RouteProtocol: uint8(d.local.RouteProtocol), SysctlFile: d.local.SysctlFile(),
-				Logger: d.logger,
+				NetNS: d.cfg.NetNS, Table: d.local.Table, RouteProtocol: uint8(d.local.RouteProtocol),
+				SysctlFile: d.local.SysctlFile(), Logger: d.logger,
 			})
 		},
 		ready: d.inSync.done, allow: d.gate.allowWrite, logger: d.logger,

@@ -35,12 +35,15 @@ func (c Config) wireguardSysctlFile() string {
 	return c.SysctlFile + ".wireguard"
 }
 
+// defaultTable is the default of Config.Table.
+const defaultTable = "wayleave"
+
 // wireguard returns how traffic is to be encrypted.
 func (c Config) wireguard() wireguard.Config {
 	cfg := *c.Wireguard
 	cfg.Node, cfg.NetNS, cfg.Logger = c.Node, c.NetNS, c.Logger
 	cfg.Protocol, cfg.SysctlFile = c.wireguardProtocol(), c.wireguardSysctlFile()
-	cfg.FilterTable = c.Table + "-wireguard"
+	cfg.FilterTable = cmp.Or(c.Table, defaultTable) + "-wireguard"
 	return cfg
 }
 
