@@ -115,7 +115,7 @@ func (c DriverConfig) validate() error {
 // refers to removed objects. The same holds for host endpoints, which are removed as any other
 // object. After a failure that is not of one object it holds for all endpoints of both kinds, and
 // new or changed routes and InSync are withheld too. All other events go to every dataplane at once.
-// A Finisher finishes only while no later dataplane has such a failure, or one of a node.
+// A Finisher finishes only while no later dataplane has such a failure.
 //
 // An endpoint whose interface does not exist or is down is not failing, but EndpointDown. It is
 // withheld from later dataplanes, too. The dataplane reports when the interface is there.

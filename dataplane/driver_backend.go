@@ -67,8 +67,8 @@ type backend struct {
 	inSync bool
 	// failing is set if its last call returned an error, or the next one may: it is called again then.
 	failing bool
-	// unsure is set if the last call returned an error that may concern a route, so that an earlier dataplane must
-	// not remove what the route needed.
+	// unsure is set if the last call returned a general error. A route may be left then that needs what an earlier
+	// dataplane would remove.
 	unsure bool
 	// lost is set if the last Resync failed as a whole. Then Apply alone may not find all repairs.
 	lost bool

@@ -156,17 +156,9 @@ func (be *backend) program(ctx context.Context, b Batch, resync bool) error {
 		return nil
 	}
 	err := errors.Join(errs...)
-	be.failing, be.unsure = err != nil, concernsRoutes(err)
+	be.failing = err != nil
+	_, be.unsure = ApplyErrors(err)
 	return err
-}
-
-// concernsRoutes reports whether an error is a general one, or one of a node.
-func concernsRoutes(err error) bool {
-	objects, general := ApplyErrors(err)
-	for k := range objects {
-		general = general || k.Kind == policy.KindNode
-	}
-	return general
 }
 
 // apply applies the batch. A Finisher may leave deletions for later.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/policy"
 )
 
 // Routes are withheld from a dataplane while an earlier one has a general error: that one may encrypt them.
@@ -55,7 +56,7 @@ func TestRoutesAreWithheld(t *testing.T) {
 }
 
 // A dataplane finishes only once the later ones have done their part: they may still have routes that need what it
-// would remove. An endpoint at fault there does not matter.
+// would remove. An endpoint or a node at fault there does not matter.
 func TestFinishWaitsForLaterDataplanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, fault := &finisher{Mirror: dptest.NewMirror()}, error(nil)
@@ -81,6 +82,7 @@ func TestFinishWaitsForLaterDataplanes(t *testing.T) {
 		require.True(t, finished(nil))
 		require.False(t, finished(errBoom))
 		require.True(t, finished(objectError(endpointKey("e"))))
+		require.True(t, finished(objectError(policy.Key{Kind: policy.KindNode, Name: "n"})), "its routes are not removed")
 		require.False(t, finished(errBoom))
 		require.True(t, finished(nil))
 	})
