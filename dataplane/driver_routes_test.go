@@ -82,7 +82,8 @@ func TestFinishWaitsForLaterDataplanes(t *testing.T) {
 		require.True(t, finished(nil))
 		require.False(t, finished(errBoom))
 		require.True(t, finished(objectError(endpointKey("e"))))
-		require.True(t, finished(objectError(policy.Key{Kind: policy.KindNode, Name: "n"})), "its routes are not removed")
+		node := policy.Key{Kind: policy.KindNode, Name: "n"}
+		require.True(t, finished(objectError(node)), "its routes are not removed")
 		require.False(t, finished(errBoom))
 		require.True(t, finished(nil))
 	})

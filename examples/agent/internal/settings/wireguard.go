@@ -40,8 +40,8 @@ func declareWireguard(flags *flag.FlagSet, s *Settings) {
 	flags.BoolVar(&s.WireguardHostEncryption, "wireguard-host-encryption", s.WireguardHostEncryption,
 		"encrypt between the nodes' own addresses, too; all nodes must have it")
 	flags.StringVar(&s.WireguardUnencryptedHosts, "wireguard-unencrypted-hosts", s.WireguardUnencryptedHosts,
-		"`ADDRESSES` or prefixes whose packets are never encrypted, separated by commas: with wireguard-host-encryption, "+
-			"those of the API servers, or none")
+		"`ADDRESSES` or prefixes whose packets are never encrypted, separated by commas: with "+
+			"wireguard-host-encryption, those of the API servers, or none")
 	flags.BoolVar(&s.WireguardRequired, "wireguard-required", s.WireguardRequired,
 		"drop what comes unencrypted from nodes that this node encrypts to; set it once all nodes encrypt")
 }
