@@ -67,8 +67,8 @@ type backend struct {
 	inSync bool
 	// failing is set if its last call returned an error, or the next one may: it is called again then.
 	failing bool
-	// unsure is set if the last call returned a general error. A route may be left then that needs what an earlier
-	// dataplane would remove.
+	// unsure is set if the last call returned a general error. It may still have a route that an earlier dataplane
+	// must keep encrypting.
 	unsure bool
 	// lost is set if the last Resync failed as a whole. Then Apply alone may not find all repairs.
 	lost bool
@@ -85,8 +85,8 @@ func newBackend(dp Dataplane) *backend {
 }
 
 // batch returns the batch without the removals of endpoints and without the endpoints and routes to withhold. It
-// adds the withheld ones that can now be sent. After a general error of an earlier dataplane, nothing may have
-// encrypted a route.
+// adds the withheld ones that can now be sent. After a general error, an earlier dataplane may have failed to
+// encrypt a route.
 func (be *backend) batch(b Batch, faults *roundResult) Batch {
 	var before, after []Event
 	for _, e := range b.Events {

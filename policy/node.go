@@ -50,12 +50,14 @@ type Node struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// WireguardKey is the key of a WireGuard device of a node. The zero WireguardKey, as the only one of a node,
-// stands for keys that cannot be read: other nodes drop what they would encrypt.
+// WireguardKey is the public key of a WireGuard device of a node.
+//
+// A list with only the zero WireguardKey means that the node's announcement is invalid: other nodes drop packets
+// to it instead of sending them unencrypted.
 type WireguardKey struct {
 	// PublicKey is the public key of the device: 32 bytes in base64, as wg prints it.
 	PublicKey string `json:"publicKey"`
-	// Port is the UDP port of the device, not 0.
+	// Port is the UDP port of the device.
 	Port uint16 `json:"port"`
 	// Rotating means that the node is about to replace the key: other nodes use the other key until the
 	// new one is there and this is false again.

@@ -86,9 +86,9 @@ type FDB struct {
 // String returns "66:3e:ca:a4:db:65 dev vxlan.way dst 192.0.2.7".
 func (f FDB) String() string { return fmt.Sprintf("%s dev %s dst %s", f.MAC, f.Interface, f.Dst) }
 
-// Rule is a rule of policy routing: where it matches, an address is looked up in a table, or the search goes
-// on at a later rule. A Rule with neither Table nor Goto does nothing, and can be what others go on at. All
-// of it is the identity.
+// Rule is a rule of policy routing. If it matches, the kernel looks the address up in Table, or goes on at the
+// rule with priority Goto. With neither it does nothing (nop), and can be the target of a Goto. All of it is the
+// identity.
 type Rule struct {
 	// Family is 4 or 6.
 	Family int
@@ -102,8 +102,8 @@ type Rule struct {
 	Local bool
 	// Table to look up in. 0 is none.
 	Table uint32
-	// Goto is the priority at which the search goes on, larger than Priority. While there is no rule with
-	// it, it goes on at the next rule. 0 is none; required to be 0 if there is a Table.
+	// Goto is the priority of the target, larger than Priority. Without such a rule, the next one follows. 0 is
+	// none. Table and Goto exclude each other.
 	Goto uint32
 }
 

@@ -33,9 +33,8 @@ type pass struct {
 // the route to a workload after its neighbour entry, and removals. Unwanted devices are removed last,
 // without objects on them.
 //
-// Additions come before removals because a route or a rule may keep packets from a route without encryption:
-// no packet must find neither the old object nor the new one. For the same reason, no rule is removed while
-// the kernel refuses another.
+// Additions come before removals: every packet must find the old object or the new one, because without either
+// it could use an unencrypted route. For the same reason, no rule is removed if the kernel refuses a new one.
 func (p *pass) run() error {
 	unwanted, err := p.updateDevices()
 	if err != nil {
@@ -51,7 +50,7 @@ func (p *pass) run() error {
 	if err != nil {
 		return err
 	}
-	// The kernel may delete one of ours instead, so all is read again.
+	// The deletion of a rule may match another rule of ours, so all is read again.
 	p.result.conflict = p.result.conflict || len(lostRules) > 0 && len(rules) > 0
 	for _, c := range lostRules {
 		p.result.conflict = p.result.conflict || c.slot.key.Extra

@@ -50,11 +50,11 @@ type Config struct {
 	Protocol uint8
 	// Table is the routing table, which must be ours alone. 0 means DefaultTable.
 	Table uint32
-	// RulePriority is the priority of the rules with exceptions. The rule with Table has the next one. 0
-	// means DefaultRulePriority.
+	// RulePriority is the first of three consecutive priorities: of the exceptions, of the lookup in Table, and of
+	// the rule at which the exceptions go on. 0 means DefaultRulePriority.
 	RulePriority uint32
-	// HostEncryption also encrypts between the nodes' own addresses. Set it on all nodes: where rp_filter is
-	// strict, a node with it cannot reach one without it.
+	// HostEncryption also encrypts between the nodes' own addresses. Set it on all nodes: a node without it
+	// answers unencrypted, and a node with RequireEncryption drops that.
 	HostEncryption bool
 	// UnencryptedHosts are addresses of nodes, or virtual ones: packets from and to them are never encrypted. With
 	// HostEncryption, name the API servers: a node that cannot read the others' new keys could not reach them.
@@ -71,8 +71,8 @@ type Config struct {
 	// KeyLifetime is the age at which a key is replaced, if there are two Devices. 0 means never. The age
 	// is that of the key file.
 	KeyLifetime time.Duration
-	// RotationDelay is how long the other nodes take to read an announcement, at most, and at least 180 s,
-	// the lifetime of a session of WireGuard. 0 means DefaultRotationDelay.
+	// RotationDelay is an upper bound of the time in which all nodes learn of a new announcement. It is at least
+	// 180 s, the lifetime of a session of WireGuard. 0 means DefaultRotationDelay.
 	RotationDelay time.Duration
 	// Announce receives the keys that the node's Node resource is to have, whenever they change, once the
 	// devices work. It must not block, nor change the list. Without it, announce what Keys returns.

@@ -27,8 +27,12 @@
 // Config.HostEncryption: its answers are unencrypted, as the requests are. An address inside an encrypted
 // prefix that belongs to another node or to a local workload gets a route of type throw.
 //
-// In a Driver, a Dataplane comes before the one that programs unencrypted routes, such as routes.Dataplane: it
-// encrypts a prefix before that one has a route, and stops in Finish, after that one has removed it.
+// The third rule is where the first one goes on. With Config.RequireEncryption, an nftables table drops unencrypted
+// packets from nodes that this node encrypts to.
+//
+// In a Driver, a Dataplane comes before the one that programs unencrypted routes, such as routes.Dataplane. It
+// encrypts a prefix before the later dataplane adds the unencrypted route. It stops in Finish, after that route is
+// removed.
 //
 // # When traffic is encrypted
 //
@@ -38,9 +42,9 @@
 //
 // # Rotation of keys
 //
-// With two devices and Config.KeyLifetime, each key is replaced when it is that old, without loss: the node
-// announces that it is about to rotate the key; the others, and it, send by the second device once that has
-// completed a handshake; nobody uses the key any more, and it is replaced and announced. Each device has
+// With two devices and Config.KeyLifetime, each key is replaced at that age, without loss. The node announces
+// that it rotates the key of one device. All nodes, itself included, move their traffic to the other device once
+// that has completed a handshake. Then the node replaces the key and announces it. Each device has
 // keys of its own on both sides, so receiving never depends on which announcement the other node has read.
 //
 // # Private keys
@@ -66,6 +70,6 @@
 //
 // Apply and Resync return a join of *dataplane.ApplyError. The object is the peer node or host endpoint at
 // fault, or this node if a key file, a device or a route is at fault: packets are dropped. There is none if
-// packets may be sent unencrypted; the Driver then withholds the first complete state from later dataplanes.
+// packets may pass unencrypted; the Driver then withholds InSync and new or changed routes from later dataplanes.
 // Causes are ErrKey, ErrPeer, ErrHostEndpoint, those of package routes, or the kernel's errno.
 package wireguard

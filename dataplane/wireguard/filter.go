@@ -57,7 +57,9 @@ func (f *filter) table(own []netip.Prefix) *ruleset.Table {
 			Statements: []ruleset.Statement{accept},
 		}},
 	}
-	if f.cfg.HostEncryption { // these come from addresses that this node sends to by a device
+	// With HostEncryption, the route to a node's address is by a device. Neighbour discovery and the encrypted
+	// packets are not sent by one.
+	if f.cfg.HostEncryption {
 		chain.Rules = append(chain.Rules, ruleset.Rule{
 			Matches: []ruleset.Match{
 				equals(ruleset.NFProto, ruleset.Byte(nfprotoIPv6)),

@@ -49,8 +49,8 @@ func (s *state) objects(peers map[string]*peer, via func(*peer) string) objects 
 	if !s.encrypting {
 		return all
 	}
-	// Unless rp_filter is loose, the kernel drops what comes unencrypted from an address that is routed by another
-	// interface, also ARP requests: with HostEncryption, and what reaches a pod by a port of the node.
+	// With strict rp_filter, the kernel drops unencrypted IPv4 packets from an address that is routed by a
+	// WireGuard device: packets to a pod by a NodePort and, with HostEncryption, ARP requests.
 	for _, name := range s.uplinks {
 		all.add(routes.Setting{Path: "net/ipv4/conf/" + name + "/rp_filter", Value: "2"})
 	}

@@ -21,8 +21,8 @@ import (
 type result struct {
 	err  error
 	time time.Time
-	// key, device, keeper, filter and removal are the causes of err that are no faults of other objects. That of a
-	// removal stays until a removal works.
+	// key, device, keeper, filter and removal are the errors of this node. removal stays set until a removal
+	// succeeds.
 	key, device, keeper, filter, removal error
 	// retry is set if another attempt may succeed. The faults of announcements stay until they change.
 	retry bool
@@ -70,9 +70,9 @@ func (d *Dataplane) program(ctx context.Context, again bool) error {
 	return d.last.err
 }
 
-// Finish implements dataplane.Finisher: it removes unwanted routes and rules, and then unwanted peers. A fault of
-// that is one of the next Apply, which Watch asks for. The routes and rules stay while new ones of these are
-// refused. Errors: the context's.
+// Finish implements dataplane.Finisher: it removes unwanted routes and rules, then unwanted peers. It removes
+// nothing while a rule or a blackhole route cannot be installed. It returns only the context's error: the next
+// Apply returns the others, and Watch schedules it.
 func (d *Dataplane) Finish(ctx context.Context) error {
 	if err := ctx.Err(); err != nil || d.unfinished == nil {
 		return err

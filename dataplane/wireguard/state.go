@@ -92,8 +92,8 @@ func sameKeys(a, b *dataplane.Node) bool {
 		slices.Equal(a.WireguardAddresses, b.WireguardAddresses) && slices.Equal(a.WireguardKeys, b.WireguardKeys)
 }
 
-// markRoute records that a route changes. One of this node matters only inside an encrypted prefix, or outside
-// the prefixes that need encryption: the pods of a node come and go often.
+// markRoute records that a route changes. A route of this node matters only if it is inside an encrypted prefix, or
+// if RequireEncryption does not cover it yet. So most changes of local pods cost nothing.
 func (s *state) markRoute(r *dataplane.Route) {
 	switch {
 	case r == nil || r.Type == dataplane.RoutePool:
@@ -144,7 +144,7 @@ func (p *peer) allowed() []netip.Prefix {
 // zero if it is not known.
 func (s *state) peers(own []wgtypes.Key) map[string]*peer {
 	all := map[string]*peer{}
-	// Of nodes with one key, the first by name has it; this node before all.
+	// If several nodes announce the same key, it belongs to this node, or else to the first by name.
 	owners := map[wgtypes.Key]string{}
 	for _, key := range own {
 		if key != (wgtypes.Key{}) {

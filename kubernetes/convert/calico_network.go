@@ -152,7 +152,7 @@ func tunnelFields() []tunnelField {
 
 // AnnotationWireguardKeys is the annotation of a Kubernetes Node with its WireGuard keys, each as
 // policy.WireguardKey.String writes it, separated by commas. The key of Calico's annotation is used only
-// without it.
+// without it. An empty annotation is invalid: other nodes drop packets to the node.
 const AnnotationWireguardKeys = "wayleave.dev/wireguard-keys"
 
 // calicoWireguardPort is Calico's default of wireguardListeningPort.
