@@ -44,8 +44,7 @@ const shortTests = `\[sig-network\] (` +
 	`using SCTP should support a 'default-deny-ingress' policy|UDP should support a 'default-deny-ingress' policy)` +
 	`|Services should (allow pods to hairpin back to themselves|be able to create a functioning NodePort service)` +
 	`|DNS should provide DNS for services` +
-	`|\[Feature:IPv6DualStack\] Granular Checks: Services Secondary IP Family \[LinuxOnly\] should function for ` +
-	`pod-Service: http)`
+	`|\[Feature:IPv6DualStack\] should create pod, add ipv6 and ipv4 ip to pod ips)`
 
 // policyAPI returns the conformance suite of ClusterNetworkPolicy.
 func policyAPI() suite {

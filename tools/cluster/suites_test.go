@@ -28,15 +28,13 @@ func TestSuites(t *testing.T) {
 func TestShortTestsMatchByName(t *testing.T) {
 	expression := regexp.MustCompile(shortTests)
 	const netpol = "[sig-network] Netpol NetworkPolicy between server and client should "
-	const dualStack = "[sig-network] [Feature:IPv6DualStack] Granular Checks: Services Secondary IP Family [LinuxOnly] "
 	for name, want := range map[string]bool{
-		netpol + "support a 'default-deny-all' policy":                                            true,
-		netpol + "support allow-all policy":                                                       false,
-		"[sig-network] Services should allow pods to hairpin back to themselves through services": true,
-		"[sig-network] DNS should provide DNS for services [Conformance]":                         true,
-		"[sig-network] DNS should provide DNS for the cluster [Conformance]":                      false,
-		dualStack + "should function for pod-Service: http":                                       true,
-		dualStack + "should function for pod-Service: udp":                                        false,
+		netpol + "support a 'default-deny-all' policy":                                             true,
+		netpol + "support allow-all policy":                                                        false,
+		"[sig-network] Services should allow pods to hairpin back to themselves through services":  true,
+		"[sig-network] DNS should provide DNS for services [Conformance]":                          true,
+		"[sig-network] DNS should provide DNS for the cluster [Conformance]":                       false,
+		"[sig-network] [Feature:IPv6DualStack] should create pod, add ipv6 and ipv4 ip to pod ips": true,
 		// It fails if the server is not ready when it is first asked.
 		"[sig-network] [Feature:IPv6DualStack] should be able to reach pod on ipv4 and ipv6 ip":   false,
 		"[sig-storage] Services should allow pods to hairpin back to themselves through services": false,
