@@ -50,8 +50,8 @@
 //
 // An endpoint's policy is in the kernel before its route, and its route is gone before
 // its policy goes. If the policy of an endpoint cannot be programmed, its route is
-// withheld; the other endpoints go on. After a general error, all new routes are withheld from the later
-// dataplanes.
+// withheld; the other endpoints go on. After a general error, new and changed routes are withheld from
+// the later dataplanes.
 //
 // # Concurrency
 //

@@ -58,28 +58,28 @@ type backend struct {
 	dp Dataplane
 	held[*Endpoint]
 	hosts held[*HostEndpoint]
-	// routes are withheld, new ones or newer states, and knownRoutes those that it has.
-	routes      map[netip.Prefix]*Route
-	knownRoutes map[netip.Prefix]struct{}
+	// withheldRoutes are updates that were not sent to it. knownRoutes are the destinations that were.
+	withheldRoutes map[netip.Prefix]*Route
+	knownRoutes    map[netip.Prefix]struct{}
 	// stuck are endpoints that it could not remove.
 	stuck map[policy.Key]*Endpoint
 	// inSync is set while InSync was received but not sent to it.
 	inSync bool
 	// failing is set if its last call returned an error, or the next one may: it is called again then.
 	failing bool
-	// unsure is set if the last call returned a general error. It may still have a route that an earlier dataplane
-	// must keep encrypting.
-	unsure bool
+	// generalError is set if the last call returned a general error. The kernel may then still have a route whose
+	// traffic an earlier dataplane must keep encrypting.
+	generalError bool
 	// lost is set if the last Resync failed as a whole. Then Apply alone may not find all repairs.
 	lost bool
 }
 
 func newBackend(dp Dataplane) *backend {
 	return &backend{
-		dp:     dp,
-		held:   newHeld((*Endpoint).withLinkOf),
-		hosts:  newHeld((*HostEndpoint).withLinkOf),
-		routes: map[netip.Prefix]*Route{}, knownRoutes: map[netip.Prefix]struct{}{},
+		dp:             dp,
+		held:           newHeld((*Endpoint).withLinkOf),
+		hosts:          newHeld((*HostEndpoint).withLinkOf),
+		withheldRoutes: map[netip.Prefix]*Route{}, knownRoutes: map[netip.Prefix]struct{}{},
 		stuck: map[policy.Key]*Endpoint{},
 	}
 }
@@ -103,9 +103,9 @@ func (be *backend) batch(b Batch, faults *roundResult) Batch {
 				after = append(after, e)
 			}
 		case *RouteUpdate:
-			be.routes[e.Route.Dst] = e.Route
+			be.withheldRoutes[e.Route.Dst] = e.Route
 		case *RouteRemove:
-			delete(be.routes, e.Dst)
+			delete(be.withheldRoutes, e.Dst)
 			if _, known := be.knownRoutes[e.Dst]; known {
 				delete(be.knownRoutes, e.Dst)
 				after = append(after, e)
@@ -121,11 +121,11 @@ func (be *backend) batch(b Batch, faults *roundResult) Batch {
 		}
 	}
 	if faults.general == nil {
-		for dst, r := range be.routes {
+		for dst, r := range be.withheldRoutes {
 			be.knownRoutes[dst] = struct{}{}
 			after = append(after, &RouteUpdate{Route: r})
 		}
-		clear(be.routes)
+		clear(be.withheldRoutes)
 		if be.inSync {
 			after = append(after, &InSync{})
 		}

@@ -87,12 +87,12 @@ func (p *pipeline) recordTargets(b Batch) {
 }
 
 // unfinished returns a channel that is closed once a backend can finish without waiting, and the index of that
-// backend. It prefers a backend that can finish already. The channel is nil if no backend has anything to finish, or
-// only ones before a backend that may still have the routes that need it.
+// backend. It prefers a backend that can finish already. A backend waits while a later one has a general error. The
+// channel is nil if no backend has anything to finish.
 func (p *pipeline) unfinished() (first <-chan struct{}, backend int) {
 	for i, be := range p.backends {
 		f, ok := be.dp.(Finisher)
-		if !ok || anyUnsure(p.backends[i+1:]) {
+		if !ok || anyGeneralError(p.backends[i+1:]) {
 			continue
 		}
 		ready := f.Unfinished()
@@ -108,8 +108,9 @@ func (p *pipeline) unfinished() (first <-chan struct{}, backend int) {
 	return first, backend
 }
 
-func anyUnsure(backends []*backend) bool {
-	return slices.ContainsFunc(backends, func(be *backend) bool { return be.unsure })
+// anyGeneralError reports whether the last call of a backend returned a general error.
+func anyGeneralError(backends []*backend) bool {
+	return slices.ContainsFunc(backends, func(be *backend) bool { return be.generalError })
 }
 
 // finish calls Finish of the backend with this index.

@@ -157,7 +157,7 @@ func (be *backend) program(ctx context.Context, b Batch, resync bool) error {
 	}
 	err := errors.Join(errs...)
 	be.failing = err != nil
-	_, be.unsure = ApplyErrors(err)
+	_, be.generalError = ApplyErrors(err)
 	return err
 }
 

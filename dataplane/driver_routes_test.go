@@ -55,8 +55,8 @@ func TestRoutesAreWithheld(t *testing.T) {
 	})
 }
 
-// A dataplane finishes only once the later ones have done their part: they may still have routes that need what it
-// would remove. An endpoint or a node at fault there does not matter.
+// A dataplane finishes only while no later one has a general error. An endpoint or a node at fault there does not
+// matter.
 func TestFinishWaitsForLaterDataplanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, fault := &finisher{Mirror: dptest.NewMirror()}, error(nil)

@@ -83,11 +83,11 @@ type Keeper struct {
 	pending []change
 	// applied is set by the first Apply; before, Watch repairs nothing.
 	applied bool
-	// adopting means that unwanted objects stay.
-	adopting bool
-	saved    savedSysctls
-	stats    Stats
-	repairs  repairs
+	// additionsOnly is set during ApplyAdditions.
+	additionsOnly bool
+	saved         savedSysctls
+	stats         Stats
+	repairs       repairs
 	// last is the result of the last pass; lastReported is the text of the error that was last returned
 	// or reported.
 	last         result
@@ -169,13 +169,13 @@ func (k *Keeper) Apply(ctx context.Context) error {
 	return k.applyLocked(ctx)
 }
 
-// Adopt is the first Apply, but leaves unwanted objects of an earlier run to the next one. It can be called in
-// place of the first Apply alone. Errors as for Apply.
-func (k *Keeper) Adopt(ctx context.Context) error {
+// ApplyAdditions is Apply, but leaves unwanted objects to the next Apply: those that were Deleted, and those of an
+// earlier process. Until then, Watch may remove them. Errors as for Apply.
+func (k *Keeper) ApplyAdditions(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.adopting = !k.applied
-	defer func() { k.adopting = false }()
+	k.additionsOnly = true
+	defer func() { k.additionsOnly = false }()
 	return k.applyLocked(ctx)
 }
 
@@ -217,7 +217,7 @@ func (k *Keeper) attempt(ctx context.Context) (result, error) {
 	err := k.view.update()
 	p := pass{
 		cfg: &k.cfg, view: k.view, saved: &k.saved, repairs: &k.repairs, stats: &k.stats,
-		blocked: map[string]bool{}, adopting: k.adopting,
+		blocked: map[string]bool{}, additionsOnly: k.additionsOnly,
 	}
 	if err == nil {
 		err = p.run()

@@ -168,3 +168,40 @@ func TestRefusedRuleKeepsOthers(t *testing.T) {
 	require.Empty(t, k.lines("rule show priority 50"))
 	require.Len(t, k.lines("rule show priority 51"), 1)
 }
+
+// ApplyAdditions adds, and leaves what is unwanted to the next Apply: routes, rules and devices, of this process and of
+// an earlier one.
+func TestApplyAdditions(t *testing.T) {
+	k := newKeeping(t, routes.KeeperConfig{}, "a")
+	device := routes.VXLAN{
+		Name: "vx", VNI: 9, Port: 4789, Local: addr("192.0.2.1"), MAC: [6]byte{2, 0, 0, 0, 0, 9}, MTU: 1400,
+	}
+	earlier := k.another(routes.KeeperConfig{})
+	earlier.Set(device, routes.Rule{Family: 4, Priority: 50, Table: 100},
+		routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "a"})
+	require.NoError(t, earlier.Apply(t.Context()))
+	require.NoError(t, earlier.Close())
+
+	own := routes.Route{Dst: prefix("10.2.0.0/24"), Interface: "a"}
+	state := func() (routes, rules, devices int) {
+		devices = strings.Count(strings.Join(k.lines("link"), " "), "vx")
+		return len(k.ours("main")), len(k.lines("rule show priority 50")), devices
+	}
+	for step, want := range [][3]int{{2, 1, 1}, {2, 1, 1}, {1, 0, 0}} {
+		var err error
+		switch step {
+		case 0:
+			k.k.Set(own)
+			err = k.k.ApplyAdditions(t.Context())
+		case 1:
+			k.k.Delete(own)
+			err = k.k.ApplyAdditions(t.Context())
+		case 2:
+			k.k.Set(own)
+			err = k.k.Apply(t.Context())
+		}
+		require.NoError(t, err)
+		ways, rules, devices := state()
+		require.Equal(t, want, [3]int{ways, rules, devices}, step)
+	}
+}

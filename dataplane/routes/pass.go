@@ -23,9 +23,10 @@ type pass struct {
 	blocked map[string]bool
 	// failed has the errors of devices by name.
 	failed map[string]error
-	// dry means that changes are printed to lines and not made. adopting means that unwanted objects stay for now.
-	dry, adopting bool
-	result        result
+	// dry means that changes are printed to lines and not made. additionsOnly means that unwanted objects stay for
+	// now.
+	dry, additionsOnly bool
+	result             result
 }
 
 // run makes or prints the changes. Devices come first, because a plan needs the interfaces, and then
@@ -113,7 +114,7 @@ func (p *pass) updateDevices() (unwanted []string, err error) {
 		p.blocked[name] = true // it may belong to another process
 		s.dirty = true
 	}
-	if p.adopting {
+	if p.additionsOnly {
 		s.dirty = true
 		return nil, nil
 	}

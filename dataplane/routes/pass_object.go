@@ -20,7 +20,7 @@ func planObjects[K objectKind[K, V], V comparable](
 		if o.wanted {
 			index, ok = locate(p, s, o)
 		}
-		if o.state.present && !o.wanted && (p.adopting || o.state.reported > 0 && p.keepsUnwanted()) {
+		if o.state.present && !o.wanted && (p.additionsOnly || o.state.reported > 0 && p.keepsUnwanted()) {
 			s.markDirty(o)
 			continue
 		}

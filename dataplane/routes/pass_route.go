@@ -148,7 +148,7 @@ func (p *pass) sweep(slot *routeSlot, deletions []routeChange) []routeChange {
 		p.view.stores.routes.remove(slot)
 		return deletions
 	}
-	if p.adopting {
+	if p.additionsOnly {
 		p.view.stores.routes.markDirty(slot)
 		return deletions
 	}

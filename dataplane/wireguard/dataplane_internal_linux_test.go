@@ -142,6 +142,8 @@ func TestStartLeavesUnwantedRoutesToFinish(t *testing.T) {
 	}
 	_ = b.visible(events...)
 	require.True(t, b.drops("10.0.2.0/26"))
+	_ = b.visible() // as after an error
+	require.True(t, b.drops("10.0.2.0/26"))
 	require.NoError(t, b.Finish(t.Context()))
 	require.False(t, b.drops("10.0.2.0/26"))
 }
@@ -222,6 +224,16 @@ func TestLostAnnouncement(t *testing.T) {
 	own(a.Keys()...)
 	require.Equal(t, 3, a.announced)
 	require.True(t, a.drops("10.0.2.0/26"))
+
+	dev := a.kernel.devices["wg.way"]
+	delete(a.kernel.devices, "wg.way")
+	own()
+	require.Equal(t, 3, a.announced, "there is no device")
+	a.kernel.devices["wg.way"] = dev
+	require.NoError(t, a.devices.close()) // a connection to the kernel was opened meanwhile
+	a.devices.kernel = a.kernel
+	_ = a.visible()
+	require.Equal(t, 4, a.announced)
 }
 
 // A batch that changes nothing here tries again what failed, but not more often than once a second.

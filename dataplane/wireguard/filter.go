@@ -40,9 +40,9 @@ const (
 // ownSet returns the name of the set of a family's own prefixes.
 func ownSet(family int) string { return fmt.Sprintf("own%d", family) }
 
-// table returns the table, which drops a packet to one of the prefixes own if it did not come by a WireGuard
-// device, although this node sends to its source by one. So the kernel's rules and routes decide in both
-// directions, also about exceptions.
+// table returns the table. It drops a packet that did not enter by a WireGuard device, if its destination is in one
+// of the prefixes own and this node's route to its source is by such a device. So exceptions of routes and rules hold
+// in both directions.
 func (f *filter) table(own []netip.Prefix) *ruleset.Table {
 	accept, drop := ruleset.Verdict{Kind: ruleset.Accept}, ruleset.Verdict{Kind: ruleset.Drop}
 	var names, ports []ruleset.Value
@@ -90,7 +90,7 @@ func (f *filter) table(own []netip.Prefix) *ruleset.Table {
 		for _, p := range own {
 			if version(p.Addr()) == family.version {
 				set.Elements = append(set.Elements, ruleset.Element{
-					Key: []ruleset.Value{ruleset.Addr(p.Addr())}, Last: ruleset.Addr(lastAddress(p)),
+					Key: []ruleset.Value{ruleset.Addr(p.Addr())}, Last: ruleset.Addr(ruleset.LastAddr(p)),
 				})
 			}
 		}
@@ -118,16 +118,6 @@ func oneOf(f ruleset.Field, values ...ruleset.Value) ruleset.Match {
 		in.Elements = append(in.Elements, ruleset.Element{Key: []ruleset.Value{v}})
 	}
 	return in
-}
-
-// lastAddress returns the last address of a prefix.
-func lastAddress(p netip.Prefix) netip.Addr {
-	bytes := p.Addr().AsSlice()
-	for bit := p.Bits(); bit < p.Addr().BitLen(); bit++ {
-		bytes[bit/8] |= 0x80 >> (bit % 8)
-	}
-	last, _ := netip.AddrFromSlice(bytes)
-	return last
 }
 
 // apply brings the table to the desired state. Without Config.RequireEncryption it removes that of an earlier

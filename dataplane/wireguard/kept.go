@@ -12,21 +12,21 @@ import (
 // kept are the objects of a keeper.
 type kept struct {
 	keeper *routes.Keeper
-	// installed are the desired objects, and unwanted those that finish deletes.
-	installed, unwanted objects
-	// applied is set by the first call of the keeper.
-	applied bool
+	// desired are the objects that the kernel is to have. unwanted are the objects that finish deletes.
+	desired, unwanted objects
+	// finished is set by the first call of finish. Before that, the kernel may have objects of an earlier process.
+	finished bool
 }
 
 func newKept(keeper *routes.Keeper) kept {
-	return kept{keeper: keeper, installed: objects{}, unwanted: objects{}}
+	return kept{keeper: keeper, desired: objects{}, unwanted: objects{}}
 }
 
-// apply brings the keeper's objects to the desired state, but leaves unwanted ones to finish, also those of an
-// earlier process. A route of type throw is removed at once, because it leads to unencrypted routes, unless an unwanted
-// prefix around it stays. With again, everything is read and repaired.
-func (k *kept) apply(ctx context.Context, to objects, again bool) error {
-	set, gone := k.installed.changes(to)
+// apply installs the desired objects, and leaves the deletion of unwanted ones to finish. It deletes a throw route
+// at once, so that its packets are encrypted, unless the prefix around it is unwanted too. With resync, it reads
+// everything again and repairs it.
+func (k *kept) apply(ctx context.Context, to objects, resync bool) error {
+	set, gone := k.desired.changes(to)
 	k.keeper.Set(set...)
 	for _, o := range set {
 		delete(k.unwanted, identity(o))
@@ -34,26 +34,25 @@ func (k *kept) apply(ctx context.Context, to objects, again bool) error {
 	for _, o := range gone {
 		k.unwanted.add(o)
 	}
-	kept := k.unwantedPrefixes()
+	unwanted := k.unwantedPrefixes()
 	for id, o := range k.unwanted {
-		if r, isRoute := o.(routes.Route); isRoute && r.Type == routes.Throw && !inside(kept, r.Dst) {
+		if r, isRoute := o.(routes.Route); isRoute && r.Type == routes.Throw && !inside(unwanted, r.Dst) {
 			delete(k.unwanted, id)
 			k.keeper.Delete(o)
 		}
 	}
-	k.installed = to
+	k.desired = to
 	switch {
-	case !k.applied:
-		k.applied = true
-		return k.keeper.Adopt(ctx)
-	case again:
+	case !k.finished:
+		return k.keeper.ApplyAdditions(ctx)
+	case resync:
 		return k.keeper.Resync(ctx)
 	default:
 		return k.keeper.Apply(ctx)
 	}
 }
 
-// unwantedPrefixes returns those that were encrypted.
+// unwantedPrefixes returns the prefixes whose encryption finish ends.
 func (k *kept) unwantedPrefixes() map[netip.Prefix]struct{} {
 	prefixes := map[netip.Prefix]struct{}{}
 	for _, o := range k.unwanted {
@@ -68,8 +67,9 @@ func (k *kept) unwantedPrefixes() map[netip.Prefix]struct{} {
 func (k *kept) finish(ctx context.Context) error {
 	k.keeper.Delete(k.unwanted.values()...)
 	clear(k.unwanted)
+	k.finished = true
 	return k.keeper.Apply(ctx)
 }
 
 // forget clears the desired state.
-func (k *kept) forget() { k.installed, k.unwanted, k.applied = objects{}, objects{}, false }
+func (k *kept) forget() { k.desired, k.unwanted, k.finished = objects{}, objects{}, false }

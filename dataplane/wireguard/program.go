@@ -33,7 +33,7 @@ type result struct {
 //
 // Without a key, the routes and rules are programmed all the same: a device without keys drops packets, and one
 // with the keys of an earlier process encrypts.
-func (d *Dataplane) program(ctx context.Context, again bool) error {
+func (d *Dataplane) program(ctx context.Context, resync bool) error {
 	d.last.retry = true
 	if err := ctx.Err(); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (d *Dataplane) program(ctx context.Context, again bool) error {
 	r := result{time: d.reminder.now(), removal: d.last.removal}
 	r.key = d.devices.loadKeys(loadKey)
 	r.device = d.devices.read()
-	if again || !d.state.uplinksKnown {
+	if resync || !d.state.uplinksKnown {
 		r.device = errors.Join(r.device, d.findUplinks(d.state))
 	}
 	d.peers = d.state.peers(d.devices.publicKeys())
@@ -54,8 +54,8 @@ func (d *Dataplane) program(ctx context.Context, again bool) error {
 	}, d.devices.session, r.time)
 	refused, err := d.devices.addPeers(d.peers, d.paths)
 	r.device = errors.Join(r.device, err)
-	r.keeper = d.kept.apply(ctx, d.objects(), again)
-	if r.filter = d.filter.apply(ctx, d.state.ownPrefixes()); again && r.filter == nil {
+	r.keeper = d.kept.apply(ctx, d.objects(), resync)
+	if r.filter = d.filter.apply(ctx, d.state.ownPrefixes()); resync && r.filter == nil {
 		r.filter = d.filter.verify(ctx)
 	}
 	refusedLater, err := d.devices.addLater(d.peers, d.paths)
@@ -65,7 +65,7 @@ func (d *Dataplane) program(ctx context.Context, again bool) error {
 	close(d.unfinished)
 	d.conclude(r)
 	d.announce()
-	d.state.changed, d.state.ownKeysChanged = false, false
+	d.state.changed = false
 	d.reminder.schedule(d.nextStep(movingSince))
 	return d.last.err
 }
@@ -152,6 +152,7 @@ func (d *Dataplane) announce() {
 		})
 	}
 	lost := d.state.ownKeysChanged && !slices.Equal(keys, d.state.ownKeys())
+	d.state.ownKeysChanged = false
 	if lost || !slices.Equal(keys, d.announced) {
 		d.announced = keys
 		d.cfg.Announce(slices.Clone(keys))

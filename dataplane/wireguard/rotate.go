@@ -27,7 +27,8 @@ func (d *Dataplane) rotates() bool { return d.cfg.KeyLifetime > 0 && len(d.devic
 
 // rotate takes the next step of a rotation, if it is due. First the node announces that it rotates the key of
 // a device. Once all others have read that and nobody uses the device, it replaces the key. Once all have
-// read the new key, the device is as good as the other one. An error means that the key stays for now.
+// read the new key, the rotation ends, and both devices are used again. After an error the device has the old key,
+// but the key file may be new.
 func (d *Dataplane) rotate(peers map[string]*peer) error {
 	if !d.rotates() {
 		d.rotation.device = noDevice

@@ -18,8 +18,8 @@ import (
 type state struct {
 	cfg    *Config
 	inSync bool
-	// changed is set by events that may change what is programmed, and ownKeysChanged by those that change the
-	// keys of this node's resource.
+	// changed is set by an event that may change the desired state. ownKeysChanged is set if the keys of this
+	// node's resource have changed since they were last compared with those of the devices.
 	changed, ownKeysChanged bool
 	nodes                   map[string]*dataplane.Node
 	routes                  map[netip.Prefix]*dataplane.Route
@@ -58,9 +58,10 @@ func (s *state) update(b dataplane.Batch) {
 		case *dataplane.NodeUpdate:
 			old := s.nodes[e.Node.Name]
 			s.nodes[e.Node.Name] = e.Node
-			s.changed = s.changed || !sameKeys(old, e.Node)
+			s.changed = s.changed || !sameNode(old, e.Node)
 			if e.Node.Name == s.cfg.Node {
-				s.ownKeysChanged = s.ownKeysChanged || !sameKeys(old, e.Node)
+				s.ownKeysChanged = s.ownKeysChanged || old == nil ||
+					!slices.Equal(old.WireguardKeys, e.Node.WireguardKeys)
 				s.encrypting = s.encrypting || len(e.Node.WireguardKeys) > 0
 				s.uplinksKnown = s.uplinksKnown && old != nil && slices.Equal(old.Addresses, e.Node.Addresses)
 			}
@@ -86,8 +87,8 @@ func (s *state) update(b dataplane.Batch) {
 	}
 }
 
-// sameKeys reports whether two states of a node are the same for this package.
-func sameKeys(a, b *dataplane.Node) bool {
+// sameNode reports whether two states of a node are the same for this package.
+func sameNode(a, b *dataplane.Node) bool {
 	return a != nil && slices.Equal(a.Addresses, b.Addresses) &&
 		slices.Equal(a.WireguardAddresses, b.WireguardAddresses) && slices.Equal(a.WireguardKeys, b.WireguardKeys)
 }

@@ -15,8 +15,8 @@ const minLookInterval, maxLookInterval = 100 * time.Millisecond, 30 * time.Secon
 
 // Watch implements dataplane.Watcher. It restores devices, routes and rules that another process removes or
 // changes, as routes.Keeper.Watch does. It causes a call of Apply after a device was made anew, for its
-// peers, while traffic moves to another device, and when the next step of a rotation is due. The kernel
-// sends no notifications about keys and peers: Resync repairs those.
+// peers, while traffic moves to another device, when the next step of a rotation is due, and after a removal
+// that failed. The kernel sends no notifications about keys and peers: Resync repairs those.
 func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	report := func() {
 		d.reminder.fired.Store(true)

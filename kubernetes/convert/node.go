@@ -47,6 +47,7 @@ func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
 	out := &policy.Node{Name: node.Name, Addresses: fewAddresses(p, own), Labels: fewLabels(p, node.Labels)}
 	for _, f := range tunnelFields() {
 		text, found := node.Annotations[f.annotation]
+		// Without this, an emptied annotation would leave traffic unencrypted.
 		if text != "" || found && f.annotation == AnnotationWireguardKeys {
 			setNodeField(p, out, annotationPath(f.annotation), text, f)
 		}

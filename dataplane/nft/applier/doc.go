@@ -110,8 +110,8 @@
 // for one transaction fails with EMSGSIZE. So does a replacement that is too large, if the table
 // has conflicting objects of another process.
 //
-// Up to Linux 6.16, elements of an interval set of one field that replace others which they overlap need
-// shadows too: the kernel may find neither meanwhile.
+// Up to Linux 6.16, elements of an interval set that replace others which they overlap need shadows, too:
+// meanwhile, the kernel may find neither. In a concatenation, every replacement does.
 //
 // If the step live is itself too large (about 130 bytes for each chain), there are no shadows. The
 // affected chains then drop until the change is complete.

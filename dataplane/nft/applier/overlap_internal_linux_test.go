@@ -37,7 +37,7 @@ func TestReplacesOverlaps(t *testing.T) {
 			p := netip.MustParsePrefix(text)
 			e := ruleset.Element{Key: []ruleset.Value{ruleset.Addr(p.Addr())}}
 			if !p.IsSingleIP() {
-				e.Last = ruleset.Addr(lastAddress(p))
+				e.Last = ruleset.Addr(ruleset.LastAddr(p))
 			}
 			o.Elements = append(o.Elements, e)
 		}
@@ -83,13 +83,4 @@ func TestReplacesOverlaps(t *testing.T) {
 			require.True(t, needsShadows(tt.ops, moments{overlap: true}), name)
 		}
 	}
-}
-
-// lastAddress returns the last address of an IPv4 prefix.
-func lastAddress(p netip.Prefix) netip.Addr {
-	a := p.Addr().As4()
-	for i := p.Bits(); i < 32; i++ {
-		a[i/8] |= 1 << (7 - i%8)
-	}
-	return netip.AddrFrom4(a)
 }

@@ -48,8 +48,8 @@ type shadowNames struct{ sets, chains map[string]string }
 type moments struct {
 	// epoch is set if the desired state has the Epoch's set.
 	epoch bool
-	// overlap is set if the kernel may find no element of an interval set of one field while elements
-	// replace others that overlap them: see missesOverlaps.
+	// overlap is set if the kernel may find no element of an interval set while elements replace others that
+	// overlap them: see missesOverlaps.
 	overlap bool
 }
 

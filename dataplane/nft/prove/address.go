@@ -152,18 +152,9 @@ func (t *addressTests) add(first, last ruleset.Value) {
 // prefix adds the edges of a prefix, which is no test of the table.
 func (t *addressTests) prefix(p netip.Prefix) {
 	t.edges = append(t.edges, edge{addr: p.Addr()})
-	if next := lastAddr(p).Next(); next.IsValid() {
+	if next := ruleset.LastAddr(p).Next(); next.IsValid() {
 		t.edges = append(t.edges, edge{addr: next})
 	}
-}
-
-func lastAddr(p netip.Prefix) netip.Addr {
-	b := p.Addr().AsSlice()
-	for i := p.Bits(); i < len(b)*8; i++ {
-		b[i/8] |= 1 << (7 - i%8)
-	}
-	a, _ := netip.AddrFromSlice(b)
-	return a
 }
 
 // special are prefixes whose addresses are no ordinary senders and receivers.

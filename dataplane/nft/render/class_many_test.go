@@ -162,22 +162,13 @@ func (w *manyWorld) sources() (out []netip.Addr) {
 			}
 		case *policy.Policy:
 			for _, n := range slices.Concat(r.Ingress[0].Source.Nets, r.Ingress[0].Source.NotNets) {
-				last := lastAddr(n)
+				last := ruleset.LastAddr(n)
 				add(n.Addr(), n.Addr().Prev(), last, last.Next())
 			}
 		}
 	}
 	add(nfttest.Addresses("203.0.113.1", "2001:db8:1::1")...)
 	return out
-}
-
-func lastAddr(n netip.Prefix) netip.Addr {
-	b := n.Addr().AsSlice()
-	for i := n.Bits(); i < len(b)*8; i++ {
-		b[i/8] |= 0x80 >> (i % 8)
-	}
-	a, _ := netip.AddrFromSlice(b)
-	return a
 }
 
 // flow returns a flow to the endpoint, and where it comes from and goes to.

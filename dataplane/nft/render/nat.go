@@ -181,7 +181,7 @@ func (n *nat) renderPools() {
 // netElements returns disjoint elements with the addresses of the prefixes.
 func netElements(nets []netip.Prefix) (out []ruleset.Element) {
 	for _, n := range sets.Uncovered(nets) {
-		out = append(out, sets.Range{First: n.Addr(), Last: sets.LastAddr(n)}.Element())
+		out = append(out, sets.Range{First: n.Addr(), Last: ruleset.LastAddr(n)}.Element())
 	}
 	return out
 }

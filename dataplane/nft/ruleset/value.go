@@ -60,6 +60,19 @@ const (
 // Addr returns an address in the kernel's form: 4 or 16 bytes.
 func Addr(a netip.Addr) Value { return a.AsSlice() }
 
+// LastAddr returns the last address of a masked prefix.
+func LastAddr(n netip.Prefix) netip.Addr {
+	if n.IsSingleIP() {
+		return n.Addr()
+	}
+	b := n.Addr().AsSlice()
+	for i := n.Bits(); i < len(b)*8; i++ {
+		b[i/8] |= 0x80 >> (i % 8)
+	}
+	a, _ := netip.AddrFromSlice(b)
+	return a
+}
+
 // Port returns a port in network byte order.
 func Port(p uint16) Value { return binary.BigEndian.AppendUint16(nil, p) }
 

@@ -88,7 +88,7 @@ func (w *watcher) Host6(addr [16]byte, in bool) { w.classifier.v6.editHost(addr,
 
 // Net adds a prefix to the predicate, or removes it. No other prefix of the set contains it.
 func (w *watcher) Net(n netip.Prefix, in bool) {
-	if first, last := n.Addr(), sets.LastAddr(n); first.Is4() {
+	if first, last := n.Addr(), ruleset.LastAddr(n); first.Is4() {
 		w.classifier.v4.setRange(first.As4(), last.As4(), w.predicate, in)
 	} else {
 		w.classifier.v6.setRange(first.As16(), last.As16(), w.predicate, in)

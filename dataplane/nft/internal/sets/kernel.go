@@ -71,7 +71,7 @@ func memberElement(m dataplane.Member) ruleset.Element {
 			ruleset.Addr(m.Prefix.Addr()), ruleset.Byte(uint8(m.Protocol)), ruleset.Port(m.Port),
 		}}
 	}
-	return Range{m.Prefix.Addr(), LastAddr(m.Prefix)}.Element()
+	return Range{m.Prefix.Addr(), ruleset.LastAddr(m.Prefix)}.Element()
 }
 
 // Kernel returns the kernel's sets with all their elements.

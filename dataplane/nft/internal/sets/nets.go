@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
 // netSet has the prefixes of one family of an IP set. The kernel refuses overlapping ranges, so its set
@@ -52,7 +53,7 @@ func (s *netSet) outermost(from int, within netip.Prefix) (out []netip.Prefix) {
 	for from < len(s.sorted) && within.Overlaps(s.sorted[from]) {
 		n := s.sorted[from]
 		out = append(out, n)
-		next := LastAddr(n).Next()
+		next := ruleset.LastAddr(n).Next()
 		if !next.IsValid() {
 			break
 		}

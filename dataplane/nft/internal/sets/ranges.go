@@ -32,10 +32,10 @@ func MergeNets(nets []netip.Prefix) []Range {
 	var out []Range
 	for _, n := range Uncovered(slices.Clone(nets)) {
 		if i := len(out) - 1; i >= 0 && out[i].Last.Next() == n.Addr() {
-			out[i].Last = LastAddr(n)
+			out[i].Last = ruleset.LastAddr(n)
 			continue
 		}
-		out = append(out, Range{n.Addr(), LastAddr(n)})
+		out = append(out, Range{n.Addr(), ruleset.LastAddr(n)})
 	}
 	return out
 }
@@ -50,17 +50,4 @@ func Uncovered(nets []netip.Prefix) []netip.Prefix {
 		}
 	}
 	return out
-}
-
-// LastAddr returns the last address of a masked prefix.
-func LastAddr(n netip.Prefix) netip.Addr {
-	if n.IsSingleIP() {
-		return n.Addr()
-	}
-	b := n.Addr().AsSlice()
-	for i := n.Bits(); i < len(b)*8; i++ {
-		b[i/8] |= 0x80 >> (i % 8)
-	}
-	a, _ := netip.AddrFromSlice(b)
-	return a
 }

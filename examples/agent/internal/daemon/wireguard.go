@@ -26,7 +26,7 @@ func (d *Daemon) wireguardConfig(s settings.Settings) *wireguard.Config {
 	return &wireguard.Config{
 		Devices: s.WireguardDevices(), MTU: uint32(s.WireguardMTU), KeyLifetime: s.WireguardKeyLifetime,
 		HostEncryption: s.WireguardHostEncryption, UnencryptedHosts: s.WireguardUnencryptedPrefixes(),
-		RequireEncryption: s.WireguardRequired, Announce: d.announce,
+		RequireEncryption: s.WireguardRequireEncryption, Announce: d.announce,
 	}
 }
 

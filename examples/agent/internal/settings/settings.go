@@ -68,8 +68,8 @@ type Settings struct {
 	// addresses or prefixes, separated by commas, or "none".
 	WireguardHostEncryption   bool
 	WireguardUnencryptedHosts string
-	// WireguardRequired drops packets that come unencrypted from nodes that this node encrypts to.
-	WireguardRequired bool
+	// WireguardRequireEncryption drops packets that come unencrypted from nodes that this node encrypts to.
+	WireguardRequireEncryption bool
 	// EndpointDir is the directory that keeps endpoints that were registered over the socket across
 	// restarts. Empty: endpoints cannot be registered.
 	EndpointDir string
@@ -196,7 +196,7 @@ func local() map[string]bool {
 		"kubeconfig", "kubernetes-context", "in-cluster", "kubernetes-omit", "kubernetes-config",
 		"kubernetes-pod-cidrs", "kubernetes-vxlan", "kubernetes-ipip", "kubernetes-report",
 		"wireguard", "wireguard-dir", "wireguard-port", "wireguard-mtu", "wireguard-key-lifetime",
-		"wireguard-host-encryption", "wireguard-unencrypted-hosts", "wireguard-required",
+		"wireguard-host-encryption", "wireguard-unencrypted-hosts", "wireguard-require-encryption",
 	} {
 		keys[key] = true
 	}

@@ -42,7 +42,7 @@ func declareWireguard(flags *flag.FlagSet, s *Settings) {
 	flags.StringVar(&s.WireguardUnencryptedHosts, "wireguard-unencrypted-hosts", s.WireguardUnencryptedHosts,
 		"`ADDRESSES` or prefixes whose packets are never encrypted, separated by commas: with "+
 			"wireguard-host-encryption, those of the API servers, or none")
-	flags.BoolVar(&s.WireguardRequired, "wireguard-required", s.WireguardRequired,
+	flags.BoolVar(&s.WireguardRequireEncryption, "wireguard-require-encryption", s.WireguardRequireEncryption,
 		"drop what comes unencrypted from nodes that this node encrypts to; set it once all nodes encrypt")
 }
 
