@@ -225,13 +225,10 @@ func TestLostAnnouncement(t *testing.T) {
 	require.Equal(t, 3, a.announced)
 	require.True(t, a.drops("10.0.2.0/26"))
 
-	dev := a.kernel.devices["wg.way"]
-	delete(a.kernel.devices, "wg.way")
-	own()
-	require.Equal(t, 3, a.announced, "there is no device")
-	a.kernel.devices["wg.way"] = dev
-	require.NoError(t, a.devices.close()) // a connection to the kernel was opened meanwhile
-	a.devices.kernel = a.kernel
+	a.state.update(dataplane.Batch{Events: []dataplane.Event{nodeUpdate("a", "192.0.2.1")}})
+	a.devices.forget()
+	a.announce()
+	require.Equal(t, 3, a.announced, "the device is not known to work")
 	_ = a.visible()
 	require.Equal(t, 4, a.announced)
 }
