@@ -11,6 +11,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/late"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/revoke"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
 // backend is the name under which this package reports errors.
@@ -39,12 +40,32 @@ type Config struct {
 	// Conntrack limits the rates at which conntrack.End judges and ends connections. Its NetNS and
 	// BeforeEnd are not used. If its Logger is nil, Logger is used.
 	Conntrack conntrack.Config
+	// Flowtable lets packets of established connections take the kernel's fast path.
+	Flowtable FlowtableConfig
 	// BeforeWrite is called before each transaction; see applier.Config. If it fails, that transaction
 	// and later ones are not sent. Connections of addresses that change hands may have ended before.
-	// It is not called for the transactions that drop late packets of ended connections. Optional.
+	// It is not called for the transactions that drop late packets of ended connections, nor for those that
+	// make the flowtable anew. Optional.
 	BeforeWrite func() error
 	// Logger logs events of the table. Nil discards.
 	Logger *slog.Logger
+}
+
+// FlowtableConfig says which established connections of workloads may use a flowtable, the kernel's fast path: their
+// packets skip all chains, routing and connection tracking. It is for TCP and UDP between two workloads of the node,
+// and between a workload and an uplink. The flowtable is withdrawn before each change of endpoints and made anew after
+// it, so established connections end when they would end without it. Where the kernel has none (nft_flow_offload), the
+// Dataplane logs that and goes on without.
+//
+// Tables of other processes do not see these packets any more, nor do counters and limits of bandwidth on their way.
+// The kernel keeps the route of a connection for as long as it is valid, so do not use it where other routing tables
+// may take over, as those of WireGuard. It has no effect while a host endpoint has untracked or pre-DNAT policy.
+type FlowtableConfig struct {
+	// Enabled turns it on. It is an error with render.Config.ReversePath and Bridges.
+	Enabled bool
+	// Uplinks are the names of the node's interfaces towards other hosts. None means only connections between
+	// workloads.
+	Uplinks []string
 }
 
 func (c Config) withDefaults() Config {
@@ -80,6 +101,14 @@ func (c Config) validate() error {
 	}
 	if c.ConntrackPolicy > conntrack.End {
 		errs = append(errs, fmt.Errorf("nft: config: ConntrackPolicy: %s", c.ConntrackPolicy))
+	}
+	if c.Flowtable.Enabled && (c.Renderer.ReversePath || len(c.Renderer.Bridges) > 0) {
+		errs = append(errs, errors.New("nft: config: Flowtable works without ReversePath and Bridges only"))
+	}
+	for _, name := range c.Flowtable.Uplinks {
+		if !ruleset.ValidIfname(name) {
+			errs = append(errs, fmt.Errorf("nft: config: Flowtable: uplink %q: no name of an interface", name))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -86,6 +86,9 @@ func New(cfg Config) (*Dataplane, error) {
 	if d.ports, err = newPortTable(cfg, d.interfaces); err != nil {
 		return nil, errors.Join(fmt.Errorf("nft: open: %w", err), d.Close())
 	}
+	if d.fastPath, err = newFastPath(cfg, d.interfaces.Exists); err != nil {
+		return nil, errors.Join(fmt.Errorf("nft: open: %w", err), d.Close())
+	}
 	if d.late, err = late.New(late.Config{NetNS: cfg.NetNS, PolicyTable: cfg.Renderer.Table}); err != nil {
 		return nil, errors.Join(fmt.Errorf("nft: open: %w", err), d.Close())
 	}
@@ -117,6 +120,9 @@ func (d *Dataplane) Close() error {
 	}
 	if d.late != nil {
 		err = errors.Join(err, d.late.Close())
+	}
+	if d.fastPath != nil {
+		err = errors.Join(err, d.fastPath.table.Close())
 	}
 	if d.handover.ender != nil {
 		err = errors.Join(err, d.handover.ender.Close())
@@ -251,15 +257,24 @@ func (d *Dataplane) finished(ctx context.Context, err error) error {
 
 // Unfinished returns nil if nothing is left for Finish. Otherwise it returns a channel that is closed
 // once Finish need not wait.
-func (d *Dataplane) Unfinished() <-chan struct{} { return d.applier.Unfinished() }
+func (d *Dataplane) Unfinished() <-chan struct{} {
+	if unfinished := d.applier.Unfinished(); unfinished != nil {
+		return unfinished
+	}
+	return d.fastPath.scheduled
+}
 
 // Finish waits for the grace period that Unfinished stands for, and makes the deletions that
-// ApplyVisible left before it. If that fails, the next call of Apply or Resync repairs the table.
+// ApplyVisible left before it. If that fails, the next call of Apply or Resync repairs the table. Once nothing is left,
+// it makes the flowtable of Config.Flowtable.
 //
 // Errors: *dataplane.ApplyError; that of the context if it is done before the grace period ends.
 func (d *Dataplane) Finish(ctx context.Context) error {
 	if d.applier.Unfinished() == nil {
-		return nil
+		if d.fastPath.scheduled == nil {
+			return nil
+		}
+		return d.fastPath.offer(ctx, d.renderer.KnownAddresses())
 	}
 	err := d.applier.Finish(ctx)
 	if failed := (*applier.Error)(nil); errors.As(err, &failed) {
@@ -294,8 +309,9 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 	if failed := (*applier.Error)(nil); errors.As(err, &failed) {
 		err = applyError(failed)
 	}
-	if err == nil { // otherwise another process may have the table, and this one
-		err = d.late.Disable()
+	if err == nil { // otherwise another process may have the table, and these
+		d.fastPath.forget()
+		err = errors.Join(d.late.Disable(), d.fastPath.withdraw())
 	}
 	return errors.Join(err, d.ports.Teardown(ctx))
 }
@@ -314,10 +330,15 @@ func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if late, err := d.late.Exists(); err != nil {
-		return "", err
-	} else if late {
-		text = "delete table inet " + d.late.Name() + "\n" + text
+	for _, table := range []interface {
+		Name() string
+		Exists() (bool, error)
+	}{d.late, d.fastPath.table} {
+		if exists, err := table.Exists(); err != nil {
+			return "", err
+		} else if exists {
+			text = "delete table inet " + table.Name() + "\n" + text
+		}
 	}
 	if exists {
 		text = "delete table inet " + d.config.Renderer.Table + "\n" + text
@@ -373,6 +394,12 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 		return errors.Join(append(errs, err)...)
 	}
 	errs = append(errs, d.ports.prepare(ctx, d.renderer, resync)...)
+	if resync && d.config.Flowtable.Enabled {
+		d.fastPath.forget()
+		if err := d.fastPath.withdraw(); err != nil {
+			errs = append(errs, &dataplane.ApplyError{Backend: backend, Op: "withdraw the fast path", Err: err})
+		}
+	}
 	failed, done := d.handover.run(ctx)
 	if done {
 		errs = append(errs, d.ports.admit(ctx)...)
@@ -384,6 +411,7 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 	d.limitsLog.update(d.config.Logger, classes)
 	errs = append(append(errs, d.renderer.Errors()...), failed...)
 	if done {
+		d.fastPath.schedule()
 		taken := d.handover.TakeChanges()
 		changes := revoke.AddressChanges{
 			Interfaces: taken.Interfaces, Sources: taken.Sources, Bridges: d.renderer.TakeBridges(),

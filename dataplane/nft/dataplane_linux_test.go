@@ -40,7 +40,7 @@ func open(t testing.TB, ns *netns.NS, cfg render.Config) *nft.Dataplane {
 func openWith(t testing.TB, ns *netns.NS, cfg nft.Config) *nft.Dataplane {
 	t.Helper()
 	cfg.NetNS = ns.FD()
-	d, err := nft.New(cfg)
+	d, err := nft.New(onFastPath(cfg))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d

@@ -21,6 +21,7 @@ type writer struct {
 	name     string // of the table
 	renderer *render.Renderer
 	applier  *applier.Applier
+	fastPath *fastPath
 	// revoker ends connections that policy no longer allows; nil with conntrack.Keep.
 	revoker revoker
 	// needsTable is set if the applier did not accept a change: it then needs the whole table.
@@ -46,7 +47,8 @@ func (w *writer) flush(ctx context.Context) (errs []error, done bool) {
 	return errs, programmed(err)
 }
 
-// write passes a change to the applier, or the whole table if it did not accept an earlier change.
+// write passes a change to the applier, or the whole table if it did not accept an earlier change. It withdraws the
+// fast path before a change that concerns established connections.
 func (w *writer) write(ctx context.Context, delta *ruleset.Delta) error {
 	var table *ruleset.Table
 	if w.needsTable {
@@ -59,10 +61,14 @@ func (w *writer) write(ctx context.Context, delta *ruleset.Delta) error {
 		}
 		w.revoker.Changed(delta, all)
 	}
-	if table != nil {
-		return w.applier.Apply(ctx, table)
+	var withdrawn error
+	if table != nil || render.ConcernsKnown(delta) {
+		withdrawn = w.fastPath.withdraw()
 	}
-	return w.applier.UpdateVisible(ctx, delta)
+	if table != nil {
+		return errors.Join(withdrawn, w.applier.Apply(ctx, table))
+	}
+	return errors.Join(withdrawn, w.applier.UpdateVisible(ctx, delta))
 }
 
 // programmed reports whether the applier has programmed everything but what the kernel refuses: that drops.

@@ -34,8 +34,8 @@ var allowed = map[string][]string{
 	"calcgraph/replay": {"policy", "dataplane", "calcgraph"},
 	"dataplane/nft": {
 		"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/render", "dataplane/nft/applier",
-		"dataplane/nft/conntrack", "dataplane/nft/internal/observed", "dataplane/nft/internal/owners",
-		"dataplane/nft/internal/late", "dataplane/nft/internal/ports",
+		"dataplane/nft/conntrack", "dataplane/nft/internal/flowtable", "dataplane/nft/internal/observed",
+		"dataplane/nft/internal/owners", "dataplane/nft/internal/late", "dataplane/nft/internal/ports",
 		"dataplane/nft/internal/rcu", "dataplane/nft/internal/revoke",
 	},
 	"dataplane/nft/render": {
@@ -65,6 +65,7 @@ var allowed = map[string][]string{
 		"dataplane/nft/internal/reuse", "dataplane/nft/internal/sets",
 	},
 	"dataplane/nft/internal/encode": {"dataplane/nft/ruleset", "dataplane/nft/internal/nfnl", "internal/netlink"},
+	"dataplane/nft/internal/flowtable": {},
 	"dataplane/nft/internal/late": {
 		"policy", "dataplane/nft/ruleset", "dataplane/nft/conntrack", "dataplane/nft/internal/build",
 		"dataplane/nft/internal/encode", "dataplane/nft/internal/match", "dataplane/nft/internal/nfnl",

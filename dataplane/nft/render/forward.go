@@ -58,7 +58,7 @@ func (b *baseChains) decisionChains() []*ruleset.Chain {
 func (b *baseChains) forwardChains() []*ruleset.Chain {
 	hosts := b.hostJumps(hostForwardIn, hostForwardOut)
 	before := b.dropBlocked(ruleset.IIFName, ruleset.OIFName)
-	known := len(before) == 0 && !b.unprefixed && !b.host.byAddress
+	known := b.acceptsKnown()
 	if known {
 		before = append(before, b.known()...)
 	}
@@ -80,6 +80,11 @@ func (b *baseChains) forwardChains() []*ruleset.Chain {
 		),
 	})
 	return slices.Concat(chains, b.sideChains(), b.decisionChains(), b.verdicts.chains())
+}
+
+// acceptsKnown reports whether the base chain forward begins with the rules of known.
+func (b *baseChains) acceptsKnown() bool {
+	return len(b.ports.families) == 0 && !b.unprefixed && !b.host.byAddress
 }
 
 // known returns the rules that accept packets of established connections without the chains of

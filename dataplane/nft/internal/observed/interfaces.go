@@ -240,6 +240,14 @@ func (o *Interfaces) lookUp(name string) (render.Master, error) {
 	return render.Master{Name: master.Name, Kind: master.Kind}, nil
 }
 
+// Exists looks up whether there is an interface of that name.
+func (o *Interfaces) Exists(name string) (bool, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	link, err := o.link(name)
+	return link.Index != 0, err
+}
+
 // link looks up one interface. The result is zero if there is none of that name.
 func (o *Interfaces) link(name string) (rtnl.Link, error) {
 	if !ruleset.ValidIfname(name) {

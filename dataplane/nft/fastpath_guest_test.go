@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && guest
+
+package nft_test
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// fastNetwork is a network with the uplink up0, and a host beyond it.
+type fastNetwork struct {
+	*network
+	outside *netns.NS
+	plane   endingPlane
+	at      dptest.State
+}
+
+// newFastNetwork returns a network in the state, with a dataplane that offers the fast path.
+func newFastNetwork(t *testing.T, state dptest.State) *fastNetwork {
+	t.Helper()
+	n := &fastNetwork{network: newNetwork(t), at: dptest.NewState()}
+	n.outside = nstest.NewPeer(t, n.node, "up0", "198.51.100.1/24", "2001:db8:100::1/64")
+	nstest.NFT(t, n.node, "table inet slow {\n\tchain forward {\n\t\ttype filter hook forward priority 5\n"+
+		"\t\tcounter\n\t}\n}\n", "-f", "-")
+	n.plane = openEnding(t, n.node, fastConfig())
+	n.become(t, state)
+	return n
+}
+
+func fastConfig() nft.Config {
+	return nft.Config{
+		Renderer:  render.Config{TCPFromSYN: true},
+		Flowtable: nft.FlowtableConfig{Enabled: true, Uplinks: []string{"up0", "absent"}},
+		// Connections that policy denies end, which takes a moment.
+		ConntrackPolicy: conntrack.End,
+	}
+}
+
+func (n *fastNetwork) become(t *testing.T, state dptest.State) {
+	t.Helper()
+	require.NoError(t, n.plane.Apply(t.Context(), dptest.Transition(n.at, state)))
+	n.at = state
+}
+
+// slow returns how many packets have met the forward chains so far.
+func (n *fastNetwork) slow(t *testing.T) int {
+	t.Helper()
+	text := nstest.NFT(t, n.node, "", "list", "chain", "inet", "slow", "forward")
+	packets, err := strconv.Atoi(regexp.MustCompile(`packets (\d+)`).FindStringSubmatch(text)[1])
+	require.NoError(t, err)
+	return packets
+}
+
+// connections opens one of each kind: TCP and UDP, IPv4 and IPv6, between workloads and from the host beyond the
+// uplink to a workload. All are with way2.
+func (n *fastNetwork) connections(t *testing.T) map[string]net.Conn {
+	t.Helper()
+	all := map[string]net.Conn{}
+	for network, port := range map[string]uint16{"tcp": 80, "udp": 53} {
+		for from, ns := range map[string]*netns.NS{"way1": n.workloads[0].NS, "outside": n.outside} {
+			for family, to := range workloadAddrs(1) {
+				name := fmt.Sprintf("%s from %s, IPv%d", network, from, 4+2*family)
+				conn := dialWith(ns, net.Dialer{Timeout: patience}, network, to, port)
+				require.NotNil(t, conn, name)
+				t.Cleanup(func() { _ = conn.Close() })
+				require.True(t, exchange(conn, patience), name)
+				all[name] = conn
+			}
+		}
+	}
+	return all
+}
+
+// requireFast requires that the packets of the connections meet no chain, or that all do.
+func (n *fastNetwork) requireFast(t *testing.T, conns map[string]net.Conn, want bool) {
+	t.Helper()
+	for name, conn := range conns {
+		for range 5 { // the first ones may put it on the fast path
+			require.True(t, exchange(conn, patience), name)
+		}
+		const exchanges = 10
+		before := n.slow(t)
+		for range exchanges {
+			require.True(t, exchange(conn, patience), name)
+		}
+		met := n.slow(t) - before
+		if want {
+			require.Less(t, met, 2, name) // a TCP acknowledgement may come late
+		} else {
+			require.GreaterOrEqual(t, met, 2*exchanges, name)
+		}
+	}
+}
+
+// requireCut requires that no packet of the connections arrives any more.
+func (n *fastNetwork) requireCut(t *testing.T, conns map[string]net.Conn) {
+	t.Helper()
+	var all sync.WaitGroup
+	for name, conn := range conns {
+		all.Go(func() {
+			for range 3 {
+				if exchange(conn, impatience) {
+					t.Errorf("%s goes on", name)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// Packets of established connections meet no chain, and a new connection still meets policy.
+func TestFastPath(t *testing.T) {
+	n := newFastNetwork(t, shop())
+	conns := n.connections(t)
+	n.requireFast(t, conns, true)
+	n.become(t, edit(shop(), "way2", func(e *dataplane.Endpoint) { e.Profiles = nil }))
+	for _, to := range workloadAddrs(1) {
+		require.Nil(t, n.dial(t, 0, to, 80, impatience), "a new connection")
+	}
+}
+
+// S35, S168, S173: once a change that ends connections is applied, no packet of them takes the fast path.
+func TestFastPathEnds(t *testing.T) {
+	for name, change := range map[string]func(s dptest.State) dptest.State{
+		"endpoint down": func(s dptest.State) dptest.State {
+			return edit(s, "way2", func(e *dataplane.Endpoint) { e.Down = true })
+		},
+		"endpoint removed": func(s dptest.State) dptest.State {
+			s = s.Clone()
+			delete(s.Endpoints, endpointKey("way2"))
+			return s
+		},
+		"address moved": func(s dptest.State) dptest.State {
+			s = edit(s, "way2", func(e *dataplane.Endpoint) { e.Addresses = addrs("10.99.0.77") })
+			return edit(s, "way3", func(e *dataplane.Endpoint) {
+				e.Addresses = append(workloadAddrs(1), workloadAddrs(2)...)
+			})
+		},
+		"two endpoints of one interface": func(s dptest.State) dptest.State {
+			s = s.Clone()
+			s.Endpoints[endpointKey("second")] = &dataplane.Endpoint{
+				Interface: "way2", Addresses: addrs("10.99.0.78"), Profiles: []string{"all"},
+			}
+			return s
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newFastNetwork(t, shop())
+			conns := n.connections(t)
+			n.requireFast(t, conns, true)
+			state := change(shop())
+			_ = n.plane.Apply(t.Context(), dptest.Transition(n.at, state)) // endpoints at fault are errors
+			n.requireCut(t, conns)
+		})
+	}
+}
+
+// S116 with conntrack.End: a connection that policy denies from now on ends, although none of its packets meets
+// policy.
+func TestFastPathEndsByPolicy(t *testing.T) {
+	n := newFastNetwork(t, shop())
+	conns := n.connections(t)
+	n.requireFast(t, conns, true)
+	n.become(t, edit(shop(), "way2", func(e *dataplane.Endpoint) { e.Profiles = nil }))
+	swept(t, n.plane)
+	n.requireCut(t, conns)
+}
+
+// A packet between a workload's false source and another workload drops, although the connection is established for
+// connection tracking and its packets in the other direction pass (S119).
+func TestFastPathIsForOwnAddresses(t *testing.T) {
+	n := newFastNetwork(t, shop())
+	for _, foreign := range addrs("10.99.0.77", "fd00:99::77") {
+		require.NoError(t, n.workloads[1].NS.AddAddr("eth0", netip.PrefixFrom(foreign, foreign.BitLen())))
+		n.route(t, foreign, 1)
+		conn := dialWith(n.outside, net.Dialer{}, "udp", foreign, 53)
+		require.NotNil(t, conn)
+		for range 5 {
+			require.False(t, exchange(conn, impatience))
+		}
+		require.NoError(t, conn.Close())
+	}
+}
+
+// Connections that go on lose nothing while endpoints come and go, and take the fast path again afterwards.
+func TestFastPathIsWithdrawnWithoutLoss(t *testing.T) {
+	n := newFastNetwork(t, shop())
+	conns := n.connections(t)
+	n.requireFast(t, conns, true)
+	other := edit(shop(), "way3", func(e *dataplane.Endpoint) { e.Down = true })
+	done := make(chan struct{})
+	var running sync.WaitGroup
+	exchanges := make(map[string]*int)
+	for name, conn := range conns {
+		count := new(int)
+		exchanges[name] = count
+		running.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if !exchange(conn, patience) {
+					t.Errorf("%s lost a packet", name)
+					return
+				}
+				*count++
+			}
+		})
+	}
+	for i := range 40 {
+		n.become(t, []dptest.State{other, shop()}[i%2])
+	}
+	require.NoError(t, n.plane.Resync(t.Context()))
+	close(done)
+	running.Wait()
+	for name, count := range exchanges {
+		require.Greater(t, *count, 40, name)
+	}
+	n.requireFast(t, conns, true)
+}
+
+// While a host endpoint has untracked policy, which decides about each packet, none takes the fast path.
+func TestFastPathMeetsUntrackedPolicy(t *testing.T) {
+	n := newFastNetwork(t, shop())
+	conns := n.connections(t)
+	n.requireFast(t, conns, true)
+	key := policy.Key{Kind: policy.KindPolicy, Name: "raw"}
+	state := shop()
+	state.Policies[key] = &dataplane.Policy{
+		Tier: "default", Untracked: true,
+		Ingress: []dataplane.Rule{{ID: "none", Action: policy.Deny, Source: dataplane.Match{
+			Nets: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")},
+		}}},
+	}
+	state.HostEndpoints[policy.Key{Kind: policy.KindHostEndpoint, Name: "up0"}] = &dataplane.HostEndpoint{
+		Interface: "up0", Profiles: []string{"all"},
+		UntrackedIngress: []dataplane.TierPolicies{
+			{Tier: "default", DefaultAction: policy.Pass, Policies: []policy.Key{key}},
+		},
+	}
+	n.become(t, state)
+	n.requireFast(t, conns, false)
+	n.become(t, shop())
+	n.requireFast(t, conns, true)
+}
+
+// A process that takes over keeps the connections, and one without flowtables removes the fast path.
+func TestFastPathIsTakenOver(t *testing.T) {
+	n := newFastNetwork(t, shop())
+	conns := n.connections(t)
+	n.requireFast(t, conns, true)
+	require.NoError(t, n.plane.Close())
+	n.requireFast(t, conns, true)
+	cfg := fastConfig()
+	for _, enabled := range []bool{true, false} {
+		cfg.Flowtable.Enabled = enabled
+		n.plane = openEnding(t, n.node, cfg)
+		require.NoError(t, n.plane.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())))
+		n.requireFast(t, conns, enabled)
+		require.NoError(t, n.plane.Close())
+	}
+	n.plane = openEnding(t, n.node, fastConfig())
+	require.NoError(t, n.plane.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())))
+	n.requireFast(t, conns, true)
+	plan, err := n.plane.PlanTeardown(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, plan, "delete table inet wayleave-flowtable\n")
+	require.NoError(t, n.plane.Teardown(t.Context()))
+	require.Equal(t, "table inet slow\n", nstest.NFT(t, n.node, "", "list", "tables"))
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nft_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+)
+
+// Where the kernel has no flowtables, that is logged once, and connections work without.
+func TestFastPathIsOptional(t *testing.T) {
+	var log bytes.Buffer
+	n := newNetwork(t)
+	d := openWith(t, n.node, nft.Config{
+		Flowtable: nft.FlowtableConfig{Enabled: true}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	down := edit(shop(), "way3", func(e *dataplane.Endpoint) { e.Down = true })
+	at := dptest.NewState()
+	for range 2 {
+		for _, state := range []dptest.State{shop(), down} {
+			require.NoError(t, d.Apply(t.Context(), dptest.Transition(at, state)))
+			at = state
+			conn := n.dial(t, 0, workloadAddrs(1)[0], 80, patience)
+			require.NotNil(t, conn)
+			require.True(t, exchange(conn, patience))
+			require.NoError(t, conn.Close())
+		}
+	}
+	require.Nil(t, d.Unfinished())
+	tables := nstest.NFT(t, n.node, "", "list", "tables")
+	if strings.Contains(tables, "table inet wayleave-flowtable\n") {
+		require.Empty(t, log.String())
+	} else {
+		require.Equal(t, 1, strings.Count(log.String(), "they work without it"), log.String())
+	}
+}
+
+// What the fast path cannot be used with is an error.
+func TestFastPathConfig(t *testing.T) {
+	on := nft.FlowtableConfig{Enabled: true}
+	for text, cfg := range map[string]nft.Config{
+		"ReversePath":  {Renderer: render.Config{ReversePath: true}, Flowtable: on},
+		"Bridges":      {Renderer: render.Config{Bridges: []string{"br0"}}, Flowtable: on},
+		`uplink "a/b"`: {Flowtable: nft.FlowtableConfig{Enabled: true, Uplinks: []string{"eth0", "a/b"}}},
+	} {
+		_, err := nft.New(cfg)
+		require.ErrorContains(t, err, text)
+	}
+}

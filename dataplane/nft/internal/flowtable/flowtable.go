@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flowtable
+
+import "net/netip"
+
+// Config configures a Table.
+type Config struct {
+	// NetNS is a file descriptor of the network namespace, needed only during New. Zero means that of the calling
+	// thread.
+	NetNS int
+	// PolicyTable is the name of the table with the policy. That of the flowtable is PolicyTable + "-flowtable".
+	PolicyTable string
+	// Uplinks are the names of the node's interfaces whose packets may take the fast path.
+	Uplinks []string
+}
+
+// Address is an address that the workload behind an interface has as its own.
+type Address struct {
+	Interface string
+	Addr      netip.Addr
+}

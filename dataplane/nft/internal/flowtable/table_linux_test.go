@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flowtable_test
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/flowtable"
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+)
+
+func TestMain(m *testing.M) { nstest.Main(m) }
+
+func newTable(t *testing.T, ns *netns.NS, uplinks ...string) *flowtable.Table {
+	t.Helper()
+	table, err := flowtable.New(flowtable.Config{NetNS: ns.FD(), PolicyTable: "test", Uplinks: uplinks})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, table.Close()) })
+	return table
+}
+
+func exists(name string) (bool, error) { return name != "absent", nil }
+
+// own returns an address of each family for each of n interfaces, one of them twice.
+func own(n int) (out []flowtable.Address) {
+	for i := range n {
+		name := fmt.Sprintf("way%d", i)
+		out = append(out, flowtable.Address{
+			Interface: name, Addr: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}),
+		}, flowtable.Address{Interface: name, Addr: netip.MustParseAddr(fmt.Sprintf("fd00::%x", i))})
+	}
+	return append(out, out[0])
+}
+
+// A table that is not there can be withdrawn, and what the kernel refuses leaves nothing behind.
+func TestWithdrawWithoutTable(t *testing.T) {
+	table := newTable(t, nstest.New(t), "up0")
+	for range 2 {
+		require.NoError(t, table.Withdraw())
+		found, err := table.Exists()
+		require.NoError(t, err)
+		require.False(t, found)
+		// There are no such interfaces, or no flowtables.
+		require.ErrorContains(t, table.Offer(own(1), exists), "flowtable: add table inet test-flowtable: ")
+	}
+	require.NoError(t, table.Offer(nil, exists), "nobody to offer it to")
+	require.Empty(t, nstest.NFT(t, nstest.New(t), "", "list", "tables"))
+}
+
+// The table of another process is withdrawn, too.
+func TestWithdrawOtherTable(t *testing.T) {
+	ns := nstest.New(t)
+	nstest.NFT(t, ns, "", "add table inet test-flowtable; add table inet test")
+	table := newTable(t, ns)
+	found, err := table.Exists()
+	require.NoError(t, err)
+	require.True(t, found)
+	require.NoError(t, table.Withdraw())
+	require.Equal(t, "table inet test\n", nstest.NFT(t, ns, "", "list", "tables"))
+}

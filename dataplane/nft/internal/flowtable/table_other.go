@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package flowtable
+
+import "errors"
+
+// Table exists on Linux only.
+type Table struct{}
+
+// New returns errors.ErrUnsupported.
+func New(Config) (*Table, error) { return nil, errors.ErrUnsupported }
+
+// Close does nothing.
+func (*Table) Close() error { return nil }
+
+// Name returns an empty name.
+func (*Table) Name() string { return "" }
+
+// Withdraw returns errors.ErrUnsupported.
+func (*Table) Withdraw() error { return errors.ErrUnsupported }
+
+// Exists returns errors.ErrUnsupported.
+func (*Table) Exists() (bool, error) { return false, errors.ErrUnsupported }
+
+// Offer returns errors.ErrUnsupported.
+func (*Table) Offer([]Address, func(string) (bool, error)) error { return errors.ErrUnsupported }

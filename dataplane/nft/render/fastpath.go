@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
+)
+
+// ConcernsKnown reports whether a change may make a difference to packets of established connections. It does not if
+// it is about policy alone, except untracked and pre-DNAT policy.
+func ConcernsKnown(d *ruleset.Delta) bool {
+	names := slices.Concat(d.DeleteChains, d.DeleteSets)
+	for _, c := range d.Chains {
+		names = append(names, c.Name)
+	}
+	for _, s := range d.Sets {
+		names = append(names, s.Name)
+	}
+	for _, e := range d.Elements {
+		names = append(names, e.Set)
+	}
+	return slices.ContainsFunc(names, func(name string) bool { return !isPolicy(name) })
+}
+
+// isPolicy reports whether only packets of new connections meet the chain, set or map of that name: it is policy, or
+// an IP set that policy looks up.
+func isPolicy(name string) bool {
+	return slices.ContainsFunc([]string{
+		"group-", "classify-", "tier-", "pol-", "prof-", "outcome-", "outcomes-", "class4", "class6", "gc-",
+		"s4-", "s6-", "n4-", "n6-", "p4-", "p6-", "v4-", "v6-", "allow/", "deny/", "pass/",
+	}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// KnownAddresses returns the own addresses of the endpoints that are up, by interface. The first rules of the chain
+// forward accept all packets of established connections between two of them, and between one of them and an interface
+// that is no workload's, and no other chain drops such packets. It returns nothing while that is not so: with
+// ReversePath, or while an endpoint's interface is a port of a master or lacks the InterfacePrefix, or a host endpoint
+// is found by its addresses or has untracked or pre-DNAT policy. Those of bridged endpoints are never there.
+func (r *Renderer) KnownAddresses() map[string][]netip.Addr {
+	r.renderDirty()
+	if r.cfg.ReversePath || !r.base.acceptsKnown() || slices.Contains(r.base.host.enforced[hostRawIn:], true) {
+		return nil
+	}
+	own := map[string][]netip.Addr{}
+	interfaces := r.endpoints.interfaces
+	for name, i := range interfaces.byName {
+		for s := range i.claims {
+			if s.ok && interfaces.bridge(name) == "" && !interfaces.bridges.has(name) {
+				own[name] = append(own[name], s.workload.Addresses...)
+			}
+		}
+	}
+	return own
+}
