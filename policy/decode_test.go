@@ -264,6 +264,10 @@ func TestDecodeNetworkErrors(t *testing.T) {
 		{`{"kind":"IPPool","name":"p","cidr":null}`, `IPPool/p: cidr: want a string, not null`},
 		{`{"kind":"IPPool","name":"p","cidr":"10.0.0.0/33"}`, `cidr: parse net "10.0.0.0/33"`},
 		{`{"kind":"IPPool","name":"p","CIDR":"10.0.0.0/8"}`, `CIDR: unknown field; it is written "cidr"`},
+		{
+			`{"kind":"IPPool","name":"p","cidr":"10.0.0.0/8","GREMode":"Always"}`,
+			`GREMode: unknown field: GRE is not supported, use vxlanMode or ipipMode`,
+		},
 		{`{"kind":"IPPool","name":"p","disabled":"true"}`, `disabled: want true or false, not a string`},
 		{`{"kind":"IPPool","name":"p","natOutgoing":null}`, `natOutgoing: want true or false, not null`},
 		{`{"kind":"Block","cidr":"10.0.0.0/26","name":"p"}`, `decode Block/10.0.0.0/26: name: unknown field`},

@@ -68,6 +68,10 @@ func (d *decoder) unknown(path, name string, v reflect.Value, readers memberRead
 			return
 		}
 	}
+	if strings.EqualFold(name, "greMode") { // what else a pool might be encapsulated in
+		d.add(path, "unknown field: GRE is not supported, use vxlanMode or ipipMode")
+		return
+	}
 	d.add(path, "unknown field")
 }
 
