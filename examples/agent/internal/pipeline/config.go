@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft"
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
@@ -71,6 +72,8 @@ type Config struct {
 	ConntrackPolicy conntrack.Policy
 	// TCPFromSYN drops TCP packets of workloads that begin a connection without a SYN.
 	TCPFromSYN bool
+	// Flowtable lets packets of established connections take the kernel's fast path.
+	Flowtable nft.FlowtableConfig
 	// NATExcludeNodes keeps the source of packets to nodes; see render.NATConfig.ExcludeNodes.
 	NATExcludeNodes bool
 	// VXLANFromNodesOnly and IPIPFromNodesOnly are those of policy.HostConfig.

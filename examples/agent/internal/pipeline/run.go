@@ -116,7 +116,7 @@ func New(cfg Config) (*Pipeline, error) {
 	// The kernel: policy first, so that no endpoint has a route before it has its policy.
 	p.table, err = nft.New(nft.Config{
 		Renderer: cfg.renderer(), NetNS: cfg.NetNS, Shared: cfg.SharedTable, ConntrackPolicy: cfg.ConntrackPolicy,
-		BeforeWrite: cfg.BeforeWrite, Logger: cfg.Logger,
+		Flowtable: cfg.Flowtable, BeforeWrite: cfg.BeforeWrite, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err

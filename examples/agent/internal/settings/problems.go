@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/dataplane/routes"
 	"github.com/wayleave/wayleave/datastore/kubernetes"
 	"github.com/wayleave/wayleave/policy"
@@ -80,6 +81,14 @@ func (s Settings) problems() map[string]error {
 	if s.VerdictLogGroup < -1 || s.VerdictLogGroup > math.MaxUint16 {
 		found["verdict-log-group"] = fmt.Errorf("want 0 to 65535, or -1 for none, not %d", s.VerdictLogGroup)
 	}
+	if err := s.flowtableProblem(); err != nil {
+		found["flowtable"] = err
+	}
+	for _, name := range s.Uplinks() {
+		if !ruleset.ValidIfname(name) {
+			found["flowtable-uplinks"] = fmt.Errorf("%q is no name of an interface", name)
+		}
+	}
 	if hostActions()[s.EndpointToHost] == "" {
 		found["endpoint-to-host"] = fmt.Errorf("want drop, accept or return, not %q", s.EndpointToHost)
 	}
@@ -90,6 +99,19 @@ func (s Settings) problems() map[string]error {
 		found["record-limit"] = fmt.Errorf("want 1 or more, not %d", s.RecordLimit)
 	}
 	return found
+}
+
+// flowtableProblem returns why the fast path cannot be used.
+func (s Settings) flowtableProblem() error {
+	switch {
+	case !s.Flowtable && s.FlowtableUplinks != "":
+		return errors.New("must be true for flowtable-uplinks to have an effect")
+	case s.Flowtable && s.Bridges != "":
+		return errors.New("cannot be combined with bridges")
+	case s.Flowtable && s.Wireguard:
+		return errors.New("cannot be combined with wireguard: it would keep connections unencrypted that began so")
+	}
+	return nil
 }
 
 // kubernetesProblems returns what is wrong with the settings of the Kubernetes API, by key.

@@ -109,6 +109,10 @@ type Settings struct {
 	VerdictLogGroup int
 	// ConntrackPolicy decides about established connections that a change of policy denies.
 	ConntrackPolicy conntrack.Policy
+	// Flowtable lets packets of established connections take the kernel's fast path, and FlowtableUplinks are the
+	// node's interfaces for which it does, separated by commas.
+	Flowtable        bool
+	FlowtableUplinks string
 	// TCPFromSYN drops TCP packets of workloads that begin a connection without a SYN.
 	TCPFromSYN bool
 	// NATExcludeNodes keeps the source of packets that pods of NATOutgoing pools send to nodes.
@@ -131,6 +135,9 @@ type Settings struct {
 
 // BridgeNames returns the names in Bridges, in order.
 func (s Settings) BridgeNames() []string { return split(s.Bridges) }
+
+// Uplinks returns the names in FlowtableUplinks, in order.
+func (s Settings) Uplinks() []string { return split(s.FlowtableUplinks) }
 
 // split returns the parts of a list with commas.
 func split(list string) (parts []string) {
@@ -249,6 +256,11 @@ func Declare(flags *flag.FlagSet, s *Settings) {
 	flags.TextVar(&s.ConntrackPolicy, "conntrack-policy", s.ConntrackPolicy,
 		"what becomes of established connections that a change of policy denies: `POLICY` keep lets them go on, "+
 			"end ends them")
+	flags.BoolVar(&s.Flowtable, "flowtable", s.Flowtable,
+		"let packets of established connections of workloads take the kernel's fast path, a flowtable, where it has one")
+	flags.StringVar(&s.FlowtableUplinks, "flowtable-uplinks", s.FlowtableUplinks,
+		"`NAMES` of the node's interfaces towards other hosts that the fast path leads to, separated by commas; if "+
+			"empty, it leads between workloads only")
 	flags.StringVar(&s.RecordFile, "record-file", s.RecordFile,
 		"`FILE` to record the agent's inputs in, for package calcgraph/replay; none if empty")
 	flags.IntVar(&s.RecordLimit, "record-limit", s.RecordLimit, "`MIB` after which recording ends")

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settings_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/examples/agent/internal/settings"
+)
+
+// The datastore may set the fast path, and it is refused with what it cannot be used with.
+func TestFlowtable(t *testing.T) {
+	e, err := settings.Resolve(settings.Layer{Source: "test", Values: map[string]string{
+		"flowtable": "true", "flowtable-uplinks": "eth0,eth1",
+	}})
+	require.NoError(t, err)
+	require.True(t, e.Flowtable)
+	require.Equal(t, []string{"eth0", "eth1"}, e.Uplinks())
+	for want, values := range map[string]map[string]string{
+		"flowtable: cannot be combined with bridges":                      {"flowtable": "true", "bridges": "br0"},
+		"flowtable: must be true for flowtable-uplinks to have an effect": {"flowtable-uplinks": "eth0"},
+		`flowtable-uplinks: "a/b" is no name of an interface`:             {"flowtable": "true", "flowtable-uplinks": "eth0,a/b"},
+		"flowtable: cannot be combined with wireguard: it would keep connections unencrypted that began so": {
+			"flowtable": "true", "wireguard": "true",
+		},
+	} {
+		_, err := settings.Resolve(settings.Layer{Source: "test", Values: values})
+		require.EqualError(t, err, "test: "+want)
+	}
+}
