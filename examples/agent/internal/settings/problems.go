@@ -84,6 +84,9 @@ func (s Settings) problems() map[string]error {
 	if err := s.flowtableProblem(); err != nil {
 		found["flowtable"] = err
 	}
+	if !s.Flowtable && s.FlowtableUplinks != "" {
+		found["flowtable-uplinks"] = errors.New("has no effect without flowtable")
+	}
 	for _, name := range s.Uplinks() {
 		if !ruleset.ValidIfname(name) {
 			found["flowtable-uplinks"] = fmt.Errorf("%q is no name of an interface", name)
@@ -104,8 +107,6 @@ func (s Settings) problems() map[string]error {
 // flowtableProblem returns why the fast path cannot be used.
 func (s Settings) flowtableProblem() error {
 	switch {
-	case !s.Flowtable && s.FlowtableUplinks != "":
-		return errors.New("must be true for flowtable-uplinks to have an effect")
 	case s.Flowtable && s.Bridges != "":
 		return errors.New("cannot be combined with bridges")
 	case s.Flowtable && s.Wireguard:
