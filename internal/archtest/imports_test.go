@@ -50,8 +50,8 @@ var allowed = map[string][]string{
 	},
 	"dataplane/nft/internal/testhook": {},
 	"dataplane/nft/applier": {
-		"dataplane/nft/ruleset", "dataplane/nft/internal/encode", "dataplane/nft/internal/nfnl",
-		"dataplane/nft/internal/rcu", "dataplane/nft/internal/readback", "internal/dispute", "internal/netlink",
+		"dataplane/nft/ruleset", "dataplane/nft/internal/encode", "dataplane/nft/internal/kernel",
+		"dataplane/nft/internal/nfnl", "dataplane/nft/internal/rcu", "dataplane/nft/internal/readback", "internal/dispute", "internal/netlink",
 	},
 	"dataplane/nft/ruleset":          {},
 	"dataplane/nft/ruleset/simulate": {"dataplane/nft/ruleset"},
@@ -64,8 +64,9 @@ var allowed = map[string][]string{
 		"dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/build", "dataplane/nft/internal/match",
 		"dataplane/nft/internal/reuse", "dataplane/nft/internal/sets",
 	},
-	"dataplane/nft/internal/encode": {"dataplane/nft/ruleset", "dataplane/nft/internal/nfnl", "internal/netlink"},
-	"dataplane/nft/internal/flowtable": {},
+	"dataplane/nft/internal/encode":    {"dataplane/nft/ruleset", "dataplane/nft/internal/nfnl", "internal/netlink"},
+	"dataplane/nft/internal/flowtable": {"dataplane/nft/internal/kernel"},
+	"dataplane/nft/internal/kernel":    {},
 	"dataplane/nft/internal/late": {
 		"policy", "dataplane/nft/ruleset", "dataplane/nft/conntrack", "dataplane/nft/internal/build",
 		"dataplane/nft/internal/encode", "dataplane/nft/internal/match", "dataplane/nft/internal/nfnl",

@@ -11,21 +11,6 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-func TestKernelVersion(t *testing.T) {
-	for release, want := range map[string][2]int{
-		"6.12.117+deb12-amd64": {6, 12}, "5.10.0-35-amd64": {5, 10}, "6.17": {6, 17}, "7.0-rc1": {7, 0},
-		"6.18.44-x": {6, 18},
-	} {
-		major, minor, ok := kernelVersion(release)
-		require.True(t, ok, release)
-		require.Equal(t, want, [2]int{major, minor}, release)
-	}
-	for _, release := range []string{"", "x", "6", "6.", "6.x", "six.1"} {
-		_, _, ok := kernelVersion(release)
-		require.False(t, ok, release)
-	}
-}
-
 func TestReplacesOverlaps(t *testing.T) {
 	nets := &ruleset.Set{Name: "nets", Key: []ruleset.Type{ruleset.TypeIPv4}, Interval: true}
 	other := &ruleset.Set{Name: "other", Key: nets.Key, Interval: true}

@@ -4,45 +4,19 @@ package applier
 
 import (
 	"bytes"
-	"cmp"
 	"slices"
-	"strconv"
-	"strings"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/wayleave/wayleave/dataplane/nft/internal/kernel"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
+// missesOverlaps reports whether the kernel is older than Linux 6.17, or not known.
+//
 // Before Linux 6.17, a lookup in an interval set may miss an element while a transaction replaces it by another
 // that overlaps it. In a set of one field it stops at an inactive element and misses an active one
 // (net/netfilter/nft_set_rbtree.c). In a concatenation, the former elements are inactive for a moment before the
 // new ones can be found (net/netfilter/nft_set_pipapo.c).
-const (
-	fixedMajor = 6
-	fixedMinor = 17
-)
-
-// missesOverlaps reports whether the kernel is older than that, or is not known.
-func missesOverlaps() bool {
-	var name unix.Utsname
-	if err := unix.Uname(&name); err != nil {
-		return true
-	}
-	major, minor, ok := kernelVersion(unix.ByteSliceToString(name.Release[:]))
-	return !ok || cmp.Or(cmp.Compare(major, fixedMajor), cmp.Compare(minor, fixedMinor)) < 0
-}
-
-// kernelVersion returns the first two numbers of a release as "6.12.117+deb12-amd64".
-func kernelVersion(release string) (major, minor int, ok bool) {
-	first, rest, _ := strings.Cut(release, ".")
-	if end := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' }); end >= 0 {
-		rest = rest[:end]
-	}
-	major, majorErr := strconv.Atoi(first)
-	minor, minorErr := strconv.Atoi(rest)
-	return major, minor, majorErr == nil && minorErr == nil
-}
+func missesOverlaps() bool { return kernel.OlderThan(6, 17) }
 
 // replacesOverlaps reports whether the operations replace elements of an interval set by others that overlap
 // them. Those of a concatenation count as overlapping.

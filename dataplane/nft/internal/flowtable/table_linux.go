@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/nftables"
 	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/dataplane/nft/internal/kernel"
 )
 
 // Table is the table with the flowtable. It is not safe for concurrent use.
@@ -59,8 +61,15 @@ func (t *Table) Exists() (bool, error) {
 // another and with the uplinks. exists tells which interfaces there are: the kernel refuses others. Without an
 // address there is no table.
 func (t *Table) Offer(own []Address, exists func(name string) (bool, error)) error {
+	if len(own) == 0 {
+		return nil
+	}
+	// Until then, a connection that leaves the fast path is forgotten after 30 s (UDP) or 120 s (TCP) without a packet.
+	if kernel.OlderThan(5, 17) {
+		return t.wrap("add", errors.New("Linux before 5.17 forgets idle connections"))
+	}
 	devices, err := t.devices(own, exists)
-	if err != nil || len(own) == 0 {
+	if err != nil {
 		return err
 	}
 	t.conn.AddTable(t.table)

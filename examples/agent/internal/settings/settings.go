@@ -55,7 +55,7 @@ type Settings struct {
 	KubernetesIPIP bool
 	// KubernetesReport writes Events, conditions and a NodeReport of the node to the API.
 	KubernetesReport bool
-	// Wireguard encrypts traffic between nodes, with private keys in the folder WireguardDir. All other
+	// Wireguard encrypts traffic between nodes, with private keys in the directory WireguardDir. All other
 	// settings of WireGuard count only with it.
 	Wireguard    bool
 	WireguardDir string

@@ -112,7 +112,7 @@ func (s Settings) wireguardProblems() map[string]error {
 		return found
 	}
 	if s.WireguardDir == "" {
-		found["wireguard-dir"] = errors.New("a folder is required: the node keeps its keys there")
+		found["wireguard-dir"] = errors.New("a directory is required: the node keeps its keys there")
 	}
 	if s.WireguardHostEncryption && s.WireguardUnencryptedHosts == "" {
 		found["wireguard-host-encryption"] = errors.New("set wireguard-unencrypted-hosts, too: the addresses of the " +

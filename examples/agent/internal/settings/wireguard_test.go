@@ -65,7 +65,10 @@ func TestWireguardProblems(t *testing.T) {
 		{map[string]string{"wireguard-mtu": "1280"}, ""},
 		{map[string]string{lifetime: "59m"}, lifetime + ": want 0s for never, or 1h0m0s or more, not 59m0s"},
 		{map[string]string{lifetime: "-1h"}, lifetime + ": want 0s for never, or 1h0m0s or more, not -1h0m0s"},
-		{map[string]string{"wireguard-dir": ""}, "wireguard-dir: a folder is required: the node keeps its keys there"},
+		{
+			map[string]string{"wireguard-dir": ""},
+			"wireguard-dir: a directory is required: the node keeps its keys there",
+		},
 		{
 			map[string]string{"wireguard-host-encryption": "true"},
 			"wireguard-host-encryption: set wireguard-unencrypted-hosts, too: the addresses of the API servers, or none",
