@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/late"
@@ -55,16 +56,17 @@ type Config struct {
 // packets skip all chains, routing and connection tracking. It is for TCP and UDP between two workloads of the node,
 // and between a workload and an uplink. The flowtable is withdrawn before each change of endpoints and made anew after
 // it, so established connections end when they would end without it. Where the kernel has none (nft_flow_offload), the
-// Dataplane logs that and goes on without.
+// Dataplane logs that, goes on without, and tries again later.
 //
 // Tables of other processes do not see these packets any more, nor do counters and limits of bandwidth on their way.
 // The kernel keeps the route of a connection for as long as it is valid, so do not use it where other routing tables
-// may take over, as those of WireGuard. It has no effect while a host endpoint has untracked or pre-DNAT policy.
+// may take over, as those of WireGuard, nor where answers leave by another uplink than the one that their packets come
+// from. It has no effect while a host endpoint has untracked or pre-DNAT policy. docs/nft.md has the details.
 type FlowtableConfig struct {
 	// Enabled turns it on. It is an error with render.Config.ReversePath and Bridges.
 	Enabled bool
-	// Uplinks are the names of the node's interfaces towards other hosts. None means only connections between
-	// workloads.
+	// Uplinks are the names of the node's interfaces towards other hosts, never those of workloads. None means only
+	// connections between workloads.
 	Uplinks []string
 }
 
@@ -102,12 +104,21 @@ func (c Config) validate() error {
 	if c.ConntrackPolicy > conntrack.End {
 		errs = append(errs, fmt.Errorf("nft: config: ConntrackPolicy: %s", c.ConntrackPolicy))
 	}
-	if c.Flowtable.Enabled && (c.Renderer.ReversePath || len(c.Renderer.Bridges) > 0) {
+	return errors.Join(errs...)
+}
+
+// validate checks what does not fit together with a renderer's configuration, which has its defaults.
+func (c FlowtableConfig) validate(r render.Config) error {
+	var errs []error
+	if c.Enabled && (r.ReversePath || len(r.Bridges) > 0) {
 		errs = append(errs, errors.New("nft: config: Flowtable works without ReversePath and Bridges only"))
 	}
-	for _, name := range c.Flowtable.Uplinks {
-		if !ruleset.ValidIfname(name) {
+	for _, name := range c.Uplinks {
+		switch {
+		case !ruleset.ValidIfname(name):
 			errs = append(errs, fmt.Errorf("nft: config: Flowtable: uplink %q: no name of an interface", name))
+		case strings.HasPrefix(name, r.InterfacePrefix):
+			errs = append(errs, fmt.Errorf("nft: config: Flowtable: uplink %s has the prefix of workloads", name))
 		}
 	}
 	return errors.Join(errs...)

@@ -67,6 +67,9 @@ func New(cfg Config) (*Dataplane, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := cfg.Flowtable.validate(r.Config()); err != nil {
+		return nil, err
+	}
 	a, err := applier.New(applier.Config{
 		Name: r.Config().Table, NetNS: cfg.NetNS, Shared: cfg.Shared, BeforeWrite: cfg.BeforeWrite, Logger: cfg.Logger,
 		Epoch: r.Epoch(), Stages: render.Stages(), Translations: render.Translations(),
@@ -108,7 +111,8 @@ func New(cfg Config) (*Dataplane, error) {
 }
 
 // Close closes the sockets. The table stays in the kernel and still applies to packets. It has no
-// owner until the next Dataplane takes it over. Connections that were still to be ended continue.
+// owner until the next Dataplane takes it over. Connections that were still to be ended continue. The flowtable of
+// Config.Flowtable is deleted.
 // Errors: those of closing the sockets.
 func (d *Dataplane) Close() error {
 	if d.closed.Swap(true) {
@@ -122,7 +126,7 @@ func (d *Dataplane) Close() error {
 		err = errors.Join(err, d.late.Close())
 	}
 	if d.fastPath != nil {
-		err = errors.Join(err, d.fastPath.table.Close())
+		err = errors.Join(err, d.fastPath.close())
 	}
 	if d.handover.ender != nil {
 		err = errors.Join(err, d.handover.ender.Close())
@@ -247,7 +251,7 @@ func (d *Dataplane) Resync(ctx context.Context) error {
 
 // finished calls Finish until nothing is left, and joins its error with err.
 func (d *Dataplane) finished(ctx context.Context, err error) error {
-	for d.Unfinished() != nil {
+	for d.applier.Unfinished() != nil || d.fastPath.due(false) != nil {
 		if failed := d.Finish(ctx); failed != nil {
 			return errors.Join(err, failed)
 		}
@@ -261,7 +265,7 @@ func (d *Dataplane) Unfinished() <-chan struct{} {
 	if unfinished := d.applier.Unfinished(); unfinished != nil {
 		return unfinished
 	}
-	return d.fastPath.scheduled
+	return d.fastPath.due(true)
 }
 
 // Finish waits for the grace period that Unfinished stands for, and makes the deletions that
@@ -271,7 +275,7 @@ func (d *Dataplane) Unfinished() <-chan struct{} {
 // Errors: *dataplane.ApplyError; that of the context if it is done before the grace period ends.
 func (d *Dataplane) Finish(ctx context.Context) error {
 	if d.applier.Unfinished() == nil {
-		if d.fastPath.scheduled == nil {
+		if d.fastPath.due(true) == nil {
 			return nil
 		}
 		return d.fastPath.offer(ctx, d.renderer.KnownAddresses())
@@ -379,6 +383,7 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 		return nil
 	}
 	d.upToDate = false // also if the context is done: the batch is not programmed yet
+	d.fastPath.suspend()
 	d.late.Enable()
 	if _, err := d.late.Expire(); err != nil { // with conntrack.Keep, nothing else calls it
 		d.config.Logger.Warn("deleting the empty table of late packets failed", "err", err)
@@ -394,7 +399,7 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 		return errors.Join(append(errs, err)...)
 	}
 	errs = append(errs, d.ports.prepare(ctx, d.renderer, resync)...)
-	if resync && d.config.Flowtable.Enabled {
+	if resync {
 		d.fastPath.forget()
 		if err := d.fastPath.withdraw(); err != nil {
 			errs = append(errs, &dataplane.ApplyError{Backend: backend, Op: "withdraw the fast path", Err: err})

@@ -5,6 +5,7 @@
 package nft_test
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/netip"
@@ -48,7 +49,7 @@ func newFastNetwork(t *testing.T, state dptest.State) *fastNetwork {
 func fastConfig() nft.Config {
 	return nft.Config{
 		Renderer:  render.Config{TCPFromSYN: true},
-		Flowtable: nft.FlowtableConfig{Enabled: true, Uplinks: []string{"up0", "absent"}},
+		Flowtable: nft.FlowtableConfig{Enabled: true, Uplinks: []string{"up0"}},
 		// Connections that policy denies end, which takes a moment.
 		ConntrackPolicy: conntrack.End,
 	}
@@ -264,27 +265,67 @@ func TestFastPathMeetsUntrackedPolicy(t *testing.T) {
 	n.requireFast(t, conns, true)
 }
 
-// A process that takes over keeps the connections, and one without flowtables removes the fast path.
-func TestFastPathIsTakenOver(t *testing.T) {
+// The fast path ends with its process, which connections do not notice, and Teardown removes it.
+func TestFastPathEndsWithItsProcess(t *testing.T) {
 	n := newFastNetwork(t, shop())
 	conns := n.connections(t)
 	n.requireFast(t, conns, true)
-	require.NoError(t, n.plane.Close())
-	n.requireFast(t, conns, true)
 	cfg := fastConfig()
-	for _, enabled := range []bool{true, false} {
+	for _, enabled := range []bool{false, true} {
+		require.NoError(t, n.plane.Close())
+		n.requireFast(t, conns, false)
 		cfg.Flowtable.Enabled = enabled
 		n.plane = openEnding(t, n.node, cfg)
 		require.NoError(t, n.plane.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())))
 		n.requireFast(t, conns, enabled)
-		require.NoError(t, n.plane.Close())
 	}
-	n.plane = openEnding(t, n.node, fastConfig())
-	require.NoError(t, n.plane.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())))
-	n.requireFast(t, conns, true)
 	plan, err := n.plane.PlanTeardown(t.Context())
 	require.NoError(t, err)
 	require.Contains(t, plan, "delete table inet wayleave-flowtable\n")
 	require.NoError(t, n.plane.Teardown(t.Context()))
 	require.Equal(t, "table inet slow\n", nstest.NFT(t, n.node, "", "list", "tables"))
+}
+
+// What is not programmed is not offered: the address of an endpoint that moves.
+func TestFastPathIsOfProgrammedState(t *testing.T) {
+	n := newFastNetwork(t, shop())
+	require.NoError(t, n.plane.ApplyVisible(t.Context(), dptest.Transition(n.at, edit(shop(), "way3",
+		func(e *dataplane.Endpoint) { e.Down = true }))))
+	<-n.plane.Unfinished()
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, n.plane.Apply(done, dptest.Transition(n.at, edit(shop(), "way3", func(e *dataplane.Endpoint) {
+		e.Addresses = workloadAddrs(1)
+	}))), context.Canceled)
+	for n.plane.Unfinished() != nil {
+		require.NoError(t, n.plane.Finish(t.Context()))
+	}
+	require.NotContains(t, nstest.NFT(t, n.node, "", "list", "tables"), "flowtable")
+}
+
+// An uplink that appears later is used, without a change of endpoints. While it is missing, connections between
+// workloads already take the fast path.
+func TestFastPathOfLaterInterface(t *testing.T) {
+	n := &fastNetwork{network: newNetwork(t), at: dptest.NewState()}
+	cfg := fastConfig()
+	cfg.Flowtable.Uplinks = []string{"up0"}
+	n.plane = openEnding(t, n.node, cfg)
+	n.become(t, shop())
+	require.NotContains(t, nstest.NFT(t, n.node, "", "list", "ruleset"), "devices = { up0,")
+	nstest.NewPeer(t, n.node, "up0", "198.51.100.1/24")
+	for n.plane.Unfinished() != nil {
+		require.NoError(t, n.plane.Finish(t.Context()))
+	}
+	require.Contains(t, nstest.NFT(t, n.node, "", "list", "ruleset"), "devices = { up0, way1, way2, way3 }")
+}
+
+// An ended UDP connection on the fast path does not come back: how long the kernel would have tracked it is not known.
+func TestFastPathLeavesNoLateReplies(t *testing.T) {
+	n := newFastNetwork(t, shop())
+	conns := n.connections(t)
+	n.requireFast(t, conns, true)
+	n.become(t, edit(shop(), "way2", func(e *dataplane.Endpoint) { e.Profiles = nil }))
+	swept(t, n.plane)
+	listing := nstest.NFT(t, n.node, "", "list", "table", "inet", "wayleave-ended")
+	require.Regexp(t, `10\.99\.0\.2 \. .* timeout 10m`, listing)
 }

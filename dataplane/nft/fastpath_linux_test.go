@@ -4,6 +4,7 @@ package nft_test
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -36,7 +37,6 @@ func TestFastPathIsOptional(t *testing.T) {
 			require.NoError(t, conn.Close())
 		}
 	}
-	require.Nil(t, d.Unfinished())
 	tables := nstest.NFT(t, n.node, "", "list", "tables")
 	if strings.Contains(tables, "table inet wayleave-flowtable\n") {
 		require.Empty(t, log.String())
@@ -51,9 +51,44 @@ func TestFastPathConfig(t *testing.T) {
 	for text, cfg := range map[string]nft.Config{
 		"ReversePath":  {Renderer: render.Config{ReversePath: true}, Flowtable: on},
 		"Bridges":      {Renderer: render.Config{Bridges: []string{"br0"}}, Flowtable: on},
+		"uplink way1":  {Flowtable: nft.FlowtableConfig{Enabled: true, Uplinks: []string{"way1"}}},
 		`uplink "a/b"`: {Flowtable: nft.FlowtableConfig{Enabled: true, Uplinks: []string{"eth0", "a/b"}}},
 	} {
 		_, err := nft.New(cfg)
 		require.ErrorContains(t, err, text)
 	}
+}
+
+// A flowtable that something else made under our name is deleted by a change and by Resync, whether it is used or not.
+func TestStaleFastPathIsRemoved(t *testing.T) {
+	n := newNetwork(t)
+	d := open(t, n.node, render.Config{})
+	stale := func() { nstest.NFT(t, n.node, "", "add table inet wayleave-flowtable") }
+	gone := func() {
+		t.Helper()
+		require.NotContains(t, nstest.NFT(t, n.node, "", "list", "tables"), "flowtable")
+	}
+	stale()
+	require.NoError(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())))
+	gone()
+	stale()
+	require.NoError(t, d.Resync(t.Context()))
+	gone()
+	stale()
+	require.NoError(t, d.Teardown(t.Context()))
+	gone()
+	require.NoError(t, d.Close())
+	stale()
+	require.Error(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())))
+	require.Contains(t, nstest.NFT(t, n.node, "", "list", "tables"), "flowtable", "nothing is written after Close")
+}
+
+// The flowtable is deleted only if BeforeWrite allows that.
+func TestFastPathAsksBeforeWriting(t *testing.T) {
+	errDenied := errors.New("denied")
+	n := newNetwork(t)
+	d := openWith(t, n.node, nft.Config{BeforeWrite: func() error { return errDenied }})
+	nstest.NFT(t, n.node, "", "add table inet wayleave-flowtable")
+	require.ErrorIs(t, d.Apply(t.Context(), dptest.Transition(dptest.NewState(), shop())), errDenied)
+	require.Contains(t, nstest.NFT(t, n.node, "", "list", "tables"), "flowtable")
 }

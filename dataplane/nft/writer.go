@@ -62,7 +62,7 @@ func (w *writer) write(ctx context.Context, delta *ruleset.Delta) error {
 		w.revoker.Changed(delta, all)
 	}
 	var withdrawn error
-	if table != nil || render.ConcernsKnown(delta) {
+	if table != nil || !w.fastPath.withdrawn && render.ConcernsKnown(delta) {
 		withdrawn = w.fastPath.withdraw()
 	}
 	if table != nil {

@@ -57,13 +57,13 @@ type Config struct {
 	// answers unencrypted, and a node with RequireEncryption drops that.
 	HostEncryption bool
 	// UnencryptedHosts are addresses of nodes, or virtual ones: packets from and to them are never encrypted. With
-	// HostEncryption, name the API servers: a node that cannot read the others' new keys could not reach them.
+	// HostEncryption, name the API servers: a node that does not receive the others' new keys could not reach them.
 	// Without it, name addresses of this node that are not in its Node resource and that pods of other nodes use,
 	// or its answers are encrypted, and dropped by the other node.
 	UnencryptedHosts []netip.Prefix
 	// RequireEncryption drops packets to this node's workloads and devices, and with HostEncryption to its own
 	// addresses, that come unencrypted from a source that this node sends to encrypted. Set it once all nodes
-	// encrypt: until a node has read the keys of another one, it sends unencrypted packets.
+	// encrypt: until a node has received the keys of another one, it sends unencrypted packets.
 	RequireEncryption bool
 	// FilterTable is the nftables table of RequireEncryption, of family inet. It must be ours alone. Empty means
 	// DefaultFilterTable.

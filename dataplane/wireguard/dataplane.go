@@ -31,9 +31,9 @@ type Dataplane struct {
 	state    *state
 	filter   filter
 	devices  devices
-	paths    paths
+	egresses egresses
 	rotation rotation
-	// peers are those of the last attempt, by node.
+	// peers are the peers of the last attempt, by node.
 	peers map[string]*peer
 	// unfinished is closed, and nil if nothing is left for Finish.
 	unfinished chan struct{}
@@ -44,7 +44,7 @@ type Dataplane struct {
 	reminder  reminder
 }
 
-// retryInterval is how often an attempt is repeated while batches come that change nothing here.
+// retryInterval is the minimum time between attempts while batches come that change nothing for this package.
 const retryInterval = time.Second
 
 // New returns a Dataplane that has neither opened a key file nor connected to the kernel yet. Its error is a
@@ -52,7 +52,7 @@ const retryInterval = time.Second
 func New(cfg Config) (*Dataplane, error) {
 	cfg = cfg.withDefaults()
 	d := &Dataplane{
-		cfg: cfg, paths: paths{}, rotation: rotation{device: noDevice},
+		cfg: cfg, egresses: egresses{}, rotation: rotation{device: noDevice},
 		devices: devices{namespace: cfg.NetNS}, reminder: reminder{now: time.Now, wake: make(chan struct{}, 1)},
 	}
 	names := make([]string, 0, len(cfg.Devices))
@@ -77,13 +77,13 @@ func (d *Dataplane) Close() error {
 }
 
 // Apply implements dataplane.Dataplane. The first complete state adopts devices, peers and routes that are
-// already right, and removes unwanted ones of ours. A batch that changes nothing here costs nothing.
+// already right, and removes unwanted ones of ours. A batch that changes nothing for this package costs nothing.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	return d.finish(ctx, d.ApplyVisible(ctx, b))
 }
 
-// ApplyVisible implements dataplane.Finisher. It leaves prefixes encrypted that do not lead to another node any
-// more: the dataplanes after this one may still have unencrypted routes to them.
+// ApplyVisible implements dataplane.Finisher. A prefix that no longer leads to another node stays encrypted until
+// Finish: the dataplanes after this one may still have an unencrypted route to it.
 func (d *Dataplane) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
 	d.state.update(b)
 	if !d.state.inSync {
@@ -100,7 +100,7 @@ func (d *Dataplane) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
 // Unfinished implements dataplane.Finisher.
 func (d *Dataplane) Unfinished() <-chan struct{} { return d.unfinished }
 
-// Resync implements dataplane.Dataplane: it reads everything of ours again, and repairs.
+// Resync implements dataplane.Dataplane: it reads all our objects from the kernel, and repairs those that differ.
 func (d *Dataplane) Resync(ctx context.Context) error {
 	if !d.state.inSync {
 		return nil
@@ -114,10 +114,10 @@ func (d *Dataplane) Keys() []policy.WireguardKey {
 	return slices.Clone(d.announced)
 }
 
-// Teardown implements dataplane.Dataplane. Withdraw the announcement before, and give the other nodes time
-// to read that: what they encrypt afterwards is lost. Key files stay.
+// Teardown implements dataplane.Dataplane. Before, remove the keys from the node's resource, and give the other nodes
+// time to receive that: packets that they still encrypt to this node are lost. Key files stay.
 func (d *Dataplane) Teardown(ctx context.Context) error {
-	d.state, d.paths = newState(&d.cfg), paths{}
+	d.state, d.egresses = newState(&d.cfg), egresses{}
 	d.kept.forget() // Watch uses the keeper
 	d.announced, d.last, d.unfinished = nil, result{}, nil
 	d.rotation = rotation{device: noDevice}
@@ -167,8 +167,8 @@ func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error)
 	}
 	own := d.devices.publicKeys()
 	peers := state.peers(own)
-	to := state.objects(peers, func(p *peer) string {
-		return d.cfg.Devices[min(d.paths[p.node].via, len(p.devices)-1)].Name
+	desired := state.objects(peers, func(p *peer) string {
+		return d.cfg.Devices[min(d.egresses[p.node].device, len(p.devices)-1)].Name
 	})
 	keeper, err := routes.NewKeeper(routes.KeeperConfig{
 		NetNS: d.cfg.NetNS, Protocol: d.cfg.Protocol, Tables: []uint32{d.cfg.Table}, Logger: d.cfg.Logger,
@@ -176,13 +176,13 @@ func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error)
 	if err != nil {
 		return "", err
 	}
-	keeper.Set(to.values()...)
+	keeper.Set(desired.values()...)
 	plan, err := keeper.Plan(ctx)
 	if err = errors.Join(err, keeper.Close()); err != nil {
 		return "", err
 	}
 	for i, dev := range d.devices.list {
-		plan += dev.plan(paths{}.wanted(i, peers))
+		plan += dev.plan(egresses{}.desiredPeers(i, peers))
 	}
 	table, err := d.filter.plan(ctx, state.ownPrefixes())
 	return plan + nftCommand(table), err

@@ -69,9 +69,9 @@ func (a *applying) drops(prefix string) bool {
 	return strings.Contains(list, "blackhole "+prefix) && strings.Contains(rules, "100:	from all lookup 22361")
 }
 
-// A key file that cannot be read is a fault of this node, and packets to encrypted prefixes are dropped all the
-// same. The keys are announced once the file is mended.
-func TestUnreadableKeyFile(t *testing.T) {
+// A key file with an invalid key is a fault of this node, and packets to encrypted prefixes are dropped all the same.
+// The keys are announced once the file is repaired.
+func TestInvalidKeyFile(t *testing.T) {
 	a := newApplying(t)
 	require.NoError(t, os.WriteFile(a.key, []byte("none"), 0o600))
 	objects, general := dataplane.ApplyErrors(a.visible(network()...))
@@ -89,23 +89,23 @@ func TestUnreadableKeyFile(t *testing.T) {
 	require.NotEqual(t, wgtypes.Key{}, a.kernel.devices["wg.way"].PrivateKey)
 }
 
-// A prefix that goes stays encrypted until Finish, and one that is back by then stays encrypted. One that belongs to
-// this node or to a node without keys is not.
+// A prefix that is removed stays encrypted until Finish. One that is added again by then stays encrypted,
+// and Finish ends the encryption of the others.
 func TestUnwantedRoutesStayUntilFinish(t *testing.T) {
 	a := newApplying(t)
 	peers := func() int { return len(a.kernel.devices["wg.way"].Peers) }
 	_ = a.visible(network()...) // there is no device of the kernel
 	require.NoError(t, a.Finish(a.Context()))
 	require.Nil(t, a.Unfinished())
-	gone := &dataplane.RouteRemove{Dst: netip.MustParsePrefix("10.0.2.0/26")}
-	_ = a.visible(gone)
+	removed := &dataplane.RouteRemove{Dst: netip.MustParsePrefix("10.0.2.0/26")}
+	_ = a.visible(removed)
 	require.True(t, a.drops("10.0.2.0/26"))
 	<-a.Unfinished()
 	_ = a.visible(routeUpdate("10.0.2.0/26", "b", dataplane.RouteRemoteWorkload))
 	require.NoError(t, a.Finish(a.Context()))
 	require.True(t, a.drops("10.0.2.0/26"))
 
-	_ = a.visible(gone, &dataplane.NodeRemove{Name: "b"})
+	_ = a.visible(removed, &dataplane.NodeRemove{Name: "b"})
 	require.True(t, a.drops("10.0.2.0/26"))
 	require.Equal(t, 1, peers())
 	require.NoError(t, a.Finish(a.Context()))
@@ -119,11 +119,11 @@ func TestUnwantedRoutesStayUntilFinish(t *testing.T) {
 	require.Contains(t, throw(), "throw 10.0.2.8")
 	_ = a.visible(&dataplane.RouteRemove{Dst: netip.MustParsePrefix("10.0.2.8/32")})
 	require.NotContains(t, throw(), "throw 10.0.2.8")
-	_ = a.Apply(a.Context(), dataplane.Batch{Events: []dataplane.Event{gone}})
+	_ = a.Apply(a.Context(), dataplane.Batch{Events: []dataplane.Event{removed}})
 	require.False(t, a.drops("10.0.2.0/26"))
 }
 
-// A process that starts removes what an earlier one left with Finish: routes to it may still be there.
+// A process that starts leaves the objects of an earlier one to Finish: later dataplanes may still have routes to them.
 func TestStartLeavesUnwantedRoutesToFinish(t *testing.T) {
 	a := newApplying(t)
 	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
@@ -188,7 +188,7 @@ func TestThrowStaysWithItsPrefix(t *testing.T) {
 	require.True(t, a.drops("10.0.2.32/28"))
 }
 
-// Without one of its keys, a node waits with rotation, and is not called at once again.
+// Without one of its keys, a node starts no rotation, and Watch does not call Apply at once.
 func TestNoRotationWithoutKey(t *testing.T) {
 	a := newApplying(t)
 	require.NoError(t, os.WriteFile(a.key, []byte("none"), 0o600))
@@ -203,8 +203,8 @@ func TestNoRotationWithoutKey(t *testing.T) {
 	require.Equal(t, noDevice, a.rotation.device)
 }
 
-// Keys are announced again if the node's resource loses them, and not while it has them.
-func TestLostAnnouncement(t *testing.T) {
+// Keys are announced again if they are removed from the node's resource, and not while it has them.
+func TestRemovedKeysAreAnnouncedAgain(t *testing.T) {
 	a := newApplying(t)
 	_ = a.visible(network()...)
 	require.Equal(t, 1, a.announced)
@@ -233,7 +233,7 @@ func TestLostAnnouncement(t *testing.T) {
 	require.Equal(t, 4, a.announced)
 }
 
-// A batch that changes nothing here tries again what failed, but not more often than once a second.
+// A batch that changes nothing for this package repeats a failed attempt, but at most once a second.
 func TestRetriesAreLimited(t *testing.T) {
 	a := newApplying(t)
 	require.NoError(t, os.WriteFile(a.key, []byte("none"), 0o600))

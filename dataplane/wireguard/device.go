@@ -17,46 +17,48 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-// kernel configures WireGuard devices; a *wgctrl.Client is one.
+// kernel reads and configures WireGuard devices. *wgctrl.Client implements it.
 type kernel interface {
 	Device(name string) (*wgtypes.Device, error)
 	ConfigureDevice(name string, cfg wgtypes.Config) error
 	Close() error
 }
 
-// desiredPeer is how a device is to have a peer.
+// desiredPeer is the desired state of a peer of a device.
 type desiredPeer struct {
 	endpoint netip.AddrPort
-	allowed  []netip.Prefix
+	// allowed are the allowed IPs of the peer.
+	allowed []netip.Prefix
 	// keepalive makes the device send to the peer each second, and so begin a session.
 	keepalive bool
 }
 
-// observedPeer is how a device has a peer.
+// observedPeer is the state of a peer of a device, as last read from the kernel or written to it.
 type observedPeer struct {
 	endpoint  netip.AddrPort
 	keepalive time.Duration
 	session   session
 }
 
-// device is a WireGuard device of this node and its observed state.
+// device is a WireGuard device of this node, with its private key and its observed state.
 type device struct {
 	cfg Device
 	key privateKey
-	// peers of the kernel by key. Nil if they are not known: the device is read again.
+	// peers are the observed peers, by public key. nil means that the device does not exist, or that its state is
+	// unknown and must be read.
 	peers map[wgtypes.Key]*observedPeer
-	// owners has the peer of each allowed address: the kernel has one at most.
+	// owners has the peer of each allowed IP. In the kernel, an allowed IP belongs to one peer of a device at most.
 	owners map[netip.Prefix]wgtypes.Key
 }
 
-// probing is the keepalive of a peer that is to begin a session.
-const probing = time.Second
+// probeInterval is the persistent keepalive of a peer with which the device is to begin a session.
+const probeInterval = time.Second
 
-// hasKey reports whether the private key is known.
+// hasKey reports whether the private key is loaded.
 func (d *device) hasKey() bool { return d.key.key != wgtypes.Key{} }
 
-// read reads the peers. exists is false if there is no such device yet. needsKey means that the private key or
-// the port differs from the wanted one.
+// read reads the state of the device from the kernel. exists reports whether the kernel has the device. needsKey
+// reports whether the device lacks the loaded private key or the configured port.
 func (d *device) read(k kernel) (exists, needsKey bool, err error) {
 	d.peers = nil
 	got, err := k.Device(d.cfg.Name)
@@ -71,21 +73,21 @@ func (d *device) read(k kernel) (exists, needsKey bool, err error) {
 	d.peers, d.owners = make(map[wgtypes.Key]*observedPeer, len(got.Peers)), map[netip.Prefix]wgtypes.Key{}
 	for i := range got.Peers {
 		p := &got.Peers[i]
-		held := &observedPeer{
+		observed := &observedPeer{
 			keepalive: p.PersistentKeepaliveInterval, session: session{p.LastHandshakeTime, p.ReceiveBytes},
 		}
 		if p.Endpoint != nil {
-			held.endpoint = plainEndpoint(p.Endpoint.AddrPort())
+			observed.endpoint = plainEndpoint(p.Endpoint.AddrPort())
 		}
 		for _, n := range p.AllowedIPs {
 			d.owners[prefixOf(n)] = p.PublicKey
 		}
-		d.peers[p.PublicKey] = held
+		d.peers[p.PublicKey] = observed
 	}
 	return true, d.hasKey() && (got.PrivateKey != d.key.key || got.ListenPort != int(d.cfg.Port)), nil
 }
 
-// setKey sets the private key and the port.
+// setKey sets the private key and the port of the device.
 func (d *device) setKey(k kernel) error {
 	port := int(d.cfg.Port)
 	err := k.ConfigureDevice(d.cfg.Name, wgtypes.Config{PrivateKey: &d.key.key, ListenPort: &port})
@@ -95,8 +97,9 @@ func (d *device) setKey(k kernel) error {
 	return nil
 }
 
-// addPeers adds peers and what they lack, and changes what differs, but removes nothing. It returns the
-// keys of the peers that the kernel refused, with the errors.
+// addPeers adds the missing peers and allowed IPs, and updates endpoints and keepalives that differ. It removes
+// nothing. If the kernel refuses some of the peers, it adds the others, and refused has the errors by key. If the
+// kernel refuses every one of several peers, the device is at fault: addPeers returns err alone.
 func (d *device) addPeers(k kernel, wanted map[wgtypes.Key]*desiredPeer) (refused map[wgtypes.Key]error, err error) {
 	var changes []wgtypes.PeerConfig
 	for _, key := range sortedKeys(wanted) {
@@ -112,7 +115,7 @@ func (d *device) addPeers(k kernel, wanted map[wgtypes.Key]*desiredPeer) (refuse
 		return nil, nil
 	}
 	refused = map[wgtypes.Key]error{}
-	for i := range changes { // which of them is it?
+	for i := range changes { // find the refused ones
 		if one := d.configure(k, changes[i:i+1]); one != nil {
 			refused[changes[i].PublicKey] = one
 			continue
@@ -120,26 +123,26 @@ func (d *device) addPeers(k kernel, wanted map[wgtypes.Key]*desiredPeer) (refuse
 		d.record(changes[i : i+1])
 	}
 	if len(refused) == len(changes) && len(changes) > 1 {
-		return nil, err // none of them: the device is at fault
+		return nil, err
 	}
 	return refused, nil
 }
 
-// addition returns what a peer lacks.
+// addition returns the change that adds what a peer lacks. differs is false if it lacks nothing.
 func (d *device) addition(key wgtypes.Key, want *desiredPeer) (c wgtypes.PeerConfig, differs bool) {
-	held := d.peers[key]
+	observed := d.peers[key]
 	c = wgtypes.PeerConfig{PublicKey: key}
-	if held == nil {
-		held, differs = &observedPeer{}, true
+	if observed == nil {
+		observed, differs = &observedPeer{}, true
 	}
-	if held.endpoint != want.endpoint {
+	if observed.endpoint != want.endpoint {
 		c.Endpoint, differs = net.UDPAddrFromAddrPort(want.endpoint), true
 	}
 	keepalive := time.Duration(0)
 	if want.keepalive {
-		keepalive = probing
+		keepalive = probeInterval
 	}
-	if held.keepalive != keepalive {
+	if observed.keepalive != keepalive {
 		c.PersistentKeepaliveInterval, differs = &keepalive, true
 	}
 	for _, p := range want.allowed {
@@ -150,21 +153,21 @@ func (d *device) addition(key wgtypes.Key, want *desiredPeer) (c wgtypes.PeerCon
 	return c, differs
 }
 
-// record updates the observed state after additions. Adding an allowed address to one peer takes it from
-// another.
+// record updates the observed state after the kernel has made the changes of addPeers. An allowed IP that is added
+// to one peer is removed from the peer that had it.
 func (d *device) record(changes []wgtypes.PeerConfig) {
 	for i := range changes {
 		c := &changes[i]
-		held := d.peers[c.PublicKey]
-		if held == nil {
-			held = &observedPeer{}
-			d.peers[c.PublicKey] = held
+		observed := d.peers[c.PublicKey]
+		if observed == nil {
+			observed = &observedPeer{}
+			d.peers[c.PublicKey] = observed
 		}
 		if c.Endpoint != nil {
-			held.endpoint = plainEndpoint(c.Endpoint.AddrPort())
+			observed.endpoint = plainEndpoint(c.Endpoint.AddrPort())
 		}
 		if c.PersistentKeepaliveInterval != nil {
-			held.keepalive = *c.PersistentKeepaliveInterval
+			observed.keepalive = *c.PersistentKeepaliveInterval
 		}
 		for _, n := range c.AllowedIPs {
 			d.owners[prefixOf(n)] = c.PublicKey
@@ -172,9 +175,9 @@ func (d *device) record(changes []wgtypes.PeerConfig) {
 	}
 }
 
-// removePeers removes unwanted peers, and allowed addresses that a wanted one must not have. The kernel can
-// replace all allowed addresses of a peer, but not delete one, and a replacement is not atomic for packets. So
-// stale addresses are first moved to a temporary peer, and then that peer is removed.
+// removePeers removes unwanted peers, and unwanted allowed IPs of wanted peers. The kernel cannot delete one allowed
+// IP of a peer. It can replace all of them, but packets see the steps of a replacement. So removePeers moves the
+// unwanted allowed IPs to a temporary peer, and then removes that peer.
 func (d *device) removePeers(k kernel, wanted map[wgtypes.Key]*desiredPeer) error {
 	var changes []wgtypes.PeerConfig
 	for _, key := range sortedKeys(d.peers) {
@@ -195,11 +198,11 @@ func (d *device) removePeers(k kernel, wanted map[wgtypes.Key]*desiredPeer) erro
 		}
 	}
 	if len(stale) > 0 {
-		nobody, err := wgtypes.GeneratePrivateKey()
+		temporary, err := wgtypes.GeneratePrivateKey()
 		if err != nil {
 			return err
 		}
-		key := nobody.PublicKey()
+		key := temporary.PublicKey()
 		d.peers[key] = &observedPeer{} // if its removal fails, the next call removes it
 		if err := d.configure(k, []wgtypes.PeerConfig{{PublicKey: key, AllowedIPs: stale}}); err != nil {
 			return err
@@ -220,7 +223,7 @@ func (d *device) removePeers(k kernel, wanted map[wgtypes.Key]*desiredPeer) erro
 	return nil
 }
 
-// plan returns the changes to the peers as last observed, as commands of wg.
+// plan returns the commands of wg that bring the peers from the observed to the desired state.
 func (d *device) plan(wanted map[wgtypes.Key]*desiredPeer) (text string) {
 	for _, key := range sortedKeys(d.peers) {
 		if wanted[key] == nil {
@@ -251,6 +254,7 @@ func (d *device) plan(wanted map[wgtypes.Key]*desiredPeer) (text string) {
 	return text
 }
 
+// configure sends changes of peers to the kernel.
 func (d *device) configure(k kernel, peers []wgtypes.PeerConfig) error {
 	if err := k.ConfigureDevice(d.cfg.Name, wgtypes.Config{Peers: peers}); err != nil {
 		return fmt.Errorf("change peers of device %s: %w", d.cfg.Name, err)
@@ -262,7 +266,7 @@ func sortedKeys[V any](m map[wgtypes.Key]V) []wgtypes.Key {
 	return slices.SortedFunc(maps.Keys(m), func(a, b wgtypes.Key) int { return slices.Compare(a[:], b[:]) })
 }
 
-// plainEndpoint returns an endpoint as it is compared.
+// plainEndpoint returns an endpoint in the form that is compared: an IPv4-mapped IPv6 address becomes IPv4.
 func plainEndpoint(e netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(e.Addr().Unmap(), e.Port())
 }

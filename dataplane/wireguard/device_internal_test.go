@@ -14,7 +14,7 @@ import (
 )
 
 // fakeKernel has WireGuard devices as the kernel has them. It fails the test if a peer loses addresses that
-// it is to keep, even for a moment.
+// it must keep, even for a moment.
 type fakeKernel struct {
 	*testing.T
 	devices map[string]*wgtypes.Device
@@ -109,7 +109,7 @@ func prefixes(list ...string) (all []netip.Prefix) {
 	return all
 }
 
-// Peers come, change and go, and no address that stays is without a peer meanwhile.
+// While peers are added, changed and removed, no address that stays is without a peer.
 func TestDevicePeers(t *testing.T) {
 	k := &fakeKernel{T: t, devices: map[string]*wgtypes.Device{"wg": {Type: wgtypes.LinuxKernel, Name: "wg"}}}
 	d := &device{cfg: Device{Name: "wg", Port: 1}, key: privateKey{key: testKey(9)}}
@@ -123,15 +123,15 @@ func TestDevicePeers(t *testing.T) {
 			_, err = d.addPeers(k, wanted)
 			require.NoError(t, err)
 			require.NoError(t, d.removePeers(k, wanted))
-			require.Equal(t, changes, k.changes, "nothing is left to do")
-			_, _, err = d.read(k) // and what was recorded is what is there
+			require.Equal(t, changes, k.changes, "nothing is left to change")
+			_, _, err = d.read(k) // the recorded state equals that of the kernel
 			require.NoError(t, err)
 		}
 		require.Len(t, k.devices["wg"].Peers, len(wanted))
 		for key, want := range wanted {
-			held := d.peers[key]
-			require.Equal(t, want.endpoint, held.endpoint)
-			require.Equal(t, want.keepalive, held.keepalive == time.Second)
+			observed := d.peers[key]
+			require.Equal(t, want.endpoint, observed.endpoint)
+			require.Equal(t, want.keepalive, observed.keepalive == time.Second)
 			for _, p := range want.allowed {
 				require.Equal(t, key, d.owners[p])
 			}
@@ -148,7 +148,7 @@ func TestDevicePeers(t *testing.T) {
 		testKey(2): {endpoint: two, allowed: prefixes("10.0.2.0/26")},
 	})
 	k.keep = prefixes("10.0.1.0/26", "10.0.1.9/32", "10.0.2.0/26")
-	reach(map[wgtypes.Key]*desiredPeer{ // one address moves, one goes, one comes
+	reach(map[wgtypes.Key]*desiredPeer{ // one address moves, one is removed, one is added
 		testKey(1): {endpoint: two, allowed: prefixes("10.0.1.0/26"), keepalive: true},
 		testKey(2): {endpoint: two, allowed: prefixes("10.0.1.9/32", "10.0.2.0/26", "fd00:2::/64")},
 	})

@@ -12,14 +12,14 @@ import (
 	"github.com/wayleave/wayleave/internal/nsthread"
 )
 
-// devices are those of this node, with the connection to the kernel.
+// devices are the WireGuard devices of this node, with the connection to the kernel.
 type devices struct {
-	namespace int
-	kernel    kernel // nil if it is not open
+	namespace int    // as Config.NetNS
+	kernel    kernel // nil if the connection is not open
 	list      []*device
 }
 
-// loadKeys reads the key files by load, once.
+// loadKeys calls load for each device whose private key is not loaded yet. load is loadKey or readKey.
 func (ds *devices) loadKeys(load func(path string) (privateKey, error)) error {
 	var errs []error
 	for _, dev := range ds.list {
@@ -35,7 +35,7 @@ func (ds *devices) loadKeys(load func(path string) (privateKey, error)) error {
 	return errors.Join(errs...)
 }
 
-// publicKeys returns those of the devices, each zero if it is not known.
+// publicKeys returns the public key of each device; zero for a device whose private key is not loaded.
 func (ds *devices) publicKeys() (keys []wgtypes.Key) {
 	for _, dev := range ds.list {
 		key := wgtypes.Key{}
@@ -47,7 +47,7 @@ func (ds *devices) publicKeys() (keys []wgtypes.Key) {
 	return keys
 }
 
-// open connects to the kernel.
+// open connects to the kernel, unless the connection is open.
 func (ds *devices) open() error {
 	if ds.kernel != nil {
 		return nil
@@ -61,7 +61,7 @@ func (ds *devices) open() error {
 	})
 }
 
-// in runs a function in the network namespace.
+// in runs fn in the network namespace.
 func (ds *devices) in(fn func() error) error {
 	if ds.namespace == 0 {
 		return fn()
@@ -69,6 +69,7 @@ func (ds *devices) in(fn func() error) error {
 	return nsthread.In(ds.namespace, fn)
 }
 
+// close closes the connection to the kernel.
 func (ds *devices) close() error {
 	if ds.kernel == nil {
 		return nil
@@ -78,19 +79,20 @@ func (ds *devices) close() error {
 	return k.Close()
 }
 
-// forget makes the state of all devices unknown.
+// forget marks the state of all devices as unknown.
 func (ds *devices) forget() {
 	for _, dev := range ds.list {
 		dev.peers = nil
 	}
 }
 
-// known reports whether all devices exist and their state is known.
+// known reports whether all devices exist and their states are known.
 func (ds *devices) known() bool {
 	return !slices.ContainsFunc(ds.list, func(dev *device) bool { return dev.peers == nil })
 }
 
-// read reads the devices, and sets the key and the port of one that has others.
+// read reads the state of all devices. It sets the private key and the port of a device where they differ from the
+// loaded key and the configured port.
 func (ds *devices) read() error {
 	ds.forget()
 	if err := ds.open(); err != nil {
@@ -110,7 +112,7 @@ func (ds *devices) read() error {
 	return nil
 }
 
-// observe reads the devices whose state is not known, and changes nothing.
+// observe reads the devices whose state is unknown. Unlike read, it changes nothing.
 func (ds *devices) observe() error {
 	if err := ds.open(); err != nil {
 		return err
@@ -126,10 +128,10 @@ func (ds *devices) observe() error {
 	return nil
 }
 
-// setKey sets the key and the port of a device.
+// setKey sets the private key and the port of a device. If the state of the device is unknown, read does that later.
 func (ds *devices) setKey(dev *device) error {
 	if dev.peers == nil {
-		return nil // it is set when there is a device
+		return nil
 	}
 	err := dev.setKey(ds.kernel)
 	if err != nil {
@@ -138,23 +140,23 @@ func (ds *devices) setKey(dev *device) error {
 	return err
 }
 
-// session returns the session of a device with a peer's key.
+// session returns the session that device i has with the peer that has the key; zero if there is no such peer.
 func (ds *devices) session(i int, key wgtypes.Key) session {
-	if held := ds.list[i].peers[key]; held != nil {
-		return held.session
+	if observed := ds.list[i].peers[key]; observed != nil {
+		return observed.session
 	}
 	return session{}
 }
 
-// addPeers adds what the devices that exist lack. It sets the error of peers that the kernel refuses, and
-// reports whether there are any.
-func (ds *devices) addPeers(peers map[string]*peer, at paths) (anyRefused bool, err error) {
+// addPeers adds missing peers, and what peers lack, on the devices whose state is known. If the kernel refuses a
+// peer, addPeers sets the peer's err and returns anyRefused. err is set if a device is at fault.
+func (ds *devices) addPeers(peers map[string]*peer, es egresses) (anyRefused bool, err error) {
 	var errs []error
 	for i, dev := range ds.list {
 		if dev.peers == nil || ds.kernel == nil {
 			continue
 		}
-		refused, err := dev.addPeers(ds.kernel, at.wanted(i, peers))
+		refused, err := dev.addPeers(ds.kernel, es.desiredPeers(i, peers))
 		if err != nil {
 			dev.peers = nil
 			errs = append(errs, err)
@@ -169,26 +171,27 @@ func (ds *devices) addPeers(peers map[string]*peer, at paths) (anyRefused bool, 
 	return anyRefused, errors.Join(errs...)
 }
 
-// addLater adds the peers of devices that were made just now, as addPeers does.
-func (ds *devices) addLater(peers map[string]*peer, at paths) (anyRefused bool, err error) {
+// addPeersToNewDevices reads all devices and calls addPeers, if the keeper may have made some since the last read.
+// It does nothing if all devices are known.
+func (ds *devices) addPeersToNewDevices(peers map[string]*peer, es egresses) (anyRefused bool, err error) {
 	if ds.known() {
 		return false, nil
 	}
-	// The kernel's module may have been loaded since the connection was opened.
+	// Open a new connection: the kernel module may have been loaded since this one was opened.
 	if err := errors.Join(ds.close(), ds.read()); err != nil {
 		return false, err
 	}
-	return ds.addPeers(peers, at)
+	return ds.addPeers(peers, es)
 }
 
-// removePeers removes unwanted peers of the devices whose state is known.
-func (ds *devices) removePeers(peers map[string]*peer, at paths) error {
+// removePeers removes unwanted peers and allowed IPs from the devices whose state is known.
+func (ds *devices) removePeers(peers map[string]*peer, es egresses) error {
 	var errs []error
 	for i, dev := range ds.list {
 		if dev.peers == nil || ds.kernel == nil {
 			continue
 		}
-		if err := dev.removePeers(ds.kernel, at.wanted(i, peers)); err != nil {
+		if err := dev.removePeers(ds.kernel, es.desiredPeers(i, peers)); err != nil {
 			dev.peers = nil
 			errs = append(errs, err)
 		}
@@ -196,14 +199,14 @@ func (ds *devices) removePeers(peers map[string]*peer, at paths) error {
 	return errors.Join(errs...)
 }
 
-// wanted returns the peers of a device.
-func (ps paths) wanted(i int, peers map[string]*peer) map[wgtypes.Key]*desiredPeer {
+// desiredPeers returns the peers that device i is to have, by public key. A peer at fault is left out.
+func (es egresses) desiredPeers(i int, peers map[string]*peer) map[wgtypes.Key]*desiredPeer {
 	all := map[wgtypes.Key]*desiredPeer{}
 	for node, p := range peers {
 		if p.err == nil && i < len(p.devices) {
-			at := ps[node]
+			e := es[node]
 			all[p.devices[i].key] = &desiredPeer{
-				endpoint: p.devices[i].endpoint, allowed: p.allowed(), keepalive: at.to == i && at.via != i,
+				endpoint: p.devices[i].endpoint, allowed: p.allowed(), keepalive: e.target == i && e.device != i,
 			}
 		}
 	}

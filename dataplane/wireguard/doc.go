@@ -2,14 +2,25 @@
 
 // Package wireguard encrypts what nodes send to each other, in WireGuard devices.
 //
+// Packets between two nodes travel encrypted once all of this holds on both nodes:
+//
+//   - Keys: the node has received both Node resources, its own and the other's, with their public keys.
+//   - Device: it is up, and has the private key and the UDP port. Packets from the other node reach the port.
+//   - Peer: the device has the other node as a peer, with the addresses behind it as allowed IPs.
+//   - Route: the routing table of the Dataplane has a route to these addresses by the device, and a rule makes the
+//     kernel look there.
+//
+// Without keys, packets are unencrypted. Without the device, the peer or the route by the
+// device, they are dropped. Without the rule, they may be unencrypted.
+//
 //	events ──▶ Dataplane ──▶ peers, by node ──▶ wgctrl ──▶ wg.way, wg2.way
 //	              │
 //	              └────────▶ routes.Keeper ──▶ devices, a routing table, rules, sysctls
 //
-// A node has one device or two, each with a key of its own. It announces the public keys in its Node
-// resource (policy.Node.WireguardKeys), and encrypts what goes to the addresses of nodes that do so too: to
-// their workloads, to their WireGuard addresses and, with Config.HostEncryption, to the nodes themselves.
-// Traffic with other nodes stays as it is. Policy sees the packets inside, which enter by the device.
+// A node has one device or two, each with a key of its own. It announces the public keys in its Node resource
+// (policy.Node.WireguardKeys). It encrypts packets to the addresses of nodes that do so too: to their workloads, to
+// their WireGuard addresses and, with Config.HostEncryption, to the nodes themselves. Traffic with other nodes stays
+// unencrypted. Policy applies to the inner packets, which enter by the device.
 //
 // # What is programmed
 //
@@ -22,13 +33,12 @@
 //	ip rule add from all lookup 22361 priority 100
 //	ip rule add from all nop priority 101
 //
-// and the device gets n2 as a peer, with the block among its allowed addresses. The blackhole drops packets
-// while the device is missing or down. The first rule is for each address of this node, without
-// Config.HostEncryption: its answers are unencrypted, as the requests are. An address inside an encrypted
-// prefix that belongs to another node or to a local workload gets a route of type throw.
+// and the device gets n2 as a peer, with the block among its allowed IPs. The blackhole drops packets while the
+// device is missing or down. There is a first rule for each address of this node, without Config.HostEncryption: its
+// answers are unencrypted, as the requests are. The first rule jumps to the third one, past the lookup. An address
+// inside an encrypted prefix that belongs to another node or to a local workload gets a route of type throw.
 //
-// The third rule is where the first one goes on. With Config.RequireEncryption, an nftables table drops unencrypted
-// packets from nodes that this node encrypts to.
+// With Config.RequireEncryption, an nftables table drops unencrypted packets from nodes that this node encrypts to.
 //
 // In a Driver, a Dataplane comes before the one that programs unencrypted routes, such as routes.Dataplane. It
 // encrypts a prefix before the later dataplane adds the unencrypted route. It stops in Finish, after that route is
@@ -36,21 +46,21 @@
 //
 // # When traffic is encrypted
 //
-// Between two nodes, traffic is encrypted from when a node sees both its own announcement and that of
-// the other, and dropped if it cannot be: if the other does not answer, or if two nodes announce one key. If
-// this node's keys are removed later, it encrypts until Teardown or a restart.
+// A node encrypts to another one from when it has received the keys of both. From then on it drops packets that
+// cannot be encrypted: if the other node does not answer, or if two nodes announce the same key. If this node's keys
+// are removed from its resource later, it still encrypts, until Teardown or a restart.
 //
 // # Rotation of keys
 //
-// With two devices and Config.KeyLifetime, each key is replaced at that age, without loss. The node announces
-// that it rotates the key of one device. All nodes, itself included, move their traffic to the other device once
-// that has completed a handshake. Then the node replaces the key and announces it. Each device has
-// keys of its own on both sides, so receiving never depends on which announcement the other node has read.
+// With two devices and Config.KeyLifetime, each key is replaced at that age, without loss. The node announces that it
+// rotates the key of one device. All nodes, itself included, move their traffic with this node to the other device
+// once that has completed a handshake. Then the node replaces the key and announces the new one. Each device has keys
+// of its own on both sides. So a node can decrypt a packet whichever announcement the other node has received.
 //
 // # Private keys
 //
-// A private key is made on the node and is in the kernel and in a file of mode 0600. It is in no event,
-// error, log or plan. Teardown keeps the file, so that the node keeps its identity.
+// A private key is made on the node. It is in the kernel and in a file of mode 0600, and in no event, error, log or
+// plan. Teardown keeps the file, so that the node keeps its keys.
 //
 // # Usage
 //

@@ -9,11 +9,11 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 )
 
-// session is what a device knows of a peer.
+// session is the state of the session that a device has with a peer.
 type session struct {
-	// handshake is the time of the last one; zero if there was none.
+	// handshake is the time of the last handshake; zero if there was none.
 	handshake time.Time
-	// received counts bytes.
+	// received is the number of bytes that came from the peer.
 	received int64
 }
 
@@ -21,25 +21,27 @@ type session struct {
 // protocol, section 6.1 of its paper.
 const sessionLifetime = 180 * time.Second
 
-// path is by which of its devices this node sends to a peer.
-type path struct {
-	// via is the index of the device, and key the peer's key there.
-	via int
-	key wgtypes.Key
-	// to is the index of the device that it is moved to; via if it is not moved.
-	to int
-	// since is when the move began, and received how much the target had received then.
+// egress is the device by which this node sends to a peer.
+type egress struct {
+	// device is the index of the device, and key the peer's key there.
+	device int
+	key    wgtypes.Key
+	// target is the index of the device that the peer is being moved to. It equals device if there is no move.
+	target int
+	// since is when the move began. received is how many bytes had come from the peer by the target until then.
 	since    time.Time
 	received int64
 }
 
-// paths are those of all peers by node.
-type paths map[string]path
+// egresses has the egress of each peer, by node.
+type egresses map[string]egress
 
-// target returns the device by which a peer is to be reached: the first whose keys neither side rotates and
-// both know. If both sides rotate, and not the same key, the one whose node comes first by name is served
-// first. usable says which of this node's keys the peer can know, rotating which one this node rotates (noDevice
-// for none).
+// target returns the index of the device by which this node is to send to the peer: the first usable one whose key
+// neither node rotates. own is the name of this node. usable reports for each device whether the peer can know this
+// node's key. rotating is the device whose key this node rotates; noDevice for none.
+//
+// If each usable device has a key that is being rotated, the rotation of the node that is first by name goes first:
+// the target is the device whose key the other node rotates.
 func (p *peer) target(own string, usable []bool, rotating int) int {
 	fallback, found := 0, false
 	for i, s := range p.devices {
@@ -49,70 +51,75 @@ func (p *peer) target(own string, usable []bool, rotating int) int {
 		if i != rotating && !s.rotating {
 			return i
 		}
-		served := p.node < own && i == rotating || p.node > own && s.rotating
-		if !found || served {
+		preferred := p.node < own && i == rotating || p.node > own && s.rotating
+		if !found || preferred {
 			fallback, found = i, true
 		}
 	}
 	return fallback
 }
 
-// update moves the paths of peers to their targets. session returns the session of a device with a key. A path
-// moves once the target device has a session, so that no packet waits for a handshake. If the key of the
-// current device is gone, the path moves at once. It returns when the latest of the moves began that are under
-// way; zero if there are none.
-func (ps paths) update(
+// update moves peers to their target devices. A peer moves once the target has a session with it, so that no packet
+// waits for a handshake. If the peer's key of the current device is no longer announced, it moves at once.
+//
+// session returns the session that a device has with a key. update returns when the latest unfinished move began;
+// zero if no move is unfinished.
+func (es egresses) update(
 	peers map[string]*peer, target func(*peer) int, session func(int, wgtypes.Key) session, now time.Time,
 ) (since time.Time) {
-	maps.DeleteFunc(ps, func(node string, _ path) bool { return peers[node] == nil || len(peers[node].devices) == 0 })
+	maps.DeleteFunc(es, func(node string, _ egress) bool {
+		return peers[node] == nil || len(peers[node].devices) == 0
+	})
 	for node, p := range peers {
 		if len(p.devices) == 0 {
 			continue
 		}
 		to := target(p)
 		at := session(to, p.devices[to].key)
-		old, had := ps[node]
-		if !had || old.via >= len(p.devices) || p.devices[old.via].key != old.key {
-			old = initialPath(p, to, session, now)
+		e, ok := es[node]
+		if !ok || e.device >= len(p.devices) || p.devices[e.device].key != e.key {
+			e = initialEgress(p, to, session, now)
 		}
 		switch {
-		case old.via == to:
-			old.to = to
-		case old.to != to:
-			old.to, old.since, old.received = to, now, at.received
-		case at.handshake.After(old.since), at.received > old.received && now.Sub(at.handshake) < sessionLifetime:
-			old.via, old.to = to, to
+		case e.device == to:
+			e.target = to
+		case e.target != to:
+			e.target, e.since, e.received = to, now, at.received
+		case at.handshake.After(e.since), at.received > e.received && now.Sub(at.handshake) < sessionLifetime:
+			e.device, e.target = to, to
 		}
-		old.key = p.devices[old.via].key
-		ps[node] = old
-		if old.via != old.to && old.since.After(since) {
-			since = old.since
+		e.key = p.devices[e.device].key
+		es[node] = e
+		if e.device != e.target && e.since.After(since) {
+			since = e.since
 		}
 	}
 	return since
 }
 
-// initialPath returns the path of a peer that has none: by the target, unless only another device has a session,
-// as after a restart during a move.
-func initialPath(p *peer, to int, session func(int, wgtypes.Key) session, now time.Time) path {
-	via := to
-	if at := session(to, p.devices[to].key); now.Sub(at.handshake) >= sessionLifetime {
+// initialEgress returns the egress of a peer that has none: the target, unless only another device has a live
+// session, as after a restart during a move.
+func initialEgress(p *peer, target int, session func(int, wgtypes.Key) session, now time.Time) egress {
+	device := target
+	if at := session(target, p.devices[target].key); now.Sub(at.handshake) >= sessionLifetime {
 		for i, s := range p.devices {
 			if now.Sub(session(i, s.key).handshake) < sessionLifetime {
-				via = i
+				device = i
 				break
 			}
 		}
 	}
-	return path{via: via, to: via}
+	return egress{device: device, target: device}
 }
 
-// uses returns the name of a node with a live session that this node sends to by the device, or that is moving
-// to it. Empty if there is none.
-func (ps paths) uses(device int, peers map[string]*peer, session func(int, wgtypes.Key) session, now time.Time) string {
-	for node, at := range ps {
+// user returns the name of a node with a live session that this node sends to by the device, or that is being moved
+// to it; empty if there is none.
+func (es egresses) user(
+	device int, peers map[string]*peer, session func(int, wgtypes.Key) session, now time.Time,
+) string {
+	for node, e := range es {
 		p := peers[node]
-		if p == nil || at.via != device && at.to != device {
+		if p == nil || e.device != device && e.target != device {
 			continue
 		}
 		for i, s := range p.devices {

@@ -15,7 +15,7 @@ func testKey(n byte) (k wgtypes.Key) {
 	return k
 }
 
-// Two nodes always choose the same device, whatever they rotate, as long as both know of it.
+// Two nodes always choose the same device, whatever they rotate, if each knows what the other one rotates.
 func TestBothNodesChooseTheSameDevice(t *testing.T) {
 	all := []bool{true, true}
 	for a := noDevice; a < 2; a++ {
@@ -28,7 +28,7 @@ func TestBothNodesChooseTheSameDevice(t *testing.T) {
 			case a == noDevice && b == noDevice:
 				require.Equal(t, 0, chosen)
 			case a >= 0 && b >= 0 && a != b:
-				require.NotEqual(t, a, chosen, "a comes first by name, so it is served first")
+				require.NotEqual(t, a, chosen, "a comes first by name, so its rotation goes first")
 			default:
 				require.NotEqual(t, max(a, b), chosen)
 			}
@@ -41,32 +41,32 @@ func TestBothNodesChooseTheSameDevice(t *testing.T) {
 	require.Equal(t, 0, two.target("a", []bool{false, false}, noDevice))
 }
 
-// A peer is moved to another device once that one answers.
-func TestPathMovesAfterHandshake(t *testing.T) {
+// A peer moves to another device once it answers there.
+func TestPeerMovesAfterHandshake(t *testing.T) {
 	now := time.Unix(1000, 0)
 	sessions := map[wgtypes.Key]session{}
-	look := func(_ int, key wgtypes.Key) session { return sessions[key] }
+	sessionOf := func(_ int, key wgtypes.Key) session { return sessions[key] }
 	to := 0
 	peers := map[string]*peer{"b": {node: "b", devices: []peerDevice{{key: testKey(1)}, {key: testKey(2)}}}}
-	at := paths{}
-	update := func() bool { return !at.update(peers, func(*peer) int { return to }, look, now).IsZero() }
+	es := egresses{}
+	update := func() bool { return !es.update(peers, func(*peer) int { return to }, sessionOf, now).IsZero() }
 	require.False(t, update())
-	require.Equal(t, 0, at["b"].via)
-	require.False(t, at.wanted(0, peers)[testKey(1)].keepalive)
+	require.Equal(t, 0, es["b"].device)
+	require.False(t, es.desiredPeers(0, peers)[testKey(1)].keepalive)
 
 	to = 1
 	require.True(t, update())
-	require.Equal(t, 0, at["b"].via)
-	require.True(t, at.wanted(1, peers)[testKey(2)].keepalive)
-	require.False(t, at.wanted(0, peers)[testKey(1)].keepalive)
+	require.Equal(t, 0, es["b"].device)
+	require.True(t, es.desiredPeers(1, peers)[testKey(2)].keepalive)
+	require.False(t, es.desiredPeers(0, peers)[testKey(1)].keepalive)
 	now = now.Add(time.Second)
 	require.True(t, update(), "it does not answer")
 	sessions[testKey(2)] = session{handshake: now}
 	require.False(t, update())
-	require.Equal(t, 1, at["b"].via)
-	require.False(t, at.wanted(1, peers)[testKey(2)].keepalive)
+	require.Equal(t, 1, es["b"].device)
+	require.False(t, es.desiredPeers(1, peers)[testKey(2)].keepalive)
 
-	// Back: a session that is there already is as good once something comes by it.
+	// Back: the peer still has a session there. It moves once it sends something by that session.
 	now = now.Add(time.Minute)
 	sessions[testKey(1)] = session{handshake: now.Add(-10 * time.Second), received: 5}
 	to = 0
@@ -74,24 +74,24 @@ func TestPathMovesAfterHandshake(t *testing.T) {
 	require.True(t, update())
 	sessions[testKey(1)] = session{handshake: now.Add(-10 * time.Second), received: 6}
 	require.False(t, update())
-	require.Equal(t, 0, at["b"].via)
+	require.Equal(t, 0, es["b"].device)
 
-	// A move that is given up.
+	// A move that is cancelled.
 	to = 1
 	require.True(t, update())
 	to = 0
 	require.False(t, update())
-	require.Equal(t, 0, at["b"].to)
+	require.Equal(t, 0, es["b"].target)
 
 	// A new key in place of the one in use: the other device is used while that has a session.
 	peers["b"].devices[0].key = testKey(3)
 	require.True(t, update())
-	require.Equal(t, path{via: 1, key: testKey(2), to: 0, since: now}, at["b"])
-	delete(at, "b")
+	require.Equal(t, egress{device: 1, key: testKey(2), target: 0, since: now}, es["b"])
+	delete(es, "b")
 	now = now.Add(sessionLifetime)
 	require.False(t, update())
-	require.Equal(t, path{via: 0, key: testKey(3), to: 0}, at["b"])
+	require.Equal(t, egress{device: 0, key: testKey(3), target: 0}, es["b"])
 	delete(peers, "b")
 	require.False(t, update())
-	require.Empty(t, at)
+	require.Empty(t, es)
 }

@@ -11,8 +11,8 @@ const backend = "wireguard"
 var (
 	// ErrKey: the file of a private key cannot be used.
 	ErrKey = errors.New("private key")
-	// ErrPeer: a node announces a key that another node or this node has, or one that cannot be read, or has
-	// no address. What goes to it is dropped.
+	// ErrPeer: a node announces an invalid key, or a key that another node or this node has, or it has no address.
+	// Packets to it are dropped.
 	ErrPeer = errors.New("invalid peer")
 	// ErrHostEndpoint: with Config.HostEncryption, packets between nodes enter and leave by our devices, so
 	// a host endpoint of another interface does not see them.

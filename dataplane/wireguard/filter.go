@@ -151,7 +151,7 @@ func (f *filter) open() (err error) {
 		return nil
 	}
 	cfg := applier.Config{Name: f.cfg.FilterTable, NetNS: f.cfg.NetNS}
-	if f.cfg.RequireEncryption { // otherwise there is nothing to say about a table
+	if f.cfg.RequireEncryption { // otherwise nothing about a table is worth a log
 		cfg.Logger = f.cfg.Logger
 	}
 	f.applier, err = applier.New(cfg)
@@ -215,7 +215,7 @@ func (s *state) ownPrefixes() (list []netip.Prefix) {
 		case r.Type == dataplane.RouteBlackhole, r.Type == dataplane.RouteLocalWorkload,
 			r.Type == dataplane.RouteLocalTunnel && s.isDeviceAddress(dst.Addr()),
 			r.Type == dataplane.RouteLocalHost && s.cfg.HostEncryption:
-			if inside(s.own, dst) {
+			if hasShorterPrefix(s.own, dst) {
 				continue
 			}
 			s.own[dst] = struct{}{}

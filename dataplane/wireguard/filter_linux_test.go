@@ -82,7 +82,7 @@ func TestFilterTable(t *testing.T) {
 	require.NoError(t, a.Teardown(t.Context()))
 	require.Empty(t, list())
 
-	// What another run required and this one does not goes at the start.
+	// A run that does not require encryption removes the table of an earlier run at its start.
 	_ = a.visible(events...)
 	require.NotEmpty(t, list())
 	require.NoError(t, a.Close())

@@ -23,25 +23,25 @@ func newKept(keeper *routes.Keeper) kept {
 }
 
 // apply installs the desired objects, and leaves the deletion of unwanted ones to finish. It deletes a throw route
-// at once, so that its packets are encrypted, unless the prefix around it is unwanted too. With resync, it reads
-// everything again and repairs it.
-func (k *kept) apply(ctx context.Context, to objects, resync bool) error {
-	set, gone := k.desired.changes(to)
+// at once, so that its packets are encrypted, unless the prefix around it is unwanted too. With resync, it reads all
+// objects from the kernel and repairs those that differ.
+func (k *kept) apply(ctx context.Context, desired objects, resync bool) error {
+	set, removed := k.desired.changes(desired)
 	k.keeper.Set(set...)
 	for _, o := range set {
 		delete(k.unwanted, identity(o))
 	}
-	for _, o := range gone {
+	for _, o := range removed {
 		k.unwanted.add(o)
 	}
 	unwanted := k.unwantedPrefixes()
 	for id, o := range k.unwanted {
-		if r, isRoute := o.(routes.Route); isRoute && r.Type == routes.Throw && !inside(unwanted, r.Dst) {
+		if r, isRoute := o.(routes.Route); isRoute && r.Type == routes.Throw && !hasShorterPrefix(unwanted, r.Dst) {
 			delete(k.unwanted, id)
 			k.keeper.Delete(o)
 		}
 	}
-	k.desired = to
+	k.desired = desired
 	switch {
 	case !k.finished:
 		return k.keeper.ApplyAdditions(ctx)

@@ -14,10 +14,10 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 )
 
-// keyMode is the mode of a key file, folderMode that of its folder if it is made.
+// keyMode is the mode of a key file, directoryMode that of its directory if writeKey creates it.
 const (
-	keyMode    fs.FileMode = 0o600
-	folderMode fs.FileMode = 0o700
+	keyMode       fs.FileMode = 0o600
+	directoryMode fs.FileMode = 0o700
 	// maxKeyFile is more bytes than a key and a line break have.
 	maxKeyFile = 64
 )
@@ -28,7 +28,7 @@ type privateKey struct {
 	made time.Time
 }
 
-// loadKey reads a key file, or makes it if it does not exist. Errors wrap ErrKey and never hold the key.
+// loadKey reads a key file, or makes one if there is none. Errors wrap ErrKey and never contain the key.
 func loadKey(path string) (privateKey, error) {
 	key, err := readKey(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -37,7 +37,7 @@ func loadKey(path string) (privateKey, error) {
 	return key, err
 }
 
-// readKey reads a key file. Errors: as of loadKey; one that wraps fs.ErrNotExist.
+// readKey reads a key file. Errors are as with loadKey. If there is no file, the error also wraps fs.ErrNotExist.
 func readKey(path string) (privateKey, error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -57,12 +57,12 @@ func readKey(path string) (privateKey, error) {
 	}
 	key, err := wgtypes.ParseKey(strings.TrimSpace(string(text)))
 	if err != nil || key == (wgtypes.Key{}) {
-		return privateKey{}, fmt.Errorf("%w: %s does not hold a key of 32 bytes in base64", ErrKey, path)
+		return privateKey{}, fmt.Errorf("%w: %s: invalid key: want 32 bytes in base64", ErrKey, path)
 	}
 	return privateKey{key, info.ModTime()}, nil
 }
 
-// makeKey writes a new key to a file, in place of one that is there. If it fails, that one stays.
+// makeKey writes a new key to a file, in place of the old one. If it fails, the old one stays.
 func makeKey(path string) (privateKey, error) {
 	key, err := wgtypes.GeneratePrivateKey()
 	if err != nil {
@@ -80,8 +80,8 @@ func makeKey(path string) (privateKey, error) {
 
 // writeKey replaces the file in one step, and returns once it is on the disk.
 func writeKey(path, text string) error {
-	folder := filepath.Dir(path)
-	if err := os.MkdirAll(folder, folderMode); err != nil {
+	directory := filepath.Dir(path)
+	if err := os.MkdirAll(directory, directoryMode); err != nil {
 		return err
 	}
 	temporary := path + ".new"
@@ -100,13 +100,14 @@ func writeKey(path, text string) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(temporary))
 	}
-	return syncFolder(folder)
+	return syncDirectory(directory)
 }
 
-func syncFolder(path string) error {
-	folder, err := os.Open(path)
+// syncDirectory returns once the entries of a directory are on the disk.
+func syncDirectory(path string) error {
+	directory, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	return errors.Join(folder.Sync(), folder.Close())
+	return errors.Join(directory.Sync(), directory.Close())
 }

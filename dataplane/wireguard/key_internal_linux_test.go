@@ -22,15 +22,15 @@ func TestKeyFile(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode())
 	require.Equal(t, info.ModTime(), key.made)
-	folder, err := os.Stat(filepath.Dir(path))
+	directory, err := os.Stat(filepath.Dir(path))
 	require.NoError(t, err)
-	require.Equal(t, os.ModeDir|0o700, folder.Mode())
+	require.Equal(t, os.ModeDir|0o700, directory.Mode())
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, key.key.String()+"\n", string(text))
-	again, err := loadKey(path)
+	reloaded, err := loadKey(path)
 	require.NoError(t, err)
-	require.Equal(t, key, again)
+	require.Equal(t, key, reloaded)
 
 	// One that a killed process has half written does not stop the next.
 	require.NoError(t, os.WriteFile(path+".new", []byte("half"), 0o644))
@@ -38,9 +38,9 @@ func TestKeyFile(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEqual(t, key.key, other.key)
 	require.NoFileExists(t, path+".new")
-	again, err = loadKey(path)
+	reloaded, err = loadKey(path)
 	require.NoError(t, err)
-	require.Equal(t, other, again)
+	require.Equal(t, other, reloaded)
 }
 
 // What is no key is an error, which does not hold it, and stays.
@@ -55,10 +55,10 @@ func TestKeyFileIsRefused(t *testing.T) {
 		"long": func(path string) error {
 			return os.WriteFile(path, []byte(strings.Repeat(secret+"\n", 9)), 0o600)
 		},
-		"zero":   func(path string) error { return os.WriteFile(path, []byte(wgtypes.Key{}.String()), 0o600) },
-		"FIFO":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
-		"link":   func(path string) error { return os.Symlink("/dev/null", path) },
-		"folder": func(path string) error { return os.Mkdir(path, 0o700) },
+		"zero":      func(path string) error { return os.WriteFile(path, []byte(wgtypes.Key{}.String()), 0o600) },
+		"FIFO":      func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"link":      func(path string) error { return os.Symlink("/dev/null", path) },
+		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "key")
@@ -82,7 +82,7 @@ func TestKeyFileIsRefused(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(path+".new", "file"), nil, 0o600))
 	_, err = makeKey(path)
 	require.ErrorIs(t, err, ErrKey)
-	again, err := loadKey(path)
+	reloaded, err := loadKey(path)
 	require.NoError(t, err)
-	require.Equal(t, old, again)
+	require.Equal(t, old, reloaded)
 }

@@ -69,12 +69,12 @@ func TestProcessKilledUnderTraffic(t *testing.T) {
 	t.Logf("%d packets, %d answers", sent, answered)
 	require.Equal(t, sent, answered)
 	require.Greater(t, sent, 10*kills)
-	again, err := n.ns.Link("wg.way")
+	after, err := n.ns.Link("wg.way")
 	require.NoError(t, err)
-	require.Equal(t, index, again)
+	require.Equal(t, index, after)
 }
 
-// restartUntilKilled starts a dataplane again and again, for some seconds at most.
+// restartUntilKilled starts a dataplane repeatedly, for some seconds at most.
 func restartUntilKilled(t *testing.T, keyFile string) {
 	graph, err := calcgraph.New(calcgraph.Config{Node: "n1"})
 	require.NoError(t, err)

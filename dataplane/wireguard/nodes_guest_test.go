@@ -39,7 +39,7 @@ func TestPodsAreEncrypted(t *testing.T) {
 	packets := wire.packets()
 	require.Contains(t, packets, "wireguard 51820 > 51820")
 	require.Empty(t, podsIn(packets))
-	// A node's answer to a pod is in the clear, as the request was.
+	// A node's answer to a pod is unencrypted, as the request was.
 	require.Contains(t, packets, "tcp 10.65.1.1 > 192.0.2.2")
 	require.Contains(t, packets, "tcp 192.0.2.2 > 10.65.1.1")
 
@@ -56,8 +56,7 @@ func TestPodsAreEncrypted(t *testing.T) {
 	require.Len(t, dev.Peers, 2)
 }
 
-// With host encryption, nothing between the nodes is in the clear but what goes to or comes from the
-// addresses that are named.
+// With host encryption, only packets from and to the named addresses are unencrypted between the nodes.
 func TestHostsAreEncrypted(t *testing.T) {
 	c := newCluster(t, 3, func(cfg *wireguard.Config) {
 		cfg.HostEncryption = true
@@ -92,7 +91,7 @@ func TestHostsAreEncrypted(t *testing.T) {
 	require.Empty(t, podsIn(wire.packets()))
 }
 
-// A node that does not encrypt is reached in the clear. One that announces a key which it does not have is
+// A node that does not encrypt is reached unencrypted. One that announces a key which it does not have is
 // not reached, and neither is one with another node's key.
 func TestOtherNodes(t *testing.T) {
 	c := newUnderlay(t, 3, nil)
@@ -118,11 +117,11 @@ func TestOtherNodes(t *testing.T) {
 	n3.change(func(world *policy.Node) { world.WireguardKeys = nil })
 	n3.stop() // which encrypts until then, as its resource had a key
 	n3.start()
-	c.until("the clear", func() bool { return n1.way(n3.pod.Addresses[0]) == "eth0" })
+	c.until("unencrypted", func() bool { return n1.way(n3.pod.Addresses[0]) == "eth0" })
 	c.reach()
 }
 
-// A packet never leaves in the clear because the device is gone or down, and all comes back.
+// While the device is missing or down, no packet leaves unencrypted. All objects are restored.
 func TestDeviceIsRestored(t *testing.T) {
 	c := newCluster(t, 2, nil)
 	n1, n2 := c.nodes[0], c.nodes[1]
@@ -181,24 +180,24 @@ func TestBorrowedAddress(t *testing.T) {
 		Borrowed: []policy.BorrowedAddress{{Address: lent, Node: "n1"}},
 	}
 	c.set(moved, block)
-	c.until("here", func() bool { return n1.way(lent) == n1.pod.Host.Name })
+	c.until("at n1", func() bool { return n1.way(lent) == n1.pod.Host.Name })
 	for _, n := range []*node{n2, n3} {
 		c.until("at n1", func() bool { return hasAllowed(n, n1, lent) })
 		require.Equal(t, "wg.way", n.way(lent))
 	}
 	// It moves to a third node: each device lets it in from there alone.
-	again := *moved
-	again.Node, again.Interface, again.MAC = "n3", n3.pod.Host.Name, n3.pod.Link.MAC.String()
-	blockAgain := *block
-	blockAgain.Borrowed = []policy.BorrowedAddress{{Address: lent, Node: "n3"}}
-	c.set(&again, &blockAgain)
+	toN3 := *moved
+	toN3.Node, toN3.Interface, toN3.MAC = "n3", n3.pod.Host.Name, n3.pod.Link.MAC.String()
+	lentToN3 := *block
+	lentToN3.Borrowed = []policy.BorrowedAddress{{Address: lent, Node: "n3"}}
+	c.set(&toN3, &lentToN3)
 	for _, n := range []*node{n1, n2} {
 		c.until("at n3", func() bool { return hasAllowed(n, n3, lent) })
 		if n != n1 {
 			require.False(t, hasAllowed(n, n1, lent))
 		}
 	}
-	c.until("here", func() bool { return n3.way(lent) == n3.pod.Host.Name })
+	c.until("at n3", func() bool { return n3.way(lent) == n3.pod.Host.Name })
 	c.reach()
 }
 

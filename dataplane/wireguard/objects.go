@@ -15,7 +15,7 @@ import (
 // dropMetric is so large that every other route to a destination has precedence.
 const dropMetric = 1 << 31
 
-// objects are those of a Keeper, by identity.
+// objects are the objects of a Keeper, by identity.
 type objects map[any]routes.Object
 
 // routeID is the identity of a route in our table.
@@ -24,6 +24,7 @@ type routeID struct {
 	metric uint32
 }
 
+// add adds an object, or replaces the one with the same identity.
 func (o objects) add(object routes.Object) { o[identity(object)] = object }
 
 // identity returns the key of an object in objects.
@@ -35,13 +36,13 @@ func identity(object routes.Object) any {
 		return x.Path
 	case routes.Wireguard:
 		return x.Name
-	default: // a rule, which is all identity
+	default: // a rule: all its fields are its identity
 		return x
 	}
 }
 
-// objects returns the devices and their settings and, if this node encrypts, the routes and rules. via returns
-// the name of the device by which a peer is reached. It sets encrypted.
+// objects returns the desired devices and their settings and, if this node encrypts, the desired routes and rules. via
+// returns the name of the device by which a peer is reached. objects sets s.encrypted.
 func (s *state) objects(peers map[string]*peer, via func(*peer) string) objects {
 	all := objects{}
 	s.addDevices(all)
@@ -61,7 +62,8 @@ func (s *state) objects(peers map[string]*peer, via func(*peer) string) objects 
 		}
 		for _, dst := range list {
 			s.encrypted[dst] = struct{}{}
-			// Where the device is gone or down, or there is none, packets are dropped.
+			// This route drops packets while there is none by the device: it is missing or down, or the peer is at
+			// fault.
 			all.add(routes.Route{Dst: dst, Table: s.cfg.Table, Type: routes.Blackhole, Metric: dropMetric})
 			if p.err == nil {
 				all.add(routes.Route{
@@ -71,7 +73,7 @@ func (s *state) objects(peers map[string]*peer, via func(*peer) string) objects 
 		}
 	}
 	for dst, r := range s.routes {
-		if _, ok := s.encrypted[dst]; !ok && r.Type != dataplane.RoutePool && inside(s.encrypted, dst) {
+		if _, ok := s.encrypted[dst]; !ok && r.Type != dataplane.RoutePool && hasShorterPrefix(s.encrypted, dst) {
 			all.add(routes.Route{Dst: dst, Table: s.cfg.Table, Type: routes.Throw})
 		}
 	}
@@ -79,6 +81,7 @@ func (s *state) objects(peers map[string]*peer, via func(*peer) string) objects 
 	return all
 }
 
+// addDevices adds the devices and their settings.
 func (s *state) addDevices(all objects) {
 	var addresses []netip.Prefix
 	var local netip.Addr
@@ -132,8 +135,8 @@ func (s *state) addRules(all objects) {
 	}
 }
 
-// addAnswerRules adds rules by which packets from this node's own addresses stay in the clear, as the
-// packets to them do. Unbound sockets get the address of the device, and are encrypted.
+// addAnswerRules adds rules by which packets from this node's own addresses stay unencrypted, as the packets to them
+// do. Unbound sockets get the address of the device, and are encrypted.
 func (s *state) addAnswerRules(all objects, exception routes.Rule) {
 	n := s.nodes[s.cfg.Node]
 	if n == nil {
@@ -156,19 +159,19 @@ func version(a netip.Addr) int {
 	return 6
 }
 
-// changes returns the objects to set and to delete.
-func (o objects) changes(to objects) (set, gone []routes.Object) {
-	for id, object := range to {
+// changes returns the objects to set and to remove, to get from o to the desired objects.
+func (o objects) changes(desired objects) (set, removed []routes.Object) {
+	for id, object := range desired {
 		if old, ok := o[id]; !ok || !sameObject(old, object) {
 			set = append(set, object)
 		}
 	}
 	for id, object := range o {
-		if _, ok := to[id]; !ok {
-			gone = append(gone, object)
+		if _, ok := desired[id]; !ok {
+			removed = append(removed, object)
 		}
 	}
-	return set, gone
+	return set, removed
 }
 
 // sameObject compares objects of one identity; devices have lists.

@@ -17,7 +17,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// result is that of an attempt.
+// result is the result of an attempt.
 type result struct {
 	err  error
 	time time.Time
@@ -28,8 +28,8 @@ type result struct {
 	retry bool
 }
 
-// program brings the kernel to the desired state, and leaves the removal of peers, and of the routes and rules
-// that lead to them, to Finish. A peer is added before the routes to it.
+// program brings the kernel to the desired state, except for removals: Finish removes unwanted peers, and the routes
+// and rules that lead to them. A peer is added before the routes to it.
 //
 // Without a key, the routes and rules are programmed all the same: a device without keys drops packets, and one
 // with the keys of an earlier process encrypts.
@@ -49,21 +49,21 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 		r.device = errors.Join(r.device, d.rotate(d.peers))
 	}
 	announced := d.state.announced(d.devices.publicKeys())
-	movingSince := d.paths.update(d.peers, func(p *peer) int {
+	movingSince := d.egresses.update(d.peers, func(p *peer) int {
 		return p.target(d.cfg.Node, announced, d.rotation.device)
 	}, d.devices.session, r.time)
-	refused, err := d.devices.addPeers(d.peers, d.paths)
+	refused, err := d.devices.addPeers(d.peers, d.egresses)
 	r.device = errors.Join(r.device, err)
 	r.keeper = d.kept.apply(ctx, d.objects(), resync)
 	if r.filter = d.filter.apply(ctx, d.state.ownPrefixes()); resync && r.filter == nil {
 		r.filter = d.filter.verify(ctx)
 	}
-	refusedLater, err := d.devices.addLater(d.peers, d.paths)
+	refusedOnNew, err := d.devices.addPeersToNewDevices(d.peers, d.egresses)
 	r.device = errors.Join(r.device, err)
-	r.retry = refused || refusedLater
+	r.retry = refused || refusedOnNew
 	d.unfinished = make(chan struct{})
 	close(d.unfinished)
-	d.conclude(r)
+	d.recordResult(r)
 	d.announce()
 	d.state.changed = false
 	d.reminder.schedule(d.nextStep(movingSince))
@@ -83,9 +83,9 @@ func (d *Dataplane) Finish(ctx context.Context) error {
 		if err := d.kept.finish(ctx); r.keeper == nil { // otherwise it is reported already
 			r.removal = err
 		}
-		r.removal = errors.Join(r.removal, d.devices.removePeers(d.peers, d.paths))
+		r.removal = errors.Join(r.removal, d.devices.removePeers(d.peers, d.egresses))
 	}
-	if d.conclude(r); r.removal != nil {
+	if d.recordResult(r); r.removal != nil {
 		d.reminder.schedule(r.time.Add(retryInterval))
 	}
 	return nil
@@ -102,18 +102,20 @@ func (d *Dataplane) finish(ctx context.Context, err error) error {
 	return d.last.err
 }
 
-// here is the key of this node.
-func (d *Dataplane) here() policy.Key { return policy.Key{Kind: policy.KindNode, Name: d.cfg.Node} }
+// nodeObject returns the object of errors that are faults of this node.
+func (d *Dataplane) nodeObject() policy.Key {
+	return policy.Key{Kind: policy.KindNode, Name: d.cfg.Node}
+}
 
-// conclude records the result of an attempt.
-func (d *Dataplane) conclude(r result) {
+// recordResult sets last, with the errors to report and whether to retry.
+func (d *Dataplane) recordResult(r result) {
 	r.retry = r.retry || r.key != nil || r.device != nil || r.keeper != nil ||
 		r.filter != nil || r.removal != nil
 	d.last = r
 	d.last.err = d.faults()
 }
 
-// findUplinks sets the interfaces with the node's addresses. After an error they stay.
+// findUplinks sets the uplinks of a state: the interfaces with the node's addresses. After an error they stay.
 func (d *Dataplane) findUplinks(s *state) error {
 	return d.devices.in(func() error {
 		links, err := net.Interfaces()
@@ -128,7 +130,7 @@ func (d *Dataplane) findUplinks(s *state) error {
 			}
 			for _, a := range addresses {
 				p, err := netip.ParsePrefix(a.String())
-				if err == nil && s.holds(p.Addr().Unmap()) {
+				if err == nil && s.isNodeAddress(p.Addr().Unmap()) {
 					uplinks = append(uplinks, l.Name)
 					break
 				}
@@ -139,8 +141,8 @@ func (d *Dataplane) findUplinks(s *state) error {
 	})
 }
 
-// announce reports the keys to Config.Announce if they have changed, or if the node's resource has lost them.
-// It reports none until all devices are configured.
+// announce sends the keys to Config.Announce if they have changed, or if another program has removed them from the
+// node's resource or replaced them. It sends none until all devices are configured.
 func (d *Dataplane) announce() {
 	if !d.devices.known() || d.last.key != nil {
 		return
@@ -151,9 +153,9 @@ func (d *Dataplane) announce() {
 			PublicKey: dev.key.key.PublicKey().String(), Port: dev.cfg.Port, Rotating: i == d.rotation.device,
 		})
 	}
-	lost := d.state.ownKeysChanged && !slices.Equal(keys, d.state.ownKeys())
+	resourceDiffers := d.state.ownKeysChanged && !slices.Equal(keys, d.state.ownKeys())
 	d.state.ownKeysChanged = false
-	if lost || !slices.Equal(keys, d.announced) {
+	if resourceDiffers || !slices.Equal(keys, d.announced) {
 		d.announced = keys
 		d.cfg.Announce(slices.Clone(keys))
 	}
@@ -161,7 +163,7 @@ func (d *Dataplane) announce() {
 
 // objects returns the desired objects of the keeper.
 func (d *Dataplane) objects() objects {
-	return d.state.objects(d.peers, func(p *peer) string { return d.cfg.Devices[d.paths[p.node].via].Name })
+	return d.state.objects(d.peers, func(p *peer) string { return d.cfg.Devices[d.egresses[p.node].device].Name })
 }
 
 // faults returns the errors to report. An error of a key or a device is a fault of this node: its packets are
@@ -172,13 +174,13 @@ func (d *Dataplane) faults() error {
 		errs = append(errs, &dataplane.ApplyError{Backend: backend, Op: op, Object: key, Err: err})
 	}
 	if d.last.key != nil {
-		add(d.here(), "read key", d.last.key)
+		add(d.nodeObject(), "read key", d.last.key)
 	}
 	if d.last.device != nil {
-		add(d.here(), "change device", d.last.device)
+		add(d.nodeObject(), "change device", d.last.device)
 	}
 	if d.last.removal != nil {
-		add(d.here(), "remove peers", d.last.removal)
+		add(d.nodeObject(), "remove peers", d.last.removal)
 	}
 	if d.last.filter != nil {
 		add(policy.Key{}, "program table "+d.cfg.FilterTable, d.last.filter)
@@ -187,7 +189,7 @@ func (d *Dataplane) faults() error {
 	case open:
 		add(policy.Key{}, "program routes", err)
 	case err != nil:
-		add(d.here(), "program routes", err)
+		add(d.nodeObject(), "program routes", err)
 	}
 	for _, node := range slices.Sorted(maps.Keys(d.peers)) {
 		if err := d.peers[node].err; err != nil {
@@ -201,8 +203,9 @@ func (d *Dataplane) faults() error {
 	return errors.Join(errs...)
 }
 
-// keeperFault returns the error of a keeper, with the first of many objects. open means that packets may pass
-// in the clear.
+// keeperFault returns the fault to report for the error of a keeper. open reports whether packets may pass
+// unencrypted: the fault is then that of a rule or a blackhole route, or an error without an object. Otherwise it is
+// that of the first object, with the number of the others.
 func keeperFault(err error) (fault error, open bool) {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {

@@ -13,7 +13,7 @@ const noDevice = -1
 type rotation struct {
 	// device is the index of the device; noDevice if no key is rotated.
 	device int
-	// since is when the announcement began: that the key is rotated or, if replaced is set, the new key.
+	// since is when the node began to announce that it rotates the key or, if replaced is set, the new key.
 	since    time.Time
 	replaced bool
 	// resumed is set once a rotation of an earlier process has been looked for, and waiting is the node
@@ -26,9 +26,9 @@ type rotation struct {
 func (d *Dataplane) rotates() bool { return d.cfg.KeyLifetime > 0 && len(d.devices.list) > 1 }
 
 // rotate takes the next step of a rotation, if it is due. First the node announces that it rotates the key of
-// a device. Once all others have read that and nobody uses the device, it replaces the key. Once all have
-// read the new key, the rotation ends, and both devices are used again. After an error the device has the old key,
-// but the key file may be new.
+// a device. After RotationDelay, when all others have received that, and once no node uses the device, it replaces
+// the key. After another RotationDelay, when all have received the new key, the rotation ends, and both devices are
+// used again. After an error the device has the old key, but the key file may have the new one.
 func (d *Dataplane) rotate(peers map[string]*peer) error {
 	if !d.rotates() {
 		d.rotation.device = noDevice
@@ -55,7 +55,7 @@ func (d *Dataplane) rotate(peers map[string]*peer) error {
 		return nil
 	}
 	if !d.devices.known() {
-		return nil // nor is it known who uses the device
+		return nil // it is unknown which nodes use the device
 	}
 	if node := d.deviceUser(peers); node != "" {
 		if node != r.waiting {
@@ -85,7 +85,7 @@ func (d *Dataplane) resumeRotation() {
 // device, or the device had a handshake with it within the last RotationDelay.
 func (d *Dataplane) deviceUser(peers map[string]*peer) string {
 	r, now := &d.rotation, d.reminder.now()
-	if node := d.paths.uses(r.device, peers, d.devices.session, now); node != "" {
+	if node := d.egresses.user(r.device, peers, d.devices.session, now); node != "" {
 		return node
 	}
 	for node, p := range peers {
@@ -104,7 +104,7 @@ func (d *Dataplane) replaceKey() error {
 	dev := d.devices.list[d.rotation.device]
 	key, err := makeKey(dev.cfg.KeyFile)
 	if err != nil {
-		d.rotation.since = d.reminder.now() // again after the delay
+		d.rotation.since = d.reminder.now() // the next attempt is due after RotationDelay
 		return err
 	}
 	dev.key = key

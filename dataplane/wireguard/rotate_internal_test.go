@@ -28,7 +28,7 @@ type rotating struct {
 }
 
 func newRotating(t *testing.T) *rotating {
-	folder := t.TempDir()
+	directory := t.TempDir()
 	r := &rotating{T: t, now: time.Now(), log: nstest.NewLog(), kernel: &fakeKernel{
 		T: t, devices: map[string]*wgtypes.Device{
 			"wg.way": {Type: wgtypes.LinuxKernel}, "wg2.way": {Type: wgtypes.LinuxKernel},
@@ -36,7 +36,7 @@ func newRotating(t *testing.T) *rotating {
 	}}
 	d, err := New(Config{
 		Node: "a", KeyLifetime: time.Hour, Logger: slog.New(slog.NewTextHandler(r.log, nil)),
-		Devices: []Device{{KeyFile: filepath.Join(folder, "1")}, {KeyFile: filepath.Join(folder, "2")}},
+		Devices: []Device{{KeyFile: filepath.Join(directory, "1")}, {KeyFile: filepath.Join(directory, "2")}},
 	})
 	require.NoError(t, err)
 	d.SetRotationDelay(time.Minute)
@@ -53,7 +53,7 @@ func (r *rotating) step(by time.Duration) {
 	r.now = r.now.Add(by)
 	require.NoError(r, r.d.devices.read())
 	require.NoError(r, r.d.rotate(r.peers))
-	r.d.paths.update(r.peers, func(p *peer) int {
+	r.d.egresses.update(r.peers, func(p *peer) int {
 		return p.target("a", []bool{true, true}, r.d.rotation.device)
 	}, r.d.devices.session, r.now)
 }
@@ -63,7 +63,7 @@ func (r *rotating) answers(name string, key wgtypes.Key) {
 	r.kernel.devices[name].Peers = []wgtypes.Peer{{PublicKey: key, LastHandshakeTime: r.now}}
 }
 
-// A key is replaced once it is old, all have read that, and nobody uses it any more.
+// A key is replaced once it is old, all nodes have received that, and no node uses it any more.
 func TestRotation(t *testing.T) {
 	r := newRotating(t)
 	first := r.d.devices.publicKeys()
@@ -74,7 +74,7 @@ func TestRotation(t *testing.T) {
 	r.answers("wg.way", testKey(1))
 	r.step(2 * time.Minute)
 	require.Equal(t, 0, r.d.rotation.device)
-	require.Equal(t, 1, r.d.paths["b"].to)
+	require.Equal(t, 1, r.d.egresses["b"].target)
 	r.d.announce()
 	require.Equal(t, []bool{true, false}, []bool{r.d.Keys()[0].Rotating, r.d.Keys()[1].Rotating})
 
@@ -88,7 +88,7 @@ func TestRotation(t *testing.T) {
 	// It does, but it has used the first one lately.
 	r.answers("wg2.way", testKey(2))
 	r.step(time.Second)
-	require.Equal(t, 1, r.d.paths["b"].via)
+	require.Equal(t, 1, r.d.egresses["b"].device)
 	require.Equal(t, first, r.d.devices.publicKeys())
 	r.answers("wg2.way", testKey(2))
 	r.step(time.Minute)
@@ -100,8 +100,8 @@ func TestRotation(t *testing.T) {
 	text, err := os.ReadFile(r.d.cfg.Devices[0].KeyFile)
 	require.NoError(t, err)
 	require.Equal(t, r.kernel.devices["wg.way"].PrivateKey.String()+"\n", string(text))
-	require.Equal(t, 0, r.d.rotation.device, "until all have read the new key")
-	require.Equal(t, 1, r.d.paths["b"].via)
+	require.Equal(t, 0, r.d.rotation.device, "until all have received the new key")
+	require.Equal(t, 1, r.d.egresses["b"].device)
 	r.step(59 * time.Second)
 	require.Equal(t, 0, r.d.rotation.device)
 	r.step(time.Second)
@@ -138,7 +138,7 @@ func TestRotationIsResumed(t *testing.T) {
 	}
 }
 
-// A key that cannot be written stays, and the rotation is tried again.
+// A key that cannot be written stays, and the rotation is repeated later.
 func TestRotationFails(t *testing.T) {
 	r := newRotating(t)
 	first := r.d.devices.publicKeys()

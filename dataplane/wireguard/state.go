@@ -30,7 +30,7 @@ type state struct {
 	// encrypting is set once this node's resource had keys, also those of an earlier process.
 	encrypting bool
 	// encrypted are the prefixes that lead to nodes with keys, and own those of this node that need encryption
-	// (Config.RequireEncryption), as of the last plan.
+	// (Config.RequireEncryption), as of the last desired state.
 	encrypted, own map[netip.Prefix]struct{}
 }
 
@@ -101,12 +101,13 @@ func (s *state) markRoute(r *dataplane.Route) {
 	case r.Type.Remote():
 		s.changed = true
 	default:
-		s.changed = s.changed || inside(s.encrypted, r.Dst) || s.cfg.RequireEncryption && !inside(s.own, r.Dst)
+		s.changed = s.changed || hasShorterPrefix(s.encrypted, r.Dst) ||
+			s.cfg.RequireEncryption && !hasShorterPrefix(s.own, r.Dst)
 	}
 }
 
-// inside reports whether a prefix is in a shorter one of a set.
-func inside(set map[netip.Prefix]struct{}, p netip.Prefix) bool {
+// hasShorterPrefix reports whether a set has a shorter prefix that contains p.
+func hasShorterPrefix(set map[netip.Prefix]struct{}, p netip.Prefix) bool {
 	for bits := p.Bits() - 1; bits >= 0; bits-- {
 		if _, ok := set[netip.PrefixFrom(p.Addr(), bits).Masked()]; ok {
 			return true
@@ -133,7 +134,7 @@ type peerDevice struct {
 	rotating bool
 }
 
-// allowed returns the addresses that the peer may send from, sorted. Its own addresses are always among
+// allowed returns the allowed IPs of the peer, from which it may send, sorted. Its own addresses are always among
 // them: the peer may have HostEncryption already.
 func (p *peer) allowed() []netip.Prefix {
 	all := append(slices.Clone(p.prefixes), p.hosts...)
@@ -168,7 +169,7 @@ func (s *state) peers(own []wgtypes.Key) map[string]*peer {
 		for i, k := range n.WireguardKeys {
 			key, err := wgtypes.ParseKey(k.PublicKey)
 			if err != nil {
-				p.err = fmt.Errorf("%w: its key cannot be read: %w", ErrPeer, err)
+				p.err = fmt.Errorf("%w: invalid key: %w", ErrPeer, err)
 				break
 			}
 			if owner, taken := owners[key]; taken {
@@ -203,8 +204,8 @@ func (s *state) family() int {
 	return 4
 }
 
-// holds reports whether this node's resource has an address.
-func (s *state) holds(a netip.Addr) bool {
+// isNodeAddress reports whether this node's resource has an address.
+func (s *state) isNodeAddress(a netip.Addr) bool {
 	n := s.nodes[s.cfg.Node]
 	return n != nil && slices.ContainsFunc(n.Addresses, func(p netip.Prefix) bool { return p.Addr() == a })
 }

@@ -160,10 +160,10 @@ func TestPeers(t *testing.T) {
 	require.Equal(t, []peerDevice{{testKey(6), netip.MustParseAddrPort("192.0.2.6:7"), true}}, peers["f"].devices)
 	require.ErrorContains(t, peers["g"].err, "no address")
 
-	// Keys that cannot be read, and a node whose own key is not known.
-	unreadable := nodeUpdate("b", "192.0.2.2")
-	unreadable.Node.WireguardKeys = []policy.WireguardKey{{}}
-	s.update(dataplane.Batch{Events: []dataplane.Event{unreadable}})
+	// An invalid key, and a node whose own key is not known.
+	invalid := nodeUpdate("b", "192.0.2.2")
+	invalid.Node.WireguardKeys = []policy.WireguardKey{{}}
+	s.update(dataplane.Batch{Events: []dataplane.Event{invalid}})
 	peers = s.peers([]wgtypes.Key{{}})
 	require.ErrorIs(t, peers["b"].err, ErrPeer)
 	require.Equal(t, prefixes("10.0.2.0/26", "10.0.2.0/32", "192.0.2.2/32", "fd00:2::/122"), peers["b"].allowed())
@@ -228,7 +228,7 @@ func TestFaults(t *testing.T) {
 		joined(object(routes.Route{Type: routes.Blackhole}, routes.ErrForeign)), routes.ErrObject,
 	} {
 		_, general = dataplane.ApplyErrors(faults(open))
-		require.True(t, general, "packets may pass in the clear")
+		require.True(t, general, "packets may pass unencrypted")
 	}
 	require.NoError(t, faults(nil))
 }

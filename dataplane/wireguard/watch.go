@@ -10,11 +10,12 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-// minLookInterval and maxLookInterval limit how often peers are looked at that are moved to another device.
-const minLookInterval, maxLookInterval = 100 * time.Millisecond, 30 * time.Second
+// minCheckInterval and maxCheckInterval limit how often Apply checks whether a move of a peer to another device is
+// complete.
+const minCheckInterval, maxCheckInterval = 100 * time.Millisecond, 30 * time.Second
 
 // Watch implements dataplane.Watcher. It restores devices, routes and rules that another process removes or
-// changes, as routes.Keeper.Watch does. It causes a call of Apply after a device was made anew, for its
+// changes, as routes.Keeper.Watch does. It causes a call of Apply after a device is created again, for its
 // peers, while traffic moves to another device, when the next step of a rotation is due, and after a removal
 // that failed. The kernel sends no notifications about keys and peers: Resync repairs those.
 func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
@@ -35,16 +36,16 @@ func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) er
 	return d.kept.keeper.Watch(ctx, report)
 }
 
-// nextStep returns when Apply is to be called again; zero if it need not be. movingSince is when the latest move
-// of a peer to another device began; zero if none is moved. The peers are looked at less often the longer the
-// move takes, and if there are many: that takes the kernel some 10 us for each.
+// nextStep returns when Apply is to be called next; zero if it need not be. movingSince is when the latest move of a
+// peer to another device began; zero if no move is unfinished. The longer the move takes, and the more peers there
+// are, the longer is the interval: a check takes the kernel some 10 us for each peer.
 func (d *Dataplane) nextStep(movingSince time.Time) time.Time {
 	at := d.rotationDue()
 	if movingSince.IsZero() {
 		return at
 	}
 	now := d.reminder.now()
-	interval := min(max(now.Sub(movingSince)/10, minLookInterval), maxLookInterval)
+	interval := min(max(now.Sub(movingSince)/10, minCheckInterval), maxCheckInterval)
 	soon := now.Add(interval + time.Duration(len(d.peers))*100*time.Microsecond)
 	if at.IsZero() || soon.Before(at) {
 		return soon
@@ -57,7 +58,7 @@ type reminder struct {
 	now func() time.Time
 	// due is the time in Unix nanoseconds; 0 is none.
 	due atomic.Int64
-	// fired is set when Watch causes a call: that one may come with events that change nothing here.
+	// fired is set when Watch causes a call of Apply: its batch may have no relevant change.
 	fired atomic.Bool
 	wake  chan struct{}
 }
@@ -71,7 +72,7 @@ func (r *reminder) schedule(at time.Time) {
 	r.due.Store(due)
 	select {
 	case r.wake <- struct{}{}:
-	default: // run has not seen the last one yet
+	default: // run has not received the last one yet
 	}
 }
 

@@ -51,7 +51,8 @@ var allowed = map[string][]string{
 	"dataplane/nft/internal/testhook": {},
 	"dataplane/nft/applier": {
 		"dataplane/nft/ruleset", "dataplane/nft/internal/encode", "dataplane/nft/internal/kernel",
-		"dataplane/nft/internal/nfnl", "dataplane/nft/internal/rcu", "dataplane/nft/internal/readback", "internal/dispute", "internal/netlink",
+		"dataplane/nft/internal/nfnl", "dataplane/nft/internal/rcu", "dataplane/nft/internal/readback",
+		"internal/dispute", "internal/netlink",
 	},
 	"dataplane/nft/ruleset":          {},
 	"dataplane/nft/ruleset/simulate": {"dataplane/nft/ruleset"},
@@ -64,9 +65,13 @@ var allowed = map[string][]string{
 		"dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/build", "dataplane/nft/internal/match",
 		"dataplane/nft/internal/reuse", "dataplane/nft/internal/sets",
 	},
-	"dataplane/nft/internal/encode":    {"dataplane/nft/ruleset", "dataplane/nft/internal/nfnl", "internal/netlink"},
-	"dataplane/nft/internal/flowtable": {"dataplane/nft/internal/kernel"},
-	"dataplane/nft/internal/kernel":    {},
+	"dataplane/nft/internal/encode": {"dataplane/nft/ruleset", "dataplane/nft/internal/nfnl", "internal/netlink"},
+	"dataplane/nft/internal/flowtable": {
+		"dataplane/nft/ruleset", "dataplane/nft/internal/build", "dataplane/nft/internal/encode",
+		"dataplane/nft/internal/kernel", "dataplane/nft/internal/match", "dataplane/nft/internal/nfnl",
+		"dataplane/nft/internal/readback", "dataplane/nft/internal/sets", "internal/netlink",
+	},
+	"dataplane/nft/internal/kernel": {},
 	"dataplane/nft/internal/late": {
 		"policy", "dataplane/nft/ruleset", "dataplane/nft/conntrack", "dataplane/nft/internal/build",
 		"dataplane/nft/internal/encode", "dataplane/nft/internal/match", "dataplane/nft/internal/nfnl",

@@ -66,6 +66,8 @@ const (
 	StatusSourceNAT Status = 1 << 4
 	// StatusDestinationNAT: the destination of the original direction is translated.
 	StatusDestinationNAT Status = 1 << 5
+	// StatusOffload: a flowtable has the flow. The kernel does not tell its Timeout then.
+	StatusOffload Status = 1 << 14
 )
 
 // Flow is one entry of the connection tracking table. It is comparable.
@@ -90,7 +92,7 @@ type Flow struct {
 	// it from the tuple and the memory address of the entry, so the next entry may have the same
 	// ID.
 	ID uint32
-	// Timeout is how long the entry lasts without packets, in whole seconds.
+	// Timeout is how long the entry lasts without packets, in whole seconds. It is zero with StatusOffload.
 	Timeout time.Duration
 }
 

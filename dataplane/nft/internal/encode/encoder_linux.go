@@ -5,6 +5,7 @@ package encode
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/nftables/userdata"
 	"golang.org/x/sys/unix"
@@ -101,6 +102,23 @@ func (e *Encoder) DeleteTable() { e.message(unix.NFT_MSG_DELTABLE, 0, tableObjec
 func (e *Encoder) DeleteObject(name string, typ uint32) {
 	e.message(unix.NFT_MSG_DELOBJ, 0, nfnl.Object{Kind: "object", Name: name}, unix.NFTA_OBJ_NAME)
 	e.batch.Uint32(unix.NFTA_OBJ_TYPE, typ)
+}
+
+// AddFlowtable adds a flowtable at the ingress of interfaces, which must exist.
+func (e *Encoder) AddFlowtable(name string, devices []string) {
+	object := nfnl.Object{Kind: "flowtable", Name: name}
+	for chunk := range slices.Chunk(devices, maxDevices) {
+		e.message(unix.NFT_MSG_NEWFLOWTABLE, unix.NLM_F_CREATE, object, AttrFlowtableName)
+		hook := e.batch.Begin(attrFlowtableHook)
+		e.batch.Uint32(attrFlowtableHookNum, unix.NF_NETDEV_INGRESS)
+		e.batch.Uint32(attrFlowtableHookPriority, 0)
+		list := e.batch.Begin(attrFlowtableHookDevices)
+		for _, name := range chunk {
+			e.batch.String(attrDeviceName, name)
+		}
+		e.batch.End(list)
+		e.batch.End(hook)
+	}
 }
 
 // DeleteFlowtable deletes a flowtable.

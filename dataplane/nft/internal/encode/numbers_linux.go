@@ -16,6 +16,14 @@ const (
 	AttrChainFlags    = 10 // NFTA_CHAIN_FLAGS
 	AttrFlowtableName = 2  // NFTA_FLOWTABLE_NAME
 
+	attrFlowtableHook         = 3 // NFTA_FLOWTABLE_HOOK
+	attrFlowtableHookNum      = 1 // NFTA_FLOWTABLE_HOOK_NUM
+	attrFlowtableHookPriority = 2 // NFTA_FLOWTABLE_HOOK_PRIORITY
+	attrFlowtableHookDevices  = 3 // NFTA_FLOWTABLE_HOOK_DEVS
+	attrDeviceName            = 1 // NFTA_DEVICE_NAME
+	// maxDevices is how many interfaces one message may have: fewer than NFT_NETDEVICE_MAX.
+	maxDevices = 255
+
 	TableOwner   = 0x2 // NFT_TABLE_F_OWNER
 	TablePersist = 0x4 // NFT_TABLE_F_PERSIST
 

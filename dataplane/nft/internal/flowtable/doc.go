@@ -15,7 +15,7 @@
 //
 //	t, err := flowtable.New(flowtable.Config{PolicyTable: "wayleave", Uplinks: []string{"eth0"}})
 //	err = t.Withdraw()             // before a change
-//	err = t.Offer(own, exists)     // after it, and after a grace period
+//	err = t.Offer(own, devices)    // after it, and after a grace period
 //
 // # Concurrency
 //

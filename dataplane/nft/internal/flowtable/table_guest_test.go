@@ -8,9 +8,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
+	"github.com/wayleave/wayleave/dataplane/nft/internal/flowtable"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
@@ -54,25 +57,48 @@ func TestOffer(t *testing.T) {
 	nstest.NewPeer(t, ns, "way0", "198.51.100.1/24")
 	table := newTable(t, ns, "up0", "up0")
 	for range 3 {
-		require.NoError(t, table.Offer(own(1), exists))
-		require.Equal(t, listing, nstest.NFT(t, ns, "", "list", "ruleset"))
+		require.NoError(t, table.Offer(own(1), []string{"up0", "way0"}))
+		require.Equal(t, listing, nstest.WithoutOwner(nstest.NFT(t, ns, "", "list", "ruleset")))
+		require.ErrorIs(t, table.Offer(own(1), []string{"up0"}), unix.EEXIST, "nothing is added to it")
 		require.NoError(t, table.Withdraw())
 		require.Empty(t, nstest.NFT(t, ns, "", "list", "ruleset"))
 	}
 }
 
-// One message has at most 255 interfaces.
-func TestOfferToManyInterfaces(t *testing.T) {
-	const n = 300
+// The kernel deletes the table with the socket, so it does not outlive its process.
+func TestTableEndsWithItsSocket(t *testing.T) {
 	ns := nstest.New(t)
 	nstest.NewPeer(t, ns, "up0", "192.0.2.1/24")
-	for i := range n {
-		nstest.NewPeer(t, ns, fmt.Sprintf("way%d", i))
+	table, err := flowtable.New(flowtable.Config{NetNS: ns.FD(), PolicyTable: "test"})
+	require.NoError(t, err)
+	require.NoError(t, table.Offer(own(1), []string{"up0"}))
+	other := newTable(t, ns)
+	found, err := other.Exists()
+	require.NoError(t, err)
+	require.True(t, found)
+	require.ErrorIs(t, other.Withdraw(), unix.EPERM, "it belongs to a process that works")
+	require.NoError(t, table.Close())
+	require.Eventually(t, func() bool {
+		found, err := other.Exists()
+		return err == nil && !found
+	}, 10*time.Second, 10*time.Millisecond)
+}
+
+// One message has at most 255 interfaces, and one attribute at most 64 KiB of addresses.
+func TestOfferToMany(t *testing.T) {
+	const interfaces, addresses = 300, 3000
+	ns := nstest.New(t)
+	var devices []string
+	for i := range interfaces {
+		devices = append(devices, fmt.Sprintf("way%d", i))
+		nstest.NewPeer(t, ns, devices[i])
 	}
-	table := newTable(t, ns, "up0", "absent")
-	require.NoError(t, table.Offer(own(n), exists))
+	table := newTable(t, ns, "absent")
+	require.NoError(t, table.Offer(own(addresses), devices))
 	text := nstest.NFT(t, ns, "", "list", "ruleset")
-	_, devices, _ := strings.Cut(text, "devices = {")
-	devices, _, _ = strings.Cut(devices, "}")
-	require.Len(t, strings.Split(devices, ","), n+1)
+	_, list, _ := strings.Cut(text, "devices = {")
+	list, _, _ = strings.Cut(list, "}")
+	require.Len(t, strings.Split(list, ","), interfaces)
+	require.Equal(t, addresses, strings.Count(text, " . 10."))
+	require.Equal(t, addresses, strings.Count(text, " . fd00:"))
 }

@@ -7,103 +7,102 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/google/nftables"
 	"golang.org/x/sys/unix"
 
+	"github.com/wayleave/wayleave/dataplane/nft/internal/encode"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/kernel"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
+	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
 // Table is the table with the flowtable. It is not safe for concurrent use.
 type Table struct {
-	table   *nftables.Table
+	name    string
 	uplinks []string
-	conn    *nftables.Conn
+	conn    *nfnl.Conn
+	batch   *nfnl.Batch
+	enc     *encode.Encoder
+	sets    map[string]*ruleset.Set
 }
 
 // New returns a Table, and writes nothing. Errors: that of opening the socket.
 func New(cfg Config) (*Table, error) {
-	conn, err := nftables.New(nftables.AsLasting(), nftables.WithNetNSFd(cfg.NetNS))
+	conn, err := nfnl.Dial(nfnl.Config{NetNS: cfg.NetNS})
 	if err != nil {
-		return nil, fmt.Errorf("flowtable: open: %w", err)
+		return nil, err
 	}
 	t := &Table{
-		table: &nftables.Table{Name: cfg.PolicyTable + "-flowtable", Family: nftables.TableFamilyINet},
-		conn:  conn, uplinks: slices.Compact(slices.Sorted(slices.Values(cfg.Uplinks))),
+		name: cfg.PolicyTable + "-flowtable", uplinks: slices.Compact(slices.Sorted(slices.Values(cfg.Uplinks))),
+		conn: conn, batch: nfnl.NewBatch(), sets: map[string]*ruleset.Set{},
 	}
+	t.enc = encode.New(t.batch, ruleset.FamilyINet, t.name, func(name string) *ruleset.Set { return t.sets[name] })
 	return t, nil
 }
 
-// Close closes the socket. The table stays in the kernel.
-func (t *Table) Close() error { return t.conn.CloseLasting() }
+// Close closes the socket, and the kernel deletes the table.
+func (t *Table) Close() error { return t.conn.Close() }
 
 // Name returns the name of the table, which is of family inet.
-func (t *Table) Name() string { return t.table.Name }
+func (t *Table) Name() string { return t.name }
+
+// Exists reports whether the kernel has a table of that name.
+func (t *Table) Exists() (bool, error) {
+	head, err := readback.New(t.conn, ruleset.FamilyINet, t.name).Head()
+	return head.Exists, t.wrap("read", err)
+}
 
 // Withdraw deletes the table: from then on, all packets meet the chains. It is no error if there is none.
 func (t *Table) Withdraw() error {
-	t.conn.DelTable(t.table)
-	if err := t.conn.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
-		return t.wrap("delete", err)
-	}
-	return nil
-}
-
-// Exists reports whether the kernel has the table, also that of an earlier process.
-func (t *Table) Exists() (bool, error) {
-	_, err := t.conn.ListTableOfFamily(t.table.Name, t.table.Family)
+	t.enc.Begin(0)
+	t.enc.DeleteTable()
+	err := t.conn.Commit(t.batch, nil)
 	if errors.Is(err, unix.ENOENT) {
-		return false, nil
+		return nil
 	}
-	return err == nil, t.wrap("read", err)
+	return t.wrap("delete", err)
 }
 
 // Offer makes the table after Withdraw: it offers the fast path to the connections of these addresses, with one
-// another and with the uplinks. exists tells which interfaces there are: the kernel refuses others. Without an
-// address there is no table.
-func (t *Table) Offer(own []Address, exists func(name string) (bool, error)) error {
-	if len(own) == 0 {
+// another and with the uplinks. devices are the interfaces of both that there are: the kernel refuses others. Without
+// a device or an address there is no table.
+//
+// The socket owns the table: the kernel deletes it when the process ends, however that is, so it never outlives what
+// keeps it right.
+func (t *Table) Offer(own []Address, devices []string) error {
+	if len(own) == 0 || len(devices) == 0 {
 		return nil
 	}
-	// Until then, a connection that leaves the fast path is forgotten after 30 s (UDP) or 120 s (TCP) without a packet.
-	if kernel.OlderThan(5, 17) {
-		return t.wrap("add", errors.New("Linux before 5.17 forgets idle connections"))
+	// Before 5.17, a connection that leaves the fast path is forgotten after 30 s (UDP) or 120 s (TCP) without packets
+	// (kernel commit 4592ee7f525c). Before 5.19, it may keep an old route for a second (2738d9d963bd).
+	if kernel.OlderThan(5, 19) {
+		return t.wrap("add", errors.New("Linux before 5.19 forgets idle connections and keeps old routes"))
 	}
-	devices, err := t.devices(own, exists)
-	if err != nil {
-		return err
+	table := rules(t.name, t.uplinks, own)
+	clear(t.sets)
+	t.enc.Begin(0)
+	t.enc.CreateTable(encode.TableOwner, "")
+	t.enc.AddFlowtable(flowtableName, devices)
+	for _, s := range table.Sets {
+		t.sets[s.Name] = s
+		t.enc.AddSet(s)
+		t.enc.AddElements(s, s.Elements)
 	}
-	t.conn.AddTable(t.table)
-	for chunk := range slices.Chunk(devices, maxDevices) {
-		t.conn.AddFlowtable(&nftables.Flowtable{Table: t.table, Name: flowtableName, Devices: chunk})
+	for _, c := range table.Chains {
+		t.enc.AddChain(c)
+		for i := range c.Rules {
+			t.enc.AddRule(c.Name, i, &c.Rules[i], encode.Place{Flags: unix.NLM_F_CREATE | unix.NLM_F_APPEND})
+		}
 	}
-	if err := t.addRules(own); err != nil {
+	if err := t.enc.Err(); err != nil {
 		return t.wrap("add", err)
 	}
-	return t.wrap("add", t.conn.Flush())
-}
-
-// devices returns the interfaces that there are, each once.
-func (t *Table) devices(own []Address, exists func(name string) (bool, error)) (devices []string, err error) {
-	names := slices.Clone(t.uplinks)
-	for _, a := range own {
-		names = append(names, a.Interface)
-	}
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		found, err := exists(name)
-		if err != nil {
-			return nil, err
-		}
-		if found {
-			devices = append(devices, name)
-		}
-	}
-	return devices, nil
+	return t.wrap("add", t.conn.Commit(t.batch, nil))
 }
 
 func (t *Table) wrap(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("flowtable: %s table inet %s: %w", op, t.table.Name, err)
+	return fmt.Errorf("flowtable: %s table inet %s: %w", op, t.name, err)
 }

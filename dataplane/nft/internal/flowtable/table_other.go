@@ -25,4 +25,4 @@ func (*Table) Withdraw() error { return errors.ErrUnsupported }
 func (*Table) Exists() (bool, error) { return false, errors.ErrUnsupported }
 
 // Offer returns errors.ErrUnsupported.
-func (*Table) Offer([]Address, func(string) (bool, error)) error { return errors.ErrUnsupported }
+func (*Table) Offer([]Address, []string) error { return errors.ErrUnsupported }

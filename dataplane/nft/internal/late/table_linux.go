@@ -110,6 +110,15 @@ func (t *Table) Enable() {
 	t.disabled = false
 }
 
+// period returns how long the kernel would have tracked a flow without packets, at most. For a flow in a flowtable,
+// that is not known.
+func period(f *conntrack.Flow) time.Duration {
+	if f.Status&conntrack.StatusOffload != 0 {
+		return MaxPeriod
+	}
+	return f.Timeout
+}
+
 // Add drops late packets of the flows from now on. Call it before the flows end. It does nothing for those whose late
 // packets cannot begin a flow, and nothing between Disable and Enable.
 //
@@ -126,7 +135,7 @@ func (t *Table) Add(flows []conntrack.Flow) error {
 			continue
 		}
 		for _, tuple := range tuples(&flows[i]) {
-			b.add(element(tuple, flows[i].Timeout))
+			b.add(element(tuple, period(&flows[i])))
 		}
 		if b.len() >= maxElements {
 			if err := t.addBatch(b); err != nil {
