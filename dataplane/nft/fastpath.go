@@ -75,12 +75,17 @@ func (f *fastPath) withdraw() error {
 	if f.withdrawn {
 		return nil
 	}
-	if exists, err := f.table.Exists(); err == nil && exists && f.beforeWrite != nil {
+	exists, err := f.table.Exists()
+	if err == nil && !exists {
+		f.withdrawn = true
+		return nil
+	}
+	if f.beforeWrite != nil {
 		if err := f.beforeWrite(); err != nil {
 			return err
 		}
 	}
-	err := f.table.Withdraw()
+	err = f.table.Withdraw()
 	f.withdrawn = err == nil
 	return err
 }

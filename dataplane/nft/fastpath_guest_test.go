@@ -297,9 +297,7 @@ func TestFastPathIsOfProgrammedState(t *testing.T) {
 	require.ErrorIs(t, n.plane.Apply(done, dptest.Transition(n.at, edit(shop(), "way3", func(e *dataplane.Endpoint) {
 		e.Addresses = workloadAddrs(1)
 	}))), context.Canceled)
-	for n.plane.Unfinished() != nil {
-		require.NoError(t, n.plane.Finish(t.Context()))
-	}
+	require.Nil(t, n.plane.Unfinished())
 	require.NotContains(t, nstest.NFT(t, n.node, "", "list", "tables"), "flowtable")
 }
 
@@ -313,7 +311,8 @@ func TestFastPathOfLaterInterface(t *testing.T) {
 	n.become(t, shop())
 	require.NotContains(t, nstest.NFT(t, n.node, "", "list", "ruleset"), "devices = { up0,")
 	nstest.NewPeer(t, n.node, "up0", "198.51.100.1/24")
-	for n.plane.Unfinished() != nil {
+	for i := 0; n.plane.Unfinished() != nil; i++ {
+		require.Less(t, i, 5)
 		require.NoError(t, n.plane.Finish(t.Context()))
 	}
 	require.Contains(t, nstest.NFT(t, n.node, "", "list", "ruleset"), "devices = { up0, way1, way2, way3 }")

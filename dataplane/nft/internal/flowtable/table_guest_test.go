@@ -59,7 +59,8 @@ func TestOffer(t *testing.T) {
 	for range 3 {
 		require.NoError(t, table.Offer(own(1), []string{"up0", "way0"}))
 		require.Equal(t, listing, nstest.WithoutOwner(nstest.NFT(t, ns, "", "list", "ruleset")))
-		require.ErrorIs(t, table.Offer(own(1), []string{"up0"}), unix.EEXIST, "nothing is added to it")
+		require.NoError(t, table.Offer(own(1), []string{"up0", "way0"}), "in place of the one that is there")
+		require.Equal(t, listing, nstest.WithoutOwner(nstest.NFT(t, ns, "", "list", "ruleset")))
 		require.NoError(t, table.Withdraw())
 		require.Empty(t, nstest.NFT(t, ns, "", "list", "ruleset"))
 	}

@@ -54,13 +54,9 @@ func (t *Table) Exists() (bool, error) {
 
 // Withdraw deletes the table: from then on, all packets meet the chains. It is no error if there is none.
 func (t *Table) Withdraw() error {
-	t.enc.Begin(0)
+	t.enc.Begin(0) // creates it
 	t.enc.DeleteTable()
-	err := t.conn.Commit(t.batch, nil)
-	if errors.Is(err, unix.ENOENT) {
-		return nil
-	}
-	return t.wrap("delete", err)
+	return t.wrap("delete", t.conn.Commit(t.batch, nil))
 }
 
 // Offer makes the table after Withdraw: it offers the fast path to the connections of these addresses, with one
@@ -76,12 +72,13 @@ func (t *Table) Offer(own []Address, devices []string) error {
 	// Before 5.17, a connection that leaves the fast path is forgotten after 30 s (UDP) or 120 s (TCP) without packets
 	// (kernel commit 4592ee7f525c). Before 5.19, it may keep an old route for a second (2738d9d963bd).
 	if kernel.OlderThan(5, 19) {
-		return t.wrap("add", errors.New("Linux before 5.19 forgets idle connections and keeps old routes"))
+		return t.wrap("add", errors.New("before Linux 5.19, the kernel forgets idle connections and keeps old routes"))
 	}
 	table := rules(t.name, t.uplinks, own)
 	clear(t.sets)
 	t.enc.Begin(0)
-	t.enc.CreateTable(encode.TableOwner, "")
+	t.enc.DeleteTable() // that of nobody, if there is one
+	t.enc.AddTable(encode.TableOwner)
 	t.enc.AddFlowtable(flowtableName, devices)
 	for _, s := range table.Sets {
 		t.sets[s.Name] = s
