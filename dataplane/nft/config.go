@@ -45,28 +45,28 @@ type Config struct {
 	Flowtable FlowtableConfig
 	// BeforeWrite is called before each transaction; see applier.Config. If it fails, that transaction
 	// and later ones are not sent. Connections of addresses that change hands may have ended before.
-	// It is not called for the transactions that drop late packets of ended connections, nor for those that
-	// make the flowtable anew. Optional.
+	// It is not called for the transactions that drop late packets of ended connections. Optional.
 	BeforeWrite func() error
 	// Logger logs events of the table. Nil discards.
 	Logger *slog.Logger
 }
 
-// FlowtableConfig says which established connections of workloads may use a flowtable, the kernel's fast path: their
-// packets skip all chains, routing and connection tracking. It is for TCP and UDP between two workloads of the node,
-// and between a workload and an uplink. The flowtable is withdrawn before each change of endpoints and made anew after
-// it, so established connections end when they would end without it. Where the kernel has none (nft_flow_offload), the
-// Dataplane logs that, goes on without, and tries again later.
+// FlowtableConfig says which known connections of workloads may use a flowtable, the kernel's fast path: their packets
+// bypass all chains, routing and connection tracking. It is for TCP and UDP (and GRE, where the kernel supports that)
+// between two workloads of the node, and between a workload and an uplink. The flowtable is deleted before each change
+// of endpoints and by Resync, and installed again afterwards, so known connections end when they would end without it.
+// It needs Linux 5.19 with nft_flow_offload. Where that is missing, the Dataplane logs it once, and all packets traverse
+// the chains.
 //
-// Tables of other processes do not see these packets any more, nor do counters and limits of bandwidth on their way.
-// The kernel keeps the route of a connection for as long as it is valid, so do not use it where other routing tables
-// may take over, as those of WireGuard, nor where answers leave by another uplink than the one that their packets come
-// from. It has no effect while a host endpoint has untracked or pre-DNAT policy. docs/nft.md has the details.
+// Chains of other tables do not see these packets: their counters, marks and rate limits do not apply. The kernel keeps
+// the route of a connection for as long as it is valid, so do not use it where other routing tables may take over, as
+// those of WireGuard, nor where answers leave by another uplink than the one that their packets come from. docs/nft.md
+// has the details, and when the flowtable is not there.
 type FlowtableConfig struct {
 	// Enabled turns it on. It is an error with render.Config.ReversePath and Bridges.
 	Enabled bool
-	// Uplinks are the names of the node's interfaces towards other hosts, never those of workloads. None means only
-	// connections between workloads.
+	// Uplinks are the names of the node's interfaces to other hosts, never those of workloads. Connections between a
+	// workload and an uplink may use the fast path. None means only connections between workloads.
 	Uplinks []string
 }
 

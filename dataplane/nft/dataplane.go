@@ -278,7 +278,7 @@ func (d *Dataplane) Finish(ctx context.Context) error {
 		if d.fastPath.due(true) == nil {
 			return nil
 		}
-		return d.fastPath.offer(ctx, d.renderer.KnownAddresses())
+		return d.fastPath.install(ctx, d.renderer.KnownAddresses())
 	}
 	err := d.applier.Finish(ctx)
 	if failed := (*applier.Error)(nil); errors.As(err, &failed) {
@@ -315,7 +315,7 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 	}
 	if err == nil { // otherwise another process may have the table, and these
 		d.fastPath.forget()
-		err = errors.Join(d.late.Disable(), d.fastPath.withdraw())
+		err = errors.Join(d.late.Disable(), d.fastPath.delete())
 	}
 	return errors.Join(err, d.ports.Teardown(ctx))
 }
@@ -401,8 +401,8 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 	errs = append(errs, d.ports.prepare(ctx, d.renderer, resync)...)
 	if resync {
 		d.fastPath.forget()
-		if err := d.fastPath.withdraw(); err != nil {
-			errs = append(errs, &dataplane.ApplyError{Backend: backend, Op: "withdraw the fast path", Err: err})
+		if err := d.fastPath.delete(); err != nil {
+			errs = append(errs, &dataplane.ApplyError{Backend: backend, Op: "delete the flowtable", Err: err})
 		}
 	}
 	failed, done := d.handover.run(ctx)

@@ -15,32 +15,32 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/rcu"
 )
 
-// How long a failed offer waits until it is repeated, at first and at most.
+// How long it takes until a failed installation is repeated, at first and at most.
 const (
-	minOfferDelay = time.Second
-	maxOfferDelay = time.Minute
+	minInstallDelay = time.Second
+	maxInstallDelay = time.Minute
 )
 
-// fastPath offers the flowtable to established connections while nothing changes that concerns them.
+// fastPath keeps the flowtable in the kernel while nothing changes that concerns known connections.
 //
-//	change of endpoints ─▶ withdraw ─▶ transaction ─▶ schedule ─▶ grace period ─▶ offer
+//	change of endpoints ─▶ delete ─▶ transaction ─▶ schedule ─▶ grace period ─▶ install
 type fastPath struct {
 	cfg   FlowtableConfig
 	table *flowtable.Table
-	// exists tells whether there is an interface of that name.
+	// exists reports whether there is an interface of that name.
 	exists      func(name string) (bool, error)
 	beforeWrite func() error
 	logger      *slog.Logger
-	// withdrawn is set while the kernel has no table. devices are the interfaces of the one that it has.
-	withdrawn bool
-	devices   []string
-	// scheduled is closed once offer need not wait. It is nil if there is nothing to offer.
+	// deleted is set while the table is known not to exist. devices are the interfaces of the installed table.
+	deleted bool
+	devices []string
+	// scheduled is closed once install need not wait. It is nil if there is nothing to install.
 	scheduled chan struct{}
-	// suspended is set while the kernel may lack the desired state, so that nothing is offered.
+	// suspended is set while the kernel may lack the desired state, so that nothing is installed.
 	suspended bool
-	// delay is how long the next offer waits after its grace period: longer with each failure.
+	// delay is how long the next installation waits after its grace period: longer with each failure.
 	delay time.Duration
-	// failure is the last one that was logged.
+	// failure is the text of the last logged error.
 	failure string
 	closed  bool
 }
@@ -66,18 +66,18 @@ func (f *fastPath) close() error {
 	return f.table.Close()
 }
 
-// withdraw deletes the table: from then on, all packets meet the chains.
-func (f *fastPath) withdraw() error {
+// delete deletes the table: from then on, all packets traverse the chains.
+func (f *fastPath) delete() error {
 	f.scheduled = nil
 	if f.closed {
 		return errClosed
 	}
-	if f.withdrawn {
+	if f.deleted {
 		return nil
 	}
 	exists, err := f.table.Exists()
 	if err == nil && !exists {
-		f.withdrawn = true
+		f.deleted = true
 		return nil
 	}
 	if f.beforeWrite != nil {
@@ -85,22 +85,22 @@ func (f *fastPath) withdraw() error {
 			return err
 		}
 	}
-	err = f.table.Withdraw()
-	f.withdrawn = err == nil
+	err = f.table.Delete()
+	f.deleted = err == nil
 	return err
 }
 
-// forget makes the next withdraw delete the table, whatever is known.
-func (f *fastPath) forget() { f.withdrawn = false }
+// forget makes the next delete look for the table in the kernel.
+func (f *fastPath) forget() { f.deleted = false }
 
-// suspend keeps offer away until schedule.
+// suspend prevents an installation until schedule.
 func (f *fastPath) suspend() { f.suspended = true }
 
-// schedule begins the grace period after which the table is offered anew: a packet under way may have met the chains
-// as they were before the change.
+// schedule starts the grace period after which the table may be installed. Until it ends, a packet that the chains
+// accepted before the change could add its flow.
 func (f *fastPath) schedule() {
 	f.suspended = false
-	if f.cfg.Enabled && f.withdrawn && f.scheduled == nil {
+	if f.cfg.Enabled && f.deleted && f.scheduled == nil {
 		f.wait()
 	}
 }
@@ -115,13 +115,13 @@ func (f *fastPath) wait() {
 	}()
 }
 
-// due returns a channel that is closed once offer need not wait, and nil if there is nothing to offer. Unless late is
-// set, it is also nil while a failed offer waits.
-func (f *fastPath) due(late bool) <-chan struct{} {
+// due returns scheduled, or nil while nothing is to be installed. Without retries, it is also nil during the delay
+// after a failure.
+func (f *fastPath) due(retries bool) <-chan struct{} {
 	if f.suspended {
 		return nil
 	}
-	if f.delay > 0 && !late {
+	if f.delay > 0 && !retries {
 		select {
 		case <-f.scheduled:
 		default:
@@ -131,9 +131,9 @@ func (f *fastPath) due(late bool) <-chan struct{} {
 	return f.scheduled
 }
 
-// offer waits for the grace period, and makes the table. A failure is no fault: all packets meet the chains. It is
-// tried again later, as long as interfaces are missing, too. It returns the error of the context.
-func (f *fastPath) offer(ctx context.Context, own map[string][]netip.Addr) error {
+// install waits for the grace period and installs the table. It is repeated after a failure, and while interfaces are
+// missing. It returns only the error of the context: without a flowtable, all packets traverse the chains.
+func (f *fastPath) install(ctx context.Context, own map[string][]netip.Addr) error {
 	select {
 	case <-f.scheduled:
 	case <-ctx.Done():
@@ -142,7 +142,7 @@ func (f *fastPath) offer(ctx context.Context, own map[string][]netip.Addr) error
 		return err
 	}
 	f.scheduled = nil
-	complete, err := f.tryOffer(own)
+	complete, err := f.tryInstall(own)
 	if err == nil && complete {
 		f.delay, f.failure = 0, ""
 		return nil
@@ -151,13 +151,13 @@ func (f *fastPath) offer(ctx context.Context, own map[string][]netip.Addr) error
 		f.failure = err.Error()
 		f.logger.Warn("connections cannot use the kernel's fast path; they work without it", "err", err)
 	}
-	f.delay = min(max(2*f.delay, minOfferDelay), maxOfferDelay)
+	f.delay = min(max(2*f.delay, minInstallDelay), maxInstallDelay)
 	f.wait()
 	return nil
 }
 
-// tryOffer makes the table, and reports whether it has all interfaces. A table that already has all that exist stays.
-func (f *fastPath) tryOffer(own map[string][]netip.Addr) (complete bool, err error) {
+// tryInstall installs the table, and reports whether it has all interfaces. A table that has all that exist stays.
+func (f *fastPath) tryInstall(own map[string][]netip.Addr) (complete bool, err error) {
 	names := slices.Concat(slices.Collect(maps.Keys(own)), f.cfg.Uplinks)
 	slices.Sort(names)
 	names = slices.Compact(names)
@@ -172,10 +172,10 @@ func (f *fastPath) tryOffer(own map[string][]netip.Addr) (complete bool, err err
 		}
 	}
 	complete = len(devices) == len(names)
-	if !f.withdrawn && slices.Equal(devices, f.devices) {
+	if !f.deleted && slices.Equal(devices, f.devices) {
 		return complete, nil
 	}
-	if err := f.withdraw(); err != nil {
+	if err := f.delete(); err != nil {
 		return false, err
 	}
 	if f.beforeWrite != nil {
@@ -183,8 +183,8 @@ func (f *fastPath) tryOffer(own map[string][]netip.Addr) (complete bool, err err
 			return false, err
 		}
 	}
-	f.withdrawn, f.devices = false, nil // the result of a failure is not known
-	if err := f.table.Offer(addresses(own), devices); err != nil {
+	f.deleted, f.devices = false, nil // the result of a failure is not known
+	if err := f.table.Install(addresses(own), devices); err != nil {
 		return false, err
 	}
 	f.devices = devices

@@ -42,7 +42,7 @@ func testRevokerGetsTableAfterManyFailures(t *testing.T, classes render.ClassesC
 	r, err := render.New(render.Config{Classes: classes})
 	require.NoError(t, err)
 	record := &recorder{}
-	w := &writer{renderer: r, revoker: record, fastPath: &fastPath{withdrawn: true}}
+	w := &writer{renderer: r, revoker: record, fastPath: &fastPath{deleted: true}}
 	w.applier, err = applier.New(applier.Config{Name: "wayleave", NetNS: nstest.New(t).FD()})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, w.applier.Close()) }()

@@ -47,8 +47,8 @@ func (w *writer) flush(ctx context.Context) (errs []error, done bool) {
 	return errs, programmed(err)
 }
 
-// write passes a change to the applier, or the whole table if it did not accept an earlier change. It withdraws the
-// fast path before a change that concerns established connections.
+// write passes a change to the applier, or the whole table if it did not accept an earlier change. It deletes the
+// flowtable before a change that concerns established connections.
 func (w *writer) write(ctx context.Context, delta *ruleset.Delta) error {
 	var table *ruleset.Table
 	if w.needsTable {
@@ -61,14 +61,14 @@ func (w *writer) write(ctx context.Context, delta *ruleset.Delta) error {
 		}
 		w.revoker.Changed(delta, all)
 	}
-	var withdrawn error
-	if table != nil || !w.fastPath.withdrawn && render.ConcernsKnown(delta) {
-		withdrawn = w.fastPath.withdraw()
+	var deleted error
+	if table != nil || !w.fastPath.deleted && render.ConcernsKnown(delta) {
+		deleted = w.fastPath.delete()
 	}
 	if table != nil {
-		return errors.Join(withdrawn, w.applier.Apply(ctx, table))
+		return errors.Join(deleted, w.applier.Apply(ctx, table))
 	}
-	return errors.Join(withdrawn, w.applier.UpdateVisible(ctx, delta))
+	return errors.Join(deleted, w.applier.UpdateVisible(ctx, delta))
 }
 
 // programmed reports whether the applier has programmed everything but what the kernel refuses: that drops.

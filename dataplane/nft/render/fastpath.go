@@ -10,8 +10,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// ConcernsKnown reports whether a change may make a difference to packets of established connections. It does not if
-// it is about policy alone, except untracked and pre-DNAT policy.
+// ConcernsKnown reports whether a change may affect packets of known connections. Changes of normal policy and of IP
+// sets do not.
 func ConcernsKnown(d *ruleset.Delta) bool {
 	names := slices.Concat(d.DeleteChains, d.DeleteSets)
 	for _, c := range d.Chains {
@@ -35,11 +35,11 @@ func isPolicy(name string) bool {
 	}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// KnownAddresses returns the own addresses of the endpoints that are up, by interface. The first rules of the chain
-// forward accept all packets of established connections between two of them, and between one of them and an interface
-// that is no workload's, and no other chain drops such packets. It returns nothing while that is not so: with
-// ReversePath, or while an endpoint's interface is a port of a master or lacks the InterfacePrefix, or a host endpoint
-// is found by its addresses or has untracked or pre-DNAT policy. Those of bridged endpoints are never there.
+// KnownAddresses returns the own addresses of the endpoints that are up, by interface, except bridged ones. The first
+// rules of the chain forward accept all packets of known connections between two of them, and between one of them
+// and an interface that is no workload's. It returns nil while something else decides about them: with ReversePath;
+// while an endpoint's interface is a port of a master or lacks the InterfacePrefix; or while a host endpoint is found
+// by its addresses or has untracked or pre-DNAT policy.
 func (r *Renderer) KnownAddresses() map[string][]netip.Addr {
 	r.renderDirty()
 	if r.cfg.ReversePath || !r.base.acceptsKnown() || slices.Contains(r.base.host.enforced[hostRawIn:], true) {

@@ -5,17 +5,17 @@
 //	workload or uplink ─▶ ingress ─┬─ in the flowtable ─────────────────────────────▶ out
 //	                               └─ otherwise ─▶ all chains ─▶ forward: flow add ─▶ out
 //
-// A packet on the fast path meets no chain, no routing and no connection tracking. So Withdraw comes before each
-// change that concerns established connections, and Offer after it: the flows lose no packet, and the next packet of
-// each, if it still passes, puts it on the fast path again.
+// A packet on the fast path bypasses all chains, routing and connection tracking. So the table is deleted before each
+// change that concerns established connections, and installed after it. In between, all packets traverse the chains,
+// and none is lost. The next accepted packet of a connection puts it on the fast path again.
 //
-// The table is one of its own, because its flowtable is replaced as a whole: that ends all flows at once.
+// The flowtable has a table of its own, so that one deletion ends all flows.
 //
 // # Usage
 //
 //	t, err := flowtable.New(flowtable.Config{PolicyTable: "wayleave", Uplinks: []string{"eth0"}})
-//	err = t.Withdraw()             // before a change
-//	err = t.Offer(own, devices)    // after it, and after a grace period
+//	err = t.Delete()              // before a change
+//	err = t.Install(own, devices) // after it, and after a grace period
 //
 // # Concurrency
 //
@@ -23,6 +23,6 @@
 //
 // # Errors
 //
-// They are those of the system calls, with the name of the table. A kernel without flowtables refuses Offer, and then
-// there is no table. On systems other than Linux, New returns errors.ErrUnsupported.
+// They name the table and wrap the kernel's error. Install fails before Linux 5.19 and without nft_flow_offload; there
+// is no table then. On systems other than Linux, New returns errors.ErrUnsupported.
 package flowtable

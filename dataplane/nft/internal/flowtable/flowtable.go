@@ -11,7 +11,8 @@ type Config struct {
 	NetNS int
 	// PolicyTable is the name of the table with the policy. That of the flowtable is PolicyTable + "-flowtable".
 	PolicyTable string
-	// Uplinks are the names of the node's interfaces whose packets may take the fast path.
+	// Uplinks are the names of the node's interfaces to other hosts. Connections between a workload and an uplink may
+	// use the fast path.
 	Uplinks []string
 }
 

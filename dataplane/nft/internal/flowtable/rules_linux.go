@@ -18,8 +18,8 @@ import (
 const (
 	flowtableName = "fast"
 	setUplinks    = "uplinks"
-	// priority is after the forward chains of others (NF_IP_PRI_FILTER is 0): a packet that one of them drops puts
-	// no connection on the fast path.
+	// priority is after the forward chains of others (NF_IP_PRI_FILTER is 0), so that a packet which they drop adds
+	// no flow.
 	priority = 10_000
 )
 
@@ -31,9 +31,9 @@ func setOwn(f sets.Family) string {
 	return "own6"
 }
 
-// rules returns the table without its flowtable. A packet of an established connection comes from a workload's own
-// address or an uplink, and goes to a workload's own address or an uplink, but not from an uplink to one. Both
-// directions of a connection fulfill this, or none.
+// rules returns the table without its flowtable. A packet of an established connection adds a flow if one end is a
+// workload's own address, and the other end an uplink or the own address of another workload. Both directions of a
+// connection match, or neither does.
 func rules(table string, uplinks []string, own []Address) *ruleset.Table {
 	chain := &ruleset.Chain{
 		Name: "forward", Hook: &ruleset.Hook{Point: ruleset.Forward, Priority: priority, Policy: build.Accept()},

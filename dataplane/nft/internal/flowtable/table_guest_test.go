@@ -51,17 +51,17 @@ const listing = `table inet test-flowtable {
 }
 `
 
-func TestOffer(t *testing.T) {
+func TestInstall(t *testing.T) {
 	ns := nstest.New(t)
 	nstest.NewPeer(t, ns, "up0", "192.0.2.1/24")
 	nstest.NewPeer(t, ns, "way0", "198.51.100.1/24")
 	table := newTable(t, ns, "up0", "up0")
 	for range 3 {
-		require.NoError(t, table.Offer(own(1), []string{"up0", "way0"}))
+		require.NoError(t, table.Install(own(1), []string{"up0", "way0"}))
 		require.Equal(t, listing, nstest.WithoutOwner(nstest.NFT(t, ns, "", "list", "ruleset")))
-		require.NoError(t, table.Offer(own(1), []string{"up0", "way0"}), "in place of the one that is there")
+		require.NoError(t, table.Install(own(1), []string{"up0", "way0"}), "in place of the one that is there")
 		require.Equal(t, listing, nstest.WithoutOwner(nstest.NFT(t, ns, "", "list", "ruleset")))
-		require.NoError(t, table.Withdraw())
+		require.NoError(t, table.Delete())
 		require.Empty(t, nstest.NFT(t, ns, "", "list", "ruleset"))
 	}
 }
@@ -72,12 +72,12 @@ func TestTableEndsWithItsSocket(t *testing.T) {
 	nstest.NewPeer(t, ns, "up0", "192.0.2.1/24")
 	table, err := flowtable.New(flowtable.Config{NetNS: ns.FD(), PolicyTable: "test"})
 	require.NoError(t, err)
-	require.NoError(t, table.Offer(own(1), []string{"up0"}))
+	require.NoError(t, table.Install(own(1), []string{"up0"}))
 	other := newTable(t, ns)
 	found, err := other.Exists()
 	require.NoError(t, err)
 	require.True(t, found)
-	require.ErrorIs(t, other.Withdraw(), unix.EPERM, "it belongs to a process that works")
+	require.ErrorIs(t, other.Delete(), unix.EPERM, "it belongs to a process that works")
 	require.NoError(t, table.Close())
 	require.Eventually(t, func() bool {
 		found, err := other.Exists()
@@ -86,7 +86,7 @@ func TestTableEndsWithItsSocket(t *testing.T) {
 }
 
 // One message has at most 255 interfaces, and one attribute at most 64 KiB of addresses.
-func TestOfferToMany(t *testing.T) {
+func TestInstallForMany(t *testing.T) {
 	const interfaces, addresses = 300, 3000
 	ns := nstest.New(t)
 	var devices []string
@@ -95,7 +95,7 @@ func TestOfferToMany(t *testing.T) {
 		nstest.NewPeer(t, ns, devices[i])
 	}
 	table := newTable(t, ns, "absent")
-	require.NoError(t, table.Offer(own(addresses), devices))
+	require.NoError(t, table.Install(own(addresses), devices))
 	text := nstest.NFT(t, ns, "", "list", "ruleset")
 	_, list, _ := strings.Cut(text, "devices = {")
 	list, _, _ = strings.Cut(list, "}")

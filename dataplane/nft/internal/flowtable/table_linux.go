@@ -52,32 +52,32 @@ func (t *Table) Exists() (bool, error) {
 	return head.Exists, t.wrap("read", err)
 }
 
-// Withdraw deletes the table: from then on, all packets meet the chains. It is no error if there is none.
-func (t *Table) Withdraw() error {
-	t.enc.Begin(0) // creates it
+// Delete deletes the table: from then on, all packets traverse the chains. It is no error if there is none.
+func (t *Table) Delete() error {
+	t.enc.Begin(0) // creates the table if it is missing, so that the deletion succeeds
 	t.enc.DeleteTable()
 	return t.wrap("delete", t.conn.Commit(t.batch, nil))
 }
 
-// Offer makes the table after Withdraw: it offers the fast path to the connections of these addresses, with one
-// another and with the uplinks. devices are the interfaces of both that there are: the kernel refuses others. Without
-// a device or an address there is no table.
+// Install installs the table: connections between two of these addresses, and between one of them and an uplink, use
+// the fast path. devices are the existing interfaces of workloads and uplinks; the kernel refuses others. Without a
+// device or an address there is no table.
 //
-// The socket owns the table: the kernel deletes it when the process ends, however that is, so it never outlives what
-// keeps it right.
-func (t *Table) Offer(own []Address, devices []string) error {
+// The socket owns the table: the kernel deletes it when the process ends, however that is. So the table never outlives
+// the process that updates it.
+func (t *Table) Install(own []Address, devices []string) error {
 	if len(own) == 0 || len(devices) == 0 {
 		return nil
 	}
 	// Before 5.17, a connection that leaves the fast path is forgotten after 30 s (UDP) or 120 s (TCP) without packets
 	// (kernel commit 4592ee7f525c). Before 5.19, it may keep an old route for a second (2738d9d963bd).
 	if kernel.OlderThan(5, 19) {
-		return t.wrap("add", errors.New("before Linux 5.19, the kernel forgets idle connections and keeps old routes"))
+		return t.wrap("add", errors.New("needs Linux 5.19"))
 	}
 	table := rules(t.name, t.uplinks, own)
 	clear(t.sets)
 	t.enc.Begin(0)
-	t.enc.DeleteTable() // that of nobody, if there is one
+	t.enc.DeleteTable() // one without an owner
 	t.enc.AddTable(encode.TableOwner)
 	t.enc.AddFlowtable(flowtableName, devices)
 	for _, s := range table.Sets {

@@ -35,31 +35,31 @@ func own(n int) (out []flowtable.Address) {
 	return append(out, out[0])
 }
 
-// A table that is not there can be withdrawn, and what the kernel refuses leaves nothing behind.
-func TestWithdrawWithoutTable(t *testing.T) {
+// A table that is not there can be deleted, and what the kernel refuses leaves nothing behind.
+func TestDeleteWithoutTable(t *testing.T) {
 	ns := nstest.New(t)
 	table := newTable(t, ns, "up0")
 	for range 2 {
-		require.NoError(t, table.Withdraw())
+		require.NoError(t, table.Delete())
 		found, err := table.Exists()
 		require.NoError(t, err)
 		require.False(t, found)
 		// There are no such interfaces, or no flowtables.
-		require.ErrorContains(t, table.Offer(own(1), []string{"up0"}), "flowtable: add table inet test-flowtable: ")
+		require.ErrorContains(t, table.Install(own(1), []string{"up0"}), "flowtable: add table inet test-flowtable: ")
 	}
-	require.NoError(t, table.Offer(nil, []string{"up0"}), "nobody to offer it to")
-	require.NoError(t, table.Offer(own(1), nil), "no interface")
+	require.NoError(t, table.Install(nil, []string{"up0"}), "no address")
+	require.NoError(t, table.Install(own(1), nil), "no interface")
 	require.Empty(t, nstest.NFT(t, ns, "", "list", "tables"))
 }
 
-// The table of another process is withdrawn, too.
-func TestWithdrawOtherTable(t *testing.T) {
+// A table that has no owner is deleted, too.
+func TestDeleteOtherTable(t *testing.T) {
 	ns := nstest.New(t)
 	nstest.NFT(t, ns, "", "add table inet test-flowtable; add table inet test")
 	table := newTable(t, ns)
 	found, err := table.Exists()
 	require.NoError(t, err)
 	require.True(t, found)
-	require.NoError(t, table.Withdraw())
+	require.NoError(t, table.Delete())
 	require.Equal(t, "table inet test\n", nstest.NFT(t, ns, "", "list", "tables"))
 }

@@ -18,11 +18,11 @@ func (*Table) Close() error { return nil }
 // Name returns an empty name.
 func (*Table) Name() string { return "" }
 
-// Withdraw returns errors.ErrUnsupported.
-func (*Table) Withdraw() error { return errors.ErrUnsupported }
+// Delete returns errors.ErrUnsupported.
+func (*Table) Delete() error { return errors.ErrUnsupported }
 
 // Exists returns errors.ErrUnsupported.
 func (*Table) Exists() (bool, error) { return false, errors.ErrUnsupported }
 
-// Offer returns errors.ErrUnsupported.
-func (*Table) Offer([]Address, []string) error { return errors.ErrUnsupported }
+// Install returns errors.ErrUnsupported.
+func (*Table) Install([]Address, []string) error { return errors.ErrUnsupported }

@@ -257,10 +257,10 @@ func Declare(flags *flag.FlagSet, s *Settings) {
 		"what becomes of established connections that a change of policy denies: `POLICY` keep lets them go on, "+
 			"end ends them")
 	flags.BoolVar(&s.Flowtable, "flowtable", s.Flowtable,
-		"let packets of established connections of workloads take the kernel's fast path, a flowtable, where it has one")
+		"let packets of established connections of workloads take the kernel's fast path, a flowtable, if it supports that")
 	flags.StringVar(&s.FlowtableUplinks, "flowtable-uplinks", s.FlowtableUplinks,
-		"`NAMES` of the node's interfaces towards other hosts that the fast path leads to, separated by commas; if "+
-			"empty, it leads between workloads only")
+		"`NAMES` of the node's interfaces to other hosts, separated by commas: connections between a workload and an "+
+			"uplink may use the fast path; if empty, only those between workloads")
 	flags.StringVar(&s.RecordFile, "record-file", s.RecordFile,
 		"`FILE` to record the agent's inputs in, for package calcgraph/replay; none if empty")
 	flags.IntVar(&s.RecordLimit, "record-limit", s.RecordLimit, "`MIB` after which recording ends")
