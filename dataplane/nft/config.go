@@ -54,14 +54,14 @@ type Config struct {
 // FlowtableConfig says which known connections of workloads may use a flowtable, the kernel's fast path: their packets
 // bypass all chains, routing and connection tracking. It is for TCP and UDP (and GRE, where the kernel supports that)
 // between two workloads of the node, and between a workload and an uplink. The flowtable is deleted before each change
-// of endpoints and by Resync, and installed again afterwards, so known connections end when they would end without it.
-// It needs Linux 5.19 with nft_flow_offload. Where that is missing, the Dataplane logs it once, and all packets traverse
-// the chains.
+// of endpoints and by Resync, and installed again afterwards, so known connections end when they would end without
+// it. It needs Linux 5.19 with nft_flow_offload. Where that is missing, the Dataplane logs it once, and all packets
+// traverse the chains.
 //
-// Chains of other tables do not see these packets: their counters, marks and rate limits do not apply. The kernel keeps
-// the route of a connection for as long as it is valid, so do not use it where other routing tables may take over, as
-// those of WireGuard, nor where answers leave by another uplink than the one that their packets come from. docs/nft.md
-// has the details, and when the flowtable is not there.
+// Chains of other tables do not see these packets: their counters, marks and rate limits do not apply. The kernel
+// keeps the route of a connection for as long as it is valid, so do not use it where other routing tables may take
+// over, as those of WireGuard, nor where answers leave by another uplink than the one that their packets come from.
+// docs/nft.md has the details, and when the flowtable is not there.
 type FlowtableConfig struct {
 	// Enabled turns it on. It is an error with render.Config.ReversePath and Bridges.
 	Enabled bool
