@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wireguard encrypts what nodes send to each other, in WireGuard devices.
+// Package wireguard encrypts traffic between nodes with WireGuard.
 //
 // Packets between two nodes travel encrypted once all of this holds on both nodes:
 //
@@ -34,15 +34,16 @@
 //	ip rule add from all nop priority 101
 //
 // and the device gets n2 as a peer, with the block among its allowed IPs. The blackhole drops packets while the
-// device is missing or down. There is a first rule for each address of this node, without Config.HostEncryption: its
-// answers are unencrypted, as the requests are. The first rule jumps to the third one, past the lookup. An address
-// inside an encrypted prefix that belongs to another node or to a local workload gets a route of type throw.
+// device is missing or down. Exception rules, those of the first priority, jump past the lookup. Without
+// Config.HostEncryption there is one for each address of this node: its answers are unencrypted, as the requests are.
+// With it, there is one for each device's UDP port. Config.UnencryptedHosts adds two for each prefix. A prefix inside
+// an encrypted one that is not encrypted itself, as that of a local workload, gets a route of type throw.
 //
 // With Config.RequireEncryption, an nftables table drops unencrypted packets from nodes that this node encrypts to.
 //
 // In a Driver, a Dataplane comes before the one that programs unencrypted routes, such as routes.Dataplane. It
-// encrypts a prefix before the later dataplane adds the unencrypted route. It stops in Finish, after that route is
-// removed.
+// encrypts a prefix before the later dataplane adds the unencrypted route. It ends the encryption of a prefix in
+// Finish, after the later dataplane has removed that route.
 //
 // # When traffic is encrypted
 //
@@ -79,7 +80,8 @@
 // # Errors
 //
 // Apply and Resync return a join of *dataplane.ApplyError. The object is the peer node or host endpoint at
-// fault, or this node if a key file, a device or a route is at fault: packets are dropped. There is none if
-// packets may pass unencrypted; the Driver then withholds InSync and new or changed routes from later dataplanes.
+// fault, or this node if a key file, a device or a route is at fault: packets are dropped. If packets may pass
+// unencrypted, the error has no Object; the Driver then withholds InSync and new or changed routes from later
+// dataplanes.
 // Causes are ErrKey, ErrPeer, ErrHostEndpoint, those of package routes, or the kernel's errno.
 package wireguard

@@ -21,7 +21,7 @@ type session struct {
 // protocol, section 6.1 of its paper.
 const sessionLifetime = 180 * time.Second
 
-// egress is the device by which this node sends to a peer.
+// egress is by which device this node sends to a peer, and the move to another device that is under way.
 type egress struct {
 	// device is the index of the device, and key the peer's key there.
 	device int
@@ -40,8 +40,8 @@ type egresses map[string]egress
 // neither node rotates. own is the name of this node. usable reports for each device whether the peer can know this
 // node's key. rotating is the device whose key this node rotates; noDevice for none.
 //
-// If each usable device has a key that is being rotated, the rotation of the node that is first by name goes first:
-// the target is the device whose key the other node rotates.
+// If each usable device has a key that is being rotated, the node with the smaller name is the first to finish: the
+// target is the device whose key the other node rotates.
 func (p *peer) target(own string, usable []bool, rotating int) int {
 	fallback, found := 0, false
 	for i, s := range p.devices {

@@ -95,7 +95,7 @@ func (s *state) addDevices(all objects) {
 	}
 	for _, d := range s.cfg.Devices {
 		all.add(routes.Wireguard{Name: d.Name, Local: local, MTU: s.cfg.MTU, Addresses: addresses})
-		// Another node may send by the device that this one does not use for it: 2 is loose.
+		// 2 is loose: another node may send by the device that this one does not use for it.
 		for name, value := range map[string]string{"forwarding": "1", "rp_filter": "2"} {
 			path := fmt.Sprintf("net/ipv4/conf/%s/%s", d.Name, name)
 			all.add(routes.Setting{Path: path, Value: value, Interface: d.Name})
@@ -135,8 +135,8 @@ func (s *state) addRules(all objects) {
 	}
 }
 
-// addAnswerRules adds rules by which packets from this node's own addresses stay unencrypted, as the packets to them
-// do. Unbound sockets get the address of the device, and are encrypted.
+// addAnswerRules adds exception rules for this node's own addresses: packets to them are unencrypted, so the answers
+// must be, too. Unbound sockets get the address of the device, and are encrypted.
 func (s *state) addAnswerRules(all objects, exception routes.Rule) {
 	n := s.nodes[s.cfg.Node]
 	if n == nil {
