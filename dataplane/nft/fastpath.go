@@ -42,7 +42,8 @@ type fastPath struct {
 	delay time.Duration
 	// failure is the text of the last logged error.
 	failure string
-	closed  bool
+	// stop is closed by close.
+	stop chan struct{}
 }
 
 // errClosed is the error of a fast path after Close.
@@ -57,20 +58,28 @@ func newFastPath(cfg Config, exists func(string) (bool, error)) (*fastPath, erro
 	}
 	return &fastPath{
 		cfg: cfg.Flowtable, table: table, exists: exists, beforeWrite: cfg.BeforeWrite, logger: cfg.Logger,
+		stop: make(chan struct{}),
 	}, nil
 }
 
 // close closes the socket, and with it the kernel deletes the table.
 func (f *fastPath) close() error {
-	f.closed, f.scheduled = true, nil
+	close(f.stop)
+	f.scheduled = nil
 	return f.table.Close()
 }
 
-// delete deletes the table: from then on, all packets traverse the chains.
+// inUse reports whether delete may have something to do.
+func (f *fastPath) inUse() bool { return f.cfg.Enabled || !f.deleted }
+
+// delete deletes the table: from then on, all packets traverse the chains. An installation that is scheduled is not
+// made: a change needs a grace period of its own.
 func (f *fastPath) delete() error {
 	f.scheduled = nil
-	if f.closed {
+	select {
+	case <-f.stop:
 		return errClosed
+	default:
 	}
 	if f.deleted {
 		return nil
@@ -110,7 +119,10 @@ func (f *fastPath) wait() {
 	f.scheduled = scheduled
 	go func() {
 		_ = rcu.Synchronize() // see handover.WaitGrace
-		time.Sleep(delay)
+		select {
+		case <-time.After(delay):
+		case <-f.stop:
+		}
 		close(scheduled)
 	}()
 }

@@ -62,7 +62,7 @@ func (w *writer) write(ctx context.Context, delta *ruleset.Delta) error {
 		w.revoker.Changed(delta, all)
 	}
 	var deleted error
-	if table != nil || !w.fastPath.deleted && render.ConcernsKnown(delta) {
+	if w.fastPath.inUse() && (table != nil || render.ConcernsKnown(delta)) {
 		deleted = w.fastPath.delete()
 	}
 	if table != nil {
