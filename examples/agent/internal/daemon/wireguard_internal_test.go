@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,17 +21,45 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
+// fence orders what the test has read before what the code under test writes later: time in a bubble does not.
+type fence struct {
+	mu      sync.Mutex
+	crossed int
+}
+
+func (f *fence) cross() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.crossed++
+}
+
+// fencedLog is a log behind a fence.
+type fencedLog struct {
+	*fence
+	bytes.Buffer
+}
+
+func (l *fencedLog) Write(line []byte) (int, error) {
+	l.cross()
+	return l.Buffer.Write(line)
+}
+
 // leftObjects are the WireGuard objects of an earlier run. They fail with err.
 type leftObjects struct {
+	*fence
 	plan   string
 	err    error
 	closed int
 	steps  []string // with those of the Node
 }
 
-func (o *leftObjects) PlanTeardown(context.Context) (string, error) { return o.plan, nil }
+func (o *leftObjects) PlanTeardown(context.Context) (string, error) {
+	o.cross()
+	return o.plan, nil
+}
 
 func (o *leftObjects) Teardown(context.Context) error {
+	o.cross()
 	o.steps = append(o.steps, "teardown")
 	if o.err == nil {
 		o.plan = ""
@@ -39,6 +68,7 @@ func (o *leftObjects) Teardown(context.Context) error {
 }
 
 func (o *leftObjects) Close() error {
+	o.cross()
 	o.closed++
 	return nil
 }
@@ -47,18 +77,22 @@ func (o *leftObjects) Close() error {
 type removalTest struct {
 	*wireguardRemoval
 	objects *leftObjects
-	log     bytes.Buffer
+	log     fencedLog
 	ready   *milestone
 	// err is of a withdrawal.
 	err error
 }
 
 func newRemovalTest(plan string) *removalTest {
-	r := &removalTest{objects: &leftObjects{plan: plan}, ready: newMilestone()}
+	fence := &fence{}
+	r := &removalTest{
+		objects: &leftObjects{fence: fence, plan: plan}, log: fencedLog{fence: fence}, ready: newMilestone(),
+	}
 	r.wireguardRemoval = &wireguardRemoval{
 		open:  func() (removable, error) { return r.objects, nil },
 		ready: r.ready.done, allow: func() error { return nil },
 		withdraw: func(context.Context) error {
+			r.objects.cross()
 			r.objects.steps = append(r.objects.steps, "withdraw")
 			return r.err
 		},
@@ -79,6 +113,7 @@ func (r *removalTest) start(t *testing.T) {
 
 // after returns the steps that were taken after a time of the bubble.
 func (r *removalTest) after(d time.Duration) []string {
+	r.objects.cross()
 	time.Sleep(d) // of the bubble
 	synctest.Wait()
 	return r.objects.steps
