@@ -268,6 +268,7 @@ func TestDecodeNetworkErrors(t *testing.T) {
 			`{"kind":"IPPool","name":"p","cidr":"10.0.0.0/8","GREMode":"Always"}`,
 			`GREMode: unknown field: GRE is not supported, use vxlanMode or ipipMode`,
 		},
+		{`{"kind":"Tier","name":"t","greMode":"Always"}`, `Tier/t: greMode: unknown field`},
 		{`{"kind":"IPPool","name":"p","disabled":"true"}`, `disabled: want true or false, not a string`},
 		{`{"kind":"IPPool","name":"p","natOutgoing":null}`, `natOutgoing: want true or false, not null`},
 		{`{"kind":"Block","cidr":"10.0.0.0/26","name":"p"}`, `decode Block/10.0.0.0/26: name: unknown field`},

@@ -56,7 +56,9 @@ func (d *decoder) refuse(path string, n *jsonNode, want string) {
 
 // unknown adds the problem that v has no field with the name of a member.
 func (d *decoder) unknown(path, name string, v reflect.Value, readers memberReaders) {
+	pool := false
 	for known := range fields(v) {
+		pool = pool || known == "vxlanMode"
 		if strings.EqualFold(known, name) {
 			d.add(path, "unknown field; it is written %q", known)
 			return
@@ -68,7 +70,7 @@ func (d *decoder) unknown(path, name string, v reflect.Value, readers memberRead
 			return
 		}
 	}
-	if strings.EqualFold(name, "greMode") { // what else a pool might be encapsulated in
+	if pool && strings.EqualFold(name, "greMode") {
 		d.add(path, "unknown field: GRE is not supported, use vxlanMode or ipipMode")
 		return
 	}

@@ -111,8 +111,8 @@ func New(cfg Config) (*Dataplane, error) {
 }
 
 // Close closes the sockets. The table stays in the kernel and still applies to packets. It has no
-// owner until the next Dataplane takes it over. Connections that were still to be ended continue. The flowtable of
-// Config.Flowtable is deleted.
+// owner until the next Dataplane takes it over. Connections that were still to be ended continue. The
+// flowtable of Config.Flowtable is deleted.
 // Errors: those of closing the sockets.
 func (d *Dataplane) Close() error {
 	if d.closed.Swap(true) {
@@ -270,7 +270,7 @@ func (d *Dataplane) Unfinished() <-chan struct{} {
 
 // Finish waits for the grace period that Unfinished stands for, and makes the deletions that
 // ApplyVisible left before it. If that fails, the next call of Apply or Resync repairs the table. Once nothing is left,
-// it makes the flowtable of Config.Flowtable.
+// it installs the flowtable of Config.Flowtable.
 //
 // Errors: *dataplane.ApplyError; that of the context if it is done before the grace period ends.
 func (d *Dataplane) Finish(ctx context.Context) error {

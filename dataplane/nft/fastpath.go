@@ -4,7 +4,6 @@ package nft
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
 	"net/netip"
@@ -46,9 +45,6 @@ type fastPath struct {
 	stop chan struct{}
 }
 
-// errClosed is the error of a fast path after Close.
-var errClosed = errors.New("nft: the flowtable is closed")
-
 func newFastPath(cfg Config, exists func(string) (bool, error)) (*fastPath, error) {
 	table, err := flowtable.New(flowtable.Config{
 		NetNS: cfg.NetNS, PolicyTable: cfg.Renderer.Table, Uplinks: cfg.Flowtable.Uplinks,
@@ -76,11 +72,6 @@ func (f *fastPath) inUse() bool { return f.cfg.Enabled || !f.deleted }
 // made: a change needs a grace period of its own.
 func (f *fastPath) delete() error {
 	f.scheduled = nil
-	select {
-	case <-f.stop:
-		return errClosed
-	default:
-	}
 	if f.deleted {
 		return nil
 	}

@@ -21,6 +21,7 @@ type writer struct {
 	name     string // of the table
 	renderer *render.Renderer
 	applier  *applier.Applier
+	// fastPath has the flowtable, which is deleted before changes.
 	fastPath *fastPath
 	// revoker ends connections that policy no longer allows; nil with conntrack.Keep.
 	revoker revoker
@@ -48,7 +49,7 @@ func (w *writer) flush(ctx context.Context) (errs []error, done bool) {
 }
 
 // write passes a change to the applier, or the whole table if it did not accept an earlier change. It deletes the
-// flowtable before a change that concerns established connections.
+// flowtable before a change that concerns known connections.
 func (w *writer) write(ctx context.Context, delta *ruleset.Delta) error {
 	var table *ruleset.Table
 	if w.needsTable {
@@ -61,14 +62,14 @@ func (w *writer) write(ctx context.Context, delta *ruleset.Delta) error {
 		}
 		w.revoker.Changed(delta, all)
 	}
-	var deleted error
+	var notDeleted error // the change is made nevertheless, and the deletion is repeated
 	if w.fastPath.inUse() && (table != nil || render.ConcernsKnown(delta)) {
-		deleted = w.fastPath.delete()
+		notDeleted = w.fastPath.delete()
 	}
 	if table != nil {
-		return errors.Join(deleted, w.applier.Apply(ctx, table))
+		return errors.Join(notDeleted, w.applier.Apply(ctx, table))
 	}
-	return errors.Join(deleted, w.applier.UpdateVisible(ctx, delta))
+	return errors.Join(notDeleted, w.applier.UpdateVisible(ctx, delta))
 }
 
 // programmed reports whether the applier has programmed everything but what the kernel refuses: that drops.

@@ -100,7 +100,7 @@ func (d *Dataplane) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
 // Unfinished implements dataplane.Finisher.
 func (d *Dataplane) Unfinished() <-chan struct{} { return d.unfinished }
 
-// Resync implements dataplane.Dataplane: it reads all our objects from the kernel, and repairs those that differ.
+// Resync implements dataplane.Dataplane. It repairs our objects that differ in the kernel.
 func (d *Dataplane) Resync(ctx context.Context) error {
 	if !d.state.inSync {
 		return nil

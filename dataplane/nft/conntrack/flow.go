@@ -66,7 +66,7 @@ const (
 	StatusSourceNAT Status = 1 << 4
 	// StatusDestinationNAT: the destination of the original direction is translated.
 	StatusDestinationNAT Status = 1 << 5
-	// StatusOffload: a flowtable has the flow. The kernel does not tell its Timeout then.
+	// StatusOffload: a flowtable has the flow. The kernel does not report its Timeout then.
 	StatusOffload Status = 1 << 14
 )
 

@@ -26,8 +26,8 @@ func ConcernsKnown(d *ruleset.Delta) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return !isPolicy(name) })
 }
 
-// isPolicy reports whether only packets of new connections meet the chain, set or map of that name: it is policy, or
-// an IP set that policy looks up.
+// isPolicy reports whether a chain, set or map belongs to normal policy, by its name. Only packets of new connections
+// traverse or look up these.
 func isPolicy(name string) bool {
 	return slices.ContainsFunc([]string{
 		"group-", "classify-", "tier-", "pol-", "prof-", "outcome-", "outcomes-", "class4", "class6", "gc-",

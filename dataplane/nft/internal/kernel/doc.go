@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kernel tells the version of the running kernel, for faults that cannot be tried out.
+// Package kernel compares the version of the running kernel, for faults of kernels that no probe finds.
 //
 // # Usage
 //

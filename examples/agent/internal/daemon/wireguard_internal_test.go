@@ -8,7 +8,6 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,35 +17,13 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wireguard"
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 	"github.com/wayleave/wayleave/examples/internal/api"
+	"github.com/wayleave/wayleave/examples/internal/fence"
 	"github.com/wayleave/wayleave/policy"
 )
 
-// fence orders what the test has read before what the code under test writes later: time in a bubble does not.
-type fence struct {
-	mu      sync.Mutex
-	crossed int
-}
-
-func (f *fence) cross() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.crossed++
-}
-
-// fencedLog is a log behind a fence.
-type fencedLog struct {
-	*fence
-	bytes.Buffer
-}
-
-func (l *fencedLog) Write(line []byte) (int, error) {
-	l.cross()
-	return l.Buffer.Write(line)
-}
-
 // leftObjects are the WireGuard objects of an earlier run. They fail with err.
 type leftObjects struct {
-	*fence
+	*fence.Log
 	plan   string
 	err    error
 	closed int
@@ -54,12 +31,12 @@ type leftObjects struct {
 }
 
 func (o *leftObjects) PlanTeardown(context.Context) (string, error) {
-	o.cross()
+	o.Cross()
 	return o.plan, nil
 }
 
 func (o *leftObjects) Teardown(context.Context) error {
-	o.cross()
+	o.Cross()
 	o.steps = append(o.steps, "teardown")
 	if o.err == nil {
 		o.plan = ""
@@ -68,7 +45,7 @@ func (o *leftObjects) Teardown(context.Context) error {
 }
 
 func (o *leftObjects) Close() error {
-	o.cross()
+	o.Cross()
 	o.closed++
 	return nil
 }
@@ -77,26 +54,24 @@ func (o *leftObjects) Close() error {
 type removalTest struct {
 	*wireguardRemoval
 	objects *leftObjects
-	log     fencedLog
+	log     *fence.Log
 	ready   *milestone
 	// err is of a withdrawal.
 	err error
 }
 
 func newRemovalTest(plan string) *removalTest {
-	fence := &fence{}
-	r := &removalTest{
-		objects: &leftObjects{fence: fence, plan: plan}, log: fencedLog{fence: fence}, ready: newMilestone(),
-	}
+	log := fence.NewLog()
+	r := &removalTest{objects: &leftObjects{Log: log, plan: plan}, log: log, ready: newMilestone()}
 	r.wireguardRemoval = &wireguardRemoval{
 		open:  func() (removable, error) { return r.objects, nil },
 		ready: r.ready.done, allow: func() error { return nil },
 		withdraw: func(context.Context) error {
-			r.objects.cross()
+			r.objects.Cross()
 			r.objects.steps = append(r.objects.steps, "withdraw")
 			return r.err
 		},
-		logger: slog.New(slog.NewTextHandler(&r.log, nil)),
+		logger: slog.New(slog.NewTextHandler(r.log, nil)),
 	}
 	return r
 }
@@ -113,7 +88,7 @@ func (r *removalTest) start(t *testing.T) {
 
 // after returns the steps that were taken after a time of the bubble.
 func (r *removalTest) after(d time.Duration) []string {
-	r.objects.cross()
+	r.objects.Cross()
 	time.Sleep(d) // of the bubble
 	synctest.Wait()
 	return r.objects.steps

@@ -3,12 +3,10 @@
 package kube
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,52 +19,30 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/wayleave/wayleave/examples/internal/fence"
 	"github.com/wayleave/wayleave/kubernetes/convert"
 )
-
-// fence orders what the test has read before what the code under test writes later: time in a bubble does not.
-type fence struct {
-	mu      sync.Mutex
-	crossed int
-}
-
-func (f *fence) cross() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.crossed++
-}
-
-// fencedLog is a log behind a fence.
-type fencedLog struct {
-	*fence
-	bytes.Buffer
-}
-
-func (l *fencedLog) Write(line []byte) (int, error) {
-	l.cross()
-	return l.Buffer.Write(line)
-}
 
 // announcerTest runs an announcer of a Node with another annotation.
 type announcerTest struct {
 	*announcer
 	client *fake.Clientset
-	log    fencedLog
+	log    *fence.Log
 	// patches counts requests, which fail with err.
 	patches int
 	err     error
 }
 
 func newAnnouncerTest(t *testing.T) *announcerTest {
-	a := &announcerTest{log: fencedLog{fence: &fence{}}, client: fake.NewClientset(&corev1.Node{
+	a := &announcerTest{log: fence.NewLog(), client: fake.NewClientset(&corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{"other": "kept"}},
 	})}
 	a.client.PrependReactor("patch", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
-		a.log.cross()
+		a.log.Cross()
 		a.patches++
 		return a.err != nil, nil, a.err
 	})
-	a.announcer = newAnnouncer(a.client, "n1", slog.New(slog.NewTextHandler(&a.log, nil)))
+	a.announcer = newAnnouncer(a.client, "n1", slog.New(slog.NewTextHandler(a.log, nil)))
 	return a
 }
 
@@ -83,7 +59,7 @@ func (a *announcerTest) start(t *testing.T) {
 // after returns the annotations after a time of the bubble.
 func (a *announcerTest) after(t *testing.T, d time.Duration) map[string]string {
 	t.Helper()
-	a.log.cross()
+	a.log.Cross()
 	time.Sleep(d) // of the bubble
 	synctest.Wait()
 	n, err := a.client.CoreV1().Nodes().Get(t.Context(), "n1", metav1.GetOptions{})

@@ -10,7 +10,7 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 )
 
-// The datastore may set the fast path, and it is refused with what it cannot be used with.
+// The datastore can switch the fast path on. Settings that exclude it are refused.
 func TestFlowtable(t *testing.T) {
 	e, err := settings.Resolve(settings.Layer{Source: "test", Values: map[string]string{
 		"flowtable": "true", "flowtable-uplinks": "eth0,eth1",

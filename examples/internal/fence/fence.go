@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fence
+
+import (
+	"bytes"
+	"sync"
+)
+
+// Log is what was logged, behind a fence.
+type Log struct {
+	mu      sync.Mutex
+	crossed int
+	text    bytes.Buffer
+}
+
+// NewLog returns an empty Log.
+func NewLog() *Log { return &Log{} }
+
+// Cross orders what happened before earlier calls, in any goroutine, before what comes after this one.
+func (l *Log) Cross() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.crossed++
+}
+
+// Write implements io.Writer.
+func (l *Log) Write(line []byte) (int, error) {
+	l.Cross()
+	return l.text.Write(line)
+}
+
+// String returns what was written.
+func (l *Log) String() string { return l.text.String() }
