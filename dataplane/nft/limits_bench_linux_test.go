@@ -23,10 +23,11 @@ import (
 // it. A change by one class crosses only the last limit: the group becomes lookups, and with the
 // next change chains.
 func limitForms(cost int) []form {
-	limited := func(limit int) render.Config {
-		return render.Config{Classes: render.ClassesConfig{MaxPerGroup: limit, MaxTotal: 1 << 30}}
+	limited := func(name string, limit int) form {
+		classes := render.ClassesConfig{MaxPerGroup: limit, MaxTotal: 1 << 30}
+		return form{name: name, config: render.Config{Classes: classes}}
 	}
-	return []form{{"under", limited(2 * cost)}, {"over", limited(cost / 2)}, {"crossing", limited(cost - 1)}}
+	return []form{limited("under", 2*cost), limited("over", cost/2), limited("crossing", cost-1)}
 }
 
 // BenchmarkPolicyLimits compares a group within its limit with one over it. In a world in which
@@ -46,7 +47,7 @@ func BenchmarkPolicyLimits(b *testing.B) {
 	c.defaultLimits(b, sized(10, 6))
 	for _, n := range sized([]int{10, 100, 1000}, []int{10}) {
 		w := judged{policies: n}
-		_, _, d := w.program(b, form{"", render.Config{}})
+		_, _, d := w.program(b, form{})
 		cost := d.ClassStats().Largest.Cost
 		for _, f := range limitForms(cost)[:2] {
 			r, _, _ := w.program(b, f)
@@ -88,7 +89,7 @@ func (c *contest) defaultLimits(b *testing.B, bits int) {
 		events = more
 	}
 	name := fmt.Sprintf("/all-groups/classes=%d", 1<<bits-1)
-	c.limitWorld(b, name, "10.0.0.1/32", events, form{"under", render.Config{}})
+	c.limitWorld(b, name, "10.0.0.1/32", events, form{name: "under"})
 }
 
 // groupOf returns nfttest.BitWorld with other names of policies and endpoint, and other ports.

@@ -5,22 +5,26 @@
 package nft_test
 
 import (
-	"fmt"
 	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// offloads returns variants with a flowtable: established flows that the forward hook accepted skip it. The
-// kernel must have nft_flow_offload.
-func offloads(in, out string) []knownVariant {
-	flowtable := fmt.Sprintf(`
-table inet fast {
-	flowtable f { hook ingress priority 0; devices = { %s, %s }; }
-	chain forward { type filter hook forward priority 10; ct state established flow add @f; }
-}
-`, in, out)
-	return []knownVariant{
-		{"nothing", func(testing.TB, string) string { return "table inet nothing {}\n" }},
-		{"conntrack-offloaded", func(testing.TB, string) string { return baselines()[1].table + flowtable }},
-		{"rendered-offloaded", func(_ testing.TB, table string) string { return table + flowtable }},
+// offloads returns a router without connection tracking, and one whose Dataplane uses the fast path. The kernel must
+// have nft_flow_offload.
+func offloads(b *testing.B, w judged) map[string]*rig {
+	b.Helper()
+	in, out := w.interfaces()
+	nothing := newRig(b, in, out)
+	load(b, nothing.node, "table inet nothing {}\n")
+	f := form{flowtable: nft.FlowtableConfig{Enabled: true}}
+	if !w.local {
+		f.flowtable.Uplinks = []string{"eth1"}
 	}
+	fast, _, _ := w.program(b, f)
+	require.Contains(b, nstest.NFT(b, fast.node, "", "list", "tables"), "table inet wayleave-flowtable\n")
+	return map[string]*rig{"nothing": nothing, "flowtable": fast}
 }

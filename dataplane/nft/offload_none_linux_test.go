@@ -4,5 +4,7 @@
 
 package nft_test
 
+import "testing"
+
 // offloads returns nothing: flowtables need a module that not every machine has.
-func offloads(_, _ string) []knownVariant { return nil }
+func offloads(*testing.B, judged) map[string]*rig { return map[string]*rig{} }

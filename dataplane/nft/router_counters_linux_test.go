@@ -17,10 +17,10 @@ import (
 func accountingForms() []form {
 	log := render.VerdictLog{Enabled: true, Group: 9}
 	return []form{
-		{"lookups", render.Config{}},
-		{"counters", render.Config{Counters: true}},
-		{"log", render.Config{VerdictLog: log}},
-		{"log-read", render.Config{VerdictLog: log}},
+		{name: "lookups", config: render.Config{}},
+		{name: "counters", config: render.Config{Counters: true}},
+		{name: "log", config: render.Config{VerdictLog: log}},
+		{name: "log-read", config: render.Config{VerdictLog: log}},
 	}
 }
 

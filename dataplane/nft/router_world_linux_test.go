@@ -18,15 +18,16 @@ import (
 
 // form is a way of writing policy.
 type form struct {
-	name   string
-	config render.Config
+	name      string
+	config    render.Config
+	flowtable nft.FlowtableConfig
 }
 
 // forms are the ways of writing policy that the benchmarks compare, each a column of their table.
 func forms() []form {
 	return []form{
-		{"chains", render.Config{Classes: nfttest.Chains()}},
-		{"lookups", render.Config{}},
+		{name: "chains", config: render.Config{Classes: nfttest.Chains()}},
+		{name: "lookups"},
 	}
 }
 
@@ -188,7 +189,7 @@ func (w judged) program(tb testing.TB, f form) (*rig, *calcgraph.Graph, *nft.Dat
 		})
 	}
 	graph.InSync()
-	d := open(tb, r.node, f.config)
+	d := openWith(tb, r.node, nft.Config{Renderer: f.config, Flowtable: f.flowtable})
 	require.NoError(tb, d.Apply(tb.Context(), graph.Flush()))
 	return r, graph, d
 }
