@@ -61,10 +61,10 @@ type node struct {
 	driver *dataplane.Driver
 	graph  *calcgraph.Graph
 	stop   func()
-	// world is the node's resource. Only with mu.
-	world policy.Node
-	// silent keeps announcements out of the resource.
-	silent bool
+	// resource is the node's resource. Only with mu.
+	resource policy.Node
+	// dropAnnouncements keeps announcements out of the resource.
+	dropAnnouncements bool
 }
 
 // newCluster makes nodes with a configuration, and waits until they encrypt. change may be nil.
@@ -109,7 +109,7 @@ func (c *cluster) addNode(i int) *node {
 		require.NoError(c, n.ns.SetSysctl("net/ipv4/conf/"+setting, "1"))
 	}
 	n.pod = nstest.NewWorkload(c.T, n.ns, "cali-"+n.name, fmt.Sprintf("10.65.%d.1", i), fmt.Sprintf("fd65::%d:1", i))
-	n.world = policy.Node{
+	n.resource = policy.Node{
 		Name: n.name, Addresses: []netip.Prefix{four, six},
 		IPv4WireguardAddr: netip.MustParseAddr(fmt.Sprintf("10.65.%d.0", i)),
 		IPv6WireguardAddr: netip.MustParseAddr(fmt.Sprintf("fd65::%d:0", i)),
@@ -120,9 +120,9 @@ func (c *cluster) addNode(i int) *node {
 	}
 	n.serve()
 	c.nodes = append(c.nodes, n)
-	world := n.world
+	resource := n.resource
 	c.set(
-		&world,
+		&resource,
 		&policy.Block{CIDR: netip.MustParsePrefix(fmt.Sprintf("10.65.%d.0/26", i)), Node: n.name},
 		&policy.Block{CIDR: netip.MustParsePrefix(fmt.Sprintf("fd65::%d:0/122", i)), Node: n.name},
 		&policy.WorkloadEndpoint{
@@ -162,10 +162,10 @@ func (c *cluster) set(resources ...policy.Resource) {
 // change changes the resource of a node.
 func (n *node) change(change func(*policy.Node)) {
 	n.mu.Lock()
-	change(&n.world)
-	world := n.world
+	change(&n.resource)
+	resource := n.resource
 	n.mu.Unlock()
-	n.set(&world)
+	n.set(&resource)
 }
 
 // start runs the node, with package routes.
@@ -193,8 +193,8 @@ func (n *node) start() {
 			case <-ctx.Done():
 				return
 			case keys := <-announcements:
-				if !n.silent {
-					n.change(func(world *policy.Node) { world.WireguardKeys = keys })
+				if !n.dropAnnouncements {
+					n.change(func(resource *policy.Node) { resource.WireguardKeys = keys })
 				}
 			}
 		}
@@ -271,15 +271,15 @@ func (c *cluster) awaitKeys() {
 		for _, other := range c.nodes {
 			if n != other {
 				for _, a := range other.pod.Addresses {
-					c.until(n.name+" to "+a.String(), func() bool { return strings.HasPrefix(n.way(a), "wg") })
+					c.until(n.name+" to "+a.String(), func() bool { return strings.HasPrefix(n.outInterface(a), "wg") })
 				}
 			}
 		}
 	}
 }
 
-// way returns the interface by which the node forwards to an address, or the type of the route.
-func (n *node) way(to netip.Addr) string {
+// outInterface returns the interface by which the node forwards to an address, or the type of the route.
+func (n *node) outInterface(to netip.Addr) string {
 	n.Helper()
 	from := n.pod.Addresses[0]
 	if to.Is6() {
@@ -308,13 +308,13 @@ func (n *node) serve() {
 	for _, a := range n.pod.Addresses {
 		nstest.Serve(n.T, n.pod.NS, netip.AddrPortFrom(a, port).String(), n.name)
 	}
-	for _, a := range n.world.Addresses {
+	for _, a := range n.resource.Addresses {
 		nstest.Serve(n.T, n.ns, netip.AddrPortFrom(a.Addr(), port).String(), n.name)
 	}
 }
 
-// reach has every pod and every node reach every other pod and node in both families.
-func (c *cluster) reach() {
+// requireReachable checks that every pod and every node reaches every other pod and node in both families.
+func (c *cluster) requireReachable() {
 	c.Helper()
 	for _, n := range c.nodes {
 		for _, other := range c.nodes {
@@ -323,7 +323,7 @@ func (c *cluster) reach() {
 			}
 			for _, from := range []*netns.NS{n.pod.NS, n.ns} {
 				for i, a := range other.pod.Addresses {
-					for _, a := range []netip.Addr{a, other.world.Addresses[i].Addr()} {
+					for _, a := range []netip.Addr{a, other.resource.Addresses[i].Addr()} {
 						got := nstest.Answer(c.T, from, "tcp", netip.AddrPortFrom(a, port).String())
 						require.Equal(c, other.name, got, "%s (pod: %t) to %s", n.name, from == n.pod.NS, a)
 					}
@@ -451,11 +451,11 @@ func (n *node) startTraffic(to *node, address netip.Addr) (end func() (sent, ans
 		defer close(echoed)
 		buf := make([]byte, 1<<11)
 		for {
-			n, peer, err := echo.ReadFrom(buf)
+			n, sender, err := echo.ReadFrom(buf)
 			if err != nil {
 				return
 			}
-			_, _ = echo.WriteTo(buf[:n], peer) // a lost answer is counted
+			_, _ = echo.WriteTo(buf[:n], sender) // a lost answer is counted
 		}
 	}()
 	go func() {

@@ -29,7 +29,7 @@ const (
 	// DefaultDevice and DefaultSecondDevice are the names of the devices.
 	DefaultDevice       = "wg.way"
 	DefaultSecondDevice = "wg2.way"
-	// DefaultRotationDelay is how long all nodes take to learn of an announcement, at most.
+	// DefaultRotationDelay is the maximum time until all nodes have received an announcement.
 	DefaultRotationDelay = 10 * time.Minute
 )
 
@@ -51,7 +51,7 @@ type Config struct {
 	// Table is the routing table, which must be ours alone. 0 means DefaultTable.
 	Table uint32
 	// RulePriority is the first of three consecutive priorities: of the exceptions, of the lookup in Table, and of
-	// the rule at which the exceptions go on. 0 means DefaultRulePriority.
+	// the target of the exceptions' goto. 0 means DefaultRulePriority.
 	RulePriority uint32
 	// HostEncryption also encrypts between the nodes' own addresses. Set it on all nodes: a node without it
 	// answers unencrypted, and a node with RequireEncryption drops that.
@@ -71,11 +71,11 @@ type Config struct {
 	// KeyLifetime is the age at which a key is replaced, if there are two Devices. 0 means never. The age
 	// is that of the key file.
 	KeyLifetime time.Duration
-	// RotationDelay is an upper bound of the time in which all nodes learn of a new announcement. It is at least
-	// 180 s, the lifetime of a session of WireGuard. 0 means DefaultRotationDelay.
+	// RotationDelay is the maximum time until all nodes have received an announcement. It is at least 180 s, the
+	// lifetime of a session of WireGuard. 0 means DefaultRotationDelay.
 	RotationDelay time.Duration
 	// Announce receives the keys that the node's Node resource is to have, whenever they change, once the
-	// devices work. It must not block, nor change the list. Without it, announce what Keys returns.
+	// devices work. It must not block, nor change the list. If nil, the caller must announce the result of Keys.
 	Announce func([]policy.WireguardKey)
 	// SysctlFile is as in routes.KeeperConfig.
 	SysctlFile string
@@ -87,7 +87,7 @@ type Config struct {
 type Device struct {
 	// Name of the device. Empty means DefaultDevice or DefaultSecondDevice.
 	Name string
-	// Port is the UDP port. 0 means DefaultPort or the next one.
+	// Port is the UDP port. 0 means DefaultPort for the first device, DefaultPort+1 for the second.
 	Port uint16
 	// KeyFile is the path of the file with the private key, in base64 as wg reads it. It is made, with mode
 	// 0600, if it does not exist. Required.

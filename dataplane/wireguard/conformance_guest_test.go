@@ -27,14 +27,14 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// announcing gives the nodes of the kit keys: "there" the key of its resource, and this node its own.
-type announcing struct {
+// announcingDataplane adds keys to the nodes of the kit: its field there to the node "there", and own to this node.
+type announcingDataplane struct {
 	*wireguard.Dataplane
 	own, there wgtypes.Key
 }
 
 // withKeys returns the batch with the keys.
-func (a announcing) withKeys(b dataplane.Batch) dataplane.Batch {
+func (a announcingDataplane) withKeys(b dataplane.Batch) dataplane.Batch {
 	b.Events = slices.Clone(b.Events)
 	for i, event := range b.Events {
 		switch e := event.(type) {
@@ -55,11 +55,11 @@ func (a announcing) withKeys(b dataplane.Batch) dataplane.Batch {
 	return b
 }
 
-func (a announcing) Apply(ctx context.Context, b dataplane.Batch) error {
+func (a announcingDataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	return a.Dataplane.Apply(ctx, a.withKeys(b))
 }
 
-func (a announcing) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
+func (a announcingDataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
 	return a.Dataplane.Plan(ctx, a.withKeys(b))
 }
 
@@ -85,7 +85,7 @@ func TestConformance(t *testing.T) {
 				})
 				require.NoError(t, err)
 				t.Cleanup(func() { require.NoError(t, d.Close()) })
-				return announcing{d, key[0].PublicKey(), key[1].PublicKey()}
+				return announcingDataplane{d, key[0].PublicKey(), key[1].PublicKey()}
 			},
 			Dump: func(*testing.T) string { return n.dump() },
 			Damage: func(*testing.T) {

@@ -26,22 +26,22 @@ var (
 // Dataplane programs the WireGuard devices of a node, and the routes through them. It is not safe for
 // concurrent use, except Watch.
 type Dataplane struct {
-	cfg      Config
-	kept     kept
-	state    *state
-	filter   filter
-	devices  devices
-	egresses egresses
-	rotation rotation
-	// peers are the peers of the last attempt, by node.
-	peers map[string]*peer
+	cfg        Config
+	reconciler reconciler
+	state      *state
+	filter     filter
+	devices    devices
+	outDevices outDevices
+	rotation   rotation
+	// remoteNodes are the remote nodes of the last attempt, by name.
+	remoteNodes map[string]*remoteNode
 	// unfinished is closed, and nil if nothing is left for Finish.
 	unfinished chan struct{}
 	// last is the result of the last attempt.
 	last result
 	// announced are the keys that Config.Announce has received.
-	announced []policy.WireguardKey
-	reminder  reminder
+	announced  []policy.WireguardKey
+	applyTimer applyTimer
 }
 
 // retryInterval is the minimum time between attempts while batches come that change nothing for this package.
@@ -52,8 +52,8 @@ const retryInterval = time.Second
 func New(cfg Config) (*Dataplane, error) {
 	cfg = cfg.withDefaults()
 	d := &Dataplane{
-		cfg: cfg, egresses: egresses{}, rotation: rotation{device: noDevice},
-		devices: devices{namespace: cfg.NetNS}, reminder: reminder{now: time.Now, wake: make(chan struct{}, 1)},
+		cfg: cfg, outDevices: outDevices{}, rotation: rotation{device: noDevice},
+		devices: devices{namespace: cfg.NetNS}, applyTimer: applyTimer{now: time.Now, wake: make(chan struct{}, 1)},
 	}
 	names := make([]string, 0, len(cfg.Devices))
 	for _, c := range cfg.Devices {
@@ -67,19 +67,19 @@ func New(cfg Config) (*Dataplane, error) {
 	if err = errors.Join(cfg.validate(), err); err != nil {
 		return nil, err
 	}
-	d.kept, d.state, d.filter.cfg = newKept(keeper), newState(&d.cfg), &d.cfg
+	d.reconciler, d.state, d.filter.cfg = newReconciler(keeper), newState(&d.cfg), &d.cfg
 	return d, nil
 }
 
 // Close closes the connections to the kernel and leaves the kernel's state as it is.
 func (d *Dataplane) Close() error {
-	return errors.Join(d.devices.close(), d.kept.keeper.Close(), d.filter.close())
+	return errors.Join(d.devices.close(), d.reconciler.keeper.Close(), d.filter.close())
 }
 
 // Apply implements dataplane.Dataplane. The first complete state adopts devices, peers and routes that are
 // already right, and removes unwanted ones of ours. A batch that changes nothing for this package costs nothing.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
-	return d.finish(ctx, d.ApplyVisible(ctx, b))
+	return d.finishNow(ctx, d.ApplyVisible(ctx, b))
 }
 
 // ApplyVisible implements dataplane.Finisher. A prefix that no longer leads to another node stays encrypted until
@@ -89,8 +89,8 @@ func (d *Dataplane) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
 	if !d.state.inSync {
 		return nil
 	}
-	fired := d.reminder.fired.Swap(false)
-	retries := d.last.retry && !d.reminder.now().Before(d.last.time.Add(retryInterval))
+	fired := d.applyTimer.fired.Swap(false)
+	retries := d.last.retry && !d.applyTimer.now().Before(d.last.time.Add(retryInterval))
 	if !fired && !d.state.changed && !retries && len(b.Events) > 0 {
 		return cmp.Or(ctx.Err(), d.last.err)
 	}
@@ -105,7 +105,7 @@ func (d *Dataplane) Resync(ctx context.Context) error {
 	if !d.state.inSync {
 		return nil
 	}
-	return d.finish(ctx, d.program(ctx, true))
+	return d.finishNow(ctx, d.program(ctx, true))
 }
 
 // Keys returns the public keys that this node's Node resource must have. It returns nil until all devices are
@@ -117,13 +117,13 @@ func (d *Dataplane) Keys() []policy.WireguardKey {
 // Teardown implements dataplane.Dataplane. Before, remove the keys from the node's resource, and give the other nodes
 // time to receive that: packets that they still encrypt to this node are lost. Key files stay.
 func (d *Dataplane) Teardown(ctx context.Context) error {
-	d.state, d.egresses = newState(&d.cfg), egresses{}
-	d.kept.forget() // Watch uses the keeper
+	d.state, d.outDevices = newState(&d.cfg), outDevices{}
+	d.reconciler.forget() // Watch uses the keeper
 	d.announced, d.last, d.unfinished = nil, result{}, nil
 	d.rotation = rotation{device: noDevice}
-	d.reminder.schedule(time.Time{})
+	d.applyTimer.schedule(time.Time{})
 	d.devices.forget()
-	if err := errors.Join(d.kept.keeper.Teardown(ctx), d.filter.remove(ctx)); err != nil {
+	if err := errors.Join(d.reconciler.keeper.Teardown(ctx), d.filter.remove(ctx)); err != nil {
 		return &dataplane.ApplyError{Backend: backend, Op: "remove", Err: err}
 	}
 	return nil
@@ -131,7 +131,7 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 
 // PlanTeardown returns the changes that Teardown would make, as routes.Keeper.PlanTeardown, and commands of nft.
 func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
-	plan, err := d.kept.keeper.PlanTeardown(ctx)
+	plan, err := d.reconciler.keeper.PlanTeardown(ctx)
 	table, tableErr := d.filter.planRemoval()
 	return plan + nftCommand(table), errors.Join(err, tableErr)
 }
@@ -165,10 +165,9 @@ func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error)
 	if err := errors.Join(d.devices.observe(), d.findUplinks(state)); err != nil {
 		return "", err
 	}
-	own := d.devices.publicKeys()
-	peers := state.peers(own)
-	desired := state.objects(peers, func(p *peer) string {
-		return d.cfg.Devices[min(d.egresses[p.node].device, len(p.devices)-1)].Name
+	nodes := state.remoteNodes(d.devices.publicKeys())
+	desired := state.desiredObjects(nodes, func(n *remoteNode) string {
+		return d.cfg.Devices[min(d.outDevices[n.name].index, len(n.peers)-1)].Name
 	})
 	keeper, err := routes.NewKeeper(routes.KeeperConfig{
 		NetNS: d.cfg.NetNS, Protocol: d.cfg.Protocol, Tables: []uint32{d.cfg.Table}, Logger: d.cfg.Logger,
@@ -182,8 +181,8 @@ func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error)
 		return "", err
 	}
 	for i, dev := range d.devices.list {
-		plan += dev.plan(egresses{}.desiredPeers(i, peers))
+		plan += dev.plan(outDevices{}.desiredPeers(i, nodes))
 	}
-	table, err := d.filter.plan(ctx, state.ownPrefixes())
+	table, err := d.filter.plan(ctx, state.findOwnPrefixes())
 	return plan + nftCommand(table), err
 }

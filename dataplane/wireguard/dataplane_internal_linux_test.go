@@ -23,37 +23,38 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// applying is the Dataplane of the node a of network, in a namespace. Its WireGuard device is a fake one.
-type applying struct {
+// testDataplane is the Dataplane of the node a of network, in a namespace. Its WireGuard device is a fake one.
+type testDataplane struct {
 	*testing.T
 	*Dataplane
-	ns        *netns.NS
-	kernel    *fakeKernel
-	key       string // path
-	now       time.Time
-	announced int
+	ns     *netns.NS
+	kernel *fakeKernel
+	key    string // path
+	now    time.Time
+	// announcements is the number of calls of Config.Announce.
+	announcements int
 }
 
-func newApplying(t *testing.T) *applying {
-	a := &applying{T: t, ns: nstest.New(t), key: filepath.Join(t.TempDir(), "key"), now: time.Now()}
+func newTestDataplane(t *testing.T) *testDataplane {
+	a := &testDataplane{T: t, ns: nstest.New(t), key: filepath.Join(t.TempDir(), "key"), now: time.Now()}
 	a.kernel = &fakeKernel{T: t, devices: map[string]*wgtypes.Device{"wg.way": {Type: wgtypes.LinuxKernel}}}
 	d, err := New(Config{
 		Node: "a", NetNS: a.ns.FD(), Devices: []Device{{KeyFile: a.key}},
-		Announce: func([]policy.WireguardKey) { a.announced++ },
+		Announce: func([]policy.WireguardKey) { a.announcements++ },
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
-	a.Dataplane, d.devices.kernel, d.reminder.now = d, a.kernel, func() time.Time { return a.now }
+	a.Dataplane, d.devices.kernel, d.applyTimer.now = d, a.kernel, func() time.Time { return a.now }
 	return a
 }
 
-// visible applies events, but does not finish.
-func (a *applying) visible(events ...dataplane.Event) error {
+// applyVisible applies events, but does not finish.
+func (a *testDataplane) applyVisible(events ...dataplane.Event) error {
 	return a.ApplyVisible(a.Context(), dataplane.Batch{Events: events})
 }
 
 // ip returns the output of a command in the namespace.
-func (a *applying) ip(command string) string {
+func (a *testDataplane) ip(command string) string {
 	var out []byte
 	require.NoError(a, a.ns.Do(func() (err error) {
 		out, err = exec.Command("ip", strings.Fields(command)...).Output()
@@ -63,7 +64,7 @@ func (a *applying) ip(command string) string {
 }
 
 // drops reports whether packets to a prefix are dropped at least.
-func (a *applying) drops(prefix string) bool {
+func (a *testDataplane) drops(prefix string) bool {
 	list := a.ip("route show table 22361")
 	rules := a.ip("rule")
 	return strings.Contains(list, "blackhole "+prefix) && strings.Contains(rules, "100:	from all lookup 22361")
@@ -72,40 +73,40 @@ func (a *applying) drops(prefix string) bool {
 // A key file with an invalid key is a fault of this node, and packets to encrypted prefixes are dropped all the same.
 // The keys are announced once the file is repaired.
 func TestInvalidKeyFile(t *testing.T) {
-	a := newApplying(t)
+	a := newTestDataplane(t)
 	require.NoError(t, os.WriteFile(a.key, []byte("none"), 0o600))
-	objects, general := dataplane.ApplyErrors(a.visible(network()...))
+	objects, general := dataplane.ApplyErrors(a.applyVisible(network()...))
 	require.False(t, general)
 	require.ErrorIs(t, objects[policy.Key{Kind: policy.KindNode, Name: "a"}], ErrKey)
 	require.True(t, a.drops("10.0.2.0/26"))
-	require.Zero(t, a.announced)
+	require.Zero(t, a.announcements)
 	require.Equal(t, wgtypes.Key{}, a.kernel.devices["wg.way"].PrivateKey)
 	require.Len(t, a.kernel.devices["wg.way"].Peers, 1, "the device may have the key of an earlier process")
 
 	require.NoError(t, os.Remove(a.key))
 	a.now = a.now.Add(retryInterval)
-	require.NotErrorIs(t, a.visible(&dataplane.NodeRemove{Name: "x"}), ErrKey)
-	require.Equal(t, 1, a.announced)
+	require.NotErrorIs(t, a.applyVisible(&dataplane.NodeRemove{Name: "x"}), ErrKey)
+	require.Equal(t, 1, a.announcements)
 	require.NotEqual(t, wgtypes.Key{}, a.kernel.devices["wg.way"].PrivateKey)
 }
 
 // A prefix that is removed stays encrypted until Finish. One that is added again by then stays encrypted,
 // and Finish ends the encryption of the others.
 func TestUnwantedRoutesStayUntilFinish(t *testing.T) {
-	a := newApplying(t)
+	a := newTestDataplane(t)
 	peers := func() int { return len(a.kernel.devices["wg.way"].Peers) }
-	_ = a.visible(network()...) // there is no device of the kernel
+	_ = a.applyVisible(network()...) // there is no device of the kernel
 	require.NoError(t, a.Finish(a.Context()))
 	require.Nil(t, a.Unfinished())
 	removed := &dataplane.RouteRemove{Dst: netip.MustParsePrefix("10.0.2.0/26")}
-	_ = a.visible(removed)
+	_ = a.applyVisible(removed)
 	require.True(t, a.drops("10.0.2.0/26"))
 	<-a.Unfinished()
-	_ = a.visible(routeUpdate("10.0.2.0/26", "b", dataplane.RouteRemoteWorkload))
+	_ = a.applyVisible(routeUpdate("10.0.2.0/26", "b", dataplane.RouteRemoteWorkload))
 	require.NoError(t, a.Finish(a.Context()))
 	require.True(t, a.drops("10.0.2.0/26"))
 
-	_ = a.visible(removed, &dataplane.NodeRemove{Name: "b"})
+	_ = a.applyVisible(removed, &dataplane.NodeRemove{Name: "b"})
 	require.True(t, a.drops("10.0.2.0/26"))
 	require.Equal(t, 1, peers())
 	require.NoError(t, a.Finish(a.Context()))
@@ -117,7 +118,7 @@ func TestUnwantedRoutesStayUntilFinish(t *testing.T) {
 	require.True(t, a.drops("10.0.2.0/26"))
 	throw := func() string { return a.ip("route show table 22361 type throw") }
 	require.Contains(t, throw(), "throw 10.0.2.8")
-	_ = a.visible(&dataplane.RouteRemove{Dst: netip.MustParsePrefix("10.0.2.8/32")})
+	_ = a.applyVisible(&dataplane.RouteRemove{Dst: netip.MustParsePrefix("10.0.2.8/32")})
 	require.NotContains(t, throw(), "throw 10.0.2.8")
 	_ = a.Apply(a.Context(), dataplane.Batch{Events: []dataplane.Event{removed}})
 	require.False(t, a.drops("10.0.2.0/26"))
@@ -125,10 +126,10 @@ func TestUnwantedRoutesStayUntilFinish(t *testing.T) {
 
 // A process that starts leaves the objects of an earlier one to Finish: later dataplanes may still have routes to them.
 func TestStartLeavesUnwantedRoutesToFinish(t *testing.T) {
-	a := newApplying(t)
+	a := newTestDataplane(t)
 	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
 	require.NoError(t, a.Close())
-	b := newApplying(t)
+	b := newTestDataplane(t)
 	b.ns = a.ns
 	d, err := New(Config{Node: "a", NetNS: a.ns.FD(), Devices: []Device{{KeyFile: a.key}}})
 	require.NoError(t, err)
@@ -140,9 +141,9 @@ func TestStartLeavesUnwantedRoutesToFinish(t *testing.T) {
 			events = append(events, e)
 		}
 	}
-	_ = b.visible(events...)
+	_ = b.applyVisible(events...)
 	require.True(t, b.drops("10.0.2.0/26"))
-	_ = b.visible() // as after an error
+	_ = b.applyVisible() // as after an error
 	require.True(t, b.drops("10.0.2.0/26"))
 	require.NoError(t, b.Finish(t.Context()))
 	require.False(t, b.drops("10.0.2.0/26"))
@@ -151,21 +152,21 @@ func TestStartLeavesUnwantedRoutesToFinish(t *testing.T) {
 // A removal that fails is a fault of the next Apply, and not one of Finish, which the Driver would call again at once.
 // While a route or rule is refused, nothing is removed.
 func TestRemovalFails(t *testing.T) {
-	a := newApplying(t)
+	a := newTestDataplane(t)
 	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
-	_ = a.visible(&dataplane.NodeRemove{Name: "b"})
+	_ = a.applyVisible(&dataplane.NodeRemove{Name: "b"})
 	a.kernel.refuse = testKey(2)
 	require.NoError(t, a.Finish(t.Context()))
-	require.Equal(t, a.last.time.Add(retryInterval).UnixNano(), a.reminder.due.Load())
+	require.Equal(t, a.last.time.Add(retryInterval).UnixNano(), a.applyTimer.due.Load())
 	require.ErrorContains(t, a.last.err, "remove peers")
 	a.now = a.now.Add(retryInterval)
-	require.ErrorContains(t, a.visible(), "remove peers")
+	require.ErrorContains(t, a.applyVisible(), "remove peers")
 	a.kernel.refuse = wgtypes.Key{}
 	require.NoError(t, a.Finish(t.Context()))
 	require.NotContains(t, fmt.Sprint(a.last.err), "remove peers")
 
 	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
-	_ = a.visible(&dataplane.NodeRemove{Name: "b"})
+	_ = a.applyVisible(&dataplane.NodeRemove{Name: "b"})
 	a.last.keeper = routes.ErrObject // of a rule, for example
 	require.NoError(t, a.Finish(t.Context()))
 	require.True(t, a.drops("10.0.2.0/26"))
@@ -175,10 +176,10 @@ func TestRemovalFails(t *testing.T) {
 
 // A route of type throw stays as long as an unwanted prefix around it.
 func TestThrowStaysWithItsPrefix(t *testing.T) {
-	a := newApplying(t)
+	a := newTestDataplane(t)
 	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
 	throw := func() string { return a.ip("route show table 22361 type throw") }
-	_ = a.visible(
+	_ = a.applyVisible(
 		&dataplane.RouteRemove{Dst: netip.MustParsePrefix("10.0.2.0/26")},
 		routeUpdate("10.0.2.32/28", "b", dataplane.RouteRemoteWorkload),
 	)
@@ -190,7 +191,7 @@ func TestThrowStaysWithItsPrefix(t *testing.T) {
 
 // Without one of its keys, a node starts no rotation, and Watch does not call Apply at once.
 func TestNoRotationWithoutKey(t *testing.T) {
-	a := newApplying(t)
+	a := newTestDataplane(t)
 	require.NoError(t, os.WriteFile(a.key, []byte("none"), 0o600))
 	a.cfg.KeyLifetime = time.Hour
 	a.devices.list = append(a.devices.list, &device{
@@ -198,54 +199,54 @@ func TestNoRotationWithoutKey(t *testing.T) {
 	})
 	a.cfg.Devices = append(a.cfg.Devices, Device{Name: "wg2.way"})
 	a.kernel.devices["wg2.way"] = &wgtypes.Device{Type: wgtypes.LinuxKernel}
-	_ = a.visible(network()...)
-	require.Zero(t, a.reminder.due.Load())
+	_ = a.applyVisible(network()...)
+	require.Zero(t, a.applyTimer.due.Load())
 	require.Equal(t, noDevice, a.rotation.device)
 }
 
 // Keys are announced again if they are removed from the node's resource, and not while it has them.
 func TestRemovedKeysAreAnnouncedAgain(t *testing.T) {
-	a := newApplying(t)
-	_ = a.visible(network()...)
-	require.Equal(t, 1, a.announced)
-	own := func(keys ...policy.WireguardKey) {
+	a := newTestDataplane(t)
+	_ = a.applyVisible(network()...)
+	require.Equal(t, 1, a.announcements)
+	publish := func(keys ...policy.WireguardKey) {
 		n := nodeUpdate("a", "192.0.2.1")
 		n.Node.WireguardKeys = keys
-		_ = a.visible(n)
+		_ = a.applyVisible(n)
 	}
-	own(a.Keys()...)
-	require.Equal(t, 1, a.announced)
-	_ = a.visible(nodeUpdate("b", "192.0.2.2", testKey(3)))
-	require.Equal(t, 1, a.announced)
-	own()
-	require.Equal(t, 2, a.announced)
-	own(policy.WireguardKey{})
-	require.Equal(t, 3, a.announced)
-	own(a.Keys()...)
-	require.Equal(t, 3, a.announced)
+	publish(a.Keys()...)
+	require.Equal(t, 1, a.announcements)
+	_ = a.applyVisible(nodeUpdate("b", "192.0.2.2", testKey(3)))
+	require.Equal(t, 1, a.announcements)
+	publish()
+	require.Equal(t, 2, a.announcements)
+	publish(policy.WireguardKey{})
+	require.Equal(t, 3, a.announcements)
+	publish(a.Keys()...)
+	require.Equal(t, 3, a.announcements)
 	require.True(t, a.drops("10.0.2.0/26"))
 
 	a.state.update(dataplane.Batch{Events: []dataplane.Event{nodeUpdate("a", "192.0.2.1")}})
 	a.devices.forget()
 	a.announce()
-	require.Equal(t, 3, a.announced, "the device is not known to work")
-	_ = a.visible()
-	require.Equal(t, 4, a.announced)
+	require.Equal(t, 3, a.announcements, "the device is not known to work")
+	_ = a.applyVisible()
+	require.Equal(t, 4, a.announcements)
 }
 
 // A batch that changes nothing for this package repeats a failed attempt, but at most once a second.
 func TestRetriesAreLimited(t *testing.T) {
-	a := newApplying(t)
+	a := newTestDataplane(t)
 	require.NoError(t, os.WriteFile(a.key, []byte("none"), 0o600))
-	require.Error(t, a.visible(network()...))
+	require.Error(t, a.applyVisible(network()...))
 	failed := a.last.time
 	a.now = a.now.Add(retryInterval / 2)
 	other := slices.Clone(network())[3]
-	require.Error(t, a.visible(other))
+	require.Error(t, a.applyVisible(other))
 	require.Equal(t, failed, a.last.time)
-	require.Error(t, a.visible()) // of the Driver
+	require.Error(t, a.applyVisible()) // of the Driver
 	require.Equal(t, a.now, a.last.time)
 	a.now = a.now.Add(retryInterval)
-	require.Error(t, a.visible(other))
+	require.Error(t, a.applyVisible(other))
 	require.Equal(t, a.now, a.last.time)
 }

@@ -26,9 +26,8 @@ type kernel interface {
 
 // desiredPeer is the desired state of a peer of a device.
 type desiredPeer struct {
-	endpoint netip.AddrPort
-	// allowed are the allowed IPs of the peer.
-	allowed []netip.Prefix
+	endpoint   netip.AddrPort
+	allowedIPs []netip.Prefix
 	// keepalive makes the device send to the peer each second, and so begin a session.
 	keepalive bool
 }
@@ -100,10 +99,10 @@ func (d *device) setKey(k kernel) error {
 // addPeers adds the missing peers and allowed IPs, and updates endpoints and keepalives that differ. It removes
 // nothing. If the kernel refuses some of the peers, it adds the others, and refused has the errors by key. If the
 // kernel refuses every one of several peers, the device is at fault: addPeers returns err alone.
-func (d *device) addPeers(k kernel, wanted map[wgtypes.Key]*desiredPeer) (refused map[wgtypes.Key]error, err error) {
+func (d *device) addPeers(k kernel, desired map[wgtypes.Key]*desiredPeer) (refused map[wgtypes.Key]error, err error) {
 	var changes []wgtypes.PeerConfig
-	for _, key := range sortedKeys(wanted) {
-		if c, differs := d.addition(key, wanted[key]); differs {
+	for _, key := range sortedKeys(desired) {
+		if c, differs := d.addition(key, desired[key]); differs {
 			changes = append(changes, c)
 		}
 	}
@@ -129,23 +128,23 @@ func (d *device) addPeers(k kernel, wanted map[wgtypes.Key]*desiredPeer) (refuse
 }
 
 // addition returns the change that adds what a peer lacks. differs is false if it lacks nothing.
-func (d *device) addition(key wgtypes.Key, want *desiredPeer) (c wgtypes.PeerConfig, differs bool) {
+func (d *device) addition(key wgtypes.Key, desired *desiredPeer) (c wgtypes.PeerConfig, differs bool) {
 	observed := d.peers[key]
 	c = wgtypes.PeerConfig{PublicKey: key}
 	if observed == nil {
 		observed, differs = &observedPeer{}, true
 	}
-	if observed.endpoint != want.endpoint {
-		c.Endpoint, differs = net.UDPAddrFromAddrPort(want.endpoint), true
+	if observed.endpoint != desired.endpoint {
+		c.Endpoint, differs = net.UDPAddrFromAddrPort(desired.endpoint), true
 	}
 	keepalive := time.Duration(0)
-	if want.keepalive {
+	if desired.keepalive {
 		keepalive = probeInterval
 	}
 	if observed.keepalive != keepalive {
 		c.PersistentKeepaliveInterval, differs = &keepalive, true
 	}
-	for _, p := range want.allowed {
+	for _, p := range desired.allowedIPs {
 		if owner, ok := d.owners[p]; !ok || owner != key {
 			c.AllowedIPs, differs = append(c.AllowedIPs, netOf(p)), true
 		}
@@ -175,25 +174,25 @@ func (d *device) record(changes []wgtypes.PeerConfig) {
 	}
 }
 
-// removePeers removes unwanted peers, and unwanted allowed IPs of wanted peers. The kernel cannot delete one allowed
+// removePeers removes unwanted peers, and unwanted allowed IPs of desired peers. The kernel cannot delete one allowed
 // IP of a peer. It can replace all of them, but packets see the steps of a replacement. So removePeers moves the
 // unwanted allowed IPs to a temporary peer, and then removes that peer.
-func (d *device) removePeers(k kernel, wanted map[wgtypes.Key]*desiredPeer) error {
+func (d *device) removePeers(k kernel, desired map[wgtypes.Key]*desiredPeer) error {
 	var changes []wgtypes.PeerConfig
 	for _, key := range sortedKeys(d.peers) {
-		if wanted[key] == nil {
+		if desired[key] == nil {
 			changes = append(changes, wgtypes.PeerConfig{PublicKey: key, Remove: true})
 		}
 	}
 	used := map[netip.Prefix]struct{}{}
-	for _, want := range wanted {
-		for _, p := range want.allowed {
+	for _, peer := range desired {
+		for _, p := range peer.allowedIPs {
 			used[p] = struct{}{}
 		}
 	}
 	var stale []net.IPNet
 	for _, p := range slices.SortedFunc(maps.Keys(d.owners), dataplane.ComparePrefixes) {
-		if _, ok := used[p]; !ok && wanted[d.owners[p]] != nil {
+		if _, ok := used[p]; !ok && desired[d.owners[p]] != nil {
 			stale = append(stale, netOf(p))
 		}
 	}
@@ -215,35 +214,35 @@ func (d *device) removePeers(k kernel, wanted map[wgtypes.Key]*desiredPeer) erro
 	if err := d.configure(k, changes); err != nil {
 		return err
 	}
-	maps.DeleteFunc(d.peers, func(key wgtypes.Key, _ *observedPeer) bool { return wanted[key] == nil })
+	maps.DeleteFunc(d.peers, func(key wgtypes.Key, _ *observedPeer) bool { return desired[key] == nil })
 	maps.DeleteFunc(d.owners, func(p netip.Prefix, key wgtypes.Key) bool {
 		_, ok := used[p]
-		return !ok || wanted[key] == nil
+		return !ok || desired[key] == nil
 	})
 	return nil
 }
 
 // plan returns the commands of wg that bring the peers from the observed to the desired state.
-func (d *device) plan(wanted map[wgtypes.Key]*desiredPeer) (text string) {
+func (d *device) plan(desired map[wgtypes.Key]*desiredPeer) (text string) {
 	for _, key := range sortedKeys(d.peers) {
-		if wanted[key] == nil {
+		if desired[key] == nil {
 			text += fmt.Sprintf("wg set %s peer %s remove\n", d.cfg.Name, key)
 		}
 	}
-	for _, key := range sortedKeys(wanted) {
-		want := wanted[key]
-		_, differs := d.addition(key, want)
+	for _, key := range sortedKeys(desired) {
+		peer := desired[key]
+		_, differs := d.addition(key, peer)
 		owned := 0
 		for _, owner := range d.owners {
 			if owner == key {
 				owned++
 			}
 		}
-		if !differs && owned == len(want.allowed) {
+		if !differs && owned == len(peer.allowedIPs) {
 			continue
 		}
-		text += fmt.Sprintf("wg set %s peer %s endpoint %s allowed-ips ", d.cfg.Name, key, want.endpoint)
-		for i, p := range want.allowed {
+		text += fmt.Sprintf("wg set %s peer %s endpoint %s allowed-ips ", d.cfg.Name, key, peer.endpoint)
+		for i, p := range peer.allowedIPs {
 			if i > 0 {
 				text += ","
 			}

@@ -113,26 +113,26 @@ func prefixes(list ...string) (all []netip.Prefix) {
 func TestDevicePeers(t *testing.T) {
 	k := &fakeKernel{T: t, devices: map[string]*wgtypes.Device{"wg": {Type: wgtypes.LinuxKernel, Name: "wg"}}}
 	d := &device{cfg: Device{Name: "wg", Port: 1}, key: privateKey{key: testKey(9)}}
-	reach := func(wanted map[wgtypes.Key]*desiredPeer) {
-		refused, err := d.addPeers(k, wanted)
+	reconcile := func(desired map[wgtypes.Key]*desiredPeer) {
+		refused, err := d.addPeers(k, desired)
 		require.NoError(t, err)
 		require.Empty(t, refused)
-		require.NoError(t, d.removePeers(k, wanted))
+		require.NoError(t, d.removePeers(k, desired))
 		changes := k.changes
 		for range 2 {
-			_, err = d.addPeers(k, wanted)
+			_, err = d.addPeers(k, desired)
 			require.NoError(t, err)
-			require.NoError(t, d.removePeers(k, wanted))
+			require.NoError(t, d.removePeers(k, desired))
 			require.Equal(t, changes, k.changes, "nothing is left to change")
 			_, _, err = d.read(k) // the recorded state equals that of the kernel
 			require.NoError(t, err)
 		}
-		require.Len(t, k.devices["wg"].Peers, len(wanted))
-		for key, want := range wanted {
+		require.Len(t, k.devices["wg"].Peers, len(desired))
+		for key, peer := range desired {
 			observed := d.peers[key]
-			require.Equal(t, want.endpoint, observed.endpoint)
-			require.Equal(t, want.keepalive, observed.keepalive == time.Second)
-			for _, p := range want.allowed {
+			require.Equal(t, peer.endpoint, observed.endpoint)
+			require.Equal(t, peer.keepalive, observed.keepalive == time.Second)
+			for _, p := range peer.allowedIPs {
 				require.Equal(t, key, d.owners[p])
 			}
 		}
@@ -143,21 +143,21 @@ func TestDevicePeers(t *testing.T) {
 	require.NoError(t, d.setKey(k))
 
 	one, two := netip.MustParseAddrPort("192.0.2.1:1"), netip.MustParseAddrPort("[2001:db8::2]:2")
-	reach(map[wgtypes.Key]*desiredPeer{
-		testKey(1): {endpoint: one, allowed: prefixes("10.0.1.0/26", "10.0.1.9/32", "fd00:1::/64")},
-		testKey(2): {endpoint: two, allowed: prefixes("10.0.2.0/26")},
+	reconcile(map[wgtypes.Key]*desiredPeer{
+		testKey(1): {endpoint: one, allowedIPs: prefixes("10.0.1.0/26", "10.0.1.9/32", "fd00:1::/64")},
+		testKey(2): {endpoint: two, allowedIPs: prefixes("10.0.2.0/26")},
 	})
 	k.keep = prefixes("10.0.1.0/26", "10.0.1.9/32", "10.0.2.0/26")
-	reach(map[wgtypes.Key]*desiredPeer{ // one address moves, one is removed, one is added
-		testKey(1): {endpoint: two, allowed: prefixes("10.0.1.0/26"), keepalive: true},
-		testKey(2): {endpoint: two, allowed: prefixes("10.0.1.9/32", "10.0.2.0/26", "fd00:2::/64")},
+	reconcile(map[wgtypes.Key]*desiredPeer{ // one address moves, one is removed, one is added
+		testKey(1): {endpoint: two, allowedIPs: prefixes("10.0.1.0/26"), keepalive: true},
+		testKey(2): {endpoint: two, allowedIPs: prefixes("10.0.1.9/32", "10.0.2.0/26", "fd00:2::/64")},
 	})
-	reach(map[wgtypes.Key]*desiredPeer{ // a node has another key
-		testKey(3): {endpoint: two, allowed: prefixes("10.0.1.0/26")},
-		testKey(2): {endpoint: two, allowed: prefixes("10.0.1.9/32", "10.0.2.0/26")},
+	reconcile(map[wgtypes.Key]*desiredPeer{ // a node has another key
+		testKey(3): {endpoint: two, allowedIPs: prefixes("10.0.1.0/26")},
+		testKey(2): {endpoint: two, allowedIPs: prefixes("10.0.1.9/32", "10.0.2.0/26")},
 	})
 	k.keep = nil
-	reach(nil)
+	reconcile(nil)
 	exists, _, err := (&device{cfg: Device{Name: "none"}}).read(k)
 	require.NoError(t, err)
 	require.False(t, exists)
@@ -172,14 +172,14 @@ func TestRefusedPeer(t *testing.T) {
 	d := &device{cfg: Device{Name: "wg"}}
 	_, _, err := d.read(k)
 	require.NoError(t, err)
-	wanted := map[wgtypes.Key]*desiredPeer{testKey(1): {}, testKey(2): {}, testKey(3): {}}
-	refused, err := d.addPeers(k, wanted)
+	desired := map[wgtypes.Key]*desiredPeer{testKey(1): {}, testKey(2): {}, testKey(3): {}}
+	refused, err := d.addPeers(k, desired)
 	require.NoError(t, err)
 	require.Len(t, refused, 1)
 	require.ErrorContains(t, refused[testKey(2)], "change peers of device wg: refused")
 	require.Len(t, k.devices["wg"].Peers, 2)
 	k.refuse = wgtypes.Key{}
-	refused, err = d.addPeers(k, wanted)
+	refused, err = d.addPeers(k, desired)
 	require.NoError(t, err)
 	require.Empty(t, refused)
 	require.Len(t, k.devices["wg"].Peers, 3)

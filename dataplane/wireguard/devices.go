@@ -149,22 +149,22 @@ func (ds *devices) session(i int, key wgtypes.Key) session {
 }
 
 // addPeers adds missing peers, and what peers lack, on the devices whose state is known. If the kernel refuses a
-// peer, addPeers sets the peer's err and returns anyRefused. err is set if a device is at fault.
-func (ds *devices) addPeers(peers map[string]*peer, es egresses) (anyRefused bool, err error) {
+// peer, addPeers sets the err of its node and returns anyRefused. err is set if a device is at fault.
+func (ds *devices) addPeers(nodes map[string]*remoteNode, outs outDevices) (anyRefused bool, err error) {
 	var errs []error
 	for i, dev := range ds.list {
 		if dev.peers == nil || ds.kernel == nil {
 			continue
 		}
-		refused, err := dev.addPeers(ds.kernel, es.desiredPeers(i, peers))
+		refused, err := dev.addPeers(ds.kernel, outs.desiredPeers(i, nodes))
 		if err != nil {
 			dev.peers = nil
 			errs = append(errs, err)
 		}
 		anyRefused = anyRefused || len(refused) > 0
-		for _, p := range peers {
-			if i < len(p.devices) && refused[p.devices[i].key] != nil {
-				p.err = refused[p.devices[i].key]
+		for _, n := range nodes {
+			if i < len(n.peers) && refused[n.peers[i].key] != nil {
+				n.err = refused[n.peers[i].key]
 			}
 		}
 	}
@@ -173,7 +173,7 @@ func (ds *devices) addPeers(peers map[string]*peer, es egresses) (anyRefused boo
 
 // addPeersToNewDevices reads all devices and calls addPeers, if the keeper may have made some since the last read.
 // It does nothing if all devices are known.
-func (ds *devices) addPeersToNewDevices(peers map[string]*peer, es egresses) (anyRefused bool, err error) {
+func (ds *devices) addPeersToNewDevices(nodes map[string]*remoteNode, outs outDevices) (anyRefused bool, err error) {
 	if ds.known() {
 		return false, nil
 	}
@@ -181,17 +181,17 @@ func (ds *devices) addPeersToNewDevices(peers map[string]*peer, es egresses) (an
 	if err := errors.Join(ds.close(), ds.read()); err != nil {
 		return false, err
 	}
-	return ds.addPeers(peers, es)
+	return ds.addPeers(nodes, outs)
 }
 
 // removePeers removes unwanted peers and allowed IPs from the devices whose state is known.
-func (ds *devices) removePeers(peers map[string]*peer, es egresses) error {
+func (ds *devices) removePeers(nodes map[string]*remoteNode, outs outDevices) error {
 	var errs []error
 	for i, dev := range ds.list {
 		if dev.peers == nil || ds.kernel == nil {
 			continue
 		}
-		if err := dev.removePeers(ds.kernel, es.desiredPeers(i, peers)); err != nil {
+		if err := dev.removePeers(ds.kernel, outs.desiredPeers(i, nodes)); err != nil {
 			dev.peers = nil
 			errs = append(errs, err)
 		}
@@ -199,14 +199,14 @@ func (ds *devices) removePeers(peers map[string]*peer, es egresses) error {
 	return errors.Join(errs...)
 }
 
-// desiredPeers returns the peers that device i is to have, by public key. A peer at fault is left out.
-func (es egresses) desiredPeers(i int, peers map[string]*peer) map[wgtypes.Key]*desiredPeer {
+// desiredPeers returns the peers that device i is to have, by public key. A node at fault is left out.
+func (outs outDevices) desiredPeers(i int, nodes map[string]*remoteNode) map[wgtypes.Key]*desiredPeer {
 	all := map[wgtypes.Key]*desiredPeer{}
-	for node, p := range peers {
-		if p.err == nil && i < len(p.devices) {
-			e := es[node]
-			all[p.devices[i].key] = &desiredPeer{
-				endpoint: p.devices[i].endpoint, allowed: p.allowed(), keepalive: e.target == i && e.device != i,
+	for name, n := range nodes {
+		if n.err == nil && i < len(n.peers) {
+			out := outs[name]
+			all[n.peers[i].key] = &desiredPeer{
+				endpoint: n.peers[i].endpoint, allowedIPs: n.allowedIPs(), keepalive: out.target == i && out.index != i,
 			}
 		}
 	}

@@ -6,14 +6,14 @@
 //
 //   - Keys: the node has received both Node resources, its own and the other's, with their public keys.
 //   - Device: it is up, and has the private key and the UDP port. Packets from the other node reach the port.
-//   - Peer: the device has the other node as a peer, with the addresses behind it as allowed IPs.
+//   - Peer: the device has the other node's key as a peer, with the addresses behind it as allowed IPs.
 //   - Route: the routing table of the Dataplane has a route to these addresses by the device, and a rule makes the
 //     kernel look there.
 //
 // Without keys, packets are unencrypted. Without the device, the peer or the route by the
 // device, they are dropped. Without the rule, they may be unencrypted.
 //
-//	events ──▶ Dataplane ──▶ peers, by node ──▶ wgctrl ──▶ wg.way, wg2.way
+//	events ──▶ Dataplane ──▶ remote nodes ──▶ wgctrl ──▶ wg.way, wg2.way
 //	              │
 //	              └────────▶ routes.Keeper ──▶ devices, a routing table, rules, sysctls
 //
@@ -33,7 +33,7 @@
 //	ip rule add from all lookup 22361 priority 100
 //	ip rule add from all nop priority 101
 //
-// and the device gets n2 as a peer, with the block among its allowed IPs. The blackhole drops packets while the
+// and the device gets n2's key as a peer, with the block among its allowed IPs. The blackhole drops packets while the
 // device is missing or down. Exception rules, those of the first priority, jump past the lookup. Without
 // Config.HostEncryption there is one for each address of this node: its answers are unencrypted, as the requests are.
 // With it, there is one for each device's UDP port. Config.UnencryptedHosts adds two for each prefix. A prefix inside
@@ -79,9 +79,9 @@
 //
 // # Errors
 //
-// Apply and Resync return a join of *dataplane.ApplyError. The object is the peer node or host endpoint at
+// Apply and Resync return a join of *dataplane.ApplyError. The object is the remote node or host endpoint at
 // fault, or this node if a key file, a device or a route is at fault: packets are dropped. If packets may pass
 // unencrypted, the error has no Object; the Driver then withholds InSync and new or changed routes from later
 // dataplanes.
-// Causes are ErrKey, ErrPeer, ErrHostEndpoint, those of package routes, or the kernel's errno.
+// Causes are ErrKey, ErrRemoteNode, ErrHostEndpoint, those of package routes, or the kernel's errno.
 package wireguard

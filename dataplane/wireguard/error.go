@@ -11,10 +11,10 @@ const backend = "wireguard"
 var (
 	// ErrKey: the file of a private key cannot be used.
 	ErrKey = errors.New("private key")
-	// ErrPeer: a node announces an invalid key, or a key that another node or this node has, or it has no address.
-	// Packets to it are dropped.
-	ErrPeer = errors.New("invalid peer")
-	// ErrHostEndpoint: with Config.HostEncryption, packets between nodes enter and leave by our devices, so
-	// a host endpoint of another interface does not see them.
-	ErrHostEndpoint = errors.New("host endpoint does not see what is encrypted")
+	// ErrRemoteNode: a node announces an invalid key, or a key that another node or this node has, or it has no
+	// address. Packets to it are dropped.
+	ErrRemoteNode = errors.New("invalid remote node")
+	// ErrHostEndpoint: with Config.HostEncryption, packets between nodes use a WireGuard device, so the policy of a
+	// host endpoint of another interface does not apply to them.
+	ErrHostEndpoint = errors.New("host endpoint does not apply to packets inside WireGuard")
 )

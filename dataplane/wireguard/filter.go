@@ -41,9 +41,9 @@ const (
 func ownSet(family int) string { return fmt.Sprintf("own%d", family) }
 
 // table returns the table. It drops a packet that did not enter by a WireGuard device, if its destination is in one
-// of the prefixes own and this node's route to its source is by such a device. So exceptions of routes and rules hold
+// of the ownPrefixes and this node's route to its source is by such a device. So exceptions of routes and rules hold
 // in both directions.
-func (f *filter) table(own []netip.Prefix) *ruleset.Table {
+func (f *filter) table(ownPrefixes []netip.Prefix) *ruleset.Table {
 	accept, drop := ruleset.Verdict{Kind: ruleset.Accept}, ruleset.Verdict{Kind: ruleset.Drop}
 	var names, ports []ruleset.Value
 	for _, d := range f.cfg.Devices {
@@ -87,7 +87,7 @@ func (f *filter) table(own []netip.Prefix) *ruleset.Table {
 		{4, nfprotoIPv4, ruleset.TypeIPv4, ruleset.IPDaddr}, {6, nfprotoIPv6, ruleset.TypeIPv6, ruleset.IP6Daddr},
 	} {
 		set := &ruleset.Set{Name: ownSet(family.version), Key: []ruleset.Type{family.typ}, Interval: true}
-		for _, p := range own {
+		for _, p := range ownPrefixes {
 			if version(p.Addr()) == family.version {
 				set.Elements = append(set.Elements, ruleset.Element{
 					Key: []ruleset.Value{ruleset.Addr(p.Addr())}, Last: ruleset.Addr(ruleset.LastAddr(p)),
@@ -122,12 +122,12 @@ func oneOf(f ruleset.Field, values ...ruleset.Value) ruleset.Match {
 
 // apply brings the table to the desired state. Without Config.RequireEncryption it removes that of an earlier
 // process, and tries that again with the next call if it fails. That is no fault: the kernel may have no nf_tables.
-func (f *filter) apply(ctx context.Context, own []netip.Prefix) error {
+func (f *filter) apply(ctx context.Context, ownPrefixes []netip.Prefix) error {
 	if f.cfg.RequireEncryption {
 		if err := f.open(); err != nil {
 			return err
 		}
-		return f.applier.Apply(ctx, f.table(own))
+		return f.applier.Apply(ctx, f.table(ownPrefixes))
 	}
 	if !f.absent {
 		err := f.remove(ctx)
@@ -179,11 +179,11 @@ func (f *filter) close() error {
 }
 
 // plan returns the changes to the table as commands of nft.
-func (f *filter) plan(ctx context.Context, own []netip.Prefix) (string, error) {
+func (f *filter) plan(ctx context.Context, ownPrefixes []netip.Prefix) (string, error) {
 	if !f.cfg.RequireEncryption {
 		return f.planRemoval()
 	}
-	c, err := applier.Compare(ctx, f.cfg.NetNS, f.table(own))
+	c, err := applier.Compare(ctx, f.cfg.NetNS, f.table(ownPrefixes))
 	return c.Changes, err
 }
 
@@ -202,23 +202,23 @@ func (f *filter) planRemoval() (string, error) {
 	return "delete table inet " + f.cfg.FilterTable + "\n", nil
 }
 
-// ownPrefixes returns the prefixes of this node that other nodes send to encrypted, sorted and disjoint. It sets
-// own.
-func (s *state) ownPrefixes() (list []netip.Prefix) {
+// findOwnPrefixes returns the prefixes of this node that other nodes send to encrypted, sorted and disjoint. It also
+// sets s.ownPrefixes.
+func (s *state) findOwnPrefixes() (list []netip.Prefix) {
 	if !s.cfg.RequireEncryption {
 		return nil
 	}
-	s.own = map[netip.Prefix]struct{}{}
+	s.ownPrefixes = map[netip.Prefix]struct{}{}
 	for _, dst := range slices.SortedFunc(maps.Keys(s.routes), dataplane.ComparePrefixes) {
 		r := s.routes[dst]
 		switch {
 		case r.Type == dataplane.RouteBlackhole, r.Type == dataplane.RouteLocalWorkload,
 			r.Type == dataplane.RouteLocalTunnel && s.isDeviceAddress(dst.Addr()),
 			r.Type == dataplane.RouteLocalHost && s.cfg.HostEncryption:
-			if hasShorterPrefix(s.own, dst) {
+			if hasShorterPrefix(s.ownPrefixes, dst) {
 				continue
 			}
-			s.own[dst] = struct{}{}
+			s.ownPrefixes[dst] = struct{}{}
 			list = append(list, dst)
 		}
 	}

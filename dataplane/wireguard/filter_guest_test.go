@@ -30,7 +30,7 @@ func TestUnencryptedPacketsAreDropped(t *testing.T) {
 			for _, n := range c.nodes { // the kernel would drop some of the packets by itself
 				n.run(n.ns, "sysctl -qw net.ipv4.conf.eth0.rp_filter=0 net.ipv4.conf.all.rp_filter=0")
 			}
-			c.reach()
+			c.requireReachable()
 			n2.stop()
 			for _, family := range []string{"-4", "-6"} {
 				n2.run(n2.ns, "ip %s rule del priority 100", family)
@@ -38,10 +38,10 @@ func TestUnencryptedPacketsAreDropped(t *testing.T) {
 			for i, a := range n1.pod.Addresses {
 				require.True(t, dropped(c, n2.pod.NS, a), a)
 				require.False(t, dropped(c, n3.pod.NS, a), a)
-				require.Equal(t, hosts, dropped(c, n2.ns, n1.world.Addresses[i].Addr()))
+				require.Equal(t, hosts, dropped(c, n2.ns, n1.resource.Addresses[i].Addr()))
 			}
 			require.Equal(t, hosts, dropped(c, n2.ns, n1.pod.Addresses[0]), "from the address of the node")
-			require.False(t, dropped(c, n2.ns, n3.world.Addresses[0].Addr()), "it is named")
+			require.False(t, dropped(c, n2.ns, n3.resource.Addresses[0].Addr()), "it is named")
 
 			err := n1.ns.Do(exec.Command("nft", "delete", "table", "inet", "wayleave-wireguard").Run)
 			if err == nil { // from Linux 6.9 on, no other process can
@@ -70,7 +70,7 @@ func dropped(c *cluster, from *netns.NS, to netip.Addr) bool {
 func TestNeighbourDiscoveryIsUnencrypted(t *testing.T) {
 	c := newUnderlay(t, 2, func(cfg *wireguard.Config) { cfg.RequireEncryption, cfg.HostEncryption = true, true })
 	for _, n := range c.nodes {
-		n.change(func(world *policy.Node) { slices.Reverse(world.Addresses) })
+		n.change(func(resource *policy.Node) { slices.Reverse(resource.Addresses) })
 		n.start()
 	}
 	c.awaitKeys()
@@ -78,7 +78,7 @@ func TestNeighbourDiscoveryIsUnencrypted(t *testing.T) {
 		for _, n := range c.nodes {
 			n.run(n.ns, "ip -6 neigh flush dev eth0")
 		}
-		c.reach()
+		c.requireReachable()
 	}
 	peer := c.nodes[0].device("wg.way").Peers[0]
 	require.Equal(t, "[2001:db8::2]:51820", peer.Endpoint.String())

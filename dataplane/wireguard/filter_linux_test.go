@@ -16,7 +16,7 @@ import (
 // The table has the node's own prefixes, which pods inside them do not change. It is planned, kept, and removed if
 // encryption is no longer required.
 func TestFilterTable(t *testing.T) {
-	a := newApplying(t)
+	a := newTestDataplane(t)
 	a.cfg.RequireEncryption, a.cfg.HostEncryption = true, true
 	list := func() string { return nstest.WithoutOwner(nstest.NFT(t, a.ns, "", "list", "ruleset")) }
 	events := append([]dataplane.Event{
@@ -28,7 +28,7 @@ func TestFilterTable(t *testing.T) {
 	plan, err := a.Plan(t.Context(), dataplane.Batch{Events: events})
 	require.NoError(t, err)
 	require.Contains(t, plan, "nft -f - <<'END'\ntable inet wayleave-wireguard {\n")
-	_ = a.visible(events...)
+	_ = a.applyVisible(events...)
 	want := `table inet wayleave-wireguard {
 	set own4 {
 		type ipv4_addr
@@ -70,7 +70,7 @@ func TestFilterTable(t *testing.T) {
 		a.state.changed = false
 		a.state.update(dataplane.Batch{Events: []dataplane.Event{tt.event}})
 		require.Equal(t, tt.changes, a.state.changed, tt.event)
-		_ = a.visible()
+		_ = a.applyVisible()
 	}
 	require.Contains(t, list(), "10.0.5.0/26")
 	require.Contains(t, list(), "10.7.7.7")
@@ -83,14 +83,14 @@ func TestFilterTable(t *testing.T) {
 	require.Empty(t, list())
 
 	// A run that does not require encryption removes the table of an earlier run at its start.
-	_ = a.visible(events...)
+	_ = a.applyVisible(events...)
 	require.NotEmpty(t, list())
 	require.NoError(t, a.Close())
-	b := newApplying(t)
+	b := newTestDataplane(t)
 	b.ns, b.cfg.NetNS, b.devices.namespace = a.ns, a.ns.FD(), a.ns.FD()
 	plan, err = b.Plan(t.Context(), dataplane.Batch{Events: events})
 	require.NoError(t, err)
 	require.Equal(t, 1, strings.Count(plan, "nft"), plan)
-	_ = b.visible(events...)
+	_ = b.applyVisible(events...)
 	require.Empty(t, list())
 }

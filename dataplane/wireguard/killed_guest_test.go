@@ -31,7 +31,7 @@ func TestProcessKilledUnderTraffic(t *testing.T) {
 	}
 	const kills = 6
 	c := newCluster(t, 2, nil)
-	c.reach()
+	c.requireReachable()
 	n, rng := c.nodes[0], rand.New(rand.NewPCG(4, 8))
 	n.stop()
 	index, err := n.ns.Link("wg.way")

@@ -35,7 +35,7 @@ func podsIn(packets []string) (list []string) {
 func TestPodsAreEncrypted(t *testing.T) {
 	c := newCluster(t, 3, nil)
 	wire := c.nodes[0].capture()
-	c.reach()
+	c.requireReachable()
 	packets := wire.packets()
 	require.Contains(t, packets, "wireguard 51820 > 51820")
 	require.Empty(t, podsIn(packets))
@@ -64,11 +64,11 @@ func TestHostsAreEncrypted(t *testing.T) {
 	})
 	n1 := c.nodes[0]
 	for _, a := range []string{"192.0.2.2", "2001:db8::2", "2001:db8::3"} {
-		c.until(a, func() bool { return strings.HasPrefix(n1.way(netip.MustParseAddr(a)), "wg") })
+		c.until(a, func() bool { return strings.HasPrefix(n1.outInterface(netip.MustParseAddr(a)), "wg") })
 	}
-	require.Equal(t, "eth0", n1.way(netip.MustParseAddr("192.0.2.3")))
+	require.Equal(t, "eth0", n1.outInterface(netip.MustParseAddr("192.0.2.3")))
 	wire := n1.capture()
-	c.reach()
+	c.requireReachable()
 	for _, p := range wire.packets() {
 		require.True(t, strings.HasPrefix(p, "wireguard") || strings.Contains(p, "192.0.2.3"), p)
 	}
@@ -96,29 +96,29 @@ func TestHostsAreEncrypted(t *testing.T) {
 func TestOtherNodes(t *testing.T) {
 	c := newUnderlay(t, 3, nil)
 	n1, n2, n3 := c.nodes[0], c.nodes[1], c.nodes[2]
-	n3.silent = true
+	n3.dropAnnouncements = true
 	for _, n := range c.nodes {
 		n.start()
 	}
-	c.until("n2", func() bool { return n1.way(n2.pod.Addresses[0]) == "wg.way" })
-	require.Equal(t, "eth0", n1.way(n3.pod.Addresses[0]))
-	c.reach()
+	c.until("n2", func() bool { return n1.outInterface(n2.pod.Addresses[0]) == "wg.way" })
+	require.Equal(t, "eth0", n1.outInterface(n3.pod.Addresses[0]))
+	c.requireReachable()
 
-	n3.change(func(world *policy.Node) {
+	n3.change(func(resource *policy.Node) {
 		key := n2.device("wg.way").PublicKey.String()
-		world.WireguardKeys = []policy.WireguardKey{{PublicKey: key, Port: 51820}}
+		resource.WireguardKeys = []policy.WireguardKey{{PublicKey: key, Port: 51820}}
 	})
 	blackhole := func(lines []string) bool { return len(lines) == 1 && strings.HasPrefix(lines[0], "blackhole") }
 	c.until("a drop", func() bool { return blackhole(n1.list("10.65.3.0/26", "ip route show table 22361")) })
-	require.ErrorIs(t, n1.driver.Status().LastError, wireguard.ErrPeer)
-	require.Equal(t, "wg.way", n1.way(n2.pod.Addresses[0]))
+	require.ErrorIs(t, n1.driver.Status().LastError, wireguard.ErrRemoteNode)
+	require.Equal(t, "wg.way", n1.outInterface(n2.pod.Addresses[0]))
 	require.Len(t, n1.device("wg.way").Peers, 1)
 
-	n3.change(func(world *policy.Node) { world.WireguardKeys = nil })
+	n3.change(func(resource *policy.Node) { resource.WireguardKeys = nil })
 	n3.stop() // which encrypts until then, as its resource had a key
 	n3.start()
-	c.until("unencrypted", func() bool { return n1.way(n3.pod.Addresses[0]) == "eth0" })
-	c.reach()
+	c.until("unencrypted", func() bool { return n1.outInterface(n3.pod.Addresses[0]) == "eth0" })
+	c.requireReachable()
 }
 
 // While the device is missing or down, no packet leaves unencrypted. All objects are restored.
@@ -138,7 +138,7 @@ func TestDeviceIsRestored(t *testing.T) {
 		if !strings.Contains(command, "rule") { // which another process may delete only for a moment
 			require.Empty(t, podsIn(wire.packets()), command)
 		}
-		c.reach()
+		c.requireReachable()
 		wire.packets()
 	}
 	require.Len(t, n1.list("mtu 1420", "ip link show dev wg.way"), 1)
@@ -162,8 +162,8 @@ func TestDeviceIsRestored(t *testing.T) {
 		require.Len(t, got.Peers, 1, i)
 		require.ElementsMatch(t, want.Peers[0].AllowedIPs, got.Peers[0].AllowedIPs, i)
 	}
-	c.until("n2", func() bool { return n1.way(n2.pod.Addresses[0]) == "wg.way" })
-	c.reach()
+	c.until("n2", func() bool { return n1.outInterface(n2.pod.Addresses[0]) == "wg.way" })
+	c.requireReachable()
 }
 
 // An address inside the block of another node is reached where it is.
@@ -180,10 +180,10 @@ func TestBorrowedAddress(t *testing.T) {
 		Borrowed: []policy.BorrowedAddress{{Address: lent, Node: "n1"}},
 	}
 	c.set(moved, block)
-	c.until("at n1", func() bool { return n1.way(lent) == n1.pod.Host.Name })
+	c.until("at n1", func() bool { return n1.outInterface(lent) == n1.pod.Host.Name })
 	for _, n := range []*node{n2, n3} {
 		c.until("at n1", func() bool { return hasAllowed(n, n1, lent) })
-		require.Equal(t, "wg.way", n.way(lent))
+		require.Equal(t, "wg.way", n.outInterface(lent))
 	}
 	// It moves to a third node: each device lets it in from there alone.
 	toN3 := *moved
@@ -197,8 +197,8 @@ func TestBorrowedAddress(t *testing.T) {
 			require.False(t, hasAllowed(n, n1, lent))
 		}
 	}
-	c.until("at n3", func() bool { return n3.way(lent) == n3.pod.Host.Name })
-	c.reach()
+	c.until("at n3", func() bool { return n3.outInterface(lent) == n3.pod.Host.Name })
+	c.requireReachable()
 }
 
 // hasAllowed reports whether a node's device accepts an address from another node, by itself.
@@ -214,11 +214,11 @@ func hasAllowed(at, from *node, a netip.Addr) bool {
 	return false
 }
 
-// A node that starts again writes nothing, and its peers keep their sessions. Teardown removes all but the
+// A node that starts again writes nothing, and the other nodes keep their sessions. Teardown removes all but the
 // key.
 func TestNodeStartsAgain(t *testing.T) {
 	c := newCluster(t, 2, nil)
-	c.reach()
+	c.requireReachable()
 	n := c.nodes[0]
 	whole := func() string {
 		return n.run(n.ns, "ip -d link show dev wg.way") + n.run(n.ns, "ip addr show dev wg.way") +
@@ -237,7 +237,7 @@ func TestNodeStartsAgain(t *testing.T) {
 	require.NoError(t, n.driver.WaitApplied(t.Context()))
 	require.NoError(t, n.driver.Resync(t.Context()))
 	require.Equal(t, before, whole())
-	c.reach()
+	c.requireReachable()
 	n.stop()
 
 	plan, err = d.PlanTeardown(t.Context())
@@ -250,5 +250,5 @@ func TestNodeStartsAgain(t *testing.T) {
 	require.FileExists(t, n.cfg.Devices[0].KeyFile)
 	n.start()
 	c.awaitKeys()
-	c.reach()
+	c.requireReachable()
 }

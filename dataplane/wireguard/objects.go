@@ -41,33 +41,34 @@ func identity(object routes.Object) any {
 	}
 }
 
-// objects returns the desired devices and their settings and, if this node encrypts, the desired routes and rules. via
-// returns the name of the device by which a peer is reached. objects sets s.encrypted.
-func (s *state) objects(peers map[string]*peer, via func(*peer) string) objects {
+// desiredObjects returns the desired devices and their settings and, if this node encrypts, the desired routes and
+// rules. deviceName returns the name of the device through which this node sends to a remote node. desiredObjects also
+// sets s.encrypted.
+func (s *state) desiredObjects(nodes map[string]*remoteNode, deviceName func(*remoteNode) string) objects {
 	all := objects{}
 	s.addDevices(all)
 	s.encrypted = map[netip.Prefix]struct{}{}
 	if !s.encrypting {
 		return all
 	}
-	// With strict rp_filter, the kernel drops unencrypted IPv4 packets from an address that is routed by a
-	// WireGuard device: packets to a pod by a NodePort and, with HostEncryption, ARP requests.
+	// With strict rp_filter, the kernel drops unencrypted IPv4 packets from an address that is routed by a WireGuard
+	// device, such as packets to a pod by a NodePort. With HostEncryption it also ignores ARP requests.
 	for _, name := range s.uplinks {
 		all.add(routes.Setting{Path: "net/ipv4/conf/" + name + "/rp_filter", Value: "2"})
 	}
-	for _, p := range peers {
-		list := p.prefixes
+	for _, n := range nodes {
+		list := n.prefixes
 		if s.cfg.HostEncryption {
-			list = p.allowed()
+			list = n.allowedIPs()
 		}
 		for _, dst := range list {
 			s.encrypted[dst] = struct{}{}
-			// This route drops packets while there is none by the device: it is missing or down, or the peer is at
-			// fault.
+			// This route drops packets while there is none by the device: it is missing or down, or the remote node
+			// is at fault.
 			all.add(routes.Route{Dst: dst, Table: s.cfg.Table, Type: routes.Blackhole, Metric: dropMetric})
-			if p.err == nil {
+			if n.err == nil {
 				all.add(routes.Route{
-					Dst: dst, Table: s.cfg.Table, Interface: via(p), Source: s.ownAddress(version(dst.Addr())),
+					Dst: dst, Table: s.cfg.Table, Interface: deviceName(n), Source: s.ownAddress(version(dst.Addr())),
 				})
 			}
 		}

@@ -38,27 +38,27 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r := result{time: d.reminder.now(), removal: d.last.removal}
+	r := result{time: d.applyTimer.now(), removal: d.last.removal}
 	r.key = d.devices.loadKeys(loadKey)
 	r.device = d.devices.read()
 	if resync || !d.state.uplinksKnown {
 		r.device = errors.Join(r.device, d.findUplinks(d.state))
 	}
-	d.peers = d.state.peers(d.devices.publicKeys())
+	d.remoteNodes = d.state.remoteNodes(d.devices.publicKeys())
 	if r.key == nil {
-		r.device = errors.Join(r.device, d.rotate(d.peers))
+		r.device = errors.Join(r.device, d.rotate(d.remoteNodes))
 	}
-	announced := d.state.announced(d.devices.publicKeys())
-	movingSince := d.egresses.update(d.peers, func(p *peer) int {
-		return p.target(d.cfg.Node, announced, d.rotation.device)
+	published := d.state.published(d.devices.publicKeys())
+	movingSince := d.outDevices.update(d.remoteNodes, func(n *remoteNode) int {
+		return n.targetDevice(d.cfg.Node, published, d.rotation.device)
 	}, d.devices.session, r.time)
-	refused, err := d.devices.addPeers(d.peers, d.egresses)
+	refused, err := d.devices.addPeers(d.remoteNodes, d.outDevices)
 	r.device = errors.Join(r.device, err)
-	r.keeper = d.kept.apply(ctx, d.objects(), resync)
-	if r.filter = d.filter.apply(ctx, d.state.ownPrefixes()); resync && r.filter == nil {
+	r.keeper = d.reconciler.apply(ctx, d.desiredObjects(), resync)
+	if r.filter = d.filter.apply(ctx, d.state.findOwnPrefixes()); resync && r.filter == nil {
 		r.filter = d.filter.verify(ctx)
 	}
-	refusedOnNew, err := d.devices.addPeersToNewDevices(d.peers, d.egresses)
+	refusedOnNew, err := d.devices.addPeersToNewDevices(d.remoteNodes, d.outDevices)
 	r.device = errors.Join(r.device, err)
 	r.retry = refused || refusedOnNew
 	d.unfinished = make(chan struct{})
@@ -66,7 +66,7 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 	d.recordResult(r)
 	d.announce()
 	d.state.changed = false
-	d.reminder.schedule(d.nextStep(movingSince))
+	d.applyTimer.schedule(d.nextStep(movingSince))
 	return d.last.err
 }
 
@@ -79,20 +79,20 @@ func (d *Dataplane) Finish(ctx context.Context) error {
 	}
 	r := d.last
 	d.unfinished, r.removal = nil, nil
-	if _, open := keeperFault(r.keeper); !open {
-		if err := d.kept.finish(ctx); r.keeper == nil { // otherwise it is reported already
+	if _, general := keeperFault(r.keeper); !general {
+		if err := d.reconciler.finish(ctx); r.keeper == nil { // otherwise it is reported already
 			r.removal = err
 		}
-		r.removal = errors.Join(r.removal, d.devices.removePeers(d.peers, d.egresses))
+		r.removal = errors.Join(r.removal, d.devices.removePeers(d.remoteNodes, d.outDevices))
 	}
 	if d.recordResult(r); r.removal != nil {
-		d.reminder.schedule(r.time.Add(retryInterval))
+		d.applyTimer.schedule(r.time.Add(retryInterval))
 	}
 	return nil
 }
 
-// finish calls Finish if something is left for it, and returns all faults. err is that of ApplyVisible.
-func (d *Dataplane) finish(ctx context.Context, err error) error {
+// finishNow calls Finish if something is left for it, and returns all faults. err is that of ApplyVisible.
+func (d *Dataplane) finishNow(ctx context.Context, err error) error {
 	if d.unfinished == nil {
 		return err
 	}
@@ -153,17 +153,19 @@ func (d *Dataplane) announce() {
 			PublicKey: dev.key.key.PublicKey().String(), Port: dev.cfg.Port, Rotating: i == d.rotation.device,
 		})
 	}
-	resourceDiffers := d.state.ownKeysChanged && !slices.Equal(keys, d.state.ownKeys())
-	d.state.ownKeysChanged = false
+	resourceDiffers := d.state.resourceKeysChanged && !slices.Equal(keys, d.state.resourceKeys())
+	d.state.resourceKeysChanged = false
 	if resourceDiffers || !slices.Equal(keys, d.announced) {
 		d.announced = keys
 		d.cfg.Announce(slices.Clone(keys))
 	}
 }
 
-// objects returns the desired objects of the keeper.
-func (d *Dataplane) objects() objects {
-	return d.state.objects(d.peers, func(p *peer) string { return d.cfg.Devices[d.egresses[p.node].device].Name })
+// desiredObjects returns the desired objects of the reconciler.
+func (d *Dataplane) desiredObjects() objects {
+	return d.state.desiredObjects(d.remoteNodes, func(n *remoteNode) string {
+		return d.cfg.Devices[d.outDevices[n.name].index].Name
+	})
 }
 
 // faults returns the errors to report. An error of a key or a device is a fault of this node: its packets are
@@ -185,28 +187,28 @@ func (d *Dataplane) faults() error {
 	if d.last.filter != nil {
 		add(policy.Key{}, "program table "+d.cfg.FilterTable, d.last.filter)
 	}
-	switch err, open := keeperFault(d.last.keeper); {
-	case open:
+	switch err, general := keeperFault(d.last.keeper); {
+	case general:
 		add(policy.Key{}, "program routes", err)
 	case err != nil:
 		add(d.nodeObject(), "program routes", err)
 	}
-	for _, node := range slices.Sorted(maps.Keys(d.peers)) {
-		if err := d.peers[node].err; err != nil {
-			add(policy.Key{Kind: policy.KindNode, Name: node}, "use peer", err)
+	for _, name := range slices.Sorted(maps.Keys(d.remoteNodes)) {
+		if err := d.remoteNodes[name].err; err != nil {
+			add(policy.Key{Kind: policy.KindNode, Name: name}, "encrypt to", err)
 		}
 	}
-	hosts := d.state.hostFaults()
-	for _, key := range slices.SortedFunc(maps.Keys(hosts), policy.Key.Compare) {
-		add(key, "apply policy", hosts[key])
+	endpoints := d.state.hostEndpointFaults()
+	for _, key := range slices.SortedFunc(maps.Keys(endpoints), policy.Key.Compare) {
+		add(key, "apply policy", endpoints[key])
 	}
 	return errors.Join(errs...)
 }
 
-// keeperFault returns the fault to report for the error of a keeper. open reports whether packets may pass
+// keeperFault returns the fault to report for the error of a keeper. general reports whether packets may pass
 // unencrypted: the fault is then that of a rule or a blackhole route, or an error without an object. Otherwise it is
 // that of the first object, with the number of the others.
-func keeperFault(err error) (fault error, open bool) {
+func keeperFault(err error) (fault error, general bool) {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return err, err != nil

@@ -29,12 +29,12 @@ func (d *Dataplane) rotates() bool { return d.cfg.KeyLifetime > 0 && len(d.devic
 // a device. After RotationDelay, when all others have received that, and once no node uses the device, it replaces
 // the key. After another RotationDelay, when all have received the new key, the rotation ends, and both devices are
 // used again. After an error the device has the old key, but the key file may have the new one.
-func (d *Dataplane) rotate(peers map[string]*peer) error {
+func (d *Dataplane) rotate(nodes map[string]*remoteNode) error {
 	if !d.rotates() {
 		d.rotation.device = noDevice
 		return nil
 	}
-	r, now := &d.rotation, d.reminder.now()
+	r, now := &d.rotation, d.applyTimer.now()
 	if !r.resumed {
 		d.resumeRotation()
 	}
@@ -57,7 +57,7 @@ func (d *Dataplane) rotate(peers map[string]*peer) error {
 	if !d.devices.known() {
 		return nil // it is unknown which nodes use the device
 	}
-	if node := d.deviceUser(peers); node != "" {
+	if node := d.nodeUsingRotatedKey(nodes); node != "" {
 		if node != r.waiting {
 			d.cfg.Logger.Warn("the rotation of a WireGuard key waits for a node that still uses it",
 				"device", d.devices.list[r.device].cfg.Name, "node", node)
@@ -72,28 +72,28 @@ func (d *Dataplane) rotate(peers map[string]*peer) error {
 // that process has already replaced it.
 func (d *Dataplane) resumeRotation() {
 	d.rotation.resumed = d.state.nodes[d.cfg.Node] != nil
-	for i, k := range d.state.ownKeys() {
+	for i, k := range d.state.resourceKeys() {
 		if k.Rotating && i < len(d.devices.list) {
-			young := d.reminder.now().Sub(d.devices.list[i].key.made) < d.cfg.KeyLifetime
-			d.rotation = rotation{device: i, since: d.reminder.now(), replaced: young, resumed: true}
+			young := d.applyTimer.now().Sub(d.devices.list[i].key.made) < d.cfg.KeyLifetime
+			d.rotation = rotation{device: i, since: d.applyTimer.now(), replaced: young, resumed: true}
 			return
 		}
 	}
 }
 
-// deviceUser returns a node that still uses the device whose key is rotated. This node sends to it by that
-// device, or the device had a handshake with it within the last RotationDelay.
-func (d *Dataplane) deviceUser(peers map[string]*peer) string {
-	r, now := &d.rotation, d.reminder.now()
-	if node := d.egresses.user(r.device, peers, d.devices.session, now); node != "" {
-		return node
+// nodeUsingRotatedKey returns a node that still uses the key that is rotated; empty if there is none. This node sends
+// to it by the device of that key, or the device had a handshake with it within the last RotationDelay.
+func (d *Dataplane) nodeUsingRotatedKey(nodes map[string]*remoteNode) string {
+	r, now := &d.rotation, d.applyTimer.now()
+	if name := d.outDevices.nodeUsing(r.device, nodes, d.devices.session, now); name != "" {
+		return name
 	}
-	for node, p := range peers {
-		if r.device >= len(p.devices) {
+	for name, n := range nodes {
+		if r.device >= len(n.peers) {
 			continue
 		}
-		if at := d.devices.session(r.device, p.devices[r.device].key); now.Sub(at.handshake) < d.cfg.RotationDelay {
-			return node
+		if at := d.devices.session(r.device, n.peers[r.device].key); now.Sub(at.handshake) < d.cfg.RotationDelay {
+			return name
 		}
 	}
 	return ""
@@ -104,11 +104,11 @@ func (d *Dataplane) replaceKey() error {
 	dev := d.devices.list[d.rotation.device]
 	key, err := makeKey(dev.cfg.KeyFile)
 	if err != nil {
-		d.rotation.since = d.reminder.now() // the next attempt is due after RotationDelay
+		d.rotation.since = d.applyTimer.now() // the next attempt is due after RotationDelay
 		return err
 	}
 	dev.key = key
-	d.rotation.replaced, d.rotation.since = true, d.reminder.now()
+	d.rotation.replaced, d.rotation.since = true, d.applyTimer.now()
 	return d.devices.setKey(dev)
 }
 
@@ -119,7 +119,7 @@ func (d *Dataplane) rotationDue() (at time.Time) {
 	}
 	if d.rotation.device != noDevice {
 		at = d.rotation.since.Add(d.cfg.RotationDelay)
-		if soon := d.reminder.now().Add(d.cfg.RotationDelay / 10); at.Before(soon) {
+		if soon := d.applyTimer.now().Add(d.cfg.RotationDelay / 10); at.Before(soon) {
 			at = soon // it waits for a node
 		}
 		return at

@@ -20,7 +20,7 @@ func TestKeysAreRotatedUnderTraffic(t *testing.T) {
 		n.start()
 	}
 	c.awaitKeys()
-	c.reach()
+	c.requireReachable()
 	for _, n := range c.nodes { // from here on, keys are too old
 		n.stop()
 		old := time.Now().Add(-2 * n.cfg.KeyLifetime)
@@ -63,5 +63,5 @@ func TestKeysAreRotatedUnderTraffic(t *testing.T) {
 		require.Equal(t, sent, answered)
 	}
 	require.Empty(t, podsIn(wire.packets()))
-	c.reach()
+	c.requireReachable()
 }

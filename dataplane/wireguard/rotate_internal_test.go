@@ -17,19 +17,19 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// rotating is a node with two devices over a fake kernel, and a clock.
-type rotating struct {
+// rotationTest is a node with two devices over a fake kernel, and a clock.
+type rotationTest struct {
 	*testing.T
 	d      *Dataplane
 	now    time.Time
 	kernel *fakeKernel
 	log    nstest.Log
-	peers  map[string]*peer
+	nodes  map[string]*remoteNode
 }
 
-func newRotating(t *testing.T) *rotating {
+func newRotationTest(t *testing.T) *rotationTest {
 	directory := t.TempDir()
-	r := &rotating{T: t, now: time.Now(), log: nstest.NewLog(), kernel: &fakeKernel{
+	r := &rotationTest{T: t, now: time.Now(), log: nstest.NewLog(), kernel: &fakeKernel{
 		T: t, devices: map[string]*wgtypes.Device{
 			"wg.way": {Type: wgtypes.LinuxKernel}, "wg2.way": {Type: wgtypes.LinuxKernel},
 		},
@@ -40,32 +40,32 @@ func newRotating(t *testing.T) *rotating {
 	})
 	require.NoError(t, err)
 	d.SetRotationDelay(time.Minute)
-	r.d, d.devices.kernel, d.reminder.now = d, r.kernel, func() time.Time { return r.now }
+	r.d, d.devices.kernel, d.applyTimer.now = d, r.kernel, func() time.Time { return r.now }
 	require.NoError(t, d.devices.loadKeys(loadKey))
 	require.NoError(t, d.devices.read())
-	r.peers = map[string]*peer{"b": {node: "b", devices: []peerDevice{{key: testKey(1)}, {key: testKey(2)}}}}
+	r.nodes = map[string]*remoteNode{"b": {name: "b", peers: []announcedPeer{{key: testKey(1)}, {key: testKey(2)}}}}
 	return r
 }
 
 // step advances the clock and takes the steps that are due, as Apply does.
-func (r *rotating) step(by time.Duration) {
+func (r *rotationTest) step(by time.Duration) {
 	r.Helper()
 	r.now = r.now.Add(by)
 	require.NoError(r, r.d.devices.read())
-	require.NoError(r, r.d.rotate(r.peers))
-	r.d.egresses.update(r.peers, func(p *peer) int {
-		return p.target("a", []bool{true, true}, r.d.rotation.device)
+	require.NoError(r, r.d.rotate(r.nodes))
+	r.d.outDevices.update(r.nodes, func(n *remoteNode) int {
+		return n.targetDevice("a", []bool{true, true}, r.d.rotation.device)
 	}, r.d.devices.session, r.now)
 }
 
-// answers makes the peer answer by a device.
-func (r *rotating) answers(name string, key wgtypes.Key) {
+// answers makes the remote node answer by a device.
+func (r *rotationTest) answers(name string, key wgtypes.Key) {
 	r.kernel.devices[name].Peers = []wgtypes.Peer{{PublicKey: key, LastHandshakeTime: r.now}}
 }
 
 // A key is replaced once it is old, all nodes have received that, and no node uses it any more.
 func TestRotation(t *testing.T) {
-	r := newRotating(t)
+	r := newRotationTest(t)
 	first := r.d.devices.publicKeys()
 	require.WithinDuration(t, r.now.Add(time.Hour), r.d.rotationDue(), time.Minute)
 	r.answers("wg.way", testKey(1))
@@ -74,11 +74,11 @@ func TestRotation(t *testing.T) {
 	r.answers("wg.way", testKey(1))
 	r.step(2 * time.Minute)
 	require.Equal(t, 0, r.d.rotation.device)
-	require.Equal(t, 1, r.d.egresses["b"].target)
+	require.Equal(t, 1, r.d.outDevices["b"].target)
 	r.d.announce()
 	require.Equal(t, []bool{true, false}, []bool{r.d.Keys()[0].Rotating, r.d.Keys()[1].Rotating})
 
-	// The peer does not answer by the second device, and is still reached by the first.
+	// The node does not answer by the second device, and is still reached by the first.
 	r.answers("wg.way", testKey(1))
 	r.step(2 * time.Minute)
 	require.Equal(t, first, r.d.devices.publicKeys())
@@ -88,7 +88,7 @@ func TestRotation(t *testing.T) {
 	// It does, but it has used the first one lately.
 	r.answers("wg2.way", testKey(2))
 	r.step(time.Second)
-	require.Equal(t, 1, r.d.egresses["b"].device)
+	require.Equal(t, 1, r.d.outDevices["b"].index)
 	require.Equal(t, first, r.d.devices.publicKeys())
 	r.answers("wg2.way", testKey(2))
 	r.step(time.Minute)
@@ -101,7 +101,7 @@ func TestRotation(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, r.kernel.devices["wg.way"].PrivateKey.String()+"\n", string(text))
 	require.Equal(t, 0, r.d.rotation.device, "until all have received the new key")
-	require.Equal(t, 1, r.d.egresses["b"].device)
+	require.Equal(t, 1, r.d.outDevices["b"].index)
 	r.step(59 * time.Second)
 	require.Equal(t, 0, r.d.rotation.device)
 	r.step(time.Second)
@@ -110,19 +110,19 @@ func TestRotation(t *testing.T) {
 	require.Equal(t, 1, r.d.rotation.device)
 }
 
-// A peer that does not answer at all does not stop a rotation.
+// A node that does not answer at all does not stop a rotation.
 func TestRotationDoesNotWaitForDeadNode(t *testing.T) {
-	r := newRotating(t)
+	r := newRotationTest(t)
 	first := r.d.devices.publicKeys()
 	r.step(time.Hour + time.Second)
 	r.step(time.Minute)
 	require.NotEqual(t, first[0], r.d.devices.publicKeys()[0])
 }
 
-// A process that starts again goes on with the rotation that its resource shows.
+// A process that starts again continues the rotation that its resource shows.
 func TestRotationIsResumed(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
-		r := newRotating(t)
+		r := newRotationTest(t)
 		first := r.d.devices.publicKeys()
 		r.d.state.update(dataplane.Batch{Events: []dataplane.Event{&dataplane.NodeUpdate{Node: &dataplane.Node{
 			Name: "a", WireguardKeys: []policy.WireguardKey{{Port: 1}, {Port: 2, Rotating: true}},
@@ -140,13 +140,13 @@ func TestRotationIsResumed(t *testing.T) {
 
 // A key that cannot be written stays, and the rotation is repeated later.
 func TestRotationFails(t *testing.T) {
-	r := newRotating(t)
+	r := newRotationTest(t)
 	first := r.d.devices.publicKeys()
 	r.step(time.Hour + time.Second)
 	blocker := r.d.cfg.Devices[0].KeyFile + ".new"
 	require.NoError(t, os.MkdirAll(filepath.Join(blocker, "x"), 0o700))
 	r.now = r.now.Add(time.Minute)
-	require.ErrorIs(t, r.d.rotate(r.peers), ErrKey)
+	require.ErrorIs(t, r.d.rotate(r.nodes), ErrKey)
 	require.Equal(t, first, r.d.devices.publicKeys())
 	require.NoError(t, os.RemoveAll(blocker))
 	r.step(time.Second)

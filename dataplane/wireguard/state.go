@@ -18,36 +18,37 @@ import (
 type state struct {
 	cfg    *Config
 	inSync bool
-	// changed is set by an event that may change the desired state. ownKeysChanged is set if the keys of this
+	// changed is set by an event that may change the desired state. resourceKeysChanged is set if the keys of this
 	// node's resource have changed since they were last compared with those of the devices.
-	changed, ownKeysChanged bool
-	nodes                   map[string]*dataplane.Node
-	routes                  map[netip.Prefix]*dataplane.Route
-	hosts                   map[policy.Key]*dataplane.HostEndpoint
+	changed, resourceKeysChanged bool
+
+	nodes         map[string]*dataplane.Node
+	routes        map[netip.Prefix]*dataplane.Route
+	hostEndpoints map[policy.Key]*dataplane.HostEndpoint
 	// uplinks are the interfaces with the node's addresses, unless these have changed since they were looked up.
 	uplinks      []string
 	uplinksKnown bool
 	// encrypting is set once this node's resource had keys, also those of an earlier process.
 	encrypting bool
-	// encrypted are the prefixes that lead to nodes with keys, and own those of this node that need encryption
+	// encrypted are the prefixes that lead to nodes with keys, and ownPrefixes those of this node that need encryption
 	// (Config.RequireEncryption), as of the last desired state.
-	encrypted, own map[netip.Prefix]struct{}
+	encrypted, ownPrefixes map[netip.Prefix]struct{}
 }
 
 func newState(cfg *Config) *state {
 	return &state{
-		cfg:       cfg,
-		nodes:     map[string]*dataplane.Node{},
-		routes:    map[netip.Prefix]*dataplane.Route{},
-		hosts:     map[policy.Key]*dataplane.HostEndpoint{},
-		encrypted: map[netip.Prefix]struct{}{},
+		cfg:           cfg,
+		nodes:         map[string]*dataplane.Node{},
+		routes:        map[netip.Prefix]*dataplane.Route{},
+		hostEndpoints: map[policy.Key]*dataplane.HostEndpoint{},
+		encrypted:     map[netip.Prefix]struct{}{},
 	}
 }
 
 // clone returns a copy that can be updated.
 func (s *state) clone() *state {
 	c := *s
-	c.nodes, c.routes, c.hosts = maps.Clone(s.nodes), maps.Clone(s.routes), maps.Clone(s.hosts)
+	c.nodes, c.routes, c.hostEndpoints = maps.Clone(s.nodes), maps.Clone(s.routes), maps.Clone(s.hostEndpoints)
 	return &c
 }
 
@@ -60,7 +61,7 @@ func (s *state) update(b dataplane.Batch) {
 			s.nodes[e.Node.Name] = e.Node
 			s.changed = s.changed || !sameNode(old, e.Node)
 			if e.Node.Name == s.cfg.Node {
-				s.ownKeysChanged = s.ownKeysChanged || old == nil ||
+				s.resourceKeysChanged = s.resourceKeysChanged || old == nil ||
 					!slices.Equal(old.WireguardKeys, e.Node.WireguardKeys)
 				s.encrypting = s.encrypting || len(e.Node.WireguardKeys) > 0
 				s.uplinksKnown = s.uplinksKnown && old != nil && slices.Equal(old.Addresses, e.Node.Addresses)
@@ -76,10 +77,10 @@ func (s *state) update(b dataplane.Batch) {
 			s.markRoute(s.routes[e.Dst])
 			delete(s.routes, e.Dst)
 		case *dataplane.HostEndpointUpdate:
-			s.hosts[e.Key] = e.HostEndpoint
+			s.hostEndpoints[e.Key] = e.HostEndpoint
 			s.changed = s.changed || s.cfg.HostEncryption
 		case *dataplane.HostEndpointRemove:
-			delete(s.hosts, e.Key)
+			delete(s.hostEndpoints, e.Key)
 			s.changed = s.changed || s.cfg.HostEncryption
 		case *dataplane.InSync:
 			s.inSync, s.changed = true, true
@@ -102,7 +103,7 @@ func (s *state) markRoute(r *dataplane.Route) {
 		s.changed = true
 	default:
 		s.changed = s.changed || hasShorterPrefix(s.encrypted, r.Dst) ||
-			s.cfg.RequireEncryption && !hasShorterPrefix(s.own, r.Dst)
+			s.cfg.RequireEncryption && !hasShorterPrefix(s.ownPrefixes, r.Dst)
 	}
 }
 
@@ -116,81 +117,81 @@ func hasShorterPrefix(set map[netip.Prefix]struct{}, p netip.Prefix) bool {
 	return false
 }
 
-// peer is another node that announces keys.
-type peer struct {
-	node string
-	// devices has the node's keys for the devices of this node, in their order.
-	devices []peerDevice
-	// prefixes that are reached through the node, sorted; hosts are its own addresses.
-	prefixes, hosts []netip.Prefix
-	// err is why what goes to the node is dropped.
+// remoteNode is another node that announces keys.
+type remoteNode struct {
+	name string
+	// peers are the node's peers on the devices of this node, in their order.
+	peers []announcedPeer
+	// prefixes are those that are reached through the node, sorted. addresses are its own addresses.
+	prefixes, addresses []netip.Prefix
+	// err is why packets to the node are dropped.
 	err error
 }
 
-// peerDevice is one device of a peer.
-type peerDevice struct {
+// announcedPeer is the key, endpoint and rotation that a remote node announces for one device.
+type announcedPeer struct {
 	key      wgtypes.Key
 	endpoint netip.AddrPort
 	rotating bool
 }
 
-// allowed returns the allowed IPs of the peer, from which it may send, sorted. Its own addresses are always among
-// them: the peer may have HostEncryption already.
-func (p *peer) allowed() []netip.Prefix {
-	all := append(slices.Clone(p.prefixes), p.hosts...)
+// allowedIPs returns the allowed IPs of the node's peers, from which it may send, sorted. Its own addresses are always
+// among them: the node may have HostEncryption already.
+func (n *remoteNode) allowedIPs() []netip.Prefix {
+	all := append(slices.Clone(n.prefixes), n.addresses...)
 	slices.SortFunc(all, dataplane.ComparePrefixes)
 	return all
 }
 
-// peers returns the nodes that announce keys, by name. own are the public keys of this node's devices, each
-// zero if it is not known.
-func (s *state) peers(own []wgtypes.Key) map[string]*peer {
-	all := map[string]*peer{}
+// remoteNodes returns the remote nodes, by name. ownKeys are the public keys of this node's devices, each zero if it is
+// not known.
+func (s *state) remoteNodes(ownKeys []wgtypes.Key) map[string]*remoteNode {
+	all := map[string]*remoteNode{}
 	// If several nodes announce the same key, it belongs to this node, or else to the first by name.
 	owners := map[wgtypes.Key]string{}
-	for _, key := range own {
+	for _, key := range ownKeys {
 		if key != (wgtypes.Key{}) {
 			owners[key] = s.cfg.Node
 		}
 	}
 	family := s.family()
 	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
-		n := s.nodes[name]
-		if name == s.cfg.Node || len(n.WireguardKeys) == 0 {
+		resource := s.nodes[name]
+		if name == s.cfg.Node || len(resource.WireguardKeys) == 0 {
 			continue
 		}
-		p := &peer{node: name}
-		all[name] = p
-		address, err := endpointAddress(n, family)
+		n := &remoteNode{name: name}
+		all[name] = n
+		address, err := endpointAddress(resource, family)
 		if err != nil {
-			p.err = err
+			n.err = err
 			continue
 		}
-		for i, k := range n.WireguardKeys {
+		for i, k := range resource.WireguardKeys {
 			key, err := wgtypes.ParseKey(k.PublicKey)
 			if err != nil {
-				p.err = fmt.Errorf("%w: invalid key: %w", ErrPeer, err)
+				n.err = fmt.Errorf("%w: invalid key: %w", ErrRemoteNode, err)
 				break
 			}
 			if owner, taken := owners[key]; taken {
-				p.err = fmt.Errorf("%w: %s announces the key %s, too", ErrPeer, owner, key)
+				n.err = fmt.Errorf("%w: %s announces the key %s, too", ErrRemoteNode, owner, key)
 				break
 			}
 			owners[key] = name
-			if i < len(own) {
-				p.devices = append(p.devices, peerDevice{key, netip.AddrPortFrom(address, k.Port), k.Rotating})
+			if i < len(ownKeys) {
+				n.peers = append(n.peers, announcedPeer{key, netip.AddrPortFrom(address, k.Port), k.Rotating})
 			}
 		}
 	}
 	for _, dst := range slices.SortedFunc(maps.Keys(s.routes), dataplane.ComparePrefixes) {
 		r := s.routes[dst]
-		p := all[r.Node]
+		n := all[r.Node]
 		switch {
-		case p == nil || !r.Type.Remote():
+		case n == nil || !r.Type.Remote():
 		case r.Type == dataplane.RouteRemoteHost:
-			p.hosts = append(p.hosts, dst)
+			n.addresses = append(n.addresses, dst)
 		default:
-			p.prefixes = append(p.prefixes, dst)
+			n.prefixes = append(n.prefixes, dst)
 		}
 	}
 	return all
@@ -214,7 +215,7 @@ func (s *state) isNodeAddress(a netip.Addr) bool {
 // else its first.
 func endpointAddress(n *dataplane.Node, family int) (netip.Addr, error) {
 	if len(n.Addresses) == 0 {
-		return netip.Addr{}, fmt.Errorf("%w: it has no address", ErrPeer)
+		return netip.Addr{}, fmt.Errorf("%w: it has no address", ErrRemoteNode)
 	}
 	for _, p := range n.Addresses {
 		if p.Addr().Is6() == (family == 6) {
@@ -236,31 +237,31 @@ func (s *state) ownAddress(family int) netip.Addr {
 	return netip.Addr{}
 }
 
-// announced returns whether this node's resource has the key of each device.
-func (s *state) announced(own []wgtypes.Key) []bool {
-	list, keys := make([]bool, len(own)), s.ownKeys()
-	for i, key := range own {
+// published returns whether this node's resource has the key of each device. ownKeys are the keys of the devices.
+func (s *state) published(ownKeys []wgtypes.Key) []bool {
+	list, keys := make([]bool, len(ownKeys)), s.resourceKeys()
+	for i, key := range ownKeys {
 		list[i] = i < len(keys) && keys[i].PublicKey == key.String()
 	}
 	return list
 }
 
-// ownKeys returns the keys of this node's resource.
-func (s *state) ownKeys() []policy.WireguardKey {
+// resourceKeys returns the keys of this node's resource.
+func (s *state) resourceKeys() []policy.WireguardKey {
 	if n := s.nodes[s.cfg.Node]; n != nil {
 		return n.WireguardKeys
 	}
 	return nil
 }
 
-// hostFaults returns the host endpoints that do not see what is encrypted, with ErrHostEndpoint: those of
-// other interfaces, unless there is one of all interfaces or one of each device.
-func (s *state) hostFaults() map[policy.Key]error {
+// hostEndpointFaults returns the host endpoints that do not apply to packets inside WireGuard, with ErrHostEndpoint:
+// those of other interfaces, unless there is one of all interfaces or one of each device.
+func (s *state) hostEndpointFaults() map[policy.Key]error {
 	faults, seen := map[policy.Key]error{}, map[string]bool{}
 	if !s.cfg.HostEncryption {
 		return faults
 	}
-	for key, h := range s.hosts {
+	for key, h := range s.hostEndpoints {
 		seen[h.Interface] = true
 		faults[key] = fmt.Errorf("%w: use the interface %q", ErrHostEndpoint, policy.AllInterfaces)
 	}

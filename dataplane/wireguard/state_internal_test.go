@@ -55,9 +55,9 @@ func network() []dataplane.Event {
 
 // text returns the routes, rules and settings of a state.
 func (s *state) text(encrypting bool) (lines []string) {
-	peers := s.peers([]wgtypes.Key{testKey(1)})
+	nodes := s.remoteNodes([]wgtypes.Key{testKey(1)})
 	s.encrypting = encrypting
-	for _, o := range s.objects(peers, func(*peer) string { return "wg.way" }) {
+	for _, o := range s.desiredObjects(nodes, func(*remoteNode) string { return "wg.way" }) {
 		lines = append(lines, o.String())
 	}
 	slices.Sort(lines)
@@ -89,8 +89,8 @@ func TestObjects(t *testing.T) {
 	slices.Sort(want)
 	require.Equal(t, want, s.text(true))
 
-	hosts := prefixes("192.0.2.9/32", "2001:db8::9/128")
-	s = stateOf(Config{HostEncryption: true, UnencryptedHosts: hosts}, network()...)
+	unencrypted := prefixes("192.0.2.9/32", "2001:db8::9/128")
+	s = stateOf(Config{HostEncryption: true, UnencryptedHosts: unencrypted}, network()...)
 	s.uplinks = []string{"eth0"}
 	text := s.text(true)
 	for _, line := range []string{
@@ -103,7 +103,7 @@ func TestObjects(t *testing.T) {
 	}
 	require.NotContains(t, text, "from 192.0.2.1/32 goto 101 priority 99")
 
-	// A node at fault: what goes to it is dropped.
+	// A node at fault: packets to it are dropped.
 	s.update(dataplane.Batch{Events: []dataplane.Event{nodeUpdate("b", "192.0.2.2", testKey(1))}})
 	text = s.text(true)
 	require.Contains(t, text, "blackhole 10.0.2.0/26 metric 2147483648 table 22361")
@@ -138,7 +138,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-func TestPeers(t *testing.T) {
+func TestRemoteNodes(t *testing.T) {
 	s := stateOf(Config{}, network()...)
 	s.update(dataplane.Batch{Events: []dataplane.Event{
 		nodeUpdate("d", "192.0.2.4", testKey(2)), nodeUpdate("e", "192.0.2.5", testKey(5), testKey(1)),
@@ -150,39 +150,39 @@ func TestPeers(t *testing.T) {
 			Name: "g", WireguardKeys: []policy.WireguardKey{{PublicKey: testKey(7).String(), Port: 7}},
 		}},
 	}})
-	peers := s.peers([]wgtypes.Key{testKey(1)})
-	require.Len(t, peers, 5)
-	require.NoError(t, peers["b"].err)
-	require.Equal(t, prefixes("10.0.2.0/26", "10.0.2.0/32", "192.0.2.2/32", "fd00:2::/122"), peers["b"].allowed())
-	require.ErrorIs(t, peers["d"].err, ErrPeer)
-	require.ErrorContains(t, peers["d"].err, "b announces the key")
-	require.ErrorContains(t, peers["e"].err, "a announces the key", "this node has it")
-	require.Equal(t, []peerDevice{{testKey(6), netip.MustParseAddrPort("192.0.2.6:7"), true}}, peers["f"].devices)
-	require.ErrorContains(t, peers["g"].err, "no address")
+	nodes := s.remoteNodes([]wgtypes.Key{testKey(1)})
+	require.Len(t, nodes, 5)
+	require.NoError(t, nodes["b"].err)
+	require.Equal(t, prefixes("10.0.2.0/26", "10.0.2.0/32", "192.0.2.2/32", "fd00:2::/122"), nodes["b"].allowedIPs())
+	require.ErrorIs(t, nodes["d"].err, ErrRemoteNode)
+	require.ErrorContains(t, nodes["d"].err, "b announces the key")
+	require.ErrorContains(t, nodes["e"].err, "a announces the key", "this node has it")
+	require.Equal(t, []announcedPeer{{testKey(6), netip.MustParseAddrPort("192.0.2.6:7"), true}}, nodes["f"].peers)
+	require.ErrorContains(t, nodes["g"].err, "no address")
 
 	// An invalid key, and a node whose own key is not known.
 	invalid := nodeUpdate("b", "192.0.2.2")
 	invalid.Node.WireguardKeys = []policy.WireguardKey{{}}
 	s.update(dataplane.Batch{Events: []dataplane.Event{invalid}})
-	peers = s.peers([]wgtypes.Key{{}})
-	require.ErrorIs(t, peers["b"].err, ErrPeer)
-	require.Equal(t, prefixes("10.0.2.0/26", "10.0.2.0/32", "192.0.2.2/32", "fd00:2::/122"), peers["b"].allowed())
-	require.NoError(t, peers["e"].err)
-	require.Equal(t, []bool{false}, s.announced([]wgtypes.Key{{}}))
+	nodes = s.remoteNodes([]wgtypes.Key{{}})
+	require.ErrorIs(t, nodes["b"].err, ErrRemoteNode)
+	require.Equal(t, prefixes("10.0.2.0/26", "10.0.2.0/32", "192.0.2.2/32", "fd00:2::/122"), nodes["b"].allowedIPs())
+	require.NoError(t, nodes["e"].err)
+	require.Equal(t, []bool{false}, s.published([]wgtypes.Key{{}}))
 }
 
-// With host encryption, a host endpoint must see the packets inside.
+// With host encryption, a host endpoint must apply to the packets inside WireGuard.
 func TestHostEndpoints(t *testing.T) {
 	key := func(name string) policy.Key { return policy.Key{Kind: policy.KindHostEndpoint, Name: name} }
 	host := func(name, dev string) *dataplane.HostEndpointUpdate {
 		return &dataplane.HostEndpointUpdate{Key: key(name), HostEndpoint: &dataplane.HostEndpoint{Interface: dev}}
 	}
-	require.Empty(t, stateOf(Config{}, host("h", "eth0")).hostFaults())
-	faults := stateOf(Config{HostEncryption: true}, host("h", "eth0"), host("i", "")).hostFaults()
+	require.Empty(t, stateOf(Config{}, host("h", "eth0")).hostEndpointFaults())
+	faults := stateOf(Config{HostEncryption: true}, host("h", "eth0"), host("i", "")).hostEndpointFaults()
 	require.Len(t, faults, 2)
 	require.ErrorIs(t, faults[key("h")], ErrHostEndpoint)
-	require.Empty(t, stateOf(Config{HostEncryption: true}, host("h", "eth0"), host("i", "*")).hostFaults())
-	require.Empty(t, stateOf(Config{HostEncryption: true}, host("h", "eth0"), host("i", "wg.way")).hostFaults())
+	require.Empty(t, stateOf(Config{HostEncryption: true}, host("h", "eth0"), host("i", "*")).hostEndpointFaults())
+	require.Empty(t, stateOf(Config{HostEncryption: true}, host("h", "eth0"), host("i", "wg.way")).hostEndpointFaults())
 }
 
 func TestConfig(t *testing.T) {
@@ -214,20 +214,20 @@ func TestFaults(t *testing.T) {
 	object := func(o routes.Object, err error) error { return &routes.ObjectError{Op: "keep", Object: o, Err: err} }
 	joined := func(errs ...error) error { return joinedErrors(errs) }
 	device := object(routes.Wireguard{Name: "wg.way"}, routes.ErrNoKind)
-	way := object(routes.Route{Dst: netip.MustParsePrefix("10.0.0.0/8"), Interface: "wg.way"}, routes.ErrNoInterface)
+	route := object(routes.Route{Dst: netip.MustParsePrefix("10.0.0.0/8"), Interface: "wg.way"}, routes.ErrNoInterface)
 	faults := func(keeper error) error {
 		d.last.keeper = keeper
 		return d.faults()
 	}
-	objects, general := dataplane.ApplyErrors(faults(joined(device, way)))
+	objects, general := dataplane.ApplyErrors(faults(joined(device, route)))
 	require.False(t, general)
 	require.ErrorIs(t, objects[policy.Key{Kind: policy.KindNode, Name: "a"}], routes.ErrNoKind)
 	require.ErrorContains(t, objects[policy.Key{Kind: policy.KindNode, Name: "a"}], "(and 1 more)")
-	for _, open := range []error{
+	for _, fault := range []error{
 		joined(device, object(routes.Rule{Family: 4, Table: 1}, routes.ErrForeign)),
 		joined(object(routes.Route{Type: routes.Blackhole}, routes.ErrForeign)), routes.ErrObject,
 	} {
-		_, general = dataplane.ApplyErrors(faults(open))
+		_, general = dataplane.ApplyErrors(faults(fault))
 		require.True(t, general, "packets may pass unencrypted")
 	}
 	require.NoError(t, faults(nil))

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wireguard
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/wayleave/wayleave/dataplane/routes"
+)
+
+// reconciler keeps the desired objects in a routes.Keeper, and delays deletions until finish.
+type reconciler struct {
+	keeper *routes.Keeper
+	// desired are the objects that the kernel is to have. unwanted are the objects that finish deletes.
+	desired, unwanted objects
+	// finished is set by the first call of finish. Before that, the kernel may have objects of an earlier process.
+	finished bool
+}
+
+func newReconciler(keeper *routes.Keeper) reconciler {
+	return reconciler{keeper: keeper, desired: objects{}, unwanted: objects{}}
+}
+
+// apply installs the desired objects, and leaves the deletion of unwanted ones to finish. It deletes a throw route
+// at once, so that its packets are encrypted, unless the prefix around it is unwanted too. With resync, it reads all
+// objects from the kernel and repairs those that differ.
+func (r *reconciler) apply(ctx context.Context, desired objects, resync bool) error {
+	set, removed := r.desired.changes(desired)
+	r.keeper.Set(set...)
+	for _, o := range set {
+		delete(r.unwanted, identity(o))
+	}
+	for _, o := range removed {
+		r.unwanted.add(o)
+	}
+	unwantedPrefixes := r.unwantedPrefixes()
+	for id, o := range r.unwanted {
+		route, ok := o.(routes.Route)
+		if ok && route.Type == routes.Throw && !hasShorterPrefix(unwantedPrefixes, route.Dst) {
+			delete(r.unwanted, id)
+			r.keeper.Delete(o)
+		}
+	}
+	r.desired = desired
+	switch {
+	case !r.finished:
+		return r.keeper.ApplyAdditions(ctx)
+	case resync:
+		return r.keeper.Resync(ctx)
+	default:
+		return r.keeper.Apply(ctx)
+	}
+}
+
+// unwantedPrefixes returns the prefixes whose encryption finish ends.
+func (r *reconciler) unwantedPrefixes() map[netip.Prefix]struct{} {
+	prefixes := map[netip.Prefix]struct{}{}
+	for _, o := range r.unwanted {
+		if route, ok := o.(routes.Route); ok && route.Type == routes.Blackhole {
+			prefixes[route.Dst] = struct{}{}
+		}
+	}
+	return prefixes
+}
+
+// finish deletes the unwanted objects, also those of an earlier process.
+func (r *reconciler) finish(ctx context.Context) error {
+	r.keeper.Delete(r.unwanted.values()...)
+	clear(r.unwanted)
+	r.finished = true
+	return r.keeper.Apply(ctx)
+}
+
+// forget clears the desired state.
+func (r *reconciler) forget() { r.desired, r.unwanted, r.finished = objects{}, objects{}, false }
