@@ -278,7 +278,7 @@ func (d *Dataplane) Finish(ctx context.Context) error {
 		if d.fastPath.due(true) == nil {
 			return nil
 		}
-		return d.fastPath.install(ctx, d.renderer.KnownAddresses())
+		return d.fastPath.install(ctx, d.renderer.FastPathAddresses())
 	}
 	err := d.applier.Finish(ctx)
 	if failed := (*applier.Error)(nil); errors.As(err, &failed) {

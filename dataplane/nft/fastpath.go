@@ -20,7 +20,7 @@ const (
 	maxInstallDelay = time.Minute
 )
 
-// fastPath keeps the flowtable in the kernel while nothing changes that concerns known connections.
+// fastPath keeps the flowtable in the kernel while nothing changes that affects established connections.
 //
 //	change of endpoints ─▶ delete ─▶ transaction ─▶ schedule ─▶ grace period ─▶ install
 type fastPath struct {
@@ -159,7 +159,8 @@ func (f *fastPath) install(ctx context.Context, own map[string][]netip.Addr) err
 	return nil
 }
 
-// tryInstall installs the table, and reports whether it has all interfaces. A table that has all that exist stays.
+// tryInstall installs the table, and reports whether it has all interfaces. It keeps a table that already has
+// all existing interfaces.
 func (f *fastPath) tryInstall(own map[string][]netip.Addr) (complete bool, err error) {
 	names := slices.Concat(slices.Collect(maps.Keys(own)), f.cfg.Uplinks)
 	slices.Sort(names)

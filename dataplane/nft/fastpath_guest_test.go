@@ -293,8 +293,8 @@ func TestFastPathEndsWithItsProcess(t *testing.T) {
 	require.Equal(t, "table inet slow\n", nstest.NFT(t, n.node, "", "list", "tables"))
 }
 
-// A flowtable is of the programmed state, not of one that could not be programmed: here an address moves.
-func TestFastPathIsOfProgrammedState(t *testing.T) {
+// The flowtable is not installed after a change that failed: here an address moves.
+func TestFastPathNotInstalledAfterFailure(t *testing.T) {
 	n := newFastNetwork(t, shop())
 	require.NoError(t, n.plane.ApplyVisible(t.Context(), dptest.Transition(n.at, edit(shop(), "way3",
 		func(e *dataplane.Endpoint) { e.Down = true }))))

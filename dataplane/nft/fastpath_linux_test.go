@@ -83,7 +83,7 @@ func TestStaleFastPathIsRemoved(t *testing.T) {
 }
 
 // The flowtable is deleted only if BeforeWrite allows that.
-func TestFastPathAsksBeforeWriting(t *testing.T) {
+func TestFastPathCallsBeforeWrite(t *testing.T) {
 	errDenied := errors.New("denied")
 	n := newNetwork(t)
 	d := openWith(t, n.node, nft.Config{BeforeWrite: func() error { return errDenied }})

@@ -63,7 +63,7 @@ func (w *writer) write(ctx context.Context, delta *ruleset.Delta) error {
 		w.revoker.Changed(delta, all)
 	}
 	var notDeleted error // the change is made nevertheless, and the deletion is repeated
-	if w.fastPath.inUse() && (table != nil || render.ConcernsKnown(delta)) {
+	if w.fastPath.inUse() && (table != nil || render.AffectsEstablished(delta)) {
 		notDeleted = w.fastPath.delete()
 	}
 	if table != nil {

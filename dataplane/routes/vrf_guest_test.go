@@ -57,8 +57,9 @@ func TestTunnelsInVRF(t *testing.T) {
 		require.NotEmpty(t, n1.list("local 192.0.2.1 dev up-vrf", "ip", "-d", "-o", "link"))
 		before := n1.list("ipip.way", "ip", "-o", "link")
 		require.NoError(t, n1.dp.Resync(t.Context()))
-		require.Equal(t, before, n1.list("ipip.way", "ip", "-o", "link"), "nothing is made anew")
-		n1.ip("link set dev ipip.way type ipip local 192.0.2.1 ttl inherit nopmtudisc") // without the parent
+		require.Equal(t, before, n1.list("ipip.way", "ip", "-o", "link"), "nothing is recreated")
+		n1.ip("link set dev ipip.way type ipip local 192.0.2.1 dev lo ttl inherit nopmtudisc")
+		require.NotEmpty(t, n1.list("local 192.0.2.1 dev lo", "ip", "-d", "-o", "link"))
 		require.NoError(t, n1.dp.Resync(t.Context()))
 		require.NotEmpty(t, n1.list("local 192.0.2.1 dev up-vrf", "ip", "-d", "-o", "link"))
 		c.reach()

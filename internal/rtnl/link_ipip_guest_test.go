@@ -39,6 +39,11 @@ func TestChangeIPIP(t *testing.T) {
 		require.Equal(t, link.Index, again.Index)
 		require.Contains(t, ip(t, ns, "-d", "link", "show", "t"), plain, made)
 
+		parent, err := conn.Link("a")
+		require.NoError(t, err)
+		require.NoError(t, conn.ChangeIPIP(link.Index, netip.MustParseAddr("192.0.2.2"), parent.Index))
+		require.Contains(t, ip(t, ns, "-d", "link", "show", "t"), "local 192.0.2.2 dev a ", made)
+
 		ip(t, ns, "link", "add", "dev", "other", "type", "ipip", "local", "192.0.2.3")
 		err = conn.ChangeIPIP(link.Index, netip.MustParseAddr("192.0.2.3"), 0)
 		require.ErrorIs(t, err, rtnl.ErrExist)

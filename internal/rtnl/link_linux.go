@@ -81,7 +81,7 @@ func (c *Conn) ChangeIPIP(index int, local netip.Addr, parent int) error {
 		info := b.Begin(unix.IFLA_LINKINFO)
 		b.String(unix.IFLA_INFO_KIND, "ipip")
 		data := b.Begin(unix.IFLA_INFO_DATA)
-		b.Uint32(attrLink, uint32(parent))
+		b.Native32(attrLink, uint32(parent))
 		b.Addr(attrLocal, local)
 		b.Uint8(attrProtocol, unix.IPPROTO_IPIP)
 		b.Uint8(attrDiscover, 0)

@@ -16,7 +16,7 @@ import (
 // that overlaps it. In a set of one field it stops at an inactive element and misses an active one
 // (net/netfilter/nft_set_rbtree.c). In a concatenation, the former elements are inactive for a moment before the
 // new ones can be found (net/netfilter/nft_set_pipapo.c).
-func missesOverlaps() bool { return kernel.OlderThan(6, 17) }
+func missesOverlaps() bool { return kernel.OlderThan(6, 17, 0) }
 
 // replacesOverlaps reports whether the operations replace elements of an interval set by others that overlap
 // them. Those of a concatenation count as overlapping.

@@ -10,9 +10,9 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// ConcernsKnown reports whether a change may affect packets of known connections. Changes of normal policy and of IP
-// sets do not.
-func ConcernsKnown(d *ruleset.Delta) bool {
+// AffectsEstablished reports whether a change may affect packets of established connections. Changes of normal policy
+// and of IP sets do not.
+func AffectsEstablished(d *ruleset.Delta) bool {
 	names := slices.Concat(d.DeleteChains, d.DeleteSets)
 	for _, c := range d.Chains {
 		names = append(names, c.Name)
@@ -35,12 +35,12 @@ func isPolicy(name string) bool {
 	}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// KnownAddresses returns the own addresses of the endpoints that are up, by interface, except bridged ones. The first
-// rules of the chain forward accept all packets of known connections between two of them, and between one of them
-// and an interface that is no workload's. It returns nil while something else decides about them: with ReversePath;
-// while an endpoint's interface is a port of a master or lacks the InterfacePrefix; or while a host endpoint is found
-// by its addresses or has untracked or pre-DNAT policy.
-func (r *Renderer) KnownAddresses() map[string][]netip.Addr {
+// FastPathAddresses returns the addresses of endpoints that may use the fast path, by interface: those of endpoints that
+// are up and not bridged. The first rules of the chain forward accept all packets of established connections between two
+// of them, and between one of them and an interface that is no workload's. It returns nil while something else decides
+// about them: with ReversePath; while an endpoint's interface is a port of a master or lacks the InterfacePrefix; or
+// while a host endpoint is found by its addresses or has untracked or pre-DNAT policy.
+func (r *Renderer) FastPathAddresses() map[string][]netip.Addr {
 	r.renderDirty()
 	if r.cfg.ReversePath || !r.base.acceptsKnown() || slices.Contains(r.base.host.enforced[hostRawIn:], true) {
 		return nil

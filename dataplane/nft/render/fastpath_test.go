@@ -29,7 +29,7 @@ func testKnownPacketsMeetNoPolicy(t *testing.T, classes render.ClassesConfig) {
 			dropping.Chains = slices.Clone(table.Chains)
 			replaced := 0
 			for i, c := range dropping.Chains {
-				if !render.ConcernsKnown(&ruleset.Delta{Chains: []*ruleset.Chain{c}}) {
+				if !render.AffectsEstablished(&ruleset.Delta{Chains: []*ruleset.Chain{c}}) {
 					require.Nil(t, c.Hook, c.Name)
 					dropping.Chains[i] = &ruleset.Chain{Name: c.Name, Rules: []ruleset.Rule{
 						{Statements: []ruleset.Statement{ruleset.Verdict{Kind: ruleset.Drop}}},
@@ -60,9 +60,9 @@ func testKnownPacketsMeetNoPolicy(t *testing.T, classes render.ClassesConfig) {
 
 // What changes policy, or an IP set, does not concern established connections; what changes endpoints, host endpoints
 // or nodes does.
-func TestConcernsKnown(t *testing.T) { nfttest.EachForm(t, testConcernsKnown) }
+func TestAffectsEstablished(t *testing.T) { nfttest.EachForm(t, testAffectsEstablished) }
 
-func testConcernsKnown(t *testing.T, classes render.ClassesConfig) {
+func testAffectsEstablished(t *testing.T, classes render.ClassesConfig) {
 	r, err := render.New(render.Config{Classes: classes, Host: policy.HostConfig{VXLANFromNodesOnly: true}})
 	require.NoError(t, err)
 	at := dptest.NewState()
@@ -70,7 +70,7 @@ func testConcernsKnown(t *testing.T, classes render.ClassesConfig) {
 		t.Helper()
 		r.Update(dptest.Transition(at, to))
 		delta := r.Flush()
-		require.Equal(t, want, render.ConcernsKnown(delta), "%s: %v", why, delta)
+		require.Equal(t, want, render.AffectsEstablished(delta), "%s: %v", why, delta)
 		at = to.Clone()
 	}
 	s := exampleState()
@@ -103,12 +103,12 @@ func testConcernsKnown(t *testing.T, classes render.ClassesConfig) {
 
 // The own addresses of endpoints that are up are known, unless something else decides about packets of established
 // connections.
-func TestKnownAddresses(t *testing.T) {
+func TestFastPathAddresses(t *testing.T) {
 	known := func(cfg render.Config, s dptest.State) map[string][]netip.Addr {
 		r, err := render.New(cfg)
 		require.NoError(t, err)
 		r.Update(nfttest.Transition(s))
-		return r.KnownAddresses()
+		return r.FastPathAddresses()
 	}
 	s := hostState()
 	all := known(render.Config{}, s)

@@ -23,6 +23,7 @@
 //
 // # Errors
 //
-// They name the table and wrap the kernel's error. Install fails before Linux 5.19 and without nft_flow_offload; there
-// is no table then. On systems other than Linux, New returns errors.ErrUnsupported.
+// They name the table and wrap the kernel's error. Install returns a *dataplane.FeatureError if the kernel has no
+// flowtables, or cannot end connections in them; there is no table then. On systems other than Linux, New returns
+// errors.ErrUnsupported.
 package flowtable

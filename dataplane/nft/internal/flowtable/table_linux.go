@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/encode"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/kernel"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
@@ -69,10 +70,8 @@ func (t *Table) Install(own []Address, devices []string) error {
 	if len(own) == 0 || len(devices) == 0 {
 		return nil
 	}
-	// Before 5.17, a connection that leaves the fast path is forgotten after 30 s (UDP) or 120 s (TCP) without packets
-	// (kernel commit 4592ee7f525c). Before 5.19, it may keep an old route for a second (2738d9d963bd).
-	if kernel.OlderThan(5, 19) {
-		return t.wrap("add", errors.New("needs Linux 5.19"))
+	if !endsOffloaded() {
+		return t.wrap("add", noFlowtables(nil))
 	}
 	table := rules(t.name, t.uplinks, own)
 	clear(t.sets)
@@ -94,7 +93,24 @@ func (t *Table) Install(own []Address, devices []string) error {
 	if err := t.enc.Err(); err != nil {
 		return t.wrap("add", err)
 	}
-	return t.wrap("add", t.conn.Commit(t.batch, nil))
+	err := t.conn.Commit(t.batch, nil)
+	if errors.Is(err, unix.ENOENT) { // the devices exist
+		err = noFlowtables(err)
+	}
+	return t.wrap("add", err)
+}
+
+// endsOffloaded reports whether the kernel can end a connection on the fast path, which policy needs: since Linux 6.4,
+// and in the longterm versions since 6.1.37 ("netfilter: ctnetlink: Support offloaded conntrack entry deletion").
+func endsOffloaded() bool {
+	return !kernel.OlderThan(6, 4, 0) || !kernel.OlderThan(6, 1, 37) && kernel.OlderThan(6, 2, 0)
+}
+
+func noFlowtables(err error) error {
+	return &dataplane.FeatureError{
+		Feature: "flowtables from which connections can end", Since: "6.4 or 6.1.37", Module: "nft_flow_offload",
+		Err: err,
+	}
 }
 
 func (t *Table) wrap(op string, err error) error {

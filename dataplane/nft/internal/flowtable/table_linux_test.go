@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/flowtable"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
@@ -45,7 +46,11 @@ func TestDeleteWithoutTable(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, found)
 		// There are no such interfaces, or no flowtables.
-		require.ErrorContains(t, table.Install(own(1), []string{"up0"}), "flowtable: add table inet test-flowtable: ")
+		err = table.Install(own(1), []string{"up0"})
+		var missing *dataplane.FeatureError
+		require.ErrorAs(t, err, &missing)
+		require.Equal(t, "nft_flow_offload", missing.Module)
+		require.ErrorContains(t, err, "flowtable: add table inet test-flowtable: the kernel has no flowtables")
 	}
 	require.NoError(t, table.Install(nil, []string{"up0"}), "no address")
 	require.NoError(t, table.Install(own(1), nil), "no interface")

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kernel compares the version of the running kernel, for faults of kernels that no probe finds.
+// Package kernel compares the version of the running kernel, to work around faults of kernels that
+// cannot be probed.
 //
 // # Usage
 //
-//	if kernel.OlderThan(6, 17) {
+//	if kernel.OlderThan(6, 17, 0) {
 //		...
 //	}
 //

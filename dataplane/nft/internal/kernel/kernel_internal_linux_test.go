@@ -9,21 +9,27 @@ import (
 )
 
 func TestOlderThan(t *testing.T) {
-	require.False(t, OlderThan(2, 99))
-	require.True(t, OlderThan(1000, 0))
+	require.False(t, OlderThan(2, 99, 0))
+	require.True(t, OlderThan(1000, 0, 0))
 }
 
 func TestVersion(t *testing.T) {
-	for release, want := range map[string][2]int{
-		"6.12.117+deb12-amd64": {6, 12}, "5.10.0-35-amd64": {5, 10}, "6.17": {6, 17}, "7.0-rc1": {7, 0},
-		"6.18.44-x": {6, 18},
+	for _, c := range []struct {
+		release, build string
+		want           []int
+	}{
+		{"6.12.117+deb12-amd64", "#1 SMP PREEMPT_DYNAMIC Debian 6.12.117-1~deb12u1 (2026-11-01)", []int{6, 12, 117}},
+		{"6.1.0-56-amd64", "#1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-11-01)", []int{6, 1, 192}},
+		{"6.1.0-56-amd64", "#1 SMP", []int{6, 1, 0}},
+		{"6.17", "", []int{6, 17, 0}},
+		{"7.0-rc1", "#7 SMP", []int{7, 0, 0}},
+		{"6.18.44-x", "", []int{6, 18, 44}},
+		{"", "", nil},
+		{"x", "", nil},
+		{"6", "", nil},
+		{"6.x", "", nil},
+		{"six.1", "", nil},
 	} {
-		major, minor, ok := version(release)
-		require.True(t, ok, release)
-		require.Equal(t, want, [2]int{major, minor}, release)
-	}
-	for _, release := range []string{"", "x", "6", "6.", "6.x", "six.1"} {
-		_, _, ok := version(release)
-		require.False(t, ok, release)
+		require.Equal(t, c.want, version(c.release, c.build), c.release)
 	}
 }

@@ -3,30 +3,37 @@
 package kernel
 
 import (
-	"cmp"
+	"regexp"
+	"slices"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
 // OlderThan reports whether the kernel is older than a version of Linux, or not known.
-func OlderThan(major, minor int) bool {
+func OlderThan(major, minor, patch int) bool {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
 		return true
 	}
-	m, n, ok := version(unix.ByteSliceToString(name.Release[:]))
-	return !ok || cmp.Or(cmp.Compare(m, major), cmp.Compare(n, minor)) < 0
+	v := version(unix.ByteSliceToString(name.Release[:]), unix.ByteSliceToString(name.Version[:]))
+	return slices.Compare(v, []int{major, minor, patch}) < 0
 }
 
-// version returns the first two numbers of a release as "6.12.117+deb12-amd64".
-func version(release string) (major, minor int, ok bool) {
-	first, rest, _ := strings.Cut(release, ".")
-	if end := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' }); end >= 0 {
-		rest = rest[:end]
+// version returns the three numbers of a version, from a release as "6.12.117+deb12-amd64". Debian's releases may lack
+// the last number ("6.1.0-56-amd64"); their build text has it: "#1 SMP Debian 6.1.192-2 (2026-11-01)". An unknown
+// version is empty.
+func version(release, build string) (v []int) {
+	number := regexp.MustCompile(`^(\d+)\.(\d+)(?:\.(\d+))?`).FindStringSubmatch(release)
+	if debian := regexp.MustCompile(` Debian (\d+)\.(\d+)\.(\d+)`).FindStringSubmatch(build); debian != nil {
+		number = debian
 	}
-	major, majorErr := strconv.Atoi(first)
-	minor, minorErr := strconv.Atoi(rest)
-	return major, minor, majorErr == nil && minorErr == nil
+	if number == nil {
+		return nil
+	}
+	for _, digits := range number[1:] {
+		n, _ := strconv.Atoi(digits) // a number that is missing is 0
+		v = append(v, n)
+	}
+	return v
 }
