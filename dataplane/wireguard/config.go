@@ -22,6 +22,9 @@ const (
 	DefaultTable = 22361
 	// DefaultRulePriority is the priority of the first rules.
 	DefaultRulePriority = 99
+	// MaxRulePriority is the last one before the kernel's lookup in table main, which is 32766: that would find
+	// unencrypted routes.
+	MaxRulePriority = 32763
 	// DefaultPort is the UDP port of the first device. That of the second is one more.
 	DefaultPort = 51820
 	// DefaultFilterTable is the nftables table of RequireEncryption.
@@ -51,7 +54,7 @@ type Config struct {
 	// Table is the routing table, which must be ours alone. 0 means DefaultTable.
 	Table uint32
 	// RulePriority is the first of three consecutive priorities: of the exceptions, of the lookup in Table, and of
-	// the target of the exceptions' goto. 0 means DefaultRulePriority.
+	// the target of the exceptions' goto. It is at most MaxRulePriority. 0 means DefaultRulePriority.
 	RulePriority uint32
 	// HostEncryption also encrypts between the nodes' own addresses. Set it on all nodes: a node without it
 	// answers unencrypted, and a node with RequireEncryption drops that.
@@ -137,6 +140,10 @@ func (c Config) validate() error {
 		if !p.IsValid() {
 			errs = append(errs, fmt.Errorf("wireguard: UnencryptedHosts[%d]: no prefix", i))
 		}
+	}
+	if c.RulePriority > MaxRulePriority {
+		errs = append(errs, fmt.Errorf("wireguard: RulePriority: want at most %d, not %d", MaxRulePriority,
+			c.RulePriority))
 	}
 	if c.KeyLifetime < 0 {
 		errs = append(errs, errors.New("wireguard: KeyLifetime must not be negative"))

@@ -23,8 +23,9 @@ type filter struct {
 	absent bool
 }
 
-// priority is before connection tracking: NF_IP_PRI_RAW of the kernel.
-const priority = -300
+// priority is before connection tracking (NF_IP_PRI_RAW of the kernel), and natPriority after the translation of
+// destinations (NF_IP_PRI_NAT_DST is -100).
+const priority, natPriority = -300, -99
 
 // Numbers of the kernel.
 const (
@@ -37,75 +38,109 @@ const (
 	routerSolicitation, redirect = 133, 137
 )
 
-// ownSet returns the name of the set of a family's own prefixes.
-func ownSet(family int) string { return fmt.Sprintf("own%d", family) }
+// filterFamily is an IP version in the table.
+type filterFamily struct {
+	version         int
+	number          uint8 // of the kernel
+	typ             ruleset.Type
+	daddr, original ruleset.Field
+}
+
+func filterFamilies() []filterFamily {
+	return []filterFamily{
+		{4, nfprotoIPv4, ruleset.TypeIPv4, ruleset.IPDaddr, ruleset.CtOriginalDaddr},
+		{6, nfprotoIPv6, ruleset.TypeIPv6, ruleset.IP6Daddr, ruleset.CtOriginalDaddr6},
+	}
+}
 
 // table returns the table. It drops a packet that did not enter by a WireGuard device, if its destination is in one
-// of the ownPrefixes and this node's route to its source is by such a device. So exceptions of routes and rules hold
-// in both directions.
-func (f *filter) table(ownPrefixes []netip.Prefix) *ruleset.Table {
-	accept, drop := ruleset.Verdict{Kind: ruleset.Accept}, ruleset.Verdict{Kind: ruleset.Drop}
-	var names, ports []ruleset.Value
+// of the own prefixes and this node's route to its source is by such a device. So exceptions of routes and rules hold
+// in both directions. The chain translated repeats that with the translated destination.
+func (f *filter) table(own ownPrefixes) *ruleset.Table {
+	var names []ruleset.Value
 	for _, d := range f.cfg.Devices {
-		names, ports = append(names, ruleset.Ifname(d.Name)), append(ports, ruleset.Port(d.Port))
+		names = append(names, ruleset.Ifname(d.Name))
 	}
-	chain := &ruleset.Chain{
-		Name: "prerouting",
-		Hook: &ruleset.Hook{Point: ruleset.Prerouting, Priority: priority, Policy: accept},
-		Rules: []ruleset.Rule{{
-			Matches:    []ruleset.Match{oneOf(ruleset.IIFName, append(names, ruleset.Ifname(loopback))...)},
-			Statements: []ruleset.Statement{accept},
-		}},
-	}
-	// With HostEncryption, the route to a node's address is by a device. Neighbour discovery and the encrypted
-	// packets are not sent by one.
-	if f.cfg.HostEncryption {
-		chain.Rules = append(chain.Rules, ruleset.Rule{
-			Matches: []ruleset.Match{
-				equals(ruleset.NFProto, ruleset.Byte(nfprotoIPv6)),
-				equals(ruleset.L4Proto, ruleset.Byte(protocolICMPv6)),
-				ruleset.Compare{
-					Field: ruleset.ICMPv6Type, Value: ruleset.Byte(routerSolicitation), Last: ruleset.Byte(redirect),
-				},
-			},
-			Statements: []ruleset.Statement{accept},
-		}, ruleset.Rule{
-			Matches: []ruleset.Match{
-				equals(ruleset.FibDaddrType, ruleset.Uint32(ruleset.FibTypeLocal)),
-				equals(ruleset.L4Proto, ruleset.Byte(protocolUDP)), oneOf(ruleset.Dport, ports...),
-			},
-			Statements: []ruleset.Statement{accept},
-		})
-	}
-	t := &ruleset.Table{Name: f.cfg.FilterTable, Chains: []*ruleset.Chain{chain}}
-	for _, family := range []struct {
-		version int
-		number  uint8
-		typ     ruleset.Type
-		field   ruleset.Field
-	}{
-		{4, nfprotoIPv4, ruleset.TypeIPv4, ruleset.IPDaddr}, {6, nfprotoIPv6, ruleset.TypeIPv6, ruleset.IP6Daddr},
-	} {
-		set := &ruleset.Set{Name: ownSet(family.version), Key: []ruleset.Type{family.typ}, Interval: true}
-		for _, p := range ownPrefixes {
-			if version(p.Addr()) == family.version {
-				set.Elements = append(set.Elements, ruleset.Element{
-					Key: []ruleset.Value{ruleset.Addr(p.Addr())}, Last: ruleset.Addr(ruleset.LastAddr(p)),
-				})
-			}
+	encrypted := rule(oneOf(ruleset.IIFName, append(slices.Clone(names), ruleset.Ifname(loopback))...))
+	raw := prerouting("prerouting", priority)
+	raw.Rules = append([]ruleset.Rule{encrypted}, f.hostRules()...)
+	translated := prerouting("translated", natPriority)
+	translated.Rules = []ruleset.Rule{encrypted, rule(ruleset.Compare{
+		Field: ruleset.CtStatus, Not: true, Value: ruleset.Uint32(ruleset.CtSNAT | ruleset.CtDNAT),
+	})}
+	t := &ruleset.Table{Name: f.cfg.FilterTable, Chains: []*ruleset.Chain{raw, translated}}
+	for _, family := range filterFamilies() {
+		ownSet := family.set("own", own.encrypted)
+		t.Sets = append(t.Sets, ownSet)
+		if !f.cfg.HostEncryption { // as through a NodePort: other nodes do not encrypt to these addresses
+			hosts := family.set("hosts", own.hosts)
+			t.Sets = append(t.Sets, hosts)
+			translated.Rules = append(translated.Rules, rule(
+				equals(ruleset.NFProto, ruleset.Byte(family.number)),
+				ruleset.Lookup{Fields: []ruleset.Field{family.original}, Set: hosts.Name},
+			))
 		}
-		t.Sets = append(t.Sets, set)
-		chain.Rules = append(chain.Rules, ruleset.Rule{
+		drop := ruleset.Rule{
 			Matches: []ruleset.Match{
 				equals(ruleset.NFProto, ruleset.Byte(family.number)),
-				ruleset.Lookup{Fields: []ruleset.Field{family.field}, Set: set.Name},
+				ruleset.Lookup{Fields: []ruleset.Field{family.daddr}, Set: ownSet.Name},
 				oneOf(ruleset.FibSaddrOIFName, names...),
 			},
-			Statements: []ruleset.Statement{ruleset.Counter{}, drop},
+			Statements: []ruleset.Statement{ruleset.Counter{}, ruleset.Verdict{Kind: ruleset.Drop}},
 			Comment:    "unencrypted packet from a node that encrypts",
-		})
+		}
+		raw.Rules, translated.Rules = append(raw.Rules, drop), append(translated.Rules, drop)
 	}
 	return t
+}
+
+// hostRules returns what HostEncryption needs: the route to a node's address is by a device, but neighbour discovery
+// and the encrypted packets are not sent by one.
+func (f *filter) hostRules() []ruleset.Rule {
+	if !f.cfg.HostEncryption {
+		return nil
+	}
+	var ports []ruleset.Value
+	for _, d := range f.cfg.Devices {
+		ports = append(ports, ruleset.Port(d.Port))
+	}
+	return []ruleset.Rule{
+		rule(
+			equals(ruleset.NFProto, ruleset.Byte(nfprotoIPv6)), equals(ruleset.L4Proto, ruleset.Byte(protocolICMPv6)),
+			ruleset.Compare{
+				Field: ruleset.ICMPv6Type, Value: ruleset.Byte(routerSolicitation), Last: ruleset.Byte(redirect),
+			},
+		),
+		rule(
+			equals(ruleset.FibDaddrType, ruleset.Uint32(ruleset.FibTypeLocal)),
+			equals(ruleset.L4Proto, ruleset.Byte(protocolUDP)), oneOf(ruleset.Dport, ports...),
+		),
+	}
+}
+
+// set returns the set of the prefixes that are of the family.
+func (f filterFamily) set(name string, prefixes []netip.Prefix) *ruleset.Set {
+	s := &ruleset.Set{Name: fmt.Sprintf("%s%d", name, f.version), Key: []ruleset.Type{f.typ}, Interval: true}
+	for _, p := range prefixes {
+		if version(p.Addr()) == f.version {
+			s.Elements = append(s.Elements, ruleset.Element{
+				Key: []ruleset.Value{ruleset.Addr(p.Addr())}, Last: ruleset.Addr(ruleset.LastAddr(p)),
+			})
+		}
+	}
+	return s
+}
+
+func prerouting(name string, priority int) *ruleset.Chain {
+	accept := ruleset.Verdict{Kind: ruleset.Accept}
+	return &ruleset.Chain{
+		Name: name, Hook: &ruleset.Hook{Point: ruleset.Prerouting, Priority: priority, Policy: accept},
+	}
+}
+
+// rule returns a rule that accepts.
+func rule(matches ...ruleset.Match) ruleset.Rule {
+	return ruleset.Rule{Matches: matches, Statements: []ruleset.Statement{ruleset.Verdict{Kind: ruleset.Accept}}}
 }
 
 func equals(f ruleset.Field, v ruleset.Value) ruleset.Match {
@@ -122,12 +157,12 @@ func oneOf(f ruleset.Field, values ...ruleset.Value) ruleset.Match {
 
 // apply brings the table to the desired state. Without Config.RequireEncryption it removes that of an earlier
 // process, and tries that again with the next call if it fails. That is no fault: the kernel may have no nf_tables.
-func (f *filter) apply(ctx context.Context, ownPrefixes []netip.Prefix) error {
+func (f *filter) apply(ctx context.Context, own ownPrefixes) error {
 	if f.cfg.RequireEncryption {
 		if err := f.open(); err != nil {
 			return err
 		}
-		return f.applier.Apply(ctx, f.table(ownPrefixes))
+		return f.applier.Apply(ctx, f.table(own))
 	}
 	if !f.absent {
 		err := f.remove(ctx)
@@ -179,11 +214,11 @@ func (f *filter) close() error {
 }
 
 // plan returns the changes to the table as commands of nft.
-func (f *filter) plan(ctx context.Context, ownPrefixes []netip.Prefix) (string, error) {
+func (f *filter) plan(ctx context.Context, own ownPrefixes) (string, error) {
 	if !f.cfg.RequireEncryption {
 		return f.planRemoval()
 	}
-	c, err := applier.Compare(ctx, f.cfg.NetNS, f.table(ownPrefixes))
+	c, err := applier.Compare(ctx, f.cfg.NetNS, f.table(own))
 	return c.Changes, err
 }
 
@@ -202,27 +237,31 @@ func (f *filter) planRemoval() (string, error) {
 	return "delete table inet " + f.cfg.FilterTable + "\n", nil
 }
 
-// findOwnPrefixes returns the prefixes of this node that other nodes send to encrypted, sorted and disjoint. It also
-// sets s.ownPrefixes.
-func (s *state) findOwnPrefixes() (list []netip.Prefix) {
+// ownPrefixes are the prefixes of this node that other nodes send to encrypted, and its addresses that they send to
+// unencrypted. Both are sorted.
+type ownPrefixes struct{ encrypted, hosts []netip.Prefix }
+
+// findOwnPrefixes returns the own prefixes; the encrypted ones are disjoint. It also sets s.ownPrefixes to these.
+func (s *state) findOwnPrefixes() (own ownPrefixes) {
 	if !s.cfg.RequireEncryption {
-		return nil
+		return own
 	}
 	s.ownPrefixes = map[netip.Prefix]struct{}{}
 	for _, dst := range slices.SortedFunc(maps.Keys(s.routes), dataplane.ComparePrefixes) {
 		r := s.routes[dst]
 		switch {
+		case r.Type == dataplane.RouteLocalHost && !s.cfg.HostEncryption:
+			own.hosts = append(own.hosts, dst)
 		case r.Type == dataplane.RouteBlackhole, r.Type == dataplane.RouteLocalWorkload,
-			r.Type == dataplane.RouteLocalTunnel && s.isDeviceAddress(dst.Addr()),
-			r.Type == dataplane.RouteLocalHost && s.cfg.HostEncryption:
+			r.Type == dataplane.RouteLocalTunnel && s.isDeviceAddress(dst.Addr()), r.Type == dataplane.RouteLocalHost:
 			if hasShorterPrefix(s.ownPrefixes, dst) {
 				continue
 			}
 			s.ownPrefixes[dst] = struct{}{}
-			list = append(list, dst)
+			own.encrypted = append(own.encrypted, dst)
 		}
 	}
-	return list
+	return own
 }
 
 // isDeviceAddress reports whether this node's devices have an address.

@@ -3,13 +3,18 @@
 package wireguard
 
 import (
+	"errors"
+	"net"
 	"net/netip"
+	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
@@ -48,6 +53,14 @@ func TestFilterTable(t *testing.T) {
 		iifname { "lo", "wg.way" } accept
 		icmpv6 type 133-137 accept
 		fib daddr type local udp dport { 51820 } accept
+		ip daddr @own4 fib saddr oifname { "wg.way" } counter packets 0 bytes 0 drop comment "unencrypted packet from a node that encrypts"
+		ip6 daddr @own6 fib saddr oifname { "wg.way" } counter packets 0 bytes 0 drop comment "unencrypted packet from a node that encrypts"
+	}
+
+	chain translated {
+		type filter hook prerouting priority dstnat + 1; policy accept;
+		iifname { "lo", "wg.way" } accept
+		ct status ! snat,dnat accept
 		ip daddr @own4 fib saddr oifname { "wg.way" } counter packets 0 bytes 0 drop comment "unencrypted packet from a node that encrypts"
 		ip6 daddr @own6 fib saddr oifname { "wg.way" } counter packets 0 bytes 0 drop comment "unencrypted packet from a node that encrypts"
 	}
@@ -93,4 +106,121 @@ func TestFilterTable(t *testing.T) {
 	require.Equal(t, 1, strings.Count(plan, "nft"), plan)
 	_ = b.applyVisible(events...)
 	require.Empty(t, list())
+}
+
+// newTranslatingNode returns a node that translates the destinations of services to those of its pod, a host beyond its
+// uplink, and the pod's socket. By its routes, it encrypts to 10.0.2.0/26 and fd00:2::/122. The host has addresses
+// inside and outside of these.
+func newTranslatingNode(t *testing.T) (node, underlay *netns.NS, pod net.PacketConn) {
+	t.Helper()
+	node = nstest.New(t)
+	underlay = nstest.NewPeer(t, node, "eth0", "192.0.2.1/24", "2001:db8::1/64")
+	nstest.NewPeer(t, node, "wg.way")
+	workload := nstest.NewWorkload(t, node, "way1", "10.0.1.5", "fd00:1::5")
+	for path, value := range map[string]string{
+		"net/ipv4/conf/all/rp_filter": "0", "net/ipv4/conf/eth0/rp_filter": "0", "net/ipv4/conf/all/forwarding": "1",
+		"net/ipv6/conf/all/forwarding": "1",
+	} {
+		require.NoError(t, node.SetSysctl(path, value))
+	}
+	for ns, commands := range map[*netns.NS]string{
+		node: `link set dev wg.way up
+			route replace 10.0.1.5/32 dev way1
+			route replace fd00:1::5/128 dev way1
+			route add 10.0.2.0/26 dev wg.way
+			route add fd00:2::/122 dev wg.way`,
+		underlay: `addr add 10.0.2.5/32 dev lo
+			addr add 10.0.3.5/32 dev lo
+			addr add fd00:2::5/128 dev lo nodad
+			addr add fd00:3::5/128 dev lo nodad
+			route replace default via 192.0.2.1
+			route replace default via 2001:db8::1`,
+	} {
+		for command := range strings.Lines(commands) {
+			require.NoError(t, ns.Do(func() error {
+				out, err := exec.Command("ip", strings.Fields(command)...).CombinedOutput()
+				require.NoError(t, err, "%s: %s", command, out)
+				return nil
+			}))
+		}
+	}
+	nstest.NFT(t, node, `table inet services {
+	chain prerouting {
+		type nat hook prerouting priority -100
+		ip daddr 10.96.0.1 udp dport 53 dnat ip to 10.0.1.5:53
+		ip daddr 192.0.2.1 udp dport 30053 dnat ip to 10.0.1.5:53
+		ip6 daddr fd00:96::1 udp dport 53 dnat ip6 to [fd00:1::5]:53
+		ip6 daddr 2001:db8::1 udp dport 30053 dnat ip6 to [fd00:1::5]:53
+	}
+}
+`, "-f", "-")
+	require.NoError(t, workload.NS.Do(func() (err error) {
+		pod, err = (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", ":53")
+		return err
+	}))
+	t.Cleanup(func() { require.NoError(t, pod.Close()) })
+	return node, underlay, pod
+}
+
+// An unencrypted packet from a pod of a node that encrypts is dropped, also if its destination is translated to that of
+// a pod. Without HostEncryption, nodes do not encrypt to the address of another one.
+func TestTranslatedPacketsAreDropped(t *testing.T) {
+	node, underlay, pod := newTranslatingNode(t)
+	own := ownPrefixes{
+		encrypted: prefixes("10.0.1.0/26", "fd00:1::/122"), hosts: prefixes("192.0.2.1/32", "2001:db8::1/128"),
+	}
+	send := func(from, to, text string) {
+		t.Helper()
+		require.NoError(t, underlay.Do(func() error {
+			conn, err := (&net.Dialer{LocalAddr: &net.UDPAddr{IP: net.ParseIP(from)}}).Dial("udp", to)
+			if err != nil {
+				return err
+			}
+			_, err = conn.Write([]byte(text))
+			return errors.Join(err, conn.Close())
+		}))
+	}
+	// A marker from a node that does not encrypt comes after each packet.
+	passes := func(from, to string) bool {
+		t.Helper()
+		send(from, to, "packet")
+		marker := "10.0.3.5"
+		if strings.Contains(from, ":") {
+			marker = "fd00:3::5"
+		}
+		send(marker, to, "marker")
+		buf := make([]byte, 100)
+		for i := 0; ; i++ {
+			require.NoError(t, pod.SetReadDeadline(time.Now().Add(10*time.Second)))
+			n, _, err := pod.ReadFrom(buf)
+			require.NoError(t, err)
+			if string(buf[:n]) == "marker" {
+				return i == 1
+			}
+		}
+	}
+	for _, hosts := range []bool{false, true} {
+		cfg := Config{
+			NetNS: node.FD(), RequireEncryption: true, HostEncryption: hosts, Devices: []Device{{Name: "wg.way"}},
+		}.withDefaults()
+		f := filter{cfg: &cfg}
+		if hosts {
+			own.encrypted, own.hosts = append(own.encrypted, own.hosts...), nil
+		}
+		require.NoError(t, f.apply(t.Context(), own))
+		for _, tt := range []struct {
+			from, to string
+			passes   bool
+		}{
+			{"10.0.2.5", "10.0.1.5:53", false},
+			{"10.0.2.5", "10.96.0.1:53", false},
+			{"10.0.2.5", "192.0.2.1:30053", !hosts},
+			{"fd00:2::5", "[fd00:1::5]:53", false},
+			{"fd00:2::5", "[fd00:96::1]:53", false},
+			{"fd00:2::5", "[2001:db8::1]:30053", !hosts},
+		} {
+			require.Equal(t, tt.passes, passes(tt.from, tt.to), "%+v, HostEncryption %t", tt, hosts)
+		}
+		require.NoError(t, f.close())
+	}
 }
