@@ -155,12 +155,19 @@ func tunnelFields() []tunnelField {
 // without it. An empty annotation is invalid: other nodes drop packets to the node.
 const AnnotationWireguardKeys = "wayleave.dev/wireguard-keys"
 
+// NoWireguardKeys is the text of AnnotationWireguardKeys of a node that does not encrypt, whatever Calico's annotation
+// says. That may have a key of an earlier Calico, to which other nodes would encrypt in vain.
+const NoWireguardKeys = "none"
+
 // calicoWireguardPort is Calico's default of wireguardListeningPort.
 const calicoWireguardPort = 51820
 
 // setWireguardKeys sets the keys of AnnotationWireguardKeys.
 func setWireguardKeys(p *problems, n *policy.Node, path, text string) {
 	n.WireguardKeys = nil
+	if strings.TrimSpace(text) == NoWireguardKeys {
+		return
+	}
 	for part := range strings.SplitSeq(text, ",") {
 		key, err := policy.ParseWireguardKey(part)
 		if err != nil {

@@ -25,6 +25,9 @@ type WireguardSettings struct {
 	Interface string
 }
 
+// maxRulePriority leaves room for three rules before the kernel's lookup in table main, which is 32766.
+const maxRulePriority = 32763
+
 // FelixWireguard returns the settings of WireGuard in a FelixConfiguration. If Calico encrypts one family
 // alone, both are encrypted here. A setting that makes no sense is left out and reported. Every error is an
 // *Error.
@@ -48,7 +51,15 @@ func FelixWireguard(f *calico.FelixConfiguration) (WireguardSettings, []error) {
 		return uint32(*value)
 	}
 	s.Port = uint16(number("wireguardListeningPort", spec.WireguardListeningPort, 1, math.MaxUint16))
+	for field, isSet := range map[string]bool{
+		"wireguardListeningPortV6": spec.WireguardListeningPortV6 != nil, "wireguardMTUV6": spec.WireguardMTUV6 != nil,
+		"wireguardInterfaceNameV6": spec.WireguardInterfaceNameV6 != "",
+	} {
+		if isSet {
+			p.notef("spec."+field, "one device is for both families: set the field for IPv4")
+		}
+	}
 	s.MTU = number("wireguardMTU", spec.WireguardMTU, 68, math.MaxUint16)
-	s.RulePriority = number("wireguardRoutingRulePriority", spec.WireguardRoutingRulePriority, 1, 32765)
+	s.RulePriority = number("wireguardRoutingRulePriority", spec.WireguardRoutingRulePriority, 1, maxRulePriority)
 	return s, p.notes
 }

@@ -202,8 +202,13 @@ func TestNodeWireguardAnnotations(t *testing.T) {
 		{PublicKey: second, Port: 1234, Rotating: true}, {PublicKey: first, Port: 1235},
 	}, n.WireguardKeys)
 
+	n, problems = read(" none\n")
+	require.Empty(t, problems)
+	require.Empty(t, n.WireguardKeys, "not that of Calico's annotation")
+
 	for _, bad := range []string{
-		"empty", "x:1", second, second + ":", second + ":65536", second + ":0", second + ":1:rotated", second + ":1,",
+		"empty", "none,none", second + ":1,none", "x:1", second, second + ":", second + ":65536", second + ":0",
+		second + ":1:rotated", second + ":1,",
 		second + ":1," + second + ":2", second + ":1," + first + ":1", second + ":1," + first + ":2," + first + ":3",
 	} {
 		n, problems = read(bad)

@@ -21,6 +21,12 @@ type FelixConfigurationSpec struct {
 	WireguardEnabledV6 *bool `json:"wireguardEnabledV6,omitempty"`
 	// WireguardListeningPort is the UDP port. The default is 51820.
 	WireguardListeningPort *int `json:"wireguardListeningPort,omitempty"`
+	// WireguardListeningPortV6 is the UDP port of a second device, for IPv6. Wayleave has one for both.
+	WireguardListeningPortV6 *int `json:"wireguardListeningPortV6,omitempty"`
+	// WireguardMTUV6 of the second device.
+	WireguardMTUV6 *int `json:"wireguardMTUV6,omitempty"`
+	// WireguardInterfaceNameV6 is the name of the second device.
+	WireguardInterfaceNameV6 string `json:"wireguardInterfaceNameV6,omitempty"`
 	// WireguardMTU of the device. The default is that of the interface below, less the overhead.
 	WireguardMTU *int `json:"wireguardMTU,omitempty"`
 	// WireguardRoutingRulePriority is the priority of the routing rule. The default is 99.

@@ -99,7 +99,7 @@ type wireguardRemoval struct {
 	ready <-chan struct{}
 	// allow returns the error of a refused start.
 	allow func() error
-	// withdraw removes the keys from the Node. nil: there is no API.
+	// withdraw replaces the keys of the Node by none. nil: there is no API.
 	withdraw func(context.Context) error
 	logger   *slog.Logger
 

@@ -87,7 +87,7 @@ func (a *announcer) run(ctx context.Context) error {
 			timer.Reset(announceAgain)
 			continue
 		}
-		err := a.patch(ctx, &keys)
+		err := a.patch(ctx, keys)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -122,12 +122,12 @@ func (a *announcer) record(err error) {
 	}
 }
 
-// patch sets the annotation, or removes it if keys is nil.
-func (a *announcer) patch(ctx context.Context, keys *string) error {
+// patch sets the annotation.
+func (a *announcer) patch(ctx context.Context, keys string) error {
 	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
 	defer cancel()
 	data, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"annotations": map[string]*string{convert.AnnotationWireguardKeys: keys},
+		"annotations": map[string]string{convert.AnnotationWireguardKeys: keys},
 	}})
 	if err != nil {
 		return err
@@ -147,10 +147,10 @@ const fieldManager = "wayleave-wireguard"
 // policy.WireguardKey.String writes them, separated by commas. Run writes them to the Node. It does not block.
 func (a *API) AnnounceWireguard(keys string) { a.keys.set(keys) }
 
-// WithdrawWireguard removes the WireGuard keys from the Node, if there is one. Do not call AnnounceWireguard as
-// well.
+// WithdrawWireguard replaces the WireGuard keys of the Node, if there is one, by convert.NoWireguardKeys. Do not call
+// AnnounceWireguard as well.
 func (a *API) WithdrawWireguard(ctx context.Context) error {
-	if err := a.keys.patch(ctx, nil); !apierrors.IsNotFound(err) {
+	if err := a.keys.patch(ctx, convert.NoWireguardKeys); !apierrors.IsNotFound(err) {
 		return err
 	}
 	return nil

@@ -128,13 +128,12 @@ func TestAnnounceAfterFailures(t *testing.T) {
 // The other annotations stay. A Node that does not exist has no keys.
 func TestWithdrawWireguard(t *testing.T) {
 	a := newAnnouncerTest(t)
-	keys := "one:51820"
-	require.NoError(t, a.patch(t.Context(), &keys))
+	require.NoError(t, a.patch(t.Context(), "one:51820"))
 	api := &API{keys: a.announcer}
 	require.NoError(t, api.WithdrawWireguard(t.Context()))
 	n, err := a.client.CoreV1().Nodes().Get(t.Context(), "n1", metav1.GetOptions{})
 	require.NoError(t, err)
-	require.Equal(t, map[string]string{"other": "kept"}, n.Annotations)
+	require.Equal(t, with("none"), n.Annotations)
 	a.err = apierrors.NewNotFound(corev1.Resource("nodes"), "n1")
 	require.NoError(t, api.WithdrawWireguard(t.Context()))
 	a.err = errors.New("refused")
