@@ -51,10 +51,10 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// FlowtableConfig says which established connections of workloads may use a flowtable, the kernel's fast path: their packets
-// bypass all chains, routing and connection tracking. It is for TCP and UDP (and GRE, where the kernel supports that)
-// between two workloads of the node, and between a workload and an uplink. The flowtable is deleted before each change
-// of endpoints and by Resync, and installed again afterwards, so connections end when they would end without it.
+// FlowtableConfig says which established connections of workloads may use a flowtable, the kernel's fast path: their
+// packets bypass all chains, routing and connection tracking. It is for TCP and UDP (and GRE, where the kernel supports
+// that) between two workloads of the node, and between a workload and an uplink. The flowtable is deleted before each
+// change of endpoints and by Resync, and installed again afterwards, so connections end when they would end without it.
 // It needs Linux 6.4 (or 6.1 from 6.1.37 on) with nft_flow_offload. Where that is missing, the Dataplane logs a
 // *dataplane.FeatureError once, and all packets traverse the chains.
 //

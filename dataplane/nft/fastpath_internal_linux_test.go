@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Each change that affects established connections starts a grace period of its own, other changes do not, and nothing is
+// Each change that affects established connections starts a grace period of its own. Other changes do not. Nothing is
 // installed while a change is not programmed.
 func TestFastPathWaitsAfterEachChange(t *testing.T) {
 	d, err := New(Config{NetNS: nstest.New(t).FD(), Flowtable: FlowtableConfig{Enabled: true}})

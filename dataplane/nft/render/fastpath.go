@@ -35,11 +35,13 @@ func isPolicy(name string) bool {
 	}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// FastPathAddresses returns the addresses of endpoints that may use the fast path, by interface: those of endpoints that
-// are up and not bridged. The first rules of the chain forward accept all packets of established connections between two
-// of them, and between one of them and an interface that is no workload's. It returns nil while something else decides
-// about them: with ReversePath; while an endpoint's interface is a port of a master or lacks the InterfacePrefix; or
-// while a host endpoint is found by its addresses or has untracked or pre-DNAT policy.
+// FastPathAddresses returns the addresses of endpoints that may use the fast path, by interface: those of endpoints
+// that are up and not bridged. The first rules of the chain forward accept all packets of established connections
+// between two of them, and between one of them and an interface that is no workload's.
+//
+// It returns nil while something else decides about these packets: with ReversePath; while an endpoint's interface is a
+// port of a master or lacks the InterfacePrefix; or while a host endpoint is found by its addresses or has untracked or
+// pre-DNAT policy.
 func (r *Renderer) FastPathAddresses() map[string][]netip.Addr {
 	r.renderDirty()
 	if r.cfg.ReversePath || !r.base.acceptsKnown() || slices.Contains(r.base.host.enforced[hostRawIn:], true) {

@@ -4,6 +4,8 @@ package render_test
 
 import (
 	"os"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -98,21 +100,59 @@ func testApplyListsLikeGoldens(t *testing.T, classes render.ClassesConfig) {
 			require.NoError(t, err)
 			ours, theirs := nstest.New(t), nstest.New(t)
 			load(t, theirs, string(golden))
-			cfg := nft.Config{Renderer: sc.Config, NetNS: ours.FD()}
-			if sc.Ports != nil {
-				cfg.Interfaces = func() (map[string]render.Interface, error) { return ports(sc.Ports), nil }
-			}
-			d, err := nft.New(cfg)
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, d.Close()) })
-			for _, b := range sc.Batches {
-				require.NoError(t, d.Apply(t.Context(), b))
-			}
-			name := d.Table().Name
+			name := sc.program(t, ours).Name
 			require.Equal(t, nfttest.Blocks(nfttest.TableListing(t, theirs, name)),
 				nfttest.Blocks(nfttest.TableListing(t, ours, name)))
 		})
 	}
+}
+
+// program applies a scenario in a namespace, and returns the table.
+func (sc scenario) program(t *testing.T, ns *netns.NS) *ruleset.Table {
+	t.Helper()
+	cfg := nft.Config{Renderer: sc.Config, NetNS: ns.FD()}
+	if sc.Ports != nil {
+		cfg.Interfaces = func() (map[string]render.Interface, error) { return ports(sc.Ports), nil }
+	}
+	d, err := nft.New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	for _, b := range sc.Batches {
+		require.NoError(t, d.Apply(t.Context(), b))
+	}
+	return d.Table()
+}
+
+// TestListingsAreComplete holds that nft lists all objects that Apply programs for each scenario. scripts/test-nft runs
+// it with the nft of other releases, also of those that cannot load the golden files.
+func TestListingsAreComplete(t *testing.T) { nfttest.EachForm(t, testListingsAreComplete) }
+
+func testListingsAreComplete(t *testing.T, classes render.ClassesConfig) {
+	for _, sc := range scenarios(classes) {
+		t.Run(sc.Name, func(t *testing.T) {
+			ns := nstest.New(t)
+			table := sc.program(t, ns)
+			listing := nstest.NFT(t, ns, "", "list", "table", "inet", table.Name)
+			require.NotRegexp(t, `\[(unknown|invalid)`, listing)
+			for _, s := range table.Sets {
+				require.Regexp(t, `\n\t(set|map) `+regexp.QuoteMeta(s.Name)+` \{\n`, listing)
+			}
+			for _, c := range table.Chains {
+				_, body, found := strings.Cut(listing, "\n\tchain "+c.Name+" {")
+				require.True(t, found, "chain %s in %s", c.Name, listing)
+				body, _, _ = strings.Cut(body, "\n\t}\n")
+				require.Len(t, regexp.MustCompile(`(?m)^\t\t[^\t]`).FindAllString(body, -1), len(c.Rules)+hooks(c), body)
+			}
+		})
+	}
+}
+
+// hooks returns how many lines of a listing say where a chain is called.
+func hooks(c *ruleset.Chain) int {
+	if c.Hook != nil {
+		return 1
+	}
+	return 0
 }
 
 // load gives a text to nft -f.

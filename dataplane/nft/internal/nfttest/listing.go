@@ -51,9 +51,9 @@ func Blocks(listing string) []string {
 	return all
 }
 
-// AsListed takes from a table what a listing of nft 1.0.6 lacks: the order of elements, the place of the matches on
-// family and protocol that nft derives, the match on the family before one on ICMP, and whether one value is a set of
-// one. It returns the table.
+// AsListed takes from a table what a listing of nft lacks: the order of elements, the place of the matches on family and
+// protocol that nft derives, the match on the family before one on ICMP or, from nft 1.1 on, on an original address of
+// the connection, and whether one value is a set of one. It returns the table.
 func AsListed(t *ruleset.Table) *ruleset.Table {
 	t.Normalize()
 	for _, c := range t.Chains {
@@ -67,7 +67,7 @@ func AsListed(t *ruleset.Table) *ruleset.Table {
 			}
 			// Matches have no effects, so their order does not matter.
 			slices.SortStableFunc(ms, func(a, b ruleset.Match) int { return derived(a) - derived(b) })
-			if len(ms) > 1 && derived(ms[0]) == 0 && isICMP(ms[1]) {
+			if len(ms) > 1 && derived(ms[0]) == 0 && (isICMP(ms[1]) || slices.ContainsFunc(ms, isOriginalAddress)) {
 				ms = ms[1:]
 			}
 			c.Rules[i].Matches = ms
@@ -93,4 +93,12 @@ func derived(m ruleset.Match) int {
 func isICMP(m ruleset.Match) bool {
 	c, ok := m.(ruleset.Compare)
 	return ok && c.Field == ruleset.L4Proto && !c.Not && len(c.Value) == 1 && (c.Value[0] == 1 || c.Value[0] == 58)
+}
+
+// isOriginalAddress reports whether a match is on an original address of the connection, which implies its family.
+func isOriginalAddress(m ruleset.Match) bool {
+	c, ok := m.(ruleset.Compare)
+	return ok && slices.Contains([]ruleset.Field{
+		ruleset.CtOriginalSaddr, ruleset.CtOriginalDaddr, ruleset.CtOriginalSaddr6, ruleset.CtOriginalDaddr6,
+	}, c.Field)
 }
