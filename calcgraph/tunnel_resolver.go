@@ -41,11 +41,12 @@ func (c TunnelResolverConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// TunnelResolver finds the tunnel endpoint of each node, family and encapsulation: a node has one if it
-// has both the address of such a tunnel and an address of its own in the family, and these differ. Where
-// a node would have a tunnel address, of either encapsulation, or the MAC address of a node with a
-// smaller name, or of the resolver's own node, it has none: replies to that address, and with VXLAN all
-// traffic for one of the two, would go to the other.
+// TunnelResolver computes the tunnel endpoints of all nodes, one for each family and encapsulation. A node has
+// one if it has such a tunnel address, and a different address of its own in the family.
+//
+// If several nodes claim one MAC address or one tunnel address, of either encapsulation, only one of them gets
+// its endpoint: the resolver's own node, or else the node whose name sorts first. Replies to that address, and
+// with VXLAN all traffic for one of the nodes, would otherwise go to another.
 //
 // A TunnelResolver is not safe for concurrent use.
 type TunnelResolver struct {
@@ -56,8 +57,8 @@ type TunnelResolver struct {
 	dirty  shrinkingMap[dataplane.TunnelKey, struct{}]
 }
 
-// tunnelState is a tunnel endpoint as its node has it, in conflict or not, and as the receiver
-// has it; either may be nil. Neither is ever changed.
+// tunnelState has the endpoint that a node claims (candidate) and the one last sent to the receiver (sent).
+// Either may be nil. Neither is ever changed.
 type tunnelState struct{ candidate, sent *dataplane.Tunnel }
 
 // tunnelClaim is an address that one node alone can have: that of a tunnel, or a MAC.
@@ -67,7 +68,7 @@ type tunnelClaim struct {
 	mac     string
 }
 
-// NewTunnelResolver returns an empty node. It fails if the configuration is invalid.
+// NewTunnelResolver returns a TunnelResolver without nodes. It fails if the configuration is invalid.
 func NewTunnelResolver(cfg TunnelResolverConfig) (*TunnelResolver, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -128,7 +129,7 @@ func hasAddress(n *policy.Node, address netip.Addr) bool {
 	return slices.ContainsFunc(n.Addresses, func(p netip.Prefix) bool { return p.Addr().Unmap() == address })
 }
 
-// set makes, replaces or removes the candidate of a key.
+// set adds, replaces or removes the candidate of a key.
 func (r *TunnelResolver) set(key dataplane.TunnelKey, candidate *dataplane.Tunnel) {
 	state := r.tunnels.m[key]
 	old := state.candidate
@@ -169,8 +170,8 @@ func claimsOf(t *dataplane.Tunnel) []tunnelClaim {
 	return claims
 }
 
-// compareNodes orders nodes by name, but this one before all others: none can take its addresses
-// from it.
+// compareNodes orders nodes by name, but the resolver's own node before all others, so that none can take its
+// addresses.
 func (r *TunnelResolver) compareNodes(a, b string) int {
 	switch {
 	case a == b:
@@ -191,7 +192,7 @@ func (r *TunnelResolver) claim(t *dataplane.Tunnel) {
 		nodes := slices.Insert(r.claims.m[c], at, t.Node)
 		r.claims.set(c, nodes)
 		if at == 0 && len(nodes) > 1 {
-			r.touch(nodes[1], t.IPVersion)
+			r.markDirty(nodes[1], t.IPVersion)
 		}
 	}
 }
@@ -206,13 +207,13 @@ func (r *TunnelResolver) unclaim(t *dataplane.Tunnel) {
 		}
 		r.claims.set(c, nodes)
 		if at == 0 {
-			r.touch(nodes[0], t.IPVersion)
+			r.markDirty(nodes[0], t.IPVersion)
 		}
 	}
 }
 
-// touch marks the tunnel endpoints of a node and IP version to be checked.
-func (r *TunnelResolver) touch(node string, version int) {
+// markDirty marks the tunnel endpoints of a node and IP version for the next Flush.
+func (r *TunnelResolver) markDirty(node string, version int) {
 	for _, k := range tunnelKeys(node) {
 		if _, known := r.tunnels.m[k]; known && k.IPVersion == version {
 			r.dirty.set(k, struct{}{})
@@ -220,8 +221,8 @@ func (r *TunnelResolver) touch(node string, version int) {
 	}
 }
 
-// Flush sends every tunnel endpoint that has changed since the last flush, sorted by key, removals
-// first: the address that a new one has may be that of an old one.
+// Flush sends every tunnel endpoint that has changed since the last flush, sorted by key. Removals come
+// first, because a new endpoint may have the address of a removed one.
 func (r *TunnelResolver) Flush() {
 	if len(r.dirty.m) == 0 {
 		return
@@ -249,7 +250,7 @@ func (r *TunnelResolver) Flush() {
 	clear(r.dirty.m)
 }
 
-// put stores the state, or forgets it if there is nothing in it.
+// put stores the state, or deletes it if it is empty.
 func (r *TunnelResolver) put(k dataplane.TunnelKey, state tunnelState) {
 	if state == (tunnelState{}) {
 		r.tunnels.drop(k)
@@ -258,8 +259,8 @@ func (r *TunnelResolver) put(k dataplane.TunnelKey, state tunnelState) {
 	r.tunnels.set(k, state)
 }
 
-// wins reports whether there is a candidate, and no node with a smaller name claims one of its
-// addresses.
+// wins reports whether t is not nil and its node is the first claimant of each of its addresses, in the order of
+// compareNodes.
 func (r *TunnelResolver) wins(t *dataplane.Tunnel) bool {
 	return t != nil && !slices.ContainsFunc(claimsOf(t), func(c tunnelClaim) bool { return r.claims.m[c][0] != t.Node })
 }

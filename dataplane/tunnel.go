@@ -10,8 +10,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// PoolType is how a pool carries traffic between nodes. It is a plain value and safe for
-// concurrent use.
+// PoolType is how a pool carries traffic between nodes.
 type PoolType uint8
 
 // The types of pools.
@@ -44,7 +43,7 @@ func (t PoolType) CrossSubnet() bool {
 	return t == PoolVXLANCrossSubnet || t == PoolIPIPCrossSubnet
 }
 
-// Encapsulation is the protocol of a tunnel. It is a plain value and safe for concurrent use.
+// Encapsulation is the protocol of a tunnel.
 type Encapsulation uint8
 
 // The encapsulations.
@@ -75,8 +74,7 @@ func (r *Route) Tunnel() (TunnelKey, bool) {
 	return k, true
 }
 
-// Tunnel is a tunnel endpoint: the device of one family and encapsulation on one node. It is a plain
-// value; readers may share one that nobody changes.
+// Tunnel is a tunnel endpoint: the device of one family and encapsulation on one node.
 type Tunnel struct {
 	// Node that the device is on, IPVersion, 4 or 6, of the addresses, and Encapsulation are the
 	// identity of the tunnel.
@@ -94,8 +92,7 @@ type Tunnel struct {
 	Local bool
 }
 
-// TunnelKey identifies a tunnel endpoint. Keys are comparable; Compare orders them. It is a plain
-// value and safe for concurrent use.
+// TunnelKey identifies a tunnel endpoint. Keys are comparable; Compare orders them.
 type TunnelKey struct {
 	// Node that the device is on.
 	Node string
@@ -149,12 +146,12 @@ func ofTunnel(s step, k TunnelKey) place {
 	return keyed(s, policy.Key{Kind: "tunnel", Namespace: k.Node, Name: strconv.Itoa(device)})
 }
 
-// TunnelRemove withdraws a tunnel endpoint that no route leads through after this batch.
+// TunnelRemove removes a tunnel endpoint that no route leads through after this batch.
 type TunnelRemove struct {
 	Key TunnelKey
 }
 
-// TunnelUpdate makes or replaces a tunnel endpoint.
+// TunnelUpdate adds or replaces a tunnel endpoint.
 type TunnelUpdate struct {
 	Tunnel *Tunnel
 }

@@ -36,7 +36,7 @@ const tableLocal = 255
 // firstFreeProtocol is the least protocol number that the kernel does not use itself.
 const firstFreeProtocol = 5
 
-// Config of a Dataplane. The zero value is good.
+// Config of a Dataplane. The zero value has the defaults.
 type Config struct {
 	// NetNS is the file descriptor of the network namespace to work in. It must stay open for
 	// as long as the Dataplane is used. 0 means the program's own. Another one needs CAP_SYS_ADMIN,
@@ -71,10 +71,10 @@ type Config struct {
 	// It gets them once the interface leaves the bridge. The subnet's route, forwarding and rp_filter of
 	// the bridge are the administrator's. Empty means none.
 	Bridges []string
-	// GracePeriod is how long a route with our protocol that no endpoint wants may stay after its
-	// interface was first seen: one that a CNI plugin made for a workload of which nothing is known
-	// yet. Watch removes it then, or the next Apply. 0 means not at all.
-	GracePeriod time.Duration
+	// UnknownRouteTimeout is how long a route with our protocol, to an unknown workload, stays after its
+	// interface was first seen. A CNI plugin may have added it. Watch or the next Apply removes it after
+	// that time. 0 means at once.
+	UnknownRouteTimeout time.Duration
 	// ForwardAllIPv4 sets net.ipv4.conf.all.forwarding: for all interfaces at once, also those to
 	// other nodes.
 	ForwardAllIPv4 bool
@@ -90,7 +90,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// VXLANConfig has the parameters of VXLAN devices. The zero value is good.
+// VXLANConfig has the parameters of VXLAN devices. The zero value has the defaults.
 type VXLANConfig struct {
 	// Device4 and Device6 are the names of the devices that carry IPv4 and IPv6. Empty means
 	// DefaultDevice4 and DefaultDevice6.
@@ -99,17 +99,16 @@ type VXLANConfig struct {
 	VNI uint32
 	// Port is the UDP port, the same on all nodes. 0 means DefaultPort.
 	Port uint16
-	// MTU of the devices, in bytes. 0 means that of the interface below, less what VXLAN adds: 50
-	// bytes over IPv4, 70 over IPv6.
+	// MTU of the devices, in bytes. 0 means the default of VXLAN.MTU.
 	MTU uint32
 }
 
-// IPIPConfig has the parameters of the IP-in-IP device. The zero value is good.
+// IPIPConfig has the parameters of the IP-in-IP device. The zero value has the defaults.
 type IPIPConfig struct {
 	// Device is the name of the device. Empty means DefaultIPIPDevice. Not "tunl0", which is the
 	// kernel's own.
 	Device string
-	// MTU of the device, in bytes. 0 means that of the interface below, less 20 bytes.
+	// MTU of the device, in bytes. 0 means the default of IPIP.MTU.
 	MTU uint32
 }
 
@@ -148,12 +147,12 @@ func (c Config) validate() error {
 			errs = append(errs, fmt.Errorf("routes: Gateways[%d]: %s is no address of a host", i, a))
 		}
 	}
-	errs = append(errs, validateKeeping(c.NetNS, c.Protocol, c.GracePeriod), validateTables(c.Tables))
+	errs = append(errs, validateKeeping(c.NetNS, c.Protocol, c.UnknownRouteTimeout), validateTables(c.Tables))
 	return errors.Join(append(errs, c.validateDevices(), c.validateBridges(), c.validateSysctls())...)
 }
 
 // validateKeeping checks what Config and KeeperConfig have in common.
-func validateKeeping(namespace int, protocol uint8, grace time.Duration) error {
+func validateKeeping(namespace int, protocol uint8, unknownRoutes time.Duration) error {
 	var errs []error
 	if namespace < 0 {
 		errs = append(errs, fmt.Errorf("routes: NetNS: %d is no file descriptor", namespace))
@@ -161,8 +160,8 @@ func validateKeeping(namespace int, protocol uint8, grace time.Duration) error {
 	if protocol < firstFreeProtocol {
 		errs = append(errs, fmt.Errorf("routes: Protocol: %d is the kernel's or an administrator's", protocol))
 	}
-	if grace < 0 {
-		errs = append(errs, fmt.Errorf("routes: GracePeriod: %s is negative", grace))
+	if unknownRoutes < 0 {
+		errs = append(errs, fmt.Errorf("routes: UnknownRouteTimeout: %s is negative", unknownRoutes))
 	}
 	return errors.Join(errs...)
 }

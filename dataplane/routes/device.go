@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// device is a wanted interface that encapsulates packets, such as a VXLAN. Its name is its
-// identity. String returns the arguments of ip(8) that make it, without its addresses.
+// device is the desired state of an interface that encapsulates packets, such as a VXLAN. Its name is its
+// identity. String returns the arguments of ip(8) that create it, without its addresses.
 type device interface {
 	Object
 	name() string
@@ -26,11 +26,11 @@ type device interface {
 	// encapsulation is the name of the protocol, for errors.
 	encapsulation() string
 	validate() error
-	// fit returns the device with its MTU, and the kernel's form of it. ErrNoInterface: an
-	// interface that it needs does not exist.
+	// fit returns the device with its MTU, and its netlink form. ErrNoInterface: an interface that it
+	// needs does not exist.
 	fit(ls *links) (device, netlink.Link, error)
 	// alter returns the changes from one device to another, without those to parameters that all
-	// interfaces have. If the kernel cannot make them, can is false and the device is made anew.
+	// interfaces have. If the kernel cannot make them, can is false and the device is recreated.
 	alter(c *rtnl.Conn, have, want netlink.Link) (steps []deviceStep, can bool)
 }
 
@@ -40,7 +40,7 @@ type unwantedDevice string
 func (unwantedDevice) kind() string     { return "device" }
 func (d unwantedDevice) String() string { return string(d) }
 
-// vrfKind is the kernel's name of the kind of VRFs, whose own MTU says nothing of the interfaces below.
+// vrfKind is the kernel's name of the kind of VRFs, whose own MTU does not depend on their lower devices.
 const vrfKind = "vrf"
 
 // deviceKinds returns the kernel's names of the kinds of devices that this package makes.
@@ -56,7 +56,7 @@ func validateAddresses(addresses []netip.Prefix) error {
 	return errors.Join(errs...)
 }
 
-// defaultMTU stands for the MTU of an underlying interface that does not exist yet.
+// defaultMTU stands for the MTU of a lower device that does not exist yet.
 const defaultMTU = 1500
 
 // sameDevice reports whether two devices are the same.
@@ -84,8 +84,8 @@ func foreignDevice(l rtnl.Link, protocol uint8) bool {
 	return !slices.Contains(deviceKinds(), l.Kind) || l.Alias != "" && l.Alias != deviceAlias(protocol)
 }
 
-// planDevice returns the changes from the kernel's device to the wanted one. It makes the device
-// anew only if the kernel cannot change it.
+// planDevice returns the changes from the kernel's device to the desired one. It recreates the device
+// only if the kernel cannot change it.
 //
 // Errors: ErrForeign if another interface has the name, ErrNoInterface if the parent does not
 // exist.
@@ -135,24 +135,25 @@ func readDevice(c *rtnl.Conn, index int) (netlink.Link, error) {
 	return h.LinkByIndex(index)
 }
 
-// below returns the index of the parent, or 0 if parent is "", and the MTU that fits the interface
-// below: the parent, or the one with the local address if there is no parent or it is a VRF. If there is
-// no such interface, or the loopback has the address, the device keeps its MTU.
-func (l *links) below(name, parent string, local netip.Addr, overhead uint32) (index int, mtu uint32, err error) {
-	under, known := l.holding(local)
+// lowerDevice returns the index of the parent (0 if parent is empty), and the MTU that fits the lower device.
+// That is the parent, or the interface with the local address if there is no parent or it is a VRF. If there
+// is no such interface, or it is the loopback, the device keeps its MTU.
+func (l *links) lowerDevice(name, parent string, local netip.Addr, overhead uint32) (index int, mtu uint32, err error) {
+	lower, known := l.linkWithAddress(local)
 	if parent != "" {
-		above, exists := l.named(parent)
+		parentLink, exists := l.named(parent)
 		if !exists {
 			return 0, 0, fmt.Errorf("%w: %s", ErrNoInterface, parent)
 		}
-		if index = above.Index; above.Kind != vrfKind {
-			under, known = above, true
+		if index = parentLink.Index; parentLink.Kind != vrfKind {
+			lower, known = parentLink, true
 		}
 	}
 	have, exists := l.named(name)
 	switch {
-	case known && under.MTU > overhead && under.MTU <= maxMTU: // more has the loopback, by which no packet leaves
-		return index, under.MTU - overhead, nil
+	// The loopback's MTU is larger; no encapsulated packet leaves through it.
+	case known && lower.MTU > overhead && lower.MTU <= maxMTU:
+		return index, lower.MTU - overhead, nil
 	case exists && slices.Contains(deviceKinds(), have.Kind):
 		return index, have.MTU, nil
 	}
@@ -174,11 +175,17 @@ func addDevice(want device, link netlink.Link) deviceStep {
 		do: func(h *netlink.Handle, _ netlink.Link) error {
 			err := h.LinkAdd(link)
 			if errors.Is(err, syscall.EOPNOTSUPP) {
-				return fmt.Errorf("%s: %w %s (module %[3]s): %w", want.encapsulation(), ErrNoKind, link.Type(), err)
+				return fmt.Errorf("%s: %w", want.encapsulation(), noKind(link.Type(), err))
 			}
 			return deviceError(want, err)
 		},
 	}
+}
+
+// noKind returns the error of a kernel without devices of a kind. The device is added once the module is loaded.
+func noKind(kind string, err error) error {
+	since := map[string]string{"vxlan": "3.7", "ipip": "3.8", "wireguard": "5.6"}
+	return &dataplane.FeatureError{Feature: "devices of kind " + kind, Since: since[kind], Module: kind, Err: err}
 }
 
 // deviceError explains an error of the kernel about the parameters of a device.
@@ -283,12 +290,12 @@ func runSteps(c *rtnl.Conn, name string, ls *links, steps []deviceStep) error {
 	return nil
 }
 
-// strayDevices returns the sorted names of our devices that are not wanted. Of those named in own,
+// unwantedDevices returns the sorted names of our devices that are not desired. Of those named in own,
 // a device without an alias is ours as well: a process may have been killed before it set one.
-func strayDevices(wanted map[string]device, own []string, protocol uint8, ls *links) (names []string) {
+func unwantedDevices(desired map[string]device, own []string, protocol uint8, ls *links) (names []string) {
 	for name, s := range ls.ByName {
 		ours := s.Alias == deviceAlias(protocol) || s.Alias == "" && slices.Contains(own, name)
-		if _, ok := wanted[name]; !ok && slices.Contains(deviceKinds(), s.Kind) && ours {
+		if _, ok := desired[name]; !ok && slices.Contains(deviceKinds(), s.Kind) && ours {
 			names = append(names, name)
 		}
 	}
@@ -296,27 +303,27 @@ func strayDevices(wanted map[string]device, own []string, protocol uint8, ls *li
 	return names
 }
 
-// deviceStore has the wanted devices. The links have the kernel's.
+// deviceStore has the desired devices; links has those of the kernel.
 type deviceStore struct {
-	wanted map[string]device
-	dirty  bool
+	desired map[string]device
+	dirty   bool
 	// own are the names of devices that are ours also without an alias.
 	own []string
 }
 
-// change adds a device to the desired state or replaces it, or removes it if gone is set.
-func (s *deviceStore) change(d device, gone bool) {
-	old, had := s.wanted[d.name()]
-	if gone {
-		delete(s.wanted, d.name())
+// change adds a device to the desired state or replaces it, or removes it if remove is set.
+func (s *deviceStore) change(d device, remove bool) {
+	old, had := s.desired[d.name()]
+	if remove {
+		delete(s.desired, d.name())
 		s.dirty = s.dirty || had
 		return
 	}
 	s.dirty = s.dirty || !had || !sameDevice(old, d)
-	s.wanted[d.name()] = d
+	s.desired[d.name()] = d
 }
 
 func (s *deviceStore) has(name string) bool {
-	_, ok := s.wanted[name]
+	_, ok := s.desired[name]
 	return ok
 }

@@ -35,29 +35,32 @@
 // and the rules that carry the configured protocol number; tunnel devices with an alias that names
 // it, and whatever is in their forwarding databases. All of that survives a restart of the program.
 // Objects of other processes are never changed and never deleted: if one is in the place of an object of ours,
-// ours is at fault, with ErrForeign. A route or neighbour entry that is exactly as wanted is as good as ours,
-// and only its maker puts it back: ErrCeded. Sysctls have no owner: they are written where they differ, and stay
-// when an endpoint goes (its interface goes with it).
+// ours is at fault, with ErrForeign. A foreign route or neighbour entry that is identical to the desired one is
+// accepted. If its owner deletes it, the endpoint is at fault with ErrCeded. Sysctls have no owner: they are
+// written where they differ, and stay when an endpoint goes (its interface goes with it).
 //
 // # Rules
 //
 // Of several routes to one destination, table and metric the first Class is there; see there for the
-// order. Removals come before additions. A route that changes is replaced in one step, so that packets
-// always find one. One that cannot be replaced is deleted, because it leads to another place. If two
-// endpoints have the same address, the one with the smaller key has it, and the other is at fault,
-// with ErrContested, until that one goes. Link-local IPv6 addresses need no route and get none. An
-// endpoint that is administratively down keeps its routes: dropping its traffic is policy. Routes of
-// local workloads come of endpoints alone, which the Driver holds back until their policy is in the
-// kernel. An endpoint whose interface does not exist or is down is reported as ApplyError.Down until
-// it comes: the Driver does not count that as a failure. If an interface's sysctls cannot be set, no
-// route over it is added: without them traffic could pass that should not.
+// order. Additions come before removals. A route that changes is replaced in one step, so that packets
+// always find one. Only a route that cannot be replaced in one step is deleted first. If the kernel refuses
+// the replacement, the old route is deleted, because it leads to another place.
+//
+// If two endpoints have the same address, the one with the smaller key has it. The other is at fault with
+// ErrContested until the first is removed. Link-local IPv6 addresses need no route and get none. An
+// endpoint that is administratively down keeps its routes: dropping its traffic is policy.
+//
+// Only endpoints add routes to local workloads. The Driver holds an endpoint back until its policy is in
+// the kernel. An endpoint whose interface does not exist or is down is reported as ApplyError.Down until
+// the interface is up. The Driver does not count that as a failure. If an interface's sysctls cannot be
+// set, no route over it is added: without them traffic could pass that should not.
 //
 // An endpoint whose interface is a port of one of Config.Bridges gets nothing: the route of the
 // bridge's subnet leads to it. Its objects are added when the interface leaves the bridge.
 //
 // What goes through a tunnel is programmed while the node has a tunnel address of the family and
 // encapsulation itself. If the kernel lacks the encapsulation, the node and all nodes behind its
-// tunnels are at fault with ErrNoKind, until the kernel's module is loaded.
+// tunnels are at fault with a *dataplane.FeatureError, until the kernel's module is loaded.
 //
 // # Repair
 //
@@ -100,7 +103,7 @@
 // Apply and Resync of a Keeper return a join of *ObjectError, one for each object at fault; those
 // of a Dataplane, and Teardown, a join of *dataplane.ApplyError, one for each endpoint or node at
 // fault. Their causes are ErrNoInterface, ErrInterfaceDown, ErrForeign, ErrCeded, ErrContested,
-// ErrEndpoint, ErrObject, ErrTunnel, ErrNoKind or the kernel's errno. Any other error, and an ApplyError
-// without an object: the connection to the kernel failed, or an object that no endpoint or node has any
+// ErrEndpoint, ErrObject, ErrTunnel, a *dataplane.FeatureError or the kernel's errno. Any other error, and an
+// ApplyError without an object: the connection to the kernel failed, or an object that no endpoint or node has any
 // more could not be removed. New and NewKeeper return all problems of their config.
 package routes

@@ -41,7 +41,7 @@ type entryValue struct {
 	dst netip.Addr // of an FDB
 }
 
-// entryStore are all entries of interfaces, wanted and known.
+// entryStore are all entries of interfaces, desired and known.
 type entryStore = store[entryKey, entryValue]
 
 // entryChange is one change to an entry.
@@ -138,7 +138,7 @@ func (k entryKey) missing(p *pass, index int) (bool, error) {
 func (k entryKey) encode(c *entryChange, b *rtnl.Batch, protocol uint8) {
 	n := k.neighbour(c, protocol)
 	switch {
-	case c.gone:
+	case c.remove:
 		b.DeleteNeighbour(&n)
 	case c.replace || n.Forward:
 		b.ReplaceNeighbour(&n)
@@ -194,17 +194,17 @@ func (k entryKey) text(p *pass, c *entryChange) string {
 	switch k.kind {
 	case kindFDB:
 		verb := "replace"
-		if c.gone {
+		if c.remove {
 			verb = "del"
 		}
 		return fmt.Sprintf("bridge fdb %s %s dev %s dst %s self permanent", verb, k.mac, dev, c.value.dst)
 	case kindProxy:
-		if c.gone {
+		if c.remove {
 			return fmt.Sprintf("ip %sneigh del proxy %s dev %s", six, k.addr, dev)
 		}
 		return fmt.Sprintf("ip %sneigh add proxy %s dev %s protocol %d", six, k.addr, dev, p.cfg.Protocol)
 	default:
-		if c.gone {
+		if c.remove {
 			return fmt.Sprintf("ip %sneigh del %s dev %s", six, k.addr, dev)
 		}
 		return fmt.Sprintf("ip %sneigh replace %s lladdr %s dev %s nud permanent protocol %d",

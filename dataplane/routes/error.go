@@ -14,8 +14,8 @@ var (
 	// with another MAC, the same rule, or an interface with the name or, of a tunnel device, with the
 	// parameters. It is left alone.
 	ErrForeign = errors.New("exists and is not ours")
-	// ErrCeded: another process had made the route or neighbour entry as it is wanted, and deleted
-	// it. It is added again only by that process, or once the interface or the wanted object changes.
+	// ErrCeded: another process had added an identical route or neighbour entry, and deleted it. Ours is
+	// added once the interface goes down and up or returns, or the desired object changes.
 	ErrCeded = errors.New("was deleted by the process that made it")
 	// ErrContested: another endpoint has the address, one with a smaller key.
 	ErrContested = errors.New("address is that of another endpoint")
@@ -25,9 +25,6 @@ var (
 	ErrObject = errors.New("invalid object")
 	// ErrTunnel: a route leads through a tunnel whose other end is not known.
 	ErrTunnel = errors.New("no tunnel")
-	// ErrNoKind: the kernel has no devices of the tunnel's kind, as its module is missing. The device
-	// is made once it is loaded.
-	ErrNoKind = errors.New("the kernel has no device of kind")
 )
 
 // ObjectError is the fault of one object: why it could not be programmed. It is immutable.

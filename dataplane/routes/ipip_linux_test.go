@@ -104,8 +104,10 @@ func (n *keeping) wantNoIPIP(err error) {
 	require.Len(n, objects, 2, "%v", err)
 	for _, name := range []string{"here", "there"} {
 		fault := objects[nodeKey(name)]
-		require.ErrorIs(n, fault, routes.ErrNoKind)
-		require.ErrorContains(n, fault, "IP in IP: the kernel has no device of kind ipip (module ipip)")
+		var missing *dataplane.FeatureError
+		require.ErrorAs(n, fault, &missing)
+		require.Equal(n, "ipip", missing.Module)
+		require.ErrorContains(n, fault, "IP in IP: the kernel has no devices of kind ipip (since Linux 3.8, module ipip)")
 		require.False(n, fault.Down)
 	}
 	require.ErrorIs(n, objects[nodeKey("there")], routes.ErrNoInterface)

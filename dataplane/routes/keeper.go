@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// KeeperConfig configures a Keeper. The zero value is good.
+// KeeperConfig configures a Keeper. The zero value has the defaults.
 type KeeperConfig struct {
 	// NetNS is the file descriptor of the network namespace to work in. It must stay open for
 	// as long as the Keeper is used. 0 means the program's own. Another one needs CAP_SYS_ADMIN,
@@ -29,10 +29,10 @@ type KeeperConfig struct {
 	// Devices are the names of tunnel devices that are ours also without the alias that names Protocol: a
 	// process may have been killed before it set one. Teardown removes them. Empty means none.
 	Devices []string
-	// GracePeriod is how long an unwanted route of ours may stay after its interface was
-	// first seen: one that a CNI plugin made for a workload that is not known yet. Watch removes it
-	// then, or the next Apply. 0 means not at all.
-	GracePeriod time.Duration
+	// UnknownRouteTimeout is how long a route with our protocol that was never Set stays after its
+	// interface was first seen. A CNI plugin may have added it for a workload that is not known yet.
+	// Watch or the next Apply removes it after that time. 0 means at once.
+	UnknownRouteTimeout time.Duration
 	// SysctlFile is the path of a file in which the Keeper writes the former value of each sysctl
 	// that it sets. With it, Teardown restores the sysctls that an earlier process set. Each Keeper
 	// needs a file of its own; the Keeper creates the file and its folder. If it is empty, Teardown
@@ -52,7 +52,7 @@ func (c KeeperConfig) withDefaults() KeeperConfig {
 }
 
 func (c KeeperConfig) validate() error {
-	return errors.Join(validateKeeping(c.NetNS, c.Protocol, c.GracePeriod), validateTables(c.Tables))
+	return errors.Join(validateKeeping(c.NetNS, c.Protocol, c.UnknownRouteTimeout), validateTables(c.Tables))
 }
 
 func validateTables(tables []uint32) error {
@@ -96,7 +96,7 @@ type Keeper struct {
 
 // Stats counts the objects and changes of a Keeper.
 type Stats struct {
-	// Routes wanted at the last Apply, and how many objects of all kinds are not as they should be.
+	// Routes desired at the last Apply, and how many objects of all kinds are not as they should be.
 	Routes, Failing int
 	// Added, Replaced and Deleted count changes to routes.
 	Added, Replaced, Deleted uint64
@@ -141,11 +141,11 @@ func (k *Keeper) newStores() *stores { return newStores(k.cfg.Protocol, k.cfg.Ta
 func (k *Keeper) Set(objects ...Object) { k.change(objects, false) }
 
 // change changes the desired state, or records the change for Apply if Watch may be running.
-func (k *Keeper) change(objects []Object, gone bool) {
+func (k *Keeper) change(objects []Object, remove bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, o := range objects {
-		if c := (change{o, gone}); k.applied {
+		if c := (change{o, remove}); k.applied {
 			k.pending = append(k.pending, c)
 		} else {
 			k.view.stores.apply(c)
@@ -273,7 +273,7 @@ func (k *Keeper) PlanTeardown(ctx context.Context) (string, error) {
 	if err != nil {
 		return plan, fmt.Errorf("routes: restore sysctls: %w", err)
 	}
-	removed := dry.strayDevices()
+	removed := dry.unwantedDevices()
 	for _, s := range settings {
 		if !slices.ContainsFunc(removed, func(dev string) bool { return strings.Contains(s.Path, "/"+dev+"/") }) {
 			plan += "sysctl -w " + s.String() + "\n"
@@ -331,7 +331,7 @@ func (k *Keeper) Stats() Stats {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s := k.stats
-	s.Routes, s.Failing = k.view.stores.routes.wanted, len(k.last.failures)
+	s.Routes, s.Failing = k.view.stores.routes.desired, len(k.last.failures)
 	s.Disputed = len(k.repairs.disputes.Disputed(k.view.now()))
 	s.Readings, s.Missed = k.view.readings, k.view.missed
 	return s

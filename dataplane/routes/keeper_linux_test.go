@@ -492,8 +492,8 @@ func TestKeeperWatchRepairs(t *testing.T) {
 }
 
 // A route that a CNI plugin made with our number has time until its endpoint is known.
-func TestKeeperGracePeriod(t *testing.T) {
-	k := newKeeping(t, routes.KeeperConfig{GracePeriod: time.Minute}, "a")
+func TestKeeperUnknownRouteTimeout(t *testing.T) {
+	k := newKeeping(t, routes.KeeperConfig{UnknownRouteTimeout: time.Minute}, "a")
 	now := time.Unix(1e9, 0)
 	k.k.SetClock(func() time.Time { return now })
 	k.ip("route add 10.0.0.1 dev a proto 219")
@@ -516,9 +516,9 @@ func TestKeeperGracePeriod(t *testing.T) {
 
 func TestKeeperConfigProblems(t *testing.T) {
 	_, err := routes.NewKeeper(routes.KeeperConfig{
-		NetNS: -1, Protocol: 4, Tables: []uint32{254, 0, 255}, GracePeriod: -1,
+		NetNS: -1, Protocol: 4, Tables: []uint32{254, 0, 255}, UnknownRouteTimeout: -1,
 	})
-	for _, field := range []string{"NetNS", "Protocol", "Tables[1]", "Tables[2]", "GracePeriod"} {
+	for _, field := range []string{"NetNS", "Protocol", "Tables[1]", "Tables[2]", "UnknownRouteTimeout"} {
 		require.ErrorContains(t, err, "routes: "+field+":")
 	}
 }

@@ -189,7 +189,7 @@ func TestChangedForeignNeighbourIsReported(t *testing.T) {
 	require.Contains(t, k.ip("neigh show proto 219"), "10.0.0.1")
 }
 
-// A rule for all addresses is one without any: it is known again, and not made anew with each
+// A rule for all addresses is one without any: it is known again, and not recreated with each
 // reading.
 func TestKeeperRuleOfAllAddresses(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{})

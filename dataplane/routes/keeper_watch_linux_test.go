@@ -54,10 +54,10 @@ func TestKeeperWatchIgnoresPendingChanges(t *testing.T) {
 	require.Equal(t, []string{"10.2.0.0/24 dev a scope link", "10.3.0.0/24 dev a scope link"}, k.ours("main"))
 }
 
-// What failed is tried again soon, also while some other route has its grace period.
-func TestKeeperRetriesDuringGracePeriod(t *testing.T) {
+// What failed is tried again soon, also while an unknown route stays.
+func TestKeeperRetriesWhileUnknownRouteStays(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{})
-	k.k = k.another(routes.KeeperConfig{GracePeriod: time.Hour})
+	k.k = k.another(routes.KeeperConfig{UnknownRouteTimeout: time.Hour})
 	k.addLinks("a")
 	k.ip("route add 10.9.0.0/24 dev a proto 219")
 	refusals := 2
@@ -81,8 +81,8 @@ func TestKeeperRetriesDuringGracePeriod(t *testing.T) {
 }
 
 // No route of ours has time when all are to go.
-func TestKeeperTeardownDuringGracePeriod(t *testing.T) {
-	cfg := routes.KeeperConfig{GracePeriod: time.Hour}
+func TestKeeperTeardownRemovesUnknownRoutes(t *testing.T) {
+	cfg := routes.KeeperConfig{UnknownRouteTimeout: time.Hour}
 	k := newKeeping(t, cfg, "a")
 	k.k.Set(routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "a"})
 	k.mustApply()

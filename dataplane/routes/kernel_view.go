@@ -52,10 +52,10 @@ func (k *kernelView) disconnect() error {
 	return k.sockets.close()
 }
 
-// deviceIndexes returns the indexes of the wanted devices that exist, by name.
+// deviceIndexes returns the indexes of the desired devices that exist, by name.
 func (k *kernelView) deviceIndexes() map[string]int {
 	indexes := map[string]int{}
-	for name := range k.stores.devices.wanted {
+	for name := range k.stores.devices.desired {
 		if link, exists := k.links.named(name); exists {
 			indexes[name] = link.Index
 		}
@@ -141,9 +141,9 @@ func (k *kernelView) readEntries() error {
 			}
 		}
 	}
-	devices := slices.Collect(maps.Keys(k.stores.devices.wanted))
+	devices := slices.Collect(maps.Keys(k.stores.devices.desired))
 	if k.stores.tearingDown {
-		devices = append(devices, k.strayDevices()...)
+		devices = append(devices, k.unwantedDevices()...)
 	}
 	for _, name := range devices {
 		if err := k.readForwards(name); err != nil {
@@ -179,7 +179,7 @@ func (k *kernelView) neighbourEntry(n rtnl.Neighbour) (key entryKey, v entryValu
 	switch {
 	case n.Forward:
 		key = entryKey{kind: kindFDB, dev: link.Name, mac: MAC(n.MAC)}
-		if !n.Extra && n.State&rtnl.StatePermanent != 0 { // others are never wanted
+		if !n.Extra && n.State&rtnl.StatePermanent != 0 { // others are never desired
 			v.dst = n.Addr
 		}
 	case n.Proxy:
@@ -190,9 +190,9 @@ func (k *kernelView) neighbourEntry(n rtnl.Neighbour) (key entryKey, v entryValu
 	return key, v, ok
 }
 
-// strayDevices returns the names of our unwanted devices.
-func (k *kernelView) strayDevices() []string {
-	return strayDevices(k.stores.devices.wanted, k.stores.devices.own, k.stores.protocol, k.links)
+// unwantedDevices returns the names of our unwanted devices.
+func (k *kernelView) unwantedDevices() []string {
+	return unwantedDevices(k.stores.devices.desired, k.stores.devices.own, k.stores.protocol, k.links)
 }
 
 // markSysctls marks the sysctls of an interface to be read again. The notification does not name

@@ -35,8 +35,8 @@ func lifeConfig() routes.Config {
 }
 
 // life is all that a node may have, in one of several forms: with endpoints and blocks that come,
-// go and move, and a device that is altered (MAC and address) or, as the family of the address
-// below changes, made anew.
+// go and move, and a device that is altered (MAC and address), or recreated because the family of
+// the parent's address changes.
 func life(form int) []dataplane.Event {
 	parent := "192.0.2.1"
 	if form%4 == 3 {

@@ -86,9 +86,9 @@ func (i IPIP) name() string              { return i.Name }
 func (i IPIP) addresses() []netip.Prefix { return i.Addresses }
 func (IPIP) encapsulation() string       { return "IP in IP" }
 
-// fit returns the device with its MTU, and as the kernel is to have it.
+// fit returns the device with its MTU, and its netlink form.
 func (i IPIP) fit(ls *links) (device, netlink.Link, error) {
-	parent, mtu, err := ls.below(i.Name, i.Parent, i.Local, ipipOverhead)
+	parent, mtu, err := ls.lowerDevice(i.Name, i.Parent, i.Local, ipipOverhead)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -98,8 +98,8 @@ func (i IPIP) fit(ls *links) (device, netlink.Link, error) {
 	return i, &netlink.Iptun{LinkAttrs: attrs, Local: i.Local.AsSlice(), Proto: ipipProtocol, Link: uint32(parent)}, nil
 }
 
-// alter implements device. The kernel cannot change the inner protocol, and cannot take away a remote
-// address or the mode that takes the outer header from a collector.
+// alter implements device. The kernel cannot change the inner protocol. It cannot remove a remote
+// address or the external mode (collect metadata).
 func (i IPIP) alter(c *rtnl.Conn, have, want netlink.Link) (steps []deviceStep, can bool) {
 	h, isIPIP := have.(*netlink.Iptun)
 	if !isIPIP || !h.Remote.IsUnspecified() || h.FlowBased || h.Proto != ipipProtocol {

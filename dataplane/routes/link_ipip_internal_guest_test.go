@@ -48,7 +48,7 @@ func TestIPIPIsAdded(t *testing.T) {
 	require.Empty(t, h.keep(ipipDevice()))
 	require.Equal(t, fallback, h.iptun("tunl0"))
 	require.Equal(t, []string{"ipip.way", "vxlan.way"},
-		strayDevices(nil, []string{"ipip.way"}, DefaultProtocol, h.links()))
+		unwantedDevices(nil, []string{"ipip.way"}, DefaultProtocol, h.links()))
 }
 
 // The device stays where the kernel can change it.
@@ -105,7 +105,7 @@ func TestIPIPIsAltered(t *testing.T) {
 	require.Equal(t, index, h.index("ipip.way"))
 }
 
-// It is made anew where the kernel cannot change it.
+// It is recreated where the kernel cannot change it.
 func TestUnchangeableIPIPIsReplaced(t *testing.T) {
 	h := newDeviceHost(t)
 	for what, made := range map[string]string{
@@ -140,7 +140,7 @@ func TestIPIPForeign(t *testing.T) {
 		before := h.index("ipip.way")
 		_, err := planDevice(h.conn, ipipDevice(), DefaultProtocol, h.links())
 		require.ErrorIs(t, err, ErrForeign)
-		require.Empty(t, strayDevices(nil, nil, DefaultProtocol, h.links()))
+		require.Empty(t, unwantedDevices(nil, nil, DefaultProtocol, h.links()))
 		require.Equal(t, before, h.index("ipip.way"))
 		h.ip("link del dev ipip.way")
 	}

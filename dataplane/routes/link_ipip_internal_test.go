@@ -135,9 +135,9 @@ func TestDeviceErrors(t *testing.T) {
 // recorder is a sink that keeps the routes.
 type recorder map[netip.Prefix]Route
 
-func (r recorder) change(objects []Object, gone bool) {
+func (r recorder) change(objects []Object, remove bool) {
 	for _, o := range objects {
-		if route, ok := o.(Route); ok && gone {
+		if route, ok := o.(Route); ok && remove {
 			delete(r, route.Dst)
 		} else if ok {
 			r[route.Dst] = route

@@ -94,13 +94,13 @@ func (v VXLAN) name() string              { return v.Name }
 func (v VXLAN) addresses() []netip.Prefix { return v.Addresses }
 func (VXLAN) encapsulation() string       { return "VXLAN" }
 
-// fit returns the device with its MTU, and as the kernel is to have it.
+// fit returns the device with its MTU, and its netlink form.
 func (v VXLAN) fit(ls *links) (device, netlink.Link, error) {
 	overhead := uint32(vxlanOverhead4)
 	if v.Local.Is6() {
 		overhead = vxlanOverhead6
 	}
-	parent, mtu, err := ls.below(v.Name, v.Parent, v.Local, overhead)
+	parent, mtu, err := ls.lowerDevice(v.Name, v.Parent, v.Local, overhead)
 	if err != nil {
 		return nil, nil, err
 	}

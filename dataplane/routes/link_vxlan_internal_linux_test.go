@@ -161,7 +161,7 @@ func TestVXLANIsAltered(t *testing.T) {
 	require.Equal(t, index, h.index("vxlan.way"))
 }
 
-// It is made anew where the kernel cannot change it.
+// It is recreated where the kernel cannot change it.
 func TestUnchangeableVXLANIsReplaced(t *testing.T) {
 	h := newDeviceHost(t)
 	for what, row := range map[string]struct {
@@ -214,7 +214,7 @@ func TestVXLANForeign(t *testing.T) {
 		before := h.index("vxlan.way")
 		_, err := planDevice(h.conn, *vxlan4(), DefaultProtocol, h.links())
 		require.ErrorIs(t, err, ErrForeign)
-		require.Empty(t, strayDevices(nil, nil, DefaultProtocol, h.links()))
+		require.Empty(t, unwantedDevices(nil, nil, DefaultProtocol, h.links()))
 		require.Equal(t, before, h.index("vxlan.way"))
 		h.ip("link del dev vxlan.way")
 	}
@@ -225,7 +225,7 @@ func TestVXLANForeign(t *testing.T) {
 	stray, err := handle.LinkByName("stray")
 	require.NoError(t, err)
 	require.NoError(t, handle.LinkSetAlias(stray, deviceAlias(DefaultProtocol)))
-	require.Empty(t, strayDevices(nil, nil, DefaultProtocol, h.links()), "a device of another kind")
+	require.Empty(t, unwantedDevices(nil, nil, DefaultProtocol, h.links()), "a device of another kind")
 
 	h.ip("link add dev another type vxlan id 4096 dstport 4789")
 	ls := h.links()
@@ -247,15 +247,15 @@ func TestStrayDevices(t *testing.T) {
 	h.ip("link set dev vxlan.way down") // Linux before 6.2 renames no device that is up
 	h.ip("link set dev vxlan.way name old")
 	ls := h.links()
-	require.Equal(t, []string{"old"}, strayDevices(map[string]device{"vxlan6.way": nil}, nil, DefaultProtocol, ls))
-	require.Empty(t, strayDevices(nil, nil, DefaultProtocol+1, ls))
-	require.Equal(t, []string{"old", "vxlan6.way"}, strayDevices(nil, nil, DefaultProtocol, ls))
-	for _, name := range strayDevices(nil, nil, DefaultProtocol, ls) {
+	require.Equal(t, []string{"old"}, unwantedDevices(map[string]device{"vxlan6.way": nil}, nil, DefaultProtocol, ls))
+	require.Empty(t, unwantedDevices(nil, nil, DefaultProtocol+1, ls))
+	require.Equal(t, []string{"old", "vxlan6.way"}, unwantedDevices(nil, nil, DefaultProtocol, ls))
+	for _, name := range unwantedDevices(nil, nil, DefaultProtocol, ls) {
 		require.NoError(t, runSteps(h.conn, name, ls, []deviceStep{deleteDevice(name)}))
 		require.NoError(t, runSteps(h.conn, name, ls, []deviceStep{deleteDevice(name)}),
 			"what is not there has been deleted")
 	}
-	require.Empty(t, strayDevices(nil, nil, DefaultProtocol, h.links()))
+	require.Empty(t, unwantedDevices(nil, nil, DefaultProtocol, h.links()))
 }
 
 func TestVXLANIsValidated(t *testing.T) {

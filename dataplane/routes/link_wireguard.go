@@ -58,9 +58,9 @@ func (w Wireguard) name() string              { return w.Name }
 func (w Wireguard) addresses() []netip.Prefix { return w.Addresses }
 func (Wireguard) encapsulation() string       { return "WireGuard" }
 
-// fit returns the device with its MTU, and as the kernel is to have it.
+// fit returns the device with its MTU, and its netlink form.
 func (w Wireguard) fit(ls *links) (device, netlink.Link, error) {
-	_, mtu, err := ls.below(w.Name, "", w.Local, wireguardOverhead)
+	_, mtu, err := ls.lowerDevice(w.Name, "", w.Local, wireguardOverhead)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// A device of another kind, or one that was deleted since it was listed, is made anew.
+// A device of another kind, or one that was deleted since it was listed, is recreated.
 func TestWireguardIsMadeAnew(t *testing.T) {
 	w := Wireguard{Name: "wg.way"}
 	for _, tt := range []struct {

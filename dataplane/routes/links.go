@@ -101,8 +101,8 @@ func (l *links) listSubnets() []subnet {
 	return list
 }
 
-// holding returns the interface with the address; of several, the one with the least index.
-func (l *links) holding(address netip.Addr) (rtnl.Link, bool) {
+// linkWithAddress returns the interface with the address; of several, the one with the least index.
+func (l *links) linkWithAddress(address netip.Addr) (rtnl.Link, bool) {
 	var best *rtnl.Interface
 	for _, s := range l.ByIndex {
 		has := slices.ContainsFunc(s.Addresses, func(p netip.Prefix) bool { return p.Addr() == address })

@@ -179,10 +179,10 @@ func TestInterfaceOfLongestSubnet(t *testing.T) {
 	link, _ = l.towards(netip.MustParseAddr("10.2.0.9"))
 	require.Equal(t, "wide", link.Name)
 
-	link, ok := l.holding(netip.MustParseAddr("10.1.0.3"))
+	link, ok := l.linkWithAddress(netip.MustParseAddr("10.1.0.3"))
 	require.True(t, ok)
 	require.Equal(t, "same", link.Name)
-	_, ok = l.holding(netip.MustParseAddr("10.1.0.4"))
+	_, ok = l.linkWithAddress(netip.MustParseAddr("10.1.0.4"))
 	require.False(t, ok)
 }
 
@@ -193,13 +193,13 @@ func TestTentativeAddressesDoNotCount(t *testing.T) {
 	tentative := addressEvent(2, "2001:db8::1/64", false)
 	tentative.Address.Tentative = true
 	l.Reset([]rtnl.Link{{Index: 2, Name: "a", Up: true}}, []rtnl.Address{tentative.Address}, time.Unix(1000, 0))
-	_, ok := l.holding(address)
+	_, ok := l.linkWithAddress(address)
 	require.False(t, ok, "listed")
 	require.False(t, l.update(tentative, time.Unix(1001, 0)).Address)
-	_, ok = l.holding(address)
+	_, ok = l.linkWithAddress(address)
 	require.False(t, ok, "an event")
 	require.True(t, l.update(addressEvent(2, "2001:db8::1/64", false), time.Unix(1002, 0)).Address)
-	_, ok = l.holding(address)
+	_, ok = l.linkWithAddress(address)
 	require.True(t, ok)
 }
 

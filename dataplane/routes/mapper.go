@@ -12,7 +12,7 @@ import (
 
 // sink receives changes to the desired state: a Keeper, or the stores of a plan.
 type sink interface {
-	change(objects []Object, gone bool)
+	change(objects []Object, remove bool)
 }
 
 // mapper turns events into the objects of a Keeper, and the Keeper's errors into those of endpoints

@@ -25,9 +25,9 @@ type network struct {
 	changed map[dataplane.TunnelKey]*dataplane.Tunnel
 	// dirty are the routes to resolve again.
 	dirty map[netip.Prefix]struct{}
-	// wanted has the objects of the routes, faults the errors of routes without one.
-	wanted map[netip.Prefix]Route
-	faults map[netip.Prefix]error
+	// desired has the objects of the routes, faults the errors of routes without one.
+	desired map[netip.Prefix]Route
+	faults  map[netip.Prefix]error
 	// badTunnels are the errors of invalid tunnels.
 	badTunnels map[dataplane.TunnelKey]error
 }
@@ -40,7 +40,7 @@ func newNetwork() network {
 		local:        map[dataplane.TunnelKey]struct{}{},
 		changed:      map[dataplane.TunnelKey]*dataplane.Tunnel{},
 		dirty:        map[netip.Prefix]struct{}{},
-		wanted:       map[netip.Prefix]Route{},
+		desired:      map[netip.Prefix]Route{},
 		faults:       map[netip.Prefix]error{},
 		badTunnels:   map[dataplane.TunnelKey]error{},
 	}
@@ -226,13 +226,13 @@ func (m *mapper) updateRoute(dst netip.Prefix) {
 			m.changed = true
 		}
 	}
-	old, had := n.wanted[dst]
+	old, had := n.desired[dst]
 	if had && (!want || old.Class != now.Class) {
 		m.unset(old)
-		delete(n.wanted, dst)
+		delete(n.desired, dst)
 	}
 	if want {
-		n.wanted[dst] = now
+		n.desired[dst] = now
 		m.set(now)
 	}
 }

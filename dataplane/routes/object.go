@@ -98,7 +98,7 @@ type Rule struct {
 	From, To netip.Prefix
 	// UDPSourcePort limits the rule to UDP packets from this port. 0 is any packet.
 	UDPSourcePort uint16
-	// Local limits the rule to packets that the host itself sends. Checks of rp_filter count as such.
+	// Local limits the rule to packets that the host itself sends. The kernel's rp_filter lookups match, too.
 	Local bool
 	// Table to look up in. 0 is none.
 	Table uint32
@@ -143,8 +143,8 @@ func (r Rule) canonical() Rule {
 	return r
 }
 
-// canonicalMatch returns a prefix of a rule as the kernel lists it: that of all addresses not at
-// all.
+// canonicalMatch returns a prefix of a rule as the kernel lists it. The kernel lists no
+// prefix of length 0.
 func canonicalMatch(p netip.Prefix) netip.Prefix {
 	switch {
 	case !p.IsValid():
@@ -177,8 +177,8 @@ type Setting struct {
 	Path string
 	// Value as the kernel prints it.
 	Value string
-	// Interface that the setting is of, by name, or that needs it: as long as it cannot be set, no
-	// route over the interface is added. Empty for none.
+	// Interface is the name of the interface that has or needs the sysctl. No route over it is added until
+	// the sysctl is set. Empty for none.
 	Interface string
 }
 

@@ -90,7 +90,7 @@ func (p *pass) replaceRules(added, lost []ruleChange) error {
 // deviceRounds is how often one pass compares devices while another process changes them.
 const deviceRounds = 4
 
-// updateDevices changes devices as wanted, and returns the names of unwanted ones.
+// updateDevices brings devices to the desired state, and returns the names of unwanted ones.
 func (p *pass) updateDevices() (unwanted []string, err error) {
 	s := p.view.stores.devices
 	if !s.dirty {
@@ -110,7 +110,7 @@ func (p *pass) updateDevices() (unwanted []string, err error) {
 		p.result.wait(p.view.now())
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.failed)) {
-		p.result.fail("keep device", s.wanted[name], p.failed[name])
+		p.result.fail("keep device", s.desired[name], p.failed[name])
 		p.blocked[name] = true // it may belong to another process
 		s.dirty = true
 	}
@@ -118,7 +118,7 @@ func (p *pass) updateDevices() (unwanted []string, err error) {
 		s.dirty = true
 		return nil, nil
 	}
-	return p.view.strayDevices(), nil
+	return p.view.unwantedDevices(), nil
 }
 
 // changeDevices makes the changes that devices need, and reports whether there were any. failed gets
@@ -126,8 +126,8 @@ func (p *pass) updateDevices() (unwanted []string, err error) {
 func (p *pass) changeDevices(failed map[string]error) (changed bool) {
 	s := p.view.stores.devices
 	clear(failed)
-	for _, name := range slices.Sorted(maps.Keys(s.wanted)) {
-		want := s.wanted[name]
+	for _, name := range slices.Sorted(maps.Keys(s.desired)) {
+		want := s.desired[name]
 		err := want.validate()
 		if err != nil {
 			err = fmt.Errorf("%w: %w", ErrObject, err)
@@ -186,7 +186,7 @@ func (p *pass) removeDevices(names []string) error {
 			p.view.stores.devices.dirty = true
 			continue
 		}
-		p.result.stale = p.result.stale || len(p.failed) > 0 // it may have had the parameters of a wanted one
+		p.result.stale = p.result.stale || len(p.failed) > 0 // it may have had the parameters of a desired one
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func (p *pass) sendRoutes(changes []routeChange) error {
 }
 
 // routesExist handles additions that the kernel refused because another process has a route with
-// the same destination, table and metric. If that route is as wanted, ours is not needed (S172).
+// the same destination, table and metric. If that route is identical, ours is not needed (S172).
 func (p *pass) routesExist(refused map[*routeChange]error) (withdraw []routeChange, err error) {
 	tables := map[rtnl.RouteFilter]map[routeKey]*routeChange{}
 	for c := range refused {
@@ -181,7 +181,7 @@ func (p *pass) routeFailed(c *routeChange, err error) (withdraw routeChange, ok 
 	return routeChange{slot: slot, old: c.old}, c.old != nil
 }
 
-// conflicting returns the wanted route of a slot, or the old one if none is wanted, for errors.
+// conflicting returns the desired route of a slot, or the old one if none is desired, for errors.
 func (p *pass) conflicting(slot *routeSlot, old *rtnl.Route) Route {
 	if len(slot.claims) > 0 {
 		return slot.claims[0]

@@ -16,16 +16,18 @@ func planObjects[K objectKind[K, V], V comparable](
 	p *pass, s *store[K, V],
 ) (deletions, additions []kernelChange[K, V], err error) {
 	for _, o := range s.takeDirty() {
-		index, ok := 0, o.wanted
-		if o.wanted {
+		index, ok := 0, o.desired
+		if o.desired {
 			index, ok = locate(p, s, o)
 		}
-		if o.state.present && !o.wanted && (p.additionsOnly || o.state.reported > 0 && p.keepsUnwanted()) {
+		if o.state.present && !o.desired && (p.additionsOnly || o.state.reported > 0 && p.keepsUnwanted()) {
 			s.markDirty(o)
 			continue
 		}
 		if o.state.present && (!ok || o.state.index != index) {
-			deletions = append(deletions, kernelChange[K, V]{slot: o, index: o.state.index, value: o.have, gone: true})
+			deletions = append(deletions, kernelChange[K, V]{
+				slot: o, index: o.state.index, value: o.have, remove: true,
+			})
 		}
 		if ok && o.state.ceded {
 			p.result.fail("add "+o.key.object(o.want).kind(), o.key.object(o.want), ErrCeded)
@@ -48,7 +50,7 @@ func planObjects[K objectKind[K, V], V comparable](
 	return deletions, additions, nil
 }
 
-// locate finds the interface of a wanted object. If it cannot, it records the fault. An object on a
+// locate finds the interface of a desired object. If it cannot, it records the fault. An object on a
 // port must not be there, which is no fault; an event about the port marks it again.
 func locate[K objectKind[K, V], V comparable](p *pass, s *store[K, V], o *slot[K, V]) (index int, ok bool) {
 	object := o.key.object(o.want)
@@ -112,7 +114,7 @@ func concludeObject[K objectKind[K, V], V comparable](
 	object := key.object(c.value)
 	switch {
 	case err == nil:
-	case !c.gone:
+	case !c.remove:
 		op, err = "add ", key.refused(p, c, err)
 	case errors.Is(err, rtnl.ErrNotFound):
 		err = nil
@@ -139,7 +141,7 @@ func concludeObject[K objectKind[K, V], V comparable](
 func objectDone[K objectKind[K, V], V comparable](p *pass, c *kernelChange[K, V]) {
 	o := c.slot
 	switch {
-	case !c.gone:
+	case !c.remove:
 		if o.state.lost {
 			p.stats.Repaired++
 			p.recordRepair(o.key, o.key.object(c.value))
@@ -150,7 +152,7 @@ func objectDone[K objectKind[K, V], V comparable](p *pass, c *kernelChange[K, V]
 	case o.state.index == c.index:
 		o.state.present = false
 	}
-	if o.state.reported > 0 && !o.wanted {
+	if o.state.reported > 0 && !o.desired {
 		p.stats.Swept++
 		p.recordRepair(o.key, o.key.object(c.value))
 	}

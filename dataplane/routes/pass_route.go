@@ -23,7 +23,7 @@ type routeChange struct {
 }
 
 // planRoutes returns the changes that dirty slots need, deletions and additions, each in order. It
-// records the faults of wanted routes that are impossible.
+// records the faults of desired routes that are impossible.
 func (p *pass) planRoutes() (deletions, additions []routeChange) {
 	s := p.view.stores.routes
 	dirty := s.dirty
@@ -78,7 +78,7 @@ func splitDeletions(deletions, additions []routeChange) (before, after []routeCh
 	return before, after
 }
 
-// resolve finds the interface of the slot's wanted route, and reports whether there is one.
+// resolve finds the interface of the slot's desired route, and reports whether there is one.
 func (p *pass) resolve(slot *routeSlot, out *rtnl.Route) bool {
 	r := &slot.claims[0]
 	err := r.validate()
@@ -96,15 +96,15 @@ func (p *pass) resolve(slot *routeSlot, out *rtnl.Route) bool {
 	return err == nil
 }
 
-// planSlot plans a slot with a wanted route: in scratch, if can is set.
+// planSlot plans a slot with a desired route: in scratch, if can is set.
 func (p *pass) planSlot(slot *routeSlot, can bool, deletions, additions []routeChange) (_, _ []routeChange) {
-	plain := 0 // strays that the kernel could confuse with the wanted one
+	plain := 0 // strays that the kernel could confuse with the desired one
 	for i := range slot.strays {
 		if slot.strays[i].route.TOS == 0 {
 			plain++
 		}
 	}
-	var keep *rtnl.Route // the route that the wanted one replaces atomically
+	var keep *rtnl.Route // the route that the desired one replaces atomically
 	switch {
 	case can && !slot.state.present && plain == 1 && len(slot.strays) == 1 && slot.others == 0:
 		only := slot.strays[0].route
@@ -141,8 +141,8 @@ func drop(slot *routeSlot, strays []stray, deletions []routeChange) []routeChang
 	return deletions
 }
 
-// sweep plans a slot without a wanted route. A route over a new interface may belong to a workload
-// that is not known yet: it stays for the grace period.
+// sweep plans a slot without a desired route. A route over a new interface may belong to a workload
+// that is not known yet: it stays for UnknownRouteTimeout.
 func (p *pass) sweep(slot *routeSlot, deletions []routeChange) []routeChange {
 	if len(slot.strays) == 0 {
 		p.view.stores.routes.remove(slot)
@@ -160,7 +160,7 @@ func (p *pass) sweep(slot *routeSlot, deletions []routeChange) []routeChange {
 		if !o.found || o.route.Index == 0 || p.view.stores.tearingDown {
 			continue
 		}
-		if until := p.view.links.since(o.route.Index).Add(p.cfg.GracePeriod); p.view.now().Before(until) {
+		if until := p.view.links.since(o.route.Index).Add(p.cfg.UnknownRouteTimeout); p.view.now().Before(until) {
 			p.result.wait(until)
 			p.view.stores.routes.markDirty(slot)
 			return deletions

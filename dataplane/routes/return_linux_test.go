@@ -97,12 +97,12 @@ func TestReturningInterfaceIsConfigured(t *testing.T) {
 	}{
 		{"comes later", func() { w.addLinks("cali1") }},
 		{"flaps", func() { w.ip("link set dev cali1 down"); w.ip("link set dev cali1 up") }},
-		{"is renamed", func() { w.ip("link set dev cali1 name other"); w.ip("link set dev other name cali1") }},
+		{"is renamed", func() { w.rename("cali1", "other"); w.rename("other", "cali1") }},
 		{"comes again", func() { w.ip("link del dev cali1"); w.addLinks("cali1") }},
 		{"another takes the name", func() {
 			w.addLinks("other")
-			w.ip("link set dev cali1 name old")
-			w.ip("link set dev other name cali1")
+			w.rename("cali1", "old")
+			w.rename("other", "cali1")
 			w.ip("link del dev old")
 		}},
 	} {

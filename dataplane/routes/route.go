@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// Class is the precedence of a wanted route. Of several routes with one destination, metric and
+// Class is the precedence of a desired route. Of several routes with one destination, metric and
 // table, the kernel gets the one of the first class in the order below. When that one is deleted, the
 // next takes its place.
 type Class int8
@@ -52,8 +52,8 @@ var typeNumbers = [...]uint8{
 	Throw: rtnl.TypeThrow,
 }
 
-// Route is a wanted route. Dst, Table and Metric are its identity in the kernel; with Class, that
-// among wanted ones. It is a plain, comparable value.
+// Route is a desired route. Dst, Table and Metric are its identity in the kernel; with Class, that
+// among desired ones. It is comparable.
 type Route struct {
 	// Dst is the destination. Host bits do not count.
 	Dst netip.Prefix

@@ -12,7 +12,7 @@ import (
 // routeSlot has the desired and the observed state of one destination, table and metric.
 type routeSlot struct {
 	key routeKey
-	// claims are the wanted routes, one a class, in the order of classes: the first is to be there.
+	// claims are the desired routes, one a class, in the order of classes: the first is to be there.
 	claims []Route
 	room   [1]Route // for the claims, of which there usually is one
 	// state is about the first claim.
@@ -47,7 +47,7 @@ type routeStore struct {
 	// checked.
 	byInterface map[string][]*routeSlot
 	sources     map[netip.Addr]int
-	wanted      int
+	desired     int
 	scratch     rtnl.Route
 }
 
@@ -84,18 +84,18 @@ func (slot *routeSlot) claim(c Class) (at int, exists bool) {
 }
 
 // change adds a route to the desired state or replaces the one of its class, or removes that one if
-// gone is set.
-func (s *routeStore) change(r Route, gone bool) {
+// remove is set.
+func (s *routeStore) change(r Route, remove bool) {
 	r.canonicalise(s.tables[0])
 	slot := s.slots[r.key()]
 	if slot == nil {
-		if gone {
+		if remove {
 			return
 		}
 		slot = s.slot(r.key())
 	}
 	at, exists := slot.claim(r.Class)
-	if exists && !gone && slot.claims[at] == r || !exists && gone {
+	if exists && !remove && slot.claims[at] == r || !exists && remove {
 		return
 	}
 	if at == 0 {
@@ -106,12 +106,12 @@ func (s *routeStore) change(r Route, gone bool) {
 	if exists {
 		s.countSource(slot.claims[at].Source, -1)
 		slot.claims = slices.Delete(slot.claims, at, at+1)
-		s.wanted--
+		s.desired--
 	}
-	if !gone {
+	if !remove {
 		s.countSource(r.Source, 1)
 		slot.claims = slices.Insert(slot.claims, at, r)
-		s.wanted++
+		s.desired++
 	}
 	if at == 0 {
 		s.index(slot)

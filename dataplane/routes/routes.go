@@ -35,7 +35,7 @@ func New(cfg Config) (*Dataplane, error) {
 		return nil, err
 	}
 	keeper, err := NewKeeper(KeeperConfig{
-		NetNS: cfg.NetNS, Protocol: cfg.Protocol, Tables: cfg.Tables, GracePeriod: cfg.GracePeriod,
+		NetNS: cfg.NetNS, Protocol: cfg.Protocol, Tables: cfg.Tables, UnknownRouteTimeout: cfg.UnknownRouteTimeout,
 		SysctlFile: cfg.SysctlFile, Devices: cfg.devices(), Logger: cfg.Logger,
 	})
 	if err != nil {

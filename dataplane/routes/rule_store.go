@@ -41,7 +41,7 @@ func (k ruleKey) missing(*pass, int) (bool, error) { return true, nil }
 
 func (k ruleKey) encode(c *ruleChange, b *rtnl.Batch, _ uint8) {
 	r := rtnl.Rule(k)
-	if c.gone {
+	if c.remove {
 		b.DeleteRule(&r)
 	} else {
 		b.AddRule(&r)
@@ -59,7 +59,7 @@ func (k ruleKey) refused(_ *pass, _ *ruleChange, err error) error {
 // text implements objectKind.
 func (k ruleKey) text(_ *pass, c *ruleChange) string {
 	verb, family := "add", ""
-	if c.gone {
+	if c.remove {
 		verb = "del"
 	}
 	if k.Family == 6 {

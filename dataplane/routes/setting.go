@@ -25,7 +25,7 @@ func (s Setting) validate() error {
 	return nil
 }
 
-// settingStore has the wanted sysctls by path. have is the value when last read or written.
+// settingStore has the desired sysctls by path. have is the value when last read or written.
 type settingStore = store[string, Setting]
 
 // concerns reports whether the setting belongs to one of the interfaces by its path, or is needed
@@ -52,10 +52,10 @@ func flushSettings(s *settingStore, f *linkEvents) {
 	}
 }
 
-// right reports whether the setting was as wanted when last read or written.
+// right reports whether the setting had the desired value when last read or written.
 func right(o *slot[string, Setting]) bool { return o.state.present && o.have == o.want }
 
-// updateSettings writes the settings that differ from the wanted value. Those of an interface that
+// updateSettings writes the settings that differ from the desired value. Those of an interface that
 // does not exist are at fault until it appears. Those of a port of Config.Bridges are left alone.
 func (p *pass) updateSettings() {
 	s := p.view.stores.settings
@@ -65,7 +65,7 @@ func (p *pass) updateSettings() {
 	slices.SortFunc(dirty, func(a, b *slot[string, Setting]) int { return strings.Compare(a.key, b.key) })
 	for _, slot := range dirty {
 		o := slot.want
-		if !slot.wanted {
+		if !slot.desired {
 			delete(s.slots, slot.key) // the kernel keeps it
 			continue
 		}
@@ -125,7 +125,7 @@ func (p *pass) updateSettings() {
 	}
 }
 
-// settingsDone records the wanted settings as right, except those that could not be read or
+// settingsDone records the desired settings as right, except those that could not be read or
 // written. differ are the written ones.
 func (p *pass) settingsDone(want, differ []Setting, failed, refused map[Setting]error) {
 	s := p.view.stores.settings

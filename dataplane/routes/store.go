@@ -21,7 +21,7 @@ type observed struct {
 	// foreign means that the kernel refused the last addition, after a dump, because of another
 	// process's object.
 	foreign bool
-	// madeByOther means that another process made the object as it is wanted, so ours is not needed.
+	// madeByOther means that another process made an identical object, so ours is not needed.
 	// ceded means that this one was deleted since: only its maker restores it (S172).
 	madeByOther, ceded bool
 }
@@ -43,7 +43,7 @@ func (o *observed) setInKernel(index int) {
 type slot[K, V comparable] struct {
 	state      observed
 	key        K
-	wanted     bool
+	desired    bool
 	want, have V
 }
 
@@ -65,12 +65,12 @@ func (s *store[K, V]) markDirty(o *slot[K, V]) {
 }
 
 // takeDirty returns the dirty slots, which are not dirty afterwards. It deletes those of objects
-// that are neither wanted nor present.
+// that are neither desired nor present.
 func (s *store[K, V]) takeDirty() (dirty []*slot[K, V]) {
 	dirty, s.dirty = s.dirty, nil
 	kept := dirty[:0]
 	for _, o := range dirty {
-		if o.state.dirty = false; o.wanted || o.state.present {
+		if o.state.dirty = false; o.desired || o.state.present {
 			kept = append(kept, o)
 		} else {
 			delete(s.slots, o.key)
@@ -88,16 +88,16 @@ func (s *store[K, V]) slot(key K) *slot[K, V] {
 	return o
 }
 
-// change adds an object to the desired state or replaces it, or removes it if gone is set.
-func (s *store[K, V]) change(key K, v V, gone bool) {
+// change adds an object to the desired state or replaces it, or removes it if remove is set.
+func (s *store[K, V]) change(key K, v V, remove bool) {
 	o := s.slots[key]
 	switch {
-	case !gone && (o == nil || !o.wanted || o.want != v):
+	case !remove && (o == nil || !o.desired || o.want != v):
 		o = s.slot(key)
-		o.wanted, o.want, o.state.ceded = true, v, false
+		o.desired, o.want, o.state.ceded = true, v, false
 		s.markDirty(o)
-	case gone && o != nil && o.wanted:
-		o.wanted, o.state.ceded = false, false
+	case remove && o != nil && o.desired:
+		o.desired, o.state.ceded = false, false
 		s.markDirty(o)
 	}
 }
@@ -105,7 +105,7 @@ func (s *store[K, V]) change(key K, v V, gone bool) {
 // copyTo copies the desired state to another store.
 func (s *store[K, V]) copyTo(other *store[K, V]) {
 	for key, o := range s.slots {
-		if o.wanted {
+		if o.desired {
 			other.change(key, o.want, false)
 		}
 	}
@@ -127,7 +127,7 @@ func (s *store[K, V]) read(key K, index int, v V) {
 // end ends the list.
 func (s *store[K, V]) end() {
 	for _, o := range s.slots {
-		if !o.state.present || !o.wanted || o.have != o.want {
+		if !o.state.present || !o.desired || o.have != o.want {
 			s.markDirty(o)
 		}
 	}
@@ -139,7 +139,7 @@ func (s *store[K, V]) observe(key K, index int, v V, number uint64, ours, gone b
 	o := s.slots[key]
 	switch {
 	case ours && !gone:
-		lost := o != nil && o.wanted && v != o.want &&
+		lost := o != nil && o.desired && v != o.want &&
 			(o.state.lost || o.state.present && o.state.index == index && v != o.have)
 		s.read(key, index, v)
 		o = s.slots[key]
@@ -158,10 +158,10 @@ func (s *store[K, V]) observe(key K, index int, v V, number uint64, ours, gone b
 // kernelChange is one change to an object in the kernel.
 type kernelChange[K, V comparable] struct {
 	slot *slot[K, V]
-	// index of the interface, and value, of the object to delete if gone is set, otherwise to add.
-	index int
-	value V
-	gone  bool
+	// index of the interface, and value, of the object to delete if remove is set, otherwise to add.
+	index  int
+	value  V
+	remove bool
 	// replace means that the kernel has one of ours.
 	replace bool
 }

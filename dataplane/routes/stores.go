@@ -10,7 +10,7 @@ type stores struct {
 	rules    *ruleStore
 	settings *settingStore
 	devices  *deviceStore
-	// tearingDown means that all of ours is removed, without a grace period.
+	// tearingDown means that all of ours is removed, unknown routes too.
 	tearingDown bool
 }
 
@@ -21,20 +21,20 @@ func newStores(protocol uint8, tables []uint32) *stores {
 		entries:  newStore[entryKey, entryValue](),
 		rules:    newStore[ruleKey, struct{}](),
 		settings: newStore[string, Setting](),
-		devices:  &deviceStore{wanted: map[string]device{}},
+		devices:  &deviceStore{desired: map[string]device{}},
 	}
 }
 
 // change is one change to the desired state.
 type change struct {
 	object Object
-	gone   bool
+	remove bool
 }
 
 // change changes the desired state at once.
-func (s *stores) change(objects []Object, gone bool) {
+func (s *stores) change(objects []Object, remove bool) {
 	for _, o := range objects {
-		s.apply(change{o, gone})
+		s.apply(change{o, remove})
 	}
 }
 
@@ -42,16 +42,16 @@ func (s *stores) change(objects []Object, gone bool) {
 func (s *stores) apply(c change) {
 	switch o := c.object.(type) {
 	case Route:
-		s.routes.change(o, c.gone)
+		s.routes.change(o, c.remove)
 	case Rule:
-		s.rules.change(o.key(s.protocol), struct{}{}, c.gone)
+		s.rules.change(o.key(s.protocol), struct{}{}, c.remove)
 	case Setting:
-		s.settings.change(o.Path, o, c.gone)
+		s.settings.change(o.Path, o, c.remove)
 	case device:
-		s.devices.change(o, c.gone)
+		s.devices.change(o, c.remove)
 	default:
 		if key, v, ok := entryOf(o); ok {
-			s.entries.change(key, v, c.gone)
+			s.entries.change(key, v, c.remove)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func (s *stores) copyTo(other *stores) {
 	s.entries.copyTo(other.entries)
 	s.rules.copyTo(other.rules)
 	s.settings.copyTo(other.settings)
-	for _, d := range s.devices.wanted {
+	for _, d := range s.devices.desired {
 		other.devices.change(d, false)
 	}
 }

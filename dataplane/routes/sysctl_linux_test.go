@@ -117,7 +117,7 @@ func TestSysctlsOfNewOwnerAreSet(t *testing.T) {
 }
 
 // Settings that the kernel acts upon: IPv6 that is off takes its addresses and routes with it, and
-// is turned on before a route needs it. What comes anew gets them anew.
+// is turned on before a route needs it. An interface that returns gets them again.
 func TestSysctlsOfIPv6(t *testing.T) {
 	const path = "net/ipv6/conf/cali1/"
 	off := routes.Config{Sysctls: []routes.Sysctl{

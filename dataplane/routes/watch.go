@@ -22,7 +22,7 @@ const (
 // other failed changes. Before the first Apply it changes nothing.
 //
 // It calls changed whenever the set of objects at fault changes, compared with the last Apply or
-// call; Apply then returns the faults. It also calls changed after it has made a device anew.
+// call; Apply then returns the faults. It also calls changed after it has recreated a device.
 // changed runs in another goroutine and may block. Calls do not overlap, and changes during a call
 // lead to one more. changed may be nil.
 //
@@ -100,9 +100,8 @@ func notifier(changed func()) (notify, stop func()) {
 	}
 }
 
-// repair makes one pass. faultsChanged means that the set of objects at fault changed, or that a wanted
-// device is another one than before, repaired that
-// an object changed by another process was repaired.
+// repair makes one pass. faultsChanged means that the set of objects at fault changed, or that a desired
+// device was recreated. repaired means that an object changed by another process was repaired.
 func (k *Keeper) repair(ctx context.Context) (faultsChanged, repaired, failing bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -199,6 +199,7 @@ func TestConfig(t *testing.T) {
 		"KeyLifetime: two Devices are required":  {Devices: good[:1], KeyLifetime: 1},
 		"KeyLifetime must not be negative":       {Devices: good, KeyLifetime: -1},
 		"RotationDelay: want at least 3m0s":      {Devices: good, RotationDelay: time.Minute},
+		"RulePriority: want at most 32763":       {Devices: good, RulePriority: 32764},
 		"Tables[0]: 255 is the kernel's":         {Devices: good, Table: 255},
 	} {
 		cfg.Node = "a"
@@ -213,7 +214,8 @@ func TestFaults(t *testing.T) {
 	require.NoError(t, err)
 	object := func(o routes.Object, err error) error { return &routes.ObjectError{Op: "keep", Object: o, Err: err} }
 	joined := func(errs ...error) error { return joinedErrors(errs) }
-	device := object(routes.Wireguard{Name: "wg.way"}, routes.ErrNoKind)
+	missing := &dataplane.FeatureError{Feature: "devices of kind wireguard"}
+	device := object(routes.Wireguard{Name: "wg.way"}, missing)
 	route := object(routes.Route{Dst: netip.MustParsePrefix("10.0.0.0/8"), Interface: "wg.way"}, routes.ErrNoInterface)
 	faults := func(keeper error) error {
 		d.last.keeper = keeper
@@ -221,7 +223,7 @@ func TestFaults(t *testing.T) {
 	}
 	objects, general := dataplane.ApplyErrors(faults(joined(device, route)))
 	require.False(t, general)
-	require.ErrorIs(t, objects[policy.Key{Kind: policy.KindNode, Name: "a"}], routes.ErrNoKind)
+	require.ErrorIs(t, objects[policy.Key{Kind: policy.KindNode, Name: "a"}], missing)
 	require.ErrorContains(t, objects[policy.Key{Kind: policy.KindNode, Name: "a"}], "(and 1 more)")
 	for _, fault := range []error{
 		joined(device, object(routes.Rule{Family: 4, Table: 1}, routes.ErrForeign)),

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wayleave/wayleave/examples/agent/internal/between"
 	"github.com/wayleave/wayleave/examples/agent/internal/connectivity"
 	"github.com/wayleave/wayleave/examples/agent/internal/node"
+	"github.com/wayleave/wayleave/examples/agent/internal/nodetraffic"
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 	"github.com/wayleave/wayleave/examples/agent/internal/probe"
 	"github.com/wayleave/wayleave/examples/internal/cli"
@@ -53,6 +53,8 @@ once, and what comes of that is measured on every node, before and after.`,
 				"`DIR` with manifests to use (a copy of) instead of the demo's own")
 			flags.StringVar(&o.edit, "edit", "",
 				"`CHANGE` to make while the agent runs: \"FILE: OLD => NEW\"; none by default with --manifests")
+			flags.BoolVar(&o.allModes, "all-modes", false,
+				"fail if the kernel lacks a module for a mode between nodes, instead of leaving it out")
 			shared := flags.Bool("etcd", false, "show three nodes that share an etcd instead: one policy, written once")
 			return func(ctx context.Context, c cli.Console, _ []string) error {
 				switch {
@@ -69,6 +71,7 @@ once, and what comes of that is measured on every node, before and after.`,
 
 type demoOptions struct {
 	ruleset, keep   bool
+	allModes        bool
 	manifests, edit string
 }
 
@@ -112,7 +115,7 @@ func demonstrate(ctx context.Context, c cli.Console, o demoOptions) (err error) 
 		d.Printf("\nThe rules in the node's kernel:\n\n%s", d.agent.latest().Table())
 	}
 	different := len(d.failures)
-	if err := d.between(ctx); err != nil {
+	if err := d.nodeTraffic(ctx, o.allModes); err != nil {
 		return err
 	}
 	d.Printf("\n%d flows measured, %d differ from policy; %.1f s in all\n",
@@ -131,15 +134,19 @@ func demonstrate(ctx context.Context, c cli.Console, o demoOptions) (err error) 
 	return nil
 }
 
-// between shows how traffic travels between two nodes, which are others than the node of the stages.
-func (d *demo) between(ctx context.Context) error {
+// nodeTraffic shows how traffic travels between two nodes, which are others than the node of the stages.
+// With all, a mode that the kernel lacks is an error.
+func (d *demo) nodeTraffic(ctx context.Context, all bool) error {
 	d.Printf("\n== Between two nodes, as seen on the wire\n")
-	for _, way := range between.Ways() {
-		result, err := way.Show(ctx)
+	for _, mode := range nodetraffic.Modes() {
+		result, err := mode.Show(ctx)
 		if err != nil {
 			return err
 		}
 		d.Printf("%s", result)
+		if all && result.Missing != "" {
+			return fmt.Errorf("demo: %s: the kernel has no module %s", result.Mode, result.Missing)
+		}
 		d.failures = append(d.failures, result.Failures()...)
 	}
 	return nil

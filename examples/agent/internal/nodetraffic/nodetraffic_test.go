@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package between_test
+package nodetraffic_test
 
 import (
 	"context"
@@ -10,13 +10,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/wayleave/wayleave/examples/agent/internal/between"
+	"github.com/wayleave/wayleave/examples/agent/internal/nodetraffic"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
 func TestMain(m *testing.M) { nstest.Main(m) }
 
-// lines has the output of each way by its name.
+// lines returns the output of each mode by its name.
 func lines() map[string]string {
 	const ends, ends6 = "10.65.1.1 > 10.65.2.1", "fd65::1:1 > fd65::2:1"
 	line := func(name, wire, wire6 string) string {
@@ -36,26 +36,26 @@ func lines() map[string]string {
 	}
 }
 
-func TestWays(t *testing.T) {
+func TestModes(t *testing.T) {
 	nstest.New(t) // skips or fails
 	want := lines()
-	require.Len(t, between.Ways(), len(want))
-	for _, way := range between.Ways() {
-		t.Run(way.Name, func(t *testing.T) {
+	require.Len(t, nodetraffic.Modes(), len(want))
+	for _, mode := range nodetraffic.Modes() {
+		t.Run(mode.Name, func(t *testing.T) {
 			temporary := t.TempDir()
 			t.Setenv("TMPDIR", temporary)
-			result, err := way.Show(t.Context())
+			result, err := mode.Show(t.Context())
 			require.NoError(t, err)
 			require.Empty(t, result.Failures())
 			left, err := os.ReadDir(temporary)
 			require.NoError(t, err)
 			require.Empty(t, left, "the keys are removed")
 			if result.Missing != "" {
-				require.NotEqual(t, "directly", way.Name)
-				require.Regexp(t, "^"+way.Name+" +not shown: the kernel has no module [a-z]+\n$", result.String())
+				require.NotEqual(t, "directly", mode.Name)
+				require.Regexp(t, "^"+mode.Name+" +not shown: the kernel has no module [a-z]+\n$", result.String())
 				return // scripts/test-kernels runs the demo with all modules
 			}
-			require.Equal(t, want[way.Name], result.String())
+			require.Equal(t, want[mode.Name], result.String())
 		})
 	}
 }
@@ -64,9 +64,9 @@ func TestShowEndsWithItsContext(t *testing.T) {
 	nstest.New(t) // skips or fails
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, way := range between.Ways() {
-		_, err := way.Show(ctx)
+	for _, mode := range nodetraffic.Modes() {
+		_, err := mode.Show(ctx)
 		require.ErrorIs(t, err, context.Canceled)
-		require.ErrorContains(t, err, "between: "+way.Name+": ")
+		require.ErrorContains(t, err, "nodetraffic: "+mode.Name+": ")
 	}
 }

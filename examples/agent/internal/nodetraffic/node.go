@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package between
+package nodetraffic
 
 import (
 	"context"
@@ -20,13 +20,13 @@ import (
 
 // node is one of the two nodes.
 type node struct {
-	way    Way
-	number int
-	ns     *netns.NS
-	pod    *netns.Workload
-	world  policy.Node // without keys
-	graph  *calcgraph.Graph
-	driver *dataplane.Driver
+	mode     Mode
+	number   int
+	ns       *netns.NS
+	pod      *netns.Workload
+	resource policy.Node // without keys
+	graph    *calcgraph.Graph
+	driver   *dataplane.Driver
 	// rounds has an element after the driver has programmed, or tried to.
 	rounds chan struct{}
 	// announced has the keys that the WireGuard dataplane announced last.
@@ -34,11 +34,11 @@ type node struct {
 	stop      func() error
 }
 
-func newNode(way Way, number int, ns *netns.NS) *node {
+func newNode(mode Mode, number int, ns *netns.NS) *node {
 	n := &node{
-		way: way, number: number, ns: ns,
+		mode: mode, number: number, ns: ns,
 		rounds: make(chan struct{}, 1), announced: make(chan []policy.WireguardKey, 1),
-		world: policy.Node{
+		resource: policy.Node{
 			Name: fmt.Sprintf("n%d", number),
 			Addresses: []netip.Prefix{
 				netip.MustParsePrefix(fmt.Sprintf("192.0.2.%d/24", number)),
@@ -47,13 +47,13 @@ func newNode(way Way, number int, ns *netns.NS) *node {
 		},
 	}
 	tunnel4, tunnel6 := n.block(four).Addr(), n.block(six).Addr()
-	switch way.encapsulation {
+	switch mode.encapsulation {
 	case vxlan:
-		n.world.IPv4VXLANTunnelAddr, n.world.IPv6VXLANTunnelAddr = tunnel4, tunnel6
+		n.resource.IPv4VXLANTunnelAddr, n.resource.IPv6VXLANTunnelAddr = tunnel4, tunnel6
 	case ipip:
-		n.world.IPv4IPIPTunnelAddr = tunnel4
+		n.resource.IPv4IPIPTunnelAddr = tunnel4
 	case wireGuard:
-		n.world.IPv4WireguardAddr, n.world.IPv6WireguardAddr = tunnel4, tunnel6
+		n.resource.IPv4WireguardAddr, n.resource.IPv6WireguardAddr = tunnel4, tunnel6
 	}
 	return n
 }
@@ -71,22 +71,22 @@ func (n *node) podAddress(f family) netip.Addr { return n.block(f).Addr().Next()
 
 // outer returns the node's address outside of the encapsulation of packets from a pod. VXLAN has the same
 // family outside as inside. A WireGuard peer has one address for both families.
-func (n *node) outer(way Way, pod netip.Addr) netip.Addr {
-	if way.encapsulation == vxlan && pod.Is6() {
-		return n.world.Addresses[1].Addr()
+func (n *node) outer(mode Mode, pod netip.Addr) netip.Addr {
+	if mode.encapsulation == vxlan && pod.Is6() {
+		return n.resource.Addresses[1].Addr()
 	}
-	return n.world.Addresses[0].Addr()
+	return n.resource.Addresses[0].Addr()
 }
 
-// resources are those of the node, its blocks and its pod.
+// resources returns the resources of the node, of its blocks and of its pod.
 func (n *node) resources() []policy.Resource {
-	world := n.world
-	list := []policy.Resource{&world, &policy.WorkloadEndpoint{
-		Namespace: "shop", Name: n.world.Name, Node: n.world.Name, Interface: n.pod.Host.Name,
+	resource := n.resource
+	list := []policy.Resource{&resource, &policy.WorkloadEndpoint{
+		Namespace: "shop", Name: n.resource.Name, Node: n.resource.Name, Interface: n.pod.Host.Name,
 		Addresses: n.pod.Addresses, MAC: n.pod.Link.MAC.String(),
 	}}
-	for _, f := range n.way.families {
-		list = append(list, &policy.Block{CIDR: n.block(f), Node: n.world.Name})
+	for _, f := range n.mode.families {
+		list = append(list, &policy.Block{CIDR: n.block(f), Node: n.resource.Name})
 	}
 	return list
 }
@@ -111,10 +111,10 @@ func (n *node) start(keys string) (err error) {
 	}
 	closes = append(closes, routing.Close)
 	var dataplanes []dataplane.Dataplane
-	if n.way.encapsulation == wireGuard {
+	if n.mode.encapsulation == wireGuard {
 		encryption, err := wireguard.New(wireguard.Config{
-			Node: n.world.Name, NetNS: n.ns.FD(), Announce: n.announce,
-			Devices: []wireguard.Device{{KeyFile: filepath.Join(keys, n.world.Name+".key")}},
+			Node: n.resource.Name, NetNS: n.ns.FD(), Announce: n.announce,
+			Devices: []wireguard.Device{{KeyFile: filepath.Join(keys, n.resource.Name+".key")}},
 		})
 		if err != nil {
 			return err
@@ -134,7 +134,7 @@ func (n *node) start(keys string) (err error) {
 	if err != nil {
 		return err
 	}
-	if n.graph, err = calcgraph.New(calcgraph.Config{Node: n.world.Name}); err != nil {
+	if n.graph, err = calcgraph.New(calcgraph.Config{Node: n.resource.Name}); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background()) // close ends it, before what the driver uses
@@ -163,7 +163,7 @@ func (n *node) keys(ctx context.Context) ([]policy.WireguardKey, error) {
 	case keys := <-n.announced:
 		return keys, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("node %s announces no key: %w", n.world.Name, context.Cause(ctx))
+		return nil, fmt.Errorf("node %s announces no key: %w", n.resource.Name, context.Cause(ctx))
 	}
 }
 
@@ -174,7 +174,7 @@ func (n *node) send(ctx context.Context, resources []policy.Resource) error {
 	}
 	n.graph.InSync()
 	if err := n.driver.Send(ctx, n.graph.Flush()); err != nil {
-		return fmt.Errorf("send to node %s: %w", n.world.Name, err)
+		return fmt.Errorf("send to node %s: %w", n.resource.Name, err)
 	}
 	return nil
 }
@@ -184,15 +184,21 @@ func (n *node) await(ctx context.Context) error {
 	for {
 		status := n.driver.Status()
 		switch {
-		case errors.Is(status.LastError, routes.ErrNoKind): // it stays so
-			return fmt.Errorf("program node %s: %w", n.world.Name, status.LastError)
+		case lacksFeature(status.LastError): // it stays so
+			return fmt.Errorf("program node %s: %w", n.resource.Name, status.LastError)
 		case status.InSync && !status.Pending && status.LastError == nil:
 			return nil
 		}
 		select {
 		case <-n.rounds:
 		case <-ctx.Done():
-			return fmt.Errorf("program node %s: %w", n.world.Name, errors.Join(context.Cause(ctx), status.LastError))
+			return fmt.Errorf("program node %s: %w", n.resource.Name, errors.Join(context.Cause(ctx), status.LastError))
 		}
 	}
+}
+
+// lacksFeature reports whether the kernel lacks a module for the mode.
+func lacksFeature(err error) bool {
+	var missing *dataplane.FeatureError
+	return errors.As(err, &missing)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package between
+package nodetraffic
 
 import (
 	"context"
@@ -24,7 +24,7 @@ const (
 
 // pair is two nodes and the network between them.
 type pair struct {
-	way      Way
+	mode     Mode
 	underlay *netns.NS
 	nodes    []*node
 	// folder has the key files. Only of WireGuard.
@@ -52,7 +52,7 @@ func (p *pair) namespace() (*netns.NS, error) {
 
 // build makes the namespaces and links, with the addresses that an administrator would set.
 func (p *pair) build() (err error) {
-	if p.way.encapsulation == wireGuard {
+	if p.mode.encapsulation == wireGuard {
 		if p.folder, err = os.MkdirTemp("", "wayleave-keys-"); err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (p *pair) addNode(number int) error {
 	if err != nil {
 		return err
 	}
-	n := newNode(p.way, number, ns)
+	n := newNode(p.mode, number, ns)
 	port := p.portOf(n)
 	_, _, err = netns.Veth(netns.End{NS: ns, Name: "eth0"}, netns.End{NS: p.underlay, Name: port})
 	if err != nil {
@@ -95,16 +95,16 @@ func (p *pair) addNode(number int) error {
 	if err := p.addPort(port); err != nil {
 		return fmt.Errorf("add port %s to bridge %s: %w", port, bridge, err)
 	}
-	for _, a := range n.world.Addresses {
+	for _, a := range n.resource.Addresses {
 		if err := ns.AddAddr("eth0", a); err != nil {
 			return err
 		}
 	}
 	var addresses []netip.Addr
-	for _, f := range p.way.families {
+	for _, f := range p.mode.families {
 		addresses = append(addresses, n.podAddress(f))
 	}
-	if n.pod, err = netns.NewWorkload(ns, "cali-"+n.world.Name, addresses...); err != nil {
+	if n.pod, err = netns.NewWorkload(ns, "cali-"+n.resource.Name, addresses...); err != nil {
 		return err
 	}
 	p.closes = append(p.closes, n.pod.NS.Close)
@@ -113,7 +113,7 @@ func (p *pair) addNode(number int) error {
 }
 
 // portOf returns the name of the bridge's port to a node.
-func (p *pair) portOf(n *node) string { return "to-" + n.world.Name }
+func (p *pair) portOf(n *node) string { return "to-" + n.resource.Name }
 
 // addPort makes an interface a port of the bridge.
 func (p *pair) addPort(name string) error {
@@ -142,18 +142,18 @@ func inNamespace(ns *netns.NS, fn func(*netlink.Handle) error) error {
 	})
 }
 
-// program starts both nodes and waits until each has programmed the way to the other. The error wraps
-// routes.ErrNoKind if the kernel lacks the module.
+// program starts both nodes and waits until each has programmed its routes to the other. The error wraps
+// a *dataplane.FeatureError if the kernel lacks the module.
 func (p *pair) program(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, programming, fmt.Errorf("not programmed within %s", programming))
+	ctx, cancel := context.WithTimeoutCause(ctx, programTimeout, fmt.Errorf("not programmed within %s", programTimeout))
 	defer cancel()
 	for _, n := range p.nodes {
 		if err := n.start(p.folder); err != nil {
-			return fmt.Errorf("start node %s: %w", n.world.Name, err)
+			return fmt.Errorf("start node %s: %w", n.resource.Name, err)
 		}
 		p.closes = append(p.closes, n.stop)
 	}
-	if err := p.update(ctx, p.resources()); err != nil || p.way.encapsulation != wireGuard {
+	if err := p.update(ctx, p.resources()); err != nil || p.mode.encapsulation != wireGuard {
 		return err
 	}
 	var announced []policy.Resource
@@ -162,9 +162,9 @@ func (p *pair) program(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		world := n.world
-		world.WireguardKeys = keys
-		announced = append(announced, &world)
+		resource := n.resource
+		resource.WireguardKeys = keys
+		announced = append(announced, &resource)
 	}
 	return p.update(ctx, announced)
 }
@@ -186,12 +186,12 @@ func (p *pair) update(ctx context.Context, resources []policy.Resource) error {
 
 // resources are the pools, and of each node the resource, the blocks and the pod.
 func (p *pair) resources() (list []policy.Resource) {
-	for _, f := range p.way.families {
+	for _, f := range p.mode.families {
 		pool := &policy.IPPool{Name: "four", CIDR: netip.MustParsePrefix("10.65.0.0/16")}
 		if f == six {
 			pool = &policy.IPPool{Name: "six", CIDR: netip.MustParsePrefix("fd65::/64")}
 		}
-		switch p.way.encapsulation {
+		switch p.mode.encapsulation {
 		case vxlan:
 			pool.VXLANMode = policy.EncapAlways
 		case ipip:
@@ -214,7 +214,7 @@ func (p *pair) exchange(ctx context.Context, index int) (Exchange, error) {
 		return e, fmt.Errorf("capture at %s: %w", p.portOf(first), err)
 	}
 	defer func() { _ = wire.close() }() // there is nothing to lose
-	answered, err := talk(ctx, first.pod.NS, e.From, second.pod.NS, e.To)
+	answered, err := sendRequest(ctx, first.pod.NS, e.From, second.pod.NS, e.To)
 	if err != nil {
 		return e, fmt.Errorf("send from %s to %s: %w", e.From, e.To, err)
 	}
@@ -222,9 +222,10 @@ func (p *pair) exchange(ctx context.Context, index int) (Exchange, error) {
 	if err != nil {
 		return e, fmt.Errorf("read capture at %s: %w", p.portOf(first), err)
 	}
-	e.Wire, e.Faults = p.way.judge(frames, flow{e.From, e.To, first.outer(p.way, e.From), second.outer(p.way, e.From)})
+	f := flow{e.From, e.To, first.outer(p.mode, e.From), second.outer(p.mode, e.From)}
+	e.Wire, e.Faults = p.mode.check(frames, f)
 	if !answered {
-		e.Faults = append([]string{fmt.Sprintf("no answer within %.0f s", patience.Seconds())}, e.Faults...)
+		e.Faults = append([]string{fmt.Sprintf("no answer within %.0f s", answerTimeout.Seconds())}, e.Faults...)
 	}
 	return e, nil
 }

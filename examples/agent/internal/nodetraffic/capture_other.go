@@ -2,7 +2,7 @@
 
 //go:build !linux
 
-package between
+package nodetraffic
 
 import (
 	"errors"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package between
+package nodetraffic
 
 import (
 	"encoding/binary"
@@ -36,10 +36,10 @@ func inner(f flow, text string) []byte {
 	return ipv4(protocolUDP, f.from, f.to, udp(port, []byte(text)))
 }
 
-// encapsulated is the packet of a pod as the way has it between the nodes.
-func encapsulated(w Way, f flow, text string) frame {
+// encapsulated is the packet of a pod as the mode sends it between the nodes.
+func encapsulated(m Mode, f flow, text string) frame {
 	b := inner(f, text)
-	switch w.encapsulation {
+	switch m.encapsulation {
 	case vxlan:
 		headers := make([]byte, vxlanHeader+ethernetHeader)
 		binary.BigEndian.PutUint16(headers[len(headers)-2:], etherTypeIPv4)
@@ -47,33 +47,33 @@ func encapsulated(w Way, f flow, text string) frame {
 	case ipip:
 		b = ipv4(protocolIPIP, f.fromNode, f.toNode, b)
 	case wireGuard:
-		b = ipv4(protocolUDP, f.fromNode, f.toNode, udp(51820, sealed()))
+		b = ipv4(protocolUDP, f.fromNode, f.toNode, udp(51820, encryptedMessage()))
 	}
 	return frame{etherTypeIPv4, b}
 }
 
-// sealed is a WireGuard message with something inside.
-func sealed() []byte { return append([]byte{wireguardData}, make([]byte, 80)...) }
+// encryptedMessage returns a WireGuard message with a packet inside.
+func encryptedMessage() []byte { return append([]byte{wireguardData}, make([]byte, 80)...) }
 
-func TestJudge(t *testing.T) {
+func TestCheck(t *testing.T) {
 	f := testFlow()
-	for _, w := range Ways() {
-		t.Run(w.Name, func(t *testing.T) {
-			good := []frame{encapsulated(w, f, request), encapsulated(w, f.reversed(), answer)}
+	for _, m := range Modes() {
+		t.Run(m.Name, func(t *testing.T) {
+			good := []frame{encapsulated(m, f, request), encapsulated(m, f.reversed(), answer)}
 			arp := frame{0x0806, make([]byte, 28)}
-			wire, faults := w.judge(append(good, arp), f)
+			wire, faults := m.check(append(good, arp), f)
 			require.Empty(t, faults)
-			require.Contains(t, wire, w.packet(f))
+			require.Contains(t, wire, m.packet(f))
 
-			_, faults = w.judge(good[:1], f)
-			require.Equal(t, []string{"not on the wire: " + w.packet(f.reversed())}, faults)
-			_, faults = w.judge(nil, f)
+			_, faults = m.check(good[:1], f)
+			require.Equal(t, []string{"not on the wire: " + m.packet(f.reversed())}, faults)
+			_, faults = m.check(nil, f)
 			require.Len(t, faults, 2)
-			if w.encapsulation == direct {
+			if m.encapsulation == direct {
 				return
 			}
-			naked := frame{etherTypeIPv4, inner(f, request)}
-			_, faults = w.judge(append(good, naked, naked), f)
+			unencapsulated := frame{etherTypeIPv4, inner(f, request)}
+			_, faults = m.check(append(good, unencapsulated, unencapsulated), f)
 			require.Len(t, faults, 1, "the same fault counts once")
 			require.Contains(t, faults[0], ": udp 10.65.1.1 > 10.65.2.1")
 		})
@@ -81,22 +81,23 @@ func TestJudge(t *testing.T) {
 }
 
 // A packet with the addresses of the pods is a fault, also without the text, and in a good encapsulation.
-func TestJudgeReadable(t *testing.T) {
+func TestCheckReadable(t *testing.T) {
 	f := testFlow()
-	w := Ways()[3]
-	good := []frame{encapsulated(w, f, request), encapsulated(w, f.reversed(), answer)}
+	m := Modes()[3]
+	good := []frame{encapsulated(m, f, request), encapsulated(m, f.reversed(), answer)}
 	for _, secret := range [][]byte{f.from.AsSlice(), f.to.AsSlice(), []byte(request), []byte(answer)} {
-		leak := frame{etherTypeIPv4, ipv4(protocolUDP, f.fromNode, f.toNode, udp(51820, append(sealed(), secret...)))}
-		_, faults := w.judge(append(good, leak), f)
+		message := append(encryptedMessage(), secret...)
+		readable := frame{etherTypeIPv4, ipv4(protocolUDP, f.fromNode, f.toNode, udp(51820, message))}
+		_, faults := m.check(append(good, readable), f)
 		require.Equal(t, []string{"readable on the wire: udp 192.0.2.1 > 192.0.2.2 port 51820"}, faults, "%q", secret)
 	}
 	// Handshakes alone carry nothing.
 	handshake := ipv4(protocolUDP, f.fromNode, f.toNode, udp(51820, append([]byte{1}, make([]byte, 147)...)))
-	_, faults := w.judge([]frame{{etherTypeIPv4, handshake}, good[1]}, f)
-	require.Equal(t, []string{"not on the wire: " + w.packet(f)}, faults)
-	w = Ways()[1]
+	_, faults := m.check([]frame{{etherTypeIPv4, handshake}, good[1]}, f)
+	require.Equal(t, []string{"not on the wire: " + m.packet(f)}, faults)
+	m = Modes()[1]
 	stray := frame{etherTypeIPv4, ipv4(1, f.toNode, f.from, make([]byte, 8))}
-	_, faults = w.judge([]frame{encapsulated(w, f, request), encapsulated(w, f.reversed(), answer), stray}, f)
+	_, faults = m.check([]frame{encapsulated(m, f, request), encapsulated(m, f.reversed(), answer), stray}, f)
 	require.Equal(t, []string{"outside of the encapsulation: protocol 1 192.0.2.2 > 10.65.1.1"}, faults)
 }
 
@@ -125,7 +126,7 @@ func TestFrameText(t *testing.T) {
 		},
 		{
 			"udp 192.0.2.1 > 192.0.2.2 port 51820: no packet inside",
-			frame{etherTypeIPv4, ipv4(protocolUDP, a, b, udp(51820, sealed()[:wireguardEmpty]))},
+			frame{etherTypeIPv4, ipv4(protocolUDP, a, b, udp(51820, encryptedMessage()[:wireguardEmpty]))},
 		},
 	} {
 		require.Equal(t, row.want, row.f.String())
@@ -134,12 +135,12 @@ func TestFrameText(t *testing.T) {
 
 func TestResult(t *testing.T) {
 	e := Exchange{From: testFlow().from, To: testFlow().to, Wire: "x", Faults: []string{"no answer", "stray"}}
-	r := Result{Way: "VXLAN", Exchanges: []Exchange{e}}
+	r := Result{Mode: "VXLAN", Exchanges: []Exchange{e}}
 	require.Equal(t, "VXLAN        10.65.1.1 -> 10.65.2.1 FAILED: no answer; stray\n", r.String())
 	require.Equal(t, []string{
 		"VXLAN: 10.65.1.1 -> 10.65.2.1: no answer", "VXLAN: 10.65.1.1 -> 10.65.2.1: stray",
 	}, r.Failures())
-	r = Result{Way: "IP in IP", Missing: "ipip"}
+	r = Result{Mode: "IP in IP", Missing: "ipip"}
 	require.Equal(t, "IP in IP     not shown: the kernel has no module ipip\n", r.String())
 	require.Empty(t, r.Failures())
 }

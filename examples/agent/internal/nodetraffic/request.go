@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package between
+package nodetraffic
 
 import (
 	"context"
@@ -19,15 +19,15 @@ const (
 	// retry is the time after which a request without an answer is sent again.
 	retry = 200 * time.Millisecond
 
-	// request and answer are looked for in captured packets.
+	// request and answer are the payloads, which check searches for in captured packets.
 	request = "is anybody there?"
 	answer  = "yes, all is well here"
 )
 
-// talk sends a request from one namespace to another until it is answered, or patience ends.
-func talk(
+// sendRequest sends a request from one namespace to another until it is answered or answerTimeout is over.
+func sendRequest(
 	ctx context.Context, fromNS *netns.NS, from netip.Addr, toNS *netns.NS, to netip.Addr,
-) (answered bool, err error) {
+) (ok bool, err error) {
 	var server, client *net.UDPConn
 	err = toNS.Do(func() (err error) {
 		server, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(to, port)))
@@ -49,13 +49,13 @@ func talk(
 		return false, err
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
-	heard := make(chan struct{})
+	answered := make(chan struct{})
 	running.Go(func() {
-		if listen(client) {
-			close(heard)
+		if receiveAnswer(client) {
+			close(answered)
 		}
 	})
-	return ask(ctx, client, heard)
+	return sendUntilAnswered(ctx, client, answered)
 }
 
 // serve answers requests until the connection is closed.
@@ -67,13 +67,13 @@ func serve(conn *net.UDPConn) {
 			return
 		}
 		if err == nil && string(buf[:n]) == request {
-			_, _ = conn.WriteToUDPAddrPort([]byte(answer), from) // the client asks again
+			_, _ = conn.WriteToUDPAddrPort([]byte(answer), from) // the client retries
 		}
 	}
 }
 
-// listen reports whether the answer arrives before the connection is closed.
-func listen(conn *net.UDPConn) bool {
+// receiveAnswer reports whether the answer arrives before the connection is closed.
+func receiveAnswer(conn *net.UDPConn) bool {
 	buf := make([]byte, 512)
 	for {
 		n, err := conn.Read(buf)
@@ -86,16 +86,16 @@ func listen(conn *net.UDPConn) bool {
 	}
 }
 
-// ask sends the request again and again until an answer was heard.
-func ask(ctx context.Context, conn *net.UDPConn, heard <-chan struct{}) (answered bool, err error) {
-	end := time.NewTimer(patience)
+// sendUntilAnswered sends the request until answered is closed, and reports whether that was within answerTimeout.
+func sendUntilAnswered(ctx context.Context, conn *net.UDPConn, answered <-chan struct{}) (ok bool, err error) {
+	end := time.NewTimer(answerTimeout)
 	defer end.Stop()
 	again := time.NewTicker(retry)
 	defer again.Stop()
 	for {
 		_, _ = conn.Write([]byte(request)) // an error is of an earlier request, or the next one has it too
 		select {
-		case <-heard:
+		case <-answered:
 			return true, nil
 		case <-again.C:
 		case <-end.C:

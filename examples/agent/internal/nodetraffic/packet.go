@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package between
+package nodetraffic
 
 import (
 	"bytes"
@@ -107,10 +107,10 @@ type flow struct{ from, to, fromNode, toNode netip.Addr }
 func (f flow) reversed() flow { return flow{f.to, f.from, f.toNode, f.fromNode} }
 
 // packet describes the packets of a flow between the nodes.
-func (w Way) packet(f flow) string {
+func (m Mode) packet(f flow) string {
 	inner := fmt.Sprintf("udp %s > %s", f.from, f.to)
 	outer := fmt.Sprintf("%s > %s", f.fromNode, f.toNode)
-	switch w.encapsulation {
+	switch m.encapsulation {
 	case vxlan:
 		return fmt.Sprintf("udp %s port %d: %s", outer, routes.DefaultPort, inner)
 	case ipip:
@@ -121,13 +121,13 @@ func (w Way) packet(f flow) string {
 	return inner
 }
 
-// judge compares frames with those that an exchange must have. It returns a description of the request and
-// all faults. A frame that shows a text or a pod's address must be in the encapsulation of the way, and
-// there must be none in WireGuard.
-func (w Way) judge(frames []frame, f flow) (wire string, faults []string) {
-	wanted := map[string]string{w.packet(f): request, w.packet(f.reversed()): answer}
+// check compares frames with those that an exchange must produce. It returns a description of the request and
+// all faults. A frame with a readable text or pod address must have the encapsulation of the mode. In
+// WireGuard there must be no such frame.
+func (m Mode) check(frames []frame, f flow) (wire string, faults []string) {
+	wanted := map[string]string{m.packet(f): request, m.packet(f.reversed()): answer}
 	seen := map[string]bool{}
-	hidden := w.encapsulation == wireGuard
+	hidden := m.encapsulation == wireGuard
 	for _, captured := range frames {
 		description := captured.String()
 		text, known := wanted[description]
@@ -141,13 +141,13 @@ func (w Way) judge(frames []frame, f flow) (wire string, faults []string) {
 			seen[description] = true
 		}
 	}
-	for _, description := range []string{w.packet(f), w.packet(f.reversed())} {
+	for _, description := range []string{m.packet(f), m.packet(f.reversed())} {
 		if !seen[description] {
 			faults = append(faults, "not on the wire: "+description)
 		}
 	}
 	slices.Sort(faults)
-	wire = w.packet(f)
+	wire = m.packet(f)
 	if hidden {
 		wire += ": not readable"
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package between
+package nodetraffic
 
 import (
 	"context"
@@ -10,14 +10,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/wayleave/wayleave/dataplane/routes"
 )
 
-// patience is how long a pod may wait for an answer, on a slow machine.
-const patience = 30 * time.Second
+// answerTimeout is how long a pod waits for an answer. It is long enough for a slow machine.
+const answerTimeout = 30 * time.Second
 
-// programming is how long two nodes may take until their routes, devices and keys are in the kernel.
-const programming = time.Minute
+// programTimeout is how long two nodes may take until their routes, devices and keys are in the kernel.
+const programTimeout = time.Minute
 
 // encapsulation is the kind of packet that carries the pods' packets between nodes.
 type encapsulation uint8
@@ -29,13 +28,13 @@ const (
 	wireGuard
 )
 
-// Way is how traffic travels between two nodes.
-type Way struct {
-	// Name of the way, as in "IP in IP".
+// Mode is a routing mode: how traffic travels between two nodes.
+type Mode struct {
+	// Name of the mode, as in "IP in IP".
 	Name string
 
 	encapsulation encapsulation
-	// module is the kernel module that the way needs; empty if it needs none.
+	// module is the kernel module that the mode needs; empty if it needs none.
 	module string
 	// families are those of the pods' addresses.
 	families []family
@@ -49,10 +48,10 @@ const (
 	six  family = 6
 )
 
-// Ways returns all ways, in the order in which they are to be shown.
-func Ways() []Way {
+// Modes returns all modes, in the order of the demo.
+func Modes() []Mode {
 	both := []family{four, six}
-	return []Way{
+	return []Mode{
 		{Name: "directly", encapsulation: direct, families: both},
 		{Name: "VXLAN", encapsulation: vxlan, module: "vxlan", families: both},
 		{Name: "IP in IP", encapsulation: ipip, module: "ipip", families: []family{four}},
@@ -60,10 +59,10 @@ func Ways() []Way {
 	}
 }
 
-// Result is the outcome for one way.
+// Result is the outcome for one mode.
 type Result struct {
-	// Way is the name of the way.
-	Way string
+	// Mode is the name of the mode.
+	Mode string
 	// Missing is the module that the kernel lacks. There are no Exchanges then.
 	Missing string
 	// Exchanges are those of the pods, one for each address family.
@@ -83,52 +82,52 @@ type Exchange struct {
 // String returns a line for each exchange, or one that names the missing module.
 func (r Result) String() string {
 	if r.Missing != "" {
-		return fmt.Sprintf("%-12s not shown: the kernel has no module %s\n", r.Way, r.Missing)
+		return fmt.Sprintf("%-12s not shown: the kernel has no module %s\n", r.Mode, r.Missing)
 	}
 	var b strings.Builder
-	name := r.Way
+	name := r.Mode
 	for _, e := range r.Exchanges {
 		outcome := "answered: " + e.Wire
 		if len(e.Faults) > 0 {
 			outcome = "FAILED: " + strings.Join(e.Faults, "; ")
 		}
 		fmt.Fprintf(&b, "%-12s %s -> %s %s\n", name, e.From, e.To, outcome)
-		name = "" // the next lines are of the same way
+		name = "" // the next lines are of the same mode
 	}
 	return b.String()
 }
 
-// Failures returns the faults of all exchanges, each with the way and the addresses.
+// Failures returns the faults of all exchanges, each with the mode and the addresses.
 func (r Result) Failures() (list []string) {
 	for _, e := range r.Exchanges {
 		for _, fault := range e.Faults {
-			list = append(list, fmt.Sprintf("%s: %s -> %s: %s", r.Way, e.From, e.To, fault))
+			list = append(list, fmt.Sprintf("%s: %s -> %s: %s", r.Mode, e.From, e.To, fault))
 		}
 	}
 	return list
 }
 
-// Show makes two nodes that reach each other by the way, has their pods exchange packets, and captures these
+// Show creates two nodes that reach each other in the mode, has their pods exchange packets, and captures these
 // on the link between the nodes. It changes no network namespace but those that it makes.
-func (w Way) Show(ctx context.Context) (r Result, err error) {
-	r = Result{Way: w.Name}
-	p := &pair{way: w}
+func (m Mode) Show(ctx context.Context) (r Result, err error) {
+	r = Result{Mode: m.Name}
+	p := &pair{mode: m}
 	defer func() {
 		if err = errors.Join(err, p.close()); err != nil {
-			err = fmt.Errorf("between: %s: %w", w.Name, err)
+			err = fmt.Errorf("nodetraffic: %s: %w", m.Name, err)
 		}
 	}()
 	if err := p.build(); err != nil {
 		return r, err
 	}
 	switch err := p.program(ctx); {
-	case errors.Is(err, routes.ErrNoKind):
-		r.Missing = w.module
+	case lacksFeature(err):
+		r.Missing = m.module
 		return r, nil
 	case err != nil:
 		return r, err
 	}
-	for i := range w.families {
+	for i := range m.families {
 		e, err := p.exchange(ctx, i)
 		if err != nil {
 			return r, err
