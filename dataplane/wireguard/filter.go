@@ -65,9 +65,9 @@ func (f *filter) table(own ownPrefixes) *ruleset.Table {
 	raw := prerouting("prerouting", priority)
 	raw.Rules = append([]ruleset.Rule{encrypted}, f.hostRules()...)
 	translated := prerouting("translated", natPriority)
-	translated.Rules = []ruleset.Rule{encrypted, rule(ruleset.Compare{
-		Field: ruleset.CtStatus, Not: true, Value: ruleset.Uint32(ruleset.CtSNAT | ruleset.CtDNAT),
-	})}
+	translated.Rules = []ruleset.Rule{encrypted}
+	// Packets without a connection, as those of neighbour discovery, have no status: they are not dropped.
+	isTranslated := equals(ruleset.CtStatus, ruleset.Uint32(ruleset.CtSNAT|ruleset.CtDNAT))
 	t := &ruleset.Table{Name: f.cfg.FilterTable, Chains: []*ruleset.Chain{raw, translated}}
 	for _, family := range filterFamilies() {
 		ownSet := family.set("own", own.encrypted)
@@ -89,7 +89,9 @@ func (f *filter) table(own ownPrefixes) *ruleset.Table {
 			Statements: []ruleset.Statement{ruleset.Counter{}, ruleset.Verdict{Kind: ruleset.Drop}},
 			Comment:    "unencrypted packet from a node that encrypts",
 		}
-		raw.Rules, translated.Rules = append(raw.Rules, drop), append(translated.Rules, drop)
+		raw.Rules = append(raw.Rules, drop)
+		drop.Matches = append([]ruleset.Match{isTranslated}, drop.Matches...)
+		translated.Rules = append(translated.Rules, drop)
 	}
 	return t
 }

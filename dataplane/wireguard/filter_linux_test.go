@@ -60,9 +60,8 @@ func TestFilterTable(t *testing.T) {
 	chain translated {
 		type filter hook prerouting priority dstnat + 1; policy accept;
 		iifname { "lo", "wg.way" } accept
-		ct status ! snat,dnat accept
-		ip daddr @own4 fib saddr oifname { "wg.way" } counter packets 0 bytes 0 drop comment "unencrypted packet from a node that encrypts"
-		ip6 daddr @own6 fib saddr oifname { "wg.way" } counter packets 0 bytes 0 drop comment "unencrypted packet from a node that encrypts"
+		ct status snat,dnat ip daddr @own4 fib saddr oifname { "wg.way" } counter packets 0 bytes 0 drop comment "unencrypted packet from a node that encrypts"
+		ct status snat,dnat ip6 daddr @own6 fib saddr oifname { "wg.way" } counter packets 0 bytes 0 drop comment "unencrypted packet from a node that encrypts"
 	}
 }
 `
