@@ -47,6 +47,10 @@ test-user: test-tools ## As root: run the kernel tests and the demo once more as
 test-bird: test-tools ## Run BIRD beside the routes dataplane; it is fetched if it is not here.
 	scripts/test-bird
 
+.PHONY: test-nft
+test-nft: test-tools ## List the tables with the nft of each Debian release.
+	scripts/test-nft
+
 .PHONY: test-kernels
 test-kernels: test-tools ## Run the kernel tests on older kernels of Debian in QEMU: KERNELS (default 5.10 6.1 6.12).
 	nice -n 19 scripts/test-kernels $(KERNELS)

@@ -107,7 +107,8 @@ func (n *keeping) wantNoIPIP(err error) {
 		var missing *dataplane.FeatureError
 		require.ErrorAs(n, fault, &missing)
 		require.Equal(n, "ipip", missing.Module)
-		require.ErrorContains(n, fault, "IP in IP: the kernel has no devices of kind ipip (since Linux 3.8, module ipip)")
+		require.ErrorContains(n, fault,
+			"IP in IP: the kernel has no devices of kind ipip (since Linux 3.8, module ipip)")
 		require.False(n, fault.Down)
 	}
 	require.ErrorIs(n, objects[nodeKey("there")], routes.ErrNoInterface)

@@ -141,7 +141,8 @@ func testListingsAreComplete(t *testing.T, classes render.ClassesConfig) {
 				_, body, found := strings.Cut(listing, "\n\tchain "+c.Name+" {")
 				require.True(t, found, "chain %s in %s", c.Name, listing)
 				body, _, _ = strings.Cut(body, "\n\t}\n")
-				require.Len(t, regexp.MustCompile(`(?m)^\t\t[^\t]`).FindAllString(body, -1), len(c.Rules)+hooks(c), body)
+				lines := regexp.MustCompile(`(?m)^\t\t[^\t]`).FindAllString(body, -1)
+				require.Len(t, lines, len(c.Rules)+hooks(c), body)
 			}
 		})
 	}

@@ -51,9 +51,9 @@ func Blocks(listing string) []string {
 	return all
 }
 
-// AsListed takes from a table what a listing of nft lacks: the order of elements, the place of the matches on family and
-// protocol that nft derives, the match on the family before one on ICMP or, from nft 1.1 on, on an original address of
-// the connection, and whether one value is a set of one. It returns the table.
+// AsListed takes from a table what a listing of nft lacks: the order of elements, the place of the matches on family
+// and protocol that nft derives, the match on the family before one on ICMP or, from nft 1.1 on, on an original address
+// of the connection, and whether one value is a set of one. It returns the table.
 func AsListed(t *ruleset.Table) *ruleset.Table {
 	t.Normalize()
 	for _, c := range t.Chains {

@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"strings"
 	"time"
-
 )
 
 // answerTimeout is how long a pod waits for an answer. It is long enough for a slow machine.
