@@ -64,7 +64,8 @@ func TestWireguardKeysAreWithdrawn(t *testing.T) {
 	n.log.await(t, "withdrew the WireGuard keys")
 	now, err := nodes.Get(t.Context(), "n", metav1.GetOptions{})
 	require.NoError(t, err)
-	require.Equal(t, map[string]string{"other": "kept"}, now.Annotations)
+	require.Equal(t, map[string]string{convert.AnnotationWireguardKeys: convert.NoWireguardKeys, "other": "kept"},
+		now.Annotations)
 	require.Contains(t, ipRules(t, n.node), "22361")
 	n.end(t)
 }
