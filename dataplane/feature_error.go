@@ -5,7 +5,7 @@ package dataplane
 import "strings"
 
 // FeatureError reports a feature that the kernel lacks. It is the cause of an error, or of the warning that a Dataplane
-// logs where it works without the feature; nothing was written that needs the feature.
+// logs where it works without the feature. No object that needs the feature was written.
 type FeatureError struct {
 	// Feature, as in "flowtables" or "devices of kind ipip".
 	Feature string

@@ -125,8 +125,8 @@ func (p *pass) updateSettings() {
 	}
 }
 
-// settingsDone records the desired settings as right, except those that could not be read or
-// written. differ are the written ones.
+// settingsDone marks the desired settings as right, except those whose read or write failed. differ are the
+// written ones.
 func (p *pass) settingsDone(want, differ []Setting, failed, refused map[Setting]error) {
 	s := p.view.stores.settings
 	for _, o := range differ {

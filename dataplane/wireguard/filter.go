@@ -243,12 +243,12 @@ func (f *filter) planRemoval() (string, error) {
 // unencrypted. Both are sorted.
 type ownPrefixes struct{ encrypted, hosts []netip.Prefix }
 
-// findOwnPrefixes returns the own prefixes; the encrypted ones are disjoint. It also sets s.ownPrefixes to these.
+// findOwnPrefixes returns the own prefixes, and sets s.ownEncrypted. The encrypted ones are disjoint.
 func (s *state) findOwnPrefixes() (own ownPrefixes) {
 	if !s.cfg.RequireEncryption {
 		return own
 	}
-	s.ownPrefixes = map[netip.Prefix]struct{}{}
+	s.ownEncrypted = map[netip.Prefix]struct{}{}
 	for _, dst := range slices.SortedFunc(maps.Keys(s.routes), dataplane.ComparePrefixes) {
 		r := s.routes[dst]
 		switch {
@@ -256,10 +256,10 @@ func (s *state) findOwnPrefixes() (own ownPrefixes) {
 			own.hosts = append(own.hosts, dst)
 		case r.Type == dataplane.RouteBlackhole, r.Type == dataplane.RouteLocalWorkload,
 			r.Type == dataplane.RouteLocalTunnel && s.isDeviceAddress(dst.Addr()), r.Type == dataplane.RouteLocalHost:
-			if hasShorterPrefix(s.ownPrefixes, dst) {
+			if hasShorterPrefix(s.ownEncrypted, dst) {
 				continue
 			}
-			s.ownPrefixes[dst] = struct{}{}
+			s.ownEncrypted[dst] = struct{}{}
 			own.encrypted = append(own.encrypted, dst)
 		}
 	}

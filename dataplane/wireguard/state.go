@@ -30,9 +30,9 @@ type state struct {
 	uplinksKnown bool
 	// encrypting is set once this node's resource had keys, also those of an earlier process.
 	encrypting bool
-	// encrypted are the prefixes that lead to nodes with keys, and ownPrefixes those of this node that need encryption
+	// encrypted are the prefixes that lead to nodes with keys, and ownEncrypted those of this node that need encryption
 	// (Config.RequireEncryption), as of the last desired state.
-	encrypted, ownPrefixes map[netip.Prefix]struct{}
+	encrypted, ownEncrypted map[netip.Prefix]struct{}
 }
 
 func newState(cfg *Config) *state {
@@ -103,7 +103,7 @@ func (s *state) markRoute(r *dataplane.Route) {
 		s.changed = true
 	default:
 		s.changed = s.changed || hasShorterPrefix(s.encrypted, r.Dst) ||
-			s.cfg.RequireEncryption && !hasShorterPrefix(s.ownPrefixes, r.Dst)
+			s.cfg.RequireEncryption && !hasShorterPrefix(s.ownEncrypted, r.Dst)
 	}
 }
 
@@ -122,7 +122,7 @@ type remoteNode struct {
 	name string
 	// peers are the node's peers on the devices of this node, in their order.
 	peers []announcedPeer
-	// prefixes are those that are reached through the node, sorted. addresses are its own addresses.
+	// prefixes are the destinations behind the node, sorted. addresses are the node's own.
 	prefixes, addresses []netip.Prefix
 	// err is why packets to the node are dropped.
 	err error

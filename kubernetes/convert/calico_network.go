@@ -155,8 +155,8 @@ func tunnelFields() []tunnelField {
 // without it. An empty annotation is invalid: other nodes drop packets to the node.
 const AnnotationWireguardKeys = "wayleave.dev/wireguard-keys"
 
-// NoWireguardKeys is the text of AnnotationWireguardKeys of a node that does not encrypt, whatever Calico's annotation
-// says. That may have a key of an earlier Calico, to which other nodes would encrypt in vain.
+// NoWireguardKeys is the text of AnnotationWireguardKeys of a node that does not encrypt. Calico's annotation is then
+// ignored: it may have an old key, and packets that other nodes encrypt with it are lost.
 const NoWireguardKeys = "none"
 
 // calicoWireguardPort is Calico's default of wireguardListeningPort.

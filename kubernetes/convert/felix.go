@@ -51,14 +51,14 @@ func FelixWireguard(f *calico.FelixConfiguration) (WireguardSettings, []error) {
 		return uint32(*value)
 	}
 	s.Port = uint16(number("wireguardListeningPort", spec.WireguardListeningPort, 1, math.MaxUint16))
-	for field, isSet := range map[string]bool{
-		"wireguardListeningPortV6": spec.WireguardListeningPortV6 != nil, "wireguardMTUV6": spec.WireguardMTUV6 != nil,
-		"wireguardInterfaceNameV6": spec.WireguardInterfaceNameV6 != "",
-	} {
+	ignored := func(field string, isSet bool) {
 		if isSet {
 			p.notef("spec."+field, "one device is for both families: set the field for IPv4")
 		}
 	}
+	ignored("wireguardListeningPortV6", spec.WireguardListeningPortV6 != nil)
+	ignored("wireguardMTUV6", spec.WireguardMTUV6 != nil)
+	ignored("wireguardInterfaceNameV6", spec.WireguardInterfaceNameV6 != "")
 	s.MTU = number("wireguardMTU", spec.WireguardMTU, 68, math.MaxUint16)
 	s.RulePriority = number("wireguardRoutingRulePriority", spec.WireguardRoutingRulePriority, 1, maxRulePriority)
 	return s, p.notes

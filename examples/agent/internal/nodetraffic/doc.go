@@ -9,7 +9,7 @@
 //
 // For each routing mode it creates two nodes, each with a graph, a driver and the dataplanes that program
 // routes and WireGuard. A pod sends UDP to the pod on the other node, which answers. The packets on the
-// link between the nodes are captured and compared with those that the mode must produce.
+// link between the nodes are captured, and compared with the packets that the mode should produce.
 //
 // # Usage
 //
