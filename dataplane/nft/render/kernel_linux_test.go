@@ -123,8 +123,8 @@ func (sc scenario) program(t *testing.T, ns *netns.NS) *ruleset.Table {
 	return d.Table()
 }
 
-// TestListingsAreComplete checks that nft lists all objects that Apply programs for each scenario. scripts/test-nft runs
-// it with the nft of several Debian releases. Older ones cannot load the golden files.
+// TestListingsAreComplete checks that nft lists all objects that Apply programs for each scenario. scripts/test-nft
+// runs it with the nft of several Debian releases. Older ones cannot load the golden files.
 func TestListingsAreComplete(t *testing.T) { nfttest.EachForm(t, testListingsAreComplete) }
 
 func testListingsAreComplete(t *testing.T, classes render.ClassesConfig) {
