@@ -145,6 +145,8 @@ func TestPodsThatCannotBeProgrammed(t *testing.T) {
 		require.Equal(t, report.Fault{Key: "Pod shop/web", Reason: "nft: no such chain"}, status.Faults[2])
 
 		r.Problems(object("Pod", "web"), []error{errors.New("not the endpoint's")})
+		wait(time.Minute)
+		require.Equal(t, want, c.events(t), "only the UID is new")
 		for range 2 { // of other drivers
 			r.Endpoints(slices.Values([]dataplane.EndpointChange{endpoint("web", errors.New("nft: no such chain"))}))
 			wait(time.Minute)

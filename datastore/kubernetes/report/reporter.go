@@ -266,7 +266,11 @@ func (r *Reporter) due(t task, o *object) (s *lastWrite, wanted notice, due bool
 		s, wanted = &o.condition, notice{uid: o.uid, generation: o.generation, finding: o.finding()}
 		due = r.leads() && o.generation != 0
 	}
-	return s, wanted, due && s.written != wanted
+	written := s.written
+	if written.uid == "" {
+		written.uid = wanted.uid // only known now
+	}
+	return s, wanted, due && written != wanted
 }
 
 // add adds a task to the queue of Run, if that runs. The caller holds mu.
