@@ -14,7 +14,14 @@ func (t *Table) Clone() *Table {
 	}
 	c := *t
 	c.Sets = cloneAll(t.Sets, (*Set).clone)
+	c.Flowtables = cloneAll(t.Flowtables, (*Flowtable).clone)
 	c.Chains = cloneAll(t.Chains, (*Chain).Clone)
+	return &c
+}
+
+func (f *Flowtable) clone() *Flowtable {
+	c := *f
+	c.Devices = slices.Clone(f.Devices)
 	return &c
 }
 

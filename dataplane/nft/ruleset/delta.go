@@ -17,6 +17,8 @@ type Delta struct {
 	// Apart is set if each packet looks up at most one of the changes, and that only once. Early and
 	// Late elements do not count. So the changes need not take effect at one moment.
 	Apart bool
+	// table is that of DeltaTo.
+	table *Table
 }
 
 // ElementDelta changes the elements of one set. A deleted element is identified by its key (and its

@@ -42,9 +42,10 @@
 //
 // # Limits
 //
-// Comments of tables and chains, stateful objects, flowtables and statements that add to sets are
-// not in the model. Ranges of values in host byte order (marks) are refused. The kernel removes
-// expired elements by itself; a State keeps them.
+// Comments of tables and chains, stateful objects, statements that add to sets, and the counters
+// and hardware offload of flowtables are not in the model. No operation changes flowtables. Ranges
+// of values in host byte order (marks) are refused. The kernel removes expired elements by itself;
+// a State keeps them.
 //
 // nft 1.0.6 aborts when it lists or edits a table with a set whose key combines bits (ct state, ct
 // status, tcp flags) with other fields. It also aborts when it inserts a rule by index while

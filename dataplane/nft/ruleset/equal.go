@@ -8,11 +8,15 @@ import (
 	"slices"
 )
 
-// Normalize sorts the sets and chains by name and the elements of sets, named and
-// anonymous, by key, in place. Rules keep their order.
+// Normalize sorts the sets, flowtables and chains by name, the elements of sets, named and
+// anonymous, by key, and the devices of flowtables, in place. Rules keep their order.
 func (t *Table) Normalize() {
 	slices.SortStableFunc(t.Sets, func(a, b *Set) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortStableFunc(t.Chains, func(a, b *Chain) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(t.Flowtables, func(a, b *Flowtable) int { return cmp.Compare(a.Name, b.Name) })
+	for _, f := range t.Flowtables {
+		slices.Sort(f.Devices)
+	}
 	for _, s := range t.Sets {
 		if !slices.IsSortedFunc(s.Elements, CompareElements) {
 			slices.SortStableFunc(s.Elements, CompareElements)
@@ -58,6 +62,7 @@ func (t *Table) Equal(o *Table) bool {
 	}
 	return t.Family == o.Family && t.Name == o.Name &&
 		slices.EqualFunc(t.Sets, o.Sets, (*Set).equal) &&
+		slices.EqualFunc(t.Flowtables, o.Flowtables, (*Flowtable).equal) &&
 		slices.EqualFunc(t.Chains, o.Chains, (*Chain).Equal)
 }
 
@@ -191,7 +196,7 @@ func equalStatement(a, b Statement) bool {
 	case Raw:
 		b, ok := b.(Raw)
 		return ok && a.equal(b)
-	case Verdict, Counter, Limit, Reject, Notrack:
+	case Verdict, Counter, Limit, Reject, Notrack, FlowAdd:
 		return a == b
 	default:
 		return false

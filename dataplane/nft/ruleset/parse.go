@@ -148,7 +148,7 @@ func (p *tokens) quoted(what string) string {
 	return p.next().text
 }
 
-// name returns the name of a table, set or chain.
+// name returns the name of a table, set, flowtable or chain.
 func (p *tokens) name(what string) string {
 	t := p.word("the name of a " + what)
 	if p.err == nil && !ValidName(t.text) {
@@ -258,12 +258,14 @@ func (p *parser) table() *Table {
 		switch word := p.tok; {
 		case p.is("set") || p.is("map"):
 			t.Sets = append(t.Sets, p.set())
+		case p.is("flowtable"):
+			t.Flowtables = append(t.Flowtables, parseFlowtable(p))
 		case p.is("chain"):
 			t.Chains = append(t.Chains, p.chain())
 		case p.accept("flags"):
 			p.tableFlags()
 		default:
-			p.fail(word, "want a set, map or chain: a table of the model has nothing else")
+			p.fail(word, "want a set, map, flowtable or chain: a table of the model has nothing else")
 		}
 	})
 	if !p.ends() {

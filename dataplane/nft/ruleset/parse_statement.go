@@ -19,6 +19,10 @@ func (p *ruleParser) statement(r *Rule) bool {
 		s = Counter{}
 	case p.accept("notrack"):
 		s = Notrack{}
+	case p.accept("flow"):
+		p.want("add")
+		p.want("@")
+		s = FlowAdd{p.name("flowtable")}
 	case p.accept("log"):
 		s = p.log()
 	case p.accept("limit"):

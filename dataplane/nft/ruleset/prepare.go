@@ -91,8 +91,12 @@ func (s *State) Prepare(d *Delta) (*Change, error) {
 		change:  &Change{state: s, generation: s.generation, edges: map[edge]int32{}, levels: map[*object]int32{}},
 		chainOf: map[string]*chainChange{}, setOf: map[string]*setChange{}, apart: d.Apart,
 	}
-	p.v = &validator{family: s.family, set: p.setNow, chain: p.chainNow}
+	p.v = &validator{family: s.family, set: p.setNow, flowtables: s.flowtables, chain: p.chainNow}
 	p.v.table(s.family, s.name)
+	checkFlowtables(p.v)
+	if d.table != nil && !slices.EqualFunc(s.flowtables, d.table.Flowtables, (*Flowtable).equal) {
+		p.v.addf("other flowtables than before, for which there are no operations")
+	}
 	p.collectChains(d)
 	p.collectSets(d)
 	p.checkChains()

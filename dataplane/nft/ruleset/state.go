@@ -18,6 +18,7 @@ type State struct {
 	family       Family
 	name         string
 	chains, sets map[string]*object
+	flowtables   []*Flowtable
 	generation   uint64
 }
 
@@ -113,13 +114,20 @@ func NewState(family Family, name string) *State {
 //
 // Errors: those of Validate.
 func StateOf(t *Table) (*State, error) {
-	s := NewState(t.Family, t.Name)
-	c, err := s.Prepare(&Delta{Chains: t.Chains, Sets: t.Sets})
+	s, c, err := t.prepare()
 	if err != nil {
 		return nil, err
 	}
 	s.Commit(c)
 	return s, nil
+}
+
+// prepare returns an empty state and the change that gives it all of the table.
+func (t *Table) prepare() (*State, *Change, error) {
+	s := NewState(t.Family, t.Name)
+	s.flowtables = t.Flowtables
+	c, err := s.Prepare(&Delta{Chains: t.Chains, Sets: t.Sets})
+	return s, c, err
 }
 
 // Family returns the family of the table.
@@ -149,15 +157,16 @@ func (s *State) Len(set string) int {
 	return 0
 }
 
-// Table returns the state as a normalized table, which shares its chains with the state.
+// Table returns the state as a normalized table, which shares its flowtables and chains with the state.
 func (s *State) Table() *Table {
-	t := &Table{Family: s.family, Name: s.name, Chains: s.Chains()}
+	t := &Table{Family: s.family, Name: s.name, Flowtables: slices.Clone(s.flowtables), Chains: s.Chains()}
 	for _, o := range s.sets {
 		set := *o.set
 		set.Elements = o.elements()
 		t.Sets = append(t.Sets, &set)
 	}
 	slices.SortFunc(t.Sets, func(a, b *Set) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(t.Flowtables, func(a, b *Flowtable) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(t.Chains, func(a, b *Chain) int { return cmp.Compare(a.Name, b.Name) })
 	return t
 }
@@ -191,6 +200,7 @@ func (o *object) element(rec []byte) Element {
 // Clone returns a copy that can be changed on its own. It shares chains and the heads of sets with the state.
 func (s *State) Clone() *State {
 	c := NewState(s.family, s.name)
+	c.flowtables = s.flowtables
 	copies := make(map[*object]*object, len(s.chains)+len(s.sets))
 	for from, to := range map[*map[string]*object]map[string]*object{&s.chains: c.chains, &s.sets: c.sets} {
 		for name, o := range *from {

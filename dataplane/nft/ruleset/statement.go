@@ -4,8 +4,8 @@ package ruleset
 
 import "time"
 
-// Statement is what a rule does: Verdict, VMap, Reject, NAT, Log, Limit, Counter, Notrack, Assign
-// or Raw. The set is closed.
+// Statement is what a rule does: Verdict, VMap, Reject, NAT, Log, Limit, Counter, Notrack, Assign,
+// FlowAdd or Raw. The set is closed.
 type Statement interface{ statement() }
 
 // VMap looks the fields up in a verdict map: the named one, or an anonymous one of Elements. If no

@@ -4,13 +4,15 @@ package ruleset
 
 import "time"
 
-// Table is the desired state of one nftables table. Sets and chains are sorted by name (see
-// Normalize); rules are in the order of evaluation.
+// Table is the desired state of one nftables table. Sets, flowtables and chains are sorted by name
+// (see Normalize); rules are in the order of evaluation.
 type Table struct {
 	Family Family
 	Name   string
 	Sets   []*Set
-	Chains []*Chain
+	// Flowtables stay as they are while the table is there: no operation adds, changes or deletes one.
+	Flowtables []*Flowtable
+	Chains     []*Chain
 }
 
 // Family is the address family of a table.

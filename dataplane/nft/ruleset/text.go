@@ -20,6 +20,11 @@ func (t *Table) String() string {
 		b.WriteString(s.text())
 		sep = "\n"
 	}
+	for _, f := range t.Flowtables {
+		b.WriteString(sep)
+		b.WriteString(f.text(t.Family))
+		sep = "\n"
+	}
 	for _, c := range t.Chains {
 		b.WriteString(sep)
 		b.WriteString(c.text(t.Family))

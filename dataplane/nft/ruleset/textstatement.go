@@ -29,6 +29,8 @@ func statementText(family Family, s Statement, th string) string {
 		return s.text(family)
 	case Assign:
 		return s.text()
+	case FlowAdd:
+		return "flow add @" + s.Flowtable
 	case Raw:
 		return rawText(s)
 	default:

@@ -32,11 +32,11 @@ const (
 // check whether a statement or field is valid at its hooks and after its matches (NAT, reject,
 // fib). Errors: a join of one error for each problem.
 func (t *Table) Validate() error {
-	_, err := NewState(t.Family, t.Name).Prepare(&Delta{Chains: t.Chains, Sets: t.Sets})
+	_, _, err := t.prepare()
 	return err
 }
 
-// ValidName reports whether nft accepts the string as the name of a table, chain or set: a letter,
+// ValidName reports whether nft accepts the string as the name of a table, chain, set or flowtable: a letter,
 // then letters, digits and "/-_.", at most maxName bytes, and no keyword of nft that could stand in
 // its place.
 func ValidName(name string) bool {
@@ -99,9 +99,10 @@ func (p *problems) in(place string, check func()) {
 // validator checks chains and sets. set and chain return those that they refer to.
 type validator struct {
 	problems
-	family Family
-	set    func(name string) *Set
-	chain  func(name string) *Chain
+	family     Family
+	set        func(name string) *Set
+	flowtables []*Flowtable
+	chain      func(name string) *Chain
 }
 
 func (v *validator) table(family Family, name string) {

@@ -206,6 +206,10 @@ func (v *validator) statement(s Statement, last bool) {
 		v.nat(s)
 	case Assign:
 		v.assign(s)
+	case FlowAdd:
+		if !slices.ContainsFunc(v.flowtables, func(f *Flowtable) bool { return f != nil && f.Name == s.Flowtable }) {
+			v.addf("no flowtable %s", s.Flowtable)
+		}
 	case Raw:
 		v.raw(s)
 	case Counter, Notrack:

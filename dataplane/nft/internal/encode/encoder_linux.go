@@ -104,14 +104,14 @@ func (e *Encoder) DeleteObject(name string, typ uint32) {
 	e.batch.Uint32(unix.NFTA_OBJ_TYPE, typ)
 }
 
-// AddFlowtable adds a flowtable at the ingress of interfaces, which must exist.
-func (e *Encoder) AddFlowtable(name string, devices []string) {
-	object := nfnl.Object{Kind: "flowtable", Name: name}
-	for chunk := range slices.Chunk(devices, maxDevices) {
+// AddFlowtable adds a flowtable, whose devices must exist.
+func (e *Encoder) AddFlowtable(f *ruleset.Flowtable) {
+	object := nfnl.Object{Kind: "flowtable", Name: f.Name}
+	for chunk := range slices.Chunk(f.Devices, maxDevices) {
 		e.message(unix.NFT_MSG_NEWFLOWTABLE, unix.NLM_F_CREATE, object, AttrFlowtableName)
 		hook := e.batch.Begin(attrFlowtableHook)
 		e.batch.Uint32(attrFlowtableHookNum, unix.NF_NETDEV_INGRESS)
-		e.batch.Uint32(attrFlowtableHookPriority, 0)
+		e.batch.Uint32(attrFlowtableHookPriority, uint32(f.Priority))
 		list := e.batch.Begin(attrFlowtableHookDevices)
 		for _, name := range chunk {
 			e.batch.String(attrDeviceName, name)

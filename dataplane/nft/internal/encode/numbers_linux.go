@@ -16,6 +16,7 @@ const (
 	AttrChainFlags    = 10 // NFTA_CHAIN_FLAGS
 	AttrFlowtableName = 2  // NFTA_FLOWTABLE_NAME
 
+	attrFlowtable             = 1 // NFTA_FLOW_TABLE_NAME
 	attrFlowtableHook         = 3 // NFTA_FLOWTABLE_HOOK
 	attrFlowtableHookNum      = 1 // NFTA_FLOWTABLE_HOOK_NUM
 	attrFlowtableHookPriority = 2 // NFTA_FLOWTABLE_HOOK_PRIORITY

@@ -179,6 +179,10 @@ func (e *ruleEncoder) statement(s ruleset.Statement) {
 		e.nat(s)
 	case ruleset.Assign:
 		e.assign(s)
+	case ruleset.FlowAdd:
+		m := x.begin("flow_offload")
+		x.String(attrFlowtable, s.Flowtable)
+		x.end(m)
 	case ruleset.Raw:
 		e.raw(s)
 	default:

@@ -6,13 +6,10 @@ import (
 	"cmp"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/wayleave/wayleave/dataplane/nft/internal/build"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/match"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
-	"github.com/wayleave/wayleave/internal/netlink"
 )
 
 const (
@@ -31,10 +28,10 @@ func setOwn(f sets.Family) string {
 	return "own6"
 }
 
-// rules returns the table without its flowtable. A packet of an established connection adds a flow if one end is a
+// rules returns the table. A packet of an established connection adds a flow if one end is a
 // workload's own address, and the other end an uplink or the own address of another workload. Both directions of a
 // connection match, or neither does.
-func rules(table string, uplinks []string, own []Address) *ruleset.Table {
+func rules(table string, uplinks []string, own []Address, devices []string) *ruleset.Table {
 	chain := &ruleset.Chain{
 		Name: "forward", Hook: &ruleset.Hook{Point: ruleset.Forward, Priority: priority, Policy: build.Accept()},
 	}
@@ -42,7 +39,10 @@ func rules(table string, uplinks []string, own []Address) *ruleset.Table {
 	for _, name := range uplinks {
 		all.Elements = append(all.Elements, sets.Element(nil, ruleset.Ifname(name)))
 	}
-	t := &ruleset.Table{Name: table, Sets: []*ruleset.Set{all}, Chains: []*ruleset.Chain{chain}}
+	t := &ruleset.Table{
+		Name: table, Sets: []*ruleset.Set{all}, Chains: []*ruleset.Chain{chain},
+		Flowtables: []*ruleset.Flowtable{{Name: flowtableName, Devices: devices}},
+	}
 	fromUplink, toUplink := build.InSet(setUplinks, ruleset.IIFName), build.InSet(setUplinks, ruleset.OIFName)
 	for _, f := range sets.Families() {
 		address := ruleset.TypeIPv4
@@ -57,7 +57,7 @@ func rules(table string, uplinks []string, own []Address) *ruleset.Table {
 		for _, ends := range [][]ruleset.Match{{from, toUplink}, {fromUplink, to}, {from, to}} {
 			chain.Rules = append(chain.Rules, ruleset.Rule{
 				Matches:    append([]ruleset.Match{match.OfFamily(f), build.State(ruleset.CtEstablished)}, ends...),
-				Statements: []ruleset.Statement{flowAdd()},
+				Statements: []ruleset.Statement{ruleset.FlowAdd{Flowtable: flowtableName}},
 			})
 		}
 	}
@@ -75,15 +75,4 @@ func elements(own []Address, f sets.Family) (out []ruleset.Element) {
 		}
 	}
 	return out
-}
-
-// flowAdd puts the connection of a packet on the fast path (net/netfilter/nft_flow_offload.c).
-func flowAdd() ruleset.Raw {
-	const nameOfFlowtable = 1 // NFTA_FLOW_TABLE_NAME
-	var a netlink.Attrs
-	a.String(unix.NFTA_EXPR_NAME, "flow_offload")
-	data := a.Begin(unix.NFTA_EXPR_DATA)
-	a.String(nameOfFlowtable, flowtableName)
-	a.End(data)
-	return ruleset.Raw{Text: "flow add @" + flowtableName, Expressions: [][]byte{slices.Clone(a.From(0))}}
 }

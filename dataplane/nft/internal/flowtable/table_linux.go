@@ -73,12 +73,14 @@ func (t *Table) Install(own []Address, devices []string) error {
 	if !endsOffloaded() {
 		return t.wrap("add", noFlowtables(nil))
 	}
-	table := rules(t.name, t.uplinks, own)
+	table := rules(t.name, t.uplinks, own, devices)
 	clear(t.sets)
 	t.enc.Begin(0)
 	t.enc.DeleteTable() // one without an owner
 	t.enc.AddTable(encode.TableOwner)
-	t.enc.AddFlowtable(flowtableName, devices)
+	for _, f := range table.Flowtables {
+		t.enc.AddFlowtable(f)
+	}
 	for _, s := range table.Sets {
 		t.sets[s.Name] = s
 		t.enc.AddSet(s)

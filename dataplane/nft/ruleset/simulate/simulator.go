@@ -208,7 +208,8 @@ func (s *Simulator) rule(r *ruleset.Rule) (rule, error) {
 		ops = append(ops, op)
 	}
 	for _, st := range r.Statements {
-		if _, ok := st.(ruleset.Counter); ok {
+		switch st.(type) {
+		case ruleset.Counter, ruleset.FlowAdd:
 			continue
 		}
 		op, err := s.statement(st)

@@ -413,6 +413,13 @@ func TestVMap(t *testing.T) {
 	}
 }
 
+// The fast path changes no verdict.
+func TestFlowAdd(t *testing.T) {
+	x := table(base("b", ruleset.Forward, 0, rule(ruleset.FlowAdd{Flowtable: "fast"}), rule(drop)))
+	x.Flowtables = []*ruleset.Flowtable{{Name: "fast"}}
+	require.Equal(t, "b:0, b:1 drop", way(trace(t, x, ruleset.Forward, packet4(), simulate.Conn{})))
+}
+
 func TestRefuses(t *testing.T) {
 	invalid := table(base("b", ruleset.Forward, 0, rule(verdict(ruleset.Jump, "gone"))))
 	_, err := simulate.New(simulate.Config{Table: invalid})

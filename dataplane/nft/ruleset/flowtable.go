@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ruleset
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Flowtable is the kernel's fast path for the connections that a FlowAdd adds to it: their packets skip all chains,
+// from Devices to where they leave.
+type Flowtable struct {
+	Name string
+	// Priority is the flowtable's place among the ingress hooks of its devices.
+	Priority int
+	// Devices are names of interfaces.
+	Devices []string
+}
+
+// FlowAdd adds the packet's connection to a flowtable. The kernel accepts it in the hook forward only.
+type FlowAdd struct{ Flowtable string }
+
+func (FlowAdd) statement() {}
+
+func (f *Flowtable) text(family Family) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\tflowtable %s {\n\t\thook ingress priority %s\n", f.Name, priorityText(family, f.Priority))
+	if len(f.Devices) > 0 {
+		fmt.Fprintf(&b, "\t\tdevices = { %s }\n", joinFunc(f.Devices, ", ", deviceText))
+	}
+	b.WriteString("\t}\n")
+	return b.String()
+}
+
+// deviceText returns the name of a device, in quotation marks only where nft needs them: nft 0.9.8 reads none.
+func deviceText(name string) string {
+	if ValidName(name) {
+		return name
+	}
+	return quote(name)
+}
+
+func (f *Flowtable) equal(o *Flowtable) bool {
+	if f == o || f == nil || o == nil {
+		return f == o
+	}
+	return f.Name == o.Name && f.Priority == o.Priority && slices.Equal(f.Devices, o.Devices)
+}
+
+// checkFlowtables reports what nft or the kernel refuses.
+func checkFlowtables(v *validator) {
+	var names []string
+	for _, f := range v.flowtables {
+		if f == nil {
+			v.addf("a flowtable is nil")
+			continue
+		}
+		v.in("flowtable "+f.Name, func() {
+			switch {
+			case !ValidName(f.Name):
+				v.addf("not a name")
+			case slices.Contains(names, f.Name):
+				v.addf("occurs twice")
+			}
+			names = append(names, f.Name)
+			if v.family == FamilyBridge {
+				v.addf("in family %s", v.family)
+			}
+			if int(int32(f.Priority)) != f.Priority {
+				v.addf("priority %d: want 32 bits", f.Priority)
+			}
+			for _, name := range f.Devices {
+				if !ValidIfname(name) || !printable(name) {
+					v.addf("%q is not the name of an interface", name)
+				}
+			}
+		})
+	}
+}
