@@ -24,8 +24,8 @@ type Dataplane interface {
 	// One object that cannot be programmed does not hold up the others: it is left
 	// failing closed and reported.
 	//
-	// Errors: a join of *ApplyError, one for each object at fault; an *ApplyError without an
-	// Object, or any other error, means that the state of all objects is unknown.
+	// Errors: a join of *ApplyError, one for each object at fault, down or pending; an *ApplyError
+	// without an Object, or any other error, means that the state of all objects is unknown.
 	Apply(ctx context.Context, b Batch) error
 
 	// Resync compares the kernel with the desired state and repairs the difference. Before

@@ -62,6 +62,13 @@
 //
 // Dataplanes return a join of *ApplyError, one for each object at fault. ApplyErrors takes it
 // apart. The Driver never gives up: it retries with back-off and reports in Status. An endpoint
-// without an interface is no failure: its state is EndpointDown until the interface is there. Methods
-// return the context's error, or ErrStopped after Run has returned.
+// without an interface is no failure: its state is EndpointDown until the interface is there. Nor is
+// an endpoint that is Pending. Methods return the context's error, or ErrStopped after Run has returned.
+//
+// # Asynchronous dataplanes
+//
+// Apply may return before an endpoint or a policy is programmed or removed, with an *ApplyError that is
+// Pending for it. The endpoint stays EndpointPending, and later dataplanes wait for it. Once it is done or
+// has failed, Watch reports a Drift with OnlyFaults, and the Driver calls Apply with an empty batch. That
+// returns what is still pending or at fault.
 package dataplane

@@ -118,7 +118,9 @@ func (c DriverConfig) validate() error {
 // A Finisher finishes only while no later dataplane has such a failure.
 //
 // An endpoint whose interface does not exist or is down is not failing, but EndpointDown. It is
-// withheld from later dataplanes, too. The dataplane reports when the interface is there.
+// withheld from later dataplanes, too. The dataplane reports when the interface is there. The same holds
+// for an endpoint that a dataplane still works on after Apply, or that refers to such a policy or profile:
+// it is EndpointPending.
 //
 // All methods may be called from any goroutine.
 type Driver struct {

@@ -153,19 +153,22 @@ func TestDriverDownBesideFailures(t *testing.T) {
 func TestDriverDownWithoutWatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fault := downError("a")
-		dp := &unwatched{dptest.NewFaulty(dptest.NewMirror(), func(dptest.Call) error { return fault })}
-		d, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: []dataplane.Dataplane{dp}})
-		require.NoError(t, err)
-		ctx, stop := context.WithCancel(t.Context())
-		defer synctest.Wait()
-		defer stop()
-		go func() { _ = d.Run(ctx) }()
-		require.NoError(t, d.Send(ctx, dptest.Transition(dptest.NewState(), world("a"))))
-		synctest.Wait()
+		d := startUnwatched(t, func() error { return fault })
 		require.Equal(t, dataplane.EndpointFailed, d.Status().Endpoints[endpointKey("a")].State)
 		fault = nil
-		require.NoError(t, d.WaitProgrammed(ctx, endpointKey("a")))
+		require.NoError(t, d.WaitProgrammed(t.Context(), endpointKey("a")))
 	})
+}
+
+// startUnwatched runs a driver over a dataplane that is no Watcher and returns these faults. It sends the endpoint a.
+func startUnwatched(t *testing.T, fault func() error) *dataplane.Driver {
+	dp := &unwatched{dptest.NewFaulty(dptest.NewMirror(), func(dptest.Call) error { return fault() })}
+	d, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: []dataplane.Dataplane{dp}})
+	require.NoError(t, err)
+	go func() { _ = d.Run(t.Context()) }()
+	require.NoError(t, d.Send(t.Context(), dptest.Transition(dptest.NewState(), world("a"))))
+	synctest.Wait()
+	return d
 }
 
 // unwatched is a dataplane that is no Watcher.

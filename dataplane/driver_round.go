@@ -17,9 +17,9 @@ type roundResult struct {
 	general error
 	// objects has the errors of the objects at fault, and of the endpoints that refer to them.
 	objects map[policy.Key]error
-	// down has the errors of endpoints whose interface does not exist or is down. They are no
-	// failures.
-	down map[policy.Key]error
+	// waiting has the errors of objects that are down or pending, and of the endpoints that refer to
+	// them. They are no failures.
+	waiting map[policy.Key]*ApplyError
 	// unjudged has the endpoints of which policy does not judge all traffic, and why.
 	unjudged map[policy.Key]string
 	// inSync is set if InSync was received in this round or before.
@@ -28,7 +28,7 @@ type roundResult struct {
 
 func newRoundResult() roundResult {
 	return roundResult{
-		objects: map[policy.Key]error{}, down: map[policy.Key]error{}, unjudged: map[policy.Key]string{},
+		objects: map[policy.Key]error{}, waiting: map[policy.Key]*ApplyError{}, unjudged: map[policy.Key]string{},
 	}
 }
 
@@ -40,27 +40,47 @@ func (r *roundResult) of(k policy.Key) error {
 	case r.general != nil:
 		return r.general
 	}
-	return r.down[k]
+	if e := r.waiting[k]; e != nil {
+		return e
+	}
+	return nil
 }
 
-// isDown reports whether the only error of an endpoint is that it is down.
-func (r *roundResult) isDown(k policy.Key) bool {
-	return r.down[k] != nil && r.objects[k] == nil && r.general == nil
+// waits returns the error of an endpoint that is down or pending, and nothing else.
+func (r *roundResult) waits(k policy.Key) *ApplyError {
+	if r.objects[k] != nil || r.general != nil {
+		return nil
+	}
+	return r.waiting[k]
 }
 
-// err returns a join of all errors, without those of endpoints that are down.
+// pends reports whether an object is pending in a dataplane that has returned.
+func (r *roundResult) pends() bool {
+	for _, e := range r.waiting {
+		if e.Pending {
+			return true
+		}
+	}
+	return false
+}
+
+// err returns a join of all errors, without those of objects that are down or pending.
 func (r *roundResult) err() error { return errors.Join(r.errs...) }
 
 // add records the error of one call. An error of an endpoint, host endpoint, policy or profile is one of that
 // object, and of the endpoints that refer to it. An error of another node is one of no endpoint. Every other
-// error is general. An endpoint that is down is no failure if the dataplane watches its interface.
+// error is general. An object that is down or pending is no failure if the dataplane watches it.
 func (r *roundResult) add(err error, endpoints map[policy.Key]target, watches bool) {
-	if down, others := splitDown(err); watches {
-		for k, e := range down {
-			if endpoints[k] == nil {
+	if waiting, others := splitWaiting(err); watches {
+		for k, e := range waiting {
+			if e.Down && endpoints[k] == nil {
 				others = errors.Join(others, e) // it is being removed
-			} else if r.down[k] == nil {
-				r.down[k] = e
+				continue
+			}
+			for _, affected := range affectedBy(k, endpoints) {
+				if r.waiting[affected] == nil {
+					r.waiting[affected] = e
+				}
 			}
 		}
 		err = others
@@ -74,29 +94,34 @@ func (r *roundResult) add(err error, endpoints map[policy.Key]target, watches bo
 		r.general = err
 	}
 	for k, e := range objects {
-		switch k.Kind {
-		case policy.KindWorkloadEndpoint, policy.KindHostEndpoint:
-			r.addFault(k, e)
-		case policy.KindPolicy, policy.KindStagedPolicy, policy.KindProfile:
-			r.addFault(k, e)
-			for ek, ep := range endpoints {
-				if ep.refersTo(k) {
-					r.addFault(ek, e)
-				}
-			}
-		case policy.KindNode:
-			r.addFault(k, e)
-		default:
-			if r.general == nil {
-				r.general = e
+		affected := affectedBy(k, endpoints)
+		if affected == nil && r.general == nil {
+			r.general = e
+		}
+		for _, k := range affected {
+			if r.objects[k] == nil {
+				r.objects[k] = e
 			}
 		}
 	}
 }
 
-func (r *roundResult) addFault(k policy.Key, err error) {
-	if r.objects[k] == nil {
-		r.objects[k] = err
+// affectedBy returns the objects that a fault of an object is one of: itself, and the endpoints that refer to it. It
+// returns nil if no single objects are affected, but everything.
+func affectedBy(k policy.Key, endpoints map[policy.Key]target) []policy.Key {
+	switch k.Kind {
+	case policy.KindWorkloadEndpoint, policy.KindHostEndpoint, policy.KindNode:
+		return []policy.Key{k}
+	case policy.KindPolicy, policy.KindStagedPolicy, policy.KindProfile:
+		affected := []policy.Key{k}
+		for ek, ep := range endpoints {
+			if ep.refersTo(k) {
+				affected = append(affected, ek)
+			}
+		}
+		return affected
+	default:
+		return nil
 	}
 }
 
@@ -117,7 +142,7 @@ func (d *Driver) round(ctx context.Context, w work) roundResult {
 		d.cfg.Logger.Info("programming works again")
 	}
 	for _, k := range down {
-		d.cfg.Logger.Info("endpoint is down", "endpoint", k, "reason", result.down[k])
+		d.cfg.Logger.Info("endpoint is down", "endpoint", k, "reason", result.waiting[k])
 	}
 	if d.cfg.Hooks.Applied != nil {
 		d.cfg.Hooks.Applied(info)
@@ -149,7 +174,7 @@ func (be *backend) program(ctx context.Context, b Batch, resync bool) error {
 	}
 	if !b.Empty() || (be.failing && !resync) {
 		for i := range errs {
-			_, errs[i] = splitDown(errs[i])
+			_, errs[i] = splitWaiting(errs[i])
 		}
 		errs = append(errs, be.apply(ctx, b))
 	} else if !resync {

@@ -14,7 +14,8 @@ type EndpointState uint8
 
 // The states of an endpoint.
 const (
-	// EndpointPending: its latest state is being applied.
+	// EndpointPending: its latest state is being applied, or a dataplane goes on with it afterwards: see
+	// ApplyError.Pending.
 	EndpointPending EndpointState = iota
 	// EndpointUp: its latest state is in every dataplane.
 	EndpointUp
@@ -47,9 +48,9 @@ func (s EndpointState) String() string {
 type EndpointStatus struct {
 	// State of the programming.
 	State EndpointState
-	// Err is why the state is EndpointFailed or EndpointDown; otherwise nil. Where it is an *ApplyError with an
-	// Object, that is the object at fault: the endpoint itself, or a policy or profile that it
-	// refers to.
+	// Err is why the state is EndpointFailed or EndpointDown, or EndpointPending after a dataplane has
+	// returned; otherwise nil. Where it is an *ApplyError with an Object, that is the object at fault or
+	// pending: the endpoint itself, or a policy or profile that it refers to.
 	Err error
 	// Unjudged says which traffic of the endpoint policy does not judge, and why, although the endpoint
 	// is up; empty if policy judges all of it. See Limited.
@@ -155,7 +156,8 @@ func (p *progress) record(
 ) (recovered bool, down []policy.Key) {
 	recovered = p.LastError != nil && info.Err == nil
 	p.finished = last
-	p.LastError, p.LastDuration, p.Pending = info.Err, info.Duration, info.Err != nil || p.accepted > last
+	p.LastError, p.LastDuration = info.Err, info.Duration
+	p.Pending = info.Err != nil || p.accepted > last || result.pends()
 	p.Failures++
 	if info.Err == nil {
 		p.Failures = 0
@@ -183,9 +185,10 @@ func (p *progress) record(
 // conclude records the result for an endpoint, and marks it as changed if that is new.
 func (p *progress) conclude(k policy.Key, ep *endpointProgress, result *roundResult) {
 	state, err, unjudged := EndpointPending, result.of(k), result.unjudged[k]
-	switch {
-	case result.isDown(k):
+	switch waits := result.waits(k); {
+	case waits != nil && waits.Down:
 		state = EndpointDown
+	case waits != nil:
 	case err != nil:
 		state = EndpointFailed
 	case p.InSync:

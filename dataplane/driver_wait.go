@@ -12,10 +12,10 @@ import (
 
 // WaitProgrammed returns once the endpoint (or host endpoint) is programmed in all dataplanes, by
 // the latest state that was sent before the call: its policy, then its routes. It waits for an
-// endpoint that was not sent yet, and while the endpoint fails or is down: if a dataplane has routes,
-// until the interface exists and is up.
+// endpoint that was not sent yet, and while the endpoint fails, is pending or down: if a dataplane has
+// routes, until the interface exists and is up.
 //
-// Errors: the context's, with the endpoint's EndpointStatus.Err if it fails or is down at that time;
+// Errors: the context's, with the endpoint's EndpointStatus.Err if there is one at that time;
 // ErrStopped.
 func (d *Driver) WaitProgrammed(ctx context.Context, endpoint policy.Key) error {
 	return d.withFault(endpoint, d.waitFor(ctx, func(p *progress) bool {
@@ -41,7 +41,8 @@ func (d *Driver) WaitEndpoint(ctx context.Context, endpoint policy.Key, want fun
 	}, func() bool { return want(state) }))
 }
 
-// withFault adds the reason why an endpoint fails or is down to the error of a wait that the context has ended.
+// withFault adds the reason why an endpoint fails, is pending or down to the error of a wait that the context has
+// ended.
 func (d *Driver) withFault(endpoint policy.Key, err error) error {
 	if err == nil || errors.Is(err, ErrStopped) {
 		return err
@@ -53,16 +54,16 @@ func (d *Driver) withFault(endpoint policy.Key, err error) error {
 		return err
 	}
 	verb := "fails"
-	if ep.State == EndpointDown {
-		verb = "is down"
+	if ep.State != EndpointFailed {
+		verb = "is " + ep.State.String()
 	}
 	return fmt.Errorf("%w; %s %s: %w", err, endpoint, verb, ep.Err)
 }
 
 // WaitApplied returns once all dataplanes have applied all batches that were sent before the call,
-// and the first complete state. It does not wait for objects that are at fault or down. Status has
-// the endpoints among them. With the Barrier of a calcgraph.Runner before it, it waits for what the sources have
-// reported.
+// and the first complete state. It does not wait for objects that are at fault, down, or pending after
+// their dataplane has returned. Status has the endpoints among them. With the Barrier of a
+// calcgraph.Runner before it, it waits for what the sources have reported.
 //
 // Errors: the context's, or ErrStopped.
 func (d *Driver) WaitApplied(ctx context.Context) error {

@@ -35,8 +35,8 @@ type Drift struct {
 	Foreign bool
 	// Repaired is set if the dataplane has repaired the object already, so that no Resync is due.
 	Repaired bool
-	// OnlyFaults is set if nothing has to be programmed, but the set of objects at fault changed, for
-	// example because an interface was deleted. The Driver calls Apply, which returns the faults, and
+	// OnlyFaults is set if nothing has to be programmed, but the set of objects at fault or pending
+	// changed, for example because an interface was deleted. The Driver calls Apply, which returns the faults, and
 	// no Resync. It does not count this as a drift.
 	OnlyFaults bool
 }

@@ -26,6 +26,10 @@ type ApplyError struct {
 	// and nothing else. Only a Watcher sets it, which reports when the interface is there: see
 	// EndpointDown.
 	Down bool
+	// Pending is set if the object has no fault, but is programmed or removed after the call. Only a
+	// Watcher sets it, for an endpoint, host endpoint, policy or profile. It reports a Drift with
+	// OnlyFaults when that is done or has failed, also if Watch begins later.
+	Pending bool
 }
 
 // Error returns "backend: op object: cause".
@@ -66,23 +70,35 @@ func ApplyErrors(err error) (objects map[policy.Key]*ApplyError, general bool) {
 	return objects, general
 }
 
-// splitDown takes the faults of workload endpoints that are Down out of an error. It returns the
-// first of each endpoint, and the other errors.
-func splitDown(err error) (down map[policy.Key]error, others error) {
-	down = map[policy.Key]error{}
+// splitWaiting takes the errors that are no failures out of an error: those of workload endpoints that
+// are Down, and those that are Pending. It returns the first of each object, and the other errors.
+func splitWaiting(err error) (waiting map[policy.Key]*ApplyError, others error) {
+	waiting = map[policy.Key]*ApplyError{}
 	var rest []error
 	for _, e := range flatten(err) {
 		a, ok := e.(*ApplyError)
-		if !ok || !a.Down || a.Object.Kind != policy.KindWorkloadEndpoint {
+		if !ok || !a.waits() {
 			rest = append(rest, e)
-		} else if down[a.Object] == nil {
-			down[a.Object] = a
+		} else if waiting[a.Object] == nil {
+			waiting[a.Object] = a
 		}
 	}
-	if len(down) == 0 {
-		return down, err
+	if len(waiting) == 0 {
+		return waiting, err
 	}
-	return down, errors.Join(rest...)
+	return waiting, errors.Join(rest...)
+}
+
+// waits reports whether the error says that its object is down or pending, which is no failure.
+func (e *ApplyError) waits() bool {
+	switch e.Object.Kind {
+	case policy.KindWorkloadEndpoint:
+		return e.Down || e.Pending
+	case policy.KindHostEndpoint, policy.KindPolicy, policy.KindStagedPolicy, policy.KindProfile:
+		return e.Pending
+	default:
+		return false
+	}
 }
 
 // flatten returns the errors that were joined, at any depth.

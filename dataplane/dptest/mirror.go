@@ -87,12 +87,14 @@ func (m *Mirror) playLocked(b dataplane.Batch) error {
 		m.broken = &PlayError{Index: len(b.Events) - 1, Msg: msg}
 		return m.broken
 	}
-	m.last = b
+	if !b.Empty() {
+		m.last = b
+	}
 	return nil
 }
 
-// Apply is Play, except that the very batch that was played last is taken for a retry
-// and ignored, as a Dataplane has to.
+// Apply is Play, except that the very batch that was played last, empty ones aside, is taken for a
+// retry and ignored, as a Dataplane has to.
 func (m *Mirror) Apply(_ context.Context, b dataplane.Batch) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

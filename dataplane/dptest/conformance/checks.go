@@ -28,7 +28,7 @@ func (k kit) nothingBeforeInSync(t *testing.T) {
 		n.reach(t, early(otherWorld(n.Interfaces)))
 		n.reach(t, early(full))
 		require.Equal(t, before, n.Dump(t), "a batch before in-sync touched the kernel")
-		require.NoError(t, n.dp.Resync(t.Context()))
+		require.NoError(t, n.resync(t))
 		require.Equal(t, before, n.Dump(t), "Resync before in-sync touched the kernel")
 		n.reach(t, full)
 		require.Equal(t, want, n.Dump(t), "what was sent before in-sync was not remembered")
@@ -41,7 +41,7 @@ func (k kit) idempotent(t *testing.T) {
 	first := n.reach(t, fullWorld(n.Interfaces))
 	dump := n.Dump(t)
 	again := func(what string, b dataplane.Batch) {
-		require.NoError(t, n.dp.Apply(t.Context(), b), what)
+		require.NoError(t, n.apply(t, b), what)
 		require.Equal(t, dump, n.Dump(t), what)
 	}
 	again("the same batch again", first)
@@ -50,7 +50,7 @@ func (k kit) idempotent(t *testing.T) {
 	dump = n.Dump(t)
 	again("the same batch of changes again", second)
 	again("an empty batch after changes", dataplane.Batch{})
-	require.NoError(t, n.dp.Resync(t.Context()))
+	require.NoError(t, n.resync(t))
 	require.Equal(t, dump, n.Dump(t), "Resync without damage")
 }
 
@@ -152,7 +152,7 @@ func (k kit) resync(t *testing.T) {
 	}
 	n.Damage(t)
 	require.NotEqual(t, dump, n.Dump(t), "Damage does no damage that Dump shows")
-	require.NoError(t, n.dp.Resync(t.Context()))
+	require.NoError(t, n.resync(t))
 	require.Equal(t, dump, n.Dump(t), "Resync did not repair")
 }
 
@@ -161,10 +161,10 @@ func (k kit) retry(t *testing.T) {
 	want := k.fresh(t, otherWorld)
 	for name, next := range map[string]func(t *testing.T, n *node, second dataplane.Batch) error{
 		"an empty batch": func(t *testing.T, n *node, _ dataplane.Batch) error {
-			return n.dp.Apply(t.Context(), dataplane.Batch{})
+			return n.apply(t, dataplane.Batch{})
 		},
-		"the same batch": func(t *testing.T, n *node, b dataplane.Batch) error { return n.dp.Apply(t.Context(), b) },
-		"a resync":       func(t *testing.T, n *node, _ dataplane.Batch) error { return n.dp.Resync(t.Context()) },
+		"the same batch": func(t *testing.T, n *node, b dataplane.Batch) error { return n.apply(t, b) },
+		"a resync":       func(t *testing.T, n *node, _ dataplane.Batch) error { return n.resync(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := k.start(t)
@@ -172,9 +172,9 @@ func (k kit) retry(t *testing.T) {
 				return
 			}
 			heal := n.Fault(t)
-			require.Error(t, n.dp.Apply(t.Context(), n.batchTo(fullWorld(n.Interfaces))), "Fault has no effect")
+			require.Error(t, n.apply(t, n.batchTo(fullWorld(n.Interfaces))), "Fault has no effect")
 			second := n.batchTo(otherWorld(n.Interfaces))
-			require.Error(t, n.dp.Apply(t.Context(), second), "Fault has no effect")
+			require.Error(t, n.apply(t, second), "Fault has no effect")
 			heal()
 			require.NoError(t, next(t, n, second))
 			require.Equal(t, want, n.Dump(t))
@@ -195,9 +195,9 @@ func (k kit) plan(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, text, "the plan for a new world")
 	require.Equal(t, before, n.Dump(t), "Plan touched the kernel")
-	require.NoError(t, n.dp.Apply(t.Context(), dataplane.Batch{}))
+	require.NoError(t, n.apply(t, dataplane.Batch{}))
 	require.Equal(t, before, n.Dump(t), "Plan brought the dataplane in sync")
-	require.NoError(t, n.dp.Apply(t.Context(), b))
+	require.NoError(t, n.apply(t, b))
 	done := n.Dump(t)
 	text, err = p.Plan(t.Context(), dataplane.Batch{})
 	require.NoError(t, err)
@@ -205,7 +205,7 @@ func (k kit) plan(t *testing.T) {
 	text, err = p.Plan(t.Context(), n.batchTo(otherWorld(n.Interfaces)))
 	require.NoError(t, err)
 	require.NotEmpty(t, text, "the plan for another world")
-	require.NoError(t, n.dp.Apply(t.Context(), dataplane.Batch{}))
+	require.NoError(t, n.apply(t, dataplane.Batch{}))
 	require.Equal(t, done, n.Dump(t), "Plan touched the desired state")
 }
 
@@ -230,15 +230,15 @@ func (k kit) badObject(t *testing.T) {
 
 	n.reach(t, full)
 	clean := n.Dump(t)
-	requireReported(n.dp.Apply(t.Context(), n.batchTo(spoilt)))
+	requireReported(n.apply(t, n.batchTo(spoilt)))
 	want := n.Dump(t)
-	requireReported(n.dp.Apply(t.Context(), dataplane.Batch{}))
-	requireReported(n.dp.Resync(t.Context()))
+	requireReported(n.apply(t, dataplane.Batch{}))
+	requireReported(n.resync(t))
 	require.Equal(t, want, n.Dump(t), "trying again")
 
 	with := k.start(t)
-	requireReported(with.dp.Apply(t.Context(), with.batchTo(otherSpoilt)))
-	requireReported(with.dp.Apply(t.Context(), with.batchTo(spoilt)))
+	requireReported(with.apply(t, with.batchTo(otherSpoilt)))
+	requireReported(with.apply(t, with.batchTo(spoilt)))
 	require.Equal(t, want, with.Dump(t), "the others were held up")
 	with.reach(t, full)
 	require.Equal(t, clean, with.Dump(t), "something of the bad object is left")
@@ -260,7 +260,7 @@ func (k kit) foreignState(t *testing.T) {
 	if n.Damage != nil {
 		n.Damage(t)
 	}
-	require.NoError(t, n.dp.Resync(t.Context()))
+	require.NoError(t, n.resync(t))
 	check()
 	n.restart(t)
 	n.reach(t, otherWorld(n.Interfaces))

@@ -92,11 +92,14 @@ type node struct {
 	Harness
 	dp    dataplane.Dataplane
 	state dptest.State
+	// watching is the Watch that runs, or nil.
+	watching *watching
+	patience time.Duration
 }
 
 // start opens a dataplane over a fresh kernel.
 func (k kit) start(t *testing.T) *node {
-	n := &node{Harness: k.open(t)}
+	n := &node{Harness: k.open(t), patience: k.patience}
 	if n.Interfaces == ([3]string{}) {
 		n.Interfaces = [3]string{"wl1", "wl2", "wl3"}
 	}
@@ -122,7 +125,7 @@ func (n *node) restart(t *testing.T) {
 func (n *node) reach(t *testing.T, to dptest.State) dataplane.Batch {
 	t.Helper()
 	b := n.batchTo(to)
-	require.NoError(t, n.dp.Apply(t.Context(), b), "apply:\n%s", b)
+	require.NoError(t, n.apply(t, b), "apply:\n%s", b)
 	return b
 }
 

@@ -123,6 +123,17 @@ func TestRunWithoutIPIP(t *testing.T) {
 	})
 }
 
+// TestRunOnDelayed: an asynchronous dataplane keeps the contract.
+func TestRunOnDelayed(t *testing.T) {
+	conformance.Run(t, func(t *testing.T) conformance.Harness {
+		h := filterHarness(t, "")
+		open := h.Open
+		h.Open = func(t *testing.T) dataplane.Dataplane { return dptest.NewDelayed(open(t)) }
+		h.Damage = nil // Delayed does not watch the inner dataplane
+		return h
+	})
+}
+
 // TestRunOnFaulty proves that Faulty keeps the contract too: what failed is remembered.
 func TestRunOnFaulty(t *testing.T) {
 	conformance.Run(t, func(t *testing.T) conformance.Harness {

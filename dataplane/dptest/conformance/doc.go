@@ -60,6 +60,11 @@
 // The kit calls Spoil for different states, so Spoil must not depend on their content. Omit it if the
 // dataplane can program every object.
 //
+// # Asynchronous dataplanes
+//
+// While Apply or Resync returns objects that are Pending, the kit waits until Watch reports a Drift, and
+// calls Apply with an empty batch. All checks are of the state after that.
+//
 // # Concurrency
 //
 // The kit calls a dataplane from one goroutine, except Watch.

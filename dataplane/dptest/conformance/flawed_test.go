@@ -32,7 +32,7 @@ func (f flawed) change() { f.changed <- struct{}{} }
 
 func (f flawed) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	switch f.flaw {
-	case "reports no drift":
+	case "reports no drift", "stays pending":
 		<-ctx.Done()
 	case "leaves a goroutine":
 		go func() { select {} }()
@@ -70,6 +70,10 @@ func (f flawed) Apply(ctx context.Context, b dataplane.Batch) error {
 		f.kernel.text = f.removeLast(before)
 	case "reports itself":
 		f.change()
+	case "stays pending":
+		if f.State().InSync {
+			return &dataplane.ApplyError{Object: endpointKey, Err: errors.New("under way"), Pending: true}
+		}
 	}
 	return err
 }
@@ -100,7 +104,7 @@ func TestFlawed(t *testing.T) {
 		return
 	}
 	patience := time.Minute
-	if flaw == "reports no drift" || flaw == "leaves a goroutine" {
+	if flaw == "reports no drift" || flaw == "leaves a goroutine" || flaw == "stays pending" {
 		patience = 0 // nothing comes of waiting
 	}
 	conformance.RunFor(t, patience, func(t *testing.T) conformance.Harness {
@@ -132,6 +136,7 @@ func TestRunFindsFlaws(t *testing.T) {
 		"reports itself":           "watch",
 		"ends as if all were well": "watch",
 		"leaves a goroutine":       "watch",
+		"stays pending":            "idempotent",
 		"none":                     "",
 	} {
 		t.Run(flaw, func(t *testing.T) {

@@ -67,7 +67,7 @@ func (j *judged) play(t *testing.T, updates []policy.Update) {
 func (j *judged) apply(t *testing.T, b dataplane.Batch) {
 	t.Helper()
 	require.NoError(t, j.mirror.Play(b), "a fault of the kit: the contract does not allow the batch")
-	require.NoError(t, j.dp.Apply(t.Context(), b), "apply:\n%s", b)
+	require.NoError(t, j.node.apply(t, b), "apply:\n%s", b)
 }
 
 // wrong describes how the dataplane's verdict differs from the reference. It is empty if they agree.

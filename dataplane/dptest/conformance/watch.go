@@ -17,7 +17,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-// patience is how long the kit waits for what a Watcher is to do.
+// patience is how long the kit waits for a Watcher.
 const patience = 20 * time.Second
 
 // watching is a Watch that runs, and what it reported.
@@ -26,7 +26,6 @@ type watching struct {
 	stop   context.CancelFunc
 	ended  chan error
 	drifts chan dataplane.Drift
-	wait   time.Duration
 	// label is the pprof label of all goroutines of the Watch.
 	label string
 }
@@ -39,7 +38,7 @@ func (k kit) watch(t *testing.T) {
 	if _, ok := n.dp.(dataplane.Watcher); lacks(t, ok, "dataplane.Watcher") {
 		return
 	}
-	w := n.watch(t, k.patience)
+	w := n.watch(t)
 	n.reach(t, fullWorld(n.Interfaces))
 	if !lacks(t, n.Damage != nil, "Harness.Damage") {
 		w.repaired(t)
@@ -49,12 +48,12 @@ func (k kit) watch(t *testing.T) {
 }
 
 // watch begins to watch, as a Driver does: before the first batch.
-func (n *node) watch(t *testing.T, wait time.Duration) *watching {
+func (n *node) watch(t *testing.T) *watching {
 	ctx, stop := context.WithCancel(t.Context())
 	w := &watching{
-		node: n, stop: stop, ended: make(chan error, 1), drifts: make(chan dataplane.Drift, 10000), wait: wait,
-		label: t.Name(),
+		node: n, stop: stop, ended: make(chan error, 1), drifts: make(chan dataplane.Drift, 10000), label: t.Name(),
 	}
+	n.watching = w
 	watcher := n.dp.(dataplane.Watcher)
 	go pprof.Do(ctx, pprof.Labels("dptest-watch", w.label), func(ctx context.Context) {
 		w.ended <- watcher.Watch(ctx, func(d dataplane.Drift) { w.drifts <- d })
@@ -69,19 +68,23 @@ func (w *watching) repaired(t *testing.T) (drifts int) {
 	t.Helper()
 	want := w.node.Dump(t)
 	w.node.Damage(t)
-	for deadline := time.Now().Add(w.wait); w.node.Dump(t) != want; runtime.Gosched() {
+	for deadline := time.Now().Add(w.node.patience); w.node.Dump(t) != want; runtime.Gosched() {
 		select {
-		case <-w.drifts:
-			drifts++
-			require.NoError(t, w.node.dp.Resync(t.Context()))
+		case d := <-w.drifts:
+			if !d.OnlyFaults {
+				drifts++
+				require.NoError(t, w.node.resync(t))
+			}
 		case err := <-w.ended:
 			t.Fatalf("Watch ended: %v", err)
 		default:
 		}
 		require.False(t, time.Now().After(deadline), "what another has changed is not reported, nor repaired")
 	}
-	for ; len(w.drifts) > 0; drifts++ { // what it asked for besides
-		<-w.drifts
+	for len(w.drifts) > 0 { // what it asked for besides
+		if d := <-w.drifts; !d.OnlyFaults {
+			drifts++
+		}
 	}
 	return drifts
 }
@@ -106,13 +109,14 @@ func (w *watching) quiet(t *testing.T) {
 // end ends the Watch.
 func (w *watching) end(t *testing.T) {
 	w.stop()
+	w.node.watching = nil
 	select {
 	case err := <-w.ended:
 		require.ErrorIs(t, err, context.Canceled, "Watch returns the error of its context")
-	case <-time.After(w.wait):
+	case <-time.After(w.node.patience):
 		t.Fatal("Watch does not end with its context")
 	}
-	for deadline := time.Now().Add(w.wait); ; runtime.Gosched() {
+	for deadline := time.Now().Add(w.node.patience); ; runtime.Gosched() {
 		left := w.goroutines(t)
 		if left == "" {
 			return
