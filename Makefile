@@ -3,7 +3,7 @@
 # `make help` lists the targets. The two that a newcomer needs are demo and test.
 
 SHELL := /bin/bash
-MODULES := . kubernetes dataplane/wireguard datastore/etcd datastore/kubernetes examples examples/daemon
+MODULES := . kubernetes dataplane/wire dataplane/wireguard datastore/etcd datastore/kubernetes examples examples/daemon
 # Modules that are not part of the workspace.
 TOOLS := tools/cluster datastore/kubernetes/fleet
 # The packages of all modules, for one go command: it tests packages of different modules in parallel.
@@ -107,7 +107,7 @@ test-cluster-short: ## Start a cluster of one node, run twenty selected tests on
 .PHONY: race
 race: test-tools ## Run packages that several goroutines use, the other modules and concurrent calls under the race detector. test-user does so with the examples.
 	@# A test or an agent that it starts ends at the first race, so the test fails.
-	GORACE=halt_on_error=1 go test -race -short $(RACE) ./kubernetes/... ./dataplane/wireguard/... ./datastore/etcd/... ./datastore/kubernetes/...
+	GORACE=halt_on_error=1 go test -race -short $(RACE) ./kubernetes/... ./dataplane/wire/... ./dataplane/wireguard/... ./datastore/etcd/... ./datastore/kubernetes/...
 	go test -race ./dataplane/nft/applier ./dataplane/nft/conntrack ./internal/netlink -run 'Beside|Wait'
 
 .PHONY: lint
@@ -116,7 +116,18 @@ lint: bin/staticcheck bin/gofumpt ## Check formatting, vet, staticcheck and the 
 	@set -e; for m in $(MODULES); do echo "== vet and staticcheck, module $$m"; (cd $$m && go vet -tags guest ./... && $(CURDIR)/bin/staticcheck -tags guest ./...); done
 	@set -e; for m in $(TOOLS); do echo "== vet and staticcheck, module $$m"; (cd $$m && GOWORK=off go vet ./... && GOWORK=off $(CURDIR)/bin/staticcheck ./...); done
 	@scripts/tidy
-	@set -e; for os in darwin windows; do echo "== builds for $$os"; GOOS=$$os go vet ./... ./kubernetes/... ./dataplane/wireguard/... ./datastore/etcd/... ./datastore/kubernetes/...; (cd examples && GOOS=$$os go build -o /dev/null ./explain); done
+	@set -e; for os in darwin windows; do echo "== builds for $$os"; GOOS=$$os go vet ./... ./kubernetes/... ./dataplane/wire/... ./dataplane/wireguard/... ./datastore/etcd/... ./datastore/kubernetes/...; (cd examples && GOOS=$$os go build -o /dev/null ./explain); done
+
+.PHONY: proto
+proto: bin/buf bin/protoc-gen-go ## Generate the code of the wire protocol.
+	cd dataplane/wire && PATH=$(CURDIR)/bin:$$PATH $(CURDIR)/bin/buf generate
+
+.PHONY: lint-proto
+lint-proto: bin/buf bin/protoc-gen-go ## Check the schema of the wire protocol, and that its generated code is up to date.
+	cd dataplane/wire && $(CURDIR)/bin/buf lint && $(CURDIR)/bin/buf format --diff --exit-code proto
+	@set -e; out=$$(mktemp -d); trap 'rm -rf "$$out"' EXIT; \
+	  cd dataplane/wire && PATH=$(CURDIR)/bin:$$PATH $(CURDIR)/bin/buf generate -o "$$out" && \
+	  diff -r "$$out/wirepb" wirepb || { echo "the generated code is not that of the schema: run 'make proto'" >&2; exit 1; }
 
 .PHONY: test-publish
 test-publish: ## Release all modules in a throwaway clone, then use them as other programs do: go get, go install.
@@ -174,6 +185,12 @@ clean: ## Remove what was built, unless a cluster runs.
 .PHONY: bin/agent
 bin/agent:
 	cd examples && CGO_ENABLED=0 go build -o ../bin/agent ./agent
+
+bin/buf: tools/buf/go.mod tools/buf/go.sum
+	cd tools/buf && GOWORK=off go build -o ../../bin/buf github.com/bufbuild/buf/cmd/buf
+
+bin/protoc-gen-go: dataplane/wire/go.mod
+	cd dataplane/wire && go build -o ../../bin/protoc-gen-go google.golang.org/protobuf/cmd/protoc-gen-go
 
 bin/staticcheck: tools/go.mod tools/go.sum
 	cd tools && GOWORK=off go build -o ../bin/staticcheck honnef.co/go/tools/cmd/staticcheck

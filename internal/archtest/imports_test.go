@@ -103,6 +103,10 @@ var allowed = map[string][]string{
 	"dataplane/nft/internal/sets": {"policy", "dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/reuse"},
 	"dataplane/interfaces":        {"internal/rtnl"},
 	"dataplane/routes":            {"policy", "dataplane", "internal/dispute", "internal/rtnl", "internal/nsthread"},
+	"dataplane/wire":                {"policy", "dataplane", "dataplane/wire/..."},
+	"dataplane/wire/internal/codec": {"policy", "dataplane", "dataplane/wire/wirepb"},
+	"dataplane/wire/internal/frame": {},
+	"dataplane/wire/internal/state": {"dataplane", "dataplane/dptest"},
 	"dataplane/wireguard": {
 		"policy", "dataplane", "dataplane/nft/applier", "dataplane/nft/ruleset", "dataplane/routes",
 		"internal/nsthread",

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/wire/internal/state"
+)
+
+// ClientConfig configures a Client. It is copied by NewClient.
+type ClientConfig struct {
+	// Dataplane that the client applies the batches to. Only the Client may call it. Required.
+	Dataplane dataplane.Dataplane
+	// Name of the program, which servers log. Default "wayleave".
+	Name string
+	// Authenticate returns an error for a server that is not trusted, for example that of Users. Nil accepts all.
+	Authenticate func(net.Conn) error
+	// MaxMessage is the maximum length of a message in bytes. Default DefaultMaxMessage.
+	MaxMessage uint32
+	// Timeout is how long the server may take to begin, to read a message, or to send a sign of life. Default
+	// DefaultTimeout.
+	Timeout time.Duration
+	// MaxBackoff is the longest wait before the client connects again. Default 5 s.
+	MaxBackoff time.Duration
+	// Logger logs connections and failures. Nil discards.
+	Logger *slog.Logger
+}
+
+// Client applies the batches of a Server to a dataplane.
+//
+// Run must be called once. There are no other methods.
+type Client struct {
+	cfg    ClientConfig
+	worker worker
+	// drifts are those that the dataplane reports.
+	drifts chan dataplane.Drift
+	// overflow has a token if drifts were dropped.
+	overflow chan struct{}
+}
+
+// NewClient returns a client. Errors: the configuration.
+func NewClient(cfg ClientConfig) (*Client, error) {
+	cfg.Name = cmp.Or(cfg.Name, "wayleave")
+	cfg.MaxMessage = cmp.Or(cfg.MaxMessage, DefaultMaxMessage)
+	cfg.Timeout = cmp.Or(cfg.Timeout, DefaultTimeout)
+	cfg.MaxBackoff = cmp.Or(cfg.MaxBackoff, 5*time.Second)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	if cfg.Dataplane == nil {
+		return nil, errors.New("wire: ClientConfig.Dataplane is required")
+	}
+	const queued = 1000
+	return &Client{
+		cfg: cfg, worker: worker{dp: cfg.Dataplane, applied: state.New(), log: cfg.Logger},
+		drifts: make(chan dataplane.Drift, queued), overflow: make(chan struct{}, 1),
+	}, nil
+}
+
+// Serve applies what a server sends on one connection to a dataplane, until ctx is done or the connection ends. The
+// dataplane stays as it is then.
+//
+// Errors: that of ctx, or why the connection ended.
+func Serve(ctx context.Context, conn net.Conn, dp dataplane.Dataplane) error {
+	c, err := NewClient(ClientConfig{Dataplane: dp})
+	if err != nil {
+		return err
+	}
+	return c.beside(ctx, func(ctx context.Context) error {
+		return c.connect(ctx, func(context.Context) (net.Conn, error) { return conn, nil })
+	})
+}
+
+// Run connects by dial, and again when a connection ends, until ctx is done. Meanwhile it repairs what the dataplane
+// reports, without a server, too.
+//
+// Errors: that of ctx.
+func (c *Client) Run(ctx context.Context, dial func(context.Context) (net.Conn, error)) error {
+	return c.beside(ctx, func(ctx context.Context) error { return c.reconnect(ctx, dial) })
+}
+
+// beside runs the work, and Watch beside it.
+func (c *Client) beside(ctx context.Context, work func(context.Context) error) error {
+	var watcher sync.WaitGroup
+	defer watcher.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if w, ok := c.cfg.Dataplane.(dataplane.Watcher); ok {
+		watcher.Go(func() { c.watch(ctx, w) })
+	}
+	return work(ctx)
+}
+
+// reconnect connects until ctx is done.
+func (c *Client) reconnect(ctx context.Context, dial func(context.Context) (net.Conn, error)) error {
+	wait := c.minBackoff()
+	for {
+		began := time.Now()
+		err := c.connect(ctx, dial)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if time.Since(began) > c.cfg.MaxBackoff {
+			wait = c.minBackoff()
+		}
+		c.cfg.Logger.Warn("no connection", "err", err, "retry_in", wait)
+		if err := c.idle(ctx, wait/2+rand.N(wait/2+1)); err != nil {
+			return err
+		}
+		wait = min(2*wait, c.cfg.MaxBackoff)
+	}
+}
+
+func (c *Client) minBackoff() time.Duration { return min(50*time.Millisecond, c.cfg.MaxBackoff) }
+
+// connect connects, and works on one connection until it ends. It returns why.
+func (c *Client) connect(ctx context.Context, dial func(context.Context) (net.Conn, error)) error {
+	conn, err := dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	if c.cfg.Authenticate != nil {
+		if err := c.cfg.Authenticate(conn); err != nil {
+			return err
+		}
+	}
+	return c.serve(ctx, conn)
+}
+
+// watch runs the dataplane's Watch, again when it fails.
+func (c *Client) watch(ctx context.Context, w dataplane.Watcher) {
+	for ctx.Err() == nil {
+		err := w.Watch(ctx, c.drifted)
+		if ctx.Err() != nil {
+			return
+		}
+		c.cfg.Logger.Warn("cannot watch the dataplane", "err", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+		c.drifted(dataplane.Drift{Backend: backend, Object: "unknown object"})
+	}
+}
+
+// drifted takes a drift; of too many at once, it remembers only that there were some.
+func (c *Client) drifted(d dataplane.Drift) {
+	select {
+	case c.drifts <- d:
+	default:
+		select {
+		case c.overflow <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// idle works without a server for a while: it repairs drifts and finishes. It returns the error of ctx.
+func (c *Client) idle(ctx context.Context, wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timer.C:
+			return nil
+		case d := <-c.drifts:
+			c.worker.repair(ctx, d)
+		case <-c.overflow:
+			c.worker.repair(ctx, dataplane.Drift{})
+		case <-c.worker.unfinished():
+			c.worker.finish(ctx)
+		}
+	}
+}
+
+// errProtocol is wrapped by errors about messages that the protocol does not allow.
+var errProtocol = errors.New("wire: the server breaks the protocol")

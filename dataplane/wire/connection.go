@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/wire/internal/codec"
+	"github.com/wayleave/wayleave/dataplane/wire/internal/frame"
+	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// connection is the client's side of a connection.
+type connection struct {
+	*Client
+	conn *frame.Conn
+	// tasks are requests of the server.
+	tasks chan task
+	// reported is set while the server was told of a drift, and has not asked for a Resync since.
+	reported bool
+}
+
+// task does what a request asks for, and answers it.
+type task func(ctx context.Context) error
+
+// serve works on one connection until it ends. It returns why.
+func (c *Client) serve(ctx context.Context, conn net.Conn) error {
+	const queued = 64
+	l := &connection{
+		Client: c, conn: frame.New(conn, c.cfg.MaxMessage, c.cfg.Timeout), tasks: make(chan task, queued),
+	}
+	if err := l.greet(conn); err != nil {
+		return err
+	}
+	work := ctx // the dataplane finishes what it does when the connection ends
+	ctx, cancel := context.WithCancelCause(ctx)
+	read := make(chan struct{})
+	defer func() {
+		<-read
+		if l.reported { // the server may not know
+			c.drifted(dataplane.Drift{Backend: backend, Object: "unknown object"})
+		}
+	}()
+	defer func() { _ = conn.Close() }()
+	defer cancel(nil)
+	go func() {
+		defer close(read)
+		cancel(l.read(ctx, conn))
+	}()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case do := <-l.tasks:
+			err = do(work)
+		case d := <-c.drifts:
+			err = l.report(d)
+		case <-c.overflow:
+			err = l.report(dataplane.Drift{Backend: backend, Object: "unknown object"})
+		case <-c.worker.unfinished():
+			c.worker.finish(work)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// greet exchanges the first messages.
+func (l *connection) greet(conn net.Conn) error {
+	if err := conn.SetReadDeadline(time.Now().Add(l.cfg.Timeout)); err != nil {
+		return err
+	}
+	_, plans := l.cfg.Dataplane.(dataplane.Planner)
+	err := l.conn.Write(&wirepb.ClientMessage{Message: &wirepb.ClientMessage_Hello{Hello: &wirepb.ClientHello{
+		Version: Version, Name: l.cfg.Name, Session: []byte(l.worker.session), Generation: l.worker.generation,
+		Plans: plans,
+	}}})
+	if err != nil {
+		return err
+	}
+	m := &wirepb.ServerMessage{}
+	if err := l.conn.Read(m); err != nil {
+		return err
+	}
+	hello := m.GetHello()
+	switch {
+	case hello == nil:
+		return fmt.Errorf("%w: the first message is no ServerHello", errProtocol)
+	case hello.GetError() != "":
+		return fmt.Errorf("wire: the server refuses the client: %s", hello.GetError())
+	case hello.GetVersion() != Version:
+		return fmt.Errorf("%w: version %d, want %d", errProtocol, hello.GetVersion(), Version)
+	}
+	l.conn.Limit(hello.GetMaxMessageBytes())
+	if session := string(hello.GetSession()); session != l.worker.session {
+		l.worker.session, l.worker.generation = session, 0
+	}
+	l.cfg.Logger.Info("connected", "server", hello.GetName())
+	return nil
+}
+
+// read reads messages until the connection ends.
+func (l *connection) read(ctx context.Context, conn net.Conn) error {
+	var parts assembler
+	for {
+		// The server pings three times in its timeout.
+		if err := conn.SetReadDeadline(time.Now().Add(2 * l.cfg.Timeout)); err != nil {
+			return err
+		}
+		m := &wirepb.ServerMessage{}
+		if err := l.conn.Read(m); err != nil {
+			return err
+		}
+		do, err := l.take(m, &parts)
+		if err != nil {
+			return err
+		}
+		if do == nil {
+			continue
+		}
+		select {
+		case l.tasks <- do:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// take returns the task of a message, or nil.
+func (l *connection) take(m *wirepb.ServerMessage, parts *assembler) (task, error) {
+	switch m := m.GetMessage().(type) {
+	case *wirepb.ServerMessage_Batch:
+		b := m.Batch
+		complete, err := parts.add(b.GetRequest(), b.GetSnapshot(), b.GetMore(), b.GetEvents())
+		if err != nil || complete == nil {
+			return nil, err
+		}
+		return func(ctx context.Context) error {
+			err := l.worker.apply(ctx, b.GetGeneration(), complete.snapshot, complete.batch)
+			return l.acknowledge(ctx, b.GetRequest(), err)
+		}, nil
+	case *wirepb.ServerMessage_Plan:
+		p := m.Plan
+		complete, err := parts.add(p.GetRequest(), false, p.GetMore(), p.GetEvents())
+		if err != nil || complete == nil {
+			return nil, err
+		}
+		return func(ctx context.Context) error { return l.plan(ctx, p.GetRequest(), complete.batch) }, nil
+	case *wirepb.ServerMessage_Resync:
+		return func(ctx context.Context) error {
+			l.reported = false
+			return l.acknowledge(ctx, m.Resync.GetRequest(), l.worker.resync(ctx))
+		}, nil
+	case *wirepb.ServerMessage_Teardown:
+		return func(ctx context.Context) error {
+			return l.acknowledge(ctx, m.Teardown.GetRequest(), l.worker.teardown(ctx))
+		}, nil
+	case *wirepb.ServerMessage_Ping:
+		return nil, l.conn.Write(&wirepb.ClientMessage{Message: &wirepb.ClientMessage_Pong{
+			Pong: &wirepb.Pong{Number: m.Ping.GetNumber()},
+		}})
+	default:
+		return nil, fmt.Errorf("%w: message %T is not expected here", errProtocol, m)
+	}
+}
+
+// acknowledge answers a request with the errors of the dataplane.
+func (l *connection) acknowledge(ctx context.Context, request uint64, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err() // err is of no use
+	}
+	ack := &wirepb.Ack{Request: request, Objects: codec.EncodeStatus(err)}
+	unjudged := l.worker.unjudged()
+	for _, key := range slices.SortedFunc(maps.Keys(unjudged), policy.Key.Compare) {
+		ack.Unjudged = append(ack.Unjudged, &wirepb.Unjudged{
+			Endpoint: codec.EncodeKey(key), Reason: codec.Text(unjudged[key]),
+		})
+	}
+	return l.conn.Write(&wirepb.ClientMessage{Message: &wirepb.ClientMessage_Ack{Ack: ack}})
+}
+
+// plan answers a Plan, in parts.
+func (l *connection) plan(ctx context.Context, request uint64, b dataplane.Batch) error {
+	result := &wirepb.PlanResult{Request: request}
+	text, err := l.worker.plan(ctx, b)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		result.Error = codec.Text(err.Error())
+	}
+	text = strings.ToValidUTF8(text, "?")
+	for more := true; more; {
+		end := min(len(text), partSize)
+		for end < len(text) && !utf8.RuneStart(text[end]) {
+			end++
+		}
+		result.Text, text = text[:end], text[end:]
+		more = text != ""
+		result.More = more
+		message := &wirepb.ClientMessage{Message: &wirepb.ClientMessage_PlanResult{PlanResult: result}}
+		if err := l.conn.Write(message); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// report reports a drift to the server.
+func (l *connection) report(d dataplane.Drift) error {
+	m := &wirepb.ClientMessage{}
+	if d.OnlyFaults {
+		m.Message = &wirepb.ClientMessage_StatusUpdate{StatusUpdate: &wirepb.StatusUpdate{}}
+	} else {
+		l.reported = l.reported || !d.Repaired
+		m.Message = &wirepb.ClientMessage_Drift{Drift: &wirepb.Drift{
+			Backend: codec.Text(d.Backend), Object: codec.Text(d.Object), Process: codec.Text(d.Process),
+			Foreign: d.Foreign, Repaired: d.Repaired,
+		}}
+	}
+	return l.conn.Write(m)
+}
+
+// assembler puts the parts of a batch together.
+type assembler struct {
+	request  uint64 // of the parts; 0 if there are none
+	snapshot bool
+	events   []dataplane.Event
+	// sets are the indexes of the events of sets.
+	sets map[dataplane.IPSetID]int
+}
+
+// assembled is a complete batch.
+type assembled struct {
+	batch    dataplane.Batch
+	snapshot bool
+}
+
+// add adds a part. It returns the batch after the last part.
+func (a *assembler) add(request uint64, snapshot, more bool, events []*wirepb.Event) (*assembled, error) {
+	if request == 0 || a.request != 0 && a.request != request {
+		return nil, fmt.Errorf("%w: request %d within the parts of request %d", errProtocol, request, a.request)
+	}
+	if a.request == 0 {
+		*a = assembler{request: request, snapshot: snapshot, sets: map[dataplane.IPSetID]int{}}
+	}
+	for _, encoded := range events {
+		e, err := codec.Decode(encoded)
+		if err != nil {
+			return nil, errors.Join(errProtocol, err)
+		}
+		a.event(e)
+	}
+	if more {
+		return nil, nil
+	}
+	complete := &assembled{dataplane.Batch{Events: a.events}, a.snapshot}
+	*a = assembler{}
+	return complete, nil
+}
+
+// event adds an event. Events of one set become one.
+func (a *assembler) event(e dataplane.Event) {
+	var id dataplane.IPSetID
+	switch e := e.(type) {
+	case *dataplane.IPSetUpdate:
+		id = e.ID
+	case *dataplane.IPSetDelta:
+		id = e.ID
+		if i, ok := a.sets[id]; ok {
+			switch first := a.events[i].(type) {
+			case *dataplane.IPSetUpdate:
+				first.Members = append(first.Members, e.Added...)
+			case *dataplane.IPSetDelta:
+				first.Added = append(first.Added, e.Added...)
+				first.Removed = append(first.Removed, e.Removed...)
+			}
+			return
+		}
+	default:
+		a.events = append(a.events, e)
+		return
+	}
+	a.sets[id] = len(a.events)
+	a.events = append(a.events, e)
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package frame reads and writes messages on a connection, each preceded by its length in bytes: 4 bytes, big-endian.
+//
+// # Usage
+//
+//	c := frame.New(conn, limit, stall)
+//	err := c.Write(message)
+//	err = c.Read(message)
+//
+// # Concurrency
+//
+// One goroutine may call Read, and any number Write.
+//
+// # Errors
+//
+// Read returns io.EOF if the connection ends between two messages. An error of Read or Write is final: the connection
+// is of no use afterwards.
+package frame

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+)
+
+// State is a desired state.
+type State struct {
+	full dptest.State
+	// changes are members of sets that full does not have yet (true) or still has (false).
+	changes map[dataplane.IPSetID]map[dataplane.Member]bool
+}
+
+// New returns an empty state, which is not in sync.
+func New() *State {
+	return &State{full: dptest.NewState(), changes: map[dataplane.IPSetID]map[dataplane.Member]bool{}}
+}
+
+// InSync reports whether the state is complete.
+func (s *State) InSync() bool { return s.full.InSync }
+
+// Apply takes the events of a batch into the state.
+func (s *State) Apply(b dataplane.Batch) {
+	for _, e := range b.Events {
+		if !s.applySet(e) && !s.applyPolicy(e) {
+			s.applyNetwork(e)
+		}
+	}
+}
+
+// Clone returns a copy.
+func (s *State) Clone() *State {
+	s.mergeAll()
+	c := New()
+	c.full = s.full.Clone()
+	return c
+}
+
+// Snapshot returns a batch with the whole state.
+func (s *State) Snapshot() dataplane.Batch { return New().ChangesTo(s) }
+
+// ChangesTo returns the batch that leads from s to another state.
+func (s *State) ChangesTo(to *State) dataplane.Batch {
+	s.mergeAll()
+	to.mergeAll()
+	return dptest.Transition(s.full, to.full)
+}
+
+// applySet takes an event of a set or InSync. It reports whether it is one.
+func (s *State) applySet(e dataplane.Event) bool {
+	switch e := e.(type) {
+	case *dataplane.IPSetUpdate:
+		s.full.Sets[e.ID] = dptest.Set{Type: e.Type, Members: e.Members}
+		delete(s.changes, e.ID)
+	case *dataplane.IPSetDelta:
+		s.change(e)
+	case *dataplane.IPSetRemove:
+		delete(s.full.Sets, e.ID)
+		delete(s.changes, e.ID)
+	case *dataplane.InSync:
+		s.full.InSync = true
+	default:
+		return false
+	}
+	return true
+}
+
+// applyPolicy takes an event of a policy, profile or endpoint. It reports whether it is one.
+func (s *State) applyPolicy(e dataplane.Event) bool {
+	switch e := e.(type) {
+	case *dataplane.PolicyUpdate:
+		s.full.Policies[e.Key] = e.Policy
+	case *dataplane.PolicyRemove:
+		delete(s.full.Policies, e.Key)
+	case *dataplane.ProfileUpdate:
+		s.full.Profiles[e.Name] = e.Profile
+	case *dataplane.ProfileRemove:
+		delete(s.full.Profiles, e.Name)
+	case *dataplane.EndpointUpdate:
+		s.full.Endpoints[e.Key] = e.Endpoint
+	case *dataplane.EndpointRemove:
+		delete(s.full.Endpoints, e.Key)
+	case *dataplane.HostEndpointUpdate:
+		s.full.HostEndpoints[e.Key] = e.HostEndpoint
+	case *dataplane.HostEndpointRemove:
+		delete(s.full.HostEndpoints, e.Key)
+	default:
+		return false
+	}
+	return true
+}
+
+// applyNetwork takes an event of any other object.
+func (s *State) applyNetwork(e dataplane.Event) {
+	switch e := e.(type) {
+	case *dataplane.TunnelUpdate:
+		s.full.Tunnels[e.Tunnel.Key()] = e.Tunnel
+	case *dataplane.TunnelRemove:
+		delete(s.full.Tunnels, e.Key)
+	case *dataplane.RouteUpdate:
+		s.full.Routes[e.Route.Dst] = e.Route
+	case *dataplane.RouteRemove:
+		delete(s.full.Routes, e.Dst)
+	case *dataplane.NodeUpdate:
+		s.full.Nodes[e.Node.Name] = e.Node
+	case *dataplane.NodeRemove:
+		delete(s.full.Nodes, e.Name)
+	case *dataplane.PoolUpdate:
+		s.full.Pools[e.Pool.Name] = e.Pool
+	case *dataplane.PoolRemove:
+		delete(s.full.Pools, e.Name)
+	case *dataplane.ServiceUpdate:
+		s.full.Services[e.Service.Key] = e.Service
+	case *dataplane.ServiceRemove:
+		delete(s.full.Services, e.Key)
+	case *dataplane.NamespaceUpdate:
+		s.full.Namespaces[e.Namespace.Name] = e.Namespace
+	case *dataplane.NamespaceRemove:
+		delete(s.full.Namespaces, e.Name)
+	case *dataplane.ServiceAccountUpdate:
+		s.full.ServiceAccounts[e.ServiceAccount.Key] = e.ServiceAccount
+	case *dataplane.ServiceAccountRemove:
+		delete(s.full.ServiceAccounts, e.Key)
+	}
+}
+
+// change records the changes of a set, and merges them once they are many.
+func (s *State) change(e *dataplane.IPSetDelta) {
+	changes := s.changes[e.ID]
+	if changes == nil {
+		changes = map[dataplane.Member]bool{}
+		s.changes[e.ID] = changes
+	}
+	for _, m := range e.Removed {
+		changes[m] = false
+	}
+	for _, m := range e.Added {
+		changes[m] = true
+	}
+	const few = 64
+	if len(changes) > few+len(s.full.Sets[e.ID].Members)/4 {
+		s.merge(e.ID)
+	}
+}
+
+func (s *State) mergeAll() {
+	for id := range s.changes {
+		s.merge(id)
+	}
+}
+
+// merge puts the changes of a set into a new list of members: batches have the old one.
+func (s *State) merge(id dataplane.IPSetID) {
+	changes, set := s.changes[id], s.full.Sets[id]
+	delete(s.changes, id)
+	members := make([]dataplane.Member, 0, len(set.Members)+len(changes))
+	for _, m := range set.Members {
+		if _, changed := changes[m]; !changed {
+			members = append(members, m)
+		}
+	}
+	for m, there := range changes {
+		if there {
+			members = append(members, m)
+		}
+	}
+	slices.SortFunc(members, dataplane.Member.Compare)
+	s.full.Sets[id] = dptest.Set{Type: set.Type, Members: members}
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+)
+
+// Listen listens on a Unix socket, which only the user of this process and root can connect to. It creates the folder,
+// and replaces a socket that no process listens on.
+//
+// Errors: the path is in use by another process or is not a socket; those of the system.
+func Listen(path string) (net.Listener, error) {
+	const onlyOwner = 0o700
+	if err := os.MkdirAll(filepath.Dir(path), onlyOwner); err != nil {
+		return nil, fmt.Errorf("wire: %w", err)
+	}
+	if err := removeStale(path); err != nil {
+		return nil, fmt.Errorf("wire: %w", err)
+	}
+	// It gets its name only once nobody else can connect.
+	temporary := fmt.Sprintf("%s.%d", path, os.Getpid())
+	if err := removeStale(temporary); err != nil {
+		return nil, fmt.Errorf("wire: %w", err)
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: temporary, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("wire: %w", err)
+	}
+	listener.SetUnlinkOnClose(false)
+	err = os.Chmod(temporary, 0o600)
+	if err == nil {
+		err = os.Rename(temporary, path)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("wire: %w", err), listener.Close(), os.Remove(temporary))
+	}
+	return &socket{listener, path}, nil
+}
+
+// removeStale removes a socket that no process listens on.
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().Type() != fs.ModeSocket:
+		return fmt.Errorf("%s exists and is not a socket", path)
+	}
+	if conn, err := net.Dial("unix", path); err == nil {
+		return errors.Join(fmt.Errorf("%s: another process listens on it", path), conn.Close())
+	}
+	return os.Remove(path)
+}
+
+// socket removes the file of a listener when it is closed.
+type socket struct {
+	*net.UnixListener
+	path string
+}
+
+func (s *socket) Close() error {
+	return errors.Join(os.Remove(s.path), s.UnixListener.Close())
+}
+
+// Dial returns a function for Client.Run that connects to a Unix socket.
+func Dial(path string) func(context.Context) (net.Conn, error) {
+	return func(ctx context.Context) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", path)
+	}
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/dptest/conformance"
+	"github.com/wayleave/wayleave/dataplane/wire"
+	"github.com/wayleave/wayleave/policy"
+)
+
+const pythonClient = "examples/python/dataplane.py"
+
+// program is a client in another process, which answers questions on its standard input.
+type program struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	input  io.WriteCloser
+	output *bufio.Reader
+	ended  chan struct{}
+}
+
+// start starts a client.
+func start(t *testing.T, cmd *exec.Cmd) *program {
+	t.Helper()
+	p := &program{t: t, cmd: cmd, ended: make(chan struct{})}
+	var err error
+	p.input, err = cmd.StdinPipe()
+	require.NoError(t, err)
+	output, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	p.output = bufio.NewReader(output)
+	cmd.Stderr = t.Output()
+	require.NoError(t, cmd.Start())
+	t.Cleanup(p.kill)
+	go func() {
+		defer close(p.ended)
+		_ = cmd.Wait()
+	}()
+	return p
+}
+
+// connected waits until the client is connected to a server, or has ended.
+func (p *program) connected(server *wire.Server) {
+	p.t.Helper()
+	for !server.Connected() {
+		select {
+		case <-p.ended:
+			require.Fail(p.t, "the client has ended")
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// kill kills the process.
+func (p *program) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+}
+
+// ask sends a line and returns the answer.
+func (p *program) ask(line string) (string, error) {
+	if _, err := fmt.Fprintln(p.input, line); err != nil {
+		return "", err
+	}
+	answer, err := p.output.ReadString('\n')
+	return strings.TrimSpace(answer), err
+}
+
+// question is a packet in JSON, as clients read it.
+type question struct {
+	Source          string `json:"source"`
+	Destination     string `json:"destination"`
+	Protocol        uint8  `json:"protocol"`
+	SourcePort      uint16 `json:"source_port"`
+	DestinationPort uint16 `json:"destination_port"`
+	ICMPType        uint8  `json:"icmp_type"`
+	ICMPCode        uint8  `json:"icmp_code"`
+	DSCP            uint8  `json:"dscp"`
+	From            *name  `json:"from,omitempty"`
+	To              *name  `json:"to,omitempty"`
+}
+
+// name is a key as the schema has it.
+type name struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// nameOf returns nil for the zero Key.
+func nameOf(k policy.Key) *name {
+	if k == (policy.Key{}) {
+		return nil
+	}
+	return &name{string(k.Kind), k.Namespace, k.Name}
+}
+
+// judge asks whether a packet may pass.
+func (p *program) judge(packet dptest.Packet) (bool, error) {
+	line, err := json.Marshal(question{
+		Source: packet.Src.String(), Destination: packet.Dst.String(), Protocol: uint8(packet.Protocol),
+		SourcePort: packet.SrcPort, DestinationPort: packet.DstPort,
+		ICMPType: packet.ICMPType, ICMPCode: packet.ICMPCode,
+		DSCP: uint8(packet.DSCP), From: nameOf(packet.From), To: nameOf(packet.To),
+	})
+	if err != nil {
+		return false, err
+	}
+	answer, err := p.ask(string(line))
+	if answer != "true" && answer != "false" {
+		return false, fmt.Errorf("no verdict: %q: %w", answer, err)
+	}
+	return answer == "true", err
+}
+
+// A dataplane in Python keeps the contract, and has the verdicts of policy.
+func TestPython(t *testing.T) {
+	conformance.Run(t, func(t *testing.T) conformance.Harness {
+		path := socketPath(t)
+		var client *program
+		var last *side
+		return conformance.Harness{
+			// The program goes on, as a kernel does, and the server is another one.
+			Open: func(t *testing.T) dataplane.Dataplane {
+				if last != nil {
+					last.end()
+				}
+				var server *wire.Server
+				server, last = serve(t, path, wire.ServerConfig{})
+				if client == nil {
+					client = start(t, exec.Command("python3", pythonClient, path))
+				}
+				client.connected(server)
+				return withoutPlan{server}
+			},
+			Dump: func(t *testing.T) string {
+				answer, err := client.ask("policy")
+				require.NoError(t, err)
+				return answer
+			},
+			Judge:  func(p dptest.Packet) (bool, error) { return client.judge(p) },
+			Worlds: 5,
+		}
+	})
+}
+
+// The example stays short.
+func TestPythonIsShort(t *testing.T) {
+	text, err := os.ReadFile(pythonClient)
+	require.NoError(t, err)
+	require.LessOrEqual(t, strings.Count(string(text), "\n"), 300)
+	require.NotContains(t, string(text), "\t")
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"maps"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/wire/internal/codec"
+	"github.com/wayleave/wayleave/dataplane/wire/internal/state"
+	"github.com/wayleave/wayleave/policy"
+)
+
+var (
+	// ErrNotConnected is wrapped by the errors of a Server that has no client, or loses it.
+	ErrNotConnected = errors.New("no client is connected")
+	// ErrNoPlan is wrapped by the errors of Plan if the client's dataplane is no dataplane.Planner.
+	ErrNoPlan = errors.New("the client cannot plan")
+)
+
+// Version is the version of the protocol that this package implements.
+const Version = 1
+
+const (
+	// DefaultMaxMessage is the default of ServerConfig.MaxMessage and ClientConfig.MaxMessage: 16 MiB.
+	DefaultMaxMessage = 16 << 20
+	// DefaultTimeout is the default of ServerConfig.Timeout and ClientConfig.Timeout.
+	DefaultTimeout = 30 * time.Second
+	// minMessage is the least limit that a Server may have: an event with a full part of a set has a third of it.
+	minMessage = 1 << 20
+)
+
+// ServerConfig configures a Server. It is copied by NewServer.
+type ServerConfig struct {
+	// Name of the program, which clients log. Default "wayleave".
+	Name string
+	// Authenticate returns an error for a connection that is not accepted, for example that of Users. Default
+	// SameUser.
+	Authenticate func(net.Conn) error
+	// MaxMessage is the maximum length of a message in bytes, at least 1 MiB. Default DefaultMaxMessage.
+	MaxMessage uint32
+	// Timeout is how long a client may take to begin, to read a message, or to answer a sign of life. There is no limit
+	// for the time that it takes to apply a batch. Default DefaultTimeout.
+	Timeout time.Duration
+	// Logger logs clients that come and go. Nil discards.
+	Logger *slog.Logger
+}
+
+func (c ServerConfig) withDefaults() ServerConfig {
+	c.Name = cmp.Or(c.Name, "wayleave")
+	if c.Authenticate == nil {
+		c.Authenticate = SameUser
+	}
+	c.MaxMessage = cmp.Or(c.MaxMessage, DefaultMaxMessage)
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	return c
+}
+
+var (
+	_ dataplane.Dataplane = (*Server)(nil)
+	_ dataplane.Planner   = (*Server)(nil)
+	_ dataplane.Watcher   = (*Server)(nil)
+	_ dataplane.Limited   = (*Server)(nil)
+)
+
+// Server is a dataplane whose work a client does.
+//
+// Its methods may be called from any goroutine, those of dataplane.Dataplane from one at a time.
+type Server struct {
+	cfg ServerConfig
+	id  []byte // of the session, for clients that come back
+
+	mu      sync.Mutex
+	desired *state.State
+	history history
+	client  *session // nil if there is none
+	// unjudged is that of the last answer.
+	unjudged map[policy.Key]string
+	watchers map[*watcher]struct{}
+	// missed is set if there was a drift while nobody watched.
+	missed bool
+}
+
+// watcher is a call of Watch.
+type watcher struct{ drifted func(dataplane.Drift) }
+
+// NewServer returns a Server, which has no client before Serve or ServeConn. Errors: the configuration.
+func NewServer(cfg ServerConfig) (*Server, error) {
+	cfg = cfg.withDefaults()
+	if cfg.MaxMessage < minMessage || cfg.Timeout < 0 {
+		return nil, errors.New("wire: ServerConfig: MaxMessage must be at least 1 MiB, and Timeout not negative")
+	}
+	return &Server{
+		cfg: cfg, id: []byte(rand.Text()), desired: state.New(), watchers: map[*watcher]struct{}{},
+	}, nil
+}
+
+// Apply implements dataplane.Dataplane. It returns once the client has applied the batch. While no client is
+// connected, it takes the batch and returns an error that wraps ErrNotConnected; before InSync it returns nil.
+func (s *Server) Apply(ctx context.Context, b dataplane.Batch) error {
+	s.mu.Lock()
+	s.desired.Apply(b)
+	generation := s.history.add(b)
+	client, inSync := s.client, s.desired.InSync()
+	s.mu.Unlock()
+	if client == nil && !inSync {
+		return nil
+	}
+	return s.ask(ctx, client, "apply", batchRequest(generation, false, b))
+}
+
+// Resync implements dataplane.Dataplane. Errors: as Apply.
+func (s *Server) Resync(ctx context.Context) error {
+	s.mu.Lock()
+	client, inSync := s.client, s.desired.InSync()
+	s.mu.Unlock()
+	if !inSync {
+		return nil
+	}
+	return s.ask(ctx, client, "resync", resyncRequest())
+}
+
+// Teardown implements dataplane.Dataplane. It needs a client. Errors: as Apply; nothing is forgotten then.
+func (s *Server) Teardown(ctx context.Context) error {
+	s.mu.Lock()
+	client := s.client
+	s.mu.Unlock()
+	if err := s.ask(ctx, client, "remove", teardownRequest()); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.desired, s.unjudged = state.New(), nil
+	s.history.reset()
+	return nil
+}
+
+// Plan implements dataplane.Planner by that of the client's dataplane. Errors: ErrNoPlan, ErrNotConnected, and the text
+// of the client's error.
+func (s *Server) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
+	s.mu.Lock()
+	client := s.client
+	s.mu.Unlock()
+	switch {
+	case client == nil:
+		return "", applyError("plan", ErrNotConnected)
+	case !client.plans:
+		return "", applyError("plan", ErrNoPlan)
+	}
+	answer, err := client.call(ctx, planRequest(b))
+	if err == nil && answer.planError != "" {
+		err = errors.New(answer.planError)
+	}
+	if err != nil {
+		return "", applyError("plan", err)
+	}
+	return answer.plan, nil
+}
+
+// Unjudged implements dataplane.Limited.
+func (s *Server) Unjudged() map[policy.Key]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.unjudged)
+}
+
+// Watch implements dataplane.Watcher. It reports what the client detects, and that a client has come or gone. Errors:
+// that of ctx.
+func (s *Server) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
+	w := &watcher{drifted}
+	s.mu.Lock()
+	s.watchers[w] = struct{}{}
+	missed := s.missed
+	s.missed = false
+	s.mu.Unlock()
+	if missed {
+		drifted(dataplane.Drift{Backend: backend, Object: "unknown object"})
+	}
+	drifted(dataplane.Drift{Backend: backend, Object: "client", OnlyFaults: true})
+	<-ctx.Done()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.watchers, w)
+	return ctx.Err()
+}
+
+// Connected reports whether there is a client.
+func (s *Server) Connected() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.client != nil
+}
+
+// backend is the name of this package in errors and drifts.
+const backend = "wire"
+
+func applyError(op string, err error) error {
+	return &dataplane.ApplyError{Backend: backend, Op: op, Err: err}
+}
+
+// ask sends a request and returns the errors of its answer.
+func (s *Server) ask(ctx context.Context, client *session, op string, r request) error {
+	if client == nil {
+		return applyError(op, ErrNotConnected)
+	}
+	answer, err := client.call(ctx, r)
+	if err != nil {
+		return applyError(op, err)
+	}
+	return codec.DecodeStatus(answer.objects)
+}
+
+// report reports a drift.
+func (s *Server) report(d dataplane.Drift) {
+	s.mu.Lock()
+	watchers := maps.Clone(s.watchers)
+	s.missed = s.missed || len(watchers) == 0 && !d.OnlyFaults
+	s.mu.Unlock()
+	for w := range watchers {
+		w.drifted(d)
+	}
+}

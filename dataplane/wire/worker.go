@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/wire/internal/state"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// worker applies the batches of a server to a dataplane, on one goroutine.
+type worker struct {
+	dp  dataplane.Dataplane
+	log *slog.Logger
+	// applied is what the dataplane has been given.
+	applied *state.State
+	// received is the state of the server until it is complete, after a snapshot; nil afterwards.
+	received *state.State
+	// session and generation are those of the last batch.
+	session    string
+	generation uint64
+}
+
+// apply takes a batch of a server, and returns the errors of the dataplane. An incomplete state is only remembered.
+func (w *worker) apply(ctx context.Context, generation uint64, snapshot bool, b dataplane.Batch) error {
+	w.generation = generation
+	if snapshot {
+		w.received = state.New()
+	}
+	if w.received == nil {
+		w.applied.Apply(b)
+		return w.program(ctx, b)
+	}
+	w.received.Apply(b)
+	if !w.received.InSync() {
+		return nil
+	}
+	b = w.applied.ChangesTo(w.received)
+	w.applied, w.received = w.received, nil
+	return w.program(ctx, b)
+}
+
+// program gives the dataplane a batch.
+func (w *worker) program(ctx context.Context, b dataplane.Batch) error {
+	if f, ok := w.dp.(dataplane.Finisher); ok {
+		return f.ApplyVisible(ctx, b)
+	}
+	return w.dp.Apply(ctx, b)
+}
+
+// resync compares the dataplane with the kernel, unless no state was complete yet.
+func (w *worker) resync(ctx context.Context) error {
+	if !w.applied.InSync() {
+		return nil
+	}
+	return w.dp.Resync(ctx)
+}
+
+// plan returns the changes that a batch would make.
+func (w *worker) plan(ctx context.Context, b dataplane.Batch) (string, error) {
+	p, ok := w.dp.(dataplane.Planner)
+	if !ok {
+		return "", ErrNoPlan
+	}
+	if w.received == nil {
+		return p.Plan(ctx, b)
+	}
+	next := w.received.Clone()
+	next.Apply(b)
+	if !next.InSync() {
+		return "", nil
+	}
+	return p.Plan(ctx, w.applied.ChangesTo(next))
+}
+
+// teardown removes everything.
+func (w *worker) teardown(ctx context.Context) error {
+	if err := w.dp.Teardown(ctx); err != nil {
+		return err
+	}
+	w.applied, w.received = state.New(), state.New()
+	return nil
+}
+
+// repair repairs a drift without a server.
+func (w *worker) repair(ctx context.Context, d dataplane.Drift) {
+	if d.Repaired || d.OnlyFaults || !w.applied.InSync() {
+		return
+	}
+	w.log.Info("drift detected", "backend", d.Backend, "object", d.Object, "process", d.Process)
+	if err := w.dp.Resync(ctx); err != nil && ctx.Err() == nil {
+		w.log.Warn("cannot repair", "err", err)
+	}
+}
+
+// unfinished returns the channel of a dataplane.Finisher, or nil.
+func (w *worker) unfinished() <-chan struct{} {
+	if f, ok := w.dp.(dataplane.Finisher); ok {
+		return f.Unfinished()
+	}
+	return nil
+}
+
+// finish makes deletions that the dataplane has left.
+func (w *worker) finish(ctx context.Context) {
+	if err := w.dp.(dataplane.Finisher).Finish(ctx); err != nil && ctx.Err() == nil {
+		w.log.Warn("cannot delete unused objects", "err", err)
+		w.repair(ctx, dataplane.Drift{Backend: backend, Object: "unused objects"})
+	}
+}
+
+// unjudged returns that of a dataplane.Limited.
+func (w *worker) unjudged() map[policy.Key]string {
+	if l, ok := w.dp.(dataplane.Limited); ok {
+		return l.Unjudged()
+	}
+	return nil
+}
