@@ -14,6 +14,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfttest"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -78,11 +79,11 @@ func testWireBridgedFloodOfLinks(t *testing.T, classes render.ClassesConfig) {
 			resync()
 			b.enslave(t, "way2", true)
 			resync()
-			link("set", "dev", "way1", "name", "way9")
+			nstest.Rename(t, b.node, "way1", "way9")
 			resync()
 			next := edit(closed, "way1", func(e *dataplane.Endpoint) { e.Interface = "way9" })
 			require.NoError(t, b.plane.Apply(t.Context(), dptest.Transition(closed, next)))
-			link("set", "dev", "way9", "name", "way1")
+			nstest.Rename(t, b.node, "way9", "way1")
 			require.NoError(t, b.plane.Apply(t.Context(), dptest.Transition(next, closed)))
 		}
 	})

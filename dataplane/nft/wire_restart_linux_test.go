@@ -53,6 +53,8 @@ func testWireRestart(t *testing.T, classes render.ClassesConfig) {
 	first, err := nft.New(nft.Config{Renderer: cfg, NetNS: b.node.FD()})
 	require.NoError(t, err)
 	require.NoError(t, first.Apply(t.Context(), nfttest.Transition(policed())))
+	const restarts = 20
+	ofOwner := restarts * ownerWrites(first)
 	require.NoError(t, first.Close())
 	written := generation(t, b.node)
 
@@ -75,7 +77,7 @@ func testWireRestart(t *testing.T, classes render.ClassesConfig) {
 			require.True(t, arrived, "%s", flows[i].Flow)
 		}
 	}
-	for range 20 {
+	for range restarts {
 		restarted := make(chan error, 1)
 		go func() {
 			restarted <- func() error {
@@ -104,7 +106,7 @@ func testWireRestart(t *testing.T, classes render.ClassesConfig) {
 			}
 		}
 	}
-	require.Equal(t, written+20, generation(t, b.node), "a write besides that of the owner")
+	require.EqualValues(t, int(written)+ofOwner, generation(t, b.node), "a write besides that of the owner")
 	require.Equal(t, sent, counted(t, b), "every connection has been counted once")
 }
 

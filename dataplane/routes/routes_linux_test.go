@@ -87,14 +87,10 @@ func (n *node) ip(command string, args ...any) (out string) {
 	return out
 }
 
-// rename renames an interface. Before Linux 6.2, it must be down for that.
+// rename renames an interface.
 func (n *node) rename(from, to string) {
 	n.Helper()
-	if n.ns.Do(exec.Command("ip", "link", "set", "dev", from, "name", to).Run) != nil {
-		n.ip("link set dev %s down", from)
-		n.ip("link set dev %s name %s", from, to)
-		n.ip("link set dev %s up", to)
-	}
+	nstest.Rename(n, n.ns, from, to)
 }
 
 // routes returns the routes of a table as "destination dev protocol", without the kernel's own.

@@ -110,11 +110,9 @@ func testApplyListsLikeGoldens(t *testing.T, classes render.ClassesConfig) {
 // program applies a scenario in a namespace, and returns the table.
 func (sc scenario) program(t *testing.T, ns *netns.NS) *ruleset.Table {
 	t.Helper()
-	cfg := nft.Config{Renderer: sc.Config, NetNS: ns.FD()}
-	if sc.Ports != nil {
-		cfg.Interfaces = func() (map[string]render.Interface, error) { return ports(sc.Ports), nil }
-	}
-	d, err := nft.New(cfg)
+	// Not those of the namespace: modules such as ipip give each one a device.
+	interfaces := func() (map[string]render.Interface, error) { return ports(sc.Ports), nil }
+	d, err := nft.New(nft.Config{Renderer: sc.Config, NetNS: ns.FD(), Interfaces: interfaces})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	for _, b := range sc.Batches {

@@ -122,6 +122,20 @@ func NFT(t testing.TB, ns *netns.NS, stdin string, args ...string) string {
 	return string(out)
 }
 
+// Rename renames an interface. Before Linux 6.2, it must be down for that.
+func Rename(t testing.TB, ns *netns.NS, from, to string) {
+	t.Helper()
+	link := func(args ...string) func() error {
+		return exec.Command("ip", append([]string{"link", "set", "dev"}, args...)...).Run
+	}
+	if ns.Do(link(from, "name", to)) == nil {
+		return
+	}
+	for _, run := range []func() error{link(from, "down"), link(from, "name", to), link(to, "up")} {
+		require.NoError(t, ns.Do(run), "rename %s to %s", from, to)
+	}
+}
+
 // Skip skips the test because something is missing on this machine. With CI=true that is a failure.
 func Skip(t testing.TB, why string) {
 	t.Helper()
