@@ -14,6 +14,7 @@ import (
 
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/internal/workload"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -36,7 +37,7 @@ type churn struct {
 // churns returns the changes by name. Those that touch remote endpoints go round
 // many of them, so that what they need is not in the processor's cache.
 func churns(w snapshot) map[string]churn {
-	m := markers()
+	m := workload.Markers()
 	seven := sevenOf(m, w)
 	return map[string]churn{
 		"flush with nothing to do":         {},
@@ -231,23 +232,23 @@ func irrelevant(labels map[string]string, _ int) { labels["one-in-10"] = "value-
 // relabelled returns updates that change the labels of some thousands of remote endpoints one after
 // the other, and then back again.
 func relabelled(w snapshot, change func(labels map[string]string, s int)) []policy.Update {
-	m := markers()
+	m := workload.Markers()
 	const prime = 7919 // far apart
 	n := min(w.remote/2, 4096)
 	var there, back []policy.Update
 	for i := range n {
 		s := 1 + i*prime%w.remote
-		e := w.endpoint(m, s)
+		e := w.shared().Endpoint(m, s)
 		change(e.Labels, s)
 		there = append(there, update(e))
-		back = append(back, update(w.endpoint(m, s)))
+		back = append(back, update(w.shared().Endpoint(m, s)))
 	}
 	return append(there, back...)
 }
 
 // movingEndpoints gives remote endpoints the marker of another set.
 func movingEndpoints(w snapshot, per int) churn {
-	m := markers()
+	m := workload.Markers()
 	steps := relabelled(w, func(labels map[string]string, s int) {
 		delete(labels, m[s%31])
 		next := m[(s+1)%31]
@@ -262,7 +263,7 @@ func movingEndpoints(w snapshot, per int) churn {
 }
 
 func localAdded(w snapshot) churn {
-	e := w.endpoint(markers(), w.remote+localEndpoints+1)
+	e := w.shared().Endpoint(workload.Markers(), w.remote+localEndpoints+1)
 	return churn{
 		steps: []policy.Update{update(e)},
 		undo:  []policy.Update{{Key: e.Key()}},
@@ -271,33 +272,33 @@ func localAdded(w snapshot) churn {
 }
 
 func localRelabelled(w snapshot) churn {
-	m := markers()
+	m := workload.Markers()
 	var there, back []policy.Update
 	for s := w.remote + 1; s <= w.remote+localEndpoints; s++ {
-		e := w.endpoint(m, s)
+		e := w.shared().Endpoint(m, s)
 		irrelevant(e.Labels, s)
 		there = append(there, update(e))
-		back = append(back, update(w.endpoint(m, s)))
+		back = append(back, update(w.shared().Endpoint(m, s)))
 	}
 	return churn{steps: append(there, back...), restore: back, want: map[string]int{}}
 }
 
 func ruleEdited(w snapshot) churn {
-	m := markers()
+	m := workload.Markers()
 	var there, back []policy.Update
 	for i := range min(w.policies, 1000) {
-		p := snapshotPolicy(m, i)
+		p := workload.Policy(m, i)
 		p.Ingress[2].Protocol = policy.ProtocolTCP
 		p.Ingress[2].Destination.Ports = []policy.Port{policy.PortNumber(80)}
 		there = append(there, update(p))
-		back = append(back, update(snapshotPolicy(m, i)))
+		back = append(back, update(workload.Policy(m, i)))
 	}
 	return churn{steps: append(there, back...), restore: back, want: map[string]int{policyUpdates: 1}}
 }
 
 // policyAdded adds a policy whose sets are there already.
 func policyAdded(selector string, m []string, endpoints int) churn {
-	p := snapshotPolicy(m, 3)
+	p := workload.Policy(m, 3)
 	p.Name, p.Selector = "tag-pol-new", selector
 	return churn{
 		steps: []policy.Update{update(p)},
@@ -311,7 +312,7 @@ func policyAdded(selector string, m []string, endpoints int) churn {
 func setAdded(w snapshot, seven string) churn {
 	var steps []policy.Update
 	for i := range 20 {
-		p := snapshotPolicy(markers(), 3)
+		p := workload.Policy(workload.Markers(), 3)
 		p.Name, p.Selector = "tag-pol-new", "has("+seven+")"
 		p.Ingress = p.Ingress[:1]
 		p.Ingress[0].Source.Selector = fmt.Sprintf("one-in-40 == %q", fmt.Sprintf("value-%d", 1+i))
@@ -334,7 +335,7 @@ func setAdded(w snapshot, seven string) churn {
 // between two sets if a receiver is configured.
 func namespaceRelabelled(w snapshot, seven string, interested bool) churn {
 	const n = 42
-	a, b := snapshotProfile(n, "a"), snapshotProfile(n, "b")
+	a, b := workload.Profile(n, "a"), workload.Profile(n, "b")
 	c := churn{
 		steps:   []policy.Update{update(b), update(a)},
 		restore: []policy.Update{update(a)},
@@ -363,10 +364,10 @@ func cidrChanged(seven string) churn {
 			Name: "many", Labels: map[string]string{"many": "true"}, Nets: make(policy.Nets, 10_000),
 		}
 		for i := range s.Nets {
-			s.Nets[i] = netip.PrefixFrom(ipv4(20, i<<8), 24)
+			s.Nets[i] = netip.PrefixFrom(workload.IPv4(20, i<<8), 24)
 		}
 		if changed >= 0 {
-			s.Nets[changed] = netip.PrefixFrom(ipv4(30, changed<<8), 24)
+			s.Nets[changed] = netip.PrefixFrom(workload.IPv4(30, changed<<8), 24)
 		}
 		return s
 	}

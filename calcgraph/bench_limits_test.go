@@ -18,7 +18,7 @@ import (
 func TestGraphMemoryIsBounded(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		w    workload
+		w    load
 		// setup is given to the graph before the measurement; the rest of the workload's updates
 		// after it.
 		setup func(u policy.Update) bool
@@ -94,7 +94,7 @@ func TestMemoryIsReleased(t *testing.T) {
 // TestLoadAllocations holds how many allocations an update takes on the way to the first batch.
 func TestLoadAllocations(t *testing.T) {
 	for _, test := range []struct {
-		w     workload
+		w     load
 		limit float64
 	}{
 		{snapshot{10_000, 400}, 5},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/internal/workload"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -21,8 +22,8 @@ import (
 // scripts/bench-graph sets it. Without it they run at a tenth.
 var fullSize = flag.Bool("full", false, "run the benchmarks at full size too")
 
-// workload is one of W1 to W4 at some scale.
-type workload interface {
+// load is one of W1 to W4 at some scale.
+type load interface {
 	fmt.Stringer
 	updates() iter.Seq[policy.Update]
 	// want has the events of the first batch.
@@ -122,7 +123,7 @@ func BenchmarkW4(b *testing.B) {
 
 // benchmarkLoad measures the way from an empty graph to the first batch, and what is done
 // afterwards. The updates are made before.
-func benchmarkLoad(b *testing.B, w workload, afterwards func(*testing.B, *calcgraph.Graph)) {
+func benchmarkLoad(b *testing.B, w load, afterwards func(*testing.B, *calcgraph.Graph)) {
 	updates := slices.Collect(w.updates())
 	want := w.want()
 	runtime.GC()
@@ -147,7 +148,7 @@ func benchmarkLoad(b *testing.B, w workload, afterwards func(*testing.B, *calcgr
 // BenchmarkHeap measures the memory of a graph if the caller keeps no updates. The
 // time is that of the graph alone, without the making of the updates.
 func BenchmarkHeap(b *testing.B) {
-	var everyday, full []workload
+	var everyday, full []load
 	everyday = append(everyday, snapshot{25_000, 1_000}, networkSets{1_000, 1_000}, isolated{namespaces: 10_000})
 	full = append(full,
 		snapshot{250_000, 10_000}, snapshot{1_000_000, 10_000},
@@ -180,7 +181,7 @@ func BenchmarkHeapEndpoints(b *testing.B) {
 				graph := newBenchGraph(b)
 				feed(b, graph, func(yield func(policy.Update) bool) {
 					for n := range 100 {
-						if !yield(update(snapshotProfile(n, "a"))) {
+						if !yield(update(workload.Profile(n, "a"))) {
 							return
 						}
 					}
@@ -189,9 +190,9 @@ func BenchmarkHeapEndpoints(b *testing.B) {
 				graph.Flush()
 				before := heap()
 				feed(b, graph, func(yield func(policy.Update) bool) {
-					m := markers()
+					m := workload.Markers()
 					for s := 1; s <= n; s++ {
-						if !yield(update(w.endpoint(m, s))) {
+						if !yield(update(w.shared().Endpoint(m, s))) {
 							return
 						}
 					}
@@ -211,7 +212,7 @@ func BenchmarkHeapEndpoints(b *testing.B) {
 // heapKept loads a workload, of which it drops each update, and returns what the graph then holds
 // on the heap, and what it holds together with its first batch. It is called with the timer
 // running, and has it run for the graph alone.
-func heapKept(b *testing.B, w workload) (graphOnly, withBatch uint64) {
+func heapKept(b *testing.B, w load) (graphOnly, withBatch uint64) {
 	b.StopTimer()
 	before := heap()
 	graph := newBenchGraph(b)

@@ -13,35 +13,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/internal/workload"
 	"github.com/wayleave/wayleave/policy"
 )
 
 // The workloads of the benchmarks. Each is a sequence of updates in the order in which they are
 // sent, made while it is read, so that a dropped update needs no memory.
 
-// localEndpoints is how many endpoints of W1 to W3 are on this node, whatever the scale.
-const localEndpoints = 200
-
-// elsewhere is the node of all other endpoints.
-const elsewhere = "remotehost"
-
-// markers are the label names that W1 selects by: 31, of which 29 are distinct.
-func markers() []string {
-	slashed := []string{
-		"calico/FizzBuzz", "calico/BoffBip", "calico/Bazzle", "calico/Razzle", "calico/DoopDeeDoo",
-		"calico/SOME_LABEL", "calico/BORED_NOW",
-	}
-	m := append([]string{"FOO_BAR", "FOO_BAR", "BIFF_BOP"}, slashed...)
-	m = append(m, "MyMarkerLabel", "xFOO_BAR", "xBIFF_BOP")
-	for _, s := range slashed {
-		m = append(m, "x"+s)
-	}
-	m = append(m, "yxMyMarkerLabel", "yxFOO_BAR", "yxBIFF_BOP")
-	for _, s := range slashed {
-		m = append(m, "yx"+s)
-	}
-	return append(m, "yxMyMarkerLabel")
-}
+const (
+	// localEndpoints is how many endpoints of W1 to W3 are on this node, whatever the scale.
+	localEndpoints = workload.Local
+	// elsewhere is the node of all other endpoints.
+	elsewhere = "remotehost"
+)
 
 // snapshot is W1: a cluster of endpoints with six labels each, 200 of them local, and policies of
 // five rules that select their peers by one of 29 labels.
@@ -49,61 +33,15 @@ type snapshot struct{ remote, policies int }
 
 func (w snapshot) String() string { return "eps=" + short(w.remote) + "/pols=" + short(w.policies) }
 
-func (w snapshot) updates() iter.Seq[policy.Update] {
-	return func(yield func(policy.Update) bool) {
-		m := markers()
-		for i := range w.policies {
-			if !yield(update(snapshotPolicy(m, i))) {
-				return
-			}
-		}
-		for u := range w.endpoints() {
-			if !yield(u) {
-				return
-			}
-		}
-	}
-}
+func (w snapshot) shared() workload.W1 { return workload.W1{Remote: w.remote, Policies: w.policies} }
 
-// endpoints is W1 without its policies.
-func (w snapshot) endpoints() iter.Seq[policy.Update] {
-	return func(yield func(policy.Update) bool) {
-		for n := range 100 {
-			if !yield(update(snapshotProfile(n, "a"))) {
-				return
-			}
-		}
-		m := markers()
-		for s := 1; s <= w.remote+localEndpoints; s++ {
-			if !yield(update(w.endpoint(m, s))) {
-				return
-			}
-		}
-	}
-}
-
-// endpoint returns number s; the first are remote, the last 200 are local.
-func (w snapshot) endpoint(m []string, s int) *policy.WorkloadEndpoint {
-	labels := make(map[string]string, 6)
-	for _, n := range []int{10, 11, 20, 30, 40} {
-		labels["one-in-"+strconv.Itoa(n)] = "value-" + strconv.Itoa(s%n)
-	}
-	labels[strings.Clone(m[s%31])] = strings.Clone("true")
-	e := &policy.WorkloadEndpoint{
-		Name: fmt.Sprintf("wep-%07d", s), Node: strings.Clone(node), Interface: "wl" + strconv.Itoa(s), Labels: labels,
-		Addresses: []netip.Addr{ipv4(10, s)}, Profiles: []string{"namespace-" + strconv.Itoa(s%100)},
-	}
-	if s <= w.remote {
-		e.Node = strings.Clone(elsewhere)
-	}
-	return e
-}
+func (w snapshot) updates() iter.Seq[policy.Update] { return w.shared().Updates() }
 
 func (w snapshot) deleteLocal() []policy.Update {
-	m := markers()
+	m := workload.Markers()
 	var updates []policy.Update
 	for s := w.remote + 1; s <= w.remote+localEndpoints; s++ {
-		updates = append(updates, policy.Update{Key: w.endpoint(m, s).Key()})
+		updates = append(updates, policy.Update{Key: w.shared().Endpoint(m, s).Key()})
 	}
 	return updates
 }
@@ -112,7 +50,7 @@ func (w snapshot) want() tally {
 	t := tally{
 		sets: 29, members: w.remote + localEndpoints, policies: w.policies, profiles: 100, endpoints: localEndpoints,
 	}
-	m := markers()
+	m := workload.Markers()
 	for s := w.remote + 1; s <= w.remote+localEndpoints; s++ {
 		for i := range w.policies {
 			if m[i%31] == m[s%31] {
@@ -124,26 +62,6 @@ func (w snapshot) want() tally {
 	return t
 }
 
-func snapshotPolicy(m []string, i int) *policy.Policy {
-	p := &policy.Policy{
-		Name: "tag-pol-" + strconv.Itoa(i), Selector: "has(" + m[i%31] + ")",
-		Types: []policy.Type{policy.Ingress, policy.Egress},
-	}
-	for j := range 5 {
-		p.Ingress = append(p.Ingress, policy.Rule{
-			Action: policy.Allow, Source: policy.EntityRule{Selector: "has(" + m[(i+j)%31] + ")"},
-		})
-	}
-	return p
-}
-
-func snapshotProfile(n int, value string) *policy.Profile {
-	return &policy.Profile{
-		Name:          "namespace-" + strconv.Itoa(n),
-		LabelsToApply: map[string]string{"namespace-label": "value-" + strconv.Itoa(n) + "-" + value},
-	}
-}
-
 // networkSets is W2 and W3: the endpoints of W1, and policies that select all of them, each
 // with a network set of its own as the only source.
 type networkSets struct{ remote, sets int }
@@ -152,7 +70,7 @@ func (w networkSets) String() string { return "eps=" + short(w.remote) + "/sets=
 
 func (w networkSets) updates() iter.Seq[policy.Update] {
 	return func(yield func(policy.Update) bool) {
-		for u := range (snapshot{remote: w.remote}).endpoints() {
+		for u := range (workload.W1{Remote: w.remote}).Endpoints() {
 			if e, ok := u.Resource.(*policy.WorkloadEndpoint); ok && e.Node == node {
 				continue
 			}
@@ -168,9 +86,9 @@ func (w networkSets) updates() iter.Seq[policy.Update] {
 			}
 			next += size
 		}
-		m := markers()
+		m := workload.Markers()
 		for s := w.remote + 1; s <= w.remote+localEndpoints; s++ {
-			if !yield(update(snapshot{remote: w.remote}.endpoint(m, s))) {
+			if !yield(update(snapshot{remote: w.remote}.shared().Endpoint(m, s))) {
 				return
 			}
 		}
@@ -196,7 +114,7 @@ func networkSet(i, first, size int) *policy.NetworkSet {
 		Nets:   make(policy.Nets, size),
 	}
 	for n := range set.Nets {
-		set.Nets[n] = netip.PrefixFrom(ipv4(11, first+n), 32)
+		set.Nets[n] = netip.PrefixFrom(workload.IPv4(11, first+n), 32)
 	}
 	return set
 }
@@ -281,7 +199,7 @@ func (w isolated) pod(n int) *policy.WorkloadEndpoint {
 	e := &policy.WorkloadEndpoint{
 		Namespace: "namespace-" + strconv.Itoa(n), Name: "pod", Node: strings.Clone(elsewhere),
 		Interface: "wl" + strconv.Itoa(n), Labels: labels,
-		Addresses: []netip.Addr{ipv4(10, n+1)}, Profiles: []string{"kns.namespace-" + strconv.Itoa(n)},
+		Addresses: []netip.Addr{workload.IPv4(10, n+1)}, Profiles: []string{"kns.namespace-" + strconv.Itoa(n)},
 	}
 	if n >= w.first+w.namespaces-100 {
 		e.Node = strings.Clone(node)
@@ -290,11 +208,6 @@ func (w isolated) pod(n int) *policy.WorkloadEndpoint {
 }
 
 func update(r policy.Resource) policy.Update { return policy.Update{Key: r.Key(), Resource: r} }
-
-// ipv4 returns the n-th address after first.0.0.0.
-func ipv4(first byte, n int) netip.Addr {
-	return netip.AddrFrom4([4]byte{first + byte(n>>24), byte(n >> 16), byte(n >> 8), byte(n)})
-}
 
 // short writes 250000 as 250k and 1000000 as 1M.
 func short(n int) string {
@@ -365,7 +278,7 @@ func references(tiers []dataplane.TierPolicies) int {
 // TestWorkloads checks on a small scale, with a mirror that watches, what each workload comes to;
 // the benchmarks count again at theirs.
 func TestWorkloads(t *testing.T) {
-	for _, w := range []workload{
+	for _, w := range []load{
 		snapshot{remote: 3100, policies: 310},
 		networkSets{remote: 100, sets: 50},
 		isolated{namespaces: 300},

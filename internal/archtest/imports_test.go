@@ -122,6 +122,7 @@ var allowed = map[string][]string{
 	"internal/netns/nstest":       {"internal/netns"},
 	"policy/worlds":               {"policy"},
 	"internal/worldtext":          {"policy"},
+	"internal/workload":           {"policy"},
 	"internal/packed":             {"policy"},
 	"internal/dispute":            {},
 	"internal/rtnl":               {"internal/netlink", "internal/nsthread"},

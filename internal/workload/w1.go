@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"fmt"
+	"iter"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+const (
+	// Node is the node of the local endpoints.
+	Node = "n1"
+	// Local is how many endpoints are local, whatever the scale.
+	Local = 200
+	// elsewhere is the node of all other endpoints.
+	elsewhere = "remotehost"
+)
+
+// W1 is a cluster of endpoints with six labels each, 200 of them local, and policies of five rules that select their
+// peers by one of 29 labels. It is a plain value.
+type W1 struct {
+	// Remote is the number of remote endpoints.
+	Remote int
+	// Policies is the number of policies.
+	Policies int
+}
+
+// Updates returns the updates in the order in which they are sent. They are made while they are read, so that a
+// dropped update needs no memory.
+func (w W1) Updates() iter.Seq[policy.Update] {
+	return func(yield func(policy.Update) bool) {
+		m := Markers()
+		for i := range w.Policies {
+			if !yield(update(Policy(m, i))) {
+				return
+			}
+		}
+		for u := range w.Endpoints() {
+			if !yield(u) {
+				return
+			}
+		}
+	}
+}
+
+// Endpoints is Updates without policies.
+func (w W1) Endpoints() iter.Seq[policy.Update] {
+	return func(yield func(policy.Update) bool) {
+		for n := range 100 {
+			if !yield(update(Profile(n, "a"))) {
+				return
+			}
+		}
+		m := Markers()
+		for s := 1; s <= w.Remote+Local; s++ {
+			if !yield(update(w.Endpoint(m, s))) {
+				return
+			}
+		}
+	}
+}
+
+// Endpoint returns number s, from 1 on; the first are remote, the last 200 are local. m are the Markers.
+func (w W1) Endpoint(m []string, s int) *policy.WorkloadEndpoint {
+	labels := make(map[string]string, 6)
+	for _, n := range []int{10, 11, 20, 30, 40} {
+		labels["one-in-"+strconv.Itoa(n)] = "value-" + strconv.Itoa(s%n)
+	}
+	labels[strings.Clone(m[s%len(m)])] = strings.Clone("true")
+	e := &policy.WorkloadEndpoint{
+		Name: fmt.Sprintf("wep-%07d", s), Node: strings.Clone(Node), Interface: "wl" + strconv.Itoa(s), Labels: labels,
+		Addresses: []netip.Addr{IPv4(10, s)}, Profiles: []string{"namespace-" + strconv.Itoa(s%100)},
+	}
+	if s <= w.Remote {
+		e.Node = strings.Clone(elsewhere)
+	}
+	return e
+}
+
+// Markers returns the label names that policies select by: 31, of which 29 are distinct.
+func Markers() []string {
+	slashed := []string{
+		"calico/FizzBuzz", "calico/BoffBip", "calico/Bazzle", "calico/Razzle", "calico/DoopDeeDoo",
+		"calico/SOME_LABEL", "calico/BORED_NOW",
+	}
+	m := append([]string{"FOO_BAR", "FOO_BAR", "BIFF_BOP"}, slashed...)
+	m = append(m, "MyMarkerLabel", "xFOO_BAR", "xBIFF_BOP")
+	for _, s := range slashed {
+		m = append(m, "x"+s)
+	}
+	m = append(m, "yxMyMarkerLabel", "yxFOO_BAR", "yxBIFF_BOP")
+	for _, s := range slashed {
+		m = append(m, "yx"+s)
+	}
+	return append(m, "yxMyMarkerLabel")
+}
+
+// Policy returns number i, from 0 on. m are the Markers.
+func Policy(m []string, i int) *policy.Policy {
+	p := &policy.Policy{
+		Name: "tag-pol-" + strconv.Itoa(i), Selector: "has(" + m[i%len(m)] + ")",
+		Types: []policy.Type{policy.Ingress, policy.Egress},
+	}
+	for j := range 5 {
+		p.Ingress = append(p.Ingress, policy.Rule{
+			Action: policy.Allow, Source: policy.EntityRule{Selector: "has(" + m[(i+j)%len(m)] + ")"},
+		})
+	}
+	return p
+}
+
+// Profile returns number n, from 0 to 99, with a label that value changes.
+func Profile(n int, value string) *policy.Profile {
+	return &policy.Profile{
+		Name:          "namespace-" + strconv.Itoa(n),
+		LabelsToApply: map[string]string{"namespace-label": "value-" + strconv.Itoa(n) + "-" + value},
+	}
+}
+
+// IPv4 returns the n-th address after first.0.0.0.
+func IPv4(first byte, n int) netip.Addr {
+	return netip.AddrFrom4([4]byte{first + byte(n>>24), byte(n >> 16), byte(n >> 8), byte(n)})
+}
+
+func update(r policy.Resource) policy.Update { return policy.Update{Key: r.Key(), Resource: r} }
