@@ -199,6 +199,56 @@ func TestConformanceOfProcess(t *testing.T) {
 	})
 }
 
+// Routes in a second process keep the contract.
+func TestConformanceOfRoutesProcess(t *testing.T) {
+	conformance.Run(t, func(t *testing.T) conformance.Harness {
+		ns, folder := nstest.New(t), t.TempDir()
+		for _, link := range []string{"wl1", "wl2", "wl3"} {
+			nstest.NewPeer(t, ns, link)
+		}
+		nstest.NewPeer(t, ns, "eth0", "192.0.2.1/24", "2001:db8::1/64") // the addresses of the kit's node
+		var last *program
+		var listening *side
+		return conformance.Harness{
+			NoIPIP: true, // the kernel may lack it
+			Open: func(t *testing.T) dataplane.Dataplane {
+				if last != nil {
+					last.kill()
+					listening.end()
+				}
+				var server *wire.Server
+				server, listening = serve(t, filepath.Join(folder, "routes"), wire.ServerConfig{})
+				last = startChild(t, ns, folder)
+				last.connected(server)
+				return server
+			},
+			Dump: func(t *testing.T) string { return routesOf(t, ns) },
+			Fault: func(t *testing.T) (heal func()) {
+				require.NoError(t, ns.Down("wl3"))
+				return func() { require.NoError(t, ns.Up("wl3")) }
+			},
+		}
+	})
+}
+
+// routesOf lists the routes and neighbour entries that package routes programs, sorted.
+func routesOf(t *testing.T, ns *netns.NS) string {
+	var list []string
+	for _, command := range []string{
+		"ip -4 route show table all proto 219", "ip -6 route show table all proto 219",
+		"ip neigh show nud permanent",
+	} {
+		words := strings.Fields(command)
+		require.NoError(t, ns.Do(func() error {
+			out, err := exec.Command(words[0], words[1:]...).CombinedOutput()
+			list = append(list, strings.Split(string(out), "\n")...)
+			return err
+		}), command)
+	}
+	slices.Sort(list)
+	return strings.Join(list, "\n")
+}
+
 // sortedRuleset lists the rules of a namespace. The order of sets and chains, which is that of their making, does not
 // count.
 func sortedRuleset(t *testing.T, ns *netns.NS) string {
