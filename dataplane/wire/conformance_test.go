@@ -65,3 +65,11 @@ func harness(t *testing.T, wrap func(dataplane.Dataplane) dataplane.Dataplane) c
 		Judge: k.judge,
 	}
 }
+
+// few is the number of random worlds for clients in processes of their own, which are slow to start.
+func few() int {
+	if testing.Short() {
+		return 1
+	}
+	return 5
+}

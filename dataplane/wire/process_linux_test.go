@@ -194,7 +194,7 @@ func TestConformanceOfProcess(t *testing.T) {
 				return endpointKey("w1")
 			},
 			Judge:  func(p dptest.Packet) (bool, error) { return last.judge(p) },
-			Worlds: 5,
+			Worlds: few(),
 		}
 	})
 }

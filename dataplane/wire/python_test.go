@@ -153,7 +153,7 @@ func TestPython(t *testing.T) {
 				return answer
 			},
 			Judge:  func(p dptest.Packet) (bool, error) { return client.judge(p) },
-			Worlds: 5,
+			Worlds: few(),
 		}
 	})
 }
