@@ -19,7 +19,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// The text of the table, which nft 1.0.6 lists, too.
+// The table as nft 1.0.6 lists it.
 const listing = `table inet test-flowtable {
 	set uplinks {
 		type ifname
@@ -71,10 +71,12 @@ func TestInstall(t *testing.T) {
 // requireListed requires that nft lists the table, and that package ruleset reads the listing.
 func requireListed(t *testing.T, ns *netns.NS) {
 	t.Helper()
-	tables, err := ruleset.ParseTables(nstest.NFT(t, ns, "", "list", "ruleset"))
+	listed := nstest.NFT(t, ns, "", "list", "ruleset")
+	require.Equal(t, listing, nstest.WithoutOwner(listed))
+	tables, err := ruleset.ParseTables(listed)
 	require.NoError(t, err)
 	require.Len(t, tables, 1)
-	require.Equal(t, listing, tables[0].String())
+	require.Equal(t, []*ruleset.Flowtable{{Name: "fast", Devices: []string{"up0", "way0"}}}, tables[0].Flowtables)
 }
 
 // The kernel deletes the table with the socket, so it does not outlive its process.
