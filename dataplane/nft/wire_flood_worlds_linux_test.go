@@ -4,6 +4,7 @@ package nft_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -169,10 +170,10 @@ func (n *worldFlood) arrived(t *testing.T) []int {
 	return counts
 }
 
-// send sends each flow once.
+// send sends each flow once, except from a link that is down: before Linux 6.2, it is so while it is renamed.
 func (n *worldFlood) send() error {
 	for _, b := range n.bursts {
-		if err := b.send(len(b.list)); err != nil {
+		if err := b.send(len(b.list)); err != nil && !errors.Is(err, unix.ENOBUFS) {
 			return err
 		}
 	}

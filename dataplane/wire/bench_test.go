@@ -5,9 +5,11 @@ package wire_test
 import (
 	"context"
 	"net"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
@@ -98,25 +100,32 @@ func BenchmarkW1(b *testing.B) {
 	b.Run("graph", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
+			b.StopTimer()
+			runtime.GC()
+			b.StartTimer()
 			load(b)
 		}
 	})
 	b.Run("wire", func(b *testing.B) {
 		b.ReportAllocs()
-		bytes, events := int64(0), 0
+		bytes, events, applied := int64(0), 0, time.Duration(0)
 		for b.Loop() {
 			b.StopTimer()
 			dp := &sink{}
 			server, read, end := overWire(b, dp)
+			runtime.GC()
 			b.StartTimer()
 			batch := load(b)
+			began := time.Now()
 			require.NoError(b, server.Apply(b.Context(), batch))
+			applied += time.Since(began)
 			b.StopTimer()
 			require.EqualValues(b, len(batch.Events), dp.events.Load())
 			bytes, events = read.Load(), len(batch.Events)
 			end()
 			b.StartTimer()
 		}
+		b.ReportMetric(float64(applied.Milliseconds())/float64(b.N), "ms/apply")
 		b.ReportMetric(float64(bytes), "bytes")
 		b.ReportMetric(float64(bytes)/float64(events), "bytes/event")
 		b.ReportMetric(perMember(b, load(b)), "bytes/member")
