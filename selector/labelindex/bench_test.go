@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/wayleave/wayleave/internal/workload"
 	"github.com/wayleave/wayleave/selector"
 )
 
@@ -162,7 +163,7 @@ func BenchmarkAddSelector(b *testing.B) {
 // The endpoints of W1 come, with and without its 29 selectors.
 func BenchmarkLoad(b *testing.B) {
 	const n = 250_000
-	names, parents, m := pods(n), namespaces(100), markers()
+	names, parents, m := pods(n), namespaces(100), workload.Markers()
 	own := make([]labels, n)
 	for i := range own {
 		own[i] = labels{}
@@ -189,7 +190,7 @@ func BenchmarkLoad(b *testing.B) {
 // mentions, or of one that moves it between two of 69 selectors.
 func BenchmarkUpdateItem(b *testing.B) {
 	const n, updates = 250_000, 4096
-	names, parents, m := pods(n), namespaces(100), markers()
+	names, parents, m := pods(n), namespaces(100), workload.Markers()
 	x, reports := newCounting(b)
 	loadSnapshot(x, names)
 	for _, marker := range m {

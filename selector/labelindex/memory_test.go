@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/internal/workload"
 )
 
 // heap returns the bytes in use after a collection.
@@ -59,7 +61,7 @@ func TestRemovalReleasesMemory(t *testing.T) {
 			x, reports := newCounting(t)
 			empty, before := x.Size(), heap()
 			loadSnapshot(x, names)
-			for i, m := range markers() {
+			for i, m := range workload.Markers() {
 				x.UpdateSelector("has-"+strconv.Itoa(i), parse(t, "has("+m+")"))
 				x.UpdateSelector("not-"+strconv.Itoa(i), parse(t, "profile != \""+strconv.Itoa(i)+"\""))
 			}
@@ -71,7 +73,7 @@ func TestRemovalReleasesMemory(t *testing.T) {
 				}
 			}
 			selectors := func() {
-				for i := range markers() {
+				for i := range workload.Markers() {
 					x.DeleteSelector("has-" + strconv.Itoa(i))
 					x.DeleteSelector("not-" + strconv.Itoa(i))
 				}

@@ -10,26 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wayleave/wayleave/internal/workload"
 	"github.com/wayleave/wayleave/selector/labelindex"
 )
-
-// markers are the label names of the snapshot workload W1: 31 of which 29 are distinct.
-func markers() []string {
-	slashed := []string{
-		"calico/FizzBuzz", "calico/BoffBip", "calico/Bazzle", "calico/Razzle", "calico/DoopDeeDoo",
-		"calico/SOME_LABEL", "calico/BORED_NOW",
-	}
-	m := append([]string{"FOO_BAR", "FOO_BAR", "BIFF_BOP"}, slashed...)
-	m = append(m, "MyMarkerLabel", "xFOO_BAR", "xBIFF_BOP")
-	for _, s := range slashed {
-		m = append(m, "x"+s)
-	}
-	m = append(m, "yxMyMarkerLabel", "yxFOO_BAR", "yxBIFF_BOP")
-	for _, s := range slashed {
-		m = append(m, "yx"+s)
-	}
-	return append(m, "yxMyMarkerLabel")
-}
 
 // snapshotLabels fills in the six labels of endpoint number s of W1, in fresh strings.
 func snapshotLabels(into labels, m []string, s int) {
@@ -85,7 +68,7 @@ func newCounting(t testing.TB) (*index, *int) {
 
 // loadSnapshot adds the endpoints of W1 with the profiles they inherit from.
 func loadSnapshot(x *index, names []string) {
-	m, own := markers(), labels{}
+	m, own := workload.Markers(), labels{}
 	for i := range 100 {
 		x.UpdateParent("namespace-"+strconv.Itoa(i), labels{"profile": strconv.Itoa(i)})
 	}
