@@ -3,170 +3,163 @@
 package codec
 
 import (
-	"encoding/binary"
 	"net/netip"
 
-	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
 )
 
-func encodeAddress(a netip.Addr) []byte {
+// appendAddress appends the bytes of an address, and fails on one that has no form.
+func appendAddress(c *cursor, buf []byte, a netip.Addr) []byte {
+	switch {
+	case !a.IsValid():
+		c.fail("no address")
+	case a.Is4In6():
+		c.fail("address %s is IPv4 in IPv6 form", a)
+	case a.Zone() != "":
+		c.fail("address %s has a zone", a)
+	case a.Is4():
+		data := a.As4()
+		return append(buf, data[:]...)
+	default:
+		data := a.As16()
+		return append(buf, data[:]...)
+	}
+	return buf
+}
+
+func encodeAddress(c *cursor, name string, a netip.Addr) []byte {
+	c.enter(name)
+	defer c.leave()
+	return appendAddress(c, make([]byte, 0, a.BitLen()/8), a)
+}
+
+// encodeOptionalAddress encodes an address that may be absent.
+func encodeOptionalAddress(c *cursor, name string, a netip.Addr) []byte {
 	if !a.IsValid() {
 		return nil
 	}
-	return a.AsSlice()
+	return encodeAddress(c, name, a)
 }
 
-func encodeAddresses(list []netip.Addr) [][]byte {
+// encodeAddresses encodes a list. All addresses are in one array.
+func encodeAddresses(c *cursor, name string, list []netip.Addr) [][]byte {
 	if len(list) == 0 {
 		return nil
 	}
-	out := make([][]byte, len(list))
+	size := 0
+	for _, a := range list {
+		size += a.BitLen() / 8
+	}
+	out, buf := make([][]byte, len(list)), make([]byte, 0, size)
 	for i, a := range list {
-		out[i] = encodeAddress(a)
+		c.enterItem(name, i)
+		begin := len(buf)
+		buf = appendAddress(c, buf, a)
+		out[i] = buf[begin:len(buf):len(buf)]
+		c.leave()
 	}
 	return out
 }
 
-func encodePrefix(p netip.Prefix) *wirepb.Prefix {
-	return &wirepb.Prefix{Address: encodeAddress(p.Addr()), Length: uint32(max(p.Bits(), 0))}
+func encodePrefix(c *cursor, name string, p netip.Prefix) *wirepb.Prefix {
+	m := &wirepb.Prefix{}
+	c.enter(name)
+	fillPrefix(c, m, make([]byte, 0, p.Addr().BitLen()/8), p)
+	c.leave()
+	return m
 }
 
-func encodePrefixes(list []netip.Prefix) []*wirepb.Prefix {
+// encodePrefixes encodes a list. All messages are in one array, and so are all addresses.
+func encodePrefixes(c *cursor, name string, list []netip.Prefix) []*wirepb.Prefix {
 	if len(list) == 0 {
 		return nil
 	}
-	out := make([]*wirepb.Prefix, len(list))
+	size := 0
+	for _, p := range list {
+		size += p.Addr().BitLen() / 8
+	}
+	messages, out := make([]wirepb.Prefix, len(list)), make([]*wirepb.Prefix, len(list))
+	buf := make([]byte, 0, size)
 	for i, p := range list {
-		out[i] = encodePrefix(p)
+		c.enterItem(name, i)
+		buf = fillPrefix(c, &messages[i], buf, p)
+		out[i] = &messages[i]
+		c.leave()
 	}
 	return out
 }
 
-// address decodes an address.
-func (d *decoder) address(name string, data []byte) (a netip.Addr) {
-	d.in(name, func() { decodeAddress(d, data, &a) })
+// fillPrefix sets the fields of a message, whose address it appends to buf.
+func fillPrefix(c *cursor, m *wirepb.Prefix, buf []byte, p netip.Prefix) []byte {
+	if !p.IsValid() {
+		c.fail("no prefix")
+		return buf
+	}
+	begin := len(buf)
+	buf = appendAddress(c, buf, p.Addr())
+	m.Address, m.Length = buf[begin:len(buf):len(buf)], uint32(p.Bits())
+	return buf
+}
+
+// decodeAddress decodes an address. One of another length, or IPv4 in IPv6 form, is an error.
+func decodeAddress(c *cursor, data []byte, out *netip.Addr) {
+	a, ok := netip.AddrFromSlice(data)
+	switch {
+	case !ok:
+		c.fail("address of %d bytes, want 4 or 16", len(data))
+	case a.Is4In6():
+		c.fail("address %s is IPv4 in IPv6 form", a)
+	default:
+		*out = a
+	}
+}
+
+func addressField(c *cursor, name string, data []byte) (a netip.Addr) {
+	c.enter(name)
+	decodeAddress(c, data, &a)
+	c.leave()
 	return a
 }
 
-// optionalAddress decodes an address that may be absent.
-func (d *decoder) optionalAddress(name string, data []byte) netip.Addr {
+// optionalAddressField decodes an address that may be absent.
+func optionalAddressField(c *cursor, name string, data []byte) netip.Addr {
 	if len(data) == 0 {
 		return netip.Addr{}
 	}
-	return d.address(name, data)
+	return addressField(c, name, data)
 }
 
-func decodeAddress(d *decoder, data []byte, out *netip.Addr) {
-	a, ok := netip.AddrFromSlice(data)
-	if !ok || a.Is4In6() {
-		d.fail("no IPv4 or IPv6 address: % x", data[:min(len(data), 20)])
-		return
-	}
-	*out = a
-}
-
-func (d *decoder) prefix(name string, m *wirepb.Prefix) (p netip.Prefix) {
-	d.in(name, func() { decodePrefix(d, m, &p) })
-	return p
-}
-
-// decodePrefix decodes a prefix without host bits.
-func decodePrefix(d *decoder, m *wirepb.Prefix, out *netip.Prefix) {
-	decodeSubnet(d, m, out)
-	if d.err == nil && *out != out.Masked() {
-		d.fail("prefix %s has host bits", *out)
+// decodePrefix decodes a prefix. Host bits are an error.
+func decodePrefix(c *cursor, m *wirepb.Prefix, out *netip.Prefix) {
+	decodeSubnet(c, m, out)
+	if *out != out.Masked() {
+		c.fail("prefix %s has host bits", *out)
 	}
 }
 
-// decodeSubnet decodes an address with the length of its subnet.
-func decodeSubnet(d *decoder, m *wirepb.Prefix, out *netip.Prefix) {
+// decodeSubnet decodes an address with the length of its subnet. It may have host bits.
+func decodeSubnet(c *cursor, m *wirepb.Prefix, out *netip.Prefix) {
 	var a netip.Addr
-	decodeAddress(d, m.GetAddress(), &a)
-	if d.err == nil && m.GetLength() > uint32(a.BitLen()) {
-		d.fail("length %d of a prefix of %s", m.GetLength(), a)
-	}
-	if d.err == nil {
+	decodeAddress(c, m.GetAddress(), &a)
+	switch {
+	case !a.IsValid():
+	case m.GetLength() > uint32(a.BitLen()):
+		c.fail("prefix length %d of an %s address", m.GetLength(), family(a))
+	default:
 		*out = netip.PrefixFrom(a, int(m.GetLength()))
 	}
 }
 
-// The sizes of a member's record after its address.
-const (
-	lengthSize = 1 // of a prefix
-	portSize   = 3 // protocol and port
-)
-
-// encodeMembers packs members, of sets of one type.
-func encodeMembers(members []dataplane.Member) *wirepb.Members {
-	m := &wirepb.Members{}
-	for _, member := range members {
-		a := member.Prefix.Addr()
-		out := &m.Ipv6Prefixes
-		switch ports := member.Protocol != 0 || member.Port != 0; {
-		case a.Is4() && ports:
-			out = &m.Ipv4Ports
-		case a.Is4():
-			out = &m.Ipv4Prefixes
-		case ports:
-			out = &m.Ipv6Ports
-		}
-		if *out == nil {
-			*out = make([]byte, 0, len(members)*(a.BitLen()/8+portSize))
-		}
-		if a.Is4() {
-			address := a.As4()
-			*out = append(*out, address[:]...)
-		} else {
-			address := a.As16()
-			*out = append(*out, address[:]...)
-		}
-		if out == &m.Ipv4Ports || out == &m.Ipv6Ports {
-			*out = binary.BigEndian.AppendUint16(append(*out, byte(member.Protocol)), member.Port)
-		} else {
-			*out = append(*out, byte(member.Prefix.Bits()))
-		}
-	}
-	return m
+func prefixField(c *cursor, name string, m *wirepb.Prefix) (p netip.Prefix) {
+	c.enter(name)
+	decodePrefix(c, m, &p)
+	c.leave()
+	return p
 }
 
-// members decodes members. They are in order if those of the message are: IPv4 comes first in Go's order, too.
-func (d *decoder) members(name string, m *wirepb.Members) (out []dataplane.Member) {
-	d.in(name, func() {
-		const ipv4, ipv6 = 4, 16
-		count := len(m.GetIpv4Prefixes())/(ipv4+lengthSize) + len(m.GetIpv6Prefixes())/(ipv6+lengthSize) +
-			len(m.GetIpv4Ports())/(ipv4+portSize) + len(m.GetIpv6Ports())/(ipv6+portSize)
-		if count > 0 {
-			out = make([]dataplane.Member, 0, count)
-		}
-		out = d.records(out, "ipv4_prefixes", m.GetIpv4Prefixes(), ipv4, lengthSize)
-		out = d.records(out, "ipv6_prefixes", m.GetIpv6Prefixes(), ipv6, lengthSize)
-		out = d.records(out, "ipv4_ports", m.GetIpv4Ports(), ipv4, portSize)
-		out = d.records(out, "ipv6_ports", m.GetIpv6Ports(), ipv6, portSize)
-	})
-	return out
-}
-
-// records appends the members of one list.
-func (d *decoder) records(out []dataplane.Member, name string, data []byte, address, rest int) []dataplane.Member {
-	size := address + rest
-	if len(data)%size != 0 {
-		d.in(name, func() { d.fail("%d bytes, which is no multiple of %d", len(data), size) })
-		return nil
+func family(a netip.Addr) string {
+	if a.Is4() {
+		return "IPv4"
 	}
-	for i := 0; len(data) > 0; i++ {
-		a, _ := netip.AddrFromSlice(data[:address])
-		tail := data[address:size]
-		m := dataplane.Member{Prefix: netip.PrefixFrom(a, int(tail[0]))}
-		if rest == portSize {
-			m.Prefix = netip.PrefixFrom(a, a.BitLen())
-			m.Protocol, m.Port = protocolOf(tail[0]), binary.BigEndian.Uint16(tail[1:])
-		}
-		if a.Is4In6() || !m.Prefix.IsValid() || m.Prefix != m.Prefix.Masked() {
-			d.at(segment{name, i}, func() { d.fail("not a member: % x", data[:size]) })
-			return nil
-		}
-		out, data = append(out, m), data[size:]
-	}
-	return out
+	return "IPv6"
 }

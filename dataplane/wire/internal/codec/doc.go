@@ -7,12 +7,17 @@
 //	message, err := codec.Encode(event)
 //	event, err := codec.Decode(message)
 //
+//	list := codec.EncodeStatus(dp.Apply(ctx, batch))
+//	err := codec.DecodeStatus(list)
+//
 // # Concurrency
 //
-// All functions may be called from any goroutine. A decoded event shares no memory with its message, except texts.
+// All functions may be called from any goroutine. A message shares texts, profiles and labels with its event, and an
+// event texts and labels with its message: nobody may change either.
 //
 // # Errors
 //
-// Decode accepts only what a server may send: known enums, addresses and lengths that exist, no host bits. Errors name
-// the event and the field, as "codec: policy_update: ingress[3].source.nets[0]: length 40 of an IPv4 prefix".
+// Encode refuses a value that has no form in a message, because dropping it can make a rule match more packets. Decode
+// accepts only what a server may send. Errors name the object and the field, as
+// "codec: policy Policy/shop/web: ingress[3].source.nets[0]: prefix length 40 of an IPv4 address".
 package codec

@@ -5,145 +5,74 @@ package codec
 import (
 	"errors"
 	"fmt"
-
-	"google.golang.org/protobuf/reflect/protoreflect"
+	"reflect"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
 )
 
-// Encode returns the message of an event. Errors: the event is of no known type, or has no object.
+// Encode returns the message of an event. Errors: the event is of an unknown type, has no object, or has a value that
+// has no form in a message, as an ICMP match without a type.
 func Encode(e dataplane.Event) (*wirepb.Event, error) {
-	m := &wirepb.Event{}
-	known := encodePolicy(m, e) || encodeEndpoint(m, e) || encodeNetwork(m, e) || encodeNames(m, e)
+	if isNil(e) {
+		return nil, fmt.Errorf("codec: event %T is nil", e)
+	}
+	c, m := newCursor(), &wirepb.Event{}
+	known := encodePolicies(c, m, e) || encodeEndpoints(c, m, e) || encodeNetwork(c, m, e) || encodeNames(c, m, e)
 	if _, ok := e.(*dataplane.InSync); ok {
 		m.Event, known = &wirepb.Event_InSync{InSync: &wirepb.InSync{}}, true
 	}
-	if !known {
-		return nil, fmt.Errorf("codec: event %T is unknown or has no object", e)
+	switch {
+	case !known:
+		return nil, fmt.Errorf("codec: event %T is unknown", e)
+	case m.GetEvent() == nil:
+		return nil, fmt.Errorf("codec: event %T has no object", e)
+	case c.err != nil:
+		return nil, fmt.Errorf("codec: %s: %w", object(m), c.err)
 	}
 	return m, nil
 }
 
-// Decode returns the event of a message.
+// isNil reports whether an event is nil, or a nil pointer of a type of events.
+func isNil(e dataplane.Event) bool {
+	v := reflect.ValueOf(e)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// Decode returns the event of a message. Errors: the message has no content that is known, or a field has a value that
+// a server may not send.
 func Decode(m *wirepb.Event) (dataplane.Event, error) {
-	d := &decoder{}
-	e := d.event(m)
-	if e == nil && d.err == nil {
-		d.fail("no content that is known")
+	if !hasContent(m) {
+		return nil, errors.New("codec: message without content that is known")
 	}
-	if d.err != nil {
-		return nil, fmt.Errorf("codec: %s%w", name(m), d.err)
+	c := newCursor()
+	e := decodeEvent(c, m)
+	if c.err != nil {
+		return nil, fmt.Errorf("codec: %s: %w", object(m), c.err)
 	}
 	return e, nil
 }
 
-// name returns the name of the content, as "policy_update: ".
-func name(m *wirepb.Event) string {
+// hasContent reports whether the content is set. A nil pointer of a type of contents is not set; generated getters
+// panic on one.
+func hasContent(m *wirepb.Event) bool {
 	message := m.ProtoReflect()
-	field := message.WhichOneof(message.Descriptor().Oneofs().Get(0))
-	if field == nil {
-		return ""
-	}
-	return string(field.Name()) + ": "
+	return message.WhichOneof(message.Descriptor().Oneofs().Get(0)) != nil
 }
 
-// event decodes the content. It returns nil if it knows none of it, or after an error.
-func (d *decoder) event(m *wirepb.Event) dataplane.Event {
-	for _, decode := range []func(*decoder, *wirepb.Event) dataplane.Event{
-		decodePolicy, decodeEndpoint, decodeNetwork, decodeNames,
-	} {
-		if e := decode(d, m); e != nil || d.err != nil {
-			return e
-		}
+// decodeEvent decodes a content that is set.
+func decodeEvent(c *cursor, m *wirepb.Event) dataplane.Event {
+	if e := decodePolicies(c, m); e != nil {
+		return e
 	}
-	if m.GetInSync() != nil {
-		return &dataplane.InSync{}
+	if e := decodeEndpoints(c, m); e != nil {
+		return e
 	}
-	return nil
-}
-
-// decoder has the first error, and the field that is being decoded.
-type decoder struct {
-	err   error
-	field []segment
-}
-
-// segment is a part of a field's path.
-type segment struct {
-	name  string
-	index int // in a list; -1 if it is no list
-}
-
-// in decodes a field.
-func (d *decoder) in(name string, decode func()) { d.at(segment{name, -1}, decode) }
-
-func (d *decoder) at(s segment, decode func()) {
-	d.field = append(d.field, s)
-	decode()
-	d.field = d.field[:len(d.field)-1]
-}
-
-// fail records the first error.
-func (d *decoder) fail(format string, args ...any) {
-	if d.err != nil {
-		return
+	if e := decodeNetwork(c, m); e != nil {
+		return e
 	}
-	path := ""
-	for i, s := range d.field {
-		if i > 0 {
-			path += "."
-		}
-		path += s.name
-		if s.index >= 0 {
-			path += fmt.Sprintf("[%d]", s.index)
-		}
+	if e := decodeNames(c, m); e != nil {
+		return e
 	}
-	if path != "" {
-		path += ": "
-	}
-	d.err = errors.New(path + fmt.Sprintf(format, args...))
-}
-
-// list decodes the items of a list.
-func list[M, T any](d *decoder, name string, messages []M, decode func(*decoder, M, *T)) []T {
-	if len(messages) == 0 {
-		return nil
-	}
-	out := make([]T, len(messages))
-	for i, m := range messages {
-		d.field = append(d.field, segment{name, i})
-		decode(d, m, &out[i])
-		d.field = d.field[:len(d.field)-1]
-	}
-	return out
-}
-
-// number decodes a number of at most most.
-func number[T ~uint8 | ~uint16 | ~int](d *decoder, name string, n, most uint32) T {
-	if n > most {
-		d.in(name, func() { d.fail("%d, at most %d", n, most) })
-		return 0
-	}
-	return T(n)
-}
-
-// text decodes an identity, which is not empty.
-func (d *decoder) text(name, text string) string {
-	if text == "" {
-		d.in(name, func() { d.fail("empty") })
-	}
-	return text
-}
-
-// enum decodes an enum whose Go values begin with 0, where the first valid number of the message is 1.
-func enum[T ~uint8, E interface {
-	~int32
-	Number() protoreflect.EnumNumber
-}](d *decoder, name string, e, last E) T {
-	if e < 1 || e > last {
-		d.in(name, func() { d.fail("unknown value %d", int32(e)) })
-		return 0
-	}
-	return T(e - 1)
+	return &dataplane.InSync{}
 }

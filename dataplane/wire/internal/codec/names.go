@@ -3,97 +3,83 @@
 package codec
 
 import (
-	"math"
-
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
 	"github.com/wayleave/wayleave/policy"
 )
 
-// encodeNames encodes an event of a node, service, namespace or service account. It reports whether it is one.
-func encodeNames(m *wirepb.Event, e dataplane.Event) bool {
+// encodeNames encodes an event of a node, service, namespace or service account. It reports whether it is one. Without
+// an object, the message has no content.
+func encodeNames(c *cursor, m *wirepb.Event, e dataplane.Event) bool {
 	switch e := e.(type) {
 	case *dataplane.NodeUpdate:
-		if e.Node == nil {
-			return false
+		if e.Node != nil {
+			m.Event = &wirepb.Event_NodeUpdate{NodeUpdate: encodeNode(c, e.Node)}
 		}
-		m.Event = &wirepb.Event_NodeUpdate{NodeUpdate: encodeNode(e.Node)}
 	case *dataplane.NodeRemove:
 		m.Event = &wirepb.Event_NodeRemove{NodeRemove: e.Name}
 	case *dataplane.ServiceUpdate:
-		if e.Service == nil {
-			return false
+		if e.Service != nil {
+			m.Event = &wirepb.Event_ServiceUpdate{ServiceUpdate: encodeService(c, e.Service)}
 		}
-		m.Event = &wirepb.Event_ServiceUpdate{ServiceUpdate: encodeService(e.Service)}
 	case *dataplane.ServiceRemove:
 		m.Event = &wirepb.Event_ServiceRemove{ServiceRemove: EncodeKey(e.Key)}
 	case *dataplane.NamespaceUpdate:
-		if e.Namespace == nil {
-			return false
-		}
-		m.Event = &wirepb.Event_NamespaceUpdate{
-			NamespaceUpdate: &wirepb.Namespace{Name: e.Namespace.Name, Labels: e.Namespace.Labels},
+		if n := e.Namespace; n != nil {
+			m.Event = &wirepb.Event_NamespaceUpdate{
+				NamespaceUpdate: &wirepb.Namespace{Name: n.Name, Labels: n.Labels},
+			}
 		}
 	case *dataplane.NamespaceRemove:
 		m.Event = &wirepb.Event_NamespaceRemove{NamespaceRemove: e.Name}
 	case *dataplane.ServiceAccountUpdate:
-		if e.ServiceAccount == nil {
-			return false
+		if a := e.ServiceAccount; a != nil {
+			m.Event = &wirepb.Event_ServiceAccountUpdate{
+				ServiceAccountUpdate: &wirepb.ServiceAccount{Key: encodeAccountKey(a.Key), Labels: a.Labels},
+			}
 		}
-		m.Event = &wirepb.Event_ServiceAccountUpdate{ServiceAccountUpdate: &wirepb.ServiceAccount{
-			Key: encodeAccount(e.ServiceAccount.Key), Labels: e.ServiceAccount.Labels,
-		}}
 	case *dataplane.ServiceAccountRemove:
-		m.Event = &wirepb.Event_ServiceAccountRemove{ServiceAccountRemove: encodeAccount(e.Key)}
+		m.Event = &wirepb.Event_ServiceAccountRemove{ServiceAccountRemove: encodeAccountKey(e.Key)}
 	default:
 		return false
 	}
 	return true
 }
 
-func decodeNames(d *decoder, m *wirepb.Event) dataplane.Event {
+// decodeNames decodes an event of a node, service, namespace or service account. It returns nil if the message has
+// none.
+func decodeNames(c *cursor, m *wirepb.Event) dataplane.Event {
 	switch m := m.GetEvent().(type) {
 	case *wirepb.Event_NodeUpdate:
-		n := m.NodeUpdate
-		return &dataplane.NodeUpdate{Node: &dataplane.Node{
-			Name: d.text("name", n.GetName()), Addresses: list(d, "addresses", n.GetAddresses(), decodeSubnet),
-			WireguardAddresses: list(d, "wireguard_addresses", n.GetWireguardAddresses(), decodeAddress),
-			WireguardKeys:      list(d, "wireguard_keys", n.GetWireguardKeys(), decodeWireguardKey),
-			Labels:             n.GetLabels(),
-		}}
+		return &dataplane.NodeUpdate{Node: decodeNode(c, m.NodeUpdate)}
 	case *wirepb.Event_NodeRemove:
-		return &dataplane.NodeRemove{Name: d.text("name", m.NodeRemove)}
+		return &dataplane.NodeRemove{Name: identity[string](c, "name", m.NodeRemove)}
 	case *wirepb.Event_ServiceUpdate:
-		s := m.ServiceUpdate
-		return &dataplane.ServiceUpdate{Service: &dataplane.Service{
-			Key: d.key("key", s.GetKey()), Name: s.GetName(),
-			Addresses: list(d, "addresses", s.GetAddresses(), decodeAddress),
-			Ports:     list(d, "ports", s.GetPorts(), decodeServicePort),
-		}}
+		return &dataplane.ServiceUpdate{Service: decodeService(c, m.ServiceUpdate)}
 	case *wirepb.Event_ServiceRemove:
-		return &dataplane.ServiceRemove{Key: d.key("key", m.ServiceRemove)}
+		return &dataplane.ServiceRemove{Key: keyField(c, "key", m.ServiceRemove)}
 	case *wirepb.Event_NamespaceUpdate:
 		n := m.NamespaceUpdate
-		return &dataplane.NamespaceUpdate{
-			Namespace: &dataplane.Namespace{Name: d.text("name", n.GetName()), Labels: n.GetLabels()},
-		}
+		return &dataplane.NamespaceUpdate{Namespace: &dataplane.Namespace{
+			Name: identity[string](c, "name", n.GetName()), Labels: n.GetLabels(),
+		}}
 	case *wirepb.Event_NamespaceRemove:
-		return &dataplane.NamespaceRemove{Name: d.text("name", m.NamespaceRemove)}
+		return &dataplane.NamespaceRemove{Name: identity[string](c, "name", m.NamespaceRemove)}
 	case *wirepb.Event_ServiceAccountUpdate:
 		a := m.ServiceAccountUpdate
-		return &dataplane.ServiceAccountUpdate{
-			ServiceAccount: &dataplane.ServiceAccount{Key: d.account(a.GetKey()), Labels: a.GetLabels()},
-		}
+		return &dataplane.ServiceAccountUpdate{ServiceAccount: &dataplane.ServiceAccount{
+			Key: accountKeyField(c, "key", a.GetKey()), Labels: a.GetLabels(),
+		}}
 	case *wirepb.Event_ServiceAccountRemove:
-		return &dataplane.ServiceAccountRemove{Key: d.account(m.ServiceAccountRemove)}
+		return &dataplane.ServiceAccountRemove{Key: accountKeyField(c, "key", m.ServiceAccountRemove)}
 	}
 	return nil
 }
 
-func encodeNode(n *dataplane.Node) *wirepb.Node {
+func encodeNode(c *cursor, n *dataplane.Node) *wirepb.Node {
 	m := &wirepb.Node{
-		Name: n.Name, Addresses: encodePrefixes(n.Addresses),
-		WireguardAddresses: encodeAddresses(n.WireguardAddresses), Labels: n.Labels,
+		Name: n.Name, Addresses: encodePrefixes(c, "addresses", n.Addresses),
+		WireguardAddresses: encodeAddresses(c, "wireguard_addresses", n.WireguardAddresses), Labels: n.Labels,
 	}
 	for _, k := range n.WireguardKeys {
 		m.WireguardKeys = append(m.WireguardKeys, &wirepb.WireguardKey{
@@ -103,33 +89,53 @@ func encodeNode(n *dataplane.Node) *wirepb.Node {
 	return m
 }
 
-func decodeWireguardKey(d *decoder, m *wirepb.WireguardKey, k *policy.WireguardKey) {
-	*k = policy.WireguardKey{
-		PublicKey: m.GetPublicKey(), Port: number[uint16](d, "port", m.GetPort(), math.MaxUint16),
-		Rotating: m.GetRotating(),
+func decodeNode(c *cursor, n *wirepb.Node) *dataplane.Node {
+	return &dataplane.Node{
+		Name:               identity[string](c, "name", n.GetName()),
+		Addresses:          decodeList(c, "addresses", n.GetAddresses(), decodeSubnet),
+		WireguardAddresses: decodeList(c, "wireguard_addresses", n.GetWireguardAddresses(), decodeAddress),
+		WireguardKeys:      decodeList(c, "wireguard_keys", n.GetWireguardKeys(), decodeWireguardKey),
+		Labels:             n.GetLabels(),
 	}
 }
 
-func encodeService(s *dataplane.Service) *wirepb.Service {
-	m := &wirepb.Service{Key: EncodeKey(s.Key), Name: s.Name, Addresses: encodeAddresses(s.Addresses)}
+// decodeWireguardKey accepts the zero key: it means that the node's announcement is invalid.
+func decodeWireguardKey(c *cursor, m *wirepb.WireguardKey, k *policy.WireguardKey) {
+	k.PublicKey, k.Rotating = m.GetPublicKey(), m.GetRotating()
+	k.Port = number[uint16](c, "port", m.GetPort(), 0, maxPort)
+}
+
+func encodeService(c *cursor, s *dataplane.Service) *wirepb.Service {
+	m := &wirepb.Service{
+		Key: EncodeKey(s.Key), Name: s.Name, Addresses: encodeAddresses(c, "addresses", s.Addresses),
+	}
 	for _, p := range s.Ports {
 		m.Ports = append(m.Ports, &wirepb.ServicePort{Protocol: uint32(p.Protocol), Port: uint32(p.Port)})
 	}
 	return m
 }
 
-func decodeServicePort(d *decoder, m *wirepb.ServicePort, p *policy.ServicePort) {
-	p.Protocol = number[policy.Protocol](d, "protocol", m.GetProtocol(), math.MaxUint8)
-	p.Port = number[uint16](d, "port", m.GetPort(), math.MaxUint16)
+func decodeService(c *cursor, s *wirepb.Service) *dataplane.Service {
+	return &dataplane.Service{
+		Key: keyField(c, "key", s.GetKey()), Name: s.GetName(),
+		Addresses: decodeList(c, "addresses", s.GetAddresses(), decodeAddress),
+		Ports:     decodeList(c, "ports", s.GetPorts(), decodeServicePort),
+	}
 }
 
-func encodeAccount(k dataplane.ServiceAccountKey) *wirepb.ServiceAccountKey {
+func decodeServicePort(c *cursor, m *wirepb.ServicePort, p *policy.ServicePort) {
+	p.Protocol = number[policy.Protocol](c, "protocol", m.GetProtocol(), 1, maxProtocol)
+	p.Port = number[uint16](c, "port", m.GetPort(), 1, maxPort)
+}
+
+func encodeAccountKey(k dataplane.ServiceAccountKey) *wirepb.ServiceAccountKey {
 	return &wirepb.ServiceAccountKey{Namespace: k.Namespace, Name: k.Name}
 }
 
-func (d *decoder) account(m *wirepb.ServiceAccountKey) (k dataplane.ServiceAccountKey) {
-	d.in("key", func() {
-		k = dataplane.ServiceAccountKey{Namespace: m.GetNamespace(), Name: d.text("name", m.GetName())}
-	})
-	return k
+func accountKeyField(c *cursor, name string, m *wirepb.ServiceAccountKey) dataplane.ServiceAccountKey {
+	c.enter(name)
+	defer c.leave()
+	return dataplane.ServiceAccountKey{
+		Namespace: identity[string](c, "namespace", m.GetNamespace()), Name: identity[string](c, "name", m.GetName()),
+	}
 }

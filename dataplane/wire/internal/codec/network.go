@@ -7,41 +7,32 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
 )
 
-// encodeNetwork encodes an event of a route, tunnel or pool. It reports whether it is one.
-func encodeNetwork(m *wirepb.Event, e dataplane.Event) bool {
+// encodeNetwork encodes an event of a route, tunnel or pool. It reports whether it is one. Without an object, the
+// message has no content.
+func encodeNetwork(c *cursor, m *wirepb.Event, e dataplane.Event) bool {
 	switch e := e.(type) {
 	case *dataplane.RouteUpdate:
-		r := e.Route
-		if r == nil {
-			return false
+		if e.Route != nil {
+			m.Event = &wirepb.Event_RouteUpdate{RouteUpdate: encodeRoute(c, e.Route)}
 		}
-		m.Event = &wirepb.Event_RouteUpdate{RouteUpdate: &wirepb.Route{
-			Destination: encodePrefix(r.Dst), Type: wirepb.RouteType(r.Type) + 1, Node: r.Node,
-			NodeAddress: encodeAddress(r.NodeAddress), Pool: wirepb.PoolType(r.Pool), SameSubnet: r.SameSubnet,
-			Borrowed: r.Borrowed, NatOutgoing: r.NATOutgoing,
-		}}
 	case *dataplane.RouteRemove:
-		m.Event = &wirepb.Event_RouteRemove{RouteRemove: encodePrefix(e.Dst)}
+		m.Event = &wirepb.Event_RouteRemove{RouteRemove: encodePrefix(c, "destination", e.Dst)}
 	case *dataplane.TunnelUpdate:
-		t := e.Tunnel
-		if t == nil {
-			return false
+		if t := e.Tunnel; t != nil {
+			m.Event = &wirepb.Event_TunnelUpdate{TunnelUpdate: &wirepb.Tunnel{
+				Key: encodeTunnelKey(c, t.Key()), Address: encodeAddress(c, "address", t.Address), Mac: t.MAC,
+				ParentAddress: encodeAddress(c, "parent_address", t.ParentAddress), Local: t.Local,
+			}}
 		}
-		m.Event = &wirepb.Event_TunnelUpdate{TunnelUpdate: &wirepb.Tunnel{
-			Key: encodeTunnelKey(t.Key()), Address: encodeAddress(t.Address), Mac: t.MAC,
-			ParentAddress: encodeAddress(t.ParentAddress), Local: t.Local,
-		}}
 	case *dataplane.TunnelRemove:
-		m.Event = &wirepb.Event_TunnelRemove{TunnelRemove: encodeTunnelKey(e.Key)}
+		m.Event = &wirepb.Event_TunnelRemove{TunnelRemove: encodeTunnelKey(c, e.Key)}
 	case *dataplane.PoolUpdate:
-		p := e.Pool
-		if p == nil {
-			return false
+		if p := e.Pool; p != nil {
+			m.Event = &wirepb.Event_PoolUpdate{PoolUpdate: &wirepb.Pool{
+				Name: p.Name, Cidr: encodePrefix(c, "cidr", p.CIDR), Type: encodePoolType(c, "type", p.Type),
+				NatOutgoing: p.NATOutgoing, Disabled: p.Disabled,
+			}}
 		}
-		m.Event = &wirepb.Event_PoolUpdate{PoolUpdate: &wirepb.Pool{
-			Name: p.Name, Cidr: encodePrefix(p.CIDR), Type: wirepb.PoolType(p.Type), NatOutgoing: p.NATOutgoing,
-			Disabled: p.Disabled,
-		}}
 	case *dataplane.PoolRemove:
 		m.Event = &wirepb.Event_PoolRemove{PoolRemove: e.Name}
 	default:
@@ -50,64 +41,93 @@ func encodeNetwork(m *wirepb.Event, e dataplane.Event) bool {
 	return true
 }
 
-func decodeNetwork(d *decoder, m *wirepb.Event) dataplane.Event {
+// decodeNetwork decodes an event of a route, tunnel or pool. It returns nil if the message has none.
+func decodeNetwork(c *cursor, m *wirepb.Event) dataplane.Event {
 	switch m := m.GetEvent().(type) {
 	case *wirepb.Event_RouteUpdate:
-		r := m.RouteUpdate
-		return &dataplane.RouteUpdate{Route: &dataplane.Route{
-			Dst:         d.prefix("destination", r.GetDestination()),
-			Type:        enum[dataplane.RouteType](d, "type", r.GetType(), wirepb.RouteType_ROUTE_TYPE_BLACKHOLE),
-			Node:        r.GetNode(),
-			NodeAddress: d.optionalAddress("node_address", r.GetNodeAddress()),
-			Pool:        d.poolType("pool", r.GetPool()), SameSubnet: r.GetSameSubnet(), Borrowed: r.GetBorrowed(),
-			NATOutgoing: r.GetNatOutgoing(),
-		}}
+		return &dataplane.RouteUpdate{Route: decodeRoute(c, m.RouteUpdate)}
 	case *wirepb.Event_RouteRemove:
-		return &dataplane.RouteRemove{Dst: d.prefix("destination", m.RouteRemove)}
+		return &dataplane.RouteRemove{Dst: prefixField(c, "destination", m.RouteRemove)}
 	case *wirepb.Event_TunnelUpdate:
 		t := m.TunnelUpdate
-		k := d.tunnelKey(t.GetKey())
+		k := tunnelKeyField(c, "key", t.GetKey())
 		return &dataplane.TunnelUpdate{Tunnel: &dataplane.Tunnel{
 			Node: k.Node, IPVersion: k.IPVersion, Encapsulation: k.Encapsulation,
-			Address: d.address("address", t.GetAddress()), MAC: t.GetMac(),
-			ParentAddress: d.address("parent_address", t.GetParentAddress()), Local: t.GetLocal(),
+			Address: addressField(c, "address", t.GetAddress()), MAC: t.GetMac(),
+			ParentAddress: addressField(c, "parent_address", t.GetParentAddress()), Local: t.GetLocal(),
 		}}
 	case *wirepb.Event_TunnelRemove:
-		return &dataplane.TunnelRemove{Key: d.tunnelKey(m.TunnelRemove)}
+		return &dataplane.TunnelRemove{Key: tunnelKeyField(c, "key", m.TunnelRemove)}
 	case *wirepb.Event_PoolUpdate:
-		p := m.PoolUpdate
-		return &dataplane.PoolUpdate{Pool: &dataplane.Pool{
-			Name: d.text("name", p.GetName()), CIDR: d.prefix("cidr", p.GetCidr()),
-			Type: d.poolType("type", p.GetType()), NATOutgoing: p.GetNatOutgoing(), Disabled: p.GetDisabled(),
-		}}
+		return &dataplane.PoolUpdate{Pool: decodePool(c, m.PoolUpdate)}
 	case *wirepb.Event_PoolRemove:
-		return &dataplane.PoolRemove{Name: d.text("name", m.PoolRemove)}
+		return &dataplane.PoolRemove{Name: identity[string](c, "name", m.PoolRemove)}
 	}
 	return nil
 }
 
-func encodeTunnelKey(k dataplane.TunnelKey) *wirepb.TunnelKey {
-	return &wirepb.TunnelKey{
-		Node: k.Node, IpVersion: uint32(k.IPVersion), Encapsulation: wirepb.Encapsulation(k.Encapsulation) + 1,
+func encodeRoute(c *cursor, r *dataplane.Route) *wirepb.Route {
+	return &wirepb.Route{
+		Destination: encodePrefix(c, "destination", r.Dst),
+		Type:        encodeEnum(c, "type", r.Type, wirepb.RouteType_ROUTE_TYPE_BLACKHOLE), Node: r.Node,
+		NodeAddress: encodeOptionalAddress(c, "node_address", r.NodeAddress),
+		Pool:        encodePoolType(c, "pool", r.Pool), SameSubnet: r.SameSubnet, Borrowed: r.Borrowed,
+		NatOutgoing: r.NATOutgoing,
 	}
 }
 
-func (d *decoder) tunnelKey(m *wirepb.TunnelKey) (k dataplane.TunnelKey) {
-	d.in("key", func() {
-		k.Node, k.IPVersion = d.text("node", m.GetNode()), int(m.GetIpVersion())
-		if k.IPVersion != 4 && k.IPVersion != 6 {
-			d.in("ip_version", func() { d.fail("%d, want 4 or 6", m.GetIpVersion()) })
-		}
-		k.Encapsulation = enum[dataplane.Encapsulation](
-			d, "encapsulation", m.GetEncapsulation(), wirepb.Encapsulation_ENCAPSULATION_IPIP)
-	})
-	return k
+func decodeRoute(c *cursor, r *wirepb.Route) *dataplane.Route {
+	return &dataplane.Route{
+		Dst:         prefixField(c, "destination", r.GetDestination()),
+		Type:        decodeEnum[dataplane.RouteType](c, "type", r.GetType(), wirepb.RouteType_ROUTE_TYPE_BLACKHOLE),
+		Node:        r.GetNode(),
+		NodeAddress: optionalAddressField(c, "node_address", r.GetNodeAddress()),
+		Pool:        decodePoolType(c, "pool", r.GetPool()), SameSubnet: r.GetSameSubnet(), Borrowed: r.GetBorrowed(),
+		NATOutgoing: r.GetNatOutgoing(),
+	}
 }
 
-// poolType decodes a type of pools: no pool is the zero value in both forms.
-func (d *decoder) poolType(name string, t wirepb.PoolType) dataplane.PoolType {
-	if t < 0 || !dataplane.PoolType(min(t, 255)).Valid() {
-		d.in(name, func() { d.fail("unknown value %d", int32(t)) })
+// decodePool decodes a pool. Its type must be set, other than that of a route, which may be in no pool.
+func decodePool(c *cursor, p *wirepb.Pool) *dataplane.Pool {
+	if p.GetType() == wirepb.PoolType_POOL_TYPE_UNSPECIFIED {
+		c.failIn("type", "not set")
+	}
+	return &dataplane.Pool{
+		Name: identity[string](c, "name", p.GetName()), CIDR: prefixField(c, "cidr", p.GetCidr()),
+		Type: decodePoolType(c, "type", p.GetType()), NATOutgoing: p.GetNatOutgoing(), Disabled: p.GetDisabled(),
+	}
+}
+
+func encodeTunnelKey(c *cursor, k dataplane.TunnelKey) *wirepb.TunnelKey {
+	c.enter("key")
+	defer c.leave()
+	return &wirepb.TunnelKey{
+		Node: k.Node, IpVersion: encodeIPVersion(c, "ip_version", k.IPVersion),
+		Encapsulation: encodeEnum(c, "encapsulation", k.Encapsulation, wirepb.Encapsulation_ENCAPSULATION_IPIP),
+	}
+}
+
+func tunnelKeyField(c *cursor, name string, m *wirepb.TunnelKey) dataplane.TunnelKey {
+	c.enter(name)
+	defer c.leave()
+	return dataplane.TunnelKey{
+		Node: identity[string](c, "node", m.GetNode()), IPVersion: ipVersion(c, "ip_version", m.GetIpVersion(), false),
+		Encapsulation: decodeEnum[dataplane.Encapsulation](
+			c, "encapsulation", m.GetEncapsulation(), wirepb.Encapsulation_ENCAPSULATION_IPIP),
+	}
+}
+
+// encodePoolType encodes a type of pools. No pool is the zero value of both forms.
+func encodePoolType(c *cursor, name string, t dataplane.PoolType) wirepb.PoolType {
+	if !t.Valid() {
+		c.failIn(name, "unknown value %d", uint8(t))
+	}
+	return wirepb.PoolType(t)
+}
+
+func decodePoolType(c *cursor, name string, t wirepb.PoolType) dataplane.PoolType {
+	if t < 0 || t > wirepb.PoolType_POOL_TYPE_IPIP_CROSS_SUBNET {
+		c.failIn(name, "unknown value %d", int32(t))
 		return dataplane.PoolNone
 	}
 	return dataplane.PoolType(t)

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package codec
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// The sizes of a record in bytes: an address, and then the length of a prefix, or a protocol and a port.
+const (
+	ipv4Size, ipv6Size = 4, 16
+	lengthSize         = 1
+	portSize           = 3
+)
+
+// hasPort reports whether a member is one of a set of type IPSetPorts.
+func hasPort(m *dataplane.Member) bool { return m.Protocol != 0 || m.Port != 0 }
+
+// encodeMembers packs the members of a set, and fails on those of the other type.
+func encodeMembers(c *cursor, name string, typ dataplane.IPSetType, members []dataplane.Member) *wirepb.Members {
+	for i := range members {
+		if hasPort(&members[i]) != (typ == dataplane.IPSetPorts) {
+			c.enterItem(name, i)
+			c.fail("member %s of a set of type %s", members[i], typ)
+			c.leave()
+		}
+	}
+	return packMembers(c, name, members)
+}
+
+// packMembers packs members of any type. It counts the records of each kind first: each list is allocated once, with
+// its exact size.
+func packMembers(c *cursor, name string, members []dataplane.Member) *wirepb.Members {
+	if len(members) == 0 {
+		return nil
+	}
+	var nets4, nets6, ports4, ports6 int
+	for i := range members {
+		switch m := &members[i]; {
+		case m.Prefix.Addr().Is4() && hasPort(m):
+			ports4++
+		case m.Prefix.Addr().Is4():
+			nets4++
+		case hasPort(m):
+			ports6++
+		default:
+			nets6++
+		}
+	}
+	out := &wirepb.Members{
+		Ipv4Prefixes: buffer(nets4 * (ipv4Size + lengthSize)),
+		Ipv6Prefixes: buffer(nets6 * (ipv6Size + lengthSize)),
+		Ipv4Ports:    buffer(ports4 * (ipv4Size + portSize)),
+		Ipv6Ports:    buffer(ports6 * (ipv6Size + portSize)),
+	}
+	for i := range members {
+		c.enterItem(name, i)
+		packMember(c, out, &members[i])
+		c.leave()
+	}
+	return out
+}
+
+func buffer(size int) []byte {
+	if size == 0 {
+		return nil
+	}
+	return make([]byte, 0, size)
+}
+
+// packMember appends the record of a member to its list.
+func packMember(c *cursor, out *wirepb.Members, m *dataplane.Member) {
+	list, a := &out.Ipv6Prefixes, m.Prefix.Addr()
+	switch {
+	case a.Is4() && hasPort(m):
+		list = &out.Ipv4Ports
+	case a.Is4():
+		list = &out.Ipv4Prefixes
+	case hasPort(m):
+		list = &out.Ipv6Ports
+	}
+	switch {
+	case !m.Prefix.IsValid():
+		c.fail("no prefix")
+		return
+	case hasPort(m) && !m.Prefix.IsSingleIP():
+		c.fail("prefix %s with a port", m.Prefix)
+	}
+	*list = appendAddress(c, *list, a)
+	if hasPort(m) {
+		*list = binary.BigEndian.AppendUint16(append(*list, byte(m.Protocol)), m.Port)
+	} else {
+		*list = append(*list, byte(m.Prefix.Bits()))
+	}
+}
+
+// decodeMembers unpacks the members of a set, and fails on those of the other type.
+func decodeMembers(c *cursor, name string, typ dataplane.IPSetType, m *wirepb.Members) []dataplane.Member {
+	other, bytes := "ports", len(m.GetIpv4Ports())+len(m.GetIpv6Ports())
+	if typ == dataplane.IPSetPorts {
+		other, bytes = "prefixes", len(m.GetIpv4Prefixes())+len(m.GetIpv6Prefixes())
+	}
+	if bytes > 0 {
+		c.failIn(name, "%s in a set of type %s", other, typ)
+	}
+	return unpackMembers(c, name, m)
+}
+
+// unpackMembers unpacks members of any type. IPv4 comes first, as in Member.Compare: the members of a set are in order
+// if the lists of the message are.
+func unpackMembers(c *cursor, name string, m *wirepb.Members) []dataplane.Member {
+	count := len(m.GetIpv4Prefixes())/(ipv4Size+lengthSize) + len(m.GetIpv6Prefixes())/(ipv6Size+lengthSize) +
+		len(m.GetIpv4Ports())/(ipv4Size+portSize) + len(m.GetIpv6Ports())/(ipv6Size+portSize)
+	var out []dataplane.Member
+	if count > 0 {
+		out = make([]dataplane.Member, 0, count)
+	}
+	c.enter(name)
+	out = unpackList(c, out, "ipv4_prefixes", m.GetIpv4Prefixes(), ipv4Size, lengthSize)
+	out = unpackList(c, out, "ipv6_prefixes", m.GetIpv6Prefixes(), ipv6Size, lengthSize)
+	out = unpackList(c, out, "ipv4_ports", m.GetIpv4Ports(), ipv4Size, portSize)
+	out = unpackList(c, out, "ipv6_ports", m.GetIpv6Ports(), ipv6Size, portSize)
+	c.leave()
+	return out
+}
+
+// unpackList appends the members of a list, whose records have an address and a rest of these sizes.
+func unpackList(
+	c *cursor, out []dataplane.Member, name string, data []byte, addressSize, restSize int,
+) []dataplane.Member {
+	size := addressSize + restSize
+	if len(data)%size != 0 {
+		c.failIn(name, "%d bytes, want a multiple of %d", len(data), size)
+		return out
+	}
+	for i := 0; len(data) > 0; i++ {
+		c.enterItem(name, i)
+		out = append(out, unpackMember(c, data[:addressSize], data[addressSize:size]))
+		c.leave()
+		data = data[size:]
+	}
+	return out
+}
+
+func unpackMember(c *cursor, address, rest []byte) (m dataplane.Member) {
+	var a netip.Addr
+	decodeAddress(c, address, &a)
+	if len(rest) == portSize {
+		m.Prefix = netip.PrefixFrom(a, a.BitLen())
+		m.Protocol = number[policy.Protocol](c, "protocol", uint32(rest[0]), 1, maxProtocol)
+		m.Port = number[uint16](c, "port", uint32(binary.BigEndian.Uint16(rest[1:])), 1, maxPort)
+		return m
+	}
+	switch length := int(rest[0]); {
+	case !a.IsValid():
+	case length > a.BitLen():
+		c.fail("prefix length %d of an %s address", length, family(a))
+	default:
+		if m.Prefix = netip.PrefixFrom(a, length); m.Prefix != m.Prefix.Masked() {
+			c.fail("prefix %s has host bits", m.Prefix)
+		}
+	}
+	return m
+}
