@@ -69,6 +69,6 @@
 //
 // Apply may return before an endpoint or a policy is programmed or removed, with an *ApplyError that is
 // Pending for it. The endpoint stays EndpointPending, and later dataplanes wait for it. Once it is done or
-// has failed, Watch reports a Drift with OnlyFaults, and the Driver calls Apply with an empty batch. That
-// returns what is still pending or at fault.
+// has failed, Watch reports a Drift with OnlyFaults, and the Driver calls Apply with an empty batch. Its
+// error has the objects that are still pending or at fault.
 package dataplane

@@ -70,8 +70,8 @@ func ApplyErrors(err error) (objects map[policy.Key]*ApplyError, general bool) {
 	return objects, general
 }
 
-// splitWaiting takes the errors that are no failures out of an error: those of workload endpoints that
-// are Down, and those that are Pending. It returns the first of each object, and the other errors.
+// splitWaiting separates the errors that are no failures: of workload endpoints that are Down, and of
+// objects that are Pending. It returns the first such error of each object, and a join of all others.
 func splitWaiting(err error) (waiting map[policy.Key]*ApplyError, others error) {
 	waiting = map[policy.Key]*ApplyError{}
 	var rest []error

@@ -41,7 +41,7 @@ type ClientConfig struct {
 type Client struct {
 	cfg    ClientConfig
 	worker worker
-	// drifts are those that the dataplane reports.
+	// drifts has what the dataplane's Watch has reported.
 	drifts chan dataplane.Drift
 	// overflow has a token if drifts were dropped.
 	overflow chan struct{}

@@ -26,8 +26,8 @@ type connection struct {
 	conn *frame.Conn
 	// tasks are requests of the server.
 	tasks chan task
-	// reported is set while the server was told of a drift, and has not asked for a Resync since.
-	reported bool
+	// unrepaired is set from the report of a drift until the server asks for a Resync.
+	unrepaired bool
 }
 
 // task does what a request asks for, and answers it.
@@ -47,7 +47,7 @@ func (c *Client) serve(ctx context.Context, conn net.Conn) error {
 	read := make(chan struct{})
 	defer func() {
 		<-read
-		if l.reported { // the server may not know
+		if l.unrepaired { // the server may not know
 			c.drifted(dataplane.Drift{Backend: backend, Object: "unknown object"})
 		}
 	}()
@@ -160,7 +160,7 @@ func (l *connection) take(m *wirepb.ServerMessage, parts *assembler) (task, erro
 		return func(ctx context.Context) error { return l.plan(ctx, p.GetRequest(), complete.batch) }, nil
 	case *wirepb.ServerMessage_Resync:
 		return func(ctx context.Context) error {
-			l.reported = false
+			l.unrepaired = false
 			return l.acknowledge(ctx, m.Resync.GetRequest(), l.worker.resync(ctx))
 		}, nil
 	case *wirepb.ServerMessage_Teardown:
@@ -224,7 +224,7 @@ func (l *connection) report(d dataplane.Drift) error {
 	if d.OnlyFaults {
 		m.Message = &wirepb.ClientMessage_StatusUpdate{StatusUpdate: &wirepb.StatusUpdate{}}
 	} else {
-		l.reported = l.reported || !d.Repaired
+		l.unrepaired = l.unrepaired || !d.Repaired
 		m.Message = &wirepb.ClientMessage_Drift{Drift: &wirepb.Drift{
 			Backend: codec.Text(d.Backend), Object: codec.Text(d.Object), Process: codec.Text(d.Process),
 			Foreign: d.Foreign, Repaired: d.Repaired,

@@ -17,7 +17,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -318,11 +317,17 @@ func TestKilledUnderTraffic(t *testing.T) {
 	require.Equal(t, "shop", nstest.Answer(t, workloads[2], "tcp", target))
 	require.True(t, nstest.Dropped(t, workloads[0], target))
 
-	stop := make(chan struct{})
+	stop, answered := make(chan struct{}), make(chan struct{})
 	var traffic sync.WaitGroup
 	probes := [2]int{}
 	for i, passes := range []func() bool{
-		func() bool { return nstest.Answer(t, workloads[2], "tcp", target) == "shop" },
+		func() bool {
+			select {
+			case answered <- struct{}{}:
+			default:
+			}
+			return nstest.Answer(t, workloads[2], "tcp", target) == "shop"
+		},
 		func() bool { return nstest.Dropped(t, workloads[0], target) },
 	} {
 		traffic.Go(func() {
@@ -340,7 +345,9 @@ func TestKilledUnderTraffic(t *testing.T) {
 	}
 	for round := range 8 {
 		become(shop(2 + round*300))
-		time.Sleep(time.Duration(round) * 3 * time.Millisecond) // in the middle of it
+		for range round { // each time at another moment of the change
+			<-answered
+		}
 		if round%2 == 0 {
 			c.kill()
 			c = startChild(t, node, folder)

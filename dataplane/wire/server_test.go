@@ -218,17 +218,6 @@ func TestConnectionIsCut(t *testing.T) {
 	})
 	require.NoError(t, err)
 	run(t, driver.Run)
-	stop := make(chan struct{})
-	cuts := run(t, func(ctx context.Context) error {
-		for {
-			select {
-			case <-stop:
-				return nil
-			case <-time.After(rand.N(3 * time.Millisecond)):
-				cutter.cut()
-			}
-		}
-	})
 	gen := worlds.New(worlds.Config{Seed: 7})
 	graph, err := calcgraph.New(calcgraph.Config{Node: worlds.Node})
 	require.NoError(t, err)
@@ -241,12 +230,53 @@ func TestConnectionIsCut(t *testing.T) {
 		b := graph.Flush()
 		require.NoError(t, want.Play(b))
 		require.NoError(t, driver.Send(t.Context(), b))
-		time.Sleep(rand.N(time.Millisecond))
+		if rand.N(3) == 0 {
+			cutter.cut() // while the driver applies it, or before
+		}
 	}
-	close(stop)
-	<-cuts.done
 	require.NoError(t, driver.WaitApplied(t.Context()))
 	require.Equal(t, want.State().String(), k.dump())
+}
+
+// Serve works on one connection, and returns when it ends or the context is done.
+func TestServe(t *testing.T) {
+	path := socketPath(t)
+	server, listening := serve(t, path, wire.ServerConfig{})
+	connected := func() (ended chan error, stop context.CancelFunc) {
+		conn, err := wire.Dial(path)(t.Context())
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		ended = make(chan error, 1)
+		go func() { ended <- wire.Serve(ctx, conn, newMemory(&kernel{})) }()
+		require.Eventually(t, server.Connected, 10*time.Second, time.Millisecond)
+		return ended, stop
+	}
+	ended, stop := connected()
+	require.NoError(t, send(t, server, dptest.NewState(), world("a")))
+	stop()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	require.Eventually(t, func() bool { return !server.Connected() }, 10*time.Second, time.Millisecond)
+	ended, stop = connected()
+	defer stop()
+	listening.end()
+	require.Error(t, <-ended)
+	require.ErrorContains(t, wire.Serve(t.Context(), nil, nil), "ClientConfig.Dataplane is required")
+}
+
+// A request whose connection ends says why it ended.
+func TestLostConnection(t *testing.T) {
+	path := socketPath(t)
+	server, _ := serve(t, path, wire.ServerConfig{})
+	client := dialRaw(t, path)
+	client.hello(&wirepb.ClientHello{Version: 1})
+	client.ack(client.next().GetBatch().GetRequest())
+	applied := make(chan error, 1)
+	go func() { applied <- server.Apply(t.Context(), dptest.Transition(dptest.NewState(), world("a"))) }()
+	client.next()
+	client.ack(99)
+	err := <-applied
+	require.ErrorIs(t, err, wire.ErrNotConnected)
+	require.ErrorContains(t, err, "answer to request 99, which does not wait for one")
 }
 
 // The errors of objects arrive whole, and general ones as text.

@@ -28,7 +28,9 @@ type session struct {
 	plans  bool
 	// calls are requests to write, in order.
 	calls chan *call
+	// ended is closed when the connection has ended, for the reason lost.
 	ended chan struct{}
+	lost  error
 
 	mu      sync.Mutex
 	waiting map[uint64]*call
@@ -131,7 +133,7 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) error {
 	}
 	_ = conn.Close()
 	reader.Wait()
-	s.dismiss(client)
+	s.dismiss(client, err)
 	s.report(dataplane.Drift{Backend: backend, Object: "client", OnlyFaults: true})
 	return err
 }
@@ -179,12 +181,13 @@ func (s *Server) adopt(client *session, hello *wirepb.ClientHello) (first []*cal
 }
 
 // dismiss ends the session's calls.
-func (s *Server) dismiss(client *session) {
+func (s *Server) dismiss(client *session, reason error) {
 	s.mu.Lock()
 	if s.client == client {
 		s.client = nil
 	}
 	s.mu.Unlock()
+	client.lost = fmt.Errorf("%w: the connection ended: %w", ErrNotConnected, reason)
 	close(client.ended)
 }
 
@@ -194,7 +197,7 @@ func (c *session) call(ctx context.Context, r request) (answer, error) {
 	select {
 	case c.calls <- made:
 	case <-c.ended:
-		return answer{}, ErrNotConnected
+		return answer{}, c.lost
 	case <-ctx.Done():
 		return answer{}, ctx.Err()
 	}
@@ -202,7 +205,7 @@ func (c *session) call(ctx context.Context, r request) (answer, error) {
 	case <-made.done:
 		return made.answer, nil
 	case <-c.ended:
-		return answer{}, ErrNotConnected
+		return answer{}, c.lost
 	case <-ctx.Done():
 		return answer{}, ctx.Err()
 	}

@@ -81,7 +81,7 @@ func (w *watching) repaired(t *testing.T) (drifts int) {
 		}
 		require.False(t, time.Now().After(deadline), "what another has changed is not reported, nor repaired")
 	}
-	for len(w.drifts) > 0 { // what it asked for besides
+	for len(w.drifts) > 0 { // requests for a Resync that came meanwhile
 		if d := <-w.drifts; !d.OnlyFaults {
 			drifts++
 		}

@@ -17,8 +17,9 @@ type Delta struct {
 	// Apart is set if each packet looks up at most one of the changes, and that only once. Early and
 	// Late elements do not count. So the changes need not take effect at one moment.
 	Apart bool
-	// table is that of DeltaTo.
-	table *Table
+	// whole is set by DeltaTo: the table must have these flowtables.
+	whole      bool
+	flowtables []*Flowtable
 }
 
 // ElementDelta changes the elements of one set. A deleted element is identified by its key (and its

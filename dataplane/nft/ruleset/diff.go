@@ -45,7 +45,7 @@ func Diff(old, new *Table) ([]Op, error) {
 // DeltaTo returns the delta from the state to the table. It leaves out chains with the same pointer
 // as in the state; Prepare compares the others. The table must not change afterwards.
 func (s *State) DeltaTo(t *Table) *Delta {
-	d := &Delta{Sets: t.Sets, table: t}
+	d := &Delta{Sets: t.Sets, whole: true, flowtables: t.Flowtables}
 	sets, chains := maps.Clone(s.sets), maps.Clone(s.chains)
 	for _, set := range t.Sets {
 		if set != nil {

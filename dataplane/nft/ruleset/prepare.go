@@ -94,7 +94,7 @@ func (s *State) Prepare(d *Delta) (*Change, error) {
 	p.v = &validator{family: s.family, set: p.setNow, flowtables: s.flowtables, chain: p.chainNow}
 	p.v.table(s.family, s.name)
 	checkFlowtables(p.v)
-	if d.table != nil && !slices.EqualFunc(s.flowtables, d.table.Flowtables, (*Flowtable).equal) {
+	if d.whole && !slices.EqualFunc(s.flowtables, d.flowtables, (*Flowtable).equal) {
 		p.v.addf("other flowtables than before, for which there are no operations")
 	}
 	p.collectChains(d)

@@ -12,7 +12,8 @@
 // client ClientMessage. docs/wire.md describes the order of messages.
 //
 // Addresses are 4 or 16 bytes in network byte order, never an IPv4 address in IPv6 form. A field that is not set means
-// no limit in a rule, and absence elsewhere.
+// no limit in a rule, and absence elsewhere. Unknown content of an Event, or an unknown field of it, comes from a newer
+// version and is an error: it may be what denies a packet.
 
 package wirepb
 
@@ -1009,8 +1010,8 @@ func (x *Resync) GetRequest() uint64 {
 	return 0
 }
 
-// Teardown asks the client to remove everything that it ever programmed, and to forget its state. The next Batch is a
-// snapshot.
+// Teardown asks the client to remove everything that it ever programmed, and to forget its state. The state is empty
+// then, and incomplete until the next InSync.
 type Teardown struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of the request.
@@ -1689,7 +1690,7 @@ func (x *Key) GetName() string {
 	return ""
 }
 
-// Event is one step of a batch. Events of unknown content come from a newer server and are an error.
+// Event is one step of a batch.
 type Event struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The content; exactly one is set. Fields are in the order that events have in a batch.

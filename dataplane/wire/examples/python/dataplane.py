@@ -61,7 +61,7 @@ class Schema:
                 value, at = data[at : at + size], at + size
             else:
                 raise ValueError(f"{message}: wire type {key & 7}")
-            name, kind, repeated = self.messages[message].get(key >> 3, ("", "", False))
+            name, kind, repeated = self.messages[message][key >> 3]  # an unknown field, of a newer version, is an error
             if kind.startswith("map<"):
                 entry = self.decode("map", value)
                 value = {**fields.get(name, {}), entry.get("key", ""): entry.get("value", "")}
@@ -71,8 +71,6 @@ class Schema:
                 value = self.enums[kind].get(value, value)
             elif kind == "string":
                 value = value.decode()
-            if not name and message in ("ServerMessage", "Event"):  # other fields of a newer version can be ignored
-                raise ValueError(f"{message}: unknown content {key >> 3}")
             fields[name] = fields.get(name, []) + [value] if repeated else value
         return fields
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"google.golang.org/protobuf/proto"
 )
 
 // cursor has the path of the field that is being translated, and the first error. After an error, translation goes on
@@ -64,6 +66,13 @@ func (c *cursor) failIn(name, format string, args ...any) {
 	c.enter(name)
 	c.fail(format, args...)
 	c.leave()
+}
+
+// refuseUnknown fails on a field of a newer version, which may be what denies a packet.
+func (c *cursor) refuseUnknown(m proto.Message) {
+	if len(m.ProtoReflect().GetUnknown()) > 0 {
+		c.fail("unknown field")
+	}
 }
 
 // decodeList decodes the items of a list. An empty list becomes nil.

@@ -46,6 +46,7 @@ func Decode(m *wirepb.Event) (dataplane.Event, error) {
 		return nil, errors.New("codec: message without content that is known")
 	}
 	c := newCursor()
+	refuseUnknownContent(c, m)
 	e := decodeEvent(c, m)
 	if c.err != nil {
 		return nil, fmt.Errorf("codec: %s: %w", object(m), c.err)
@@ -58,6 +59,15 @@ func Decode(m *wirepb.Event) (dataplane.Event, error) {
 func hasContent(m *wirepb.Event) bool {
 	message := m.ProtoReflect()
 	return message.WhichOneof(message.Descriptor().Oneofs().Get(0)) != nil
+}
+
+// refuseUnknownContent fails on an unknown field of the content.
+func refuseUnknownContent(c *cursor, m *wirepb.Event) {
+	message := m.ProtoReflect()
+	field := message.WhichOneof(message.Descriptor().Oneofs().Get(0))
+	if field.Message() != nil {
+		c.refuseUnknown(message.Get(field).Message().Interface())
+	}
 }
 
 // decodeEvent decodes a content that is set.
