@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 )
 
 // Listen listens on a Unix socket, which only the user of this process and root can connect to. It creates the folder,
@@ -41,7 +42,7 @@ func Listen(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("wire: %w", err), listener.Close(), os.Remove(temporary))
 	}
-	return &socket{listener, path}, nil
+	return &socket{UnixListener: listener, path: path}, nil
 }
 
 // removeStale removes a socket that no process listens on.
@@ -64,10 +65,15 @@ func removeStale(path string) error {
 // socket removes the file of a listener when it is closed.
 type socket struct {
 	*net.UnixListener
-	path string
+	path   string
+	closed atomic.Bool
 }
 
+// Close may be called again: another listener may have the path by then.
 func (s *socket) Close() error {
+	if s.closed.Swap(true) {
+		return net.ErrClosed
+	}
 	return errors.Join(os.Remove(s.path), s.UnixListener.Close())
 }
 

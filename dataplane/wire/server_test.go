@@ -451,6 +451,8 @@ func TestListen(t *testing.T) {
 	require.NoError(t, stale.Close())
 	second, err := wire.Listen(path)
 	require.NoError(t, err)
+	require.ErrorIs(t, first.Close(), net.ErrClosed)
+	require.FileExists(t, path, "it belongs to the second listener")
 	require.NoError(t, second.Close())
 
 	require.NoError(t, os.WriteFile(path, nil, 0o600))

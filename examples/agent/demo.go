@@ -11,11 +11,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/examples/agent/internal/connectivity"
 	"github.com/wayleave/wayleave/examples/agent/internal/node"
 	"github.com/wayleave/wayleave/examples/agent/internal/nodetraffic"
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 	"github.com/wayleave/wayleave/examples/agent/internal/probe"
+	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 	"github.com/wayleave/wayleave/examples/internal/cli"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/policy"
@@ -41,6 +43,9 @@ programs, does not touch the machine's own network, and leaves nothing behind.
 Own manifests: pods and namespaces in files of their own; every named TCP or UDP port of a pod is
 tried. The host outside has the addresses 198.51.100.10 and 2001:db8:f::10.
 
+With --wire: two processes instead of one. This one computes, and a second one, 'agent dataplane', programs the
+kernel.
+
 With --etcd: an etcd and three nodes with an agent each, linked to it; one policy is written to it
 once, and what comes of that is measured on every node, before and after.`,
 		Prepare: func(flags *flag.FlagSet) cli.Action {
@@ -55,6 +60,7 @@ once, and what comes of that is measured on every node, before and after.`,
 				"`CHANGE` to make while the agent runs: \"FILE: OLD => NEW\"; none by default with --manifests")
 			flags.BoolVar(&o.allModes, "all-modes", false,
 				"fail if the kernel lacks a module for a mode between nodes, instead of leaving it out")
+			flags.BoolVar(&o.wire, "wire", false, "run nftables and routes in a second process")
 			shared := flags.Bool("etcd", false, "show three nodes that share an etcd instead: one policy, written once")
 			return func(ctx context.Context, c cli.Console, _ []string) error {
 				switch {
@@ -71,7 +77,7 @@ once, and what comes of that is measured on every node, before and after.`,
 
 type demoOptions struct {
 	ruleset, keep   bool
-	allModes        bool
+	allModes, wire  bool
 	manifests, edit string
 }
 
@@ -82,6 +88,8 @@ type demo struct {
 	node     *node.Node
 	servers  []*probe.Server
 	agent    *runningAgent
+	backend  *backendProcess // nil without --wire
+	table    *ruleset.Table  // that the last stage has programmed
 	ports    connectivity.Ports
 	measured int
 	failures []string
@@ -108,11 +116,16 @@ func demonstrate(ctx context.Context, c cli.Console, o demoOptions) (err error) 
 	if err := d.build(); err != nil {
 		return err
 	}
+	if o.wire {
+		if d.backend, err = startBackend(c, d.node.NS); err != nil {
+			return err
+		}
+	}
 	if err := d.stages(ctx, edit); err != nil {
 		return err
 	}
 	if o.ruleset {
-		d.Printf("\nThe rules in the node's kernel:\n\n%s", d.agent.latest().Table())
+		d.Printf("\nThe rules in the node's kernel:\n\n%s", d.table)
 	}
 	different := len(d.failures)
 	if err := d.nodeTraffic(ctx, o.allModes); err != nil {
@@ -201,11 +214,7 @@ func (d *demo) stages(ctx context.Context, e *edit) error {
 		if err := d.folder.write(d.folder.base); err != nil {
 			return err
 		}
-		d.agent = startAgent(pipeline.Config{
-			Manifests: d.folder.path, Node: d.folder.node, NetNS: d.node.NS.FD(),
-			TrustAnnotations: true, ForwardIPv6: true,
-			Logger: slog.New(slog.NewTextHandler(d.Err, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		})
+		d.agent = startAgent(d.config())
 		return nil
 	})
 	if err != nil {
@@ -224,6 +233,23 @@ func (d *demo) stages(ctx context.Context, e *edit) error {
 	return err
 }
 
+// config returns the configuration of the agent.
+func (d *demo) config() pipeline.Config {
+	defaults := settings.Defaults()
+	defaults.Socket = "" // the machine's agent may have a file there
+	defaults.Node, defaults.Manifests, defaults.TrustAnnotations = d.folder.node, d.folder.path, true
+	defaults.ForwardIPv6 = true
+	cfg := pipeline.FromSettings(defaults)
+	cfg.NetNS = d.node.NS.FD()
+	level := slog.LevelWarn
+	if d.backend != nil {
+		cfg.Sockets = d.backend.folder
+		level = slog.LevelError // the first attempts fail: the second process connects a little later
+	}
+	cfg.Logger = slog.New(slog.NewTextHandler(d.Err, &slog.HandlerOptions{Level: level}))
+	return cfg
+}
+
 // stage makes a change, waits until it is programmed, and measures.
 func (d *demo) stage(ctx context.Context, title, detail string, change func() error) (*connectivity.Matrix, error) {
 	d.Printf("\n== %s: %s\n", title, detail)
@@ -236,11 +262,17 @@ func (d *demo) stage(ctx context.Context, title, detail string, change func() er
 	if table == nil {
 		return nil, err
 	}
-	programmed, err := d.agent.wait(ctx, table)
+	unchanged := d.table != nil && d.table.Equal(table)
+	d.table = table
+	since := changed
+	if unchanged {
+		since = time.Time{}
+	}
+	programmed, err := d.agent.wait(ctx, table, since)
 	if err != nil {
 		return nil, err
 	}
-	if programmed.Before(changed) {
+	if unchanged {
 		d.Printf("   no rule changes by that\n\n")
 	} else {
 		d.Printf("   in the kernel %.1f ms after the files changed\n\n",
@@ -297,6 +329,9 @@ func (d *demo) close() error {
 	var errs []error
 	if d.agent != nil {
 		errs = append(errs, d.agent.stop())
+	}
+	if d.backend != nil {
+		errs = append(errs, d.backend.stop())
 	}
 	for _, s := range d.servers {
 		errs = append(errs, s.Close())

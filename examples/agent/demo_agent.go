@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wayleave/wayleave/dataplane/nft/applier"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 )
@@ -24,8 +25,7 @@ type runningAgent struct {
 
 	mu      sync.Mutex
 	state   pipeline.State
-	table   *ruleset.Table // that state is about: with a later one its time would be too early
-	changed chan struct{}  // closed and replaced with every state
+	changed chan struct{} // closed and replaced with every state
 }
 
 // startAgent runs the agent until stop. It is not bound to a context: with --keep it goes on after
@@ -44,36 +44,38 @@ func startAgent(cfg pipeline.Config) *runningAgent {
 func (a *runningAgent) note(s pipeline.State) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.state, a.table = s, s.Table()
+	a.state = s
 	close(a.changed)
 	a.changed = make(chan struct{})
 }
 
-// latest returns what came of the last attempt to program.
-func (a *runningAgent) latest() pipeline.State {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.state
-}
+// pollInterval is the time between two comparisons with the kernel.
+const pollInterval = 10 * time.Millisecond
 
-// wait returns once the table is in the kernel and nothing is at fault, with the time at which it
-// got there.
-func (a *runningAgent) wait(ctx context.Context, table *ruleset.Table) (time.Time, error) {
+// wait returns once an attempt to program has ended without a fault, not before since, and the table is in the kernel.
+// It returns when the attempt ended.
+func (a *runningAgent) wait(ctx context.Context, table *ruleset.Table, since time.Time) (time.Time, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("demo: not programmed within %s", patience))
 	defer cancel()
 	for {
 		a.mu.Lock()
-		state, got, changed := a.state, a.table, a.changed
+		state, changed := a.state, a.changed
 		a.mu.Unlock()
-		if got != nil && state.Err == nil && got.Equal(table) {
-			return state.Time, nil
+		last := state.Err
+		if state.InSync && last == nil && !state.Time.Before(since) {
+			kernel, err := applier.Compare(ctx, a.config.NetNS, table)
+			if err == nil && kernel.Equal() {
+				return state.Time, nil
+			}
+			last = errors.Join(err, errors.New(kernel.Reason))
 		}
 		select {
 		case <-changed:
+		case <-time.After(pollInterval): // old rules may be deleted later
 		case <-a.done:
 			return time.Time{}, errors.Join(errors.New("demo: the agent has ended"), a.err)
 		case <-ctx.Done():
-			return time.Time{}, errors.Join(context.Cause(ctx), state.Err)
+			return time.Time{}, errors.Join(context.Cause(ctx), last)
 		}
 	}
 }

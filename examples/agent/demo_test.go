@@ -69,6 +69,46 @@ func TestDemo(t *testing.T) {
 	}
 }
 
+// Two processes have the matrices of one.
+func TestDemoWire(t *testing.T) {
+	t.Setenv(agentMode, "yes")
+	code, out, errs := demoCall(t, "--wire", "--ruleset")
+	require.Zero(t, code, "%s\n%s", out, errs)
+	require.Empty(t, errs)
+	require.Contains(t, out, "('agent dataplane') programs the kernel")
+	require.Equal(t, 3, strings.Count(out, " ms after the files changed"), out)
+	code, one, errs := demoCall(t, "--ruleset")
+	require.Zero(t, code, errs)
+	rows := matrixRows(one)
+	require.Len(t, rows, 3*7)
+	require.Equal(t, rows, matrixRows(out))
+	_, rules, _ := strings.Cut(one, "\ntable inet wayleave {")
+	rules, _, _ = strings.Cut(rules, "\n== ")
+	require.Contains(t, out, rules)
+}
+
+// matrixRows returns the rows of the matrices.
+func matrixRows(out string) (rows []string) {
+	out, _, _ = strings.Cut(out, "\nThe rules in the node's kernel:")
+	for line := range strings.Lines(out) {
+		name, cells, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if (name == "outside" || strings.Contains(name, "/")) && strings.Trim(cells, ".X! ?\n") == "" && cells != "" {
+			rows = append(rows, line)
+		}
+	}
+	return rows
+}
+
+// The command says what is missing, and ends in order without a policy engine.
+func TestDataplaneCommand(t *testing.T) {
+	code, _, errs := call(t, "dataplane")
+	require.Equal(t, 2, code)
+	require.Contains(t, errs, "want one FOLDER with the sockets")
+	code, _, errs = call(t, "dataplane", "/does/not/exist", "--route-protocol", "3")
+	require.Equal(t, 1, code)
+	require.Contains(t, errs, "route-protocol")
+}
+
 // Own manifests, one of them broken, with a change and a shell.
 func TestDemoOfOwnManifests(t *testing.T) {
 	t.Setenv("SHELL", "/bin/sh")

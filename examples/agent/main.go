@@ -20,10 +20,10 @@ func main() {
 
 func commands() []cli.Command {
 	return []cli.Command{
-		runCommand(), installCNICommand(), uninstallCNICommand(), teardownCommand(), demoCommand(), applyCommand(),
-		statusCommand(), healthCommand(), endpointsCommand(), policiesCommand(), setsCommand(), routesCommand(),
-		rulesetCommand(), configCommand(), explainCommand(), planCommand(), verifyCommand(), waitCommand(),
-		watchCommand(), dropsCommand(), versionCommand(),
+		runCommand(), installCNICommand(), uninstallCNICommand(), teardownCommand(), dataplaneCommand(),
+		demoCommand(), applyCommand(), statusCommand(), healthCommand(), endpointsCommand(), policiesCommand(),
+		setsCommand(), routesCommand(), rulesetCommand(), configCommand(), explainCommand(), planCommand(),
+		verifyCommand(), waitCommand(), watchCommand(), dropsCommand(), versionCommand(),
 	}
 }
 

@@ -28,14 +28,7 @@ func (s offlineSettings) hasSources() bool { return s.Manifests != "" || s.Resou
 
 // config returns what the pipeline would be given.
 func (s offlineSettings) config() (pipeline.Config, error) {
-	cfg := pipeline.Config{
-		Manifests: s.Manifests, Resources: s.Resources, Node: s.Node, Table: s.Table,
-		InterfacePrefix: s.InterfacePrefix, TrustAnnotations: s.TrustAnnotations, TCPFromSYN: s.TCPFromSYN,
-		NATExcludeNodes:    s.NATExcludeNodes,
-		VXLANFromNodesOnly: s.VXLANFromNodes(), IPIPFromNodesOnly: s.IPIPFromNodes(),
-		Bridges: s.BridgeNames(), EndpointToHost: s.EndpointToHostAction(),
-	}
-	return cfg, existing(s.Settings)
+	return pipeline.FromSettings(s.Settings), existing(s.Settings)
 }
 
 // existing makes sure that there is something to read now.

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/wayleave/wayleave/dataplane"
-	"github.com/wayleave/wayleave/dataplane/nft"
-	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/datastore"
 	"github.com/wayleave/wayleave/datastore/etcd"
@@ -259,22 +257,14 @@ func (d *Daemon) open(record io.Writer, outdate func()) (*pipeline.Pipeline, err
 		}
 		sources = append(sources, more...)
 	}
-	p, err := pipeline.New(pipeline.Config{
-		Manifests: s.Manifests, Resources: s.Resources, Sources: sources, Previous: previous, Node: s.Node,
-		NetNS: d.cfg.NetNS, Table: s.Table, SharedTable: s.SharedTable, InterfacePrefix: s.InterfacePrefix,
-		TrustAnnotations: s.TrustAnnotations, ForwardIPv6: s.ForwardIPv6, RouteProtocol: uint8(s.RouteProtocol),
-		SysctlFile: s.SysctlFile(), Bridges: s.BridgeNames(),
-		ApplyInterval: s.ApplyInterval, ApplyBurst: s.ApplyBurst, ResyncInterval: s.ResyncInterval,
-		VerdictLog:      render.VerdictLog{Enabled: s.VerdictLogGroup >= 0, Group: uint16(max(s.VerdictLogGroup, 0))},
-		ConntrackPolicy: s.ConntrackPolicy, TCPFromSYN: s.TCPFromSYN, EndpointToHost: s.EndpointToHostAction(),
-		Flowtable:       nft.FlowtableConfig{Enabled: s.Flowtable, Uplinks: s.Uplinks()},
-		NATExcludeNodes: s.NATExcludeNodes, Wireguard: d.wireguardConfig(s),
-		VXLANFromNodesOnly: s.VXLANFromNodes(), IPIPFromNodesOnly: s.IPIPFromNodes(),
-		Filter: withoutSettings, Logger: d.logger,
-		Programmed: d.programmed, Drifted: d.drifted, Rejected: d.reject, Absent: d.absent, Doubted: d.doubted,
-		Updated: d.updated,
-		Record:  record, RecordFailed: d.recordFailed, BeforeWrite: d.gate.allowWrite,
-	})
+	cfg := pipeline.FromSettings(s)
+	cfg.Sources, cfg.Previous, cfg.NetNS = sources, previous, d.cfg.NetNS
+	cfg.Wireguard = d.wireguardConfig(s)
+	cfg.Filter, cfg.Logger = withoutSettings, d.logger
+	cfg.Programmed, cfg.Drifted, cfg.Rejected = d.programmed, d.drifted, d.reject
+	cfg.Absent, cfg.Doubted, cfg.Updated = d.absent, d.doubted, d.updated
+	cfg.Record, cfg.RecordFailed, cfg.BeforeWrite = record, d.recordFailed, d.gate.allowWrite
+	p, err := pipeline.New(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/dataplane/wireguard"
 	"github.com/wayleave/wayleave/datastore"
+	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -96,6 +97,11 @@ type Config struct {
 	// BeforeWrite is called before rules, routes or WireGuard objects are written. If it fails, nothing is written and
 	// the attempt fails with that error. After its first failure it must always fail. Optional.
 	BeforeWrite func() error
+	// Sockets is a folder with Unix sockets for the process that runs ServeDataplanes: this process then programs
+	// nothing itself. It must be the agent's alone. State.Table is nil then, and the fields that say how the kernel is
+	// programmed have no effect, except in that process. Not together with Wireguard. Empty: the dataplanes are in this
+	// process.
+	Sockets string
 	// Logger is told what happens. Nil discards.
 	Logger *slog.Logger
 	// Programmed is called after each attempt to program, on the driver's goroutine: it must not
@@ -120,7 +126,7 @@ type Config struct {
 // State is what one attempt to program came to. It is a plain value, and may be used from any
 // goroutine.
 type State struct {
-	// Rules is what Table calls. Nil: there is no table.
+	// Rules is what Table calls. Nil: there is no table in this process.
 	Rules func() *ruleset.Table
 	// Time at which the attempt ended.
 	Time time.Time
@@ -142,6 +148,24 @@ func (s State) Table() *ruleset.Table {
 		return nil
 	}
 	return s.Rules()
+}
+
+// FromSettings returns the Config of the agent's settings. It leaves out what other parts of the agent provide: sources
+// except directories, WireGuard, the log, and hooks.
+func FromSettings(s settings.Settings) Config {
+	return Config{
+		Manifests: s.Manifests, Resources: s.Resources, Node: s.Node,
+		Table: s.Table, SharedTable: s.SharedTable, InterfacePrefix: s.InterfacePrefix, Bridges: s.BridgeNames(),
+		TrustAnnotations: s.TrustAnnotations, ForwardIPv6: s.ForwardIPv6, RouteProtocol: uint8(s.RouteProtocol),
+		SysctlFile:    s.SysctlFile(),
+		ApplyInterval: s.ApplyInterval, ApplyBurst: s.ApplyBurst, ResyncInterval: s.ResyncInterval,
+		VerdictLog:      render.VerdictLog{Enabled: s.VerdictLogGroup >= 0, Group: uint16(max(s.VerdictLogGroup, 0))},
+		ConntrackPolicy: s.ConntrackPolicy, TCPFromSYN: s.TCPFromSYN, EndpointToHost: s.EndpointToHostAction(),
+		Flowtable:       nft.FlowtableConfig{Enabled: s.Flowtable, Uplinks: s.Uplinks()},
+		NATExcludeNodes: s.NATExcludeNodes,
+
+		VXLANFromNodesOnly: s.VXLANFromNodes(), IPIPFromNodesOnly: s.IPIPFromNodes(),
+	}
 }
 
 func (c Config) withDefaults() Config {
@@ -179,6 +203,9 @@ func (c Config) validate() error {
 	}
 	if c.Node == "" {
 		errs = append(errs, errors.New("pipeline: Config.Node: a name is required"))
+	}
+	if c.Sockets != "" && c.Wireguard != nil {
+		errs = append(errs, errors.New("pipeline: Config.Sockets: not together with Wireguard"))
 	}
 	return errors.Join(errs...)
 }

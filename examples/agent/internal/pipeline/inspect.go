@@ -34,11 +34,16 @@ func (p *Pipeline) WorldWith(first verdict.World, without ...string) verdict.Wor
 // Objects returns how many objects the sources have, without looking at any.
 func (p *Pipeline) Objects() int { return p.source.Len() }
 
-// NoGracePeriod reports whether the kernel refuses membarrier(2); see applier.Stats.
-func (p *Pipeline) NoGracePeriod() bool { return p.noGracePeriod }
+// NoGracePeriod reports whether the kernel refuses membarrier(2); see applier.Stats. It is false with Config.Sockets.
+func (p *Pipeline) NoGracePeriod() bool { return p.kernel != nil && p.kernel.noGracePeriod }
 
-// ClassStats returns the cost of policy and its limits; see nft.Dataplane.
-func (p *Pipeline) ClassStats() render.ClassStats { return p.table.ClassStats() }
+// ClassStats returns the cost of policy and its limits; see nft.Dataplane. It returns zero with Config.Sockets.
+func (p *Pipeline) ClassStats() render.ClassStats {
+	if p.kernel == nil {
+		return render.ClassStats{}
+	}
+	return p.kernel.table.ClassStats()
+}
 
 // Waiting returns the names of the sources that have not told all yet.
 func (p *Pipeline) Waiting() []string { return p.source.Waiting() }

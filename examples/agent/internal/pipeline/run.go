@@ -13,10 +13,9 @@ import (
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/interfaces"
-	"github.com/wayleave/wayleave/dataplane/nft"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
+	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/dataplane/routes"
-	"github.com/wayleave/wayleave/dataplane/wireguard"
 	"github.com/wayleave/wayleave/datastore"
 	"github.com/wayleave/wayleave/internal/packed"
 	"github.com/wayleave/wayleave/kubernetes/convert"
@@ -40,17 +39,14 @@ func Run(ctx context.Context, cfg Config) error {
 
 // Pipeline is the agent's parts, wired. Its methods may be called from any goroutine; Run once.
 type Pipeline struct {
-	cfg        Config
-	source     *sources
-	runner     *calcgraph.Runner
-	driver     *dataplane.Driver
-	rounds     rounds
-	table      *nft.Dataplane
-	dirs       map[string]*directory // by the name of the source
-	routing    *routes.Dataplane
-	encryption *wireguard.Dataplane // nil without Config.Wireguard
-	// noGracePeriod is applier.Stats.NoGracePeriod.
-	noGracePeriod bool
+	cfg    Config
+	source *sources
+	runner *calcgraph.Runner
+	driver *dataplane.Driver
+	rounds rounds
+	dirs   map[string]*directory // by the name of the source
+	kernel *kernel               // nil with Config.Sockets
+	remote *remote               // nil without Config.Sockets
 
 	interfaces *interfaceIndex
 	conflicts  *conflicts
@@ -113,22 +109,13 @@ func New(cfg Config) (*Pipeline, error) {
 		return nil, err
 	}
 
-	// The kernel: policy first, so that no endpoint has a route before it has its policy.
-	p.table, err = nft.New(nft.Config{
-		Renderer: cfg.renderer(), NetNS: cfg.NetNS, Shared: cfg.SharedTable, ConntrackPolicy: cfg.ConntrackPolicy,
-		Flowtable: cfg.Flowtable, BeforeWrite: cfg.BeforeWrite, Logger: cfg.Logger,
-	})
+	if cfg.Sockets != "" {
+		p.remote, err = listen(cfg.Sockets, cfg.Logger)
+	} else {
+		p.kernel, err = openKernel(cfg)
+	}
 	if err != nil {
 		return nil, err
-	}
-	p.noGracePeriod = p.table.Stats().NoGracePeriod
-	if p.routing, err = routes.New(cfg.routes()); err != nil {
-		return nil, errors.Join(err, p.close())
-	}
-	if cfg.Wireguard != nil {
-		if p.encryption, err = wireguard.New(cfg.wireguard()); err != nil {
-			return nil, errors.Join(err, p.close())
-		}
 	}
 	if p.driver, err = dataplane.NewDriver(p.driverConfig()); err != nil {
 		return nil, errors.Join(err, p.close())
@@ -189,7 +176,7 @@ func (p *Pipeline) driverConfig() dataplane.DriverConfig {
 				p.rounds.ended()
 				inSync = inSync || p.driver.Status().InSync
 				p.cfg.Programmed(State{
-					Rules: p.table.Table, Time: time.Now(), Duration: info.Duration, Events: info.Events,
+					Rules: p.rules(), Time: time.Now(), Duration: info.Duration, Events: info.Events,
 					InSync: inSync, Err: info.Err,
 				})
 			},
@@ -198,25 +185,38 @@ func (p *Pipeline) driverConfig() dataplane.DriverConfig {
 	}
 }
 
-// dataplanes returns the dataplanes in the order in which they are called: nothing has a route before it is
-// encrypted.
 func (p *Pipeline) dataplanes() []dataplane.Dataplane {
-	list := []dataplane.Dataplane{p.table}
-	if p.encryption != nil {
-		list = append(list, newGatedFinisher(p.encryption, p.cfg.BeforeWrite))
+	if p.remote != nil {
+		return p.remote.dataplanes()
 	}
-	return append(list, &gated{writer: p.routing, before: p.cfg.BeforeWrite})
+	return p.kernel.dataplanes()
+}
+
+// rules returns State.Rules.
+func (p *Pipeline) rules() func() *ruleset.Table {
+	if p.remote != nil {
+		return nil
+	}
+	return p.kernel.table.Table
 }
 
 // Run runs the pipeline; see the function of that name.
 func (p *Pipeline) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, p.close()) }()
 	defer close(p.ended)
-	return Together(ctx,
-		p.drive,
+	driven, end := context.WithCancel(context.WithoutCancel(ctx)) // until the driver has finished
+	tasks := []func(context.Context) error{
+		func(ctx context.Context) error {
+			defer end()
+			return p.drive(ctx)
+		},
 		p.runner.Run,
 		func(ctx context.Context) error { return p.source.Run(ctx, p.runner) },
-	)
+	}
+	if p.remote != nil {
+		tasks = append(tasks, func(context.Context) error { return p.remote.serve(driven) })
+	}
+	return Together(ctx, tasks...)
 }
 
 // drive runs the driver. What it is applying when ctx is done it finishes.
@@ -236,14 +236,10 @@ func (p *Pipeline) drive(ctx context.Context) error {
 
 // close closes what New opened.
 func (p *Pipeline) close() error {
-	err := p.table.Close()
-	if p.routing != nil {
-		err = errors.Join(err, p.routing.Close())
+	if p.remote != nil {
+		return p.remote.close()
 	}
-	if p.encryption != nil {
-		err = errors.Join(err, p.encryption.Close())
-	}
-	return err
+	return p.kernel.close()
 }
 
 // Together runs all functions until the first of them ends or ctx is done, and waits for the rest.

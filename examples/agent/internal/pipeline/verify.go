@@ -47,21 +47,24 @@ func (v Verified) String() string {
 // Verify compares the table in the kernel with the desired one, and that with the policy of the sources.
 // It changes nothing. If there is a difference and the table changed meanwhile, it begins again.
 //
-// Errors: those of nft.Dataplane.Compare and prove.Table.
+// Errors: ErrRemote, and those of nft.Dataplane.Compare and prove.Table.
 func (p *Pipeline) Verify(
 	ctx context.Context, limit int, progress func(done, all int) error,
 ) (v Verified, err error) {
+	if p.kernel == nil {
+		return v, ErrRemote
+	}
 	for range verifications {
 		world := p.World()
 		if err := stopped(p.runner.Barrier(ctx)); err != nil {
 			return v, err
 		}
-		kernel, err := p.table.Compare(ctx)
+		kernel, err := p.kernel.table.Compare(ctx)
 		if err != nil {
 			return v, err
 		}
-		bridges := p.table.Bridges()
-		table := p.table.Table()
+		bridges := p.kernel.table.Bridges()
+		table := p.kernel.table.Table()
 		if table == nil {
 			return v, nft.ErrNoTable
 		}
@@ -69,7 +72,8 @@ func (p *Pipeline) Verify(
 		if v.Kernel = &kernel; err != nil || !v.Differs() {
 			return v, err
 		}
-		if now := p.table.Table(); now != nil && now.Equal(table) && maps.Equal(p.table.Bridges(), bridges) {
+		now := p.kernel.table.Table()
+		if now != nil && now.Equal(table) && maps.Equal(p.kernel.table.Bridges(), bridges) {
 			break
 		}
 	}

@@ -321,6 +321,25 @@ func DeclareIdentity(flags *flag.FlagSet, s *Settings) {
 	explain(flags)
 }
 
+// KernelKeys returns the keys of the settings that say how the kernel is programmed, except those of WireGuard.
+func KernelKeys() []string {
+	return []string{
+		"table", "shared-table", "interface-prefix", "bridges", "route-protocol", "forward-ipv6", "tcp-from-syn",
+		"nat-exclude-nodes", "tunnels-from-nodes", "endpoint-to-host", "verdict-log-group", "conntrack-policy",
+		"flowtable", "flowtable-uplinks",
+	}
+}
+
+// DeclareKernel declares the flags of KernelKeys and of the log.
+func DeclareKernel(flags *flag.FlagSet, s *Settings) {
+	all := flag.NewFlagSet("", flag.ContinueOnError)
+	Declare(all, s)
+	for _, key := range append(KernelKeys(), "log-level") {
+		f := all.Lookup(key)
+		flags.Var(f.Value, f.Name, f.Usage)
+	}
+}
+
 func declareName(flags *flag.FlagSet, s *Settings) {
 	flags.StringVar(&s.Table, "table", s.Table, "`NAME` of the nftables table, which must be the agent's alone")
 }
