@@ -4,12 +4,14 @@ package nft
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"net/netip"
 	"slices"
 	"time"
 
+	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/flowtable"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/rcu"
 )
@@ -33,16 +35,16 @@ type fastPath struct {
 	// deleted is set while the table is known not to exist. devices are the interfaces of the installed table.
 	deleted bool
 	devices []string
-	// scheduled is closed once install need not wait. It is nil if there is nothing to install.
-	scheduled chan struct{}
+	// scheduled is closed once install need not wait. It is nil if there is nothing to install. delayed says that it is
+	// a retry. Closing canceled ends the wait.
+	scheduled, canceled chan struct{}
+	delayed             bool
 	// suspended is set while the kernel may lack the desired state, so that nothing is installed.
 	suspended bool
-	// delay is how long the next installation waits after its grace period: longer with each failure.
+	// delay is how long the last retry waited after its grace period: longer with each one.
 	delay time.Duration
-	// failure is the text of the last logged error.
+	// failure is the text of the last error, if the last installation failed.
 	failure string
-	// stop is closed by close.
-	stop chan struct{}
 }
 
 func newFastPath(cfg Config, exists func(string) (bool, error)) (*fastPath, error) {
@@ -54,14 +56,12 @@ func newFastPath(cfg Config, exists func(string) (bool, error)) (*fastPath, erro
 	}
 	return &fastPath{
 		cfg: cfg.Flowtable, table: table, exists: exists, beforeWrite: cfg.BeforeWrite, logger: cfg.Logger,
-		stop: make(chan struct{}),
 	}, nil
 }
 
 // close closes the socket, and with it the kernel deletes the table.
 func (f *fastPath) close() error {
-	close(f.stop)
-	f.scheduled = nil
+	f.cancel()
 	return f.table.Close()
 }
 
@@ -71,7 +71,7 @@ func (f *fastPath) inUse() bool { return f.cfg.Enabled || !f.deleted }
 // delete deletes the table: from then on, all packets traverse the chains. An installation that is scheduled is not
 // made: a change needs a grace period of its own.
 func (f *fastPath) delete() error {
-	f.scheduled = nil
+	f.cancel()
 	if f.deleted {
 		return nil
 	}
@@ -97,34 +97,48 @@ func (f *fastPath) forget() { f.deleted = false }
 func (f *fastPath) suspend() { f.suspended = true }
 
 // schedule starts the grace period after which the table may be installed. Until it ends, a packet that the chains
-// accepted before the change could add its flow.
+// accepted before the change could add its flow. After a failure, the installation is delayed, too.
 func (f *fastPath) schedule() {
 	f.suspended = false
-	if f.cfg.Enabled && f.deleted && f.scheduled == nil {
-		f.wait()
+	if !f.cfg.Enabled || !f.deleted || f.scheduled != nil {
+		return
 	}
+	delay := f.delay
+	if f.failure == "" { // only interfaces were missing
+		delay = 0
+	}
+	f.wait(delay)
 }
 
-func (f *fastPath) wait() {
-	scheduled, delay := make(chan struct{}), f.delay
-	f.scheduled = scheduled
+// wait schedules an installation after a grace period and a delay.
+func (f *fastPath) wait(delay time.Duration) {
+	scheduled, canceled := make(chan struct{}), make(chan struct{})
+	f.scheduled, f.canceled, f.delayed = scheduled, canceled, delay > 0
 	go func() {
 		_ = rcu.Synchronize() // see handover.WaitGrace
 		select {
 		case <-time.After(delay):
-		case <-f.stop:
+		case <-canceled:
 		}
 		close(scheduled)
 	}()
 }
 
-// due returns scheduled, or nil while nothing is to be installed. Without retries, it is also nil during the delay
-// after a failure.
+// cancel ends the wait for an installation, which is then not made.
+func (f *fastPath) cancel() {
+	if f.scheduled != nil {
+		close(f.canceled)
+		f.scheduled = nil
+	}
+}
+
+// due returns scheduled, or nil while nothing is to be installed. Without retries, it is also nil during the delay of a
+// retry.
 func (f *fastPath) due(retries bool) <-chan struct{} {
 	if f.suspended {
 		return nil
 	}
-	if f.delay > 0 && !retries {
+	if f.delayed && !retries {
 		select {
 		case <-f.scheduled:
 		default:
@@ -146,16 +160,20 @@ func (f *fastPath) install(ctx context.Context, own map[string][]netip.Addr) err
 	}
 	f.scheduled = nil
 	complete, err := f.tryInstall(own)
-	if err == nil && complete {
-		f.delay, f.failure = 0, ""
-		return nil
+	failure := ""
+	if err != nil {
+		failure = err.Error()
 	}
-	if err != nil && f.failure != err.Error() {
-		f.failure = err.Error()
+	if failure != f.failure && err != nil {
 		f.logger.Warn("connections cannot use the kernel's fast path; they work without it", "err", err)
 	}
+	f.failure = failure
+	if err == nil && complete {
+		f.delay = 0
+		return nil
+	}
 	f.delay = min(max(2*f.delay, minInstallDelay), maxInstallDelay)
-	f.wait()
+	f.wait(f.delay)
 	return nil
 }
 
@@ -165,15 +183,9 @@ func (f *fastPath) tryInstall(own map[string][]netip.Addr) (complete bool, err e
 	names := slices.Concat(slices.Collect(maps.Keys(own)), f.cfg.Uplinks)
 	slices.Sort(names)
 	names = slices.Compact(names)
-	var devices []string
-	for _, name := range names {
-		exists, err := f.exists(name)
-		if err != nil {
-			return false, err
-		}
-		if exists {
-			devices = append(devices, name)
-		}
+	devices, err := f.existing(names)
+	if err != nil {
+		return false, err
 	}
 	complete = len(devices) == len(names)
 	if !f.deleted && slices.Equal(devices, f.devices) {
@@ -188,11 +200,33 @@ func (f *fastPath) tryInstall(own map[string][]netip.Addr) (complete bool, err e
 		}
 	}
 	f.deleted, f.devices = false, nil // the result of a failure is not known
-	if err := f.table.Install(addresses(own), devices); err != nil {
+	err = f.table.Install(addresses(own), devices)
+	var missing *dataplane.FeatureError
+	if errors.As(err, &missing) {
+		// The kernel has the same error for an interface that was removed meanwhile.
+		if now, failed := f.existing(devices); failed == nil && len(now) < len(devices) {
+			return false, nil
+		}
+	}
+	if err != nil {
 		return false, err
 	}
 	f.devices = devices
 	return complete, nil
+}
+
+// existing returns the names of interfaces that exist.
+func (f *fastPath) existing(names []string) (found []string, err error) {
+	for _, name := range names {
+		exists, err := f.exists(name)
+		if err != nil {
+			return nil, err
+		}
+		if exists {
+			found = append(found, name)
+		}
+	}
+	return found, nil
 }
 
 func addresses(own map[string][]netip.Addr) (all []flowtable.Address) {

@@ -4,7 +4,11 @@ package nft
 
 import (
 	"context"
+	"log/slog"
+	"net/netip"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -44,4 +48,61 @@ func TestFastPathWaitsAfterEachChange(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.Nil(t, scheduled)
 	require.NotEqual(t, second, must(), "the change is programmed now")
+}
+
+// newTestFastPath returns a fastPath without interfaces. exists is called for each.
+func newTestFastPath(t *testing.T, exists func(string) (bool, error)) *fastPath {
+	t.Helper()
+	f, err := newFastPath(Config{
+		NetNS: nstest.New(t).FD(), Logger: slog.New(slog.DiscardHandler),
+		Flowtable: FlowtableConfig{Enabled: true, Uplinks: []string{"up0"}},
+	}, exists)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.close()) })
+	return f
+}
+
+// An interface that stays missing delays only the attempts to add it: after a change, the table is installed without a
+// delay. A change ends the wait for an earlier installation.
+func TestMissingInterfaceDoesNotDelayChanges(t *testing.T) {
+	f := newTestFastPath(t, func(string) (bool, error) { return false, nil })
+	synctest.Test(t, func(t *testing.T) {
+		defer f.cancel()
+		began := time.Now()
+		require.NoError(t, f.delete())
+		f.schedule()
+		for range 10 {
+			require.NoError(t, f.install(t.Context(), nil))
+		}
+		require.Greater(t, time.Since(began), 3*time.Minute, "retries are rare")
+		retry := f.scheduled
+		began = time.Now()
+		require.NoError(t, f.delete())
+		<-retry
+		f.schedule()
+		require.NotNil(t, f.due(false), "Finish waits for it")
+		require.NoError(t, f.install(t.Context(), nil))
+		require.Zero(t, time.Since(began))
+	})
+}
+
+// An interface that is removed during an installation does not count as a missing feature of the kernel.
+func TestInterfaceRemovedDuringInstallation(t *testing.T) {
+	asked := 0
+	f := newTestFastPath(t, func(string) (bool, error) {
+		asked++
+		return asked%2 == 1, nil // not when it is asked again
+	})
+	require.NoError(t, f.delete())
+	f.schedule()
+	own := map[string][]netip.Addr{"up0": {netip.MustParseAddr("10.0.0.1")}}
+	require.NoError(t, f.install(t.Context(), own))
+	require.Empty(t, f.failure)
+	require.True(t, f.delayed)
+
+	f.exists = func(string) (bool, error) { return true, nil } // it does not, so the kernel refuses it
+	complete, err := f.tryInstall(own)
+	require.False(t, complete)
+	var missing *dataplane.FeatureError
+	require.ErrorAs(t, err, &missing)
 }

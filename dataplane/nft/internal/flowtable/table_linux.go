@@ -96,7 +96,7 @@ func (t *Table) Install(own []Address, devices []string) error {
 		return t.wrap("add", err)
 	}
 	err := t.conn.Commit(t.batch, nil)
-	if errors.Is(err, unix.ENOENT) { // the devices exist
+	if errors.Is(err, unix.ENOENT) { // or a device has been removed meanwhile
 		err = noFlowtables(err)
 	}
 	return t.wrap("add", err)
