@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/wayleave/wayleave/dataplane/nft"
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
@@ -84,15 +83,6 @@ func generation(t testing.TB, ns *netns.NS) uint32 {
 	g, err := conn.Generation()
 	require.NoError(t, err)
 	return g
-}
-
-// ownerWrites returns how many transactions a Dataplane makes to take over a table that is as it should be: one for
-// the owner, if the kernel has tables with owners.
-func ownerWrites(d *nft.Dataplane) int {
-	if d.Stats().Owned {
-		return 1
-	}
-	return 0
 }
 
 // runIP runs ip inside a namespace.

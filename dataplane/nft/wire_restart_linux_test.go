@@ -54,7 +54,7 @@ func testWireRestart(t *testing.T, classes render.ClassesConfig) {
 	require.NoError(t, err)
 	require.NoError(t, first.Apply(t.Context(), nfttest.Transition(policed())))
 	const restarts = 20
-	ofOwner := restarts * ownerWrites(first)
+	ofOwner := restarts * nstest.OwnerWrites(t, first.Stats().Owned)
 	require.NoError(t, first.Close())
 	written := generation(t, b.node)
 

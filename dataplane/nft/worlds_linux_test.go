@@ -44,7 +44,7 @@ func testRandomWorldsInKernel(t *testing.T, classes render.ClassesConfig) {
 		adopted, err := nft.New(nft.Config{Renderer: c.Config, NetNS: ns.FD(), Interfaces: interfaces})
 		require.NoError(t, err)
 		require.NoError(t, adopted.Apply(t.Context(), c.Graph.Snapshot()))
-		require.EqualValues(t, int(written)+ownerWrites(adopted), generation(t, ns),
+		require.EqualValues(t, int(written)+nstest.OwnerWrites(t, adopted.Stats().Owned), generation(t, ns),
 			"seed %d: a restart writes nothing but who owns the table", seed)
 		for _, one := range []*nft.Dataplane{again, adopted} {
 			require.NoError(t, one.Close())

@@ -140,7 +140,7 @@ func Rename(t testing.TB, ns *netns.NS, from, to string) {
 func Skip(t testing.TB, why string) {
 	t.Helper()
 	require.NotEqual(t, "true", os.Getenv("CI"), why)
-	t.Skip(why)
+	t.Skip("skipped: " + why) // scripts/test-kernels looks for that
 }
 
 // check fails the test on an error, and skips it if the error says that the rights are missing.
