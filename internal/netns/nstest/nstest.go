@@ -32,7 +32,7 @@ func WithoutEpoch(listing string) string {
 // WithoutOwner takes out of a listing of nft who owns the tables, so that it compares with one of
 // tables that have no owner.
 func WithoutOwner(listing string) string {
-	owner := regexp.MustCompile(`(?m)^(table [^\n]*\{(?: # handle \d+)?)(?: # progname [^\n]*| progname [^\n]*)?\n\tflags (?:owner|persist|owner,persist)?\n\n?`)
+	owner := regexp.MustCompile(`(?m)^(table [^\n]*\{(?: # handle \d+)?)(?: # progname [^\n]*| progname [^\n]*)?\n\tflags (?:owner|persist|owner,persist|,)?\n\n?`)
 	return owner.ReplaceAllString(listing, "$1\n")
 }
 
