@@ -35,16 +35,23 @@ type fastPath struct {
 	// deleted is set while the table is known not to exist. devices are the interfaces of the installed table.
 	deleted bool
 	devices []string
-	// scheduled is closed once install need not wait. It is nil if there is nothing to install. delayed says that it is
-	// a retry. Closing canceled ends the wait.
-	scheduled, canceled chan struct{}
-	delayed             bool
+	// scheduled is the next installation, or nil if there is nothing to install.
+	scheduled *installation
 	// suspended is set while the kernel may lack the desired state, so that nothing is installed.
 	suspended bool
 	// delay is how long the last retry waited after its grace period: longer with each one.
 	delay time.Duration
 	// failure is the text of the last error, if the last installation failed.
 	failure string
+}
+
+// installation is an installation of the table after a wait.
+type installation struct {
+	due chan struct{} // closed after the wait
+	// canceled is closed to end the wait early.
+	canceled chan struct{}
+	// retry says that it is delayed.
+	retry bool
 }
 
 func newFastPath(cfg Config, exists func(string) (bool, error)) (*fastPath, error) {
@@ -112,47 +119,47 @@ func (f *fastPath) schedule() {
 
 // wait schedules an installation after a grace period and a delay.
 func (f *fastPath) wait(delay time.Duration) {
-	scheduled, canceled := make(chan struct{}), make(chan struct{})
-	f.scheduled, f.canceled, f.delayed = scheduled, canceled, delay > 0
+	next := &installation{due: make(chan struct{}), canceled: make(chan struct{}), retry: delay > 0}
+	f.scheduled = next
 	go func() {
 		_ = rcu.Synchronize() // see handover.WaitGrace
 		select {
 		case <-time.After(delay):
-		case <-canceled:
+		case <-next.canceled:
 		}
-		close(scheduled)
+		close(next.due)
 	}()
 }
 
 // cancel ends the wait for an installation, which is then not made.
 func (f *fastPath) cancel() {
 	if f.scheduled != nil {
-		close(f.canceled)
+		close(f.scheduled.canceled)
 		f.scheduled = nil
 	}
 }
 
-// due returns scheduled, or nil while nothing is to be installed. Without retries, it is also nil during the delay of a
-// retry.
+// due returns a channel that is closed once install need not wait, or nil while nothing is to be installed. Without
+// retries, it is also nil during the delay of a retry.
 func (f *fastPath) due(retries bool) <-chan struct{} {
-	if f.suspended {
+	if f.suspended || f.scheduled == nil {
 		return nil
 	}
-	if f.delayed && !retries {
+	if f.scheduled.retry && !retries {
 		select {
-		case <-f.scheduled:
+		case <-f.scheduled.due:
 		default:
 			return nil
 		}
 	}
-	return f.scheduled
+	return f.scheduled.due
 }
 
 // install waits for the grace period and installs the table. It is repeated after a failure, and while interfaces are
 // missing. It returns only the error of the context: without a flowtable, all packets traverse the chains.
 func (f *fastPath) install(ctx context.Context, own map[string][]netip.Addr) error {
 	select {
-	case <-f.scheduled:
+	case <-f.scheduled.due:
 	case <-ctx.Done():
 	}
 	if err := ctx.Err(); err != nil {

@@ -75,7 +75,7 @@ func TestMissingInterfaceDoesNotDelayChanges(t *testing.T) {
 			require.NoError(t, f.install(t.Context(), nil))
 		}
 		require.Greater(t, time.Since(began), 3*time.Minute, "retries are rare")
-		retry := f.scheduled
+		retry := f.due(true)
 		began = time.Now()
 		require.NoError(t, f.delete())
 		<-retry
@@ -98,7 +98,7 @@ func TestInterfaceRemovedDuringInstallation(t *testing.T) {
 	own := map[string][]netip.Addr{"up0": {netip.MustParseAddr("10.0.0.1")}}
 	require.NoError(t, f.install(t.Context(), own))
 	require.Empty(t, f.failure)
-	require.True(t, f.delayed)
+	require.True(t, f.scheduled.retry)
 
 	f.exists = func(string) (bool, error) { return true, nil } // it does not, so the kernel refuses it
 	complete, err := f.tryInstall(own)
