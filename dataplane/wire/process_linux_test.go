@@ -7,16 +7,20 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -39,13 +43,18 @@ const childEnv = "WIRE_TEST_SOCKETS"
 // sharedEnv is set if other processes may change the client's table.
 const sharedEnv = "WIRE_TEST_SHARED"
 
+// engineEnv is like childEnv, for a policy engine.
+const engineEnv = "WIRE_TEST_ENGINE"
+
 func TestMain(m *testing.M) {
-	if folder := os.Getenv(childEnv); folder != "" {
-		if err := child(folder); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	for env, work := range map[string]func(string) error{childEnv: child, engineEnv: runEngine} {
+		if folder := os.Getenv(env); folder != "" {
+			if err := work(folder); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			return
 		}
-		return
 	}
 	nstest.Main(m)
 }
@@ -139,32 +148,53 @@ func startChild(t *testing.T, ns *netns.NS, folder string, env ...string) *progr
 	return start(t, cmd)
 }
 
-// engine is a process with a policy engine: its servers and its driver.
-type engine struct {
-	policy, routes *wire.Server
-	driver         *dataplane.Driver
-	sides          []*side
-}
-
-func startEngine(t *testing.T, folder string) *engine {
-	t.Helper()
-	e := &engine{}
-	var side *side
-	e.policy, side = serve(t, filepath.Join(folder, "policy"), wire.ServerConfig{})
-	e.sides = append(e.sides, side)
-	e.routes, side = serve(t, filepath.Join(folder, "routes"), wire.ServerConfig{})
-	e.sides = append(e.sides, side)
-	var err error
-	e.driver, err = dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: []dataplane.Dataplane{e.policy, e.routes}})
-	require.NoError(t, err)
-	e.sides = append(e.sides, run(t, e.driver.Run))
-	return e
-}
-
-func (e *engine) end() {
-	for _, s := range e.sides {
-		s.end()
+// runEngine runs servers and a Driver. Each line of its standard input is the number of members of a set in shop. It
+// answers once that is programmed.
+func runEngine(folder string) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var servers []dataplane.Dataplane
+	for _, name := range []string{"policy", "routes"} {
+		server, err := wire.NewServer(wire.ServerConfig{})
+		if err != nil {
+			return err
+		}
+		listener, err := wire.Listen(filepath.Join(folder, name))
+		if err != nil {
+			return err
+		}
+		go func() { _ = server.Serve(ctx, listener) }()
+		servers = append(servers, server)
 	}
+	driver, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: servers})
+	if err != nil {
+		return err
+	}
+	go func() { _ = driver.Run(ctx) }()
+	sent := dptest.NewState()
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		spare, err := strconv.Atoi(lines.Text())
+		if err != nil {
+			return err
+		}
+		next := shop(spare)
+		if err := driver.Send(ctx, dptest.Transition(sent, next)); err != nil {
+			return err
+		}
+		sent = next
+		if err := driver.WaitProgrammed(ctx, endpointKey("way2")); err != nil {
+			return err
+		}
+		fmt.Println(spare)
+	}
+	return nil
+}
+
+// startEngine starts a process with a policy engine.
+func startEngine(t *testing.T, folder string) *program {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), engineEnv+"="+folder)
+	return start(t, cmd)
 }
 
 // The nftables backend in a second process keeps the contract, and has the verdicts of policy. Each next dataplane
@@ -258,7 +288,8 @@ func sortedRuleset(t *testing.T, ns *netns.NS) string {
 	return head + strings.Join(blocks, "\n\n")
 }
 
-// shop is a node with three workloads: the first must not reach the second, the third may.
+// shop is a node with three workloads: the first must not reach the second, the third may. With -1 for the members of
+// another set, nobody may.
 func shop(spare int) dptest.State {
 	s := dptest.NewState()
 	s.InSync = true
@@ -266,7 +297,11 @@ func shop(spare int) dptest.State {
 		Ingress: []dataplane.Rule{{ID: "in", Action: policy.Allow}},
 		Egress:  []dataplane.Rule{{ID: "out", Action: policy.Allow}},
 	}
-	s.Sets["s:bad"] = dptest.Set{Members: []dataplane.Member{{Prefix: netip.MustParsePrefix("10.65.0.1/32")}}}
+	bad := netip.MustParsePrefix("10.65.0.1/32")
+	if spare < 0 {
+		bad = netip.MustParsePrefix("10.65.0.0/16")
+	}
+	s.Sets["s:bad"] = dptest.Set{Members: []dataplane.Member{{Prefix: bad}}}
 	guard := policy.Key{Kind: policy.KindPolicy, Name: "guard"}
 	s.Policies[guard] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{
 		{ID: "bad", Action: policy.Deny, Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:bad"}}},
@@ -288,8 +323,93 @@ func shop(spare int) dptest.State {
 			Dst: dst, Type: dataplane.RouteLocalWorkload, Node: "n1", Pool: dataplane.PoolDirect,
 		}
 	}
-	s.Sets["s:spare"] = dptest.Set{Members: members(spare)}
+	s.Sets["s:spare"] = dptest.Set{Members: members(max(spare, 0))}
 	return s
+}
+
+// traffic opens connections that policy allows, and sends packets that it denies, until stop.
+type traffic struct {
+	work             sync.WaitGroup
+	stopped          chan struct{}
+	receiver         net.PacketConn
+	answered         chan struct{} // has a token after each connection
+	answers, packets int
+}
+
+// startTraffic connects from the third workload and sends from the first, both to the second.
+func startTraffic(t *testing.T, workloads []*netns.NS, addr string) *traffic {
+	t.Helper()
+	tr := &traffic{stopped: make(chan struct{}), answered: make(chan struct{}, 1)}
+	require.NoError(t, workloads[1].Do(func() (err error) {
+		tr.receiver, err = net.ListenPacket("udp", addr+":81")
+		return err
+	}))
+	tr.repeat(func() {
+		if nstest.Answer(t, workloads[2], "tcp", addr+":80") != "shop" {
+			t.Error("an allowed connection has no answer")
+		}
+		tr.answers++
+		select {
+		case tr.answered <- struct{}{}:
+		default:
+		}
+	})
+	tr.repeat(func() {
+		err := workloads[0].Do(func() error {
+			for range 100 {
+				conn, err := net.Dial("udp", addr+":81") // each from another port, so each is a new flow
+				if err != nil {
+					return err
+				}
+				_, err = conn.Write([]byte("denied"))
+				if err := errors.Join(err, conn.Close()); err != nil {
+					return err
+				}
+				tr.packets++
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	return tr
+}
+
+// repeat repeats work until stop.
+func (tr *traffic) repeat(work func()) {
+	tr.work.Go(func() {
+		for {
+			select {
+			case <-tr.stopped:
+				return
+			default:
+				work()
+			}
+		}
+	})
+}
+
+// stop ends the traffic. No denied packet may have arrived: the first packet is one from the third workload.
+func (tr *traffic) stop(t *testing.T, allowed *netns.NS) {
+	t.Helper()
+	close(tr.stopped)
+	tr.work.Wait()
+	require.NoError(t, allowed.Do(func() error {
+		conn, err := net.Dial("udp", tr.receiver.LocalAddr().String())
+		if err != nil {
+			return err
+		}
+		_, err = conn.Write([]byte("allowed"))
+		return errors.Join(err, conn.Close())
+	}))
+	require.NoError(t, tr.receiver.SetReadDeadline(time.Now().Add(10*time.Second)))
+	packet := make([]byte, 100)
+	n, sender, err := tr.receiver.ReadFrom(packet)
+	require.NoError(t, err)
+	require.Equal(t, "allowed", string(packet[:n]), "a packet of %v has arrived", sender)
+	require.NoError(t, tr.receiver.Close())
+	t.Logf("%d connections were answered, %d packets were dropped", tr.answers, tr.packets)
 }
 
 // Whichever process is killed, at whatever moment: packets that policy denies never pass, those that it allows always
@@ -302,70 +422,38 @@ func TestKilledUnderTraffic(t *testing.T) {
 		w := nstest.NewWorkload(t, node, fmt.Sprintf("way%d", i+1), fmt.Sprintf("10.65.0.%d", i+1))
 		workloads = append(workloads, w.NS)
 	}
-	const target = "10.65.0.2:80"
-	nstest.Serve(t, workloads[1], target, "shop")
-	e, c := startEngine(t, folder), startChild(t, node, folder)
-	sent := dptest.NewState()
-	become := func(to dptest.State) {
-		require.NoError(t, e.driver.Send(t.Context(), dptest.Transition(sent, to)))
-		sent = to
-	}
-	become(shop(1))
-	for i := range 3 {
-		require.NoError(t, e.driver.WaitProgrammed(t.Context(), endpointKey(fmt.Sprintf("way%d", i+1))))
-	}
-	require.Equal(t, "shop", nstest.Answer(t, workloads[2], "tcp", target))
-	require.True(t, nstest.Dropped(t, workloads[0], target))
+	const target = "10.65.0.2"
+	nstest.Serve(t, workloads[1], target+":80", "shop")
+	engine, clients := startEngine(t, folder), startChild(t, node, folder)
+	answer, err := engine.ask("1")
+	require.NoError(t, err)
+	require.Equal(t, "1", answer)
+	require.Equal(t, "shop", nstest.Answer(t, workloads[2], "tcp", target+":80"))
+	require.True(t, nstest.Dropped(t, workloads[0], target+":80"))
 
-	stop, answered := make(chan struct{}), make(chan struct{})
-	var traffic sync.WaitGroup
-	probes := [2]int{}
-	for i, passes := range []func() bool{
-		func() bool {
-			select {
-			case answered <- struct{}{}:
-			default:
-			}
-			return nstest.Answer(t, workloads[2], "tcp", target) == "shop"
-		},
-		func() bool { return nstest.Dropped(t, workloads[0], target) },
-	} {
-		traffic.Go(func() {
-			for ; ; probes[i]++ {
-				select {
-				case <-stop:
-					return
-				default:
-					if !passes() {
-						t.Errorf("probe %d of kind %d has another result", probes[i], i)
-					}
-				}
-			}
-		})
-	}
-	for round := range 8 {
-		become(shop(2 + round*300))
-		for range round { // each time at another moment of the change
-			<-answered
+	tr := startTraffic(t, workloads, target)
+	for round := range 16 {
+		spare := strconv.Itoa(2 + round*300)
+		_, err := fmt.Fprintln(engine.input, spare)
+		require.NoError(t, err)
+		for range round / 2 { // each time at another moment of the change
+			<-tr.answered
 		}
 		if round%2 == 0 {
-			c.kill()
-			c = startChild(t, node, folder)
+			clients.kill()
+			clients = startChild(t, node, folder)
 		} else {
-			e.end()
-			e, sent = startEngine(t, folder), dptest.NewState()
-			become(shop(2 + round*300))
+			engine.kill()
+			engine = startEngine(t, folder)
+			_, err := fmt.Fprintln(engine.input, spare)
+			require.NoError(t, err)
 		}
-		require.NoError(t, e.driver.WaitProgrammed(t.Context(), endpointKey("way2")))
+		answer, err := engine.output.ReadString('\n')
+		require.NoError(t, err)
+		require.Equal(t, spare, strings.TrimSpace(answer))
 	}
-	close(stop)
-	traffic.Wait()
-	t.Logf("%d probes were answered, %d were dropped", probes[0], probes[1])
-	closed := shop(1)
-	closed.Sets["s:bad"] = dptest.Set{Members: []dataplane.Member{{Prefix: netip.MustParsePrefix("10.65.0.0/16")}}}
-	become(closed)
-	require.NoError(t, e.driver.WaitApplied(t.Context()))
-	require.True(t, nstest.Dropped(t, workloads[2], target))
-	listing := nstest.NFT(t, node, "", "list", "table", "inet", "wayleave")
-	require.True(t, strings.Contains(listing, "10.65.0.0/16"), listing)
+	tr.stop(t, workloads[2])
+	_, err = engine.ask("-1")
+	require.NoError(t, err)
+	require.True(t, nstest.Dropped(t, workloads[2], target+":80"))
 }
