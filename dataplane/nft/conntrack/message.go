@@ -28,10 +28,15 @@ const (
 	attrStatus        = 3
 	attrTimeout       = 7
 	attrMark          = 8
+	attrCountOriginal = 9 // CTA_COUNTERS_ORIG, and so on
+	attrCountReply    = 10
 	attrID            = 12
 	attrTupleMaster   = 14
 	attrZone          = 18
 	attrFilter        = 25 // CTA_FILTER, since Linux 5.8
+
+	attrCountPackets = 1 // CTA_COUNTERS_PACKETS, and so on
+	attrCountBytes   = 2
 
 	attrTupleIP    = 1 // CTA_TUPLE_IP, and so on
 	attrTupleProto = 2
@@ -69,7 +74,8 @@ const familyHeader = 4
 func decodeFlow(m netlink.Message) (f Flow, ok bool, err error) {
 	var d netlink.Decoder
 	header := d.Begin(m.Data, familyHeader)
-	if m.Type != messageNew || header[0] != familyIPv4 && header[0] != familyIPv6 {
+	isFlow := m.Type == messageNew || m.Type == messageDelete // the latter in notifications
+	if !isFlow || header[0] != familyIPv4 && header[0] != familyIPv6 {
 		return Flow{}, false, d.Err
 	}
 	var hasID bool

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conntrack
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/wayleave/wayleave/internal/netlink"
+)
+
+// Counters are the packets and bytes of a flow, in the direction of its first packet and in that of the replies. Bytes
+// are those of IP packets. The kernel counts for flows that began with net.netfilter.nf_conntrack_acct set. It does not
+// count packets that take the fast path of a flowtable without counter.
+type Counters struct {
+	OriginalPackets, OriginalBytes uint64
+	ReplyPackets, ReplyBytes       uint64
+}
+
+// EachCounted calls each for every flow with its counters, which are zero for a flow that the kernel does not count. It
+// repeats a dump that was interrupted, after a call of begin. The Flow is valid during the call.
+//
+// Errors: as for Flows.
+func (c *Conn) EachCounted(ctx context.Context, begin func(), each func(*Flow, Counters)) error {
+	var f Flow
+	dumpOf(familyAny)(c.link)
+	err := c.link.Dump(begin, func(m netlink.Message) (err error) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var ok bool
+		if f, ok, err = decodeFlow(m); !ok {
+			return err
+		}
+		counters, err := decodeCounters(m)
+		if err == nil {
+			each(&f, counters)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("conntrack: dump: %w", err)
+	}
+	return nil
+}
+
+// decodeCounters decodes the counters in the message of a flow.
+func decodeCounters(m netlink.Message) (c Counters, err error) {
+	var d netlink.Decoder
+	d.Begin(m.Data, familyHeader)
+	for d.Next() {
+		switch d.Type {
+		case attrCountOriginal:
+			c.OriginalPackets, c.OriginalBytes = decodeCount(&d)
+		case attrCountReply:
+			c.ReplyPackets, c.ReplyBytes = decodeCount(&d)
+		}
+	}
+	return c, d.Err
+}
+
+func decodeCount(outer *netlink.Decoder) (packets, bytes uint64) {
+	d := outer.Nested()
+	for d.Next() {
+		switch d.Type {
+		case attrCountPackets:
+			packets = netlink.Number64(d.Value)
+		case attrCountBytes:
+			bytes = netlink.Number64(d.Value)
+		}
+	}
+	outer.Join(d.Err)
+	return packets, bytes
+}

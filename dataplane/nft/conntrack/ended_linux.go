@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conntrack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wayleave/wayleave/internal/netlink"
+)
+
+const (
+	// groupEnded is NFNLGRP_CONNTRACK_DESTROY.
+	groupEnded = 3
+	// endedBuffer is the size of the receive buffer: some 10,000 flows.
+	endedBuffer = 8 << 20
+)
+
+// WatchEnded calls cfg.Ended for each flow that ends until ctx is done. All calls come from the goroutine that called
+// WatchEnded; the Flow is valid during the call.
+//
+// Errors: the context's; those of the system calls.
+func WatchEnded(ctx context.Context, cfg WatchConfig) error {
+	sock, err := netlink.Open(netlink.Config{Family: netlink.Netfilter, NetNS: cfg.NetNS})
+	if err != nil {
+		return fmt.Errorf("conntrack: watch: %w", err)
+	}
+	conn := netlink.NewConn(sock)
+	defer func() { _ = conn.Close() }()
+	if _, err := sock.GrowReceive(endedBuffer); err != nil {
+		return fmt.Errorf("conntrack: watch: %w", err)
+	}
+	if err := sock.Join(groupEnded); err != nil {
+		return fmt.Errorf("conntrack: watch: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = sock.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if cfg.Started != nil {
+		cfg.Started()
+	}
+	for {
+		err := sock.Wait()
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil || errors.Is(err, unix.ENOBUFS) {
+			var missed bool
+			missed, err = conn.Poll(func(m netlink.Message) error { return cfg.notify(m) })
+			if missed && cfg.Missed != nil {
+				cfg.Missed()
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("conntrack: watch: %w", err)
+		}
+	}
+}
+
+func (c *WatchConfig) notify(m netlink.Message) error {
+	f, ok, err := decodeFlow(m)
+	if !ok || err != nil {
+		return err
+	}
+	counters, err := decodeCounters(m)
+	if err == nil {
+		c.Ended(&f, counters)
+	}
+	return err
+}
