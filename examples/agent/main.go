@@ -23,7 +23,7 @@ func commands() []cli.Command {
 		runCommand(), installCNICommand(), uninstallCNICommand(), teardownCommand(), dataplaneCommand(),
 		demoCommand(), applyCommand(), statusCommand(), healthCommand(), endpointsCommand(), policiesCommand(),
 		setsCommand(), routesCommand(), rulesetCommand(), configCommand(), explainCommand(), planCommand(),
-		verifyCommand(), waitCommand(), watchCommand(), dropsCommand(), versionCommand(),
+		verifyCommand(), waitCommand(), watchCommand(), dropsCommand(), flowsCommand(), versionCommand(),
 	}
 }
 

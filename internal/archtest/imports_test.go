@@ -60,6 +60,8 @@ var allowed = map[string][]string{
 		"policy", "policy/verdict", "dataplane/nft/ruleset", "dataplane/nft/ruleset/simulate",
 	},
 	"dataplane/nft/conntrack":      {"internal/netlink"},
+	"dataplane/nft/flows":          {"policy", "dataplane/nft/conntrack", "dataplane/nft/nflog"},
+	"dataplane/nft/nflog":          {"policy", "internal/netlink"},
 	"dataplane/nft/internal/build": {"dataplane/nft/ruleset", "dataplane/nft/internal/sets"},
 	"dataplane/nft/internal/classify": {
 		"dataplane", "dataplane/nft/ruleset", "dataplane/nft/internal/build", "dataplane/nft/internal/match",

@@ -14,11 +14,14 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
+// tracking is a table because of which the kernel tracks connections.
+const tracking = "table inet t { chain c { type filter hook output priority 0; ct state new accept; }; }"
+
 // Counters of a flow are those of the kernel, while it lasts and when it ends.
 func TestCounters(t *testing.T) {
 	ns := nstest.New(t)
 	require.NoError(t, ns.SetSysctl("net/netfilter/nf_conntrack_acct", "1"))
-	nstest.NFT(t, ns, "table inet t { chain c { type filter hook input priority 0; ct state new accept; }; }", "-f", "-")
+	nstest.NFT(t, ns, tracking, "-f", "-")
 	type counted struct {
 		flow     conntrack.Flow
 		counters conntrack.Counters
@@ -64,10 +67,11 @@ func TestCounters(t *testing.T) {
 	defer func() { require.NoError(t, conn.Close()) }()
 	found := map[string]conntrack.Counters{}
 	var flows []conntrack.Flow
-	require.NoError(t, conn.EachCounted(t.Context(), func() { clear(found) }, func(f *conntrack.Flow, c conntrack.Counters) {
+	note := func(f *conntrack.Flow, c conntrack.Counters) {
 		found[f.Original.String()] = c
 		flows = append(flows, *f)
-	}))
+	}
+	require.NoError(t, conn.EachCounted(t.Context(), func() { clear(found) }, note))
 	name := "17 " + client.LocalAddr().String() + " > 127.0.0.1:7"
 	require.Equal(t, map[string]conntrack.Counters{name: want}, found)
 	_, err = conn.End(flows)
@@ -87,7 +91,7 @@ func TestCounters(t *testing.T) {
 func TestMissedEnds(t *testing.T) {
 	ns := nstest.New(t)
 	require.NoError(t, ns.SetSysctl("net/netfilter/nf_conntrack_acct", "1"))
-	nstest.NFT(t, ns, "table inet t { chain c { type filter hook output priority 0; ct state new accept; }; }", "-f", "-")
+	nstest.NFT(t, ns, tracking, "-f", "-")
 	missed, entered, leave := make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
 	started, done := make(chan struct{}), make(chan error)
 	ctx, cancel := context.WithCancel(t.Context())

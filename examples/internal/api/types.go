@@ -308,6 +308,49 @@ type Verdict struct {
 	Missed int `json:"missed,omitempty"`
 }
 
+// Flows are the flows that the agent knows, the latest first. It is plain data.
+type Flows struct {
+	Flows []Flow `json:"flows"`
+	// Connections is the number of connections whose packets are counted now.
+	Connections int `json:"connections"`
+	// Evicted is how many flows others have replaced, and Uncounted how many connections were too many for their
+	// packets to be counted.
+	Evicted   uint64 `json:"evicted,omitempty"`
+	Uncounted uint64 `json:"uncounted,omitempty"`
+	// MissedVerdicts is how many verdicts there was no room for, and MissedEnds how often the kernel had to drop
+	// notifications of ends.
+	MissedVerdicts uint64 `json:"missedVerdicts,omitempty"`
+	MissedEnds     uint64 `json:"missedEnds,omitempty"`
+}
+
+// Flow is all connections from a source to a port of a destination about which one rule decided. It is plain data.
+type Flow struct {
+	// Source and Destination are endpoints, as in "shop/web", or addresses.
+	Source      string `json:"source"`
+	Destination string `json:"destination"`
+	Protocol    string `json:"protocol"`
+	Port        uint16 `json:"port,omitempty"`
+	// Decision is "allow" or "deny".
+	Decision string `json:"decision"`
+	// Policy (or profile) whose rule decided, the rule's Direction and its place there, from 0.
+	Policy    *policy.Key `json:"policy,omitempty"`
+	Direction string      `json:"direction,omitempty"`
+	Rule      *int        `json:"rule,omitempty"`
+	// Reason in words, where no rule decided.
+	Reason string `json:"reason,omitempty"`
+	// Connections that were allowed.
+	Connections uint64 `json:"connections"`
+	// Packets and Bytes from the source, or those that were dropped.
+	Packets uint64 `json:"packets"`
+	Bytes   uint64 `json:"bytes"`
+	// ReplyPackets and ReplyBytes from the destination.
+	ReplyPackets uint64 `json:"replyPackets"`
+	ReplyBytes   uint64 `json:"replyBytes"`
+	// First and Last are the times of the first and the last verdict or count.
+	First time.Time `json:"first"`
+	Last  time.Time `json:"last"`
+}
+
 // Wait asks to wait for an endpoint.
 type Wait struct {
 	// Endpoint is NAMESPACE/NAME.

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wayleave/wayleave/examples/agent/internal/nflog"
+	"github.com/wayleave/wayleave/dataplane/nft/nflog"
 	"github.com/wayleave/wayleave/examples/internal/api"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
@@ -49,7 +49,7 @@ func (p page) size() int { return len(p.rules) + len(p.endpoints) }
 type rule struct {
 	owner       policy.Key
 	tier        string
-	direction   string
+	policyType  policy.Type
 	index       int
 	annotations map[string]string
 }
@@ -162,7 +162,7 @@ func (p page) noteMissing(name string) {
 func (p page) noteRules(owner policy.Key, tier string, ingress, egress []policy.Rule) {
 	for direction, rules := range map[policy.Type][]policy.Rule{policy.Ingress: ingress, policy.Egress: egress} {
 		for i, id := range policy.RuleIDs(owner, direction, rules) {
-			known := rule{owner: owner, tier: tier, direction: strings.ToLower(string(direction)), index: i}
+			known := rule{owner: owner, tier: tier, policyType: direction, index: i}
 			if rules[i].Metadata != nil {
 				known.annotations = rules[i].Metadata.Annotations
 			}
@@ -186,6 +186,7 @@ func (b *ruleBook) verdict(e nflog.Entry, interfaceName func(uint32) string) api
 		v.Reason = by
 		return v
 	}
-	v.Policy, v.Tier, v.Direction, v.Rule, v.Annotations = &r.owner, r.tier, r.direction, &r.index, r.annotations
+	v.Policy, v.Tier, v.Rule, v.Annotations = &r.owner, r.tier, &r.index, r.annotations
+	v.Direction = strings.ToLower(string(r.policyType))
 	return v
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/nflog"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/datastore"
 	"github.com/wayleave/wayleave/datastore/etcd"
@@ -19,7 +20,6 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/health"
 	"github.com/wayleave/wayleave/examples/agent/internal/kube"
 	"github.com/wayleave/wayleave/examples/agent/internal/memory"
-	"github.com/wayleave/wayleave/examples/agent/internal/nflog"
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 	"github.com/wayleave/wayleave/policy"
@@ -66,6 +66,7 @@ type Daemon struct {
 	kube     *kube.API        // nil if there is none
 	events   *hub
 	taps     *taps
+	flows    *flowCounter
 	health   *health.Checker
 	started  time.Time
 	gate     *startGate
@@ -148,7 +149,7 @@ func newDaemon(cfg Config) (*Daemon, error) {
 	}
 	d := &Daemon{
 		cfg: cfg, below: cfg.Below, above: cfg.Above, local: local, effective: local, level: &slog.LevelVar{},
-		events: newHub(), books: map[*ruleBook]struct{}{}, started: time.Now(),
+		events: newHub(), flows: newFlowCounter(), books: map[*ruleBook]struct{}{}, started: time.Now(),
 		gate: newStartGate(), inSync: newMilestone(), replaced: make(chan struct{}),
 		watchLimit: func(ctx context.Context) error { return cfg.Memory.Watch(ctx, 0) },
 	}
@@ -218,6 +219,9 @@ func (d *Daemon) once(ctx context.Context) (restart bool, err error) {
 	var others sync.WaitGroup
 	defer others.Wait()
 	others.Go(func() { d.publishEndpoints(ctx, p) })
+	if p.Flows() {
+		others.Go(func() { d.countFlows(ctx, p) })
+	}
 	if d.cluster != nil {
 		others.Go(func() { d.cluster.Follow(ctx, p) })
 	}

@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/wayleave/wayleave/dataplane/nft/nflog"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
-	"github.com/wayleave/wayleave/examples/agent/internal/nflog"
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 	"github.com/wayleave/wayleave/examples/agent/internal/server"
 	"github.com/wayleave/wayleave/internal/netns/nstest"

@@ -117,6 +117,7 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 		status := d.kube.Status()
 		s.Kubernetes = &status
 	}
+	s.Flows = d.flows.stats()
 	if p := d.current(); p != nil {
 		s.Status, s.Driver, s.Runner = p.Status(), p.Driver().Stats(), p.RunnerStats()
 		s.Classes = p.ClassStats()
@@ -153,6 +154,7 @@ func (d *Daemon) socketHandler(public http.Handler) http.Handler {
 	ask("GET /v1/sets", d.sets)
 	ask("GET /v1/routes", d.routes)
 	ask("GET /v1/ruleset", d.ruleset)
+	ask("GET /v1/flows", d.answerFlows)
 	ask("POST /v1/explain", d.explain)
 	ask("POST /v1/plan", d.plan)
 	ask("POST /v1/wait", d.wait)

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/wayleave/wayleave/examples/agent/internal/nflog"
+	"github.com/wayleave/wayleave/dataplane/nft/nflog"
 )
 
 // taps lets any number listen to an nflog group, of which the kernel lets one follow it. A group is

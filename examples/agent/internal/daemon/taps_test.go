@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/wayleave/wayleave/examples/agent/internal/nflog"
+	"github.com/wayleave/wayleave/dataplane/nft/nflog"
 )
 
 // kernel stands for nflog: it lets one follow a group.

@@ -59,7 +59,21 @@
 //	wayleave_kubernetes_readable{kind}     gauge      1 if the kind can be read, or if the server does not have it
 //	wayleave_kubernetes_faulty_objects     gauge      objects that are not understood
 //
-// All but those of rejections, restarts and connections begin anew when the pipeline restarts.
+// and, while flows are counted, by the policy that decided, at most 1,000 decisions,
+//
+//	wayleave_flow_connections_total{policy,direction,verdict,reason}
+//	                                       counter    connections that the policy allowed
+//	wayleave_flow_packets_total{policy,direction,verdict,reason}
+//	                                       counter    packets in both directions, or those that were dropped
+//	wayleave_flow_bytes_total{policy,direction,verdict,reason}
+//	                                       counter    bytes in both directions, or those that were dropped
+//	wayleave_flows                         gauge      flows that are known
+//	wayleave_flows_evicted_total           counter    flows that others have replaced
+//	wayleave_flow_connections_uncounted_total
+//	                                       counter    connections whose packets are not counted: too many at a time
+//	wayleave_flow_verdicts_missed_total    counter    verdicts that there was no room for
+//
+// All but those of rejections, restarts, connections and flows begin anew when the pipeline restarts.
 //
 // # Usage
 //

@@ -33,6 +33,8 @@ type Snapshot struct {
 	Store *Store
 	// Kubernetes is about the API that objects come from; nil if there is none.
 	Kubernetes *kubernetes.Status
+	// Flows is about the flows that are counted; nil if none are.
+	Flows *Flows
 }
 
 // Store is what is counted of the etcd that nodes share.
@@ -74,6 +76,7 @@ type collector struct {
 	store     []storeMetric
 	failures  *prometheus.Desc
 	api       apiDescs
+	flows     flowDescs
 	endpoints *prometheus.Desc
 	durations *prometheus.Desc
 	build     *prometheus.Desc
@@ -87,6 +90,7 @@ func newCollector(take func() Snapshot) *collector {
 	c := &collector{
 		take:      take,
 		api:       newAPIDescs(),
+		flows:     newFlowDescs(),
 		endpoints: describe("endpoints", "Local endpoints by how far they are programmed.", "state"),
 		build: describe("build_info", "1; the labels are what the agent was built from.", "version", "revision",
 			"goversion"),
@@ -169,6 +173,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	}
 	c.describeStore(out)
 	c.api.describe(out)
+	c.flows.describe(out)
 	out <- c.endpoints
 	out <- c.durations
 	out <- c.build
@@ -182,6 +187,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	c.collectStore(s.Store, out)
 	c.api.collect(s.Kubernetes, out)
+	c.flows.collect(s.Flows, out)
 	b := build.Read()
 	out <- prometheus.MustNewConstMetric(c.build, prometheus.GaugeValue, 1, b.Version, b.Revision, b.GoVersion)
 	states := map[dataplane.EndpointState]int{}

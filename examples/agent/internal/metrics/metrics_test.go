@@ -15,6 +15,7 @@ import (
 
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft/flows"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/datastore/etcd"
 	"github.com/wayleave/wayleave/datastore/kubernetes"
@@ -27,6 +28,7 @@ import (
 var doc string
 
 func snapshot() metrics.Snapshot {
+	ruled := policy.Key{Kind: policy.KindPolicy, Name: "p"}
 	return metrics.Snapshot{
 		Ready: true, Rejected: 1, Restarts: 2, Doubts: 28, ClosedConns: 29,
 		Status: dataplane.Status{Endpoints: map[policy.Key]dataplane.EndpointStatus{
@@ -49,6 +51,16 @@ func snapshot() metrics.Snapshot {
 				Failures: map[etcd.FailureKind]uint64{etcd.FailureRefused: 25},
 			},
 			InForce: 26, Unusable: 27,
+		},
+		Flows: &metrics.Flows{
+			Totals: map[flows.Decision]flows.Counts{
+				{Allowed: true, Policy: ruled, Direction: policy.Ingress}: {
+					Connections: 1, Packets: 2, Bytes: 3, ReplyPackets: 4, ReplyBytes: 5,
+				},
+				{Allowed: true, Policy: ruled, Direction: policy.Ingress, Rule: 1}: {Connections: 10},
+				{Reason: "unknown"}: {Packets: 6, Bytes: 7},
+			},
+			Stats: flows.Stats{Flows: 41, Evicted: 42, Uncounted: 43}, MissedVerdicts: 44,
 		},
 		Kubernetes: &kubernetes.Status{Faulty: 36, Kinds: []kubernetes.KindStatus{
 			{Kind: "pods", State: kubernetes.StateSynced, Objects: 37},
@@ -108,6 +120,20 @@ wayleave_kubernetes_readable{kind="nodes"} 0
 wayleave_kubernetes_readable{kind="pods"} 1
 wayleave_kubernetes_readable{kind="tiers"} 1
 `), "wayleave_kubernetes_objects", "wayleave_kubernetes_readable", "wayleave_kubernetes_faulty_objects"))
+	require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(`
+# HELP wayleave_flow_bytes_total Bytes in both directions, or those that were dropped.
+# TYPE wayleave_flow_bytes_total counter
+wayleave_flow_bytes_total{direction="",policy="",reason="unknown",verdict="deny"} 7
+wayleave_flow_bytes_total{direction="ingress",policy="Policy/p",reason="",verdict="allow"} 8
+# HELP wayleave_flow_connections_total Connections that policy allowed.
+# TYPE wayleave_flow_connections_total counter
+wayleave_flow_connections_total{direction="",policy="",reason="unknown",verdict="deny"} 0
+wayleave_flow_connections_total{direction="ingress",policy="Policy/p",reason="",verdict="allow"} 11
+# HELP wayleave_flow_packets_total Packets in both directions, or those that were dropped.
+# TYPE wayleave_flow_packets_total counter
+wayleave_flow_packets_total{direction="",policy="",reason="unknown",verdict="deny"} 6
+wayleave_flow_packets_total{direction="ingress",policy="Policy/p",reason="",verdict="allow"} 6
+`), "wayleave_flow_bytes_total", "wayleave_flow_connections_total", "wayleave_flow_packets_total"))
 	b := build.Read()
 	require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(fmt.Sprintf(`
 # HELP wayleave_build_info 1; the labels are what the agent was built from.
@@ -145,6 +171,11 @@ wayleave_ready 1
 		require.Equal(t, float64(31+i), got["wayleave_policy_"+name], name)
 	}
 	require.Equal(t, 29.0, got["wayleave_connections_closed_total"])
+	for i, name := range []string{
+		"flows", "flows_evicted_total", "flow_connections_uncounted_total", "flow_verdicts_missed_total",
+	} {
+		require.Equal(t, float64(41+i), got["wayleave_"+name], name)
+	}
 	require.Equal(t, 26.0, got["wayleave_store_in_force_revision"])
 	require.Equal(t, 27.0, got["wayleave_store_unusable"])
 	problems, err := testutil.GatherAndLint(r)

@@ -81,6 +81,9 @@ func (s Settings) problems() map[string]error {
 	if s.VerdictLogGroup < -1 || s.VerdictLogGroup > math.MaxUint16 {
 		found["verdict-log-group"] = fmt.Errorf("want 0 to 65535, or -1 for none, not %d", s.VerdictLogGroup)
 	}
+	if s.Flows && s.VerdictLogGroup < 0 {
+		found["flows"] = errors.New("needs verdict-log-group")
+	}
 	if err := s.flowtableProblem(); err != nil {
 		found["flowtable"] = err
 	}

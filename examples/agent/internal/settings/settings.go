@@ -107,6 +107,8 @@ type Settings struct {
 	// VerdictLogGroup is the nflog group, from 0 to 65535, that every packet is sent to that policy
 	// allows or denies. -1: none.
 	VerdictLogGroup int
+	// Flows counts which workloads talk to each other, from what is sent to VerdictLogGroup.
+	Flows bool
 	// ConntrackPolicy decides about established connections that a change of policy denies.
 	ConntrackPolicy conntrack.Policy
 	// Flowtable lets packets of established connections take the kernel's fast path, and FlowtableUplinks are the
@@ -253,6 +255,9 @@ func Declare(flags *flag.FlagSet, s *Settings) {
 	flags.IntVar(&s.VerdictLogGroup, "verdict-log-group", s.VerdictLogGroup,
 		"`NUMBER` of the nflog group that each packet is sent to that policy allows or denies, for the command "+
 			"drops; -1 for none")
+	flags.BoolVar(&s.Flows, "flows", s.Flows,
+		"count which workloads talk to each other, with packets, bytes and the policy that decided, for the command flows; "+
+			"needs verdict-log-group, and sets net.netfilter.nf_conntrack_acct")
 	flags.TextVar(&s.ConntrackPolicy, "conntrack-policy", s.ConntrackPolicy,
 		"what becomes of established connections that a change of policy denies: `POLICY` keep lets them go on, "+
 			"end ends them")

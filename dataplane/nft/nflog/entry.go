@@ -21,6 +21,8 @@ type Entry struct {
 	Protocol policy.Protocol
 	// SrcPort and DstPort, for protocols that have ports and packets that are no later fragments.
 	SrcPort, DstPort uint16
+	// Length of the packet with its IP header, as the header says.
+	Length int
 	// Missed is how often the kernel had no room for what it logged before this.
 	Missed int
 }
@@ -51,6 +53,7 @@ func (e *Entry) read4(p []byte) {
 	}
 	e.Src, e.Dst = netip.AddrFrom4([4]byte(p[12:16])), netip.AddrFrom4([4]byte(p[16:20]))
 	e.Protocol = policy.Protocol(p[9])
+	e.Length = int(binary.BigEndian.Uint16(p[2:4]))
 	later := binary.BigEndian.Uint16(p[6:8])&0x1fff != 0
 	if !later && len(p) >= length {
 		e.readPorts(p[length:])
@@ -68,6 +71,7 @@ func (e *Entry) read6(p []byte) {
 		return
 	}
 	e.Src, e.Dst = netip.AddrFrom16([16]byte(p[8:24])), netip.AddrFrom16([16]byte(p[24:40]))
+	e.Length = header6 + int(binary.BigEndian.Uint16(p[4:6]))
 	next, p := p[6], p[header6:]
 	for {
 		e.Protocol = policy.Protocol(next)

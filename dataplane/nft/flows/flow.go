@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flows
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+	"github.com/wayleave/wayleave/dataplane/nft/nflog"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// Key identifies a flow: all connections from a source to a port of a destination about which one rule decides. It is
+// comparable.
+type Key struct {
+	// Source and Destination are names, as in "shop/web", or addresses.
+	Source, Destination string
+	Protocol            policy.Protocol
+	// Port of the destination, after destination NAT. Zero for protocols without ports.
+	Port uint16
+	Decision
+}
+
+// Decision is a verdict and its reason. It is comparable.
+type Decision struct {
+	Allowed bool
+	// Policy or profile whose rule decided. The zero Key means that no rule did.
+	Policy policy.Key
+	// Direction of the rule. Empty if no rule decided.
+	Direction policy.Type
+	// Rule is the place of the rule in that direction, from 0.
+	Rule int
+	// Reason in words, if no rule decided.
+	Reason string
+}
+
+// Counts are what was counted. All but Connections are zero for connections that connection tracking does not count.
+type Counts struct {
+	// Connections that were allowed.
+	Connections uint64
+	// Packets and Bytes from the source, or those that were dropped. Bytes are those of IP packets.
+	Packets, Bytes uint64
+	// ReplyPackets and ReplyBytes from the destination.
+	ReplyPackets, ReplyBytes uint64
+}
+
+func (c *Counts) add(o Counts) {
+	c.Connections += o.Connections
+	c.Packets += o.Packets
+	c.Bytes += o.Bytes
+	c.ReplyPackets += o.ReplyPackets
+	c.ReplyBytes += o.ReplyBytes
+}
+
+// Flow is a flow with its counts.
+type Flow struct {
+	Key
+	Counts
+	// First and Last are the times of the first and the last verdict or count.
+	First, Last time.Time
+}
+
+// Tuple identifies a connection as policy sees it: after destination NAT and before source NAT. It is comparable. The
+// ports are zero for protocols without ports.
+type Tuple struct {
+	Source, Destination netip.AddrPort
+	Protocol            policy.Protocol
+}
+
+// TupleOf returns the tuple of a packet that was logged.
+func TupleOf(e nflog.Entry) Tuple {
+	return Tuple{
+		Source: netip.AddrPortFrom(e.Src, e.SrcPort), Destination: netip.AddrPortFrom(e.Dst, e.DstPort),
+		Protocol: e.Protocol,
+	}
+}
+
+// tupleOf returns the tuple of a tracked connection.
+func tupleOf(f *conntrack.Flow) Tuple {
+	return Tuple{Source: f.Source(), Destination: f.Destination(), Protocol: policy.Protocol(f.Protocol())}
+}
+
+// Verdict is a verdict about the first packet of a connection, or about a packet that was dropped.
+type Verdict struct {
+	Key
+	Tuple Tuple
+	// Length of the IP packet.
+	Length int
+}

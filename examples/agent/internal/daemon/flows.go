@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
+	"github.com/wayleave/wayleave/dataplane/nft/flows"
+	"github.com/wayleave/wayleave/dataplane/nft/nflog"
+	"github.com/wayleave/wayleave/examples/agent/internal/metrics"
+	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
+	"github.com/wayleave/wayleave/examples/internal/api"
+	"github.com/wayleave/wayleave/internal/nsthread"
+)
+
+// accounting is the sysctl with which the kernel counts the packets of connections.
+const accounting = "/proc/sys/net/netfilter/nf_conntrack_acct"
+
+const (
+	// flowInterval is the time between two updates without requests: connections whose end was missed stay so long.
+	flowInterval = time.Minute
+	// flowAge is how old the counts of a request may be.
+	flowAge = time.Second
+	// flowRetry is the time after which counting is tried again.
+	flowRetry = 5 * time.Second
+)
+
+// errNoFlows is of an agent that counts no flows.
+var errNoFlows = errors.New("flows are not counted: set flows and verdict-log-group")
+
+// flowCounter counts the flows of the node. It is safe for concurrent use.
+type flowCounter struct {
+	table *flows.Table
+
+	mu      sync.Mutex
+	conn    *conntrack.Conn // nil while nothing is counted
+	updated time.Time
+	missed  uint64 // verdicts that the kernel or the agent had no room for
+}
+
+func newFlowCounter() *flowCounter { return &flowCounter{table: flows.New(flows.Config{})} }
+
+// countFlows counts the flows that a pipeline's rules log until ctx is done.
+func (d *Daemon) countFlows(ctx context.Context, p *pipeline.Pipeline) {
+	for ctx.Err() == nil {
+		err := d.countLogged(ctx, p)
+		if ctx.Err() != nil {
+			return
+		}
+		d.logger.Warn("flows are not counted for now", "err", err, "retry_in", flowRetry)
+		_ = pause(ctx, flowRetry) // the loop ends with ctx
+	}
+}
+
+// countLogged counts flows until ctx is done or an error.
+func (d *Daemon) countLogged(ctx context.Context, p *pipeline.Pipeline) error {
+	if err := enableAccounting(d.cfg.NetNS); err != nil {
+		return err
+	}
+	conn, err := conntrack.Dial(conntrack.ConnConfig{NetNS: d.cfg.NetNS})
+	if err != nil {
+		return err
+	}
+	d.flows.use(conn)
+	defer d.flows.use(nil)
+	book := newRuleBook()
+	d.follow(book) // before the world is looked at, so that nothing is missed in between
+	defer d.unfollow(book)
+	book.fill(p.World())
+	l, err := d.taps.join(p.VerdictLog().Group)
+	if err != nil {
+		return err
+	}
+	defer d.taps.leave(l)
+	return pipeline.Together(ctx,
+		func(ctx context.Context) error {
+			return conntrack.WatchEnded(ctx, conntrack.WatchConfig{
+				NetNS: d.cfg.NetNS, Ended: d.flows.table.Ended, Missed: d.flows.table.Missed,
+			})
+		},
+		func(ctx context.Context) error { return d.countEntries(ctx, p, book, l) },
+	)
+}
+
+// countEntries counts what a listener hears.
+func (d *Daemon) countEntries(ctx context.Context, p *pipeline.Pipeline, book *ruleBook, l *listener) error {
+	ticker := time.NewTicker(flowInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.done:
+			return l.err
+		case <-book.full:
+			book.age()
+			book.fill(p.World())
+		case <-ticker.C:
+			if err := d.flows.update(ctx); err != nil {
+				return err
+			}
+		case e := <-l.entries:
+			d.flows.miss(e.Missed)
+			d.flows.table.Verdict(book.flow(e))
+		}
+	}
+}
+
+// enableAccounting sets the sysctl in a network namespace. It is not restored: another program may rely on it by then.
+func enableAccounting(netNS int) error {
+	set := func() error {
+		value, err := os.ReadFile(accounting)
+		if err == nil && strings.TrimSpace(string(value)) == "0" {
+			err = os.WriteFile(accounting, []byte("1"), 0)
+		}
+		return err
+	}
+	if netNS == 0 {
+		return set()
+	}
+	return nsthread.In(netNS, set)
+}
+
+// use replaces the connection for updates, and closes the one before.
+func (c *flowCounter) use(conn *conntrack.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn != nil {
+		_ = c.conn.Close()
+	}
+	c.conn = conn
+}
+
+func (c *flowCounter) miss(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.missed += uint64(n)
+}
+
+// update counts the packets of connections that go on, unless that was done just now.
+func (c *flowCounter) update(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.conn == nil:
+		return errNoFlows
+	case time.Since(c.updated) < flowAge:
+		return nil
+	}
+	err := c.table.Update(ctx, c.conn)
+	c.updated = time.Now()
+	return err
+}
+
+// stats returns what is counted for metrics; nil while nothing is.
+func (c *flowCounter) stats() *metrics.Flows {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn == nil {
+		return nil
+	}
+	return &metrics.Flows{Totals: c.table.Totals(), Stats: c.table.Stats(), MissedVerdicts: c.missed}
+}
+
+// flow returns the verdict that an entry is about.
+func (b *ruleBook) flow(e nflog.Entry) flows.Verdict {
+	decision, by, _ := strings.Cut(e.Prefix, " ")
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	v := flows.Verdict{Tuple: flows.TupleOf(e), Length: e.Length}
+	v.Source, v.Destination, v.Protocol, v.Port = b.endpointLocked(e.Src), b.endpointLocked(e.Dst), e.Protocol, e.DstPort
+	if v.Source == "" {
+		v.Source = e.Src.String()
+	}
+	if v.Destination == "" {
+		v.Destination = e.Dst.String()
+	}
+	v.Allowed = decision == "allow"
+	r, ok := b.ruleLocked(by)
+	if !ok {
+		v.Reason = by
+		return v
+	}
+	v.Policy, v.Direction, v.Rule = r.owner, r.policyType, r.index
+	return v
+}
+
+// answerFlows answers with the flows as they are now.
+func (d *Daemon) answerFlows(r *http.Request, _ *pipeline.Pipeline) (any, error) {
+	if err := d.flows.update(r.Context()); err != nil {
+		return nil, err
+	}
+	stats := d.flows.stats()
+	if stats == nil {
+		return nil, errNoFlows
+	}
+	all := api.Flows{
+		Flows: []api.Flow{}, Connections: stats.Stats.Connections, Evicted: stats.Stats.Evicted,
+		Uncounted: stats.Stats.Uncounted, MissedVerdicts: stats.MissedVerdicts, MissedEnds: stats.Stats.Missed,
+	}
+	for _, f := range d.flows.table.Flows() {
+		all.Flows = append(all.Flows, apiFlow(f))
+	}
+	return all, nil
+}
+
+func apiFlow(f flows.Flow) api.Flow {
+	out := api.Flow{
+		Source: f.Source, Destination: f.Destination, Protocol: f.Protocol.String(), Port: f.Port, Decision: "deny",
+		Reason: f.Reason, Connections: f.Connections, Packets: f.Packets, Bytes: f.Bytes,
+		ReplyPackets: f.ReplyPackets, ReplyBytes: f.ReplyBytes, First: f.First, Last: f.Last,
+	}
+	if f.Allowed {
+		out.Decision = "allow"
+	}
+	if f.Direction != "" {
+		out.Policy, out.Direction, out.Rule = &f.Policy, strings.ToLower(string(f.Direction)), &f.Rule
+	}
+	return out
+}

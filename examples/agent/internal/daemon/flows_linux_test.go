@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package daemon_test
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/examples/internal/api"
+	"github.com/wayleave/wayleave/internal/netns"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
+	"github.com/wayleave/wayleave/kubernetes/convert"
+)
+
+// The agent counts what real connections send, by the policies of both ends, and what is dropped, by the rule that
+// denies. The counts of a connection that goes on are those of the kernel.
+func TestFlows(t *testing.T) {
+	node, dir := nstest.New(t), t.TempDir()
+	require.NoError(t, node.SetSysctl("net/ipv4/ip_forward", "1"))
+	web := nstest.NewWorkload(t, node, convert.InterfaceName("shop", "web"), "10.0.0.1")
+	cart := nstest.NewWorkload(t, node, convert.InterfaceName("shop", "cart"), "10.0.0.2")
+	write(t, dir, "pods.yaml", namespace+pod("web", "10.0.0.1")+pod("cart", "10.0.0.2"))
+	write(t, dir, "policy.yaml", fmt.Sprintf(annotated, 81))
+	r := startWith(t, node, dir, t.TempDir(), map[string]string{"verdict-log-group": "4", "flows": "true"})
+	r.until(t, well)
+
+	// Until the agent follows the group, nothing counts.
+	dropped := func(f api.Flow) bool { return f.Decision == "deny" && f.Packets > 0 }
+	awaitFlow(t, r, dropped, func() { require.True(t, nstest.Dropped(t, cart.NS, "10.0.0.1:81")) })
+	f := awaitFlow(t, r, dropped, func() {})
+	require.Equal(t, "shop/cart shop/web TCP 81", fmt.Sprint(f.Source, " ", f.Destination, " ", f.Protocol, " ", f.Port))
+	require.Equal(t, "Policy/shop/default.web ingress 1", fmt.Sprint(f.Policy, " ", f.Direction, " ", *f.Rule))
+	require.Zero(t, f.Connections)
+	require.Equal(t, uint64(60), f.Bytes/f.Packets, "a SYN with the kernel's options")
+
+	conn, stop := talk(t, web.NS, cart.NS)
+	const said = 3 * 1000
+	for _, direction := range []string{"ingress", "egress"} {
+		allowed := func(f api.Flow) bool { return f.Direction == direction && f.Bytes > said && f.ReplyBytes > said }
+		f = awaitFlow(t, r, allowed, func() {})
+		require.Equal(t, "shop/cart shop/web TCP 80", fmt.Sprint(f.Source, " ", f.Destination, " ", f.Protocol, " ", f.Port))
+		require.Equal(t, uint64(1), f.Connections)
+		require.Less(t, f.Packets, uint64(20))
+	}
+	require.NoError(t, conn.Close())
+	stop()
+	_, text := r.http(t, "/metrics")
+	for _, want := range []string{
+		`wayleave_flow_connections_total{direction="ingress",policy="Policy/shop/default.web",reason="",verdict="allow"} 1`,
+		`wayleave_flow_packets_total{direction="ingress",policy="Policy/shop/default.web",reason="",verdict="deny"} `,
+		"wayleave_flows 4\n", // policy of cart allows both ports
+	} {
+		require.Contains(t, text, want)
+	}
+	r.end(t)
+}
+
+// awaitFlow returns the flow that is wanted, once there is one. It calls attempt before each question.
+func awaitFlow(t *testing.T, r *running, wanted func(api.Flow) bool, attempt func()) (found api.Flow) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		attempt()
+		all, err := api.Get[api.Flows](t.Context(), r.Client, "/v1/flows")
+		if err != nil {
+			return false // it has just begun
+		}
+		i := slices.IndexFunc(all.Flows, wanted)
+		if i >= 0 {
+			found = all.Flows[i]
+		}
+		return i >= 0
+	}, patience, 50*time.Millisecond)
+	return found
+}
+
+// talk opens a connection from cart to web, over which each side sends 4,000 bytes.
+func talk(t *testing.T, web, cart *netns.NS) (conn net.Conn, stop func()) {
+	t.Helper()
+	var listener net.Listener
+	require.NoError(t, web.Do(func() (err error) {
+		listener, err = net.Listen("tcp", "10.0.0.1:80")
+		return err
+	}))
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		peer, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		buf := make([]byte, 4000)
+		for {
+			n, err := peer.Read(buf)
+			if err != nil {
+				_ = peer.Close()
+				return
+			}
+			_, _ = peer.Write(buf[:n])
+		}
+	}()
+	require.NoError(t, cart.Do(func() (err error) {
+		conn, err = net.DialTimeout("tcp", "10.0.0.1:80", patience)
+		return err
+	}))
+	for range 4 {
+		_, err := conn.Write([]byte(strings.Repeat("x", 1000)))
+		require.NoError(t, err)
+		for read := 0; read < 1000; {
+			n, err := conn.Read(make([]byte, 1000))
+			require.NoError(t, err)
+			read += n
+		}
+	}
+	return conn, func() {
+		require.NoError(t, listener.Close())
+		<-served
+	}
+}
+
+// Without the setting, the agent says how to count.
+func TestFlowsAreOff(t *testing.T) {
+	node, dir := shop(t)
+	r := start(t, node, dir, t.TempDir())
+	r.until(t, well)
+	_, err := api.Get[api.Flows](t.Context(), r.Client, "/v1/flows")
+	require.ErrorContains(t, err, "flows are not counted: set flows and verdict-log-group")
+	value, err := node.Sysctl("net/netfilter/nf_conntrack_acct")
+	require.NoError(t, err)
+	require.Equal(t, "0", value)
+	r.end(t)
+}
