@@ -19,6 +19,10 @@ type Flowtable struct {
 }
 
 // FlowAdd adds the packet's connection to a flowtable. The kernel accepts it in the hook forward only.
+//
+// It must be the last statement of its rule. If the kernel does not add the connection, it ends the rule: for ICMP, for
+// TCP that is not established or is closing, for a connection that has a helper or that it added before, and for a
+// packet without a connection. As the last statement, FlowAdd changes no verdict in either case.
 type FlowAdd struct{ Flowtable string }
 
 func (FlowAdd) statement() {}

@@ -90,6 +90,10 @@ func TestValidateFlowtables(t *testing.T) {
 		"a flowtable is nil":           func(o *ruleset.Table) { o.Flowtables[1] = nil },
 		"chain forward: rule 1: no fl": func(o *ruleset.Table) { o.Flowtables = o.Flowtables[1:] },
 		"no flowtable fast":            func(o *ruleset.Table) { o.Flowtables = nil },
+		"flow add is not the last": func(o *ruleset.Table) {
+			r := &o.Chains[0].Rules[0]
+			r.Statements = append(r.Statements, ruleset.Verdict{Kind: ruleset.Accept})
+		},
 	} {
 		table := parse(t, fastPath)
 		change(table)

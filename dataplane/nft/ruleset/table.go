@@ -65,7 +65,7 @@ const (
 )
 
 // Rule is a list of matches, all of which must hold, then statements, in their order. Only the last
-// statement may be a verdict, or another one that ends the rule.
+// statement may be a verdict, a FlowAdd, or another one that ends the rule.
 type Rule struct {
 	Matches    []Match
 	Statements []Statement

@@ -207,6 +207,7 @@ func (v *validator) statement(s Statement, last bool) {
 	case Assign:
 		v.assign(s)
 	case FlowAdd:
+		v.last(last, "flow add")
 		if !slices.ContainsFunc(v.flowtables, func(f *Flowtable) bool { return f != nil && f.Name == s.Flowtable }) {
 			v.addf("no flowtable %s", s.Flowtable)
 		}

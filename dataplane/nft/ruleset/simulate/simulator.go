@@ -209,7 +209,7 @@ func (s *Simulator) rule(r *ruleset.Rule) (rule, error) {
 	}
 	for _, st := range r.Statements {
 		switch st.(type) {
-		case ruleset.Counter, ruleset.FlowAdd:
+		case ruleset.Counter, ruleset.FlowAdd: // A FlowAdd is the last statement.
 			continue
 		}
 		op, err := s.statement(st)

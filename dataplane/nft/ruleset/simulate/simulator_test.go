@@ -413,11 +413,17 @@ func TestVMap(t *testing.T) {
 	}
 }
 
-// The fast path changes no verdict.
+// The fast path changes no verdict. Where it would, because the kernel may end the rule at it, the table is refused.
 func TestFlowAdd(t *testing.T) {
-	x := table(base("b", ruleset.Forward, 0, rule(ruleset.FlowAdd{Flowtable: "fast"}), rule(drop)))
+	add := ruleset.FlowAdd{Flowtable: "fast"}
+	x := table(base("b", ruleset.Forward, 0, ruleset.Rule{Statements: []ruleset.Statement{count, add}}, rule(drop)))
 	x.Flowtables = []*ruleset.Flowtable{{Name: "fast"}}
 	require.Equal(t, "b:0, b:1 drop", way(trace(t, x, ruleset.Forward, packet4(), simulate.Conn{})))
+	for _, behind := range []ruleset.Statement{accept, count, ruleset.Assign{Field: ruleset.Mark, Value: 1}} {
+		x.Chains[0].Rules[0].Statements = []ruleset.Statement{add, behind}
+		_, err := simulate.New(simulate.Config{Table: x})
+		require.ErrorContains(t, err, "chain b: rule 1: flow add is not the last statement")
+	}
 }
 
 func TestRefuses(t *testing.T) {
