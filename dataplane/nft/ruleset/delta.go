@@ -17,7 +17,7 @@ type Delta struct {
 	// Apart is set if each packet looks up at most one of the changes, and that only once. Early and
 	// Late elements do not count. So the changes need not take effect at one moment.
 	Apart bool
-	// whole is set by DeltaTo: the table must have these flowtables.
+	// whole is set by DeltaTo: the table must have these flowtables, which are normalized.
 	whole      bool
 	flowtables []*Flowtable
 }

@@ -11,7 +11,7 @@ import (
 // Diff returns the fewest operations, in one transaction, that turn the old table into the new one:
 // none for equal tables. Nil means that there is no table.
 //
-// Errors: those of Validate, of either table, and one if the tables differ in flowtables.
+// Errors: those of Validate, of either table, and one for each flowtable that differs.
 func Diff(old, new *Table) ([]Op, error) {
 	switch {
 	case old == nil && new == nil:
@@ -45,7 +45,7 @@ func Diff(old, new *Table) ([]Op, error) {
 // DeltaTo returns the delta from the state to the table. It leaves out chains with the same pointer
 // as in the state; Prepare compares the others. The table must not change afterwards.
 func (s *State) DeltaTo(t *Table) *Delta {
-	d := &Delta{Sets: t.Sets, whole: true, flowtables: t.Flowtables}
+	d := &Delta{Sets: t.Sets, whole: true, flowtables: normalFlowtables(t.Flowtables)}
 	sets, chains := maps.Clone(s.sets), maps.Clone(s.chains)
 	for _, set := range t.Sets {
 		if set != nil {

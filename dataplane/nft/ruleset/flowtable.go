@@ -3,6 +3,7 @@
 package ruleset
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,6 +51,54 @@ func (f *Flowtable) equal(o *Flowtable) bool {
 		return f == o
 	}
 	return f.Name == o.Name && f.Priority == o.Priority && slices.Equal(f.Devices, o.Devices)
+}
+
+// normalFlowtables returns sorted copies, as Normalize sorts them. A nil one stays, for checkFlowtables to report.
+func normalFlowtables(all []*Flowtable) []*Flowtable {
+	var out []*Flowtable
+	for _, f := range all {
+		if f != nil {
+			f = &Flowtable{f.Name, f.Priority, slices.Sorted(slices.Values(f.Devices))}
+		}
+		out = append(out, f)
+	}
+	slices.SortStableFunc(out, func(a, b *Flowtable) int {
+		if a == nil || b == nil {
+			return 0 // The table is not valid.
+		}
+		return cmp.Compare(a.Name, b.Name)
+	})
+	return out
+}
+
+// findFlowtable returns the flowtable of that name, or nil.
+func findFlowtable(all []*Flowtable, name string) *Flowtable {
+	for _, f := range all {
+		if f != nil && f.Name == name {
+			return f
+		}
+	}
+	return nil
+}
+
+// checkSameFlowtables reports how normalized flowtables differ: no operation changes one.
+func checkSameFlowtables(v *validator, old, new []*Flowtable) {
+	for _, f := range new {
+		if f == nil {
+			continue // checkFlowtables reports it.
+		}
+		switch before := findFlowtable(old, f.Name); {
+		case before == nil:
+			v.addf("flowtable %s: no operation adds it", f.Name)
+		case !before.equal(f):
+			v.addf("flowtable %s: no operation changes it", f.Name)
+		}
+	}
+	for _, f := range old {
+		if findFlowtable(new, f.Name) == nil {
+			v.addf("flowtable %s: no operation deletes it", f.Name)
+		}
+	}
 }
 
 // checkFlowtables reports what nft or the kernel refuses.

@@ -3,6 +3,7 @@
 package ruleset_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// fastPath is a table with a flowtable, as nft 1.0.6 lists it.
+// fastPath is a normalized table with flowtables, as String writes it.
 const fastPath = `table inet fast-path {
 	set uplinks {
 		type ifname
@@ -20,7 +21,7 @@ const fastPath = `table inet fast-path {
 
 	flowtable fast {
 		hook ingress priority filter + 5
-		devices = { way0, up0, "0x1" }
+		devices = { "0x1", up0, way0 }
 	}
 
 	flowtable none {
@@ -39,18 +40,36 @@ func TestFlowtableText(t *testing.T) {
 	table := parse(t, fastPath)
 	require.Equal(t, fastPath, table.String())
 	require.NoError(t, table.Validate())
-	require.Equal(t, &ruleset.Flowtable{Name: "fast", Priority: 5, Devices: []string{"way0", "up0", "0x1"}},
+	require.Equal(t, &ruleset.Flowtable{Name: "fast", Priority: 5, Devices: []string{"0x1", "up0", "way0"}},
 		table.Flowtables[0])
 	require.Equal(t, []ruleset.Statement{ruleset.FlowAdd{Flowtable: "fast"}}, table.Chains[0].Rules[0].Statements)
-	quoted := strings.Replace(fastPath, "way0, up0", `"way0", "up0"`, 1)
+	quoted := strings.Replace(fastPath, "up0, way0", `"up0", "way0"`, 1)
 	require.True(t, table.Equal(parse(t, quoted)))
 
 	state, err := ruleset.StateOf(table)
 	require.NoError(t, err)
 	require.Equal(t, fastPath, state.Table().String())
 	require.Equal(t, fastPath, state.Clone().Table().String())
-	table.Normalize()
-	require.Equal(t, []string{"0x1", "up0", "way0"}, table.Flowtables[0].Devices)
+}
+
+// TestFlowtableOrder: neither the order of flowtables nor that of their devices counts, and both stay as they are.
+func TestFlowtableOrder(t *testing.T) {
+	table, other := parse(t, fastPath), parse(t, fastPath)
+	slices.Reverse(other.Flowtables)
+	slices.Reverse(other.Flowtables[1].Devices)
+	text := other.String()
+	require.Contains(t, text, `devices = { way0, up0, "0x1" }`)
+	for _, pair := range [][2]*ruleset.Table{{table, other}, {other, table}} {
+		ops, err := ruleset.Diff(pair[0], pair[1])
+		require.NoError(t, err)
+		require.Empty(t, ops)
+	}
+	state, err := ruleset.StateOf(other)
+	require.NoError(t, err)
+	require.Equal(t, fastPath, state.Table().String())
+	require.Equal(t, text, other.String())
+	other.Normalize()
+	require.Equal(t, fastPath, other.String())
 }
 
 // TestFlowtablesStay: the rules of a table with flowtables can change, its flowtables cannot.
@@ -63,20 +82,31 @@ func TestFlowtablesStay(t *testing.T) {
 	require.Len(t, ops, 1)
 	require.Equal(t, ruleset.DeleteRule, ops[0].Kind)
 
-	const refused = "ruleset: other flowtables than before, for which there are no operations"
 	_, err = ruleset.Diff(nil, less)
-	require.EqualError(t, err, refused)
-	for _, change := range []func(*ruleset.Table){
-		func(o *ruleset.Table) { o.Flowtables = o.Flowtables[:1] },
-		func(o *ruleset.Table) { o.Flowtables[0].Priority++ },
-		func(o *ruleset.Table) { o.Flowtables[0].Devices[1] = "up1" },
-		func(o *ruleset.Table) { o.Flowtables[1].Name = "other" },
+	require.EqualError(t, err, "ruleset: flowtable fast: no operation adds it\n"+
+		"ruleset: flowtable none: no operation adds it")
+	for want, change := range map[string]func(*ruleset.Table){
+		"flowtable none: no operation deletes it": func(o *ruleset.Table) { o.Flowtables = o.Flowtables[:1] },
+		"flowtable fast: no operation changes it": func(o *ruleset.Table) { o.Flowtables[0].Priority++ },
+		"flowtable none: no operation changes it": func(o *ruleset.Table) { o.Flowtables[1].Devices = []string{"up1"} },
+		"flowtable other: no operation adds it\n" +
+			"ruleset: flowtable none: no operation deletes it": func(o *ruleset.Table) {
+			o.Flowtables[1].Name = "other"
+		},
+		"flowtable more: no operation adds it": func(o *ruleset.Table) {
+			o.Flowtables = append(o.Flowtables, &ruleset.Flowtable{Name: "more"})
+			o.Chains[0].Rules[0].Statements[0] = ruleset.FlowAdd{Flowtable: "more"}
+		},
+		"a flowtable is nil": func(o *ruleset.Table) { o.Flowtables = append(o.Flowtables, nil) },
+		"flowtable none: occurs twice": func(o *ruleset.Table) {
+			o.Flowtables = append(o.Flowtables, o.Flowtables[1])
+		},
 	} {
 		other := table.Clone()
 		change(other)
 		require.False(t, table.Equal(other))
 		_, err = ruleset.Diff(table, other)
-		require.EqualError(t, err, refused)
+		require.EqualError(t, err, "ruleset: "+want)
 	}
 }
 

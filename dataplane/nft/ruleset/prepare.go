@@ -92,11 +92,12 @@ func (s *State) Prepare(d *Delta) (*Change, error) {
 		chainOf: map[string]*chainChange{}, setOf: map[string]*setChange{}, apart: d.Apart,
 	}
 	p.v = &validator{family: s.family, set: p.setNow, flowtables: s.flowtables, chain: p.chainNow}
+	if d.whole {
+		p.v.flowtables = d.flowtables
+		checkSameFlowtables(p.v, s.flowtables, d.flowtables)
+	}
 	p.v.table(s.family, s.name)
 	checkFlowtables(p.v)
-	if d.whole && !slices.EqualFunc(s.flowtables, d.flowtables, (*Flowtable).equal) {
-		p.v.addf("other flowtables than before, for which there are no operations")
-	}
 	p.collectChains(d)
 	p.collectSets(d)
 	p.checkChains()

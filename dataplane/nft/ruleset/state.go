@@ -18,7 +18,7 @@ type State struct {
 	family       Family
 	name         string
 	chains, sets map[string]*object
-	flowtables   []*Flowtable
+	flowtables   []*Flowtable // normalized
 	generation   uint64
 }
 
@@ -125,7 +125,7 @@ func StateOf(t *Table) (*State, error) {
 // prepare returns an empty state and the change that gives it all of the table.
 func (t *Table) prepare() (*State, *Change, error) {
 	s := NewState(t.Family, t.Name)
-	s.flowtables = t.Flowtables
+	s.flowtables = normalFlowtables(t.Flowtables)
 	c, err := s.Prepare(&Delta{Chains: t.Chains, Sets: t.Sets})
 	return s, c, err
 }
@@ -166,7 +166,6 @@ func (s *State) Table() *Table {
 		t.Sets = append(t.Sets, &set)
 	}
 	slices.SortFunc(t.Sets, func(a, b *Set) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(t.Flowtables, func(a, b *Flowtable) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(t.Chains, func(a, b *Chain) int { return cmp.Compare(a.Name, b.Name) })
 	return t
 }

@@ -208,7 +208,7 @@ func (v *validator) statement(s Statement, last bool) {
 		v.assign(s)
 	case FlowAdd:
 		v.last(last, "flow add")
-		if !slices.ContainsFunc(v.flowtables, func(f *Flowtable) bool { return f != nil && f.Name == s.Flowtable }) {
+		if findFlowtable(v.flowtables, s.Flowtable) == nil {
 			v.addf("no flowtable %s", s.Flowtable)
 		}
 	case Raw:
