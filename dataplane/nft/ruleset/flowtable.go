@@ -15,7 +15,7 @@ type Flowtable struct {
 	Name string
 	// Priority is the flowtable's place among the ingress hooks of its devices.
 	Priority int
-	// Devices are names of interfaces.
+	// Devices are names of interfaces. A device is in at most one flowtable of a table.
 	Devices []string
 }
 
@@ -104,6 +104,7 @@ func checkSameFlowtables(v *validator, old, new []*Flowtable) {
 // checkFlowtables reports what nft or the kernel refuses.
 func checkFlowtables(v *validator) {
 	var names []string
+	in := map[string]*Flowtable{}
 	for _, f := range v.flowtables {
 		if f == nil {
 			v.addf("a flowtable is nil")
@@ -123,11 +124,24 @@ func checkFlowtables(v *validator) {
 			if int(int32(f.Priority)) != f.Priority {
 				v.addf("priority %d: want 32 bits", f.Priority)
 			}
-			for _, name := range f.Devices {
-				if !ValidIfname(name) || !printable(name) {
-					v.addf("%q is not the name of an interface", name)
-				}
-			}
+			checkDevices(v, f, in)
 		})
+	}
+}
+
+// checkDevices checks the devices of a flowtable. in has the flowtable of each device so far.
+func checkDevices(v *validator, f *Flowtable, in map[string]*Flowtable) {
+	for _, name := range f.Devices {
+		if !ValidIfname(name) || !printable(name) {
+			v.addf("%q is not the name of an interface", name)
+		}
+		switch other := in[name]; other {
+		case nil:
+			in[name] = f
+		case f:
+			v.addf("device %s occurs twice", name)
+		default:
+			v.addf("device %s is in flowtable %s, too", name, other.Name)
+		}
 	}
 }

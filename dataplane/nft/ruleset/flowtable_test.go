@@ -117,6 +117,12 @@ func TestValidateFlowtables(t *testing.T) {
 		"priority 4294967296":          func(o *ruleset.Table) { o.Flowtables[0].Priority = 1 << 32 },
 		`"a/b" is not the name`:        func(o *ruleset.Table) { o.Flowtables[0].Devices[0] = "a/b" },
 		"flowtable fast: in family":    func(o *ruleset.Table) { o.Family = ruleset.FamilyBridge },
+		"flowtable fast: device up0 occurs twice": func(o *ruleset.Table) {
+			o.Flowtables[0].Devices[2] = "up0"
+		},
+		"flowtable none: device up0 is in flowtable fast, too": func(o *ruleset.Table) {
+			o.Flowtables[1].Devices = []string{"up0"}
+		},
 		"a flowtable is nil":           func(o *ruleset.Table) { o.Flowtables[1] = nil },
 		"chain forward: rule 1: no fl": func(o *ruleset.Table) { o.Flowtables = o.Flowtables[1:] },
 		"no flowtable fast":            func(o *ruleset.Table) { o.Flowtables = nil },
