@@ -28,9 +28,9 @@ type FlowAdd struct{ Flowtable string }
 
 func (FlowAdd) statement() {}
 
-func (f *Flowtable) text(family Family) string {
+func (f *Flowtable) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\tflowtable %s {\n\t\thook ingress priority %s\n", f.Name, priorityText(family, f.Priority))
+	fmt.Fprintf(&b, "\tflowtable %s {\n\t\thook ingress priority %s\n", f.Name, priorityText(FamilyINet, f.Priority))
 	if len(f.Devices) > 0 {
 		fmt.Fprintf(&b, "\t\tdevices = { %s }\n", joinFunc(f.Devices, ", ", deviceText))
 	}

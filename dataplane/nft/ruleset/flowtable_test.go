@@ -52,6 +52,42 @@ func TestFlowtableText(t *testing.T) {
 	require.Equal(t, fastPath, state.Clone().Table().String())
 }
 
+// listedFastPath is a table in the format of nft 1.0.6, which sorts devices and prints no quotation marks. It was
+// written by hand.
+const listedFastPath = `table inet fast-path {
+	flowtable fast { # handle 1
+		hook ingress priority filter + 5
+		devices = { eth0, way1 }
+	}
+
+	chain forward { # handle 2
+		type filter hook forward priority filter; policy accept;
+		ct state established flow add @fast # handle 3
+	}
+}
+`
+
+func TestParseListedFlowtable(t *testing.T) {
+	table := parse(t, listedFastPath)
+	require.NoError(t, table.Validate())
+	require.Equal(t, []*ruleset.Flowtable{{Name: "fast", Priority: 5, Devices: []string{"eth0", "way1"}}},
+		table.Flowtables)
+	require.Equal(t, []ruleset.Statement{ruleset.FlowAdd{Flowtable: "fast"}}, table.Chains[0].Rules[0].Statements)
+}
+
+// TestParseFlowtablePriority: the priority does not depend on the family of the table.
+func TestParseFlowtablePriority(t *testing.T) {
+	for text, want := range map[string]int{
+		"filter": 0, "filter + 10": 10, "filter - 20": -20, "0": 0, "5": 5, "-300": -300,
+	} {
+		for _, family := range []string{"inet", "ip", "ip6", "bridge"} {
+			table := parse(t, "table "+family+" t { flowtable f { hook ingress priority "+text+"; }; }")
+			require.Equal(t, want, table.Flowtables[0].Priority, "%s in family %s", text, family)
+			require.True(t, table.Equal(parse(t, table.String())))
+		}
+	}
+}
+
 // TestFlowtableOrder: neither the order of flowtables nor that of their devices counts, and both stay as they are.
 func TestFlowtableOrder(t *testing.T) {
 	table, other := parse(t, fastPath), parse(t, fastPath)

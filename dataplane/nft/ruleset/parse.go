@@ -353,14 +353,15 @@ func (p *parser) hook() *Hook {
 		}
 	}
 	p.want("priority")
-	h.Priority = p.priority()
+	h.Priority = p.priority(p.family)
 	return h
 }
 
-// priority reads a priority: a number, a name, or a name with a number added or subtracted.
-func (p *parser) priority() int {
+// priority reads a priority: a number, a name, or a name with a number added or subtracted. family gives names their
+// numbers.
+func (p *parser) priority(family Family) int {
 	t := p.word("a priority")
-	base, named := listedPriority(p.family, t.text)
+	base, named := listedPriority(family, t.text)
 	if !named {
 		digits, negative := strings.CutPrefix(t.text, "-")
 		n, ok := parseNumber(digits)

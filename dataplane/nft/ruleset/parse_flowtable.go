@@ -2,30 +2,51 @@
 
 package ruleset
 
-// parseFlowtable reads a flowtable.
+// parseFlowtable reads a flowtable. The hook is required. Devices are not: nft lists no line for them once they are
+// gone.
 func parseFlowtable(p *parser) *Flowtable {
 	p.next()
+	start, hooked := p.tok, false
 	f := &Flowtable{Name: p.name("flowtable")}
 	p.block(func() {
 		switch word := p.tok; {
 		case p.accept("hook"):
+			if hooked {
+				p.fail(word, "the flowtable has a hook already")
+			}
+			hooked = true
 			p.want("ingress")
 			p.want("priority")
-			f.Priority = p.priority()
+			f.Priority = parseIngressPriority(p)
 		case p.accept("devices"):
+			if f.Devices != nil {
+				p.fail(word, "the flowtable has devices already")
+			}
 			p.want("=")
-			f.Devices = append(f.Devices, parseDevices(p)...)
+			f.Devices = parseDevices(p)
 		default:
 			p.fail(word, "a flowtable of the model has no such property")
 		}
 	})
+	if !hooked {
+		p.fail(start, "a flowtable without a hook")
+	}
 	return f
 }
 
-// parseDevices reads names of interfaces in braces. nft 1.1 lists them in quotation marks.
+// parseIngressPriority reads a priority at the ingress of devices. nft has one name for such a priority: filter, which
+// is zero, whatever the family of the table.
+func parseIngressPriority(p *parser) int {
+	if p.tok.kind == tokenWord && isLetter(p.tok.text[0]) && !p.is("filter") {
+		p.fail(p.tok, "want a priority: a number, or filter with a number added or subtracted")
+	}
+	return p.priority(FamilyINet)
+}
+
+// parseDevices reads names of interfaces in braces, at least one. nft 1.1 lists them in quotation marks.
 func parseDevices(p *parser) (names []string) {
 	p.want("{")
-	for !p.accept("}") {
+	for len(names) == 0 || !p.accept("}") {
 		at := p.tok
 		if at.kind != tokenString {
 			p.word("the name of an interface")

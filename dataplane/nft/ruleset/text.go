@@ -22,7 +22,7 @@ func (t *Table) String() string {
 	}
 	for _, f := range t.Flowtables {
 		b.WriteString(sep)
-		b.WriteString(f.text(t.Family))
+		b.WriteString(f.text())
 		sep = "\n"
 	}
 	for _, c := range t.Chains {
