@@ -157,8 +157,8 @@ func (a *Applier) Keys(set string, each func(key []byte)) error {
 // An invalid delta changes nothing. Any other delta is part of the desired state from here on, even
 // if the transaction fails: each later call, and Resync, try again.
 //
-// Errors: those of ruleset's State.Prepare; *Error, whose cause is an *ObjectError if everything but that object is
-// programmed; the context's, if it is done before anything was written.
+// Errors: those of ruleset's State.Prepare, also for a delta to a table with flowtables; *Error, whose cause is an
+// *ObjectError if everything but that object is programmed; the context's, if it is done before anything was written.
 func (a *Applier) Update(ctx context.Context, d *ruleset.Delta) error {
 	if err := a.ready(ctx); err != nil {
 		return err
@@ -242,10 +242,13 @@ func (a *Applier) Finish(ctx context.Context) error {
 // the table with the previous desired state in memory. It reads the kernel's table only the first
 // time and after a failure. The caller must not change the table afterwards.
 //
-// Errors as for Update.
+// Errors: one for a table of another name or family, or with flowtables; those of Update.
 func (a *Applier) Apply(ctx context.Context, t *ruleset.Table) error {
 	if t.Family != a.cfg.Family || t.Name != a.cfg.Name {
 		return fmt.Errorf("applier: apply: table %s %s is not %s %s", t.Family, t.Name, a.cfg.Family, a.cfg.Name)
+	}
+	if err := checkNoFlowtables(t); err != nil {
+		return fmt.Errorf("applier: apply: %w", err)
 	}
 	return a.Update(ctx, a.desired.DeltaTo(t))
 }
@@ -253,8 +256,11 @@ func (a *Applier) Apply(ctx context.Context, t *ruleset.Table) error {
 // PlanTable returns the operations of Apply, if no other process has changed the table since the
 // last call. It changes neither the kernel nor the Applier.
 //
-// Errors: those of ruleset's State.Prepare.
+// Errors: one for a table with flowtables; those of ruleset's State.Prepare.
 func (a *Applier) PlanTable(t *ruleset.Table) ([]ruleset.Op, error) {
+	if err := checkNoFlowtables(t); err != nil {
+		return nil, fmt.Errorf("applier: plan: %w", err)
+	}
 	change, err := a.desired.Prepare(a.desired.DeltaTo(t))
 	if err != nil {
 		return nil, fmt.Errorf("applier: plan: %w", err)

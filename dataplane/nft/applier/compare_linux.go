@@ -21,12 +21,15 @@ import (
 // over: it works beside an Applier, and for a table of another process. netNS is a file descriptor of the
 // network namespace; zero means that of the calling thread. It takes time in proportion to the table.
 //
-// Errors: a table that is not valid; that of the context; those of the system calls, and unix.EINTR if
-// the ruleset changes too often to be read.
+// Errors: a table that is not valid, or that has flowtables, which an Applier does not write; that of the
+// context; those of the system calls, and unix.EINTR if the ruleset changes too often to be read.
 func Compare(ctx context.Context, netNS int, table *ruleset.Table) (c Comparison, err error) {
 	want, err := ruleset.StateOf(table)
 	if err != nil {
 		return c, fmt.Errorf("applier: compare table %s: %w", table.Name, err)
+	}
+	if err := checkNoFlowtables(table); err != nil {
+		return c, fmt.Errorf("applier: compare: %w", err)
 	}
 	conn, err := nfnl.Dial(nfnl.Config{NetNS: netNS})
 	if err != nil {

@@ -90,6 +90,16 @@ func kernelState(desired *ruleset.State, d *readback.Difference) (*ruleset.State
 	return actual, nil
 }
 
+// checkNoFlowtables refuses a table with flowtables: an Applier writes none, and deletes those that it finds.
+func checkNoFlowtables(t *ruleset.Table) error {
+	for _, f := range t.Flowtables {
+		if f != nil { // Validation refuses nil.
+			return fmt.Errorf("table %s: flowtable %s: an Applier writes no flowtables", t.Name, f.Name)
+		}
+	}
+	return nil
+}
+
 // wanted reports whether the object is to be there.
 func (s *desiredState) wanted(o Object) bool {
 	if o.Kind == "chain" {

@@ -26,7 +26,8 @@
 // program examples/portforward has the loop that does both.
 //
 // nft 1.0.6 and later can list the table. The table must be this program's alone: objects that are
-// not desired are removed, including stateful objects and flowtables. The Applier writes to no other
+// not desired are removed, including stateful objects and flowtables. An Applier writes neither:
+// Apply, PlanTable, Update and Compare refuse a table with flowtables. The Applier writes to no other
 // table, except a temporary one, whose name ends with "-guard".
 // Several Appliers may be in one process, one for each table.
 //

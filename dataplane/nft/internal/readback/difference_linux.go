@@ -40,7 +40,8 @@ type Foreign struct {
 	Sets    []string
 	// Maps is set if some of the sets are maps: their verdicts may decide about packets.
 	Maps bool
-	// Objects and Flowtables are always foreign: the model has none.
+	// Objects and Flowtables are always foreign. The model has no objects, and package applier refuses
+	// desired flowtables.
 	Objects    []Object
 	Flowtables []string
 }

@@ -32,7 +32,7 @@ type table struct {
 	Head
 	chains map[string]*chain
 	sets   map[string]*set
-	// objects and flowtables, of which we make none.
+	// objects and flowtables, which package applier does not write.
 	objects    []Object
 	flowtables []string
 }
@@ -73,7 +73,7 @@ func New(conn *nfnl.Conn, family ruleset.Family, table string) *Reader {
 }
 
 // Compare reads the table and returns the difference from the desired state, and the handles of all
-// rules, in order, by chain.
+// rules, in order, by chain. The desired state must have no flowtables.
 func (r *Reader) Compare(want *ruleset.State) (d *Difference, handles map[string][]uint64, err error) {
 	have, err := r.read()
 	if err != nil {
