@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/wayleave/wayleave/dataplane/nft/flows"
 	"github.com/wayleave/wayleave/datastore/kubernetes"
 	"github.com/wayleave/wayleave/examples/agent/internal/metrics"
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
@@ -76,7 +77,7 @@ func TestThePageIsComplete(t *testing.T) {
 	registry, err := metrics.New(func() metrics.Snapshot {
 		return metrics.Snapshot{Store: &metrics.Store{}, Kubernetes: &kubernetes.Status{
 			Kinds: []kubernetes.KindStatus{{Kind: "pods"}},
-		}}
+		}, Flows: &metrics.Flows{Totals: map[flows.Decision]flows.Counts{{}: {}}}}
 	})
 	require.NoError(t, err)
 	families, err := registry.Gather()

@@ -41,7 +41,8 @@ With --watch, it prints them again and again, until an interrupt; with -o json a
 			o.declare(flags)
 			watch := flags.Duration("watch", 0, "print the flows again after this `TIME`, from 1s; 0: once")
 			top := flags.Uint("top", 50, "print at most this `NUMBER` of flows; 0: all")
-			order := flags.String("sort", "bytes", "print the flows with most `WHAT` first: bytes, packets, connections, or last")
+			order := flags.String("sort", "bytes",
+				"print the flows with most `WHAT` first: bytes, packets, connections, or last for the latest")
 			denied := flags.Bool("denied", false, "print only what policy denies")
 			return func(ctx context.Context, c cli.Console, args []string) error {
 				by := flowOrders()[*order]
@@ -57,7 +58,9 @@ With --watch, it prints them again and again, until an interrupt; with -o json a
 						return err
 					}
 					found := len(all.Flows)
-					all.Flows = slices.DeleteFunc(all.Flows, func(f api.Flow) bool { return *denied && f.Decision != "deny" })
+					if *denied {
+						all.Flows = slices.DeleteFunc(all.Flows, func(f api.Flow) bool { return f.Decision != "deny" })
+					}
 					slices.SortStableFunc(all.Flows, func(a, b api.Flow) int { return cmp.Compare(by(b), by(a)) })
 					if *top > 0 {
 						all.Flows = all.Flows[:min(len(all.Flows), int(*top))]
@@ -106,7 +109,7 @@ func flowsText(all api.Flows, found int) string {
 		}
 		rows = append(rows, []string{
 			f.Source, f.Destination, port, f.Decision, fmt.Sprint(f.Connections),
-			fmt.Sprintf("%d/%d", f.Packets, f.ReplyPackets), fmt.Sprintf("%s/%s", size(f.Bytes), size(f.ReplyBytes)), by,
+			fmt.Sprintf("%d/%d", f.Packets, f.ReplyPackets), size(f.Bytes) + "/" + size(f.ReplyBytes), by,
 		})
 	}
 	var out strings.Builder

@@ -70,6 +70,9 @@ func TestWrongCommandLines(t *testing.T) {
 		{"help frob", 2, `no command "frob"`},
 		{"run", 2, "--manifests is required, or --resources, or --etcd for run; the folder may be empty"},
 		{"run --frob", 2, "-frob"},
+		{"flows --sort size", 2, "want bytes, packets, connections or last"},
+		{"flows --watch 10ms", 2, "want 1s or more"},
+		{"run --flows --manifests demo", 1, "needs verdict-log-group"},
 		{
 			"run --log-level LOUD --manifests demo", 2,
 			`invalid value "LOUD" for flag -log-level: want DEBUG, INFO, WARN or ERROR`,

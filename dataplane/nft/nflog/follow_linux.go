@@ -32,10 +32,18 @@ const (
 	msgConfig  = subsystem | 1
 	cfgCommand = 1
 	cfgMode    = 2
+	cfgBuffer  = 3
+	cfgTimeout = 4
 	cfgQueue   = 5
 	bind       = 1
 	copyPacket = 2
 	copyLength = 128 // enough for the headers
+
+	// The kernel sends packets together: up to queueLength, or what came in queueTime, in hundredths of a second.
+	queueLength = 50
+	queueTime   = 1
+	// bufferSize is that of one datagram: queueLength times a message of about 300 bytes.
+	bufferSize = 16 << 10
 
 	attrIn, attrOut, attrPayload, attrPrefix = 4, 5, 9, 10
 
@@ -97,7 +105,9 @@ func join(conn *netlink.Conn, group uint16) error {
 	request := conn.Request(msgConfig, unix.AF_UNSPEC, 0, byte(group>>8), byte(group))
 	request.Bytes(cfgCommand, []byte{bind})
 	request.Bytes(cfgMode, append(binary.BigEndian.AppendUint32(nil, copyLength), copyPacket, 0))
-	request.Uint32(cfgQueue, 1) // each packet as it comes
+	request.Uint32(cfgBuffer, bufferSize)
+	request.Uint32(cfgTimeout, queueTime)
+	request.Uint32(cfgQueue, queueLength)
 	return conn.Ask(func(netlink.Message) error { return nil })
 }
 

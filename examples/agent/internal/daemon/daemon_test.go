@@ -58,7 +58,7 @@ spec:
 
 const namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"
 
-func write(t *testing.T, dir, name, content string) {
+func write(t testing.TB, dir, name, content string) {
 	t.Helper()
 	half := filepath.Join(dir, "."+name)
 	require.NoError(t, os.WriteFile(half, []byte(content), 0o600))
@@ -83,7 +83,7 @@ func (l *log) Write(p []byte) (int, error) {
 }
 
 // await waits until a text is in the log. It is for one goroutine.
-func (l *log) await(t *testing.T, text string) {
+func (l *log) await(t testing.TB, text string) {
 	t.Helper()
 	for timeout := time.After(patience); !strings.Contains(l.String(), text); {
 		select {
@@ -113,14 +113,14 @@ type running struct {
 
 // start runs an agent on a node; dir has the manifests, state what outlasts the agent. Its
 // configuration may be changed.
-func start(t *testing.T, node *netns.NS, dir, state string, change ...func(*daemon.Config)) *running {
+func start(t testing.TB, node *netns.NS, dir, state string, change ...func(*daemon.Config)) *running {
 	t.Helper()
 	return startWith(t, node, dir, state, nil, change...)
 }
 
 // startWith is start with more settings.
 func startWith(
-	t *testing.T, node *netns.NS, dir, state string, more map[string]string, change ...func(*daemon.Config),
+	t testing.TB, node *netns.NS, dir, state string, more map[string]string, change ...func(*daemon.Config),
 ) *running {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -148,7 +148,7 @@ func startWith(
 }
 
 // until waits for a state of the kernel that will do.
-func (r *running) until(t *testing.T, will func(pipeline.State) bool) {
+func (r *running) until(t testing.TB, will func(pipeline.State) bool) {
 	t.Helper()
 	timeout := time.After(patience)
 	for {
@@ -169,7 +169,7 @@ func (r *running) until(t *testing.T, will func(pipeline.State) bool) {
 func well(s pipeline.State) bool { return s.Err == nil && s.Table() != nil }
 
 // end stops the agent, which is no error.
-func (r *running) end(t *testing.T) {
+func (r *running) end(t testing.TB) {
 	t.Helper()
 	r.stop()
 	select {
@@ -181,7 +181,7 @@ func (r *running) end(t *testing.T) {
 }
 
 // http asks for a page of the public server.
-func (r *running) http(t *testing.T, path string) (int, string) {
+func (r *running) http(t testing.TB, path string) (int, string) {
 	t.Helper()
 	address := regexp.MustCompile(`serving health and metrics" address=(\S+)`).FindStringSubmatch(r.log.String())
 	require.Len(t, address, 2, r.log)

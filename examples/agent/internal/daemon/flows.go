@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -174,14 +175,14 @@ func (b *ruleBook) flow(e nflog.Entry) flows.Verdict {
 	decision, by, _ := strings.Cut(e.Prefix, " ")
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	name := func(a netip.Addr) string {
+		if name := b.endpointLocked(a); name != "" {
+			return name
+		}
+		return a.String()
+	}
 	v := flows.Verdict{Tuple: flows.TupleOf(e), Length: e.Length}
-	v.Source, v.Destination, v.Protocol, v.Port = b.endpointLocked(e.Src), b.endpointLocked(e.Dst), e.Protocol, e.DstPort
-	if v.Source == "" {
-		v.Source = e.Src.String()
-	}
-	if v.Destination == "" {
-		v.Destination = e.Dst.String()
-	}
+	v.Source, v.Destination, v.Protocol, v.Port = name(e.Src), name(e.Dst), e.Protocol, e.DstPort
 	v.Allowed = decision == "allow"
 	r, ok := b.ruleLocked(by)
 	if !ok {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -34,7 +35,7 @@ func TestFlows(t *testing.T) {
 	dropped := func(f api.Flow) bool { return f.Decision == "deny" && f.Packets > 0 }
 	awaitFlow(t, r, dropped, func() { require.True(t, nstest.Dropped(t, cart.NS, "10.0.0.1:81")) })
 	f := awaitFlow(t, r, dropped, func() {})
-	require.Equal(t, "shop/cart shop/web TCP 81", fmt.Sprint(f.Source, " ", f.Destination, " ", f.Protocol, " ", f.Port))
+	require.Equal(t, "shop/cart shop/web TCP 81", ends(f))
 	require.Equal(t, "Policy/shop/default.web ingress 1", fmt.Sprint(f.Policy, " ", f.Direction, " ", *f.Rule))
 	require.Zero(t, f.Connections)
 	require.Equal(t, uint64(60), f.Bytes/f.Packets, "a SYN with the kernel's options")
@@ -44,7 +45,7 @@ func TestFlows(t *testing.T) {
 	for _, direction := range []string{"ingress", "egress"} {
 		allowed := func(f api.Flow) bool { return f.Direction == direction && f.Bytes > said && f.ReplyBytes > said }
 		f = awaitFlow(t, r, allowed, func() {})
-		require.Equal(t, "shop/cart shop/web TCP 80", fmt.Sprint(f.Source, " ", f.Destination, " ", f.Protocol, " ", f.Port))
+		require.Equal(t, "shop/cart shop/web TCP 80", ends(f))
 		require.Equal(t, uint64(1), f.Connections)
 		require.Less(t, f.Packets, uint64(20))
 	}
@@ -60,6 +61,8 @@ func TestFlows(t *testing.T) {
 	}
 	r.end(t)
 }
+
+func ends(f api.Flow) string { return fmt.Sprint(f.Source, " ", f.Destination, " ", f.Protocol, " ", f.Port) }
 
 // awaitFlow returns the flow that is wanted, once there is one. It calls attempt before each question.
 func awaitFlow(t *testing.T, r *running, wanted func(api.Flow) bool, attempt func()) (found api.Flow) {
@@ -134,4 +137,65 @@ func TestFlowsAreOff(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "0", value)
 	r.end(t)
+}
+
+// BenchmarkNewFlow is the time for the first packet of a flow between two workloads, as its sender sees it, and the
+// processor time for it, that of the agent included. With flows the packets are logged, and the agent counts them.
+func BenchmarkNewFlow(b *testing.B) {
+	for name, change := range map[string]map[string]string{
+		"off":   nil,
+		"log":   {"verdict-log-group": "4"},
+		"flows": {"verdict-log-group": "4", "flows": "true"},
+	} {
+		b.Run(name, func(b *testing.B) {
+			node, dir := nstest.New(b), b.TempDir()
+			require.NoError(b, node.SetSysctl("net/ipv4/ip_forward", "1"))
+			web := nstest.NewWorkload(b, node, convert.InterfaceName("shop", "web"), "10.0.0.1")
+			cart := nstest.NewWorkload(b, node, convert.InterfaceName("shop", "cart"), "10.0.0.2")
+			write(b, dir, "pods.yaml", namespace+pod("web", "10.0.0.1")+pod("cart", "10.0.0.2"))
+			r := startWith(b, node, dir, b.TempDir(), change)
+			r.until(b, well)
+			conn := receiveAll(b, web.NS, cart.NS)
+			if change["flows"] != "" {
+				require.Eventually(b, func() bool {
+					_, err := conn.WriteTo([]byte("x"), &net.UDPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 1})
+					require.NoError(b, err)
+					all, err := api.Get[api.Flows](b.Context(), r.Client, "/v1/flows")
+					return err == nil && len(all.Flows) > 0
+				}, patience, 50*time.Millisecond)
+			}
+			before := processorTime(b)
+			port := 1
+			for b.Loop() {
+				port = port%60_000 + 1
+				_, err := conn.WriteTo([]byte("x"), &net.UDPAddr{IP: net.IPv4(10, 0, 0, 1), Port: port})
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(processorTime(b)-before)/float64(b.N), "cpu-ns/op")
+			r.end(b)
+		})
+	}
+}
+
+// receiveAll drops all packets at one workload, and returns a socket of the other.
+func receiveAll(b *testing.B, to, from *netns.NS) (conn net.PacketConn) {
+	b.Helper()
+	const rules = "table inet t { chain c { type filter hook prerouting priority -400; policy drop; }; }"
+	nstest.NFT(b, to, rules, "-f", "-")
+	require.NoError(b, from.Do(func() (err error) {
+		conn, err = net.ListenPacket("udp", "10.0.0.2:0")
+		return err
+	}))
+	b.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// processorTime returns the processor time of this process in nanoseconds.
+func processorTime(b *testing.B) int64 {
+	b.Helper()
+	var usage syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
+	return usage.Utime.Nano() + usage.Stime.Nano()
 }

@@ -72,6 +72,26 @@ func snapshot() metrics.Snapshot {
 	}
 }
 
+// Flows are counted by policy, direction and verdict, not by rule.
+func TestFlows(t *testing.T) {
+	r, err := metrics.New(snapshot)
+	require.NoError(t, err)
+	require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(`
+# HELP wayleave_flow_bytes_total Bytes in both directions, or those that were dropped.
+# TYPE wayleave_flow_bytes_total counter
+wayleave_flow_bytes_total{direction="",policy="",reason="unknown",verdict="deny"} 7
+wayleave_flow_bytes_total{direction="ingress",policy="Policy/p",reason="",verdict="allow"} 8
+# HELP wayleave_flow_connections_total Connections that policy allowed.
+# TYPE wayleave_flow_connections_total counter
+wayleave_flow_connections_total{direction="",policy="",reason="unknown",verdict="deny"} 0
+wayleave_flow_connections_total{direction="ingress",policy="Policy/p",reason="",verdict="allow"} 11
+# HELP wayleave_flow_packets_total Packets in both directions, or those that were dropped.
+# TYPE wayleave_flow_packets_total counter
+wayleave_flow_packets_total{direction="",policy="",reason="unknown",verdict="deny"} 6
+wayleave_flow_packets_total{direction="ingress",policy="Policy/p",reason="",verdict="allow"} 6
+`), "wayleave_flow_bytes_total", "wayleave_flow_connections_total", "wayleave_flow_packets_total"))
+}
+
 func TestMetrics(t *testing.T) {
 	r, err := metrics.New(snapshot)
 	require.NoError(t, err)
@@ -120,20 +140,6 @@ wayleave_kubernetes_readable{kind="nodes"} 0
 wayleave_kubernetes_readable{kind="pods"} 1
 wayleave_kubernetes_readable{kind="tiers"} 1
 `), "wayleave_kubernetes_objects", "wayleave_kubernetes_readable", "wayleave_kubernetes_faulty_objects"))
-	require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(`
-# HELP wayleave_flow_bytes_total Bytes in both directions, or those that were dropped.
-# TYPE wayleave_flow_bytes_total counter
-wayleave_flow_bytes_total{direction="",policy="",reason="unknown",verdict="deny"} 7
-wayleave_flow_bytes_total{direction="ingress",policy="Policy/p",reason="",verdict="allow"} 8
-# HELP wayleave_flow_connections_total Connections that policy allowed.
-# TYPE wayleave_flow_connections_total counter
-wayleave_flow_connections_total{direction="",policy="",reason="unknown",verdict="deny"} 0
-wayleave_flow_connections_total{direction="ingress",policy="Policy/p",reason="",verdict="allow"} 11
-# HELP wayleave_flow_packets_total Packets in both directions, or those that were dropped.
-# TYPE wayleave_flow_packets_total counter
-wayleave_flow_packets_total{direction="",policy="",reason="unknown",verdict="deny"} 6
-wayleave_flow_packets_total{direction="ingress",policy="Policy/p",reason="",verdict="allow"} 6
-`), "wayleave_flow_bytes_total", "wayleave_flow_connections_total", "wayleave_flow_packets_total"))
 	b := build.Read()
 	require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(fmt.Sprintf(`
 # HELP wayleave_build_info 1; the labels are what the agent was built from.
