@@ -62,7 +62,9 @@ func TestFlows(t *testing.T) {
 	r.end(t)
 }
 
-func ends(f api.Flow) string { return fmt.Sprint(f.Source, " ", f.Destination, " ", f.Protocol, " ", f.Port) }
+func ends(f api.Flow) string {
+	return fmt.Sprint(f.Source, " ", f.Destination, " ", f.Protocol, " ", f.Port)
+}
 
 // awaitFlow returns the flow that is wanted, once there is one. It calls attempt before each question.
 func awaitFlow(t *testing.T, r *running, wanted func(api.Flow) bool, attempt func()) (found api.Flow) {
