@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"syscall"
 )
 
 // Listen listens on a Unix socket, which only the user of this process and root can connect to. It creates the folder,
@@ -56,10 +57,14 @@ func removeStale(path string) error {
 	case info.Mode().Type() != fs.ModeSocket:
 		return fmt.Errorf("%s exists and is not a socket", path)
 	}
-	if conn, err := net.Dial("unix", path); err == nil {
+	conn, err := net.Dial("unix", path)
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return os.Remove(path)
+	case err == nil:
 		return errors.Join(fmt.Errorf("%s: another process listens on it", path), conn.Close())
 	}
-	return os.Remove(path)
+	return fmt.Errorf("%s: another process may listen on it: %w", path, err) // as if its backlog is full
 }
 
 // socket removes the file of a listener when it is closed.

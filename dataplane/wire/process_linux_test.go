@@ -457,3 +457,20 @@ func TestKilledUnderTraffic(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, nstest.Dropped(t, workloads[2], target+":80"))
 }
+
+// A socket whose backlog is full belongs to another process.
+func TestListenWithFullBacklog(t *testing.T) {
+	path := socketPath(t)
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, syscall.Close(fd)) }()
+	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}))
+	require.NoError(t, syscall.Listen(fd, 0))
+	conn, err := net.Dial("unix", path) // fills it
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	_, err = wire.Listen(path)
+	require.ErrorIs(t, err, syscall.EAGAIN)
+	_, err = os.Lstat(path)
+	require.NoError(t, err)
+}
