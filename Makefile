@@ -52,7 +52,7 @@ test-nft: test-tools ## List the tables with the nft of each Debian release.
 	scripts/test-nft
 
 .PHONY: test-kernels
-test-kernels: test-tools ## Run the kernel tests on older kernels of Debian in QEMU: KERNELS (default 5.10 6.1 6.12).
+test-kernels: test-tools ## Run the kernel tests on the kernels of Debian in QEMU: KERNELS (default 5.10 6.1 6.12 newest).
 	nice -n 19 scripts/test-kernels $(KERNELS)
 
 .PHONY: test-wire
