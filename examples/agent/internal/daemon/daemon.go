@@ -212,14 +212,14 @@ func (d *Daemon) once(ctx context.Context) (restart bool, err error) {
 	defer cancel(nil)
 	record, done := d.record()
 	defer done()
-	p, err := d.open(record, func() { cancel(errOutdated) })
+	p, s, err := d.open(record, func() { cancel(errOutdated) })
 	if err != nil {
 		return false, err
 	}
 	var others sync.WaitGroup
 	defer others.Wait()
 	others.Go(func() { d.publishEndpoints(ctx, p) })
-	if p.Flows() {
+	if s.Flows {
 		others.Go(func() { d.countFlows(ctx, p) })
 	}
 	if d.cluster != nil {
@@ -236,11 +236,12 @@ func (d *Daemon) once(ctx context.Context) (restart bool, err error) {
 	return errors.Is(context.Cause(ctx), errOutdated), err
 }
 
-// open makes a pipeline for the settings as they are. What it sees it records, unless record is
+// open makes a pipeline for the settings as they are, and returns both. What it sees it records, unless record is
 // nil. outdate is called when the settings are others.
-func (d *Daemon) open(record io.Writer, outdate func()) (*pipeline.Pipeline, error) {
+func (d *Daemon) open(record io.Writer, outdate func()) (p *pipeline.Pipeline, s settings.Settings, err error) {
 	d.mu.Lock()
-	s, previous := d.effective.Settings, d.pipeline
+	s = d.effective.Settings
+	previous := d.pipeline
 	d.outdate = outdate
 	d.mu.Unlock()
 	var sources []datastore.NamedSource
@@ -257,7 +258,7 @@ func (d *Daemon) open(record io.Writer, outdate func()) (*pipeline.Pipeline, err
 	if d.cfg.Sources != nil {
 		more, err := d.cfg.Sources(s)
 		if err != nil {
-			return nil, err
+			return nil, s, err
 		}
 		sources = append(sources, more...)
 	}
@@ -268,16 +269,15 @@ func (d *Daemon) open(record io.Writer, outdate func()) (*pipeline.Pipeline, err
 	cfg.Programmed, cfg.Drifted, cfg.Rejected = d.programmed, d.drifted, d.reject
 	cfg.Absent, cfg.Doubted, cfg.Updated = d.absent, d.doubted, d.updated
 	cfg.Record, cfg.RecordFailed, cfg.BeforeWrite = record, d.recordFailed, d.gate.allowWrite
-	p, err := pipeline.New(cfg)
-	if err != nil {
-		return nil, err
+	if p, err = pipeline.New(cfg); err != nil {
+		return nil, s, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.pipeline, d.table = p, nil
 	close(d.replaced)
 	d.replaced = make(chan struct{})
-	return p, nil
+	return p, s, nil
 }
 
 // withoutSettings leaves of a file what is for the pipeline.

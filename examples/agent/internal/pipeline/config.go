@@ -68,8 +68,6 @@ type Config struct {
 	// VerdictLog sends the packets that policy allows or denies to an nflog group. By default it
 	// does not.
 	VerdictLog render.VerdictLog
-	// CountFlows says that the agent counts what VerdictLog logs. The pipeline does nothing about it.
-	CountFlows bool
 	// ConntrackPolicy decides about established connections that a change of policy denies. The
 	// default keeps them.
 	ConntrackPolicy conntrack.Policy
@@ -162,7 +160,6 @@ func FromSettings(s settings.Settings) Config {
 		SysctlFile:    s.SysctlFile(),
 		ApplyInterval: s.ApplyInterval, ApplyBurst: s.ApplyBurst, ResyncInterval: s.ResyncInterval,
 		VerdictLog:      render.VerdictLog{Enabled: s.VerdictLogGroup >= 0, Group: uint16(max(s.VerdictLogGroup, 0))},
-		CountFlows:      s.Flows,
 		ConntrackPolicy: s.ConntrackPolicy, TCPFromSYN: s.TCPFromSYN, EndpointToHost: s.EndpointToHostAction(),
 		Flowtable:       nft.FlowtableConfig{Enabled: s.Flowtable, Uplinks: s.Uplinks()},
 		NATExcludeNodes: s.NATExcludeNodes,

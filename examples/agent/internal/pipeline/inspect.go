@@ -298,8 +298,5 @@ func hasAddresses(got *dataplane.Endpoint, e *policy.WorkloadEndpoint) bool {
 	return true
 }
 
-// Flows reports whether flows are to be counted.
-func (p *Pipeline) Flows() bool { return p.cfg.CountFlows && p.cfg.VerdictLog.Enabled }
-
 // VerdictLog returns where verdicts are logged.
 func (p *Pipeline) VerdictLog() render.VerdictLog { return p.cfg.VerdictLog }
