@@ -14,14 +14,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 	"golang.zx2c4.com/wireguard/wgctrl"
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 
@@ -55,6 +53,7 @@ type cluster struct {
 type node struct {
 	*cluster
 	name   string
+	text   string // what its servers answer
 	ns     *netns.NS
 	pod    *netns.Workload
 	cfg    wireguard.Config
@@ -97,7 +96,7 @@ func newUnderlay(t *testing.T, count int, change func(*wireguard.Config)) *clust
 
 func (c *cluster) addNode(i int) *node {
 	c.Helper()
-	n := &node{cluster: c, name: fmt.Sprintf("n%d", i), ns: nstest.New(c.T)}
+	n := &node{cluster: c, name: fmt.Sprintf("n%d", i), text: fmt.Sprintf("hello from n%d", i), ns: nstest.New(c.T)}
 	_, _, err := netns.Veth(netns.End{NS: n.ns, Name: "eth0"}, netns.End{NS: c.underlay, Name: "to-" + n.name})
 	require.NoError(c, err)
 	c.run(c.underlay, "ip link set dev to-%s master net", n.name)
@@ -306,10 +305,10 @@ const port = 7777
 func (n *node) serve() {
 	n.Helper()
 	for _, a := range n.pod.Addresses {
-		nstest.Serve(n.T, n.pod.NS, netip.AddrPortFrom(a, port).String(), n.name)
+		nstest.Serve(n.T, n.pod.NS, netip.AddrPortFrom(a, port).String(), n.text)
 	}
 	for _, a := range n.resource.Addresses {
-		nstest.Serve(n.T, n.ns, netip.AddrPortFrom(a.Addr(), port).String(), n.name)
+		nstest.Serve(n.T, n.ns, netip.AddrPortFrom(a.Addr(), port).String(), n.text)
 	}
 }
 
@@ -325,7 +324,7 @@ func (c *cluster) requireReachable() {
 				for i, a := range other.pod.Addresses {
 					for _, a := range []netip.Addr{a, other.resource.Addresses[i].Addr()} {
 						got := nstest.Answer(c.T, from, "tcp", netip.AddrPortFrom(a, port).String())
-						require.Equal(c, other.name, got, "%s (pod: %t) to %s", n.name, from == n.pod.NS, a)
+						require.Equal(c, other.text, got, "%s (pod: %t) to %s", n.name, from == n.pod.NS, a)
 					}
 				}
 			}
@@ -335,72 +334,26 @@ func (c *cluster) requireReachable() {
 
 // capture records the packets of a node's link in the network between the nodes.
 type capture struct {
-	*testing.T
-	fd int
+	*nstest.Capture
+	secrets [][]byte
 }
 
 func (n *node) capture() *capture {
 	n.Helper()
-	link, err := n.underlay.Link("to-" + n.name)
-	require.NoError(n, err)
-	all := binary.BigEndian.Uint16(binary.NativeEndian.AppendUint16(nil, unix.ETH_P_ALL))
-	p := &capture{T: n.T}
-	require.NoError(n, n.underlay.Do(func() (err error) {
-		p.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, int(all))
-		return err
-	}))
-	n.Cleanup(func() { require.NoError(n, unix.Close(p.fd)) })
-	require.NoError(n, unix.SetsockoptInt(p.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8<<20))
-	require.NoError(n, unix.Bind(p.fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: link.Index}))
-	return p
+	var pods, others []netip.Addr
+	var texts []string
+	for _, other := range n.nodes {
+		pods, texts = append(pods, other.pod.Addresses...), append(texts, other.text)
+		others = append(others, other.resource.IPv4WireguardAddr)
+		for _, a := range other.resource.Addresses {
+			others = append(others, a.Addr())
+		}
+	}
+	return &capture{nstest.NewCapture(n.T, n.underlay, "to-"+n.name), secretsOf(pods, others, texts...)}
 }
 
-// packets returns the different packets since the last call, sorted, as "wireguard 51820 > 51820" or, if
-// they are not encrypted, as "tcp 10.65.1.1 > 10.65.2.1". Neighbour discovery is left out.
-func (p *capture) packets() (list []string) {
-	p.Helper()
-	buf := make([]byte, 1<<16)
-	for {
-		n, _, err := unix.Recvfrom(p.fd, buf, 0)
-		if errors.Is(err, unix.EAGAIN) {
-			slices.Sort(list)
-			return slices.Compact(list)
-		}
-		require.NoError(p, err)
-		if text := packetText(buf[:n]); text != "" {
-			list = append(list, text)
-		}
-	}
-}
-
-// packetText returns the text of an IP packet, or nothing for other packets.
-func packetText(b []byte) string {
-	var protocol byte
-	var src, dst netip.Addr
-	var rest []byte
-	switch b[0] >> 4 {
-	case 4:
-		protocol, rest = b[9], b[4*int(b[0]&15):]
-		src, dst = netip.AddrFrom4([4]byte(b[12:16])), netip.AddrFrom4([4]byte(b[16:20]))
-	case 6:
-		protocol, rest = b[6], b[40:]
-		src, dst = netip.AddrFrom16([16]byte(b[8:24])), netip.AddrFrom16([16]byte(b[24:40]))
-	default:
-		return ""
-	}
-	const firstPort, lastPort = 51820, 51821
-	switch protocol {
-	case unix.IPPROTO_UDP:
-		from, to := binary.BigEndian.Uint16(rest), binary.BigEndian.Uint16(rest[2:])
-		if from >= firstPort && from <= lastPort && to >= firstPort && to <= lastPort {
-			return fmt.Sprintf("wireguard %d > %d", from, to)
-		}
-		return fmt.Sprintf("udp %s > %s", src, dst)
-	case unix.IPPROTO_TCP:
-		return fmt.Sprintf("tcp %s > %s", src, dst)
-	}
-	return ""
-}
+// packets returns the texts of the packets since the last call.
+func (p *capture) packets() []string { return packetTexts(p.Packets(), p.secrets) }
 
 // device returns the state of a device of the node.
 func (n *node) device(name string) *wgtypes.Device {

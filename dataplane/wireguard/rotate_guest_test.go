@@ -62,6 +62,6 @@ func TestKeysAreRotatedUnderTraffic(t *testing.T) {
 		t.Logf("%d packets, %d answers", sent, answered)
 		require.Equal(t, sent, answered)
 	}
-	require.Empty(t, podsIn(wire.packets()))
+	require.Empty(t, plaintext(wire.packets()))
 	c.requireReachable()
 }
