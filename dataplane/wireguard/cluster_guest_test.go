@@ -25,6 +25,8 @@ import (
 
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/routes"
 	"github.com/wayleave/wayleave/dataplane/wireguard"
 	"github.com/wayleave/wayleave/internal/netns"
@@ -64,6 +66,8 @@ type node struct {
 	resource policy.Node
 	// dropAnnouncements keeps announcements out of the resource.
 	dropAnnouncements bool
+	// policed adds package nft.
+	policed bool
 }
 
 // newCluster makes nodes with a configuration, and waits until they encrypt. change may be nil.
@@ -87,9 +91,11 @@ func newUnderlay(t *testing.T, count int, change func(*wireguard.Config)) *clust
 			change(&n.cfg)
 		}
 	}
+	allow := []policy.Rule{{Action: policy.Allow}}
 	c.set(
 		&policy.IPPool{Name: "four", CIDR: netip.MustParsePrefix("10.65.0.0/16")},
 		&policy.IPPool{Name: "six", CIDR: netip.MustParsePrefix("fd65::/64")},
+		&policy.Profile{Name: "open", Ingress: allow, Egress: allow},
 	)
 	return c
 }
@@ -124,12 +130,17 @@ func (c *cluster) addNode(i int) *node {
 		&resource,
 		&policy.Block{CIDR: netip.MustParsePrefix(fmt.Sprintf("10.65.%d.0/26", i)), Node: n.name},
 		&policy.Block{CIDR: netip.MustParsePrefix(fmt.Sprintf("fd65::%d:0/122", i)), Node: n.name},
-		&policy.WorkloadEndpoint{
-			Namespace: "shop", Name: n.name, Node: n.name, Interface: n.pod.Host.Name, Addresses: n.pod.Addresses,
-			MAC: n.pod.Link.MAC.String(),
-		},
+		n.endpoint(n.name, n.pod),
 	)
 	return n
+}
+
+// endpoint returns the resource of a pod on the node.
+func (n *node) endpoint(name string, pod *netns.Workload) *policy.WorkloadEndpoint {
+	return &policy.WorkloadEndpoint{
+		Namespace: "shop", Name: name, Node: n.name, Interface: pod.Host.Name, Addresses: pod.Addresses,
+		MAC: pod.Link.MAC.String(), Labels: map[string]string{"pod": name}, Profiles: []string{"open"},
+	}
 }
 
 // twoDevices gives a configuration a second device, and keys a lifetime.
@@ -177,7 +188,13 @@ func (n *node) start() {
 	wg, err := wireguard.New(n.cfg)
 	require.NoError(n, err)
 	wg.SetRotationDelay(5 * time.Second)
-	driver, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: []dataplane.Dataplane{wg, routing}})
+	table, err := nft.New(nft.Config{NetNS: n.ns.FD(), Renderer: render.Config{InterfacePrefix: "cali"}})
+	require.NoError(n, err)
+	dataplanes := []dataplane.Dataplane{table, wg, routing}
+	if !n.policed {
+		dataplanes = dataplanes[1:]
+	}
+	driver, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: dataplanes})
 	require.NoError(n, err)
 	graph, err := calcgraph.New(calcgraph.Config{Node: n.name, Hooks: calcgraph.Hooks{
 		Rejected: func(key policy.Key, err error) { n.Errorf("%s: %v", key, err) },
@@ -212,8 +229,7 @@ func (n *node) start() {
 		n.mu.Unlock()
 		cancel()
 		ended.Wait()
-		_ = routing.Close()
-		_ = wg.Close()
+		_ = errors.Join(routing.Close(), wg.Close(), table.Close())
 	})
 	n.stop = once
 	n.Cleanup(once)
