@@ -68,6 +68,10 @@ type node struct {
 	dropAnnouncements bool
 	// policed adds package nft.
 	policed bool
+	// rotationDelay is that of wireguard.Config, and may be less than New accepts.
+	rotationDelay time.Duration
+	// child is the process that keeps the node in place of start. Only with mu.
+	child *child
 }
 
 // newCluster makes nodes with a configuration, and waits until they encrypt. change may be nil.
@@ -103,6 +107,7 @@ func newUnderlay(t *testing.T, count int, change func(*wireguard.Config)) *clust
 func (c *cluster) addNode(i int) *node {
 	c.Helper()
 	n := &node{cluster: c, name: fmt.Sprintf("n%d", i), text: fmt.Sprintf("hello from n%d", i), ns: nstest.New(c.T)}
+	n.rotationDelay = 5 * time.Second
 	_, _, err := netns.Veth(netns.End{NS: n.ns, Name: "eth0"}, netns.End{NS: c.underlay, Name: "to-" + n.name})
 	require.NoError(c, err)
 	c.run(c.underlay, "ip link set dev to-%s master net", n.name)
@@ -143,12 +148,15 @@ func (n *node) endpoint(name string, pod *netns.Workload) *policy.WorkloadEndpoi
 	}
 }
 
+// keyLifetime is that of nodes with two devices.
+const keyLifetime = time.Hour
+
 // twoDevices gives a configuration a second device, and keys a lifetime.
 func twoDevices(cfg *wireguard.Config) {
 	cfg.Devices = append(cfg.Devices, wireguard.Device{
 		KeyFile: filepath.Join(filepath.Dir(cfg.Devices[0].KeyFile), "second.key"),
 	})
-	cfg.KeyLifetime = time.Hour
+	cfg.KeyLifetime = keyLifetime
 }
 
 // set updates resources in the graphs of all nodes that run.
@@ -159,6 +167,10 @@ func (c *cluster) set(resources ...policy.Resource) {
 		c.resources[r.Key()] = r
 	}
 	for _, n := range c.nodes {
+		if n.child != nil {
+			n.child.send(resources...)
+			n.child.endBatch()
+		}
 		if n.graph == nil {
 			continue
 		}
@@ -187,7 +199,7 @@ func (n *node) start() {
 	require.NoError(n, err)
 	wg, err := wireguard.New(n.cfg)
 	require.NoError(n, err)
-	wg.SetRotationDelay(5 * time.Second)
+	wg.SetRotationDelay(n.rotationDelay)
 	table, err := nft.New(nft.Config{NetNS: n.ns.FD(), Renderer: render.Config{InterfacePrefix: "cali"}})
 	require.NoError(n, err)
 	dataplanes := []dataplane.Dataplane{table, wg, routing}
