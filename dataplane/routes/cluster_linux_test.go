@@ -167,10 +167,15 @@ func (c *cluster) addPod(name string, at *clusterNode, addresses ...string) {
 	w := nstest.NewWorkload(c.T, at.ns, "cali-"+name, addresses...)
 	require.NoError(c, w.NS.SetSysctl("net/ipv4/ping_group_range", "0 0"))
 	c.pods[name] = &pod{Workload: w, at: at}
-	c.set(&policy.WorkloadEndpoint{
-		Namespace: "shop", Name: name, Node: at.name, Interface: w.Host.Name, Addresses: w.Addresses,
-		MAC: w.Link.MAC.String(),
-	})
+	c.set(c.pods[name].endpoint(name))
+}
+
+// endpoint returns the resource of a pod.
+func (p *pod) endpoint(name string) *policy.WorkloadEndpoint {
+	return &policy.WorkloadEndpoint{
+		Namespace: "shop", Name: name, Node: p.at.name, Interface: p.Host.Name, Addresses: p.Addresses,
+		MAC: p.Link.MAC.String(), Labels: map[string]string{"pod": name}, Profiles: []string{"open"},
+	}
 }
 
 // set updates resources in all graphs.

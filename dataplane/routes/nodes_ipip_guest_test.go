@@ -6,8 +6,6 @@ package routes_test
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -21,6 +19,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/routes"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
 	"github.com/wayleave/wayleave/internal/rtnl"
 	"github.com/wayleave/wayleave/policy"
 )
@@ -62,47 +61,27 @@ func (c *cluster) ipipResources(mode policy.EncapMode) []policy.Resource {
 }
 
 // capture records the IPv4 packets of an interface in the network between the nodes.
-type capture struct {
-	*testing.T
-	fd int
-}
+type capture struct{ *nstest.Capture }
 
-func (c *cluster) capture(dev string) *capture {
+func (c *cluster) capture(dev string) capture {
 	c.Helper()
-	link, err := c.underlay.Link(dev)
-	require.NoError(c, err)
-	all := binary.BigEndian.Uint16(binary.NativeEndian.AppendUint16(nil, unix.ETH_P_ALL))
-	p := &capture{T: c.T}
-	require.NoError(c, c.underlay.Do(func() (err error) {
-		p.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, int(all))
-		return err
-	}))
-	c.Cleanup(func() { require.NoError(c, unix.Close(p.fd)) })
-	require.NoError(c, unix.Bind(p.fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: link.Index}))
-	return p
+	return capture{nstest.NewCapture(c.T, c.underlay, dev)}
 }
 
 // packets returns the different packets since the last call, sorted, as
 // "ipip DF 192.0.2.1 > 192.0.2.2: icmp DF 10.65.1.1 > 10.65.2.1".
-func (p *capture) packets() (list []string) {
-	p.Helper()
-	buf := make([]byte, 1<<16)
-	for {
-		n, from, err := unix.Recvfrom(p.fd, buf, 0)
-		if errors.Is(err, unix.EAGAIN) {
-			slices.Sort(list)
-			return slices.Compact(list)
-		}
-		require.NoError(p, err)
-		if from.(*unix.SockaddrLinklayer).Protocol == binary.BigEndian.Uint16(
-			binary.NativeEndian.AppendUint16(nil, unix.ETH_P_IP)) {
-			list = append(list, packetText(buf[:n]))
+func (p capture) packets() (list []string) {
+	for _, b := range p.Packets() {
+		if b[0]>>4 == 4 {
+			list = append(list, packetText(b))
 		}
 	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 func packetText(b []byte) string {
-	protocol, inner := map[byte]string{1: "icmp", 4: "ipip"}[b[9]], ""
+	protocol, inner := map[byte]string{1: "icmp", 4: "ipip", 17: "udp"}[b[9]], ""
 	if b[9] == 4 {
 		inner = ": " + packetText(b[4*int(b[0]&15):])
 	}
