@@ -8,10 +8,14 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,12 +23,41 @@ import (
 
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane/routes"
+	"github.com/wayleave/wayleave/internal/netns/nstest"
 	"github.com/wayleave/wayleave/policy"
 )
 
 // ipipChild is set in a process that keeps the first node of a cluster: its namespace is file 3, and the
 // resources come from the standard input.
 const ipipChild = "WAYLEAVE_TEST_IPIP"
+
+// ipipCommand returns the command that runs a test in a process that keeps the first node, until it has programmed it
+// once or repeatedly. The caller closes its files.
+func (c *cluster) ipipCommand(test, programs string) *exec.Cmd {
+	c.Helper()
+	resources, err := os.Create(filepath.Join(c.TempDir(), "resources"))
+	require.NoError(c, err)
+	for _, r := range append(c.ipipResources(policy.EncapAlways), c.endpoints()...) {
+		line, err := policy.Encode(r)
+		require.NoError(c, err)
+		_, err = resources.Write(append(line, '\n'))
+		require.NoError(c, err)
+	}
+	_, err = resources.Seek(0, io.SeekStart)
+	require.NoError(c, err)
+	cmd := exec.Command(os.Args[0], "-test.run=^"+test+"$")
+	cmd.Stdin, cmd.Stderr = resources, os.Stderr
+	cmd.ExtraFiles = []*os.File{os.NewFile(uintptr(dup(c.T, c.nodes[0].ns.FD())), "netns"), resources}
+	cmd.Env = append(os.Environ(), ipipChild+"="+programs)
+	return cmd
+}
+
+// closeFiles closes the files of a command of ipipCommand.
+func closeFiles(cmd *exec.Cmd) {
+	for _, file := range cmd.ExtraFiles {
+		_ = file.Close()
+	}
+}
 
 // A process that is killed and starts again loses no packet, and writes nothing.
 func TestIPIPProcessKilledUnderTraffic(t *testing.T) {
@@ -39,22 +72,11 @@ func TestIPIPProcessKilledUnderTraffic(t *testing.T) {
 	require.NoError(t, err)
 	traffic := c.startTraffic("n1", "n2")
 	for range kills {
-		child := exec.Command(os.Args[0], "-test.run=^TestIPIPProcessKilledUnderTraffic$")
-		child.ExtraFiles = []*os.File{os.NewFile(uintptr(dup(t, n.ns.FD())), "netns")}
-		child.Env = append(os.Environ(), ipipChild+"=1")
-		in, err := child.StdinPipe()
-		require.NoError(t, err)
+		child := c.ipipCommand(t.Name(), "repeatedly")
 		out, err := child.StdoutPipe()
 		require.NoError(t, err)
 		require.NoError(t, child.Start())
-		require.NoError(t, child.ExtraFiles[0].Close())
-		for _, r := range append(c.ipipResources(policy.EncapAlways), c.endpoints()...) {
-			line, err := policy.Encode(r)
-			require.NoError(t, err)
-			_, err = in.Write(append(line, '\n'))
-			require.NoError(t, err)
-		}
-		require.NoError(t, in.Close())
+		closeFiles(child)
 		started := make([]byte, 1)
 		_, err = out.Read(started)
 		require.NoError(t, err)
@@ -76,13 +98,73 @@ func TestIPIPProcessKilledUnderTraffic(t *testing.T) {
 	require.Equal(t, index, again)
 }
 
+// A process that is killed while it programs a kernel without any of its objects leaves no state in which packets
+// between pods leave without IP in IP. The next process completes the state.
+func TestIPIPProcessKilledDuringFirstProgramming(t *testing.T) {
+	if os.Getenv(ipipChild) != "" {
+		nstest.TraceSends(t)
+		restartUntilKilled(t)
+	}
+	const kills = 8
+	c := newIPIPCluster(t, policy.EncapAlways, 2, 2)
+	c.reach()
+	n := c.nodes[0]
+	n.ip("route del default") // or packets of the pod follow it until there is a route by the device
+	whole := n.objects()
+	wires := []capture{c.capture("to-n1"), c.capture("to-n2")}
+	ends := []func() (int, int){c.startTraffic("n1", "n2"), c.startTraffic("n2", "n1")}
+	total, left := c.programUntilSend(0), map[string]bool{}
+	require.Equal(t, whole, n.objects())
+	for i := range kills {
+		at := c.programUntilSend(total - i*total/(2*kills)) // the first half of the messages only reads
+		state := fmt.Sprintf("killed at message %d of %d to the kernel, which has\n%s", at, total, n.objects())
+		t.Log(state)
+		left[n.objects()] = true
+		n.restart()
+		require.NoError(t, n.dp.Apply(t.Context(), n.graph.Snapshot()))
+		c.reach()
+		require.Equal(t, whole, n.objects(), state)
+		for _, wire := range wires {
+			packets := wire.packets()
+			require.NotEmpty(t, packets)
+			require.Empty(t, unencapsulated(packets), state)
+		}
+	}
+	t.Logf("%d different states", len(left))
+	require.GreaterOrEqual(t, len(left), 3)
+	for _, end := range ends {
+		sent, answered := end()
+		t.Logf("%d packets, %d answers", sent, answered)
+		require.Greater(t, answered, 0)
+	}
+}
+
+// programUntilSend removes all objects of the first node, and runs a process that programs them. It kills the process
+// when it sends a message to the kernel for the nth time, with 0 never, and returns how often it has tried to.
+func (c *cluster) programUntilSend(nth int) (sends int) {
+	c.Helper()
+	n := c.nodes[0]
+	n.restart()
+	require.NoError(c, n.dp.Teardown(c.Context()))
+	require.Empty(c, n.list("ipip.way", "ip", "-o", "link"))
+	// As at the start of the node.
+	require.NoError(c, n.ns.SetSysctl("net/ipv4/conf/"+c.pods["n1"].Host.Name+"/forwarding", "0"))
+	cmd := c.ipipCommand("TestIPIPProcessKilledDuringFirstProgramming", "once")
+	defer closeFiles(cmd)
+	return nstest.RunUntilSend(c.T, cmd, nth)
+}
+
+// objects returns the routes and the tunnel device of the node.
+func (n *clusterNode) objects() string {
+	n.Helper()
+	lines := n.list("", "ip", "route", "show", "table", "all", "proto", "219")
+	return strings.Join(append(lines, n.list("ipip.way", "ip", "-br", "addr", "show")...), "\n")
+}
+
 // endpoints are the pods of the cluster.
 func (c *cluster) endpoints() (list []policy.Resource) {
 	for name, p := range c.pods {
-		list = append(list, &policy.WorkloadEndpoint{
-			Namespace: "shop", Name: name, Node: p.at.name, Interface: p.Host.Name, Addresses: p.Addresses,
-			MAC: p.Link.MAC.String(),
-		})
+		list = append(list, p.endpoint(name))
 	}
 	return list
 }
@@ -104,6 +186,9 @@ func restartUntilKilled(t *testing.T) {
 		dp, err := routes.New(routes.Config{NetNS: 3, ForwardAllIPv6: true})
 		require.NoError(t, err)
 		require.NoError(t, dp.Apply(t.Context(), graph.Snapshot()))
+		if os.Getenv(ipipChild) == "once" {
+			os.Exit(0)
+		}
 		if i == 0 {
 			_, err = os.Stdout.WriteString("!")
 			require.NoError(t, err)
