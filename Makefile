@@ -3,7 +3,7 @@
 # `make help` lists the targets. The two that a newcomer needs are demo and test.
 
 SHELL := /bin/bash
-MODULES := . kubernetes dataplane/wire dataplane/wireguard datastore/etcd datastore/kubernetes examples examples/daemon
+MODULES := . kubernetes dataplane/felix dataplane/wire dataplane/wireguard datastore/etcd datastore/kubernetes examples examples/daemon
 # Modules that are not part of the workspace.
 TOOLS := tools/cluster datastore/kubernetes/fleet
 # The packages of all modules, for one go command: it tests packages of different modules in parallel.
@@ -107,7 +107,7 @@ test-cluster-short: ## Start a cluster of one node, run twenty selected tests on
 .PHONY: race
 race: test-tools ## Run packages that several goroutines use, the other modules and concurrent calls under the race detector. test-user does so with the examples.
 	@# A test or an agent that it starts ends at the first race, so the test fails.
-	GORACE=halt_on_error=1 go test -race -short $(RACE) ./kubernetes/... ./dataplane/wire/... ./dataplane/wireguard/... ./datastore/etcd/... ./datastore/kubernetes/...
+	GORACE=halt_on_error=1 go test -race -short $(RACE) ./kubernetes/... ./dataplane/felix/... ./dataplane/wire/... ./dataplane/wireguard/... ./datastore/etcd/... ./datastore/kubernetes/...
 	go test -race ./dataplane/nft/applier ./dataplane/nft/conntrack ./internal/netlink -run 'Beside|Wait'
 
 .PHONY: lint
@@ -116,18 +116,20 @@ lint: bin/staticcheck bin/gofumpt ## Check formatting, vet, staticcheck and the 
 	@set -e; for m in $(MODULES); do echo "== vet and staticcheck, module $$m"; (cd $$m && go vet -tags guest ./... && $(CURDIR)/bin/staticcheck -tags guest ./...); done
 	@set -e; for m in $(TOOLS); do echo "== vet and staticcheck, module $$m"; (cd $$m && GOWORK=off go vet ./... && GOWORK=off $(CURDIR)/bin/staticcheck ./...); done
 	@scripts/tidy
-	@set -e; for os in darwin windows; do echo "== builds for $$os"; GOOS=$$os go vet ./... ./kubernetes/... ./dataplane/wire/... ./dataplane/wireguard/... ./datastore/etcd/... ./datastore/kubernetes/...; (cd examples && GOOS=$$os go build -o /dev/null ./explain); done
+	@set -e; for os in darwin windows; do echo "== builds for $$os"; GOOS=$$os go vet ./... ./kubernetes/... ./dataplane/felix/... ./dataplane/wire/... ./dataplane/wireguard/... ./datastore/etcd/... ./datastore/kubernetes/...; (cd examples && GOOS=$$os go build -o /dev/null ./explain); done
+
+# The modules with a schema, and the folders of their generated code.
+PROTO := dataplane/wire/wirepb dataplane/felix/felixpb
 
 .PHONY: proto
-proto: bin/buf bin/protoc-gen-go ## Generate the code of the wire protocol.
-	cd dataplane/wire && PATH=$(CURDIR)/bin:$$PATH $(CURDIR)/bin/buf generate
+proto: bin/buf bin/protoc-gen-go ## Generate the code of the wire protocols.
+	@set -e; for code in $(PROTO); do (cd $$(dirname $$code) && PATH=$(CURDIR)/bin:$$PATH buf generate); done
 
 .PHONY: lint-proto
-lint-proto: bin/buf bin/protoc-gen-go ## Check the schema of the wire protocol, and that its generated code is up to date.
-	cd dataplane/wire && $(CURDIR)/bin/buf lint && $(CURDIR)/bin/buf format --diff --exit-code proto
-	@set -e; out=$$(mktemp -d); trap 'rm -rf "$$out"' EXIT; \
-	  cd dataplane/wire && PATH=$(CURDIR)/bin:$$PATH $(CURDIR)/bin/buf generate -o "$$out" && \
-	  diff -r "$$out/wirepb" wirepb || { echo "the generated code is not that of the schema: run 'make proto'" >&2; exit 1; }
+lint-proto: bin/buf bin/protoc-gen-go ## Check the schemas of the wire protocols, and that their generated code is up to date.
+	@set -e; out=$$(mktemp -d); trap 'rm -rf "$$out"' EXIT; export PATH=$(CURDIR)/bin:$$PATH; for code in $(PROTO); do ( \
+	  cd $$(dirname $$code); buf lint; buf format --diff --exit-code proto; buf generate -o "$$out"; pb=$$(basename $$code); \
+	  diff -r "$$out/$$pb" $$pb || { echo "the generated code of $$code is not that of the schema: run 'make proto'" >&2; exit 1; }); done
 
 .PHONY: test-publish
 test-publish: ## Release all modules in a throwaway clone, then use them as other programs do: go get, go install.
