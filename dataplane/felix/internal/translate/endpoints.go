@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/felix/felixpb"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// The constant parts of a workload endpoint's identity: those of a pod.
+const (
+	orchestrator = "k8s"
+	interfaceID  = "eth0"
+)
+
+func workloadID(key policy.Key) *felixpb.WorkloadEndpointID {
+	return &felixpb.WorkloadEndpointID{OrchestratorId: orchestrator, WorkloadId: join(key), EndpointId: interfaceID}
+}
+
+// Workload returns the endpoint with an identity. It reports false for an identity that no endpoint has.
+func Workload(id *felixpb.WorkloadEndpointID) (policy.Key, bool) {
+	ok := id.GetOrchestratorId() == orchestrator && id.GetEndpointId() == interfaceID
+	return split(policy.KindWorkloadEndpoint, id.GetWorkloadId()), ok
+}
+
+// Host returns the host endpoint with an identity.
+func Host(id *felixpb.HostEndpointID) policy.Key { return split(policy.KindHostEndpoint, id.GetEndpointId()) }
+
+func (t *Translator) sendEndpoint(key policy.Key, e *dataplane.Endpoint) {
+	tiers, problems := t.tiers(e.Ingress, e.Egress)
+	t.fault(key, problems)
+	msg := &felixpb.WorkloadEndpoint{
+		State: "active", Name: e.Interface, Mac: e.MAC, ProfileIds: e.Profiles, Tiers: tiers,
+		AllowSpoofedSourcePrefixes: text(e.AllowedSources),
+	}
+	for _, a := range e.Addresses {
+		list := &msg.Ipv6Nets
+		if a.Is4() {
+			list = &msg.Ipv4Nets
+		}
+		*list = append(*list, netip.PrefixFrom(a, a.BitLen()).String())
+	}
+	for _, n := range e.NATs {
+		list := &msg.Ipv6Nat
+		if n.ExternalIP.Is4() {
+			list = &msg.Ipv4Nat
+		}
+		*list = append(*list, &felixpb.NatInfo{ExtIp: n.ExternalIP.String(), IntIp: n.InternalIP.String()})
+	}
+	if len(problems) > 0 {
+		msg.Tiers, msg.ProfileIds = nil, nil
+	}
+	if e.Down || len(problems) > 0 {
+		msg.State = "inactive"
+	}
+	t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_WorkloadEndpointUpdate{
+		WorkloadEndpointUpdate: &felixpb.WorkloadEndpointUpdate{Id: workloadID(key), Endpoint: msg},
+	}})
+}
+
+func (t *Translator) removeEndpoint(key policy.Key) {
+	t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_WorkloadEndpointRemove{
+		WorkloadEndpointRemove: &felixpb.WorkloadEndpointRemove{Id: workloadID(key)},
+	}})
+}
+
+func (t *Translator) sendHost(key policy.Key, h *dataplane.HostEndpoint) {
+	msg := &felixpb.HostEndpoint{Name: h.Interface, ProfileIds: h.Profiles}
+	for _, a := range h.Addresses {
+		list := &msg.ExpectedIpv6Addrs
+		if a.Is4() {
+			list = &msg.ExpectedIpv4Addrs
+		}
+		*list = append(*list, a.String())
+	}
+	var problems []error
+	for _, stage := range []struct {
+		to              *[]*felixpb.TierInfo
+		ingress, egress []dataplane.TierPolicies
+	}{
+		{&msg.Tiers, h.Ingress, h.Egress},
+		{&msg.ForwardTiers, h.ForwardIngress, h.ForwardEgress},
+		{&msg.UntrackedTiers, h.UntrackedIngress, h.UntrackedEgress},
+		{&msg.PreDnatTiers, h.PreDNATIngress, nil},
+	} {
+		tiers, missing := t.tiers(stage.ingress, stage.egress)
+		*stage.to, problems = tiers, append(problems, missing...)
+	}
+	t.fault(key, problems)
+	t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_HostEndpointUpdate{
+		HostEndpointUpdate: &felixpb.HostEndpointUpdate{Id: &felixpb.HostEndpointID{EndpointId: join(key)}, Endpoint: msg},
+	}})
+}
+
+func (t *Translator) removeHost(key policy.Key) {
+	t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_HostEndpointRemove{
+		HostEndpointRemove: &felixpb.HostEndpointRemove{Id: &felixpb.HostEndpointID{EndpointId: join(key)}},
+	}})
+}
+
+// tiers merges the tiers of both directions into one list that has those of each direction in order. A tier that is
+// in both occurs twice if the orders or the default actions differ.
+func (t *Translator) tiers(ingress, egress []dataplane.TierPolicies) (out []*felixpb.TierInfo, problems []error) {
+	add := func(in, eg *dataplane.TierPolicies) {
+		info, missing := t.tier(in, eg)
+		problems = append(problems, missing...)
+		if len(info.IngressPolicies)+len(info.EgressPolicies) > 0 {
+			out = append(out, info)
+		}
+	}
+	for i := range ingress {
+		in := &ingress[i]
+		same := slices.IndexFunc(egress, func(eg dataplane.TierPolicies) bool {
+			return eg.Tier == in.Tier && eg.DefaultAction == in.DefaultAction
+		})
+		if same < 0 {
+			add(in, nil)
+			continue
+		}
+		for j := range egress[:same] {
+			add(nil, &egress[j])
+		}
+		add(in, &egress[same])
+		egress = egress[same+1:]
+	}
+	for j := range egress {
+		add(nil, &egress[j])
+	}
+	return out, problems
+}
+
+// tier translates a tier of one or both directions. Staged policies are left out. If a policy cannot be referred to, the
+// tier denies what its other policies do not decide.
+func (t *Translator) tier(in, eg *dataplane.TierPolicies) (*felixpb.TierInfo, []error) {
+	var problems []error
+	info := &felixpb.TierInfo{}
+	for _, dir := range []struct {
+		from *dataplane.TierPolicies
+		to   *[][]byte
+	}{{in, &info.IngressPolicies}, {eg, &info.EgressPolicies}} {
+		if dir.from == nil {
+			continue
+		}
+		info.Name, info.DefaultAction = dir.from.Tier, string(policy.Deny)
+		if dir.from.DefaultAction == policy.Pass {
+			info.DefaultAction = string(policy.Pass)
+		}
+		for _, key := range dir.from.Policies {
+			p := t.policy.policies[key]
+			switch {
+			case p == nil:
+				problems = append(problems, fmt.Errorf("%s does not exist", key))
+			case p.Staged:
+				continue
+			case t.dialect == Tiers && p.Tier != dir.from.Tier:
+				problems = append(problems, fmt.Errorf("%s is in tier %s, not in %s", key, p.Tier, dir.from.Tier))
+			}
+			*dir.to = append(*dir.to, t.reference(key))
+		}
+	}
+	if len(problems) > 0 {
+		info.DefaultAction = string(policy.Deny)
+	}
+	return info, problems
+}
+
+// reference returns how a tier refers to a policy.
+func (t *Translator) reference(key policy.Key) []byte {
+	if t.dialect == Tiers {
+		return []byte(join(key))
+	}
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(kindID(key))
+	if err != nil {
+		return nil // a name that is no text: no policy has it
+	}
+	return data
+}

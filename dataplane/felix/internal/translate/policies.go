@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/felix/felixpb"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// updatePolicy replaces a policy. Its identity may change, because the tier is a part of it.
+func (t *Translator) updatePolicy(key policy.Key, p *dataplane.Policy) {
+	old := t.policy.policies[key]
+	t.policy.policies[key] = p
+	if t.send == nil || old != nil && old.Equal(p) {
+		return
+	}
+	if before := t.policyID(key, old); before != nil && !proto.Equal(before, t.policyID(key, p)) {
+		t.stale = append(t.stale, before)
+	}
+	t.sendPolicy(key, p)
+}
+
+// sendPolicy sends a policy, unless it is staged.
+func (t *Translator) sendPolicy(key policy.Key, p *dataplane.Policy) {
+	id := t.policyID(key, p)
+	if id == nil {
+		t.fault(key, nil)
+		return
+	}
+	in, problems := rules("ingress", p.Ingress)
+	out, more := rules("egress", p.Egress)
+	t.fault(key, slices.Concat(problems, more))
+	msg := &felixpb.Policy{
+		Namespace: key.Namespace, InboundRules: in, OutboundRules: out, Untracked: p.Untracked, PreDnat: p.PreDNAT,
+	}
+	if t.dialect == Kinds {
+		msg.Tier = p.Tier
+	}
+	t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_ActivePolicyUpdate{
+		ActivePolicyUpdate: &felixpb.ActivePolicyUpdate{Id: id, Policy: msg},
+	}})
+}
+
+func (t *Translator) removePolicy(key policy.Key) {
+	id := t.policyID(key, t.policy.policies[key])
+	delete(t.policy.policies, key)
+	delete(t.faults, key)
+	if id != nil {
+		t.sendPolicyRemove(id)
+	}
+}
+
+func (t *Translator) sendPolicyRemove(id *felixpb.PolicyID) {
+	if t.send != nil {
+		t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_ActivePolicyRemove{
+			ActivePolicyRemove: &felixpb.ActivePolicyRemove{Id: id},
+		}})
+	}
+}
+
+// policyID returns the identity of a policy, or nil if it is not sent.
+func (t *Translator) policyID(key policy.Key, p *dataplane.Policy) *felixpb.PolicyID {
+	if p == nil || p.Staged {
+		return nil
+	}
+	if t.dialect == Tiers {
+		return &felixpb.PolicyID{Tier: p.Tier, Name: join(key)}
+	}
+	return kindID(key)
+}
+
+// kindID returns the identity of a policy by kind.
+func kindID(key policy.Key) *felixpb.PolicyID {
+	kind := "NetworkPolicy"
+	if key.Namespace == "" {
+		kind = "GlobalNetworkPolicy"
+	}
+	return &felixpb.PolicyID{Kind: kind, Namespace: key.Namespace, Name: key.Name}
+}
+
+func (t *Translator) sendProfile(name string, p *dataplane.Profile) {
+	in, problems := rules("ingress", p.Ingress)
+	out, more := rules("egress", p.Egress)
+	t.fault(profileKey(name), slices.Concat(problems, more))
+	t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_ActiveProfileUpdate{
+		ActiveProfileUpdate: &felixpb.ActiveProfileUpdate{
+			Id: &felixpb.ProfileID{Name: name}, Profile: &felixpb.Profile{InboundRules: in, OutboundRules: out},
+		},
+	}})
+}
+
+func (t *Translator) removeProfile(name string) {
+	t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_ActiveProfileRemove{
+		ActiveProfileRemove: &felixpb.ActiveProfileRemove{Id: &felixpb.ProfileID{Name: name}},
+	}})
+}
+
+func profileKey(name string) policy.Key { return policy.Key{Kind: policy.KindProfile, Name: name} }

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package translate
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/felix/felixpb"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// Dialect is a version of the protocol.
+type Dialect int
+
+// The dialects.
+const (
+	// Tiers identifies policies by tier and name.
+	Tiers Dialect = iota
+	// Kinds identifies policies by kind, namespace and name.
+	Kinds
+)
+
+// Send takes a message. The Translator does not change it afterwards.
+type Send func(*felixpb.ToDataplane)
+
+// Translator keeps the desired state, and translates it and its changes.
+type Translator struct {
+	dialect Dialect
+	inSync  bool
+	sets    map[dataplane.IPSetID]*set
+	policy  policies
+	network network
+	faults  map[policy.Key]error
+	// stale are policies that were sent with another identity, or are no longer sent. They are removed after the
+	// endpoints have changed.
+	stale []*felixpb.PolicyID
+	// send is that of the current call.
+	send Send
+}
+
+// policies are the objects that allow and deny.
+type policies struct {
+	policies  map[policy.Key]*dataplane.Policy
+	profiles  map[string]*dataplane.Profile
+	endpoints map[policy.Key]*dataplane.Endpoint
+	hosts     map[policy.Key]*dataplane.HostEndpoint
+}
+
+// network has the other objects.
+type network struct {
+	tunnels    map[dataplane.TunnelKey]*dataplane.Tunnel
+	routes     map[netip.Prefix]*dataplane.Route
+	nodes      map[string]*dataplane.Node
+	pools      map[string]*dataplane.Pool
+	namespaces map[string]*dataplane.Namespace
+	accounts   map[dataplane.ServiceAccountKey]*dataplane.ServiceAccount
+}
+
+// New returns a Translator without objects.
+func New(dialect Dialect) *Translator {
+	return &Translator{
+		dialect: dialect,
+		sets:    map[dataplane.IPSetID]*set{},
+		policy: policies{
+			policies: map[policy.Key]*dataplane.Policy{}, profiles: map[string]*dataplane.Profile{},
+			endpoints: map[policy.Key]*dataplane.Endpoint{}, hosts: map[policy.Key]*dataplane.HostEndpoint{},
+		},
+		network: network{
+			tunnels: map[dataplane.TunnelKey]*dataplane.Tunnel{}, routes: map[netip.Prefix]*dataplane.Route{},
+			nodes: map[string]*dataplane.Node{}, pools: map[string]*dataplane.Pool{},
+			namespaces: map[string]*dataplane.Namespace{},
+			accounts:   map[dataplane.ServiceAccountKey]*dataplane.ServiceAccount{},
+		},
+		faults: map[policy.Key]error{},
+	}
+}
+
+// InSync reports whether the state is complete.
+func (t *Translator) InSync() bool { return t.inSync }
+
+// Apply takes a batch, and sends the changes in its order. With a nil send, it remembers them for a Snapshot. Events that
+// change nothing send nothing. InSync is a message of a Snapshot alone.
+func (t *Translator) Apply(b dataplane.Batch, send Send) {
+	t.send = send
+	for _, e := range b.Events {
+		if !beforeRemovals(e) {
+			t.removeStale()
+		}
+		if !t.applySet(e) && !t.applyPolicy(e) {
+			t.applyNetwork(e)
+		}
+	}
+	t.removeStale()
+	t.send = nil
+}
+
+// beforeRemovals reports whether an event comes before those that remove policies and sets.
+func beforeRemovals(e dataplane.Event) bool {
+	switch e.(type) {
+	case *dataplane.IPSetUpdate, *dataplane.IPSetDelta, *dataplane.PolicyUpdate, *dataplane.ProfileUpdate,
+		*dataplane.EndpointUpdate, *dataplane.HostEndpointUpdate, *dataplane.EndpointRemove, *dataplane.HostEndpointRemove:
+		return true
+	}
+	return false
+}
+
+// Snapshot sends all objects in the order of a batch, and InSync.
+func (t *Translator) Snapshot(send Send) {
+	t.send, t.stale = send, nil
+	clear(t.faults)
+	for _, id := range slices.Sorted(maps.Keys(t.sets)) {
+		t.sendSet(id, t.sets[id])
+	}
+	each(t.policy.policies, policy.Key.Compare, t.sendPolicy)
+	each(t.policy.profiles, strings.Compare, t.sendProfile)
+	each(t.policy.endpoints, policy.Key.Compare, t.sendEndpoint)
+	each(t.policy.hosts, policy.Key.Compare, t.sendHost)
+	for _, node := range t.vtepNodes() {
+		t.sendVTEP(node)
+	}
+	each(t.network.routes, dataplane.ComparePrefixes, func(_ netip.Prefix, r *dataplane.Route) { t.sendRoute(r) })
+	each(t.network.nodes, strings.Compare, func(_ string, n *dataplane.Node) { t.sendNode(nil, n) })
+	for _, cidr := range t.poolCIDRs() {
+		t.sendPool(cidr)
+	}
+	t.sendEncapsulation()
+	each(t.network.namespaces, strings.Compare, func(_ string, n *dataplane.Namespace) { t.sendNamespace(n) })
+	each(t.network.accounts, dataplane.ServiceAccountKey.Compare,
+		func(_ dataplane.ServiceAccountKey, a *dataplane.ServiceAccount) { t.sendAccount(a) })
+	send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_InSync{InSync: &felixpb.InSync{}}})
+	t.send = nil
+}
+
+// each calls do for each object, sorted by key.
+func each[K comparable, V any](m map[K]V, compare func(a, b K) int, do func(K, V)) {
+	for _, k := range slices.SortedFunc(maps.Keys(m), compare) {
+		do(k, m[k])
+	}
+}
+
+// Faults returns an error for each object that the messages cannot express, sorted by key.
+func (t *Translator) Faults() (errs []error) {
+	each(t.faults, policy.Key.Compare, func(key policy.Key, err error) {
+		errs = append(errs, &dataplane.ApplyError{Backend: "felix", Op: "translate", Object: key, Err: err})
+	})
+	return errs
+}
+
+// Endpoints calls do with the key of each workload and host endpoint, and whether it must be down.
+func (t *Translator) Endpoints(do func(key policy.Key, down bool)) {
+	for key, e := range t.policy.endpoints {
+		do(key, e.Down)
+	}
+	for key := range t.policy.hosts {
+		do(key, false)
+	}
+}
+
+// fault records what of an object the messages cannot express, or that nothing is.
+func (t *Translator) fault(key policy.Key, problems []error) {
+	if err := errors.Join(problems...); err != nil {
+		t.faults[key] = err
+	} else {
+		delete(t.faults, key)
+	}
+}
+
+// applyPolicy takes an event of a policy, profile or endpoint, or InSync. It reports whether it is one.
+func (t *Translator) applyPolicy(e dataplane.Event) bool {
+	switch e := e.(type) {
+	case *dataplane.PolicyUpdate:
+		t.updatePolicy(e.Key, e.Policy)
+	case *dataplane.PolicyRemove:
+		t.removePolicy(e.Key)
+	case *dataplane.ProfileUpdate:
+		update(t, t.policy.profiles, e.Name, e.Profile, t.sendProfile)
+	case *dataplane.ProfileRemove:
+		remove(t, t.policy.profiles, e.Name, profileKey(e.Name), t.removeProfile)
+	case *dataplane.EndpointUpdate:
+		update(t, t.policy.endpoints, e.Key, e.Endpoint, t.sendEndpoint)
+	case *dataplane.EndpointRemove:
+		remove(t, t.policy.endpoints, e.Key, e.Key, t.removeEndpoint)
+	case *dataplane.HostEndpointUpdate:
+		update(t, t.policy.hosts, e.Key, e.HostEndpoint, t.sendHost)
+	case *dataplane.HostEndpointRemove:
+		remove(t, t.policy.hosts, e.Key, e.Key, t.removeHost)
+	case *dataplane.InSync:
+		t.inSync = true
+	default:
+		return false
+	}
+	return true
+}
+
+// update replaces an object, and sends it if it has changed.
+func update[K comparable, V interface{ Equal(o V) bool }](t *Translator, m map[K]V, k K, v V, send func(K, V)) {
+	old, ok := m[k]
+	m[k] = v
+	if t.send != nil && (!ok || !old.Equal(v)) {
+		send(k, v)
+	}
+}
+
+// remove removes an object and its fault, and sends that if it was there.
+func remove[K comparable, V any](t *Translator, m map[K]V, k K, key policy.Key, send func(K)) {
+	_, ok := m[k]
+	delete(m, k)
+	delete(t.faults, key)
+	if ok && t.send != nil {
+		send(k)
+	}
+}
+
+// removeStale removes the policies that have another identity now.
+func (t *Translator) removeStale() {
+	for _, id := range t.stale {
+		t.sendPolicyRemove(id)
+	}
+	t.stale = t.stale[:0]
+}
+
+// text returns the string of each entry of a list.
+func text[T fmt.Stringer](list []T) []string {
+	if len(list) == 0 {
+		return nil
+	}
+	out := make([]string, len(list))
+	for i, v := range list {
+		out[i] = v.String()
+	}
+	return out
+}
+
+// join returns "namespace/name", or the name of an object without a namespace. Names hold no slash.
+func join(k policy.Key) string {
+	if k.Namespace == "" {
+		return k.Name
+	}
+	return k.Namespace + "/" + k.Name
+}
+
+// split is the reverse of join.
+func split(kind policy.Kind, id string) policy.Key {
+	namespace, name, ok := strings.Cut(id, "/")
+	if !ok {
+		namespace, name = "", id
+	}
+	return policy.Key{Kind: kind, Namespace: namespace, Name: cmp.Or(name, id)}
+}
