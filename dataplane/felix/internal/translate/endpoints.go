@@ -31,7 +31,9 @@ func Workload(id *felixpb.WorkloadEndpointID) (policy.Key, bool) {
 }
 
 // Host returns the host endpoint with an identity.
-func Host(id *felixpb.HostEndpointID) policy.Key { return split(policy.KindHostEndpoint, id.GetEndpointId()) }
+func Host(id *felixpb.HostEndpointID) policy.Key {
+	return split(policy.KindHostEndpoint, id.GetEndpointId())
+}
 
 func (t *Translator) sendEndpoint(key policy.Key, e *dataplane.Endpoint) {
 	tiers, problems := t.tiers(e.Ingress, e.Egress)

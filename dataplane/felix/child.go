@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package felix
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/wayleave/wayleave/dataplane/felix/felixpb"
+	"github.com/wayleave/wayleave/dataplane/felix/internal/translate"
+)
+
+// child is a driver that was started.
+type child struct {
+	cfg *Config
+	cmd *exec.Cmd
+	// in leads to the driver's file descriptor 3, out comes from 4.
+	in, out *os.File
+	buf     []byte
+	// sent is the number of messages that were written or are in buf.
+	sent atomic.Uint64
+	// exited is closed when the process has exited, with waitErr.
+	exited  chan struct{}
+	waitErr error
+	// ended is closed when nothing of the child is left.
+	ended chan struct{}
+
+	mu sync.Mutex
+	// fault is the first reason why the child ends.
+	fault error
+}
+
+// start starts the driver. A goroutine of the child calls handle with its messages, and atEnd when it has ended.
+func start(cfg *Config, handle func(*felixpb.FromDataplane), atEnd func()) (*child, error) {
+	theirIn, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	out, theirOut, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, theirIn.Close(), in.Close())
+	}
+	c := &child{
+		cfg: cfg, cmd: exec.Command(cfg.Command[0], cfg.Command[1:]...), in: in, out: out,
+		exited: make(chan struct{}), ended: make(chan struct{}),
+	}
+	c.cmd.Env, c.cmd.Stdout, c.cmd.Stderr = cfg.Env, cfg.Stdout, cfg.Stderr
+	c.cmd.ExtraFiles = []*os.File{theirIn, theirOut}
+	c.cmd.WaitDelay = cfg.Grace
+	err = c.cmd.Start()
+	err = errors.Join(err, theirIn.Close(), theirOut.Close())
+	if err != nil {
+		if c.cmd.Process != nil {
+			_, _ = c.cmd.Process.Kill(), c.cmd.Wait()
+		}
+		return nil, errors.Join(err, in.Close(), out.Close())
+	}
+	go c.wait()
+	go c.run(handle, atEnd)
+	return c, nil
+}
+
+// wait waits for the process. Then nothing more is read, although another process may have the pipe.
+func (c *child) wait() {
+	c.waitErr = c.cmd.Wait()
+	_ = c.out.SetReadDeadline(time.Now())
+	close(c.exited)
+}
+
+// run reads messages until the driver closes the pipe or breaks the protocol, and ends it.
+func (c *child) run(handle func(*felixpb.FromDataplane), atEnd func()) {
+	defer atEnd()
+	defer close(c.ended)
+	err := c.read(handle)
+	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
+		c.kill(fmt.Errorf("the driver breaks the protocol: %w", err))
+	}
+	timer := time.NewTimer(c.cfg.Grace)
+	defer timer.Stop()
+	select {
+	case <-c.exited:
+	case <-timer.C:
+		c.kill(errors.New("the driver has closed its output"))
+		<-c.exited
+	}
+	_, _ = c.in.Close(), c.out.Close()
+}
+
+func (c *child) read(handle func(*felixpb.FromDataplane)) error {
+	r := bufio.NewReader(c.out)
+	for {
+		m := &felixpb.FromDataplane{}
+		if err := readFrame(r, c.cfg.MaxMessage, m); err != nil {
+			return err
+		}
+		handle(m)
+	}
+}
+
+// kill ends the process, and records why.
+func (c *child) kill(reason error) {
+	c.mu.Lock()
+	if c.fault == nil {
+		c.fault = reason
+	}
+	c.mu.Unlock()
+	_ = c.cmd.Process.Kill()
+}
+
+// failed returns why the child ends, or nil. After it has ended there is always a reason.
+func (c *child) failed() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fault != nil {
+		return c.fault
+	}
+	select {
+	case <-c.ended:
+		if c.waitErr != nil {
+			return fmt.Errorf("the driver has ended: %w", c.waitErr)
+		}
+		return errors.New("the driver has ended")
+	default:
+		return nil
+	}
+}
+
+// chunk is how many bytes are written at a time.
+const chunk = 64 << 10
+
+// send numbers a message and writes it, or keeps it for flush. A failure kills the child.
+func (c *child) send(m *felixpb.ToDataplane) {
+	m.SequenceNumber = c.sent.Load()
+	var err error
+	if c.buf, err = appendFrame(c.buf, m); err != nil {
+		c.kill(fmt.Errorf("encode message: %w", err))
+		return
+	}
+	c.sent.Add(1)
+	if len(c.buf) >= chunk {
+		c.flush()
+	}
+}
+
+// flush writes what send has kept.
+func (c *child) flush() {
+	for rest := c.buf; len(rest) > 0 && c.failed() == nil; {
+		n := min(len(rest), chunk)
+		err := c.in.SetWriteDeadline(time.Now().Add(c.cfg.Timeout))
+		if err == nil {
+			_, err = c.in.Write(rest[:n])
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = fmt.Errorf("the driver did not read for %s: %w", c.cfg.Timeout, err)
+		}
+		if err != nil {
+			c.kill(err)
+		}
+		rest = rest[n:]
+	}
+	if c.buf = c.buf[:0]; cap(c.buf) > 16*chunk {
+		c.buf = nil
+	}
+}
+
+// write calls do and writes what it sends. If ctx is done meanwhile, it kills the child.
+func (c *child) write(ctx context.Context, do func(translate.Send)) {
+	stop := context.AfterFunc(ctx, func() { c.kill(context.Cause(ctx)) })
+	defer stop()
+	do(c.send)
+	c.flush()
+}
+
+// close ends the input of the driver, waits until it has ended, and kills it after the grace. It returns the fault of
+// the driver, or its exit status.
+func (c *child) close() error {
+	_ = c.in.Close()
+	timer := time.NewTimer(c.cfg.Grace)
+	defer timer.Stop()
+	select {
+	case <-c.ended:
+	case <-timer.C:
+		c.kill(errors.New("the driver did not end with its input"))
+		<-c.ended
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return errors.Join(c.fault, c.waitErr)
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package felix
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/wayleave/wayleave/dataplane/felix/internal/translate"
+)
+
+// Dialect is a version of the protocol. Messages changed between versions of Calico.
+type Dialect int
+
+const (
+	// DialectTiers is the protocol of Calico 3.26 to 3.31: a policy is identified by its tier and name, and a node has
+	// messages for each address. Released drivers expect it.
+	DialectTiers Dialect = Dialect(translate.Tiers)
+	// DialectKinds is that of later versions: a policy is identified by its kind, namespace and name, and a node has one
+	// message.
+	DialectKinds Dialect = Dialect(translate.Kinds)
+)
+
+// String returns "tiers" or "kinds".
+func (d Dialect) String() string {
+	switch d {
+	case DialectTiers:
+		return "tiers"
+	case DialectKinds:
+		return "kinds"
+	}
+	return fmt.Sprintf("dialect %d", int(d))
+}
+
+// Config configures a Dataplane. It is copied by New.
+type Config struct {
+	// Command is the driver and its arguments. A path without a slash is looked up in PATH. Required.
+	Command []string
+	// Env is the environment of the driver, as in os.Environ. Nil is that of this process.
+	Env []string
+	// Stdout and Stderr get the output of the driver. Nil discards.
+	Stdout, Stderr io.Writer
+	// Dialect is the version of the protocol that the driver was written for. Default DialectTiers.
+	Dialect Dialect
+	// Settings are those of Felix, by the names of its environment variables without FELIX_, as in
+	// "DefaultEndpointToHostAction". Each driver gets them in its first message.
+	Settings map[string]string
+	// WaitForStatus makes an endpoint pending until the driver has reported its status. Without it, an endpoint counts as
+	// programmed once it is sent: many drivers report nothing, and their endpoints would be pending forever.
+	WaitForStatus bool
+	// MaxMessage is the maximum length of a message of the driver in bytes. Default 4 MiB.
+	MaxMessage uint64
+	// Timeout is how long the driver may take to read 64 KiB. Default 30 s.
+	Timeout time.Duration
+	// Grace is how long the driver may take to end after its input has ended. It is killed then. Default 5 s.
+	Grace time.Duration
+	// MaxBackoff is the longest wait before a driver that ended is started again. Default 5 s.
+	MaxBackoff time.Duration
+	// Logger logs starts and ends of the driver, and messages that are not known. Nil discards.
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	c.Command, c.Env, c.Settings = slices.Clone(c.Command), slices.Clone(c.Env), maps.Clone(c.Settings)
+	c.MaxMessage = cmp.Or(c.MaxMessage, 4<<20)
+	c.Timeout = cmp.Or(c.Timeout, 30*time.Second)
+	c.Grace = cmp.Or(c.Grace, 5*time.Second)
+	c.MaxBackoff = cmp.Or(c.MaxBackoff, 5*time.Second)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	return c
+}
+
+func (c *Config) validate() error {
+	var errs []error
+	if len(c.Command) == 0 || c.Command[0] == "" {
+		errs = append(errs, errors.New("Command is required"))
+	}
+	if c.Dialect != DialectTiers && c.Dialect != DialectKinds {
+		errs = append(errs, fmt.Errorf("Dialect: unknown %s", c.Dialect))
+	}
+	if c.Timeout < 0 || c.Grace < 0 || c.MaxBackoff < 0 {
+		errs = append(errs, errors.New("Timeout, Grace and MaxBackoff must not be negative"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("felix: Config: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package felix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/felix/felixpb"
+	"github.com/wayleave/wayleave/dataplane/felix/internal/translate"
+)
+
+var (
+	// ErrNotRunning is wrapped by the errors of a Dataplane whose driver does not run: it has ended, cannot be started, or
+	// is not started again yet.
+	ErrNotRunning = errors.New("the driver does not run")
+	// ErrClosed is wrapped by the errors of a Dataplane after Close.
+	ErrClosed = errors.New("closed")
+)
+
+// backend is the name of this package in errors and drifts.
+const backend = "felix"
+
+// minBackoff is the shortest wait between two starts of the driver.
+const minBackoff = 100 * time.Millisecond
+
+var (
+	_ dataplane.Dataplane = (*Dataplane)(nil)
+	_ dataplane.Watcher   = (*Dataplane)(nil)
+)
+
+// Dataplane runs a driver that was written for Felix, and sends it the desired state.
+//
+// Watch, Stats and Close may be called from any goroutine, the other methods from one at a time.
+type Dataplane struct {
+	cfg      Config
+	state    *translate.Translator
+	statuses statuses
+
+	mu     sync.Mutex
+	child  *child // nil if there is none
+	closed bool
+	starts uint64
+	// notBefore is when a driver may be started again, wait the time between the last start and that.
+	notBefore time.Time
+	wait      time.Duration
+	// lost is why there is no driver.
+	lost error
+}
+
+// Stats are figures of a Dataplane.
+type Stats struct {
+	// PID is the process of the driver. Zero means that none runs.
+	PID int
+	// Starts is the number of times that a driver was started.
+	Starts uint64
+	// Sent is the number of messages to the driver that runs: the sequence number of the next one.
+	Sent uint64
+}
+
+// New returns a Dataplane. It starts the driver with the first complete state. Errors: the configuration.
+func New(cfg Config) (*Dataplane, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	return &Dataplane{cfg: cfg, state: translate.New(translate.Dialect(cfg.Dialect)), statuses: newStatuses()}, nil
+}
+
+// Apply implements dataplane.Dataplane. It returns once the batch is written to the driver, which programs it then. A
+// new driver gets the whole state. If ctx is done meanwhile, the driver is killed: it has a part of a message.
+//
+// Errors: objects that the messages cannot express, and endpoints that the driver reports as failed or, with
+// Config.WaitForStatus, does not report. One that wraps ErrNotRunning or ErrClosed is not of one object.
+func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
+	d.statuses.apply(b)
+	c := d.running()
+	if c != nil {
+		c.write(ctx, func(send translate.Send) { d.state.Apply(b, send) })
+	} else {
+		d.state.Apply(b, nil)
+		if !d.state.InSync() {
+			return nil
+		}
+		var err error
+		if c, err = d.start(false); err != nil {
+			return applyError("start driver", err)
+		}
+		c.write(ctx, func(send translate.Send) { d.snapshot(d.state, send) })
+	}
+	if err := c.failed(); err != nil {
+		return applyError("send", fmt.Errorf("%w: %w", ErrNotRunning, err))
+	}
+	return errors.Join(append(d.state.Faults(), d.statuses.faults(d.cfg.WaitForStatus)...)...)
+}
+
+// Resync implements dataplane.Dataplane. It compares nothing: the driver repairs what others change. Errors: as Apply.
+func (d *Dataplane) Resync(ctx context.Context) error { return d.Apply(ctx, dataplane.Batch{}) }
+
+// Teardown implements dataplane.Dataplane. It ends the driver, starts one with an empty state, and ends that once it
+// has read it. Errors: the driver cannot be started, had to be killed, or has another exit status than 0. Nothing is
+// forgotten then.
+func (d *Dataplane) Teardown(ctx context.Context) error {
+	if c := d.release(); c != nil {
+		_ = c.close()
+	}
+	c, err := d.start(true)
+	if err != nil {
+		return applyError("start driver", err)
+	}
+	empty := translate.New(translate.Dialect(d.cfg.Dialect))
+	c.write(ctx, func(send translate.Send) { d.snapshot(empty, send) })
+	if err := d.release().close(); err != nil {
+		return applyError("remove everything", err)
+	}
+	d.state = empty
+	d.statuses.clear()
+	return nil
+}
+
+// Close ends the driver and waits until it has ended. Errors: the driver had to be killed, or has another exit status
+// than 0.
+func (d *Dataplane) Close() error {
+	d.mu.Lock()
+	c := d.child
+	d.closed = true
+	d.mu.Unlock()
+	if c == nil {
+		return nil
+	}
+	return c.close()
+}
+
+// Stats returns the figures.
+func (d *Dataplane) Stats() Stats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := Stats{Starts: d.starts}
+	if d.child != nil && d.child.failed() == nil {
+		s.PID, s.Sent = d.child.cmd.Process.Pid, d.child.sent.Load()
+	}
+	return s
+}
+
+// running returns the driver, or nil if there is none or it is ending.
+func (d *Dataplane) running() *child {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.child == nil || d.closed {
+		return nil
+	}
+	err := d.child.failed()
+	if err == nil {
+		return d.child
+	}
+	d.lost = err
+	select {
+	case <-d.child.ended:
+		d.cfg.Logger.Warn("the driver has ended", "err", err)
+		d.child = nil
+	default:
+	}
+	return nil
+}
+
+// release returns the driver, if there is one, and forgets it.
+func (d *Dataplane) release() *child {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := d.child
+	d.child = nil
+	return c
+}
+
+// start starts a driver: not too soon after the last one, unless now is set.
+func (d *Dataplane) start(now bool) (*child, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	wait := time.Until(d.notBefore)
+	switch {
+	case d.closed:
+		return nil, ErrClosed
+	case d.child != nil:
+		return nil, fmt.Errorf("%w: it is ending: %w", ErrNotRunning, d.lost)
+	case wait > 0 && !now:
+		return nil, fmt.Errorf("%w: next start in %s: %w", ErrNotRunning, wait.Round(time.Millisecond), d.lost)
+	}
+	if d.wait = min(2*d.wait, d.cfg.MaxBackoff); d.wait == 0 || -wait > d.cfg.MaxBackoff {
+		d.wait = min(minBackoff, d.cfg.MaxBackoff)
+	}
+	d.notBefore = time.Now().Add(d.wait)
+	d.statuses.reset()
+	c, err := start(&d.cfg, d.received, d.statuses.notify)
+	if err != nil {
+		d.lost = err
+		return nil, fmt.Errorf("%w: %w", ErrNotRunning, err)
+	}
+	d.child = c
+	d.starts++
+	d.cfg.Logger.Info("the driver has started", "pid", c.cmd.Process.Pid)
+	return c, nil
+}
+
+// snapshot sends the settings and a state.
+func (d *Dataplane) snapshot(state *translate.Translator, send translate.Send) {
+	const configFile = 3 // the priority of settings from a file, of which there is one source here
+	send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_ConfigUpdate{ConfigUpdate: &felixpb.ConfigUpdate{
+		Config: d.cfg.Settings,
+		SourceToRawConfig: map[uint32]*felixpb.RawConfig{
+			configFile: {Source: "config file", Config: d.cfg.Settings},
+		},
+	}}})
+	state.Snapshot(send)
+}
+
+// received takes a message of the driver.
+func (d *Dataplane) received(m *felixpb.FromDataplane) {
+	switch p := m.Payload.(type) {
+	case *felixpb.FromDataplane_WorkloadEndpointStatusUpdate:
+		if key, ok := translate.Workload(p.WorkloadEndpointStatusUpdate.GetId()); ok {
+			d.statuses.report(key, p.WorkloadEndpointStatusUpdate.GetStatus().GetStatus())
+		}
+	case *felixpb.FromDataplane_WorkloadEndpointStatusRemove:
+		if key, ok := translate.Workload(p.WorkloadEndpointStatusRemove.GetId()); ok {
+			d.statuses.report(key, "")
+		}
+	case *felixpb.FromDataplane_HostEndpointStatusUpdate:
+		d.statuses.report(translate.Host(p.HostEndpointStatusUpdate.GetId()),
+			p.HostEndpointStatusUpdate.GetStatus().GetStatus())
+	case *felixpb.FromDataplane_HostEndpointStatusRemove:
+		d.statuses.report(translate.Host(p.HostEndpointStatusRemove.GetId()), "")
+	case *felixpb.FromDataplane_ProcessStatusUpdate, *felixpb.FromDataplane_WireguardStatusUpdate:
+	case *felixpb.FromDataplane_DataplaneInSync:
+		d.cfg.Logger.Info("the driver has programmed the first state")
+	default:
+		d.cfg.Logger.Warn("unknown message of the driver", "sequence_number", m.SequenceNumber)
+	}
+}
+
+func applyError(op string, err error) error {
+	return &dataplane.ApplyError{Backend: backend, Op: op, Err: err}
+}

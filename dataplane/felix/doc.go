@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package felix runs an external dataplane driver that was written for Felix, the agent of Calico. It starts the driver
+// as Felix does, and sends it the same messages, so that the driver works without a change.
+//
+//	Driver ──▶ Dataplane ── ToDataplane, fd 3 ──▶ the driver's process ──▶ VPP, hardware, …
+//	        ◀── faults ── FromDataplane, fd 4 ◀──
+//
+// docs/felix.md lists what a driver gets, and in which order.
+//
+// # Usage
+//
+//	dp, err := felix.New(felix.Config{
+//		Command:  []string{"/usr/local/bin/driver"},
+//		Stderr:   os.Stderr,
+//		Settings: map[string]string{"InterfacePrefix": "cali"},
+//	})
+//	defer dp.Close()
+//	driver, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: []dataplane.Dataplane{dp}})
+//	go driver.Run(ctx)
+//
+// # When the driver is started
+//
+// The driver is started with the first complete state. It gets ConfigUpdate first, then all objects, InSync, and changes
+// from then on. One that ends, closes its output, sends a message that is none or too long, or does not read for
+// Config.Timeout is killed, and Apply returns an error. The next Apply after the back-off starts it again with the whole
+// state. Watch reports the end, so that a dataplane.Driver does so at once.
+//
+// # When an endpoint counts as programmed
+//
+// The protocol acknowledges nothing. Drivers may report the status of endpoints: one with the status "error" is at
+// fault, one with "down" has no interface. By default, an endpoint without a status counts as programmed once it is
+// sent. Config.WaitForStatus makes it pending until the driver reports "up".
+//
+// # Rules that Felix does not have
+//
+// Such a rule, for example one that matches a DSCP, never lets a packet through: an Allow is left out, a Deny or Pass
+// becomes a Deny of all packets that its other fields match. Apply reports the policy or profile as at fault.
+//
+// # Concurrency
+//
+// Watch, Stats and Close of a Dataplane may be called from any goroutine, the other methods from one at a time.
+//
+// # Errors
+//
+// Apply returns a join of *dataplane.ApplyError. Those without an object wrap ErrNotRunning or ErrClosed.
+package felix
