@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/wayleave/wayleave/dataplane/felix/felixpb"
@@ -158,8 +159,11 @@ func (c *child) flush() {
 		if err == nil {
 			_, err = c.in.Write(rest[:n])
 		}
-		if errors.Is(err, os.ErrDeadlineExceeded) {
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
 			err = fmt.Errorf("the driver did not read for %s: %w", c.cfg.Timeout, err)
+		case errors.Is(err, syscall.EPIPE):
+			err = fmt.Errorf("the driver has closed its input: %w", err)
 		}
 		if err != nil {
 			c.kill(err)

@@ -25,7 +25,7 @@ var (
 // backend is the name of this package in errors and drifts.
 const backend = "felix"
 
-// minBackoff is the shortest wait between two starts of the driver.
+// minBackoff is the shortest wait before a driver is started again.
 const minBackoff = 100 * time.Millisecond
 
 var (
@@ -45,11 +45,12 @@ type Dataplane struct {
 	child  *child // nil if there is none
 	closed bool
 	starts uint64
-	// notBefore is when a driver may be started again, wait the time between the last start and that.
+	// began is when the driver was started last.
+	began time.Time
+	// lost is why there is no driver, notBefore when one may be started again, and wait how long that takes in all.
+	lost      error
 	notBefore time.Time
 	wait      time.Duration
-	// lost is why there is no driver.
-	lost error
 }
 
 // Stats are figures of a Dataplane.
@@ -78,7 +79,7 @@ func New(cfg Config) (*Dataplane, error) {
 // Config.WaitForStatus, does not report. One that wraps ErrNotRunning or ErrClosed is not of one object.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	d.statuses.apply(b)
-	c := d.running()
+	c, err := d.running()
 	if c != nil {
 		c.write(ctx, func(send translate.Send) { d.state.Apply(b, send) })
 	} else {
@@ -86,9 +87,11 @@ func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 		if !d.state.InSync() {
 			return nil
 		}
-		var err error
-		if c, err = d.start(false); err != nil {
-			return applyError("start driver", err)
+		if err == nil {
+			c, err = d.start(false)
+		}
+		if err != nil {
+			return applyError("run driver", err)
 		}
 		c.write(ctx, func(send translate.Send) { d.snapshot(d.state, send) })
 	}
@@ -146,25 +149,36 @@ func (d *Dataplane) Stats() Stats {
 	return s
 }
 
-// running returns the driver, or nil if there is none or it is ending.
-func (d *Dataplane) running() *child {
+// running returns the driver, or nil if there is none. The error is why one is ending, or has ended since the last call.
+func (d *Dataplane) running() (*child, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.child == nil || d.closed {
-		return nil
+		return nil, nil
 	}
 	err := d.child.failed()
 	if err == nil {
-		return d.child
+		return d.child, nil
 	}
-	d.lost = err
 	select {
 	case <-d.child.ended:
-		d.cfg.Logger.Warn("the driver has ended", "err", err)
 		d.child = nil
+		d.backOffLocked(err)
 	default:
 	}
-	return nil
+	return nil, fmt.Errorf("%w: %w", ErrNotRunning, err)
+}
+
+// backOffLocked records that there is no driver, and why. The wait for the next one doubles, unless the last one ran for
+// long.
+func (d *Dataplane) backOffLocked(err error) {
+	d.lost = err
+	if time.Since(d.began) > d.cfg.MaxBackoff {
+		d.wait = 0
+	}
+	d.wait = min(max(2*d.wait, minBackoff), d.cfg.MaxBackoff)
+	d.notBefore = time.Now().Add(d.wait)
+	d.cfg.Logger.Warn("the driver does not run", "err", err, "retry_in", d.wait)
 }
 
 // release returns the driver, if there is one, and forgets it.
@@ -180,23 +194,17 @@ func (d *Dataplane) release() *child {
 func (d *Dataplane) start(now bool) (*child, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	wait := time.Until(d.notBefore)
-	switch {
-	case d.closed:
+	if d.closed {
 		return nil, ErrClosed
-	case d.child != nil:
-		return nil, fmt.Errorf("%w: it is ending: %w", ErrNotRunning, d.lost)
-	case wait > 0 && !now:
+	}
+	if wait := time.Until(d.notBefore); wait > 0 && !now {
 		return nil, fmt.Errorf("%w: next start in %s: %w", ErrNotRunning, wait.Round(time.Millisecond), d.lost)
 	}
-	if d.wait = min(2*d.wait, d.cfg.MaxBackoff); d.wait == 0 || -wait > d.cfg.MaxBackoff {
-		d.wait = min(minBackoff, d.cfg.MaxBackoff)
-	}
-	d.notBefore = time.Now().Add(d.wait)
 	d.statuses.reset()
+	d.began = time.Now()
 	c, err := start(&d.cfg, d.received, d.statuses.notify)
 	if err != nil {
-		d.lost = err
+		d.backOffLocked(err)
 		return nil, fmt.Errorf("%w: %w", ErrNotRunning, err)
 	}
 	d.child = c

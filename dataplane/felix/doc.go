@@ -23,8 +23,8 @@
 //
 // The driver is started with the first complete state. It gets ConfigUpdate first, then all objects, InSync, and changes
 // from then on. One that ends, closes its output, sends a message that is none or too long, or does not read for
-// Config.Timeout is killed, and Apply returns an error. The next Apply after the back-off starts it again with the whole
-// state. Watch reports the end, so that a dataplane.Driver does so at once.
+// Config.Timeout is killed. Watch reports that, and the next Apply returns an error. A later one, after the back-off,
+// starts the driver again with the whole state.
 //
 // # When an endpoint counts as programmed
 //

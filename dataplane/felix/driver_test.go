@@ -31,7 +31,8 @@ const driverEnv = "FELIX_TEST_DRIVER"
 
 // question is a request of a test to the driver. It is answered once the driver has read Sent messages.
 type question struct {
-	Sent   uint64
+	Sent uint64
+	// Packet is judged, and nothing else is done.
 	Packet *dptest.Packet
 	// Send are encoded FromDataplane messages that the driver writes.
 	Send [][]byte
@@ -207,7 +208,10 @@ func (d *testDriver) answer(q question, out io.Writer) (a answer) {
 	}
 	var err error
 	if q.Packet != nil {
-		a.Allowed, err = d.state.judge(*q.Packet)
+		if a.Allowed, err = d.state.judge(*q.Packet); err != nil {
+			a.Error = err.Error()
+		}
+		return a
 	}
 	for _, data := range q.Send {
 		m := &felixpb.FromDataplane{}
