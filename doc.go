@@ -21,7 +21,8 @@
 //   - dataplane: the events, the Dataplane interface, and the driver; dataplane/dptest: an
 //     in-memory dataplane and a conformance kit for your own
 //   - dataplane/nft and dataplane/routes: the kernel; dataplane/wireguard, a module of its own:
-//     encryption between nodes; dataplane/wire, another one: a dataplane in another process
+//     encryption between nodes; dataplane/wire, another one: a dataplane in another process;
+//     dataplane/felix: a driver that was written for Felix
 //   - datastore: where the resources come from
 //
 // Conversion from Kubernetes and Calico objects is in the module wayleave/kubernetes, and a

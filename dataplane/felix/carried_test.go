@@ -22,7 +22,8 @@ func carried(s dptest.State) dptest.State {
 	for key, p := range s.Policies {
 		if !p.Staged {
 			out.Policies[key] = &dataplane.Policy{
-				Tier: p.Tier, Untracked: p.Untracked, PreDNAT: p.PreDNAT, Ingress: closed(p.Ingress), Egress: closed(p.Egress),
+				Tier: p.Tier, Untracked: p.Untracked, PreDNAT: p.PreDNAT,
+				Ingress: closed(p.Ingress), Egress: closed(p.Egress),
 			}
 		}
 	}

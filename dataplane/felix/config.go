@@ -22,8 +22,8 @@ const (
 	// DialectTiers is the protocol of Calico 3.26 to 3.31: a policy is identified by its tier and name, and a node has
 	// messages for each address. Released drivers expect it.
 	DialectTiers Dialect = Dialect(translate.Tiers)
-	// DialectKinds is that of later versions: a policy is identified by its kind, namespace and name, and a node has one
-	// message.
+	// DialectKinds is that of later versions: a policy is identified by its kind, namespace and name, and a node
+	// has one message.
 	DialectKinds Dialect = Dialect(translate.Kinds)
 )
 
@@ -51,8 +51,9 @@ type Config struct {
 	// Settings are those of Felix, by the names of its environment variables without FELIX_, as in
 	// "DefaultEndpointToHostAction". Each driver gets them in its first message.
 	Settings map[string]string
-	// WaitForStatus makes an endpoint pending until the driver has reported its status. Without it, an endpoint counts as
-	// programmed once it is sent: many drivers report nothing, and their endpoints would be pending forever.
+	// WaitForStatus makes an endpoint pending until the driver has reported its status. Without it, an endpoint
+	// counts as programmed once it is sent: many drivers report nothing, and their endpoints would be pending
+	// forever.
 	WaitForStatus bool
 	// MaxMessage is the maximum length of a message of the driver in bytes. Default 4 MiB.
 	MaxMessage uint64
@@ -79,13 +80,13 @@ func (c Config) withDefaults() Config {
 func (c *Config) validate() error {
 	var errs []error
 	if len(c.Command) == 0 || c.Command[0] == "" {
-		errs = append(errs, errors.New("Command is required"))
+		errs = append(errs, errors.New("the field Command is required"))
 	}
 	if c.Dialect != DialectTiers && c.Dialect != DialectKinds {
-		errs = append(errs, fmt.Errorf("Dialect: unknown %s", c.Dialect))
+		errs = append(errs, fmt.Errorf("unknown %s", c.Dialect))
 	}
 	if c.Timeout < 0 || c.Grace < 0 || c.MaxBackoff < 0 {
-		errs = append(errs, errors.New("Timeout, Grace and MaxBackoff must not be negative"))
+		errs = append(errs, errors.New("no time must be negative: Timeout, Grace, MaxBackoff"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("felix: Config: %w", err)

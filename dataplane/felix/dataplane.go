@@ -15,8 +15,8 @@ import (
 )
 
 var (
-	// ErrNotRunning is wrapped by the errors of a Dataplane whose driver does not run: it has ended, cannot be started, or
-	// is not started again yet.
+	// ErrNotRunning is wrapped by the errors of a Dataplane whose driver does not run: it has ended, cannot be
+	// started, or is not started again yet.
 	ErrNotRunning = errors.New("the driver does not run")
 	// ErrClosed is wrapped by the errors of a Dataplane after Close.
 	ErrClosed = errors.New("closed")
@@ -149,7 +149,8 @@ func (d *Dataplane) Stats() Stats {
 	return s
 }
 
-// running returns the driver, or nil if there is none. The error is why one is ending, or has ended since the last call.
+// running returns the driver, or nil if there is none. The error is why one is ending, or has ended since the last
+// call.
 func (d *Dataplane) running() (*child, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -169,8 +170,8 @@ func (d *Dataplane) running() (*child, error) {
 	return nil, fmt.Errorf("%w: %w", ErrNotRunning, err)
 }
 
-// backOffLocked records that there is no driver, and why. The wait for the next one doubles, unless the last one ran for
-// long.
+// backOffLocked records that there is no driver, and why. The wait for the next one doubles, unless the last one
+// ran for long.
 func (d *Dataplane) backOffLocked(err error) {
 	d.lost = err
 	if time.Since(d.began) > d.cfg.MaxBackoff {

@@ -21,10 +21,10 @@
 //
 // # When the driver is started
 //
-// The driver is started with the first complete state. It gets ConfigUpdate first, then all objects, InSync, and changes
-// from then on. One that ends, closes its output, sends a message that is none or too long, or does not read for
-// Config.Timeout is killed. Watch reports that, and the next Apply returns an error. A later one, after the back-off,
-// starts the driver again with the whole state.
+// The driver is started with the first complete state. It gets ConfigUpdate first, then all objects, InSync, and
+// changes from then on. One that ends, closes its output, sends a message that is none or too long, or does not
+// read for Config.Timeout is killed. Watch reports that, and the next Apply returns an error. A later one, after
+// the back-off, starts the driver again with the whole state.
 //
 // # When an endpoint counts as programmed
 //

@@ -50,7 +50,9 @@ func (s *felixState) back() (dptest.State, error) {
 		}
 		members := []dataplane.Member{}
 		for _, m := range set.members {
-			members = append(members, dataplane.Member{Prefix: m.prefix, Protocol: policy.Protocol(m.protocol), Port: m.port})
+			members = append(members, dataplane.Member{
+				Prefix: m.prefix, Protocol: policy.Protocol(m.protocol), Port: m.port,
+			})
 		}
 		slices.SortFunc(members, dataplane.Member.Compare)
 		out.Sets[dataplane.IPSetID(id)] = dptest.Set{Type: typ, Members: members}
@@ -97,7 +99,8 @@ func (b *backwards) policyKey(kinds bool, id *felixpb.PolicyID) policy.Key {
 func (b *backwards) rules(list []*felixpb.Rule) (out []dataplane.Rule) {
 	for _, r := range list {
 		rule := dataplane.Rule{
-			ID: r.RuleId, IPVersion: int(r.IpVersion), Protocol: b.protocol(r.Protocol), NotProtocol: b.protocol(r.NotProtocol),
+			ID: r.RuleId, IPVersion: int(r.IpVersion),
+			Protocol: b.protocol(r.Protocol), NotProtocol: b.protocol(r.NotProtocol),
 			Source: dataplane.Match{
 				Nets: b.prefixes(r.SrcNet), NotNets: b.prefixes(r.NotSrcNet), Sets: setIDs(r.SrcIpSetIds),
 				NotSets: setIDs(r.NotSrcIpSetIds), Ports: portsOf(r.SrcPorts), NotPorts: portsOf(r.NotSrcPorts),
@@ -287,8 +290,9 @@ func (s *felixState) backPools(b *backwards, out dptest.State) {
 		pool := &dataplane.Pool{Name: p.Cidr, CIDR: b.prefix(p.Cidr), NATOutgoing: p.Masquerade}
 		var known bool
 		pool.Type, known = map[[2]string]dataplane.PoolType{
-			{"", ""}: dataplane.PoolDirect, {"always", ""}: dataplane.PoolIPIP, {"cross-subnet", ""}: dataplane.PoolIPIPCrossSubnet,
-			{"", "always"}: dataplane.PoolVXLAN, {"", "cross-subnet"}: dataplane.PoolVXLANCrossSubnet,
+			{"", ""}: dataplane.PoolDirect, {"always", ""}: dataplane.PoolIPIP,
+			{"cross-subnet", ""}: dataplane.PoolIPIPCrossSubnet,
+			{"", "always"}:       dataplane.PoolVXLAN, {"", "cross-subnet"}: dataplane.PoolVXLANCrossSubnet,
 		}[[2]string{p.IpipMode, p.VxlanMode}]
 		b.check(known, "modes of pool %s", id)
 		out.Pools[pool.Name] = pool
@@ -302,7 +306,8 @@ func (s *felixState) backPools(b *backwards, out dptest.State) {
 
 func (b *backwards) route(kinds bool, r *felixpb.RouteUpdate) *dataplane.Route {
 	out := &dataplane.Route{
-		Dst: b.prefix(r.Dst), Node: r.DstNodeName, SameSubnet: r.SameSubnet, Borrowed: r.Borrowed, NATOutgoing: r.NatOutgoing,
+		Dst: b.prefix(r.Dst), Node: r.DstNodeName, SameSubnet: r.SameSubnet,
+		Borrowed: r.Borrowed, NATOutgoing: r.NatOutgoing,
 		Pool: map[felixpb.IPPoolType]dataplane.PoolType{
 			felixpb.IPPoolType_NO_ENCAP: dataplane.PoolDirect, felixpb.IPPoolType_VXLAN: dataplane.PoolVXLAN,
 			felixpb.IPPoolType_IPIP: dataplane.PoolIPIP,

@@ -204,7 +204,9 @@ func (s *felixState) side(a netip.Addr, port uint16, p felixPacket, nets, notNet
 		inRange := slices.ContainsFunc(ranges, func(r *felixpb.PortRange) bool {
 			return p.hasPorts() && r.First <= int32(port) && int32(port) <= r.Last
 		})
-		return inRange || slices.ContainsFunc(ids, func(id string) bool { return s.sets[id].hasPort(a, p.protocol, port) })
+		return inRange || slices.ContainsFunc(ids, func(id string) bool {
+			return s.sets[id].hasPort(a, p.protocol, port)
+		})
 	}
 	if len(ports)+len(portSets) > 0 && !on(ports, portSets) {
 		return false, nil

@@ -233,7 +233,8 @@ type ruled interface {
 // setsOf returns the sets of a rule.
 func setsOf(r *felixpb.Rule) (ids []string) {
 	for _, list := range [][]string{
-		r.SrcIpSetIds, r.DstIpSetIds, r.NotSrcIpSetIds, r.NotDstIpSetIds, r.SrcNamedPortIpSetIds, r.DstNamedPortIpSetIds,
+		r.SrcIpSetIds, r.DstIpSetIds, r.NotSrcIpSetIds, r.NotDstIpSetIds,
+		r.SrcNamedPortIpSetIds, r.DstNamedPortIpSetIds,
 		r.NotSrcNamedPortIpSetIds, r.NotDstNamedPortIpSetIds, r.DstIpPortSetIds,
 	} {
 		ids = append(ids, list...)
@@ -306,7 +307,7 @@ func (s *felixState) checkReferences(profiles []string, lists ...[]*felixpb.Tier
 
 // userOf returns an endpoint that uses a policy or profile.
 func (s *felixState) userOf(policy, profile string) string {
-	sub := felixState{kinds: s.kinds, policies: map[string]*felixpb.ActivePolicyUpdate{}, profiles: map[string]*felixpb.Profile{}}
+	sub := newFelixState(s.kinds)
 	for id, p := range s.policies {
 		if id != policy {
 			sub.policies[id] = p
@@ -396,7 +397,9 @@ func (s *felixState) report(m *felixpb.ToDataplane) (out []*felixpb.FromDataplan
 	}
 	host := func(id string) {
 		out = append(out, &felixpb.FromDataplane{Payload: &felixpb.FromDataplane_HostEndpointStatusUpdate{
-			HostEndpointStatusUpdate: &felixpb.HostEndpointStatusUpdate{Id: &felixpb.HostEndpointID{EndpointId: id}, Status: up},
+			HostEndpointStatusUpdate: &felixpb.HostEndpointStatusUpdate{
+				Id: &felixpb.HostEndpointID{EndpointId: id}, Status: up,
+			},
 		}})
 	}
 	switch p := m.Payload.(type) {

@@ -95,7 +95,7 @@ func TestFrames(t *testing.T) {
 	frame, err := appendFrame([]byte("before"), m)
 	require.NoError(t, err)
 	frame = frame[len("before"):]
-	require.Equal(t, []byte{4, 0, 0, 0, 0, 0, 0, 0, 0x0a, 0, 0x78, 7}, frame)
+	require.Equal(t, []byte{4, 0, 0, 0, 0, 0, 0, 0, 0x78, 7, 0x0a, 0}, frame)
 	got := &felixpb.ToDataplane{}
 	require.NoError(t, readFrame(bytes.NewReader(frame), 4, got))
 	require.EqualValues(t, 7, got.SequenceNumber)

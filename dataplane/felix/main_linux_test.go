@@ -10,6 +10,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,7 +20,6 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/dataplane/felix"
-	"github.com/wayleave/wayleave/internal/netns/nstest"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -30,7 +31,28 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	nstest.Main(m)
+	code := m.Run()
+	deadline := time.Now().Add(patience)
+	for leaked() != "" && time.Now().Before(deadline) {
+		runtime.Gosched()
+	}
+	if stacks := leaked(); stacks != "" && code == 0 {
+		fmt.Fprintln(os.Stderr, "leaked goroutines:\n"+stacks)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// leaked returns the goroutines of this module, and of package os/exec.
+func leaked() string {
+	buffer := make([]byte, 1<<20)
+	var found []string
+	for _, stack := range strings.Split(string(buffer[:runtime.Stack(buffer, true)]), "\n\n")[1:] {
+		if strings.Contains(stack, "dataplane/felix.") || strings.Contains(stack, "os/exec.") {
+			found = append(found, stack)
+		}
+	}
+	return strings.Join(found, "\n\n")
 }
 
 // patience is how long tests wait for another process.
@@ -51,7 +73,8 @@ func newRig(t *testing.T) *rig {
 	command := filepath.Join(r.folder, "driver")
 	require.NoError(t, os.Symlink(binary, command))
 	r.cfg = felix.Config{
-		Command: []string{command}, Env: append(os.Environ(), driverEnv+"="+r.folder), Stdout: t.Output(), Stderr: t.Output(),
+		Command: []string{command}, Env: append(os.Environ(), driverEnv+"="+r.folder),
+		Stdout: t.Output(), Stderr: t.Output(),
 		Settings: map[string]string{"InterfacePrefix": "wl"}, WaitForStatus: true, MaxBackoff: 1, Timeout: patience,
 		Grace: patience, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}

@@ -81,7 +81,8 @@ func TestOrderOfMessages(t *testing.T) {
 		types = append(types, strings.TrimPrefix(m, "*felixpb.ToDataplane_"))
 	}
 	require.Equal(t, []string{
-		"ConfigUpdate", "IpsetUpdate", "ActiveProfileUpdate", "WorkloadEndpointUpdate", "Encapsulation", "NamespaceUpdate",
+		"ConfigUpdate", "IpsetUpdate", "ActiveProfileUpdate",
+		"WorkloadEndpointUpdate", "Encapsulation", "NamespaceUpdate",
 		"InSync", "WorkloadEndpointRemove",
 	}, types)
 	require.EqualValues(t, len(types), dp.Stats().Sent)
@@ -323,9 +324,9 @@ func TestTeardown(t *testing.T) {
 // New refuses what cannot work.
 func TestConfigIsChecked(t *testing.T) {
 	_, err := felix.New(felix.Config{Dialect: 7, Timeout: -1})
-	require.ErrorContains(t, err, "Command is required")
-	require.ErrorContains(t, err, "Dialect: unknown dialect 7")
-	require.ErrorContains(t, err, "Timeout, Grace and MaxBackoff must not be negative")
+	require.ErrorContains(t, err, "the field Command is required")
+	require.ErrorContains(t, err, "unknown dialect 7")
+	require.ErrorContains(t, err, "no time must be negative: Timeout, Grace, MaxBackoff")
 	require.Equal(t, []string{"tiers", "kinds"}, []string{felix.DialectTiers.String(), felix.DialectKinds.String()})
 	require.Equal(t, "dialect "+strconv.Itoa(7), felix.Dialect(7).String())
 }

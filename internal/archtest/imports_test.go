@@ -109,6 +109,10 @@ var allowed = map[string][]string{
 	"dataplane/wire/internal/codec": {"policy", "dataplane", "dataplane/wire/wirepb"},
 	"dataplane/wire/internal/frame": {},
 	"dataplane/wire/internal/state": {"dataplane", "dataplane/dptest"},
+	"dataplane/felix":               {"policy", "dataplane", "dataplane/felix/..."},
+	"dataplane/felix/internal/translate": {
+		"policy", "dataplane", "dataplane/felix/felixpb",
+	},
 	"dataplane/wireguard": {
 		"policy", "dataplane", "dataplane/nft/applier", "dataplane/nft/ruleset", "dataplane/routes",
 		"internal/nsthread",

@@ -24,6 +24,10 @@ func workloadID(key policy.Key) *felixpb.WorkloadEndpointID {
 	return &felixpb.WorkloadEndpointID{OrchestratorId: orchestrator, WorkloadId: join(key), EndpointId: interfaceID}
 }
 
+func hostID(key policy.Key) *felixpb.HostEndpointID {
+	return &felixpb.HostEndpointID{EndpointId: join(key)}
+}
+
 // Workload returns the endpoint with an identity. It reports false for an identity that no endpoint has.
 func Workload(id *felixpb.WorkloadEndpointID) (policy.Key, bool) {
 	ok := id.GetOrchestratorId() == orchestrator && id.GetEndpointId() == interfaceID
@@ -97,13 +101,13 @@ func (t *Translator) sendHost(key policy.Key, h *dataplane.HostEndpoint) {
 	}
 	t.fault(key, problems)
 	t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_HostEndpointUpdate{
-		HostEndpointUpdate: &felixpb.HostEndpointUpdate{Id: &felixpb.HostEndpointID{EndpointId: join(key)}, Endpoint: msg},
+		HostEndpointUpdate: &felixpb.HostEndpointUpdate{Id: hostID(key), Endpoint: msg},
 	}})
 }
 
 func (t *Translator) removeHost(key policy.Key) {
 	t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_HostEndpointRemove{
-		HostEndpointRemove: &felixpb.HostEndpointRemove{Id: &felixpb.HostEndpointID{EndpointId: join(key)}},
+		HostEndpointRemove: &felixpb.HostEndpointRemove{Id: hostID(key)},
 	}})
 }
 
@@ -138,8 +142,8 @@ func (t *Translator) tiers(ingress, egress []dataplane.TierPolicies) (out []*fel
 	return out, problems
 }
 
-// tier translates a tier of one or both directions. Staged policies are left out. If a policy cannot be referred to, the
-// tier denies what its other policies do not decide.
+// tier translates a tier of one or both directions. Staged policies are left out. If a policy cannot be referred
+// to, the tier denies what its other policies do not decide.
 func (t *Translator) tier(in, eg *dataplane.TierPolicies) (*felixpb.TierInfo, []error) {
 	var problems []error
 	info := &felixpb.TierInfo{}

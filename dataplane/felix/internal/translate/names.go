@@ -10,39 +10,39 @@ import (
 )
 
 // applyNames takes an event of a namespace or service account. It ignores others.
-func (t *Translator) applyNames(e dataplane.Event) {
+func (w *network) applyNames(e dataplane.Event) {
 	switch e := e.(type) {
 	case *dataplane.NamespaceUpdate:
-		update(t, t.network.namespaces, e.Namespace.Name, e.Namespace,
-			func(_ string, n *dataplane.Namespace) { t.sendNamespace(n) })
+		update(w.send != nil, w.namespaces, e.Namespace.Name, e.Namespace,
+			func(_ string, n *dataplane.Namespace) { w.sendNamespace(n) })
 	case *dataplane.NamespaceRemove:
-		if t.network.namespaces[e.Name] != nil && t.send != nil {
-			t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_NamespaceRemove{
+		if w.namespaces[e.Name] != nil && w.send != nil {
+			w.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_NamespaceRemove{
 				NamespaceRemove: &felixpb.NamespaceRemove{Id: &felixpb.NamespaceID{Name: e.Name}},
 			}})
 		}
-		delete(t.network.namespaces, e.Name)
+		delete(w.namespaces, e.Name)
 	case *dataplane.ServiceAccountUpdate:
-		update(t, t.network.accounts, e.ServiceAccount.Key, e.ServiceAccount,
-			func(_ dataplane.ServiceAccountKey, a *dataplane.ServiceAccount) { t.sendAccount(a) })
+		update(w.send != nil, w.accounts, e.ServiceAccount.Key, e.ServiceAccount,
+			func(_ dataplane.ServiceAccountKey, a *dataplane.ServiceAccount) { w.sendAccount(a) })
 	case *dataplane.ServiceAccountRemove:
-		if t.network.accounts[e.Key] != nil && t.send != nil {
-			t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_ServiceAccountRemove{
+		if w.accounts[e.Key] != nil && w.send != nil {
+			w.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_ServiceAccountRemove{
 				ServiceAccountRemove: &felixpb.ServiceAccountRemove{Id: accountID(e.Key)},
 			}})
 		}
-		delete(t.network.accounts, e.Key)
+		delete(w.accounts, e.Key)
 	}
 }
 
-func (t *Translator) sendNamespace(n *dataplane.Namespace) {
-	t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_NamespaceUpdate{
+func (w *network) sendNamespace(n *dataplane.Namespace) {
+	w.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_NamespaceUpdate{
 		NamespaceUpdate: &felixpb.NamespaceUpdate{Id: &felixpb.NamespaceID{Name: n.Name}, Labels: n.Labels},
 	}})
 }
 
-func (t *Translator) sendAccount(a *dataplane.ServiceAccount) {
-	t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_ServiceAccountUpdate{
+func (w *network) sendAccount(a *dataplane.ServiceAccount) {
+	w.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_ServiceAccountUpdate{
 		ServiceAccountUpdate: &felixpb.ServiceAccountUpdate{Id: accountID(a.Key), Labels: a.Labels},
 	}})
 }
@@ -78,18 +78,18 @@ func prefixText(p netip.Prefix) string {
 }
 
 // sendNode sends a node, in all messages that a version of Felix has for it.
-func (t *Translator) sendNode(old, n *dataplane.Node) {
+func (w *network) sendNode(old, n *dataplane.Node) {
 	v4, v6 := firstAddresses(n)
-	if t.dialect == Kinds {
-		t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_HostMetadataUpdate{
+	if w.dialect == Kinds {
+		w.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_HostMetadataUpdate{
 			HostMetadataUpdate: &felixpb.HostMetadataUpdate{
 				Hostname: n.Name, Ipv4Addr: prefixText(v4), Ipv6Addr: prefixText(v6), Labels: n.Labels,
 			},
 		}})
 	} else {
-		t.sendAddresses(n.Name, old, n)
+		w.sendAddresses(n.Name, old, n)
 	}
-	t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_HostMetadataV4V6Update{
+	w.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_HostMetadataV4V6Update{
 		HostMetadataV4V6Update: &felixpb.HostMetadataV4V6Update{
 			Hostname: n.Name, Ipv4Addr: prefixText(v4), Ipv6Addr: prefixText(v6), Labels: n.Labels,
 		},
@@ -97,47 +97,47 @@ func (t *Translator) sendNode(old, n *dataplane.Node) {
 }
 
 // sendAddresses sends the changes of a node's first addresses, which have a message for each family.
-func (t *Translator) sendAddresses(name string, old, n *dataplane.Node) {
+func (w *network) sendAddresses(name string, old, n *dataplane.Node) {
 	old4, old6 := firstAddresses(old)
 	new4, new6 := firstAddresses(n)
 	switch {
 	case new4.IsValid():
-		t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_HostMetadataUpdate{
+		w.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_HostMetadataUpdate{
 			HostMetadataUpdate: &felixpb.HostMetadataUpdate{Hostname: name, Ipv4Addr: new4.Addr().String()},
 		}})
 	case old4.IsValid():
-		t.sendHostRemove(name)
+		w.sendHostRemove(name)
 	}
 	switch {
 	case new6.IsValid():
-		t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_HostMetadataV6Update{
+		w.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_HostMetadataV6Update{
 			HostMetadataV6Update: &felixpb.HostMetadataV6Update{Hostname: name, Ipv6Addr: new6.Addr().String()},
 		}})
 	case old6.IsValid():
-		t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_HostMetadataV6Remove{
+		w.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_HostMetadataV6Remove{
 			HostMetadataV6Remove: &felixpb.HostMetadataV6Remove{Hostname: name},
 		}})
 	}
 }
 
-func (t *Translator) removeNode(name string) {
-	old := t.network.nodes[name]
-	delete(t.network.nodes, name)
-	if old == nil || t.send == nil {
+func (w *network) removeNode(name string) {
+	old := w.nodes[name]
+	delete(w.nodes, name)
+	if old == nil || w.send == nil {
 		return
 	}
-	if t.dialect == Kinds {
-		t.sendHostRemove(name)
+	if w.dialect == Kinds {
+		w.sendHostRemove(name)
 	} else {
-		t.sendAddresses(name, old, nil)
+		w.sendAddresses(name, old, nil)
 	}
-	t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_HostMetadataV4V6Remove{
+	w.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_HostMetadataV4V6Remove{
 		HostMetadataV4V6Remove: &felixpb.HostMetadataV4V6Remove{Hostname: name},
 	}})
 }
 
-func (t *Translator) sendHostRemove(name string) {
-	t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_HostMetadataRemove{
+func (w *network) sendHostRemove(name string) {
+	w.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_HostMetadataRemove{
 		HostMetadataRemove: &felixpb.HostMetadataRemove{Hostname: name},
 	}})
 }

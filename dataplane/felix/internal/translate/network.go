@@ -12,29 +12,46 @@ import (
 	"github.com/wayleave/wayleave/dataplane/felix/felixpb"
 )
 
-// applyNetwork takes an event that is neither about sets nor about policy. Felix has no message for the backends of a
+// snapshot sends all objects.
+func (w *network) snapshot() {
+	for _, node := range w.vtepNodes() {
+		w.sendVTEP(node)
+	}
+	each(w.routes, dataplane.ComparePrefixes, func(_ netip.Prefix, r *dataplane.Route) { w.sendRoute(r) })
+	each(w.nodes, strings.Compare, func(_ string, n *dataplane.Node) { w.sendNode(nil, n) })
+	for _, cidr := range w.poolCIDRs() {
+		w.sendPool(cidr)
+	}
+	w.sendEncapsulation()
+	each(w.namespaces, strings.Compare, func(_ string, n *dataplane.Namespace) { w.sendNamespace(n) })
+	each(w.accounts, dataplane.ServiceAccountKey.Compare,
+		func(_ dataplane.ServiceAccountKey, a *dataplane.ServiceAccount) { w.sendAccount(a) })
+}
+
+// apply takes an event that is neither about sets nor about policy. Felix has no message for the backends of a
 // service.
-func (t *Translator) applyNetwork(e dataplane.Event) {
+func (w *network) apply(e dataplane.Event) {
 	switch e := e.(type) {
 	case *dataplane.RouteUpdate:
-		update(t, t.network.routes, e.Route.Dst, e.Route, func(_ netip.Prefix, r *dataplane.Route) { t.sendRoute(r) })
+		update(w.send != nil, w.routes, e.Route.Dst, e.Route,
+			func(_ netip.Prefix, r *dataplane.Route) { w.sendRoute(r) })
 	case *dataplane.RouteRemove:
-		t.removeRoute(e.Dst)
+		w.removeRoute(e.Dst)
 	case *dataplane.TunnelUpdate:
-		t.updateTunnel(e.Tunnel.Key(), e.Tunnel)
+		w.updateTunnel(e.Tunnel.Key(), e.Tunnel)
 	case *dataplane.TunnelRemove:
-		t.updateTunnel(e.Key, nil)
+		w.updateTunnel(e.Key, nil)
 	case *dataplane.NodeUpdate:
-		old := t.network.nodes[e.Node.Name]
-		update(t, t.network.nodes, e.Node.Name, e.Node, func(_ string, n *dataplane.Node) { t.sendNode(old, n) })
+		old := w.nodes[e.Node.Name]
+		update(w.send != nil, w.nodes, e.Node.Name, e.Node, func(_ string, n *dataplane.Node) { w.sendNode(old, n) })
 	case *dataplane.NodeRemove:
-		t.removeNode(e.Name)
+		w.removeNode(e.Name)
 	case *dataplane.PoolUpdate:
-		t.updatePool(e.Pool.Name, e.Pool)
+		w.updatePool(e.Pool.Name, e.Pool)
 	case *dataplane.PoolRemove:
-		t.updatePool(e.Name, nil)
+		w.updatePool(e.Name, nil)
 	default:
-		t.applyNames(e)
+		w.applyNames(e)
 	}
 }
 
@@ -76,14 +93,14 @@ func poolType(t dataplane.PoolType) felixpb.IPPoolType {
 	return felixpb.IPPoolType_NONE
 }
 
-func (t *Translator) sendRoute(r *dataplane.Route) {
+func (w *network) sendRoute(r *dataplane.Route) {
 	typ := typeOf(r.Type)
 	msg := &felixpb.RouteUpdate{
 		Dst: r.Dst.String(), DstNodeName: r.Node, Types: typ.bits, IpPoolType: poolType(r.Pool),
 		SameSubnet: r.SameSubnet, NatOutgoing: r.NATOutgoing, Borrowed: r.Borrowed,
 		LocalWorkload: r.Type == dataplane.RouteLocalWorkload,
 	}
-	if t.dialect == Tiers {
+	if w.dialect == Tiers {
 		msg.Type = typ.old
 	}
 	if r.NodeAddress.IsValid() {
@@ -94,40 +111,40 @@ func (t *Translator) sendRoute(r *dataplane.Route) {
 			Vxlan: msg.IpPoolType == felixpb.IPPoolType_VXLAN, Ipip: msg.IpPoolType == felixpb.IPPoolType_IPIP,
 		}
 	}
-	t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_RouteUpdate{RouteUpdate: msg}})
+	w.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_RouteUpdate{RouteUpdate: msg}})
 }
 
-func (t *Translator) removeRoute(dst netip.Prefix) {
-	if t.network.routes[dst] != nil && t.send != nil {
-		t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_RouteRemove{
+func (w *network) removeRoute(dst netip.Prefix) {
+	if w.routes[dst] != nil && w.send != nil {
+		w.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_RouteRemove{
 			RouteRemove: &felixpb.RouteRemove{Dst: dst.String()},
 		}})
 	}
-	delete(t.network.routes, dst)
+	delete(w.routes, dst)
 }
 
 // updateTunnel replaces a tunnel endpoint. Felix has one message for the VXLAN devices of a node, and none for
 // IP-in-IP devices.
-func (t *Translator) updateTunnel(key dataplane.TunnelKey, tunnel *dataplane.Tunnel) {
-	old := t.network.tunnels[key]
+func (w *network) updateTunnel(key dataplane.TunnelKey, tunnel *dataplane.Tunnel) {
+	old := w.tunnels[key]
 	if tunnel == nil {
-		delete(t.network.tunnels, key)
+		delete(w.tunnels, key)
 	} else {
-		t.network.tunnels[key] = tunnel
+		w.tunnels[key] = tunnel
 	}
-	if t.send != nil && key.Encapsulation == dataplane.EncapVXLAN && !old.Equal(tunnel) {
-		t.sendVTEP(key.Node)
+	if w.send != nil && key.Encapsulation == dataplane.EncapVXLAN && !old.Equal(tunnel) {
+		w.sendVTEP(key.Node)
 	}
 }
 
 // vtep returns the VXLAN device of a node, or nil.
-func (t *Translator) vtep(node string, version int) *dataplane.Tunnel {
-	return t.network.tunnels[dataplane.TunnelKey{Node: node, IPVersion: version}]
+func (w *network) vtep(node string, version int) *dataplane.Tunnel {
+	return w.tunnels[dataplane.TunnelKey{Node: node, IPVersion: version}]
 }
 
 // vtepNodes returns the nodes with VXLAN devices, sorted.
-func (t *Translator) vtepNodes() (nodes []string) {
-	for key := range t.network.tunnels {
+func (w *network) vtepNodes() (nodes []string) {
+	for key := range w.tunnels {
 		if key.Encapsulation == dataplane.EncapVXLAN {
 			nodes = append(nodes, key.Node)
 		}
@@ -137,11 +154,11 @@ func (t *Translator) vtepNodes() (nodes []string) {
 }
 
 // sendVTEP sends the VXLAN devices of a node, or that there are none.
-func (t *Translator) sendVTEP(node string) {
+func (w *network) sendVTEP(node string) {
 	msg := &felixpb.VXLANTunnelEndpointUpdate{Node: node}
-	v4, v6 := t.vtep(node, 4), t.vtep(node, 6)
+	v4, v6 := w.vtep(node, 4), w.vtep(node, 6)
 	if v4 == nil && v6 == nil {
-		t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_VtepRemove{
+		w.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_VtepRemove{
 			VtepRemove: &felixpb.VXLANTunnelEndpointRemove{Node: node},
 		}})
 		return
@@ -152,39 +169,39 @@ func (t *Translator) sendVTEP(node string) {
 	if v6 != nil {
 		msg.MacV6, msg.Ipv6Addr, msg.ParentDeviceIpv6 = v6.MAC, v6.Address.String(), v6.ParentAddress.String()
 	}
-	t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_VtepUpdate{VtepUpdate: msg}})
+	w.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_VtepUpdate{VtepUpdate: msg}})
 }
 
 // updatePool replaces a pool. Felix identifies pools by their range: of several with the same one, that with the
 // smallest name counts.
-func (t *Translator) updatePool(name string, p *dataplane.Pool) {
-	old, encapsulation := t.network.pools[name], t.encapsulation()
+func (w *network) updatePool(name string, p *dataplane.Pool) {
+	old, encapsulation := w.pools[name], w.encapsulation()
 	if old.Equal(p) {
 		return
 	}
 	if p == nil {
-		delete(t.network.pools, name)
+		delete(w.pools, name)
 	} else {
-		t.network.pools[name] = p
+		w.pools[name] = p
 	}
-	if t.send == nil {
+	if w.send == nil {
 		return
 	}
 	if old != nil && (p == nil || old.CIDR != p.CIDR) {
-		t.sendPool(old.CIDR)
+		w.sendPool(old.CIDR)
 	}
 	if p != nil {
-		t.sendPool(p.CIDR)
+		w.sendPool(p.CIDR)
 	}
-	if t.encapsulation() != encapsulation {
-		t.sendEncapsulation()
+	if w.encapsulation() != encapsulation {
+		w.sendEncapsulation()
 	}
 }
 
 // poolCIDRs returns the ranges of pools, sorted.
-func (t *Translator) poolCIDRs() []netip.Prefix {
+func (w *network) poolCIDRs() []netip.Prefix {
 	var cidrs []netip.Prefix
-	for _, p := range t.network.pools {
+	for _, p := range w.pools {
 		cidrs = append(cidrs, p.CIDR)
 	}
 	slices.SortFunc(cidrs, dataplane.ComparePrefixes)
@@ -192,16 +209,16 @@ func (t *Translator) poolCIDRs() []netip.Prefix {
 }
 
 // sendPool sends the pool with a range, or that there is none.
-func (t *Translator) sendPool(cidr netip.Prefix) {
+func (w *network) sendPool(cidr netip.Prefix) {
 	var p *dataplane.Pool
-	for _, name := range slices.Sorted(maps.Keys(t.network.pools)) {
-		if p == nil && t.network.pools[name].CIDR == cidr {
-			p = t.network.pools[name]
+	for _, name := range slices.Sorted(maps.Keys(w.pools)) {
+		if p == nil && w.pools[name].CIDR == cidr {
+			p = w.pools[name]
 		}
 	}
 	id := strings.Replace(cidr.String(), "/", "-", 1)
 	if p == nil {
-		t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_IpamPoolRemove{
+		w.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_IpamPoolRemove{
 			IpamPoolRemove: &felixpb.IPAMPoolRemove{Id: id},
 		}})
 		return
@@ -216,7 +233,7 @@ func (t *Translator) sendPool(cidr netip.Prefix) {
 	case felixpb.IPPoolType_VXLAN:
 		msg.VxlanMode = mode
 	}
-	t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_IpamPoolUpdate{
+	w.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_IpamPoolUpdate{
 		IpamPoolUpdate: &felixpb.IPAMPoolUpdate{Id: id, Pool: msg},
 	}})
 }
@@ -224,8 +241,8 @@ func (t *Translator) sendPool(cidr netip.Prefix) {
 // encapsulation has the encapsulations of pools.
 type encapsulation struct{ direct, ipip, vxlan, vxlan6 bool }
 
-func (t *Translator) encapsulation() (e encapsulation) {
-	for _, p := range t.network.pools {
+func (w *network) encapsulation() (e encapsulation) {
+	for _, p := range w.pools {
 		switch typ := poolType(p.Type); {
 		case typ == felixpb.IPPoolType_NO_ENCAP:
 			e.direct = true
@@ -240,9 +257,9 @@ func (t *Translator) encapsulation() (e encapsulation) {
 	return e
 }
 
-func (t *Translator) sendEncapsulation() {
-	e := t.encapsulation()
-	t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_Encapsulation{Encapsulation: &felixpb.Encapsulation{
+func (w *network) sendEncapsulation() {
+	e := w.encapsulation()
+	w.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_Encapsulation{Encapsulation: &felixpb.Encapsulation{
 		IpipEnabled: e.ipip, VxlanEnabled: e.vxlan, VxlanEnabledV6: e.vxlan6, NoEncapEnabled: e.direct,
 	}}})
 }

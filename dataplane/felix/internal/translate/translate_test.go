@@ -79,14 +79,15 @@ func ruleText(t *testing.T, r dataplane.Rule) (text string, fault error) {
 
 func one(n int) *int { return &n }
 
+func icmpRule(m policy.HeaderMatch) dataplane.Rule {
+	return dataplane.Rule{Action: policy.Allow, Protocol: policy.ProtocolICMP, HeaderMatch: m}
+}
+
 // Each field of a rule has a field in the message.
 func TestRules(t *testing.T) {
 	src := func(m dataplane.Match) dataplane.Rule { return dataplane.Rule{Action: policy.Allow, Source: m} }
 	dst := func(m dataplane.Match) dataplane.Rule { return dataplane.Rule{Action: policy.Allow, Destination: m} }
 	ports := []policy.Port{policy.PortNumber(80), policy.PortRange(90, 99)}
-	icmp := func(m policy.HeaderMatch) dataplane.Rule {
-		return dataplane.Rule{Action: policy.Allow, Protocol: policy.ProtocolICMP, HeaderMatch: m}
-	}
 	for _, tt := range []struct {
 		rule dataplane.Rule
 		want string
@@ -99,30 +100,39 @@ func TestRules(t *testing.T) {
 		{dataplane.Rule{Action: policy.Allow, IPVersion: 4}, "action:allow,ip_version:IPV4"},
 		{dataplane.Rule{Action: policy.Allow, IPVersion: 6}, "action:allow,ip_version:IPV6"},
 		{dataplane.Rule{Action: policy.Allow, Protocol: policy.ProtocolTCP}, "action:allow,protocol:{name:tcp}"},
-		{dataplane.Rule{Action: policy.Allow, Protocol: policy.ProtocolUDPLite}, "action:allow,protocol:{name:udplite}"},
+		{
+			dataplane.Rule{Action: policy.Allow, Protocol: policy.ProtocolUDPLite},
+			"action:allow,protocol:{name:udplite}",
+		},
 		{dataplane.Rule{Action: policy.Allow, Protocol: policy.ProtocolSCTP}, "action:allow,protocol:{name:sctp}"},
 		{dataplane.Rule{Action: policy.Allow, Protocol: 47}, "action:allow,protocol:{number:47}"},
 		{dataplane.Rule{Action: policy.Allow, NotProtocol: policy.ProtocolUDP}, "action:allow,not_protocol:{name:udp}"},
-		{dataplane.Rule{Action: policy.Allow, Protocol: policy.ProtocolICMP}, "action:allow,ip_version:IPV4,protocol:{name:icmp}"},
+		{
+			dataplane.Rule{Action: policy.Allow, Protocol: policy.ProtocolICMP},
+			"action:allow,ip_version:IPV4,protocol:{name:icmp}",
+		},
 		{
 			dataplane.Rule{Action: policy.Allow, Protocol: policy.ProtocolICMPv6},
 			"action:allow,ip_version:IPV6,protocol:{name:icmpv6}",
 		},
-		{dataplane.Rule{Action: policy.Allow, NotProtocol: policy.ProtocolICMP}, "action:allow,not_protocol:{name:icmp}"},
 		{
-			icmp(policy.HeaderMatch{ICMP: &policy.ICMP{Type: one(0)}}),
+			dataplane.Rule{Action: policy.Allow, NotProtocol: policy.ProtocolICMP},
+			"action:allow,not_protocol:{name:icmp}",
+		},
+		{
+			icmpRule(policy.HeaderMatch{ICMP: &policy.ICMP{Type: one(0)}}),
 			"action:allow,ip_version:IPV4,protocol:{name:icmp},icmp_type:0",
 		},
 		{
-			icmp(policy.HeaderMatch{ICMP: &policy.ICMP{Type: one(3), Code: one(0)}}),
+			icmpRule(policy.HeaderMatch{ICMP: &policy.ICMP{Type: one(3), Code: one(0)}}),
 			"action:allow,ip_version:IPV4,protocol:{name:icmp},icmp_type_code:{type:3}",
 		},
 		{
-			icmp(policy.HeaderMatch{NotICMP: &policy.ICMP{Type: one(8)}}),
+			icmpRule(policy.HeaderMatch{NotICMP: &policy.ICMP{Type: one(8)}}),
 			"action:allow,ip_version:IPV4,protocol:{name:icmp},not_icmp_type:8",
 		},
 		{
-			icmp(policy.HeaderMatch{NotICMP: &policy.ICMP{Type: one(3), Code: one(4)}}),
+			icmpRule(policy.HeaderMatch{NotICMP: &policy.ICMP{Type: one(3), Code: one(4)}}),
 			"action:allow,ip_version:IPV4,protocol:{name:icmp},not_icmp_type_code:{type:3,code:4}",
 		},
 		{src(dataplane.Match{Nets: nets("10.0.0.0/8", "fd00::/8")}), "action:allow,src_net:[10.0.0.0/8,fd00::/8]"},
@@ -139,21 +149,33 @@ func TestRules(t *testing.T) {
 		{dst(dataplane.Match{NotPorts: ports}), "action:allow,not_dst_ports:[{first:80,last:80},{first:90,last:99}]"},
 		{src(dataplane.Match{PortSets: []dataplane.IPSetID{"p:a"}}), "action:allow,src_named_port_ip_set_ids:[p:a]"},
 		{dst(dataplane.Match{PortSets: []dataplane.IPSetID{"p:a"}}), "action:allow,dst_named_port_ip_set_ids:[p:a]"},
-		{src(dataplane.Match{NotPortSets: []dataplane.IPSetID{"p:a"}}), "action:allow,not_src_named_port_ip_set_ids:[p:a]"},
-		{dst(dataplane.Match{NotPortSets: []dataplane.IPSetID{"p:a"}}), "action:allow,not_dst_named_port_ip_set_ids:[p:a]"},
+		{
+			src(dataplane.Match{NotPortSets: []dataplane.IPSetID{"p:a"}}),
+			"action:allow,not_src_named_port_ip_set_ids:[p:a]",
+		},
+		{
+			dst(dataplane.Match{NotPortSets: []dataplane.IPSetID{"p:a"}}),
+			"action:allow,not_dst_named_port_ip_set_ids:[p:a]",
+		},
 		// The set of a service must match as a whole. Beside other ports it is one of a list.
 		{dst(dataplane.Match{PortSets: []dataplane.IPSetID{"v:a"}}), "action:allow,dst_ip_port_set_ids:[v:a]"},
 		{
 			dst(dataplane.Match{PortSets: []dataplane.IPSetID{"v:a"}, NotPorts: ports[:1]}),
 			"action:allow,dst_ip_port_set_ids:[v:a],not_dst_ports:[{first:80,last:80}]",
 		},
-		{dst(dataplane.Match{PortSets: []dataplane.IPSetID{"v:a", "v:b"}}), "action:allow,dst_named_port_ip_set_ids:[v:a,v:b]"},
+		{
+			dst(dataplane.Match{PortSets: []dataplane.IPSetID{"v:a", "v:b"}}),
+			"action:allow,dst_named_port_ip_set_ids:[v:a,v:b]",
+		},
 		{
 			dst(dataplane.Match{PortSets: []dataplane.IPSetID{"v:a"}, Ports: ports[:1]}),
 			"action:allow,dst_ports:[{first:80,last:80}],dst_named_port_ip_set_ids:[v:a]",
 		},
 		{src(dataplane.Match{PortSets: []dataplane.IPSetID{"v:a"}}), "action:allow,src_named_port_ip_set_ids:[v:a]"},
-		{dst(dataplane.Match{NotPortSets: []dataplane.IPSetID{"v:a"}}), "action:allow,not_dst_named_port_ip_set_ids:[v:a]"},
+		{
+			dst(dataplane.Match{NotPortSets: []dataplane.IPSetID{"v:a"}}),
+			"action:allow,not_dst_named_port_ip_set_ids:[v:a]",
+		},
 	} {
 		text, fault := ruleText(t, tt.rule)
 		require.NoError(t, fault, tt.rule.String())
@@ -189,7 +211,8 @@ func TestClosedRules(t *testing.T) {
 		}
 	}
 	for action, want := range map[policy.Action]string{
-		"Reject": "action:deny,protocol:{name:tcp},src_net:[10.0.0.0/8]", "": "action:deny,protocol:{name:tcp},src_net:[10.0.0.0/8]",
+		"Reject": "action:deny,protocol:{name:tcp},src_net:[10.0.0.0/8]",
+		"":       "action:deny,protocol:{name:tcp},src_net:[10.0.0.0/8]",
 	} {
 		text, fault := ruleText(t, with(func(r *dataplane.Rule) { r.Action = action }))
 		require.Equal(t, want, text)
@@ -254,7 +277,8 @@ func TestFaultsFollowObjects(t *testing.T) {
 	require.Equal(t, []string{"Policy/n/p", "Profile/x"}, objects())
 	snapshot(tr)
 	require.Equal(t, []string{"Policy/n/p", "Profile/x"}, objects())
-	sent(tr, &dataplane.PolicyUpdate{Key: key, Policy: &dataplane.Policy{Tier: "t"}}, &dataplane.ProfileRemove{Name: "x"})
+	sent(tr, &dataplane.PolicyUpdate{Key: key, Policy: &dataplane.Policy{Tier: "t"}},
+		&dataplane.ProfileRemove{Name: "x"})
 	require.Empty(t, objects())
 	sent(tr, &dataplane.PolicyUpdate{Key: key, Policy: &dataplane.Policy{Tier: "t", Egress: bad}})
 	sent(tr, &dataplane.PolicyRemove{Key: key})
@@ -273,7 +297,9 @@ func TestRepeatedEventsSendNothing(t *testing.T) {
 			&dataplane.ProfileUpdate{Name: "x", Profile: &dataplane.Profile{}},
 			&dataplane.RouteUpdate{Route: &dataplane.Route{Dst: prefix("10.0.0.0/26"), Node: "n"}},
 			&dataplane.NodeUpdate{Node: &dataplane.Node{Name: "n"}},
-			&dataplane.PoolUpdate{Pool: &dataplane.Pool{Name: "p", CIDR: prefix("10.0.0.0/16"), Type: dataplane.PoolDirect}},
+			&dataplane.PoolUpdate{Pool: &dataplane.Pool{
+				Name: "p", CIDR: prefix("10.0.0.0/16"), Type: dataplane.PoolDirect,
+			}},
 			&dataplane.NamespaceUpdate{Namespace: &dataplane.Namespace{Name: "n"}},
 			&dataplane.ServiceAccountUpdate{ServiceAccount: &dataplane.ServiceAccount{
 				Key: dataplane.ServiceAccountKey{Namespace: "n", Name: "a"},
@@ -284,9 +310,11 @@ func TestRepeatedEventsSendNothing(t *testing.T) {
 	require.Empty(t, sent(tr, events()...))
 	require.Empty(t, sent(tr, &dataplane.IPSetDelta{ID: "s:a", Added: []dataplane.Member{member}},
 		&dataplane.IPSetDelta{ID: "s:other", Added: []dataplane.Member{member}}, &dataplane.ServiceUpdate{},
-		&dataplane.EndpointRemove{}, &dataplane.HostEndpointRemove{}, &dataplane.ProfileRemove{}, &dataplane.PolicyRemove{},
+		&dataplane.EndpointRemove{}, &dataplane.HostEndpointRemove{},
+		&dataplane.ProfileRemove{}, &dataplane.PolicyRemove{},
 		&dataplane.IPSetRemove{}, &dataplane.RouteRemove{}, &dataplane.TunnelRemove{}, &dataplane.NodeRemove{},
-		&dataplane.PoolRemove{}, &dataplane.ServiceRemove{}, &dataplane.NamespaceRemove{}, &dataplane.ServiceAccountRemove{}))
+		&dataplane.PoolRemove{}, &dataplane.ServiceRemove{}, &dataplane.NamespaceRemove{},
+		&dataplane.ServiceAccountRemove{}))
 }
 
 // Sets have members of both families.
@@ -310,7 +338,8 @@ func TestSets(t *testing.T) {
 		port("10.0.0.1/32", policy.ProtocolTCP), port("10.0.0.2/32", policy.ProtocolUDP),
 		port("fd00::1/128", policy.ProtocolSCTP),
 	}}))
-	require.Equal(t, []string{"ipset_update:{id:p:a,type:NET}"}, sent(tr, &dataplane.IPSetUpdate{ID: "p:a"}), "another type")
+	require.Equal(t, []string{"ipset_update:{id:p:a,type:NET}"}, sent(tr, &dataplane.IPSetUpdate{ID: "p:a"}),
+		"another type")
 }
 
 // Policies have the identities that Felix gives them in each dialect. A staged one is not sent.
@@ -328,7 +357,8 @@ func TestIdentitiesOfPolicies(t *testing.T) {
 		named, global := policyKey("n", "p"), policyKey("", "p")
 		require.Equal(t, []string{
 			"active_policy_update:{id:" + want[0] + ",policy:{" + rules + "}}",
-			"active_policy_update:{id:" + want[1] + ",policy:{untracked:true,pre_dnat:true" + strings.Replace(tier, "tier", ",tier", 1) + "}}",
+			"active_policy_update:{id:" + want[1] + ",policy:{untracked:true,pre_dnat:true" +
+				strings.Replace(tier, "tier", ",tier", 1) + "}}",
 		}, sent(tr, &dataplane.PolicyUpdate{Key: named, Policy: &dataplane.Policy{Tier: "t"}},
 			&dataplane.PolicyUpdate{Key: global, Policy: &dataplane.Policy{Tier: "t", Untracked: true, PreDNAT: true}},
 			&dataplane.PolicyUpdate{
@@ -353,9 +383,12 @@ func TestPolicyChangesTier(t *testing.T) {
 		return []dataplane.Event{
 			&dataplane.IPSetUpdate{ID: dataplane.IPSetID("s:" + tier)},
 			&dataplane.PolicyUpdate{Key: key, Policy: &dataplane.Policy{Tier: tier, Ingress: []dataplane.Rule{rule}}},
-			&dataplane.EndpointUpdate{Key: e, Endpoint: &dataplane.Endpoint{Interface: "i", Ingress: []dataplane.TierPolicies{
-				{Tier: tier, DefaultAction: policy.Deny, Policies: []policy.Key{key}},
-			}}},
+			&dataplane.EndpointUpdate{Key: e, Endpoint: &dataplane.Endpoint{
+				Interface: "i",
+				Ingress: []dataplane.TierPolicies{
+					{Tier: tier, DefaultAction: policy.Deny, Policies: []policy.Key{key}},
+				},
+			}},
 		}
 	}
 	tr := translate.New(translate.Tiers)
@@ -419,7 +452,8 @@ func TestTiersAreMerged(t *testing.T) {
 		},
 		"different tiers": {
 			list(tier("a", policy.Deny, "p")), list(tier("b", policy.Deny, "q")),
-			"{name:a,ingress_policies:[" + p + "],default_action:Deny},{name:b,egress_policies:[" + q + "],default_action:Deny}",
+			"{name:a,ingress_policies:[" + p + "],default_action:Deny}," +
+				"{name:b,egress_policies:[" + q + "],default_action:Deny}",
 		},
 		"one more before": {
 			list(tier("b", policy.Deny, "q")), list(tier("a", policy.Deny, "p"), tier("b", policy.Deny, "q")),
@@ -427,14 +461,16 @@ func TestTiersAreMerged(t *testing.T) {
 				"{name:b,ingress_policies:[" + q + "],egress_policies:[" + q + "],default_action:Deny}",
 		},
 		"the other order": {
-			list(tier("a", policy.Deny, "p"), tier("b", policy.Deny, "q")), list(tier("b", policy.Deny, "q"), tier("a", policy.Deny, "p")),
+			list(tier("a", policy.Deny, "p"), tier("b", policy.Deny, "q")),
+			list(tier("b", policy.Deny, "q"), tier("a", policy.Deny, "p")),
 			"{name:b,egress_policies:[" + q + "],default_action:Deny}," +
 				"{name:a,ingress_policies:[" + p + "],egress_policies:[" + p + "],default_action:Deny}," +
 				"{name:b,ingress_policies:[" + q + "],default_action:Deny}",
 		},
 		"another default action": {
 			list(tier("a", policy.Pass, "p")), list(tier("a", policy.Deny, "p")),
-			"{name:a,ingress_policies:[" + p + "],default_action:Pass},{name:a,egress_policies:[" + p + "],default_action:Deny}",
+			"{name:a,ingress_policies:[" + p + "],default_action:Pass}," +
+				"{name:a,egress_policies:[" + p + "],default_action:Deny}",
 		},
 		"staged policies": {
 			list(tier("a", policy.Deny, "s", "p")), list(tier("a", policy.Deny, "s")),
@@ -455,7 +491,9 @@ func TestTiersAreMerged(t *testing.T) {
 // An endpoint with a policy that the driver cannot find is closed, and reported.
 func TestEndpointWithUnknownPolicy(t *testing.T) {
 	for _, dialect := range []translate.Dialect{translate.Tiers, translate.Kinds} {
-		e := &dataplane.Endpoint{Profiles: []string{"x"}, Ingress: []dataplane.TierPolicies{tier("a", policy.Pass, "gone")}}
+		e := &dataplane.Endpoint{
+			Profiles: []string{"x"}, Ingress: []dataplane.TierPolicies{tier("a", policy.Pass, "gone")},
+		}
 		text, faults := tierText(t, dialect, e, "a/p")
 		require.Equal(t, "inactive", text)
 		require.Len(t, faults, 1)
@@ -487,14 +525,16 @@ func TestEndpoints(t *testing.T) {
 	}
 	key := policy.Key{Kind: policy.KindWorkloadEndpoint, Name: "e"}
 	require.Equal(t, []string{
-		"workload_endpoint_update:{id:{orchestrator_id:k8s,workload_id:e,endpoint_id:eth0},endpoint:{state:inactive,name:i," +
+		"workload_endpoint_update:{id:{orchestrator_id:k8s,workload_id:e,endpoint_id:eth0}," +
+			"endpoint:{state:inactive,name:i," +
 			"mac:02:00:00:00:00:01,profile_ids:[x,y],ipv4_nets:[10.0.0.1/32],ipv6_nets:[fd00::1/128]," +
 			"ipv4_nat:[{ext_ip:1.1.1.1,int_ip:10.0.0.1}],ipv6_nat:[{ext_ip:fd01::1,int_ip:fd00::1}]," +
 			"allow_spoofed_source_prefixes:[10.1.0.0/16]}}",
 	}, sent(tr, &dataplane.EndpointUpdate{Key: key, Endpoint: &dataplane.Endpoint{
 		Interface: "i", MAC: "02:00:00:00:00:01", Down: true, Profiles: []string{"x", "y"},
-		Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")},
-		NATs:      []policy.IPNAT{nat("1.1.1.1", "10.0.0.1"), nat("fd01::1", "fd00::1")}, AllowedSources: nets("10.1.0.0/16"),
+		Addresses:      []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")},
+		NATs:           []policy.IPNAT{nat("1.1.1.1", "10.0.0.1"), nat("fd01::1", "fd00::1")},
+		AllowedSources: nets("10.1.0.0/16"),
 	}}))
 	host := policy.Key{Kind: policy.KindHostEndpoint, Name: "h"}
 	sent(tr, &dataplane.PolicyUpdate{Key: policyKey("", "p"), Policy: &dataplane.Policy{Tier: "a"}})
@@ -517,7 +557,9 @@ func TestEndpoints(t *testing.T) {
 	for id, want := range map[string]policy.Key{
 		"n/e": {Kind: policy.KindWorkloadEndpoint, Namespace: "n", Name: "e"}, "e": key,
 	} {
-		got, ok := translate.Workload(&felixpb.WorkloadEndpointID{OrchestratorId: "k8s", WorkloadId: id, EndpointId: "eth0"})
+		got, ok := translate.Workload(&felixpb.WorkloadEndpointID{
+			OrchestratorId: "k8s", WorkloadId: id, EndpointId: "eth0",
+		})
 		require.True(t, ok)
 		require.Equal(t, want, got)
 	}
@@ -532,7 +574,10 @@ func TestRoutes(t *testing.T) {
 		route dataplane.Route
 		tiers string
 	}{
-		{dataplane.Route{Type: dataplane.RoutePool, Pool: dataplane.PoolDirect}, "ip_pool_type:NO_ENCAP,dst:10.0.0.1/32"},
+		{
+			dataplane.Route{Type: dataplane.RoutePool, Pool: dataplane.PoolDirect},
+			"ip_pool_type:NO_ENCAP,dst:10.0.0.1/32",
+		},
 		{
 			dataplane.Route{Type: dataplane.RouteLocalWorkload, Node: "n", NATOutgoing: true},
 			"type:LOCAL_WORKLOAD,dst:10.0.0.1/32,dst_node_name:n,nat_outgoing:true,local_workload:true,types:4",
@@ -546,10 +591,17 @@ func TestRoutes(t *testing.T) {
 				Type: dataplane.RouteRemoteWorkload, Node: "n", Pool: dataplane.PoolVXLANCrossSubnet, SameSubnet: true,
 				NodeAddress: netip.MustParseAddr("192.0.2.1"),
 			},
-			"type:REMOTE_WORKLOAD,ip_pool_type:VXLAN,dst:10.0.0.1/32,dst_node_name:n,dst_node_ip:192.0.2.1,same_subnet:true,types:1",
+			"type:REMOTE_WORKLOAD,ip_pool_type:VXLAN,dst:10.0.0.1/32,dst_node_name:n,dst_node_ip:192.0.2.1," +
+				"same_subnet:true,types:1",
 		},
-		{dataplane.Route{Type: dataplane.RouteRemoteHost, Node: "n"}, "type:REMOTE_HOST,dst:10.0.0.1/32,dst_node_name:n,types:2"},
-		{dataplane.Route{Type: dataplane.RouteLocalHost, Node: "n"}, "type:LOCAL_HOST,dst:10.0.0.1/32,dst_node_name:n,types:8"},
+		{
+			dataplane.Route{Type: dataplane.RouteRemoteHost, Node: "n"},
+			"type:REMOTE_HOST,dst:10.0.0.1/32,dst_node_name:n,types:2",
+		},
+		{
+			dataplane.Route{Type: dataplane.RouteLocalHost, Node: "n"},
+			"type:LOCAL_HOST,dst:10.0.0.1/32,dst_node_name:n,types:8",
+		},
 		{
 			dataplane.Route{Type: dataplane.RouteRemoteTunnel, Node: "n", Pool: dataplane.PoolIPIP},
 			"type:REMOTE_TUNNEL,ip_pool_type:IPIP,dst:10.0.0.1/32,dst_node_name:n,tunnel_type:{ipip:true},types:16",
@@ -583,11 +635,13 @@ func TestTunnels(t *testing.T) {
 	six := tunnel(6, "fd00::1", "02:00:00:00:00:06", "2001:db8::1")
 	const text4 = "node:n,mac:02:00:00:00:00:04,ipv4_addr:10.0.0.1,parent_device_ip:192.0.2.1"
 	const text6 = "mac_v6:02:00:00:00:00:06,ipv6_addr:fd00::1,parent_device_ipv6:2001:db8::1"
-	require.Equal(t, []string{"vtep_update:{" + text4 + "}", "vtep_update:{" + text4 + "," + text6 + "}"}, sent(tr, four, six))
+	require.Equal(t, []string{"vtep_update:{" + text4 + "}", "vtep_update:{" + text4 + "," + text6 + "}"},
+		sent(tr, four, six))
 	require.Empty(t, sent(tr, four, six))
 	ipip := &dataplane.Tunnel{Node: "n", IPVersion: 4, Encapsulation: dataplane.EncapIPIP}
 	require.Empty(t, sent(tr, &dataplane.TunnelUpdate{Tunnel: ipip}, &dataplane.TunnelRemove{Key: ipip.Key()}))
-	require.Equal(t, []string{"vtep_update:{node:n," + text6 + "}"}, sent(tr, &dataplane.TunnelRemove{Key: four.Tunnel.Key()}))
+	require.Equal(t, []string{"vtep_update:{node:n," + text6 + "}"},
+		sent(tr, &dataplane.TunnelRemove{Key: four.Tunnel.Key()}))
 	require.Equal(t, []string{"vtep_remove:{node:n}"}, sent(tr, &dataplane.TunnelRemove{Key: six.Tunnel.Key()}))
 }
 
@@ -601,7 +655,8 @@ func TestNodes(t *testing.T) {
 	both := "hostname:n,ipv4_addr:192.0.2.1/24,ipv6_addr:2001:db8::1/64,labels:{a:b}"
 	tr := translate.New(translate.Tiers)
 	require.Equal(t, []string{
-		"host_metadata_update:{hostname:n,ipv4_addr:192.0.2.1}", "host_metadata_v6_update:{hostname:n,ipv6_addr:2001:db8::1}",
+		"host_metadata_update:{hostname:n,ipv4_addr:192.0.2.1}",
+		"host_metadata_v6_update:{hostname:n,ipv6_addr:2001:db8::1}",
 		"host_metadata_v4v6_update:{" + both + "}",
 	}, sent(tr, node("192.0.2.1/24", "2001:db8::1/64", "192.0.2.2/24")))
 	require.Equal(t, []string{
@@ -630,7 +685,8 @@ func TestPools(t *testing.T) {
 	}{
 		{
 			pool("b", "10.0.0.0/16", dataplane.PoolVXLAN, true),
-			"ipam_pool_update:{id:10.0.0.0-16,pool:{cidr:10.0.0.0/16,masquerade:true,vxlan_mode:always}} encapsulation:{vxlan_enabled:true}",
+			"ipam_pool_update:{id:10.0.0.0-16,pool:{cidr:10.0.0.0/16,masquerade:true,vxlan_mode:always}} " +
+				"encapsulation:{vxlan_enabled:true}",
 		},
 		{
 			pool("a", "10.0.0.0/16", dataplane.PoolIPIPCrossSubnet, false),

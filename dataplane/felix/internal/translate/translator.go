@@ -53,8 +53,11 @@ type policies struct {
 	hosts     map[policy.Key]*dataplane.HostEndpoint
 }
 
-// network has the other objects.
+// network has the other objects, and translates them.
 type network struct {
+	dialect Dialect
+	// send is that of the Translator.
+	send       Send
 	tunnels    map[dataplane.TunnelKey]*dataplane.Tunnel
 	routes     map[netip.Prefix]*dataplane.Route
 	nodes      map[string]*dataplane.Node
@@ -73,8 +76,9 @@ func New(dialect Dialect) *Translator {
 			endpoints: map[policy.Key]*dataplane.Endpoint{}, hosts: map[policy.Key]*dataplane.HostEndpoint{},
 		},
 		network: network{
-			tunnels: map[dataplane.TunnelKey]*dataplane.Tunnel{}, routes: map[netip.Prefix]*dataplane.Route{},
-			nodes: map[string]*dataplane.Node{}, pools: map[string]*dataplane.Pool{},
+			dialect: dialect, tunnels: map[dataplane.TunnelKey]*dataplane.Tunnel{},
+			routes: map[netip.Prefix]*dataplane.Route{},
+			nodes:  map[string]*dataplane.Node{}, pools: map[string]*dataplane.Pool{},
 			namespaces: map[string]*dataplane.Namespace{},
 			accounts:   map[dataplane.ServiceAccountKey]*dataplane.ServiceAccount{},
 		},
@@ -85,27 +89,28 @@ func New(dialect Dialect) *Translator {
 // InSync reports whether the state is complete.
 func (t *Translator) InSync() bool { return t.inSync }
 
-// Apply takes a batch, and sends the changes in its order. With a nil send, it remembers them for a Snapshot. Events that
-// change nothing send nothing. InSync is a message of a Snapshot alone.
+// Apply takes a batch, and sends the changes in its order. With a nil send, it remembers them for a Snapshot.
+// Events that change nothing send nothing. InSync is a message of a Snapshot alone.
 func (t *Translator) Apply(b dataplane.Batch, send Send) {
-	t.send = send
+	t.send, t.network.send = send, send
 	for _, e := range b.Events {
 		if !beforeRemovals(e) {
 			t.removeStale()
 		}
 		if !t.applySet(e) && !t.applyPolicy(e) {
-			t.applyNetwork(e)
+			t.network.apply(e)
 		}
 	}
 	t.removeStale()
-	t.send = nil
+	t.send, t.network.send = nil, nil
 }
 
 // beforeRemovals reports whether an event comes before those that remove policies and sets.
 func beforeRemovals(e dataplane.Event) bool {
 	switch e.(type) {
 	case *dataplane.IPSetUpdate, *dataplane.IPSetDelta, *dataplane.PolicyUpdate, *dataplane.ProfileUpdate,
-		*dataplane.EndpointUpdate, *dataplane.HostEndpointUpdate, *dataplane.EndpointRemove, *dataplane.HostEndpointRemove:
+		*dataplane.EndpointUpdate, *dataplane.HostEndpointUpdate, *dataplane.EndpointRemove,
+		*dataplane.HostEndpointRemove:
 		return true
 	}
 	return false
@@ -113,7 +118,7 @@ func beforeRemovals(e dataplane.Event) bool {
 
 // Snapshot sends all objects in the order of a batch, and InSync.
 func (t *Translator) Snapshot(send Send) {
-	t.send, t.stale = send, nil
+	t.send, t.network.send, t.stale = send, send, nil
 	clear(t.faults)
 	for _, id := range slices.Sorted(maps.Keys(t.sets)) {
 		t.sendSet(id, t.sets[id])
@@ -122,20 +127,9 @@ func (t *Translator) Snapshot(send Send) {
 	each(t.policy.profiles, strings.Compare, t.sendProfile)
 	each(t.policy.endpoints, policy.Key.Compare, t.sendEndpoint)
 	each(t.policy.hosts, policy.Key.Compare, t.sendHost)
-	for _, node := range t.vtepNodes() {
-		t.sendVTEP(node)
-	}
-	each(t.network.routes, dataplane.ComparePrefixes, func(_ netip.Prefix, r *dataplane.Route) { t.sendRoute(r) })
-	each(t.network.nodes, strings.Compare, func(_ string, n *dataplane.Node) { t.sendNode(nil, n) })
-	for _, cidr := range t.poolCIDRs() {
-		t.sendPool(cidr)
-	}
-	t.sendEncapsulation()
-	each(t.network.namespaces, strings.Compare, func(_ string, n *dataplane.Namespace) { t.sendNamespace(n) })
-	each(t.network.accounts, dataplane.ServiceAccountKey.Compare,
-		func(_ dataplane.ServiceAccountKey, a *dataplane.ServiceAccount) { t.sendAccount(a) })
+	t.network.snapshot()
 	send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_InSync{InSync: &felixpb.InSync{}}})
-	t.send = nil
+	t.send, t.network.send = nil, nil
 }
 
 // each calls do for each object, sorted by key.
@@ -180,15 +174,15 @@ func (t *Translator) applyPolicy(e dataplane.Event) bool {
 	case *dataplane.PolicyRemove:
 		t.removePolicy(e.Key)
 	case *dataplane.ProfileUpdate:
-		update(t, t.policy.profiles, e.Name, e.Profile, t.sendProfile)
+		update(t.send != nil, t.policy.profiles, e.Name, e.Profile, t.sendProfile)
 	case *dataplane.ProfileRemove:
 		remove(t, t.policy.profiles, e.Name, profileKey(e.Name), t.removeProfile)
 	case *dataplane.EndpointUpdate:
-		update(t, t.policy.endpoints, e.Key, e.Endpoint, t.sendEndpoint)
+		update(t.send != nil, t.policy.endpoints, e.Key, e.Endpoint, t.sendEndpoint)
 	case *dataplane.EndpointRemove:
 		remove(t, t.policy.endpoints, e.Key, e.Key, t.removeEndpoint)
 	case *dataplane.HostEndpointUpdate:
-		update(t, t.policy.hosts, e.Key, e.HostEndpoint, t.sendHost)
+		update(t.send != nil, t.policy.hosts, e.Key, e.HostEndpoint, t.sendHost)
 	case *dataplane.HostEndpointRemove:
 		remove(t, t.policy.hosts, e.Key, e.Key, t.removeHost)
 	case *dataplane.InSync:
@@ -199,11 +193,11 @@ func (t *Translator) applyPolicy(e dataplane.Event) bool {
 	return true
 }
 
-// update replaces an object, and sends it if it has changed.
-func update[K comparable, V interface{ Equal(o V) bool }](t *Translator, m map[K]V, k K, v V, send func(K, V)) {
+// update replaces an object, and sends it if it has changed and there is a driver.
+func update[K comparable, V interface{ Equal(o V) bool }](driver bool, m map[K]V, k K, v V, send func(K, V)) {
 	old, ok := m[k]
 	m[k] = v
-	if t.send != nil && (!ok || !old.Equal(v)) {
+	if driver && (!ok || !old.Equal(v)) {
 		send(k, v)
 	}
 }
