@@ -4177,7 +4177,7 @@ func (x *TunnelType) GetWireguard() bool {
 // RouteUpdate adds or changes a route.
 type RouteUpdate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Type, until types replaced it in Calico 3.30.
+	// Type, until types replaced it.
 	Type        RouteType  `protobuf:"varint,1,opt,name=type,proto3,enum=wayleave.felix.v1.RouteType" json:"type,omitempty"`
 	IpPoolType  IPPoolType `protobuf:"varint,2,opt,name=ip_pool_type,json=ipPoolType,proto3,enum=wayleave.felix.v1.IPPoolType" json:"ip_pool_type,omitempty"`
 	Dst         string     `protobuf:"bytes,3,opt,name=dst,proto3" json:"dst,omitempty"`
