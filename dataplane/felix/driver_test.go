@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -77,6 +78,14 @@ func runDriver(folder string) error {
 	case "part":
 		_, _ = out.Write([]byte{200, 0, 0, 0, 0, 0, 0, 0, 1})
 		return nil
+	case "leave": // another process has the pipe
+		other := exec.Command("sleep", "600")
+		other.ExtraFiles = []*os.File{out}
+		if err := other.Start(); err != nil {
+			return err
+		}
+		pid := strconv.Itoa(other.Process.Pid)
+		return os.WriteFile(filepath.Join(folder, "other"), []byte(pid), 0o600)
 	case "close output":
 		_ = out.Close()
 		select {}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -149,6 +150,25 @@ func TestDriverBreaks(t *testing.T) {
 			require.Equal(t, carried(world("a", "b")).String(), r.dump(dp))
 		})
 	}
+}
+
+// A driver has ended when its process has, although another process has its output.
+func TestDriverLeavesProcess(t *testing.T) {
+	r := newRig(t)
+	r.set("mode", "leave")
+	dp := r.open()
+	t.Cleanup(func() {
+		pid, err := os.ReadFile(filepath.Join(r.folder, "other"))
+		require.NoError(t, err)
+		n, err := strconv.Atoi(string(pid))
+		require.NoError(t, err)
+		require.NoError(t, syscall.Kill(n, syscall.SIGKILL))
+	})
+	if err := dp.Apply(t.Context(), first(world("a"))); isPending(err) {
+		require.ErrorContains(t, ended(t, dp), "the driver has ended")
+	}
+	r.set("mode", "")
+	require.True(t, isPending(retried(t, dp)))
 }
 
 // A driver that does not read is killed after the timeout, or when the context is done.
