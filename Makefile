@@ -118,18 +118,20 @@ lint: bin/staticcheck bin/gofumpt ## Check formatting, vet, staticcheck and the 
 	@scripts/tidy
 	@set -e; for os in darwin windows; do echo "== builds for $$os"; GOOS=$$os go vet ./... ./kubernetes/... ./dataplane/felix/... ./dataplane/wire/... ./dataplane/wireguard/... ./datastore/etcd/... ./datastore/kubernetes/...; (cd examples && GOOS=$$os go build -o /dev/null ./explain); done
 
-# The modules with a schema, and the folders of their generated code.
-PROTO := dataplane/wire/wirepb dataplane/felix/felixpb
+# The modules with a schema, and the folders of the generated code.
+PROTO_MODULES := dataplane/wire dataplane/felix
+PROTO := dataplane/wire/wirepb dataplane/wire/policysync/policysyncpb dataplane/felix/felixpb
+PROTO_TOOLS := bin/buf bin/protoc-gen-go bin/protoc-gen-go-grpc
 
 .PHONY: proto
-proto: bin/buf bin/protoc-gen-go ## Generate the code of the wire protocols.
-	@set -e; for code in $(PROTO); do (cd $$(dirname $$code) && PATH=$(CURDIR)/bin:$$PATH buf generate); done
+proto: $(PROTO_TOOLS) ## Generate the code of the protocols.
+	@set -e; for m in $(PROTO_MODULES); do (cd $$m && PATH=$(CURDIR)/bin:$$PATH buf generate); done
 
 .PHONY: lint-proto
-lint-proto: bin/buf bin/protoc-gen-go ## Check the schemas of the wire protocols, and that their generated code is up to date.
-	@set -e; out=$$(mktemp -d); trap 'rm -rf "$$out"' EXIT; export PATH=$(CURDIR)/bin:$$PATH; for code in $(PROTO); do ( \
-	  cd $$(dirname $$code); buf lint; buf format --diff --exit-code proto; buf generate -o "$$out"; pb=$$(basename $$code); \
-	  diff -r "$$out/$$pb" $$pb || { echo "the generated code of $$code is not that of the schema: run 'make proto'" >&2; exit 1; }); done
+lint-proto: $(PROTO_TOOLS) ## Check the schemas of the protocols, and that their generated code is up to date.
+	@set -e; out=$$(mktemp -d); trap 'rm -rf "$$out"' EXIT; export PATH=$(CURDIR)/bin:$$PATH; \
+	  for m in $(PROTO_MODULES); do (cd $$m; buf lint; buf format --diff --exit-code proto; buf generate -o "$$out/$$m"); done; \
+	  for code in $(PROTO); do diff -r "$$out/$$code" $$code || { echo "the generated code in $$code is not that of the schema: run 'make proto'" >&2; exit 1; }; done
 
 .PHONY: test-publish
 test-publish: ## Release all modules in a throwaway clone, then use them as other programs do: go get, go install.
@@ -193,6 +195,9 @@ bin/buf: tools/buf/go.mod tools/buf/go.sum
 
 bin/protoc-gen-go: dataplane/wire/go.mod
 	cd dataplane/wire && go build -o ../../bin/protoc-gen-go google.golang.org/protobuf/cmd/protoc-gen-go
+
+bin/protoc-gen-go-grpc: tools/go.mod tools/go.sum
+	cd tools && GOWORK=off go build -o ../bin/protoc-gen-go-grpc google.golang.org/grpc/cmd/protoc-gen-go-grpc
 
 bin/staticcheck: tools/go.mod tools/go.sum
 	cd tools && GOWORK=off go build -o ../bin/staticcheck honnef.co/go/tools/cmd/staticcheck

@@ -16,6 +16,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/wire/internal/codec"
 	"github.com/wayleave/wayleave/dataplane/wire/internal/frame"
+	"github.com/wayleave/wayleave/dataplane/wire/internal/parts"
 	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
 	"github.com/wayleave/wayleave/policy"
 )
@@ -113,7 +114,7 @@ func (l *connection) greet(conn net.Conn) error {
 
 // read reads messages until the connection ends.
 func (l *connection) read(ctx context.Context, conn net.Conn) error {
-	var parts assembler
+	var pending assembler
 	for {
 		// The server pings three times in its timeout.
 		if err := conn.SetReadDeadline(time.Now().Add(2 * l.cfg.Timeout)); err != nil {
@@ -123,7 +124,7 @@ func (l *connection) read(ctx context.Context, conn net.Conn) error {
 		if err := l.conn.Read(m); err != nil {
 			return err
 		}
-		do, err := l.take(m, &parts)
+		do, err := l.take(m, &pending)
 		if err != nil {
 			return err
 		}
@@ -139,11 +140,11 @@ func (l *connection) read(ctx context.Context, conn net.Conn) error {
 }
 
 // take returns the task of a message, or nil.
-func (l *connection) take(m *wirepb.ServerMessage, parts *assembler) (task, error) {
+func (l *connection) take(m *wirepb.ServerMessage, pending *assembler) (task, error) {
 	switch m := m.GetMessage().(type) {
 	case *wirepb.ServerMessage_Batch:
 		b := m.Batch
-		complete, err := parts.add(b.GetRequest(), b.GetSnapshot(), b.GetMore(), b.GetEvents())
+		complete, err := pending.add(b.GetRequest(), b.GetSnapshot(), b.GetMore(), b.GetEvents())
 		if err != nil || complete == nil {
 			return nil, err
 		}
@@ -153,7 +154,7 @@ func (l *connection) take(m *wirepb.ServerMessage, parts *assembler) (task, erro
 		}, nil
 	case *wirepb.ServerMessage_Plan:
 		p := m.Plan
-		complete, err := parts.add(p.GetRequest(), false, p.GetMore(), p.GetEvents())
+		complete, err := pending.add(p.GetRequest(), false, p.GetMore(), p.GetEvents())
 		if err != nil || complete == nil {
 			return nil, err
 		}
@@ -191,6 +192,9 @@ func (l *connection) acknowledge(ctx context.Context, request uint64, err error)
 	return l.conn.Write(&wirepb.ClientMessage{Message: &wirepb.ClientMessage_Ack{Ack: ack}})
 }
 
+// textSize is how many bytes of a plan one message has, if more follow.
+const textSize = 256 << 10
+
 // plan answers a Plan, in parts.
 func (l *connection) plan(ctx context.Context, request uint64, b dataplane.Batch) error {
 	result := &wirepb.PlanResult{Request: request}
@@ -203,7 +207,7 @@ func (l *connection) plan(ctx context.Context, request uint64, b dataplane.Batch
 	}
 	text = strings.ToValidUTF8(text, "?")
 	for more := true; more; {
-		end := min(len(text), partSize)
+		end := min(len(text), textSize)
 		for end < len(text) && !utf8.RuneStart(text[end]) {
 			end++
 		}
@@ -237,9 +241,7 @@ func (l *connection) report(d dataplane.Drift) error {
 type assembler struct {
 	request  uint64 // of the parts; 0 if there are none
 	snapshot bool
-	events   []dataplane.Event
-	// sets are the indexes of the events of sets.
-	sets map[dataplane.IPSetID]int
+	events   parts.Assembler
 }
 
 // assembled is a complete batch.
@@ -254,45 +256,15 @@ func (a *assembler) add(request uint64, snapshot, more bool, events []*wirepb.Ev
 		return nil, fmt.Errorf("%w: request %d within the parts of request %d", errProtocol, request, a.request)
 	}
 	if a.request == 0 {
-		*a = assembler{request: request, snapshot: snapshot, sets: map[dataplane.IPSetID]int{}}
+		*a = assembler{request: request, snapshot: snapshot}
 	}
-	for _, encoded := range events {
-		e, err := codec.Decode(encoded)
-		if err != nil {
-			return nil, errors.Join(errProtocol, err)
-		}
-		a.event(e)
+	if err := a.events.Add(events); err != nil {
+		return nil, errors.Join(errProtocol, err)
 	}
 	if more {
 		return nil, nil
 	}
-	complete := &assembled{dataplane.Batch{Events: a.events}, a.snapshot}
+	complete := &assembled{a.events.Batch(), a.snapshot}
 	*a = assembler{}
 	return complete, nil
-}
-
-// event adds an event. Events of one set become one.
-func (a *assembler) event(e dataplane.Event) {
-	var id dataplane.IPSetID
-	switch e := e.(type) {
-	case *dataplane.IPSetUpdate:
-		id = e.ID
-	case *dataplane.IPSetDelta:
-		id = e.ID
-		if i, ok := a.sets[id]; ok {
-			switch first := a.events[i].(type) {
-			case *dataplane.IPSetUpdate:
-				first.Members = append(first.Members, e.Added...)
-			case *dataplane.IPSetDelta:
-				first.Added = append(first.Added, e.Added...)
-				first.Removed = append(first.Removed, e.Removed...)
-			}
-			return
-		}
-	default:
-		a.events = append(a.events, e)
-		return
-	}
-	a.sets[id] = len(a.events)
-	a.events = append(a.events, e)
 }

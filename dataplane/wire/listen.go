@@ -6,12 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"sync/atomic"
-	"syscall"
+
+	"github.com/wayleave/wayleave/dataplane/wire/internal/sockets"
 )
 
 // Listen listens on a Unix socket, which only the user of this process and root can connect to. It creates the folder,
@@ -23,12 +23,12 @@ func Listen(path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), onlyOwner); err != nil {
 		return nil, fmt.Errorf("wire: %w", err)
 	}
-	if err := removeStale(path); err != nil {
+	if err := sockets.RemoveStale(path); err != nil {
 		return nil, fmt.Errorf("wire: %w", err)
 	}
 	// It gets its name only once nobody else can connect.
 	temporary := fmt.Sprintf("%s.%d", path, os.Getpid())
-	if err := removeStale(temporary); err != nil {
+	if err := sockets.RemoveStale(temporary); err != nil {
 		return nil, fmt.Errorf("wire: %w", err)
 	}
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: temporary, Net: "unix"})
@@ -44,27 +44,6 @@ func Listen(path string) (net.Listener, error) {
 		return nil, errors.Join(fmt.Errorf("wire: %w", err), listener.Close(), os.Remove(temporary))
 	}
 	return &socket{UnixListener: listener, path: path}, nil
-}
-
-// removeStale removes a socket that no process listens on.
-func removeStale(path string) error {
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case info.Mode().Type() != fs.ModeSocket:
-		return fmt.Errorf("%s exists and is not a socket", path)
-	}
-	conn, err := net.Dial("unix", path)
-	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return os.Remove(path)
-	case err == nil:
-		return errors.Join(fmt.Errorf("%s: another process listens on it", path), conn.Close())
-	}
-	return fmt.Errorf("%s: another process may listen on it: %w", path, err) // as if its backlog is full
 }
 
 // socket removes the file of a listener when it is closed.

@@ -3,10 +3,13 @@
 package state
 
 import (
+	"iter"
+	"maps"
 	"slices"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/policy"
 )
 
 // State is a desired state.
@@ -39,6 +42,33 @@ func (s *State) Clone() *State {
 	c := New()
 	c.full = s.full.Clone()
 	return c
+}
+
+// Objects returns a copy as plain data.
+func (s *State) Objects() dptest.State {
+	s.mergeAll()
+	return s.full.Clone()
+}
+
+// Endpoints yields the workload endpoints, in no order.
+func (s *State) Endpoints() iter.Seq2[policy.Key, *dataplane.Endpoint] { return maps.All(s.full.Endpoints) }
+
+// Endpoint returns an endpoint, or nil.
+func (s *State) Endpoint(key policy.Key) *dataplane.Endpoint { return s.full.Endpoints[key] }
+
+// Policy returns a policy, or nil.
+func (s *State) Policy(key policy.Key) *dataplane.Policy { return s.full.Policies[key] }
+
+// Profile returns a profile, or nil.
+func (s *State) Profile(name string) *dataplane.Profile { return s.full.Profiles[name] }
+
+// Set returns a set. It reports whether it exists.
+func (s *State) Set(id dataplane.IPSetID) (dptest.Set, bool) {
+	if s.changes[id] != nil {
+		s.merge(id)
+	}
+	set, ok := s.full.Sets[id]
+	return set, ok
 }
 
 // Snapshot returns a batch with the whole state.
