@@ -51,7 +51,9 @@ func (s *State) Objects() dptest.State {
 }
 
 // Endpoints yields the workload endpoints, in no order.
-func (s *State) Endpoints() iter.Seq2[policy.Key, *dataplane.Endpoint] { return maps.All(s.full.Endpoints) }
+func (s *State) Endpoints() iter.Seq2[policy.Key, *dataplane.Endpoint] {
+	return maps.All(s.full.Endpoints)
+}
 
 // Endpoint returns an endpoint, or nil.
 func (s *State) Endpoint(key policy.Key) *dataplane.Endpoint { return s.full.Endpoints[key] }

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policysync
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/wayleave/wayleave/dataplane/wire/internal/parts"
+	"github.com/wayleave/wayleave/dataplane/wire/internal/state"
+	"github.com/wayleave/wayleave/dataplane/wire/policysync/policysyncpb"
+)
+
+// ClientConfig configures a Client. It is copied by NewClient.
+type ClientConfig struct {
+	// Path of the socket. Required.
+	Path string
+	// Changed is called with each new state, on the goroutine of Run. Optional.
+	Changed func(*State)
+	// Name of the program, which servers log. Default "wayleave".
+	Name string
+	// MaxBackoff is the longest wait before the client connects again. Default 5 s.
+	MaxBackoff time.Duration
+	// Logger logs failures. Nil discards.
+	Logger *slog.Logger
+}
+
+// Client follows the policy of the endpoint of a socket.
+//
+// Run must be called once. State may be called from any goroutine.
+type Client struct {
+	cfg   ClientConfig
+	state atomic.Pointer[State]
+}
+
+// NewClient returns a Client, which does nothing before Run. Errors: the configuration.
+func NewClient(cfg ClientConfig) (*Client, error) {
+	if cfg.Path == "" || cfg.MaxBackoff < 0 {
+		return nil, errors.New("policysync: ClientConfig: Path is required, and MaxBackoff must not be negative")
+	}
+	cfg.Name = cmp.Or(cfg.Name, "wayleave")
+	cfg.MaxBackoff = cmp.Or(cfg.MaxBackoff, 5*time.Second)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	return &Client{cfg: cfg}, nil
+}
+
+// Watch calls a function with each state of the policy of the endpoint of a socket, until ctx is done. It is a Client
+// with the default configuration. Errors: that of ctx, or that the path is empty.
+func Watch(ctx context.Context, path string, changed func(*State)) error {
+	c, err := NewClient(ClientConfig{Path: path, Changed: changed})
+	if err != nil {
+		return err
+	}
+	return c.Run(ctx)
+}
+
+// State returns the last state, also while there is no connection, or nil before the first one.
+func (c *Client) State() *State { return c.state.Load() }
+
+// Run connects, and again after a while when the connection ends, until ctx is done. Errors: that of ctx.
+func (c *Client) Run(ctx context.Context) error {
+	least := min(50*time.Millisecond, c.cfg.MaxBackoff)
+	wait := least
+	for {
+		complete, err := c.connect(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if complete {
+			wait = least
+		}
+		c.cfg.Logger.Warn("no policy updates", "err", err, "retry_in", wait)
+		timer := time.NewTimer(wait/2 + rand.N(wait/2+1))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-timer.C:
+		}
+		wait = min(2*wait, c.cfg.MaxBackoff)
+	}
+}
+
+// connect follows one call until it ends. It returns why, and whether it got a state.
+func (c *Client) connect(ctx context.Context) (complete bool, err error) {
+	const maxResponse = 64 << 20 // a large policy is in one event
+	conn, err := grpc.NewClient("passthrough:///policysync",
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // the kernel connects the two, on one machine
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", c.cfg.Path)
+		}),
+		grpc.WithNoProxy(), grpc.WithDisableServiceConfig(), grpc.WithDefaultCallOptions(
+			grpc.MaxCallRecvMsgSize(maxResponse)))
+	if err != nil {
+		return false, fmt.Errorf("policysync: %w", err)
+	}
+	defer func() { _ = conn.Close() }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	responses, err := policysyncpb.NewPolicySyncClient(conn).Sync(ctx, &policysyncpb.SyncRequest{Name: c.cfg.Name})
+	if err != nil {
+		return false, fmt.Errorf("policysync: %w", err)
+	}
+	var assembler parts.Assembler
+	current := (*state.State)(nil)
+	for {
+		r, err := responses.Recv()
+		if err == nil {
+			err = assembler.Add(r.GetEvents())
+		}
+		if err != nil {
+			return complete, fmt.Errorf("policysync: %w", err)
+		}
+		if r.GetSnapshot() {
+			current = state.New()
+		}
+		if r.GetMore() {
+			continue
+		}
+		if current == nil {
+			return complete, errors.New("policysync: the server breaks the protocol: changes before a snapshot")
+		}
+		current.Apply(assembler.Batch())
+		if current.InSync() {
+			complete = true
+			c.publish(newState(current.Objects()))
+		}
+	}
+}
+
+// publish makes a state the current one.
+func (c *Client) publish(s *State) {
+	c.state.Store(s)
+	if c.cfg.Changed != nil {
+		c.cfg.Changed(s)
+	}
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policysync
+
+import (
+	"cmp"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/wayleave/wayleave/policy"
+)
+
+const (
+	// DefaultMaxSubscribers is the default of ServerConfig.MaxSubscribers.
+	DefaultMaxSubscribers = 16
+	// DefaultMaxQueued is the default of ServerConfig.MaxQueued.
+	DefaultMaxQueued = 10_000
+	// DefaultTimeout is the default of ServerConfig.Timeout.
+	DefaultTimeout = 30 * time.Second
+)
+
+// ServerConfig configures a Server. It is copied by NewServer.
+type ServerConfig struct {
+	// Socket returns the path of the socket of a workload endpoint, for example that of Folder. An empty path means
+	// that the endpoint has none. The Server calls it for each endpoint in each Apply and Resync. Required.
+	Socket func(policy.Key) string
+	// Authenticate returns an error for a process that must not read the policy of the endpoint with the key, for
+	// example that of Users. It must be safe for concurrent use. Default InWorkload.
+	Authenticate func(policy.Key, Peer) error
+	// NetNS is a file descriptor of the network namespace with the endpoints' interfaces, for InWorkload. 0 means the
+	// namespace of the process.
+	NetNS int
+	// MaxSubscribers limits the calls for one endpoint at a time. It may have twice as many connections. Default
+	// DefaultMaxSubscribers.
+	MaxSubscribers int
+	// MaxQueued limits the events and members of sets that wait for one subscriber. A subscriber that is slower gets a
+	// snapshot in place of them. Default DefaultMaxQueued.
+	MaxQueued int
+	// Timeout is how long a subscriber may take to read a message before it is disconnected. Default DefaultTimeout.
+	Timeout time.Duration
+	// Logger logs sockets, subscribers, and peers that are refused. Nil discards.
+	Logger *slog.Logger
+}
+
+func (c ServerConfig) withDefaults() ServerConfig {
+	if c.Authenticate == nil {
+		c.Authenticate = InWorkload
+	}
+	c.MaxSubscribers = cmp.Or(c.MaxSubscribers, DefaultMaxSubscribers)
+	c.MaxQueued = cmp.Or(c.MaxQueued, DefaultMaxQueued)
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	return c
+}
+
+func (c ServerConfig) validate() error {
+	var errs []error
+	if c.Socket == nil {
+		errs = append(errs, errors.New("policysync: ServerConfig.Socket is required"))
+	}
+	if c.NetNS < 0 || c.MaxSubscribers < 0 || c.MaxQueued < 0 || c.Timeout < 0 {
+		errs = append(errs, errors.New("policysync: ServerConfig: "+
+			"NetNS, MaxSubscribers, MaxQueued and Timeout must not be negative"))
+	}
+	return errors.Join(errs...)
+}

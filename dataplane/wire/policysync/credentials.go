@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policysync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+
+	"google.golang.org/grpc/credentials"
+
+	"github.com/wayleave/wayleave/dataplane"
+)
+
+// transport are the credentials of the connections of an endpoint: the kernel identifies the peer, and nothing is
+// exchanged or encrypted.
+type transport struct{ endpoint *endpoint }
+
+var _ credentials.TransportCredentials = transport{}
+
+// ServerHandshake checks the peer. The connection is closed on an error, before anything is read from it.
+func (t transport) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	e := t.endpoint
+	id, err := e.identify(conn)
+	if err != nil {
+		e.server.cfg.Logger.Warn("peer refused", "endpoint", e.key, "err", err)
+		return nil, nil, err
+	}
+	accepted := &connection{Conn: conn, endpoint: e}
+	if err := accepted.open(); err != nil {
+		return nil, nil, err
+	}
+	return accepted, id, nil
+}
+
+// ClientHandshake implements credentials.TransportCredentials. It refuses.
+func (t transport) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return nil, nil, errors.New("policysync: the credentials are those of a server")
+}
+
+// Info implements credentials.TransportCredentials.
+func (t transport) Info() credentials.ProtocolInfo {
+	return credentials.ProtocolInfo{SecurityProtocol: "unix"}
+}
+
+// Clone implements credentials.TransportCredentials.
+func (t transport) Clone() credentials.TransportCredentials { return t }
+
+// OverrideServerName implements credentials.TransportCredentials. It does nothing.
+func (t transport) OverrideServerName(string) error { return nil }
+
+// identity is the peer of a connection, which may read the policy of the endpoint.
+type identity struct {
+	credentials.CommonAuthInfo
+	endpoint *endpoint
+	conn     net.Conn
+	peer     Peer
+
+	mu sync.Mutex
+	// checked is the endpoint as it was when the peer was checked.
+	checked *dataplane.Endpoint
+}
+
+// AuthType implements credentials.AuthInfo.
+func (i *identity) AuthType() string { return "unix" }
+
+// identify checks the peer of a connection.
+func (e *endpoint) identify(conn net.Conn) (*identity, error) {
+	p, err := peerOf(conn)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnauthorized, err)
+	}
+	p.netNS = e.server.cfg.NetNS
+	id := &identity{
+		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
+		endpoint:       e, conn: conn, peer: p,
+	}
+	return id, id.check(e.current())
+}
+
+// check checks the peer, unless it was checked for the endpoint as it is.
+func (i *identity) check(current *dataplane.Endpoint) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if current == nil {
+		return fmt.Errorf("%w: the endpoint is removed", ErrUnauthorized)
+	}
+	if c := i.checked; c != nil && c.Interface == current.Interface && c.MAC == current.MAC &&
+		slices.Equal(c.Addresses, current.Addresses) {
+		return nil
+	}
+	p := i.peer
+	p.Endpoint = current
+	if err := i.endpoint.server.cfg.Authenticate(i.endpoint.key, p); err != nil {
+		return fmt.Errorf("%w: process %d of user %d: %w", ErrUnauthorized, p.PID, p.User, err)
+	}
+	i.checked = current
+	return nil
+}
+
+// connection counts the connections of an endpoint.
+type connection struct {
+	net.Conn
+	endpoint *endpoint
+	closed   sync.Once
+}
+
+// open counts the connection. Errors: there are too many.
+func (c *connection) open() error {
+	s := c.endpoint.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if limit := 2 * s.cfg.MaxSubscribers; c.endpoint.connections >= limit {
+		return fmt.Errorf("policysync: the endpoint has %d connections", limit)
+	}
+	c.endpoint.connections++
+	return nil
+}
+
+// Close closes the connection.
+func (c *connection) Close() error {
+	c.closed.Do(func() {
+		c.endpoint.server.mu.Lock()
+		defer c.endpoint.server.mu.Unlock()
+		c.endpoint.connections--
+	})
+	return c.Conn.Close()
+}

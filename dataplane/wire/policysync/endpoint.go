@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policysync
+
+import (
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/wire/policysync/policysyncpb"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// endpoint is a workload endpoint with a socket. Server.mu guards its fields below gone.
+type endpoint struct {
+	server   *Server
+	key      policy.Key
+	path     string
+	listener *socket
+	grpc     *grpc.Server
+	// gone is closed once the endpoint is not served any more, with the status reason.
+	gone chan struct{}
+
+	reason      error
+	connections int
+	subscribers map[*subscriber]struct{}
+	// view is what subscribers have; nil if there are none.
+	view *view
+}
+
+// serveLocked serves an endpoint on a socket. Errors: those of the system.
+func (s *Server) serveLocked(key policy.Key, path string) error {
+	listener, err := listen(path)
+	if err != nil {
+		return err
+	}
+	e := &endpoint{
+		server: s, key: key, path: path, listener: listener, gone: make(chan struct{}),
+		subscribers: map[*subscriber]struct{}{},
+	}
+	const maxRequest = 64 << 10
+	e.grpc = grpc.NewServer(
+		grpc.Creds(transport{e}), grpc.ConnectionTimeout(s.cfg.Timeout), grpc.MaxRecvMsgSize(maxRequest),
+		grpc.MaxConcurrentStreams(uint32(s.cfg.MaxSubscribers)+1), // one more, to be refused with a reason
+	)
+	policysyncpb.RegisterPolicySyncServer(e.grpc, &service{endpoint: e})
+	s.served[key] = e
+	s.stopping.Go(func() {
+		if err := e.grpc.Serve(listener); err != nil {
+			s.cfg.Logger.Debug("the socket is closed", "endpoint", key, "err", err)
+		}
+	})
+	s.cfg.Logger.Info("listening", "endpoint", key, "path", path)
+	return nil
+}
+
+// stopLocked removes the socket, and ends all calls with a status. It does not wait for them.
+func (e *endpoint) stopLocked(reason error) {
+	s := e.server
+	delete(s.served, e.key)
+	e.reason = reason
+	close(e.gone)
+	if err := e.listener.Close(); err != nil {
+		s.cfg.Logger.Warn("cannot remove the socket", "endpoint", e.key, "path", e.path, "err", err)
+	}
+	s.cfg.Logger.Info("not listening any more", "endpoint", e.key, "path", e.path, "reason", reason)
+	s.stopping.Go(func() {
+		const grace = 2 * time.Second // for clients to read the status
+		timer := time.AfterFunc(grace, e.grpc.Stop)
+		defer timer.Stop()
+		e.grpc.GracefulStop()
+	})
+}
+
+// publishLocked queues what a batch changes for the subscribers.
+func (e *endpoint) publishLocked(b dataplane.Batch) {
+	if e.view == nil {
+		return
+	}
+	update := e.view.update(e.server.desired, b)
+	if update.Empty() {
+		return
+	}
+	size := sizeOf(update)
+	for sub := range e.subscribers {
+		sub.add(update, size, e.server.cfg.MaxQueued)
+	}
+}
+
+// subscribe adds a subscriber, which begins with a snapshot.
+func (e *endpoint) subscribe() (*subscriber, error) {
+	s := e.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case e.reason != nil:
+		return nil, e.reason
+	case len(e.subscribers) >= s.cfg.MaxSubscribers:
+		return nil, status.Errorf(codes.ResourceExhausted, "the endpoint has %d subscribers", len(e.subscribers))
+	}
+	sub := newSubscriber()
+	e.subscribers[sub] = struct{}{}
+	if e.view == nil {
+		e.view = newView(s.desired, e.key)
+	}
+	return sub, nil
+}
+
+func (e *endpoint) unsubscribe(sub *subscriber) {
+	e.server.mu.Lock()
+	defer e.server.mu.Unlock()
+	delete(e.subscribers, sub)
+	if len(e.subscribers) == 0 {
+		e.view = nil
+	}
+}
+
+// take returns what the subscriber gets next, and the endpoint as it is then. Without anything, ok is false.
+func (e *endpoint) take(sub *subscriber) (next response, current *dataplane.Endpoint, ok bool) {
+	s := e.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.reason != nil {
+		return response{}, nil, false
+	}
+	current = s.desired.Endpoint(e.key)
+	if sub.snapshot {
+		sub.snapshot = false
+		return response{snapshotOf(s.desired, e.key), true}, current, true
+	}
+	b, ok := sub.next()
+	return response{b, false}, current, ok
+}
+
+// current returns the endpoint as it is now, or nil.
+func (e *endpoint) current() *dataplane.Endpoint {
+	e.server.mu.Lock()
+	defer e.server.mu.Unlock()
+	if e.reason != nil {
+		return nil
+	}
+	return e.server.desired.Endpoint(e.key)
+}

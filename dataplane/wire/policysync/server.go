@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policysync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/wire/internal/state"
+	"github.com/wayleave/wayleave/policy"
+)
+
+var _ dataplane.Dataplane = (*Server)(nil)
+
+// Server is a dataplane that sends the policy of each local workload endpoint to processes in the workload. Put it last
+// in the list of a Driver: a process then knows of a change only once the kernel enforces it.
+//
+// Its methods may be called from any goroutine, those of dataplane.Dataplane from one at a time.
+type Server struct {
+	cfg ServerConfig
+	// stopping are the goroutines of endpoints.
+	stopping sync.WaitGroup
+
+	mu      sync.Mutex
+	desired *state.State
+	// last has the events of the last batch, to recognise a retry.
+	last []dataplane.Event
+	// served are the endpoints that have a socket.
+	served map[policy.Key]*endpoint
+	closed bool
+}
+
+// NewServer returns a Server. Errors: the configuration.
+func NewServer(cfg ServerConfig) (*Server, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	return &Server{cfg: cfg.withDefaults(), desired: state.New(), served: map[policy.Key]*endpoint{}}, nil
+}
+
+// Apply implements dataplane.Dataplane. It opens and closes sockets, and queues the changes for subscribers. It does
+// not wait for them.
+//
+// Errors: a join of *dataplane.ApplyError, one for each endpoint whose socket cannot be opened. The next call tries
+// again.
+func (s *Server) Apply(_ context.Context, b dataplane.Batch) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if retry := !b.Empty() && slices.Equal(b.Events, s.last); !retry {
+		s.desired.Apply(b)
+		s.stopRemovedLocked()
+		for _, e := range s.served {
+			e.publishLocked(b)
+		}
+		if !b.Empty() {
+			s.last = b.Events
+		}
+	}
+	return s.openLocked()
+}
+
+// Resync implements dataplane.Dataplane. It opens sockets again whose files are gone. Errors: as Apply.
+func (s *Server) Resync(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.served {
+		if !e.listener.intact() {
+			s.cfg.Logger.Warn("the socket is gone", "endpoint", e.key, "path", e.path)
+			e.stopLocked(status.Error(codes.Unavailable, "the socket is gone"))
+		}
+	}
+	return s.openLocked()
+}
+
+// Teardown implements dataplane.Dataplane. It removes all sockets, and ends all calls with codes.Unavailable. It
+// returns nil.
+func (s *Server) Teardown(context.Context) error {
+	s.stopAll()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.desired, s.last = state.New(), nil
+	return nil
+}
+
+// Close removes all sockets, ends all calls with codes.Unavailable, and waits until they have ended. The Server cannot
+// be used afterwards. It returns nil.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.stopAll()
+	s.stopping.Wait()
+	return nil
+}
+
+// stopAll stops all endpoints.
+func (s *Server) stopAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.served {
+		e.stopLocked(status.Error(codes.Unavailable, "the server ends"))
+	}
+}
+
+// stopRemovedLocked stops the endpoints that do not exist any more.
+func (s *Server) stopRemovedLocked() {
+	for key, e := range s.served {
+		if s.desired.Endpoint(key) == nil {
+			e.stopLocked(status.Error(codes.NotFound, "the endpoint is removed"))
+		}
+	}
+}
+
+// openLocked makes the sockets those of the desired state.
+func (s *Server) openLocked() error {
+	if s.closed {
+		return &dataplane.ApplyError{Backend: backend, Op: "apply", Err: errors.New("the server is closed")}
+	}
+	if !s.desired.InSync() {
+		return nil
+	}
+	paths := map[policy.Key]string{} // of endpoints that need a socket
+	for key := range s.desired.Endpoints() {
+		path, e := s.cfg.Socket(key), s.served[key]
+		if e != nil && e.path != path {
+			e.stopLocked(status.Error(codes.Unavailable, "the socket has another path"))
+			e = nil
+		}
+		if e == nil && path != "" {
+			paths[key] = path
+		}
+	}
+	if len(paths) == 0 {
+		return nil
+	}
+	users := map[string]policy.Key{}
+	for key, e := range s.served {
+		users[e.path] = key
+	}
+	var errs []error
+	for _, key := range sortedKeys(paths) {
+		path := paths[key]
+		err := error(nil)
+		if user, ok := users[path]; ok {
+			err = fmt.Errorf("%s is the socket of %s", path, user)
+		} else if err = s.serveLocked(key, path); err == nil {
+			users[path] = key
+		}
+		if err != nil {
+			errs = append(errs, &dataplane.ApplyError{Backend: backend, Op: "listen for", Object: key, Err: err})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// backend is the name of this package in errors.
+const backend = "policysync"

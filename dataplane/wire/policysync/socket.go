@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policysync
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+
+	"github.com/wayleave/wayleave/dataplane/wire/internal/sockets"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// maxPath is the maximum length of a socket's path in bytes (sun_path of unix(7), less the final zero).
+const maxPath = 107
+
+// Folder returns a function for ServerConfig.Socket: the socket of an endpoint is folder/NAMESPACE/NAME.sock. Bytes of
+// names other than letters, digits, "-", "_" and "." (not in front) become "%" and two hexadecimal digits. The folder
+// of endpoints without a namespace is "%".
+//
+// All workloads of a namespace that mount its folder see each other's sockets, and InWorkload keeps them apart. Mount it
+// read-only, so that none of them can put a socket of its own in place of another one. A path can have at most 107
+// bytes; the Server reports an error for an endpoint with a longer one.
+func Folder(folder string) func(policy.Key) string {
+	return func(key policy.Key) string {
+		return filepath.Join(folder, fileName(key.Namespace), fileName(key.Name)+".sock")
+	}
+}
+
+// fileName returns a file name for a text. Texts that differ have names that differ.
+func fileName(text string) string {
+	if text == "" {
+		return "%"
+	}
+	var b strings.Builder
+	for i := range len(text) {
+		switch c := text[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '.' && i > 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// socket is a listener that removes its file when it is closed.
+type socket struct {
+	*net.UnixListener
+	path   string
+	file   os.FileInfo
+	closed atomic.Bool
+}
+
+// listen listens on a Unix socket that every user may connect to: a process of a workload runs as any user, and the
+// check of its identity decides. It creates the folder, and replaces a socket that no process listens on.
+func listen(path string) (*socket, error) {
+	if len(path) > maxPath {
+		return nil, fmt.Errorf("the path of a socket has at most %d bytes, this one %d: %s", maxPath, len(path), path)
+	}
+	const folderMode, socketMode = 0o755, 0o666
+	if err := os.MkdirAll(filepath.Dir(path), folderMode); err != nil {
+		return nil, err
+	}
+	if err := sockets.RemoveStale(path); err != nil {
+		return nil, err
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	listener.SetUnlinkOnClose(false)
+	s := &socket{UnixListener: listener, path: path}
+	if err = os.Chmod(path, socketMode); err == nil {
+		s.file, err = os.Lstat(path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(path), listener.Close())
+	}
+	return s, nil
+}
+
+// intact reports whether the path still has the socket.
+func (s *socket) intact() bool {
+	info, err := os.Lstat(s.path)
+	return err == nil && os.SameFile(info, s.file)
+}
+
+// Close removes the socket, unless another one has the path. It may be called again.
+func (s *socket) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	var err error
+	if s.intact() {
+		err = os.Remove(s.path)
+	}
+	return errors.Join(err, s.UnixListener.Close())
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policysync
+
+import (
+	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// State is the policy of an endpoint at one moment. It may be read from any goroutine; nobody changes it.
+type State struct {
+	// Key of the endpoint.
+	Key policy.Key
+	// Objects has the endpoint, and the policies, profiles and sets that apply to it, and nothing else.
+	Objects dptest.State
+}
+
+// newState returns the state with the objects.
+func newState(objects dptest.State) *State {
+	s := &State{Objects: objects}
+	for key := range objects.Endpoints {
+		s.Key = key
+	}
+	return s
+}
+
+// Ingress returns the decision of the endpoint's policy about the first packet of a connection to it, and what decided.
+// It ignores From and To of the packet. It takes no account of connection tracking: judge each request by itself. The
+// time that it takes is in proportion to the members of the sets that the rules name.
+func (s *State) Ingress(p dptest.Packet) dptest.Decision {
+	p.From, p.To = policy.Key{}, s.Key
+	return s.Objects.Judge(p).Ingress
+}
+
+// Egress is Ingress for a connection from the endpoint.
+func (s *State) Egress(p dptest.Packet) dptest.Decision {
+	p.From, p.To = s.Key, policy.Key{}
+	return s.Objects.Judge(p).Egress
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policysync
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/wire/internal/parts"
+	"github.com/wayleave/wayleave/dataplane/wire/policysync/policysyncpb"
+)
+
+// subscriber is a call of Sync. Server.mu guards its fields, except wake.
+type subscriber struct {
+	// wake has a token if there is something to send.
+	wake chan struct{}
+	// snapshot is set if the subscriber needs a snapshot.
+	snapshot bool
+	// queue has the batches after that, with so many events and members in total.
+	queue  []queued
+	queued int
+}
+
+// queued is a batch and its size.
+type queued struct {
+	batch dataplane.Batch
+	size  int
+}
+
+// response is a batch for a subscriber.
+type response struct {
+	batch    dataplane.Batch
+	snapshot bool
+}
+
+func newSubscriber() *subscriber {
+	sub := &subscriber{wake: make(chan struct{}, 1), snapshot: true}
+	sub.wake <- struct{}{}
+	return sub
+}
+
+// add queues a batch. With more than limit events and members, the subscriber gets a snapshot in place of the queue.
+func (s *subscriber) add(b dataplane.Batch, size, limit int) {
+	if s.snapshot {
+		return
+	}
+	s.queue = append(s.queue, queued{b, size})
+	s.queued += size
+	if s.queued > limit {
+		s.queue, s.queued, s.snapshot = nil, 0, true
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// next removes the first batch of the queue.
+func (s *subscriber) next() (b dataplane.Batch, ok bool) {
+	if len(s.queue) == 0 {
+		return dataplane.Batch{}, false
+	}
+	first := s.queue[0]
+	s.queue[0] = queued{} // the array may live on
+	s.queue = s.queue[1:]
+	s.queued -= first.size
+	return first.batch, true
+}
+
+// service is the gRPC service of an endpoint.
+type service struct {
+	policysyncpb.UnimplementedPolicySyncServer
+	endpoint *endpoint
+}
+
+// stream is the server's side of a call.
+type stream = grpc.ServerStreamingServer[policysyncpb.SyncResponse]
+
+// Sync implements policysyncpb.PolicySyncServer.
+func (s *service) Sync(request *policysyncpb.SyncRequest, out stream) error {
+	e := s.endpoint
+	id, err := identityOf(out.Context())
+	if err != nil {
+		return err
+	}
+	sub, err := e.subscribe()
+	if err != nil {
+		return err
+	}
+	defer e.unsubscribe(sub)
+	log := e.server.cfg.Logger.With("endpoint", e.key, "pid", id.peer.PID, "user", id.peer.User)
+	log.Info("subscribed", "name", request.GetName())
+	err = e.follow(out, id, sub)
+	log.Info("subscription ended", "err", err)
+	return err
+}
+
+// identityOf returns the identity of the peer of a call.
+func identityOf(ctx context.Context) (*identity, error) {
+	if p, ok := peer.FromContext(ctx); ok {
+		if id, ok := p.AuthInfo.(*identity); ok {
+			return id, nil
+		}
+	}
+	return nil, status.Error(codes.Internal, "the connection has no identity")
+}
+
+// follow sends to a subscriber until its call ends, and returns the status.
+func (e *endpoint) follow(out stream, id *identity, sub *subscriber) error {
+	for {
+		select {
+		case <-out.Context().Done():
+			return status.FromContextError(out.Context().Err()).Err()
+		case <-e.gone:
+			return e.reason
+		case <-sub.wake:
+		}
+		for {
+			next, current, ok := e.take(sub)
+			if !ok {
+				break
+			}
+			// Another workload may have the endpoint's name now.
+			if err := id.check(current); err != nil {
+				return status.Error(codes.PermissionDenied, err.Error())
+			}
+			if err := e.send(out, id, next); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// send sends a response in parts. Errors: the status that the call ends with.
+func (e *endpoint) send(out stream, id *identity, r response) error {
+	return parts.Write(r.batch, func(p parts.Part) error {
+		message := &policysyncpb.SyncResponse{Snapshot: r.snapshot && p.First, More: p.More, Events: p.Events}
+		sent := make(chan error, 1)
+		go func() { sent <- out.Send(message) }() // it returns when the call ends
+		timer := time.NewTimer(e.server.cfg.Timeout)
+		defer timer.Stop()
+		select {
+		case err := <-sent:
+			return err
+		case <-e.gone:
+			return e.reason
+		case <-timer.C:
+			// The client gets the status after what it has not read. If it reads nothing, its connection is closed.
+			time.AfterFunc(e.server.cfg.Timeout, func() { _ = id.conn.Close() })
+			return status.Errorf(codes.ResourceExhausted, "the client has read nothing for %s", e.server.cfg.Timeout)
+		}
+	})
+}
