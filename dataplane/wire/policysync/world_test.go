@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policysync_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/calcgraph"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/wire/policysync"
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/worlds"
+)
+
+// In random worlds, subscribers hold exactly the closure of their endpoint after each batch: those of the start, those
+// that join late, and those that read only now and then. A Mirror takes each response, so the events are in order. A
+// Client follows each endpoint, also when it is removed and comes back.
+func TestSubscribersHoldTheClosureOfTheirEndpoint(t *testing.T) {
+	seeds := uint64(12)
+	if testing.Short() {
+		seeds = 3
+	}
+	for seed := range seeds {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		gen := worlds.New(worlds.Config{Seed: seed, Open: true})
+		graph, err := calcgraph.New(calcgraph.Config{Node: worlds.Node})
+		require.NoError(t, err)
+		// Half of the worlds have so small a queue that slow subscribers get snapshots.
+		server, path := serve(t, policysync.ServerConfig{MaxQueued: 1 + int(seed%2)*10_000})
+		mirror := dptest.NewMirror()
+		for range 40 { // before InSync
+			graph.Update(gen.Update())
+		}
+		first := graph.Flush()
+		require.NoError(t, mirror.Play(first))
+		require.NoError(t, server.Apply(t.Context(), first))
+		graph.InSync()
+
+		readers, clients := map[policy.Key][]*reader{}, map[policy.Key]*watched{}
+		for range 12 {
+			for range 1 + rng.IntN(15) {
+				graph.Update(gen.Update())
+			}
+			b := graph.Flush()
+			require.NoError(t, mirror.Play(b))
+			require.NoError(t, server.Apply(t.Context(), b))
+			require.NoError(t, server.Apply(t.Context(), b), "a retry changes nothing")
+			state := mirror.State()
+			for k, list := range readers {
+				if state.Endpoints[k] == nil {
+					for _, r := range list {
+						requireNotFound(t, r)
+					}
+					delete(readers, k)
+				}
+			}
+			for k := range state.Endpoints {
+				if len(readers[k]) < 3 {
+					readers[k] = append(readers[k], subscribe(t, path(k)))
+				}
+				if clients[k] == nil {
+					clients[k] = watch(t, path(k))
+				}
+				want := closure(state, k)
+				for i, r := range readers[k] {
+					if i != 1 || rng.IntN(3) == 0 { // the second reader is slow
+						r.until(want)
+					}
+				}
+				clients[k].until(t, want)
+				require.Equal(t, k, clients[k].client.State().Key)
+			}
+		}
+		for k := range mirror.State().Endpoints { // the slow ones, too
+			for _, r := range readers[k] {
+				r.until(closure(mirror.State(), k))
+			}
+		}
+	}
+}
