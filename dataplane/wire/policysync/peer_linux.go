@@ -51,16 +51,21 @@ func (p Peer) process() (*os.File, error) {
 		pidfd, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
 		return err
 	})
-	if errors.Is(err, unix.ENOPROTOOPT) {
-		if p.PID == 0 {
-			return nil, errors.New("it is not in the PID namespace of the server, and the kernel has no SO_PEERPIDFD")
-		}
-		pidfd, err = unix.PidfdOpen(p.PID, 0)
+	if errors.Is(err, unix.ENOPROTOOPT) { // before Linux 6.5
+		pidfd, err = p.processByNumber()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("no file descriptor of the process: %w", err)
 	}
 	return os.NewFile(uintptr(pidfd), "pidfd"), nil
+}
+
+// processByNumber returns a file descriptor of the process that has the number now.
+func (p Peer) processByNumber() (int, error) {
+	if p.PID == 0 {
+		return -1, errors.New("it is not in the PID namespace of the server, and the kernel has no SO_PEERPIDFD")
+	}
+	return unix.PidfdOpen(p.PID, 0)
 }
 
 // inWorkload checks the network namespace of the process.

@@ -3,9 +3,134 @@
 package policysync_test
 
 import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/wire/policysync"
+	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-func TestMain(m *testing.M) { nstest.Main(m) }
+// socketEnv has the path of a socket if this process is a client. userEnv is set if it gives up its rights.
+const socketEnv, userEnv = "POLICYSYNC_TEST_SOCKET", "POLICYSYNC_TEST_USER"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(socketEnv); path != "" {
+		if err := client(path); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		return
+	}
+	nstest.Main(m)
+}
+
+// client prints the first state that it gets from a socket within some time.
+func client(path string) error {
+	if os.Getenv(userEnv) != "" {
+		const nobody = 65534
+		if err := syscall.Setuid(nobody); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	err := policysync.Watch(ctx, path, func(s *policysync.State) {
+		fmt.Println(s.Key)
+		os.Exit(0)
+	})
+	return fmt.Errorf("no state: %w", err)
+}
+
+// clientIn runs a client in a network namespace, or in that of the test, and returns what it prints.
+func clientIn(t *testing.T, ns *netns.NS, path string, env ...string) string {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(append(os.Environ(), socketEnv+"="+path), env...)
+	var out []byte
+	run := func() error {
+		out, _ = cmd.CombinedOutput() // the output says whether it failed
+		return nil
+	}
+	if ns == nil {
+		require.NoError(t, run())
+	} else {
+		require.NoError(t, ns.Do(run))
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// open makes a folder of tests accessible to all users.
+func open(t *testing.T) string {
+	t.Helper()
+	folder, err := os.MkdirTemp("", "policysync")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(folder)) })
+	require.NoError(t, os.Chmod(folder, 0o755))
+	return folder
+}
+
+// Only processes in the workload's network namespace get its policy: not those of the node, nor of another workload,
+// also if that has given itself the address.
+func TestOnlyProcessesInTheWorkloadGetItsPolicy(t *testing.T) {
+	node := nstest.New(t)
+	web := nstest.NewWorkload(t, node, "cali1", "10.0.0.1", "2001:db8::1")
+	other := nstest.NewWorkload(t, node, "cali2", "10.0.0.2")
+	server, path := serve(t, policysync.ServerConfig{
+		Authenticate: policysync.InWorkload, NetNS: node.FD(), Socket: policysync.Folder(open(t)),
+	})
+	state := world(3, "web", "lost", "anonymous", "absent")
+	place := func(name, link string, addresses ...netip.Addr) {
+		state.Endpoints[key(name)].Interface, state.Endpoints[key(name)].Addresses = link, addresses
+	}
+	place("web", "cali1", web.Addresses...)
+	place("lost", "cali1", netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.3"))
+	place("anonymous", "cali1")
+	place("absent", "cali9", web.Addresses...)
+	require.NoError(t, server.Apply(t.Context(), dptest.Transition(dptest.NewState(), state)))
+
+	const no = "no state: context deadline exceeded"
+	require.Equal(t, "WorkloadEndpoint/n/web", clientIn(t, web.NS, path(key("web"))))
+	for name, ns := range map[string]*netns.NS{"test": nil, "node": node, "other": other.NS} {
+		require.Equal(t, no, clientIn(t, ns, path(key("web"))), name)
+	}
+	for _, name := range []string{"lost", "anonymous", "absent"} {
+		require.Equal(t, no, clientIn(t, web.NS, path(key(name))), name)
+	}
+	for _, ns := range []*netns.NS{other.NS, node} {
+		require.NoError(t, ns.AddAddr("lo", netip.MustParsePrefix("10.0.0.1/32")))
+		require.NoError(t, ns.AddAddr("lo", netip.MustParsePrefix("2001:db8::1/128")))
+		require.Equal(t, no, clientIn(t, ns, path(key("web"))), "a thief of addresses")
+	}
+	if os.Getuid() == 0 {
+		answer := clientIn(t, web.NS, path(key("web")), userEnv+"=nobody")
+		if answer != syscall.EINVAL.Error() { // a user namespace with one user
+			require.Equal(t, "WorkloadEndpoint/n/web", answer, "another user in the workload")
+		}
+	}
+}
+
+// An interface that is no veth device has no other end to compare; the addresses count.
+func TestOtherDevicesAreKnownByTheirAddresses(t *testing.T) {
+	node, pod := nstest.New(t), nstest.New(t)
+	require.NoError(t, pod.AddAddr("lo", netip.MustParsePrefix("10.0.0.1/32")))
+	server, path := serve(t, policysync.ServerConfig{Authenticate: policysync.InWorkload, NetNS: node.FD()})
+	state := dptest.NewState()
+	state.InSync = true
+	state.Endpoints[key("a")] = &dataplane.Endpoint{
+		Interface: "lo", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")},
+	}
+	require.NoError(t, server.Apply(t.Context(), dptest.Transition(dptest.NewState(), state)))
+	require.Equal(t, "WorkloadEndpoint/n/a", clientIn(t, pod, path(key("a"))))
+}
