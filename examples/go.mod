@@ -9,6 +9,7 @@ require (
 	github.com/vishvananda/netlink v1.3.1
 	github.com/vishvananda/netns v0.0.5
 	github.com/wayleave/wayleave v0.1.0
+	github.com/wayleave/wayleave/dataplane/wire v0.1.0
 	github.com/wayleave/wayleave/dataplane/wireguard v0.1.0
 	github.com/wayleave/wayleave/datastore/etcd v0.1.0
 	github.com/wayleave/wayleave/datastore/kubernetes v0.1.0
@@ -71,7 +72,6 @@ require (
 	github.com/soheilhy/cmux v0.1.5 // indirect
 	github.com/spf13/pflag v1.0.10 // indirect
 	github.com/tmc/grpc-websocket-proxy v0.0.0-20201229170055-e5319fda7802 // indirect
-	github.com/wayleave/wayleave/dataplane/wire v0.1.0
 	github.com/x448/float16 v0.8.4 // indirect
 	github.com/xiang90/probing v0.0.0-20190116061207-43a291ad63a2 // indirect
 	go.etcd.io/bbolt v1.4.3 // indirect

@@ -217,17 +217,20 @@ func TestLargeSets(t *testing.T) {
 
 // A subscriber that does not read gets a snapshot in place of what it has missed, and does not block Apply.
 func TestSlowReaderGetsASnapshot(t *testing.T) {
-	server, path := serve(t, policysync.ServerConfig{MaxQueued: 100})
-	states := []dptest.State{world(100_000, "a"), world(100_000, "b", "a")}
+	server, path := serve(t, policysync.ServerConfig{MaxQueued: 100, Timeout: time.Hour})
+	states := []dptest.State{world(50_000, "a"), world(50_000, "b", "a")}
 	states[1].Endpoints, states[1].Policies = states[0].Endpoints, states[0].Policies
 	delete(states[1].Sets, "s:b")
-	state := apply(t, server, dptest.NewState(), states[0])
+	there, back := dptest.Transition(states[0], states[1]), dptest.Transition(states[1], states[0])
+	apply(t, server, dptest.NewState(), states[0])
 	r := subscribe(t, path(key("a")))
 	require.NoError(t, r.read()) // the call has begun
-	for i := range 21 {
-		state = apply(t, server, state, states[(i+1)%2])
+	for range 10 {
+		require.NoError(t, server.Apply(t.Context(), there))
+		require.NoError(t, server.Apply(t.Context(), back))
 	}
-	r.until(state)
+	require.NoError(t, server.Apply(t.Context(), there))
+	r.until(states[1])
 	require.Greater(t, r.snapshots, 1)
 	require.Less(t, r.snapshots, 20)
 }

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command sidecar is a reverse proxy in a pod that authorises each HTTP request by the ingress policy of the pod. It
+// gets the policy by policy sync: a program for your own sidecar to start from.
+//
+//	client ──▶ sidecar ──▶ server of the pod
+//	              ▲ policy of this pod, and each change of it
+//	      policysync.Server on the node
+//
+// # Usage
+//
+// The node agent has a policysync.Server last in the list of its Driver. The folder with the sockets of the pod's
+// namespace is mounted read-only into the pod. The server of the pod listens on the loopback address only.
+//
+//	sidecar --socket /run/policysync/web.sock --listen :80 --upstream http://127.0.0.1:8080
+//
+// A request is judged as a TCP connection from the client's address to the address and port that it came to. If policy
+// allows it, it goes to the upstream. Otherwise the answer is 403, and its body names the tier, policy and rule that
+// decide. A change of policy counts for the next request, also on a connection that is open. Before the first state of
+// the policy, each answer is 503. While the connection to the node agent is lost, the last state counts.
+//
+// The decision is the one that the kernel takes for a new connection. Where the kernel enforces the policy as well, a
+// client that is denied does not get as far as the sidecar. Add to decide what the kernel cannot know: the path, the
+// method, or the identity of the client.
+//
+// Addresses that another proxy or NAT in front has replaced are judged as they arrive.
+//
+// # Concurrency
+//
+// Requests are served concurrently, each by the state that is current when it arrives.
+//
+// # Errors
+//
+// An invalid command line, or an address that is in use, ends the program with exit code 1. That there is no policy is
+// logged, and tried again.
+package main
