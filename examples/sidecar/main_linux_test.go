@@ -124,7 +124,7 @@ type client struct {
 
 func clientIn(t *testing.T, ns *netns.NS) *client {
 	c := &client{}
-	transport := &http.Transport{DialContext: func(ctx context.Context, network, address string) (conn net.Conn, err error) {
+	dial := func(ctx context.Context, network, address string) (conn net.Conn, err error) {
 		c.dials++
 		err = ns.Do(func() (err error) {
 			var d net.Dialer
@@ -132,7 +132,8 @@ func clientIn(t *testing.T, ns *netns.NS) *client {
 			return err
 		})
 		return conn, err
-	}}
+	}
+	transport := &http.Transport{DialContext: dial}
 	c.Client = &http.Client{Transport: transport, Timeout: 5 * time.Second}
 	t.Cleanup(transport.CloseIdleConnections)
 	return c
@@ -208,7 +209,7 @@ func TestRequestsAreAuthorisedByPolicy(t *testing.T) {
 	require.Zero(t, a.dials+b.dials, "the connections stay open")
 
 	for reason, ns := range map[string]*netns.NS{
-		"it is in the network namespace of the node": n.ns, "does not have the address 10.0.0.1": bob.NS,
+		"it is in the network namespace of the node": n.ns, "does not have the other end of way-web": bob.NS,
 	} {
 		start(t, ns, binary, "--socket", n.socket(key("web")), "--listen", "127.0.0.1:81")
 		n.log.Wait(t, reason)

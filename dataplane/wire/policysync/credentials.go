@@ -29,11 +29,7 @@ func (t transport) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInf
 		e.server.cfg.Logger.Warn("peer refused", "endpoint", e.key, "err", err)
 		return nil, nil, err
 	}
-	accepted := &connection{Conn: conn, endpoint: e}
-	if err := accepted.open(); err != nil {
-		return nil, nil, err
-	}
-	return accepted, id, nil
+	return conn, id, nil
 }
 
 // ClientHandshake implements credentials.TransportCredentials. It refuses.
@@ -99,33 +95,4 @@ func (i *identity) check(current *dataplane.Endpoint) error {
 	}
 	i.checked = current
 	return nil
-}
-
-// connection counts the connections of an endpoint.
-type connection struct {
-	net.Conn
-	endpoint *endpoint
-	closed   sync.Once
-}
-
-// open counts the connection. Errors: there are too many.
-func (c *connection) open() error {
-	s := c.endpoint.server
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if limit := 2 * s.cfg.MaxSubscribers; c.endpoint.connections >= limit {
-		return fmt.Errorf("policysync: the endpoint has %d connections", limit)
-	}
-	c.endpoint.connections++
-	return nil
-}
-
-// Close closes the connection.
-func (c *connection) Close() error {
-	c.closed.Do(func() {
-		c.endpoint.server.mu.Lock()
-		defer c.endpoint.server.mu.Unlock()
-		c.endpoint.connections--
-	})
-	return c.Conn.Close()
 }

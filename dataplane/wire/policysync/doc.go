@@ -11,8 +11,10 @@
 //
 // In the process with the Driver, after the dataplanes of the kernel:
 //
-//	server, err := policysync.NewServer(policysync.ServerConfig{Socket: policysync.Folder("/run/wayleave/policysync")})
-//	driver, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: []dataplane.Dataplane{filter, table, server}})
+//	sockets := policysync.Folder("/run/wayleave/policysync")
+//	server, err := policysync.NewServer(policysync.ServerConfig{Socket: sockets})
+//	all := []dataplane.Dataplane{filter, table, server}
+//	driver, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: all})
 //
 // In a process of the workload, which has the folder of its namespace mounted:
 //

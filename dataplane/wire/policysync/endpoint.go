@@ -25,7 +25,6 @@ type endpoint struct {
 	gone chan struct{}
 
 	reason      error
-	connections int
 	subscribers map[*subscriber]struct{}
 	// view is what subscribers have; nil if there are none.
 	view *view
@@ -33,7 +32,7 @@ type endpoint struct {
 
 // serveLocked serves an endpoint on a socket. Errors: those of the system.
 func (s *Server) serveLocked(key policy.Key, path string) error {
-	listener, err := listen(path)
+	listener, err := listen(path, 2*s.cfg.MaxSubscribers)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -37,7 +38,7 @@ func policyKey(name string) policy.Key {
 // anyone accepts all peers.
 func anyone(policy.Key, policysync.Peer) error { return nil }
 
-// serve returns a server that accepts all peers, unless the configuration says otherwise, and the folder of its sockets.
+// serve returns a server that by default accepts all peers, and the function with the paths of its sockets.
 func serve(t *testing.T, cfg policysync.ServerConfig) (*policysync.Server, func(policy.Key) string) {
 	t.Helper()
 	if cfg.Socket == nil {
@@ -147,7 +148,7 @@ func closure(s dptest.State, key policy.Key) dptest.State {
 	c.Endpoints[key] = s.Endpoints[key]
 	c.Policies, c.Profiles, c.Sets = s.Clone().Policies, s.Clone().Profiles, s.Clone().Sets
 	listed, profiles := map[policy.Key]bool{}, map[string]bool{}
-	for _, t := range append(append([]dataplane.TierPolicies{}, c.Endpoints[key].Ingress...), c.Endpoints[key].Egress...) {
+	for _, t := range slices.Concat(c.Endpoints[key].Ingress, c.Endpoints[key].Egress) {
 		for _, k := range t.Policies {
 			listed[k] = true
 		}

@@ -18,11 +18,11 @@ import (
 
 // peerOf returns the peer of a connection on a Unix socket.
 func peerOf(conn net.Conn) (Peer, error) {
-	socket, ok := conn.(*net.UnixConn)
+	accepted, ok := conn.(*connection)
 	if !ok {
 		return Peer{}, fmt.Errorf("a connection of type %T", conn)
 	}
-	p := Peer{conn: socket}
+	p := Peer{conn: accepted.UnixConn}
 	err := p.control(func(fd int) error {
 		c, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 		if err == nil {
@@ -92,12 +92,15 @@ func (p Peer) inWorkload() error {
 	if err != nil {
 		return err
 	}
+	if err := p.inNode(func() error { return otherEnd(p.Endpoint.Interface, namespace) }); err != nil {
+		return err
+	}
 	for _, a := range p.Endpoint.Addresses {
 		if !slices.Contains(found, a) {
 			return fmt.Errorf("its network namespace does not have the address %s", a)
 		}
 	}
-	return p.inNode(func() error { return otherEnd(p.Endpoint.Interface, namespace) })
+	return nil
 }
 
 // addresses returns the addresses of the interfaces of the network namespace.

@@ -129,8 +129,9 @@ func TestErrorsOfSocketsAreOfTheirEndpoints(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "taken"), nil, 0o600))
 	server, _ := serve(t, policysync.ServerConfig{Socket: func(k policy.Key) string { return paths[k] }})
 	state := world(1, "a", "b", "c", "d", "e")
+	batch := dptest.Transition(dptest.NewState(), state)
 	for range 2 {
-		objects, general := dataplane.ApplyErrors(server.Apply(t.Context(), dptest.Transition(dptest.NewState(), state)))
+		objects, general := dataplane.ApplyErrors(server.Apply(t.Context(), batch))
 		require.False(t, general)
 		require.Len(t, objects, 4)
 		require.ErrorContains(t, objects[key("c")], "at most 107 bytes, this one ")

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/wayleave/wayleave/dataplane/wire/internal/sockets"
@@ -22,9 +23,9 @@ const maxPath = 107
 // names other than letters, digits, "-", "_" and "." (not in front) become "%" and two hexadecimal digits. The folder
 // of endpoints without a namespace is "%".
 //
-// All workloads of a namespace that mount its folder see each other's sockets, and InWorkload keeps them apart. Mount it
-// read-only, so that none of them can put a socket of its own in place of another one. A path can have at most 107
-// bytes; the Server reports an error for an endpoint with a longer one.
+// All workloads of a namespace that mount its folder see each other's sockets, and InWorkload keeps them apart. Mount
+// the folder read-only, so that none of them can put a socket of its own in place of another one. A path can have at
+// most 107 bytes; the Server reports an error for an endpoint with a longer one.
 func Folder(folder string) func(policy.Key) string {
 	return func(key policy.Key) string {
 		return filepath.Join(folder, fileName(key.Namespace), fileName(key.Name)+".sock")
@@ -48,17 +49,34 @@ func fileName(text string) string {
 	return b.String()
 }
 
-// socket is a listener that removes its file when it is closed.
+// socket is a listener that limits the connections, and removes its file when it is closed.
 type socket struct {
 	*net.UnixListener
-	path   string
-	file   os.FileInfo
+	path string
+	file os.FileInfo
+	// slots has a token for each connection.
+	slots chan struct{}
+	// done is closed by Close.
+	done   chan struct{}
 	closed atomic.Bool
 }
 
+// connection is a connection of a socket.
+type connection struct {
+	*net.UnixConn
+	release func()
+}
+
+// Close closes the connection. It may be called again.
+func (c *connection) Close() error {
+	defer c.release()
+	return c.UnixConn.Close()
+}
+
 // listen listens on a Unix socket that every user may connect to: a process of a workload runs as any user, and the
-// check of its identity decides. It creates the folder, and replaces a socket that no process listens on.
-func listen(path string) (*socket, error) {
+// check of its identity decides. It creates the folder, and replaces a socket that no process listens on. Connections
+// beyond the limit wait in the kernel, so that a workload cannot use up the file descriptors of the server.
+func listen(path string, limit int) (*socket, error) {
 	if len(path) > maxPath {
 		return nil, fmt.Errorf("the path of a socket has at most %d bytes, this one %d: %s", maxPath, len(path), path)
 	}
@@ -74,7 +92,7 @@ func listen(path string) (*socket, error) {
 		return nil, err
 	}
 	listener.SetUnlinkOnClose(false)
-	s := &socket{UnixListener: listener, path: path}
+	s := &socket{UnixListener: listener, path: path, slots: make(chan struct{}, limit), done: make(chan struct{})}
 	if err = os.Chmod(path, socketMode); err == nil {
 		s.file, err = os.Lstat(path)
 	}
@@ -82,6 +100,22 @@ func listen(path string) (*socket, error) {
 		return nil, errors.Join(err, os.Remove(path), listener.Close())
 	}
 	return s, nil
+}
+
+// Accept waits for a connection, while there are fewer than the limit.
+func (s *socket) Accept() (net.Conn, error) {
+	select {
+	case s.slots <- struct{}{}:
+	case <-s.done:
+		return nil, net.ErrClosed
+	}
+	release := sync.OnceFunc(func() { <-s.slots })
+	conn, err := s.AcceptUnix()
+	if err != nil {
+		release()
+		return nil, err
+	}
+	return &connection{conn, release}, nil
 }
 
 // intact reports whether the path still has the socket.
@@ -95,6 +129,7 @@ func (s *socket) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
+	close(s.done)
 	var err error
 	if s.intact() {
 		err = os.Remove(s.path)
