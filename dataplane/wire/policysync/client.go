@@ -134,7 +134,7 @@ func (c *Client) connect(ctx context.Context) (complete bool, err error) {
 		current.Apply(assembler.Batch())
 		if current.InSync() {
 			complete = true
-			c.publish(newState(current.Objects()))
+			c.publish(newState(current.Objects(), c.State()))
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
@@ -74,7 +75,9 @@ func dial(t *testing.T, path string) policysyncpb.PolicySyncClient {
 // call calls Sync on a socket. The call ends with the test.
 func call(t *testing.T, path string) (policysyncpb.PolicySync_SyncClient, error) {
 	t.Helper()
-	return dial(t, path).Sync(t.Context(), &policysyncpb.SyncRequest{Name: "test"})
+	ctx, cancel := context.WithTimeout(t.Context(), 6*patience) // so that a test fails where nothing comes
+	t.Cleanup(cancel)
+	return dial(t, path).Sync(ctx, &policysyncpb.SyncRequest{Name: "test"})
 }
 
 // end reads a call until it ends, and returns its status.
@@ -111,6 +114,7 @@ func (r *reader) read() error {
 		if err != nil {
 			return err
 		}
+		require.Less(r.t, proto.Size(response), 1<<20)
 		if response.GetSnapshot() {
 			r.mirror = dptest.NewMirror()
 			r.snapshots++

@@ -29,6 +29,7 @@ func TestSubscribersHoldTheClosureOfTheirEndpoint(t *testing.T) {
 		graph, err := calcgraph.New(calcgraph.Config{Node: worlds.Node})
 		require.NoError(t, err)
 		// Half of the worlds have so small a queue that slow subscribers get snapshots.
+		seen := map[policy.Action]int{}
 		server, path := serve(t, policysync.ServerConfig{MaxQueued: 1 + int(seed%2)*10_000})
 		mirror := dptest.NewMirror()
 		for range 40 { // before InSync
@@ -71,13 +72,36 @@ func TestSubscribersHoldTheClosureOfTheirEndpoint(t *testing.T) {
 					}
 				}
 				clients[k].until(t, want)
-				require.Equal(t, k, clients[k].client.State().Key)
+				got := clients[k].client.State()
+				require.Equal(t, k, got.Key)
+				requireVerdicts(t, state, got, gen, seen)
 			}
 		}
+		require.Greater(t, seen[policy.Allow], 10, "seed %d", seed)
+		require.Greater(t, seen[policy.Deny], 10, "seed %d", seed)
 		for k := range mirror.State().Endpoints { // the slow ones, too
 			for _, r := range readers[k] {
 				r.until(closure(mirror.State(), k))
 			}
 		}
+	}
+}
+
+// requireVerdicts compares the decisions of a client about random packets with those of the whole state.
+func requireVerdicts(
+	t *testing.T, whole dptest.State, s *policysync.State, gen *worlds.Generator, seen map[policy.Action]int,
+) {
+	t.Helper()
+	for range 20 {
+		r := gen.Packet()
+		p := dptest.Packet{
+			Src: r.Src, Dst: r.Dst, Protocol: r.Protocol, SrcPort: r.SrcPort, DstPort: r.DstPort,
+			ICMPType: r.ICMPType, ICMPCode: r.ICMPCode, Header: r.Header, From: s.Key, To: s.Key,
+		}
+		want := whole.Judge(p)
+		require.Equal(t, want.Ingress, s.Ingress(p), "%+v", p)
+		require.Equal(t, want.Egress, s.Egress(p), "%+v", p)
+		seen[want.Ingress.Action]++
+		seen[want.Egress.Action]++
 	}
 }
