@@ -32,7 +32,7 @@ func TestProcessKilledDuringFirstProgramming(t *testing.T) {
 		nstest.TraceSends(t)
 		keepNode(t)
 	}
-	const kills = 6
+	const kills = 10
 	c := newCluster(t, 2, nil)
 	c.requireReachable()
 	n := c.nodes[0]
