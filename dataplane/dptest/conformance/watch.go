@@ -71,7 +71,7 @@ func (w *watching) repaired(t *testing.T) (drifts int) {
 	for deadline := time.Now().Add(w.node.patience); w.node.Dump(t) != want; runtime.Gosched() {
 		select {
 		case d := <-w.drifts:
-			if !d.OnlyFaults {
+			if !w.onlyFaults(t, d) {
 				drifts++
 				require.NoError(t, w.node.resync(t))
 			}
@@ -82,11 +82,20 @@ func (w *watching) repaired(t *testing.T) (drifts int) {
 		require.False(t, time.Now().After(deadline), "what another has changed is not reported, nor repaired")
 	}
 	for len(w.drifts) > 0 { // requests for a Resync that came meanwhile
-		if d := <-w.drifts; !d.OnlyFaults {
+		if !w.onlyFaults(t, <-w.drifts) {
 			drifts++
 		}
 	}
 	return drifts
+}
+
+// onlyFaults reports whether nothing has to be programmed. It then calls Apply as a Driver does, which tries again after
+// an error.
+func (w *watching) onlyFaults(t *testing.T, d dataplane.Drift) bool {
+	if d.OnlyFaults {
+		_ = w.node.dp.Apply(t.Context(), dataplane.Batch{})
+	}
+	return d.OnlyFaults
 }
 
 // quiet makes sure that what the dataplane does itself is not reported: the Watcher reports about
