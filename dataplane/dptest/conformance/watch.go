@@ -89,8 +89,8 @@ func (w *watching) repaired(t *testing.T) (drifts int) {
 	return drifts
 }
 
-// onlyFaults reports whether nothing has to be programmed. It then calls Apply as a Driver does, which tries again after
-// an error.
+// onlyFaults reports whether nothing has to be programmed. It then calls Apply as a Driver does, which tries again
+// after an error.
 func (w *watching) onlyFaults(t *testing.T, d dataplane.Drift) bool {
 	if d.OnlyFaults {
 		_ = w.node.dp.Apply(t.Context(), dataplane.Batch{})
