@@ -97,7 +97,7 @@ func enforced(s dptest.State, tiers []dataplane.TierPolicies) (out []dataplane.T
 	return out
 }
 
-// closed returns the rules with those that Felix does not have closed.
+// closed returns the rules as a driver gets them: those that Felix does not have never let a packet through.
 func closed(rules []dataplane.Rule) (out []dataplane.Rule) {
 	for _, r := range rules {
 		if contradictory(r) {

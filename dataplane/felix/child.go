@@ -175,7 +175,7 @@ func (c *child) flush() {
 	}
 }
 
-// write calls do and writes what it sends. If ctx is done meanwhile, it kills the child.
+// write writes the messages that do sends. If ctx is done meanwhile, it kills the child.
 func (c *child) write(ctx context.Context, do func(translate.Send)) {
 	stop := context.AfterFunc(ctx, func() { c.kill(context.Cause(ctx)) })
 	defer stop()

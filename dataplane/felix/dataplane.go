@@ -101,7 +101,8 @@ func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	return errors.Join(append(d.state.Faults(), d.statuses.faults(d.cfg.WaitForStatus)...)...)
 }
 
-// Resync implements dataplane.Dataplane. It compares nothing: the driver repairs what others change. Errors: as Apply.
+// Resync implements dataplane.Dataplane. It sends nothing to a driver that runs: what other programs change, the driver
+// repairs. Errors: as Apply.
 func (d *Dataplane) Resync(ctx context.Context) error { return d.Apply(ctx, dataplane.Batch{}) }
 
 // Teardown implements dataplane.Dataplane. It ends the driver, starts one with an empty state, and ends that once it

@@ -18,7 +18,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// backwards collects what is wrong while messages are translated back.
+// backwards translates messages back to events, and collects the errors.
 type backwards struct{ errs []error }
 
 func (b *backwards) check(ok bool, format string, args ...any) {

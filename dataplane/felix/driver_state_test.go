@@ -63,7 +63,7 @@ func newFelixState(kinds bool) felixState {
 	}
 }
 
-// take takes a message, and returns what is wrong with it.
+// take applies a message to the state. Errors: the message breaks the protocol.
 func (s *felixState) take(m *felixpb.ToDataplane) error {
 	config, first := m.Payload.(*felixpb.ToDataplane_ConfigUpdate)
 	if first == s.started {

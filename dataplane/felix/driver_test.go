@@ -59,7 +59,8 @@ type testDriver struct {
 	sent   uint64
 }
 
-// runDriver is the driver's main function. The file "mode" says how it misbehaves, and "dialect" what it expects.
+// runDriver is the main function of the driver. The file "mode" in the folder selects a fault, and "dialect" a version
+// of the protocol.
 func runDriver(folder string) error {
 	in, out := os.NewFile(3, "in"), os.NewFile(4, "out")
 	mode, _ := os.ReadFile(filepath.Join(folder, "mode"))
