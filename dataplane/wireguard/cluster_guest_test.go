@@ -115,6 +115,11 @@ func (c *cluster) addNode(i int) *node {
 	six := netip.MustParsePrefix(fmt.Sprintf("2001:db8::%d/64", i))
 	require.NoError(c, n.ns.AddAddr("eth0", four))
 	require.NoError(c, n.ns.AddAddr("eth0", six))
+	// What a node forwards by its default routes is seen in the network between the nodes.
+	for family, gateway := range map[string]string{"-4": "192.0.2.254", "-6": "2001:db8::254"} {
+		c.run(n.ns, "ip neigh add %s lladdr 02:00:00:00:00:fe dev eth0 nud permanent", gateway)
+		c.run(n.ns, "ip %s route add default via %s dev eth0", family, gateway)
+	}
 	for _, setting := range []string{"eth0/forwarding", "eth0/rp_filter", "all/rp_filter"} {
 		require.NoError(c, n.ns.SetSysctl("net/ipv4/conf/"+setting, "1"))
 	}

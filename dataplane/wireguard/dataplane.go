@@ -61,7 +61,7 @@ func New(cfg Config) (*Dataplane, error) {
 		names = append(names, c.Name)
 	}
 	keeper, err := routes.NewKeeper(routes.KeeperConfig{
-		NetNS: cfg.NetNS, Protocol: cfg.Protocol, Tables: []uint32{cfg.Table}, Devices: names,
+		NetNS: cfg.NetNS, Protocol: cfg.Protocol, Tables: []uint32{cfg.Table, routes.DefaultTable}, Devices: names,
 		SysctlFile: cfg.SysctlFile, Logger: cfg.Logger,
 	})
 	if err = errors.Join(cfg.validate(), err); err != nil {
@@ -170,7 +170,8 @@ func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error)
 		return d.cfg.Devices[min(d.outDevices[n.name].index, len(n.peers)-1)].Name
 	})
 	keeper, err := routes.NewKeeper(routes.KeeperConfig{
-		NetNS: d.cfg.NetNS, Protocol: d.cfg.Protocol, Tables: []uint32{d.cfg.Table}, Logger: d.cfg.Logger,
+		NetNS: d.cfg.NetNS, Protocol: d.cfg.Protocol, Tables: []uint32{d.cfg.Table, routes.DefaultTable},
+		Logger: d.cfg.Logger,
 	})
 	if err != nil {
 		return "", err

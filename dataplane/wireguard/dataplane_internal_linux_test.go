@@ -90,6 +90,34 @@ func TestInvalidKeyFile(t *testing.T) {
 	require.NotEqual(t, wgtypes.Key{}, a.kernel.devices["wg.way"].PrivateKey)
 }
 
+// Packets to the node's own blocks are dropped before a device has a key or a peer: it would decrypt packets to
+// workloads whose routes come later. If the kernel refuses a blackhole route, the device gets neither.
+func TestOwnBlocksAreDroppedFirst(t *testing.T) {
+	a := newTestDataplane(t)
+	own := func() string { return a.ip("route show table main type blackhole") }
+	a.kernel.beforeChange = func() { require.Contains(t, own(), "blackhole 10.0.1.0/26") }
+	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
+	require.Len(t, a.kernel.devices["wg.way"].Peers, 1)
+
+	other := routeUpdate("10.0.5.0/26", "a", dataplane.RouteBlackhole)
+	peer := []dataplane.Event{nodeUpdate("c", "192.0.2.3", testKey(3)), other}
+	a.ip("route add unreachable 10.0.5.0/26 metric 2147483648 proto 99")
+	objects, general := dataplane.ApplyErrors(a.Apply(t.Context(), dataplane.Batch{Events: peer}))
+	require.True(t, general, objects)
+	require.Len(t, a.kernel.devices["wg.way"].Peers, 1)
+	a.ip("route del unreachable 10.0.5.0/26 metric 2147483648 proto 99")
+	a.kernel.beforeChange = func() { require.Contains(t, own(), "blackhole 10.0.5.0/26") }
+	_ = a.Apply(t.Context(), dataplane.Batch{})
+	require.Len(t, a.kernel.devices["wg.way"].Peers, 2)
+
+	_ = a.applyVisible(&dataplane.RouteRemove{Dst: other.Route.Dst})
+	require.Contains(t, own(), "blackhole 10.0.5.0/26")
+	require.NoError(t, a.Finish(t.Context()))
+	require.NotContains(t, own(), "blackhole 10.0.5.0/26")
+	require.NoError(t, a.Teardown(t.Context()))
+	require.Empty(t, own())
+}
+
 // A prefix that is removed stays encrypted until Finish. One that is added again by then stays encrypted,
 // and Finish ends the encryption of the others.
 func TestUnwantedRoutesStayUntilFinish(t *testing.T) {

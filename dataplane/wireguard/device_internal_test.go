@@ -23,6 +23,8 @@ type fakeKernel struct {
 	// refuse is a peer with an error.
 	refuse  wgtypes.Key
 	changes int
+	// beforeChange may be nil.
+	beforeChange func()
 }
 
 func (k *fakeKernel) Close() error { return nil }
@@ -35,7 +37,9 @@ func (k *fakeKernel) Device(name string) (*wgtypes.Device, error) {
 }
 
 func (k *fakeKernel) ConfigureDevice(name string, cfg wgtypes.Config) error {
-	k.changes++
+	if k.changes++; k.beforeChange != nil {
+		k.beforeChange()
+	}
 	d := k.devices[name]
 	if cfg.PrivateKey != nil {
 		d.PrivateKey, d.PublicKey = *cfg.PrivateKey, cfg.PrivateKey.PublicKey()

@@ -24,8 +24,10 @@
 //
 // # What is programmed
 //
-// A Dataplane has a routing table of its own. For a node n2 with a block of addresses it gets
+// A Dataplane has a routing table of its own. For this node's block 10.65.1.0/26 and that of a node n2, 10.65.2.0/26,
+// the kernel gets
 //
+//	ip route add blackhole 10.65.1.0/26 table main metric 2147483648
 //	ip link add wg.way mtu 1420 type wireguard
 //	ip route add 10.65.2.0/26 dev wg.way table 22361 src 10.65.1.0
 //	ip route add blackhole 10.65.2.0/26 table 22361 metric 2147483648
@@ -33,11 +35,14 @@
 //	ip rule add from all lookup 22361 priority 100
 //	ip rule add from all nop priority 101
 //
-// and the device gets n2's key as a peer, with the block among its allowed IPs. The blackhole drops packets while the
-// device is missing or down. Exception rules, those of the first priority, jump past the lookup. Without
-// Config.HostEncryption there is one for each address of this node: its answers are unencrypted, as the requests are.
-// With it, there is one for each device's UDP port. Config.UnencryptedHosts adds two for each prefix. A prefix inside
-// an encrypted one that is not encrypted itself, as that of a local workload, gets a route of type throw.
+// and the device gets n2's key as a peer, with the block among its allowed IPs. The blackhole in table 22361 drops
+// packets while the device is missing or down. The one in table main drops decrypted packets to workloads that have no
+// route yet, which a default route would lead out unencrypted. It is there before the peers are.
+//
+// Exception rules, those of the first priority, jump past the lookup. Without Config.HostEncryption there is one for
+// each address of this node: its answers are unencrypted, as the requests are. With it, there is one for each device's
+// UDP port. Config.UnencryptedHosts adds two for each prefix. A prefix inside an encrypted one that is not encrypted
+// itself, as that of a local workload, gets a route of type throw.
 //
 // With Config.RequireEncryption, an nftables table drops unencrypted packets from nodes that this node encrypts to.
 //

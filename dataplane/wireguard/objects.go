@@ -18,10 +18,10 @@ const dropMetric = 1 << 31
 // objects are the objects of a Keeper, by identity.
 type objects map[any]routes.Object
 
-// routeID is the identity of a route in our table.
+// routeID is the identity of a route.
 type routeID struct {
-	dst    netip.Prefix
-	metric uint32
+	dst           netip.Prefix
+	table, metric uint32
 }
 
 // add adds an object, or replaces the one with the same identity.
@@ -31,7 +31,7 @@ func (o objects) add(object routes.Object) { o[identity(object)] = object }
 func identity(object routes.Object) any {
 	switch x := object.(type) {
 	case routes.Route:
-		return routeID{x.Dst, x.Metric}
+		return routeID{x.Dst, x.Table, x.Metric}
 	case routes.Setting:
 		return x.Path
 	case routes.Wireguard:
@@ -45,7 +45,7 @@ func identity(object routes.Object) any {
 // rules. deviceName returns the name of the device through which this node sends to a remote node. desiredObjects also
 // sets s.encrypted.
 func (s *state) desiredObjects(nodes map[string]*remoteNode, deviceName func(*remoteNode) string) objects {
-	all := objects{}
+	all := s.ownBlackholes()
 	s.addDevices(all)
 	s.encrypted = map[netip.Prefix]struct{}{}
 	if !s.encrypting {
@@ -79,6 +79,19 @@ func (s *state) desiredObjects(nodes map[string]*remoteNode, deviceName func(*re
 		}
 	}
 	s.addRules(all)
+	return all
+}
+
+// ownBlackholes returns a blackhole route in the main table for each block of this node. Without one, a packet that
+// this node decrypts before it has the route to the workload would leave unencrypted, by a route such as the default
+// one. Package routes adds such a route too, but after the devices have their peers.
+func (s *state) ownBlackholes() objects {
+	all := objects{}
+	for dst, r := range s.routes {
+		if r.Type == dataplane.RouteBlackhole {
+			all.add(routes.Route{Dst: dst, Table: routes.DefaultTable, Type: routes.Blackhole, Metric: dropMetric})
+		}
+	}
 	return all
 }
 
@@ -173,6 +186,22 @@ func (o objects) changes(desired objects) (set, removed []routes.Object) {
 		}
 	}
 	return set, removed
+}
+
+// fail reports whether an error of a Keeper says that one of the objects is missing in the kernel, or that their state
+// is unknown.
+func (o objects) fail(err error) bool {
+	if err == nil {
+		return false
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return true
+	}
+	return slices.ContainsFunc(joined.Unwrap(), func(err error) bool {
+		fault, ok := err.(*routes.ObjectError)
+		return !ok || o[identity(fault.Object)] != nil
+	})
 }
 
 // sameObject compares objects of one identity; devices have lists.

@@ -29,7 +29,8 @@ type result struct {
 }
 
 // program brings the kernel to the desired state, except for removals: Finish removes unwanted peers, and the routes
-// and rules that lead to them. A peer is added before the routes to it.
+// and rules that lead to them. The blackhole routes of this node's blocks are added before the peers, and a peer
+// before the routes to it.
 //
 // Without a key, the routes and rules are programmed all the same: a device without keys drops packets, and one
 // with the keys of an earlier process encrypts.
@@ -39,6 +40,23 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 		return err
 	}
 	r := result{time: d.applyTimer.now(), removal: d.last.removal}
+	var movingSince time.Time
+	// Without these routes, no peer is added: packets from it could leave unencrypted.
+	if r.keeper = d.reconciler.applyFirst(ctx, d.state.ownBlackholes()); r.keeper == nil {
+		movingSince = d.programPeers(ctx, resync, &r)
+	}
+	d.unfinished = make(chan struct{})
+	close(d.unfinished)
+	d.recordResult(r)
+	d.announce()
+	d.state.changed = false
+	d.applyTimer.schedule(d.nextStep(movingSince))
+	return d.last.err
+}
+
+// programPeers programs the rest, once the blackhole routes of this node's blocks are installed, and sets the errors of
+// r. movingSince is as outDevices.update returns it.
+func (d *Dataplane) programPeers(ctx context.Context, resync bool, r *result) (movingSince time.Time) {
 	r.key = d.devices.loadKeys(loadKey)
 	r.device = d.devices.read()
 	if resync || !d.state.uplinksKnown {
@@ -49,7 +67,7 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 		r.device = errors.Join(r.device, d.rotate(d.remoteNodes))
 	}
 	published := d.state.published(d.devices.publicKeys())
-	movingSince := d.outDevices.update(d.remoteNodes, func(n *remoteNode) int {
+	movingSince = d.outDevices.update(d.remoteNodes, func(n *remoteNode) int {
 		return n.targetDevice(d.cfg.Node, published, d.rotation.device)
 	}, d.devices.session, r.time)
 	refused, err := d.devices.addPeers(d.remoteNodes, d.outDevices)
@@ -61,13 +79,7 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 	refusedOnNew, err := d.devices.addPeersToNewDevices(d.remoteNodes, d.outDevices)
 	r.device = errors.Join(r.device, err)
 	r.retry = refused || refusedOnNew
-	d.unfinished = make(chan struct{})
-	close(d.unfinished)
-	d.recordResult(r)
-	d.announce()
-	d.state.changed = false
-	d.applyTimer.schedule(d.nextStep(movingSince))
-	return d.last.err
+	return movingSince
 }
 
 // Finish implements dataplane.Finisher: it removes unwanted routes and rules, then unwanted peers. It removes

@@ -43,21 +43,45 @@ func (r *reconciler) apply(ctx context.Context, desired objects, resync bool) er
 		}
 	}
 	r.desired = desired
-	switch {
-	case !r.finished:
-		return r.keeper.ApplyAdditions(ctx)
-	case resync:
+	if resync && r.finished {
 		return r.keeper.Resync(ctx)
-	default:
-		return r.keeper.Apply(ctx)
 	}
+	return r.install(ctx)
+}
+
+// applyFirst installs objects that must be in the kernel before everything else, and returns an error if one of them
+// may be missing. The next call of apply must have them, too.
+func (r *reconciler) applyFirst(ctx context.Context, first objects) error {
+	set, _ := r.desired.changes(first)
+	if len(set) == 0 {
+		return nil
+	}
+	r.keeper.Set(set...)
+	for _, o := range set {
+		delete(r.unwanted, identity(o))
+	}
+	if err := r.install(ctx); first.fail(err) {
+		return err
+	}
+	for _, o := range set {
+		r.desired.add(o)
+	}
+	return nil
+}
+
+// install installs the objects of the keeper, and after the first finish deletes all others.
+func (r *reconciler) install(ctx context.Context) error {
+	if !r.finished {
+		return r.keeper.ApplyAdditions(ctx)
+	}
+	return r.keeper.Apply(ctx)
 }
 
 // unwantedPrefixes returns the prefixes whose encryption finish ends.
 func (r *reconciler) unwantedPrefixes() map[netip.Prefix]struct{} {
 	prefixes := map[netip.Prefix]struct{}{}
 	for _, o := range r.unwanted {
-		if route, ok := o.(routes.Route); ok && route.Type == routes.Blackhole {
+		if route, ok := o.(routes.Route); ok && route.Type == routes.Blackhole && route.Table != routes.DefaultTable {
 			prefixes[route.Dst] = struct{}{}
 		}
 	}

@@ -94,12 +94,12 @@ func sameNode(a, b *dataplane.Node) bool {
 		slices.Equal(a.WireguardAddresses, b.WireguardAddresses) && slices.Equal(a.WireguardKeys, b.WireguardKeys)
 }
 
-// markRoute records that a route changes. A route of this node matters only if it is inside an encrypted prefix, or
-// if RequireEncryption does not cover it yet. So most changes of local pods cost nothing.
+// markRoute records that a route changes. A route of this node matters only if it is a block, if it is inside an
+// encrypted prefix, or if RequireEncryption does not cover it yet. So most changes of local pods cost nothing.
 func (s *state) markRoute(r *dataplane.Route) {
 	switch {
 	case r == nil || r.Type == dataplane.RoutePool:
-	case r.Type.Remote():
+	case r.Type.Remote(), r.Type == dataplane.RouteBlackhole:
 		s.changed = true
 	default:
 		s.changed = s.changed || hasShorterPrefix(s.encrypted, r.Dst) ||

@@ -74,7 +74,8 @@ func stateOf(cfg Config, events ...dataplane.Event) *state {
 
 func TestObjects(t *testing.T) {
 	device := []string{
-		"net/ipv4/conf/wg.way/forwarding=1", "net/ipv4/conf/wg.way/rp_filter=2", "wg.way type wireguard",
+		"blackhole 10.0.1.0/26 metric 2147483648 table 254", "net/ipv4/conf/wg.way/forwarding=1",
+		"net/ipv4/conf/wg.way/rp_filter=2", "wg.way type wireguard",
 	}
 	s := stateOf(Config{}, network()...)
 	require.Equal(t, device, s.text(false), "before this node is seen to announce its key")
@@ -125,6 +126,8 @@ func TestChanges(t *testing.T) {
 		{routeUpdate("10.0.1.2/32", "a", dataplane.RouteLocalWorkload), false},
 		{&dataplane.RouteRemove{Dst: netip.MustParsePrefix("10.0.1.1/32")}, false},
 		{&dataplane.HostEndpointUpdate{Key: policy.Key{Name: "h"}, HostEndpoint: &dataplane.HostEndpoint{}}, false},
+		{routeUpdate("10.0.5.0/26", "a", dataplane.RouteBlackhole), true},
+		{&dataplane.RouteRemove{Dst: netip.MustParsePrefix("10.0.5.0/26")}, true},
 		{routeUpdate("10.0.2.10/32", "a", dataplane.RouteLocalWorkload), true},
 		{&dataplane.RouteRemove{Dst: netip.MustParsePrefix("10.0.2.8/32")}, true},
 		{routeUpdate("10.0.4.0/26", "b", dataplane.RouteRemoteWorkload), true},
