@@ -83,7 +83,7 @@ type Keeper struct {
 	pending []change
 	// applied is set by the first Apply; before, Watch repairs nothing.
 	applied bool
-	// additionsOnly is set during ApplyAdditions.
+	// additionsOnly is set by ApplyAdditions until the next Apply: unwanted objects stay.
 	additionsOnly bool
 	saved         savedSysctls
 	stats         Stats
@@ -130,7 +130,7 @@ func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
 
 // reset clears the desired and the observed state.
 func (k *Keeper) reset() {
-	k.applied, k.pending, k.last = false, nil, result{}
+	k.applied, k.additionsOnly, k.pending, k.last = false, false, nil, result{}
 	k.view.stores, k.view.synced = k.newStores(), false
 }
 
@@ -166,16 +166,16 @@ func (k *Keeper) Delete(objects ...Object) { k.change(objects, true) }
 func (k *Keeper) Apply(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.additionsOnly = false
 	return k.applyLocked(ctx)
 }
 
-// ApplyAdditions is Apply, but leaves unwanted objects to the next Apply: those that were Deleted, and those of an
-// earlier process. Until then, Watch may remove them. Errors as for Apply.
+// ApplyAdditions is Apply, but leaves unwanted objects to the next Apply or Resync: those that were Deleted, and those
+// of an earlier process. Until then, Watch leaves them, too. Errors as for Apply.
 func (k *Keeper) ApplyAdditions(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.additionsOnly = true
-	defer func() { k.additionsOnly = false }()
 	return k.applyLocked(ctx)
 }
 
@@ -236,7 +236,7 @@ func (k *Keeper) Resync(ctx context.Context) error {
 	if !k.applied {
 		return nil
 	}
-	k.view.synced = false
+	k.view.synced, k.additionsOnly = false, false
 	return k.applyLocked(ctx)
 }
 

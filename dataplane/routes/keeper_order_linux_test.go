@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -169,8 +170,33 @@ func TestRefusedRuleKeepsOthers(t *testing.T) {
 	require.Len(t, k.lines("rule show priority 51"), 1)
 }
 
+// A blackhole route goes after unwanted devices: a packet that comes in by one must not find a shorter prefix.
+func TestBlackholeOutlivesDevices(t *testing.T) {
+	k := newKeeping(t, routes.KeeperConfig{})
+	k.k.Set(
+		routes.VXLAN{
+			Name: "vx", VNI: 9, Port: 4789, Local: addr("192.0.2.1"), MAC: [6]byte{2, 0, 0, 0, 0, 9}, MTU: 1400,
+		},
+		routes.Route{Dst: prefix("10.1.0.0/24"), Type: routes.Blackhole},
+		routes.Route{Dst: prefix("10.2.0.0/24"), Interface: "vx", Gateway: addr("10.0.0.1"), OnLink: true},
+	)
+	k.mustApply()
+	require.Len(t, k.ours("main"), 2)
+	batches := 0
+	k.k.Faulty(func(conn *rtnl.Conn, b *rtnl.Batch, failed func(i int, err error)) error {
+		batches++
+		err := conn.Do(b, failed)
+		there := strings.Contains(strings.Join(k.lines("link"), " "), "vx")
+		require.Equal(t, there, len(k.ours("main")) == 1)
+		return err
+	})
+	require.NoError(t, k.k.Teardown(t.Context()))
+	require.Equal(t, 2, batches)
+	require.Empty(t, k.ours("main"))
+}
+
 // ApplyAdditions adds, and leaves what is unwanted to the next Apply: routes, rules and devices, of this process and of
-// an earlier one.
+// an earlier one. Until then, Watch leaves it, too.
 func TestApplyAdditions(t *testing.T) {
 	k := newKeeping(t, routes.KeeperConfig{}, "a")
 	device := routes.VXLAN{
@@ -187,16 +213,20 @@ func TestApplyAdditions(t *testing.T) {
 		devices = strings.Count(strings.Join(k.lines("link"), " "), "vx")
 		return len(k.ours("main")), len(k.lines("rule show priority 50")), devices
 	}
-	for step, want := range [][3]int{{2, 1, 1}, {2, 1, 1}, {1, 0, 0}} {
+	for step, want := range [][3]int{{2, 1, 1}, {2, 1, 1}, {2, 1, 1}, {1, 0, 0}} {
 		var err error
 		switch step {
 		case 0:
 			k.k.Set(own)
 			err = k.k.ApplyAdditions(t.Context())
 		case 1:
+			k.watch()
+			k.ip("route del 10.2.0.0/24")
+			require.Eventually(t, func() bool { return len(k.ours("main")) == 2 }, 10*time.Second, time.Millisecond)
+		case 2:
 			k.k.Delete(own)
 			err = k.k.ApplyAdditions(t.Context())
-		case 2:
+		case 3:
 			k.k.Set(own)
 			err = k.k.Apply(t.Context())
 		}

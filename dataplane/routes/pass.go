@@ -31,11 +31,12 @@ type pass struct {
 
 // run makes or prints the changes. Devices come first, because a plan needs the interfaces, and then
 // sysctls, because the route to a workload comes after the settings of its interface. Then come additions,
-// the route to a workload after its neighbour entry, and removals. Unwanted devices are removed last,
-// without objects on them.
+// the route to a workload after its neighbour entry, and removals. Unwanted devices are removed without objects on
+// them, and then blackhole routes.
 //
 // Additions come before removals: every packet must find the old object or the new one, because without either
-// it could use an unencrypted route. For the same reason, no rule is removed if the kernel refuses a new one.
+// it could use an unencrypted route. For the same reason, no rule is removed if the kernel refuses a new one, and a
+// blackhole route stays while packets can come in by the unwanted devices.
 func (p *pass) run() error {
 	unwanted, err := p.updateDevices()
 	if err != nil {
@@ -56,7 +57,7 @@ func (p *pass) run() error {
 	for _, c := range lostRules {
 		p.result.conflict = p.result.conflict || c.slot.key.Extra
 	}
-	ambiguous, lostRoutes := splitDeletions(lostRoutes, routes)
+	ambiguous, lostRoutes, blackholes := splitDeletions(lostRoutes, routes)
 	for _, step := range []func() error{
 		func() error { return p.sendRoutes(ambiguous) },
 		func() error { return sendObjects(p, p.view.stores.entries, entries) },
@@ -69,7 +70,13 @@ func (p *pass) run() error {
 			return err
 		}
 	}
-	return p.removeDevices(unwanted)
+	if !p.removeDevices(unwanted) {
+		for _, c := range blackholes {
+			p.view.stores.routes.markDirty(c.slot)
+		}
+		return nil
+	}
+	return p.sendRoutes(blackholes)
 }
 
 // replaceRules adds and removes rules. If an addition is refused, the unwanted rules stay for now.
@@ -174,7 +181,9 @@ func (p *pass) simulate(name string, steps []deviceStep) {
 	p.view.links.update(&rtnl.Event{Group: rtnl.GroupLinks, Link: link}, time.Time{})
 }
 
-func (p *pass) removeDevices(names []string) error {
+// removeDevices removes devices, and reports whether all are gone.
+func (p *pass) removeDevices(names []string) bool {
+	failures := len(p.result.failures)
 	for _, name := range names {
 		step := deleteDevice(name)
 		if p.dry {
@@ -188,5 +197,5 @@ func (p *pass) removeDevices(names []string) error {
 		}
 		p.result.stale = p.result.stale || len(p.failed) > 0 // it may have had the parameters of a desired one
 	}
-	return nil
+	return len(p.result.failures) == failures
 }

@@ -58,24 +58,26 @@ func (p *pass) planRoutes() (deletions, additions []routeChange) {
 	return deletions, additions
 }
 
-// splitDeletions separates the deletions that come before the additions: a request to delete could match an
-// added route of the same slot.
-func splitDeletions(deletions, additions []routeChange) (before, after []routeChange) {
-	if len(deletions) == 0 || len(additions) == 0 {
-		return nil, deletions
-	}
-	added := make(map[*routeSlot]bool, len(additions))
-	for _, c := range additions {
-		added[c.slot] = true
+// splitDeletions separates the deletions that come before the additions, because a request to delete could match an
+// added route of the same slot, and those of blackhole routes.
+func splitDeletions(deletions, additions []routeChange) (before, after, blackholes []routeChange) {
+	added := map[*routeSlot]bool{}
+	if len(deletions) > 0 {
+		for _, c := range additions {
+			added[c.slot] = true
+		}
 	}
 	for _, c := range deletions {
-		if added[c.slot] {
+		switch {
+		case added[c.slot]:
 			before = append(before, c)
-		} else {
+		case c.old != nil && c.old.Type == rtnl.TypeBlackhole:
+			blackholes = append(blackholes, c)
+		default:
 			after = append(after, c)
 		}
 	}
-	return before, after
+	return before, after, blackholes
 }
 
 // resolve finds the interface of the slot's desired route, and reports whether there is one.

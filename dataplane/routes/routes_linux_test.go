@@ -194,10 +194,10 @@ func TestAdoptAndSweep(t *testing.T) {
 	require.Equal(t, strings.Join([]string{
 		"ip route del 10.0.0.1/32 dev cali2 scope link proto 219 metric 5 table 254",
 		"ip route del 10.0.0.2/32 dev cali2 scope link proto 219 table 254",
-		"ip route del blackhole 10.1.0.0/24 proto 219 table 254",
 		"ip -6 route del 2001:db8::2/128 dev cali2 proto 219 metric 1024 table 254",
 		"ip neigh del 10.0.0.2 dev cali2",
-		"ip -6 neigh del 2001:db8::2 dev cali2", "",
+		"ip -6 neigh del 2001:db8::2 dev cali2",
+		"ip route del blackhole 10.1.0.0/24 proto 219 table 254", "",
 	}, "\n"), plan, "what is right is not in it")
 	n.must(inSync)
 	require.Equal(t, []string{"10.0.0.1 cali1 219", "10.0.0.9 cali2 218", "2001:db8::1 cali1 219"}, n.routes("main"))
