@@ -90,6 +90,7 @@ func (n *node) programUntilSend(nth int) (sends int) {
 // clean removes all objects of the node but its keys, first those by which packets are unencrypted.
 func (n *node) clean() {
 	n.Helper()
+	n.run(n.ns, "ss --kill --tcp state connected") // the node's own connections would go on unencrypted
 	for _, path := range []string{"net/ipv4/conf/" + n.pod.Host.Name + "/forwarding", "net/ipv6/conf/all/forwarding"} {
 		require.NoError(n, n.ns.SetSysctl(path, "0")) // as at the start of the node
 	}
