@@ -3,6 +3,7 @@
 package wireguard
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"os"
@@ -70,6 +71,14 @@ func (a *testDataplane) drops(prefix string) bool {
 	return strings.Contains(list, "blackhole "+prefix) && strings.Contains(rules, "100:	from all lookup 22361")
 }
 
+// ownBlackholes returns the blackhole routes of the main table.
+func (a *testDataplane) ownBlackholes() (list []string) {
+	for line := range strings.Lines(a.ip("route show table main type blackhole")) {
+		list = append(list, strings.Fields(line)[1])
+	}
+	return list
+}
+
 // A key file with an invalid key is a fault of this node, and packets to encrypted prefixes are dropped all the same.
 // The keys are announced once the file is repaired.
 func TestInvalidKeyFile(t *testing.T) {
@@ -91,31 +100,117 @@ func TestInvalidKeyFile(t *testing.T) {
 }
 
 // Packets to the node's own blocks are dropped before a device has a key or a peer: it would decrypt packets to
-// workloads whose routes come later. If the kernel refuses a blackhole route, the device gets neither.
+// workloads whose routes come later.
 func TestOwnBlocksAreDroppedFirst(t *testing.T) {
 	a := newTestDataplane(t)
-	own := func() string { return a.ip("route show table main type blackhole") }
-	a.kernel.beforeChange = func() { require.Contains(t, own(), "blackhole 10.0.1.0/26") }
+	a.kernel.beforeChange = func() { require.Equal(t, []string{"10.0.1.0/26", "10.0.2.8"}, a.ownBlackholes()) }
 	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
 	require.Len(t, a.kernel.devices["wg.way"].Peers, 1)
+	block := routeUpdate("10.0.5.0/26", "a", dataplane.RouteBlackhole)
+	_ = a.applyVisible(block)
+	require.Contains(t, a.ownBlackholes(), "10.0.5.0/26")
+	_ = a.applyVisible(&dataplane.RouteRemove{Dst: block.Route.Dst})
+	require.Contains(t, a.ownBlackholes(), "10.0.5.0/26")
+	require.NoError(t, a.Finish(t.Context()))
+	require.NotContains(t, a.ownBlackholes(), "10.0.5.0/26")
+	require.NoError(t, a.Teardown(t.Context()))
+	require.Empty(t, a.ownBlackholes())
+}
 
-	other := routeUpdate("10.0.5.0/26", "a", dataplane.RouteBlackhole)
-	peer := []dataplane.Event{nodeUpdate("c", "192.0.2.3", testKey(3)), other}
-	a.ip("route add unreachable 10.0.5.0/26 metric 2147483648 proto 99")
-	objects, general := dataplane.ApplyErrors(a.Apply(t.Context(), dataplane.Batch{Events: peer}))
-	require.True(t, general, objects)
+// While the kernel refuses the blackhole route of an own block, the device gets no key and no peer. Everything else is
+// programmed.
+func TestOwnBlockIsRefused(t *testing.T) {
+	a := newTestDataplane(t)
+	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
 	require.Len(t, a.kernel.devices["wg.way"].Peers, 1)
-	a.ip("route del unreachable 10.0.5.0/26 metric 2147483648 proto 99")
-	a.kernel.beforeChange = func() { require.Contains(t, own(), "blackhole 10.0.5.0/26") }
+	refuse := func() { a.ip("route add unreachable 10.0.5.0/26 metric 2147483648 proto 99") }
+	accept := func() { a.ip("route del unreachable 10.0.5.0/26 metric 2147483648 proto 99") }
+	refuse()
+	block := routeUpdate("10.0.5.0/26", "a", dataplane.RouteBlackhole)
+	for range 2 { // the second attempt is as the first
+		_, general := dataplane.ApplyErrors(a.Apply(t.Context(), dataplane.Batch{Events: []dataplane.Event{
+			block, nodeUpdate("c", "192.0.2.3", testKey(3)),
+		}}))
+		require.True(t, general)
+		require.Len(t, a.kernel.devices["wg.way"].Peers, 1)
+		require.True(t, a.drops("10.0.3.0/26"), "of the new peer")
+	}
+	accept()
+	a.kernel.beforeChange = func() { require.Contains(t, a.ownBlackholes(), "10.0.5.0/26") }
 	_ = a.Apply(t.Context(), dataplane.Batch{})
 	require.Len(t, a.kernel.devices["wg.way"].Peers, 2)
+	a.kernel.beforeChange = nil
 
-	_ = a.applyVisible(&dataplane.RouteRemove{Dst: other.Route.Dst})
-	require.Contains(t, own(), "blackhole 10.0.5.0/26")
-	require.NoError(t, a.Finish(t.Context()))
-	require.NotContains(t, own(), "blackhole 10.0.5.0/26")
-	require.NoError(t, a.Teardown(t.Context()))
-	require.Empty(t, own())
+	_ = a.Apply(t.Context(), dataplane.Batch{Events: []dataplane.Event{&dataplane.RouteRemove{Dst: block.Route.Dst}}})
+	refuse()
+	_ = a.Apply(t.Context(), dataplane.Batch{Events: []dataplane.Event{block}})
+	_, general := dataplane.ApplyErrors(a.Apply(t.Context(), dataplane.Batch{Events: []dataplane.Event{
+		&dataplane.RouteRemove{Dst: block.Route.Dst},
+	}}))
+	require.False(t, general, "the block is not this node's any more")
+	accept()
+	_ = a.Resync(t.Context())
+	require.NotContains(t, a.ownBlackholes(), "10.0.5.0/26")
+}
+
+// Packets to a workload of this node with an address in another node's block are dropped until it has a route: they
+// must not leave unencrypted.
+func TestBorrowedAddressIsDropped(t *testing.T) {
+	a := newTestDataplane(t)
+	a.ip("link set lo up")
+	a.ip("link add eth0 type veth peer name peer0")
+	a.ip("link set peer0 up")
+	a.ip("link set eth0 up")
+	a.ip("addr add 192.0.2.1/24 dev eth0")
+	a.ip("route add default via 192.0.2.2")
+	borrowed := netip.MustParsePrefix("10.0.2.12/32")
+	for _, events := range [][]dataplane.Event{
+		network(),
+		{routeUpdate(borrowed.String(), "a", dataplane.RouteBlackhole)},
+		{routeUpdate(borrowed.String(), "a", dataplane.RouteLocalWorkload)},
+		{routeUpdate(borrowed.String(), "b", dataplane.RouteRemoteWorkload)},
+		{routeUpdate(borrowed.String(), "a", dataplane.RouteLocalWorkload)},
+		{&dataplane.RouteRemove{Dst: borrowed}},
+	} {
+		for _, step := range []func(){
+			func() { _ = a.applyVisible(events...) },
+			func() { require.NoError(t, a.Finish(t.Context())) },
+		} {
+			step()
+			err := a.ns.Do(exec.Command("ip", "route", "get", borrowed.Addr().String()).Run)
+			require.Error(t, err, "%v: a route leads to it", events)
+		}
+	}
+}
+
+// Beside Watch, a process that starts leaves the objects of an earlier one that it needs.
+func TestStartBesideWatch(t *testing.T) {
+	a := newTestDataplane(t)
+	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
+	require.NoError(t, a.Close())
+	b := newTestDataplane(t)
+	d, err := New(Config{Node: "a", NetNS: a.ns.FD(), Devices: []Device{{KeyFile: a.key}}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	b.ns, b.kernel, b.Dataplane, d.devices.kernel = a.ns, a.kernel, d, a.kernel
+	ctx, cancel := context.WithCancel(t.Context())
+	watched := make(chan error, 1)
+	go func() { watched <- d.Watch(ctx, func(dataplane.Drift) {}) }()
+	a.kernel.devices["wg.way"].ListenPort = 1 // it differs, so the device is changed
+	steps := 0
+	a.kernel.beforeChange = func() {
+		steps++
+		// The route is there again once Watch has made a pass.
+		a.ip("route del blackhole 10.0.1.0/26 metric 2147483648")
+		require.Eventually(t, func() bool { return slices.Contains(a.ownBlackholes(), "10.0.1.0/26") },
+			10*time.Second, time.Millisecond)
+		require.True(t, a.drops("10.0.2.0/26"))
+	}
+	_ = b.applyVisible(network()...)
+	require.Equal(t, 1, steps)
+	require.True(t, a.drops("10.0.2.0/26"))
+	cancel()
+	require.ErrorIs(t, <-watched, context.Canceled)
 }
 
 // A prefix that is removed stays encrypted until Finish. One that is added again by then stays encrypted,

@@ -82,13 +82,21 @@ func (s *state) desiredObjects(nodes map[string]*remoteNode, deviceName func(*re
 	return all
 }
 
-// ownBlackholes returns a blackhole route in the main table for each block of this node. Without one, a packet that
-// this node decrypts before it has the route to the workload would leave unencrypted, by a route such as the default
-// one. Package routes adds such a route too, but after the devices have their peers.
+// ownBlackholes returns blackhole routes in the main table for this node's blocks, and for its workloads outside of
+// them. Without one, a packet to a workload that has no route yet would leave unencrypted, by a route such as the
+// default one: if this node has decrypted it, or if a throw route leads it past the encryption. Package routes adds the
+// routes to workloads, and blackholes of blocks, later. ownBlackholes also sets s.ownBlocks.
 func (s *state) ownBlackholes() objects {
 	all := objects{}
+	s.ownBlocks = map[netip.Prefix]struct{}{}
 	for dst, r := range s.routes {
 		if r.Type == dataplane.RouteBlackhole {
+			s.ownBlocks[dst] = struct{}{}
+		}
+	}
+	for dst, r := range s.routes {
+		outside := r.Type == dataplane.RouteLocalWorkload && !hasShorterPrefix(s.ownBlocks, dst)
+		if r.Type == dataplane.RouteBlackhole || outside {
 			all.add(routes.Route{Dst: dst, Table: routes.DefaultTable, Type: routes.Blackhole, Metric: dropMetric})
 		}
 	}
@@ -191,17 +199,38 @@ func (o objects) changes(desired objects) (set, removed []routes.Object) {
 // fail reports whether an error of a Keeper says that one of the objects is missing in the kernel, or that their state
 // is unknown.
 func (o objects) fail(err error) bool {
-	if err == nil {
-		return false
-	}
+	faults := objectErrors(err)
+	return err != nil && len(faults) == 0 || slices.ContainsFunc(faults, func(fault *routes.ObjectError) bool {
+		return o[identity(fault.Object)] != nil
+	})
+}
+
+// objectErrors returns the errors that an error of a Keeper joins. It returns none if the error concerns all objects.
+func objectErrors(err error) (faults []*routes.ObjectError) {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
-		return true
+		return nil
 	}
-	return slices.ContainsFunc(joined.Unwrap(), func(err error) bool {
+	for _, err := range joined.Unwrap() {
 		fault, ok := err.(*routes.ObjectError)
-		return !ok || o[identity(fault.Object)] != nil
-	})
+		if !ok {
+			return nil
+		}
+		faults = append(faults, fault)
+	}
+	return faults
+}
+
+// isGuard reports whether packets may pass unencrypted without an object: a rule or a blackhole route.
+func isGuard(object routes.Object) bool {
+	switch o := object.(type) {
+	case routes.Rule:
+		return true
+	case routes.Route:
+		return o.Type == routes.Blackhole
+	default:
+		return false
+	}
 }
 
 // sameObject compares objects of one identity; devices have lists.

@@ -7,13 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
-	"net/netip"
 	"slices"
 	"time"
 
 	"github.com/wayleave/wayleave/dataplane"
-	"github.com/wayleave/wayleave/dataplane/routes"
+	"github.com/wayleave/wayleave/internal/rtnl"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -40,11 +38,9 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 		return err
 	}
 	r := result{time: d.applyTimer.now(), removal: d.last.removal}
-	var movingSince time.Time
-	// Without these routes, no peer is added: packets from it could leave unencrypted.
-	if r.keeper = d.reconciler.applyFirst(ctx, d.state.ownBlackholes()); r.keeper == nil {
-		movingSince = d.programPeers(ctx, resync, &r)
-	}
+	// Without these routes, no key and no peer is set: packets that the devices decrypt could leave unencrypted.
+	guarded := d.reconciler.applyFirst(ctx, d.state.ownBlackholes()) == nil
+	movingSince := d.programAll(ctx, resync, guarded, &r)
 	d.unfinished = make(chan struct{})
 	close(d.unfinished)
 	d.recordResult(r)
@@ -54,32 +50,42 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 	return d.last.err
 }
 
-// programPeers programs the rest, once the blackhole routes of this node's blocks are installed, and sets the errors of
-// r. movingSince is as outDevices.update returns it.
-func (d *Dataplane) programPeers(ctx context.Context, resync bool, r *result) (movingSince time.Time) {
+// programAll programs everything, but sets no key and no peer unless guarded. It sets the errors of r. movingSince is as
+// outDevices.update returns it.
+func (d *Dataplane) programAll(ctx context.Context, resync, guarded bool, r *result) (movingSince time.Time) {
 	r.key = d.devices.loadKeys(loadKey)
-	r.device = d.devices.read()
-	if resync || !d.state.uplinksKnown {
-		r.device = errors.Join(r.device, d.findUplinks(d.state))
+	if guarded {
+		r.device = d.devices.read()
+	} else {
+		d.devices.forget()
+		r.device = d.devices.observe()
 	}
+	r.device = errors.Join(r.device, d.findUplinks(d.state))
 	d.remoteNodes = d.state.remoteNodes(d.devices.publicKeys())
-	if r.key == nil {
+	if r.key == nil && guarded {
 		r.device = errors.Join(r.device, d.rotate(d.remoteNodes))
 	}
 	published := d.state.published(d.devices.publicKeys())
 	movingSince = d.outDevices.update(d.remoteNodes, func(n *remoteNode) int {
 		return n.targetDevice(d.cfg.Node, published, d.rotation.device)
 	}, d.devices.session, r.time)
-	refused, err := d.devices.addPeers(d.remoteNodes, d.outDevices)
-	r.device = errors.Join(r.device, err)
+	if guarded {
+		r.addPeers(d.devices.addPeers(d.remoteNodes, d.outDevices))
+	}
 	r.keeper = d.reconciler.apply(ctx, d.desiredObjects(), resync)
 	if r.filter = d.filter.apply(ctx, d.state.findOwnPrefixes()); resync && r.filter == nil {
 		r.filter = d.filter.verify(ctx)
 	}
-	refusedOnNew, err := d.devices.addPeersToNewDevices(d.remoteNodes, d.outDevices)
-	r.device = errors.Join(r.device, err)
-	r.retry = refused || refusedOnNew
+	if guarded {
+		r.addPeers(d.devices.addPeersToNewDevices(d.remoteNodes, d.outDevices))
+	}
 	return movingSince
+}
+
+// addPeers adds the result of devices.addPeers.
+func (r *result) addPeers(anyRefused bool, err error) {
+	r.retry = r.retry || anyRefused
+	r.device = errors.Join(r.device, err)
 }
 
 // Finish implements dataplane.Finisher: it removes unwanted routes and rules, then unwanted peers. It removes
@@ -128,29 +134,30 @@ func (d *Dataplane) recordResult(r result) {
 }
 
 // findUplinks sets the uplinks of a state: the interfaces with the node's addresses. After an error they stay.
-func (d *Dataplane) findUplinks(s *state) error {
-	return d.devices.in(func() error {
-		links, err := net.Interfaces()
+func (d *Dataplane) findUplinks(s *state) (err error) {
+	conn, err := rtnl.Dial(rtnl.Config{NetNS: d.cfg.NetNS})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	all, err := conn.Addresses()
+	if err != nil {
+		return err
+	}
+	var uplinks []string
+	for _, a := range all {
+		if !s.isNodeAddress(a.Prefix.Addr()) {
+			continue
+		}
+		link, err := conn.LinkByIndex(a.Index)
 		if err != nil {
 			return err
 		}
-		var uplinks []string
-		for _, l := range links {
-			addresses, err := l.Addrs()
-			if err != nil {
-				return err
-			}
-			for _, a := range addresses {
-				p, err := netip.ParsePrefix(a.String())
-				if err == nil && s.isNodeAddress(p.Addr().Unmap()) {
-					uplinks = append(uplinks, l.Name)
-					break
-				}
-			}
-		}
-		s.uplinks, s.uplinksKnown = uplinks, true
-		return nil
-	})
+		uplinks = append(uplinks, link.Name)
+	}
+	slices.Sort(uplinks)
+	s.uplinks = slices.Compact(uplinks)
+	return nil
 }
 
 // announce sends the keys to Config.Announce if they have changed, or if another program has removed them from the
@@ -221,23 +228,13 @@ func (d *Dataplane) faults() error {
 // unencrypted: the fault is then that of a rule or a blackhole route, or an error without an object. Otherwise it is
 // that of the first object, with the number of the others.
 func keeperFault(err error) (fault error, general bool) {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
+	all := objectErrors(err)
+	if len(all) == 0 {
 		return err, err != nil
 	}
-	all := joined.Unwrap()
-	for _, e := range all {
-		fault, ok := e.(*routes.ObjectError)
-		if !ok {
-			return err, true
-		}
-		switch o := fault.Object.(type) {
-		case routes.Rule:
+	for _, fault := range all {
+		if isGuard(fault.Object) {
 			return fault, true
-		case routes.Route:
-			if o.Type == routes.Blackhole {
-				return fault, true
-			}
 		}
 	}
 	if more := len(all) - 1; more > 0 {

@@ -16,6 +16,10 @@ type reconciler struct {
 	desired, unwanted objects
 	// finished is set by the first call of finish. Before that, the kernel may have objects of an earlier process.
 	finished bool
+	// firstFailed is set if an object of the last applyFirst may be missing in the kernel.
+	firstFailed bool
+	// missing are the objects that the kernel has refused, by identity. They need not wait for finish.
+	missing map[any]bool
 }
 
 func newReconciler(keeper *routes.Keeper) reconciler {
@@ -32,7 +36,11 @@ func (r *reconciler) apply(ctx context.Context, desired objects, resync bool) er
 		delete(r.unwanted, identity(o))
 	}
 	for _, o := range removed {
-		r.unwanted.add(o)
+		if r.missing[identity(o)] {
+			r.keeper.Delete(o)
+		} else {
+			r.unwanted.add(o)
+		}
 	}
 	unwantedPrefixes := r.unwantedPrefixes()
 	for id, o := range r.unwanted {
@@ -44,7 +52,7 @@ func (r *reconciler) apply(ctx context.Context, desired objects, resync bool) er
 	}
 	r.desired = desired
 	if resync && r.finished {
-		return r.keeper.Resync(ctx)
+		return r.record(r.keeper.Resync(ctx))
 	}
 	return r.install(ctx)
 }
@@ -53,18 +61,17 @@ func (r *reconciler) apply(ctx context.Context, desired objects, resync bool) er
 // may be missing. The next call of apply must have them, too.
 func (r *reconciler) applyFirst(ctx context.Context, first objects) error {
 	set, _ := r.desired.changes(first)
-	if len(set) == 0 {
+	if len(set) == 0 && !r.firstFailed {
 		return nil
 	}
 	r.keeper.Set(set...)
 	for _, o := range set {
+		r.desired.add(o)
 		delete(r.unwanted, identity(o))
 	}
-	if err := r.install(ctx); first.fail(err) {
+	err := r.install(ctx)
+	if r.firstFailed = first.fail(err); r.firstFailed {
 		return err
-	}
-	for _, o := range set {
-		r.desired.add(o)
 	}
 	return nil
 }
@@ -72,9 +79,20 @@ func (r *reconciler) applyFirst(ctx context.Context, first objects) error {
 // install installs the objects of the keeper, and after the first finish deletes all others.
 func (r *reconciler) install(ctx context.Context) error {
 	if !r.finished {
-		return r.keeper.ApplyAdditions(ctx)
+		return r.record(r.keeper.ApplyAdditions(ctx))
 	}
-	return r.keeper.Apply(ctx)
+	return r.record(r.keeper.Apply(ctx))
+}
+
+// record records which objects an error of the keeper says are missing, and returns the error.
+func (r *reconciler) record(err error) error {
+	r.missing = map[any]bool{}
+	for _, fault := range objectErrors(err) {
+		if isGuard(fault.Object) {
+			r.missing[identity(fault.Object)] = true
+		}
+	}
+	return err
 }
 
 // unwantedPrefixes returns the prefixes whose encryption finish ends.
@@ -93,8 +111,8 @@ func (r *reconciler) finish(ctx context.Context) error {
 	r.keeper.Delete(r.unwanted.values()...)
 	clear(r.unwanted)
 	r.finished = true
-	return r.keeper.Apply(ctx)
+	return r.record(r.keeper.Apply(ctx))
 }
 
 // forget clears the desired state.
-func (r *reconciler) forget() { r.desired, r.unwanted, r.finished = objects{}, objects{}, false }
+func (r *reconciler) forget() { *r = newReconciler(r.keeper) }

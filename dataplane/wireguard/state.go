@@ -25,14 +25,15 @@ type state struct {
 	nodes         map[string]*dataplane.Node
 	routes        map[netip.Prefix]*dataplane.Route
 	hostEndpoints map[policy.Key]*dataplane.HostEndpoint
-	// uplinks are the interfaces with the node's addresses, unless these have changed since they were looked up.
-	uplinks      []string
-	uplinksKnown bool
+	// uplinks are the interfaces with the node's addresses.
+	uplinks []string
 	// encrypting is set once this node's resource had keys, also those of an earlier process.
 	encrypting bool
 	// encrypted are the prefixes that lead to nodes with keys, and ownEncrypted those of this node that need encryption
 	// (Config.RequireEncryption), as of the last desired state.
 	encrypted, ownEncrypted map[netip.Prefix]struct{}
+	// ownBlocks are the blocks of this node, as of the last desired state.
+	ownBlocks map[netip.Prefix]struct{}
 }
 
 func newState(cfg *Config) *state {
@@ -64,7 +65,6 @@ func (s *state) update(b dataplane.Batch) {
 				s.resourceKeysChanged = s.resourceKeysChanged || old == nil ||
 					!slices.Equal(old.WireguardKeys, e.Node.WireguardKeys)
 				s.encrypting = s.encrypting || len(e.Node.WireguardKeys) > 0
-				s.uplinksKnown = s.uplinksKnown && old != nil && slices.Equal(old.Addresses, e.Node.Addresses)
 			}
 		case *dataplane.NodeRemove:
 			delete(s.nodes, e.Name)
@@ -94,15 +94,15 @@ func sameNode(a, b *dataplane.Node) bool {
 		slices.Equal(a.WireguardAddresses, b.WireguardAddresses) && slices.Equal(a.WireguardKeys, b.WireguardKeys)
 }
 
-// markRoute records that a route changes. A route of this node matters only if it is a block, if it is inside an
-// encrypted prefix, or if RequireEncryption does not cover it yet. So most changes of local pods cost nothing.
+// markRoute records that a route changes. A route of this node matters only if it is a block or in none, if it is inside
+// an encrypted prefix, or if RequireEncryption does not cover it yet. So most changes of local pods cost nothing.
 func (s *state) markRoute(r *dataplane.Route) {
 	switch {
 	case r == nil || r.Type == dataplane.RoutePool:
 	case r.Type.Remote(), r.Type == dataplane.RouteBlackhole:
 		s.changed = true
 	default:
-		s.changed = s.changed || hasShorterPrefix(s.encrypted, r.Dst) ||
+		s.changed = s.changed || hasShorterPrefix(s.encrypted, r.Dst) || !hasShorterPrefix(s.ownBlocks, r.Dst) ||
 			s.cfg.RequireEncryption && !hasShorterPrefix(s.ownEncrypted, r.Dst)
 	}
 }

@@ -74,7 +74,8 @@ func stateOf(cfg Config, events ...dataplane.Event) *state {
 
 func TestObjects(t *testing.T) {
 	device := []string{
-		"blackhole 10.0.1.0/26 metric 2147483648 table 254", "net/ipv4/conf/wg.way/forwarding=1",
+		"blackhole 10.0.1.0/26 metric 2147483648 table 254",
+		"blackhole 10.0.2.8/32 metric 2147483648 table 254", "net/ipv4/conf/wg.way/forwarding=1",
 		"net/ipv4/conf/wg.way/rp_filter=2", "wg.way type wireguard",
 	}
 	s := stateOf(Config{}, network()...)
@@ -128,6 +129,8 @@ func TestChanges(t *testing.T) {
 		{&dataplane.HostEndpointUpdate{Key: policy.Key{Name: "h"}, HostEndpoint: &dataplane.HostEndpoint{}}, false},
 		{routeUpdate("10.0.5.0/26", "a", dataplane.RouteBlackhole), true},
 		{&dataplane.RouteRemove{Dst: netip.MustParsePrefix("10.0.5.0/26")}, true},
+		{routeUpdate("10.9.0.1/32", "a", dataplane.RouteLocalWorkload), true},
+		{&dataplane.RouteRemove{Dst: netip.MustParsePrefix("10.9.0.1/32")}, true},
 		{routeUpdate("10.0.2.10/32", "a", dataplane.RouteLocalWorkload), true},
 		{&dataplane.RouteRemove{Dst: netip.MustParsePrefix("10.0.2.8/32")}, true},
 		{routeUpdate("10.0.4.0/26", "b", dataplane.RouteRemoteWorkload), true},
