@@ -183,6 +183,27 @@ func TestBorrowedAddressIsDropped(t *testing.T) {
 	}
 }
 
+// The setting of rp_filter follows the node's address to another interface.
+func TestUplinkMoves(t *testing.T) {
+	a := newTestDataplane(t)
+	rpFilter := func(name string) string {
+		value, err := a.ns.Sysctl("net/ipv4/conf/" + name + "/rp_filter")
+		require.NoError(t, err)
+		return value
+	}
+	for _, name := range []string{"eth0", "bond0"} {
+		a.ip("link add " + name + " type veth peer name peer-" + name)
+		require.NoError(t, a.ns.SetSysctl("net/ipv4/conf/"+name+"/rp_filter", "1"))
+	}
+	a.ip("addr add 192.0.2.1/24 dev eth0")
+	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
+	require.Equal(t, []string{"2", "1"}, []string{rpFilter("eth0"), rpFilter("bond0")})
+	a.ip("addr del 192.0.2.1/24 dev eth0")
+	a.ip("addr add 192.0.2.1/24 dev bond0")
+	_ = a.Apply(t.Context(), dataplane.Batch{})
+	require.Equal(t, "2", rpFilter("bond0"))
+}
+
 // Beside Watch, a process that starts leaves the objects of an earlier one that it needs.
 func TestStartBesideWatch(t *testing.T) {
 	a := newTestDataplane(t)

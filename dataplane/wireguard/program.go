@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/wayleave/wayleave/dataplane"
-	"github.com/wayleave/wayleave/internal/rtnl"
+	"github.com/wayleave/wayleave/dataplane/interfaces"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -50,8 +50,8 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 	return d.last.err
 }
 
-// programAll programs everything, but sets no key and no peer unless guarded. It sets the errors of r. movingSince is as
-// outDevices.update returns it.
+// programAll programs everything, but sets no key and no peer unless guarded. It sets the errors of r. movingSince is
+// as outDevices.update returns it.
 func (d *Dataplane) programAll(ctx context.Context, resync, guarded bool, r *result) (movingSince time.Time) {
 	r.key = d.devices.loadKeys(loadKey)
 	if guarded {
@@ -134,29 +134,19 @@ func (d *Dataplane) recordResult(r result) {
 }
 
 // findUplinks sets the uplinks of a state: the interfaces with the node's addresses. After an error they stay.
-func (d *Dataplane) findUplinks(s *state) (err error) {
-	conn, err := rtnl.Dial(rtnl.Config{NetNS: d.cfg.NetNS})
+func (d *Dataplane) findUplinks(s *state) error {
+	all, err := interfaces.Read(interfaces.Config{NetNS: d.cfg.NetNS})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	all, err := conn.Addresses()
-	if err != nil {
-		return err
-	}
-	var uplinks []string
-	for _, a := range all {
-		if !s.isNodeAddress(a.Prefix.Addr()) {
-			continue
+	s.uplinks = nil
+	if n := s.nodes[s.cfg.Node]; n != nil {
+		for _, p := range n.Addresses {
+			for _, i := range all.Holding(p.Addr()) {
+				s.uplinks = append(s.uplinks, i.Name)
+			}
 		}
-		link, err := conn.LinkByIndex(a.Index)
-		if err != nil {
-			return err
-		}
-		uplinks = append(uplinks, link.Name)
 	}
-	slices.Sort(uplinks)
-	s.uplinks = slices.Compact(uplinks)
 	return nil
 }
 

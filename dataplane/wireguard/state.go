@@ -94,8 +94,9 @@ func sameNode(a, b *dataplane.Node) bool {
 		slices.Equal(a.WireguardAddresses, b.WireguardAddresses) && slices.Equal(a.WireguardKeys, b.WireguardKeys)
 }
 
-// markRoute records that a route changes. A route of this node matters only if it is a block or in none, if it is inside
-// an encrypted prefix, or if RequireEncryption does not cover it yet. So most changes of local pods cost nothing.
+// markRoute records that a route changes. A route of this node matters only if it is a block or in none, if it is
+// inside an encrypted prefix, or if RequireEncryption does not cover it yet. So most changes of local pods cost
+// nothing.
 func (s *state) markRoute(r *dataplane.Route) {
 	switch {
 	case r == nil || r.Type == dataplane.RoutePool:
@@ -203,12 +204,6 @@ func (s *state) family() int {
 		return 6
 	}
 	return 4
-}
-
-// isNodeAddress reports whether this node's resource has an address.
-func (s *state) isNodeAddress(a netip.Addr) bool {
-	n := s.nodes[s.cfg.Node]
-	return n != nil && slices.ContainsFunc(n.Addresses, func(p netip.Prefix) bool { return p.Addr() == a })
 }
 
 // endpointAddress returns the address of a node that encrypted packets go to: the first of the family, or

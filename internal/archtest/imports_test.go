@@ -122,8 +122,8 @@ var allowed = map[string][]string{
 		"policy", "dataplane", "dataplane/felix/felixpb",
 	},
 	"dataplane/wireguard": {
-		"policy", "dataplane", "dataplane/nft/applier", "dataplane/nft/ruleset", "dataplane/routes",
-		"internal/nsthread",
+		"policy", "dataplane", "dataplane/interfaces", "dataplane/nft/applier", "dataplane/nft/ruleset",
+		"dataplane/routes", "internal/nsthread",
 	},
 	"datastore":                   {"policy", "internal/packed"},
 	"datastore/etcd":              {"policy", "datastore"},
