@@ -102,6 +102,9 @@ type Config struct {
 	// programmed have no effect, except in that process. Not together with Wireguard. Empty: the dataplanes are in this
 	// process.
 	Sockets string
+	// PolicySync is a folder with a Unix socket for each endpoint of this node, by which processes in the workload read
+	// its policy; see package policysync. It must be the agent's alone. Empty: there are none.
+	PolicySync string
 	// Logger is told what happens. Nil discards.
 	Logger *slog.Logger
 	// Programmed is called after each attempt to program, on the driver's goroutine: it must not
@@ -162,7 +165,7 @@ func FromSettings(s settings.Settings) Config {
 		VerdictLog:      render.VerdictLog{Enabled: s.VerdictLogGroup >= 0, Group: uint16(max(s.VerdictLogGroup, 0))},
 		ConntrackPolicy: s.ConntrackPolicy, TCPFromSYN: s.TCPFromSYN, EndpointToHost: s.EndpointToHostAction(),
 		Flowtable:       nft.FlowtableConfig{Enabled: s.Flowtable, Uplinks: s.Uplinks()},
-		NATExcludeNodes: s.NATExcludeNodes,
+		NATExcludeNodes: s.NATExcludeNodes, PolicySync: s.PolicySyncDir,
 
 		VXLANFromNodesOnly: s.VXLANFromNodes(), IPIPFromNodesOnly: s.IPIPFromNodes(),
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 	"github.com/wayleave/wayleave/dataplane/routes"
+	"github.com/wayleave/wayleave/dataplane/wire/policysync"
 	"github.com/wayleave/wayleave/datastore"
 	"github.com/wayleave/wayleave/internal/packed"
 	"github.com/wayleave/wayleave/kubernetes/convert"
@@ -47,6 +48,7 @@ type Pipeline struct {
 	dirs   map[string]*directory // by the name of the source
 	kernel *kernel               // nil with Config.Sockets
 	remote *remote               // nil without Config.Sockets
+	server *policysync.Server    // nil without Config.PolicySync
 
 	interfaces *interfaceIndex
 	conflicts  *conflicts
@@ -117,6 +119,14 @@ func New(cfg Config) (*Pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.PolicySync != "" {
+		p.server, err = policysync.NewServer(policysync.ServerConfig{
+			Socket: policysync.Folder(cfg.PolicySync), NetNS: cfg.NetNS, Logger: cfg.Logger,
+		})
+		if err != nil {
+			return nil, errors.Join(err, p.close())
+		}
+	}
 	if p.driver, err = dataplane.NewDriver(p.driverConfig()); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
@@ -185,11 +195,18 @@ func (p *Pipeline) driverConfig() dataplane.DriverConfig {
 	}
 }
 
-func (p *Pipeline) dataplanes() []dataplane.Dataplane {
+// dataplanes returns the dataplanes in the order in which they are called. Processes in workloads come last: they learn
+// of a change once the kernel enforces it.
+func (p *Pipeline) dataplanes() (list []dataplane.Dataplane) {
 	if p.remote != nil {
-		return p.remote.dataplanes()
+		list = p.remote.dataplanes()
+	} else {
+		list = p.kernel.dataplanes()
 	}
-	return p.kernel.dataplanes()
+	if p.server != nil {
+		list = append(list, p.server)
+	}
+	return list
 }
 
 // rules returns State.Rules.
@@ -235,11 +252,14 @@ func (p *Pipeline) drive(ctx context.Context) error {
 }
 
 // close closes what New opened.
-func (p *Pipeline) close() error {
-	if p.remote != nil {
-		return p.remote.close()
+func (p *Pipeline) close() (err error) {
+	if p.server != nil {
+		err = p.server.Close()
 	}
-	return p.kernel.close()
+	if p.remote != nil {
+		return errors.Join(err, p.remote.close())
+	}
+	return errors.Join(err, p.kernel.close())
 }
 
 // Together runs all functions until the first of them ends or ctx is done, and waits for the rest.

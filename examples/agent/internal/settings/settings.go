@@ -73,6 +73,9 @@ type Settings struct {
 	// EndpointDir is the directory that keeps endpoints that were registered over the socket across
 	// restarts. Empty: endpoints cannot be registered.
 	EndpointDir string
+	// PolicySyncDir is the directory of the sockets by which processes in workloads read their policy. Empty: there
+	// is none.
+	PolicySyncDir string
 	// Table is the name of the nftables table, which must be the agent's alone.
 	Table string
 	// SharedTable lets other processes change the table. Otherwise the agent owns it while it runs,
@@ -200,7 +203,8 @@ func local() map[string]bool {
 	for _, key := range []string{
 		"node", "manifests", "resources", "endpoint-dir", "table", "shared-table", "interface-prefix", "bridges",
 		"route-protocol", "trust-annotations", "socket", "http-address", "health-timeout", "record-file",
-		"record-limit", "etcd", "etcd-prefix", "etcd-cluster", "etcd-ca-file", "etcd-cert-file", "etcd-key-file",
+		"record-limit", "policy-sync-dir",
+		"etcd", "etcd-prefix", "etcd-cluster", "etcd-ca-file", "etcd-cert-file", "etcd-key-file",
 		"etcd-username", "etcd-password-file", "endpoint-to-host", "tunnels-from-nodes",
 		"kubeconfig", "kubernetes-context", "in-cluster", "kubernetes-omit", "kubernetes-config",
 		"kubernetes-pod-cidrs", "kubernetes-vxlan", "kubernetes-ipip", "kubernetes-report",
@@ -235,6 +239,8 @@ func Declare(flags *flag.FlagSet, s *Settings) {
 	declareWireguard(flags, s)
 	flags.StringVar(&s.EndpointDir, "endpoint-dir", s.EndpointDir,
 		"`DIR` that keeps registered endpoints across restarts; if empty, endpoints cannot be registered")
+	flags.StringVar(&s.PolicySyncDir, "policy-sync-dir", s.PolicySyncDir,
+		"`DIR` with a Unix socket for each endpoint, by which processes in the workload read its policy; none if empty")
 	DeclareIdentity(flags, s)
 	declarePrefix(flags, s)
 	flags.BoolVar(&s.SharedTable, "shared-table", s.SharedTable,

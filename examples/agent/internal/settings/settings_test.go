@@ -167,7 +167,7 @@ func TestPrecedenceOfSources(t *testing.T) {
 	require.Equal(t, "command line", origins["table"])
 	require.Equal(t, "default", origins["socket"])
 	require.Contains(t, e.String(), `apply-burst        "4"  `)
-	require.Len(t, e.Values, 54)
+	require.Len(t, e.Values, 55)
 }
 
 // conntrack-policy and tcp-from-syn can be set in every source, the datastore included. By default
