@@ -18,14 +18,14 @@ import (
 const (
 	// DefaultProtocol marks our routes, rules and devices, as routes.DefaultProtocol does.
 	DefaultProtocol = 236
-	// DefaultTable is the routing table.
+	// DefaultTable is the number of the routing table.
 	DefaultTable = 22361
-	// DefaultRulePriority is the priority of the first rules.
+	// DefaultRulePriority is the default of Config.RulePriority.
 	DefaultRulePriority = 99
-	// MaxRulePriority is the last one before the kernel's lookup in table main, which is 32766: that would find
-	// unencrypted routes.
+	// MaxRulePriority is the maximum of Config.RulePriority. All three rules must precede the kernel's lookup in table
+	// main, which has priority 32766 and finds unencrypted routes.
 	MaxRulePriority = 32763
-	// DefaultPort is the UDP port of the first device. That of the second is one more.
+	// DefaultPort is the UDP port of the first device. The second device has the next port.
 	DefaultPort = 51820
 	// DefaultFilterTable is the nftables table of RequireEncryption.
 	DefaultFilterTable = "wayleave-wireguard"
@@ -38,51 +38,50 @@ const (
 
 // Config of a Dataplane. Node and Devices are required.
 type Config struct {
-	// Node is the name of this node, as its Node resource has it.
+	// Node is the name of this node's Node resource.
 	Node string
-	// NetNS is the file descriptor of the network namespace to work in. It must stay open for
-	// as long as the Dataplane is used. 0 means the program's own.
+	// NetNS is a file descriptor of the network namespace. It must stay open until Close. 0 means that of the process.
 	NetNS int
-	// Devices are one or two. All nodes must have them in the same order: the first devices of two nodes
-	// are peers, and the second ones.
+	// Devices are one or two devices. All nodes must list them in the same order: the first devices of two nodes are
+	// peers, and so are the second ones.
 	Devices []Device
 	// MTU of the devices, in bytes. 0 means that of the interface with the node's address, less 80 bytes.
 	MTU uint32
-	// Protocol number by which our routes, rules and devices are known, and used by nothing else: not by a
-	// routes.Dataplane either. 0 means DefaultProtocol.
+	// Protocol is the number that marks the routes, rules and devices of the Dataplane. Nothing else may use it, a
+	// routes.Dataplane included. 0 means DefaultProtocol.
 	Protocol uint8
-	// Table is the routing table, which must be ours alone. 0 means DefaultTable.
+	// Table is the number of the routing table. Nothing else may use it. 0 means DefaultTable.
 	Table uint32
 	// RulePriority is the first of three consecutive priorities: of the exceptions, of the lookup in Table, and of
 	// the target of the exceptions' goto. It is at most MaxRulePriority. 0 means DefaultRulePriority.
 	RulePriority uint32
-	// HostEncryption also encrypts between the nodes' own addresses. Set it on all nodes: a node without it
-	// answers unencrypted, and a node with RequireEncryption drops that.
+	// HostEncryption also encrypts between the nodes' own addresses. Set it on all nodes: a node without it answers
+	// unencrypted, and a node with RequireEncryption drops such answers.
 	HostEncryption bool
-	// UnencryptedHosts are addresses of nodes, or virtual ones: packets from and to them are never encrypted. With
-	// HostEncryption, name the API servers: a node that does not receive the others' new keys could not reach them.
-	// Without it, name addresses of this node that are not in its Node resource and that pods of other nodes use,
-	// or its answers are encrypted, and dropped by the other node.
+	// UnencryptedHosts are addresses of nodes, or virtual addresses: packets from and to them are never encrypted.
+	// With HostEncryption, name the API servers: a node that has missed new keys of other nodes could not reach them
+	// otherwise. Without it, name addresses of this node that are not in its Node resource and that pods of other
+	// nodes use: otherwise its answers are encrypted, and the other node drops them.
 	UnencryptedHosts []netip.Prefix
-	// RequireEncryption drops packets to this node's workloads and devices, and with HostEncryption to its own
-	// addresses, that come unencrypted from a source that this node sends to encrypted. Set it once all nodes
-	// encrypt: until a node has received the keys of another one, it sends unencrypted packets.
+	// RequireEncryption drops unencrypted packets to this node's workloads and devices, and with HostEncryption to its
+	// own addresses, if this node encrypts packets to their source. Set it once all nodes encrypt: until a node has
+	// received the keys of another one, it sends unencrypted packets.
 	RequireEncryption bool
-	// FilterTable is the nftables table of RequireEncryption, of family inet. It must be ours alone. Empty means
+	// FilterTable is the nftables table of RequireEncryption, of family inet. Nothing else may use it. Empty means
 	// DefaultFilterTable.
 	FilterTable string
-	// KeyLifetime is the age at which a key is replaced, if there are two Devices. 0 means never. The age
-	// is that of the key file.
+	// KeyLifetime is the age of the key file at which a key is replaced. It needs two Devices. 0 means never.
 	KeyLifetime time.Duration
 	// RotationDelay is the maximum time until all nodes have received an announcement. It is at least 180 s, the
-	// lifetime of a session of WireGuard. 0 means DefaultRotationDelay.
+	// lifetime of a WireGuard session. 0 means DefaultRotationDelay.
 	RotationDelay time.Duration
-	// Announce receives the keys that the node's Node resource is to have, whenever they change, once the
-	// devices work. It must not block, nor change the list. If nil, the caller must announce the result of Keys.
+	// Announce receives the keys to write to the node's Node resource. Apply and Resync call it when the keys change,
+	// or the resource has other keys, once all devices are configured. It must not block or change the list. If it is
+	// nil, announce the result of Keys.
 	Announce func([]policy.WireguardKey)
 	// SysctlFile is as in routes.KeeperConfig.
 	SysctlFile string
-	// Logger for warnings and information. nil discards.
+	// Logger logs warnings, rotations of keys and repairs. Nil discards.
 	Logger *slog.Logger
 }
 
@@ -92,8 +91,8 @@ type Device struct {
 	Name string
 	// Port is the UDP port. 0 means DefaultPort for the first device, DefaultPort+1 for the second.
 	Port uint16
-	// KeyFile is the path of the file with the private key, in base64 as wg reads it. It is made, with mode
-	// 0600, if it does not exist. Required.
+	// KeyFile is the path of the file with the private key, in base64 as wg reads it. If it does not exist, it is
+	// created with mode 0600 and a new key. Required.
 	KeyFile string
 }
 

@@ -23,8 +23,8 @@ var (
 	_ dataplane.Finisher  = (*Dataplane)(nil)
 )
 
-// Dataplane programs the WireGuard devices of a node, and the routes through them. It is not safe for
-// concurrent use, except Watch.
+// Dataplane programs the WireGuard devices of a node, and the routes through them. It is not safe for concurrent use,
+// except that Watch may run concurrently with the other methods.
 type Dataplane struct {
 	cfg        Config
 	reconciler reconciler
@@ -35,7 +35,7 @@ type Dataplane struct {
 	rotation   rotation
 	// remoteNodes are the remote nodes of the last attempt, by name.
 	remoteNodes map[string]*remoteNode
-	// unfinished is closed, and nil if nothing is left for Finish.
+	// unfinished is a closed channel if Finish has work, otherwise nil.
 	unfinished chan struct{}
 	// last is the result of the last attempt.
 	last result
@@ -47,8 +47,8 @@ type Dataplane struct {
 // retryInterval is the minimum time between attempts while batches come that change nothing for this package.
 const retryInterval = time.Second
 
-// New returns a Dataplane that has neither opened a key file nor connected to the kernel yet. Its error is a
-// join of all problems of the Config.
+// New returns a Dataplane. It neither opens a key file nor connects to the kernel. Errors: a join of all faults of the
+// Config.
 func New(cfg Config) (*Dataplane, error) {
 	cfg = cfg.withDefaults()
 	d := &Dataplane{
@@ -71,13 +71,14 @@ func New(cfg Config) (*Dataplane, error) {
 	return d, nil
 }
 
-// Close closes the connections to the kernel and leaves the kernel's state as it is.
+// Close closes the connections to the kernel and leaves the kernel's state as it is. Errors: those of the system calls.
 func (d *Dataplane) Close() error {
 	return errors.Join(d.devices.close(), d.reconciler.keeper.Close(), d.filter.close())
 }
 
-// Apply implements dataplane.Dataplane. The first complete state adopts devices, peers and routes that are
-// already right, and removes unwanted ones of ours. A batch that changes nothing for this package costs nothing.
+// Apply implements dataplane.Dataplane. With the first complete state, it adopts the devices, peers and routes of an
+// earlier process: it keeps those that are desired, and removes the others. A batch that changes nothing for this
+// package makes no system call. Errors: see the package.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	return d.finishNow(ctx, d.ApplyVisible(ctx, b))
 }
@@ -100,7 +101,7 @@ func (d *Dataplane) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
 // Unfinished implements dataplane.Finisher.
 func (d *Dataplane) Unfinished() <-chan struct{} { return d.unfinished }
 
-// Resync implements dataplane.Dataplane. It repairs our objects that differ in the kernel.
+// Resync implements dataplane.Dataplane. It repairs our objects that differ in the kernel. Errors: as Apply.
 func (d *Dataplane) Resync(ctx context.Context) error {
 	if !d.state.inSync {
 		return nil
@@ -114,8 +115,10 @@ func (d *Dataplane) Keys() []policy.WireguardKey {
 	return slices.Clone(d.announced)
 }
 
-// Teardown implements dataplane.Dataplane. Before, remove the keys from the node's resource, and give the other nodes
-// time to receive that: packets that they still encrypt to this node are lost. Key files stay.
+// Teardown implements dataplane.Dataplane. Before calling it, remove the keys from the node's resource, and wait until
+// the other nodes have received that: packets that they still encrypt to this node are lost. Key files stay.
+//
+// Errors: a *dataplane.ApplyError without an object. Teardown may be called again.
 func (d *Dataplane) Teardown(ctx context.Context) error {
 	d.state, d.outDevices = newState(&d.cfg), outDevices{}
 	d.reconciler.forget() // Watch uses the keeper
@@ -148,8 +151,8 @@ func nftCommand(script string) string {
 	}
 }
 
-// Plan implements dataplane.Planner. The lines are commands of ip, sysctl and nft, and of wg without private
-// keys. Plan makes no key file: a device without one gets its key with Apply, and announces it then.
+// Plan implements dataplane.Planner. It returns commands of ip, sysctl, nft and wg, without private keys. It creates no
+// key file: Apply creates a missing key, and announces it then. Errors: a key file is invalid; those of the kernel.
 func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err

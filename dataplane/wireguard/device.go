@@ -28,7 +28,7 @@ type kernel interface {
 type desiredPeer struct {
 	endpoint   netip.AddrPort
 	allowedIPs []netip.Prefix
-	// keepalive makes the device send to the peer each second, and so begin a session.
+	// keepalive makes the device send a packet to the peer each second, so that it begins a session.
 	keepalive bool
 }
 
@@ -46,7 +46,7 @@ type device struct {
 	// peers are the observed peers, by public key. nil means that the device does not exist, or that its state is
 	// unknown and must be read.
 	peers map[wgtypes.Key]*observedPeer
-	// owners has the peer of each allowed IP. In the kernel, an allowed IP belongs to one peer of a device at most.
+	// owners has the peer of each allowed IP. In the kernel, an allowed IP belongs to at most one peer of a device.
 	owners map[netip.Prefix]wgtypes.Key
 }
 
@@ -127,7 +127,8 @@ func (d *device) addPeers(k kernel, desired map[wgtypes.Key]*desiredPeer) (refus
 	return refused, nil
 }
 
-// addition returns the change that adds what a peer lacks. differs is false if it lacks nothing.
+// addition returns the change that adds the missing parts of a peer, without removals. differs is false if none is
+// missing.
 func (d *device) addition(key wgtypes.Key, desired *desiredPeer) (c wgtypes.PeerConfig, differs bool) {
 	observed := d.peers[key]
 	c = wgtypes.PeerConfig{PublicKey: key}

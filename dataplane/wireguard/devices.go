@@ -14,7 +14,7 @@ import (
 
 // devices are the WireGuard devices of this node, with the connection to the kernel.
 type devices struct {
-	namespace int    // as Config.NetNS
+	namespace int    // Config.NetNS
 	kernel    kernel // nil if the connection is not open
 	list      []*device
 }
@@ -148,7 +148,7 @@ func (ds *devices) session(i int, key wgtypes.Key) session {
 	return session{}
 }
 
-// addPeers adds missing peers, and what peers lack, on the devices whose state is known. If the kernel refuses a
+// addPeers adds missing peers, and missing parts of peers, on the devices whose state is known. If the kernel refuses a
 // peer, addPeers sets the err of its node and returns anyRefused. err is set if a device is at fault.
 func (ds *devices) addPeers(nodes map[string]*remoteNode, outs outDevices) (anyRefused bool, err error) {
 	var errs []error
@@ -171,8 +171,8 @@ func (ds *devices) addPeers(nodes map[string]*remoteNode, outs outDevices) (anyR
 	return anyRefused, errors.Join(errs...)
 }
 
-// addPeersToNewDevices reads all devices and calls addPeers, if the keeper may have made some since the last read.
-// It does nothing if all devices are known.
+// addPeersToNewDevices reads all devices and calls addPeers, if the state of a device is unknown: the keeper may have
+// created it since the last read.
 func (ds *devices) addPeersToNewDevices(nodes map[string]*remoteNode, outs outDevices) (anyRefused bool, err error) {
 	if ds.known() {
 		return false, nil

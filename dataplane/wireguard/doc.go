@@ -2,16 +2,16 @@
 
 // Package wireguard encrypts traffic between nodes with WireGuard.
 //
-// Packets between two nodes travel encrypted once all of this holds on both nodes:
+// Packets between two nodes are encrypted once all of this holds on both nodes:
 //
 //   - Keys: the node has received both Node resources, its own and the other's, with their public keys.
 //   - Device: it is up, and has the private key and the UDP port. Packets from the other node reach the port.
 //   - Peer: the device has the other node's key as a peer, with the addresses behind it as allowed IPs.
 //   - Route: the routing table of the Dataplane has a route to these addresses by the device, and a rule makes the
-//     kernel look there.
+//     kernel use the table.
 //
-// Without keys, packets are unencrypted. Without the device, the peer or the route by the
-// device, they are dropped. Without the rule, they may be unencrypted.
+// Without keys, packets are sent unencrypted. Without the device, the peer or the route by the device, they are
+// dropped. Without the rule, they may be sent unencrypted.
 //
 //	events ──▶ Dataplane ──▶ remote nodes ──▶ wgctrl ──▶ wg.way, wg2.way
 //	              │
@@ -24,8 +24,8 @@
 //
 // # What is programmed
 //
-// A Dataplane has a routing table of its own. For this node's block 10.65.1.0/26 and that of a node n2, 10.65.2.0/26,
-// the kernel gets
+// A Dataplane has a routing table of its own. For this node's block 10.65.1.0/26 and the block 10.65.2.0/26 of a node
+// n2, it programs
 //
 //	ip route add blackhole 10.65.1.0/26 table main metric 2147483648
 //	ip link add wg.way mtu 1420 type wireguard
@@ -35,14 +35,14 @@
 //	ip rule add from all lookup 22361 priority 100
 //	ip rule add from all nop priority 101
 //
-// and the device gets n2's key as a peer, with the block among its allowed IPs. The blackhole in table 22361 drops
+// and a peer of the device with n2's key, whose allowed IPs include the block. The blackhole route in table 22361 drops
 // packets while the device is missing or down. The one in table main drops decrypted packets to workloads that have no
-// route yet, which a default route would lead out unencrypted. It is there before the peers are.
+// route yet, which would otherwise leave unencrypted by the default route. It is installed before the peers.
 //
-// Exception rules, those of the first priority, jump past the lookup. Without Config.HostEncryption there is one for
-// each address of this node: its answers are unencrypted, as the requests are. With it, there is one for each device's
-// UDP port. Config.UnencryptedHosts adds two for each prefix. A prefix inside an encrypted one that is not encrypted
-// itself, as that of a local workload, gets a route of type throw.
+// Rules of the first priority are exceptions: they skip the lookup. Without Config.HostEncryption there is one for
+// each address of this node: its answers are unencrypted, as the requests are. With HostEncryption, there is one for
+// the UDP port of each device. Config.UnencryptedHosts adds two for each prefix. A prefix inside an encrypted one that
+// is not encrypted itself, such as that of a local workload, gets a route of type throw.
 //
 // With Config.RequireEncryption, an nftables table drops unencrypted packets from nodes that this node encrypts to.
 //
@@ -52,21 +52,22 @@
 //
 // # When traffic is encrypted
 //
-// A node encrypts to another one from when it has received the keys of both. From then on it drops packets that
+// A node encrypts packets to another node once it has received the keys of both. From then on it drops packets that
 // cannot be encrypted: if the other node does not answer, or if two nodes announce the same key. If this node's keys
-// are removed from its resource later, it still encrypts, until Teardown or a restart.
+// are later removed from its resource, it still encrypts until Teardown or a restart.
 //
 // # Rotation of keys
 //
-// With two devices and Config.KeyLifetime, each key is replaced at that age, without loss. The node announces that it
-// rotates the key of one device. All nodes, itself included, move their traffic with this node to the other device
-// once that has completed a handshake. Then the node replaces the key and announces the new one. Each device has keys
-// of its own on both sides. So a node can decrypt a packet whichever announcement the other node has received.
+// With two devices and Config.KeyLifetime, each key is replaced at that age, without packet loss. First the node
+// announces that it rotates the key of one device. The other nodes move their traffic with this node to the other
+// device, once that has completed a handshake, and this node does the same. Then the node replaces the key and
+// announces the new one. Each device has keys of its own on both sides. So a node can decrypt a packet whichever
+// announcement the other node has received.
 //
 // # Private keys
 //
-// A private key is made on the node. It is in the kernel and in a file of mode 0600, and in no event, error, log or
-// plan. Teardown keeps the file, so that the node keeps its keys.
+// A private key is generated on the node. It is in the kernel and in a file of mode 0600, and in no event, error, log
+// or plan. Teardown keeps the file, so that the node keeps its keys.
 //
 // # Usage
 //
@@ -80,13 +81,12 @@
 //
 // # Concurrency
 //
-// A Dataplane is for one goroutine, as the Driver has it; Watch alone may run beside it.
+// The methods of a Dataplane are for one goroutine at a time, except Watch, which may run concurrently with them.
 //
 // # Errors
 //
-// Apply and Resync return a join of *dataplane.ApplyError. The object is the remote node or host endpoint at
-// fault, or this node if a key file, a device or a route is at fault: packets are dropped. If packets may pass
-// unencrypted, the error has no Object; the Driver then withholds InSync and new or changed routes from later
-// dataplanes.
-// Causes are ErrKey, ErrRemoteNode, ErrHostEndpoint, those of package routes, or the kernel's errno.
+// Apply and Resync return a join of *dataplane.ApplyError. Object is the remote node or host endpoint at fault, or this
+// node if a key file, a device or a route is at fault: packets are then dropped. If packets may pass unencrypted, the
+// error has no Object: the Driver then withholds InSync and new or changed routes from later dataplanes. Causes are
+// ErrKey, ErrRemoteNode, ErrHostEndpoint, those of package routes, or the kernel's errno.
 package wireguard

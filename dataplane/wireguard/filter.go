@@ -15,16 +15,16 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// filter is the table of Config.RequireEncryption.
+// filter programs the nftables table of Config.RequireEncryption.
 type filter struct {
 	cfg     *Config
 	applier *applier.Applier // nil if it is not open
-	// absent is set once the table of an earlier process is known to be removed.
+	// absent is set once no table of an earlier process is left.
 	absent bool
 }
 
-// priority is before connection tracking (NF_IP_PRI_RAW of the kernel), and natPriority after the translation of
-// destinations (NF_IP_PRI_NAT_DST is -100).
+// priority is that of NF_IP_PRI_RAW, before connection tracking. natPriority is the next one after NF_IP_PRI_NAT_DST
+// (-100), the translation of destinations.
 const priority, natPriority = -300, -99
 
 // Numbers of the kernel.
@@ -38,10 +38,10 @@ const (
 	routerSolicitation, redirect = 133, 137
 )
 
-// filterFamily is an IP version in the table.
+// filterFamily has the constants of an IP version in the table.
 type filterFamily struct {
 	version         int
-	number          uint8 // of the kernel
+	number          uint8 // NFPROTO_IPV4 or NFPROTO_IPV6
 	typ             ruleset.Type
 	daddr, original ruleset.Field
 }
@@ -53,9 +53,9 @@ func filterFamilies() []filterFamily {
 	}
 }
 
-// table returns the table. It drops a packet that did not enter by a WireGuard device, if its destination is in one
-// of the own prefixes and this node's route to its source is by such a device. So exceptions of routes and rules hold
-// in both directions. The chain translated repeats that with the translated destination.
+// table returns the table. It drops a packet that did not enter by a WireGuard device, if its destination is in one of
+// the own prefixes and this node's route to its source is by such a device. So exceptions of routes and rules hold in
+// both directions. The chain translated checks the same after the translation of the destination.
 func (f *filter) table(own ownPrefixes) *ruleset.Table {
 	var names []ruleset.Value
 	for _, d := range f.cfg.Devices {
@@ -66,13 +66,13 @@ func (f *filter) table(own ownPrefixes) *ruleset.Table {
 	raw.Rules = append([]ruleset.Rule{encrypted}, f.hostRules()...)
 	translated := prerouting("translated", natPriority)
 	translated.Rules = []ruleset.Rule{encrypted}
-	// Packets without a connection, as those of neighbour discovery, have no status: they are not dropped.
+	// Packets without a connection, such as those of neighbour discovery, have no status and do not match.
 	isTranslated := equals(ruleset.CtStatus, ruleset.Uint32(ruleset.CtSNAT|ruleset.CtDNAT))
 	t := &ruleset.Table{Name: f.cfg.FilterTable, Chains: []*ruleset.Chain{raw, translated}}
 	for _, family := range filterFamilies() {
 		ownSet := family.set("own", own.encrypted)
 		t.Sets = append(t.Sets, ownSet)
-		if !f.cfg.HostEncryption { // as through a NodePort: other nodes do not encrypt to these addresses
+		if !f.cfg.HostEncryption { // other nodes send unencrypted to these addresses, for example to a NodePort
 			hosts := family.set("hosts", own.hosts)
 			t.Sets = append(t.Sets, hosts)
 			translated.Rules = append(translated.Rules, rule(
@@ -96,8 +96,8 @@ func (f *filter) table(own ownPrefixes) *ruleset.Table {
 	return t
 }
 
-// hostRules returns what HostEncryption needs: the route to a node's address is by a device, but neighbour discovery
-// and the encrypted packets are not sent by one.
+// hostRules returns the rules that HostEncryption needs. They accept neighbour discovery and the encrypted packets: the
+// route to the address of a node is by a device, but nodes send these packets by other interfaces.
 func (f *filter) hostRules() []ruleset.Rule {
 	if !f.cfg.HostEncryption {
 		return nil
@@ -157,8 +157,8 @@ func oneOf(f ruleset.Field, values ...ruleset.Value) ruleset.Match {
 	return in
 }
 
-// apply brings the table to the desired state. Without Config.RequireEncryption it removes that of an earlier
-// process, and tries that again with the next call if it fails. That is no fault: the kernel may have no nf_tables.
+// apply brings the table to the desired state. Without Config.RequireEncryption it removes the table of an earlier
+// process. If that fails, it returns no error and the next call tries again: the kernel may have no nf_tables.
 func (f *filter) apply(ctx context.Context, own ownPrefixes) error {
 	if f.cfg.RequireEncryption {
 		if err := f.open(); err != nil {
@@ -175,7 +175,7 @@ func (f *filter) apply(ctx context.Context, own ownPrefixes) error {
 	return nil
 }
 
-// verify repairs the table.
+// verify compares the table with the kernel and repairs it.
 func (f *filter) verify(ctx context.Context) error {
 	if f.applier == nil {
 		return nil
@@ -188,7 +188,7 @@ func (f *filter) open() (err error) {
 		return nil
 	}
 	cfg := applier.Config{Name: f.cfg.FilterTable, NetNS: f.cfg.NetNS}
-	if f.cfg.RequireEncryption { // otherwise nothing about a table is worth a log
+	if f.cfg.RequireEncryption { // otherwise the table is only removed, which is not logged
 		cfg.Logger = f.cfg.Logger
 	}
 	f.applier, err = applier.New(cfg)
@@ -239,8 +239,8 @@ func (f *filter) planRemoval() (string, error) {
 	return "delete table inet " + f.cfg.FilterTable + "\n", nil
 }
 
-// ownPrefixes are the prefixes of this node that other nodes send to encrypted, and its addresses that they send to
-// unencrypted. Both are sorted.
+// ownPrefixes are the prefixes of this node to which other nodes encrypt, and its addresses to which they send
+// unencrypted packets. Both are sorted.
 type ownPrefixes struct{ encrypted, hosts []netip.Prefix }
 
 // findOwnPrefixes returns the own prefixes, and sets s.ownEncrypted. The encrypted ones are disjoint.

@@ -18,17 +18,17 @@ import (
 const (
 	keyMode       fs.FileMode = 0o600
 	directoryMode fs.FileMode = 0o700
-	// maxKeyFile is more bytes than a key and a line break have.
+	// maxKeyFile is the maximum size of a key file in bytes. A key and a line break have 45.
 	maxKeyFile = 64
 )
 
-// privateKey is a key and when it was made.
+// privateKey is a private key and the time of its file.
 type privateKey struct {
 	key  wgtypes.Key
 	made time.Time
 }
 
-// loadKey reads a key file, or makes one if there is none. Errors wrap ErrKey and never contain the key.
+// loadKey reads a key file, or creates it with a new key. Errors wrap ErrKey and never contain the key.
 func loadKey(path string) (privateKey, error) {
 	key, err := readKey(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -62,7 +62,7 @@ func readKey(path string) (privateKey, error) {
 	return privateKey{key, info.ModTime()}, nil
 }
 
-// makeKey writes a new key to a file, in place of the old one. If it fails, the old one stays.
+// makeKey replaces a key file by one with a new key. After an error, the file may have the old key or the new one.
 func makeKey(path string) (privateKey, error) {
 	key, err := wgtypes.GeneratePrivateKey()
 	if err != nil {
@@ -78,7 +78,7 @@ func makeKey(path string) (privateKey, error) {
 	return privateKey{key, info.ModTime()}, nil
 }
 
-// writeKey replaces the file in one step, and returns once it is on the disk.
+// writeKey replaces the file atomically, and returns once it is on the disk.
 func writeKey(path, text string) error {
 	directory := filepath.Dir(path)
 	if err := os.MkdirAll(directory, directoryMode); err != nil {

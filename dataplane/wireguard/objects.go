@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/routes"
 )
 
-// dropMetric is so large that every other route to a destination has precedence.
+// dropMetric is the metric of blackhole routes. It is so large that every other route to a destination has precedence.
 const dropMetric = 1 << 31
 
 // objects are the objects of a Keeper, by identity.
@@ -117,7 +117,7 @@ func (s *state) addDevices(all objects) {
 	}
 	for _, d := range s.cfg.Devices {
 		all.add(routes.Wireguard{Name: d.Name, Local: local, MTU: s.cfg.MTU, Addresses: addresses})
-		// 2 is loose: another node may send by the device that this one does not use for it.
+		// 2 is loose: another node may send through a device other than the one that this node uses for it.
 		for name, value := range map[string]string{"forwarding": "1", "rp_filter": "2"} {
 			path := fmt.Sprintf("net/ipv4/conf/%s/%s", d.Name, name)
 			all.add(routes.Setting{Path: path, Value: value, Interface: d.Name})
@@ -158,7 +158,7 @@ func (s *state) addRules(all objects) {
 }
 
 // addAnswerRules adds exception rules for this node's own addresses: packets to them are unencrypted, so the answers
-// must be, too. Unbound sockets get the address of the device, and are encrypted.
+// must be unencrypted, too. Unbound sockets use the address of the device, so their packets are encrypted.
 func (s *state) addAnswerRules(all objects, exception routes.Rule) {
 	n := s.nodes[s.cfg.Node]
 	if n == nil {
@@ -196,8 +196,7 @@ func (o objects) changes(desired objects) (set, removed []routes.Object) {
 	return set, removed
 }
 
-// fail reports whether an error of a Keeper says that one of the objects is missing in the kernel, or that their state
-// is unknown.
+// fail reports whether an error of a Keeper means that one of the objects may be missing in the kernel.
 func (o objects) fail(err error) bool {
 	faults := objectErrors(err)
 	return err != nil && len(faults) == 0 || slices.ContainsFunc(faults, func(fault *routes.ObjectError) bool {
@@ -233,7 +232,7 @@ func isGuard(object routes.Object) bool {
 	}
 }
 
-// sameObject compares objects of one identity; devices have lists.
+// sameObject compares two objects with the same identity. Devices contain lists, so == does not compare them.
 func sameObject(a, b routes.Object) bool {
 	d, isDevice := a.(routes.Wireguard)
 	if !isDevice {

@@ -28,8 +28,8 @@ type outDevice struct {
 	key   wgtypes.Key
 	// target is the index of the device that the node is being moved to. It equals index if there is no move.
 	target int
-	// movingSince is when the move began. receivedBefore is how many bytes had come from the node by the target
-	// until then.
+	// movingSince is when the move began. receivedBefore is the number of bytes that the target had received from the
+	// node until then.
 	movingSince    time.Time
 	receivedBefore int64
 }
@@ -38,8 +38,9 @@ type outDevice struct {
 type outDevices map[string]outDevice
 
 // targetDevice returns the index of the device by which this node is to send to the remote node: the first usable one
-// whose key neither node rotates. ownName is the name of this node. usable reports for each device whether the remote
-// node can know this node's key. rotating is the device whose key this node rotates; noDevice for none.
+// whose key neither node rotates. ownName is the name of this node. usable reports for each device whether this node's
+// resource has its key, so that the remote node can have received it. rotating is the device whose key this node
+// rotates; noDevice for none.
 //
 // If each usable device has a key that is being rotated, the node whose name sorts first completes its rotation first:
 // the target is the device whose key the node with the later name rotates.

@@ -19,10 +19,10 @@ import (
 type result struct {
 	err  error
 	time time.Time
-	// key, device, keeper, filter and removal are the errors of this node. removal stays set until a removal
-	// succeeds.
+	// key, device, keeper, filter and removal are the errors of key files, devices, routes.Keeper, the filter table and
+	// Finish. removal stays set until a removal succeeds.
 	key, device, keeper, filter, removal error
-	// retry is set if another attempt may succeed. The faults of announcements stay until they change.
+	// retry is set if another attempt may succeed. An invalid announcement of another node needs no retry.
 	retry bool
 }
 
@@ -30,8 +30,8 @@ type result struct {
 // and rules that lead to them. The blackhole routes of this node's blocks are added before the peers, and a peer
 // before the routes to it.
 //
-// Without a key, the routes and rules are programmed all the same: a device without keys drops packets, and one
-// with the keys of an earlier process encrypts.
+// If a key cannot be loaded, program still adds the routes and rules: a device without a key drops packets, and a
+// device with the key of an earlier process encrypts them.
 func (d *Dataplane) program(ctx context.Context, resync bool) error {
 	d.last.retry = true
 	if err := ctx.Err(); err != nil {
@@ -98,7 +98,7 @@ func (d *Dataplane) Finish(ctx context.Context) error {
 	r := d.last
 	d.unfinished, r.removal = nil, nil
 	if _, general := keeperFault(r.keeper); !general {
-		if err := d.reconciler.finish(ctx); r.keeper == nil { // otherwise it is reported already
+		if err := d.reconciler.finish(ctx); r.keeper == nil { // otherwise Apply has reported the error
 			r.removal = err
 		}
 		r.removal = errors.Join(r.removal, d.devices.removePeers(d.remoteNodes, d.outDevices))
@@ -109,7 +109,7 @@ func (d *Dataplane) Finish(ctx context.Context) error {
 	return nil
 }
 
-// finishNow calls Finish if something is left for it, and returns all faults. err is that of ApplyVisible.
+// finishNow calls Finish if it has work, and returns all faults. err is the result of ApplyVisible.
 func (d *Dataplane) finishNow(ctx context.Context, err error) error {
 	if d.unfinished == nil {
 		return err
@@ -125,7 +125,7 @@ func (d *Dataplane) nodeObject() policy.Key {
 	return policy.Key{Kind: policy.KindNode, Name: d.cfg.Node}
 }
 
-// recordResult sets last, with the errors to report and whether to retry.
+// recordResult sets d.last to r, with the errors to report and whether to retry.
 func (d *Dataplane) recordResult(r result) {
 	r.retry = r.retry || r.key != nil || r.device != nil || r.keeper != nil ||
 		r.filter != nil || r.removal != nil
@@ -133,7 +133,8 @@ func (d *Dataplane) recordResult(r result) {
 	d.last.err = d.faults()
 }
 
-// findUplinks sets the uplinks of a state: the interfaces with the node's addresses. After an error they stay.
+// findUplinks sets the uplinks of a state: the interfaces with the node's addresses. After an error it leaves them as
+// they are.
 func (d *Dataplane) findUplinks(s *state) error {
 	all, err := interfaces.Read(interfaces.Config{NetNS: d.cfg.NetNS})
 	if err != nil {

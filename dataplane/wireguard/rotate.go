@@ -16,13 +16,13 @@ type rotation struct {
 	// since is when the node began to announce that it rotates the key or, if replaced is set, the new key.
 	since    time.Time
 	replaced bool
-	// resumed is set once a rotation of an earlier process has been looked for, and waiting is the node
-	// that it waits for, as last logged.
+	// resumed is set after resumeRotation has checked for a rotation of an earlier process.
 	resumed bool
+	// waiting is the node that the rotation waits for, as last logged.
 	waiting string
 }
 
-// rotates reports whether keys are rotated at all.
+// rotates reports whether the configuration has rotation of keys.
 func (d *Dataplane) rotates() bool { return d.cfg.KeyLifetime > 0 && len(d.devices.list) > 1 }
 
 // rotate takes the next step of a rotation, if it is due. First the node announces that it rotates the key of
@@ -120,7 +120,7 @@ func (d *Dataplane) rotationDue() (at time.Time) {
 	if d.rotation.device != noDevice {
 		at = d.rotation.since.Add(d.cfg.RotationDelay)
 		if soon := d.applyTimer.now().Add(d.cfg.RotationDelay / 10); at.Before(soon) {
-			at = soon // it waits for a node
+			at = soon // the rotation waits for a node
 		}
 		return at
 	}

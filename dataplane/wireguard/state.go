@@ -29,8 +29,8 @@ type state struct {
 	uplinks []string
 	// encrypting is set once this node's resource had keys, also those of an earlier process.
 	encrypting bool
-	// encrypted are the prefixes that lead to nodes with keys, and ownEncrypted those of this node that need encryption
-	// (Config.RequireEncryption), as of the last desired state.
+	// encrypted are the prefixes behind nodes with keys. ownEncrypted are this node's prefixes to which packets must be
+	// encrypted (Config.RequireEncryption). Both are those of the last desired state.
 	encrypted, ownEncrypted map[netip.Prefix]struct{}
 	// ownBlocks are the blocks of this node, as of the last desired state.
 	ownBlocks map[netip.Prefix]struct{}
@@ -121,9 +121,9 @@ func hasShorterPrefix(set map[netip.Prefix]struct{}, p netip.Prefix) bool {
 // remoteNode is another node that announces keys.
 type remoteNode struct {
 	name string
-	// peers are the node's peers on the devices of this node, in their order.
+	// peers are the node's peers on the devices of this node, in the order of the devices.
 	peers []announcedPeer
-	// prefixes are the destinations behind the node, sorted. addresses are the node's own.
+	// prefixes are the prefixes behind the node, addresses its own. Both are sorted.
 	prefixes, addresses []netip.Prefix
 	// err is why packets to the node are dropped.
 	err error
@@ -136,8 +136,8 @@ type announcedPeer struct {
 	rotating bool
 }
 
-// allowedIPs returns the allowed IPs of the node's peers, from which it may send, sorted. Its own addresses are always
-// among them: the node may have HostEncryption already.
+// allowedIPs returns the allowed IPs of the node's peers, sorted. They always include its own addresses, because the
+// node may have HostEncryption already.
 func (n *remoteNode) allowedIPs() []netip.Prefix {
 	all := append(slices.Clone(n.prefixes), n.addresses...)
 	slices.SortFunc(all, dataplane.ComparePrefixes)
@@ -232,7 +232,7 @@ func (s *state) ownAddress(family int) netip.Addr {
 	return netip.Addr{}
 }
 
-// published returns whether this node's resource has the key of each device. ownKeys are the keys of the devices.
+// published reports for each device whether this node's resource has its key. ownKeys are the keys of the devices.
 func (s *state) published(ownKeys []wgtypes.Key) []bool {
 	list, keys := make([]bool, len(ownKeys)), s.resourceKeys()
 	for i, key := range ownKeys {
@@ -249,8 +249,8 @@ func (s *state) resourceKeys() []policy.WireguardKey {
 	return nil
 }
 
-// hostEndpointFaults returns the host endpoints that do not apply to packets inside WireGuard, with ErrHostEndpoint:
-// those of other interfaces, unless there is one of all interfaces or one of each device.
+// hostEndpointFaults returns an error for each host endpoint if Config.HostEncryption is set, unless there is a host
+// endpoint for all interfaces, or one for each device: their policy does not apply to packets inside WireGuard.
 func (s *state) hostEndpointFaults() map[policy.Key]error {
 	faults, seen := map[policy.Key]error{}, map[string]bool{}
 	if !s.cfg.HostEncryption {

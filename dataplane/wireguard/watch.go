@@ -23,6 +23,8 @@ const minCheckInterval, maxCheckInterval = 100 * time.Millisecond, 30 * time.Sec
 //   - after a failed removal.
 //
 // The kernel sends no notifications about keys and peers: Resync repairs those.
+//
+// Errors: as routes.Keeper.Watch.
 func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	report := func() {
 		d.applyTimer.fired.Store(true)
@@ -42,8 +44,8 @@ func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) er
 }
 
 // nextStep returns when Apply is to be called next; zero if it need not be. movingSince is when the latest move of a
-// remote node to another device began; zero if no move is unfinished. The longer the move takes, and the more remote
-// nodes there are, the longer is the interval: a check takes the kernel some 10 us for each peer.
+// remote node to another device began; zero if no move is unfinished. The interval of checks grows with the time of the
+// move and with the number of remote nodes, because a check takes the kernel about 10 us for each peer.
 func (d *Dataplane) nextStep(movingSince time.Time) time.Time {
 	at := d.rotationDue()
 	if movingSince.IsZero() {
@@ -63,9 +65,10 @@ type applyTimer struct {
 	now func() time.Time
 	// due is the time in Unix nanoseconds; 0 is none.
 	due atomic.Int64
-	// fired is set when Watch causes a call of Apply: its batch may have no relevant change.
+	// fired is set when Watch causes a call of Apply, which must then program even if its batch changes nothing.
 	fired atomic.Bool
-	wake  chan struct{}
+	// wake has a token if due has changed.
+	wake chan struct{}
 }
 
 // schedule sets the time; zero is none.
