@@ -25,7 +25,7 @@ import time
 import traceback
 
 SCHEMA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../proto/wayleave/wire/v1/wire.proto")
-WITH_PORTS = (6, 17, 132, 136)  # TCP, UDP, SCTP, UDP-Lite
+WITH_PORTS = (6, 17, 132)  # TCP, UDP, SCTP
 
 
 class Schema:
