@@ -5,10 +5,12 @@
 package wireguard_test
 
 import (
+	"bufio"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -206,6 +208,45 @@ func hasAllowed(at, from *node, a netip.Addr) bool {
 	return false
 }
 
+// watchChanges returns a function that returns the changes to links, addresses, rules and routes of the node since then,
+// as ip prints them.
+func (n *node) watchChanges() (changes func() []string) {
+	n.Helper()
+	cmd := exec.Command("ip", "monitor", "link", "address", "rule", "route")
+	out, err := cmd.StdoutPipe()
+	require.NoError(n, err)
+	require.NoError(n, n.ns.Do(cmd.Start))
+	n.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	lines := make(chan string, 1000)
+	go func() {
+		defer close(lines)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			lines <- s.Text()
+		}
+	}()
+	const mark = "198.51.100.1"
+	n.until("the monitor", func() bool {
+		n.run(n.ns, "ip route add blackhole %s", mark)
+		n.run(n.ns, "ip route del blackhole %s", mark)
+		return len(lines) > 0
+	})
+	return func() (list []string) {
+		n.run(n.ns, "ip route add blackhole %s metric 7", mark)
+		for line := range lines {
+			switch {
+			case strings.Contains(line, mark+" metric 7"):
+				return list
+			case !strings.Contains(line, mark):
+				list = append(list, line)
+			}
+		}
+		return append(list, "the monitor has ended")
+	}
+}
+
 // A node that starts again writes nothing, and the other nodes keep their sessions. Teardown removes all but the
 // key.
 func TestNodeStartsAgain(t *testing.T) {
@@ -225,9 +266,11 @@ func TestNodeStartsAgain(t *testing.T) {
 	plan, err := d.Plan(t.Context(), n.snapshot())
 	require.NoError(t, err)
 	require.Empty(t, plan)
+	changes := n.watchChanges()
 	n.start()
 	require.NoError(t, n.driver.WaitApplied(t.Context()))
 	require.NoError(t, n.driver.Resync(t.Context()))
+	require.Empty(t, changes())
 	require.Equal(t, before, whole())
 	c.requireReachable()
 	n.stop()
