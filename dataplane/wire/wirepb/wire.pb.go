@@ -546,7 +546,7 @@ type ServerMessage_Plan struct {
 }
 
 type ServerMessage_Ping struct {
-	// A request for a sign of life.
+	// A check that the client still answers.
 	Ping *Ping `protobuf:"bytes,6,opt,name=ping,proto3,oneof"`
 }
 
@@ -806,7 +806,7 @@ type ServerHello struct {
 	Version uint32 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	// Name of the program, for logs.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Identifies the life of the server: generations of another session mean nothing.
+	// Identifies the run of the server: each run counts its own generations.
 	Session []byte `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`
 	// The maximum length of a message in bytes, in both directions.
 	MaxMessageBytes uint32 `protobuf:"varint,4,opt,name=max_message_bytes,json=maxMessageBytes,proto3" json:"max_message_bytes,omitempty"`
@@ -964,7 +964,7 @@ func (x *Batch) GetEvents() []*Event {
 	return nil
 }
 
-// Resync asks the client to compare its objects with the kernel, and to repair the difference.
+// Resync requests that the client compares its objects with the kernel, and repairs those that differ.
 type Resync struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of the request.
@@ -1010,8 +1010,8 @@ func (x *Resync) GetRequest() uint64 {
 	return 0
 }
 
-// Teardown asks the client to remove everything that it ever programmed, and to forget its state. The state is empty
-// then, and incomplete until the next InSync.
+// Teardown requests that the client removes everything that it has programmed, and forgets its state. The state is
+// then empty, and incomplete until the next InSync.
 type Teardown struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of the request.
@@ -1057,7 +1057,7 @@ func (x *Teardown) GetRequest() uint64 {
 	return 0
 }
 
-// Plan asks for the changes that a batch would make. Nothing changes.
+// Plan requests the changes that a batch would make, without making them.
 type Plan struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of the request.
@@ -1121,7 +1121,7 @@ func (x *Plan) GetEvents() []*Event {
 	return nil
 }
 
-// Ping asks for a Pong. A client that does not answer within 30 s is disconnected.
+// Ping requests a Pong. A client that does not answer within 30 s is disconnected.
 type Ping struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A number that the Pong repeats.
@@ -1283,7 +1283,7 @@ type PlanResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of the request.
 	Request uint64 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
-	// The changes, one a line, in the language of the usual tool. A long text comes in parts.
+	// The changes, one a line, as commands of ip, nft and so on. A long text comes in parts.
 	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
 	// Why there is no plan; empty if there is one.
 	Error string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
@@ -1411,7 +1411,7 @@ type ObjectStatus struct {
 	Operation string `protobuf:"bytes,4,opt,name=operation,proto3" json:"operation,omitempty"`
 	// Why the status is not PROGRAMMED or GONE, for people.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The kernel's own words, if there are any.
+	// The message of the kernel, if it sent one.
 	Detail        string `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2129,7 +2129,7 @@ type Event_ServiceAccountRemove struct {
 }
 
 type Event_InSync struct {
-	// The initial state is complete. Until then, a client touches nothing.
+	// The initial state is complete. Until then, a client changes nothing in the kernel.
 	InSync *InSync `protobuf:"bytes,26,opt,name=in_sync,json=inSync,proto3,oneof"`
 }
 
@@ -3152,7 +3152,8 @@ func (x *FloatingAddress) GetExternal() []byte {
 	return nil
 }
 
-// HostEndpointUpdate adds or replaces a host endpoint of this node.
+// HostEndpointUpdate adds or replaces a host endpoint of this node. docs/wire.md describes to which interfaces it
+// applies, in which order its lists decide, and what a client allows before them.
 type HostEndpointUpdate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Identity of the host endpoint.
@@ -3161,19 +3162,19 @@ type HostEndpointUpdate struct {
 	Interface string `protobuf:"bytes,2,opt,name=interface,proto3" json:"interface,omitempty"`
 	// Addresses that are expected on the interface, sorted.
 	Addresses [][]byte `protobuf:"bytes,3,rep,name=addresses,proto3" json:"addresses,omitempty"`
-	// Tiers for traffic to processes of the host.
+	// Tiers for traffic to processes of the host. If neither they nor the profiles decide, it is dropped.
 	Ingress []*TierPolicies `protobuf:"bytes,4,rep,name=ingress,proto3" json:"ingress,omitempty"`
-	// Tiers for traffic from processes of the host.
+	// Tiers for traffic from processes of the host. If neither they nor the profiles decide, it is dropped.
 	Egress []*TierPolicies `protobuf:"bytes,5,rep,name=egress,proto3" json:"egress,omitempty"`
 	// Tiers for traffic that the host forwards and that enters by the interface. Without tiers, it is allowed.
 	ForwardIngress []*TierPolicies `protobuf:"bytes,6,rep,name=forward_ingress,json=forwardIngress,proto3" json:"forward_ingress,omitempty"`
 	// Tiers for traffic that the host forwards and that leaves by the interface. Without tiers, it is allowed.
 	ForwardEgress []*TierPolicies `protobuf:"bytes,7,rep,name=forward_egress,json=forwardEgress,proto3" json:"forward_egress,omitempty"`
-	// Tiers for entering packets before connection tracking.
+	// Tiers for packets that enter, before connection tracking. They decide about each packet, replies too.
 	UntrackedIngress []*TierPolicies `protobuf:"bytes,8,rep,name=untracked_ingress,json=untrackedIngress,proto3" json:"untracked_ingress,omitempty"`
-	// Tiers for leaving packets before connection tracking.
+	// Tiers for packets that leave, before connection tracking. They decide about each packet, replies too.
 	UntrackedEgress []*TierPolicies `protobuf:"bytes,9,rep,name=untracked_egress,json=untrackedEgress,proto3" json:"untracked_egress,omitempty"`
-	// Tiers for entering packets before destination NAT.
+	// Tiers for packets that enter, before destination NAT: their destination is the one that the client sent to.
 	PreDnatIngress []*TierPolicies `protobuf:"bytes,10,rep,name=pre_dnat_ingress,json=preDnatIngress,proto3" json:"pre_dnat_ingress,omitempty"`
 	// Profiles, in order, which decide about ingress and egress if no tier does.
 	Profiles      []string `protobuf:"bytes,11,rep,name=profiles,proto3" json:"profiles,omitempty"`
