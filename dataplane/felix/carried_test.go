@@ -33,6 +33,9 @@ func carried(s dptest.State) dptest.State {
 	for key, e := range s.Endpoints {
 		c := *e
 		c.Ingress, c.Egress = enforced(s, e.Ingress), enforced(s, e.Egress)
+		if e.Down {
+			c.Ingress, c.Egress, c.Profiles = nil, nil, nil
+		}
 		out.Endpoints[key] = &c
 	}
 	for key, h := range s.HostEndpoints {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -17,6 +18,9 @@ import (
 	"github.com/wayleave/wayleave/dataplane/felix/felixpb"
 	"github.com/wayleave/wayleave/policy"
 )
+
+// denyProfile is the last profile of each workload endpoint. It denies all packets.
+const denyProfile = "wayleave/deny-all"
 
 // backwards translates messages back to events, and collects the errors.
 type backwards struct{ errs []error }
@@ -70,6 +74,12 @@ func (s *felixState) back() (dptest.State, error) {
 		}
 	}
 	for name, p := range s.profiles {
+		if name == denyProfile { // no profile of Wayleave
+			want := []dataplane.Rule{{Action: policy.Deny}}
+			in, eg := b.rules(p.InboundRules), b.rules(p.OutboundRules)
+			b.check(reflect.DeepEqual([][]dataplane.Rule{want, want}, [][]dataplane.Rule{in, eg}), "rules of %s", name)
+			continue
+		}
 		out.Profiles[name] = &dataplane.Profile{Ingress: b.rules(p.InboundRules), Egress: b.rules(p.OutboundRules)}
 	}
 	for id, e := range s.workloads {
@@ -197,8 +207,14 @@ func (b *backwards) tiers(kinds bool, list []*felixpb.TierInfo) (ingress, egress
 }
 
 func (b *backwards) endpoint(kinds bool, e *felixpb.WorkloadEndpoint) *dataplane.Endpoint {
+	profiles, last := e.ProfileIds, len(e.ProfileIds)-1
+	if last < 0 || profiles[last] != denyProfile {
+		b.check(false, "the last profile of %s denies not all", e.Name)
+	} else {
+		profiles = profiles[:last]
+	}
 	out := &dataplane.Endpoint{
-		Interface: e.Name, MAC: e.Mac, Down: e.State == "inactive", Profiles: e.ProfileIds,
+		Interface: e.Name, MAC: e.Mac, Down: e.State == "inactive", Profiles: profiles,
 		AllowedSources: b.prefixes(e.AllowSpoofedSourcePrefixes),
 	}
 	b.check(e.State == "active" || e.State == "inactive", "state %q", e.State)

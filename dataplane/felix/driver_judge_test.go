@@ -54,9 +54,10 @@ func (s *felixState) judge(p dptest.Packet) (bool, error) {
 	return true, nil
 }
 
-// allows evaluates the policy of an endpoint in a direction.
+// allows evaluates the policy of an endpoint in a direction. It allows what existing drivers allow: that of VPP ignores
+// the state, and allows a direction without policies if there are no profiles.
 func (s *felixState) allows(e *felixpb.WorkloadEndpoint, p felixPacket, ingress bool) (bool, error) {
-	if e.GetState() != "active" {
+	if e == nil {
 		return false, nil
 	}
 	rulesOf := func(r ruled) []*felixpb.Rule {
@@ -65,6 +66,7 @@ func (s *felixState) allows(e *felixpb.WorkloadEndpoint, p felixPacket, ingress 
 		}
 		return r.GetOutboundRules()
 	}
+	policies := false
 	for _, tier := range e.Tiers {
 		refs := tier.EgressPolicies
 		if ingress {
@@ -73,6 +75,7 @@ func (s *felixState) allows(e *felixpb.WorkloadEndpoint, p felixPacket, ingress 
 		if len(refs) == 0 {
 			continue
 		}
+		policies = true
 		decision := map[string]string{"Pass": "pass", "Deny": "deny"}[tier.DefaultAction]
 		for _, ref := range refs {
 			id, err := s.reference(tier.Name, ref)
@@ -97,7 +100,7 @@ func (s *felixState) allows(e *felixpb.WorkloadEndpoint, p felixPacket, ingress 
 			return action == "allow", err
 		}
 	}
-	return false, nil
+	return !policies && len(e.ProfileIds) == 0, nil
 }
 
 // first returns the action of the first rule that matches and decides.

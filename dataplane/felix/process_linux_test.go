@@ -83,7 +83,7 @@ func TestOrderOfMessages(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"ConfigUpdate", "IpsetUpdate", "ActiveProfileUpdate",
-		"WorkloadEndpointUpdate", "Encapsulation", "NamespaceUpdate",
+		"ActiveProfileUpdate", "WorkloadEndpointUpdate", "Encapsulation", "NamespaceUpdate",
 		"InSync", "WorkloadEndpointRemove",
 	}, types)
 	require.EqualValues(t, len(types), dp.Stats().Sent)

@@ -39,12 +39,19 @@ func Host(id *felixpb.HostEndpointID) policy.Key {
 	return split(policy.KindHostEndpoint, id.GetEndpointId())
 }
 
+// sendEndpoint sends a workload endpoint. Its last profile is DenyProfile, because drivers may allow what neither a
+// policy nor a profile decides. It is the only one of an endpoint that must be down or is at fault, because drivers may
+// ignore the state.
 func (t *Translator) sendEndpoint(key policy.Key, e *dataplane.Endpoint) {
+	t.requireDenyProfile()
 	tiers, problems := t.tiers(e.Ingress, e.Egress)
 	t.fault(key, problems)
 	msg := &felixpb.WorkloadEndpoint{
-		State: "active", Name: e.Interface, Mac: e.MAC, ProfileIds: e.Profiles, Tiers: tiers,
+		State: "inactive", Name: e.Interface, Mac: e.MAC, ProfileIds: []string{DenyProfile},
 		AllowSpoofedSourcePrefixes: text(e.AllowedSources),
+	}
+	if !e.Down && len(problems) == 0 {
+		msg.State, msg.Tiers, msg.ProfileIds = "active", tiers, append(slices.Clone(e.Profiles), DenyProfile)
 	}
 	for _, a := range e.Addresses {
 		list := &msg.Ipv6Nets
@@ -60,12 +67,6 @@ func (t *Translator) sendEndpoint(key policy.Key, e *dataplane.Endpoint) {
 		}
 		*list = append(*list, &felixpb.NatInfo{ExtIp: n.ExternalIP.String(), IntIp: n.InternalIP.String()})
 	}
-	if len(problems) > 0 {
-		msg.Tiers, msg.ProfileIds = nil, nil
-	}
-	if e.Down || len(problems) > 0 {
-		msg.State = "inactive"
-	}
 	t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_WorkloadEndpointUpdate{
 		WorkloadEndpointUpdate: &felixpb.WorkloadEndpointUpdate{Id: workloadID(key), Endpoint: msg},
 	}})
@@ -77,6 +78,8 @@ func (t *Translator) removeEndpoint(key policy.Key) {
 	}})
 }
 
+// sendHost sends a host endpoint. Without a policy or a profile, drivers deny traffic of the host. DenyProfile is not in
+// its profiles: the driver of VPP applies them to forwarded traffic, too, which passes without a policy.
 func (t *Translator) sendHost(key policy.Key, h *dataplane.HostEndpoint) {
 	msg := &felixpb.HostEndpoint{Name: h.Interface, ProfileIds: h.Profiles}
 	for _, a := range h.Addresses {

@@ -83,10 +83,27 @@ func kindID(key policy.Key) *felixpb.PolicyID {
 	return &felixpb.PolicyID{Kind: kind, Namespace: key.Namespace, Name: key.Name}
 }
 
+// DenyProfile is the profile that denies all packets. No other profile has its name: names hold no slash.
+const DenyProfile = "wayleave/deny-all"
+
+// requireDenyProfile sends DenyProfile, unless the driver has it.
+func (t *Translator) requireDenyProfile() {
+	if t.denyProfile {
+		return
+	}
+	t.denyProfile = true
+	deny := []*felixpb.Rule{{Action: denyAction}}
+	t.sendProfileRules(DenyProfile, deny, deny)
+}
+
 func (t *Translator) sendProfile(name string, p *dataplane.Profile) {
 	in, problems := rules("ingress", p.Ingress)
 	out, more := rules("egress", p.Egress)
 	t.fault(profileKey(name), slices.Concat(problems, more))
+	t.sendProfileRules(name, in, out)
+}
+
+func (t *Translator) sendProfileRules(name string, in, out []*felixpb.Rule) {
 	t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_ActiveProfileUpdate{
 		ActiveProfileUpdate: &felixpb.ActiveProfileUpdate{
 			Id: &felixpb.ProfileID{Name: name}, Profile: &felixpb.Profile{InboundRules: in, OutboundRules: out},

@@ -404,6 +404,14 @@ func TestPolicyChangesTier(t *testing.T) {
 	require.Empty(t, tr.Faults())
 }
 
+// denyProfile is sent before the first workload endpoint.
+const (
+	denyProfile = "active_profile_update:{id:{name:wayleave/deny-all}," +
+		"profile:{inbound_rules:[{action:deny}],outbound_rules:[{action:deny}]}}"
+	// denyLast are the profiles of an endpoint that has no others.
+	denyLast = "profile_ids:[wayleave/deny-all]"
+)
+
 // tierText returns how the tiers of an endpoint are sent.
 func tierText(t *testing.T, dialect translate.Dialect, e *dataplane.Endpoint, policies ...string) (string, []error) {
 	tr := translate.New(dialect)
@@ -419,8 +427,9 @@ func tierText(t *testing.T, dialect translate.Dialect, e *dataplane.Endpoint, po
 	e.Interface = "i"
 	key := policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "n", Name: "e"}
 	list := sent(tr, &dataplane.EndpointUpdate{Key: key, Endpoint: e})
-	require.Len(t, list, 1)
-	text := strings.TrimPrefix(list[0],
+	require.Len(t, list, 2)
+	require.Equal(t, denyProfile, list[0])
+	text := strings.TrimPrefix(list[1],
 		"workload_endpoint_update:{id:{orchestrator_id:k8s,workload_id:n/e,endpoint_id:eth0},endpoint:{state:")
 	return strings.TrimSuffix(strings.ReplaceAll(text, ",name:i", ""), "}}"), tr.Faults()
 }
@@ -479,13 +488,63 @@ func TestTiersAreMerged(t *testing.T) {
 	} {
 		text, faults := tierText(t, translate.Tiers, &dataplane.Endpoint{Ingress: tt.in, Egress: tt.out}, all...)
 		require.Empty(t, faults, name)
-		require.Equal(t, "active,tiers:["+tt.want+"]", text, name)
+		require.Equal(t, "active,"+denyLast+",tiers:["+tt.want+"]", text, name)
 	}
 	text, _ := tierText(t, translate.Tiers, &dataplane.Endpoint{Ingress: list(tier("a", policy.Deny, "s"))}, all...)
-	require.Equal(t, "active", text, "a tier of staged policies decides nothing")
+	require.Equal(t, "active,"+denyLast, text, "a tier of staged policies decides nothing")
 	text, _ = tierText(t, translate.Kinds, &dataplane.Endpoint{Ingress: list(tier("a", policy.Deny, "p"))}, all...)
 	const id = "EgFwIhNHbG9iYWxOZXR3b3JrUG9saWN5" // PolicyID{name: p, kind: GlobalNetworkPolicy}
-	require.Equal(t, "active,tiers:[{name:a,ingress_policies:["+id+"],default_action:Deny}]", text)
+	require.Equal(t, "active,"+denyLast+",tiers:[{name:a,ingress_policies:["+id+"],default_action:Deny}]", text)
+}
+
+// The last profile of a workload endpoint denies all packets: of one without policies and profiles (S33), and of one
+// with policies for one direction alone (S13), a driver would allow what they do not decide.
+func TestLastProfileDenies(t *testing.T) {
+	text, _ := tierText(t, translate.Tiers, &dataplane.Endpoint{})
+	require.Equal(t, "active,"+denyLast, text)
+	text, _ = tierText(t, translate.Tiers, &dataplane.Endpoint{
+		Ingress: []dataplane.TierPolicies{tier("a", policy.Deny, "p")},
+	}, "a/p")
+	require.Equal(t, "active,"+denyLast+",tiers:[{name:a,ingress_policies:[cA==],default_action:Deny}]", text)
+	e := &dataplane.Endpoint{Profiles: append(make([]string, 0, 3), "x", "y")}
+	text, _ = tierText(t, translate.Kinds, e)
+	require.Equal(t, "active,profile_ids:[x,y,wayleave/deny-all]", text)
+	require.Equal(t, []string{"x", "y", ""}, e.Profiles[:3], "the event is not changed")
+}
+
+// An endpoint that must be down (S35) has no policies and profiles that allow: a driver may ignore the state.
+func TestDownEndpointIsClosed(t *testing.T) {
+	tiers := []dataplane.TierPolicies{tier("a", policy.Pass, "p")}
+	text, faults := tierText(t, translate.Tiers, &dataplane.Endpoint{
+		Down: true, Profiles: []string{"x"}, Ingress: tiers, Egress: tiers,
+	}, "a/p")
+	require.Empty(t, faults)
+	require.Equal(t, "inactive,"+denyLast, text)
+}
+
+// Each driver gets the profile that denies once: before the first workload endpoint.
+func TestDenyProfileIsSentOnce(t *testing.T) {
+	tr := translate.New(translate.Tiers)
+	isDeny := func(list []string) (at []int) {
+		for i, text := range list {
+			if text == denyProfile {
+				at = append(at, i)
+			}
+		}
+		return at
+	}
+	key := func(name string) policy.Key { return policy.Key{Kind: policy.KindWorkloadEndpoint, Name: name} }
+	add := func(name string) dataplane.Event {
+		return &dataplane.EndpointUpdate{Key: key(name), Endpoint: &dataplane.Endpoint{Interface: name}}
+	}
+	require.Empty(t, isDeny(snapshot(tr)), "a state without endpoints")
+	require.Equal(t, []int{0}, isDeny(sent(tr, add("a"), add("b"))))
+	require.Empty(t, isDeny(sent(tr, &dataplane.EndpointRemove{Key: key("a")}, &dataplane.EndpointRemove{Key: key("b")})))
+	require.Empty(t, isDeny(sent(tr, add("c"), &dataplane.ProfileUpdate{Name: "x", Profile: &dataplane.Profile{}})))
+	for range 2 {
+		require.Equal(t, []int{1}, isDeny(snapshot(tr)), "after the profile x")
+	}
+	require.Empty(t, isDeny(sent(tr, add("d"))))
 }
 
 // An endpoint with a policy that the driver cannot find is closed, and reported.
@@ -495,13 +554,13 @@ func TestEndpointWithUnknownPolicy(t *testing.T) {
 			Profiles: []string{"x"}, Ingress: []dataplane.TierPolicies{tier("a", policy.Pass, "gone")},
 		}
 		text, faults := tierText(t, dialect, e, "a/p")
-		require.Equal(t, "inactive", text)
+		require.Equal(t, "inactive,"+denyLast, text)
 		require.Len(t, faults, 1)
 		require.ErrorContains(t, faults[0], "felix: translate WorkloadEndpoint/n/e: Policy/gone does not exist")
 	}
 	e := &dataplane.Endpoint{Ingress: []dataplane.TierPolicies{tier("b", policy.Pass, "p")}}
 	text, faults := tierText(t, translate.Tiers, e, "a/p")
-	require.Equal(t, "inactive", text)
+	require.Equal(t, "inactive,"+denyLast, text)
 	require.ErrorContains(t, faults[0], "Policy/p is in tier a, not in b")
 	_, faults = tierText(t, translate.Kinds, e, "a/p")
 	require.Empty(t, faults)
@@ -525,13 +584,14 @@ func TestEndpoints(t *testing.T) {
 	}
 	key := policy.Key{Kind: policy.KindWorkloadEndpoint, Name: "e"}
 	require.Equal(t, []string{
+		denyProfile,
 		"workload_endpoint_update:{id:{orchestrator_id:k8s,workload_id:e,endpoint_id:eth0}," +
-			"endpoint:{state:inactive,name:i," +
-			"mac:02:00:00:00:00:01,profile_ids:[x,y],ipv4_nets:[10.0.0.1/32],ipv6_nets:[fd00::1/128]," +
+			"endpoint:{state:active,name:i," +
+			"mac:02:00:00:00:00:01,profile_ids:[x,y,wayleave/deny-all],ipv4_nets:[10.0.0.1/32],ipv6_nets:[fd00::1/128]," +
 			"ipv4_nat:[{ext_ip:1.1.1.1,int_ip:10.0.0.1}],ipv6_nat:[{ext_ip:fd01::1,int_ip:fd00::1}]," +
 			"allow_spoofed_source_prefixes:[10.1.0.0/16]}}",
 	}, sent(tr, &dataplane.EndpointUpdate{Key: key, Endpoint: &dataplane.Endpoint{
-		Interface: "i", MAC: "02:00:00:00:00:01", Down: true, Profiles: []string{"x", "y"},
+		Interface: "i", MAC: "02:00:00:00:00:01", Profiles: []string{"x", "y"},
 		Addresses:      []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")},
 		NATs:           []policy.IPNAT{nat("1.1.1.1", "10.0.0.1"), nat("fd01::1", "fd00::1")},
 		AllowedSources: nets("10.1.0.0/16"),

@@ -41,6 +41,8 @@ type Translator struct {
 	// stale are policies that were sent with another identity, or are no longer sent. They are removed after the
 	// endpoints have changed.
 	stale []*felixpb.PolicyID
+	// denyProfile is set if the driver has DenyProfile. It keeps that without an endpoint.
+	denyProfile bool
 	// send is that of the current call.
 	send Send
 }
@@ -118,7 +120,7 @@ func beforeRemovals(e dataplane.Event) bool {
 
 // Snapshot sends all objects in the order of a batch, and InSync.
 func (t *Translator) Snapshot(send Send) {
-	t.send, t.network.send, t.stale = send, send, nil
+	t.send, t.network.send, t.stale, t.denyProfile = send, send, nil, false
 	clear(t.faults)
 	for _, id := range slices.Sorted(maps.Keys(t.sets)) {
 		t.sendSet(id, t.sets[id])
