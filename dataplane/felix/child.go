@@ -125,13 +125,35 @@ func (c *child) failed() error {
 	}
 	select {
 	case <-c.ended:
-		if c.waitErr != nil {
-			return fmt.Errorf("the driver has ended: %w", c.waitErr)
-		}
-		return errors.New("the driver has ended")
+		return c.exitError()
 	default:
 		return nil
 	}
+}
+
+// exitError returns that the process has ended, with its exit status. It may be called once exited is closed.
+func (c *child) exitError() error {
+	if c.waitErr != nil {
+		return fmt.Errorf("the driver has ended: %w", c.waitErr)
+	}
+	return errors.New("the driver has ended")
+}
+
+// writeError returns why a message was not written.
+func (c *child) writeError(err error) error {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("the driver did not read for %s: %w", c.cfg.Timeout, err)
+	case errors.Is(err, syscall.EPIPE):
+		return fmt.Errorf("the driver has closed its input: %w", err)
+	case errors.Is(err, os.ErrClosed):
+		select {
+		case <-c.exited: // run has closed the pipe
+			return c.exitError()
+		default:
+		}
+	}
+	return err
 }
 
 // chunk is how many bytes are written at a time.
@@ -159,14 +181,8 @@ func (c *child) flush() {
 		if err == nil {
 			_, err = c.in.Write(rest[:n])
 		}
-		switch {
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			err = fmt.Errorf("the driver did not read for %s: %w", c.cfg.Timeout, err)
-		case errors.Is(err, syscall.EPIPE):
-			err = fmt.Errorf("the driver has closed its input: %w", err)
-		}
 		if err != nil {
-			c.kill(err)
+			c.kill(c.writeError(err))
 		}
 		rest = rest[n:]
 	}

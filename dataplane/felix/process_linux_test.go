@@ -133,7 +133,9 @@ func TestDriverBreaks(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			r := newRig(t)
 			r.set("mode", mode)
-			r.cfg.Grace = 50 * time.Millisecond
+			if mode == "close output" {
+				r.cfg.Grace = time.Millisecond
+			}
 			dp := r.open()
 			drifts := watch(t, dp)
 			err := dp.Apply(t.Context(), first(world("a", "b"))) // the driver may end while it gets the state
