@@ -28,7 +28,7 @@ func carried(s dptest.State) dptest.State {
 		}
 	}
 	for name, p := range s.Profiles {
-		out.Profiles[name] = &dataplane.Profile{Ingress: closed(p.Ingress), Egress: closed(p.Egress)}
+		out.Profiles[name] = &dataplane.Profile{Ingress: final(closed(p.Ingress)), Egress: final(closed(p.Egress))}
 	}
 	for key, e := range s.Endpoints {
 		c := *e
@@ -118,6 +118,16 @@ func closed(rules []dataplane.Rule) (out []dataplane.Rule) {
 		out = append(out, r)
 	}
 	return out
+}
+
+// final returns the rules of a profile as a driver gets them: Pass denies.
+func final(rules []dataplane.Rule) []dataplane.Rule {
+	for i := range rules {
+		if rules[i].Action == policy.Pass {
+			rules[i].Action = policy.Deny
+		}
+	}
+	return rules
 }
 
 func familyOf(r dataplane.Rule) int {

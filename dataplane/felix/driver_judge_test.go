@@ -55,7 +55,8 @@ func (s *felixState) judge(p dptest.Packet) (bool, error) {
 }
 
 // allows evaluates the policy of an endpoint in a direction. It allows what existing drivers allow: that of VPP ignores
-// the state, and allows a direction without policies if there are no profiles.
+// the state, and allows a direction without policies if there are no profiles. A Pass in a profile leads to the next
+// profile, as in the chains of Felix.
 func (s *felixState) allows(e *felixpb.WorkloadEndpoint, p felixPacket, ingress bool) (bool, error) {
 	if e == nil {
 		return false, nil
@@ -96,7 +97,8 @@ func (s *felixState) allows(e *felixpb.WorkloadEndpoint, p felixPacket, ingress 
 		}
 	}
 	for _, name := range e.ProfileIds {
-		if action, err := s.first(rulesOf(s.profiles[name]), p); err != nil || action != "" {
+		action, err := s.first(rulesOf(s.profiles[name]), p)
+		if err != nil || action == "allow" || action == "deny" {
 			return action == "allow", err
 		}
 	}

@@ -14,7 +14,8 @@
 //
 // A rule with a match that Felix does not have must not let through more than it says. An Allow or Log is left out. A
 // Deny or Pass becomes a Deny of all packets that its other fields match. A rule that matches no packet is
-// left out, too. A workload endpoint with policies that the driver cannot find is sent as inactive and denies all packets.
+// left out, too. A workload endpoint with policies that the driver cannot find is sent as inactive, and denies all
+// packets.
 //
 // # Concurrency
 //

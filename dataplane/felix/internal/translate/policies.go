@@ -96,10 +96,16 @@ func (t *Translator) requireDenyProfile() {
 	t.sendProfileRules(DenyProfile, deny, deny)
 }
 
+// sendProfile sends a profile. A Pass in a profile denies, but drivers go on to the next profile: it is sent as Deny.
 func (t *Translator) sendProfile(name string, p *dataplane.Profile) {
 	in, problems := rules("ingress", p.Ingress)
 	out, more := rules("egress", p.Egress)
 	t.fault(profileKey(name), slices.Concat(problems, more))
+	for _, r := range slices.Concat(in, out) {
+		if r.Action == passAction {
+			r.Action = denyAction
+		}
+	}
 	t.sendProfileRules(name, in, out)
 }
 
