@@ -25,15 +25,20 @@ const (
 	// DialectKinds is that of later versions: a policy is identified by its kind, namespace and name, and a node
 	// has one message.
 	DialectKinds Dialect = Dialect(translate.Kinds)
+	// DialectKindsV4V6 is that of versions in between: policies are those of DialectKinds, and the message of a node
+	// is HostMetadataV4V6Update. Later versions reserve its number. The driver of VPP of 2026 expects it.
+	DialectKindsV4V6 Dialect = Dialect(translate.KindsV4V6)
 )
 
-// String returns "tiers" or "kinds".
+// String returns "tiers", "kinds" or "kinds-v4v6".
 func (d Dialect) String() string {
 	switch d {
 	case DialectTiers:
 		return "tiers"
 	case DialectKinds:
 		return "kinds"
+	case DialectKindsV4V6:
+		return "kinds-v4v6"
 	}
 	return fmt.Sprintf("dialect %d", int(d))
 }
@@ -82,7 +87,7 @@ func (c *Config) validate() error {
 	if len(c.Command) == 0 || c.Command[0] == "" {
 		errs = append(errs, errors.New("the field Command is required"))
 	}
-	if c.Dialect != DialectTiers && c.Dialect != DialectKinds {
+	if c.Dialect < DialectTiers || c.Dialect > DialectKindsV4V6 {
 		errs = append(errs, fmt.Errorf("unknown %s", c.Dialect))
 	}
 	if c.Timeout < 0 || c.Grace < 0 || c.MaxBackoff < 0 {

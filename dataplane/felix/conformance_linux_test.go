@@ -21,7 +21,7 @@ import (
 // A driver behind the pipes keeps the contract, and has the verdicts of policy. Each next Dataplane comes after the
 // driver was killed.
 func TestConformance(t *testing.T) {
-	for _, dialect := range []felix.Dialect{felix.DialectTiers, felix.DialectKinds} {
+	for _, dialect := range dialects() {
 		if testing.Short() && dialect != felix.DialectTiers {
 			continue
 		}

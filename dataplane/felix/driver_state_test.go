@@ -16,7 +16,9 @@ import (
 
 // felixState is what a driver holds. Objects are messages, by their identities.
 type felixState struct {
-	// kinds is set if policies are identified by kind, namespace and name, and not by tier and name.
+	// dialect is "tiers", "kinds" or "kinds-v4v6". kinds is set if policies are identified by kind, namespace and
+	// name, and not by tier and name.
+	dialect  string
 	kinds    bool
 	started  bool
 	inSync   bool
@@ -29,10 +31,9 @@ type felixState struct {
 	hosts     map[string]*felixpb.HostEndpoint
 	vteps     map[string]*felixpb.VXLANTunnelEndpointUpdate
 	routes    map[string]*felixpb.RouteUpdate
-	nodes     map[string]*felixpb.HostMetadataV4V6Update
-	// hosts4 and hosts6 are the addresses of nodes in messages for each family, hostsNew those with both.
+	nodes     map[string]felixNode
+	// hosts4 and hosts6 are the addresses of nodes in messages for each family, nodes those with both.
 	hosts4, hosts6 map[string]string
-	hostsNew       map[string]*felixpb.HostMetadataUpdate
 	pools          map[string]*felixpb.IPAMPool
 	namespaces     map[string]map[string]string
 	accounts       map[[2]string]map[string]string
@@ -51,14 +52,20 @@ type felixMember struct {
 	port     uint16
 }
 
-func newFelixState(kinds bool) felixState {
+// felixNode is a message of a node with the addresses of both families.
+type felixNode interface {
+	GetIpv4Addr() string
+	GetIpv6Addr() string
+	GetLabels() map[string]string
+}
+
+func newFelixState(dialect string) felixState {
 	return felixState{
-		kinds: kinds, sets: map[string]felixSet{}, policies: map[string]*felixpb.ActivePolicyUpdate{},
+		dialect: dialect, kinds: dialect != "tiers", sets: map[string]felixSet{}, policies: map[string]*felixpb.ActivePolicyUpdate{},
 		profiles: map[string]*felixpb.Profile{}, workloads: map[string]*felixpb.WorkloadEndpoint{},
 		hosts: map[string]*felixpb.HostEndpoint{}, vteps: map[string]*felixpb.VXLANTunnelEndpointUpdate{},
-		routes: map[string]*felixpb.RouteUpdate{}, nodes: map[string]*felixpb.HostMetadataV4V6Update{},
-		hosts4: map[string]string{}, hosts6: map[string]string{}, hostsNew: map[string]*felixpb.HostMetadataUpdate{},
-		pools: map[string]*felixpb.IPAMPool{}, namespaces: map[string]map[string]string{},
+		routes: map[string]*felixpb.RouteUpdate{}, nodes: map[string]felixNode{},
+		hosts4: map[string]string{}, hosts6: map[string]string{}, pools: map[string]*felixpb.IPAMPool{}, namespaces: map[string]map[string]string{},
 		accounts: map[[2]string]map[string]string{},
 	}
 }
@@ -307,7 +314,7 @@ func (s *felixState) checkReferences(profiles []string, lists ...[]*felixpb.Tier
 
 // userOf returns an endpoint that uses a policy or profile.
 func (s *felixState) userOf(policy, profile string) string {
-	sub := newFelixState(s.kinds)
+	sub := newFelixState(s.dialect)
 	for id, p := range s.policies {
 		if id != policy {
 			sub.policies[id] = p
@@ -342,25 +349,6 @@ func (s *felixState) takeNetwork(m *felixpb.ToDataplane) error {
 		s.vteps[p.VtepUpdate.Node] = p.VtepUpdate
 	case *felixpb.ToDataplane_VtepRemove:
 		return drop(s.vteps, p.VtepRemove.Node)
-	case *felixpb.ToDataplane_HostMetadataV4V6Update:
-		s.nodes[p.HostMetadataV4V6Update.Hostname] = p.HostMetadataV4V6Update
-	case *felixpb.ToDataplane_HostMetadataV4V6Remove:
-		return drop(s.nodes, p.HostMetadataV4V6Remove.Hostname)
-	case *felixpb.ToDataplane_HostMetadataUpdate:
-		if s.kinds {
-			s.hostsNew[p.HostMetadataUpdate.Hostname] = p.HostMetadataUpdate
-		} else {
-			s.hosts4[p.HostMetadataUpdate.Hostname] = p.HostMetadataUpdate.Ipv4Addr
-		}
-	case *felixpb.ToDataplane_HostMetadataRemove:
-		if s.kinds {
-			return drop(s.hostsNew, p.HostMetadataRemove.Hostname)
-		}
-		return drop(s.hosts4, p.HostMetadataRemove.Hostname)
-	case *felixpb.ToDataplane_HostMetadataV6Update:
-		s.hosts6[p.HostMetadataV6Update.Hostname] = p.HostMetadataV6Update.Ipv6Addr
-	case *felixpb.ToDataplane_HostMetadataV6Remove:
-		return drop(s.hosts6, p.HostMetadataV6Remove.Hostname)
 	case *felixpb.ToDataplane_IpamPoolUpdate:
 		s.pools[p.IpamPoolUpdate.Id] = p.IpamPoolUpdate.Pool
 	case *felixpb.ToDataplane_IpamPoolRemove:
@@ -379,6 +367,48 @@ func (s *felixState) takeNetwork(m *felixpb.ToDataplane) error {
 		return drop(s.accounts, [2]string{id.Namespace, id.Name})
 	case nil:
 		return errors.New("a message without content")
+	}
+	return s.takeNode(m)
+}
+
+// takeNode takes a message of a node. A dialect does not know the messages of the others.
+func (s *felixState) takeNode(m *felixpb.ToDataplane) error {
+	unknown := fmt.Errorf("dialect %s does not have this message", s.dialect)
+	switch p := m.Payload.(type) {
+	case *felixpb.ToDataplane_HostMetadataV4V6Update:
+		if s.dialect == "kinds" {
+			return unknown
+		}
+		s.nodes[p.HostMetadataV4V6Update.Hostname] = p.HostMetadataV4V6Update
+	case *felixpb.ToDataplane_HostMetadataV4V6Remove:
+		if s.dialect == "kinds" {
+			return unknown
+		}
+		return drop(s.nodes, p.HostMetadataV4V6Remove.Hostname)
+	case *felixpb.ToDataplane_HostMetadataUpdate:
+		switch s.dialect {
+		case "tiers":
+			s.hosts4[p.HostMetadataUpdate.Hostname] = p.HostMetadataUpdate.Ipv4Addr
+		case "kinds":
+			s.nodes[p.HostMetadataUpdate.Hostname] = p.HostMetadataUpdate
+		default:
+			return unknown
+		}
+	case *felixpb.ToDataplane_HostMetadataRemove:
+		switch s.dialect {
+		case "tiers":
+			return drop(s.hosts4, p.HostMetadataRemove.Hostname)
+		case "kinds":
+			return drop(s.nodes, p.HostMetadataRemove.Hostname)
+		}
+		return unknown
+	case *felixpb.ToDataplane_HostMetadataV6Update:
+		if s.dialect != "tiers" {
+			return unknown
+		}
+		s.hosts6[p.HostMetadataV6Update.Hostname] = p.HostMetadataV6Update.Ipv6Addr
+	case *felixpb.ToDataplane_HostMetadataV6Remove:
+		return drop(s.hosts6, p.HostMetadataV6Remove.Hostname)
 	}
 	return nil
 }

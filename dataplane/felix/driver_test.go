@@ -4,6 +4,7 @@ package felix_test
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -65,7 +66,7 @@ func runDriver(folder string) error {
 	in, out := os.NewFile(3, "in"), os.NewFile(4, "out")
 	mode, _ := os.ReadFile(filepath.Join(folder, "mode"))
 	dialect, _ := os.ReadFile(filepath.Join(folder, "dialect"))
-	d := &testDriver{folder: folder, state: newFelixState(string(dialect) == "kinds")}
+	d := &testDriver{folder: folder, state: newFelixState(cmp.Or(string(dialect), "tiers"))}
 	d.read = sync.NewCond(&d.mu)
 	switch string(mode) {
 	case "exit":

@@ -60,7 +60,7 @@ func goldenState() dptest.State {
 // The bytes of messages change only on purpose: drivers depend on them. Each message is its bytes, with the length, and
 // its content.
 func TestBytesOfMessages(t *testing.T) {
-	for _, dialect := range []Dialect{DialectTiers, DialectKinds} {
+	for _, dialect := range []Dialect{DialectTiers, DialectKinds, DialectKindsV4V6} {
 		d, err := New(Config{
 			Command: []string{"driver"}, Dialect: dialect, Settings: map[string]string{"InterfacePrefix": "cali"},
 		})

@@ -86,6 +86,11 @@ func (r *rig) set(file, value string) {
 	require.NoError(r.t, os.WriteFile(filepath.Join(r.folder, file), []byte(value), 0o600))
 }
 
+func dialects() []felix.Dialect {
+	return []felix.Dialect{felix.DialectTiers, felix.DialectKinds, felix.DialectKindsV4V6}
+}
+
+// dialect selects a dialect for both sides.
 func (r *rig) dialect(d felix.Dialect) {
 	r.cfg.Dialect = d
 	r.set("dialect", d.String())

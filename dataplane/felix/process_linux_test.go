@@ -5,6 +5,7 @@ package felix_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"os"
@@ -349,6 +350,6 @@ func TestConfigIsChecked(t *testing.T) {
 	require.ErrorContains(t, err, "the field Command is required")
 	require.ErrorContains(t, err, "unknown dialect 7")
 	require.ErrorContains(t, err, "no time must be negative: Timeout, Grace, MaxBackoff")
-	require.Equal(t, []string{"tiers", "kinds"}, []string{felix.DialectTiers.String(), felix.DialectKinds.String()})
+	require.Equal(t, "[tiers kinds kinds-v4v6]", fmt.Sprint(dialects()))
 	require.Equal(t, "dialect "+strconv.Itoa(7), felix.Dialect(7).String())
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
-	"github.com/wayleave/wayleave/dataplane/felix"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/worlds"
 )
@@ -21,7 +20,7 @@ import (
 // After each batch of a random world, the driver holds what the Mirror does, object by object. Every policy and profile
 // that the messages cannot express, and no other object, is at fault. A driver that is started again gets the same.
 func TestDriverHoldsTheMirror(t *testing.T) {
-	for _, dialect := range []felix.Dialect{felix.DialectTiers, felix.DialectKinds} {
+	for _, dialect := range dialects() {
 		for seed := range uint64(few(15)) {
 			t.Run(fmt.Sprintf("%s/seed %d", dialect, seed), func(t *testing.T) {
 				r := newRig(t)

@@ -715,7 +715,7 @@ type ToDataplane_Encapsulation struct {
 }
 
 type ToDataplane_HostMetadataV6Update struct {
-	// Fields 35 to 38 are of Calico 3.31 and before.
+	// Fields 35 to 38 are reserved in the newest version of Felix.
 	HostMetadataV6Update *HostMetadataV6Update `protobuf:"bytes,35,opt,name=host_metadata_v6_update,json=hostMetadataV6Update,proto3,oneof"`
 }
 

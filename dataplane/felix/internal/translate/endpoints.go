@@ -78,8 +78,8 @@ func (t *Translator) removeEndpoint(key policy.Key) {
 	}})
 }
 
-// sendHost sends a host endpoint. Without a policy or a profile, drivers deny traffic of the host. DenyProfile is not in
-// its profiles: VPP applies them to forwarded traffic, too, which passes without a policy.
+// sendHost sends a host endpoint. Without a policy or a profile, drivers deny traffic of the host. DenyProfile is not
+// in its profiles: VPP applies them to forwarded traffic, too, which passes without a policy.
 func (t *Translator) sendHost(key policy.Key, h *dataplane.HostEndpoint) {
 	msg := &felixpb.HostEndpoint{Name: h.Interface, ProfileIds: h.Profiles}
 	for _, a := range h.Addresses {

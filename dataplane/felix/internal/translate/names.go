@@ -77,7 +77,7 @@ func prefixText(p netip.Prefix) string {
 	return p.String()
 }
 
-// sendNode sends a node, in all messages that a version of Felix has for it.
+// sendNode sends a node, in the messages that a dialect has for it.
 func (w *network) sendNode(old, n *dataplane.Node) {
 	v4, v6 := firstAddresses(n)
 	if w.dialect == Kinds {
@@ -86,7 +86,9 @@ func (w *network) sendNode(old, n *dataplane.Node) {
 				Hostname: n.Name, Ipv4Addr: prefixText(v4), Ipv6Addr: prefixText(v6), Labels: n.Labels,
 			},
 		}})
-	} else {
+		return
+	}
+	if w.dialect == Tiers {
 		w.sendAddresses(n.Name, old, n)
 	}
 	w.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_HostMetadataV4V6Update{
@@ -128,7 +130,9 @@ func (w *network) removeNode(name string) {
 	}
 	if w.dialect == Kinds {
 		w.sendHostRemove(name)
-	} else {
+		return
+	}
+	if w.dialect == Tiers {
 		w.sendAddresses(name, old, nil)
 	}
 	w.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_HostMetadataV4V6Remove{

@@ -38,7 +38,7 @@ func (t *Translator) sendPolicy(key policy.Key, p *dataplane.Policy) {
 	msg := &felixpb.Policy{
 		Namespace: key.Namespace, InboundRules: in, OutboundRules: out, Untracked: p.Untracked, PreDnat: p.PreDNAT,
 	}
-	if t.dialect == Kinds {
+	if t.dialect != Tiers {
 		msg.Tier = p.Tier
 	}
 	t.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_ActivePolicyUpdate{

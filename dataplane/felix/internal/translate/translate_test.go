@@ -517,10 +517,14 @@ func TestNodes(t *testing.T) {
 		sent(tr, &dataplane.NodeRemove{Name: "n"}))
 
 	tr = translate.New(translate.Kinds)
-	require.Equal(t, []string{"host_metadata_update:{" + both + "}", "host_metadata_v4v6_update:{" + both + "}"},
+	require.Equal(t, []string{"host_metadata_update:{" + both + "}"},
 		sent(tr, node("192.0.2.1/24", "2001:db8::1/64")))
-	require.Equal(t, []string{"host_metadata_remove:{hostname:n}", "host_metadata_v4v6_remove:{hostname:n}"},
-		sent(tr, &dataplane.NodeRemove{Name: "n"}))
+	require.Equal(t, []string{"host_metadata_remove:{hostname:n}"}, sent(tr, &dataplane.NodeRemove{Name: "n"}))
+
+	tr = translate.New(translate.KindsV4V6)
+	require.Equal(t, []string{"host_metadata_v4v6_update:{" + both + "}"},
+		sent(tr, node("192.0.2.1/24", "2001:db8::1/64")))
+	require.Equal(t, []string{"host_metadata_v4v6_remove:{hostname:n}"}, sent(tr, &dataplane.NodeRemove{Name: "n"}))
 }
 
 // Pools are identified by their range: of two with one range, that with the smaller name counts.

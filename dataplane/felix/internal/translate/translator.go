@@ -23,8 +23,10 @@ type Dialect int
 const (
 	// Tiers identifies policies by tier and name.
 	Tiers Dialect = iota
-	// Kinds identifies policies by kind, namespace and name.
+	// Kinds identifies policies by kind, namespace and name. A node is HostMetadataUpdate.
 	Kinds
+	// KindsV4V6 is Kinds, but a node is HostMetadataV4V6Update.
+	KindsV4V6
 )
 
 // Send takes a message. The Translator does not change it afterwards.
