@@ -101,7 +101,10 @@ func keyOf(kind policy.Kind, id string) policy.Key {
 
 func (b *backwards) policyKey(kinds bool, id *felixpb.PolicyID) policy.Key {
 	if kinds {
-		return policy.Key{Kind: policy.KindPolicy, Namespace: id.Namespace, Name: id.Name}
+		prefix := map[string]string{
+			"KubernetesNetworkPolicy": "knp.default.", "KubernetesClusterNetworkPolicy": "kcnp.",
+		}[id.Kind]
+		return policy.Key{Kind: policy.KindPolicy, Namespace: id.Namespace, Name: prefix + id.Name}
 	}
 	return keyOf(policy.KindPolicy, id.Name)
 }

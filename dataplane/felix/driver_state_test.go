@@ -163,7 +163,11 @@ func drop[K comparable, V any](m map[K]V, k K) error {
 // policyID returns the identity of a policy as text.
 func (s *felixState) policyID(id *felixpb.PolicyID) (string, error) {
 	if s.kinds {
-		if id.Tier != "" || id.Name == "" || (id.Kind == "NetworkPolicy") != (id.Namespace != "") {
+		namespaced, known := map[string]bool{
+			"NetworkPolicy": true, "KubernetesNetworkPolicy": true,
+			"GlobalNetworkPolicy": false, "KubernetesClusterNetworkPolicy": false,
+		}[id.Kind]
+		if id.Tier != "" || id.Name == "" || !known || namespaced != (id.Namespace != "") {
 			return "", fmt.Errorf("not the identity of a policy: %v", id)
 		}
 		return id.Kind + "/" + id.Namespace + "/" + id.Name, nil

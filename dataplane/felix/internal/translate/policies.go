@@ -4,6 +4,7 @@ package translate
 
 import (
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -74,13 +75,24 @@ func (t *Translator) policyID(key policy.Key, p *dataplane.Policy) *felixpb.Poli
 	return kindID(key)
 }
 
-// kindID returns the identity of a policy by kind.
+// The prefixes of policies that package kubernetes/convert made from objects of Kubernetes.
+const (
+	networkPolicyPrefix        = "knp.default."
+	clusterNetworkPolicyPrefix = "kcnp."
+)
+
+// kindID returns the identity of a policy by kind. Policies of Kubernetes have kinds of their own, and names without a
+// prefix.
 func kindID(key policy.Key) *felixpb.PolicyID {
-	kind := "NetworkPolicy"
+	kind, kubernetes, prefix := "NetworkPolicy", "KubernetesNetworkPolicy", networkPolicyPrefix
 	if key.Namespace == "" {
-		kind = "GlobalNetworkPolicy"
+		kind, kubernetes, prefix = "GlobalNetworkPolicy", "KubernetesClusterNetworkPolicy", clusterNetworkPolicyPrefix
 	}
-	return &felixpb.PolicyID{Kind: kind, Namespace: key.Namespace, Name: key.Name}
+	name := key.Name
+	if plain, found := strings.CutPrefix(name, prefix); found && plain != "" {
+		kind, name = kubernetes, plain
+	}
+	return &felixpb.PolicyID{Kind: kind, Namespace: key.Namespace, Name: name}
 }
 
 // DenyProfile is the profile that denies all packets. No other profile has its name: names hold no slash.

@@ -386,6 +386,29 @@ func TestIdentitiesOfPolicies(t *testing.T) {
 	}
 }
 
+// By kind, policies of Kubernetes have kinds of their own, and no two policies have the same identity.
+func TestKindsOfKubernetes(t *testing.T) {
+	for key, want := range map[policy.Key]string{
+		policyKey("n", "knp.default.p"):      "{name:p,namespace:n,kind:KubernetesNetworkPolicy}",
+		policyKey("", "kcnp.p"):              "{name:p,kind:KubernetesClusterNetworkPolicy}",
+		policyKey("", "knp.default.p"):       "{name:knp.default.p,kind:GlobalNetworkPolicy}",
+		policyKey("n", "kcnp.p"):             "{name:kcnp.p,namespace:n,kind:NetworkPolicy}",
+		policyKey("n", "knp.default."):       "{name:knp.default.,namespace:n,kind:NetworkPolicy}",
+		policyKey("n", "knp.default.kcnp.p"): "{name:kcnp.p,namespace:n,kind:KubernetesNetworkPolicy}",
+	} {
+		require.Equal(t, []string{"active_policy_remove:{id:" + want + "}"}, removed(translate.Kinds, key))
+	}
+	require.Equal(t, []string{"active_policy_remove:{id:{tier:t,name:n/knp.default.p}}"},
+		removed(translate.Tiers, policyKey("n", "knp.default.p")))
+}
+
+// removed returns what is sent for the removal of a policy.
+func removed(dialect translate.Dialect, key policy.Key) []string {
+	tr := translate.New(dialect)
+	sent(tr, &dataplane.PolicyUpdate{Key: key, Policy: &dataplane.Policy{Tier: "t"}})
+	return sent(tr, &dataplane.PolicyRemove{Key: key})
+}
+
 // A policy that changes its tier has another identity. The old one goes after the endpoints refer to the new one, and
 // before its sets.
 func TestPolicyChangesTier(t *testing.T) {
