@@ -58,11 +58,12 @@ type Config struct {
 	Settings map[string]string
 	// WaitForStatus makes an endpoint pending until the driver has reported its status. Without it, an endpoint
 	// counts as programmed once it is sent: many drivers report nothing, and their endpoints would be pending
-	// forever.
+	// forever. An endpoint that must be down is pending until the driver reports "down".
 	WaitForStatus bool
 	// MaxMessage is the maximum length of a message of the driver in bytes. Default 4 MiB.
 	MaxMessage uint64
-	// Timeout is how long the driver may take to read 64 KiB. Default 30 s.
+	// Timeout is how long the driver may take to read 64 KiB, and to report that it has removed an endpoint.
+	// Default 30 s.
 	Timeout time.Duration
 	// Grace is how long the driver may take to end after its input has ended. It is killed then. Default 5 s.
 	Grace time.Duration

@@ -30,7 +30,7 @@
 //
 // The protocol acknowledges nothing. Drivers may report the status of endpoints: one with the status "error" is at
 // fault, one with "down" has no interface. By default, an endpoint without a status counts as programmed once it is
-// sent. Config.WaitForStatus makes it pending until the driver reports "up".
+// sent. Config.WaitForStatus makes it pending until the driver reports "up", or "down" if it must be down.
 //
 // # Rules that Felix does not have
 //

@@ -420,12 +420,16 @@ func (s *felixState) takeNode(m *felixpb.ToDataplane) error {
 // report returns the statuses that are due after a message: those of all endpoints after InSync, and later that of the
 // endpoint that has changed.
 func (s *felixState) report(m *felixpb.ToDataplane) (out []*felixpb.FromDataplane) {
-	up := &felixpb.EndpointStatus{Status: "up"}
+	up, down := &felixpb.EndpointStatus{Status: "up"}, &felixpb.EndpointStatus{Status: "down"}
 	workload := func(id string) {
+		status := up
+		if s.workloads[id].State == "inactive" {
+			status = down
+		}
 		out = append(out, &felixpb.FromDataplane{Payload: &felixpb.FromDataplane_WorkloadEndpointStatusUpdate{
 			WorkloadEndpointStatusUpdate: &felixpb.WorkloadEndpointStatusUpdate{
 				Id:     &felixpb.WorkloadEndpointID{OrchestratorId: "k8s", WorkloadId: id, EndpointId: "eth0"},
-				Status: up,
+				Status: status,
 			},
 		}})
 	}
@@ -456,6 +460,10 @@ func (s *felixState) report(m *felixpb.ToDataplane) (out []*felixpb.FromDataplan
 	case *felixpb.ToDataplane_WorkloadEndpointRemove:
 		out = append(out, &felixpb.FromDataplane{Payload: &felixpb.FromDataplane_WorkloadEndpointStatusRemove{
 			WorkloadEndpointStatusRemove: &felixpb.WorkloadEndpointStatusRemove{Id: p.WorkloadEndpointRemove.Id},
+		}})
+	case *felixpb.ToDataplane_HostEndpointRemove:
+		out = append(out, &felixpb.FromDataplane{Payload: &felixpb.FromDataplane_HostEndpointStatusRemove{
+			HostEndpointStatusRemove: &felixpb.HostEndpointStatusRemove{Id: p.HostEndpointRemove.Id},
 		}})
 	}
 	return out

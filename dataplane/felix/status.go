@@ -9,19 +9,27 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/policy"
 )
 
-// errNoStatus is the cause of an endpoint that is pending.
-var errNoStatus = errors.New("the driver has not reported its status")
+// The causes of endpoints that are pending.
+var (
+	errNoStatus = errors.New("the driver has not reported its status")
+	errNotDown  = errors.New("the driver has not reported that it is down")
+)
 
 // statuses has what the driver last reported about each endpoint.
 type statuses struct {
 	*sync.Mutex
 	endpoints map[policy.Key]status
-	watchers  map[*watcher]struct{}
+	// removed has the endpoints that were removed, until the driver has reported that.
+	removed  map[policy.Key]removal
+	watchers map[*watcher]struct{}
+	// bound is how long the driver may take to report a removal.
+	bound time.Duration
 }
 
 // status is what the driver last reported about an endpoint. A driver reports changes only: an update of the endpoint
@@ -33,11 +41,23 @@ type status struct {
 	down bool
 }
 
+// removal is an endpoint that was removed. What the driver reports of its key meanwhile may be of the old endpoint.
+type removal struct {
+	// count is the number of removals that the driver has not reported.
+	count int
+	// until is when that is no longer waited for.
+	until time.Time
+	// held is what the driver reported last. It counts if the driver does not report the removal.
+	held string
+}
+
 // watcher is a call of Watch.
 type watcher struct{ drifted func(dataplane.Drift) }
 
-func newStatuses() statuses {
-	return statuses{&sync.Mutex{}, map[policy.Key]status{}, map[*watcher]struct{}{}}
+func newStatuses(bound time.Duration) statuses {
+	return statuses{
+		&sync.Mutex{}, map[policy.Key]status{}, map[policy.Key]removal{}, map[*watcher]struct{}{}, bound,
+	}
 }
 
 // apply adds and removes the endpoints of a batch.
@@ -47,14 +67,41 @@ func (s statuses) apply(b dataplane.Batch) {
 	for _, e := range b.Events {
 		switch e := e.(type) {
 		case *dataplane.EndpointUpdate:
-			s.endpoints[e.Key] = status{s.endpoints[e.Key].text, e.Endpoint.Down}
+			st := s.endpoints[e.Key]
+			if st.down && !e.Endpoint.Down && st.text == "down" {
+				st.text = "" // it was to be down
+			}
+			s.endpoints[e.Key] = status{st.text, e.Endpoint.Down}
 		case *dataplane.HostEndpointUpdate:
 			s.endpoints[e.Key] = status{s.endpoints[e.Key].text, false}
 		case *dataplane.EndpointRemove:
-			delete(s.endpoints, e.Key)
+			s.removeLocked(e.Key)
 		case *dataplane.HostEndpointRemove:
-			delete(s.endpoints, e.Key)
+			s.removeLocked(e.Key)
 		}
+	}
+}
+
+func (s statuses) removeLocked(key policy.Key) {
+	if _, ok := s.endpoints[key]; !ok {
+		return
+	}
+	delete(s.endpoints, key)
+	s.removed[key] = removal{count: s.removed[key].count + 1, until: time.Now().Add(s.bound)}
+	time.AfterFunc(s.bound, func() { s.expire(key) })
+}
+
+// expire ends the wait for the report of a removal. What was reported meanwhile counts.
+func (s statuses) expire(key policy.Key) {
+	s.Lock()
+	r, ok := s.removed[key]
+	ok = ok && !time.Now().Before(r.until)
+	if ok {
+		delete(s.removed, key)
+	}
+	s.Unlock()
+	if ok && r.held != "" {
+		s.report(key, r.held)
 	}
 }
 
@@ -62,6 +109,7 @@ func (s statuses) apply(b dataplane.Batch) {
 func (s statuses) reset() {
 	s.Lock()
 	defer s.Unlock()
+	clear(s.removed)
 	for key, st := range s.endpoints {
 		s.endpoints[key] = status{"", st.down}
 	}
@@ -72,15 +120,25 @@ func (s statuses) clear() {
 	s.Lock()
 	defer s.Unlock()
 	clear(s.endpoints)
+	clear(s.removed)
 }
 
-// report records what the driver reports about an endpoint, if there is one.
+// report records what the driver reports about an endpoint, if there is one. An empty text is its removal.
 func (s statuses) report(key policy.Key, text string) {
 	s.Lock()
+	r, waits := s.removed[key]
 	st, ok := s.endpoints[key]
-	changed := ok && st.text != text
-	if changed {
+	changed := !waits && ok && st.text != text
+	switch {
+	case changed:
 		s.endpoints[key] = status{text, st.down}
+	case waits && text != "":
+		r.held = text
+		s.removed[key] = r
+	case waits && r.count > 1:
+		s.removed[key] = removal{count: r.count - 1, until: r.until}
+	case waits:
+		delete(s.removed, key)
 	}
 	s.Unlock()
 	if changed {
@@ -98,8 +156,8 @@ func (s statuses) notify() {
 	}
 }
 
-// faults returns an error for each endpoint that is not programmed, sorted by key. One without a status is only if wait
-// is set.
+// faults returns an error for each endpoint that is not programmed, sorted by key. With wait, one without a status, and
+// one that must be down but is up, are pending. Without it, they are programmed.
 func (s statuses) faults(wait bool) (errs []error) {
 	s.Lock()
 	defer s.Unlock()
@@ -107,10 +165,12 @@ func (s statuses) faults(wait bool) (errs []error) {
 	for key, st := range s.endpoints {
 		fault := &dataplane.ApplyError{Backend: backend, Op: "program", Object: key}
 		switch {
-		case st.text == "up", st.text == "down" && st.down, st.text == "" && !wait:
+		case st.text == "down" && st.down, st.text == "up" && !st.down, (st.text == "" || st.text == "up") && !wait:
 			continue
 		case st.text == "":
 			fault.Pending, fault.Err = true, errNoStatus
+		case st.text == "up":
+			fault.Pending, fault.Err = true, errNotDown
 		default:
 			fault.Down = st.text == "down" && key.Kind == policy.KindWorkloadEndpoint
 			fault.Err = fmt.Errorf("the driver reports the status %q", st.text)

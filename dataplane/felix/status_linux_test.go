@@ -40,6 +40,14 @@ func workloadStatus(orchestrator, workload, endpoint, status string) *felixpb.Fr
 	}}
 }
 
+func workloadStatusRemove(name string) *felixpb.FromDataplane {
+	return &felixpb.FromDataplane{Payload: &felixpb.FromDataplane_WorkloadEndpointStatusRemove{
+		WorkloadEndpointStatusRemove: &felixpb.WorkloadEndpointStatusRemove{
+			Id: &felixpb.WorkloadEndpointID{OrchestratorId: "k8s", WorkloadId: "n/" + name, EndpointId: "eth0"},
+		},
+	}}
+}
+
 func hostStatus(id, status string) *felixpb.FromDataplane {
 	return &felixpb.FromDataplane{Payload: &felixpb.FromDataplane_HostEndpointStatusUpdate{
 		HostEndpointStatusUpdate: &felixpb.HostEndpointStatusUpdate{
@@ -87,13 +95,7 @@ func TestStatusOfEndpoints(t *testing.T) {
 	require.ErrorContains(t, driver.Status().Endpoints[b].Err, `the driver reports the status "error"`)
 	r.say(dp, workloadStatus("k8s", "n/a", "eth0", "down"))
 	becomes(a, dataplane.EndpointDown)
-	r.say(dp, workloadStatus("k8s", "n/b", "eth0", "up"), &felixpb.FromDataplane{
-		Payload: &felixpb.FromDataplane_WorkloadEndpointStatusRemove{
-			WorkloadEndpointStatusRemove: &felixpb.WorkloadEndpointStatusRemove{
-				Id: &felixpb.WorkloadEndpointID{OrchestratorId: "k8s", WorkloadId: "n/a", EndpointId: "eth0"},
-			},
-		},
-	}, &felixpb.FromDataplane{Payload: &felixpb.FromDataplane_HostEndpointStatusRemove{
+	r.say(dp, workloadStatus("k8s", "n/b", "eth0", "up"), workloadStatusRemove("a"), &felixpb.FromDataplane{Payload: &felixpb.FromDataplane_HostEndpointStatusRemove{
 		HostEndpointStatusRemove: &felixpb.HostEndpointStatusRemove{Id: &felixpb.HostEndpointID{EndpointId: "h"}},
 	}})
 	becomes(b, dataplane.EndpointUp)
@@ -120,8 +122,9 @@ func TestStatusIsKept(t *testing.T) {
 	require.NoError(t, dp.Apply(t.Context(), batch(s, changed)))
 	require.NoError(t, dp.Apply(t.Context(), batch(changed, world())))
 	require.True(t, isPending(dp.Apply(t.Context(), batch(world(), changed))))
-	r.say(dp, up)
+	r.say(dp, up, workloadStatusRemove("a"), up) // the first one is of the old endpoint
 	<-drifts
+	require.Empty(t, drifts)
 	require.NoError(t, dp.Apply(t.Context(), dataplane.Batch{}))
 	kill(t, dp)
 	<-drifts

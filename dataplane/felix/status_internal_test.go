@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package felix
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/policy"
+)
+
+func statusKey() policy.Key { return policy.Key{Kind: policy.KindWorkloadEndpoint, Name: "a"} }
+
+// with applies an endpoint, and gone its removal.
+func (s statuses) with(e dataplane.Endpoint) {
+	s.apply(dataplane.Batch{Events: []dataplane.Event{&dataplane.EndpointUpdate{Key: statusKey(), Endpoint: &e}}})
+}
+
+func (s statuses) gone() {
+	s.apply(dataplane.Batch{Events: []dataplane.Event{&dataplane.EndpointRemove{Key: statusKey()}}})
+}
+
+// programmed reports whether the endpoint is not at fault, and whether it is pending.
+func (s statuses) programmed(wait bool) (ok, pending bool) {
+	errs := s.faults(wait)
+	if len(errs) == 0 {
+		return true, false
+	}
+	return false, errs[0].(*dataplane.ApplyError).Pending
+}
+
+func requirePending(t *testing.T, s statuses) {
+	t.Helper()
+	_, pending := s.programmed(true)
+	require.True(t, pending)
+}
+
+func requireProgrammed(t *testing.T, s statuses) {
+	t.Helper()
+	ok, _ := s.programmed(true)
+	require.True(t, ok)
+}
+
+// A late status of an endpoint that was removed does not count for one that has its key now.
+func TestStatusOfRemovedEndpoint(t *testing.T) {
+	s := newStatuses(time.Hour)
+	s.with(dataplane.Endpoint{})
+	s.gone()
+	s.with(dataplane.Endpoint{})
+	s.report(statusKey(), "up")
+	requirePending(t, s)
+	s.report(statusKey(), "error")
+	ok, _ := s.programmed(false)
+	require.True(t, ok, "an error of the old endpoint")
+	s.report(statusKey(), "")
+	requirePending(t, s)
+	s.report(statusKey(), "up")
+	requireProgrammed(t, s)
+
+	// Each removal is waited for.
+	for range 2 {
+		s.gone()
+		s.with(dataplane.Endpoint{})
+	}
+	s.report(statusKey(), "")
+	s.report(statusKey(), "up")
+	requirePending(t, s)
+	s.report(statusKey(), "")
+	requirePending(t, s)
+	s.report(statusKey(), "up")
+	requireProgrammed(t, s)
+
+	// Another driver has not had the old endpoint.
+	s.gone()
+	s.with(dataplane.Endpoint{})
+	s.reset()
+	s.report(statusKey(), "up")
+	requireProgrammed(t, s)
+}
+
+// The last status of a driver that does not report removals counts after the bound.
+func TestRemovalThatIsNotReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const bound = time.Minute
+		s := newStatuses(bound)
+		drifts := 0
+		s.watchers[&watcher{func(dataplane.Drift) { drifts++ }}] = struct{}{}
+		s.with(dataplane.Endpoint{})
+		s.gone()
+		time.Sleep(bound / 2)
+		s.with(dataplane.Endpoint{})
+		s.gone() // the bound begins again
+		s.with(dataplane.Endpoint{})
+		s.report(statusKey(), "error")
+		s.report(statusKey(), "up")
+		time.Sleep(bound - 1)
+		requirePending(t, s)
+		require.Zero(t, drifts)
+		time.Sleep(1)
+		synctest.Wait()
+		requireProgrammed(t, s)
+		require.Equal(t, 1, drifts)
+		require.Empty(t, s.removed)
+
+		s.gone()
+		time.Sleep(bound)
+		synctest.Wait()
+		require.Empty(t, s.removed)
+		require.Empty(t, s.endpoints)
+		require.Equal(t, 1, drifts)
+	})
+}
+
+// An endpoint that must be down is pending until the driver reports that, if statuses are waited for.
+func TestStatusOfDownEndpoint(t *testing.T) {
+	s := newStatuses(time.Hour)
+	s.with(dataplane.Endpoint{})
+	s.report(statusKey(), "up")
+	s.with(dataplane.Endpoint{Down: true})
+	requirePending(t, s)
+	ok, _ := s.programmed(false)
+	require.True(t, ok)
+	s.report(statusKey(), "down")
+	requireProgrammed(t, s)
+	s.with(dataplane.Endpoint{})
+	requirePending(t, s)
+	s.report(statusKey(), "up")
+	requireProgrammed(t, s)
+}
