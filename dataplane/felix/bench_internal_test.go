@@ -82,7 +82,7 @@ func BenchmarkFirstState(b *testing.B) {
 					require.NoError(b, err)
 					messages++
 					size += len(buf)
-					if n := len(m.GetIpsetUpdate().GetMembers()) + len(m.GetIpsetDeltaUpdate().GetAddedMembers()); n > 0 {
+					if n := len(m.GetIpsetUpdate().GetMembers()); n > 0 { // no set needs a second message
 						setSize += len(buf)
 						members += n
 					}

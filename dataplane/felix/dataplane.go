@@ -69,7 +69,8 @@ func New(cfg Config) (*Dataplane, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	return &Dataplane{cfg: cfg, state: translate.New(translate.Dialect(cfg.Dialect)), statuses: newStatuses(cfg.Timeout)}, nil
+	state := translate.New(translate.Dialect(cfg.Dialect))
+	return &Dataplane{cfg: cfg, state: state, statuses: newStatuses(cfg.Timeout)}, nil
 }
 
 // Apply implements dataplane.Dataplane. It returns once the batch is written to the driver, which programs it then. A

@@ -61,11 +61,13 @@ type felixNode interface {
 
 func newFelixState(dialect string) felixState {
 	return felixState{
-		dialect: dialect, kinds: dialect != "tiers", sets: map[string]felixSet{}, policies: map[string]*felixpb.ActivePolicyUpdate{},
+		dialect: dialect, kinds: dialect != "tiers",
+		sets: map[string]felixSet{}, policies: map[string]*felixpb.ActivePolicyUpdate{},
 		profiles: map[string]*felixpb.Profile{}, workloads: map[string]*felixpb.WorkloadEndpoint{},
 		hosts: map[string]*felixpb.HostEndpoint{}, vteps: map[string]*felixpb.VXLANTunnelEndpointUpdate{},
 		routes: map[string]*felixpb.RouteUpdate{}, nodes: map[string]felixNode{},
-		hosts4: map[string]string{}, hosts6: map[string]string{}, pools: map[string]*felixpb.IPAMPool{}, namespaces: map[string]map[string]string{},
+		hosts4: map[string]string{}, hosts6: map[string]string{},
+		pools: map[string]*felixpb.IPAMPool{}, namespaces: map[string]map[string]string{},
 		accounts: map[[2]string]map[string]string{},
 	}
 }

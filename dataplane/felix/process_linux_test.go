@@ -265,7 +265,8 @@ func TestDriverIsKilled(t *testing.T) {
 			return driver.Status().Endpoints[key].State != dataplane.EndpointPending
 		}, patience, time.Millisecond)
 	}
-	require.LessOrEqual(t, openFiles(t), files+4, "files are left of drivers that were killed")
+	require.Eventually(t, func() bool { return openFiles(t) <= files+4 }, patience, time.Millisecond,
+		"files are left of drivers that were killed")
 }
 
 func openFiles(t *testing.T) int {

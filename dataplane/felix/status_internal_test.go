@@ -3,6 +3,7 @@
 package felix
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,8 +88,8 @@ func TestRemovalThatIsNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const bound = time.Minute
 		s := newStatuses(bound)
-		drifts := 0
-		s.watchers[&watcher{func(dataplane.Drift) { drifts++ }}] = struct{}{}
+		var drifts atomic.Int64
+		s.watchers[&watcher{func(dataplane.Drift) { drifts.Add(1) }}] = struct{}{}
 		s.with(dataplane.Endpoint{})
 		s.gone()
 		time.Sleep(bound / 2)
@@ -97,13 +98,13 @@ func TestRemovalThatIsNotReported(t *testing.T) {
 		s.with(dataplane.Endpoint{})
 		s.report(statusKey(), "error")
 		s.report(statusKey(), "up")
-		time.Sleep(bound - 1)
+		time.Sleep(bound - time.Second)
 		requirePending(t, s)
-		require.Zero(t, drifts)
-		time.Sleep(1)
+		require.Zero(t, drifts.Load())
+		time.Sleep(time.Second)
 		synctest.Wait()
 		requireProgrammed(t, s)
-		require.Equal(t, 1, drifts)
+		require.EqualValues(t, 1, drifts.Load())
 		require.Empty(t, s.removed)
 
 		s.gone()
@@ -111,7 +112,7 @@ func TestRemovalThatIsNotReported(t *testing.T) {
 		synctest.Wait()
 		require.Empty(t, s.removed)
 		require.Empty(t, s.endpoints)
-		require.Equal(t, 1, drifts)
+		require.EqualValues(t, 1, drifts.Load())
 	})
 }
 

@@ -95,9 +95,11 @@ func TestStatusOfEndpoints(t *testing.T) {
 	require.ErrorContains(t, driver.Status().Endpoints[b].Err, `the driver reports the status "error"`)
 	r.say(dp, workloadStatus("k8s", "n/a", "eth0", "down"))
 	becomes(a, dataplane.EndpointDown)
-	r.say(dp, workloadStatus("k8s", "n/b", "eth0", "up"), workloadStatusRemove("a"), &felixpb.FromDataplane{Payload: &felixpb.FromDataplane_HostEndpointStatusRemove{
-		HostEndpointStatusRemove: &felixpb.HostEndpointStatusRemove{Id: &felixpb.HostEndpointID{EndpointId: "h"}},
-	}})
+	r.say(dp, workloadStatus("k8s", "n/b", "eth0", "up"), workloadStatusRemove("a"), &felixpb.FromDataplane{
+		Payload: &felixpb.FromDataplane_HostEndpointStatusRemove{
+			HostEndpointStatusRemove: &felixpb.HostEndpointStatusRemove{Id: &felixpb.HostEndpointID{EndpointId: "h"}},
+		},
+	})
 	becomes(b, dataplane.EndpointUp)
 	becomes(a, dataplane.EndpointPending)
 	becomes(h, dataplane.EndpointPending)
