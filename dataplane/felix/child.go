@@ -23,41 +23,41 @@ import (
 type child struct {
 	cfg *Config
 	cmd *exec.Cmd
-	// in leads to the driver's file descriptor 3, out comes from 4.
+	// in is the write end of the pipe to the driver's file descriptor 3, out the read end of the pipe from 4.
 	in, out *os.File
 	buf     []byte
 	// sent is the number of messages that were written or are in buf.
 	sent atomic.Uint64
-	// exited is closed when the process has exited, with waitErr.
+	// exited is closed once the process has exited and waitErr is set.
 	exited  chan struct{}
 	waitErr error
-	// ended is closed when nothing of the child is left.
+	// ended is closed once the process has exited, its messages are handled, and the pipes are closed.
 	ended chan struct{}
 
 	mu sync.Mutex
-	// fault is the first reason why the child ends.
-	fault error
+	// killReason is the reason of the first kill; nil if there was none.
+	killReason error
 }
 
-// start starts the driver. A goroutine of the child calls handle with its messages, and atEnd when it has ended.
+// start starts the driver. A goroutine of the child calls handle with each message, and atEnd after ended is closed.
 func start(cfg *Config, handle func(*felixpb.FromDataplane), atEnd func()) (*child, error) {
-	theirIn, in, err := os.Pipe()
+	driverIn, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	out, theirOut, err := os.Pipe()
+	out, driverOut, err := os.Pipe()
 	if err != nil {
-		return nil, errors.Join(err, theirIn.Close(), in.Close())
+		return nil, errors.Join(err, driverIn.Close(), in.Close())
 	}
 	c := &child{
 		cfg: cfg, cmd: exec.Command(cfg.Command[0], cfg.Command[1:]...), in: in, out: out,
 		exited: make(chan struct{}), ended: make(chan struct{}),
 	}
 	c.cmd.Env, c.cmd.Stdout, c.cmd.Stderr = cfg.Env, cfg.Stdout, cfg.Stderr
-	c.cmd.ExtraFiles = []*os.File{theirIn, theirOut}
+	c.cmd.ExtraFiles = []*os.File{driverIn, driverOut}
 	c.cmd.WaitDelay = cfg.Grace
 	err = c.cmd.Start()
-	err = errors.Join(err, theirIn.Close(), theirOut.Close())
+	err = errors.Join(err, driverIn.Close(), driverOut.Close())
 	if err != nil {
 		if c.cmd.Process != nil {
 			_, _ = c.cmd.Process.Kill(), c.cmd.Wait()
@@ -69,14 +69,16 @@ func start(cfg *Config, handle func(*felixpb.FromDataplane), atEnd func()) (*chi
 	return c, nil
 }
 
-// wait waits for the process. Then nothing more is read, although another process may have the pipe.
+// wait waits for the process to exit, and then ends read: a process that the driver started may still have the pipe
+// open.
 func (c *child) wait() {
 	c.waitErr = c.cmd.Wait()
 	_ = c.out.SetReadDeadline(time.Now())
 	close(c.exited)
 }
 
-// run reads messages until the driver closes the pipe or breaks the protocol, and ends it.
+// run reads messages until the driver exits, closes its output or breaks the protocol. It kills a driver that breaks
+// the protocol at once, and one that closes its output after the grace. Then it waits for the driver to exit.
 func (c *child) run(handle func(*felixpb.FromDataplane), atEnd func()) {
 	defer atEnd()
 	defer close(c.ended)
@@ -95,6 +97,7 @@ func (c *child) run(handle func(*felixpb.FromDataplane), atEnd func()) {
 	_, _ = c.in.Close(), c.out.Close()
 }
 
+// read calls handle with each message. It returns why it cannot read the next one.
 func (c *child) read(handle func(*felixpb.FromDataplane)) error {
 	r := bufio.NewReader(c.out)
 	for {
@@ -106,22 +109,22 @@ func (c *child) read(handle func(*felixpb.FromDataplane)) error {
 	}
 }
 
-// kill ends the process, and records why.
+// kill kills the process. It records the reason of the first call.
 func (c *child) kill(reason error) {
 	c.mu.Lock()
-	if c.fault == nil {
-		c.fault = reason
+	if c.killReason == nil {
+		c.killReason = reason
 	}
 	c.mu.Unlock()
 	_ = c.cmd.Process.Kill()
 }
 
-// failed returns why the child ends, or nil. After it has ended there is always a reason.
+// failed returns why the child is ending or has ended, or nil if neither holds.
 func (c *child) failed() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.fault != nil {
-		return c.fault
+	if c.killReason != nil {
+		return c.killReason
 	}
 	select {
 	case <-c.ended:
@@ -159,7 +162,7 @@ func (c *child) writeError(err error) error {
 // chunk is how many bytes are written at a time.
 const chunk = 64 << 10
 
-// send numbers a message and writes it, or keeps it for flush. A failure kills the child.
+// send numbers a message and appends it to buf, which it flushes from the size of a chunk on. An error kills the child.
 func (c *child) send(m *felixpb.ToDataplane) {
 	m.SequenceNumber = c.sent.Load()
 	var err error
@@ -173,7 +176,7 @@ func (c *child) send(m *felixpb.ToDataplane) {
 	}
 }
 
-// flush writes what send has kept.
+// flush writes buf.
 func (c *child) flush() {
 	for rest := c.buf; len(rest) > 0 && c.failed() == nil; {
 		n := min(len(rest), chunk)
@@ -191,7 +194,7 @@ func (c *child) flush() {
 	}
 }
 
-// write writes the messages that do sends. If ctx is done meanwhile, it kills the child.
+// write calls do, and writes the messages that do sends. If ctx is done before the end, it kills the child.
 func (c *child) write(ctx context.Context, do func(translate.Send)) {
 	stop := context.AfterFunc(ctx, func() { c.kill(context.Cause(ctx)) })
 	defer stop()
@@ -199,8 +202,8 @@ func (c *child) write(ctx context.Context, do func(translate.Send)) {
 	c.flush()
 }
 
-// close ends the input of the driver, waits until it has ended, and kills it after the grace. It returns the fault of
-// the driver, or its exit status.
+// close closes the input of the driver, waits until it has ended, and kills it after the grace. It returns the reason
+// of a kill and the exit status, if that is not 0.
 func (c *child) close() error {
 	_ = c.in.Close()
 	timer := time.NewTimer(c.cfg.Grace)
@@ -208,10 +211,10 @@ func (c *child) close() error {
 	select {
 	case <-c.ended:
 	case <-timer.C:
-		c.kill(errors.New("the driver did not end with its input"))
+		c.kill(errors.New("the driver did not exit after its input was closed"))
 		<-c.ended
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return errors.Join(c.fault, c.waitErr)
+	return errors.Join(c.killReason, c.waitErr)
 }

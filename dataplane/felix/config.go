@@ -19,11 +19,11 @@ import (
 type Dialect int
 
 const (
-	// DialectTiers is the protocol of Calico 3.26 to 3.31: a policy is identified by its tier and name, and a node has
-	// messages for each address. Released drivers expect it.
+	// DialectTiers is the protocol of Calico 3.26 to 3.31: tier and name identify a policy, and each address of a node
+	// has a message of its own. Released drivers expect it.
 	DialectTiers Dialect = Dialect(translate.Tiers)
-	// DialectKinds is that of later versions: a policy is identified by its kind, namespace and name, and a node
-	// has one message.
+	// DialectKinds is the protocol of later versions: kind, namespace and name identify a policy, and one message has
+	// all addresses of a node.
 	DialectKinds Dialect = Dialect(translate.Kinds)
 	// DialectKindsV4V6 is that of versions in between: policies are those of DialectKinds, and the message of a node
 	// is HostMetadataV4V6Update. Later versions reserve its number. The driver of VPP of 2026 expects it.
@@ -45,16 +45,16 @@ func (d Dialect) String() string {
 
 // Config configures a Dataplane. It is copied by New.
 type Config struct {
-	// Command is the driver and its arguments. A path without a slash is looked up in PATH. Required.
+	// Command is the driver and its arguments. A name without a slash is looked up in PATH. Required.
 	Command []string
-	// Env is the environment of the driver, as in os.Environ. Nil is that of this process.
+	// Env is the environment of the driver, as in os.Environ. Nil means that of this process.
 	Env []string
 	// Stdout and Stderr get the output of the driver. Nil discards.
 	Stdout, Stderr io.Writer
 	// Dialect is the version of the protocol that the driver was written for. Default DialectTiers.
 	Dialect Dialect
-	// Settings are those of Felix, by the names of its environment variables without FELIX_, as in
-	// "DefaultEndpointToHostAction". Each driver gets them in its first message.
+	// Settings are configuration parameters of Felix, by name: "DefaultEndpointToHostAction". Each driver that is
+	// started gets them in its first message.
 	Settings map[string]string
 	// WaitForStatus makes an endpoint pending until the driver has reported its status. Without it, an endpoint
 	// counts as programmed once it is sent: many drivers report nothing, and their endpoints would be pending
@@ -65,11 +65,12 @@ type Config struct {
 	// Timeout is how long the driver may take to read 64 KiB, and to report that it has removed an endpoint.
 	// Default 30 s.
 	Timeout time.Duration
-	// Grace is how long the driver may take to end after its input has ended. It is killed then. Default 5 s.
+	// Grace is how long the driver may run after its input is closed, or after it has closed its output. Then it is
+	// killed. Default 5 s.
 	Grace time.Duration
 	// MaxBackoff is the longest wait before a driver that ended is started again. Default 5 s.
 	MaxBackoff time.Duration
-	// Logger logs starts and ends of the driver, and messages that are not known. Nil discards.
+	// Logger logs starts and ends of the driver, and unknown messages. Nil discards.
 	Logger *slog.Logger
 }
 

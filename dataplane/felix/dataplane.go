@@ -15,8 +15,8 @@ import (
 )
 
 var (
-	// ErrNotRunning is wrapped by the errors of a Dataplane whose driver does not run: it has ended, cannot be
-	// started, or is not started again yet.
+	// ErrNotRunning is wrapped by the errors of a Dataplane whose driver does not run: it has ended, it cannot be
+	// started, or its next start waits for the back-off.
 	ErrNotRunning = errors.New("the driver does not run")
 	// ErrClosed is wrapped by the errors of a Dataplane after Close.
 	ErrClosed = errors.New("closed")
@@ -45,21 +45,22 @@ type Dataplane struct {
 	child  *child // nil if there is none
 	closed bool
 	starts uint64
-	// began is when the driver was started last.
-	began time.Time
-	// lost is why there is no driver, notBefore when one may be started again, and wait how long that takes in all.
-	lost      error
+	// started is the time of the last attempt to start a driver.
+	started time.Time
+	// endErr is why the last driver ended or could not be started. notBefore is when the next one may be started.
+	// backoff is the time between the two.
+	endErr    error
 	notBefore time.Time
-	wait      time.Duration
+	backoff   time.Duration
 }
 
-// Stats are figures of a Dataplane.
+// Stats describes the driver of a Dataplane.
 type Stats struct {
-	// PID is the process of the driver. Zero means that none runs.
+	// PID is the process ID of the driver. Zero means that none runs.
 	PID int
-	// Starts is the number of times that a driver was started.
+	// Starts is the number of drivers that were started since New.
 	Starts uint64
-	// Sent is the number of messages to the driver that runs: the sequence number of the next one.
+	// Sent is the number of messages to the running driver, and so the sequence number of the next one.
 	Sent uint64
 }
 
@@ -73,11 +74,13 @@ func New(cfg Config) (*Dataplane, error) {
 	return &Dataplane{cfg: cfg, state: state, statuses: newStatuses(cfg.Timeout)}, nil
 }
 
-// Apply implements dataplane.Dataplane. It returns once the batch is written to the driver, which programs it then. A
-// new driver gets the whole state. If ctx is done meanwhile, the driver is killed: it has a part of a message.
+// Apply implements dataplane.Dataplane. It returns once the batch is written; the driver programs it afterwards. A new
+// driver gets the whole state. If ctx is done during a write, the driver is killed, because it may have read a part of
+// a message.
 //
-// Errors: objects that the messages cannot express, and endpoints that the driver reports as failed or, with
-// Config.WaitForStatus, does not report. One that wraps ErrNotRunning or ErrClosed is not of one object.
+// Errors: a join of *dataplane.ApplyError, one for each object that the messages cannot express, and one for each
+// endpoint that the driver reports as failed or, with Config.WaitForStatus, has not reported. An error that wraps
+// ErrNotRunning or ErrClosed has no object.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	d.statuses.apply(b)
 	c, err := d.running()
@@ -102,13 +105,13 @@ func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	return errors.Join(append(d.state.Faults(), d.statuses.faults(d.cfg.WaitForStatus)...)...)
 }
 
-// Resync implements dataplane.Dataplane. It sends nothing to a driver that runs: what other programs change, the driver
-// repairs. Errors: as Apply.
+// Resync implements dataplane.Dataplane. It sends nothing to a running driver, which itself repairs changes by other
+// programs. Errors: as Apply.
 func (d *Dataplane) Resync(ctx context.Context) error { return d.Apply(ctx, dataplane.Batch{}) }
 
-// Teardown implements dataplane.Dataplane. It ends the driver, starts one with an empty state, and ends that once it
-// has read it. Errors: the driver cannot be started, had to be killed, or has another exit status than 0. Nothing is
-// forgotten then.
+// Teardown implements dataplane.Dataplane. It ends the driver, starts another one with an empty state, and closes its
+// input: the driver removes everything and exits. Errors: the driver cannot be started, had to be killed, or exited
+// with a status other than 0. The Dataplane then keeps its state.
 func (d *Dataplane) Teardown(ctx context.Context) error {
 	if c := d.release(); c != nil {
 		_ = c.close()
@@ -127,8 +130,8 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the driver and waits until it has ended. Errors: the driver had to be killed, or has another exit status
-// than 0.
+// Close closes the input of the driver, and waits until it has exited. After Config.Grace it kills the driver. Errors:
+// the driver had to be killed, or exited with a status other than 0.
 func (d *Dataplane) Close() error {
 	d.mu.Lock()
 	c := d.child
@@ -140,7 +143,7 @@ func (d *Dataplane) Close() error {
 	return c.close()
 }
 
-// Stats returns the figures.
+// Stats returns the current Stats.
 func (d *Dataplane) Stats() Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -151,7 +154,7 @@ func (d *Dataplane) Stats() Stats {
 	return s
 }
 
-// running returns the driver, or nil if there is none. The error is why one is ending, or has ended since the last
+// running returns the driver, or nil if none runs. The error is set if a driver is ending, or has ended since the last
 // call.
 func (d *Dataplane) running() (*child, error) {
 	d.mu.Lock()
@@ -172,19 +175,19 @@ func (d *Dataplane) running() (*child, error) {
 	return nil, fmt.Errorf("%w: %w", ErrNotRunning, err)
 }
 
-// backOffLocked records that there is no driver, and why. The wait for the next one doubles, unless the last one
-// ran for long.
+// backOffLocked records why there is no driver, and when to start the next one. The back-off doubles, unless the last
+// driver ran longer than MaxBackoff.
 func (d *Dataplane) backOffLocked(err error) {
-	d.lost = err
-	if time.Since(d.began) > d.cfg.MaxBackoff {
-		d.wait = 0
+	d.endErr = err
+	if time.Since(d.started) > d.cfg.MaxBackoff {
+		d.backoff = 0
 	}
-	d.wait = min(max(2*d.wait, minBackoff), d.cfg.MaxBackoff)
-	d.notBefore = time.Now().Add(d.wait)
-	d.cfg.Logger.Warn("the driver does not run", "err", err, "retry_in", d.wait)
+	d.backoff = min(max(2*d.backoff, minBackoff), d.cfg.MaxBackoff)
+	d.notBefore = time.Now().Add(d.backoff)
+	d.cfg.Logger.Warn("the driver does not run", "err", err, "retry_in", d.backoff)
 }
 
-// release returns the driver, if there is one, and forgets it.
+// release clears the field child, and returns its former value.
 func (d *Dataplane) release() *child {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -193,7 +196,7 @@ func (d *Dataplane) release() *child {
 	return c
 }
 
-// start starts a driver: not too soon after the last one, unless now is set.
+// start starts a driver. It returns an error before the end of the back-off, unless now is set.
 func (d *Dataplane) start(now bool) (*child, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -201,10 +204,10 @@ func (d *Dataplane) start(now bool) (*child, error) {
 		return nil, ErrClosed
 	}
 	if wait := time.Until(d.notBefore); wait > 0 && !now {
-		return nil, fmt.Errorf("%w: next start in %s: %w", ErrNotRunning, wait.Round(time.Millisecond), d.lost)
+		return nil, fmt.Errorf("%w: next start in %s: %w", ErrNotRunning, wait.Round(time.Millisecond), d.endErr)
 	}
 	d.statuses.reset()
-	d.began = time.Now()
+	d.started = time.Now()
 	c, err := start(&d.cfg, d.received, d.statuses.notify)
 	if err != nil {
 		d.backOffLocked(err)
@@ -218,7 +221,7 @@ func (d *Dataplane) start(now bool) (*child, error) {
 
 // snapshot sends the settings and a state.
 func (d *Dataplane) snapshot(state *translate.Translator, send translate.Send) {
-	const configFile = 3 // the priority of settings from a file, of which there is one source here
+	const configFile = 3 // Felix's priority of settings from its file; all settings have this source here
 	send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_ConfigUpdate{ConfigUpdate: &felixpb.ConfigUpdate{
 		Config: d.cfg.Settings,
 		SourceToRawConfig: map[uint32]*felixpb.RawConfig{
@@ -228,7 +231,7 @@ func (d *Dataplane) snapshot(state *translate.Translator, send translate.Send) {
 	state.Snapshot(send)
 }
 
-// received takes a message of the driver.
+// received handles a message of the driver.
 func (d *Dataplane) received(m *felixpb.FromDataplane) {
 	switch p := m.Payload.(type) {
 	case *felixpb.FromDataplane_WorkloadEndpointStatusUpdate:
@@ -244,7 +247,7 @@ func (d *Dataplane) received(m *felixpb.FromDataplane) {
 			p.HostEndpointStatusUpdate.GetStatus().GetStatus())
 	case *felixpb.FromDataplane_HostEndpointStatusRemove:
 		d.statuses.report(translate.Host(p.HostEndpointStatusRemove.GetId()), "")
-	case *felixpb.FromDataplane_ProcessStatusUpdate, *felixpb.FromDataplane_WireguardStatusUpdate:
+	case *felixpb.FromDataplane_ProcessStatusUpdate, *felixpb.FromDataplane_WireguardStatusUpdate: // not used
 	case *felixpb.FromDataplane_DataplaneInSync:
 		d.cfg.Logger.Info("the driver has programmed the first state")
 	default:

@@ -6,7 +6,7 @@
 //	Driver ──▶ Dataplane ── ToDataplane, fd 3 ──▶ the driver's process ──▶ VPP, hardware, …
 //	        ◀── faults ── FromDataplane, fd 4 ◀──
 //
-// docs/felix.md lists what a driver gets, and in which order.
+// docs/felix.md lists the messages that a driver gets, in their order.
 //
 // # Usage
 //
@@ -21,10 +21,10 @@
 //
 // # When the driver is started
 //
-// The driver is started with the first complete state. It gets ConfigUpdate first, then all objects, InSync, and
-// changes from then on. One that ends, closes its output, sends a message that is none or too long, or does not
-// read for Config.Timeout is killed. Watch reports that, and the next Apply returns an error. A later one, after
-// the back-off, starts the driver again with the whole state.
+// The driver is started with the first complete state. It gets ConfigUpdate, then all objects, then InSync, and from
+// then on changes. It is killed if it sends a message that is invalid or too long, if it does not read for
+// Config.Timeout, or if it closes its output and does not exit within Config.Grace. Watch reports the end of a driver,
+// and the next Apply returns an error. After a back-off, Apply starts the driver again with the whole state.
 //
 // # When an endpoint counts as programmed
 //
@@ -34,7 +34,7 @@
 //
 // # Rules that Felix does not have
 //
-// Such a rule, for example one that matches a DSCP, never lets a packet through: an Allow is left out, a Deny or Pass
+// Such a rule, for example one that matches a DSCP, never allows a packet: an Allow or Log is left out, a Deny or Pass
 // becomes a Deny of all packets that its other fields match. Apply reports the policy or profile as at fault.
 //
 // # Concurrency
@@ -43,5 +43,5 @@
 //
 // # Errors
 //
-// Apply returns a join of *dataplane.ApplyError. Those without an object wrap ErrNotRunning or ErrClosed.
+// Apply returns a join of *dataplane.ApplyError. An error without an object wraps ErrNotRunning or ErrClosed.
 package felix

@@ -10,10 +10,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// headerSize is the size of a message's length in bytes.
+// headerSize is the size in bytes of the length that precedes a message.
 const headerSize = 8
 
-// appendFrame appends a message after its length.
+// appendFrame appends a message, preceded by its length.
 func appendFrame(buf []byte, m proto.Message) ([]byte, error) {
 	start := len(buf)
 	buf, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(append(buf, make([]byte, headerSize)...), m)
@@ -24,7 +24,7 @@ func appendFrame(buf []byte, m proto.Message) ([]byte, error) {
 	return buf, nil
 }
 
-// readFrame reads a message of at most limit bytes. It returns io.EOF at the end of the input.
+// readFrame reads a message of at most limit bytes. It returns io.EOF if the input ends before the message.
 func readFrame(r io.Reader, limit uint64, m proto.Message) error {
 	var header [headerSize]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {

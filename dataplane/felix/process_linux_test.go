@@ -277,7 +277,7 @@ func openFiles(t *testing.T) int {
 
 // Close ends the driver, with SIGKILL if it does not end with its input, and leaves no process and no file.
 func TestClose(t *testing.T) {
-	for mode, reason := range map[string]string{"": "", "endless": "the driver did not end with its input"} {
+	for mode, reason := range map[string]string{"": "", "endless": "did not exit after its input was closed"} {
 		files := openFiles(t)
 		r := newRig(t)
 		r.set("mode", mode)

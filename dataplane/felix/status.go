@@ -21,7 +21,7 @@ var (
 	errNotDown  = errors.New("the driver has not reported that it is down")
 )
 
-// statuses has what the driver last reported about each endpoint.
+// statuses has the status of each endpoint that the driver last reported.
 type statuses struct {
 	*sync.Mutex
 	endpoints map[policy.Key]status
@@ -32,10 +32,10 @@ type statuses struct {
 	bound time.Duration
 }
 
-// status is what the driver last reported about an endpoint. A driver reports changes only: an update of the endpoint
-// leaves it as it is.
+// status is the status of an endpoint. An update of the endpoint keeps the reported status, because a driver reports
+// only changes.
 type status struct {
-	// text is "up", "down" or "error", or empty if nothing was reported.
+	// text is the last report: "up", "down" or "error"; empty if there was none.
 	text string
 	// down is set if the endpoint must be down.
 	down bool
@@ -115,7 +115,7 @@ func (s statuses) reset() {
 	}
 }
 
-// clear forgets the endpoints.
+// clear removes all endpoints.
 func (s statuses) clear() {
 	s.Lock()
 	defer s.Unlock()
@@ -146,7 +146,7 @@ func (s statuses) report(key policy.Key, text string) {
 	}
 }
 
-// notify tells watchers that the objects at fault or pending have changed.
+// notify reports to the watchers that the set of objects at fault or pending may have changed.
 func (s statuses) notify() {
 	s.Lock()
 	watchers := slices.Collect(maps.Keys(s.watchers))
@@ -184,8 +184,8 @@ func (s statuses) faults(wait bool) (errs []error) {
 	return errs
 }
 
-// Watch implements dataplane.Watcher. It reports that the driver has changed the status of an endpoint, or has ended.
-// Errors: that of ctx.
+// Watch implements dataplane.Watcher. It calls drifted once at its start, and then when the driver changes the status
+// of an endpoint or ends. It may call drifted from several goroutines. Errors: that of ctx.
 func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	s, w := d.statuses, &watcher{drifted}
 	s.Lock()

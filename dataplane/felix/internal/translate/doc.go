@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package translate turns events of a dataplane into messages of Felix. It is pure.
+// Package translate translates events of a dataplane into messages of Felix. It does no input or output.
 //
 // # Usage
 //
 //	t := translate.New(translate.Kinds)
-//	t.Apply(batch, nil)          // no driver runs: remember the events
+//	t.Apply(batch, nil)          // no driver runs: record the events
 //	t.Snapshot(send)             // a new driver: all objects, then InSync
 //	t.Apply(next, send)          // the changes
 //	faults := t.Faults()         // objects that the messages cannot express
@@ -23,5 +23,5 @@
 //
 // # Errors
 //
-// Faults are *dataplane.ApplyError, one for each object.
+// Faults returns a *dataplane.ApplyError for each object that the messages cannot express.
 package translate

@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The constant parts of a workload endpoint's identity: those of a pod.
+// The constant parts of a workload endpoint's identity. Felix uses them for pods.
 const (
 	orchestrator = "k8s"
 	interfaceID  = "eth0"
@@ -28,13 +28,13 @@ func hostID(key policy.Key) *felixpb.HostEndpointID {
 	return &felixpb.HostEndpointID{EndpointId: join(key)}
 }
 
-// Workload returns the endpoint with an identity. It reports false for an identity that no endpoint has.
+// Workload returns the key of the workload endpoint with an identity. It returns false if the constant parts differ.
 func Workload(id *felixpb.WorkloadEndpointID) (policy.Key, bool) {
 	ok := id.GetOrchestratorId() == orchestrator && id.GetEndpointId() == interfaceID
 	return split(policy.KindWorkloadEndpoint, id.GetWorkloadId()), ok
 }
 
-// Host returns the host endpoint with an identity.
+// Host returns the key of the host endpoint with an identity.
 func Host(id *felixpb.HostEndpointID) policy.Key {
 	return split(policy.KindHostEndpoint, id.GetEndpointId())
 }
@@ -114,8 +114,8 @@ func (t *Translator) removeHost(key policy.Key) {
 	}})
 }
 
-// tiers merges the tiers of both directions into one list that has those of each direction in order. A tier that is
-// in both occurs twice if the orders or the default actions differ.
+// tiers merges the tiers of both directions into one list, which keeps the order of each direction. A tier of both
+// directions occurs twice in it if the orders or the default actions differ.
 func (t *Translator) tiers(ingress, egress []dataplane.TierPolicies) (out []*felixpb.TierInfo, problems []error) {
 	add := func(in, eg *dataplane.TierPolicies) {
 		info, missing := t.tier(in, eg)
@@ -145,8 +145,8 @@ func (t *Translator) tiers(ingress, egress []dataplane.TierPolicies) (out []*fel
 	return out, problems
 }
 
-// tier translates a tier of one or both directions. Staged policies are left out. If a policy cannot be referred
-// to, the tier denies what its other policies do not decide.
+// tier translates a tier of one or both directions, without staged policies. If it cannot refer to a policy, it sets
+// the default action Deny.
 func (t *Translator) tier(in, eg *dataplane.TierPolicies) (*felixpb.TierInfo, []error) {
 	var problems []error
 	info := &felixpb.TierInfo{}
@@ -187,7 +187,7 @@ func (t *Translator) reference(key policy.Key) []byte {
 	}
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(kindID(key))
 	if err != nil {
-		return nil // a name that is no text: no policy has it
+		return nil // the name is not valid UTF-8, so no policy has it
 	}
 	return data
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/felix/felixpb"
 )
 
-// applyNames takes an event of a namespace or service account. It ignores others.
+// applyNames applies an event of a namespace or service account. It ignores other events.
 func (w *network) applyNames(e dataplane.Event) {
 	switch e := e.(type) {
 	case *dataplane.NamespaceUpdate:
@@ -69,7 +69,7 @@ func firstAddresses(n *dataplane.Node) (v4, v6 netip.Prefix) {
 	return v4, v6
 }
 
-// prefixText returns a prefix, or nothing for the zero Prefix.
+// prefixText returns the text of a prefix, or "" for the zero Prefix.
 func prefixText(p netip.Prefix) string {
 	if !p.IsValid() {
 		return ""
@@ -98,7 +98,7 @@ func (w *network) sendNode(old, n *dataplane.Node) {
 	}})
 }
 
-// sendAddresses sends the changes of a node's first addresses, which have a message for each family.
+// sendAddresses sends or removes a node's first address of each family, in a message for each.
 func (w *network) sendAddresses(name string, old, n *dataplane.Node) {
 	old4, old6 := firstAddresses(old)
 	new4, new6 := firstAddresses(n)

@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/felix/felixpb"
 )
 
-// snapshot sends all objects.
+// snapshot sends all objects of the network.
 func (w *network) snapshot() {
 	for _, node := range w.vtepNodes() {
 		w.sendVTEP(node)
@@ -28,8 +28,7 @@ func (w *network) snapshot() {
 		func(_ dataplane.ServiceAccountKey, a *dataplane.ServiceAccount) { w.sendAccount(a) })
 }
 
-// apply takes an event that is neither about sets nor about policy. Felix has no message for the backends of a
-// service.
+// apply applies an event of an object of the network. It ignores events of services: Felix has no message for backends.
 func (w *network) apply(e dataplane.Event) {
 	switch e := e.(type) {
 	case *dataplane.RouteUpdate:
@@ -55,14 +54,13 @@ func (w *network) apply(e dataplane.Event) {
 	}
 }
 
-// routeType is a type of a route in both numberings.
+// routeType has the values of the fields type and types of a RouteUpdate.
 type routeType struct {
-	old  felixpb.RouteType
+	enum felixpb.RouteType
 	bits int32
 }
 
-// typeOf returns the type of a route. A block of this node is in Felix a route of type LOCAL_WORKLOAD without
-// local_workload.
+// typeOf returns the type of a route. A block of this node has the type LOCAL_WORKLOAD, with local_workload not set.
 func typeOf(t dataplane.RouteType) routeType {
 	switch t {
 	case dataplane.RouteRemoteWorkload:
@@ -101,7 +99,7 @@ func (w *network) sendRoute(r *dataplane.Route) {
 		LocalWorkload: r.Type == dataplane.RouteLocalWorkload,
 	}
 	if w.dialect == Tiers {
-		msg.Type = typ.old
+		msg.Type = typ.enum
 	}
 	if r.NodeAddress.IsValid() {
 		msg.DstNodeIp = r.NodeAddress.String()
@@ -123,8 +121,8 @@ func (w *network) removeRoute(dst netip.Prefix) {
 	delete(w.routes, dst)
 }
 
-// updateTunnel replaces a tunnel endpoint. Felix has one message for the VXLAN devices of a node, and none for
-// IP-in-IP devices.
+// updateTunnel replaces a tunnel endpoint, or removes it if tunnel is nil. Felix has one message for both VXLAN devices
+// of a node, and none for IP-in-IP devices.
 func (w *network) updateTunnel(key dataplane.TunnelKey, tunnel *dataplane.Tunnel) {
 	old := w.tunnels[key]
 	if tunnel == nil {
@@ -137,7 +135,7 @@ func (w *network) updateTunnel(key dataplane.TunnelKey, tunnel *dataplane.Tunnel
 	}
 }
 
-// vtep returns the VXLAN device of a node, or nil.
+// vtep returns the VXLAN device of a node for an IP version, or nil.
 func (w *network) vtep(node string, version int) *dataplane.Tunnel {
 	return w.tunnels[dataplane.TunnelKey{Node: node, IPVersion: version}]
 }
@@ -153,7 +151,7 @@ func (w *network) vtepNodes() (nodes []string) {
 	return slices.Compact(nodes)
 }
 
-// sendVTEP sends the VXLAN devices of a node, or that there are none.
+// sendVTEP sends the VXLAN devices of a node, or their removal if there are none.
 func (w *network) sendVTEP(node string) {
 	msg := &felixpb.VXLANTunnelEndpointUpdate{Node: node}
 	v4, v6 := w.vtep(node, 4), w.vtep(node, 6)
@@ -172,8 +170,8 @@ func (w *network) sendVTEP(node string) {
 	w.send(&felixpb.ToDataplane{Payload: &felixpb.ToDataplane_VtepUpdate{VtepUpdate: msg}})
 }
 
-// updatePool replaces a pool. Felix identifies pools by their range: of several with the same one, that with the
-// smallest name counts.
+// updatePool replaces a pool, or removes it if p is nil. Felix identifies a pool by its range. Of several pools with
+// the same range, the one whose name sorts first is sent.
 func (w *network) updatePool(name string, p *dataplane.Pool) {
 	old, encapsulation := w.pools[name], w.encapsulation()
 	if old.Equal(p) {
@@ -208,7 +206,7 @@ func (w *network) poolCIDRs() []netip.Prefix {
 	return slices.Compact(cidrs)
 }
 
-// sendPool sends the pool with a range, or that there is none.
+// sendPool sends the pool with a range, or its removal if there is none.
 func (w *network) sendPool(cidr netip.Prefix) {
 	var p *dataplane.Pool
 	for _, name := range slices.Sorted(maps.Keys(w.pools)) {
@@ -238,7 +236,7 @@ func (w *network) sendPool(cidr netip.Prefix) {
 	}})
 }
 
-// encapsulation has the encapsulations of pools.
+// encapsulation has the encapsulations that pools use.
 type encapsulation struct{ direct, ipip, vxlan, vxlan6 bool }
 
 func (w *network) encapsulation() (e encapsulation) {

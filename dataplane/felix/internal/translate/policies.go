@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// updatePolicy replaces a policy. Its identity may change, because the tier is a part of it.
+// updatePolicy adds or replaces a policy. With DialectTiers, the tier is a part of its identity, which may so change.
 func (t *Translator) updatePolicy(key policy.Key, p *dataplane.Policy) {
 	old := t.policy.policies[key]
 	t.policy.policies[key] = p
@@ -26,7 +26,7 @@ func (t *Translator) updatePolicy(key policy.Key, p *dataplane.Policy) {
 	t.sendPolicy(key, p)
 }
 
-// sendPolicy sends a policy, unless it is staged.
+// sendPolicy sends a policy. It clears the fault of a staged policy, which is not sent.
 func (t *Translator) sendPolicy(key policy.Key, p *dataplane.Policy) {
 	id := t.policyID(key, p)
 	if id == nil {
@@ -64,7 +64,7 @@ func (t *Translator) sendPolicyRemove(id *felixpb.PolicyID) {
 	}
 }
 
-// policyID returns the identity of a policy, or nil if it is not sent.
+// policyID returns the identity of a policy in messages, or nil if the policy is nil or staged.
 func (t *Translator) policyID(key policy.Key, p *dataplane.Policy) *felixpb.PolicyID {
 	if p == nil || p.Staged {
 		return nil

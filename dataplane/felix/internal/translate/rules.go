@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// rules translates the rules of one direction, and returns what the messages cannot express.
+// rules translates the rules of one direction. problems has an error for each rule that a message cannot express.
 func rules(direction string, list []dataplane.Rule) (out []*felixpb.Rule, problems []error) {
 	for i := range list {
 		if matchesNothing(&list[i]) {
@@ -21,7 +21,7 @@ func rules(direction string, list []dataplane.Rule) (out []*felixpb.Rule, proble
 		}
 		r, missing := rule(&list[i])
 		if len(missing) > 0 {
-			problems = append(problems, fmt.Errorf("%s rule %d (%s): no message for %s",
+			problems = append(problems, fmt.Errorf("%s rule %d (%s): Felix has no field for %s",
 				direction, i, &list[i], strings.Join(missing, ", ")))
 			if r.Action != denyAction && r.Action != passAction {
 				continue
@@ -41,8 +41,8 @@ const (
 	logAction   = "log"
 )
 
-// rule translates a rule, and names the fields of it that are missing in the message. Without them, the message matches
-// all packets that the rule matches, and more.
+// rule translates a rule. missing names the fields that the message lacks: the message then matches all packets that
+// the rule matches, and more.
 func rule(r *dataplane.Rule) (out *felixpb.Rule, missing []string) {
 	out = &felixpb.Rule{
 		Action: action(r.Action), RuleId: r.ID,
@@ -79,7 +79,7 @@ func rule(r *dataplane.Rule) (out *felixpb.Rule, missing []string) {
 	return out, missing
 }
 
-// action returns the name of an action, or nothing.
+// action returns Felix's name of an action, or "" for an unknown one.
 func action(a policy.Action) string {
 	switch a {
 	case policy.Allow:
@@ -94,7 +94,8 @@ func action(a policy.Action) string {
 	return ""
 }
 
-// version returns the IP version of a rule, which ICMP implies. It reports false if there is no such version.
+// version returns the IP version of a rule. The protocols ICMP and ICMPv6 imply one. It returns false if the messages
+// have no such version.
 func version(r *dataplane.Rule) (felixpb.IPVersion, bool) {
 	v := cmp.Or(r.IPVersion, familyOf(r.Protocol))
 	if _, known := felixpb.IPVersion_name[int32(v)]; !known {
@@ -114,13 +115,13 @@ func familyOf(p policy.Protocol) int {
 	return 0
 }
 
-// matchesNothing reports whether a rule is for an IP version that does not have its protocol.
+// matchesNothing reports whether a rule has a protocol that its IP version does not have.
 func matchesNothing(r *dataplane.Rule) bool {
 	family := familyOf(r.Protocol)
 	return family != 0 && r.IPVersion != 0 && r.IPVersion != family
 }
 
-// protocol returns a protocol by its name if Felix has one for it, else by its number.
+// protocol returns a protocol by name if it has one, otherwise by number. Zero returns nil.
 func protocol(p policy.Protocol) *felixpb.Protocol {
 	switch name := strings.ToLower(p.String()); {
 	case p == 0:

@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/felix/felixpb"
 )
 
-// maxMembers is the number of members in a message. More members of a set come in further messages.
+// maxMembers is the maximum number of members in a message. More members of a set are sent in further messages.
 const maxMembers = 10_000
 
 // set is a set of addresses or ports.
@@ -21,7 +21,7 @@ type set struct {
 	members map[dataplane.Member]struct{}
 }
 
-// applySet takes an event of a set. It reports whether it is one.
+// applySet applies an event of a set. It returns false for other events.
 func (t *Translator) applySet(e dataplane.Event) bool {
 	switch e := e.(type) {
 	case *dataplane.IPSetUpdate:
@@ -43,7 +43,7 @@ func (t *Translator) applySet(e dataplane.Event) bool {
 	return true
 }
 
-// updateSet makes a set. Of one that exists, it sends the differences: rules use it.
+// updateSet adds or replaces a set. Of a set that exists, it sends only the differences, because rules use it.
 func (t *Translator) updateSet(e *dataplane.IPSetUpdate) {
 	s := t.sets[e.ID]
 	if s == nil || s.typ != e.Type {
@@ -71,7 +71,7 @@ func (t *Translator) updateSet(e *dataplane.IPSetUpdate) {
 	t.changeSet(e.ID, s, e.Members, removed)
 }
 
-// changeSet adds and removes members, and sends those that make a difference.
+// changeSet adds and removes members. It sends additions of members that were absent and removals of those present.
 func (t *Translator) changeSet(id dataplane.IPSetID, s *set, add, remove []dataplane.Member) {
 	var added, removed []string
 	for _, m := range add {

@@ -195,7 +195,7 @@ func TestClosedRules(t *testing.T) {
 	}
 	for field, r := range map[string]dataplane.Rule{
 		"DSCP":                        with(func(r *dataplane.Rule) { r.DSCP = []policy.DSCP{46} }),
-		"no message for DSCP":         with(func(r *dataplane.Rule) { r.NotDSCP = []policy.DSCP{0} }),
+		"no field for DSCP":           with(func(r *dataplane.Rule) { r.NotDSCP = []policy.DSCP{0} }),
 		"the IP version":              with(func(r *dataplane.Rule) { r.IPVersion = 5 }),
 		"an ICMP code without a type": with(func(r *dataplane.Rule) { r.ICMP = &policy.ICMP{Code: one(1)} }),
 		"without a type":              with(func(r *dataplane.Rule) { r.NotICMP = &policy.ICMP{} }),
@@ -218,7 +218,7 @@ func TestClosedRules(t *testing.T) {
 	} {
 		text, fault := ruleText(t, with(func(r *dataplane.Rule) { r.Action = action }))
 		require.Equal(t, want, text)
-		require.ErrorContains(t, fault, "no message for the action")
+		require.ErrorContains(t, fault, "no field for the action")
 	}
 }
 

@@ -29,7 +29,7 @@ const (
 	KindsV4V6
 )
 
-// Send takes a message. The Translator does not change it afterwards.
+// Send sends a message. The Translator does not change the message afterwards.
 type Send func(*felixpb.ToDataplane)
 
 // Translator keeps the desired state, and translates it and its changes.
@@ -40,8 +40,8 @@ type Translator struct {
 	policy  policies
 	network network
 	faults  map[policy.Key]error
-	// stale are policies that were sent with another identity, or are no longer sent. They are removed after the
-	// endpoints have changed.
+	// stale are identities under which the driver has policies that now have another identity, or are staged. They
+	// are removed after the endpoints of the batch, which may have referred to them.
 	stale []*felixpb.PolicyID
 	// denyProfile is set if the driver has DenyProfile. It keeps that without an endpoint.
 	denyProfile bool
@@ -49,7 +49,7 @@ type Translator struct {
 	send Send
 }
 
-// policies are the objects that allow and deny.
+// policies has the policies and profiles, and the endpoints that refer to them.
 type policies struct {
 	policies  map[policy.Key]*dataplane.Policy
 	profiles  map[string]*dataplane.Profile
@@ -57,10 +57,10 @@ type policies struct {
 	hosts     map[policy.Key]*dataplane.HostEndpoint
 }
 
-// network has the other objects, and translates them.
+// network has the objects other than sets, policies, profiles and endpoints, and translates them.
 type network struct {
 	dialect Dialect
-	// send is that of the Translator.
+	// send is Translator.send.
 	send       Send
 	tunnels    map[dataplane.TunnelKey]*dataplane.Tunnel
 	routes     map[netip.Prefix]*dataplane.Route
@@ -93,8 +93,8 @@ func New(dialect Dialect) *Translator {
 // InSync reports whether the state is complete.
 func (t *Translator) InSync() bool { return t.inSync }
 
-// Apply takes a batch, and sends the changes in its order. With a nil send, it remembers them for a Snapshot.
-// Events that change nothing send nothing. InSync is a message of a Snapshot alone.
+// Apply records a batch, and sends its changes in order. With a nil send, it only records them. An event that changes
+// nothing is not sent, and InSync is sent by Snapshot only.
 func (t *Translator) Apply(b dataplane.Batch, send Send) {
 	t.send, t.network.send = send, send
 	for _, e := range b.Events {
@@ -151,7 +151,7 @@ func (t *Translator) Faults() (errs []error) {
 	return errs
 }
 
-// Endpoints calls do with the key of each workload and host endpoint, and whether it must be down.
+// Endpoints calls do for each workload and host endpoint. down reports whether the endpoint must be down.
 func (t *Translator) Endpoints(do func(key policy.Key, down bool)) {
 	for key, e := range t.policy.endpoints {
 		do(key, e.Down)
@@ -161,7 +161,7 @@ func (t *Translator) Endpoints(do func(key policy.Key, down bool)) {
 	}
 }
 
-// fault records what of an object the messages cannot express, or that nothing is.
+// fault records the parts of an object that the messages cannot express. An empty list clears the fault.
 func (t *Translator) fault(key policy.Key, problems []error) {
 	if err := errors.Join(problems...); err != nil {
 		t.faults[key] = err
@@ -170,7 +170,7 @@ func (t *Translator) fault(key policy.Key, problems []error) {
 	}
 }
 
-// applyPolicy takes an event of a policy, profile or endpoint, or InSync. It reports whether it is one.
+// applyPolicy applies an event of a policy, profile or endpoint, or InSync. It returns false for other events.
 func (t *Translator) applyPolicy(e dataplane.Event) bool {
 	switch e := e.(type) {
 	case *dataplane.PolicyUpdate:
@@ -197,7 +197,7 @@ func (t *Translator) applyPolicy(e dataplane.Event) bool {
 	return true
 }
 
-// update replaces an object, and sends it if it has changed and there is a driver.
+// update adds or replaces an object. If a driver runs and the object differs from the old one, it calls send.
 func update[K comparable, V interface{ Equal(o V) bool }](driver bool, m map[K]V, k K, v V, send func(K, V)) {
 	old, ok := m[k]
 	m[k] = v
@@ -206,7 +206,7 @@ func update[K comparable, V interface{ Equal(o V) bool }](driver bool, m map[K]V
 	}
 }
 
-// remove removes an object and its fault, and sends that if it was there.
+// remove removes an object and its fault. If a driver runs and the object existed, it calls send.
 func remove[K comparable, V any](t *Translator, m map[K]V, k K, key policy.Key, send func(K)) {
 	_, ok := m[k]
 	delete(m, k)
@@ -216,7 +216,7 @@ func remove[K comparable, V any](t *Translator, m map[K]V, k K, key policy.Key, 
 	}
 }
 
-// removeStale removes the policies that have another identity now.
+// removeStale sends the removal of the stale identities of policies.
 func (t *Translator) removeStale() {
 	for _, id := range t.stale {
 		t.sendPolicyRemove(id)
@@ -236,7 +236,7 @@ func text[T fmt.Stringer](list []T) []string {
 	return out
 }
 
-// join returns "namespace/name", or the name of an object without a namespace. Names hold no slash.
+// join returns "namespace/name", or only the name of an object without a namespace. Names contain no slash.
 func join(k policy.Key) string {
 	if k.Namespace == "" {
 		return k.Name
