@@ -27,21 +27,31 @@
 //
 // # What is counted
 //
-// A connection between two workloads of the node has two verdicts: one of the policy for egress, one of that for
-// ingress. Both get its packets. If only the latter denies it, the former still counts it as allowed. Of a connection
-// that is denied, each packet that is dropped counts. Connections from before the first verdict do not count. The
-// packets of those that exceed Config.MaxConnections do not count either: see Stats. Connections of ICMP between the
-// same two addresses count as one while they overlap.
+// A connection has a verdict of each policy that decides about it: between two workloads of the node, one of the policy
+// for egress and one of that for ingress. Each of them counts the connection once and gets all its packets. If only
+// the latter denies it, the former still counts it as allowed. Of a connection that is denied, each packet that is
+// dropped counts. Connections from before the first verdict do not count. The packets of those that exceed
+// Config.MaxConnections do not count either: see Stats.
+//
+// The verdict log has each packet until there is a reply, and its headers only. So a Table finds the conntrack entries
+// of a verdict by their Tuple, and counts each entry on its own. Two pings between the same addresses have one Tuple:
+// the second counts as a connection from the next Update, or from its end. All policies with verdicts about
+// the Tuple get the packets of its entries.
+//
+// Packets without a conntrack entry, as those that untracked policy allows, are not counted. Those with one Tuple count
+// as one connection until there was none for two minutes. The same is true of connections that a later policy denies,
+// and of those to a destination that pre-DNAT policy sees and destination NAT changes.
 //
 // # Memory
 //
-// Config has limits for all that grows. A flow over MaxFlows replaces the one that was idle for longest.
+// Config has limits for all that grows. A flow over MaxFlows replaces the one that was idle for longest. A connection
+// that has ended is kept for two minutes, or until another one needs its place.
 //
 // # Concurrency
 //
-// The methods of Table may be called from any goroutine.
+// The methods of Table may be called from any goroutine. None but Update waits for an Update.
 //
 // # Errors
 //
-// Only Update returns errors: those of conntrack.Conn.
+// Only Update returns errors: those of its Source.
 package flows

@@ -61,8 +61,9 @@ type Flow struct {
 	First, Last time.Time
 }
 
-// Tuple identifies a connection as policy sees it: after destination NAT and before source NAT. It is comparable. The
-// ports are zero for protocols without ports.
+// Tuple is what policy sees of a connection: after destination NAT and before source NAT. It is comparable. The ports
+// are zero for protocols without ports. Several connections may have one Tuple at a time: those of ICMP between two
+// addresses, those from one port to two services with the same backend, and those of different conntrack zones.
 type Tuple struct {
 	Source, Destination netip.AddrPort
 	Protocol            policy.Protocol
@@ -76,12 +77,17 @@ func TupleOf(e nflog.Entry) Tuple {
 	}
 }
 
-// tupleOf returns the tuple of a tracked connection.
+// tupleOf returns the tuple of a conntrack entry. Its ports may be GRE keys, which the verdict log does not have.
 func tupleOf(f *conntrack.Flow) Tuple {
-	return Tuple{Source: f.Source(), Destination: f.Destination(), Protocol: policy.Protocol(f.Protocol())}
+	t := Tuple{Source: f.Source(), Destination: f.Destination(), Protocol: policy.Protocol(f.Protocol())}
+	if !t.Protocol.HasPorts() {
+		t.Source, t.Destination = netip.AddrPortFrom(t.Source.Addr(), 0), netip.AddrPortFrom(t.Destination.Addr(), 0)
+	}
+	return t
 }
 
-// Verdict is a verdict about the first packet of a connection, or about a packet that was dropped.
+// Verdict is a verdict about a packet. Policy decides about each packet of a connection until there is a reply, so a
+// connection may have any number of verdicts.
 type Verdict struct {
 	Key
 	Tuple Tuple

@@ -5,20 +5,18 @@ package flows
 import (
 	"cmp"
 	"container/list"
-	"context"
-	"maps"
 	"sync"
 	"time"
-
-	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
 )
 
 // Config configures a Table.
 type Config struct {
 	// MaxFlows is the maximum number of flows. Default 10,000.
 	MaxFlows int
-	// MaxConnections is the maximum number of connections whose packets are counted at a time. Default 65,536. With the
-	// default of MaxFlows, a full table takes 20 MiB, or up to 50 if flows of these connections were evicted.
+	// MaxConnections is the maximum number of tuples whose packets are counted at a time, and of conntrack entries with
+	// these tuples. Entries over it are counted when they end. Default 65,536. With the default of MaxFlows, a full
+	// table with two policies for each connection takes 37 MiB, and 16 more for each of these policies if the flows
+	// were evicted.
 	MaxConnections int
 	// MaxTotals is the maximum number of decisions in Totals. Default 1,000.
 	MaxTotals int
@@ -28,12 +26,12 @@ type Config struct {
 
 // Stats is what a Table has counted since New.
 type Stats struct {
-	// Flows and Connections are how many there are now.
+	// Flows and Connections are how many there are now. Connections with one Tuple are one here.
 	Flows, Connections int
 	// Evicted is the number of flows that others have replaced.
 	Evicted uint64
-	// Uncounted is the number of connections over Config.MaxConnections: they count as connections, their packets do
-	// not.
+	// Uncounted is the number of verdicts about connections over Config.MaxConnections. Each such verdict counts as a
+	// connection, and the packets of these connections are not counted.
 	Uncounted uint64
 	// Missed is how often the kernel had to drop notifications of ends. The next Update makes up for it, except that
 	// the last packets of such connections are not counted.
@@ -44,14 +42,21 @@ type Stats struct {
 type Table struct {
 	cfg Config
 
-	mu          sync.Mutex
-	flows       map[Key]*entry
-	recent      *list.List // of *entry, the latest first
+	// updating is held by Update: there is one walk at a time. It is locked before mu.
+	updating sync.Mutex
+
+	mu     sync.Mutex
+	flows  map[Key]*entry
+	recent *list.List // of *entry, the latest first
+	totals map[Decision]*Counts
+	stats  Stats
+
 	connections map[Tuple]*connection
-	totals      map[Decision]*Counts
-	stats       Stats
-	// walk is the number of the last Update.
-	walk uint64
+	tracked     map[trackedKey]tracked
+	idle        *list.List // of *connection that have no conntrack entry, the latest last
+	// walk is the number of the last Update, and walking is set while it runs.
+	walk    uint64
+	walking bool
 }
 
 // entry is a flow, which may have been evicted.
@@ -60,24 +65,14 @@ type entry struct {
 	element *list.Element // nil if it was evicted
 }
 
-// connection is one that was allowed and whose packets are counted.
-type connection struct {
-	// first and second are the flows of the policies for egress and for ingress. second is nil if there is one only.
-	first, second *entry
-	// counted is what the flows already have.
-	counted conntrack.Counters
-	// seen is the number of the last Update that found it; until then, of that before it began.
-	seen uint64
-}
-
 // New returns an empty Table.
 func New(cfg Config) *Table {
 	cfg.MaxFlows = cmp.Or(cfg.MaxFlows, 10_000)
 	cfg.MaxConnections = cmp.Or(cfg.MaxConnections, 1<<16)
 	cfg.MaxTotals = cmp.Or(cfg.MaxTotals, 1_000)
 	return &Table{
-		cfg: cfg, flows: map[Key]*entry{}, recent: list.New(), connections: map[Tuple]*connection{},
-		totals: map[Decision]*Counts{},
+		cfg: cfg, flows: map[Key]*entry{}, recent: list.New(), totals: map[Decision]*Counts{},
+		connections: map[Tuple]*connection{}, tracked: map[trackedKey]tracked{}, idle: list.New(),
 	}
 }
 
@@ -89,17 +84,13 @@ func (t *Table) Verdict(v Verdict) {
 		t.count(t.entry(v.Key), Counts{Packets: 1, Bytes: uint64(v.Length)})
 		return
 	}
-	e := t.entry(v.Key)
-	t.count(e, Counts{Connections: 1})
-	c := t.connections[v.Tuple]
-	switch {
-	case c == nil && len(t.connections) >= t.cfg.MaxConnections:
+	c := t.connection(v.Tuple)
+	if c == nil {
 		t.stats.Uncounted++
-	case c != nil && c.second == nil && c.first.Direction != v.Direction:
-		c.second = e
-	default: // if there is one, its end was missed
-		t.connections[v.Tuple] = &connection{first: e, seen: t.walk}
+		t.count(t.entry(v.Key), Counts{Connections: 1})
+		return
 	}
+	t.decide(c, v.Key)
 }
 
 // entry returns the flow of a key, and adds it if there is none.
@@ -151,74 +142,11 @@ func (t *Table) total(d Decision) *Counts {
 	return t.totals[d]
 }
 
-// Ended counts the last packets of a connection. It is for conntrack.WatchConfig.Ended.
-func (t *Table) Ended(f *conntrack.Flow, counters conntrack.Counters) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	tuple := tupleOf(f)
-	if c := t.connections[tuple]; c != nil {
-		t.progress(c, counters)
-		delete(t.connections, tuple)
-	}
-}
-
 // Missed notes that ends were not reported. It is for conntrack.WatchConfig.Missed.
 func (t *Table) Missed() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stats.Missed++
-}
-
-// progress adds what is new in counters to the flows of a connection.
-func (t *Table) progress(c *connection, counters conntrack.Counters) {
-	if counters == c.counted {
-		return
-	}
-	added := Counts{
-		Packets: grown(counters.OriginalPackets, c.counted.OriginalPackets),
-		Bytes:   grown(counters.OriginalBytes, c.counted.OriginalBytes),
-
-		ReplyPackets: grown(counters.ReplyPackets, c.counted.ReplyPackets),
-		ReplyBytes:   grown(counters.ReplyBytes, c.counted.ReplyBytes),
-	}
-	c.counted = counters
-	t.count(c.first, added)
-	if c.second != nil {
-		t.count(c.second, added)
-	}
-}
-
-// grown returns by how much a counter has grown. One that is smaller is that of another connection.
-func grown(now, before uint64) uint64 {
-	if now < before {
-		return now
-	}
-	return now - before
-}
-
-// Update counts the packets of the connections that go on. It walks all connections of the kernel, at 2 µs each.
-//
-// Errors: those of conntrack.Conn.EachCounted; what was counted before stays.
-func (t *Table) Update(ctx context.Context, conn *conntrack.Conn) error {
-	t.mu.Lock()
-	t.walk++
-	walk := t.walk
-	t.mu.Unlock()
-	err := conn.EachCounted(ctx, func() {}, func(f *conntrack.Flow, counters conntrack.Counters) {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if c := t.connections[tupleOf(f)]; c != nil {
-			t.progress(c, counters)
-			c.seen = walk
-		}
-	})
-	if err != nil {
-		return err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	maps.DeleteFunc(t.connections, func(_ Tuple, c *connection) bool { return c.seen < walk }) // they have ended
-	return nil
 }
 
 // Flows returns all flows, the latest first.
@@ -249,6 +177,6 @@ func (t *Table) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.stats
-	s.Flows, s.Connections = t.recent.Len(), len(t.connections)
+	s.Flows, s.Connections = t.recent.Len(), len(t.connections)-t.idle.Len()
 	return s
 }

@@ -3,10 +3,14 @@
 package flows_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"runtime"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -77,7 +81,7 @@ func TestConnectionsAndDrops(t *testing.T) {
 		table.Verdict(flows.Verdict{Key: denied, Length: 60})
 	}
 	table.Ended(tracked(0), counters(5, 500, 4, 4000))
-	table.Ended(tracked(0), counters(5, 500, 4, 4000)) // of another connection, which had no verdict
+	table.Ended(tracked(2), counters(5, 500, 4, 4000)) // had no verdict
 	both := flows.Counts{Connections: 2, Packets: 5, Bytes: 500, ReplyPackets: 4, ReplyBytes: 4000}
 	require.Equal(t, map[flows.Key]flows.Counts{
 		egress: both, ingress: both, denied: {Packets: 3, Bytes: 180},
@@ -102,6 +106,207 @@ func TestTupleIsUsedAgain(t *testing.T) {
 		second: {Connections: 1, Packets: 1, Bytes: 100, ReplyPackets: 1, ReplyBytes: 100},
 	}, counts(table))
 	require.Equal(t, flows.Stats{Flows: 2, Missed: 1}, table.Stats())
+}
+
+// dump is a connection tracking table: the counters of each flow.
+type dump map[*conntrack.Flow]conntrack.Counters
+
+func (d dump) EachCounted(_ context.Context, _ func(), each func(*conntrack.Flow, conntrack.Counters)) error {
+	for f, c := range d {
+		each(f, c)
+	}
+	return nil
+}
+
+// dumpFunc is a table with events during the walk.
+type dumpFunc func(each func(*conntrack.Flow, conntrack.Counters)) error
+
+func (d dumpFunc) EachCounted(_ context.Context, _ func(), each func(*conntrack.Flow, conntrack.Counters)) error {
+	return d(each)
+}
+
+// Each packet until the first reply has a verdict. The connection counts once, and each of its packets once.
+func TestVerdictsOfOneConnection(t *testing.T) {
+	table := flows.New(flows.Config{})
+	k, f := key("shop/cart", 80, policy.Ingress, true), tracked(7)
+	for n := range uint64(100) {
+		table.Verdict(allowed(k, 7))
+		require.NoError(t, table.Update(t.Context(), dump{f: counters(n+1, 100*(n+1), 0, 0)}))
+		want := flows.Counts{Connections: 1, Packets: n + 1, Bytes: 100 * (n + 1)}
+		require.Equal(t, map[flows.Key]flows.Counts{k: want}, counts(table))
+	}
+	table.Ended(f, counters(101, 10_100, 0, 0))
+	table.Verdict(allowed(k, 7)) // of the next connection
+	require.Equal(t, map[flows.Key]flows.Counts{k: {Connections: 2, Packets: 101, Bytes: 10_100}}, counts(table))
+}
+
+// A connection that is not in conntrack, as one that is denied at the second end, counts again only after a pause.
+func TestConnectionsWithoutConntrack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := flows.New(flows.Config{})
+		k := key("shop/cart", 80, policy.Egress, true)
+		for range 300 {
+			table.Verdict(allowed(k, 7))
+			require.NoError(t, table.Update(t.Context(), dump{}))
+			require.Equal(t, map[flows.Key]flows.Counts{k: {Connections: 1}}, counts(table))
+			require.Equal(t, flows.Stats{Flows: 1}, table.Stats())
+			time.Sleep(time.Second)
+		}
+		time.Sleep(2 * time.Minute)
+		require.NoError(t, table.Update(t.Context(), dump{}))
+		table.Verdict(allowed(k, 7))
+		require.Equal(t, map[flows.Key]flows.Counts{k: {Connections: 2}}, counts(table))
+	})
+}
+
+// Conntrack entries with the same tuple count one by one, and only what each has grown by.
+func TestConnectionsWithOneTuple(t *testing.T) {
+	k := key("shop/cart", 80, policy.Ingress, true)
+	for name, change := range map[string]func(*conntrack.Flow){
+		"another ID":      func(f *conntrack.Flow) { f.ID = 2 },
+		"another ICMP ID": func(f *conntrack.Flow) { f.Original.ICMPID = 2 },
+		"another zone":    func(f *conntrack.Flow) { f.Zone = 2 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			table := flows.New(flows.Config{})
+			one, two := tracked(7), tracked(7)
+			change(two)
+			table.Verdict(allowed(k, 7))
+			table.Verdict(allowed(k, 7))
+			want := flows.Counts{Connections: 2, Packets: 23, Bytes: 2300}
+			for range 10 {
+				require.NoError(t, table.Update(t.Context(), dump{
+					one: counters(20, 2000, 0, 0), two: counters(3, 300, 0, 0),
+				}))
+				require.Equal(t, map[flows.Key]flows.Counts{k: want}, counts(table))
+				require.Equal(t, flows.Stats{Flows: 1, Connections: 1}, table.Stats())
+			}
+			table.Ended(one, counters(20, 2000, 0, 0))
+			table.Ended(two, counters(4, 400, 0, 0))
+			want.Packets, want.Bytes = 24, 2400
+			require.Equal(t, map[flows.Key]flows.Counts{k: want}, counts(table))
+			require.Equal(t, map[flows.Decision]flows.Counts{k.Decision: want}, table.Totals())
+			require.Equal(t, flows.Stats{Flows: 1}, table.Stats())
+		})
+	}
+}
+
+// Entries that no Update has found count when they end, also after the first.
+func TestShortConnectionsWithOneTuple(t *testing.T) {
+	table := flows.New(flows.Config{})
+	k := key("shop/cart", 80, policy.Ingress, true)
+	table.Verdict(allowed(k, 7))
+	table.Verdict(allowed(k, 7))
+	for id := range uint32(2) {
+		f := tracked(7)
+		f.ID = id
+		table.Ended(f, counters(1, 100, 0, 0))
+	}
+	require.Equal(t, map[flows.Key]flows.Counts{k: {Connections: 2, Packets: 2, Bytes: 200}}, counts(table))
+}
+
+// An entry that ends after an Update has read it counts once. The next entry counts too, although it has the same ID.
+func TestEndDuringUpdate(t *testing.T) {
+	failed := errors.New("failed")
+	for _, result := range []error{nil, failed} {
+		table := flows.New(flows.Config{})
+		k, f := key("shop/cart", 80, policy.Ingress, true), tracked(7)
+		table.Verdict(allowed(k, 7))
+		require.NoError(t, table.Update(t.Context(), dump{f: counters(2, 200, 0, 0)}))
+		err := table.Update(t.Context(), dumpFunc(func(each func(*conntrack.Flow, conntrack.Counters)) error {
+			table.Ended(f, counters(3, 300, 0, 0))
+			each(f, counters(3, 300, 0, 0))
+			return result
+		}))
+		require.ErrorIs(t, err, result)
+		require.Equal(t, map[flows.Key]flows.Counts{k: {Connections: 1, Packets: 3, Bytes: 300}}, counts(table))
+		table.Verdict(allowed(k, 7))
+		require.NoError(t, table.Update(t.Context(), dump{f: counters(4, 400, 0, 0)}))
+		require.Equal(t, map[flows.Key]flows.Counts{k: {Connections: 2, Packets: 7, Bytes: 700}}, counts(table))
+	}
+}
+
+// Ends that were missed show at the next Update: the entry is gone, or its counters have fallen.
+func TestMissedEndsShow(t *testing.T) {
+	table := flows.New(flows.Config{})
+	k, f := key("shop/cart", 80, policy.Ingress, true), tracked(7)
+	requireCounts := func(want flows.Counts) {
+		t.Helper()
+		require.Equal(t, map[flows.Key]flows.Counts{k: want}, counts(table))
+	}
+	table.Verdict(allowed(k, 7))
+	require.NoError(t, table.Update(t.Context(), dump{f: counters(5, 500, 5, 500)}))
+	require.NoError(t, table.Update(t.Context(), dump{f: counters(1, 700, 5, 500)}))
+	requireCounts(flows.Counts{Connections: 2, Packets: 6, Bytes: 1200, ReplyPackets: 10, ReplyBytes: 1000})
+	require.Equal(t, 1, table.Stats().Connections)
+	require.NoError(t, table.Update(t.Context(), dump{}))
+	require.Zero(t, table.Stats().Connections)
+	table.Verdict(allowed(k, 7))
+	require.NoError(t, table.Update(t.Context(), dump{f: counters(2, 200, 0, 0)}))
+	requireCounts(flows.Counts{Connections: 3, Packets: 8, Bytes: 1400, ReplyPackets: 10, ReplyBytes: 1000})
+	table.Ended(f, counters(1, 100, 0, 0))
+	requireCounts(flows.Counts{Connections: 4, Packets: 9, Bytes: 1500, ReplyPackets: 10, ReplyBytes: 1000})
+	require.Zero(t, table.Stats().Connections)
+}
+
+// All policies of a connection get its packets, also where there are more than two (S110).
+func TestDecisionsOfOneConnection(t *testing.T) {
+	table := flows.New(flows.Config{})
+	want := map[flows.Key]flows.Counts{}
+	for range 20 { // policy decides about each packet until there is a reply
+		for _, d := range []flows.Decision{
+			{Policy: policy.Key{Kind: policy.KindPolicy, Name: "pod"}, Direction: policy.Egress},
+			{Policy: policy.Key{Kind: policy.KindPolicy, Name: "forward"}, Direction: policy.Ingress},
+			{Policy: policy.Key{Kind: policy.KindPolicy, Name: "forward"}, Direction: policy.Egress},
+			{Policy: policy.Key{Kind: policy.KindPolicy, Name: "pod"}, Direction: policy.Ingress},
+		} {
+			k := key("shop/cart", 80, d.Direction, true)
+			k.Policy = d.Policy
+			table.Verdict(allowed(k, 7))
+			want[k] = flows.Counts{Connections: 1, Packets: 20, Bytes: 2000}
+		}
+	}
+	table.Ended(tracked(7), counters(20, 2000, 0, 0))
+	require.Equal(t, want, counts(table))
+}
+
+// When policy changes during a connection without replies, the policies that decide then get the packets.
+func TestPolicyChangesDuringConnection(t *testing.T) {
+	table := flows.New(flows.Config{})
+	egress, before := key("shop/cart", 80, policy.Egress, true), key("shop/cart", 80, policy.Ingress, true)
+	after := before
+	after.Policy.Name = "after"
+	packets, f := uint64(0), tracked(7)
+	send := func(n uint64, ingress flows.Key) {
+		for range n {
+			table.Verdict(allowed(egress, 7))
+			table.Verdict(allowed(ingress, 7))
+		}
+		packets += n
+		require.NoError(t, table.Update(t.Context(), dump{f: counters(packets, 100*packets, 0, 0)}))
+	}
+	send(100, before)
+	send(20, after)
+	send(100, after)
+	require.Equal(t, map[flows.Key]flows.Counts{
+		egress: {Connections: 1, Packets: 220, Bytes: 22_000},
+		before: {Connections: 1, Packets: 100, Bytes: 10_000},
+		after:  {Connections: 1, Packets: 120, Bytes: 12_000},
+	}, counts(table))
+	for i := range 100 { // the number of policies of a connection has a limit
+		before.Policy.Name = fmt.Sprint(i)
+		table.Verdict(allowed(before, 7))
+	}
+	was := counts(table)
+	packets++
+	require.NoError(t, table.Update(t.Context(), dump{f: counters(packets, 100*packets, 0, 0)}))
+	grown := 0
+	for k, c := range counts(table) {
+		if c.Packets > was[k].Packets {
+			grown++
+		}
+	}
+	require.Equal(t, 6, grown)
 }
 
 // Whatever comes, a table stays within its limits, and its totals are complete.
@@ -138,6 +343,57 @@ func TestLimits(t *testing.T) {
 	require.Equal(t, flows.Counts{Connections: sent, Bytes: 300}, all)
 }
 
+// Many entries with one tuple stay within the limit. Those over it count when they end.
+func TestLimitOfOneTuple(t *testing.T) {
+	const limit, sent = 10, 1000
+	table := flows.New(flows.Config{MaxConnections: limit})
+	k, all := key("shop/cart", 80, policy.Ingress, true), dump{}
+	for id := range uint32(sent) {
+		f := tracked(7)
+		f.ID = id
+		table.Verdict(allowed(k, 7))
+		all[f] = counters(1, 100, 0, 0)
+	}
+	for range 3 {
+		require.NoError(t, table.Update(t.Context(), all))
+		require.Equal(t, map[flows.Key]flows.Counts{
+			k: {Connections: limit, Packets: limit, Bytes: 100 * limit},
+		}, counts(table))
+	}
+	for f, c := range all {
+		table.Ended(f, c)
+	}
+	require.Equal(t, map[flows.Key]flows.Counts{
+		k: {Connections: sent, Packets: sent, Bytes: 100 * sent},
+	}, counts(table))
+	require.Equal(t, flows.Stats{Flows: 1}, table.Stats())
+}
+
+// A connection that has ended gives its place to the next at the limit.
+func TestEndedConnectionsGiveWay(t *testing.T) {
+	table := flows.New(flows.Config{MaxConnections: 1})
+	k := key("shop/cart", 80, policy.Ingress, true)
+	for port := range uint16(10) {
+		table.Verdict(allowed(k, port))
+		table.Ended(tracked(port), counters(1, 100, 0, 0))
+	}
+	require.Equal(t, map[flows.Key]flows.Counts{k: {Connections: 10, Packets: 10, Bytes: 1000}}, counts(table))
+	require.Equal(t, flows.Stats{Flows: 1}, table.Stats())
+}
+
+// The verdict log has no ports of protocols without ports, and conntrack may have some, as the keys of GRE.
+func TestProtocolsWithoutPorts(t *testing.T) {
+	table := flows.New(flows.Config{})
+	k, f, v := key("shop/cart", 0, policy.Ingress, true), tracked(7), allowed(flows.Key{}, 7)
+	f.Original.Protocol, f.Reply.Protocol = 47, 47
+	v.Key, v.Tuple.Protocol = k, 47
+	v.Tuple.Source = netip.AddrPortFrom(v.Tuple.Source.Addr(), 0)
+	v.Tuple.Destination = netip.AddrPortFrom(v.Tuple.Destination.Addr(), 0)
+	table.Verdict(v)
+	table.Ended(f, counters(1, 100, 0, 0))
+	require.Equal(t, map[flows.Key]flows.Counts{k: {Connections: 1, Packets: 1, Bytes: 100}}, counts(table))
+}
+
 // What was logged and what is tracked have the same tuple.
 func TestTupleOf(t *testing.T) {
 	entry := nflog.Entry{
@@ -164,14 +420,18 @@ func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		table := flows.New(flows.Config{})
+		table, all := flows.New(flows.Config{}), dump{}
 		for i := range 1 << 16 {
 			k := key(fmt.Sprintf("namespace/source-%05d", i%5_000), 80, policy.Ingress, true)
 			v := allowed(k, uint16(i))
 			table.Verdict(v)
 			v.Direction = policy.Egress
 			table.Verdict(v)
+			all[tracked(uint16(i))] = counters(1, 1, 1, 1)
 		}
+		require.NoError(b, table.Update(b.Context(), all))
+		require.Equal(b, 1<<16, table.Stats().Connections)
+		all = nil
 		runtime.GC()
 		runtime.ReadMemStats(&after)
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "MiB")
