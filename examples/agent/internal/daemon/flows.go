@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wayleave/wayleave/dataplane/nft/conntrack"
@@ -40,10 +41,18 @@ var errNoFlows = errors.New("flows are not counted: set flows and verdict-log-gr
 type flowCounter struct {
 	table *flows.Table
 
-	mu      sync.Mutex
-	conn    *conntrack.Conn // nil while nothing is counted
-	updated time.Time
-	missed  uint64 // verdicts that the kernel or the agent had no room for
+	missed   atomic.Uint64 // verdicts that the kernel or the agent had no room for
+	counting atomic.Bool
+
+	mu      sync.Mutex  // held during a dump: neither verdicts nor metrics may wait for it
+	conn    connections // nil while nothing is counted
+	updated time.Time   // when the last update that did not fail ended
+}
+
+// connections reads the connections of the kernel. *conntrack.Conn implements it.
+type connections interface {
+	flows.Source
+	Close() error
 }
 
 func newFlowCounter() *flowCounter { return &flowCounter{table: flows.New(flows.Config{})} }
@@ -87,13 +96,12 @@ func (d *Daemon) countLogged(ctx context.Context, p *pipeline.Pipeline) error {
 			})
 		},
 		func(ctx context.Context) error { return d.countEntries(ctx, p, book, l) },
+		d.flows.updates,
 	)
 }
 
 // countEntries counts what a listener hears.
 func (d *Daemon) countEntries(ctx context.Context, p *pipeline.Pipeline, book *ruleBook, l *listener) error {
-	ticker := time.NewTicker(flowInterval)
-	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -103,12 +111,8 @@ func (d *Daemon) countEntries(ctx context.Context, p *pipeline.Pipeline, book *r
 		case <-book.full:
 			book.age()
 			book.fill(p.World())
-		case <-ticker.C:
-			if err := d.flows.update(ctx); err != nil {
-				return err
-			}
 		case e := <-l.entries:
-			d.flows.miss(e.Missed)
+			d.flows.missed.Add(uint64(e.Missed))
 			d.flows.table.Verdict(book.flow(e))
 		}
 	}
@@ -129,20 +133,31 @@ func enableAccounting(netNS int) error {
 	return nsthread.In(netNS, set)
 }
 
-// use replaces the connection for updates, and closes the one before.
-func (c *flowCounter) use(conn *conntrack.Conn) {
+// use replaces the source of updates, and closes the one before.
+func (c *flowCounter) use(conn connections) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.conn != nil {
 		_ = c.conn.Close()
 	}
-	c.conn = conn
+	c.conn, c.updated = conn, time.Time{}
+	c.counting.Store(conn != nil)
 }
 
-func (c *flowCounter) miss(n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.missed += uint64(n)
+// updates counts the packets of connections that go on again and again until ctx is done or an error.
+func (c *flowCounter) updates(ctx context.Context) error {
+	ticker := time.NewTicker(flowInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+			if err := c.update(ctx); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // update counts the packets of connections that go on, unless that was done just now.
@@ -155,19 +170,19 @@ func (c *flowCounter) update(ctx context.Context) error {
 	case time.Since(c.updated) < flowAge:
 		return nil
 	}
-	err := c.table.Update(ctx, c.conn)
+	if err := c.table.Update(ctx, c.conn); err != nil {
+		return err
+	}
 	c.updated = time.Now()
-	return err
+	return nil
 }
 
 // stats returns what is counted for metrics; nil while nothing is.
 func (c *flowCounter) stats() *metrics.Flows {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.conn == nil {
+	if !c.counting.Load() {
 		return nil
 	}
-	return &metrics.Flows{Totals: c.table.Totals(), Stats: c.table.Stats(), MissedVerdicts: c.missed}
+	return &metrics.Flows{Totals: c.table.Totals(), Stats: c.table.Stats(), MissedVerdicts: c.missed.Load()}
 }
 
 // flow returns the verdict that an entry is about.

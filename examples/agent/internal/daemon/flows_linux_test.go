@@ -62,6 +62,71 @@ func TestFlows(t *testing.T) {
 	r.end(t)
 }
 
+// Connections without replies, and two pings at a time, count as what was sent. Without traffic their counts stay.
+func TestFlowsWithoutReplies(t *testing.T) {
+	node, dir := nstest.New(t), t.TempDir()
+	require.NoError(t, node.SetSysctl("net/ipv4/ip_forward", "1"))
+	web := nstest.NewWorkload(t, node, convert.InterfaceName("shop", "web"), "10.0.0.1")
+	cart := nstest.NewWorkload(t, node, convert.InterfaceName("shop", "cart"), "10.0.0.2")
+	write(t, dir, "pods.yaml", namespace+pod("web", "10.0.0.1")+pod("cart", "10.0.0.2"))
+	r := startWith(t, node, dir, t.TempDir(), map[string]string{"verdict-log-group": "4", "flows": "true"})
+	r.until(t, well)
+	nstest.NFT(t, web.NS, "table inet t { chain c { type filter hook input priority 0; udp dport 514-515 drop; }; }",
+		"-f", "-")
+	var udp, icmp net.PacketConn
+	require.NoError(t, cart.NS.Do(func() (err error) {
+		if udp, err = net.ListenPacket("udp", "10.0.0.2:5000"); err == nil {
+			icmp, err = net.ListenPacket("ip4:icmp", "10.0.0.2")
+		}
+		return err
+	}))
+	defer func() { require.NoError(t, udp.Close()) }()
+	defer func() { require.NoError(t, icmp.Close()) }()
+	send := func(port int) {
+		_, err := udp.WriteTo(make([]byte, 972), &net.UDPAddr{IP: net.IPv4(10, 0, 0, 1), Port: port})
+		require.NoError(t, err)
+	}
+	to := func(port uint16, packets int) func(api.Flow) bool {
+		return func(f api.Flow) bool { return f.Port == port && f.Packets >= uint64(packets) }
+	}
+	awaitFlow(t, r, to(515, 1), func() { send(515) }) // until the agent follows the group, nothing counts
+	const echoes = 5
+	for id := range byte(2) {
+		for range echoes {
+			request := []byte{8, 0, 0xf7, 0xff - id, 0, id, 0, 0}
+			_, err := icmp.WriteTo(request, &net.IPAddr{IP: net.IPv4(10, 0, 0, 1)})
+			require.NoError(t, err)
+		}
+	}
+	for n := 1; n <= 4; n++ {
+		send(514)
+		send(514)
+		awaitFlow(t, r, to(514, 2*n), func() {})
+		all, err := api.Get[api.Flows](t.Context(), r.Client, "/v1/flows")
+		require.NoError(t, err)
+		checked := 0
+		for _, f := range all.Flows {
+			counted := []uint64{f.Connections, f.Packets, f.Bytes, f.ReplyPackets}
+			switch {
+			case f.Port == 514:
+				require.Equal(t, []uint64{1, 2 * uint64(n), 2000 * uint64(n), 0}, counted)
+				checked++
+			case f.Protocol == "ICMP" && n > 1:
+				require.Equal(t, []uint64{2, 2 * echoes, 28 * 2 * echoes, 2 * echoes}, counted)
+				checked++
+			}
+		}
+		require.Equal(t, 2*min(n, 2), checked, "the policies of both ends")
+	}
+	_, text := r.http(t, "/metrics")
+	for _, direction := range []string{"egress", "ingress"} {
+		want := fmt.Sprintf(`wayleave_flow_connections_total{direction=%q,policy="Profile/kns.shop",reason="",`+
+			`verdict="allow"} 4`+"\n", direction)
+		require.Contains(t, text, want) // one to each port, and two pings
+	}
+	r.end(t)
+}
+
 func ends(f api.Flow) string {
 	return fmt.Sprint(f.Source, " ", f.Destination, " ", f.Protocol, " ", f.Port)
 }

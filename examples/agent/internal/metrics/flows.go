@@ -36,8 +36,9 @@ func newFlowDescs() flowDescs {
 		bytes:       by("flow_bytes_total", "Bytes in both directions, or those that were dropped."),
 		flows:       describe("flows", "Flows that are known."),
 		evicted:     describe("flows_evicted_total", "Flows that others have replaced."),
-		uncounted:   describe("flow_connections_uncounted_total", "Connections whose packets are not counted."),
-		misses:      describe("flow_verdicts_missed_total", "Verdicts that there was no room for."),
+		uncounted: describe("flow_connections_uncounted_total",
+			"Verdicts about connections whose packets are not counted."),
+		misses: describe("flow_verdicts_missed_total", "Verdicts that there was no room for."),
 	}
 }
 
