@@ -12,9 +12,9 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// flowsPerFilter is the number of flows, for each filtered dump, from which filtered dumps replace
-// a full one. Both walk the kernel's hash table, usually of 262,144 buckets; a filtered dump costs
-// a tenth as much for each flow.
+// flowsPerFilter is the minimum number of flows in the table, for each filtered dump, with which
+// filtered dumps are faster than a full one. Both walk the kernel's hash table, usually of 262,144
+// buckets; a filtered dump costs a tenth as much for each flow.
 const flowsPerFilter = 15_000
 
 // filterSupport is whether the kernel filters dumps of one family by address.
@@ -29,14 +29,14 @@ const (
 )
 
 // EndAddresses ends every flow that has one of the addresses as source or destination in either
-// direction, translated or not, and returns their number. It is for addresses that change hands; it
-// may also end flows that begin while it runs. IPv4-mapped IPv6 addresses count as IPv4.
+// direction, translated or not, and returns their number. It is for moved addresses. It may also end
+// flows that begin while it runs. IPv4-mapped IPv6 addresses count as IPv4.
 //
 // It walks the kernel's hash table in the faster of two ways: once for all addresses, at 2 µs for
 // each flow of the family, or, for IPv4, four times for each address, at a tenth of that. An empty
 // walk takes about 10 ms. There is no walk while no connection is tracked.
 //
-// Errors: as for Flows and End. It may be called again.
+// Errors: as for Flows and End. EndAddresses may be called again.
 func (c *Conn) EndAddresses(ctx context.Context, addresses ...netip.Addr) (ended int, err error) {
 	return c.endAddresses(ctx, addresses, allPlaces())
 }
@@ -45,7 +45,7 @@ func (c *Conn) EndAddresses(ctx context.Context, addresses ...netip.Addr) (ended
 // source NAT, or as destination after destination NAT. It takes half the time of EndAddresses, and
 // suffices for addresses that are not themselves translated.
 //
-// Errors: as for EndAddresses. It may be called again.
+// Errors: as for EndAddresses.
 func (c *Conn) EndHosts(ctx context.Context, addresses ...netip.Addr) (ended int, err error) {
 	return c.endAddresses(ctx, addresses, hostPlaces())
 }
@@ -53,7 +53,7 @@ func (c *Conn) EndHosts(ctx context.Context, addresses ...netip.Addr) (ended int
 // EndHostsFunc is EndHosts for the addresses for which wanted returns true. It walks all flows, at 2 µs
 // each.
 //
-// Errors: as for EndAddresses. It may be called again.
+// Errors: as for EndAddresses.
 func (c *Conn) EndHostsFunc(ctx context.Context, wanted func(netip.Addr) bool) (ended int, err error) {
 	return c.eachFamily(func(family uint8, _ int) (int, error) {
 		return c.endMatching(ctx, family, hostPlaces(), wanted)
@@ -160,9 +160,9 @@ func (c *Conn) endFiltered(ctx context.Context, a netip.Addr, places []place) (e
 	return ended, nil
 }
 
-// checkFilter tests whether a filter selects its opposite, if that is not known yet. Empty dumps do
-// not show it: every flow may have had the address. So checkFilter filters by the unspecified
-// address, which no flow has: the opposite is every flow.
+// checkFilter tests whether a filter by IPv6 address selects the opposite, if that is not known yet.
+// An empty dump does not show it, because all flows may have the address. So checkFilter filters by
+// the unspecified address, which no flow has: a broken filter then selects all flows.
 func (c *Conn) checkFilter(ctx context.Context, family uint8) error {
 	if family == familyIPv4 || *c.support(family) != filterUnknown {
 		return nil
@@ -171,8 +171,8 @@ func (c *Conn) checkFilter(ctx context.Context, family uint8) error {
 	return err
 }
 
-// filtered returns the flows that have the address at the place, or none if the filter does not
-// work.
+// filtered returns the flows that have the address at the place. If the filter is broken, it records
+// that and returns none.
 func (c *Conn) filtered(ctx context.Context, a netip.Addr, p place) (found []Flow, err error) {
 	support := c.support(familyOf(a))
 	err = c.dump(ctx, filterRequest(a, p), func() { found = found[:0] }, func(f *Flow) {

@@ -10,8 +10,7 @@ import (
 // burst is the time in which an empty bucket fills.
 const burst = 100 * time.Millisecond
 
-// bucket is a token bucket. Flows come in batches, so it may go into debt: there is then no token
-// until the debt is paid.
+// bucket is a token bucket. Flows are taken in batches, so the number of tokens may become negative.
 type bucket struct {
 	rate   float64 // tokens a second
 	tokens float64
@@ -20,18 +19,18 @@ type bucket struct {
 
 func newBucket(rate int, now time.Time) bucket {
 	b := bucket{rate: float64(rate), filled: now}
-	b.tokens = b.most()
+	b.tokens = b.capacity()
 	return b
 }
 
-func (b *bucket) most() float64 { return max(1, b.rate*burst.Seconds()) }
+func (b *bucket) capacity() float64 { return max(1, b.rate*burst.Seconds()) }
 
 // fill adds the tokens since the last call, and returns the number of whole tokens.
 func (b *bucket) fill(now time.Time) int {
 	if elapsed := now.Sub(b.filled); elapsed > 0 {
-		b.tokens = min(b.most(), b.tokens+elapsed.Seconds()*b.rate)
+		b.tokens = min(b.capacity(), b.tokens+elapsed.Seconds()*b.rate)
 	}
-	b.filled = now // also if the clock was set back
+	b.filled = now // even if the clock was set back
 	return int(max(0, math.Floor(b.tokens+1e-9)))
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // Policy decides about a flow that the ruleset allowed when it began and denies after a change. It
-// does not apply to flows of addresses that change hands: these always end.
+// does not apply to flows of moved addresses: these always end.
 type Policy uint8
 
 const (
@@ -67,20 +67,20 @@ type Config struct {
 	// NetNS is a file descriptor of the network namespace, needed only during New. Zero means that
 	// of the calling thread.
 	NetNS int
-	// JudgeRate limits the flows that are judged per second. 0 means DefaultJudgeRate.
+	// JudgeRate is the maximum number of flows that are judged per second. 0 means DefaultJudgeRate.
 	JudgeRate int
-	// EndRate limits the flows that are ended per second. 0 means DefaultEndRate.
+	// EndRate is the maximum number of flows that are ended per second. 0 means DefaultEndRate.
 	EndRate int
-	// Delay is the time from a change to its sweep, in which the last packets that the old ruleset
-	// allowed enter the table. Changes meanwhile share the sweep. 0 means DefaultDelay, less than 0
-	// none.
+	// Delay is the time from a change to its sweep. In it, packets that the old ruleset has allowed
+	// still add flows. Changes in that time share the sweep. 0 means DefaultDelay; a negative Delay
+	// means none.
 	Delay time.Duration
 	// Retry is the wait after a failure. 0 means DefaultRetry.
 	Retry time.Duration
-	// BeforeEnd, if set, receives each flow before the Sweeper ends it, perhaps several times, on the
+	// BeforeEnd, if set, receives each flow before the Sweeper ends it, possibly several times, on the
 	// goroutine that calls Step. It may also receive flows that a later change allows, which then
-	// continue. After an error the flows end nevertheless. If the pass completes, Step returns the
-	// error, and the pass is repeated. BeforeEnd must not keep the slice or call the Sweeper.
+	// continue. The flows end even if BeforeEnd returns an error: Step then returns the error at the
+	// end of the pass, and repeats the pass. BeforeEnd must not keep the slice or call the Sweeper.
 	BeforeEnd func([]Flow) error
 	// Hooks are optional callbacks.
 	Hooks Hooks

@@ -14,20 +14,21 @@ import (
 )
 
 const (
-	// deleteBatch is the number of flows that one system call ends. A receive buffer holds
-	// all its answers.
+	// deleteBatch is the number of flows that one system call ends. All answers fit into a receive
+	// buffer.
 	deleteBatch = 64
-	// maxQueue bounds the flows that a Sweeper collects before it ends some, and announceInterval the time.
+	// maxQueue is the maximum number of flows that a Sweeper with BeforeEnd collects before it ends some, and
+	// announceInterval the maximum time.
 	maxQueue         = 1 << 16
 	announceInterval = time.Second
-	// dumpAttempts limits the attempts of a pass that is interrupted.
+	// dumpAttempts is the maximum number of consecutive interrupted passes.
 	dumpAttempts = 10
 )
 
 var (
 	// ErrUnsupported reports that this operating system has no connection tracking.
 	ErrUnsupported = netlink.ErrUnsupported
-	// ErrInterrupted reports that the table changes too fast: dump after dump was interrupted.
+	// ErrInterrupted reports that the table changes too fast: each of several dumps was interrupted.
 	ErrInterrupted = netlink.ErrInterrupted
 )
 
@@ -52,16 +53,16 @@ type ConnConfig struct {
 	// NetNS is a file descriptor of the network namespace, needed only during Dial. Zero means that
 	// of the calling thread.
 	NetNS int
-	// BeforeEnd, if set, is called with flows that are about to be ended, by the goroutine that ends them. It must not
-	// keep them or use the Conn. They end also after an error, which the method that ends them then returns.
+	// BeforeEnd, if set, is called with the flows that a method is about to end, on its goroutine. It must not keep the
+	// slice or use the Conn. If it returns an error, the flows end nevertheless, and the method returns the error.
 	BeforeEnd func([]Flow) error
 }
 
-// Conn is a connection to the connection tracking of one network namespace. It is not safe for concurrent use.
+// Conn is a connection to the connection tracking table of one network namespace. It is not safe for concurrent use.
 type Conn struct {
 	link  *netlink.Conn
 	batch netlink.Batch
-	flows []Flow // of the last part of a dump
+	flows []Flow // the flows of the last part of a dump
 	// beforeEnd is ConnConfig.BeforeEnd.
 	beforeEnd func([]Flow) error
 	// support4 and support6 cache whether the kernel filters a dump by address.
@@ -97,8 +98,8 @@ func (c *Conn) Count() (count int, err error) {
 
 // Flows returns all flows of IPv4 and IPv6. It repeats a dump that was interrupted.
 //
-// The kernel takes no snapshot: a flow that begins or ends during the dump may be missing, and one
-// may occur twice. All other flows are included.
+// The dump is not atomic: a flow that begins or ends during the dump may be missing, and a flow may
+// occur twice. All other flows are included.
 //
 // Errors: those of the system calls; ErrInterrupted; the context's.
 func (c *Conn) Flows(ctx context.Context) (all []Flow, err error) {
@@ -112,8 +113,8 @@ func (c *Conn) Flows(ctx context.Context) (all []Flow, err error) {
 // End ends the flows, and returns how many it ended. It does not count a flow that has ended
 // meanwhile, and keeps a newer flow with the same tuples but another ID.
 //
-// Errors: a join of *EndError, each for a flow that continues, the rest being ended; with any other
-// error some flows may be ended. It may be called again.
+// Errors: a join of *EndError, one for each flow that continues; all other flows are ended. With any
+// other error, only some flows may be ended. End may be called again.
 func (c *Conn) End(flows []Flow) (ended int, err error) {
 	var before error
 	if c.beforeEnd != nil && len(flows) > 0 {
@@ -126,7 +127,7 @@ func (c *Conn) End(flows []Flow) (ended int, err error) {
 	return ended, errors.Join(append(refused, before)...)
 }
 
-// end is End, with its *EndErrors in refused.
+// end is End without BeforeEnd. It returns each *EndError in refused.
 func (c *Conn) end(flows []Flow) (ended int, refused []error, err error) {
 	for batch := range slices.Chunk(flows, deleteBatch) {
 		c.batch.Reset()
@@ -157,7 +158,7 @@ func (c *Conn) dump(ctx context.Context, request dumpRequest, begin func(), each
 		return err
 	}
 	c.flows = append(c.flows[:0], Flow{})
-	f := &c.flows[0] // a local variable would escape by each
+	f := &c.flows[0] // a local variable would be allocated, because each gets its address
 	request(c.link)
 	err := c.link.Dump(begin, func(m netlink.Message) (err error) {
 		if err := ctx.Err(); err != nil {

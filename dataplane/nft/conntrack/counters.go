@@ -10,15 +10,16 @@ import (
 )
 
 // Counters are the packets and bytes of a flow, in the direction of its first packet and in that of the replies. Bytes
-// are those of IP packets. The kernel counts for flows that began with net.netfilter.nf_conntrack_acct set. It does not
-// count packets that take the fast path of a flowtable without counter.
+// are those of IP packets. The kernel counts only for flows that began while net.netfilter.nf_conntrack_acct was set.
+// It does not count packets on the fast path of a flowtable without a counter.
 type Counters struct {
 	OriginalPackets, OriginalBytes uint64
 	ReplyPackets, ReplyBytes       uint64
 }
 
 // EachCounted calls each for every flow with its counters, which are zero for a flow that the kernel does not count. It
-// repeats a dump that was interrupted, after a call of begin. The Flow is valid during the call.
+// repeats a dump that was interrupted, and calls begin before each attempt: then discard the results of the previous
+// attempt. The Flow is valid only during the call.
 //
 // Errors: as for Flows.
 func (c *Conn) EachCounted(ctx context.Context, begin func(), each func(*Flow, Counters)) error {

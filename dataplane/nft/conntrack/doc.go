@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package conntrack reads the connection tracking table of a network namespace and ends flows: those that a change
-// of policy turned from allowed to denied, and those of an address that changed hands.
+// of policy turned from allowed to denied, and those of a moved address, which now belongs to another workload.
 //
 // Policy applies to the first packet of a flow only: rules accept established flows before it. If
 // the entry of a flow is deleted from the table, its next packet is a first packet again.
@@ -14,8 +14,8 @@
 //
 // # What is ended
 //
-// A flow is ended exactly if the ruleset before a change allows its first packet and the ruleset
-// after it denies it. So these continue:
+// A flow is ended if and only if the ruleset before a change allows its first packet and the ruleset
+// after it denies that packet. So these continue:
 //
 //   - flows that the new ruleset allows, also if an earlier one of several quick changes denied
 //     them;
@@ -25,10 +25,10 @@
 //   - a flow that ended meanwhile. If another one has the same tuples, the kernel refuses to
 //     delete it by the former ID.
 //
-// The ID is no proof, though: a new entry often gets the memory of the entry before, and with it
-// the ID. Such a flow has the same tuples, so it gets the same verdicts. Either it began under the
-// old ruleset as well, or a later ruleset allowed it: flows in the queue are judged again after
-// each change.
+// The ID does not identify a flow with certainty: a new entry often gets the memory of the previous
+// entry, and with it the ID. Such a flow has the same tuples, so it gets the same verdicts. Either it
+// began under the old ruleset as well, or a later ruleset allowed it: flows in the queue are judged
+// again after each change.
 //
 // If several changes precede a walk of the table, a flow is ended if the latest ruleset denies it
 // and any of the others allowed it, because it may have begun under that one.
@@ -36,13 +36,13 @@
 // If the size of the kernel's hash table (net.netfilter.nf_conntrack_buckets) changes during a
 // walk, flows may be missed, and the kernel does not report that.
 //
-// An expected flow, as an FTP data connection, is judged by its master, as if that were not
-// translated.
+// An expected flow, such as an FTP data connection, gets the verdict of its master flow, as if the
+// master's addresses were not translated.
 //
 // Conn.EndAddresses ends every flow with one of the addresses, as source or destination in either
 // direction, before or after translation. Conn.EndHosts ends the flows whose packets an address
-// sends or receives, and Conn.EndHostsFunc those of any set of addresses. They need no Judge: the
-// flows of an address that changes hands always end. A Conn needs no Sweeper.
+// sends or receives, and Conn.EndHostsFunc those of any set of addresses. They need no Judge: all
+// flows of a moved address end. A Conn needs no Sweeper.
 //
 // # What an ended flow may do
 //
@@ -69,16 +69,16 @@
 // Conn lists, counts and ends flows, with or without a Sweeper:
 //
 //	conn, err := conntrack.Dial(conntrack.ConnConfig{NetNS: fd})
-//	ended, err := conn.EndHosts(ctx, addressesThatMoved...)
+//	ended, err := conn.EndHosts(ctx, movedAddresses...)
 //
 // # Concurrency
 //
-// A Conn is for one goroutine. A Sweeper accepts changes from any goroutine. Step calls judges on
-// its caller's goroutine, without holding a lock.
+// A Conn is for one goroutine at a time. A Sweeper accepts changes from any goroutine. Step calls
+// judges on its caller's goroutine, without holding a lock.
 //
 // # Errors
 //
 // A flow that the kernel refuses to end is an *EndError. ErrInterrupted: the table changed too fast
-// to be read. ErrUnsupported: not Linux. After an error the changes stay pending, and another pass
-// covers them.
+// to be read. ErrUnsupported: not Linux. After an error of Step the changes stay pending, and the next
+// pass repeats the work.
 package conntrack

@@ -16,12 +16,11 @@ import (
 const (
 	// groupEnded is NFNLGRP_CONNTRACK_DESTROY.
 	groupEnded = 3
-	// endedBuffer is the size of the receive buffer: some 10,000 flows.
+	// endedBuffer is the size of the receive buffer in bytes. It holds about 10,000 notifications.
 	endedBuffer = 8 << 20
 )
 
-// WatchEnded calls cfg.Ended for each flow that ends until ctx is done. All calls come from the goroutine that called
-// WatchEnded; the Flow is valid during the call.
+// WatchEnded calls cfg.Ended for each flow that ends, until ctx is done. It makes all calls on its caller's goroutine.
 //
 // Errors: the context's; those of the system calls.
 func WatchEnded(ctx context.Context, cfg WatchConfig) error {

@@ -14,18 +14,18 @@ const (
 	protocolICMPv6 = 58
 )
 
-// Tuple identifies the packets of one direction of a flow. It is comparable; the zero Tuple means
-// none.
+// Tuple identifies the packets of one direction of a flow. It is comparable. The zero Tuple means that
+// there is none.
 type Tuple struct {
-	// Source and Destination of the direction's packets. The ports are zero where the protocol has none; those of
-	// GRE are its keys.
+	// Source and Destination of the direction's packets. The ports are zero if the protocol has none. For GRE, they
+	// are its keys.
 	Source, Destination netip.AddrPort
-	// Protocol above IP, as in its header.
+	// Protocol is the IP protocol number.
 	Protocol uint8
 	// ICMPType, ICMPCode and ICMPID are those of an ICMP or ICMPv6 query, otherwise zero.
 	ICMPType, ICMPCode uint8
 	ICMPID             uint16
-	// Zone of this direction if it is limited to one direction; otherwise zero.
+	// Zone is the connection tracking zone, if it applies to this direction only; otherwise zero.
 	Zone uint16
 }
 
@@ -56,7 +56,7 @@ type Status uint32
 
 // The flags that users of the package need.
 const (
-	// StatusExpected: another flow, the master, announced this one, as for FTP data.
+	// StatusExpected: the kernel expected this flow because of another one, its master, as for FTP data.
 	StatusExpected Status = 1 << 0
 	// StatusSeenReply: there were packets in both directions.
 	StatusSeenReply Status = 1 << 1
@@ -80,9 +80,9 @@ const (
 //	Reply     10.0.0.2:8080 > 192.0.2.1:61000     Destination()    Translated()
 type Flow struct {
 	Original, Reply Tuple
-	// Master is the original tuple of the flow that announced this one, if StatusExpected is set.
+	// Master is the original tuple of the master flow, if StatusExpected is set.
 	Master Tuple
-	// Zone of both directions; zero is the default zone.
+	// Zone is the connection tracking zone of both directions; zero is the default zone.
 	Zone uint16
 	// Mark of the connection.
 	Mark uint32
@@ -110,7 +110,7 @@ func (f *Flow) Requested() netip.AddrPort { return f.Original.Destination }
 // Translated is the source of the first packet after source NAT.
 func (f *Flow) Translated() netip.AddrPort { return f.Reply.Destination }
 
-// Protocol above IP.
+// Protocol is the IP protocol number.
 func (f *Flow) Protocol() uint8 { return f.Original.Protocol }
 
 // Is4 reports whether the flow is one of IPv4.

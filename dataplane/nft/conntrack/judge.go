@@ -19,11 +19,11 @@ const (
 	Denied
 )
 
-// Judge returns the verdict of one ruleset on the first packet of a flow, in its original
-// direction, at every hook that the packet passes: out of the source's endpoint and into the
-// destination's. Replies are not judged: they follow from the first packet. A Judge must not keep
-// or change the flow. Step calls it. Its ruleset must not change, so that it always returns the same
-// verdict on a flow. A nil Judge means Unknown.
+// Judge returns the verdict of one ruleset on the first packet of a flow, at every hook that the
+// packet passes: the egress policy of the source and the ingress policy of the destination. Replies
+// are not judged. Step calls it, on its goroutine. A Judge must always return the same verdict for a
+// flow, so its ruleset must not change. It must not keep or change the flow. A nil Judge returns
+// Unknown.
 type Judge func(*Flow) Verdict
 
 func (j Judge) verdict(f *Flow) Verdict {
@@ -49,7 +49,7 @@ type rules struct {
 // judge returns the verdict of the latest ruleset, and whether the flow is to be ended.
 func (r *rules) judge(f *Flow) (after Verdict, stale bool) {
 	if f.Status&StatusExpected != 0 && f.Master.complete() {
-		// A flow that its master announced is judged by the master.
+		// An expected flow gets the verdict of its master.
 		f = &Flow{Original: f.Master, Reply: f.Master.reverse(), Zone: f.Zone}
 	}
 	if after = r.after.verdict(f); after != Denied {

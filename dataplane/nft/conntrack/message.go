@@ -69,12 +69,12 @@ const (
 // familyHeader is the length of netfilter's own header (struct nfgenmsg).
 const familyHeader = 4
 
-// decodeFlow decodes the message of a flow. ok is false for a family other than IPv4 and IPv6. An
-// incomplete flow is an error: it could be mistaken for another one.
+// decodeFlow decodes the message of a flow. ok is false for another type of message, and for a family
+// other than IPv4 and IPv6. An incomplete flow is an error: it could be mistaken for another one.
 func decodeFlow(m netlink.Message) (f Flow, ok bool, err error) {
 	var d netlink.Decoder
 	header := d.Begin(m.Data, familyHeader)
-	isFlow := m.Type == messageNew || m.Type == messageDelete // the latter in notifications
+	isFlow := m.Type == messageNew || m.Type == messageDelete // messageDelete is the notification of an end
 	if !isFlow || header[0] != familyIPv4 && header[0] != familyIPv6 {
 		return Flow{}, false, d.Err
 	}

@@ -12,24 +12,25 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// pass is one walk of the table.
+// pass is one attempt of a sweep: it walks the table once.
 type pass struct {
-	covered int    // number of changes that are done when it ends
-	queue   []Flow // to end
+	covered int    // number of changes that it completes
+	queue   []Flow // flows to end
 	// announced is the number of flows at the head of queue that BeforeEnd has received. announcedAt
 	// is the time of its last call; before any, the start of the pass.
 	announced   int
 	announcedAt time.Time
-	version     uint64 // of the rules by which the queue was judged
+	version     uint64 // rules.version by which the queue was judged
 	failed      []error
 	ended       int
-	// walked is set if no flows are left to judge, lost if some may have been missed.
+	// walked is set at the end of the table, lost if flows may have been missed.
 	walked, lost bool
 }
 
-// Step judges flows until it has judged the budget, give or take the hundred or so of one system
-// call, or until the rates allow no more. It also returns after each call of BeforeEnd, so that the
-// caller can report a change before the flows end. The next call continues the walk of the table.
+// Step judges flows and ends those that a change denied. It returns once it has judged budget flows,
+// which it may exceed by the flows of one system call (about 100), or once the rates allow no more. It
+// also returns after each call of BeforeEnd, so that the caller can report a change before the flows
+// end. The next call continues the walk of the table.
 //
 // Errors: the context's; those of the system calls, ErrInterrupted, and, at the end of a pass, the
 // errors of BeforeEnd and each *EndError, joined. Progress is then zero; the next call returns Wait.
@@ -46,21 +47,21 @@ func (s *Sweeper) Step(ctx context.Context, budget int) (Progress, error) {
 			return Progress{Done: true}, nil
 		}
 		if s.pass == nil {
-			if wait := max(r.changes[0].due.Sub(now), s.resting.Sub(now)); wait > 0 {
+			if wait := max(r.changes[0].due.Sub(now), s.retryAt.Sub(now)); wait > 0 {
 				return Progress{Wait: wait}, nil
 			}
 			if err := s.begin(r, now); err != nil {
-				return Progress{}, s.rest(now, err)
+				return Progress{}, s.abandon(now, err)
 			}
 		}
 		s.pass.judgeAgain(r)
 		if s.endsNow(now) {
 			if s.ending.fill(now) > 0 && s.announce(now) {
-				return Progress{}, nil // the caller may have a change that came meanwhile
+				return Progress{}, nil // the caller may have a new change to report
 			}
 			wait, err := s.flush(now)
 			if err != nil {
-				return Progress{}, s.rest(now, err)
+				return Progress{}, s.abandon(now, err)
 			}
 			if wait > 0 {
 				return Progress{Wait: wait}, nil
@@ -69,7 +70,7 @@ func (s *Sweeper) Step(ctx context.Context, budget int) (Progress, error) {
 		switch {
 		case s.pass.walked:
 			if err := s.finish(); err != nil {
-				return Progress{}, s.rest(now, err)
+				return Progress{}, s.abandon(now, err)
 			}
 			continue
 		case s.judging.fill(now) == 0:
@@ -77,9 +78,9 @@ func (s *Sweeper) Step(ctx context.Context, budget int) (Progress, error) {
 		case budget <= 0:
 			return Progress{}, nil
 		}
-		judged, err := s.advance(r)
+		judged, err := s.judgeNext(r)
 		if err != nil {
-			return Progress{}, s.rest(now, err)
+			return Progress{}, s.abandon(now, err)
 		}
 		budget -= judged
 	}
@@ -98,13 +99,13 @@ func (s *Sweeper) begin(r rules, now time.Time) error {
 	return nil
 }
 
-// rest abandons the pass after a failure, and delays the next one by Config.Retry.
-func (s *Sweeper) rest(now time.Time, err error) error {
-	s.pass, s.resting = nil, now.Add(s.cfg.Retry)
+// abandon abandons the pass after a failure, and delays the next one by Config.Retry.
+func (s *Sweeper) abandon(now time.Time, err error) error {
+	s.pass, s.retryAt = nil, now.Add(s.cfg.Retry)
 	return err
 }
 
-// finish ends the pass. Its changes are done, unless flows were lost or could not be ended.
+// finish ends the pass. It removes the changes of the pass, unless flows were lost or could not be ended.
 func (s *Sweeper) finish() error {
 	p := s.pass
 	s.pass = nil
@@ -123,7 +124,7 @@ func (s *Sweeper) finish() error {
 	s.mu.Lock()
 	s.stats.Sweeps++
 	if len(p.failed) == 0 {
-		s.rules.changes = slices.Clone(s.rules.changes[p.covered:]) // frees the rulesets
+		s.rules.changes = slices.Clone(s.rules.changes[p.covered:]) // a copy, to free the old rulesets
 		if len(s.rules.changes) == 0 {
 			s.rules.after = nil
 		}
@@ -132,8 +133,8 @@ func (s *Sweeper) finish() error {
 	return errors.Join(p.failed...)
 }
 
-// advance judges the next part of the table, and returns the number of its flows.
-func (s *Sweeper) advance(r rules) (int, error) {
+// judgeNext judges the next part of the table, and returns the number of its flows.
+func (s *Sweeper) judgeNext(r rules) (int, error) {
 	flows, done, err := s.reader.next()
 	lost := netlink.Lost(err)
 	if err != nil && !lost {
@@ -158,7 +159,7 @@ func (s *Sweeper) advance(r rules) (int, error) {
 	return len(flows), nil
 }
 
-// judgeAgain removes the queued flows that a change allows. Each change needs it before more flows are judged.
+// judgeAgain removes queued flows that the rules no longer end, if the rules have changed.
 func (p *pass) judgeAgain(r rules) {
 	if p.version == r.version {
 		return
@@ -177,7 +178,8 @@ func (p *pass) judgeAgain(r rules) {
 	p.queue, p.announced, p.version = kept, announced, r.version
 }
 
-// flush ends queued flows as far as the rate allows, and returns the wait until it allows more.
+// flush ends announced flows of the queue as far as the rate allows. If flows are left, it returns the time until the
+// rate allows more.
 func (s *Sweeper) flush(now time.Time) (wait time.Duration, err error) {
 	p := s.pass
 	if len(p.queue) == 0 {
@@ -196,15 +198,16 @@ func (s *Sweeper) flush(now time.Time) (wait time.Duration, err error) {
 	return 0, nil
 }
 
-// endsNow reports whether to end queued flows before judging more. With BeforeEnd, it collects up to
-// maxQueue flows or one second of them: each call may cost a transaction.
+// endsNow reports whether to end queued flows before judging more. With BeforeEnd, it waits for maxQueue
+// flows or announceInterval, because each call of BeforeEnd may cost a transaction.
 func (s *Sweeper) endsNow(now time.Time) bool {
 	p := s.pass
 	return s.cfg.BeforeEnd == nil || p.walked || p.announced > 0 || len(p.queue) >= maxQueue ||
 		now.Sub(p.announcedAt) >= announceInterval
 }
 
-// announce passes the queue to BeforeEnd, unless its first flow was passed before. It reports whether it did.
+// announce passes the queue to BeforeEnd, unless it begins with flows that were passed before. It reports whether it
+// called BeforeEnd.
 func (s *Sweeper) announce(now time.Time) bool {
 	p := s.pass
 	if p.announced > 0 || len(p.queue) == 0 {

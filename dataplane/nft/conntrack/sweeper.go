@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Stats count what a Sweeper has done since New.
+// Stats are the counters of a Sweeper since New.
 type Stats struct {
 	// Sweeps counts the complete passes over the table, Interrupted those that had to start again.
 	Sweeps, Interrupted uint64
-	// Judged counts the judged flows, once for each pass.
+	// Judged counts the judged flows, each once in each pass.
 	Judged uint64
 	// Unknown counts the judged flows on which the latest ruleset has no verdict.
 	Unknown uint64
 	// Ended counts the ended flows, Vanished those that had ended before, and Failed those that the
-	// kernel refused to end: these are tried again.
+	// kernel refused to end. The next pass tries the last ones again.
 	Ended, Vanished, Failed uint64
 	// Pending is the number of changes whose sweep is not done.
 	Pending int
@@ -27,33 +27,33 @@ type Stats struct {
 type Progress struct {
 	// Done means that no sweep is pending.
 	Done bool
-	// Wait is the time until the next Step has work: until the delay or the wait after a failure is
-	// over, or the rates allow more. It is zero if Done, or if the next Step can continue at once.
+	// Wait is the time until the next Step has work: until Config.Delay or Config.Retry is over, or
+	// the rates allow more. It is zero if Done, or if the next Step can continue at once.
 	Wait time.Duration
 }
 
 // Sweeper ends the flows that a change of the ruleset turned from allowed to denied.
 //
-// Change and Stats may be called from any goroutine at any time, Step and Close by one at a time.
+// Change and Stats may be called from any goroutine, Step and Close from one at a time.
 type Sweeper struct {
 	cfg Config
 
-	// The following fields are for the goroutine of Step.
+	// Only Step and Close use the following fields.
 	reader, ender *Conn
 	judging       bucket
 	ending        bucket
 	pass          *pass
-	resting       time.Time // the end of the wait after a failure
-	interrupted   int       // interrupted passes in a row
+	retryAt       time.Time // the earliest start of the next pass after a failure
+	interrupted   int       // consecutive interrupted passes
 
 	mu    sync.Mutex // guards what follows
 	rules rules
 	stats Stats
 }
 
-// New returns a Sweeper with nothing to do. It opens netlink sockets, which Close closes.
+// New returns a Sweeper without changes. It opens netlink sockets, which Close closes.
 //
-// Errors: a config that is not valid, those of the system calls, and ErrUnsupported.
+// Errors: an invalid Config, those of the system calls, and ErrUnsupported.
 func New(cfg Config) (*Sweeper, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -102,7 +102,7 @@ func (s *Sweeper) Change(before, after Judge) {
 	s.rules.version++
 }
 
-// Stats returns the counts.
+// Stats returns the counters.
 func (s *Sweeper) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()

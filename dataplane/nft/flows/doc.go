@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package flows counts which workloads talk to each other, and which policy allows or denies that. It aggregates what
-// rules log about each new connection, and the packets and bytes that connection tracking counts.
+// Package flows counts traffic between workloads by the policy that allows or denies it. It aggregates the verdicts
+// that rules log for each new connection, and the packets and bytes that connection tracking counts.
 //
 //	nftables ── verdicts (nflog) ──▶ Table.Verdict ─┐
 //	                                                ├▶ flows by source, destination, port, verdict and policy
@@ -15,14 +15,14 @@
 //		table.Verdict(flows.Verdict{Key: keyOf(e), Tuple: flows.TupleOf(e), Length: e.Length})
 //		return nil
 //	})
-//	err := table.Update(ctx, conn) // the counters of connections that go on
+//	err := table.Update(ctx, conn) // adds the packets of connections that have not ended
 //	for _, flow := range table.Flows() {
 //		fmt.Println(flow.Source, flow.Destination, flow.Bytes)
 //	}
 //
-// The rules log with render.Config.VerdictLog. keyOf resolves addresses and rules: the prefix of an entry is the
-// decision and the ID of the rule, see policy.RuleIDs. The kernel counts packets only if
-// net.netfilter.nf_conntrack_acct is set. Call Update at least every few minutes: it also finds connections whose end
+// The rules log with render.Config.VerdictLog. Write keyOf to resolve addresses and rules: the prefix of an entry has
+// the decision and the ID of the rule, see policy.RuleIDs. The kernel counts packets only if
+// net.netfilter.nf_conntrack_acct is set. Call Update at least every few minutes: it also removes connections whose end
 // was missed.
 //
 // # What is counted

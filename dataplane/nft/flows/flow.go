@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Key identifies a flow: all connections from a source to a port of a destination about which one rule decides. It is
+// Key identifies a flow: all connections from a source to a port of a destination that one rule decides about. It is
 // comparable.
 type Key struct {
 	// Source and Destination are names, as in "shop/web", or addresses.
@@ -25,21 +25,22 @@ type Key struct {
 // Decision is a verdict and its reason. It is comparable.
 type Decision struct {
 	Allowed bool
-	// Policy or profile whose rule decided. The zero Key means that no rule did.
+	// Policy is the policy or profile whose rule decided. The zero Key means that no rule did.
 	Policy policy.Key
 	// Direction of the rule. Empty if no rule decided.
 	Direction policy.Type
-	// Rule is the place of the rule in that direction, from 0.
+	// Rule is the index of the rule in that direction, from 0.
 	Rule int
-	// Reason in words, if no rule decided.
+	// Reason is why the packet was allowed or denied, if no rule decided.
 	Reason string
 }
 
-// Counts are what was counted. All but Connections are zero for connections that connection tracking does not count.
+// Counts are the counters of a flow or decision. Packets of a connection are counted only if connection tracking counts
+// them.
 type Counts struct {
 	// Connections that were allowed.
 	Connections uint64
-	// Packets and Bytes from the source, or those that were dropped. Bytes are those of IP packets.
+	// Packets and Bytes from the source; of a denied flow, those that were dropped. Bytes are those of IP packets.
 	Packets, Bytes uint64
 	// ReplyPackets and ReplyBytes from the destination.
 	ReplyPackets, ReplyBytes uint64
@@ -69,7 +70,7 @@ type Tuple struct {
 	Protocol            policy.Protocol
 }
 
-// TupleOf returns the tuple of a packet that was logged.
+// TupleOf returns the tuple of a logged packet.
 func TupleOf(e nflog.Entry) Tuple {
 	return Tuple{
 		Source: netip.AddrPortFrom(e.Src, e.SrcPort), Destination: netip.AddrPortFrom(e.Dst, e.DstPort),
@@ -90,7 +91,8 @@ func tupleOf(f *conntrack.Flow) Tuple {
 // connection may have any number of verdicts.
 type Verdict struct {
 	Key
+	// Tuple of the connection.
 	Tuple Tuple
-	// Length of the IP packet.
+	// Length of the IP packet in bytes.
 	Length int
 }

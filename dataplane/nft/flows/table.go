@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Config configures a Table.
+// Config configures a Table. For each limit, 0 means the default.
 type Config struct {
 	// MaxFlows is the maximum number of flows. Default 10,000.
 	MaxFlows int
@@ -18,27 +18,28 @@ type Config struct {
 	// table with two policies for each connection takes 37 MiB, and 16 more for each of these policies if the flows
 	// were evicted.
 	MaxConnections int
-	// MaxTotals is the maximum number of decisions in Totals. Default 1,000.
+	// MaxTotals is the maximum number of decisions in Totals. Further decisions share two entries. Default 1,000.
 	MaxTotals int
-	// Evicted is called with each flow that another one replaces. It must not call the Table. Optional.
+	// Evicted is called with each flow that a new one replaces, by the goroutine that adds it. It must not call the
+	// Table. Optional.
 	Evicted func(Flow)
 }
 
-// Stats is what a Table has counted since New.
+// Stats are the statistics of a Table since New.
 type Stats struct {
 	// Flows and Connections are how many there are now. Connections with one Tuple are one here.
 	Flows, Connections int
-	// Evicted is the number of flows that others have replaced.
+	// Evicted is the number of flows that new ones have replaced.
 	Evicted uint64
 	// Uncounted is the number of verdicts about connections over Config.MaxConnections. Each such verdict counts as a
 	// connection, and the packets of these connections are not counted.
 	Uncounted uint64
-	// Missed is how often the kernel had to drop notifications of ends. The next Update makes up for it, except that
-	// the last packets of such connections are not counted.
+	// Missed is the number of calls of Missed. The next Update removes connections whose end was missed; their last
+	// packets are not counted.
 	Missed uint64
 }
 
-// Table aggregates connections.
+// Table aggregates verdicts and counters into flows. Its methods may be called from any goroutine.
 type Table struct {
 	cfg Config
 
@@ -107,7 +108,7 @@ func (t *Table) entry(k Key) *entry {
 	return e
 }
 
-// count adds to a flow, which becomes the latest.
+// count adds to the counters of a flow and of its decision, and moves the flow to the front of recent.
 func (t *Table) count(e *entry, add Counts) {
 	if e.element == nil {
 		e = t.entry(e.Key)
@@ -129,7 +130,8 @@ func (t *Table) evict() {
 	}
 }
 
-// total returns the counts of a decision. Decisions over the limit share those of the zero Decision.
+// total returns the counters of a decision. Decisions over the limit share two: one of those that allow, one of those
+// that deny.
 func (t *Table) total(d Decision) *Counts {
 	if t.totals[d] == nil {
 		if len(t.totals) >= t.cfg.MaxTotals {
@@ -160,8 +162,8 @@ func (t *Table) Flows() []Flow {
 	return all
 }
 
-// Totals returns the counts of each decision since New, also those of flows that were evicted. Decisions over
-// Config.MaxTotals share those of the decisions without policy and reason.
+// Totals returns the counters of each decision since New, including those of evicted flows. Decisions over
+// Config.MaxTotals are counted in two decisions that have only the field Allowed.
 func (t *Table) Totals() map[Decision]Counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -172,7 +174,7 @@ func (t *Table) Totals() map[Decision]Counts {
 	return all
 }
 
-// Stats returns what was counted.
+// Stats returns the statistics.
 func (t *Table) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()

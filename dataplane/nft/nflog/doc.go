@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nflog follows what rules of nftables log to an nflog group: of each packet the rule's
-// prefix, the interfaces, and what its headers say.
+// Package nflog reads the packets that nftables rules log to an nflog group: for each packet the
+// prefix of the rule, the interfaces, and fields of the headers.
 //
 //	nft rule "log prefix ... group N" ──▶ nfnetlink_log ──▶ Follow ──▶ Entry
 //
@@ -11,11 +11,11 @@
 //
 // # Concurrency
 //
-// Follow calls back from the goroutine that called it. A group has one follower on a node at a
-// time.
+// Follow makes all calls on its caller's goroutine. In a network namespace, only one socket at a time
+// can follow a group.
 //
 // # Errors
 //
-// Follow returns the error of its context, that of the callback, or that of the kernel: EPERM where
-// another process follows the group, and without CAP_NET_ADMIN.
+// Follow returns the error of its context, that of the callback, or that of the kernel: EPERM if
+// another socket follows the group, or without CAP_NET_ADMIN.
 package nflog

@@ -9,31 +9,33 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Entry is one packet that was logged.
+// Entry is a logged packet.
 type Entry struct {
 	// Prefix of the rule.
 	Prefix string
-	// In and Out are the indexes of the interfaces that the packet came by and goes by; 0 where
-	// there is none.
+	// In and Out are the indexes of the interfaces by which the packet enters and leaves; 0 if there
+	// is none.
 	In, Out uint32
-	// Src and Dst of the packet. They are zero if its header makes no sense.
+	// Src and Dst are the addresses of the packet. They are invalid if its IP header is malformed.
 	Src, Dst netip.Addr
 	Protocol policy.Protocol
-	// SrcPort and DstPort, for protocols that have ports and packets that are no later fragments.
+	// SrcPort and DstPort are the ports. They are 0 if the protocol has none, and in a fragment other
+	// than the first.
 	SrcPort, DstPort uint16
-	// Length of the packet with its IP header, as the header says.
+	// Length is the length of the packet in bytes, as its IP header has it. It includes that header.
 	Length int
-	// Missed is how often the kernel had no room for what it logged before this.
+	// Missed is how many times the kernel dropped entries since the previous Entry, because the
+	// receive buffer was full. Each time it may have dropped several.
 	Missed int
 }
 
-// The lengths of headers, and where things are in them.
+// Lengths of headers and of the ports, in bytes.
 const (
 	header4, header6 = 20, 40
 	ports            = 4
 )
 
-// readPacket reads the headers of a packet, as far as they are there.
+// readPacket reads the headers of a packet that may be truncated.
 func (e *Entry) readPacket(p []byte) {
 	if len(p) == 0 {
 		return
@@ -60,8 +62,7 @@ func (e *Entry) read4(p []byte) {
 	}
 }
 
-// extensions are the IPv6 headers that may stand before that of the protocol, each with its length
-// in a byte.
+// Numbers of IPv6 extension headers, which may precede the header of the protocol.
 const (
 	hopByHop, routing, fragment, destination = 0, 43, 44, 60
 )

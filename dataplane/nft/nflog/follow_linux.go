@@ -14,18 +14,18 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// Config says what to follow.
+// Config configures Follow.
 type Config struct {
-	// Group of nflog.
+	// Group is the number of the nflog group.
 	Group uint16
 	// NetNS is a file descriptor of the network namespace. 0 means that of the process.
 	NetNS int
-	// Started is called once the kernel has accepted the request: from then on every packet counts.
-	// Optional.
+	// Started is called once the socket follows the group: packets that are logged later are
+	// reported. Optional.
 	Started func()
 }
 
-// nfnetlink_log's own numbers, as of linux/netfilter/nfnetlink_log.h.
+// Numbers of nfnetlink_log, from linux/netfilter/nfnetlink_log.h.
 const (
 	subsystem  = 4 << 8
 	msgPacket  = subsystem
@@ -37,12 +37,12 @@ const (
 	cfgQueue   = 5
 	bind       = 1
 	copyPacket = 2
-	copyLength = 128 // enough for the headers
+	copyLength = 128 // bytes of each packet, enough for the headers
 
-	// The kernel sends packets together: up to queueLength, or what came in queueTime, in hundredths of a second.
+	// The kernel sends a datagram once it has queueLength packets, or queueTime hundredths of a second after the first.
 	queueLength = 50
 	queueTime   = 1
-	// bufferSize is that of one datagram: queueLength times a message of about 300 bytes.
+	// bufferSize is the size of a datagram in bytes: queueLength times a message of about 300 bytes.
 	bufferSize = 16 << 10
 
 	attrIn, attrOut, attrPayload, attrPrefix = 4, 5, 9, 10
@@ -50,7 +50,10 @@ const (
 	headerLength = 4
 )
 
-// Follow calls do for every packet that is logged until ctx is done or do fails.
+// Follow calls do for every logged packet, until ctx is done or do returns an error. If do is slow, the kernel drops
+// entries: see Entry.Missed.
+//
+// Errors: the context's, that of do, and those of the system calls.
 func Follow(ctx context.Context, cfg Config, do func(Entry) error) error {
 	sock, err := netlink.Open(netlink.Config{Family: netlink.Netfilter, NetNS: cfg.NetNS})
 	if err != nil {
@@ -100,7 +103,7 @@ func Follow(ctx context.Context, cfg Config, do func(Entry) error) error {
 	}
 }
 
-// join has the kernel log to a group for this socket.
+// join binds the socket to a group, and sets the parameters of the group.
 func join(conn *netlink.Conn, group uint16) error {
 	request := conn.Request(msgConfig, unix.AF_UNSPEC, 0, byte(group>>8), byte(group))
 	request.Bytes(cfgCommand, []byte{bind})
@@ -111,7 +114,7 @@ func join(conn *netlink.Conn, group uint16) error {
 	return conn.Ask(func(netlink.Message) error { return nil })
 }
 
-// parse reads the body of a message.
+// parse parses the body of a packet message.
 func parse(data []byte) (e Entry, err error) {
 	var d netlink.Decoder
 	d.Begin(data, headerLength)

@@ -9,15 +9,15 @@ import (
 	"errors"
 )
 
-// Config says what to follow.
+// Config configures Follow.
 type Config struct {
-	// Group of nflog.
+	// Group is the number of the nflog group.
 	Group uint16
 	// NetNS is a file descriptor of the network namespace. 0 means that of the process.
 	NetNS int
-	// Started is called once the kernel has accepted the request. Optional.
+	// Started is called once the socket follows the group. Optional.
 	Started func()
 }
 
-// Follow returns an error: nflog is Linux's.
+// Follow returns errors.ErrUnsupported: only Linux has nflog.
 func Follow(context.Context, Config, func(Entry) error) error { return errors.ErrUnsupported }

@@ -9,14 +9,14 @@ type Config struct {
 	// NetNS is a file descriptor of the network namespace, needed only during New. Zero means that of the calling
 	// thread.
 	NetNS int
-	// PolicyTable is the name of the table with the policy. That of the flowtable is PolicyTable + "-flowtable".
+	// PolicyTable is the name of the table with the policy. The table of the flowtable is PolicyTable + "-flowtable".
 	PolicyTable string
 	// Uplinks are the names of the node's interfaces to other hosts. Connections between a workload and an uplink may
 	// use the fast path.
 	Uplinks []string
 }
 
-// Address is an address that the workload behind an interface has as its own.
+// Address is an own address of the workload behind an interface.
 type Address struct {
 	Interface string
 	Addr      netip.Addr

@@ -15,12 +15,12 @@ import (
 const (
 	flowtableName = "fast"
 	setUplinks    = "uplinks"
-	// priority is after the forward chains of others (NF_IP_PRI_FILTER is 0), so that a packet which they drop adds
-	// no flow.
+	// priority is after the forward chains of other tables (NF_IP_PRI_FILTER is 0), so that packets which they drop do
+	// not put a connection on the fast path.
 	priority = 10_000
 )
 
-// setOwn returns the name of the set of the workloads' own addresses of a family, each with its interface.
+// setOwn returns the name of the set of own addresses of a family, with their interfaces.
 func setOwn(f sets.Family) string {
 	if f == sets.IPv4 {
 		return "own4"
@@ -28,9 +28,9 @@ func setOwn(f sets.Family) string {
 	return "own6"
 }
 
-// rules returns the table. A packet of an established connection adds a flow if one end is a
-// workload's own address, and the other end an uplink or the own address of another workload. Both directions of a
-// connection match, or neither does.
+// rules returns the table. A packet of an established connection puts it on the fast path if one end is an own address
+// of a workload, and the other end an uplink or an own address of another workload. Both directions of a connection
+// match, or neither does.
 func rules(table string, uplinks []string, own []Address, devices []string) *ruleset.Table {
 	chain := &ruleset.Chain{
 		Name: "forward", Hook: &ruleset.Hook{Point: ruleset.Forward, Priority: priority, Policy: build.Accept()},

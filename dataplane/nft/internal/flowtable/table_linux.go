@@ -53,19 +53,19 @@ func (t *Table) Exists() (bool, error) {
 	return head.Exists, t.wrap("read", err)
 }
 
-// Delete deletes the table: from then on, all packets traverse the chains. It is no error if there is none.
+// Delete deletes the table: from then on, all packets traverse the chains. It does nothing if there is no table.
 func (t *Table) Delete() error {
 	t.enc.Begin(0) // creates the table if it is missing, so that the deletion succeeds
 	t.enc.DeleteTable()
 	return t.wrap("delete", t.conn.Commit(t.batch, nil))
 }
 
-// Install installs the table: connections between two of these addresses, and between one of them and an uplink, use
-// the fast path. devices are the existing interfaces of workloads and uplinks; the kernel refuses others. Without a
-// device or an address there is no table.
+// Install installs the table: connections between two of the own addresses, and between one of them and an uplink, use
+// the fast path. devices are the interfaces of workloads and uplinks; the kernel refuses a device that does not exist.
+// Without devices or own addresses, Install does nothing.
 //
-// The socket owns the table: the kernel deletes it when the process ends, however that is. So the table never outlives
-// the process that updates it.
+// The socket owns the table: the kernel deletes the table when the process ends for any reason. So the table never
+// outlives the process that updates it.
 func (t *Table) Install(own []Address, devices []string) error {
 	if len(own) == 0 || len(devices) == 0 {
 		return nil
@@ -76,7 +76,7 @@ func (t *Table) Install(own []Address, devices []string) error {
 	table := rules(t.name, t.uplinks, own, devices)
 	clear(t.sets)
 	t.enc.Begin(0)
-	t.enc.DeleteTable() // one without an owner
+	t.enc.DeleteTable() // if there is one without an owner
 	t.enc.AddTable(encode.TableOwner)
 	for _, f := range table.Flowtables {
 		t.enc.AddFlowtable(f)
@@ -96,7 +96,7 @@ func (t *Table) Install(own []Address, devices []string) error {
 		return t.wrap("add", err)
 	}
 	err := t.conn.Commit(t.batch, nil)
-	if errors.Is(err, unix.ENOENT) { // or a device has been removed meanwhile
+	if errors.Is(err, unix.ENOENT) { // flowtables are missing, or a device has been removed meanwhile
 		err = noFlowtables(err)
 	}
 	return t.wrap("add", err)
