@@ -69,7 +69,7 @@ func (e *endpoint) identify(conn net.Conn) (*identity, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnauthorized, err)
 	}
-	p.netNS = e.server.cfg.NetNS
+	p.node = e.server.node
 	id := &identity{
 		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
 		endpoint:       e, conn: conn, peer: p,

@@ -5,7 +5,6 @@ package policysync
 import (
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 
 	"github.com/wayleave/wayleave/dataplane"
@@ -24,9 +23,8 @@ type Peer struct {
 	// Endpoint is the endpoint of the socket, as it is now.
 	Endpoint *dataplane.Endpoint
 
-	conn *net.UnixConn
-	// netNS is that of ServerConfig.
-	netNS int
+	conn *connection
+	node *node
 }
 
 // Users returns a function for ServerConfig.Authenticate that accepts processes that run as one of the users, by their
@@ -41,11 +39,20 @@ func Users(ids ...uint32) func(policy.Key, Peer) error {
 }
 
 // InWorkload accepts processes in the network namespace of the workload. It is the default of
-// ServerConfig.Authenticate. The namespace is not that of the node, and has all addresses of the endpoint. If the
-// endpoint's interface is a veth device, the other end of it is in the namespace: another workload can give itself the
-// addresses, but not that.
+// ServerConfig.Authenticate. The endpoint's interface must be a device of type veth or netkit: the other end of the
+// device is in the namespace of the workload, and no other workload can change that. An endpoint with an interface of
+// another type is refused to everybody: see HasAddresses.
 //
 // It needs CAP_SYS_ADMIN and CAP_SYS_PTRACE to enter the namespace, and Linux 5.8. Before Linux 6.5 (SO_PEERPIDFD), the
 // server must be in the PID namespace of the node, and a process that takes over the number of one that has connected
 // and ended is taken for it.
 func InWorkload(_ policy.Key, p Peer) error { return p.inWorkload() }
+
+// HasAddresses is a function for ServerConfig.Authenticate, for interfaces of other types than veth and netkit: tap,
+// macvlan or ipvlan. It accepts processes in a network namespace, other than that of the node, that has all addresses
+// of the endpoint. An endpoint without addresses is refused.
+//
+// A process that can create a network namespace can give it any address. An ordinary user can do that where user
+// namespaces are allowed, without any capability: see unshare(1). So use it only where no process that can open the
+// socket can create a network namespace or change the addresses of its own. It needs what InWorkload needs.
+func HasAddresses(_ policy.Key, p Peer) error { return p.hasAddresses() }

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
-	"slices"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -22,7 +20,7 @@ func peerOf(conn net.Conn) (Peer, error) {
 	if !ok {
 		return Peer{}, fmt.Errorf("a connection of type %T", conn)
 	}
-	p := Peer{conn: accepted.UnixConn}
+	p := Peer{conn: accepted}
 	err := p.control(func(fd int) error {
 		c, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 		if err == nil {
@@ -68,92 +66,50 @@ func (p Peer) processByNumber() (int, error) {
 	return unix.PidfdOpen(p.PID, 0)
 }
 
-// inWorkload checks the network namespace of the process.
-func (p Peer) inWorkload() error {
-	if len(p.Endpoint.Addresses) == 0 {
-		return errors.New("the endpoint has no address by which to know its network namespace")
-	}
+// openNamespace opens the network namespace of the process.
+func (p Peer) openNamespace() (namespace *os.File, err error) {
 	process, err := p.process()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = process.Close() }()
-	var namespace *os.File
-	var found []netip.Addr
-	err = nsthread.In(int(process.Fd()), func() (err error) {
-		if namespace, err = os.Open("/proc/thread-self/ns/net"); err == nil {
-			found, err = addresses()
-		}
-		return err
-	})
-	if namespace != nil {
-		defer func() { _ = namespace.Close() }()
-	}
-	if err != nil {
-		return err
-	}
-	if err := p.inNode(func() error { return otherEnd(p.Endpoint.Interface, namespace) }); err != nil {
-		return err
-	}
-	for _, a := range p.Endpoint.Addresses {
-		if !slices.Contains(found, a) {
-			return fmt.Errorf("its network namespace does not have the address %s", a)
-		}
-	}
-	return nil
-}
-
-// addresses returns the addresses of the interfaces of the network namespace.
-func addresses() ([]netip.Addr, error) {
-	list, err := net.InterfaceAddrs()
 	if err != nil {
 		return nil, err
 	}
-	var out []netip.Addr
-	for _, a := range list {
-		if n, ok := a.(*net.IPNet); ok {
-			if addr, ok := netip.AddrFromSlice(n.IP); ok {
-				out = append(out, addr.Unmap())
-			}
+	defer func() { _ = process.Close() }()
+	err = nsthread.In(int(process.Fd()), func() (err error) {
+		namespace, err = os.Open("/proc/thread-self/ns/net")
+		return err
+	})
+	return namespace, err
+}
+
+// inNamespace calls a function with the network namespace of the process, which is not that of the node.
+func (p Peer) inNamespace(do func(fd int) error) error {
+	return p.conn.withNamespace(p.openNamespace, func(fd int) error {
+		if err := p.node.differs(fd); err != nil {
+			return err
 		}
-	}
-	return out, nil
+		return do(fd)
+	})
 }
 
-// inNode calls a function in the network namespace of the node.
-func (p Peer) inNode(do func() error) error {
-	if p.netNS == 0 {
-		return nsthread.Throwaway(do)
-	}
-	return nsthread.In(p.netNS, do)
+// inWorkload checks that the other end of the endpoint's interface is in the network namespace of the process.
+func (p Peer) inWorkload() error {
+	return p.inNamespace(func(fd int) error { return p.node.hasOtherEnd(p.Endpoint.Interface, fd) })
 }
 
-// otherEnd checks that the namespace is not that of the thread, which has the interface, and that the other end of a
-// veth device is in the namespace.
-func otherEnd(name string, namespace *os.File) error {
-	var own, other unix.Stat_t
-	if err := unix.Stat("/proc/thread-self/ns/net", &own); err != nil {
-		return err
+// hasAddresses checks that the network namespace of the process has the addresses. It looks up each of them: a list of
+// all addresses of a foreign namespace has no limit.
+func (p Peer) hasAddresses() error {
+	if len(p.Endpoint.Addresses) == 0 {
+		return errors.New("the endpoint has no address by which to know its network namespace")
 	}
-	if err := unix.Fstat(int(namespace.Fd()), &other); err != nil {
-		return err
-	}
-	if own.Dev == other.Dev && own.Ino == other.Ino {
-		return errors.New("it is in the network namespace of the node")
-	}
-	link, err := netlink.LinkByName(name)
-	if err != nil {
-		return fmt.Errorf("interface %s: %w", name, err)
-	}
-	if link.Type() != "veth" {
-		return nil
-	}
-	id, err := netlink.GetNetNsIdByFd(int(namespace.Fd()))
-	if err != nil {
-		return fmt.Errorf("id of the network namespace: %w", err)
-	}
-	if end := link.Attrs().NetNsID; end < 0 || end != id {
-		return fmt.Errorf("its network namespace does not have the other end of %s", name)
-	}
-	return nil
+	return p.inNamespace(func(fd int) error {
+		return nsthread.In(fd, func() error {
+			for _, a := range p.Endpoint.Addresses {
+				routes, err := netlink.RouteGet(a.AsSlice())
+				if err != nil || len(routes) != 1 || routes[0].Type != unix.RTN_LOCAL {
+					return fmt.Errorf("its network namespace does not have the address %s", a)
+				}
+			}
+			return nil
+		})
+	})
 }

@@ -17,3 +17,12 @@ func peerOf(net.Conn) (Peer, error) { return Peer{}, errOther }
 
 // inWorkload refuses.
 func (p Peer) inWorkload() error { return errOther }
+
+// hasAddresses refuses.
+func (p Peer) hasAddresses() error { return errOther }
+
+// node is not used.
+type node struct{ fd int }
+
+// close does nothing.
+func (n *node) close() {}

@@ -4,6 +4,7 @@ package policysync_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -14,8 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
 
-	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/dataplane/wire/policysync"
 	"github.com/wayleave/wayleave/internal/netns"
@@ -81,6 +82,14 @@ func open(t *testing.T) string {
 	return folder
 }
 
+// no is what a client prints that is refused.
+const no = "no state: context deadline exceeded"
+
+// place sets what identifies the workload of an endpoint.
+func place(s dptest.State, name, link string, addresses ...netip.Addr) {
+	s.Endpoints[key(name)].Interface, s.Endpoints[key(name)].Addresses = link, addresses
+}
+
 // Only processes in the workload's network namespace get its policy: not those of the node, nor of another workload,
 // also if that has given itself the address.
 func TestOnlyProcessesInTheWorkloadGetItsPolicy(t *testing.T) {
@@ -90,23 +99,17 @@ func TestOnlyProcessesInTheWorkloadGetItsPolicy(t *testing.T) {
 	server, path := serve(t, policysync.ServerConfig{
 		Authenticate: policysync.InWorkload, NetNS: node.FD(), Socket: policysync.Folder(open(t)),
 	})
-	state := world(3, "web", "lost", "anonymous", "absent")
-	place := func(name, link string, addresses ...netip.Addr) {
-		state.Endpoints[key(name)].Interface, state.Endpoints[key(name)].Addresses = link, addresses
-	}
-	place("web", "cali1", web.Addresses...)
-	place("lost", "cali1", netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.3"))
-	place("anonymous", "cali1")
-	place("absent", "cali9", web.Addresses...)
+	state := world(3, "web", "anonymous", "absent")
+	place(state, "web", "cali1", web.Addresses...)
+	place(state, "anonymous", "cali1")
+	place(state, "absent", "cali9", web.Addresses...)
 	require.NoError(t, server.Apply(t.Context(), dptest.Transition(dptest.NewState(), state)))
 
-	const no = "no state: context deadline exceeded"
 	require.Equal(t, "WorkloadEndpoint/n/web", clientIn(t, web.NS, path(key("web"))))
+	require.Equal(t, "WorkloadEndpoint/n/anonymous", clientIn(t, web.NS, path(key("anonymous"))))
+	require.Equal(t, no, clientIn(t, web.NS, path(key("absent"))))
 	for name, ns := range map[string]*netns.NS{"test": nil, "node": node, "other": other.NS} {
 		require.Equal(t, no, clientIn(t, ns, path(key("web"))), name)
-	}
-	for _, name := range []string{"lost", "anonymous", "absent"} {
-		require.Equal(t, no, clientIn(t, web.NS, path(key(name))), name)
 	}
 	for _, ns := range []*netns.NS{other.NS, node} {
 		require.NoError(t, ns.AddAddr("lo", netip.MustParsePrefix("10.0.0.1/32")))
@@ -121,16 +124,49 @@ func TestOnlyProcessesInTheWorkloadGetItsPolicy(t *testing.T) {
 	}
 }
 
-// An interface that is no veth device has no other end to compare; the addresses count.
-func TestOtherDevicesAreKnownByTheirAddresses(t *testing.T) {
+// A device that is no pair does not identify a namespace: neither one without any, nor one whose lower device or outer
+// packets are in another namespace. Its endpoint is refused to everybody, whatever addresses they have.
+func TestOtherDevicesIdentifyNobody(t *testing.T) {
 	node, pod := nstest.New(t), nstest.New(t)
 	require.NoError(t, pod.AddAddr("lo", netip.MustParsePrefix("10.0.0.1/32")))
+	require.NoError(t, pod.Do(func() error {
+		vxlan := &netlink.Vxlan{LinkAttrs: netlink.NewLinkAttrs(), VxlanId: 1, Port: 4789}
+		vxlan.Name = "vx0"
+		return errors.Join(netlink.LinkAdd(vxlan), netlink.LinkSetNsFd(vxlan, node.FD()))
+	}))
+	link, err := node.Link("vx0")
+	require.NoError(t, err)
+	require.NotZero(t, link.Index)
 	server, path := serve(t, policysync.ServerConfig{Authenticate: policysync.InWorkload, NetNS: node.FD()})
-	state := dptest.NewState()
-	state.InSync = true
-	state.Endpoints[key("a")] = &dataplane.Endpoint{
-		Interface: "lo", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")},
+	state := world(1, "lo", "vxlan")
+	place(state, "lo", "lo", netip.MustParseAddr("10.0.0.1"))
+	place(state, "vxlan", "vx0", netip.MustParseAddr("10.0.0.1"))
+	require.NoError(t, server.Apply(t.Context(), dptest.Transition(dptest.NewState(), state)))
+	for _, name := range []string{"lo", "vxlan"} {
+		for _, ns := range []*netns.NS{pod, node} {
+			require.Equal(t, no, clientIn(t, ns, path(key(name))), name)
+		}
 	}
+}
+
+// Where the configuration says so, the addresses decide for all devices, except in the node's own namespace.
+func TestHasAddresses(t *testing.T) {
+	node, pod, other := nstest.New(t), nstest.New(t), nstest.New(t)
+	addresses := []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("2001:db8::1")}
+	for _, ns := range []*netns.NS{node, pod} {
+		for _, a := range addresses {
+			require.NoError(t, ns.AddAddr("lo", netip.PrefixFrom(a, a.BitLen())))
+		}
+	}
+	require.NoError(t, other.AddAddr("lo", netip.PrefixFrom(addresses[0], 32)))
+	server, path := serve(t, policysync.ServerConfig{Authenticate: policysync.HasAddresses, NetNS: node.FD()})
+	state := world(1, "a", "anonymous")
+	place(state, "a", "lo", addresses...)
+	place(state, "anonymous", "lo")
 	require.NoError(t, server.Apply(t.Context(), dptest.Transition(dptest.NewState(), state)))
 	require.Equal(t, "WorkloadEndpoint/n/a", clientIn(t, pod, path(key("a"))))
+	for _, ns := range []*netns.NS{node, other, nil} {
+		require.Equal(t, no, clientIn(t, ns, path(key("a"))))
+	}
+	require.Equal(t, no, clientIn(t, pod, path(key("anonymous"))))
 }

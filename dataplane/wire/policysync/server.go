@@ -24,7 +24,8 @@ var _ dataplane.Dataplane = (*Server)(nil)
 //
 // Its methods may be called from any goroutine, those of dataplane.Dataplane from one at a time.
 type Server struct {
-	cfg ServerConfig
+	cfg  ServerConfig
+	node *node
 	// stopping are the goroutines of endpoints.
 	stopping sync.WaitGroup
 
@@ -42,7 +43,9 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	return &Server{cfg: cfg.withDefaults(), desired: state.New(), served: map[policy.Key]*endpoint{}}, nil
+	return &Server{
+		cfg: cfg.withDefaults(), node: &node{fd: cfg.NetNS}, desired: state.New(), served: map[policy.Key]*endpoint{},
+	}, nil
 }
 
 // Apply implements dataplane.Dataplane. It opens and closes sockets, and queues the changes for subscribers. It does
@@ -97,6 +100,7 @@ func (s *Server) Close() error {
 	s.mu.Unlock()
 	s.stopAll()
 	s.stopping.Wait()
+	s.node.close()
 	return nil
 }
 

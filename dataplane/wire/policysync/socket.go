@@ -65,11 +65,41 @@ type socket struct {
 type connection struct {
 	*net.UnixConn
 	release func()
+
+	mu sync.Mutex
+	// namespace is the network namespace of the peer; nil until needed.
+	namespace *os.File
+	closed    bool
+}
+
+// withNamespace calls a function with the file descriptor of the peer's network namespace. The first call opens it; it
+// stays open with the connection, so that its number in the kernel is not that of another one.
+func (c *connection) withNamespace(open func() (*os.File, error), do func(fd int) error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return net.ErrClosed
+	}
+	if c.namespace == nil {
+		namespace, err := open()
+		if err != nil {
+			return err
+		}
+		c.namespace = namespace
+	}
+	return do(int(c.namespace.Fd()))
 }
 
 // Close closes the connection. It may be called again.
 func (c *connection) Close() error {
 	defer c.release()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.namespace != nil {
+		_ = c.namespace.Close()
+		c.namespace = nil
+	}
 	return c.UnixConn.Close()
 }
 
@@ -115,7 +145,7 @@ func (s *socket) Accept() (net.Conn, error) {
 		release()
 		return nil, err
 	}
-	return &connection{conn, release}, nil
+	return &connection{UnixConn: conn, release: release}, nil
 }
 
 // intact reports whether the path still has the socket.
