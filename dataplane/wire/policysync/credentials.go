@@ -9,10 +9,12 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/credentials"
 
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/policy"
 )
 
 // transport are the credentials of the connections of an endpoint: the kernel identifies the peer, and nothing is
@@ -26,7 +28,9 @@ func (t transport) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInf
 	e := t.endpoint
 	id, err := e.identify(conn)
 	if err != nil {
-		e.server.cfg.Logger.Warn("peer refused", "endpoint", e.key, "err", err)
+		if skipped, ok := e.refusals.log(time.Now()); ok {
+			e.server.cfg.Logger.Warn("peer refused", "endpoint", e.key, "err", err, "not_logged", skipped)
+		}
 		return nil, nil, err
 	}
 	return conn, id, nil
@@ -90,9 +94,16 @@ func (i *identity) check(current *dataplane.Endpoint) error {
 	}
 	p := i.peer
 	p.Endpoint = current
-	if err := i.endpoint.server.cfg.Authenticate(i.endpoint.key, p); err != nil {
+	if err := i.endpoint.server.authenticate(i.endpoint.key, p); err != nil {
 		return fmt.Errorf("%w: process %d of user %d: %w", ErrUnauthorized, p.PID, p.User, err)
 	}
 	i.checked = current
 	return nil
+}
+
+// authenticate calls ServerConfig.Authenticate, which runs for a limited number of peers of all endpoints at a time.
+func (s *Server) authenticate(key policy.Key, p Peer) error {
+	s.checks <- struct{}{}
+	defer func() { <-s.checks }()
+	return s.cfg.Authenticate(key, p)
 }

@@ -21,6 +21,7 @@ type endpoint struct {
 	path     string
 	listener *socket
 	grpc     *grpc.Server
+	refusals refusals
 	// gone is closed once the endpoint is not served any more, with the status reason.
 	gone chan struct{}
 

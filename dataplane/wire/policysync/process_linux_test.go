@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,6 +23,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wire/policysync"
 	"github.com/wayleave/wayleave/internal/netns"
 	"github.com/wayleave/wayleave/internal/netns/nstest"
+	"github.com/wayleave/wayleave/policy"
 )
 
 // socketEnv has the path of a socket if this process is a client. userEnv is set if it gives up its rights.
@@ -169,4 +172,39 @@ func TestHasAddresses(t *testing.T) {
 		require.Equal(t, no, clientIn(t, ns, path(key("a"))))
 	}
 	require.Equal(t, no, clientIn(t, pod, path(key("anonymous"))))
+}
+
+// The check of a peer takes no more memory if its network namespace has many addresses.
+func TestAddressesOfThePeerAreNotListed(t *testing.T) {
+	node := nstest.New(t)
+	nstest.NewWorkload(t, node, "cali1", "10.0.0.1")
+	thief := nstest.NewWorkload(t, node, "cali2", "10.0.0.2")
+	require.NoError(t, thief.NS.Do(func() error {
+		lo, err := netlink.LinkByName("lo")
+		for i := 0; i < 2000 && err == nil; i++ {
+			a := netip.AddrFrom4([4]byte{11, 0, byte(i >> 8), byte(i)})
+			err = netlink.AddrAdd(lo, &netlink.Addr{IPNet: &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(32, 32)}})
+		}
+		return err
+	}))
+	for name, check := range map[string]func(policy.Key, policysync.Peer) error{
+		"InWorkload": policysync.InWorkload, "HasAddresses": policysync.HasAddresses,
+	} {
+		allocated := make(chan uint64, 100)
+		server, path := serve(t, policysync.ServerConfig{
+			NetNS: node.FD(), Authenticate: func(k policy.Key, p policysync.Peer) error {
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				err := check(k, p)
+				runtime.ReadMemStats(&after)
+				allocated <- after.TotalAlloc - before.TotalAlloc
+				return err
+			},
+		})
+		state := world(1, "a")
+		place(state, "a", "cali1", netip.MustParseAddr("10.0.0.1"))
+		require.NoError(t, server.Apply(t.Context(), dptest.Transition(dptest.NewState(), state)))
+		require.Equal(t, no, clientIn(t, thief.NS, path(key("a"))), name)
+		require.Less(t, <-allocated, uint64(512<<10), name)
+	}
 }

@@ -19,6 +19,9 @@ import (
 
 var _ dataplane.Dataplane = (*Server)(nil)
 
+// maxChecks limits the peers of all endpoints that are checked at a time: each check occupies a thread.
+const maxChecks = 8
+
 // Server is a dataplane that sends the policy of each local workload endpoint to processes in the workload. Put it last
 // in the list of a Driver: a process then knows of a change only once the kernel enforces it.
 //
@@ -26,6 +29,8 @@ var _ dataplane.Dataplane = (*Server)(nil)
 type Server struct {
 	cfg  ServerConfig
 	node *node
+	// checks has a token for each peer that is being checked.
+	checks chan struct{}
 	// stopping are the goroutines of endpoints.
 	stopping sync.WaitGroup
 
@@ -44,7 +49,8 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		return nil, err
 	}
 	return &Server{
-		cfg: cfg.withDefaults(), node: &node{fd: cfg.NetNS}, desired: state.New(), served: map[policy.Key]*endpoint{},
+		cfg: cfg.withDefaults(), node: &node{fd: cfg.NetNS}, checks: make(chan struct{}, maxChecks),
+		desired: state.New(), served: map[policy.Key]*endpoint{},
 	}, nil
 }
 

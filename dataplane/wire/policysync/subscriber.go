@@ -95,9 +95,9 @@ func (s *service) Sync(request *policysyncpb.SyncRequest, out stream) error {
 	}
 	defer e.unsubscribe(sub)
 	log := e.server.cfg.Logger.With("endpoint", e.key, "pid", id.peer.PID, "user", id.peer.User)
-	log.Info("subscribed", "name", request.GetName())
+	log.Debug("subscribed", "name", request.GetName())
 	err = e.follow(out, id, sub)
-	log.Info("subscription ended", "err", err)
+	log.Debug("subscription ended", "err", err)
 	return err
 }
 
