@@ -17,7 +17,8 @@
 // A request is judged as a TCP connection from the client's address to the address and port that it came to. If policy
 // allows it, it goes to the upstream. Otherwise the answer is 403, and its body names the tier, policy and rule that
 // decide. A change of policy counts for the next request, also on a connection that is open. Before the first state of
-// the policy, each answer is 503. While the connection to the node agent is lost, the last state counts.
+// the policy, each answer is 503. While the connection to the node agent is lost, the last state counts. Once the pod's
+// endpoint is removed, each answer is 403.
 //
 // The decision is the one that the kernel takes for a new connection. Where the kernel enforces the policy as well, a
 // client that is denied does not get as far as the sidecar. Add to decide what the kernel cannot know: the path, the

@@ -208,13 +208,33 @@ func TestRequestsAreAuthorisedByPolicy(t *testing.T) {
 	require.Contains(t, log.Wait(t, `by="tier default Policy/shop/web rule 0"`), "allowed")
 	require.Zero(t, a.dials+b.dials, "the connections stay open")
 
-	for reason, ns := range map[string]*netns.NS{
-		"it is in the network namespace of the node": n.ns, "does not have the other end of way-web": bob.NS,
+	for _, c := range []struct {
+		ns          *netns.NS
+		pod, reason string
+	}{
+		{n.ns, "web", "it is in the network namespace of the node"},
+		{bob.NS, "alice", "does not have the other end of way-alice"},
 	} {
-		start(t, ns, binary, "--socket", n.socket(key("web")), "--listen", "127.0.0.1:81")
-		n.log.Wait(t, reason)
-		clientIn(t, ns).until(t, "127.0.0.1:81", http.StatusServiceUnavailable)
+		start(t, c.ns, binary, "--socket", n.socket(key(c.pod)), "--listen", "127.0.0.1:81")
+		n.log.Wait(t, c.reason)
+		clientIn(t, c.ns).until(t, "127.0.0.1:81", http.StatusServiceUnavailable)
 	}
+}
+
+// Once the endpoint of the pod is removed, nobody is allowed.
+func TestRequestsAreDeniedWithoutTheEndpoint(t *testing.T) {
+	n, binary := newNode(t), build(t)
+	web := n.pod("web", "10.0.0.1")
+	serveUpstream(t, web)
+	start(t, web.NS, binary, "--socket", n.socket(key("web")))
+	n.allow("web")
+	n.graph.InSync()
+	n.send()
+	local := clientIn(t, web.NS)
+	require.Equal(t, "page for 10.0.0.1", local.until(t, "10.0.0.1:80", http.StatusOK))
+	n.graph.Update(policy.Update{Key: key("web")})
+	n.send()
+	require.Equal(t, "denied by removal of the endpoint", local.until(t, "10.0.0.1:80", http.StatusForbidden))
 }
 
 // A request is denied if its addresses are not known.

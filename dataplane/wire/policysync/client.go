@@ -14,11 +14,15 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
+	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/dataplane/wire/internal/parts"
 	"github.com/wayleave/wayleave/dataplane/wire/internal/state"
 	"github.com/wayleave/wayleave/dataplane/wire/policysync/policysyncpb"
+	"github.com/wayleave/wayleave/policy"
 )
 
 // ClientConfig configures a Client. It is copied by NewClient.
@@ -64,7 +68,8 @@ func Watch(ctx context.Context, path string, changed func(*State)) error {
 	return c.Run(ctx)
 }
 
-// State returns the last state, also while there is no connection, or nil before the first one.
+// State returns the last state, also while there is no connection, or nil before the first one. When the endpoint is
+// removed, or this process is not in its workload any more, that is a state without endpoint, which denies everything.
 func (c *Client) State() *State { return c.state.Load() }
 
 // Run connects, and again after a while when the connection ends, until ctx is done. Errors: that of ctx.
@@ -78,6 +83,10 @@ func (c *Client) Run(ctx context.Context) error {
 		}
 		if complete {
 			wait = least
+		}
+		switch status.Code(err) {
+		case codes.NotFound, codes.PermissionDenied:
+			c.publish(&State{Key: c.key(), Objects: dptest.NewState()})
 		}
 		c.cfg.Logger.Warn("no policy updates", "err", err, "retry_in", wait)
 		timer := time.NewTimer(wait/2 + rand.N(wait/2+1))
@@ -137,6 +146,14 @@ func (c *Client) connect(ctx context.Context) (complete bool, err error) {
 			c.publish(newState(current.Objects(), c.State()))
 		}
 	}
+}
+
+// key returns the key of the last state.
+func (c *Client) key() policy.Key {
+	if s := c.State(); s != nil {
+		return s.Key
+	}
+	return policy.Key{}
 }
 
 // publish makes a state the current one.

@@ -169,7 +169,17 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// When the endpoint is removed, calls end with NotFound; when it comes back, it is served again.
+// requireDenied checks that a client denies what the policy of world allows to the first endpoint.
+func requireDenied(t *testing.T, s *policysync.State) {
+	t.Helper()
+	p := dptest.Packet{Src: netip.MustParseAddr("20.0.0.0"), Dst: netip.MustParseAddr("10.1.0.0")}
+	require.Equal(t, dptest.Decision{Action: policy.Deny, By: "removal of the endpoint"}, s.Ingress(p))
+	require.Equal(t, dptest.Decision{Action: policy.Deny, By: "removal of the endpoint"}, s.Egress(p))
+	require.Equal(t, key("a"), s.Key)
+}
+
+// When the endpoint is removed, calls end with NotFound, and clients deny everything. When it comes back, it is served
+// again.
 func TestRemovedEndpointComesBack(t *testing.T) {
 	server, path := serve(t, policysync.ServerConfig{})
 	both, one := world(3, "a", "b"), world(3, "b")
@@ -184,7 +194,8 @@ func TestRemovedEndpointComesBack(t *testing.T) {
 		client.until(t, closure(both, key("a")))
 		state = apply(t, server, state, one)
 		requireNotFound(t, r)
-		require.NotNil(t, client.client.State(), "the client keeps the last state")
+		client.until(t, dptest.NewState())
+		requireDenied(t, client.client.State())
 		state = apply(t, server, state, both)
 	}
 	client.until(t, closure(both, key("a")))
@@ -283,8 +294,9 @@ func TestPeersAreAuthenticated(t *testing.T) {
 		return nil
 	}})
 	state := apply(t, server, dptest.NewState(), world(1, "a", "b"))
-	r := subscribe(t, path(key("a")))
+	r, client := subscribe(t, path(key("a"))), watch(t, path(key("a")))
 	r.until(closure(state, key("a")))
+	client.until(t, closure(state, key("a")))
 	require.Equal(t, codes.Unavailable, status.Code(end(t, path(key("b")))))
 
 	next := state.Clone()
@@ -293,6 +305,22 @@ func TestPeersAreAuthenticated(t *testing.T) {
 	next.Endpoints[key("a")] = &changed
 	apply(t, server, state, next)
 	require.Equal(t, codes.PermissionDenied, status.Code(r.read()))
+	client.until(t, dptest.NewState())
+	requireDenied(t, client.client.State())
+}
+
+// While the server is gone, clients keep the last state.
+func TestClientKeepsItsStateWithoutServer(t *testing.T) {
+	server, path := serve(t, policysync.ServerConfig{})
+	state := apply(t, server, dptest.NewState(), world(1, "a"))
+	r, client := subscribe(t, path(key("a"))), watch(t, path(key("a")))
+	r.until(state)
+	require.True(t, (<-client.states).Objects.Equal(state))
+	require.NoError(t, server.Close())
+	require.Equal(t, codes.Unavailable, status.Code(r.read()))
+	again, _ := serve(t, policysync.ServerConfig{Socket: path})
+	next := apply(t, again, dptest.NewState(), world(2, "a"))
+	require.True(t, (<-client.states).Objects.Equal(next), "no state between the two")
 }
 
 func TestUsers(t *testing.T) {

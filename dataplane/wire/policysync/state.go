@@ -12,7 +12,8 @@ import (
 type State struct {
 	// Key of the endpoint.
 	Key policy.Key
-	// Objects has the endpoint, and the policies, profiles and sets that apply to it, and nothing else.
+	// Objects has the endpoint, and the policies, profiles and sets that apply to it, and nothing else. Without the
+	// endpoint, everything is denied.
 	Objects dptest.State
 
 	lookups map[dataplane.IPSetID]*lookup
@@ -32,11 +33,20 @@ func newState(objects dptest.State, before *State) *State {
 // time that it takes hardly depends on the size of sets.
 func (s *State) Ingress(p dptest.Packet) dptest.Decision {
 	p.From, p.To = policy.Key{}, s.Key
-	return s.relevant(p).Judge(p).Ingress
+	return s.judge(p).Ingress
 }
 
 // Egress is Ingress for a connection from the endpoint.
 func (s *State) Egress(p dptest.Packet) dptest.Decision {
 	p.From, p.To = s.Key, policy.Key{}
-	return s.relevant(p).Judge(p).Egress
+	return s.judge(p).Egress
+}
+
+// judge evaluates a packet. Without the endpoint, whose key may not be known, it denies both directions.
+func (s *State) judge(p dptest.Packet) dptest.Verdict {
+	if s.Objects.Endpoints[s.Key] == nil {
+		gone := dptest.Decision{Action: policy.Deny, By: "removal of the endpoint"}
+		return dptest.Verdict{Egress: gone, Ingress: gone}
+	}
+	return s.relevant(p).Judge(p)
 }
