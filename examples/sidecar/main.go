@@ -145,5 +145,5 @@ func decide(state *policysync.State, r *http.Request) dptest.Decision {
 	return state.Ingress(dptest.Packet{
 		Src: from.Addr().WithZone(""), SrcPort: from.Port(),
 		Dst: to.Addr().WithZone(""), DstPort: to.Port(), Protocol: policy.ProtocolTCP,
-	})
+	}, policysync.UnknownDSCP)
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/dataplane/routes"
 	"github.com/wayleave/wayleave/dataplane/wire/policysync"
 	"github.com/wayleave/wayleave/examples/internal/gobuild"
@@ -246,6 +247,37 @@ func TestRequestWithoutAddressIsDenied(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, policy.Deny, decide(p.state(), r).Action)
 	}
+}
+
+// requestFrom returns a request from an address to port 80 of a pod.
+func requestFrom(t *testing.T, address string) *http.Request {
+	t.Helper()
+	local := net.TCPAddrFromAddrPort(netip.MustParseAddrPort("10.0.0.1:80"))
+	ctx := context.WithValue(t.Context(), http.LocalAddrContextKey, local)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://web/", nil)
+	require.NoError(t, err)
+	r.RemoteAddr = address
+	return r
+}
+
+// stateOf returns the state of a pod with ingress rules.
+func stateOf(rules ...dataplane.Rule) func() *policysync.State {
+	objects, name := dptest.NewState(), policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "web"}
+	objects.Policies[name] = &dataplane.Policy{Tier: "default", Ingress: rules}
+	objects.Endpoints[key("web")] = &dataplane.Endpoint{Ingress: []dataplane.TierPolicies{{
+		Tier: "default", DefaultAction: policy.Deny, Policies: []policy.Key{name},
+	}}}
+	state := &policysync.State{Key: key("web"), Objects: objects}
+	return func() *policysync.State { return state }
+}
+
+// S176: the DSCP of a connection is not known, so a rule that denies a DSCP denies every connection.
+func TestUnknownDSCPDenies(t *testing.T) {
+	dscp := policy.HeaderMatch{DSCP: []policy.DSCP{46}}
+	state := stateOf(dataplane.Rule{Action: policy.Deny, HeaderMatch: dscp}, dataplane.Rule{Action: policy.Allow})
+	require.Equal(t, policy.Deny, decide(state(), requestFrom(t, "10.0.0.2:1000")).Action)
+	state = stateOf(dataplane.Rule{Action: policy.Allow, HeaderMatch: dscp})
+	require.Equal(t, policy.Deny, decide(state(), requestFrom(t, "10.0.0.2:1000")).Action)
 }
 
 func TestHelp(t *testing.T) {

@@ -20,7 +20,7 @@
 //
 //	client, err := policysync.NewClient(policysync.ClientConfig{Path: "/run/policysync/web.sock"})
 //	go client.Run(ctx)
-//	decision := client.State().Ingress(packet) // State returns nil before the first state
+//	decision := client.State().Ingress(packet, policysync.UnknownDSCP) // State returns nil before the first state
 //
 // # What a subscriber gets
 //

@@ -49,7 +49,7 @@ func Example() {
 			decision := s.Ingress(dptest.Packet{
 				Src: netip.MustParseAddr("10.0.0.2"), Dst: netip.MustParseAddr("10.0.0.1"),
 				Protocol: policy.ProtocolTCP, SrcPort: 40000, DstPort: port,
-			})
+			}, policysync.UnknownDSCP)
 			fmt.Println(s.Key, port, decision.Action, "by", decision.By)
 		}
 		cancel() // enough for an example

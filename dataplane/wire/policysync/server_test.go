@@ -173,8 +173,8 @@ func TestFolder(t *testing.T) {
 func requireDenied(t *testing.T, s *policysync.State) {
 	t.Helper()
 	p := dptest.Packet{Src: netip.MustParseAddr("20.0.0.0"), Dst: netip.MustParseAddr("10.1.0.0")}
-	require.Equal(t, dptest.Decision{Action: policy.Deny, By: "removal of the endpoint"}, s.Ingress(p))
-	require.Equal(t, dptest.Decision{Action: policy.Deny, By: "removal of the endpoint"}, s.Egress(p))
+	require.Equal(t, dptest.Decision{Action: policy.Deny, By: "removal of the endpoint"}, s.Ingress(p, 0))
+	require.Equal(t, dptest.Decision{Action: policy.Deny, By: "removal of the endpoint"}, s.Egress(p, 0))
 	require.Equal(t, key("a"), s.Key)
 }
 

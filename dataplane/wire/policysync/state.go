@@ -29,24 +29,29 @@ func newState(objects dptest.State, before *State) *State {
 }
 
 // Ingress returns the decision of the endpoint's policy about the first packet of a connection to it, and what decided.
-// It ignores From and To of the packet. It takes no account of connection tracking: judge each request by itself. The
-// time that it takes hardly depends on the size of sets.
-func (s *State) Ingress(p dptest.Packet) dptest.Decision {
+// It ignores From and To of the packet, and the fields that are unknown: a program that accepts connections passes
+// UnknownDSCP. It takes no account of connection tracking: judge each request by itself. The time that it takes hardly
+// depends on the size of sets.
+func (s *State) Ingress(p dptest.Packet, unknown Unknown) dptest.Decision {
 	p.From, p.To = policy.Key{}, s.Key
-	return s.judge(p).Ingress
+	return s.judge(p, unknown).Ingress
 }
 
 // Egress is Ingress for a connection from the endpoint.
-func (s *State) Egress(p dptest.Packet) dptest.Decision {
+func (s *State) Egress(p dptest.Packet, unknown Unknown) dptest.Decision {
 	p.From, p.To = s.Key, policy.Key{}
-	return s.judge(p).Egress
+	return s.judge(p, unknown).Egress
 }
 
 // judge evaluates a packet. Without the endpoint, whose key may not be known, it denies both directions.
-func (s *State) judge(p dptest.Packet) dptest.Verdict {
+func (s *State) judge(p dptest.Packet, unknown Unknown) dptest.Verdict {
 	if s.Objects.Endpoints[s.Key] == nil {
 		gone := dptest.Decision{Action: policy.Deny, By: "removal of the endpoint"}
 		return dptest.Verdict{Egress: gone, Ingress: gone}
 	}
-	return s.relevant(p).Judge(p)
+	objects := s.relevant(p)
+	if unknown != 0 {
+		objects = unknown.resolve(objects, p)
+	}
+	return objects.Judge(p)
 }

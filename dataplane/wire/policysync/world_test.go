@@ -99,8 +99,8 @@ func requireVerdicts(
 			ICMPType: r.ICMPType, ICMPCode: r.ICMPCode, Header: r.Header, From: s.Key, To: s.Key,
 		}
 		want := whole.Judge(p)
-		require.Equal(t, want.Ingress, s.Ingress(p), "%+v", p)
-		require.Equal(t, want.Egress, s.Egress(p), "%+v", p)
+		require.Equal(t, want.Ingress, s.Ingress(p, 0), "%+v", p)
+		require.Equal(t, want.Egress, s.Egress(p, 0), "%+v", p)
 		seen[want.Ingress.Action]++
 		seen[want.Egress.Action]++
 	}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policysync
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// Unknown are the fields of a packet that the caller does not know. Combine them with "|". Their values in the packet
+// do not count. A rule that matches such a field matches nothing if it allows, and denies if it denies or passes and
+// everything else matches: what is not known never allows anything.
+type Unknown uint8
+
+const (
+	// UnknownDSCP is Header.DSCP. No program that accepts connections knows that of their first packet.
+	UnknownDSCP Unknown = 1 << iota
+	// UnknownICMP is ICMPType and ICMPCode.
+	UnknownICMP
+	// UnknownSrcPort is SrcPort, for example of a connection that does not exist yet, or that came by a proxy.
+	UnknownSrcPort
+)
+
+// resolve returns the objects with rules that do not match unknown fields of the packet. Numbers of rules stay the
+// same.
+func (u Unknown) resolve(s dptest.State, p dptest.Packet) dptest.State {
+	policies := make(map[policy.Key]*dataplane.Policy, len(s.Policies))
+	for key, old := range s.Policies {
+		changed := *old
+		changed.Ingress, changed.Egress = u.rules(p, old.Ingress), u.rules(p, old.Egress)
+		policies[key] = &changed
+	}
+	profiles := make(map[string]*dataplane.Profile, len(s.Profiles))
+	for name, old := range s.Profiles {
+		changed := *old
+		changed.Ingress, changed.Egress = u.rules(p, old.Ingress), u.rules(p, old.Egress)
+		profiles[name] = &changed
+	}
+	s.Policies, s.Profiles = policies, profiles
+	return s
+}
+
+// rules returns a list of rules that do not match unknown fields. Without any that does, it is the same list.
+func (u Unknown) rules(p dptest.Packet, rules []dataplane.Rule) []dataplane.Rule {
+	cloned := false
+	for i := range rules {
+		known := u.known(p, rules[i])
+		if known.Equal(&rules[i]) {
+			continue
+		}
+		if !cloned {
+			rules, cloned = slices.Clone(rules), true
+		}
+		switch known.Action {
+		case policy.Allow, policy.Log:
+			known.Source.Nets = []netip.Prefix{{}} // contains nothing
+		default:
+			known.Action = policy.Deny // after Pass, another rule may allow
+		}
+		rules[i] = known
+	}
+	return rules
+}
+
+// known returns a rule without the criteria that depend on unknown fields of the packet.
+func (u Unknown) known(p dptest.Packet, r dataplane.Rule) dataplane.Rule {
+	if u&UnknownDSCP != 0 {
+		r.DSCP, r.NotDSCP = nil, nil
+	}
+	if u&UnknownICMP != 0 && (p.Protocol == policy.ProtocolICMP || p.Protocol == policy.ProtocolICMPv6) {
+		r.ICMP, r.NotICMP = nil, nil
+	}
+	if u&UnknownSrcPort != 0 && p.Protocol.HasPorts() {
+		r.Source.Ports, r.Source.NotPorts, r.Source.PortSets, r.Source.NotPortSets = nil, nil, nil, nil
+	}
+	return r
+}
