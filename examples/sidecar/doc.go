@@ -12,7 +12,7 @@
 // The node agent has a policysync.Server last in the list of its Driver. The folder with the sockets of the pod's
 // namespace is mounted read-only into the pod. The server of the pod listens on the loopback address only.
 //
-//	sidecar --socket /run/policysync/web.sock --listen :80 --upstream http://127.0.0.1:8080
+//	sidecar --socket /run/policysync/web.sock --listen :80 --upstream http://127.0.0.1:8080 --node 192.0.2.1
 //
 // A request is judged as a TCP connection from the client's address to the address and port that it came to. If policy
 // allows it, it goes to the upstream. Otherwise the answer is 403, and its body names the tier, policy and rule that
@@ -20,9 +20,13 @@
 // the policy, each answer is 503. While the connection to the node agent is lost, the last state counts. Once the pod's
 // endpoint is removed, each answer is 403.
 //
-// The decision is the one that the kernel takes for a new connection. Where the kernel enforces the policy as well, a
-// client that is denied does not get as far as the sidecar. Add to decide what the kernel cannot know: the path, the
-// method, or the identity of the client.
+// Requests from the addresses of --node are always allowed: the kernel lets the node's own processes, for example the
+// kubelet, connect to its pods whatever policy says.
+//
+// Otherwise the decision is the one that the kernel takes for a new connection, as far as the sidecar knows the
+// connection. It does not know the DSCP: a rule that matches the DSCP never allows here, and denies if it denies or
+// passes. Where the kernel enforces the policy as well, a client that is denied does not get as far as the sidecar. Add
+// to decide what the kernel cannot know: the path, the method, or the identity of the client.
 //
 // Addresses that another proxy or NAT in front has replaced are judged as they arrive.
 //

@@ -16,6 +16,8 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -52,6 +54,18 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	socket := flags.String("socket", "", "`path` of the socket with the policy of this pod")
 	listen := flags.String("listen", ":80", "`address` to listen on")
 	upstream := flags.String("upstream", "http://127.0.0.1:8080", "`URL` of the server that gets allowed requests")
+	var nodes []netip.Addr
+	flags.Func("node", "`addresses` of the node, separated by commas, which are always allowed; may be repeated",
+		func(list string) error {
+			for text := range strings.SplitSeq(list, ",") {
+				a, err := netip.ParseAddr(text)
+				if err != nil {
+					return err
+				}
+				nodes = append(nodes, a.Unmap())
+			}
+			return nil
+		})
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -71,7 +85,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return serve(ctx, listener, client, newProxy(client.State, target, logger))
+	return serve(ctx, listener, client, newProxy(client.State, nodes, target, logger))
 }
 
 // serve follows the policy and serves requests until the context is done.
@@ -98,12 +112,13 @@ func serve(ctx context.Context, listener net.Listener, client *policysync.Client
 // proxy authorises requests and passes them on.
 type proxy struct {
 	state    func() *policysync.State
+	nodes    []netip.Addr
 	upstream http.Handler
 	logger   *slog.Logger
 }
 
-func newProxy(state func() *policysync.State, target *url.URL, logger *slog.Logger) *proxy {
-	return &proxy{state: state, logger: logger, upstream: &httputil.ReverseProxy{
+func newProxy(state func() *policysync.State, nodes []netip.Addr, target *url.URL, logger *slog.Logger) *proxy {
+	return &proxy{state: state, nodes: nodes, logger: logger, upstream: &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
 			r.SetXForwarded()
@@ -115,12 +130,11 @@ func newProxy(state func() *policysync.State, target *url.URL, logger *slog.Logg
 
 // ServeHTTP passes an allowed request on.
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	state := p.state()
-	if state == nil {
+	decision, known := p.decide(r)
+	if !known {
 		http.Error(w, "the policy is not known yet", http.StatusServiceUnavailable)
 		return
 	}
-	decision := decide(state, r)
 	log := p.logger.With("client", r.RemoteAddr, "method", r.Method, "path", r.URL.Path, "by", decision.By)
 	if decision.Action != policy.Allow {
 		log.Warn("denied")
@@ -129,6 +143,20 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	log.Info("allowed")
 	p.upstream.ServeHTTP(w, r)
+}
+
+// decide judges a request. The node itself is always allowed, as the kernel allows it. Otherwise the decision is not
+// known before the first state of the policy.
+func (p *proxy) decide(r *http.Request) (d dptest.Decision, known bool) {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err == nil && slices.Contains(p.nodes, from.Addr().Unmap()) {
+		return dptest.Decision{Action: policy.Allow, By: "--node"}, true
+	}
+	state := p.state()
+	if state == nil {
+		return dptest.Decision{}, false
+	}
+	return decide(state, r), true
 }
 
 // decide judges a request by the policy for traffic to the pod.

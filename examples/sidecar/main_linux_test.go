@@ -240,12 +240,41 @@ func TestRequestsAreDeniedWithoutTheEndpoint(t *testing.T) {
 
 // A request is denied if its addresses are not known.
 func TestRequestWithoutAddressIsDenied(t *testing.T) {
-	p := newProxy(func() *policysync.State { return &policysync.State{} }, &url.URL{}, slog.New(slog.DiscardHandler))
+	state := func() *policysync.State { return &policysync.State{} }
+	p := newProxy(state, nil, &url.URL{}, slog.New(slog.DiscardHandler))
 	for _, local := range []net.Addr{nil, &net.UnixAddr{Name: "s"}, net.TCPAddrFromAddrPort(netip.AddrPort{})} {
 		ctx := context.WithValue(t.Context(), http.LocalAddrContextKey, local)
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://web/", nil)
 		require.NoError(t, err)
 		require.Equal(t, policy.Deny, decide(p.state(), r).Action)
+	}
+}
+
+// S104: the node itself is allowed whatever policy says, and other clients are not.
+func TestNodeIsAlwaysAllowed(t *testing.T) {
+	n, binary := newNode(t), build(t)
+	require.NoError(t, n.ns.AddAddr("lo", netip.MustParsePrefix("192.0.2.1/32")))
+	web, alice := n.pod("web", "10.0.0.1"), n.pod("alice", "10.0.0.2")
+	serveUpstream(t, web)
+	start(t, web.NS, binary, "--socket", n.socket(key("web")), "--node", "2001:db8::1,192.0.2.1")
+	n.allow("nobody")
+	n.graph.InSync()
+	n.send()
+	clientIn(t, alice.NS).until(t, "10.0.0.1:80", http.StatusForbidden)
+	require.Equal(t, "page for 192.0.2.1", clientIn(t, n.ns).until(t, "10.0.0.1:80", http.StatusOK))
+}
+
+// The node is allowed before the first state of the policy, and if its address comes in IPv6 form.
+func TestNodeIsAllowedWithoutPolicy(t *testing.T) {
+	state := func() *policysync.State { return nil }
+	nodes := []netip.Addr{netip.MustParseAddr("192.0.2.1")}
+	p := newProxy(state, nodes, &url.URL{}, slog.New(slog.DiscardHandler))
+	for address, want := range map[string]bool{
+		"192.0.2.1:1000": true, "[::ffff:192.0.2.1]:1000": true, "192.0.2.2:1000": false, "[::1]:1": false, "": false,
+	} {
+		d, known := p.decide(requestFrom(t, address))
+		require.Equal(t, want, known, address)
+		require.Equal(t, want, d.Action == policy.Allow, address)
 	}
 }
 
@@ -283,10 +312,12 @@ func TestUnknownDSCPDenies(t *testing.T) {
 func TestHelp(t *testing.T) {
 	out, err := exec.Command(build(t), "--help").CombinedOutput()
 	require.NoError(t, err)
-	for _, flag := range []string{"-socket path", "-listen address", "-upstream URL"} {
+	for _, flag := range []string{"-socket path", "-listen address", "-upstream URL", "-node addresses"} {
 		require.Contains(t, string(out), flag)
 	}
-	for _, args := range [][]string{{}, {"--socket", "s", "more"}, {"--socket", "s", "--upstream", "host"}} {
+	for _, args := range [][]string{
+		{}, {"--socket", "s", "more"}, {"--socket", "s", "--upstream", "host"}, {"--socket", "s", "--node", "n1"},
+	} {
 		require.Error(t, run(t.Context(), args, io.Discard), args)
 	}
 }
