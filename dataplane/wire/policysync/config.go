@@ -26,7 +26,8 @@ type ServerConfig struct {
 	// that the endpoint has none. The Server calls it for each endpoint in each Apply and Resync. Required.
 	Socket func(policy.Key) string
 	// Authenticate returns an error for a process that must not read the policy of the endpoint with the key, for
-	// example that of Users. It must be safe for concurrent use: up to 8 calls run at a time. Default InWorkload.
+	// example that of Users. The Server calls it when the process connects, and again before each message. It must be
+	// safe for concurrent use: up to 8 calls run at a time. Default InWorkload.
 	Authenticate func(policy.Key, Peer) error
 	// NetNS is a file descriptor of the network namespace with the endpoints' interfaces, for InWorkload. 0 means the
 	// namespace of the process.

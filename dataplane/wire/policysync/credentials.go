@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc/credentials"
@@ -58,10 +56,6 @@ type identity struct {
 	endpoint *endpoint
 	conn     net.Conn
 	peer     Peer
-
-	mu sync.Mutex
-	// checked is the endpoint as it was when the peer was checked.
-	checked *dataplane.Endpoint
 }
 
 // AuthType implements credentials.AuthInfo.
@@ -81,23 +75,16 @@ func (e *endpoint) identify(conn net.Conn) (*identity, error) {
 	return id, id.check(e.current())
 }
 
-// check checks the peer, unless it was checked for the endpoint as it is.
+// check checks the peer for the endpoint as it is now.
 func (i *identity) check(current *dataplane.Endpoint) error {
-	i.mu.Lock()
-	defer i.mu.Unlock()
 	if current == nil {
 		return fmt.Errorf("%w: the endpoint is removed", ErrUnauthorized)
-	}
-	if c := i.checked; c != nil && c.Interface == current.Interface && c.MAC == current.MAC &&
-		slices.Equal(c.Addresses, current.Addresses) {
-		return nil
 	}
 	p := i.peer
 	p.Endpoint = current
 	if err := i.endpoint.server.authenticate(i.endpoint.key, p); err != nil {
 		return fmt.Errorf("%w: process %d of user %d: %w", ErrUnauthorized, p.PID, p.User, err)
 	}
-	i.checked = current
 	return nil
 }
 

@@ -34,7 +34,7 @@
 //
 // The socket of an endpoint is open to all users, because a process of the workload runs as any user. The Server
 // accepts a connection only from a process in the workload: see InWorkload. It checks before it reads anything, and
-// again before it sends if the interface, MAC address or addresses of the endpoint have changed.
+// again before each message: a workload may be replaced by another one with the same names and addresses.
 //
 // # Concurrency
 //

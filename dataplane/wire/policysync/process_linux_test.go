@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 
+	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/dataplane/wire/policysync"
 	"github.com/wayleave/wayleave/internal/netns"
@@ -26,8 +27,13 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// socketEnv has the path of a socket if this process is a client. userEnv is set if it gives up its rights.
-const socketEnv, userEnv = "POLICYSYNC_TEST_SOCKET", "POLICYSYNC_TEST_USER"
+// socketEnv has the path of a socket if this process is a client. userEnv is set if it gives up its rights, and
+// followEnv if it goes on after the first state.
+const (
+	socketEnv = "POLICYSYNC_TEST_SOCKET"
+	userEnv   = "POLICYSYNC_TEST_USER"
+	followEnv = "POLICYSYNC_TEST_FOLLOW"
+)
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(socketEnv); path != "" {
@@ -40,13 +46,18 @@ func TestMain(m *testing.M) {
 	nstest.Main(m)
 }
 
-// client prints the first state that it gets from a socket within some time.
+// client prints the first state that it gets from a socket within some time, or all of them.
 func client(path string) error {
 	if os.Getenv(userEnv) != "" {
 		const nobody = 65534
 		if err := syscall.Setuid(nobody); err != nil {
 			return err
 		}
+	}
+	if os.Getenv(followEnv) != "" {
+		return policysync.Watch(context.Background(), path, func(s *policysync.State) {
+			fmt.Println(len(s.Objects.Endpoints), "endpoints,", len(s.Objects.Policies), "policies of", s.Key)
+		})
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -207,4 +218,33 @@ func TestAddressesOfThePeerAreNotListed(t *testing.T) {
 		require.Equal(t, no, clientIn(t, thief.NS, path(key("a"))), name)
 		require.Less(t, <-allocated, uint64(512<<10), name)
 	}
+}
+
+// A workload is replaced by another one with the same interface and address, which is no event. A process of the old
+// one that still has its connection gets nothing more.
+func TestProcessOfReplacedWorkloadGetsNothingMore(t *testing.T) {
+	node := nstest.New(t)
+	before := nstest.NewWorkload(t, node, "cali1", "10.0.0.1")
+	server, path := serve(t, policysync.ServerConfig{
+		Authenticate: policysync.InWorkload, NetNS: node.FD(), Socket: policysync.Folder(open(t)),
+	})
+	state := world(1, "web")
+	place(state, "web", "cali1", before.Addresses...)
+	state = apply(t, server, dptest.NewState(), state)
+	cmd, log := exec.Command(os.Args[0]), nstest.NewLog()
+	cmd.Env, cmd.Stdout = append(os.Environ(), socketEnv+"="+path(key("web")), followEnv+"=1"), log
+	require.NoError(t, before.NS.Do(cmd.Start))
+	t.Cleanup(func() {
+		require.NoError(t, cmd.Process.Kill())
+		require.Error(t, cmd.Wait(), "it is killed")
+	})
+	require.Equal(t, "1 endpoints, 1 policies of WorkloadEndpoint/n/web", strings.TrimSpace(log.Wait(t, "")))
+
+	require.NoError(t, node.DeleteLink("cali1"))
+	after := nstest.NewWorkload(t, node, "cali1", "10.0.0.1")
+	next := state.Clone()
+	next.Policies[policyKey("web")] = &dataplane.Policy{Tier: "default"}
+	apply(t, server, state, next)
+	require.Equal(t, "0 endpoints, 0 policies of WorkloadEndpoint/n/web", strings.TrimSpace(log.Wait(t, "")))
+	require.Equal(t, "WorkloadEndpoint/n/web", clientIn(t, after.NS, path(key("web"))))
 }

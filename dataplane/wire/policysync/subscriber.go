@@ -126,7 +126,7 @@ func (e *endpoint) follow(out stream, id *identity, sub *subscriber) error {
 			if !ok {
 				break
 			}
-			// Another workload may have the endpoint's name now.
+			// Another workload may have the endpoint's name, or its interface, now.
 			if err := id.check(current); err != nil {
 				return status.Error(codes.PermissionDenied, err.Error())
 			}
