@@ -20,6 +20,7 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/dataplane/wire/internal/parts"
+	"github.com/wayleave/wayleave/dataplane/wire/internal/sockets"
 	"github.com/wayleave/wayleave/dataplane/wire/internal/state"
 	"github.com/wayleave/wayleave/dataplane/wire/policysync/policysyncpb"
 	"github.com/wayleave/wayleave/policy"
@@ -27,7 +28,7 @@ import (
 
 // ClientConfig configures a Client. It is copied by NewClient.
 type ClientConfig struct {
-	// Path of the socket. Required.
+	// Path of the socket. On Linux it may have more than the 107 bytes of sun_path, if /proc is mounted. Required.
 	Path string
 	// Changed is called with each new state, on the goroutine of Run. Optional.
 	Changed func(*State)
@@ -106,8 +107,7 @@ func (c *Client) connect(ctx context.Context) (complete bool, err error) {
 	conn, err := grpc.NewClient("passthrough:///policysync",
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // the kernel connects the two, on one machine
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "unix", c.cfg.Path)
+			return sockets.Dial(ctx, c.cfg.Path)
 		}),
 		grpc.WithNoProxy(), grpc.WithDisableServiceConfig(), grpc.WithDefaultCallOptions(
 			grpc.MaxCallRecvMsgSize(maxResponse)))

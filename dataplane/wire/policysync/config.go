@@ -22,8 +22,13 @@ const (
 
 // ServerConfig configures a Server. It is copied by NewServer.
 type ServerConfig struct {
-	// Socket returns the path of the socket of a workload endpoint, for example that of Folder. An empty path means
-	// that the endpoint has none. The Server calls it for each endpoint in each Apply and Resync. Required.
+	// Folder has the sockets, as the function Folder says. It is the Server's alone: with the first complete state, the
+	// Server removes those that no process listens on, which a server left behind that was killed. Required without
+	// Socket.
+	Folder string
+	// Socket returns the path of the socket of a workload endpoint, for other paths than those in Folder. An empty path
+	// means that the endpoint has none. The Server calls it for each endpoint in each Apply and Resync. Default the
+	// function of Folder.
 	Socket func(policy.Key) string
 	// Authenticate returns an error for a process that must not read the policy of the endpoint with the key, for
 	// example that of Users. The Server calls it when the process connects, and again before each message. It must be
@@ -46,6 +51,9 @@ type ServerConfig struct {
 }
 
 func (c ServerConfig) withDefaults() ServerConfig {
+	if c.Socket == nil {
+		c.Socket = Folder(c.Folder)
+	}
 	if c.Authenticate == nil {
 		c.Authenticate = InWorkload
 	}
@@ -58,8 +66,8 @@ func (c ServerConfig) withDefaults() ServerConfig {
 
 func (c ServerConfig) validate() error {
 	var errs []error
-	if c.Socket == nil {
-		errs = append(errs, errors.New("policysync: ServerConfig.Socket is required"))
+	if c.Socket == nil && c.Folder == "" {
+		errs = append(errs, errors.New("policysync: ServerConfig.Folder is required without Socket"))
 	}
 	if c.NetNS < 0 || c.MaxSubscribers < 0 || c.MaxQueued < 0 || c.Timeout < 0 {
 		errs = append(errs, errors.New("policysync: ServerConfig: "+

@@ -11,8 +11,7 @@
 //
 // In the process with the Driver, after the dataplanes of the kernel:
 //
-//	sockets := policysync.Folder("/run/wayleave/policysync")
-//	server, err := policysync.NewServer(policysync.ServerConfig{Socket: sockets})
+//	server, err := policysync.NewServer(policysync.ServerConfig{Folder: "/run/wayleave/policysync"})
 //	all := []dataplane.Dataplane{filter, table, server}
 //	driver, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: all})
 //

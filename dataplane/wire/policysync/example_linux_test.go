@@ -19,9 +19,8 @@ func Example() {
 	folder, err := os.MkdirTemp("", "example")
 	must(err)
 	defer func() { must(os.RemoveAll(folder)) }()
-	sockets := policysync.Folder(folder)
 	server, err := policysync.NewServer(policysync.ServerConfig{
-		Socket:       sockets,
+		Folder:       folder,
 		Authenticate: policysync.Users(uint32(os.Getuid())), // the default needs a workload
 	})
 	must(err)
@@ -44,7 +43,7 @@ func Example() {
 		&dataplane.InSync{},
 	}}))
 
-	_ = policysync.Watch(ctx, sockets(web), func(s *policysync.State) {
+	_ = policysync.Watch(ctx, policysync.Folder(folder)(web), func(s *policysync.State) {
 		for _, port := range []uint16{80, 81} {
 			decision := s.Ingress(dptest.Packet{
 				Src: netip.MustParseAddr("10.0.0.2"), Dst: netip.MustParseAddr("10.0.0.1"),

@@ -40,7 +40,9 @@ type Server struct {
 	last []dataplane.Event
 	// served are the endpoints that have a socket.
 	served map[policy.Key]*endpoint
-	closed bool
+	// cleaned is set once stale sockets are removed.
+	cleaned bool
+	closed  bool
 }
 
 // NewServer returns a Server. Errors: the configuration.
@@ -128,6 +130,17 @@ func (s *Server) stopRemovedLocked() {
 	}
 }
 
+// cleanLocked removes the sockets in ServerConfig.Folder that a server has left behind, once.
+func (s *Server) cleanLocked() {
+	if s.cleaned || s.cfg.Folder == "" {
+		return
+	}
+	s.cleaned = true
+	if err := removeStale(s.cfg.Folder); err != nil {
+		s.cfg.Logger.Warn("cannot remove old sockets", "folder", s.cfg.Folder, "err", err)
+	}
+}
+
 // openLocked makes the sockets those of the desired state.
 func (s *Server) openLocked() error {
 	if s.closed {
@@ -136,6 +149,7 @@ func (s *Server) openLocked() error {
 	if !s.desired.InSync() {
 		return nil
 	}
+	s.cleanLocked()
 	paths := map[policy.Key]string{} // of endpoints that need a socket
 	for key := range s.desired.Endpoints() {
 		path, e := s.cfg.Socket(key), s.served[key]

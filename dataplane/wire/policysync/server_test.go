@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -122,7 +123,7 @@ func TestErrorsOfSocketsAreOfTheirEndpoints(t *testing.T) {
 	folder := t.TempDir()
 	paths := map[policy.Key]string{
 		key("a"): filepath.Join(folder, "a"), key("b"): filepath.Join(folder, "file", "b"),
-		key("c"): filepath.Join(folder, strings.Repeat("c", 120)), key("d"): filepath.Join(folder, "a"),
+		key("c"): filepath.Join(folder, strings.Repeat("c", 256)), key("d"): filepath.Join(folder, "a"),
 		key("e"): filepath.Join(folder, "taken"),
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "file"), nil, 0o600))
@@ -134,7 +135,7 @@ func TestErrorsOfSocketsAreOfTheirEndpoints(t *testing.T) {
 		objects, general := dataplane.ApplyErrors(server.Apply(t.Context(), batch))
 		require.False(t, general)
 		require.Len(t, objects, 4)
-		require.ErrorContains(t, objects[key("c")], "at most 107 bytes, this one ")
+		require.ErrorIs(t, objects[key("c")], syscall.ENAMETOOLONG)
 		require.ErrorContains(t, objects[key("d")], "is the socket of WorkloadEndpoint/n/a")
 		require.ErrorContains(t, objects[key("e")], "exists and is not a socket")
 		require.Equal(t, "policysync", objects[key("b")].Backend)
@@ -332,7 +333,7 @@ func TestUsers(t *testing.T) {
 // Configurations that make no sense are refused.
 func TestConfig(t *testing.T) {
 	_, err := policysync.NewServer(policysync.ServerConfig{})
-	require.ErrorContains(t, err, "Socket is required")
+	require.ErrorContains(t, err, "Folder is required without Socket")
 	_, err = policysync.NewServer(policysync.ServerConfig{Socket: policysync.Folder("/"), Timeout: -1})
 	require.ErrorContains(t, err, "must not be negative")
 	_, err = policysync.NewClient(policysync.ClientConfig{})

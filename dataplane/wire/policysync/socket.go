@@ -5,6 +5,7 @@ package policysync
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,19 +17,20 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// maxPath is the maximum length of a socket's path in bytes (sun_path of unix(7), less the final zero).
-const maxPath = 107
+// suffix ends the file names of sockets.
+const suffix = ".sock"
 
-// Folder returns a function for ServerConfig.Socket: the socket of an endpoint is folder/NAMESPACE/NAME.sock. Bytes of
-// names other than letters, digits, "-", "_" and "." (not in front) become "%" and two hexadecimal digits. The folder
-// of endpoints without a namespace is "%".
+// Folder returns the function for ServerConfig.Socket that ServerConfig.Folder stands for: the socket of an endpoint is
+// folder/NAMESPACE/NAME.sock. Bytes of names other than letters, digits, "-", "_" and "." (not in front) become "%" and
+// two hexadecimal digits. The folder of endpoints without a namespace is "%".
 //
 // All workloads of a namespace that mount its folder see each other's sockets, and InWorkload keeps them apart. Mount
-// the folder read-only, so that none of them can put a socket of its own in place of another one. A path can have at
-// most 107 bytes; the Server reports an error for an endpoint with a longer one.
+// the folder read-only, so that none of them can put a socket of its own in place of another one. A file name has at
+// most 255 bytes; the Server reports an error for an endpoint with a longer one. A path may have more than the 107
+// bytes of sun_path: a Client connects to it all the same, on Linux.
 func Folder(folder string) func(policy.Key) string {
 	return func(key policy.Key) string {
-		return filepath.Join(folder, fileName(key.Namespace), fileName(key.Name)+".sock")
+		return filepath.Join(folder, fileName(key.Namespace), fileName(key.Name)+suffix)
 	}
 }
 
@@ -47,6 +49,30 @@ func fileName(text string) string {
 		}
 	}
 	return b.String()
+}
+
+// removeStale removes the sockets in the folders of a folder that no process listens on: those that a server left behind
+// that was killed. Errors: those of the system.
+func removeStale(folder string) error {
+	namespaces, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	errs := []error{err}
+	for _, namespace := range namespaces {
+		if !namespace.IsDir() {
+			continue
+		}
+		path := filepath.Join(folder, namespace.Name())
+		files, err := os.ReadDir(path)
+		errs = append(errs, err)
+		for _, file := range files {
+			if file.Type() == fs.ModeSocket && strings.HasSuffix(file.Name(), suffix) {
+				errs = append(errs, sockets.RemoveStale(filepath.Join(path, file.Name())))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // socket is a listener that limits the connections, and removes its file when it is closed.
@@ -107,9 +133,6 @@ func (c *connection) Close() error {
 // check of its identity decides. It creates the folder, and replaces a socket that no process listens on. Connections
 // beyond the limit wait in the kernel, so that a workload cannot use up the file descriptors of the server.
 func listen(path string, limit int) (*socket, error) {
-	if len(path) > maxPath {
-		return nil, fmt.Errorf("the path of a socket has at most %d bytes, this one %d: %s", maxPath, len(path), path)
-	}
 	const folderMode, socketMode = 0o755, 0o666
 	if err := os.MkdirAll(filepath.Dir(path), folderMode); err != nil {
 		return nil, err
@@ -117,17 +140,13 @@ func listen(path string, limit int) (*socket, error) {
 	if err := sockets.RemoveStale(path); err != nil {
 		return nil, err
 	}
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	listener, err := sockets.Listen(path, socketMode)
 	if err != nil {
 		return nil, err
 	}
-	listener.SetUnlinkOnClose(false)
 	s := &socket{UnixListener: listener, path: path, slots: make(chan struct{}, limit), done: make(chan struct{})}
-	if err = os.Chmod(path, socketMode); err == nil {
-		s.file, err = os.Lstat(path)
-	}
-	if err != nil {
-		return nil, errors.Join(err, os.Remove(path), listener.Close())
+	if s.file, err = os.Lstat(path); err != nil {
+		return nil, errors.Join(err, listener.Close())
 	}
 	return s, nil
 }

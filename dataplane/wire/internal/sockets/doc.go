@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sockets has what listeners on Unix sockets share.
+// Package sockets has what listeners on Unix sockets and their clients share.
 //
 // # Usage
 //
-//	err := sockets.RemoveStale(path) // then listen
+//	err := sockets.RemoveStale(path)
+//	listener, err := sockets.Listen(path, 0o666)
+//	conn, err := sockets.Dial(ctx, path)
 //
 // # Concurrency
 //

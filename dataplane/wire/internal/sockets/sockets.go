@@ -3,13 +3,61 @@
 package sockets
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
+	"path/filepath"
 	"syscall"
 )
+
+// Listen listens on a Unix socket whose file has a mode from the beginning. It replaces a file with the path, and does
+// not remove the file when the listener is closed. On Linux the path may be longer than sun_path.
+//
+// Errors: those of the system.
+func Listen(path string, mode fs.FileMode) (*net.UnixListener, error) {
+	// It gets its name last, because a long one cannot be bound.
+	temporary := fmt.Sprintf(".%08x.sock", rand.Uint32())
+	folder := filepath.Dir(path)
+	if len(folder)+1+len(temporary) > maxPath {
+		short, file, err := shorten(folder)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = file.Close() }()
+		folder = short
+	}
+	temporary = filepath.Join(folder, temporary)
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: temporary, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	listener.SetUnlinkOnClose(false)
+	if err = os.Chmod(temporary, mode); err == nil {
+		err = os.Rename(temporary, path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, listener.Close(), os.Remove(temporary))
+	}
+	return listener, nil
+}
+
+// Dial connects to a Unix socket. On Linux the path may be longer than sun_path. Errors: those of the system.
+func Dial(ctx context.Context, path string) (net.Conn, error) {
+	if len(path) > maxPath {
+		short, file, err := shorten(path)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = file.Close() }()
+		path = short
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, "unix", path)
+}
 
 // RemoveStale removes a socket that no process listens on. Errors: another process listens on it, or the path exists
 // and is not a socket; those of the system.
@@ -23,7 +71,7 @@ func RemoveStale(path string) error {
 	case info.Mode().Type() != fs.ModeSocket:
 		return fmt.Errorf("%s exists and is not a socket", path)
 	}
-	conn, err := net.Dial("unix", path)
+	conn, err := Dial(context.Background(), path)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return os.Remove(path)
