@@ -70,7 +70,8 @@ func Watch(ctx context.Context, path string, changed func(*State)) error {
 }
 
 // State returns the last state, also while there is no connection, or nil before the first one. When the endpoint is
-// removed, or this process is not in its workload any more, that is a state without endpoint, which denies everything.
+// removed, when this process is not in its workload any more, or when the server or the client cannot handle the
+// policy, that is a state without endpoint, which denies everything.
 func (c *Client) State() *State { return c.state.Load() }
 
 // Run connects, and again after a while when the connection ends, until ctx is done. Errors: that of ctx.
@@ -85,9 +86,8 @@ func (c *Client) Run(ctx context.Context) error {
 		if complete {
 			wait = least
 		}
-		switch status.Code(err) {
-		case codes.NotFound, codes.PermissionDenied:
-			c.publish(&State{Key: c.key(), Objects: dptest.NewState()})
+		if outdated(err) {
+			c.publish(&State{Key: c.key(), Objects: dptest.NewState(), reason: err.Error()})
 		}
 		c.cfg.Logger.Warn("no policy updates", "err", err, "retry_in", wait)
 		timer := time.NewTimer(wait/2 + rand.N(wait/2+1))
@@ -125,11 +125,11 @@ func (c *Client) connect(ctx context.Context) (complete bool, err error) {
 	current := (*state.State)(nil)
 	for {
 		r, err := responses.Recv()
-		if err == nil {
-			err = assembler.Add(r.GetEvents())
-		}
 		if err != nil {
 			return complete, fmt.Errorf("policysync: %w", err)
+		}
+		if err := assembler.Add(r.GetEvents()); err != nil {
+			return complete, fmt.Errorf("%w: %w", errEvents, err)
 		}
 		if r.GetSnapshot() {
 			current = state.New()
@@ -138,7 +138,7 @@ func (c *Client) connect(ctx context.Context) (complete bool, err error) {
 			continue
 		}
 		if current == nil {
-			return complete, errors.New("policysync: the server breaks the protocol: changes before a snapshot")
+			return complete, fmt.Errorf("%w: changes before a snapshot", errEvents)
 		}
 		current.Apply(assembler.Batch())
 		if current.InSync() {
@@ -146,6 +146,19 @@ func (c *Client) connect(ctx context.Context) (complete bool, err error) {
 			c.publish(newState(current.Objects(), c.State()))
 		}
 	}
+}
+
+// errEvents is wrapped by errors about events that the client cannot read.
+var errEvents = errors.New("policysync: the client does not understand the server")
+
+// outdated reports whether the last state does not count any more after an error. Otherwise it does, as in the kernel
+// while there is no server.
+func outdated(err error) bool {
+	switch status.Code(err) {
+	case codes.NotFound, codes.PermissionDenied, codes.FailedPrecondition:
+		return true
+	}
+	return errors.Is(err, errEvents)
 }
 
 // key returns the key of the last state.

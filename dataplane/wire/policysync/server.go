@@ -36,6 +36,8 @@ type Server struct {
 
 	mu      sync.Mutex
 	desired *state.State
+	// malformed are objects of the desired state.
+	malformed malformed
 	// last has the events of the last batch, to recognise a retry.
 	last []dataplane.Event
 	// served are the endpoints that have a socket.
@@ -52,20 +54,21 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	}
 	return &Server{
 		cfg: cfg.withDefaults(), node: &node{fd: cfg.NetNS}, checks: make(chan struct{}, maxChecks),
-		desired: state.New(), served: map[policy.Key]*endpoint{},
+		desired: state.New(), malformed: newMalformed(), served: map[policy.Key]*endpoint{},
 	}, nil
 }
 
 // Apply implements dataplane.Dataplane. It opens and closes sockets, and queues the changes for subscribers. It does
 // not wait for them.
 //
-// Errors: a join of *dataplane.ApplyError, one for each endpoint whose socket cannot be opened. The next call tries
-// again.
+// Errors: a join of *dataplane.ApplyError, one for each endpoint whose socket cannot be opened, or whose policy has a
+// value that has no form in a message. Such an endpoint has no socket. The next call tries again.
 func (s *Server) Apply(_ context.Context, b dataplane.Batch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if retry := !b.Empty() && slices.Equal(b.Events, s.last); !retry {
 		s.desired.Apply(b)
+		s.malformed.update(s.desired, b)
 		s.stopRemovedLocked()
 		for _, e := range s.served {
 			e.publishLocked(b)
@@ -96,7 +99,7 @@ func (s *Server) Teardown(context.Context) error {
 	s.stopAll()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.desired, s.last = state.New(), nil
+	s.desired, s.malformed, s.last = state.New(), newMalformed(), nil
 	return nil
 }
 
@@ -121,11 +124,13 @@ func (s *Server) stopAll() {
 	}
 }
 
-// stopRemovedLocked stops the endpoints that do not exist any more.
+// stopRemovedLocked stops the endpoints that do not exist any more, and those whose policy cannot be sent.
 func (s *Server) stopRemovedLocked() {
 	for key, e := range s.served {
 		if s.desired.Endpoint(key) == nil {
 			e.stopLocked(status.Error(codes.NotFound, "the endpoint is removed"))
+		} else if err := s.malformed.of(s.desired, key); err != nil {
+			e.stopLocked(status.Error(codes.FailedPrecondition, err.Error()))
 		}
 	}
 }
@@ -171,14 +176,17 @@ func (s *Server) openLocked() error {
 	var errs []error
 	for _, key := range sortedKeys(paths) {
 		path := paths[key]
-		err := error(nil)
-		if user, ok := users[path]; ok {
+		err := s.malformed.of(s.desired, key)
+		if user, ok := users[path]; ok && err == nil {
 			err = fmt.Errorf("%s is the socket of %s", path, user)
-		} else if err = s.serveLocked(key, path); err == nil {
-			users[path] = key
 		}
-		if err != nil {
-			errs = append(errs, &dataplane.ApplyError{Backend: backend, Op: "listen for", Object: key, Err: err})
+		if err == nil {
+			err = s.serveLocked(key, path)
+		}
+		if err == nil {
+			users[path] = key
+		} else {
+			errs = append(errs, &dataplane.ApplyError{Backend: backend, Op: "serve", Object: key, Err: err})
 		}
 	}
 	return errors.Join(errs...)

@@ -51,8 +51,8 @@ func fileName(text string) string {
 	return b.String()
 }
 
-// removeStale removes the sockets in the folders of a folder that no process listens on: those that a server left behind
-// that was killed. Errors: those of the system.
+// removeStale removes the sockets in the folders of a folder that no process listens on: those that a server left
+// behind that was killed. Errors: those of the system.
 func removeStale(folder string) error {
 	namespaces, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {

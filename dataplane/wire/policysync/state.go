@@ -3,6 +3,8 @@
 package policysync
 
 import (
+	"cmp"
+
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/policy"
@@ -17,6 +19,8 @@ type State struct {
 	Objects dptest.State
 
 	lookups map[dataplane.IPSetID]*lookup
+	// reason is why there is no endpoint.
+	reason string
 }
 
 // newState returns the state with the objects. The state before may be nil.
@@ -46,7 +50,7 @@ func (s *State) Egress(p dptest.Packet, unknown Unknown) dptest.Decision {
 // judge evaluates a packet. Without the endpoint, whose key may not be known, it denies both directions.
 func (s *State) judge(p dptest.Packet, unknown Unknown) dptest.Verdict {
 	if s.Objects.Endpoints[s.Key] == nil {
-		gone := dptest.Decision{Action: policy.Deny, By: "removal of the endpoint"}
+		gone := dptest.Decision{Action: policy.Deny, By: cmp.Or(s.reason, "no endpoint")}
 		return dptest.Verdict{Egress: gone, Ingress: gone}
 	}
 	objects := s.relevant(p)
