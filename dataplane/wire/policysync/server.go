@@ -93,13 +93,19 @@ func (s *Server) Resync(context.Context) error {
 	return s.openLocked()
 }
 
-// Teardown implements dataplane.Dataplane. It removes all sockets, and ends all calls with codes.Unavailable. It
-// returns nil.
+// Teardown implements dataplane.Dataplane. It removes all sockets, and ends all calls with codes.Unavailable. With
+// ServerConfig.Folder it removes also the sockets that a server has left behind there. Errors: those of the system.
 func (s *Server) Teardown(context.Context) error {
 	s.stopAll()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.desired, s.malformed, s.last = state.New(), newMalformed(), nil
+	if s.cfg.Folder == "" {
+		return nil
+	}
+	if err := removeStale(s.cfg.Folder); err != nil {
+		return &dataplane.ApplyError{Backend: backend, Op: "remove old sockets", Err: err}
+	}
 	return nil
 }
 
