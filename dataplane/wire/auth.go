@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// ErrUnauthorized is wrapped by errors about peers that may not connect.
+// ErrUnauthorized is wrapped by the errors of Users and SameUser about a peer that may not connect.
 var ErrUnauthorized = errors.New("wire: peer is not authorized")
 
 // Users returns a function for ServerConfig.Authenticate or ClientConfig.Authenticate that accepts peers on a Unix

@@ -9,5 +9,5 @@ import (
 	"net"
 )
 
-// peerUser needs Linux.
+// peerUser returns errors.ErrUnsupported.
 func peerUser(net.Conn) (uint32, error) { return 0, errors.ErrUnsupported }

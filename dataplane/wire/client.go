@@ -20,14 +20,14 @@ import (
 type ClientConfig struct {
 	// Dataplane that the client applies the batches to. Only the Client may call it. Required.
 	Dataplane dataplane.Dataplane
-	// Name of the program, which servers log. Default "wayleave".
+	// Name of the program, for the server's log. Default "wayleave".
 	Name string
-	// Authenticate returns an error for a server that is not trusted, for example that of Users. Nil accepts all.
+	// Authenticate returns an error for a server that is not trusted; Users returns such a function. Nil accepts all.
 	Authenticate func(net.Conn) error
-	// MaxMessage is the maximum length of a message in bytes. Default DefaultMaxMessage.
+	// MaxMessage is the maximum length of a message in bytes. A server can lower it. Default DefaultMaxMessage.
 	MaxMessage uint32
-	// Timeout is how long the server may take to begin, to read a message, or to send a sign of life. Default
-	// DefaultTimeout.
+	// Timeout is how long the server may take to send its first message, and to read a message. After twice that time
+	// without a message from the server, the client disconnects. Default DefaultTimeout.
 	Timeout time.Duration
 	// MaxBackoff is the longest wait before the client connects again. Default 5 s.
 	MaxBackoff time.Duration
@@ -35,19 +35,17 @@ type ClientConfig struct {
 	Logger *slog.Logger
 }
 
-// Client applies the batches of a Server to a dataplane.
-//
-// Run must be called once. There are no other methods.
+// Client applies the batches of a Server to a dataplane. Call Run once.
 type Client struct {
 	cfg    ClientConfig
 	worker worker
-	// drifts has what the dataplane's Watch has reported.
+	// drifts are the drifts that the dataplane's Watch has reported.
 	drifts chan dataplane.Drift
-	// overflow has a token if drifts were dropped.
+	// overflow has a token if drifts were discarded because the queue was full.
 	overflow chan struct{}
 }
 
-// NewClient returns a client. Errors: the configuration.
+// NewClient returns a Client, which does not connect before Run. Errors: ClientConfig.Dataplane is nil.
 func NewClient(cfg ClientConfig) (*Client, error) {
 	cfg.Name = cmp.Or(cfg.Name, "wayleave")
 	cfg.MaxMessage = cmp.Or(cfg.MaxMessage, DefaultMaxMessage)
@@ -64,30 +62,31 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	}, nil
 }
 
-// Serve applies what a server sends on one connection to a dataplane, until ctx is done or the connection ends. The
-// dataplane stays as it is then.
+// Serve applies the batches that a server sends on one connection to a dataplane, until ctx is done or the connection
+// ends. Then it closes the connection, and leaves the dataplane as it is. Other fields of ClientConfig have their
+// defaults.
 //
-// Errors: that of ctx, or why the connection ended.
+// Errors: dp is nil; that of ctx; the reason why the connection ended.
 func Serve(ctx context.Context, conn net.Conn, dp dataplane.Dataplane) error {
 	c, err := NewClient(ClientConfig{Dataplane: dp})
 	if err != nil {
 		return err
 	}
-	return c.beside(ctx, func(ctx context.Context) error {
+	return c.runWithWatch(ctx, func(ctx context.Context) error {
 		return c.connect(ctx, func(context.Context) (net.Conn, error) { return conn, nil })
 	})
 }
 
-// Run connects by dial, and again when a connection ends, until ctx is done. Meanwhile it repairs what the dataplane
-// reports, without a server, too.
+// Run connects by dial, and again when a connection ends, until ctx is done. While there is no server, it repairs the
+// drifts that the dataplane reports. It leaves the dataplane as it is.
 //
 // Errors: that of ctx.
 func (c *Client) Run(ctx context.Context, dial func(context.Context) (net.Conn, error)) error {
-	return c.beside(ctx, func(ctx context.Context) error { return c.reconnect(ctx, dial) })
+	return c.runWithWatch(ctx, func(ctx context.Context) error { return c.reconnect(ctx, dial) })
 }
 
-// beside runs the work, and Watch beside it.
-func (c *Client) beside(ctx context.Context, work func(context.Context) error) error {
+// runWithWatch calls work, and meanwhile runs the dataplane's Watch.
+func (c *Client) runWithWatch(ctx context.Context, work func(context.Context) error) error {
 	var watcher sync.WaitGroup
 	defer watcher.Wait()
 	ctx, cancel := context.WithCancel(ctx)
@@ -98,7 +97,7 @@ func (c *Client) beside(ctx context.Context, work func(context.Context) error) e
 	return work(ctx)
 }
 
-// reconnect connects until ctx is done.
+// reconnect connects again and again until ctx is done.
 func (c *Client) reconnect(ctx context.Context, dial func(context.Context) (net.Conn, error)) error {
 	wait := c.minBackoff()
 	for {
@@ -120,7 +119,7 @@ func (c *Client) reconnect(ctx context.Context, dial func(context.Context) (net.
 
 func (c *Client) minBackoff() time.Duration { return min(50*time.Millisecond, c.cfg.MaxBackoff) }
 
-// connect connects, and works on one connection until it ends. It returns why.
+// connect connects, and serves the connection until it ends. It returns the reason.
 func (c *Client) connect(ctx context.Context, dial func(context.Context) (net.Conn, error)) error {
 	conn, err := dial(ctx)
 	if err != nil {
@@ -137,7 +136,7 @@ func (c *Client) connect(ctx context.Context, dial func(context.Context) (net.Co
 	return c.serve(ctx, conn)
 }
 
-// watch runs the dataplane's Watch, again when it fails.
+// watch runs the dataplane's Watch, and again when it fails.
 func (c *Client) watch(ctx context.Context, w dataplane.Watcher) {
 	for ctx.Err() == nil {
 		err := w.Watch(ctx, c.drifted)
@@ -153,7 +152,7 @@ func (c *Client) watch(ctx context.Context, w dataplane.Watcher) {
 	}
 }
 
-// drifted takes a drift; of too many at once, it remembers only that there were some.
+// drifted queues a drift. If the queue is full, it only records that drifts were discarded.
 func (c *Client) drifted(d dataplane.Drift) {
 	select {
 	case c.drifts <- d:
@@ -165,7 +164,7 @@ func (c *Client) drifted(d dataplane.Drift) {
 	}
 }
 
-// idle works without a server for a while: it repairs drifts and finishes. It returns the error of ctx.
+// idle waits without a server. Meanwhile it repairs drifts and makes deferred deletions. It returns the error of ctx.
 func (c *Client) idle(ctx context.Context, wait time.Duration) error {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -25,30 +25,30 @@ import (
 type connection struct {
 	*Client
 	conn *frame.Conn
-	// tasks are requests of the server.
+	// tasks are the requests of the server that are not handled yet.
 	tasks chan task
-	// unrepaired is set from the report of a drift until the server asks for a Resync.
+	// unrepaired is set from the report of a drift until the server sends a Resync.
 	unrepaired bool
 }
 
-// task does what a request asks for, and answers it.
+// task handles a request, and answers it.
 type task func(ctx context.Context) error
 
-// serve works on one connection until it ends. It returns why.
+// serve serves one connection until it ends. It returns the reason.
 func (c *Client) serve(ctx context.Context, conn net.Conn) error {
 	const queued = 64
 	l := &connection{
 		Client: c, conn: frame.New(conn, c.cfg.MaxMessage, c.cfg.Timeout), tasks: make(chan task, queued),
 	}
-	if err := l.greet(conn); err != nil {
+	if err := l.handshake(conn); err != nil {
 		return err
 	}
-	work := ctx // the dataplane finishes what it does when the connection ends
+	work := ctx // is not cancelled when the connection ends: the dataplane completes the current call
 	ctx, cancel := context.WithCancelCause(ctx)
 	read := make(chan struct{})
 	defer func() {
 		<-read
-		if l.unrepaired { // the server may not know
+		if l.unrepaired { // the server may not have received the drift
 			c.drifted(dataplane.Drift{Backend: backend, Object: "unknown object"})
 		}
 	}()
@@ -78,8 +78,8 @@ func (c *Client) serve(ctx context.Context, conn net.Conn) error {
 	}
 }
 
-// greet exchanges the first messages.
-func (l *connection) greet(conn net.Conn) error {
+// handshake exchanges the Hello messages.
+func (l *connection) handshake(conn net.Conn) error {
 	if err := conn.SetReadDeadline(time.Now().Add(l.cfg.Timeout)); err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (l *connection) greet(conn net.Conn) error {
 func (l *connection) read(ctx context.Context, conn net.Conn) error {
 	var pending assembler
 	for {
-		// The server pings three times in its timeout.
+		// The server sends three pings within its timeout.
 		if err := conn.SetReadDeadline(time.Now().Add(2 * l.cfg.Timeout)); err != nil {
 			return err
 		}
@@ -124,7 +124,7 @@ func (l *connection) read(ctx context.Context, conn net.Conn) error {
 		if err := l.conn.Read(m); err != nil {
 			return err
 		}
-		do, err := l.take(m, &pending)
+		do, err := l.taskOf(m, &pending)
 		if err != nil {
 			return err
 		}
@@ -139,8 +139,9 @@ func (l *connection) read(ctx context.Context, conn net.Conn) error {
 	}
 }
 
-// take returns the task of a message, or nil.
-func (l *connection) take(m *wirepb.ServerMessage, pending *assembler) (task, error) {
+// taskOf returns the task of a message. It returns nil for a part that is not the last, and for a Ping, which it
+// answers.
+func (l *connection) taskOf(m *wirepb.ServerMessage, pending *assembler) (task, error) {
 	switch m := m.GetMessage().(type) {
 	case *wirepb.ServerMessage_Batch:
 		b := m.Batch
@@ -180,7 +181,7 @@ func (l *connection) take(m *wirepb.ServerMessage, pending *assembler) (task, er
 // acknowledge answers a request with the errors of the dataplane.
 func (l *connection) acknowledge(ctx context.Context, request uint64, err error) error {
 	if ctx.Err() != nil {
-		return ctx.Err() // err is of no use
+		return ctx.Err() // err may only say that the call was cancelled
 	}
 	ack := &wirepb.Ack{Request: request, Objects: codec.EncodeStatus(err)}
 	unjudged := l.worker.unjudged()
@@ -192,7 +193,8 @@ func (l *connection) acknowledge(ctx context.Context, request uint64, err error)
 	return l.conn.Write(&wirepb.ClientMessage{Message: &wirepb.ClientMessage_Ack{Ack: ack}})
 }
 
-// textSize is how many bytes of a plan one message has, if more follow.
+// textSize is the size in bytes of each part of a plan but the last. A part may exceed it, to end with a whole
+// character.
 const textSize = 256 << 10
 
 // plan answers a Plan, in parts.
@@ -239,7 +241,7 @@ func (l *connection) report(d dataplane.Drift) error {
 
 // assembler puts the parts of a batch together.
 type assembler struct {
-	request  uint64 // of the parts; 0 if there are none
+	request  uint64 // number of the request that the parts belong to; 0 if there are none
 	snapshot bool
 	events   parts.Assembler
 }

@@ -9,13 +9,14 @@ const maxHistory = 50_000
 
 // history has the last batches, for a client that reconnects.
 type history struct {
-	// generation is that of the last batch.
+	// generation is the generation of the state after the last batch.
 	generation uint64
 	batches    []dataplane.Batch
-	size       int
+	// size is the number of events and members of batches.
+	size int
 }
 
-// add appends a batch and returns its generation. A batch without events does not count.
+// add appends a batch and returns its generation. A batch without events has the generation of the one before.
 func (h *history) add(b dataplane.Batch) uint64 {
 	if b.Empty() {
 		return h.generation
@@ -25,13 +26,13 @@ func (h *history) add(b dataplane.Batch) uint64 {
 	h.size += sizeOf(b)
 	for h.size > maxHistory {
 		h.size -= sizeOf(h.batches[0])
-		h.batches[0] = dataplane.Batch{} // append may keep the memory
+		h.batches[0] = dataplane.Batch{} // the array keeps the element
 		h.batches = h.batches[1:]
 	}
 	return h.generation
 }
 
-// reset forgets the batches. No generation from before can be continued.
+// reset removes the batches. since returns none for an earlier generation.
 func (h *history) reset() {
 	*h = history{generation: h.generation + 1}
 }

@@ -20,9 +20,9 @@ import (
 )
 
 var (
-	// ErrNotConnected is wrapped by the errors of a Server that has no client, or loses it.
+	// ErrNotConnected is wrapped by the errors of a Server that has no client, or whose client disconnects.
 	ErrNotConnected = errors.New("no client is connected")
-	// ErrNoPlan is wrapped by the errors of Plan if the client's dataplane is no dataplane.Planner.
+	// ErrNoPlan is wrapped by the errors of Plan if the client's dataplane is not a dataplane.Planner.
 	ErrNoPlan = errors.New("the client cannot plan")
 )
 
@@ -34,23 +34,23 @@ const (
 	DefaultMaxMessage = 16 << 20
 	// DefaultTimeout is the default of ServerConfig.Timeout and ClientConfig.Timeout.
 	DefaultTimeout = 30 * time.Second
-	// minMessage is the least limit that a Server may have: an event with a full part of a set has a third of it.
+	// minMessage is the minimum of ServerConfig.MaxMessage. A message of a large set has up to about 450 KiB.
 	minMessage = 1 << 20
 )
 
 // ServerConfig configures a Server. It is copied by NewServer.
 type ServerConfig struct {
-	// Name of the program, which clients log. Default "wayleave".
+	// Name of the program, for the clients' logs. Default "wayleave".
 	Name string
-	// Authenticate returns an error for a connection that is not accepted, for example that of Users. Default
-	// SameUser.
+	// Authenticate returns an error for a connection that is not accepted; Users returns such a function. It may be
+	// called concurrently. Default SameUser.
 	Authenticate func(net.Conn) error
 	// MaxMessage is the maximum length of a message in bytes, at least 1 MiB. Default DefaultMaxMessage.
 	MaxMessage uint32
-	// Timeout is how long a client may take to begin, to read a message, or to answer a sign of life. There is no limit
-	// for the time that it takes to apply a batch. Default DefaultTimeout.
+	// Timeout is how long a client may take to send its first message, to read a message, or to answer a Ping. The time
+	// that it takes to apply a batch has no limit. Default DefaultTimeout.
 	Timeout time.Duration
-	// Logger logs clients that come and go. Nil discards.
+	// Logger logs clients that connect and disconnect. Nil discards.
 	Logger *slog.Logger
 }
 
@@ -72,21 +72,21 @@ var (
 	_ dataplane.Limited   = (*Server)(nil)
 )
 
-// Server is a dataplane whose work a client does.
+// Server is a dataplane that sends its batches to a client in another process, which applies them.
 //
 // Its methods may be called from any goroutine, those of dataplane.Dataplane from one at a time.
 type Server struct {
 	cfg ServerConfig
-	id  []byte // of the session, for clients that come back
+	id  []byte // ServerHello.session, by which a client that reconnects recognises this Server
 
 	mu      sync.Mutex
 	desired *state.State
 	history history
 	client  *session // nil if there is none
-	// unjudged is that of the last answer.
+	// unjudged is the result of Unjudged that the client last sent.
 	unjudged map[policy.Key]string
 	watchers map[*watcher]struct{}
-	// missed is set if there was a drift while nobody watched.
+	// missed is set if a drift was reported while there was no watcher.
 	missed bool
 }
 
@@ -104,8 +104,11 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	}, nil
 }
 
-// Apply implements dataplane.Dataplane. It returns once the client has applied the batch. While no client is
-// connected, it takes the batch and returns an error that wraps ErrNotConnected; before InSync it returns nil.
+// Apply implements dataplane.Dataplane. It returns once the client has applied the batch. While no client is connected,
+// it only records the batch, for the next client.
+//
+// Errors: a join of *dataplane.ApplyError, as the client's dataplane returned it. Without a client it wraps
+// ErrNotConnected, but is nil before InSync.
 func (s *Server) Apply(ctx context.Context, b dataplane.Batch) error {
 	s.mu.Lock()
 	s.desired.Apply(b)
@@ -115,7 +118,7 @@ func (s *Server) Apply(ctx context.Context, b dataplane.Batch) error {
 	if client == nil && !inSync {
 		return nil
 	}
-	return s.ask(ctx, client, "apply", batchRequest(generation, false, b))
+	return s.request(ctx, client, "apply", batchRequest(generation, false, b))
 }
 
 // Resync implements dataplane.Dataplane. Errors: as Apply.
@@ -126,15 +129,15 @@ func (s *Server) Resync(ctx context.Context) error {
 	if !inSync {
 		return nil
 	}
-	return s.ask(ctx, client, "resync", resyncRequest())
+	return s.request(ctx, client, "resync", resyncRequest())
 }
 
-// Teardown implements dataplane.Dataplane. It needs a client. Errors: as Apply; nothing is forgotten then.
+// Teardown implements dataplane.Dataplane. It needs a client. Errors: as Apply; the Server then keeps its state.
 func (s *Server) Teardown(ctx context.Context) error {
 	s.mu.Lock()
 	client := s.client
 	s.mu.Unlock()
-	if err := s.ask(ctx, client, "remove", teardownRequest()); err != nil {
+	if err := s.request(ctx, client, "remove", teardownRequest()); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -144,8 +147,8 @@ func (s *Server) Teardown(ctx context.Context) error {
 	return nil
 }
 
-// Plan implements dataplane.Planner by that of the client's dataplane. Errors: ErrNoPlan, ErrNotConnected, and the text
-// of the client's error.
+// Plan implements dataplane.Planner. It returns the plan of the client's dataplane. Errors: ErrNoPlan, ErrNotConnected,
+// and the text of the client's error.
 func (s *Server) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
 	s.mu.Lock()
 	client := s.client
@@ -166,15 +169,15 @@ func (s *Server) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
 	return answer.plan, nil
 }
 
-// Unjudged implements dataplane.Limited.
+// Unjudged implements dataplane.Limited. It returns the last result of the client's dataplane.
 func (s *Server) Unjudged() map[policy.Key]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.unjudged)
 }
 
-// Watch implements dataplane.Watcher. It reports what the client detects, and that a client has come or gone. Errors:
-// that of ctx.
+// Watch implements dataplane.Watcher. It reports the drifts that the client detects, and when a client connects or
+// disconnects. It may call drifted from several goroutines. Errors: that of ctx.
 func (s *Server) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	w := &watcher{drifted}
 	s.mu.Lock()
@@ -193,7 +196,7 @@ func (s *Server) Watch(ctx context.Context, drifted func(dataplane.Drift)) error
 	return ctx.Err()
 }
 
-// Connected reports whether there is a client.
+// Connected reports whether a client is connected.
 func (s *Server) Connected() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,8 +210,8 @@ func applyError(op string, err error) error {
 	return &dataplane.ApplyError{Backend: backend, Op: op, Err: err}
 }
 
-// ask sends a request and returns the errors of its answer.
-func (s *Server) ask(ctx context.Context, client *session, op string, r request) error {
+// request sends a request and returns the errors in its answer.
+func (s *Server) request(ctx context.Context, client *session, op string, r request) error {
 	if client == nil {
 		return applyError(op, ErrNotConnected)
 	}

@@ -28,13 +28,15 @@ type session struct {
 	plans  bool
 	// calls are requests to write, in order.
 	calls chan *call
-	// ended is closed when the connection has ended, for the reason lost.
-	ended chan struct{}
-	lost  error
+	// ended is closed once the connection has ended and endErr, the reason, is set.
+	ended  chan struct{}
+	endErr error
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// waiting are the calls without an answer, by the number of their request.
 	waiting map[uint64]*call
-	heard   atomic.Int64 // when the last message came, in nanoseconds since 1970
+	// lastMessage is the time of the last message from the client, in nanoseconds since 1970.
+	lastMessage atomic.Int64
 }
 
 // call is a request and its answer.
@@ -44,7 +46,7 @@ type call struct {
 	done    chan struct{} // closed once answer is complete
 }
 
-// answer is what a client answered.
+// answer is the content of a client's answer.
 type answer struct {
 	objects         []*wirepb.ObjectStatus
 	plan, planError string
@@ -52,7 +54,7 @@ type answer struct {
 
 func newCall(r request) *call { return &call{request: r, done: make(chan struct{})} }
 
-// Serve accepts clients until ctx is done, and closes the listener then. The latest client replaces the one before.
+// Serve accepts clients until ctx is done, and then closes the listener. A new client replaces the connected one.
 //
 // Errors: that of ctx, or of the listener.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
@@ -78,10 +80,10 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	}
 }
 
-// ServeConn serves one client until ctx is done, the client is gone, or another one replaces it. It closes the
+// ServeConn serves one client until ctx is done, the client disconnects, or another one replaces it. Then it closes the
 // connection.
 //
-// Errors: that of ctx, or why the connection ended.
+// Errors: that of ctx, or the reason why the connection ended.
 func (s *Server) ServeConn(ctx context.Context, conn net.Conn) error {
 	defer func() { _ = conn.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -107,7 +109,7 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) error {
 	if err := conn.SetReadDeadline(time.Now().Add(s.cfg.Timeout)); err != nil {
 		return err
 	}
-	hello, err := client.greet()
+	hello, err := client.handshake()
 	if err != nil {
 		return err
 	}
@@ -115,11 +117,11 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) error {
 		return err
 	}
 	client.plans = hello.GetPlans()
-	client.heard.Store(time.Now().UnixNano())
+	client.lastMessage.Store(time.Now().UnixNano())
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	first, replaced := s.adopt(client, hello)
+	first, replaced := s.setClient(client, hello)
 	s.cfg.Logger.Info("client connected", "name", hello.GetName(), "requests", len(first))
 	if replaced != nil {
 		_ = replaced.conn.Close()
@@ -133,13 +135,13 @@ func (s *Server) serve(ctx context.Context, conn net.Conn) error {
 	}
 	_ = conn.Close()
 	reader.Wait()
-	s.dismiss(client, err)
+	s.removeClient(client, err)
 	s.report(dataplane.Drift{Backend: backend, Object: "client", OnlyFaults: true})
 	return err
 }
 
-// greet exchanges the first messages.
-func (c *session) greet() (*wirepb.ClientHello, error) {
+// handshake exchanges the Hello messages.
+func (c *session) handshake() (*wirepb.ClientHello, error) {
 	m := &wirepb.ClientMessage{}
 	if err := c.conn.Read(m); err != nil {
 		return nil, err
@@ -162,9 +164,9 @@ func (c *session) greet() (*wirepb.ClientHello, error) {
 	return hello, err
 }
 
-// adopt makes the session the client of the server. It returns the requests that bring the client to the present
-// state, and the client before.
-func (s *Server) adopt(client *session, hello *wirepb.ClientHello) (first []*call, replaced *session) {
+// setClient makes the session the client of the server. It returns the requests that bring the client to the current
+// state, and the client that the session replaces, if any.
+func (s *Server) setClient(client *session, hello *wirepb.ClientHello) (first []*call, replaced *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	replaced, s.client = s.client, client
@@ -180,49 +182,50 @@ func (s *Server) adopt(client *session, hello *wirepb.ClientHello) (first []*cal
 	return []*call{newCall(batchRequest(generation, true, s.desired.Snapshot()))}, replaced
 }
 
-// dismiss ends the session's calls.
-func (s *Server) dismiss(client *session, reason error) {
+// removeClient ends the calls of a session, which is no longer the client of the server.
+func (s *Server) removeClient(client *session, reason error) {
 	s.mu.Lock()
 	if s.client == client {
 		s.client = nil
 	}
 	s.mu.Unlock()
-	client.lost = fmt.Errorf("%w: the connection ended: %w", ErrNotConnected, reason)
+	client.endErr = fmt.Errorf("%w: the connection ended: %w", ErrNotConnected, reason)
 	close(client.ended)
 }
 
 // call sends a request and waits for its answer.
 func (c *session) call(ctx context.Context, r request) (answer, error) {
-	made := newCall(r)
+	pending := newCall(r)
 	select {
-	case c.calls <- made:
+	case c.calls <- pending:
 	case <-c.ended:
-		return answer{}, c.lost
+		return answer{}, c.endErr
 	case <-ctx.Done():
 		return answer{}, ctx.Err()
 	}
 	select {
-	case <-made.done:
-		return made.answer, nil
+	case <-pending.done:
+		return pending.answer, nil
 	case <-c.ended:
-		return answer{}, c.lost
+		return answer{}, c.endErr
 	case <-ctx.Done():
 		return answer{}, ctx.Err()
 	}
 }
 
-// write writes requests, the first ones before those of calls, and asks for signs of life.
+// write writes requests and pings: first the given requests, then those of calls. It returns an error if the client
+// sends no message within the timeout.
 func (c *session) write(ctx context.Context, first []*call) error {
 	number := uint64(0)
-	send := func(made *call) error {
+	send := func(pending *call) error {
 		number++
 		c.mu.Lock()
-		c.waiting[number] = made
+		c.waiting[number] = pending
 		c.mu.Unlock()
-		return made.request(c.conn, number)
+		return pending.request(c.conn, number)
 	}
-	for _, made := range first {
-		if err := send(made); err != nil {
+	for _, pending := range first {
+		if err := send(pending); err != nil {
 			return err
 		}
 	}
@@ -233,13 +236,13 @@ func (c *session) write(ctx context.Context, first []*call) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case made := <-c.calls:
-			if err := send(made); err != nil {
+		case pending := <-c.calls:
+			if err := send(pending); err != nil {
 				return err
 			}
 		case <-ticker.C:
-			if silent := time.Since(time.Unix(0, c.heard.Load())); silent > timeout {
-				return fmt.Errorf("no sign of life for %s", silent.Round(time.Second))
+			if silent := time.Since(time.Unix(0, c.lastMessage.Load())); silent > timeout {
+				return fmt.Errorf("no message for %s", silent.Round(time.Second))
 			}
 			ping := &wirepb.ServerMessage_Ping{Ping: &wirepb.Ping{Number: pings}}
 			if err := c.conn.Write(&wirepb.ServerMessage{Message: ping}); err != nil {
@@ -257,15 +260,15 @@ func (c *session) read() error {
 		if err := c.conn.Read(m); err != nil {
 			return err
 		}
-		c.heard.Store(time.Now().UnixNano())
-		if err := c.take(m); err != nil {
+		c.lastMessage.Store(time.Now().UnixNano())
+		if err := c.handle(m); err != nil {
 			return err
 		}
 	}
 }
 
-// take handles one message.
-func (c *session) take(m *wirepb.ClientMessage) error {
+// handle handles a message of the client.
+func (c *session) handle(m *wirepb.ClientMessage) error {
 	switch m := m.GetMessage().(type) {
 	case *wirepb.ClientMessage_Ack:
 		unjudged := map[policy.Key]string{}
@@ -297,18 +300,18 @@ func (c *session) take(m *wirepb.ClientMessage) error {
 	return nil
 }
 
-// answered records an answer, or a part of one. Requests are answered in order.
+// answered records an answer, or a part of one. An answer to another request than the first that waits is an error.
 func (c *session) answered(number uint64, more bool, fill func(*answer)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	made := c.waiting[number]
-	if made == nil || number != slices.Min(slices.Collect(maps.Keys(c.waiting))) {
+	pending := c.waiting[number]
+	if pending == nil || number != slices.Min(slices.Collect(maps.Keys(c.waiting))) {
 		return fmt.Errorf("answer to request %d, which does not wait for one", number)
 	}
-	fill(&made.answer)
+	fill(&pending.answer)
 	if !more {
 		delete(c.waiting, number)
-		close(made.done)
+		close(pending.done)
 	}
 	return nil
 }

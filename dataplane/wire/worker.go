@@ -15,16 +15,17 @@ import (
 type worker struct {
 	dp  dataplane.Dataplane
 	log *slog.Logger
-	// applied is what the dataplane has been given.
+	// applied is the state that the dataplane has received.
 	applied *state.State
-	// received is the state of the server until it is complete, after a snapshot; nil afterwards.
+	// received is the server's state after a snapshot, until it is complete; otherwise nil.
 	received *state.State
-	// session and generation are those of the last batch.
+	// session and generation identify the state after the last batch.
 	session    string
 	generation uint64
 }
 
-// apply takes a batch of a server, and returns the errors of the dataplane. An incomplete state is only remembered.
+// apply applies a batch of a server, and returns the errors of the dataplane. It only records a state that is
+// incomplete.
 func (w *worker) apply(ctx context.Context, generation uint64, snapshot bool, b dataplane.Batch) error {
 	w.generation = generation
 	if snapshot {
@@ -43,7 +44,7 @@ func (w *worker) apply(ctx context.Context, generation uint64, snapshot bool, b 
 	return w.program(ctx, b)
 }
 
-// program gives the dataplane a batch.
+// program applies a batch to the dataplane.
 func (w *worker) program(ctx context.Context, b dataplane.Batch) error {
 	if f, ok := w.dp.(dataplane.Finisher); ok {
 		return f.ApplyVisible(ctx, b)
@@ -51,7 +52,7 @@ func (w *worker) program(ctx context.Context, b dataplane.Batch) error {
 	return w.dp.Apply(ctx, b)
 }
 
-// resync compares the dataplane with the kernel, unless no state was complete yet.
+// resync calls Resync of the dataplane, once a state was complete.
 func (w *worker) resync(ctx context.Context) error {
 	if !w.applied.InSync() {
 		return nil
@@ -85,7 +86,7 @@ func (w *worker) teardown(ctx context.Context) error {
 	return nil
 }
 
-// repair repairs a drift without a server.
+// repair repairs a drift while there is no server.
 func (w *worker) repair(ctx context.Context, d dataplane.Drift) {
 	if d.Repaired || d.OnlyFaults || !w.applied.InSync() {
 		return
@@ -104,7 +105,7 @@ func (w *worker) unfinished() <-chan struct{} {
 	return nil
 }
 
-// finish makes deletions that the dataplane has left.
+// finish makes the deletions that the dataplane has deferred.
 func (w *worker) finish(ctx context.Context) {
 	if err := w.dp.(dataplane.Finisher).Finish(ctx); err != nil && ctx.Err() == nil {
 		w.log.Warn("cannot delete unused objects", "err", err)
@@ -112,7 +113,7 @@ func (w *worker) finish(ctx context.Context) {
 	}
 }
 
-// unjudged returns that of a dataplane.Limited.
+// unjudged returns the result of Unjudged if the dataplane is a dataplane.Limited, otherwise nil.
 func (w *worker) unjudged() map[policy.Key]string {
 	if l, ok := w.dp.(dataplane.Limited); ok {
 		return l.Unjudged()

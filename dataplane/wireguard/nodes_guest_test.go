@@ -208,8 +208,8 @@ func hasAllowed(at, from *node, a netip.Addr) bool {
 	return false
 }
 
-// watchChanges returns a function that returns the changes to links, addresses, rules and routes of the node since then,
-// as ip prints them.
+// watchChanges returns a function that returns the changes to links, addresses, rules and routes of the node since
+// then, as ip prints them.
 func (n *node) watchChanges() (changes func() []string) {
 	n.Helper()
 	cmd := exec.Command("ip", "monitor", "link", "address", "rule", "route")

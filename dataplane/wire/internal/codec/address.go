@@ -8,7 +8,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
 )
 
-// appendAddress appends the bytes of an address, and fails on one that has no form.
+// appendAddress appends the bytes of an address. An IPv4-mapped IPv6 address, or one with a zone, is an error.
 func appendAddress(c *cursor, buf []byte, a netip.Addr) []byte {
 	switch {
 	case !a.IsValid():
@@ -41,7 +41,7 @@ func encodeOptionalAddress(c *cursor, name string, a netip.Addr) []byte {
 	return encodeAddress(c, name, a)
 }
 
-// encodeAddresses encodes a list. All addresses are in one array.
+// encodeAddresses encodes a list. It allocates all addresses together.
 func encodeAddresses(c *cursor, name string, list []netip.Addr) [][]byte {
 	if len(list) == 0 {
 		return nil
@@ -69,7 +69,7 @@ func encodePrefix(c *cursor, name string, p netip.Prefix) *wirepb.Prefix {
 	return m
 }
 
-// encodePrefixes encodes a list. All messages are in one array, and so are all addresses.
+// encodePrefixes encodes a list. It allocates all messages together, and all addresses.
 func encodePrefixes(c *cursor, name string, list []netip.Prefix) []*wirepb.Prefix {
 	if len(list) == 0 {
 		return nil
@@ -101,7 +101,7 @@ func fillPrefix(c *cursor, m *wirepb.Prefix, buf []byte, p netip.Prefix) []byte 
 	return buf
 }
 
-// decodeAddress decodes an address. One of another length, or IPv4 in IPv6 form, is an error.
+// decodeAddress decodes an address of 4 or 16 bytes. An IPv4-mapped IPv6 address is an error.
 func decodeAddress(c *cursor, data []byte, out *netip.Addr) {
 	a, ok := netip.AddrFromSlice(data)
 	switch {
@@ -137,7 +137,7 @@ func decodePrefix(c *cursor, m *wirepb.Prefix, out *netip.Prefix) {
 	}
 }
 
-// decodeSubnet decodes an address with the length of its subnet. It may have host bits.
+// decodeSubnet decodes an address and the prefix length of its subnet. It may have host bits.
 func decodeSubnet(c *cursor, m *wirepb.Prefix, out *netip.Prefix) {
 	var a netip.Addr
 	decodeAddress(c, m.GetAddress(), &a)

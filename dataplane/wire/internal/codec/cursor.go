@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// cursor has the path of the field that is being translated, and the first error. After an error, translation goes on
-// to the end, and its result is of no use.
+// cursor has the path of the field that is being translated, and the first error. Translation does not stop at an
+// error: its caller checks err at the end, and discards the result.
 type cursor struct {
 	path []segment
 	err  error
@@ -21,7 +21,7 @@ type cursor struct {
 // segment is one field of a path.
 type segment struct {
 	name  string
-	index int // of an item; -1 if the field is no list
+	index int // index of an item; -1 if the field is not a list
 }
 
 // newCursor returns a cursor before the first field.
@@ -68,7 +68,7 @@ func (c *cursor) failIn(name, format string, args ...any) {
 	c.leave()
 }
 
-// refuseUnknown fails on a field of a newer version, which may be what denies a packet.
+// refuseUnknown records an error for a field of a newer version, because that field may be what denies a packet.
 func (c *cursor) refuseUnknown(m proto.Message) {
 	if len(m.ProtoReflect().GetUnknown()) > 0 {
 		c.fail("unknown field")
@@ -114,7 +114,7 @@ func number[T ~uint8 | ~uint16 | ~int](c *cursor, name string, n, first, last ui
 	return T(n)
 }
 
-// ipVersion decodes an IP version, or 0 if that is allowed.
+// ipVersion decodes an IP version: 4, 6 or, if zero is set, 0.
 func ipVersion(c *cursor, name string, v uint32, zero bool) int {
 	if v != 4 && v != 6 && (v != 0 || !zero) {
 		c.failIn(name, "%d, want 4 or 6", v)
@@ -123,7 +123,7 @@ func ipVersion(c *cursor, name string, v uint32, zero bool) int {
 	return int(v)
 }
 
-// encodeIPVersion encodes an IP version. A version that is no uint32 has no form.
+// encodeIPVersion encodes an IP version: 0, 4 or 6.
 func encodeIPVersion(c *cursor, name string, v int) uint32 {
 	if v != 0 && v != 4 && v != 6 {
 		c.failIn(name, "%d, want 4 or 6", v)
@@ -132,8 +132,8 @@ func encodeIPVersion(c *cursor, name string, v int) uint32 {
 	return uint32(v)
 }
 
-// encodeEnum encodes a Go value of 0, 1, and so on as the enum value of 1, 2, and so on up to last: an enum's 0 is
-// not valid.
+// encodeEnum encodes the Go values 0, 1, and so on as the enum values 1, 2, and so on up to last: 0 of an enum is not
+// valid.
 func encodeEnum[E ~int32, T ~uint8](c *cursor, name string, v T, last E) E {
 	if E(v) >= last {
 		c.failIn(name, "unknown value %d", uint8(v))

@@ -12,12 +12,12 @@
 //
 // # Concurrency
 //
-// All functions may be called from any goroutine. A message shares texts, profiles and labels with its event, and an
-// event texts and labels with its message: nobody may change either.
+// All functions may be called from any goroutine. Encode shares strings, lists of profiles and labels of the event with
+// the message, and Decode shares strings and labels of the message with the event: nobody may change either.
 //
 // # Errors
 //
-// Encode refuses a value that has no form in a message, because dropping it can make a rule match more packets. Decode
-// accepts only what a server may send. Errors name the object and the field, as
+// Encode returns an error for a value that a message cannot express: without it, a rule could match more packets.
+// Decode returns an error for a message that a server must not send. Errors name the object and the field, as
 // "codec: policy Policy/shop/web: ingress[3].source.nets[0]: prefix length 40 of an IPv4 address".
 package codec

@@ -8,8 +8,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// encodeEndpoints encodes an event of an endpoint or host endpoint. It reports whether it is one. Without an object,
-// the message has no content.
+// encodeEndpoints encodes an event of an endpoint or host endpoint. It returns false for other events. If the object is
+// nil, it sets no content.
 func encodeEndpoints(c *cursor, m *wirepb.Event, e dataplane.Event) bool {
 	switch e := e.(type) {
 	case *dataplane.EndpointUpdate:
@@ -32,7 +32,7 @@ func encodeEndpoints(c *cursor, m *wirepb.Event, e dataplane.Event) bool {
 	return true
 }
 
-// decodeEndpoints decodes an event of an endpoint or host endpoint. It returns nil if the message has none.
+// decodeEndpoints decodes an event of an endpoint or host endpoint. It returns nil for other events.
 func decodeEndpoints(c *cursor, m *wirepb.Event) dataplane.Event {
 	switch m := m.GetEvent().(type) {
 	case *wirepb.Event_EndpointUpdate:
@@ -100,7 +100,7 @@ func decodeHostEndpoint(c *cursor, h *wirepb.HostEndpointUpdate) *dataplane.Host
 	}
 }
 
-// encodeTiers encodes a list. All messages of the keys of a tier are in one array.
+// encodeTiers encodes a list. It allocates the keys of a tier together.
 func encodeTiers(c *cursor, name string, tiers []dataplane.TierPolicies) []*wirepb.TierPolicies {
 	if len(tiers) == 0 {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
 )
 
-// Encode returns the message of an event. Errors: the event is of an unknown type, has no object, or has a value that
-// has no form in a message, as an ICMP match without a type.
+// Encode returns the message of an event. Errors: the event is of an unknown type, has no object, or has a value that a
+// message cannot express, such as an ICMP match without a type.
 func Encode(e dataplane.Event) (*wirepb.Event, error) {
 	if isNil(e) {
 		return nil, fmt.Errorf("codec: event %T is nil", e)
@@ -39,8 +39,8 @@ func isNil(e dataplane.Event) bool {
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// Decode returns the event of a message. Errors: the message has no content that is known, or a field has a value that
-// a server may not send.
+// Decode returns the event of a message. Errors: the message has no known content, or a field is unknown or has a value
+// that a server must not send.
 func Decode(m *wirepb.Event) (dataplane.Event, error) {
 	if !hasContent(m) {
 		return nil, errors.New("codec: message without content that is known")
@@ -54,14 +54,13 @@ func Decode(m *wirepb.Event) (dataplane.Event, error) {
 	return e, nil
 }
 
-// hasContent reports whether the content is set. A nil pointer of a type of contents is not set; generated getters
-// panic on one.
+// hasContent reports whether the content is set. A typed nil pointer does not count: generated getters panic on one.
 func hasContent(m *wirepb.Event) bool {
 	message := m.ProtoReflect()
 	return message.WhichOneof(message.Descriptor().Oneofs().Get(0)) != nil
 }
 
-// refuseUnknownContent fails on an unknown field of the content.
+// refuseUnknownContent records an error for an unknown field of the content.
 func refuseUnknownContent(c *cursor, m *wirepb.Event) {
 	message := m.ProtoReflect()
 	field := message.WhichOneof(message.Descriptor().Oneofs().Get(0))
@@ -70,7 +69,7 @@ func refuseUnknownContent(c *cursor, m *wirepb.Event) {
 	}
 }
 
-// decodeEvent decodes a content that is set.
+// decodeEvent decodes the content, which must be set.
 func decodeEvent(c *cursor, m *wirepb.Event) dataplane.Event {
 	if e := decodePolicies(c, m); e != nil {
 		return e

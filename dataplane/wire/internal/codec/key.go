@@ -14,12 +14,12 @@ func EncodeKey(k policy.Key) *wirepb.Key {
 	return m
 }
 
-// DecodeKey returns the key of a message. Nil gives the zero Key.
+// DecodeKey returns the key of a message. It returns the zero Key for nil.
 func DecodeKey(m *wirepb.Key) policy.Key {
 	return policy.Key{Kind: policy.Kind(m.GetKind()), Namespace: m.GetNamespace(), Name: m.GetName()}
 }
 
-// encodeKeys encodes a list. All messages are in one array.
+// encodeKeys encodes a list. It allocates all messages together.
 func encodeKeys(keys []policy.Key) []*wirepb.Key {
 	if len(keys) == 0 {
 		return nil
@@ -47,6 +47,7 @@ func decodeKey(c *cursor, m *wirepb.Key, out *policy.Key) {
 	}
 }
 
+// keyField decodes the key in a field.
 func keyField(c *cursor, name string, m *wirepb.Key) (k policy.Key) {
 	c.enter(name)
 	decodeKey(c, m, &k)

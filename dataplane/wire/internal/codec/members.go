@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The sizes of a record in bytes: an address, and then the length of a prefix, or a protocol and a port.
+// The sizes in bytes of the parts of a record: an address, followed by a prefix length, or by a protocol and a port.
 const (
 	ipv4Size, ipv6Size = 4, 16
 	lengthSize         = 1
@@ -21,7 +21,7 @@ const (
 // hasPort reports whether a member is one of a set of type IPSetPorts.
 func hasPort(m *dataplane.Member) bool { return m.Protocol != 0 || m.Port != 0 }
 
-// encodeMembers packs the members of a set, and fails on those of the other type.
+// encodeMembers packs the members of a set. A member of the other type is an error.
 func encodeMembers(c *cursor, name string, typ dataplane.IPSetType, members []dataplane.Member) *wirepb.Members {
 	for i := range members {
 		if hasPort(&members[i]) != (typ == dataplane.IPSetPorts) {
@@ -33,8 +33,7 @@ func encodeMembers(c *cursor, name string, typ dataplane.IPSetType, members []da
 	return packMembers(c, name, members)
 }
 
-// packMembers packs members of any type. It counts the records of each kind first: each list is allocated once, with
-// its exact size.
+// packMembers packs members of any type. It counts the records of each list first, to allocate each list once.
 func packMembers(c *cursor, name string, members []dataplane.Member) *wirepb.Members {
 	if len(members) == 0 {
 		return nil
@@ -99,7 +98,7 @@ func packMember(c *cursor, out *wirepb.Members, m *dataplane.Member) {
 	}
 }
 
-// decodeMembers unpacks the members of a set, and fails on those of the other type.
+// decodeMembers unpacks the members of a set. A member of the other type is an error.
 func decodeMembers(c *cursor, name string, typ dataplane.IPSetType, m *wirepb.Members) []dataplane.Member {
 	other, bytes := "ports", len(m.GetIpv4Ports())+len(m.GetIpv6Ports())
 	if typ == dataplane.IPSetPorts {
@@ -129,7 +128,7 @@ func unpackMembers(c *cursor, name string, m *wirepb.Members) []dataplane.Member
 	return out
 }
 
-// unpackList appends the members of a list, whose records have an address and a rest of these sizes.
+// unpackList appends the members of a list. A record has an address of addressSize bytes, and restSize more bytes.
 func unpackList(
 	c *cursor, out []dataplane.Member, name string, data []byte, addressSize, restSize int,
 ) []dataplane.Member {

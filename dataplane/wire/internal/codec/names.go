@@ -8,8 +8,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// encodeNames encodes an event of a node, service, namespace or service account. It reports whether it is one. Without
-// an object, the message has no content.
+// encodeNames encodes an event of a node, service, namespace or service account. It returns false for other events. If
+// the object is nil, it sets no content.
 func encodeNames(c *cursor, m *wirepb.Event, e dataplane.Event) bool {
 	switch e := e.(type) {
 	case *dataplane.NodeUpdate:
@@ -46,8 +46,7 @@ func encodeNames(c *cursor, m *wirepb.Event, e dataplane.Event) bool {
 	return true
 }
 
-// decodeNames decodes an event of a node, service, namespace or service account. It returns nil if the message has
-// none.
+// decodeNames decodes an event of a node, service, namespace or service account. It returns nil for other events.
 func decodeNames(c *cursor, m *wirepb.Event) dataplane.Event {
 	switch m := m.GetEvent().(type) {
 	case *wirepb.Event_NodeUpdate:
@@ -99,7 +98,7 @@ func decodeNode(c *cursor, n *wirepb.Node) *dataplane.Node {
 	}
 }
 
-// decodeWireguardKey accepts the zero key: it means that the node's announcement is invalid.
+// decodeWireguardKey decodes a key. The zero key is valid: it means that the node announces an invalid key.
 func decodeWireguardKey(c *cursor, m *wirepb.WireguardKey, k *policy.WireguardKey) {
 	k.PublicKey, k.Rotating = m.GetPublicKey(), m.GetRotating()
 	k.Port = number[uint16](c, "port", m.GetPort(), 0, maxPort)

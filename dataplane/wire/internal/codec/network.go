@@ -7,8 +7,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
 )
 
-// encodeNetwork encodes an event of a route, tunnel or pool. It reports whether it is one. Without an object, the
-// message has no content.
+// encodeNetwork encodes an event of a route, tunnel or pool. It returns false for other events. If the object is nil,
+// it sets no content.
 func encodeNetwork(c *cursor, m *wirepb.Event, e dataplane.Event) bool {
 	switch e := e.(type) {
 	case *dataplane.RouteUpdate:
@@ -41,7 +41,7 @@ func encodeNetwork(c *cursor, m *wirepb.Event, e dataplane.Event) bool {
 	return true
 }
 
-// decodeNetwork decodes an event of a route, tunnel or pool. It returns nil if the message has none.
+// decodeNetwork decodes an event of a route, tunnel or pool. It returns nil for other events.
 func decodeNetwork(c *cursor, m *wirepb.Event) dataplane.Event {
 	switch m := m.GetEvent().(type) {
 	case *wirepb.Event_RouteUpdate:
@@ -87,7 +87,7 @@ func decodeRoute(c *cursor, r *wirepb.Route) *dataplane.Route {
 	}
 }
 
-// decodePool decodes a pool. Its type must be set, other than that of a route, which may be in no pool.
+// decodePool decodes a pool. Its type must be set. (The pool type of a route may be unset: the route is in no pool.)
 func decodePool(c *cursor, p *wirepb.Pool) *dataplane.Pool {
 	if p.GetType() == wirepb.PoolType_POOL_TYPE_UNSPECIFIED {
 		c.failIn("type", "not set")
@@ -117,7 +117,7 @@ func tunnelKeyField(c *cursor, name string, m *wirepb.TunnelKey) dataplane.Tunne
 	}
 }
 
-// encodePoolType encodes a type of pools. No pool is the zero value of both forms.
+// encodePoolType encodes a pool type. In both types, zero means no pool.
 func encodePoolType(c *cursor, name string, t dataplane.PoolType) wirepb.PoolType {
 	if !t.Valid() {
 		c.failIn(name, "unknown value %d", uint8(t))

@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
 )
 
-// maxIdentity is the maximum length of an identity in an error in bytes. A message can have a longer one.
+// maxIdentity is the maximum length in bytes of an identity in an error. Longer ones are cut.
 const maxIdentity = 256
 
 // object returns the name of a message's object for errors, in the words of Event.String: "policy Policy/shop/web", or
@@ -22,12 +22,13 @@ func object(m *wirepb.Event) string {
 	if len(identity) > maxIdentity {
 		identity = identity[:runeStart(identity, maxIdentity)] + "..."
 	}
-	if !isPrintable(identity) { // a line of a log must not be forged
+	if !isPrintable(identity) { // so that a line break in it cannot forge a log line
 		identity = strconv.Quote(identity)
 	}
 	return strings.TrimSuffix(kind+" "+identity, " ")
 }
 
+// kindAndIdentity returns the kind and the identity of a message's object.
 func kindAndIdentity(m *wirepb.Event) (kind, identity string) {
 	switch m := m.GetEvent().(type) {
 	case *wirepb.Event_IpSetUpdate:
@@ -100,7 +101,7 @@ func keyText(m *wirepb.Key) string {
 	return DecodeKey(m).String()
 }
 
-// prefixText returns a prefix, whose length may be out of range.
+// prefixText returns the text of a prefix, even if the length is out of range.
 func prefixText(m *wirepb.Prefix) string {
 	a, ok := netip.AddrFromSlice(m.GetAddress())
 	if !ok {

@@ -7,8 +7,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
 )
 
-// encodePolicies encodes an event of a set, policy or profile. It reports whether it is one. Without an object, the
-// message has no content.
+// encodePolicies encodes an event of a set, policy or profile. It returns false for other events. If the object is nil,
+// it sets no content.
 func encodePolicies(c *cursor, m *wirepb.Event, e dataplane.Event) bool {
 	switch e := e.(type) {
 	case *dataplane.IPSetUpdate:
@@ -47,7 +47,7 @@ func encodePolicies(c *cursor, m *wirepb.Event, e dataplane.Event) bool {
 	return true
 }
 
-// decodePolicies decodes an event of a set, policy or profile. It returns nil if the message has none.
+// decodePolicies decodes an event of a set, policy or profile. It returns nil for other events.
 func decodePolicies(c *cursor, m *wirepb.Event) dataplane.Event {
 	switch m := m.GetEvent().(type) {
 	case *wirepb.Event_IpSetUpdate:

@@ -17,7 +17,7 @@ const (
 	maxICMPCode = 255
 )
 
-// encodeRules encodes a list. All messages of rules are in one array, and so are those of matches.
+// encodeRules encodes a list. It allocates all rules together, and all matches.
 func encodeRules(c *cursor, name string, rules []dataplane.Rule) []*wirepb.Rule {
 	if len(rules) == 0 {
 		return nil
@@ -96,7 +96,8 @@ func decodeAction(c *cursor, name string, a wirepb.Action) policy.Action {
 	return policy.Deny
 }
 
-// encodeICMP fails without a type: the message always has one, and without the match, the rule would match more.
+// encodeICMP encodes an ICMP match. A match without a type is an error: a message always has a type, and without the
+// match the rule would match more packets.
 func encodeICMP(c *cursor, name string, i *policy.ICMP) *wirepb.ICMP {
 	if i == nil {
 		return nil
@@ -162,7 +163,7 @@ func decodeDSCP(c *cursor, name string, data []byte) []policy.DSCP {
 	return out
 }
 
-// isZero reports whether a side has no limits.
+// isZero reports whether a side matches every address and port.
 func isZero(m *dataplane.Match) bool {
 	return len(m.Nets)+len(m.NotNets)+len(m.Sets)+len(m.NotSets)+
 		len(m.Ports)+len(m.PortSets)+len(m.NotPorts)+len(m.NotPortSets) == 0
@@ -205,7 +206,7 @@ func encodeIDs(ids []dataplane.IPSetID) []string {
 	return out
 }
 
-// encodePorts fails on a port with a name: the graph resolves names to sets.
+// encodePorts encodes ranges of ports. A named port is an error: the graph resolves named ports to sets.
 func encodePorts(c *cursor, name string, ports []policy.Port) []*wirepb.PortRange {
 	if len(ports) == 0 {
 		return nil

@@ -15,11 +15,11 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// maxText is the maximum length of a text in bytes.
+// maxText is the maximum length in bytes of a result of Text.
 const maxText = 4096
 
-// EncodeStatus returns the status of the objects in an error that a dataplane.Dataplane returned: one for each object,
-// sorted by key, and one without an object if there are other errors. Nil gives nil.
+// EncodeStatus returns the statuses of the objects in an error of a dataplane.Dataplane: one for each object, sorted by
+// key, and one without an object if there are other errors. It returns nil for a nil error.
 func EncodeStatus(err error) []*wirepb.ObjectStatus {
 	if err == nil {
 		return nil
@@ -39,7 +39,7 @@ func EncodeStatus(err error) []*wirepb.ObjectStatus {
 	return out
 }
 
-// isValid reports whether a message can have the key, and the receiver takes it for that of an object.
+// isValid reports whether a key can be encoded and identifies an object: it is valid UTF-8 and has a kind and a name.
 func isValid(k policy.Key) bool {
 	text := string(k.Kind) + k.Namespace + k.Name
 	return k.Kind != "" && k.Name != "" && utf8.ValidString(text)
@@ -62,9 +62,9 @@ func encodeObject(e *dataplane.ApplyError) *wirepb.ObjectStatus {
 	return m
 }
 
-// DecodeStatus returns the error of a list: a join of one *dataplane.ApplyError for each object that is failed, pending
-// or down. It returns nil if there are none. A status that is unknown, or of no object, gives an ApplyError without
-// Object: nothing is known of any object then.
+// DecodeStatus returns the error of a list of statuses: a join of one *dataplane.ApplyError for each object that is
+// failed, pending or down, or nil if there are none. A status that is unknown or has no object becomes an ApplyError
+// without Object: the state of all objects is then unknown.
 func DecodeStatus(list []*wirepb.ObjectStatus) error {
 	var errs []error
 	for _, m := range list {
@@ -75,7 +75,7 @@ func DecodeStatus(list []*wirepb.ObjectStatus) error {
 	return errors.Join(errs...)
 }
 
-// decodeObject returns nil if the object is programmed or gone.
+// decodeObject decodes one status. It returns nil if the object is programmed or gone.
 func decodeObject(m *wirepb.ObjectStatus) *dataplane.ApplyError {
 	e := &dataplane.ApplyError{
 		Backend: m.GetBackend(), Op: m.GetOperation(), Object: DecodeKey(m.GetObject()), Detail: m.GetDetail(),
@@ -100,7 +100,7 @@ func decodeObject(m *wirepb.ObjectStatus) *dataplane.ApplyError {
 	return e
 }
 
-// Text returns a text that a message can have: valid UTF-8, cut to 4096 bytes at the end of a character.
+// Text returns the text as valid UTF-8, cut to at most 4096 bytes at the end of a character.
 func Text(text string) string {
 	text = strings.ToValidUTF8(text, "?")
 	if len(text) <= maxText {
@@ -109,7 +109,8 @@ func Text(text string) string {
 	return text[:runeStart(text, maxText)]
 }
 
-// runeStart returns the beginning of the character that the byte at an index of a text is in. The text may be invalid.
+// runeStart returns the index of the first byte of the character that contains the byte at index. The text may be
+// invalid UTF-8.
 func runeStart(text string, index int) int {
 	for index > 0 && !utf8.RuneStart(text[index]) {
 		index--

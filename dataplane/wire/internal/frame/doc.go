@@ -4,7 +4,7 @@
 //
 // # Usage
 //
-//	c := frame.New(conn, limit, stall)
+//	c := frame.New(conn, limit, writeTimeout)
 //	err := c.Write(message)
 //	err = c.Read(message)
 //
@@ -14,6 +14,6 @@
 //
 // # Errors
 //
-// Read returns io.EOF if the connection ends between two messages. An error of Read or Write is final: the connection
-// is of no use afterwards.
+// Read returns io.EOF if the connection ends between two messages. After an error of Read or Write, the connection must
+// be closed.
 package frame

@@ -18,10 +18,10 @@ import (
 // ErrTooLong is wrapped by errors about messages that are longer than the limit.
 var ErrTooLong = errors.New("message too long")
 
-// headerSize is the size of a message's length in bytes.
+// headerSize is the size in bytes of the length that precedes a message.
 const headerSize = 4
 
-// Conn is a connection of messages.
+// Conn reads and writes messages on a connection.
 type Conn struct {
 	conn   net.Conn
 	reader *bufio.Reader
@@ -30,24 +30,26 @@ type Conn struct {
 	mu    sync.Mutex
 	out   []byte
 	limit uint32
-	// stall is how long one message may take to be written.
-	stall time.Duration
+	// writeTimeout is the maximum time of the write of one message.
+	writeTimeout time.Duration
 }
 
-// New returns a Conn with a limit for the length of messages in bytes. A message must be written within stall.
-func New(conn net.Conn, limit uint32, stall time.Duration) *Conn {
+// New returns a Conn. The limit is the maximum length of a message in bytes, writeTimeout the maximum time of one
+// Write.
+func New(conn net.Conn, limit uint32, writeTimeout time.Duration) *Conn {
 	const buffer = 64 << 10
-	return &Conn{conn: conn, reader: bufio.NewReaderSize(conn, buffer), limit: limit, stall: stall}
+	return &Conn{conn: conn, reader: bufio.NewReaderSize(conn, buffer), limit: limit, writeTimeout: writeTimeout}
 }
 
-// Limit lowers the limit for messages that are written.
+// Limit lowers the maximum length of a message, in both directions.
 func (c *Conn) Limit(limit uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.limit = min(c.limit, limit)
 }
 
-// Read reads a message.
+// Read reads a message. Its errors wrap ErrTooLong for a message over the limit, and io.EOF or io.ErrUnexpectedEOF if
+// the connection ends.
 func (c *Conn) Read(m proto.Message) error {
 	var header [headerSize]byte
 	if _, err := io.ReadFull(c.reader, header[:]); err != nil {
@@ -73,7 +75,8 @@ func (c *Conn) currentLimit() uint32 {
 	return c.limit
 }
 
-// Write writes a message.
+// Write writes a message. Its errors wrap ErrTooLong for a message over the limit, and os.ErrDeadlineExceeded if the
+// peer does not read.
 func (c *Conn) Write(m proto.Message) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,12 +90,12 @@ func (c *Conn) Write(m proto.Message) error {
 		return fmt.Errorf("%w: %d bytes, at most %d", ErrTooLong, length, c.limit)
 	}
 	binary.BigEndian.PutUint32(out, uint32(length))
-	if err := c.conn.SetWriteDeadline(time.Now().Add(c.stall)); err != nil {
+	if err := c.conn.SetWriteDeadline(time.Now().Add(c.writeTimeout)); err != nil {
 		return err
 	}
 	_, err = c.conn.Write(out)
 	return err
 }
 
-// Close closes the connection. Read and Write return then.
+// Close closes the connection. Calls of Read and Write that wait return an error.
 func (c *Conn) Close() error { return c.conn.Close() }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package parts divides the events of a batch into messages of limited size, and puts them together again.
+// Package parts divides the events of a batch into messages of limited size, and reassembles them.
 //
-// A set with many members comes as one event with the first members, and deltas that add the others. They may be in
-// several messages. The receiver makes one event of them.
+// A large IPSetUpdate becomes one event with the first members, and IPSetDelta events that add the others. A large
+// IPSetDelta becomes several. The events may be in several messages. The receiver merges them into one event.
 //
 // # Usage
 //

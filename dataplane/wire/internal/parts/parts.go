@@ -11,21 +11,22 @@ import (
 )
 
 const (
-	// partSize is how many bytes the events of one message have at least, if more follow.
+	// partSize is the minimum size in bytes of the events of a message, except the last message.
 	partSize = 256 << 10
-	// partMembers is the maximum number of members in one event: 19 bytes each.
+	// partMembers is the maximum number of members in one event. A member has at most 19 bytes.
 	partMembers = 10_000
 )
 
 // Part is the content of one message.
 type Part struct {
-	// Events of the message. The list is valid until the function that writes returns.
+	// Events of the message. The list is valid only during the call of the function that Write calls.
 	Events []*wirepb.Event
-	// First is set in the first message, More in all but the last.
+	// First is set in the first part, More in all parts but the last.
 	First, More bool
 }
 
-// Write encodes the events of a batch, and writes them in parts, at least one.
+// Write encodes the events of a batch, and calls write with each part. An empty batch has one part. Errors: those of
+// codec.Encode, and of write.
 func Write(b dataplane.Batch, write func(Part) error) error {
 	part := Part{First: true}
 	size := 0
@@ -76,14 +77,14 @@ func deltas(id dataplane.IPSetID, added, removed []dataplane.Member) (out []data
 	return out
 }
 
-// Assembler puts the events of a batch together.
+// Assembler reassembles the events of a batch. The zero value is ready for use.
 type Assembler struct {
 	events []dataplane.Event
-	// sets are the indexes of the events of sets.
+	// sets has the index of each set's event in events.
 	sets map[dataplane.IPSetID]int
 }
 
-// Add adds the events of a message.
+// Add adds the events of a message. Errors: those of codec.Decode.
 func (a *Assembler) Add(events []*wirepb.Event) error {
 	for _, encoded := range events {
 		e, err := codec.Decode(encoded)
@@ -95,14 +96,14 @@ func (a *Assembler) Add(events []*wirepb.Event) error {
 	return nil
 }
 
-// Batch returns the batch, and makes the assembler empty.
+// Batch returns the batch, and empties the Assembler.
 func (a *Assembler) Batch() dataplane.Batch {
 	b := dataplane.Batch{Events: a.events}
 	*a = Assembler{}
 	return b
 }
 
-// add adds an event. Events of one set become one.
+// add adds an event. It merges the events of a set into one.
 func (a *Assembler) add(e dataplane.Event) {
 	var id dataplane.IPSetID
 	switch e := e.(type) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package state keeps the desired state of a dataplane, from which a batch with all of it, or with the difference from
-// another state, can be made at any time.
+// Package state keeps the desired state of a dataplane. It returns batches with the whole state, or with the difference
+// from another state.
 //
-// A State takes each event in time in proportion to the event: changes of a set are collected, and put into its list of
-// members only when that is read, or when they are many.
+// The cost of an event is proportional to its size: a State collects changes of a set, and merges them into the set's
+// list of members only when the list is read, or when there are many changes.
 //
 // # Usage
 //
@@ -19,5 +19,5 @@
 //
 // # Errors
 //
-// There are none: what a batch removes and is not there is ignored.
+// There are none. The removal of an absent object is ignored.
 package state

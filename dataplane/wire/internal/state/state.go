@@ -12,10 +12,10 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// State is a desired state.
+// State is the desired state of a dataplane.
 type State struct {
 	full dptest.State
-	// changes are members of sets that full does not have yet (true) or still has (false).
+	// changes are changes of sets that are not merged into full: true for an added member, false for a removed one.
 	changes map[dataplane.IPSetID]map[dataplane.Member]bool
 }
 
@@ -27,7 +27,7 @@ func New() *State {
 // InSync reports whether the state is complete.
 func (s *State) InSync() bool { return s.full.InSync }
 
-// Apply takes the events of a batch into the state.
+// Apply applies the events of a batch to the state.
 func (s *State) Apply(b dataplane.Batch) {
 	for _, e := range b.Events {
 		if !s.applySet(e) && !s.applyPolicy(e) {
@@ -36,7 +36,7 @@ func (s *State) Apply(b dataplane.Batch) {
 	}
 }
 
-// Clone returns a copy.
+// Clone returns an independent copy. Objects are shared, because nobody changes them.
 func (s *State) Clone() *State {
 	s.mergeAll()
 	c := New()
@@ -44,7 +44,7 @@ func (s *State) Clone() *State {
 	return c
 }
 
-// Objects returns a copy as plain data.
+// Objects returns a copy of the objects.
 func (s *State) Objects() dptest.State {
 	s.mergeAll()
 	return s.full.Clone()
@@ -55,16 +55,16 @@ func (s *State) Endpoints() iter.Seq2[policy.Key, *dataplane.Endpoint] {
 	return maps.All(s.full.Endpoints)
 }
 
-// Endpoint returns an endpoint, or nil.
+// Endpoint returns a workload endpoint, or nil if it does not exist.
 func (s *State) Endpoint(key policy.Key) *dataplane.Endpoint { return s.full.Endpoints[key] }
 
-// Policy returns a policy, or nil.
+// Policy returns a policy, or nil if it does not exist.
 func (s *State) Policy(key policy.Key) *dataplane.Policy { return s.full.Policies[key] }
 
-// Profile returns a profile, or nil.
+// Profile returns a profile, or nil if it does not exist.
 func (s *State) Profile(name string) *dataplane.Profile { return s.full.Profiles[name] }
 
-// Set returns a set. It reports whether it exists.
+// Set returns a set. It returns false if the set does not exist.
 func (s *State) Set(id dataplane.IPSetID) (dptest.Set, bool) {
 	if s.changes[id] != nil {
 		s.merge(id)
@@ -76,14 +76,14 @@ func (s *State) Set(id dataplane.IPSetID) (dptest.Set, bool) {
 // Snapshot returns a batch with the whole state.
 func (s *State) Snapshot() dataplane.Batch { return New().ChangesTo(s) }
 
-// ChangesTo returns the batch that leads from s to another state.
+// ChangesTo returns the batch that changes s to another state.
 func (s *State) ChangesTo(to *State) dataplane.Batch {
 	s.mergeAll()
 	to.mergeAll()
 	return dptest.Transition(s.full, to.full)
 }
 
-// applySet takes an event of a set or InSync. It reports whether it is one.
+// applySet applies an event of a set, or InSync. It returns false for other events.
 func (s *State) applySet(e dataplane.Event) bool {
 	switch e := e.(type) {
 	case *dataplane.IPSetUpdate:
@@ -102,7 +102,7 @@ func (s *State) applySet(e dataplane.Event) bool {
 	return true
 }
 
-// applyPolicy takes an event of a policy, profile or endpoint. It reports whether it is one.
+// applyPolicy applies an event of a policy, profile or endpoint. It returns false for other events.
 func (s *State) applyPolicy(e dataplane.Event) bool {
 	switch e := e.(type) {
 	case *dataplane.PolicyUpdate:
@@ -127,7 +127,7 @@ func (s *State) applyPolicy(e dataplane.Event) bool {
 	return true
 }
 
-// applyNetwork takes an event of any other object.
+// applyNetwork applies an event of any other object.
 func (s *State) applyNetwork(e dataplane.Event) {
 	switch e := e.(type) {
 	case *dataplane.TunnelUpdate:
@@ -161,7 +161,7 @@ func (s *State) applyNetwork(e dataplane.Event) {
 	}
 }
 
-// change records the changes of a set, and merges them once they are many.
+// change records changes of a set. It merges them if there are many.
 func (s *State) change(e *dataplane.IPSetDelta) {
 	changes := s.changes[e.ID]
 	if changes == nil {
@@ -186,7 +186,7 @@ func (s *State) mergeAll() {
 	}
 }
 
-// merge puts the changes of a set into a new list of members: batches have the old one.
+// merge merges the changes of a set into a new list of members, because batches share the old one.
 func (s *State) merge(id dataplane.IPSetID) {
 	changes, set := s.changes[id], s.full.Sets[id]
 	delete(s.changes, id)

@@ -121,7 +121,7 @@ func New(cfg Config) (*Pipeline, error) {
 	}
 	if cfg.PolicySync != "" {
 		p.server, err = policysync.NewServer(policysync.ServerConfig{
-			Socket: policysync.Folder(cfg.PolicySync), NetNS: cfg.NetNS, Logger: cfg.Logger,
+			Folder: cfg.PolicySync, NetNS: cfg.NetNS, Logger: cfg.Logger,
 		})
 		if err != nil {
 			return nil, errors.Join(err, p.close())
