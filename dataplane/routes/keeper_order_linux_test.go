@@ -195,6 +195,28 @@ func TestBlackholeOutlivesDevices(t *testing.T) {
 	require.Empty(t, k.ours("main"))
 }
 
+// A route that is Set after the Keeper has found it in the kernel is not written.
+func TestFoundRouteIsAdopted(t *testing.T) {
+	k := newKeeping(t, routes.KeeperConfig{}, "a")
+	found := []routes.Object{
+		routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "a"},
+		routes.Route{Dst: prefix("fd01::/64"), Interface: "a"},
+	}
+	k.k.Set(found...)
+	k.mustApply()
+	k.k = k.another(routes.KeeperConfig{})
+	k.k.Set(routes.Route{Dst: prefix("10.2.0.0/24"), Interface: "a"})
+	require.NoError(t, k.k.ApplyAdditions(t.Context()))
+	before := k.k.Stats()
+	k.k.Set(found...)
+	require.NoError(t, k.k.Apply(t.Context()))
+	after := k.k.Stats()
+	require.Equal(t, uint64(1), before.Added)
+	require.Equal(t, [3]uint64{before.Added, before.Replaced, before.Deleted},
+		[3]uint64{after.Added, after.Replaced, after.Deleted})
+	require.Len(t, k.ours("main"), 3)
+}
+
 // ApplyAdditions adds, and leaves what is unwanted to the next Apply: routes, rules and devices, of this process and of
 // an earlier one. Until then, Watch leaves it, too.
 func TestApplyAdditions(t *testing.T) {

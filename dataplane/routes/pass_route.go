@@ -36,6 +36,9 @@ func (p *pass) planRoutes() (deletions, additions []routeChange) {
 			continue
 		}
 		ok := p.resolve(slot, &s.scratch)
+		if ok && !slot.state.present {
+			slot.adopt(&s.scratch)
+		}
 		if slot.state.present {
 			if !ok || !s.holds(slot, &s.scratch) {
 				s.displace(slot)

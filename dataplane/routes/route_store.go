@@ -139,6 +139,15 @@ func (s *routeStore) displace(slot *routeSlot) {
 	slot.state.present = false
 }
 
+// adopt makes a stray that equals the first claim the kernel's route of that claim, if the kernel is known to have it.
+func (slot *routeSlot) adopt(first *rtnl.Route) {
+	i := slices.IndexFunc(slot.strays, func(o stray) bool { return o.found && o.route == *first })
+	if i >= 0 {
+		slot.strays = slices.Delete(slot.strays, i, i+1)
+		slot.state.setInKernel(first.Index)
+	}
+}
+
 // kernelRoute fills out with the kernel's route of the first claim.
 func (s *routeStore) kernelRoute(slot *routeSlot, out *rtnl.Route) {
 	s.form(slot, slot.state.index, out)
