@@ -120,7 +120,7 @@ func flowsText(all api.Flows, found int) string {
 		text string
 	}{
 		{all.Evicted, "flows were replaced by others"},
-		{all.Uncounted, "connections were too many for their packets to be counted"},
+		{all.Uncounted, "verdicts were of connections over the limit, whose packets are not counted"},
 		{all.MissedVerdicts, "verdicts are missing: there were too many at once"},
 		{all.MissedEnds, "times, ends of connections are missing: there were too many at once"},
 	} {

@@ -30,8 +30,9 @@
 // A connection has a verdict of each policy that decides about it: between two workloads of the node, one of the policy
 // for egress and one of that for ingress. Each of them counts the connection once and gets all its packets. If only
 // the latter denies it, the former still counts it as allowed. Of a connection that is denied, each packet that is
-// dropped counts. Connections from before the first verdict do not count. The packets of those that exceed
-// Config.MaxConnections do not count either: see Stats.
+// dropped counts. Connections whose verdict was before the Table began do not count; one without a reply has a verdict
+// for each packet, and then counts from its start. The packets of connections that exceed Config.MaxConnections do not
+// count: see Stats.
 //
 // The verdict log has each packet until there is a reply, and its headers only. So a Table finds the conntrack entries
 // of a verdict by their Tuple, and counts each entry on its own. Two pings between the same addresses have one Tuple:

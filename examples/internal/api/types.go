@@ -313,8 +313,8 @@ type Flows struct {
 	Flows []Flow `json:"flows"`
 	// Connections is the number of connections whose packets are counted now.
 	Connections int `json:"connections"`
-	// Evicted is how many flows others have replaced, and Uncounted how many connections were too many for their
-	// packets to be counted.
+	// Evicted is how many flows others have replaced, and Uncounted how many verdicts were of connections over the
+	// limit, whose packets are not counted.
 	Evicted   uint64 `json:"evicted,omitempty"`
 	Uncounted uint64 `json:"uncounted,omitempty"`
 	// MissedVerdicts is how many verdicts there was no room for, and MissedEnds how often the kernel had to drop
