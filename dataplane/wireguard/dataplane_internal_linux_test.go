@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -152,6 +153,19 @@ func TestOwnBlockIsRefused(t *testing.T) {
 	accept()
 	_ = a.Resync(t.Context())
 	require.NotContains(t, a.ownBlackholes(), "10.0.5.0/26")
+}
+
+// If the blackhole route of an own block is refused only at first, the peers are added in the same call.
+func TestOwnBlockIsRefusedOnce(t *testing.T) {
+	a := newTestDataplane(t)
+	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
+	a.ip("route add unreachable 10.0.5.0/26 metric 2147483648 proto 99")
+	a.kernel.beforeRead = sync.OnceFunc(func() { a.ip("route del unreachable 10.0.5.0/26 metric 2147483648 proto 99") })
+	_ = a.Apply(t.Context(), dataplane.Batch{Events: []dataplane.Event{
+		routeUpdate("10.0.5.0/26", "a", dataplane.RouteBlackhole), nodeUpdate("c", "192.0.2.3", testKey(3)),
+	}})
+	require.Contains(t, a.ownBlackholes(), "10.0.5.0/26")
+	require.Len(t, a.kernel.devices["wg.way"].Peers, 2)
 }
 
 // Packets to a workload of this node with an address in another node's block are dropped until it has a route: they

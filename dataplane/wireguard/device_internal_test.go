@@ -23,13 +23,16 @@ type fakeKernel struct {
 	// refuse is a peer with an error.
 	refuse  wgtypes.Key
 	changes int
-	// beforeChange may be nil.
-	beforeChange func()
+	// beforeRead and beforeChange may be nil.
+	beforeRead, beforeChange func()
 }
 
 func (k *fakeKernel) Close() error { return nil }
 
 func (k *fakeKernel) Device(name string) (*wgtypes.Device, error) {
+	if k.beforeRead != nil {
+		k.beforeRead()
+	}
 	if d := k.devices[name]; d != nil {
 		return d, nil
 	}

@@ -39,8 +39,12 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 	}
 	r := result{time: d.applyTimer.now(), removal: d.last.removal}
 	// Without these routes, no key and no peer is set: packets that the devices decrypt could leave unencrypted.
-	guarded := d.reconciler.applyFirst(ctx, d.state.ownBlackholes()) == nil
+	own := d.state.ownBlackholes()
+	guarded := d.reconciler.applyFirst(ctx, own) == nil
 	movingSince := d.programAll(ctx, resync, guarded, &r)
+	if !guarded && !own.fail(r.keeper) { // they are installed by now
+		movingSince = d.programAll(ctx, resync, true, &r)
+	}
 	d.unfinished = make(chan struct{})
 	close(d.unfinished)
 	d.recordResult(r)

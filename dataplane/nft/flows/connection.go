@@ -100,8 +100,8 @@ func (t *Table) forget(c *connection) {
 	delete(t.connections, c.tuple)
 }
 
-// rest makes a connection idle, or the latest of those that are.
-func (t *Table) rest(c *connection) {
+// setIdle adds a connection to the idle ones, or sets the time since which it is idle.
+func (t *Table) setIdle(c *connection) {
 	c.idleSince = time.Now()
 	if c.idle == nil {
 		c.idle = t.idle.PushBack(c)
@@ -109,8 +109,8 @@ func (t *Table) rest(c *connection) {
 	t.idle.MoveToBack(c.idle)
 }
 
-// wake ends that a connection is idle.
-func (t *Table) wake(c *connection) {
+// setActive removes a connection from the idle ones.
+func (t *Table) setActive(c *connection) {
 	if c.idle != nil {
 		t.idle.Remove(c.idle)
 		c.idle = nil
@@ -121,10 +121,10 @@ func (t *Table) wake(c *connection) {
 func (t *Table) decide(c *connection, k Key) {
 	if c.live == 0 && !c.pending {
 		c.decisions, c.pending, c.walk = c.decisions[:0], true, t.walk
-		t.wake(c)
+		t.setActive(c)
 	}
 	if c.idle != nil {
-		t.rest(c)
+		t.setIdle(c)
 	}
 	c.verdicts++
 	i := slices.IndexFunc(c.decisions, func(d decision) bool {
@@ -181,7 +181,7 @@ func (t *Table) Ended(f *conntrack.Flow, counters conntrack.Counters) {
 		t.tracked[k] = tracked{ended: true}
 	}
 	if c.live == 0 {
-		t.rest(c) // another one with this tuple, which no Update has found, may still end
+		t.setIdle(c) // another one with this tuple, which no Update has found, may still end
 	}
 }
 
@@ -214,7 +214,7 @@ func (t *Table) Update(ctx context.Context, source Source) error {
 	}
 	for _, c := range t.connections {
 		if c.live == 0 && c.walk < t.walk && c.idle == nil {
-			t.rest(c)
+			t.setIdle(c)
 		}
 	}
 	for t.idle.Len() > 0 {
@@ -242,7 +242,7 @@ func (t *Table) found(f *conntrack.Flow, counters conntrack.Counters) {
 		return
 	case !known && len(t.tracked) >= t.cfg.MaxConnections:
 		if c.idle != nil {
-			t.rest(c) // its end counts all its packets
+			t.setIdle(c) // its end counts all its packets
 		}
 		return
 	case !known:
@@ -252,7 +252,7 @@ func (t *Table) found(f *conntrack.Flow, counters conntrack.Counters) {
 		t.begin(c)
 		e.counted = conntrack.Counters{}
 	}
-	t.wake(c)
+	t.setActive(c)
 	t.progress(c, e.counted, counters)
 	t.tracked[k] = tracked{counted: counters, walk: t.walk}
 }

@@ -108,8 +108,8 @@ func TestTiersAreMerged(t *testing.T) {
 	require.Equal(t, "active,"+denyLast+",tiers:[{name:a,ingress_policies:["+id+"],default_action:Deny}]", text)
 }
 
-// The last profile of a workload endpoint denies all packets: of one without policies and profiles (S33), and of one
-// with policies for one direction alone (S13), a driver would allow what they do not decide.
+// The last profile of a workload endpoint denies all packets. Without it, a driver would allow all packets of an
+// endpoint without policies and profiles (S33), and those in a direction without policies (S13).
 func TestLastProfileDenies(t *testing.T) {
 	text, _ := tierText(t, translate.Tiers, &dataplane.Endpoint{})
 	require.Equal(t, "active,"+denyLast, text)

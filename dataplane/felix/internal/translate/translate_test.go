@@ -402,7 +402,7 @@ func TestKindsOfKubernetes(t *testing.T) {
 		removed(translate.Tiers, policyKey("n", "knp.default.p")))
 }
 
-// removed returns what is sent for the removal of a policy.
+// removed returns the messages for the removal of a policy.
 func removed(dialect translate.Dialect, key policy.Key) []string {
 	tr := translate.New(dialect)
 	sent(tr, &dataplane.PolicyUpdate{Key: key, Policy: &dataplane.Policy{Tier: "t"}})
