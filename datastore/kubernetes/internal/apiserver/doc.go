@@ -2,7 +2,7 @@
 
 // Package apiserver runs a Kubernetes API server and its etcd for tests.
 //
-//	test ── rest.Config ──▶ kube-apiserver ──▶ etcd     (child processes, on free ports of 127.0.0.1)
+//	test ── rest.Config ──▶ kube-apiserver ──▶ etcd     (child processes, on free ports of loopback)
 //
 // No controller runs. A Service has no EndpointSlices, a Namespace no ServiceAccount, and a deleted
 // Namespace stays, unless the test changes them. The server itself creates the namespaces default

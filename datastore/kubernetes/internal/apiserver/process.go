@@ -83,11 +83,11 @@ func (p *process) tail() string {
 }
 
 // freeAddress returns an address on loopback that no socket listens on. Its port is below those
-// that the kernel gives to clients, so none of them takes it while a server is down.
+// that Linux gives to clients by default, so none of them takes it while a server is down.
 func freeAddress(t T) string {
 	t.Helper()
 	for range 100 {
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000)))
+		listener, err := net.Listen("tcp", fmt.Sprintf("%s:%d", loopback(), 20_000+rand.IntN(12_000)))
 		if err == nil {
 			require.NoError(t, listener.Close())
 			return listener.Addr().String()
