@@ -47,7 +47,7 @@ const sharedEnv = "WIRE_TEST_SHARED"
 const engineEnv = "WIRE_TEST_ENGINE"
 
 func TestMain(m *testing.M) {
-	for env, work := range map[string]func(string) error{childEnv: child, engineEnv: runEngine} {
+	for env, work := range map[string]func(string) error{childEnv: child, engineEnv: runEngine, sinkEnv: runSink} {
 		if folder := os.Getenv(env); folder != "" {
 			if err := work(folder); err != nil {
 				fmt.Fprintln(os.Stderr, err)

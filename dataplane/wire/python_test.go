@@ -26,7 +26,7 @@ const pythonClient = "examples/python/dataplane.py"
 
 // program is a client in another process, which answers questions on its standard input.
 type program struct {
-	t      *testing.T
+	t      testing.TB
 	cmd    *exec.Cmd
 	input  io.WriteCloser
 	output *bufio.Reader
@@ -34,7 +34,7 @@ type program struct {
 }
 
 // start starts a client.
-func start(t *testing.T, cmd *exec.Cmd) *program {
+func start(t testing.TB, cmd *exec.Cmd) *program {
 	t.Helper()
 	p := &program{t: t, cmd: cmd, ended: make(chan struct{})}
 	var err error

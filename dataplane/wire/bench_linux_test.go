@@ -3,8 +3,12 @@
 package wire_test
 
 import (
+	"bufio"
 	"context"
+	"fmt"
 	"net"
+	"os"
+	"os/exec"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -21,6 +25,9 @@ import (
 	"github.com/wayleave/wayleave/internal/workload"
 	"github.com/wayleave/wayleave/policy"
 )
+
+// sinkEnv has the path of a socket if this process is a client with a sink.
+const sinkEnv = "WIRE_TEST_SINK"
 
 // sink is a dataplane that takes everything and does nothing.
 type sink struct{ events atomic.Int64 }
@@ -46,45 +53,65 @@ func (c counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// overWire connects a server and a client of a dataplane. It returns the number of bytes that the client has read.
-func overWire(b *testing.B, dp dataplane.Dataplane) (server *wire.Server, read *atomic.Int64, end func()) {
+// runSink runs a client with a sink. It answers each line of its standard input with the number of bytes that it has
+// read and the number of events.
+func runSink(path string) error {
+	dp, read := &sink{}, &atomic.Int64{}
+	client, err := wire.NewClient(wire.ClientConfig{Dataplane: dp})
+	if err != nil {
+		return err
+	}
+	dial := func(ctx context.Context) (net.Conn, error) {
+		conn, err := wire.Dial(path)(ctx)
+		return counter{conn, read}, err
+	}
+	go func() { _ = client.Run(context.Background(), dial) }()
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		fmt.Println(read.Load(), dp.events.Load())
+	}
+	return nil
+}
+
+// process is a client with a sink in another process.
+type process struct{ *program }
+
+// received returns the number of bytes that the client has read, and the number of events.
+func (p process) received(b *testing.B) (bytes, events int) {
+	b.Helper()
+	answer, err := p.ask("")
+	require.NoError(b, err)
+	_, err = fmt.Sscan(answer, &bytes, &events)
+	require.NoError(b, err, answer)
+	return bytes, events
+}
+
+// overWire connects a server here and a client in another process.
+func overWire(b *testing.B) (server *wire.Server, client process, end func()) {
+	b.Helper()
 	path := b.TempDir() + "/s"
 	server, err := wire.NewServer(wire.ServerConfig{})
 	require.NoError(b, err)
 	listener, err := wire.Listen(path)
 	require.NoError(b, err)
-	client, err := wire.NewClient(wire.ClientConfig{Dataplane: dp})
-	require.NoError(b, err)
-	read = &atomic.Int64{}
 	ctx, cancel := context.WithCancel(b.Context())
-	ended := make(chan struct{}, 2)
+	ended := make(chan struct{})
 	go func() {
+		defer close(ended)
 		_ = server.Serve(ctx, listener)
-		ended <- struct{}{}
 	}()
-	go func() {
-		_ = client.Run(ctx, func(ctx context.Context) (net.Conn, error) {
-			conn, err := wire.Dial(path)(ctx)
-			return counter{conn, read}, err
-		})
-		ended <- struct{}{}
-	}()
-	for !server.Connected() {
-		select {
-		case <-ended:
-			b.Fatal("server or client ended")
-		default:
-		}
-	}
-	return server, read, func() {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), sinkEnv+"="+path)
+	client = process{start(b, cmd)}
+	client.connected(server)
+	return server, client, func() {
+		client.kill()
 		cancel()
-		<-ended
 		<-ended
 	}
 }
 
-// BenchmarkW1 loads a large cluster: the graph alone, then the graph and a client behind a socket that has taken all
-// of it. bytes/member are those of the events of sets.
+// BenchmarkW1 loads a large cluster: the graph alone, then the graph and a client in another process that has taken all
+// of it. Allocations are those of this process. bytes/member are those of the events of sets.
 func BenchmarkW1(b *testing.B) {
 	w := workload.W1{Remote: 250_000, Policies: 10_000}
 	updates := slices.Collect(w.Updates())
@@ -109,11 +136,10 @@ func BenchmarkW1(b *testing.B) {
 	})
 	b.Run("wire", func(b *testing.B) {
 		b.ReportAllocs()
-		bytes, events, applied := int64(0), 0, time.Duration(0)
+		bytes, events, applied := 0, 0, time.Duration(0)
 		for b.Loop() {
 			b.StopTimer()
-			dp := &sink{}
-			server, read, end := overWire(b, dp)
+			server, client, end := overWire(b)
 			runtime.GC()
 			b.StartTimer()
 			batch := load(b)
@@ -121,8 +147,8 @@ func BenchmarkW1(b *testing.B) {
 			require.NoError(b, server.Apply(b.Context(), batch))
 			applied += time.Since(began)
 			b.StopTimer()
-			require.EqualValues(b, len(batch.Events), dp.events.Load())
-			bytes, events = read.Load(), len(batch.Events)
+			bytes, events = client.received(b)
+			require.Len(b, batch.Events, events)
 			end()
 			b.StartTimer()
 		}
@@ -176,16 +202,17 @@ func BenchmarkLabelChange(b *testing.B) {
 	})
 	b.Run("wire", func(b *testing.B) {
 		graph, first := loaded(b)
-		server, read, end := overWire(b, &sink{})
+		server, client, end := overWire(b)
 		defer end()
 		require.NoError(b, server.Apply(b.Context(), first))
-		before := read.Load()
+		before, _ := client.received(b)
 		b.ReportAllocs()
 		changes := 0
 		for ; b.Loop(); changes++ {
 			graph.Update(change(changes))
 			require.NoError(b, server.Apply(b.Context(), graph.Flush()))
 		}
-		b.ReportMetric(float64(read.Load()-before)/float64(changes), "bytes/change")
+		bytes, _ := client.received(b)
+		b.ReportMetric(float64(bytes-before)/float64(changes), "bytes/change")
 	})
 }
