@@ -41,13 +41,14 @@ type status struct {
 	down bool
 }
 
-// removal is an endpoint that was removed. What the driver reports of its key meanwhile may be of the old endpoint.
+// removal is an endpoint that was removed. Until the driver has reported the removal, its statuses of the same key may
+// be of the removed endpoint.
 type removal struct {
 	// count is the number of removals that the driver has not reported.
 	count int
-	// until is when that is no longer waited for.
+	// until is the end of the wait for these reports.
 	until time.Time
-	// held is what the driver reported last. It counts if the driver does not report the removal.
+	// held is the last status that the driver has reported during the wait. It is used if the wait times out.
 	held string
 }
 
@@ -91,7 +92,7 @@ func (s statuses) removeLocked(key policy.Key) {
 	time.AfterFunc(s.bound, func() { s.expire(key) })
 }
 
-// expire ends the wait for the report of a removal. What was reported meanwhile counts.
+// expire ends the wait for the reports of the removals of an endpoint, and records the status that was held.
 func (s statuses) expire(key policy.Key) {
 	s.Lock()
 	r, ok := s.removed[key]
@@ -123,7 +124,8 @@ func (s statuses) clear() {
 	clear(s.removed)
 }
 
-// report records what the driver reports about an endpoint, if there is one. An empty text is its removal.
+// report records the status of an endpoint. An empty text reports its removal. While a removal of the same key is not
+// reported, the status is held.
 func (s statuses) report(key policy.Key, text string) {
 	s.Lock()
 	r, waits := s.removed[key]

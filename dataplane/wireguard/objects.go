@@ -220,7 +220,7 @@ func objectErrors(err error) (faults []*routes.ObjectError) {
 	return faults
 }
 
-// isGuard reports whether packets may pass unencrypted without an object: a rule or a blackhole route.
+// isGuard reports whether an object is a rule or a blackhole route: if it is missing, packets may pass unencrypted.
 func isGuard(object routes.Object) bool {
 	switch o := object.(type) {
 	case routes.Rule:

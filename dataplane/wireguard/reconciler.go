@@ -18,7 +18,8 @@ type reconciler struct {
 	finished bool
 	// firstFailed is set if an object of the last applyFirst may be missing in the kernel.
 	firstFailed bool
-	// missing are the objects that the kernel has refused, by identity. They need not wait for finish.
+	// missing are the rules and blackhole routes that the kernel has refused, by identity. If they are not desired any
+	// more, apply deletes them at once, without finish.
 	missing map[any]bool
 }
 
@@ -84,7 +85,7 @@ func (r *reconciler) install(ctx context.Context) error {
 	return r.record(r.keeper.Apply(ctx))
 }
 
-// record records which objects an error of the keeper says are missing, and returns the error.
+// record sets r.missing to the rules and blackhole routes in an error of the keeper, and returns the error.
 func (r *reconciler) record(err error) error {
 	r.missing = map[any]bool{}
 	for _, fault := range objectErrors(err) {

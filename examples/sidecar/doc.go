@@ -24,9 +24,9 @@
 // kubelet, connect to its pods whatever policy says.
 //
 // Otherwise the decision is the one that the kernel takes for a new connection, as far as the sidecar knows the
-// connection. It does not know the DSCP: a rule that matches the DSCP never allows here, and denies if it denies or
-// passes. Where the kernel enforces the policy as well, a client that is denied does not get as far as the sidecar. Add
-// to decide what the kernel cannot know: the path, the method, or the identity of the client.
+// connection. It does not know the DSCP: a rule that matches the DSCP never allows here. If its action is Deny or Pass,
+// it denies. Where the kernel enforces the policy as well, a client that is denied does not get as far as the sidecar.
+// Add to decide what the kernel cannot know: the path, the method, or the identity of the client.
 //
 // Addresses that another proxy or NAT in front has replaced are judged as they arrive.
 //

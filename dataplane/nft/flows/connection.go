@@ -15,8 +15,8 @@ const (
 	// maxDecisions is the number of decisions about a connection that are kept. A packet between two workloads
 	// has up to four: those of each end, and those of host endpoints for forwarded traffic.
 	maxDecisions = 6
-	// staleAfter is the number of verdicts about a connection without one of its decisions, after which policy has
-	// changed and the decision gets no more packets.
+	// staleAfter is the number of consecutive verdicts of other decisions about a connection after which a decision is
+	// removed: policy has changed.
 	staleAfter = 32
 	// idleTime is how long a connection without a conntrack entry is kept after its last verdict. Another packet of it
 	// does not count as a connection before.
@@ -64,8 +64,8 @@ type tracked struct {
 	counted conntrack.Counters
 	// walk is the number of the last Update that found it.
 	walk uint64
-	// ended is set if it ended during an Update, until that returns: it may have read the entry before its end, and
-	// report it after.
+	// ended is set if the entry ended during an Update, until the Update returns: the Update may have read the entry
+	// before the end, and report it afterwards.
 	ended bool
 }
 
@@ -185,8 +185,8 @@ func (t *Table) Ended(f *conntrack.Flow, counters conntrack.Counters) {
 	}
 }
 
-// Update counts the packets of the connections that go on. It walks all connections of the kernel, at 2 µs each. Of
-// several calls at a time, each waits for the one before.
+// Update counts the packets of connections that have not ended. It reads all connections of the kernel, at 2 µs each.
+// Concurrent calls run one after the other.
 //
 // Errors: those of source.EachCounted; what was counted before stays.
 func (t *Table) Update(ctx context.Context, source Source) error {

@@ -30,18 +30,19 @@
 // A connection has a verdict of each policy that decides about it: between two workloads of the node, one of the policy
 // for egress and one of that for ingress. Each of them counts the connection once and gets all its packets. If only
 // the latter denies it, the former still counts it as allowed. Of a connection that is denied, each packet that is
-// dropped counts. Connections whose verdict was before the Table began do not count; one without a reply has a verdict
-// for each packet, and then counts from its start. The packets of connections that exceed Config.MaxConnections do not
-// count: see Stats.
+// dropped counts. A connection whose verdicts were all logged before New is not counted. One without a reply has
+// further verdicts: it is counted with the next one, with all its packets from its start. The packets of connections
+// that exceed Config.MaxConnections do not count: see Stats.
 //
 // The verdict log has each packet until there is a reply, and its headers only. So a Table finds the conntrack entries
 // of a verdict by their Tuple, and counts each entry on its own. Two pings between the same addresses have one Tuple:
 // the second counts as a connection from the next Update, or from its end. All policies with verdicts about
 // the Tuple get the packets of its entries.
 //
-// Packets without a conntrack entry, as those that untracked policy allows, are not counted. Those with one Tuple count
-// as one connection until there was none for two minutes. The same is true of connections that a later policy denies,
-// and of those to a destination that pre-DNAT policy sees and destination NAT changes.
+// Allowed packets without a conntrack entry, such as those that untracked policy allows, are not counted. Those with
+// the same Tuple count as one connection, which ends after two minutes without a verdict. The same holds for
+// connections that a later policy denies, and for those that pre-DNAT policy allows before destination NAT changes
+// their destination.
 //
 // # Memory
 //

@@ -144,7 +144,7 @@ func (t *Table) total(d Decision) *Counts {
 	return t.totals[d]
 }
 
-// Missed notes that ends were not reported. It is for conntrack.WatchConfig.Missed.
+// Missed records that ends were not reported. It is for conntrack.WatchConfig.Missed.
 func (t *Table) Missed() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

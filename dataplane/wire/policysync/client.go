@@ -149,10 +149,10 @@ func (c *Client) connect(ctx context.Context) (complete bool, err error) {
 }
 
 // errEvents is wrapped by errors about events that the client cannot read.
-var errEvents = errors.New("policysync: the client does not understand the server")
+var errEvents = errors.New("policysync: the client cannot decode the events")
 
-// outdated reports whether the last state does not count any more after an error. Otherwise it does, as in the kernel
-// while there is no server.
+// outdated reports whether an error invalidates the last state. After any other error the state stays valid, as policy
+// in the kernel does while there is no server.
 func outdated(err error) bool {
 	switch status.Code(err) {
 	case codes.NotFound, codes.PermissionDenied, codes.FailedPrecondition:

@@ -22,23 +22,23 @@ const (
 
 // ServerConfig configures a Server. It is copied by NewServer.
 type ServerConfig struct {
-	// Folder has the sockets, as the function Folder says. It is the Server's alone: with the first complete state, the
-	// Server removes those that no process listens on, which a server left behind that was killed. Required without
+	// Folder contains the sockets: see the function Folder. Nothing else may use it. With the first complete state, the
+	// Server removes stale sockets there: those of a killed server, which no process listens on. Required without
 	// Socket.
 	Folder string
 	// Socket returns the path of the socket of a workload endpoint, for other paths than those in Folder. An empty path
-	// means that the endpoint has none. The Server calls it for each endpoint in each Apply and Resync. Default the
-	// function of Folder.
+	// means that the endpoint has none. The Server calls it for each endpoint in each Apply and Resync. Default
+	// Folder(ServerConfig.Folder).
 	Socket func(policy.Key) string
 	// Authenticate returns an error for a process that must not read the policy of the endpoint with the key, for
 	// example that of Users. The Server calls it when the process connects, and again before each message. It must be
 	// safe for concurrent use: up to 8 calls run at a time. Default InWorkload.
 	Authenticate func(policy.Key, Peer) error
-	// NetNS is a file descriptor of the network namespace with the endpoints' interfaces, for InWorkload. 0 means the
-	// namespace of the process.
+	// NetNS is a file descriptor of the network namespace with the endpoints' interfaces, for InWorkload and
+	// HasAddresses. 0 means the namespace of the process.
 	NetNS int
-	// MaxSubscribers limits the calls for one endpoint at a time. It may have twice as many connections. Default
-	// DefaultMaxSubscribers.
+	// MaxSubscribers limits the concurrent calls for one endpoint. An endpoint may have twice as many connections.
+	// Default DefaultMaxSubscribers.
 	MaxSubscribers int
 	// MaxQueued limits the events and members of sets that wait for one subscriber. A subscriber that is slower gets a
 	// snapshot in place of them. Default DefaultMaxQueued.

@@ -42,6 +42,6 @@
 //
 // # Errors
 //
-// Apply and Resync return a *dataplane.ApplyError for each endpoint whose socket cannot be opened, or whose policy has
-// no form in a message; a Driver reports the endpoint as failed. Calls end with a status of gRPC: see the schema.
+// Apply and Resync return a *dataplane.ApplyError for each endpoint whose socket cannot be opened, or whose policy
+// cannot be encoded. A Driver reports the endpoint as failed. Calls end with a gRPC status: see the schema.
 package policysync

@@ -118,7 +118,8 @@ func (e *endpoint) unsubscribe(sub *subscriber) {
 	}
 }
 
-// take returns what the subscriber gets next, and the endpoint as it is then. Without anything, ok is false.
+// take removes and returns the next response for a subscriber, and returns the current endpoint. ok is false if there
+// is no response.
 func (e *endpoint) take(sub *subscriber) (next response, current *dataplane.Endpoint, ok bool) {
 	s := e.server
 	s.mu.Lock()

@@ -42,7 +42,7 @@ func family(a netip.Addr) int {
 	return 1
 }
 
-// isOf reports whether the lookup is one of the members.
+// isOf reports whether the lookup was made from this list of members.
 func (l *lookup) isOf(members []dataplane.Member) bool {
 	return len(l.members) == len(members) && (len(members) == 0 || &l.members[0] == &members[0])
 }
@@ -59,8 +59,8 @@ func (l *lookup) containing(out []dataplane.Member, a netip.Addr) []dataplane.Me
 	return out
 }
 
-// lookups returns the lookups of the sets of a state. It takes those of sets that have not changed from the state
-// before, which may be nil.
+// lookups returns the lookups of the sets of a state. It reuses the lookups of unchanged sets of the previous state,
+// which may be nil.
 func lookups(objects dptest.State, before *State) map[dataplane.IPSetID]*lookup {
 	all := make(map[dataplane.IPSetID]*lookup, len(objects.Sets))
 	for id, set := range objects.Sets {

@@ -40,12 +40,12 @@ func Users(ids ...uint32) func(policy.Key, Peer) error {
 
 // InWorkload accepts processes in the network namespace of the workload. It is the default of
 // ServerConfig.Authenticate. The endpoint's interface must be a device of type veth or netkit: the other end of the
-// device is in the namespace of the workload, and no other workload can change that. An endpoint with an interface of
-// another type is refused to everybody: see HasAddresses.
+// device is in the namespace of the workload, and no other workload can change that. If the interface
+// is of another type, all peers are refused: see HasAddresses.
 //
 // It needs CAP_SYS_ADMIN and CAP_SYS_PTRACE to enter the namespace, and Linux 5.8. Before Linux 6.5 (SO_PEERPIDFD), the
-// server must be in the PID namespace of the node, and a process that takes over the number of one that has connected
-// and ended is taken for it.
+// server must be in the PID namespace of the node, and a process that reuses the PID of a peer that has exited is
+// mistaken for that peer.
 func InWorkload(_ policy.Key, p Peer) error { return p.inWorkload() }
 
 // HasAddresses is a function for ServerConfig.Authenticate, for interfaces of other types than veth and netkit: tap,

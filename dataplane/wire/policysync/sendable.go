@@ -21,8 +21,8 @@ type object struct {
 	key     policy.Key
 }
 
-// malformed knows the objects of the desired state that have no form in a message. An endpoint that refers to one is
-// not served: a subscriber that went on with the state before would allow what is denied now.
+// malformed records the objects of the desired state that cannot be encoded. An endpoint that refers to one is not
+// served: a subscriber that kept its earlier state could allow packets that policy denies now.
 type malformed struct {
 	// errs are the reasons.
 	errs map[object]error

@@ -133,6 +133,6 @@ func TestClientDeniesWhatItDoesNotUnderstand(t *testing.T) {
 		client.until(t, dptest.NewState())
 		d := client.client.State().Ingress(dptest.Packet{}, 0)
 		require.Equal(t, policy.Deny, d.Action)
-		require.Contains(t, d.By, "does not understand", name)
+		require.Contains(t, d.By, "cannot decode", name)
 	}
 }

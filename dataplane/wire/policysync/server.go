@@ -42,7 +42,7 @@ type Server struct {
 	last []dataplane.Event
 	// served are the endpoints that have a socket.
 	served map[policy.Key]*endpoint
-	// cleaned is set once stale sockets are removed.
+	// cleaned is set by the first attempt to remove stale sockets.
 	cleaned bool
 	closed  bool
 }
@@ -61,8 +61,9 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 // Apply implements dataplane.Dataplane. It opens and closes sockets, and queues the changes for subscribers. It does
 // not wait for them.
 //
-// Errors: a join of *dataplane.ApplyError, one for each endpoint whose socket cannot be opened, or whose policy has a
-// value that has no form in a message. Such an endpoint has no socket. The next call tries again.
+// Errors: a join of *dataplane.ApplyError, one for each endpoint whose socket cannot be opened, whose policy cannot be
+// encoded, or whose path another endpoint has. Such an endpoint has no socket. The next call tries again. After Close,
+// an ApplyError without an object.
 func (s *Server) Apply(_ context.Context, b dataplane.Batch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +153,7 @@ func (s *Server) cleanLocked() {
 	}
 }
 
-// openLocked makes the sockets those of the desired state.
+// openLocked opens the sockets of the desired state that are missing, and those whose path has changed.
 func (s *Server) openLocked() error {
 	if s.closed {
 		return &dataplane.ApplyError{Backend: backend, Op: "apply", Err: errors.New("the server is closed")}

@@ -20,9 +20,9 @@ import (
 // suffix ends the file names of sockets.
 const suffix = ".sock"
 
-// Folder returns the function for ServerConfig.Socket that ServerConfig.Folder stands for: the socket of an endpoint is
-// folder/NAMESPACE/NAME.sock. Bytes of names other than letters, digits, "-", "_" and "." (not in front) become "%" and
-// two hexadecimal digits. The folder of endpoints without a namespace is "%".
+// Folder returns the default of ServerConfig.Socket for a ServerConfig.Folder: the socket of an endpoint has the path
+// folder/NAMESPACE/NAME.sock. In names, ASCII letters, digits, "-", "_" and "." stay as they are. Other bytes, and a
+// "." at the start, become "%" and two hexadecimal digits. The folder of endpoints without a namespace is "%".
 //
 // All workloads of a namespace that mount its folder see each other's sockets, and InWorkload keeps them apart. Mount
 // the folder read-only, so that none of them can put a socket of its own in place of another one. A file name has at
@@ -51,8 +51,8 @@ func fileName(text string) string {
 	return b.String()
 }
 
-// removeStale removes the sockets in the folders of a folder that no process listens on: those that a server left
-// behind that was killed. Errors: those of the system.
+// removeStale removes stale sockets from the folders in a folder. A socket is stale if no process listens on it,
+// because its server was killed. Errors: those of the system.
 func removeStale(folder string) error {
 	namespaces, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -98,8 +98,8 @@ type connection struct {
 	closed    bool
 }
 
-// withNamespace calls a function with the file descriptor of the peer's network namespace. The first call opens it; it
-// stays open with the connection, so that its number in the kernel is not that of another one.
+// withNamespace calls a function with the file descriptor of the peer's network namespace. The first call opens it. It
+// stays open until Close, so that the kernel does not reuse the inode number of the namespace.
 func (c *connection) withNamespace(open func() (*os.File, error), do func(fd int) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

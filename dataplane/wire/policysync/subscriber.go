@@ -22,7 +22,7 @@ type subscriber struct {
 	wake chan struct{}
 	// snapshot is set if the subscriber needs a snapshot.
 	snapshot bool
-	// queue has the batches after that, with so many events and members in total.
+	// queue has the batches that follow, and queued is their total number of events and members.
 	queue  []queued
 	queued int
 }
@@ -151,9 +151,11 @@ func (e *endpoint) send(out stream, id *identity, r response) error {
 		case <-e.gone:
 			return e.reason
 		case <-timer.C:
-			// The client gets the status after what it has not read. If it reads nothing, its connection is closed.
+			// The client gets the status after the messages that it has not read yet. If it still reads nothing, its
+			// connection is closed.
 			time.AfterFunc(e.server.cfg.Timeout, func() { _ = id.conn.Close() })
-			return status.Errorf(codes.ResourceExhausted, "the client has read nothing for %s", e.server.cfg.Timeout)
+			return status.Errorf(codes.ResourceExhausted, "the client has not read a message for %s",
+				e.server.cfg.Timeout)
 		}
 	})
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // Unknown are the fields of a packet that the caller does not know. Combine them with "|". Their values in the packet
-// do not count. A rule that matches such a field matches nothing if it allows, and denies if it denies or passes and
-// everything else matches: what is not known never allows anything.
+// do not count. If a rule matches such a field and its action is Allow or Log, it matches nothing. If its action is
+// Deny or Pass and its other fields match, it denies. So an unknown field never allows a packet.
 type Unknown uint8
 
 const (

@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// updatePolicy adds or replaces a policy. With DialectTiers, the tier is a part of its identity, which may so change.
+// updatePolicy adds or replaces a policy. In the dialect Tiers, an update may change its identity, by the tier.
 func (t *Translator) updatePolicy(key policy.Key, p *dataplane.Policy) {
 	old := t.policy.policies[key]
 	t.policy.policies[key] = p

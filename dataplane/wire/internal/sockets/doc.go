@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sockets has what listeners on Unix sockets and their clients share.
+// Package sockets listens on Unix sockets, connects to them and removes stale ones. Paths may exceed sun_path on Linux.
 //
 // # Usage
 //

@@ -14,8 +14,8 @@ import (
 	"syscall"
 )
 
-// Listen listens on a Unix socket whose file has a mode from the beginning. It replaces a file with the path, and does
-// not remove the file when the listener is closed. On Linux the path may be longer than sun_path.
+// Listen listens on a Unix socket. The file has its mode before it gets its path. Listen replaces an existing file with
+// the path. Closing the listener does not remove the file. On Linux the path may be longer than sun_path.
 //
 // Errors: those of the system.
 func Listen(path string, mode fs.FileMode) (*net.UnixListener, error) {

@@ -8,7 +8,7 @@
 
 // The policy of one workload endpoint, as a stream of updates for a process in that workload.
 //
-// The server listens on a Unix socket for each endpoint. The socket says which endpoint it is, so a request does not.
+// The server listens on a Unix socket for each endpoint. The socket identifies the endpoint, so a request does not.
 // docs/policysync.md describes what arrives, and in which order.
 
 package policysyncpb
@@ -79,8 +79,8 @@ func (x *SyncRequest) GetName() string {
 // part. Only a single policy or profile that is larger makes a response longer than 1 MiB.
 type SyncResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Set in the first part of a snapshot: the events have all of the endpoint's policy. What the client has from before
-	// is gone. The first response of a call has it, and a later one if the client was too slow for the changes.
+	// Set in the first part of a snapshot: the events have all of the endpoint's policy. The client discards its earlier
+	// objects. The first response of a call has it, and a later one if the client was too slow for the changes.
 	Snapshot bool `protobuf:"varint,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
 	// Set if more parts of the list follow.
 	More bool `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`

@@ -8,7 +8,7 @@
 
 // The policy of one workload endpoint, as a stream of updates for a process in that workload.
 //
-// The server listens on a Unix socket for each endpoint. The socket says which endpoint it is, so a request does not.
+// The server listens on a Unix socket for each endpoint. The socket identifies the endpoint, so a request does not.
 // docs/policysync.md describes what arrives, and in which order.
 
 package policysyncpb
@@ -38,7 +38,7 @@ type PolicySyncClient interface {
 	// Sync sends the endpoint's policy, and then each change of it, until the client cancels the call.
 	//
 	// The call ends with NOT_FOUND when the endpoint is removed, with PERMISSION_DENIED if the peer is not in the
-	// workload any more, and with FAILED_PRECONDITION if the policy has no form in the schema. A client then denies
+	// workload any more, and with FAILED_PRECONDITION if the policy cannot be encoded. A client then denies
 	// everything. The call ends with RESOURCE_EXHAUSTED if the endpoint has too many calls or the client reads nothing for
 	// too long, and with UNAVAILABLE when the server ends. A client then keeps its state. In each case it connects again
 	// after a while.
@@ -81,7 +81,7 @@ type PolicySyncServer interface {
 	// Sync sends the endpoint's policy, and then each change of it, until the client cancels the call.
 	//
 	// The call ends with NOT_FOUND when the endpoint is removed, with PERMISSION_DENIED if the peer is not in the
-	// workload any more, and with FAILED_PRECONDITION if the policy has no form in the schema. A client then denies
+	// workload any more, and with FAILED_PRECONDITION if the policy cannot be encoded. A client then denies
 	// everything. The call ends with RESOURCE_EXHAUSTED if the endpoint has too many calls or the client reads nothing for
 	// too long, and with UNAVAILABLE when the server ends. A client then keeps its state. In each case it connects again
 	// after a while.

@@ -144,7 +144,7 @@ func (c *flowCounter) use(conn connections) {
 	c.counting.Store(conn != nil)
 }
 
-// updates counts the packets of connections that go on again and again until ctx is done or an error.
+// updates calls update at each flowInterval, until ctx is done or an update fails.
 func (c *flowCounter) updates(ctx context.Context) error {
 	ticker := time.NewTicker(flowInterval)
 	defer ticker.Stop()
