@@ -217,6 +217,54 @@ func TestFoundRouteIsAdopted(t *testing.T) {
 	require.Len(t, k.ours("main"), 3)
 }
 
+// A route that the kernel has removed since the Keeper found it, because its interface was down, is added.
+func TestFoundRouteIsRemovedByKernel(t *testing.T) {
+	for name, cfg := range map[string]routes.KeeperConfig{
+		"before Apply": {}, "unknown": {UnknownRouteTimeout: time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKeeping(t, cfg, "a")
+			k.ip("route add 10.1.0.0/24 dev a proto 219 scope link")
+			k.k.Set(routes.Route{Dst: prefix("10.2.0.0/24"), Interface: "a"})
+			if cfg.UnknownRouteTimeout > 0 {
+				k.mustApply()
+			} else {
+				require.NoError(t, k.k.ApplyAdditions(t.Context()))
+			}
+			require.Len(t, k.ours("main"), 2)
+			k.ip("link set dev a down")
+			k.ip("link set dev a up")
+			k.k.Set(routes.Route{Dst: prefix("10.1.0.0/24"), Interface: "a"})
+			k.mustApply()
+			require.Len(t, k.ours("main"), 2)
+		})
+	}
+}
+
+// A throw route is deleted after the blackhole route around it.
+func TestThrowOutlivesBlackhole(t *testing.T) {
+	k := newKeeping(t, routes.KeeperConfig{})
+	k.k = k.another(routes.KeeperConfig{Tables: []uint32{100}})
+	objects := []routes.Object{
+		routes.Route{Dst: prefix("10.1.0.0/24"), Type: routes.Blackhole, Metric: 1 << 31},
+		routes.Route{Dst: prefix("10.1.0.0/32"), Type: routes.Throw},
+		routes.Route{Dst: prefix("10.1.0.8/32"), Type: routes.Throw},
+	}
+	k.k.Set(objects...)
+	k.mustApply()
+	require.Len(t, k.ours("100"), 3)
+	k.k.Delete(objects...)
+	var left []string
+	k.k.Faulty(func(conn *rtnl.Conn, b *rtnl.Batch, failed func(i int, err error)) error {
+		err := conn.Do(b, failed)
+		left = append(left, k.ours("100")...)
+		return err
+	})
+	k.mustApply()
+	require.Empty(t, k.ours("100"))
+	require.NotContains(t, strings.Join(left, "\n"), "blackhole")
+}
+
 // ApplyAdditions adds, and leaves what is unwanted to the next Apply: routes, rules and devices, of this process and of
 // an earlier one. Until then, Watch leaves it, too.
 func TestApplyAdditions(t *testing.T) {

@@ -57,7 +57,7 @@ func (p *pass) run() error {
 	for _, c := range lostRules {
 		p.result.conflict = p.result.conflict || c.slot.key.Extra
 	}
-	ambiguous, lostRoutes, blackholes := splitDeletions(lostRoutes, routes)
+	ambiguous, lostRoutes, last := splitDeletions(lostRoutes, routes)
 	for _, step := range []func() error{
 		func() error { return p.sendRoutes(ambiguous) },
 		func() error { return sendObjects(p, p.view.stores.entries, entries) },
@@ -71,12 +71,12 @@ func (p *pass) run() error {
 		}
 	}
 	if !p.removeDevices(unwanted) {
-		for _, c := range blackholes {
+		for _, c := range last {
 			p.view.stores.routes.markDirty(c.slot)
 		}
 		return nil
 	}
-	return p.sendRoutes(blackholes)
+	return p.sendRoutes(last)
 }
 
 // replaceRules adds and removes rules. If an addition is refused, the unwanted rules stay for now.

@@ -20,6 +20,8 @@ type routeChange struct {
 	// add means that the first claim is to be there, over the interface of this index.
 	add   bool
 	index int
+	// last means that old is deleted after devices: packets that a device encrypts must not pass unencrypted.
+	last bool
 }
 
 // planRoutes returns the changes that dirty slots need, deletions and additions, each in order. It
@@ -62,8 +64,8 @@ func (p *pass) planRoutes() (deletions, additions []routeChange) {
 }
 
 // splitDeletions separates the deletions that come before the additions, because a request to delete could match an
-// added route of the same slot, and those of blackhole routes.
-func splitDeletions(deletions, additions []routeChange) (before, after, blackholes []routeChange) {
+// added route of the same slot, and the last ones.
+func splitDeletions(deletions, additions []routeChange) (before, after, last []routeChange) {
 	added := map[*routeSlot]bool{}
 	if len(deletions) > 0 {
 		for _, c := range additions {
@@ -74,13 +76,13 @@ func splitDeletions(deletions, additions []routeChange) (before, after, blackhol
 		switch {
 		case added[c.slot]:
 			before = append(before, c)
-		case c.old != nil && c.old.Type == rtnl.TypeBlackhole:
-			blackholes = append(blackholes, c)
+		case c.last:
+			last = append(last, c)
 		default:
 			after = append(after, c)
 		}
 	}
-	return before, after, blackholes
+	return before, after, last
 }
 
 // resolve finds the interface of the slot's desired route, and reports whether there is one.
@@ -130,10 +132,12 @@ func (p *pass) planSlot(slot *routeSlot, can bool, deletions, additions []routeC
 
 // drop deletes strays of one slot. In a request to delete, a missing attribute matches any: no gateway
 // is any gateway, and for IPv6 a next hop is any route with that hop. So if there are several, which
-// are all deleted, each request is for the first of ours with the destination, table and metric.
+// are all deleted, each request is for the first of ours with the destination, table and metric. Blackhole routes are
+// deleted last, and so are throw routes: a blackhole route around one must not outlive it.
 func drop(slot *routeSlot, strays []stray, deletions []routeChange) []routeChange {
 	for _, o := range strays {
 		c := routeChange{slot: slot, old: &o.route}
+		c.last = o.route.Type == rtnl.TypeBlackhole || o.route.Type == rtnl.TypeThrow
 		if len(strays) > 1 && o.route.TOS == 0 {
 			c.old = &rtnl.Route{
 				Dst: o.route.Dst, Table: o.route.Table, Metric: o.route.Metric, Protocol: o.route.Protocol,

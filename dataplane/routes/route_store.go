@@ -35,6 +35,8 @@ type stray struct {
 	found bool
 	// reported is the number of the event that reported the route; 0 if none did.
 	reported uint64
+	// flushed is set if the kernel may have removed the route since, with its interface's others.
+	flushed bool
 }
 
 // routeStore has all routes, desired and observed.
@@ -141,7 +143,7 @@ func (s *routeStore) displace(slot *routeSlot) {
 
 // adopt makes a stray that equals the first claim the kernel's route of that claim, if the kernel is known to have it.
 func (slot *routeSlot) adopt(first *rtnl.Route) {
-	i := slices.IndexFunc(slot.strays, func(o stray) bool { return o.found && o.route == *first })
+	i := slices.IndexFunc(slot.strays, func(o stray) bool { return o.found && !o.flushed && o.route == *first })
 	if i >= 0 {
 		slot.strays = slices.Delete(slot.strays, i, i+1)
 		slot.state.setInKernel(first.Index)
@@ -298,6 +300,10 @@ func (s *routeStore) flush(f *linkEvents) {
 
 func (s *routeStore) flushSlot(f *linkEvents, slot *routeSlot) {
 	slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool { return f.deleted[o.route.Index] })
+	for i := range slot.strays {
+		o := &slot.strays[i]
+		o.flushed = o.flushed || f.removes(o.route.Index, o.reported)
+	}
 	if len(slot.claims) == 0 {
 		return
 	}
