@@ -165,7 +165,7 @@ func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error)
 	if err := d.devices.loadKeys(readKey); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	if err := errors.Join(d.devices.observe(), d.findUplinks(state)); err != nil {
+	if err := errors.Join(d.devices.observe(), d.readInterfaces(state)); err != nil {
 		return "", err
 	}
 	nodes := state.remoteNodes(d.devices.publicKeys())

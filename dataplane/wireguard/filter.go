@@ -21,6 +21,8 @@ type filter struct {
 	applier *applier.Applier // nil if it is not open
 	// absent is set once no table of an earlier process is left.
 	absent bool
+	// own are the prefixes of the last apply or add.
+	own ownPrefixes
 }
 
 // priority is that of NF_IP_PRI_RAW, before connection tracking. natPriority is the next one after NF_IP_PRI_NAT_DST
@@ -157,9 +159,26 @@ func oneOf(f ruleset.Field, values ...ruleset.Value) ruleset.Match {
 	return in
 }
 
+// add is like apply, but keeps encrypted prefixes that are not this node's any more until the next apply: later
+// dataplanes may still have routes to workloads in them.
+func (f *filter) add(ctx context.Context, own ownPrefixes) error {
+	all := append(slices.Clone(own.encrypted), f.own.encrypted...)
+	slices.SortFunc(all, dataplane.ComparePrefixes)
+	own.encrypted = nil
+	seen := map[netip.Prefix]struct{}{}
+	for _, p := range slices.Compact(all) { // disjoint ones
+		if !hasShorterPrefix(seen, p) {
+			seen[p] = struct{}{}
+			own.encrypted = append(own.encrypted, p)
+		}
+	}
+	return f.apply(ctx, own)
+}
+
 // apply brings the table to the desired state. Without Config.RequireEncryption it removes the table of an earlier
 // process. If that fails, it returns no error and the next call tries again: the kernel may have no nf_tables.
 func (f *filter) apply(ctx context.Context, own ownPrefixes) error {
+	f.own = own
 	if f.cfg.RequireEncryption {
 		if err := f.open(); err != nil {
 			return err
@@ -197,6 +216,7 @@ func (f *filter) open() (err error) {
 
 // remove deletes the table, and closes the connection.
 func (f *filter) remove(ctx context.Context) error {
+	f.own = ownPrefixes{}
 	if err := f.open(); err != nil {
 		return err
 	}

@@ -85,22 +85,28 @@ func (s *state) desiredObjects(nodes map[string]*remoteNode, deviceName func(*re
 // ownBlackholes returns blackhole routes in the main table for this node's blocks, and for its workloads outside of
 // them. Without one, a packet to a workload that has no route yet would leave unencrypted, by a route such as the
 // default one: if this node has decrypted it, or if a throw route leads it past the encryption. Package routes adds the
-// routes to workloads, and blackholes of blocks, later. ownBlackholes also sets s.ownBlocks.
+// routes to workloads, and blackholes of blocks, later. A workload on a bridge gets none: it has no other route than
+// that to the bridge's subnet.
 func (s *state) ownBlackholes() objects {
 	all := objects{}
-	s.ownBlocks = map[netip.Prefix]struct{}{}
 	for dst, r := range s.routes {
-		if r.Type == dataplane.RouteBlackhole {
-			s.ownBlocks[dst] = struct{}{}
-		}
-	}
-	for dst, r := range s.routes {
-		outside := r.Type == dataplane.RouteLocalWorkload && !hasShorterPrefix(s.ownBlocks, dst)
+		outside := r.Type == dataplane.RouteLocalWorkload && !s.inOwnBlock(dst) && !hasShorterPrefix(s.bridged, dst)
 		if r.Type == dataplane.RouteBlackhole || outside {
 			all.add(routes.Route{Dst: dst, Table: routes.DefaultTable, Type: routes.Blackhole, Metric: dropMetric})
 		}
 	}
 	return all
+}
+
+// inOwnBlock reports whether the longest prefix around p, other than pools, is one of this node's blocks.
+func (s *state) inOwnBlock(p netip.Prefix) bool {
+	for bits := p.Bits() - 1; bits >= 0; bits-- {
+		r := s.routes[netip.PrefixFrom(p.Addr(), bits).Masked()]
+		if r != nil && r.Type != dataplane.RoutePool {
+			return r.Type == dataplane.RouteBlackhole
+		}
+	}
+	return false
 }
 
 // addDevices adds the devices and their settings.

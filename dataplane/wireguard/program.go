@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -38,49 +39,53 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 		return err
 	}
 	r := result{time: d.applyTimer.now(), removal: d.last.removal}
+	interfacesErr := d.readInterfaces(d.state)
 	// Without these routes, no key and no peer is set: packets that the devices decrypt could leave unencrypted.
 	own := d.state.ownBlackholes()
-	guarded := d.reconciler.applyFirst(ctx, own) == nil
-	movingSince := d.programAll(ctx, resync, guarded, &r)
-	if !guarded && !own.fail(r.keeper) { // they are installed by now
-		movingSince = d.programAll(ctx, resync, true, &r)
+	installed := d.reconciler.applyFirst(ctx, own) == nil
+	movingSince := d.programAll(ctx, resync, installed, &r)
+	if !installed && !own.fail(r.keeper) {
+		installed = true // by now
+		movingSince = d.programAll(ctx, resync, installed, &r)
 	}
+	r.device = errors.Join(r.device, interfacesErr)
 	d.unfinished = make(chan struct{})
 	close(d.unfinished)
 	d.recordResult(r)
-	d.announce()
+	if installed {
+		d.announce()
+	}
 	d.state.changed = false
 	d.applyTimer.schedule(d.nextStep(movingSince))
 	return d.last.err
 }
 
-// programAll programs everything, but sets no key and no peer unless guarded. It sets the errors of r. movingSince is
-// as outDevices.update returns it.
-func (d *Dataplane) programAll(ctx context.Context, resync, guarded bool, r *result) (movingSince time.Time) {
+// programAll programs everything, but sets no key and no peer unless the own blackhole routes are installed. It sets
+// the errors of r. movingSince is as outDevices.update returns it.
+func (d *Dataplane) programAll(ctx context.Context, resync, installed bool, r *result) (movingSince time.Time) {
 	r.key = d.devices.loadKeys(loadKey)
-	if guarded {
+	if installed {
 		r.device = d.devices.read()
 	} else {
 		d.devices.forget()
 		r.device = d.devices.observe()
 	}
-	r.device = errors.Join(r.device, d.findUplinks(d.state))
 	d.remoteNodes = d.state.remoteNodes(d.devices.publicKeys())
-	if r.key == nil && guarded {
+	if r.key == nil && installed {
 		r.device = errors.Join(r.device, d.rotate(d.remoteNodes))
 	}
 	published := d.state.published(d.devices.publicKeys())
 	movingSince = d.outDevices.update(d.remoteNodes, func(n *remoteNode) int {
 		return n.targetDevice(d.cfg.Node, published, d.rotation.device)
 	}, d.devices.session, r.time)
-	if guarded {
+	if installed {
 		r.addPeers(d.devices.addPeers(d.remoteNodes, d.outDevices))
 	}
 	r.keeper = d.reconciler.apply(ctx, d.desiredObjects(), resync)
-	if r.filter = d.filter.apply(ctx, d.state.findOwnPrefixes()); resync && r.filter == nil {
+	if r.filter = d.filter.add(ctx, d.state.findOwnPrefixes()); resync && r.filter == nil {
 		r.filter = d.filter.verify(ctx)
 	}
-	if guarded {
+	if installed {
 		r.addPeers(d.devices.addPeersToNewDevices(d.remoteNodes, d.outDevices))
 	}
 	return movingSince
@@ -92,9 +97,9 @@ func (r *result) addPeers(anyRefused bool, err error) {
 	r.device = errors.Join(r.device, err)
 }
 
-// Finish implements dataplane.Finisher: it removes unwanted routes and rules, then unwanted peers. It removes
-// nothing while a rule or a blackhole route cannot be installed. It returns only the context's error: the next
-// Apply returns the others, and Watch schedules it.
+// Finish implements dataplane.Finisher: it removes unwanted routes and rules, then unwanted peers, then prefixes from
+// the filter table that are not this node's any more. It removes nothing while a rule or a blackhole route cannot be
+// installed. It returns only the context's error: the next Apply returns the others, and Watch schedules it.
 func (d *Dataplane) Finish(ctx context.Context) error {
 	if err := ctx.Err(); err != nil || d.unfinished == nil {
 		return err
@@ -106,6 +111,9 @@ func (d *Dataplane) Finish(ctx context.Context) error {
 			r.removal = err
 		}
 		r.removal = errors.Join(r.removal, d.devices.removePeers(d.remoteNodes, d.outDevices))
+		if r.filter == nil {
+			r.removal = errors.Join(r.removal, d.filter.apply(ctx, d.state.findOwnPrefixes()))
+		}
 	}
 	if d.recordResult(r); r.removal != nil {
 		d.applyTimer.schedule(r.time.Add(retryInterval))
@@ -137,18 +145,24 @@ func (d *Dataplane) recordResult(r result) {
 	d.last.err = d.faults()
 }
 
-// findUplinks sets the uplinks of a state: the interfaces with the node's addresses. After an error it leaves them as
-// they are.
-func (d *Dataplane) findUplinks(s *state) error {
+// readInterfaces sets the uplinks and the bridged subnets of a state. After an error it leaves them as they are.
+func (d *Dataplane) readInterfaces(s *state) error {
 	all, err := interfaces.Read(interfaces.Config{NetNS: d.cfg.NetNS})
 	if err != nil {
 		return err
 	}
-	s.uplinks = nil
+	s.uplinks, s.bridged = nil, map[netip.Prefix]struct{}{}
 	if n := s.nodes[s.cfg.Node]; n != nil {
 		for _, p := range n.Addresses {
 			for _, i := range all.Holding(p.Addr()) {
 				s.uplinks = append(s.uplinks, i.Name)
+			}
+		}
+	}
+	for _, i := range all.All() {
+		if i.Kind == "bridge" && !slices.Contains(s.uplinks, i.Name) {
+			for _, p := range i.Addresses {
+				s.bridged[p.Masked()] = struct{}{}
 			}
 		}
 	}

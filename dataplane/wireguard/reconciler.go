@@ -14,10 +14,10 @@ type reconciler struct {
 	keeper *routes.Keeper
 	// desired are the objects that the kernel is to have. unwanted are the objects that finish deletes.
 	desired, unwanted objects
+	// postponed are the throw routes that finish adds.
+	postponed objects
 	// finished is set by the first call of finish. Before that, the kernel may have objects of an earlier process.
 	finished bool
-	// firstFailed is set if an object of the last applyFirst may be missing in the kernel.
-	firstFailed bool
 	// missing are the rules and blackhole routes that the kernel has refused, by identity. If they are not desired any
 	// more, apply deletes them at once, without finish.
 	missing map[any]bool
@@ -29,24 +29,21 @@ func newReconciler(keeper *routes.Keeper) reconciler {
 
 // apply installs the desired objects, and leaves the deletion of unwanted ones to finish. It deletes a throw route
 // at once, so that its packets are encrypted, unless the prefix around it is unwanted too. With resync, it reads all
-// objects from the kernel and repairs those that differ.
+// objects from the kernel and repairs those that differ. It changes the map of the desired objects.
 func (r *reconciler) apply(ctx context.Context, desired objects, resync bool) error {
+	r.postponeThrows(desired)
 	set, removed := r.desired.changes(desired)
 	r.keeper.Set(set...)
 	for _, o := range set {
 		delete(r.unwanted, identity(o))
 	}
 	for _, o := range removed {
-		if r.missing[identity(o)] {
-			r.keeper.Delete(o)
-		} else {
-			r.unwanted.add(o)
-		}
+		r.unwanted.add(o)
 	}
 	unwantedPrefixes := r.unwantedPrefixes()
 	for id, o := range r.unwanted {
-		route, ok := o.(routes.Route)
-		if ok && route.Type == routes.Throw && !hasShorterPrefix(unwantedPrefixes, route.Dst) {
+		route, ok := asThrow(o)
+		if r.missing[id] || ok && !hasShorterPrefix(unwantedPrefixes, route.Dst) {
 			delete(r.unwanted, id)
 			r.keeper.Delete(o)
 		}
@@ -58,20 +55,40 @@ func (r *reconciler) apply(ctx context.Context, desired objects, resync bool) er
 	return r.install(ctx)
 }
 
+// postponeThrows moves throw routes from the desired objects to r.postponed, if the encryption of their prefix ends:
+// later dataplanes may still have an unencrypted route to it. Before the first call of finish, it moves all of them,
+// because an earlier process may have encrypted any prefix.
+func (r *reconciler) postponeThrows(desired objects) {
+	r.postponed = objects{}
+	for id, o := range desired {
+		route, ok := asThrow(o)
+		if !ok {
+			continue
+		}
+		blackhole := routeID{route.Dst, route.Table, dropMetric}
+		if !r.finished || r.desired[blackhole] != nil || r.unwanted[blackhole] != nil {
+			r.postponed.add(o)
+			delete(desired, id)
+		}
+	}
+}
+
+// asThrow reports whether an object is a throw route.
+func asThrow(o routes.Object) (routes.Route, bool) {
+	route, ok := o.(routes.Route)
+	return route, ok && route.Type == routes.Throw
+}
+
 // applyFirst installs objects that must be in the kernel before everything else, and returns an error if one of them
 // may be missing. The next call of apply must have them, too.
 func (r *reconciler) applyFirst(ctx context.Context, first objects) error {
 	set, _ := r.desired.changes(first)
-	if len(set) == 0 && !r.firstFailed {
-		return nil
-	}
 	r.keeper.Set(set...)
 	for _, o := range set {
 		r.desired.add(o)
 		delete(r.unwanted, identity(o))
 	}
-	err := r.install(ctx)
-	if r.firstFailed = first.fail(err); r.firstFailed {
+	if err := r.install(ctx); first.fail(err) {
 		return err
 	}
 	return nil
@@ -85,10 +102,15 @@ func (r *reconciler) install(ctx context.Context) error {
 	return r.record(r.keeper.Apply(ctx))
 }
 
-// record sets r.missing to the rules and blackhole routes in an error of the keeper, and returns the error.
+// record sets r.missing to the rules and blackhole routes in an error of the keeper, and returns the error. It leaves
+// r.missing as it is if the error concerns all objects.
 func (r *reconciler) record(err error) error {
+	faults := objectErrors(err)
+	if err != nil && len(faults) == 0 {
+		return err
+	}
 	r.missing = map[any]bool{}
-	for _, fault := range objectErrors(err) {
+	for _, fault := range faults {
 		if isGuard(fault.Object) {
 			r.missing[identity(fault.Object)] = true
 		}
@@ -107,8 +129,14 @@ func (r *reconciler) unwantedPrefixes() map[netip.Prefix]struct{} {
 	return prefixes
 }
 
-// finish deletes the unwanted objects, also those of an earlier process.
+// finish adds the postponed routes and deletes the unwanted objects, also those of an earlier process.
 func (r *reconciler) finish(ctx context.Context) error {
+	for id, o := range r.postponed {
+		r.keeper.Set(o)
+		r.desired.add(o)
+		delete(r.unwanted, id) // it is replaced
+	}
+	clear(r.postponed)
 	r.keeper.Delete(r.unwanted.values()...)
 	clear(r.unwanted)
 	r.finished = true

@@ -27,13 +27,13 @@ type state struct {
 	hostEndpoints map[policy.Key]*dataplane.HostEndpoint
 	// uplinks are the interfaces with the node's addresses.
 	uplinks []string
+	// bridged are the subnets of bridges without an address of the node: routes to them do not leave the node.
+	bridged map[netip.Prefix]struct{}
 	// encrypting is set once this node's resource had keys, also those of an earlier process.
 	encrypting bool
 	// encrypted are the prefixes behind nodes with keys. ownEncrypted are this node's prefixes to which packets must be
 	// encrypted (Config.RequireEncryption). Both are those of the last desired state.
 	encrypted, ownEncrypted map[netip.Prefix]struct{}
-	// ownBlocks are the blocks of this node, as of the last desired state.
-	ownBlocks map[netip.Prefix]struct{}
 }
 
 func newState(cfg *Config) *state {
@@ -103,7 +103,7 @@ func (s *state) markRoute(r *dataplane.Route) {
 	case r.Type.Remote(), r.Type == dataplane.RouteBlackhole:
 		s.changed = true
 	default:
-		s.changed = s.changed || hasShorterPrefix(s.encrypted, r.Dst) || !hasShorterPrefix(s.ownBlocks, r.Dst) ||
+		s.changed = s.changed || hasShorterPrefix(s.encrypted, r.Dst) || !s.inOwnBlock(r.Dst) ||
 			s.cfg.RequireEncryption && !hasShorterPrefix(s.ownEncrypted, r.Dst)
 	}
 }

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wireguard
+
+import (
+	"net/netip"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
+
+	"github.com/wayleave/wayleave/dataplane"
+	"github.com/wayleave/wayleave/dataplane/routes"
+)
+
+// addUplink adds an interface with the address of the node.
+func (a *testDataplane) addUplink() {
+	for _, command := range []string{
+		"link set lo up", "link add eth0 type veth peer name peer0", "link set peer0 up", "link set eth0 up",
+		"addr add 192.0.2.1/24 dev eth0",
+	} {
+		a.ip(command)
+	}
+}
+
+// routeTo returns the kernel's route to an address, or its error.
+func (a *testDataplane) routeTo(address string) string {
+	var out []byte
+	require.NoError(a, a.ns.Do(func() error {
+		out, _ = exec.Command("ip", "route", "get", address).CombinedOutput() // the error is in the output, too
+		return nil
+	}))
+	return string(out)
+}
+
+// restart replaces the Dataplane, as a new process does.
+func (a *testDataplane) restart() {
+	require.NoError(a, a.Close())
+	d, err := New(Config{Node: "a", NetNS: a.ns.FD(), Devices: []Device{{KeyFile: a.key}}})
+	require.NoError(a, err)
+	a.Cleanup(func() { require.NoError(a, d.Close()) })
+	a.Dataplane, d.devices.kernel = d, a.kernel
+}
+
+// An address that was encrypted moves to this node, or to a node without keys, with or without a new process. Until
+// Finish, packets to it do not use the unencrypted route that package routes still has (S173).
+func TestAddressMoves(t *testing.T) {
+	const address, unencrypted = "10.0.2.12", "dev eth0"
+	prefix := address + "/32"
+	for name, moved := range map[string]*dataplane.RouteUpdate{
+		"here":                routeUpdate(prefix, "a", dataplane.RouteLocalWorkload),
+		"to an unknown node":  routeUpdate(prefix, "x", dataplane.RouteRemoteWorkload),
+		"to a node of no key": routeUpdate(prefix, "d", dataplane.RouteRemoteWorkload),
+	} {
+		for _, restarted := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				a := newTestDataplane(t)
+				a.addUplink()
+				routing, err := routes.New(routes.Config{NetNS: a.ns.FD()})
+				require.NoError(t, err)
+				t.Cleanup(func() { require.NoError(t, routing.Close()) })
+				borrowed := routeUpdate(prefix, "b", dataplane.RouteRemoteWorkload)
+				borrowed.Route.Pool, borrowed.Route.NodeAddress = dataplane.PoolDirect, netip.MustParseAddr("192.0.2.2")
+				events := append(network(), nodeUpdate("d", "192.0.2.2"), borrowed)
+				_ = a.Apply(t.Context(), dataplane.Batch{Events: events})
+				_ = routing.Apply(t.Context(), dataplane.Batch{Events: events})
+				require.Contains(t, a.ip("route show table main"), address+" via 192.0.2.2")
+				require.NotContains(t, a.routeTo(address), unencrypted)
+				if restarted {
+					a.restart()
+					_ = a.applyVisible(append(network(), nodeUpdate("d", "192.0.2.2"), moved)...)
+				} else {
+					_ = a.applyVisible(moved)
+				}
+				require.NotContains(t, a.routeTo(address), unencrypted)
+				_ = a.applyVisible() // as after an error
+				require.NotContains(t, a.routeTo(address), unencrypted)
+				_ = routing.Apply(t.Context(), dataplane.Batch{Events: []dataplane.Event{&dataplane.RouteRemove{
+					Dst: netip.MustParsePrefix(prefix),
+				}}})
+				require.NoError(t, a.Finish(t.Context()))
+				require.Contains(t, a.ip("route show table 22361"), "throw "+address)
+				require.NotContains(t, a.ip("route show table 22361"), "blackhole "+address)
+			})
+		}
+	}
+}
+
+// Packets to a workload on a bridge, which has no route of its own, are not dropped (S171).
+func TestWorkloadOnBridge(t *testing.T) {
+	a := newTestDataplane(t)
+	a.addUplink()
+	a.ip("link add br0 type bridge")
+	a.ip("addr add 10.9.0.1/24 dev br0")
+	a.ip("link set br0 up")
+	_ = a.Apply(t.Context(), dataplane.Batch{Events: append(network(),
+		routeUpdate("10.9.0.5/32", "a", dataplane.RouteLocalWorkload),
+		routeUpdate("192.0.2.9/32", "a", dataplane.RouteLocalWorkload),
+	)})
+	require.Contains(t, a.routeTo("10.9.0.5"), "dev br0")
+	require.Contains(t, a.ownBlackholes(), "192.0.2.9", "packets of the uplink's subnet leave the node")
+
+	a.ip("addr add 192.0.2.1/24 dev br0") // now the bridge is the uplink
+	_ = a.Apply(t.Context(), dataplane.Batch{})
+	require.Contains(t, a.ownBlackholes(), "10.9.0.5")
+}
+
+// A local workload inside another node's block, which is inside an own block, has a blackhole route of its own.
+func TestBlockInsideOwnBlock(t *testing.T) {
+	a := newTestDataplane(t)
+	_ = a.Apply(t.Context(), dataplane.Batch{Events: append(network(),
+		routeUpdate("10.0.0.0/20", "a", dataplane.RouteBlackhole),
+		routeUpdate("10.0.4.8/32", "a", dataplane.RouteLocalWorkload),
+	)})
+	require.Contains(t, a.ownBlackholes(), "10.0.2.8")
+	require.NotContains(t, a.ownBlackholes(), "10.0.4.8")
+}
+
+// Without the blackhole routes of the own blocks, the devices have no keys, so none is announced.
+func TestNoAnnouncementWithoutOwnBlackholes(t *testing.T) {
+	a := newTestDataplane(t)
+	const foreign = "unreachable 10.0.1.0/26 metric 2147483648 proto 99"
+	a.ip("route add " + foreign)
+	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
+	_ = a.Apply(t.Context(), dataplane.Batch{})
+	require.Equal(t, wgtypes.Key{}, a.kernel.devices["wg.way"].PrivateKey)
+	require.Zero(t, a.announcements)
+	a.ip("route del " + foreign)
+	_ = a.Apply(t.Context(), dataplane.Batch{})
+	require.Equal(t, 1, a.announcements)
+}
+
+// If another process replaces the blackhole route of an own block, no peer is added until it is there again. A block
+// that is not this node's any more does not delay anything.
+func TestOwnBlackholeIsReplaced(t *testing.T) {
+	a := newTestDataplane(t)
+	_ = a.Apply(t.Context(), dataplane.Batch{Events: network()})
+	require.Len(t, a.kernel.devices["wg.way"].Peers, 1)
+	block := routeUpdate("10.0.5.0/26", "a", dataplane.RouteBlackhole)
+	_ = a.Apply(t.Context(), dataplane.Batch{Events: []dataplane.Event{block}})
+	const foreign = "unreachable 10.0.5.0/26 metric 2147483648 proto 99"
+	a.ip("route replace " + foreign)
+	_, general := dataplane.ApplyErrors(a.Apply(t.Context(), dataplane.Batch{Events: []dataplane.Event{
+		nodeUpdate("d", "192.0.2.4", testKey(4)),
+	}}))
+	require.True(t, general)
+	require.Len(t, a.kernel.devices["wg.way"].Peers, 1)
+	a.ip("route del " + foreign)
+	_ = a.Apply(t.Context(), dataplane.Batch{})
+	require.Len(t, a.kernel.devices["wg.way"].Peers, 2)
+
+	_ = a.applyVisible(&dataplane.RouteRemove{Dst: block.Route.Dst})
+	a.ip("route replace " + foreign)
+	_ = a.applyVisible(nodeUpdate("e", "192.0.2.5", testKey(5))) // finds that it is replaced
+	require.NoError(t, a.Finish(t.Context()))
+	_, general = dataplane.ApplyErrors(a.Apply(t.Context(), dataplane.Batch{}))
+	require.False(t, general)
+	require.Len(t, a.kernel.devices["wg.way"].Peers, 3)
+}
+
+// Unencrypted packets to an address that is not this node's any more are refused until Finish: later dataplanes still
+// have a route to its workload.
+func TestFilterShrinksWithFinish(t *testing.T) {
+	a := newTestDataplane(t)
+	a.cfg.RequireEncryption = true
+	const address, block = "10.77.0.1", "10.77.0.0/26"
+	_ = a.Apply(t.Context(), dataplane.Batch{Events: append(network(),
+		routeUpdate(address+"/32", "a", dataplane.RouteLocalWorkload),
+	)})
+	own := func() string {
+		var out []byte
+		require.NoError(t, a.ns.Do(func() (err error) {
+			out, err = exec.Command("nft", "list", "set", "inet", a.cfg.FilterTable, "own4").CombinedOutput()
+			return err
+		}), "%s", out)
+		return string(out)
+	}
+	require.Contains(t, own(), address)
+	removed := &dataplane.RouteRemove{Dst: netip.MustParsePrefix(address + "/32")}
+	_ = a.applyVisible(removed)
+	require.Contains(t, own(), address)
+	_ = a.applyVisible(routeUpdate(block, "a", dataplane.RouteBlackhole)) // around it
+	require.Contains(t, own(), block)
+	_ = a.applyVisible(&dataplane.RouteRemove{Dst: netip.MustParsePrefix(block)})
+	require.Contains(t, own(), block)
+	require.NoError(t, a.Finish(t.Context()))
+	require.NotContains(t, own(), "10.77")
+	require.NoError(t, a.Teardown(t.Context()))
+}
