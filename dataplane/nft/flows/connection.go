@@ -21,6 +21,10 @@ const (
 	// idleTime is how long a connection without a conntrack entry is kept after its last verdict. Another packet of it
 	// does not count as a connection before.
 	idleTime = 2 * time.Minute
+	// lateEnd is how long a conntrack entry is kept after the first of the Updates that do not find it. Its end may
+	// still be reported: the message waits in a socket. And the kernel may skip an entry while it resizes its hash
+	// table. In both cases only the packets since the last Update that found it are new.
+	lateEnd = 10 * time.Second
 )
 
 // connection is the state of all connections with one Tuple.
@@ -64,6 +68,8 @@ type tracked struct {
 	counted conntrack.Counters
 	// walk is the number of the last Update that found it.
 	walk uint64
+	// missing is when the first of the Updates since then returned. Zero if there was none.
+	missing time.Time
 	// ended is set if the entry ended during an Update, until the Update returns: the Update may have read the entry
 	// before the end, and report it afterwards.
 	ended bool
@@ -186,7 +192,8 @@ func (t *Table) Ended(f *conntrack.Flow, counters conntrack.Counters) {
 }
 
 // Update counts the packets of connections that have not ended. It reads all connections of the kernel, at 2 µs each.
-// Concurrent calls run one after the other.
+// It removes those that no Update has found for 10 seconds, as their end was missed. Concurrent calls run one after the
+// other.
 //
 // Errors: those of source.EachCounted; what was counted before stays.
 func (t *Table) Update(ctx context.Context, source Source) error {
@@ -200,11 +207,16 @@ func (t *Table) Update(ctx context.Context, source Source) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.walking = false
+	now := time.Now()
 	for k, e := range t.tracked {
 		switch {
 		case e.ended:
 			delete(t.tracked, k)
-		case err == nil && e.walk < t.walk: // its end was missed
+		case err != nil || e.walk == t.walk:
+		case e.missing.IsZero():
+			e.missing = now
+			t.tracked[k] = e
+		case now.Sub(e.missing) >= lateEnd: // its end was missed
 			delete(t.tracked, k)
 			k.live--
 		}

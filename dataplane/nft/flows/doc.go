@@ -47,7 +47,8 @@
 // # Memory
 //
 // Config has limits for all that grows. A flow over MaxFlows replaces the one that was idle for longest. A connection
-// that has ended is kept for two minutes, or until another one needs its place.
+// that has ended is kept for two minutes, or until another one needs its place. One that an Update does not find has
+// perhaps ended: it keeps its place until an Update at least 10 seconds later does not find it either.
 //
 // # Concurrency
 //

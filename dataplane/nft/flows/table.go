@@ -15,7 +15,7 @@ type Config struct {
 	MaxFlows int
 	// MaxConnections is the maximum number of tuples whose packets are counted at a time, and of conntrack entries with
 	// these tuples. Entries over it are counted when they end. Default 65,536. With the default of MaxFlows, a full
-	// table with two policies for each connection takes 37 MiB, and 16 more for each of these policies if the flows
+	// table with two policies for each connection takes 40 MiB, and 16 more for each of these policies if the flows
 	// were evicted.
 	MaxConnections int
 	// MaxTotals is the maximum number of decisions in Totals. Further decisions share two entries. Default 1,000.
@@ -34,8 +34,8 @@ type Stats struct {
 	// Uncounted is the number of verdicts about connections over Config.MaxConnections. Each such verdict counts as a
 	// connection, and the packets of these connections are not counted.
 	Uncounted uint64
-	// Missed is the number of calls of Missed. The next Update removes connections whose end was missed; their last
-	// packets are not counted.
+	// Missed is the number of calls of Missed. Update removes connections whose end was missed, at least 10 seconds
+	// after another Update that did not find them. Their last packets are not counted.
 	Missed uint64
 }
 

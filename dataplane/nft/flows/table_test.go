@@ -226,27 +226,67 @@ func TestEndDuringUpdate(t *testing.T) {
 	}
 }
 
-// Ends that were missed show at the next Update: the entry is gone, or its counters have fallen.
+// Ends that were missed are detected by Updates: the counters of an entry have fallen, or it is not found any more.
 func TestMissedEndsShow(t *testing.T) {
-	table := flows.New(flows.Config{})
+	synctest.Test(t, func(t *testing.T) {
+		table := flows.New(flows.Config{MaxConnections: 1})
+		k, f := key("shop/cart", 80, policy.Ingress, true), tracked(7)
+		requireCounts := func(want flows.Counts) {
+			t.Helper()
+			require.Equal(t, map[flows.Key]flows.Counts{k: want}, counts(table))
+		}
+		table.Verdict(allowed(k, 7))
+		require.NoError(t, table.Update(t.Context(), dump{f: counters(5, 500, 5, 500)}))
+		require.NoError(t, table.Update(t.Context(), dump{f: counters(1, 700, 5, 500)}))
+		requireCounts(flows.Counts{Connections: 2, Packets: 6, Bytes: 1200, ReplyPackets: 10, ReplyBytes: 1000})
+		for range 10 {
+			require.NoError(t, table.Update(t.Context(), dump{}))
+			require.Equal(t, 1, table.Stats().Connections, "the end may be late")
+			time.Sleep(time.Second)
+		}
+		require.NoError(t, table.Update(t.Context(), dump{}))
+		require.Zero(t, table.Stats().Connections)
+		table.Verdict(allowed(k, 7))
+		require.NoError(t, table.Update(t.Context(), dump{f: counters(2, 200, 0, 0)}))
+		requireCounts(flows.Counts{Connections: 3, Packets: 8, Bytes: 1400, ReplyPackets: 10, ReplyBytes: 1000})
+		table.Ended(f, counters(1, 100, 0, 0))
+		requireCounts(flows.Counts{Connections: 4, Packets: 9, Bytes: 1500, ReplyPackets: 10, ReplyBytes: 1000})
+		require.Zero(t, table.Stats().Connections)
+		table.Verdict(allowed(k, 8))
+		require.Equal(t, flows.Stats{Flows: 1, Connections: 1}, table.Stats(), "the place is free")
+	})
+}
+
+// An entry that Updates do not find counts once, and each of its packets once, if its end is reported late or a later
+// Update finds it.
+func TestEntryThatUpdatesDoNotFind(t *testing.T) {
 	k, f := key("shop/cart", 80, policy.Ingress, true), tracked(7)
-	requireCounts := func(want flows.Counts) {
-		t.Helper()
-		require.Equal(t, map[flows.Key]flows.Counts{k: want}, counts(table))
+	for _, verdict := range []bool{false, true} {
+		table := flows.New(flows.Config{})
+		table.Verdict(allowed(k, 7))
+		require.NoError(t, table.Update(t.Context(), dump{f: counters(5, 500, 0, 0)}))
+		requireCounts := func(packets uint64) {
+			t.Helper()
+			want := flows.Counts{Connections: 1, Packets: packets, Bytes: 100 * packets}
+			require.Equal(t, map[flows.Key]flows.Counts{k: want}, counts(table))
+		}
+		miss := func() {
+			t.Helper()
+			for range 3 {
+				require.NoError(t, table.Update(t.Context(), dump{}))
+			}
+			if verdict { // policy decides about each packet until there is a reply
+				table.Verdict(allowed(k, 7))
+			}
+		}
+		miss()
+		require.NoError(t, table.Update(t.Context(), dump{f: counters(6, 600, 0, 0)}))
+		requireCounts(6)
+		miss()
+		table.Ended(f, counters(7, 700, 0, 0))
+		requireCounts(7)
+		require.Zero(t, table.Stats().Connections)
 	}
-	table.Verdict(allowed(k, 7))
-	require.NoError(t, table.Update(t.Context(), dump{f: counters(5, 500, 5, 500)}))
-	require.NoError(t, table.Update(t.Context(), dump{f: counters(1, 700, 5, 500)}))
-	requireCounts(flows.Counts{Connections: 2, Packets: 6, Bytes: 1200, ReplyPackets: 10, ReplyBytes: 1000})
-	require.Equal(t, 1, table.Stats().Connections)
-	require.NoError(t, table.Update(t.Context(), dump{}))
-	require.Zero(t, table.Stats().Connections)
-	table.Verdict(allowed(k, 7))
-	require.NoError(t, table.Update(t.Context(), dump{f: counters(2, 200, 0, 0)}))
-	requireCounts(flows.Counts{Connections: 3, Packets: 8, Bytes: 1400, ReplyPackets: 10, ReplyBytes: 1000})
-	table.Ended(f, counters(1, 100, 0, 0))
-	requireCounts(flows.Counts{Connections: 4, Packets: 9, Bytes: 1500, ReplyPackets: 10, ReplyBytes: 1000})
-	require.Zero(t, table.Stats().Connections)
 }
 
 // All policies of a connection get its packets, also where there are more than two (S110).

@@ -26,7 +26,8 @@ import (
 const accounting = "/proc/sys/net/netfilter/nf_conntrack_acct"
 
 const (
-	// flowInterval is the time between two updates without requests: connections whose end was missed stay so long.
+	// flowInterval is the time between two updates without requests: connections whose end was missed stay up to
+	// twice as long.
 	flowInterval = time.Minute
 	// flowAge is how old the counts of a request may be.
 	flowAge = time.Second
