@@ -27,8 +27,8 @@ const (
 	lateEnd = 10 * time.Second
 )
 
-// connection is the state of all connections with one Tuple.
-type connection struct {
+// tupleState is the state of all connections with one Tuple.
+type tupleState struct {
 	tuple Tuple
 	// decisions have the flows that get the packets.
 	decisions []decision
@@ -38,8 +38,8 @@ type connection struct {
 	pending bool
 	// live is the number of its conntrack entries in Table.tracked that have not ended.
 	live int
-	// walk is the number of the last Update before the connection began.
-	walk uint64
+	// updateNumber is the number of the last Update before the connection began.
+	updateNumber uint64
 	// idle is its element of Table.idle, or nil, and idleSince the time of the last verdict or end.
 	idle      *list.Element
 	idleSince time.Time
@@ -53,21 +53,21 @@ type decision struct {
 
 // trackedKey identifies a conntrack entry. IDs are hashes of 32 bits, and there may be an entry for each ICMP ID.
 type trackedKey struct {
-	*connection
+	*tupleState
 	id           uint32
 	icmpID, zone uint16
 }
 
-func keyOf(c *connection, f *conntrack.Flow) trackedKey {
-	return trackedKey{connection: c, id: f.ID, icmpID: f.Original.ICMPID, zone: f.Zone}
+func keyOf(s *tupleState, f *conntrack.Flow) trackedKey {
+	return trackedKey{tupleState: s, id: f.ID, icmpID: f.Original.ICMPID, zone: f.Zone}
 }
 
 // tracked is a conntrack entry of a connection.
 type tracked struct {
 	// counted is what the flows already have.
 	counted conntrack.Counters
-	// walk is the number of the last Update that found it.
-	walk uint64
+	// updateNumber is the number of the last Update that found it.
+	updateNumber uint64
 	// missing is when the first of the Updates since then returned. Zero if there was none.
 	missing time.Time
 	// ended is set if the entry ended during an Update, until the Update returns: the Update may have read the entry
@@ -83,84 +83,84 @@ type Source interface {
 
 var _ Source = (*conntrack.Conn)(nil)
 
-// connection returns the connection of a tuple, and adds it if there is none. It returns nil if the table is full.
-func (t *Table) connection(tuple Tuple) *connection {
-	c := t.connections[tuple]
-	if c != nil {
-		return c
+// tupleState returns the state of a tuple, and adds it if there is none. It returns nil if the table is full.
+func (t *Table) tupleState(tuple Tuple) *tupleState {
+	s := t.tuples[tuple]
+	if s != nil {
+		return s
 	}
-	if len(t.connections) >= t.cfg.MaxConnections {
+	if len(t.tuples) >= t.cfg.MaxConnections {
 		if t.idle.Len() == 0 {
 			return nil
 		}
-		t.forget(t.idle.Front().Value.(*connection))
+		t.forget(t.idle.Front().Value.(*tupleState))
 	}
-	c = &connection{tuple: tuple}
-	t.connections[tuple] = c
-	return c
+	s = &tupleState{tuple: tuple}
+	t.tuples[tuple] = s
+	return s
 }
 
-// forget removes an idle connection.
-func (t *Table) forget(c *connection) {
-	t.idle.Remove(c.idle)
-	delete(t.connections, c.tuple)
+// forget removes an idle tuple.
+func (t *Table) forget(s *tupleState) {
+	t.idle.Remove(s.idle)
+	delete(t.tuples, s.tuple)
 }
 
-// setIdle adds a connection to the idle ones, or sets the time since which it is idle.
-func (t *Table) setIdle(c *connection) {
-	c.idleSince = time.Now()
-	if c.idle == nil {
-		c.idle = t.idle.PushBack(c)
+// setIdle adds a tuple to the idle ones, or sets the time since which it is idle.
+func (t *Table) setIdle(s *tupleState) {
+	s.idleSince = time.Now()
+	if s.idle == nil {
+		s.idle = t.idle.PushBack(s)
 	}
-	t.idle.MoveToBack(c.idle)
+	t.idle.MoveToBack(s.idle)
 }
 
-// setActive removes a connection from the idle ones.
-func (t *Table) setActive(c *connection) {
-	if c.idle != nil {
-		t.idle.Remove(c.idle)
-		c.idle = nil
+// setActive removes a tuple from the idle ones.
+func (t *Table) setActive(s *tupleState) {
+	if s.idle != nil {
+		t.idle.Remove(s.idle)
+		s.idle = nil
 	}
 }
 
-// decide adds a decision to a connection. Each decision counts the connection once.
-func (t *Table) decide(c *connection, k Key) {
-	if c.live == 0 && !c.pending {
-		c.decisions, c.pending, c.walk = c.decisions[:0], true, t.walk
-		t.setActive(c)
+// decide adds a decision to a tuple. Each decision counts the connection once.
+func (t *Table) decide(s *tupleState, k Key) {
+	if s.live == 0 && !s.pending {
+		s.decisions, s.pending, s.updateNumber = s.decisions[:0], true, t.updateNumber
+		t.setActive(s)
 	}
-	if c.idle != nil {
-		t.setIdle(c)
+	if s.idle != nil {
+		t.setIdle(s)
 	}
-	c.verdicts++
-	i := slices.IndexFunc(c.decisions, func(d decision) bool {
+	s.verdicts++
+	i := slices.IndexFunc(s.decisions, func(d decision) bool {
 		return d.Policy == k.Policy && d.Direction == k.Direction && d.Reason == k.Reason
 	})
 	if i < 0 {
-		i = c.room()
+		i = s.room()
 	}
-	d := &c.decisions[i]
-	d.last = c.verdicts
+	d := &s.decisions[i]
+	d.last = s.verdicts
 	if d.entry == nil || d.Key != k {
 		d.entry = t.entry(k)
 		t.count(d.entry, Counts{Connections: 1})
 	}
-	c.decisions = slices.DeleteFunc(c.decisions, func(d decision) bool { return c.verdicts-d.last > staleAfter })
+	s.decisions = slices.DeleteFunc(s.decisions, func(d decision) bool { return s.verdicts-d.last > staleAfter })
 }
 
 // room returns the index of an empty decision. At the limit it replaces the one without a verdict for longest.
-func (c *connection) room() int {
-	if len(c.decisions) < maxDecisions {
-		c.decisions = append(c.decisions, decision{})
-		return len(c.decisions) - 1
+func (s *tupleState) room() int {
+	if len(s.decisions) < maxDecisions {
+		s.decisions = append(s.decisions, decision{})
+		return len(s.decisions) - 1
 	}
 	oldest := 0
-	for i := range c.decisions {
-		if c.verdicts-c.decisions[i].last > c.verdicts-c.decisions[oldest].last {
+	for i := range s.decisions {
+		if s.verdicts-s.decisions[i].last > s.verdicts-s.decisions[oldest].last {
 			oldest = i
 		}
 	}
-	c.decisions[oldest] = decision{}
+	s.decisions[oldest] = decision{}
 	return oldest
 }
 
@@ -168,26 +168,26 @@ func (c *connection) room() int {
 func (t *Table) Ended(f *conntrack.Flow, counters conntrack.Counters) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := t.connections[tupleOf(f)]
-	if c == nil {
+	s := t.tuples[tupleOf(f)]
+	if s == nil {
 		return
 	}
-	k := keyOf(c, f)
+	k := keyOf(s, f)
 	e, known := t.tracked[k]
 	if known && !e.ended {
-		c.live--
+		s.live--
 	}
 	if !known || e.ended || exceeds(e.counted, counters) {
-		t.begin(c)
+		t.begin(s)
 		e.counted = conntrack.Counters{}
 	}
-	t.progress(c, e.counted, counters)
+	t.progress(s, e.counted, counters)
 	delete(t.tracked, k)
-	if t.walking && len(t.tracked) < t.cfg.MaxConnections {
+	if t.updateRunning && len(t.tracked) < t.cfg.MaxConnections {
 		t.tracked[k] = tracked{ended: true}
 	}
-	if c.live == 0 {
-		t.setIdle(c) // another one with this tuple, which no Update has found, may still end
+	if s.live == 0 {
+		t.setIdle(s) // another one with this tuple, which no Update has found, may still end
 	}
 }
 
@@ -200,19 +200,19 @@ func (t *Table) Update(ctx context.Context, source Source) error {
 	t.updating.Lock()
 	defer t.updating.Unlock()
 	t.mu.Lock()
-	t.walk++
-	t.walking = true
+	t.updateNumber++
+	t.updateRunning = true
 	t.mu.Unlock()
 	err := source.EachCounted(ctx, func() {}, t.found)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.walking = false
+	t.updateRunning = false
 	now := time.Now()
 	for k, e := range t.tracked {
 		switch {
 		case e.ended:
 			delete(t.tracked, k)
-		case err != nil || e.walk == t.walk:
+		case err != nil || e.updateNumber == t.updateNumber:
 		case e.missing.IsZero():
 			e.missing = now
 			t.tracked[k] = e
@@ -224,17 +224,17 @@ func (t *Table) Update(ctx context.Context, source Source) error {
 	if err != nil {
 		return err
 	}
-	for _, c := range t.connections {
-		if c.live == 0 && c.walk < t.walk && c.idle == nil {
-			t.setIdle(c)
+	for _, s := range t.tuples {
+		if s.live == 0 && s.updateNumber < t.updateNumber && s.idle == nil {
+			t.setIdle(s)
 		}
 	}
 	for t.idle.Len() > 0 {
-		c := t.idle.Front().Value.(*connection)
-		if time.Since(c.idleSince) < idleTime {
+		s := t.idle.Front().Value.(*tupleState)
+		if time.Since(s.idleSince) < idleTime {
 			break
 		}
-		t.forget(c)
+		t.forget(s)
 	}
 	return nil
 }
@@ -243,48 +243,48 @@ func (t *Table) Update(ctx context.Context, source Source) error {
 func (t *Table) found(f *conntrack.Flow, counters conntrack.Counters) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := t.connections[tupleOf(f)]
-	if c == nil {
+	s := t.tuples[tupleOf(f)]
+	if s == nil {
 		return
 	}
-	k := keyOf(c, f)
+	k := keyOf(s, f)
 	e, known := t.tracked[k]
 	switch {
 	case e.ended:
 		return
 	case !known && len(t.tracked) >= t.cfg.MaxConnections:
-		if c.idle != nil {
-			t.setIdle(c) // its end counts all its packets
+		if s.idle != nil {
+			t.setIdle(s) // its end counts all its packets
 		}
 		return
 	case !known:
-		c.live++
-		t.begin(c)
+		s.live++
+		t.begin(s)
 	case exceeds(e.counted, counters):
-		t.begin(c)
+		t.begin(s)
 		e.counted = conntrack.Counters{}
 	}
-	t.setActive(c)
-	t.progress(c, e.counted, counters)
-	t.tracked[k] = tracked{counted: counters, walk: t.walk}
+	t.setActive(s)
+	t.progress(s, e.counted, counters)
+	t.tracked[k] = tracked{counted: counters, updateNumber: t.updateNumber}
 }
 
 // begin counts a connection whose conntrack entry is found, unless a verdict has counted it.
-func (t *Table) begin(c *connection) {
-	if !c.pending {
-		for _, d := range c.decisions {
+func (t *Table) begin(s *tupleState) {
+	if !s.pending {
+		for _, d := range s.decisions {
 			t.count(d.entry, Counts{Connections: 1})
 		}
 	}
-	c.pending = false
+	s.pending = false
 }
 
 // progress adds the difference of counters to the flows of a connection.
-func (t *Table) progress(c *connection, before, now conntrack.Counters) {
+func (t *Table) progress(s *tupleState, before, now conntrack.Counters) {
 	if now == before {
 		return
 	}
-	for _, d := range c.decisions {
+	for _, d := range s.decisions {
 		t.count(d.entry, Counts{
 			Packets: now.OriginalPackets - before.OriginalPackets, Bytes: now.OriginalBytes - before.OriginalBytes,
 			ReplyPackets: now.ReplyPackets - before.ReplyPackets, ReplyBytes: now.ReplyBytes - before.ReplyBytes,

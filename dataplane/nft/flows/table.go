@@ -43,7 +43,7 @@ type Stats struct {
 type Table struct {
 	cfg Config
 
-	// updating is held by Update: there is one walk at a time. It is locked before mu.
+	// updating is held by Update: one runs at a time. It is locked before mu.
 	updating sync.Mutex
 
 	mu     sync.Mutex
@@ -52,12 +52,12 @@ type Table struct {
 	totals map[Decision]*Counts
 	stats  Stats
 
-	connections map[Tuple]*connection
-	tracked     map[trackedKey]tracked
-	idle        *list.List // of *connection that have no conntrack entry, the latest last
-	// walk is the number of the last Update, and walking is set while it runs.
-	walk    uint64
-	walking bool
+	tuples  map[Tuple]*tupleState
+	tracked map[trackedKey]tracked
+	idle    *list.List // of *tupleState that have no conntrack entry, the latest last
+	// updateNumber is the number of the last Update, and updateRunning is set while it runs.
+	updateNumber  uint64
+	updateRunning bool
 }
 
 // entry is a flow, which may have been evicted.
@@ -73,7 +73,7 @@ func New(cfg Config) *Table {
 	cfg.MaxTotals = cmp.Or(cfg.MaxTotals, 1_000)
 	return &Table{
 		cfg: cfg, flows: map[Key]*entry{}, recent: list.New(), totals: map[Decision]*Counts{},
-		connections: map[Tuple]*connection{}, tracked: map[trackedKey]tracked{}, idle: list.New(),
+		tuples: map[Tuple]*tupleState{}, tracked: map[trackedKey]tracked{}, idle: list.New(),
 	}
 }
 
@@ -85,13 +85,13 @@ func (t *Table) Verdict(v Verdict) {
 		t.count(t.entry(v.Key), Counts{Packets: 1, Bytes: uint64(v.Length)})
 		return
 	}
-	c := t.connection(v.Tuple)
-	if c == nil {
+	s := t.tupleState(v.Tuple)
+	if s == nil {
 		t.stats.Uncounted++
 		t.count(t.entry(v.Key), Counts{Connections: 1})
 		return
 	}
-	t.decide(c, v.Key)
+	t.decide(s, v.Key)
 }
 
 // entry returns the flow of a key, and adds it if there is none.
@@ -179,6 +179,6 @@ func (t *Table) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.stats
-	s.Flows, s.Connections = t.recent.Len(), len(t.connections)-t.idle.Len()
+	s.Flows, s.Connections = t.recent.Len(), len(t.tuples)-t.idle.Len()
 	return s
 }

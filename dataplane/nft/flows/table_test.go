@@ -118,7 +118,7 @@ func (d dump) EachCounted(_ context.Context, _ func(), each func(*conntrack.Flow
 	return nil
 }
 
-// dumpFunc is a table with events during the walk.
+// dumpFunc is a table with events during the dump.
 type dumpFunc func(each func(*conntrack.Flow, conntrack.Counters)) error
 
 func (d dumpFunc) EachCounted(_ context.Context, _ func(), each func(*conntrack.Flow, conntrack.Counters)) error {
@@ -227,7 +227,7 @@ func TestEndDuringUpdate(t *testing.T) {
 }
 
 // Ends that were missed are detected by Updates: the counters of an entry have fallen, or it is not found any more.
-func TestMissedEndsShow(t *testing.T) {
+func TestMissedEndsAreDetected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := flows.New(flows.Config{MaxConnections: 1})
 		k, f := key("shop/cart", 80, policy.Ingress, true), tracked(7)
@@ -410,7 +410,7 @@ func TestLimitOfOneTuple(t *testing.T) {
 }
 
 // A connection that has ended gives its place to the next at the limit.
-func TestEndedConnectionsGiveWay(t *testing.T) {
+func TestEndedConnectionIsReplacedAtLimit(t *testing.T) {
 	table := flows.New(flows.Config{MaxConnections: 1})
 	k := key("shop/cart", 80, policy.Ingress, true)
 	for port := range uint16(10) {
