@@ -23,13 +23,13 @@ var (
 
 // statuses has the status of each endpoint that the driver last reported.
 type statuses struct {
-	*sync.Mutex
+	sync.Locker
 	endpoints map[policy.Key]status
 	// removed has the endpoints that were removed, until the driver has reported that.
 	removed  map[policy.Key]removal
 	watchers map[*watcher]struct{}
-	// bound is how long the driver may take to report a removal.
-	bound time.Duration
+	// removalTimeout is how long the driver may take to report a removal.
+	removalTimeout time.Duration
 }
 
 // status is the status of an endpoint. An update of the endpoint keeps the reported status, because a driver reports
@@ -55,9 +55,9 @@ type removal struct {
 // watcher is a call of Watch.
 type watcher struct{ drifted func(dataplane.Drift) }
 
-func newStatuses(bound time.Duration) statuses {
+func newStatuses(removalTimeout time.Duration) statuses {
 	return statuses{
-		&sync.Mutex{}, map[policy.Key]status{}, map[policy.Key]removal{}, map[*watcher]struct{}{}, bound,
+		&sync.Mutex{}, map[policy.Key]status{}, map[policy.Key]removal{}, map[*watcher]struct{}{}, removalTimeout,
 	}
 }
 
@@ -88,22 +88,34 @@ func (s statuses) removeLocked(key policy.Key) {
 		return
 	}
 	delete(s.endpoints, key)
-	s.removed[key] = removal{count: s.removed[key].count + 1, until: time.Now().Add(s.bound)}
-	time.AfterFunc(s.bound, func() { s.expire(key) })
+	s.removed[key] = removal{count: s.removed[key].count + 1, until: time.Now().Add(s.removalTimeout)}
+	time.AfterFunc(s.removalTimeout, func() { s.expire(key) })
 }
 
-// expire ends the wait for the reports of the removals of an endpoint, and records the status that was held.
+// expire ends the wait for the reports of the removals of an endpoint, and records the status that was held. Both
+// happen under one lock: a report in between would be newer than the status that was held.
 func (s statuses) expire(key policy.Key) {
 	s.Lock()
-	r, ok := s.removed[key]
-	ok = ok && !time.Now().Before(r.until)
-	if ok {
+	r, waits := s.removed[key]
+	expired := waits && !time.Now().Before(r.until)
+	if expired {
 		delete(s.removed, key)
 	}
+	changed := expired && r.held != "" && s.recordLocked(key, r.held)
 	s.Unlock()
-	if ok && r.held != "" {
-		s.report(key, r.held)
+	if changed {
+		s.notify()
 	}
+}
+
+// recordLocked records the status of an endpoint, if there is one with this key. It reports whether that changes it.
+func (s statuses) recordLocked(key policy.Key, text string) bool {
+	st, ok := s.endpoints[key]
+	if !ok || st.text == text {
+		return false
+	}
+	s.endpoints[key] = status{text, st.down}
+	return true
 }
 
 // reset forgets what was reported: another driver starts.
@@ -129,17 +141,16 @@ func (s statuses) clear() {
 func (s statuses) report(key policy.Key, text string) {
 	s.Lock()
 	r, waits := s.removed[key]
-	st, ok := s.endpoints[key]
-	changed := !waits && ok && st.text != text
+	changed := false
 	switch {
-	case changed:
-		s.endpoints[key] = status{text, st.down}
-	case waits && text != "":
+	case !waits:
+		changed = s.recordLocked(key, text)
+	case text != "":
 		r.held = text
 		s.removed[key] = r
-	case waits && r.count > 1:
+	case r.count > 1:
 		s.removed[key] = removal{count: r.count - 1, until: r.until}
-	case waits:
+	default:
 		delete(s.removed, key)
 	}
 	s.Unlock()

@@ -3,6 +3,7 @@
 package felix
 
 import (
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -83,22 +84,22 @@ func TestStatusOfRemovedEndpoint(t *testing.T) {
 	requireProgrammed(t, s)
 }
 
-// The last status of a driver that does not report removals counts after the bound.
+// The last status of a driver that does not report removals counts after the timeout.
 func TestRemovalThatIsNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const bound = time.Minute
-		s := newStatuses(bound)
+		const timeout = time.Minute
+		s := newStatuses(timeout)
 		var drifts atomic.Int64
 		s.watchers[&watcher{func(dataplane.Drift) { drifts.Add(1) }}] = struct{}{}
 		s.with(dataplane.Endpoint{})
 		s.gone()
-		time.Sleep(bound / 2)
+		time.Sleep(timeout / 2)
 		s.with(dataplane.Endpoint{})
-		s.gone() // the bound begins again
+		s.gone() // the timeout begins again
 		s.with(dataplane.Endpoint{})
 		s.report(statusKey(), "error")
 		s.report(statusKey(), "up")
-		time.Sleep(bound - time.Second)
+		time.Sleep(timeout - time.Second)
 		requirePending(t, s)
 		require.Zero(t, drifts.Load())
 		time.Sleep(time.Second)
@@ -108,12 +109,52 @@ func TestRemovalThatIsNotReported(t *testing.T) {
 		require.Empty(t, s.removed)
 
 		s.gone()
-		time.Sleep(bound)
+		time.Sleep(timeout)
 		synctest.Wait()
 		require.Empty(t, s.removed)
 		require.Empty(t, s.endpoints)
 		require.EqualValues(t, 1, drifts.Load())
 	})
+}
+
+// hookedLock calls unlocked after the next Unlock.
+type hookedLock struct {
+	sync.Locker
+	unlocked func()
+}
+
+func (l *hookedLock) Unlock() {
+	hook := l.unlocked
+	l.unlocked = nil
+	l.Locker.Unlock()
+	if hook != nil {
+		hook()
+	}
+}
+
+// A status that the driver reports right after the timeout, or the start of another driver, is newer than the status
+// that was held.
+func TestStatusAfterRemovalTimeout(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		s := newStatuses(time.Hour)
+		lock := &hookedLock{Locker: s.Locker}
+		s.Locker = lock
+		s.with(dataplane.Endpoint{})
+		s.removed[statusKey()] = removal{count: 1, held: "error"}
+		lock.unlocked = func() {
+			if restart {
+				s.reset()
+			} else {
+				s.report(statusKey(), "up")
+			}
+		}
+		s.expire(statusKey())
+		if restart {
+			requirePending(t, s)
+		} else {
+			requireProgrammed(t, s)
+		}
+	}
 }
 
 // An endpoint that must be down is pending until the driver reports that, if statuses are waited for.
