@@ -117,7 +117,7 @@ func (c *conformed) judge(p dptest.Packet) (bool, error) {
 		return false, err
 	}
 	state := c.mirror.State()
-	want, policy := carried(state).Judge(p).Allowed(), state.Judge(p).Allowed()
+	want, policy := sentState(state).Judge(p).Allowed(), state.Judge(p).Allowed()
 	switch {
 	case a.Allowed != want:
 		return false, fmt.Errorf("the driver's verdict is %t, want %t", a.Allowed, want)

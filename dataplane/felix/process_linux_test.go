@@ -109,14 +109,14 @@ func TestLargeSets(t *testing.T) {
 		s := world()
 		s.Sets["s:a"] = dptest.Set{Members: members(n)}
 		r.started(dp, s)
-		require.Equal(t, carried(s).String(), r.dump(dp))
+		require.Equal(t, sentState(s).String(), r.dump(dp))
 		sent := dp.Stats().Sent
 		s = world()
 		s.Sets["s:a"] = dptest.Set{Members: members(n + 2)[2:]}
 		require.NoError(t, dp.Apply(t.Context(), dataplane.Batch{Events: []dataplane.Event{
 			&dataplane.IPSetUpdate{ID: "s:a", Members: s.Sets["s:a"].Members},
 		}}))
-		require.Equal(t, carried(s).String(), r.dump(dp))
+		require.Equal(t, sentState(s).String(), r.dump(dp))
 		require.Equal(t, sent+1, dp.Stats().Sent)
 	}
 }
@@ -150,7 +150,7 @@ func TestDriverBreaks(t *testing.T) {
 			r.set("mode", "")
 			_ = retried(t, dp)
 			require.NoError(t, settled(t, dp, drifts, dataplane.Batch{}))
-			require.Equal(t, carried(world("a", "b")).String(), r.dump(dp))
+			require.Equal(t, sentState(world("a", "b")).String(), r.dump(dp))
 		})
 	}
 }
@@ -193,7 +193,7 @@ func TestDriverHangs(t *testing.T) {
 	require.ErrorIs(t, dp.Apply(ctx, first(s)), context.DeadlineExceeded)
 	r.set("mode", "")
 	require.NoError(t, retried(t, dp))
-	require.Equal(t, carried(s).String(), r.dump(dp))
+	require.Equal(t, sentState(s).String(), r.dump(dp))
 }
 
 // A driver that cannot be started is tried again.
@@ -258,7 +258,7 @@ func TestDriverIsKilled(t *testing.T) {
 	require.NoError(t, driver.WaitApplied(t.Context()))
 	require.Eventually(t, func() bool {
 		a, err := r.ask(dp, question{})
-		return err == nil && a.Dump == carried(want.State()).String()
+		return err == nil && a.Dump == sentState(want.State()).String()
 	}, patience, time.Millisecond)
 	for key := range want.State().Endpoints {
 		require.Eventually(t, func() bool {
@@ -336,13 +336,13 @@ func TestTeardown(t *testing.T) {
 	require.NoError(t, dp.Apply(t.Context(), dataplane.Batch{}))
 	require.Zero(t, dp.Stats().PID, "the state is not complete")
 	require.NoError(t, settled(t, dp, drifts, first(world("b"))))
-	require.Equal(t, carried(world("b")).String(), r.dump(dp))
+	require.Equal(t, sentState(world("b")).String(), r.dump(dp))
 
 	r.set("mode", "fail")
 	require.Error(t, dp.Teardown(t.Context()))
 	r.set("mode", "")
 	require.NoError(t, settled(t, dp, drifts, dataplane.Batch{}))
-	require.Equal(t, carried(world("b")).String(), r.dump(dp), "nothing is forgotten after an error")
+	require.Equal(t, sentState(world("b")).String(), r.dump(dp), "nothing is forgotten after an error")
 }
 
 // New refuses what cannot work.

@@ -40,7 +40,7 @@ func TestRecording(t *testing.T) {
 					require.False(t, general)
 					if mirror.State().InSync {
 						require.Equal(t, keys(withMissing(mirror.State())), keys(faults))
-						require.Equal(t, carried(mirror.State()).String(), r.dump(dp))
+						require.Equal(t, sentState(mirror.State()).String(), r.dump(dp))
 					}
 					return nil
 				},

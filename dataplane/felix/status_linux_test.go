@@ -184,6 +184,6 @@ func TestStatusIsNotNeeded(t *testing.T) {
 	require.False(t, general)
 	require.Contains(t, objects, endpointKey("a"))
 	require.False(t, objects[endpointKey("a")].Pending)
-	require.Equal(t, carried(world("a")).String(), r.dump(dp))
+	require.Equal(t, sentState(world("a")).String(), r.dump(dp))
 	require.NoError(t, dp.Apply(t.Context(), dptest.Transition(world("a"), world())))
 }

@@ -50,14 +50,14 @@ func TestDriverHoldsTheMirror(t *testing.T) {
 						continue
 					}
 					require.Equal(t, keys(withMissing(mirror.State())), keys(faults))
-					require.Equal(t, carried(mirror.State()).String(), r.dump(dp))
+					require.Equal(t, sentState(mirror.State()).String(), r.dump(dp))
 					if step == 5 {
 						kill(t, dp)
 						require.ErrorContains(t, ended(t, dp), "signal: killed")
 						retried(t, dp)
 						_, general := dataplane.ApplyErrors(settled(t, dp, drifts, dataplane.Batch{}))
 						require.False(t, general)
-						require.Equal(t, carried(mirror.State()).String(), r.dump(dp))
+						require.Equal(t, sentState(mirror.State()).String(), r.dump(dp))
 						require.EqualValues(t, 2, dp.Stats().Starts)
 					}
 				}

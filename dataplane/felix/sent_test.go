@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// carried returns what of a state the protocol carries: what a driver holds, translated back.
-func carried(s dptest.State) dptest.State {
+// sentState returns the parts of a state that the protocol can send, as a driver's messages translate back.
+func sentState(s dptest.State) dptest.State {
 	out := s.Clone()
 	out.InSync = false
 	clear(out.Services)
