@@ -142,12 +142,16 @@ func (c *child) exitError() error {
 	return errors.New("the driver has ended")
 }
 
-// writeError returns why a message was not written.
+// writeError returns why a message was not written. A driver that has closed its input usually exits: then the error is
+// that of exitError.
 func (c *child) writeError(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("the driver did not read for %s: %w", c.cfg.Timeout, err)
 	case errors.Is(err, syscall.EPIPE):
+		if c.endsInGrace() {
+			return c.exitError()
+		}
 		return fmt.Errorf("the driver has closed its input: %w", err)
 	case errors.Is(err, os.ErrClosed):
 		select {
@@ -157,6 +161,18 @@ func (c *child) writeError(err error) error {
 		}
 	}
 	return err
+}
+
+// endsInGrace waits for the child to end, and reports whether it does so within the grace.
+func (c *child) endsInGrace() bool {
+	timer := time.NewTimer(c.cfg.Grace)
+	defer timer.Stop()
+	select {
+	case <-c.ended:
+		return true
+	case <-timer.C:
+		return false
+	}
 }
 
 // chunk is how many bytes are written at a time.
@@ -206,11 +222,7 @@ func (c *child) write(ctx context.Context, do func(translate.Send)) {
 // of a kill and the exit status, if that is not 0.
 func (c *child) close() error {
 	_ = c.in.Close()
-	timer := time.NewTimer(c.cfg.Grace)
-	defer timer.Stop()
-	select {
-	case <-c.ended:
-	case <-timer.C:
+	if !c.endsInGrace() {
 		c.kill(errors.New("the driver did not exit after its input was closed"))
 		<-c.ended
 	}

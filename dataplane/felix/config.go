@@ -65,8 +65,8 @@ type Config struct {
 	// Timeout is how long the driver may take to read 64 KiB, and to report that it has removed an endpoint.
 	// Default 30 s.
 	Timeout time.Duration
-	// Grace is how long the driver may run after its input is closed, or after it has closed its output. Then it is
-	// killed. Default 5 s.
+	// Grace is how long the driver may run after its input is closed, or after it has closed its input or output. Then
+	// it is killed. Apply waits so long if it writes to a driver that has closed its input. Default 5 s.
 	Grace time.Duration
 	// MaxBackoff is the longest wait before a driver that ended is started again. Default 5 s.
 	MaxBackoff time.Duration

@@ -23,8 +23,8 @@
 //
 // The driver is started with the first complete state. It gets ConfigUpdate, then all objects, then InSync, and from
 // then on changes. It is killed if it sends a message that is invalid or too long, if it does not read for
-// Config.Timeout, or if it closes its output and does not exit within Config.Grace. Watch reports the end of a driver,
-// and the next Apply returns an error. After a back-off, Apply starts the driver again with the whole state.
+// Config.Timeout, or if it closes its input or output and does not exit within Config.Grace. Watch reports the end of a
+// driver, and the next Apply returns an error. After a back-off, Apply starts the driver again with the whole state.
 //
 // # When an endpoint counts as programmed
 //

@@ -17,6 +17,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -91,6 +92,10 @@ func runDriver(folder string) error {
 	case "close output":
 		_ = out.Close()
 		select {}
+	case "close input":
+		_ = in.Close()
+		time.Sleep(patience)
+		return nil
 	case "hang":
 		select {}
 	}

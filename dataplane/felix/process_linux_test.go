@@ -4,7 +4,6 @@ package felix_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -90,6 +89,9 @@ func TestOrderOfMessages(t *testing.T) {
 	require.EqualValues(t, len(types), dp.Stats().Sent)
 }
 
+// overPipe is a number of members that take more bytes than a pipe buffers.
+const overPipe = 20_000
+
 func members(n int) []dataplane.Member {
 	list := make([]dataplane.Member, n)
 	for i := range list {
@@ -121,7 +123,8 @@ func TestLargeSets(t *testing.T) {
 	}
 }
 
-// A driver that ends, or breaks the protocol, is reported, and the next one has the whole state.
+// A driver that ends, or breaks the protocol, is reported with the reason, also while it gets the state. The next one
+// has the whole state.
 func TestDriverBreaks(t *testing.T) {
 	for mode, reason := range map[string]string{
 		"exit":         "the driver has ended",
@@ -131,28 +134,46 @@ func TestDriverBreaks(t *testing.T) {
 		"part":         "the driver has ended",
 		"close output": "the driver has closed its output",
 	} {
-		t.Run(mode, func(t *testing.T) {
-			r := newRig(t)
-			r.set("mode", mode)
-			if mode == "close output" {
-				r.cfg.Grace = time.Millisecond
-			}
-			dp := r.open()
-			drifts := watch(t, dp)
-			err := dp.Apply(t.Context(), first(world("a", "b"))) // the driver may end while it gets the state
-			if isPending(err) {
-				err = ended(t, dp)
-			}
-			require.ErrorIs(t, err, felix.ErrNotRunning)
-			if !errors.Is(err, syscall.EPIPE) {
+		for _, size := range []int{1, overPipe} {
+			t.Run(fmt.Sprint(mode, " ", size), func(t *testing.T) {
+				r := newRig(t)
+				r.set("mode", mode)
+				if mode == "close output" {
+					r.cfg.Grace = time.Millisecond
+				}
+				s := world("a", "b")
+				s.Sets["s:a"] = dptest.Set{Members: members(size)}
+				dp := r.open()
+				drifts := watch(t, dp)
+				err := dp.Apply(t.Context(), first(s))
+				if isPending(err) {
+					err = ended(t, dp)
+				}
+				require.ErrorIs(t, err, felix.ErrNotRunning)
 				require.ErrorContains(t, err, reason)
-			}
-			r.set("mode", "")
-			_ = retried(t, dp)
-			require.NoError(t, settled(t, dp, drifts, dataplane.Batch{}))
-			require.Equal(t, sentState(world("a", "b")).String(), r.dump(dp))
-		})
+				r.set("mode", "")
+				_ = retried(t, dp)
+				require.NoError(t, settled(t, dp, drifts, dataplane.Batch{}))
+				require.Equal(t, sentState(s).String(), r.dump(dp))
+			})
+		}
 	}
+}
+
+// A driver that closes its input and does not exit is killed after the grace.
+func TestDriverClosesInput(t *testing.T) {
+	r := newRig(t)
+	r.set("mode", "close input")
+	r.cfg.Grace = 10 * time.Millisecond
+	dp := r.open()
+	s := world()
+	s.Sets["s:a"] = dptest.Set{Members: members(overPipe)}
+	err := dp.Apply(t.Context(), first(s))
+	require.ErrorIs(t, err, felix.ErrNotRunning)
+	require.ErrorContains(t, err, "the driver has closed its input")
+	r.set("mode", "")
+	require.NoError(t, retried(t, dp))
+	require.Equal(t, sentState(s).String(), r.dump(dp))
 }
 
 // A driver has ended when its process has, although another process has its output.
@@ -177,7 +198,7 @@ func TestDriverLeavesProcess(t *testing.T) {
 // A driver that does not read is killed after the timeout, or when the context is done.
 func TestDriverHangs(t *testing.T) {
 	s := world()
-	s.Sets["s:a"] = dptest.Set{Members: members(20_000)}
+	s.Sets["s:a"] = dptest.Set{Members: members(overPipe)}
 	r := newRig(t)
 	r.set("mode", "hang")
 	r.cfg.Timeout = 50 * time.Millisecond
@@ -315,7 +336,7 @@ func TestCloseDuringApply(t *testing.T) {
 	r.cfg.Grace = 10 * time.Millisecond
 	dp := r.open()
 	s := world()
-	s.Sets["s:a"] = dptest.Set{Members: members(20_000)}
+	s.Sets["s:a"] = dptest.Set{Members: members(overPipe)}
 	applied := make(chan error, 1)
 	go func() { applied <- dp.Apply(t.Context(), first(s)) }()
 	require.Eventually(t, func() bool { return dp.Stats().PID != 0 }, patience, time.Millisecond)
