@@ -127,6 +127,10 @@ PROTO_TOOLS := bin/buf bin/protoc-gen-go bin/protoc-gen-go-grpc
 proto: $(PROTO_TOOLS) ## Generate the code of the protocols.
 	@set -e; for m in $(PROTO_MODULES); do (cd $$m && PATH=$(CURDIR)/bin:$$PATH buf generate); done
 
+.PHONY: docs
+docs: ## Build the site of docs/ in bin/site, and check its links.
+	scripts/docs
+
 .PHONY: lint-proto
 lint-proto: $(PROTO_TOOLS) ## Check the schemas of the protocols, and that their generated code is up to date.
 	@set -e; out=$$(mktemp -d); trap 'rm -rf "$$out"' EXIT; export PATH=$(CURDIR)/bin:$$PATH; \

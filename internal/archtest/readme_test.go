@@ -24,9 +24,10 @@ func TestReadmeShowsTheExample(t *testing.T) {
 	require.LessOrEqual(t, strings.Count(body, "\n"), 40, "the example has grown too long for a README")
 }
 
-// TestLinksLead: every relative link in the documentation leads to a file.
+// TestLinksLead holds that every relative link in the documentation leads to a file, and one with an anchor to a
+// heading.
 func TestLinksLead(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)#:]+)\)`)
+	link := regexp.MustCompile(`\]\(([^):]+)\)`)
 	docs, err := filepath.Glob(filepath.Join(root, "*.md"))
 	require.NoError(t, err)
 	more, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
@@ -35,10 +36,38 @@ func TestLinksLead(t *testing.T) {
 		text, err := os.ReadFile(doc)
 		require.NoError(t, err)
 		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
-			_, err := os.Stat(filepath.Join(filepath.Dir(doc), m[1]))
+			name, anchor, hasAnchor := strings.Cut(m[1], "#")
+			target := doc
+			if name != "" {
+				target = filepath.Join(filepath.Dir(doc), name)
+			}
+			_, err := os.Stat(target)
 			require.NoError(t, err, "%s links to %s", doc, m[1])
+			if hasAnchor && strings.HasSuffix(target, ".md") {
+				require.Contains(t, anchors(t, target), anchor, "%s links to %s", doc, m[1])
+			}
 		}
 	}
+}
+
+// anchors returns the anchors of the headings of a page, as GitHub makes them. docs/.vitepress/config.mts has the same
+// rule.
+func anchors(t *testing.T, page string) (list []string) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	heading := regexp.MustCompile(`(?m)^#+ +(.*)$`)
+	punctuation := regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+	for i, part := range strings.Split(string(text), "```") {
+		if i%2 == 1 {
+			continue // a block of code
+		}
+		for _, m := range heading.FindAllStringSubmatch(part, -1) {
+			anchor := punctuation.ReplaceAllString(strings.ToLower(strings.TrimSpace(m[1])), "")
+			list = append(list, strings.ReplaceAll(anchor, " ", "-"))
+		}
+	}
+	return list
 }
 
 // TestPartsShowExamples holds that each line of Go in docs/parts.md is a line of an Example of the
