@@ -49,7 +49,8 @@ func files(t *testing.T, suffix string) []string {
 		}
 		rel = filepath.ToSlash(rel)
 		if d.IsDir() {
-			if d.Name() == "testdata" || rel == "bin" || d.Name() == "node_modules" || (strings.HasPrefix(d.Name(), ".") && rel != ".") {
+			if d.Name() == "testdata" || d.Name() == "node_modules" || rel == "bin" ||
+				(strings.HasPrefix(d.Name(), ".") && rel != ".") {
 				return filepath.SkipDir
 			}
 			return nil
