@@ -18,13 +18,22 @@ func main() {
 	os.Exit(code)
 }
 
-func commands() []cli.Command {
-	return []cli.Command{
-		runCommand(), installCNICommand(), uninstallCNICommand(), teardownCommand(), dataplaneCommand(),
-		demoCommand(), applyCommand(), statusCommand(), healthCommand(), endpointsCommand(), policiesCommand(),
-		setsCommand(), routesCommand(), rulesetCommand(), configCommand(), explainCommand(), planCommand(),
-		verifyCommand(), waitCommand(), watchCommand(), dropsCommand(), flowsCommand(), versionCommand(),
+func commands() (all []cli.Command) {
+	add := func(group string, list ...cli.Command) {
+		for _, command := range list {
+			command.Group = group
+			all = append(all, command)
+		}
 	}
+	add("Try it", demoCommand())
+	add("Program the node", runCommand(), dataplaneCommand(), teardownCommand(), installCNICommand(),
+		uninstallCNICommand(), applyCommand())
+	add("See what the agent does", statusCommand(), endpointsCommand(), policiesCommand(), setsCommand(),
+		routesCommand(), rulesetCommand(), configCommand(), watchCommand(), waitCommand(), healthCommand())
+	add("See what packets do", dropsCommand(), flowsCommand())
+	add("Ask about policy", explainCommand(), planCommand(), verifyCommand())
+	add("Other", versionCommand())
+	return all
 }
 
 // agent runs the command that the arguments ask for and returns the exit code.

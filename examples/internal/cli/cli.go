@@ -34,6 +34,8 @@ type Command struct {
 	Args string
 	// Summary in half a sentence, for the list of commands.
 	Summary string
+	// Group is the title above the command in this list. Commands of one group are neighbours.
+	Group string
 	// About is the whole description.
 	About string
 	// Prepare declares the flags and returns what to do once they are parsed.
@@ -174,9 +176,17 @@ func parse(flags *flag.FlagSet, args []string) (rest []string, err error) {
 
 func (p Program) overview() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s\n\nUsage: %s COMMAND [FLAGS]\n\n", p.About, p.Name)
-	for _, cmd := range p.all() {
-		fmt.Fprintf(&out, "  %-9s %s\n", cmd.Name, cmd.Summary)
+	fmt.Fprintf(&out, "%s\n\nUsage: %s COMMAND [FLAGS]\n", p.About, p.Name)
+	commands, width, group := p.all(), 0, "none"
+	for _, cmd := range commands {
+		width = max(width, len(cmd.Name))
+	}
+	for _, cmd := range commands {
+		if cmd.Group != group {
+			group = cmd.Group
+			fmt.Fprintf(&out, "\n%s", strings.TrimPrefix(group+":\n", ":\n"))
+		}
+		fmt.Fprintf(&out, "  %-*s  %s\n", width, cmd.Name, cmd.Summary)
 	}
 	fmt.Fprintf(&out, "\n'%s help COMMAND' tells more of one.\n", p.Name)
 	return out.String()

@@ -65,7 +65,7 @@ func TestRun(t *testing.T) {
 		{"e", 2, "", "there is no command \"e\"\n"},
 		{"help ech", 2, "", `"echo" perhaps?`},
 		{"", 0, "Usage: prog COMMAND [FLAGS]", ""},
-		{"help", 0, "  echo      say it\n  quiet     takes nothing\n", ""},
+		{"help", 0, "[FLAGS]\n\n  echo   say it\n  quiet  takes nothing\n\n", ""},
 		{"help echo", 0, "Usage: prog echo [FLAGS] TEXT\n\nSays it.\n", ""},
 		{"echo x --help", 0, "  --mark TEXT\n        end with TEXT (default !)\n", ""},
 	} {
@@ -77,4 +77,16 @@ func TestRun(t *testing.T) {
 		require.Equal(t, row.out == "", out.Len() == 0, row.args)
 		require.Equal(t, row.errOut == "", errOut.Len() == 0, row.args)
 	}
+}
+
+// The list of commands has the titles of groups.
+func TestGroups(t *testing.T) {
+	p := program()
+	for i := range p.Commands {
+		p.Commands[i].Group = []string{"Speak", "Listen"}[min(i, 1)]
+	}
+	p.Completion = true
+	var out bytes.Buffer
+	require.Zero(t, p.Run(t.Context(), cli.Console{Out: &out}, nil))
+	require.Contains(t, out.String(), "\n\nSpeak:\n  echo        say it\n\nListen:\n  quiet       takes nothing\n  completion ")
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -61,7 +62,9 @@ func (p Program) all() []Command {
 	if !p.Completion {
 		return p.Commands
 	}
-	return append(append([]Command{}, p.Commands...), p.completion())
+	completion := p.completion()
+	completion.Group = p.Commands[len(p.Commands)-1].Group
+	return append(slices.Clone(p.Commands), completion)
 }
 
 // bash returns the script for bash. What is no command and no flag is completed as a file.
