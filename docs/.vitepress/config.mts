@@ -11,6 +11,13 @@ const source = 'https://github.com/wayleave/wayleave/blob/main/'
 
 // groups has all pages, in the order of the sidebar. The build fails if a page is missing here.
 const groups: Record<string, Record<string, string>> = {
+  Start: {
+    'get-started': 'Get started',
+    migrate: 'Migrate',
+    'migrate-felix': 'From Felix',
+    'migrate-kube-router': 'From kube-router',
+    'migrate-kube-network-policies': 'From kube-network-policies',
+  },
   'Run it': {
     agent: 'The agent',
     kubernetes: 'Kubernetes',
@@ -23,7 +30,8 @@ const groups: Record<string, Record<string, string>> = {
   },
   'Embed it': {
     cni: 'In a CNI plugin',
-    parts: 'Packages to use alone',
+    'policy-engine': 'In a policy engine',
+    dataplane: 'Write a dataplane',
     wire: 'A dataplane in another process',
     felix: 'A driver written for Felix',
     policysync: 'Policy in a sidecar',

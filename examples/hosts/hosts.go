@@ -16,14 +16,14 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Dataplane keeps a file: it is a dataplane.Dataplane. It is not safe for concurrent use.
+// Dataplane is a dataplane.Dataplane that keeps a file. It is not safe for concurrent use.
 type Dataplane struct {
 	path   string
 	inSync bool
 	want   map[policy.Key]*dataplane.Endpoint
 }
 
-// New returns a dataplane that keeps the file at a path, which must be nobody else's.
+// New returns a dataplane that keeps the file at a path. No other program may write to it.
 func New(path string) *Dataplane {
 	return &Dataplane{path: path, want: map[policy.Key]*dataplane.Endpoint{}}
 }
@@ -31,7 +31,7 @@ func New(path string) *Dataplane {
 // Apply takes the batch into the desired state and, once that is in sync, writes the file.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	for _, e := range b.Events {
-		switch e := e.(type) { // all other events say nothing that is in the file
+		switch e := e.(type) { // the file has nothing of other events
 		case *dataplane.EndpointUpdate:
 			d.want[e.Key] = e.Endpoint
 		case *dataplane.EndpointRemove:
@@ -43,7 +43,7 @@ func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	return d.Resync(ctx)
 }
 
-// Resync writes the file if it is not as it should be. What is written half has another name.
+// Resync writes the file if it differs. It renames a new file over it, so no reader sees half of one.
 func (d *Dataplane) Resync(context.Context) error {
 	have, err := os.ReadFile(d.path)
 	if !d.inSync || err == nil && string(have) == d.text() {

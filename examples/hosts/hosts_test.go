@@ -27,7 +27,7 @@ func TestLines(t *testing.T) {
 	require.LessOrEqual(t, strings.Count(source, "\n"), 80)
 }
 
-// The kit checks all that a dataplane promises.
+// The kit checks the contract.
 func TestConformance(t *testing.T) {
 	conformance.Run(t, func(t *testing.T) conformance.Harness {
 		dir := t.TempDir()
@@ -35,7 +35,7 @@ func TestConformance(t *testing.T) {
 		return conformance.Harness{
 			Open: func(*testing.T) dataplane.Dataplane { return hosts.New(path) },
 			Dump: func(*testing.T) string {
-				text, _ := os.ReadFile(path) // that there is no file is a state too
+				text, _ := os.ReadFile(path) // without a file, the text is empty
 				return string(text)
 			},
 			Damage: func(t *testing.T) { require.NoError(t, os.WriteFile(path, []byte("another's"), 0o600)) },

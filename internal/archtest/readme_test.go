@@ -70,22 +70,28 @@ func anchors(t *testing.T, page string) (list []string) {
 	return list
 }
 
-// TestPartsShowExamples holds that each line of Go in docs/parts.md is a line of an Example of the
-// package that its section is about.
-func TestPartsShowExamples(t *testing.T) {
-	doc, err := os.ReadFile(filepath.Join(root, "docs", "parts.md"))
-	require.NoError(t, err)
-	sections := strings.Split(string(doc), "\n## ")[1:]
-	require.NotEmpty(t, sections)
-	for _, section := range sections {
-		pkg, rest, _ := strings.Cut(section, "\n")
-		_, code, ok := strings.Cut(rest, "```go\n")
-		require.True(t, ok, "%s has no example", pkg)
-		code, _, _ = strings.Cut(code, "```")
-		text, err := os.ReadFile(filepath.Join(root, pkg, "example_test.go"))
+// TestPagesShowCompiledCode holds that each block of Go on a page is in a Go file, apart from indentation.
+func TestPagesShowCompiledCode(t *testing.T) {
+	var code strings.Builder
+	for _, name := range files(t, ".go") {
+		text, err := os.ReadFile(filepath.Join(root, name))
 		require.NoError(t, err)
-		for line := range strings.Lines(code) {
-			require.Contains(t, string(text), "\t"+line, "docs/parts.md, section %s", pkg)
+		code.WriteString(unindented(string(text)))
+	}
+	block := regexp.MustCompile("(?s)```go\n(.*?)```")
+	for _, name := range []string{"dataplane.md", "policy-engine.md"} {
+		page, err := os.ReadFile(filepath.Join(root, "docs", name))
+		require.NoError(t, err)
+		blocks := block.FindAllStringSubmatch(string(page), -1)
+		require.NotEmpty(t, blocks, name)
+		for _, b := range blocks {
+			found := strings.Contains(code.String(), unindented(b[1]))
+			require.True(t, found, "docs/%s: in no Go file:\n%s", name, b[1])
 		}
 	}
+}
+
+// unindented returns a text without the tabs at the beginning of its lines.
+func unindented(text string) string {
+	return regexp.MustCompile(`(?m)^\t+`).ReplaceAllString(text, "")
 }
