@@ -88,5 +88,6 @@ func TestGroups(t *testing.T) {
 	p.Completion = true
 	var out bytes.Buffer
 	require.Zero(t, p.Run(t.Context(), cli.Console{Out: &out}, nil))
-	require.Contains(t, out.String(), "\n\nSpeak:\n  echo        say it\n\nListen:\n  quiet       takes nothing\n  completion ")
+	require.Contains(t, out.String(), "\n\nSpeak:\n  echo        say it\n")
+	require.Contains(t, out.String(), "\n\nListen:\n  quiet       takes nothing\n  completion ")
 }
