@@ -13,6 +13,7 @@ const source = 'https://github.com/wayleave/wayleave/blob/main/'
 const groups: Record<string, Record<string, string>> = {
   Start: {
     'get-started': 'Get started',
+    faq: 'Questions',
     migrate: 'Migrate',
     'migrate-felix': 'From Felix',
     'migrate-kube-router': 'From kube-router',
@@ -20,6 +21,7 @@ const groups: Record<string, Record<string, string>> = {
   },
   'Run it': {
     agent: 'The agent',
+    troubleshooting: 'Troubleshooting',
     kubernetes: 'Kubernetes',
     cluster: 'A cluster on one machine',
     datastore: 'etcd and other sources',
@@ -41,6 +43,7 @@ const groups: Record<string, Record<string, string>> = {
     semantics: 'Verdicts',
     nft: 'nftables',
     routes: 'Routes',
+    glossary: 'Glossary',
     stability: 'Versions',
   },
   'How it is tested': {
