@@ -33,7 +33,14 @@ type kind struct {
 	informer func(informers.SharedInformerFactory) cache.SharedIndexInformer
 }
 
+// aggregated reports whether an aggregated API server may serve the kind: that of Calico. Its objects still exist when
+// the server does not have the kind any more. Those of a CustomResourceDefinition are deleted before.
+func (k kind) aggregated() bool { return k.resource.Group == calicoGroup }
+
 func (k kind) String() string { return k.resource.GroupResource().String() }
+
+// calicoGroup is the API group of Calico.
+const calicoGroup = "projectcalico.org"
 
 // clusterNetworkPolicy is the kind whose status has conditions.
 const clusterNetworkPolicy = "ClusterNetworkPolicy"
@@ -91,7 +98,7 @@ func kinds() []kind {
 		{schema.GroupVersion{Group: "policy.networking.k8s.io", Version: "v1alpha2"}, []string{
 			clusterNetworkPolicy,
 		}},
-		{schema.GroupVersion{Group: "projectcalico.org", Version: "v3"}, []string{
+		{schema.GroupVersion{Group: calicoGroup, Version: "v3"}, []string{
 			"Tier", "GlobalNetworkPolicy", "NetworkPolicy", "StagedGlobalNetworkPolicy", "StagedNetworkPolicy",
 			"StagedKubernetesNetworkPolicy", "GlobalNetworkSet", "NetworkSet", "HostEndpoint", "IPPool",
 		}},

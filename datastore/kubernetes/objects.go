@@ -55,6 +55,13 @@ type objectVersion struct {
 	generation int64
 }
 
+// count returns the number of objects.
+func (o *objects) count() int {
+	o.source.mu.Lock()
+	defer o.source.mu.Unlock()
+	return len(o.records)
+}
+
 // begin begins a list of all objects. Changes that an incomplete list has buffered stay buffered.
 func (o *objects) begin() {
 	o.source.mu.Lock()

@@ -151,6 +151,10 @@ func (r *reader) checkServed(ctx context.Context, notFound error) error {
 	if served {
 		return notFound // the two responses differ, but not for long
 	}
+	if n := r.objects.count(); n > 0 && r.objects.kind.aggregated() {
+		return fmt.Errorf("%w: it has not deleted %d objects, which stay until it does or this process starts again",
+			errKindGone, n)
+	}
 	if r.objects.status.State != StateNotServed {
 		r.logger.Info("the server has no such kind", "kind", r.objects.kind.String())
 	}
@@ -285,6 +289,9 @@ func (r *reader) set(ctx context.Context, o runtime.Object) error {
 func cannotStream(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsInternalError(err)
 }
+
+// errKindGone means that the server had the kind, and does not have it any more.
+var errKindGone = errors.New("the server does not have the kind any more")
 
 // errNoStream means that the server does not begin a watch with a list.
 var errNoStream = errors.New("no list at the beginning of a watch")

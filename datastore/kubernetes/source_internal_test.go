@@ -463,6 +463,36 @@ func TestProblemsEndWithTheObject(t *testing.T) {
 	})
 }
 
+// If the server loses a kind of Calico and has not deleted its objects, as when Calico's API server is removed, they
+// stay in force until the server has the kind again.
+func TestObjectsOutliveTheirKind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const kind = "globalnetworkpolicies.projectcalico.org"
+		s := newServer(true)
+		deny := raw("projectcalico.org/v3", "GlobalNetworkPolicy", metav1.ObjectMeta{Name: "p"}, map[string]any{})
+		s.put(kind, deny, false)
+		w := newWorld(t, s, Config{})
+		w.settle()
+		key := policy.Key{Kind: policy.KindPolicy, Name: "p"}
+		require.Contains(t, w.receiver.world, key)
+		s.serve(kind, false)
+		w.settle()
+		require.Contains(t, w.receiver.world, key)
+		require.ErrorIs(t, w.status(kind).Err, errKindGone)
+		require.ErrorContains(t, w.status(kind).Err, "1 objects")
+		s.serve(kind, true)
+		s.put(kind, deny, true)
+		time.Sleep(time.Minute)
+		w.settle()
+		require.NotContains(t, w.receiver.world, key)
+		require.NoError(t, w.status(kind).Err)
+		s.serve(kind, false)
+		time.Sleep(time.Minute)
+		w.settle()
+		require.Equal(t, StateNotServed, w.status(kind).State)
+	})
+}
+
 // Kinds that the server does not have are looked for together, with discovery alone: one request for each of their
 // two API versions and one for the groups, at most once a minute. A kind is read once the server has it.
 func TestKindsThatAreNotServedShareRequests(t *testing.T) {

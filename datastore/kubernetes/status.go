@@ -13,8 +13,9 @@ const (
 	StateWaiting State = "waiting"
 	// StateSynced: the kind has been listed. Its changes arrive, unless Err is set.
 	StateSynced State = "synced"
-	// StateNotServed: the server does not have the kind, so there are no objects. The Source looks
-	// for it again later.
+	// StateNotServed: the server does not have the kind, and there are no objects. The Source looks
+	// for it again later. If it does not have a kind of Calico any more and has not deleted its
+	// objects, these stay, and Err is set.
 	StateNotServed State = "not served"
 	// StateOmitted: Config.Omit names the kind.
 	StateOmitted State = "omitted"
