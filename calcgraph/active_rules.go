@@ -237,7 +237,7 @@ func (a *ActiveRules) UpdateProfile(p *policy.Profile) {
 }
 
 // DeleteProfile removes a profile, if it exists. While an endpoint lists it, it stays
-// active with rules that deny everything.
+// active with rules that deny everything, or those of the built-in profile.
 func (a *ActiveRules) DeleteProfile(name string) {
 	state := a.profiles[name]
 	if state == nil || state.profile == nil {

@@ -46,9 +46,12 @@ func (a *ActiveRules) releaseProfile(name string) {
 	}
 }
 
-// missingProfile stands in for a profile that does not exist: it denies everything, also what
-// a later profile in the endpoint's list would allow.
+// missingProfile stands in for a profile without a resource. Unless it is built-in, it denies
+// everything, also what a later profile in the endpoint's list would allow.
 func missingProfile(name string) *policy.Profile {
+	if p, ok := policy.BuiltinProfile(name); ok {
+		return p
+	}
 	deny := []policy.Rule{{Action: policy.Deny}}
 	return &policy.Profile{Name: name, Ingress: deny, Egress: deny}
 }

@@ -46,3 +46,18 @@ func (p *Profile) equal(other Resource) bool {
 	return ok && p.Name == o.Name && maps.Equal(p.LabelsToApply, o.LabelsToApply) &&
 		equalRules(p.Ingress, o.Ingress) && equalRules(p.Egress, o.Egress)
 }
+
+// DefaultAllowProfile is the name of the built-in profile, see BuiltinProfile. The name is Calico's: its HostEndpoints
+// for all nodes list this profile, and the API has no resource of it.
+const DefaultAllowProfile = "projectcalico-default-allow"
+
+// BuiltinProfile returns a profile that exists without a resource: DefaultAllowProfile, which allows everything in both
+// directions. A Profile resource with this name replaces it. The result is the caller's to change. It returns false for
+// any other name.
+func BuiltinProfile(name string) (*Profile, bool) {
+	if name != DefaultAllowProfile {
+		return nil, false
+	}
+	allow := func() []Rule { return []Rule{{Action: Allow}} }
+	return &Profile{Name: name, Ingress: allow(), Egress: allow()}, true
+}

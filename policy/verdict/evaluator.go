@@ -125,6 +125,9 @@ func (e *Evaluator) admit(w World) []policy.Resource {
 // addRules compiles profiles and policies, and returns the latter.
 func (e *Evaluator) addRules(valid []policy.Resource) []*compiledPolicy {
 	c := &compiler{services: e.services}
+	if builtin, ok := policy.BuiltinProfile(policy.DefaultAllowProfile); ok {
+		valid = append([]policy.Resource{builtin}, valid...) // a resource with its name replaces it
+	}
 	var policies []*compiledPolicy
 	for _, r := range valid {
 		switch r := r.(type) {
