@@ -124,6 +124,9 @@ func (l *connection) read(ctx context.Context, conn net.Conn) error {
 		if err := l.conn.Read(m); err != nil {
 			return err
 		}
+		if err := codec.CheckKnown(m); err != nil {
+			return errors.Join(errProtocol, err)
+		}
 		do, err := l.taskOf(m, &pending)
 		if err != nil {
 			return err

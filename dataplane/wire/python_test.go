@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -14,11 +15,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/dataplane/dptest/conformance"
 	"github.com/wayleave/wayleave/dataplane/wire"
+	"github.com/wayleave/wayleave/dataplane/wire/internal/frame"
+	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -164,4 +168,29 @@ func TestPythonIsShort(t *testing.T) {
 	require.NoError(t, err)
 	require.LessOrEqual(t, strings.Count(string(text), "\n"), 300)
 	require.NotContains(t, string(text), "\t")
+}
+
+// The client in Python refuses unknown fields as well: it ends, and does not apply the batch.
+func TestPythonRefusesUnknownFields(t *testing.T) {
+	path := socketPath(t)
+	listener, err := net.Listen("unix", path)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	client := start(t, exec.Command("python3", pythonClient, path))
+	conn, err := listener.Accept()
+	require.NoError(t, err)
+	server := &raw{t, conn, frame.New(conn, 64<<20, time.Minute)}
+	t.Cleanup(func() { _ = conn.Close() })
+	require.NoError(t, server.Read(&wirepb.ClientMessage{}))
+	require.NoError(t, server.Write(&wirepb.ServerMessage{Message: &wirepb.ServerMessage_Hello{
+		Hello: &wirepb.ServerHello{Version: 1},
+	}}))
+	set := &wirepb.IPSetUpdate{Id: "s:a", Type: wirepb.IPSetType_IP_SET_TYPE_NETS, Members: &wirepb.Members{}}
+	unknown := protowire.AppendVarint(protowire.AppendTag(nil, 9, protowire.VarintType), 1)
+	set.GetMembers().ProtoReflect().SetUnknown(unknown)
+	require.NoError(t, server.Write(&wirepb.ServerMessage{Message: &wirepb.ServerMessage_Batch{Batch: &wirepb.Batch{
+		Request: 1, Snapshot: true, Events: []*wirepb.Event{{Event: &wirepb.Event_IpSetUpdate{IpSetUpdate: set}}},
+	}}}))
+	require.ErrorIs(t, server.Read(&wirepb.ClientMessage{}), io.EOF)
+	<-client.ended
 }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane"
@@ -458,4 +460,33 @@ func TestListen(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	_, err = wire.Listen(path)
 	require.ErrorContains(t, err, "is not a socket")
+}
+
+// A client ends the connection at an unknown field of a message, in the events or around them: the message is of a
+// newer version. Only the first message, by which the two agree on the version, may have one.
+func TestUnknownFieldsEndTheConnection(t *testing.T) {
+	unknown := protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.VarintType), 1)
+	set := &wirepb.IPSetUpdate{Id: "s:a", Type: wirepb.IPSetType_IP_SET_TYPE_NETS, Members: &wirepb.Members{}}
+	batch := &wirepb.Batch{Request: 1, Generation: 1, Snapshot: true, Events: []*wirepb.Event{
+		{Event: &wirepb.Event_IpSetUpdate{IpSetUpdate: set}}, {Event: &wirepb.Event_InSync{InSync: &wirepb.InSync{}}},
+	}}
+	message := &wirepb.ServerMessage{Message: &wirepb.ServerMessage_Batch{Batch: batch}}
+	for _, part := range []proto.Message{message, batch, batch.GetEvents()[0], set.GetMembers()} {
+		client, peer := net.Pipe()
+		t.Cleanup(func() { _ = peer.Close() })
+		served, k := make(chan error, 1), &kernel{}
+		go func() { served <- wire.Serve(t.Context(), client, newMemory(k)) }()
+		server := &raw{t, peer, frame.New(peer, 64<<20, time.Minute)}
+		require.NoError(t, server.Read(&wirepb.ClientMessage{}))
+		hello := &wirepb.ServerHello{Version: 1, MaxMessageBytes: 1 << 20}
+		hello.ProtoReflect().SetUnknown(unknown)
+		require.NoError(t, server.Write(&wirepb.ServerMessage{Message: &wirepb.ServerMessage_Hello{Hello: hello}}))
+
+		part.ProtoReflect().SetUnknown(unknown)
+		require.NoError(t, server.Write(message)) // it returns once the client has read the message
+		require.NoError(t, peer.Close())
+		require.ErrorContains(t, <-served, "unknown field")
+		require.Empty(t, k.dump())
+		part.ProtoReflect().SetUnknown(nil)
+	}
 }

@@ -114,8 +114,9 @@ var allowed = map[string][]string{
 	"dataplane/wire/internal/sockets": {},
 	"dataplane/wire/internal/state":   {"policy", "dataplane", "dataplane/dptest"},
 	"dataplane/wire/policysync": {
-		"policy", "dataplane", "dataplane/dptest", "dataplane/wire/internal/parts", "dataplane/wire/internal/sockets",
-		"dataplane/wire/internal/state", "dataplane/wire/policysync/policysyncpb", "internal/nsthread",
+		"policy", "dataplane", "dataplane/dptest", "dataplane/wire/internal/codec", "dataplane/wire/internal/parts",
+		"dataplane/wire/internal/sockets", "dataplane/wire/internal/state", "dataplane/wire/policysync/policysyncpb",
+		"internal/nsthread",
 	},
 	"dataplane/felix": {"policy", "dataplane", "dataplane/felix/..."},
 	"dataplane/felix/internal/translate": {

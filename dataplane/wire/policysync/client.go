@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/wire/internal/codec"
 	"github.com/wayleave/wayleave/dataplane/wire/internal/parts"
 	"github.com/wayleave/wayleave/dataplane/wire/internal/sockets"
 	"github.com/wayleave/wayleave/dataplane/wire/internal/state"
@@ -127,6 +128,9 @@ func (c *Client) connect(ctx context.Context) (complete bool, err error) {
 		r, err := responses.Recv()
 		if err != nil {
 			return complete, fmt.Errorf("policysync: %w", err)
+		}
+		if err := codec.CheckKnown(r); err != nil {
+			return complete, fmt.Errorf("%w: %w", errEvents, err)
 		}
 		if err := assembler.Add(r.GetEvents()); err != nil {
 			return complete, fmt.Errorf("%w: %w", errEvents, err)

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
@@ -110,13 +111,15 @@ func (f *fake) Sync(_ *policysyncpb.SyncRequest, out grpc.ServerStreamingServer[
 	return out.Context().Err()
 }
 
-// A client denies everything after an event that it does not know: it may be what denies a packet.
+// A client denies everything after an event or a field that it does not know: it may be what denies a packet.
 func TestClientDeniesWhatItDoesNotUnderstand(t *testing.T) {
 	state := &policysyncpb.SyncResponse{Snapshot: true, Events: []*wirepb.Event{
 		{Event: &wirepb.Event_InSync{InSync: &wirepb.InSync{}}},
 	}}
+	field := &policysyncpb.SyncResponse{}
+	field.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 9, protowire.VarintType), 1))
 	for name, response := range map[string]*policysyncpb.SyncResponse{
-		"event": {Events: []*wirepb.Event{{}}}, "changes first": {},
+		"event": {Events: []*wirepb.Event{{}}}, "changes first": {}, "field": field,
 	} {
 		f := &fake{responses: []*policysyncpb.SyncResponse{state, response}}
 		if name == "changes first" {

@@ -12,8 +12,8 @@
 // client ClientMessage. docs/wire.md describes the order of messages.
 //
 // Addresses are 4 or 16 bytes in network byte order, never an IPv4 address in IPv6 form. A field that is not set means
-// no limit in a rule, and absence elsewhere. Unknown content of an Event, or an unknown field of it, comes from a newer
-// version and is an error: it may be what denies a packet.
+// no limit in a rule, and absence elsewhere. Unknown content of an Event, or an unknown field of any message that a
+// client receives except ServerHello, comes from a newer version and is an error: it may be what denies a packet.
 
 package wirepb
 

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"google.golang.org/protobuf/proto"
 )
 
 // cursor has the path of the field that is being translated, and the first error. Translation does not stop at an
@@ -66,13 +64,6 @@ func (c *cursor) failIn(name, format string, args ...any) {
 	c.enter(name)
 	c.fail(format, args...)
 	c.leave()
-}
-
-// refuseUnknown records an error for a field of a newer version, because that field may be what denies a packet.
-func (c *cursor) refuseUnknown(m proto.Message) {
-	if len(m.ProtoReflect().GetUnknown()) > 0 {
-		c.fail("unknown field")
-	}
 }
 
 // decodeList decodes the items of a list. An empty list becomes nil.

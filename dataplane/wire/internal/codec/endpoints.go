@@ -118,7 +118,6 @@ func encodeTiers(c *cursor, name string, tiers []dataplane.TierPolicies) []*wire
 }
 
 func decodeTier(c *cursor, m *wirepb.TierPolicies, t *dataplane.TierPolicies) {
-	c.refuseUnknown(m)
 	t.Tier, t.DefaultAction = m.GetTier(), decodeAction(c, "default_action", m.GetDefaultAction())
 	if t.DefaultAction != policy.Deny && t.DefaultAction != policy.Pass {
 		c.failIn("default_action", "%s, want Deny or Pass", t.DefaultAction)

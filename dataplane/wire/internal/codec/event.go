@@ -39,14 +39,14 @@ func isNil(e dataplane.Event) bool {
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// Decode returns the event of a message. Errors: the message has no known content, or a field is unknown or has a value
-// that a server must not send.
+// Decode returns the event of a message. Errors: the message has no known content, or a field, at any depth, is unknown
+// or has a value that a server must not send.
 func Decode(m *wirepb.Event) (dataplane.Event, error) {
 	if !hasContent(m) {
 		return nil, errors.New("codec: message without content that is known")
 	}
 	c := newCursor()
-	refuseUnknownContent(c, m)
+	refuseUnknownFields(c, m)
 	e := decodeEvent(c, m)
 	if c.err != nil {
 		return nil, fmt.Errorf("codec: %s: %w", object(m), c.err)
@@ -58,15 +58,6 @@ func Decode(m *wirepb.Event) (dataplane.Event, error) {
 func hasContent(m *wirepb.Event) bool {
 	message := m.ProtoReflect()
 	return message.WhichOneof(message.Descriptor().Oneofs().Get(0)) != nil
-}
-
-// refuseUnknownContent records an error for an unknown field of the content.
-func refuseUnknownContent(c *cursor, m *wirepb.Event) {
-	message := m.ProtoReflect()
-	field := message.WhichOneof(message.Descriptor().Oneofs().Get(0))
-	if field.Message() != nil {
-		c.refuseUnknown(message.Get(field).Message().Interface())
-	}
 }
 
 // decodeEvent decodes the content, which must be set.

@@ -55,7 +55,6 @@ func encodeRules(c *cursor, name string, rules []dataplane.Rule) []*wirepb.Rule 
 }
 
 func decodeRule(c *cursor, m *wirepb.Rule, r *dataplane.Rule) {
-	c.refuseUnknown(m)
 	r.ID, r.Action = m.GetId(), decodeAction(c, "action", m.GetAction())
 	r.IPVersion = ipVersion(c, "ip_version", m.GetIpVersion(), true)
 	r.Protocol = number[policy.Protocol](c, "protocol", m.GetProtocol(), 0, maxProtocol)
@@ -127,7 +126,6 @@ func decodeICMP(c *cursor, name string, m *wirepb.ICMP) *policy.ICMP {
 	}
 	c.enter(name)
 	defer c.leave()
-	c.refuseUnknown(m)
 	typ := number[int](c, "type", m.GetType(), 0, maxICMPType)
 	i := &policy.ICMP{Type: &typ}
 	if m.Code != nil {
@@ -183,7 +181,6 @@ func decodeMatch(c *cursor, name string, m *wirepb.Match, side *dataplane.Match)
 		return
 	}
 	c.enter(name)
-	c.refuseUnknown(m)
 	side.Nets = decodeList(c, "nets", m.GetNets(), decodePrefix)
 	side.NotNets = decodeList(c, "not_nets", m.GetNotNets(), decodePrefix)
 	side.Sets = decodeList(c, "sets", m.GetSets(), decodeName[dataplane.IPSetID])
@@ -225,7 +222,6 @@ func encodePorts(c *cursor, name string, ports []policy.Port) []*wirepb.PortRang
 }
 
 func decodePort(c *cursor, m *wirepb.PortRange, out *policy.Port) {
-	c.refuseUnknown(m)
 	out.First = number[uint16](c, "first", m.GetFirst(), 1, maxPort)
 	out.Last = number[uint16](c, "last", m.GetLast(), 1, maxPort)
 	if out.First > out.Last {

@@ -3,46 +3,124 @@
 package codec_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/wayleave/wayleave/dataplane/wire/internal/codec"
 	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
 )
 
-// A field of a newer version may be what denies a packet: without it, a rule would match more.
+// path is the fields from a message to one within it.
+type path []protoreflect.FieldDescriptor
+
+// pathsOf returns the paths to all messages within a message, and to itself.
+func pathsOf(t *testing.T, m protoreflect.MessageDescriptor) []path {
+	paths := []path{nil}
+	for i := range m.Fields().Len() {
+		f := m.Fields().Get(i)
+		if f.IsMap() {
+			require.Nil(t, f.MapValue().Message(), "codec does not check messages in the map %s", f.FullName())
+			continue
+		}
+		if f.Message() != nil {
+			for _, rest := range pathsOf(t, f.Message()) {
+				paths = append(paths, append(path{f}, rest...))
+			}
+		}
+	}
+	return paths
+}
+
+// String returns the path in the words of errors.
+func (p path) String() string {
+	var names []string
+	for _, f := range p {
+		name := string(f.Name())
+		if f.IsList() {
+			name += "[1]"
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ".")
+}
+
+// within makes the messages of a path, and returns the last one. In a list it is the second.
+func (p path) within(m protoreflect.Message) protoreflect.Message {
+	for _, f := range p {
+		if f.IsList() {
+			list := m.Mutable(f).List()
+			list.AppendMutable()
+			m = list.AppendMutable().Message()
+		} else {
+			m = m.Mutable(f).Message()
+		}
+	}
+	return m
+}
+
+// unknown is a field that no message has.
+func unknown() []byte {
+	return protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.VarintType), 1)
+}
+
+// A field of a newer version may be what denies a packet: without it, a rule would match more, or a set would be empty.
+// It is refused in every message that an event can have.
 func TestUnknownFieldsAreRefused(t *testing.T) {
-	tier := &wirepb.TierPolicies{Tier: "t", DefaultAction: wirepb.Action_ACTION_DENY}
-	rule := &wirepb.Rule{
-		Action: wirepb.Action_ACTION_ALLOW, Icmp: &wirepb.ICMP{Type: 8},
-		Source: &wirepb.Match{Ports: []*wirepb.PortRange{{First: 1, Last: 2}}},
+	seen := map[protoreflect.Name]bool{}
+	for _, p := range pathsOf(t, (*wirepb.Event)(nil).ProtoReflect().Descriptor()) {
+		event := &wirepb.Event{}
+		last := p.within(event.ProtoReflect())
+		last.SetUnknown(unknown())
+		_, err := codec.Decode(event)
+		if len(p) == 0 {
+			require.Error(t, err)
+			event.Event = &wirepb.Event_InSync{InSync: &wirepb.InSync{}}
+			_, err = codec.Decode(event)
+			require.EqualError(t, err, "codec: in-sync: unknown field")
+			continue
+		}
+		want := strings.TrimPrefix(fmt.Sprintf("%s: unknown field", p[1:]), ": ")
+		require.ErrorContains(t, err, ": "+want, p)
+		last.SetUnknown(nil)
+		if _, err = codec.Decode(event); err != nil {
+			require.NotContains(t, err.Error(), "unknown field", p)
+		}
+		seen[last.Descriptor().Name()] = true
 	}
-	update := &wirepb.PolicyUpdate{Key: &wirepb.Key{Kind: "Policy", Name: "p"}, Ingress: []*wirepb.Rule{rule}}
-	policies := &wirepb.Event{Event: &wirepb.Event_PolicyUpdate{PolicyUpdate: update}}
-	endpoint := &wirepb.Event{Event: &wirepb.Event_EndpointUpdate{EndpointUpdate: &wirepb.EndpointUpdate{
-		Key: &wirepb.Key{Kind: "WorkloadEndpoint", Name: "e"}, Egress: []*wirepb.TierPolicies{tier},
-	}}}
-	for _, c := range []struct {
-		event *wirepb.Event
-		part  proto.Message
-		want  string
-	}{
-		{policies, update, "codec: policy Policy/p: unknown field"},
-		{policies, rule, "codec: policy Policy/p: ingress[0]: unknown field"},
-		{policies, rule.GetIcmp(), "codec: policy Policy/p: ingress[0].icmp: unknown field"},
-		{policies, rule.GetSource(), "codec: policy Policy/p: ingress[0].source: unknown field"},
-		{policies, rule.GetSource().GetPorts()[0], "codec: policy Policy/p: ingress[0].source.ports[0]: unknown field"},
-		{endpoint, tier, "codec: endpoint WorkloadEndpoint/e: egress[0]: unknown field"},
-	} {
-		_, err := codec.Decode(c.event)
-		require.NoError(t, err)
-		part := c.part.ProtoReflect()
-		part.SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.VarintType), 1))
-		_, err = codec.Decode(c.event)
-		require.EqualError(t, err, c.want)
-		part.SetUnknown(nil)
+	for _, name := range []protoreflect.Name{"Members", "Prefix", "Key", "FloatingAddress", "PortRange", "ICMP"} {
+		require.True(t, seen[name], name)
 	}
+}
+
+// CheckKnown refuses unknown fields of all messages around events.
+func TestUnknownFieldsAroundEventsAreRefused(t *testing.T) {
+	for _, p := range pathsOf(t, (*wirepb.ServerMessage)(nil).ProtoReflect().Descriptor()) {
+		message := &wirepb.ServerMessage{}
+		last := p.within(message.ProtoReflect())
+		require.NoError(t, codec.CheckKnown(message), p)
+		last.SetUnknown(unknown())
+		err := codec.CheckKnown(message)
+		if strings.Contains(p.String(), "events") {
+			require.NoError(t, err, "Decode checks events")
+			continue
+		}
+		want := strings.TrimPrefix(fmt.Sprintf("%s: unknown field", p), ": ")
+		require.EqualError(t, err, "codec: ServerMessage: "+want)
+	}
+}
+
+// A known field of another wire type is unknown to protobuf, and refused.
+func TestFieldOfAnotherWireTypeIsRefused(t *testing.T) {
+	members := protowire.AppendVarint(protowire.AppendTag(nil, 3, protowire.VarintType), 1)
+	set := &wirepb.IPSetUpdate{}
+	require.NoError(t, proto.Unmarshal(members, set))
+	set.Id, set.Type = "s:a", wirepb.IPSetType_IP_SET_TYPE_NETS
+	_, err := codec.Decode(&wirepb.Event{Event: &wirepb.Event_IpSetUpdate{IpSetUpdate: set}})
+	require.EqualError(t, err, "codec: ipset s:a: unknown field")
 }
