@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// endpoint is a workload endpoint with a socket. Server.mu guards its fields below gone.
+// endpoint is a workload endpoint with a socket. Server.mu guards its fields below refusals.
 type endpoint struct {
 	server   *Server
 	key      policy.Key
@@ -22,9 +22,8 @@ type endpoint struct {
 	listener *socket
 	grpc     *grpc.Server
 	refusals refusals
-	// gone is closed once the endpoint is not served any more, with the status reason.
-	gone chan struct{}
 
+	// reason is the status that calls end with at once; nil while they are served.
 	reason      error
 	subscribers map[*subscriber]struct{}
 	// view is what subscribers have; nil if there are none.
@@ -38,8 +37,7 @@ func (s *Server) serveLocked(key policy.Key, path string) error {
 		return err
 	}
 	e := &endpoint{
-		server: s, key: key, path: path, listener: listener, gone: make(chan struct{}),
-		subscribers: map[*subscriber]struct{}{},
+		server: s, key: key, path: path, listener: listener, subscribers: map[*subscriber]struct{}{},
 	}
 	const maxRequest = 64 << 10
 	e.grpc = grpc.NewServer(
@@ -48,6 +46,7 @@ func (s *Server) serveLocked(key policy.Key, path string) error {
 	)
 	policysyncpb.RegisterPolicySyncServer(e.grpc, &service{endpoint: e})
 	s.served[key] = e
+	_ = e.checkLocked() // openLocked returns it
 	s.stopping.Go(func() {
 		if err := e.grpc.Serve(listener); err != nil {
 			s.cfg.Logger.Debug("the socket is closed", "endpoint", key, "err", err)
@@ -61,18 +60,53 @@ func (s *Server) serveLocked(key policy.Key, path string) error {
 func (e *endpoint) stopLocked(reason error) {
 	s := e.server
 	delete(s.served, e.key)
-	e.reason = reason
-	close(e.gone)
+	e.refuseCallsLocked(reason)
 	if err := e.listener.Close(); err != nil {
 		s.cfg.Logger.Warn("cannot remove the socket", "endpoint", e.key, "path", e.path, "err", err)
 	}
 	s.cfg.Logger.Info("not listening any more", "endpoint", e.key, "path", e.path, "reason", reason)
+	stopped := make(chan struct{})
 	s.stopping.Go(func() {
-		const grace = 2 * time.Second // for clients to read the status
-		timer := time.AfterFunc(grace, e.grpc.Stop)
-		defer timer.Stop()
+		defer close(stopped)
 		e.grpc.GracefulStop()
 	})
+	s.stopping.Go(func() {
+		// A client reads the status after the message that it is reading. Without the status, it would take the end of
+		// the connection for that of the server, and keep its state.
+		select {
+		case <-stopped:
+			return
+		case <-time.After(s.cfg.Timeout):
+		case <-s.closing:
+		}
+		e.grpc.Stop()
+	})
+}
+
+// refuseCallsLocked ends all calls with a status, and each later one. Nil serves later ones again.
+func (e *endpoint) refuseCallsLocked(reason error) {
+	e.reason = reason
+	if reason == nil {
+		return
+	}
+	for sub := range e.subscribers {
+		sub.reason = reason
+		close(sub.ended)
+	}
+	clear(e.subscribers)
+	e.view = nil
+}
+
+// checkLocked refuses calls while the policy cannot be sent. It returns why it cannot, or nil.
+func (e *endpoint) checkLocked() error {
+	err := e.server.malformed.of(e.server.desired, e.key)
+	switch {
+	case err != nil:
+		e.refuseCallsLocked(status.Error(codes.FailedPrecondition, err.Error()))
+	case e.reason != nil:
+		e.refuseCallsLocked(nil)
+	}
+	return err
 }
 
 // publishLocked queues what a batch changes for the subscribers.
@@ -99,7 +133,7 @@ func (e *endpoint) subscribe() (*subscriber, error) {
 	case e.reason != nil:
 		return nil, e.reason
 	case len(e.subscribers) >= s.cfg.MaxSubscribers:
-		return nil, status.Errorf(codes.ResourceExhausted, "the endpoint has %d subscribers", len(e.subscribers))
+		return nil, status.Errorf(codes.Unavailable, "the endpoint has %d subscribers", len(e.subscribers))
 	}
 	sub := newSubscriber()
 	e.subscribers[sub] = struct{}{}
@@ -119,12 +153,12 @@ func (e *endpoint) unsubscribe(sub *subscriber) {
 }
 
 // take removes and returns the next response for a subscriber, and returns the current endpoint. ok is false if there
-// is no response.
+// is no response, or the call has ended.
 func (e *endpoint) take(sub *subscriber) (next response, current *dataplane.Endpoint, ok bool) {
 	s := e.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e.reason != nil {
+	if sub.reason != nil {
 		return response{}, nil, false
 	}
 	current = s.desired.Endpoint(e.key)
@@ -140,8 +174,5 @@ func (e *endpoint) take(sub *subscriber) (next response, current *dataplane.Endp
 func (e *endpoint) current() *dataplane.Endpoint {
 	e.server.mu.Lock()
 	defer e.server.mu.Unlock()
-	if e.reason != nil {
-		return nil
-	}
 	return e.server.desired.Endpoint(e.key)
 }

@@ -21,8 +21,8 @@ type object struct {
 	key     policy.Key
 }
 
-// malformed records the objects of the desired state that cannot be encoded. An endpoint that refers to one is not
-// served: a subscriber that kept its earlier state could allow packets that policy denies now.
+// malformed records the objects of the desired state that cannot be encoded. The calls of an endpoint that refers to
+// one end: a subscriber that kept its earlier state could allow packets that policy denies now.
 type malformed struct {
 	// errs are the reasons.
 	errs map[object]error
@@ -87,9 +87,12 @@ func (m malformed) check(id object, events ...dataplane.Event) {
 	}
 }
 
+// any reports whether any object is malformed.
+func (m malformed) any() bool { return len(m.errs) > 0 }
+
 // of returns an error if the endpoint, or an object that it refers to, is malformed.
 func (m malformed) of(s *state.State, key policy.Key) error {
-	if len(m.errs) == 0 {
+	if !m.any() {
 		return nil
 	}
 	c := closureOf(s, key, nil)

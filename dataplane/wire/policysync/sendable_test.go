@@ -3,26 +3,21 @@
 package policysync_test
 
 import (
-	"net"
 	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
 	"github.com/wayleave/wayleave/dataplane/wire/policysync"
-	"github.com/wayleave/wayleave/dataplane/wire/policysync/policysyncpb"
-	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
 	"github.com/wayleave/wayleave/policy"
 )
 
-// A policy that has no form in a message fails its endpoint, whose clients deny everything. Other endpoints are served,
-// and so is that one once its policy is in order.
+// A policy that has no form in a message fails its endpoint, whose clients deny everything, also those that connect
+// later. Other endpoints are served, and so is that one once its policy is in order.
 func TestEndpointWhosePolicyCannotBeSent(t *testing.T) {
 	good := world(3, "a", "b")
 	e := good.Endpoints[key("a")]
@@ -72,7 +67,14 @@ func TestEndpointWhosePolicyCannotBeSent(t *testing.T) {
 			require.Equal(t, codes.FailedPrecondition, status.Code(r.read()))
 			client.until(t, dptest.NewState())
 			requireDenied(t, client.client.State(), "cannot be sent")
-			require.NoFileExists(t, path(key("a")))
+			// Clients that were not connected learn of it, and so do those of a server that begins with that policy.
+			require.Equal(t, codes.FailedPrecondition, status.Code(end(t, path(key("a")))))
+			restarted, restartedPath := serve(t, policysync.ServerConfig{})
+			requireFailed(t, restarted.Apply(t.Context(), dptest.Transition(dptest.NewState(), bad)))
+			late := watch(t, restartedPath(key("a")))
+			late.until(t, dptest.NewState())
+			require.Contains(t, late.client.State().Ingress(dptest.Packet{}, 0).By, "cannot be sent")
+			subscribe(t, restartedPath(key("b"))).until(closure(good, key("b")))
 
 			next := bad.Clone()
 			next.Policies[policyKey("b")] = &dataplane.Policy{Tier: "default"}
@@ -92,50 +94,4 @@ func requireFailed(t *testing.T, err error) {
 	require.False(t, general)
 	require.Len(t, objects, 1)
 	require.ErrorContains(t, objects[key("a")], "policysync: serve WorkloadEndpoint/n/a: its policy cannot be sent: ")
-}
-
-// fake is a server that sends the same responses to each call, and then waits.
-type fake struct {
-	policysyncpb.UnimplementedPolicySyncServer
-	responses []*policysyncpb.SyncResponse
-}
-
-// Sync implements policysyncpb.PolicySyncServer.
-func (f *fake) Sync(_ *policysyncpb.SyncRequest, out grpc.ServerStreamingServer[policysyncpb.SyncResponse]) error {
-	for _, r := range f.responses {
-		if err := out.Send(r); err != nil {
-			return err
-		}
-	}
-	<-out.Context().Done()
-	return out.Context().Err()
-}
-
-// A client denies everything after an event or a field that it does not know: it may be what denies a packet.
-func TestClientDeniesWhatItDoesNotUnderstand(t *testing.T) {
-	state := &policysyncpb.SyncResponse{Snapshot: true, Events: []*wirepb.Event{
-		{Event: &wirepb.Event_InSync{InSync: &wirepb.InSync{}}},
-	}}
-	field := &policysyncpb.SyncResponse{}
-	field.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 9, protowire.VarintType), 1))
-	for name, response := range map[string]*policysyncpb.SyncResponse{
-		"event": {Events: []*wirepb.Event{{}}}, "changes first": {}, "field": field,
-	} {
-		f := &fake{responses: []*policysyncpb.SyncResponse{state, response}}
-		if name == "changes first" {
-			f.responses = f.responses[1:]
-		}
-		path := socketIn(t, "s")
-		listener, err := net.Listen("unix", path)
-		require.NoError(t, err)
-		server := grpc.NewServer()
-		policysyncpb.RegisterPolicySyncServer(server, f)
-		go func() { _ = server.Serve(listener) }()
-		t.Cleanup(server.Stop)
-		client := watch(t, path)
-		client.until(t, dptest.NewState())
-		d := client.client.State().Ingress(dptest.Packet{}, 0)
-		require.Equal(t, policy.Deny, d.Action)
-		require.Contains(t, d.By, "cannot decode", name)
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -33,6 +34,8 @@ type Server struct {
 	checks chan struct{}
 	// stopping are the goroutines of endpoints.
 	stopping sync.WaitGroup
+	// closing is closed when Close stops waiting for clients.
+	closing chan struct{}
 
 	mu      sync.Mutex
 	desired *state.State
@@ -54,16 +57,17 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	}
 	return &Server{
 		cfg: cfg.withDefaults(), node: &node{fd: cfg.NetNS}, checks: make(chan struct{}, maxChecks),
-		desired: state.New(), malformed: newMalformed(), served: map[policy.Key]*endpoint{},
+		closing: make(chan struct{}), desired: state.New(), malformed: newMalformed(),
+		served: map[policy.Key]*endpoint{},
 	}, nil
 }
 
 // Apply implements dataplane.Dataplane. It opens and closes sockets, and queues the changes for subscribers. It does
 // not wait for them.
 //
-// Errors: a join of *dataplane.ApplyError, one for each endpoint whose socket cannot be opened, whose policy cannot be
-// encoded, or whose path another endpoint has. Such an endpoint has no socket. The next call tries again. After Close,
-// an ApplyError without an object.
+// Errors: a join of *dataplane.ApplyError, one for each endpoint whose socket cannot be opened, whose path another
+// endpoint has, or whose policy cannot be encoded. The socket of the last one is there, so that clients learn of it:
+// calls end with codes.FailedPrecondition. The next call tries again. After Close, an ApplyError without an object.
 func (s *Server) Apply(_ context.Context, b dataplane.Batch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,11 +114,15 @@ func (s *Server) Teardown(context.Context) error {
 	return nil
 }
 
-// Close removes all sockets, ends all calls with codes.Unavailable, and waits until they have ended. The Server cannot
-// be used afterwards. It returns nil.
+// Close removes all sockets, ends all calls with codes.Unavailable, and waits until they have ended. It closes the
+// connections of clients that take more than 2 s to read that. The Server cannot be used afterwards. It returns nil.
 func (s *Server) Close() error {
+	const grace = 2 * time.Second
 	s.mu.Lock()
-	s.closed = true
+	if !s.closed {
+		s.closed = true
+		time.AfterFunc(grace, func() { close(s.closing) })
+	}
 	s.mu.Unlock()
 	s.stopAll()
 	s.stopping.Wait()
@@ -131,13 +139,14 @@ func (s *Server) stopAll() {
 	}
 }
 
-// stopRemovedLocked stops the endpoints that do not exist any more, and those whose policy cannot be sent.
+// stopRemovedLocked stops the endpoints that do not exist any more, and ends the calls of those whose policy cannot be
+// sent.
 func (s *Server) stopRemovedLocked() {
 	for key, e := range s.served {
 		if s.desired.Endpoint(key) == nil {
 			e.stopLocked(status.Error(codes.NotFound, "the endpoint is removed"))
-		} else if err := s.malformed.of(s.desired, key); err != nil {
-			e.stopLocked(status.Error(codes.FailedPrecondition, err.Error()))
+		} else {
+			_ = e.checkLocked() // openLocked returns it
 		}
 	}
 }
@@ -153,7 +162,8 @@ func (s *Server) cleanLocked() {
 	}
 }
 
-// openLocked opens the sockets of the desired state that are missing, and those whose path has changed.
+// openLocked opens the sockets of the desired state that are missing, and those whose path has changed. It returns the
+// errors of all endpoints.
 func (s *Server) openLocked() error {
 	if s.closed {
 		return &dataplane.ApplyError{Backend: backend, Op: "apply", Err: errors.New("the server is closed")}
@@ -173,27 +183,29 @@ func (s *Server) openLocked() error {
 			paths[key] = path
 		}
 	}
-	if len(paths) == 0 {
-		return nil
-	}
 	users := map[string]policy.Key{}
 	for key, e := range s.served {
 		users[e.path] = key
 	}
 	var errs []error
+	failed := func(key policy.Key, err error) {
+		errs = append(errs, &dataplane.ApplyError{Backend: backend, Op: "serve", Object: key, Err: err})
+	}
 	for _, key := range sortedKeys(paths) {
 		path := paths[key]
-		err := s.malformed.of(s.desired, key)
-		if user, ok := users[path]; ok && err == nil {
-			err = fmt.Errorf("%s is the socket of %s", path, user)
-		}
-		if err == nil {
-			err = s.serveLocked(key, path)
-		}
-		if err == nil {
-			users[path] = key
+		if user, ok := users[path]; ok {
+			failed(key, fmt.Errorf("%s is the socket of %s", path, user))
+		} else if err := s.serveLocked(key, path); err != nil {
+			failed(key, err)
 		} else {
-			errs = append(errs, &dataplane.ApplyError{Backend: backend, Op: "serve", Object: key, Err: err})
+			users[path] = key
+		}
+	}
+	if s.malformed.any() {
+		for _, key := range sortedKeys(s.served) {
+			if err := s.malformed.of(s.desired, key); err != nil {
+				failed(key, err)
+			}
 		}
 	}
 	return errors.Join(errs...)

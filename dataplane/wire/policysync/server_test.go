@@ -213,6 +213,38 @@ func TestRemovedEndpointComesBack(t *testing.T) {
 	require.Equal(t, &dataplane.IPSetRemove{ID: "s:b"}, other.last.Events[1])
 }
 
+// A client that is slow gets NotFound all the same when its endpoint is removed, and then denies everything. Meanwhile
+// the endpoint that comes back is served at the same path. Close does not wait for clients that never read.
+func TestSlowReaderLearnsThatTheEndpointIsRemoved(t *testing.T) {
+	server, path := serve(t, policysync.ServerConfig{Timeout: time.Hour})
+	empty := dptest.NewState()
+	empty.InSync = true
+	state := apply(t, server, dptest.NewState(), world(500_000, "a"))
+	slow, err := call(t, path(key("a")))
+	require.NoError(t, err)
+	dead, err := call(t, path(key("a")))
+	require.NoError(t, err)
+	for _, calls := range []policysyncpb.PolicySync_SyncClient{slow, dead} {
+		_, err = calls.Recv() // the call has begun
+		require.NoError(t, err)
+	}
+	apply(t, server, state, empty)
+	small := apply(t, server, empty, world(1, "a"))
+	subscribe(t, path(key("a"))).until(small)
+	<-time.After(3 * time.Second) // the client is that slow
+	for err == nil {
+		_, err = slow.Recv()
+	}
+	require.Equal(t, codes.NotFound, status.Code(err), err)
+	closed := make(chan struct{})
+	go func() { _ = server.Close(); close(closed) }()
+	select {
+	case <-closed:
+	case <-time.After(patience):
+		require.Fail(t, "Close waits for a client that does not read")
+	}
+}
+
 // A large set comes in parts, and its changes as deltas.
 func TestLargeSets(t *testing.T) {
 	server, path := serve(t, policysync.ServerConfig{MaxQueued: 1 << 30})
@@ -270,7 +302,8 @@ func TestReaderThatReadsNothingIsDisconnected(t *testing.T) {
 	for err == nil {
 		_, err = calls.Recv()
 	}
-	require.Equal(t, codes.ResourceExhausted, status.Code(err), err)
+	require.Equal(t, codes.Unavailable, status.Code(err), err)
+	require.ErrorContains(t, err, "the client has not read a message for 2s")
 }
 
 // One call more than allowed is refused, until another one ends.
@@ -280,7 +313,9 @@ func TestSubscribersAreLimited(t *testing.T) {
 	first, second := subscribe(t, path(key("a"))), subscribe(t, path(key("a")))
 	first.until(closure(state, key("a")))
 	second.until(closure(state, key("a")))
-	require.Equal(t, codes.ResourceExhausted, status.Code(end(t, path(key("a")))))
+	err := end(t, path(key("a")))
+	require.Equal(t, codes.Unavailable, status.Code(err))
+	require.ErrorContains(t, err, "the endpoint has 2 subscribers")
 	subscribe(t, path(key("b"))).until(closure(state, key("b")))
 }
 

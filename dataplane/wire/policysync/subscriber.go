@@ -16,10 +16,13 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wire/policysync/policysyncpb"
 )
 
-// subscriber is a call of Sync. Server.mu guards its fields, except wake.
+// subscriber is a call of Sync. Server.mu guards its fields, except the channels.
 type subscriber struct {
 	// wake has a token if there is something to send.
 	wake chan struct{}
+	// ended is closed when the call is to end with the status reason, which does not change afterwards.
+	ended  chan struct{}
+	reason error
 	// snapshot is set if the subscriber needs a snapshot.
 	snapshot bool
 	// queue has the batches that follow, and queued is their total number of events and members.
@@ -40,7 +43,7 @@ type response struct {
 }
 
 func newSubscriber() *subscriber {
-	sub := &subscriber{wake: make(chan struct{}, 1), snapshot: true}
+	sub := &subscriber{wake: make(chan struct{}, 1), ended: make(chan struct{}), snapshot: true}
 	sub.wake <- struct{}{}
 	return sub
 }
@@ -117,8 +120,8 @@ func (e *endpoint) follow(out stream, id *identity, sub *subscriber) error {
 		select {
 		case <-out.Context().Done():
 			return status.FromContextError(out.Context().Err()).Err()
-		case <-e.gone:
-			return e.reason
+		case <-sub.ended:
+			return sub.reason
 		case <-sub.wake:
 		}
 		for {
@@ -130,7 +133,7 @@ func (e *endpoint) follow(out stream, id *identity, sub *subscriber) error {
 			if err := id.check(current); err != nil {
 				return status.Error(codes.PermissionDenied, err.Error())
 			}
-			if err := e.send(out, id, next); err != nil {
+			if err := e.send(out, id, sub, next); err != nil {
 				return err
 			}
 		}
@@ -138,24 +141,26 @@ func (e *endpoint) follow(out stream, id *identity, sub *subscriber) error {
 }
 
 // send sends a response in parts. Errors: the status that the call ends with.
-func (e *endpoint) send(out stream, id *identity, r response) error {
+func (e *endpoint) send(out stream, id *identity, sub *subscriber, r response) error {
 	return parts.Write(r.batch, func(p parts.Part) error {
 		message := &policysyncpb.SyncResponse{Snapshot: r.snapshot && p.First, More: p.More, Events: p.Events}
 		sent := make(chan error, 1)
 		go func() { sent <- out.Send(message) }() // it returns when the call ends
-		timer := time.NewTimer(e.server.cfg.Timeout)
+		timeout := e.server.cfg.Timeout
+		timer := time.NewTimer(timeout)
 		defer timer.Stop()
+		var reason error
 		select {
 		case err := <-sent:
 			return err
-		case <-e.gone:
-			return e.reason
+		case <-sub.ended:
+			reason = sub.reason
 		case <-timer.C:
-			// The client gets the status after the messages that it has not read yet. If it still reads nothing, its
-			// connection is closed.
-			time.AfterFunc(e.server.cfg.Timeout, func() { _ = id.conn.Close() })
-			return status.Errorf(codes.ResourceExhausted, "the client has not read a message for %s",
-				e.server.cfg.Timeout)
+			reason = status.Errorf(codes.Unavailable, "the client has not read a message for %s", timeout)
 		}
+		// The client gets the status after the messages that it has not read yet. If it reads nothing, its connection
+		// is closed.
+		time.AfterFunc(timeout, func() { _ = id.conn.Close() })
+		return reason
 	})
 }

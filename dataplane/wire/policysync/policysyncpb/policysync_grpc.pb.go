@@ -37,11 +37,11 @@ const (
 type PolicySyncClient interface {
 	// Sync sends the endpoint's policy, and then each change of it, until the client cancels the call.
 	//
-	// The call ends with NOT_FOUND when the endpoint is removed, with PERMISSION_DENIED if the peer is not in the
-	// workload any more, and with FAILED_PRECONDITION if the policy cannot be encoded. A client then denies
-	// everything. The call ends with RESOURCE_EXHAUSTED if the endpoint has too many calls or the client reads nothing for
-	// too long, and with UNAVAILABLE when the server ends. A client then keeps its state. In each case it connects again
-	// after a while.
+	// The call ends with UNAVAILABLE when the server ends, if the endpoint has too many calls, or if the client reads
+	// nothing for too long. A client then keeps its state. After any other status it denies everything: NOT_FOUND when the
+	// endpoint is removed, PERMISSION_DENIED if the peer is not in the workload any more, FAILED_PRECONDITION if the
+	// policy cannot be encoded, or a status of the client's own library, which cannot read a response. In each case it
+	// connects again after a while.
 	Sync(ctx context.Context, in *SyncRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SyncResponse], error)
 }
 
@@ -80,11 +80,11 @@ type PolicySync_SyncClient = grpc.ServerStreamingClient[SyncResponse]
 type PolicySyncServer interface {
 	// Sync sends the endpoint's policy, and then each change of it, until the client cancels the call.
 	//
-	// The call ends with NOT_FOUND when the endpoint is removed, with PERMISSION_DENIED if the peer is not in the
-	// workload any more, and with FAILED_PRECONDITION if the policy cannot be encoded. A client then denies
-	// everything. The call ends with RESOURCE_EXHAUSTED if the endpoint has too many calls or the client reads nothing for
-	// too long, and with UNAVAILABLE when the server ends. A client then keeps its state. In each case it connects again
-	// after a while.
+	// The call ends with UNAVAILABLE when the server ends, if the endpoint has too many calls, or if the client reads
+	// nothing for too long. A client then keeps its state. After any other status it denies everything: NOT_FOUND when the
+	// endpoint is removed, PERMISSION_DENIED if the peer is not in the workload any more, FAILED_PRECONDITION if the
+	// policy cannot be encoded, or a status of the client's own library, which cannot read a response. In each case it
+	// connects again after a while.
 	Sync(*SyncRequest, grpc.ServerStreamingServer[SyncResponse]) error
 	mustEmbedUnimplementedPolicySyncServer()
 }
