@@ -71,8 +71,8 @@ func Watch(ctx context.Context, path string, changed func(*State)) error {
 }
 
 // State returns the last state, also while there is no connection, or nil before the first one. When the endpoint is
-// removed, when this process is not in its workload any more, or when the server or the client cannot handle the
-// policy, that is a state without endpoint, which denies everything.
+// removed, when this process is not in its workload any more, or when the server cannot send the policy or the client
+// cannot read it, that is a state without endpoint, which denies everything.
 func (c *Client) State() *State { return c.state.Load() }
 
 // Run connects, and again after a while when the connection ends, until ctx is done. Errors: that of ctx.
@@ -87,7 +87,7 @@ func (c *Client) Run(ctx context.Context) error {
 		if complete {
 			wait = least
 		}
-		if outdated(err) {
+		if s := c.State(); outdated(err) && (s == nil || s.reason != err.Error()) {
 			c.publish(&State{Key: c.key(), Objects: dptest.NewState(), reason: err.Error()})
 		}
 		c.cfg.Logger.Warn("no policy updates", "err", err, "retry_in", wait)
@@ -155,15 +155,10 @@ func (c *Client) connect(ctx context.Context) (complete bool, err error) {
 // errEvents is wrapped by errors about events that the client cannot read.
 var errEvents = errors.New("policysync: the client cannot decode the events")
 
-// outdated reports whether an error invalidates the last state. After any other error the state stays valid, as policy
-// in the kernel does while there is no server.
-func outdated(err error) bool {
-	switch status.Code(err) {
-	case codes.NotFound, codes.PermissionDenied, codes.FailedPrecondition:
-		return true
-	}
-	return errors.Is(err, errEvents)
-}
+// outdated reports whether an error invalidates the last state. Unavailable does not: policy in the kernel stays, too,
+// while there is no server. All others do, also those of the gRPC library about a response that is too large
+// (ResourceExhausted) or cannot be read (Internal).
+func outdated(err error) bool { return status.Code(err) != codes.Unavailable }
 
 // key returns the key of the last state.
 func (c *Client) key() policy.Key {
