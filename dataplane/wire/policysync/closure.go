@@ -10,13 +10,12 @@ import (
 
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
-	"github.com/wayleave/wayleave/dataplane/wire/internal/state"
 	"github.com/wayleave/wayleave/policy"
 )
 
 // closureOf returns the endpoint and the objects that it refers to, directly or not. Sets in known are not read: they
 // stay as they are there.
-func closureOf(s *state.State, key policy.Key, known map[dataplane.IPSetID]dptest.Set) dptest.State {
+func closureOf(s *desired, key policy.Key, known map[dataplane.IPSetID]dptest.Set) dptest.State {
 	c := dptest.NewState()
 	c.InSync = true
 	e := s.Endpoint(key)
@@ -74,7 +73,7 @@ func setsOf(rules []dataplane.Rule) iter.Seq[dataplane.IPSetID] {
 }
 
 // snapshotOf returns the batch with the closure of an endpoint.
-func snapshotOf(s *state.State, key policy.Key) dataplane.Batch {
+func snapshotOf(s *desired, key policy.Key) dataplane.Batch {
 	return dptest.Transition(dptest.NewState(), closureOf(s, key, nil))
 }
 
@@ -86,7 +85,7 @@ type view struct {
 }
 
 // newView returns the view of a state.
-func newView(s *state.State, key policy.Key) *view {
+func newView(s *desired, key policy.Key) *view {
 	return &view{key, withoutMembers(closureOf(s, key, nil))}
 }
 
@@ -98,10 +97,10 @@ func withoutMembers(c dptest.State) dptest.State {
 	return c
 }
 
-// update returns the events by which a batch changes the closure. The state has the batch already.
-func (v *view) update(s *state.State, b dataplane.Batch) dataplane.Batch {
+// update returns the events by which a batch changes the closure. The state has the batch already. changed is set if
+// the list of malformed objects has changed, by which staged policies do.
+func (v *view) update(s *desired, b dataplane.Batch, changed bool) dataplane.Batch {
 	var events []dataplane.Event // of sets that the view has
-	changed := false
 	for _, e := range b.Events {
 		switch e := e.(type) {
 		case *dataplane.IPSetUpdate, *dataplane.IPSetDelta:

@@ -43,8 +43,8 @@ type ServerConfig struct {
 	// MaxQueued limits the events and members of sets that wait for one subscriber. A subscriber that is slower gets a
 	// snapshot in place of them. Default DefaultMaxQueued.
 	MaxQueued int
-	// Timeout is how long a subscriber may take to read a message before it is disconnected, or to read the status of its
-	// call when its endpoint is removed. Default DefaultTimeout.
+	// Timeout is how long a subscriber may take to read a message before it is disconnected, or to read the status of
+	// its call when its endpoint is removed. Default DefaultTimeout.
 	Timeout time.Duration
 	// Logger logs sockets, and one refused peer of an endpoint in 10 s. At level Debug, it logs subscribers. Nil
 	// discards.

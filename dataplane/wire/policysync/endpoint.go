@@ -99,7 +99,7 @@ func (e *endpoint) refuseCallsLocked(reason error) {
 
 // checkLocked refuses calls while the policy cannot be sent. It returns why it cannot, or nil.
 func (e *endpoint) checkLocked() error {
-	err := e.server.malformed.of(e.server.desired, e.key)
+	err := e.server.desired.malformed(e.key)
 	switch {
 	case err != nil:
 		e.refuseCallsLocked(status.Error(codes.FailedPrecondition, err.Error()))
@@ -109,12 +109,12 @@ func (e *endpoint) checkLocked() error {
 	return err
 }
 
-// publishLocked queues what a batch changes for the subscribers.
-func (e *endpoint) publishLocked(b dataplane.Batch) {
+// publishLocked queues what a batch changes for the subscribers. changed is that of view.update.
+func (e *endpoint) publishLocked(b dataplane.Batch, changed bool) {
 	if e.view == nil {
 		return
 	}
-	update := e.view.update(e.server.desired, b)
+	update := e.view.update(e.server.desired, b, changed)
 	if update.Empty() {
 		return
 	}

@@ -4,13 +4,13 @@ package policysync
 
 import (
 	"fmt"
+	"log/slog"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/wayleave/wayleave/dataplane"
-	"github.com/wayleave/wayleave/dataplane/wire/internal/parts"
+	"github.com/wayleave/wayleave/dataplane/wire/internal/codec"
 	"github.com/wayleave/wayleave/dataplane/wire/internal/state"
-	"github.com/wayleave/wayleave/dataplane/wire/policysync/policysyncpb"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -21,98 +21,149 @@ type object struct {
 	key     policy.Key
 }
 
-// malformed records the objects of the desired state that cannot be encoded. The calls of an endpoint that refers to
-// one end: a subscriber that kept its earlier state could allow packets that policy denies now.
-type malformed struct {
-	// errs are the reasons.
+// desired is the desired state. It records which objects are malformed: they cannot be encoded, or a client could not
+// decode them. The calls of an endpoint that refers to one end: a subscriber that kept its earlier state could allow
+// packets that policy denies now.
+type desired struct {
+	*state.State
+	// errs are the reasons why objects are malformed.
 	errs map[object]error
 	// types are the types of all sets.
-	types map[dataplane.IPSetID]dataplane.IPSetType
+	types  map[dataplane.IPSetID]dataplane.IPSetType
+	logger *slog.Logger
 }
 
-func newMalformed() malformed {
-	return malformed{map[object]error{}, map[dataplane.IPSetID]dataplane.IPSetType{}}
+func newDesired(logger *slog.Logger) *desired {
+	return &desired{state.New(), map[object]error{}, map[dataplane.IPSetID]dataplane.IPSetType{}, logger}
 }
 
-// update checks the objects of a batch, which the state has already.
-func (m malformed) update(s *state.State, b dataplane.Batch) {
+// Apply applies a batch, and checks its objects. It reports whether the list of malformed objects has changed.
+func (d *desired) Apply(b dataplane.Batch) (changed bool) {
+	d.State.Apply(b)
 	for _, e := range b.Events {
-		switch e := e.(type) {
-		case *dataplane.IPSetUpdate:
-			m.types[e.ID] = e.Type
-			m.check(object{set: e.ID}, e)
-		case *dataplane.IPSetDelta:
-			m.updateSet(s, e)
-		case *dataplane.IPSetRemove:
-			delete(m.types, e.ID)
-			delete(m.errs, object{set: e.ID})
-		case *dataplane.PolicyUpdate:
-			m.check(object{key: e.Key}, e)
-		case *dataplane.PolicyRemove:
-			delete(m.errs, object{key: e.Key})
-		case *dataplane.ProfileUpdate:
-			m.check(object{profile: e.Name}, e)
-		case *dataplane.ProfileRemove:
-			delete(m.errs, object{profile: e.Name})
-		case *dataplane.EndpointUpdate:
-			m.check(object{key: e.Key}, e)
-		case *dataplane.EndpointRemove:
-			delete(m.errs, object{key: e.Key})
+		id, sent, err := d.check(e)
+		if !sent {
+			continue
+		}
+		if before := d.errs[id]; (before != nil) != (err != nil) {
+			changed = true
+		}
+		if err == nil {
+			delete(d.errs, id)
+			continue
+		}
+		if d.errs[id] == nil {
+			d.logger.Warn("an object cannot be sent", "err", err)
+		}
+		d.errs[id] = fmt.Errorf("its policy cannot be sent: %w", err)
+	}
+	return changed
+}
+
+// check returns the object of an event that the state has already, and why it is malformed. sent is not set for events
+// that no subscriber gets.
+func (d *desired) check(e dataplane.Event) (id object, sent bool, err error) {
+	switch e := e.(type) {
+	case *dataplane.IPSetUpdate:
+		d.types[e.ID] = e.Type
+		return object{set: e.ID}, true, checkSet(e)
+	case *dataplane.IPSetDelta:
+		return object{set: e.ID}, true, d.checkDelta(e)
+	case *dataplane.IPSetRemove:
+		delete(d.types, e.ID)
+		return object{set: e.ID}, true, nil
+	case *dataplane.PolicyUpdate:
+		return object{key: e.Key}, true, checkEvent(e)
+	case *dataplane.PolicyRemove:
+		return object{key: e.Key}, true, nil
+	case *dataplane.ProfileUpdate:
+		return object{profile: e.Name}, true, checkEvent(e)
+	case *dataplane.ProfileRemove:
+		return object{profile: e.Name}, true, nil
+	case *dataplane.EndpointUpdate:
+		return object{key: e.Key}, true, checkEvent(e)
+	case *dataplane.EndpointRemove:
+		return object{key: e.Key}, true, nil
+	}
+	return object{}, false, nil
+}
+
+// checkDelta checks the changes of a set, and all members of a malformed one, which no subscriber has.
+func (d *desired) checkDelta(e *dataplane.IPSetDelta) error {
+	typ := d.types[e.ID]
+	if d.errs[object{set: e.ID}] != nil {
+		set, _ := d.Set(e.ID)
+		return checkSet(&dataplane.IPSetUpdate{ID: e.ID, Type: typ, Members: set.Members})
+	}
+	if err := codec.CheckMembers(e.ID, typ, e.Added); err != nil {
+		return err
+	}
+	return codec.CheckMembers(e.ID, typ, e.Removed)
+}
+
+// checkSet checks a set. It does not encode the members: a set may have hundreds of thousands.
+func checkSet(e *dataplane.IPSetUpdate) error {
+	if err := checkEvent(&dataplane.IPSetUpdate{ID: e.ID, Type: e.Type}); err != nil {
+		return err
+	}
+	return codec.CheckMembers(e.ID, e.Type, e.Members)
+}
+
+// checkEvent checks that an event can be sent, and that a client can decode it.
+func checkEvent(e dataplane.Event) error {
+	message, err := codec.Encode(e)
+	if err != nil {
+		return err
+	}
+	if _, err := proto.Marshal(message); err != nil { // text that is no UTF-8
+		return err
+	}
+	_, err = codec.Decode(message)
+	return err
+}
+
+// Policy returns a policy as subscribers get it, or nil if it does not exist. A staged policy that is malformed, or
+// that refers to a malformed set, is without rules. It never decides, so it must not fail its endpoints.
+func (d *desired) Policy(key policy.Key) *dataplane.Policy {
+	p := d.State.Policy(key)
+	if p == nil || !p.Staged || len(d.errs) == 0 {
+		return p
+	}
+	malformed := d.errs[object{key: key}] != nil
+	for _, rules := range [][]dataplane.Rule{p.Ingress, p.Egress} {
+		for id := range setsOf(rules) {
+			malformed = malformed || d.errs[object{set: id}] != nil
 		}
 	}
-}
-
-// updateSet checks the changes of a set, and all members of a malformed one, which no subscriber has.
-func (m malformed) updateSet(s *state.State, e *dataplane.IPSetDelta) {
-	id, whole := object{set: e.ID}, &dataplane.IPSetUpdate{ID: e.ID, Type: m.types[e.ID], Members: e.Added}
-	if m.errs[id] == nil {
-		m.check(id, whole, e)
-		return
+	if malformed {
+		return &dataplane.Policy{Tier: codec.Text(p.Tier), Staged: true}
 	}
-	set, _ := s.Set(e.ID)
-	whole.Members = set.Members
-	m.check(id, whole)
+	return p
 }
 
-// check records whether the events of an object can be sent.
-func (m malformed) check(id object, events ...dataplane.Event) {
-	err := parts.Write(dataplane.Batch{Events: events}, func(p parts.Part) error {
-		_, err := proto.Marshal(&policysyncpb.SyncResponse{Events: p.Events}) // fails on text that is no UTF-8
-		return err
-	})
-	if err != nil {
-		m.errs[id] = fmt.Errorf("its policy cannot be sent: %w", err)
-	} else {
-		delete(m.errs, id)
-	}
-}
-
-// any reports whether any object is malformed.
-func (m malformed) any() bool { return len(m.errs) > 0 }
-
-// of returns an error if the endpoint, or an object that it refers to, is malformed.
-func (m malformed) of(s *state.State, key policy.Key) error {
-	if !m.any() {
+// malformed returns an error if the endpoint, or an object that it refers to, is malformed.
+func (d *desired) malformed(key policy.Key) error {
+	if len(d.errs) == 0 {
 		return nil
 	}
-	c := closureOf(s, key, nil)
+	c := closureOf(d, key, nil)
 	for k := range c.Endpoints {
-		if err := m.errs[object{key: k}]; err != nil {
+		if err := d.errs[object{key: k}]; err != nil {
 			return err
 		}
 	}
 	for _, k := range sortedKeys(c.Policies) {
-		if err := m.errs[object{key: k}]; err != nil {
+		if err := d.errs[object{key: k}]; err != nil && !c.Policies[k].Staged {
 			return err
 		}
 	}
 	for name := range c.Profiles {
-		if err := m.errs[object{profile: name}]; err != nil {
+		if err := d.errs[object{profile: name}]; err != nil {
 			return err
 		}
 	}
 	for id := range c.Sets {
-		if err := m.errs[object{set: id}]; err != nil {
+		if err := d.errs[object{set: id}]; err != nil {
 			return err
 		}
 	}

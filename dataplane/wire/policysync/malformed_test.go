@@ -36,6 +36,22 @@ func TestEndpointWhosePolicyCannotBeSent(t *testing.T) {
 		"profile": func(s dptest.State) {
 			s.Profiles["x"] = &dataplane.Profile{Ingress: []dataplane.Rule{{IPVersion: 5, Action: policy.Deny}}}
 		},
+		"port": func(s dptest.State) {
+			spoilRule(s, func(r *dataplane.Rule) { r.Source.Ports = []policy.Port{{}} })
+		},
+		"range of ports": func(s dptest.State) {
+			spoilRule(s, func(r *dataplane.Rule) { r.Source.NotPorts = []policy.Port{{First: 81, Last: 80}} })
+		},
+		"DSCP": func(s dptest.State) {
+			spoilRule(s, func(r *dataplane.Rule) { r.NotDSCP = []policy.DSCP{64} })
+		},
+		"host bits": func(s dptest.State) {
+			net := netip.MustParsePrefix("10.0.0.1/8")
+			spoilRule(s, func(r *dataplane.Rule) { r.Source.Nets = []netip.Prefix{net} })
+		},
+		"name of a set": func(s dptest.State) {
+			spoilRule(s, func(r *dataplane.Rule) { r.Source.NotSets = []dataplane.IPSetID{""} })
+		},
 		"endpoint": func(s dptest.State) {
 			changed := *e
 			changed.Ingress = []dataplane.TierPolicies{{Tier: "default", DefaultAction: "Maybe"}}
@@ -43,6 +59,14 @@ func TestEndpointWhosePolicyCannotBeSent(t *testing.T) {
 		},
 		"set": func(s dptest.State) {
 			s.Sets["s:a"] = dptest.Set{Type: dataplane.IPSetNets, Members: append(list(0, 3), dataplane.Member{})}
+		},
+		"host bits of a member": func(s dptest.State) {
+			m := dataplane.Member{Prefix: netip.MustParsePrefix("99.0.0.1/8")}
+			s.Sets["s:a"] = dptest.Set{Type: dataplane.IPSetNets, Members: append(list(0, 3), m)}
+		},
+		"protocol of a member": func(s dptest.State) {
+			m := dataplane.Member{Prefix: netip.MustParsePrefix("99.0.0.1/32"), Port: 80}
+			s.Sets["s:a"] = dptest.Set{Type: dataplane.IPSetPorts, Members: []dataplane.Member{m}}
 		},
 		"type of a member": func(s dptest.State) {
 			m := dataplane.Member{Prefix: netip.MustParsePrefix("99.0.0.1/32"), Protocol: policy.ProtocolTCP, Port: 80}
@@ -83,6 +107,58 @@ func TestEndpointWhosePolicyCannotBeSent(t *testing.T) {
 
 			apply(t, server, next, good)
 			client.until(t, closure(good, key("a")))
+		})
+	}
+}
+
+// spoilRule changes the rule of the policy of the first endpoint.
+func spoilRule(s dptest.State, change func(*dataplane.Rule)) {
+	r := dataplane.Rule{Action: policy.Allow, Protocol: policy.ProtocolTCP}
+	change(&r)
+	s.Policies[policyKey("a")] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{r}}
+}
+
+// S20: a staged policy that has no form in a message, or whose set has none, never decides, so the endpoint is served.
+// Clients get the policy without rules, and with them once they are in order.
+func TestStagedPolicyThatCannotBeSent(t *testing.T) {
+	good, staged := world(3, "a", "staged"), policy.Key{Kind: policy.KindStagedPolicy, Namespace: "n", Name: "staged"}
+	delete(good.Endpoints, key("staged"))
+	tier := &good.Endpoints[key("a")].Ingress[0]
+	tier.Policies = append(tier.Policies, staged)
+	good.Policies[staged] = good.Policies[policyKey("staged")]
+	good.Policies[staged].Staged = true
+	delete(good.Policies, policyKey("staged"))
+	member := dataplane.Member{Prefix: netip.MustParsePrefix("99.0.0.1/8")}
+	for name, spoil := range map[string]func(s dptest.State){
+		"policy": func(s dptest.State) {
+			rules := []dataplane.Rule{{Action: "Maybe", Source: dataplane.Match{Sets: []dataplane.IPSetID{"s:staged"}}}}
+			s.Policies[staged] = &dataplane.Policy{Tier: "default", Staged: true, Egress: rules}
+		},
+		"set": func(s dptest.State) {
+			s.Sets["s:staged"] = dptest.Set{Members: append(list(1, 3), member)}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, path := serve(t, policysync.ServerConfig{})
+			state := apply(t, server, dptest.NewState(), good)
+			r, client := subscribe(t, path(key("a"))), watch(t, path(key("a")))
+			r.until(closure(good, key("a")))
+			client.until(t, closure(good, key("a")))
+			bad := good.Clone()
+			spoil(bad)
+			want := closure(good, key("a"))
+			want.Policies[staged] = &dataplane.Policy{Tier: "default", Staged: true}
+			delete(want.Sets, "s:staged")
+			for range 2 {
+				state = apply(t, server, state, bad)
+				r.until(want)
+				subscribe(t, path(key("a"))).until(want)
+				client.until(t, want)
+				state = apply(t, server, state, good)
+				r.until(closure(good, key("a")))
+				client.until(t, closure(good, key("a")))
+			}
+			require.Equal(t, 1, r.snapshots)
 		})
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/wayleave/wayleave/dataplane"
-	"github.com/wayleave/wayleave/dataplane/wire/internal/state"
 	"github.com/wayleave/wayleave/policy"
 )
 
@@ -38,9 +37,7 @@ type Server struct {
 	closing chan struct{}
 
 	mu      sync.Mutex
-	desired *state.State
-	// malformed are objects of the desired state.
-	malformed malformed
+	desired *desired
 	// last has the events of the last batch, to recognise a retry.
 	last []dataplane.Event
 	// served are the endpoints that have a socket.
@@ -55,10 +52,10 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	cfg = cfg.withDefaults()
 	return &Server{
-		cfg: cfg.withDefaults(), node: &node{fd: cfg.NetNS}, checks: make(chan struct{}, maxChecks),
-		closing: make(chan struct{}), desired: state.New(), malformed: newMalformed(),
-		served: map[policy.Key]*endpoint{},
+		cfg: cfg, node: &node{fd: cfg.NetNS}, checks: make(chan struct{}, maxChecks), closing: make(chan struct{}),
+		desired: newDesired(cfg.Logger), served: map[policy.Key]*endpoint{},
 	}, nil
 }
 
@@ -66,17 +63,16 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 // not wait for them.
 //
 // Errors: a join of *dataplane.ApplyError, one for each endpoint whose socket cannot be opened, whose path another
-// endpoint has, or whose policy cannot be encoded. The socket of the last one is there, so that clients learn of it:
+// endpoint has, or whose policy cannot be sent. The socket of the last one is there, so that clients learn of it:
 // calls end with codes.FailedPrecondition. The next call tries again. After Close, an ApplyError without an object.
 func (s *Server) Apply(_ context.Context, b dataplane.Batch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if retry := !b.Empty() && slices.Equal(b.Events, s.last); !retry {
-		s.desired.Apply(b)
-		s.malformed.update(s.desired, b)
+		changed := s.desired.Apply(b)
 		s.stopRemovedLocked()
 		for _, e := range s.served {
-			e.publishLocked(b)
+			e.publishLocked(b, changed)
 		}
 		if !b.Empty() {
 			s.last = b.Events
@@ -104,7 +100,7 @@ func (s *Server) Teardown(context.Context) error {
 	s.stopAll()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.desired, s.malformed, s.last = state.New(), newMalformed(), nil
+	s.desired, s.last = newDesired(s.cfg.Logger), nil
 	if s.cfg.Folder == "" {
 		return nil
 	}
@@ -201,11 +197,9 @@ func (s *Server) openLocked() error {
 			users[path] = key
 		}
 	}
-	if s.malformed.any() {
-		for _, key := range sortedKeys(s.served) {
-			if err := s.malformed.of(s.desired, key); err != nil {
-				failed(key, err)
-			}
+	for _, key := range sortedKeys(s.served) {
+		if err := s.desired.malformed(key); err != nil {
+			failed(key, err)
 		}
 	}
 	return errors.Join(errs...)

@@ -4,6 +4,7 @@ package codec
 
 import (
 	"encoding/binary"
+	"fmt"
 	"net/netip"
 
 	"github.com/wayleave/wayleave/dataplane"
@@ -21,14 +22,55 @@ const (
 // hasPort reports whether a member is one of a set of type IPSetPorts.
 func hasPort(m *dataplane.Member) bool { return m.Protocol != 0 || m.Port != 0 }
 
+// CheckMembers returns an error if a set cannot have the members: Encode or Decode would refuse them. It needs one
+// pass, and no memory.
+func CheckMembers(id dataplane.IPSetID, typ dataplane.IPSetType, members []dataplane.Member) error {
+	c := newCursor()
+	for i := range members {
+		c.enterItem("members", i)
+		checkType(c, typ, &members[i])
+		checkMember(c, &members[i])
+		c.leave()
+	}
+	if c.err != nil {
+		set := &wirepb.Event_IpSetUpdate{IpSetUpdate: &wirepb.IPSetUpdate{Id: string(id)}}
+		return fmt.Errorf("codec: %s: %w", object(&wirepb.Event{Event: set}), c.err)
+	}
+	return nil
+}
+
+// checkType records an error for a member of the other type.
+func checkType(c *cursor, typ dataplane.IPSetType, m *dataplane.Member) {
+	if hasPort(m) != (typ == dataplane.IPSetPorts) {
+		c.fail("member %s of a set of type %s", *m, typ)
+	}
+}
+
+// checkMember records an error for a member that no set can have.
+func checkMember(c *cursor, m *dataplane.Member) {
+	switch {
+	case !m.Prefix.IsValid():
+		c.fail("no prefix")
+	case m.Prefix.Addr().Is4In6():
+		c.fail("address %s is IPv4 in IPv6 form", m.Prefix.Addr())
+	case m.Prefix != m.Prefix.Masked():
+		c.fail("prefix %s has host bits", m.Prefix)
+	case !hasPort(m):
+	case !m.Prefix.IsSingleIP():
+		c.fail("prefix %s with a port", m.Prefix)
+	case m.Protocol == 0:
+		c.fail("port %d without a protocol", m.Port)
+	case m.Port == 0:
+		c.fail("protocol %s without a port", m.Protocol)
+	}
+}
+
 // encodeMembers packs the members of a set. A member of the other type is an error.
 func encodeMembers(c *cursor, name string, typ dataplane.IPSetType, members []dataplane.Member) *wirepb.Members {
 	for i := range members {
-		if hasPort(&members[i]) != (typ == dataplane.IPSetPorts) {
-			c.enterItem(name, i)
-			c.fail("member %s of a set of type %s", members[i], typ)
-			c.leave()
-		}
+		c.enterItem(name, i)
+		checkType(c, typ, &members[i])
+		c.leave()
 	}
 	return packMembers(c, name, members)
 }
@@ -83,12 +125,9 @@ func packMember(c *cursor, out *wirepb.Members, m *dataplane.Member) {
 	case hasPort(m):
 		list = &out.Ipv6Ports
 	}
-	switch {
-	case !m.Prefix.IsValid():
-		c.fail("no prefix")
+	checkMember(c, m)
+	if !m.Prefix.IsValid() {
 		return
-	case hasPort(m) && !m.Prefix.IsSingleIP():
-		c.fail("prefix %s with a port", m.Prefix)
 	}
 	*list = appendAddress(c, *list, a)
 	if hasPort(m) {

@@ -40,7 +40,7 @@ type PolicySyncClient interface {
 	// The call ends with UNAVAILABLE when the server ends, if the endpoint has too many calls, or if the client reads
 	// nothing for too long. A client then keeps its state. After any other status it denies everything: NOT_FOUND when the
 	// endpoint is removed, PERMISSION_DENIED if the peer is not in the workload any more, FAILED_PRECONDITION if the
-	// policy cannot be encoded, or a status of the client's own library, which cannot read a response. In each case it
+	// policy cannot be sent, or a status of the client's own library, which cannot read a response. In each case it
 	// connects again after a while.
 	Sync(ctx context.Context, in *SyncRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SyncResponse], error)
 }
@@ -83,7 +83,7 @@ type PolicySyncServer interface {
 	// The call ends with UNAVAILABLE when the server ends, if the endpoint has too many calls, or if the client reads
 	// nothing for too long. A client then keeps its state. After any other status it denies everything: NOT_FOUND when the
 	// endpoint is removed, PERMISSION_DENIED if the peer is not in the workload any more, FAILED_PRECONDITION if the
-	// policy cannot be encoded, or a status of the client's own library, which cannot read a response. In each case it
+	// policy cannot be sent, or a status of the client's own library, which cannot read a response. In each case it
 	// connects again after a while.
 	Sync(*SyncRequest, grpc.ServerStreamingServer[SyncResponse]) error
 	mustEmbedUnimplementedPolicySyncServer()
