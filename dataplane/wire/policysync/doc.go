@@ -28,7 +28,8 @@
 // else. A set, policy or profile is sent when the first reference to it appears, and removed with the last one.
 //
 // A subscriber that is slow gets a snapshot in place of the changes that it missed. Apply waits for no subscriber to
-// read. It takes turns with the calls, which collect the objects of a response one at a time and encode them afterwards.
+// read. It takes turns with the calls, which collect the objects of a response one at a time and encode them
+// afterwards.
 //
 // Apply checks the objects of each batch, also without subscribers: it encodes and decodes changed policies, profiles
 // and endpoints, and looks at changed members of sets.
@@ -47,5 +48,6 @@
 // # Errors
 //
 // Apply and Resync return a *dataplane.ApplyError for each endpoint whose socket cannot be opened, or whose policy
-// cannot be sent: a message cannot express it, or a client could not decode it. A Driver reports the endpoint as failed. Calls end with a gRPC status: see the schema.
+// cannot be sent: a message cannot express it, or a client could not decode it. A Driver reports the endpoint as
+// failed. Calls end with a gRPC status: see the schema.
 package policysync

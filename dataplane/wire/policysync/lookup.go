@@ -74,13 +74,13 @@ func lookups(objects dptest.State, before *State) map[dataplane.IPSetID]*lookup 
 }
 
 // relevant returns the objects with sets that have only the members that contain an address of the packet. No rule can
-// tell the difference.
+// tell the difference. The addresses are valid and have their shortest form.
 func (s *State) relevant(p dptest.Packet) dptest.State {
 	objects := s.Objects
 	objects.Sets = make(map[dataplane.IPSetID]dptest.Set, len(s.Objects.Sets))
 	for id, set := range s.Objects.Sets {
-		if l := s.lookups[id]; l != nil && p.Src.IsValid() && p.Dst.IsValid() {
-			set.Members = l.containing(l.containing(nil, p.Src.Unmap()), p.Dst.Unmap())
+		if l := s.lookups[id]; l != nil {
+			set.Members = l.containing(l.containing(nil, p.Src), p.Dst)
 		}
 		objects.Sets[id] = set
 	}

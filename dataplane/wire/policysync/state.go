@@ -34,8 +34,8 @@ func newState(objects dptest.State, before *State) *State {
 
 // Ingress returns the decision of the endpoint's policy about the first packet of a connection to it, and what decided.
 // It ignores From and To of the packet, and the fields that are unknown: a program that accepts connections passes
-// UnknownDSCP. It takes no account of connection tracking: judge each request by itself. The time that it takes hardly
-// depends on the size of sets.
+// UnknownDSCP. It denies a packet without two addresses of one family. It takes no account of connection tracking:
+// judge each request by itself. The time that it takes hardly depends on the size of sets.
 func (s *State) Ingress(p dptest.Packet, unknown Unknown) dptest.Decision {
 	p.From, p.To = policy.Key{}, s.Key
 	return s.judge(p, unknown).Ingress
@@ -47,11 +47,19 @@ func (s *State) Egress(p dptest.Packet, unknown Unknown) dptest.Decision {
 	return s.judge(p, unknown).Egress
 }
 
-// judge evaluates a packet. Without the endpoint, whose key may not be known, it denies both directions.
+// judge evaluates a packet. It denies both directions without the endpoint, whose key may not be known, and without an
+// address of the packet: a rule that denies addresses does not match a packet that has none.
 func (s *State) judge(p dptest.Packet, unknown Unknown) dptest.Verdict {
-	if s.Objects.Endpoints[s.Key] == nil {
-		gone := dptest.Decision{Action: policy.Deny, By: cmp.Or(s.reason, "no endpoint")}
-		return dptest.Verdict{Egress: gone, Ingress: gone}
+	deny := func(reason string) dptest.Verdict {
+		d := dptest.Decision{Action: policy.Deny, By: reason}
+		return dptest.Verdict{Egress: d, Ingress: d}
+	}
+	p.Src, p.Dst = p.Src.Unmap().WithZone(""), p.Dst.Unmap().WithZone("") // no prefix contains an address with a zone
+	switch {
+	case s.Objects.Endpoints[s.Key] == nil:
+		return deny(cmp.Or(s.reason, "no endpoint"))
+	case !p.Src.IsValid() || !p.Dst.IsValid():
+		return deny("a packet without an address")
 	}
 	objects := s.relevant(p)
 	if unknown != 0 {

@@ -391,7 +391,7 @@ func TestEncodeRefusesLoss(t *testing.T) {
 	set := func(typ dataplane.IPSetType, m dataplane.Member) dataplane.Event {
 		return &dataplane.IPSetUpdate{ID: "s:a", Type: typ, Members: []dataplane.Member{m}}
 	}
-	net := netip.MustParsePrefix("10.0.0.0/24")
+	net, single := netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("10.0.0.1/32")
 	for _, tt := range []struct {
 		event dataplane.Event
 		want  string // after "codec: "
@@ -425,6 +425,22 @@ func TestEncodeRefusesLoss(t *testing.T) {
 		{set(2, dataplane.Member{Prefix: net}), "ipset s:a: type: unknown value 2"},
 		{set(dataplane.IPSetNets, dataplane.Member{}), "ipset s:a: members[0]: no prefix"},
 		{
+			set(dataplane.IPSetNets, dataplane.Member{Prefix: netip.MustParsePrefix("10.0.0.1/24")}),
+			"ipset s:a: members[0]: prefix 10.0.0.1/24 has host bits",
+		},
+		{
+			set(dataplane.IPSetNets, dataplane.Member{Prefix: netip.MustParsePrefix("::ffff:10.0.0.1/128")}),
+			"ipset s:a: members[0]: address ::ffff:10.0.0.1 is IPv4 in IPv6 form",
+		},
+		{
+			set(dataplane.IPSetPorts, dataplane.Member{Prefix: single, Port: 80}),
+			"ipset s:a: members[0]: port 80 without a protocol",
+		},
+		{
+			set(dataplane.IPSetPorts, dataplane.Member{Prefix: single, Protocol: policy.ProtocolTCP}),
+			"ipset s:a: members[0]: protocol TCP without a port",
+		},
+		{
 			set(dataplane.IPSetNets, dataplane.Member{Prefix: net, Protocol: policy.ProtocolTCP}),
 			"ipset s:a: members[0]: member 10.0.0.0,tcp:0 of a set of type nets",
 		},
@@ -451,5 +467,8 @@ func TestEncodeRefusesLoss(t *testing.T) {
 	} {
 		_, err := codec.Encode(tt.event)
 		require.EqualError(t, err, "codec: "+tt.want)
+		if s, ok := tt.event.(*dataplane.IPSetUpdate); ok && s.Type <= dataplane.IPSetPorts {
+			require.EqualError(t, codec.CheckMembers(s.ID, s.Type, s.Members), "codec: "+tt.want)
+		}
 	}
 }
