@@ -21,7 +21,9 @@
 // endpoint is removed, each answer is 403.
 //
 // Requests from the addresses of --node are always allowed: the kernel lets the node's own processes, for example the
-// kubelet, connect to its pods whatever policy says.
+// kubelet, connect to its pods whatever policy says. So are requests of the pod to itself, which never leave it: their
+// source is the address that they are sent to, or a loopback address. A proxy of the pod in front of the sidecar
+// therefore hides its clients from policy.
 //
 // Otherwise the decision is the one that the kernel takes for a new connection, as far as the sidecar knows the
 // connection. It does not know the DSCP: a rule that matches the DSCP never allows here. If its action is Deny or Pass,

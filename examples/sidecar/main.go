@@ -145,33 +145,34 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.upstream.ServeHTTP(w, r)
 }
 
-// decide judges a request. The node itself is always allowed, as the kernel allows it. Otherwise the decision is not
-// known before the first state of the policy.
+// decide judges a request. Those that the kernel does not judge are always allowed: from the node (S104), and from the
+// pod itself (S103). The decision about others is not known before the first state of the policy.
 func (p *proxy) decide(r *http.Request) (d dptest.Decision, known bool) {
-	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err == nil && slices.Contains(p.nodes, from.Addr().Unmap()) {
-		return dptest.Decision{Action: policy.Allow, By: "--node"}, true
-	}
+	packet, err := packetOf(r)
 	state := p.state()
-	if state == nil {
+	switch {
+	case err == nil && slices.Contains(p.nodes, packet.Src):
+		return dptest.Decision{Action: policy.Allow, By: "--node"}, true
+	case err == nil && (packet.Src == packet.Dst || packet.Src.IsLoopback()):
+		return dptest.Decision{Action: policy.Allow, By: "the pod itself"}, true
+	case state == nil:
 		return dptest.Decision{}, false
+	case err != nil:
+		return dptest.Decision{Action: policy.Deny, By: err.Error()}, true
 	}
-	return decide(state, r), true
+	return state.Ingress(packet, policysync.UnknownDSCP), true
 }
 
-// decide judges a request by the policy for traffic to the pod.
-func decide(state *policysync.State, r *http.Request) dptest.Decision {
+// packetOf returns the first packet of the connection that a request came by.
+func packetOf(r *http.Request) (dptest.Packet, error) {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if local == nil {
-		return dptest.Decision{Action: policy.Deny, By: "a connection without an address"}
+		return dptest.Packet{}, errors.New("a connection without an address")
 	}
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	to, err2 := netip.ParseAddrPort(local.String())
-	if err := errors.Join(err, err2); err != nil {
-		return dptest.Decision{Action: policy.Deny, By: err.Error()}
-	}
-	return state.Ingress(dptest.Packet{
-		Src: from.Addr().WithZone(""), SrcPort: from.Port(),
-		Dst: to.Addr().WithZone(""), DstPort: to.Port(), Protocol: policy.ProtocolTCP,
-	}, policysync.UnknownDSCP)
+	return dptest.Packet{
+		Src: from.Addr().Unmap().WithZone(""), SrcPort: from.Port(),
+		Dst: to.Addr().Unmap().WithZone(""), DstPort: to.Port(), Protocol: policy.ProtocolTCP,
+	}, errors.Join(err, err2)
 }

@@ -68,8 +68,8 @@ func newNode(t *testing.T) *node {
 }
 
 // pod adds a pod.
-func (n *node) pod(name, address string) *netns.Workload {
-	w := nstest.NewWorkload(n.t, n.ns, "way-"+name, address)
+func (n *node) pod(name string, addresses ...string) *netns.Workload {
+	w := nstest.NewWorkload(n.t, n.ns, "way-"+name, addresses...)
 	e := &policy.WorkloadEndpoint{
 		Namespace: "shop", Name: name, Node: "n", Interface: "way-" + name, Addresses: w.Addresses,
 		MAC: w.Link.MAC.String(), Labels: map[string]string{"name": name},
@@ -123,12 +123,15 @@ type client struct {
 	dials int
 }
 
-func clientIn(t *testing.T, ns *netns.NS) *client {
+func clientIn(t *testing.T, ns *netns.NS) *client { return clientFrom(t, ns, "") }
+
+// clientFrom is clientIn with a source address, or any if it is empty.
+func clientFrom(t *testing.T, ns *netns.NS, source string) *client {
 	c := &client{}
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}
 	dial := func(ctx context.Context, network, address string) (conn net.Conn, err error) {
 		c.dials++
 		err = ns.Do(func() (err error) {
-			var d net.Dialer
 			conn, err = d.DialContext(ctx, network, address)
 			return err
 		})
@@ -184,11 +187,11 @@ func serveUpstream(t *testing.T, pod *netns.Workload) {
 // are open. Before the first state nobody is allowed, and a process outside of the pod does not get the policy.
 func TestRequestsAreAuthorisedByPolicy(t *testing.T) {
 	n, binary := newNode(t), build(t)
-	web, alice, bob := n.pod("web", "10.0.0.1"), n.pod("alice", "10.0.0.2"), n.pod("bob", "10.0.0.3")
+	web, alice, bob := n.pod("web", "10.0.0.1", "10.0.0.9"), n.pod("alice", "10.0.0.2"), n.pod("bob", "10.0.0.3")
 	serveUpstream(t, web)
 	log := start(t, web.NS, binary, "--socket", n.socket(key("web")))
-	local := clientIn(t, web.NS)
-	require.Contains(t, local.until(t, "10.0.0.1:80", http.StatusServiceUnavailable), "not known yet")
+	other := clientFrom(t, web.NS, "10.0.0.9")
+	require.Contains(t, other.until(t, "10.0.0.1:80", http.StatusServiceUnavailable), "not known yet")
 
 	n.allow("alice")
 	n.graph.InSync()
@@ -216,26 +219,29 @@ func TestRequestsAreAuthorisedByPolicy(t *testing.T) {
 		{n.ns, "web", "it is in the network namespace of the node"},
 		{bob.NS, "alice", "does not have the other end of way-alice"},
 	} {
-		start(t, c.ns, binary, "--socket", n.socket(key(c.pod)), "--listen", "127.0.0.1:81")
+		for _, address := range []string{"192.0.2.1/32", "192.0.2.2/32"} {
+			require.NoError(t, c.ns.AddAddr("lo", netip.MustParsePrefix(address)))
+		}
+		start(t, c.ns, binary, "--socket", n.socket(key(c.pod)), "--listen", "192.0.2.1:81")
 		n.log.Wait(t, c.reason)
-		clientIn(t, c.ns).until(t, "127.0.0.1:81", http.StatusServiceUnavailable)
+		clientFrom(t, c.ns, "192.0.2.2").until(t, "192.0.2.1:81", http.StatusServiceUnavailable)
 	}
 }
 
 // Once the endpoint of the pod is removed, nobody is allowed.
 func TestRequestsAreDeniedWithoutTheEndpoint(t *testing.T) {
 	n, binary := newNode(t), build(t)
-	web := n.pod("web", "10.0.0.1")
+	web := n.pod("web", "10.0.0.1", "10.0.0.9")
 	serveUpstream(t, web)
 	start(t, web.NS, binary, "--socket", n.socket(key("web")))
 	n.allow("web")
 	n.graph.InSync()
 	n.send()
-	local := clientIn(t, web.NS)
-	require.Equal(t, "page for 10.0.0.1", local.until(t, "10.0.0.1:80", http.StatusOK))
+	other := clientFrom(t, web.NS, "10.0.0.9")
+	require.Equal(t, "page for 10.0.0.9", other.until(t, "10.0.0.1:80", http.StatusOK))
 	n.graph.Update(policy.Update{Key: key("web")})
 	n.send()
-	require.Contains(t, local.until(t, "10.0.0.1:80", http.StatusForbidden), "the endpoint is removed")
+	require.Contains(t, other.until(t, "10.0.0.1:80", http.StatusForbidden), "the endpoint is removed")
 }
 
 // A request is denied if its addresses are not known.
@@ -246,7 +252,9 @@ func TestRequestWithoutAddressIsDenied(t *testing.T) {
 		ctx := context.WithValue(t.Context(), http.LocalAddrContextKey, local)
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://web/", nil)
 		require.NoError(t, err)
-		require.Equal(t, policy.Deny, decide(p.state(), r).Action)
+		d, known := p.decide(r)
+		require.True(t, known)
+		require.Equal(t, policy.Deny, d.Action)
 	}
 }
 
@@ -270,7 +278,7 @@ func TestNodeIsAllowedWithoutPolicy(t *testing.T) {
 	nodes := []netip.Addr{netip.MustParseAddr("192.0.2.1")}
 	p := newProxy(state, nodes, &url.URL{}, slog.New(slog.DiscardHandler))
 	for address, want := range map[string]bool{
-		"192.0.2.1:1000": true, "[::ffff:192.0.2.1]:1000": true, "192.0.2.2:1000": false, "[::1]:1": false, "": false,
+		"192.0.2.1:1000": true, "[::ffff:192.0.2.1]:1000": true, "192.0.2.2:1000": false, "": false,
 	} {
 		d, known := p.decide(requestFrom(t, address))
 		require.Equal(t, want, known, address)
@@ -303,10 +311,31 @@ func stateOf(rules ...dataplane.Rule) func() *policysync.State {
 // S176: the DSCP of a connection is not known, so a rule that denies a DSCP denies every connection.
 func TestUnknownDSCPDenies(t *testing.T) {
 	dscp := policy.HeaderMatch{DSCP: []policy.DSCP{46}}
-	state := stateOf(dataplane.Rule{Action: policy.Deny, HeaderMatch: dscp}, dataplane.Rule{Action: policy.Allow})
-	require.Equal(t, policy.Deny, decide(state(), requestFrom(t, "10.0.0.2:1000")).Action)
-	state = stateOf(dataplane.Rule{Action: policy.Allow, HeaderMatch: dscp})
-	require.Equal(t, policy.Deny, decide(state(), requestFrom(t, "10.0.0.2:1000")).Action)
+	for _, state := range []func() *policysync.State{
+		stateOf(dataplane.Rule{Action: policy.Deny, HeaderMatch: dscp}, dataplane.Rule{Action: policy.Allow}),
+		stateOf(dataplane.Rule{Action: policy.Allow, HeaderMatch: dscp}),
+	} {
+		p := newProxy(state, nil, &url.URL{}, slog.New(slog.DiscardHandler))
+		d, known := p.decide(requestFrom(t, "10.0.0.2:1000"))
+		require.True(t, known)
+		require.Equal(t, policy.Deny, d.Action)
+	}
+}
+
+// S103: connections of the pod to itself are allowed whatever policy says, with and without one. Others are judged.
+func TestPodItselfIsAllowed(t *testing.T) {
+	without := func() *policysync.State { return nil }
+	for _, state := range []func() *policysync.State{without, stateOf(dataplane.Rule{Action: policy.Deny})} {
+		p := newProxy(state, nil, &url.URL{}, slog.New(slog.DiscardHandler))
+		for address, want := range map[string]bool{
+			"10.0.0.1:1000": true, "[::ffff:10.0.0.1]:1000": true, "127.0.0.1:1000": true, "127.8.8.8:1000": true,
+			"[::1]:1000": true, "10.0.0.2:1000": false, "[2001:db8::1]:1000": false, "0.0.0.0:1000": false,
+		} {
+			d, known := p.decide(requestFrom(t, address))
+			require.Equal(t, want || state() != nil, known, address)
+			require.Equal(t, want, d.Action == policy.Allow, address)
+		}
+	}
 }
 
 func TestHelp(t *testing.T) {
