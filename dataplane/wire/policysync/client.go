@@ -77,15 +77,15 @@ func (c *Client) State() *State { return c.state.Load() }
 
 // Run connects, and again after a while when the connection ends, until ctx is done. Errors: that of ctx.
 func (c *Client) Run(ctx context.Context) error {
-	least := min(50*time.Millisecond, c.cfg.MaxBackoff)
-	wait := least
+	minWait := min(50*time.Millisecond, c.cfg.MaxBackoff)
+	wait := minWait
 	for {
 		complete, err := c.connect(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if complete {
-			wait = least
+			wait = minWait
 		}
 		if s := c.State(); outdated(err) && (s == nil || s.reason != err.Error()) {
 			c.publish(&State{Key: c.key(), Objects: dptest.NewState(), reason: err.Error()})

@@ -47,7 +47,7 @@ func (s *Server) serveLocked(key policy.Key, path string) error {
 	policysyncpb.RegisterPolicySyncServer(e.grpc, &service{endpoint: e})
 	s.served[key] = e
 	_ = e.checkLocked() // openLocked returns it
-	s.stopping.Go(func() {
+	s.goroutines.Go(func() {
 		if err := e.grpc.Serve(listener); err != nil {
 			s.cfg.Logger.Debug("the socket is closed", "endpoint", key, "err", err)
 		}
@@ -66,11 +66,11 @@ func (e *endpoint) stopLocked(reason error) {
 	}
 	s.cfg.Logger.Info("not listening any more", "endpoint", e.key, "path", e.path, "reason", reason)
 	stopped := make(chan struct{})
-	s.stopping.Go(func() {
+	s.goroutines.Go(func() {
 		defer close(stopped)
 		e.grpc.GracefulStop()
 	})
-	s.stopping.Go(func() {
+	s.goroutines.Go(func() {
 		// A client reads the status after the message that it is reading. Without the status, it would take the end of
 		// the connection for that of the server, and keep its state.
 		select {
@@ -152,9 +152,9 @@ func (e *endpoint) unsubscribe(sub *subscriber) {
 	}
 }
 
-// take removes and returns the next response for a subscriber, and returns the current endpoint. ok is false if there
-// is no response, or the call has ended.
-func (e *endpoint) take(sub *subscriber) (next response, current *dataplane.Endpoint, ok bool) {
+// nextResponse removes and returns the next response for a subscriber, and returns the current endpoint. ok is false if
+// there is no response, or the call has ended.
+func (e *endpoint) nextResponse(sub *subscriber) (next response, current *dataplane.Endpoint, ok bool) {
 	s := e.server
 	s.mu.Lock()
 	defer s.mu.Unlock()

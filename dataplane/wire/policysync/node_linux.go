@@ -67,8 +67,8 @@ func (n *node) close() {
 	}
 }
 
-// differs checks that another namespace is not that of the node.
-func (n *node) differs(namespace int) error {
+// checkNotNode checks that another namespace is not that of the node.
+func (n *node) checkNotNode(namespace int) error {
 	return n.query(func(*netlink.Handle) error {
 		var other unix.Stat_t
 		if err := unix.Fstat(namespace, &other); err != nil {
@@ -81,8 +81,8 @@ func (n *node) differs(namespace int) error {
 	})
 }
 
-// hasOtherEnd checks that the other end of an interface is in a namespace.
-func (n *node) hasOtherEnd(name string, namespace int) error {
+// checkOtherEnd checks that the other end of an interface is in a namespace.
+func (n *node) checkOtherEnd(name string, namespace int) error {
 	return n.query(func(h *netlink.Handle) error {
 		link, err := h.LinkByName(name)
 		if err != nil {

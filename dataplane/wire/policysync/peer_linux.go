@@ -83,7 +83,7 @@ func (p Peer) openNamespace() (namespace *os.File, err error) {
 // inNamespace calls a function with the network namespace of the process, which is not that of the node.
 func (p Peer) inNamespace(do func(fd int) error) error {
 	return p.conn.withNamespace(p.openNamespace, func(fd int) error {
-		if err := p.node.differs(fd); err != nil {
+		if err := p.node.checkNotNode(fd); err != nil {
 			return err
 		}
 		return do(fd)
@@ -92,7 +92,7 @@ func (p Peer) inNamespace(do func(fd int) error) error {
 
 // inWorkload checks that the other end of the endpoint's interface is in the network namespace of the process.
 func (p Peer) inWorkload() error {
-	return p.inNamespace(func(fd int) error { return p.node.hasOtherEnd(p.Endpoint.Interface, fd) })
+	return p.inNamespace(func(fd int) error { return p.node.checkOtherEnd(p.Endpoint.Interface, fd) })
 }
 
 // hasAddresses checks that the network namespace of the process has the addresses. It looks up each of them: a list of

@@ -31,8 +31,8 @@ type Server struct {
 	node *node
 	// checks has a token for each peer that is being checked.
 	checks chan struct{}
-	// stopping are the goroutines of endpoints.
-	stopping sync.WaitGroup
+	// goroutines are the goroutines of endpoints.
+	goroutines sync.WaitGroup
 	// closing is closed when Close stops waiting for clients.
 	closing chan struct{}
 
@@ -105,7 +105,7 @@ func (s *Server) Teardown(context.Context) error {
 		return nil
 	}
 	if err := removeStale(s.cfg.Folder); err != nil {
-		return &dataplane.ApplyError{Backend: backend, Op: "remove old sockets", Err: err}
+		return &dataplane.ApplyError{Backend: backend, Op: "remove stale sockets", Err: err}
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (s *Server) Close() error {
 	}
 	s.mu.Unlock()
 	s.stopAll()
-	s.stopping.Wait()
+	s.goroutines.Wait()
 	s.node.close()
 	return nil
 }
@@ -154,7 +154,7 @@ func (s *Server) cleanLocked() {
 	}
 	s.cleaned = true
 	if err := removeStale(s.cfg.Folder); err != nil {
-		s.cfg.Logger.Warn("cannot remove old sockets", "folder", s.cfg.Folder, "err", err)
+		s.cfg.Logger.Warn("cannot remove stale sockets", "folder", s.cfg.Folder, "err", err)
 	}
 }
 

@@ -34,7 +34,7 @@ func live(t *testing.T, path string) *net.UnixListener {
 }
 
 // The sockets that a killed server has left behind go with the first complete state, and nothing else does.
-func TestOldSocketsAreRemoved(t *testing.T) {
+func TestStaleSocketsAreRemoved(t *testing.T) {
 	folder := t.TempDir()
 	path := policysync.Folder(folder)
 	old := []string{

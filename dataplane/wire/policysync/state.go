@@ -18,14 +18,14 @@ type State struct {
 	// endpoint, everything is denied.
 	Objects dptest.State
 
-	lookups map[dataplane.IPSetID]*lookup
+	memberIndexes map[dataplane.IPSetID]*memberIndex
 	// reason is why there is no endpoint.
 	reason string
 }
 
 // newState returns the state with the objects. The state before may be nil.
 func newState(objects dptest.State, before *State) *State {
-	s := &State{Objects: objects, lookups: lookups(objects, before)}
+	s := &State{Objects: objects, memberIndexes: memberIndexes(objects, before)}
 	for key := range objects.Endpoints {
 		s.Key = key
 	}

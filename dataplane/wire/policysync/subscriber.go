@@ -25,9 +25,9 @@ type subscriber struct {
 	reason error
 	// snapshot is set if the subscriber needs a snapshot.
 	snapshot bool
-	// queue has the batches that follow, and queued is their total number of events and members.
-	queue  []queued
-	queued int
+	// queue has the batches that follow, and queuedSize is their total number of events and members.
+	queue      []queued
+	queuedSize int
 }
 
 // queued is a batch and its size.
@@ -54,9 +54,9 @@ func (s *subscriber) add(b dataplane.Batch, size, limit int) {
 		return
 	}
 	s.queue = append(s.queue, queued{b, size})
-	s.queued += size
-	if s.queued > limit {
-		s.queue, s.queued, s.snapshot = nil, 0, true
+	s.queuedSize += size
+	if s.queuedSize > limit {
+		s.queue, s.queuedSize, s.snapshot = nil, 0, true
 	}
 	select {
 	case s.wake <- struct{}{}:
@@ -72,7 +72,7 @@ func (s *subscriber) next() (b dataplane.Batch, ok bool) {
 	first := s.queue[0]
 	s.queue[0] = queued{} // the array may live on
 	s.queue = s.queue[1:]
-	s.queued -= first.size
+	s.queuedSize -= first.size
 	return first.batch, true
 }
 
@@ -125,7 +125,7 @@ func (e *endpoint) follow(out stream, id *identity, sub *subscriber) error {
 		case <-sub.wake:
 		}
 		for {
-			next, current, ok := e.take(sub)
+			next, current, ok := e.nextResponse(sub)
 			if !ok {
 				break
 			}

@@ -18,6 +18,7 @@
 // # Errors
 //
 // Encode returns an error for a value that a message cannot express: without it, a rule could match more packets. It
-// does so also for a member of a set that Decode would refuse. Decode returns an error for a message that a server must not send. Errors name the object and the field, as
+// does so also for a member of a set that Decode would refuse. Decode returns an error for a message that a server must
+// not send. Errors name the object and the field, as
 // "codec: policy Policy/shop/web: ingress[3].source.nets[0]: prefix length 40 of an IPv4 address".
 package codec
