@@ -204,7 +204,7 @@ func (d *demo) build() error {
 		namespaces[e.Namespace] = true
 	}
 	d.Printf("Node %s: %d workloads in %d namespaces and a host outside, built in %d ms\n\n%s", d.folder.node,
-		len(d.folder.endpoints), len(namespaces), time.Since(began).Milliseconds(), connectivity.Legend)
+		len(d.folder.endpoints), len(namespaces), time.Since(began).Milliseconds(), connectivity.Legend(d.Coloured()))
 	return nil
 }
 
@@ -284,7 +284,7 @@ func (d *demo) stage(ctx context.Context, title, detail string, change func() er
 	if err != nil {
 		return nil, err
 	}
-	d.Printf("%s", m)
+	d.Printf("%s", m.Text(d.Coloured()))
 	d.measured += len(m.Cells)
 	for _, difference := range m.Differences() {
 		d.failures = append(d.failures, title+": "+difference)

@@ -8,7 +8,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"strings"
+
+	"golang.org/x/term"
 )
 
 // Misused is the exit status of a command line that makes no sense.
@@ -25,6 +28,13 @@ func (c Console) Printf(format string, args ...any) { _, _ = fmt.Fprintf(c.Out, 
 
 // Errorf writes to the error output.
 func (c Console) Errorf(format string, args ...any) { _, _ = fmt.Fprintf(c.Err, format, args...) }
+
+// Coloured reports whether the output may have colours: it is a terminal, and the environment has no NO_COLOR
+// (https://no-color.org) and no TERM that is dumb.
+func (c Console) Coloured() bool {
+	file, ok := c.Out.(*os.File)
+	return ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(file.Fd()))
+}
 
 // Command is something that a program can do.
 type Command struct {

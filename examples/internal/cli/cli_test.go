@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -90,4 +91,13 @@ func TestGroups(t *testing.T) {
 	require.Zero(t, p.Run(t.Context(), cli.Console{Out: &out}, nil))
 	require.Contains(t, out.String(), "\n\nSpeak:\n  echo        say it\n")
 	require.Contains(t, out.String(), "\n\nListen:\n  quiet       takes nothing\n  completion ")
+}
+
+// Only a terminal gets colours.
+func TestColoured(t *testing.T) {
+	require.False(t, cli.Console{Out: &bytes.Buffer{}}.Coloured())
+	file, err := os.Create(t.TempDir() + "/out")
+	require.NoError(t, err)
+	defer file.Close()
+	require.False(t, cli.Console{Out: file}.Coloured())
 }

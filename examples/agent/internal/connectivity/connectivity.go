@@ -66,11 +66,29 @@ type Matrix struct {
 	Cells []Cell
 }
 
-// Legend explains what String draws.
-const Legend = `rows send, columns answer; each cell is IPv4, then IPv6
+// Legend explains what Text draws, with the same colours.
+func Legend(coloured bool) string {
+	if !coloured {
+		return legend
+	}
+	lines := legend
+	for _, mark := range []string{".", "X", "!", "?"} {
+		lines = strings.Replace(lines, "  "+mark+"  ", "  "+paint(mark)+"  ", 1)
+	}
+	return lines
+}
+
+const legend = `rows send, columns answer; each cell is IPv4, then IPv6
   .  allowed: the answer came back     X  blocked: silence
   !  GOT THROUGH, policy blocks it     ?  NO ANSWER, policy allows it
 `
+
+// paint colours marks for a terminal: green for allowed, grey for blocked, red for what differs from policy.
+func paint(marks string) string {
+	return strings.NewReplacer(
+		".", "\x1b[32m.\x1b[0m", "X", "\x1b[90mX\x1b[0m", "!", "\x1b[1;31m!\x1b[0m", "?", "\x1b[1;31m?\x1b[0m",
+	).Replace(marks)
+}
 
 // Differences describes the cells where packets and policy disagree, one a line.
 func (m *Matrix) Differences() []string {
@@ -92,9 +110,12 @@ func (m *Matrix) Differences() []string {
 	return out
 }
 
-// String draws the table, each line ending in a line break: a row for each sender, under three
+// String returns Text without colours.
+func (m *Matrix) String() string { return m.Text(false) }
+
+// Text draws the table, each line ending in a line break: a row for each sender, under three
 // lines of heading with the names, protocols and ports of whom they try to reach.
-func (m *Matrix) String() string {
+func (m *Matrix) Text(coloured bool) string {
 	marks := map[[2]int]string{}
 	for _, c := range m.Cells {
 		at := [2]int{c.From, c.Column}
@@ -122,11 +143,11 @@ func (m *Matrix) String() string {
 			rows[i+3] = append(rows[i+3], marks[[2]int{i, j}])
 		}
 	}
-	return m.draw(rows)
+	return m.draw(rows, coloured)
 }
 
 // draw aligns the rows. A party's name, in the first row, spans its columns.
-func (m *Matrix) draw(rows [][]string) string {
+func (m *Matrix) draw(rows [][]string, coloured bool) string {
 	widths := make([]int, len(m.Columns)+1)
 	for _, row := range rows {
 		for j, text := range row {
@@ -157,7 +178,11 @@ func (m *Matrix) draw(rows [][]string) string {
 			}
 			switch {
 			case i > 0:
-				line += fmt.Sprintf("%s%-*s", gap, widths[j+1], row[j+1])
+				cell := fmt.Sprintf("%-*s", widths[j+1], row[j+1])
+				if coloured && i >= 3 {
+					cell = paint(cell)
+				}
+				line += gap + cell
 			case gap == "  ":
 				line += fmt.Sprintf("  %-*s", spans[column.To]-1, m.Parties[column.To].Name)
 			}

@@ -111,6 +111,10 @@ out            .   X   X
 	for flow, times := range n.asked {
 		require.Equal(t, 1, times, flow)
 	}
+	plain := strings.NewReplacer("\x1b[32m", "", "\x1b[90m", "", "\x1b[0m", "").Replace(m.Text(true))
+	require.Equal(t, m.String(), plain)
+	require.Contains(t, m.Text(true), "out            \x1b[32m.\x1b[0m   \x1b[90mX\x1b[0m   \x1b[90mX\x1b[0m\n")
+	require.Contains(t, connectivity.Legend(true), "  \x1b[1;31m!\x1b[0m  GOT THROUGH")
 }
 
 // What got through although it must not is believed at once: no second measurement hides it.
