@@ -149,7 +149,8 @@ func (c *child) writeError(err error) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("the driver did not read for %s: %w", c.cfg.Timeout, err)
 	case errors.Is(err, syscall.EPIPE):
-		if c.endsInGrace() {
+		const exitTime = 200 * time.Millisecond // Apply waits for it, and other dataplanes wait for Apply
+		if c.endsWithin(min(exitTime, c.cfg.Grace)) {
 			return c.exitError()
 		}
 		return fmt.Errorf("the driver has closed its input: %w", err)
@@ -163,9 +164,9 @@ func (c *child) writeError(err error) error {
 	return err
 }
 
-// endsInGrace waits for the child to end, and reports whether it does so within the grace.
-func (c *child) endsInGrace() bool {
-	timer := time.NewTimer(c.cfg.Grace)
+// endsWithin waits for the child to end, and reports whether it does so within a time.
+func (c *child) endsWithin(d time.Duration) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-c.ended:
@@ -222,7 +223,7 @@ func (c *child) write(ctx context.Context, do func(translate.Send)) {
 // of a kill and the exit status, if that is not 0.
 func (c *child) close() error {
 	_ = c.in.Close()
-	if !c.endsInGrace() {
+	if !c.endsWithin(c.cfg.Grace) {
 		c.kill(errors.New("the driver did not exit after its input was closed"))
 		<-c.ended
 	}

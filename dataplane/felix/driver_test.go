@@ -25,6 +25,9 @@ import (
 	"github.com/wayleave/wayleave/dataplane/felix/felixpb"
 )
 
+// patience is how long tests wait for another process.
+const patience = 20 * time.Second
+
 // The driver of these tests, written from the description of the protocol. It reads ToDataplane from file descriptor 3
 // and writes FromDataplane to 4. It checks each message, and ends with an error if one is out of order. Its kernel is
 // the file "kernel" in its folder. It answers questions on a socket that has its PID as its name.

@@ -55,9 +55,6 @@ func leaked() string {
 	return strings.Join(found, "\n\n")
 }
 
-// patience is how long tests wait for another process.
-const patience = 20 * time.Second
-
 // rig is a Dataplane whose driver is the test binary.
 type rig struct {
 	t      *testing.T

@@ -57,7 +57,7 @@ func (p *pass) run() error {
 	for _, c := range lostRules {
 		p.result.conflict = p.result.conflict || c.slot.key.Extra
 	}
-	ambiguous, lostRoutes, last := splitDeletions(lostRoutes, routes)
+	ambiguous, lostRoutes, last := splitDeletions(lostRoutes, routes, p.view.stores.routes.tables)
 	for _, step := range []func() error{
 		func() error { return p.sendRoutes(ambiguous) },
 		func() error { return sendObjects(p, p.view.stores.entries, entries) },

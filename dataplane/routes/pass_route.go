@@ -65,7 +65,7 @@ func (p *pass) planRoutes() (deletions, additions []routeChange) {
 
 // splitDeletions separates the deletions that come before the additions, because a request to delete could match an
 // added route of the same slot, and the last ones.
-func splitDeletions(deletions, additions []routeChange) (before, after, last []routeChange) {
+func splitDeletions(deletions, additions []routeChange, tables []uint32) (before, after, last []routeChange) {
 	added := map[*routeSlot]bool{}
 	if len(deletions) > 0 {
 		for _, c := range additions {
@@ -82,6 +82,10 @@ func splitDeletions(deletions, additions []routeChange) (before, after, last []r
 			after = append(after, c)
 		}
 	}
+	// In the order of KeeperConfig.Tables: throw routes of the first table lead to blackhole routes of the next.
+	slices.SortStableFunc(last, func(a, b routeChange) int {
+		return slices.Index(tables, a.slot.key.table) - slices.Index(tables, b.slot.key.table)
+	})
 	return before, after, last
 }
 

@@ -302,7 +302,7 @@ func (s *routeStore) flushSlot(f *linkEvents, slot *routeSlot) {
 	slot.strays = slices.DeleteFunc(slot.strays, func(o stray) bool { return f.deleted[o.route.Index] })
 	for i := range slot.strays {
 		o := &slot.strays[i]
-		o.flushed = o.flushed || f.removes(o.route.Index, o.reported)
+		o.flushed = o.flushed || f.removes(o.route.Index, o.reported) || f.sources[o.route.Source]
 	}
 	if len(slot.claims) == 0 {
 		return

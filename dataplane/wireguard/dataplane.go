@@ -101,12 +101,18 @@ func (d *Dataplane) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
 // Unfinished implements dataplane.Finisher.
 func (d *Dataplane) Unfinished() <-chan struct{} { return d.unfinished }
 
-// Resync implements dataplane.Dataplane. It repairs our objects that differ in the kernel. Errors: as Apply.
+// Resync implements dataplane.Dataplane. It repairs our objects that differ in the kernel. What waits for Finish, goes
+// on waiting. Errors: as Apply.
 func (d *Dataplane) Resync(ctx context.Context) error {
 	if !d.state.inSync {
 		return nil
 	}
-	return d.finishNow(ctx, d.program(ctx, true))
+	pending := d.unfinished != nil // of a batch that later dataplanes may not have yet
+	err := d.program(ctx, true)
+	if pending {
+		return err
+	}
+	return d.finishNow(ctx, err)
 }
 
 // Keys returns the public keys that this node's Node resource must have. It returns nil until all devices are

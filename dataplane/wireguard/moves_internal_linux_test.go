@@ -87,6 +87,28 @@ func TestAddressMoves(t *testing.T) {
 	}
 }
 
+// The same holds for an address that had no route of its own, and was encrypted with the block around it. Resync does
+// not finish: later dataplanes may not have the batch yet.
+func TestAddressMovesOutOfBlock(t *testing.T) {
+	a := newTestDataplane(t)
+	a.addUplink()
+	routing, err := routes.New(routes.Config{NetNS: a.ns.FD()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, routing.Close()) })
+	block := routeUpdate("10.0.2.0/26", "b", dataplane.RouteRemoteWorkload)
+	block.Route.Pool, block.Route.NodeAddress = dataplane.PoolDirect, netip.MustParseAddr("192.0.2.2")
+	events := append(network(), nodeUpdate("d", "192.0.2.4"), block)
+	_ = a.Apply(t.Context(), dataplane.Batch{Events: events})
+	_ = routing.Apply(t.Context(), dataplane.Batch{Events: events})
+	require.Contains(t, a.ip("route show table main"), "10.0.2.0/26 via 192.0.2.2")
+	_ = a.applyVisible(routeUpdate("10.0.2.12/32", "d", dataplane.RouteRemoteWorkload))
+	require.NotContains(t, a.routeTo("10.0.2.12"), "dev eth0")
+	_ = a.Resync(t.Context())
+	require.NotContains(t, a.routeTo("10.0.2.12"), "dev eth0")
+	require.NoError(t, a.Finish(t.Context()))
+	require.Contains(t, a.ip("route show table 22361"), "throw 10.0.2.12")
+}
+
 // Packets to a workload on a bridge, which has no route of its own, are not dropped (S171).
 func TestWorkloadOnBridge(t *testing.T) {
 	a := newTestDataplane(t)
@@ -100,6 +122,13 @@ func TestWorkloadOnBridge(t *testing.T) {
 	)})
 	require.Contains(t, a.routeTo("10.9.0.5"), "dev br0")
 	require.Contains(t, a.ownBlackholes(), "192.0.2.9", "packets of the uplink's subnet leave the node")
+
+	a.ip("link set br0 down")
+	_ = a.Apply(t.Context(), dataplane.Batch{})
+	require.Contains(t, a.ownBlackholes(), "10.9.0.5", "there is no route to the bridge's subnet")
+	a.ip("link set br0 up")
+	_ = a.Apply(t.Context(), dataplane.Batch{})
+	require.NotContains(t, a.ownBlackholes(), "10.9.0.5")
 
 	a.ip("addr add 192.0.2.1/24 dev br0") // now the bridge is the uplink
 	_ = a.Apply(t.Context(), dataplane.Batch{})

@@ -160,7 +160,7 @@ func (d *Dataplane) readInterfaces(s *state) error {
 		}
 	}
 	for _, i := range all.All() {
-		if i.Kind == "bridge" && !slices.Contains(s.uplinks, i.Name) {
+		if i.Kind == "bridge" && i.Up && !slices.Contains(s.uplinks, i.Name) {
 			for _, p := range i.Addresses {
 				s.bridged[p.Masked()] = struct{}{}
 			}

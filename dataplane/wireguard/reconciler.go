@@ -40,7 +40,7 @@ func (r *reconciler) apply(ctx context.Context, desired objects, resync bool) er
 	for _, o := range removed {
 		r.unwanted.add(o)
 	}
-	unwantedPrefixes := r.unwantedPrefixes()
+	unwantedPrefixes := encryptedPrefixes(r.unwanted)
 	for id, o := range r.unwanted {
 		route, ok := asThrow(o)
 		if r.missing[id] || ok && !hasShorterPrefix(unwantedPrefixes, route.Dst) {
@@ -55,18 +55,24 @@ func (r *reconciler) apply(ctx context.Context, desired objects, resync bool) er
 	return r.install(ctx)
 }
 
-// postponeThrows moves throw routes from the desired objects to r.postponed, if the encryption of their prefix ends:
-// later dataplanes may still have an unencrypted route to it. Before the first call of finish, it moves all of them,
-// because an earlier process may have encrypted any prefix.
+// postponeThrows moves throw routes from the desired objects to r.postponed, if packets to their prefix were encrypted
+// until now: later dataplanes may still have an unencrypted route to it. Before the first call of finish, it moves all
+// of them, because an earlier process may have encrypted any prefix.
 func (r *reconciler) postponeThrows(desired objects) {
 	r.postponed = objects{}
+	encrypted := encryptedPrefixes(r.desired, r.unwanted)
 	for id, o := range desired {
 		route, ok := asThrow(o)
 		if !ok {
 			continue
 		}
-		blackhole := routeID{route.Dst, route.Table, dropMetric}
-		if !r.finished || r.desired[blackhole] != nil || r.unwanted[blackhole] != nil {
+		_, had := asThrow(r.desired[id])
+		_, has := asThrow(r.unwanted[id]) // the kernel still has it
+		if had || has {
+			continue
+		}
+		_, same := encrypted[route.Dst]
+		if !r.finished || same || hasShorterPrefix(encrypted, route.Dst) {
 			r.postponed.add(o)
 			delete(desired, id)
 		}
@@ -118,12 +124,14 @@ func (r *reconciler) record(err error) error {
 	return err
 }
 
-// unwantedPrefixes returns the prefixes whose encryption finish ends.
-func (r *reconciler) unwantedPrefixes() map[netip.Prefix]struct{} {
+// encryptedPrefixes returns the prefixes that are encrypted by objects.
+func encryptedPrefixes(all ...objects) map[netip.Prefix]struct{} {
 	prefixes := map[netip.Prefix]struct{}{}
-	for _, o := range r.unwanted {
-		if route, ok := o.(routes.Route); ok && route.Type == routes.Blackhole && route.Table != routes.DefaultTable {
-			prefixes[route.Dst] = struct{}{}
+	for _, list := range all {
+		for _, o := range list {
+			if route, ok := o.(routes.Route); ok && route.Type == routes.Blackhole && route.Table != routes.DefaultTable {
+				prefixes[route.Dst] = struct{}{}
+			}
 		}
 	}
 	return prefixes

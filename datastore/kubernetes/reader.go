@@ -67,7 +67,7 @@ func (r *reader) run(ctx context.Context) {
 		}
 		pause := time.Duration(0)
 		switch {
-		case r.objects.status.State == StateNotServed && err == nil:
+		case r.objects.status.State == StateNotServed && err == nil, errors.Is(err, errKindGone):
 			pause = r.discovery.pause(r.objects.source.servedInterval)
 		case err != nil || time.Since(start) < time.Second:
 			pause = backoff.Step()
@@ -151,7 +151,7 @@ func (r *reader) checkServed(ctx context.Context, notFound error) error {
 	if served {
 		return notFound // the two responses differ, but not for long
 	}
-	if n := r.objects.count(); n > 0 && r.objects.kind.aggregated() {
+	if n := r.objects.count(); n > 0 && wasSynced && r.objects.kind.aggregated() {
 		return fmt.Errorf("%w: it has not deleted %d objects, which stay until it does or this process starts again",
 			errKindGone, n)
 	}

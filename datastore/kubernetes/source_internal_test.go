@@ -646,3 +646,24 @@ func TestOtherClusterTakesNothing(t *testing.T) {
 		require.NoError(t, w.status(kind).Err)
 	})
 }
+
+// A kind of Calico that goes during its first list has no complete objects, and does not keep the Source from being in
+// sync.
+func TestKindGoesDuringFirstList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const kind = "globalnetworkpolicies.projectcalico.org"
+		s := newServer(false)
+		for i := range 5 {
+			name := metav1.ObjectMeta{Name: fmt.Sprint("p", i)}
+			s.put(kind, raw("projectcalico.org/v3", "GlobalNetworkPolicy", name, map[string]any{}), false)
+		}
+		s.do(func() { s.failPage = kind })
+		w := newWorld(t, s, Config{})
+		w.settle()
+		require.False(t, w.source.Status().InSync)
+		s.serve(kind, false)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.True(t, w.source.Status().InSync)
+	})
+}

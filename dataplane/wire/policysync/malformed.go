@@ -5,6 +5,8 @@ package policysync
 import (
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -157,12 +159,12 @@ func (d *desired) malformed(key policy.Key) error {
 			return err
 		}
 	}
-	for name := range c.Profiles {
+	for _, name := range slices.Sorted(maps.Keys(c.Profiles)) {
 		if err := d.errs[object{profile: name}]; err != nil {
 			return err
 		}
 	}
-	for id := range c.Sets {
+	for _, id := range slices.Sorted(maps.Keys(c.Sets)) {
 		if err := d.errs[object{set: id}]; err != nil {
 			return err
 		}
