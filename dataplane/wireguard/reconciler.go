@@ -129,7 +129,8 @@ func encryptedPrefixes(all ...objects) map[netip.Prefix]struct{} {
 	prefixes := map[netip.Prefix]struct{}{}
 	for _, list := range all {
 		for _, o := range list {
-			if route, ok := o.(routes.Route); ok && route.Type == routes.Blackhole && route.Table != routes.DefaultTable {
+			route, ok := o.(routes.Route)
+			if ok && route.Type == routes.Blackhole && route.Table != routes.DefaultTable {
 				prefixes[route.Dst] = struct{}{}
 			}
 		}
