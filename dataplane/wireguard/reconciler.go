@@ -29,7 +29,7 @@ func newReconciler(keeper *routes.Keeper) reconciler {
 
 // apply installs the desired objects, and leaves the deletion of unwanted ones to finish. It deletes a throw route
 // at once, so that its packets are encrypted, unless the prefix around it is unwanted too. With resync, it reads all
-// objects from the kernel and repairs those that differ. It changes the map of the desired objects.
+// objects from the kernel and repairs those that differ. It removes routes from desired that it postpones.
 func (r *reconciler) apply(ctx context.Context, desired objects, resync bool) error {
 	r.postponeThrows(desired)
 	set, removed := r.desired.changes(desired)
@@ -124,7 +124,8 @@ func (r *reconciler) record(err error) error {
 	return err
 }
 
-// encryptedPrefixes returns the prefixes that are encrypted by objects.
+// encryptedPrefixes returns the prefixes that have a blackhole route in the encrypted table: they are encrypted, or
+// dropped while that is not possible.
 func encryptedPrefixes(all ...objects) map[netip.Prefix]struct{} {
 	prefixes := map[netip.Prefix]struct{}{}
 	for _, list := range all {

@@ -192,8 +192,8 @@ func (t *Table) Ended(f *conntrack.Flow, counters conntrack.Counters) {
 }
 
 // Update counts the packets of connections that have not ended. It reads all connections of the kernel, at 2 µs each.
-// It removes those that no Update has found for 10 seconds, as their end was missed. Concurrent calls run one after the
-// other.
+// If no Update has found a connection for 10 seconds, its end was missed, and Update removes it. Concurrent calls run
+// one after the other.
 //
 // Errors: those of source.EachCounted; what was counted before stays.
 func (t *Table) Update(ctx context.Context, source Source) error {

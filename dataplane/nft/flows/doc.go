@@ -39,10 +39,9 @@
 // the second counts as a connection from the next Update, or from its end. All policies with verdicts about
 // the Tuple get the packets of its entries.
 //
-// Allowed packets without a conntrack entry, such as those that untracked policy allows, are not counted. Those with
-// the same Tuple count as one connection, which ends after two minutes without a verdict. The same holds for
-// connections that a later policy denies, and for those that pre-DNAT policy allows before destination NAT changes
-// their destination.
+// Untracked policy allows packets without a conntrack entry. Such packets are not counted. All of them with one Tuple
+// are one connection, which ends after two minutes without a verdict. The same holds for a connection that a later
+// policy denies. It also holds if pre-DNAT policy allows a connection and destination NAT changes its destination.
 //
 // # Memory
 //

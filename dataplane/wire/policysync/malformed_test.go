@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// A policy that has no form in a message fails its endpoint, whose clients deny everything, also those that connect
-// later. Other endpoints are served, and so is that one once its policy is in order.
+// If a policy cannot be encoded, its endpoint fails. The endpoint's clients deny everything, also those that connect
+// later. Other endpoints are served. Once the policy is valid, so is this one.
 func TestEndpointWhosePolicyCannotBeSent(t *testing.T) {
 	good := world(3, "a", "b")
 	e := good.Endpoints[key("a")]
@@ -118,8 +118,8 @@ func spoilRule(s dptest.State, change func(*dataplane.Rule)) {
 	s.Policies[policyKey("a")] = &dataplane.Policy{Tier: "default", Ingress: []dataplane.Rule{r}}
 }
 
-// S20: a staged policy that has no form in a message, or whose set has none, never decides, so the endpoint is served.
-// Clients get the policy without rules, and with them once they are in order.
+// S20: a staged policy never decides. So its endpoint is served even if the policy, or one of its sets, cannot be
+// encoded. Clients get the policy without rules, and with its rules once they are valid.
 func TestStagedPolicyThatCannotBeSent(t *testing.T) {
 	good, staged := world(3, "a", "staged"), policy.Key{Kind: policy.KindStagedPolicy, Namespace: "n", Name: "staged"}
 	delete(good.Endpoints, key("staged"))

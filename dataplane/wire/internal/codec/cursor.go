@@ -7,6 +7,10 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
 )
 
 // cursor has the path of the field that is being translated, and the first error. Translation does not stop at an
@@ -14,6 +18,8 @@ import (
 type cursor struct {
 	path []segment
 	err  error
+	// event is the descriptor of Event, whose unknown fields Decode checks.
+	event protoreflect.MessageDescriptor
 }
 
 // segment is one field of a path.
@@ -25,7 +31,7 @@ type segment struct {
 // newCursor returns a cursor before the first field.
 func newCursor() *cursor {
 	const depth = 4 // as in ingress[0].source.nets[0].address
-	return &cursor{path: make([]segment, 0, depth)}
+	return &cursor{path: make([]segment, 0, depth), event: (*wirepb.Event)(nil).ProtoReflect().Descriptor()}
 }
 
 // enter begins a field within the current one.

@@ -33,8 +33,6 @@ func refuseUnknownFields(c *cursor, m *wirepb.Event) {
 	}
 }
 
-var eventDescriptor = (*wirepb.Event)(nil).ProtoReflect().Descriptor()
-
 // refuseUnknown records an error for an unknown field of a message, and of those within it except events. The schema
 // has no map of messages.
 func (c *cursor) refuseUnknown(m protoreflect.Message) {
@@ -45,7 +43,7 @@ func (c *cursor) refuseUnknown(m protoreflect.Message) {
 	for i := range fields.Len() {
 		f := fields.Get(i)
 		switch {
-		case f.Message() == nil || f.IsMap() || f.Message() == eventDescriptor || !m.Has(f):
+		case f.Message() == nil || f.IsMap() || f.Message() == c.event || !m.Has(f):
 		case f.IsList():
 			name, list := string(f.Name()), m.Get(f).List()
 			for i := range list.Len() {
