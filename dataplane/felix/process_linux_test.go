@@ -239,10 +239,11 @@ func TestBackoff(t *testing.T) {
 	r.set("mode", "exit")
 	r.cfg.MaxBackoff = time.Hour
 	dp := r.open()
-	if err := dp.Apply(t.Context(), first(world("a"))); isPending(err) {
-		_ = ended(t, dp)
-	}
-	require.ErrorContains(t, dp.Apply(t.Context(), dataplane.Batch{}), "next start in ")
+	require.Error(t, dp.Apply(t.Context(), first(world("a"))))
+	require.Eventually(t, func() bool {
+		err := dp.Apply(t.Context(), dataplane.Batch{})
+		return err != nil && strings.Contains(err.Error(), "next start in ")
+	}, 10*time.Second, time.Millisecond)
 	for range 1000 {
 		require.ErrorIs(t, dp.Apply(t.Context(), dataplane.Batch{}), felix.ErrNotRunning)
 	}

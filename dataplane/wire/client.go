@@ -133,7 +133,11 @@ func (c *Client) connect(ctx context.Context, dial func(context.Context) (net.Co
 			return err
 		}
 	}
-	return c.serve(ctx, conn)
+	err = c.serve(ctx, conn)
+	if ctx.Err() != nil {
+		return ctx.Err() // err may only say that the connection was closed because of it
+	}
+	return err
 }
 
 // watch runs the dataplane's Watch, and again when it fails.
