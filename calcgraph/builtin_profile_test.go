@@ -12,7 +12,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The built-in profile exists without a resource. While there is one, that counts (S34).
+// The built-in profile exists without a resource. While there is one, that counts, and denies if it is invalid
+// (S34).
 func TestBuiltinProfile(t *testing.T) {
 	graph, err := calcgraph.New(calcgraph.Config{Node: node})
 	require.NoError(t, err)
@@ -34,6 +35,9 @@ func TestBuiltinProfile(t *testing.T) {
 	own := &policy.Profile{Name: policy.DefaultAllowProfile, Ingress: []policy.Rule{{Action: policy.Deny}}}
 	graph.Update(policy.Update{Key: own.Key(), Resource: own})
 	require.Equal(t, []policy.Action{policy.Deny}, actions())
+	invalid := &policy.Profile{Name: policy.DefaultAllowProfile, Ingress: []policy.Rule{{}}}
+	graph.Update(policy.Update{Key: own.Key(), Resource: invalid})
+	require.Equal(t, []policy.Action{policy.Deny, policy.Deny}, actions())
 	graph.Update(policy.Update{Key: own.Key()})
 	require.Equal(t, []policy.Action{policy.Allow, policy.Allow}, actions())
 }

@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -14,9 +15,10 @@ import (
 const maxDoubts = 8
 
 // DoubtError lists the fields of a policy that are not understood while the policy is in force. The
-// rules with these fields fail closed, see Rule.Doubts.
+// rules with these fields fail closed, see Rule.Doubts. Update.Admit also returns it for a profile that it has replaced
+// by one that denies everything.
 type DoubtError struct {
-	// Key of the policy.
+	// Key of the policy or profile.
 	Key Key
 	// Problems in the order of the rules; at least one, at most 100 (the last then says that
 	// there are more).
@@ -57,10 +59,25 @@ func (r *report) doubts(key Key) *DoubtError {
 // copy with these rules closed, see Close, and a *DoubtError. A list of too many rules becomes one
 // closed rule. An unknown performance hint changes nothing and is reported likewise. So are doubts
 // that the rules already record.
+//
+// An invalid profile with the name of a built-in one is not absent, because the built-in profile would then allow what
+// the invalid one was to replace. Admit returns a profile that denies everything, and a *DoubtError.
 func (u Update) Admit() (Resource, error) {
 	if u.Resource == nil {
 		return nil, nil
 	}
+	r, err := u.admit()
+	var invalid *ValidationError
+	if _, builtin := BuiltinProfile(u.Key.Name); builtin && u.Key.Kind == KindProfile && errors.As(err, &invalid) {
+		deny := func() []Rule { return []Rule{{Action: Deny}} }
+		closed := &Profile{Name: u.Key.Name, Ingress: deny(), Egress: deny()}
+		return closed, &DoubtError{Key: u.Key, Problems: invalid.Problems}
+	}
+	return r, err
+}
+
+// admit is Admit without the exception for built-in profiles.
+func (u Update) admit() (Resource, error) {
 	if err := u.validateKey(); err != nil {
 		return nil, err
 	}

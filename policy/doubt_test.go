@@ -226,15 +226,23 @@ func TestDoubtsMustBeClosed(t *testing.T) {
 	}))
 }
 
-// Admit returns a policy without doubts as it is, and other kinds as a whole or not at all (S101).
+// Admit returns a policy without doubts as it is, and other kinds as a whole or not at all (S101). An invalid profile
+// with a built-in name denies (S34).
 func TestAdmitOthers(t *testing.T) {
 	for _, r := range good() {
 		got, err := policy.Update{Key: r.Key(), Resource: r}.Admit()
 		require.NoError(t, err)
 		require.Same(t, r, got)
 	}
+	builtin := &policy.Profile{Name: policy.DefaultAllowProfile, Ingress: []policy.Rule{{}}}
+	got, err := policy.Update{Key: builtin.Key(), Resource: builtin}.Admit()
+	deny := []policy.Rule{{Action: policy.Deny}}
+	require.Equal(t, &policy.Profile{Name: builtin.Name, Ingress: deny, Egress: deny}, got)
+	var doubt *policy.DoubtError
+	require.ErrorAs(t, err, &doubt)
+	require.Equal(t, "ingress[0].action", doubt.Problems[0].Field)
 	bad := &policy.Profile{Name: "p", Ingress: []policy.Rule{{}}}
-	got, err := policy.Update{Key: bad.Key(), Resource: bad}.Admit()
+	got, err = policy.Update{Key: bad.Key(), Resource: bad}.Admit()
 	require.Nil(t, got)
 	require.ErrorContains(t, err, "ingress[0].action")
 	got, err = policy.Update{

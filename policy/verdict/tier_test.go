@@ -263,6 +263,10 @@ func TestTiers(t *testing.T) {
 		{"S34 a resource replaces the built-in profile", []policy.Resource{
 			wep("n/web", "10.0.0.1", "", policy.DefaultAllowProfile), profile(policy.DefaultAllowProfile, ""),
 		}, []string{in80 + " = Deny", out + " = Deny"}},
+		{"S34 an invalid resource with the name of the built-in profile denies", []policy.Resource{
+			wep("n/web", "10.0.0.1", "", policy.DefaultAllowProfile),
+			profile(policy.DefaultAllowProfile, "", policy.Rule{}),
+		}, []string{in80 + " = Deny", out + " = Deny"}},
 		{"no endpoint, no verdict", []policy.Resource{web}, []string{"tcp 10.0.0.8 10.0.0.9:80 = NotApplicable"}},
 		{"S142 both sides must allow", []policy.Resource{
 			web, wep("n/db", "10.0.0.2", ""), ingress("i", allow()),
