@@ -79,6 +79,7 @@ func (e *endpoint) stopLocked(reason error) {
 		case <-time.After(s.cfg.Timeout):
 		case <-s.closing:
 		}
+		e.listener.closeAccepted() // Stop waits for clients that have not sent the preface of HTTP/2
 		e.grpc.Stop()
 	})
 }

@@ -4,6 +4,7 @@ package policysync_test
 
 import (
 	"errors"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -214,7 +215,8 @@ func TestRemovedEndpointComesBack(t *testing.T) {
 }
 
 // A client that is slow gets NotFound all the same when its endpoint is removed, and then denies everything. Meanwhile
-// the endpoint that comes back is served at the same path. Close does not wait for clients that never read.
+// the endpoint that comes back is served at the same path. Close waits neither for clients that never read nor
+// for those that never write.
 func TestSlowReaderLearnsThatTheEndpointIsRemoved(t *testing.T) {
 	server, path := serve(t, policysync.ServerConfig{Timeout: time.Hour})
 	empty := dptest.NewState()
@@ -236,6 +238,11 @@ func TestSlowReaderLearnsThatTheEndpointIsRemoved(t *testing.T) {
 		_, err = slow.Recv()
 	}
 	require.Equal(t, codes.NotFound, status.Code(err), err)
+	silent, err := net.Dial("unix", path(key("a")))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = silent.Close() })
+	_, err = silent.Read(make([]byte, 1)) // the server accepts the connection
+	require.NoError(t, err)
 	closed := make(chan struct{})
 	go func() { _ = server.Close(); close(closed) }()
 	select {

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -85,6 +87,10 @@ type socket struct {
 	// done is closed by Close.
 	done   chan struct{}
 	closed atomic.Bool
+
+	mu sync.Mutex
+	// accepted are the connections that are open.
+	accepted map[*connection]struct{}
 }
 
 // connection is a connection of a socket.
@@ -144,7 +150,10 @@ func listen(path string, limit int) (*socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &socket{UnixListener: listener, path: path, slots: make(chan struct{}, limit), done: make(chan struct{})}
+	s := &socket{
+		UnixListener: listener, path: path, slots: make(chan struct{}, limit), done: make(chan struct{}),
+		accepted: map[*connection]struct{}{},
+	}
 	if s.file, err = os.Lstat(path); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
@@ -158,13 +167,32 @@ func (s *socket) Accept() (net.Conn, error) {
 	case <-s.done:
 		return nil, net.ErrClosed
 	}
-	release := sync.OnceFunc(func() { <-s.slots })
 	conn, err := s.AcceptUnix()
 	if err != nil {
-		release()
+		<-s.slots
 		return nil, err
 	}
-	return &connection{UnixConn: conn, release: release}, nil
+	c := &connection{UnixConn: conn}
+	c.release = sync.OnceFunc(func() {
+		s.mu.Lock()
+		delete(s.accepted, c)
+		s.mu.Unlock()
+		<-s.slots
+	})
+	s.mu.Lock()
+	s.accepted[c] = struct{}{}
+	s.mu.Unlock()
+	return c, nil
+}
+
+// closeAccepted closes all connections.
+func (s *socket) closeAccepted() {
+	s.mu.Lock()
+	all := slices.Collect(maps.Keys(s.accepted))
+	s.mu.Unlock()
+	for _, c := range all {
+		_ = c.Close()
+	}
 }
 
 // intact reports whether the path still has the socket.
