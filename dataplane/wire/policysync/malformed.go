@@ -5,8 +5,6 @@ package policysync
 import (
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -145,28 +143,46 @@ func (d *desired) Policy(key policy.Key) *dataplane.Policy {
 
 // malformed returns an error if the endpoint, or an object that it refers to, is malformed.
 func (d *desired) malformed(key policy.Key) error {
-	if len(d.errs) == 0 {
+	e := d.Endpoint(key)
+	if e == nil || len(d.errs) == 0 {
 		return nil
 	}
-	c := closureOf(d, key, nil)
-	for k := range c.Endpoints {
-		if err := d.errs[object{key: k}]; err != nil {
-			return err
+	if err := d.errs[object{key: key}]; err != nil {
+		return err
+	}
+	for _, tiers := range [][]dataplane.TierPolicies{e.Ingress, e.Egress} {
+		for i := range tiers {
+			for _, k := range tiers[i].Policies {
+				p := d.State.Policy(k)
+				if p == nil || p.Staged {
+					continue
+				}
+				if err := d.malformedRules(object{key: k}, p.Ingress, p.Egress); err != nil {
+					return err
+				}
+			}
 		}
 	}
-	for _, k := range sortedKeys(c.Policies) {
-		if err := d.errs[object{key: k}]; err != nil && !c.Policies[k].Staged {
-			return err
+	for _, name := range e.Profiles {
+		if p := d.Profile(name); p != nil {
+			if err := d.malformedRules(object{profile: name}, p.Ingress, p.Egress); err != nil {
+				return err
+			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Profiles)) {
-		if err := d.errs[object{profile: name}]; err != nil {
-			return err
-		}
+	return nil
+}
+
+// malformedRules returns an error if an object with rules, or a set that they name, is malformed.
+func (d *desired) malformedRules(id object, lists ...[]dataplane.Rule) error {
+	if err := d.errs[id]; err != nil {
+		return err
 	}
-	for _, id := range slices.Sorted(maps.Keys(c.Sets)) {
-		if err := d.errs[object{set: id}]; err != nil {
-			return err
+	for _, rules := range lists {
+		for set := range setsOf(rules) {
+			if err := d.errs[object{set: set}]; err != nil {
+				return err
+			}
 		}
 	}
 	return nil
