@@ -65,7 +65,7 @@ func (i *identity) AuthType() string { return "unix" }
 func (e *endpoint) identify(conn net.Conn) (*identity, error) {
 	p, err := peerOf(conn)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnauthorized, err)
+		return nil, fmt.Errorf("%w: %w", errUnauthorized, err)
 	}
 	p.node = e.server.node
 	id := &identity{
@@ -78,12 +78,12 @@ func (e *endpoint) identify(conn net.Conn) (*identity, error) {
 // check checks the peer for the endpoint as it is now.
 func (i *identity) check(current *dataplane.Endpoint) error {
 	if current == nil {
-		return fmt.Errorf("%w: the endpoint is removed", ErrUnauthorized)
+		return fmt.Errorf("%w: the endpoint is removed", errUnauthorized)
 	}
 	p := i.peer
 	p.Endpoint = current
 	if err := i.endpoint.server.authenticate(i.endpoint.key, p); err != nil {
-		return fmt.Errorf("%w: process %d of user %d: %w", ErrUnauthorized, p.PID, p.User, err)
+		return fmt.Errorf("%w: process %d of user %d: %w", errUnauthorized, p.PID, p.User, err)
 	}
 	return nil
 }

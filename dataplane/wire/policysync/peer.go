@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// ErrUnauthorized is wrapped by errors about peers that must not read the policy of an endpoint.
-var ErrUnauthorized = errors.New("policysync: peer is not authorized")
+// errUnauthorized is wrapped by errors about peers that must not read the policy of an endpoint.
+var errUnauthorized = errors.New("policysync: peer is not authorized")
 
 // Peer is a process that has connected to the socket of an endpoint, as the kernel identifies it.
 type Peer struct {

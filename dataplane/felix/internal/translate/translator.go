@@ -151,16 +151,6 @@ func (t *Translator) Faults() (errs []error) {
 	return errs
 }
 
-// Endpoints calls do for each workload and host endpoint. down reports whether the endpoint must be down.
-func (t *Translator) Endpoints(do func(key policy.Key, down bool)) {
-	for key, e := range t.policy.endpoints {
-		do(key, e.Down)
-	}
-	for key := range t.policy.hosts {
-		do(key, false)
-	}
-}
-
 // fault records the parts of an object that the messages cannot express. An empty list clears the fault.
 func (t *Translator) fault(key policy.Key, problems []error) {
 	if err := errors.Join(problems...); err != nil {
