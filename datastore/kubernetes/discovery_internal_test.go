@@ -3,6 +3,9 @@
 package kubernetes
 
 import (
+	"bytes"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,5 +100,25 @@ func TestAgeOfAnswers(t *testing.T) {
 			time.Sleep(2 * maxAnswerAge)
 		}
 		require.Equal(t, 2, d.requests)
+	})
+}
+
+// Kinds that ClusterNetworkPolicy has replaced are reported, once the server answers.
+func TestFormerKinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const version = "policy.networking.k8s.io/v1alpha1"
+		d := &stubDiscovery{errs: map[string]error{version: apierrors.NewServiceUnavailable("away")}}
+		var log bytes.Buffer
+		s := &Source{
+			cfg:       Config{Logger: slog.New(slog.NewTextHandler(&log, nil))},
+			discovery: &discoveryCache{discovery: d, maxAge: maxAnswerAge},
+		}
+		go s.warnOfFormerKinds(t.Context())
+		time.Sleep(time.Second)
+		require.Empty(t, log.String())
+		d.errs, d.resources = nil, map[string]string{version: "baselineadminnetworkpolicies"}
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, strings.Count(log.String(), "\n"))
+		require.Contains(t, log.String(), "kind=baselineadminnetworkpolicies.policy.networking.k8s.io version=v1alpha1")
 	})
 }

@@ -121,7 +121,7 @@ func (s *Source) Run(ctx context.Context, r datastore.Receiver) error {
 	return s.queue.deliver(ctx, r)
 }
 
-// start starts the readers of all kinds.
+// start starts the readers of all kinds, and warns of kinds that are not read.
 func (s *Source) start(ctx context.Context, readers *sync.WaitGroup) error {
 	for _, o := range s.kinds {
 		switch {
@@ -138,6 +138,7 @@ func (s *Source) start(ctx context.Context, readers *sync.WaitGroup) error {
 	if s.cfg.Informers != nil {
 		s.cfg.Informers.Start(ctx.Done())
 	}
+	readers.Go(func() { s.warnOfFormerKinds(ctx) })
 	return nil
 }
 
