@@ -9,7 +9,7 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// parseText is what the reference implementation measures itself by.
+// parseText is the selector that the benchmark of the reference implementation parses.
 const parseText = `! (a == "b"&&! c != "d") || !(a == "b" && !c != "d")`
 
 func BenchmarkParse(b *testing.B) {
@@ -51,7 +51,7 @@ func BenchmarkMatch(b *testing.B) {
 		}
 	}
 	b.Run("floor/Go map look-up", func(b *testing.B) {
-		name := strings.Clone("role") // as equal names are rarely one string
+		name := strings.Clone("role") // equal names of two objects rarely share memory
 		b.ReportAllocs()
 		for b.Loop() {
 			_ = benchLabels[name]
@@ -62,7 +62,7 @@ func BenchmarkMatch(b *testing.B) {
 func BenchmarkID(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		_ = selector.Has("a").ID() // the first time: it is kept
+		_ = selector.Has("a").ID() // computed once for each selector
 	}
 }
 
@@ -71,7 +71,7 @@ func BenchmarkRestrictions(b *testing.B) {
 	b.Run("first", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			selector.Not(sel).Restrictions() // of a new selector: they are kept
+			selector.Not(sel).Restrictions() // computed once for each selector
 		}
 	})
 	b.Run("again", func(b *testing.B) {

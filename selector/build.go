@@ -12,8 +12,8 @@ import (
 // All returns all(), which matches everything.
 func All() *Selector { return Term{Op: OpAll}.Selector() }
 
-// Global returns global(). It matches everything; as a namespace selector it stands for "not in any
-// namespace".
+// Global returns global(). It matches everything. As a namespace selector, it stands for objects that are in no
+// namespace.
 func Global() *Selector { return Term{Op: OpGlobal}.Selector() }
 
 // Has returns has(label).
@@ -22,7 +22,7 @@ func Has(label string) *Selector { return Term{Op: OpHas, Label: label}.Selector
 // Equal returns label == "value".
 func Equal(label, value string) *Selector { return single(OpEqual, label, value) }
 
-// NotEqual returns label != "value". It matches where the label is absent.
+// NotEqual returns label != "value". It matches if the label is absent.
 func NotEqual(label, value string) *Selector { return single(OpNotEqual, label, value) }
 
 // Contains returns label contains "part".
@@ -34,13 +34,13 @@ func StartsWith(label, prefix string) *Selector { return single(OpStartsWith, la
 // EndsWith returns label ends with "suffix".
 func EndsWith(label, suffix string) *Selector { return single(OpEndsWith, label, suffix) }
 
-// In returns label in {values}. Without values it matches nothing.
+// In returns label in {values}. If there are no values, it matches nothing.
 func In(label string, values ...string) *Selector {
 	return Term{Op: OpIn, Label: label, Values: values}.Selector()
 }
 
-// NotIn returns label not in {values}. It matches where the label is absent; without values it
-// matches everything.
+// NotIn returns label not in {values}. It matches if the label is absent. If there are no values, it matches
+// everything.
 func NotIn(label string, values ...string) *Selector {
 	return Term{Op: OpNotIn, Label: label, Values: values}.Selector()
 }
@@ -49,8 +49,7 @@ func single(op Op, label, value string) *Selector {
 	return Term{Op: op, Label: label, Values: []string{value}}.Selector()
 }
 
-// Not returns the opposite of a selector. The opposite of an invalid one is invalid and matches
-// nothing.
+// Not returns the negation of a selector. The negation of an invalid selector is invalid and matches nothing.
 func Not(operand *Selector) *Selector {
 	if err := operand.Err(); err != nil {
 		return invalid(err)
@@ -60,8 +59,8 @@ func Not(operand *Selector) *Selector {
 	return newSelector(t)
 }
 
-// And returns the selector that matches where all operands do. One operand is returned
-// as it is; none at all gives all().
+// And returns the selector that matches if all operands match. It returns a single operand unchanged. Without operands,
+// it returns all(). If an operand is invalid, the result is invalid.
 func And(operands ...*Selector) *Selector {
 	if len(operands) == 0 {
 		return All()
@@ -69,8 +68,8 @@ func And(operands ...*Selector) *Selector {
 	return join(opAnd, operands)
 }
 
-// Or returns the selector that matches where any operand does. One operand is returned as it is;
-// none at all gives !all(), which matches nothing. An invalid operand makes the whole invalid.
+// Or returns the selector that matches if any operand matches. It returns a single operand unchanged. Without operands,
+// it returns !all(), which matches nothing. If an operand is invalid, the result is invalid.
 func Or(operands ...*Selector) *Selector {
 	if len(operands) == 0 {
 		return Not(All())
@@ -97,8 +96,8 @@ func join(op Op, operands []*Selector) *Selector {
 	return newSelector(t)
 }
 
-// Terms yields the terms of the selector from left to right, each as it is written: whether it
-// stands under a negation is not told. The Term is the caller's. An invalid selector has none.
+// Terms iterates over the terms of the selector from left to right, without their negations. Each Term is a copy. An
+// invalid selector has no terms.
 func (s *Selector) Terms() iter.Seq[Term] {
 	return func(yield func(Term) bool) {
 		if s == nil {
@@ -112,9 +111,9 @@ func (s *Selector) Terms() iter.Seq[Term] {
 	}
 }
 
-// MapTerms returns the selector with every term replaced by what replace returns for it, the
-// operators between them kept. Term.Selector turns a term, changed or not, into the value to
-// return. If one replacement is invalid or nil, so is the result.
+// MapTerms returns the selector with each term replaced by the result of replace. Operators and negations stay. replace
+// can return Term.Selector of the term that it gets, changed or not. If replace returns nil or an invalid selector, the
+// result is invalid.
 func (s *Selector) MapTerms(replace func(Term) *Selector) *Selector {
 	if err := s.Err(); err != nil {
 		return invalid(err)
@@ -126,7 +125,7 @@ func (s *Selector) MapTerms(replace func(Term) *Selector) *Selector {
 	return newSelector(t)
 }
 
-// appendMapped appends the tree, with its terms replaced, to out.
+// appendMapped appends the tree with its terms replaced to out.
 func (t tree) appendMapped(out tree, replace func(Term) *Selector) (tree, error) {
 	n, start := &t[0], len(out)
 	if len(t) == 1 {

@@ -16,7 +16,7 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// cases is testdata/cases.json.
+// cases is the content of testdata/cases.json.
 type cases struct {
 	Match []struct {
 		ID, Selector string
@@ -58,7 +58,7 @@ func parse(t testing.TB, text string) *selector.Selector {
 	return sel
 }
 
-// S1 to S4, and the terms in all combinations.
+// S1 to S4, and all combinations of terms.
 func TestCasesMatch(t *testing.T) {
 	all := loadCases(t).Match
 	require.NotEmpty(t, all)
@@ -69,7 +69,7 @@ func TestCasesMatch(t *testing.T) {
 	}
 }
 
-// requireMatch checks the outcome on all kinds of Labels.
+// requireMatch checks the result of Match with all implementations of Labels.
 func requireMatch(t testing.TB, want bool, sel *selector.Selector, labels map[string]string) {
 	for _, kind := range []selector.Labels{
 		selector.Map(labels), selector.NewCompact(labels), other{selector.Map(labels)},
@@ -78,10 +78,10 @@ func requireMatch(t testing.TB, want bool, sel *selector.Selector, labels map[st
 	}
 }
 
-// other is a Labels that Match does not know.
+// other is an implementation of Labels that Match has no special case for.
 type other struct{ selector.Map }
 
-// Restrictions are as strong as expected, no less and no more.
+// The restrictions of each case are the expected ones: none is missing or too strong.
 func TestCasesRestrictions(t *testing.T) {
 	all := loadCases(t).Restrictions
 	require.NotEmpty(t, all)
@@ -146,7 +146,7 @@ func TestCasesID(t *testing.T) {
 	require.NotZero(t, pairs)
 }
 
-// requireFixedPoint checks that the canonical form reads back to the same selector.
+// requireFixedPoint checks that Parse of the canonical form returns an equal selector.
 func requireFixedPoint(t testing.TB, sel *selector.Selector) {
 	again, err := selector.Parse(sel.String())
 	require.NoError(t, err, "%q", sel.String())
@@ -154,7 +154,7 @@ func requireFixedPoint(t testing.TB, sel *selector.Selector) {
 	require.Equal(t, sel.ID(), again.ID())
 }
 
-// requireRefused checks that Parse fails with a position inside the text.
+// requireRefused checks that Parse fails, with a position inside the text.
 func requireRefused(t testing.TB, text string) *selector.ParseError {
 	sel, err := selector.Parse(text)
 	require.Error(t, err, "%.80q", text)

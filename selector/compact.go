@@ -10,29 +10,27 @@ import (
 	"unique"
 )
 
-// Compact is the labels of one object in little memory, for programs that keep the labels of many:
-// 24 bytes and 16 more a label. Names and values are interned by package unique, so that all
-// objects and selectors of the process share them, and they go with the last that has them.
+// Compact is the labels of one object in a compact form, for programs that hold the labels of many objects. It takes 24
+// bytes and 16 bytes a label. Names and values are interned by package unique: all objects and selectors of the process
+// share them.
 //
-// A string that no other object or selector has costs some 250 bytes, so that a Map is smaller
-// where a third of the labels and more are of that kind.
+// A string that no other object or selector has takes about 250 bytes. If a third or more of the labels have such
+// strings, a Map is smaller.
 //
-// Selector.Match is fastest on it: it compares interned strings by their addresses. It is made for
-// objects of up to some dozens of labels, as the time of a look-up grows with their number.
+// Selector.Match is fastest with a Compact, because it compares interned strings by address. A lookup is linear in the
+// number of labels: Compact is for objects with up to some dozens of labels.
 //
-// A nil Compact, like a zero one, has no labels. A Compact never changes; it is safe for concurrent
-// use.
+// A nil or zero Compact has no labels. A Compact never changes and is safe for concurrent use.
 type Compact struct {
-	strings []handle // the names, sorted, then the values in the same order
+	strings []handle // the sorted names, then the values in the same order
 }
 
-// handle stands for an interned string: equal strings have equal handles.
+// handle is an interned string. Equal strings have equal handles.
 type handle = unique.Handle[string]
 
 var _ Labels = (*Compact)(nil)
 
-// NewCompact returns the labels in compact form. It keeps neither the map nor the memory of its
-// strings.
+// NewCompact returns the labels in compact form. It copies the map and its strings.
 func NewCompact(labels map[string]string) *Compact {
 	all := make([]handle, 2*len(labels))
 	names, values := all[:0], all[len(labels):]
@@ -55,7 +53,7 @@ func (c *Compact) parts() (names, values []handle) {
 	return c.strings[:n], c.strings[n:]
 }
 
-// Get returns the value of a label, and whether it is there. It allocates nothing.
+// Get returns the value of a label, and whether the label is present. It allocates nothing.
 func (c *Compact) Get(name string) (string, bool) {
 	names, values := c.parts()
 	for i, n := range names {
@@ -72,7 +70,7 @@ func (c *Compact) Len() int {
 	return len(names)
 }
 
-// All yields the names and values of the labels, sorted by name.
+// All iterates over the names and values of the labels, sorted by name.
 func (c *Compact) All() iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
 		names, values := c.parts()

@@ -14,7 +14,7 @@ import (
 func TestCompact(t *testing.T) {
 	labels := map[string]string{"b": "", "a": "x", "": "nameless", "c": "x"}
 	c := selector.NewCompact(labels)
-	labels["a"] = "changed" // the map was copied
+	labels["a"] = "changed" // NewCompact has copied the map
 	delete(labels, "b")
 
 	require.Equal(t, selector.Map{"b": "", "a": "x", "": "nameless", "c": "x"}, c.Map())
@@ -46,7 +46,7 @@ func TestCompactEmpty(t *testing.T) {
 	}
 }
 
-// Objects with many labels are slower, not wrong.
+// Compact is correct for objects with many labels, too, though slower.
 func TestCompactLarge(t *testing.T) {
 	labels := map[string]string{}
 	for i := range 500 {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package selector is the language in which policy picks objects by their labels:
-// text in, an immutable Selector out that prints, compares and matches.
+// Package selector parses and evaluates label selectors: boolean expressions on the labels of an object.
 //
 // # The language
 //
@@ -9,12 +8,12 @@
 //	k contains "v"   k starts with "v"   k ends with "v"
 //	has(k)   all()   global()   !x   x && y   x || y   (x)
 //
-// "!" binds tighter than "&&", and that tighter than "||". The empty text is all(). Label names
-// are 1 to 512 of [A-Za-z0-9_./-]; a name may be a word of the language, as in `in in {"x"}`.
-// Values stand in '..' or ".." without escapes. White space is space and tab.
+// "!" binds tighter than "&&", and "&&" tighter than "||". The empty text is all(). A label name has 1 to 512
+// characters of [A-Za-z0-9_./-]. It may be a word of the language, as in `in in {"x"}`. Values are in single or double
+// quotes, without escapes. White space is space and tab.
 //
-// "!=" and "not in" match where the label is absent; all other terms do not.
-// "global()" matches like "all()", but is a different selector with a different ID.
+// "!=" and "not in" match if the label is absent. The other operators on a label do not. "global()" matches the same
+// objects as "all()", but it is a different selector with a different ID.
 //
 // # Usage
 //
@@ -24,30 +23,28 @@
 //	}
 //	ok := sel.Match(selector.Map{"role": "fe"})
 //
-// Selectors with one meaning can still be written in several ways; those that
-// print the same String have the same ID. The canonical form is a fixed point: parsing and
-// printing it again changes nothing. It keeps the order of operands and drops
-// spaces, redundant parentheses, double negation and repeated set values.
+// A selector has a canonical form, which String returns. It keeps the order of operands. It has no redundant spaces,
+// parentheses, double negations or repeated set values. Selectors with the same canonical form have the same ID.
+// Selectors with the same meaning can have different canonical forms. Parse of a canonical form returns a selector with
+// that form.
 //
-// Terms walks over the terms of a selector; MapTerms and PrefixLabels rewrite them. Restrictions
-// says what a match implies for single labels, so that an index need not try every selector on
-// every object.
+// Terms iterates over the terms of a selector. MapTerms and PrefixLabels rewrite them. Restrictions returns the labels
+// that a match needs, so that an index need not evaluate every selector for every object.
 //
-// Match takes any Labels. Two are ready: Map, and Compact, which keeps the labels of many objects
-// in little memory and is fastest to match.
+// Match takes any Labels. The package has two implementations: Map, and Compact, which needs little memory for the
+// labels of many objects and is the fastest to match.
 //
-// The constructors (Equal, And, Not, ...) build the same selectors without text. One that is
-// given something the language cannot say returns an invalid selector, see Selector.Err.
+// The constructors (Equal, And, Not, ...) build the same selectors without text. A constructor returns an invalid
+// selector if the language has no text for it, see Selector.Err.
 //
 // # Concurrency
 //
-// A Selector never changes and can be shared between goroutines freely, and so can a Compact. Both
-// hold their strings interned by package unique. That makes equal ones cheap, in time and memory,
-// and a string that nobody else has dearer: it takes some 250 bytes, and 1 to 3 microseconds to
-// make.
+// A Selector and a Compact never change. They are safe for concurrent use. Both hold strings interned by package
+// unique: equal strings share memory and compare by address. A string that nothing else in the process holds takes
+// about 250 bytes, and 1 to 3 microseconds to intern.
 //
 // # Errors
 //
-// Parse returns a *ParseError. It refuses text over MaxLength and nesting over MaxDepth and takes
-// time linear in the length of the text (sorting the values of a set aside), whatever the bytes.
+// Parse returns a *ParseError. It refuses text longer than MaxLength and nesting deeper than MaxDepth. Apart from
+// sorting the values of sets, it takes time linear in the length of the text, for any input.
 package selector

@@ -68,7 +68,7 @@ func ExampleSelector_Terms() {
 	// debug has []
 }
 
-// An index can file the selector under role=fe and role=be: no other object can match it.
+// An index can file the selector under role=fe and role=be, because no other object can match.
 func ExampleSelector_Restrictions() {
 	sel, err := selector.Parse(`(role == "fe" || role == "be") && !has(debug) && zone != "z1"`)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// FuzzParse: no panic, errors point into the text, the canonical form is a fixed point.
+// FuzzParse checks that Parse does not panic, that errors have a position in the text, and that the canonical form is a
+// fixed point.
 func FuzzParse(f *testing.F) {
 	c := loadCases(f)
 	for _, row := range c.Match {
@@ -49,9 +50,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzMatch: a random expression, written in a random style, matches as a naive evaluator says,
-// whatever the kind of Labels; the constructors agree with the text; and what the restrictions say
-// holds for everything that matches.
+// FuzzMatch compares a random expression, written in a random style, with a naive evaluator, for all implementations of
+// Labels. It checks that constructors and Parse agree, and that restrictions hold in every match.
 func FuzzMatch(f *testing.F) {
 	for seed := range uint64(300) {
 		f.Add(seed)
@@ -82,7 +82,7 @@ func FuzzMatch(f *testing.F) {
 	})
 }
 
-// requireSound checks what the restrictions say against labels that match.
+// requireSound checks the restrictions of a selector with labels that match.
 func requireSound(t testing.TB, sel *selector.Selector, labels selector.Map) {
 	last := ""
 	for _, r := range sel.Restrictions() {
@@ -110,8 +110,7 @@ var (
 
 func pick(rng *rand.Rand, from []string) string { return from[rng.IntN(len(from))] }
 
-// expr is an expression of the naive evaluator: kids joined by "&&" or "||", one kid under "!", or
-// a term.
+// expr is an expression of the naive evaluator: operands of "&&" or "||", the operand of "!", or a term.
 type expr struct {
 	op     string
 	label  string
@@ -169,7 +168,7 @@ func (e expr) eval(labels map[string]string) bool {
 	panic("unknown operator " + e.op)
 }
 
-// write prints the expression with random white space, quotes and needless parentheses.
+// write prints the expression with random white space, quotes and redundant parentheses.
 func (e expr) write(rng *rand.Rand) string {
 	gap := func() string { return pick(rng, []string{"", " ", "\t", "  "}) }
 	var text string
@@ -204,7 +203,7 @@ func (e expr) write(rng *rand.Rand) string {
 	return gap() + text + gap()
 }
 
-// writeGrouped puts the parentheses that operands with an operator of their own need.
+// writeGrouped prints an operand, in parentheses if they are needed.
 func (e expr) writeGrouped(rng *rand.Rand) string {
 	if e.op == "&&" || e.op == "||" {
 		return "(" + e.write(rng) + ")"

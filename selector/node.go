@@ -8,31 +8,30 @@ import (
 	"strings"
 )
 
-// Operators of inner nodes, beside the exported ones of terms.
+// Operators of inner nodes. The operators of terms are exported.
 const (
 	opAnd Op = iota + 100
 	opOr
 )
 
-// node is one step of a selector's tree: a term, or an operator over other nodes. It holds its
-// strings interned, so that a selector does not keep the text it was read from, and compares fast
-// with Compact labels.
+// node is a node of a selector's syntax tree: a term, or an operator with operands. Its strings are interned: so a
+// selector does not retain the text that it was parsed from, and compares with Compact labels by address.
 type node struct {
 	op      Op
 	negated bool
-	size    int32    // nodes in the subtree, this one included
-	depth   int32    // parentheses around the innermost term in canonical form
-	jump    [2]int32 // of a term: the term to go on with where it is false, and where true; see link
-	label   handle   // of a term that looks at one, otherwise zero
+	size    int32    // number of nodes in the subtree, including this one
+	depth   int32    // of parentheses around the innermost term in canonical form
+	jump    [2]int32 // of a term: the next term if this one is false, and if it is true; see link
+	label   handle   // of a term on a label, otherwise zero
 	value   handle   // of a term with one value, otherwise zero
 	values  []handle // of OpIn and OpNotIn, sorted and distinct
 }
 
-// tree is a selector's syntax tree in one piece: a node, then the subtrees of its operands from
-// left to right. A tree is never changed once a Selector has it.
+// tree is a selector's syntax tree in one slice: a node, then the subtrees of its operands from left to right. The tree
+// of a Selector never changes.
 type tree []node
 
-// kids yields the operands of the tree's first node.
+// kids iterates over the operands of the tree's first node.
 func (t tree) kids() iter.Seq[tree] {
 	return func(yield func(tree) bool) {
 		for i := 1; i < len(t); {
@@ -45,14 +44,14 @@ func (t tree) kids() iter.Seq[tree] {
 	}
 }
 
-// join makes the subtrees from start on the operands of a new node. It changes the tree.
+// join makes the subtrees from start on the operands of a new node, in place.
 func (t tree) join(start int, op Op) tree {
 	t = slices.Insert(t, start, node{op: op})
 	t[start:].measure()
 	return t
 }
 
-// measure sets what the first node says of its subtree, the operands being there.
+// measure sets the size and depth of the first node from its operands.
 func (t tree) measure() {
 	depth := int32(0)
 	for kid := range t.kids() {
@@ -61,15 +60,15 @@ func (t tree) measure() {
 	t[0].size, t[0].depth = int32(len(t)), depth+1
 }
 
-// Jumps that end the evaluation.
+// Jumps that end the evaluation, with the result.
 const (
 	toFalse = -1
 	toTrue  = -2
 )
 
-// link sets the jumps of all terms, so that evaluation is a walk from term to term, past those that
-// cannot change the outcome any more, without the operators. The first node of t is at index at of
-// the whole; whenFalse and whenTrue say where to go on once t is decided.
+// link sets the jumps of all terms. Evaluation then goes from term to term without visiting operators, and skips terms
+// that cannot change the result. at is the index of the first node of t in the whole tree. whenFalse and whenTrue are
+// the jumps after t is false and true.
 func (t tree) link(at int, whenFalse, whenTrue int32) {
 	n := &t[0]
 	if n.negated {
@@ -82,7 +81,7 @@ func (t tree) link(at int, whenFalse, whenTrue int32) {
 	for i := 1; i < len(t); {
 		end := i + int(t[i].size)
 		kidFalse, kidTrue := whenFalse, whenTrue
-		if end < len(t) { // otherwise the last operand decides
+		if end < len(t) { // the jumps of the last operand are those of t
 			next := int32(at+end) + t[end:].firstTerm()
 			if n.op == opAnd {
 				kidTrue = next
@@ -104,12 +103,12 @@ func (t tree) firstTerm() int32 {
 	return i
 }
 
-// match evaluates the tree, which is linked, from its first term.
+// match evaluates a linked tree from its first term.
 func (t tree) match(first int32, labels Labels) bool {
 	if labels == nil {
 		labels = Map(nil)
 	}
-	plain, isMap := labels.(Map) // spares a call through the interface
+	plain, isMap := labels.(Map) // avoids a call of an interface method
 	i := first
 	for i >= 0 {
 		n := &t[i]
@@ -134,10 +133,9 @@ func (t tree) match(first int32, labels Labels) bool {
 	return i == toTrue
 }
 
-// matchHandle is matchValue for an interned value. It does not look at the string if the term is a
-// small set.
+// matchHandle is matchValue for an interned value. For a small set, it compares handles instead of strings.
 func (n *node) matchHandle(value handle) bool {
-	if (n.op != OpIn && n.op != OpNotIn) || len(n.values) > few {
+	if (n.op != OpIn && n.op != OpNotIn) || len(n.values) > maxLinear {
 		return n.matchValue(value.Value())
 	}
 	for _, v := range n.values {
@@ -148,7 +146,7 @@ func (n *node) matchHandle(value handle) bool {
 	return n.op == OpNotIn
 }
 
-// matchAbsent decides a term for an object without the label.
+// matchAbsent evaluates a term for an object without the label.
 func (n *node) matchAbsent() bool {
 	switch n.op {
 	case OpNotEqual, OpNotIn, OpAll, OpGlobal:
@@ -157,7 +155,7 @@ func (n *node) matchAbsent() bool {
 	return false
 }
 
-// matchValue decides a term for an object whose label has the value.
+// matchValue evaluates a term for an object whose label has the value.
 func (n *node) matchValue(value string) bool {
 	switch n.op {
 	case OpHas:
@@ -167,9 +165,9 @@ func (n *node) matchValue(value string) bool {
 	case OpNotEqual:
 		return value != n.value.Value()
 	case OpIn:
-		return n.holds(value)
+		return n.hasValue(value)
 	case OpNotIn:
-		return !n.holds(value)
+		return !n.hasValue(value)
 	case OpContains:
 		return strings.Contains(value, n.value.Value())
 	case OpStartsWith:
@@ -180,11 +178,11 @@ func (n *node) matchValue(value string) bool {
 	return false
 }
 
-// few is up to how many values are compared faster one by one.
-const few = 8
+// maxLinear is the size up to which linear search in a set is faster than binary search.
+const maxLinear = 8
 
-func (n *node) holds(value string) bool {
-	if len(n.values) <= few {
+func (n *node) hasValue(value string) bool {
+	if len(n.values) <= maxLinear {
 		for _, v := range n.values {
 			if v.Value() == value {
 				return true
@@ -223,7 +221,7 @@ func (t tree) appendText(b []byte) []byte {
 	return append(b, ')')
 }
 
-// appendText appends the canonical form of a term, negation aside.
+// appendText appends the canonical form of a term, without its negation.
 func (n *node) appendText(b []byte) []byte {
 	switch n.op {
 	case OpAll, OpGlobal:

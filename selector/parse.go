@@ -9,33 +9,32 @@ import (
 	"unique"
 )
 
-// Limits of Parse. They hold for the text given and for its canonical form, so that the
-// canonical form of whatever was accepted is accepted too.
+// Limits of Parse. They apply to the text and to its canonical form, so that Parse accepts the canonical form of every
+// text that it accepts.
 const (
 	// MaxLength is the longest text, in bytes.
 	MaxLength = 16 << 10
-	// MaxDepth is how deep parentheses may nest.
+	// MaxDepth is the maximum depth of nested parentheses.
 	MaxDepth = 128
 
 	maxLabel = 512 // bytes of a label name
 )
 
-// ParseError says where and why a text is not a selector.
+// ParseError is the error for text that is not a selector.
 type ParseError struct {
-	// Pos is the position in the text where it went wrong, in bytes from 0; the text's length for
-	// its end.
+	// Pos is the position of the error in the text, in bytes from 0. At the end of the text, it is the length of the text.
 	Pos int
-	// Msg says what was expected there, and what was found.
+	// Msg names the expected input, and the input that was found.
 	Msg string
 }
 
 // Error returns "selector: pos 7: expected ...".
 func (e *ParseError) Error() string { return fmt.Sprintf("selector: pos %d: %s", e.Pos, e.Msg) }
 
-// Parse reads a selector. Text of white space alone is all().
+// Parse parses a selector. Text of white space alone is all().
 //
-// It returns a *ParseError for everything that is not in the language, for text, or a canonical
-// form, of more than MaxLength bytes, and for nesting deeper than MaxDepth.
+// It returns a *ParseError if the text is not in the language, if the text or its canonical form is longer than
+// MaxLength bytes, or if parentheses are nested deeper than MaxDepth.
 func Parse(s string) (*Selector, error) {
 	p := parser{text: s}
 	if err := p.parse(); err != nil {
@@ -49,10 +48,10 @@ func Parse(s string) (*Selector, error) {
 	return sel, nil
 }
 
-// Check returns the error that Parse would return, or nil. It takes less time and leaves nothing
-// behind, for text that is only to be valid.
+// Check returns the error that Parse would return, or nil. It is faster than Parse, and does not intern the strings of
+// the text.
 func Check(s string) error {
-	if len(s) > MaxLength/4 { // short enough for the canonical form, which adds a few spaces and parentheses a term
+	if len(s) > MaxLength/4 { // short enough for the canonical form, which adds a few bytes a term
 		_, err := Parse(s)
 		return err
 	}
@@ -60,7 +59,8 @@ func Check(s string) error {
 	return p.parse()
 }
 
-// parser reads the text from left to right, a method a rule of the grammar, and never goes back:
+// parser parses the text from left to right in one pass, without backtracking. It has one method for each rule of the
+// grammar:
 //
 //	selector = [ or ]
 //	or       = and { "||" and }
@@ -69,13 +69,13 @@ func Check(s string) error {
 //	test     = ( "==" | "!=" | "contains" | "starts with" | "ends with" ) value
 //	         | ( "in" | "not in" ) "{" [ value { "," value } [ "," ] ] "}"
 //
-// After each method pos is behind the white space that follows.
+// Each method but word also skips the white space that follows.
 type parser struct {
 	text  string
 	pos   int
 	depth int  // open parentheses
-	nodes tree // of what was read; an operator gets its node, before its operands, once they are complete
-	dry   bool // nobody wants the nodes: strings are left out
+	nodes tree // parsed so far; an operator's node is inserted before its operands after the last operand
+	dry   bool // for Check: strings are not interned
 
 	interned [16]handle // see intern
 }
@@ -84,7 +84,7 @@ func (p *parser) parse() error {
 	if len(p.text) > MaxLength {
 		return p.errorAt(MaxLength, fmt.Sprintf("expected at most %d bytes", MaxLength))
 	}
-	p.nodes = make(tree, 0, p.guess())
+	p.nodes = make(tree, 0, p.estimateNodes())
 	p.space()
 	if p.pos == len(p.text) {
 		p.add(node{op: OpAll})
@@ -125,7 +125,7 @@ func (p *parser) and() error {
 	return p.join(start, opAnd)
 }
 
-// join makes the operands read since start one node.
+// join makes the operands from start on the subtrees of a new node.
 func (p *parser) join(start int, op Op) error {
 	p.nodes = p.nodes.join(start, op)
 	if p.nodes[start].depth > MaxDepth {
@@ -140,9 +140,9 @@ func (p *parser) add(n node) {
 	p.nodes = append(p.nodes, n)
 }
 
-// guess returns how many nodes the text will have, roughly: one for each operand and group. More
-// make the parser allocate again; hostile text shall not make it allocate much in advance.
-func (p *parser) guess() int {
+// estimateNodes estimates the number of nodes of the text: one for each operand and group. The estimate is limited, so
+// that hostile text does not cause a large allocation. append grows the slice beyond it.
+func (p *parser) estimateNodes() int {
 	operators := strings.Count(p.text, "&")/2 + strings.Count(p.text, "|")/2
 	if operators == 0 {
 		return 1
@@ -150,8 +150,8 @@ func (p *parser) guess() int {
 	return min(2+operators+strings.Count(p.text, "("), 64)
 }
 
-// intern returns the handle of a string. It remembers some, as selectors tend to repeat themselves
-// and a look at the process-wide table takes longer than the rest of the term.
+// intern returns the handle of a string. It caches some handles, because selectors often repeat a string, and the
+// process-wide table is slower than the rest of a term.
 func (p *parser) intern(s string) handle {
 	if p.dry {
 		return handle{}
@@ -188,7 +188,7 @@ func (p *parser) primary() error {
 	if word == "" {
 		return p.expected(`a label name, "has(", "all()", "global()", "!" or "("`)
 	}
-	if p.next("(") { // no space before it: otherwise the word is a label name
+	if p.next("(") { // without a space before it; with one, the word is a label name
 		switch word {
 		case "has":
 			return p.has()
@@ -249,7 +249,7 @@ func (p *parser) constant(op Op) error {
 	return nil
 }
 
-// test reads the operator and the operand that follow a label name.
+// test parses the operator and operand after a label name.
 func (p *parser) test(label string) error {
 	op, err := p.operator()
 	if err != nil {
@@ -290,18 +290,18 @@ func (p *parser) operator() (Op, error) {
 	case "endswith":
 		return OpEndsWith, nil
 	case "not":
-		return OpNotIn, p.second("in")
+		return OpNotIn, p.secondWord("in")
 	case "starts":
-		return OpStartsWith, p.second("with")
+		return OpStartsWith, p.secondWord("with")
 	case "ends":
-		return OpEndsWith, p.second("with")
+		return OpEndsWith, p.secondWord("with")
 	}
 	p.pos = start
 	return 0, p.expected(`"==", "!=", "in", "not in", "contains", "starts with" or "ends with"`)
 }
 
-// second reads the second word of an operator.
-func (p *parser) second(want string) error {
+// secondWord parses the second word of an operator.
+func (p *parser) secondWord(want string) error {
 	start := p.pos
 	if p.word() != want {
 		p.pos = start
@@ -346,8 +346,8 @@ func (p *parser) value(want string) (handle, error) {
 	return p.intern(rest[:end]), nil
 }
 
-// word reads as many characters of a label name as there are. Unlike the other methods it leaves
-// the white space behind it.
+// word parses the longest sequence of characters of label names. Unlike the other methods, it does not skip the white
+// space that follows.
 func (p *parser) word() string {
 	start := p.pos
 	for p.pos < len(p.text) && isLabelByte(p.text[p.pos]) {
@@ -364,7 +364,7 @@ func (p *parser) space() {
 
 func (p *parser) next(token string) bool { return strings.HasPrefix(p.text[p.pos:], token) }
 
-// take reads the token and the white space after it, if it is next.
+// take skips the token and the white space after it, if the text continues with the token.
 func (p *parser) take(token string) bool {
 	if !p.next(token) {
 		return false

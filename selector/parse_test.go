@@ -39,7 +39,7 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// The rules of the language that are easily got wrong by being too friendly.
+// Text that a more tolerant parser might accept.
 func TestParseRefuses(t *testing.T) {
 	for _, text := range []string{
 		"has (a)", "all ()", "global ()", "All()", "HAS(a)", `a IN {"b"}`, `a Contains "b"`, `a == "b" AND b == "c"`,
@@ -76,7 +76,7 @@ func TestParseAccepts(t *testing.T) {
 	}
 }
 
-// Negation cancels out, also through parentheses, so that printing is a fixed point.
+// Negations cancel out, also through parentheses, so that the canonical form is a fixed point.
 func TestParseNegation(t *testing.T) {
 	for text, want := range map[string]string{
 		"!(!has(a))":                          "has(a)",
@@ -103,7 +103,7 @@ func TestParseLimits(t *testing.T) {
 	requireRefused(t, nested(selector.MaxDepth+1, "("))
 	requireRefused(t, nested(selector.MaxDepth+1, "!("))
 	requireRefused(t, strings.Repeat("(", selector.MaxLength))
-	// One group of text holds two groups of canonical form, which has to be readable too.
+	// A group in the text becomes two nested groups in the canonical form. Parse must accept that form, too.
 	requireFixedPoint(t, parse(t, nested(selector.MaxDepth/2-1, "has(b)||has(c)&&(")))
 	requireRefused(t, nested(selector.MaxDepth/2+1, "has(b)||has(c)&&("))
 
@@ -116,12 +116,11 @@ func TestParseLimits(t *testing.T) {
 	requireFixedPoint(t, parse(t, fill(selector.MaxLength)))
 	require.Equal(t, selector.MaxLength, requireRefused(t, fill(selector.MaxLength+1)).Pos)
 	requireRefused(t, strings.Repeat(" ", selector.MaxLength+1))
-	// Short enough as given, too long once printed.
+	// The text is short enough, but its canonical form is too long.
 	requireRefused(t, strings.Repeat("a=='b'||", selector.MaxLength/8-1)+"has(a)")
 }
 
-// Check agrees with Parse, also where only the canonical form is too long, and allocates next to
-// nothing.
+// Check agrees with Parse, also if only the canonical form is too long, and allocates almost nothing.
 func TestCheck(t *testing.T) {
 	for _, text := range []string{
 		"", "all()", `a == "b" && !(c in {"d", 'e'} || has(f))`, `a in {`, `a = b`,

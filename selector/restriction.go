@@ -4,52 +4,50 @@ package selector
 
 import "slices"
 
-// Restriction is what a match of a selector implies for one label. An index that files selectors
-// by a label they need can pass over most of them without asking Match.
+// Restriction is a necessary condition on one label for a match of a selector. An index can file a selector under a
+// label that a match needs, and then evaluate it only for objects with that label.
 //
-// Where Present and Absent are both set, or OneOf is empty but not nil, nothing can match.
+// If Present and Absent are both true, or if OneOf is empty but not nil, the selector matches nothing.
 //
-// It is a plain value that is shared with the Selector: it may be read by several goroutines
-// and must not be changed.
+// A Restriction is shared with the Selector. It is safe for concurrent reads and must not be changed.
 type Restriction struct {
 	// Label is the name of the label.
 	Label string
-	// Present says that only objects with the label match.
+	// Present is true if only objects with the label match.
 	Present bool
-	// Absent says that only objects without the label match.
+	// Absent is true if only objects without the label match.
 	Absent bool
-	// OneOf holds the values the label can have in a match, sorted and distinct. It is nil if
-	// they are not limited to a known set; otherwise Present is set too.
+	// OneOf has the values that the label can have in a match, sorted and distinct. nil means any value. If OneOf is not
+	// nil, Present is true.
 	OneOf []string
 }
 
-// never reports whether no labels can meet the restriction.
+// never reports whether no labels can satisfy the restriction.
 func (r Restriction) never() bool {
 	return r.Present && (r.Absent || (r.OneOf != nil && len(r.OneOf) == 0))
 }
 
-// Restrictions returns what a match implies for single labels, sorted by label, one entry a label.
-// Labels without an entry are not restricted as far as can be said: the list is sound, but it need
-// not be complete. So a selector can match nothing and not show it here, as `!all()` and invalid
-// selectors.
+// Restrictions returns the restrictions of single labels, sorted by label, at most one for each label. Every
+// restriction holds in every match. The list can be incomplete: a selector that matches nothing, as `!all()` or an
+// invalid selector, may have none.
 //
-// The list is worked out on the first call and then shared: the caller must not change it.
+// The first call computes the list. Later calls return the same slice, which the caller must not change.
 func (s *Selector) Restrictions() []Restriction {
 	if s == nil || len(s.tree) == 0 {
 		return nil
 	}
-	s.hintOnce.Do(func() { s.hints = s.tree.restrict(false).list })
-	return s.hints
+	s.restrictOnce.Do(func() { s.restrictions = s.tree.restrict(false).list })
+	return s.restrictions
 }
 
-// restrictions is what is known of the labels in a match of one subtree.
+// restrictions are the restrictions of one subtree.
 type restrictions struct {
 	list  []Restriction // sorted by label
 	never bool          // nothing can match
 }
 
-// restrict works out the restrictions of the tree, or of its opposite. Negation moves down
-// to the terms on the way, and so turns "&&" into "||" and back.
+// restrict computes the restrictions of the tree, or those of its negation. It pushes negation down to the terms, which
+// turns "&&" into "||" and back.
 func (t tree) restrict(negated bool) restrictions {
 	n := &t[0]
 	negated = negated != n.negated
@@ -59,7 +57,7 @@ func (t tree) restrict(negated bool) restrictions {
 	return restrictJoined(slices.Collect(t.kids()), negated, (n.op == opAnd) != negated)
 }
 
-// restrictJoined halves the list of operands, so that long chains do not take quadratic time.
+// restrictJoined merges the operands by halves, so that a long list of operands does not take quadratic time.
 func restrictJoined(kids []tree, negated, conjunction bool) restrictions {
 	if len(kids) == 1 {
 		return kids[0].restrict(negated)
@@ -73,8 +71,7 @@ func restrictJoined(kids []tree, negated, conjunction bool) restrictions {
 	return a.or(b)
 }
 
-// restrict works out the restriction of a term, or of its opposite. The node's own negation is not
-// looked at.
+// restrict computes the restrictions of a term, or those of its negation. It ignores the negated flag of the node.
 func (n *node) restrict(negated bool) restrictions {
 	if n.label == (handle{}) { // all() or global()
 		return restrictions{never: negated}
@@ -85,7 +82,7 @@ func (n *node) restrict(negated bool) restrictions {
 		r.Present, r.Absent = !negated, negated
 	case OpContains, OpStartsWith, OpEndsWith:
 		r.Present = !negated
-		r.Absent = negated && n.value.Value() == "" // which every value contains
+		r.Absent = negated && n.value.Value() == "" // every value contains "", so only an absent label does not match
 	case OpEqual, OpIn, OpNotEqual, OpNotIn:
 		if negated == (n.op == OpNotEqual || n.op == OpNotIn) {
 			r.Present, r.OneOf = true, n.strings()
@@ -100,7 +97,7 @@ func (n *node) restrict(negated bool) restrictions {
 	return restrictions{list: []Restriction{r}, never: r.never()}
 }
 
-// and merges what two operands imply where both must match.
+// and returns the restrictions of a conjunction of two operands.
 func (a restrictions) and(b restrictions) restrictions {
 	out := restrictions{never: a.never || b.never}
 	switch {
@@ -127,7 +124,7 @@ func (a restrictions) and(b restrictions) restrictions {
 	return out
 }
 
-// or keeps what both operands imply, since either may match. One that cannot match has no say.
+// or returns the restrictions of a disjunction: those of both operands. An operand that never matches does not count.
 func (a restrictions) or(b restrictions) restrictions {
 	switch {
 	case b.never:
@@ -151,7 +148,7 @@ func (a restrictions) or(b restrictions) restrictions {
 	return out
 }
 
-// intersect returns the values of both lists, nil standing for every value.
+// intersect returns the values in both lists. nil stands for every value.
 func intersect(a, b []string) []string {
 	switch {
 	case a == nil:
@@ -177,8 +174,8 @@ func union(a, b []string) []string {
 	return slices.Compact(either)
 }
 
-// mergeLabels walks two lists side by side. It calls visit for every label in order: with the
-// restrictions of both, or with one and nil.
+// mergeLabels iterates over two sorted lists in order of labels. For each label, it calls visit with the restrictions
+// of both lists, or with one and nil.
 func mergeLabels(a, b []Restriction, visit func(x, y *Restriction)) {
 	for len(a)+len(b) > 0 {
 		switch {

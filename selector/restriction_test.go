@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// Beyond the cases: negation over operators, and operands that can never match.
+// Besides testdata/cases.json: negation of operators, and operands that never match.
 func TestRestrictions(t *testing.T) {
 	for text, want := range map[string]string{
 		`!all()`:                             ``,

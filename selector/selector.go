@@ -9,47 +9,46 @@ import (
 	"sync"
 )
 
-// Labels is what a selector looks at: the labels of one object.
+// Labels are the labels of one object, which selectors match.
 type Labels interface {
-	// Get returns the value of a label, and whether the object has it at all.
+	// Get returns the value of a label, and whether the object has the label.
 	Get(name string) (value string, ok bool)
 }
 
-// Map is the plainest Labels. Like any map it may be read by several goroutines as long as none
-// changes it.
+// Map is a Labels made of a Go map. It is safe for concurrent reads, as any map.
 type Map map[string]string
 
 var _ Labels = Map(nil)
 
-// Get returns the value of a label, and whether it is there.
+// Get returns the value of a label, and whether the label is present.
 func (m Map) Get(name string) (string, bool) {
 	value, ok := m[name]
 	return value, ok
 }
 
-// nothing is the canonical form that an invalid selector shows: it too matches nothing.
-const nothing = "!all()"
+// invalidText is the canonical form of an invalid selector. Like the selector, it matches nothing.
+const invalidText = "!all()"
 
 var errZero = errors.New("selector: not made by Parse or a constructor")
 
-// Selector is a condition on labels. Get one from Parse or a constructor.
+// Selector is a condition on labels. Parse and the constructors return one.
 //
-// The zero Selector and a nil one are invalid: they match nothing, see Err. A Selector never
-// changes; it is safe for concurrent use.
+// The zero Selector and a nil one are invalid: they match nothing, see Err. A Selector never changes and is safe for
+// concurrent use.
 type Selector struct {
-	tree  tree  // empty where the selector is invalid
-	first int32 // where evaluation begins: tree.firstTerm
+	tree  tree  // empty if the selector is invalid
+	first int32 // index of the first term to evaluate: tree.firstTerm
 	text  string
 	err   error
 
-	// What not everybody asks for is made when it is first asked for.
-	idOnce   sync.Once
-	id       string
-	hintOnce sync.Once
-	hints    []Restriction
+	// Computed on first use, because few selectors need them.
+	idOnce       sync.Once
+	id           string
+	restrictOnce sync.Once
+	restrictions []Restriction
 }
 
-// newSelector takes a tree that nobody else has.
+// newSelector returns the selector with the tree, which no other selector may share.
 func newSelector(t tree) *Selector {
 	t.link(0, toFalse, toTrue)
 	var buf [256]byte
@@ -61,34 +60,32 @@ func idOf(text string) string {
 	return "s:" + base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// invalid returns a selector that stands for something that could not be built.
+// invalid returns an invalid selector with the error.
 func invalid(err error) *Selector { return &Selector{err: err} }
 
-// String returns the canonical form. Parse reads it back to an equal selector, unless one
-// built by constructors has outgrown MaxLength or MaxDepth. For an invalid selector it is
-// "!all()", which matches nothing.
+// String returns the canonical form. Parse accepts it and returns an equal selector, unless constructors built a
+// selector beyond MaxLength or MaxDepth. For an invalid selector, the form is "!all()", which matches nothing.
 func (s *Selector) String() string {
 	if s == nil || len(s.tree) == 0 {
-		return nothing
+		return invalidText
 	}
 	return s.text
 }
 
-// ID returns a short name of the canonical form, made of [A-Za-z0-9_-] after "s:". It is the same
-// in every process and release: "s:" and the unpadded URL-safe base64 of the SHA-224 of "s:" and
-// the canonical form.
+// ID returns an identifier of the canonical form, of the characters [A-Za-z0-9_-] after "s:". It is the same in every
+// process and release: "s:" and the unpadded URL-safe base64 of the SHA-224 of "s:" and the canonical form.
 func (s *Selector) ID() string {
 	if s == nil || len(s.tree) == 0 {
-		return idOf(nothing)
+		return idOf(invalidText)
 	}
 	s.idOnce.Do(func() { s.id = idOf(s.text) })
 	return s.id
 }
 
-// Match reports whether the labels satisfy the selector; nil stands for an object without
-// labels. It allocates nothing. An invalid selector matches nothing.
+// Match reports whether the labels satisfy the selector. nil stands for an object without labels. An invalid selector
+// matches nothing. Match allocates nothing.
 //
-// It is fastest on a *Compact. Both ready types spare it calls through the interface.
+// It is fastest with a *Compact. With a Map or a *Compact, it calls no method of the interface.
 func (s *Selector) Match(labels Labels) bool {
 	if s == nil {
 		return false
@@ -97,9 +94,8 @@ func (s *Selector) Match(labels Labels) bool {
 	if !ok || compact == nil {
 		return len(s.tree) > 0 && s.tree.match(s.first, labels)
 	}
-	// The same as tree.match, for labels that are interned as the tree is. Speed is why it stands
-	// here, searches and decides what it can without a call, and does not slice the values off:
-	// that is worth a quarter.
+	// The same as tree.match, for interned labels. It is inlined here, with the search and the common operators, and
+	// without a slice of the values: so it is faster by a quarter.
 	t, i := s.tree, s.first
 	if len(t) == 0 {
 		return false
@@ -121,7 +117,7 @@ next:
 					i = n.jump[1]
 				}
 			} else if n.op == OpHas || n.op == OpNotEqual {
-				if value != n.value { // has() has none
+				if value != n.value { // of has(), the value is the zero handle
 					i = n.jump[1]
 				}
 			} else if n.matchHandle(value) {
@@ -137,11 +133,10 @@ next:
 	return i == toTrue
 }
 
-// Err returns why the selector is invalid, or nil. What Parse returns without an error is always
-// valid. A constructor that is given an illegal label name, or a value that has both kinds of
-// quotes and so cannot be written, returns an invalid selector; so does every combination
-// with an invalid selector, also Not and Or. Invalidity can thus never widen a match, and one
-// look at the final result is enough.
+// Err returns why the selector is invalid, or nil. A selector that Parse returns is always valid. A constructor returns
+// an invalid selector for an illegal label name, and for a value with both kinds of quotes. Every combination with an
+// invalid selector is invalid, also by Not and Or. So invalid input never widens a match, and it is enough to check the
+// error of the final selector.
 func (s *Selector) Err() error {
 	if s == nil || (len(s.tree) == 0 && s.err == nil) {
 		return errZero

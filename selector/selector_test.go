@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// Constructors and Parse must agree to the byte, or equal selectors would have two IDs.
+// Constructors and Parse return the same canonical form, or equal selectors would have two IDs.
 func TestConstructors(t *testing.T) {
 	a, b, c := selector.Has("a"), selector.Equal("b", "x"), selector.NotEqual("c", `"`)
 	for text, sel := range map[string]*selector.Selector{
@@ -50,7 +50,7 @@ func TestConstructors(t *testing.T) {
 	require.False(t, selector.Or().Match(selector.Map{}))
 }
 
-// What the language cannot say matches nothing, however it is combined.
+// A selector that the language has no text for matches nothing, in any combination.
 func TestInvalid(t *testing.T) {
 	good := selector.All()
 	invalid := map[string]*selector.Selector{
@@ -99,7 +99,7 @@ func TestMapTerms(t *testing.T) {
 		case selector.OpGlobal:
 			return selector.Not(selector.Has("ns"))
 		}
-		term.Values[0] = "changed" // a copy: the original must not notice
+		term.Values[0] = "changed" // a copy: the selector does not change
 		return selector.Not(term.Selector())
 	})
 	require.Equal(t, []selector.Term{
@@ -125,7 +125,7 @@ func TestMatchWithoutLabels(t *testing.T) {
 	}
 }
 
-// Sets of any size, on both sides of where the search changes.
+// Sets of all sizes, with linear and with binary search.
 func TestMatchSets(t *testing.T) {
 	var values []string
 	for i := range 40 {
@@ -176,8 +176,8 @@ func TestSharedBetweenGoroutines(t *testing.T) {
 	wg.Wait()
 }
 
-// Text as hostile as allowed: the work must stay linear. A quadratic step would be felt as minutes
-// here.
+// Parse takes linear time for the most hostile text of the maximum length. With quadratic time, this test takes
+// minutes.
 func TestHostileText(t *testing.T) {
 	for _, unit := range []string{
 		"(", "!", "!(", `a in {`, `"`, `'`, "a", "has(", "a==''&&", "a==''||", "(a==''||", " ", "a in {'',", "not ",

@@ -26,7 +26,7 @@ const (
 	OpEndsWith
 )
 
-// String returns the operator as it is written in a selector.
+// String returns the operator in the syntax of selectors.
 func (o Op) String() string {
 	switch o {
 	case OpAll:
@@ -53,21 +53,19 @@ func (o Op) String() string {
 	return fmt.Sprintf("Op(%d)", uint8(o))
 }
 
-// Term is a leaf of a selector, as MapTerms and Terms show it.
-//
-// A Term is a plain value; it is not safe for concurrent change.
+// Term is a leaf of a selector: a condition on one label, or a constant. Terms and MapTerms return copies.
 type Term struct {
 	// Op is the operator.
 	Op Op
-	// Label that the term looks at; empty for OpAll and OpGlobal.
+	// Label is the name of the label. It is empty for OpAll and OpGlobal.
 	Label string
-	// Values: none for OpAll, OpGlobal and OpHas; any number, in any order, for OpIn and OpNotIn;
-	// exactly one for the others.
+	// Values has no values for OpAll, OpGlobal and OpHas, any number in any order for OpIn and OpNotIn, and one value for
+	// the other operators.
 	Values []string
 }
 
-// Selector returns the selector that consists of the term alone. It is invalid, see
-// Selector.Err, where the term breaks a rule of the language.
+// Selector returns the selector that consists of the term alone. If the term breaks a rule of the language, the
+// selector is invalid, see Selector.Err.
 func (t Term) Selector() *Selector {
 	if err := t.check(); err != nil {
 		return invalid(err)
@@ -88,7 +86,7 @@ func (t Term) Selector() *Selector {
 	return newSelector(tree{n})
 }
 
-// term returns the term that a leaf stands for, negation aside.
+// term returns the term of a leaf, without its negation.
 func (n *node) term() Term {
 	t := Term{Op: n.op, Values: n.strings()}
 	if n.label != (handle{}) {
@@ -109,7 +107,7 @@ func (n *node) strings() []string {
 	return values
 }
 
-// sortedSet sorts the values in place and drops repeated ones.
+// sortedSet sorts the values in place and removes duplicates.
 func sortedSet(values []handle) []handle {
 	slices.SortFunc(values, func(a, b handle) int { return strings.Compare(a.Value(), b.Value()) })
 	return slices.Compact(values)
