@@ -52,8 +52,8 @@ func (p *Profile) equal(other Resource) bool {
 const DefaultAllowProfile = "projectcalico-default-allow"
 
 // BuiltinProfile returns a profile that exists without a resource: DefaultAllowProfile, which allows everything in both
-// directions. A Profile resource with this name replaces it, and if that is invalid, Update.Admit replaces it by one that
-// denies everything. The result is the caller's to change. It returns false for any other name.
+// directions. A Profile resource with this name replaces it, and if that is invalid, Update.Admit replaces it by one
+// that denies everything. The result is the caller's to change. It returns false for any other name.
 func BuiltinProfile(name string) (*Profile, bool) {
 	if name != DefaultAllowProfile {
 		return nil, false
