@@ -10,6 +10,8 @@ import (
 	"github.com/wayleave/wayleave/calcgraph"
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/dptest"
+	"github.com/wayleave/wayleave/dataplane/nft"
+	"github.com/wayleave/wayleave/dataplane/routes"
 	"github.com/wayleave/wayleave/datastore"
 	"github.com/wayleave/wayleave/policy"
 )
@@ -58,4 +60,22 @@ func Example() {
 	// endpoint WorkloadEndpoint/shop/web way0 [10.0.0.1] ingress default:deny[Policy/shop/allow-http] egress - profiles []
 	// route 10.0.0.1/32 local-workload node node-1
 	// in-sync
+}
+
+// The same with the kernel's nftables and routes. It needs CAP_NET_ADMIN, so it does not run as a test.
+func Example_kernel() {
+	ctx, store := context.Background(), &datastore.Memory{}
+	graph, err := calcgraph.New(calcgraph.Config{Node: "node-1"})
+	must(err)
+	filter, err := nft.New(nft.Config{})
+	must(err)
+	table, err := routes.New(routes.Config{})
+	must(err)
+	driver, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: []dataplane.Dataplane{filter, table}})
+	must(err)
+	runner, err := calcgraph.NewRunner(calcgraph.RunnerConfig{Graph: graph, Out: driver.Send})
+	must(err)
+	go driver.Run(ctx) // also watches for new interfaces and for changes by other processes
+	go store.Run(ctx, runner)
+	must(runner.Run(ctx))
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"os"
 
 	"github.com/wayleave/wayleave/dataplane"
@@ -32,4 +33,22 @@ func Example() {
 	_, general := dataplane.ApplyErrors(err)
 	fmt.Println(general, errors.Is(err, felix.ErrNotRunning), err)
 	// Output: true true felix: run driver: the driver does not run: fork/exec /nowhere/driver: no such file or directory
+}
+
+// A node whose driver gets Felix's configuration parameters. It needs a driver, so it does not run as a test.
+func ExampleNew() {
+	dp, err := felix.New(felix.Config{
+		Command:  []string{"/usr/local/bin/driver"},
+		Stderr:   os.Stderr,
+		Settings: map[string]string{"InterfacePrefix": "cali", "DefaultEndpointToHostAction": "ACCEPT"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	driver, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: []dataplane.Dataplane{dp}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Print(driver.Run(context.Background())) // give driver.Send to a calcgraph.Runner
+	_ = dp.Close()
 }

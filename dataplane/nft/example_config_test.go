@@ -40,6 +40,24 @@ func ExampleNew() {
 	log.Print(driver.Run(context.Background())) // give driver.Send to a calcgraph.Runner
 }
 
+// Workloads whose interfaces are ports of the bridge cni0. It needs CAP_NET_ADMIN, so it does not run as a test.
+func ExampleNew_bridges() {
+	filter, err := nft.New(nft.Config{Renderer: render.Config{
+		Bridges:         []string{"cni0"},
+		InterfacePrefix: "veth",
+		Host:            policy.HostConfig{EndpointToHostAction: policy.HostAccept},
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer filter.Close()
+	driver, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: []dataplane.Dataplane{filter}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Print(driver.Run(context.Background())) // give driver.Send to a calcgraph.Runner
+}
+
 // What Teardown would remove, also what an earlier process left. It needs CAP_NET_ADMIN, so it does
 // not run as a test.
 func ExampleDataplane_PlanTeardown() {

@@ -10,18 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The guide to writing a source shows the code that the tests run.
-func TestGuideShowsTheSource(t *testing.T) {
-	guide, err := os.ReadFile("../../docs/datastore.md")
-	require.NoError(t, err)
-	own, err := os.ReadFile("../../datastore/example_source_test.go")
-	require.NoError(t, err)
-	_, code, _ := strings.Cut(string(own), "// Inventory is a source")
-	code, _, ok := strings.Cut(code, "\nfunc ExampleSource")
-	require.True(t, ok)
-	require.Contains(t, string(guide), strings.TrimSpace(code))
-}
-
 // The worked example of policy as lookups is what a golden file has.
 func TestGuideShowsTheRuleset(t *testing.T) {
 	guide, err := os.ReadFile("../../docs/nft.md")

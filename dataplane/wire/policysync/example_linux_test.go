@@ -63,3 +63,13 @@ func must(err error) {
 		panic(err)
 	}
 }
+
+// A node agent puts the server last in the list of its driver. It needs root, so it does not run as a test.
+func ExampleNewServer() {
+	filter := dptest.NewMirror() // usually an nft.Dataplane
+	server, err := policysync.NewServer(policysync.ServerConfig{Folder: "/run/wayleave/policysync"})
+	must(err)
+	driver, err := dataplane.NewDriver(dataplane.DriverConfig{Dataplanes: []dataplane.Dataplane{filter, server}})
+	must(err)
+	must(driver.Run(context.Background())) // give driver.Send to a calcgraph.Runner
+}

@@ -12,27 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReadmeShowsTheExample: the README's example is the one that is compiled and run.
-func TestReadmeShowsTheExample(t *testing.T) {
-	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
-	require.NoError(t, err)
-	example, err := os.ReadFile(filepath.Join(root, "example_test.go"))
-	require.NoError(t, err)
-	_, body, ok := strings.Cut(string(example), "func Example() {\n")
-	require.True(t, ok)
-	require.Contains(t, string(readme), body)
-	require.LessOrEqual(t, strings.Count(body, "\n"), 40, "the example has grown too long for a README")
-}
-
 // TestLinksLead holds that every relative link in the documentation leads to a file, and one with an anchor to a
 // heading.
 func TestLinksLead(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^):]+)\)`)
-	docs, err := filepath.Glob(filepath.Join(root, "*.md"))
-	require.NoError(t, err)
-	more, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	require.NoError(t, err)
-	for _, doc := range append(docs, more...) {
+	for _, doc := range pages(t) {
 		text, err := os.ReadFile(doc)
 		require.NoError(t, err)
 		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
@@ -79,19 +63,29 @@ func TestPagesShowCompiledCode(t *testing.T) {
 		code.WriteString(unindented(string(text)))
 	}
 	block := regexp.MustCompile("(?s)```go\n(.*?)```")
-	for _, name := range []string{"dataplane.md", "policy-engine.md"} {
-		page, err := os.ReadFile(filepath.Join(root, "docs", name))
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
 		require.NoError(t, err)
-		blocks := block.FindAllStringSubmatch(string(page), -1)
-		require.NotEmpty(t, blocks, name)
-		for _, b := range blocks {
-			found := strings.Contains(code.String(), unindented(b[1]))
-			require.True(t, found, "docs/%s: in no Go file:\n%s", name, b[1])
+		for _, b := range block.FindAllStringSubmatch(string(text), -1) {
+			if !strings.Contains(code.String(), unindented(b[1])) {
+				t.Errorf("%s: in no Go file:\n%s", page, b[1])
+			}
 		}
 	}
 }
 
-// unindented returns a text without the tabs at the beginning of its lines.
+// unindented returns a text without the spaces and tabs at the beginning of its lines.
 func unindented(text string) string {
-	return regexp.MustCompile(`(?m)^\t+`).ReplaceAllString(text, "")
+	return regexp.MustCompile(`(?m)^[ \t]+`).ReplaceAllString(text, "")
+}
+
+// pages returns the paths of the pages in docs and in the root.
+func pages(t *testing.T) []string {
+	t.Helper()
+	docs, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	require.NoError(t, err)
+	others, err := filepath.Glob(filepath.Join(root, "*.md"))
+	require.NoError(t, err)
+	require.NotEmpty(t, docs)
+	return append(docs, others...)
 }
