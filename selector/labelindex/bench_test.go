@@ -28,7 +28,7 @@ func setSelectors(b *testing.B, n int) []*selector.Selector {
 	return sels
 }
 
-// An item comes that one of the selectors matches.
+// Adds an item that matches one of the selectors.
 func BenchmarkAddItem(b *testing.B) {
 	const pool = 100_000
 	names, parents := pods(pool), namespaces(pool)
@@ -58,7 +58,7 @@ func BenchmarkAddItem(b *testing.B) {
 	}
 }
 
-// Each item has a parent of its own; 100 selectors look at a label that the parents bring.
+// Changes the labels of a parent. Each item has a parent of its own. 100 selectors mention a label of the parents.
 func BenchmarkUpdateParent(b *testing.B) {
 	const pool = 200_000
 	names, parents := pods(pool), namespaces(pool)
@@ -92,8 +92,8 @@ func BenchmarkUpdateParent(b *testing.B) {
 	}
 }
 
-// A parent of thousands of items gets another value of a label: of one that no selector mentions,
-// and of one that moves them all from one selector to another.
+// Changes a label of a parent of 2,500 items: one that no selector mentions, or one that stops their matches with one
+// selector and starts those with another.
 func BenchmarkRelabelParent(b *testing.B) {
 	names, parents := pods(2_500), []string{"ns"}
 	values := []string{"red", "blue"}
@@ -117,8 +117,8 @@ func BenchmarkRelabelParent(b *testing.B) {
 	}
 }
 
-// Ten selectors come again and again, of which one matches all items. Cold: they have all gone
-// before they come. Shared: they are there, under other ids.
+// Adds ten selectors, one of which matches all items. Cold: there is no equal selector. Shared: there is an equal
+// selector under another id.
 func BenchmarkAddSelector(b *testing.B) {
 	const n = 100_000
 	sels, ids := setSelectors(b, 10), pods(10)
@@ -160,7 +160,7 @@ func BenchmarkAddSelector(b *testing.B) {
 	}
 }
 
-// The endpoints of W1 come, with and without its 29 selectors.
+// Adds the endpoints of W1, with and without selectors.
 func BenchmarkLoad(b *testing.B) {
 	const n = 250_000
 	names, parents, m := pods(n), namespaces(100), workload.Markers()
@@ -186,8 +186,8 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// One of the 250,000 endpoints of W1 gets another value of one label: of one that no selector
-// mentions, or of one that moves it between two of 69 selectors.
+// Changes one label of one of the 250,000 endpoints of W1: a label that no selector mentions, or one that changes the
+// matches with two of 69 selectors.
 func BenchmarkUpdateItem(b *testing.B) {
 	const n, updates = 250_000, 4096
 	names, parents, m := pods(n), namespaces(100), workload.Markers()
@@ -220,8 +220,8 @@ func BenchmarkUpdateItem(b *testing.B) {
 	}
 }
 
-// An item's label comes and goes that one selector mentions, beside n others that concern the item:
-// loose ones that match it, and ones filed under a label of it that do not.
+// Adds and removes a label of an item that one selector mentions. There are n other selectors: loose ones that match
+// the item, or ones filed under a label of the item that do not.
 func BenchmarkToggleLabel(b *testing.B) {
 	for _, form := range []struct{ name, text string }{
 		{"loose", `x-%d != "b"`},
@@ -247,8 +247,8 @@ func BenchmarkToggleLabel(b *testing.B) {
 	}
 }
 
-// The label comes and goes that 40 selectors mention, of which the item matches one, beside n
-// others as above.
+// Adds and removes a label that 40 selectors mention, one of which matches the item. There are n other selectors as
+// above.
 func BenchmarkToggleSharedLabel(b *testing.B) {
 	for _, n := range []int{0, 1_000, 10_000} {
 		b.Run(fmt.Sprintf("mentions=40/others=%s", scale(n)), func(b *testing.B) {
@@ -271,8 +271,7 @@ func BenchmarkToggleSharedLabel(b *testing.B) {
 	}
 }
 
-// A parent of 100 items gets another value of a label that one selector mentions, beside n loose
-// ones that match all the items.
+// Changes a label of a parent of 100 items that one selector mentions. n loose selectors match all items.
 func BenchmarkRelabelAmongLoose(b *testing.B) {
 	for _, n := range []int{0, 1_000, 10_000} {
 		b.Run("items=100/sels="+scale(n), func(b *testing.B) {
@@ -295,8 +294,7 @@ func BenchmarkRelabelAmongLoose(b *testing.B) {
 	}
 }
 
-// A loose selector that matches all of 20,000 items comes and goes, beside 3,000 others that do
-// too.
+// Adds and removes a loose selector that matches all of 20,000 items. 3,000 others match them, too.
 func BenchmarkLooseSelector(b *testing.B) {
 	x, _ := newCounting(b)
 	for _, name := range pods(20_000) {
@@ -315,8 +313,8 @@ func BenchmarkLooseSelector(b *testing.B) {
 	})
 }
 
-// 100 selectors with 1,500 values each and two terms of which either may be the rarer one, while
-// items with the one and the other come and go.
+// Adds and removes items with one or the other of two terms. 100 selectors with 1,500 values need both terms, so that
+// the rarer one changes.
 func BenchmarkRefiling(b *testing.B) {
 	x, _ := newCounting(b)
 	values := make([]string, 1500)

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// bitmap is a large set of ids. It is cut into parts of 65,536 ids; each holds the lower halves of
-// its ids as a sorted array or, when that would be larger, as one bit an id.
+// bitmap is a large set of ids. It has parts of 65,536 ids, as a roaring bitmap has. Each part has the lower halves of
+// its ids as a sorted array, or as one bit an id if that is smaller.
 type bitmap struct {
 	parts []part // sorted by high
 }
@@ -17,16 +17,16 @@ type part struct {
 	high  uint32 // the upper half of the ids
 	n     int
 	array []uint16
-	bits  []uint64 // instead of array
+	bits  []uint64 // if not nil, the part has no array
 }
 
 const (
 	partBits = 1 << 16
-	maxArray = partBits / 16         // ids in an array no larger than the bits
-	minBits  = maxArray - maxArray/4 // so that a part on the edge does not change its form all the time
+	maxArray = partBits / 16         // ids in an array as large as the bits
+	minBits  = maxArray - maxArray/4 // lower than maxArray, so that a part near the limit is not converted repeatedly
 )
 
-// find returns the place of the part for an id, or of the one to insert.
+// find returns the index of the part for an id, or the index to insert it at.
 func (b *bitmap) find(id uint32) (int, bool) {
 	high := id >> 16
 	if n := len(b.parts); n > 0 && b.parts[n-1].high == high {
@@ -35,7 +35,7 @@ func (b *bitmap) find(id uint32) (int, bool) {
 	return slices.BinarySearchFunc(b.parts, high, func(p part, high uint32) int { return int(p.high) - int(high) })
 }
 
-// add reports whether the id is new.
+// add adds an id. It reports whether the id is new.
 func (b *bitmap) add(id uint32) bool {
 	i, ok := b.find(id)
 	if !ok {
@@ -44,7 +44,7 @@ func (b *bitmap) add(id uint32) bool {
 	return b.parts[i].add(uint16(id))
 }
 
-// remove reports whether the id was there.
+// remove removes an id. It reports whether the bitmap had the id.
 func (b *bitmap) remove(id uint32) bool {
 	i, ok := b.find(id)
 	if !ok || !b.parts[i].remove(uint16(id)) {

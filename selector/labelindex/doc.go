@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package labelindex keeps track of which selectors match which labelled items while
-// both change, and reports each match that starts or stops.
+// Package labelindex matches many selectors with many labelled items, incrementally: it reports each match that starts
+// or stops as items and selectors change.
 //
-// Items have labels of their own and inherit others from named parents:
+// Items have labels of their own and inherit labels from named parents:
 //
 //	parent "ns-prod" {env: prod} ──┐
 //	parent "sa-web"  {team: x}   ──┤ inherited, first in the item's list wins
 //	                               ▼
 //	               item "pod-1" {app: web}  ◀── match ──▶  selector app == "web" && env == "prod"
 //
-// An item's own label wins over an inherited one; of several parents, the first in the
-// item's list that has the label. A parent may be named before it exists, and may vanish
-// while it is named: then it has no labels.
+// An item's own label takes precedence over inherited labels. Of several parents, the first one in the item's list that
+// has the label takes precedence. An item can name a parent that does not exist: the parent then has no labels.
 //
 // # Usage
 //
@@ -23,61 +22,56 @@
 //		Stopped:          func(sel, item string) { members.Remove(sel, item) },
 //	})
 //
-// Then call the Update and Delete methods in any order. Every match is reported as
-// started once and as stopped once, under the same ids. What one call changes is
-// reported before it returns, sorted by selector and then by item. A call that
-// changes nothing reports nothing.
+// The Update and Delete methods can be called in any order. Each calls Started and Stopped for the matches that it
+// changes, sorted by selector and then by item, before it returns. A match that has started is reported as stopped
+// exactly once, with the same ids.
 //
-// Items and Selectors query the current matches both ways; Stats returns the counts.
-// What is handed in is copied, equal strings once.
+// Items returns the items that a selector matches, and Selectors the selectors that match an item. Stats returns
+// counts. The index copies its input. It stores equal strings once.
 //
-// # What it costs
+// # Cost
 //
-// Selectors that print the same canonical form are one query, under however many ids they are held.
-// A query is filed under one term that each of its matches must show, a label name or a name with
-// its value; or, for `k in {"v", "w"}`, under each value. Everything has a small number, and a term
-// has the numbers of those who have to do with it:
+// Selectors with the same canonical form share one query, which is evaluated once for all of them. A query is filed
+// under one term that its matches need: a label name, or a pair of name and value. A query as `k in {"v", "w"}` is
+// filed under the pair of each value. Items, parents, queries and terms have numbers. A term has sets of these numbers:
 //
-//	          ┌── items    {3, 4, 9, ...}   with a label of their own
-//	app=web ──┼── parents  {1}  ──▶ items {2, 7}   which inherit it
-//	          └── queries  {5}  ──▶ the selector, the items it matches, its ids
+//	          ┌── items    {3, 4, 9, ...}   with the label as their own
+//	app=web ──┼── parents  {1}  ──▶ items {2, 7}   which inherit the label
+//	          └── queries  {5}  ──▶ the selector, its ids, the items that it matches
 //
 //	item 3 ──▶ its pairs [app=web, tier=fe], its parents [1, 6]
 //
-// So a new selector is compared with the items of its term alone, and an item with the queries of
-// the terms that it shows or inherits. Of the terms that a selector needs, the one with the fewest
-// items is taken when it comes. If it comes before its items, the one with the fewest other
-// selectors is. Terms become common with time: a query that is compared in vain again and again
-// moves to a term that is less than half as common, if it has one. It looks for one after 16 vain
-// comparisons, or four for each label and value that it needs if those are more, and after twice as
-// many each time that it finds none, up to eight times as many.
+// So a new selector is evaluated only for the items of its term, and a new item only with the queries of its own and
+// inherited terms. A new query is filed under the term with the fewest items, of those that it needs. If these have
+// equally many items, as before the first item, it is filed under the one with the fewest queries.
 //
-// Selectors that need no label, as `!has(x)`, `a != "b"` or `all()`, and those that need one label
-// or another, as `has(x) || has(y)`, are kept apart. Each new item is compared with all of them,
-// and one that goes is looked for in the matches of each. A change of labels concerns those
-// selectors alone that mention a name that changes, however many others match the item: if more
-// than a few do, those of them that the item can match, or could, by the terms that they are filed
-// under.
+// A term can become common later. The index counts the evaluations of a query without a match. After 16 of them, or 4
+// for each label and value that the query needs if that is more, it files the query under a term with less than half as
+// many items, if there is one. If there is none, it tries again after twice as many evaluations, up to 8 times the
+// first number.
 //
-// An item's labels are searched one after the other, so one with thousands of labels, or a parent
-// with as many, is slow to compare; so is a list of very many parents to replace.
+// Queries that need no single label, as `!has(x)`, `a != "b"`, `all()` or `has(x) || has(y)`, are called loose and have
+// a list of their own. Adding or removing an item takes time linear in their number. When labels of an item change,
+// only the queries that mention a changed name are evaluated. If there are more than 16 of these, only those are that
+// the item can match now, or could match before, by the terms that they are filed under.
 //
-// A change of labels that no selector mentions is stored and goes no further: a parent's items are
-// not even looked at.
+// If no query mentions the labels that change, no query is evaluated: a parent's items are not visited.
 //
-// Sets of numbers are one word, a short sorted list or a bitmap, by their size.
-// Lists lie in blocks without pointers. What is no longer used is given back, not kept for later, a
-// block of 128 numbers at a time: a few items left of very many keep more than their share. Only
-// one thing is kept between calls: once a report covers half of all items, their order, at four
-// bytes an item, until one in eight has come or gone.
+// Lookup of a label in an item is linear in the number of labels. An item or a parent with thousands of labels is slow
+// to evaluate, and so is a list of thousands of parents.
+//
+// Sets of numbers are a single word, a short sorted list or a bitmap, by their size. Lists are in blocks without
+// pointers. Unused memory is freed in blocks of 128 numbers: a few items that are left of very many take more than
+// their share. After a report of at least half of all items, the index keeps their order, at 4 bytes an item, until one
+// item in eight was added or removed. It keeps nothing else between calls.
 //
 // # Concurrency
 //
-// An Index belongs to one goroutine. The callbacks run on it, inside the call that
-// caused them, and must not call the index themselves.
+// An Index is for one goroutine at a time. It calls the callbacks in the goroutine of the caller. They must not call
+// the index.
 //
 // # Errors
 //
-// Only New fails, on an incomplete Config. Deleting what is not there does nothing. A nil or
+// Only New returns an error, for an incomplete Config. To delete an id that does not exist has no effect. A nil or
 // invalid selector matches nothing.
 package labelindex

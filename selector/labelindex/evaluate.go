@@ -4,38 +4,37 @@ package labelindex
 
 import "slices"
 
-// What an item matches is known from the side of the queries alone: each has the set of its items.
-// The queries that an item can match are found by its labels, since a query is filed under one that
-// it needs, and by the list of the loose ones. So an item that thousands of selectors match keeps
-// no list of them that would have to be mended with every change.
+// Matches are stored by query: each query has the set of items that it matches. An item has no list of queries, which
+// would be long if thousands of selectors match it. The queries that an item may match are found by its labels, since a
+// query is filed under a label that it needs, and in the list of loose queries.
 
-// enter finds the matches of a new item.
-func (s *store) enter(id uint32) {
+// addMatches adds the matches of a new item.
+func (s *store) addMatches(id uint32) {
 	s.candidates = s.candidatesOf(s.candidates[:0], id)
 	for _, queryID := range s.candidates {
 		q := s.queries.At(queryID)
 		s.evals++
 		if q.exact || q.selector.Match(&s.view) {
-			s.start(queryID, q, id)
+			s.startMatch(queryID, q, id)
 		} else {
-			s.miss(queryID, q)
+			s.countMiss(queryID, q)
 		}
 	}
 }
 
-// leave ends the matches of an item, whose labels must still be there.
-func (s *store) leave(id uint32) {
+// removeMatches removes the matches of an item. The item must still have its labels.
+func (s *store) removeMatches(id uint32) {
 	s.candidates = s.candidatesOf(s.candidates[:0], id)
 	for _, queryID := range s.candidates {
-		s.stop(queryID, s.queries.At(queryID), id)
+		s.stopMatch(queryID, s.queries.At(queryID), id)
 	}
 }
 
-// revise brings the matches of an item up to date after the names in changed have, or may have,
-// other values than before. Only queries that mention one of them count. They are found by the
-// mentioning where those are few, otherwise by the labels that the item has or had.
-func (s *store) revise(id uint32) {
-	s.view.look(s, id)
+// updateMatches updates the matches of an item after the names in changed may have got other values. It evaluates only
+// queries that mention one of these names. If more than fewMentions queries do, it evaluates only those that are filed
+// under labels that the item has or had.
+func (s *store) updateMatches(id uint32) {
+	s.view.load(s, id)
 	mentions := 0
 	for _, nameID := range s.changed {
 		mentions += int(s.names.At(nameID).mentions.n)
@@ -47,7 +46,7 @@ func (s *store) revise(id uint32) {
 			s.candidates = s.sets.appendTo(s.candidates, s.names.At(nameID).mentions)
 		}
 	}
-	epoch := s.newest()
+	epoch := s.nextEpoch()
 	for _, queryID := range s.candidates {
 		q := s.queries.At(queryID)
 		if q.seen == epoch || filed && !overlap(q.names, s.changed) {
@@ -57,26 +56,24 @@ func (s *store) revise(id uint32) {
 		s.evals++
 		switch {
 		case q.selector.Match(&s.view):
-			s.start(queryID, q, id)
-		case !s.stop(queryID, q, id):
-			s.miss(queryID, q)
+			s.startMatch(queryID, q, id)
+		case !s.stopMatch(queryID, q, id):
+			s.countMiss(queryID, q)
 		}
 	}
 }
 
-// fewMentions is how many queries are compared sooner than the item's labels are searched for
-// fewer.
+// fewMentions is the number of queries up to which evaluating all of them is faster than searching the item's labels.
 const fewMentions = 16
 
-// candidatesOf appends the queries that an item can match, each once, and turns the view to the
-// item.
+// candidatesOf appends the queries that an item may match, each once, and loads the item into the view.
 func (s *store) candidatesOf(buf []uint32, id uint32) []uint32 {
-	s.view.look(s, id)
-	epoch := s.newest()
+	s.view.load(s, id)
+	epoch := s.nextEpoch()
 	buf = s.sets.appendTo(buf, s.loose)
 	for pairs := range s.view.pairs() {
 		for _, pairID := range pairs {
-			// An own label hides an inherited one, and that of one parent another's.
+			// Of several values of a name, only the first counts: it hides the others.
 			if n := s.names.At(s.nameOf(pairID)); n.mentions.n > 0 && n.seen != epoch {
 				n.seen = epoch
 				buf = s.sets.appendTo(s.sets.appendTo(buf, n.filed), s.filedUnder(pairID))
@@ -86,13 +83,12 @@ func (s *store) candidatesOf(buf []uint32, id uint32) []uint32 {
 	return buf
 }
 
-// affected makes candidates of the queries that the item in view may match now or may have matched,
-// as far as they mention a changed name, and of others; of some several times. A query that the
-// item matched is filed under what the item shows still, or under a changed name: with a value that
-// went, or with one that is hidden now. It gives up, and reports false, before there are as many as
-// limit.
+// affected collects in candidates the queries that the item in view may match, or may have matched, before the change.
+// It includes all of these that mention a changed name. It may include others, and may include a query several times. A
+// query that the item matched is filed under a term that the item still has, or under a changed name with a removed or
+// hidden value. If there are limit candidates or more, affected stops and reports false.
 func (s *store) affected(limit int) bool {
-	epoch := s.newest()
+	epoch := s.nextEpoch()
 	s.candidates = s.candidates[:0]
 	appendUpTo := func(t set) bool {
 		if len(s.candidates)+int(t.n) >= limit {
@@ -108,7 +104,7 @@ func (s *store) affected(limit int) bool {
 			return false
 		}
 	}
-	for _, pairID := range s.gone {
+	for _, pairID := range s.changedPairs {
 		if !appendUpTo(s.filedUnder(pairID)) {
 			return false
 		}
@@ -143,16 +139,16 @@ func (s *store) filedUnder(pairID uint32) set {
 	return set{}
 }
 
-// start notes a match, if it is new.
-func (s *store) start(queryID uint32, q *query, id uint32) {
+// startMatch adds a match and records the change, if the match is new.
+func (s *store) startMatch(queryID uint32, q *query, id uint32) {
 	if s.sets.add(&q.matches, id) {
 		s.changes = append(s.changes, newChange(queryID, id, true))
 		s.matches++
 	}
 }
 
-// stop ends a match. It reports whether there was one.
-func (s *store) stop(queryID uint32, q *query, id uint32) bool {
+// stopMatch removes a match and records the change. It reports whether there was a match.
+func (s *store) stopMatch(queryID uint32, q *query, id uint32) bool {
 	if !s.sets.remove(&q.matches, id) {
 		return false
 	}

@@ -4,7 +4,7 @@ package labelindex
 
 import "fmt"
 
-// Size counts everything that the index remembers, for tests that look for leftovers.
+// Size counts everything that the index stores, for tests that look for leftovers.
 func (x *Index[I, S]) Size() int {
 	s := &x.store
 	return x.items.Len() + x.selectors.Len() + s.parents.Len() + s.queries.Len() + s.names.Len() + s.pairs.Len() +
@@ -22,7 +22,7 @@ func (x *Index[I, S]) chunks() int {
 	return n
 }
 
-// Check compares what the index counts with what it counts up anew.
+// Check compares the counts of the index with counts from scratch.
 func (x *Index[I, S]) Check() error {
 	s := &x.store
 	inherited := func(t *term) uint32 {
@@ -61,7 +61,7 @@ func (x *Index[I, S]) Check() error {
 	return nil
 }
 
-// held counts what lists and sets occupy.
+// held counts lists and bitmaps.
 func (s *sets) held() int { return s.blocks() + s.ids.Len() }
 
 // blocks counts the lists that are not empty.

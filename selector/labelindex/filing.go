@@ -4,23 +4,23 @@ package labelindex
 
 import "github.com/wayleave/wayleave/selector"
 
-// filing is a way to file a query, and what it costs.
+// filing is a way to file a query, and its cost.
 type filing struct {
 	form   form
 	label  string
-	values []string // with formPairs
-	// weight is how many items there are under the terms: each is a candidate of the query.
-	weight int
-	// others is how many queries are filed there. It breaks a tie: where selectors come before the
-	// items, it distinguishes common labels from selective ones.
-	others int
+	values []string // for formPairs
+	// items is the number of items of the terms. The query is evaluated for each of them.
+	items int
+	// queries is the number of queries that are filed under the terms. It decides between terms with equally many items:
+	// selectors that are added before any item are then filed under different terms.
+	queries int
 }
 
 func (f filing) better(than filing) bool {
-	return f.weight < than.weight || f.weight == than.weight && f.others < than.others
+	return f.items < than.items || f.items == than.items && f.queries < than.queries
 }
 
-// choose returns the best way to file a selector as things stand.
+// choose returns the filing of a selector with the lowest cost at present.
 func (s *store) choose(sel *selector.Selector) filing {
 	if sel.Err() != nil {
 		return filing{form: formPairs} // matches nothing
@@ -37,7 +37,7 @@ func (s *store) choose(sel *selector.Selector) filing {
 		case r.OneOf != nil:
 			f.form, f.values = formPairs, r.OneOf
 		}
-		s.weigh(&f)
+		s.countCost(&f)
 		if best.form == formLoose || f.better(best) {
 			best = f
 		}
@@ -47,23 +47,23 @@ func (s *store) choose(sel *selector.Selector) filing {
 
 // patienceOf returns how many misses make a query look for a better term at first: some for each
 // value that it would have to look at, and perhaps to move.
-func patienceOf(sel *selector.Selector) uint32 {
+func initialMissLimit(sel *selector.Selector) uint32 {
 	values := 0
 	for _, r := range sel.Restrictions() {
 		if r.Present {
 			values += 1 + len(r.OneOf)
 		}
 	}
-	return uint32(max(minPatience, 4*values))
+	return uint32(max(minMissLimit, 4*values))
 }
 
-// weigh works out what a filing costs.
-func (s *store) weigh(f *filing) {
+// countCost sets the cost of a filing.
+func (s *store) countCost(f *filing) {
 	add := func(t *term, items set) {
-		f.weight += int(items.n)
+		f.items += int(items.n)
 		if t != nil {
-			f.weight += int(t.inherited)
-			f.others += int(t.filed.n)
+			f.items += int(t.inherited)
+			f.queries += int(t.filed.n)
 		}
 	}
 	nameID, _, ok := s.names.Find(f.label)
@@ -81,7 +81,7 @@ func (s *store) weigh(f *filing) {
 	}
 }
 
-// file puts a query under its terms.
+// file files a query under the terms of a filing.
 func (s *store) file(id uint32, q *query, f filing) {
 	q.form = f.form
 	switch f.form {
@@ -104,7 +104,7 @@ func (s *store) file(id uint32, q *query, f filing) {
 	}
 }
 
-// unfile takes a query away from its terms.
+// unfile removes a query from its terms.
 func (s *store) unfile(id uint32, q *query) {
 	switch q.form {
 	case formLoose:
@@ -123,38 +123,38 @@ func (s *store) unfile(id uint32, q *query) {
 	q.filed = nil
 }
 
-// miss counts an item that was compared with the query and does not match. Where a query has many,
-// its term may have become common since it was filed. How many it takes until another is looked for
-// goes by what looking and moving cost, and each look that finds nothing makes the next come later,
-// up to a limit, so that they cost less altogether than the comparisons.
-func (s *store) miss(id uint32, q *query) {
-	if q.misses++; q.misses == q.patience && q.form != formLoose {
+// countMiss counts an item that was evaluated with the query and does not match. When the count reaches missLimit, the
+// query is refiled at the end of the call: its term may have become common. The limit is in proportion to the cost of
+// refiling. It doubles, up to a maximum, each time that no better term is found. So refiling costs less than the
+// evaluations.
+func (s *store) countMiss(id uint32, q *query) {
+	if q.misses++; q.misses == q.missLimit && q.form != formLoose {
 		s.refileQueue = append(s.refileQueue, id)
 	}
 }
 
-// refile moves the queries that were compared in vain too often, if another term is less than half
-// as common. It comes last in a call: while items are compared, queries stay where they are.
+// refile files the queries that have reached their miss limit under another term, if that has less than half as many
+// items. It is called at the end of a call, because queries must not move during evaluation.
 func (s *store) refile() {
 	for _, id := range s.refileQueue {
 		q := s.queries.At(id)
-		patience := patienceOf(q.selector)
-		weight := 0
+		missLimit := initialMissLimit(q.selector)
+		count := 0
 		for _, termID := range q.filed {
 			t, items := s.term(q.form, termID)
-			weight += int(items.n)
+			count += int(items.n)
 			if t != nil {
-				weight += int(t.inherited)
+				count += int(t.inherited)
 			}
 		}
-		if f := s.choose(q.selector); 2*f.weight < weight {
+		if f := s.choose(q.selector); 2*f.items < count {
 			s.unfile(id, q)
 			s.file(id, q, f)
 			s.refiled++
 		} else {
-			patience = min(2*q.patience, maxPatience*patience)
+			missLimit = min(2*q.missLimit, maxMissLimitFactor*missLimit)
 		}
-		q.misses, q.patience = 0, patience
+		q.misses, q.missLimit = 0, missLimit
 	}
 	s.refileQueue = s.refileQueue[:0]
 }

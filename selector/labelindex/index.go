@@ -12,18 +12,15 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// Config configures an Index with items named by I and selectors named by S.
-//
-// A Config is a plain value and is not changed by the index.
+// Config configures an Index with items identified by I and selectors identified by S.
 type Config[I, S comparable] struct {
-	// CompareItems orders items: negative, zero, positive as in cmp.Compare. Zero only for equal
-	// ids. Required.
+	// CompareItems orders items, as cmp.Compare does. It returns zero only for equal ids. Required.
 	CompareItems func(a, b I) int
-	// CompareSelectors orders selectors likewise. Required.
+	// CompareSelectors orders selectors, as cmp.Compare does. It returns zero only for equal ids. Required.
 	CompareSelectors func(a, b S) int
-	// Started is called for each match that begins. Optional.
+	// Started is called for each match that starts. Optional.
 	Started func(sel S, item I)
-	// Stopped is called for each match that ends. Optional.
+	// Stopped is called for each match that stops. Optional.
 	Stopped func(sel S, item I)
 }
 
@@ -38,19 +35,19 @@ func (c Config[I, S]) validate() error {
 	return errors.Join(errs...)
 }
 
-// Index matches items named by I with selectors named by S. Get one from New.
+// Index matches items identified by I with selectors identified by S. New returns one.
 //
 // It is not safe for concurrent use.
 type Index[I, S comparable] struct {
 	config    Config[I, S]
 	store     store
 	items     idtable.Keys[I]
-	selectors idtable.Map[S, uint32] // with the query that each is
+	selectors idtable.Map[S, uint32] // the query of each selector
 	order     order[I]
 	runs      []run
 }
 
-// New returns an empty index. It fails where Config lacks a required field.
+// New returns an empty index. It fails if a required field of cfg is missing.
 func New[I, S comparable](cfg Config[I, S]) (*Index[I, S], error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -61,21 +58,21 @@ func New[I, S comparable](cfg Config[I, S]) (*Index[I, S], error) {
 	return x, nil
 }
 
-// UpdateItem adds an item or replaces its labels and parents. Both are copied. A new item is
-// compared with the selectors that need a label it has and with those that need none; one that is
-// there already, only if a selector mentions a label that changes.
+// UpdateItem adds an item, or replaces its labels and parents. It copies both. A new item is evaluated with the
+// selectors that need one of its labels, and with those that need no label. An existing item is evaluated only with
+// selectors that mention a label that changes.
 func (x *Index[I, S]) UpdateItem(id I, labels map[string]string, parents []string) {
 	item, hash, ok := x.items.Find(id)
 	if !ok {
 		item = x.items.Add(id, hash)
-		x.order.touch(item)
+		x.order.markDirty(item)
 	}
 	x.store.setItem(item, !ok, labels, parents)
 	x.report()
 }
 
-// DeleteItem removes an item. The cost is in proportion to its labels and the selectors that they
-// make candidates, as when it came.
+// DeleteItem removes an item. It takes time linear in the number of the item's labels, of the selectors that need one
+// of them, and of those that need no label.
 func (x *Index[I, S]) DeleteItem(id I) {
 	item, _, ok := x.items.Find(id)
 	if !ok {
@@ -83,30 +80,30 @@ func (x *Index[I, S]) DeleteItem(id I) {
 	}
 	x.store.dropItem(item)
 	defer func() { // also if a callback panics
-		x.order.touch(item)
+		x.order.markDirty(item)
 		x.items.Remove(item)
 		x.store.item.Clear(item, &x.items.IDs)
 	}()
 	x.report()
 }
 
-// UpdateParent adds a parent or replaces its labels, which are copied. The items that name the
-// parent are looked at only if a selector mentions a label that changes.
+// UpdateParent adds a parent or replaces its labels, which it copies. The items that name the parent are evaluated only
+// if a selector mentions a label that changes.
 func (x *Index[I, S]) UpdateParent(name string, labels map[string]string) {
 	x.store.setParent(name, labels)
 	x.report()
 }
 
-// DeleteParent removes a parent. Items that name it lose the labels they inherited from it and get
-// them back when it returns.
+// DeleteParent removes a parent. Items that name it lose the labels that they inherit from it. They inherit again if
+// the parent is added again.
 func (x *Index[I, S]) DeleteParent(name string) {
 	x.store.dropParent(name)
 	x.report()
 }
 
-// UpdateSelector adds a selector or replaces it. It is compared with the items that have the rarest
-// of the labels it needs, or with all if it needs none. If another id holds an equal selector
-// already, only the matches are reported. A nil or invalid selector matches nothing.
+// UpdateSelector adds a selector or replaces it. The selector is evaluated for the items with the rarest label that it
+// needs, or for all items if it needs none. If another id has an equal selector, it is not evaluated again. A nil or
+// invalid selector matches nothing.
 func (x *Index[I, S]) UpdateSelector(id S, sel *selector.Selector) {
 	after := x.store.internQuery(sel)
 	number, hash, known := x.selectors.Find(id)
@@ -124,18 +121,18 @@ func (x *Index[I, S]) UpdateSelector(id S, sel *selector.Selector) {
 	if !known {
 		x.store.changes = slices.Grow(x.store.changes, len(matches))
 		for _, item := range matches {
-			x.store.note(item, true)
+			x.store.recordChange(item, true)
 		}
 	} else {
 		old := x.store.matchesOf(before)
-		only(old, matches, func(item uint32) { x.store.note(item, false) })
-		only(matches, old, func(item uint32) { x.store.note(item, true) })
-		x.drop(before, number)
+		difference(old, matches, func(item uint32) { x.store.recordChange(item, false) })
+		difference(matches, old, func(item uint32) { x.store.recordChange(item, true) })
+		x.unref(before, number)
 	}
 	x.reportOne(number)
 }
 
-// DeleteSelector removes a selector. The cost is in proportion to its matches.
+// DeleteSelector removes a selector. It takes time linear in the number of its matches.
 func (x *Index[I, S]) DeleteSelector(id S) {
 	number, _, ok := x.selectors.Find(id)
 	if !ok {
@@ -143,17 +140,17 @@ func (x *Index[I, S]) DeleteSelector(id S) {
 	}
 	held := *x.selectors.At(number)
 	for _, item := range x.store.matchesOf(held) {
-		x.store.note(item, false)
+		x.store.recordChange(item, false)
 	}
-	x.drop(held, number)
+	x.unref(held, number)
 	defer func() { // also if a callback panics
 		x.selectors.Remove(number)
 	}()
 	x.reportOne(number)
 }
 
-// drop takes a selector from a query, and the query away after the last one.
-func (x *Index[I, S]) drop(queryID, number uint32) {
+// unref removes a selector from a query, and removes the query if it has no other selector.
+func (x *Index[I, S]) unref(queryID, number uint32) {
 	q := x.store.queries.At(queryID)
 	x.store.sets.remove(&q.ids, number)
 	if q.ids.n == 0 {
@@ -161,7 +158,8 @@ func (x *Index[I, S]) drop(queryID, number uint32) {
 	}
 }
 
-// Items returns the items that the selector matches, sorted, as they are when it is called.
+// Items iterates over the items that the selector matches, sorted. It iterates over a snapshot from the time of the
+// call.
 func (x *Index[I, S]) Items(sel S) iter.Seq[I] {
 	number, _, ok := x.selectors.Find(sel)
 	if !ok {
@@ -176,8 +174,8 @@ func (x *Index[I, S]) Items(sel S) iter.Seq[I] {
 	return slices.Values(ids)
 }
 
-// Selectors returns the selectors that match the item, sorted, as they are when it is called. The
-// cost is in proportion to the selectors that the item's labels make candidates and to those that
+// Selectors iterates over the selectors that match the item, sorted. It iterates over a snapshot from the time of the
+// call. The call takes time linear in the number of selectors that need one of the item's labels, and of those that
 // need no label.
 func (x *Index[I, S]) Selectors(item I) iter.Seq[S] {
 	id, _, ok := x.items.Find(item)

@@ -20,7 +20,7 @@ type (
 	index  = labelindex.Index[string, string]
 )
 
-// recorder keeps the calls of the callbacks: "+selector item" and "-selector item".
+// recorder records the calls of the callbacks: "+selector item" and "-selector item".
 type recorder struct{ events []string }
 
 func (r *recorder) take() []string {
@@ -67,8 +67,8 @@ func TestCallbacksAreOptional(t *testing.T) {
 	require.Empty(t, slices.Collect(x.Items(2)))
 }
 
-// S82: own label over inherited ones, the first parent in the list that has the label over the
-// others.
+// S82: an own label takes precedence over inherited ones. Of several parents, the first in the list that has the label
+// takes precedence.
 func TestInheritance(t *testing.T) {
 	x, rec := newIndex(t)
 	x.UpdateSelector("own", parse(t, `a == "own"`))
@@ -89,11 +89,11 @@ func TestInheritance(t *testing.T) {
 	require.Equal(t, []string{"-own i", "+p2 i"}, rec.take())
 	x.DeleteParent("p2")
 	require.Equal(t, []string{"+p1 i", "-p2 i"}, rec.take())
-	x.UpdateItem("i", nil, nil) // S83: the profile leaves the list
+	x.UpdateItem("i", nil, nil) // S83: the profile is removed from the list
 	require.Equal(t, []string{"-p1 i"}, rec.take())
 }
 
-// An inherited label counts although its value is empty: present is not the same as non-empty.
+// An inherited label with an empty value is present.
 func TestEmptyValueIsPresent(t *testing.T) {
 	x, _ := newIndex(t)
 	x.UpdateSelector("s", parse(t, `a == "late"`))
@@ -117,12 +117,12 @@ func TestUnchangedInputReportsNothing(t *testing.T) {
 	require.Equal(t, []string{"+s i"}, rec.take())
 	size := x.Size()
 	step()
-	x.UpdateSelector("s", parse(t, `(has(a)&&has(b))`)) // other text, same selector
+	x.UpdateSelector("s", parse(t, `(has(a)&&has(b))`)) // another text of the same selector
 	require.Empty(t, rec.take())
 	require.Equal(t, size, x.Size())
 }
 
-// What is handed in may be changed afterwards.
+// Inputs may change after the call.
 func TestInputsAreCopied(t *testing.T) {
 	x, rec := newIndex(t)
 	own, inherited, parents := labels{"a": "1"}, labels{"b": "1"}, []string{"p"}
@@ -133,7 +133,7 @@ func TestInputsAreCopied(t *testing.T) {
 	require.Equal(t, []string{"+s i"}, rec.take())
 }
 
-// A replaced selector reports the difference only.
+// Replacing a selector reports only the differences.
 func TestReplaceSelector(t *testing.T) {
 	x, rec := newIndex(t)
 	for _, name := range []string{"c", "a", "b"} {
@@ -143,20 +143,20 @@ func TestReplaceSelector(t *testing.T) {
 	require.Equal(t, []string{"+s a", "+s b"}, rec.take())
 	x.UpdateSelector("twin", parse(t, "has(c) || has(b)"))
 	require.Equal(t, []string{"+twin b", "+twin c"}, rec.take())
-	x.UpdateSelector("s", parse(t, "has(c) || has(b)")) // joins its twin
+	x.UpdateSelector("s", parse(t, "has(c) || has(b)")) // now equal to another selector
 	require.Equal(t, []string{"-s a", "+s c"}, rec.take())
 	require.Equal(t, []string{"s", "twin"}, slices.Collect(x.Selectors("b")))
 	x.DeleteItem("b")
 	require.Equal(t, []string{"-s b", "-twin b"}, rec.take())
 	x.DeleteSelector("twin")
 	require.Equal(t, []string{"-twin c"}, rec.take())
-	x.UpdateSelector("s", nil) // as good as an invalid one: matches nothing
+	x.UpdateSelector("s", nil) // like an invalid selector, it matches nothing
 	require.Equal(t, []string{"-s c"}, rec.take())
 	x.UpdateSelector("s", selector.Not(selector.Has("no name")))
 	require.Empty(t, rec.take())
 }
 
-// One parent moves thousands of items: sorted, each once.
+// A parent changes the matches of thousands of items: reports are sorted, one for each item.
 func TestManyChangesAreSorted(t *testing.T) {
 	x, rec := newIndex(t)
 	x.UpdateSelector("b", parse(t, `env == "prod"`))
@@ -178,7 +178,7 @@ func TestManyChangesAreSorted(t *testing.T) {
 	require.Len(t, rec.take(), 6000)
 }
 
-// A snapshot taken before a change does not see it.
+// A sequence is a snapshot: later changes do not affect it.
 func TestSequencesAreSnapshots(t *testing.T) {
 	x, _ := newIndex(t)
 	x.UpdateItem("i", nil, nil)

@@ -9,49 +9,47 @@ import (
 	"github.com/wayleave/wayleave/internal/idtable"
 )
 
-// term is something that queries can be filed under: a label name, or a pair. The items with a
-// label of their own are listed apart, since each pair has them.
+// term is a label name or a pair, under which queries can be filed. It has no items: every pair has a set of items, but
+// few pairs have a term.
 type term struct {
-	parents   set    // that have the label
+	parents   set    // with the label
 	filed     set    // queries
-	inherited uint32 // items of those parents; one of several of them counts as often
+	inherited uint32 // sum of the items of all parents; an item of several parents counts several times
 }
 
-// name is what is known of one label name. It is kept as long as there is a pair with it or a
-// query that mentions it.
+// name is the state of a label name. It exists as long as a pair has the name or a query mentions it.
 type name struct {
 	term
-	items    set    // with a label of their own of that name
-	mentions set    // queries that mention it
-	loose    set    // loose ones among them
+	items    set    // with the name as an own label
+	mentions set    // queries that mention the name
+	loose    set    // loose queries that mention the name
 	pairs    uint32 // pairs with the name
-	seen     uint64 // epoch in which a walk over an item's labels last met it
+	seen     uint64 // last epoch in which an iteration over an item's labels visited the name
 }
 
-// pairKey names a label with its value.
+// pairKey is a label with its value.
 type pairKey struct {
 	name  uint32
 	value string
 }
 
-// pair is what is known of one label with its value. It is kept as long as something refers to it.
-// There can be several for each item, so it holds what all need; few have a term.
+// pair is the state of a label with its value. It exists as long as it has items or a term. There can be several pairs
+// for each item, and few have a term, so it is small.
 type pair struct {
-	items set    // with that label of their own
-	term  uint32 // number of its term plus one, or zero
+	items set    // with the pair as an own label
+	term  uint32 // number of the term plus one; zero if the pair has none
 }
 
-// vocabulary numbers label names and pairs of name and value, and files under them who has them.
+// vocabulary numbers label names and pairs, and has the items, parents and queries of each.
 type vocabulary struct {
 	sets    sets
 	names   idtable.Map[string, name]
 	pairs   idtable.Map[pairKey, pair]
-	termIDs idtable.IDs // of pairs
+	termIDs idtable.IDs // of the terms of pairs
 	terms   idtable.Column[term]
 }
 
-// internName returns the id of a name. A new one must be put to use before the call ends, see
-// releaseName.
+// internName returns the id of a name. A new name must get a pair or query before the call ends, see releaseName.
 func (v *vocabulary) internName(text string) uint32 {
 	id, hash, ok := v.names.Find(text)
 	if !ok {
@@ -60,15 +58,14 @@ func (v *vocabulary) internName(text string) uint32 {
 	return id
 }
 
-// releaseName forgets a name that nothing refers to.
+// releaseName removes a name without references.
 func (v *vocabulary) releaseName(id uint32) {
 	if n := v.names.At(id); n.pairs == 0 && n.mentions.n == 0 {
 		v.names.Remove(id)
 	}
 }
 
-// internPair returns the id of a pair. A new one must be put to use before the call ends, see
-// releasePair.
+// internPair returns the id of a pair. A new pair must get an item or a term before the call ends, see releasePair.
 func (v *vocabulary) internPair(nameID uint32, value string) uint32 {
 	id, hash, ok := v.pairs.Find(pairKey{nameID, value})
 	if !ok {
@@ -88,7 +85,7 @@ func (v *vocabulary) internAll(buf []uint32, labels map[string]string) []uint32 
 	return buf
 }
 
-// equal reports whether the pairs, as many as there are labels, are these labels.
+// equal reports whether the pairs are the labels.
 func (v *vocabulary) equal(pairs []uint32, labels map[string]string) bool {
 	if len(pairs) != len(labels) {
 		return false
@@ -102,7 +99,7 @@ func (v *vocabulary) equal(pairs []uint32, labels map[string]string) bool {
 	return true
 }
 
-// releasePair forgets a pair that nothing refers to.
+// releasePair removes a pair without references.
 func (v *vocabulary) releasePair(id uint32) {
 	p := v.pairs.At(id)
 	if p.term != 0 {
@@ -123,7 +120,7 @@ func (v *vocabulary) releasePair(id uint32) {
 	v.releaseName(nameID)
 }
 
-// termOf returns the term of a pair, made on first use.
+// termOf returns the term of a pair, and creates it if there is none.
 func (v *vocabulary) termOf(id uint32) *term {
 	p := v.pairs.At(id)
 	if p.term == 0 {
@@ -136,34 +133,34 @@ func (v *vocabulary) termOf(id uint32) *term {
 
 func (v *vocabulary) nameOf(pairID uint32) uint32 { return v.pairs.Key(pairID).name }
 
-// giveItem and takeItem change the lists of who has a label of their own.
-func (v *vocabulary) giveItem(item, pairID uint32) {
+// addItem adds an item to the sets of a pair and its name.
+func (v *vocabulary) addItem(item, pairID uint32) {
 	v.sets.add(&v.pairs.At(pairID).items, item)
 	v.sets.add(&v.names.At(v.nameOf(pairID)).items, item)
 }
 
-func (v *vocabulary) takeItem(item, pairID uint32) {
+func (v *vocabulary) removeItem(item, pairID uint32) {
 	v.sets.remove(&v.pairs.At(pairID).items, item)
 	v.sets.remove(&v.names.At(v.nameOf(pairID)).items, item)
 }
 
-// giveParent and takeParent do so for parents, with as many items as they have.
-func (v *vocabulary) giveParent(parent, pairID, items uint32) {
+// addParent adds a parent to the sets of a pair and its name. items is the number of items of the parent.
+func (v *vocabulary) addParent(parent, pairID, items uint32) {
 	for _, t := range []*term{v.termOf(pairID), &v.names.At(v.nameOf(pairID)).term} {
 		v.sets.add(&t.parents, parent)
 		t.inherited += items
 	}
 }
 
-func (v *vocabulary) takeParent(parent, pairID, items uint32) {
+func (v *vocabulary) removeParent(parent, pairID, items uint32) {
 	for _, t := range []*term{v.termOf(pairID), &v.names.At(v.nameOf(pairID)).term} {
 		v.sets.remove(&t.parents, parent)
 		t.inherited -= items
 	}
 }
 
-// only calls visit for every id that the first of two sorted lists has and the second has not.
-func only(a, b []uint32, visit func(id uint32)) {
+// difference calls visit for each id of the sorted list a that is not in the sorted list b.
+func difference(a, b []uint32, visit func(id uint32)) {
 	for _, id := range a {
 		for len(b) > 0 && b[0] < id {
 			b = b[1:]

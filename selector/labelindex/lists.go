@@ -8,16 +8,16 @@ import (
 	"github.com/wayleave/wayleave/internal/idtable"
 )
 
-// list is a short sequence of ids, kept in lists. The zero list is empty.
+// list is a short sequence of ids, stored in a lists. The zero list is empty.
 type list struct{ n, block uint32 }
 
-// lists holds many short lists without a pointer or a spare word for each: those of about one
-// length lie side by side in the chunks of one class. A list that changes its length moves.
+// lists stores many short lists, without a pointer or unused words for each. It is a slab allocator: each size class
+// has chunks of equal blocks. A list whose length changes to another class moves.
 type lists struct {
 	classes []class
 }
 
-// class holds lists in blocks of size words.
+// class stores lists in blocks of size words.
 type class struct {
 	size   uint32
 	per    uint32      // blocks in a chunk, a power of two
@@ -27,11 +27,11 @@ type class struct {
 
 const (
 	exactClasses = 16   // lists up to this length have a class of their own
-	chunkWords   = 2048 // a chunk of short lists has no more
+	chunkWords   = 2048 // maximum words in a chunk of short lists
 )
 
-// classOf returns the class for lists of n ids, and its size: from 17 on eight classes for
-// every doubling of the length.
+// classOf returns the class for lists of n ids, and its size in words. Above 16 words, there are eight classes for each
+// doubling of the size.
 func classOf(n uint32) (index int, size uint32) {
 	if n <= exactClasses {
 		return int(n), n
@@ -41,7 +41,7 @@ func classOf(n uint32) (index int, size uint32) {
 	return exactClasses + (shift-1)*8 + int(eighth) - 7, (eighth + 1) << shift
 }
 
-// get returns the ids of a list. They may be read, and written over, until the list changes.
+// get returns the ids of a list. The slice is valid, also for writing, until the list changes.
 func (s *lists) get(l list) []uint32 {
 	if l.n == 0 {
 		return nil
@@ -52,48 +52,48 @@ func (s *lists) get(l list) []uint32 {
 	return c.chunks[l.block/c.per][from : from+l.n : from+l.n]
 }
 
-// put makes a list hold these ids, which must not be its own.
+// put sets the ids of a list. ids must not be part of the list.
 func (s *lists) put(l *list, ids []uint32) {
 	s.resize(l, len(ids))
 	copy(s.get(*l), ids)
 }
 
-// insert puts an id into a sorted list which does not hold it.
-func (s *lists) insert(l *list, place int, id uint32) {
+// insert inserts an id at an index of a list.
+func (s *lists) insert(l *list, index int, id uint32) {
 	old := *l
 	before := s.get(old)
 	if s.sameClass(old, int(old.n)+1) {
 		l.n++
 		after := s.get(*l)
-		copy(after[place+1:], before[place:])
-		after[place] = id
+		copy(after[index+1:], before[index:])
+		after[index] = id
 		return
 	}
 	*l = s.alloc(int(old.n) + 1)
 	after := s.get(*l)
-	copy(after, before[:place])
-	after[place] = id
-	copy(after[place+1:], before[place:])
+	copy(after, before[:index])
+	after[index] = id
+	copy(after[index+1:], before[index:])
 	s.free(old)
 }
 
-// cut removes the id at a place of a list.
-func (s *lists) cut(l *list, place int) {
+// removeAt removes the id at an index of a list.
+func (s *lists) removeAt(l *list, index int) {
 	old := *l
 	before := s.get(old)
 	if s.sameClass(old, int(old.n)-1) {
-		copy(before[place:], before[place+1:])
+		copy(before[index:], before[index+1:])
 		l.n--
 		return
 	}
 	*l = s.alloc(int(old.n) - 1)
 	after := s.get(*l)
-	copy(after, before[:place])
-	copy(after[place:], before[place+1:])
+	copy(after, before[:index])
+	copy(after[index:], before[index+1:])
 	s.free(old)
 }
 
-// resize gives a list another length. What it held is lost.
+// resize changes the length of a list. Its ids are lost.
 func (s *lists) resize(l *list, n int) {
 	if s.sameClass(*l, n) {
 		l.n = uint32(n)

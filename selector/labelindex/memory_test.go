@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/internal/workload"
 )
 
-// heap returns the bytes in use after a collection.
+// heap returns the bytes in use after a garbage collection.
 func heap() int {
 	var stats runtime.MemStats
 	runtime.GC()
@@ -21,7 +21,7 @@ func heap() int {
 	return int(stats.HeapAlloc)
 }
 
-// The memory of an item without selectors stays below a limit. The names belong to the caller.
+// The memory of an item without selectors stays below a limit. The caller's names do not count.
 func TestItemMemoryIsBounded(t *testing.T) {
 	n := 250_000
 	if testing.Short() {
@@ -49,7 +49,7 @@ func TestItemMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// What has been removed takes no memory, in whatever order it goes.
+// Removed items take no memory, in whatever order they are removed.
 func TestRemovalReleasesMemory(t *testing.T) {
 	n := 50_000
 	if testing.Short() {

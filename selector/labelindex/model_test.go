@@ -15,13 +15,13 @@ type event struct {
 	started   bool
 }
 
-// model is an index that is obviously right: after each change it compares everything that the
-// change touches anew, and returns what an index must report. Items and selectors are small numbers.
+// model is a simple index for comparison. After each change, it evaluates all matches that the change can affect, and
+// returns the expected events. Items and selectors are small numbers.
 type model struct {
-	items     []*modelItem // nil where there is none
+	items     []*modelItem // nil if there is no such item
 	parents   map[string]labels
-	selectors []*selector.Selector // likewise; a nil selector matches nothing, like none
-	held      []bool               // which selectors there are
+	selectors []*selector.Selector // nil if there is none, or if it matches nothing
+	held      []bool               // whether there is such a selector
 	matches   [][]bool             // by selector, then by item
 	count     int
 }
@@ -44,7 +44,7 @@ func newModel(items, selectors int) *model {
 	return m
 }
 
-// resolve works out an item's labels: those of the last parent first, its own over all.
+// resolve computes an item's labels: later parents first, own labels last.
 func (m *model) resolve(it *modelItem) {
 	it.effective = selector.Map{}
 	for _, name := range slices.Backward(it.parents) {
@@ -53,7 +53,7 @@ func (m *model) resolve(it *modelItem) {
 	maps.Copy(it.effective, it.labels)
 }
 
-// compare brings one match up to date. It appends what is to be reported.
+// compare updates one match and appends the expected event, if any.
 func (m *model) compare(events []event, sel, item int) []event {
 	it := m.items[item]
 	matches := it != nil && m.held[sel] && m.selectors[sel].Match(it.effective)
@@ -69,7 +69,7 @@ func (m *model) compare(events []event, sel, item int) []event {
 	return append(events, event{sel, item, matches})
 }
 
-// setItem adds or replaces an item, or removes it if it is nil.
+// setItem adds or replaces an item. If it is nil, setItem removes the item.
 func (m *model) setItem(id int, it *modelItem) []event {
 	m.items[id] = it
 	if it != nil {
@@ -82,7 +82,7 @@ func (m *model) setItem(id int, it *modelItem) []event {
 	return events
 }
 
-// setParent adds or replaces a parent, or removes it if it has nil labels.
+// setParent adds or replaces a parent. With nil labels, it removes it.
 func (m *model) setParent(name string, l labels) []event {
 	m.parents[name] = l
 	var touched []int

@@ -8,24 +8,24 @@ import (
 	"github.com/wayleave/wayleave/internal/idtable"
 )
 
-// order remembers how items sort, once a report was so large that sorting it took a good part of
-// sorting them all. The next large report picks its items from it, which takes no comparisons.
+// order caches the order of all items, after a report of so many items that sorting them took a good part of the time
+// to sort all. Later large reports are then sorted in linear time, without comparisons.
 type order[I comparable] struct {
-	sorted []uint32 // item ids by key, as of the last use; nil if unknown
-	dirty  []uint32 // ids that came or went since, some perhaps several times
+	sorted []uint32 // item ids in order at the last use; nil if unknown
+	dirty  []uint32 // ids added or removed since then, possibly several times
 }
 
 const (
-	minOrdered = 1024 // smaller reports are just sorted
-	// An order is worked out for a report of at least 1 in orderWorth items, and used, once there,
-	// for one of at least 1 in orderUse. It is dropped when 1 in orderDirty items came or went.
+	minOrdered = 1024 // smaller reports are sorted by comparison
+	// The order is computed for a report of at least 1 in orderWorth items. It is used for reports of at least 1 in
+	// orderUse items. It is dropped when 1 in orderDirty items was added or removed.
 	orderWorth = 2
 	orderUse   = 32
 	orderDirty = 8
 )
 
-// touch notes that an item came or goes.
-func (o *order[I]) touch(id uint32) {
+// markDirty records that an item is added or removed.
+func (o *order[I]) markDirty(id uint32) {
 	if o.sorted == nil {
 		return
 	}
@@ -34,7 +34,7 @@ func (o *order[I]) touch(id uint32) {
 	}
 }
 
-// sort sorts changes of distinct items by the items' keys.
+// sort sorts changes, which have distinct items, by the keys of the items.
 func (o *order[I]) sort(changes []change, items *idtable.Keys[I], compare func(a, b I) int) {
 	n := len(changes)
 	share := orderWorth
@@ -51,7 +51,7 @@ func (o *order[I]) sort(changes []change, items *idtable.Keys[I], compare func(a
 	}
 	o.refresh(items, compare)
 	size := items.Bound()
-	where := make([]change, size) // each item's change plus one, so that zero is none
+	where := make([]change, size) // for each item its change plus one, or zero
 	for _, c := range changes {
 		where[c.item()] = c + 1
 	}
@@ -63,7 +63,7 @@ func (o *order[I]) sort(changes []change, items *idtable.Keys[I], compare func(a
 	}
 }
 
-// refresh brings the order up to date.
+// refresh updates the order.
 func (o *order[I]) refresh(items *idtable.Keys[I], compare func(a, b I) int) {
 	byKey := func(a, b uint32) int { return compare(*items.Key(a), *items.Key(b)) }
 	if o.sorted == nil {

@@ -4,8 +4,8 @@ package labelindex
 
 import "strings"
 
-// internParent returns the id of a parent, made on first use. A new one must be put to use before
-// the call ends.
+// internParent returns the id of a parent, and creates the parent if there is none. A new one must exist or be named by
+// an item before the call ends.
 func (s *store) internParent(name string) uint32 {
 	id, hash, ok := s.parents.Find(name)
 	if !ok {
@@ -14,15 +14,15 @@ func (s *store) internParent(name string) uint32 {
 	return id
 }
 
-// releaseParent forgets a parent that neither exists nor is named by an item.
+// releaseParent removes a parent that neither exists nor is named by an item.
 func (s *store) releaseParent(id uint32) {
 	if p := s.parents.At(id); !p.exists && p.items.n == 0 {
 		s.parents.Remove(id)
 	}
 }
 
-// setParent gives a parent its labels. Only where a query mentions a name that changes are its
-// items looked at.
+// setParent sets the labels of a parent. The matches of its items are updated only if a query mentions a name that
+// changes.
 func (s *store) setParent(name string, labels map[string]string) {
 	id := s.internParent(name)
 	p := s.parents.At(id)
@@ -31,10 +31,10 @@ func (s *store) setParent(name string, labels map[string]string) {
 		return
 	}
 	s.incoming = s.internAll(s.incoming[:0], labels)
-	s.relabelParent(id, p, s.incoming)
+	s.replaceParentLabels(id, p, s.incoming)
 }
 
-// dropParent takes the labels of a parent away. The parent itself stays while an item names it.
+// dropParent removes the labels of a parent. The parent keeps its number as long as an item names it.
 func (s *store) dropParent(name string) {
 	id, _, ok := s.parents.Find(name)
 	if !ok {
@@ -42,37 +42,36 @@ func (s *store) dropParent(name string) {
 	}
 	p := s.parents.At(id)
 	p.exists = false
-	s.relabelParent(id, p, nil)
+	s.replaceParentLabels(id, p, nil)
 	s.releaseParent(id)
 }
 
-// relabelParent replaces the pairs of a parent and evaluates those of its items that this may
-// concern.
-func (s *store) relabelParent(id uint32, p *parent, pairs []uint32) {
+// replaceParentLabels replaces the pairs of a parent and updates the matches of its items.
+func (s *store) replaceParentLabels(id uint32, p *parent, pairs []uint32) {
 	before := s.sets.get(p.labels)
-	s.untouched()
-	only(before, pairs, func(pairID uint32) {
-		s.takeParent(id, pairID, p.items.n)
-		s.touch(pairID)
+	s.resetChanged()
+	difference(before, pairs, func(pairID uint32) {
+		s.removeParent(id, pairID, p.items.n)
+		s.markChanged(pairID)
 		s.releasePair(pairID)
 	})
-	only(pairs, before, func(pairID uint32) {
-		s.giveParent(id, pairID, p.items.n)
-		s.touch(pairID)
+	difference(pairs, before, func(pairID uint32) {
+		s.addParent(id, pairID, p.items.n)
+		s.markChanged(pairID)
 	})
 	s.sets.put(&p.labels, pairs)
-	if !s.interesting() {
+	if !s.sortChanged() {
 		return
 	}
 	s.ids = s.sets.appendTo(s.ids[:0], p.items)
 	for _, itemID := range s.ids {
-		s.revise(itemID)
+		s.updateMatches(itemID)
 	}
 	s.refile()
 }
 
-// inherit counts an item more or less under what it inherits from a parent.
-func (s *store) inherit(parentID uint32, delta int) {
+// addInherited adds delta to the number of inheriting items in the terms of a parent.
+func (s *store) addInherited(parentID uint32, delta int) {
 	for _, pairID := range s.sets.get(s.parents.At(parentID).labels) {
 		s.termOf(pairID).inherited += uint32(delta)
 		s.names.At(s.nameOf(pairID)).inherited += uint32(delta)

@@ -8,36 +8,36 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// query is one selector, whatever the ids it is held under.
+// query is a distinct selector with its ids and matches.
 type query struct {
-	selector *selector.Selector
-	ids      set      // the selector ids
-	matches  set      // items
-	names    []uint32 // that it mentions
-	form     form
-	exact    bool     // an item that shows a term it is filed under matches
-	filed    []uint32 // the names or pairs it is filed under
-	misses   uint32   // candidates that did not match since the query was filed
-	patience uint32   // misses after which another term is looked for
-	seen     uint64   // epoch in which it was last evaluated
+	selector  *selector.Selector
+	ids       set      // selectors by number
+	matches   set      // items
+	names     []uint32 // names that the selector mentions
+	form      form
+	exact     bool     // every item with a term of filed matches
+	filed     []uint32 // the names or pairs that the query is filed under
+	misses    uint32   // items evaluated without a match since the query was filed
+	missLimit uint32   // number of misses at which another term is looked for
+	seen      uint64   // last epoch in which the query was evaluated
 }
 
-// form determines what a query is filed under.
+// form is the kind of terms that a query is filed under.
 type form uint8
 
 const (
-	formLoose form = iota // nothing: no label is needed for a match
-	formName              // one label name, in filed
-	formPairs             // one label with one of several values, in filed; none if nothing can match
+	formLoose form = iota // none: the query needs no single label
+	formName              // one label name
+	formPairs             // pairs of one label with several values; none if the query never matches
 )
 
 const (
-	minPatience = 16 // useless evaluations that make a query look for a better term, at least
-	maxPatience = 8  // times the patience that it has at first
+	minMissLimit       = 16 // lower limit of the initial missLimit
+	maxMissLimitFactor = 8  // upper limit of missLimit, as a multiple of the initial one
 )
 
-// internQuery returns the id of a selector's query, made and evaluated on first use. A new one must
-// be put to use before the call ends.
+// internQuery returns the id of a selector's query. If there is none, it creates one and evaluates it for all items of
+// its terms. A new query must get a selector before the call ends.
 func (s *store) internQuery(sel *selector.Selector) uint32 {
 	text := sel.String()
 	id, hash, ok := s.queries.Find(text)
@@ -46,7 +46,7 @@ func (s *store) internQuery(sel *selector.Selector) uint32 {
 	}
 	id = s.queries.Add(text, hash)
 	q := s.queries.At(id)
-	q.selector, q.patience = sel, patienceOf(sel)
+	q.selector, q.missLimit = sel, initialMissLimit(sel)
 	terms, op := 0, selector.Op(0)
 	for t := range sel.Terms() {
 		terms, op = terms+1, t.Op
@@ -66,7 +66,7 @@ func (s *store) internQuery(sel *selector.Selector) uint32 {
 	return id
 }
 
-// dropQuery forgets a query that is held under no id.
+// dropQuery removes a query without selectors.
 func (s *store) dropQuery(id uint32) {
 	q := s.queries.At(id)
 	s.matches -= int(q.matches.n)
@@ -77,15 +77,15 @@ func (s *store) dropQuery(id uint32) {
 		s.releaseName(nameID)
 	}
 	s.queries.Remove(id)
-	s.view.forget()
+	s.view.reset()
 }
 
-// scan finds the items that a new query matches.
+// scan adds the matches of a new query.
 func (s *store) scan(id uint32, q *query) {
-	s.view.forget()
+	s.view.reset()
 	s.candidates = s.itemsOf(s.candidates[:0], q)
 	for _, itemID := range s.candidates {
-		s.view.look(s, itemID)
+		s.view.load(s, itemID)
 		if !q.selector.Match(&s.view) {
 			continue
 		}
@@ -95,7 +95,7 @@ func (s *store) scan(id uint32, q *query) {
 	s.evals += uint64(len(s.candidates))
 }
 
-// itemsOf appends the items that a query can match, sorted.
+// itemsOf appends the items that a query may match, sorted.
 func (s *store) itemsOf(buf []uint32, q *query) []uint32 {
 	if q.form == formLoose {
 		return s.itemIDs.AppendTo(buf)
@@ -120,8 +120,8 @@ func (s *store) itemsOf(buf []uint32, q *query) []uint32 {
 	return buf
 }
 
-// term returns a term by its number, nil for a pair without one, and the items that have it
-// themselves.
+// term returns the term of an id in a query's filed list, and the items that have it as an own label. The term is nil
+// for a pair that has none.
 func (s *store) term(f form, id uint32) (*term, set) {
 	if f == formName {
 		n := s.names.At(id)

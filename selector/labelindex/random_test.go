@@ -16,23 +16,23 @@ import (
 	"github.com/wayleave/wayleave/selector/labelindex"
 )
 
-// shape is the size of a random world: how many there can be of each kind at a time.
+// shape is the size of a random world: the maximum number of objects of each kind.
 type shape struct {
 	items, parents, selectors, names, values int
 }
 
-// world drives an index and the model with the same random changes.
+// world makes the same random changes to an index and the model.
 type world struct {
 	shape
 	t      *testing.T
 	rng    *rand.Rand
 	index  *labelindex.Index[int, int]
-	empty  int // size of the index when nothing is in it
+	empty  int // size of the empty index
 	events []event
 	model  *model
 	pool   []*selector.Selector
-	// weights of each kind of change. They differ from world to world and in time, so that sometimes
-	// items come before selectors, sometimes parents come last, sometimes all vanish.
+	// weights are the frequencies of each kind of change. They differ between worlds and change over time: sometimes items
+	// are added before selectors, sometimes parents last, sometimes all objects are removed.
 	weights [6]int
 }
 
@@ -95,12 +95,12 @@ func (w *world) selector(depth int) *selector.Selector {
 	return selector.Has(w.name())
 }
 
-// shift changes the weights.
-func (w *world) shift() {
+// changeWeights changes the weights.
+func (w *world) changeWeights() {
 	for i := range w.weights {
 		w.weights[i] = w.rng.IntN(4) * w.rng.IntN(4)
 	}
-	w.weights[w.rng.IntN(3)]++ // not all zero
+	w.weights[w.rng.IntN(3)]++ // so that not all are zero
 }
 
 func (w *world) kind() int {
@@ -117,7 +117,7 @@ func (w *world) kind() int {
 	return 0
 }
 
-// mutate makes one change. It returns what must be reported.
+// mutate makes one change. It returns the expected events.
 func (w *world) mutate() []event {
 	item, sel := w.rng.IntN(w.items), w.rng.IntN(w.selectors)
 	switch w.kind() {
@@ -149,7 +149,7 @@ func (w *world) mutate() []event {
 	}
 }
 
-// expect compares the calls of the callbacks, with their order, to the expected ones.
+// expect compares the calls of the callbacks and their order with the expected ones.
 func (w *world) expect(want []event) {
 	if !slices.Equal(want, w.events) {
 		require.Equal(w.t, want, w.events)
@@ -166,7 +166,7 @@ func (w *world) requireQueries() {
 	}
 }
 
-// removeAll deletes everything, the kinds in random order, and looks for what stays.
+// removeAll removes all objects, kinds in random order, and looks for leftovers.
 func (w *world) removeAll() {
 	removals := []func(){
 		func() {
@@ -205,11 +205,11 @@ func (w *world) fill() {
 	}
 }
 
-// run makes so many random changes, and then removes everything.
+// run makes a number of random changes, and then removes all objects.
 func (w *world) run(steps int) {
 	for step := range steps {
 		if step%500 == 0 {
-			w.shift()
+			w.changeWeights()
 		}
 		w.expect(w.mutate())
 		if step%250 == 0 {
@@ -220,9 +220,8 @@ func (w *world) run(steps int) {
 	w.removeAll()
 }
 
-// More than a million random changes: what each reports, in which order, and what is left in the
-// end agree with the model. The small worlds collide all the time; in the large one sets and
-// reports take all the forms that they have.
+// More than a million random changes: the events of each, their order and the final state agree with the model. In the
+// small worlds, objects share labels most of the time. In the large one, sets and reports have all representations.
 func TestRandomAgainstModel(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -251,7 +250,7 @@ func TestRandomAgainstModel(t *testing.T) {
 	}
 }
 
-// FuzzIndex takes any seed.
+// FuzzIndex runs a random world of any seed.
 func FuzzIndex(f *testing.F) {
 	f.Add(uint64(1))
 	f.Fuzz(func(t *testing.T, seed uint64) {

@@ -4,18 +4,18 @@ package labelindex
 
 import "slices"
 
-// run is the part of the changes for one selector: those of its query.
+// run is the changes of one selector: those of its query.
 type run struct {
 	selector uint32
 	changes  []change
 }
 
-// note remembers one change of the only selector that the call in progress concerns.
-func (s *store) note(itemID uint32, started bool) {
+// recordChange records a change of the only selector that changes in this call.
+func (s *store) recordChange(itemID uint32, started bool) {
 	s.changes = append(s.changes, newChange(0, itemID, started))
 }
 
-// matchesOf returns the items that a query matches, in the order of their numbers.
+// matchesOf returns the items that a query matches, sorted by number.
 func (s *store) matchesOf(queryID uint32) []uint32 {
 	return s.sets.appendTo(nil, s.queries.At(queryID).matches)
 }
@@ -27,11 +27,10 @@ func (s *store) queriesOf(id uint32) []uint32 {
 	})
 }
 
-// report calls the callbacks for the changes of a call. By now the index is in its new
-// state, and no pair is in the list twice. The items of a query are sorted
-// once, whatever the number of selectors that share it.
+// report calls the callbacks for the changes of a call. The index is already in its new state. The changes have no
+// duplicates. The items of a query are sorted once for all of its selectors.
 func (x *Index[I, S]) report() {
-	defer x.store.tidy() // also if a callback panics
+	defer x.store.releaseBuffers() // also if a callback panics
 	changes := x.store.changes
 	slices.Sort(changes)
 	x.runs = x.runs[:0]
@@ -56,15 +55,15 @@ func (x *Index[I, S]) report() {
 	for _, r := range x.runs {
 		x.notify(r)
 	}
-	if cap(x.runs) > maxRoom {
+	if cap(x.runs) > maxBuffer {
 		x.runs = nil
 	}
 	clear(x.runs)
 }
 
-// reportOne does so where the call concerns one selector only.
+// reportOne is report for a call that changes the matches of one selector only.
 func (x *Index[I, S]) reportOne(number uint32) {
-	defer x.store.tidy()
+	defer x.store.releaseBuffers()
 	x.order.sort(x.store.changes, &x.items, x.config.CompareItems)
 	x.notify(run{number, x.store.changes})
 }

@@ -8,23 +8,23 @@ import (
 	"github.com/wayleave/wayleave/internal/idtable"
 )
 
-// set is a set of ids, kept in sets. The zero set is empty. Its form goes by its size:
+// set is a set of ids, stored in a sets. The zero set is empty. The representation depends on the size:
 //
-//	n == 1          ref is the one id
+//	n == 1          ref is the id
 //	n <= smallSet   ref is the block of a sorted list
 //	n larger        ref is the number of a bitmap
 type set struct{ n, ref uint32 }
 
 const smallSet = exactClasses
 
-// sets holds what sets of ids refer to, and lists of ids.
+// sets stores the ids of many sets, and lists of ids.
 type sets struct {
 	lists
 	ids     idtable.IDs // of bitmaps
 	bitmaps idtable.Column[bitmap]
 }
 
-// add puts an id into a set. It reports whether the id is new.
+// add adds an id to a set. It reports whether the id is new.
 func (s *sets) add(t *set, id uint32) bool {
 	switch {
 	case t.n == 0:
@@ -47,7 +47,7 @@ func (s *sets) add(t *set, id uint32) bool {
 		return true
 	}
 	l := list{n: t.n, block: t.ref}
-	place, found := slices.BinarySearch(s.get(l), id)
+	index, found := slices.BinarySearch(s.get(l), id)
 	switch {
 	case found:
 		return false
@@ -57,12 +57,12 @@ func (s *sets) add(t *set, id uint32) bool {
 		t.n++
 		return true
 	}
-	s.insert(&l, place, id)
+	s.insert(&l, index, id)
 	*t = set{n: l.n, ref: l.block}
 	return true
 }
 
-// remove takes an id out of a set. It reports whether it was there.
+// remove removes an id from a set. It reports whether the set had the id.
 func (s *sets) remove(t *set, id uint32) bool {
 	switch {
 	case t.n == 0 || t.n == 1 && t.ref != id:
@@ -82,21 +82,21 @@ func (s *sets) remove(t *set, id uint32) bool {
 	}
 	l := list{n: t.n, block: t.ref}
 	ids := s.get(l)
-	place, found := slices.BinarySearch(ids, id)
+	index, found := slices.BinarySearch(ids, id)
 	switch {
 	case !found:
 		return false
 	case t.n == 2:
-		*t = set{n: 1, ref: ids[1-place]}
+		*t = set{n: 1, ref: ids[1-index]}
 		s.free(l)
 	default:
-		s.cut(&l, place)
+		s.removeAt(&l, index)
 		*t = set{n: l.n, ref: l.block}
 	}
 	return true
 }
 
-// has reports whether an id is in a set.
+// has reports whether a set has an id.
 func (s *sets) has(t set, id uint32) bool {
 	switch {
 	case t.n <= 1:
@@ -108,7 +108,7 @@ func (s *sets) has(t set, id uint32) bool {
 	return found
 }
 
-// clear empties a set.
+// clear removes all ids from a set.
 func (s *sets) clear(t *set) {
 	switch {
 	case t.n > smallSet:
@@ -119,7 +119,7 @@ func (s *sets) clear(t *set) {
 	*t = set{}
 }
 
-// appendTo appends the ids of a set, in order.
+// appendTo appends the ids of a set, sorted.
 func (s *sets) appendTo(buf []uint32, t set) []uint32 {
 	switch {
 	case t.n == 1:
@@ -130,8 +130,7 @@ func (s *sets) appendTo(buf []uint32, t set) []uint32 {
 	return s.bitmaps.At(t.ref).appendTo(slices.Grow(buf, int(t.n)))
 }
 
-// toBitmap and toSmall change the form of a set of smallSet ids, which is about to grow or has
-// shrunk.
+// toBitmap and toSmall convert a set of smallSet ids, before it grows and after it has shrunk.
 func (s *sets) toBitmap(t *set) {
 	ref := s.ids.Alloc()
 	s.bitmaps.Grow(ref)

@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Sets that grow and shrink through all their forms, side by side, hold what plain maps hold.
+// Several sets that grow and shrink through all representations agree with maps.
 func TestSetsAgainstMaps(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 0))
 	var s sets
-	sizes := []int{1, 3, 20, 300, 9_000, 200_000} // of the range that ids are drawn from
+	sizes := []int{1, 3, 20, 300, 9_000, 200_000} // number of possible ids of each set
 	got := make([]set, len(sizes))
 	want := make([]map[uint32]bool, len(sizes))
 	for i := range want {
@@ -24,7 +24,7 @@ func TestSetsAgainstMaps(t *testing.T) {
 	for step := range 400_000 {
 		i := rng.IntN(len(sizes))
 		id := uint32(rng.IntN(sizes[i]))
-		// Mostly adding at first, mostly removing then, and so on.
+		// Phases with more additions alternate with phases with more removals.
 		if grow := step/100_000%2 == 0; (rng.IntN(8) > 0) == grow {
 			if s.add(&got[i], id) == want[i][id] {
 				require.Fail(t, "add is wrong", "step %d", step)
@@ -59,7 +59,7 @@ func TestSetsAgainstMaps(t *testing.T) {
 	}
 }
 
-// A dense part turns into bits and, when it thins out, into an array again.
+// A dense part is converted to bits, and to an array again when it becomes sparse.
 func TestBitmapForms(t *testing.T) {
 	var b bitmap
 	for id := range uint32(3 * partBits) {
@@ -88,7 +88,7 @@ func TestBitmapForms(t *testing.T) {
 	require.Empty(t, b.parts)
 }
 
-// A list of any length keeps what is put, inserted and cut, and there is no class without members.
+// Lists of any length agree with slices, and each size class is used.
 func TestLists(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 0))
 	for n := uint32(1); n < 5_000; n++ {
@@ -110,13 +110,13 @@ func TestLists(t *testing.T) {
 			}
 			s.put(&got[i], want[i])
 		case n > 0 && rng.IntN(2) == 0:
-			place := rng.IntN(n)
-			want[i] = slices.Delete(want[i], place, place+1)
-			s.cut(&got[i], place)
+			index := rng.IntN(n)
+			want[i] = slices.Delete(want[i], index, index+1)
+			s.removeAt(&got[i], index)
 		default:
-			place := rng.IntN(n + 1)
-			want[i] = slices.Insert(want[i], place, id)
-			s.insert(&got[i], place, id)
+			index := rng.IntN(n + 1)
+			want[i] = slices.Insert(want[i], index, id)
+			s.insert(&got[i], index, id)
 		}
 		if step%100 == 0 {
 			for i := range got {

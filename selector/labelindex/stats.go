@@ -2,29 +2,25 @@
 
 package labelindex
 
-// Stats counts what an Index holds and has done.
-//
-// It is a plain value, a copy that the index does not change.
+// Stats has counts of the contents and the work of an Index.
 type Stats struct {
-	// Items, Parents and Selectors count what is held under an id. Parents that items name count
-	// also before they exist.
+	// Items, Parents and Selectors count ids. Parents includes parents that items name and that do not exist.
 	Items, Parents, Selectors int
-	// Queries counts the distinct selectors, and LooseQueries those of them that no label helps to
-	// find: every new item is compared with each.
+	// Queries counts distinct selectors. LooseQueries counts those of them that need no single label: every new item is
+	// evaluated with each.
 	Queries, LooseQueries int
-	// Names counts the distinct label names of items, parents and selectors, Pairs the distinct
-	// names with a value.
+	// Names counts the distinct label names of items, parents and selectors. Pairs counts the distinct pairs of name and
+	// value.
 	Names, Pairs int
-	// Matches counts the pairs of an item and a distinct selector that matches it.
+	// Matches counts pairs of an item and a distinct selector that matches it.
 	Matches int
-	// Evaluations counts how often an item was compared with a selector, since the index was made.
+	// Evaluations counts the evaluations of a selector for an item since New.
 	Evaluations uint64
-	// Refilings counts how often a selector was filed anew, since the label it was filed under had
-	// become common.
+	// Refilings counts how often a selector was filed under another label, because its label had become common.
 	Refilings uint64
 }
 
-// Stats returns how much the index holds and has done. It takes constant time.
+// Stats returns the current counts. It takes constant time.
 func (x *Index[I, S]) Stats() Stats {
 	s := &x.store
 	return Stats{

@@ -9,17 +9,16 @@ import (
 	"github.com/wayleave/wayleave/internal/idtable"
 )
 
-// store is the index without the caller's keys: items, parents and queries are known by number.
+// store is the index on numbers instead of the caller's ids. It collects changes of matches, which the Index reports.
 //
-// A query is a selector that is held under one or more ids. Changes of matches are collected in
-// changes, for the Index to report.
+// A query is a distinct selector, which has one or more ids.
 type store struct {
 	vocabulary
-	itemIDs *idtable.IDs // handed out by the Index
+	itemIDs *idtable.IDs // allocated by the Index
 	item    idtable.Column[item]
 	parents idtable.Map[string, parent]
 	queries idtable.Map[string, query] // by canonical form
-	loose   set                        // queries that are filed nowhere
+	loose   set                        // queries that are filed under no term
 
 	changes []change
 	view    view
@@ -28,28 +27,28 @@ type store struct {
 	evals   uint64
 	refiled uint64
 
-	// Room to work in, of the call in progress.
+	// Buffers of the current call.
 	incoming, candidates, ids []uint32
-	changed                   []uint32 // names that may have other values, sorted
-	gone                      []uint32 // pairs that came or went under which queries are filed
-	refileQueue               []uint32 // queries that may move
+	changed                   []uint32 // names that may have another value, sorted
+	changedPairs              []uint32 // pairs with queries that were added or removed
+	refileQueue               []uint32 // queries whose miss limit is reached
 }
 
 // item is a labelled object.
 type item struct {
-	labels  list // pairs of its own, sorted
-	parents list // in the order given
+	labels  list // own pairs, sorted
+	parents list // in the order of the caller
 }
 
-// parent has labels for the items that name it. It is kept as long as it exists or is named.
+// parent has the labels that items inherit from it. It is stored as long as it exists or an item names it.
 type parent struct {
 	labels list // pairs, sorted
-	items  set  // that name it
+	items  set  // items that name it
 	exists bool
 }
 
-// change is one match that started or stopped: from the high bits down 31 bits of the query, 32 of
-// the item, and one for whether it started. So changes sort as numbers.
+// change is a match that started or stopped. From the high bits down, it has 31 bits of the query, 32 bits of the item,
+// and one bit that is set if the match started. So sorting the numbers sorts by query, then item.
 type change uint64
 
 func newChange(queryID, itemID uint32, started bool) change {
@@ -75,23 +74,23 @@ func newStore(seed maphash.Seed, itemIDs *idtable.IDs) store {
 	}
 }
 
-// newest returns a new epoch, in which nothing has been seen yet.
-func (s *store) newest() uint64 {
+// nextEpoch returns a new epoch, in which nothing is marked as seen yet.
+func (s *store) nextEpoch() uint64 {
 	s.epoch++
 	return s.epoch
 }
 
-// maxRoom is how many words of room to work in stay between calls.
-const maxRoom = 1024
+// maxBuffer is the capacity, in elements, up to which buffers are kept between calls.
+const maxBuffer = 1024
 
-// tidy gives back the room that a large call has taken.
-func (s *store) tidy() {
-	for _, room := range []*[]uint32{&s.incoming, &s.candidates, &s.ids, &s.changed, &s.gone, &s.refileQueue} {
-		if cap(*room) > maxRoom {
-			*room = nil
+// releaseBuffers resets the buffers of a call, and frees those that are large.
+func (s *store) releaseBuffers() {
+	for _, buffer := range []*[]uint32{&s.incoming, &s.candidates, &s.ids, &s.changed, &s.changedPairs, &s.refileQueue} {
+		if cap(*buffer) > maxBuffer {
+			*buffer = nil
 		}
 	}
-	if cap(s.changes) > maxRoom {
+	if cap(s.changes) > maxBuffer {
 		s.changes = nil
 	}
 	s.changes = s.changes[:0]

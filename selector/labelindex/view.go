@@ -8,13 +8,13 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// view shows an item's effective labels to a selector.
+// view is the effective labels of an item, as selector.Labels.
 type view struct {
 	store   *store
 	own     []uint32
 	parents []uint32
-	memo    [4]memo // of the names last looked up
-	turn    uint8
+	memo    [4]memo // the last lookups of names
+	next    uint8
 }
 
 type memo struct {
@@ -25,13 +25,13 @@ type memo struct {
 
 var _ selector.Labels = (*view)(nil)
 
-// look turns the view to an item.
-func (v *view) look(s *store, itemID uint32) {
+// load sets the item of the view.
+func (v *view) load(s *store, itemID uint32) {
 	it := s.item.At(itemID)
 	v.store, v.own, v.parents = s, s.sets.get(it.labels), s.sets.get(it.parents)
 }
 
-// pairs yields the item's own pairs, then those of each parent.
+// pairs iterates over the item's own pairs, then over those of each parent.
 func (v *view) pairs() iter.Seq[[]uint32] {
 	return func(yield func([]uint32) bool) {
 		if !yield(v.own) {
@@ -45,7 +45,7 @@ func (v *view) pairs() iter.Seq[[]uint32] {
 	}
 }
 
-// Get returns the value of a label: the item's own, else that of the first parent that has it.
+// Get returns the value of a label: the item's own, or that of the first parent that has it.
 func (v *view) Get(text string) (string, bool) {
 	nameID, ok := v.lookup(text)
 	if !ok {
@@ -67,8 +67,8 @@ func (v *view) Get(text string) (string, bool) {
 	return "", false
 }
 
-// lookup returns the id of a name. One selector on many items looks up the same names again and
-// again, and comparing a string with itself takes no time.
+// lookup returns the id of a name. It caches the last names: a selector that is evaluated for many items looks up the
+// same names each time.
 func (v *view) lookup(text string) (uint32, bool) {
 	for i := range v.memo {
 		if m := &v.memo[i]; m.text == text {
@@ -76,13 +76,13 @@ func (v *view) lookup(text string) (uint32, bool) {
 		}
 	}
 	id, _, ok := v.store.names.Find(text)
-	v.memo[v.turn%4] = memo{text, id, ok}
-	v.turn++
+	v.memo[v.next%4] = memo{text, id, ok}
+	v.next++
 	return id, ok
 }
 
-// forget drops the memo: names may have come and gone.
-func (v *view) forget() {
+// reset clears the view and its cache. It must be called when names are added or removed.
+func (v *view) reset() {
 	v.memo = [4]memo{}
 	v.own, v.parents = nil, nil
 }

@@ -15,17 +15,16 @@ import (
 	"github.com/wayleave/wayleave/selector/labelindex"
 )
 
-// The tests of this file count how often an item is compared with a selector.
+// The tests in this file count evaluations: comparisons of an item with a selector.
 
-// evaluations returns how many a change takes.
+// evaluations returns the number of evaluations during a change.
 func evaluations(x *index, change func()) int {
 	before := x.Stats().Evaluations
 	change()
 	return int(x.Stats().Evaluations - before)
 }
 
-// Selectors that all need the same common label are distinguished by the other one, also when they
-// come first.
+// Selectors that all need a common label are filed under their other label, also if they are added before the items.
 func TestItemIsComparedWithFewSelectors(t *testing.T) {
 	for _, selectorsFirst := range []bool{true, false} {
 		t.Run(fmt.Sprintf("selectorsFirst=%t", selectorsFirst), func(t *testing.T) {
@@ -52,7 +51,7 @@ func TestItemIsComparedWithFewSelectors(t *testing.T) {
 	}
 }
 
-// A selector moves to another of its labels when the one it is filed under has become common.
+// A selector is filed under another label when its label has become common.
 func TestSelectorIsRefiled(t *testing.T) {
 	x, rec := newIndex(t)
 	for i := range 50 {
@@ -75,8 +74,7 @@ func TestSelectorIsRefiled(t *testing.T) {
 	require.Equal(t, []string{"+s a7"}, rec.take())
 }
 
-// A change of labels that no selector mentions takes no comparison, for an item and for
-// a parent of thousands.
+// A change of labels that no selector mentions causes no evaluation, for an item and for a parent of thousands.
 func TestUnmentionedLabelsCostNothing(t *testing.T) {
 	x, rec := newIndex(t)
 	x.UpdateSelector("near", parse(t, `has(a) && b != "2"`))
@@ -95,13 +93,13 @@ func TestUnmentionedLabelsCostNothing(t *testing.T) {
 		x.DeleteItem("8")
 	}))
 	require.Equal(t, []string{"-all 8", "-loose 8", "-near 8"}, rec.take())
-	// One that is mentioned concerns the selectors that mention it alone.
+	// A change of a mentioned label causes only the evaluation of the selector that mentions it.
 	require.Equal(t, 1, evaluations(x, func() { x.UpdateItem("9", labels{"a": "1", "c": ""}, []string{"p"}) }))
 	require.Equal(t, []string{"-loose 9"}, rec.take())
 }
 
-// Selectors that no label helps to find are compared with each new item, but with a changed one
-// only if they mention what changes; and they are not in the way of others.
+// Loose selectors are evaluated for each new item. For a changed item, they are evaluated only if they mention a
+// changed label. They add no evaluations of other selectors.
 func TestLooseSelectorsAreSeparate(t *testing.T) {
 	x, rec := newIndex(t)
 	for i := range 500 {
@@ -117,8 +115,8 @@ func TestLooseSelectorsAreSeparate(t *testing.T) {
 	require.Equal(t, []string{"+tight i"}, rec.take())
 }
 
-// A changed label concerns the selectors that mention it, also where very many others are filed
-// under a label of the item, match it or not.
+// A change of a label causes the evaluation only of selectors that mention it, also if thousands of other selectors are
+// filed under a label of the item.
 func TestChangeReachesSelectorsThatMentionIt(t *testing.T) {
 	for _, form := range []string{
 		`a == "b" && !has(x%d)`, `a == "b" && has(x%d)`, `has(a) && x%d != "b"`, `x%d != "b"`,
@@ -137,8 +135,8 @@ func TestChangeReachesSelectorsThatMentionIt(t *testing.T) {
 	}
 }
 
-// A label that very many selectors mention, all of which need another one too, concerns those whose
-// other label the item has.
+// If thousands of selectors mention the changed label and all need another one, only those are evaluated whose other
+// label the item has.
 func TestChangeOfACommonLabel(t *testing.T) {
 	x, rec := newIndex(t)
 	for i := range 1000 {
@@ -152,8 +150,7 @@ func TestChangeOfACommonLabel(t *testing.T) {
 	require.Equal(t, []string{"+s007 i", "+s008 i"}, rec.take())
 }
 
-// It moves also when no item is new: the labels come to items that are there, of their own or from
-// a parent.
+// A selector is also refiled if no item is added: existing items get labels, of their own or from a parent.
 func TestSelectorIsRefiledAsLabelsChange(t *testing.T) {
 	const n = 1000
 	selectors := func(x *index) {
@@ -197,8 +194,8 @@ func TestSelectorIsRefiledAsLabelsChange(t *testing.T) {
 	})
 }
 
-// Two terms that become the more common one in turn do not make a selector with very many values
-// move all the time: it moves at most once for as many comparisons as it has values to move.
+// If two terms alternate in being more common, a selector with many values is not refiled all the time: at most once
+// for as many evaluations as it has values.
 func TestRefilingCostsLessThanComparisons(t *testing.T) {
 	x, _ := newIndex(t)
 	values := make([]string, 1500)
@@ -220,7 +217,7 @@ func TestRefilingCostsLessThanComparisons(t *testing.T) {
 	require.LessOrEqual(t, x.Stats().Refilings, uint64(spent/1500))
 }
 
-// A callback that panics leaves nothing behind for the next call to report.
+// After a panic in a callback, later calls do not report the remaining changes.
 func TestCallbackPanics(t *testing.T) {
 	var started []string
 	x, err := labelindex.New(labelindex.Config[string, string]{
@@ -239,7 +236,7 @@ func TestCallbackPanics(t *testing.T) {
 	require.Equal(t, []string{"s i", "s j", "t i", "t j"}, started)
 }
 
-// What was to be deleted is gone all the same.
+// If a callback panics in a Delete method, the object is removed nevertheless.
 func TestCallbackPanicsInDelete(t *testing.T) {
 	x, err := labelindex.New(labelindex.Config[string, string]{
 		CompareItems: cmp.Compare[string], CompareSelectors: cmp.Compare[string],
@@ -258,7 +255,7 @@ func TestCallbackPanicsInDelete(t *testing.T) {
 	require.Equal(t, empty, x.Size())
 }
 
-// Equal selectors are compared once.
+// Equal selectors are evaluated once.
 func TestEqualSelectorsShareWork(t *testing.T) {
 	x, rec := newIndex(t)
 	for i := range 100 {
@@ -287,7 +284,7 @@ func TestStats(t *testing.T) {
 	}, x.Stats())
 }
 
-// An update that changes nothing, or nothing of interest, allocates nothing.
+// An update without a change, or without a change of mentioned labels, allocates nothing.
 func TestNoAllocations(t *testing.T) {
 	x, _ := newIndex(t)
 	x.UpdateSelector("s", parse(t, `has(a)`))

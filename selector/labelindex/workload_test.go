@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/selector/labelindex"
 )
 
-// snapshotLabels fills in the six labels of endpoint number s of W1, in fresh strings.
+// snapshotLabels sets the six labels of endpoint number s of W1, with newly allocated strings.
 func snapshotLabels(into labels, m []string, s int) {
 	clear(into)
 	for _, n := range []int{10, 11, 20, 30, 40} {
@@ -23,8 +23,7 @@ func snapshotLabels(into labels, m []string, s int) {
 	into[strings.Clone(m[s%31])] = "true"
 }
 
-// isolatedLabels fills in the labels of a pod of W4: 15, of which 5 have a value that no other pod
-// has.
+// isolatedLabels sets the labels of a pod of W4: 15, of which 5 have a value that no other pod has.
 func isolatedLabels(into labels, s int) {
 	clear(into)
 	for i := range 10 {
@@ -44,7 +43,7 @@ func pods(n int) []string {
 	return names
 }
 
-// namespaces returns, for each of n items, a list of one parent of its own.
+// namespaces returns a list of one distinct parent for each of n items.
 func namespaces(n int) [][]string {
 	lists := make([][]string, n)
 	for i := range lists {
@@ -53,7 +52,7 @@ func namespaces(n int) [][]string {
 	return lists
 }
 
-// newCounting returns an index that only counts what it reports.
+// newCounting returns an index and the number of its reports.
 func newCounting(t testing.TB) (*index, *int) {
 	reports := new(int)
 	x, err := labelindex.New(labelindex.Config[string, string]{
@@ -66,7 +65,7 @@ func newCounting(t testing.TB) (*index, *int) {
 	return x, reports
 }
 
-// loadSnapshot adds the endpoints of W1 with the profiles they inherit from.
+// loadSnapshot adds the endpoints of W1 and the profiles from which they inherit.
 func loadSnapshot(x *index, names []string) {
 	m, own := workload.Markers(), labels{}
 	for i := range 100 {
