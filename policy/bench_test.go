@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// What stands before every update that a node receives.
+// A node validates every update that it receives.
 func BenchmarkValidate(b *testing.B) {
 	endpoint := &policy.WorkloadEndpoint{
 		Name: "remote-12345", Node: "remotehost", Interface: "way12345", Profiles: []string{"namespace-1"},

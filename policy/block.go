@@ -7,32 +7,29 @@ import (
 	"slices"
 )
 
-// Block is a part of a pool that is assigned to a node, to which the others send all of
-// it but for the borrowed addresses. Readers may share a Block that nobody changes.
+// Block is a part of a pool that is assigned to a node. Other nodes route the block to that node, except for borrowed
+// addresses.
 type Block struct {
-	// CIDR of the block, within some pool; its text is the name in the block's key. Required.
+	// CIDR of the block, inside a pool. Its text is the name in the block's key. Required.
 	CIDR netip.Prefix `json:"cidr"`
-	// Node that the block is assigned to. Empty means none (any more): only the borrowed
-	// addresses lead anywhere.
+	// Node that the block is assigned to. Empty means none: then only the borrowed addresses are routed.
 	Node string `json:"node,omitempty"`
-	// Borrowed are the addresses of the block that other nodes use, each once. Empty means none.
+	// Borrowed are the addresses of the block that other nodes use, without duplicates. Empty means none.
 	Borrowed []BorrowedAddress `json:"borrowed,omitempty"`
 }
 
-// BorrowedAddress is an address of a block that another node than the block's uses. It is a
-// plain value; it is safe for concurrent use.
+// BorrowedAddress is an address of a block that another node uses.
 type BorrowedAddress struct {
 	// Address within the block. Required.
 	Address netip.Addr `json:"address"`
-	// Node that uses it, another than the block's own. Required.
+	// Node that uses the address. It is not the block's node. Required.
 	Node string `json:"node"`
 }
 
-// Key returns the block's identity: its name is the CIDR as it stands, which is why a
-// block's key is right only once the CIDR is canonical.
+// Key returns the block's key. Its name is the text of CIDR, so the key is correct only if CIDR is canonical.
 func (b *Block) Key() Key { return Key{Kind: KindBlock, Name: b.CIDR.String()} }
 
-// Validate reports every problem of the block as one *ValidationError, or nil.
+// Validate reports all problems of the block as one *ValidationError, or nil.
 func (b *Block) Validate() error {
 	v := &validator{}
 	known := v.cidr(b.CIDR)

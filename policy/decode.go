@@ -4,16 +4,14 @@ package policy
 
 import "reflect"
 
-// Decode reads one resource from a JSON object with a "kind" member. Names of members
-// are those of the field tags and must be written exactly so. A staged policy is one of
-// kind "StagedPolicy"; there is no member "staged". A Block has no member "name".
+// Decode decodes one resource from a JSON object with a "kind" member. Members have the names of the field tags, in the
+// same case. A staged policy has the kind "StagedPolicy", and no member "staged". A Block has no member "name".
 //
-// Unknown members and kinds, members given twice, null, values of another type, text after the
-// object and values that a field cannot hold (port 0, an address or prefix with a zone) are errors,
-// all of them at once in a *DecodeError. In a rule of a policy they close that rule instead, see
-// Rule.Close and Policy.Doubts. A list or map without entries is the same as none. The result is
-// canonical (see Canonical) but not validated: Validate and Update.Admit find what is missing or
-// does not fit together.
+// These are errors: unknown members and kinds, duplicate members, null, values of another type, text after the object,
+// and values that a field cannot have, as port 0 or an address with a zone. Decode returns all errors in one
+// *DecodeError. An error in a rule of a policy is no error of Decode: it closes the rule, see Rule.Close and
+// Policy.Doubts. An empty list or map equals a missing one. The result is canonical (see Canonical). It is not
+// validated: Validate and Update.Admit find missing and contradictory fields.
 func Decode(data []byte) (Resource, error) {
 	root, err := parseJSON(data)
 	if err != nil {
@@ -33,9 +31,8 @@ func Decode(data []byte) (Resource, error) {
 	return r, nil
 }
 
-// key returns what can be read of an object's identity, for the error message. It goes by members
-// that are written exactly and given once, as others would name another object, and is empty where
-// the text is not JSON.
+// key returns the key of an object for the error message, as far as the text has one. It ignores members with
+// duplicates or in another case. It is empty if the text is not JSON.
 func (n *jsonNode) key() Key {
 	id := map[string]string{}
 	if n != nil {

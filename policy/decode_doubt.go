@@ -4,8 +4,8 @@ package policy
 
 import "reflect"
 
-// rules reads the rules of a policy or profile for one direction. In a policy an error in a rule
-// closes that rule alone. If the value is no list, one closed rule replaces it.
+// rules decodes the rules of a policy or profile for one direction. In a policy, an error in a rule closes only that
+// rule. If the value is not a list, one closed rule replaces it.
 func (d *decoder) rules(path string, n *jsonNode, to *[]Rule) {
 	if !d.closes {
 		d.readByKind(path, n, reflect.ValueOf(to).Elem())
@@ -22,7 +22,7 @@ func (d *decoder) rules(path string, n *jsonNode, to *[]Rule) {
 	}
 }
 
-// policyRule reads a rule and closes it if anything is wrong.
+// policyRule decodes a rule, and closes it if there is any error.
 func policyRule(path string, n *jsonNode) (r Rule) {
 	var own decoder
 	own.read(path, n, reflect.ValueOf(&r).Elem())
@@ -36,8 +36,7 @@ func policyRule(path string, n *jsonNode) (r Rule) {
 	return r
 }
 
-// hints reads performance hints, which change no verdict. A hint that cannot be read becomes an
-// unknown one.
+// hints decodes performance hints, which do not change verdicts. A hint that cannot be decoded becomes an unknown one.
 func (d *decoder) hints(path string, n *jsonNode, to *[]PerformanceHint) {
 	var own decoder
 	if own.readByKind(path, n, reflect.ValueOf(to).Elem()); len(own.problems) > 0 {

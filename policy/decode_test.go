@@ -117,13 +117,13 @@ func TestDecodeWireguardKeys(t *testing.T) {
 	require.Equal(t, text, string(encode(t, got)))
 }
 
-// The kinds of the network, as their documentation writes them, and what they become.
+// The network kinds as in their documentation, and the resources that they become.
 func TestDecodeNetworkKinds(t *testing.T) {
 	addr, prefix := netip.MustParseAddr, netip.MustParsePrefix
 	for _, c := range []struct {
 		in   string
 		want policy.Resource
-		out  string // the same as in, where empty
+		out  string // the same as in, if empty
 	}{
 		{
 			`{"kind":"HostEndpoint","name":"h","node":"n1","interfaceName":"*","expectedIPs":["192.168.0.5","::ffff:192.168.0.6"]}`,
@@ -147,7 +147,7 @@ func TestDecodeNetworkKinds(t *testing.T) {
 			}},
 			`{"kind":"Block","cidr":"10.0.1.0/26","node":"n1","borrowed":[{"address":"10.0.1.5","node":"n2"}]}`,
 		},
-		{ // host bits stay, a bare address is full-length, S161
+		{ // host bits stay, and an address without a length gets the full length: S161
 			`{"kind":"Node","name":"n1","addresses":["192.168.0.5/24","192.168.0.6","::ffff:192.168.0.7/120","fd01::5/64"],"vxlanTunnelMACAddr":"66:3E:CA:A4:DB:65"}`,
 			&policy.Node{
 				Name: "n1", Addresses: prefixes("192.168.0.5/24", "192.168.0.6/32", "192.168.0.7/24", "fd01::5/64"),
@@ -210,7 +210,7 @@ func TestDecodeNetworkKinds(t *testing.T) {
 	}
 }
 
-// Lists and maps without entries are the same as none.
+// Empty lists and maps equal missing ones.
 func TestDecodeEmpty(t *testing.T) {
 	got, err := policy.Decode([]byte(`{"kind":"Policy","name":"p","types":[],"ingress":[{"action":"Deny","source":{"nets":[],"ports":[]},"metadata":{}}]}`))
 	require.NoError(t, err)
@@ -221,7 +221,7 @@ func TestDecodeEmpty(t *testing.T) {
 	require.Equal(t, &policy.NetworkSet{Name: "s"}, got)
 }
 
-// undecodable is a text that Decode refuses, with part of the error.
+// undecodable is a text that Decode refuses, with a part of the error.
 type undecodable struct{ in, want string }
 
 func requireUndecodable(t *testing.T, texts []undecodable) {
@@ -390,7 +390,7 @@ func TestDecodeFieldErrors(t *testing.T) {
 	})
 }
 
-// The key is that of the members that Decode reads, not of those that look like them.
+// The key in errors has only members that Decode accepts.
 func TestDecodeErrorKey(t *testing.T) {
 	for in, want := range map[string]policy.Key{
 		`{"kind":"Policy","name":"a","Name":"b"}`:                       {Kind: policy.KindPolicy, Name: "a"},
@@ -470,8 +470,7 @@ func TestCanonical(t *testing.T) {
 		&policy.WorkloadEndpoint{Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.1")}, MAC: "66:3e:ca:a4:db:65"}, w)
 }
 
-// An IPv4-mapped address with a zone stands for no IPv4 address, and stays what it is for Validate
-// to refuse.
+// An IPv4-mapped address with a zone has no IPv4 form. Canonical does not change it, and Validate refuses it.
 func TestCanonicalKeepsZones(t *testing.T) {
 	zoned := netip.MustParseAddr("::ffff:10.0.0.1%eth0")
 	one := []netip.Addr{zoned}
@@ -495,7 +494,7 @@ func TestCanonicalKeepsZones(t *testing.T) {
 	}
 }
 
-// Of the addresses of a node, which are no prefixes, the host bits stay.
+// Addresses of a node keep their host bits.
 func TestCanonicalNetworkKinds(t *testing.T) {
 	mapped := netip.MustParseAddr("::ffff:10.0.0.1")
 	plain := netip.MustParseAddr("10.0.0.1")

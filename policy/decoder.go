@@ -11,13 +11,13 @@ import (
 	"unique"
 )
 
-// decoder turns JSON values into fields and collects what is wrong with them.
+// decoder decodes JSON values into fields and collects the problems.
 type decoder struct {
 	report
-	closes bool // a rule that is not understood is closed, as in a policy
+	closes bool // rules with errors are closed, as in a policy
 }
 
-// unmarshal reads one value that stands on its own.
+// unmarshal decodes one value that is not part of a resource.
 func unmarshal[T any](data []byte, to *T) error {
 	n, err := parseJSON(data)
 	if err != nil {
@@ -32,11 +32,11 @@ func unmarshal[T any](data []byte, to *T) error {
 	return nil
 }
 
-// memberReaders has functions for members that are not fields, by name. Each gets the member's path.
+// memberReaders has functions for members that are not fields, by name. They get the path of the member.
 type memberReaders map[string]func(path string)
 
-// want reports whether n is of the kind, and adds a problem if not. Null is of no
-// kind that a field has: whether it means "none" or "any" would be a guess.
+// want reports whether n is of the kind, and adds a problem if it is not. No field accepts null, because null could
+// mean "none" or "any".
 func (d *decoder) want(path string, n *jsonNode, kind jsonKind) bool {
 	if n.kind == kind {
 		return true
@@ -45,7 +45,7 @@ func (d *decoder) want(path string, n *jsonNode, kind jsonKind) bool {
 	return false
 }
 
-// refuse adds a problem: the value is not one of the field's.
+// refuse adds the problem that the field cannot have the value.
 func (d *decoder) refuse(path string, n *jsonNode, want string) {
 	if n.fault != "" {
 		d.add(path, "%s", n.fault)
@@ -54,7 +54,7 @@ func (d *decoder) refuse(path string, n *jsonNode, want string) {
 	}
 }
 
-// unknown adds the problem that v has no field with the name of a member.
+// unknown adds the problem that v has no field for a member.
 func (d *decoder) unknown(path, name string, v reflect.Value, readers memberReaders) {
 	pool := false
 	for known := range fields(v) {
@@ -77,8 +77,7 @@ func (d *decoder) unknown(path, name string, v reflect.Value, readers memberRead
 	d.add(path, "unknown field")
 }
 
-// texts reads a map of strings, as labels are: most have been seen in other objects, and share
-// their memory with these.
+// texts decodes a map of strings, such as labels. Its strings are interned, because most occur in many objects.
 func (d *decoder) texts(path string, n *jsonNode, to *map[string]string) {
 	if !d.want(path, n, jsonObject) || len(n.members) == 0 {
 		return
@@ -115,7 +114,7 @@ func (d *decoder) integer(path string, n *jsonNode, to *int) {
 	*to = v
 }
 
-// ipVersion does not take 0, which in a Rule stands for both versions and in JSON for a mistake.
+// ipVersion refuses 0, which means both versions in a Rule, but is probably a mistake in JSON.
 func (d *decoder) ipVersion(path string, n *jsonNode, to *int) {
 	d.integer(path, n, to)
 	if v, err := strconv.Atoi(n.text); n.kind == jsonNumber && err == nil && v == 0 {
@@ -135,7 +134,7 @@ func (d *decoder) portNumber(path string, n *jsonNode, to *uint16) {
 	*to = uint16(v)
 }
 
-// parsed reads a string or number that parse understands.
+// parsed decodes a string or number with the function parse.
 func parsed[T any](d *decoder, path string, n *jsonNode, to *T, parse func(string) (T, error)) {
 	if n.kind != jsonString && n.kind != jsonNumber {
 		d.refuse(path, n, "a string or a number")
@@ -155,8 +154,8 @@ func (d *decoder) net(path string, n *jsonNode, to *netip.Prefix) {
 	}
 }
 
-// interfaceAddresses reads addresses with the lengths of their subnets, whose host bits stay; a
-// bare one is alone in its subnet.
+// interfaceAddresses decodes addresses with the lengths of their subnets, and keeps the host bits. An address without a
+// length gets the full length.
 func (d *decoder) interfaceAddresses(path string, n *jsonNode, to *[]netip.Prefix) {
 	if !d.want(path, n, jsonList) {
 		return

@@ -11,27 +11,26 @@ import (
 	"unicode/utf8"
 )
 
-// maxDoubts limits the doubts that one rule keeps.
+// maxDoubts is the maximum number of doubts of one rule.
 const maxDoubts = 8
 
-// DoubtError lists the fields of a policy that are not understood while the policy is in force. The
-// rules with these fields fail closed, see Rule.Doubts. Update.Admit also returns it for a profile that it has replaced
-// by one that denies everything.
+// DoubtError lists the fields that are not understood of a policy that is in force. The rules with these fields are
+// closed, see Rule.Doubts. Update.Admit also returns it for a profile that it has replaced by one that denies
+// everything.
 type DoubtError struct {
 	// Key of the policy or profile.
 	Key Key
-	// Problems in the order of the rules; at least one, at most 100 (the last then says that
-	// there are more).
+	// Problems are in the order of the rules, at least one and at most 100. If there are more, the last one says so.
 	Problems []Problem
 }
 
-// Error names the policy and its first problems with their fields.
+// Error returns the key of the policy and its first problems.
 func (e *DoubtError) Error() string {
 	return "policy: in doubt: " + e.Key.String() + ": " + sumUp(e.Problems)
 }
 
-// Doubts returns the doubts that the policy's rules record, or nil. Decode, Update.Admit and
-// converters record them.
+// Doubts returns the doubts of the policy's rules, or nil. Decode, Update.Admit and converters record them in the
+// rules.
 func (p *Policy) Doubts() *DoubtError {
 	var all report
 	for _, rules := range [][]Rule{p.Ingress, p.Egress} {
@@ -44,7 +43,7 @@ func (p *Policy) Doubts() *DoubtError {
 	return all.doubts(p.Key())
 }
 
-// doubts returns the problems as a *DoubtError, or nil.
+// doubts returns the problems as a *DoubtError, or nil if there are none.
 func (r *report) doubts(key Key) *DoubtError {
 	if len(r.problems) == 0 {
 		return nil
@@ -52,16 +51,15 @@ func (r *report) doubts(key Key) *DoubtError {
 	return &DoubtError{Key: key, Problems: r.problems}
 }
 
-// Admit returns the resource to enforce. Every receiver of updates uses it, so that all agree.
+// Admit returns the resource to enforce. Every receiver of updates calls it, so that all enforce the same.
 //
-// For a deletion it returns nil without an error. An invalid resource is absent: Admit returns nil
-// and a *ValidationError. A policy that is invalid only in its rules is in force: Admit returns a
-// copy with these rules closed, see Close, and a *DoubtError. A list of too many rules becomes one
-// closed rule. An unknown performance hint changes nothing and is reported likewise. So are doubts
-// that the rules already record.
+// For a deletion, it returns nil without an error. An invalid resource is absent: Admit returns nil and a
+// *ValidationError. A policy that is invalid only in its rules is in force: Admit returns a copy with these rules
+// closed, see Rule.Close, and a *DoubtError. A list of too many rules becomes one closed rule. An unknown performance
+// hint has no effect, but is listed in the *DoubtError, and so are doubts that the rules already have.
 //
-// An invalid profile with the name of a built-in one is not absent, because the built-in profile would then allow what
-// the invalid one was to replace. Admit returns a profile that denies everything, and a *DoubtError.
+// An invalid profile with the name of a built-in one is not absent, because the built-in profile would then allow the
+// traffic that the invalid one was to restrict. Admit returns a profile that denies everything, and a *DoubtError.
 func (u Update) Admit() (Resource, error) {
 	if u.Resource == nil {
 		return nil, nil
@@ -93,7 +91,7 @@ func (u Update) admit() (Resource, error) {
 func (p *Policy) admit() (Resource, error) {
 	v := &validator{}
 	if v.policyScope(p); len(v.problems) > 0 {
-		return nil, p.Validate() // with the problems of the rules
+		return nil, p.Validate() // including the problems of the rules
 	}
 	admitted := p
 	ingress, closed := admitRules("ingress", p.Ingress, ruleScope{Ingress, p.Namespace})
@@ -117,7 +115,7 @@ func (p *Policy) admit() (Resource, error) {
 	return admitted, nil
 }
 
-// admitRules returns the rules with the invalid ones closed, and reports whether there are any.
+// admitRules returns the rules with invalid ones closed, and reports whether any is invalid.
 func admitRules(field string, rules []Rule, scope ruleScope) (admitted []Rule, closed bool) {
 	v := &validator{}
 	if !v.atMost(field, len(rules), maxRules) {
@@ -140,8 +138,7 @@ func admitRules(field string, rules []Rule, scope ruleScope) (admitted []Rule, c
 	return admitted, closed
 }
 
-// closeAll returns the closed rule that replaces a whole list. It denies unless all rules allow or
-// log.
+// closeAll returns the closed rule that replaces a whole list. It denies, unless all rules are Allow or Log.
 func closeAll(rules []Rule, doubts []Problem) Rule {
 	var r Rule
 	if !slices.ContainsFunc(rules, func(r Rule) bool { return r.Action != Allow && r.Action != Log }) {
@@ -151,13 +148,12 @@ func closeAll(rules []Rule, doubts []Problem) Rule {
 	return r
 }
 
-// Close makes r a rule in doubt, and appends the given doubts to its own. A closed Allow or Log
-// matches nothing. Any other closed rule, also one with an unknown action, denies everything from
-// its place on. Close keeps only the action, the metadata and the first few doubts; it clears all
-// other fields.
+// Close makes r a rule in doubt and appends doubts to its doubts. A closed Allow or Log rule matches nothing. Any other
+// closed rule, also one with an unknown action, denies everything at its place in the list. Close keeps the action, the
+// metadata and the first few doubts, and clears all other fields.
 //
-// The ordinary fields of a closed rule make it allow nothing, so code that ignores Doubts fails
-// closed too.
+// The other fields of a closed rule are set so that it allows nothing. So it fails closed in code that ignores Doubts,
+// too.
 func (r *Rule) Close(doubts ...Problem) {
 	c := Rule{Action: Deny, Metadata: r.Metadata, Doubts: slices.Concat(r.Doubts, doubts)}
 	if len(c.Doubts) > maxDoubts {
@@ -180,7 +176,7 @@ func (r *Rule) Close(doubts ...Problem) {
 	*r = c
 }
 
-// doubts checks that a rule with doubts is closed.
+// doubts adds a problem if a rule has doubts and is not closed.
 func (v *validator) doubts(r *Rule) {
 	if len(r.Doubts) == 0 {
 		return
@@ -191,7 +187,7 @@ func (v *validator) doubts(r *Rule) {
 	}
 }
 
-// noDoubts refuses rules in doubt: a profile that is not understood is absent.
+// noDoubts refuses rules in doubt, because a profile with an error is absent.
 func (v *validator) noDoubts(field string, rules []Rule) {
 	for i := range rules {
 		if len(rules[i].Doubts) > 0 {
@@ -200,7 +196,7 @@ func (v *validator) noDoubts(field string, rules []Rule) {
 	}
 }
 
-// printable returns a text from outside without unprintable characters, cut to a maximal length.
+// printable returns a text without unprintable characters, truncated to a maximum length.
 func printable(s string) string {
 	const most = 1024
 	s = strings.Map(func(r rune) rune {

@@ -13,10 +13,10 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// nothing is the source of a closed rule that allows or logs.
+// nothing is the source of a closed Allow or Log rule.
 var nothing = policy.EntityRule{NotNets: policy.Nets{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}}
 
-// S167: what is wrong in a rule closes that rule alone, and is recorded with its field.
+// S167: an error in a rule closes only that rule, and is recorded with its field.
 func TestDecodeDoubts(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{`"source":{"notNets":["::ffff:10.0.0.0%eth0/120"]}`, `egress[1].source.notNets[0]: parse net`},
@@ -70,7 +70,7 @@ func TestDecodeDoubts(t *testing.T) {
 			require.ErrorContains(t, p.Doubts(), "policy: in doubt: Policy/ns/p: ")
 			rule := p.Egress[1]
 			rule.Doubts = nil
-			if strings.Contains(c.in, `"action"`) { // there is no telling which
+			if strings.Contains(c.in, `"action"`) { // the action is unknown then
 				closed = policy.Rule{Action: policy.Deny}
 			}
 			require.Equal(t, closed, rule, in)
@@ -84,7 +84,7 @@ func TestDecodeDoubts(t *testing.T) {
 	}
 }
 
-// S167: where the rules of a direction cannot be read at all, it is denied everything.
+// S167: if the rules of a direction cannot be decoded, the direction denies everything.
 func TestDecodeDoubtfulLists(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"kind":"Policy","name":"p","ingress":5}`:         `ingress: want a list, not a number`,
@@ -105,8 +105,7 @@ func TestDecodeDoubtfulLists(t *testing.T) {
 	}
 }
 
-// S167: where the scope cannot be understood the policy is absent, whatever its rules are; so is
-// every other kind (S101).
+// S167: with an error in the scope, the policy is absent. So is every other kind with an error (S101).
 func TestDecodeScope(t *testing.T) {
 	for in, field := range map[string]string{
 		`{"kind":"Policy","name":"p","subject":"x","ingress":[{"action":"Deny"}]}`:     "subject",
@@ -121,7 +120,7 @@ func TestDecodeScope(t *testing.T) {
 	}
 }
 
-// S167: a performance hint that is not known changes nothing and is reported.
+// S167: an unknown performance hint changes nothing and is reported.
 func TestUnknownHints(t *testing.T) {
 	for _, hints := range []string{`["Fast"]`, `[5]`, `"AssumeNeededOnEveryNode"`} {
 		got, err := policy.Decode(
@@ -135,8 +134,7 @@ func TestUnknownHints(t *testing.T) {
 	}
 }
 
-// S167: Admit closes the rules of a policy in Go that are not valid, and leaves the policy itself
-// alone.
+// S167: Admit closes invalid rules of a policy made in Go, and does not change the original.
 func TestAdmit(t *testing.T) {
 	why := &policy.RuleMetadata{Annotations: map[string]string{"why": "x"}}
 	faulty := policy.Rule{
@@ -180,7 +178,7 @@ func TestAdmit(t *testing.T) {
 	require.Len(t, invalid.Problems, 4, "those of the rules are reported too")
 }
 
-// S167: too many rules are one closed rule, which denies unless all of them only allow or log.
+// S167: too many rules become one closed rule. It denies, unless all of them are Allow or Log.
 func TestAdmitTooManyRules(t *testing.T) {
 	for _, c := range []struct {
 		last policy.Action
@@ -226,8 +224,8 @@ func TestDoubtsMustBeClosed(t *testing.T) {
 	}))
 }
 
-// Admit returns a policy without doubts as it is, and other kinds as a whole or not at all (S101). An invalid profile
-// with a built-in name denies (S34).
+// Admit returns a policy without doubts unchanged. Of other kinds, it returns the whole object or none (S101). An
+// invalid profile with a built-in name denies (S34).
 func TestAdmitOthers(t *testing.T) {
 	for _, r := range good() {
 		got, err := policy.Update{Key: r.Key(), Resource: r}.Admit()

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// DSCP is a differentiated services code point, 0 to 63: the upper six bits of the type of service
-// of IPv4 and of the traffic class of IPv6 (RFC 2474). In JSON it is a number.
+// DSCP is a differentiated services code point, 0 to 63: the upper six bits of the IPv4 type of service and of the IPv6
+// traffic class (RFC 2474). In JSON, it is a number.
 type DSCP uint8
 
 // MaxDSCP is the largest code point.
@@ -17,13 +17,13 @@ const MaxDSCP DSCP = 63
 // String returns the number.
 func (d DSCP) String() string { return strconv.Itoa(int(d)) }
 
-// MarshalJSON writes a number. It never fails. Without it a list would be written as a string.
+// MarshalJSON encodes a number. It never fails. Without it, encoding/json would encode a list as a base64 string.
 func (d DSCP) MarshalJSON() ([]byte, error) { return strconv.AppendUint(nil, uint64(d), 10), nil }
 
-// UnmarshalJSON reads a number from 0 to 63. Null is an error.
+// UnmarshalJSON decodes a number from 0 to 63. Null is an error.
 func (d *DSCP) UnmarshalJSON(data []byte) error { return unmarshal(data, d) }
 
-// problem returns what is wrong with the code point, or "".
+// problem returns why the code point is invalid, or "".
 func (d DSCP) problem() string {
 	if d > MaxDSCP {
 		return fmt.Sprintf("want a code point from 0 to %d, not %d", MaxDSCP, d)

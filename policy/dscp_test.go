@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S176: a code point is a number from 0 to 63, and 0 is one of them.
+// S176: a code point is a number from 0 to 63, including 0.
 func TestDSCP(t *testing.T) {
 	for n := range policy.MaxDSCP + 1 {
 		data, err := json.Marshal(n)
@@ -74,7 +74,7 @@ func TestValidateDSCP(t *testing.T) {
 	require.Equal(t, []string{"ingress[0].dscp"}, problems(t, rule(slices.Concat(all, all[:1]), nil)))
 }
 
-// Rules without DSCP keep their IDs; lists that are split otherwise are other rules.
+// Rules without DSCP keep their IDs. Lists with the same values, but divided differently, have different IDs.
 func TestRuleIDsOfDSCP(t *testing.T) {
 	rules := []policy.Rule{
 		{Action: policy.Allow},

@@ -8,10 +8,9 @@ import (
 	"fmt"
 )
 
-// Encode writes a resource as the JSON object, with its "kind", that Decode reads. The
-// bytes depend on the content alone. What Decode or Canonical made and Validate accepts
-// comes back equal. Encode does not validate; it returns an error for a nil resource, and for
-// a number that JSON cannot hold (NaN, infinity).
+// Encode encodes a resource as a JSON object that Decode accepts, with its "kind". Equal resources have equal texts. A
+// canonical and valid resource decodes to an equal one. Encode does not validate. It returns an error for a nil
+// resource, and for a number that JSON does not have (NaN, infinity).
 func Encode(r Resource) ([]byte, error) {
 	if absent(r) {
 		return nil, errors.New("policy: encode: no resource")
@@ -20,7 +19,7 @@ func Encode(r Resource) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("policy: encode %s: %w", r.Key(), err)
 	}
-	// Every kind has a member that is never left out (name, cidr), so a comma is right.
+	// Every kind has a member that is always encoded (name, cidr), so a comma is correct.
 	head := fmt.Appendf(nil, `{"kind":%q,`, string(r.Key().Kind))
 	return append(head, body[1:]...), nil
 }

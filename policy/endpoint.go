@@ -9,57 +9,51 @@ import (
 	"strings"
 )
 
-// WorkloadEndpoint is the network interface of a workload (a container, a pod, a VM):
-// on the node that runs it, the host's end of a veth pair, a tap, or the like. Readers may
-// share a WorkloadEndpoint that nobody changes.
+// WorkloadEndpoint is the network interface of a workload: a container, a pod or a virtual machine. On its node, the
+// interface is the host's end of a veth pair, a tap device or the like.
 type WorkloadEndpoint struct {
-	// Namespace of the workload; empty where there are none.
+	// Namespace of the workload. Empty means none.
 	Namespace string `json:"namespace,omitempty"`
-	// Name is unique within the namespace, over all nodes. Required.
+	// Name is unique within the namespace on all nodes. Required.
 	Name string `json:"name"`
-	// Node that the workload runs on. Required. An endpoint of another node is a peer: its
-	// labels, addresses and ports count, its interface does not.
+	// Node that the workload runs on. Required. Endpoints of other nodes are only peers in rules, by their labels,
+	// addresses and ports.
 	Node string `json:"node"`
-	// Interface is the name of the host's side of the link, at most 15 bytes (IFNAMSIZ
-	// less the terminating zero) of letters, digits and -_.@+~=, and none of "lo", "all" and
-	// "default". Required.
+	// Interface is the name of the interface on the host. It has at most 15 bytes (IFNAMSIZ without the terminating zero)
+	// of letters, digits and -_.@+~=, and is not "lo", "all" or "default". Required.
 	Interface string `json:"interface"`
-	// Addresses of the workload, both families, each once. Empty means that it has none yet:
-	// whatever it sends is dropped, and no rule finds it as a peer.
+	// Addresses of the workload, of both families, without duplicates. If it is empty, all packets from the workload are
+	// dropped, and rules do not match it as a peer.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
-	// MAC address of the workload's side of the link, as in "66:3e:ca:a4:db:65". Empty means
-	// unknown: no static neighbour entry is made.
+	// MAC address of the workload's interface, as in "66:3e:ca:a4:db:65". Empty means unknown: there is then no static
+	// neighbour entry.
 	MAC string `json:"mac,omitempty"`
-	// Labels of the workload. Empty means none but those of its profiles.
+	// Labels of the workload. If it is empty, the workload has only the labels of its profiles.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Ports that rules may refer to by name. Empty means none.
+	// Ports are named ports for rules. Empty means none.
 	Ports []EndpointPort `json:"ports,omitempty"`
-	// Profiles in order of precedence. Empty means none: what no policy allows is denied. One
-	// that does not exist denies everything.
+	// Profiles in order of precedence. Empty means none: traffic that no policy allows is denied. A profile that does not
+	// exist denies everything.
 	Profiles []string `json:"profiles,omitempty"`
-	// AdminState Down drops all traffic, established connections included. Empty means Up.
+	// AdminState Down drops all traffic, also of established connections. Empty means Up.
 	AdminState AdminState `json:"adminState,omitempty"`
-	// IPNATs are the floating addresses of the workload, each once and translated to one of
-	// Addresses. Empty means none. They do not make it a peer: selectors find it under
-	// Addresses alone, which is also what rules see, after translation.
+	// IPNATs are the floating addresses of the workload, without duplicates. Each is translated to one of Addresses. Empty
+	// means none. Policy sees packets after the translation, so rules match the workload as a peer by Addresses only.
 	IPNATs []IPNAT `json:"ipNATs,omitempty"`
-	// AllowSpoofedSourcePrefixes are sources that the workload may send from besides Addresses,
-	// both families. Empty means none. They do not make it a peer either.
+	// AllowSpoofedSourcePrefixes are other source addresses that the workload may send from, of both families. Empty means
+	// none. Rules do not match the workload as a peer by these prefixes.
 	AllowSpoofedSourcePrefixes Nets `json:"allowSpoofedSourcePrefixes,omitempty"`
 }
 
-// IPNAT translates a floating address to one of a workload (DNAT), and back in replies. It is
-// a plain value; it is safe for concurrent use.
+// IPNAT translates a floating address to an address of a workload (destination NAT), and back in replies.
 type IPNAT struct {
 	// InternalIP is one of the endpoint's addresses. Required.
 	InternalIP netip.Addr `json:"internalIP"`
-	// ExternalIP is the floating address, of the same family and none of the endpoint's own.
-	// Required.
+	// ExternalIP is the floating address. It has the same family and is not one of the endpoint's addresses. Required.
 	ExternalIP netip.Addr `json:"externalIP"`
 }
 
-// EndpointPort gives a name to a port of an endpoint. One name may stand for several
-// ports. EndpointPort is a plain value; it is safe for concurrent use.
+// EndpointPort is a named port of an endpoint. Several ports can have the same name.
 type EndpointPort struct {
 	// Name of the port: 1 to 128 of [A-Za-z0-9_.-], at least one letter. Required.
 	Name string `json:"name"`
@@ -69,23 +63,21 @@ type EndpointPort struct {
 	Port uint16 `json:"port"`
 }
 
-// AdminState says whether an endpoint is meant to have any traffic at all. It is a
-// plain value and safe for concurrent use.
+// AdminState is the administrative state of an endpoint.
 type AdminState string
 
-// The states.
+// States of an endpoint.
 const (
 	AdminUp   AdminState = "Up"
 	AdminDown AdminState = "Down"
 )
 
-// Key returns the endpoint's identity. It does not include the node: an endpoint that
-// moves to another node keeps its key.
+// Key returns the endpoint's key. It does not include the node: an endpoint that moves to another node keeps its key.
 func (w *WorkloadEndpoint) Key() Key {
 	return Key{Kind: KindWorkloadEndpoint, Namespace: w.Namespace, Name: w.Name}
 }
 
-// Validate reports every problem of the endpoint as one *ValidationError, or nil.
+// Validate reports all problems of the endpoint as one *ValidationError, or nil.
 func (w *WorkloadEndpoint) Validate() error {
 	v := &validator{}
 	v.namespace(w.Namespace)
@@ -129,7 +121,7 @@ func (w *WorkloadEndpoint) equal(other Resource) bool {
 		slices.Equal(w.AllowSpoofedSourcePrefixes, o.AllowSpoofedSourcePrefixes)
 }
 
-// ipNATs checks the floating addresses: to which of the workload's own one leads must be clear.
+// ipNATs checks the floating addresses. Each must be translated to one address of the workload.
 func (v *validator) ipNATs(w *WorkloadEndpoint) {
 	if !v.atMost("ipNATs", len(w.IPNATs), maxAddresses) {
 		return

@@ -4,83 +4,74 @@ package policy
 
 import "slices"
 
-// EntityRule says which packets match on one side, source or destination. Readers may
-// share one that nobody changes.
+// EntityRule has the conditions of a rule on one side of a packet: source or destination.
 type EntityRule struct {
-	// Nets that the address must be in one of. Empty means no limit. Prefixes of both
-	// families may be mixed: the rule then counts, per family, with the prefixes of that
-	// family, and not at all for a family that has none. 0.0.0.0/0 is any IPv4 address,
-	// not any address.
+	// Nets has the prefixes of which one must contain the address. Empty means no limit. If it has prefixes of one family
+	// only, the rule matches no packets of the other family. 0.0.0.0/0 is any IPv4 address, not any address.
 	Nets Nets `json:"nets,omitempty"`
-	// NotNets that the address must be in none of. Empty means no limit. Prefixes of the other
-	// family than the packet's exclude nothing: a rule with notNets 10.0.0.0/8 alone matches every
-	// IPv6 address.
+	// NotNets has the prefixes of which none may contain the address. Empty means no limit. Prefixes exclude only
+	// addresses of their own family: a rule with notNets 10.0.0.0/8 alone matches every IPv6 address.
 	NotNets Nets `json:"notNets,omitempty"`
-	// Selector over the labels of endpoints and network sets: the address must be that
-	// of one that matches. Empty means no limit. In a namespaced policy it sees only
-	// objects of the same namespace unless NamespaceSelector is given.
+	// Selector on the labels of endpoints and network sets: the address must belong to one that matches. Empty means no
+	// limit. In a namespaced policy without NamespaceSelector, it matches only objects of the same namespace.
 	Selector string `json:"selector,omitempty"`
-	// NotSelector excludes the addresses of matching endpoints and network sets. Empty means
-	// none.
+	// NotSelector excludes the addresses of matching endpoints and network sets. Empty means none.
 	//
-	// With Selector, NamespaceSelector or ServiceAccounts beside it, or in a namespaced
-	// policy (which by itself limits the peers to its namespace), the two are one set:
-	// those who match the rest and not this. On its own in a global policy it
-	// excludes nobody but those who match: an address that is no endpoint's passes.
+	// Together with Selector, NamespaceSelector or ServiceAccounts, or in a namespaced policy (which is limited to its
+	// namespace), there is one set of addresses: those of objects that match the other conditions, but not NotSelector.
+	// Alone in a global policy, NotSelector also allows addresses that belong to no endpoint or network set.
 	NotSelector string `json:"notSelector,omitempty"`
-	// NamespaceSelector over the labels of namespaces: only endpoints and network sets
-	// in matching namespaces count. "all()" means in any namespace, "global()" means not
-	// namespaced, as host endpoints are. Empty means the policy's own namespace where a
-	// selector is given, or no limit in a global policy.
+	// NamespaceSelector on the labels of namespaces: only endpoints and network sets in matching namespaces count. "all()"
+	// means in any namespace, and "global()" means without a namespace, as host endpoints are. If it is empty and Selector
+	// is not, a namespaced policy is limited to its own namespace. If it is empty in a global policy, there is no limit.
 	//
-	// One that is true without a label (env != "prod", !has(env)) matches what has no namespace
-	// too: host endpoints, global network sets, and with them perhaps the whole internet. With
-	// "all() &&" before it, it does not.
+	// A selector that is true without a label (env != "prod", !has(env)) also matches objects without a namespace: host
+	// endpoints and global network sets, which can include the whole internet. With "all() &&" before it, it does not
+	// match them.
 	NamespaceSelector string `json:"namespaceSelector,omitempty"`
-	// ServiceAccounts limits the endpoints by their service account. Nil means no limit;
-	// a value that names nothing is invalid.
+	// ServiceAccounts limits the endpoints by their service account. Nil means no limit. A value without names and
+	// selector is invalid.
 	ServiceAccounts *ServiceAccounts `json:"serviceAccounts,omitempty"`
-	// Services limits the peer to the backends of a service. It stands in the source of ingress
-	// rules, where it means their addresses alone, and in the destination of egress rules, where
-	// it means their addresses, protocols and ports; elsewhere it is invalid. Nil means no limit.
+	// Services limits the peer to the backends of a service. It is valid in the source of ingress rules, where it means
+	// the addresses of the backends, and in the destination of egress rules, where it means their addresses, protocols and
+	// ports. Nil means no limit.
 	//
-	// It excludes Nets, NotNets, Selector, NotSelector, NamespaceSelector, ServiceAccounts, Ports
-	// and NotPorts on the same side. The rule needs no Protocol for it; where one is given, both
-	// must match, as with every other field.
+	// It cannot be combined with Nets, NotNets, Selector, NotSelector, NamespaceSelector, ServiceAccounts, Ports and
+	// NotPorts on the same side. The rule needs no Protocol. If it has one, both must match.
 	Services *ServiceMatch `json:"services,omitempty"`
-	// Ports that the packet's port must be one of: numbers, ranges and names. Empty means no
-	// limit. Numbers and ranges need a Protocol that has ports; a name alone brings its own.
+	// Ports has numbers, ranges and names of which one must match the packet's port. Empty means no limit. Numbers and
+	// ranges need a Protocol with ports. A name includes the protocol of the endpoint's port.
 	Ports []Port `json:"ports,omitempty"`
-	// NotPorts that the packet's port must be none of. Empty means no limit. Numbers need a
-	// Protocol as with Ports.
+	// NotPorts has numbers, ranges and names of which none may match the packet's port. Empty means no limit. Numbers need
+	// a Protocol, as in Ports.
 	NotPorts []Port `json:"notPorts,omitempty"`
 }
 
-// IsZero reports whether e limits nothing.
+// IsZero reports whether e has no conditions.
 func (e EntityRule) IsZero() bool { return e.equal(&EntityRule{}) }
 
-// ServiceAccounts selects endpoints by service account. Both fields must match where
-// both are given; one must be. Readers may share a value that nobody changes.
+// ServiceAccounts selects endpoints by service account. At least one field is required. If there are both, both must
+// match.
 type ServiceAccounts struct {
-	// Names of service accounts, any of which will do. Empty means any name.
+	// Names of service accounts, of which one must match. Empty means any name.
 	Names []string `json:"names,omitempty"`
-	// Selector over the labels of service accounts. Empty means any. One that is true without a
-	// label (role != "bot") matches what has no account too: host endpoints and network sets.
+	// Selector on the labels of service accounts. Empty means any. A selector that is true without a label (role != "bot")
+	// also matches objects without an account: host endpoints and network sets.
 	Selector string `json:"selector,omitempty"`
 }
 
-// ServiceMatch names a service, whose backends (see ServiceBackends) a rule then matches. A
-// service without backends matches nothing. Readers may share a value that nobody changes.
+// ServiceMatch names a service whose backends (see ServiceBackends) a rule matches. A service without backends matches
+// nothing.
 type ServiceMatch struct {
 	// Name of the service. Required.
 	Name string `json:"name"`
-	// Namespace of the service. Empty means the namespace of the policy; required in a
-	// policy without one, and in profiles.
+	// Namespace of the service. Empty means the namespace of the policy. It is required in global policies and in
+	// profiles.
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// In returns the service with its namespace: its own, or else that of the policy, which
-// is empty for a global policy or a profile (and the rule then invalid).
+// In returns the service with its namespace: its own, or the given one of the policy. A global policy or a profile has
+// none, and the rule is then invalid.
 func (s ServiceMatch) In(namespace string) ServiceMatch {
 	if s.Namespace == "" {
 		s.Namespace = namespace
@@ -99,8 +90,7 @@ func (v *validator) entityRule(e *EntityRule, p Protocol) {
 	v.ports("notPorts", e.NotPorts, p)
 }
 
-// serviceAccounts refuses a value that limits nothing: it may be what is left of a list
-// of names that became empty.
+// serviceAccounts refuses a value without conditions, because a program may have made it from an empty list of names.
 func (v *validator) serviceAccounts(s *ServiceAccounts) {
 	if s == nil {
 		return
@@ -116,9 +106,8 @@ func (v *validator) serviceAccounts(s *ServiceAccounts) {
 	v.prefixedSelector("selector", s.Selector, ServiceAccountLabelPrefix)
 }
 
-// services checks that a service stands on the side of the peer, which is so only in rules of one
-// direction, and alone. What it would mean beside another field, "both" or "either", would
-// be a guess.
+// services checks that a service is on the side of the peer, and without other fields. It could be combined with
+// another field by AND or by OR, so a combination is refused.
 func (v *validator) services(e *EntityRule, scope ruleScope, direction Type) {
 	s := e.Services
 	if s == nil {
@@ -153,8 +142,8 @@ func (v *validator) services(e *EntityRule, scope ruleScope, direction Type) {
 	}
 }
 
-// ports checks a list of ports. Numbers mean nothing without a protocol that has ports; a
-// name alone brings the protocol of the endpoint's port.
+// ports checks a list of ports. Numbers need a protocol with ports. A name includes the protocol of the endpoint's
+// port.
 func (v *validator) ports(field string, ports []Port, p Protocol) {
 	if !v.atMost(field, len(ports), maxPorts) {
 		return

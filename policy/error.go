@@ -9,18 +9,16 @@ import (
 	"unicode/utf8"
 )
 
-// Problem is one thing that is wrong with a resource. Problem is a plain value; it is safe for
-// concurrent use.
+// Problem is one problem of a resource.
 type Problem struct {
-	// Field is the path of the field in the JSON form, as in
-	// "egress[2].destination.ports[0]"; empty where the whole object is meant.
+	// Field is the path of the field in JSON, as in "egress[2].destination.ports[0]". It is empty if the problem is one of
+	// the whole object.
 	Field string `json:"field,omitempty"`
-	// Msg says what is wrong.
+	// Msg describes the problem.
 	Msg string `json:"msg"`
 }
 
-// String returns "field: message", in one line. Characters that are not printable are escaped as in
-// a Go string.
+// String returns "field: message" in one line. Unprintable characters are escaped as in a Go string.
 func (p Problem) String() string {
 	text := p.Msg
 	if p.Field != "" {
@@ -33,39 +31,36 @@ func (p Problem) String() string {
 	return quoted[1 : len(quoted)-1]
 }
 
-// isPrintable reports whether a text has printable characters only, in valid UTF-8.
+// isPrintable reports whether a text is valid UTF-8 of printable characters.
 func isPrintable(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(c rune) bool { return !strconv.IsPrint(c) })
 }
 
-// ValidationError says why a resource cannot be used. It is safe for concurrent use as long
-// as nobody changes it.
+// ValidationError is the error for an invalid resource.
 type ValidationError struct {
 	// Key of the resource.
 	Key Key
-	// Problems, by and large in the order of the fields; at least one, at most 100 (the last
-	// then says that there are more).
+	// Problems are about in the order of the fields, at least one and at most 100. If there are more, the last one says
+	// so.
 	Problems []Problem
 }
 
-// Error names the object and its first problems with their fields.
+// Error returns the key of the object and its first problems.
 func (e *ValidationError) Error() string {
 	return "policy: invalid " + e.Key.String() + ": " + sumUp(e.Problems)
 }
 
-// DecodeError says why a JSON text is no resource. It is safe for concurrent use as long as
-// nobody changes it.
+// DecodeError is the error for a JSON text that is not a resource.
 type DecodeError struct {
-	// Key of the resource as far as it could be read; any part may be empty, and the kind one that
-	// does not exist. A member that is given twice leaves its part empty, as does one that is not
-	// written as Decode wants it. All is empty for a text that is not JSON.
+	// Key of the resource, as far as it could be decoded. Any part may be empty, and the kind may be one that does not
+	// exist. A part is empty if its member has duplicates or another type than Decode accepts. The whole key is empty if
+	// the text is not JSON.
 	Key Key
-	// Problems in the order of the text; at least one, at most 100 (the last then says that there
-	// are more).
+	// Problems are in the order of the text, at least one and at most 100. If there are more, the last one says so.
 	Problems []Problem
 }
 
-// Error names the object, as far as it could be read, and its first problems with their fields.
+// Error returns the key of the object and its first problems.
 func (e *DecodeError) Error() string {
 	name := ""
 	if e.Key != (Key{}) {
@@ -74,7 +69,7 @@ func (e *DecodeError) Error() string {
 	return "policy: decode" + name + ": " + sumUp(e.Problems)
 }
 
-// sumUp writes problems in one line, which stays readable however many there are.
+// sumUp returns the first problems in one line of limited length.
 func sumUp(problems []Problem) string {
 	const most = 5
 	var b strings.Builder

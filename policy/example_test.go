@@ -24,7 +24,7 @@ func ExampleDecode() {
 	// policy: decode Policy/web: selectors: unknown field
 }
 
-// A rule that is not understood fails closed, and the policy stays in force.
+// A rule with an error fails closed, and the policy stays in force.
 func ExamplePolicy_Doubts() {
 	r, err := policy.Decode([]byte(`{"kind": "Policy", "name": "web", "ingress": [
 		{"action": "Deny", "protocol": "TCP", "destination": {"ports": [80, 99999]}}, {"action": "Allow"}]}`))
@@ -60,8 +60,8 @@ func ExampleComparePolicies() {
 	// last
 }
 
-// The host is governed by policies that select its host endpoints; one that is applied before
-// destination NAT closes a node port to clients outside.
+// Policies that select its host endpoints apply to the host. A policy before destination NAT closes a node port to
+// clients outside.
 func ExamplePolicy_preDNAT() {
 	p := &policy.Policy{
 		Name: "close-node-ports", Selector: `role == "node"`, ApplyOnForward: true, PreDNAT: true,
@@ -103,7 +103,7 @@ func ExampleCanonical() {
 	fmt.Println(block.Validate())
 	fmt.Println(policy.Canonical(block).Key())
 
-	// The addresses of a node are no prefixes: their host bits stay.
+	// Addresses of a node keep their host bits.
 	node := &policy.Node{Name: "n1", Addresses: []netip.Prefix{netip.MustParsePrefix("::ffff:192.168.0.5/120")}}
 	fmt.Println(policy.Canonical(node).(*policy.Node).Addresses)
 	// Output:

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Reading JSON, copying, and making values canonical depend only on the type of a field. They are
-// done here by reflection for all resources, so a new field needs no code for them.
+// Decoding JSON, copying and canonical values depend only on the types of fields. The functions in this file do them by
+// reflection for all resources, so that a new field needs no code for them.
 
-// fields yields the fields of a struct and of the structs that it embeds, by their names in JSON.
+// fields iterates over the fields of a struct and of the structs that it embeds, by their names in JSON.
 func fields(v reflect.Value) iter.Seq2[string, reflect.Value] {
 	return func(yield func(string, reflect.Value) bool) {
 		for i := range v.NumField() {
@@ -34,12 +34,12 @@ func fields(v reflect.Value) iter.Seq2[string, reflect.Value] {
 	}
 }
 
-// jsonReader is a type that reads its own form in JSON.
+// jsonReader is a type with a decoding function of its own.
 type jsonReader interface {
 	read(d *decoder, path string, n *jsonNode)
 }
 
-// read reads the value found at a path into v.
+// read decodes a JSON value at a path into v.
 func (d *decoder) read(path string, n *jsonNode, v reflect.Value) {
 	switch to := v.Addr().Interface().(type) {
 	case jsonReader:
@@ -65,7 +65,7 @@ func (d *decoder) read(path string, n *jsonNode, v reflect.Value) {
 		d.rules(path, n, to)
 	case *[]PerformanceHint:
 		d.hints(path, n, to)
-	case *[]Failsafe: // an empty list means no ports and must not be nil, which means the default
+	case *[]Failsafe: // an empty list means no ports; it must not become nil, which means the default
 		*to = []Failsafe{}
 		d.readByKind(path, n, v)
 	default:
@@ -73,7 +73,7 @@ func (d *decoder) read(path string, n *jsonNode, v reflect.Value) {
 	}
 }
 
-// readByKind reads a value by the reflect.Kind of its type.
+// readByKind decodes a value by the reflect.Kind of its type.
 func (d *decoder) readByKind(path string, n *jsonNode, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
@@ -102,7 +102,7 @@ func (d *decoder) readByKind(path string, n *jsonNode, v reflect.Value) {
 	}
 }
 
-// object reads a struct. readers read the members that are not fields of it.
+// object decodes a struct. readers decode members that are not fields.
 func (d *decoder) object(path string, n *jsonNode, v reflect.Value, readers memberReaders) {
 	if !d.want(path, n, jsonObject) {
 		return
@@ -119,7 +119,7 @@ func (d *decoder) object(path string, n *jsonNode, v reflect.Value, readers memb
 	}
 }
 
-// fieldOf returns the field with the name of a member in JSON, or the zero Value.
+// fieldOf returns the field for a member in JSON, or the zero Value.
 func fieldOf(v reflect.Value, member string) reflect.Value {
 	for name, field := range fields(v) {
 		if name == member {
@@ -129,7 +129,7 @@ func fieldOf(v reflect.Value, member string) reflect.Value {
 	return reflect.Value{}
 }
 
-// deepCopy replaces the memory that v, a shallow copy, shares with the original by copies.
+// deepCopy replaces the memory that v, a shallow copy, shares with the original.
 func deepCopy(v reflect.Value) {
 	switch to := v.Addr().Interface().(type) {
 	case *netip.Addr, *netip.Prefix:
@@ -165,7 +165,7 @@ func deepCopy(v reflect.Value) {
 // makeCanonical makes a resource canonical, in place.
 func makeCanonical(r Resource) {
 	canonicalize(reflect.ValueOf(r).Elem())
-	if r, ok := r.(interface{ canonicalize() }); ok { // what does not depend on the type of a field
+	if r, ok := r.(interface{ canonicalize() }); ok { // for values that depend on more than the type of a field
 		r.canonicalize()
 	}
 }
@@ -179,7 +179,7 @@ func canonicalize(v reflect.Value) {
 	case *netip.Prefix:
 		*to = canonicalNet(*to)
 		return
-	case *[]netip.Prefix: // addresses of a Node: their host bits stay
+	case *[]netip.Prefix: // the addresses of a Node keep their host bits
 		for i, p := range *to {
 			(*to)[i] = unmapNet(p)
 		}

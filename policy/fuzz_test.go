@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Decode never panics, and what it accepts is canonical and comes back equal once it is valid.
+// Decode never panics. Its result is canonical, and if it is valid, it decodes from its encoding to an equal one.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(fullPolicy))
 	for _, r := range append(good(), full(f)...) {
@@ -35,8 +35,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// Values that a program made, canonical or not, are judged without panic; making them canonical
-// makes none invalid.
+// Validate does not panic for values made by a program, canonical or not. Canonical makes no valid resource invalid.
 func FuzzCanonical(f *testing.F) {
 	for i, kind := range policy.Kinds() {
 		for _, r := range append(good(), full(f)...) {
@@ -56,7 +55,7 @@ func FuzzCanonical(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind byte, data []byte) {
 		kinds := policy.Kinds()
 		r := empty(t, kinds[int(kind)%len(kinds)])
-		if json.Unmarshal(data, r) != nil { // lenient where Decode is not
+		if json.Unmarshal(data, r) != nil { // less strict than Decode
 			return
 		}
 		valid := r.Validate() == nil
@@ -75,7 +74,7 @@ func FuzzCanonical(f *testing.F) {
 	})
 }
 
-// check holds a resource against what is true of all.
+// check tests properties that every resource has.
 func check(t *testing.T, r policy.Resource) {
 	t.Helper()
 	require.True(t, policy.Equal(r, policy.Clone(r)))

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// Header has the fields of a packet's headers that HeaderMatch matches, but for the ICMP type and code,
-// which verdict.Flow has beside the ports.
+// Header has the fields of a packet's headers that HeaderMatch matches, except for the ICMP type and code, which
+// verdict.Flow has beside the ports.
 type Header struct {
-	// DSCP is the differentiated services code point, of packets of any protocol.
+	// DSCP is the differentiated services code point. Packets of all protocols have one.
 	DSCP DSCP `json:"dscp,omitempty"`
 }
 
-// ValidateHeader reports a value that no packet can have.
+// ValidateHeader returns an error if a value is one that no packet can have.
 func (h Header) ValidateHeader() error {
 	if h.DSCP > MaxDSCP {
 		return fmt.Errorf("DSCP %d, at most %d", h.DSCP, MaxDSCP)
@@ -24,7 +24,7 @@ func (h Header) ValidateHeader() error {
 	return nil
 }
 
-// HeaderString returns the fields that are not zero, as in "DSCP 46".
+// HeaderString returns the nonzero fields, as in "DSCP 46".
 func (h Header) HeaderString() string {
 	if h.DSCP == 0 {
 		return ""
@@ -32,25 +32,21 @@ func (h Header) HeaderString() string {
 	return "DSCP " + h.DSCP.String()
 }
 
-// HeaderMatch has the fields of a rule that match the packet's headers: its IP header, and the header
-// of one transport protocol. The packet is the one that policy judges: the first of a connection, or
-// every one for policies that are DoNotTrack. Rules embed it, here and in package dataplane, which
-// copies it as it is. It is safe for concurrent use while nobody changes it.
+// HeaderMatch has the conditions of a rule on the packet's headers: its IP header, and the header of one transport
+// protocol. Policy evaluates the first packet of a connection, or every packet if the policy is DoNotTrack. Rules of
+// this package and of package dataplane embed it.
 type HeaderMatch struct {
-	// ICMP limits the rule to an ICMP type, or type and code. It needs Protocol ICMP or ICMPv6. Nil
-	// means every type.
+	// ICMP limits the rule to an ICMP type, or to a type and code. It needs Protocol ICMP or ICMPv6. Nil means every type.
 	ICMP *ICMP `json:"icmp,omitempty"`
-	// NotICMP excludes an ICMP type, or just one code of a type. It needs Protocol ICMP or
-	// ICMPv6. Nil means none.
+	// NotICMP excludes an ICMP type, or one code of a type. It needs Protocol ICMP or ICMPv6. Nil means none.
 	NotICMP *ICMP `json:"notICMP,omitempty"`
-	// DSCP lists code points of which the packet must have one. Empty means any.
+	// DSCP has code points of which one must be that of the packet. Empty means any.
 	DSCP []DSCP `json:"dscp,omitempty"`
-	// NotDSCP lists code points that the packet must not have.
+	// NotDSCP has code points that the packet must not have. Empty means none.
 	NotDSCP []DSCP `json:"notDSCP,omitempty"`
 }
 
-// EqualHeader reports whether the two have the same fields. Lists are compared in order; nil and
-// empty are the same.
+// EqualHeader reports whether m and o have equal fields. Lists are compared in order. Nil equals an empty list.
 func (m *HeaderMatch) EqualHeader(o *HeaderMatch) bool {
 	return m.ICMP.Equal(o.ICMP) && m.NotICMP.Equal(o.NotICMP) &&
 		slices.Equal(m.DSCP, o.DSCP) && slices.Equal(m.NotDSCP, o.NotDSCP)
@@ -62,8 +58,8 @@ func (m *HeaderMatch) HeaderString() string {
 		namedTexts("dscp", m.DSCP)+namedTexts("!dscp", m.NotDSCP), " ")
 }
 
-// ValidateHeader reports all values that no packet of the rule's protocol can have as one error. The
-// protocol is zero if the rule has none.
+// ValidateHeader returns one error for all values that no packet of the rule's protocol can have. The protocol is zero
+// if the rule has none.
 func (m *HeaderMatch) ValidateHeader(p Protocol) error {
 	v := &validator{}
 	if v.header(m, p); len(v.problems) == 0 {
@@ -72,9 +68,8 @@ func (m *HeaderMatch) ValidateHeader(p Protocol) error {
 	return errors.New(sumUp(v.problems))
 }
 
-// HeaderValues calls do for all values in the fields: with the name that the packet's field has in
-// verdict.Flow, as "DSCP", and the first and last value of a range. Packets whose values are in the
-// same ranges match alike.
+// HeaderValues calls do for each value of the fields, with the name of the field in verdict.Flow, as "DSCP", and the
+// first and last value of a range. Packets whose values are in the same ranges match the same rules.
 func (m *HeaderMatch) HeaderValues(do func(field string, first, last uint64)) {
 	for _, i := range []*ICMP{m.ICMP, m.NotICMP} {
 		i.values(do)
@@ -93,9 +88,9 @@ func (v *validator) header(m *HeaderMatch, p Protocol) {
 	v.dscps("notDSCP", m.NotDSCP)
 }
 
-// header writes the fields up to the last that is set, but for those on ICMP, which every rule writes
-// before its sides: rules without a field keep the IDs that they had before the field existed. A new
-// field comes last. The bytes are unambiguous, because exactly one number follows.
+// header digests the fields up to the last one that is set, without the ICMP fields, which every rule digests before
+// its sides. So rules without a field keep the IDs that they had before the field existed, if a new field is appended.
+// The digest is unambiguous, because exactly one number follows.
 func (d *digest) header(m *HeaderMatch) {
 	if len(m.DSCP)+len(m.NotDSCP) > 0 {
 		digestBytes(d, m.DSCP)
@@ -103,7 +98,7 @@ func (d *digest) header(m *HeaderMatch) {
 	}
 }
 
-// digestBytes writes a list of small numbers.
+// digestBytes digests a list of small numbers.
 func digestBytes[T ~uint8](d *digest, list []T) {
 	d.number(uint64(len(list)))
 	for _, v := range list {
@@ -111,7 +106,7 @@ func digestBytes[T ~uint8](d *digest, list []T) {
 	}
 }
 
-// namedTexts returns " name v,w", or nothing for an empty list.
+// namedTexts returns " name v,w", or "" for an empty list.
 func namedTexts[T fmt.Stringer](name string, list []T) string {
 	if len(list) == 0 {
 		return ""

@@ -9,89 +9,81 @@ import (
 	"net/netip"
 )
 
-// HostConfig says what a node does with traffic of its own processes and with packets
-// that policy is not asked about. It is no resource: whoever judges or programs packets is
-// given it beside them. The zero value is the safe default throughout. Readers may share
-// a HostConfig that nobody changes.
+// HostConfig has the settings of a node for traffic of its own processes, and for packets that policy does not decide
+// about. It is not a resource: packages that evaluate or program policy have it in their Config. The zero value has
+// safe defaults.
 //
-// In JSON, too, a list that is missing is the default and one that is empty is none. Reading it is
-// as strict as Decode: unknown members, members given twice and null are errors.
+// In JSON, a missing list is the default, and an empty list is none. UnmarshalJSON is as strict as Decode.
 type HostConfig struct {
-	// EndpointToHostAction is what becomes of traffic from a workload to its own node once the
-	// workload's egress policy has allowed it. Empty means HostDrop. HostReturn leaves it to what
-	// else the host filters with.
+	// EndpointToHostAction decides about traffic from a workload to its own node that the workload's egress policy allows.
+	// Empty means HostDrop. With HostReturn, other tables of the host decide.
 	EndpointToHostAction HostAction `json:"endpointToHostAction,omitempty"`
-	// HostToEndpointAction is what becomes of traffic from the node's own processes to a workload
-	// on it. Empty means HostAccept, whatever the workload's policy says, since the node's agents
-	// must be able to probe what runs there. HostReturn leaves it to the ingress policy of the
-	// workload.
+	// HostToEndpointAction decides about traffic from the node's own processes to a workload of the node. Empty means
+	// HostAccept, whatever the workload's policy, because the node's agents must be able to probe workloads. With
+	// HostReturn, the ingress policy of the workload decides.
 	HostToEndpointAction HostAction `json:"hostToEndpointAction,omitempty"`
-	// FailsafeInbound are what always reaches the host's own processes through an interface that
-	// has a host endpoint, before policy. Nil means DefaultFailsafeInbound; a list that is empty
-	// but not nil means none.
+	// FailsafeInbound are ports of the host that are always reachable through an interface with a host endpoint, whatever
+	// its policy. Nil means DefaultFailsafeInbound. An empty list that is not nil means none.
 	FailsafeInbound []Failsafe `json:"failsafeInbound,omitzero"`
-	// FailsafeOutbound are what the host's own processes may always send through such an
-	// interface. Nil means DefaultFailsafeOutbound; a list that is empty but not nil means none.
+	// FailsafeOutbound are ports that the host's own processes can always reach through such an interface. Nil means
+	// DefaultFailsafeOutbound. An empty list that is not nil means none.
 	FailsafeOutbound []Failsafe `json:"failsafeOutbound,omitzero"`
-	// AllowVXLANFromWorkloads leaves VXLAN packets (UDP to VXLANPort) that workloads send to
-	// policy. By default they are dropped, as what is inside them would escape it.
+	// AllowVXLANFromWorkloads leaves VXLAN packets (UDP to VXLANPort) from workloads to policy. By default they are
+	// dropped, because policy does not see the packets inside.
 	AllowVXLANFromWorkloads bool `json:"allowVXLANFromWorkloads,omitempty"`
-	// AllowIPIPFromWorkloads leaves IP-in-IP packets (protocol 4) that workloads send to policy. By
-	// default they are dropped.
+	// AllowIPIPFromWorkloads leaves IP-in-IP packets (protocol 4) from workloads to policy. By default they are dropped.
 	AllowIPIPFromWorkloads bool `json:"allowIPIPFromWorkloads,omitempty"`
-	// VXLANFromNodesOnly drops VXLAN packets to the node unless their source is in Addresses of a Node,
-	// established connections included. Set it if nodes exchange VXLAN, because policy believes the
-	// sources of the packets inside. By default, host policy decides about such packets.
+	// VXLANFromNodesOnly drops VXLAN packets to the node whose source is not in Addresses of a Node, also those of
+	// established connections. Set it if nodes exchange VXLAN packets, because policy trusts the source addresses of the
+	// packets inside. By default, host policy decides about such packets.
 	VXLANFromNodesOnly bool `json:"vxlanFromNodesOnly,omitempty"`
 	// IPIPFromNodesOnly does the same for IP-in-IP packets.
 	IPIPFromNodesOnly bool `json:"ipipFromNodesOnly,omitempty"`
 	// VXLANPort is the UDP port of VXLAN. 0 means DefaultVXLANPort.
 	VXLANPort uint16 `json:"vxlanPort,omitempty"`
-	// KeepInvalid leaves packets that connection tracking calls invalid to policy, but for IPv6
-	// fragments that lack the transport header. By default all are dropped.
+	// KeepInvalid leaves packets that connection tracking considers invalid to policy, except for IPv6 fragments without
+	// the transport header. By default, all of them are dropped.
 	KeepInvalid bool `json:"keepInvalid,omitempty"`
 }
 
-// UnmarshalJSON reads a whole HostConfig: what is not given has its zero value afterwards, whatever
-// h held before. Unknown members, members given twice, null, and values that a field cannot hold
-// (an empty net, port 0) are errors, which leave h as it was. It does not validate: see Validate.
+// UnmarshalJSON decodes a whole HostConfig: missing fields become zero. Unknown members, duplicate members, null, and
+// values that a field cannot have (an empty net, port 0) are errors. With an error, h does not change. UnmarshalJSON
+// does not validate, see Validate.
 func (h *HostConfig) UnmarshalJSON(data []byte) error {
 	return unmarshal(data, h)
 }
 
-// UnmarshalJSON reads one failsafe port as strictly as HostConfig.UnmarshalJSON does.
+// UnmarshalJSON decodes one failsafe port. It is as strict as HostConfig.UnmarshalJSON.
 func (f *Failsafe) UnmarshalJSON(data []byte) error {
 	return unmarshal(data, f)
 }
 
-// DefaultVXLANPort is the UDP port that IANA gave to VXLAN.
+// DefaultVXLANPort is the UDP port that IANA has assigned to VXLAN.
 const DefaultVXLANPort = 4789
 
-// HostAction is what becomes of traffic between a node and a workload on it. It is a plain value
-// and safe for concurrent use.
+// HostAction decides about traffic between a node and its workloads.
 type HostAction string
 
 // The host actions.
 const (
 	HostDrop   HostAction = "Drop"
 	HostAccept HostAction = "Accept"
-	HostReturn HostAction = "Return" // leaves it to others, see the fields of HostConfig
+	HostReturn HostAction = "Return" // other rules decide, see the fields of HostConfig
 )
 
-// Failsafe is a port that stays open to the host's own traffic whatever policy says, so that
-// nobody locks himself out. It is a plain value; it is safe for concurrent use.
+// Failsafe is a failsafe port: it stays open to the host's own traffic whatever policy says, so that a wrong policy
+// does not cut off the host.
 type Failsafe struct {
 	// Protocol: TCP, UDP or SCTP. Required.
 	Protocol Protocol `json:"protocol"`
 	// Port is the destination port, 1 to 65535: of the host for inbound traffic, of the peer for
 	// outbound. Required.
 	Port uint16 `json:"port"`
-	// Net limits the peers, and with that the family. The zero Prefix means any peer of both
-	// families.
+	// Net limits the peers, and so the family. The zero Prefix means any peer of both families.
 	Net netip.Prefix `json:"net,omitzero"`
 }
 
-// String writes "TCP 22" or "TCP 22 10.0.0.0/8".
+// String returns a text as "TCP 22" or "TCP 22 10.0.0.0/8".
 func (f Failsafe) String() string {
 	if !f.Net.IsValid() {
 		return fmt.Sprintf("%s %d", f.Protocol, f.Port)
@@ -99,16 +91,15 @@ func (f Failsafe) String() string {
 	return fmt.Sprintf("%s %d %s", f.Protocol, f.Port, f.Net)
 }
 
-// DefaultFailsafeInbound returns what is open to the host by default: SSH, BGP, etcd, Typha and the
-// Kubernetes API over TCP (22, 179, 2379, 2380, 5473, 6443, 6666, 6667) and DHCP over UDP (68). The
-// list is the caller's to change.
+// DefaultFailsafeInbound returns the default of FailsafeInbound: SSH, BGP, etcd, Typha and the Kubernetes API over TCP
+// (22, 179, 2379, 2380, 5473, 6443, 6666, 6667) and DHCP over UDP (68). The caller may change the list.
 func DefaultFailsafeInbound() []Failsafe {
 	return append(failsafes(ProtocolTCP, 22, 179, 2379, 2380, 5473, 6443, 6666, 6667),
 		failsafes(ProtocolUDP, 68)...)
 }
 
-// DefaultFailsafeOutbound returns what is open to the host's processes by default: the same
-// without SSH over TCP, and DNS and DHCP over UDP (53, 67). The list is the caller's to change.
+// DefaultFailsafeOutbound returns the default of FailsafeOutbound: the TCP ports of DefaultFailsafeInbound without SSH,
+// and DNS and DHCP over UDP (53, 67). The caller may change the list.
 func DefaultFailsafeOutbound() []Failsafe {
 	return append(failsafes(ProtocolTCP, 179, 2379, 2380, 5473, 6443, 6666, 6667),
 		failsafes(ProtocolUDP, 53, 67)...)
@@ -122,22 +113,22 @@ func failsafes(proto Protocol, ports ...uint16) []Failsafe {
 	return list
 }
 
-// Encapsulation is a protocol whose packets carry other packets.
+// Encapsulation is a protocol whose packets contain other packets.
 type Encapsulation struct {
-	// Name for texts, as in "IP in IP".
+	// Name of the protocol, as in "IP in IP".
 	Name string
-	// Protocol of the packets, and their destination port. Port is 0 if the protocol has no ports.
+	// Protocol and destination port of the packets. Port is 0 if the protocol has no ports.
 	Protocol Protocol
 	Port     uint16
 }
 
-// Carries reports whether packets of the protocol, with the destination port, carry other packets.
+// Carries reports whether packets of the protocol to the destination port contain other packets.
 func (e Encapsulation) Carries(protocol Protocol, port uint16) bool {
 	return protocol == e.Protocol && (e.Port == 0 || port == e.Port)
 }
 
-// ForbiddenEncapsulations returns the encapsulations that workloads must not send, since policy does
-// not see the packets inside: all that h does not leave to policy.
+// ForbiddenEncapsulations returns the encapsulations that workloads must not send, because policy does not see the
+// packets inside: all but those that h leaves to policy.
 func (h HostConfig) ForbiddenEncapsulations() []Encapsulation {
 	return h.encapsulations(!h.AllowVXLANFromWorkloads, !h.AllowIPIPFromWorkloads)
 }
@@ -157,8 +148,7 @@ func (h HostConfig) encapsulations(vxlan, ipip bool) (list []Encapsulation) {
 	return list
 }
 
-// WithDefaults returns a copy in which every field says what it means: nothing is empty, nil or 0
-// any more. Lists that were given are shared with h.
+// WithDefaults returns a copy in which defaults replace all zero values. The copy shares lists with h.
 func (h HostConfig) WithDefaults() HostConfig {
 	h.EndpointToHostAction = cmp.Or(h.EndpointToHostAction, HostDrop)
 	h.HostToEndpointAction = cmp.Or(h.HostToEndpointAction, HostAccept)
@@ -172,9 +162,8 @@ func (h HostConfig) WithDefaults() HostConfig {
 	return h
 }
 
-// Validate reports every problem of the settings, joined by errors.Join, or nil: an action that
-// does not exist, a failsafe whose protocol has no ports, with port 0 or with a Net that is not
-// canonical.
+// Validate reports all problems of the settings, joined by errors.Join, or nil: unknown actions, and failsafe ports
+// with a protocol without ports, with port 0 or with a Net that is not canonical.
 func (h HostConfig) Validate() error {
 	var errs []error
 	bad := func(field, format string, args ...any) {

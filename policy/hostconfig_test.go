@@ -131,7 +131,7 @@ func TestHostConfigJSON(t *testing.T) {
 	} {
 		data, err := json.Marshal(c)
 		require.NoError(t, err)
-		// is replaced
+		// UnmarshalJSON replaces all fields.
 		back := policy.HostConfig{KeepInvalid: true, VXLANPort: 1, FailsafeInbound: []policy.Failsafe{{}}}
 		require.NoError(t, json.Unmarshal(data, &back))
 		require.Equal(t, c, back)
@@ -146,7 +146,7 @@ func TestHostConfigJSON(t *testing.T) {
 	require.NoError(t, c.Validate())
 }
 
-// What is not understood is an error, and none of it counts.
+// With an error, UnmarshalJSON changes no field.
 func TestHostConfigStrictJSON(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{`{"failsafeInbound":[{"protocol":"TCP","port":22,"net":""}]}`, `failsafeInbound[0].net: parse net ""`},

@@ -8,48 +8,42 @@ import (
 	"slices"
 )
 
-// AllInterfaces is the InterfaceName of a HostEndpoint for all interfaces of its node
-// that no other host endpoint claims.
+// AllInterfaces is the InterfaceName of a HostEndpoint for all interfaces of its node that have no other host endpoint.
 const AllInterfaces = "*"
 
-// HostEndpoint is an interface of a node whose traffic policy governs: that of the host's own
-// processes and, where policies have ApplyOnForward, what the node forwards. Host endpoints
-// have no namespace, so only global policies and rules without a namespace find them.
+// HostEndpoint is an interface of a node to which policy applies: to traffic of the host's own processes and, for
+// policies with ApplyOnForward, to forwarded traffic. Host endpoints have no namespace, so only global policies select
+// them, and only rules without a namespace match them as peers.
 //
-// Where several match one interface, the one with the smallest name counts. One with neither
-// InterfaceName nor ExpectedIPs is valid and inert: it matches no interface (the Calico v3
-// API refuses it). Readers may share a HostEndpoint that nobody changes.
+// If several host endpoints match an interface, the one with the smallest name governs it. A HostEndpoint without
+// InterfaceName and ExpectedIPs is valid, but matches no interface (the Calico v3 API refuses it).
 type HostEndpoint struct {
-	// Name is unique over all nodes. Required.
+	// Name is unique on all nodes. Required.
 	Name string `json:"name"`
-	// Node that the interface belongs to. Required. A host endpoint of another node is a peer:
-	// its labels, addresses and ports count, its interface does not.
+	// Node that the interface belongs to. Required. Host endpoints of other nodes are only peers in rules, by their
+	// labels, addresses and ports.
 	Node string `json:"node"`
-	// InterfaceName is the name of the interface, at most 15 bytes (IFNAMSIZ less the
-	// terminating zero) of letters, digits and -_.@+~=, and none of "lo", "all" and "default";
-	// or AllInterfaces. Empty means the interfaces that hold one of ExpectedIPs. A host
-	// endpoint with a name never matches by address.
+	// InterfaceName is the name of the interface, or AllInterfaces. It has at most 15 bytes (IFNAMSIZ without the
+	// terminating zero) of letters, digits and -_.@+~=, and is not "lo", "all" or "default". If it is empty, the host
+	// endpoint matches the interfaces with one of ExpectedIPs. Otherwise it does not match by address.
 	InterfaceName string `json:"interfaceName,omitempty"`
-	// ExpectedIPs are the addresses of the interface, both families, each once: under which
-	// rules find the host endpoint as a peer, and what finds its interface where InterfaceName
-	// is empty. Empty means that it has no address as a peer.
+	// ExpectedIPs are the addresses of the interface, of both families, without duplicates. Rules match the host endpoint
+	// as a peer by these addresses. If it is empty, rules do not match the host endpoint as a peer.
 	ExpectedIPs []netip.Addr `json:"expectedIPs,omitempty"`
-	// Labels of the host endpoint. Empty means none but those of its profiles. LabelNamespace is
-	// not allowed.
+	// Labels of the host endpoint. If it is empty, the host endpoint has only the labels of its profiles. LabelNamespace
+	// is not allowed.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Ports that rules may refer to by name. Empty means none.
+	// Ports are named ports for rules. Empty means none.
 	Ports []EndpointPort `json:"ports,omitempty"`
-	// Profiles in order of precedence. Empty means none: of the host's own traffic what no policy
-	// allows is denied, but for the failsafe ports of HostConfig. One that does not exist
-	// denies everything.
+	// Profiles in order of precedence. Empty means none: traffic of the host's own processes that no policy allows is
+	// denied, except for the failsafe ports of HostConfig. A profile that does not exist denies everything.
 	Profiles []string `json:"profiles,omitempty"`
 }
 
-// Key returns the host endpoint's identity.
+// Key returns the host endpoint's key.
 func (h *HostEndpoint) Key() Key { return Key{Kind: KindHostEndpoint, Name: h.Name} }
 
-// Validate reports every problem of the host endpoint as one *ValidationError, or nil. One
-// that matches no interface, having neither name nor addresses, is valid.
+// Validate reports all problems of the host endpoint as one *ValidationError, or nil.
 func (h *HostEndpoint) Validate() error {
 	v := &validator{}
 	v.name("name", h.Name)

@@ -4,10 +4,9 @@ package policy
 
 import "strconv"
 
-// ICMP is a type, or a type and code, of ICMP or ICMPv6. Readers may share one that
-// nobody changes.
+// ICMP is a type, or a type and code, of ICMP or ICMPv6.
 type ICMP struct {
-	// Type, 0 to 254. Required; type 0 is a real value (echo reply).
+	// Type, 0 to 254. Required, because type 0 exists (echo reply).
 	Type *int `json:"type,omitempty"`
 	// Code, 0 to 255. Nil means every code of the type.
 	Code *int `json:"code,omitempty"`
@@ -31,7 +30,7 @@ func (v *validator) icmp(field string, i *ICMP, p Protocol) {
 	}
 }
 
-// Equal reports whether the two have the same type and code. Nil equals only nil.
+// Equal reports whether i and o have the same type and code. Nil equals only nil.
 func (i *ICMP) Equal(o *ICMP) bool {
 	if i == nil || o == nil {
 		return i == o
@@ -39,7 +38,7 @@ func (i *ICMP) Equal(o *ICMP) bool {
 	return equalPointers(i.Type, o.Type) && equalPointers(i.Code, o.Code)
 }
 
-// text returns the prefix and the type and code, as in "type 3 code 4", or nothing for nil.
+// text returns the prefix, type and code, as in "type 3 code 4", or "" for nil.
 func (i *ICMP) text(prefix string) string {
 	if i == nil {
 		return ""

@@ -4,29 +4,26 @@ package policy
 
 import "net/netip"
 
-// IPPool is a range of addresses that workloads get theirs from. Readers may share an IPPool
-// that nobody changes.
+// IPPool is a prefix from which workloads get their addresses.
 type IPPool struct {
 	// Name of the pool. Required.
 	Name string `json:"name"`
-	// CIDR of the pool, without addresses that are link-local, multicast or loopback. Required.
+	// CIDR of the pool, without link-local, multicast and loopback addresses. Required.
 	CIDR netip.Prefix `json:"cidr"`
-	// VXLANMode says when traffic between nodes for the pool is encapsulated in VXLAN. Empty
-	// means Never.
+	// VXLANMode determines which traffic between nodes to addresses of the pool is encapsulated in VXLAN. Empty means
+	// Never.
 	VXLANMode EncapMode `json:"vxlanMode,omitempty"`
-	// IPIPMode says the same of IP in IP, which is for IPv4 alone. Empty means Never. One of
-	// VXLANMode and IPIPMode must be Never.
+	// IPIPMode determines which of it is encapsulated in IP in IP, for IPv4 only. Empty means Never. VXLANMode or IPIPMode
+	// must be Never.
 	IPIPMode EncapMode `json:"ipipMode,omitempty"`
-	// NATOutgoing translates the source of what workloads of the pool send to addresses
-	// outside all pools to that of their node. False, the default, leaves it alone.
+	// NATOutgoing replaces the source address of packets from workloads of the pool to addresses outside all pools by an
+	// address of their node. False is the default.
 	NATOutgoing bool `json:"natOutgoing,omitempty"`
-	// Disabled pools give out no new addresses; what is said of their addresses still counts.
-	// False is the default.
+	// Disabled pools allocate no new addresses. Their existing addresses are routed as before. False is the default.
 	Disabled bool `json:"disabled,omitempty"`
 }
 
-// EncapMode says when traffic between nodes is encapsulated; see Encapsulates. It is a plain
-// value and safe for concurrent use.
+// EncapMode determines which traffic between nodes is encapsulated.
 type EncapMode string
 
 // The modes.
@@ -35,15 +32,14 @@ const (
 	EncapNever EncapMode = "Never"
 	// EncapAlways encapsulates to every other node.
 	EncapAlways EncapMode = "Always"
-	// EncapCrossSubnet encapsulates only to nodes that are in another subnet, as the lengths of the
-	// nodes' addresses say.
+	// EncapCrossSubnet encapsulates only to nodes in another subnet, by the prefix lengths of the nodes' addresses.
 	EncapCrossSubnet EncapMode = "CrossSubnet"
 )
 
-// Key returns the pool's identity.
+// Key returns the pool's key.
 func (p *IPPool) Key() Key { return Key{Kind: KindIPPool, Name: p.Name} }
 
-// Validate reports every problem of the pool as one *ValidationError, or nil.
+// Validate reports all problems of the pool as one *ValidationError, or nil.
 func (p *IPPool) Validate() error {
 	v := &validator{}
 	v.name("name", p.Name)
@@ -66,8 +62,8 @@ func (p *IPPool) equal(other Resource) bool {
 	return ok && *p == *o
 }
 
-// poolCIDR refuses what holds addresses that no workload may have, as link-local ones are of the
-// interface that they are on.
+// poolCIDR refuses prefixes with addresses that no workload can have, for example link-local ones, which are valid on
+// one link only.
 func (v *validator) poolCIDR(cidr netip.Prefix) {
 	if !v.cidr(cidr) {
 		return
@@ -106,6 +102,6 @@ func (v *validator) cidr(cidr netip.Prefix) bool {
 	return why == ""
 }
 
-// Encapsulates reports whether any traffic is encapsulated: not where the mode is Never, which is
-// what an empty one means, and not where it is one that does not exist.
+// Encapsulates reports whether any traffic is encapsulated. It is false for Never, for an empty mode and for an unknown
+// one.
 func (m EncapMode) Encapsulates() bool { return m == EncapAlways || m == EncapCrossSubnet }

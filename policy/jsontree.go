@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// jsonKind is the kind of a JSON value, worded for error messages.
+// jsonKind is the kind of a JSON value, as in error messages.
 type jsonKind string
 
 const (
@@ -24,16 +24,15 @@ const (
 	jsonNull   jsonKind = "null"
 )
 
-// maxDepth is how deep JSON may nest. The resources need less than ten.
+// maxDepth is the maximum nesting of JSON. Resources need less than ten.
 const maxDepth = 32
 
-// jsonNode is a JSON value as it was written: members in order, numbers as text. A value with
-// correct syntax that is invalid all the same has a fault, which the reader of the field reports.
-// encoding/json does not suffice: it keeps the last of two equal names, matches "SELECTOR" to
-// "selector", and ignores null.
+// jsonNode is a JSON value without loss: members in order, numbers as text. A value with correct syntax that is invalid
+// nevertheless has a fault, which the field's decoder reports. encoding/json is not strict enough: it uses the last of
+// duplicate members, matches "SELECTOR" to "selector", and ignores null.
 type jsonNode struct {
 	kind    jsonKind
-	text    string // of a string (decoded) or a number (as written)
+	text    string // of a string (decoded) or a number (as in the text)
 	truth   bool   // of a bool
 	members []jsonMember
 	items   []*jsonNode
@@ -51,10 +50,10 @@ type jsonMember struct {
 	value *jsonNode
 }
 
-// parseJSON reads exactly one JSON value. Its errors give line and column. With an error it returns
-// the value only if nothing but the encoding of texts is wrong.
+// parseJSON parses exactly one JSON value. Its errors have line and column. With an error, it returns the value only if
+// the syntax is correct and the text is not valid UTF-8.
 func parseJSON(data []byte) (*jsonNode, error) {
-	var whole json.RawMessage // checks the syntax up to the last byte
+	var whole json.RawMessage // checks the syntax of the whole text
 	syntax := json.Unmarshal(data, &whole)
 	var invalid error
 	if !utf8.Valid(data) {
@@ -81,7 +80,7 @@ func syntaxError(data []byte, err error) error {
 	return fmt.Errorf("line %d, column %d: %s", line, column, syntax)
 }
 
-// treeReader reads a text that is known to be well-formed.
+// treeReader parses a text with correct syntax.
 type treeReader struct {
 	dec *json.Decoder
 	err error
@@ -95,7 +94,7 @@ func (r *treeReader) token() json.Token {
 
 func (r *treeReader) more() bool { return r.err == nil && r.dec.More() }
 
-// node reads the next value. Below the depth that is left, a list or object is a fault.
+// node parses the next value. Lists and objects deeper than depth become a fault.
 func (r *treeReader) node(depth int) *jsonNode {
 	switch v := r.token().(type) {
 	case json.Delim:
@@ -127,8 +126,7 @@ func (r *treeReader) node(depth int) *jsonNode {
 	return &jsonNode{kind: jsonNull}
 }
 
-// member reads a member of an object. The value of one that is given twice, or has a damaged name, is
-// a fault.
+// member parses a member of an object. A duplicate member, or one with an invalid name, becomes a fault.
 func (r *treeReader) member(n *jsonNode, seen map[string]int, depth int) {
 	name, _ := r.token().(string)
 	value := r.node(depth)
@@ -143,12 +141,11 @@ func (r *treeReader) member(n *jsonNode, seen map[string]int, depth int) {
 	n.members = append(n.members, jsonMember{name: name, value: value})
 }
 
-// isDamaged reports whether a text contains U+FFFD. It replaces an escaped half of a surrogate
-// pair, so two different texts could read the same.
+// isDamaged reports whether a text contains U+FFFD. The decoder writes it for an invalid surrogate escape, so that two
+// different texts can have the same value.
 func isDamaged(s string) bool { return strings.ContainsRune(s, utf8.RuneError) }
 
-// join appends a member's name to a path. A name with other characters than those of
-// field names is quoted, so that a path stays readable.
+// join appends the name of a member to a path. A name with characters that field names do not have is quoted.
 func join(path, name string) string {
 	if !onlyOf(name, "") || name == "" {
 		return fmt.Sprintf("%s[%q]", path, clip(name))

@@ -2,20 +2,19 @@
 
 package policy
 
-// Labels and prefixes with a fixed meaning. They are the ones of the Calico v3 API, so that
-// selectors written for it mean the same here.
+// Labels and prefixes with a fixed meaning. They are those of the Calico v3 API, so that its selectors have the same
+// meaning here.
 const (
-	// LabelNamespace is the label under which every namespaced endpoint and network set
-	// carries the name of its namespace. It is implied by the Namespace field; a label of
-	// this name on the object itself is invalid unless it says the same.
+	// LabelNamespace is the label of every namespaced endpoint and network set with the name of its namespace. The
+	// Namespace field implies it. If the object itself has this label, its value must be the same.
 	LabelNamespace = "projectcalico.org/namespace"
-	// LabelServiceAccount is the label with the name of the endpoint's service account. The
-	// producer of the endpoint sets it.
+	// LabelServiceAccount is the label with the name of an endpoint's service account. The producer of the endpoint must
+	// set it.
 	LabelServiceAccount = "projectcalico.org/serviceaccount"
-	// NamespaceLabelPrefix stands before the labels of the endpoint's namespace: a
-	// namespaceSelector `env == "prod"` sees the label `pcns.env`. Endpoints inherit them from a
-	// profile; namespaced network sets do not have them. They are for the producer to set.
+	// NamespaceLabelPrefix is the prefix of the labels of an endpoint's namespace: the namespaceSelector `env == "prod"`
+	// matches the label `pcns.env`. Endpoints inherit these labels from a profile, which the producer must make.
+	// Namespaced network sets do not have them.
 	NamespaceLabelPrefix = "pcns."
-	// ServiceAccountLabelPrefix stands before the labels of the endpoint's service account.
+	// ServiceAccountLabelPrefix is the prefix of the labels of an endpoint's service account.
 	ServiceAccountLabelPrefix = "pcsa."
 )

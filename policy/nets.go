@@ -9,15 +9,13 @@ import (
 	"strings"
 )
 
-// Nets is a list of prefixes. In JSON it is a list of strings as ParseNet reads them. Readers
-// may share a list that nobody changes.
+// Nets is a list of prefixes. In JSON, it is a list of strings, see ParseNet.
 type Nets []netip.Prefix
 
-// ParseNet reads a prefix in its canonical form. A bare address becomes a full-length
-// prefix, host bits are cleared (12.1.0.0/8 is 12.0.0.0/8), and an IPv4-mapped IPv6
-// prefix becomes the IPv4 prefix that it stands for. It returns an error for anything that is no
-// prefix, for zones ("fe80::1%eth0"), and for a mapped address with less than 96 bits,
-// which stands for no IPv4 prefix.
+// ParseNet parses a prefix and returns its canonical form. An address without a length becomes a full-length prefix,
+// host bits are cleared (12.1.0.0/8 becomes 12.0.0.0/8), and an IPv4-mapped IPv6 prefix becomes an IPv4 prefix. It
+// returns an error for other text, for zones ("fe80::1%eth0"), and for a mapped prefix shorter than 96 bits, which has
+// no IPv4 form.
 func ParseNet(s string) (netip.Prefix, error) {
 	p, ok := parsePrefix(s)
 	if !ok {
@@ -31,12 +29,12 @@ func ParseNet(s string) (netip.Prefix, error) {
 	return c, nil
 }
 
-// UnmarshalJSON reads a list of strings as ParseNet does. Null is an error.
+// UnmarshalJSON decodes a list of strings with ParseNet. Null is an error.
 func (n *Nets) UnmarshalJSON(data []byte) error {
 	return unmarshal(data, n)
 }
 
-// MarshalJSON writes a list of strings; nil is an empty list. It never fails.
+// MarshalJSON encodes a list of strings. Nil is an empty list. It never fails.
 func (n Nets) MarshalJSON() ([]byte, error) {
 	out := make([]string, len(n))
 	for i, p := range n {
@@ -45,7 +43,7 @@ func (n Nets) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// parsePrefix reads a prefix or a bare address as it stands.
+// parsePrefix parses a prefix, or an address as a full-length prefix.
 func parsePrefix(s string) (netip.Prefix, bool) {
 	if strings.Contains(s, "/") {
 		p, err := netip.ParsePrefix(s)
@@ -58,7 +56,7 @@ func parsePrefix(s string) (netip.Prefix, bool) {
 	return netip.PrefixFrom(a, a.BitLen()), true
 }
 
-// canonicalNet unmaps and masks p where that is possible, and otherwise returns it as it is.
+// canonicalNet returns the canonical form of p, or p if it has none.
 func canonicalNet(p netip.Prefix) netip.Prefix {
 	p = unmapNet(p)
 	if !p.IsValid() || p.Addr().Is4In6() {
@@ -67,8 +65,7 @@ func canonicalNet(p netip.Prefix) netip.Prefix {
 	return p.Masked()
 }
 
-// unmapNet makes an IPv4-mapped prefix the IPv4 one that it stands for, where it does. Host bits
-// stay.
+// unmapNet converts an IPv4-mapped prefix to an IPv4 prefix, if that exists. It keeps host bits.
 func unmapNet(p netip.Prefix) netip.Prefix {
 	if !p.IsValid() || !p.Addr().Is4In6() || p.Bits() < 96 {
 		return p
@@ -76,7 +73,7 @@ func unmapNet(p netip.Prefix) netip.Prefix {
 	return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 }
 
-// netProblem says what is wrong with a prefix that should be canonical, or "".
+// netProblem returns why a prefix is not canonical, or "".
 func netProblem(p netip.Prefix) string {
 	switch {
 	case !p.IsValid():
@@ -89,7 +86,7 @@ func netProblem(p netip.Prefix) string {
 	return ""
 }
 
-// clip shortens text from outside for an error message.
+// clip truncates a text for an error message.
 func clip(s string) string {
 	const most = 64
 	if len(s) <= most {
@@ -98,8 +95,7 @@ func clip(s string) string {
 	return s[:most] + "..."
 }
 
-// unmap makes an IPv4-mapped address the IPv4 one that it stands for. With a zone it stands for
-// none.
+// unmap converts an IPv4-mapped address to an IPv4 address. An address with a zone has no IPv4 form.
 func unmap(a netip.Addr) netip.Addr {
 	if a.Zone() != "" {
 		return a

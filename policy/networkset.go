@@ -7,25 +7,24 @@ import (
 	"slices"
 )
 
-// NetworkSet gives labels to networks, so that rules can select them like endpoints. Readers
-// may share a NetworkSet that nobody changes.
+// NetworkSet has labelled networks, which rules can select as they select endpoints.
 type NetworkSet struct {
 	// Namespace of the set; empty for a global one.
 	Namespace string `json:"namespace,omitempty"`
 	// Name of the set. Required.
 	Name string `json:"name"`
-	// Labels that selectors see. Empty means none.
+	// Labels of the set, for selectors. Empty means none.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Nets of the set, both families. Duplicates collapse. Empty means that nobody is in the set.
+	// Nets of the set, of both families. It may have duplicates. Empty means that no address is in the set.
 	Nets Nets `json:"nets,omitempty"`
 }
 
-// Key returns the network set's identity.
+// Key returns the network set's key.
 func (n *NetworkSet) Key() Key {
 	return Key{Kind: KindNetworkSet, Namespace: n.Namespace, Name: n.Name}
 }
 
-// Validate reports every problem of the network set as one *ValidationError, or nil.
+// Validate reports all problems of the network set as one *ValidationError, or nil.
 func (n *NetworkSet) Validate() error {
 	v := &validator{}
 	v.namespace(n.Namespace)

@@ -12,55 +12,51 @@ import (
 	"strings"
 )
 
-// Node is a machine of the cluster. Readers may share a Node that nobody changes.
+// Node is a machine of the cluster.
 type Node struct {
 	// Name of the node. Required.
 	Name string `json:"name"`
-	// Addresses of the node, each once, with the length of the subnet that they are in, as in
-	// "192.168.0.5/24": host bits stay, Canonical only unmaps. The first of each family is the one
-	// that routes go to. A bare address in JSON is full-length (/32, /128), which puts every other
-	// node in another subnet. Empty means that the node cannot be reached.
+	// Addresses of the node, without duplicates, each with the length of its subnet, as in "192.168.0.5/24". They keep
+	// their host bits. Routes to the node use the first address of each family. An address without a length gets the full
+	// length in JSON (/32, /128), so that every other node is in another subnet. Empty means that the node is not
+	// reachable.
 	Addresses []netip.Prefix `json:"addresses,omitempty"`
-	// IPv4VXLANTunnelAddr is the address of the node's IPv4 VXLAN device. The zero Addr means that
-	// it has none, and is no end of an IPv4 tunnel; JSON leaves it out. A tunnel address that is also
-	// one of Addresses counts as none, here and below.
+	// IPv4VXLANTunnelAddr is the address of the node's IPv4 VXLAN device. The zero Addr means that the node has no such
+	// device, and JSON omits it. A tunnel address that is also in Addresses counts as zero. This holds for the next
+	// fields, too.
 	IPv4VXLANTunnelAddr netip.Addr `json:"ipv4VXLANTunnelAddr,omitzero"`
-	// IPv6VXLANTunnelAddr is the address of the node's IPv6 VXLAN device. The zero Addr means that
-	// it has none, and is no end of an IPv6 tunnel; JSON leaves it out.
+	// IPv6VXLANTunnelAddr is the address of the node's IPv6 VXLAN device.
 	IPv6VXLANTunnelAddr netip.Addr `json:"ipv6VXLANTunnelAddr,omitzero"`
-	// IPv4IPIPTunnelAddr is the address of the node's IP-in-IP device. The zero Addr means that it has
-	// none, and is no end of an IP-in-IP tunnel; JSON leaves it out. It may be IPv4VXLANTunnelAddr too.
+	// IPv4IPIPTunnelAddr is the address of the node's IP-in-IP device. It may equal IPv4VXLANTunnelAddr.
 	IPv4IPIPTunnelAddr netip.Addr `json:"ipv4IPIPTunnelAddr,omitzero"`
-	// IPv4WireguardAddr and IPv6WireguardAddr are the addresses of the node's WireGuard devices, from which
-	// its own processes send to workloads. The zero Addr means that there is none; JSON leaves it out. They
-	// may be the addresses of other tunnel devices too.
+	// IPv4WireguardAddr and IPv6WireguardAddr are the addresses of the node's WireGuard devices, from which its own
+	// processes send to workloads. They may equal addresses of other tunnel devices.
 	IPv4WireguardAddr netip.Addr `json:"ipv4WireguardAddr,omitzero"`
 	IPv6WireguardAddr netip.Addr `json:"ipv6WireguardAddr,omitzero"`
-	// WireguardKeys are the keys of the node's WireGuard devices, at most two. Nodes encrypt what they send
-	// to each other by their first keys or by their second keys. Empty means that the node does not encrypt.
+	// WireguardKeys are the keys of the node's WireGuard devices, at most two. Two nodes encrypt their traffic with the
+	// first keys of both or with the second keys of both. Empty means that the node does not encrypt.
 	WireguardKeys []WireguardKey `json:"wireguardKeys,omitempty"`
-	// VXLANTunnelMACAddr is the MAC address of the IPv4 VXLAN device, as in "66:3e:ca:a4:db:65".
-	// Empty means the one that follows from the name of the node.
+	// VXLANTunnelMACAddr is the MAC address of the IPv4 VXLAN device, as in "66:3e:ca:a4:db:65". Empty means an address
+	// that is derived from the name of the node.
 	VXLANTunnelMACAddr string `json:"vxlanTunnelMACAddr,omitempty"`
-	// VXLANTunnelMACAddrV6 is the MAC address of the IPv6 VXLAN device. Empty means the one that
-	// follows from the name of the node.
+	// VXLANTunnelMACAddrV6 is the MAC address of the IPv6 VXLAN device. Empty means an address that is derived from the
+	// name of the node.
 	VXLANTunnelMACAddrV6 string `json:"vxlanTunnelMACAddrV6,omitempty"`
-	// Labels of the node. No selector of a policy sees them; a HostEndpoint has its own. Empty
-	// means none.
+	// Labels of the node. Selectors of policies do not match them: a HostEndpoint has labels of its own. Empty means none.
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // WireguardKey is the public key of a WireGuard device of a node.
 //
-// A list with only the zero WireguardKey means that the node's announcement is invalid: other nodes drop packets
-// to it instead of sending them unencrypted.
+// A list with only the zero WireguardKey means that the node's announcement is invalid: other nodes drop packets to the
+// node instead of sending them unencrypted.
 type WireguardKey struct {
 	// PublicKey is the public key of the device: 32 bytes in base64, as wg prints it.
 	PublicKey string `json:"publicKey"`
 	// Port is the UDP port of the device.
 	Port uint16 `json:"port"`
-	// Rotating means that the node is about to replace the key: other nodes use the other key until the
-	// new one is there and this is false again.
+	// Rotating means that the node is about to replace the key. Until the new key is announced and Rotating is false,
+	// other nodes use the other key.
 	Rotating bool `json:"rotating,omitempty"`
 }
 
@@ -76,8 +72,7 @@ func (k WireguardKey) String() string {
 	return s
 }
 
-// ParseWireguardKey parses the text that String returns, also with spaces around it. It does not validate
-// the key.
+// ParseWireguardKey parses the text that String returns, also with white space around it. It does not validate the key.
 func ParseWireguardKey(text string) (WireguardKey, error) {
 	key, rest, _ := strings.Cut(strings.TrimSpace(text), ":")
 	port, rotating, marked := strings.Cut(rest, ":")
@@ -88,18 +83,18 @@ func ParseWireguardKey(text string) (WireguardKey, error) {
 	return WireguardKey{PublicKey: key, Port: uint16(number), Rotating: marked}, nil
 }
 
-// Key returns the node's identity.
+// Key returns the node's key.
 func (n *Node) Key() Key { return Key{Kind: KindNode, Name: n.Name} }
 
-// TunnelAddresses returns the addresses of all tunnel devices of the node. The zero Addr stands for a
-// device that the node does not have.
+// TunnelAddresses returns the addresses of all tunnel devices of the node. It has the zero Addr for each device that
+// the node does not have.
 func (n *Node) TunnelAddresses() []netip.Addr {
 	return []netip.Addr{
 		n.IPv4VXLANTunnelAddr, n.IPv6VXLANTunnelAddr, n.IPv4IPIPTunnelAddr, n.IPv4WireguardAddr, n.IPv6WireguardAddr,
 	}
 }
 
-// Validate reports every problem of the node as one *ValidationError, or nil.
+// Validate reports all problems of the node as one *ValidationError, or nil.
 func (n *Node) Validate() error {
 	v := &validator{}
 	v.name("name", n.Name)
@@ -138,7 +133,7 @@ func (n *Node) canonicalize() {
 	n.VXLANTunnelMACAddrV6 = strings.ToLower(n.VXLANTunnelMACAddrV6)
 }
 
-// nodeAddresses checks addresses that stand with the length of their subnet.
+// nodeAddresses checks addresses with the lengths of their subnets.
 func (v *validator) nodeAddresses(addrs []netip.Prefix) {
 	if !v.atMost("addresses", len(addrs), maxAddresses) {
 		return
@@ -159,7 +154,7 @@ func (v *validator) nodeAddresses(addrs []netip.Prefix) {
 	}
 }
 
-// wireguardKeys checks keys and ports. Each is there once.
+// wireguardKeys checks keys and ports. Duplicates are invalid.
 func (v *validator) wireguardKeys(keys []WireguardKey) {
 	unreadable := len(keys) == 1 && keys[0] == WireguardKey{}
 	if !v.atMost("wireguardKeys", len(keys), MaxWireguardKeys) || unreadable {
@@ -181,10 +176,10 @@ func (v *validator) wireguardKeys(keys []WireguardKey) {
 	}
 }
 
-// wireguardKeyProblem returns why a text is not a public key. The zero key is none: the kernel refuses it.
+// wireguardKeyProblem returns why a text is not a public key, or "". The zero key is not one: the kernel refuses it.
 func wireguardKeyProblem(text string) string {
 	key, err := base64.StdEncoding.Strict().DecodeString(text)
-	lineBreak := strings.ContainsAny(text, "\r\n") // which the decoder skips
+	lineBreak := strings.ContainsAny(text, "\r\n") // the base64 decoder ignores line breaks
 	if err != nil || lineBreak || len(key) != 32 || [32]byte(key) == [32]byte{} {
 		return "want a key of 32 bytes in base64"
 	}

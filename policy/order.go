@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Compare orders keys by kind, namespace and name, bytewise: negative where k comes first, 0 where
-// they are equal.
+// Compare orders keys by kind, namespace and name, bytewise. It returns a negative number if k is first, and 0 if they
+// are equal.
 func (k Key) Compare(o Key) int {
 	return cmp.Or(
 		strings.Compare(string(k.Kind), string(o.Kind)),
@@ -18,14 +18,14 @@ func (k Key) Compare(o Key) int {
 	)
 }
 
-// ComparePolicies orders the policies of one tier by precedence: negative where a is
-// looked at before b. Smaller orders come first, nil comes after every number, and ties are decided
-// by the string "name/namespace/kind", bytewise. The tier itself is not looked at.
+// ComparePolicies orders the policies of one tier by precedence. It returns a negative number if a is evaluated before
+// b. Smaller orders come first, and nil after all numbers. Policies with equal orders are sorted by the string
+// "name/namespace/kind", bytewise. The tier is ignored.
 func ComparePolicies(a, b *Policy) int {
 	if c := cmp.Compare(sortOrder(a.Order), sortOrder(b.Order)); c != 0 {
 		return c
 	}
-	// Only if one name is the beginning of the other does the text behind it count, which takes memory.
+	// The rest of the string matters only if one name is a prefix of the other. Building it allocates.
 	n := min(len(a.Name), len(b.Name))
 	if c := strings.Compare(a.Name[:n], b.Name[:n]); c != 0 {
 		return c
@@ -33,8 +33,8 @@ func ComparePolicies(a, b *Policy) int {
 	return strings.Compare(tieBreaker(a), tieBreaker(b))
 }
 
-// CompareTiers orders tiers by precedence: smaller orders first, nil after every number,
-// ties by name. A tier without a resource is no Tier and sorts after all of them, by name.
+// CompareTiers orders tiers by precedence: smaller orders first, nil after all numbers, equal orders by name. A tier
+// without a resource has no Tier: it comes after all tiers that have one, by name.
 func CompareTiers(a, b *Tier) int {
 	return cmp.Or(
 		cmp.Compare(sortOrder(a.Order), sortOrder(b.Order)),
@@ -42,7 +42,7 @@ func CompareTiers(a, b *Tier) int {
 	)
 }
 
-// sortOrder maps nil, and what is not a number, to the end.
+// sortOrder maps nil and NaN to the end.
 func sortOrder(order *float64) float64 {
 	if order == nil || math.IsNaN(*order) {
 		return math.Inf(1)

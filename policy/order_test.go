@@ -26,7 +26,7 @@ func TestComparePolicies(t *testing.T) {
 		{pol(ptr(10.0), "", "pol-1"), pol(ptr(10.0), "", "pol-2"), pol(ptr(10.0), "", "pol-3")},       // S6
 		{pol(ptr(10.0), "", "pol-3"), pol(ptr(30.0), "", "pol-1")},                                    // S7
 		{pol(ptr(math.MaxFloat64), "", "z"), pol(nil, "", "a"), pol(nil, "", "b")},                    // S5
-		// "a-b//Policy" before "a//Policy": one string, bytewise (S6)
+		// "a-b//Policy" is before "a//Policy": they are compared as strings, bytewise (S6)
 		{pol(nil, "", "a-b"), pol(nil, "", "a")},
 		{pol(nil, "n1", "a"), pol(nil, "n2", "a")}, // S6
 		{pol(nil, "", "a"), staged},                // "a//Policy" before "a//StagedPolicy"
@@ -41,7 +41,7 @@ func TestComparePolicies(t *testing.T) {
 			require.Zero(t, policy.ComparePolicies(p, p))
 		}
 	}
-	// The tier is not looked at.
+	// The tier is ignored.
 	a, b := pol(ptr(1.0), "", "a"), pol(ptr(2.0), "", "a")
 	a.Tier, b.Tier = "z", "a"
 	require.Equal(t, -1, policy.ComparePolicies(a, b))
@@ -74,7 +74,7 @@ func TestBuiltinTier(t *testing.T) {
 		require.True(t, ok)
 		require.NoError(t, tier.Validate())
 		require.Equal(t, action, tier.Action())
-		*tier.Order = 0 // the caller's own
+		*tier.Order = 0 // the caller may change the result
 		again, _ := policy.BuiltinTier(name)
 		require.NotZero(t, *again.Order)
 	}
@@ -129,12 +129,12 @@ func TestRuleIDs(t *testing.T) {
 		require.Regexp(t, "^[a-z2-7]{24}$", id)
 		require.NotContains(t, ids[:i], id)
 	}
-	// Editing, removing or inserting a rule leaves the others their IDs.
+	// A change, deletion or insertion of a rule does not change the IDs of others.
 	edited := policy.RuleIDs(owner, policy.Ingress, []policy.Rule{c, a, {Action: policy.Pass}, a})
 	require.Equal(t, []string{ids[3], ids[0], ids[2]}, []string{edited[0], edited[1], edited[3]})
 	require.NotContains(t, ids, edited[2])
 
-	// Owner and direction count; metadata and empty lists do not.
+	// IDs depend on owner and direction, but not on metadata and empty lists.
 	require.NotContains(t, ids, policy.RuleIDs(owner, policy.Egress, []policy.Rule{a})[0])
 	require.NotContains(t, ids,
 		policy.RuleIDs(policy.Key{Kind: policy.KindProfile, Name: "p"}, policy.Ingress, []policy.Rule{a})[0])
@@ -144,12 +144,12 @@ func TestRuleIDs(t *testing.T) {
 	require.Equal(t, ids[1:2], policy.RuleIDs(owner, policy.Ingress, []policy.Rule{same}))
 	require.NotNil(t, same.Metadata)
 
-	// The IDs are part of what integrators see: they do not change from release to release.
+	// The IDs are part of the interface: they do not change between releases.
 	require.Equal(t, "4iaagyag46wzpxda5fxuf3id", policy.RuleIDs(owner, policy.Ingress, []policy.Rule{a})[0])
 	require.Empty(t, policy.RuleIDs(owner, policy.Ingress, nil))
 }
 
-// Every field of a rule counts but its metadata and doubts.
+// IDs depend on every field of a rule but metadata and doubts.
 func TestRuleIDsAreComplete(t *testing.T) {
 	owner := goodPolicy().Key()
 	var r policy.Rule
@@ -165,7 +165,7 @@ func TestRuleIDsAreComplete(t *testing.T) {
 	}
 }
 
-// A service is part of a rule's content.
+// IDs depend on services.
 func TestRuleIDsOfServices(t *testing.T) {
 	owner := goodPolicy().Key()
 	rules := []policy.Rule{

@@ -4,88 +4,75 @@ package policy
 
 import "slices"
 
-// Policy selects endpoints and says what they may receive and send.
+// Policy selects endpoints and has rules for their traffic.
 //
-// A policy with a namespace selects only endpoints of that namespace. Where a policy
-// selects an endpoint and none of its rules (nor those of the other policies of the
-// tier) match, the tier's default action decides. Readers may share a Policy that nobody
-// changes.
+// A policy with a namespace selects only endpoints of that namespace. If a policy of a tier selects an endpoint and no
+// rule of the tier's policies decides, the tier's default action decides.
 type Policy struct {
 	// Namespace of the policy; empty for a global policy.
 	Namespace string `json:"namespace,omitempty"`
 	// Name is unique within kind and namespace. Required.
 	Name string `json:"name"`
-	// Tier the policy belongs to. Empty means DefaultTier. A tier without a Tier
-	// resource sorts after all tiers that have one, by name, and ends in Deny.
+	// Tier that the policy belongs to. Empty means DefaultTier. A tier without a Tier resource comes after all tiers that
+	// have one, sorted by name, and ends in Deny.
 	Tier string `json:"tier,omitempty"`
-	// Order within the tier: smaller first, negative and fractional allowed. Nil means
-	// after every number. NaN and infinity are invalid. Equal orders are tied by
-	// "name/namespace/kind".
+	// Order within the tier: smaller first; negative numbers and fractions are valid. Nil comes after all numbers. NaN and
+	// infinity are invalid. Policies with equal orders are sorted by "name/namespace/kind".
 	Order *float64 `json:"order,omitempty"`
-	// Selector over the endpoints' labels. Empty selects every endpoint (of the
-	// namespace, where the policy has one).
+	// Selector on the endpoints' labels. Empty selects every endpoint, or every endpoint of the policy's namespace.
 	Selector string `json:"selector,omitempty"`
-	// NamespaceSelector limits a global policy to endpoints of matching namespaces. Empty means no
-	// limit. "all()" means any namespace, "global()" none. One that is true without a label (env !=
-	// "prod") selects endpoints without a namespace too, host endpoints among them, unless "all()
-	// &&" stands before it. Not allowed in a policy that has a namespace.
+	// NamespaceSelector limits a global policy to endpoints of matching namespaces. Empty means no limit, "all()" any
+	// namespace, and "global()" no namespace. A selector that is true without a label (env != "prod") also selects
+	// endpoints without a namespace, such as host endpoints, unless "all() &&" is before it. It is not allowed in a policy
+	// with a namespace.
 	NamespaceSelector string `json:"namespaceSelector,omitempty"`
-	// ServiceAccountSelector limits a policy to endpoints whose service account has matching
-	// labels. Empty means no limit. One that is true without a label (role != "bot") selects
-	// endpoints without an account too, host endpoints among them.
+	// ServiceAccountSelector limits a policy to endpoints whose service account has matching labels. Empty means no limit.
+	// A selector that is true without a label (role != "bot") also selects endpoints without an account, such as host
+	// endpoints.
 	ServiceAccountSelector string `json:"serviceAccountSelector,omitempty"`
-	// Types says for which directions the policy counts. Empty means: Ingress, unless
-	// there are egress rules and no ingress rules (then Egress), or both (then both). See
-	// AppliesTo.
+	// Types are the directions that the policy applies to. The default is Ingress; Egress if there are egress rules and no
+	// ingress rules; or both if there are rules of both. See AppliesTo.
 	Types []Type `json:"types,omitempty"`
-	// Ingress rules, looked at in order for traffic to the endpoint. None means that the policy
-	// decides nothing in this direction; what no other one of the tier decides is left to the
-	// tier's end.
+	// Ingress rules for traffic to the endpoint, evaluated in order. If no rule of the tier's policies decides, the tier's
+	// default action does. Without rules, a policy that applies to Ingress still makes its tier apply to the endpoint.
 	Ingress []Rule `json:"ingress,omitempty"`
-	// Egress rules, looked at in order for traffic from the endpoint. None means that the policy
-	// decides nothing in this direction; what no other one of the tier decides is left to the
-	// tier's end.
+	// Egress rules for traffic from the endpoint, evaluated in order, as Ingress.
 	Egress []Rule `json:"egress,omitempty"`
-	// Staged policies are carried and explained but never decide anything. It is the kind
-	// that says it in JSON: StagedPolicy.
+	// Staged policies are explained and never decide anything. JSON has the kind StagedPolicy instead.
 	Staged bool `json:"-"`
-	// ApplyOnForward makes the policy count on host endpoints for forwarded traffic too. False, the
-	// default, means only for that of the host's own processes. It changes nothing for workload
-	// endpoints, whose traffic is always forwarded. Not allowed in a policy that has a namespace,
-	// which selects no host endpoint; nor are the next two.
+	// ApplyOnForward applies the policy to forwarded traffic of host endpoints, too. False, the default, means only
+	// traffic of the host's own processes. It has no effect on workload endpoints, whose traffic is always forwarded. A
+	// policy with a namespace selects no host endpoint, so ApplyOnForward, DoNotTrack and PreDNAT are not allowed there.
 	ApplyOnForward bool `json:"applyOnForward,omitempty"`
-	// DoNotTrack policies decide on host endpoints before connection tracking, each packet
-	// and each direction by itself; they never count on workload endpoints. They need
-	// ApplyOnForward and exclude PreDNAT. False, the default, means a policy for new connections.
+	// DoNotTrack policies apply to host endpoints before connection tracking, to each packet of each direction. They never
+	// apply to workload endpoints. They need ApplyOnForward and exclude PreDNAT. False, the default, means that the policy
+	// applies to the first packet of each connection.
 	DoNotTrack bool `json:"doNotTrack,omitempty"`
-	// PreDNAT policies decide on host endpoints before destination NAT, and never count on
-	// workload endpoints. They are for ingress alone: egress rules and the type Egress are invalid.
-	// They need ApplyOnForward and exclude DoNotTrack. False, the default, means that
-	// rules see the destination after destination NAT.
+	// PreDNAT policies apply to host endpoints before destination NAT, and never to workload endpoints. They are for
+	// ingress only: egress rules and the type Egress are invalid. They need ApplyOnForward and exclude DoNotTrack. False,
+	// the default, means that rules match the destination after destination NAT.
 	PreDNAT bool `json:"preDNAT,omitempty"`
-	// PerformanceHints change how the policy is computed, never what it means. Empty means none.
+	// PerformanceHints change how the policy is computed, but not its meaning. Empty means none.
 	PerformanceHints []PerformanceHint `json:"performanceHints,omitempty"`
 }
 
-// Type is a direction that a policy applies to, seen from the endpoint. Type is a plain
-// value; it is safe for concurrent use.
+// Type is a direction that a policy applies to, as seen from the endpoint.
 type Type string
 
-// The policy types. They are compared without regard to case when read.
+// The policy types. Decoding is not case-sensitive.
 const (
 	Ingress Type = "Ingress"
 	Egress  Type = "Egress"
 )
 
-// PerformanceHint is a hint on how a policy is going to be used. It is a plain value and
-// safe for concurrent use.
+// PerformanceHint is a hint about the use of a policy.
 type PerformanceHint string
 
-// AssumeNeededOnEveryNode keeps the policy programmed although no endpoint of this
-// node matches it, so that the first one that does needs to wait for less.
+// AssumeNeededOnEveryNode keeps the policy programmed if no endpoint of this node matches it, so that the first
+// endpoint that matches takes less time.
 const AssumeNeededOnEveryNode PerformanceHint = "AssumeNeededOnEveryNode"
 
-// Key returns the policy's identity; its kind says whether it is staged.
+// Key returns the policy's key. Its kind depends on Staged.
 func (p *Policy) Key() Key {
 	kind := KindPolicy
 	if p.Staged {
@@ -94,8 +81,8 @@ func (p *Policy) Key() Key {
 	return Key{Kind: kind, Namespace: p.Namespace, Name: p.Name}
 }
 
-// Validate reports every problem of the policy as one *ValidationError, or nil. Update.Admit
-// decides which of them make it absent. A closed rule is no problem: see Doubts.
+// Validate reports all problems of the policy as one *ValidationError, or nil. Update.Admit determines which of them
+// make the policy absent. A closed rule is not a problem, see Doubts.
 func (p *Policy) Validate() error {
 	v := &validator{}
 	v.policyScope(p)
@@ -119,8 +106,7 @@ func (p *Policy) equal(other Resource) bool {
 		slices.Equal(p.PerformanceHints, o.PerformanceHints)
 }
 
-// policyScope checks the fields outside of the rules: with an error there, the policy cannot be in
-// force.
+// policyScope checks the fields outside of the rules. With an error there, the policy is absent.
 func (v *validator) policyScope(p *Policy) {
 	v.namespace(p.Namespace)
 	v.name("name", p.Name)
@@ -150,7 +136,7 @@ func (v *validator) hints(hints []PerformanceHint) {
 	}
 }
 
-// hostPolicy checks what a policy says of host endpoints, which have no namespace.
+// hostPolicy checks the fields for host endpoints, which have no namespace.
 func (v *validator) hostPolicy(p *Policy) {
 	for _, f := range []struct {
 		name string
@@ -183,10 +169,9 @@ func (v *validator) types(types []Type, preDNAT bool) {
 	}
 }
 
-// AppliesTo reports whether the policy counts for the direction. Types decide where
-// they are given, without regard to case. Otherwise the policy counts for Ingress, unless
-// it has egress rules and no ingress rules (then for Egress), or both (then for both).
-// This is the only place where types are defaulted.
+// AppliesTo reports whether the policy applies to the direction. If there are Types, they decide, case-insensitively.
+// Otherwise the policy applies to Ingress; to Egress if it has egress rules and no ingress rules; or to both if it has
+// rules of both.
 func (p *Policy) AppliesTo(t Type) bool {
 	t = t.canonical()
 	if len(p.Types) > 0 {
@@ -201,7 +186,7 @@ func (p *Policy) AppliesTo(t Type) bool {
 	return false
 }
 
-// TierName returns the name of the policy's tier: DefaultTier where it gives none.
+// TierName returns the name of the policy's tier. The default is DefaultTier.
 func (p *Policy) TierName() string {
 	if p.Tier == "" {
 		return DefaultTier
@@ -214,7 +199,7 @@ func (p *Policy) NeededOnEveryNode() bool {
 	return slices.Contains(p.PerformanceHints, AssumeNeededOnEveryNode)
 }
 
-// canonical returns the type in its usual case, or as it is where it is unknown.
+// canonical returns the type in its usual case, or unchanged if it is unknown.
 func (t Type) canonical() Type {
 	for _, known := range []Type{Ingress, Egress} {
 		if sameLetters(string(t), string(known)) {

@@ -9,15 +9,13 @@ import (
 	"strings"
 )
 
-// Port is a port, a range of ports, or the name of a port of an endpoint. Either Name is set, or
-// First and Last are (equal for a single port). In JSON it is a number (80), a range ("8000:8999")
-// or a name ("http"). Port is a plain value; it is safe for concurrent use.
+// Port is a port, a range of ports, or the name of a port of an endpoint. Either Name is set, or First and Last (equal
+// for a single port). In JSON, it is a number (80), a range ("8000:8999") or a name ("http").
 type Port struct {
-	// Name of a port: 1 to 128 of [A-Za-z0-9_.-] with at least one letter. A letter is asked for so
-	// that a range written with a dash, "80-90", is an error and not the name of a port that no
-	// endpoint has.
+	// Name of a port: 1 to 128 of [A-Za-z0-9_.-] with at least one letter. So "80-90" is an error instead of a name that
+	// no endpoint has.
 	Name string
-	// First and Last port number of an inclusive range, 1 to 65535. Both 0 where Name is set.
+	// First and Last are the port numbers of an inclusive range, 1 to 65535. Both are 0 if Name is set.
 	First, Last uint16
 }
 
@@ -30,9 +28,9 @@ func PortRange(first, last uint16) Port { return Port{First: first, Last: last} 
 // PortName returns a port by name.
 func PortName(name string) Port { return Port{Name: name} }
 
-// ParsePort reads a port number ("80"), an inclusive range ("8000:8999") or the name of a
-// port ("http"). It returns an error for port 0, numbers over 65535, a range whose first
-// port is larger than its last, and anything that is no legal name.
+// ParsePort parses a port number ("80"), an inclusive range ("8000:8999") or the name of a port ("http"). It returns an
+// error for port 0, numbers over 65535, a range whose first port is larger than its last, and any text that is not a
+// valid name.
 func ParsePort(s string) (Port, error) {
 	if isPortName(s) {
 		return PortName(s), nil
@@ -54,7 +52,7 @@ func ParsePort(s string) (Port, error) {
 	return PortRange(uint16(first), uint16(last)), nil
 }
 
-// String returns the form that ParsePort reads.
+// String returns the text that ParsePort parses.
 func (p Port) String() string {
 	first := strconv.Itoa(int(p.First))
 	switch {
@@ -66,7 +64,7 @@ func (p Port) String() string {
 	return first + ":" + strconv.Itoa(int(p.Last))
 }
 
-// MarshalJSON writes a number for a single port, otherwise what String returns. It never fails.
+// MarshalJSON encodes a number for a single port, otherwise the text of String. It never fails.
 func (p Port) MarshalJSON() ([]byte, error) {
 	if p.Name == "" && p.First == p.Last {
 		return []byte(p.String()), nil
@@ -74,12 +72,12 @@ func (p Port) MarshalJSON() ([]byte, error) {
 	return json.Marshal(p.String())
 }
 
-// UnmarshalJSON reads what ParsePort reads, from a string or a number. Null is an error.
+// UnmarshalJSON decodes a string or number, as ParsePort. Null is an error.
 func (p *Port) UnmarshalJSON(data []byte) error {
 	return unmarshal(data, p)
 }
 
-// read does not give a number to ParsePort, which would take 8e1 for a name.
+// read does not call ParsePort for a number, because 8e1 is a valid name there.
 func (p *Port) read(d *decoder, path string, n *jsonNode) {
 	if n.kind == jsonNumber {
 		d.portNumber(path, n, &p.First)
@@ -89,7 +87,7 @@ func (p *Port) read(d *decoder, path string, n *jsonNode) {
 	parsed(d, path, n, p, ParsePort)
 }
 
-// problem says what is wrong with the port, or "".
+// problem returns why the port is invalid, or "".
 func (p Port) problem() string {
 	switch {
 	case p.Name != "" && (p.First != 0 || p.Last != 0):
@@ -107,14 +105,14 @@ func (p Port) problem() string {
 	return ""
 }
 
-// isPortName reports whether s is a legal name of a port.
+// isPortName reports whether s is a valid name of a port.
 func isPortName(s string) bool {
 	return len(s) <= 128 && onlyOf(s, "_.-") && strings.ContainsFunc(s, isLetter)
 }
 
 // onlyOf reports whether s consists of ASCII letters, digits and the characters of extra.
 func onlyOf(s, extra string) bool {
-	// One bit a character: every label and name of every update is looked at here.
+	// A bitmap of characters, for speed: this function checks every label and name of every update.
 	const digits, letters = 0x03ff_0000_0000_0000, 0x07ff_fffe_07ff_fffe
 	masks := [4]uint64{digits, letters}
 	for i := range len(s) {

@@ -4,28 +4,25 @@ package policy
 
 import "maps"
 
-// Profile gives labels to the endpoints that list it and holds the rules that count
-// where no tier applies to an endpoint, or every tier passed. Readers may share a Profile
-// that nobody changes.
+// Profile has labels for the endpoints that list it, and rules for traffic that no tier decides: if no tier applies to
+// an endpoint, or all tiers pass.
 type Profile struct {
 	// Name of the profile. Required.
 	Name string `json:"name"`
-	// LabelsToApply are inherited by the endpoints that list the profile. The
-	// endpoint's own label of the same name wins; among profiles, the first in the
-	// endpoint's list. LabelNamespace is not allowed. Empty means none.
+	// LabelsToApply are labels that endpoints inherit from the profile. An endpoint's own label takes precedence over an
+	// inherited label of the same name. Of several profiles, the first in the endpoint's list takes precedence.
+	// LabelNamespace is not allowed. Empty means none.
 	LabelsToApply map[string]string `json:"labelsToApply,omitempty"`
-	// Ingress rules. Pass acts as Deny here. None means that the profile leaves the direction
-	// undecided.
+	// Ingress rules. Pass means Deny here. Without rules, the profile does not decide this direction.
 	Ingress []Rule `json:"ingress,omitempty"`
-	// Egress rules. Pass acts as Deny here. None means that the profile leaves the direction
-	// undecided.
+	// Egress rules. Pass means Deny here. Without rules, the profile does not decide this direction.
 	Egress []Rule `json:"egress,omitempty"`
 }
 
-// Key returns the profile's identity.
+// Key returns the profile's key.
 func (p *Profile) Key() Key { return Key{Kind: KindProfile, Name: p.Name} }
 
-// Validate reports every problem of the profile as one *ValidationError, or nil.
+// Validate reports all problems of the profile as one *ValidationError, or nil.
 func (p *Profile) Validate() error {
 	v := &validator{}
 	v.name("name", p.Name)
@@ -47,13 +44,13 @@ func (p *Profile) equal(other Resource) bool {
 		equalRules(p.Ingress, o.Ingress) && equalRules(p.Egress, o.Egress)
 }
 
-// DefaultAllowProfile is the name of the built-in profile, see BuiltinProfile. The name is Calico's: its HostEndpoints
-// for all nodes list this profile, and the API has no resource of it.
+// DefaultAllowProfile is the name of the built-in profile, see BuiltinProfile. The name is that of Calico: its
+// HostEndpoints for all nodes list this profile, and its API has no resource for it.
 const DefaultAllowProfile = "projectcalico-default-allow"
 
-// BuiltinProfile returns a profile that exists without a resource: DefaultAllowProfile, which allows everything in both
-// directions. A Profile resource with this name replaces it, and if that is invalid, Update.Admit replaces it by one
-// that denies everything. The result is the caller's to change. It returns false for any other name.
+// BuiltinProfile returns a profile that exists without a resource, and false for any other name. The only one is
+// DefaultAllowProfile, which allows everything in both directions. A Profile resource with this name replaces it. If
+// that is invalid, Update.Admit replaces it by a profile that denies everything. The caller may change the result.
 func BuiltinProfile(name string) (*Profile, bool) {
 	if name != DefaultAllowProfile {
 		return nil, false

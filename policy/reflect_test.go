@@ -18,8 +18,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The tests of this file fail when a field is added to a kind and forgotten in Equal, Clone,
-// Encode or Decode.
+// The tests in this file fail if a new field of a kind is missing in Equal, Clone, Encode or Decode.
 
 // full returns a resource of every kind in which every field is set.
 func full(t testing.TB) []policy.Resource {
@@ -29,7 +28,7 @@ func full(t testing.TB) []policy.Resource {
 		r := empty(t, kind)
 		v := reflect.ValueOf(r).Elem()
 		for i := range v.NumField() {
-			if v.Type().Field(i).Name != "Staged" { // the kind says it
+			if v.Type().Field(i).Name != "Staged" { // the kind has it
 				fieldwalk.Fill(v.Field(i), policy.PortRange(80, 90))
 			}
 		}
@@ -47,7 +46,7 @@ func empty(t testing.TB, kind policy.Kind) policy.Resource {
 	return r
 }
 
-// Kinds lists the constants of the type Kind that the package has, each once.
+// Kinds has each constant of the type Kind once.
 func TestKindsAreComplete(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "resource.go", nil, 0)
 	require.NoError(t, err)
@@ -82,7 +81,7 @@ func TestKindsAreComplete(t *testing.T) {
 	require.Len(t, types, len(policy.Kinds())-1, "policies and staged policies are of one type")
 }
 
-// Equal notices a change of every field, and a clone shares nothing with its original.
+// Equal is false after a change of any field, and a clone shares no memory with the original.
 func TestEqualAndCloneAreComplete(t *testing.T) {
 	for _, r := range full(t) {
 		before := fmt.Sprintf("%#v", encode(t, r))

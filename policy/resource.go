@@ -7,12 +7,11 @@ import (
 	"strconv"
 )
 
-// Kind names a type of resource, as in the "kind" field of its JSON form. It is a plain
-// value and safe for concurrent use.
+// Kind is a type of resources, as in the "kind" member of JSON.
 type Kind string
 
-// The kinds. A staged policy has a kind of its own, so that a policy and its staged
-// successor can stand side by side under one name.
+// The kinds. A staged policy has a kind of its own, so that it can have the same name as the policy that it is to
+// replace.
 const (
 	KindPolicy           Kind = "Policy"
 	KindStagedPolicy     Kind = "StagedPolicy"
@@ -27,38 +26,34 @@ const (
 	KindServiceBackends  Kind = "ServiceBackends"
 )
 
-// Key identifies a resource. Namespace is empty for global objects. Keys are
-// comparable; Compare orders them. Names and namespaces hold no slash, but for the name of
-// a Block, which is its CIDR. Key is a plain value; it is safe for concurrent use.
+// Key identifies a resource. Namespace is empty for global objects. Names and namespaces have no slash, except for the
+// name of a Block, which is its CIDR. Keys are comparable, and Compare orders them.
 type Key struct {
 	Kind      Kind   `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 }
 
-// Resource is one object of the desired state: *Policy, *Tier, *Profile, *NetworkSet,
-// *WorkloadEndpoint, *HostEndpoint, *IPPool, *Block, *Node or *ServiceBackends. The set is
-// closed. Readers may share a Resource that nobody changes.
+// Resource is one object of the desired state: *Policy, *Tier, *Profile, *NetworkSet, *WorkloadEndpoint, *HostEndpoint,
+// *IPPool, *Block, *Node or *ServiceBackends. There are no other implementations.
 type Resource interface {
-	// Key returns the identity that the resource's own fields give it.
+	// Key returns the key of the resource.
 	Key() Key
-	// Validate reports every problem of the resource as one *ValidationError, or nil.
+	// Validate reports all problems of the resource as one *ValidationError, or nil.
 	Validate() error
 
-	equal(Resource) bool // compares field by field; neither is nil
+	equal(Resource) bool // compares all fields; neither is nil
 }
 
-// Update says what the state of one object now is. A nil Resource means that the
-// object is absent. Only the latest update of a key counts; updates may repeat
-// themselves, arrive in any order between objects, and delete what never was. Readers may
-// share an Update that nobody changes.
+// Update is the present state of one object. A nil Resource means that the object does not exist. The latest update of
+// a key replaces earlier ones. Updates of different objects may be in any order. Repeated updates and deletions of
+// objects that do not exist have no effect.
 type Update struct {
 	Key      Key
 	Resource Resource
 }
 
-// Kinds returns all kinds, in the order in which they are declared. The result is the caller's to
-// change.
+// Kinds returns all kinds, in the order of their declaration. The caller may change the result.
 func Kinds() []Kind {
 	return []Kind{
 		KindPolicy, KindStagedPolicy, KindTier, KindProfile, KindNetworkSet, KindWorkloadEndpoint,
@@ -66,8 +61,7 @@ func Kinds() []Kind {
 	}
 }
 
-// newResource returns an empty resource of the kind, nil for one that does not exist. A new
-// kind is a constant, an entry of Kinds, a case here, and a type with the methods of Resource.
+// newResource returns an empty resource of the kind, or nil if the kind does not exist.
 func newResource(kind Kind) Resource {
 	switch kind {
 	case KindPolicy, KindStagedPolicy:
@@ -94,12 +88,11 @@ func newResource(kind Kind) Resource {
 	return nil
 }
 
-// absent reports whether r is nil, or a nil pointer of one of the kinds.
+// absent reports whether r is nil or a nil pointer.
 func absent(r Resource) bool { return r == nil || reflect.ValueOf(r).IsNil() }
 
-// String returns "Kind/namespace/name", or "Kind/name" for a global object. The text is a quoted Go
-// string if a part of it is not printable: the names of an invalid object can hold line breaks,
-// and must not begin a line of a log.
+// String returns "Kind/namespace/name", or "Kind/name" for a global object. If the text has unprintable characters, it
+// is quoted as a Go string: so a line break in a name of an invalid object does not begin a new line of a log.
 func (k Key) String() string {
 	text := string(k.Kind) + "/" + k.Name
 	if k.Namespace != "" {
@@ -111,9 +104,8 @@ func (k Key) String() string {
 	return strconv.Quote(text)
 }
 
-// Equal reports whether two resources are of the same kind and say the same, field by
-// field; a list or map without entries equals a nil one. Values are compared as they
-// are written: make both Canonical first where that may differ. Two nil resources are equal.
+// Equal reports whether two resources have the same kind and equal fields. Empty lists and maps equal nil ones. Values
+// are compared as they are: call Canonical first if they may have different forms. Two nil resources are equal.
 func Equal(a, b Resource) bool {
 	if absent(a) || absent(b) {
 		return absent(a) && absent(b)
@@ -128,7 +120,7 @@ func equalPointers[T comparable](a, b *T) bool {
 	return *a == *b
 }
 
-// Clone returns a deep copy of r, to edit while others read r. Nil stays nil.
+// Clone returns a deep copy of r, which can be changed. The copy of nil is nil.
 func Clone(r Resource) Resource {
 	if absent(r) {
 		return nil
@@ -140,11 +132,10 @@ func Clone(r Resource) Resource {
 	return c
 }
 
-// Canonical returns a copy of r in which equal things are written equally: prefixes are masked and
-// unmapped (the addresses of a Node, which are no prefixes, only unmapped), addresses unmapped, the
-// types of a policy in their usual case, MAC addresses in small letters. What has no canonical
-// form, as a mapped address with a zone, or a mapped prefix with less than 96 bits, stays as it is,
-// for Validate to refuse. Nil stays nil.
+// Canonical returns a copy of r with values in canonical form: prefixes masked and unmapped (the addresses of a Node
+// only unmapped), addresses unmapped, types of a policy in their usual case, MAC addresses in lower case. Values
+// without a canonical form, as a mapped address with a zone or a mapped prefix shorter than 96 bits, stay unchanged,
+// and Validate refuses them. The copy of nil is nil.
 func Canonical(r Resource) Resource {
 	c := Clone(r)
 	if c != nil {

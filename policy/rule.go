@@ -9,60 +9,54 @@ import (
 	"slices"
 )
 
-// Rule is one step of a policy or profile. All its fields must match (AND); the entries
-// of one list are alternatives (OR); a negated field must match none of its entries.
-// A rule with no criterion matches every packet. A list without entries is the same as
-// none, everywhere. Readers may share a Rule that nobody changes.
+// Rule is one rule of a policy or profile. All of its conditions must match (AND). Entries of a list are alternatives
+// (OR). A negated field must match none of its entries. A rule without conditions matches every packet. An empty list
+// equals a missing one.
 type Rule struct {
-	// Action to take. Required: a rule without an action is invalid.
+	// Action of the rule. Required.
 	Action Action `json:"action"`
-	// IPVersion limits the rule to IPv4 (4) or IPv6 (6). 0 means both; JSON leaves the field
-	// out for that.
+	// IPVersion limits the rule to IPv4 (4) or IPv6 (6). 0 means both, and JSON omits it.
 	IPVersion int `json:"ipVersion,omitempty"`
-	// Protocol of the packet, by name or number. ICMP counts for IPv4 only, ICMPv6 for
-	// IPv6 only. 0 means any.
+	// Protocol of the packet, by name or number. ICMP matches IPv4 only, and ICMPv6 matches IPv6 only. 0 means any.
 	Protocol Protocol `json:"protocol,omitzero"`
 	// NotProtocol excludes a protocol. 0 means none.
 	NotProtocol Protocol `json:"notProtocol,omitzero"`
-	// HeaderMatch has the fields that match the packet's headers. In JSON they are members of the rule.
+	// HeaderMatch has the conditions on the packet's headers. In JSON, its fields are members of the rule.
 	HeaderMatch
 	// Source of the packet. The zero value means any.
 	Source EntityRule `json:"source,omitzero"`
-	// Destination of the packet, after destination NAT but for policies that are PreDNAT or
-	// DoNotTrack. The zero value means any.
+	// Destination of the packet, after destination NAT except in policies that are PreDNAT or DoNotTrack. The zero value
+	// means any.
 	Destination EntityRule `json:"destination,omitzero"`
-	// Metadata is carried along for the reader; it never changes a verdict. Nil means none.
+	// Metadata is information for people and tools. It never changes a verdict. Nil means none.
 	Metadata *RuleMetadata `json:"metadata,omitempty"`
-	// Doubts are the reasons for which the rule was closed, see Close; a rule that is understood
-	// has none. Their fields are paths in the object that the rule was written in. Only rules of
-	// policies may have doubts.
+	// Doubts are the reasons why the rule is closed, see Close. Empty means that the rule is not closed. Their fields are
+	// paths in the original object. Only rules of policies can have doubts.
 	Doubts []Problem `json:"doubts,omitempty"`
 }
 
-// Action is what a rule does with a packet that it matches. Action is a plain value; it
-// is safe for concurrent use.
+// Action is what happens to a packet that a rule matches.
 type Action string
 
 // The actions.
 const (
-	// Allow lets the packet go on; final for the direction.
+	// Allow accepts the packet in this direction.
 	Allow Action = "Allow"
-	// Deny drops the packet; final.
+	// Deny drops the packet.
 	Deny Action = "Deny"
-	// Pass leaves the tier: the next tier decides, after the last one the profiles.
+	// Pass leaves the tier: the next tier decides, and after the last tier the profiles.
 	Pass Action = "Pass"
-	// Log writes a kernel log line and goes on with the next rule.
+	// Log writes a line to the kernel log. Evaluation continues with the next rule.
 	Log Action = "Log"
 )
 
-// RuleMetadata is information about a rule for people and tools. Readers may share one
-// that nobody changes.
+// RuleMetadata is information about a rule for people and tools.
 type RuleMetadata struct {
-	// Annotations are free keys and values, shown in explanations.
+	// Annotations are free keys and values, which explanations include.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// ruleScope is what the meaning of a rule depends on besides itself.
+// ruleScope is the context that the meaning of a rule depends on.
 type ruleScope struct {
 	direction Type
 	namespace string // of the policy; empty in a global policy and in a profile
@@ -101,7 +95,7 @@ func (v *validator) rule(r *Rule, scope ruleScope) {
 	v.doubts(r)
 }
 
-// problem returns what is wrong with the action, or "".
+// problem returns why the action is invalid, or "".
 func (a Action) problem() string {
 	switch a {
 	case Allow, Deny, Pass, Log:

@@ -9,10 +9,9 @@ import (
 	"slices"
 )
 
-// RuleIDs returns an identifier for each of the rules that owner has for a direction: 24 letters
-// and digits. An ID depends on the owner, the direction, the rule's own content without its
-// metadata and doubts, and how many equal rules stand before it. So an edit of one rule leaves the
-// IDs of the others, and with them their counters, alone.
+// RuleIDs returns an ID for each rule of owner in a direction: 24 letters and digits. An ID depends on the owner, the
+// direction, the rule without its metadata and doubts, and the number of equal rules before it. So a change of one rule
+// does not change the IDs of others, nor their counters.
 func RuleIDs(owner Key, dir Type, rules []Rule) []string {
 	ids := make([]string, len(rules))
 	var before map[string]uint64
@@ -42,8 +41,8 @@ func RuleIDs(owner Key, dir Type, rules []Rule) []string {
 	return ids
 }
 
-// FindRule returns the direction and the index of the rule with this ID. Counters, logs and explanations have
-// such IDs. ok is false if the policy has no such rule, for example because it was changed since.
+// FindRule returns the direction and index of the rule with the ID, as counters, logs and explanations have it. ok is
+// false if the policy has no such rule, for example because it has changed.
 func (p *Policy) FindRule(id string) (dir Type, index int, ok bool) {
 	for dir, rules := range map[Type][]Rule{Ingress: p.Ingress, Egress: p.Egress} {
 		if index = slices.Index(RuleIDs(p.Key(), dir, rules), id); index >= 0 {
@@ -55,8 +54,8 @@ func (p *Policy) FindRule(id string) (dir Type, index int, ok bool) {
 
 var ruleIDEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567")
 
-// digest writes values so that different ones never have the same bytes: every text and every list
-// has its length before it, and every value is written, also a zero one, but for a HeaderMatch.
+// digest encodes values for hashing. Different values have different bytes: the length of each text and list is before
+// it, and every value is encoded, zero or not, except in HeaderMatch.
 type digest struct{ buf []byte }
 
 func (d *digest) number(n uint64) { d.buf = binary.AppendUvarint(d.buf, n) }

@@ -7,27 +7,23 @@ import (
 	"slices"
 )
 
-// ServiceBackends is a part of what stands behind a service: every address serves every
-// port. The backends of a service are those of all its parts together (as a Kubernetes
-// Service has several EndpointSlices); an address that two parts give stays until neither
-// does. Readers may share a ServiceBackends that nobody changes.
+// ServiceBackends has backends of a service: each address serves each port. A service can have several ServiceBackends,
+// as a Kubernetes Service has several EndpointSlices. Its backends are those of all of them.
 type ServiceBackends struct {
 	// Namespace of the service. Required.
 	Namespace string `json:"namespace"`
-	// Name of the part, unique within the namespace over all services. Required.
+	// Name is unique within the namespace for all services. Required.
 	Name string `json:"name"`
-	// Service that the part belongs to, in the same namespace. Required.
+	// Service that the backends belong to, in the same namespace. Required.
 	Service string `json:"service"`
-	// Addresses of the backends, both families, each once. Empty means that the part has no
-	// backends.
+	// Addresses of the backends, of both families, without duplicates. Empty means no backends.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
-	// Ports of the backends; duplicates collapse. Empty means that rules for traffic to the service
-	// match nothing of this part; rules for traffic from it go by the addresses alone.
+	// Ports of the backends. It may have duplicates. If it is empty, rules for traffic to the service do not match these
+	// backends. Rules for traffic from the service match addresses only.
 	Ports []ServicePort `json:"ports,omitempty"`
 }
 
-// ServicePort is a port that the backends of a service listen on. It is a plain value; it is
-// safe for concurrent use.
+// ServicePort is a port of the backends of a service.
 type ServicePort struct {
 	// Protocol: TCP, UDP or SCTP. Required.
 	Protocol Protocol `json:"protocol"`
@@ -35,12 +31,12 @@ type ServicePort struct {
 	Port uint16 `json:"port"`
 }
 
-// Key returns the identity of this part of the service.
+// Key returns the key of the ServiceBackends.
 func (s *ServiceBackends) Key() Key {
 	return Key{Kind: KindServiceBackends, Namespace: s.Namespace, Name: s.Name}
 }
 
-// Validate reports every problem of this part of the service as one *ValidationError, or nil.
+// Validate reports all problems of the ServiceBackends as one *ValidationError, or nil.
 func (s *ServiceBackends) Validate() error {
 	v := &validator{}
 	v.name("namespace", s.Namespace)

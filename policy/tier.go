@@ -2,30 +2,29 @@
 
 package policy
 
-// Tier groups policies. Tiers are looked at in order. Readers may share a Tier that nobody
-// changes.
+// Tier is an ordered group of policies. Tiers are evaluated in order.
 type Tier struct {
 	// Name of the tier. Required.
 	Name string `json:"name"`
-	// Order among tiers: smaller first; nil means after every number; ties by name. The
-	// three built-in tiers have fixed orders, see BuiltinTier.
+	// Order of the tier: smaller first, nil after all numbers, equal orders by name. The three built-in tiers have fixed
+	// orders, see BuiltinTier.
 	Order *float64 `json:"order,omitempty"`
-	// DefaultAction is what happens to traffic of an endpoint that the tier's policies
-	// select when none of their rules decides: Deny (the default) or Pass.
+	// DefaultAction applies if the tier's policies select an endpoint and none of their rules decides: Deny (the default)
+	// or Pass.
 	DefaultAction Action `json:"defaultAction,omitempty"`
 }
 
-// The built-in tiers: they exist without a Tier resource, see BuiltinTier.
+// The built-in tiers. They exist without a Tier resource, see BuiltinTier.
 const (
 	DefaultTier      = "default"
 	KubeAdminTier    = "kube-admin"
 	KubeBaselineTier = "kube-baseline"
 )
 
-// Key returns the tier's identity.
+// Key returns the tier's key.
 func (t *Tier) Key() Key { return Key{Kind: KindTier, Name: t.Name} }
 
-// Validate reports every problem of the tier as one *ValidationError, or nil.
+// Validate reports all problems of the tier as one *ValidationError, or nil.
 func (t *Tier) Validate() error {
 	v := &validator{}
 	v.name("name", t.Name)
@@ -51,9 +50,8 @@ func (t *Tier) equal(other Resource) bool {
 	return ok && t.Name == o.Name && t.DefaultAction == o.DefaultAction && equalPointers(t.Order, o.Order)
 }
 
-// Action returns what happens to traffic that the tier's policies leave undecided: Pass
-// where DefaultAction says so, Deny in every other case. A nil tier, one
-// without a resource, denies too.
+// Action returns the action if no rule of the tier's policies decides: Pass if that is the DefaultAction, otherwise
+// Deny. A nil Tier, which stands for one without a resource, denies.
 func (t *Tier) Action() Action {
 	if t != nil && t.DefaultAction == Pass {
 		return Pass
@@ -61,10 +59,9 @@ func (t *Tier) Action() Action {
 	return Deny
 }
 
-// BuiltinTier returns a tier that exists without a resource: KubeAdminTier (order 1,000,
-// Pass), DefaultTier (order 1,000,000, Deny) and KubeBaselineTier (order 10,000,000,
-// Pass). A Tier resource of such a name must have the same order and default action. The
-// result is the caller's to change. It returns false for any other name.
+// BuiltinTier returns a tier that exists without a resource, and false for any other name: KubeAdminTier (order 1,000,
+// Pass), DefaultTier (order 1,000,000, Deny) and KubeBaselineTier (order 10,000,000, Pass). A Tier resource with such a
+// name must have the same order and default action. The caller may change the result.
 func BuiltinTier(name string) (*Tier, bool) {
 	order, action := 0.0, Pass
 	switch name {

@@ -13,10 +13,10 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// Limits of what one resource may hold, in bytes or entries. They are far above what
-// anybody writes, and keep one object from costing the whole node.
+// Limits of one resource, in bytes or entries. They are far above ordinary values, and limit the cost of one object for
+// a node.
 const (
-	maxName       = 265 // 253, as in Kubernetes, and the prefix that a converter puts before it
+	maxName       = 265 // 253, as in Kubernetes, and the prefix of a converter
 	maxLabelName  = 512
 	maxLabelValue = 4 << 10
 	maxLabels     = 1024
@@ -25,27 +25,25 @@ const (
 	maxPorts      = 10_000 // per list
 	maxAddresses  = 256    // per list of an endpoint or node
 	maxProfiles   = 256    // per endpoint
-	maxBackends   = 10_000 // addresses per part of a service; Kubernetes makes parts of at most 1,000
+	maxBackends   = 10_000 // addresses of one ServiceBackends; Kubernetes puts at most 1,000 into an EndpointSlice
 	maxBorrowed   = 65_536 // per block
 )
 
-// validator collects what is wrong with a resource. It knows where in the resource it is, so that
-// the path of a field is put together only where there is something to say: most resources are
-// valid, and come in large numbers.
+// validator collects the problems of a resource. It records its place in the resource, and builds the path of a field
+// only for a problem: most of many resources are valid.
 type validator struct {
 	report
 	place [4]step
 	depth int
 }
 
-// step leads from an object to one in it: to a member or, where index is not negative, to an item
-// of one.
+// step is one step of a path: a member of an object or, if index is not negative, an item of a member.
 type step struct {
 	name  string
 	index int
 }
 
-// enter makes the following fields those of a member, or of an item of it.
+// enter makes a member, or an item of it, the current object.
 func (v *validator) enter(name string, index int) {
 	v.place[v.depth] = step{name, index}
 	v.depth++
@@ -53,7 +51,7 @@ func (v *validator) enter(name string, index int) {
 
 func (v *validator) leave() { v.depth-- }
 
-// add notes a problem of a field of the object in hand.
+// add adds a problem of a field of the current object.
 func (v *validator) add(field, format string, args ...any) {
 	path := ""
 	for _, s := range v.place[:v.depth] {
@@ -75,9 +73,8 @@ func (v *validator) err(key Key) error {
 	return &ValidationError{Key: key, Problems: v.problems}
 }
 
-// Validate reports every problem of the update as one *ValidationError, or nil: its key must be the
-// resource's own, the resource valid. A nil Resource is a deletion and always valid;
-// a nil pointer of one of the kinds is neither.
+// Validate reports all problems of the update as one *ValidationError, or nil. The resource must be valid, and its key
+// that of the update. A deletion, with a nil Resource, is valid. A nil pointer as Resource is not.
 func (u Update) Validate() error {
 	if u.Resource == nil {
 		return nil
@@ -88,7 +85,7 @@ func (u Update) Validate() error {
 	return u.Resource.Validate()
 }
 
-// validateKey checks that the resource, which is given, exists and is of the key.
+// validateKey checks that the resource is not a nil pointer, and that it has the key.
 func (u Update) validateKey() error {
 	v := &validator{}
 	if absent(u.Resource) {
@@ -106,11 +103,10 @@ func (v *validator) namespace(s string) {
 	}
 }
 
-// nameMarks are what names hold besides letters and digits.
+// nameMarks are the characters of names besides letters and digits.
 const nameMarks = "-_.:@+~"
 
-// name checks a required name. The characters leave names safe to print, to quote and to
-// join with slashes.
+// name checks a required name. Its characters are safe to print, to quote and to join with slashes.
 func (v *validator) name(field, s string) {
 	switch {
 	case s == "":
@@ -138,7 +134,7 @@ func (v *validator) order(order *float64) {
 // selector checks an optional selector.
 func (v *validator) selector(field, s string) { v.prefixedSelector(field, s, "") }
 
-// prefixedSelector checks an optional selector over labels that will get a prefix.
+// prefixedSelector checks an optional selector whose labels get a prefix.
 func (v *validator) prefixedSelector(field, s, prefix string) {
 	if s == "" || !v.text(field, s, selector.MaxLength, "\t") {
 		return
@@ -159,7 +155,7 @@ func checkSelector(s, prefix string) error {
 	return sel.PrefixLabels(prefix).Err()
 }
 
-// labels checks label names, which must be usable in selectors, and values.
+// labels checks the names of labels, which selectors must be able to mention, and the values.
 func (v *validator) labels(field string, labels map[string]string) {
 	if len(labels) > maxLabels {
 		v.add(field, "more than %d labels", maxLabels)
@@ -200,8 +196,7 @@ func (v *validator) nets(field string, nets Nets) {
 	}
 }
 
-// text checks text from outside: valid UTF-8 without control characters other than those
-// of allowed, and not too long.
+// text checks that a text is valid UTF-8, not too long, and without control characters except for those in allowed.
 func (v *validator) text(field, s string, most int, allowed string) bool {
 	why := textProblem(s, most, allowed)
 	if why != "" {
@@ -228,7 +223,7 @@ func textProblem(s string, most int, allowed string) string {
 	return ""
 }
 
-// isPlain reports whether a text is printable ASCII, as nearly all are.
+// isPlain reports whether a text is printable ASCII, as most are.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
@@ -238,8 +233,8 @@ func isPlain(s string) bool {
 	return true
 }
 
-// repeats reports whether an item of a list stands before itself too. A short list, as most are, is
-// searched.
+// repeats reports whether an item of a list also occurs before its index. It searches a short list, as most are,
+// without a map.
 func repeats[T comparable](list []T, i int, seen map[T]bool) bool {
 	if seen == nil {
 		return slices.Contains(list[:i], list[i])
@@ -249,8 +244,7 @@ func repeats[T comparable](list []T, i int, seen map[T]bool) bool {
 	return before
 }
 
-// longList returns the memory that repeats needs for a list that is too long to search again and
-// again.
+// longList returns the map that repeats needs for a long list.
 func longList[T comparable](list []T) map[T]bool {
 	if len(list) <= 16 {
 		return nil

@@ -9,11 +9,10 @@ import (
 	"strings"
 )
 
-// interfaceProblem says why an endpoint cannot have an interface of the name, or "". It allows
-// less than the kernel does: nothing that is a wildcard or needs quotes in a ruleset ('*',
-// '"'), and no name that means more than one interface under /proc/sys/net or is the
-// loopback, where nothing from outside arrives and policy would cut the host's own processes
-// off from each other.
+// interfaceProblem returns why an endpoint cannot have an interface of the name, or "". It is stricter than the kernel.
+// It refuses wildcards and characters that need quotes in a ruleset ('*', '"'), names that stand for several interfaces
+// in /proc/sys/net, and the loopback interface: no packet from outside enters there, and policy would block traffic
+// between the host's own processes.
 func interfaceProblem(s string) string {
 	const extra = "-_.@+~="
 	switch {
@@ -29,7 +28,7 @@ func interfaceProblem(s string) string {
 	return ""
 }
 
-// addresses checks a list of addresses of interfaces, each of which may be in it once.
+// addresses checks a list of addresses of interfaces, without duplicates.
 func (v *validator) addresses(field string, addrs []netip.Addr, most int) {
 	if !v.atMost(field, len(addrs), most) {
 		return
@@ -46,7 +45,7 @@ func (v *validator) addresses(field string, addrs []netip.Addr, most int) {
 	}
 }
 
-// addressProblem says why an interface with peers cannot have the address, or "".
+// addressProblem returns why an interface cannot have the address, or "".
 func addressProblem(a netip.Addr) string {
 	switch {
 	case !a.IsValid():
@@ -61,7 +60,7 @@ func addressProblem(a netip.Addr) string {
 	return ""
 }
 
-// macProblem says why s is no MAC address of one interface, or "".
+// macProblem returns why s is not the MAC address of an interface, or "".
 func macProblem(s string) string {
 	parts := strings.Split(s, ":")
 	if len(parts) != 6 {

@@ -68,7 +68,7 @@ func goodBackends() *policy.ServiceBackends {
 
 func TestValidateHostEndpoint(t *testing.T) {
 	for _, c := range []struct {
-		name, field string // an empty field: valid
+		name, field string // an empty field means valid
 		edit        func(h *policy.HostEndpoint)
 	}{
 		{"no name", "name", func(h *policy.HostEndpoint) { h.Name = "" }},
@@ -311,7 +311,7 @@ func TestValidateServices(t *testing.T) {
 		name            string
 		namespace       string
 		in, out         []policy.Rule
-		policy, profile string // the field that is wrong
+		policy, profile string // the field with the problem
 	}{
 		{"source of ingress", "", []policy.Rule{rule(policy.EntityRule{Services: shop}, false)}, nil, "", ""},
 		{
@@ -385,7 +385,7 @@ func TestValidateServices(t *testing.T) {
 	}
 }
 
-// A service excludes all else on its side, and nothing on the other one.
+// A service cannot be combined with other conditions on its side, but with those on the other side.
 func TestValidateServicesAlone(t *testing.T) {
 	for field, e := range map[string]policy.EntityRule{
 		"nets":              {Nets: prefixes("10.0.0.0/8")},

@@ -16,7 +16,7 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-// goodPolicy, goodEndpoint, ... are valid; a test breaks one field.
+// goodPolicy, goodEndpoint, ... return valid resources; each test makes one field invalid.
 func goodPolicy() *policy.Policy {
 	return &policy.Policy{
 		Namespace: "shop", Name: "web", Order: ptr(10.0), Selector: `app == "web"`,
@@ -74,7 +74,7 @@ func goodSet() *policy.NetworkSet {
 	}
 }
 
-// problems returns the fields that Validate complains about.
+// problems returns the fields of the problems that Validate returns.
 func problems(t *testing.T, r policy.Resource) []string {
 	t.Helper()
 	err := r.Validate()
@@ -115,7 +115,7 @@ func TestValidateGood(t *testing.T) {
 
 func TestValidatePolicy(t *testing.T) {
 	for _, c := range []struct {
-		name, field string // an empty field: valid
+		name, field string // an empty field means valid
 		edit        func(p *policy.Policy)
 	}{
 		{"no name", "name", func(p *policy.Policy) { p.Name = "" }},
@@ -194,7 +194,7 @@ func TestValidatePolicy(t *testing.T) {
 	}
 }
 
-// global makes an edit of a policy one of a global policy.
+// global applies an edit to a global policy.
 func global(edit func(*policy.Policy)) func(*policy.Policy) {
 	return func(p *policy.Policy) {
 		p.Namespace = ""
@@ -209,7 +209,7 @@ func fieldList(field string) []string {
 	return []string{field}
 }
 
-// Edits of a good rule.
+// Edits of a valid rule.
 func icmp(proto policy.Protocol, typ, code *int) func(*policy.Rule) {
 	return func(r *policy.Rule) {
 		*r = policy.Rule{Action: policy.Deny, Protocol: proto, HeaderMatch: policy.HeaderMatch{
@@ -387,7 +387,7 @@ func TestValidateLabels(t *testing.T) {
 	require.Equal(t, []string{"labels"}, problems(t, &policy.NetworkSet{Name: "s", Labels: many}))
 }
 
-// The namespace label follows the namespace; nothing may contradict it.
+// The namespace label must equal the namespace.
 func TestValidateNamespaceLabel(t *testing.T) {
 	field := `labels["projectcalico.org/namespace"]`
 	for _, c := range []struct {
@@ -423,7 +423,7 @@ func TestValidateNetworkSet(t *testing.T) {
 	require.Equal(t, []string{"namespace", "name"}, problems(t, &policy.NetworkSet{Namespace: "a b"}))
 }
 
-// nat edits the NAT of the index.
+// nat changes the NAT at the index.
 func nat(i int, internal, external string) func(*policy.WorkloadEndpoint) {
 	addr := func(s string) netip.Addr { a, _ := netip.ParseAddr(s); return a }
 	return func(w *policy.WorkloadEndpoint) {
@@ -510,7 +510,7 @@ func TestValidateEndpoint(t *testing.T) {
 	require.Equal(t, []string{"addresses[1]"}, problems(t, w))
 }
 
-// Every problem is reported, in the order of the fields.
+// All problems are reported, in the order of the fields.
 func TestValidateReportsAll(t *testing.T) {
 	p := goodPolicy()
 	p.Tier, p.Selector = "a b", "("

@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// S61: a protocol by number is the protocol by name.
+// S61: a protocol by number equals the protocol by name.
 func TestProtocol(t *testing.T) {
 	for in, want := range map[string]policy.Protocol{
 		"TCP": 6, "tcp": 6, "6": 6, "UDP": 17, "17": 17, "SCTP": 132, "132": 132, "icmp": 1, "1": 1,
