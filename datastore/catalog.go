@@ -15,22 +15,22 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// ConflictError tells of an object that is in several files, or several times in one. The
-// file that is reported with the error has no say in it.
+// ConflictError reports an object that is in several files, or several times in one file. The copy in the file that is
+// reported with the error has no effect.
 type ConflictError struct {
 	// Key of the object.
 	Key policy.Key
-	// File whose version counts, without its directory.
+	// File whose copy of the object is used, without its directory.
 	File string
 }
 
-// Error names the object and the file whose version counts.
+// Error names the object and the file whose copy is used.
 func (e *ConflictError) Error() string {
 	return fmt.Sprintf("datastore: %s is already in %s", e.Key, printable(e.File))
 }
 
-// printable returns the name of a file as a Go string if a character of it is not printable: it must
-// not begin a line of a log.
+// printable returns the name of a file, quoted as a Go string if a character of it is not printable. Otherwise such a
+// name could begin a new line in a log.
 func printable(file string) string {
 	if strings.ContainsFunc(file, func(r rune) bool { return !strconv.IsPrint(r) }) {
 		return strconv.Quote(file)
@@ -38,17 +38,18 @@ func printable(file string) string {
 	return file
 }
 
-// catalog knows what is in which file, and works out what to tell the receiver. It does no I/O. Of
-// the hundreds of thousands of objects that there may be, most are endpoints of other nodes, in one
-// file each and alone in it, and are not looked at again: they are kept packed.
+// catalog has the objects of each file, and computes the updates for the receiver. It does no I/O. There may be
+// hundreds of thousands of objects. Most are endpoints of other nodes, each in one file of its own. They are rarely
+// read again, so the catalog keeps them packed.
 type catalog struct {
 	rejected func(file string, err error)
-	files    map[string][]packed.Object // in order of their keys, each once
-	// the file whose version counts: the first that has the object, in order
-	holder  packed.Index[string]
-	others  map[policy.Key][]string            // more files that have it, in order
-	changed map[policy.Key]packed.Object       // since the last flush: what the receiver knows, nil for nothing
-	accused map[policy.Key]map[string]struct{} // conflicts already reported: files that do not count
+	files    map[string][]packed.Object // by file; sorted by key, each key once
+	// firstFile has, for each object, the first file by name that has it. Its copy is the one in effect.
+	firstFile packed.Index[string]
+	others    map[policy.Key][]string // the other files that have an object, sorted
+	// changed has the object that the receiver has, if it may have changed since the last flush; nil if none.
+	changed  map[policy.Key]packed.Object
+	reported map[policy.Key]map[string]struct{} // conflicts that were reported: by key, the files whose copy has no effect
 }
 
 func newCatalog(rejected func(file string, err error)) *catalog {
@@ -57,30 +58,30 @@ func newCatalog(rejected func(file string, err error)) *catalog {
 		files:    map[string][]packed.Object{},
 		others:   map[policy.Key][]string{},
 		changed:  map[policy.Key]packed.Object{},
-		accused:  map[policy.Key]map[string]struct{}{},
+		reported: map[policy.Key]map[string]struct{}{},
 	}
 }
 
-// set takes in what a file now holds; nothing, where it is gone or cannot be read.
+// set replaces the objects of a file. There are none if the file was removed or cannot be read.
 func (c *catalog) set(file string, resources []policy.Resource) {
-	content := c.sort(file, resources)
+	content := c.pack(file, resources)
 	for _, r := range c.files[file] {
-		c.touch(r.Key())
+		c.markChanged(r.Key())
 	}
 	for _, r := range content {
-		c.touch(r.Key())
+		c.markChanged(r.Key())
 	}
 	c.remove(file)
 	for _, r := range content {
-		c.hold(file, r.Key())
+		c.add(file, r.Key())
 	}
 	if len(content) > 0 {
 		c.files[file] = content
 	}
 }
 
-// sort returns what counts of a file, in order of the keys, and reports the rest.
-func (c *catalog) sort(file string, resources []policy.Resource) []packed.Object {
+// pack returns the objects of a file, packed and sorted by key. It reports duplicates.
+func (c *catalog) pack(file string, resources []policy.Resource) []packed.Object {
 	content := make([]packed.Object, 0, len(resources))
 	seen := make(map[policy.Key]struct{}, len(resources))
 	for _, r := range resources {
@@ -101,17 +102,17 @@ func (c *catalog) sort(file string, resources []policy.Resource) []packed.Object
 	return content
 }
 
-// touch notes, before an object changes, what the receiver knows of it.
-func (c *catalog) touch(key policy.Key) {
-	if _, touched := c.changed[key]; !touched {
-		c.changed[key] = c.counts(key)
+// markChanged records the object that the receiver has. It is called before an object changes.
+func (c *catalog) markChanged(key policy.Key) {
+	if _, marked := c.changed[key]; !marked {
+		c.changed[key] = c.effective(key)
 	}
 }
 
-// counts returns the version of an object that counts; nil if there is none.
-func (c *catalog) counts(key policy.Key) packed.Object {
-	holder, _ := c.holder.Get(key)
-	content := c.files[holder]
+// effective returns the object that is in effect, from the first file that has it; nil if no file has it.
+func (c *catalog) effective(key policy.Key) packed.Object {
+	firstFile, _ := c.firstFile.Get(key)
+	content := c.files[firstFile]
 	at, found := slices.BinarySearchFunc(content, key, func(r packed.Object, key policy.Key) int {
 		return r.Key().Compare(key)
 	})
@@ -121,15 +122,15 @@ func (c *catalog) counts(key policy.Key) packed.Object {
 	return content[at]
 }
 
-// hold notes that a file has an object.
-func (c *catalog) hold(file string, key policy.Key) {
-	first, held := c.holder.Get(key)
+// add records that a file has an object.
+func (c *catalog) add(file string, key policy.Key) {
+	first, held := c.firstFile.Get(key)
 	if !held {
-		c.holder.Set(key, file)
+		c.firstFile.Set(key, file)
 		return
 	}
 	if file < first {
-		c.holder.Set(key, file)
+		c.firstFile.Set(key, file)
 		file = first
 	}
 	at, _ := slices.BinarySearch(c.others[key], file)
@@ -140,38 +141,38 @@ func (c *catalog) remove(file string) {
 	for _, r := range c.files[file] {
 		key := r.Key()
 		others := c.others[key]
-		holder, _ := c.holder.Get(key)
+		firstFile, _ := c.firstFile.Get(key)
 		switch {
-		case holder != file:
+		case firstFile != file:
 			at, _ := slices.BinarySearch(others, file)
 			others = slices.Delete(others, at, at+1)
 		case len(others) > 0:
-			c.holder.Set(key, others[0])
+			c.firstFile.Set(key, others[0])
 			others = slices.Delete(others, 0, 1)
 		default:
-			c.holder.Delete(key)
+			c.firstFile.Delete(key)
 		}
 		if len(others) == 0 {
 			delete(c.others, key)
 		} else {
 			c.others[key] = others
 		}
-		delete(c.accused[key], file)
+		delete(c.reported[key], file)
 	}
 	delete(c.files, file)
 }
 
-// flush reports new conflicts and returns what the receiver does not know yet, both sorted by key,
-// at most so many updates at a time. It must be gone through to its end.
-func (c *catalog) flush(most int) iter.Seq[[]policy.Update] {
+// flush reports new conflicts and returns the updates that the receiver lacks. Both are sorted by key. Each slice has
+// at most limit updates. The caller must read the sequence to its end.
+func (c *catalog) flush(limit int) iter.Seq[[]policy.Update] {
 	return func(yield func([]policy.Update) bool) {
 		changed := c.changed
-		c.changed = map[policy.Key]packed.Object{} // after the first load it would stay large
-		for keys := range slices.Chunk(slices.SortedFunc(maps.Keys(changed), policy.Key.Compare), most) {
+		c.changed = map[policy.Key]packed.Object{} // a new map, because a map does not shrink after the first load
+		for keys := range slices.Chunk(slices.SortedFunc(maps.Keys(changed), policy.Key.Compare), limit) {
 			var updates []policy.Update
 			for _, key := range keys {
-				c.accuse(key)
-				if now := c.counts(key); !packed.Equal(changed[key], now) {
+				c.reportConflicts(key)
+				if now := c.effective(key); !packed.Equal(changed[key], now) {
 					updates = append(updates, policy.Update{Key: key, Resource: packed.Unpack(now)})
 				}
 			}
@@ -182,21 +183,20 @@ func (c *catalog) flush(most int) iter.Seq[[]policy.Update] {
 	}
 }
 
-// accuse reports the files that hold the object without a say in it, unless it did so
-// before.
-func (c *catalog) accuse(key policy.Key) {
+// reportConflicts reports the files whose copy of the object has no effect, each once.
+func (c *catalog) reportConflicts(key policy.Key) {
 	others := c.others[key]
 	if len(others) == 0 {
-		delete(c.accused, key)
+		delete(c.reported, key)
 		return
 	}
-	accused := map[string]struct{}{}
+	reported := map[string]struct{}{}
 	for _, file := range others {
-		accused[file] = struct{}{}
-		if _, before := c.accused[key][file]; !before {
-			holder, _ := c.holder.Get(key)
-			c.rejected(file, &ConflictError{Key: key, File: holder})
+		reported[file] = struct{}{}
+		if _, before := c.reported[key][file]; !before {
+			firstFile, _ := c.firstFile.Get(key)
+			c.rejected(file, &ConflictError{Key: key, File: firstFile})
 		}
 	}
-	c.accused[key] = accused
+	c.reported[key] = reported
 }

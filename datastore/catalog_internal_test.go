@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Whatever happens to files, in whatever order, what the receiver knows is what the first file says
-// that has an object, and it is told of nothing twice.
+// After random changes of files, the receiver has each object from the first file that has it, and gets no update
+// twice.
 func TestCatalogAgreesWithANaiveOne(t *testing.T) {
 	const seeds, steps, files, objects = 200, 60, 4, 5
 	for seed := range uint64(seeds) {
@@ -37,14 +37,14 @@ func TestCatalogAgreesWithANaiveOne(t *testing.T) {
 			if rng.IntN(3) > 0 {
 				continue
 			}
-			most := 1 + rng.IntN(objects)
-			updates := slices.Collect(c.flush(most))
+			limit := 1 + rng.IntN(objects)
+			updates := slices.Collect(c.flush(limit))
 			for _, some := range updates {
-				require.LessOrEqual(t, len(some), most, "seed %d", seed)
+				require.LessOrEqual(t, len(some), limit, "seed %d", seed)
 				require.NotEmpty(t, some, "seed %d", seed)
 			}
 			for _, u := range slices.Concat(updates...) {
-				require.False(t, policy.Equal(known[u.Key], u.Resource), "seed %d: %s is told again", seed, u.Key)
+				require.False(t, policy.Equal(known[u.Key], u.Resource), "seed %d: %s is sent again", seed, u.Key)
 				if u.Resource == nil {
 					delete(known, u.Key)
 				} else {

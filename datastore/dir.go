@@ -14,9 +14,7 @@ import (
 
 var _ Source = (*Dir)(nil)
 
-// DirConfig says which folder to read, and how.
-//
-// A DirConfig is a plain value and is not changed by the Dir.
+// DirConfig configures a Dir. The Dir does not change it.
 type DirConfig struct {
 	// Path of the directory. Subdirectories are not entered. Required.
 	Path string
@@ -29,18 +27,18 @@ type DirConfig struct {
 	// Rejected receives each error of a file, every time that the file is read, in the goroutine of Run. file
 	// is the name without the directory, or "." if the directory was removed. Nil discards errors.
 	Rejected func(file string, err error)
-	// Unreadable, if set, is called with the cause when the directory cannot be read, also at the start,
-	// when the cause changes, and with nil once the directory is read again. It is called in the goroutine
-	// of Run.
+	// Unreadable, if set, is called when the directory cannot be read, with the cause. It is called again when the
+	// cause changes, and with nil once the directory has been read. It is called in the goroutine of Run, also before
+	// the first read.
 	Unreadable func(cause error)
 	// Wait makes Run wait for a directory that cannot be read at the start. By default Run then
 	// returns the cause.
 	Wait bool
 	// MaxSize is the size in bytes over which a file is rejected. Default: 64 MiB.
 	MaxSize int64
-	// Recheck is the time between two checks whether Path still leads to the watched directory. The kernel
-	// sends no notification if the directory was removed, or if Path is a symbolic link that was changed.
-	// Default: 1 s.
+	// Recheck is the time between two checks whether Path still leads to the watched directory. The kernel sends no
+	// notification if the directory was removed, or if Path is a symbolic link that was changed. Default: 1
+	// s.
 	Recheck time.Duration
 }
 
@@ -99,15 +97,14 @@ func decodeJSON(_ string, data []byte) ([]policy.Resource, []error) {
 	return []policy.Resource{r}, nil
 }
 
-// Dir is a folder of files with desired state. A file is read as soon as its writer closes it, or moves or
-// links it into place. An atomic rename is the best way to change one. Changes behind a symbolic link are
-// not noticed, except if the folder has the layout of a mounted Kubernetes ConfigMap, whose "..data" link
-// is replaced.
+// Dir is a source of the objects in the files of a directory. It reads a file when its writer closes it, or when the
+// file is moved or linked into the directory. To change a file, write a new one and rename it over the old one: that is
+// atomic. A Dir does not detect changes of a file behind a symbolic link. The exception is a directory with the layout
+// of a mounted Kubernetes ConfigMap, whose link "..data" is replaced.
 //
-// The package documentation describes unreadable files and directories. A Dir decodes resources and does
-// not validate them; the receiver does. It keeps workload endpoints in a packed form, because there may be
-// very many. The content at the start is sent in several calls of Update. Later changes that were made
-// together are sent in one call.
+// The package documentation describes unreadable files and directories. A Dir decodes resources and does not validate
+// them; the receiver does. It keeps workload endpoints in a packed form, because there may be very many. It sends the
+// content at the start in several calls of Update. Later changes that were made together are sent in one call.
 //
 // It is safe for concurrent use. Run may be called several times at once, one for each receiver.
 type Dir struct {
@@ -124,8 +121,8 @@ func NewDir(cfg DirConfig) (*Dir, error) {
 	return &Dir{config: cfg.withDefaults()}, nil
 }
 
-// wants reports whether a file of this name is to be read.
-func (c DirConfig) wants(file string) bool {
+// matches reports whether the Dir reads files of this name.
+func (c DirConfig) matches(file string) bool {
 	return !strings.HasPrefix(file, ".") &&
 		slices.ContainsFunc(c.Extensions, func(ext string) bool { return strings.HasSuffix(file, ext) })
 }

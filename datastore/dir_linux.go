@@ -16,25 +16,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Run tells the receiver the content of the directory and then its changes, see Source.
+// Run sends the receiver the content of the directory and then its changes; see Source.
 //
-// It returns the error of ctx or of the receiver, or an error that wraps the cause, such as
-// fs.ErrNotExist, where the directory cannot be watched and read at the start and DirConfig.Wait is
-// not set.
+// Errors: those of ctx and of the receiver. Without DirConfig.Wait, also an error that wraps the cause, such as
+// fs.ErrNotExist, if the directory cannot be watched or read at the start.
 func (d *Dir) Run(ctx context.Context, r Receiver) error {
 	run := &dirRun{
 		config:     d.config,
 		receiver:   r,
 		catalog:    newCatalog(d.config.Rejected),
 		unreadable: map[string]struct{}{},
-		fresh:      map[string]struct{}{},
+		newFiles:   map[string]struct{}{},
 	}
 	defer run.close()
 	if err := run.begin(ctx); err != nil {
 		return cmp.Or(ctx.Err(), err)
 	}
-	// before all is in sync the receiver need not have it in one piece, all unpacked
-	if err := run.tell(ctx, 5000); err != nil {
+	// Before InSync, the content may arrive in parts. So not all of it is unpacked at the same time.
+	if err := run.deliver(ctx, 5000); err != nil {
 		return err
 	}
 	if err := r.InSync(ctx); err != nil {
@@ -45,7 +44,7 @@ func (d *Dir) Run(ctx context.Context, r Receiver) error {
 			return err
 		}
 		run.step(ctx)
-		if err := run.tell(ctx, math.MaxInt); err != nil {
+		if err := run.deliver(ctx, math.MaxInt); err != nil {
 			return err
 		}
 	}
@@ -56,24 +55,25 @@ type dirRun struct {
 	config     DirConfig
 	receiver   Receiver
 	catalog    *catalog
-	unreadable map[string]struct{} // files that could not even be read: new permissions may mend that
-	fresh      map[string]struct{} // new files that are yet to be closed, or were linked into place
-	watch      *watch              // nil while the directory is lost
-	lost       string              // the cause that was last reported; empty while the directory is there
-	behind     bool                // a file is gone of whose removal we have not been told yet
+	unreadable map[string]struct{} // files that could not be opened or read; new permissions may make them readable
+	// newFiles has new files that their writers have not closed, or that were linked into the directory.
+	newFiles      map[string]struct{}
+	watch         *watch // nil while the directory cannot be read
+	lostCause     string // the cause that was last reported; empty while the directory can be read
+	eventsMissing bool   // a file is missing, and the event of its removal has not arrived
 }
 
-// open begins to watch the directory at the path and reads all of it. The watch comes first, so
-// that no change falls between the two; what changed while it was being read, as a file that was
-// renamed and so missed under both names, still counts as part of it.
+// open begins to watch the directory at the path, and then reads all of it. In this order, no change is missed between
+// the two. It includes changes that were made while it read: a file that was renamed at that time may have been missing
+// under both names.
 func (r *dirRun) open(ctx context.Context) error {
-	w, err := newWatch(ctx, r.config.Path, r.config.wants)
+	w, err := newWatch(ctx, r.config.Path, r.config.matches)
 	if err != nil {
 		return err
 	}
 	r.watch = w
 	if err = r.scan(); err == nil {
-		err = r.follow(settle)
+		err = r.loadEvents(renameWindow)
 	}
 	if err != nil {
 		r.close()
@@ -83,12 +83,12 @@ func (r *dirRun) open(ctx context.Context) error {
 	return nil
 }
 
-// begin opens the directory, and waits for it if the configuration says so.
+// begin opens the directory. With DirConfig.Wait it retries until the directory can be read.
 func (r *dirRun) begin(ctx context.Context) error {
 	err := r.open(ctx)
 	for ; err != nil && r.config.Wait && ctx.Err() == nil; err = r.open(ctx) {
-		if err.Error() != r.lost {
-			r.config.Rejected(".", fmt.Errorf("%w (nothing is known until it is there)", err))
+		if err.Error() != r.lostCause {
+			r.config.Rejected(".", fmt.Errorf("%w (no objects are read until it exists)", err))
 		}
 		r.reportUnreadable(err)
 		select {
@@ -99,14 +99,14 @@ func (r *dirRun) begin(ctx context.Context) error {
 	return err
 }
 
-// reportUnreadable reports why the directory cannot be read, or nil once it can; each once.
+// reportUnreadable reports the cause if it has changed; nil means that the directory can be read.
 func (r *dirRun) reportUnreadable(cause error) {
 	text := ""
 	if cause != nil {
 		text = cause.Error()
 	}
-	if text != r.lost {
-		r.lost = text
+	if text != r.lostCause {
+		r.lostCause = text
 		r.config.Unreadable(cause)
 	}
 }
@@ -118,65 +118,65 @@ func (r *dirRun) close() {
 	}
 }
 
-// step waits for something to happen in the directory, or to it, and takes it into the catalog.
-// Nothing that goes wrong here ends the run.
+// step waits for an event of the directory or a file in it, or for the next check, and updates the catalog. No failure
+// here ends the run.
 func (r *dirRun) step(ctx context.Context) {
 	if r.watch == nil {
 		select {
 		case <-ctx.Done():
 		case <-time.After(r.config.Recheck):
 			if err := r.open(ctx); err != nil && ctx.Err() == nil {
-				r.reportUnreadable(err) // tried again in a moment
+				r.reportUnreadable(err) // the next step tries again
 			}
 		}
 		return
 	}
-	err := r.follow(r.config.Recheck)
+	err := r.loadEvents(r.config.Recheck)
 	if ctx.Err() != nil {
 		return
 	}
 	if err == nil {
-		r.loadFresh()
+		r.loadNewFiles()
 		err = r.watch.check()
 	}
 	if err != nil {
-		r.config.Rejected(".", fmt.Errorf("%w (objects stay as they are until it is back)", err))
+		r.config.Rejected(".", fmt.Errorf("%w (objects stay as they are until it can be read)", err))
 		r.close()
-		if r.open(ctx) != nil && ctx.Err() == nil { // another one may be in its place already
+		if r.open(ctx) != nil && ctx.Err() == nil { // the path may already lead to another directory
 			r.reportUnreadable(err)
 		}
 	}
 }
 
-// follow waits for events, at most that long, and reads the files that they tell of. If the
-// directory changes under its eyes it goes on with what is told of that, so that a file that is
-// being renamed is not taken to be gone; but not for ever.
-func (r *dirRun) follow(atMost time.Duration) error {
+// loadEvents waits for events until the time limit, and reads the files that they name. If a file is missing whose
+// removal event has not arrived, it waits for more events: the file may be in the middle of a rename. It does so for a
+// limited number of rounds.
+func (r *dirRun) loadEvents(limit time.Duration) error {
 	const rounds = 10
 	for range rounds {
-		r.behind = false
-		changes, err := r.watch.wait(atMost)
+		r.eventsMissing = false
+		changes, err := r.watch.wait(limit)
 		if err == nil && changes.overflow {
 			err = r.scan()
 		} else {
 			r.loadChanged(changes)
 		}
 		if err == nil && changes.moved {
-			if err = r.watch.check(); err == nil { // there and back
+			if err = r.watch.check(); err == nil { // moved away and back
 				err = r.scan()
 			}
 		}
-		if err != nil || !r.behind {
+		if err != nil || !r.eventsMissing {
 			return err
 		}
-		atMost = settle
+		limit = renameWindow
 	}
 	return nil
 }
 
-// tell passes on what the catalog has gathered, at most so many updates at a time.
-func (r *dirRun) tell(ctx context.Context, most int) error {
-	for updates := range r.catalog.flush(most) {
+// deliver sends the updates of the catalog to the receiver, at most limit in a call.
+func (r *dirRun) deliver(ctx context.Context, limit int) error {
+	for updates := range r.catalog.flush(limit) {
 		if err := r.receiver.Update(ctx, updates); err != nil {
 			return err
 		}
@@ -184,32 +184,32 @@ func (r *dirRun) tell(ctx context.Context, most int) error {
 	return nil
 }
 
-// scan reads every file, and forgets those that are not there any more.
+// scan reads every file, and removes the objects of files that no longer exist.
 func (r *dirRun) scan() error {
 	names, err := r.watch.list()
 	if err != nil {
 		return err
 	}
-	there := map[string]struct{}{}
+	present := map[string]struct{}{}
 	for _, name := range names {
-		if r.config.wants(name) {
-			there[name] = struct{}{}
+		if r.config.matches(name) {
+			present[name] = struct{}{}
 		}
 	}
 	clear(r.unreadable)
-	clear(r.fresh)
+	clear(r.newFiles)
 	for name := range r.catalog.files {
-		if _, ok := there[name]; !ok {
+		if _, ok := present[name]; !ok {
 			r.catalog.set(name, nil)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(there)) {
+	for _, name := range slices.Sorted(maps.Keys(present)) {
 		r.load(name, false)
 	}
 	return nil
 }
 
-// loadChanged reads the files that events told of.
+// loadChanged reads the files that events named.
 func (r *dirRun) loadChanged(changes changes) {
 	if changes.access {
 		for name := range r.unreadable {
@@ -220,48 +220,47 @@ func (r *dirRun) loadChanged(changes changes) {
 		mask := changes.names[name]
 		_, unreadable := r.unreadable[name]
 		written := mask&^(unix.IN_CREATE|unix.IN_ATTRIB) != 0
-		if written || unreadable || r.watch.appearsWhole(name) {
+		if written || unreadable || r.watch.appearsComplete(name) {
 			r.load(name, mask&(unix.IN_DELETE|unix.IN_MOVED_FROM) != 0)
 		} else if mask&unix.IN_CREATE != 0 {
-			r.fresh[name] = struct{}{}
+			r.newFiles[name] = struct{}{}
 		}
-		// Else it is new permissions of a file that could be read anyway.
+		// Otherwise only the permissions of a readable file have changed.
 	}
 }
 
-// loadFresh reads new files that nobody is writing. Most are closed by whoever made them, of which
-// we are told. Of one that was linked into place, as one made without a name (O_TMPFILE), we are
-// told no more than that it is there.
-func (r *dirRun) loadFresh() {
-	var whole []string
-	for name := range r.fresh {
-		if r.watch.isWhole(name) {
-			whole = append(whole, name)
+// loadNewFiles reads new files that no process has open for writing. For most new files, the kernel sends an event when
+// the writer closes them. For a file that was made without a name (O_TMPFILE) and then linked into the directory, it
+// sends only the event of the link.
+func (r *dirRun) loadNewFiles() {
+	var complete []string
+	for name := range r.newFiles {
+		if r.watch.isComplete(name) {
+			complete = append(complete, name)
 		}
 	}
-	// The kernel tells of a close before it regards the file as closed: if we were to be told, we
-	// have been.
-	if len(whole) == 0 || r.watch.hasEvents() {
+	// The kernel queues the event of a close before it grants a lease of the file. So if a close event is due, it is in
+	// the queue now, and the next step processes it.
+	if len(complete) == 0 || r.watch.hasEvents() {
 		return
 	}
-	slices.Sort(whole)
-	for _, name := range whole {
+	slices.Sort(complete)
+	for _, name := range complete {
 		r.load(name, false)
 	}
 }
 
-// load reads one file into the catalog: what it is now, whatever happened before. A file that is
-// not there although its removal has not been told of yet stays as it is: the event is on its way,
-// together with that of the file's new name, if it was renamed.
+// load reads the present content of one file into the catalog. If the file is missing and its removal event has not
+// arrived, its objects stay. That event will arrive, and so will the one of the new name if the file was renamed.
 func (r *dirRun) load(name string, removed bool) {
 	data, err := r.watch.read(name, r.config.MaxSize)
 	missing := errors.Is(err, fs.ErrNotExist)
 	if missing && !removed && !r.watch.exists(name) {
-		r.behind = true
+		r.eventsMissing = true
 		return
 	}
 	delete(r.unreadable, name)
-	delete(r.fresh, name)
+	delete(r.newFiles, name)
 	if err != nil {
 		if !missing {
 			r.unreadable[name] = struct{}{}

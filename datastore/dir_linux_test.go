@@ -22,7 +22,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// folder is a directory under test, with what was rejected in it.
+// folder is a directory under test, with the errors that were reported.
 type folder struct {
 	t        *testing.T
 	path     string
@@ -124,8 +124,8 @@ func TestDirEmptyIsInSync(t *testing.T) {
 	require.Contains(t, r.take(), "in sync")
 }
 
-// What does not change the state is not told: same content again, and a rename.
-func TestDirTellsDifferencesOnly(t *testing.T) {
+// Content that stays the same, and a renamed file, cause no update.
+func TestDirSendsOnlyDifferences(t *testing.T) {
 	f := newFolder(t)
 	f.write("1.json", doc("a", "1"))
 	r := f.start()
@@ -139,7 +139,7 @@ func TestDirTellsDifferencesOnly(t *testing.T) {
 	f.expectNoRejection()
 }
 
-// A file that is renamed, even while it is being read, is never taken to be gone.
+// Objects of a file that is renamed never disappear, even if it is renamed while it is being read.
 func TestDirRenames(t *testing.T) {
 	f := newFolder(t)
 	f.write("a0.json", doc("a", "1"))
@@ -158,7 +158,7 @@ func TestDirRenames(t *testing.T) {
 	f.expectNoRejection()
 }
 
-// A broken file loses its objects, whatever it held before; the others go on.
+// If a file becomes invalid, its objects are removed. Those of other files stay.
 func TestDirBrokenFiles(t *testing.T) {
 	f := newFolder(t)
 	f.config.MaxSize = 1000
@@ -188,7 +188,7 @@ func TestDirBrokenFiles(t *testing.T) {
 	f.expectNoRejection()
 }
 
-// A file that is being written counts when it is closed, not before.
+// A file that is being written is read when it is closed, not before.
 func TestDirWaitsForClose(t *testing.T) {
 	f := newFolder(t)
 	r := f.start()
@@ -223,7 +223,7 @@ func TestDirIgnoresOtherNames(t *testing.T) {
 	f.expectNoRejection()
 }
 
-// The first file in the order of names decides, whatever came first in time.
+// If several files have an object, the first by name is used, whichever was written first.
 func TestDirSameObjectInTwoFiles(t *testing.T) {
 	f := newFolder(t)
 	f.write("m.json", doc("a", "m"))
@@ -243,7 +243,7 @@ func TestDirSameObjectInTwoFiles(t *testing.T) {
 	r.wait(t, "a=z mark=1")
 	f.write("m.json", doc("a", "m"))
 	f.expectRejected("z.json: datastore: Profile/a is already in m.json")
-	f.write("m.json", "broken") // gives way: its version is not known
+	f.write("m.json", "broken") // its objects are not known
 	r.wait(t, "a=z mark=1")
 	f.expectRejected("m.json: policy: decode")
 
@@ -251,7 +251,7 @@ func TestDirSameObjectInTwoFiles(t *testing.T) {
 	restarted.wait(t, "a=z mark=1")
 }
 
-// Decode may find several resources and several faults in one file.
+// Decode may return several resources and several errors for one file.
 func TestDirDecodeHook(t *testing.T) {
 	f := newFolder(t)
 	f.config.Extensions = []string{".txt"}
@@ -297,7 +297,7 @@ func TestDirAbsentAtStart(t *testing.T) {
 	}
 }
 
-// The name of a file cannot begin a line of a log, nor write control characters to a terminal.
+// The name of a file cannot begin a new line in a log, nor write control characters to a terminal.
 func TestDirErrorsArePrintable(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"1\n\x1b[2J.json", "2\n\x1b[2J.json"} {
@@ -326,7 +326,7 @@ func (u untilSync) InSync(context.Context) error {
 	return nil
 }
 
-// A directory that is moved away keeps its objects until there is another one.
+// If the directory is moved away, its objects stay until another one is at the path.
 func TestDirMovedAway(t *testing.T) {
 	f := newFolder(t)
 	f.write("1.json", doc("a", "1"))
@@ -348,7 +348,7 @@ func TestDirMovedAway(t *testing.T) {
 	f.expectNoRejection()
 }
 
-// A directory removed with all its files has no objects, and comes back to life.
+// If the directory is removed with all its files, it has no objects. A new one is read.
 func TestDirRemovedAndRecreated(t *testing.T) {
 	f := newFolder(t)
 	f.write("1.json", doc("a", "1"))
@@ -362,7 +362,7 @@ func TestDirRemovedAndRecreated(t *testing.T) {
 	r.wait(t, "a=2")
 }
 
-// The path may be a link that is switched, of which the kernel says nothing.
+// The path may be a symbolic link that is changed. The kernel sends no event for it.
 func TestDirLinkSwitched(t *testing.T) {
 	f := newFolder(t)
 	other, link := f.path+".other", f.path+".link"
@@ -376,12 +376,12 @@ func TestDirLinkSwitched(t *testing.T) {
 	require.NoError(t, os.Symlink(other, link+".new"))
 	require.NoError(t, os.Rename(link+".new", link))
 	r.wait(t, "a=2")
-	f.expectRejected(".: datastore: directory lost: another one is at")
+	f.expectRejected(".: datastore: directory lost: another directory is at")
 	require.NoError(t, os.Remove(filepath.Join(other, "1.json")))
 	r.wait(t, "")
 }
 
-// The layout of a mounted ConfigMap: links through "..data", which is switched as a whole.
+// In a mounted ConfigMap, files are links through "..data", which is replaced as a whole.
 func TestDirConfigMap(t *testing.T) {
 	f := newFolder(t)
 	for _, version := range []string{"1", "2"} {
@@ -395,13 +395,13 @@ func TestDirConfigMap(t *testing.T) {
 	require.NoError(t, os.Symlink("..v2", f.file("..tmp")))
 	f.rename("..tmp", "..data")
 	r.wait(t, "a=2")
-	require.NoError(t, os.Symlink("..data/nowhere", f.file("2.json"))) // leads nowhere: as good as absent
+	require.NoError(t, os.Symlink("..data/nowhere", f.file("2.json"))) // a dangling link: the file is absent
 	require.NoError(t, os.Symlink("1.json", f.file("0.json")))
 	f.expectRejected("1.json: datastore: Profile/a is already in 0.json")
 	f.expectNoRejection()
 }
 
-// A receiver that blocks for longer than the kernel remembers: the directory is read afresh.
+// If the receiver blocks until the kernel's event queue overflows, the directory is read again.
 func TestDirOverflow(t *testing.T) {
 	f := newFolder(t)
 	f.write("1.json", doc("a", "1"))
@@ -413,12 +413,12 @@ func TestDirOverflow(t *testing.T) {
 	r.gate <- struct{}{}
 	start(t, dir, r)
 	r.waitInSync(t)
-	f.write("1.json", doc("a", "2")) // the run blocks on telling this
+	f.write("1.json", doc("a", "2")) // the run blocks on sending this
 	text, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
 	require.NoError(t, err)
 	limit, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	require.NoError(t, err)
-	for i := range limit + 100 { // two names in turn: equal events in a row would become one
+	for i := range limit + 100 { // two names alternately: the kernel merges equal events in a row
 		require.NoError(t, os.WriteFile(f.file(fmt.Sprintf("noise%d", i%2)), nil, 0o644))
 	}
 	require.NoError(t, os.Remove(f.file("2.json")))
@@ -442,8 +442,8 @@ func TestDirReceiverFails(t *testing.T) {
 	require.Equal(t, []string{"in sync", "a=1"}, r.take())
 }
 
-// Run ends at once when its context does: waiting, lost, or in a receiver that blocks. Two runs do
-// not disturb each other.
+// Run ends at once when its context ends: while it waits, without a directory, and while a receiver blocks. Two runs
+// are independent.
 func TestDirStops(t *testing.T) {
 	f := newFolder(t)
 	f.config.Recheck = time.Hour
@@ -468,7 +468,7 @@ func TestDirStops(t *testing.T) {
 	require.Error(t, dir.Run(ctx, newReceiver())) // of the missing directory, or of ctx
 }
 
-// No descriptor stays open, however often the directory is lost and found.
+// No descriptor stays open, however often the directory is lost and read again.
 func TestDirLeaksNoDescriptors(t *testing.T) {
 	count := func() int {
 		entries, err := os.ReadDir("/proc/self/fd")
@@ -488,8 +488,8 @@ func TestDirLeaksNoDescriptors(t *testing.T) {
 		require.NoError(t, os.Rename(f.path, f.path+fmt.Sprint(i)))
 		f.expectRejected(".: datastore: directory lost")
 		require.NoError(t, os.Mkdir(f.path, 0o755))
-		r.wait(t, "") // found again, and read
+		r.wait(t, "") // the directory was read again
 	}
 	require.Error(t, stop())
-	require.LessOrEqual(t, count(), before+1) // the poller's own descriptor may be new
+	require.LessOrEqual(t, count(), before+1) // the runtime's network poller may have opened a descriptor
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// printer is a receiver that prints, and ends the run once it has seen all it wants.
+// printer is a receiver that prints updates, and ends the run after enough of them.
 type printer struct{ stop context.CancelFunc }
 
 func (p printer) Update(_ context.Context, updates []policy.Update) error {

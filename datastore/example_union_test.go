@@ -10,7 +10,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// A policy that an administrator writes counts before that of the cluster.
+// A policy of an administrator takes precedence over that of the cluster.
 func ExampleUnion() {
 	ctx, stop := context.WithCancel(context.Background())
 	var local, cluster datastore.Memory

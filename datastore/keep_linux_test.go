@@ -16,7 +16,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// A folder of very many objects is told in pieces before it is in sync, and keeps no endpoint as it
+// A Dir with very many objects sends them in several calls before InSync. It keeps no endpoint in the form in which it
 // was decoded.
 func TestDirKeepsLittle(t *testing.T) {
 	f := &folder{t: t, path: t.TempDir()}
@@ -44,7 +44,7 @@ func TestDirKeepsLittle(t *testing.T) {
 	require.Equal(t, objects, r.updates)
 	require.Less(t, r.most, objects)
 	for deadline := time.Now().Add(patience); one.Value() != nil; runtime.GC() {
-		require.False(t, time.Now().After(deadline), "somebody keeps what was decoded")
+		require.False(t, time.Now().After(deadline), "decoded resources are kept")
 	}
 }
 

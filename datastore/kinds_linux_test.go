@@ -49,7 +49,7 @@ func (w *world) InSync(context.Context) error {
 	return nil
 }
 
-// Every kind comes out of a folder, and out of the memory that it is put into, as it is written.
+// Objects of every kind pass a Dir and a Memory unchanged.
 func TestEveryKind(t *testing.T) {
 	f := newFolder(t)
 	want := map[policy.Key]policy.Resource{}

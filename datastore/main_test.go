@@ -20,7 +20,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// patience is how long a test waits for something that is bound to happen.
+// patience limits how long a test waits for an event.
 const patience = 30 * time.Second
 
 // TestMain fails if a goroutine of this package outlives the tests.
@@ -59,7 +59,7 @@ func set(name, value string) policy.Update {
 
 func unset(name string) policy.Update { return policy.Update{Key: profile(name, "").Key()} }
 
-// receiver takes down what it is told. With a gate it waits for a token before each update.
+// receiver records what it receives. With a gate, it waits for a token before each update.
 type receiver struct {
 	mu      sync.Mutex
 	state   map[string]string // profile name -> value
@@ -117,7 +117,7 @@ func (r *receiver) noteLocked(batch string) {
 	}
 }
 
-// take returns the batches so far and forgets them.
+// take returns the batches so far and removes them.
 func (r *receiver) take() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

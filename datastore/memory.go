@@ -17,11 +17,11 @@ var (
 	_ Sink   = (*Memory)(nil)
 )
 
-// Memory keeps the desired state in memory. The zero value is empty and ready.
+// Memory keeps the desired state in memory. The zero value is empty and ready to use.
 //
-// The changes of one Update reach each receiver in one call, possibly together with other changes. A
-// receiver that is slower than the changes gets only the latest value of each object, so its backlog is
-// never larger than the state. It never receives a value that it has already.
+// The changes of one Update reach each receiver in one call, possibly together with other changes. A slow receiver gets
+// only the latest value of each object, so its backlog is never larger than the state. It never receives a value that
+// it already has.
 //
 // It is safe for concurrent use. Run may be called several times at once, one for each receiver.
 type Memory struct {
@@ -32,21 +32,21 @@ type Memory struct {
 	changed chan struct{} // closed and replaced when a run has delivered something or ends; nil before the first
 }
 
-// memoryRun is one run's view. All but receiver and wake belong to Memory's lock.
+// memoryRun is the state of one call of Run. The lock of Memory guards all fields but receiver and wake.
 type memoryRun struct {
 	receiver  Receiver
-	sent      map[policy.Key]policy.Resource // the last values that the receiver got
-	pending   map[policy.Key]struct{}        // the keys with another value now
+	sent      map[policy.Key]policy.Resource // the last value of each object that the receiver got
+	pending   map[policy.Key]struct{}        // the keys whose value differs from the sent one
 	wake      chan struct{}                  // holds a token while there are pending keys
-	idle      bool                           // nothing is being delivered, and the receiver is in sync
-	delivered uint64                         // the receiver has the values of so many updates
+	idle      bool                           // no call of the receiver is in progress, and it is in sync
+	delivered uint64                         // the number of calls of Update whose values the receiver has
 }
 
-// Update makes all changes at once. Of several for one key, the last counts. It never waits for a
-// receiver, and does not validate the resources.
+// Update makes all changes at once. If several have one key, the last one is used. It never waits for a receiver, and
+// does not validate the resources.
 //
-// Errors, after which nothing is changed: ErrKeyMismatch if the key of an update is not that of its resource, or
-// the error of ctx.
+// Errors: ErrKeyMismatch if the key of an update is not that of its resource; the error of ctx. After an error, nothing
+// has changed.
 func (m *Memory) Update(ctx context.Context, updates []policy.Update) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (m *Memory) Update(ctx context.Context, updates []policy.Update) error {
 	return nil
 }
 
-// World returns all objects by key. The map is the caller's; the resources must not be changed.
+// World returns all objects by key. The map belongs to the caller; do not change the resources.
 func (m *Memory) World() map[policy.Key]policy.Resource {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,7 +91,7 @@ func (m *Memory) setLocked(u policy.Update) {
 	m.objects[u.Key] = u.Resource
 }
 
-// Run sends the receiver the content, InSync, and then each change; see Source. The content counts as the
+// Run sends the receiver the content, calls InSync, and then sends each change; see Source. The content counts as the
 // complete state, so call Update with all objects first. It returns the error of ctx or of the receiver.
 func (m *Memory) Run(ctx context.Context, r Receiver) error {
 	run := m.join(r)
@@ -119,10 +119,10 @@ func (m *Memory) Run(ctx context.Context, r Receiver) error {
 	}
 }
 
-// Barrier returns once every receiver has what Update had taken before the call. If a receiver has a method
-// Barrier, as a calcgraph.Runner has, Barrier calls that afterwards. So a dataplane.Driver behind the Runner has
-// been sent what came of the updates, and its WaitEndpoint and WaitRemoved do not return because of an earlier
-// state. While there is no receiver, Barrier blocks. A receiver that is a Union passes the call on to its own.
+// Barrier returns once every receiver has the changes of all earlier calls of Update. Then it calls the Barrier of each
+// receiver that has one, such as a calcgraph.Runner. If a dataplane.Driver follows the Runner, it has received all
+// events of these changes. So WaitEndpoint and WaitRemoved of the Driver do not return because of an earlier state.
+// While there is no receiver, Barrier blocks.
 //
 // Errors: the context's; those of the receivers.
 func (m *Memory) Barrier(ctx context.Context) error {
@@ -138,7 +138,7 @@ func (m *Memory) Barrier(ctx context.Context) error {
 	return nil
 }
 
-// delivered waits until every receiver has what Update has taken, and returns them.
+// delivered waits until every receiver has the changes of all earlier calls of Update, and returns the receivers.
 func (m *Memory) delivered(ctx context.Context) ([]Receiver, error) {
 	m.mu.Lock()
 	target := m.updates
@@ -160,7 +160,8 @@ func (m *Memory) delivered(ctx context.Context) ([]Receiver, error) {
 	}
 }
 
-// receiversLocked returns the receivers if there are any and all have the values of the first updates.
+// receiversLocked returns the receivers if there are any and all have the changes of the given number of calls of
+// Update.
 func (m *Memory) receiversLocked(updates uint64) (receivers []Receiver) {
 	for run := range m.runs {
 		if run.delivered < updates && (!run.idle || len(run.pending) > 0) {
@@ -171,7 +172,7 @@ func (m *Memory) receiversLocked(updates uint64) (receivers []Receiver) {
 	return receivers
 }
 
-// deliver records that a receiver has the values of the first updates.
+// deliver records that a receiver has the changes of the given number of calls of Update.
 func (m *Memory) deliver(run *memoryRun, updates uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -179,7 +180,7 @@ func (m *Memory) deliver(run *memoryRun, updates uint64) {
 	m.wakeLocked()
 }
 
-// wakeLocked wakes those who wait in Barrier.
+// wakeLocked wakes the callers that wait in Barrier.
 func (m *Memory) wakeLocked() {
 	if m.changed != nil {
 		close(m.changed)
@@ -213,8 +214,8 @@ func (m *Memory) leave(run *memoryRun) {
 	m.wakeLocked()
 }
 
-// take returns what the receiver does not know yet, sorted by key, and regards it as told. upTo counts the
-// updates that it has the values of.
+// take returns the updates that the receiver lacks, sorted by key, and records them as sent. upTo is the number of
+// calls of Update that they include.
 func (m *Memory) take(run *memoryRun) (updates []policy.Update, upTo uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -232,8 +233,7 @@ func (m *Memory) take(run *memoryRun) (updates []policy.Update, upTo uint64) {
 	return updates, m.updates
 }
 
-// markLocked takes a key into the pending ones if the receiver knows it differently, and out of
-// them if not.
+// markLocked adds a key to the pending ones if the receiver has another value, and removes it otherwise.
 func (r *memoryRun) markLocked(key policy.Key, now policy.Resource) {
 	if policy.Equal(r.sent[key], now) {
 		delete(r.pending, key)
@@ -252,5 +252,5 @@ func (r *memoryRun) signalLocked() {
 	}
 }
 
-// absent reports whether a resource is nil, or a nil pointer of some kind.
+// absent reports whether a resource is nil or a nil pointer.
 func absent(r policy.Resource) bool { return policy.Equal(r, nil) }

@@ -32,7 +32,7 @@ func TestMemoryReplaysThenStreams(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []string{"a=1 b=1", "in sync"}, r.take())
 
-		update(t, &m, set("a", "2"), unset("b"), set("c", "1"), unset("never was")) // in one piece
+		update(t, &m, set("a", "2"), unset("b"), set("c", "1"), unset("never was")) // in one call
 		synctest.Wait()
 		require.Equal(t, []string{"a=2 -b c=1"}, r.take())
 
@@ -70,7 +70,7 @@ func TestMemoryEmptyIsInSync(t *testing.T) {
 	})
 }
 
-// A slow receiver holds up nobody and gets the latest values only.
+// A slow receiver blocks no other, and gets only the latest values.
 func TestMemoryCoalesces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m datastore.Memory
@@ -82,7 +82,7 @@ func TestMemoryCoalesces(t *testing.T) {
 		synctest.Wait()
 		for i := 1; i <= 1000; i++ {
 			update(t, &m, set("a", fmt.Sprint(i)), set("b", fmt.Sprint(i)), set(fmt.Sprint("x", i), ""))
-			update(t, &m, unset(fmt.Sprint("x", i))) // came and went: not to be heard of
+			update(t, &m, unset(fmt.Sprint("x", i))) // created and deleted: not sent
 		}
 		synctest.Wait()
 		require.Equal(t, "a=1000 b=1000", quick.text())
@@ -137,7 +137,7 @@ func TestMemoryReceiverFails(t *testing.T) {
 	require.Equal(t, []string{"a=1"}, r.take())
 }
 
-// Pairs that are written together are never seen apart, and everybody ends with the same state.
+// Pairs that are written together are never received separately, and all receivers end with the same state.
 func TestMemoryConcurrent(t *testing.T) {
 	var m datastore.Memory
 	receivers := make([]*pairReceiver, 4)

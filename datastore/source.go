@@ -18,19 +18,19 @@ type Source interface {
 	Run(ctx context.Context, r Receiver) error
 }
 
-// Receiver receives the desired state from a Source. A Source calls it from one goroutine at a time, so it
-// need not be safe for concurrent use.
+// Receiver receives the desired state from a Source. A Source calls it from one goroutine at a time, so it need not be
+// safe for concurrent use.
 type Receiver interface {
-	// Update receives changes to apply together, at most one for each key. It may block until there is room
-	// for more; the source coalesces meanwhile. The receiver may keep the slice, and must not change the
-	// resources in it. An error ends the run.
+	// Update receives changes to apply together, at most one for each key. It may block; the source then merges later
+	// changes of the same object. The receiver may keep the slice, and must not change the resources in it. An error
+	// ends the run.
 	Update(ctx context.Context, updates []policy.Update) error
 	// InSync reports that the state received so far is complete. An error ends the run.
 	InSync(ctx context.Context) error
 }
 
-// Barrier calls the method Barrier of a receiver that has one, as a calcgraph.Runner has, and returns its error. It is
-// for sources, and for receivers that pass updates on. It returns nil for another receiver.
+// Barrier calls the method Barrier of a receiver that has one, such as a calcgraph.Runner, and returns its error. It
+// returns nil for other receivers. Sources call it, and so do receivers that pass updates on.
 func Barrier(ctx context.Context, r Receiver) error {
 	if b, ok := r.(interface {
 		Barrier(ctx context.Context) error
@@ -43,7 +43,7 @@ func Barrier(ctx context.Context, r Receiver) error {
 // Sink is a destination to which desired state is written. Each implementation documents whether it is safe
 // for concurrent use.
 type Sink interface {
-	// Update makes all changes, or none if it returns an error. A nil Resource deletes. Nobody may change the
+	// Update makes all changes, or none if it returns an error. A nil Resource deletes the object. Do not change the
 	// resources afterwards.
 	Update(ctx context.Context, updates []policy.Update) error
 }

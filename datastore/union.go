@@ -20,7 +20,7 @@ var _ Source = (*Union)(nil)
 
 // NamedSource is a source of a Union, with a name for people.
 type NamedSource struct {
-	// Name of the source. Required; no two sources of a Union have the same.
+	// Name of the source. Required, and unique in the Union.
 	Name string
 	// Source of objects. Required.
 	Source Source
@@ -28,22 +28,21 @@ type NamedSource struct {
 	Yields bool
 }
 
-// UnionConfig configures a Union. Its functions are called one at a time, while the Union is locked:
-// they must neither block nor call it.
+// UnionConfig configures a Union. Its functions are called one at a time, while the Union is locked. They must not
+// block and must not call the Union.
 type UnionConfig struct {
 	// Sources in order of precedence: if several have an object, that of the first counts. At least one is
 	// required.
 	Sources []NamedSource
 	// Updated is called with the changes of the union, before the receiver. Optional.
 	Updated func(updates []policy.Update)
-	// Overruled is called if a source reports an object that another source has too. counts is the name of
-	// the source whose object counts. Optional.
-	Overruled func(source string, key policy.Key, counts string)
-	// Exclude leaves out objects of the sources with Yields, for example endpoints whose interface belongs to
-	// another endpoint. It is called after objects changed and before the receiver is called. declared has
-	// the updates of a union of only the sources without Yields, yielding those of the sources with Yields.
-	// Exclude returns its new decisions by key: true leaves out the objects of that key, false includes them.
-	// Nil leaves out none.
+	// Overruled is called if a source reports an object that another source has, too. effective is the name of the
+	// source whose object is used. Optional.
+	Overruled func(source string, key policy.Key, effective string)
+	// Exclude leaves out objects of the sources with Yields, for example endpoints whose interface belongs to another
+	// endpoint. It is called after objects changed and before the receiver is called. declared has the updates of a
+	// union of only the sources without Yields, yielding those of the sources with Yields. Exclude returns its new
+	// decisions by key: true leaves out the objects of that key, false includes them. Nil leaves out none.
 	Exclude func(declared, yielding []policy.Update) map[policy.Key]bool
 }
 
@@ -83,26 +82,25 @@ func (c UnionConfig) validate() error {
 //	resources ─▶┤ first that has the object ─▶ receiver, one call at a time
 //	others    ─▶┘ in sync once all are
 //
-// If a source deletes its object, the object of the next source takes its place. The receiver gets
-// no update for an object of which nothing changes.
+// If a source deletes its object, the object of the next source is used. The receiver gets no update if the object in
+// effect stays the same.
 //
-// A Union keeps the objects of each source, workload endpoints in a packed form. It is safe for
-// concurrent use, and runs once. While its receiver is called, all sources and methods wait.
+// A Union keeps the objects of each source, workload endpoints in a packed form. It is safe for concurrent use, and Run
+// can be called once. While it calls its receiver, all sources and methods wait.
 type Union struct {
 	cfg     UnionConfig
 	started atomic.Bool
 	synced  chan struct{} // closed once all sources are in sync
 
-	mu       sync.Mutex // held while the receiver is called: back-pressure is for all sources
+	mu       sync.Mutex // held while the receiver is called, so that all sources wait for a slow receiver
 	bySource []*packed.Objects
 	inSync   []bool
-	several  map[policy.Key]struct{} // objects of several sources
+	several  map[policy.Key]struct{} // objects that several sources have
 	excluded map[policy.Key]struct{}
 	length   int
 }
 
-// NewUnion returns a Union that is not running yet. Errors: a join of all problems of the
-// configuration.
+// NewUnion returns a Union. The error joins all problems of the configuration.
 func NewUnion(cfg UnionConfig) (*Union, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -119,8 +117,8 @@ func NewUnion(cfg UnionConfig) (*Union, error) {
 
 // Run runs all sources until one of them ends, and then waits for the others; see Source.
 //
-// Errors: the context's; that of the source or receiver that failed first; one for a source that
-// ends without an error, and for a second call.
+// Errors: the context's; that of the source or receiver that failed first. A source that ends without an error is an
+// error, and so is a second call.
 func (u *Union) Run(ctx context.Context, r Receiver) error {
 	if u.started.Swap(true) {
 		return errors.New("datastore: a Union runs once")
@@ -172,7 +170,7 @@ func (r *unionReceiver) InSync(ctx context.Context) error {
 	return r.out.InSync(ctx)
 }
 
-// Barrier calls that of the receiver.
+// Barrier calls the Barrier of the Union's receiver.
 func (r *unionReceiver) Barrier(ctx context.Context) error { return Barrier(ctx, r.out) }
 
 // applyLocked records the updates of a source, and returns the changes of the union.
@@ -250,7 +248,7 @@ func (u *Union) declaredLocked(source int, up policy.Update) policy.Update {
 	return up
 }
 
-// countsLocked reports whether an object of a source may count.
+// countsLocked reports whether an object of a source may be used: Exclude does not leave it out.
 func (u *Union) countsLocked(source int, key policy.Key) bool {
 	if !u.cfg.Sources[source].Yields {
 		return true
@@ -259,7 +257,7 @@ func (u *Union) countsLocked(source int, key policy.Key) bool {
 	return !excluded
 }
 
-// effectiveLocked returns an object as the union has it; nil if it has none.
+// effectiveLocked returns the object that is in effect; nil if there is none.
 func (u *Union) effectiveLocked(key policy.Key) packed.Object {
 	for i, objects := range u.bySource {
 		if o := objects.Get(key); o != nil && u.countsLocked(i, key) {

@@ -9,7 +9,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Len returns how many objects the union has.
+// Len returns the number of objects of the union.
 func (u *Union) Len() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -32,8 +32,7 @@ func (u *Union) Waiting() []string {
 	return names
 }
 
-// World returns all objects of the union by key. The map is the caller's; the resources must not be
-// changed.
+// World returns all objects of the union by key. The map belongs to the caller; do not change the resources.
 func (u *Union) World() map[policy.Key]policy.Resource {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -48,8 +47,8 @@ func (u *Union) World() map[policy.Key]policy.Resource {
 	return world
 }
 
-// Objects returns all objects that a source has reported, excluded and overruled ones too. There
-// are none if there is no such source.
+// Objects returns all objects that a source has reported, including excluded and overruled ones. An unknown source has
+// none.
 func (u *Union) Objects(source string) map[policy.Key]policy.Resource {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -79,8 +78,8 @@ func (u *Union) Versions(key policy.Key) map[string]policy.Resource {
 	return versions
 }
 
-// Overruled returns the objects of a source that do not count because a source before it has them in
-// another form, with the name of that source.
+// Overruled returns the objects of a source that are not used because an earlier source has a different object of that
+// key, with the name of the earlier source.
 func (u *Union) Overruled(source string) map[policy.Key]string {
 	u.mu.Lock()
 	defer u.mu.Unlock()

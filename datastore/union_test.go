@@ -17,7 +17,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// script is a source that does what it is sent, and reports its end.
+// script is a source that makes the calls that it receives.
 type script chan func(context.Context, datastore.Receiver) error
 
 func (s script) Run(ctx context.Context, r datastore.Receiver) error {
@@ -33,7 +33,7 @@ func (s script) Run(ctx context.Context, r datastore.Receiver) error {
 	}
 }
 
-// update has the source report updates, and waits until the receiver has them.
+// update makes the source send updates, and waits until the receiver has them.
 func (s script) update(updates ...policy.Update) {
 	done := make(chan struct{})
 	s <- func(ctx context.Context, r datastore.Receiver) error {
@@ -125,8 +125,8 @@ func TestUnionInSync(t *testing.T) {
 	require.Equal(t, []string{"in sync"}, r.take())
 }
 
-// Excluded objects of a source that yields do not count, and come back in the update that lets them
-// in. Here an object of source 1 is left out while another source has its name after "claim-".
+// Excluded objects of a source with Yields are not used. They come back with the update that includes them. Here an
+// object of source 1 is left out while another source has its name after "claim-".
 func TestUnionExclude(t *testing.T) {
 	claims := map[string]bool{}
 	u, s, r := unite(t, 3, datastore.UnionConfig{
@@ -163,8 +163,7 @@ func TestUnionExclude(t *testing.T) {
 	require.Equal(t, []string{"-claim-a -claim-b a=2 b=1"}, r.take())
 }
 
-// What the receiver knows depends on the objects of the sources alone, not on the order in which
-// they came.
+// The receiver's state depends only on the objects of the sources, not on the order of their updates.
 func TestUnionOfRandomUpdates(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -194,7 +193,7 @@ func TestUnionOfRandomUpdates(t *testing.T) {
 	}
 }
 
-// The end of one source ends all, with its error; so does an error of the receiver.
+// If one source ends, all end with its error. So does an error of the receiver.
 func TestUnionEnds(t *testing.T) {
 	run := func(end func(context.Context, datastore.Receiver) error, r datastore.Receiver) error {
 		sources := []script{make(script), make(script)}

@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/datastore"
 )
 
-// With Wait a directory may come later than Run, be lost, and come again. Unreadable reports each
-// change.
+// With Wait, the directory may be created after Run has begun, be removed, and be created again. Unreadable reports
+// each change.
 func TestDirWaits(t *testing.T) {
 	f := newFolder(t)
 	lost := make(chan error, 1000)
@@ -38,7 +38,7 @@ func TestDirWaits(t *testing.T) {
 	r := newReceiver()
 	stop := start(t, dir, r)
 	expect(fs.ErrNotExist)
-	f.expectRejected(".: datastore: watch ", "nothing is known until it is there")
+	f.expectRejected(".: datastore: watch ", "no objects are read until it exists")
 	require.NoError(t, os.WriteFile(f.path, nil, 0o644))
 	expect(unix.ENOTDIR)
 	f.expectRejected(".: datastore: watch ")
@@ -64,7 +64,7 @@ func TestDirWaits(t *testing.T) {
 	f.write("1.json", doc("a", "2"))
 	r.wait(t, "a=2")
 
-	// A Run that waits ends with its context.
+	// A Run that waits ends when its context ends.
 	require.ErrorIs(t, stop(), context.Canceled)
 	require.NoError(t, os.RemoveAll(f.path))
 	stop = start(t, dir, newReceiver())

@@ -16,40 +16,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What to be told of. Not of each write: only a file that was closed, or moved or linked into
-// place, is taken to be whole.
+// watchMask has the events to receive. IN_MODIFY is not among them: a file counts as complete only when it was closed,
+// or moved or linked into the directory.
 const watchMask = unix.IN_CREATE | unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE |
 	unix.IN_ATTRIB | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 
-// settle is how long to wait, once a file is gone, for more events: a rename tells of the
-// old name first, and editors put the new version in place just after removing the old.
-const settle = 20 * time.Millisecond
+// renameWindow is the time to wait for more events after a file was removed. A rename sends the event of the old name
+// first. Some editors remove the old version just before they write the new one.
+const renameWindow = 20 * time.Millisecond
 
-// watch is one directory, held open, with the kernel's notices of what happens in it. All files are
-// opened relative to it, so that what is read is always of this directory, also while
-// another one takes its place at the path.
+// watch is an open directory with an inotify instance. All files are opened relative to the open directory. So they are
+// files of this directory, even if the path leads to another one by now.
 type watch struct {
-	path   string
-	wants  func(file string) bool
-	dir    *os.File
-	info   os.FileInfo
-	notice *os.File
-	stop   func() bool
-	buffer []byte
+	path    string
+	matches func(file string) bool
+	dir     *os.File
+	info    os.FileInfo
+	notice  *os.File
+	stop    func() bool
+	buffer  []byte
 }
 
-// changes is what happened since the last look.
+// changes are the events of one call of wait.
 type changes struct {
-	names    map[string]uint32   // kinds of event by file
-	missing  map[string]struct{} // files that went away and have not come back
-	overflow bool                // events were lost, or the files changed in one go: look at all of them
-	access   bool                // who may read the directory may have changed
-	moved    bool                // the directory went elsewhere; what happened to its files since is left out
+	names    map[string]uint32   // the inotify mask of each file
+	missing  map[string]struct{} // files that were removed and have not been created again
+	overflow bool                // events were lost, or all files changed at once: read all of them
+	access   bool                // the permissions of the directory may have changed
+	moved    bool                // the directory was moved; later events of its files are left out
 }
 
-// newWatch opens the directory and begins to watch it for files that are wanted. When ctx is done a
-// wait returns at once.
-func newWatch(ctx context.Context, path string, wants func(file string) bool) (*watch, error) {
+// newWatch opens the directory and begins to watch the files whose names match. When ctx is done, a wait returns at
+// once.
+func newWatch(ctx context.Context, path string, matches func(file string) bool) (*watch, error) {
 	fail := func(err error) (*watch, error) {
 		return nil, fmt.Errorf("datastore: watch %s: %w", path, err)
 	}
@@ -73,9 +72,9 @@ func newWatch(ctx context.Context, path string, wants func(file string) bool) (*
 		dir.Close()
 		return fail(fmt.Errorf("inotify: %w", err))
 	}
-	w := &watch{path: path, wants: wants, dir: dir, info: info, notice: notice, buffer: make([]byte, 64<<10)}
+	w := &watch{path: path, matches: matches, dir: dir, info: info, notice: notice, buffer: make([]byte, 64<<10)}
 	w.stop = context.AfterFunc(ctx, func() { notice.Close() })
-	if err := w.check(); err != nil { // the directory that was opened must be the one that is watched
+	if err := w.check(); err != nil { // the path must still lead to the directory that is watched
 		w.close()
 		return nil, err
 	}
@@ -88,30 +87,30 @@ func (w *watch) close() {
 	w.dir.Close()
 }
 
-// check fails if the path does not lead to this directory any more.
+// check returns an error if the path no longer leads to this directory.
 func (w *watch) check() error {
 	info, err := os.Stat(w.path)
 	if err != nil {
 		return fmt.Errorf("datastore: directory lost: %w", err)
 	}
 	if !os.SameFile(w.info, info) {
-		return fmt.Errorf("datastore: directory lost: another one is at %s", w.path)
+		return fmt.Errorf("datastore: directory lost: another directory is at %s", w.path)
 	}
 	return nil
 }
 
-// wait returns what has happened, as soon as something has and at the latest after the time given.
-// An error means that the watch is broken.
-func (w *watch) wait(atMost time.Duration) (changes, error) {
+// wait returns the changes at the first event, or none at the time limit. An error means that the inotify instance or
+// the directory cannot be used any more.
+func (w *watch) wait(limit time.Duration) (changes, error) {
 	c := changes{names: map[string]uint32{}, missing: map[string]struct{}{}}
-	more, err := w.receive(&c, time.Now().Add(atMost))
-	for deadline := time.Now().Add(settle); err == nil && more && !c.moved && len(c.missing) > 0; {
+	more, err := w.receive(&c, time.Now().Add(limit))
+	for deadline := time.Now().Add(renameWindow); err == nil && more && !c.moved && len(c.missing) > 0; {
 		more, err = w.receive(&c, deadline)
 	}
 	return c, err
 }
 
-// receive adds one read's worth of events, and reports whether there were any before the deadline.
+// receive reads events once, and reports whether any arrived before the deadline.
 func (w *watch) receive(c *changes, deadline time.Time) (bool, error) {
 	if err := w.notice.SetReadDeadline(deadline); err != nil {
 		return false, fmt.Errorf("datastore: watch %s: %w", w.path, err)
@@ -127,7 +126,7 @@ func (w *watch) receive(c *changes, deadline time.Time) (bool, error) {
 	return true, nil
 }
 
-// hasEvents reports whether there are events to receive, or whether that cannot be told.
+// hasEvents reports whether events are queued. It returns true if that is unknown.
 func (w *watch) hasEvents() bool {
 	raw, err := w.notice.SyscallConn()
 	if err != nil {
@@ -146,7 +145,7 @@ func (w *watch) parse(c *changes, events []byte) {
 		size := int(binary.NativeEndian.Uint32(events[12:]))
 		events = events[unix.SizeofInotifyEvent:]
 		if size > len(events) {
-			c.overflow = true // cannot be, but would mean that we know nothing
+			c.overflow = true // the kernel never sends this; treat it as lost events
 			return
 		}
 		name := strings.TrimRight(string(events[:size]), "\x00")
@@ -157,9 +156,9 @@ func (w *watch) parse(c *changes, events []byte) {
 			return
 		case name == "" && mask&unix.IN_ATTRIB != 0:
 			c.access = true
-		case mask&unix.IN_Q_OVERFLOW != 0, name == "..data": // the link by which a ConfigMap changes as a whole
+		case mask&unix.IN_Q_OVERFLOW != 0, name == "..data": // a ConfigMap replaces this link to change all files at once
 			c.overflow = true
-		case name != "" && w.wants(name):
+		case name != "" && w.matches(name):
 			c.add(name, mask&^unix.IN_ISDIR)
 		}
 	}
@@ -175,7 +174,7 @@ func (c *changes) add(name string, mask uint32) {
 	}
 }
 
-// list returns the names of all that is in the directory.
+// list returns the names of all entries of the directory.
 func (w *watch) list() ([]string, error) {
 	if _, err := w.dir.Seek(0, io.SeekStart); err != nil {
 		return nil, fmt.Errorf("datastore: list %s: %w", w.path, err)
@@ -187,12 +186,12 @@ func (w *watch) list() ([]string, error) {
 	return names, nil
 }
 
-// errNotRegular is returned for a name that is a directory, a pipe, a socket or a device.
+// errNotRegular is returned for a directory, a pipe, a socket or a device.
 var errNotRegular = errors.New("not a regular file")
 
-// read returns the content of a regular file of at most that many bytes. It never blocks on a pipe,
-// and opens no device: for some, opening is an action.
-func (w *watch) read(name string, atMost int64) ([]byte, error) {
+// read returns the content of a regular file of at most limit bytes. It does not block on a pipe, and it does not open
+// a device, because opening some devices has side effects.
+func (w *watch) read(name string, limit int64) ([]byte, error) {
 	fail := func(err error) ([]byte, error) {
 		return nil, fmt.Errorf("datastore: read %s: %w", printable(name), err)
 	}
@@ -209,15 +208,15 @@ func (w *watch) read(name string, atMost int64) ([]byte, error) {
 	if err != nil {
 		return fail(err)
 	}
-	if !info.Mode().IsRegular() { // another one since
+	if !info.Mode().IsRegular() { // replaced since the first check
 		return fail(errNotRegular)
 	}
-	data, err := io.ReadAll(io.LimitReader(file, max(atMost, atMost+1))) // the latter may be negative
+	data, err := io.ReadAll(io.LimitReader(file, max(limit, limit+1))) // limit+1 overflows for the largest limit
 	if err != nil {
 		return fail(err)
 	}
-	if int64(len(data)) > atMost {
-		return fail(fmt.Errorf("longer than %d bytes", atMost))
+	if int64(len(data)) > limit {
+		return fail(fmt.Errorf("longer than %d bytes", limit))
 	}
 	return data, nil
 }
@@ -237,8 +236,8 @@ func (w *watch) open(name string) (*os.File, error) {
 	}
 }
 
-// isWhole reports whether a regular file has content and is known not to be open for writing.
-func (w *watch) isWhole(name string) bool {
+// isComplete reports whether a regular file has content and no process has it open for writing.
+func (w *watch) isComplete(name string) bool {
 	if stat, err := w.lstat(name); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG || stat.Size == 0 {
 		return false
 	}
@@ -246,20 +245,20 @@ func (w *watch) isWhole(name string) bool {
 	if err != nil {
 		return false
 	}
-	defer file.Close() // which also ends the lease
-	// The kernel grants such a lease only while nobody can write to the file.
+	defer file.Close() // ends the lease, too
+	// The kernel grants a read lease only while no process has the file open for writing.
 	_, err = unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
 	return err == nil
 }
 
-// appearsWhole reports whether a name has its content from the start: anything but a regular file,
-// such as a symbolic link, a pipe or a device, and each further name of a file.
-func (w *watch) appearsWhole(name string) bool {
+// appearsComplete reports whether an entry has its content when it appears. This holds for everything but a regular
+// file with one name: symbolic links, pipes, devices, and a file that has another name, too.
+func (w *watch) appearsComplete(name string) bool {
 	stat, err := w.lstat(name)
 	return err == nil && (stat.Mode&unix.S_IFMT != unix.S_IFREG || stat.Nlink > 1)
 }
 
-// exists reports whether a name is there, be it a link that leads nowhere.
+// exists reports whether an entry exists. A symbolic link need not lead anywhere.
 func (w *watch) exists(name string) bool {
 	_, err := w.lstat(name)
 	return !errors.Is(err, fs.ErrNotExist)

@@ -17,8 +17,8 @@ import (
 	"github.com/wayleave/wayleave/datastore"
 )
 
-// A file may be written under another name, or none, and then be linked into place: nobody closes
-// it under the name that counts.
+// A file may be written under another name, or none, and then be linked into the directory. No process closes it under
+// its new name.
 func TestDirFileLinkedIntoPlace(t *testing.T) {
 	f := newFolder(t)
 	r := f.start()
@@ -43,10 +43,10 @@ func TestDirFileLinkedIntoPlace(t *testing.T) {
 	f.expectNoRejection()
 }
 
-// New permissions of the directory may make its files readable, as far as anybody can tell.
+// New permissions of the directory may make its files readable.
 func TestDirTriesAgainWithNewPermissions(t *testing.T) {
 	f := newFolder(t)
-	target := f.path + ".target" // what happens there is not told
+	target := f.path + ".target" // changes of the target cause no event
 	require.NoError(t, os.Mkdir(target, 0o755))
 	require.NoError(t, os.Symlink(target, f.file("1.json")))
 	r := f.start()
@@ -58,8 +58,7 @@ func TestDirTriesAgainWithNewPermissions(t *testing.T) {
 	f.expectNoRejection()
 }
 
-// What happens to the files of a directory that was moved away says nothing, however late we hear
-// of the move.
+// After a directory was moved away, changes of its files have no effect, even if the move is noticed later.
 func TestDirMovedAwayThenEmptied(t *testing.T) {
 	f := newFolder(t)
 	f.write("1.json", doc("a", "1"))
@@ -73,7 +72,7 @@ func TestDirMovedAwayThenEmptied(t *testing.T) {
 	start(t, dir, r)
 	r.gate <- struct{}{}
 	r.waitInSync(t)
-	f.write("2.json", "broken") // the run rejects this, and then blocks on telling it
+	f.write("2.json", "broken") // the run rejects this, and then blocks on reporting it
 	f.expectRejected("2.json: ")
 	require.NoError(t, os.Rename(f.path, f.path+".old"))
 	require.NoError(t, os.Remove(filepath.Join(f.path+".old", "1.json")))
@@ -103,9 +102,8 @@ func TestDirLargestMaxSize(t *testing.T) {
 	f.start().wait(t, "a=1")
 }
 
-// A pipe, a socket, a link to a device and a device are reported when they appear, as they are at
-// the start.
-func TestDirReportsWhatIsNoFile(t *testing.T) {
+// A pipe, a socket, a link to a device and a device are reported when they appear, as at the start.
+func TestDirReportsIrregularFiles(t *testing.T) {
 	f := newFolder(t)
 	makeAll := func(suffix string) (names []string) {
 		for name, create := range map[string]func(path string) error{
