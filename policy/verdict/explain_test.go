@@ -64,6 +64,21 @@ func TestExplainText(t *testing.T) {
 	golden(t, "blocked-profile.txt", e.Explain(flowOf(t, "udp 10.0.0.1 10.0.0.3:53")).String())
 }
 
+// The text has the origins of the rules that have one, beside the rules and in the decisions.
+func TestExplainTextWithOrigins(t *testing.T) {
+	x := verdict.Explain(blocked(t), flowOf(t, "tcp 10.0.0.2 10.0.0.1:80"))
+	require.Equal(t, x.String(), x.Text(func(string) string { return "" }))
+	decided := x.Ingress.IfStagedDecision.RuleID
+	first := x.Ingress.Tiers[1].Policies[0].Rules[0].ID
+	text := x.Text(func(id string) string {
+		return map[string]string{decided: "soon.yaml:7: ingress[0]", first: "web.yaml:9: ingress[0].from[1]"}[id]
+	})
+	require.Contains(t, text, `rule 1 Allow [by="ops" why="the shop"] (web.yaml:9: ingress[0].from[1]): no: `)
+	require.Contains(t, text, "rule 1 Allow (soon.yaml:7: ingress[0]): matches\n")
+	require.Contains(t, text, "of StagedPolicy/shop/soon in tier default, soon.yaml:7: ingress[0]\n")
+	require.Contains(t, text, "rule 2 Allow: no: ")
+}
+
 func TestExplainJSON(t *testing.T) {
 	x := verdict.Explain(blocked(t), flowOf(t, "tcp 10.0.0.2 10.0.0.1:80"))
 	data, err := json.MarshalIndent(x, "", "  ")

@@ -13,8 +13,12 @@ import (
 
 // String writes the explanation for people, over several lines, ending in a line break. The text is
 // not meant to be parsed and may change; the JSON form is for programs.
-func (x *Explanation) String() string {
-	t := &text{}
+func (x *Explanation) String() string { return x.Text(func(string) string { return "" }) }
+
+// Text is String with the origin of each rule, as in the file of its author. The function returns it for a rule's ID,
+// or "" if it is not known.
+func (x *Explanation) Text(origin func(ruleID string) string) string {
+	t := &text{origin: origin}
 	t.line(0, "%s: %s", x.Flow, x.Result.Combined)
 	if x.Flow.Node == "" || len(x.Stages) == 0 && x.Result.Combined == Deny {
 		t.direction(x.Egress)
@@ -30,7 +34,10 @@ func (x *Explanation) String() string {
 }
 
 // text collects indented lines.
-type text struct{ strings.Builder }
+type text struct {
+	strings.Builder
+	origin func(ruleID string) string
+}
 
 func (t *text) line(depth int, format string, args ...any) {
 	t.WriteString(strings.Repeat("  ", depth))
@@ -40,14 +47,14 @@ func (t *text) line(depth int, format string, args ...any) {
 
 func (t *text) direction(d *Direction) {
 	if d.Endpoint == (policy.Key{}) {
-		t.line(0, "%s: %s: %s", d.Type, d.Outcome, d.Decision)
+		t.line(0, "%s: %s: %s", d.Type, d.Outcome, t.decision(d.Decision))
 		return
 	}
 	outcome := string(d.Outcome)
 	if d.Outcome == NotApplicable {
 		outcome = "goes on"
 	}
-	t.line(0, "%s%s of %s: %s: %s", d.Stage.prefix(), d.Type, d.Endpoint, outcome, d.Decision)
+	t.line(0, "%s%s of %s: %s: %s", d.Stage.prefix(), d.Type, d.Endpoint, outcome, t.decision(d.Decision))
 	for _, tier := range d.Tiers {
 		t.tier(tier)
 	}
@@ -60,8 +67,17 @@ func (t *text) direction(d *Direction) {
 		t.rules(2, p.Rules)
 	}
 	if d.IfStagedEnforced != "" && d.IfStagedEnforced != d.Outcome {
-		t.line(1, "if the staged policies were enforced: %s: %s", d.IfStagedEnforced, d.IfStagedDecision)
+		t.line(1, "if the staged policies were enforced: %s: %s", d.IfStagedEnforced,
+			t.decision(d.IfStagedDecision))
 	}
+}
+
+// decision returns the text of a decision, with the origin of its rule.
+func (t *text) decision(d Decision) string {
+	if at := t.origin(d.RuleID); d.RuleID != "" && at != "" {
+		return d.String() + ", " + at
+	}
+	return d.String()
 }
 
 // prefix returns the words for a stage before its direction.
@@ -110,6 +126,9 @@ func (t *text) tier(tier TierStep) {
 func (t *text) rules(depth int, rules []RuleStep) {
 	for i, r := range rules {
 		what := string(r.Action) + notes(r.Annotations)
+		if at := t.origin(r.ID); at != "" {
+			what += " (" + at + ")"
+		}
 		switch {
 		case len(r.Doubts) > 0 && r.Mismatch == nil:
 			t.line(depth, "rule %d %s%s: matches everything", i+1, what, doubtful(r.Doubts))
