@@ -138,8 +138,8 @@
 //
 // # Back to the objects
 //
-// Origin returns the object of a key, which faults and explanations have. Converter.RuleOrigin returns the rule
-// of a policy object, with its peers and ports, of a rule ID, which counters and logs have.
+// Origin returns the object of a key, which faults and explanations have. Converter.RuleOrigins returns
+// the rules of a policy object, with their peers and ports, by the rule IDs that counters and logs have.
 //
 // # Concurrency
 //

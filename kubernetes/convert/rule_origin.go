@@ -3,6 +3,9 @@
 package convert
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/wayleave/wayleave/kubernetes/convert/calico"
 	"github.com/wayleave/wayleave/policy"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -24,99 +27,109 @@ type RuleOrigin struct {
 	Ports []string `json:"ports,omitempty"`
 }
 
-// RuleOrigin returns the part of a policy object from which the rule with this ID was made. Counters, logs and
-// explanations have such IDs. The object is a NetworkPolicy, a ClusterNetworkPolicy or a Calico policy that is
-// not staged, in the version that was converted.
-//
-// ok is false for an object of another kind, one that cannot be converted, and one without such a rule, for
-// example because it was changed since.
-func (c Converter) RuleOrigin(object metav1.Object, id string) (o RuleOrigin, ok bool) {
-	switch object := object.(type) {
-	case *networkingv1.NetworkPolicy:
-		p, _ := c.NetworkPolicy(object)
-		return groupOrigin(p, id, object, func(discard *problems, path *field.Path, dir policy.Type) []ruleGroup {
-			if dir == policy.Ingress {
-				return ingressGroups(discard, path, object.Spec.Ingress)
-			}
-			return egressGroups(discard, path, object.Spec.Egress)
-		})
-	case *policyv1alpha2.ClusterNetworkPolicy:
-		p, _ := c.ClusterNetworkPolicy(object)
-		return groupOrigin(p, id, object, func(discard *problems, _ *field.Path, dir policy.Type) []ruleGroup {
-			subject := clusterSubject(discard, nil, &object.Spec.Subject, &policy.Policy{})
-			ingress, egress := clusterGroups(discard, &object.Spec, subject)
-			if dir == policy.Ingress {
-				return ingress
-			}
-			return egress
-		})
-	case *calico.NetworkPolicy, *calico.GlobalNetworkPolicy:
-		return calicoOrigin(c, object, id)
-	default:
-		return RuleOrigin{}, false
+// maxEntries is how many peers, and how many ports, RuleOrigin.String lists.
+const maxEntries = 5
+
+// String returns the paths without "spec.", as in "ingress[0].from[1], ports[0], ports[2]".
+func (o RuleOrigin) String() string {
+	var parts []string
+	for _, entries := range [][]string{o.Peers, o.Ports} {
+		for _, path := range entries[:min(len(entries), maxEntries)] {
+			parts = append(parts, strings.TrimPrefix(path, o.Field+"."))
+		}
+		if more := len(entries) - maxEntries; more > 0 {
+			parts = append(parts, fmt.Sprintf("%d more", more))
+		}
 	}
+	rule := strings.TrimPrefix(o.Field, "spec.")
+	if len(parts) == 0 {
+		return rule
+	}
+	return rule + "." + strings.Join(parts, ", ")
 }
 
-// groupOrigin finds a rule of a policy in the groups of its direction.
-func groupOrigin(
-	p *policy.Policy, id string, object metav1.Object,
-	groups func(discard *problems, path *field.Path, dir policy.Type) []ruleGroup,
-) (o RuleOrigin, ok bool) {
-	path, dir, index, ok := findRule(p, id)
-	if !ok {
-		return RuleOrigin{}, false
-	}
-	o = RuleOrigin{Object: objectOf(p, object), Field: path.String()}
-	discard := &problems{}
-	list := groups(discard, path, dir)
-	if rules := assemble(discard, path, dir, list); len(rules) != len(joined(list)) {
-		return o, true
-	}
-	for _, g := range list {
-		if index >= len(g.rules) {
-			index -= len(g.rules)
-			continue
-		}
-		o.Field = g.path.String()
-		if len(g.peers) > 0 {
-			o.Peers = entryPaths(g.path.Child(g.peersField), g.peers[index/len(g.ports)].entries)
-			o.Ports = entryPaths(g.path.Child(g.portsField), g.ports[index%len(g.ports)].entries)
-		}
-		return o, true
-	}
-	return RuleOrigin{}, false
-}
-
-// calicoOrigin finds a rule of a Calico policy, each of which is made from one rule.
-func calicoOrigin(c Converter, object metav1.Object, id string) (o RuleOrigin, ok bool) {
+// RuleOrigins returns, by the IDs of the rules, the parts of a policy object from which they were made. Counters,
+// logs and explanations have such IDs. The object is any that becomes a policy, in the version that was converted.
+// Of another object, or one that cannot be converted, there are none.
+func (c Converter) RuleOrigins(object metav1.Object) map[string]RuleOrigin {
+	origins := map[string]RuleOrigin{}
 	resources, _ := c.Convert(object)
 	for _, r := range resources {
-		p, _ := r.(*policy.Policy)
-		if path, _, index, ok := findRule(p, id); ok {
-			return RuleOrigin{Object: objectOf(p, object), Field: path.Index(index).String()}, true
+		p, ok := r.(*policy.Policy)
+		if !ok {
+			continue
+		}
+		of, _ := Origin(p.Key())
+		of.UID = object.GetUID()
+		for dir, rules := range map[policy.Type][]policy.Rule{policy.Ingress: p.Ingress, policy.Egress: p.Egress} {
+			places := rulePlaces(object, dir, len(rules))
+			for i, id := range policy.RuleIDs(p.Key(), dir, rules) {
+				places[i].Object = of
+				origins[id] = places[i]
+			}
 		}
 	}
-	return RuleOrigin{}, false
+	return origins
 }
 
-// findRule returns the direction of a rule, with its path, and its index in the policy. p may be nil.
-func findRule(p *policy.Policy, id string) (path *field.Path, dir policy.Type, index int, ok bool) {
-	if p == nil {
-		return nil, "", 0, false
-	}
-	dir, index, ok = p.FindRule(id)
-	path = field.NewPath("spec", "ingress")
+// rulePlaces returns the places of the rules of a direction, of which there are n, without their object.
+func rulePlaces(object metav1.Object, dir policy.Type, n int) []RuleOrigin {
+	path := field.NewPath("spec", "ingress")
 	if dir == policy.Egress {
 		path = field.NewPath("spec", "egress")
 	}
-	return path, dir, index, ok
+	discard := &problems{}
+	groups := ruleGroups(discard, object, path, dir)
+	rules := assemble(discard, path, dir, groups)
+	places := make([]RuleOrigin, 0, n)
+	if len(rules) == len(joined(groups)) {
+		for _, g := range groups {
+			places = append(places, g.places()...)
+		}
+	} else {
+		places = append(places, RuleOrigin{Field: path.String()})
+	}
+	for i := len(places); i < n; i++ { // Each rule of a Calico policy is made from one.
+		places = append(places, RuleOrigin{Field: path.Index(i).String()})
+	}
+	return places
 }
 
-// objectOf returns the object that the policy was made from.
-func objectOf(p *policy.Policy, object metav1.Object) Object {
-	o, _ := Origin(p.Key())
-	o.UID = object.GetUID()
-	return o
+// ruleGroups returns what the rules of a direction become; nil of a kind in which each becomes one.
+func ruleGroups(discard *problems, object metav1.Object, path *field.Path, dir policy.Type) []ruleGroup {
+	var spec *networkingv1.NetworkPolicySpec
+	switch object := object.(type) {
+	case *networkingv1.NetworkPolicy:
+		spec = &object.Spec
+	case *calico.StagedKubernetesNetworkPolicy:
+		spec = &object.Spec.NetworkPolicySpec
+	case *policyv1alpha2.ClusterNetworkPolicy:
+		subject := clusterSubject(discard, nil, &object.Spec.Subject, &policy.Policy{})
+		ingress, egress := clusterGroups(discard, &object.Spec, subject)
+		if dir == policy.Ingress {
+			return ingress
+		}
+		return egress
+	default:
+		return nil
+	}
+	if dir == policy.Ingress {
+		return ingressGroups(discard, path, spec.Ingress)
+	}
+	return egressGroups(discard, path, spec.Egress)
+}
+
+// places returns the places of the group's rules, without their object.
+func (g *ruleGroup) places() (list []RuleOrigin) {
+	for i := range g.rules {
+		o := RuleOrigin{Field: g.path.String()}
+		if len(g.peers) > 0 {
+			o.Peers = entryPaths(g.path.Child(g.peersField), g.peers[i/len(g.ports)].entries)
+			o.Ports = entryPaths(g.path.Child(g.portsField), g.ports[i%len(g.ports)].entries)
+		}
+		list = append(list, o)
+	}
+	return list
 }
 
 // entryPaths returns the paths of entries of a list.

@@ -5,6 +5,7 @@ package convert_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,7 +41,7 @@ func origins(t *testing.T, object metav1.Object) (all []convert.RuleOrigin) {
 		rules []policy.Rule
 	}{{policy.Ingress, p.Ingress}, {policy.Egress, p.Egress}} {
 		for _, id := range policy.RuleIDs(p.Key(), d.dir, d.rules) {
-			o, ok := convert.Converter{}.RuleOrigin(object, id)
+			o, ok := convert.Converter{}.RuleOrigins(object)[id]
 			require.True(t, ok, "%s %s", d.dir, id)
 			require.Equal(t, object.GetName(), o.Object.Name)
 			require.Equal(t, object.GetUID(), o.Object.UID)
@@ -56,7 +57,7 @@ func at(field string, peers, ports []string) convert.RuleOrigin {
 	return convert.RuleOrigin{Field: field, Peers: peers, Ports: ports}
 }
 
-// RuleOrigin returns the peers and ports of a NetworkPolicy that each rule was made from.
+// RuleOrigins returns the peers and ports of a NetworkPolicy that each rule was made from.
 func TestRuleOriginNetworkPolicy(t *testing.T) {
 	np := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1"}}
 	spec(t, `
@@ -96,7 +97,7 @@ func TestRuleOriginOfClosedDirection(t *testing.T) {
 	require.Equal(t, []convert.RuleOrigin{at("spec.ingress", nil, nil), at("spec.egress[0]", nil, nil)}, origins(t, np))
 }
 
-// RuleOrigin returns the peers and protocols of a ClusterNetworkPolicy.
+// RuleOrigins returns the peers and protocols of a ClusterNetworkPolicy.
 func TestRuleOriginClusterNetworkPolicy(t *testing.T) {
 	cnp := &policyv1alpha2.ClusterNetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "2"}}
 	spec(t, `
@@ -120,7 +121,7 @@ egress:
 	}, origins(t, cnp))
 }
 
-// RuleOrigin returns the rule of a Calico policy.
+// RuleOrigins returns the rule of a Calico policy.
 func TestRuleOriginCalico(t *testing.T) {
 	object := &calico.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "3"}}
 	spec(t, "{ingress: [{action: Deny}, {action: Allow}], egress: [{action: Pass}]}", &object.Spec)
@@ -129,20 +130,53 @@ func TestRuleOriginCalico(t *testing.T) {
 	}, origins(t, object))
 }
 
-// RuleOrigin finds no rule that is not there.
+// Staged policies have origins, too.
+func TestRuleOriginStaged(t *testing.T) {
+	meta := metav1.ObjectMeta{Namespace: "shop", Name: "web"}
+	plain := &calico.StagedNetworkPolicy{ObjectMeta: meta}
+	spec(t, "{egress: [{action: Pass}]}", &plain.Spec)
+	require.Equal(t, []convert.RuleOrigin{at("spec.egress[0]", nil, nil)}, origins(t, plain))
+	staged := &calico.StagedKubernetesNetworkPolicy{ObjectMeta: meta}
+	spec(t, "podSelector: {}\ningress: [{ports: [{port: 80}]}]", &staged.Spec)
+	ports := []string{"spec.ingress[0].ports[0]"}
+	require.Equal(t, []convert.RuleOrigin{at("spec.ingress[0]", nil, ports)}, origins(t, staged))
+}
+
+// A changed rule has another ID, and what is no policy has no origins.
 func TestRuleOriginOfNone(t *testing.T) {
 	np := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	spec(t, "podSelector: {}\ningress: [{}]", &np.Spec)
 	p, _ := convert.Converter{}.NetworkPolicy(np)
 	id := policy.RuleIDs(p.Key(), policy.Ingress, p.Ingress)[0]
+	require.Contains(t, convert.Converter{}.RuleOrigins(np), id)
 	changed := np.DeepCopy()
 	spec(t, "podSelector: {}\ningress: [{ports: [{port: 80}]}]", &changed.Spec)
+	require.NotContains(t, convert.Converter{}.RuleOrigins(changed), id)
 	invalid := np.DeepCopy()
 	invalid.Name = ""
-	for _, object := range []metav1.Object{changed, invalid, testPod(), &calico.NetworkPolicy{}} {
-		_, ok := convert.Converter{}.RuleOrigin(object, id)
-		require.False(t, ok, "%T", object)
+	for _, object := range []metav1.Object{invalid, testPod(), &calico.NetworkPolicy{}} {
+		require.Empty(t, convert.Converter{}.RuleOrigins(object), "%T", object)
 	}
-	_, ok := convert.Converter{}.RuleOrigin(np, id)
-	require.True(t, ok)
+}
+
+// The text of an origin leaves out what is the same everywhere, and does not grow with the number of blocks.
+func TestRuleOriginText(t *testing.T) {
+	for want, o := range map[string]convert.RuleOrigin{
+		"ingress":                       at("spec.ingress", nil, nil),
+		"egress[2]":                     at("spec.egress[2]", nil, nil),
+		"ingress[0].from[1], ports[0]":  at("spec.ingress[0]", paths("from", 1), paths("ports", 0)),
+		"ingress[0].ports[0], ports[2]": at("spec.ingress[0]", nil, paths("ports", 0, 2)),
+		"ingress[0].from[0], from[1], from[2], from[3], from[4], 2 more, ports[9]": at(
+			"spec.ingress[0]", paths("from", 0, 1, 2, 3, 4, 5, 6), paths("ports", 9)),
+	} {
+		require.Equal(t, want, o.String())
+	}
+}
+
+// paths returns the paths of entries of the first ingress rule.
+func paths(list string, entries ...int) (paths []string) {
+	for _, i := range entries {
+		paths = append(paths, fmt.Sprintf("spec.ingress[0].%s[%d]", list, i))
+	}
+	return paths
 }

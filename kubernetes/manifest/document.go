@@ -28,8 +28,9 @@ var (
 // document is the work on one document: what came of it, and what was wrong.
 type document struct {
 	converter convert.Converter
-	origin    Error // the file and the document, with which every error begins
-	first     int   // line of the file where the document's text begins
+	rule      func(string, RuleOrigin) // receives the places of rules; nil: nobody asks
+	origin    Error                    // the file and the document, with which every error begins
+	first     int                      // line of the file where the document's text begins
 	root      *yaml.Node
 	values    reader
 	entries   []entry
@@ -231,9 +232,22 @@ func (d *document) convert(
 		return
 	}
 	recordDoubts(resources, replaced, found)
+	d.reportRules(object, path)
 	origin := d.origin
 	origin.Line, origin.Object = d.first+lineOf(d.root, path)-1, name
 	d.entries = append(d.entries, entry{resources: resources, origin: origin})
+}
+
+// reportRules reports the places of the rules of an object at a path of the document.
+func (d *document) reportRules(object metav1.Object, path string) {
+	if d.rule == nil {
+		return
+	}
+	for id, o := range d.converter.RuleOrigins(object) {
+		first := slices.Concat(o.Peers, o.Ports, []string{o.Field})[0]
+		line := d.first + lineOf(d.root, join(path, first)) - 1
+		d.rule(id, RuleOrigin{RuleOrigin: o, File: d.origin.File, Line: line})
+	}
 }
 
 // identify reads what an object says it is, as far as that can be read.

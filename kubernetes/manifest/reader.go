@@ -18,10 +18,31 @@ import (
 )
 
 // Reader reads manifests. The zero value is ready to use. A Reader holds settings only and is
-// safe for concurrent use.
+// safe for concurrent use if Rule is.
 type Reader struct {
 	// Converter makes resources of the objects. The zero value will do.
 	Converter convert.Converter
+	// Rule receives the ID and the place of each rule that the policies in manifests have; see policy.RuleIDs. Of an
+	// object that is given twice, it receives both. Nil: the places are not computed.
+	Rule func(id string, at RuleOrigin)
+}
+
+// RuleOrigin is the place of a policy's rule in a manifest.
+type RuleOrigin struct {
+	convert.RuleOrigin
+	// File is the name of the file as it was given.
+	File string `json:"file,omitempty"`
+	// Line of the file from 1, of the first peer or else the first port or the rule.
+	Line int `json:"line,omitempty"`
+}
+
+// String returns the place, as in "shop.yaml:41: ingress[0].from[1], ports[0]". Without a file, the object takes its
+// place.
+func (o RuleOrigin) String() string {
+	if o.File == "" {
+		return o.Object.String() + ": " + o.RuleOrigin.String()
+	}
+	return fmt.Sprintf("%s:%d: %s", o.File, o.Line, o.RuleOrigin)
 }
 
 // Decode reads the content of one file with the zero Reader. See Reader.Decode.
@@ -140,7 +161,7 @@ func (r Reader) decodeFile(file string, data []byte) ([]entry, []error) {
 	var entries []entry
 	var errs []error
 	for i, c := range split(data) {
-		d := document{converter: r.Converter, origin: Error{File: file, Document: i + 1}, first: c.line}
+		d := document{converter: r.Converter, rule: r.Rule, origin: Error{File: file, Document: i + 1}, first: c.line}
 		d.decode(c)
 		entries = append(entries, d.entries...)
 		errs = append(errs, d.errs...)

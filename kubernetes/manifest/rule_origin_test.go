@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manifest_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/wayleave/wayleave/kubernetes/manifest"
+	"github.com/wayleave/wayleave/policy"
+)
+
+const authored = `apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {namespace: shop, name: web}
+spec:
+  podSelector: {}
+  ingress:
+    - from:
+        - podSelector: {matchLabels: {app: cart}}
+        - ipBlock: {cidr: 192.0.2.0/24}
+      ports:
+        - port: 80
+        - {port: 53, protocol: UDP}
+    - ports:
+        - port: 9090
+---
+apiVersion: v1
+kind: List
+items:
+  - apiVersion: projectcalico.org/v3
+    kind: GlobalNetworkPolicy
+    metadata: {name: guard}
+    spec:
+      egress:
+        - {action: Allow}
+        - action: Deny
+`
+
+// Rule receives the line of the first peer or port of each rule, in all documents of a file and in lists.
+func TestRuleOrigins(t *testing.T) {
+	found := map[string]string{}
+	reader := manifest.Reader{Rule: func(id string, at manifest.RuleOrigin) { found[id] = at.String() }}
+	resources, problems := reader.Decode("shop.yaml", []byte(authored))
+	require.Empty(t, problems)
+	var got []string
+	for _, r := range resources {
+		if p, ok := r.(*policy.Policy); ok {
+			for _, id := range policy.RuleIDs(p.Key(), policy.Ingress, p.Ingress) {
+				got = append(got, found[id])
+			}
+			for _, id := range policy.RuleIDs(p.Key(), policy.Egress, p.Egress) {
+				got = append(got, found[id])
+			}
+		}
+	}
+	require.Equal(t, []string{
+		"shop.yaml:12: ingress[0].from[0], ports[0]", "shop.yaml:12: ingress[0].from[0], ports[1]",
+		"shop.yaml:13: ingress[0].from[1], ports[0]", "shop.yaml:13: ingress[0].from[1], ports[1]",
+		"shop.yaml:18: ingress[1].ports[0]", "shop.yaml:28: egress[0]", "shop.yaml:29: egress[1]",
+	}, got)
+}
+
+// Without a file, the object takes its place. A rule that cannot be read has a place, too.
+func TestRuleOriginWithoutFile(t *testing.T) {
+	var got []string
+	reader := manifest.Reader{Rule: func(_ string, at manifest.RuleOrigin) { got = append(got, at.String()) }}
+	_, problems := reader.Decode("", []byte("apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n"+
+		"metadata: {namespace: shop, name: web}\nspec: {podSelector: {}, ingress: [{from: [null]}]}\n"))
+	require.Len(t, problems, 1)
+	require.Equal(t, []string{"NetworkPolicy shop/web: ingress[0]"}, got)
+}
