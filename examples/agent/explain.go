@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"net/http"
@@ -13,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 	"github.com/wayleave/wayleave/examples/internal/api"
 	"github.com/wayleave/wayleave/examples/internal/cli"
-	"github.com/wayleave/wayleave/policy/verdict"
+	"github.com/wayleave/wayleave/policy"
 )
 
 func explainCommand() cli.Command {
@@ -71,15 +70,9 @@ func explainOffline(c cli.Console, o output, s offlineSettings, q api.Question) 
 	if err != nil {
 		return errors.Join(append(rejected, err)...)
 	}
-	evaluator := verdict.New(world)
-	var list []api.Explanation
-	for _, flow := range asked {
-		x := evaluator.Explain(flow)
-		data, err := json.Marshal(x)
-		if err != nil {
-			return err
-		}
-		list = append(list, api.Explanation{Text: x.String(), Explanation: data})
+	list, err := flows.Explain(world, asked, func([]policy.Key) flows.Origins { return pipeline.RuleOrigins(cfg) })
+	if err != nil {
+		return err
 	}
 	return errors.Join(append(rejected, printExplanations(c, o, list))...)
 }

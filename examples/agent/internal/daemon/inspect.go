@@ -4,7 +4,6 @@ package daemon
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,10 +15,10 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/examples/agent/internal/build"
 	"github.com/wayleave/wayleave/examples/agent/internal/flows"
+	"github.com/wayleave/wayleave/examples/agent/internal/kube"
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 	"github.com/wayleave/wayleave/examples/internal/api"
 	"github.com/wayleave/wayleave/policy"
-	"github.com/wayleave/wayleave/policy/verdict"
 )
 
 // status answers while the first pipeline waits for a directory, too: p is nil then.
@@ -273,17 +272,21 @@ func (d *Daemon) explain(r *http.Request, p *pipeline.Pipeline) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	evaluator := verdict.New(world)
-	list := []api.Explanation{}
-	for _, flow := range asked {
-		x := evaluator.Explain(flow)
-		data, err := json.Marshal(x)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, api.Explanation{Text: x.String(), Explanation: data})
+	return flows.Explain(world, asked, func(policies []policy.Key) flows.Origins {
+		return d.ruleOrigins(r.Context(), p, policies)
+	})
+}
+
+// ruleOrigins returns the places of the rules of policies: in the manifests, and in the Kubernetes API.
+func (d *Daemon) ruleOrigins(ctx context.Context, p *pipeline.Pipeline, policies []policy.Key) flows.Origins {
+	origins := flows.Origins{}
+	if d.kube != nil {
+		origins = d.kube.RuleOrigins(ctx, slices.DeleteFunc(policies, func(key policy.Key) bool {
+			return !p.Has(kube.Name, key)
+		}))
 	}
-	return list, nil
+	maps.Copy(origins, p.RuleOrigins()) // manifests come before the API
+	return origins
 }
 
 // wait returns once an endpoint is programmed as the sources now have it.

@@ -282,6 +282,10 @@ func TestPodsOfTheAPI(t *testing.T) {
 		require.True(t, n.connects(web, cart, "10.0.0.2:80"), "%s: its namespace allows it", when)
 	}
 	holds("after ADD")
+	x, err := api.Send[[]api.Explanation](t.Context(), n.running.Client, "POST", "/v1/explain",
+		api.Question{From: "shop/cart", To: "shop/web", Port: "tcp/80"})
+	require.NoError(t, err)
+	require.Contains(t, x[0].Text, "in tier default, NetworkPolicy shop/to-web: ingress[0].from[0], ports[0]\n")
 	require.NoError(t, n.node.Do(exec.Command("ip", "addr", "add", "10.9.9.9", "dev", "lo").Run))
 	require.True(t, n.connects(cart, n.node, "10.9.9.9:443"), "pods reach their own node")
 

@@ -12,6 +12,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 	"github.com/wayleave/wayleave/internal/packed"
+	"github.com/wayleave/wayleave/kubernetes/manifest"
 	"github.com/wayleave/wayleave/policy"
 	"github.com/wayleave/wayleave/policy/verdict"
 )
@@ -127,6 +128,12 @@ func (p *Pipeline) compute(world verdict.World) (*calcgraph.Graph, error) {
 	g.Flush()
 	return g, nil
 }
+
+// RuleOrigins returns where the manifests have the rules of policies; see the function of that name.
+func (p *Pipeline) RuleOrigins() map[string]manifest.RuleOrigin { return RuleOrigins(p.cfg) }
+
+// Has reports whether a source has an object.
+func (p *Pipeline) Has(source string, key policy.Key) bool { return p.source.Versions(key)[source] != nil }
 
 // Decode reads a file of manifests as the pipeline would.
 func (p *Pipeline) Decode(file string, data []byte) ([]policy.Resource, []error) {

@@ -40,6 +40,23 @@ func Load(cfg Config) (verdict.World, []error) {
 	})
 }
 
+// RuleOrigins returns where the manifests have the rules of policies, by the IDs of the rules. It reads the directory.
+// A rule that was changed since has another ID.
+func RuleOrigins(cfg Config) map[string]manifest.RuleOrigin {
+	origins := map[string]manifest.RuleOrigin{}
+	if cfg.Manifests == "" {
+		return origins
+	}
+	reader := cfg.reader()
+	reader.Rule = func(id string, at manifest.RuleOrigin) {
+		if _, twice := origins[id]; !twice { // of two objects of one name, the first counts
+			origins[id] = at
+		}
+	}
+	_, _ = reader.ReadDir(cfg.Manifests) // its errors were reported when the world was read
+	return origins
+}
+
 // ofSettings reports whether the error is about settings of the agent, which are no manifests for
 // others.
 func ofSettings(err error) bool {

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// shopPolicies are two documents of different authors.
+const shopPolicies = `apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {namespace: shop, name: web}
+spec:
+  podSelector: {matchLabels: {app: web}}
+  ingress:
+    - from:
+        - podSelector: {matchLabels: {app: cart}}
+        - ipBlock: {cidr: 192.0.2.0/24}
+      ports:
+        - {port: 53, protocol: UDP}
+        - port: http
+---
+apiVersion: projectcalico.org/v3
+kind: GlobalNetworkPolicy
+metadata: {name: guard}
+spec:
+  order: 1
+  selector: app == "web"
+  types: [Ingress]
+  ingress:
+    - action: Deny
+      source: {nets: [198.51.100.0/24]}
+`
+
+// explain names the file, line, peer and port of the rule that decides, and of the rules that do not match.
+func TestExplainNamesTheManifest(t *testing.T) {
+	dir := folderOf(t, map[string]string{"pods.yaml": goodPods, "shop.yaml": shopPolicies})
+	file := filepath.Join(dir, "shop.yaml")
+	code, out, errs := call(t, "explain", "--manifests", dir, "192.0.2.7", "shop/web", "tcp/80")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "of Policy/shop/knp.default.web in tier default, "+file+":9: ingress[0].from[1], ports[1]\n")
+	require.Contains(t, out, "rule 1 Deny ("+file+":22: ingress[0]): no: ")
+	require.Contains(t, out, "rule 2 Allow ("+file+":8: ingress[0].from[0], ports[1]): no: ")
+	require.Contains(t, out, "rule 4 Allow ("+file+":9: ingress[0].from[1], ports[1]): matches\n")
+	code, out, errs = call(t, "explain", "--manifests", dir, "198.51.100.7", "shop/web", "tcp/80")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, ": Deny: by rule ")
+	require.Contains(t, out, " of Policy/guard in tier default, "+file+":22: ingress[0]\n")
+}
+
+// A running agent reads its manifests again.
+func TestExplainOfAgentNamesTheManifest(t *testing.T) {
+	const six = `apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {namespace: shop, name: six}
+spec:
+  podSelector: {}
+  ingress:
+    - ports: [{port: 80}, {port: 81}]
+`
+	dir := folderOf(t, map[string]string{"pods.yaml": onePod, "six.yaml": six})
+	startAnAgent(t, dir)
+	code, out, errs := call(t, "explain", "2001:db8::7", "shop/six", "tcp/80")
+	require.Zero(t, code, errs)
+	file := filepath.Join(dir, "six.yaml")
+	require.Contains(t, out, "in tier default, "+file+":7: ingress[0].ports[0], ports[1]\n")
+	code, out, errs = call(t, "explain", "2001:db8::7", "shop/six", "udp/80")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "rule 1 Allow ("+file+":7: ingress[0].ports[0], ports[1]): no: protocol: ")
+}
+
+// The JSON form has the places of its rules by their IDs, and no others.
+func TestExplainJSONNamesTheManifest(t *testing.T) {
+	dir := folderOf(t, map[string]string{
+		"pods.yaml": goodPods, "shop.yaml": shopPolicies, "z.yaml": strings.ReplaceAll(denyAll, "shop", "other"),
+	})
+	code, out, errs := call(t, "explain", "--manifests", dir, "-o", "json", "192.0.2.7", "shop/web", "udp/53")
+	require.Zero(t, code, errs)
+	var got struct {
+		verdict.Explanation
+		Origins map[string]struct {
+			File, Field  string
+			Line         int
+			Peers, Ports []string
+			Object       struct{ Kind, Namespace, Name string }
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &got))
+	require.Len(t, got.Origins, 4, "one of guard, and three of web until one decides")
+	at := got.Origins[got.Ingress.Decision.RuleID]
+	require.Equal(t, filepath.Join(dir, "shop.yaml"), at.File)
+	require.Equal(t, 9, at.Line)
+	require.Equal(t, "spec.ingress[0]", at.Field)
+	require.Equal(t, []string{"spec.ingress[0].from[1]"}, at.Peers)
+	require.Equal(t, []string{"spec.ingress[0].ports[0]"}, at.Ports)
+	require.Equal(t, "NetworkPolicy shop web", at.Object.Kind+" "+at.Object.Namespace+" "+at.Object.Name)
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package flows
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/wayleave/wayleave/examples/internal/api"
+	"github.com/wayleave/wayleave/kubernetes/manifest"
+	"github.com/wayleave/wayleave/policy"
+	"github.com/wayleave/wayleave/policy/verdict"
+)
+
+// Origins are the places of rules in the manifests of their authors, by the IDs of the rules.
+type Origins map[string]manifest.RuleOrigin
+
+// explanation is the JSON form of an explanation: Origins are those of its rules.
+type explanation struct {
+	*verdict.Explanation
+	Origins Origins `json:"origins,omitempty"`
+}
+
+// Explain explains flows. find returns the origins of the rules of some policies, as far as they are known.
+func Explain(
+	world verdict.World, list []verdict.Flow, find func(policies []policy.Key) Origins,
+) (out []api.Explanation, err error) {
+	evaluator := verdict.New(world)
+	var explained []*verdict.Explanation
+	var policies []policy.Key
+	for _, flow := range list {
+		x := evaluator.Explain(flow)
+		explained, policies = append(explained, x), append(policies, policiesOf(x)...)
+	}
+	slices.SortFunc(policies, policy.Key.Compare)
+	known := find(slices.Compact(policies))
+	for _, x := range explained {
+		used := Origins{}
+		text := x.Text(func(ruleID string) string {
+			origin, ok := known[ruleID]
+			if !ok {
+				return ""
+			}
+			used[ruleID] = origin
+			return origin.String()
+		})
+		data, err := json.Marshal(explanation{x, used})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, api.Explanation{Text: text, Explanation: data})
+	}
+	return out, nil
+}
+
+// policiesOf returns the policies whose rules an explanation has.
+func policiesOf(x *verdict.Explanation) (keys []policy.Key) {
+	for _, d := range append([]*verdict.Direction{x.Egress, x.Ingress}, x.Stages...) {
+		for _, decision := range []verdict.Decision{d.Decision, d.IfStagedDecision} {
+			if decision.RuleID != "" && decision.Profile == "" {
+				keys = append(keys, decision.Policy)
+			}
+		}
+		for _, tier := range d.Tiers {
+			for _, p := range tier.Policies {
+				if len(p.Rules) > 0 {
+					keys = append(keys, p.Policy)
+				}
+			}
+		}
+	}
+	return keys
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kube
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/wayleave/wayleave/kubernetes/convert"
+	"github.com/wayleave/wayleave/kubernetes/manifest"
+	"github.com/wayleave/wayleave/policy"
+)
+
+// The limits of RuleOrigins. The source keeps no objects of the API, so each policy is read again.
+const (
+	originsTimeout = 2 * time.Second
+	maxOrigins     = 50 // fewer than the burst of the client
+)
+
+// RuleOrigins reads policies from the API and returns the places of their rules, by the IDs of the rules. It leaves out
+// a policy that cannot be read within its limits, and rules that were changed since the source received the policy.
+func (a *API) RuleOrigins(ctx context.Context, policies []policy.Key) map[string]manifest.RuleOrigin {
+	ctx, cancel := context.WithTimeout(ctx, originsTimeout)
+	defer cancel()
+	origins := map[string]manifest.RuleOrigin{}
+	reader := manifest.Reader{Rule: func(id string, at manifest.RuleOrigin) { origins[id] = at }}
+	for _, key := range policies[:min(len(policies), maxOrigins)] {
+		if data, err := a.read(ctx, key); err == nil {
+			_, _ = reader.Decode("", data) // the source reports its problems
+		}
+	}
+	return origins
+}
+
+// read reads the object from which a resource was made, as JSON.
+func (a *API) read(ctx context.Context, key policy.Key) ([]byte, error) {
+	of, _ := convert.Origin(key)
+	kind := schema.FromAPIVersionAndKind(of.APIVersion, of.Kind)
+	resource, _ := meta.UnsafeGuessKindToResource(kind)
+	object, err := a.cfg.Clients.Dynamic.Resource(resource).Namespace(of.Namespace).Get(ctx, of.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	object.SetManagedFields(nil)
+	return object.MarshalJSON()
+}
