@@ -127,5 +127,5 @@ func Example_policyEngine() {
 	// endpoint WorkloadEndpoint/shop/db way0 [10.0.1.1] ingress default:deny[Policy/shop/db] egress - profiles [outgoing]
 	// route 10.0.1.1/32 local-workload node node-1
 	// in-sync
-	// ssh: tier default has policies for the endpoint and no rule of theirs decided
+	// ssh: no rule of tier default decided
 }

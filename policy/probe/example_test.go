@@ -83,7 +83,7 @@ func ExampleExpectation_Check() {
 	// Output:
 	// false 2
 	// shop/api shop/db icmp Deny
-	// tier default has policies for the endpoint and no rule of theirs decided
+	// no rule of tier default decided
 }
 
 // What the removal of a policy changes.

@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// AddressClasses puts addresses into classes that the policies, profiles and settings of some endpoints
-// cannot tell apart. It is safe for concurrent use.
+// AddressClasses assigns addresses to classes. Addresses of one class match the same conditions of the policies,
+// profiles and settings of some endpoints. It is safe for concurrent use.
 type AddressClasses struct {
 	e          *Evaluator
 	conditions []addressCondition
@@ -24,12 +24,12 @@ type AddressClasses struct {
 	node       *node // of the first endpoint
 }
 
-// addressCondition appends what a rule sees of an address.
+// addressCondition appends to key the result of a condition for an address.
 type addressCondition func(key []byte, s *side) []byte
 
 // AddressClasses returns the classes for workload endpoints and host endpoints of one node.
 //
-// Errors: a policy cannot be compiled, which New has refused before.
+// Errors: a policy cannot be compiled. This cannot happen, because New refuses such a policy.
 func (e *Evaluator) AddressClasses(endpoints ...policy.Key) (*AddressClasses, error) {
 	c := &AddressClasses{e: e}
 	known := map[string]bool{}
@@ -38,7 +38,7 @@ func (e *Evaluator) AddressClasses(endpoints ...policy.Key) (*AddressClasses, er
 		for _, list := range lists {
 			for i := range list {
 				if len(list[i].Doubts) > 0 {
-					continue // it matches all packets or none
+					continue // a closed rule matches all packets or none
 				}
 				for _, entity := range []*policy.EntityRule{&list[i].Source, &list[i].Destination} {
 					if err := c.entity(known, namespace, entity); err != nil {
@@ -85,7 +85,7 @@ func (c *AddressClasses) entity(known map[string]bool, namespace string, e *poli
 	if err != nil {
 		return err
 	}
-	// What the scope depends on, see peerScope.
+	// The inputs of the scope, see peerScope.
 	id := fmt.Sprintf("%q %q %q %q", namespace, e.NamespaceSelector, e.Selector, e.NotSelector)
 	if e.ServiceAccounts != nil {
 		id += fmt.Sprintf(" %q %q", e.ServiceAccounts.Names, e.ServiceAccounts.Selector)
@@ -149,7 +149,7 @@ func appendBit(key []byte, bit bool) []byte {
 	return append(key, '0')
 }
 
-// appendNamed appends the ports that a name stands for at an address.
+// appendNamed appends the ports of an address that have a name.
 func appendNamed(key []byte, name string, peers scope, s *side) []byte {
 	var ports []string
 	for _, o := range s.objects {
@@ -162,11 +162,10 @@ func appendNamed(key []byte, name string, peers scope, s *side) []byte {
 	return appendTexts(key, ports)
 }
 
-// id identifies the part that has the ports.
+// id identifies the ServiceBackends that have the ports.
 func (p portSet) id() uintptr { return reflect.ValueOf(p).Pointer() }
 
-// texts returns a text of the ports of each part, which is equal for equal ports. Many addresses share
-// a part.
+// texts returns a text of each set of ports. It is equal for equal sets. Many addresses share a set.
 func (s *service) texts() map[uintptr]string {
 	texts := map[uintptr]string{}
 	for _, parts := range s.parts {
@@ -189,9 +188,9 @@ func appendTexts(key []byte, texts []string) []byte {
 	return append(append(append(key, '('), strings.Join(slices.Compact(texts), " ")...), ')')
 }
 
-// AppendClass appends the class of an address to key. Two addresses of one family with the same class
-// can replace each other in every flow: the endpoints have the same verdict, unless one of the
-// addresses is the endpoint's own and the flow leaves the endpoint.
+// AppendClass appends the class of an address to key. Two addresses of one family with the same class are
+// interchangeable in every flow: the endpoints have the same verdict, unless one of the addresses is the endpoint's own
+// and the flow leaves the endpoint.
 func (c *AddressClasses) AppendClass(key []byte, addr netip.Addr) []byte {
 	s := side{addr: addr, objects: c.e.objectsAt(addr)}
 	for _, condition := range c.conditions {
@@ -200,11 +199,11 @@ func (c *AddressClasses) AppendClass(key []byte, addr netip.Addr) []byte {
 	if len(c.e.host.NodeEncapsulations()) > 0 {
 		key = appendBit(key, c.e.nodeAddresses[addr])
 	}
-	return appendBit(key, c.node != nil && c.node.holds(addr))
+	return appendBit(key, c.node != nil && c.node.hasAddress(addr))
 }
 
-// Prefixes yields the prefixes at whose first and after whose last address the class may change, in no
-// order; some may be repeated. Between them, all addresses are of one class.
+// Prefixes iterates over prefixes, in no order and possibly with duplicates. The class of addresses changes only at the
+// first address of such a prefix, and after its last address.
 func (c *AddressClasses) Prefixes() iter.Seq[netip.Prefix] {
 	return func(yield func(netip.Prefix) bool) {
 		single := func(a netip.Addr) bool { return yield(netip.PrefixFrom(a, a.BitLen())) }

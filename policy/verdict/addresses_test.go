@@ -27,7 +27,7 @@ func smallWorld(seed uint64) (verdict.World, *worlds.Generator, *policy.Workload
 	return w, g, nil
 }
 
-// An evaluator of the policies of one endpoint has the same verdicts about it.
+// An evaluator with the policies of one endpoint has the same verdicts for it.
 func TestOnlySomeEndpoints(t *testing.T) {
 	dropped := 0
 	for seed := range uint64(60) {
@@ -57,7 +57,7 @@ func TestOnlySomeEndpoints(t *testing.T) {
 	require.Positive(t, dropped)
 }
 
-// Addresses of one class have the same verdicts, and there are no more classes than prefixes allow.
+// Addresses of one class have the same verdicts. There are no more classes than prefixes allow.
 func TestAddressesOfOneClass(t *testing.T) {
 	compared := 0
 	for seed := range uint64(60) {

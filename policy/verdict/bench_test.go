@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// large is a world of n endpoints and as many policies, each of which selects one endpoint in
-// groups. None allows, so that all that select an endpoint are looked at.
+// large returns a world of n endpoints and n policies. Each policy selects one endpoint in groups, and none allows, so
+// that all are evaluated.
 func large(n, groups int) (verdict.World, verdict.Flow) {
 	w := verdict.World{}
 	for i := range n {
@@ -36,10 +36,9 @@ func large(n, groups int) (verdict.World, verdict.Flow) {
 	}
 }
 
-// BenchmarkEvaluator measures what one flow costs where 1,000 policies select its destination,
-// where all 10,000 do, and where a node is named and all 10,000 select the host endpoint of the
-// interface it comes in by, too. Some of the policies may be staged ones, which take the place of
-// others of the same name; they select the same as all others.
+// BenchmarkEvaluator measures one flow: if 1,000 of 10,000 policies select its destination, if all do, and if it passes
+// a node and all select the host endpoint at which it enters, too. Some variants have staged policies, which replace
+// others with the same name and select the same endpoints.
 func BenchmarkEvaluator(b *testing.B) {
 	for _, c := range []struct {
 		name   string

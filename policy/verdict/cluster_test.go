@@ -11,12 +11,12 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// The meaning of Kubernetes policies, as the resources that they become: a NetworkPolicy is a
-// namespaced policy of the default tier, an Admin or Baseline ClusterNetworkPolicy a global one of
-// its tier, and each namespace a profile that has its labels and allows everything.
+// Kubernetes policies as converted resources: a NetworkPolicy is a namespaced policy of the default tier. An Admin or
+// Baseline ClusterNetworkPolicy is a global policy of its tier. Each namespace is a profile with its labels that allows
+// everything.
 
-// cluster has two namespaces with pods; pods in the network of their host have its address,
-// 192.0.2.1, which is no endpoint's.
+// cluster has two namespaces with pods. Pods in the network of their host have its address, 192.0.2.1, which belongs to
+// no endpoint.
 func cluster(more ...policy.Resource) []policy.Resource {
 	return append([]policy.Resource{
 		profile("kns.a", "pcns.team=red pcns.kubernetes.io/metadata.name=a", allow()),
@@ -143,17 +143,17 @@ func TestNetworkPolicyChanges(t *testing.T) { // S140
 		allowFrom(policy.EntityRule{Selector: `app == "cli"`, NamespaceSelector: `team == "blue"`})))...)
 	outcome := func(flow string) verdict.Outcome { return verdict.Evaluate(w, flowOf(t, flow)).Combined }
 	require.Equal(t, verdict.Allow, outcome(fromB))
-	w.Set(profile("kns.b", "pcns.team=red", allow())) // the label of a namespace
+	w.Set(profile("kns.b", "pcns.team=red", allow())) // a changed label of a namespace
 	require.Equal(t, verdict.Deny, outcome(fromB))
 	w.Set(profile("kns.b", "pcns.team=blue", allow()), wep("b/cli", "10.0.1.2", "app=db", "kns.b")) // of a pod
 	require.Equal(t, verdict.Deny, outcome(fromB))
-	// an address changes hands
+	// an address moves to another pod
 	w.Set(wep("b/cli", "10.0.1.3", "app=cli", "kns.b"), wep("b/new", "10.0.1.2", "app=cli", "kns.b"))
 	require.Equal(t, verdict.Allow, outcome(fromB))
 	require.Equal(t, verdict.Allow, outcome("tcp 10.0.1.3 10.0.0.1:80"))
 }
 
-// cnp is a rule set of an Admin or Baseline policy for pods with app=web.
+// cnp returns an Admin or Baseline policy for pods with app=web.
 func cnp(tier string, priority float64, name string, rules ...policy.Rule) *policy.Policy {
 	p := in(tier, priority, ingress(name, rules...))
 	p.NamespaceSelector = "all()"
@@ -169,7 +169,7 @@ func TestClusterNetworkPolicy(t *testing.T) {
 	peers := func(action policy.Action, namespaces string) policy.Rule {
 		return policy.Rule{Action: action, Source: policy.EntityRule{NamespaceSelector: namespaces}}
 	}
-	// as a host-networked pod would be, were it an endpoint without a namespace
+	// an endpoint without a namespace, in place of a pod in the host's network
 	host := wep("host", "192.0.2.1", "app=web")
 	host.Profiles = []string{"kns.a"}
 	run(t, []scenario{
@@ -243,7 +243,7 @@ func TestClusterNetworkPolicy(t *testing.T) {
 			return p
 		}()), expect(with("Allow", fromA, fromOut), with("Deny", "tcp 10.0.0.1 198.51.100.9:80"))},
 	})
-	// S157: another priority counts at once.
+	// S157: a changed priority takes effect.
 	w := worldOf(cluster(cnp(admin, 60, "a", allow()), cnp(admin, 50, "b", deny()))...)
 	require.Equal(t, verdict.Deny, verdict.Evaluate(w, flowOf(t, fromA)).Combined)
 	w.Set(cnp(admin, 40, "a", allow()))

@@ -13,7 +13,7 @@ import (
 type compiledPolicy struct {
 	*policy.Policy
 	key      policy.Key
-	replaced bool // by a staged policy, if those were enforced
+	replaced bool // if staged policies were enforced
 	subject  scope
 	rules    ruleLists
 }
@@ -21,7 +21,7 @@ type compiledPolicy struct {
 // ruleLists are the rules of a policy or profile for both directions.
 type ruleLists struct{ ingress, egress ruleList }
 
-// of returns the rules for a direction.
+// of returns the rules of a direction.
 func (l *ruleLists) of(dir policy.Type) ruleList {
 	if dir == policy.Egress {
 		return l.egress
@@ -29,14 +29,14 @@ func (l *ruleLists) of(dir policy.Type) ruleList {
 	return l.ingress
 }
 
-// ruleList is the rules of a policy or profile for one direction.
+// ruleList has the rules of a policy or profile for one direction.
 type ruleList struct {
 	rules []rule
 	ids   []string
 }
 
-// rule is a rule as a list of checks, one for each field that is given. It matches a
-// packet if all checks hold; with no checks it matches every packet.
+// rule is a rule as a list of checks, one for each condition. It matches a packet if all checks hold. Without checks,
+// it matches every packet.
 type rule struct {
 	action      policy.Action
 	annotations map[string]string
@@ -44,20 +44,20 @@ type rule struct {
 	checks      []check
 }
 
-// check is one criterion of a rule.
+// check is one condition of a rule.
 type check struct {
 	holds func(*packet) bool
-	// why returns which field does not match a packet, and the reason.
+	// why returns the field that does not match a packet, and the reason.
 	why func(*packet) Mismatch
 }
 
-// packet is a flow with what the world knows of its two sides.
+// packet is a flow with the objects of the world on both sides.
 type packet struct {
 	Flow
 	source, destination side
 }
 
-// compiler makes checks of rules.
+// compiler compiles rules to checks.
 type compiler struct{ services map[serviceName]*service }
 
 func (c *compiler) profile(r *policy.Profile) (*profile, error) {
@@ -106,7 +106,7 @@ func (c *compiler) rules(owner policy.Key, dir policy.Type, rules []policy.Rule)
 	return list, nil
 }
 
-// rule makes a rule of a policy in the namespace into checks.
+// rule compiles a rule of a policy in the namespace to checks.
 func (c *compiler) rule(namespace string, r *policy.Rule) ([]check, error) {
 	if len(r.Doubts) > 0 {
 		return doubtChecks(r), nil
@@ -129,7 +129,7 @@ func (c *compiler) rule(namespace string, r *policy.Rule) ([]check, error) {
 	return checks, nil
 }
 
-// doubtChecks makes a rule in doubt match nothing, or, if it denies, everything (S167).
+// doubtChecks returns checks for a rule in doubt. It matches everything if it denies, otherwise nothing (S167).
 func doubtChecks(r *policy.Rule) []check {
 	if r.Action == policy.Deny {
 		return nil
@@ -141,7 +141,7 @@ func doubtChecks(r *policy.Rule) []check {
 	}}
 }
 
-// packetChecks covers the fields of a rule that belong to neither side.
+// packetChecks compiles the conditions that are not on one side of the packet.
 func packetChecks(r *policy.Rule) []check {
 	var checks []check
 	add := func(field string, holds func(*packet) bool, why func(*packet) string) {
@@ -181,7 +181,7 @@ func packetChecks(r *policy.Rule) []check {
 	return checks
 }
 
-// icmpMatches reports whether the packet is ICMP of the type and, where one is given, code.
+// icmpMatches reports whether the packet is ICMP of the type and, if there is one, of the code.
 func icmpMatches(m *policy.ICMP, p *packet) bool {
 	return p.isICMP() && m.Type != nil && int(p.ICMPType) == *m.Type &&
 		(m.Code == nil || int(p.ICMPCode) == *m.Code)

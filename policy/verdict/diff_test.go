@@ -45,12 +45,12 @@ func TestDiff(t *testing.T) {
 	same := maps.Clone(before)
 	same.Set(ingress("p", tcpTo(policy.Allow, 80), log()), ingress("q"))
 	require.Empty(t, verdict.Diff(before, same, all))
-	// A flow that is given as it is not written in resources is given back as it was.
+	// The flow in a change is the one in the call, not its canonical form.
 	mapped := flows("tcp ::ffff:10.0.0.9 [::ffff:10.0.0.1]:443")
 	require.Equal(t, mapped[0], verdict.Diff(before, after, mapped)[0].Flow)
 }
 
-func TestDiffEvaluators(t *testing.T) { // with settings: what if workloads could reach their hosts?
+func TestDiffEvaluators(t *testing.T) { // with settings that allow workloads to reach their hosts
 	w := worldOf(onNode()...)
 	open, err := verdict.NewConfigured(w, verdict.Config{
 		Host: policy.HostConfig{EndpointToHostAction: policy.HostAccept},

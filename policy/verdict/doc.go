@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package verdict is the reference evaluator: given a world of resources and a flow,
-// it decides whether policy allows the flow, and explains why.
+// Package verdict is the reference evaluator: for a world of resources and a flow, it decides whether policy allows the
+// flow, and explains why.
 //
-// It is written to be obviously right. Only what does not depend on a flow is precomputed: parsed
-// selectors, effective labels, the order of policies, the ids of rules. For each flow, it evaluates the
-// tiers, policies and rules in order, as one would do on paper. Every other part of Wayleave that
-// evaluates packets is tested against it, and shares no code with it.
+// It is written to be obviously right. It precomputes only what does not depend on a flow: parsed selectors, effective
+// labels, the order of policies and the IDs of rules. For each flow, it evaluates tiers, policies and rules in order,
+// as one would do on paper. Every other part of Wayleave that evaluates packets is tested against it, and shares no
+// code with it.
 //
 //	       flow
 //	        │
 //	source endpoint ── egress ──▶ ┌ tier ─▶ tier ─▶ … ┐ ─▶ profiles ─▶ deny
 //	                              │ policy            │
-//	destination     ── ingress ─▶ │  rule, rule, …    │   Allow and Deny end the walk,
+//	destination     ── ingress ─▶ │  rule, rule, …    │   Allow and Deny end the evaluation,
 //	  endpoint                    └───────────────────┘   Pass leaves the tier
 //
 // # Usage
 //
-// A World is a map of resources. Evaluate returns the verdict on a flow, Explain adds every tier, policy
-// and rule that was evaluated, and Diff returns the verdicts that differ between two worlds:
+// A World is a map of resources. Evaluate returns the verdict of a flow. Explain also returns every tier, policy and
+// rule that was evaluated. Diff returns the flows whose verdicts differ between two worlds:
 //
 //	w := verdict.World{}
 //	w.Set(resources...)
@@ -26,22 +26,25 @@
 //	fmt.Println(r.Combined)
 //	fmt.Println(verdict.Explain(w, flow))
 //
-// For many flows in one world make an Evaluator with New: it parses the world once. NewConfigured
-// takes the settings of nodes, too.
+// For many flows in one world, make an Evaluator with New: it compiles the world once. NewConfigured also takes the
+// settings of nodes.
 //
-// # What is judged
+// # Flows without a node
 //
-// Without Flow.Node: policy alone, of the workload endpoints that send and receive, alike on every
-// node. The source endpoint is the one that holds the flow's source address, the destination
-// endpoint the one that holds the destination address. An address that no workload endpoint holds
-// has no policy on its side: NotApplicable. A workload that connects to itself is judged like any
-// other. Where several endpoints hold an address, the one with the smallest key is taken, unless
-// the flow names another; as peers in rules they all count, and so do host endpoints under their
-// ExpectedIPs. The state of connection tracking (Flow.State) comes before policy: established
-// connections go on, invalid packets do not, and an endpoint that is down has no traffic at all.
+// Without Flow.Node, only the policy of the workload endpoints that send and receive is evaluated, wherever they run.
+// The source endpoint is the workload endpoint with the flow's source address, and the destination endpoint the one
+// with the destination address. If no workload endpoint has the address, the result of that side is NotApplicable. If
+// several have it, the one with the smallest key is taken, unless the flow names another. As peers in rules, all of
+// them count, and so do host endpoints by their ExpectedIPs. A connection of a workload to itself is evaluated as any
+// other.
 //
-// With Flow.Node: everything that one packet meets on its way through that node, in and out by
-// which the Flow has. The stages are these; those without anything to judge by are left out.
+// An endpoint that is down has no traffic. The connection tracking state (Flow.State) is evaluated before policy:
+// packets of established connections are allowed, and invalid packets are denied.
+//
+// # Flows through a node
+//
+// With Flow.Node, all stages of a packet on its way through that node are evaluated. Flow also has the interfaces.
+// Stages without policies are left out.
 //
 //	from                  to host processes        to a workload            to a host interface
 //	a host interface      untracked in, pre-DNAT,  untracked in, pre-DNAT,  untracked in, pre-DNAT,
@@ -53,65 +56,62 @@
 //	                                               out (*), workload in     out
 //	host processes        nothing                  host to endpoint         untracked out, host out
 //
-// Host in and out are the normal policies and profiles of the host endpoint that governs the
-// interface; forward those with ApplyOnForward. A stage with (*) is that of the host endpoint for
-// all interfaces ("*"), which stands at the interfaces of workloads for these purposes alone.
+// Host in and host out are the normal policies and profiles of the host endpoint that governs the interface. Forward in
+// and forward out are its policies with ApplyOnForward. A stage with (*) is that of the host endpoint for all
+// interfaces ("*"), which applies to interfaces of workloads in these stages only.
 //
-//   - A host interface is governed by the host endpoint with the smallest name of those that match
-//     by name or address, and where none does, by the one with the smallest name for all
-//     interfaces. That leaves out the loopback interface. See Config.Interfaces for those found by
-//     address.
-//   - Untracked policy comes before connection tracking, and counts for established connections
-//     too. What it allows passes over pre-DNAT policy and all other policy of the host endpoint in
-//     the direction, has no state, and is not translated. There is none for forwarded traffic on
-//     the way out, nor for workloads.
-//   - What pre-DNAT policy allows passes over the other ingress policy of the host endpoint. It
-//     does not pass over a workload's policy, nor over EndpointToHostAction.
-//   - Untracked and pre-DNAT policy see the destination before NAT and have no end of tier: what no
-//     rule decides goes on. So does what all tiers pass.
-//   - Forwarded traffic that no apply-on-forward policy is for is allowed, whatever its state; so
-//     is what all its tiers pass, as there are no profiles for it.
-//   - Failsafe ports come before policy, after connection tracking, and for the host's own traffic
-//     alone. In the untracked and pre-DNAT stages that is what is addressed to the node as the
-//     stage sees it; these are then passed over. In the untracked stage replies count, too, which
-//     come from a failsafe port of the other direction.
-//   - A workload must send from an address of its own or from AllowSpoofedSourcePrefixes, in
-//     whatever state; its floating addresses (IPNATs) are not among them. What
-//     policy.HostConfig.ForbiddenEncapsulations returns is dropped before policy.
+//   - The host endpoint that governs a host interface is the one with the smallest name of those that match by name or
+//     address. If none matches, it is the one with the smallest name for all interfaces, except for the loopback
+//     interface. Config.Interfaces has the addresses of interfaces.
+//   - Untracked policy is evaluated before connection tracking, also for established connections. A packet that it
+//     allows skips pre-DNAT policy and all other policy of the host endpoint in this direction. Its connection has no
+//     state, and it is not translated by NAT. There is no untracked policy for forwarded traffic on its way out, nor
+//     for workloads.
+//   - A packet that pre-DNAT policy allows skips the other ingress policy of the host endpoint. It does not skip a
+//     workload's policy or EndpointToHostAction.
+//   - Untracked and pre-DNAT policy see the destination before NAT, and have no default action: a packet that no rule
+//     decides about, or that all tiers pass, continues.
+//   - Forwarded traffic is allowed, in any state, if no apply-on-forward policy selects the host endpoint, or if all
+//     tiers pass: profiles do not apply to it.
+//   - Failsafe ports are evaluated before policy and after connection tracking, for the host's own traffic only. The
+//     untracked and pre-DNAT stages do not apply to packets to a failsafe port of the node, by the destination that the
+//     stage sees. The untracked stage does not apply to replies either, which come from a failsafe port of the other
+//     direction.
+//   - A workload must send from one of its addresses or AllowSpoofedSourcePrefixes, in any state. Its floating
+//     addresses (IPNATs) are not allowed. Packets with one of policy.HostConfig.ForbiddenEncapsulations are dropped
+//     before policy.
 //   - An encapsulated packet to the node itself is denied if policy.HostConfig.NodeEncapsulations has its
-//     encapsulation, and its source is not in Addresses of a Node. That holds in every state, also if
-//     other stages allow the packet, but not for the loopback interface.
-//   - A related packet (S169) counts as established where each workload that sends or receives it,
-//     on this node, has an address of the connection that it is related to, and otherwise as new.
-//     Other interfaces do not matter.
-//   - Between a workload and its node, and for traffic that does not leave either, other rules
-//     hold: a packet of a workload to itself and of the node to itself is not judged, unless NAT
-//     leads it back to the workload. HostConfig decides about the others. A HostAction that
-//     drops spares established connections.
+//     encapsulation, and its source is not in Addresses of a Node. That holds in every state, also if other stages
+//     allow the packet, but not for the loopback interface.
+//   - A related packet (S169) counts as established if each workload of this node that sends or receives it has an
+//     address of the connection that it is related to. Otherwise it counts as new. Other interfaces do not matter.
+//   - A packet from a workload to itself, or from the node to itself, is not evaluated, unless NAT translates it back
+//     to the workload. HostConfig decides about other packets between a workload and its node. A HostAction that drops
+//     does not drop packets of established connections.
 //
-// Not judged are IPv6 neighbour discovery and router solicitation between a workload and its node,
-// ARP, whether routing sends a packet where the flow has it, and what is sent to a broadcast or
-// multicast address: that is never one of the node's own, so a flow to its processes by such an
-// address (DHCP) cannot exist, and one that leaves through an interface is forwarded, or sent, like
-// any other.
+// These are not evaluated: IPv6 neighbour discovery and router solicitation between a workload and its node, ARP, and
+// whether routing sends a packet by the interfaces of the flow. A broadcast or multicast address is not an address of
+// the node. So a flow to a process by such an address (DHCP) does not exist, and one that leaves by an interface is
+// forwarded, or sent, as any other.
 //
-// Pools, blocks, and the order in which resources arrive make no difference. The Evaluator uses
-// each resource as policy.Update.Admit returns it. A refused resource is absent, and
-// Evaluator.Rejected lists it. A policy with rules in doubt is in force with these rules closed,
-// and Evaluator.Doubts lists it. The interface of a refused workload endpoint is an ordinary
-// interface of its node: host endpoints apply to it, also the one for all interfaces, and the
+// # Resources
+//
+// Pools, blocks, and the order in which resources arrive make no difference. The Evaluator uses each resource as
+// policy.Update.Admit returns it. A refused resource is absent, and Evaluator.Rejected lists it. A policy with rules in
+// doubt is in force with these rules closed, and Evaluator.Doubts lists it. The interface of a refused workload
+// endpoint is an ordinary interface of its node: host endpoints apply to it, also the one for all interfaces. The
 // workload's policy and source checks do not.
 //
 // # Concurrency
 //
-// A World is an ordinary map: it must not be changed while another goroutine uses it.
-// An Evaluator never changes after New and may be used from many goroutines. An
-// Explanation belongs to the caller.
+// A World is a map: it must not be changed while another goroutine uses it. An Evaluator never changes and is safe for
+// concurrent use. Each call of Explain returns a new Explanation.
 //
 // # Errors
 //
-// NewConfigured refuses settings that are not valid; nothing else here fails. What cannot be
-// understood is denied or absent: invalid resources are listed by Evaluator.Rejected, and a flow
-// that cannot exist (no address, no protocol, addresses of two families, a way in or out of its
+// NewConfigured refuses invalid settings. No other function returns an error for invalid input. Invalid resources are
+// absent, see Evaluator.Rejected. A flow that cannot exist is denied on both sides, with the reason in the explanation:
+// for example, it has no address or no protocol, addresses of two families, or an interface that its node does not
+// have.
 // node that the world does not have) is denied on both sides, with the reason in the explanation.
 package verdict

@@ -17,8 +17,8 @@ func withAction(a policy.Action, r policy.Rule) policy.Rule {
 	return r
 }
 
-// S29, S49, S51, S65, S167: a rule that is not understood matches nothing if it allows or logs, and
-// denies everything if it does not, from its place on. All other rules are in force.
+// S29, S49, S51, S65, S167: a rule in doubt matches nothing if it is Allow or Log. Otherwise it denies everything, at
+// its place in the list. All other rules are in force.
 func TestRuleInDoubt(t *testing.T) {
 	ports := policy.EntityRule{Ports: []policy.Port{policy.PortNumber(80), {}}}
 	for name, c := range map[string]struct {
@@ -48,7 +48,7 @@ func TestRuleInDoubt(t *testing.T) {
 					"a rule before it")
 				require.Equal(t, verdict.Deny, e.Evaluate(flowOf(t, "udp 203.0.113.7 10.0.0.1:80")).Ingress)
 				x := e.Explain(flowOf(t, in80))
-				want := verdict.Allow // by the rule after it
+				want := verdict.Allow // by the rule after the closed one
 				if closed {
 					want = verdict.Deny
 				}
@@ -62,7 +62,7 @@ func TestRuleInDoubt(t *testing.T) {
 	}
 }
 
-// S167: the explanation names the rule and its doubt.
+// S167: the explanation has the rule and its doubt.
 func TestExplainDoubt(t *testing.T) {
 	bad := policy.EntityRule{Ports: []policy.Port{policy.PortNumber(80), {}}}
 	w := worldOf(wep("n/web", "10.0.0.1", "app=web"), ingress("p",
@@ -70,8 +70,7 @@ func TestExplainDoubt(t *testing.T) {
 	golden(t, "doubt.txt", verdict.Explain(w, flowOf(t, in80)).String())
 }
 
-// S167: a rule in doubt counts for the default of types (S12) and for the end of the tier (S26,
-// S27).
+// S167: a rule in doubt counts for the default of types (S12) and for the end of the tier (S26, S27).
 func TestRuleInDoubtCountsForTypesAndTiers(t *testing.T) {
 	bad := allowFrom(policy.EntityRule{Selector: "a =="})
 	run(t, []scenario{

@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// S176: code points of one list are alternatives, of a negated list none may be the packet's. Every
-// packet has one, whatever its protocol.
+// S176: code points of a list are alternatives, and those of a negated list are all excluded. Packets of every protocol
+// have a code point.
 func TestDSCP(t *testing.T) {
 	const tcp4, tcp6 = "tcp 10.0.0.9 10.0.0.1", "tcp fd00::9 fd00::1"
 	runRule(t, "S176 one", policy.Rule{HeaderMatch: ofDSCP(46)},
@@ -34,7 +34,7 @@ func TestDSCP(t *testing.T) {
 		tcp4+" dscp=46 = Allow", "udp 10.0.0.9 10.0.0.1 dscp=46 = Deny")
 }
 
-// An explanation names the code points, and a flow with one that cannot be is invalid.
+// An explanation has the code points. A flow with a code point that does not exist is invalid.
 func TestDSCPExplained(t *testing.T) {
 	w := verdict.World{}
 	w.Set(wep("n/web", "10.0.0.1", "app=web"))

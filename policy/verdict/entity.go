@@ -12,33 +12,33 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// side is what a packet shows of its source or destination.
+// side is the source or destination of a packet.
 type side struct {
 	addr netip.Addr
 	port uint16
-	// objects are the endpoints that hold the address and the network sets that contain it.
+	// objects are the endpoints with the address and the network sets that contain it.
 	objects []*object
-	// beginnings are the prefixes of reasons about an object, and noObject is the reason without any
-	// object. Both are made when an explanation needs them: it may have thousands of reasons.
-	beginnings []string
-	noObject   string
+	// reasonPrefixes are the prefixes of reasons about an object. noObject is the reason if there is none. They are built
+	// on first use, because an explanation can have thousands of reasons.
+	reasonPrefixes []string
+	noObject       string
 }
 
-// begin returns what a reason begins with that is about the n-th object.
-func (s *side) begin(n int) string {
-	if s.beginnings == nil {
+// reasonPrefix returns the prefix of a reason about the n-th object.
+func (s *side) reasonPrefix(n int) string {
+	if s.reasonPrefixes == nil {
 		for i, o := range s.objects {
 			text := ", and " + o.name + ", where "
 			if i == 0 {
 				text = s.addr.String() + " is " + o.name + ", where "
 			}
-			s.beginnings = append(s.beginnings, text)
+			s.reasonPrefixes = append(s.reasonPrefixes, text)
 		}
 	}
-	return s.beginnings[n]
+	return s.reasonPrefixes[n]
 }
 
-// withoutObject returns the reason for an address that no object has.
+// withoutObject returns the reason for an address without an object.
 func (s *side) withoutObject() string {
 	if s.noObject == "" {
 		s.noObject = s.addr.String() + " belongs to no endpoint and no network set"
@@ -53,7 +53,7 @@ type entityChecks struct {
 	checks []check
 }
 
-// entity makes one side of a rule of a policy in the namespace into checks.
+// entity compiles one side of a rule of a policy in the namespace to checks.
 func (c *compiler) entity(namespace, name string, e *policy.EntityRule, of func(*packet) *side) ([]check, error) {
 	made := &entityChecks{name: name, of: of}
 	made.addNets(e)
@@ -72,9 +72,8 @@ func (c *compiler) entity(namespace, name string, e *policy.EntityRule, of func(
 	return made.checks, nil
 }
 
-// peerScope is the positive part of the conditions of a side on endpoints and network sets. In a
-// namespaced policy it means those of the namespace, unless a namespaceSelector is given
-// or there is no condition on endpoints.
+// peerScope compiles the positive conditions of a side on endpoints and network sets. In a namespaced policy, it is
+// limited to the namespace, unless there is a namespaceSelector or no condition on endpoints.
 func peerScope(namespace string, e *policy.EntityRule) (scope, error) {
 	f := scopeFields{namespaceSelector: e.NamespaceSelector, selector: e.Selector}
 	if a := e.ServiceAccounts; a != nil {
@@ -94,8 +93,8 @@ func (c *entityChecks) add(field string, holds func(*packet, *side) bool, why fu
 	})
 }
 
-// addNets adds the prefixes. A prefix never contains an address of the other family, so
-// 0.0.0.0/0 is any IPv4 address and a list without the packet's family matches nothing.
+// addNets adds the conditions on prefixes. A prefix never contains an address of the other family. So 0.0.0.0/0 is any
+// IPv4 address, and a list without prefixes of the packet's family matches nothing.
 func (c *entityChecks) addNets(e *policy.EntityRule) {
 	if len(e.Nets) > 0 {
 		c.add("nets", func(_ *packet, s *side) bool { return contains(e.Nets, s.addr) },
@@ -107,9 +106,9 @@ func (c *entityChecks) addNets(e *policy.EntityRule) {
 	}
 }
 
-// addPeers adds the selectors. With a positive part, one and the same object has to be in
-// it and not be excluded. A notSelector alone excludes the addresses of those it
-// selects, and lets every other pass, also one without an object.
+// addPeers adds the conditions on selectors. With positive conditions, one object must match them and not be excluded.
+// notSelector alone excludes the addresses of the objects that it selects, and allows all others, also those without an
+// object.
 func (c *entityChecks) addPeers(peers scope, notSelector string) error {
 	if notSelector != "" {
 		sel, err := selector.Parse(notSelector)
@@ -140,7 +139,7 @@ func (c *entityChecks) addPeers(peers scope, notSelector string) error {
 	return nil
 }
 
-// why returns why no object of the side is in the scope.
+// why returns the reason why the scope has no object of the side.
 func (s scope) why(at *side) Mismatch {
 	if len(at.objects) == 0 {
 		return Mismatch{Field: s[len(s)-1].field, Reason: at.withoutObject()}
@@ -151,13 +150,13 @@ func (s scope) why(at *side) Mismatch {
 		if n == 0 {
 			field = s[i].field
 		}
-		reasons += at.begin(n) + s[i].text + " is false"
+		reasons += at.reasonPrefix(n) + s[i].text + " is false"
 	}
 	return Mismatch{Field: field, Reason: reasons}
 }
 
-// addPorts adds the ports. Names mean what the endpoints that hold the address, and
-// are in the scope, define them to be; the scope never has the notSelector in it.
+// addPorts adds the conditions on ports. A named port is resolved for the endpoints in the scope that have the address.
+// The scope does not include notSelector.
 func (c *entityChecks) addPorts(e *policy.EntityRule, peers scope) {
 	if len(e.Ports) > 0 {
 		c.add("ports", func(p *packet, s *side) bool { return portMatches(e.Ports, peers, p, s) },
@@ -176,7 +175,7 @@ func (c *entityChecks) addPorts(e *policy.EntityRule, peers scope) {
 	}
 }
 
-// portMatches reports whether the side's port is one of those given.
+// portMatches reports whether the list has the side's port.
 func portMatches(ports []policy.Port, peers scope, p *packet, s *side) bool {
 	if !p.Protocol.HasPorts() {
 		return false
@@ -192,7 +191,7 @@ func portMatches(ports []policy.Port, peers scope, p *packet, s *side) bool {
 	})
 }
 
-// list writes values with commas between them.
+// list joins values with commas.
 func list[T fmt.Stringer](values []T) string {
 	texts := make([]string, len(values))
 	for i, v := range values {

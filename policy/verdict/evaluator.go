@@ -11,8 +11,7 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// Evaluator answers questions about one state of the world. It is immutable and safe
-// for concurrent use.
+// Evaluator evaluates flows in one world. It is immutable and safe for concurrent use.
 type Evaluator struct {
 	host       policy.HostConfig
 	forbidden  []policy.Encapsulation
@@ -29,7 +28,7 @@ type Evaluator struct {
 	nodes      map[string]*node
 	// nodeAddresses are the Addresses of all Nodes.
 	nodeAddresses map[netip.Addr]bool
-	staging       listed // staged policies, and those that they would replace if enforced
+	staging       listed // staged policies, and the policies that they would replace
 }
 
 // profile is a profile with its rules compiled.
@@ -39,12 +38,12 @@ type profile struct {
 	rules  ruleLists
 }
 
-// object is what selectors select: a workload endpoint, a host endpoint or a network set.
+// object is an object that selectors select: a workload endpoint, a host endpoint or a network set.
 type object struct {
 	key    policy.Key
 	name   string // of the key
 	labels selector.Map
-	// workload and host are nil but for endpoints of the kind.
+	// workload and host are nil, unless the object is such an endpoint.
 	workload *policy.WorkloadEndpoint
 	host     *policy.HostEndpoint
 	ports    []policy.EndpointPort
@@ -52,8 +51,7 @@ type object struct {
 	nets     policy.Nets // of a network set
 }
 
-// New reads a world, with the default Config. Later changes of the world do not reach the
-// evaluator.
+// New compiles a world with the default Config. Later changes of w do not affect the Evaluator.
 func New(w World) *Evaluator { return newEvaluator(w, Config{}) }
 
 func newEvaluator(w World, cfg Config) *Evaluator {
@@ -96,15 +94,14 @@ func newEvaluator(w World, cfg Config) *Evaluator {
 	return e
 }
 
-// Rejected returns the resources of the world that were treated as absent because they
-// are invalid, each with the reason.
+// Rejected returns the resources of the world that are absent because they are invalid, with the reasons.
 func (e *Evaluator) Rejected() map[policy.Key]error { return maps.Clone(e.rejected) }
 
 // Doubts returns the policies of the world that are in force with rules in doubt, each with a
 // *policy.DoubtError.
 func (e *Evaluator) Doubts() map[policy.Key]error { return maps.Clone(e.doubts) }
 
-// admit returns the resources that count, sorted by key.
+// admit returns the admitted resources, sorted by key.
 func (e *Evaluator) admit(w World) []policy.Resource {
 	var valid []policy.Resource
 	for _, key := range slices.SortedFunc(maps.Keys(w), policy.Key.Compare) {
@@ -122,11 +119,11 @@ func (e *Evaluator) admit(w World) []policy.Resource {
 	return valid
 }
 
-// addRules compiles profiles and policies, and returns the latter.
+// addRules compiles profiles and policies. It returns the policies.
 func (e *Evaluator) addRules(valid []policy.Resource) []*compiledPolicy {
 	c := &compiler{services: e.services}
 	if builtin, ok := policy.BuiltinProfile(policy.DefaultAllowProfile); ok {
-		valid = append([]policy.Resource{builtin}, valid...) // a resource with its name replaces it
+		valid = append([]policy.Resource{builtin}, valid...) // a later resource with its name replaces it
 	}
 	var policies []*compiledPolicy
 	for _, r := range valid {

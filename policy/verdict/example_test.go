@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// A world of one workload and one policy, and a flow to it.
+// A world with one workload and one policy, and a flow to the workload.
 func Example() {
 	web, client := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("198.51.100.7")
 	w := verdict.World{}
@@ -65,7 +65,7 @@ func ExampleExplain() {
 		}
 	}
 	// Output:
-	// tier default has policies for the endpoint and no rule of theirs decided
+	// no rule of tier default decided
 	// Policy/shop/web Allow source.selector 10.0.0.2 is WorkloadEndpoint/shop/db, where app == "front" is false
 }
 
@@ -81,7 +81,7 @@ func ExampleNew() {
 	// TCP 10.0.0.2:40000 -> 10.0.0.1:443 Deny
 }
 
-// What would a change of policy do?
+// The effect of a changed policy.
 func ExampleDiff() {
 	before, flow := shop()
 	after := maps.Clone(before)
@@ -103,11 +103,11 @@ func ExampleDiff() {
 	}
 	// Output:
 	// TCP 10.0.0.2:40000 -> 10.0.0.1:80
-	// was Deny as tier default has policies for the endpoint and no rule of theirs decided
+	// was Deny as no rule of tier default decided
 	// becomes Allow
 }
 
-// A packet on its way through a node: from outside, by a node port, to a workload.
+// A packet from outside through a node, by a node port, to a workload.
 func ExampleNewConfigured() {
 	w, _ := shop()
 	w.Set(

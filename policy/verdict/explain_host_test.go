@@ -57,7 +57,7 @@ func TestExplainHostJSON(t *testing.T) {
 	require.Equal(t, x, &back)
 }
 
-// What untracked policy lets through and NAT changes cannot exist, whatever is staged.
+// A packet that untracked policy allows and NAT translates cannot exist, whatever is staged.
 func TestStagedUntracked(t *testing.T) {
 	h, first := hep("h", "eth0", "host="), in("", -1, staged(onHost("s", noTrack, deny())))
 	for _, c := range []struct {
@@ -89,7 +89,7 @@ func TestStagedUntracked(t *testing.T) {
 	}
 }
 
-// The stages of a packet, in order, and what decided each.
+// The stages of a packet, in order, and the decision of each.
 func TestStages(t *testing.T) {
 	e := guarded(t)
 	for _, c := range []struct {
@@ -122,7 +122,7 @@ func TestStages(t *testing.T) {
 		}
 		require.Equal(t, c.want, got, "%s\n%s", c.flow, x)
 	}
-	// The summary names what decided, without its steps.
+	// The summary has the decision without its steps.
 	x := e.Explain(flowOf(t, "tcp 198.51.100.9 10.0.0.1:8055 @node1 in=eth0 was=192.0.2.1:30081"))
 	require.Equal(t, verdict.StagePreDNAT, x.Ingress.Stage)
 	require.Equal(t, "ports", x.Ingress.Decision.Policy.Name)

@@ -30,7 +30,7 @@ func golden(t *testing.T, name, got string) {
 	require.Equal(t, string(want), got)
 }
 
-// blocked is a small cluster with something of everything, in which be may not reach web.
+// blocked is a small cluster with all kinds of objects, in which be may not reach web.
 func blocked(t *testing.T) verdict.World {
 	t.Helper()
 	noted := allowTo(policy.ProtocolTCP, policy.EntityRule{
@@ -89,7 +89,7 @@ func TestExplainJSON(t *testing.T) {
 	require.Equal(t, x, &back)
 }
 
-// The deciding rule is named by its id, and its annotations come with it.
+// A decision has the ID of the rule, and its annotations.
 func TestExplainDecision(t *testing.T) {
 	w := blocked(t)
 	w.Set(wep("shop/fe", "10.0.0.4", "role=fe", "kns.shop"))
@@ -104,7 +104,7 @@ func TestExplainDecision(t *testing.T) {
 	require.Equal(t, verdict.Allow, x.Result.Combined)
 }
 
-// Every field that can fail is named by its path.
+// A mismatch has the path of the field, for every field.
 func TestExplainMismatch(t *testing.T) {
 	sel := func(s string) policy.EntityRule { return policy.EntityRule{Selector: s} }
 	for _, c := range []struct {
@@ -135,7 +135,7 @@ func TestExplainMismatch(t *testing.T) {
 		require.Equal(t, c.field, x.Ingress.Tiers[0].Policies[0].Rules[0].Mismatch.Field)
 		require.NotEmpty(t, x.Ingress.Tiers[0].Policies[0].Rules[0].Mismatch.Reason)
 	}
-	// The limit to the policy's own namespace is named too, and an address without an object.
+	// So do the limit to the policy's own namespace, and an address without an object.
 	w := worldOf(wep("n/web", "10.0.0.1", "app=web"), wep("m/peer", "10.0.0.9", ""),
 		ingress("n/p", allowFrom(sel("all()"))))
 	require.Equal(t, &verdict.Mismatch{
@@ -197,8 +197,7 @@ func elsewhere(p *policy.Policy) *policy.Policy {
 	return p
 }
 
-// What would decide is named, also where the policy that is enforced decides before the staged one
-// is looked at.
+// IfStagedDecision is set also if the enforced policy decides before the staged one is evaluated.
 func TestStagedDecision(t *testing.T) {
 	for _, order := range []float64{1, 5} {
 		noted := deny()
@@ -221,8 +220,7 @@ func TestStagedDecision(t *testing.T) {
 	}
 }
 
-// Which endpoint's policy counts: the smallest key that holds the address, or the one that is
-// named.
+// The endpoint of a side is the one with the smallest key that has the address, or the one in the flow.
 func TestEndpointsOfFlow(t *testing.T) {
 	w := worldOf(wep("n/b", "10.0.0.1", "app=web"), wep("n/a", "10.0.0.1", "app=db"), ingress("p", allow()),
 		&policy.Policy{Name: "q", Selector: `app == "db"`})

@@ -12,75 +12,67 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Flow is a packet, usually the first of a connection, and where it is judged: without a Node at
-// the workload endpoints that send and receive it, wherever they run; with a Node at everything on
-// the packet's way through that node. The fields from Node on that are not given mean the former.
+// Flow is a packet, usually the first of a connection. Without Node, it is evaluated at the workload endpoints that
+// send and receive it, wherever they run. With Node, it is evaluated at all stages on its way through that node.
 type Flow struct {
-	// SrcEndpoint names the workload endpoint that sends. The zero key means: the
-	// endpoint that holds Src. A key that the world does not hold means none; at a Node it
-	// makes the flow one that cannot exist, as does an endpoint of another node.
+	// SrcEndpoint is the key of the workload endpoint that sends. The zero key means the endpoint with the address Src. A
+	// key that the world does not have means that there is no endpoint. With Node, the flow then cannot exist, and neither
+	// can it with an endpoint of another node.
 	SrcEndpoint policy.Key `json:"srcEndpoint,omitzero"`
-	// DstEndpoint names the workload endpoint that receives, with the same rules for Dst.
+	// DstEndpoint is the key of the workload endpoint that receives, as SrcEndpoint, with the address Dst.
 	DstEndpoint policy.Key `json:"dstEndpoint,omitzero"`
-	// Src and Dst are the addresses, of one family, Dst after destination NAT. IPv4-mapped IPv6
-	// counts as IPv4.
+	// Src and Dst are the addresses, of one family. Dst is the destination after destination NAT. IPv4-mapped IPv6
+	// addresses become IPv4 addresses.
 	Src netip.Addr `json:"src"`
 	Dst netip.Addr `json:"dst"`
-	// Protocol is the IP protocol. Required: a flow without one cannot exist.
+	// Protocol is the IP protocol. Required.
 	Protocol policy.Protocol `json:"protocol"`
-	// SrcPort and DstPort count for protocols that have ports (TCP, UDP, SCTP), DstPort after
-	// destination NAT.
+	// SrcPort and DstPort are for protocols with ports (TCP, UDP, SCTP). DstPort is the port after destination NAT.
 	SrcPort uint16 `json:"srcPort,omitempty"`
 	DstPort uint16 `json:"dstPort,omitempty"`
-	// ICMPType and ICMPCode count for ICMP over IPv4 and ICMPv6 over IPv6.
+	// ICMPType and ICMPCode are for ICMP over IPv4 and ICMPv6 over IPv6.
 	ICMPType uint8 `json:"icmpType,omitempty"`
 	ICMPCode uint8 `json:"icmpCode,omitempty"`
-	// Header has the other fields of the packet's IP header. In JSON they are members of the flow.
+	// Header has the other fields of the packet's IP header. In JSON, they are members of the flow.
 	policy.Header
-	// State is the state of connection tracking for the packet. Empty means StateNew.
+	// State is the connection tracking state of the packet. Empty means StateNew.
 	State State `json:"state,omitempty"`
-	// ConnSrc and ConnDst are the addresses of the connection that a packet in StateRelated belongs
-	// to. Zero means Src and Dst.
+	// ConnSrc and ConnDst are the addresses of the connection that a packet in StateRelated belongs to. Zero means Src and
+	// Dst.
 	ConnSrc netip.Addr `json:"connSrc,omitzero"`
 	ConnDst netip.Addr `json:"connDst,omitzero"`
-	// OrigDst and OrigDstPort are the destination before destination NAT (a service, a node port, a
-	// floating address), which untracked and pre-DNAT policy see. Zero means the same as Dst and
-	// DstPort.
+	// OrigDst and OrigDstPort are the destination before destination NAT (a service, a node port, a floating address).
+	// Untracked and pre-DNAT policy match it. Zero means Dst and DstPort.
 	OrigDst     netip.Addr `json:"origDst,omitzero"`
 	OrigDstPort uint16     `json:"origDstPort,omitempty"`
-	// Node is the node that the packet goes through.
+	// Node is the name of the node that the packet passes through. Empty means policy of workloads only.
 	Node string `json:"node,omitempty"`
-	// InInterface is the node's interface that the packet comes in by: that of a workload, or
-	// another, a host interface. Empty means: by that of SrcEndpoint, or else of the workload on
-	// the node that holds Src, or else by none, when Src is an address of the node itself and one
-	// of its processes sends. Where none of these is true the flow cannot exist. It needs Node.
+	// InInterface is the node's interface by which the packet enters: that of a workload, or a host interface. Empty means
+	// the interface of SrcEndpoint, or of the workload on the node with the address Src. If there is neither, and Src is
+	// an address of the node, a process of the node sends the packet. Otherwise the flow cannot exist. It needs Node.
 	InInterface string `json:"inInterface,omitempty"`
-	// OutInterface is the node's interface that the packet leaves by, with the same rules for
-	// DstEndpoint and Dst.
+	// OutInterface is the node's interface by which the packet leaves, as InInterface, with DstEndpoint and Dst.
 	OutInterface string `json:"outInterface,omitempty"`
 }
 
-// State is what connection tracking knows of a packet's connection.
+// State is the connection tracking state of a packet.
 type State string
 
 // The states.
 const (
 	// StateNew is the first packet of a connection.
 	StateNew State = "New"
-	// StateEstablished is any other packet of a connection that was let through, replies included.
-	// It is accepted before policy.
+	// StateEstablished is any other packet of an allowed connection, including replies. It is accepted before policy.
 	StateEstablished State = "Established"
-	// StateRelated is a packet that is related to an accepted connection: an ICMP error about it,
-	// or the first packet of a connection that it announces (FTP data). Where the workload that
-	// sends it and the one that receives it each have an address of the connection, it counts as
-	// established, otherwise as new (S169).
+	// StateRelated is a packet that is related to an allowed connection: an ICMP error, or the first packet of an expected
+	// connection (FTP data). If the workloads that send and receive it each have an address of the connection, it counts
+	// as established, otherwise as new (S169).
 	StateRelated State = "Related"
-	// StateInvalid belongs to no connection and cannot begin one. It is dropped before policy is
-	// evaluated.
+	// StateInvalid is a packet that belongs to no connection and cannot begin one. It is dropped before policy.
 	StateInvalid State = "Invalid"
 )
 
-// Validate returns why the flow cannot exist in any world, if it cannot.
+// Validate returns an error if the flow cannot exist in any world.
 func (f Flow) Validate() error {
 	switch {
 	case !f.Src.IsValid():
@@ -107,9 +99,8 @@ func (f Flow) Validate() error {
 	}
 }
 
-// String describes the flow in one line, as in "TCP 10.0.0.1:31245 -> 10.0.0.2:80", and where it
-// adds more, "... (to 192.0.2.1:30080 before NAT, DSCP 46, Established, node n1, in by eth0, out by
-// veth1)".
+// String returns the flow in one line, as in "TCP 10.0.0.1:31245 -> 10.0.0.2:80". Other fields that are set follow, as
+// in "... (to 192.0.2.1:30080 before NAT, DSCP 46, Established, node n1, in by eth0, out by veth1)".
 func (f Flow) String() string {
 	f = f.canonical()
 	var text string
@@ -150,7 +141,7 @@ func (f Flow) String() string {
 	return text
 }
 
-// canonical returns the flow with its addresses in the form that resources use.
+// canonical returns the flow with canonical addresses, as in resources.
 func (f Flow) canonical() Flow {
 	for _, a := range []*netip.Addr{&f.Src, &f.Dst, &f.OrigDst, &f.ConnSrc, &f.ConnDst} {
 		*a = a.Unmap().WithZone("")
@@ -158,7 +149,7 @@ func (f Flow) canonical() Flow {
 	return f
 }
 
-// beforeNAT returns the flow with the destination that it had before destination NAT.
+// beforeNAT returns the flow with the destination before destination NAT.
 func (f Flow) beforeNAT() Flow {
 	if f.OrigDst.IsValid() {
 		f.Dst = f.OrigDst
@@ -172,8 +163,8 @@ func (f Flow) beforeNAT() Flow {
 // translated reports whether destination NAT changed the flow.
 func (f Flow) translated() bool { return f != f.beforeNAT() }
 
-// stateAt returns the state to evaluate between the sending and the receiving workload, of which
-// either may be nil. It turns StateRelated into one of the other states.
+// stateAt returns the state for the sending and the receiving workload, which may be nil. It resolves StateRelated to
+// another state.
 func (f Flow) stateAt(workloads ...*object) State {
 	if f.State != StateRelated {
 		return f.State
@@ -194,7 +185,7 @@ func (f Flow) stateAt(workloads ...*object) State {
 	return StateEstablished
 }
 
-// ipVersion is 4 or 6.
+// ipVersion returns 4 or 6.
 func (f Flow) ipVersion() int {
 	if f.Src.Is4() {
 		return 4
@@ -207,7 +198,7 @@ func (f Flow) isICMP() bool {
 		(f.Protocol == policy.ProtocolICMP || f.Protocol == policy.ProtocolICMPv6)
 }
 
-// protocolFits reports whether a protocol exists in an IP version: each has an ICMP of its own.
+// protocolFits reports whether a protocol exists in an IP version. ICMP and ICMPv6 exist in one only.
 func protocolFits(proto policy.Protocol, ipVersion int) bool {
 	switch proto {
 	case policy.ProtocolICMP:

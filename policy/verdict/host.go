@@ -8,79 +8,79 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// passage is the way of one flow through one node.
-type passage struct {
-	judge
+// traversal is the evaluation of a flow on its way through a node.
+type traversal struct {
+	evaluation
 	from, to end
-	// before is the packet as it is before destination NAT, after what it is then.
+	// before is the packet before destination NAT, and after the packet after it.
 	before, after *packet
-	// accepted means that an untracked or pre-DNAT policy has let the packet in: the
-	// host endpoint that it came in by no longer applies (S122).
+	// accepted means that an untracked or pre-DNAT policy has allowed the packet: the host endpoint at which it entered no
+	// longer applies (S122).
 	accepted bool
-	// state of the connection: none for what an untracked policy has let through.
+	// state is the connection tracking state. It is StateNew if an untracked policy has allowed the packet.
 	state  State
 	stages []*Direction
 }
 
-// pass judges a flow at its node.
-func (j judge) pass(f Flow) ([]*Direction, error) {
-	p := &passage{judge: j}
+// stages evaluates a flow at its node.
+func (v evaluation) stages(f Flow) ([]*Direction, error) {
+	p := &traversal{evaluation: v}
 	var err error
-	if p.from, err = j.e.enters(f); err != nil {
+	if p.from, err = v.e.entry(f); err != nil {
 		return nil, err
 	}
-	if p.to, err = j.e.leaves(f); err != nil {
+	if p.to, err = v.e.exit(f); err != nil {
 		return nil, err
 	}
-	p.before, p.after = j.packet(f.beforeNAT()), j.packet(f)
+	p.before, p.after = v.packet(f.beforeNAT()), v.packet(f)
 	from, to := p.from, p.to
-	if from.own() && to.own() || from.workload != nil && from.workload == to.workload && !f.translated() {
-		return nil, nil // it does not leave the host, or the workload (S103)
+	if from.isProcess() && to.isProcess() || from.workload != nil && from.workload == to.workload && !f.translated() {
+		return nil, nil // it does not leave the host or the workload (S103)
 	}
 	p.state = f.stateAt(from.workload)
-	if !from.own() {
-		p.comeIn()
+	if !from.isProcess() {
+		p.evalIncoming()
 		p.checkEncapsulation()
 	}
-	if p.state == StateEstablished { // the receiver is not known before
+	if p.state == StateEstablished { // before this point, the receiver is unknown
 		p.state = f.stateAt(from.workload, to.workload)
 	}
 	switch {
 	case from.workload != nil:
-		p.workload(StageWorkload, policy.Egress, from.workload)
-	case from.own() && to.workload == nil:
-		p.goOut()
+		p.evalWorkload(StageWorkload, policy.Egress, from.workload)
+	case from.isProcess() && to.workload == nil:
+		p.evalOutgoing()
 	}
 	switch {
-	case to.own() && from.workload != nil:
-		p.toHost()
-	case to.own() && !p.accepted:
-		p.hostEndpoint(StageHost, policy.Ingress, from, normal, p.after)
-	case from.own() && to.workload != nil:
-		p.fromHost()
-	case !to.own() && !from.own():
-		p.forward()
+	case to.isProcess() && from.workload != nil:
+		p.evalToHost()
+	case to.isProcess() && !p.accepted:
+		p.evalHostEndpoint(StageHost, policy.Ingress, from, normal, p.after)
+	case from.isProcess() && to.workload != nil:
+		p.evalFromHost()
+	case !to.isProcess() && !from.isProcess():
+		p.evalForwarded()
 	}
 	return p.stages, nil
 }
 
-// comeIn is what happens to every packet that enters the node, before it is known where it goes:
-// untracked policy, of host interfaces alone, and pre-DNAT policy, where the host endpoint for all
-// interfaces applies to what workloads send, too (S105).
-func (p *passage) comeIn() {
+// evalIncoming evaluates the stages of a packet that enters the node, before its destination is known: untracked
+// policy, of host interfaces only, and pre-DNAT policy. The host endpoint for all interfaces has pre-DNAT policy for
+// packets from workloads, too (S105).
+func (p *traversal) evalIncoming() {
 	if p.from.iface != "" {
-		d := p.hostEndpoint(StageUntracked, policy.Ingress, p.from, untracked, p.before)
-		p.notTracked(d)
+		d := p.evalHostEndpoint(StageUntracked, policy.Ingress, p.from, untracked, p.before)
+		p.markUntracked(d)
 	}
 	if !p.accepted && p.state != StateEstablished {
-		d := p.hostEndpoint(StagePreDNAT, policy.Ingress, p.from, preDNAT, p.before)
+		d := p.evalHostEndpoint(StagePreDNAT, policy.Ingress, p.from, preDNAT, p.before)
 		p.accepted = d != nil && d.Outcome == Allow
 	}
 }
 
 // checkEncapsulation denies encapsulated packets to the node itself whose source is no address of a node.
-func (p *passage) checkEncapsulation() {
-	if !p.to.own() || p.from.iface == loopback || p.e.nodeAddresses[p.after.Src] {
+func (p *traversal) checkEncapsulation() {
+	if !p.to.isProcess() || p.from.iface == loopback || p.e.nodeAddresses[p.after.Src] {
 		return
 	}
 	for _, c := range p.e.host.NodeEncapsulations() {
@@ -93,18 +93,18 @@ func (p *passage) checkEncapsulation() {
 	}
 }
 
-// goOut judges what the node's own processes send through a host interface.
-func (p *passage) goOut() {
-	d := p.hostEndpoint(StageUntracked, policy.Egress, p.to, untracked, p.before)
-	p.notTracked(d)
+// evalOutgoing evaluates a packet from the node's own processes to a host interface.
+func (p *traversal) evalOutgoing() {
+	d := p.evalHostEndpoint(StageUntracked, policy.Egress, p.to, untracked, p.before)
+	p.markUntracked(d)
 	if !p.accepted {
-		p.hostEndpoint(StageHost, policy.Egress, p.to, normal, p.after)
+		p.evalHostEndpoint(StageHost, policy.Egress, p.to, normal, p.after)
 	}
 }
 
-// notTracked notes that untracked policy has let the packet through, whose connection is
-// then unknown. It is not translated either, so one that was cannot exist.
-func (p *passage) notTracked(d *Direction) {
+// markUntracked marks the packet as untracked if untracked policy has allowed it. Its connection then has no state. NAT
+// does not translate untracked packets, so a translated one cannot exist.
+func (p *traversal) markUntracked(d *Direction) {
 	if d == nil {
 		return
 	}
@@ -112,43 +112,43 @@ func (p *passage) notTracked(d *Direction) {
 		p.accepted, p.state = true, StateNew
 	}
 	if p.after.translated() {
-		refuse(&d.Outcome, &d.Decision)
-		refuse(&d.IfStagedEnforced, &d.IfStagedDecision)
+		makeInvalid(&d.Outcome, &d.Decision)
+		makeInvalid(&d.IfStagedEnforced, &d.IfStagedDecision)
 	}
 }
 
-// refuse makes what untracked policy allows a flow that cannot exist.
-func refuse(o *Outcome, by *Decision) {
+// makeInvalid changes Allow to Deny, because the flow cannot exist.
+func makeInvalid(o *Outcome, by *Decision) {
 	if *o == Allow {
-		*o, by.By, by.Detail = Deny, ByInvalidFlow, "what an untracked policy lets through is not translated"
+		*o, by.By, by.Detail = Deny, ByInvalidFlow, "a packet that an untracked policy allows is not translated"
 	}
 }
 
-// forward judges what goes on through the node: the host endpoints at both interfaces, by their
-// apply-on-forward policy, and the workload that receives. The host endpoint for all interfaces
-// stands at those of workloads too (S110).
-func (p *passage) forward() {
+// evalForwarded evaluates forwarded packets: the apply-on-forward policy of the host endpoints at both interfaces, and
+// the ingress policy of the workload. The host endpoint for all interfaces applies at interfaces of workloads, too
+// (S110).
+func (p *traversal) evalForwarded() {
 	if !p.accepted {
-		p.hostEndpoint(StageForward, policy.Ingress, p.from, forward, p.after)
+		p.evalHostEndpoint(StageForward, policy.Ingress, p.from, forward, p.after)
 	}
-	p.hostEndpoint(StageForward, policy.Egress, p.to, forward, p.after)
+	p.evalHostEndpoint(StageForward, policy.Egress, p.to, forward, p.after)
 	if p.to.workload != nil {
-		p.workload(StageWorkload, policy.Ingress, p.to.workload)
+		p.evalWorkload(StageWorkload, policy.Ingress, p.to.workload)
 	}
 }
 
-// toHost judges what a workload sends to its node, after its egress policy.
-func (p *passage) toHost() {
+// evalToHost evaluates a packet from a workload to its node, after the egress policy.
+func (p *traversal) evalToHost() {
 	d := &Direction{Stage: StageEndpointToHost, Type: policy.Ingress, Endpoint: p.from.workload.key}
 	p.stages = append(p.stages, d)
 	p.hostAction(d, p.e.host.EndpointToHostAction)
 }
 
-// fromHost judges what the node's own processes send to a workload on it (S104).
-func (p *passage) fromHost() {
+// evalFromHost evaluates a packet from the node's own processes to a workload of the node (S104).
+func (p *traversal) evalFromHost() {
 	action := p.e.host.HostToEndpointAction
 	if action == policy.HostReturn {
-		p.workload(StageWorkload, policy.Ingress, p.to.workload)
+		p.evalWorkload(StageWorkload, policy.Ingress, p.to.workload)
 		return
 	}
 	d := &Direction{Stage: StageHostToEndpoint, Type: policy.Ingress, Endpoint: p.to.workload.key}
@@ -160,8 +160,8 @@ func (p *passage) fromHost() {
 	p.hostAction(d, action)
 }
 
-// hostAction decides by a setting. Dropping does not end connections that were let through.
-func (p *passage) hostAction(d *Direction, action policy.HostAction) {
+// hostAction decides by a setting. HostDrop does not end established connections.
+func (p *traversal) hostAction(d *Direction, action policy.HostAction) {
 	switch {
 	case action == policy.HostAccept:
 		d.Outcome, d.Decision = Allow, Decision{By: BySetting}
@@ -174,25 +174,25 @@ func (p *passage) hostAction(d *Direction, action policy.HostAction) {
 	}
 }
 
-// workload adds the judgement of a workload endpoint's policy.
-func (p *passage) workload(s Stage, dir policy.Type, o *object) {
+// evalWorkload evaluates the policy of a workload endpoint and adds the stage.
+func (p *traversal) evalWorkload(s Stage, dir policy.Type, o *object) {
 	d := p.direction(walk{packet: p.after, endpoint: o, atNode: true, state: p.state}, dir)
 	d.Stage = s
 	p.stages = append(p.stages, d)
 }
 
-// hostEndpoint adds the judgement of one list of a host endpoint's policies, and returns it, or nil
-// where there is no host endpoint or nothing of that kind to judge by.
-func (p *passage) hostEndpoint(s Stage, dir policy.Type, at end, l policyList, packet *packet) *Direction {
+// evalHostEndpoint evaluates one list of a host endpoint's policies, adds the stage and returns it. It returns nil if
+// there is no host endpoint, or no policy in the list.
+func (p *traversal) evalHostEndpoint(s Stage, dir policy.Type, at end, l policyList, packet *packet) *Direction {
 	if at.host == nil {
 		return nil
 	}
-	w := walk{packet: packet, endpoint: at.host, list: l, atNode: true, state: p.state, ungoverned: NotApplicable}
+	w := walk{packet: packet, endpoint: at.host, list: l, atNode: true, state: p.state, noPolicyOutcome: NotApplicable}
 	if l == forward && at.workload == nil {
-		w.ungoverned = Allow // S109
+		w.noPolicyOutcome = Allow // S109
 	}
 	if l != forward && p.from.workload == nil { // S111
-		w.failsafe = p.e.nodes[p.after.Node].holds(localAddr(dir, packet))
+		w.failsafe = p.e.nodes[p.after.Node].hasAddress(localAddr(dir, packet))
 	}
 	d := p.direction(w, dir)
 	if d.Outcome == NotApplicable && d.Decision.By == ByNoPolicy && len(d.Tiers) == 0 {
@@ -203,7 +203,7 @@ func (p *passage) hostEndpoint(s Stage, dir policy.Type, at end, l policyList, p
 	return d
 }
 
-// localAddr is the address of the packet on the host's side.
+// localAddr returns the address on the host's side.
 func localAddr(dir policy.Type, p *packet) netip.Addr {
 	if dir == policy.Egress {
 		return p.Src
@@ -211,12 +211,12 @@ func localAddr(dir policy.Type, p *packet) netip.Addr {
 	return p.Dst
 }
 
-// failsafePort returns the failsafe port that the packet is for or, where untracked policy sees
-// each direction of a connection by itself, that it comes from (S114).
+// failsafePort returns the failsafe port that is the packet's destination. Untracked policy evaluates each direction of
+// a connection, so there it also returns the failsafe port that is the source (S114).
 func (w *walk) failsafePort() (policy.Failsafe, bool) {
 	p := w.packet
 	peer, out, back := p.Src, w.e.host.FailsafeInbound, w.e.host.FailsafeOutbound
-	if w.to.Type == policy.Egress {
+	if w.result.Type == policy.Egress {
 		peer, out, back = p.Dst, back, out
 	}
 	match := func(list []policy.Failsafe, port uint16) (policy.Failsafe, bool) {

@@ -12,10 +12,9 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// S105: what a workload may send to its own host. Rows are the action and the workload's egress
-// policy (none, and no profile either; allow; deny); columns the normal policy of a host endpoint
-// for all interfaces (none, allow, deny), and in each the pre-DNAT policy (none, allow, deny). A
-// dot is allowed.
+// S105: traffic of a workload to its own host. Rows are the action and the workload's egress policy (none, and no
+// profile either; allow; deny). Columns are the normal policy of a host endpoint for all interfaces (none, allow,
+// deny), each with the pre-DNAT policy (none, allow, deny). A dot means allowed.
 func TestWorkloadToHost(t *testing.T) {
 	normal := []*policy.Policy{nil, onHost("n", bothWays(onForward), allow()), onHost("n", bothWays(onForward), deny())}
 	before := []*policy.Policy{nil, onHost("d", beforeDNAT, allow()), onHost("d", beforeDNAT, deny())}
@@ -56,7 +55,7 @@ func TestWorkloadToHost(t *testing.T) {
 			}
 		}
 	}
-	// Return leaves it to others: nothing of ours decides for ingress.
+	// HostReturn leaves ingress to other rules.
 	e, err := verdict.NewConfigured(worldOf(onNode()...),
 		verdict.Config{Host: policy.HostConfig{EndpointToHostAction: policy.HostReturn}})
 	require.NoError(t, err)
@@ -125,7 +124,7 @@ func TestRulesForPacketsOfWorkloads(t *testing.T) {
 			with("Allow", "udp 192.0.2.1 192.0.2.2:4789 @node1 out=eth0"),
 		},
 	})
-	// Without a node it is policy alone that counts.
+	// Without a node, only policy is evaluated.
 	run(t, []scenario{
 		{"S120 is of the node", onNode(), with("Allow", "udp 10.0.0.1 198.51.100.9:4789", "4 10.0.0.1 198.51.100.9")},
 	})
@@ -144,7 +143,7 @@ func TestRulesForPacketsOfWorkloads(t *testing.T) {
 		scenario{"another port", onNode(), expect(with("Allow", udp("4789")), with("Deny", udp("4790")))})
 }
 
-// S178: encapsulated packets to the node itself pass only from addresses of nodes, in every state.
+// S178: encapsulated packets to the node itself are allowed only from addresses of nodes, in every state.
 func TestEncapsulationFromNodes(t *testing.T) {
 	set := func(h policy.HostConfig) verdict.Config { return verdict.Config{Host: h} }
 	other := &policy.Node{
@@ -274,8 +273,7 @@ func TestFailsafes(t *testing.T) { // S111
 	})
 }
 
-// A host endpoint is a peer under its ExpectedIPs, with its labels, those of its profiles and its
-// named ports (S58).
+// A host endpoint is a peer by its ExpectedIPs, with its labels, those of its profiles and its named ports (S58).
 func TestHostEndpointAsPeer(t *testing.T) {
 	h := by("192.0.2.1", hep("h", "eth0", "role=node", "zone"))
 	h.Ports = []policy.EndpointPort{{Name: "http", Protocol: policy.ProtocolTCP, Port: 8080}}

@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// The flows through node1 that most tests of host endpoints are about.
+// The flows through node1 of most tests of host endpoints.
 const (
 	inHost    = "tcp 198.51.100.9 192.0.2.1:80 @node1 in=eth0"
 	outHost   = "tcp 192.0.2.1 198.51.100.9:80 @node1 out=eth0"
@@ -42,8 +42,7 @@ func behind(iface string, w *policy.WorkloadEndpoint) *policy.WorkloadEndpoint {
 	return w
 }
 
-// For all of the kinds of policy of host endpoints: what selects "host" selects those that tests
-// make.
+// onHost returns a policy for the host endpoints that tests make, of any kind.
 func onHost(name string, change func(*policy.Policy), rules ...policy.Rule) *policy.Policy {
 	p := &policy.Policy{Name: name, Selector: "has(host)", Types: []policy.Type{policy.Ingress}, Ingress: rules}
 	change(p)
@@ -56,7 +55,7 @@ func noTrack(p *policy.Policy)       { p.ApplyOnForward, p.DoNotTrack = true, tr
 func beforeDNAT(p *policy.Policy)    { p.ApplyOnForward, p.PreDNAT = true, true }
 func stagedForward(p *policy.Policy) { p.ApplyOnForward, p.Staged = true, true }
 
-// outward makes a policy one for egress.
+// outward makes a policy apply to egress.
 func outward(change func(*policy.Policy)) func(*policy.Policy) {
 	return func(p *policy.Policy) {
 		p.Types, p.Egress, p.Ingress = []policy.Type{policy.Egress}, p.Ingress, nil
@@ -64,7 +63,7 @@ func outward(change func(*policy.Policy)) func(*policy.Policy) {
 	}
 }
 
-// bothWays makes a policy one for both directions.
+// bothWays makes a policy apply to both directions.
 func bothWays(change func(*policy.Policy)) func(*policy.Policy) {
 	return func(p *policy.Policy) {
 		p.Types, p.Egress = []policy.Type{policy.Egress, policy.Ingress}, p.Ingress
@@ -84,8 +83,7 @@ func tcpFrom(action policy.Action, port uint16) policy.Rule {
 	}}
 }
 
-// onNode is a world with two nodes, two workloads on the first, to which everything is allowed, and
-// more.
+// onNode returns two nodes, two workloads on the first with profiles that allow everything, and more.
 func onNode(more ...policy.Resource) []policy.Resource {
 	far := behind("cali1", wep("n/far", "10.0.9.9", "", "open"))
 	far.Node = "node2"
@@ -110,7 +108,7 @@ func with(want string, flows ...string) []string {
 	return out
 }
 
-// expect joins what with makes.
+// expect joins the results of with.
 func expect(parts ...[]string) []string {
 	var all []string
 	for _, p := range parts {
@@ -172,8 +170,7 @@ func TestNodeWithoutHostEndpoints(t *testing.T) {
 	})
 }
 
-// The addresses of a node are those of its resource, of its tunnels, of its host endpoints, and
-// those in Config.
+// The addresses of a node are those of its resource, its tunnel devices, its host endpoints, and Config.
 func TestAddressesOfNodes(t *testing.T) {
 	node := &policy.Node{
 		Name: "node1", Addresses: []netip.Prefix{netip.MustParsePrefix("192.0.2.1/24")},
@@ -192,8 +189,7 @@ func TestAddressesOfNodes(t *testing.T) {
 	)})
 }
 
-// Two workloads cannot be behind one interface. The one with the smaller key has it, unless the
-// other is named.
+// Two workloads cannot share an interface. It belongs to the one with the smaller key, unless the flow names the other.
 func TestSharedInterface(t *testing.T) {
 	e := verdict.New(worldOf(onNode(behind("cali1", wep("n/alt", "10.0.0.7", "", "open")))...))
 	f := flowOf(t, "tcp 10.0.0.7 198.51.100.9:80 @node1 in=cali1 out=eth0")
@@ -204,8 +200,7 @@ func TestSharedInterface(t *testing.T) {
 	require.Equal(t, verdict.Allow, e.Evaluate(f).Combined)
 }
 
-// A flow of which the world does not know where it comes from or goes to is denied, like one that
-// contradicts itself.
+// A flow whose source or destination is unknown in the world is denied, as is a contradictory one.
 func TestFlowsThatCannotExist(t *testing.T) {
 	e := verdict.New(worldOf(onNode()...))
 	web, far := wep("n/web", "", "").Key(), wep("n/far", "", "").Key()
@@ -252,8 +247,7 @@ func TestFlowsThatCannotExist(t *testing.T) {
 	require.Equal(t, verdict.Allow, e.Evaluate(f).Combined)
 }
 
-// The interface of a workload that is refused is like any other of the node: its policy does not
-// count, nor what it may send.
+// The interface of a refused workload is as any other of the node: its policy and its source check do not apply.
 func TestRejectedWorkload(t *testing.T) {
 	bad := behind("cali1", wep("n/web", "10.0.0.1", "app=web"))
 	bad.MAC = "none"
@@ -350,7 +344,7 @@ func TestPreDNATIgnoresEgress(t *testing.T) { // S38
 	p.Types, p.Egress = nil, []policy.Rule{deny()}
 	e := verdict.New(worldOf(onNode(hep("h", "eth0", "", "open"), p)...))
 	if err := p.Validate(); err != nil {
-		require.Contains(t, e.Rejected(), p.Key()) // such a policy is absent as a whole
+		require.Contains(t, e.Rejected(), p.Key()) // the whole policy is absent
 	}
 	require.Equal(t, verdict.Allow, e.Evaluate(flowOf(t, outHost)).Combined)
 	require.Equal(t, verdict.Allow, e.Evaluate(flowOf(t, fromPod)).Combined)
@@ -406,8 +400,8 @@ func TestPreDNATSeesOriginalDestination(t *testing.T) {
 	})
 }
 
-// S115: nothing is known of the connection, so each direction needs a rule, and the loss of one
-// cuts both.
+// S115: untracked connections have no state: each direction needs a rule, and if one is removed, neither direction
+// works.
 func TestUntracked(t *testing.T) {
 	h := hep("h", "eth0", "host=")
 	back := "tcp 192.0.2.1:80 198.51.100.9:31245 @node1 out=eth0 Invalid"
@@ -435,10 +429,10 @@ func TestUntracked(t *testing.T) {
 		flowOf(t, "tcp 192.0.2.1:80 198.51.100.9:31245 @node1 out=eth0 was=10.96.0.1:80"))
 	require.Equal(t, verdict.ByInvalidFlow, x.Egress.Decision.By)
 	require.Equal(t, 1, strings.Count(x.String(), "is not translated"), "%s", x)
-	require.Equal(t, "out", x.Egress.Decision.Policy.Name, "what lets it through is named")
+	require.Equal(t, "out", x.Egress.Decision.Policy.Name, "the policy that allows it is named")
 	require.Contains(t, x.Egress.Decision.String(), "is not translated (by rule "+x.Egress.Decision.RuleID+
 		" of Policy/out in tier default)")
-	// What an untracked policy lets through to a workload has no connection to be known by.
+	// A connection to a workload that an untracked policy allows has no state.
 	x = verdict.Explain(worldOf(onNode(h, in80, ingress("p", deny()))...), flowOf(t, toPod+" Established"))
 	require.Equal(t, verdict.Deny, x.Result.Combined, "%s", x)
 }
@@ -507,7 +501,7 @@ func TestConnectionState(t *testing.T) {
 	})
 }
 
-// S106, S108, S110: which host endpoint governs which interface.
+// S106, S108, S110: the host endpoint that governs each interface.
 func TestAllInterfaces(t *testing.T) {
 	star, eth1 := hep("z", "*", "host="), hep("a", "eth1", "", "open")
 	in1 := "tcp 198.51.100.9 192.0.2.1:80 @node1 in=eth1"

@@ -8,7 +8,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// runRule tests one ingress allow rule at an endpoint with two addresses.
+// runRule evaluates one ingress allow rule at an endpoint with two addresses.
 func runRule(t *testing.T, name string, r policy.Rule, flows ...string) {
 	t.Helper()
 	r.Action = policy.Allow
@@ -225,8 +225,8 @@ func TestSelectors(t *testing.T) {
 			set("all6", "::/0", "role=any"), ingress(name, allowFrom(e)),
 		}
 	}
-	// The sources, in the order of the outcomes below: n/fe, n/be sharing with m/fe2, m/fe, g, a
-	// global set, a set of m, no object.
+	// The sources, in the order of the outcomes below: n/fe, n/be, which shares its address with m/fe2, m/fe, g, a global
+	// set, a set of m, no object.
 	sources := []string{"10.0.1.1", "10.0.1.2", "10.0.1.3", "10.0.1.4", "20.1.1.1", "10.0.1.9", "9.9.9.9"}
 	accounts := func(selector string, names ...string) *policy.ServiceAccounts {
 		return &policy.ServiceAccounts{Names: names, Selector: selector}
@@ -297,8 +297,7 @@ func TestSelectors(t *testing.T) {
 	}
 }
 
-// A selector that holds without a label holds for what has no namespace, or no account, to have it
-// from.
+// A selector that is true without a label matches objects without a namespace or account.
 func TestNegativeSelectors(t *testing.T) {
 	from := func(namespaces, accounts string) []policy.Resource {
 		e := policy.EntityRule{NamespaceSelector: namespaces}

@@ -10,14 +10,14 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// node has what the world contains about a node.
+// node has the objects of a node.
 type node struct {
 	addresses map[netip.Addr]bool
 	workloads map[string]*object // by interface
 	hosts     []*object          // host endpoints, sorted by name
 }
 
-// node returns the node of the name, made where it is not there.
+// node returns the node with the name. If there is none, it adds one.
 func (e *Evaluator) node(name string) *node {
 	n := e.nodes[name]
 	if n == nil {
@@ -53,27 +53,27 @@ func (e *Evaluator) addHostEndpoint(r *policy.HostEndpoint) {
 	n.hosts = append(n.hosts, o)
 }
 
-// end is where a flow enters or leaves a node: the interface of a workload on it, a host
-// interface, or, without either, one of its own processes.
+// end is the place at which a flow enters or leaves a node: the interface of a workload, a host interface or, if both
+// fields are empty, one of the node's own processes.
 type end struct {
 	workload *object
 	iface    string
-	host     *object // the host endpoint of the interface, if it has one; of a workload's: the one for all
+	host     *object // of the interface, or nil; for a workload's, the one for all interfaces
 }
 
-// own reports whether the end is one of the node's own processes.
-func (at end) own() bool { return at.workload == nil && at.iface == "" }
+// isProcess reports whether the end is one of the node's own processes.
+func (at end) isProcess() bool { return at.workload == nil && at.iface == "" }
 
-// holds reports whether an address is one of the node's own.
-func (n *node) holds(addr netip.Addr) bool { return n.addresses[addr] || addr.IsLoopback() }
+// hasAddress reports whether an address is one of the node's own.
+func (n *node) hasAddress(addr netip.Addr) bool { return n.addresses[addr] || addr.IsLoopback() }
 
-// enters finds where a flow enters its node.
-func (e *Evaluator) enters(f Flow) (end, error) {
+// entry returns the end at which a flow enters its node.
+func (e *Evaluator) entry(f Flow) (end, error) {
 	return e.place(f.Node, f.SrcEndpoint, f.InInterface, f.Src, "source", "InInterface")
 }
 
-// leaves finds where a flow leaves its node.
-func (e *Evaluator) leaves(f Flow) (end, error) {
+// exit returns the end at which a flow leaves its node.
+func (e *Evaluator) exit(f Flow) (end, error) {
 	return e.place(f.Node, f.DstEndpoint, f.OutInterface, f.Dst, "destination", "OutInterface")
 }
 
@@ -82,7 +82,7 @@ func (e *Evaluator) place(
 ) (end, error) {
 	n := e.nodes[name]
 	if n == nil {
-		return end{}, fmt.Errorf("verdict: nothing in the world is on node %q", name)
+		return end{}, fmt.Errorf("verdict: the world has nothing on node %q", name)
 	}
 	o := n.workloads[iface]
 	switch {
@@ -99,22 +99,22 @@ func (e *Evaluator) place(
 	}
 	switch {
 	case o != nil:
-		return end{workload: o, host: n.forAll()}, nil
+		return end{workload: o, host: n.allInterfaces()}, nil
 	case iface != "":
 		host, err := e.hostEndpoint(name, iface)
 		return end{iface: iface, host: host}, err
-	case n.holds(addr):
+	case n.hasAddress(addr):
 		return end{}, nil
 	default:
 		return end{},
-			fmt.Errorf("verdict: the %s %s is neither a workload's on node %s nor the node's own, and %s is not given",
+			fmt.Errorf("verdict: the %s %s belongs neither to a workload on node %s nor to the node, and %s is not given",
 				side, addr, name, field)
 	}
 }
 
-// hostEndpoint returns the host endpoint that governs an interface, or nil: the one with the
-// smallest name of those that match by name or address (S123), otherwise the one for all
-// interfaces. That one leaves the loopback interface alone.
+// hostEndpoint returns the host endpoint that governs an interface, or nil: the one with the smallest name of those
+// that match by name or address (S123), otherwise the one for all interfaces. That one does not govern the loopback
+// interface.
 func (e *Evaluator) hostEndpoint(node, iface string) (*object, error) {
 	n := e.nodes[node]
 	for _, o := range n.hosts {
@@ -128,8 +128,8 @@ func (e *Evaluator) hostEndpoint(node, iface string) (*object, error) {
 		case len(h.ExpectedIPs) > 0:
 			addrs, known := e.interfaces[node][iface]
 			if !known {
-				return nil, fmt.Errorf("verdict: %s is found by address, and Config.Interfaces does not have those "+
-					"of %s on node %s",
+				return nil, fmt.Errorf("verdict: %s has no InterfaceName, and Config.Interfaces has no "+
+					"addresses of %s on node %s",
 					o.key, iface, node)
 			}
 			if slices.ContainsFunc(addrs, func(a netip.Addr) bool {
@@ -142,14 +142,14 @@ func (e *Evaluator) hostEndpoint(node, iface string) (*object, error) {
 	if iface == loopback {
 		return nil, nil
 	}
-	return n.forAll(), nil
+	return n.allInterfaces(), nil
 }
 
 // loopback is the name of the loopback interface.
 const loopback = "lo"
 
-// forAll returns the host endpoint for all interfaces, or nil.
-func (n *node) forAll() *object {
+// allInterfaces returns the host endpoint for all interfaces, or nil.
+func (n *node) allInterfaces() *object {
 	for _, o := range n.hosts {
 		if o.host.InterfaceName == policy.AllInterfaces {
 			return o

@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// newObject makes an object whose labels are laid over one another: the first layer that has a
-// label wins, and the namespace label is always the namespace.
+// newObject returns an object with labels from several layers. The first layer with a label takes precedence. The
+// namespace label is always the namespace.
 func newObject(key policy.Key, layers ...map[string]string) *object {
 	labels := selector.Map{}
 	for _, layer := range slices.Backward(layers) {
@@ -25,8 +25,7 @@ func newObject(key policy.Key, layers ...map[string]string) *object {
 	return &object{key: key, name: key.String(), labels: labels}
 }
 
-// newEndpoint makes an object that inherits the labels of its profiles and is found under its
-// addresses.
+// newEndpoint returns an object that inherits the labels of its profiles, and adds it to the objects of its addresses.
 func (e *Evaluator) newEndpoint(
 	key policy.Key, labels map[string]string, profiles []string, addrs []netip.Addr, ports []policy.EndpointPort,
 ) *object {
@@ -51,12 +50,12 @@ func (e *Evaluator) addWorkload(r *policy.WorkloadEndpoint) {
 	o.workload = r
 	e.workloads[o.key] = o
 	n := e.node(r.Node)
-	if n.workloads[r.Interface] == nil { // else one with a smaller key has the interface
+	if n.workloads[r.Interface] == nil { // otherwise, the interface belongs to a workload with a smaller key
 		n.workloads[r.Interface] = o
 	}
 }
 
-// objectsAt returns the endpoints that hold an address and the network sets that contain it.
+// objectsAt returns the endpoints with an address and the network sets that contain it.
 func (e *Evaluator) objectsAt(addr netip.Addr) []*object {
 	objects := slices.Clone(e.addresses[addr])
 	for _, set := range e.sets {
@@ -67,9 +66,8 @@ func (e *Evaluator) objectsAt(addr netip.Addr) []*object {
 	return objects
 }
 
-// workload returns the workload endpoint of one side of a flow: the one that is named or, if none
-// is, the first that holds the address, on the node where one is given. It returns nil if there is
-// none.
+// workload returns the workload endpoint of one side of a flow: the one with the name or, without a name, the first
+// with the address. If node is not empty, it must be on that node. workload returns nil if there is none.
 func (e *Evaluator) workload(name policy.Key, addr netip.Addr, node string) *object {
 	if name != (policy.Key{}) {
 		return e.workloads[name]

@@ -8,9 +8,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Only returns an evaluator without the policies that select none of the endpoints. It judges a flow
-// as e does, and faster, if no other endpoint's policy applies to the flow. The endpoints are workload
-// endpoints and host endpoints; a key that the world does not hold selects nothing.
+// Only returns an Evaluator without the policies that select none of the endpoints. It is faster. It has the same
+// verdicts as e for flows to which no policy of other endpoints applies. The endpoints are workload endpoints and host
+// endpoints. Keys that the world does not have are ignored.
 func (e *Evaluator) Only(endpoints ...policy.Key) *Evaluator {
 	only, kept := *e, map[*compiledPolicy]bool{}
 	only.policies, only.tiers = e.selecting(endpoints...), nil
@@ -24,7 +24,7 @@ func (e *Evaluator) Only(endpoints ...policy.Key) *Evaluator {
 	return &only
 }
 
-// Policies returns the keys of the enforced policies that select an endpoint, in a fixed order.
+// Policies returns the keys of the enforced policies that select an endpoint, in order.
 func (e *Evaluator) Policies(endpoint policy.Key) (keys []policy.Key) {
 	for _, p := range e.selecting(endpoint) {
 		if !p.Staged {
@@ -45,7 +45,7 @@ func (e *Evaluator) selecting(endpoints ...policy.Key) (policies []*compiledPoli
 	return policies
 }
 
-// endpoints returns the endpoints that the world holds.
+// endpoints returns the endpoints with these keys that the world has.
 func (e *Evaluator) endpoints(keys []policy.Key) (objects []*object) {
 	for _, key := range keys {
 		if o := e.workloads[key]; o != nil {
@@ -62,7 +62,7 @@ func (e *Evaluator) endpoints(keys []policy.Key) (objects []*object) {
 	return objects
 }
 
-// only returns the policies that are kept.
+// only returns the policies that kept has.
 func (t *listed) only(kept map[*compiledPolicy]bool) (some listed) {
 	filter := func(policies []*compiledPolicy) (out []*compiledPolicy) {
 		for _, p := range policies {

@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// nodeAddr is an address of the node that random flows go through.
+// nodeAddr returns an address of the node that random flows pass through.
 func (g gen) nodeAddr(like netip.Addr) netip.Addr {
 	if like.Is4() {
 		return netip.MustParseAddr("192.0.2.1")
@@ -22,8 +22,7 @@ func (g gen) nodeAddr(like netip.Addr) netip.Addr {
 	return netip.MustParseAddr("fd00:ff::1")
 }
 
-// forHosts makes a global policy one of the kinds that count on host endpoints, perhaps with a
-// service.
+// forHosts makes a global policy one of the kinds for host endpoints, possibly with a service.
 func (g gen) forHosts(p *policy.Policy) {
 	if len(p.Egress) > 0 && g.chance(20) {
 		p.Egress[0].Destination = policy.EntityRule{Services: &policy.ServiceMatch{Name: "web", Namespace: "n"}}
@@ -84,7 +83,7 @@ func (g gen) config() verdict.Config {
 	return cfg
 }
 
-// atNode leads a flow through the node.
+// atNode makes a flow pass through the node.
 func (g gen) atNode(f *verdict.Flow) {
 	f.Node = "node"
 	f.State = pick(g, "", "", "", verdict.StateNew, verdict.StateEstablished, verdict.StateRelated,
@@ -111,7 +110,7 @@ func (g gen) atNode(f *verdict.Flow) {
 	}
 }
 
-// checkStages holds the explanation of a flow at a node against what must be true of every one.
+// checkStages checks properties that every explanation of a flow through a node has.
 func checkStages(t *testing.T, x *verdict.Explanation, seed uint64) {
 	t.Helper()
 	require.NotEmpty(t, x.String())

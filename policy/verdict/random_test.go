@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// gen makes random resources out of a vocabulary small enough that things meet.
+// gen makes random resources with few names and values, so that rules often match.
 type gen struct{ *rand.Rand }
 
 func newGen(seed uint64) gen { return gen{rand.New(rand.NewPCG(seed, 0))} }
@@ -171,7 +171,7 @@ func (g gen) flow() verdict.Flow {
 	return f
 }
 
-// mapPolicies returns a world in which every policy is replaced by what change makes of its clone.
+// mapPolicies returns a world in which change replaces a clone of every policy.
 func mapPolicies(w verdict.World, change func(*policy.Policy) *policy.Policy) verdict.World {
 	changed := verdict.World{}
 	for k, r := range w {
@@ -189,7 +189,7 @@ func mapPolicies(w verdict.World, change func(*policy.Policy) *policy.Policy) ve
 	return changed
 }
 
-// splitRules makes a rule for each net and port of a list: the entries of a list are alternatives.
+// splitRules makes one rule for each net and port of a list, because the entries of a list are alternatives.
 func splitRules(rules []policy.Rule) []policy.Rule {
 	var out []policy.Rule
 	for _, r := range rules {
@@ -225,7 +225,7 @@ func splitRules(rules []policy.Rule) []policy.Rule {
 	return out
 }
 
-// checkSeed holds one random world against what must be true of all worlds.
+// checkSeed checks properties that every world has, for a random one.
 func checkSeed(t *testing.T, seed uint64) {
 	t.Helper()
 	g := newGen(seed)
@@ -266,7 +266,7 @@ func checkSeed(t *testing.T, seed uint64) {
 		require.Equal(t, x.Result, cut.Evaluate(f), "S42, S47, seed %d\n%s", seed, x)
 		if f.Node != "" {
 			checkStages(t, x, seed)
-			// what comes later depends on it
+			// later stages depend on it
 			if next := promoted.Explain(f); len(x.Stages) > 0 && len(next.Stages) > 0 {
 				checkStaged(t, x.Stages[0], next.Stages[0], seed)
 			}
@@ -280,8 +280,7 @@ func checkSeed(t *testing.T, seed uint64) {
 	}
 }
 
-// checkStaged compares the staged policies of an explanation with a world in which they are
-// enforced.
+// checkStaged compares the staged results of an explanation with a world in which the staged policies are enforced.
 func checkStaged(t *testing.T, d, promoted *verdict.Direction, seed uint64) {
 	t.Helper()
 	if d.Stage != promoted.Stage || d.Endpoint != promoted.Endpoint {
@@ -293,7 +292,7 @@ func checkStaged(t *testing.T, d, promoted *verdict.Direction, seed uint64) {
 		outcome, by = d.Outcome, d.Decision
 	}
 	require.Equal(t, promoted.Outcome, outcome, "seed %d", seed)
-	if by.Policy.Kind == policy.KindStagedPolicy { // its rules have other ids
+	if by.Policy.Kind == policy.KindStagedPolicy { // rules of the enforced policy have other IDs
 		by.Policy.Kind = policy.KindPolicy
 		by.RuleID = promoted.Decision.RuleID
 	}

@@ -11,17 +11,17 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// scope is a set of endpoints and network sets: those for which every part holds.
+// scope is a set of endpoints and network sets: those that match every part.
 type scope []part
 
-// part is one criterion of a scope.
+// part is one condition of a scope.
 type part struct {
 	field, text string
 	holds       func(*object) bool
 }
 
-// scopeFields are the fields by which policies select their endpoints and rules select their
-// peers, with one meaning in both. Empty fields do not limit.
+// scopeFields are the fields by which policies select endpoints and rules select peers. They have the same meaning in
+// both. Empty fields are no condition.
 type scopeFields struct {
 	namespace         string
 	namespaceSelector string
@@ -76,8 +76,8 @@ func (s scope) selects(o *object) bool {
 	return !slices.ContainsFunc(s, func(p part) bool { return !p.holds(o) })
 }
 
-// namespaceSelector is a selector over the labels of namespaces. all() means "in a
-// namespace" there and global() "in none", so it has one reading for each case.
+// namespaceSelector is a selector on the labels of namespaces. all() there means "in a namespace", and global() means
+// "in none". So it has one form for objects with a namespace and one for those without.
 type namespaceSelector struct {
 	namespaced, global *selector.Selector
 }
@@ -114,8 +114,7 @@ func (s namespaceSelector) selects(o *object) bool {
 	return s.namespaced.Match(labels)
 }
 
-// prefixed shows the labels that an object has from its namespace or service account, under
-// the names that they have there.
+// prefixed has the labels of an object's namespace or service account, without the prefix that they have on the object.
 type prefixed struct {
 	prefix string
 	labels selector.Map

@@ -13,24 +13,24 @@ import (
 // serviceName identifies a service.
 type serviceName struct{ namespace, name string }
 
-// service is what stands behind a service: the parts that have an address. In each of them every
-// address serves every port, which is up to a hundred million pairs, so the ports are kept by part.
+// service has the backends of a service, by address. In each ServiceBackends, every address serves every port. That is
+// up to a hundred million pairs, so the addresses of one share a set of ports.
 type service struct {
 	parts map[netip.Addr][]portSet
 }
 
-// portSet holds the ports of one part of a service.
+// portSet has the ports of one ServiceBackends.
 type portSet map[policy.ServicePort]bool
 
-// has reports whether the address is one of a backend.
+// has reports whether the address is that of a backend.
 func (s *service) has(addr netip.Addr) bool { return len(s.parts[addr]) > 0 }
 
-// serves reports whether a backend of the address listens on the port.
+// serves reports whether a backend with the address has the port.
 func (s *service) serves(addr netip.Addr, port policy.ServicePort) bool {
 	return slices.ContainsFunc(s.parts[addr], func(p portSet) bool { return p[port] })
 }
 
-// addService adds one part of what stands behind a service.
+// addService adds backends of a service.
 func (e *Evaluator) addService(r *policy.ServiceBackends) {
 	name := serviceName{r.Namespace, r.Service}
 	s := e.services[name]
@@ -47,8 +47,8 @@ func (e *Evaluator) addService(r *policy.ServiceBackends) {
 	}
 }
 
-// addService adds the match of a service: as a source by address alone, as a destination by
-// address, protocol and port (S77).
+// addService adds the condition on a service: as a source by address only, as a destination by address, protocol and
+// port (S77).
 func (c *entityChecks) addService(m *policy.ServiceMatch, namespace string, services map[serviceName]*service) {
 	if m == nil {
 		return

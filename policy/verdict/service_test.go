@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// backends is a part of a service, "namespace/service", with ports as in "tcp/80".
+// backends returns a ServiceBackends of a service, "namespace/service", with ports as in "tcp/80".
 func backends(t *testing.T, part, service, addrs, ports string) *policy.ServiceBackends {
 	t.Helper()
 	b := &policy.ServiceBackends{Name: part}
@@ -29,7 +29,7 @@ func backends(t *testing.T, part, service, addrs, ports string) *policy.ServiceB
 	return b
 }
 
-// A part of a service holds every address with every port, and is read without multiplying the two.
+// Every address of a ServiceBackends serves every port, without a pair for each combination in memory.
 func TestManyBackends(t *testing.T) {
 	const n = 2_000
 	part := &policy.ServiceBackends{Namespace: "n", Name: "web-1", Service: "web"}

@@ -11,12 +11,12 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// String writes the explanation for people, over several lines, ending in a line break. The text is
-// not meant to be parsed and may change; the JSON form is for programs.
+// String returns the explanation in several lines, with a final line break. The text is for people and may change. The
+// JSON encoding is for programs.
 func (x *Explanation) String() string { return x.Text(func(string) string { return "" }) }
 
-// Text is String with the origin of each rule, as in the file of its author. The function returns it for a rule's ID,
-// or "" if it is not known.
+// Text returns the text of String with the origin of each rule, for example the line of its manifest. origin returns it
+// for the ID of a rule, or "" if it is not known.
 func (x *Explanation) Text(origin func(ruleID string) string) string {
 	t := &text{origin: origin}
 	t.line(0, "%s: %s", x.Flow, x.Result.Combined)
@@ -28,12 +28,12 @@ func (x *Explanation) Text(origin func(ruleID string) string) string {
 		t.direction(d)
 	}
 	if x.Flow.Node != "" && x.Result.Combined == NotApplicable {
-		t.line(0, "nothing on the way has a say")
+		t.line(0, "no policy applies on the way")
 	}
 	return t.String()
 }
 
-// text collects indented lines.
+// text builds indented lines.
 type text struct {
 	strings.Builder
 	origin func(ruleID string) string
@@ -52,7 +52,7 @@ func (t *text) direction(d *Direction) {
 	}
 	outcome := string(d.Outcome)
 	if d.Outcome == NotApplicable {
-		outcome = "goes on"
+		outcome = "continues"
 	}
 	t.line(0, "%s%s of %s: %s: %s", d.Stage.prefix(), d.Type, d.Endpoint, outcome, t.decision(d.Decision))
 	for _, tier := range d.Tiers {
@@ -80,7 +80,7 @@ func (t *text) decision(d Decision) string {
 	return d.String()
 }
 
-// prefix returns the words for a stage before its direction.
+// prefix returns the text for a stage before its direction.
 func (s Stage) prefix() string {
 	switch s {
 	case StageUntracked:
@@ -106,7 +106,7 @@ func (t *text) tier(tier TierStep) {
 	end := string(tier.Action)
 	switch {
 	case tier.Action == "" && !slices.ContainsFunc(tier.Policies, func(p PolicyStep) bool { return !p.Staged }):
-		end = "no say, all its policies are staged"
+		end = "does not decide, all its policies are staged"
 	case tier.Action == "":
 		end = "no rule decides"
 	case tier.Default:
@@ -116,7 +116,7 @@ func (t *text) tier(tier TierStep) {
 	for _, p := range tier.Policies {
 		would := ""
 		if p.Staged {
-			would = " (would be, if it were not staged)"
+			would = " (if it were enforced)"
 		}
 		t.line(2, "%s%s: %s", p.Policy, would, actionOr(p.Action, "nothing matches"))
 		t.rules(3, p.Rules)
@@ -125,15 +125,15 @@ func (t *text) tier(tier TierStep) {
 
 func (t *text) rules(depth int, rules []RuleStep) {
 	for i, r := range rules {
-		what := string(r.Action) + notes(r.Annotations)
+		what := string(r.Action) + annotationText(r.Annotations)
 		if at := t.origin(r.ID); at != "" {
 			what += " (" + at + ")"
 		}
 		switch {
 		case len(r.Doubts) > 0 && r.Mismatch == nil:
-			t.line(depth, "rule %d %s%s: matches everything", i+1, what, doubtful(r.Doubts))
+			t.line(depth, "rule %d %s%s: matches everything", i+1, what, doubtText(r.Doubts))
 		case len(r.Doubts) > 0:
-			t.line(depth, "rule %d %s%s: matches nothing", i+1, what, doubtful(r.Doubts))
+			t.line(depth, "rule %d %s%s: matches nothing", i+1, what, doubtText(r.Doubts))
 		case r.Mismatch == nil:
 			t.line(depth, "rule %d %s: matches", i+1, what)
 		default:
@@ -142,8 +142,8 @@ func (t *text) rules(depth int, rules []RuleStep) {
 	}
 }
 
-// doubtful returns the text for a rule in doubt, with the reasons.
-func doubtful(doubts []policy.Problem) string {
+// doubtText returns the text for a closed rule, with the reasons.
+func doubtText(doubts []policy.Problem) string {
 	if len(doubts) == 0 {
 		return ""
 	}
@@ -161,8 +161,8 @@ func actionOr(a policy.Action, otherwise string) string {
 	return string(a)
 }
 
-// notes writes annotations in brackets, sorted.
-func notes(annotations map[string]string) string {
+// annotationText returns annotations in brackets, sorted.
+func annotationText(annotations map[string]string) string {
 	if len(annotations) == 0 {
 		return ""
 	}
@@ -173,13 +173,13 @@ func notes(annotations map[string]string) string {
 	return " [" + strings.Join(pairs, " ") + "]"
 }
 
-// String returns what decided, as half a sentence.
+// String returns a short text that follows a colon, without a full stop.
 func (d Decision) String() string {
 	switch d.By {
 	case ByRule:
 		return d.rule()
 	case ByEndOfTier:
-		return fmt.Sprintf("tier %s has policies for the endpoint and no rule of theirs decided", d.Tier)
+		return fmt.Sprintf("no rule of tier %s decided", d.Tier)
 	case ByMissingProfile:
 		return fmt.Sprintf("profile %s does not exist", d.Profile)
 	case ByEndOfProfiles:
@@ -197,9 +197,9 @@ func (d Decision) String() string {
 	case ByEncapsulationSource:
 		return "only nodes may send " + d.Detail + ", and the source is no address of a node"
 	case ByEstablished:
-		return "the connection was let through before"
+		return "the connection was allowed before"
 	case ByInvalidState:
-		return "connection tracking calls the packet invalid"
+		return "connection tracking considers the packet invalid"
 	case ByFailsafe:
 		return "failsafe port " + d.Detail
 	case BySetting:
@@ -216,11 +216,11 @@ func (d Decision) String() string {
 	}
 }
 
-// rule names the rule of a decision.
+// rule returns the text for the deciding rule.
 func (d Decision) rule() string {
 	if d.Profile != "" {
-		return fmt.Sprintf("by rule %s of profile %s%s", d.RuleID, d.Profile, notes(d.Annotations))
+		return fmt.Sprintf("by rule %s of profile %s%s", d.RuleID, d.Profile, annotationText(d.Annotations))
 	}
-	return fmt.Sprintf("by rule %s of %s in tier %s%s%s", d.RuleID, d.Policy, d.Tier, notes(d.Annotations),
-		doubtful(d.Doubts))
+	return fmt.Sprintf("by rule %s of %s in tier %s%s%s", d.RuleID, d.Policy, d.Tier, annotationText(d.Annotations),
+		doubtText(d.Doubts))
 }

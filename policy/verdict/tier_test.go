@@ -156,12 +156,12 @@ func TestInvalidTiers(t *testing.T) {
 	}
 }
 
-// What came before never matters.
+// A verdict does not depend on earlier states of the world.
 func TestPolicyChanges(t *testing.T) {
 	w := worldOf(wep("n/web", "10.0.0.1", "app=web"), tierOf("first", 1, policy.Deny),
 		in("first", 1, ingress("p", allow())))
 	explain := func() *verdict.Direction { return verdict.Explain(w, flowOf(t, in80)).Ingress }
-	w.Set(in("", 1, ingress("p", deny()))) // S16: in one tier at a time
+	w.Set(in("", 1, ingress("p", deny()))) // S16: a policy is in one tier at a time
 	require.Len(t, explain().Tiers, 1)
 	require.Equal(t, "default", explain().Decision.Tier)
 
@@ -172,13 +172,13 @@ func TestPolicyChanges(t *testing.T) {
 	q = policy.Clone(q).(*policy.Policy)
 	*q.Order = -5
 	w.Set(q)
-	w.Set(wep("n/web", "10.0.0.1", "app=web later=")) // S17: it is the new order that counts
+	w.Set(wep("n/web", "10.0.0.1", "app=web later=")) // S17: the new order applies
 	require.Equal(t, verdict.Allow, explain().Outcome)
 	delete(w, q.Key()) // S18
 	require.Equal(t, verdict.Deny, explain().Outcome)
 
 	p := in("", 1, ingress("p", allow()))
-	p.PerformanceHints = []policy.PerformanceHint{policy.AssumeNeededOnEveryNode} // S19: a matter of programming alone
+	p.PerformanceHints = []policy.PerformanceHint{policy.AssumeNeededOnEveryNode} // S19: it has no effect on verdicts
 	p.Selector = "has(none)"
 	w.Set(p)
 	require.Equal(t, verdict.ByEndOfProfiles, explain().Decision.By)
@@ -282,7 +282,7 @@ func TestAdminDown(t *testing.T) { // S35
 	require.Equal(t, verdict.Result{Egress: verdict.NotApplicable, Ingress: verdict.Deny, Combined: verdict.Deny}, r)
 }
 
-// S101: what is invalid is absent as a whole, and reported.
+// S101: an invalid resource is absent, and reported.
 func TestInvalidResourceIsAbsent(t *testing.T) {
 	t.Run("scope of a policy, S167", func(t *testing.T) {
 		p := ingress("p", allow())

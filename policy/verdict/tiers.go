@@ -9,19 +9,18 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// policyList is one of the lists that an endpoint's policies are in. Workload endpoints have just
-// the normal one.
+// policyList is one of the lists of an endpoint's policies. Workload endpoints have only the normal list.
 type policyList int
 
 const (
-	normal    policyList = iota // for the endpoint's own traffic, in the case of a host endpoint
-	forward                     // for what the node forwards through a host endpoint
+	normal    policyList = iota // for the traffic of a workload, or of the host's own processes
+	forward                     // for forwarded traffic, at a host endpoint
 	untracked                   // before connection tracking
 	preDNAT                     // before destination NAT
 	lists                       // how many there are
 )
 
-// has reports whether the policy is in the list (S39, S40).
+// has reports whether the list has the policy (S39, S40).
 func (l policyList) has(p *policy.Policy) bool {
 	switch l {
 	case untracked:
@@ -35,19 +34,19 @@ func (l policyList) has(p *policy.Policy) bool {
 	}
 }
 
-// tier is a tier that some policy names, with its policies in order.
+// tier is a tier with at least one policy, and its policies in order.
 type tier struct {
 	*policy.Tier
 	missing bool
 	listed
 }
 
-// listed are policies by list and direction.
+// listed has policies by list and direction.
 type listed struct {
 	ingress, egress [lists][]*compiledPolicy
 }
 
-// policies returns those of a list that count for a direction.
+// policies returns the policies of a list that apply to a direction.
 func (t *listed) policies(l policyList, dir policy.Type) []*compiledPolicy {
 	if dir == policy.Egress {
 		return t.egress[l]
@@ -55,7 +54,7 @@ func (t *listed) policies(l policyList, dir policy.Type) []*compiledPolicy {
 	return t.ingress[l]
 }
 
-// add puts a policy into the lists that it belongs to. Policies are added in order.
+// add adds a policy to the lists that it belongs to. Policies must be added in order.
 func (t *listed) add(p *compiledPolicy) {
 	for l := range lists {
 		if !l.has(p.Policy) {
@@ -70,7 +69,7 @@ func (t *listed) add(p *compiledPolicy) {
 	}
 }
 
-// addTiers puts the policies into their tiers, and both into order.
+// addTiers adds the policies to their tiers, and sorts both.
 func (e *Evaluator) addTiers(w World, policies []*compiledPolicy) {
 	byName := map[string]*tier{}
 	slices.SortFunc(policies, func(a, b *compiledPolicy) int { return policy.ComparePolicies(a.Policy, b.Policy) })
@@ -98,14 +97,14 @@ func (e *Evaluator) addTiers(w World, policies []*compiledPolicy) {
 	slices.SortFunc(e.tiers, compareTiers)
 }
 
-// enforcedKey is the key of the policy that a staged policy stages.
+// enforcedKey returns the key of the policy that a staged policy would replace.
 func enforcedKey(k policy.Key) policy.Key {
 	k.Kind = policy.KindPolicy
 	return k
 }
 
-// findTier finds a tier's settings: its resource, what is built in, or those of a tier
-// that does not exist.
+// findTier returns a tier with the settings of its resource or, without one, those of the built-in tier. Otherwise, the
+// tier is missing.
 func (e *Evaluator) findTier(w World, name string) *tier {
 	key := (&policy.Tier{Name: name}).Key()
 	if r, ok := w[key].(*policy.Tier); ok && e.rejected[key] == nil {
@@ -117,8 +116,7 @@ func (e *Evaluator) findTier(w World, name string) *tier {
 	return &tier{Tier: &policy.Tier{Name: name}, missing: true}
 }
 
-// compareTiers orders tiers that exist before those that do not, the former by their
-// settings, the latter by name.
+// compareTiers orders existing tiers by their settings. Missing tiers come after them, by name.
 func compareTiers(a, b *tier) int {
 	switch {
 	case a.missing && b.missing:

@@ -9,32 +9,31 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// walk is one walk through the policy of an endpoint.
+// walk is one evaluation of an endpoint's policy in one direction.
 type walk struct {
-	judge
+	evaluation
 	packet   *packet
 	endpoint *object
 	list     policyList
-	// atNode looks at the packet itself too, as the node does that it comes from a workload on.
+	// atNode adds the checks of the node on packets from a workload.
 	atNode bool
 	// state is the state of connection tracking for the packet.
 	state State
-	// failsafe means that failsafe ports count.
+	// failsafe means that failsafe ports apply.
 	failsafe bool
-	// ungoverned is the outcome where no policy of the list is for the endpoint. Not for the normal
-	// list.
-	ungoverned Outcome
-	// promote counts staged policies as if they were enforced.
-	promote bool
-	// before is what an earlier walk noted that differs in promote alone. Nil: there was none.
-	before *Direction
-	// to is what the walk fills.
-	to *Direction
+	// noPolicyOutcome is the outcome if no policy of the list selects the endpoint. The normal list does not use it.
+	noPolicyOutcome Outcome
+	// enforceStaged evaluates staged policies as if they were enforced.
+	enforceStaged bool
+	// previous is the result of an earlier walk without enforceStaged, or nil.
+	previous *Direction
+	// result is the result of the walk.
+	result *Direction
 }
 
-func (w *walk) decide(o Outcome, by Decision) { w.to.Outcome, w.to.Decision = o, by }
+func (w *walk) decide(o Outcome, by Decision) { w.result.Outcome, w.result.Decision = o, by }
 
-// run walks until something decides. The last thing always does.
+// run evaluates until there is a decision. There always is one.
 func (w *walk) run() {
 	governed := w.list == normal || w.governed()
 	if governed && w.beforePolicy() {
@@ -47,7 +46,7 @@ func (w *walk) run() {
 	}
 	switch {
 	case !governed:
-		w.decide(w.ungoverned, Decision{By: ByNoPolicy})
+		w.decide(w.noPolicyOutcome, Decision{By: ByNoPolicy})
 	case w.list == forward:
 		w.decide(Allow, Decision{By: ByEndOfTiers})
 	case w.list != normal: // S36, S37
@@ -57,16 +56,16 @@ func (w *walk) run() {
 	}
 }
 
-// beforePolicy reports whether something decided that comes before policy.
+// beforePolicy evaluates the checks before policy. It reports whether one decided.
 func (w *walk) beforePolicy() (decided bool) {
 	sender := w.endpoint.workload
-	if !w.atNode || w.to.Type != policy.Egress {
+	if !w.atNode || w.result.Type != policy.Egress {
 		sender = nil
 	}
 	switch {
 	case w.endpoint.down():
 		w.decide(Deny, Decision{By: ByAdminState})
-	case sender != nil && !owns(sender, w.packet.Src):
+	case sender != nil && !ownsSource(sender, w.packet.Src):
 		w.decide(Deny, Decision{By: ByFalseSource})
 	case w.list != untracked && w.state == StateEstablished:
 		w.decide(Allow, Decision{By: ByEstablished})
@@ -82,24 +81,23 @@ func (w *walk) beforePolicy() (decided bool) {
 	return true
 }
 
-// down reports whether the endpoint is meant to have no traffic.
+// down reports whether the endpoint's administrative state is down.
 func (o *object) down() bool { return o.workload != nil && o.workload.AdminState == policy.AdminDown }
 
-// owns reports whether a workload may send from an address (S119). The floating addresses are not
-// among those: replies get them from the kernel, after policy.
-func owns(r *policy.WorkloadEndpoint, addr netip.Addr) bool {
+// ownsSource reports whether a workload may send from an address (S119). Its floating addresses are not among these:
+// the kernel translates the source of replies after policy.
+func ownsSource(r *policy.WorkloadEndpoint, addr netip.Addr) bool {
 	return slices.Contains(r.Addresses, addr) || contains(r.AllowSpoofedSourcePrefixes, addr)
 }
 
-// encapsulated reports whether there is another packet in the packet that would escape policy
-// (S120).
+// encapsulated reports whether the packet contains another packet that policy does not see (S120).
 func (w *walk) encapsulated() bool {
 	return slices.ContainsFunc(w.e.forbidden, func(e policy.Encapsulation) bool {
 		return e.Carries(w.packet.Protocol, w.packet.DstPort)
 	})
 }
 
-// byFailsafe decides for failsafe ports: untracked and pre-DNAT policy leave the packet alone.
+// byFailsafe decides about failsafe ports. Untracked and pre-DNAT policy do not apply to them.
 func (w *walk) byFailsafe() (decided bool) {
 	f, ok := w.failsafePort()
 	if !ok {
@@ -113,11 +111,11 @@ func (w *walk) byFailsafe() (decided bool) {
 	return true
 }
 
-// governed reports whether an enforced policy of the list is for the endpoint.
+// hasPolicy reports whether an enforced policy of the list selects the endpoint.
 func (w *walk) governed() bool {
 	for _, t := range w.e.tiers {
-		for _, p := range t.policies(w.list, w.to.Type) {
-			if w.concerns(p) && w.enforces(p) {
+		for _, p := range t.policies(w.list, w.result.Type) {
+			if w.selects(p) && w.enforces(p) {
 				return true
 			}
 		}
@@ -125,27 +123,27 @@ func (w *walk) governed() bool {
 	return false
 }
 
-// tier walks one tier and reports whether it decided. A tier without a policy for the endpoint in
-// this direction is not even mentioned.
+// tier evaluates one tier and reports whether it decided. It records no step for a tier without a policy for the
+// endpoint in this direction.
 func (w *walk) tier(t *tier) (decided bool) {
 	var steps []PolicyStep
 	var action policy.Action
 	enforced := false
 	var by Decision
-	policies, noted := t.policies(w.list, w.to.Type), w.noted(t)
+	policies, previous := t.policies(w.list, w.result.Type), w.previousSteps(t)
 	for i, p := range policies {
 		var known *PolicyStep
-		if len(noted) > 0 && noted[0].Policy == p.key {
-			known, noted = &noted[0], noted[1:]
+		if len(previous) > 0 && previous[0].Policy == p.key {
+			known, previous = &previous[0], previous[1:]
 		}
-		if known == nil && !p.subject.selects(w.endpoint) || w.promote && p.replaced {
+		if known == nil && !p.subject.selects(w.endpoint) || w.enforceStaged && p.replaced {
 			continue
 		}
-		var rules ruleWalk
+		var rules ruleResult
 		if known != nil {
-			rules = known.result()
+			rules = known.ruleResult()
 		} else {
-			rules = w.rules(p.rules.of(w.to.Type))
+			rules = w.rules(p.rules.of(w.result.Type))
 		}
 		if w.log != nil {
 			if len(steps) == cap(steps) { // append would grow in small steps
@@ -172,7 +170,7 @@ func (w *walk) tier(t *tier) (decided bool) {
 		action = t.Action()
 	}
 	if len(steps) > 0 {
-		w.to.Tiers = append(w.to.Tiers, TierStep{
+		w.result.Tiers = append(w.result.Tiers, TierStep{
 			Name: t.Name, Missing: t.missing, DefaultAction: t.Action(), Policies: steps, Action: action, Default: end,
 		})
 	}
@@ -183,13 +181,13 @@ func (w *walk) tier(t *tier) (decided bool) {
 	return true
 }
 
-// noted returns what the earlier walk noted of the policies of a tier. What came of their rules
-// then comes of them now.
-func (w *walk) noted(t *tier) []PolicyStep {
-	if w.before == nil {
+// previousSteps returns the steps of the previous walk for the policies of a tier. The results of their rules are the
+// same in this walk.
+func (w *walk) previousSteps(t *tier) []PolicyStep {
+	if w.previous == nil {
 		return nil
 	}
-	for _, step := range w.before.Tiers {
+	for _, step := range w.previous.Tiers {
 		if step.Name == t.Name {
 			return step.Policies
 		}
@@ -197,35 +195,35 @@ func (w *walk) noted(t *tier) []PolicyStep {
 	return nil
 }
 
-// result is what came of walking the rules of a policy, without the steps.
-func (s *PolicyStep) result() ruleWalk {
+// ruleResult returns the result of a policy's rules, without the steps.
+func (s *PolicyStep) ruleResult() ruleResult {
 	if s.Action == "" {
-		return ruleWalk{}
+		return ruleResult{}
 	}
 	last := &s.Rules[len(s.Rules)-1]
-	return ruleWalk{action: s.Action, id: last.ID, annotations: last.Annotations, doubts: last.Doubts}
+	return ruleResult{action: s.Action, id: last.ID, annotations: last.Annotations, doubts: last.Doubts}
 }
 
-// staged reports whether it makes a difference to the walk if staged policies are enforced: one is
-// for the endpoint, or what one would take the place of is.
+// staged reports whether enforcing staged policies can change the walk: a staged policy selects the endpoint, or a
+// policy that it would replace does.
 func (w *walk) staged() bool {
-	return slices.ContainsFunc(w.e.staging.policies(w.list, w.to.Type), func(p *compiledPolicy) bool {
+	return slices.ContainsFunc(w.e.staging.policies(w.list, w.result.Type), func(p *compiledPolicy) bool {
 		return p.subject.selects(w.endpoint)
 	})
 }
 
-// concerns reports whether the policy selects the endpoint.
-func (w *walk) concerns(p *compiledPolicy) bool {
-	if w.promote && p.replaced {
-		return false // its staged successor stands in for it
+// selects reports whether the policy selects the endpoint.
+func (w *walk) selects(p *compiledPolicy) bool {
+	if w.enforceStaged && p.replaced {
+		return false // the staged policy replaces it
 	}
 	return p.subject.selects(w.endpoint)
 }
 
-// enforces reports whether the policy counts.
-func (w *walk) enforces(p *compiledPolicy) bool { return !p.Staged || w.promote }
+// enforces reports whether the policy is enforced in this walk.
+func (w *walk) enforces(p *compiledPolicy) bool { return !p.Staged || w.enforceStaged }
 
-// profiles walks the endpoint's profiles. Where none of them decides, nothing is allowed.
+// profiles evaluates the endpoint's profiles. If none decides, the packet is denied.
 func (w *walk) profiles() {
 	for _, name := range w.endpoint.profiles {
 		if w.profile(name) {
@@ -235,7 +233,7 @@ func (w *walk) profiles() {
 	w.decide(Deny, Decision{By: ByEndOfProfiles})
 }
 
-// profile walks one profile and reports whether it decided.
+// profile evaluates one profile and reports whether it decided.
 func (w *walk) profile(name string) (decided bool) {
 	step := ProfileStep{Profile: name}
 	by := Decision{By: ByRule, Profile: name}
@@ -244,12 +242,12 @@ func (w *walk) profile(name string) (decided bool) {
 		step.Missing, step.Action = true, policy.Deny
 		by.By = ByMissingProfile
 	} else {
-		rules := w.rules(profile.rules.of(w.to.Type))
+		rules := w.rules(profile.rules.of(w.result.Type))
 		step.Rules, step.Action = rules.steps, rules.action
 		by.RuleID, by.Annotations = rules.id, rules.annotations
 	}
 	if w.log != nil {
-		w.to.Profiles = append(w.to.Profiles, step)
+		w.result.Profiles = append(w.result.Profiles, step)
 	}
 	if step.Action == "" {
 		return false
@@ -258,8 +256,7 @@ func (w *walk) profile(name string) (decided bool) {
 	return true
 }
 
-// outcomeOf translates a final action. Whatever is not Allow denies: so does Pass, which
-// only profiles let come this far.
+// outcomeOf returns the outcome of a final action. Every action but Allow denies, also the Pass of a profile.
 func outcomeOf(a policy.Action) Outcome {
 	if a == policy.Allow {
 		return Allow
@@ -267,9 +264,9 @@ func outcomeOf(a policy.Action) Outcome {
 	return Deny
 }
 
-// ruleWalk is what came of walking a list of rules.
-type ruleWalk struct {
-	// action of the rule that decided, with its id, annotations and doubts; empty if none did.
+// ruleResult is the result of a list of rules.
+type ruleResult struct {
+	// action is that of the rule that decided, with its id, annotations and doubts. It is empty if no rule decided.
 	action      policy.Action
 	id          string
 	annotations map[string]string
@@ -277,11 +274,11 @@ type ruleWalk struct {
 	steps       []RuleStep
 }
 
-// rules walks the rules: the first that matches decides, except that Log never does.
-func (w *walk) rules(list ruleList) ruleWalk {
-	var result ruleWalk
+// rules evaluates rules in order: the first one that matches decides, except for Log.
+func (w *walk) rules(list ruleList) ruleResult {
+	var result ruleResult
 	if w.log != nil {
-		result.steps = w.log.rules.atLeast(len(list.rules))
+		result.steps = w.log.rules.reserve(len(list.rules))
 	}
 	for i := range list.rules {
 		r := &list.rules[i]
@@ -300,14 +297,14 @@ func (w *walk) rules(list ruleList) ruleWalk {
 		break
 	}
 	if w.log != nil {
-		result.steps = w.log.rules.take(result.steps)
+		result.steps = w.log.rules.commit(result.steps)
 	}
 	return result
 }
 
-// mismatch notes why a check does not hold.
+// mismatch returns the reason why a check does not hold.
 func (w *walk) mismatch(failed *check) *Mismatch {
-	m := w.log.mismatches.take(append(w.log.mismatches.atLeast(1), failed.why(w.packet)))
+	m := w.log.mismatches.commit(append(w.log.mismatches.reserve(1), failed.why(w.packet)))
 	return &m[0]
 }
 

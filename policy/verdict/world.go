@@ -4,19 +4,17 @@ package verdict
 
 import "github.com/wayleave/wayleave/policy"
 
-// World is a state of the cluster: its resources by key. The zero value of an entry (a
-// nil Resource) is the same as no entry. It is an ordinary map, and as little
-// safe for concurrent use.
+// World is a state of the cluster: its resources by key. A nil Resource equals a missing entry.
 type World map[policy.Key]policy.Resource
 
-// Set adds the resources, or replaces those of the same key. They must not be changed afterwards.
+// Set adds resources, or replaces those with the same keys. They must not be changed afterwards.
 func (w World) Set(resources ...policy.Resource) {
 	for _, r := range resources {
 		w[r.Key()] = r
 	}
 }
 
-// Apply brings the world up to date: an update with a nil Resource deletes.
+// Apply applies updates. An update with a nil Resource deletes.
 func (w World) Apply(updates ...policy.Update) {
 	for _, u := range updates {
 		if u.Resource == nil {
@@ -27,30 +25,29 @@ func (w World) Apply(updates ...policy.Update) {
 	}
 }
 
-// Outcome is the result of policy for a flow, in one direction or both.
+// Outcome is the result of policy for a flow, in one direction or in both.
 type Outcome string
 
 // The outcomes.
 const (
-	// Allow: policy lets the flow pass.
+	// Allow: policy allows the flow.
 	Allow Outcome = "Allow"
-	// Deny: policy drops the flow.
+	// Deny: policy denies the flow.
 	Deny Outcome = "Deny"
-	// NotApplicable: there is no endpoint on this side, and so no policy; or, of a stage on the way
-	// through a node, it leaves the decision to others.
+	// NotApplicable: there is no endpoint on this side, or a stage on the way through a node leaves the decision to
+	// others.
 	NotApplicable Outcome = "NotApplicable"
 )
 
-// Result is the outcome for a flow.
+// Result is the result of policy for a flow.
 type Result struct {
-	// Egress is the outcome at the source endpoint. For a flow at a node: that of all stages with
-	// egress rules together, Deny if one denies and NotApplicable if none decides.
+	// Egress is the outcome at the source endpoint. For a flow through a node, it is that of all stages with egress rules:
+	// Deny if one denies, and NotApplicable if none decides.
 	Egress Outcome `json:"egress"`
-	// Ingress is the outcome at the destination endpoint, or that of all stages with ingress rules.
-	// It is computed even where Egress is Deny.
+	// Ingress is the outcome at the destination endpoint, or that of all stages with ingress rules. It is computed even if
+	// Egress is Deny.
 	Ingress Outcome `json:"ingress"`
-	// Combined is Deny if either side denies, NotApplicable if neither side has an
-	// endpoint, and Allow otherwise.
+	// Combined is Deny if either side denies, NotApplicable if both sides are, and Allow otherwise.
 	Combined Outcome `json:"combined"`
 }
 
@@ -65,10 +62,10 @@ func combine(egress, ingress Outcome) Result {
 	return r
 }
 
-// Evaluate judges one flow, with the default Config. It reads the whole world each time; use New
+// Evaluate returns the verdict of one flow, with the default Config. It compiles the whole world for each call. Use New
 // for many flows.
 func Evaluate(w World, f Flow) Result { return New(w).Evaluate(f) }
 
-// Explain judges one flow and shows the work, with the default Config. It reads the whole world
-// each time; use New for many flows.
+// Explain returns the verdict of one flow with all steps, with the default Config. It compiles the whole world for each
+// call. Use New for many flows.
 func Explain(w World, f Flow) *Explanation { return New(w).Explain(f) }

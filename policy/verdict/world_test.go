@@ -14,8 +14,7 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// The helpers below write worlds in few words: names are "namespace/name", labels
-// "a=b c=d", addresses and flows in a short form.
+// The functions below make worlds from short texts: names are "namespace/name", labels "a=b c=d".
 
 func split(name string) (namespace, rest string) {
 	if namespace, rest, ok := strings.Cut(name, "/"); ok {
@@ -70,7 +69,7 @@ func set(name, nets, labels string) *policy.NetworkSet {
 	return s
 }
 
-// ingress is a policy for ingress to app == "web", the endpoint most tests look at.
+// ingress returns an ingress policy for app == "web", the endpoint of most tests.
 func ingress(name string, rules ...policy.Rule) *policy.Policy {
 	p := &policy.Policy{Selector: `app == "web"`, Types: []policy.Type{policy.Ingress}, Ingress: rules}
 	p.Namespace, p.Name = split(name)
@@ -83,7 +82,7 @@ func egress(name string, rules ...policy.Rule) *policy.Policy {
 	return p
 }
 
-// in puts a policy into a tier, with an order.
+// in adds a policy to a tier, with an order.
 func in(tier string, order float64, p *policy.Policy) *policy.Policy {
 	p.Tier, p.Order = tier, &order
 	return p
@@ -113,10 +112,9 @@ func allowTo(proto policy.Protocol, e policy.EntityRule) policy.Rule {
 	return policy.Rule{Action: policy.Allow, Protocol: proto, Destination: e}
 }
 
-// flowOf reads "tcp 10.0.0.9 10.0.0.1:80", and after that in any order "8/0", ICMP type and code,
-// "@node1", a node, "in=eth0" and "out=eth0", interfaces, "was=192.0.2.1:30080", the destination
-// before NAT, "of=10.0.0.1>10.0.0.2", the connection that it is related to, "dscp=46", and
-// "Established" or another state.
+// flowOf parses "tcp 10.0.0.9 10.0.0.1:80". In any order, these can follow: "8/0", ICMP type and code; "@node1", a
+// node; "in=eth0" and "out=eth0", interfaces; "was=192.0.2.1:30080", the destination before NAT;
+// "of=10.0.0.1>10.0.0.2", the connection that it is related to; "dscp=46"; and "Established" or another state.
 func flowOf(t *testing.T, text string) verdict.Flow {
 	t.Helper()
 	f := strings.Fields(text)
@@ -175,8 +173,7 @@ func worldOf(resources ...policy.Resource) verdict.World {
 	return w
 }
 
-// scenario is a world and its verdicts on flows: "tcp 10.0.0.9 10.0.0.1:80 = Allow". The
-// outcome is the combined one.
+// scenario is a world and its verdicts of flows: "tcp 10.0.0.9 10.0.0.1:80 = Allow". The outcome is the combined one.
 type scenario struct {
 	name  string
 	world []policy.Resource
@@ -200,7 +197,7 @@ func run(t *testing.T, scenarios []scenario) {
 	}
 }
 
-// runIngress is run for the ingress verdict alone.
+// runIngress is run for the ingress outcome only.
 func runIngress(t *testing.T, s scenario) {
 	t.Helper()
 	e := verdict.New(worldOf(s.world...))
