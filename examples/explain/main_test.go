@@ -178,7 +178,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"check --expect testdata/expect.yaml", "want files or folders"},
 		{"check testdata/shop --expect testdata/none.yaml", "none.yaml"},
 		{"check testdata/shop --expect testdata/shop/00-namespaces.yaml", "want one document"},
-		{"check testdata/shop --expect " + twoFamilies, "file.yaml: line 1: 198.51.100.7 cannot ask 2001:db8::7"},
+		{"check testdata/shop --expect " + twoFamilies, "file.yaml: line 1: 198.51.100.7 has no flow to 2001:db8::7"},
 	} {
 		status, out, errs := call(t, strings.Fields(row.args)...)
 		require.Equal(t, 2, status, row.args)
@@ -233,7 +233,7 @@ expect:
 	require.Equal(t, 2, status)
 	require.Empty(t, out)
 	for _, says := range []string{
-		`line 3: "shop/nobody"`, "line 5: shop/web-5f7c9d-4k2xw cannot ask shop/db-0 for tcp/http",
+		`line 3: "shop/nobody"`, "line 5: shop/web-5f7c9d-4k2xw has no flow to shop/db-0 on tcp/http",
 		`line 6: no known pod matches "shop/x*"`,
 	} {
 		require.Contains(t, errs, says)

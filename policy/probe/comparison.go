@@ -13,38 +13,37 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Comparison evaluates flows in two worlds and reports those whose verdict differs. Use it instead of
-// Diff to select parties and ports, or for changes that are too many to hold in memory.
+// Comparison evaluates flows in two worlds and reports those whose verdicts differ. It is for callers that select
+// parties and ports themselves, or that cannot hold all changes in memory. Diff is for all others.
 type Comparison struct {
-	// Before and After evaluate. Required.
+	// Before and After are the evaluators of the two worlds. Required.
 	Before, After *verdict.Evaluator
-	// Parties that send and receive. The first of a group stands for all. Between two parties that
-	// are no workload endpoints there is no policy, and nothing is evaluated.
+	// Parties send and receive. Only the first party of a group is evaluated. No policy applies between two parties that
+	// are no workload endpoints, so these are not evaluated.
 	Parties []Group
 	// Ports to evaluate.
 	Ports []PortGroup
-	// Progress is called now and then with the number of senders that are done, and of all. An error
-	// ends the comparison. Optional.
+	// Progress is called repeatedly with the number of senders that are done, and with the number of all. If it returns an
+	// error, the comparison ends. Optional.
 	Progress func(done, all int) error
 }
 
-// PairChange is the changes between two groups of parties. String writes it for people.
+// PairChange has the changes between two groups of parties. String returns a text for people.
 type PairChange struct {
 	// From and To are the names of the parties.
 	From []string `json:"from"`
 	To   []string `json:"to"`
-	// Families that both have: "IPv4", "IPv6".
+	// Families that both groups have: "IPv4", "IPv6".
 	Families []string `json:"families"`
-	// Changes in order of the first port of each.
+	// Changes in the order of their first ports.
 	Changes []Change `json:"changes"`
 }
 
-// Change is flows between two groups that change in the same way: the same verdicts, for the same
-// reasons.
+// Change is flows between two groups that change alike: with the same verdicts for the same reasons.
 type Change struct {
 	// Ports of the flows, in order.
 	Ports []ChangedPort `json:"ports"`
-	// Before and After are the outcomes. They are equal where one side denied and another does now.
+	// Before and After are the outcomes. They are equal if one side denied the flow before, and the other side does after.
 	Before verdict.Outcome `json:"before"`
 	After  verdict.Outcome `json:"after"`
 	// Example is one of the flows, with both explanations.
@@ -53,7 +52,7 @@ type Change struct {
 
 // ChangedPort is a port, and the families in which a verdict changes on it.
 type ChangedPort struct {
-	// Port is PortGroup.String.
+	// Port is the text of PortGroup.String.
 	Port string `json:"port"`
 	// Families are "IPv4", "IPv6", or both in this order.
 	Families []string `json:"families"`
@@ -65,7 +64,7 @@ const (
 	ipv6 = "IPv6"
 )
 
-// Flows returns the number of flows that Each evaluates at most.
+// Flows returns the maximum number of flows that Each evaluates.
 func (c Comparison) Flows() int {
 	total := 0
 	for row := range c.Parties {
@@ -96,7 +95,7 @@ func pairsOf(from, to Party) (four, six int) {
 	return four, six
 }
 
-// pair returns the parties that stand for two groups. Within one group these are the first two.
+// pair returns the representatives of two groups. Within one group, these are the first two parties.
 func (c Comparison) pair(row, column int) (from, to Party, ok bool) {
 	from, to = c.Parties[row][0], c.Parties[column][0]
 	if row == column {
@@ -112,8 +111,8 @@ func (c Comparison) pair(row, column int) (from, to Party, ok bool) {
 // batch is the number of pairs that each processor compares between two calls of Progress.
 const batch = 16
 
-// Each calls do for every pair of groups between which a verdict changes, in the order of the
-// parties. It returns the first error of do or Progress.
+// Each calls do for each pair of groups with a changed verdict, in the order of the parties. It returns the first error
+// of do or Progress.
 func (c Comparison) Each(do func(PairChange) error) error {
 	parties := len(c.Parties)
 	all, step := parties*parties, batch*runtime.GOMAXPROCS(0)
@@ -173,13 +172,13 @@ func (c Comparison) compare(row, column int) PairChange {
 	return pair
 }
 
-// reasons is what two changes of one kind have in common: the verdicts and what decided them.
+// reasons are the verdicts of a change and what decided them. Changes with equal reasons are merged.
 type reasons struct {
 	before, after verdict.Result
 	decisions     [4]string
 }
 
-// addChange adds a change of a flow to the one of its kind. The index has the place of each kind.
+// addChange adds a changed flow to the change with the same reasons. index has the index of each change in the list.
 func addChange(changes []Change, index map[reasons]int, port PortGroup, flow verdict.Change) []Change {
 	kind := reasons{before: flow.Before.Result, after: flow.After.Result}
 	for i, d := range []*verdict.Direction{
@@ -210,8 +209,8 @@ func addChange(changes []Change, index map[reasons]int, port PortGroup, flow ver
 	return changes
 }
 
-// String writes the changes over several lines: what each verdict is and was, and the decisions. The
-// text is not meant to be parsed and may change.
+// String returns the changes in several lines: each verdict before and after, and the decisions. The text is for people
+// and may change.
 func (p PairChange) String() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s -> %s\n", strings.Join(p.From, ", "), strings.Join(p.To, ", "))
@@ -221,7 +220,7 @@ func (p PairChange) String() string {
 	return text.String()
 }
 
-// Describe writes one change of the pair as String does.
+// Describe returns the text of one change, as in String.
 func (p PairChange) Describe(c Change) string {
 	verdicts := fmt.Sprintf("%s, was %s", c.After, c.Before)
 	if c.After == c.Before {
@@ -239,7 +238,7 @@ func (p PairChange) Describe(c Change) string {
 		Decisions(c.Example.Before), Decisions(c.Example.After))
 }
 
-// Decisions writes the outcome of each direction and its decision, in one line.
+// Decisions returns the outcome of each direction and its decision, in one line.
 func Decisions(x *verdict.Explanation) string {
 	return fmt.Sprintf("egress %s (%s), ingress %s (%s)", x.Egress.Outcome, x.Egress.Decision, x.Ingress.Outcome,
 		x.Ingress.Decision)

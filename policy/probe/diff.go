@@ -14,47 +14,46 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// DefaultMaxFlows is the limit of DiffConfig.MaxFlows. In a large world it takes some minutes.
+// DefaultMaxFlows is the default of DiffConfig.MaxFlows. In a large world, these flows take some minutes.
 const DefaultMaxFlows = 5_000_000
 
-// DiffConfig selects what Diff evaluates. The zero value selects all that policy can tell apart.
+// DiffConfig selects the flows of Diff. The zero value selects all that can have different verdicts.
 type DiffConfig struct {
-	// Ports to evaluate. The default is Partition.Ports.
+	// Ports of the flows. The default is Partition.Ports.
 	Ports []PortGroup
-	// Outside are parties outside to evaluate. The default, nil, is Partition.Outside.
+	// Outside are parties outside of the cluster. The default, nil, is Partition.Outside.
 	Outside []Party
 	// MaxFlows is the number of flows above which Diff returns a *LimitError. The default is
 	// DefaultMaxFlows.
 	MaxFlows int
-	// Progress is that of Comparison. Optional.
+	// Progress is Comparison.Progress. Optional.
 	Progress func(done, all int) error
 }
 
-// Difference is which verdicts differ between two worlds, and what was evaluated. String writes it
-// for people, encoding/json for programs.
+// Difference has the flows whose verdicts differ between two worlds, and the scope of the comparison. String returns a
+// text for people, and encoding/json encodes it for programs.
 type Difference struct {
-	// Ports and Parties that were evaluated, by PortGroup.String and by the names of each group, and
-	// the number of flows.
+	// Ports and Parties were evaluated: the texts of PortGroup.String, and the names of each group. Flows is the number of
+	// flows.
 	Ports   []string   `json:"ports"`
 	Parties [][]string `json:"parties"`
 	Flows   int        `json:"flows"`
-	// SourcePorts reports that a rule matches source ports, of which only DefaultSourcePort was
-	// evaluated.
+	// SourcePorts reports whether a rule matches source ports. All flows have the DefaultSourcePort.
 	SourcePorts bool `json:"sourcePortsMatter"`
-	// OnlyBefore and OnlyAfter are the endpoints of one world alone, which were not evaluated.
+	// OnlyBefore and OnlyAfter are the endpoints of only one world. They were not evaluated.
 	OnlyBefore []string `json:"onlyBefore,omitempty"`
 	OnlyAfter  []string `json:"onlyAfter,omitempty"`
-	// Moved are endpoints with other addresses, which were evaluated with those of both worlds.
+	// Moved are endpoints whose addresses differ. They were evaluated with the addresses that they have in both worlds.
 	Moved []string `json:"otherAddresses,omitempty"`
-	// Rejected are the errors of resources that are invalid in one of the worlds, and absent from it.
+	// Rejected are the errors of resources that are invalid in one of the worlds, and absent there.
 	Rejected []string `json:"rejected"`
 	// Pairs are the changes.
 	Pairs []PairChange `json:"pairs"`
 }
 
-// LimitError is returned by Diff where there are too many flows. Nothing was evaluated.
+// LimitError is the error of Diff for too many flows. It has evaluated none.
 type LimitError struct {
-	// Flows to evaluate, and Limit that they are over.
+	// Flows is the number of flows, and Limit the maximum.
 	Flows, Limit int
 }
 
@@ -63,11 +62,11 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("probe: diff: %d flows are more than %d", e.Flows, e.Limit)
 }
 
-// Diff returns which verdicts change when one world takes the place of another: between all workload
-// endpoints that both have, and between these and addresses outside. It does not change the worlds.
+// Diff returns the verdicts that differ between two worlds: of flows between all workload endpoints of both, and
+// between these and addresses outside. It does not change the worlds.
 //
-// The cost is two evaluations for each flow, of which there are some (groups of parties) squared times
-// the number of ports. The errors are a *LimitError and those of DiffConfig.Progress.
+// It evaluates each flow twice. The number of flows is about the square of the number of groups of parties, times the
+// number of ports. The errors are a *LimitError and those of DiffConfig.Progress.
 func Diff(before, after verdict.World, cfg DiffConfig) (Difference, error) {
 	var d Difference
 	c := Comparison{Progress: cfg.Progress, Ports: cfg.Ports, Before: verdict.New(before), After: verdict.New(after)}
@@ -122,20 +121,17 @@ func (d *Difference) withoutRejected(w verdict.World, e *verdict.Evaluator) verd
 	return w
 }
 
-// Common is the workload endpoints of two worlds.
+// Common has the workload endpoints of two worlds.
 type Common struct {
-	// Parties are the endpoints of both worlds, with the addresses that they have in both and the
-	// named ports of either.
+	// Parties are the endpoints of both worlds, with the addresses that they have in both and the named ports of either.
 	Parties []Party
-	// OnlyBefore and OnlyAfter are the names of endpoints of one world alone.
+	// OnlyBefore and OnlyAfter are the names of endpoints of only one world.
 	OnlyBefore, OnlyAfter []string
-	// Moved are the names of endpoints with other addresses. Those without an address in common are
-	// no Parties.
+	// Moved are the names of endpoints whose addresses differ. Those without a common address are not in Parties.
 	Moved []string
 }
 
-// Intersect returns the workload endpoints that two indexes have in common, and the names of the
-// others. All lists are sorted by name.
+// Intersect returns the workload endpoints of both indexes, and the names of the others. All lists are sorted by name.
 func Intersect(before, after *Index) Common {
 	var c Common
 	byName := map[string]Party{}
@@ -173,8 +169,7 @@ func Intersect(before, after *Index) Common {
 	return c
 }
 
-// String writes the changes, and then what was evaluated and what was not. The text is not meant to
-// be parsed and may change.
+// String returns the changes, then the scope of the comparison. The text is for people and may change.
 func (d Difference) String() string {
 	var text strings.Builder
 	for _, p := range d.Pairs {

@@ -31,7 +31,7 @@ func TestDiffOfEqualWorlds(t *testing.T) {
 	require.Zero(t, empty.Flows)
 }
 
-// Endpoints that cannot be compared, and resources that are absent, are listed.
+// Endpoints that cannot be compared and resources that are absent are listed.
 func TestDiffListsWhatIsNotCompared(t *testing.T) {
 	before, after := exampleWorld(), exampleWorld()
 	moved := func(name, addr string) *policy.WorkloadEndpoint {

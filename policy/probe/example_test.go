@@ -38,7 +38,7 @@ func exampleWorld() verdict.World {
 	return w
 }
 
-// Questions by name.
+// Verdicts by name.
 func Example() {
 	world := exampleWorld()
 	index, evaluator := probe.NewIndex(world), verdict.New(world)
@@ -86,7 +86,7 @@ func ExampleExpectation_Check() {
 	// no rule of tier default decided
 }
 
-// What the removal of a policy changes.
+// The verdicts that the removal of a policy changes.
 func ExampleDiff() {
 	before := exampleWorld()
 	after := maps.Clone(before)
@@ -106,7 +106,7 @@ func ExampleDiff() {
 	// [203.0.113.1 (any address not mentioned)] [shop/db] Deny Allow tcp/5432 and 4 more
 }
 
-// The packets that policy can tell apart.
+// The representative packets of a world.
 func ExamplePartition() {
 	world := exampleWorld()
 	partition := probe.NewPartition(world)

@@ -12,21 +12,20 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Expectation is that all flows from some parties to others on some ports are allowed, or that all
-// are denied. In JSON, "from", "to" and "port" are a text or a list of texts, and all but the name
-// are required:
+// Expectation is that all flows from some parties to others on some ports are allowed, or that all are denied. In JSON,
+// "from", "to" and "port" are a string or a list of strings. All members but the name are required:
 //
 //	{"name": "", "from": "shop/web", "to": ["shop/db", "shop/cache"], "port": "tcp/80", "allow": true}
 type Expectation struct {
-	// Name for reports. May be empty.
+	// Name for reports. Optional.
 	Name string `json:"name,omitempty"`
-	// From and To name the parties, as Index.Find reads them. At least one each.
+	// From and To are texts for Index.Find. At least one each.
 	From []string `json:"from"`
 	To   []string `json:"to"`
 	// Ports, at least one.
 	Ports []Port `json:"port"`
-	// Allow is the expected verdict: that all flows are allowed, or that all are denied. A flow that
-	// no policy applies to meets neither.
+	// Allow is the expected verdict: all flows are allowed, or all are denied. A flow to which no policy applies is
+	// neither.
 	Allow bool `json:"allow"`
 }
 
@@ -38,12 +37,12 @@ type Result struct {
 	Holds bool `json:"holds"`
 	// Flows is the number of flows that were evaluated.
 	Flows int `json:"flows"`
-	// Failed are the answers with a flow of another verdict, with all explanations.
+	// Failed has the answers with a flow whose verdict is not the expected one, with all explanations.
 	Failed []Answer `json:"failed,omitempty"`
 }
 
-// Check evaluates the expectation. The evaluator and the index have the same world. The error is that
-// of Index.Queries.
+// Check evaluates the expectation. The evaluator and the index must be of the same world. Check returns the errors of
+// Index.Queries.
 func (x Expectation) Check(index *Index, e *verdict.Evaluator) (Result, error) {
 	r := Result{Expectation: x, Holds: true}
 	queries, err := index.Queries(x.From, x.To, x.Ports)
@@ -68,7 +67,7 @@ func (x Expectation) Check(index *Index, e *verdict.Evaluator) (Result, error) {
 	return r, nil
 }
 
-// String writes the expectation in one line.
+// String returns the expectation in one line.
 func (x Expectation) String() string {
 	verb := "denied"
 	if x.Allow {
@@ -86,8 +85,8 @@ func (x Expectation) String() string {
 	return text
 }
 
-// String writes the expectation and, if it does not hold, the failed answers: the first with its
-// explanations, the others in a line each. The text is not meant to be parsed and may change.
+// String returns the expectation and, if it does not hold, the failed answers: the first with its explanations, each
+// other in one line. The text is for people and may change.
 func (r Result) String() string {
 	mark := "ok  "
 	if !r.Holds {
@@ -96,7 +95,7 @@ func (r Result) String() string {
 	return fmt.Sprintf("%s %s (%s)\n%s", mark, r.Expectation, count(r.Flows, "flow"), r.Failures())
 }
 
-// Failures writes the failed answers as String does. It is empty if the expectation holds.
+// Failures returns the failed answers, as in String. It is empty if the expectation holds.
 func (r Result) Failures() string {
 	var text strings.Builder
 	for i, a := range r.Failed {
@@ -113,8 +112,8 @@ func (r Result) Failures() string {
 	return text.String()
 }
 
-// UnmarshalJSON reads the JSON form. An unknown or missing field, an empty list and a port that
-// ParsePort refuses are errors.
+// UnmarshalJSON decodes the JSON form. Errors are an unknown or missing field, an empty list, and a port that ParsePort
+// refuses.
 func (x *Expectation) UnmarshalJSON(data []byte) error {
 	var fields struct {
 		Name  string `json:"name"`
@@ -158,10 +157,10 @@ func (x *Expectation) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// list is a text or a list of texts, at least one, none empty.
+// list is a string or a list of strings, at least one, none empty.
 type list []string
 
-// UnmarshalJSON reads a text, or a list of texts.
+// UnmarshalJSON decodes a string, or a list of strings.
 func (l *list) UnmarshalJSON(data []byte) error {
 	var one string
 	var texts []string
@@ -182,7 +181,7 @@ func (l *list) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// count writes a number with its noun.
+// count returns a number with its noun, in the plural if needed.
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

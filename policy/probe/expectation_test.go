@@ -70,7 +70,7 @@ func TestCheck(t *testing.T) {
 	}{
 		{[]string{"shop/no"}, `"shop/no"`},
 		{[]string{"shop/db"}, "shop/db and shop/db are one"},
-		{[]string{"fd00::1"}, "fd00::1 cannot ask shop/db for icmp"},
+		{[]string{"fd00::1"}, "fd00::1 has no flow to shop/db on icmp"},
 		{nil, "want a sender"},
 	} {
 		x.From = row.from

@@ -13,31 +13,31 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// servicePrefix is that of the name of a service.
+// servicePrefix is the prefix of names of services.
 const servicePrefix = "svc/"
 
-// Party is a sender or receiver: a workload endpoint, or an address. Its slices belong to the Index.
+// Party is a sender or receiver: a workload endpoint or an address. Its slices must not be changed.
 type Party struct {
-	// Name is NAMESPACE/NAME of a workload endpoint, otherwise the address.
+	// Name is NAMESPACE/NAME of a workload endpoint, or the address.
 	Name string
-	// Endpoint is the key of the workload endpoint. Zero for an address: the flow then belongs to the
-	// endpoint that has the address, if any.
+	// Endpoint is the key of the workload endpoint. It is zero for an address: the endpoint of a flow is then the one with
+	// the address, if any.
 	Endpoint policy.Key
 	// Addresses of both families.
 	Addresses []netip.Addr
 	// Ports are the named ports.
 	Ports []policy.EndpointPort
-	// Note says why policy for workloads does not apply to a party with a name. Usually empty.
+	// Note explains why policy for workloads does not apply to a party with a name. Usually empty.
 	Note string
 }
 
-// Excluded is a pod that is no workload endpoint, for instance one with the network of its node.
+// Excluded is a pod that is no workload endpoint, for example one in the network of its node.
 type Excluded struct {
 	// Name is NAMESPACE/NAME.
 	Name string
-	// Addresses that its packets have. Without any, Find returns an error for it.
+	// Addresses of its packets. If there are none, Find returns an error for the pod.
 	Addresses []netip.Addr
-	// Why it is no workload endpoint: a predicate, as in "has finished".
+	// Why the pod is no workload endpoint: a predicate, as in "has finished".
 	Why string
 }
 
@@ -49,8 +49,8 @@ type Index struct {
 	excluded  []Excluded
 }
 
-// NewIndex indexes the workload endpoints and services of a world. Find also finds the excluded pods,
-// by their names and with their addresses.
+// NewIndex returns an index of the workload endpoints and services of a world. Find also finds the excluded pods by
+// name.
 func NewIndex(world verdict.World, excluded ...Excluded) *Index {
 	x := &Index{holders: map[netip.Addr]int{}, services: map[string][]netip.Addr{}, excluded: excluded}
 	for _, resource := range world {
@@ -79,12 +79,11 @@ func NewIndex(world verdict.World, excluded ...Excluded) *Index {
 // Endpoints returns the workload endpoints, sorted by name.
 func (x *Index) Endpoints() []Party { return slices.Clone(x.endpoints) }
 
-// Excluded returns the pods that are no workload endpoints, in the order given.
+// Excluded returns the pods that are no workload endpoints, in the order of NewIndex.
 func (x *Index) Excluded() []Excluded { return slices.Clone(x.excluded) }
 
-// Find returns the parties that a text names, at least one; the package's doc has the syntax. A
-// pattern matches workload endpoints with an address, and nothing else. The error says what the
-// world does not have.
+// Find returns the parties of a text, at least one. The doc of the package has the syntax. A pattern matches only
+// workload endpoints with an address. Find returns an error if the world has no such party.
 func (x *Index) Find(text string) ([]Party, error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		if addr.Zone() != "" {
@@ -118,7 +117,7 @@ func (x *Index) Find(text string) ([]Party, error) {
 	return nil, fmt.Errorf("%q is neither an address nor a known pod (NAMESPACE/NAME)", text)
 }
 
-// at returns the party at an address, with the named ports of the endpoint that has it.
+// at returns the party with an address, with the named ports of the endpoint that has it.
 func (x *Index) at(addr netip.Addr) Party {
 	addr = addr.Unmap()
 	p := Party{Name: addr.String(), Addresses: []netip.Addr{addr}}
@@ -144,7 +143,7 @@ func (x *Index) match(pattern string) ([]Party, error) {
 	return found, nil
 }
 
-// service returns the backends of a service: workload endpoints where they have the address.
+// service returns the backends of a service: workload endpoints or, without one, addresses.
 func (x *Index) service(name string) ([]Party, error) {
 	addrs, ok := x.services[name]
 	if !ok {
@@ -164,8 +163,7 @@ func (x *Index) service(name string) ([]Party, error) {
 	return found, nil
 }
 
-// Same reports whether two parties are the same endpoint or share an address. Policy does not apply
-// to what a party sends to itself.
+// Same reports whether two parties are the same endpoint or share an address. Policy does not apply between them.
 func Same(a, b Party) bool {
 	if a.Endpoint != (policy.Key{}) && b.Endpoint != (policy.Key{}) {
 		return a.Endpoint == b.Endpoint

@@ -7,11 +7,10 @@ import (
 	"slices"
 )
 
-// Outside returns addresses that no workload endpoint has, one for each part of the address space
-// that policy can tell from the rest. For each network that is mentioned, and each backend of a
-// service, that is an address in no narrower one. For each family it is one in no network that is
-// mentioned. A network that is full of endpoints and narrower networks has none. The name says what
-// the address stands for.
+// Outside returns addresses that no workload endpoint has: one for each part of the address space that policy can
+// distinguish. For a mentioned network or a backend of a service, it is an address in no narrower mentioned network.
+// For a family, it is one in no mentioned network. There is none for a network full of endpoints and narrower networks.
+// The name of the party describes the part.
 func (p *Partition) Outside() []Party {
 	whole := []netip.Prefix{netip.PrefixFrom(netip.IPv4Unspecified(), 0), netip.PrefixFrom(netip.IPv6Unspecified(), 0)}
 	nets := append(whole, p.nets...)
@@ -45,10 +44,10 @@ func (p *Partition) Outside() []Party {
 	return out
 }
 
-// free returns an address of a network that is in none of the narrower networks that are taken.
+// free returns an address of a network that is in none of the narrower networks in taken.
 //
-// If there is any, then the smallest is the network's first address, or the next one after a narrower
-// network.
+// If there are any, the smallest one is the network's first address, or the one after a narrower network. So these are
+// the candidates.
 func (p *Partition) free(n netip.Prefix, taken []netip.Prefix) (netip.Addr, bool) {
 	var narrower []netip.Prefix
 	for _, t := range taken {
@@ -59,8 +58,8 @@ func (p *Partition) free(n netip.Prefix, taken []netip.Prefix) (netip.Addr, bool
 	if n.IsSingleIP() && p.holders[n.Addr()] > 0 {
 		return netip.Addr{}, false
 	}
-	candidates := []netip.Addr{n.Addr().Next(), n.Addr()} // .0 is the last choice
-	if n.Bits() == 0 {                                    // 0.0.0.1 is one, too
+	candidates := []netip.Addr{n.Addr().Next(), n.Addr()} // .0 only if no other is free
+	if n.Bits() == 0 {                                    // 0.0.0.1 is special, too
 		candidates = append([]netip.Addr{
 			netip.AddrFrom4([4]byte{203, 0, 113, 1}),
 			netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 0xff, 0xff, 15: 1}),

@@ -15,17 +15,17 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Partition divides endpoints, outside addresses and ports into groups that the policies of some
-// worlds cannot tell apart.
+// Partition divides endpoints, outside addresses and ports into groups. Policies of some worlds cannot distinguish the
+// members of a group.
 type Partition struct {
 	worlds   []verdict.World
 	mentions *mentions
-	nets     []netip.Prefix                 // that are mentioned, sorted, each once
-	backends map[netip.Addr]map[string]bool // services and ports that an address serves
-	holders  map[netip.Addr]int             // endpoints that have an address, the most of any world
+	nets     []netip.Prefix                 // mentioned networks, sorted and distinct
+	backends map[netip.Addr]map[string]bool // services and ports of an address
+	holders  map[netip.Addr]int             // number of endpoints with an address, the maximum of all worlds
 }
 
-// Group is parties that policy cannot tell apart, at least one. The first stands for all.
+// Group is parties that policy cannot distinguish, at least one. The first represents all.
 type Group []Party
 
 // Names returns the names of the parties.
@@ -37,7 +37,7 @@ func (g Group) Names() []string {
 	return names
 }
 
-// NewPartition reads what the worlds mention. Parties are in one group if no world tells them apart.
+// NewPartition collects the mentions of the worlds. Parties are in one group if no world distinguishes them.
 func NewPartition(worlds ...verdict.World) *Partition {
 	p := &Partition{
 		worlds: worlds, mentions: readMentions(worlds),
@@ -84,7 +84,7 @@ func (p *Partition) read(world int, resource policy.Resource, held map[netip.Add
 	}
 }
 
-// serve records the services and ports of the addresses. The name of the slice does not matter.
+// serve records the services and ports of the addresses. The name of the ServiceBackends does not matter.
 func (p *Partition) serve(world int, r *policy.ServiceBackends) {
 	ports := slices.Clone(r.Ports)
 	slices.SortFunc(ports, func(a, b policy.ServicePort) int {
@@ -123,7 +123,7 @@ func (p *Partition) mention(addrs ...netip.Addr) {
 	}
 }
 
-// comparePrefixes orders by address, the wider first.
+// comparePrefixes orders prefixes by address, wider ones first.
 func comparePrefixes(a, b netip.Prefix) int {
 	if c := a.Addr().Compare(b.Addr()); c != 0 {
 		return c
@@ -131,14 +131,14 @@ func comparePrefixes(a, b netip.Prefix) int {
 	return a.Bits() - b.Bits()
 }
 
-// Ports returns the groups of ports in order: by protocol, then by number.
+// Ports returns the groups of ports, by protocol and then by number.
 func (p *Partition) Ports() []PortGroup { return p.mentions.groups() }
 
-// SourcePorts reports whether a rule matches source ports, which the groups do not tell apart.
+// SourcePorts reports whether a rule matches source ports, which the groups do not distinguish.
 func (p *Partition) SourcePorts() bool { return p.mentions.sourcePorts }
 
-// Groups divides workload endpoints, in the order of each group's first. A party that is none is in a
-// group of its own.
+// Groups divides workload endpoints into groups, in the order of their first members. A party that is no workload
+// endpoint is in a group of its own.
 func (p *Partition) Groups(parties []Party) []Group {
 	index := map[string]int{}
 	var groups []Group
@@ -155,9 +155,8 @@ func (p *Partition) Groups(parties []Party) []Group {
 	return groups
 }
 
-// signature is the same for all members of a group. It has all that policy can match of an endpoint.
-// It leaves out what policy does not match (names of the endpoint, its interface and its node) and
-// replaces the addresses by the networks that they are in.
+// signature is equal for all members of a group. It has everything of an endpoint that policy can match. It does not
+// have the names of the endpoint, its interface and its node, and has networks in place of the addresses.
 func (p *Partition) signature(party Party) string {
 	var parts []string
 	for _, world := range p.worlds {
@@ -179,7 +178,7 @@ func (p *Partition) signature(party Party) string {
 	return strings.Join(append(parts, p.addresses(party.Addresses)), "\n")
 }
 
-// addresses is the part of a signature with the networks and services of the addresses.
+// addresses returns the part of a signature with the networks and services of the addresses.
 func (p *Partition) addresses(addrs []netip.Addr) string {
 	var parts []string
 	for _, addr := range addrs {

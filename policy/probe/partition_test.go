@@ -30,7 +30,7 @@ func nets(texts ...string) policy.Nets {
 	return out
 }
 
-// mention is a policy with networks in all the places where a rule has some.
+// mention returns a policy with networks in all fields of a rule that have networks.
 func mention(source, notSource, destination, notDestination policy.Nets) *policy.Policy {
 	return &policy.Policy{Name: "p", Ingress: []policy.Rule{{
 		Action:      policy.Allow,
@@ -96,8 +96,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// Of a service in several parts it does not matter which one has a pod, but what the pods serve
-// does.
+// For a service with several ServiceBackends, the ports of a pod matter, but not which ServiceBackends has the pod.
 func TestGroupsOfServices(t *testing.T) {
 	part := func(name, addr string, port uint16) policy.Resource {
 		return &policy.ServiceBackends{
@@ -118,7 +117,7 @@ func TestGroupsOfServices(t *testing.T) {
 	require.Contains(t, names, "10.0.0.9")
 }
 
-// Two pods that share an address are alike to nobody, not even to one another.
+// Two pods that share an address are in a group each.
 func TestGroupsOfSharedAddresses(t *testing.T) {
 	w := verdict.World{}
 	w.Set(pod("a", "web", "10.0.0.1"), pod("b", "web", "10.0.0.1"), pod("c", "web", "10.0.0.3"))

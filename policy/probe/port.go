@@ -15,28 +15,27 @@ import (
 // DefaultSourcePort is the source port of all flows.
 const DefaultSourcePort = 40_000
 
-// The ICMP types of an echo request.
+// The ICMP types of echo requests.
 const (
 	echoRequest   = 8
 	echoRequestV6 = 128
 )
 
-// Port selects packets to a party: a port, a protocol, or a type of ICMP message. Its text form, also
-// in JSON, is that of ParsePort.
+// Port selects packets to a party: a port, a protocol, or a type of ICMP message. Its text form, also in JSON, is that
+// of ParsePort.
 type Port struct {
-	// Protocol; 0 where Name stands for ports of whatever protocol. ICMP without a type means an
-	// echo request of either family.
+	// Protocol is 0 if Name stands for ports of any protocol. ICMP without a type means an echo request of either family.
 	Protocol policy.Protocol
-	// Name of a port of the receiver. Empty for a number.
+	// Name of a port of the receiver. Empty if there is a number.
 	Name string
-	// Number of the port; 0 where there is a name or the protocol has no ports.
+	// Number of the port. It is 0 if there is a name or the protocol has no ports.
 	Number uint16
-	// Typed says that Type and Code count. They belong to the family of the protocol alone.
+	// Typed means that Type and Code are set. The flow is then of the family of the protocol.
 	Typed      bool
 	Type, Code uint8
 }
 
-// ParsePort reads a port; the package's doc has the syntax. The error quotes the text.
+// ParsePort parses a port. The doc of the package has the syntax. The error quotes the text.
 func ParsePort(text string) (Port, error) {
 	name, rest, more := strings.Cut(text, "/")
 	if !more {
@@ -70,8 +69,7 @@ func ParsePort(text string) (Port, error) {
 	return Port{Protocol: protocol, Number: port.First}, nil
 }
 
-// parseBare reads what has no slash. A number alone is refused: as a protocol it would be taken for
-// a port.
+// parseBare parses a text without a slash. It refuses a number, which could be a protocol or a port.
 func parseBare(text string) (Port, error) {
 	if _, err := strconv.ParseUint(text, 10, 64); err == nil {
 		return Port{}, fmt.Errorf("%q: want a protocol too, as in tcp/80", text)
@@ -103,7 +101,7 @@ func parseICMP(text string, protocol policy.Protocol, rest string) (Port, error)
 
 func isICMP(p policy.Protocol) bool { return p == policy.ProtocolICMP || p == policy.ProtocolICMPv6 }
 
-// String returns the form that ParsePort reads.
+// String returns the text that ParsePort parses.
 func (p Port) String() string {
 	name := strings.ToLower(p.Protocol.String())
 	switch {
@@ -123,10 +121,10 @@ func (p Port) String() string {
 	return name
 }
 
-// MarshalText returns the form that ParsePort reads.
+// MarshalText returns the text that ParsePort parses.
 func (p Port) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText reads a port as ParsePort does.
+// UnmarshalText parses a port, as ParsePort.
 func (p *Port) UnmarshalText(text []byte) error {
 	port, err := ParsePort(string(text))
 	if err != nil {
@@ -136,9 +134,9 @@ func (p *Port) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Flows returns the flows from one party to another: one for each pair of addresses of one family
-// and, for a name, for each port of that name. There are none if the parties have no family in
-// common, if the ICMP type belongs to the other family, or if the receiver has no port of the name.
+// Flows returns the flows from one party to another: one for each pair of addresses of one family and, for a name, for
+// each port with that name. It returns none if the parties have no common family, if the ICMP type is of the other
+// family, or if the receiver has no port with the name.
 func (p Port) Flows(from, to Party) []verdict.Flow {
 	var flows []verdict.Flow
 	for _, src := range from.Addresses {
@@ -171,8 +169,7 @@ func (p Port) numbers(to Party) []Port {
 	return ports
 }
 
-// flow returns the flow between two addresses of one family, unless the port belongs to the other
-// one.
+// flow returns the flow between two addresses of one family. ok is false if the port is of the other family.
 func (p Port) flow(src, dst netip.Addr) (verdict.Flow, bool) {
 	flow := verdict.Flow{Src: src, Dst: dst, Protocol: p.Protocol, DstPort: p.Number}
 	if p.Protocol.HasPorts() {
@@ -192,7 +189,7 @@ func (p Port) flow(src, dst netip.Addr) (verdict.Flow, bool) {
 			flow.ICMPType = echoRequestV6
 		}
 		if p.Protocol == policy.ProtocolICMP {
-			flow.Protocol = own // plain icmp means an echo, whatever the family
+			flow.Protocol = own // icmp without a type is an echo request of either family
 		}
 	}
 	return flow, flow.Protocol == own

@@ -12,19 +12,18 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// PortGroup is a port that stands for all ports that policy cannot tell from it.
+// PortGroup is a port that represents all ports that policy cannot distinguish from it.
 type PortGroup struct {
 	Port
-	// Last port of the range that begins with Number, Number itself if it is alone. 0 where the
-	// protocol has no ports.
+	// Last port of the range that begins with Number, or Number for a single port. 0 if the protocol has no ports.
 	Last uint16
-	// Mentioned reports that a rule, a service or a named port mentions it. One that is not mentioned
-	// stands for all of its protocol that are not.
+	// Mentioned reports whether a rule, a service or a named port mentions the port. One that is not mentioned represents
+	// all ports of its protocol that are not.
 	Mentioned bool
 }
 
-// String returns the port or the range, or "tcp/other" for ports that are not mentioned. ParsePort
-// does not read all of these forms.
+// String returns the port, the range, or "tcp/other" for ports that are not mentioned. ParsePort does not accept all of
+// these texts.
 func (p PortGroup) String() string {
 	text := p.Port.String()
 	switch {
@@ -40,7 +39,7 @@ func (p PortGroup) String() string {
 	return text
 }
 
-// interval of ports, both ends included.
+// interval is a range of ports, including both ends.
 type interval struct{ first, last uint16 }
 
 // icmpKind is an ICMP type, or type and code.
@@ -72,7 +71,7 @@ func readMentions(worlds []verdict.World) *mentions {
 	return m
 }
 
-// groups returns the groups of ports in order: by protocol, then by number.
+// groups returns the groups of ports, by protocol and then by number.
 func (m *mentions) groups() []PortGroup {
 	var groups []PortGroup
 	for p := range m.protocols {
@@ -84,7 +83,7 @@ func (m *mentions) groups() []PortGroup {
 		}
 	}
 	groups = append(groups, m.messages()...)
-	for p := policy.Protocol(253); p > 0; p-- { // 253 is for experiments
+	for p := policy.Protocol(253); p > 0; p-- { // 253 is reserved for experiments
 		if !m.protocols[p] && p.String()[0] <= '9' {
 			groups = append(groups, PortGroup{Port: Port{Protocol: p}})
 			break
@@ -94,7 +93,7 @@ func (m *mentions) groups() []PortGroup {
 	return groups
 }
 
-// comparePortGroups puts TCP and UDP first, and what nothing mentions behind the rest of its protocol.
+// comparePortGroups orders TCP and UDP first. A group that is not mentioned is the last one of its protocol.
 func comparePortGroups(a, b PortGroup) int {
 	return cmp.Or(
 		cmp.Compare(rank(a), rank(b)),
@@ -106,7 +105,7 @@ func comparePortGroups(a, b PortGroup) int {
 	)
 }
 
-// rank orders by protocol; the one that nothing mentions comes last.
+// rank orders protocols. One that is not mentioned is last.
 func rank(p PortGroup) int {
 	order := []policy.Protocol{
 		policy.ProtocolTCP, policy.ProtocolUDP, policy.ProtocolSCTP, policy.ProtocolICMP, policy.ProtocolICMPv6,
@@ -124,7 +123,7 @@ func flag(b bool) int {
 	return 0
 }
 
-// read collects what a resource mentions. Staged policies decide nothing.
+// read collects the mentions of a resource. It ignores staged policies, which decide nothing.
 func (m *mentions) read(resource policy.Resource) {
 	switch r := resource.(type) {
 	case *policy.WorkloadEndpoint:
@@ -153,7 +152,7 @@ func (m *mentions) named(ports []policy.EndpointPort) {
 }
 
 func (m *mentions) port(protocol policy.Protocol, p policy.Port) {
-	if p.Name == "" && protocol != 0 { // a name stands for ports of endpoints, which are read too
+	if p.Name == "" && protocol != 0 { // a name stands for ports of endpoints, which are read, too
 		m.protocols[protocol] = true
 		m.ports[protocol] = append(m.ports[protocol], interval{p.First, p.Last})
 	}
@@ -187,8 +186,8 @@ func (m *mentions) rules(rules []policy.Rule) {
 	}
 }
 
-// ranges cuts the ports of a protocol where an interval begins or ends, and returns the first
-// port of each stretch that is in an interval, and the first that is in none.
+// ranges divides the ports of a protocol at the boundaries of the intervals. It returns the first port of each section
+// inside an interval, and the first port that is in none.
 func ranges(protocol policy.Protocol, list []interval) []PortGroup {
 	cuts := []int{1, 65536}
 	for _, i := range list {
@@ -240,7 +239,7 @@ func (m *mentions) messages() []PortGroup {
 			}
 		}
 		if len(types) == 0 {
-			continue // no rule tells one message from another
+			continue // no rule distinguishes these messages
 		}
 		types[echo] = true
 		for typ := range types {
@@ -256,7 +255,7 @@ func (m *mentions) messages() []PortGroup {
 	return ports
 }
 
-// unused returns the smallest number of a byte that is not used.
+// unused returns the smallest byte that is not used.
 func unused(used func(int) bool) (uint8, bool) {
 	for n := range 256 {
 		if !used(n) {

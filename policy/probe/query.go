@@ -10,17 +10,17 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Query is the flows from one party to another on one port.
+// Query has the flows from one party to another on one port.
 type Query struct {
-	// From sends and To receives.
+	// From sends, and To receives.
 	From, To Party
-	// Port that is reached.
+	// Port of the receiver.
 	Port Port
-	// Flows, at least one. The caller may change them before Explain, for instance the source port.
+	// Flows, at least one. The caller may change them before Explain, for example the source port.
 	Flows []verdict.Flow
 }
 
-// Answer is the verdict on a query, with the explanations.
+// Answer is the verdict of a query, with explanations.
 type Answer struct {
 	// From and To are the names of the parties.
 	From string `json:"from"`
@@ -31,12 +31,11 @@ type Answer struct {
 	Outcome verdict.Outcome `json:"outcome"`
 	// Notes of the parties.
 	Notes []string `json:"notes,omitempty"`
-	// Flows are the explanations, one for each flow of the query.
+	// Flows has an explanation for each flow of the query.
 	Flows []*verdict.Explanation `json:"flows"`
 }
 
-// String writes the answer over several lines: the outcome, the notes, and all explanations. The text
-// is not meant to be parsed and may change.
+// String returns several lines: the outcome, the notes, and all explanations. The text is for people and may change.
 func (a Answer) String() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s -> %s %s: %s\n", a.From, a.To, a.Port, a.Outcome)
@@ -49,9 +48,9 @@ func (a Answer) String() string {
 	return text.String()
 }
 
-// Queries returns the queries from each sender to each receiver on each port, in the order given.
-// The texts are those of Find. A party does not query itself. There is an error for a text that Find
-// refuses, for two parties that have no flow on a port, and where nothing is left to query.
+// Queries returns the queries from each sender to each receiver on each port, in the order of the arguments. The texts
+// are those of Find. There is no query from a party to itself. Queries returns an error for a text that Find refuses,
+// for two parties without a flow on a port, and if there is no query.
 func (x *Index) Queries(from, to []string, ports []Port) ([]Query, error) {
 	senders, err := x.FindAll(from...)
 	if err != nil {
@@ -70,8 +69,7 @@ func (x *Index) Queries(from, to []string, ports []Port) ([]Query, error) {
 			for _, port := range ports {
 				flows := port.Flows(src, dst)
 				if len(flows) == 0 {
-					return nil, fmt.Errorf("%s cannot ask %s for %s: no addresses of one family that have it, or no "+
-						"port of the name",
+					return nil, fmt.Errorf("%s has no flow to %s on %s: no addresses of one family with it, or no port of the name",
 						src.Name, dst.Name, port)
 				}
 				queries = append(queries, Query{src, dst, port, flows})
@@ -85,11 +83,11 @@ func (x *Index) Queries(from, to []string, ports []Port) ([]Query, error) {
 		return nil, fmt.Errorf("%s -> %s: want a sender, a receiver and a port", strings.Join(from, ", "),
 			strings.Join(to, ", "))
 	}
-	return nil, fmt.Errorf("%s and %s are one: what it says to itself does not leave it, and no policy sees it",
+	return nil, fmt.Errorf("%s and %s are one party: no policy applies to its flows to itself",
 		from[0], to[0])
 }
 
-// FindAll returns the parties that several texts name, each once.
+// FindAll returns the distinct parties of several texts.
 func (x *Index) FindAll(texts ...string) ([]Party, error) {
 	var parties []Party
 	for _, text := range texts {

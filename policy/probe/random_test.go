@@ -15,9 +15,9 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// standIns returns the groups one of which stands for a port: those that are it; or
-// else those of the same type of message; or else those that stand for all that nobody mentions.
-func standIns(groups []probe.PortGroup, p probe.Port) []probe.PortGroup {
+// representatives returns the groups that can represent a port: those with the port; or else those of the same type of
+// message; or else those of what is not mentioned.
+func representatives(groups []probe.PortGroup, p probe.Port) []probe.PortGroup {
 	var found [3][]probe.PortGroup
 	for _, s := range groups {
 		ping := s.Protocol == policy.ProtocolICMP && !s.Typed && p.Typed
@@ -41,18 +41,18 @@ func standIns(groups []probe.PortGroup, p probe.Port) []probe.PortGroup {
 			return list
 		}
 	}
-	return groups[len(groups)-1:] // a protocol that nobody mentions
+	return groups[len(groups)-1:] // a protocol that is not mentioned
 }
 
-// flowKind is what a change is found for.
+// flowKind is the kind of flows that a change is found for.
 type flowKind struct {
 	from, to, port string
 	is6            bool
 }
 
-// What is judged otherwise for any flow between any pods is found by trying the ports of the plan
-// between the groups: grouping and sampling lose nothing.
-func TestNothingIsMissed(t *testing.T) {
+// If the verdict of any flow between any pods changes, it changes for a representative, too: grouping and sampling lose
+// nothing.
+func TestRepresentativesShowEveryChange(t *testing.T) {
 	alikes := 0
 	for seed := range uint64(16) {
 		before, after := twoWorlds(seed)
@@ -86,15 +86,15 @@ func TestNothingIsMissed(t *testing.T) {
 				continue
 			}
 			asked := packet(rng)
-			standIns := standIns(ports, asked)
-			require.NotEmpty(t, standIns, "seed %d: %s", seed, asked)
+			representatives := representatives(ports, asked)
+			require.NotEmpty(t, representatives, "seed %d: %s", seed, asked)
 			for _, flow := range asked.Flows(from, to) {
-				listed := slices.ContainsFunc(standIns, func(p probe.PortGroup) bool {
+				listed := slices.ContainsFunc(representatives, func(p probe.PortGroup) bool {
 					return found[flowKind{from.Name, to.Name, p.String(), flow.Src.Is6()}]
 				})
 				if e1.Evaluate(flow) != e2.Evaluate(flow) {
 					require.True(t, listed, "seed %d: %s -> %s: %s changes, and is not found by %v", seed, from.Name,
-						to.Name, flow, standIns)
+						to.Name, flow, representatives)
 				}
 			}
 		}
@@ -103,7 +103,7 @@ func TestNothingIsMissed(t *testing.T) {
 }
 
 // All members of two groups have the verdicts of the first members.
-func TestGroupsSayTheSame(t *testing.T) {
+func TestGroupMembersHaveEqualVerdicts(t *testing.T) {
 	for seed := range uint64(30) {
 		world, _ := twoWorlds(seed)
 		e := verdict.New(world)
@@ -135,7 +135,7 @@ func TestGroupsSayTheSame(t *testing.T) {
 	}
 }
 
-// outcomes returns the outcomes of all flows of each family, by whether it is IPv6.
+// outcomes returns the outcomes of all flows, by whether they are IPv6.
 func outcomes(e *verdict.Evaluator, port probe.Port, from, to probe.Party) map[bool]string {
 	out := map[bool]string{}
 	for _, flow := range port.Flows(from, to) {
@@ -144,7 +144,7 @@ func outcomes(e *verdict.Evaluator, port probe.Port, from, to probe.Party) map[b
 	return out
 }
 
-// Every address outside is judged as one of those that stand for all.
+// Every address outside has the verdict of one of Outside.
 func TestOutsideIsCovered(t *testing.T) {
 	for seed := range uint64(30) {
 		world, _ := twoWorlds(seed)

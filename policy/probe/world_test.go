@@ -15,15 +15,13 @@ import (
 	"github.com/wayleave/wayleave/policy/worlds"
 )
 
-// twoWorlds returns two random worlds with the same pods, among them replicas, and other policies. The
-// addresses of the replicas, and the networks, ports and messages that the policies mention, are
-// few and meet often.
+// twoWorlds returns two random worlds with the same pods, some of them replicas, and different policies. They have few
+// addresses of replicas, networks, ports and messages, so that these often match.
 func twoWorlds(seed uint64) (before, after verdict.World) {
 	gen, rng := worlds.New(worlds.Config{Seed: seed}), rand.New(rand.NewPCG(seed, 4))
 	before = verdict.World{}
 	for range 15 + rng.IntN(30) {
-		// Policies that deny hide what others tell apart: half of the worlds have the narrow ones
-		// alone.
+		// Policies that deny hide the effect of others: half of the worlds have only the narrow policies.
 		if u := gen.Update(); seed%2 == 0 || u.Key.Kind != policy.KindPolicy {
 			before.Apply(u)
 		}
@@ -68,7 +66,7 @@ func addReplicas(w verdict.World, rng *rand.Rand) {
 			replica.Addresses = []netip.Addr{
 				netip.AddrFrom4([4]byte{10, 1, 0, next}), netip.AddrFrom16([16]byte{0: 0xfd, 1: 1, 15: next}),
 			}
-			if next%16 == 7 { // shared with the one before
+			if next%16 == 7 { // shared with the previous one
 				replica.Addresses[0] = replica.Addresses[0].Prev()
 			}
 			w.Set(&replica)
@@ -76,14 +74,14 @@ func addReplicas(w verdict.World, rng *rand.Rand) {
 	}
 }
 
-// clean leaves out what the evaluator does not count.
+// clean removes resources that are absent for the evaluator.
 func clean(w verdict.World) {
 	for key := range verdict.New(w).Rejected() {
 		delete(w, key)
 	}
 }
 
-// backends returns a part of a service that has some of the replicas.
+// backends returns a ServiceBackends with some of the replicas.
 func backends(rng *rand.Rand, i int) policy.Resource {
 	s := &policy.ServiceBackends{Namespace: "a", Name: fmt.Sprint("part-", i), Service: fmt.Sprint("service-", i/2)}
 	first, count := 1+rng.IntN(40), rng.IntN(30)
@@ -94,8 +92,8 @@ func backends(rng *rand.Rand, i int) policy.Resource {
 	return s
 }
 
-// narrow returns a policy for everyone that tells much apart: it comes first, and where its rules
-// do not match it leaves the decision to the others.
+// narrow returns a policy for all endpoints with many distinctions. It comes first, and leaves the decision to later
+// policies if its rules do not match.
 func narrow(rng *rand.Rand, i int) policy.Resource {
 	order := float64(-i)
 	rules := []policy.Rule{narrowRule(rng), narrowRule(rng)}
@@ -155,7 +153,7 @@ func narrowRule(rng *rand.Rand) policy.Rule {
 	return r
 }
 
-// packet returns what to ask for.
+// packet returns a random port to query.
 func packet(rng *rand.Rand) probe.Port {
 	switch rng.IntN(8) {
 	case 0:
@@ -178,7 +176,7 @@ func packet(rng *rand.Rand) probe.Port {
 	return p
 }
 
-// address returns addresses in and around the networks that worlds mention, and far from them.
+// address returns addresses in and around the networks of the worlds, and far from them.
 func address(rng *rand.Rand) netip.Addr {
 	b := [16]byte{15: byte(rng.IntN(70))}
 	switch rng.IntN(6) {

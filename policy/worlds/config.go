@@ -12,8 +12,8 @@ type Config struct {
 	// Policies, Endpoints and NetworkSets are the numbers of resources of each kind in World, and the
 	// numbers of names in each namespace from which Update chooses. The defaults are 8, 8 and 4.
 	Policies, Endpoints, NetworkSets int
-	// Rules is the greatest number of rules of a policy or profile in one direction. The default is 3 for
-	// the ingress of policies and 2 otherwise.
+	// Rules is the maximum number of rules of a policy or profile in one direction. The default is 3 for the ingress of
+	// policies and 2 otherwise.
 	Rules int
 	// Interfaces are names of interfaces on Node. The first len(Interfaces) endpoints are then on Node, one
 	// for each interface. No other endpoint is on Node or has one of their addresses, so an address or an
@@ -21,7 +21,7 @@ type Config struct {
 	// interface, and may share addresses.
 	Interfaces []string
 	// Open makes more rules reachable: all tiers exist, most of them have the default action Pass, and
-	// rules have fewer criteria. Without it, the end of the first tier denies most packets.
+	// rules have fewer conditions. Without it, the end of the first tier denies most packets.
 	Open bool
 	// OnlyValid leaves out resources that are invalid on purpose.
 	OnlyValid bool
@@ -35,5 +35,5 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// mostRules returns the limit of rules in a direction.
+// mostRules returns the maximum number of rules in a direction.
 func (c Config) mostRules(standard int) int { return cmp.Or(max(c.Rules, 0), standard) }

@@ -33,7 +33,7 @@ func namespaces() []string { return []string{"", "a", "b"} }
 
 func tierNames() []string { return []string{"", "default", "kube-admin", "sec", "ops", "nowhere"} }
 
-// ownTiers returns the tiers that have a resource. Policies are also in tiers without one.
+// ownTiers returns the tiers that have a resource. Policies can also be in tiers without one.
 func ownTiers() []string { return []string{"sec", "ops", "nowhere"} }
 
 func profileNames() []string { return []string{"p1", "p2", "kns.a", "kns.b"} }
@@ -270,7 +270,8 @@ func (g *Generator) place(w *policy.WorkloadEndpoint, n int) {
 		w.Addresses = slices.DeleteFunc(w.Addresses, g.ownedLocally)
 		return
 	}
-	// The namespace is part of the key, so it stays: two keys would claim the interface.
+	// The namespace depends on n only: with another one, the endpoint would have another key, and two would have the
+	// interface.
 	w.Node, w.Interface, w.Namespace = Node, g.cfg.Interfaces[n], namespaces()[n%len(namespaces())]
 	w.Addresses = localAddresses(n)
 	if g.chance(6) {
@@ -288,8 +289,7 @@ func (g *Generator) ownedLocally(addr netip.Addr) bool {
 	return false
 }
 
-// localAddresses returns the addresses of the endpoint with the number n on one of
-// Config.Interfaces.
+// localAddresses returns the addresses of the endpoint with the number n on one of Config.Interfaces.
 func localAddresses(n int) []netip.Addr {
 	high, low := byte((n+1)>>8), byte(n+1)
 	return []netip.Addr{
@@ -311,7 +311,7 @@ func (g *Generator) labels() map[string]string {
 	return labels
 }
 
-// number returns n, or if that is negative a random number below the limit.
+// number returns n, or a random number below the limit if n is negative.
 func (g *Generator) number(n, limit int) int {
 	if n < 0 {
 		return g.rng.IntN(limit)

@@ -108,7 +108,7 @@ func TestInterfacesIdentifyEndpoints(t *testing.T) {
 			claims = append(claims, a)
 		}
 		for _, claim := range claims {
-			if claim != "" { // spoiled
+			if claim != "" { // made invalid by spoil
 				require.Contains(t, []policy.Key{{}, w.Key()}, owners[claim], "%v", claim)
 				owners[claim] = w.Key()
 			}

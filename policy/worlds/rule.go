@@ -63,7 +63,7 @@ func (g *Generator) rule() policy.Rule {
 	return r
 }
 
-// thin takes criteria away from a rule, so that more packets match it. A few are left.
+// thin removes conditions from a rule, so that more packets match it. A few stay.
 func (g *Generator) thin(r *policy.Rule) {
 	g.thinSide(&r.Source)
 	g.thinSide(&r.Destination)
@@ -85,7 +85,7 @@ func (g *Generator) thin(r *policy.Rule) {
 	}
 }
 
-// onlyICMP makes the rule one about ICMP types.
+// onlyICMP changes the rule to one about ICMP types.
 func (g *Generator) onlyICMP(r *policy.Rule) {
 	r.Protocol, r.ICMP, r.NotICMP = Pick(g, []policy.Protocol{policy.ProtocolICMP, policy.ProtocolICMPv6}), nil, nil
 	for _, e := range []*policy.EntityRule{&r.Source, &r.Destination} {
@@ -98,7 +98,7 @@ func (g *Generator) onlyICMP(r *policy.Rule) {
 	}
 }
 
-// thinSide leaves at most one criterion of the address, and often none of the ports.
+// thinSide leaves at most one condition on the address, and often none on the ports.
 func (g *Generator) thinSide(e *policy.EntityRule) {
 	one := policy.EntityRule{}
 	switch g.rng.IntN(10) {
@@ -159,7 +159,7 @@ func (g *Generator) entity() policy.EntityRule {
 	return e
 }
 
-// portsOf adds ports to a side. Numbers need a protocol that has ports.
+// portsOf adds ports to a side. Numbers need a protocol with ports.
 func (g *Generator) portsOf(e *policy.EntityRule, proto policy.Protocol) {
 	if g.chance(4) {
 		e.Ports = g.portList(proto)
@@ -265,7 +265,7 @@ func (g *Generator) Corrupt(r *policy.Rule) {
 	}...))()
 }
 
-// corruptOne corrupts one of the rules, if there are any. The others may be shared.
+// corruptOne corrupts one of the rules in place, if there are any.
 func (g *Generator) corruptOne(rules []policy.Rule) {
 	if len(rules) > 0 {
 		g.Corrupt(&rules[g.rng.IntN(len(rules))])
