@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// cache has the state of the store, the state of the receiver, and the changes that are yet to be
-// delivered. It has only hashes of the values: about 150 bytes an object, besides pending changes.
+// cache has the state of the store, the state of the receiver, and the pending changes. It keeps hashes of the values,
+// not the values: about 150 bytes an object, besides pending changes.
 //
 //	feed ──merge──▶ pending (the latest of each object) ──take──▶ receiver
 //
@@ -22,34 +22,35 @@ type cache struct {
 	seed  maphash.Seed
 	limit int
 
-	mu       sync.Mutex
-	entries  map[policy.Key]entry
-	pending  map[policy.Key]policy.Resource
-	unusable map[policy.Key]error // what is in the store, and absent for the receiver
-	sweep    uint32               // counts the lists
-	revision int64                // of the state with all pending changes, if synced is true
-	history  *History             // that the revision belongs to
-	synced   bool                 // the state is complete
-	waiting  time.Time            // since when something waits; zero where nothing does
-	handed   time.Time            // since when the changes that are being delivered had waited
-	wake     chan struct{}        // holds a token while there may be something to take
-	room     chan struct{}        // closed, and replaced, when pending is taken
+	mu      sync.Mutex
+	entries map[policy.Key]entry
+	pending map[policy.Key]policy.Resource
+	// 	// Objects whose value in the store cannot be used; they are absent for the receiver.
+	unusable   map[policy.Key]error
+	list       uint32        // the number of the current list
+	revision   int64         // of the state with all pending changes, if synced is true
+	history    *History      // the history of the revision
+	synced     bool          // the state is complete
+	waiting    time.Time     // the time of the oldest pending change; zero if there is none
+	delivering time.Time     // the same of the changes that are being delivered
+	wake       chan struct{} // holds a token if changes may be pending
+	room       chan struct{} // closed and replaced when take empties pending
 }
 
-// entry is one object. Hash 0 means absent.
+// entry has the hashes of one object. Hash 0 means absent.
 type entry struct {
 	stored    uint64 // of the value in the store
-	wanted    uint64 // the same, or 0 where the value cannot be used
+	wanted    uint64 // equal to stored, or 0 if that value cannot be used
 	delivered uint64 // of the value that the receiver has
-	sweep     uint32 // the last list in which it was
+	list      uint32 // the last list that had the object
 }
 
-// change is one object as the store has it now. A nil value means that it is gone.
+// change is the new state of one object. A nil value means that it was deleted.
 type change struct {
 	key      policy.Key
 	value    []byte
-	resource policy.Resource // nil where the value cannot be used
-	err      error           // why it cannot
+	resource policy.Resource // nil if the value cannot be used
+	err      error           // why the value cannot be used
 }
 
 func newCache(limit int) *cache {
@@ -67,8 +68,7 @@ func newCache(limit int) *cache {
 // hash returns the hash of a value; never 0.
 func (b *cache) hash(value []byte) uint64 { return maphash.Bytes(b.seed, value) | 1 }
 
-// known reports whether the value is the last one that was read of the store, and marks the object as
-// one that is in the list being read.
+// known reports whether the store had this value before. If so, it records that the current list has the object.
 func (b *cache) known(key policy.Key, value []byte) bool {
 	hash := b.hash(value)
 	b.mu.Lock()
@@ -77,19 +77,19 @@ func (b *cache) known(key policy.Key, value []byte) bool {
 	if !ok || e.stored != hash {
 		return false
 	}
-	e.sweep = b.sweep
+	e.list = b.list
 	b.entries[key] = e
 	return true
 }
 
-// startList begins to mark what is in a list.
+// startList begins a new list.
 func (b *cache) startList() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.sweep++
+	b.list++
 }
 
-// merge merges changes that belong together.
+// merge adds changes to the pending ones, all at once.
 func (b *cache) merge(changes []change) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -99,8 +99,8 @@ func (b *cache) merge(changes []change) {
 	b.signal()
 }
 
-// endList merges the last changes of a list, removes objects that were not in it, and marks the
-// state as complete.
+// endList merges the last changes of a list, removes objects that the list does not have, and marks the state as
+// complete.
 func (b *cache) endList(changes []change, revision int64, history *History) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,7 +108,7 @@ func (b *cache) endList(changes []change, revision int64, history *History) {
 		b.setLocked(c)
 	}
 	for key, e := range b.entries {
-		if e.sweep != b.sweep {
+		if e.list != b.list {
 			b.setLocked(change{key: key})
 		}
 	}
@@ -129,7 +129,7 @@ func (b *cache) advance(changes []change, revision int64) {
 
 func (b *cache) setLocked(c change) {
 	e := b.entries[c.key]
-	e.sweep = b.sweep
+	e.list = b.list
 	e.stored, e.wanted = 0, 0
 	if c.value != nil {
 		e.stored = b.hash(c.value)
@@ -143,7 +143,7 @@ func (b *cache) setLocked(c change) {
 	} else {
 		delete(b.unusable, c.key)
 	}
-	if e.wanted == e.delivered { // it went and came back, or came and went
+	if e.wanted == e.delivered { // the receiver already has this value, or lack of one
 		delete(b.pending, c.key)
 		b.forgetLocked(c.key, e)
 		return
@@ -161,14 +161,14 @@ func (b *cache) forgetLocked(key policy.Key, e entry) {
 	}
 }
 
-// full reports whether more waits than may.
+// full reports whether the limit of pending changes is reached.
 func (b *cache) full() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.pending) >= b.limit
 }
 
-// waitRoom blocks until the receiver has taken what waits, or done is closed.
+// waitRoom blocks while the limit of pending changes is reached, until done is closed.
 func (b *cache) waitRoom(done <-chan struct{}) {
 	b.mu.Lock()
 	full, room := len(b.pending) >= b.limit, b.room
@@ -188,7 +188,7 @@ func (b *cache) position() (revision int64, history *History) {
 	return b.revision, b.history
 }
 
-// size returns how many objects the store has, and how many wait.
+// size returns the number of objects in the store and of pending changes.
 func (b *cache) size() (objects, pending int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -208,36 +208,36 @@ func (b *cache) take() (updates []policy.Update, revision int64, history *Histor
 		b.entries[key] = e
 		b.forgetLocked(key, e)
 	}
-	// A new map: after a large first load the old one would stay large.
+	// A new map: a map does not shrink after the first load.
 	b.pending = map[policy.Key]policy.Resource{}
-	b.handed, b.waiting = b.waiting, time.Time{}
+	b.delivering, b.waiting = b.waiting, time.Time{}
 	close(b.room)
 	b.room = make(chan struct{})
 	slices.SortFunc(updates, func(x, y policy.Update) int { return x.Key.Compare(y.Key) })
 	return updates, b.revision, b.history, b.synced
 }
 
-// delivered records that the receiver has the changes that were taken.
+// delivered records that the receiver has the changes of the last take.
 func (b *cache) delivered() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.handed = time.Time{}
+	b.delivering = time.Time{}
 }
 
-// behind returns for how long something has been waiting for the receiver.
+// behind returns the age of the oldest change that the receiver lacks; 0 if it has all.
 func (b *cache) behind(now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case !b.handed.IsZero():
-		return now.Sub(b.handed)
+	case !b.delivering.IsZero():
+		return now.Sub(b.delivering)
 	case len(b.pending) > 0:
 		return now.Sub(b.waiting)
 	}
 	return 0
 }
 
-// bad returns what is in the store and cannot be used.
+// bad returns the objects whose value in the store cannot be used.
 func (b *cache) bad() map[policy.Key]error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -25,13 +25,12 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// Secret is a text that does not show when it is formatted, logged or encoded. It is a plain value
-// and safe for concurrent use.
+// Secret is a text that is hidden when it is formatted, logged or encoded.
 type Secret string
 
 const hidden = "(secret)"
 
-// Format writes "(secret)", whatever the verb, or nothing for an empty one.
+// Format writes "(secret)" for every verb, or nothing if the Secret is empty.
 func (s Secret) Format(f fmt.State, _ rune) {
 	if s != "" {
 		_, _ = io.WriteString(f, hidden)
@@ -44,47 +43,41 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(s)) }
 // MarshalText hides the text from encoders. It never fails.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(fmt.Sprint(s)), nil }
 
-// TLS names the files of a TLS client. The zero value means the system's CAs and no client
-// certificate. All files are read again for every connection, so that they can be renewed in place.
-//
-// It is a plain value and safe for concurrent use.
+// TLS names the files of a TLS client. The zero value means the system's CAs and no client certificate. All files are
+// read for each new connection, so they can be replaced while the client runs.
 type TLS struct {
-	// CAFile holds the CA certificates that the servers' certificates are checked against, PEM.
-	// Empty: the system's.
+	// CAFile has the CA certificates that verify the servers' certificates, in PEM. Default: the system's.
 	CAFile string
-	// CertFile and KeyFile hold the client's certificate and key, PEM. Both or neither.
+	// CertFile and KeyFile have the client's certificate and key, in PEM. Set both or neither.
 	CertFile, KeyFile string
-	// ServerName overrides the name that the servers' certificates are checked for.
+	// ServerName is the name that the servers' certificates must have. Default: the host of the endpoint.
 	ServerName string
 }
 
-// Config says which etcd to speak to, as whom, and which part of its key space to use.
-//
-// It is a plain value and is not changed by the Client. Formatting it shows no secret.
+// Config configures a Client: the etcd servers, the user, and the part of the key space. The Client does not change it.
+// A formatted Config shows no secret.
 type Config struct {
-	// Endpoints are the servers, as in "https://10.0.0.5:2379", all of them http or all https; the
-	// proxies, where there are some. They are connected to directly, whatever the environment says
-	// of HTTP proxies. Required, unless Etcd is set.
+	// Endpoints are the URLs of the servers, such as "https://10.0.0.5:2379", or of proxies in front of them. All are
+	// http or all https. Connections are direct: the environment variables of HTTP proxies are ignored. Required,
+	// unless Etcd is set.
 	Endpoints []string
-	// Prefix that all keys begin with. Default: "/wayleave".
+	// Prefix of all keys. Default: "/wayleave".
 	Prefix string
-	// Cluster is a name for this set of objects: several may share a database. Default: "default".
+	// Cluster is the name of this set of objects. Several clusters can share a database. Default: "default".
 	Cluster string
-	// TLS is used with endpoints that begin with https://. Setting it together with one that begins
-	// with http:// is an error.
+	// TLS applies to endpoints that begin with https://. It is an error to set it with http:// endpoints.
 	TLS TLS
-	// Username and Password of an etcd user, where the server has authentication switched on. Both
-	// or neither. They are sent to https and to loopback endpoints only.
+	// Username and Password of an etcd user, if the server requires authentication. Set both or neither. They are sent
+	// to https and to loopback endpoints only.
 	Username string
 	Password Secret
-	// ReadPassword returns the password, in place of Password. It is called at each login: before
-	// the first request, and when the server rejects the token. It may be called from any
-	// goroutine.
+	// ReadPassword returns the password, instead of Password. It is called at each login: before the first request, and
+	// when the server rejects the token. It may be called from any goroutine.
 	ReadPassword func() (Secret, error) `json:"-"`
-	// RequestTimeout bounds each request. Default: 10 s.
+	// RequestTimeout is the timeout of each request. Default: 10 s.
 	RequestTimeout time.Duration
-	// Etcd is an existing client, which the caller closes. Endpoints, TLS, Username, Password and
-	// ReadPassword are then ignored.
+	// Etcd is an existing client. The caller closes it. Endpoints, TLS, Username, Password and ReadPassword are then
+	// ignored.
 	Etcd *clientv3.Client
 }
 
@@ -137,7 +130,7 @@ func (c Config) validate() error {
 		}
 		switch {
 		case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-			bad("endpoint: want http://host:port or https://host:port") // not shown: it may hold a password
+			bad("endpoint: want http://host:port or https://host:port") // not shown: it may contain a password
 		case u.User != nil:
 			bad("endpoint %s: user and password belong in Username and Password", u.Host)
 		case u.Scheme == "https":
@@ -147,13 +140,13 @@ func (c Config) validate() error {
 			bad("endpoint %s: a password needs https", u.Host)
 		}
 	}
-	if schemes["http"] && schemes["https"] { // there is one transport for all
+	if schemes["http"] && schemes["https"] { // all endpoints share one transport
 		bad("Endpoints: all http or all https")
 	}
 	return errors.Join(errs...)
 }
 
-// encrypted reports whether an endpoint asks for TLS, in whatever letters.
+// encrypted reports whether an endpoint has the scheme https, in upper or lower case.
 func encrypted(endpoint string) bool {
 	u, err := url.Parse(endpoint)
 	return err == nil && u.Scheme == "https"
@@ -164,8 +157,8 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// Client is a connection to etcd and the part of its key space that one cluster has. Make a Source,
-// a Store or a Reporter with it; any number may share one.
+// Client is a connection to etcd, limited to the keys of one cluster. Sources, Stores and Reporters use it, and may
+// share it.
 //
 // It is safe for concurrent use.
 type Client struct {
@@ -177,13 +170,12 @@ type Client struct {
 	dialErrors dialErrors
 
 	mu     sync.Mutex
-	etcd   *clientv3.Client // nil until it is needed
+	etcd   *clientv3.Client // nil until the first request
 	closed bool
 }
 
-// NewClient returns a client. It does not speak to the servers yet: that they do not answer, or
-// refuse the password, is for those who use the client to find out. Errors: of the configuration,
-// and of files that cannot be read.
+// NewClient returns a client. It sends no request: if the servers do not answer or reject the password, later calls
+// return the error. Errors: an invalid configuration; files that cannot be read.
 func NewClient(cfg Config) (*Client, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -208,11 +200,10 @@ func NewClient(cfg Config) (*Client, error) {
 		Username:             cfg.Username,
 		Password:             string(cfg.Password),
 		DialTimeout:          cfg.RequestTimeout,
-		DialKeepAliveTime:    10 * time.Second, // a connection that died without a word is noticed
+		DialKeepAliveTime:    10 * time.Second, // to detect a connection whose other side is gone
 		DialKeepAliveTimeout: 5 * time.Second,
 		Logger:               zap.NewNop(), // errors are returned, or reported to hooks
-		// Otherwise servers that were away for long are not looked for again before two minutes
-		// have passed.
+		// The default of gRPC retries only after two minutes if servers were unreachable for long.
 		DialOptions: append(c.dialErrors.options(security), grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{
 				BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second,
@@ -221,17 +212,17 @@ func NewClient(cfg Config) (*Client, error) {
 		})),
 	}
 	if cfg.ReadPassword != nil {
-		c.config.Password = hidden // etcd's client logs in only where there is one
+		c.config.Password = hidden // etcd's client logs in only if it has a password
 		c.config.DialOptions = append(c.config.DialOptions, grpc.WithChainUnaryInterceptor(logIn(cfg.ReadPassword)))
 	}
 	return c, nil
 }
 
-// Format writes which keys the client has, whatever the verb: beneath it is the password.
+// Format writes the prefix of the client's keys for every verb, and never the password.
 func (c *Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "etcd "+c.root) }
 
-// conn returns the client of etcd. The first call makes it, which with a user means a request to
-// the server, and is repeated by the next call if it fails.
+// conn returns etcd's client. The first call creates it. With a user, that sends a login request. If it fails, the next
+// call tries again.
 func (c *Client) conn(ctx context.Context) (*clientv3.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -246,7 +237,7 @@ func (c *Client) conn(ctx context.Context) (*clientv3.Client, error) {
 	config := c.config
 	config.Context = base
 	client, err := clientv3.New(config)
-	if !stop() { // ctx was done meanwhile, and what was made with it is dead
+	if !stop() { // ctx ended meanwhile, so the new client cannot be used
 		if err == nil {
 			_ = client.Close()
 		}
@@ -260,7 +251,7 @@ func (c *Client) conn(ctx context.Context) (*clientv3.Client, error) {
 	return client, nil
 }
 
-// load makes the TLS configuration.
+// load returns the TLS configuration.
 func (t TLS) load() (*tls.Config, error) {
 	info := transport.TLSInfo{
 		CertFile: t.CertFile, KeyFile: t.KeyFile, TrustedCAFile: t.CAFile, ServerName: t.ServerName,
@@ -273,11 +264,11 @@ func (t TLS) load() (*tls.Config, error) {
 	return config, nil
 }
 
-// Unreachable returns "address: cause" for each server that could not be reached. It is empty if
-// there is none, or if Config.Etcd is set. It does not wait for the timeout of a request.
+// Unreachable returns "address: cause" for each server that cannot be reached. It is empty if there is none, or if
+// Config.Etcd is set. It does not wait.
 func (c *Client) Unreachable() string { return c.dialErrors.text() }
 
-// Close ends the connection, unless it is the caller's own. Errors: those of etcd's client.
+// Close closes the connection, but not Config.Etcd. Errors: those of etcd's client.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -293,13 +284,13 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// key returns a key of this cluster.
+// key returns the full key of a key below the cluster's prefix.
 func (c *Client) key(rel string) string { return c.root + rel }
 
-// rel returns a key's part below the cluster's own.
+// rel returns a key without the cluster's prefix.
 func (c *Client) rel(key []byte) string { return string(key[len(c.root):]) }
 
-// request bounds one request.
+// request returns a context with the timeout of a request.
 func (c *Client) request(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, c.timeout)
 }

@@ -16,23 +16,25 @@ import (
 
 var _ datastore.Sink = (*Store)(nil)
 
-// MaxWrites is how many writes one transaction may have: etcd allows 128 operations by default, and
-// a write may need two.
+// MaxWrites is the maximum number of writes in a transaction. etcd allows 128 operations by default, and a write may
+// need two.
 const MaxWrites = 60
 
 // Write is one object to be written.
 type Write struct {
-	// Update says what the object is to be. A nil Resource deletes.
+	// Update is the new state of the object. A nil Resource deletes it.
 	policy.Update
-	// Expect is the revision that the object must be at, Absent or Any.
+	// Expect is the revision that the object must have, or Absent or Any.
 	Expect Revision
 }
 
-// Put writes an object if it is at the expected revision, and returns the revision that the store
-// is at then. Where the object is like that already nothing is written, and no node hears of that
-// revision: see Barrier. An object keeps its owner. Errors: *policy.ValidationError; ErrConflict; a
-// *ValueError that is ErrNewer for one that this version cannot read, and would cut short (delete
-// it if it is not wanted); the client's, after which the object may have been written or not.
+// Put writes an object if it has the expected revision, and returns the new revision of the store. If the object is
+// already the same, nothing is written, and a Source does not receive that revision; see Barrier. An object keeps its
+// owner.
+//
+// Errors: *policy.ValidationError; ErrConflict; the client's, after which the object may have been written. A
+// *ValueError that is ErrNewer means that this version cannot read the stored object; Put does not overwrite it, but
+// Delete can delete it.
 func (s *Store) Put(ctx context.Context, r policy.Resource, expect Revision) (Revision, error) {
 	var u policy.Update
 	if !policy.Equal(r, nil) {
@@ -41,15 +43,14 @@ func (s *Store) Put(ctx context.Context, r policy.Resource, expect Revision) (Re
 	return s.Commit(ctx, []Write{{Update: u, Expect: expect}})
 }
 
-// Delete deletes an object if it is at the expected revision, and returns the revision that the
-// store is at then. Deleting what is not there is not an error, unless a revision is expected.
-// Errors: ErrConflict, or the client's.
+// Delete deletes an object if it has the expected revision, and returns the new revision of the store. It is no error
+// if the object does not exist, unless a revision is expected. Errors: ErrConflict, or the client's.
 func (s *Store) Delete(ctx context.Context, key policy.Key, expect Revision) (Revision, error) {
 	return s.Commit(ctx, []Write{{Update: policy.Update{Key: key}, Expect: expect}})
 }
 
-// Update writes up to MaxWrites objects in one transaction, whatever they are now: see
-// datastore.Sink, and Commit.
+// Update writes up to MaxWrites objects in one transaction, without an expected revision; see datastore.Sink and
+// Commit.
 func (s *Store) Update(ctx context.Context, updates []policy.Update) error {
 	writes := make([]Write, len(updates))
 	for i, u := range updates {
@@ -59,9 +60,8 @@ func (s *Store) Update(ctx context.Context, updates []policy.Update) error {
 	return err
 }
 
-// Commit makes up to MaxWrites writes in one transaction, all or none, and returns the revision
-// that the store is at then. A Source gives them to its receiver together. Errors: those of Put,
-// ErrTooMany, and datastore.ErrKeyMismatch.
+// Commit makes up to MaxWrites writes in one transaction, all or none, and returns the new revision of the store. A
+// Source sends them to its receiver in one call. Errors: those of Put, ErrTooMany, and datastore.ErrKeyMismatch.
 func (s *Store) Commit(ctx context.Context, writes []Write) (Revision, error) {
 	t := &transaction{client: s.client}
 	for _, w := range writes {
@@ -70,26 +70,25 @@ func (s *Store) Commit(ctx context.Context, writes []Write) (Revision, error) {
 	return t.commit(ctx)
 }
 
-// ownedWrite is a Write on behalf of a stream.
+// ownedWrite is a Write of a stream.
 type ownedWrite struct {
 	Write
-	owner string // to be the object's; empty: it keeps the one it has
+	owner string // the new owner of the object; empty: the object keeps its owner
 }
 
-// note is a key that says that an owner has an object.
+// note is a key that records that an owner has an object.
 type note struct {
 	owner    string
 	key      policy.Key
 	revision int64
 }
 
-// transaction reads the objects that are to be written, and then writes them on condition that they
-// are still as they were read.
+// transaction reads the objects to write, and writes them if they have not changed since.
 type transaction struct {
-	client *Client
-	writes []ownedWrite
-	dangle []note // that are to go, and nothing else
-	adopt  bool   // objects of other owners may be taken over
+	client     *Client
+	writes     []ownedWrite
+	staleNotes []note // notes to delete
+	adopt      bool   // whether objects of other owners may be written
 }
 
 func (t *transaction) commit(ctx context.Context) (Revision, error) {
@@ -121,14 +120,14 @@ func (t *transaction) commit(ctx context.Context) (Revision, error) {
 		if response.Succeeded {
 			return Revision(response.Header.Revision), nil
 		}
-		// Somebody was faster. Who expects a revision finds out now.
+		// Another writer has changed an object meanwhile. Read again, and compare the expected revisions.
 	}
 }
 
-// check validates what is to be written, and makes it canonical.
+// check validates the writes, and makes the resources canonical.
 func (t *transaction) check() error {
-	if len(t.writes)+len(t.dangle) > MaxWrites {
-		return fmt.Errorf("etcd: write: %w: %d of %d", ErrTooMany, len(t.writes)+len(t.dangle), MaxWrites)
+	if len(t.writes)+len(t.staleNotes) > MaxWrites {
+		return fmt.Errorf("etcd: write: %w: %d of %d", ErrTooMany, len(t.writes)+len(t.staleNotes), MaxWrites)
 	}
 	seen := map[policy.Key]bool{}
 	for i := range t.writes {
@@ -155,7 +154,7 @@ func (t *transaction) check() error {
 	return nil
 }
 
-// read returns the mark, the objects, nil where there is none, and the store's revision.
+// read returns the mark, the objects to write, and the store's revision. A missing key is nil.
 func (t *transaction) read(ctx context.Context, etcd *clientv3.Client) ([]*mvccpb.KeyValue, int64, error) {
 	ops := []clientv3.Op{clientv3.OpGet(t.client.key(mark))}
 	for _, w := range t.writes {
@@ -168,7 +167,7 @@ func (t *transaction) read(ctx context.Context, etcd *clientv3.Client) ([]*mvccp
 	return first(response.Responses), response.Header.Revision, nil
 }
 
-// first returns the one key that each of the gets found, nil where it found none.
+// first returns the first key of each response; nil if it has none.
 func first(responses []*etcdserverpb.ResponseOp) []*mvccpb.KeyValue {
 	kvs := make([]*mvccpb.KeyValue, len(responses))
 	for i, r := range responses {
@@ -179,7 +178,7 @@ func first(responses []*etcdserverpb.ResponseOp) []*mvccpb.KeyValue {
 	return kvs
 }
 
-// plan works out what there is to write, given what there is.
+// plan returns the conditions and operations of the transaction, given the keys that the store has.
 func (t *transaction) plan(kvs []*mvccpb.KeyValue) ([]clientv3.Cmp, []clientv3.Op, error) {
 	if kvs[0] != nil {
 		if err := checkMark(kvs[0].Value); err != nil {
@@ -205,16 +204,16 @@ func (t *transaction) plan(kvs []*mvccpb.KeyValue) ([]clientv3.Cmp, []clientv3.O
 		conditions = append(conditions,
 			clientv3.Compare(clientv3.ModRevision(t.client.key(partState+path(w.Key))), "=", modRevision(kv)))
 	}
-	for _, n := range t.dangle {
+	for _, n := range t.staleNotes {
 		key := t.client.key(ownerPath(n.owner, n.key))
-		// Unless it was made again, as then there is something that it stands for.
+		// Only if no other transaction has written the note again, because then its object exists.
 		same := clientv3.Compare(clientv3.ModRevision(key), "=", n.revision)
 		ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{same}, []clientv3.Op{clientv3.OpDelete(key)}, nil))
 	}
 	return conditions, ops, nil
 }
 
-// ops returns what makes one write, given what there is: nothing, where it is so already.
+// ops returns the operations of one write; none if the store already has that value.
 func (t *transaction) ops(w ownedWrite, kv *mvccpb.KeyValue) ([]clientv3.Op, error) {
 	key := t.client.key(partState + path(w.Key))
 	var have object

@@ -15,8 +15,7 @@ import (
 	"github.com/wayleave/wayleave/datastore/etcd"
 )
 
-// A password that is changed in etcd, and then in its file, is read again: source and reporter go
-// on.
+// If a password is changed in etcd and then in its file, Source and Reporter read the file again and continue.
 func TestPasswordIsReadAgain(t *testing.T) {
 	srv, _, open := newStoreOn(t)
 	update(t, open, set("a", "1"))
@@ -50,7 +49,7 @@ func TestPasswordIsReadAgain(t *testing.T) {
 		})
 	}
 	change("hush hush")
-	w.forget()
+	w.clear()
 	w.await(t, "found", w.isFound)
 	admin := newStore(t, newClientOf(t, etcd.Config{
 		Endpoints: []string{srv.url}, Cluster: "test", Username: "root", Password: "master",
@@ -62,8 +61,7 @@ func TestPasswordIsReadAgain(t *testing.T) {
 	})
 }
 
-// A server that has a certificate of another authority is trusted once the file of authorities has
-// that.
+// A server with a certificate of another authority is accepted once the CA file has that authority.
 func TestAuthoritiesAreReadAgain(t *testing.T) {
 	ca, next := newAuthority(t), newAuthority(t)
 	next.host = ca.host
@@ -96,7 +94,7 @@ func TestAuthoritiesAreReadAgain(t *testing.T) {
 	for _, name := range []string{"ca.crt", "agent.crt", "agent.key"} {
 		require.NoError(t, os.Rename(next.file(name), ca.file(name)))
 	}
-	w.forget()
+	w.clear()
 	w.await(t, "found", w.isFound)
 	update(t, newStore(t, newClientOf(t, config(ca))), set("a", "2"))
 	r.wait(t, "a=2")

@@ -18,14 +18,14 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// dialErrors has the error of the last connection to each server. Etcd's client tries again until the
-// timeout, and then returns only that.
+// dialErrors has the error of the last connection to each server. Etcd's client retries until the timeout, and then
+// returns only the timeout.
 //
 // It is safe for concurrent use.
 type dialErrors struct {
 	mu   sync.Mutex
-	last map[string]string // address -> error; no entry after a success
-	made uint64            // successful connections
+	last map[string]string // by address; a successful connection removes the entry
+	made uint64            // number of successful connections
 }
 
 func (t *dialErrors) connections() uint64 {
@@ -45,13 +45,13 @@ func (t *dialErrors) record(address string, err error) {
 		delete(t.last, address)
 		return
 	case errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed):
-		return // we gave it up ourselves
+		return // this client ended the attempt
 	case errors.Is(err, io.EOF):
-		err = errors.New("closed by the server before it said anything")
+		err = errors.New("closed by the server before it sent anything")
 	case errors.As(err, &op) && op.Op == "remote error":
 		err = fmt.Errorf("the server says: %w", op.Err)
 	case errors.As(err, &op):
-		err = op.Err // the rest has our own port in it, which is another one each time
+		err = op.Err // op.Err is without our own port, which differs at each attempt
 	}
 	if t.last == nil {
 		t.last = map[string]string{}
@@ -77,7 +77,7 @@ func (t *dialErrors) text() string {
 	return strings.Join(all, ", ")
 }
 
-// options make etcd's client record the results of its connections.
+// options returns dial options that record the results of connections.
 func (t *dialErrors) options(inner credentials.TransportCredentials) []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
@@ -85,7 +85,7 @@ func (t *dialErrors) options(inner credentials.TransportCredentials) []grpc.Dial
 			switch {
 			case err != nil:
 				t.record(address, err)
-			case conn.RemoteAddr().String() != address: // further errors are recorded for that one
+			case conn.RemoteAddr().String() != address: // further errors are recorded for that address
 				t.forget(address)
 			}
 			return conn, err
@@ -94,7 +94,7 @@ func (t *dialErrors) options(inner credentials.TransportCredentials) []grpc.Dial
 	}
 }
 
-// watchedCredentials record handshakes that fail.
+// watchedCredentials record failed handshakes.
 type watchedCredentials struct {
 	credentials.TransportCredentials
 	dialErrors *dialErrors
@@ -115,8 +115,8 @@ func (w *watchedCredentials) Clone() credentials.TransportCredentials {
 	return &watchedCredentials{w.TransportCredentials.Clone(), w.dialErrors}
 }
 
-// watchedConn records the result of the first read: a refusal of the client's certificate arrives not
-// before that.
+// watchedConn records the result of the first read. If the server refuses the client's certificate, that read has the
+// error.
 type watchedConn struct {
 	net.Conn
 	dialErrors *dialErrors
@@ -135,11 +135,10 @@ func (c *watchedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// explain adds to the error of a request which servers it was for, and what is wrong with those
-// that cannot be reached.
+// explain adds the servers that cannot be reached, with their errors, to the error of a request.
 func (c *Client) explain(err error) error {
 	var said rpctypes.EtcdError
-	// what etcd itself says needs no other cause
+	// An error of etcd itself needs no further cause.
 	if trouble := c.dialErrors.text(); trouble != "" && !errors.As(err, &said) {
 		return fmt.Errorf("%w (%s)", err, trouble)
 	}

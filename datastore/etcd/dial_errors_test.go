@@ -16,7 +16,7 @@ import (
 	"github.com/wayleave/wayleave/datastore/etcd"
 )
 
-// Whoever cannot reach a server, or is refused by it, is told which server and why, and never the
+// Errors of unreachable servers, and of servers that refuse the client, have the server and the cause, and never the
 // password.
 func TestDialErrorIsExplained(t *testing.T) {
 	ca, foreign := newAuthority(t), newAuthority(t)
@@ -48,7 +48,7 @@ func TestDialErrorIsExplained(t *testing.T) {
 		says     string
 	}{
 		{"nobody listens", nobody, etcd.TLS{}, "", "connection refused"},
-		{"nobody listens to a user", nobody, etcd.TLS{}, "hush", "connection refused"},
+		{"no server, with a user", nobody, etcd.TLS{}, "hush", "connection refused"},
 		{"no certificate", srv.url, files(ca, nil, ""), "", "the server says: tls: certificate required"},
 		{
 			"foreign certificate", srv.url, files(ca, foreign, "agent"), "",
@@ -66,7 +66,7 @@ func TestDialErrorIsExplained(t *testing.T) {
 		{"no password", open.url, etcd.TLS{}, "", "user name is empty"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			// most wait for their time to be up
+			// most subtests wait for a timeout
 			t.Parallel()
 			cfg := etcd.Config{
 				Endpoints: []string{row.url}, Cluster: "test", TLS: row.tls, Password: row.password,
@@ -94,7 +94,7 @@ func TestDialErrorIsExplained(t *testing.T) {
 	}
 }
 
-// A certificate that has expired is renewed in place, and no program has to start again for that.
+// A certificate that has expired is replaced while the program runs.
 func TestCertificateIsRenewed(t *testing.T) {
 	ca := newAuthority(t)
 	ca.issue(t, "server")
@@ -119,8 +119,8 @@ func TestCertificateIsRenewed(t *testing.T) {
 	r.waitInSync(t)
 }
 
-// There is one transport for all endpoints: a loopback address without TLS must not have the
-// password sent to others without it.
+// All endpoints share one transport. So the password of a loopback address without TLS could be sent to others without
+// TLS.
 func TestEndpointsAreAllAlike(t *testing.T) {
 	_, err := etcd.NewClient(etcd.Config{
 		Endpoints: []string{"http://127.0.0.1:1", "https://192.0.2.1:2"}, Username: "u", Password: "hush",
@@ -129,7 +129,7 @@ func TestEndpointsAreAllAlike(t *testing.T) {
 	require.NotContains(t, err.Error(), "hush")
 }
 
-// What was wrong with a server that has a name is forgotten once it is well.
+// The error of a server is deleted once the server can be reached by name.
 func TestDialErrorOfNamedServerIsDeleted(t *testing.T) {
 	srv := newServer(t, func(cfg *embed.Config) {
 		cfg.ListenClientUrls = []url.URL{{Scheme: "http", Host: freePortOf(t, "127.0.0.1")}}

@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// policies is a receiver that hands on each policy.
+// policies is a receiver that sends each policy to a channel.
 type policies chan *policy.Policy
 
 func (c policies) Update(ctx context.Context, updates []policy.Update) error {
@@ -74,8 +74,7 @@ func TestPolicyInDoubt(t *testing.T) {
 	require.Equal(t, &policy.Policy{Name: "p"}, <-received)
 }
 
-// S167: a writer of JSON writes nothing of a stream with a rule in doubt, as with anything else
-// that is wrong.
+// S167: a Writer that reads JSON writes nothing of a stream with a closed rule, as with any other error.
 func TestWriterRefusesDoubts(t *testing.T) {
 	_, _, store := newStoreOn(t)
 	w := newWriter(t, store, "shop", func(cfg *etcd.WriterConfig) { cfg.Decode = nil })

@@ -10,34 +10,31 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Errors that callers can tell apart with errors.Is.
+// Sentinel errors, for errors.Is.
 var (
-	// ErrNotFound says that there is no such object.
+	// ErrNotFound means that the object does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrNotInitialised says that the mark which Store.Init makes is missing.
+	// ErrNotInitialised means that the mark is missing, which Store.Init creates.
 	ErrNotInitialised = errors.New("the key space is not initialised (or it was lost)")
-	// ErrNewer says that something was written by a version of this package that knows more than
-	// this one.
+	// ErrNewer means that a newer version of this package wrote a value, and this version cannot read all of it.
 	ErrNewer = errors.New("written in a newer form")
-	// ErrConflict says that an object is not at the revision that was expected; the error is a
-	// *ConflictError.
-	ErrConflict = errors.New("changed by somebody else")
-	// ErrOwned says that an object belongs to another stream; the error is an *OwnerError.
+	// ErrConflict means that an object does not have the expected revision. The error is a *ConflictError.
+	ErrConflict = errors.New("changed by another writer")
+	// ErrOwned means that an object belongs to another stream. The error is an *OwnerError.
 	ErrOwned = errors.New("belongs to another stream")
-	// ErrEmptyStream says that a stream without any object was refused.
+	// ErrEmptyStream means that a stream has no object; see WriterConfig.AllowEmpty.
 	ErrEmptyStream = errors.New("the stream is empty")
-	// ErrTooMany says that a transaction has more than MaxWrites writes.
+	// ErrTooMany means that a transaction has more than MaxWrites writes.
 	ErrTooMany = errors.New("too many writes in one transaction")
-	// ErrRunning is returned by Run of something that runs already.
+	// ErrRunning is returned by a second call of Run during the first.
 	ErrRunning = errors.New("etcd: it runs already")
 )
 
-// ConflictError tells of an object that is not at the revision that the writer expected. It is
-// ErrConflict.
+// ConflictError reports an object that does not have the expected revision. It is ErrConflict.
 type ConflictError struct {
 	// Key of the object.
 	Key policy.Key
-	// Expected is what the writer gave, Actual what the object is at; Absent where there is none.
+	// Expected is the revision that the writer expected. Actual is that of the object, or Absent.
 	Expected, Actual Revision
 }
 
@@ -49,12 +46,11 @@ func (e *ConflictError) Error() string {
 // Is makes errors.Is find ErrConflict.
 func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 
-// OwnerError tells of an object that a stream holds and that another, or nobody, owns in the store.
-// It is ErrOwned.
+// OwnerError reports an object of a stream that has another owner, or none, in the store. It is ErrOwned.
 type OwnerError struct {
 	// Key of the object.
 	Key policy.Key
-	// Owner that the object has; empty where it was written without one.
+	// Owner of the object; empty if it has none.
 	Owner string
 }
 
@@ -66,12 +62,11 @@ func (e *OwnerError) Error() string {
 // Is makes errors.Is find ErrOwned.
 func (e *OwnerError) Is(target error) bool { return target == ErrOwned }
 
-// ValueError tells of a stored value that cannot be used. Where a newer version wrote it, it is
-// ErrNewer.
+// ValueError reports a stored value that cannot be used. If a newer version wrote it, the error is ErrNewer.
 type ValueError struct {
-	// Key in the store, from the cluster's own part on, as in "state/Policy/shop/web".
+	// Key in the store without the cluster's prefix, such as "state/Policy/shop/web".
 	Key string
-	// Err says what is wrong.
+	// Err is the cause.
 	Err error
 }
 
@@ -81,11 +76,11 @@ func (e *ValueError) Error() string { return fmt.Sprintf("etcd: read %s: %v", e.
 // Unwrap returns the cause.
 func (e *ValueError) Unwrap() error { return e.Err }
 
-// StreamError holds everything that is wrong in a stream, of which nothing was written.
+// StreamError has all problems of a stream. Nothing of the stream was written.
 type StreamError struct {
-	// File is the name under which the stream was given.
+	// File is the name of the stream, as passed to Writer.Write.
 	File string
-	// Problems, at least one.
+	// Problems has at least one error.
 	Problems []error
 }
 

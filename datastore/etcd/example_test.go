@@ -15,7 +15,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// node stands for an agent: what it is told it puts in force at once, and reports it.
+// node represents an agent, which applies everything at once.
 type node struct{ inSync chan struct{} }
 
 func (n node) Update(_ context.Context, updates []policy.Update) error {
@@ -30,7 +30,7 @@ func (n node) InSync(context.Context) error {
 	return nil
 }
 
-// A policy is written, and then in force on the one node there is.
+// A policy is written, and then applied by the only node.
 func Example() {
 	endpoint, stop := exampleServer()
 	defer stop()
@@ -51,7 +51,7 @@ func Example() {
 	must(err)
 	_, err = store.Put(ctx, &policy.Policy{Namespace: "shop", Name: "web", Selector: `app == "web"`}, etcd.Absent)
 	must(err)
-	must(store.Init(ctx)) // from here on the nodes listen
+	must(store.Init(ctx)) // from now on, Sources read the objects
 	key := policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "web"}
 	realised, err := store.Realised(ctx, key)
 	must(err)
@@ -61,7 +61,8 @@ func Example() {
 	reporter, err := etcd.NewReporter(etcd.ReporterConfig{Client: client, Node: "n1"})
 	must(err)
 	source, err := etcd.NewSource(etcd.SourceConfig{Client: client, Hooks: etcd.SourceHooks{
-		Delivered: func(revision etcd.Revision, history *etcd.History) { // a receiver of which all is in force at once
+		// 		// This receiver applies everything at once.
+		Delivered: func(revision etcd.Revision, history *etcd.History) {
 			reporter.Set(etcd.Report{Revision: revision, History: history, InSync: true})
 		},
 	}})

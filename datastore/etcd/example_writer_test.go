@@ -25,7 +25,7 @@ func decodeResources(file string, data []byte) (resources []policy.Resource, pro
 	return resources, problems
 }
 
-// A file is written, then one with one object less: that object goes.
+// The second file lacks an object of the first, so the Writer deletes that object.
 func ExampleWriter() {
 	endpoint, stop := exampleServer()
 	defer stop()

@@ -23,7 +23,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// silentWatcher begins a watch and never tells anything, once.
+// silentWatcher begins one watch that never sends events.
 type silentWatcher struct {
 	clientv3.Watcher
 	silent bool
@@ -39,7 +39,7 @@ func (d *silentWatcher) Watch(ctx context.Context, key string, opts ...clientv3.
 	return events
 }
 
-// A watch that tells nothing, although it should, is found out.
+// A watch that does not send a change is detected.
 func TestSourceSilentWatch(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	raw := rawClient(t, srv.url)
@@ -58,8 +58,7 @@ func TestSourceSilentWatch(t *testing.T) {
 	require.Equal(t, uint64(2), source.Stats().Lists)
 }
 
-// A key space that is initialised anew is noticed by the heartbeat, where the watch does not tell
-// of it.
+// The heartbeat detects that the store was initialised again, even if the watch does not report it.
 func TestSourceSilentWatchOfNewMark(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	raw := rawClient(t, srv.url)
@@ -74,7 +73,7 @@ func TestSourceSilentWatchOfNewMark(t *testing.T) {
 	require.Equal(t, uint64(1), source.Stats().Failures[etcd.FailureHistory])
 }
 
-// movedWatcher has one answer of a watch come from another cluster, once it is told to.
+// movedWatcher changes the cluster id in one response of a watch.
 type movedWatcher struct {
 	clientv3.Watcher
 	moved atomic.Bool
@@ -98,8 +97,7 @@ func (m *movedWatcher) Watch(ctx context.Context, key string, opts ...clientv3.O
 	return out
 }
 
-// The client resumes a watch at whatever server has the address: what another cluster tells counts
-// only once everything was listed.
+// The client may resume a watch at another cluster with the same address. Its changes are sent only after a list.
 func TestSourceWatchOfOtherCluster(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	raw := rawClient(t, srv.url)
@@ -115,14 +113,14 @@ func TestSourceWatchOfOtherCluster(t *testing.T) {
 	require.Equal(t, uint64(2), source.Stats().Lists)
 }
 
-// Whatever happens to the connection and the history, the receiver ends with what the store has,
-// and what is there all the time never goes.
+// After failures of the connection and changes of the history, the receiver has the state of the store. Objects that
+// always existed were never absent.
 func TestSourceFaults(t *testing.T) {
 	t.Run("direct", func(t *testing.T) { testFaults(t, func(_ testing.TB, server string) string { return server }) })
 	t.Run("proxy", func(t *testing.T) { testFaults(t, newProxy) })
 }
 
-// testFaults has a source on the way through, where connections go wrong.
+// testFaults connects a Source through something that fails repeatedly.
 func testFaults(t *testing.T, through func(t testing.TB, server string) string) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

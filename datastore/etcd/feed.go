@@ -19,25 +19,25 @@ import (
 )
 
 var (
-	errRestarted    = errors.New("etcd: the store's history is another one")
+	errRestarted    = errors.New("etcd: the store has another history")
 	errMissedEvents = errors.New("etcd: the watch has missed a change")
 	errFull         = errors.New("etcd: the receiver is behind")
 )
 
-// feed reads the store into the cache: a list, then a watch from there, and again whatever is needed
-// after something went wrong. It belongs to its own goroutine.
+// feed reads the store into the cache: first a list, then a watch from the revision of the list. After a failure it
+// continues the watch or lists again. It belongs to one goroutine.
 type feed struct {
 	source *Source
 	config SourceConfig
 	client *Client
 	cache  *cache
-	lost   bool // Lost was told last, not Found
+	lost   bool // Lost was called after the last Found
 	found  bool
 	read   keysRead
 
-	// Heartbeats own these while one is on its way; there is one at a time.
-	beaten    int64     // the revision that the store was at
-	rechecked time.Time // when it was asked for what the watch has missed
+	// A heartbeat in progress uses these. There is at most one.
+	heartbeatRevision int64     // the store's revision at the last heartbeat
+	rechecked         time.Time // time of the last query for missed changes
 }
 
 func (f *feed) run(ctx context.Context) {
@@ -49,7 +49,7 @@ func (f *feed) run(ctx context.Context) {
 			listed = err == nil
 		} else {
 			err = f.watch(ctx, &retry)
-			// Of anything else a new watch from where we are will tell.
+			// After any other error, a new watch continues from the present revision.
 			again := errors.Is(err, rpctypes.ErrCompacted) || errors.Is(err, errRestarted) ||
 				errors.Is(err, errMissedEvents)
 			listed = !again && !errors.Is(err, ErrNotInitialised) && !errors.Is(err, ErrNewer)
@@ -61,10 +61,9 @@ func (f *feed) run(ctx context.Context) {
 			}
 			if again {
 				f.count(err)
-				// where a list takes so long that the watch from there is compacted again, this
-				// must not be a tight loop
+				// If each list takes so long that its revision is compacted meanwhile, do not loop without a pause.
 				retry.wait(ctx)
-				continue // the list will tell whether the store is there
+				continue // list calls Found or Lost
 			}
 		}
 		switch {
@@ -72,15 +71,15 @@ func (f *feed) run(ctx context.Context) {
 		case errors.Is(err, errFull):
 			f.cache.waitRoom(ctx.Done())
 		case err != nil:
-			f.tellLost(err)
+			f.reportLost(err)
 			retry.wait(ctx)
 		default:
-			f.tellFound()
+			f.reportFound()
 		}
 	}
 }
 
-// decode makes a change of a stored value. err says why that is of no use, if that is known.
+// decode returns the change for a stored value. err is set if the value is already known to be unusable.
 func (f *feed) decode(key policy.Key, rel string, value []byte, err error) change {
 	c := change{key: key, value: value}
 	if err == nil {
@@ -88,7 +87,7 @@ func (f *feed) decode(key policy.Key, rel string, value []byte, err error) chang
 		o, err = decodeObject(key, value)
 		c.resource = o.resource
 		if doubt := new(policy.DoubtError); errors.As(err, &doubt) {
-			err = nil // in force; the receiver's Admit reports it
+			err = nil // the policy is in force; the receiver's Admit reports the error
 		}
 	}
 	if err != nil {
@@ -103,14 +102,14 @@ func (f *feed) reject(err error) {
 	f.config.Hooks.Rejected(err)
 }
 
-// count counts what went wrong.
+// count counts a failure.
 func (f *feed) count(err error) {
 	kind := failureKind(err)
 	f.source.note(func(s *SourceStats) { s.Failures[kind]++ })
 }
 
 func failureKind(err error) FailureKind {
-	var said rpctypes.EtcdError
+	var etcdErr rpctypes.EtcdError
 	switch {
 	case errors.Is(err, ErrNotInitialised):
 		return FailureUninitialised
@@ -122,49 +121,48 @@ func failureKind(err error) FailureKind {
 		return FailureMissed
 	case errors.Is(err, rpctypes.ErrCompacted):
 		return FailureCompacted
-	case errors.As(err, &said) && said.Code() != codes.Unavailable && said.Code() != codes.DeadlineExceeded:
+	case errors.As(err, &etcdErr) && etcdErr.Code() != codes.Unavailable && etcdErr.Code() != codes.DeadlineExceeded:
 		return FailureRefused
 	}
 	return FailureUnreachable
 }
 
-// watch merges changes after the revision of the cache, until an error.
+// watch merges the changes after the revision of the cache, until an error occurs.
 func (f *feed) watch(ctx context.Context, retry *backOff) error {
 	etcd, err := f.client.conn(ctx)
 	if err != nil {
 		return err
 	}
 	revision, history := f.cache.position()
-	// A server without a leader, cut off from the others, knows nothing new and must not be
-	// listened to.
+	// A server that is cut off from the others has no leader, and receives no changes. It must end the watch.
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
 	f.source.note(func(s *SourceStats) { s.Watches++ })
-	// Watch returns when the server has answered, which it may never do.
+	// Watch returns when the server has healthy, so it needs a timeout.
 	timer := time.AfterFunc(f.client.timeout, cancel)
 	events := etcd.Watch(ctx, f.client.key(partState), clientv3.WithPrefix(), clientv3.WithRev(revision+1),
 		clientv3.WithCreatedNotify(), clientv3.WithProgressNotify())
 	if !timer.Stop() {
-		return fmt.Errorf("etcd: watch: %w", f.client.explain(errors.New("the server does not answer")))
+		return fmt.Errorf("etcd: watch: %w", f.client.explain(errors.New("the server does not result")))
 	}
-	f.beaten, f.rechecked = 0, time.Now()
+	f.heartbeatRevision, f.rechecked = 0, time.Now()
 	beat := time.NewTicker(f.config.Heartbeat)
 	defer beat.Stop()
-	var answer chan error // of the heartbeat that is on its way
-	var asked keysRead    // what it compares
-	answered := true      // the last heartbeat that came back, well
-	ask := func() {
-		if answer == nil {
-			answer = make(chan error, 1)
-			asked = f.read
+	var result chan error // of the heartbeat in progress
+	var reading keysRead  // the keys that it compares
+	healthy := true       // the last heartbeat succeeded
+	sendHeartbeat := func() {
+		if result == nil {
+			result = make(chan error, 1)
+			reading = f.read
 			f.read.first = keyRead{}
-			go func(answer chan<- error) { answer <- f.heartbeat(ctx, etcd, history, asked) }(answer)
+			go func(result chan<- error) { result <- f.heartbeat(ctx, etcd, history, reading) }(result)
 		}
 	}
 	defer func() {
-		if answer != nil {
+		if result != nil {
 			cancel()
-			<-answer
+			<-result
 		}
 	}()
 	for {
@@ -177,43 +175,43 @@ func (f *feed) watch(ctx context.Context, retry *backOff) error {
 				return err
 			}
 			switch {
-			case !response.Created && answered: // a server that takes a watch and ends it at once has not been found
+			case !response.Created && healthy: // after Created, a server may still end the watch at once
 				retry.reset()
-				f.tellFound()
+				f.reportFound()
 			case response.Header.Revision < revision: // a member that is behind the others, or another history
-				ask()
+				sendHeartbeat()
 			}
 		case <-beat.C:
-			ask()
+			sendHeartbeat()
 		case <-history.done:
 			return errRestarted
-		case err := <-answer:
-			answer, answered = nil, err == nil
+		case err := <-result:
+			result, healthy = nil, err == nil
 			if err == nil {
-				f.read.known = asked.last
-			} else if asked.first.key != "" {
-				f.read.first = asked.first
+				f.read.known = reading.last
+			} else if reading.first.key != "" {
+				f.read.first = reading.first
 			}
 			switch {
 			case errors.Is(err, errRestarted) || errors.Is(err, errMissedEvents) || errors.Is(err, ErrNotInitialised) ||
 				errors.Is(err, ErrNewer):
 				return err
 			case err != nil && ctx.Err() == nil:
-				f.tellLost(err) // the watch may go on nonetheless, as after a role is taken away
+				f.reportLost(err) // the watch may continue, for example after the user lost a role
 			case err == nil:
 				retry.reset()
-				f.tellFound()
+				f.reportFound()
 			}
 		}
 	}
 }
 
-// takeEvents takes in what a watch tells.
+// takeEvents merges the events of one response of a watch.
 func (f *feed) takeEvents(response clientv3.WatchResponse, history *History) error {
 	if err := response.Err(); err != nil {
 		return fmt.Errorf("etcd: watch: %w", f.client.explain(err))
 	}
-	// The client resumes a watch by itself, at whatever server has the address by then.
+	// The client resumes a watch by itself, possibly at another server that now has the address.
 	if cluster := response.Header.ClusterId; cluster != 0 && cluster != history.cluster {
 		return errRestarted
 	}
@@ -225,13 +223,13 @@ func (f *feed) takeEvents(response clientv3.WatchResponse, history *History) err
 	if slices.ContainsFunc(response.Events, func(e *clientv3.Event) bool { return string(e.Kv.Key) == markKey }) {
 		return f.takeMark(response.Events)
 	}
-	// While a watch catches up, its header is ahead of its events.
+	// While a watch catches up, the revision in its header is later than its events.
 	upTo := response.Header.Revision
 	_, waiting := f.cache.size()
 	changes := make([]change, 0, len(response.Events))
 	for i, event := range response.Events {
 		at := event.Kv.ModRevision
-		if i > 0 && at != upTo && waiting+len(changes) >= f.cache.limit { // what is left the next watch will tell again
+		if i > 0 && at != upTo && waiting+len(changes) >= f.cache.limit { // the next watch sends the others again
 			f.cache.advance(changes, upTo)
 			return errFull
 		}
@@ -248,7 +246,7 @@ func (f *feed) takeEvents(response clientv3.WatchResponse, history *History) err
 	return nil
 }
 
-// takeEvent makes a change of an event; none where there is no telling of which object.
+// takeEvent returns the change of an event; none if the key is not that of an object.
 func (f *feed) takeEvent(event *clientv3.Event) (change, bool) {
 	rel := f.client.rel(event.Kv.Key)
 	key, err := parsePath(rel[len(partState):])
@@ -264,8 +262,8 @@ func (f *feed) takeEvent(event *clientv3.Event) (change, bool) {
 	return f.decode(key, rel, event.Kv.Value, err), true
 }
 
-// takeMark says what became of the mark. Nothing of what came with it, or comes after, counts
-// before the key space is said to be right, and has been listed.
+// takeMark processes a change of the mark. The other events of its response are ignored, because everything is listed
+// after any change of the mark.
 func (f *feed) takeMark(events []*clientv3.Event) error {
 	for _, event := range events {
 		if f.client.rel(event.Kv.Key) != mark {
@@ -281,7 +279,7 @@ func (f *feed) takeMark(events []*clientv3.Event) error {
 	return errRestarted
 }
 
-// heartbeat asks the store whether it is there and of the same history, and the key space complete.
+// heartbeat checks that the store answers, that it has the same history, and that it has the mark.
 func (f *feed) heartbeat(ctx context.Context, etcd *clientv3.Client, history *History, read keysRead) error {
 	revision, _ := f.cache.position()
 	ctx, cancel := f.client.request(ctx)
@@ -295,7 +293,7 @@ func (f *feed) heartbeat(ctx context.Context, etcd *clientv3.Client, history *Hi
 	switch {
 	case err != nil:
 		return fmt.Errorf("etcd: heartbeat: %w", f.client.explain(err))
-	case history.contradicts(max(revision, f.beaten), response.Header):
+	case history.contradicts(max(revision, f.heartbeatRevision), response.Header):
 		return errRestarted
 	}
 	for i, k := range compared {
@@ -303,10 +301,10 @@ func (f *feed) heartbeat(ctx context.Context, etcd *clientv3.Client, history *Hi
 			return err
 		}
 	}
-	before := f.beaten
-	f.beaten = response.Header.Revision
+	before := f.heartbeatRevision
+	f.heartbeatRevision = response.Header.Revision
 	if before > revision && time.Since(f.rechecked) > f.config.Recheck {
-		f.rechecked = time.Now().Add(rand.N(f.config.Recheck/4 + 1)) // not all nodes at once
+		f.rechecked = time.Now().Add(rand.N(f.config.Recheck/4 + 1)) // spreads the queries of many nodes
 		if err := f.recheck(ctx, etcd, revision, before); err != nil {
 			return err
 		}
@@ -321,8 +319,8 @@ func (f *feed) heartbeat(ctx context.Context, etcd *clientv3.Client, history *Hi
 	return nil
 }
 
-// compare compares a key that was read with what the store has under it now. If it has changed since,
-// compare asks for what it was at its revision.
+// compare compares a key that was read with the store's present value. If that is newer, it reads the value at the
+// earlier revision.
 func (f *feed) compare(ctx context.Context, etcd *clientv3.Client, known keyRead, now []*mvccpb.KeyValue) error {
 	switch {
 	case known.is(f.cache, now):
@@ -332,7 +330,7 @@ func (f *feed) compare(ctx context.Context, etcd *clientv3.Client, known keyRead
 	}
 	then, err := etcd.Get(ctx, known.key, clientv3.WithRev(known.revision))
 	switch {
-	case errors.Is(err, rpctypes.ErrCompacted): // there is no telling any more
+	case errors.Is(err, rpctypes.ErrCompacted): // the value at that revision is not available
 		return nil
 	case err != nil:
 		return fmt.Errorf("etcd: heartbeat: %w", f.client.explain(err))
@@ -342,19 +340,18 @@ func (f *feed) compare(ctx context.Context, etcd *clientv3.Client, known keyRead
 	return nil
 }
 
-// keyRead is a key that was read at a revision of a history. A restored backup that lacks this revision
-// has something else there.
+// keyRead is a key as it was read at a revision. If a restored backup lacks this revision, it has another value there.
 type keyRead struct {
 	key      string
 	revision int64
 	hash     uint64 // of the value; 0 if the key was deleted
 }
 
-// keysRead has the keys that a heartbeat compares. The client resumes a watch by itself, so what was read
-// since the last heartbeat may be of two histories: then the first is of the former.
+// keysRead has the keys that a heartbeat compares. The client resumes a watch by itself, so the keys that were read
+// since the last heartbeat may be from two histories. In that case, the first of them is from the earlier history.
 type keysRead struct {
-	known keyRead // the newest key at the last heartbeat that went well, or at the end of the list
-	first keyRead // the first key that was read since
+	known keyRead // the newest key at the last successful heartbeat, or at the end of the list
+	first keyRead // the first key that was read since then
 	last  keyRead // the newest key
 }
 
@@ -372,7 +369,7 @@ func (k *keysRead) note(b *cache, kv *mvccpb.KeyValue, deleted bool) {
 	}
 }
 
-// is reports whether a store that has these values under the key has it as it was read.
+// is reports whether the store's values of a key are equal to the key that was read.
 func (k *keyRead) is(b *cache, kvs []*mvccpb.KeyValue) bool {
 	if len(kvs) == 0 {
 		return k.hash == 0
@@ -380,9 +377,8 @@ func (k *keyRead) is(b *cache, kvs []*mvccpb.KeyValue) bool {
 	return kvs[0].ModRevision == k.revision && b.hash(kvs[0].Value) == k.hash
 }
 
-// recheck asks for an object that changed after one revision and not after another, of which the
-// watch should have told long ago. That costs the server a look at every object, and us next to
-// nothing.
+// recheck queries for an object that changed in a range of revisions. The watch should have reported it long ago. The
+// server reads every object for this query, but returns at most one.
 func (f *feed) recheck(ctx context.Context, etcd *clientv3.Client, after, upTo int64) error {
 	missed, err := etcd.Get(ctx, f.client.key(partState), clientv3.WithPrefix(), clientv3.WithKeysOnly(),
 		clientv3.WithLimit(1), clientv3.WithMinModRev(after+1), clientv3.WithMaxModRev(upTo))
@@ -395,14 +391,14 @@ func (f *feed) recheck(ctx context.Context, etcd *clientv3.Client, after, upTo i
 	return nil
 }
 
-func (f *feed) tellLost(err error) {
+func (f *feed) reportLost(err error) {
 	f.lost = true
 	f.count(err)
 	f.source.note(func(s *SourceStats) { s.Connected, s.LastError = false, err })
 	f.config.Hooks.Lost(err)
 }
 
-func (f *feed) tellFound() {
+func (f *feed) reportFound() {
 	if f.found && !f.lost {
 		return
 	}
@@ -411,7 +407,7 @@ func (f *feed) tellFound() {
 	f.config.Hooks.Found()
 }
 
-// backOff is how long to wait before the next attempt.
+// backOff computes the pauses between attempts.
 type backOff struct {
 	most, next time.Duration
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// reportingNode is a node with a source, and a reporter of all that the receiver was told.
+// reportingNode is a node with a Source, and a Reporter that reports all received revisions.
 type reportingNode struct {
 	name string
 	*receiver
@@ -39,15 +39,15 @@ func newReportingNode(t testing.TB, name string, client *etcd.Client, w *witness
 	return n
 }
 
-// histories is a server whose database is replaced, with two nodes: one is connected throughout,
-// the other is cut off meanwhile.
+// histories is a server whose database is replaced. It has two nodes: one is always connected, the other is cut off
+// meanwhile.
 type histories struct {
 	*server
 	relay   *relay
 	release func()
 	nodes   []*reportingNode
-	store   *etcd.Store // on a connection since the server's last start
-	claims  int         // that a node has something in force
+	store   *etcd.Store // connected since the last start of the server
+	claims  int         // number of reports checked
 }
 
 func newHistories(t *testing.T, ttl time.Duration) *histories {
@@ -80,7 +80,7 @@ func (h *histories) write(t *testing.T, objects string) {
 	}
 }
 
-// check requires of every node that is said to have an object in force that it has it.
+// check requires that every node has an object that it is reported to have applied.
 func (h *histories) check(t *testing.T) {
 	t.Helper()
 	list, err := h.store.List(t.Context(), etcd.Query{})
@@ -100,8 +100,8 @@ func (h *histories) check(t *testing.T) {
 	})
 }
 
-// claim compares what is said to be in force with what the nodes have, before and after: a node may
-// get it in between.
+// claim compares the reports with the states of the nodes before and after, because a node may apply an object in
+// between.
 func (h *histories) claim(
 	t *testing.T, what, want string, has func(*reportingNode) string, ask func() (etcd.Realisation, error),
 ) {
@@ -126,8 +126,7 @@ func (h *histories) claim(
 	}
 }
 
-// settle waits until the store says that all of it is in force on both nodes, and checks all the
-// time.
+// settle waits until both nodes are reported to have applied everything, and checks the reports meanwhile.
 func (h *histories) settle(t *testing.T) {
 	t.Helper()
 	barrier, err := h.store.Barrier(t.Context())
@@ -141,7 +140,7 @@ func (h *histories) settle(t *testing.T) {
 	h.check(t)
 }
 
-// checkReports checks until no report of an earlier time can be there any more.
+// checkReports checks until all earlier reports have expired.
 func (h *histories) checkReports(t *testing.T) {
 	t.Helper()
 	for range 50 {
@@ -149,8 +148,7 @@ func (h *histories) checkReports(t *testing.T) {
 	}
 }
 
-// replace stops the server, puts another database in its place, and starts it. The node behind the
-// relay is cut off until reconnect.
+// replace stops the server, replaces its database, and starts it. The node behind the relay is cut off until reconnect.
 func (h *histories) replace(t *testing.T, database func()) {
 	t.Helper()
 	h.stop()
@@ -350,7 +348,7 @@ func TestRestoreIsDetectedByRaftTerm(t *testing.T) {
 	require.Equal(t, uint64(2), source.Stats().Lists)
 }
 
-// settleFor waits until a node has all of it in force.
+// settleFor waits until a node has applied everything.
 func (h *histories) settleFor(t *testing.T, node string) {
 	t.Helper()
 	barrier, err := h.store.Barrier(t.Context())
@@ -368,8 +366,7 @@ func (h *histories) settleFor(t *testing.T, node string) {
 	})
 }
 
-// readingOf returns the history that a client reads, as a Source of it has it, which runs until the
-// test ends.
+// readingOf returns the History that a Source with this client reads. The Source runs until the test ends.
 func readingOf(t testing.TB, client *etcd.Client) *etcd.History {
 	t.Helper()
 	histories := make(chan *etcd.History, 1)

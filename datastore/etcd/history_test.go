@@ -21,8 +21,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// swappedKV answers the second page of a list, once, as another database at the same address does
-// that has nothing.
+// swappedKV returns the second page of one list from an empty database.
 type swappedKV struct {
 	clientv3.KV
 	pages atomic.Int32
@@ -37,8 +36,8 @@ func (s *swappedKV) Get(ctx context.Context, key string, opts ...clientv3.OpOpti
 	return answer, err
 }
 
-// A list whose pages are of two histories is no list: neither is the state complete by it, nor is
-// gone what was in neither part.
+// If the pages of a list are from two histories, the list is discarded: the state is not complete, and nothing is
+// deleted.
 func TestSourceOtherHistoryWithinAList(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	fill(t, store, 50, "1")
@@ -54,7 +53,7 @@ func TestSourceOtherHistoryWithinAList(t *testing.T) {
 	require.Equal(t, uint64(1), source.Stats().Failures[etcd.FailureHistory])
 }
 
-// laggingWatcher begins watches, once, at a member that is a revision behind the others.
+// laggingWatcher begins one watch at a member that is a revision behind the others.
 type laggingWatcher struct {
 	clientv3.Watcher
 	lagged bool
@@ -82,8 +81,7 @@ func (l *laggingWatcher) Watch(ctx context.Context, key string, opts ...clientv3
 	return out
 }
 
-// A member that is behind the one before is no other history: the watch is good, and nothing is
-// listed again.
+// A member that is behind has the same history: the watch continues, and nothing is listed again.
 func TestSourceMemberIsBehind(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	fill(t, store, 50, "1")
@@ -110,8 +108,7 @@ func TestSourceStrayKeyBeforeTheMark(t *testing.T) {
 	require.Equal(t, "a=1", r.text())
 }
 
-// A source to which nothing happens learns how far the store is, so that a watch can go on from
-// there however much was compacted.
+// A Source without changes receives the revision of the store. So its watch can continue from there after a compaction.
 func TestSourceProgress(t *testing.T) {
 	srv := newServer(t, func(cfg *embed.Config) { cfg.WatchProgressNotifyInterval = 100 * time.Millisecond })
 	relay := newRelay(t, srv.url)
@@ -135,26 +132,26 @@ func TestSourceProgress(t *testing.T) {
 	require.Equal(t, uint64(1), source.Stats().Lists)
 }
 
-// leaderWatcher takes down whether watches ask for a member that has a leader.
+// leaderWatcher records whether watches require a member that has a leader.
 type leaderWatcher struct {
 	clientv3.Watcher
-	asks chan bool
+	requires chan bool
 }
 
 func (l *leaderWatcher) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
 	md, _ := metadata.FromOutgoingContext(ctx)
-	l.asks <- slices.Equal(md.Get(rpctypes.MetadataRequireLeaderKey), []string{rpctypes.MetadataHasLeader})
+	l.requires <- slices.Equal(md.Get(rpctypes.MetadataRequireLeaderKey), []string{rpctypes.MetadataHasLeader})
 	return l.Watcher.Watch(ctx, key, opts...)
 }
 
-// A member that is cut off from the others is not listened to.
+// A Source does not watch a member that is cut off from the others.
 func TestSourceRequiresALeader(t *testing.T) {
 	srv, _, _ := newStoreOn(t)
 	raw := rawClient(t, srv.url)
-	watcher := &leaderWatcher{Watcher: raw.Watcher, asks: make(chan bool, 10)}
+	watcher := &leaderWatcher{Watcher: raw.Watcher, requires: make(chan bool, 10)}
 	raw.Watcher = watcher
 	start(t, quick(newClientOf(t, etcd.Config{Etcd: raw, Cluster: "test"}), nil), newReceiver())
-	require.True(t, <-watcher.asks)
+	require.True(t, <-watcher.requires)
 }
 
 // A backup is restored and has reached the revision and the raft term that a source without a Reporter

@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The parts of a cluster's key space, below "<prefix>/<cluster>/".
+// The parts of a cluster's keys, below "<prefix>/<cluster>/".
 const (
 	partState     = "state/"     // state/<Kind>/<namespace>/<name>, and the mark
 	partSettings  = "settings/"  // settings/global and settings/node/<node>
@@ -19,23 +19,22 @@ const (
 	partAgents    = "agents/"    // agents/<node>, under a lease
 	partEndpoints = "endpoints/" // endpoints/<node>/<Kind>/<namespace>/<name>, under a lease
 
-	// mark is the key that Init makes. It sorts before every kind, so that in a list, and in the
-	// events of one revision, it comes first.
+	// mark is the key that Init creates. It sorts before every kind. So it is first in a list, and among the events of
+	// one revision.
 	mark = partState + ".cluster"
-	// barrier is the key that Barrier writes. It says nothing but that it was written, and comes
-	// after the mark.
+	// barrier is the key that Barrier writes. Its value has no meaning. It sorts after the mark.
 	barrier = partState + ".sync"
 )
 
 // isObject reports whether a key below partState is, or should be, that of an object.
 func isObject(rel string) bool { return rel != mark && rel != barrier }
 
-// path writes a key's own part, "<Kind>/<namespace>/<name>", with an empty namespace for a global
-// object. A name may have slashes (that of a block has), the others never do.
+// path returns the last part of an object's key, "<Kind>/<namespace>/<name>". The namespace of a global object is
+// empty. Only names can have slashes, as those of blocks do.
 func path(k policy.Key) string { return string(k.Kind) + "/" + k.Namespace + "/" + k.Name }
 
-// parsePath reads what path wrote. The strings of the result share the memory of s. A kind that is
-// not known is ErrNewer, and the key is returned nonetheless.
+// parsePath parses the result of path. The strings of the returned key share the memory of s. If the kind is unknown,
+// the error is ErrNewer, and the key is returned, too.
 func parsePath(s string) (policy.Key, error) {
 	kind, rest, ok := strings.Cut(s, "/")
 	namespace, name, ok2 := strings.Cut(rest, "/")
@@ -50,7 +49,8 @@ func parsePath(s string) (policy.Key, error) {
 	return key, nil
 }
 
-// checkKey refuses a key that could not be read back or would reach into another's keys.
+// checkKey returns an error for a key that path and parsePath would change, or that would be among the keys of other
+// objects.
 func checkKey(k policy.Key) error {
 	if k.Name == "" || strings.Contains(k.Namespace, "/") ||
 		strings.Contains(k.Name, "/") && k.Kind != policy.KindBlock {
@@ -62,7 +62,7 @@ func checkKey(k policy.Key) error {
 	return nil
 }
 
-// checkSegment refuses a name that cannot be one segment of a key.
+// checkSegment returns an error for a name that cannot be one segment of a key.
 func checkSegment(what, name string) error {
 	bad := func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||

@@ -12,15 +12,13 @@ import (
 )
 
 const (
-	// pageBytes is what a page should not be much larger than.
+	// pageBytes is the approximate maximum size of a page.
 	pageBytes = 4 << 20
-	// firstPage is how many objects the first page has. Not before it is here is there any telling
-	// how large objects are.
+	// firstPage is the number of objects in the first page. Their size determines the number in the next page.
 	firstPage = 100
 )
 
-// list reads everything at one revision, compares it with the cache, and takes in the
-// differences.
+// list reads all objects at one revision, and merges those that differ from the cache.
 func (f *feed) list(ctx context.Context) error {
 	f.cache.startList()
 	f.read = keysRead{}
@@ -48,12 +46,12 @@ func (f *feed) list(ctx context.Context) error {
 			}
 			history = newHistory(page.Header, kvs[0])
 			kvs = kvs[1:]
-		case history.contradicts(p.revision, page.Header): // what is not in it may be in the rest of the other
+		case history.contradicts(p.revision, page.Header): // parts of the list may be from another history
 			return errRestarted
 		}
 		f.cache.waitRoom(ctx.Done())
 		if page.More {
-			p.fetch(ctx) // while this one is taken in
+			p.fetch(ctx) // while this page is processed
 		}
 		changes := f.takePage(kvs)
 		if !page.More {
@@ -65,7 +63,7 @@ func (f *feed) list(ctx context.Context) error {
 	}
 }
 
-// pager reads a list page by page, all at the revision of the first.
+// pager reads a list in pages, all at the revision of the first.
 type pager struct {
 	client      *Client
 	etcd        *clientv3.Client
@@ -95,7 +93,7 @@ func (p *pager) fetch(ctx context.Context) {
 	}()
 }
 
-// wait returns the page, and works out what the next is to be.
+// wait waits for the page, and sets the position and size of the next one.
 func (p *pager) wait() (*clientv3.GetResponse, error) {
 	a := <-p.answer
 	if a.err != nil {
@@ -115,8 +113,8 @@ func (p *pager) wait() (*clientv3.GetResponse, error) {
 	return a.page, nil
 }
 
-// nextLimit aims at pages of pageBytes at most. Few large ones are better: for each the server
-// looks at all that is left.
+// nextLimit returns the number of objects for a page of at most pageBytes. Larger pages are better, because the server
+// counts all remaining objects for each page.
 func nextLimit(limit int64, size int, most int64) int64 {
 	switch {
 	case size > pageBytes:
@@ -127,7 +125,7 @@ func nextLimit(limit int64, size int, most int64) int64 {
 	return limit
 }
 
-// takePage returns the changes that one page has.
+// takePage returns the changes of one page.
 func (f *feed) takePage(kvs []*mvccpb.KeyValue) []change {
 	changes := make([]change, 0, len(kvs))
 	for _, kv := range kvs {
@@ -145,7 +143,7 @@ func (f *feed) takePage(kvs []*mvccpb.KeyValue) []change {
 	return changes
 }
 
-// checkMark looks at the first key of a list.
+// checkMark checks that the first key of a list is a mark that this version can read.
 func (f *feed) checkMark(kvs []*mvccpb.KeyValue) error {
 	if len(kvs) == 0 || string(kvs[0].Key) != f.client.key(mark) {
 		return fmt.Errorf("etcd: list: %w", ErrNotInitialised)

@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	serverMode = "WAYLEAVE_TEST_ETCD"      // the process is to be an etcd server
-	inside     = "WAYLEAVE_TEST_NAMESPACE" // the process is in namespaces of its own
+	serverMode = "WAYLEAVE_TEST_ETCD"      // the process is an etcd server
+	inside     = "WAYLEAVE_TEST_NAMESPACE" // the process is in its own namespaces
 )
 
-// TestMain runs the tests in network and mount namespaces of their own: no port is taken on the
-// machine, nothing there can reach the servers, and a test may mount what it likes. The same binary
-// is an etcd server where it is asked to be one, so that a server can be a process that is killed.
+// TestMain runs the tests in new network and mount namespaces. So they use no port of the machine, nothing outside
+// reaches the servers, and a test may mount file systems. The same binary is also the etcd server, so that a test can
+// kill the process of a server.
 func TestMain(m *testing.M) {
 	if os.Getenv(serverMode) != "" {
 		etcdmain.Main(os.Args)
@@ -64,7 +64,7 @@ func enter() int {
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
 	}
-	runtime.LockOSThread() // the child dies with the thread that started it
+	runtime.LockOSThread() // the child ends with the thread that started it
 	err := cmd.Run()
 	var exit *exec.ExitError
 	switch {
@@ -77,8 +77,7 @@ func enter() int {
 	return 0
 }
 
-// loopbackUp gives the new network namespace its loopback interface, and cuts mounts off from the
-// machine's.
+// loopbackUp sets the loopback interface of the new network namespace up, and separates its mounts from the machine's.
 func loopbackUp() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err

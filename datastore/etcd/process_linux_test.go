@@ -21,8 +21,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// process is an etcd that can be killed: the program that WAYLEAVE_ETCD_SERVER names, or the one
-// that these tests are built with.
+// process is an etcd process: the program in WAYLEAVE_ETCD_SERVER, or this test binary.
 type process struct {
 	url  string
 	args []string
@@ -73,13 +72,13 @@ func (p *process) start(t testing.TB) {
 	}(p.cmd, p.done)
 }
 
-// kill ends it without a word, and waits until it is gone.
+// kill ends the process with SIGKILL, and waits until it has ended.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.done
 }
 
-// waitGone blocks until it has ended by itself.
+// waitGone waits until the process has ended by itself.
 func (p *process) waitGone(t testing.TB) {
 	t.Helper()
 	select {
@@ -97,14 +96,14 @@ func urls(members []*process) []string {
 	return out
 }
 
-// ledger counts up a few objects, and knows which numbers the store has acknowledged.
+// ledger increases numbers in a few objects, and records which ones the store has acknowledged.
 type ledger struct {
 	store *etcd.Store
 	acked map[string]int
 	next  int
 }
 
-// write puts one number. An error means that it may have been written or not.
+// write writes one number. After an error, it may have been written.
 func (l *ledger) write(ctx context.Context, rng *rand.Rand) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -117,14 +116,13 @@ func (l *ledger) write(ctx context.Context, rng *rand.Rand) error {
 	return err
 }
 
-// mustWrite writes until the store takes it.
+// mustWrite writes until a write succeeds.
 func (l *ledger) mustWrite(t testing.TB, rng *rand.Rand) {
 	t.Helper()
 	eventually(t, "the store to take a write", func() bool { return l.write(t.Context(), rng) == nil })
 }
 
-// check requires that receiver and store agree, that nothing acknowledged is lost, and that nothing
-// was ever removed.
+// check requires that receiver and store are equal, no acknowledged write is lost, and no object was ever removed.
 func (l *ledger) check(t testing.TB, r *receiver) {
 	t.Helper()
 	var want []string
@@ -145,7 +143,7 @@ func (l *ledger) check(t testing.TB, r *receiver) {
 	require.Empty(t, r.removed)
 }
 
-// follow starts a ledger, and a source that follows it.
+// follow starts a ledger, and a Source that reads its objects.
 func follow(t testing.TB, members []*process) (*ledger, *receiver, *etcd.Source, *witness) {
 	client := newClientOf(t, etcd.Config{Endpoints: urls(members), Cluster: "test", RequestTimeout: time.Second})
 	l := &ledger{store: newStore(t, client), acked: map[string]int{}}
@@ -165,8 +163,8 @@ func TestKilledServer(t *testing.T) {
 		for range 30 {
 			l.mustWrite(t, rng)
 		}
-		w.forget()
-		go members[0].cmd.Process.Kill() // in the middle of the next write, with luck
+		w.clear()
+		go members[0].cmd.Process.Kill() // usually during the next write
 		for range 30 {
 			if l.write(t.Context(), rng) != nil {
 				break
@@ -181,8 +179,7 @@ func TestKilledServer(t *testing.T) {
 	require.Equal(t, uint64(1), source.Stats().Lists, "the watch went on where it was")
 }
 
-// The disk is full: the server gives up. The node keeps what it has, and goes on once there is room
-// again.
+// If the disk is full, the server ends. The node keeps its objects, and continues once there is room.
 func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, unix.Mount("none", dir, "tmpfs", 0, "size=170m"))
@@ -202,7 +199,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	require.ErrorIs(t, err, unix.ENOSPC)
 	require.NoError(t, file.Close())
-	w.forget()
+	w.clear()
 	raw := rawClient(t, members[0].url)
 	gone := func() bool {
 		select {
@@ -226,8 +223,7 @@ func TestDiskFull(t *testing.T) {
 	l.check(t, r)
 }
 
-// Of three members one after the other is killed, the leader first, and comes back. Meanwhile
-// writes go on.
+// Of three members, one after the other is killed, the leader first, and started again. Writes continue meanwhile.
 func TestFailover(t *testing.T) {
 	members := newProcesses(t, t.TempDir(), 3)
 	l, r, source, _ := follow(t, members)
@@ -245,7 +241,7 @@ func TestFailover(t *testing.T) {
 		leader.start(t)
 		eventually(t, "all three", func() bool { return findLeader(t, []*process{leader}) != nil })
 	}
-	// Without a majority nothing is written, and the node keeps what it has.
+	// Without a majority, writes fail, and the node keeps its objects.
 	members[0].kill()
 	members[1].kill()
 	require.Error(t, l.write(t.Context(), rng))
@@ -256,8 +252,7 @@ func TestFailover(t *testing.T) {
 	require.Equal(t, uint64(1), source.Stats().Lists, "the watch went on where it was")
 }
 
-// A leader that hangs, with its connections open, neither answers nor says goodbye. Sources that
-// watch it move on to the others.
+// A leader that hangs keeps its connections open and does not answer. Sources that watch it connect to other members.
 func TestFrozenLeader(t *testing.T) {
 	members := newProcesses(t, t.TempDir(), 3)
 	l, r, _, _ := follow(t, members)

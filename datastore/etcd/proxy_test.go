@@ -21,7 +21,7 @@ import (
 	"github.com/wayleave/wayleave/datastore/etcd"
 )
 
-// newProxy starts etcd's own proxy in front of a server, and returns its URL.
+// newProxy starts etcd's proxy in front of a server, and returns its URL.
 func newProxy(t testing.TB, target string) string {
 	ctx, cancel := context.WithCancel(context.Background())
 	upstream, err := clientv3.New(clientv3.Config{Endpoints: []string{target}, Logger: zap.NewNop(), Context: ctx})
@@ -48,7 +48,7 @@ func newProxy(t testing.TB, target string) string {
 	return "http://" + listener.Addr().String()
 }
 
-// watchers returns how many watches the servers in this process have to serve.
+// watchers returns the number of watches of the servers in this process.
 func watchers(t testing.TB) int {
 	families, err := prometheus.DefaultGatherer.Gather()
 	require.NoError(t, err)
@@ -61,7 +61,7 @@ func watchers(t testing.TB) int {
 	return 0
 }
 
-// Fifty nodes behind a proxy cost the server a handful of watches, and all of them get everything.
+// Fifty nodes behind a proxy cause only a few watches at the server, and all of them receive everything.
 func TestProxyFanOut(t *testing.T) {
 	const nodes, objects = 50, 500
 	srv, _, store := newStoreOn(t)
@@ -94,7 +94,7 @@ func TestProxyFanOut(t *testing.T) {
 	require.Equal(t, "v199", receivers[0].value("p0049"))
 	require.LessOrEqual(t, watchers(t)-before, 10, "the proxy joins the watches of its clients; it has two of its own")
 
-	// Status goes through the proxy as well.
+	// Reports pass the proxy, too.
 	n1, _ := newReporter(t, newClient(t, proxy), "n1")
 	n1.Set(etcd.Report{Revision: last, History: readingOf(t, newClient(t, proxy)), InSync: true})
 	awaitStored(t, rawClient(t, srv.url), "the report", func() bool {
@@ -104,8 +104,8 @@ func TestProxyFanOut(t *testing.T) {
 	})
 }
 
-// Behind a proxy a source gets over what it gets over without one: a server that restarts,
-// compaction, a mark that is gone.
+// Behind a proxy, a Source survives the same failures as without: a restart of the server, a compaction, a missing
+// mark.
 func TestProxyFaults(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	update(t, store, set("a", "1"), set("b", "1"), set("gone", "1"))
@@ -118,7 +118,7 @@ func TestProxyFaults(t *testing.T) {
 
 	srv.stop()
 	w.waitLost(t, "stopped", func(error) bool { return true })
-	w.forget()
+	w.clear()
 	srv.start(t)
 	store = newStore(t, newClient(t, srv.url))
 	update(t, store, set("a", "2"))

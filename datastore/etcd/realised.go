@@ -16,61 +16,56 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// NodeState says how far a node is with an object.
+// NodeState is the progress of a node.
 type NodeState string
 
 // The states of a node.
 const (
-	// NodeRealised: it is in force, and nothing on the node is at fault.
+	// NodeRealised: the node has applied the revision, and its report has no faults.
 	NodeRealised NodeState = "realised"
-	// NodeBehind: the node is there, and has not got so far, or has not confirmed its report since
-	// the servers elected a leader: a restored backup may hold reports of its time. A Reporter
-	// confirms within a third of its TTL.
+	// NodeBehind: the node has not applied the revision, or has not confirmed its report since the servers elected a
+	// leader. A restored backup may contain old reports. A Reporter confirms its report within a third of its TTL.
 	NodeBehind NodeState = "behind"
-	// NodeFaulty: the node has got so far, and something on it is at fault; it may be another
-	// object.
+	// NodeFaulty: the node has applied the revision, but its report has faults. They may concern other objects.
 	NodeFaulty NodeState = "faulty"
-	// NodeSilent: there is a policy.Node of that name, and no report, or one that this version
-	// cannot read.
+	// NodeSilent: the node has a policy.Node, but no report, or one that this version cannot read.
 	NodeSilent NodeState = "silent"
 )
 
-// NodeRealisation is how far one node is.
+// NodeRealisation is the progress of one node.
 type NodeRealisation struct {
-	// Node that is meant.
+	// Node is the name of the node.
 	Node string
 	// State of the node.
 	State NodeState
-	// Revision that the node has in force; 0 where it is silent, not in sync or not confirmed.
+	// Revision that the node has applied; 0 if it is silent, not in sync or has not confirmed its report.
 	Revision Revision
-	// Faults are the objects at fault on the node, with the reason, the first MaxFaults of Faulty.
+	// Faults has the reason for each object at fault on the node, for at most MaxFaults objects.
 	Faults map[policy.Key]string
-	// Faulty is how many there are.
+	// Faulty is the number of objects at fault.
 	Faulty int
 }
 
-// Realisation says on which nodes a revision is in force.
+// Realisation has the nodes, and how many of them have applied a revision.
 type Realisation struct {
-	// Revision that is asked for: for Store.Realised, that of the object.
+	// Revision of the query: for Store.Realised, that of the object.
 	Revision Revision
-	// Nodes that there are: those with a policy.Node, and those that report. Sorted by name.
+	// Nodes are those with a policy.Node or a report, sorted by name.
 	Nodes []NodeRealisation
-	// Realised is on how many of them it is in force.
+	// Realised counts those in the state NodeRealised.
 	Realised int
 }
 
-// Complete reports whether it is in force on every node; false where there is none.
+// Complete reports whether all nodes have applied the revision; false if there are no nodes.
 func (r Realisation) Complete() bool { return r.Realised == len(r.Nodes) && r.Realised > 0 }
 
-// String returns "2/3".
+// String returns the nodes that have applied the revision and all nodes, as in "2/3".
 func (r Realisation) String() string { return fmt.Sprintf("%d/%d", r.Realised, len(r.Nodes)) }
 
-// Realised says on which nodes an object is in force as it is now. Everything that it says is of
-// one moment.
+// Realised returns which nodes have applied the present version of an object. A node has done so if it has applied all
+// changes up to the object's revision. The result is read at one revision of the store.
 //
-// An object is in force on a node that has all changes up to that object's revision in force. Once
-// an object is deleted there is nothing to ask for: use RealisedAt with the revision that Delete
-// returned. Errors: ErrNotFound, or the client's.
+// For a deleted object, use RealisedAt with the revision that Delete returned. Errors: ErrNotFound, or the client's.
 func (s *Store) Realised(ctx context.Context, key policy.Key) (Realisation, error) {
 	if err := checkKey(key); err != nil {
 		return Realisation{}, err
@@ -78,8 +73,8 @@ func (s *Store) Realised(ctx context.Context, key policy.Key) (Realisation, erro
 	return s.realised(ctx, key, 0)
 }
 
-// RealisedAt says on which nodes everything up to a revision is in force: one at which something
-// was written, as of a Delete, or that of Barrier. Errors: the client's.
+// RealisedAt returns which nodes have applied all changes up to a revision. Use a revision that a write, a Delete or
+// Barrier returned. Errors: the client's.
 func (s *Store) RealisedAt(ctx context.Context, revision Revision) (Realisation, error) {
 	return s.realised(ctx, policy.Key{}, revision)
 }
@@ -126,7 +121,7 @@ func (s *Store) realised(ctx context.Context, key policy.Key, revision Revision)
 	return r, nil
 }
 
-// judge says how far a node is that sent a report.
+// judge returns the progress of a node from its report.
 func judge(node string, revision Revision, value []byte, now *etcdserverpb.ResponseHeader) NodeRealisation {
 	n := NodeRealisation{Node: node, State: NodeSilent}
 	var v agentValue
@@ -155,8 +150,8 @@ func judge(node string, revision Revision, value []byte, now *etcdserverpb.Respo
 	return n
 }
 
-// Endpoints returns the status of every endpoint that nodes report, by node. Of a node that is not
-// reporting there is none. Problems are values that cannot be read. Errors: the client's.
+// Endpoints returns the status of every endpoint that nodes report, by node. A node without a report has none. Problems
+// are values that cannot be read. Errors: the client's.
 func (s *Store) Endpoints(
 	ctx context.Context,
 ) (status map[string]map[policy.Key]EndpointStatus, problems []error, err error) {

@@ -46,7 +46,7 @@ func fill(t testing.TB, store *etcd.Store, n int, value string) {
 	}
 }
 
-// receiver takes down what it is told. With a gate it waits for a token before each update.
+// receiver records what it receives. With a gate, it waits for a token before each update.
 type receiver struct {
 	changes
 	gate chan struct{}
@@ -73,7 +73,7 @@ func (r *receiver) Update(ctx context.Context, updates []policy.Update) error {
 			return ctx.Err()
 		}
 	}
-	defer r.tell()
+	defer r.notify()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.largest = max(r.largest, len(updates))
@@ -101,7 +101,7 @@ func (r *receiver) Update(ctx context.Context, updates []policy.Update) error {
 }
 
 func (r *receiver) InSync(context.Context) error {
-	defer r.tell()
+	defer r.notify()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.inSync = true
@@ -109,7 +109,7 @@ func (r *receiver) InSync(context.Context) error {
 	return r.fail
 }
 
-// take returns what was told so far and forgets it.
+// take returns the log so far and clears it.
 func (r *receiver) take() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,47 +157,46 @@ func (r *receiver) isInSync() bool {
 	return r.inSync
 }
 
-// witness takes down what the hooks of a source are told.
+// witness records the calls of a Source's hooks.
 type witness struct {
 	changes
-	mu       sync.Mutex
-	lost     []error
-	found    int
-	rejected []string
-	told     []etcd.Revision
+	mu        sync.Mutex
+	lost      []error
+	found     int
+	rejected  []string
+	revisions []etcd.Revision
 }
 
 func (w *witness) hooks() etcd.SourceHooks {
 	return etcd.SourceHooks{
 		Rejected: func(err error) {
-			defer w.tell()
+			defer w.notify()
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.rejected = append(w.rejected, err.Error())
 		},
 		Lost: func(err error) {
-			defer w.tell()
+			defer w.notify()
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.lost = append(w.lost, err)
 		},
 		Found: func() {
-			defer w.tell()
+			defer w.notify()
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.found++
 		},
 		Delivered: func(r etcd.Revision, _ *etcd.History) {
-			defer w.tell()
+			defer w.notify()
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.told = append(w.told, r)
+			w.revisions = append(w.revisions, r)
 		},
 	}
 }
 
-// waitLost blocks until Lost is told an error of which something holds, and forgets those told
-// before.
+// waitLost waits until Lost is called with an error for which holds returns true, and removes it and all earlier ones.
 func (w *witness) waitLost(t testing.TB, what string, holds func(error) bool) {
 	t.Helper()
 	w.await(t, "lost: "+what, func() bool {
@@ -211,7 +210,7 @@ func (w *witness) waitLost(t testing.TB, what string, holds func(error) bool) {
 	})
 }
 
-func (w *witness) forget() {
+func (w *witness) clear() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lost, w.found, w.rejected = nil, 0, nil
@@ -223,7 +222,7 @@ func (w *witness) isFound() bool {
 	return w.found > 0
 }
 
-// rejections returns what was rejected so far, and forgets it.
+// rejections returns the rejections so far, and removes them.
 func (w *witness) rejections() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -232,7 +231,7 @@ func (w *witness) rejections() []string {
 	return r
 }
 
-// quick makes a source impatient, for tests.
+// quick returns a configuration with short times, for tests.
 func quick(c *etcd.Client, w *witness) etcd.SourceConfig {
 	cfg := etcd.SourceConfig{Client: c, MaxBackOff: 100 * time.Millisecond, Heartbeat: 100 * time.Millisecond}
 	if w != nil {

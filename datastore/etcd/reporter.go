@@ -15,26 +15,22 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// ReporterConfig says which node reports, and how often.
-//
-// It is a plain value and is not changed by the Reporter.
+// ReporterConfig configures a Reporter. The Reporter does not change it.
 type ReporterConfig struct {
-	// Client to write with. Required.
+	// Client that writes the reports. Required.
 	Client *Client
-	// Node that reports. Required; 1 to 265 letters, digits and -_.:@+~. Two Reporters of one node
-	// make each other fail repeatedly; both report that to Lost.
+	// Node is the name of this node. Required; 1 to 265 letters, digits and -_.:@+~. Two Reporters with one name
+	// overwrite each other's reports; both then call Lost repeatedly.
 	Node string
-	// TTL is how long a report outlives a node that is gone without a word, in whole seconds. Each
-	// third of it the report is read back, and confirmed where the servers have elected a leader
-	// since. Default: 30 s; at least 2 s.
+	// TTL is the time after which a report expires if its node no longer renews it, in whole seconds. At each third of
+	// it, the Reporter reads the report back, and confirms it if the servers have elected a leader since. Default: 30
+	// s; minimum 2 s.
 	TTL time.Duration
-	// Interval is the least time between two writes. What is set meanwhile is coalesced. Default:
-	// 200 ms.
+	// Interval is the minimum time between two writes. Reports that are set meanwhile are merged. Default: 200 ms.
 	Interval time.Duration
-	// MaxBackOff is the longest time between two attempts to reach the store. Default: 5 s.
+	// MaxBackOff is the maximum pause between two attempts after a failure. Default: 5 s.
 	MaxBackOff time.Duration
-	// Lost is called from the goroutine of Run with the error of every attempt to report that fails.
-	// Optional.
+	// Lost is called from the goroutine of Run with the error of each failed attempt to report. Optional.
 	Lost func(err error)
 }
 
@@ -71,10 +67,10 @@ func (c ReporterConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// Reporter tells the store what is in force on a node, under a lease: once nobody renews that any
-// more, the node's reports are gone. It reports a revision only to the store whose History that is
-// of, and otherwise that the node is not in sync. Its Client must be the Source's, and may read the
-// state.
+// Reporter writes the revision that a node has applied, and the status of its endpoints, to the store. The keys have a
+// lease: if the node no longer renews it, the node's reports are deleted. If the History of a report is not that of the
+// store, the report is written without the revision, as not in sync. The Source must use the same Client, whose user
+// may read the state.
 //
 // Set is safe for concurrent use. Run may run once at a time.
 type Reporter struct {
@@ -82,13 +78,12 @@ type Reporter struct {
 
 	mu      sync.Mutex
 	running bool
-	report  *Report       // the latest
+	report  *Report       // the last argument of Set
 	wake    chan struct{} // holds a token after Set
-	last    lastReport    // belongs to Run
+	last    lastReport    // used by the goroutine of Run
 }
 
-// NewReporter returns a reporter. It does not speak to the store before Run. It fails if the
-// configuration is invalid.
+// NewReporter returns a Reporter. It sends no request before Run. Errors: an invalid configuration.
 func NewReporter(cfg ReporterConfig) (*Reporter, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -97,8 +92,7 @@ func NewReporter(cfg ReporterConfig) (*Reporter, error) {
 	return &Reporter{config: cfg, wake: make(chan struct{}, 1)}, nil
 }
 
-// Set says what there is to report now. It does not wait. The maps in the report must not be
-// changed afterwards.
+// Set replaces the report. It does not wait until it is written. Do not change the maps of the report afterwards.
 func (r *Reporter) Set(report Report) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,8 +103,8 @@ func (r *Reporter) Set(report Report) {
 	}
 }
 
-// Run reports until ctx is done, takes the reports back, and returns the error of ctx, or
-// ErrRunning. A failure of the store does not end it: Run calls Lost, and tries again.
+// Run writes reports until ctx is done. Then it deletes the node's reports, and returns the error of ctx. A failure of
+// the store does not end it: Run calls Lost and retries. A second call during the first returns ErrRunning.
 func (r *Reporter) Run(ctx context.Context) error {
 	r.mu.Lock()
 	if r.running {
@@ -134,7 +128,7 @@ func (r *Reporter) Run(ctx context.Context) error {
 	}
 }
 
-// session reports under one lease until that is lost.
+// session writes reports with one lease until the lease is lost.
 func (r *Reporter) session(ctx context.Context, retry *backOff) error {
 	etcd, err := r.config.Client.conn(ctx)
 	if err != nil {
@@ -146,7 +140,7 @@ func (r *Reporter) session(ctx context.Context, retry *backOff) error {
 	if err != nil {
 		return fmt.Errorf("etcd: report: lease: %w", r.config.Client.explain(err))
 	}
-	// The context of the lease's requests outlives ctx: it is ended by the revocation.
+	// Requests of the lease use another context, which ends after the lease is revoked.
 	living, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	w := &reportWriter{
@@ -155,11 +149,11 @@ func (r *Reporter) session(ctx context.Context, retry *backOff) error {
 	}
 	defer func() {
 		if ctx.Err() == nil && r.last.lease == lease.ID {
-			return // the next session finds the report, and so knows that the history is the same
+			return // keep the report: the next session reads it to check the history
 		}
 		revoking, cancel := context.WithTimeout(living, time.Second)
 		defer cancel()
-		_, _ = etcd.Revoke(revoking, lease.ID) // if that fails, it expires
+		_, _ = etcd.Revoke(revoking, lease.ID) // if this fails, the lease expires
 	}()
 	alive, err := etcd.KeepAlive(living, lease.ID)
 	if err != nil {
@@ -168,7 +162,7 @@ func (r *Reporter) session(ctx context.Context, retry *backOff) error {
 	return r.follow(ctx, w, alive, retry)
 }
 
-// follow writes each report, until the lease is lost or ctx done.
+// follow writes each report, until the lease is lost or ctx is done.
 func (r *Reporter) follow(
 	ctx context.Context, w *reportWriter, alive <-chan *clientv3.LeaseKeepAliveResponse, retry *backOff,
 ) error {
@@ -176,7 +170,7 @@ func (r *Reporter) follow(
 	defer pause.Stop()
 	look := time.NewTicker(r.config.TTL / 3)
 	defer look.Stop()
-	ready, due := false, true // a new lease has nothing written
+	ready, due := false, true // a new lease has no keys
 	for {
 		select {
 		case <-ctx.Done():
@@ -212,7 +206,7 @@ func (r *Reporter) latest() *Report {
 	return r.report
 }
 
-// endpointStatus reads endpoints/<node>/<Kind>/<namespace>/<name>.
+// endpointStatus parses a key endpoints/<node>/<Kind>/<namespace>/<name> and its value.
 func endpointStatus(rel string, value []byte) (node string, key policy.Key, status EndpointStatus, err error) {
 	node, rest, ok := strings.Cut(strings.TrimPrefix(rel, partEndpoints), "/")
 	if !ok {

@@ -17,7 +17,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// shortTTL is the least.
+// shortTTL is the minimum TTL.
 const shortTTL = 2 * time.Second
 
 func newReporter(t testing.TB, c *etcd.Client, node string) (*etcd.Reporter, func() error) {
@@ -42,8 +42,7 @@ func realised(t testing.TB, store *etcd.Store, key policy.Key) string {
 	return text
 }
 
-// A policy that is written once takes effect on node after node; nodes that fail, or are gone, are
-// not counted.
+// After a policy is written, one node after the other applies it. Nodes that fail or have ended do not count.
 func TestRealised(t *testing.T) {
 	srv, client, store := newStoreOn(t)
 	ctx, history, raw := t.Context(), readingOf(t, client), rawClient(t, srv.url)
@@ -99,14 +98,14 @@ func TestRealised(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, r.Complete())
 
-	// A newer revision of the policy is in force nowhere yet.
+	// No node has applied the new revision of the policy yet.
 	at, err = store.Put(ctx, &policy.Policy{Name: "p", Selector: "all()"}, etcd.Any)
 	require.NoError(t, err)
 	require.Equal(t, "0/3 n1:behind n2:behind n3:behind", realised(t, store, p.Key()))
 	n2.Set(etcd.Report{Revision: at, History: history, InSync: true})
 	wait("1/3 n1:behind n2:realised n3:behind")
 
-	// An agent that stops takes its report back; a node that is no more is not counted.
+	// An agent that stops deletes its report. A node that no longer exists is not listed.
 	require.ErrorIs(t, stop1(), context.Canceled)
 	require.Equal(t, "1/3 n1:silent n2:realised n3:behind", realised(t, store, p.Key()))
 	_, err = store.Delete(ctx, policy.Key{Kind: policy.KindNode, Name: "n1"}, etcd.Any)
@@ -118,8 +117,7 @@ func TestRealised(t *testing.T) {
 	require.Equal(t, "1/3 n2:realised n3:behind n9:silent", realised(t, store, p.Key()))
 }
 
-// The report of an agent that is gone without a word expires, and one whose lease was lost comes
-// back.
+// The report of a killed agent expires. A report whose lease was lost is written again.
 func TestReportsExpire(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	relay := newRelay(t, srv.url)
@@ -139,7 +137,7 @@ func TestReportsExpire(t *testing.T) {
 	leases, err := raw.Leases(t.Context())
 	require.NoError(t, err)
 	for _, l := range leases.Leases {
-		_, err := raw.Revoke(t.Context(), l.ID) // as by an operator
+		_, err := raw.Revoke(t.Context(), l.ID) // as an operator could do
 		require.NoError(t, err)
 	}
 	awaitStored(t, raw, "the report once more", func() bool { return realised(t, store, p.Key()) == "1/1 n1:realised" })
@@ -149,7 +147,7 @@ func TestReportsExpire(t *testing.T) {
 		string(got.Kvs[0].Value))
 }
 
-// unansweredKV makes writes whose answers are lost: so many transactions, and then so many puts.
+// unansweredKV discards the responses to a number of transactions, and then of puts.
 type unansweredKV struct {
 	clientv3.KV
 	transactions, puts atomic.Int32
@@ -199,8 +197,8 @@ func (u *unansweredTxn) Commit() (*clientv3.TxnResponse, error) {
 	return response, err
 }
 
-// A report whose answer is lost is the node's own nonetheless: the history goes on, and nothing is
-// listed again.
+// If the response to the write of a report is lost, the node recognises its report. The history continues, and nothing
+// is listed again.
 func TestReportWithoutAnswer(t *testing.T) {
 	for _, lost := range []struct{ transactions, puts int32 }{{1, 0}, {1, 1}, {2, 2}} {
 		t.Run(fmt.Sprintf("%d transactions, %d puts", lost.transactions, lost.puts), func(t *testing.T) {
@@ -263,8 +261,7 @@ func TestReplacedReportIsWrittenAgain(t *testing.T) {
 	})
 }
 
-// A report is written as soon as there is a new lease, whatever the time between two looks at the
-// report.
+// With a new lease, a report is written at once, and not only at the next check of the report.
 func TestNewLeaseIsReportedAtOnce(t *testing.T) {
 	srv, client, store := newStoreOn(t)
 	raw := rawClient(t, srv.url)
@@ -277,11 +274,11 @@ func TestNewLeaseIsReportedAtOnce(t *testing.T) {
 	require.Len(t, leases.Leases, 1)
 	_, err = raw.Revoke(t.Context(), leases.Leases[0].ID)
 	require.NoError(t, err)
-	update(t, store, set("p", "2")) // by its report the node learns that the lease is gone
+	update(t, store, set("p", "2")) // when it writes the report, the node notices that the lease is lost
 	awaitStored(t, raw, "the report again", func() bool { return realised(t, store, p.Key()) == "1/1 n1:realised" })
 }
 
-// A report of many endpoints takes several transactions; only what changes is written again.
+// A report of many endpoints takes several transactions. Later, only changes are written.
 func TestReportsOfManyEndpoints(t *testing.T) {
 	srv, client, store := newStoreOn(t)
 	raw := rawClient(t, srv.url)

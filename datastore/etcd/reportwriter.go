@@ -18,12 +18,12 @@ var errReplaced = errors.New(
 	"etcd: report: another writer changed the report: a second agent uses this node's name, or the store was restored",
 )
 
-// lastReport identifies the last value of the agent's key that a Reporter wrote. A store that has
-// it there has had everything before it, too.
+// lastReport identifies the last value of the agent's key that a Reporter wrote. If the store has it, the store has
+// every earlier change, too.
 type lastReport struct {
 	at      int64            // revision of the write; 0 before the first
-	lease   clientv3.LeaseID // of the last attempt to write, which may have succeeded unseen
-	history *History         // the last that was reported
+	lease   clientv3.LeaseID // of the last attempt to write, which may have succeeded without a response
+	history *History         // the history of the last report
 }
 
 // is reports whether the store has the last report.
@@ -31,15 +31,15 @@ func (l *lastReport) is(agent *mvccpb.KeyValue) bool {
 	return agent != nil && (agent.ModRevision == l.at || agent.ModRevision > l.at && agent.Lease == int64(l.lease))
 }
 
-// reportWriter writes what is not written yet under a lease.
+// reportWriter writes the keys of a report that differ, with one lease.
 type reportWriter struct {
 	client  *Client
 	etcd    *clientv3.Client
 	node    string
 	lease   clientv3.LeaseID
 	last    *lastReport
-	now     *etcdserverpb.ResponseHeader // of the store when it was last read; nil before anything was written
-	written map[string]string            // key -> value
+	now     *etcdserverpb.ResponseHeader // of the last read of the store; nil before the first write
+	written map[string]string            // the value of each key
 }
 
 func (w *reportWriter) agentKey() string { return w.client.key(partAgents + w.node) }
@@ -78,7 +78,7 @@ func (w *reportWriter) write(ctx context.Context, report Report) error {
 		if err != nil {
 			return err
 		}
-		if !done { // the mark is another one, or the report, which readStore finds
+		if !done { // the mark or the report has changed; readStore finds out which
 			if holds {
 				report.History.finish()
 			}
@@ -88,8 +88,8 @@ func (w *reportWriter) write(ctx context.Context, report Report) error {
 	return nil
 }
 
-// readStore reads the agent's key, to check that the store is the one written to before. The first
-// call writes a report without a revision instead, which is true of any store.
+// readStore reads the agent's key, to check that the store has the history of the last write. The first call writes a
+// report without a revision instead, which is correct for any history.
 func (w *reportWriter) readStore(ctx context.Context, report Report) error {
 	ctx, cancel := w.client.request(ctx)
 	defer cancel()
@@ -122,8 +122,7 @@ func (w *reportWriter) readStore(ctx context.Context, report Report) error {
 	return nil
 }
 
-// inHistory reports whether the store has the history of the report. If it cannot have it,
-// inHistory ends that history.
+// inHistory reports whether the store has the history of the report. If not, it ends that history.
 func (w *reportWriter) inHistory(report Report) bool {
 	h := report.History
 	if !report.InSync || h == nil || h.finished() {
@@ -149,7 +148,7 @@ func (w *reportWriter) agent(report Report) (string, error) {
 // keyValue is a key and its new value; an empty one deletes it.
 type keyValue struct{ key, value string }
 
-// changes returns what is to be written, the agent's key last.
+// changes returns the keys to write. The agent's key is the last one.
 func (w *reportWriter) changes(wanted map[string]string, agent string) []keyValue {
 	var changes []keyValue
 	for key, value := range wanted {

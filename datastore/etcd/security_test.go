@@ -35,10 +35,10 @@ import (
 	"github.com/wayleave/wayleave/datastore/etcd"
 )
 
-// authority signs certificates into files.
+// authority issues certificates as files.
 type authority struct {
 	dir  string
-	host string // of the servers that it signs for
+	host string // name of its servers
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 	next int64
@@ -52,7 +52,7 @@ func newAuthority(t testing.TB) *authority {
 
 func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
 
-// issue writes <name>.crt and <name>.key. The first is the authority's own.
+// issue writes <name>.crt and <name>.key. The first call issues the authority's own certificate.
 func (a *authority) issue(t testing.TB, name string) {
 	a.issueUntil(t, name, time.Now().Add(time.Hour))
 }
@@ -87,7 +87,7 @@ func (a *authority) issueUntil(t testing.TB, name string, until time.Time) {
 		os.WriteFile(a.file(name+".key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret}), 0o600))
 }
 
-// protect makes a server ask for certificates of the authority, and show its own.
+// protect makes a server require certificates of the authority, and use one.
 func (a *authority) protect(t testing.TB) func(*embed.Config) {
 	return func(cfg *embed.Config) {
 		u := url.URL{Scheme: "https", Host: freePortOf(t, a.host)}
@@ -181,7 +181,7 @@ func TestUsersAndRoles(t *testing.T) {
 	admin := newStore(t, user("root", "master"))
 	require.Error(t, open.Init(t.Context()), "nobody in particular may do nothing")
 
-	// An agent reads the state and reports, and that is all.
+	// An agent can read the state and write reports, but nothing else.
 	agent := user("agent", "hush")
 	w, r := &witness{}, newReceiver()
 	source, _ := start(t, quick(agent, w), r)
@@ -202,8 +202,7 @@ func TestUsersAndRoles(t *testing.T) {
 	_, err = newStore(t, agent).Settings(t.Context(), "n1")
 	require.NoError(t, err)
 
-	// A wrong password is tried again, in case it becomes the right one, and meanwhile nothing is
-	// in sync.
+	// A Source retries with a wrong password, because it may become valid. Meanwhile nothing is in sync.
 	wrong, late := &witness{}, newReceiver()
 	start(t, quick(user("agent", "secret!"), wrong), late)
 	wrong.waitLost(t, "refused", func(err error) bool {
@@ -216,15 +215,15 @@ func TestUsersAndRoles(t *testing.T) {
 	late.wait(t, "a=1")
 	late.waitInSync(t)
 
-	// A role that is taken away is noticed; the state stays, and goes on when the role is back.
-	w.forget()
+	// When a role is taken away, Lost is called and the state stays. When the role is back, the Source continues.
+	w.clear()
 	r.take()
 	_, err = root.UserRevokeRole(t.Context(), "agent", "agent")
 	require.NoError(t, err)
 	w.waitLost(t, "no permission", func(error) bool { return true })
 	require.NotZero(t, source.Stats().Failures[etcd.FailureRefused])
 	require.Equal(t, "a=1", r.text())
-	w.forget()
+	w.clear()
 	_, err = root.UserChangePassword(t.Context(), "agent", "hush")
 	require.NoError(t, err)
 	_, err = root.UserGrantRole(t.Context(), "agent", "agent")
@@ -235,8 +234,7 @@ func TestUsersAndRoles(t *testing.T) {
 	require.Equal(t, []string{"a=2"}, r.take())
 }
 
-// A watch goes on after the role of its user is taken away. That it does is no sign that the store
-// can be read.
+// A watch continues after its user has lost the role. So a watch does not prove that the store can be read.
 func TestRoleIsTakenAwayFromAWatch(t *testing.T) {
 	srv := newServer(t, func(cfg *embed.Config) { cfg.WatchProgressNotifyInterval = 100 * time.Millisecond })
 	open := newStore(t, newClient(t, srv.url))
@@ -250,19 +248,19 @@ func TestRoleIsTakenAwayFromAWatch(t *testing.T) {
 	r.waitInSync(t)
 	elsewhere, err := root.Put(t.Context(), "/elsewhere", "1")
 	require.NoError(t, err)
-	eventually(t, "the watch to tell of it", func() bool {
+	eventually(t, "the watch to notify of it", func() bool {
 		return source.Stats().Read >= etcd.Revision(elsewhere.Header.Revision)
 	})
 	_, err = root.UserRevokeRole(t.Context(), "agent", "agent")
 	require.NoError(t, err)
 	w.waitLost(t, "no permission", func(error) bool { return true })
-	w.forget()
+	w.clear()
 	w.await(t, "ten heartbeats", func() bool { return source.Stats().Failures[etcd.FailureRefused] > 10 })
 	require.False(t, w.isFound())
 	require.False(t, source.Stats().Connected)
 }
 
-// The tokens of users are gone with the server that gave them.
+// A restarted server does not know the tokens of users that it issued before.
 func TestServerWithUsersRestarts(t *testing.T) {
 	srv, _, open := newStoreOn(t)
 	update(t, open, set("a", "1"))
@@ -279,7 +277,7 @@ func TestServerWithUsersRestarts(t *testing.T) {
 	n1.wait(t, "a=1")
 	srv.stop()
 	w.waitLost(t, "stopped", func(error) bool { return true })
-	w.forget()
+	w.clear()
 	srv.start(t)
 	admin := newStore(t, user("root", "master"))
 	update(t, admin, set("a", "2"))
@@ -313,7 +311,7 @@ func TestSecretsDoNotShow(t *testing.T) {
 	require.Empty(t, fmt.Sprint(etcd.Secret("")))
 }
 
-// A scheme means the same in whatever letters it is written, and never less protection.
+// The scheme of an endpoint has the same meaning in upper and lower case.
 func TestSchemeInCapitals(t *testing.T) {
 	ca := newAuthority(t)
 	ca.issue(t, "server")
@@ -326,7 +324,7 @@ func TestSchemeInCapitals(t *testing.T) {
 	}))
 	require.NoError(t, store.Init(t.Context()))
 
-	// Nor is a password sent to whoever listens there without TLS.
+	// The password is not sent to a listener without TLS either.
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	first := make(chan byte, 1)

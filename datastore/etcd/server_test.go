@@ -21,11 +21,10 @@ import (
 	"github.com/wayleave/wayleave/datastore/etcd"
 )
 
-// patience is how long a test waits for something that is bound to happen.
+// patience limits how long a test waits for an event.
 const patience = 60 * time.Second
 
-// server is an etcd in this process. It keeps its port, and its data unless wiped, over stop and
-// start.
+// server is an etcd in this process. It keeps its port over stop and start, and its data unless they are removed.
 type server struct {
 	config *embed.Config
 	etcd   *embed.Etcd
@@ -36,9 +35,9 @@ func newServer(t testing.TB, change ...func(*embed.Config)) *server {
 	cfg := embed.NewConfig()
 	cfg.Dir = t.TempDir()
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
-	cfg.UnsafeNoFsync = true // what survives a crash is for the tests with processes
+	cfg.UnsafeNoFsync = true // tests of crashes use processes
 	cfg.TickMs, cfg.ElectionMs = 10, 100
-	cfg.BcryptCost = 4 // the least: passwords here guard nothing
+	cfg.BcryptCost = 4 // the minimum: these passwords protect nothing
 	client, peer := freeURL(t), freeURL(t)
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
@@ -76,9 +75,8 @@ func loopbackAddress() string {
 	return fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
 }
 
-// freePort returns an address and a port that nobody listens on. The address is a random one: no
-// other socket gets the same port of it before a server listens there, or while the server is
-// stopped.
+// freePort returns an address and a port on which no socket listens. The address is random, so that no other socket
+// takes the port before the server starts or while it is stopped.
 func freePort(t testing.TB) string { return freePortOf(t, loopbackAddress()) }
 
 func freePortOf(t testing.TB, host string) string {
@@ -104,7 +102,7 @@ func newClientOf(t testing.TB, cfg etcd.Config) *etcd.Client {
 	return c
 }
 
-// rawClient returns a client that knows nothing of us, as an operator's etcdctl.
+// rawClient returns a client without a prefix, like etcdctl.
 func rawClient(t testing.TB, endpoints ...string) *clientv3.Client {
 	t.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
@@ -120,7 +118,7 @@ func newStore(t testing.TB, c *etcd.Client) *etcd.Store {
 	return s
 }
 
-// newStoreOn returns a store that is initialised, on a server of its own.
+// newStoreOn returns an initialised store on a new server.
 func newStoreOn(t testing.TB) (*server, *etcd.Client, *etcd.Store) {
 	t.Helper()
 	srv := newServer(t)
@@ -130,13 +128,13 @@ func newStoreOn(t testing.TB) (*server, *etcd.Client, *etcd.Store) {
 	return srv, client, store
 }
 
-// relay stands between a client and a server, and can go wrong.
+// relay forwards connections between a client and a server, and can interrupt them.
 type relay struct {
 	url      string
 	target   string
 	listener net.Listener
 
-	gate  sync.RWMutex // held for writing while nothing gets through
+	gate  sync.RWMutex // locked for writing while nothing is forwarded
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 	wg    sync.WaitGroup
@@ -194,7 +192,7 @@ func (r *relay) pump(from, to net.Conn) {
 	_, _ = from.Close(), to.Close()
 }
 
-// cut ends all connections.
+// cut closes all connections.
 func (r *relay) cut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -203,7 +201,7 @@ func (r *relay) cut() {
 	}
 }
 
-// hold lets nothing through until the returned function is called.
+// hold stops forwarding until the returned function is called.
 func (r *relay) hold() (release func()) {
 	r.gate.Lock()
 	return sync.OnceFunc(r.gate.Unlock)
@@ -211,13 +209,13 @@ func (r *relay) hold() (release func()) {
 
 var _ io.Closer = (*etcd.Client)(nil)
 
-// changes tells those who wait that something has changed. The zero value is ready.
+// changes notifies waiting goroutines of changes. The zero value is ready to use.
 type changes struct {
 	mu   sync.Mutex
-	next chan struct{} // closed at the next change; nil while nobody waits
+	next chan struct{} // closed at the next change; nil if no goroutine waits
 }
 
-func (c *changes) tell() {
+func (c *changes) notify() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.next != nil {
@@ -235,7 +233,7 @@ func (c *changes) channel() <-chan struct{} {
 	return c.next
 }
 
-// await waits until something holds, which it can only begin to do with a change.
+// await waits until holds returns true. It checks again after each change.
 func (c *changes) await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for timeout := time.After(patience); ; {
@@ -264,8 +262,8 @@ func awaitStored(t testing.TB, raw *clientv3.Client, what string, holds func() b
 	}
 }
 
-// eventually polls until holds reports true. It is for states without an event: whether a server
-// answers, which one leads, and counts of a Source without a hook.
+// eventually polls until holds returns true. It is for states without an event: whether a server answers, which one is
+// the leader, and counters of a Source without a hook.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
@@ -273,8 +271,7 @@ func eventually(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// background runs something until the test ends, or until the returned function is called, which
-// returns its error.
+// background runs a function until the test ends, or until the returned function is called, which returns its error.
 func background(t testing.TB, run func(context.Context) error) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

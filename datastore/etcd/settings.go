@@ -14,9 +14,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Settings are what agents are configured with: JSON that they know the meaning of.
+// Settings are the settings of an agent, as JSON that the agent interprets.
 type Settings struct {
-	// Global is for all nodes, Node for one; nil where there is none. What both say, Node says.
+	// Global is for all nodes, Node for one; nil if there are none. If both have a setting, the one of Node is used.
 	Global, Node json.RawMessage
 }
 
@@ -31,10 +31,11 @@ func settingsPath(node string) string {
 	return partSettings + "node/" + node
 }
 
-// PutSettings writes the settings of a node, or with an empty node those of all; nil deletes them.
-// It looks at no more than that they are a JSON object: what they mean is for the agent to check.
-// Errors: of the arguments; a *ValueError where there are some that this version cannot read, also
-// ErrNewer (delete them if they are not wanted); the client's.
+// PutSettings writes the settings of a node, or those of all nodes if node is empty; nil deletes them. It checks only
+// that they are a JSON object; the agent validates them.
+//
+// Errors: those of the arguments; the client's; a *ValueError, possibly ErrNewer, if this version cannot read the
+// stored settings. Such settings are not overwritten, but can be deleted.
 func (s *Store) PutSettings(ctx context.Context, node string, settings json.RawMessage) error {
 	if node != "" {
 		if err := checkSegment("node", node); err != nil {
@@ -67,8 +68,8 @@ func (s *Store) PutSettings(ctx context.Context, node string, settings json.RawM
 	return nil
 }
 
-// replaceSettings makes one write unless somebody else does at the same time. It refuses to where
-// this version does not know what is there, unless that is deleted.
+// replaceSettings makes one write, and reports whether it was done. It fails if another writer changes the key
+// meanwhile. Settings that this version cannot read are not overwritten, but can be deleted.
 func (s *Store) replaceSettings(
 	ctx context.Context, etcd *clientv3.Client, key string, write clientv3.Op,
 ) (done bool, err error) {
@@ -95,14 +96,14 @@ func (s *Store) replaceSettings(
 	return written.Succeeded, nil
 }
 
-// Settings returns the settings for a node. Errors: ErrNotInitialised, as where the mark is missing
-// settings may be lost or not written yet; a *ValueError, also ErrNewer; the client's.
+// Settings returns the settings for a node. Errors: the client's; a *ValueError, possibly ErrNewer; ErrNotInitialised.
+// Without the mark, settings may be lost or not written yet.
 func (s *Store) Settings(ctx context.Context, node string) (Settings, error) {
 	settings, _, err := s.settings(ctx, node)
 	return settings, err
 }
 
-// settings reads both at one revision, which it returns.
+// settings reads both settings at one revision, which it returns.
 func (s *Store) settings(ctx context.Context, node string) (Settings, int64, error) {
 	if err := checkSegment("node", node); err != nil {
 		return Settings{}, 0, err
@@ -144,11 +145,11 @@ func (s *Store) setting(kv *mvccpb.KeyValue) (json.RawMessage, error) {
 	return v.Settings, nil
 }
 
-// WatchSettings blocks until the settings for a node are other than given, and returns them; an
-// agent then starts again with those. Errors: the error of ctx, and of an invalid node. Settings
-// that cannot be read are reported to failed, as is a store that does not answer or has lost its
-// mark, and the wait goes on; failed gets nil when they can be read again. Besides the watch they are
-// read every StoreConfig.Recheck: a watch does not report the changes of a database that was restored.
+// WatchSettings blocks until the settings for a node differ from the given ones, and returns the new ones. The agent
+// then restarts with them. It calls failed if settings or the store cannot be read or the mark is missing, and
+// continues to wait; it calls failed with nil when they can be read again. It also reads the settings every
+// StoreConfig.Recheck, because a watch does not report the changes of a restored database. Errors: the error of ctx,
+// and of an invalid node.
 func (s *Store) WatchSettings(ctx context.Context, node string, now Settings, failed func(error)) (Settings, error) {
 	if err := checkSegment("node", node); err != nil {
 		return Settings{}, err
@@ -181,8 +182,7 @@ func (s *Store) WatchSettings(ctx context.Context, node string, now Settings, fa
 	}
 }
 
-// settingsChanged blocks until any settings have changed since a revision, or it is time to read
-// them again anyway.
+// settingsChanged blocks until any settings have changed after a revision, or until the next recheck.
 func (s *Store) settingsChanged(ctx context.Context, revision int64) error {
 	etcd, err := s.client.conn(ctx)
 	if err != nil {
@@ -192,7 +192,7 @@ func (s *Store) settingsChanged(ctx context.Context, revision int64) error {
 	defer cancel()
 	timer := time.NewTimer(s.recheck)
 	defer timer.Stop()
-	// Watch returns when the server has answered, which it may never do.
+	// Watch returns when the server has answered, so it needs a timeout.
 	stop := time.AfterFunc(s.recheck, cancel)
 	events := etcd.Watch(ctx, s.client.key(partSettings), clientv3.WithPrefix(), clientv3.WithRev(revision+1))
 	stop.Stop()

@@ -62,7 +62,7 @@ func TestSettings(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Settings in a layout of a newer version are not touched.
+// Settings of a newer layout are not overwritten.
 func TestSettingsOfANewerLayout(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	raw := rawClient(t, srv.url)
@@ -76,7 +76,7 @@ func TestSettingsOfANewerLayout(t *testing.T) {
 	require.ErrorIs(t, store.Suspend(t.Context()), etcd.ErrNewer, "or Init would make an older mark in its place")
 }
 
-// A layout that becomes a newer one while somebody writes is not written to, objects or settings.
+// If the layout becomes newer during a write, nothing is written, neither objects nor settings.
 func TestLayoutBecomesNewerMeanwhile(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	for what, write := range map[string]func(*etcd.Store) error{
@@ -101,8 +101,7 @@ func TestLayoutBecomesNewerMeanwhile(t *testing.T) {
 	require.Equal(t, etcd.Settings{}, s)
 }
 
-// A watch that tells nothing, as that of a database that was restored and is at an earlier
-// revision, is not all there is.
+// After a restore to an earlier revision, a watch reports no changes. The settings are read at the next recheck.
 func TestSettingsSilentWatch(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	raw := rawClient(t, srv.url)
@@ -121,8 +120,7 @@ func TestSettingsSilentWatch(t *testing.T) {
 	require.JSONEq(t, `{"a":1}`, string((<-changed).Global))
 }
 
-// Settings that are gone together with the mark are lost, not taken back: the ones before go on
-// counting.
+// If the settings disappear together with the mark, the agent keeps its settings.
 func TestSettingsOfALostStore(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	ctx := t.Context()

@@ -15,50 +15,43 @@ import (
 
 var _ datastore.Source = (*Source)(nil)
 
-// SourceConfig says where a Source reads, and how.
-//
-// It is a plain value and is not changed by the Source.
+// SourceConfig configures a Source. The Source does not change it.
 type SourceConfig struct {
-	// Client to read with. Required.
+	// Client that reads the store. Required.
 	Client *Client
-	// PageSize is how many objects are listed with one request at most; fewer where they are large,
-	// so that a page is some 4 MiB at most, and at the beginning. Two pages are in memory at a
-	// time. Default: 5000.
+	// PageSize is the maximum number of objects in a page of a list. The first page is smaller, and so are pages of
+	// large objects: a page has about 4 MiB at most. Two pages are in memory at a time. Default: 5000.
 	PageSize int
-	// MaxPending is how many objects may wait for the receiver. Beyond that the list does not go
-	// on, and the watch is given up until the receiver has taken them; the server keeps what is
-	// missed meanwhile. The changes of one transaction stay together, even where that goes beyond.
-	// Default: 20,000.
+	// MaxPending is the number of pending objects at which the Source stops reading: the list pauses, or the watch ends
+	// until the receiver has the pending objects. The server keeps the changes meanwhile. The changes of one
+	// transaction stay together, even above the limit. Default: 20,000.
 	MaxPending int
-	// MaxBackOff is the longest time between two attempts to reach the store. The first are made
-	// after a twentieth of a second, then twice that and so on, each at a random moment of the last
-	// half. Default: 5 s.
+	// MaxBackOff is the maximum pause between two attempts after a failure. The pause begins at 50 ms and doubles with
+	// each failure. Up to half of it is removed at random. Default: 5 s.
 	MaxBackOff time.Duration
-	// Heartbeat is how often the store is asked, beside the watch, whether it is still there, still
-	// ours, and still of the same history. Default: 5 s.
+	// Heartbeat is the interval at which the Source checks, besides the watch, that the store answers, has the mark and
+	// has the same history. Default: 5 s.
 	Heartbeat time.Duration
-	// Recheck is how often the store is queried for changes that the watch should have reported but
-	// did not, as happens with a proxy that has lost a watch of its own; then everything is listed
-	// again. The server reads every object for it. Default: 10 min.
+	// Recheck is the interval at which the Source queries the store for changes that the watch did not report. A proxy
+	// that lost its own watch can cause this. If there is such a change, everything is listed again. The server reads
+	// every object for this query. Default: 10 min.
 	Recheck time.Duration
 	// Hooks are called on events. Optional.
 	Hooks SourceHooks
 }
 
-// SourceHooks are optional functions that a Source calls while Run runs: Delivered from the
-// goroutine that calls the receiver, the others from one other. They must not block.
+// SourceHooks are optional functions that a Source calls during Run. Delivered is called from the goroutine that calls
+// the receiver, all others from another one. They must not block.
 type SourceHooks struct {
-	// Rejected is called for a value that cannot be used, once for each version of it; for a key that
-	// cannot be parsed, with every list. The error is a *ValueError.
+	// Rejected is called for a value that cannot be used, once for each version of it. For a key that cannot be parsed,
+	// it is called with every list. The error is a *ValueError.
 	Rejected func(err error)
-	// Lost is called with the error of every attempt to read the store that fails. The receiver keeps
-	// its state.
+	// Lost is called with the error of each failed attempt to read the store. The receiver keeps its state.
 	Lost func(err error)
-	// Found is called when the store is read again after Lost, or for the first time.
+	// Found is called when the store can be read for the first time, and again after Lost.
 	Found func()
-	// Delivered is called with each revision up to which the receiver has everything, and with the
-	// history that the revision belongs to: a Report needs both. Revisions of one history only
-	// increase.
+	// Delivered is called with each revision up to which the receiver has all changes, and its History. A Report needs
+	// both. Revisions of one History only increase.
 	Delivered func(revision Revision, history *History)
 }
 
@@ -111,13 +104,12 @@ func (c SourceConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// Source reads the objects of a cluster: all of them at one revision, page by page, and then each
-// change. After every failure it compares the store with the state of the receiver, and sends the
-// differences. An object that did not change causes no update, and none is absent in between.
+// Source reads the objects of a cluster: first all of them at one revision, in pages, and then each change. After a
+// failure it compares the store with the state of the receiver, and sends only the differences. So an object that did
+// not change is neither sent again nor absent meanwhile.
 //
-// What waits for a slow receiver is the latest state of each object only, and bounded: see
-// SourceConfig.MaxPending. Beside that a Source keeps the name of each object and a hash of its
-// value.
+// For a slow receiver, only the latest value of each object is pending; SourceConfig.MaxPending limits their number.
+// Besides, a Source keeps the name of each object and a hash of its value.
 //
 // Run may run once at a time. Stats and Unusable are safe for concurrent use.
 type Source struct {
@@ -129,53 +121,49 @@ type Source struct {
 	cache   *cache
 }
 
-// SourceStats is what a Source has done and is doing. It is a plain copy; changing it has no
-// effect.
+// SourceStats are the counters and the present state of a Source.
 type SourceStats struct {
-	// Connected says that the store answered when it was last asked, and could be read.
+	// Connected means that the last request to the store succeeded.
 	Connected bool
-	// LastError is why not; nil where it did.
+	// LastError is the error of the last request; nil if it succeeded.
 	LastError error
-	// InSync is set if the receiver was notified that its state is complete.
+	// InSync means that InSync of the receiver was called.
 	InSync bool
-	// Read is the revision up to which the store has been read, Delivered that up to which the
-	// receiver has everything; 0 before it is so for the first time.
+	// Read is the revision up to which the store has been read. Delivered is the revision up to which the receiver has
+	// all changes. They are 0 before the first list.
 	Read, Delivered Revision
-	// Behind is for how long the receiver has had something waiting for it; 0 where nothing does.
+	// Behind is the age of the oldest change that the receiver lacks; 0 if it has all.
 	Behind time.Duration
-	// Objects is how many objects the store has as far as it was read, and Pending how many of them
-	// wait for the receiver.
+	// Objects counts the objects in the store as far as it has been read, Pending those that the receiver lacks.
 	Objects, Pending int
-	// Lists counts how often everything was read, Watches how often a watch was begun, and Events
-	// the changes that watches reported.
+	// Lists counts complete reads of the store, Watches the watches that were begun, and Events the changes that they
+	// reported.
 	Lists, Watches, Events uint64
-	// Resyncs counts how often a watch could not go on from where it was, so that everything was to
-	// be read anew and compared.
+	// Resyncs counts the watches that could not be continued, so that everything was listed again.
 	Resyncs uint64
-	// Connections counts those that were made to servers, by all who use the Client; 0 where
-	// Config.Etcd is set.
+	// Connections counts the connections to servers by all users of the Client; 0 if Config.Etcd is set.
 	Connections uint64
 	// Rejected counts the values that could not be used.
 	Rejected uint64
-	// Failures counts what went wrong, by kind; all kinds are there.
+	// Failures counts failures by kind. It has all kinds.
 	Failures map[FailureKind]uint64
-	// Updates is how many updates the receiver was given.
+	// Updates counts the updates that were sent to the receiver.
 	Updates uint64
 }
 
-// FailureKind is a kind of what goes wrong between a Source and the store.
+// FailureKind is a kind of failure between a Source and the store.
 type FailureKind string
 
-// The kinds.
+// The kinds of failures.
 const (
-	// FailureUnreachable: no server answers, or none that can.
+	// FailureUnreachable: no server answers, or none that can serve the request.
 	FailureUnreachable FailureKind = "unreachable"
-	// FailureRefused: the user is refused, or what he asks for.
+	// FailureRefused: the server refuses the user or the request.
 	FailureRefused FailureKind = "refused"
-	// FailureCompacted: the revision to go on from is gone.
+	// FailureCompacted: the revision from which to continue has been compacted.
 	FailureCompacted FailureKind = "compacted"
-	// FailureHistory: the store has another history, as after a backup was restored, or was
-	// initialised anew.
+	// FailureHistory: the store has another history, for example because a backup was restored or the store initialised
+	// again.
 	FailureHistory FailureKind = "history"
 	// FailureMissed: the watch missed a change.
 	FailureMissed FailureKind = "missed"
@@ -193,8 +181,7 @@ func FailureKinds() []FailureKind {
 	}
 }
 
-// NewSource returns a source. It does not speak to the store before Run. It fails if the
-// configuration is invalid.
+// NewSource returns a Source. It sends no request before Run. Errors: an invalid configuration.
 func NewSource(cfg SourceConfig) (*Source, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -203,7 +190,7 @@ func NewSource(cfg SourceConfig) (*Source, error) {
 	return &Source{config: cfg}, nil
 }
 
-// Stats returns what the source has done so far. The counters start again with each Run.
+// Stats returns the statistics. Counters start at 0 with each Run.
 func (s *Source) Stats() SourceStats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,8 +208,8 @@ func (s *Source) Stats() SourceStats {
 	return stats
 }
 
-// Unusable returns the objects that the store has and that are absent for the receiver, as their
-// values cannot be used, each with a *ValueError. It returns none while Run does not run.
+// Unusable returns the objects that are absent for the receiver because their values cannot be used, each with a
+// *ValueError. It returns none while Run does not run.
 func (s *Source) Unusable() map[policy.Key]error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,9 +219,9 @@ func (s *Source) Unusable() map[policy.Key]error {
 	return s.cache.bad()
 }
 
-// Run sends the receiver the content of the store and then its changes, see datastore.Source. A
-// failure of the store does not end it: Run reports it to the hook Lost, and tries again.
-// It returns the error of ctx or of the receiver, or ErrRunning.
+// Run sends the receiver the content of the store and then its changes; see datastore.Source. A failure of the store
+// does not end it: Run calls the hook Lost and retries. It returns the error of ctx or of the receiver. A second call
+// during the first returns ErrRunning.
 func (s *Source) Run(ctx context.Context, r datastore.Receiver) error {
 	b := newCache(s.config.MaxPending)
 	if err := s.start(b); err != nil {
@@ -255,9 +242,9 @@ func (s *Source) Run(ctx context.Context, r datastore.Receiver) error {
 	return s.deliver(ctx, b, r)
 }
 
-// deliver tells the receiver what waits, as long as it takes it.
+// deliver sends pending changes to the receiver until one of them ends.
 func (s *Source) deliver(ctx context.Context, b *cache, r datastore.Receiver) error {
-	inSync, told, toldOf := false, int64(0), (*History)(nil)
+	inSync, reported, reportedOf := false, int64(0), (*History)(nil)
 	for {
 		select {
 		case <-ctx.Done():
@@ -283,9 +270,9 @@ func (s *Source) deliver(ctx context.Context, b *cache, r datastore.Receiver) er
 			stats.Updates += uint64(len(updates))
 			stats.InSync, stats.Delivered = inSync, Revision(revision)
 		})
-		if inSync && (revision != told || history != toldOf) {
-			told, toldOf = revision, history
-			s.config.Hooks.Delivered(Revision(told), history)
+		if inSync && (revision != reported || history != reportedOf) {
+			reported, reportedOf = revision, history
+			s.config.Hooks.Delivered(Revision(reported), history)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func TestSourceListsThenWatches(t *testing.T) {
 	log := r.take()
 	require.Equal(t, "in sync", log[len(log)-1])
 
-	// One transaction is told in one piece, and what changes nothing not at all.
+	// The changes of one transaction arrive in one call. Writes that change nothing are not sent.
 	update(t, store, set("p0000", "2"), unset("p0001"), set("q", "1"))
 	r.await(t, "the change", func() bool { return r.value("q") == "1" })
 	require.Equal(t, []string{"p0000=2 -p0001 q=1"}, r.take())
@@ -68,8 +68,7 @@ func TestSourceListsThenWatches(t *testing.T) {
 	require.Empty(t, w.rejected)
 }
 
-// A key space without the mark says nothing: a node that has nothing waits, and one that has
-// something keeps it.
+// Without the mark, a new node waits, and other nodes keep their objects.
 func TestSourceWaitsForInit(t *testing.T) {
 	srv := newServer(t)
 	client := newClient(t, srv.url)
@@ -79,7 +78,7 @@ func TestSourceWaitsForInit(t *testing.T) {
 	notInitialised := func(err error) bool { return errors.Is(err, etcd.ErrNotInitialised) }
 	w.waitLost(t, "not initialised", notInitialised)
 	update(t, store, set("a", "1"), set("b", "1"))
-	w.forget()
+	w.clear()
 	w.waitLost(t, "still not", notInitialised)
 	require.False(t, r.isInSync())
 	require.Empty(t, r.take())
@@ -88,16 +87,16 @@ func TestSourceWaitsForInit(t *testing.T) {
 	r.waitInSync(t)
 	require.Equal(t, []string{"a=1 b=1", "in sync"}, r.take())
 
-	// All of it is deleted, as by somebody who mistook the cluster.
+	// All keys are deleted, for example by a mistake of an operator.
 	raw := rawClient(t, srv.url)
-	w.forget()
+	w.clear()
 	_, err := raw.Delete(t.Context(), "/wayleave/test/", clientv3.WithPrefix())
 	require.NoError(t, err)
 	w.waitLost(t, "emptied", notInitialised)
 	require.False(t, source.Stats().Connected)
 	update(t, store, set("a", "1"))
 	update(t, store, set("c", "1"))
-	w.forget()
+	w.clear()
 	w.waitLost(t, "half full", notInitialised)
 	require.Empty(t, r.take())
 	require.NoError(t, store.Init(t.Context()))
@@ -106,8 +105,8 @@ func TestSourceWaitsForInit(t *testing.T) {
 	w.await(t, "found", w.isFound)
 	require.True(t, source.Stats().Connected)
 
-	// With the mark in its place, an empty key space is an empty state.
-	w.forget()
+	// With the mark, an empty store is a complete, empty state.
+	w.clear()
 	_, err = raw.Delete(t.Context(), "/wayleave/test/state/A", clientv3.WithRange("/wayleave/test/state0"))
 	require.NoError(t, err)
 	r.wait(t, "")
@@ -143,7 +142,7 @@ func TestSourceWatchIsCompacted(t *testing.T) {
 	require.Equal(t, uint64(1), stats.Failures[etcd.FailureCompacted])
 }
 
-// order joins batches: first what was set, then what was removed.
+// order joins batches: first the objects that were set, then the deleted ones.
 func order(log []string) string {
 	var set, gone []string
 	for _, word := range strings.Fields(strings.Join(log, " ")) {
@@ -156,8 +155,7 @@ func order(log []string) string {
 	return strings.Join(append(set, gone...), " ")
 }
 
-// A receiver that does not take what it is told stops the list; the revision that was being listed
-// is compacted meanwhile.
+// A slow receiver stops the list, whose revision is compacted meanwhile.
 func TestSourceListIsCompacted(t *testing.T) {
 	srv, client, store := newStoreOn(t)
 	fill(t, store, 200, "1")
@@ -184,7 +182,7 @@ func TestSourceListIsCompacted(t *testing.T) {
 	require.Equal(t, map[string]int{"p0001": r.removed["p0001"]}, r.removed, "nothing else is removed in between")
 }
 
-// While the receiver takes nothing the watch is given up, and what waits stays bounded.
+// While the receiver blocks, the watch ends, and the number of pending changes is limited.
 func TestSourceBackPressure(t *testing.T) {
 	_, client, store := newStoreOn(t)
 	update(t, store, set("a", "0"))
@@ -197,7 +195,7 @@ func TestSourceBackPressure(t *testing.T) {
 	r.waitInSync(t)
 	r.take()
 	watches := source.Stats().Watches
-	for i := range 100 { // of one object: they coalesce
+	for i := range 100 { // of one object: they are merged
 		update(t, store, set("a", fmt.Sprint(i)))
 	}
 	eventually(t, "them to wait", func() bool { return source.Stats().Pending <= 1 })
@@ -208,12 +206,12 @@ func TestSourceBackPressure(t *testing.T) {
 	require.Positive(t, behind)
 	eventually(t, "time to pass", func() bool { return source.Stats().Behind > behind })
 	require.Greater(t, source.Stats().Read, source.Stats().Delivered)
-	told := source.Stats().Delivered
+	delivered := source.Stats().Delivered
 	close(r.gate)
 	r.await(t, "all of it", func() bool { return r.count() == 1001 })
 	require.Equal(t, "99", r.value("a"))
 	require.LessOrEqual(t, r.largest, 20+etcd.MaxWrites)
-	w.await(t, "the revision", func() bool { return source.Stats().Delivered > told })
+	w.await(t, "the revision", func() bool { return source.Stats().Delivered > delivered })
 	eventually(t, "nothing to wait", func() bool { return source.Stats().Behind == 0 })
 	require.Greater(t, source.Stats().Watches, watches)
 	require.Equal(t, uint64(1), source.Stats().Lists, "the watch went on where it had stopped")
@@ -235,7 +233,7 @@ func TestSourceServerRestarts(t *testing.T) {
 	require.False(t, source.Stats().Connected)
 	require.Error(t, source.Stats().LastError)
 	require.NotZero(t, source.Stats().Failures[etcd.FailureUnreachable])
-	w.forget()
+	w.clear()
 	srv.start(t)
 	w.await(t, "found", w.isFound)
 	require.Empty(t, r.take(), "nothing has changed")
@@ -245,7 +243,7 @@ func TestSourceServerRestarts(t *testing.T) {
 	require.Equal(t, uint64(1), source.Stats().Lists)
 }
 
-// A database that was lost, and one that was set back to an earlier state and went on from there.
+// A database that was lost, and one that was restored to an earlier state and then changed.
 func TestSourceOtherHistory(t *testing.T) {
 	srv, client, store := newStoreOn(t)
 	fill(t, store, 300, "1")
@@ -256,10 +254,10 @@ func TestSourceOtherHistory(t *testing.T) {
 	source, _ := start(t, quick(client, w), r)
 	r.waitInSync(t)
 	r.take()
-	told := source.Stats().Delivered
+	delivered := source.Stats().Delivered
 	srv.stop()
 	srv.config.Dir = t.TempDir()
-	w.forget()
+	w.clear()
 	srv.start(t)
 	w.waitLost(t, "not initialised", func(err error) bool { return errors.Is(err, etcd.ErrNotInitialised) })
 	require.Equal(t, 301, r.count(), "a lost database takes nothing away")
@@ -270,7 +268,7 @@ func TestSourceOtherHistory(t *testing.T) {
 	require.NoError(t, store.Init(t.Context()))
 	r.await(t, "the new state", func() bool { return r.value("b") == "1" && r.count() == 301 })
 	require.Equal(t, "b=1 -p0299", order(r.take()))
-	w.await(t, "the revision", func() bool { return source.Stats().Delivered < told })
+	w.await(t, "the revision", func() bool { return source.Stats().Delivered < delivered })
 	require.NotZero(t, source.Stats().Failures[etcd.FailureHistory])
 	require.NotZero(t, source.Stats().Failures[etcd.FailureUninitialised])
 	update(t, store, set("c", "1"))
@@ -321,7 +319,7 @@ func TestSourceRejects(t *testing.T) {
 	_, err := raw.Delete(t.Context(), "/wayleave/test/state/Gadget//x")
 	require.NoError(t, err)
 
-	put("Profile//a", `{"schema":2}`) // a last good version is never kept
+	put("Profile//a", `{"schema":2}`) // the last valid version is not kept
 	r.wait(t, "good=1")
 	require.Equal(t, []string{"-a"}, r.take())
 	require.Len(t, w.rejections(), 1)
@@ -331,7 +329,7 @@ func TestSourceRejects(t *testing.T) {
 	require.Equal(t, uint64(10), source.Stats().Rejected)
 	require.Len(t, source.Unusable(), 6, "what can be read, or is gone, is none of them any more")
 
-	// A newer layout stops the source where it is.
+	// A newer layout stops the Source, which keeps its objects.
 	lists := source.Stats().Lists
 	put(".cluster", `{"schema":2}`)
 	put("Profile//good", `{}`)
@@ -358,7 +356,7 @@ func TestSourceReceiverFails(t *testing.T) {
 	require.False(t, source.Stats().Connected)
 }
 
-// Clusters share a database and nothing else.
+// Clusters in one database do not affect each other.
 func TestClustersAreApart(t *testing.T) {
 	srv, client, store := newStoreOn(t)
 	other := newStore(t, newClientOf(t, etcd.Config{Endpoints: []string{srv.url}, Cluster: "test2"}))

@@ -10,30 +10,30 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Report is what a node says of itself.
+// Report is the report of a node.
 type Report struct {
-	// Revision up to which everything is in force: in the kernel, not just received.
+	// Revision up to which all changes are in the kernel.
 	Revision Revision
-	// History that Revision belongs to, as passed to SourceHooks.Delivered. If it is nil, or the
-	// store has another history, the report is written without a revision and as not in sync.
+	// History of the Revision, as passed to SourceHooks.Delivered. If it is nil, or not the History of the store, the
+	// report is written without a revision, as not in sync.
 	History *History
-	// InSync says that the first complete state is in force.
+	// InSync means that the first complete state is in the kernel.
 	InSync bool
-	// Faults are the objects that could not be put in force, with the reason. The report has the first
-	// MaxFaults by key, and the number of the others.
+	// Faults has the reason for each object at fault. At most MaxFaults are written, the first by key, and the number
+	// of all.
 	Faults map[policy.Key]string
 	// Endpoints of the node.
 	Endpoints map[policy.Key]EndpointStatus
 }
 
-// MaxFaults is how many faults of a node are reported one by one.
+// MaxFaults is the maximum number of faults in a report that are written one by one.
 const MaxFaults = 100
 
 // EndpointStatus is the status of one endpoint of a node.
 type EndpointStatus struct {
-	// State is "pending", "up", "failed" or "down": what dataplane.EndpointState writes.
+	// State is "pending", "up", "failed" or "down", as of dataplane.EndpointState.
 	State string `json:"state"`
-	// Problem says why it failed or is down.
+	// Problem is the reason why it is failed or down.
 	Problem string `json:"problem,omitempty"`
 	// Generation counts the updates of the endpoint.
 	Generation uint64 `json:"generation,omitempty"`
@@ -42,7 +42,7 @@ type EndpointStatus struct {
 // agentValue is the value of agents/<node>.
 type agentValue struct {
 	Revision Revision `json:"revision"`
-	// id and raft term of the servers that the node last confirmed it to
+	// The cluster id and raft term of the servers when the node last confirmed the report.
 	Cluster   uint64       `json:"cluster,omitempty"`
 	Term      uint64       `json:"term,omitempty"`
 	InSync    bool         `json:"inSync"`
@@ -56,7 +56,7 @@ type faultValue struct {
 	Problem string     `json:"problem"`
 }
 
-// agent returns the value of the agent's key, not in sync: that is for the writer to add.
+// agent returns the value of the agent's key, as not in sync. The writer sets InSync.
 func (r Report) agent() agentValue {
 	v := agentValue{Endpoints: len(r.Endpoints), Faulty: len(r.Faults)}
 	for _, key := range slices.SortedFunc(maps.Keys(r.Faults), policy.Key.Compare) {
@@ -72,7 +72,7 @@ func (v *agentValue) decode(value []byte) error {
 	return decodeValue(value, v, "revision", "cluster", "term", "inSync", "endpoints", "faulty", "faults")
 }
 
-// clip keeps a text short enough for a value.
+// clip limits the length of a text.
 func clip(s string) string {
 	const most = 1000
 	if len(s) > most {

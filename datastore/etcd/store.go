@@ -16,15 +16,15 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Revision is a revision of the store: each transaction makes one, and an object is at that of the
-// transaction which wrote it last. It is a plain value and safe for concurrent use.
+// Revision is a revision of the store. Each transaction increases it. An object has the revision of the transaction
+// that last wrote it.
 type Revision int64
 
-// What a writer may expect beside a revision.
+// Expectations of a writer, besides a revision.
 const (
-	// Any means that nothing is expected.
+	// Any accepts every revision, and a missing object.
 	Any Revision = 0
-	// Absent means that there is no such object.
+	// Absent means that the object does not exist.
 	Absent Revision = -1
 )
 
@@ -39,30 +39,27 @@ func (r Revision) String() string {
 	return strconv.FormatInt(int64(r), 10)
 }
 
-// StoreConfig says where a Store keeps its objects.
-//
-// It is a plain value and is not changed by the Store.
+// StoreConfig configures a Store. The Store does not change it.
 type StoreConfig struct {
-	// Client to read and write with. Required.
+	// Client that reads and writes the objects. Required.
 	Client *Client
-	// PageSize is how many objects List reads with one request. Default: 1000.
+	// PageSize is the number of objects that List reads with one request. Default: 1000.
 	PageSize int
-	// Recheck is how often WatchSettings reads the settings beside watching them. Default: 1 min.
+	// Recheck is the interval at which WatchSettings reads the settings, besides its watch. Default: 1 min.
 	Recheck time.Duration
 }
 
-// Store reads and writes the objects of a cluster. Every object is validated before it is written,
-// and what was written in a newer form is never overwritten.
+// Store reads and writes the objects of a cluster. It validates each object before it writes it. It never overwrites a
+// value of a newer version.
 //
-// It is safe for concurrent use, by several programs too.
+// It is safe for concurrent use, also by several programs.
 type Store struct {
 	client  *Client
 	page    int64
 	recheck time.Duration
 }
 
-// NewStore returns a store. It does not speak to the servers. It fails if the configuration is
-// invalid.
+// NewStore returns a Store. It sends no request. Errors: an invalid configuration.
 func NewStore(cfg StoreConfig) (*Store, error) {
 	if cfg.PageSize == 0 {
 		cfg.PageSize = 1000
@@ -83,20 +80,18 @@ func NewStore(cfg StoreConfig) (*Store, error) {
 	return &Store{client: cfg.Client, page: int64(cfg.PageSize), recheck: cfg.Recheck}, nil
 }
 
-// Object is a resource as the store has it. It is plain data; the resource may be shared by
-// readers.
+// Object is a resource in the store. Do not change the resource: readers may share it.
 type Object struct {
 	// Resource is canonical.
 	Resource policy.Resource
-	// Revision that it is at.
+	// Revision of the object.
 	Revision Revision
-	// Owner is the stream that a Writer wrote it for; empty for one that was put.
+	// Owner is the stream that a Writer wrote the object for; empty if there is none.
 	Owner string
 }
 
-// Init says that what is in the key space is complete, from now on: until then a Source waits. It
-// makes the mark that a Source looks for, with a random id of the History that begins, and does
-// nothing where a mark is there. Errors: ErrNewer, or the client's.
+// Init declares the content of the store complete. Until then, Sources wait. It creates the mark, with the random id of
+// a new History. If there is a mark, it does nothing. Errors: ErrNewer, or the client's.
 func (s *Store) Init(ctx context.Context) error {
 	value, err := encodeValue(markValue{History: rand.Text()})
 	if err != nil {
@@ -121,9 +116,9 @@ func (s *Store) Init(ctx context.Context) error {
 	return checkMark(response.Responses[0].GetResponseRange().Kvs[0].Value)
 }
 
-// Suspend takes back what Init said: every Source stays as it is, whatever is written, until Init
-// is called again. So a store can be filled anew without any node seeing it half full. Errors: a
-// *ValueError that is ErrNewer for a mark which a newer version made; the client's.
+// Suspend removes the mark: every Source keeps its state until Init is called again. So you can fill a store again, and
+// no node receives a part of it. Errors: the client's; a *ValueError that is ErrNewer if a newer version created the
+// mark.
 func (s *Store) Suspend(ctx context.Context) error {
 	etcd, ctx, cancel, err := s.begin(ctx)
 	if err != nil {
@@ -153,9 +148,9 @@ func (s *Store) Suspend(ctx context.Context) error {
 	}
 }
 
-// Barrier returns a revision after all earlier writes, which every Source receives, even if the last
-// writes changed nothing. RealisedAt returns which nodes have it in force. Barrier writes one small
-// key. Errors: a *ValueError that is ErrNewer, or the client's.
+// Barrier returns a revision after all earlier writes that every Source receives, even if the last writes changed
+// nothing. RealisedAt returns which nodes have applied it. Barrier writes one small key. Errors: a *ValueError that is
+// ErrNewer, or the client's.
 func (s *Store) Barrier(ctx context.Context) (Revision, error) {
 	value, err := encodeValue(struct{}{})
 	if err != nil {
@@ -189,7 +184,7 @@ func (s *Store) Barrier(ctx context.Context) (Revision, error) {
 	}
 }
 
-// checkMark reads the value of the mark.
+// checkMark checks the value of the mark.
 func checkMark(value []byte) error {
 	if _, err := members(value, "history"); err != nil {
 		return &ValueError{Key: mark, Err: err}
@@ -197,7 +192,7 @@ func checkMark(value []byte) error {
 	return nil
 }
 
-// begin returns what a request needs.
+// begin returns the client and the context of a request.
 func (s *Store) begin(ctx context.Context) (*clientv3.Client, context.Context, context.CancelFunc, error) {
 	etcd, err := s.client.conn(ctx)
 	if err != nil {
@@ -207,7 +202,7 @@ func (s *Store) begin(ctx context.Context) (*clientv3.Client, context.Context, c
 	return etcd, ctx, cancel, nil
 }
 
-// Get returns an object. Errors: ErrNotFound; a *ValueError, also ErrNewer; the client's.
+// Get returns an object. Errors: ErrNotFound; the client's; a *ValueError, possibly ErrNewer.
 func (s *Store) Get(ctx context.Context, key policy.Key) (Object, error) {
 	if err := checkKey(key); err != nil {
 		return Object{}, err
@@ -240,27 +235,26 @@ func (s *Store) object(kv *mvccpb.KeyValue) (Object, error) {
 	return Object{Resource: o.resource, Revision: Revision(kv.ModRevision), Owner: o.owner}, nil
 }
 
-// Query says which objects to list.
+// Query selects objects to list.
 type Query struct {
-	// Kind of the objects. Empty: of every kind.
+	// Kind of the objects. Empty means all kinds.
 	Kind policy.Kind
-	// Namespace of the objects; it needs a Kind. Empty: in every namespace and global.
+	// Namespace of the objects; it requires Kind. Empty means all namespaces, and global objects.
 	Namespace string
 }
 
-// List is what a query found, at one revision.
+// List is the result of a query, read at one revision.
 type List struct {
 	// Objects sorted by key.
 	Objects []Object
 	// Problems are values that cannot be used, each a *ValueError.
 	Problems []error
-	// Revision at which all of it was so.
+	// Revision of the store at which the objects were read.
 	Revision Revision
 }
 
-// List returns the objects that a query asks for, all of them as they were at one moment, however
-// many pages it takes. Errors: the client's, and its rpctypes.ErrCompacted if that moment was
-// compacted meanwhile: try again.
+// List returns the objects that a query selects, in pages at one revision. Errors: the client's. With
+// rpctypes.ErrCompacted, the revision was compacted meanwhile: try again.
 func (s *Store) List(ctx context.Context, q Query) (List, error) {
 	prefix := partState
 	if q.Kind != "" {
@@ -291,7 +285,7 @@ func (s *Store) List(ctx context.Context, q Query) (List, error) {
 	return list, nil
 }
 
-// scan reads what a prefix holds, page by page at one revision, which it returns.
+// scan reads all keys with a prefix, in pages at one revision, which it returns.
 func (s *Store) scan(ctx context.Context, prefix string, each func(*mvccpb.KeyValue)) (revision int64, err error) {
 	etcd, err := s.client.conn(ctx)
 	if err != nil {
@@ -324,7 +318,7 @@ func (s *Store) scanPage(
 	defer cancel()
 	page, err := etcd.Get(ctx, from, clientv3.WithRange(end), clientv3.WithLimit(s.page), clientv3.WithRev(revision))
 	if err == nil && revision != 0 {
-		page.Header.Revision = revision // the header has the store's own, which may be later
+		page.Header.Revision = revision // the header has the latest revision of the store, which may be later
 	}
 	return page, err
 }

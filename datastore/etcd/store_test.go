@@ -4,6 +4,7 @@ package etcd_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -31,10 +32,10 @@ func TestStorePutGetDelete(t *testing.T) {
 	_, err = store.Put(ctx, p, etcd.Absent)
 	require.ErrorIs(t, err, etcd.ErrConflict)
 	require.EqualError(t, err,
-		fmt.Sprintf("etcd: write Profile/a: want revision absent, have %d: changed by somebody else", first))
+		fmt.Sprintf("etcd: write Profile/a: want revision absent, have %d: changed by another writer", first))
 	_, err = store.Put(ctx, profile("b", "1"), first)
 	require.EqualError(t, err,
-		fmt.Sprintf("etcd: write Profile/b: want revision %d, have absent: changed by somebody else", first))
+		fmt.Sprintf("etcd: write Profile/b: want revision %d, have absent: changed by another writer", first))
 	second, err := store.Put(ctx, profile("a", "2"), first)
 	require.NoError(t, err)
 	require.Greater(t, second, first)
@@ -53,8 +54,8 @@ func TestStorePutGetDelete(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// overtakenKV is a KV where another writer is faster: it calls between once, before it sends the
-// second transaction.
+// overtakenKV calls between once, before it sends the second transaction. So another writer can change the object
+// first.
 type overtakenKV struct {
 	clientv3.KV
 	transactions int
@@ -68,8 +69,7 @@ func (o *overtakenKV) Txn(ctx context.Context) clientv3.Txn {
 	return o.KV.Txn(ctx)
 }
 
-// A write that expects a revision, or nothing, fails also where another writer changes the object
-// just before.
+// A write that expects a revision, or none, also fails if another writer changes the object just before.
 func TestStoreOvertaken(t *testing.T) {
 	for _, row := range []struct {
 		name          string
@@ -140,7 +140,7 @@ func TestStoreValidatesBeforeWriting(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, list.Objects, "all or nothing")
 
-	// What is written is canonical, whatever was given.
+	// Resources are stored in canonical form.
 	_, err = store.Put(ctx, &policy.NetworkSet{Name: "s", Nets: []netip.Prefix{netip.MustParsePrefix("10.1.2.3/8")}},
 		etcd.Any)
 	require.NoError(t, err)
@@ -165,7 +165,7 @@ func TestStoreKeepsRules(t *testing.T) {
 	require.Equal(t, p, got.Resource)
 }
 
-// What a newer version wrote is neither read in part nor overwritten, but may be deleted.
+// A value of a newer version is neither read in part nor overwritten, but can be deleted.
 func TestStoreRefusesNewer(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	ctx := t.Context()
@@ -243,12 +243,12 @@ func TestStoreList(t *testing.T) {
 	}, text[1:])
 }
 
-// Several who count up the same objects with compare-and-swap lose nothing, and pairs stay pairs.
+// If several writers increase the same numbers with compare-and-swap, no write is lost, and pairs stay equal.
 func TestStoreConcurrent(t *testing.T) {
 	_, client, store := newStoreOn(t)
 	update(t, store, set("l", "0"), set("r", "0"))
 	r := newReceiver()
-	var torn []string
+	var split []string
 	start(t, quick(client, nil), r)
 	var wg sync.WaitGroup
 	const writers, rounds = 4, 20
@@ -268,7 +268,7 @@ func TestStoreConcurrent(t *testing.T) {
 				switch {
 				case err == nil:
 					done++
-				case !strings.Contains(err.Error(), "somebody else"):
+				case !errors.Is(err, etcd.ErrConflict):
 					t.Error(err)
 					return
 				}
@@ -279,10 +279,10 @@ func TestStoreConcurrent(t *testing.T) {
 	r.wait(t, "l=80 r=80")
 	for _, batch := range r.take() {
 		if l, rr, ok := strings.Cut(batch, " "); ok && l != "in" && l[1:] != rr[1:] {
-			torn = append(torn, batch)
+			split = append(split, batch)
 		}
 	}
-	require.Empty(t, torn)
+	require.Empty(t, split)
 }
 
 func TestConfigsAreChecked(t *testing.T) {
@@ -325,8 +325,7 @@ func TestConfigsAreChecked(t *testing.T) {
 	require.ErrorContains(t, err, "whole seconds")
 }
 
-// Where nothing is written, or something was deleted nobody knows when, a barrier is what nodes get
-// to.
+// A barrier has a revision that nodes receive, even if nothing was written or the revision of a deletion is unknown.
 func TestBarrier(t *testing.T) {
 	srv, client, store := newStoreOn(t)
 	w, r := &witness{}, newReceiver()
@@ -335,7 +334,8 @@ func TestBarrier(t *testing.T) {
 	at, err := store.Put(t.Context(), profile("a", "1"), etcd.Any)
 	require.NoError(t, err)
 	raw := rawClient(t, srv.url)
-	_, err = raw.Put(t.Context(), "/elsewhere", "1") // as reports do, this takes the store on without any node
+	// 	// A write outside of the state, like that of a report, increases the revision of the store.
+	_, err = raw.Put(t.Context(), "/elsewhere", "1")
 	require.NoError(t, err)
 	again, err := store.Put(t.Context(), profile("a", "1"), etcd.Any)
 	require.NoError(t, err)

@@ -13,11 +13,10 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Schema is the version of the layout and of every value that this package writes. It reads no
-// newer one.
+// Schema is the version of the layout and of every value that this package writes. It reads no newer version.
 const Schema = 1
 
-// objectHead is how the value of an object begins.
+// objectHead is the beginning of the value of an object.
 const objectHead = `{"schema":1,`
 
 // object is the value of a resource: {"schema":1,"owner":"shop","resource":{...}}.
@@ -33,17 +32,16 @@ func encodeObject(o object) ([]byte, error) {
 	}
 	b := []byte(objectHead)
 	if o.owner != "" {
-		b = fmt.Appendf(b, `"owner":%q,`, o.owner) // a segment of a key: nothing in it needs an escape
+		b = fmt.Appendf(b, `"owner":%q,`, o.owner) // a segment of a key, in which no character needs an escape
 	}
 	b = append(b, `"resource":`...)
 	return append(append(b, body...), '}'), nil
 }
 
-// decodeObject reads the value of a key. The error is for a ValueError.
+// decodeObject decodes the value of an object. The caller wraps the error in a ValueError.
 //
-// With a *policy.DoubtError the object can be enforced but not edited: the content of rules that
-// this version cannot read would be lost. A policy that was written with closed rules returns no
-// such error.
+// With a *policy.DoubtError, the object can be enforced but not overwritten: rules that this version cannot read would
+// be lost. A policy that was written with closed rules returns no such error.
 func decodeObject(key policy.Key, value []byte) (object, error) {
 	var o object
 	var err error
@@ -52,7 +50,7 @@ func decodeObject(key policy.Key, value []byte) (object, error) {
 		o.owner = owner
 		o.resource, err = policy.Decode(body)
 	}
-	if o.resource == nil || err != nil { // find out what exactly is wrong, if it is
+	if o.resource == nil || err != nil { // find the cause, if there is one
 		if o, err = decodeMembers(value); err != nil {
 			return object{}, err
 		}
@@ -68,7 +66,7 @@ func decodeObject(key policy.Key, value []byte) (object, error) {
 	return o, nil
 }
 
-// isEncoded reports whether a body is what this version writes for the policy.
+// isEncoded reports whether a body is equal to the encoding of the policy by this version.
 func isEncoded(p *policy.Policy, body []byte) bool {
 	encoded, err := policy.Encode(p)
 	return err == nil && bytes.Equal(encoded, body)
@@ -91,9 +89,8 @@ func decodeMembers(value []byte) (object, error) {
 	return o, nil
 }
 
-// cutObject takes apart a value that is written letter for letter as encodeObject does, without
-// looking at every letter. That the body is one JSON object is for its decoder to say: if it is, so
-// is the value.
+// cutObject splits a value that has exactly the form that encodeObject writes. It is fast because it does not parse the
+// body. If the body is one JSON object, the value is valid; the caller decodes the body.
 func cutObject(value []byte) (owner string, body []byte, ok bool) {
 	rest, ok := bytes.CutPrefix(value, []byte(objectHead))
 	if !ok {
@@ -113,8 +110,7 @@ func cutObject(value []byte) (owner string, body []byte, ok bool) {
 	return owner, body, ok
 }
 
-// encodeValue writes any of the other values: a struct with its schema version before its own
-// members.
+// encodeValue encodes any other value: a struct, with the schema version before its members.
 func encodeValue(v any) ([]byte, error) {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -127,7 +123,7 @@ func encodeValue(v any) ([]byte, error) {
 	return append(head, body[1:]...), nil
 }
 
-// decodeValue reads what encodeValue wrote, into a struct with the given members.
+// decodeValue decodes a value of encodeValue into a struct with the named members.
 func decodeValue(value []byte, into any, names ...string) error {
 	m, err := members(value, names...)
 	if err != nil {
@@ -143,8 +139,8 @@ func decodeValue(value []byte, into any, names ...string) error {
 	return dec.Decode(into)
 }
 
-// members splits a JSON object. It refuses a newer schema, whatever else is in the value, and then
-// members other than those named and members given twice.
+// members splits a JSON object. It returns ErrNewer for a newer schema, whatever else the value has, and then for
+// unknown members. It also rejects duplicate members.
 func members(value []byte, names ...string) (map[string]json.RawMessage, error) {
 	if !json.Valid(value) {
 		return nil, errors.New("not JSON")
@@ -156,7 +152,7 @@ func members(value []byte, names ...string) (map[string]json.RawMessage, error) 
 	m := make(map[string]json.RawMessage, 1+len(names))
 	var twice error
 	for dec.More() {
-		tok, _ := dec.Token() // the text is known to be well-formed
+		tok, _ := dec.Token() // the text is valid JSON
 		name, _ := tok.(string)
 		var v json.RawMessage
 		_ = dec.Decode(&v)

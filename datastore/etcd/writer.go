@@ -15,37 +15,33 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// WriterConfig says what a Writer writes, and for whom.
-//
-// It is a plain value and is not changed by the Writer.
+// WriterConfig configures a Writer. The Writer does not change it.
 type WriterConfig struct {
 	// Store to write to. Required.
 	Store *Store
-	// Owner names the stream: what it held before and holds no more is deleted, and no other stream
-	// touches what it holds. Required; 1 to 265 letters, digits and -_.:@+~.
+	// Owner is the name of the stream. Objects that the stream had before and no longer has are deleted. Other streams
+	// do not change its objects. Required; 1 to 265 letters, digits and -_.:@+~.
 	Owner string
-	// Decode reads a stream: the resources in it, and what is wrong with the others. Manifests are
-	// read with manifest.Decode of the module kubernetes. Default: policy.Decode, one resource.
+	// Decode decodes a stream. It returns the resources, and the errors of the others. For manifests, use
+	// manifest.Decode of the module kubernetes. Default: policy.Decode, one resource.
 	Decode func(file string, data []byte) ([]policy.Resource, []error)
-	// Ignore says of a problem that it is none, and the rest is to be written nonetheless. Nil:
-	// none is ignored.
+	// Ignore reports whether the stream is written despite an error of Decode. Nil ignores no error.
 	Ignore func(err error) bool
-	// Adopt lets the stream take over objects that others own, or nobody.
+	// Adopt makes the stream the owner of its objects that have another owner, or none.
 	Adopt bool
-	// AllowEmpty lets a stream be empty, so that all that it held is deleted. Otherwise that is an
-	// error, as it is mostly a file that was lost.
+	// AllowEmpty permits a stream without objects, which deletes all objects that it had. The default is an error,
+	// because an empty stream is usually a mistake.
 	AllowEmpty bool
 }
 
-// Writer keeps the store equal to a stream of manifests.
+// Writer keeps the objects of an owner in the store equal to a stream of manifests.
 //
-// It is safe for concurrent use; two at once of the same owner may meet as ErrConflict.
+// It is safe for concurrent use. If two write for the same owner at the same time, one may fail with ErrConflict.
 type Writer struct {
 	config WriterConfig
 }
 
-// NewWriter returns a writer. It does not speak to the store. It fails if the configuration is
-// invalid.
+// NewWriter returns a Writer. It sends no request. Errors: an invalid configuration.
 func NewWriter(cfg WriterConfig) (*Writer, error) {
 	var errs []error
 	if cfg.Store == nil {
@@ -79,25 +75,23 @@ func decodeOne(_ string, data []byte) ([]policy.Resource, []error) {
 	return []policy.Resource{r}, nil
 }
 
-// Result says what a Writer did.
+// Result is the result of Writer.Write.
 type Result struct {
-	// Objects is how many objects the stream has, and Pruned which ones were deleted, sorted by
-	// key.
+	// Objects is the number of objects in the stream. Pruned are the deleted objects, sorted by key.
 	Objects int
 	Pruned  []policy.Key
-	// Revision that the store is at now. Where nothing was to be written no node hears of it: see
+	// Revision of the store after the write. If nothing had to be written, Sources do not receive it; see
 	// Store.Barrier.
 	Revision Revision
 }
 
-// Write makes the store hold what the stream holds. Where anything is wrong with the stream,
-// nothing is written.
+// Write makes the objects of the owner equal to those of the stream. If the stream has an error, nothing is written.
+// Objects that are already the same are not written.
 //
-// Up to MaxWrites objects, written and deleted together, are one transaction. A longer stream is
-// several, in this order: what policies refer to, policies, endpoints, each in the order of their
-// names, and then the deletions the other way round; so that no endpoint is ever there before the
-// policies that it comes with. Where it fails in between, Write does the rest when it is called
-// again. Objects that are as they should be are not written.
+// Up to MaxWrites objects, written and deleted together, are one transaction. A longer stream takes several. They first
+// write what policies refer to, then policies, then endpoints, each sorted by name. Then they delete objects in the
+// opposite order. So there is never an endpoint without its policies. If Write fails in between, call it again: it
+// completes the rest.
 //
 // Errors: a *StreamError; ErrEmptyStream; ErrOwned; those of Store.Commit.
 func (w *Writer) Write(ctx context.Context, file string, data []byte) (Result, error) {
@@ -116,7 +110,7 @@ func (w *Writer) Write(ctx context.Context, file string, data []byte) (Result, e
 			Write: Write{Update: policy.Update{Key: r.Key(), Resource: r}}, owner: w.config.Owner,
 		})
 	}
-	gone, dangling, err := w.gone(ctx, held, wanted)
+	gone, stale, err := w.gone(ctx, held, wanted)
 	if err != nil {
 		return Result{}, err
 	}
@@ -124,18 +118,18 @@ func (w *Writer) Write(ctx context.Context, file string, data []byte) (Result, e
 		result.Pruned = append(result.Pruned, g.Key)
 	}
 	slices.SortFunc(result.Pruned, policy.Key.Compare)
-	result.Revision, err = w.commit(ctx, append(writes, gone...), dangling)
+	result.Revision, err = w.commit(ctx, append(writes, gone...), stale)
 	return result, err
 }
 
-// commit makes the writes, in as few transactions as there can be.
-func (w *Writer) commit(ctx context.Context, writes []ownedWrite, dangling []note) (revision Revision, err error) {
-	for done := false; !done; done = len(writes)+len(dangling) == 0 {
+// commit makes the writes in as few transactions as possible.
+func (w *Writer) commit(ctx context.Context, writes []ownedWrite, stale []note) (revision Revision, err error) {
+	for done := false; !done; done = len(writes)+len(stale) == 0 {
 		t := &transaction{client: w.config.Store.client, adopt: w.config.Adopt}
 		n := min(len(writes), MaxWrites)
 		t.writes, writes = writes[:n], writes[n:]
-		n = min(len(dangling), MaxWrites-n)
-		t.dangle, dangling = dangling[:n], dangling[n:]
+		n = min(len(stale), MaxWrites-n)
+		t.staleNotes, stale = stale[:n], stale[n:]
 		if revision, err = t.commit(ctx); err != nil {
 			return 0, err
 		}
@@ -143,7 +137,7 @@ func (w *Writer) commit(ctx context.Context, writes []ownedWrite, dangling []not
 	return revision, nil
 }
 
-// read decodes and checks the whole stream.
+// read decodes and validates the whole stream.
 func (w *Writer) read(file string, data []byte) (map[policy.Key]policy.Resource, error) {
 	resources, problems := w.config.Decode(file, data)
 	problems = slices.DeleteFunc(slices.Clone(problems), w.config.Ignore)
@@ -171,7 +165,7 @@ func (w *Writer) read(file string, data []byte) (map[policy.Key]policy.Resource,
 	return wanted, nil
 }
 
-// held returns what is noted to be the owner's.
+// held returns the notes of the owner.
 func (w *Writer) held(ctx context.Context) ([]note, error) {
 	var notes []note
 	var problem error
@@ -187,11 +181,11 @@ func (w *Writer) held(ctx context.Context) ([]note, error) {
 	return notes, cmp.Or(err, problem)
 }
 
-// gone returns deletions for what the owner holds and the stream does not, and the notes of what is
-// not the owner's any more: it was deleted, or somebody else has it now.
+// gone returns the deletions of objects that the owner has and the stream lacks, and stale notes: their objects were
+// deleted or have another owner.
 func (w *Writer) gone(
 	ctx context.Context, held []note, wanted map[policy.Key]policy.Resource,
-) (gone []ownedWrite, dangling []note, err error) {
+) (gone []ownedWrite, stale []note, err error) {
 	for _, n := range held {
 		if wanted[n.key] != nil {
 			continue
@@ -201,19 +195,18 @@ func (w *Writer) gone(
 		case err == nil && o.Owner == w.config.Owner:
 			gone = append(gone, ownedWrite{Write: Write{Update: policy.Update{Key: n.key}, Expect: o.Revision}})
 		case err == nil || errors.Is(err, ErrNotFound):
-			dangling = append(dangling, n)
+			stale = append(stale, n)
 		default:
 			return nil, nil, err
 		}
 	}
 	slices.SortFunc(gone, func(a, b ownedWrite) int { return compareInOrder(b.Key, a.Key) })
-	return gone, dangling, nil
+	return gone, stale, nil
 }
 
 func inOrder(a, b policy.Resource) int { return compareInOrder(a.Key(), b.Key()) }
 
-// compareInOrder puts what others need before them, and an endpoint after all that is to protect
-// it.
+// compareInOrder orders referents before the objects that refer to them, and endpoints last.
 func compareInOrder(a, b policy.Key) int {
 	return cmp.Or(cmp.Compare(rank(a.Kind), rank(b.Kind)), a.Compare(b))
 }

@@ -18,7 +18,7 @@ import (
 
 var errHarmless = errors.New("harmless")
 
-// decodeLines reads "a=1 b=2" as profiles. "!" is a problem, "?" a harmless one.
+// decodeLines decodes "a=1 b=2" as profiles. "!" is an error, "?" one that is ignored.
 func decodeLines(_ string, data []byte) (resources []policy.Resource, problems []error) {
 	for _, word := range strings.Fields(string(data)) {
 		name, value, _ := strings.Cut(word, "=")
@@ -82,7 +82,7 @@ func TestWriterUpsertsAndPrunes(t *testing.T) {
 	require.Equal(t, "b=2(shop) d=1(bank) e=1(shop) z=0()", content(t, store))
 	require.Equal(t, now.Revision-again.Revision, etcd.Revision(1), "in one transaction")
 
-	// Nothing is written of a stream that is wrong, empty, or holds what is another's.
+	// If a stream has an error, is empty, or has an object of another owner, nothing is written.
 	var wrong *etcd.StreamError
 	_, err = shop.Write(ctx, "shop.yaml", []byte("b=3 !"))
 	require.ErrorAs(t, err, &wrong)
@@ -99,7 +99,7 @@ func TestWriterUpsertsAndPrunes(t *testing.T) {
 	}
 	require.Equal(t, "b=2(shop) d=1(bank) e=1(shop) z=0()", content(t, store))
 
-	// What is put by hand stays the stream's; what is adopted is no longer the other's.
+	// An object that Put writes stays the stream's. An adopted object has a new owner.
 	update(t, store, set("b", "9"), unset("e"))
 	require.Equal(t, "b=9(shop) d=1(bank) z=0()", content(t, store))
 	adopting := newWriter(t, store, "shop", func(c *etcd.WriterConfig) { c.Adopt, c.AllowEmpty = true, true })
@@ -116,8 +116,7 @@ func TestWriterUpsertsAndPrunes(t *testing.T) {
 	require.Empty(t, content(t, store))
 }
 
-// A stream that takes several transactions is safe after each of them: no endpoint is there without
-// its policies.
+// If a stream takes several transactions, no endpoint exists without its policies in between.
 func TestWriterOrder(t *testing.T) {
 	_, client, store := newStoreOn(t)
 	var words []string
@@ -158,7 +157,7 @@ func TestWriterOrder(t *testing.T) {
 	require.Empty(t, early)
 }
 
-// meddlingKV does something just before a transaction, once, after letting some through.
+// meddlingKV calls a function once, before one of the transactions.
 type meddlingKV struct {
 	clientv3.KV
 	meddle func()
@@ -172,8 +171,7 @@ func (m *meddlingKV) Txn(ctx context.Context) clientv3.Txn {
 	return m.KV.Txn(ctx)
 }
 
-// A note that is made again while a writer is about to remove it stays: what it stands for is
-// pruned later.
+// If a note is written again just before a Writer deletes it, it stays. Its object is deleted later.
 func TestWriterKeepsNotesOfOthers(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	ctx := t.Context()
@@ -186,7 +184,7 @@ func TestWriterKeepsNotesOfOthers(t *testing.T) {
 	shop := newWriter(t, store, "shop")
 	write(shop, "a=1 b=1")
 	raw := rawClient(t, srv.url)
-	_, err := raw.Delete(ctx, "/wayleave/test/state/Profile//a") // and not what is noted of it
+	_, err := raw.Delete(ctx, "/wayleave/test/state/Profile//a") // the object without its note
 	require.NoError(t, err)
 	raw.KV = &meddlingKV{KV: raw.KV, meddle: func() { write(shop, "a=2 b=1") }}
 	write(newWriter(t, newStore(t, newClientOf(t, etcd.Config{Etcd: raw, Cluster: "test"})), "shop"), "b=2")
@@ -194,7 +192,7 @@ func TestWriterKeepsNotesOfOthers(t *testing.T) {
 	require.Equal(t, []policy.Key{profile("a", "").Key()}, write(shop, "b=2").Pruned)
 	require.Equal(t, "b=2(shop)", content(t, store))
 
-	// One that nobody made again is removed.
+	// A note that was not written again is deleted.
 	write(shop, "a=3 b=2")
 	_, err = raw.Delete(ctx, "/wayleave/test/state/Profile//a")
 	require.NoError(t, err)
@@ -204,7 +202,7 @@ func TestWriterKeepsNotesOfOthers(t *testing.T) {
 	require.Equal(t, int64(1), notes.Count)
 }
 
-// An object that is deleted past its stream leaves no note of its owner.
+// When an object is deleted by another way than its stream, the note of its owner is deleted, too.
 func TestDeletedObjectLeavesNoNote(t *testing.T) {
 	srv, _, store := newStoreOn(t)
 	_, err := newWriter(t, store, "shop").Write(t.Context(), "", []byte("a=1"))
