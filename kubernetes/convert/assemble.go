@@ -9,14 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ruleGroup is what was made of one rule of an object.
+// ruleGroup has the policy rules of one rule of an object.
 type ruleGroup struct {
 	path   *field.Path
 	rules  []policy.Rule
-	closed policy.Rule // replaces the rule if it is in doubt; without its doubts
+	closed policy.Rule // replaces the rules if the rule is in doubt; has no doubts itself
 	// peersField and portsField name the lists of the rule.
 	peersField, portsField string
-	// peers and ports are those that the rules were made from, a rule for each pair; none if it is closed.
+	// peers and ports are those of the rules, which are one for each pair; none if the rule is closed.
 	peers []rulePeer
 	ports []protocolPorts
 }
@@ -28,7 +28,7 @@ func (g *ruleGroup) close(found []error) {
 	g.rules, g.peers, g.ports = []policy.Rule{r}, nil, nil
 }
 
-// cross makes one allow rule of every peer and every protocol.
+// cross returns an Allow rule for each pair of a peer and a protocol.
 func (g *ruleGroup) cross(
 	peers []rulePeer, ports []protocolPorts, rule func(policy.EntityRule, []policy.Port) policy.Rule,
 ) {
@@ -43,10 +43,9 @@ func (g *ruleGroup) cross(
 	}
 }
 
-// assemble returns the rules of a direction. A rule that is over the limits of package policy costs
-// itself, and too many rules cost the direction, but neither costs the policy, without which
-// everything would be allowed. What is in doubt is closed: in a direction the first of those that
-// deny stands for all.
+// assemble returns the rules of a direction. A rule over the limits of package policy is closed. If all rules together
+// are over a limit, one closed rule replaces them. The policy stays, because without it everything would be allowed. If
+// several closed rules of a direction deny, only the first is kept.
 func assemble(p *problems, path *field.Path, direction policy.Type, groups []ruleGroup) []policy.Rule {
 	all := joined(groups)
 	if rulesRefusal(direction, all) == nil {
@@ -77,7 +76,7 @@ func joined(groups []ruleGroup) []policy.Rule {
 	return slices.Clip(all)
 }
 
-// rulesRefusal says why no policy can have the rules, or returns nil.
+// rulesRefusal returns the reason why no policy can have the rules, or nil.
 func rulesRefusal(direction policy.Type, rules []policy.Rule) error {
 	probe := &policy.Policy{Name: "probe"}
 	if direction == policy.Ingress {

@@ -11,41 +11,38 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// AssumedNode is the node of pods that have none, with Converter.AssumeNetwork.
+// AssumedNode is the node of pods without a node, with Converter.AssumeNetwork.
 const AssumedNode = "assumed"
 
-// The prefixes that Assume takes addresses from. They are reserved for benchmarks (RFC 2544, RFC
-// 5180), so that pods of a cluster have none of them. The documentation prefixes are not used, since
-// policies in examples name them.
+// The prefixes from which Assume takes addresses. They are reserved for benchmarks (RFC 2544, RFC 5180), so no pod of a
+// cluster has such an address. Documentation prefixes are not used, because policies in examples contain them.
 const (
 	AssumedPrefixIPv4 = "198.18.0.0/15"
 	AssumedPrefixIPv6 = "2001:2::/48"
 )
 
-// Assumed names a workload endpoint of which something is invented.
+// Assumed is a workload endpoint with assumed properties.
 type Assumed struct {
 	// Key of the endpoint.
 	Key policy.Key
-	// Node reports that the node is AssumedNode.
+	// Node is set if the node is AssumedNode.
 	Node bool
-	// Addresses that are invented, an IPv4 and an IPv6 address. Empty where the endpoint has its own.
+	// Addresses are the assumed addresses, IPv4 and IPv6. Empty if the endpoint has addresses of its own.
 	Addresses []netip.Addr
 }
 
-// Assume gives each workload endpoint without an address an IPv4 and an IPv6 address, and returns all
-// resources in the order given. It also returns the endpoints of which the node or the addresses are
-// invented, sorted by key. It changes no resource of the caller: those that get addresses are copies.
+// Assume gives each workload endpoint without an address an IPv4 and an IPv6 address. It returns all resources in the
+// given order, and the endpoints with an assumed node or address, sorted by key. It does not change the caller's
+// resources: those that get addresses are copies.
 //
-// Addresses come from AssumedPrefixIPv4 and AssumedPrefixIPv6. They depend on the keys of the
-// endpoints, so two versions of the manifests have the same ones. No two endpoints have the same, and
-// none has one that another resource has as an endpoint, node, host endpoint or service backend. Where
-// two keys lead to one IPv4 address, the endpoint with the larger key gets the next one, so a new
-// endpoint can, rarely, move another. An endpoint stays without an address of a family if the prefix
-// is full.
+// Addresses come from AssumedPrefixIPv4 and AssumedPrefixIPv6. They depend on the keys of the endpoints, so two
+// versions of the manifests get the same ones. They are unique, and differ from the addresses of all endpoints, nodes,
+// host endpoints and service backends in resources. If two keys have the same hash, the endpoint with the larger key
+// gets the next free address. So a new endpoint can change the address of another one, which is rare. If a prefix is
+// full, an endpoint gets no address of that family.
 //
-// Assume is a function over all resources and no part of the Converter: which addresses are free is
-// known only when everything is converted. Networks in rules match the invented addresses, as they
-// match others: a rule for 10.0.0.0/8 does not match an assumed pod.
+// Assume needs all resources to know the free addresses, so it is not a part of Converter. Networks in rules match
+// assumed addresses like others: a rule for 10.0.0.0/8 does not match an assumed pod.
 func Assume(resources []policy.Resource) ([]policy.Resource, []Assumed) {
 	taken := map[netip.Addr]bool{}
 	var without []*policy.WorkloadEndpoint
@@ -92,7 +89,7 @@ func Assume(resources []policy.Resource) ([]policy.Resource, []Assumed) {
 	return out, assumed
 }
 
-// addressesOf returns the addresses that a resource has itself.
+// addressesOf returns the addresses that a resource has.
 func addressesOf(r policy.Resource) []netip.Addr {
 	switch r := r.(type) {
 	case *policy.WorkloadEndpoint:
@@ -123,8 +120,8 @@ func addressesOf(r policy.Resource) []netip.Addr {
 	return nil
 }
 
-// freeAddress returns the address of a prefix that the hash of a key selects, or the next one that is
-// free. It leaves out the network's first and, of IPv4, last address.
+// freeAddress returns the address of a prefix that the hash of a key selects, or the next free one. It skips the first
+// address of the prefix and, for IPv4, the last.
 func freeAddress(text string, key policy.Key, taken map[netip.Addr]bool) (netip.Addr, bool) {
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil {

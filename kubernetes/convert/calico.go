@@ -13,18 +13,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CalicoGlobalNetworkPolicy turns a Calico GlobalNetworkPolicy into a policy without a namespace.
+// CalicoGlobalNetworkPolicy converts a Calico GlobalNetworkPolicy to a policy without a namespace.
 //
-// A rule that is not understood is closed alone and reported: one that allows or logs matches
-// nothing, any other denies everything from its place on. Where the scope is wrong (selectors,
-// tier, order, types and the like) there is no policy. Every error is an *Error.
+// A rule that is not understood is closed and reported: an Allow or Log rule matches nothing, any other denies
+// everything from its place on. If the scope is invalid (selectors, tier, order, types and the like), there is no
+// policy. Every error is an *Error.
 func (c Converter) CalicoGlobalNetworkPolicy(gnp *calico.GlobalNetworkPolicy) (*policy.Policy, []error) {
 	p, _ := begin(calico.APIVersion, "GlobalNetworkPolicy", gnp, false)
 	doubts := &problems{object: p.object}
 	return finishPolicy(globalPolicy(p, doubts, gnp.Name, &gnp.Spec), p, doubts, inSpec())
 }
 
-// globalPolicy translates what a global policy and its staged twin have in common.
+// globalPolicy converts the common part of a global policy and a staged one.
 func globalPolicy(p, doubts *problems, name string, spec *calico.GlobalNetworkPolicySpec) *policy.Policy {
 	out := calicoPolicy(p, doubts, name, "", &spec.PolicySpec)
 	out.NamespaceSelector = spec.NamespaceSelector
@@ -34,15 +34,15 @@ func globalPolicy(p, doubts *problems, name string, spec *calico.GlobalNetworkPo
 	return out
 }
 
-// CalicoNetworkPolicy turns a Calico NetworkPolicy into a policy of its namespace. For rules that
-// are not understood see CalicoGlobalNetworkPolicy. Every error is an *Error.
+// CalicoNetworkPolicy converts a Calico NetworkPolicy to a policy of its namespace. CalicoGlobalNetworkPolicy describes
+// rules that are not understood. Every error is an *Error.
 func (c Converter) CalicoNetworkPolicy(np *calico.NetworkPolicy) (*policy.Policy, []error) {
 	p, namespace := begin(calico.APIVersion, "NetworkPolicy", np, true)
 	doubts := &problems{object: p.object}
 	return finishPolicy(calicoPolicy(p, doubts, np.Name, namespace, &np.Spec), p, doubts, inSpec())
 }
 
-// CalicoTier turns a Calico Tier into a tier. Every error is an *Error; with one, there is no tier.
+// CalicoTier converts a Calico Tier to a tier. Every error is an *Error; with one, there is no tier.
 func (c Converter) CalicoTier(tier *calico.Tier) (*policy.Tier, []error) {
 	p, _ := begin(calico.APIVersion, "Tier", tier, false)
 	out := &policy.Tier{
@@ -53,9 +53,9 @@ func (c Converter) CalicoTier(tier *calico.Tier) (*policy.Tier, []error) {
 	return finish(out, p, inSpec())
 }
 
-// CalicoProfile turns a Calico Profile into a profile. One whose name begins with "kns." stands for
-// a Namespace object, and says that the namespace's labels are known. Every error is an *Error;
-// with one, there is no profile, and endpoints that list it are denied everything.
+// CalicoProfile converts a Calico Profile to a profile. If its name begins with "kns.", it replaces a Namespace object,
+// and the labels of the namespace count as known. Every error is an *Error; with one, there is no profile, and
+// endpoints that list it are denied everything.
 func (c Converter) CalicoProfile(profile *calico.Profile) (*policy.Profile, []error) {
 	p, _ := begin(calico.APIVersion, "Profile", profile, false)
 	labels := maps.Clone(profile.Spec.LabelsToApply)
@@ -78,18 +78,17 @@ func (c Converter) CalicoProfile(profile *calico.Profile) (*policy.Profile, []er
 	return finish(out, p, inSpec())
 }
 
-// CalicoGlobalNetworkSet turns a Calico GlobalNetworkSet into a network set without a namespace.
-// Labels that are reserved are left out and reported. Every error is an *Error; with another one,
-// there is no set.
+// CalicoGlobalNetworkSet converts a Calico GlobalNetworkSet to a network set without a namespace. Reserved labels are
+// left out and reported. Every error is an *Error; with any other one, there is no set.
 func (c Converter) CalicoGlobalNetworkSet(set *calico.GlobalNetworkSet) (*policy.NetworkSet, []error) {
 	p, _ := begin(calico.APIVersion, "GlobalNetworkSet", set, false)
 	p.reserve(set.Name, nodeSetPrefix)
 	return networkSet(p, "", set, set.Spec)
 }
 
-// CalicoNetworkSet turns a Calico NetworkSet into a network set of its namespace, which carries the
-// labels that follow from the namespace's name. Labels that are reserved are left out and reported.
-// Every error is an *Error; with another one, there is no set.
+// CalicoNetworkSet converts a Calico NetworkSet to a network set of its namespace. The set gets the labels that follow
+// from the name of the namespace. Reserved labels are left out and reported. Every error is an *Error; with any other
+// one, there is no set.
 func (c Converter) CalicoNetworkSet(set *calico.NetworkSet) (*policy.NetworkSet, []error) {
 	p, namespace := begin(calico.APIVersion, "NetworkSet", set, true)
 	return networkSet(p, namespace, set, set.Spec)
@@ -112,7 +111,7 @@ func networkSet(
 	return finish(out, p, inSpec())
 }
 
-// calicoPolicy translates what both kinds of policy have in common.
+// calicoPolicy converts the common part of both kinds of policy.
 func calicoPolicy(p, doubts *problems, name, namespace string, spec *calico.PolicySpec) *policy.Policy {
 	p.reserve(name, networkPolicyPrefix, clusterNetworkPolicyPrefix)
 	out := &policy.Policy{
@@ -134,8 +133,8 @@ func calicoPolicy(p, doubts *problems, name, namespace string, spec *calico.Poli
 	return out
 }
 
-// inSpec returns the translation of field paths for Calico objects: their fields have the
-// names of the resource's fields, and are in the spec.
+// inSpec returns a function that converts field paths for Calico objects: their fields have the names of the resource's
+// fields, and are in the spec.
 func inSpec() func(string) string {
 	return renamed("name", "metadata.name", "labels", "metadata.labels", "", "spec.")
 }

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// CalicoHostEndpoint turns a Calico HostEndpoint into a host endpoint. Labels that are reserved are
-// left out and reported. Every error is an *Error; with another one, there is no endpoint.
+// CalicoHostEndpoint converts a Calico HostEndpoint to a host endpoint. Reserved labels are left out and reported.
+// Every error is an *Error; with any other one, there is no endpoint.
 func (c Converter) CalicoHostEndpoint(h *calico.HostEndpoint) (*policy.HostEndpoint, []error) {
 	p, _ := begin(calico.APIVersion, "HostEndpoint", h, false)
 	out := &policy.HostEndpoint{
@@ -33,12 +33,11 @@ func (c Converter) CalicoHostEndpoint(h *calico.HostEndpoint) (*policy.HostEndpo
 	return finish(out, p, inSpec())
 }
 
-// CalicoWorkloadEndpoint turns a Calico WorkloadEndpoint into a workload endpoint. The labels that
-// Calico derives from the spec (projectcalico.org/orchestrator, .../serviceaccount) are as the spec
-// says, and those of a pod that follow from the names of its namespace and service account are
-// there too. Labels that say something else, and others that are reserved, are left out and
-// reported. Ports without a name, which are there for their host port, are left out. Every error is
-// an *Error; with another one, there is no endpoint.
+// CalicoWorkloadEndpoint converts a Calico WorkloadEndpoint to a workload endpoint. It sets the labels that Calico
+// derives from the spec (projectcalico.org/orchestrator, .../serviceaccount) and those of a pod that follow from the
+// names of its namespace and service account. If the object has another value for such a label, or another reserved
+// label, that is left out and reported. Ports without a name are left out: they have only a host port. Every error is
+// an *Error; with any other one, there is no endpoint.
 func (c Converter) CalicoWorkloadEndpoint(w *calico.WorkloadEndpoint) (*policy.WorkloadEndpoint, []error) {
 	p, namespace := begin(calico.APIVersion, "WorkloadEndpoint", w, true)
 	out := &policy.WorkloadEndpoint{
@@ -74,14 +73,14 @@ func (c Converter) CalicoWorkloadEndpoint(w *calico.WorkloadEndpoint) (*policy.W
 		"metadata.labels", "interface", "spec.interfaceName", "addresses", "spec.ipNetworks", "", "spec."))
 }
 
-// workloadLabels returns the labels of the endpoint with those that follow from the spec.
+// workloadLabels returns the labels of the endpoint, including those that follow from the spec.
 func workloadLabels(p *problems, w *calico.WorkloadEndpoint, namespace string) map[string]string {
 	derived := map[string]string{policy.LabelNamespace: namespace}
 	for label, value := range map[string]string{
 		labelOrchestrator: w.Spec.Orchestrator, policy.LabelServiceAccount: w.Spec.ServiceAccountName,
 	} {
 		if value == "" {
-			value = w.Labels[label] // which says what the spec does not
+			value = w.Labels[label] // the spec does not define this label
 		}
 		if value != "" {
 			derived[label] = value
@@ -89,7 +88,7 @@ func workloadLabels(p *problems, w *calico.WorkloadEndpoint, namespace string) m
 	}
 	given := cloneLabels(w.Labels)
 	for label, value := range derived {
-		if given[label] == value { // as Calico writes it
+		if given[label] == value { // the same as Calico derives
 			delete(given, label)
 		}
 	}
@@ -106,14 +105,14 @@ func workloadLabels(p *problems, w *calico.WorkloadEndpoint, namespace string) m
 	return labels
 }
 
-// appendFullLength appends an address that may have its full length behind it.
+// appendFullLength appends an address with or without its full prefix length.
 func appendFullLength(p *problems, list []netip.Addr, path, text string) []netip.Addr {
 	prefix, err := netip.ParsePrefix(text)
 	switch {
 	case err != nil:
 		return appendAddress(p, list, path, text)
 	case !prefix.IsSingleIP():
-		p.addf(path, "%s is more than one address", prefix)
+		p.addf(path, "%s has more than one address", prefix)
 		return list
 	}
 	return appendAddress(p, list, path, prefix.Addr().String())

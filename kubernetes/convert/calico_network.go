@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// CalicoIPPool turns a Calico IPPool into a pool. What is about giving out addresses, or about BGP,
-// has no part in it. Every error is an *Error; with one, there is no pool.
+// CalicoIPPool converts a Calico IPPool to a pool. Fields for BGP and for the assignment of addresses have no effect.
+// Every error is an *Error; with one, there is no pool.
 func (c Converter) CalicoIPPool(pool *calico.IPPool) (*policy.IPPool, []error) {
 	p, _ := begin(calico.APIVersion, "IPPool", pool, false)
 	p.unsupported("spec.ipip", bool(pool.Spec.IPIP))
@@ -31,10 +31,9 @@ func (c Converter) CalicoIPPool(pool *calico.IPPool) (*policy.IPPool, []error) {
 	}, p, inSpec())
 }
 
-// CalicoNode turns a Calico Node into a node and into the network set of its addresses, as
-// Converter.Node does with a Kubernetes Node. The addresses of spec.bgp, which come with the length
-// of their subnet, stand first. An address of any sort, or a MAC address, that is none is left out
-// alone and reported. Every error is an *Error.
+// CalicoNode converts a Calico Node to a node and the network set of its addresses, like Converter.Node for a
+// Kubernetes Node. The addresses of spec.bgp, which have the prefix length of their subnet, come first. An invalid
+// address or MAC address is left out and reported. Every error is an *Error.
 func (c Converter) CalicoNode(node *calico.Node) ([]policy.Resource, []error) {
 	p, _ := begin(calico.APIVersion, "Node", node, false)
 	checkLabels(p, node.Labels)
@@ -73,15 +72,16 @@ func (c Converter) CalicoNode(node *calico.Node) ([]policy.Resource, []error) {
 
 // tunnelField is a field of a Node for its tunnels.
 type tunnelField struct {
-	// path in a Calico Node, and annotation of a Kubernetes Node. An empty path is not in a Calico Node.
+	// path in a Calico Node, and annotation of a Kubernetes Node. An empty path means that a Calico Node lacks the
+	// field.
 	path, annotation string
 	calico           func(n *calico.Node) string
 	set              func(p *problems, n *policy.Node, path, text string)
-	// refused is called instead of set if the text is refused. nil: the field stays as it is.
+	// refused is called instead of set if the text is invalid. Nil leaves the field unchanged.
 	refused func(n *policy.Node)
 }
 
-// setUnreadableKeys sets WireGuard keys that cannot be read: without any, packets to the node would be
+// setUnreadableKeys sets WireGuard keys that cannot be read. Without any keys, packets to the node would be
 // unencrypted.
 func setUnreadableKeys(n *policy.Node) { n.WireguardKeys = []policy.WireguardKey{{}} }
 

@@ -12,8 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// calicoPolicyRules translates the rules of a policy. A rule that is not understood is closed and
-// reported in doubts.
+// calicoPolicyRules converts the rules of a policy. A rule that is not understood is closed and reported in doubts.
 func calicoPolicyRules(doubts *problems, path string, rules []calico.Rule, namespaced bool) []policy.Rule {
 	var out []policy.Rule
 	for i := range rules {
@@ -30,7 +29,7 @@ func calicoPolicyRules(doubts *problems, path string, rules []calico.Rule, names
 	return out
 }
 
-// calicoProfileRules translates the rules of a profile.
+// calicoProfileRules converts the rules of a profile.
 func calicoProfileRules(p *problems, path string, rules []calico.Rule) []policy.Rule {
 	var out []policy.Rule
 	for i := range rules {
@@ -39,8 +38,8 @@ func calicoProfileRules(p *problems, path string, rules []calico.Rule) []policy.
 	return out
 }
 
-// calicoRule translates a rule. Those of a namespaced policy look at its own
-// namespace only, unless they say otherwise, and so never at nodes.
+// calicoRule converts a rule. Selectors of a namespaced policy match only its own namespace, unless the rule has a
+// namespace selector. So they never match nodes.
 func calicoRule(p *problems, path string, rule *calico.Rule, namespaced bool) policy.Rule {
 	p.unsupported(path+".http", bool(rule.HTTP))
 	out := policy.Rule{
@@ -93,7 +92,7 @@ func calicoEntity(p *problems, path string, side *calico.EntityRule) policy.Enti
 	return out
 }
 
-// calicoNets reads a list of nets. An empty list is the same as none.
+// calicoNets parses a list of nets. An empty list means none.
 func calicoNets(p *problems, path string, list []string) policy.Nets {
 	var nets policy.Nets
 	for i, text := range list {
@@ -107,7 +106,7 @@ func calicoNets(p *problems, path string, list []string) policy.Nets {
 	return nets
 }
 
-// calicoPorts reads a list of ports. An empty list is the same as none.
+// calicoPorts parses a list of ports. An empty list means none.
 func calicoPorts(p *problems, path string, list []intstr.IntOrString) []policy.Port {
 	var ports []policy.Port
 	for i, value := range list {

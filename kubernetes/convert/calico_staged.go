@@ -9,12 +9,11 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// CalicoStagedGlobalNetworkPolicy turns a StagedGlobalNetworkPolicy into a staged policy without a
-// namespace.
+// CalicoStagedGlobalNetworkPolicy converts a StagedGlobalNetworkPolicy to a staged policy without a namespace.
 //
-// The staged action decides: Set, Learn and none make a staged policy. Delete and Ignore make
-// nothing, which is reported with ErrIgnored: a staged policy cannot stand for one that goes;
-// verdict.Diff shows what its going changes. Every error is an *Error.
+// With the staged action Set or Learn, or without one, there is a staged policy. Delete and Ignore give none, which is
+// reported with ErrIgnored: a staged policy cannot represent the deletion of a policy. verdict.Diff shows the effect of
+// a deletion. Every error is an *Error.
 func (c Converter) CalicoStagedGlobalNetworkPolicy(s *calico.StagedGlobalNetworkPolicy) (*policy.Policy, []error) {
 	p, _ := begin(calico.APIVersion, "StagedGlobalNetworkPolicy", s, false)
 	doubts := &problems{object: p.object}
@@ -26,8 +25,8 @@ func (c Converter) CalicoStagedGlobalNetworkPolicy(s *calico.StagedGlobalNetwork
 	return finishPolicy(out, p, doubts, inSpec())
 }
 
-// CalicoStagedNetworkPolicy turns a StagedNetworkPolicy into a staged policy of its namespace. For
-// the staged action see CalicoStagedGlobalNetworkPolicy. Every error is an *Error.
+// CalicoStagedNetworkPolicy converts a StagedNetworkPolicy to a staged policy of its namespace.
+// CalicoStagedGlobalNetworkPolicy describes the staged action. Every error is an *Error.
 func (c Converter) CalicoStagedNetworkPolicy(s *calico.StagedNetworkPolicy) (*policy.Policy, []error) {
 	p, namespace := begin(calico.APIVersion, "StagedNetworkPolicy", s, true)
 	doubts := &problems{object: p.object}
@@ -39,10 +38,9 @@ func (c Converter) CalicoStagedNetworkPolicy(s *calico.StagedNetworkPolicy) (*po
 	return finishPolicy(out, p, doubts, inSpec())
 }
 
-// CalicoStagedKubernetesNetworkPolicy turns a StagedKubernetesNetworkPolicy into a staged policy of
-// the name that the Kubernetes NetworkPolicy of its name has. For the staged action see
-// CalicoStagedGlobalNetworkPolicy; for rules that are closed see NetworkPolicy. Every error is an
-// *Error.
+// CalicoStagedKubernetesNetworkPolicy converts a StagedKubernetesNetworkPolicy to a staged policy. It has the name of
+// the policy that a Kubernetes NetworkPolicy of the same name gives. CalicoStagedGlobalNetworkPolicy describes the
+// staged action, and NetworkPolicy the rules that are closed. Every error is an *Error.
 func (c Converter) CalicoStagedKubernetesNetworkPolicy(
 	s *calico.StagedKubernetesNetworkPolicy,
 ) (*policy.Policy, []error) {
@@ -53,13 +51,13 @@ func (c Converter) CalicoStagedKubernetesNetworkPolicy(
 	return networkPolicy(p, namespace, s.Name, &s.Spec.NetworkPolicySpec, true)
 }
 
-// staged reports whether a staged policy is to be made, and says why where it is not.
+// staged reports whether the action gives a staged policy. If not, it reports why.
 func staged(p *problems, action calico.StagedAction) bool {
 	switch action {
 	case "", calico.StagedActionSet, calico.StagedActionLearn:
 		return true
 	case calico.StagedActionDelete, calico.StagedActionIgnore:
-		p.add("spec.stagedAction", fmt.Errorf("%w: %s makes no staged policy", ErrIgnored, action))
+		p.add("spec.stagedAction", fmt.Errorf("%w: %s gives no staged policy", ErrIgnored, action))
 	default:
 		p.addf("spec.stagedAction", "want Set, Delete, Learn or Ignore, not %q", action)
 	}

@@ -15,34 +15,31 @@ import (
 )
 
 const (
-	// clusterNetworkPolicyPrefix stands before the names of policies that come from a
-	// ClusterNetworkPolicy.
+	// clusterNetworkPolicyPrefix is the prefix of the names of policies that come from a ClusterNetworkPolicy.
 	clusterNetworkPolicyPrefix = "kcnp."
-	// maxPriority is the highest priority number that the API has.
+	// maxPriority is the largest priority number that the API permits.
 	maxPriority = 1000
-	// maxRuleName is the greatest length of the name of a rule, in bytes. The API's limit is 100
-	// characters.
+	// maxRuleName is the maximum length of the name of a rule, in bytes. The API's limit is 100 characters.
 	maxRuleName = 400
 )
 
 // Annotations of the rules that come from a ClusterNetworkPolicy.
 const (
-	// AnnotationRuleName holds the name of the rule, if it has one.
+	// AnnotationRuleName is the name of the rule, if it has one.
 	AnnotationRuleName = "policy.networking.k8s.io/rule-name"
-	// AnnotationFailClosed says why a rule denies everything: it is a Deny or Pass rule that was
-	// not understood.
+	// AnnotationFailClosed is the reason why a rule denies everything: it is a Deny or Pass rule that was not
+	// understood.
 	AnnotationFailClosed = "wayleave.dev/fail-closed"
 )
 
-// ClusterNetworkPolicy turns a ClusterNetworkPolicy into a policy without a namespace, in tier
-// kube-admin or kube-baseline, with its priority as order.
+// ClusterNetworkPolicy converts a ClusterNetworkPolicy to a policy without a namespace, in tier kube-admin or
+// kube-baseline, with its priority as order.
 //
-// A rule with any invalid part is closed and reported: a peer or protocol that is unknown or
-// ambiguous, an invalid CIDR or port, a peer by domain name, or a rule over the limits of package
-// policy. A closed Accept rule matches nothing. A closed Deny or Pass rule, and one with an unknown
-// action, denies everything in its direction, from its place on. If all rules of a direction
-// together are over a limit, one closed rule replaces them; it denies unless all are Accept rules.
-// If the subject, the tier or the priority is invalid there is no policy. Every error is an *Error.
+// A rule with an invalid part is closed and reported. Invalid are an unknown or ambiguous peer or protocol, an invalid
+// CIDR or port, a peer by domain name, and a rule over the limits of package policy. A closed Accept rule matches
+// nothing. A closed Deny or Pass rule, and one with an unknown action, denies everything in its direction from its
+// place on. If all rules of a direction together are over a limit, one closed rule replaces them; it denies unless all
+// are Accept rules. If the subject, the tier or the priority is invalid, there is no policy. Every error is an *Error.
 func (c Converter) ClusterNetworkPolicy(cnp *policyv1alpha2.ClusterNetworkPolicy) (*policy.Policy, []error) {
 	p, _ := begin(clusterVersion, "ClusterNetworkPolicy", cnp, false)
 	spec := field.NewPath("spec")
@@ -59,7 +56,7 @@ func (c Converter) ClusterNetworkPolicy(cnp *policyv1alpha2.ClusterNetworkPolicy
 	ingress, egress := clusterGroups(doubts, &cnp.Spec, subject)
 	out.Ingress = assemble(doubts, spec.Child("ingress"), policy.Ingress, ingress)
 	out.Egress = assemble(doubts, spec.Child("egress"), policy.Egress, egress)
-	// A direction counts where there are rules for it, though all of them may have been left out.
+	// A policy applies to a direction if the object has rules for it, even if all of them are left out.
 	if len(cnp.Spec.Ingress) > 0 {
 		out.Types = append(out.Types, policy.Ingress)
 	}
@@ -69,7 +66,7 @@ func (c Converter) ClusterNetworkPolicy(cnp *policyv1alpha2.ClusterNetworkPolicy
 	return finishPolicy(out, p, doubts, renamed("name", "metadata.name", "", "spec."))
 }
 
-// clusterGroups translates the rules, or reports what is wrong with them and closes them.
+// clusterGroups converts the rules. It closes and reports those that are invalid.
 func clusterGroups(
 	doubts *problems, cnp *policyv1alpha2.ClusterNetworkPolicySpec, subject policy.EntityRule,
 ) (ingress, egress []ruleGroup) {
@@ -112,9 +109,9 @@ func clusterTier(p *problems, path *field.Path, tier policyv1alpha2.Tier) string
 	return ""
 }
 
-// clusterSubject makes the policy select the subject's pods. Pods with the host's network are no
-// endpoints, and so never selected. It returns what an Accept or Pass rule must ask of the subject
-// besides: where the subject could be selected for want of a label, that its namespace is known.
+// clusterSubject makes the policy select the subject's pods. Pods on the host's network are not endpoints, so they are
+// never selected. It returns a condition on the subject for Accept and Pass rules, or nil. If the selector can match
+// because a namespace lacks a label, the condition is that the labels of the namespace are known.
 func clusterSubject(
 	p *problems, path *field.Path, s *policyv1alpha2.ClusterNetworkPolicySubject, out *policy.Policy,
 ) policy.EntityRule {
@@ -140,7 +137,7 @@ func clusterSubject(
 	return policy.EntityRule{}
 }
 
-// ingressPeers gives the peers of an ingress rule the form that those of an egress rule have.
+// ingressPeers converts the peers of an ingress rule to the type of those of an egress rule.
 func ingressPeers(
 	list []policyv1alpha2.ClusterNetworkPolicyIngressPeer,
 ) []policyv1alpha2.ClusterNetworkPolicyEgressPeer {
@@ -151,8 +148,8 @@ func ingressPeers(
 	return peers
 }
 
-// ruleMetadata returns the annotations of a rule, or nil for none. What cannot be printed is left
-// out of the name, and so is what is beyond the length that the API allows.
+// ruleMetadata returns the annotations of a rule, or nil for none. It removes unprintable characters from the name, and
+// cuts it at the maximum length.
 func ruleMetadata(name, failClosed string) *policy.RuleMetadata {
 	annotations := map[string]string{}
 	name = strings.Map(func(r rune) rune {

@@ -27,10 +27,9 @@ type clusterRule struct {
 	subject    policy.EntityRule
 }
 
-// convert translates the rule into one rule for every peer and protocol. What is wrong with it goes
-// to the doubts, and the rule fails closed; one whose action is unknown is taken for a Deny rule.
-// The function put makes a rule of the side of the subject, the side of the peer and the ports of
-// the destination.
+// convert converts the rule to one rule for each pair of a peer and a protocol. Its errors are added to the doubts, and
+// the rule fails closed. A rule with an unknown action counts as a Deny rule. The function put makes a rule from the
+// side of the subject, the side of the peer and the destination ports.
 func (r *clusterRule) convert(
 	doubts *problems, put func(subject, peer policy.EntityRule, ports []policy.Port) policy.Rule,
 ) ruleGroup {
@@ -63,7 +62,7 @@ func (r *clusterRule) convert(
 	return group
 }
 
-// failClosed returns why a rule in doubt denies, or "" if it does not deny.
+// failClosed returns the reason why a closed rule denies, or "" if it does not deny.
 func failClosed(action policy.Action) string {
 	if action == policy.Allow {
 		return ""
@@ -83,7 +82,7 @@ func clusterAction(action policyv1alpha2.ClusterNetworkPolicyRuleAction) (policy
 	return "", false
 }
 
-// convertPeers translates the peers.
+// convertPeers converts the peers.
 func (r *clusterRule) convertPeers(p *problems, action policy.Action) []rulePeer {
 	path := r.path.Child(r.peersField)
 	if len(r.peers) == 0 {
@@ -96,8 +95,8 @@ func (r *clusterRule) convertPeers(p *problems, action policy.Action) []rulePeer
 	return peers
 }
 
-// clusterPeer translates one peer. Pods with the host's network are no endpoints, and so are no
-// peers as pods; their addresses are the node's.
+// clusterPeer converts one peer. Pods on the host's network are not endpoints, so a peer by pods does not match them.
+// Their addresses are those of their node.
 func clusterPeer(
 	p *problems, path *field.Path, peer *policyv1alpha2.ClusterNetworkPolicyEgressPeer, action policy.Action,
 ) policy.EntityRule {
@@ -111,9 +110,9 @@ func clusterPeer(
 	}
 	switch {
 	case given == 0:
-		p.addf(path.String(), "a peer that says nothing known")
+		p.addf(path.String(), "a peer without a known field")
 	case given > 1:
-		p.addf(path.String(), "a peer that says more than one thing")
+		p.addf(path.String(), "a peer with more than one of its fields")
 	case peer.Namespaces != nil:
 		return policy.EntityRule{
 			Selector:          podSelectorText(p, path, selector.All()),
@@ -136,8 +135,8 @@ func clusterPeer(
 	return policy.EntityRule{}
 }
 
-// clusterNamespaces translates a selector over namespaces. For an Accept or Pass rule "lacks the
-// label" must not be true of a namespace that is not known; a Deny rule takes it in.
+// clusterNamespaces converts a selector over namespaces. In an Accept or Pass rule, a condition that a label is absent
+// does not match a namespace whose labels are unknown. In a Deny rule, it does.
 func clusterNamespaces(p *problems, path *field.Path, s *metav1.LabelSelector, action policy.Action) string {
 	namespaces := labelSelector(p, path, s)
 	if known := knownNamespace(s); namespaces != nil && action != policy.Deny && known != nil {
@@ -156,9 +155,8 @@ func clusterNetworks(p *problems, path *field.Path, list []policyv1alpha2.CIDR) 
 	return nets
 }
 
-// convertProtocols translates the protocols, grouped in order of appearance: a number has the
-// protocol that it stands with, a name that of the port that it names. No protocols at all is any
-// protocol and any port.
+// convertProtocols converts the protocols, grouped in order of appearance. A port number has the protocol of its entry,
+// a port name the protocol of the port that it names. Without protocols, the result is any protocol and any port.
 func (r *clusterRule) convertProtocols(p *problems) []protocolPorts {
 	path := r.path.Child("protocols")
 	if r.protocols == nil {
@@ -184,12 +182,12 @@ func (r *clusterRule) convertProtocols(p *problems) []protocolPorts {
 	return groups.list()
 }
 
-// nameless reports whether the peer is one that has no named ports.
+// nameless reports whether the peer cannot have named ports.
 func nameless(peer policyv1alpha2.ClusterNetworkPolicyEgressPeer) bool {
 	return peer.Nodes != nil || len(peer.Networks) > 0 || len(peer.DomainNames) > 0
 }
 
-// clusterProtocol translates one entry. No ports means every port of the protocol.
+// clusterProtocol converts one entry. Without ports, the result is every port of the protocol.
 func clusterProtocol(
 	p *problems, path *field.Path, entry *policyv1alpha2.ClusterNetworkPolicyProtocol,
 ) (policy.Protocol, []policy.Port, bool) {

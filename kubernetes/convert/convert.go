@@ -19,14 +19,14 @@ import (
 
 // Annotations of a pod that a Converter with TrustAnnotations uses.
 const (
-	// AnnotationInterface names the host's side of the pod's link, instead of InterfaceName.
+	// AnnotationInterface is the name of the host's side of the pod's link, instead of InterfaceName.
 	AnnotationInterface = "wayleave.dev/interface"
 	// AnnotationMAC is the MAC address of the pod's side of the link, as in "66:3e:ca:a4:db:65".
 	AnnotationMAC = "wayleave.dev/mac"
 )
 
-// Converter turns API objects into resources. The zero value is ready to use. A Converter
-// holds settings only and is safe for concurrent use.
+// Converter converts API objects to resources. The zero value is ready to use. A Converter has only settings, and is
+// safe for concurrent use.
 type Converter struct {
 	// Attachment returns the link of a pod, for instance from CNI ADD on this node. Fields that it leaves
 	// zero have their defaults. It must be safe for concurrent use. Nil means the defaults for all pods.
@@ -51,10 +51,9 @@ type Converter struct {
 	// PodCIDRWireguard gives a Kubernetes Node the first address of its first pod CIDR of each family as
 	// the address of its WireGuard devices, in the same way. The default is none.
 	PodCIDRWireguard bool
-	// AssumeNetwork makes an endpoint also of a pod that has no node or no address, as a manifest in a
-	// repository. Its node is AssumedNode; give its resources to Assume for addresses. Set it to ask
-	// about manifests, never on a node: such an endpoint is no running pod. The default is to make
-	// nothing of these pods.
+	// AssumeNetwork also converts pods without a node or an address, such as those of manifests in a repository. Their
+	// node is AssumedNode; pass the resources to Assume for addresses. Set it to check manifests, and never on a node,
+	// because such an endpoint is not a running pod. The default is to ignore these pods.
 	AssumeNetwork bool
 }
 
@@ -79,10 +78,10 @@ func InterfaceName(namespace, name string) string {
 	return "way" + hex.EncodeToString(sum[:])[:12]
 }
 
-// Convert turns one object into resources: usually one, for a Node several, and none if the object is
-// refused, ignored or not complete yet. It accepts pointers to the types that the package's table lists.
+// Convert converts one object to resources: usually one, several for a Node, and none if the object is invalid, ignored
+// or not complete yet. It accepts pointers to the types in the package's table.
 //
-// Every error is an *Error. It wraps ErrNotSupported if the type is another one.
+// Every error is an *Error. It wraps ErrNotSupported for any other type.
 func (c Converter) Convert(object metav1.Object) ([]policy.Resource, []error) {
 	switch o := object.(type) {
 	case *corev1.Namespace:
@@ -105,11 +104,11 @@ func (c Converter) Convert(object metav1.Object) ([]policy.Resource, []error) {
 	return c.calico(object)
 }
 
-// Changes returns the updates for an object that changes: the resources of now, and the keys of those that only
-// before has. before is nil for a new object, now for a deleted one. Nothing else is remembered, so before must
-// be the version that was converted last, as an informer hands it to a handler of updates.
+// Changes returns the updates for a changed object: its present resources, and deletions of those that only before has.
+// before is nil for a new object, now for a deleted one. before must be the version that was converted last, as in a
+// call of an informer's update handler.
 //
-// Errors: those of converting now, as for Convert.
+// Errors: those of Convert for now.
 func (c Converter) Changes(before, now metav1.Object) (updates []policy.Update, problems []error) {
 	kept := map[policy.Key]bool{}
 	if now != nil {
@@ -131,7 +130,7 @@ func (c Converter) Changes(before, now metav1.Object) (updates []policy.Update, 
 	return updates, problems
 }
 
-// calico does the work of Convert for the types of package calico.
+// calico is Convert for the types of package calico.
 func (c Converter) calico(object metav1.Object) ([]policy.Resource, []error) {
 	switch o := object.(type) {
 	case *calico.GlobalNetworkPolicy:
@@ -164,7 +163,7 @@ func (c Converter) calico(object metav1.Object) ([]policy.Resource, []error) {
 	return nil, []error{&Error{Object: Object{Kind: fmt.Sprintf("%T", object)}, Err: ErrNotSupported, Absent: true}}
 }
 
-// one makes a list of a typed pointer, so that a nil pointer never becomes a resource.
+// one returns a list of one pointer, or an empty list for a nil pointer.
 func one[T any, P interface {
 	*T
 	policy.Resource
@@ -175,8 +174,7 @@ func one[T any, P interface {
 	return []policy.Resource{p}, problems
 }
 
-// finish brings a resource into canonical form and validates it. It returns nil where
-// there is any problem, old or new, and all that was reported.
+// finish makes a resource canonical and validates it. It returns nil if there is any problem, and all problems.
 func finish[T any, P interface {
 	*T
 	policy.Resource

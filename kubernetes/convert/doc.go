@@ -80,10 +80,10 @@
 //
 // # Tiers of Kubernetes
 //
-// The tier kube-admin comes before default, kube-baseline after it, and both end in Pass. So
-// what no Admin rule decides goes on to NetworkPolicy, which decides finally for the pods and
-// directions that it selects, as the tier default ends in Deny; all else goes on to
-// Baseline, and in the end to the profile of the namespace, which allows.
+// The tier kube-admin comes before the tier default, and kube-baseline after it. kube-admin and kube-baseline have the
+// default action Pass. So if no Admin rule decides, NetworkPolicies decide about the pods and directions that they
+// select, because the default action of the tier default is Deny. About all others, Baseline rules decide, and then the
+// profile of the namespace, which allows.
 //
 // # Nodes
 //
@@ -100,37 +100,37 @@
 //
 // From Kubernetes:
 //
-//   - A peer with a namespaceSelector that could match for want of a label (NotIn, DoesNotExist),
-//     other than the namespace's name, matches only pods whose Namespace object is known, or a
-//     Calico Profile "kns.NAME" in its stead. In a ClusterNetworkPolicy that holds for Accept and
-//     Pass rules, of the subject as of the peers; a Deny rule takes such pods in.
-//   - Labels that this package sets itself (projectcalico.org/namespace, .../orchestrator,
-//     .../serviceaccount, pcns.*, pcsa.*, wayleave.dev/node.*) are left out and reported on pods,
-//     network sets and endpoints, so that nobody can pose as a member of another namespace or as a
-//     node. To a podSelector no pod has one: In, Exists and matchLabels are never true, NotIn and
-//     DoesNotExist always, which is a remark (ErrIgnored). Calico policies may ask for them.
+//   - A namespaceSelector may match because a label is absent (NotIn, DoesNotExist). Unless the label is the name of the
+//     namespace, the peer then matches only pods whose Namespace object is known, or a Calico Profile "kns.NAME" instead
+//     of it. In a ClusterNetworkPolicy, this holds for the peers and the subject of Accept and Pass rules; a Deny rule
+//     also matches pods whose Namespace object is unknown.
+//   - Reserved labels are those that this package sets itself (projectcalico.org/namespace, .../orchestrator,
+//     .../serviceaccount, pcns.*, pcsa.*, wayleave.dev/node.*). On pods, network sets and endpoints they are left out and
+//     reported. So no pod can pretend to be in another namespace, or to be a node. For a podSelector, no pod has a
+//     reserved label: In, Exists and matchLabels never match, NotIn and DoesNotExist always do, which is reported with
+//     ErrIgnored. Selectors of Calico policies may use reserved labels.
 //   - An ipBlock, exception or network that is an IPv4 prefix in IPv6 form (::ffff:0.0.0.0/96) puts
-//     its rule in doubt. Those of Calico objects count as the IPv4 prefix.
+//     its rule in doubt. In Calico objects, it means the IPv4 prefix.
 //   - `except` blocks of an ipBlock that are outside its cidr have no effect; the API server
 //     refuses them.
-//   - ClusterNetworkPolicy: peers by domainNames are not supported (they fail closed). More than 25
-//     rules, peers, protocols or networks, and a range of one port, are accepted; the API server
-//     refuses them. The API does not define the order of policies with equal priority. Here they have
-//     the order of "kcnp.NAME//Policy" bytewise, as all policies of equal order.
-//   - EndpointSlice: an endpoint counts while it is serving, even if it is not ready.
+//   - ClusterNetworkPolicy: peers by domainNames are not supported; their rules fail closed. More than 25 rules, peers,
+//     protocols or networks, and a range of one port, are accepted; the API server refuses them. The API does not define
+//     the order of policies with equal priority. Here they are sorted bytewise by "kcnp.NAME//Policy", like all policies
+//     of equal order.
+//   - EndpointSlice: an endpoint is used while it is serving, even if it is not ready.
 //   - Hostnames among the addresses of a Node are ignored, even those that look like addresses.
-//   - Pods' host ports, and annotations other than this package's own, are not read. Those of
-//     Calico that ask for floating addresses or allowed sources are among them.
+//   - Host ports of pods have no effect, and neither have annotations other than those of this package. So Calico's
+//     annotations for floating addresses and allowed sources are ignored.
 //
 // From Calico:
 //
 //   - A rule with any error is closed, also one with application layer matches (http).
 //   - Package manifest refuses null in the spec. Typed objects cannot distinguish it from an absent field.
 //   - expectedIPs of a HostEndpoint are addresses without a length, as in Calico.
-//   - Policies must not have names that begin with "knp.default." or "kcnp.", global network sets
-//     none that begin with "knode.".
-//   - stagedAction Set, Learn and none make a staged policy. Delete and Ignore make nothing
-//     (ErrIgnored); verdict.Diff shows what the deletion of a policy changes.
+//   - Names of policies must not begin with "knp.default." or "kcnp.", and names of global network sets must not begin
+//     with "knode.".
+//   - stagedAction Set or Learn, or a missing one, gives a staged policy. Delete and Ignore give nothing (ErrIgnored);
+//     verdict.Diff shows the effect of a deletion.
 //   - IPPool: the fields ipip and nat-outgoing of an older API are refused.
 //   - Node: wireguardPublicKeyV6, BGP and the pod CIDRs of its status are ignored: one WireGuard key is for
 //     both families.

@@ -21,8 +21,8 @@ func doubtsOf(found []error) []policy.Problem {
 	return doubts
 }
 
-// finishPolicy is finish for a policy. Invalid rules are closed and reported in doubts, with the
-// paths of the object. It returns nil if the scope of the policy is not understood.
+// finishPolicy is finish for a policy. It closes invalid rules, and reports them in doubts with the paths of the
+// object. It returns nil if the scope of the policy is not understood.
 func finishPolicy(out *policy.Policy, p, doubts *problems, path func(string) string) (*policy.Policy, []error) {
 	if !p.any() {
 		out = admit(out, p, doubts, path)
@@ -53,7 +53,7 @@ func admit(out *policy.Policy, p, doubts *problems, path func(string) string) *p
 		for i := range rules {
 			for j, problem := range rules[i].Doubts {
 				if problem.Field == "" || strings.HasPrefix(problem.Field, "spec.") {
-					continue // of a rule that was closed before, and reported
+					continue // in a rule that is closed already, and was reported
 				}
 				rules[i].Doubts[j].Field = path(problem.Field)
 				doubts.add(path(problem.Field), errors.New(problem.Msg))

@@ -12,25 +12,23 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// Service makes nothing of a service: what stands behind it is said by its EndpointSlices, and
-// rules see packets after the service's address was translated. It returns one *Error that wraps
-// ErrIgnored.
+// Service converts a Service to nothing. Its EndpointSlices have its backends, and rules apply to packets after the
+// service's address was translated. It returns one *Error that wraps ErrIgnored.
 func (c Converter) Service(service *corev1.Service) []error {
 	p, _ := begin(coreVersion, "Service", service, true)
 	if !p.any() {
-		p.add("", fmt.Errorf("%w: the EndpointSlices of a service say what is behind it", ErrIgnored))
+		p.add("", fmt.Errorf("%w: the EndpointSlices of a service have its backends", ErrIgnored))
 	}
 	return p.refused()
 }
 
-// EndpointSlice turns an EndpointSlice into a part of the backends of the service that its label
-// kubernetes.io/service-name names.
+// EndpointSlice converts an EndpointSlice to a part of the backends of the service in its label
+// kubernetes.io/service-name.
 //
-// An endpoint counts if it is ready, or does not say whether it is, or is serving (as one that is
-// about to end is, until it has ended its connections). A port without a number is left out and
-// reported: it would be every port. A slice without the label is no service's, which is a remark
-// (ErrIgnored). One of names instead of addresses (addressType FQDN) is a problem
-// (ErrNotSupported), since rules with its service miss what is behind the names.
+// An endpoint is used if it is ready or serving, or has no ready condition. An endpoint that is terminating can still
+// be serving. A port without a number would mean every port, so it is left out and reported. A slice without the label
+// gives nothing (ErrIgnored). A slice of names (addressType FQDN) is an error (ErrNotSupported), because rules with its
+// service do not match the addresses of the names.
 //
 // Every error is an *Error.
 func (c Converter) EndpointSlice(slice *discoveryv1.EndpointSlice) (*policy.ServiceBackends, []error) {
@@ -41,7 +39,7 @@ func (c Converter) EndpointSlice(slice *discoveryv1.EndpointSlice) (*policy.Serv
 		return nil, p.refused()
 	case service == "":
 		p.add(labelPath(discoveryv1.LabelServiceName),
-			fmt.Errorf("%w: without this label the slice is no service's", ErrIgnored))
+			fmt.Errorf("%w: without this label the slice belongs to no service", ErrIgnored))
 		return nil, p.refused()
 	case slice.AddressType == discoveryv1.AddressTypeFQDN:
 		p.add("addressType", fmt.Errorf("%w: names instead of addresses", ErrNotSupported))
@@ -63,7 +61,7 @@ func (c Converter) EndpointSlice(slice *discoveryv1.EndpointSlice) (*policy.Serv
 	return out, append(errs, omitted.list...)
 }
 
-// sliceAddresses returns the addresses of the endpoints that take connections.
+// sliceAddresses returns the addresses of the endpoints that accept connections.
 func sliceAddresses(p *problems, slice *discoveryv1.EndpointSlice) []netip.Addr {
 	var addresses []netip.Addr
 	seen := map[netip.Addr]bool{}

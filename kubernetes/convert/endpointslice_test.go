@@ -149,7 +149,7 @@ func TestService(t *testing.T) {
 	require.Len(t, problems, 1)
 	require.ErrorIs(t, problems[0], convert.ErrIgnored)
 	require.EqualError(t, problems[0],
-		"Service shop/web: ignored: the EndpointSlices of a service say what is behind it")
+		"Service shop/web: ignored: the EndpointSlices of a service have its backends")
 
 	_, problems = convert.Converter{}.Convert(&corev1.Service{})
 	require.Len(t, problems, 1)

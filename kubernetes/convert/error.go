@@ -13,26 +13,23 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Reasons that callers may want to tell from others, with errors.Is.
+// Sentinel errors, for errors.Is.
 var (
-	// ErrNotSupported is wrapped by the Error of a field or a kind that the API has and Wayleave
-	// does not support.
+	// ErrNotSupported is wrapped if the API has a field or a kind that Wayleave does not support.
 	ErrNotSupported = errors.New("not supported by Wayleave")
-	// ErrIgnored is wrapped by the Error of what is in order and has no effect, on purpose: an
-	// object that nothing is made of, such as a Service, or a selector over a label that no pod
-	// has. It is a remark: policy is complete.
+	// ErrIgnored is wrapped if an object or a part of it has no effect on purpose: for example a Service, or a selector
+	// over a label that no pod has. It is no fault.
 	ErrIgnored = errors.New("ignored")
 )
 
-// Error is one thing that is wrong with one object. It is not changed after it was made and
-// so safe for concurrent use.
+// Error is one problem of one object. It does not change, so it is safe for concurrent use.
 type Error struct {
 	// Object is the object, even if its name is invalid.
 	Object Object
 	// Field is the path of the field in the object, as in "spec.ingress[0].ports[1].endPort".
 	// Empty means the object as a whole.
 	Field string
-	// Err says what is wrong.
+	// Err is the cause.
 	Err error
 	// Absent reports that the object gives no resource: it has no effect at all. Otherwise only a part of it is
 	// left out or, of a policy, closed.
@@ -52,11 +49,11 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// problems collects what is wrong with one object.
+// problems collects the problems of one object.
 type problems struct {
 	object Object
-	list   []error // what keeps the object, or the rule in hand, from being understood
-	notes  []error // what was left out of it, and remarks
+	list   []error // errors that prevent the conversion of the object, or of the present rule
+	notes  []error // parts that are left out, and ErrIgnored
 }
 
 func (p *problems) add(field string, err error) {
@@ -67,7 +64,7 @@ func (p *problems) addf(field, format string, args ...any) {
 	p.add(field, fmt.Errorf(format, args...))
 }
 
-// note reports something that does not stand in the way of the object.
+// note reports a problem that does not prevent the conversion.
 func (p *problems) note(field string, err error) {
 	p.notes = append(p.notes, &Error{Object: p.object, Field: field, Err: err})
 }
@@ -76,10 +73,10 @@ func (p *problems) notef(field, format string, args ...any) {
 	p.note(field, fmt.Errorf(format, args...))
 }
 
-// all returns everything that was reported.
+// all returns all problems.
 func (p *problems) all() []error { return slices.Concat(p.list, p.notes) }
 
-// refused returns everything that was reported of an object that gives no resource.
+// refused returns all problems of an object that gives no resource.
 func (p *problems) refused() []error {
 	all := p.all()
 	for _, err := range all {
@@ -90,11 +87,11 @@ func (p *problems) refused() []error {
 	return all
 }
 
-// reserve reports a name that begins with a prefix which only names made by this package may have.
+// reserve reports a name with a prefix that is reserved for names made by this package.
 func (p *problems) reserve(name string, prefixes ...string) {
 	for _, prefix := range prefixes {
 		if strings.HasPrefix(name, prefix) {
-			p.addf("metadata.name", "names that begin with %q are those of what is made of Kubernetes objects: give "+
+			p.addf("metadata.name", "names that begin with %q are reserved for converted Kubernetes objects: use "+
 				"the Kubernetes object instead", prefix)
 		}
 	}
@@ -110,8 +107,8 @@ func (p *problems) unsupported(field string, set bool) {
 // any reports whether there are problems.
 func (p *problems) any() bool { return len(p.list) > 0 }
 
-// begin starts the problems of an object, with those of its metadata. It returns the
-// namespace that the object is in: for a namespaced object "default" where none is given.
+// begin returns the problems of an object, beginning with those of its metadata, and its namespace: "default" for a
+// namespaced object without one.
 func begin(apiVersion, kind string, meta metav1.Object, namespaced bool) (*problems, string) {
 	namespace := meta.GetNamespace()
 	if namespace == "" && namespaced {
@@ -128,7 +125,7 @@ func begin(apiVersion, kind string, meta metav1.Object, namespaced bool) (*probl
 	case !namespaced:
 		p.addf("metadata.namespace", "objects of this kind have no namespace")
 	default:
-		// Without dots in it, names made of namespace and name are one object's alone.
+		// A namespace without dots makes names of namespace and name unique.
 		for _, msg := range validation.IsDNS1123Label(namespace) {
 			p.addf("metadata.namespace", "%s", msg)
 		}
@@ -136,8 +133,8 @@ func begin(apiVersion, kind string, meta metav1.Object, namespaced bool) (*probl
 	return p, namespace
 }
 
-// validate reports what is wrong with a finished resource. The function path turns the
-// path of a field of the resource into that of the object's field.
+// validate reports the problems of a finished resource. The function path converts the path of a field of the resource
+// to that of the object's field.
 func validate(r policy.Resource, p *problems, path func(field string) string) {
 	err := r.Validate()
 	if err == nil {
@@ -153,8 +150,8 @@ func validate(r policy.Resource, p *problems, path func(field string) string) {
 	}
 }
 
-// refusal says why a resource is not valid, in the words of its first problem, or returns nil. It
-// tries one part of an object, in a resource that is in order but for it.
+// refusal returns the first problem of a resource, or nil. It tests one part of an object, in a resource that is
+// otherwise valid.
 func refusal(r policy.Resource) error {
 	err := r.Validate()
 	var invalid *policy.ValidationError
@@ -164,8 +161,8 @@ func refusal(r policy.Resource) error {
 	return err
 }
 
-// renamed returns a function that replaces the first leading part of a path that is found
-// among the pairs (old, new), for validate. An old part "" is found in every path.
+// renamed returns a function for validate. It replaces a prefix of a path, by the first of the pairs (old, new) whose
+// old prefix the path has. Every path has the old prefix "".
 func renamed(pairs ...string) func(string) string {
 	return func(field string) string {
 		for i := 0; i+1 < len(pairs); i += 2 {

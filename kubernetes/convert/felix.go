@@ -28,9 +28,8 @@ type WireguardSettings struct {
 // maxRulePriority leaves room for three rules before the kernel's lookup in table main, which is 32766.
 const maxRulePriority = 32763
 
-// FelixWireguard returns the settings of WireGuard in a FelixConfiguration. If Calico encrypts one family
-// alone, both are encrypted here. A setting that makes no sense is left out and reported. Every error is an
-// *Error.
+// FelixWireguard returns the settings of WireGuard in a FelixConfiguration. If Calico encrypts only one family, both
+// are encrypted here. An invalid setting is left out and reported. Every error is an *Error.
 func FelixWireguard(f *calico.FelixConfiguration) (WireguardSettings, []error) {
 	p, _ := begin(calico.APIVersion, "FelixConfiguration", f, false)
 	spec := &f.Spec
@@ -53,7 +52,7 @@ func FelixWireguard(f *calico.FelixConfiguration) (WireguardSettings, []error) {
 	s.Port = uint16(number("wireguardListeningPort", spec.WireguardListeningPort, 1, math.MaxUint16))
 	ignored := func(field string, isSet bool) {
 		if isSet {
-			p.notef("spec."+field, "one device is for both families: set the field for IPv4")
+			p.notef("spec."+field, "both families use one device: set the field for IPv4")
 		}
 	}
 	ignored("wireguardListeningPortV6", spec.WireguardListeningPortV6 != nil)

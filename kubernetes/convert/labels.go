@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Every pod carries this label, and no network set does. Selectors that come from
-// Kubernetes ask for it, so that they never match anything but pods.
+// Every pod has this label, and no network set has it. Selectors that come from Kubernetes require it, so they match
+// only pods.
 const (
 	labelOrchestrator = "projectcalico.org/orchestrator"
 	kubernetes        = "k8s"
@@ -41,13 +41,11 @@ func checkLabels(p *problems, labels map[string]string) {
 // labelPath returns the path of a label.
 func labelPath(key string) string { return "metadata.labels[" + strconv.Quote(key) + "]" }
 
-// maxOwnLabels is how many labels an object may give itself, which leaves room for those that are
-// derived.
+// maxOwnLabels is the maximum number of an object's own labels. It leaves room for derived labels.
 const maxOwnLabels = 1000
 
-// fewLabels returns a copy of the labels, without those over the limit, which are reported. Whoever
-// may write an object could otherwise have it refused, and so taken out of the peers that a rule
-// denies.
+// fewLabels returns a copy of the labels without those over the limit, which are reported. If the object were refused
+// instead, a user who may change it could remove it from the peers that a rule denies.
 func fewLabels(p *problems, labels map[string]string) map[string]string {
 	if len(labels) <= maxOwnLabels {
 		return maps.Clone(labels)
@@ -61,8 +59,7 @@ func fewLabels(p *problems, labels map[string]string) map[string]string {
 	return few
 }
 
-// ownLabels returns a copy of the labels, without those that only a converter may set and those
-// over the limit, which are reported.
+// ownLabels returns a copy of the labels without reserved ones and those over the limit, which are reported.
 func ownLabels(p *problems, labels map[string]string) map[string]string {
 	own := maps.Clone(labels)
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
@@ -74,22 +71,21 @@ func ownLabels(p *problems, labels map[string]string) map[string]string {
 	return fewLabels(p, own)
 }
 
-// labelNamespaceName sets the labels of a namespace that follow from its name alone, on something
-// in it. They hold whether or not the Namespace object is known.
+// labelNamespaceName sets the labels that follow from the name of an object's namespace. They are independent of the
+// Namespace object.
 func labelNamespaceName(labels map[string]string, namespace string) {
 	labels[policy.NamespaceLabelPrefix+labelName] = namespace
 	labels[policy.NamespaceLabelPrefix+corev1.LabelMetadataName] = namespace
 }
 
-// reserved reports whether a label is one that only a converter may set.
+// reserved reports whether only a converter may set a label.
 func reserved(k string) bool {
 	return k == policy.LabelNamespace || k == policy.LabelServiceAccount || k == labelOrchestrator ||
 		strings.HasPrefix(k, NodeLabelPrefix) ||
 		strings.HasPrefix(k, policy.NamespaceLabelPrefix) || strings.HasPrefix(k, policy.ServiceAccountLabelPrefix)
 }
 
-// labelNames sets on a pod the labels that follow from the names of its namespace and service
-// account.
+// labelNames sets the labels of a pod that follow from the names of its namespace and service account.
 func labelNames(labels map[string]string, namespace, account string) {
 	labelNamespaceName(labels, namespace)
 	if account != "" {
@@ -97,9 +93,8 @@ func labelNames(labels map[string]string, namespace, account string) {
 	}
 }
 
-// podSelector translates a selector over the labels of pods. A label that is reserved is on no pod,
-// as Kubernetes sees it: what asks for it is never true, and what asks for its absence always, with
-// a remark.
+// podSelector converts a selector over the labels of pods. For Kubernetes, no pod has a reserved label: a condition
+// that it exists is never true, and a condition that it is absent is always true and reported with ErrIgnored.
 func podSelector(p *problems, path *field.Path, s *metav1.LabelSelector) *selector.Selector {
 	if !checkLabelSelector(p, path, s) {
 		return nil
@@ -128,8 +123,8 @@ func podSelector(p *problems, path *field.Path, s *metav1.LabelSelector) *select
 	return labelSelector(p, path, &rest)
 }
 
-// labelSelector translates a Kubernetes label selector. An empty one matches everything.
-// It returns nil where anything is wrong with it, and reports that.
+// labelSelector converts a Kubernetes label selector. An empty one matches everything. It returns nil and reports an
+// invalid one.
 func labelSelector(p *problems, path *field.Path, s *metav1.LabelSelector) *selector.Selector {
 	if !checkLabelSelector(p, path, s) {
 		return nil
@@ -165,10 +160,9 @@ func checkLabelSelector(p *problems, path *field.Path, s *metav1.LabelSelector) 
 	return len(list) == 0
 }
 
-// knownNamespace returns what a selector over namespaces must ask besides, where it matches for
-// want of a label: that the label is not just unknown. It returns nil where there is nothing to
-// ask. The name of a namespace is known from all that is in it; all other labels, from the
-// Namespace object.
+// knownNamespace returns a condition that a selector over namespaces needs if it can match because a label is absent:
+// the labels of the namespace must be known. It returns nil if no condition is needed. The name of a namespace is known
+// from every object in it, all other labels only from the Namespace object.
 func knownNamespace(s *metav1.LabelSelector) *selector.Selector {
 	var named *selector.Selector
 	for _, e := range s.MatchExpressions {
@@ -195,8 +189,7 @@ func podSelectorText(p *problems, path *field.Path, s *selector.Selector) string
 	return selectorText(p, path, selector.And(pod, s))
 }
 
-// selectorText returns the text of a selector, or "" for nil. It reports a text that the parser
-// refuses, because it is too long.
+// selectorText returns the text of a selector, or "" for nil. It reports a text that is too long for the parser.
 func selectorText(p *problems, path *field.Path, s *selector.Selector) string {
 	if s == nil {
 		return ""

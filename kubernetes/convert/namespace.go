@@ -7,21 +7,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Prefix of the name of the profile that stands for a namespace.
+// namespaceProfilePrefix is the prefix of the name of a namespace's profile.
 const namespaceProfilePrefix = "kns."
 
-// labelName is the label of every namespace with its name, as Calico's selectors know it.
+// labelName is the label of every namespace with its name, as in Calico's selectors.
 const labelName = "projectcalico.org/name"
 
-// labelKnown is the label of every namespace whose object is known. Of others only the name is
-// known.
+// labelKnown is the label of every namespace whose object is known. Of other namespaces, only the name is known.
 const labelKnown = "wayleave.dev/known"
 
-// Namespace turns a namespace into the profile that its pods list: it hands down the namespace's
-// labels, each with the prefix "pcns.", and allows all traffic, which counts for pods that no
-// policy selects. The labels projectcalico.org/name and kubernetes.io/metadata.name are always
-// there, with the namespace's name; that is how the API server does it with the second. The label
-// wayleave.dev/known is there to tell that the namespace's labels are known. Every error is an
+// Namespace converts a namespace to the profile of its pods. The profile has the labels of the namespace with the
+// prefix "pcns.", and allows all traffic of pods that no policy selects. It always has the labels
+// projectcalico.org/name and kubernetes.io/metadata.name with the name of the namespace; the API server sets the second
+// one in the same way. The label wayleave.dev/known means that the labels of the namespace are known. Every error is an
 // *Error.
 func (c Converter) Namespace(ns *corev1.Namespace) (*policy.Profile, []error) {
 	p, _ := begin(coreVersion, "Namespace", ns, false)

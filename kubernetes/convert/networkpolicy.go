@@ -11,30 +11,29 @@ import (
 )
 
 const (
-	// networkPolicyPrefix stands before the names of policies that come from Kubernetes, so
-	// that they never meet a Calico policy of the same name.
+	// networkPolicyPrefix is the prefix of the names of policies that come from Kubernetes. No Calico policy has such a
+	// name.
 	networkPolicyPrefix = "knp.default."
-	// networkPolicyOrder is the order of all of them in the default tier.
+	// networkPolicyOrder is the order of these policies in the default tier.
 	networkPolicyOrder = 1000
 )
 
-// NetworkPolicy turns a Kubernetes NetworkPolicy into a policy of the default tier.
+// NetworkPolicy converts a Kubernetes NetworkPolicy to a policy of the default tier.
 //
-// Its rules can only allow. A rule with anything wrong in it (a port out of range, an unknown
-// operator, a peer that says two things) is therefore closed alone, so that it matches nothing, and
-// reported: the policy still isolates the pods that it selects. So is one that is over the limits
-// of package policy; where all rules of a direction together are, one closed rule stands for them.
-// Where the pod selector or the policy types are wrong there is no policy. Every error is an
-// *Error.
+// Its rules can only allow. So a rule with an error is closed, which means that it matches nothing, and reported: the
+// policy still isolates the pods that it selects. Errors are, for example, a port out of range, an unknown operator, an
+// ambiguous peer, and a rule over the limits of package policy. If all rules of a direction together are over a limit,
+// one closed rule replaces them. If the pod selector or the policy types are invalid, there is no policy. Every error
+// is an *Error.
 //
-// The API server fills in policyTypes; where they are missing this does the same: Ingress always,
-// Egress if there are egress rules. Rules for a direction that is not among the types do not count.
+// Missing policyTypes get the same default as in the API server: Ingress always, Egress if there are egress rules.
+// Rules of a direction that is not in policyTypes have no effect.
 func (c Converter) NetworkPolicy(np *networkingv1.NetworkPolicy) (*policy.Policy, []error) {
 	p, namespace := begin(networkingVersion, "NetworkPolicy", np, true)
 	return networkPolicy(p, namespace, np.Name, &np.Spec, false)
 }
 
-// networkPolicy does the work of NetworkPolicy, for staged ones too.
+// networkPolicy does the work of NetworkPolicy, also for staged policies.
 func networkPolicy(
 	p *problems, namespace, name string, np *networkingv1.NetworkPolicySpec, staged bool,
 ) (*policy.Policy, []error) {
@@ -68,7 +67,7 @@ func networkPolicy(
 		renamed("name", "metadata.name", "namespace", "metadata.namespace", "", "spec."))
 }
 
-// policyTypes returns the directions in which the policy counts.
+// policyTypes returns the directions of the policy.
 func policyTypes(p *problems, np *networkingv1.NetworkPolicySpec) []policy.Type {
 	if len(np.PolicyTypes) == 0 {
 		if len(np.Egress) > 0 {
@@ -89,7 +88,7 @@ func policyTypes(p *problems, np *networkingv1.NetworkPolicySpec) []policy.Type 
 	return types
 }
 
-// ingressGroups translates the rules, or reports what is wrong with them and closes them.
+// ingressGroups converts the rules. It closes and reports those that are invalid.
 func ingressGroups(p *problems, path *field.Path, rules []networkingv1.NetworkPolicyIngressRule) []ruleGroup {
 	groups := make([]ruleGroup, len(rules))
 	for i, rule := range rules {
@@ -101,7 +100,7 @@ func ingressGroups(p *problems, path *field.Path, rules []networkingv1.NetworkPo
 	return groups
 }
 
-// egressGroups translates the rules, or reports what is wrong with them and closes them.
+// egressGroups converts the rules. It closes and reports those that are invalid.
 func egressGroups(p *problems, path *field.Path, rules []networkingv1.NetworkPolicyEgressRule) []ruleGroup {
 	groups := make([]ruleGroup, len(rules))
 	for i, rule := range rules {
@@ -114,7 +113,7 @@ func egressGroups(p *problems, path *field.Path, rules []networkingv1.NetworkPol
 	return groups
 }
 
-// allowRules translates a rule of either direction, whose peers are in the field of the given name.
+// allowRules converts a rule of either direction. name is the field with its peers.
 func allowRules(
 	p *problems, path *field.Path, name string,
 	from []networkingv1.NetworkPolicyPeer, list []networkingv1.NetworkPolicyPort,

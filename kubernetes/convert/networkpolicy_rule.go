@@ -16,28 +16,26 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// protocolPorts are the ports of one protocol that a rule names. No ports means all of
-// them; protocol 0 means any protocol.
+// protocolPorts are the ports of one protocol in a rule. No ports means all of them; protocol 0 means any protocol.
 type protocolPorts struct {
 	protocol policy.Protocol
 	ports    []policy.Port
-	entries  []int // of the rule's list that these are from
+	entries  []int // indices of the entries in the rule's list
 }
 
 // rulePeer is a peer of a rule.
 type rulePeer struct {
 	policy.EntityRule
-	entries []int // of the rule's list that it is from
+	entries []int // indices of the entries in the rule's list
 }
 
-// rulePeers translates the peers of a rule. No peers at all is any peer. Blocks without
-// exceptions become one entry.
+// rulePeers converts the peers of a rule. No peers means any peer. Blocks without exceptions become one peer.
 func rulePeers(p *problems, path *field.Path, list []networkingv1.NetworkPolicyPeer) []rulePeer {
 	if len(list) == 0 {
 		return []rulePeer{{}}
 	}
 	var peers []rulePeer
-	blocks := -1 // where in peers the blocks are
+	blocks := -1 // index in peers of the blocks
 	for i := range list {
 		peer := rulePeer{onePeer(p, path.Index(i), list[i]), []int{i}}
 		switch {
@@ -57,7 +55,7 @@ func rulePeers(p *problems, path *field.Path, list []networkingv1.NetworkPolicyP
 	return peers
 }
 
-// onePeer translates one peer: an ipBlock, or selectors.
+// onePeer converts one peer: an ipBlock, or selectors.
 func onePeer(p *problems, path *field.Path, peer networkingv1.NetworkPolicyPeer) policy.EntityRule {
 	selects := peer.PodSelector != nil || peer.NamespaceSelector != nil
 	switch {
@@ -73,8 +71,8 @@ func onePeer(p *problems, path *field.Path, peer networkingv1.NetworkPolicyPeer)
 	return policy.EntityRule{}
 }
 
-// selectedPeer translates a peer with selectors. Without a namespaceSelector the peers are
-// those of the policy's own namespace, which is what a namespaced policy means by itself.
+// selectedPeer converts a peer with selectors. Without a namespaceSelector, it matches the policy's own namespace, as
+// the selectors of every namespaced policy do.
 func selectedPeer(p *problems, path *field.Path, peer networkingv1.NetworkPolicyPeer) policy.EntityRule {
 	pods := selector.All()
 	if peer.PodSelector != nil {
@@ -85,7 +83,7 @@ func selectedPeer(p *problems, path *field.Path, peer networkingv1.NetworkPolicy
 	}
 	namespaces := labelSelector(p, path.Child("namespaceSelector"), peer.NamespaceSelector)
 	if known := knownNamespace(peer.NamespaceSelector); namespaces != nil && known != nil {
-		// "Lacks the label" must not be true of a namespace that is not known.
+		// A condition that a label is absent must not match a namespace whose labels are unknown.
 		namespaces = selector.And(known, namespaces)
 	}
 	return policy.EntityRule{
@@ -94,8 +92,7 @@ func selectedPeer(p *problems, path *field.Path, peer networkingv1.NetworkPolicy
 	}
 }
 
-// ipBlock translates a block of addresses. Exceptions outside of the block are left out: they have
-// no effect.
+// ipBlock converts a block of addresses. Exceptions outside of the block have no effect and are left out.
 func ipBlock(p *problems, path *field.Path, block *networkingv1.IPBlock) policy.EntityRule {
 	cidr, ok := parseCIDR(p, path.Child("cidr"), block.CIDR)
 	if !ok {
@@ -111,8 +108,8 @@ func ipBlock(p *problems, path *field.Path, block *networkingv1.IPBlock) policy.
 	return peer
 }
 
-// parseCIDR reads a prefix as Kubernetes writes it, with its length. An IPv4 prefix in IPv6 form is
-// refused: whoever writes an IPv6 prefix must not find that it is one of IPv4.
+// parseCIDR parses an address with a prefix length. It refuses an IPv4 prefix in IPv6 form: it is unclear which family
+// is meant.
 func parseCIDR(p *problems, path *field.Path, text string) (netip.Prefix, bool) {
 	if !strings.Contains(text, "/") {
 		p.addf(path.String(), "%q is no CIDR: want an address and a prefix length, as in 10.1.0.0/16", text)
@@ -129,8 +126,8 @@ func parseCIDR(p *problems, path *field.Path, text string) (netip.Prefix, bool) 
 	return cidr, err == nil
 }
 
-// rulePorts translates the ports of a rule, grouped by protocol in order of appearance. No
-// ports at all is any protocol and any port.
+// rulePorts converts the ports of a rule, grouped by protocol in order of appearance. No ports means any protocol and
+// any port.
 func rulePorts(p *problems, path *field.Path, list []networkingv1.NetworkPolicyPort) []protocolPorts {
 	if len(list) == 0 {
 		return []protocolPorts{{}}
@@ -147,10 +144,10 @@ func rulePorts(p *problems, path *field.Path, list []networkingv1.NetworkPolicyP
 // portGroups collects ports by protocol, in order of appearance.
 type portGroups struct {
 	groups []protocolPorts
-	every  []bool // of the group of the same index: every port of its protocol is meant
+	every  []bool // by index of the group: whether it means every port of its protocol
 }
 
-// add adds the ports of a protocol that an entry has; none means every port.
+// add adds the ports of a protocol in an entry; none means every port.
 func (g *portGroups) add(entry int, protocol policy.Protocol, ports []policy.Port) {
 	at := slices.IndexFunc(g.groups, func(have protocolPorts) bool { return have.protocol == protocol })
 	if at < 0 {
@@ -172,8 +169,8 @@ func (g *portGroups) list() []protocolPorts {
 	return g.groups
 }
 
-// rulePort translates one entry. It returns protocol 0 where anything is wrong, and reports
-// that; no ports where every port of the protocol is meant.
+// rulePort converts one entry. It returns protocol 0 and reports an invalid entry. No ports means every port of the
+// protocol.
 func rulePort(p *problems, path *field.Path, entry networkingv1.NetworkPolicyPort) (policy.Protocol, []policy.Port) {
 	protocol := policy.ProtocolTCP
 	if entry.Protocol != nil {
@@ -198,7 +195,7 @@ func rulePort(p *problems, path *field.Path, entry networkingv1.NetworkPolicyPor
 	return protocol, []policy.Port{port}
 }
 
-// portRange makes one port of port and endPort. With an error it returns the field that is wrong.
+// portRange converts port and endPort to one port. With an error, it returns the name of the invalid field.
 func portRange(port intstr.IntOrString, end *int32) (policy.Port, string, error) {
 	if port.Type == intstr.String {
 		if end != nil {

@@ -11,26 +11,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Annotations in which Calico keeps the addresses with the lengths of their subnets; see also tunnelFields.
+// Annotations in which Calico writes the addresses with the prefix lengths of their subnets; see also tunnelFields.
 const (
 	annotationIPv4 = "projectcalico.org/IPv4Address"
 	annotationIPv6 = "projectcalico.org/IPv6Address"
 )
 
-// Node turns a Kubernetes Node into a node and into the network set of its addresses, by which
-// rules select nodes (see NodeLabelPrefix). With Converter.PodCIDRs every pod CIDR becomes a block
-// too.
+// Node converts a Kubernetes Node to a node, and to the network set of its addresses, with which rules select nodes
+// (see NodeLabelPrefix). With Converter.PodCIDRs, each pod CIDR also gives a block.
 //
-// The addresses are those of the types InternalIP and then ExternalIP; names are ignored. They
-// come without the length of their subnet and count as full-length, unless Calico's
-// annotations projectcalico.org/IPv4Address and .../IPv6Address say it: such an address comes
-// first. Calico's annotations give the addresses of the tunnel devices too; without them, see
-// Converter.PodCIDRTunnels, Converter.PodCIDRIPIP and Converter.PodCIDRWireguard. The keys of WireGuard
-// devices are in the annotation AnnotationWireguardKeys or in Calico's.
+// The addresses are those of type InternalIP, and then those of type ExternalIP; names are ignored. They have no
+// subnet, and get the full prefix length. Calico's annotations projectcalico.org/IPv4Address and .../IPv6Address have
+// an address with its subnet, which then comes first. Calico's annotations have the addresses of tunnel devices, too;
+// without them, see Converter.PodCIDRTunnels, Converter.PodCIDRIPIP and Converter.PodCIDRWireguard. The keys of
+// WireGuard devices are in the annotation AnnotationWireguardKeys or in Calico's.
 //
-// An address, an annotation or a pod CIDR that is none is left out alone and reported: without its
-// network set, rules that deny a node would miss it. Keys that cannot be read become the zero
-// policy.WireguardKey. Every error is an *Error.
+// An invalid address, annotation or pod CIDR is left out and reported. If the whole network set were missing, rules
+// that deny the node would not match it. Keys that cannot be read become the zero policy.WireguardKey. Every error is
+// an *Error.
 func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
 	p, _ := begin(coreVersion, "Node", node, false)
 	checkLabels(p, node.Labels)
@@ -47,7 +45,7 @@ func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
 	out := &policy.Node{Name: node.Name, Addresses: fewAddresses(p, own), Labels: fewLabels(p, node.Labels)}
 	for _, f := range tunnelFields() {
 		text, found := node.Annotations[f.annotation]
-		// Without this, an emptied annotation would leave traffic unencrypted.
+		// Otherwise an empty annotation would leave traffic unencrypted.
 		if text != "" || found && f.annotation == AnnotationWireguardKeys {
 			setNodeField(p, out, annotationPath(f.annotation), text, f)
 		}
@@ -61,7 +59,7 @@ func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
 	if c.PodCIDRWireguard {
 		addPodTunnels(out, node, wireguardAddress)
 	}
-	// The node sends with the addresses of its tunnel devices, too, and its services listen on them.
+	// The node also sends from the addresses of its tunnel devices, and its services listen on them.
 	for _, a := range out.TunnelAddresses() {
 		if a.IsValid() {
 			addresses = addSubnet(addresses, netip.PrefixFrom(a, a.BitLen()))
@@ -78,7 +76,7 @@ func (c Converter) Node(node *corev1.Node) ([]policy.Resource, []error) {
 	return resources, p.notes
 }
 
-// setNodeField sets one field of the node, unless the text for it is refused, which is reported.
+// setNodeField sets one field of the node. It reports an invalid text.
 func setNodeField(p *problems, node *policy.Node, path, text string, field tunnelField) {
 	wrong, probe := &problems{object: p.object}, &policy.Node{Name: "probe"}
 	field.set(wrong, probe, path, text)
@@ -95,20 +93,20 @@ func setNodeField(p *problems, node *policy.Node, path, text string, field tunne
 	field.set(wrong, node, path, text)
 }
 
-// maxNodeAddresses is how many addresses a node may have besides those of its network set.
+// maxNodeAddresses is the maximum number of addresses of a node. Its network set may have more.
 const maxNodeAddresses = 256
 
-// fewAddresses returns as many addresses as a node may have. Its network set holds them all.
+// fewAddresses returns at most maxNodeAddresses addresses. The network set has all of them.
 func fewAddresses(p *problems, list []netip.Prefix) []netip.Prefix {
 	if len(list) <= maxNodeAddresses {
 		return list
 	}
-	p.notef("status.addresses", "%d addresses are more than %d: the others count for rules alone", len(list),
+	p.notef("status.addresses", "%d addresses are more than %d: only rules use the others", len(list),
 		maxNodeAddresses)
 	return list[:maxNodeAddresses]
 }
 
-// appendNodeAddress appends an address as appendSubnet does, and notes one that cannot be a node's.
+// appendNodeAddress appends an address like appendSubnet, and reports one that no node can have.
 func appendNodeAddress(p *problems, list []netip.Prefix, path, text string) []netip.Prefix {
 	wrong := &problems{object: p.object}
 	longer := appendSubnet(wrong, list, path, text)
@@ -125,7 +123,7 @@ func appendNodeAddress(p *problems, list []netip.Prefix, path, text string) []ne
 	return longer
 }
 
-// finishNode brings a node and its network set into canonical form and validates them.
+// finishNode makes a node and its network set canonical and validates them.
 func finishNode(p *problems, node *policy.Node, set *policy.NetworkSet, path func(string) string) []policy.Resource {
 	if p.any() {
 		return nil
@@ -138,7 +136,7 @@ func finishNode(p *problems, node *policy.Node, set *policy.NetworkSet, path fun
 	return []policy.Resource{n, s}
 }
 
-// nodeAddresses returns the addresses that the cluster knows the node by.
+// nodeAddresses returns the addresses of the node in its status.
 func nodeAddresses(p *problems, node *corev1.Node) []netip.Prefix {
 	var internal, external []netip.Prefix
 	for i, a := range node.Status.Addresses {
@@ -149,7 +147,7 @@ func nodeAddresses(p *problems, node *corev1.Node) []netip.Prefix {
 		case corev1.NodeExternalIP:
 			external = appendNodeAddress(p, external, path, a.Address)
 		case corev1.NodeHostName, corev1.NodeInternalDNS, corev1.NodeExternalDNS:
-			// Names are not addresses, even where they look like them.
+			// Names are ignored, even if they have the form of addresses.
 		}
 	}
 	for _, a := range external {
@@ -158,8 +156,8 @@ func nodeAddresses(p *problems, node *corev1.Node) []netip.Prefix {
 	return internal
 }
 
-// addPodTunnels gives a node the tunnel addresses that Converter.PodCIDRTunnels describes, in the field
-// for the family of an address, which may be nil. podBlocks reports a pod CIDR that is none.
+// addPodTunnels sets the tunnel addresses of a node, as Converter.PodCIDRTunnels describes. field returns the field for
+// the family of an address, or nil. podBlocks reports invalid pod CIDRs.
 func addPodTunnels(out *policy.Node, node *corev1.Node, field func(*policy.Node, netip.Addr) *netip.Addr) {
 	cidrs, _ := podCIDRs(node)
 	for _, text := range cidrs {
@@ -184,7 +182,7 @@ func vxlanAddress(node *policy.Node, a netip.Addr) *netip.Addr {
 	return &node.IPv6VXLANTunnelAddr
 }
 
-// ipipAddress returns the address of the IP-in-IP device, which is of IPv4 alone.
+// ipipAddress returns the address of the IP-in-IP device, which has only IPv4.
 func ipipAddress(node *policy.Node, a netip.Addr) *netip.Addr {
 	if a.Is4() {
 		return &node.IPv4IPIPTunnelAddr
@@ -200,8 +198,8 @@ func wireguardAddress(node *policy.Node, a netip.Addr) *netip.Addr {
 	return &node.IPv6WireguardAddr
 }
 
-// podCIDRs returns the pod CIDRs of a node, and the name of the field that has them. The first of the
-// list is also in a field of its own.
+// podCIDRs returns the pod CIDRs of a node, and the name of their field. The first CIDR of the list also has a field of
+// its own.
 func podCIDRs(node *corev1.Node) (cidrs []string, field string) {
 	if len(node.Spec.PodCIDRs) == 0 && node.Spec.PodCIDR != "" {
 		return []string{node.Spec.PodCIDR}, "spec.podCIDR"
@@ -209,7 +207,7 @@ func podCIDRs(node *corev1.Node) (cidrs []string, field string) {
 	return node.Spec.PodCIDRs, "spec.podCIDRs[%d]"
 }
 
-// podBlocks makes a block of every pod CIDR.
+// podBlocks returns a block for each pod CIDR.
 func podBlocks(p *problems, node *corev1.Node) []policy.Resource {
 	cidrs, field := podCIDRs(node)
 	var blocks []policy.Resource
@@ -236,8 +234,7 @@ func podBlocks(p *problems, node *corev1.Node) []policy.Resource {
 	return blocks
 }
 
-// appendSubnet appends an address with or without the length of its subnet, unless it is there
-// already.
+// appendSubnet appends an address with or without the prefix length of its subnet, unless the list has it.
 func appendSubnet(p *problems, list []netip.Prefix, path, text string) []netip.Prefix {
 	subnet, err := netip.ParsePrefix(text)
 	if err != nil {
@@ -256,7 +253,7 @@ func appendSubnet(p *problems, list []netip.Prefix, path, text string) []netip.P
 	return addSubnet(list, subnet)
 }
 
-// addSubnet appends a subnet unless its address is there already.
+// addSubnet appends a subnet unless the list has its address.
 func addSubnet(list []netip.Prefix, subnet netip.Prefix) []netip.Prefix {
 	if slices.ContainsFunc(list, func(have netip.Prefix) bool { return have.Addr() == subnet.Addr() }) {
 		return list

@@ -12,22 +12,22 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// NodeLabelPrefix stands before the labels of a node on the network set of its addresses. A
-// Calico policy reaches the nodes in this way:
+// NodeLabelPrefix is the prefix of the labels of a node on the network set of its addresses. A Calico policy can select
+// nodes with them:
 //
 //	selector: wayleave.dev/node.kubernetes.io/os == "linux"
 //
-// The label projectcalico.org/name is always there behind the prefix, with the node's name.
+// The set always has the label projectcalico.org/name, with this prefix and the node's name.
 const NodeLabelPrefix = "wayleave.dev/node."
 
 const (
-	// nodeSetPrefix stands before the name of a node in that of the network set.
+	// nodeSetPrefix is the prefix of the name of a node's network set.
 	nodeSetPrefix = "knode."
-	// labelNodeName is on every node's network set and on nothing else.
+	// labelNodeName is a label of the network set of every node, and of nothing else.
 	labelNodeName = NodeLabelPrefix + labelName
 )
 
-// nodeSet returns the network set of a node's addresses, by which rules find nodes.
+// nodeSet returns the network set of a node's addresses, with which rules select nodes.
 func nodeSet(name string, nodeLabels map[string]string, addresses []netip.Prefix) *policy.NetworkSet {
 	labels := make(map[string]string, len(nodeLabels)+1)
 	for k, v := range nodeLabels {
@@ -41,8 +41,7 @@ func nodeSet(name string, nodeLabels map[string]string, addresses []netip.Prefix
 	return set
 }
 
-// nodeSelector makes a selector over the labels of nodes into one that only their network sets
-// match.
+// nodeSelector converts a selector over the labels of nodes to one that matches only their network sets.
 func nodeSelector(s *selector.Selector) *selector.Selector {
 	marked := selector.Has(labelNodeName)
 	if s == nil || s.ID() == selector.All().ID() {
@@ -51,19 +50,18 @@ func nodeSelector(s *selector.Selector) *selector.Selector {
 	return selector.And(marked, s.PrefixLabels(NodeLabelPrefix))
 }
 
-// exceptNodes keeps the network sets of nodes out of the peers of a Calico rule. To Calico there
-// are no such sets, so a selector that could match for want of labels, such as all() or !has(role),
-// would otherwise take in the nodes. One that names a label of nodes means them and is left as it
-// is.
+// exceptNodes excludes the network sets of nodes from the peers of a Calico rule. Calico has no such sets. So a
+// selector that can match because labels are absent, such as all() or !has(role), would also match nodes. A selector
+// with a label of nodes does not change.
 //
-// Selectors that do not parse are left alone too: the object is refused because of them.
+// Selectors that do not parse do not change either, because the object is refused for them.
 func exceptNodes(e *policy.EntityRule) {
 	if e.NotSelector != "" && nodesMatch(e.NotSelector) {
 		e.NotSelector = withoutNodes(e.NotSelector)
 	}
 	accounts := e.ServiceAccounts
 	if e.Selector == "" && e.NamespaceSelector == "" && accounts == nil {
-		return // says nothing of its peers
+		return // there is no selector of peers
 	}
 	if nodesMatch(e.Selector) && nodesMatchNamespace(e.NamespaceSelector) &&
 		(accounts == nil || len(accounts.Names) == 0 && nodesMatch(accounts.Selector)) {
@@ -71,15 +69,14 @@ func exceptNodes(e *policy.EntityRule) {
 	}
 }
 
-// nodesMatch reports whether the network sets of nodes match a selector that does not ask for
-// labels of nodes: they have no others.
+// nodesMatch reports whether the network sets of nodes match a selector without labels of nodes: such a set has no
+// other labels.
 func nodesMatch(text string) bool {
 	sel, err := selector.Parse(text)
 	return err == nil && !asksForNodes(sel) && sel.Match(nil)
 }
 
-// nodesMatchNamespace does so for a selector over the labels of namespaces, of which nodes have
-// none.
+// nodesMatchNamespace is nodesMatch for a selector over the labels of namespaces, which nodes do not have.
 func nodesMatchNamespace(text string) bool {
 	if text == "" {
 		return true
@@ -90,7 +87,7 @@ func nodesMatchNamespace(text string) bool {
 	}
 	return sel.MapTerms(func(t selector.Term) *selector.Selector {
 		if t.Op == selector.OpAll {
-			return selector.Not(selector.All()) // means "in any namespace"
+			return selector.Not(selector.All()) // it means "in any namespace"
 		}
 		return t.Selector()
 	}).Match(nil)
@@ -102,7 +99,7 @@ func asksForNodes(sel *selector.Selector) bool {
 	})
 }
 
-// withoutNodes limits a selector that parses to what is no node's network set.
+// withoutNodes limits a valid selector to objects other than the network sets of nodes.
 func withoutNodes(text string) string {
 	others := selector.Not(selector.Has(labelNodeName))
 	sel, err := selector.Parse(text)
@@ -112,8 +109,7 @@ func withoutNodes(text string) string {
 	return selector.And(sel, others).String()
 }
 
-// cloneLabels returns a copy that is never nil. Most labels are in many objects, whose copies share
-// their memory.
+// cloneLabels returns a copy that is never nil. Copies share the memory of labels that many objects have.
 func cloneLabels(labels map[string]string) map[string]string {
 	out := make(map[string]string, len(labels))
 	for key, value := range labels {

@@ -14,17 +14,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// defaultServiceAccount is what the API server fills in.
+// defaultServiceAccount is the default of the API server.
 const defaultServiceAccount = "default"
 
-// Pod turns a pod into a workload endpoint. It returns nil without an error if the pod uses the host's
-// network, has ended (succeeded or failed), or without Converter.AssumeNetwork is not scheduled or has no
-// address. Converter.Attachment completes the pod. With TrustAnnotations, annotations of the pod take
-// precedence over it.
+// Pod converts a pod to a workload endpoint. It returns nil without an error if the pod is on the host's network or has
+// ended (succeeded or failed). Without Converter.AssumeNetwork, it also returns nil if the pod is not scheduled or has
+// no address. Converter.Attachment adds to the pod. With TrustAnnotations, annotations of the pod take precedence over
+// it.
 //
-// A reserved label, an invalid address or named port, and an invalid annotation are reported and left
-// out, and the rest of the pod counts. A refused pod would not be a peer in any rule, so rules that deny it
-// would miss it. Every error is an *Error.
+// A reserved label, an invalid address or named port, and an invalid annotation are reported and left out. If the whole
+// pod were missing, rules that deny it as a peer would not match it. Every error is an *Error.
 func (c Converter) Pod(pod *corev1.Pod) (*policy.WorkloadEndpoint, []error) {
 	var known Attachment
 	if c.Attachment != nil {
@@ -55,7 +54,7 @@ func (c Converter) Pod(pod *corev1.Pod) (*policy.WorkloadEndpoint, []error) {
 		"addresses", "status.podIPs", "labels", "metadata.labels", "ports", "spec.containers[*].ports"))
 }
 
-// hasNetwork reports whether the pod has an interface and an address now, or is assumed to.
+// hasNetwork reports whether the pod has an interface and an address, or is assumed to have them.
 func (c Converter) hasNetwork(pod *corev1.Pod, known Attachment) bool {
 	finished := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	if pod.Spec.HostNetwork || finished {
@@ -65,7 +64,7 @@ func (c Converter) hasNetwork(pod *corev1.Pod, known Attachment) bool {
 	return c.AssumeNetwork || pod.Spec.NodeName != "" && hasAddress
 }
 
-// nodeName returns the pod's node, or the one that is assumed.
+// nodeName returns the pod's node, or AssumedNode.
 func (c Converter) nodeName(pod *corev1.Pod) string {
 	if pod.Spec.NodeName == "" && c.AssumeNetwork {
 		return AssumedNode
@@ -73,7 +72,7 @@ func (c Converter) nodeName(pod *corev1.Pod) string {
 	return pod.Spec.NodeName
 }
 
-// hasStatusAddress reports whether the API has addresses of the pod.
+// hasStatusAddress reports whether the pod's status has addresses.
 func hasStatusAddress(pod *corev1.Pod) bool {
 	return len(pod.Status.PodIPs) > 0 || pod.Status.PodIP != ""
 }
@@ -103,7 +102,7 @@ func (c Converter) annotate(p *problems, endpoint *policy.WorkloadEndpoint, anno
 	}
 }
 
-// probeEndpoint returns an endpoint that is in order, to try one field of another in.
+// probeEndpoint returns a valid endpoint, to validate one field of another endpoint in it.
 func probeEndpoint() *policy.WorkloadEndpoint {
 	return &policy.WorkloadEndpoint{Namespace: "probe", Name: "probe", Node: "probe", Interface: "probe"}
 }
@@ -199,8 +198,8 @@ func serviceAccount(pod *corev1.Pod) string {
 	return cmp.Or(pod.Spec.ServiceAccountName, defaultServiceAccount)
 }
 
-// podPorts returns the named ports of the containers that run for as long as the pod
-// does: the ordinary ones and the sidecars, which are init containers that are always restarted.
+// podPorts returns the named ports of the containers that run as long as the pod: ordinary containers and sidecars,
+// which are init containers that are always restarted.
 func podPorts(p *problems, pod *corev1.Pod) []policy.EndpointPort {
 	var ports []policy.EndpointPort
 	for i, container := range pod.Spec.Containers {
@@ -250,7 +249,7 @@ func appendPorts(
 	return ports
 }
 
-// kubernetesProtocol reads a protocol as Kubernetes spells it. Empty means TCP.
+// kubernetesProtocol parses a protocol of Kubernetes. Empty means TCP.
 func kubernetesProtocol(protocol corev1.Protocol) (policy.Protocol, bool) {
 	switch protocol {
 	case "", corev1.ProtocolTCP:

@@ -48,9 +48,9 @@ func (o RuleOrigin) String() string {
 	return rule + "." + strings.Join(parts, ", ")
 }
 
-// RuleOrigins returns, by the IDs of the rules, the parts of a policy object from which they were made. Counters,
-// logs and explanations have such IDs. The object is any that becomes a policy, in the version that was converted.
-// Of another object, or one that cannot be converted, there are none.
+// RuleOrigins returns the parts of a policy object from which its rules were made, by the IDs of the rules. Counters,
+// logs and explanations have such IDs. The object is of any kind that becomes a policy, in the version that was
+// converted. The result is empty for other objects, and for those that cannot be converted.
 func (c Converter) RuleOrigins(object metav1.Object) map[string]RuleOrigin {
 	origins := map[string]RuleOrigin{}
 	resources, _ := c.Convert(object)

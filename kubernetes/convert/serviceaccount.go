@@ -12,20 +12,18 @@ import (
 )
 
 const (
-	// Prefix of the name of the profile that stands for a service account.
+	// serviceAccountProfilePrefix is the prefix of the name of a service account's profile.
 	serviceAccountProfilePrefix = "ksa."
-	// longestServiceAccount is the length, in bytes, up to which the name of a service account is
-	// part of the profile's name as it is. With a namespace of 63 bytes this leaves the name short
-	// enough.
+	// longestServiceAccount is the maximum length in bytes of a service account's name that is used unchanged in the
+	// name of the profile. With a namespace of 63 bytes, the name of the profile is then short enough.
 	longestServiceAccount = 190
-	// hashMark stands before the hash of a name that is not part of the profile's name as it is.
+	// hashMark is the character before the hash in the name of a profile.
 	hashMark = "~"
 )
 
-// ServiceAccount turns a service account into the profile that its pods list second, after that of
-// their namespace: it hands down the account's labels, each with the prefix "pcsa.", and has no
-// rules. The label projectcalico.org/name is always there, with the account's name. Every error is
-// an *Error.
+// ServiceAccount converts a service account to a profile of its pods, which follows the profile of their namespace. The
+// profile has the labels of the account with the prefix "pcsa.", and no rules. It always has the label
+// projectcalico.org/name with the name of the account. Every error is an *Error.
 func (c Converter) ServiceAccount(account *corev1.ServiceAccount) (*policy.Profile, []error) {
 	p, namespace := begin(coreVersion, "ServiceAccount", account, true)
 	checkLabels(p, account.Labels)
@@ -38,10 +36,9 @@ func (c Converter) ServiceAccount(account *corev1.ServiceAccount) (*policy.Profi
 	return finish(profile, p, renamed("name", "metadata.name", "labelsToApply", "metadata.labels"))
 }
 
-// serviceAccountProfile returns the name of the profile of a service account. Namespaces have no
-// dots, so the names of two accounts never meet. Of a long name the end is hashed; the mark before
-// the hash, which Kubernetes allows in no name, keeps the result apart from the names that stand as
-// they are.
+// serviceAccountProfile returns the name of the profile of a service account. Names of namespaces have no dots, so two
+// accounts never have the same profile. The end of a long name is replaced by a hash, after a character that no name of
+// Kubernetes contains. So the result differs from all names that are used unchanged.
 func serviceAccountProfile(namespace, name string) string {
 	if len(name) > longestServiceAccount || strings.Contains(name, hashMark) {
 		sum := sha256.Sum256([]byte(name))

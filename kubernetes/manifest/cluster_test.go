@@ -21,7 +21,7 @@ func TestWholeCluster(t *testing.T) {
 	require.NoError(t, err)
 	resources, problems := manifest.Decode("cluster.yaml", data)
 	require.Equal(t, "cluster.yaml: document 1: line 100: Service shop/web: items[7]: ignored: the EndpointSlices of "+
-		"a service say what is behind it", texts(problems))
+		"a service have its backends", texts(problems))
 	require.ErrorIs(t, problems[0], convert.ErrIgnored)
 	require.Equal(t, []string{
 		"Profile/kns.shop", "Profile/ksa.shop.robot", "WorkloadEndpoint/shop/web-0", "Node/n1", "NetworkSet/knode.n1",

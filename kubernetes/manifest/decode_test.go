@@ -138,13 +138,13 @@ func TestLists(t *testing.T) {
 			"a list of itself", "&l\napiVersion: v1\nkind: List\nitems: [*l]\n",
 			[]string{},
 			"f: document 1: line 4: List: items[0]" + strings.Repeat(".items[0]", 9) +
-				": more than 10 lists in each other",
+				": lists are nested more than 10 levels deep",
 		},
 		{
 			"items of itself", "apiVersion: v1\nkind: List\nitems: &i\n- {apiVersion: v1, kind: List, items: *i}\n",
 			[]string{},
 			"f: document 1: line 4: List: items[0]" + strings.Repeat(".items[0]", 9) +
-				": more than 10 lists in each other",
+				": lists are nested more than 10 levels deep",
 		},
 	})
 }
@@ -251,12 +251,12 @@ func TestNull(t *testing.T) {
 		"spec: {podSelector: {}, ingress: null}\n"
 	resources, problems := manifest.Decode("f", []byte(policies))
 	require.Equal(t, strings.Join([]string{
-		"f: document 1: line 8: GlobalNetworkPolicy a: spec.ingress[0].source.nets: no value: leave the field out, " +
-			"or give it one",
-		"f: document 1: line 8: GlobalNetworkPolicy a: spec.ingress[0].source.selector: no value: leave the field " +
-			"out, or give it one",
-		"f: document 1: line 5: GlobalNetworkPolicy a: spec.selector: no value: leave the field out, or give it one",
-		"f: document 2: line 13: Tier b: spec: no value: leave the field out, or give it one",
+		"f: document 1: line 8: GlobalNetworkPolicy a: spec.ingress[0].source.nets: null is not a value: remove the field, " +
+			"or set it",
+		"f: document 1: line 8: GlobalNetworkPolicy a: spec.ingress[0].source.selector: null is not a value: remove the field, " +
+			"or set it",
+		"f: document 1: line 5: GlobalNetworkPolicy a: spec.selector: null is not a value: remove the field, or set it",
+		"f: document 2: line 13: Tier b: spec: null is not a value: remove the field, or set it",
 	}, "\n"), texts(problems))
 	require.Equal(t, []string{"Policy/default/knp.default.c"}, keys(resources))
 }
@@ -290,7 +290,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// Aliases of aliases stand for more values than any machine holds.
+// Aliases of aliases expand to more values than fit into memory.
 func TestAliasBomb(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n  annotations:\n" +

@@ -1,57 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifest reads Kubernetes and Calico manifests, as YAML or JSON, into the
-// resources that Wayleave works from.
+// Package manifest reads Kubernetes and Calico manifests, as YAML or JSON, and converts them to resources.
 //
-// It takes what users have: streams of many documents, lists ("kind: List", as kubectl get -o yaml
-// prints them, and lists of lists), objects with a status and managed fields as they come out of a
-// cluster, folders of such files. Package convert says which kinds there are and what becomes of
-// them.
+// It reads streams of documents, lists, objects with a status and managed fields from a cluster, and folders of such
+// files. A list is of "kind: List", as kubectl get -o yaml prints it, and may contain lists. Package convert has the
+// supported kinds and their conversion.
 //
 // # Usage
 //
-// Decode reads one file's content; it has the form that datastore.DirConfig asks for.
-// ReadFiles and ReadDir read from disk, from files of at most MaxFileSize:
+// Decode decodes the content of one file; it has the type of datastore.DirConfig.Decode. ReadFiles and ReadDir read
+// files of at most MaxFileSize:
 //
 //	resources, problems := manifest.ReadDir("manifests")
 //
-// What is good is returned whatever is wrong beside it: a document that does not parse does not
-// take its neighbours with it. Settings are fields of a Reader.
+// Valid objects are returned even if others have errors, also if another document of the file does not parse. A Reader
+// has settings.
 //
 // # What is refused
 //
-// A manifest decides what may talk to what, so nothing in it is skipped over in silence. Refused
-// with an error, and absent, are: objects of a kind that is not converted, fields that the kind
-// does not have (except below status, which is the cluster's to write), keys given twice, empty
-// entries of a list (an empty rule would allow everything), null in the spec of a Calico object or
-// a ClusterNetworkPolicy (an empty selector would select everything), merge keys, files that are
-// not UTF-8. Of two objects of one name, in one file or several that are read together, the second
-// is refused; of two nodes with one pod CIDR, the block of the second. Documents without content
-// are fine.
+// A manifest decides about traffic, so no part of it is ignored without an error. An object is refused, and absent,
+// with
 //
-// The rules of policies are read one by one. A rule with any of these errors, or with a value of
-// the wrong type, is closed alone, see package convert, and the policy stays in force. Without the
-// policy, everything that it denies would be allowed. A rule of a ClusterNetworkPolicy or a Calico
-// policy whose action cannot be read denies everything in its direction, from its place on. So do
-// rules of a direction that are null, given twice or no list. A NetworkPolicy whose rules of a
-// direction are no list, or given twice, allows nothing there; null means no rules, as in
-// Kubernetes.
+//   - a kind that is not converted,
+//   - an unknown field, except below status, which the cluster writes,
+//   - a duplicate or merge key, or an empty entry of a list: an empty rule would allow everything,
+//   - null in the spec of a Calico object or a ClusterNetworkPolicy: an empty selector would select everything.
 //
-// A Service is known and makes nothing. It is reported, as an error that wraps convert.ErrIgnored:
-// callers for whom every other problem is a failure can tell it apart.
+// A file that is not UTF-8 is refused, too. If two objects have the same name, in one file or in several that are read
+// together, the second is refused. If two nodes have the same pod CIDR, the block of the second is. Documents without
+// content are valid.
 //
-// An unquoted yes or on is a string, not a truth value, as in YAML 1.2. Whole numbers are those of
-// kubectl: one with a leading zero is octal (0644 is 420), and 0x1f and 1_000 are numbers too.
-// Field names are compared with their case.
+// The rules of policies are decoded one by one. A rule with any of these errors, or with a value of the wrong type, is
+// closed (see package convert), and the policy stays in force: without the policy, everything that it denies would be
+// allowed. If the action of a rule of a ClusterNetworkPolicy or a Calico policy cannot be read, the rule denies
+// everything in its direction from its place on. Rules of a direction that are null, a duplicate key or not a list do
+// the same. A NetworkPolicy whose rules of a direction are a duplicate key or not a list allows nothing in that
+// direction; null means no rules, as in Kubernetes.
 //
-// Of one object at most 100 problems are listed.
+// A Service gives no resource. Its error wraps convert.ErrIgnored, so that callers can distinguish it from failures.
 //
-// What the aliases of a document stand for is limited to 64 KiB and four times the length of the
-// document; nesting, to 100 levels, and 10 lists of objects in each other.
+// An unquoted yes or on is a string, not a boolean, as in YAML 1.2. Integers are those of kubectl: a leading zero means
+// octal (0644 is 420), and 0x1f and 1_000 are valid. Field names are case-sensitive.
+//
+// At most 100 problems of one object are reported.
+//
+// The expansion of a document's aliases is limited to 64 KiB and four times the length of the document. Nesting is
+// limited to 100 levels, and to 10 lists of objects.
 //
 // # Concurrency
 //
-// The functions and a Reader may be used by several goroutines.
+// The functions and a Reader are safe for concurrent use.
 //
 // # Errors
 //

@@ -13,46 +13,46 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxProblems is how many problems of one object are reported: each has a place that is looked
-// up, so that an object with a fault in every field would cost the square of its size.
+// maxProblems is the maximum number of problems of one object that are reported. Each takes a search for its line, so
+// the time would otherwise grow with the square of the object's size.
 const maxProblems = 100
 
-// maxLists is how many lists may lie in each other.
+// maxLists is the maximum depth of lists in lists.
 const maxLists = 10
 
 var (
 	errMore  = errors.New("there are more problems, which are not listed")
-	errLists = fmt.Errorf("more than %d lists in each other", maxLists)
+	errLists = fmt.Errorf("lists are nested more than %d levels deep", maxLists)
 )
 
-// document is the work on one document: what came of it, and what was wrong.
+// document is the state of decoding one document.
 type document struct {
 	converter convert.Converter
-	rule      func(string, RuleOrigin) // receives the places of rules; nil: nobody asks
-	origin    Error                    // the file and the document, with which every error begins
-	first     int                      // line of the file where the document's text begins
+	rule      func(string, RuleOrigin) // Reader.Rule
+	origin    Error                    // the file and the document of every error
+	first     int                      // the line of the file at which the document begins
 	root      *yaml.Node
 	values    reader
 	entries   []entry
 	errs      []error
 }
 
-// identity is what an object says it is.
+// identity is the apiVersion and kind of an object.
 type identity struct{ apiVersion, kind string }
 
-// fail reports something wrong with a field.
+// fail reports an error of a field.
 func (d *document) fail(object convert.Object, field string, err error) {
 	d.failAt(lineOf(d.root, field), object, field, err)
 }
 
-// failAt reports something wrong in a line of the document.
+// failAt reports an error in a line of the document.
 func (d *document) failAt(line int, object convert.Object, field string, err error) {
 	e := d.origin
 	e.Line, e.Object, e.Field, e.Err = d.first+line-1, object, field, err
 	d.errs = append(d.errs, &e)
 }
 
-// decode reads the document.
+// decode decodes the document.
 func (d *document) decode(c chunk) {
 	root, err := parse(c)
 	if err != nil {
@@ -67,8 +67,7 @@ func (d *document) decode(c chunk) {
 	d.node(root, "", identity{}, 0)
 }
 
-// list reads the items of a list, each by itself. The identity is that of items that do
-// not say what they are.
+// list decodes the items of a list. identity is that of items without apiVersion and kind.
 func (d *document) list(n *yaml.Node, path string, item identity, depth int) {
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -101,8 +100,7 @@ func (d *document) items(n *yaml.Node, path string, item identity, depth int) {
 	}
 }
 
-// through calls a function with what an alias stands for, at the cost that aliases have, or with
-// the node itself.
+// through calls a function with the node that an alias refers to, whose size it counts, or with the node itself.
 func (d *document) through(n *yaml.Node, f func(*yaml.Node)) {
 	if n.Kind != yaml.AliasNode {
 		f(n)
@@ -113,7 +111,7 @@ func (d *document) through(n *yaml.Node, f func(*yaml.Node)) {
 	d.values.inAlias--
 }
 
-// node reads one object, or a list of objects, at a path of the document.
+// node decodes one object, or a list of objects, at a path of the document.
 func (d *document) node(n *yaml.Node, path string, item identity, depth int) {
 	id := identify(n)
 	if id == (identity{}) {
@@ -134,7 +132,7 @@ func (d *document) node(n *yaml.Node, path string, item identity, depth int) {
 	}
 }
 
-// failOnce reports what would be said many times over in one document.
+// failOnce reports an error once for a document.
 func (d *document) failOnce(line int, object convert.Object, field string, err error) {
 	for _, have := range d.errs {
 		if errors.Is(have, err) {
@@ -144,7 +142,7 @@ func (d *document) failOnce(line int, object convert.Object, field string, err e
 	d.failAt(line, object, field, err)
 }
 
-// object reads one object at a path of the document.
+// object decodes one object at a path of the document.
 func (d *document) object(n *yaml.Node, path string, id identity) {
 	name := objectOf(n, id)
 	value, wrong := d.values.read(n)
@@ -153,7 +151,7 @@ func (d *document) object(n *yaml.Node, path string, id identity) {
 	broken := d.broken(wrong, id)
 	switch {
 	case len(wrong) > 0 && (broken == nil || !known):
-		d.tell(name, path, wrong)
+		d.report(name, path, wrong)
 		return
 	case !ok || id.kind == "" || id.apiVersion == "":
 		d.fail(name, path, errors.New("want an object with apiVersion and kind"))
@@ -162,7 +160,7 @@ func (d *document) object(n *yaml.Node, path string, id identity) {
 		d.fail(name, join(path, "kind"), fmt.Errorf("%w: %q of apiVersion %q", ErrUnknownKind, id.kind, id.apiVersion))
 		return
 	}
-	d.tell(name, path, wrong)
+	d.report(name, path, wrong)
 	doubts, replaced := doubtfulRules(id, fields, broken)
 	problems := append(nulls(id, fields), clusterRequired(id, fields)...)
 	typed, misfits := decodeTyped(fields, func() metav1.Object { return newObject(id) })
@@ -182,9 +180,8 @@ func (d *document) object(n *yaml.Node, path string, id identity) {
 	}
 }
 
-// tell reports what the reader found in an object. Of aliases that stand for too much one is
-// enough.
-func (d *document) tell(name convert.Object, path string, wrong []nodeError) {
+// report reports the errors that the reader found in an object. It reports the limit of aliases only once.
+func (d *document) report(name convert.Object, path string, wrong []nodeError) {
 	told, aliases := 0, false
 	for _, w := range wrong {
 		if errors.Is(w.err, errAliases) {
@@ -201,8 +198,8 @@ func (d *document) tell(name convert.Object, path string, wrong []nodeError) {
 	}
 }
 
-// convert makes resources of an object. What is wrong with the rules that were replaced is told
-// already, except for an action that is missing beside it. found has the errors reported so far.
+// convert converts an object. Errors of the replaced rules were reported before, except for a missing action. found has
+// the errors reported so far.
 func (d *document) convert(
 	object metav1.Object, name convert.Object, path string, replaced map[string]bool, found []fieldError,
 ) {
@@ -250,7 +247,7 @@ func (d *document) reportRules(object metav1.Object, path string) {
 	}
 }
 
-// identify reads what an object says it is, as far as that can be read.
+// identify returns the apiVersion and kind of an object, as far as they can be read.
 func identify(n *yaml.Node) identity {
 	return identity{apiVersion: text(n, "apiVersion"), kind: text(n, "kind")}
 }
@@ -264,7 +261,7 @@ func objectOf(n *yaml.Node, id identity) convert.Object {
 	}
 }
 
-// list is the object of an error in a list.
+// list returns the object of an error in a list.
 func list() convert.Object { return convert.Object{Kind: "List"} }
 
 // text returns the text of a key of a mapping, or "".

@@ -11,25 +11,24 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Reasons for refusing an object, to be found with errors.Is. A field or kind that is known but not
-// supported wraps convert.ErrNotSupported.
+// Sentinel errors for an object, for errors.Is. A known field or kind that is not supported wraps
+// convert.ErrNotSupported.
 var (
-	// ErrUnknownKind says that objects of this apiVersion and kind are not converted.
+	// ErrUnknownKind means that objects of this apiVersion and kind are not converted.
 	ErrUnknownKind = errors.New("unknown kind")
-	// ErrUnknownField says that objects of the kind have no such field.
+	// ErrUnknownField means that objects of the kind do not have the field.
 	ErrUnknownField = errors.New("unknown field")
-	// ErrDuplicate says that an earlier object makes the same resource; that one counts.
+	// ErrDuplicate means that an earlier object gives the same resource. The earlier one is used.
 	ErrDuplicate = errors.New("given more than once")
 )
 
-// Error is one thing that is wrong in a manifest. It is not changed after it was made and so
-// safe for concurrent use.
+// Error is one problem of a manifest. It does not change, so it is safe for concurrent use.
 type Error struct {
-	// File is the name of the file as it was given.
+	// File is the name of the file, as passed by the caller.
 	File string
 	// Document counts the YAML or JSON documents of the file from 1; 0 means the whole file.
 	Document int
-	// Line of the file from 1, of the field or what is nearest to it; 0 means not known.
+	// Line of the file from 1, of the field or the nearest part of it that has a line; 0 if unknown.
 	Line int
 	// Object is the API object, as far as it could be read. Only its kind is set in a list, and nothing in what
 	// is no object.
@@ -37,7 +36,7 @@ type Error struct {
 	// Field is the path of the field in the document, as in "spec.ingress[0].ports[1]" or, in a
 	// list, "items[4].spec.order". Empty means the object as a whole.
 	Field string
-	// Err says what is wrong.
+	// Err is the cause.
 	Err error
 }
 

@@ -24,7 +24,7 @@ metadata: {name: web, namespace: shop}
 		fmt.Println(errors.Is(err, convert.ErrIgnored), err)
 	}
 	// Output:
-	// true web.yaml: document 1: line 2: Service shop/web: ignored: the EndpointSlices of a service say what is behind it
+	// true web.yaml: document 1: line 2: Service shop/web: ignored: the EndpointSlices of a service have its backends
 }
 
 // A datastore.Dir watches a folder of manifests. The Reader also makes Block resources from the pod CIDRs of nodes.

@@ -10,19 +10,19 @@ import (
 	"syscall"
 )
 
-// MaxFileSize is how many bytes a file may hold for ReadFiles and ReadDir: 64 MiB, a multiple of
-// what the objects of a large cluster take.
+// MaxFileSize is the maximum size of a file for ReadFiles and ReadDir, in bytes: 64 MiB, several times the size of a
+// large cluster's objects.
 const MaxFileSize = 64 << 20
 
-// Reasons for not reading a file, to be found with errors.Is.
+// Sentinel errors for a file, for errors.Is.
 var (
-	// ErrNotRegular says that what a folder holds under the name of a manifest is no regular file.
+	// ErrNotRegular means that a folder has an entry with the name of a manifest that is not a regular file.
 	ErrNotRegular = errors.New("not a regular file")
-	// ErrTooLarge says that a file holds more than MaxFileSize.
-	ErrTooLarge = fmt.Errorf("the file holds more than %d bytes", MaxFileSize)
+	// ErrTooLarge means that a file is larger than MaxFileSize.
+	ErrTooLarge = fmt.Errorf("the file has more than %d bytes", MaxFileSize)
 )
 
-// readFile reads a file of any sort, up to the limit.
+// readFile reads a file of any type, up to the limit.
 func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -32,8 +32,8 @@ func readFile(path string) ([]byte, error) {
 	return readLimited(f)
 }
 
-// readRegular reads a regular file. It looks before it opens, since opening alone sets some devices
-// to work; it does not wait for what takes the place of the file in between, and looks again.
+// readRegular reads a regular file. It checks the type before it opens the file, because opening some devices has side
+// effects. If the file is replaced meanwhile, it does not block on the new one, and checks the type again.
 func readRegular(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -35,7 +35,7 @@ func TestReadDirOfOtherThings(t *testing.T) {
 		path("c.yaml") + ": read: not a regular file",
 		path("d.yaml") + ": read: not a regular file",
 		path("e.yaml") + ": read: not a regular file",
-		path("f.yaml") + ": read: the file holds more than 67108864 bytes",
+		path("f.yaml") + ": read: the file has more than 67108864 bytes",
 	}, "\n"), texts(problems))
 	require.ErrorIs(t, problems[0], manifest.ErrNotRegular)
 	require.ErrorIs(t, problems[3], manifest.ErrTooLarge)

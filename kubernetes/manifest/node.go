@@ -15,12 +15,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxDepth limits nesting, far above what is real, so that it does not cost the process.
+// maxDepth limits nesting, to protect the process. Real manifests have far fewer levels.
 const maxDepth = 100
 
-// What aliases stand for is limited too, counted in bytes each time that it stands somewhere:
-// aliases may refer to aliases. A value costs what is written plus what it takes to hold it. A
-// document may have minAliased bytes of them, and the more the longer it is.
+// The limits of aliases, in bytes of the values that they refer to, counted each time. Aliases may refer to aliases.
+// The size of a value includes the memory for it. A document may use minAliased bytes, and more if it is long.
 const (
 	minAliased  = 64 << 10
 	perByte     = 4
@@ -29,11 +28,11 @@ const (
 
 var (
 	errTwice   = errors.New("the key is given twice")
-	errAliases = errors.New("the aliases stand for far more than the document holds")
+	errAliases = errors.New("the aliases expand to far more than the size of the document")
 	errEmpty   = errors.New("an empty entry")
 )
 
-// parse reads the one document of a chunk. It returns nil for a document without content.
+// parse parses the document of a chunk. It returns nil for a document without content.
 func parse(c chunk) (*yaml.Node, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(c.text))
 	var document, more yaml.Node
@@ -45,7 +44,7 @@ func parse(c chunk) (*yaml.Node, error) {
 	}
 	switch err := decoder.Decode(&more); {
 	case err == nil:
-		return nil, errors.New("two documents without a --- between them")
+		return nil, errors.New("there are two documents without a --- between them")
 	case !errors.Is(err, io.EOF):
 		return nil, err
 	}
@@ -56,8 +55,8 @@ func parse(c chunk) (*yaml.Node, error) {
 	return root, nil
 }
 
-// place is where a node is in an object: in a mapping or a list that is at another place. Nil is
-// the object itself. Its path is put together only where there is something to say of it.
+// place is the position of a node in an object: in a mapping or list that has a position itself. Nil is the object. Its
+// path is computed only for errors.
 type place struct {
 	in    *place
 	key   string
@@ -77,7 +76,7 @@ func (p *place) String() string {
 	return path
 }
 
-// steps returns the way from the object.
+// steps returns the positions from the object to the node.
 func (p *place) steps() []*place {
 	var list []*place
 	for ; p != nil; p = p.in {
@@ -87,40 +86,40 @@ func (p *place) steps() []*place {
 	return list
 }
 
-// nodeError is something wrong with a node of a document.
+// nodeError is an error of a node of a document.
 type nodeError struct {
 	at   *place
 	line int
 	err  error
 }
 
-// reader turns nodes into the values that encoding/json knows.
+// reader converts nodes to the values that encoding/json uses.
 type reader struct {
-	inAlias int // aliases that the present node is inside of
-	aliased int // bytes that aliases may still stand for
+	inAlias int // the number of aliases around the present node
+	aliased int // bytes that aliases may still use
 	found   []nodeError
 }
 
-// newReader returns the reader of a document of some length.
+// newReader returns the reader of a document of a length in bytes.
 func newReader(length int) reader { return reader{aliased: minAliased + perByte*length} }
 
-// read returns the value of a node, and everything in it that is none, in whose place stands nil.
+// read returns the value of a node, and the errors in it. A node with an error has the value nil.
 func (r *reader) read(n *yaml.Node) (any, []nodeError) {
 	r.found = nil
 	v := r.value(n, nil, 0)
-	if !r.spend(0) { // inside of an alias, which tells only of what it is the value of
+	if !r.spend(0) { // in an alias, only its limit is reported
 		r.fail(nil, n.Line, errAliases)
 	}
 	return v, r.found
 }
 
-// fail notes what is wrong with a node, whose value is none.
+// fail records an error of a node, and returns nil as its value.
 func (r *reader) fail(at *place, line int, err error) any {
 	r.found = append(r.found, nodeError{at: at, line: line, err: err})
 	return nil
 }
 
-// spend counts the bytes of what an alias stands for. It reports whether there is room for them.
+// spend counts bytes if the reader is inside of an alias. It reports whether the limit permits them.
 func (r *reader) spend(n int) bool {
 	if r.inAlias > 0 {
 		r.aliased -= n
@@ -128,12 +127,11 @@ func (r *reader) spend(n int) bool {
 	return r.inAlias == 0 || r.aliased >= 0
 }
 
-// value returns the value of a node: nil, bool, int64, uint64, float64, string, []any or
-// map[string]any.
+// value returns the value of a node: nil, bool, int64, uint64, float64, string, []any or map[string]any.
 func (r *reader) value(n *yaml.Node, at *place, depth int) any {
 	switch {
 	case !r.spend(costOfValue + len(n.Value)):
-		return nil // the outermost alias tells
+		return nil // the outermost alias reports it
 	case depth > maxDepth:
 		return r.fail(at, n.Line, fmt.Errorf("more than %d levels deep", maxDepth))
 	}
@@ -179,7 +177,7 @@ func (r *reader) mapping(n *yaml.Node, at *place, depth int) any {
 		within := &place{in: at, key: key.Value, index: -1}
 		if _, twice := m[key.Value]; twice {
 			r.fail(within, key.Line, errTwice)
-			m[key.Value] = nil // which of them is meant is not known
+			m[key.Value] = nil // it is unknown which of them is meant
 			continue
 		}
 		m[key.Value] = r.value(child, within, depth+1)
@@ -197,7 +195,7 @@ func (r *reader) sequence(n *yaml.Node, at *place, depth int) any {
 		within := &place{in: at, index: i}
 		v := r.value(child, within, depth+1)
 		if v == nil && len(r.found) == before && r.spend(0) {
-			// Decoded as a rule or a peer, nothing would become one that matches everything.
+			// Decoded as a rule or a peer, an empty entry would match everything.
 			r.fail(within, child.Line, errEmpty)
 		}
 		list = append(list, v)
@@ -205,7 +203,7 @@ func (r *reader) sequence(n *yaml.Node, at *place, depth int) any {
 	return list
 }
 
-// scalar returns the value of a scalar. Dates are text.
+// scalar returns the value of a scalar. A date is a string.
 func scalar(n *yaml.Node) (any, error) {
 	switch tag := n.ShortTag(); tag {
 	case "!!str", "!!timestamp":
@@ -226,7 +224,7 @@ func scalar(n *yaml.Node) (any, error) {
 	}
 }
 
-// number returns an integer where the scalar is one, else a finite float.
+// number returns an integer, or else a finite float.
 func number(n *yaml.Node) (any, error) {
 	if i, err := strconv.ParseInt(n.Value, 10, 64); err == nil && !strings.HasPrefix(n.Value, "0") {
 		return i, nil
@@ -261,7 +259,7 @@ func join(path, rest string) string {
 	return path + "." + rest
 }
 
-// joinKey appends a key to a path: in brackets and quotes where it is more than a plain word.
+// joinKey appends a key to a path, in brackets and quotes unless it is a plain word.
 func joinKey(path, key string) string {
 	plain := key != "" && !strings.ContainsFunc(key, func(r rune) bool {
 		return r != '-' && r != '_' && !('0' <= r && r <= '9') && !('a' <= r && r <= 'z') && !('A' <= r && r <= 'Z')
@@ -272,8 +270,7 @@ func joinKey(path, key string) string {
 	return path + "[" + strconv.Quote(key) + "]"
 }
 
-// lineOf returns the line, within its chunk, of the field at a path, or of what is nearest to it on
-// the way there.
+// lineOf returns the line in the chunk of the field at a path, or of the last existing field on that path.
 func lineOf(n *yaml.Node, path string) int {
 	line := n.Line
 	for n = resolve(n); n != nil && path != ""; n = resolve(n) {
@@ -285,8 +282,7 @@ func lineOf(n *yaml.Node, path string) int {
 	return line
 }
 
-// step follows the first part of a path and returns the node there, its line, and the rest of the
-// path. It returns nil where there is no such part.
+// step returns the node of the first part of a path, its line, and the rest of the path; nil if there is no such part.
 func step(n *yaml.Node, path string) (*yaml.Node, int, string) {
 	if n.Kind == yaml.SequenceNode && path[0] == '[' {
 		digits, rest, _ := strings.Cut(path[1:], "]")
@@ -308,7 +304,7 @@ func step(n *yaml.Node, path string) (*yaml.Node, int, string) {
 		return nil, 0, ""
 	}
 	path = strings.TrimPrefix(path, ".")
-	found, longest := -1, 0 // keys may contain dots: the longest that fits is meant
+	found, longest := -1, 0 // keys may contain dots: the longest one is used
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i].Value
 		rest, ok := strings.CutPrefix(path, key)
@@ -322,7 +318,7 @@ func step(n *yaml.Node, path string) (*yaml.Node, int, string) {
 	return n.Content[found+1], n.Content[found].Line, path[longest:]
 }
 
-// cutQuoted cuts a path that begins with a key in brackets and quotes behind it.
+// cutQuoted returns the first key of a path that begins with a key in brackets and quotes, and the rest.
 func cutQuoted(path string) (key, rest string, ok bool) {
 	text, ok := strings.CutPrefix(path, "[")
 	if !ok {
@@ -337,7 +333,7 @@ func cutQuoted(path string) (key, rest string, ok bool) {
 	return key, rest, err == nil && closed
 }
 
-// resolve follows an alias.
+// resolve returns the node that an alias refers to.
 func resolve(n *yaml.Node) *yaml.Node {
 	for range maxDepth {
 		if n == nil || n.Kind != yaml.AliasNode {

@@ -17,13 +17,13 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Reader reads manifests. The zero value is ready to use. A Reader holds settings only and is
-// safe for concurrent use if Rule is.
+// Reader reads manifests. The zero value is ready to use. A Reader has only settings. It is safe for concurrent use if
+// Rule is.
 type Reader struct {
-	// Converter makes resources of the objects. The zero value will do.
+	// Converter converts the objects. The zero value is valid.
 	Converter convert.Converter
-	// Rule receives the ID and the place of each rule that the policies in manifests have; see policy.RuleIDs. Of an
-	// object that is given twice, it receives both. Nil: the places are not computed.
+	// Rule is called with the ID (see policy.RuleIDs) and the place of each rule of the policies in manifests. If an
+	// object is given twice, it is called for the rules of both. Nil means that the places are not computed.
 	Rule func(id string, at RuleOrigin)
 }
 
@@ -45,27 +45,26 @@ func (o RuleOrigin) String() string {
 	return fmt.Sprintf("%s:%d: %s", o.File, o.Line, o.RuleOrigin)
 }
 
-// Decode reads the content of one file with the zero Reader. See Reader.Decode.
+// Decode is Reader.Decode of the zero Reader.
 func Decode(file string, data []byte) ([]policy.Resource, []error) {
 	return Reader{}.Decode(file, data)
 }
 
-// ReadFiles reads files with the zero Reader. See Reader.ReadFiles.
+// ReadFiles is Reader.ReadFiles of the zero Reader.
 func ReadFiles(paths ...string) ([]policy.Resource, []error) { return Reader{}.ReadFiles(paths...) }
 
-// ReadDir reads a folder with the zero Reader. See Reader.ReadDir.
+// ReadDir is Reader.ReadDir of the zero Reader.
 func ReadDir(dir string) ([]policy.Resource, []error) { return Reader{}.ReadDir(dir) }
 
-// Decode reads the documents of one file, in order. It returns the resources of all that is
-// good, each key once, and an *Error for everything that is not. The name of the file is used
-// in errors only.
+// Decode decodes the documents of one file, in order. It returns the resources of all valid objects, each key once, and
+// an *Error for each problem. file is used in errors only.
 func (r Reader) Decode(file string, data []byte) ([]policy.Resource, []error) {
 	return unique(r.decodeFile(file, data))
 }
 
-// ReadFiles reads files in the given order. A file that cannot be read, or holds more than
-// MaxFileSize, is an *Error, and the others count. Of an object that is in two files the first
-// counts. A file may be a pipe, which is read to its end.
+// ReadFiles reads files in the given order. For a file that cannot be read or is larger than MaxFileSize, it returns an
+// *Error, and reads the others. If two files have the same object, the first is used. A file may be a pipe, which is
+// read to its end.
 func (r Reader) ReadFiles(paths ...string) ([]policy.Resource, []error) {
 	return r.readFiles(paths, readFile)
 }
@@ -86,10 +85,9 @@ func (r Reader) readFiles(paths []string, read func(path string) ([]byte, error)
 	return unique(entries, errs)
 }
 
-// ReadDir reads the files of a folder that end in .yaml, .yml or .json, in order of their names, as
-// ReadFiles does. Hidden files and the folder's own folders are left out. What has such a name and
-// is no regular file, nor a link to one (a pipe, a device), is an *Error that wraps ErrNotRegular,
-// and is not opened.
+// ReadDir reads the files of a folder that end in .yaml, .yml or .json, sorted by name, like ReadFiles. Hidden files
+// and subdirectories are ignored. If an entry with such a name is neither a regular file nor a link to one, ReadDir
+// does not open it, and returns an *Error that wraps ErrNotRegular.
 func (r Reader) ReadDir(dir string) ([]policy.Resource, []error) {
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -104,18 +102,18 @@ func (r Reader) ReadDir(dir string) ([]policy.Resource, []error) {
 	return r.readFiles(paths, readRegular)
 }
 
-// Extensions returns the endings of the names of manifest files: .json, .yaml and .yml.
+// Extensions returns the extensions of manifest files: .json, .yaml and .yml.
 func Extensions() []string { return []string{".json", ".yaml", ".yml"} }
 
-// entry is what was made of one object, and where that comes from.
+// entry has the resources of one object, and its position.
 type entry struct {
 	resources []policy.Resource
 	origin    Error
 }
 
-// unique drops the objects that make a resource which was there before, with an error for each. The
-// first counts, as it does for a datastore.Dir. Of a node whose pod CIDR another has already only
-// that block is dropped: rules that deny the node must not miss it.
+// unique removes objects that give a resource which an earlier object gives, too, with an error for each. A
+// datastore.Dir also uses the first. If two nodes have the same pod CIDR, only the block is removed, because rules that
+// deny the second node must match it.
 func unique(entries []entry, errs []error) ([]policy.Resource, []error) {
 	first := map[policy.Key]Error{}
 	var resources []policy.Resource
@@ -142,8 +140,7 @@ func unique(entries []entry, errs []error) ([]policy.Resource, []error) {
 	return resources, errs
 }
 
-// taken returns where the first of the resources, other than blocks, whose key there is already
-// comes from.
+// taken returns the position of the earlier object that gives one of the resources, other than blocks.
 func taken(first map[policy.Key]Error, resources []policy.Resource) (Error, bool) {
 	for _, r := range resources {
 		if f, ok := first[r.Key()]; ok && r.Key().Kind != policy.KindBlock {
@@ -153,7 +150,7 @@ func taken(first map[policy.Key]Error, resources []policy.Resource) (Error, bool
 	return Error{}, false
 }
 
-// decodeFile reads the documents of a file.
+// decodeFile decodes the documents of a file.
 func (r Reader) decodeFile(file string, data []byte) ([]entry, []error) {
 	if !utf8.Valid(data) {
 		return nil, []error{&Error{File: file, Err: errors.New("the file is not UTF-8")}}

@@ -17,8 +17,8 @@ import (
 
 var errRequired = errors.New("required")
 
-// newRule returns a function that makes an empty rule of a policy's direction, or nil where the
-// rules of a kind are not read one by one.
+// newRule returns a function that makes an empty rule of a direction, or nil if the rules of the kind are not decoded
+// one by one.
 func newRule(id identity, direction string) func() any {
 	switch id.apiVersion + " " + id.kind + " " + direction {
 	case "networking.k8s.io/v1 NetworkPolicy ingress":
@@ -40,16 +40,15 @@ func newRule(id identity, direction string) func() any {
 	return nil
 }
 
-// hasCalicoRules reports whether the kind is a policy with rules of Calico's.
+// hasCalicoRules reports whether the kind is a policy with Calico's rules.
 func hasCalicoRules(id identity) bool {
 	kinds := []string{"GlobalNetworkPolicy", "NetworkPolicy", "StagedGlobalNetworkPolicy", "StagedNetworkPolicy"}
 	return id.apiVersion == calico.APIVersion && slices.Contains(kinds, id.kind)
 }
 
-// broken returns the rules in which the reader found something, as "spec.ingress[0]", or whole
-// directions, as "spec.ingress"; and, as "spec.ingress[0].action", the actions. It returns nil
-// where something is wrong elsewhere, or the rules of the kind are not read one by one: then the
-// object is refused.
+// broken returns the paths of rules in which the reader found errors, such as "spec.ingress[0]"; of directions, such as
+// "spec.ingress"; and of their actions, such as "spec.ingress[0].action". It returns nil if there are errors elsewhere,
+// or if the rules of the kind are not decoded one by one. The object is then refused.
 func (d *document) broken(wrong []nodeError, id identity) map[string]bool {
 	broken := map[string]bool{}
 	for _, w := range wrong {
@@ -69,15 +68,14 @@ func (d *document) broken(wrong []nodeError, id identity) map[string]bool {
 	return broken
 }
 
-// doubtfulRules reads the rules of policies one by one. A rule that does not decode completely (a
-// field of a newer API, a port that is no number), or in which the reader found an error, must not
-// remove the policy: without it everything would be allowed. The rule is replaced by one that the
-// converter closes, see doubtfulRule: an allowing rule matches nothing; a denying one, or one with
-// an unknown action, denies everything. One such rule replaces all rules of a direction that cannot
-// be read.
+// doubtfulRules decodes the rules of policies one by one. A rule may not decode completely, for example because of a
+// field of a newer API or an invalid port, or the reader may have found an error in it. Such a rule must not remove the
+// policy, without which everything would be allowed. doubtfulRules replaces it in the object by one that the converter
+// closes; see doubtfulRule. An Allow rule then matches nothing. A Deny rule, and one with an unknown action, denies
+// everything. If the rules of a direction are not a list, one such rule replaces them.
 //
-// It replaces such rules in the object, and returns what is wrong with them; and their paths, each
-// with whether it was told that the action cannot be read.
+// It returns the errors, and the paths of the replaced rules. The value of a path is whether an error of its action was
+// reported.
 func doubtfulRules(id identity, object map[string]any, broken map[string]bool) ([]fieldError, map[string]bool) {
 	var found []fieldError
 	replaced := map[string]bool{}
@@ -107,7 +105,7 @@ func doubtfulRules(id identity, object map[string]any, broken map[string]bool) (
 			wrong, actionTold := ruleProblems(id, fields, newRule), broken[at+".action"] || !isRule
 			switch {
 			case broken[at]:
-				wrong = nil // what it holds is not what was written
+				wrong = nil // its content may not be complete
 			case !isRule:
 				wrong = []fieldError{{"", errors.New("want a mapping")}}
 			case len(wrong) == 0:
@@ -124,8 +122,7 @@ func doubtfulRules(id identity, object map[string]any, broken map[string]bool) (
 	return found, replaced
 }
 
-// notList says what is wrong with rules that are no list. To Kubernetes' own kinds null is the same
-// as nothing.
+// notList returns the error of rules that are not a list. Kinds of Kubernetes permit null.
 func notList(id identity, value any) error {
 	switch {
 	case value != nil:
@@ -136,10 +133,10 @@ func notList(id identity, value any) error {
 	return nil
 }
 
-// nullIsNothing reports whether null is the same as nothing in rules of the kind.
+// nullIsNothing reports whether null means no rules in the kind.
 func nullIsNothing(id identity) bool { return id.apiVersion == "networking.k8s.io/v1" }
 
-// ruleProblems returns what keeps a rule from being read whole.
+// ruleProblems returns the errors of a rule.
 func ruleProblems(id identity, rule map[string]any, newRule func() any) []fieldError {
 	var found []fieldError
 	if !nullIsNothing(id) {
@@ -158,8 +155,8 @@ func ruleProblems(id identity, rule map[string]any, newRule func() any) []fieldE
 	return append(found, decodeStrict(rule, newRule(), newRule)...)
 }
 
-// clusterRequired finds what a ClusterNetworkPolicy cannot do without: left out, it would be read
-// as the most urgent priority, or as all pods.
+// clusterRequired returns the missing fields that a ClusterNetworkPolicy requires. A missing priority would decode as
+// the most urgent one, a missing subject as all pods.
 func clusterRequired(id identity, object map[string]any) []fieldError {
 	spec, ok := object["spec"].(map[string]any)
 	if id.apiVersion != clusterNetworkPolicies || !ok {
@@ -167,7 +164,7 @@ func clusterRequired(id identity, object map[string]any) []fieldError {
 	}
 	var found []fieldError
 	for _, key := range slices.Sorted(maps.Keys(spec)) {
-		if key != "ingress" && key != "egress" { // whose rules are looked at one by one
+		if key != "ingress" && key != "egress" { // rules are decoded one by one
 			found = append(found, findNulls(spec[key], joinKey("spec", key))...)
 		}
 	}
@@ -178,7 +175,7 @@ func clusterRequired(id identity, object map[string]any) []fieldError {
 	return append(found, withoutPodSelector(subject, "spec.subject")...)
 }
 
-// withoutPodSelector reports a subject or peer by pods that has no selector of pods.
+// withoutPodSelector reports a subject or peer by pods without a pod selector.
 func withoutPodSelector(peer map[string]any, path string) []fieldError {
 	pods, ok := peer["pods"].(map[string]any)
 	if !ok {
@@ -190,9 +187,8 @@ func withoutPodSelector(peer map[string]any, path string) []fieldError {
 	return []fieldError{{join(path, "pods.podSelector"), errRequired}}
 }
 
-// doubtfulRule returns a rule that the converter closes: one with an empty peer, or with an
-// unsupported field. It replaces a rule that was not understood, and keeps its name and action if
-// these can be read and the kind has them.
+// doubtfulRule returns a rule that the converter closes: one with an empty peer, or with an unsupported field. It has
+// the name and action of the rule that it replaces, if they can be read and the kind has them.
 func doubtfulRule(id identity, rule map[string]any, direction string) map[string]any {
 	out := map[string]any{}
 	var keep []string
@@ -218,8 +214,8 @@ func doubtfulRule(id identity, rule map[string]any, direction string) map[string
 	return out
 }
 
-// ruleOf returns the prefix of a path that names a rule, as "spec.ingress[0]", or the rule that
-// replaces its direction.
+// ruleOf returns the prefix of a path that names a rule, such as "spec.ingress[0]", or the rule that replaces its
+// direction.
 func ruleOf(path string) string {
 	rule, _, found := strings.Cut(path, "]")
 	if !found {
@@ -228,8 +224,8 @@ func ruleOf(path string) string {
 	return rule + "]"
 }
 
-// recordDoubts sets the doubts of the replaced rules to the errors in the original rules, instead
-// of the converter's errors in the replacements.
+// recordDoubts sets the doubts of the replaced rules to the errors of the original rules, instead of those of the
+// replacements.
 func recordDoubts(resources []policy.Resource, replaced map[string]bool, found []fieldError) {
 	doubts := map[string][]policy.Problem{}
 	for _, f := range found {

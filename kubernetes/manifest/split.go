@@ -14,17 +14,16 @@ import (
 // chunk is the text of one document.
 type chunk struct {
 	text []byte
-	line int // of the file, that the text begins in; from 1
+	line int // the line of the file at which the text begins, from 1
 }
 
-// byteOrderMark may stand at the head of a file.
+// byteOrderMark may be at the beginning of a file.
 const byteOrderMark = "\ufeff"
 
-// split cuts a file into documents: between JSON values that stand one after the other at its head,
-// and at YAML's markers. Documents are parsed one by one, so that one that is broken leaves the
-// others alone; a YAML parser gives up on the rest of the stream.
+// split splits a file into documents: first the JSON values at its beginning, and then at YAML's markers. Documents are
+// parsed one by one, so that a syntax error affects only one of them: a YAML parser ignores the rest of a stream.
 //
-// JSON comes first, since a marker may stand in its strings.
+// JSON comes first, because its strings may contain a marker.
 func split(data []byte) []chunk {
 	rest := chunk{text: bytes.TrimPrefix(data, []byte(byteOrderMark)), line: 1}
 	var chunks []chunk
@@ -38,10 +37,9 @@ func split(data []byte) []chunk {
 	}
 }
 
-// splitYAML cuts at the lines that begin with a marker, "---" or "...". YAML allows
-// these at the beginning of a line nowhere else, not even in a block of text. The marker
-// stays at the head of its document, since content may follow it in the line. A JSON value that is
-// all of a document is cut out as such.
+// splitYAML splits the text at lines that begin with a marker, "---" or "...". In YAML, no other line begins with
+// these, not even in a block of text. The marker stays at the beginning of its document, because content may follow it
+// in the line. If a document is a JSON value, it becomes a chunk of its own.
 func splitYAML(c chunk) []chunk {
 	var chunks []chunk
 	data, current := c.text, chunk{line: c.line}
@@ -65,9 +63,8 @@ func splitYAML(c chunk) []chunk {
 	return appendHead(chunks, current)
 }
 
-// jsonDocument cuts the JSON value that is all of the document behind a marker's line. It looks
-// only where that line ends as JSON's lines do: no string of JSON goes over such an end, so that no
-// text is looked at twice.
+// jsonDocument returns the JSON value that is the whole document after the line of a marker. It looks for one only if
+// that line ends as a line of JSON can end. No string of JSON contains such an end, so no text is scanned twice.
 func jsonDocument(c chunk, marker []byte) (value chunk, n int, ok bool) {
 	if !bytes.HasPrefix(marker, []byte("---")) || !bytes.HasSuffix(marker, []byte("\n")) ||
 		len(bytes.TrimSpace(marker[3:])) > 0 {
@@ -83,9 +80,8 @@ func jsonDocument(c chunk, marker []byte) (value chunk, n int, ok bool) {
 	return value, n, ok
 }
 
-// appendHead appends a document, except that what comes before a file's first marker is none if
-// it has only comments and directives. The marker "..." ends a document and begins one only where
-// something follows it.
+// appendHead appends a document. Before the first marker of a file, a text of only comments and directives is not a
+// document. The marker "..." ends a document. It begins one only if content follows.
 func appendHead(chunks []chunk, c chunk) []chunk {
 	if !bytes.HasPrefix(c.text, []byte("---")) {
 		text := bytes.TrimPrefix(c.text, []byte("..."))
@@ -109,8 +105,8 @@ func lineLength(data []byte) int {
 	return len(data)
 }
 
-// breakLength returns the length of the line break that s begins with, or 0. The line
-// breaks are those that the YAML parser knows.
+// breakLength returns the length of the line break at the beginning of s, or 0. The line breaks are those of the YAML
+// parser.
 func breakLength(s []byte) int {
 	switch s[0] {
 	case '\n':
@@ -120,7 +116,7 @@ func breakLength(s []byte) int {
 			return 2
 		}
 		return 1
-	case 0xc2, 0xe2: // the first bytes of what follows
+	case 0xc2, 0xe2: // the first bytes of the other line breaks
 		for _, b := range []string{"\u0085", "\u2028", "\u2029"} {
 			if bytes.HasPrefix(s, []byte(b)) {
 				return len(b)
@@ -130,8 +126,8 @@ func breakLength(s []byte) int {
 	return 0
 }
 
-// isMarker reports whether the line is a document marker: "---" or "...", and then the
-// end of the line or white space.
+// isMarker reports whether the line is a document marker: "---" or "...", followed by the end of the line or white
+// space.
 func isMarker(line []byte) bool {
 	if !bytes.HasPrefix(line, []byte("---")) && !bytes.HasPrefix(line, []byte("...")) {
 		return false
@@ -140,7 +136,7 @@ func isMarker(line []byte) bool {
 	return len(rest) == 0 || rest[0] == ' ' || rest[0] == '\t' || breakLength(rest) > 0
 }
 
-// hasContent reports whether there is anything but white space, comments and directives.
+// hasContent reports whether the text has anything but white space, comments and directives.
 func hasContent(text []byte) bool {
 	for len(text) > 0 {
 		n := lineLength(text)
@@ -153,7 +149,7 @@ func hasContent(text []byte) bool {
 	return false
 }
 
-// cutJSON cuts the JSON object that a text begins with, and returns how much it took.
+// cutJSON returns the JSON object at the beginning of a text, and its length.
 func cutJSON(c chunk) (value chunk, n int, ok bool) {
 	blank := len(c.text) - len(bytes.TrimLeft(c.text, " \t\r\n"))
 	if !bytes.HasPrefix(c.text[blank:], []byte("{")) {
@@ -168,10 +164,9 @@ func cutJSON(c chunk) (value chunk, n int, ok bool) {
 	return chunk{text: asYAML(raw), line: line}, int(decoder.InputOffset()), true
 }
 
-// asYAML makes YAML of JSON text. It has no escape of a slash, and none of two halves that stand
-// for one character beyond 16 bits; half of such a pair stays, for the parser to refuse. Tabs
-// between tokens, of which there are none in strings, become spaces. Characters that YAML takes for
-// line breaks or refuses can stand in strings only, and become escapes.
+// asYAML converts JSON text to YAML. YAML has no escape of a slash, and no pair of escapes for one character beyond 16
+// bits; half of such a pair stays, and the parser refuses it. Tabs between tokens become spaces; strings of JSON have
+// no tabs. Characters that are line breaks or invalid in YAML occur only in strings, and become escapes.
 func asYAML(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for len(text) > 0 {
@@ -199,13 +194,12 @@ func asYAML(text []byte) []byte {
 	return out
 }
 
-// foreign reports whether JSON has the character in its strings and YAML has not, as a character of
-// text.
+// foreign reports whether a character is valid in strings of JSON but not in the text of YAML.
 func foreign(r rune) bool {
 	return r >= 0x7f && r <= 0x9f || r == '\u2028' || r == '\u2029' || r == '\ufeff' || r == 0xfffe || r == 0xffff
 }
 
-// unit returns the 16 bits that the text begins with an escape of, or 0.
+// unit returns the 16 bits of the escape at the beginning of the text, or 0.
 func unit(text []byte) rune {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return 0

@@ -16,9 +16,9 @@ import (
 	sigsjson "sigs.k8s.io/json"
 )
 
-var errNull = errors.New("no value: leave the field out, or give it one")
+var errNull = errors.New("null is not a value: remove the field, or set it")
 
-// fieldError is something wrong with a field of an object.
+// fieldError is an error of a field of an object.
 type fieldError struct {
 	field string
 	err   error
@@ -33,8 +33,8 @@ func decodeTyped(value map[string]any, newObject func() metav1.Object) (metav1.O
 	return object, nil
 }
 
-// decodeStrict fills a value of Go from one of JSON, and reports every field that does not fit. The
-// function makes more of the same, for a closer look.
+// decodeStrict decodes a JSON value into a Go value, and reports every field that does not fit. newObject makes an
+// empty Go value, to find these fields.
 func decodeStrict(value map[string]any, into any, newObject func() any) []fieldError {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -51,7 +51,7 @@ func decodeStrict(value map[string]any, into any, newObject func() any) []fieldE
 		case !errors.As(err, &at):
 			found = append(found, fieldError{err: err})
 		case at.FieldPath() == "status", strings.HasPrefix(at.FieldPath(), "status."):
-			// Written by the cluster, which may be newer than we are, and never by the user.
+			// The cluster writes the status. Its version may be newer.
 		default:
 			found = append(found, fieldError{field: at.FieldPath(), err: ErrUnknownField})
 		}
@@ -59,10 +59,9 @@ func decodeStrict(value map[string]any, into any, newObject func() any) []fieldE
 	return found
 }
 
-// nulls finds the fields without a value in the spec of a Calico object. The decoder takes them for
-// fields that are not there, which for a selector or a list of nets means no limit. For Kubernetes'
-// own kinds the API says that null is the same as nothing; Calico's refuse it, as Wayleave's JSON
-// does.
+// nulls returns the fields in the spec of a Calico object that are null. The decoder treats them as absent, and an
+// absent selector or list of nets means no limit. Kubernetes' own kinds define null as absent. Calico's kinds refuse
+// it, like the JSON of package policy.
 func nulls(id identity, object map[string]any) []fieldError {
 	if id.apiVersion != calico.APIVersion {
 		return nil
@@ -77,14 +76,14 @@ func nulls(id identity, object map[string]any) []fieldError {
 	}
 	var found []fieldError
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
-		if newRule(id, key) == nil { // rules are looked at one by one
+		if newRule(id, key) == nil { // rules are decoded one by one
 			found = append(found, findNulls(fields[key], joinKey("spec", key))...)
 		}
 	}
 	return found
 }
 
-// findNulls finds what has no value, in a value at a path.
+// findNulls returns the fields that are null in a value at a path.
 func findNulls(value any, path string) []fieldError {
 	var found []fieldError
 	switch v := value.(type) {
@@ -102,10 +101,9 @@ func findNulls(value any, path string) []fieldError {
 	return found
 }
 
-// misfits finds the values that cannot be decoded. The decoder knows only some of their
-// paths, and none with indices. So it is asked again, with one branch of the value at a time:
-// a branch that fails on its own holds a culprit; one that fails without any of its own
-// branches failing is one; so is one that is of the wrong form altogether.
+// misfits returns the values that cannot be decoded. The decoder returns only some of their paths, and none with
+// indices. So each branch of the value is decoded again on its own. If it fails, misfits looks for the cause in its own
+// branches. If none of these fails, or if the branch has the wrong type, it is the cause itself.
 func misfits(value any, newObject func() any) []fieldError {
 	var found []fieldError
 	var search func(value any, path string, wrap func(any) any)
@@ -150,7 +148,7 @@ func tryDecode(value, object any) error {
 	return sigsjson.UnmarshalCaseSensitivePreserveInts(data, object)
 }
 
-// plainly says what was wrong with the type of a value without naming Go's types.
+// plainly describes the type error of a value without the names of Go's types.
 func plainly(err error) error {
 	var mismatch *json.UnmarshalTypeError
 	if !errors.As(err, &mismatch) {

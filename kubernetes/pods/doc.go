@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pods makes workload endpoints of pods, from what the API has and what the node's CNI plugin knows.
+// Package pods makes workload endpoints of pods, from their objects in the API and the data of the node's CNI plugin.
 //
 //	informer ── Set, Delete ──▶ Pods ── policy.Update ──▶ datastore.Memory, calcgraph.Runner, ...
 //	CNI ADD, DEL ── Attach, Detach ──▶

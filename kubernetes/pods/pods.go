@@ -52,15 +52,15 @@ func (r Ref) Key() policy.Key {
 	return policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: r.Namespace, Name: r.Name}
 }
 
-// Pods makes endpoints of pods. Make it with New.
+// Pods makes workload endpoints of pods. New returns one.
 type Pods struct {
 	cfg Config
 	mu  sync.Mutex
 	// all has the pods of this node and those that are attached. Nothing is kept of the others.
 	all map[name]*entry
-	// links has the pod that each attached interface belongs to.
+	// links has, for each attached interface, its pod.
 	links map[string]name
-	// detached has the pods of this node whose links are gone, order the same in their order.
+	// detached has the pods of this node whose links were removed, and order their UIDs, the oldest first.
 	detached map[types.UID]bool
 	order    []types.UID
 }
@@ -69,7 +69,7 @@ type name struct{ namespace, name string }
 
 func (r Ref) name() name { return name{r.Namespace, r.Name} }
 
-// maxDetached is how many detached pods are kept. The API deletes a pod soon after CNI DEL.
+// maxDetached is the maximum number of detached pods to keep. The API deletes a pod soon after CNI DEL.
 const maxDetached = 4096
 
 // entry has the state of the pods of one name.
@@ -167,7 +167,7 @@ func (p *Pods) Attach(ref Ref, a convert.Attachment) error {
 	p.changeLocked(ref, false, func(e *entry) {
 		p.setLink(ref, e, &a)
 		e.uid = ref.UID
-		p.forget(ref.UID)
+		p.removeDetached(ref.UID)
 	})
 	p.refreshLocked()
 	return nil
@@ -189,15 +189,15 @@ func (p *Pods) Detach(ref Ref) (gone bool) {
 		if uid == "" && e.pod != nil {
 			uid = runtimeUID(e.pod)
 		}
-		p.remember(uid)
+		p.addDetached(uid)
 		gone = e.attached == nil
 	})
 	p.refreshLocked()
 	return gone
 }
 
-// refreshLocked makes the endpoints of this node's pods without an attachment anew: their addresses may have become
-// those of an attached pod, or no longer be.
+// refreshLocked computes the endpoints of this node's pods without an attachment again: the addresses of an attached
+// pod may have changed.
 func (p *Pods) refreshLocked() {
 	for n, e := range p.all {
 		if e.attached == nil && e.pod != nil {
@@ -226,8 +226,8 @@ func (p *Pods) setLink(ref Ref, e *entry, a *convert.Attachment) {
 	}
 }
 
-// remember records that the link of a pod is gone.
-func (p *Pods) remember(uid types.UID) {
+// addDetached records that the link of a pod was removed.
+func (p *Pods) addDetached(uid types.UID) {
 	if uid == "" || p.detached[uid] {
 		return
 	}
@@ -238,8 +238,8 @@ func (p *Pods) remember(uid types.UID) {
 	}
 }
 
-// forget makes a pod one that may have a link.
-func (p *Pods) forget(uid types.UID) {
+// removeDetached removes a pod from the detached ones.
+func (p *Pods) removeDetached(uid types.UID) {
 	if p.detached[uid] {
 		delete(p.detached, uid)
 		p.order = slices.DeleteFunc(p.order, func(old types.UID) bool { return old == uid })
@@ -289,7 +289,7 @@ func (p *Pods) endpoint(e *entry) *policy.WorkloadEndpoint {
 			return nil
 		case e.attached == nil:
 		case e.uid != "" && e.pod.UID != "" && e.uid != runtimeUID(e.pod):
-			return nil // the link of that name is another pod's, and so are perhaps the addresses
+			return nil // another pod has the link of that name, and possibly the addresses
 		default:
 			c.Attachment = func(*corev1.Pod) convert.Attachment { return *e.attached }
 		}

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// HostEndpoint is an interface of a node that policy governs.
+// HostEndpoint is an interface of a node with policy.
 type HostEndpoint struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -19,7 +19,7 @@ type HostEndpoint struct {
 type HostEndpointSpec struct {
 	// Node that the interface belongs to.
 	Node string `json:"node,omitempty"`
-	// InterfaceName of the host; "*" means all.
+	// InterfaceName of the host; "*" means all interfaces.
 	InterfaceName string `json:"interfaceName,omitempty"`
 	// ExpectedIPs are the addresses of the interface.
 	ExpectedIPs []string `json:"expectedIPs,omitempty"`
@@ -49,13 +49,13 @@ type WorkloadEndpoint struct {
 
 // WorkloadEndpointSpec is the content of a WorkloadEndpoint.
 type WorkloadEndpointSpec struct {
-	// Orchestrator that runs the workload, as "k8s".
+	// Orchestrator of the workload, such as "k8s".
 	Orchestrator string `json:"orchestrator,omitempty"`
-	// Workload is the orchestrator's name of it.
+	// Workload is the name of the workload.
 	Workload Ignored `json:"workload,omitzero"`
 	// Node that the workload runs on.
 	Node string `json:"node,omitempty"`
-	// ContainerID is the runtime's name of the container.
+	// ContainerID is the ID of the container.
 	ContainerID Ignored `json:"containerID,omitzero"`
 	// Pod is the name of the pod.
 	Pod Ignored `json:"pod,omitzero"`
@@ -63,13 +63,13 @@ type WorkloadEndpointSpec struct {
 	Endpoint Ignored `json:"endpoint,omitzero"`
 	// ServiceAccountName of the workload.
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
-	// IPNetworks are the addresses, bare or with their full length.
+	// IPNetworks are the addresses, with or without their full prefix length.
 	IPNetworks []string `json:"ipNetworks,omitempty"`
 	// IPNATs are the floating addresses.
 	IPNATs []IPNAT `json:"ipNATs,omitempty"`
-	// IPv4Gateway is what the workload routes to.
+	// IPv4Gateway is the gateway of the workload.
 	IPv4Gateway Ignored `json:"ipv4Gateway,omitzero"`
-	// IPv6Gateway is what the workload routes to.
+	// IPv6Gateway is the gateway of the workload.
 	IPv6Gateway Ignored `json:"ipv6Gateway,omitzero"`
 	// Profiles in order of precedence.
 	Profiles []string `json:"profiles,omitempty"`
@@ -81,19 +81,19 @@ type WorkloadEndpointSpec struct {
 	Ports []WorkloadEndpointPort `json:"ports,omitempty"`
 	// AllowSpoofedSourcePrefixes are sources that the workload may send from.
 	AllowSpoofedSourcePrefixes []string `json:"allowSpoofedSourcePrefixes,omitempty"`
-	// QoSControls limit how much traffic there may be, not which.
+	// QoSControls limit the rate of traffic.
 	QoSControls Ignored `json:"qosControls,omitzero"`
 }
 
 // WorkloadEndpointPort is a port of a WorkloadEndpoint.
 type WorkloadEndpointPort struct {
-	// Name of the port. Empty for one that is there for its host port alone.
+	// Name of the port. Empty if the port only has a host port.
 	Name string `json:"name,omitempty"`
 	// Protocol by name or number.
 	Protocol intstr.IntOrString `json:"protocol"`
 	// Port number.
 	Port int `json:"port"`
-	// HostPort is the port of the node that leads to it.
+	// HostPort is the port of the node that is forwarded to the port.
 	HostPort Ignored `json:"hostPort,omitzero"`
 	// HostIP is the address of the node that has the host port.
 	HostIP Ignored `json:"hostIP,omitzero"`

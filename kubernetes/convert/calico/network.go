@@ -4,7 +4,7 @@ package calico
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// IPPool is a range of addresses that workloads get theirs from.
+// IPPool is a range of addresses for workloads.
 type IPPool struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -20,9 +20,9 @@ type IPPoolSpec struct {
 	VXLANMode string `json:"vxlanMode,omitempty"`
 	// IPIPMode: "Never", "Always" or "CrossSubnet". Empty means Never.
 	IPIPMode string `json:"ipipMode,omitempty"`
-	// NATOutgoing translates the source of what leaves the pools.
+	// NATOutgoing translates the source address of packets from the pool to addresses outside of all pools.
 	NATOutgoing bool `json:"natOutgoing,omitempty"`
-	// Disabled pools give out no new addresses.
+	// Disabled means that no new addresses are assigned from the pool.
 	Disabled bool `json:"disabled,omitempty"`
 	// IPIP of an older API is not supported: use ipipMode.
 	IPIP Unsupported `json:"ipip,omitempty"`
@@ -30,15 +30,15 @@ type IPPoolSpec struct {
 	OldNATOutgoing Unsupported `json:"nat-outgoing,omitempty"`
 	// DisableBGPExport is about BGP.
 	DisableBGPExport Ignored `json:"disableBGPExport,omitzero"`
-	// BlockSize is about giving out addresses.
+	// BlockSize is for the assignment of addresses.
 	BlockSize Ignored `json:"blockSize,omitzero"`
-	// NodeSelector is about giving out addresses.
+	// NodeSelector is for the assignment of addresses.
 	NodeSelector Ignored `json:"nodeSelector,omitzero"`
-	// NamespaceSelector is about giving out addresses.
+	// NamespaceSelector is for the assignment of addresses.
 	NamespaceSelector Ignored `json:"namespaceSelector,omitzero"`
-	// AllowedUses is about giving out addresses.
+	// AllowedUses is for the assignment of addresses.
 	AllowedUses Ignored `json:"allowedUses,omitzero"`
-	// AssignmentMode is about giving out addresses.
+	// AssignmentMode is for the assignment of addresses.
 	AssignmentMode Ignored `json:"assignmentMode,omitzero"`
 }
 
@@ -52,13 +52,13 @@ type Node struct {
 	Status NodeStatus `json:"status,omitzero"`
 }
 
-// NodeStatus is what Calico has found out about a node.
+// NodeStatus has what Calico reports about a node.
 type NodeStatus struct {
 	// WireguardPublicKey of the device, for IPv4.
 	WireguardPublicKey string `json:"wireguardPublicKey,omitempty"`
 	// WireguardPublicKeyV6 is of a second device, for IPv6. Wayleave has one for both.
 	WireguardPublicKeyV6 Ignored `json:"wireguardPublicKeyV6,omitzero"`
-	// PodCIDRs are about giving out addresses.
+	// PodCIDRs are for the assignment of addresses.
 	PodCIDRs Ignored `json:"podCIDRs,omitzero"`
 }
 
@@ -74,7 +74,7 @@ type NodeWireguardSpec struct {
 type NodeSpec struct {
 	// BGP has the addresses with the length of their subnet.
 	BGP *NodeBGPSpec `json:"bgp,omitempty"`
-	// OrchRefs are the orchestrators' names of the node.
+	// OrchRefs are the names of the node in orchestrators.
 	OrchRefs Ignored `json:"orchRefs,omitzero"`
 	// IPv4VXLANTunnelAddr is the address of the IPv4 VXLAN device.
 	IPv4VXLANTunnelAddr string `json:"ipv4VXLANTunnelAddr,omitempty"`
@@ -86,11 +86,11 @@ type NodeSpec struct {
 	VXLANTunnelMACAddrV6 string `json:"vxlanTunnelMACAddrV6,omitempty"`
 	// Wireguard has the addresses of the WireGuard device.
 	Wireguard NodeWireguardSpec `json:"wireguard,omitzero"`
-	// Addresses that the cluster knows the node by.
+	// Addresses of the node in the cluster.
 	Addresses []NodeAddress `json:"addresses,omitempty"`
 }
 
-// NodeBGPSpec is what Calico's BGP knows of a node.
+// NodeBGPSpec has the BGP settings of a node.
 type NodeBGPSpec struct {
 	// IPv4Address of the node with the length of its subnet.
 	IPv4Address string `json:"ipv4Address,omitempty"`
@@ -108,7 +108,6 @@ type NodeBGPSpec struct {
 type NodeAddress struct {
 	// Address, bare or with the length of its subnet.
 	Address string `json:"address"`
-	// Type: "InternalIP", "ExternalIP" or "CalicoNodeIP"; others are ignored. Empty means an
-	// address too.
+	// Type: "InternalIP", "ExternalIP" or "CalicoNodeIP"; others are ignored. Empty means an address, too.
 	Type string `json:"type,omitempty"`
 }

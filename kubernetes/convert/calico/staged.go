@@ -7,27 +7,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// StagedAction is what a staged policy is going to do to the policy of its name. It is a plain
-// value, safe for concurrent use.
+// StagedAction is the change that a staged policy previews for the policy of the same name.
 type StagedAction string
 
 // The staged actions. Empty means StagedActionSet.
 const (
 	// StagedActionSet creates or replaces the policy.
 	StagedActionSet StagedAction = "Set"
-	// StagedActionDelete deletes it.
+	// StagedActionDelete deletes the policy.
 	StagedActionDelete StagedAction = "Delete"
-	// StagedActionLearn marks a policy that is being recommended from traffic.
+	// StagedActionLearn marks a policy that is being recommended from observed traffic.
 	StagedActionLearn StagedAction = "Learn"
-	// StagedActionIgnore marks a recommendation that was turned down.
+	// StagedActionIgnore marks a recommendation that was rejected.
 	StagedActionIgnore StagedAction = "Ignore"
 )
 
-// StagedGlobalNetworkPolicy is a GlobalNetworkPolicy on trial.
+// StagedGlobalNetworkPolicy is a GlobalNetworkPolicy that is not enforced.
 type StagedGlobalNetworkPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
-	// Spec is the policy itself.
+	// Spec of the policy.
 	Spec StagedGlobalNetworkPolicySpec `json:"spec"`
 }
 
@@ -38,11 +37,11 @@ type StagedGlobalNetworkPolicySpec struct {
 	StagedAction StagedAction `json:"stagedAction,omitempty"`
 }
 
-// StagedNetworkPolicy is a NetworkPolicy on trial.
+// StagedNetworkPolicy is a NetworkPolicy that is not enforced.
 type StagedNetworkPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
-	// Spec is the policy itself.
+	// Spec of the policy.
 	Spec StagedNetworkPolicySpec `json:"spec"`
 }
 
@@ -53,11 +52,11 @@ type StagedNetworkPolicySpec struct {
 	StagedAction StagedAction `json:"stagedAction,omitempty"`
 }
 
-// StagedKubernetesNetworkPolicy is a Kubernetes NetworkPolicy on trial.
+// StagedKubernetesNetworkPolicy is a Kubernetes NetworkPolicy that is not enforced.
 type StagedKubernetesNetworkPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
-	// Spec is the policy itself.
+	// Spec of the policy.
 	Spec StagedKubernetesNetworkPolicySpec `json:"spec"`
 }
 

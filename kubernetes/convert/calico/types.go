@@ -10,30 +10,29 @@ import (
 // APIVersion is the apiVersion of every object of this package.
 const APIVersion = "projectcalico.org/v3"
 
-// Unsupported is a field of the Calico API that Wayleave does not support. It is true where the
-// field was given with any value but null and false. It is a plain value, safe for concurrent use.
+// Unsupported is a field of the Calico API that Wayleave does not support. It is true if the field has a value other
+// than null and false.
 type Unsupported bool
 
-// UnmarshalJSON notes that the field was given. It never fails.
+// UnmarshalJSON records whether the field has a value. It never fails.
 func (u *Unsupported) UnmarshalJSON(data []byte) error {
 	s := string(data)
 	*u = s != "null" && s != "false"
 	return nil
 }
 
-// Ignored is a field of the Calico API that changes nothing of what Wayleave does with the object,
-// such as how addresses of a pool are given out. Any value will do. It is a plain value, safe for
-// concurrent use.
+// Ignored is a field of the Calico API without effect in Wayleave, such as how the addresses of a pool are assigned. It
+// accepts any value.
 type Ignored struct{}
 
-// UnmarshalJSON takes any value. It never fails.
+// UnmarshalJSON accepts any value. It never fails.
 func (*Ignored) UnmarshalJSON([]byte) error { return nil }
 
-// GlobalNetworkPolicy is a policy over the endpoints of all namespaces.
+// GlobalNetworkPolicy is a policy for the endpoints of all namespaces.
 type GlobalNetworkPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
-	// Spec is the policy itself.
+	// Spec of the policy.
 	Spec GlobalNetworkPolicySpec `json:"spec"`
 }
 
@@ -43,24 +42,24 @@ type GlobalNetworkPolicySpec struct {
 	// NamespaceSelector limits the policy to endpoints of matching namespaces. Empty means no
 	// limit.
 	NamespaceSelector string `json:"namespaceSelector,omitempty"`
-	// DoNotTrack policies decide on host endpoints before connection tracking.
+	// DoNotTrack applies the policy to host endpoints before connection tracking.
 	DoNotTrack bool `json:"doNotTrack,omitempty"`
-	// PreDNAT policies decide on host endpoints before destination NAT.
+	// PreDNAT applies the policy to host endpoints before destination NAT.
 	PreDNAT bool `json:"preDNAT,omitempty"`
-	// ApplyOnForward makes the policy count for what host endpoints forward.
+	// ApplyOnForward applies the policy also to packets that host endpoints forward.
 	ApplyOnForward bool `json:"applyOnForward,omitempty"`
 }
 
-// NetworkPolicy is a policy over the endpoints of one namespace.
+// NetworkPolicy is a policy for the endpoints of one namespace.
 type NetworkPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
-	// Spec is the policy itself.
+	// Spec of the policy.
 	Spec PolicySpec `json:"spec"`
 }
 
-// PolicySpec is what both kinds of policy have in common. The fields mean what the
-// fields of the same name of policy.Policy mean.
+// PolicySpec has the fields of both kinds of policy. They mean the same as the fields of policy.Policy of the same
+// name.
 type PolicySpec struct {
 	// Tier of the policy. Empty means "default".
 	Tier string `json:"tier,omitempty"`
@@ -72,7 +71,7 @@ type PolicySpec struct {
 	Egress []Rule `json:"egress,omitempty"`
 	// Selector over endpoint labels. Empty selects all.
 	Selector string `json:"selector,omitempty"`
-	// Types: "Ingress", "Egress". Empty means that the rules decide.
+	// Types: "Ingress", "Egress". Empty means that they follow from the rules.
 	Types []string `json:"types,omitempty"`
 	// ServiceAccountSelector limits the policy by labels of the service account.
 	ServiceAccountSelector string `json:"serviceAccountSelector,omitempty"`
@@ -100,7 +99,7 @@ type Rule struct {
 	Destination EntityRule `json:"destination,omitempty"`
 	// HTTP is not supported.
 	HTTP Unsupported `json:"http,omitempty"`
-	// Metadata is carried along.
+	// Metadata has no effect on traffic.
 	Metadata *RuleMetadata `json:"metadata,omitempty"`
 }
 
@@ -124,7 +123,7 @@ type EntityRule struct {
 	NotSelector string `json:"notSelector,omitempty"`
 	// NamespaceSelector over labels of namespaces.
 	NamespaceSelector string `json:"namespaceSelector,omitempty"`
-	// Ports: numbers, ranges "a:b", names.
+	// Ports: numbers, ranges "a:b", or names.
 	Ports []intstr.IntOrString `json:"ports,omitempty"`
 	// NotPorts are excluded.
 	NotPorts []intstr.IntOrString `json:"notPorts,omitempty"`
@@ -144,15 +143,15 @@ type ServiceMatch struct {
 
 // ServiceAccountMatch selects service accounts.
 type ServiceAccountMatch struct {
-	// Names of which any will do. Empty means any name.
+	// Names of which one must match. Empty means any name.
 	Names []string `json:"names,omitempty"`
 	// Selector over labels of service accounts. Empty means any.
 	Selector string `json:"selector,omitempty"`
 }
 
-// RuleMetadata is information for people.
+// RuleMetadata is information for users.
 type RuleMetadata struct {
-	// Annotations are free keys and values.
+	// Annotations are arbitrary keys and values.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
@@ -186,7 +185,7 @@ type ProfileSpec struct {
 	Ingress []Rule `json:"ingress,omitempty"`
 	// Egress rules.
 	Egress []Rule `json:"egress,omitempty"`
-	// LabelsToApply are inherited by the endpoints.
+	// LabelsToApply are added to the labels of the endpoints.
 	LabelsToApply map[string]string `json:"labelsToApply,omitempty"`
 }
 
