@@ -17,7 +17,7 @@ func TestGuideShowsTheRuleset(t *testing.T) {
 	golden, err := os.ReadFile("../../dataplane/nft/render/testdata/golden/lookups/example.nft")
 	require.NoError(t, err)
 	_, block, _ := strings.Cut(string(guide), "**An example.**")
-	_, block, _ = strings.Cut(block, "```\n")
+	_, block, _ = strings.Cut(block, "```text\n")
 	block, _, ok := strings.Cut(block, "```")
 	require.True(t, ok)
 	has := map[string]bool{}
