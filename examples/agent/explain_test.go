@@ -45,7 +45,8 @@ func TestExplainNamesTheManifest(t *testing.T) {
 	file := filepath.Join(dir, "shop.yaml")
 	code, out, errs := call(t, "explain", "--manifests", dir, "192.0.2.7", "shop/web", "tcp/80")
 	require.Zero(t, code, errs)
-	require.Contains(t, out, "of Policy/shop/knp.default.web in tier default, "+file+":9: ingress[0].from[1], ports[1]\n")
+	require.Contains(t, out,
+		"of Policy/shop/knp.default.web in tier default, "+file+":9: ingress[0].from[1], ports[1]\n")
 	require.Contains(t, out, "rule 1 Deny ("+file+":22: ingress[0]): no: ")
 	require.Contains(t, out, "rule 2 Allow ("+file+":8: ingress[0].from[0], ports[1]): no: ")
 	require.Contains(t, out, "rule 4 Allow ("+file+":9: ingress[0].from[1], ports[1]): matches\n")

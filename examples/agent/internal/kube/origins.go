@@ -41,7 +41,8 @@ func (a *API) read(ctx context.Context, key policy.Key) ([]byte, error) {
 	of, _ := convert.Origin(key)
 	kind := schema.FromAPIVersionAndKind(of.APIVersion, of.Kind)
 	resource, _ := meta.UnsafeGuessKindToResource(kind)
-	object, err := a.cfg.Clients.Dynamic.Resource(resource).Namespace(of.Namespace).Get(ctx, of.Name, metav1.GetOptions{})
+	objects := a.cfg.Clients.Dynamic.Resource(resource).Namespace(of.Namespace)
+	object, err := objects.Get(ctx, of.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
