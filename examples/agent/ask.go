@@ -12,8 +12,8 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
@@ -75,20 +75,25 @@ func (o *output) print(c cli.Console, value any, text string) error {
 	return nil
 }
 
-// table lays out rows of columns.
-func table(head string, rows [][]string) string {
-	var out strings.Builder
-	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, strings.ReplaceAll(head, " ", "\t"))
-	for _, row := range rows {
-		_, _ = fmt.Fprintln(w, strings.Join(row, "\t"))
-	}
-	_ = w.Flush() // to memory
-	return out.String()
+// table lays out rows under a head, in the width of the terminal.
+func table(width int, head string, rows [][]string) string {
+	return cli.Table{Head: strings.Fields(head), Rows: rows}.Text(width)
+}
+
+// get asks the agent for something, with progress.
+func get[T any](ctx context.Context, c cli.Console, o output, path string) (T, error) {
+	return send[T](ctx, c, o, http.MethodGet, path, nil)
+}
+
+// send sends a request to the agent, with progress.
+func send[T any](ctx context.Context, c cli.Console, o output, method, path string, body any) (T, error) {
+	progress := cli.NewProgress(c, "waiting for the agent")
+	defer progress.End()
+	return api.Send[T](ctx, o.client(), method, path, body)
 }
 
 // listCommand is a command that asks for something and shows it.
-func listCommand[T any](name, summary, path string, text func(T) string) cli.Command {
+func listCommand[T any](name, summary, path string, text func(width int, value T) string) cli.Command {
 	return cli.Command{
 		Name: name, Summary: summary,
 		About: "Asks the agent that is running: " + summary + ". With -o json it is the agent's own words.",
@@ -96,21 +101,21 @@ func listCommand[T any](name, summary, path string, text func(T) string) cli.Com
 			var o output
 			o.declare(flags)
 			return func(ctx context.Context, c cli.Console, _ []string) error {
-				value, err := api.Get[T](ctx, o.client(), path)
+				value, err := get[T](ctx, c, o, path)
 				if err != nil {
 					return err
 				}
-				return o.print(c, value, text(value))
+				return o.print(c, value, text(c.Width(), value))
 			}
 		},
 	}
 }
 
 func statusCommand() cli.Command {
-	return listCommand("status", "show how the agent is", "/v1/status", func(s api.Status) string {
-		var out strings.Builder
+	return listCommand("status", "show how the agent is", "/v1/status", func(width int, s api.Status) string {
+		var rows [][]string
 		line := func(name, format string, args ...any) {
-			fmt.Fprintf(&out, "%-11s %s\n", name, fmt.Sprintf(format, args...))
+			rows = append(rows, []string{fmt.Sprintf("%-10s", name), fmt.Sprintf(format, args...)})
 		}
 		ready := "yes"
 		if !s.Ready {
@@ -157,7 +162,7 @@ func statusCommand() cli.Command {
 		}
 		line("restarts", "%d", s.Restarts)
 		if s.LastError != "" {
-			line("failing", "%d times: %s", s.Failures, strings.ReplaceAll(s.LastError, "\n", "\n            "))
+			line("failing", "%d times: %s", s.Failures, s.LastError)
 		}
 		switch {
 		case s.RecordingError != "":
@@ -168,7 +173,7 @@ func statusCommand() cli.Command {
 		for _, problem := range s.Settings {
 			line("settings", "%s", problem)
 		}
-		return out.String()
+		return cli.Table{Rows: rows}.Text(width)
 	})
 }
 
@@ -195,7 +200,7 @@ func notJudged(e api.Endpoint) string {
 func endpointsCommand() cli.Command {
 	return listCommand("endpoints", "list the node's endpoints, how far they are and what applies to them",
 		"/v1/endpoints",
-		func(list []api.Endpoint) string {
+		func(width int, list []api.Endpoint) string {
 			var rows [][]string
 			for _, e := range list {
 				rows = append(rows, []string{
@@ -204,7 +209,7 @@ func endpointsCommand() cli.Command {
 					none(strings.Join(e.Profiles, ",")), e.Error + notJudged(e),
 				})
 			}
-			return table("ENDPOINT STATE INTERFACE ADDRESSES INGRESS EGRESS PROFILES ERROR", rows)
+			return table(width, "ENDPOINT STATE INTERFACE ADDRESSES INGRESS EGRESS PROFILES ERROR", rows)
 		})
 }
 
@@ -268,18 +273,18 @@ func none(text string) string { return cmp.Or(text, "-") }
 
 func policiesCommand() cli.Command {
 	return listCommand("policies", "list the policies that are in use on the node", "/v1/policies",
-		func(list []api.Policy) string {
+		func(width int, list []api.Policy) string {
 			var rows [][]string
 			for _, p := range list {
 				rows = append(rows, []string{p.Key.String(), p.Tier, fmt.Sprint(p.Endpoints), p.Selector})
 			}
-			return table("POLICY TIER ENDPOINTS SELECTOR", rows)
+			return table(width, "POLICY TIER ENDPOINTS SELECTOR", rows)
 		})
 }
 
 func setsCommand() cli.Command {
 	return listCommand("sets", "list the sets of addresses that rules refer to", "/v1/sets?members=true",
-		func(list []api.Set) string {
+		func(width int, list []api.Set) string {
 			var rows [][]string
 			for _, s := range list {
 				members := s.Members[:min(3, len(s.Members))]
@@ -290,18 +295,18 @@ func setsCommand() cli.Command {
 					s.ID, fmt.Sprint(s.Size), fmt.Sprint(s.Owners), s.Meaning, strings.Join(members, " "),
 				})
 			}
-			return table("SET MEMBERS OWNERS MEANING CONTENT", rows)
+			return table(width, "SET MEMBERS OWNERS MEANING CONTENT", rows)
 		})
 }
 
 func routesCommand() cli.Command {
 	return listCommand("routes", "list where addresses are, seen from the node", "/v1/routes",
-		func(list []api.Route) string {
+		func(width int, list []api.Route) string {
 			var rows [][]string
 			for _, r := range list {
 				rows = append(rows, []string{r.Dst, r.Type, none(r.Node), none(r.Via), none(r.Pool)})
 			}
-			return table("DESTINATION TYPE NODE VIA POOL", rows)
+			return table(width, "DESTINATION TYPE NODE VIA POOL", rows)
 		})
 }
 
@@ -321,7 +326,7 @@ in the kernel, also where the endpoint is yet to come. Fails when the time is ov
 				path := "/v1/wait?timeout=" + limit.String() // the agent says then why it waits
 				o.timeout = *limit + answerTimeout
 				wait := api.Wait{Endpoint: args[0]}
-				if _, err := api.Send[struct{}](ctx, o.client(), http.MethodPost, path, wait); err != nil {
+				if _, err := send[struct{}](ctx, c, o, http.MethodPost, path, wait); err != nil {
 					return err
 				}
 				return o.print(c, wait, args[0]+" is programmed\n")
@@ -356,18 +361,26 @@ for it.`,
 					for _, line := range missing(e.Settings) {
 						c.Errorf("%s\n", line)
 					}
-					return o.print(c, e.Values, e.String())
+					return o.print(c, e.Values, configText(c.Width(), e.Values))
 				}
 				if o.socket = declared.Socket; o.socket == settings.DefaultSocket {
 					o.socket = cmp.Or(os.Getenv("WAYLEAVE_SOCKET"), o.socket)
 				}
-				values, err := api.Get[[]settings.Value](ctx, o.client(), "/v1/config")
+				values, err := get[[]settings.Value](ctx, c, o, "/v1/config")
 				if err != nil {
 					return err
 				}
-				e := settings.Effective{Values: values}
-				return o.print(c, values, e.String())
+				return o.print(c, values, configText(c.Width(), values))
 			}
 		},
 	}
+}
+
+// configText returns a line for each setting: key, value and origin.
+func configText(width int, values []settings.Value) string {
+	var rows [][]string
+	for _, v := range values {
+		rows = append(rows, []string{v.Key, strconv.Quote(v.Value), v.Origin})
+	}
+	return cli.Table{Rows: rows}.Text(width)
 }

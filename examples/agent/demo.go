@@ -152,7 +152,9 @@ func demonstrate(ctx context.Context, c cli.Console, o demoOptions) (err error) 
 func (d *demo) nodeTraffic(ctx context.Context, all bool) error {
 	d.Printf("\n== Between two nodes, as seen on the wire\n")
 	for _, mode := range nodetraffic.Modes() {
+		progress := cli.NewProgress(d.Console, "capturing packets")
 		result, err := mode.Show(ctx)
+		progress.End()
 		if err != nil {
 			return err
 		}
@@ -278,9 +280,11 @@ func (d *demo) stage(ctx context.Context, title, detail string, change func() er
 		d.Printf("   in the kernel %.1f ms after the files changed\n\n",
 			float64(programmed.Sub(changed).Microseconds())/1000)
 	}
+	progress := cli.NewProgress(d.Console, "sending packets")
 	m, err := connectivity.Measure(ctx, connectivity.Config{
 		Parties: d.node.Parties, Evaluator: verdict.New(world), Ports: &d.ports, Ask: d.ask,
 	})
+	progress.End()
 	if err != nil {
 		return nil, err
 	}
@@ -316,7 +320,7 @@ func (d *demo) explain(m *connectivity.Matrix) {
 		}
 	}
 	if shown != nil {
-		d.Printf("\nWhy, for one of these:\n\n%s", shown)
+		d.Printf("\nWhy, for one of these:\n\n%s", cli.Fold(shown.String(), d.Width()))
 	}
 }
 

@@ -303,6 +303,7 @@ func (d *sharedDemo) measure(ctx context.Context, when string) error {
 		world[o.Resource.Key()] = o.Resource
 	}
 	for _, n := range d.nodes {
+		progress := cli.NewProgress(d.Console, "sending packets")
 		m, err := connectivity.Measure(ctx, connectivity.Config{
 			Parties: n.node.Parties, Evaluator: verdict.New(world), Ports: &d.ports,
 			Ask: func(ctx context.Context, from, to int, flow verdict.Flow, wait time.Duration) probe.Answer {
@@ -311,6 +312,7 @@ func (d *sharedDemo) measure(ctx context.Context, when string) error {
 				})
 			},
 		})
+		progress.End()
 		if err != nil {
 			return err
 		}

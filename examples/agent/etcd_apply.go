@@ -108,7 +108,10 @@ func (s stream) apply(ctx context.Context, c cli.Console, client *etcd.Client, o
 	}
 	var result etcd.Result
 	if !(len(configs) > 0 && s.onlySettings()) { // which say nothing of objects
-		if result, err = s.write(ctx, store, o); err != nil {
+		progress := cli.NewProgress(c, "writing to etcd")
+		result, err = s.write(ctx, store, o)
+		progress.End()
+		if err != nil {
 			return err
 		}
 	}

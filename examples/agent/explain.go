@@ -43,7 +43,7 @@ there is an object a line, one for each flow. Examples:
 				}
 				q := api.Question{From: args[0], To: args[1], Port: args[2]}
 				if !s.hasSources() {
-					list, err := api.Send[[]api.Explanation](ctx, o.client(), http.MethodPost, "/v1/explain", q)
+					list, err := send[[]api.Explanation](ctx, c, o, http.MethodPost, "/v1/explain", q)
 					if err != nil {
 						return err
 					}
@@ -61,7 +61,7 @@ func explainOffline(c cli.Console, o output, s offlineSettings, q api.Question) 
 	if err != nil {
 		return err
 	}
-	world, rejected := pipeline.Load(cfg)
+	world, rejected := load(c, cfg)
 	asked, err := flows.Parse(world, q.From, q.To, q.Port)
 	var port *flows.PortError
 	if errors.As(err, &port) {
@@ -81,7 +81,7 @@ func explainOffline(c cli.Console, o output, s offlineSettings, q api.Question) 
 func printExplanations(c cli.Console, o output, list []api.Explanation) error {
 	for _, x := range list {
 		if o.format != formatJSON {
-			c.Printf("%s", x.Text)
+			c.Printf("%s", cli.Fold(x.Text, c.Width()))
 		} else {
 			c.Printf("%s\n", x.Explanation)
 		}

@@ -53,7 +53,7 @@ With --watch, it prints them again and again, until an interrupt; with -o json a
 					return cli.Usagef("flows: --watch: want 1s or more")
 				}
 				show := func() error {
-					all, err := api.Get[api.Flows](ctx, o.client(), "/v1/flows")
+					all, err := get[api.Flows](ctx, c, o, "/v1/flows")
 					if err != nil {
 						return err
 					}
@@ -65,7 +65,7 @@ With --watch, it prints them again and again, until an interrupt; with -o json a
 					if *top > 0 {
 						all.Flows = all.Flows[:min(len(all.Flows), int(*top))]
 					}
-					text := flowsText(all, found)
+					text := flowsText(c.Width(), all, found)
 					if *watch > 0 {
 						text = clearScreen + text
 					}
@@ -96,7 +96,7 @@ func repeat(ctx context.Context, interval time.Duration, do func() error) error 
 }
 
 // flowsText writes flows as a table, of found ones.
-func flowsText(all api.Flows, found int) string {
+func flowsText(width int, all api.Flows, found int) string {
 	var rows [][]string
 	for _, f := range all.Flows {
 		port := f.Protocol
@@ -113,7 +113,7 @@ func flowsText(all api.Flows, found int) string {
 		})
 	}
 	var out strings.Builder
-	out.WriteString(table("SOURCE DESTINATION PORT VERDICT CONNECTIONS PACKETS BYTES BY", rows))
+	out.WriteString(table(width, "SOURCE DESTINATION PORT VERDICT CONNECTIONS PACKETS BYTES BY", rows))
 	fmt.Fprintf(&out, "%d of %d flows; %d connections go on\n", len(all.Flows), found, all.Connections)
 	for _, line := range []struct {
 		n    uint64

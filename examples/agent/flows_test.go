@@ -16,7 +16,7 @@ import (
 
 func TestFlowsText(t *testing.T) {
 	rule := 1
-	text := flowsText(api.Flows{
+	text := flowsText(0, api.Flows{
 		Flows: []api.Flow{
 			{
 				Source: "shop/cart", Destination: "shop/web", Protocol: "TCP", Port: 80, Decision: "allow",

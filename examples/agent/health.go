@@ -30,7 +30,7 @@ probe of http-address, it cannot be delayed by other users of the node.`,
 				if *ready {
 					path = "/readyz"
 				}
-				report, err := api.Get[health.Report](ctx, o.client(), path)
+				report, err := get[health.Report](ctx, c, o, path)
 				var failure *api.Error
 				if errors.As(err, &failure) {
 					_ = json.Unmarshal(failure.Body, &report) // without a report, the error has the reason
@@ -40,7 +40,7 @@ probe of http-address, it cannot be delayed by other users of the node.`,
 				} else if err != nil {
 					return err
 				}
-				return errors.Join(o.print(c, report, healthText(report)), err)
+				return errors.Join(o.print(c, report, healthText(c.Width(), report)), err)
 			}
 		},
 	}
@@ -56,7 +56,7 @@ func faults(r health.Report) (parts []string) {
 	return parts
 }
 
-func healthText(r health.Report) string {
+func healthText(width int, r health.Report) string {
 	var rows [][]string
 	for _, part := range r.Components {
 		state := "ok"
@@ -65,5 +65,5 @@ func healthText(r health.Report) string {
 		}
 		rows = append(rows, []string{part.Name, state, part.Detail + part.Note}) // at most one is set
 	}
-	return table("PART STATE DETAIL", rows)
+	return table(width, "PART STATE DETAIL", rows)
 }

@@ -55,7 +55,7 @@ the plugin host-local: "ranges": "POD_CIDRS". They come from the Kubernetes API,
 					if err != nil {
 						return err
 					}
-					if install.Conflist, err = withPodCIDRs(ctx, effective.Settings, install.Conflist); err != nil {
+					if install.Conflist, err = withPodCIDRs(ctx, c, effective.Settings, install.Conflist); err != nil {
 						return err
 					}
 				}
@@ -91,7 +91,7 @@ more. The plugin stays, because the runtime calls it when a pod ends.`,
 }
 
 // withPodCIDRs returns the network configuration with the pod CIDRs that the API has of this node.
-func withPodCIDRs(ctx context.Context, s settings.Settings, conflist []byte) ([]byte, error) {
+func withPodCIDRs(ctx context.Context, c cli.Console, s settings.Settings, conflist []byte) ([]byte, error) {
 	clients, err := kube.Connect(s)
 	if err != nil {
 		return nil, err
@@ -102,7 +102,9 @@ func withPodCIDRs(ctx context.Context, s settings.Settings, conflist []byte) ([]
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute) // kubelet starts the container again
 	defer cancel()
+	progress := cli.NewProgress(c, "waiting for the Kubernetes API")
 	node, err := clients.Client.CoreV1().Nodes().Get(ctx, s.Node, metav1.GetOptions{})
+	progress.End()
 	if err != nil {
 		return nil, fmt.Errorf("install-cni: read node %s: %w", s.Node, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 	"github.com/wayleave/wayleave/examples/internal/api"
 	"github.com/wayleave/wayleave/examples/internal/cli"
+	"github.com/wayleave/wayleave/policy/verdict"
 )
 
 // offlineSettings are the settings that matter to what can be answered without an agent.
@@ -29,6 +30,13 @@ func (s offlineSettings) hasSources() bool { return s.Manifests != "" || s.Resou
 // config returns what the pipeline would be given.
 func (s offlineSettings) config() (pipeline.Config, error) {
 	return pipeline.FromSettings(s.Settings), existing(s.Settings)
+}
+
+// load reads the directories once, with progress; see pipeline.Load.
+func load(c cli.Console, cfg pipeline.Config) (verdict.World, []error) {
+	progress := cli.NewProgress(c, "reading manifests")
+	defer progress.End()
+	return pipeline.Load(cfg)
 }
 
 // existing makes sure that there is something to read now.
@@ -58,7 +66,7 @@ that 'agent run' would write for these; that touches nothing and needs no rights
 			o.declare(flags)
 			return func(ctx context.Context, c cli.Console, _ []string) error {
 				if !s.hasSources() {
-					r, err := api.Get[api.Ruleset](ctx, o.client(), "/v1/ruleset")
+					r, err := get[api.Ruleset](ctx, c, o, "/v1/ruleset")
 					if err != nil {
 						return err
 					}
@@ -68,7 +76,7 @@ that 'agent run' would write for these; that touches nothing and needs no rights
 				if err != nil {
 					return err
 				}
-				world, rejected := pipeline.Load(cfg)
+				world, rejected := load(c, cfg)
 				table, err := pipeline.Render(cfg, world)
 				if table != nil {
 					text := table.String()

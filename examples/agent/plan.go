@@ -39,12 +39,12 @@ policies mention. Nothing is changed.`,
 				if err != nil {
 					return err
 				}
-				p, err := api.Send[api.Plan](ctx, o.client(), http.MethodPost, "/v1/plan",
+				p, err := send[api.Plan](ctx, c, o, http.MethodPost, "/v1/plan",
 					api.Folder{Files: files, OnTop: *onTop})
 				if err != nil {
 					return err
 				}
-				return o.print(c, p, planText(p))
+				return o.print(c, p, planText(c.Width(), p))
 			}
 		},
 	}
@@ -72,12 +72,16 @@ func readFolder(path string) (map[string]string, error) {
 	return files, nil
 }
 
-func planText(p api.Plan) string {
+func planText(width int, p api.Plan) string {
 	var out strings.Builder
 	section := func(title string, lines []string, nothing string) {
 		fmt.Fprintf(&out, "%s:\n", title)
+		limit := width
+		if title == "Kernel" { // commands, to be copied
+			limit = 0
+		}
 		for _, line := range lines {
-			fmt.Fprintf(&out, "  %s\n", line)
+			out.WriteString(cli.Fold("  "+line+"\n", limit))
 		}
 		if len(lines) == 0 {
 			fmt.Fprintf(&out, "  %s\n", nothing)

@@ -72,10 +72,12 @@ func teardown(ctx context.Context, c cli.Console, s settings.Settings, dry bool)
 	if owner.Port != 0 { // before the routes go: the table would stay
 		return fmt.Errorf("table inet %s belongs to %s: %s", s.Table, owner, stopFirst(owner))
 	}
+	progress := cli.NewProgress(c, "removing")
 	commands, err := pipeline.Teardown(ctx, pipeline.Config{
 		Table: s.Table, RouteProtocol: uint8(s.RouteProtocol), SysctlFile: s.SysctlFile(),
 		Logger: slog.New(slog.DiscardHandler),
 	}, dry)
+	progress.End()
 	for _, command := range commands {
 		c.Printf("%s\n", command)
 	}

@@ -32,8 +32,27 @@ func (c Console) Errorf(format string, args ...any) { _, _ = fmt.Fprintf(c.Err, 
 // Coloured reports whether the output may have colours: it is a terminal, and the environment has no NO_COLOR
 // (https://no-color.org) and no TERM that is dumb.
 func (c Console) Coloured() bool {
-	file, ok := c.Out.(*os.File)
-	return ok && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(file.Fd()))
+	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(c.Out)
+}
+
+// Width returns the columns of the terminal that the output is; 0 if it is none, so that there is no limit.
+func (c Console) Width() int { return columns(c.Out) }
+
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// columns returns the columns of a terminal; 0 of anything else, and of one without a size.
+func columns(w io.Writer) int {
+	if !isTerminal(w) {
+		return 0
+	}
+	width, _, err := term.GetSize(int(w.(*os.File).Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
 }
 
 // Command is something that a program can do.
@@ -140,7 +159,7 @@ func (p Program) dispatch(ctx context.Context, c Console, args []string) error {
 		}
 	}
 	if len(args) == 0 {
-		c.Printf("%s", p.overview())
+		c.Printf("%s", Fold(p.overview(), c.Width()))
 		return nil
 	}
 	for _, cmd := range p.all() {
@@ -153,7 +172,7 @@ func (p Program) dispatch(ctx context.Context, c Console, args []string) error {
 		rest, err := parse(flags, args[1:])
 		switch {
 		case help || errors.Is(err, flag.ErrHelp):
-			c.Printf("%s", p.help(cmd, flags))
+			c.Printf("%s", Fold(p.help(cmd, flags), c.Width()))
 			return nil
 		case err != nil:
 			return Usagef("%s: %w", cmd.Name, err)

@@ -3,65 +3,83 @@
 package cli
 
 import (
-	"io"
-	"os"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// Progress shows a person at a terminal how much of a long computation is done. It writes nothing to what is no
-// terminal. It is safe for concurrent use.
+// Progress shows a person at a terminal that a command works, and how much is done, in one line of the error output
+// that is rewritten. It begins after two seconds, and writes nothing to what is no terminal. End must be called, before
+// anything else is written. It is safe for concurrent use.
 type Progress struct {
-	c    Console
-	what string
-
-	mu    sync.Mutex
-	next  time.Time // when to say more; zero for no terminal
-	shown bool
+	c         Console
+	what      string
+	done, all atomic.Int64
+	end       func()
 }
 
-// The times until the first word of progress, and between them.
+// The times until the line appears, and between its changes.
 const (
-	firstWord = time.Second
-	nextWord  = 200 * time.Millisecond
+	progressDelay    = 2 * time.Second
+	progressInterval = 200 * time.Millisecond
 )
 
-// NewProgress returns the progress of something that a word names, as in "packets tried".
+// clearLine moves the cursor to the start of the line and clears it (ECMA-48).
+const clearLine = "\r\x1b[K"
+
+// NewProgress returns the progress of something, as in "packets tried" or "waiting for the agent".
 func NewProgress(c Console, what string) *Progress {
-	p := &Progress{c: c, what: what}
+	p := &Progress{c: c, what: what, end: func() {}}
 	if isTerminal(c.Err) {
-		p.next = time.Now().Add(firstWord)
+		p.start()
 	}
 	return p
 }
 
-// Report shows the numbers now and then.
-func (p *Progress) Report(done, all int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := time.Now()
-	if p.next.IsZero() || now.Before(p.next) {
-		return
+// start shows the line until the end.
+func (p *Progress) start() {
+	stop, shown := make(chan struct{}), sync.WaitGroup{}
+	shown.Go(func() { p.show(stop) })
+	p.end = sync.OnceFunc(func() {
+		close(stop)
+		shown.Wait()
+	})
+}
+
+func (p *Progress) show(stop <-chan struct{}) {
+	began, wait := time.Now(), progressDelay
+	for {
+		select {
+		case <-stop:
+			if time.Since(began) >= progressDelay {
+				p.c.Errorf(clearLine)
+			}
+			return
+		case <-time.After(wait):
+		}
+		wait = progressInterval
+		p.c.Errorf("%s%s", clearLine, p.line(time.Since(began)))
 	}
-	p.next, p.shown = now.Add(nextWord), true
-	p.c.Errorf("\r%s: %d of %d \x1b[K", p.what, done, all)
+}
+
+// line returns the text, which must be shorter than the terminal is wide: what is wrapped could not be cleared.
+func (p *Progress) line(since time.Duration) string {
+	text := fmt.Sprintf("%s, %.0f s", p.what, since.Seconds())
+	if all := p.all.Load(); all > 0 {
+		text = fmt.Sprintf("%s: %d of %d, %.0f s", p.what, p.done.Load(), all, since.Seconds())
+	}
+	if width := columns(p.c.Err); width > 0 {
+		text = text[:min(len(text), width-1)]
+	}
+	return text
+}
+
+// Report sets the numbers. Without it, the line has the time only.
+func (p *Progress) Report(done, all int) {
+	p.done.Store(int64(done))
+	p.all.Store(int64(all))
 }
 
 // End removes the line.
-func (p *Progress) End() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.shown {
-		p.c.Errorf("\r\x1b[K")
-		p.shown = false
-	}
-}
-
-func isTerminal(w io.Writer) bool {
-	file, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
+func (p *Progress) End() { p.end() }

@@ -5,24 +5,49 @@ package cli
 import (
 	"bytes"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// Who is at a terminal is told now and then, and the line is clean in the end; a file is told
-// nothing.
+// A person at a terminal sees a line after two seconds, which is rewritten and removed in the end.
 func TestProgress(t *testing.T) {
-	var errs bytes.Buffer
-	p := NewProgress(Console{Err: &errs}, "work")
-	p.Report(1, 2)
-	p.End()
-	require.Empty(t, errs.String(), "not a terminal")
+	synctest.Test(t, func(t *testing.T) {
+		var errs bytes.Buffer
+		p := &Progress{c: Console{Err: &errs}, what: "work"}
+		p.start()
+		time.Sleep(progressDelay - time.Millisecond)
+		synctest.Wait()
+		require.Empty(t, errs.String(), "too short to be worth a line")
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, "\r\x1b[Kwork, 2 s", errs.String())
+		p.Report(1, 3)
+		time.Sleep(progressInterval)
+		synctest.Wait()
+		require.Equal(t, "\r\x1b[Kwork, 2 s\r\x1b[Kwork: 1 of 3, 2 s", errs.String())
+		p.End()
+		p.End()
+		require.Equal(t, "\r\x1b[Kwork, 2 s\r\x1b[Kwork: 1 of 3, 2 s\r\x1b[K", errs.String())
 
-	p.next = time.Now().Add(-time.Second) // as at a terminal, after a while
-	p.Report(1, 2)
-	p.Report(2, 2) // too soon to be worth a word
-	p.End()
-	p.End()
-	require.Equal(t, "\rwork: 1 of 2 \x1b[K\r\x1b[K", errs.String())
+		errs.Reset()
+		p = &Progress{c: Console{Err: &errs}, what: "work"}
+		p.start()
+		p.End()
+		require.Empty(t, errs.String())
+	})
+}
+
+// A file gets no progress, however long it takes.
+func TestNoProgressInFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var errs bytes.Buffer
+		p := NewProgress(Console{Err: &errs}, "work")
+		time.Sleep(time.Minute)
+		p.Report(1, 2)
+		time.Sleep(time.Minute)
+		p.End()
+		require.Empty(t, errs.String())
+	})
 }

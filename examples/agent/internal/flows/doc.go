@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package flows turns what people ask about, two parties and a port, into flows.
+// Package flows turns what people ask about, two parties and a port, into flows, and explains these.
 //
 // # Usage
 //
 //	list, err := flows.Parse(world, "shop/web", "data/db", "tcp/5432")
+//	...
+//	explanations, err := flows.Explain(world, list, origins)
 //
 // # Concurrency
 //
-// Parse does not change the world, and may be called from several goroutines.
+// Parse and Explain do not change the world, and may be called from several goroutines.
 //
 // # Errors
 //

@@ -133,7 +133,9 @@ func (p *Pipeline) compute(world verdict.World) (*calcgraph.Graph, error) {
 func (p *Pipeline) RuleOrigins() map[string]manifest.RuleOrigin { return RuleOrigins(p.cfg) }
 
 // Has reports whether a source has an object.
-func (p *Pipeline) Has(source string, key policy.Key) bool { return p.source.Versions(key)[source] != nil }
+func (p *Pipeline) Has(source string, key policy.Key) bool {
+	return p.source.Versions(key)[source] != nil
+}
 
 // Decode reads a file of manifests as the pipeline would.
 func (p *Pipeline) Decode(file string, data []byte) ([]policy.Resource, []error) {

@@ -69,15 +69,6 @@ type Value struct {
 	Origin string `json:"origin"`
 }
 
-// String returns a line for each setting: key, value and origin.
-func (e *Effective) String() string {
-	var out strings.Builder
-	for _, v := range e.Values {
-		fmt.Fprintf(&out, "%-18s %-32q %s\n", v.Key, v.Value, v.Origin)
-	}
-	return out.String()
-}
-
 const defaults = "default"
 
 // Resolve applies the layers to the defaults, in order.

@@ -166,7 +166,6 @@ func TestPrecedenceOfSources(t *testing.T) {
 	require.Equal(t, "datastore AgentConfig node.n1 (a.yaml)", origins["apply-burst"])
 	require.Equal(t, "command line", origins["table"])
 	require.Equal(t, "default", origins["socket"])
-	require.Contains(t, e.String(), `apply-burst        "4"  `)
 	require.Len(t, e.Values, 55)
 }
 

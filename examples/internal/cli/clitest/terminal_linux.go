@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package clitest
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Terminal is a pseudo-terminal: what is written to File can be read. Its buffer has some kilobytes: who writes more
+// has to be read meanwhile.
+type Terminal struct {
+	*os.File
+	host *os.File
+	// Written reads what was written.
+	Written *bufio.Reader
+}
+
+// NewTerminal returns a terminal of some columns. Text closes it.
+func NewTerminal(columns uint16) (*Terminal, error) {
+	host, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	number, err := unix.IoctlGetInt(int(host.Fd()), unix.TIOCGPTN)
+	err = errors.Join(err,
+		unix.IoctlSetPointerInt(int(host.Fd()), unix.TIOCSPTLCK, 0),
+		unix.IoctlSetWinsize(int(host.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: 25}))
+	if err != nil {
+		return nil, errors.Join(err, host.Close())
+	}
+	file, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, errors.Join(err, host.Close())
+	}
+	return &Terminal{File: file, host: host, Written: bufio.NewReader(host)}, nil
+}
+
+// Text closes the terminal and returns what was written to it and not read yet.
+func (t *Terminal) Text() (string, error) {
+	err := t.Close()
+	text, _ := io.ReadAll(t.Written) // its error is that nobody has the terminal any more
+	return strings.ReplaceAll(string(text), "\r\n", "\n"), errors.Join(err, t.host.Close())
+}
