@@ -96,7 +96,8 @@ func send[T any](ctx context.Context, c cli.Console, o output, method, path stri
 func listCommand[T any](name, summary, path string, text func(width int, value T) string) cli.Command {
 	return cli.Command{
 		Name: name, Summary: summary,
-		About: "Asks the agent that is running: " + summary + ". With -o json it is the agent's own words.",
+		About:    "Asks the agent that is running: " + summary + ". With -o json it is the agent's own words.",
+		Examples: []string{name, name + " -o json"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o output
 			o.declare(flags)
@@ -315,6 +316,7 @@ func waitCommand() cli.Command {
 		Name: "wait", Args: "ENDPOINT", Summary: "wait until an endpoint is programmed",
 		About: `Waits until the policy and the routes of ENDPOINT (NAMESPACE/NAME), as the sources have it now, are
 in the kernel, also where the endpoint is yet to come. Fails when the time is over, and says why.`,
+		Examples: []string{"wait shop/web", "wait shop/web --timeout 10s"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o output
 			o.declareSocket(flags)
@@ -342,6 +344,7 @@ func configCommand() cli.Command {
 environment, the file and the flags given here, and reports all problems. It accepts exactly what
 'run' accepts with the same flags. A directory that does not exist is only a warning: 'run' waits
 for it.`,
+		Examples: []string{"config", "config --check --config /etc/wayleave/agent.yaml"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			declared := settings.Defaults()
 			settings.Declare(flags, &declared)

@@ -111,6 +111,10 @@ func TestAsk(t *testing.T) {
 	code, _, errs := call(t, "wait", "shop/nobody", "--timeout", "1ms")
 	require.Equal(t, 1, code)
 	require.Contains(t, errs, "shop/nobody is not programmed after 1ms")
+	require.Contains(t, errs, "no source has such an endpoint: 'agent endpoints' lists those of this node\n")
+	code, _, errs = call(t, "explain", "shop/nobody", "shop/six", "tcp/80")
+	require.Equal(t, 1, code)
+	require.Contains(t, errs, "known pod (NAMESPACE/NAME): 'agent endpoints' lists those of this node\n")
 
 	next := folderOf(t, map[string]string{"deny.yaml": denyAll})
 	code, out, errs := call(t, "plan", "--on-top", next)

@@ -26,6 +26,7 @@ routes. The command waits for them, and connects again whenever a connection end
 keeps what was programmed. The process must run as the same user or as root. Needs root (CAP_NET_ADMIN).
 
 'agent demo --wire' shows it.`,
+		Examples: []string{"dataplane /run/wayleave/sockets"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			declared := settings.Defaults()
 			settings.DeclareKernel(flags, &declared)

@@ -48,6 +48,7 @@ kernel.
 
 With --etcd: an etcd and three nodes with an agent each, linked to it; one policy is written to it
 once, and what comes of that is measured on every node, before and after.`,
+		Examples: []string{"demo", "demo --wire", "demo --manifests /etc/wayleave/manifests --ruleset"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o demoOptions
 			flags.BoolVar(&o.ruleset, "ruleset", false, "print the nftables rules that are programmed in the end")

@@ -54,7 +54,7 @@ func directory(path string) (fs.FS, error) {
 		err = errors.New("not a directory")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("--manifests: %w", err)
+		return nil, fmt.Errorf("--manifests: %w", noFolder(err))
 	}
 	return os.DirFS(path), nil
 }
@@ -96,7 +96,8 @@ func newFolder(source fs.FS) (*folder, error) {
 		}
 	}
 	if len(f.endpoints) == 0 {
-		return nil, errors.New("demo: the manifests have no pod with a node and an address")
+		return nil, errors.New("demo: the manifests have no pod with a node and an address: set spec.nodeName and " +
+			"status.podIPs")
 	}
 	f.path, err = os.MkdirTemp("", "wayleave-demo-")
 	return f, err

@@ -37,6 +37,10 @@ written.
 Nodes use a cluster once it is complete: give --init after the first objects were written. With
 --wait the command returns when all objects are in the kernel of every node; it does not wait for
 settings to take effect.`,
+		Examples: []string{
+			"apply --etcd http://127.0.0.1:2379 -f manifests --init",
+			"apply --etcd http://127.0.0.1:2379 -f manifests --wait 30s",
+		},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			declared := settings.Defaults()
 			settings.DeclareEtcd(flags, &declared)
@@ -91,7 +95,7 @@ func apply(ctx context.Context, c cli.Console, s settings.Settings, o applyOptio
 	defer func() { _ = client.Close() }() // everything was answered
 	err = stream.apply(ctx, c, client, o)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%s: %w", s.Etcd, err) // which did not answer in time
+		return fmt.Errorf("%s: %w: start etcd, or give its address with --etcd", s.Etcd, err)
 	}
 	return err
 }
@@ -218,7 +222,7 @@ func readStream(paths []string) (stream, error) {
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("apply: -f: %w: give a file or a folder of manifests", err)
 		}
 		if info.IsDir() {
 			files, err := readFolder(path)

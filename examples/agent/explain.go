@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"net/http"
 
 	"github.com/wayleave/wayleave/examples/agent/internal/flows"
@@ -24,10 +25,12 @@ func explainCommand() cli.Command {
 (NAMESPACE/NAME, or a pattern with *) or addresses; where both families are possible each is
 explained. It asks the agent that is running; with --manifests it reads these instead, touches
 nothing and needs no rights. The command in examples/explain asks more of manifests. With -o json
-there is an object a line, one for each flow. Examples:
-
-  agent explain shop/web data/db tcp/5432
-  agent explain --manifests DIR 198.51.100.10 shop/web icmp`,
+there is an object a line, one for each flow. Of each rule it prints where its author wrote it: the file
+and line, or the object of the Kubernetes API, and the field with the peer and the port.`,
+		Examples: []string{
+			"explain shop/web data/db tcp/5432",
+			"explain --manifests /etc/wayleave/manifests 198.51.100.10 shop/web icmp",
+		},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			s := offline()
 			sourceFlags(flags, &s)
@@ -64,8 +67,12 @@ func explainOffline(c cli.Console, o output, s offlineSettings, q api.Question) 
 	world, rejected := load(c, cfg)
 	asked, err := flows.Parse(world, q.From, q.To, q.Port)
 	var port *flows.PortError
-	if errors.As(err, &port) {
+	var party *flows.PartyError
+	switch {
+	case errors.As(err, &port):
 		return cli.Usagef("explain: %w", err)
+	case errors.As(err, &party):
+		err = fmt.Errorf("%w: give an address, or a pod of the manifests with spec.nodeName and status.podIPs", err)
 	}
 	if err != nil {
 		return errors.Join(append(rejected, err)...)

@@ -36,6 +36,7 @@ rule that decided, and the connections, packets and bytes. A connection between 
 the policy of each end. Of what is denied, the dropped packets count. The agent's setting flows has to be set.
 
 With --watch, it prints them again and again, until an interrupt; with -o json an object each time.`,
+		Examples: []string{"flows --top 10 --sort connections", "flows --watch 2s --denied"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o output
 			o.declare(flags)

@@ -21,6 +21,7 @@ func healthCommand() cli.Command {
 		About: `Asks the agent that is running for /livez, or for /readyz with --ready, over its socket, and prints
 each part. Exits with 1 if a part is stuck or not ready, or if the agent does not answer. Unlike a
 probe of http-address, it cannot be delayed by other users of the node.`,
+		Examples: []string{"health", "health --ready --timeout 2s"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o output
 			o.declare(flags)

@@ -30,6 +30,10 @@ while the agent is away.
 The text "POD_CIDRS" in the configuration is replaced by the pod CIDRs of this node, as the ranges of
 the plugin host-local: "ranges": "POD_CIDRS". They come from the Kubernetes API, so this needs
 --in-cluster or --kubeconfig. Settings of the environment and the file count, too.`,
+		Examples: []string{
+			"install-cni --plugin ./wayleave-cni --conflist ./10-wayleave.conflist",
+			"install-cni --in-cluster --node n1 --plugin /cni --conflist /etc/wayleave/cni.conflist",
+		},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			declared := settings.Defaults()
 			settings.DeclareKubernetes(flags, &declared)
@@ -46,7 +50,7 @@ the plugin host-local: "ranges": "POD_CIDRS". They come from the Kubernetes API,
 					return cli.Usagef("install-cni: --plugin and --conflist are required")
 				}
 				if install.Conflist, err = os.ReadFile(*conflist); err != nil {
-					return err
+					return fmt.Errorf("install-cni: --conflist: %w: give the file of the network configuration", err)
 				}
 				if cniinstall.NeedsPodCIDRs(install.Conflist) {
 					below, above := layers(flags, *config)
@@ -76,6 +80,7 @@ func uninstallCNICommand() cli.Command {
 		Summary: "remove the network configuration that install-cni installed",
 		About: `Removes CONF-DIR/10-wayleave.conflist, so that the container runtime makes no pod with the plugin any
 more. The plugin stays, because the runtime calls it when a pod ends.`,
+		Examples: []string{"uninstall-cni", "uninstall-cni --conf-dir /host/etc/cni/net.d"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			dir := flags.String("conf-dir", "/etc/cni/net.d",
 				"`DIR` where the runtime looks for network configurations")

@@ -55,6 +55,16 @@ func TestHelp(t *testing.T) {
 			require.Empty(t, errs)
 			require.True(t, strings.HasPrefix(help, "Usage: agent "+c.Name+" "), help)
 			require.Contains(t, help, "\nFlags:\n")
+			require.Contains(t, help, "\nExamples:\n\n  agent "+c.Name)
+		}
+	}
+}
+
+// The agent understands the examples of its help.
+func TestExamples(t *testing.T) {
+	for _, c := range commands() {
+		for _, example := range c.Examples {
+			understands(t, strings.Fields(example))
 		}
 	}
 }
@@ -83,13 +93,22 @@ func TestWrongCommandLines(t *testing.T) {
 		},
 		{"teardown --route-protocol x", 2, "want a whole number"},
 		{"run --manifests demo extra", 2, `unexpected argument "extra"`},
-		{"ruleset --manifests /does/not/exist", 1, "/does/not/exist"},
+		{"ruleset --manifests /does/not/exist", 1, "/does/not/exist: no such file or directory: give a folder of"},
+		{"verify --manifests /does/not/exist", 2, "/does/not/exist: no such file or directory: give a folder of"},
+		{"demo --manifests /does/not/exist", 1, "/does/not/exist: no such file or directory: give a folder of"},
+		{"apply -f /does/not/exist", 1, "apply: -f: stat /does/not/exist: no such file or directory: give a file or"},
+		{"apply --etcd http://[::1]:1 -f /does/not/exist", 1, "give a file or a folder"},
+		{"install-cni --plugin /x --conflist /does/not/exist", 1, "give the file of the network configuration"},
+		{"run --manifets demo", 2, "there is no flag --manifets: --manifests perhaps?\nTry 'agent help run'."},
 		{"run --manifests " + file, 1, "not a directory"},
 		{"ruleset --socket /does/not/exist", 1, "/does/not/exist: no agent is running there"},
 		{"status --socket /does/not/exist", 1, "no agent is running there"},
 		{"status -o yaml", 2, "want text or json"},
 		{"plan --socket /does/not/exist", 2, "want one FOLDER"},
-		{"plan --socket /does/not/exist /does/not/exist/either", 1, "/does/not/exist/either"},
+		{
+			"plan --socket /does/not/exist /does/not/exist/either", 1,
+			"/does/not/exist/either: no such file or directory: give a folder of manifests",
+		},
 		{"wait --socket /does/not/exist", 2, "want one ENDPOINT"},
 		{"explain --socket /does/not/exist a b tcp/1", 1, "no agent is running there"},
 		{"config --check --apply-burst 0", 2, "--manifests is required"},
@@ -99,14 +118,17 @@ func TestWrongCommandLines(t *testing.T) {
 		{"run --apply-interval -1s --manifests demo", 1, "apply-interval: want 0s to 1m0s, not -1s"},
 		{"ruleset --manifests demo --interface-prefix a-prefix-that-is-too-long", 1, "refix"},
 		{"explain --manifests demo shop/web", 2, "want FROM TO"},
-		{"explain --manifests demo shop/nobody shop/web tcp/80", 1, `"shop/nobody"`},
+		{
+			"explain --manifests demo shop/nobody shop/web tcp/80", 1,
+			`"shop/nobody" is neither an address nor a known pod (NAMESPACE/NAME): give an address, or a pod of`,
+		},
 		{"explain --manifests demo shop/web 198.51.100.256 tcp/80", 1, `"198.51.100.256"`},
 		{"explain --manifests demo shop/web data/db tcp", 2, "tcp/80"},
 		{"explain --manifests demo shop/web data/db tcp/0", 2, `"tcp/0"`},
 		{"explain --manifests demo shop/web data/db tcp/65536", 2, `"tcp/65536"`},
 		{"explain --manifests demo shop/web data/db icmp/x", 2, `"icmp/x"`},
 		{"explain --manifests demo shop/web data/db frob/1", 2, "frob"},
-		{"explain --manifests demo 10.0.0.1 2001:db8::1 tcp/1", 1, "one family"},
+		{"explain --manifests demo 10.0.0.1 2001:db8::1 tcp/1", 1, "give two of one family"},
 	} {
 		code, out, errs := call(t, strings.Fields(row.args)...)
 		require.Equal(t, row.code, code, row.args)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
@@ -44,12 +45,16 @@ func existing(s settings.Settings) error {
 	var errs []error
 	for _, path := range []string{s.Manifests, s.Resources} {
 		if path != "" {
-			_, err := os.ReadDir(path)
-			errs = append(errs, err)
+			if _, err := os.ReadDir(path); err != nil {
+				errs = append(errs, noFolder(err))
+			}
 		}
 	}
 	return errors.Join(errs...)
 }
+
+// noFolder returns the error of a folder that cannot be read.
+func noFolder(err error) error { return fmt.Errorf("%w: give a folder of manifests", err) }
 
 func rulesetCommand() cli.Command {
 	return cli.Command{
@@ -57,6 +62,7 @@ func rulesetCommand() cli.Command {
 		Summary: "show the nftables rules of the agent, or those for manifests",
 		About: `Prints, in the syntax of nft, the table that the running agent last wrote. With --manifests: the one
 that 'agent run' would write for these; that touches nothing and needs no rights.`,
+		Examples: []string{"ruleset", "ruleset --manifests /etc/wayleave/manifests --node n1"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			s := offline()
 			sourceFlags(flags, &s)

@@ -25,6 +25,7 @@ func planCommand() cli.Command {
 and go; the commands, of nft and ip, that would be run; and the flows that would be judged
 otherwise, found by trying every port that counts between all pods and to and from the networks that
 policies mention. Nothing is changed.`,
+		Examples: []string{"plan new-manifests", "plan --on-top one-policy"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o output
 			o.declareTimeout(flags, planTimeout)
@@ -54,7 +55,7 @@ policies mention. Nothing is changed.`,
 func readFolder(path string) (map[string]string, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return nil, err
+		return nil, noFolder(err)
 	}
 	files := map[string]string{}
 	for _, entry := range entries {

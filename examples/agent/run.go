@@ -48,6 +48,10 @@ apply-interval: 20ms), objects of kind AgentConfig among the manifests or in etc
 for one, and the command line. 'agent config' shows what counts and where it comes from. Upon SIGHUP
 the file is read again: what can be set among the manifests changes at once; the rest, and what
 makes no sense, is in the log and in 'agent status'.`,
+		Examples: []string{
+			"run --manifests /etc/wayleave/manifests",
+			"run --in-cluster --node n1 --verdict-log-group 100 --flows",
+		},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			declared := settings.Defaults()
 			settings.Declare(flags, &declared)
@@ -181,7 +185,7 @@ func saveMemory() func(pipeline.State) {
 
 // withoutRights returns the error of a command that the kernel refuses.
 func withoutRights(command string, err error) error {
-	return fmt.Errorf("%s needs root, or CAP_NET_ADMIN in the network namespace: %w", command, err)
+	return fmt.Errorf("%s needs root, or CAP_NET_ADMIN in the network namespace: %w: use sudo", command, err)
 }
 
 // printChanges returns a function that prints the table whenever it is another one.

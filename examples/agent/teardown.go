@@ -31,6 +31,7 @@ checked. If the file of --config cannot be read, all of them have to be flags. F
 directory and the private keys of WireGuard stay. Needs root (CAP_NET_ADMIN).
 
 With --hold, the command stays after that until it is stopped: the pod of a DaemonSet has to.`,
+		Examples: []string{"teardown --dry-run", "teardown --config /etc/wayleave/agent.yaml"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			declared := settings.Defaults()
 			settings.DeclareIdentity(flags, &declared)
@@ -65,7 +66,7 @@ func teardown(ctx context.Context, c cli.Console, s settings.Settings, dry bool)
 	if s.Socket != "" {
 		lock, err := api.Lock(s.Socket)
 		if err != nil {
-			return fmt.Errorf("%w: stop it first", err)
+			return err
 		}
 		defer func() { _ = lock.Close() }()
 	}

@@ -34,6 +34,7 @@ With --manifests or --resources it does without an agent and the kernel: it prov
 'agent run' would write for these.
 
 The exit status is 0 if all is equal, 1 if something differs, and 2 if the comparison failed.`,
+		Examples: []string{"verify", "verify --manifests /etc/wayleave/manifests --node n1"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			s := offline()
 			sourceFlags(flags, &s)

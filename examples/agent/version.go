@@ -15,6 +15,7 @@ func versionCommand() cli.Command {
 		Name: "version", Summary: "show the version of this program",
 		About: `Prints the version, the revision and the Go version that this program was built from. The running
 agent's is in the metric wayleave_build_info and in 'agent status'.`,
+		Examples: []string{"version", "version -o json"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o output
 			o.declareFormat(flags)

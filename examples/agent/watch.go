@@ -26,6 +26,7 @@ func watchCommand() cli.Command {
 		About: `Prints what happens as it does: changes of endpoints, what is applied, drift, what is rejected,
 changed settings. With -o json there is an object a line. Ends with an interrupt, or when the agent
 does.`,
+		Examples: []string{"watch", "watch -o json"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o output
 			o.declare(flags)
@@ -53,6 +54,7 @@ from and to, and the tier, policy and rule, with the rule's annotations. Rules a
 outlast edits of others, and those that are gone are known still. Any number of these commands may
 run at once, but no other program can follow the group then. With -o json there is an object a line.
 Ends with an interrupt, or when the agent does.`,
+		Examples: []string{"drops", "drops --all --rate 10"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			var o output
 			o.declare(flags)
@@ -79,7 +81,7 @@ Ends with an interrupt, or when the agent does.`,
 }
 
 // errFollowed is returned where the agent ends the answer to drops.
-var errFollowed = errors.New("the agent has ended, or can no longer follow the group")
+var errFollowed = errors.New("the agent has ended, or can no longer follow the group: look at its log")
 
 // ended returns the error of a command that follows the agent until an interrupt. cause is the
 // error where the agent has ended its answer.

@@ -22,13 +22,13 @@ var ErrNoAgent = errors.New(
 )
 
 // ErrRefused is returned where the socket belongs to another user.
-var ErrRefused = errors.New("only root and the user that runs the agent may ask it")
+var ErrRefused = errors.New("only root and the user that runs the agent may ask it: use sudo")
 
 // ErrNoAnswer is returned if the agent accepts a connection and does not answer in time.
-var ErrNoAnswer = errors.New("the agent is stopped or busy")
+var ErrNoAnswer = errors.New("the agent is stopped or busy: look at its process and log, or wait longer with --timeout")
 
 // ErrEnded is returned if the agent closes the connection before it has answered, or while it is followed.
-var ErrEnded = errors.New("the agent has ended or closed the connection")
+var ErrEnded = errors.New("the agent has ended or closed the connection: look at its log")
 
 // Error is the agent's answer where it is no success.
 type Error struct {

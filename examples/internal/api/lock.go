@@ -14,7 +14,7 @@ import (
 )
 
 // ErrRunning is returned where an agent holds the lock of a socket.
-var ErrRunning = errors.New("an agent is running there already")
+var ErrRunning = errors.New("an agent is running there already: stop it first, or give another --socket")
 
 // lockRetry is how often a starting agent tries again while a command holds the lock.
 const lockRetry = 10 * time.Millisecond

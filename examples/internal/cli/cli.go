@@ -67,6 +67,8 @@ type Command struct {
 	Group string
 	// About is the whole description.
 	About string
+	// Examples are command lines without the name of the program, for the help.
+	Examples []string
 	// Prepare declares the flags and returns what to do once they are parsed.
 	Prepare func(*flag.FlagSet) Action
 }
@@ -131,12 +133,11 @@ func (p Program) helpFor(args []string) string {
 	return p.Name + " help"
 }
 
-// alike returns the command whose name has the most letters of a word, in any order, if it has most
-// of them.
-func (p Program) alike(word string) string {
+// alike returns the name that has the most letters of a word, in any order, if it has most of them.
+func alike(word string, names []string) string {
 	best, most := "", len(word)/2
-	for _, cmd := range p.all() {
-		left, common := cmd.Name, 0
+	for _, name := range names {
+		left, common := name, 0
 		for _, letter := range word {
 			if before, after, ok := strings.Cut(left, string(letter)); ok {
 				left = before + after
@@ -144,7 +145,7 @@ func (p Program) alike(word string) string {
 			}
 		}
 		if common -= len(left); common > most {
-			best, most = cmd.Name, common
+			best, most = name, common
 		}
 	}
 	return best
@@ -175,16 +176,36 @@ func (p Program) dispatch(ctx context.Context, c Console, args []string) error {
 			c.Printf("%s", Fold(p.help(cmd, flags), c.Width()))
 			return nil
 		case err != nil:
-			return Usagef("%s: %w", cmd.Name, err)
+			return Usagef("%s: %w", cmd.Name, flagError(err, cmd))
 		case cmd.Args == "" && len(rest) > 0:
 			return Usagef("%s: unexpected argument %q", cmd.Name, rest[0])
 		}
 		return do(ctx, c, rest)
 	}
-	if meant := p.alike(args[0]); meant != "" {
+	var names []string
+	for _, cmd := range p.all() {
+		names = append(names, cmd.Name)
+	}
+	if meant := alike(args[0], names); meant != "" {
 		return Usagef("there is no command %q: %q perhaps?", args[0], meant)
 	}
 	return Usagef("there is no command %q", args[0])
+}
+
+// flagError adds to the error of an unknown flag the one that was meant.
+func flagError(err error, c Command) error {
+	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !unknown {
+		return err
+	}
+	var names []string
+	for _, typed := range flagsOf(c) {
+		names = append(names, strings.TrimLeft(typed, "-"))
+	}
+	if meant := alike(name, names); meant != "" {
+		return fmt.Errorf("there is no flag %s%s: %s%s perhaps?", dashes(name), name, dashes(meant), meant)
+	}
+	return fmt.Errorf("there is no flag %s%s", dashes(name), name)
 }
 
 // parse parses flags wherever they are and returns the other arguments. The flag package alone
@@ -226,6 +247,12 @@ func (p Program) help(c Command, flags *flag.FlagSet) string {
 	var out strings.Builder
 	usage := strings.TrimSpace(p.Name + " " + c.Name + " [FLAGS] " + c.Args)
 	fmt.Fprintf(&out, "Usage: %s\n\n%s\n", usage, strings.TrimSpace(c.About))
+	for i, example := range c.Examples {
+		if i == 0 {
+			out.WriteString("\nExamples:\n\n")
+		}
+		fmt.Fprintf(&out, "  %s %s\n", p.Name, example)
+	}
 	out.WriteString("\nFlags:\n")
 	flags.VisitAll(func(f *flag.Flag) {
 		value, usage := flag.UnquoteUsage(f)

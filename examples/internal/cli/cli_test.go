@@ -38,7 +38,10 @@ func program() cli.Program {
 		}
 	}
 	return cli.Program{Name: "prog", About: "prog does things.", Failed: 7, Commands: []cli.Command{
-		{Name: "echo", Args: "TEXT", Summary: "say it", About: "Says it.", Prepare: echo},
+		{
+			Name: "echo", Args: "TEXT", Summary: "say it", About: "Says it.", Examples: []string{"echo hello"},
+			Prepare: echo,
+		},
 		{Name: "quiet", Summary: "takes nothing", About: "Takes nothing.", Prepare: echo},
 	}}
 }
@@ -58,7 +61,9 @@ func TestRun(t *testing.T) {
 		{"echo usage", 2, "", "prog: wrapped: no usage\nTry 'prog help echo'.\n"},
 		{"echo five", 5, "", ""},
 		{"echo fail", 7, "", "prog: it broke\n"},
-		{"echo a --frob", 2, "", "-frob"},
+		{"echo a --frob", 2, "", "prog: echo: there is no flag --frob\nTry 'prog help echo'.\n"},
+		{"echo a -f", 2, "", "there is no flag -f\n"},
+		{"echo a --lodu", 2, "", "there is no flag --lodu: --loud perhaps?\n"},
 		{"quiet a", 2, "", `quiet: unexpected argument "a"`},
 		{"frob", 2, "", "prog: there is no command \"frob\"\nTry 'prog help'.\n"},
 		{"ehco x", 2, "", `there is no command "ehco": "echo" perhaps?`},
@@ -67,7 +72,7 @@ func TestRun(t *testing.T) {
 		{"help ech", 2, "", `"echo" perhaps?`},
 		{"", 0, "Usage: prog COMMAND [FLAGS]", ""},
 		{"help", 0, "[FLAGS]\n\n  echo   say it\n  quiet  takes nothing\n\n", ""},
-		{"help echo", 0, "Usage: prog echo [FLAGS] TEXT\n\nSays it.\n", ""},
+		{"help echo", 0, "[FLAGS] TEXT\n\nSays it.\n\nExamples:\n\n  prog echo hello\n\nFlags:\n", ""},
 		{"echo x --help", 0, "  --mark TEXT\n        end with TEXT (default !)\n", ""},
 	} {
 		var out, errOut bytes.Buffer

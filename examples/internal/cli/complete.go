@@ -19,6 +19,7 @@ func (p Program) completion() Command {
   source <(%[1]s completion bash)
   source <(%[1]s completion zsh)
   %[1]s completion fish | source`, p.Name),
+		Examples: []string{"completion bash"},
 		Prepare: func(*flag.FlagSet) Action {
 			return func(_ context.Context, c Console, args []string) error {
 				if len(args) != 1 {

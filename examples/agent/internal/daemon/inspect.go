@@ -106,11 +106,11 @@ func (d *Daemon) ruleset(*http.Request, *pipeline.Pipeline) (any, error) {
 	ask := d.table
 	d.mu.Unlock()
 	if ask == nil {
-		return nil, errors.New("nothing is in the kernel yet")
+		return nil, errors.New("nothing is in the kernel yet: 'agent status' has the reason")
 	}
 	table := ask() // without mu: it waits for what is being applied
 	if table == nil {
-		return nil, errors.New("nothing is in the kernel yet")
+		return nil, errors.New("nothing is in the kernel yet: 'agent status' has the reason")
 	}
 	return api.Ruleset{Table: table.String()}, nil
 }
@@ -270,6 +270,10 @@ func (d *Daemon) explain(r *http.Request, p *pipeline.Pipeline) (any, error) {
 	world := p.World()
 	asked, err := flows.Parse(world, q.From, q.To, q.Port)
 	if err != nil {
+		var party *flows.PartyError
+		if errors.As(err, &party) {
+			err = fmt.Errorf("%w: 'agent endpoints' lists those of this node", err)
+		}
 		return nil, err
 	}
 	return flows.Explain(world, asked, func(policies []policy.Key) flows.Origins {
@@ -331,7 +335,7 @@ func (d *Daemon) unprogrammed(p *pipeline.Pipeline, key policy.Key) error {
 	case waiting != "":
 		return fmt.Errorf("not read completely: %s", waiting)
 	case !known:
-		return errors.New("no source has such an endpoint")
+		return errors.New("no source has such an endpoint: 'agent endpoints' lists those of this node")
 	case !sent:
 		return errors.New("the graph has not got to it")
 	}

@@ -14,5 +14,6 @@
 //
 // # Errors
 //
-// A *PortError for a port that makes no sense; any other for parties that are not there.
+// A *PortError for a port that makes no sense, a *PartyError for a party that is not there, and any other if the two
+// have no flow.
 package flows

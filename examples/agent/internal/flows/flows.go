@@ -19,6 +19,15 @@ func (e *PortError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *PortError) Unwrap() error { return e.Err }
 
+// PartyError says that there is no such party.
+type PartyError struct{ Err error }
+
+// Error returns the cause in words.
+func (e *PartyError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *PartyError) Unwrap() error { return e.Err }
+
 // Parse returns the flows that are meant, one for each pair of addresses of one family. The parties
 // are pods (NAMESPACE/NAME, or a pattern with *) or addresses. A pattern never pairs a pod with
 // itself.
@@ -30,11 +39,11 @@ func Parse(world verdict.World, from, to, what string) ([]verdict.Flow, error) {
 	index := probe.NewIndex(world)
 	sources, err := index.Find(from)
 	if err != nil {
-		return nil, err
+		return nil, &PartyError{err}
 	}
 	destinations, err := index.Find(to)
 	if err != nil {
-		return nil, err
+		return nil, &PartyError{err}
 	}
 	var flows []verdict.Flow
 	pattern, itself := strings.Contains(from+to, "*"), false
@@ -52,7 +61,8 @@ func Parse(world verdict.World, from, to, what string) ([]verdict.Flow, error) {
 			"pod sends to itself", from, to, port)
 	}
 	if len(flows) == 0 {
-		return nil, fmt.Errorf("%s and %s have no addresses of one family, or %s has no port %s", from, to, to, port)
+		return nil, fmt.Errorf("%s and %s have no addresses of one family, or %s has no port %s: give two of one "+
+			"family, or the number of the port", from, to, to, port)
 	}
 	return flows, nil
 }
