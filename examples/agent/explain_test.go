@@ -71,10 +71,10 @@ spec:
 	code, out, errs := call(t, "explain", "2001:db8::7", "shop/six", "tcp/80")
 	require.Zero(t, code, errs)
 	file := filepath.Join(dir, "six.yaml")
-	require.Contains(t, out, "in tier default, "+file+":7: ingress[0].ports[0], ports[1]\n")
-	code, out, errs = call(t, "explain", "2001:db8::7", "shop/six", "udp/80")
+	require.Contains(t, out, "in tier default, "+file+":7: ingress[0].ports[0]\n")
+	code, out, errs = call(t, "explain", "2001:db8::7", "shop/six", "tcp/82")
 	require.Zero(t, code, errs)
-	require.Contains(t, out, "rule 1 Allow ("+file+":7: ingress[0].ports[0], ports[1]): no: protocol: ")
+	require.Contains(t, out, "rule 1 Allow ("+file+":7: ingress[0].ports[0], ports[1]): no: destination.ports: ")
 }
 
 // The JSON form has the places of its rules by their IDs, and no others.

@@ -90,7 +90,7 @@ func (r *clusterRule) convertPeers(p *problems, action policy.Action) []rulePeer
 	}
 	peers := make([]rulePeer, len(r.peers))
 	for i := range r.peers {
-		peers[i] = rulePeer{clusterPeer(p, path.Index(i), &r.peers[i], action), []int{i}}
+		peers[i] = rulePeer{EntityRule: clusterPeer(p, path.Index(i), &r.peers[i], action), entries: []int{i}}
 	}
 	return peers
 }

@@ -26,7 +26,8 @@ type protocolPorts struct {
 // rulePeer is a peer of a rule.
 type rulePeer struct {
 	policy.EntityRule
-	entries []int // indices of the entries in the rule's list
+	entries []int          // indices of the entries in the rule's list
+	blocks  []netip.Prefix // of the entries, if they share a rule
 }
 
 // rulePeers converts the peers of a rule. No peers means any peer. Blocks without exceptions become one peer.
@@ -37,16 +38,16 @@ func rulePeers(p *problems, path *field.Path, list []networkingv1.NetworkPolicyP
 	var peers []rulePeer
 	blocks := -1 // index in peers of the blocks
 	for i := range list {
-		peer := rulePeer{onePeer(p, path.Index(i), list[i]), []int{i}}
+		peer := rulePeer{EntityRule: onePeer(p, path.Index(i), list[i]), entries: []int{i}}
 		switch {
 		case len(peer.Nets) == 0 || len(peer.NotNets) > 0:
 			peers = append(peers, peer)
 		case blocks < 0:
-			blocks = len(peers)
+			blocks, peer.blocks = len(peers), slices.Clone(peer.Nets)
 			peers = append(peers, peer)
 		default:
 			all := &peers[blocks]
-			all.entries = append(all.entries, i)
+			all.entries, all.blocks = append(all.entries, i), append(all.blocks, peer.Nets[0])
 			if !slices.Contains(all.Nets, peer.Nets[0]) {
 				all.Nets = append(all.Nets, peer.Nets[0])
 			}

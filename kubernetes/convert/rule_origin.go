@@ -4,6 +4,7 @@ package convert
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 
 	"github.com/wayleave/wayleave/kubernetes/convert/calico"
@@ -25,6 +26,40 @@ type RuleOrigin struct {
 	// peer or any port, a closed rule, or a Calico object, in which a rule has one peer.
 	Peers []string `json:"peers,omitempty"`
 	Ports []string `json:"ports,omitempty"`
+
+	blocks  []netip.Prefix // of Peers, if these are blocks
+	numbers []policy.Port  // of Ports, if each has one
+}
+
+// Narrow returns the origin with only those peers and ports that a packet can match: the blocks that the other side is
+// in, and the ports that the destination port is in or that are names. If there are none, all stay.
+func (o RuleOrigin) Narrow(src, dst netip.Addr, port uint16) RuleOrigin {
+	peer := src
+	if strings.HasPrefix(o.Field, "spec.egress") {
+		peer = dst
+	}
+	o.Peers = narrow(o.Peers, o.blocks, func(block netip.Prefix) bool { return block.Contains(peer) })
+	o.Ports = narrow(o.Ports, o.numbers, func(p policy.Port) bool {
+		return p.Name != "" || p.First <= port && port <= p.Last
+	})
+	o.blocks, o.numbers = nil, nil
+	return o
+}
+
+// narrow returns the paths whose values fit, or all.
+func narrow[T any](paths []string, values []T, fits func(T) bool) (left []string) {
+	if len(values) != len(paths) {
+		return paths
+	}
+	for i, value := range values {
+		if fits(value) {
+			left = append(left, paths[i])
+		}
+	}
+	if len(left) == 0 {
+		return paths
+	}
+	return left
 }
 
 // maxEntries is how many peers, and how many ports, RuleOrigin.String lists.
@@ -124,8 +159,9 @@ func (g *ruleGroup) places() (list []RuleOrigin) {
 	for i := range g.rules {
 		o := RuleOrigin{Field: g.path.String()}
 		if len(g.peers) > 0 {
-			o.Peers = entryPaths(g.path.Child(g.peersField), g.peers[i/len(g.ports)].entries)
-			o.Ports = entryPaths(g.path.Child(g.portsField), g.ports[i%len(g.ports)].entries)
+			peer, ports := g.peers[i/len(g.ports)], g.ports[i%len(g.ports)]
+			o.Peers, o.blocks = entryPaths(g.path.Child(g.peersField), peer.entries), peer.blocks
+			o.Ports, o.numbers = entryPaths(g.path.Child(g.portsField), ports.entries), ports.ports
 		}
 		list = append(list, o)
 	}

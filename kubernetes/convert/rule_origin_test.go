@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,8 +46,7 @@ func origins(t *testing.T, object metav1.Object) (all []convert.RuleOrigin) {
 			require.True(t, ok, "%s %s", d.dir, id)
 			require.Equal(t, object.GetName(), o.Object.Name)
 			require.Equal(t, object.GetUID(), o.Object.UID)
-			o.Object = convert.Object{}
-			all = append(all, o)
+			all = append(all, at(o.Field, o.Peers, o.Ports))
 		}
 	}
 	return all
@@ -157,6 +157,29 @@ func TestRuleOriginOfNone(t *testing.T) {
 	for _, object := range []metav1.Object{invalid, testPod(), &calico.NetworkPolicy{}} {
 		require.Empty(t, convert.Converter{}.RuleOrigins(object), "%T", object)
 	}
+}
+
+// Of the blocks and ports that share a rule, Narrow leaves those that a packet can match. A name may be any port.
+func TestRuleOriginNarrow(t *testing.T) {
+	np := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	spec(t, `
+podSelector: {}
+ingress:
+- from: [{ipBlock: {cidr: 10.0.0.0/8}}, {ipBlock: {cidr: 192.0.2.0/24}}, {ipBlock: {cidr: 10.0.0.0/8}}]
+  ports: [{port: 80}, {port: 8000, endPort: 8010}, {port: http}]
+egress:
+- to: [{ipBlock: {cidr: 10.0.0.0/8}}, {ipBlock: {cidr: 192.0.2.0/24}}]
+  ports: [{port: 80}, {}]
+`, &np.Spec)
+	src, dst := netip.MustParseAddr("10.1.1.1"), netip.MustParseAddr("192.0.2.7")
+	var got []string
+	for _, o := range (convert.Converter{}).RuleOrigins(np) {
+		got = append(got, o.Narrow(src, dst, 8005).String(), o.Narrow(netip.IPv6Loopback(), netip.IPv6Loopback(), 0).String())
+	}
+	require.ElementsMatch(t, []string{
+		"ingress[0].from[0], from[2], ports[1], ports[2]", "ingress[0].from[0], from[1], from[2], ports[2]",
+		"egress[0].to[1], ports[0], ports[1]", "egress[0].to[0], to[1], ports[0], ports[1]",
+	}, got)
 }
 
 // The text of an origin leaves out what is the same everywhere, and does not grow with the number of blocks.

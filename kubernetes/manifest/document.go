@@ -240,10 +240,9 @@ func (d *document) reportRules(object metav1.Object, path string) {
 	if d.rule == nil {
 		return
 	}
+	line := func(field string) int { return d.first + lineOf(d.root, join(path, field)) - 1 }
 	for id, o := range d.converter.RuleOrigins(object) {
-		first := slices.Concat(o.Peers, o.Ports, []string{o.Field})[0]
-		line := d.first + lineOf(d.root, join(path, first)) - 1
-		d.rule(id, RuleOrigin{RuleOrigin: o, File: d.origin.File, Line: line})
+		d.rule(id, RuleOrigin{RuleOrigin: o, File: d.origin.File, lineOf: line}.located())
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,6 +35,23 @@ type RuleOrigin struct {
 	File string `json:"file,omitempty"`
 	// Line of the file from 1, of the first peer or else the first port or the rule.
 	Line int `json:"line,omitempty"`
+
+	lineOf func(path string) int
+}
+
+// Narrow returns the origin with only those peers and ports that a packet can match, and the line of the first of
+// these; see convert.RuleOrigin.
+func (o RuleOrigin) Narrow(src, dst netip.Addr, port uint16) RuleOrigin {
+	o.RuleOrigin = o.RuleOrigin.Narrow(src, dst, port)
+	return o.located()
+}
+
+// located returns the origin with its line.
+func (o RuleOrigin) located() RuleOrigin {
+	if o.lineOf != nil { // it is of a Reader
+		o.Line = o.lineOf(slices.Concat(o.Peers, o.Ports, []string{o.Field})[0])
+	}
+	return o
 }
 
 // String returns the place, as in "shop.yaml:41: ingress[0].from[1], ports[0]". Without a file, the object takes its

@@ -3,6 +3,8 @@
 package manifest_test
 
 import (
+	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,6 +30,9 @@ spec:
         - {port: 53, protocol: UDP}
     - ports:
         - port: 9090
+    - from:
+        - ipBlock: {cidr: 192.0.2.0/24}
+        - ipBlock: {cidr: 10.0.0.0/8}
 ---
 apiVersion: v1
 kind: List
@@ -44,7 +49,13 @@ items:
 // Rule receives the line of the first peer or port of each rule, in all documents of a file and in lists.
 func TestRuleOrigins(t *testing.T) {
 	found := map[string]string{}
-	reader := manifest.Reader{Rule: func(id string, at manifest.RuleOrigin) { found[id] = at.String() }}
+	narrowed := ""
+	reader := manifest.Reader{Rule: func(id string, at manifest.RuleOrigin) {
+		found[id] = at.String()
+		if strings.HasSuffix(found[id], "ingress[2].from[0], from[1]") {
+			narrowed = at.Narrow(netip.MustParseAddr("10.1.1.1"), netip.Addr{}, 80).String()
+		}
+	}}
 	resources, problems := reader.Decode("shop.yaml", []byte(authored))
 	require.Empty(t, problems)
 	var got []string
@@ -61,8 +72,10 @@ func TestRuleOrigins(t *testing.T) {
 	require.Equal(t, []string{
 		"shop.yaml:12: ingress[0].from[0], ports[0]", "shop.yaml:12: ingress[0].from[0], ports[1]",
 		"shop.yaml:13: ingress[0].from[1], ports[0]", "shop.yaml:13: ingress[0].from[1], ports[1]",
-		"shop.yaml:18: ingress[1].ports[0]", "shop.yaml:28: egress[0]", "shop.yaml:29: egress[1]",
+		"shop.yaml:18: ingress[1].ports[0]", "shop.yaml:20: ingress[2].from[0], from[1]",
+		"shop.yaml:31: egress[0]", "shop.yaml:32: egress[1]",
 	}, got)
+	require.Equal(t, "shop.yaml:21: ingress[2].from[1]", narrowed)
 }
 
 // Without a file, the object takes its place. A rule that cannot be read has a place, too.

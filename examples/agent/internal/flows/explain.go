@@ -41,6 +41,7 @@ func Explain(
 			if !ok {
 				return ""
 			}
+			origin = origin.Narrow(x.Flow.Src, x.Flow.Dst, x.Flow.DstPort)
 			used[ruleID] = origin
 			return origin.String()
 		})
