@@ -6,8 +6,8 @@ import "slices"
 
 // EntityRule has the conditions of a rule on one side of a packet: source or destination.
 type EntityRule struct {
-	// Nets has the prefixes of which one must contain the address. Empty means no limit. If it has prefixes of one family
-	// only, the rule matches no packets of the other family. 0.0.0.0/0 is any IPv4 address, not any address.
+	// Nets has the prefixes of which one must contain the address. Empty means no limit. If it has prefixes of one
+	// family only, the rule matches no packets of the other family. 0.0.0.0/0 is any IPv4 address, not any address.
 	Nets Nets `json:"nets,omitempty"`
 	// NotNets has the prefixes of which none may contain the address. Empty means no limit. Prefixes exclude only
 	// addresses of their own family: a rule with notNets 10.0.0.0/8 alone matches every IPv6 address.
@@ -21,9 +21,10 @@ type EntityRule struct {
 	// namespace), there is one set of addresses: those of objects that match the other conditions, but not NotSelector.
 	// Alone in a global policy, NotSelector also allows addresses that belong to no endpoint or network set.
 	NotSelector string `json:"notSelector,omitempty"`
-	// NamespaceSelector on the labels of namespaces: only endpoints and network sets in matching namespaces count. "all()"
-	// means in any namespace, and "global()" means without a namespace, as host endpoints are. If it is empty and Selector
-	// is not, a namespaced policy is limited to its own namespace. If it is empty in a global policy, there is no limit.
+	// NamespaceSelector on the labels of namespaces: only endpoints and network sets in matching namespaces count.
+	// "all()" means in any namespace, and "global()" means without a namespace, as host endpoints are. If it is empty
+	// and Selector is not, a namespaced policy is limited to its own namespace. If it is empty in a global policy,
+	// there is no limit.
 	//
 	// A selector that is true without a label (env != "prod", !has(env)) also matches objects without a namespace: host
 	// endpoints and global network sets, which can include the whole internet. With "all() &&" before it, it does not
@@ -33,8 +34,8 @@ type EntityRule struct {
 	// selector is invalid.
 	ServiceAccounts *ServiceAccounts `json:"serviceAccounts,omitempty"`
 	// Services limits the peer to the backends of a service. It is valid in the source of ingress rules, where it means
-	// the addresses of the backends, and in the destination of egress rules, where it means their addresses, protocols and
-	// ports. Nil means no limit.
+	// the addresses of the backends, and in the destination of egress rules, where it means their addresses, protocols
+	// and ports. Nil means no limit.
 	//
 	// It cannot be combined with Nets, NotNets, Selector, NotSelector, NamespaceSelector, ServiceAccounts, Ports and
 	// NotPorts on the same side. The rule needs no Protocol. If it has one, both must match.
@@ -42,8 +43,8 @@ type EntityRule struct {
 	// Ports has numbers, ranges and names of which one must match the packet's port. Empty means no limit. Numbers and
 	// ranges need a Protocol with ports. A name includes the protocol of the endpoint's port.
 	Ports []Port `json:"ports,omitempty"`
-	// NotPorts has numbers, ranges and names of which none may match the packet's port. Empty means no limit. Numbers need
-	// a Protocol, as in Ports.
+	// NotPorts has numbers, ranges and names of which none may match the packet's port. Empty means no limit. Numbers
+	// need a Protocol, as in Ports.
 	NotPorts []Port `json:"notPorts,omitempty"`
 }
 
@@ -55,8 +56,8 @@ func (e EntityRule) IsZero() bool { return e.equal(&EntityRule{}) }
 type ServiceAccounts struct {
 	// Names of service accounts, of which one must match. Empty means any name.
 	Names []string `json:"names,omitempty"`
-	// Selector on the labels of service accounts. Empty means any. A selector that is true without a label (role != "bot")
-	// also matches objects without an account: host endpoints and network sets.
+	// Selector on the labels of service accounts. Empty means any. A selector that is true without a label (role !=
+	// "bot") also matches objects without an account: host endpoints and network sets.
 	Selector string `json:"selector,omitempty"`
 }
 

@@ -11,8 +11,8 @@ import (
 
 // Problem is one problem of a resource.
 type Problem struct {
-	// Field is the path of the field in JSON, as in "egress[2].destination.ports[0]". It is empty if the problem is one of
-	// the whole object.
+	// Field is the path of the field in JSON, as in "egress[2].destination.ports[0]". It is empty if the problem is one
+	// of the whole object.
 	Field string `json:"field,omitempty"`
 	// Msg describes the problem.
 	Msg string `json:"msg"`
@@ -53,8 +53,8 @@ func (e *ValidationError) Error() string {
 // DecodeError is the error for a JSON text that is not a resource.
 type DecodeError struct {
 	// Key of the resource, as far as it could be decoded. Any part may be empty, and the kind may be one that does not
-	// exist. A part is empty if its member has duplicates or another type than Decode accepts. The whole key is empty if
-	// the text is not JSON.
+	// exist. A part is empty if its member has duplicates or another type than Decode accepts. The whole key is empty
+	// if the text is not JSON.
 	Key Key
 	// Problems are in the order of the text, at least one and at most 100. If there are more, the last one says so.
 	Problems []Problem

@@ -36,7 +36,8 @@ func (h Header) HeaderString() string {
 // protocol. Policy evaluates the first packet of a connection, or every packet if the policy is DoNotTrack. Rules of
 // this package and of package dataplane embed it.
 type HeaderMatch struct {
-	// ICMP limits the rule to an ICMP type, or to a type and code. It needs Protocol ICMP or ICMPv6. Nil means every type.
+	// ICMP limits the rule to an ICMP type, or to a type and code. It needs Protocol ICMP or ICMPv6. Nil means every
+	// type.
 	ICMP *ICMP `json:"icmp,omitempty"`
 	// NotICMP excludes an ICMP type, or one code of a type. It needs Protocol ICMP or ICMPv6. Nil means none.
 	NotICMP *ICMP `json:"notICMP,omitempty"`

@@ -15,15 +15,15 @@ import (
 //
 // In JSON, a missing list is the default, and an empty list is none. UnmarshalJSON is as strict as Decode.
 type HostConfig struct {
-	// EndpointToHostAction decides about traffic from a workload to its own node that the workload's egress policy allows.
-	// Empty means HostDrop. With HostReturn, other tables of the host decide.
+	// EndpointToHostAction decides about traffic from a workload to its own node that the workload's egress policy
+	// allows. Empty means HostDrop. With HostReturn, other tables of the host decide.
 	EndpointToHostAction HostAction `json:"endpointToHostAction,omitempty"`
 	// HostToEndpointAction decides about traffic from the node's own processes to a workload of the node. Empty means
 	// HostAccept, whatever the workload's policy, because the node's agents must be able to probe workloads. With
 	// HostReturn, the ingress policy of the workload decides.
 	HostToEndpointAction HostAction `json:"hostToEndpointAction,omitempty"`
-	// FailsafeInbound are ports of the host that are always reachable through an interface with a host endpoint, whatever
-	// its policy. Nil means DefaultFailsafeInbound. An empty list that is not nil means none.
+	// FailsafeInbound are ports of the host that are always reachable through an interface with a host endpoint,
+	// whatever its policy. Nil means DefaultFailsafeInbound. An empty list that is not nil means none.
 	FailsafeInbound []Failsafe `json:"failsafeInbound,omitzero"`
 	// FailsafeOutbound are ports that the host's own processes can always reach through such an interface. Nil means
 	// DefaultFailsafeOutbound. An empty list that is not nil means none.
@@ -31,18 +31,19 @@ type HostConfig struct {
 	// AllowVXLANFromWorkloads leaves VXLAN packets (UDP to VXLANPort) from workloads to policy. By default they are
 	// dropped, because policy does not see the packets inside.
 	AllowVXLANFromWorkloads bool `json:"allowVXLANFromWorkloads,omitempty"`
-	// AllowIPIPFromWorkloads leaves IP-in-IP packets (protocol 4) from workloads to policy. By default they are dropped.
+	// AllowIPIPFromWorkloads leaves IP-in-IP packets (protocol 4) from workloads to policy. By default they are
+	// dropped.
 	AllowIPIPFromWorkloads bool `json:"allowIPIPFromWorkloads,omitempty"`
 	// VXLANFromNodesOnly drops VXLAN packets to the node whose source is not in Addresses of a Node, also those of
-	// established connections. Set it if nodes exchange VXLAN packets, because policy trusts the source addresses of the
-	// packets inside. By default, host policy decides about such packets.
+	// established connections. Set it if nodes exchange VXLAN packets, because policy trusts the source addresses of
+	// the packets inside. By default, host policy decides about such packets.
 	VXLANFromNodesOnly bool `json:"vxlanFromNodesOnly,omitempty"`
 	// IPIPFromNodesOnly does the same for IP-in-IP packets.
 	IPIPFromNodesOnly bool `json:"ipipFromNodesOnly,omitempty"`
 	// VXLANPort is the UDP port of VXLAN. 0 means DefaultVXLANPort.
 	VXLANPort uint16 `json:"vxlanPort,omitempty"`
-	// KeepInvalid leaves packets that connection tracking considers invalid to policy, except for IPv6 fragments without
-	// the transport header. By default, all of them are dropped.
+	// KeepInvalid leaves packets that connection tracking considers invalid to policy, except for IPv6 fragments
+	// without the transport header. By default, all of them are dropped.
 	KeepInvalid bool `json:"keepInvalid,omitempty"`
 }
 

@@ -27,11 +27,11 @@ type HostEndpoint struct {
 	// terminating zero) of letters, digits and -_.@+~=, and is not "lo", "all" or "default". If it is empty, the host
 	// endpoint matches the interfaces with one of ExpectedIPs. Otherwise it does not match by address.
 	InterfaceName string `json:"interfaceName,omitempty"`
-	// ExpectedIPs are the addresses of the interface, of both families, without duplicates. Rules match the host endpoint
-	// as a peer by these addresses. If it is empty, rules do not match the host endpoint as a peer.
+	// ExpectedIPs are the addresses of the interface, of both families, without duplicates. Rules match the host
+	// endpoint as a peer by these addresses. If it is empty, rules do not match the host endpoint as a peer.
 	ExpectedIPs []netip.Addr `json:"expectedIPs,omitempty"`
-	// Labels of the host endpoint. If it is empty, the host endpoint has only the labels of its profiles. LabelNamespace
-	// is not allowed.
+	// Labels of the host endpoint. If it is empty, the host endpoint has only the labels of its profiles.
+	// LabelNamespace is not allowed.
 	Labels map[string]string `json:"labels,omitempty"`
 	// Ports are named ports for rules. Empty means none.
 	Ports []EndpointPort `json:"ports,omitempty"`

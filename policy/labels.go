@@ -8,12 +8,12 @@ const (
 	// LabelNamespace is the label of every namespaced endpoint and network set with the name of its namespace. The
 	// Namespace field implies it. If the object itself has this label, its value must be the same.
 	LabelNamespace = "projectcalico.org/namespace"
-	// LabelServiceAccount is the label with the name of an endpoint's service account. The producer of the endpoint must
-	// set it.
+	// LabelServiceAccount is the label with the name of an endpoint's service account. The producer of the endpoint
+	// must set it.
 	LabelServiceAccount = "projectcalico.org/serviceaccount"
-	// NamespaceLabelPrefix is the prefix of the labels of an endpoint's namespace: the namespaceSelector `env == "prod"`
-	// matches the label `pcns.env`. Endpoints inherit these labels from a profile, which the producer must make.
-	// Namespaced network sets do not have them.
+	// NamespaceLabelPrefix is the prefix of the labels of an endpoint's namespace: the namespaceSelector `env ==
+	// "prod"` matches the label `pcns.env`. Endpoints inherit these labels from a profile, which the producer must
+	// make. Namespaced network sets do not have them.
 	NamespaceLabelPrefix = "pcns."
 	// ServiceAccountLabelPrefix is the prefix of the labels of an endpoint's service account.
 	ServiceAccountLabelPrefix = "pcsa."

@@ -17,8 +17,8 @@ type Node struct {
 	// Name of the node. Required.
 	Name string `json:"name"`
 	// Addresses of the node, without duplicates, each with the length of its subnet, as in "192.168.0.5/24". They keep
-	// their host bits. Routes to the node use the first address of each family. An address without a length gets the full
-	// length in JSON (/32, /128), so that every other node is in another subnet. Empty means that the node is not
+	// their host bits. Routes to the node use the first address of each family. An address without a length gets the
+	// full length in JSON (/32, /128), so that every other node is in another subnet. Empty means that the node is not
 	// reachable.
 	Addresses []netip.Prefix `json:"addresses,omitempty"`
 	// IPv4VXLANTunnelAddr is the address of the node's IPv4 VXLAN device. The zero Addr means that the node has no such
@@ -42,7 +42,8 @@ type Node struct {
 	// VXLANTunnelMACAddrV6 is the MAC address of the IPv6 VXLAN device. Empty means an address that is derived from the
 	// name of the node.
 	VXLANTunnelMACAddrV6 string `json:"vxlanTunnelMACAddrV6,omitempty"`
-	// Labels of the node. Selectors of policies do not match them: a HostEndpoint has labels of its own. Empty means none.
+	// Labels of the node. Selectors of policies do not match them: a HostEndpoint has labels of its own. Empty means
+	// none.
 	Labels map[string]string `json:"labels,omitempty"`
 }
 

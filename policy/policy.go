@@ -13,28 +13,29 @@ type Policy struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Name is unique within kind and namespace. Required.
 	Name string `json:"name"`
-	// Tier that the policy belongs to. Empty means DefaultTier. A tier without a Tier resource comes after all tiers that
-	// have one, sorted by name, and ends in Deny.
+	// Tier that the policy belongs to. Empty means DefaultTier. A tier without a Tier resource comes after all tiers
+	// that have one, sorted by name, and ends in Deny.
 	Tier string `json:"tier,omitempty"`
-	// Order within the tier: smaller first; negative numbers and fractions are valid. Nil comes after all numbers. NaN and
-	// infinity are invalid. Policies with equal orders are sorted by "name/namespace/kind".
+	// Order within the tier: smaller first; negative numbers and fractions are valid. Nil comes after all numbers. NaN
+	// and infinity are invalid. Policies with equal orders are sorted by "name/namespace/kind".
 	Order *float64 `json:"order,omitempty"`
 	// Selector on the endpoints' labels. Empty selects every endpoint, or every endpoint of the policy's namespace.
 	Selector string `json:"selector,omitempty"`
 	// NamespaceSelector limits a global policy to endpoints of matching namespaces. Empty means no limit, "all()" any
 	// namespace, and "global()" no namespace. A selector that is true without a label (env != "prod") also selects
-	// endpoints without a namespace, such as host endpoints, unless "all() &&" is before it. It is not allowed in a policy
-	// with a namespace.
+	// endpoints without a namespace, such as host endpoints, unless "all() &&" is before it. It is not allowed in a
+	// policy with a namespace.
 	NamespaceSelector string `json:"namespaceSelector,omitempty"`
-	// ServiceAccountSelector limits a policy to endpoints whose service account has matching labels. Empty means no limit.
-	// A selector that is true without a label (role != "bot") also selects endpoints without an account, such as host
-	// endpoints.
+	// ServiceAccountSelector limits a policy to endpoints whose service account has matching labels. Empty means no
+	// limit. A selector that is true without a label (role != "bot") also selects endpoints without an account, such as
+	// host endpoints.
 	ServiceAccountSelector string `json:"serviceAccountSelector,omitempty"`
-	// Types are the directions that the policy applies to. The default is Ingress; Egress if there are egress rules and no
-	// ingress rules; or both if there are rules of both. See AppliesTo.
+	// Types are the directions that the policy applies to. The default is Ingress; Egress if there are egress rules and
+	// no ingress rules; or both if there are rules of both. See AppliesTo.
 	Types []Type `json:"types,omitempty"`
-	// Ingress rules for traffic to the endpoint, evaluated in order. If no rule of the tier's policies decides, the tier's
-	// default action does. Without rules, a policy that applies to Ingress still makes its tier apply to the endpoint.
+	// Ingress rules for traffic to the endpoint, evaluated in order. If no rule of the tier's policies decides, the
+	// tier's default action does. Without rules, a policy that applies to Ingress still makes its tier apply to the
+	// endpoint.
 	Ingress []Rule `json:"ingress,omitempty"`
 	// Egress rules for traffic from the endpoint, evaluated in order, as Ingress.
 	Egress []Rule `json:"egress,omitempty"`
@@ -42,15 +43,16 @@ type Policy struct {
 	Staged bool `json:"-"`
 	// ApplyOnForward applies the policy to forwarded traffic of host endpoints, too. False, the default, means only
 	// traffic of the host's own processes. It has no effect on workload endpoints, whose traffic is always forwarded. A
-	// policy with a namespace selects no host endpoint, so ApplyOnForward, DoNotTrack and PreDNAT are not allowed there.
+	// policy with a namespace selects no host endpoint, so ApplyOnForward, DoNotTrack and PreDNAT are not allowed
+	// there.
 	ApplyOnForward bool `json:"applyOnForward,omitempty"`
-	// DoNotTrack policies apply to host endpoints before connection tracking, to each packet of each direction. They never
-	// apply to workload endpoints. They need ApplyOnForward and exclude PreDNAT. False, the default, means that the policy
-	// applies to the first packet of each connection.
+	// DoNotTrack policies apply to host endpoints before connection tracking, to each packet of each direction. They
+	// never apply to workload endpoints. They need ApplyOnForward and exclude PreDNAT. False, the default, means that
+	// the policy applies to the first packet of each connection.
 	DoNotTrack bool `json:"doNotTrack,omitempty"`
 	// PreDNAT policies apply to host endpoints before destination NAT, and never to workload endpoints. They are for
-	// ingress only: egress rules and the type Egress are invalid. They need ApplyOnForward and exclude DoNotTrack. False,
-	// the default, means that rules match the destination after destination NAT.
+	// ingress only: egress rules and the type Egress are invalid. They need ApplyOnForward and exclude DoNotTrack.
+	// False, the default, means that rules match the destination after destination NAT.
 	PreDNAT bool `json:"preDNAT,omitempty"`
 	// PerformanceHints change how the policy is computed, but not its meaning. Empty means none.
 	PerformanceHints []PerformanceHint `json:"performanceHints,omitempty"`

@@ -12,8 +12,8 @@ import (
 // Port is a port, a range of ports, or the name of a port of an endpoint. Either Name is set, or First and Last (equal
 // for a single port). In JSON, it is a number (80), a range ("8000:8999") or a name ("http").
 type Port struct {
-	// Name of a port: 1 to 128 of [A-Za-z0-9_.-] with at least one letter. So "80-90" is an error instead of a name that
-	// no endpoint has.
+	// Name of a port: 1 to 128 of [A-Za-z0-9_.-] with at least one letter. So "80-90" is an error instead of a name
+	// that no endpoint has.
 	Name string
 	// First and Last are the port numbers of an inclusive range, 1 to 65535. Both are 0 if Name is set.
 	First, Last uint16

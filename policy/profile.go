@@ -9,8 +9,8 @@ import "maps"
 type Profile struct {
 	// Name of the profile. Required.
 	Name string `json:"name"`
-	// LabelsToApply are labels that endpoints inherit from the profile. An endpoint's own label takes precedence over an
-	// inherited label of the same name. Of several profiles, the first in the endpoint's list takes precedence.
+	// LabelsToApply are labels that endpoints inherit from the profile. An endpoint's own label takes precedence over
+	// an inherited label of the same name. Of several profiles, the first in the endpoint's list takes precedence.
 	// LabelNamespace is not allowed. Empty means none.
 	LabelsToApply map[string]string `json:"labelsToApply,omitempty"`
 	// Ingress rules. Pass means Deny here. Without rules, the profile does not decide this direction.

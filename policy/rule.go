@@ -25,13 +25,13 @@ type Rule struct {
 	HeaderMatch
 	// Source of the packet. The zero value means any.
 	Source EntityRule `json:"source,omitzero"`
-	// Destination of the packet, after destination NAT except in policies that are PreDNAT or DoNotTrack. The zero value
-	// means any.
+	// Destination of the packet, after destination NAT except in policies that are PreDNAT or DoNotTrack. The zero
+	// value means any.
 	Destination EntityRule `json:"destination,omitzero"`
 	// Metadata is information for people and tools. It never changes a verdict. Nil means none.
 	Metadata *RuleMetadata `json:"metadata,omitempty"`
-	// Doubts are the reasons why the rule is closed, see Close. Empty means that the rule is not closed. Their fields are
-	// paths in the original object. Only rules of policies can have doubts.
+	// Doubts are the reasons why the rule is closed, see Close. Empty means that the rule is not closed. Their fields
+	// are paths in the original object. Only rules of policies can have doubts.
 	Doubts []Problem `json:"doubts,omitempty"`
 }
 

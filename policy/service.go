@@ -18,8 +18,8 @@ type ServiceBackends struct {
 	Service string `json:"service"`
 	// Addresses of the backends, of both families, without duplicates. Empty means no backends.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
-	// Ports of the backends. It may have duplicates. If it is empty, rules for traffic to the service do not match these
-	// backends. Rules for traffic from the service match addresses only.
+	// Ports of the backends. It may have duplicates. If it is empty, rules for traffic to the service do not match
+	// these backends. Rules for traffic from the service match addresses only.
 	Ports []ServicePort `json:"ports,omitempty"`
 }
 

@@ -6,11 +6,11 @@ package policy
 type Tier struct {
 	// Name of the tier. Required.
 	Name string `json:"name"`
-	// Order of the tier: smaller first, nil after all numbers, equal orders by name. The three built-in tiers have fixed
-	// orders, see BuiltinTier.
+	// Order of the tier: smaller first, nil after all numbers, equal orders by name. The three built-in tiers have
+	// fixed orders, see BuiltinTier.
 	Order *float64 `json:"order,omitempty"`
-	// DefaultAction applies if the tier's policies select an endpoint and none of their rules decides: Deny (the default)
-	// or Pass.
+	// DefaultAction applies if the tier's policies select an endpoint and none of their rules decides: Deny (the
+	// default) or Pass.
 	DefaultAction Action `json:"defaultAction,omitempty"`
 }
 

@@ -22,7 +22,8 @@ const (
 
 // ParseError is the error for text that is not a selector.
 type ParseError struct {
-	// Pos is the position of the error in the text, in bytes from 0. At the end of the text, it is the length of the text.
+	// Pos is the position of the error in the text, in bytes from 0. At the end of the text, it is the length of the
+	// text.
 	Pos int
 	// Msg names the expected input, and the input that was found.
 	Msg string

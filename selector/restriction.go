@@ -17,8 +17,8 @@ type Restriction struct {
 	Present bool
 	// Absent is true if only objects without the label match.
 	Absent bool
-	// OneOf has the values that the label can have in a match, sorted and distinct. nil means any value. If OneOf is not
-	// nil, Present is true.
+	// OneOf has the values that the label can have in a match, sorted and distinct. nil means any value. If OneOf is
+	// not nil, Present is true.
 	OneOf []string
 }
 

@@ -59,8 +59,8 @@ type Term struct {
 	Op Op
 	// Label is the name of the label. It is empty for OpAll and OpGlobal.
 	Label string
-	// Values has no values for OpAll, OpGlobal and OpHas, any number in any order for OpIn and OpNotIn, and one value for
-	// the other operators.
+	// Values has no values for OpAll, OpGlobal and OpHas, any number in any order for OpIn and OpNotIn, and one value
+	// for the other operators.
 	Values []string
 }
 

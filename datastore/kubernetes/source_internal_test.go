@@ -493,8 +493,8 @@ func TestObjectsOutliveTheirKind(t *testing.T) {
 	})
 }
 
-// Kinds that the server does not have are looked for together, with discovery alone: one request for each of their
-// two API versions and one for the groups, at most once a minute. One more, at the start, is for the former kinds. A kind
+// Kinds that the server does not have are looked for together, with discovery alone: one request for each of their two
+// API versions and one for the groups, at most once a minute. One more, at the start, is for the former kinds. A kind
 // is read once the server has it.
 func TestKindsThatAreNotServedShareRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -100,13 +100,13 @@
 //
 // From Kubernetes:
 //
-//   - A namespaceSelector may match because a label is absent (NotIn, DoesNotExist). Unless the label is the name of the
-//     namespace, the peer then matches only pods whose Namespace object is known, or a Calico Profile "kns.NAME" instead
-//     of it. In a ClusterNetworkPolicy, this holds for the peers and the subject of Accept and Pass rules; a Deny rule
-//     also matches pods whose Namespace object is unknown.
+//   - A namespaceSelector may match because a label is absent (NotIn, DoesNotExist). Unless the label is the name of
+//     the namespace, the peer then matches only pods whose Namespace object is known, or a Calico Profile "kns.NAME"
+//     instead of it. In a ClusterNetworkPolicy, this holds for the peers and the subject of Accept and Pass rules; a
+//     Deny rule also matches pods whose Namespace object is unknown.
 //   - Reserved labels are those that this package sets itself (projectcalico.org/namespace, .../orchestrator,
-//     .../serviceaccount, pcns.*, pcsa.*, wayleave.dev/node.*). On pods, network sets and endpoints they are left out and
-//     reported. So no pod can pretend to be in another namespace, or to be a node. For a podSelector, no pod has a
+//     .../serviceaccount, pcns.*, pcsa.*, wayleave.dev/node.*). On pods, network sets and endpoints they are left out
+//     and reported. So no pod can pretend to be in another namespace, or to be a node. For a podSelector, no pod has a
 //     reserved label: In, Exists and matchLabels never match, NotIn and DoesNotExist always do, which is reported with
 //     ErrIgnored. Selectors of Calico policies may use reserved labels.
 //   - An ipBlock, exception or network that is an IPv4 prefix in IPv6 form (::ffff:0.0.0.0/96) puts
@@ -114,9 +114,9 @@
 //   - `except` blocks of an ipBlock that are outside its cidr have no effect; the API server
 //     refuses them.
 //   - ClusterNetworkPolicy: peers by domainNames are not supported; their rules fail closed. More than 25 rules, peers,
-//     protocols or networks, and a range of one port, are accepted; the API server refuses them. The API does not define
-//     the order of policies with equal priority. Here they are sorted bytewise by "kcnp.NAME//Policy", like all policies
-//     of equal order.
+//     protocols or networks, and a range of one port, are accepted; the API server refuses them. The API does not
+//     define the order of policies with equal priority. Here they are sorted bytewise by "kcnp.NAME//Policy", like all
+//     policies of equal order.
 //   - EndpointSlice: an endpoint is used while it is serving, even if it is not ready.
 //   - Hostnames among the addresses of a Node are ignored, even those that look like addresses.
 //   - Host ports of pods have no effect, and neither have annotations other than those of this package. So Calico's

@@ -174,7 +174,8 @@ egress:
 	src, dst := netip.MustParseAddr("10.1.1.1"), netip.MustParseAddr("192.0.2.7")
 	var got []string
 	for _, o := range (convert.Converter{}).RuleOrigins(np) {
-		got = append(got, o.Narrow(src, dst, 8005).String(), o.Narrow(netip.IPv6Loopback(), netip.IPv6Loopback(), 0).String())
+		other := o.Narrow(netip.IPv6Loopback(), netip.IPv6Loopback(), 0)
+		got = append(got, o.Narrow(src, dst, 8005).String(), other.String())
 	}
 	require.ElementsMatch(t, []string{
 		"ingress[0].from[0], from[2], ports[1], ports[2]", "ingress[0].from[0], from[1], from[2], ports[2]",

@@ -18,13 +18,13 @@ import (
 type Comparison struct {
 	// Before and After are the evaluators of the two worlds. Required.
 	Before, After *verdict.Evaluator
-	// Parties send and receive. Only the first party of a group is evaluated. No policy applies between two parties that
-	// are no workload endpoints, so these are not evaluated.
+	// Parties send and receive. Only the first party of a group is evaluated. No policy applies between two parties
+	// that are no workload endpoints, so these are not evaluated.
 	Parties []Group
 	// Ports to evaluate.
 	Ports []PortGroup
-	// Progress is called repeatedly with the number of senders that are done, and with the number of all. If it returns an
-	// error, the comparison ends. Optional.
+	// Progress is called repeatedly with the number of senders that are done, and with the number of all. If it returns
+	// an error, the comparison ends. Optional.
 	Progress func(done, all int) error
 }
 
@@ -43,7 +43,8 @@ type PairChange struct {
 type Change struct {
 	// Ports of the flows, in order.
 	Ports []ChangedPort `json:"ports"`
-	// Before and After are the outcomes. They are equal if one side denied the flow before, and the other side does after.
+	// Before and After are the outcomes. They are equal if one side denied the flow before, and the other side does
+	// after.
 	Before verdict.Outcome `json:"before"`
 	After  verdict.Outcome `json:"after"`
 	// Example is one of the flows, with both explanations.

@@ -33,8 +33,8 @@ type DiffConfig struct {
 // Difference has the flows whose verdicts differ between two worlds, and the scope of the comparison. String returns a
 // text for people, and encoding/json encodes it for programs.
 type Difference struct {
-	// Ports and Parties were evaluated: the texts of PortGroup.String, and the names of each group. Flows is the number of
-	// flows.
+	// Ports and Parties were evaluated: the texts of PortGroup.String, and the names of each group. Flows is the number
+	// of flows.
 	Ports   []string   `json:"ports"`
 	Parties [][]string `json:"parties"`
 	Flows   int        `json:"flows"`
@@ -123,7 +123,8 @@ func (d *Difference) withoutRejected(w verdict.World, e *verdict.Evaluator) verd
 
 // Common has the workload endpoints of two worlds.
 type Common struct {
-	// Parties are the endpoints of both worlds, with the addresses that they have in both and the named ports of either.
+	// Parties are the endpoints of both worlds, with the addresses that they have in both and the named ports of
+	// either.
 	Parties []Party
 	// OnlyBefore and OnlyAfter are the names of endpoints of only one world.
 	OnlyBefore, OnlyAfter []string

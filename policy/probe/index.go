@@ -20,8 +20,8 @@ const servicePrefix = "svc/"
 type Party struct {
 	// Name is NAMESPACE/NAME of a workload endpoint, or the address.
 	Name string
-	// Endpoint is the key of the workload endpoint. It is zero for an address: the endpoint of a flow is then the one with
-	// the address, if any.
+	// Endpoint is the key of the workload endpoint. It is zero for an address: the endpoint of a flow is then the one
+	// with the address, if any.
 	Endpoint policy.Key
 	// Addresses of both families.
 	Addresses []netip.Addr

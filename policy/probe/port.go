@@ -24,7 +24,8 @@ const (
 // Port selects packets to a party: a port, a protocol, or a type of ICMP message. Its text form, also in JSON, is that
 // of ParsePort.
 type Port struct {
-	// Protocol is 0 if Name stands for ports of any protocol. ICMP without a type means an echo request of either family.
+	// Protocol is 0 if Name stands for ports of any protocol. ICMP without a type means an echo request of either
+	// family.
 	Protocol policy.Protocol
 	// Name of a port of the receiver. Empty if there is a number.
 	Name string

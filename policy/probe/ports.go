@@ -17,8 +17,8 @@ type PortGroup struct {
 	Port
 	// Last port of the range that begins with Number, or Number for a single port. 0 if the protocol has no ports.
 	Last uint16
-	// Mentioned reports whether a rule, a service or a named port mentions the port. One that is not mentioned represents
-	// all ports of its protocol that are not.
+	// Mentioned reports whether a rule, a service or a named port mentions the port. One that is not mentioned
+	// represents all ports of its protocol that are not.
 	Mentioned bool
 }
 

@@ -69,7 +69,8 @@ func (x *Index) Queries(from, to []string, ports []Port) ([]Query, error) {
 			for _, port := range ports {
 				flows := port.Flows(src, dst)
 				if len(flows) == 0 {
-					return nil, fmt.Errorf("%s has no flow to %s on %s: no addresses of one family with it, or no port of the name",
+					return nil, fmt.Errorf(
+						"%s has no flow to %s on %s: no addresses of one family with it, or no port of this name",
 						src.Name, dst.Name, port)
 				}
 				queries = append(queries, Query{src, dst, port, flows})

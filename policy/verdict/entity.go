@@ -18,8 +18,8 @@ type side struct {
 	port uint16
 	// objects are the endpoints with the address and the network sets that contain it.
 	objects []*object
-	// reasonPrefixes are the prefixes of reasons about an object. noObject is the reason if there is none. They are built
-	// on first use, because an explanation can have thousands of reasons.
+	// reasonPrefixes are the prefixes of reasons about an object. noObject is the reason if there is none. They are
+	// built on first use, because an explanation can have thousands of reasons.
 	reasonPrefixes []string
 	noObject       string
 }

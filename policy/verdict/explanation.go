@@ -16,9 +16,9 @@ type Explanation struct {
 	Egress *Direction `json:"egress"`
 	// Ingress is the evaluation at the destination endpoint, or the result of the stages with ingress rules.
 	Ingress *Direction `json:"ingress"`
-	// Stages are the stages of a flow through a node, in order, each with its steps. Stages without policy are left out.
-	// Stages after one that denies are evaluated, too. It is empty for a flow without a node, and for traffic that does
-	// not leave the host or a workload.
+	// Stages are the stages of a flow through a node, in order, each with its steps. Stages without policy are left
+	// out. Stages after one that denies are evaluated, too. It is empty for a flow without a node, and for traffic that
+	// does not leave the host or a workload.
 	Stages []*Direction `json:"stages,omitempty"`
 }
 
@@ -60,17 +60,17 @@ type Direction struct {
 	Outcome Outcome `json:"outcome"`
 	// Decision is the cause of the outcome.
 	Decision Decision `json:"decision"`
-	// Tiers are the tiers that were evaluated, in order: those with a policy for the endpoint in this direction, up to the
-	// one that decided.
+	// Tiers are the tiers that were evaluated, in order: those with a policy for the endpoint in this direction, up to
+	// the one that decided.
 	Tiers []TierStep `json:"tiers,omitempty"`
 	// Profiles are the profiles that were evaluated, in order.
 	Profiles []ProfileStep `json:"profiles,omitempty"`
 	// IfStagedEnforced is the outcome of this direction or stage if every staged policy were enforced. A staged policy
-	// then replaces the policy with the same namespace and name, if there is one. It is empty if this makes no difference
-	// to the policies that apply to the endpoint here.
+	// then replaces the policy with the same namespace and name, if there is one. It is empty if this makes no
+	// difference to the policies that apply to the endpoint here.
 	IfStagedEnforced Outcome `json:"ifStagedEnforced,omitempty"`
-	// IfStagedDecision is the cause of that outcome. A rule of a staged policy has the policy's key with KindStagedPolicy.
-	// It is zero if IfStagedEnforced is empty.
+	// IfStagedDecision is the cause of that outcome. A rule of a staged policy has the policy's key with
+	// KindStagedPolicy. It is zero if IfStagedEnforced is empty.
 	IfStagedDecision Decision `json:"ifStagedDecision,omitzero"`
 }
 
@@ -81,15 +81,15 @@ type Cause string
 const (
 	// ByRule: a rule of a policy or profile matched.
 	ByRule Cause = "Rule"
-	// ByEndOfTier: policies of the tier select the endpoint, none of their rules decided, and the tier's default action is
-	// Deny.
+	// ByEndOfTier: policies of the tier select the endpoint, none of their rules decided, and the tier's default action
+	// is Deny.
 	ByEndOfTier Cause = "EndOfTier"
 	// ByMissingProfile: the endpoint lists a profile that does not exist, which denies.
 	ByMissingProfile Cause = "MissingProfile"
 	// ByEndOfProfiles: no rule of the endpoint's profiles matched, or it has no profile.
 	ByEndOfProfiles Cause = "EndOfProfiles"
-	// ByEndOfTiers: no rule of a host endpoint's untracked or pre-DNAT policy matched, so that later stages decide; or all
-	// tiers of its apply-on-forward policy passed, which allows.
+	// ByEndOfTiers: no rule of a host endpoint's untracked or pre-DNAT policy matched, so that later stages decide; or
+	// all tiers of its apply-on-forward policy passed, which allows.
 	ByEndOfTiers Cause = "EndOfTiers"
 	// ByNoPolicy: no policy of the stage's kind selects the host endpoint. Forwarded traffic is then allowed.
 	ByNoPolicy Cause = "NoPolicy"
@@ -106,14 +106,15 @@ const (
 	ByEstablished Cause = "Established"
 	// ByInvalidState: connection tracking considers the packet invalid.
 	ByInvalidState Cause = "InvalidState"
-	// ByFailsafe: the port is a failsafe port, which Detail has. The packet is allowed, or the stage does not apply to it.
+	// ByFailsafe: the port is a failsafe port, which Detail has. The packet is allowed, or the stage does not apply to
+	// it.
 	ByFailsafe Cause = "Failsafe"
 	// BySetting: the setting that has the name of the stage decided.
 	BySetting Cause = "Setting"
 	// ByNoEndpoint: there is no endpoint on this side, or no stage applied.
 	ByNoEndpoint Cause = "NoEndpoint"
-	// ByInvalidFlow: the flow cannot exist, see Flow. If that is because an untracked policy allows it, so that NAT cannot
-	// have translated it, the other fields have the policy's rule.
+	// ByInvalidFlow: the flow cannot exist, see Flow. If that is because an untracked policy allows it, so that NAT
+	// cannot have translated it, the other fields have the policy's rule.
 	ByInvalidFlow Cause = "InvalidFlow"
 )
 
@@ -146,10 +147,11 @@ type TierStep struct {
 	Missing bool `json:"missing,omitempty"`
 	// DefaultAction of the tier: Deny or Pass.
 	DefaultAction policy.Action `json:"defaultAction"`
-	// Policies are the policies that select the endpoint and apply to the direction, in order, up to the one that decided.
+	// Policies are the policies that select the endpoint and apply to the direction, in order, up to the one that
+	// decided.
 	Policies []PolicyStep `json:"policies"`
-	// Action is the result of the tier: Allow, Deny or Pass. It is empty if the tier does not decide: all its policies are
-	// staged, or no rule of untracked or pre-DNAT policy decided.
+	// Action is the result of the tier: Allow, Deny or Pass. It is empty if the tier does not decide: all its policies
+	// are staged, or no rule of untracked or pre-DNAT policy decided.
 	Action policy.Action `json:"action,omitempty"`
 	// Default means that no rule decided and Action is the tier's default.
 	Default bool `json:"default,omitempty"`
@@ -195,8 +197,8 @@ type RuleStep struct {
 
 // Mismatch is the first field of a rule that does not match a flow.
 type Mismatch struct {
-	// Field is the path of the field in the rule, as in "source.selector". "source.namespace" is the implicit limit to the
-	// policy's own namespace. For a closed rule, it is the path of the field in doubt in the policy.
+	// Field is the path of the field in the rule, as in "source.selector". "source.namespace" is the implicit limit to
+	// the policy's own namespace. For a closed rule, it is the path of the field in doubt in the policy.
 	Field string `json:"field"`
 	// Reason is a text for people.
 	Reason string `json:"reason"`

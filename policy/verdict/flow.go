@@ -15,9 +15,9 @@ import (
 // Flow is a packet, usually the first of a connection. Without Node, it is evaluated at the workload endpoints that
 // send and receive it, wherever they run. With Node, it is evaluated at all stages on its way through that node.
 type Flow struct {
-	// SrcEndpoint is the key of the workload endpoint that sends. The zero key means the endpoint with the address Src. A
-	// key that the world does not have means that there is no endpoint. With Node, the flow then cannot exist, and neither
-	// can it with an endpoint of another node.
+	// SrcEndpoint is the key of the workload endpoint that sends. The zero key means the endpoint with the address Src.
+	// A key that the world does not have means that there is no endpoint. With Node, the flow then cannot exist, and
+	// neither can it with an endpoint of another node.
 	SrcEndpoint policy.Key `json:"srcEndpoint,omitzero"`
 	// DstEndpoint is the key of the workload endpoint that receives, as SrcEndpoint, with the address Dst.
 	DstEndpoint policy.Key `json:"dstEndpoint,omitzero"`
@@ -37,8 +37,8 @@ type Flow struct {
 	policy.Header
 	// State is the connection tracking state of the packet. Empty means StateNew.
 	State State `json:"state,omitempty"`
-	// ConnSrc and ConnDst are the addresses of the connection that a packet in StateRelated belongs to. Zero means Src and
-	// Dst.
+	// ConnSrc and ConnDst are the addresses of the connection that a packet in StateRelated belongs to. Zero means Src
+	// and Dst.
 	ConnSrc netip.Addr `json:"connSrc,omitzero"`
 	ConnDst netip.Addr `json:"connDst,omitzero"`
 	// OrigDst and OrigDstPort are the destination before destination NAT (a service, a node port, a floating address).
@@ -47,9 +47,10 @@ type Flow struct {
 	OrigDstPort uint16     `json:"origDstPort,omitempty"`
 	// Node is the name of the node that the packet passes through. Empty means policy of workloads only.
 	Node string `json:"node,omitempty"`
-	// InInterface is the node's interface by which the packet enters: that of a workload, or a host interface. Empty means
-	// the interface of SrcEndpoint, or of the workload on the node with the address Src. If there is neither, and Src is
-	// an address of the node, a process of the node sends the packet. Otherwise the flow cannot exist. It needs Node.
+	// InInterface is the node's interface by which the packet enters: that of a workload, or a host interface. Empty
+	// means the interface of SrcEndpoint, or of the workload on the node with the address Src. If there is neither, and
+	// Src is an address of the node, a process of the node sends the packet. Otherwise the flow cannot exist. It needs
+	// Node.
 	InInterface string `json:"inInterface,omitempty"`
 	// OutInterface is the node's interface by which the packet leaves, as InInterface, with DstEndpoint and Dst.
 	OutInterface string `json:"outInterface,omitempty"`
@@ -64,9 +65,9 @@ const (
 	StateNew State = "New"
 	// StateEstablished is any other packet of an allowed connection, including replies. It is accepted before policy.
 	StateEstablished State = "Established"
-	// StateRelated is a packet that is related to an allowed connection: an ICMP error, or the first packet of an expected
-	// connection (FTP data). If the workloads that send and receive it each have an address of the connection, it counts
-	// as established, otherwise as new (S169).
+	// StateRelated is a packet that is related to an allowed connection: an ICMP error, or the first packet of an
+	// expected connection (FTP data). If the workloads that send and receive it each have an address of the connection,
+	// it counts as established, otherwise as new (S169).
 	StateRelated State = "Related"
 	// StateInvalid is a packet that belongs to no connection and cannot begin one. It is dropped before policy.
 	StateInvalid State = "Invalid"

@@ -14,8 +14,8 @@ type traversal struct {
 	from, to end
 	// before is the packet before destination NAT, and after the packet after it.
 	before, after *packet
-	// accepted means that an untracked or pre-DNAT policy has allowed the packet: the host endpoint at which it entered no
-	// longer applies (S122).
+	// accepted means that an untracked or pre-DNAT policy has allowed the packet: the host endpoint at which it entered
+	// no longer applies (S122).
 	accepted bool
 	// state is the connection tracking state. It is StateNew if an untracked policy has allowed the packet.
 	state  State

@@ -106,9 +106,9 @@ func (e *Evaluator) place(
 	case n.hasAddress(addr):
 		return end{}, nil
 	default:
-		return end{},
-			fmt.Errorf("verdict: the %s %s belongs neither to a workload on node %s nor to the node, and %s is not given",
-				side, addr, name, field)
+		return end{}, fmt.Errorf(
+			"verdict: %s %s is not an address of node %s or of a workload on it, and %s is not set",
+			side, addr, name, field)
 	}
 }
 

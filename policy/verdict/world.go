@@ -41,11 +41,11 @@ const (
 
 // Result is the result of policy for a flow.
 type Result struct {
-	// Egress is the outcome at the source endpoint. For a flow through a node, it is that of all stages with egress rules:
-	// Deny if one denies, and NotApplicable if none decides.
+	// Egress is the outcome at the source endpoint. For a flow through a node, it is that of all stages with egress
+	// rules: Deny if one denies, and NotApplicable if none decides.
 	Egress Outcome `json:"egress"`
-	// Ingress is the outcome at the destination endpoint, or that of all stages with ingress rules. It is computed even if
-	// Egress is Deny.
+	// Ingress is the outcome at the destination endpoint, or that of all stages with ingress rules. It is computed even
+	// if Egress is Deny.
 	Ingress Outcome `json:"ingress"`
 	// Combined is Deny if either side denies, NotApplicable if both sides are, and Allow otherwise.
 	Combined Outcome `json:"combined"`

@@ -11,8 +11,8 @@ type filing struct {
 	values []string // for formPairs
 	// items is the number of items of the terms. The query is evaluated for each of them.
 	items int
-	// queries is the number of queries that are filed under the terms. It decides between terms with equally many items:
-	// selectors that are added before any item are then filed under different terms.
+	// queries is the number of queries that are filed under the terms. It decides between terms with equally many
+	// items: selectors that are added before any item are then filed under different terms.
 	queries int
 }
 

@@ -31,8 +31,8 @@ type world struct {
 	events []event
 	model  *model
 	pool   []*selector.Selector
-	// weights are the frequencies of each kind of change. They differ between worlds and change over time: sometimes items
-	// are added before selectors, sometimes parents last, sometimes all objects are removed.
+	// weights are the frequencies of each kind of change. They differ between worlds and change over time: sometimes
+	// items are added before selectors, sometimes parents last, sometimes all objects are removed.
 	weights [6]int
 }
 

@@ -9,8 +9,8 @@ type Stats struct {
 	// Queries counts distinct selectors. LooseQueries counts those of them that need no single label: every new item is
 	// evaluated with each.
 	Queries, LooseQueries int
-	// Names counts the distinct label names of items, parents and selectors. Pairs counts the distinct pairs of name and
-	// value.
+	// Names counts the distinct label names of items, parents and selectors. Pairs counts the distinct pairs of name
+	// and value.
 	Names, Pairs int
 	// Matches counts pairs of an item and a distinct selector that matches it.
 	Matches int

@@ -85,7 +85,8 @@ const maxBuffer = 1024
 
 // releaseBuffers resets the buffers of a call, and frees those that are large.
 func (s *store) releaseBuffers() {
-	for _, buffer := range []*[]uint32{&s.incoming, &s.candidates, &s.ids, &s.changed, &s.changedPairs, &s.refileQueue} {
+	buffers := []*[]uint32{&s.incoming, &s.candidates, &s.ids, &s.changed, &s.changedPairs, &s.refileQueue}
+	for _, buffer := range buffers {
 		if cap(*buffer) > maxBuffer {
 			*buffer = nil
 		}
