@@ -18,8 +18,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// fullSize adds the benchmarks at the size that docs/benchmarks.md has figures for;
-// scripts/bench-graph sets it. Without it they run at a tenth.
+// fullSize adds the benchmarks at the size that docs/benchmarks.md has figures for. Without it they
+// run at a tenth.
 var fullSize = flag.Bool("full", false, "run the benchmarks at full size too")
 
 // load is one of W1 to W4 at some scale.
@@ -165,6 +165,9 @@ func BenchmarkHeap(b *testing.B) {
 			}
 			b.ReportMetric(float64(graphOnly)/1e6, "heap-MB")
 			b.ReportMetric(float64(withBatch)/1e6, "heap-with-batch-MB")
+			if _, ok := w.(networkSets); ok {
+				b.ReportMetric(float64(graphOnly)/float64(w.want().members), "heap-B/member")
+			}
 		})
 	}
 }
