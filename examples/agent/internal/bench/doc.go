@@ -6,7 +6,7 @@
 //
 // # Usage
 //
-//	make bench-e2e
+//	make bench-record SECTION=agent
 //	go test ./agent/internal/bench -run '^$' -bench . -full
 //
 // Without -full only the smaller worlds are measured. Each has 100 local endpoints; all others are
