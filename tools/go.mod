@@ -9,7 +9,10 @@ tool (
 	mvdan.cc/gofumpt
 )
 
-require golang.org/x/mod v0.42.0
+require (
+	go.yaml.in/yaml/v3 v3.0.6
+	golang.org/x/mod v0.42.0
+)
 
 require (
 	github.com/BurntSushi/toml v1.4.1-0.20240526193622-a339e1f7089c // indirect

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// catalogue has a section whose command reads its results from a file, and a chart of it.
+const catalogue = `
+intro: |
+  Read this first.
+sections:
+- name: load
+  title: Load & start
+  commands:
+  - cat output
+  peer: |
+    The reference was measured elsewhere.
+  tables:
+  - title: what
+    columns:
+    - {title: lookups, bench: /form=lookups, unit: ns/op}
+    - {title: chains, bench: /form=chains, unit: ns/op}
+    rows:
+    - {text: 'one', bench: 'Load/n=1/cost=*', base: 'Base', target: 2 ns, peer: 50 ns}
+performance:
+  charts:
+  - name: load
+    title: Load <1>
+    text: |
+      It shows the load.
+    section: load
+    columns:
+    - {title: lookups, bench: /form=lookups, unit: ns/op}
+    rows:
+    - {text: 'one & only', bench: 'Load/n=1/cost=*'}
+`
+
+const output = `BenchmarkBase-2 1 2 ns/op
+BenchmarkLoad/n=1/cost=7/form=lookups-2 1 4 ns/op
+BenchmarkLoad/n=1/cost=7/form=lookups-2 1 6 ns/op
+BenchmarkLoad/n=1/cost=7/form=lookups-2 1 5 ns/op
+BenchmarkLoad/n=1/cost=7/form=chains-2 1 40 ns/op
+`
+
+// repository makes a git repository with a catalogue and results of benchmarks, and returns its folder.
+func repository(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"docs/benchmarks/catalogue.yaml": catalogue, "docs/pictures/bench-old.svg": "", "docs/pictures/flush.svg": "",
+		"docs/benchmarks-earlier.md": "# Earlier\n\n## Load & start\n\n1 s\n", "output": output,
+		"go.mod": "module example.com/x\n",
+	} {
+		write(t, filepath.Join(root, name), text)
+	}
+	for _, args := range [][]string{
+		{"init", "-q"},
+		{"add", "-A"},
+		{"-c", "user.name=test", "-c", "user.email=test@localhost", "commit", "-q", "-m", "test"},
+	} {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = root
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, out)
+		}
+	}
+	return root
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// call runs the program, and returns what it prints and its error.
+func call(root string, args ...string) (string, error) {
+	var out bytes.Buffer
+	err := run(append([]string{"-root", root}, args...), &out, &out)
+	return out.String(), err
+}
+
+func require(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %q in:\n%s", part, text)
+		}
+	}
+}
+
+func TestPagesOfUnrecordedSections(t *testing.T) {
+	root := repository(t)
+	if _, err := call(root, "page"); err != nil {
+		t.Fatal(err)
+	}
+	require(t, read(t, filepath.Join(root, "docs/benchmarks.md")),
+		"Read this first.", "## Load & start", "```sh\ncat output\n```", "**Not recorded yet.**",
+		"(benchmarks-earlier.md#load--start)", "| one | – | – | 2 ns | 50 ns |")
+	require(t, read(t, filepath.Join(root, "docs/performance.md")),
+		"## Not recorded yet", "Load <1>", "(benchmarks.md#load--start)")
+	charts, err := filepath.Glob(filepath.Join(root, "docs/pictures/*.svg"))
+	if err != nil || len(charts) != 1 {
+		t.Errorf("the old chart is still there, or another picture is not: %v, %v", charts, err)
+	}
+}
+
+func TestRecordedSectionIsOnThePages(t *testing.T) {
+	root := repository(t)
+	for range 2 { // the results and pages of the first are no changes of the tree
+		if _, err := call(root, "record", "load"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page := read(t, filepath.Join(root, "docs/benchmarks.md"))
+	// The minimum misses its target, and is twice that of the base.
+	require(t, page, "| one | **4.00 / 5.00 ns** (2.00x) | 40.0 ns (20.00x) | 2 ns | 50 ns |", "Recorded on ")
+	if strings.Contains(page, "-dirty") {
+		t.Error("the tree had no changes")
+	}
+	require(t, read(t, filepath.Join(root, "docs/performance.md")),
+		"## Load <1>", "![one & only: lookups 4.00 ns, target 2 ns, reference 50 ns.](pictures/bench-load.svg)")
+	require(t, read(t, filepath.Join(root, "docs/pictures/bench-load.svg")),
+		`<title id="title">Load &lt;1&gt;</title>`, "one &amp; only", "prefers-color-scheme:dark",
+		`<rect class="peer" x="150" y="117.0" width="550.0"`, // the longest
+		`<rect class="s0" x="150" y="91.0" width="44.0"`)
+	list, err := call(root, "list")
+	if err != nil || strings.Contains(list, "not recorded") {
+		t.Errorf("list: %v: %s", err, list)
+	}
+}
+
+func TestRecordingOfAChangedTreeIsDirty(t *testing.T) {
+	root := repository(t)
+	write(t, filepath.Join(root, "main.go"), "package main\n")
+	if _, err := call(root, "record", "load"); err != nil {
+		t.Fatal(err)
+	}
+	require(t, read(t, filepath.Join(root, resultsFile)), `-dirty"`)
+}
+
+// TestCheckFindsEditedPages edits a page, a chart and the results, and leaves a chart behind.
+func TestCheckFindsEditedPages(t *testing.T) {
+	for _, file := range []string{
+		"docs/benchmarks.md", "docs/performance.md", "docs/pictures/bench-load.svg", "docs/pictures/bench-left.svg",
+	} {
+		root := repository(t)
+		if _, err := call(root, "record", "load"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := call(root, "page", "-check"); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(root, file), "edited by hand\n")
+		if _, err := call(root, "page", "-check"); err == nil || !strings.Contains(err.Error(), file) {
+			t.Errorf("%s: %v", file, err)
+		}
+		if got := read(t, filepath.Join(root, file)); got != "edited by hand\n" {
+			t.Errorf("-check wrote %s", file)
+		}
+	}
+}
+
+// TestRowsWithoutResultsAreErrors records a section, as another run would take long, and leaves the cells empty.
+func TestRowsWithoutResultsAreErrors(t *testing.T) {
+	root := repository(t)
+	write(t, filepath.Join(root, "output"), "BenchmarkOther-2 1 2 ns/op\n")
+	for _, args := range [][]string{{"record", "-n", "load"}, {"record", "load"}, {"page"}, {"page", "-check"}} {
+		if _, err := call(root, args...); err == nil || !strings.Contains(err.Error(), "the row of Load/n=1/cost=*") {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+	require(t, read(t, filepath.Join(root, "docs/benchmarks.md")), "| one | | | 2 ns | 50 ns |")
+	require(t, read(t, filepath.Join(root, "docs/performance.md")), "## Not recorded yet", "Load <1>")
+}
+
+// TestNothingIsSaved of a section whose command fails or prints no result, and of a dry run.
+func TestNothingIsSaved(t *testing.T) {
+	for name, tt := range map[string]struct {
+		args       []string
+		file, text string
+		want       string // of the error; without one, the section is printed
+	}{
+		"no result":       {args: []string{"load"}, file: "output", text: "PASS\n", want: "no result of a benchmark"},
+		"command fails":   {args: []string{"load"}, file: "docs/benchmarks/catalogue.yaml", want: "No such file"},
+		"dry":             {args: []string{"-n", "load"}},
+		"quick":           {args: []string{"-quick", "load"}},
+		"unknown section": {args: []string{"load", "nothing"}, want: `no section "nothing"; there are load`},
+		"no section":      {args: []string{}, want: "there are load"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := repository(t)
+			if tt.text == "" {
+				tt.text = strings.Replace(catalogue, "cat output", "cat missing", 1)
+			}
+			if tt.file != "" {
+				write(t, filepath.Join(root, tt.file), tt.text)
+			}
+			out, err := call(root, append([]string{"record"}, tt.args...)...)
+			if tt.want == "" {
+				require(t, out, "## Load & start", "**4.00 / 5.00 ns**")
+				if err != nil {
+					t.Error(err)
+				}
+			} else if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want %q", err, tt.want)
+			}
+			if _, err := os.Stat(filepath.Join(root, resultsFile)); err == nil {
+				t.Error("the results were saved")
+			}
+		})
+	}
+}
+
+func TestMalformedCatalogue(t *testing.T) {
+	for _, tt := range []struct{ old, new, want string }{
+		{"  title: Load & start", "  headline: Load", "headline"},
+		{"  commands:\n  - cat output\n", "", "commands are missing"},
+		{"    section: load", "    section: none", `no section "none"`},
+		{"text: 'one', ", "", "no text"},
+	} {
+		root := repository(t)
+		text := strings.Replace(catalogue, tt.old, tt.new, 1)
+		if text == catalogue {
+			t.Fatalf("no %q in the catalogue", tt.old)
+		}
+		write(t, filepath.Join(root, "docs/benchmarks/catalogue.yaml"), text)
+		if _, err := call(root, "page"); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("error %v, want %q", err, tt.want)
+		}
+	}
+}
+
+func TestUsage(t *testing.T) {
+	if out, err := call(".", "--help"); !strings.Contains(out, "record [-n]") || err == nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	for _, args := range [][]string{{}, {"plot"}} {
+		if _, err := call(".", args...); err == nil || !strings.Contains(err.Error(), "list, record or page") {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+}
+
+// TestLogarithmicAxis has equal distances for equal ratios.
+func TestLogarithmicAxis(t *testing.T) {
+	a := newAxis([]group{{bars: []bar{{value: 20}, {value: 3000, target: 100}}}}, true)
+	if a.low != 10 || a.high != 10_000 {
+		t.Errorf("from %v to %v", a.low, a.high)
+	}
+	if x := a.x(10); x != barLeft {
+		t.Errorf("10 is at %v", x)
+	}
+	if one, three := a.x(100)-a.x(10), a.x(10_000)-a.x(10); three < 2.99*one || three > 3.01*one {
+		t.Errorf("a power of ten is %v wide, three are %v", one, three)
+	}
+}
