@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 MODULES := . kubernetes dataplane/felix dataplane/wire dataplane/wireguard datastore/etcd datastore/kubernetes examples examples/daemon
 # Modules that are not part of the workspace.
-TOOLS := tools/cluster datastore/kubernetes/fleet
+TOOLS := tools tools/cluster datastore/kubernetes/fleet
 # The packages of all modules, for one go command: it tests packages of different modules in parallel.
 PACKAGES := $(MODULES:%=./%/...)
 # The packages that the race detector runs on: they need no kernel, and several goroutines may use them. The others of
@@ -128,7 +128,8 @@ proto: $(PROTO_TOOLS) ## Generate the code of the protocols.
 	@set -e; for m in $(PROTO_MODULES); do (cd $$m && PATH=$(CURDIR)/bin:$$PATH buf generate); done
 
 .PHONY: docs
-docs: ## Build the site of docs/ in bin/site, and check its links.
+docs: bin/benchmarks ## Check the pages of benchmarks, build the site of docs/ in bin/site, and check its links.
+	bin/benchmarks page -check
 	scripts/docs
 
 .PHONY: lint-proto
@@ -161,17 +162,13 @@ soak: test-tools ## Run the agent under churn, kills and traffic for SOAKTIME (d
 bench: ## Run the benchmarks.
 	@set -e; for m in $(MODULES); do (cd $$m && go test -run '^$$' -bench . -benchmem ./...); done
 
-.PHONY: bench-graph
-bench-graph: ## Run the benchmarks of the calculation graph at full size; print a table.
-	scripts/bench-graph
+.PHONY: bench-record
+bench-record: test-tools bin/benchmarks ## Record the benchmarks of SECTION (several in quotes) for docs/benchmarks.md, and render it.
+	bin/benchmarks record $(RECORDFLAGS) $(SECTION)
 
-.PHONY: bench-policy
-bench-policy: test-tools ## Measure the ways of writing policy with real packets through a router; print a table.
-	scripts/bench-policy
-
-.PHONY: bench-e2e
-bench-e2e: ## Measure from a change at the source to the kernel, start, restart and memory, at all sizes.
-	cd examples && go test ./agent/internal/bench -run '^$$' -bench . -skip CgroupLimit -timeout 1h -full
+.PHONY: bench-page
+bench-page: bin/benchmarks ## Render docs/benchmarks.md, docs/performance.md and charts from docs/benchmarks.
+	bin/benchmarks page
 
 .PHONY: bench-kubernetes
 bench-kubernetes: ## Measure a node on a real API server with PODS pods (default 100000): from a write to the kernel, memory, start.
@@ -181,10 +178,6 @@ bench-kubernetes: ## Measure a node on a real API server with PODS pods (default
 fleet: ## Measure 1,000 nodes on one API server and one etcd (FLEETFLAGS: --nodes 100, ...); takes an hour.
 	FLEET='--nodes 1000 --pods-per-node 2 --backend all --rate 1 --timeout 30m $(FLEETFLAGS)' nice -n 10 scripts/test-kubernetes
 
-.PHONY: bench-memory
-bench-memory: test-tools ## Run the agent at memory limits of a cgroup: a million prefixes, 100,000 policies. Needs root.
-	cd examples && go test ./agent/internal/bench -run '^$$' -bench CgroupLimit -benchtime 1x -full -v -timeout 1h
-
 .PHONY: clean
 clean: ## Remove what was built, unless a cluster runs.
 	@if [ -e bin/cluster-state ]; then echo "clean: a cluster runs or left state behind: run 'make cluster-down' first" >&2; exit 1; fi
@@ -193,6 +186,10 @@ clean: ## Remove what was built, unless a cluster runs.
 .PHONY: bin/agent
 bin/agent:
 	cd examples && CGO_ENABLED=0 go build -o ../bin/agent ./agent
+
+.PHONY: bin/benchmarks
+bin/benchmarks:
+	cd tools && GOWORK=off go build -o ../bin/benchmarks ./benchmarks
 
 bin/buf: tools/buf/go.mod tools/buf/go.sum
 	cd tools/buf && GOWORK=off go build -o ../../bin/buf github.com/bufbuild/buf/cmd/buf

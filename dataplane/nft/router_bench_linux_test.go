@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// fullSize adds the sizes and rounds that docs/benchmarks.md has figures of; scripts/bench-policy sets it.
+// fullSize adds the sizes and rounds that docs/benchmarks.md has figures of.
 var fullSize = flag.Bool("full", false, "run the benchmarks of policy at full size")
 
 // contest is a number of things that are measured in turn, so that whatever else the machine does

@@ -48,8 +48,10 @@ const groups: Record<string, Record<string, string>> = {
   },
   'How it is tested': {
     conformance: 'Conformance',
+    performance: 'Performance',
     comparison: 'Comparison',
     benchmarks: 'Benchmarks',
+    'benchmarks-earlier': 'Earlier benchmarks',
     mutants: 'Mutants',
   },
 }

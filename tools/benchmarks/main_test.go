@@ -275,3 +275,10 @@ func TestLogarithmicAxis(t *testing.T) {
 		t.Errorf("a power of ten is %v wide, three are %v", one, three)
 	}
 }
+
+// TestCommittedPages holds that the pages of this repository are those of its catalogue and results.
+func TestCommittedPages(t *testing.T) {
+	if _, err := call("../..", "page", "-check"); err != nil {
+		t.Error(err)
+	}
+}
