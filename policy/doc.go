@@ -113,5 +113,4 @@
 //
 // A resource must not change after it was sent in an Update. All values of the package are safe for concurrent reads.
 // Clone returns a copy that can be changed.
-// anyone; readers may then share it freely. Clone makes a copy to edit.
 package policy

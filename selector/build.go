@@ -151,8 +151,8 @@ func (t tree) appendMapped(out tree, replace func(Term) *Selector) (tree, error)
 	return out, nil
 }
 
-// PrefixLabels returns the selector with the prefix put before every label name: with "pcns.",
-// has(env) becomes has(pcns.env). The result is invalid where a name becomes illegal.
+// PrefixLabels returns the selector with a prefix on every label name: with "pcns.", has(env) becomes has(pcns.env).
+// The result is invalid if a name becomes invalid.
 func (s *Selector) PrefixLabels(prefix string) *Selector {
 	return s.MapTerms(func(t Term) *Selector {
 		if t.Op == OpAll || t.Op == OpGlobal {

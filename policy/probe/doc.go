@@ -68,5 +68,4 @@
 // Errors name the party, port or expectation. Index.Find, Index.Queries and ParsePort return one for invalid text, and
 // for a name that the world does not have. Diff returns a *LimitError if there are too many flows. Invalid resources
 // are absent, as in package verdict: see Evaluator.Rejected, or Difference.Rejected.
-// look at Evaluator.Rejected, or Difference.Rejected.
 package probe

@@ -113,5 +113,4 @@
 // absent, see Evaluator.Rejected. A flow that cannot exist is denied on both sides, with the reason in the explanation:
 // for example, it has no address or no protocol, addresses of two families, or an interface that its node does not
 // have.
-// node that the world does not have) is denied on both sides, with the reason in the explanation.
 package verdict
