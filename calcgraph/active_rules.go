@@ -11,40 +11,40 @@ import (
 )
 
 // PolicyReceiver receives the active policies. A policy is active if it selects a local endpoint or has
-// policy.AssumeNeededOnEveryNode. PolicyActive is called again when an active policy changes.
+// policy.AssumeNeededOnEveryNode. PolicyActive is called again if an active policy changes.
 type PolicyReceiver interface {
 	PolicyActive(p *policy.Policy)
 	PolicyInactive(key policy.Key)
 }
 
-// ProfileReceiver receives the active profiles. A profile is active if a local endpoint lists it. If it does
-// not exist, its rules deny everything. ProfileActive is called again when an active profile changes.
+// ProfileReceiver receives the active profiles. A profile is active if a local endpoint lists it. If it does not exist,
+// its rules deny everything. ProfileActive is called again if an active profile changes.
 type ProfileReceiver interface {
 	ProfileActive(p *policy.Profile)
 	ProfileInactive(name string)
 }
 
-// MatchReceiver receives the matches of policies and local endpoints, for all policies of one selector
-// at once. SelectionChanged is called when policies joined or left a selection, or one of them
-// changed in more than its rules.
+// MatchReceiver receives the matches of policies and local endpoints, for all policies of a Selection at once.
+// SelectionChanged is called if policies are added to a selection or removed from it, or if one changes in more than
+// its rules.
 type MatchReceiver interface {
 	MatchStarted(s *Selection, endpoint policy.Key)
 	MatchStopped(s *Selection, endpoint policy.Key)
 	SelectionChanged(s *Selection)
 }
 
-// ActiveRulesConfig has the receivers of an ActiveRules node. All fields are required.
+// ActiveRulesConfig configures an ActiveRules. All fields are required.
 type ActiveRulesConfig struct {
 	Policies PolicyReceiver
 	Profiles ProfileReceiver
 	Matches  MatchReceiver
 }
 
-// ActiveRules finds the policies and profiles that the endpoints of this node need. So the cost of the nodes after
-// it depends on these, and not on the cluster. PolicyActive comes before the first match of a policy,
-// PolicyInactive after its last match stopped.
+// ActiveRules computes which policies and profiles the endpoints of this node need. The cost of later nodes depends on
+// these, not on the size of the cluster. PolicyActive is called before the first match of a policy, and PolicyInactive
+// after its last match has stopped.
 //
-// Policies with equal selectors are one Selection, so the cost depends on the number of distinct selectors.
+// Policies with equal selectors are in one Selection. So the cost depends on the number of distinct selectors.
 //
 // An ActiveRules is not safe for concurrent use.
 type ActiveRules struct {
@@ -54,35 +54,35 @@ type ActiveRules struct {
 	selectors  selectorCache
 	selections map[string]*Selection // by canonical selector
 	policies   map[policy.Key]selected
-	// deferred are the policies of namespaces without a local endpoint. They can select nothing
-	// here, so not even their selectors are parsed: in a large cluster that is nearly all of
-	// them. The other namespaced ones are indexed.
+	// deferred are the policies of namespaces without a local endpoint. They cannot select a local endpoint, so their
+	// selectors are not parsed. In a large cluster, nearly all policies are deferred. The other namespaced policies are
+	// indexed.
 	deferred, indexed policiesByNamespace
 	profiles          map[string]*activeProfile
 	// endpoints has the references to release when a local endpoint is removed.
-	endpoints map[policy.Key]localEndpoint
-	parents   []string // room to work in
+	endpoints  map[policy.Key]localEndpoint
+	parentsBuf []string // buffer
 }
 
-// selected is a policy and the selection that it is in.
+// selected is a policy and its selection.
 type selected struct {
 	policy    *policy.Policy
 	selection *Selection
 }
 
-// activeProfile is kept while the profile exists or an endpoint lists it.
+// activeProfile is the state of a profile that exists or that an endpoint lists.
 type activeProfile struct {
-	profile *policy.Profile // nil while it does not exist
+	profile *policy.Profile // nil if it does not exist
 	users   int
 }
 
-// localEndpoint is an endpoint of this node, workload or host.
+// localEndpoint is a workload endpoint or host endpoint of this node.
 type localEndpoint struct {
 	namespace uint32
-	profiles  []string // each once
+	profiles  []string // without duplicates
 }
 
-// NewActiveRules returns an empty node.
+// NewActiveRules returns an ActiveRules without policies.
 func NewActiveRules(cfg ActiveRulesConfig) (*ActiveRules, error) {
 	a := &ActiveRules{
 		out:        cfg,
@@ -108,9 +108,8 @@ func NewActiveRules(cfg ActiveRulesConfig) (*ActiveRules, error) {
 	return a, nil
 }
 
-// UpdatePolicy adds or replaces a policy. Its selectors must parse; otherwise the policy is absent,
-// and the error of PolicySelector is returned, unless the policy is of a namespace that has no
-// local endpoint.
+// UpdatePolicy adds or replaces a policy. If its selectors do not parse, the policy is absent, and UpdatePolicy returns
+// the error of PolicySelector. It does not parse the selectors of a policy whose namespace has no local endpoint.
 func (a *ActiveRules) UpdatePolicy(p *policy.Policy) error {
 	key := p.Key()
 	if a.deferPolicy(key, p) {
@@ -142,15 +141,15 @@ func (a *ActiveRules) UpdatePolicy(p *policy.Policy) error {
 		a.out.Policies.PolicyActive(p)
 	}
 	if old.selection == selection {
-		a.replaced(selection, old.policy, p)
+		a.replaceSelected(selection, old.policy, p)
 	} else {
-		a.replaced(selection, nil, p)
+		a.replaceSelected(selection, nil, p)
 	}
-	if isNew { // the policy is among those that its first match makes active
+	if isNew { // its first match makes all policies of the selection active
 		a.index.UpdateSelector(selection, sel)
 	}
 	if old.selection != nil && old.selection != selection {
-		a.leave(old)
+		a.removeSelected(old)
 	}
 	if wasActive && !now.active() {
 		a.out.Policies.PolicyInactive(key)
@@ -170,14 +169,14 @@ func (a *ActiveRules) DeletePolicy(key policy.Key) {
 	}
 	wasActive := old.active()
 	delete(a.policies, key)
-	a.leave(old)
+	a.removeSelected(old)
 	if wasActive {
 		a.out.Policies.PolicyInactive(key)
 	}
 }
 
-// deferPolicy keeps a policy without parsing its selector, if it can select nothing here. It reports
-// whether it did.
+// deferPolicy stores a policy without parsing its selector, if it cannot select a local endpoint. It reports whether it
+// did.
 func (a *ActiveRules) deferPolicy(key policy.Key, p *policy.Policy) bool {
 	if p.Namespace == "" || p.NeededOnEveryNode() {
 		return false
@@ -192,15 +191,15 @@ func (a *ActiveRules) deferPolicy(key policy.Key, p *policy.Policy) bool {
 	return true
 }
 
-// indexNamespace indexes the deferred policies of a namespace, once it has a local endpoint. One
-// whose selectors do not parse is absent.
+// indexNamespace indexes the deferred policies of a namespace after its first local endpoint was added. A policy whose
+// selectors do not parse is absent.
 func (a *ActiveRules) indexNamespace(namespace string) {
 	for _, p := range a.deferred.take(namespace) {
-		_ = a.UpdatePolicy(p) // as UpdatePolicy, it is absent then
+		_ = a.UpdatePolicy(p) // with an error, the policy is absent
 	}
 }
 
-// deferNamespace defers the policies of a namespace, once its last local endpoint is removed.
+// deferNamespace defers the policies of a namespace after its last local endpoint was removed.
 func (a *ActiveRules) deferNamespace(namespace string) {
 	for _, p := range slices.Clone(a.indexed.byNamespace[namespace]) {
 		if !p.NeededOnEveryNode() {
@@ -210,17 +209,17 @@ func (a *ActiveRules) deferNamespace(namespace string) {
 	}
 }
 
-// leave takes a policy out of its selection, and the selection away after the last one.
-func (a *ActiveRules) leave(p selected) {
-	a.replaced(p.selection, p.policy, nil)
+// removeSelected removes a policy from its selection, and removes the selection if it is empty.
+func (a *ActiveRules) removeSelected(p selected) {
+	a.replaceSelected(p.selection, p.policy, nil)
 	if len(p.selection.policies) == 0 {
 		a.index.DeleteSelector(p.selection)
 		delete(a.selections, p.selection.sel.String())
 	}
 }
 
-// replaced replaces a policy in a selection, and reports the change if the selection has matches.
-func (a *ActiveRules) replaced(s *Selection, old, p *policy.Policy) {
+// replaceSelected replaces a policy in a selection, and reports the change if the selection has matches.
+func (a *ActiveRules) replaceSelected(s *Selection, old, p *policy.Policy) {
 	if s.Replace(old, p) && s.matches > 0 {
 		a.out.Matches.SelectionChanged(s)
 	}
@@ -236,8 +235,8 @@ func (a *ActiveRules) UpdateProfile(p *policy.Profile) {
 	}
 }
 
-// DeleteProfile removes a profile, if it exists. While an endpoint lists it, it stays
-// active with rules that deny everything, or those of the built-in profile.
+// DeleteProfile removes a profile, if it exists. If an endpoint lists it, it stays active with rules that deny
+// everything, or with those of the built-in profile.
 func (a *ActiveRules) DeleteProfile(name string) {
 	state := a.profiles[name]
 	if state == nil || state.profile == nil {
@@ -276,8 +275,8 @@ func (a *ActiveRules) updateEndpoint(key policy.Key, labels map[string]string, p
 		}
 		a.endpoints[key] = now
 	}
-	a.parents = a.namespaces.appendParents(a.parents[:0], now.namespace, now.profiles)
-	a.index.UpdateItem(key, labels, a.parents)
+	a.parentsBuf = a.namespaces.appendParents(a.parentsBuf[:0], now.namespace, now.profiles)
+	a.index.UpdateItem(key, labels, a.parentsBuf)
 	if known && !slices.Equal(old.profiles, profiles) {
 		for _, name := range old.profiles {
 			a.releaseProfile(name)

@@ -8,7 +8,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// policiesByNamespace are namespaced policies.
+// policiesByNamespace has namespaced policies.
 type policiesByNamespace struct {
 	byNamespace map[string][]*policy.Policy // sorted by key
 	n           int
@@ -18,7 +18,7 @@ func newPoliciesByNamespace() policiesByNamespace {
 	return policiesByNamespace{byNamespace: map[string][]*policy.Policy{}}
 }
 
-// find returns the place of a policy among those of its namespace, or the one to insert it at.
+// find returns the index of a policy in the list of its namespace, or the index to insert it at.
 func (s *policiesByNamespace) find(key policy.Key) ([]*policy.Policy, int, bool) {
 	list := s.byNamespace[key.Namespace]
 	at, found := slices.BinarySearchFunc(list, key, func(p *policy.Policy, key policy.Key) int {
@@ -38,7 +38,7 @@ func (s *policiesByNamespace) set(key policy.Key, p *policy.Policy) {
 	s.byNamespace[key.Namespace] = slices.Insert(list, at, p)
 }
 
-// remove forgets a policy, if it is there.
+// remove removes a policy, if it exists.
 func (s *policiesByNamespace) remove(key policy.Key) {
 	list, at, found := s.find(key)
 	if !found {
@@ -52,7 +52,7 @@ func (s *policiesByNamespace) remove(key policy.Key) {
 	}
 }
 
-// take returns the policies of a namespace, sorted, and forgets them.
+// take removes the policies of a namespace and returns them, sorted.
 func (s *policiesByNamespace) take(namespace string) []*policy.Policy {
 	list := s.byNamespace[namespace]
 	s.n -= len(list)

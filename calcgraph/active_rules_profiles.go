@@ -17,8 +17,8 @@ func (a *ActiveRules) profile(name string) *activeProfile {
 	return state
 }
 
-// useProfile counts an endpoint more that lists a profile. The index knows the labels of those that
-// are listed alone: most profiles of a cluster are of no interest here.
+// useProfile counts an endpoint that lists a profile. The label index has only profiles that a local endpoint lists,
+// because most profiles of a cluster have no local endpoint.
 func (a *ActiveRules) useProfile(name string) {
 	state := a.profile(name)
 	state.users++
@@ -46,8 +46,8 @@ func (a *ActiveRules) releaseProfile(name string) {
 	}
 }
 
-// missingProfile stands in for a profile without a resource. Unless it is built-in, it denies
-// everything, also what a later profile in the endpoint's list would allow.
+// missingProfile returns the rules for a profile without a resource. Unless it is built in, it denies everything, also
+// what a later profile in the endpoint's list allows.
 func missingProfile(name string) *policy.Profile {
 	if p, ok := policy.BuiltinProfile(name); ok {
 		return p
@@ -56,7 +56,7 @@ func missingProfile(name string) *policy.Profile {
 	return &policy.Profile{Name: name, Ingress: deny, Egress: deny}
 }
 
-// distinct returns the names in order, each once: the very list, where none is repeated.
+// distinct returns the names without duplicates, in order. If there are none, it returns the same slice.
 func distinct(names []string) []string {
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {

@@ -10,31 +10,29 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// Selection is the policies that have one selector in common, and so select the same endpoints.
-// Clusters have many policies and few selectors: what is done for a selection need not be done for
-// each of its policies.
+// Selection is the policies with the same selector, which select the same endpoints. Clusters have many policies and
+// few distinct selectors. Matches are computed once for a selection.
 //
 // A Selection is not safe for concurrent use.
 type Selection struct {
 	sel      *selector.Selector
 	policies []*policy.Policy // sorted by tier, order and name
-	matches  int              // of ActiveRules
+	matches  int              // counted by ActiveRules
 }
 
-// NewSelection returns a selection without policies, for those who use a PolicyResolver without
-// ActiveRules.
+// NewSelection returns a selection without policies, to use a PolicyResolver without ActiveRules.
 func NewSelection(sel *selector.Selector) *Selection { return &Selection{sel: sel} }
 
-// Selector returns the selector over the effective labels of endpoints.
+// Selector returns the selector on the effective labels of endpoints.
 func (s *Selection) Selector() *selector.Selector { return s.sel }
 
-// Policies returns the policies, sorted by the name of the tier and then by precedence. The caller
-// must not change the list, which is valid until the next Replace.
+// Policies returns the policies, sorted by the name of the tier and then by precedence. The list must not be changed.
+// It is valid until the next Replace.
 func (s *Selection) Policies() []*policy.Policy { return s.policies }
 
-// Replace puts p in the place of old, which must be the very value that is in the selection. A nil
-// old adds p, a nil p removes old. It reports whether anything but the rules has changed, so that
-// the lists of endpoints may have.
+// Replace replaces the policy old by p. old must be the same pointer as in the selection. If old is nil, Replace adds
+// p. If p is nil, Replace removes old. It reports whether anything but the rules has changed, so that lists of
+// endpoints may change.
 func (s *Selection) Replace(old, p *policy.Policy) bool {
 	if old != nil && p != nil && samePlace(old, p) {
 		if at, ok := s.find(old); ok {
@@ -54,17 +52,16 @@ func (s *Selection) Replace(old, p *policy.Policy) bool {
 	return true
 }
 
-// find returns the place of a policy, or the one to insert it at.
+// find returns the index of a policy, or the index to insert it at.
 func (s *Selection) find(p *policy.Policy) (int, bool) {
-	// Policies often come in order.
+	// Policies are often added in order.
 	if n := len(s.policies); n > 0 && compareInSelection(s.policies[n-1], p) < 0 {
 		return n, false
 	}
 	return slices.BinarySearchFunc(s.policies, p, compareInSelection)
 }
 
-// samePlace reports whether the two states of one policy are the same to the endpoints that it
-// selects.
+// samePlace reports whether the lists of endpoints are the same with both states of a policy.
 func samePlace(a, b *policy.Policy) bool {
 	return compareInSelection(a, b) == 0 &&
 		a.ApplyOnForward == b.ApplyOnForward && a.DoNotTrack == b.DoNotTrack && a.PreDNAT == b.PreDNAT &&

@@ -19,25 +19,24 @@ func familyOf(a netip.Addr) int {
 // single returns the full-length prefix of an address.
 func single(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
 
-// canonical returns the prefix unmapped and without host bits, or the zero prefix if it is none.
+// canonical returns the prefix unmapped and without host bits, or the zero prefix if p is invalid.
 func canonical(p netip.Prefix) netip.Prefix { return unmapped(p).Masked() }
 
-// unmapped returns the prefix with its host bits, as one of IPv4 if it is mapped.
+// unmapped returns the prefix with its host bits, as an IPv4 prefix if it is mapped.
 func unmapped(p netip.Prefix) netip.Prefix {
 	if !p.IsValid() || !p.Addr().Is4In6() {
 		return p
 	}
-	return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96) // invalid if it was shorter
+	return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96) // invalid if it was shorter than 96 bits
 }
 
-// routable reports whether a route can lead to the address of a node or workload.
+// routable reports whether there can be a route to the address of a node or workload.
 func routable(a netip.Addr) bool {
 	return a.IsValid() && a.Zone() == "" && !a.IsUnspecified() && !a.IsLoopback() && !a.IsMulticast() &&
 		!(a.Is6() && a.IsLinkLocalUnicast())
 }
 
-// firstAddresses returns the first address of each family of a node, with the length of its subnet,
-// or the zero prefix.
+// firstAddresses returns the first address of each family of a node with the length of its subnet, or the zero prefix.
 func firstAddresses(n *policy.Node) (first [2]netip.Prefix) {
 	if n == nil {
 		return first
@@ -51,7 +50,7 @@ func firstAddresses(n *policy.Node) (first [2]netip.Prefix) {
 	return first
 }
 
-// eachNodeClaim calls f for the addresses of a node and of its tunnels.
+// eachNodeClaim calls f for the addresses of a node and of its tunnel devices.
 func eachNodeClaim(n *policy.Node, f func(netip.Prefix, claim)) {
 	if n == nil {
 		return
@@ -64,14 +63,14 @@ func eachNodeClaim(n *policy.Node, f func(netip.Prefix, claim)) {
 	first := firstAddresses(n)
 	for _, a := range n.TunnelAddresses() {
 		a = a.Unmap()
-		if routable(a) && first[familyOf(a)].IsValid() { // else it is no tunnel, see TunnelResolver
+		if routable(a) && first[familyOf(a)].IsValid() { // otherwise it is no tunnel, see TunnelResolver
 			f(single(a), claim{kind: claimTunnel, node: n.Name})
 		}
 	}
 }
 
-// inSubnet reports whether a node's address is in the subnet of this one. An address without a
-// prefix length is a subnet of its own, on either side.
+// inSubnet reports whether another node's address is in the subnet of this node. A full-length prefix is a subnet of
+// its own, on both sides.
 func inSubnet(own, other netip.Prefix) bool {
 	return own.IsValid() && other.IsValid() && !own.IsSingleIP() && !other.IsSingleIP() && own.Contains(other.Addr())
 }

@@ -18,24 +18,22 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// churn is one change to a loaded W1, made again and again.
+// churn is one change to a loaded W1, repeated.
 type churn struct {
-	// setup and restore are updates before the first and after the last step.
+	// setup is applied before the first step, and restore after the last one.
 	setup, restore []policy.Update
-	// steps are the changes, taken in turn. Each changes something, also when the first comes after
-	// the last.
+	// steps are the changes, applied in a cycle. Each has an effect, also the first one after the last one.
 	steps []policy.Update
-	// undo are updates after each step that are not measured. Without any, the steps
-	// bring the world round by themselves.
+	// undo is applied after each step and not measured. Without undo, the steps themselves return to the initial state.
 	undo []policy.Update
-	// per is how many steps share a flush; 0 means 1.
+	// per is the number of steps of a flush; 0 means 1.
 	per int
-	// want counts the events of the first step by kind, and the members that it adds and removes.
+	// want has the number of events of the first step by kind, and of the added and removed members.
 	want map[string]int
 }
 
-// churns returns the changes by name. Those that touch remote endpoints go round
-// many of them, so that what they need is not in the processor's cache.
+// churns returns the changes by name. Changes of remote endpoints iterate over many of them, so that their data is not
+// in the processor's cache.
 func churns(w snapshot) map[string]churn {
 	m := workload.Markers()
 	seven := sevenOf(m, w)
@@ -59,9 +57,8 @@ func churns(w snapshot) map[string]churn {
 	}
 }
 
-// BenchmarkChurn measures single changes to a loaded W1, each with a flush of its own. Beside the
-// average of all steps it reports their least and their median, which other work on the machine
-// moves less.
+// BenchmarkChurn measures single changes to a loaded W1, each with a flush. Besides the mean of all steps, it reports
+// the minimum and the median, which depend less on other load of the machine.
 func BenchmarkChurn(b *testing.B) {
 	for _, w := range sizes([]snapshot{{25_000, 1_000}}, snapshot{250_000, 10_000}) {
 		graph := newBenchGraph(b)
@@ -110,8 +107,8 @@ func benchmarkChurn(b *testing.B, graph *calcgraph.Graph, c churn) {
 	b.ReportMetric(float64(took[len(took)/2]), "median-ns/step")
 }
 
-// TestChurn checks on a small scale that each change does what its name promises, and that the
-// benchmark leaves the world as it found it.
+// TestChurn checks with small workloads that each change has the effect of its name, and that the initial state
+// returns.
 func TestChurn(t *testing.T) {
 	w := snapshot{remote: 3100, policies: 310}
 	p := newPipeline(t)
@@ -144,8 +141,8 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// TestChurnAllocations holds how many allocations a step, with what undoes it, may take: about a
-// third more than it does take. Time depends on the machine, these do not.
+// TestChurnAllocations limits the allocations of a step and its undo: to about a third more than the present number.
+// They do not depend on the machine, as time does.
 func TestChurnAllocations(t *testing.T) {
 	w := snapshot{remote: 3100, policies: 310}
 	graph := newGraph(t)
@@ -189,7 +186,7 @@ func TestChurnAllocations(t *testing.T) {
 	}
 }
 
-// kinds counts the events of a batch by kind, and the members that come or go.
+// kinds counts the events of a batch by kind, and the added and removed members.
 func kinds(batch dataplane.Batch) map[string]int {
 	n := map[string]int{}
 	for _, event := range batch.Events {
@@ -229,11 +226,11 @@ func sevenOf(m []string, w snapshot) string {
 // irrelevant gives an endpoint a label that no selector mentions.
 func irrelevant(labels map[string]string, _ int) { labels["one-in-10"] = "value-irrelevant" }
 
-// relabelled returns updates that change the labels of some thousands of remote endpoints one after
-// the other, and then back again.
+// relabelled returns updates that change the labels of some thousands of remote endpoints one after the other, and then
+// restore them.
 func relabelled(w snapshot, change func(labels map[string]string, s int)) []policy.Update {
 	m := workload.Markers()
-	const prime = 7919 // far apart
+	const prime = 7919 // so that neighbours are far apart
 	n := min(w.remote/2, 4096)
 	var there, back []policy.Update
 	for i := range n {
@@ -296,7 +293,7 @@ func ruleEdited(w snapshot) churn {
 	return churn{steps: append(there, back...), restore: back, want: map[string]int{policyUpdates: 1}}
 }
 
-// policyAdded adds a policy whose sets are there already.
+// policyAdded adds a policy whose sets exist.
 func policyAdded(selector string, m []string, endpoints int) churn {
 	p := workload.Policy(m, 3)
 	p.Name, p.Selector = "tag-pol-new", selector
@@ -307,8 +304,7 @@ func policyAdded(selector string, m []string, endpoints int) churn {
 	}
 }
 
-// setAdded adds a policy that selects seven endpoints and needs a set that no other needs, each
-// time another one.
+// setAdded adds a policy that selects seven endpoints and needs a new set, each time another one.
 func setAdded(w snapshot, seven string) churn {
 	var steps []policy.Update
 	for i := range 20 {
@@ -331,8 +327,8 @@ func setAdded(w snapshot, seven string) churn {
 	}
 }
 
-// namespaceRelabelled changes the label that a hundredth of the endpoints inherit, which moves them
-// between two sets if a receiver is configured.
+// namespaceRelabelled changes a label that a hundredth of the endpoints inherit. They move between two sets, if these
+// exist.
 func namespaceRelabelled(w snapshot, seven string, interested bool) churn {
 	const n = 42
 	a, b := workload.Profile(n, "a"), workload.Profile(n, "b")

@@ -13,14 +13,13 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The memory of a graph stays below a limit if the caller keeps no updates. The limits are those of the figures
-// at full size.
+// The memory of a graph stays below a limit if the caller keeps no updates. The limits are those of the figures at full
+// size.
 func TestGraphMemoryIsBounded(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		w    load
-		// setup is given to the graph before the measurement; the rest of the workload's updates
-		// after it.
+		// setup reports whether an update is applied before the measurement. The others are applied after it.
 		setup func(u policy.Update) bool
 		units int
 		limit float64 // bytes a unit
@@ -62,8 +61,8 @@ func TestGraphMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// Worlds with new names are added and removed, in either order. The memory after each removal does not
-// grow. It varies, because selectors are cached.
+// Worlds with new names are added and removed, in either order. The memory after each removal does not grow. It varies,
+// because selectors are cached.
 func TestMemoryIsReleased(t *testing.T) {
 	graph := newGraph(t)
 	graph.InSync()
@@ -91,7 +90,7 @@ func TestMemoryIsReleased(t *testing.T) {
 	require.Less(t, later, earlier+earlier/10)
 }
 
-// TestLoadAllocations holds how many allocations an update takes on the way to the first batch.
+// TestLoadAllocations limits the allocations of an update up to the first batch.
 func TestLoadAllocations(t *testing.T) {
 	for _, test := range []struct {
 		w     load

@@ -18,19 +18,19 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// fullSize adds the benchmarks at the size that docs/benchmarks.md has figures for. Without it they
-// run at a tenth.
+// fullSize adds the benchmarks at the size of the figures in docs/benchmarks.md. Without it, they run at a tenth of the
+// size.
 var fullSize = flag.Bool("full", false, "run the benchmarks at full size too")
 
 // load is one of W1 to W4 at some scale.
 type load interface {
 	fmt.Stringer
 	updates() iter.Seq[policy.Update]
-	// want has the events of the first batch.
+	// want has the counts of the first batch.
 	want() tally
 }
 
-// sizes returns the workloads of the everyday run, and those of full size if the flag is set.
+// sizes returns the workloads of usual runs, and those of full size if the flag is set.
 func sizes[W any](everyday []W, full ...W) []W {
 	if *fullSize {
 		return append(everyday, full...)
@@ -52,8 +52,7 @@ func BenchmarkW1(b *testing.B) {
 	}
 }
 
-// BenchmarkW1Floor is what an index of W1's labels costs that is no more than two Go maps: each
-// name, value and key looked up once.
+// BenchmarkW1Floor measures a minimal index of W1's labels, two Go maps: each name, value and key is looked up once.
 func BenchmarkW1Floor(b *testing.B) {
 	for _, w := range sizes([]snapshot{{25_000, 1_000}}, snapshot{250_000, 10_000}) {
 		b.Run(w.String(), func(b *testing.B) {
@@ -76,8 +75,7 @@ func BenchmarkW1Floor(b *testing.B) {
 	}
 }
 
-// BenchmarkW1DeleteLocal loads W1 and then deletes the local endpoints, so that everything is
-// withdrawn.
+// BenchmarkW1DeleteLocal loads W1, then deletes the local endpoints, so that all events are reverted.
 func BenchmarkW1DeleteLocal(b *testing.B) {
 	for _, w := range sizes([]snapshot{{25_000, 1_000}}, snapshot{250_000, 10_000}) {
 		deletes := w.deleteLocal()
@@ -98,8 +96,7 @@ func BenchmarkW1DeleteLocal(b *testing.B) {
 	}
 }
 
-// BenchmarkW2 loads 1,000 network sets of 111,800 addresses that 1,000 policies on 200 endpoints
-// use.
+// BenchmarkW2 loads 1,000 network sets of 111,800 addresses that 1,000 policies on 200 endpoints use.
 func BenchmarkW2(b *testing.B) {
 	for _, w := range sizes([]networkSets{{1_000, 100}}, networkSets{10_000, 1_000}) {
 		b.Run(w.String(), func(b *testing.B) { benchmarkLoad(b, w, nil) })
@@ -113,16 +110,16 @@ func BenchmarkW3(b *testing.B) {
 	}
 }
 
-// BenchmarkW4 loads namespaces with a pod and a policy each, of which 100 are on this node: the
-// time is to grow with their number, not faster.
+// BenchmarkW4 loads namespaces with a pod and a policy each, of which 100 are on this node. The time must be linear in
+// their number.
 func BenchmarkW4(b *testing.B) {
 	for _, w := range sizes([]isolated{{namespaces: 1_000}, {namespaces: 10_000}}, isolated{namespaces: 100_000}) {
 		b.Run(w.String(), func(b *testing.B) { benchmarkLoad(b, w, nil) })
 	}
 }
 
-// benchmarkLoad measures the way from an empty graph to the first batch, and what is done
-// afterwards. The updates are made before.
+// benchmarkLoad measures the time from an empty graph to the first batch, and then afterwards. The updates are made
+// before.
 func benchmarkLoad(b *testing.B, w load, afterwards func(*testing.B, *calcgraph.Graph)) {
 	updates := slices.Collect(w.updates())
 	want := w.want()
@@ -145,8 +142,8 @@ func benchmarkLoad(b *testing.B, w load, afterwards func(*testing.B, *calcgraph.
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(updates)), "ns/update")
 }
 
-// BenchmarkHeap measures the memory of a graph if the caller keeps no updates. The
-// time is that of the graph alone, without the making of the updates.
+// BenchmarkHeap measures the memory of a graph if the caller keeps no updates. The time is that of the graph only,
+// without making the updates.
 func BenchmarkHeap(b *testing.B) {
 	var everyday, full []load
 	everyday = append(everyday, snapshot{25_000, 1_000}, networkSets{1_000, 1_000}, isolated{namespaces: 10_000})
@@ -172,7 +169,7 @@ func BenchmarkHeap(b *testing.B) {
 	}
 }
 
-// BenchmarkHeapEndpoints measures what a remote endpoint of W1 costs while there is no policy.
+// BenchmarkHeapEndpoints measures the memory of a remote endpoint of W1 without policies.
 func BenchmarkHeapEndpoints(b *testing.B) {
 	for _, n := range sizes([]int{25_000}, 250_000) {
 		b.Run("eps="+short(n), func(b *testing.B) {
@@ -212,9 +209,8 @@ func BenchmarkHeapEndpoints(b *testing.B) {
 	}
 }
 
-// heapKept loads a workload, of which it drops each update, and returns what the graph then holds
-// on the heap, and what it holds together with its first batch. It is called with the timer
-// running, and has it run for the graph alone.
+// heapKept loads a workload and drops each update. It returns the heap memory of the graph, and of the graph with its
+// first batch. The timer must be running, and measures only the graph.
 func heapKept(b *testing.B, w load) (graphOnly, withBatch uint64) {
 	b.StopTimer()
 	before := heap()
@@ -235,7 +231,7 @@ func heapKept(b *testing.B, w load) (graphOnly, withBatch uint64) {
 	return graphOnly, withBatch
 }
 
-// feed gives a graph updates that are made in portions, while the timer stands, and dropped
+// feed applies updates to a graph in portions. The timer is stopped while a portion is made. Portions are dropped
 // afterwards.
 func feed(b *testing.B, graph *calcgraph.Graph, updates iter.Seq[policy.Update]) {
 	portion := make([]policy.Update, 0, 10_000)
@@ -257,9 +253,9 @@ func feed(b *testing.B, graph *calcgraph.Graph, updates iter.Seq[policy.Update])
 	give()
 }
 
-// heap returns the bytes on the heap that are in use.
+// heap returns the bytes in use on the heap.
 func heap() uint64 {
-	// The second collection frees what finalizers and cleanups of the first let go.
+	// The second collection frees memory that finalizers and cleanups of the first one have released.
 	runtime.GC()
 	runtime.GC()
 	var stats runtime.MemStats

@@ -15,7 +15,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// resolved keeps the last rules.
+// resolved records the last rules.
 type resolved struct {
 	recorder
 	rules calcgraph.Rules
@@ -23,8 +23,7 @@ type resolved struct {
 
 func (r *resolved) RulesUpdate(_ policy.Key, rules calcgraph.Rules) { r.rules = rules }
 
-// The scanner resolves every field of a rule except its metadata. A rule that loses a field would
-// match too much.
+// The scanner resolves every field of a rule except its metadata. A rule that loses a field would match too much.
 func TestEveryFieldOfRulesIsResolved(t *testing.T) {
 	resolve := func(rule policy.Rule) dataplane.Rule {
 		var out resolved
@@ -44,7 +43,7 @@ func TestEveryFieldOfRulesIsResolved(t *testing.T) {
 	fields := 0
 	for i, leaf := range fieldwalk.Leaves(reflect.ValueOf(&filled).Elem()) {
 		if strings.HasPrefix(leaf.Path, ".Doubts") {
-			continue // A rule in doubt is closed, as other tests hold.
+			continue // a rule in doubt is closed: other tests check it
 		}
 		var rule policy.Rule
 		fieldwalk.Leaves(reflect.ValueOf(&rule).Elem())[i].Value.Set(leaf.Value)

@@ -18,7 +18,7 @@ import (
 
 var doubtSeeds = flag.Uint64("doubtseeds", 100, "how many random worlds TestCorruptRule corrupts")
 
-// S167: a doubt is reported by key and field when it begins and when it changes, and so is its end.
+// S167: a doubt is reported with key and field when it begins, when it changes and when it ends.
 func TestDoubtHook(t *testing.T) {
 	var calls []string
 	graph, err := calcgraph.New(calcgraph.Config{Node: node, Hooks: calcgraph.Hooks{
@@ -64,7 +64,7 @@ func TestDoubtHook(t *testing.T) {
 	step(policy.Update{Key: key}, 0)
 }
 
-// S167: an update that changes only the doubts of a policy sends nothing to the dataplane (S99).
+// S167: an update that changes only the doubts of a policy sends no event (S99).
 func TestChangedDoubtSendsNoEvents(t *testing.T) {
 	graph := newGraph(t)
 	graph.InSync()
@@ -80,8 +80,8 @@ func TestChangedDoubtSendsNoEvents(t *testing.T) {
 	require.Empty(t, graph.Flush().Events)
 }
 
-// S167: if any field of any rule of a random world is corrupted, denied flows stay denied, and the
-// graph agrees with the evaluator.
+// S167: if any field of any rule of a random world is corrupted, denied flows stay denied, and the graph agrees with
+// the evaluator.
 func TestCorruptRule(t *testing.T) {
 	corrupted, denied, allowed := 0, 0, 0
 	for seed := range *doubtSeeds {
@@ -106,7 +106,7 @@ func TestCorruptRule(t *testing.T) {
 		r.world.Apply(u)
 		r.graph.Update(u)
 		r.twin.Update(u)
-		require.NoError(t, r.flush(true), "seed %d: %s", seed, p.Key()) // the verdicts too
+		require.NoError(t, r.flush(true), "seed %d: %s", seed, p.Key()) // checks the verdicts, too
 		after := verdict.New(r.world)
 		require.Contains(t, after.Doubts(), p.Key(), "seed %d", seed)
 		for range 200 {
@@ -135,8 +135,7 @@ func TestCorruptRule(t *testing.T) {
 	require.Positive(t, allowed)
 }
 
-// corruptPolicy returns a copy of one of the policies that are in force, with one rule corrupted;
-// nil where none has a rule.
+// corruptPolicy returns a copy of one of the policies in force with one rule corrupted, or nil if none has a rule.
 func (g *opGen) corruptPolicy(w verdict.World, e *verdict.Evaluator) *policy.Policy {
 	var candidates []*policy.Policy
 	for _, key := range slices.SortedFunc(maps.Keys(w), policy.Key.Compare) {

@@ -24,7 +24,7 @@ func (resolvedRules) RulesUpdate(k policy.Key, r calcgraph.Rules) {
 	}
 }
 
-// An embedder that has policies of its own choice resolves their rules with the one node.
+// A program that selects policies itself only needs a RuleScanner to resolve their rules.
 func ExampleRuleScanner() {
 	scanner := calcgraph.NewRuleScanner(calcgraph.RuleScannerConfig{Sets: resolvedRules{}, Rules: resolvedRules{}})
 	p := &policy.Policy{Name: "p", Ingress: []policy.Rule{
@@ -71,8 +71,7 @@ func ExamplePolicyResolver() {
 	// HostEndpoint/h gone
 }
 
-// Nodes report in any order; batches have the order that a dataplane needs. What came to
-// nothing not at all.
+// Nodes report in any order. Batches have the order that a dataplane needs. Changes without a net effect are omitted.
 func ExampleSequencer() {
 	seq := calcgraph.NewSequencer()
 	seq.InSync()
@@ -92,7 +91,7 @@ func ExampleSequencer() {
 	// true
 }
 
-// A dataplane that joins late starts from a snapshot and plays the batches from then on.
+// A dataplane that is added later gets a snapshot, and then the next batches.
 func ExampleGraph_Snapshot() {
 	graph, err := calcgraph.New(calcgraph.Config{Node: "n1"})
 	if err != nil {

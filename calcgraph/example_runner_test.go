@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Updates come from any goroutine, batches go to Out. Barrier waits until all updates before it
-// have been handed over.
+// Any goroutine can send updates. Out receives batches. Barrier waits until Out has received the effects of all earlier
+// updates.
 func ExampleRunner() {
 	graph, err := calcgraph.New(calcgraph.Config{Node: "n1"})
 	if err != nil {

@@ -47,7 +47,7 @@ func (printer) MemberChanged(id dataplane.IPSetID, m dataplane.Member, present b
 	fmt.Println(m, present)
 }
 
-// An embedder that only needs the addresses that match a selector uses one node.
+// A program that only needs the addresses that match a selector uses IPSets alone.
 func ExampleIPSets() {
 	sets, err := calcgraph.NewIPSets(printer{})
 	if err != nil {
@@ -72,7 +72,7 @@ func ExampleIPSets() {
 	// set removed
 }
 
-// matches prints the matches of ActiveRules, and ignores the rest.
+// matches prints the matches of ActiveRules, and ignores its other output.
 type matches struct{}
 
 func (matches) PolicyActive(p *policy.Policy)         { fmt.Println("active", p.Key()) }

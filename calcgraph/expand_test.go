@@ -15,8 +15,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// expanders play the same scripts along other paths. Each must come to the state that the
-// script comes to, with the mirror watching every step.
+// expanders apply the same scripts in other ways. Each must result in the state of the script, and the mirror checks
+// every step.
 var expanders = map[string]func(p *pipeline, steps []step){
 	"flush at the end": func(p *pipeline, steps []step) {
 		for _, s := range steps {
@@ -43,7 +43,7 @@ var expanders = map[string]func(p *pipeline, steps []step){
 	"reversed inputs": func(p *pipeline, steps []step) {
 		p.graph.InSync()
 		for _, s := range steps {
-			// An object's own updates keep their order: only the last one counts.
+			// Updates of one object keep their order, because only the last one counts.
 			p.update(worldtext.Reversed(latest([]step{s}))...)
 			p.flush()
 		}
@@ -106,7 +106,7 @@ var expanders = map[string]func(p *pipeline, steps []step){
 	},
 }
 
-// TestExpandedScripts is S100: the final state depends on the content of the datastore alone.
+// TestExpandedScripts is S100: the final state depends only on the content of the datastore.
 func TestExpandedScripts(t *testing.T) {
 	for _, path := range scripts(t) {
 		s := readScript(t, path)
@@ -129,8 +129,8 @@ func TestExpandedScripts(t *testing.T) {
 	}
 }
 
-// TestTeardownOrders deletes the objects of each script in several orders, flushing after
-// each: nothing may be left, and no order may break a reference on the way.
+// TestTeardownOrders deletes the objects of each script in several orders, with a flush after each. At the end, nothing
+// may be left. No order may cause a missing reference.
 func TestTeardownOrders(t *testing.T) {
 	for _, path := range scripts(t) {
 		s := readScript(t, path)
@@ -174,8 +174,7 @@ func deletionsByKind(steps []step) []policy.Update {
 	return out
 }
 
-// latest returns the last update of each object, and deletions a deletion of each, in the order in
-// which the objects first came.
+// latest returns the last update of each object, and deletions a deletion of each, in the order of the first updates.
 func latest(steps []step) []policy.Update { return worldtext.Latest(updatesOf(steps)) }
 
 func deletions(steps []step) []policy.Update { return worldtext.Deletions(updatesOf(steps)) }

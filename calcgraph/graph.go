@@ -13,24 +13,21 @@ import (
 
 // Config configures a Graph.
 type Config struct {
-	// Node is the name of the node that events are computed for: the endpoints whose Node
-	// field equals it are local. Required.
+	// Node is the name of the node for which events are computed. Endpoints with this Node are local. Required.
 	Node string
-	// Names passes namespaces, service accounts and services on, for dataplanes that use
-	// of them, at the cost of memory for each. Off by default. Nodes and pools are always passed
-	// on.
+	// Names adds events for namespaces, service accounts and services, for dataplanes that use them. They take memory
+	// for each object. The default is false. Nodes and pools always have events.
 	Names bool
 	// Hooks report events to the caller. Optional.
 	Hooks Hooks
 }
 
-// Hooks are optional functions that the graph calls from Update, on the caller's goroutine.
+// Hooks are optional functions that the graph calls from Update, in the caller's goroutine.
 type Hooks struct {
-	// Rejected is called for a resource that is treated as absent because it is invalid, each time
-	// it comes.
+	// Rejected is called for each update with a resource that is absent because it is invalid.
 	Rejected func(key policy.Key, err error)
-	// Doubt is called when the doubts of a policy in force change: the parts of its rules that are
-	// not understood. It is called with nil when the policy has no doubts any more, or is absent.
+	// Doubt is called when the doubts of a policy in force change: the parts of its rules that are not understood. It
+	// is called with nil when the policy has no doubts any more, or is absent.
 	Doubt func(key policy.Key, doubt *policy.DoubtError)
 }
 
@@ -41,12 +38,11 @@ func (c Config) validate() error {
 	return nil
 }
 
-// Graph computes the events for one node from updates of resources. It can be driven by hand, with
-// Update, InSync and Flush, or by a Runner.
+// Graph computes the events for one node from updates of resources. The caller calls Update, InSync and Flush, or uses
+// a Runner.
 //
-// A Graph keeps of the resources only what it needs: policies, profiles, tiers, pools, blocks,
-// nodes, the parts of services and the endpoints of its own node as they are, of all others the
-// labels and addresses in a compact form.
+// A Graph stores these resources as they are: policies, profiles, tiers, pools, blocks, nodes, service backends and
+// local endpoints. Of all others, it stores labels and addresses in a compact form.
 //
 // A Graph is not safe for concurrent use.
 type Graph struct {
@@ -65,26 +61,26 @@ type Graph struct {
 	seq      *Sequencer
 }
 
-// New returns an empty graph, its nodes wired as the picture in the package's documentation shows.
-// It fails if the configuration is invalid.
+// New returns an empty graph, whose nodes are connected as the doc of the package shows. It fails if the configuration
+// is invalid.
 func New(cfg Config) (*Graph, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	seq := NewSequencer() // where everything ends
+	seq := NewSequencer() // the last node of all paths
 	sets, err := NewIPSets(seq)
 	if err != nil {
 		return nil, err
 	}
-	// What is active: its matches go to the resolver, its policies and profiles to the scanner,
-	// whose sets go to sets.
+	// Policy: ActiveRules sends matches to the PolicyResolver, and policies and profiles to the RuleScanner, which
+	// sends sets to IPSets.
 	resolver := NewPolicyResolver(seq)
 	scanner := NewRuleScanner(RuleScannerConfig{Sets: sets, Rules: seq})
 	active, err := NewActiveRules(ActiveRulesConfig{Policies: scanner, Profiles: scanner, Matches: resolver})
 	if err != nil {
 		return nil, err
 	}
-	// Where addresses are: the routes receive the tunnels that they lead through.
+	// Routes: the TunnelResolver sends tunnel endpoints to the RouteResolver.
 	routes, err := NewRouteResolver(RouteResolverConfig{Node: cfg.Node, Routes: seq})
 	if err != nil {
 		return nil, err
@@ -103,9 +99,9 @@ func New(cfg Config) (*Graph, error) {
 	}, nil
 }
 
-// Update takes the latest state of one object. The resource must not be changed afterwards. A
-// resource that is invalid, or whose key is not the update's, counts as absent under the update's
-// key. Rules of a policy that are not understood fail closed, see policy.Update.Admit.
+// Update sets the latest state of one object. The resource must not be changed afterwards. A resource that is invalid,
+// or that has another key than the update, is absent: the graph deletes the update's key. Rules of a policy that are
+// not understood fail closed, see policy.Update.Admit.
 func (g *Graph) Update(u policy.Update) {
 	resource, err := u.Admit()
 	var doubt *policy.DoubtError
@@ -118,22 +114,22 @@ func (g *Graph) Update(u policy.Update) {
 		g.reject(u.Key, err)
 		doubt = nil
 	}
-	g.noteDoubt(u.Key, doubt)
+	g.setDoubt(u.Key, doubt)
 }
 
-// InSync marks the end of the initial state: Update has received everything that the datastore had. Endpoints,
-// tunnels and routes are emitted from the next flush on. Further calls do nothing.
+// InSync marks the end of the initial state: Update has received everything that the datastore had. Endpoints, tunnels
+// and routes are emitted from the next flush on. Further calls have no effect.
 func (g *Graph) InSync() {
 	g.inSync = true
 	g.seq.InSync()
 }
 
-// Flush returns what has changed since the last flush; the batch is empty if nothing has.
+// Flush returns the changes since the last flush. The batch is empty if there are none.
 func (g *Graph) Flush() dataplane.Batch {
 	if g.inSync {
 		g.resolver.Flush()
 		g.tunnels.Flush()
-		g.routes.Flush() // after the tunnels, which it receives
+		g.routes.Flush() // after the tunnels, which it needs
 	}
 	return g.seq.Flush()
 }
@@ -145,8 +141,8 @@ func (g *Graph) reject(key policy.Key, err error) {
 	}
 }
 
-// noteDoubt reports the doubts of a policy, nil for none, if they changed since the last report.
-func (g *Graph) noteDoubt(key policy.Key, doubt *policy.DoubtError) {
+// setDoubt reports the doubts of a policy, nil for none, if they changed since the last report.
+func (g *Graph) setDoubt(key policy.Key, doubt *policy.DoubtError) {
 	old := g.doubts[key]
 	if doubt == nil {
 		delete(g.doubts, key)
@@ -159,8 +155,7 @@ func (g *Graph) noteDoubt(key policy.Key, doubt *policy.DoubtError) {
 	}
 }
 
-// set hands a resource to the nodes that care for it. None keeps an earlier state of it, so none
-// does not need the former resource. With an error the resource is absent.
+// set sends a resource to the nodes that process its kind. If it returns an error, the resource is absent.
 func (g *Graph) set(resource policy.Resource) error {
 	switch r := resource.(type) {
 	case *policy.Policy:
@@ -208,11 +203,10 @@ func (g *Graph) set(resource policy.Resource) error {
 	return nil
 }
 
-// remove withdraws what is known by a key from the nodes that set gives such resources to. Those
-// without it do nothing.
+// remove deletes a key in the nodes that process its kind. Deleting a key that does not exist has no effect.
 func (g *Graph) remove(key policy.Key) {
 	if key.Namespace != "" && !namespaced(key.Kind) {
-		return // nothing has such a key
+		return // no object has such a key
 	}
 	switch key.Kind {
 	case policy.KindPolicy, policy.KindStagedPolicy:
@@ -254,7 +248,7 @@ func namespaced(kind policy.Kind) bool {
 	return false
 }
 
-// removeLocal withdraws an endpoint that was local, if it was.
+// removeLocal deletes an endpoint in the nodes for local endpoints.
 func (g *Graph) removeLocal(key policy.Key) {
 	g.resolver.DeleteEndpoint(key)
 	g.active.DeleteEndpoint(key)

@@ -11,18 +11,16 @@ import (
 	"github.com/wayleave/wayleave/selector/labelindex"
 )
 
-// Snapshot returns all that Flush has returned so far as one batch, for a dataplane that joins
-// late: after it such a dataplane is where one is that played every batch. What was given to Update
-// since the last flush is not in it; the next flush has it. The members of IP sets are worked out
-// anew, so that a snapshot costs in proportion to all that is active.
+// Snapshot returns one batch with the state after the last flush, for a dataplane that is added later: the batch has
+// the same effect as all batches so far. Updates since the last flush are in the next batch. The members of IP sets are
+// computed again, so the cost is proportional to all active state.
 func (g *Graph) Snapshot() dataplane.Batch { return g.seq.Snapshot(g.sets.Members) }
 
-// State is what a graph holds, for people and tools: plain data that the graph does not change any
-// more. Lists are sorted.
+// State is the state of a graph, for people and tools. It is a copy. Lists are sorted.
 type State struct {
 	// Node is the name of the graph's node.
 	Node string
-	// InSync is set once InSync was called.
+	// InSync is true after the call of InSync.
 	InSync bool
 	// Sets are the active IP sets.
 	Sets []SetState
@@ -34,29 +32,29 @@ type State struct {
 	Endpoints []EndpointState
 }
 
-// SetState describes an active IP set.
+// SetState is an active IP set.
 type SetState struct {
 	ID   dataplane.IPSetID
 	Type dataplane.IPSetType
-	// Selector in its canonical form; empty in the set of a service.
+	// Selector is the selector in its canonical form. It is empty for the set of a service.
 	Selector string
-	// PortName and Protocol of a set of named ports, else zero.
+	// PortName and Protocol are set for a set of named ports.
 	PortName string
 	Protocol policy.Protocol
-	// Service is "namespace/name" in the set of a service.
+	// Service is "namespace/name" for the set of a service.
 	Service string
-	// Owners is how many policies and profiles refer to the set.
+	// Owners is the number of policies and profiles that refer to the set.
 	Owners int
 }
 
-// PolicyState describes why a policy is active.
+// PolicyState is an active policy, and why it is active.
 type PolicyState struct {
 	Key  policy.Key
 	Tier string
-	// Selector in its canonical form, with what the namespace and the other selectors of the policy
-	// add.
+	// Selector is the effective selector in its canonical form: it includes the namespace and the other selectors of
+	// the policy.
 	Selector string
-	// Endpoints is how many local endpoints the policy selects; 0 if it is only wanted on every
+	// Endpoints is the number of local endpoints that the policy selects. It is 0 if the policy is only needed on every
 	// node.
 	Endpoints int
 }
@@ -64,11 +62,11 @@ type PolicyState struct {
 // EndpointState is a local endpoint.
 type EndpointState struct {
 	Key policy.Key
-	// Selectors that select the endpoint, each with one policy or more, in canonical form.
+	// Selectors are the selectors that select the endpoint, in canonical form. Each has one or more policies.
 	Selectors []string
 }
 
-// State returns what the graph holds. It costs in proportion to what is active.
+// State returns the state of the graph. The cost is proportional to the active state.
 func (g *Graph) State() State {
 	s := State{Node: g.cfg.Node, InSync: g.inSync}
 	for _, id := range slices.Sorted(maps.Keys(g.scanner.sets)) {
@@ -109,34 +107,34 @@ func (u *usedSet) state() SetState {
 	return s
 }
 
-// Stats counts what a graph holds and has done.
+// Stats has counts of the contents and the work of a graph.
 type Stats struct {
-	// Policies, Selections and ActivePolicies: all policies, the distinct selectors of those that
-	// can select something on this node, and those that are active.
+	// Policies counts all policies. Selections counts the distinct selectors of those that can select an endpoint of
+	// this node. ActivePolicies counts the active ones.
 	Policies, Selections, ActivePolicies int
-	// ActiveProfiles includes missing ones.
+	// ActiveProfiles counts the active profiles, including missing ones.
 	ActiveProfiles int
-	// LocalEndpoints are the workload and host endpoints of the graph's node.
+	// LocalEndpoints counts the workload and host endpoints of the graph's node.
 	LocalEndpoints int
-	// Stacks are the distinct lists of policies that local endpoints have.
+	// Stacks counts the distinct lists of policies of local endpoints.
 	Stacks int
-	// Objects are the endpoints, host endpoints and network sets of all nodes.
+	// Objects counts the endpoints, host endpoints and network sets of all nodes.
 	Objects int
-	// Sets are the active IP sets.
+	// Sets counts the active IP sets.
 	Sets int
-	// SharedPrefixes are addresses and prefixes that several objects have.
+	// SharedPrefixes counts the addresses and prefixes that several objects have.
 	SharedPrefixes int
-	// Rejected is how often a resource was treated as absent because it is invalid.
+	// Rejected counts the updates whose resource was absent because it was invalid.
 	Rejected uint64
-	// Doubts is the number of policies in force with rules in doubt.
+	// Doubts counts the policies in force with rules in doubt.
 	Doubts int
-	// ActiveIndex and SetIndex are the label indexes of ActiveRules and IPSets.
+	// ActiveIndex and SetIndex are the counts of the label indexes of ActiveRules and IPSets.
 	ActiveIndex, SetIndex labelindex.Stats
-	// Routes is what RouteResolver holds.
+	// Routes has the counts of the RouteResolver.
 	Routes RouteStats
 }
 
-// Stats returns the counts. It costs in proportion to the policies that are active.
+// Stats returns the counts. The cost is proportional to the number of active policies.
 func (g *Graph) Stats() Stats {
 	s := Stats{
 		Policies:       len(g.active.policies) + g.active.deferred.n,

@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TestRejected: what is invalid is absent and reported, with the object and the field (S101).
+// TestRejected: an invalid resource is absent and reported, with its key and the field (S101).
 func TestRejected(t *testing.T) {
 	rejected := map[policy.Key]error{}
 	graph, err := calcgraph.New(calcgraph.Config{
@@ -31,7 +31,7 @@ func TestRejected(t *testing.T) {
 	require.ErrorContains(t, rejected[bad.Key()], "selector")
 	require.ErrorContains(t, rejected[bad.Key()], "ingress[0].action")
 
-	// A resource under another key than its own is absent under the key of the update.
+	// A resource under another key than its own is absent, under the key of the update.
 	u := endpoint("y", "10.0.0.2")
 	u.Key = endpoint("x", "10.0.0.1").Key
 	graph.Update(u)
@@ -49,7 +49,7 @@ func TestInSyncIsSentOnce(t *testing.T) {
 	require.Empty(t, graph.Flush().Events)
 }
 
-// TestIdleFlush: a flush with nothing to do costs nothing, whatever there is.
+// TestIdleFlush: a flush without changes allocates nothing, however large the graph is.
 func TestIdleFlush(t *testing.T) {
 	graph := newGraph(t)
 	for u := range (snapshot{remote: 500, policies: 50}).updates() {
@@ -60,8 +60,7 @@ func TestIdleFlush(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() { graph.Flush() }))
 }
 
-// TestRepeatedUpdates: repeated updates with equal values have no effect
-// (S99).
+// TestRepeatedUpdates: repeated updates with equal values have no effect (S99).
 func TestRepeatedUpdates(t *testing.T) {
 	graph := newGraph(t)
 	graph.InSync()
@@ -84,8 +83,8 @@ func TestRepeatedUpdates(t *testing.T) {
 	require.Equal(t, stats.SetIndex.Matches, graph.Stats().SetIndex.Matches)
 }
 
-// TestSharedLists: endpoints that the same policies select have the very same lists, and an edit of
-// rules leaves them alone.
+// TestSharedLists: endpoints that the same policies select share the same lists. A change of rules does not replace
+// them.
 func TestSharedLists(t *testing.T) {
 	graph := newGraph(t)
 	graph.InSync()

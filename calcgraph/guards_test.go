@@ -14,8 +14,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// A deletion may name anything. One that names what a namespace is called inside takes nothing from
-// the namespace.
+// The key of a deletion can have any name. If it has the internal name of a namespace's parent, the namespace stays.
 func TestDeletedNameIsNoNamespace(t *testing.T) {
 	graph, err := calcgraph.New(calcgraph.Config{Node: node})
 	require.NoError(t, err)
@@ -37,8 +36,7 @@ func TestDeletedNameIsNoNamespace(t *testing.T) {
 	require.Empty(t, graph.Flush().Events)
 }
 
-// A key that nothing can have, since objects of its kind have no namespace, is that of no other
-// object.
+// A key with a namespace, of a kind whose objects have none, is no key of another object.
 func TestDeletedKeyIsTheWholeKey(t *testing.T) {
 	graph, err := calcgraph.New(calcgraph.Config{Node: node})
 	require.NoError(t, err)
@@ -65,7 +63,7 @@ func TestDeletedKeyIsTheWholeKey(t *testing.T) {
 	}
 }
 
-// A policy that no local endpoint can match any more costs what it did before one could.
+// Policies that no local endpoint can match any more take as little memory as before.
 func TestPoliciesAreDeferredAgain(t *testing.T) {
 	graph, err := calcgraph.New(calcgraph.Config{Node: node})
 	require.NoError(t, err)
@@ -92,10 +90,9 @@ func TestPoliciesAreDeferredAgain(t *testing.T) {
 	require.Empty(t, graph.Snapshot().Events[:len(graph.Snapshot().Events)-1], "only in-sync is left")
 }
 
-// A caller that changes the ports of an endpoint it has handed in, which it must not, breaks no
-// set.
+// A caller must not change the ports of an endpoint after Update. If it does, sets stay consistent.
 func TestPortsAreCopied(t *testing.T) {
-	out := &holding{t: t, sets: map[dataplane.IPSetID]map[dataplane.Member]bool{}}
+	out := &memberRecorder{t: t, sets: map[dataplane.IPSetID]map[dataplane.Member]bool{}}
 	sets, err := calcgraph.NewIPSets(out)
 	require.NoError(t, err)
 	spec := calcgraph.NamedPortSet(nil, "http", policy.ProtocolTCP)

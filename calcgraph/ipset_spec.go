@@ -12,20 +12,19 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// IPSetSpec defines the members of an IP set. Equal specs have equal ids, also across processes. It
-// is immutable; make one with SelectorSet, NamedPortSet or ServiceSet.
+// IPSetSpec defines the members of an IP set. Equal specs have equal ids, also in other processes. An IPSetSpec is
+// immutable. SelectorSet, NamedPortSet and ServiceSet return one.
 type IPSetSpec struct {
 	ID   dataplane.IPSetID
 	Type dataplane.IPSetType
-	// Selector over the effective labels of endpoints and network sets. Nil in the set of a
-	// service.
+	// Selector on the effective labels of endpoints and network sets. Nil for the set of a service.
 	Selector *selector.Selector
-	// PortName and Protocol, in sets of type IPSetPorts that have a selector: members are the ports
-	// of this name, of this protocol, or of any where it is zero.
+	// PortName and Protocol are for sets of type IPSetPorts with a selector. Members are the ports with this name and
+	// protocol, or with any protocol if it is zero.
 	PortName string
 	Protocol policy.Protocol
-	// ServiceNamespace and ServiceName, in the set of a service: members are its backends, with
-	// their ports in a set of type IPSetPorts.
+	// ServiceNamespace and ServiceName are for the set of a service. Members are its backends, with their ports if the
+	// type is IPSetPorts.
 	ServiceNamespace, ServiceName string
 }
 
@@ -34,9 +33,8 @@ func SelectorSet(sel *selector.Selector) *IPSetSpec {
 	return &IPSetSpec{ID: dataplane.IPSetID(sel.ID()), Type: dataplane.IPSetNets, Selector: sel}
 }
 
-// NamedPortSet returns the spec of the ports of a name on the endpoints that match a selector; a
-// nil selector matches every endpoint. A zero protocol means the ports of that name of any
-// protocol.
+// NamedPortSet returns the spec of the ports with a name, of the endpoints that match a selector. A nil selector
+// matches every endpoint. A zero protocol means any protocol.
 func NamedPortSet(sel *selector.Selector, name string, proto policy.Protocol) *IPSetSpec {
 	if sel == nil {
 		sel = selector.All()
@@ -50,8 +48,8 @@ func NamedPortSet(sel *selector.Selector, name string, proto policy.Protocol) *I
 	}
 }
 
-// ServiceSet returns the spec of the backends of a service: of their addresses, or with type
-// IPSetPorts of (address, protocol, port).
+// ServiceSet returns the spec of the backends of a service: of their addresses or, with type IPSetPorts, of (address,
+// protocol, port).
 func ServiceSet(namespace, name string, typ dataplane.IPSetType) *IPSetSpec {
 	return &IPSetSpec{
 		ID:               setID("v:", "%d,%s/%s", typ, namespace, name),
@@ -61,13 +59,13 @@ func ServiceSet(namespace, name string, typ dataplane.IPSetType) *IPSetSpec {
 	}
 }
 
-// setID hashes what a set stands for.
+// setID returns the id of a set: a hash of its definition.
 func setID(prefix, format string, args ...any) dataplane.IPSetID {
 	sum := sha256.Sum224(fmt.Appendf([]byte(prefix), format, args...))
 	return dataplane.IPSetID(prefix + base64.RawURLEncoding.EncodeToString(sum[:]))
 }
 
-// wants reports whether a port of an endpoint belongs to the set.
-func (s *IPSetSpec) wants(p policy.EndpointPort) bool {
+// includes reports whether a port of an endpoint belongs to the set.
+func (s *IPSetSpec) includes(p policy.EndpointPort) bool {
 	return p.Name == s.PortName && (s.Protocol == 0 || p.Protocol == s.Protocol)
 }

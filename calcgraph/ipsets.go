@@ -8,33 +8,31 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// MemberReceiver receives the members of IP sets: a set before its first member, each member present
-// once and absent once, and the set's removal after that of its last member. Members come in no
-// particular order.
+// MemberReceiver receives the members of IP sets. A set is added before its first member and removed after its last
+// one. Each member is added and removed once. The order of members is unspecified.
 type MemberReceiver interface {
 	IPSetAdded(id dataplane.IPSetID, typ dataplane.IPSetType)
 	MemberChanged(id dataplane.IPSetID, m dataplane.Member, present bool)
 	IPSetRemoved(id dataplane.IPSetID)
 }
 
-// IPSets keeps the members of the active IP sets: the addresses and ports of all endpoints, host
-// endpoints and network sets, on whichever node, that match, and the backends of services. A member
-// that several objects contribute goes with the last of them.
+// IPSets computes the members of the active IP sets: the addresses and ports of all matching endpoints, host endpoints
+// and network sets, of all nodes, and the backends of services. If several objects have a member, it is removed with
+// the last of them.
 //
-// The members themselves are not kept: they follow from what matches and from what each object has,
-// and nearly every address is one object's alone. Only for those that several objects contribute is
-// there a count for each set. So an object costs what its labels and addresses take, however many
+// It does not store members, which follow from the matches and the prefixes of each object. Only for prefixes of
+// several objects, it stores a count for each set. So an object takes memory for its labels and addresses, however many
 // sets it is in.
 //
 // An IPSets is not safe for concurrent use.
 type IPSets struct {
 	selected *memberIndex // sets of selectors
-	services *memberIndex // sets of services, over their parts
+	services *memberIndex // sets of services; its objects are ServiceBackends
 }
 
 var _ IPSetReceiver = (*IPSets)(nil)
 
-// NewIPSets returns an empty node that sends its output to out.
+// NewIPSets returns an IPSets without sets that sends its output to out.
 func NewIPSets(out MemberReceiver) (*IPSets, error) {
 	selected, err := newMemberIndex(out)
 	if err != nil {
@@ -47,10 +45,10 @@ func NewIPSets(out MemberReceiver) (*IPSets, error) {
 	return &IPSets{selected, services}, nil
 }
 
-// serviceLabel is the label of the parts of a service with its name.
+// serviceLabel is the label of ServiceBackends with the name of the service.
 const serviceLabel = "service"
 
-// IPSetActive starts a set, which must not be active.
+// IPSetActive adds a set, which must not be active.
 func (s *IPSets) IPSetActive(spec *IPSetSpec) {
 	if spec.Selector == nil {
 		s.services.activate(spec, selector.Equal(serviceLabel, spec.ServiceNamespace+"/"+spec.ServiceName))
@@ -59,13 +57,13 @@ func (s *IPSets) IPSetActive(spec *IPSetSpec) {
 	s.selected.activate(spec, spec.Selector)
 }
 
-// IPSetInactive ends a set, if it is active.
+// IPSetInactive removes a set, if it is active.
 func (s *IPSets) IPSetInactive(id dataplane.IPSetID) {
 	s.selected.deactivate(id)
 	s.services.deactivate(id)
 }
 
-// Members returns the members of an active set, sorted: a list that is made for the caller.
+// Members returns the members of an active set, sorted. The caller may change the list.
 func (s *IPSets) Members(id dataplane.IPSetID) []dataplane.Member {
 	if members, active := s.selected.members(id); active {
 		return members
@@ -80,7 +78,7 @@ func (s *IPSets) UpdateEndpoint(w *policy.WorkloadEndpoint) {
 	s.selected.update(w.Key(), list, w.Ports, w.Labels, w.Profiles)
 }
 
-// UpdateHostEndpoint adds or replaces a host endpoint of any node. Its expected addresses count.
+// UpdateHostEndpoint adds or replaces a host endpoint of any node. Its addresses are ExpectedIPs.
 func (s *IPSets) UpdateHostEndpoint(h *policy.HostEndpoint) {
 	list := appendAddrs(s.selected.nets, h.ExpectedIPs)
 	s.selected.update(h.Key(), list, h.Ports, h.Labels, h.Profiles)
@@ -92,7 +90,7 @@ func (s *IPSets) UpdateNetworkSet(n *policy.NetworkSet) {
 	s.selected.update(n.Key(), list, nil, n.Labels, nil)
 }
 
-// UpdateService adds or replaces a part of a service.
+// UpdateService adds or replaces backends of a service.
 func (s *IPSets) UpdateService(part *policy.ServiceBackends) {
 	ports := make([]policy.EndpointPort, len(part.Ports))
 	for i, p := range part.Ports {
@@ -102,8 +100,8 @@ func (s *IPSets) UpdateService(part *policy.ServiceBackends) {
 	s.services.update(part.Key(), appendAddrs(s.services.nets, part.Addresses), ports, labels, nil)
 }
 
-// UpdateProfile adds or replaces the labels that endpoints inherit from a profile. One whose name
-// holds a slash, which is not valid, does not exist.
+// UpdateProfile adds or replaces the labels that endpoints inherit from a profile. It ignores an invalid name with a
+// slash.
 func (s *IPSets) UpdateProfile(p *policy.Profile) {
 	if isProfileName(p.Name) {
 		s.selected.index.UpdateParent(p.Name, p.LabelsToApply)
@@ -117,7 +115,7 @@ func (s *IPSets) DeleteProfile(name string) {
 	}
 }
 
-// Delete removes an endpoint, host endpoint, network set or part of a service, if it exists.
+// Delete removes an endpoint, host endpoint, network set or ServiceBackends, if it exists.
 func (s *IPSets) Delete(key policy.Key) {
 	if key.Kind == policy.KindServiceBackends {
 		s.services.delete(key)

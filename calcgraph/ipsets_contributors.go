@@ -9,15 +9,15 @@ import (
 	"github.com/wayleave/wayleave/internal/idtable"
 )
 
-// contributors maps each prefix to the objects that contribute it. Nearly every prefix has one contributor, for
-// which it stores only the number:
+// contributors maps each prefix to the objects that have it. For most prefixes, this is one object, whose number is
+// stored:
 //
 //	10.0.0.1     ──▶ 17
 //	10.0.0.2     ──▶ group 3 ──▶ 4, 18
 //	10.1.0.0/16  ──▶ 5
 type contributors struct {
-	hosts  shrinkingMap[uint32, uint32] // of full-length IPv4 addresses: an object, or a group with groupBit
-	nets   shrinkingMap[netKey, uint32] // of all else
+	hosts  shrinkingMap[uint32, uint32] // full-length IPv4 addresses: an object, or a group with groupBit
+	nets   shrinkingMap[netKey, uint32] // all other prefixes
 	ids    idtable.IDs                  // of groups
 	groups idtable.Column[[]uint32]     // objects, sorted
 }
@@ -35,7 +35,7 @@ func (c *contributors) get(k *netKey) (contributor uint32, ok bool) {
 	return contributor, ok
 }
 
-// group returns the group that holds a prefix, if it is one.
+// group returns the group of a prefix, if several objects have it.
 func (c *contributors) group(k *netKey) (uint32, bool) {
 	contributor, _ := c.get(k)
 	return contributor &^ groupBit, contributor&groupBit != 0
@@ -58,7 +58,7 @@ func (c *contributors) drop(k *netKey) {
 	}
 }
 
-// newGroup makes a group of two objects.
+// newGroup returns a group of two objects.
 func (c *contributors) newGroup(a, b uint32) uint32 {
 	group := c.ids.Alloc()
 	c.groups.Grow(group)
@@ -66,7 +66,7 @@ func (c *contributors) newGroup(a, b uint32) uint32 {
 	return group
 }
 
-// addToGroup adds an object to a group, and reports whether it is new there.
+// addToGroup adds an object to a group. It reports whether the object is new in the group.
 func (c *contributors) addToGroup(group, object uint32) bool {
 	objects := c.groups.At(group)
 	at, found := slices.BinarySearch(*objects, object)
@@ -77,7 +77,7 @@ func (c *contributors) addToGroup(group, object uint32) bool {
 	return true
 }
 
-// removeFromGroup removes an object from a group. It returns how many are left and the first of them.
+// removeFromGroup removes an object from a group. It returns the number of remaining objects and the first of them.
 func (c *contributors) removeFromGroup(group, object uint32) (left int, first uint32) {
 	objects := c.groups.At(group)
 	if at, found := slices.BinarySearch(*objects, object); found {
@@ -92,11 +92,10 @@ func (c *contributors) freeGroup(group uint32) {
 	c.groups.Clear(group, &c.ids)
 }
 
-// shrinkingMap is a map that gives memory back as it empties, which maps by themselves do not. Its
-// zero value is empty.
+// shrinkingMap is a map that frees memory when entries are deleted, which Go maps do not. The zero value is empty.
 type shrinkingMap[K comparable, V any] struct {
 	m    map[K]V
-	peak int // most entries since it was made
+	peak int // maximum number of entries since the map was allocated
 }
 
 func (s *shrinkingMap[K, V]) set(k K, v V) {

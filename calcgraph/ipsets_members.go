@@ -14,17 +14,17 @@ import (
 	"github.com/wayleave/wayleave/selector/labelindex"
 )
 
-// memberIndex computes the members of IP sets, either of selectors or of services.
+// memberIndex computes the members of IP sets, either for selectors or for services.
 type memberIndex struct {
 	out          MemberReceiver
-	index        *labelindex.Index[uint32, uint32] // of objects and sets by number
+	index        *labelindex.Index[uint32, uint32] // objects and sets, by number
 	namespaces   namespaces
 	objects      idtable.Map[objectKey, object]
 	contributors contributors
 	shared       shrinkingMap[sharedMember, uint32]
 	sets         idtable.Map[dataplane.IPSetID, ipSet]
 
-	// Room to work in.
+	// Buffers.
 	parents []string
 	nets    []byte
 	one     [narrow]byte
@@ -36,8 +36,7 @@ type ipSet struct {
 	number uint32
 }
 
-// sharedMember is a member of a set whose address or prefix several objects have. It is
-// counted how many of those that match contribute it.
+// sharedMember is a member of a set with a prefix of several objects. Matching objects that have it are counted.
 type sharedMember struct {
 	set, group uint32
 	protocol   policy.Protocol
@@ -61,7 +60,7 @@ func newMemberIndex(out MemberReceiver) (*memberIndex, error) {
 	return s, nil
 }
 
-// activate adds a set with the objects that a selector selects.
+// activate adds a set with the members that a selector matches.
 func (s *memberIndex) activate(spec *IPSetSpec, sel *selector.Selector) {
 	_, hash, _ := s.sets.Find(spec.ID)
 	number := s.sets.Add(spec.ID, hash)
@@ -81,7 +80,7 @@ func (s *memberIndex) deactivate(id dataplane.IPSetID) {
 	s.out.IPSetRemoved(id)
 }
 
-// members returns the members of a set, sorted, and whether it is active.
+// members returns the members of a set, sorted, and reports whether the set is active.
 func (s *memberIndex) members(id dataplane.IPSetID) (members []dataplane.Member, active bool) {
 	set, _, active := s.sets.Find(id)
 	if !active {
@@ -114,32 +113,31 @@ func (s *memberIndex) delete(key policy.Key) {
 	if list := o.list(&s.one); o.repeated() {
 		keys, _ := list.keys(0, list.len())
 		for i := range keys {
-			s.release(number, o, &keys[i])
+			s.removeContributor(number, o, &keys[i])
 		}
 	} else {
 		for i := range list.len() {
 			k := list.at(i)
-			s.release(number, o, &k)
+			s.removeContributor(number, o, &k)
 		}
 	}
 	s.objects.Remove(number)
 	s.namespaces.release(namespace)
 }
 
-// update replaces what the object contributes to the sets that it is in, then its labels,
-// which may put it into others. What it contributes before and after is never withdrawn
-// in between.
+// update replaces the prefixes and ports of an object in its current sets, then its labels, which may change its sets.
+// Members that the object has before and after are never removed in between.
 func (s *memberIndex) update(
 	key policy.Key, nets netList, ports []policy.EndpointPort, labels map[string]string, profiles []string,
 ) {
 	namespace := s.namespaces.use(key.Namespace)
 	number, hash, known := s.objects.Find(newObjectKey(key, namespace))
 	if known {
-		s.namespaces.release(namespace) // the object was counted when it came
+		s.namespaces.release(namespace) // the existing object already has a reference
 	} else {
 		number = s.objects.Add(newObjectKey(key, namespace), hash)
 	}
-	s.nets = nets.data // keeps the room that it has grown to
+	s.nets = nets.data // keep the grown buffer
 	o := s.objects.At(number)
 	s.current = s.current[:0]
 	ports = distinctPorts(ports)
@@ -154,15 +152,15 @@ func (s *memberIndex) update(
 	}
 	s.parents = s.namespaces.appendParents(s.parents[:0], namespace, profiles)
 	s.index.UpdateItem(number, labels, s.parents)
-	if cap(s.nets) > maxRoom {
+	if cap(s.nets) > maxBuffer {
 		s.nets = nil
 	}
 }
 
-// maxRoom is how many bytes of room to work in stay between calls.
-const maxRoom = 1 << 20
+// maxBuffer is the size in bytes up to which the buffer is kept between calls.
+const maxBuffer = 1 << 20
 
-// matchChanged adds all that an object contributes to a set, or removes it.
+// matchChanged adds or removes all members of an object in a set.
 func (s *memberIndex) matchChanged(set *ipSet, number uint32, present bool) {
 	o := s.objects.At(number)
 	list := o.list(&s.one)
@@ -179,21 +177,20 @@ func (s *memberIndex) matchChanged(set *ipSet, number uint32, present bool) {
 	}
 }
 
-// change adds what an object contributes to a set by one of its prefixes, or removes it.
+// change adds or removes the members of an object with one of its prefixes in a set.
 func (s *memberIndex) change(set *ipSet, o *object, k *netKey, present bool) {
 	if set.spec.Type == dataplane.IPSetNets {
 		s.changeMember(set, o, k, policy.EndpointPort{}, present)
 		return
 	}
 	for _, p := range o.ports() {
-		if set.spec.wants(p) {
+		if set.spec.includes(p) {
 			s.changeMember(set, o, k, p, present)
 		}
 	}
 }
 
-// changeMember adds or removes one member. It goes out if the object is the only one that
-// contributes it, of those that match.
+// changeMember adds or removes one member. It sends the change if no other matching object has the member.
 func (s *memberIndex) changeMember(set *ipSet, o *object, k *netKey, p policy.EndpointPort, present bool) {
 	if o.shared > 0 {
 		if group, ok := s.contributors.group(k); ok && !s.count(set, group, p, present) {
@@ -203,7 +200,7 @@ func (s *memberIndex) changeMember(set *ipSet, o *object, k *netKey, p policy.En
 	s.out.MemberChanged(set.spec.ID, dataplane.Member{Prefix: k.prefix(), Protocol: p.Protocol, Port: p.Port}, present)
 }
 
-// count counts a contribution more or less. It reports whether it is the first or was the last.
+// count increments or decrements the count of a shared member. It reports whether the member is now added or removed.
 func (s *memberIndex) count(set *ipSet, group uint32, p policy.EndpointPort, present bool) bool {
 	m := sharedMember{set.number, group, p.Protocol, p.Port}
 	n := s.shared.m[m]

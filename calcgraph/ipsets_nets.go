@@ -9,10 +9,10 @@ import (
 	"slices"
 )
 
-// netKey is a prefix without pointers: the length, plus wideBits where it is IPv6, and the address.
+// netKey is a prefix without pointers: the length, plus wideBits for IPv6, and the address.
 type netKey [1 + 16]byte
 
-// wideBits distinguishes the lengths of IPv6 prefixes from those of IPv4.
+// wideBits is added to the length of IPv6 prefixes.
 const wideBits = 64
 
 const (
@@ -44,8 +44,8 @@ func (k *netKey) prefix() netip.Prefix {
 // host returns a full-length IPv4 address.
 func (k *netKey) host() (addr uint32, ok bool) { return binary.BigEndian.Uint32(k[1:5]), k[0] == 32 }
 
-// netList is a list of prefixes in few bytes and without pointers, in the order given: narrow bytes
-// each where all are IPv4, else wide. The zero list is empty.
+// netList is a list of prefixes in few bytes and without pointers, in the order of the caller. Each prefix has narrow
+// bytes if all are IPv4, else wide. The zero list is empty.
 type netList struct {
 	data []byte
 	wide bool
@@ -69,9 +69,9 @@ func (l netList) at(i int) netKey {
 
 func (l netList) equal(o netList) bool { return l.wide == o.wide && bytes.Equal(l.data, o.data) }
 
-// appendNets writes prefixes as a list into the room of buf.
+// appendNets encodes prefixes as a list in buf.
 func appendNets(buf []byte, nets []netip.Prefix) netList {
-	// Nearly always all are IPv4. Speed is why they are written here.
+	// Most lists are IPv4 only. This path is inlined for speed.
 	data := slices.Grow(buf[:0], narrow*len(nets))[:narrow*len(nets)]
 	for i := range nets {
 		addr := nets[i].Addr()
@@ -95,7 +95,7 @@ func appendWide(buf []byte, nets []netip.Prefix) netList {
 	return l
 }
 
-// appendAddrs writes addresses as a list into the room of buf.
+// appendAddrs encodes addresses as a list in buf.
 func appendAddrs(buf []byte, addrs []netip.Addr) netList {
 	var room [4]netip.Prefix
 	nets := room[:0]
@@ -106,8 +106,8 @@ func appendAddrs(buf []byte, addrs []netip.Addr) netList {
 	return appendNets(buf, nets)
 }
 
-// keys returns the prefixes from place from to place to, sorted and each once. It reports whether
-// one was there twice.
+// keys returns the prefixes from index from to index to, sorted and without duplicates. It reports whether there were
+// duplicates.
 func (l netList) keys(from, to int) (keys []netKey, repeated bool) {
 	keys = make([]netKey, 0, to-from)
 	for i := from; i < to; i++ {
@@ -117,7 +117,7 @@ func (l netList) keys(from, to int) (keys []netKey, repeated bool) {
 	return keys, len(keys) < to-from
 }
 
-// has reports whether a prefix is in the list.
+// has reports whether the list has a prefix.
 func (l netList) has(k netKey) bool {
 	for i := range l.len() {
 		if l.at(i) == k {
@@ -127,8 +127,8 @@ func (l netList) has(k netKey) bool {
 	return false
 }
 
-// common returns how many prefixes the two lists have in common at the beginning, and how many at
-// the end of what is left. Lists of different forms have none.
+// common returns the lengths of the common prefix of two lists, and of the common suffix of the rest. Lists with
+// different encodings have none.
 func (l netList) common(o netList) (head, tail int) {
 	if l.wide != o.wide {
 		return 0, 0
@@ -146,7 +146,7 @@ func (l netList) common(o netList) (head, tail int) {
 	return head, tail
 }
 
-// commonPrefix returns how many bytes are the same at the beginning.
+// commonPrefix returns the length of the common prefix of a and b.
 func commonPrefix(a, b []byte) int {
 	const block = 256
 	n, i := min(len(a), len(b)), 0
@@ -159,7 +159,7 @@ func commonPrefix(a, b []byte) int {
 	return i
 }
 
-// onlyKeys calls visit for every key that the first of two sorted lists has and the second has not.
+// onlyKeys calls visit for each key of the sorted list a that is not in the sorted list b.
 func onlyKeys(a, b []netKey, visit func(k netKey)) {
 	for _, k := range a {
 		for len(b) > 0 && bytes.Compare(b[0][:], k[:]) < 0 {

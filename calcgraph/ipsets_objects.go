@@ -11,23 +11,23 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// object is what an endpoint or network set can put into sets. Most have one IPv4 address and no
-// named port; they need no memory beside it.
+// object is an endpoint, network set or ServiceBackends with its prefixes and ports. Most objects have one IPv4 address
+// and no named port: these need no further memory.
 type object struct {
-	single bool    // addr is all that there is
+	single bool    // addr is the only prefix, and there are no ports
 	addr   [4]byte // the only address
-	shared uint32  // how many of its prefixes others have too
-	more   *holding
+	shared uint32  // number of its prefixes that other objects have, too
+	more   *objectExtra
 }
 
-// holding is what other objects have.
-type holding struct {
+// objectExtra has the prefixes and ports of objects that need more than one address.
+type objectExtra struct {
 	nets     netList
-	repeated bool                  // a prefix is in nets more than once
-	ports    []policy.EndpointPort // sorted, each once
+	repeated bool                  // nets has duplicates
+	ports    []policy.EndpointPort // sorted, without duplicates
 }
 
-// list returns the prefixes of the object; one is room for it.
+// list returns the prefixes of the object. one is a buffer for a single address.
 func (o *object) list(one *[narrow]byte) netList {
 	switch {
 	case o.more != nil:
@@ -50,9 +50,8 @@ func (o *object) ports() []policy.EndpointPort {
 
 func (o *object) repeated() bool { return o.more != nil && o.more.repeated }
 
-// hold replaces what the object has. The list is copied, the ports, which are the object's already,
-// are not.
-func (o *object) hold(nets netList, repeated bool, ports []policy.EndpointPort) {
+// store replaces the prefixes and ports of the object. It copies the list, but not the ports, which the object owns.
+func (o *object) store(nets netList, repeated bool, ports []policy.EndpointPort) {
 	o.single = false
 	if len(ports) == 0 && len(nets.data) <= narrow && !nets.wide {
 		if nets.len() == 1 {
@@ -66,7 +65,7 @@ func (o *object) hold(nets netList, repeated bool, ports []policy.EndpointPort) 
 		}
 	}
 	if o.more == nil {
-		o.more = &holding{}
+		o.more = &objectExtra{}
 	}
 	if len(nets.data) == len(o.more.nets.data) {
 		copy(o.more.nets.data, nets.data)
@@ -76,20 +75,20 @@ func (o *object) hold(nets netList, repeated bool, ports []policy.EndpointPort) 
 	o.more.nets.wide, o.more.repeated, o.more.ports = nets.wide, repeated, ports
 }
 
-// appendMembers appends what the object contributes to a set by one of its prefixes.
+// appendMembers appends the members of a set for one of the object's prefixes.
 func (o *object) appendMembers(members []dataplane.Member, spec *IPSetSpec, k *netKey) []dataplane.Member {
 	if spec.Type == dataplane.IPSetNets {
 		return append(members, dataplane.Member{Prefix: k.prefix()})
 	}
 	for _, p := range o.ports() {
-		if spec.wants(p) {
+		if spec.includes(p) {
 			members = append(members, dataplane.Member{Prefix: k.prefix(), Protocol: p.Protocol, Port: p.Port})
 		}
 	}
 	return members
 }
 
-// setPorts replaces the ports of an object in the sets that it is in.
+// setPorts replaces the ports of an object, and updates its current sets.
 func (s *memberIndex) setPorts(number uint32, o *object, ports []policy.EndpointPort) {
 	old, list := o.ports(), o.list(&s.one)
 	if slices.Equal(old, ports) {
@@ -102,7 +101,7 @@ func (s *memberIndex) setPorts(number uint32, o *object, ports []policy.Endpoint
 				continue
 			}
 			for _, set := range s.current {
-				if set.spec.Type != dataplane.IPSetPorts || !set.spec.wants(p) {
+				if set.spec.Type != dataplane.IPSetPorts || !set.spec.includes(p) {
 					continue
 				}
 				for k := range keys {
@@ -113,11 +112,11 @@ func (s *memberIndex) setPorts(number uint32, o *object, ports []policy.Endpoint
 	}
 	change(ports, old, true)
 	change(old, ports, false)
-	o.hold(list, o.repeated(), ports)
+	o.store(list, o.repeated(), ports)
 }
 
-// setNets replaces the prefixes of an object, in the sets that it is in too. What is the same at
-// the beginning and at the end of both lists is not looked at any further.
+// setNets replaces the prefixes of an object, and updates its current sets. It compares only the parts of both lists
+// between the common prefix and suffix.
 func (s *memberIndex) setNets(number uint32, o *object, now netList) {
 	old := o.list(&s.one)
 	if old.equal(now) {
@@ -134,13 +133,13 @@ func (s *memberIndex) setNets(number uint32, o *object, now netList) {
 	before, _ := old.keys(head, old.len()-tail)
 	after, repeated := now.keys(head, now.len()-tail)
 	if o.repeated() && head+tail > 0 {
-		// What goes may stand at the beginning or at the end too, and so stay.
+		// A removed prefix may also be in the common prefix or suffix: it then stays.
 		before = slices.DeleteFunc(before, now.has)
 		repeated = true
 	}
 	onlyKeys(after, before, func(k netKey) {
-		if !s.claim(number, o, &k) {
-			repeated = true // it stands at the beginning or at the end too
+		if !s.addContributor(number, o, &k) {
+			repeated = true // it is in the common prefix or suffix, too
 			return
 		}
 		for _, set := range s.current {
@@ -151,21 +150,20 @@ func (s *memberIndex) setNets(number uint32, o *object, now netList) {
 		for _, set := range s.current {
 			s.change(set, o, &k, false)
 		}
-		s.release(number, o, &k)
+		s.removeContributor(number, o, &k)
 	})
-	o.hold(now, repeated, o.ports())
+	o.store(now, repeated, o.ports())
 }
 
-// fewRepeated is how many prefixes may change in a list that has some twice before it is quicker to
-// sort it all than to search it for each.
+// fewRepeated is the number of changed prefixes up to which searching for duplicates is faster than sorting the list.
 const fewRepeated = 16
 
-// setFirstNets gives prefixes to an object that has none.
+// setFirstNets sets the prefixes of an object that has none.
 func (s *memberIndex) setFirstNets(number uint32, o *object, now netList) {
 	repeated := false
 	for i := range now.len() {
 		k := now.at(i)
-		if !s.claim(number, o, &k) {
+		if !s.addContributor(number, o, &k) {
 			repeated = true
 			continue
 		}
@@ -173,12 +171,12 @@ func (s *memberIndex) setFirstNets(number uint32, o *object, now netList) {
 			s.change(set, o, &k, true)
 		}
 	}
-	o.hold(now, repeated, o.ports())
+	o.store(now, repeated, o.ports())
 }
 
-// claim makes an object a contributor of a prefix, before it contributes it to any set. It reports false
-// if it is one already.
-func (s *memberIndex) claim(number uint32, o *object, k *netKey) bool {
+// addContributor makes an object a contributor of a prefix, before its members are added to sets. It reports false if
+// the object already was one.
+func (s *memberIndex) addContributor(number uint32, o *object, k *netKey) bool {
 	contributor, found := s.contributors.get(k)
 	switch {
 	case !found:
@@ -201,8 +199,8 @@ func (s *memberIndex) claim(number uint32, o *object, k *netKey) bool {
 	return true
 }
 
-// release ends that, once the object contributes the prefix to no set any more.
-func (s *memberIndex) release(number uint32, o *object, k *netKey) {
+// removeContributor removes an object from the contributors of a prefix, after its members were removed from sets.
+func (s *memberIndex) removeContributor(number uint32, o *object, k *netKey) {
 	group, shared := s.contributors.group(k)
 	if !shared {
 		s.contributors.drop(k)
@@ -220,8 +218,8 @@ func (s *memberIndex) release(number uint32, o *object, k *netKey) {
 	s.contributors.freeGroup(group)
 }
 
-// recount counts what the only contributor of a prefix contributes by it to the sets that it is in, or
-// forgets the counts. The index is at rest meanwhile.
+// recount adds the counts of shared members for the only contributor of a prefix, in its sets, or removes them. The
+// matches in the index must not change during the call.
 func (s *memberIndex) recount(number uint32, o *object, group uint32, present bool) {
 	for n := range s.index.Selectors(number) {
 		set := s.sets.At(n)
@@ -230,14 +228,14 @@ func (s *memberIndex) recount(number uint32, o *object, group uint32, present bo
 			continue
 		}
 		for _, p := range o.ports() {
-			if set.spec.wants(p) {
+			if set.spec.includes(p) {
 				s.count(set, group, p, present)
 			}
 		}
 	}
 }
 
-// distinctPorts returns a copy of the ports, sorted and each once.
+// distinctPorts returns a copy of the ports, sorted and without duplicates.
 func distinctPorts(ports []policy.EndpointPort) []policy.EndpointPort {
 	if len(ports) == 0 {
 		return nil

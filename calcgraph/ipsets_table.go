@@ -12,7 +12,7 @@ import (
 // objectKey is a policy.Key in less memory.
 type objectKey struct {
 	name      string
-	namespace uint32 // its number
+	namespace uint32 // number of the namespace
 	kind      byte
 }
 
@@ -31,9 +31,9 @@ func newObjectKey(key policy.Key, namespace uint32) objectKey {
 	return k
 }
 
-// newObjectTable returns an empty table of objects, which have ids and are found by key.
+// newObjectTable returns an empty table of objects by key. Each object has a number.
 func newObjectTable() idtable.Map[objectKey, object] {
-	const odd1, odd2 = 0x9e3779b97f4a7c15, 0xff51afd7ed558ccd // so that near numbers come far apart
+	const odd1, odd2 = 0x9e3779b97f4a7c15, 0xff51afd7ed558ccd // multipliers that distribute near numbers
 	seed := maphash.MakeSeed()
 	return idtable.NewMap[objectKey, object](func(k objectKey) uint64 {
 		return (maphash.String(seed, k.name) ^ (uint64(k.namespace)<<8|uint64(k.kind))*odd1) * odd2

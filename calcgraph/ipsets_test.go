@@ -18,23 +18,23 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// holding is a MemberReceiver that keeps the members and insists on the contract.
-type holding struct {
+// memberRecorder is a MemberReceiver that records members and checks the order of calls.
+type memberRecorder struct {
 	t    *testing.T
 	sets map[dataplane.IPSetID]map[dataplane.Member]bool
 }
 
-func (h *holding) IPSetAdded(id dataplane.IPSetID, _ dataplane.IPSetType) {
+func (h *memberRecorder) IPSetAdded(id dataplane.IPSetID, _ dataplane.IPSetType) {
 	require.NotContains(h.t, h.sets, id)
 	h.sets[id] = map[dataplane.Member]bool{}
 }
 
-func (h *holding) IPSetRemoved(id dataplane.IPSetID) {
+func (h *memberRecorder) IPSetRemoved(id dataplane.IPSetID) {
 	require.Empty(h.t, h.sets[id])
 	delete(h.sets, id)
 }
 
-func (h *holding) MemberChanged(id dataplane.IPSetID, m dataplane.Member, present bool) {
+func (h *memberRecorder) MemberChanged(id dataplane.IPSetID, m dataplane.Member, present bool) {
 	if h.sets[id][m] == present {
 		require.Fail(h.t, "reported twice", "%s %s %t", id, m, present)
 	}
@@ -45,11 +45,11 @@ func (h *holding) MemberChanged(id dataplane.IPSetID, m dataplane.Member, presen
 	}
 }
 
-// TestManyObjects has thousands of objects come, change and go, with few addresses between them,
-// and holds the members against what the objects that match have (S80, S85, S94).
+// TestManyObjects adds, changes and removes thousands of objects with few addresses, and compares the members with
+// those of the matching objects (S80, S85, S94).
 func TestManyObjects(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 0))
-	out := &holding{t: t, sets: map[dataplane.IPSetID]map[dataplane.Member]bool{}}
+	out := &memberRecorder{t: t, sets: map[dataplane.IPSetID]map[dataplane.Member]bool{}}
 	sets, err := calcgraph.NewIPSets(out)
 	require.NoError(t, err)
 	specs := []*calcgraph.IPSetSpec{
@@ -72,7 +72,7 @@ func TestManyObjects(t *testing.T) {
 				sets.IPSetActive(spec)
 			}
 			active[spec.ID] = !active[spec.ID]
-		case rng.IntN(10) < 4 || step > 50_000: // towards the end all go
+		case rng.IntN(10) < 4 || step > 50_000: // at the end, all are removed
 			sets.Delete(key)
 			delete(world, key)
 		default:
@@ -119,7 +119,7 @@ func randomEndpoint(rng *rand.Rand) *policy.WorkloadEndpoint {
 }
 
 func checkMembers(
-	t *testing.T, sets *calcgraph.IPSets, out *holding, specs []*calcgraph.IPSetSpec,
+	t *testing.T, sets *calcgraph.IPSets, out *memberRecorder, specs []*calcgraph.IPSetSpec,
 	world map[policy.Key]*policy.WorkloadEndpoint,
 ) {
 	t.Helper()

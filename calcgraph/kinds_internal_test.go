@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The graph takes resources of every kind, and their removal.
+// The graph processes resources of every kind, and their removal.
 func TestEveryKindIsProcessed(t *testing.T) {
 	source, err := os.ReadFile("graph.go")
 	require.NoError(t, err)

@@ -10,13 +10,13 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// namespaces gives objects the label that their namespace implies: each namespace is a parent in
-// the label index, before the profiles, so that the labels of an object need not be copied. Names
-// of profiles hold no slash, so the two do not meet.
+// namespaces adds the implied namespace label of objects. Each namespace is a parent in the label index, before the
+// profiles. So the labels of an object need not be copied. The parent's name begins with a slash, which no name of a
+// profile does.
 type namespaces struct {
 	index  parentIndex
-	known  idtable.Map[string, namespace] // by number less one: 0 stands for no namespace
-	labels map[string]string              // room for the labels of one
+	known  idtable.Map[string, namespace] // by number minus one: number 0 is no namespace
+	labels map[string]string              // buffer for the labels of one namespace
 }
 
 type namespace struct {
@@ -24,7 +24,7 @@ type namespace struct {
 	users  int
 }
 
-// parentIndex is what namespaces needs of a label index.
+// parentIndex has the methods of a label index that namespaces calls.
 type parentIndex interface {
 	UpdateParent(name string, labels map[string]string)
 	DeleteParent(name string)
@@ -36,7 +36,7 @@ func newNamespaces(index parentIndex) namespaces {
 	return namespaces{index: index, known: idtable.NewMap[string, namespace](hash), labels: map[string]string{}}
 }
 
-// find returns the number of a namespace that has users; 0 stands for none.
+// find returns the number of a namespace with references; 0 means no namespace.
 func (n *namespaces) find(name string) (uint32, bool) {
 	if name == "" {
 		return 0, true
@@ -45,7 +45,7 @@ func (n *namespaces) find(name string) (uint32, bool) {
 	return id + 1, ok
 }
 
-// use counts one object more in a namespace and returns its number.
+// use adds a reference to a namespace and returns its number.
 func (n *namespaces) use(name string) uint32 {
 	if name == "" {
 		return 0
@@ -62,7 +62,7 @@ func (n *namespaces) use(name string) uint32 {
 	return id + 1
 }
 
-// release counts one object less.
+// release removes a reference.
 func (n *namespaces) release(number uint32) {
 	if number == 0 {
 		return
@@ -75,12 +75,11 @@ func (n *namespaces) release(number uint32) {
 	n.known.Remove(number - 1)
 }
 
-// isProfileName reports whether a name can be that of a profile, and so is not that of a
-// namespace's parent. Keys of deletions are not validated: they may have any name.
+// isProfileName reports whether a name can be that of a profile. Keys of deletions are not validated, so they can have
+// the name of a namespace's parent.
 func isProfileName(name string) bool { return !strings.HasPrefix(name, "/") }
 
-// appendParents appends what an object of the namespace with these profiles inherits from, the
-// first one before the others.
+// appendParents appends the parents of an object: its namespace, then its profiles.
 func (n *namespaces) appendParents(buf []string, number uint32, profiles []string) []string {
 	if number != 0 {
 		buf = append(buf, n.known.At(number-1).parent)

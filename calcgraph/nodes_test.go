@@ -15,7 +15,7 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// recorder keeps the output of nodes, one line each.
+// recorder records the output of nodes, one line each.
 type recorder struct{ lines []string }
 
 func (s *recorder) add(format string, args ...any) {
@@ -70,7 +70,8 @@ func newActiveRules(t *testing.T) (*calcgraph.ActiveRules, *recorder) {
 	return active, out
 }
 
-// A policy is active before it matches and inactive after; those with one selector go together.
+// A policy is active before it matches, and inactive after its matches have stopped. Policies with the same selector do
+// so together.
 func TestActiveRulesOrder(t *testing.T) {
 	active, out := newActiveRules(t)
 	update := func(p policy.Policy) { require.NoError(t, active.UpdatePolicy(&p)) }
@@ -96,7 +97,7 @@ func TestActiveRulesOrder(t *testing.T) {
 	}, out.take())
 }
 
-// A policy whose selector does not parse is absent, also where it replaces one that does.
+// A policy whose selector does not parse is absent, also if it replaces one whose selector does.
 func TestInvalidSelectorsAreRefused(t *testing.T) {
 	active, out := newActiveRules(t)
 	active.UpdateEndpoint(&policy.WorkloadEndpoint{Namespace: "n", Name: "w", Profiles: []string{"p", "p"}})
@@ -119,7 +120,7 @@ func TestInvalidSelectorsAreRefused(t *testing.T) {
 	require.Empty(t, out.take())
 }
 
-// For those who do not validate: an Allow in doubt matches nothing, a Deny in doubt denies.
+// Without validation, an Allow in doubt matches nothing, and a Deny in doubt denies.
 func TestRuleScannerInDoubt(t *testing.T) {
 	out := &recorder{}
 	scanner := calcgraph.NewRuleScanner(calcgraph.RuleScannerConfig{Sets: out, Rules: out})
@@ -181,8 +182,7 @@ func TestPolicyResolverTiers(t *testing.T) {
 	require.Equal(t, []string{"WorkloadEndpoint/one gone"}, out.take())
 }
 
-// A selection keeps its policies in order, whatever the order in which they come, and reports whether
-// endpoints may see a change.
+// A selection sorts its policies, in whatever order they are added, and reports changes that can affect endpoints.
 func TestSelection(t *testing.T) {
 	s := calcgraph.NewSelection(selector.All())
 	order := 1.0
@@ -223,9 +223,9 @@ func TestSelection(t *testing.T) {
 	require.Len(t, s.Policies(), 5)
 }
 
-// Parts of services alone, without a graph (S77, S78).
+// Backends of services without a graph (S77, S78).
 func TestIPSetsServices(t *testing.T) {
-	out := &holding{t: t, sets: map[dataplane.IPSetID]map[dataplane.Member]bool{}}
+	out := &memberRecorder{t: t, sets: map[dataplane.IPSetID]map[dataplane.Member]bool{}}
 	sets, err := calcgraph.NewIPSets(out)
 	require.NoError(t, err)
 	spec := calcgraph.ServiceSet("n", "s", dataplane.IPSetPorts)

@@ -22,32 +22,32 @@ type PoolReceiver interface {
 	PoolRemove(name string)
 }
 
-// ServiceReceiver receives the parts of services. An update may repeat an earlier one.
+// ServiceReceiver receives the backends of services. An update may repeat an earlier one.
 type ServiceReceiver interface {
 	ServiceUpdate(s *dataplane.Service)
 	ServiceRemove(key policy.Key)
 }
 
-// NamespaceReceiver receives the namespaces. An update may repeat an earlier one, and a removal may
-// be of a namespace without an update.
+// NamespaceReceiver receives the namespaces. An update may repeat an earlier one. A removal may be of a namespace
+// without an update.
 type NamespaceReceiver interface {
 	NamespaceUpdate(n *dataplane.Namespace)
 	NamespaceRemove(name string)
 }
 
-// ServiceAccountReceiver receives the service accounts. An update may repeat an earlier one, and a
-// removal may be of a service account without an update.
+// ServiceAccountReceiver receives the service accounts. An update may repeat an earlier one. A removal may be of a
+// service account without an update.
 type ServiceAccountReceiver interface {
 	ServiceAccountUpdate(a *dataplane.ServiceAccount)
 	ServiceAccountRemove(k dataplane.ServiceAccountKey)
 }
 
-// PassOn converts resources to events for dataplanes that use their names, labels and addresses. It
-// has no state. It drops resources without a receiver; the zero value drops all.
+// PassOn converts resources to events for dataplanes that use their names, labels and addresses. It has no state. It
+// ignores resources without a receiver.
 //
-// A PassOn may be used by several goroutines if its receivers may.
+// A PassOn is safe for concurrent use if its receivers are.
 type PassOn struct {
-	// The receivers of each kind. Each is optional.
+	// Receivers of each kind. Each is optional.
 	Nodes           NodeReceiver
 	Pools           PoolReceiver
 	Services        ServiceReceiver
@@ -55,14 +55,14 @@ type PassOn struct {
 	ServiceAccounts ServiceAccountReceiver
 }
 
-// The names of the profiles that stand for namespaces and service accounts, as those who convert
-// Kubernetes objects make them: "kns.NAMESPACE" and "ksa.NAMESPACE.NAME".
+// The prefixes of profiles for namespaces and service accounts. Converters of Kubernetes objects name these profiles
+// "kns.NAMESPACE" and "ksa.NAMESPACE.NAME".
 const (
 	namespaceProfile      = "kns."
 	serviceAccountProfile = "ksa."
 )
 
-// UpdateNode passes a node on.
+// UpdateNode sends an update of a node.
 func (p *PassOn) UpdateNode(n *policy.Node) {
 	if p.Nodes == nil {
 		return
@@ -84,14 +84,14 @@ func (p *PassOn) UpdateNode(n *policy.Node) {
 	})
 }
 
-// DeleteNode passes on that a node is gone.
+// DeleteNode sends the removal of a node.
 func (p *PassOn) DeleteNode(name string) {
 	if p.Nodes != nil {
 		p.Nodes.NodeRemove(name)
 	}
 }
 
-// UpdatePool passes a pool on. One without a CIDR is no pool.
+// UpdatePool sends an update of a pool. A pool without a CIDR is removed.
 func (p *PassOn) UpdatePool(pool *policy.IPPool) {
 	cidr := canonical(pool.CIDR)
 	switch {
@@ -105,14 +105,14 @@ func (p *PassOn) UpdatePool(pool *policy.IPPool) {
 	}
 }
 
-// DeletePool passes on that a pool is gone.
+// DeletePool sends the removal of a pool.
 func (p *PassOn) DeletePool(name string) {
 	if p.Pools != nil {
 		p.Pools.PoolRemove(name)
 	}
 }
 
-// UpdateService passes a part of a service on.
+// UpdateService sends an update of backends of a service.
 func (p *PassOn) UpdateService(s *policy.ServiceBackends) {
 	if p.Services != nil {
 		p.Services.ServiceUpdate(&dataplane.Service{
@@ -121,15 +121,15 @@ func (p *PassOn) UpdateService(s *policy.ServiceBackends) {
 	}
 }
 
-// DeleteService passes on that a part of a service is gone.
+// DeleteService sends the removal of backends of a service.
 func (p *PassOn) DeleteService(key policy.Key) {
 	if p.Services != nil {
 		p.Services.ServiceRemove(key)
 	}
 }
 
-// UpdateProfile passes on the namespace or service account that a profile stands for, if it stands
-// for one, with the labels that the profile gives in its name.
+// UpdateProfile sends an update of the namespace or service account of a profile, if it has one, with the labels from
+// the profile.
 func (p *PassOn) UpdateProfile(profile *policy.Profile) {
 	if name, ok := namespaceOf(profile.Name); ok && p.Namespaces != nil {
 		p.Namespaces.NamespaceUpdate(&dataplane.Namespace{
@@ -143,7 +143,7 @@ func (p *PassOn) UpdateProfile(profile *policy.Profile) {
 	}
 }
 
-// DeleteProfile passes on that the namespace or service account is gone that the profile stood for.
+// DeleteProfile sends the removal of the namespace or service account of a profile, if it has one.
 func (p *PassOn) DeleteProfile(name string) {
 	if namespace, ok := namespaceOf(name); ok && p.Namespaces != nil {
 		p.Namespaces.NamespaceRemove(namespace)
@@ -160,11 +160,11 @@ func namespaceOf(profile string) (string, bool) {
 
 func serviceAccountOf(profile string) (dataplane.ServiceAccountKey, bool) {
 	rest, ok := strings.CutPrefix(profile, serviceAccountProfile)
-	namespace, name, dot := strings.Cut(rest, ".") // a namespace has no dots, a service account may
+	namespace, name, dot := strings.Cut(rest, ".") // a namespace has no dots, a service account can have some
 	return dataplane.ServiceAccountKey{Namespace: namespace, Name: name}, ok && dot && namespace != "" && name != ""
 }
 
-// strip returns the labels that have the prefix, without it.
+// strip returns the labels with the prefix, without it.
 func strip(labels map[string]string, prefix string) map[string]string {
 	out := make(map[string]string, len(labels))
 	for k, v := range labels {

@@ -33,8 +33,8 @@ func (p *passed) ServiceAccountRemove(k dataplane.ServiceAccountKey) {
 	*p = append(*p, "no account "+k.String())
 }
 
-// tellAll updates and deletes one resource of each kind, in forms that are not canonical.
-func tellAll(p *calcgraph.PassOn) {
+// updateAndDeleteAll updates and deletes one resource of each kind, in forms that are not canonical.
+func updateAndDeleteAll(p *calcgraph.PassOn) {
 	p.UpdateNode(&policy.Node{
 		Name: "n", Addresses: []netip.Prefix{{}, netip.MustParsePrefix("::ffff:192.168.0.2/120")},
 		IPv4WireguardAddr: netip.MustParseAddr("::ffff:10.0.1.1"), IPv6WireguardAddr: netip.MustParseAddr("fd00::1"),
@@ -62,7 +62,9 @@ func tellAll(p *calcgraph.PassOn) {
 
 func TestPassOn(t *testing.T) {
 	var got passed
-	tellAll(&calcgraph.PassOn{Nodes: &got, Pools: &got, Services: &got, Namespaces: &got, ServiceAccounts: &got})
+	updateAndDeleteAll(&calcgraph.PassOn{
+		Nodes: &got, Pools: &got, Services: &got, Namespaces: &got, ServiceAccounts: &got,
+	})
 	require.Equal(t, passed{
 		"node n [192.168.0.2/24] wireguard [one:1 two:2:rotating] [10.0.1.1 fd00::1]",
 		"pool p 10.0.0.0/16 ipip-cross-subnet",
@@ -76,5 +78,5 @@ func TestPassOn(t *testing.T) {
 		"no namespace shop",
 		"no account shop/web",
 	}, got)
-	tellAll(&calcgraph.PassOn{}) // what has no receiver is dropped
+	updateAndDeleteAll(&calcgraph.PassOn{}) // without receivers, everything is ignored
 }

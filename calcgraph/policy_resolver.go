@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// EndpointReceiver receives the local endpoints with the policy that applies to them. An
-// update may repeat the one before it.
+// EndpointReceiver receives the local endpoints with the policies that apply to them. An update may repeat the previous
+// one.
 type EndpointReceiver interface {
 	EndpointUpdate(key policy.Key, e *dataplane.Endpoint)
 	EndpointRemove(key policy.Key)
@@ -21,45 +21,42 @@ type EndpointReceiver interface {
 	HostEndpointRemove(key policy.Key)
 }
 
-// PolicyResolver puts the policies that select a local endpoint in order: by tier, then by order,
-// per direction. It takes the matches of ActiveRules, and the tiers and local endpoints of the
-// datastore.
+// PolicyResolver orders the policies that select a local endpoint: by tier, then by precedence, for each direction. Its
+// input are the matches of ActiveRules, the tiers and the local endpoints.
 //
-// What an endpoint gets depends on which selections it matches, and on nothing else of it. So
-// endpoints that match the same ones share the lists, which are made once and anew only when one
-// of their selections or tiers changes:
+// The lists of an endpoint depend only on the selections that it matches. Endpoints that match the same selections have
+// one stack, with shared lists. The lists are built again only if one of the selections or tiers changes:
 //
 //	endpoint a ──┐
 //	endpoint b ──┴─▶ stack {s1, s3} ──▶ tiers, per direction
 //	endpoint c ────▶ stack {s3} ──────▶ tiers, per direction
 //
-// The lists are made from the policies as the selections hold them at that time, so that a policy
-// counts with its latest order from the moment it matches.
+// Flush builds the lists from the present policies of the selections.
 //
 // A PolicyResolver is not safe for concurrent use.
 type PolicyResolver struct {
 	out        EndpointReceiver
 	tiers      map[string]*policy.Tier
 	endpoints  map[policy.Key]*resolved
-	selections map[*Selection]*matched // that an endpoint matches
+	selections map[*Selection]*matched // those that match an endpoint
 	stacks     map[string]*stack       // by the numbers of their selections
-	numbers    uint32                  // given to selections so far
+	numbers    uint32                  // last number of a selection
 	dirty      []*resolved
-	key        []byte // room to work in
+	key        []byte // buffer
 }
 
-// resolved is what is known of a key that is, or may be, a local endpoint.
+// resolved is the state of a key with a local endpoint or with matches.
 type resolved struct {
-	key        policy.Key
-	workload   *policy.WorkloadEndpoint // one of the two, none if it is no local endpoint
-	host       *policy.HostEndpoint
-	selections []*matched // by number
-	stack      *stack     // as of the last flush
-	moved      bool       // the selections have changed since
-	dirty      bool
+	key               policy.Key
+	workload          *policy.WorkloadEndpoint // one of workload and host, or neither
+	host              *policy.HostEndpoint
+	selections        []*matched // by number
+	stack             *stack     // at the last flush
+	selectionsChanged bool       // selections have changed since the last flush
+	dirty             bool
 }
 
-// matched is a selection that an endpoint matches.
+// matched is a selection that matches an endpoint.
 type matched struct {
 	selection *Selection
 	number    uint32
@@ -69,7 +66,7 @@ type matched struct {
 
 var _ MatchReceiver = (*PolicyResolver)(nil)
 
-// NewPolicyResolver returns an empty node that sends its output to out.
+// NewPolicyResolver returns a PolicyResolver without endpoints that sends its output to out.
 func NewPolicyResolver(out EndpointReceiver) *PolicyResolver {
 	return &PolicyResolver{
 		out:        out,
@@ -86,7 +83,7 @@ func (r *PolicyResolver) UpdateTier(t *policy.Tier) {
 	r.tierChanged(t.Name)
 }
 
-// DeleteTier removes a tier. Policies that name it go on, in a tier after all others.
+// DeleteTier removes a tier. Its policies still apply, in a tier after all others.
 func (r *PolicyResolver) DeleteTier(name string) {
 	if r.tiers[name] == nil {
 		return
@@ -99,14 +96,14 @@ func (r *PolicyResolver) DeleteTier(name string) {
 func (r *PolicyResolver) UpdateEndpoint(w *policy.WorkloadEndpoint) {
 	e := r.endpoint(w.Key())
 	e.workload = w
-	r.touch(e)
+	r.markDirty(e)
 }
 
 // UpdateHostEndpoint adds or replaces a local host endpoint.
 func (r *PolicyResolver) UpdateHostEndpoint(h *policy.HostEndpoint) {
 	e := r.endpoint(h.Key())
 	e.host = h
-	r.touch(e)
+	r.markDirty(e)
 }
 
 // DeleteEndpoint removes a local endpoint, workload or host, if it exists.
@@ -116,10 +113,10 @@ func (r *PolicyResolver) DeleteEndpoint(key policy.Key) {
 		return
 	}
 	e.workload, e.host = nil, nil
-	r.touch(e)
+	r.markDirty(e)
 }
 
-// MatchStarted records that the policies of a selection now select an endpoint.
+// MatchStarted records that the policies of a selection select an endpoint.
 func (r *PolicyResolver) MatchStarted(s *Selection, endpoint policy.Key) {
 	m := r.selections[s]
 	if m == nil {
@@ -131,11 +128,11 @@ func (r *PolicyResolver) MatchStarted(s *Selection, endpoint policy.Key) {
 	e := r.endpoint(endpoint)
 	at, _ := e.find(m)
 	e.selections = slices.Insert(e.selections, at, m)
-	e.moved = true
-	r.touch(e)
+	e.selectionsChanged = true
+	r.markDirty(e)
 }
 
-// MatchStopped records that they no longer select it.
+// MatchStopped records that the policies of a selection no longer select an endpoint.
 func (r *PolicyResolver) MatchStopped(s *Selection, endpoint policy.Key) {
 	m, e := r.selections[s], r.endpoints[endpoint]
 	if m == nil || e == nil {
@@ -145,20 +142,20 @@ func (r *PolicyResolver) MatchStopped(s *Selection, endpoint policy.Key) {
 		e.selections = slices.Delete(e.selections, at, at+1)
 	}
 	if m.endpoints--; m.endpoints == 0 {
-		delete(r.selections, s) // its stacks are let go of at the next flush
+		delete(r.selections, s) // its stacks are removed at the next flush
 	}
-	e.moved = true
-	r.touch(e)
+	e.selectionsChanged = true
+	r.markDirty(e)
 }
 
-// SelectionChanged records that policies joined or left a selection, or changed in more than their
-// rules.
+// SelectionChanged records that policies were added to a selection or removed from it, or that one changed in more than
+// its rules.
 func (r *PolicyResolver) SelectionChanged(s *Selection) {
 	if m := r.selections[s]; m != nil {
 		for st := range m.stacks {
 			st.stale = true
 			for e := range st.endpoints {
-				r.touch(e)
+				r.markDirty(e)
 			}
 		}
 	}
@@ -172,7 +169,7 @@ func (r *PolicyResolver) Flush() {
 	slices.SortFunc(r.dirty, func(a, b *resolved) int { return a.key.Compare(b.key) })
 	for _, e := range r.dirty {
 		e.dirty = false
-		r.move(e)
+		r.assignStack(e)
 		switch {
 		case e.workload != nil:
 			r.out.EndpointUpdate(e.key, e.workloadEndpoint(r.lists(e.stack)))
@@ -183,7 +180,7 @@ func (r *PolicyResolver) Flush() {
 		default:
 			r.out.EndpointRemove(e.key)
 		}
-		if e.gone() {
+		if e.empty() {
 			delete(r.endpoints, e.key)
 		}
 	}
@@ -194,21 +191,21 @@ func (r *PolicyResolver) Flush() {
 func (r *PolicyResolver) endpoint(key policy.Key) *resolved {
 	e := r.endpoints[key]
 	if e == nil {
-		e = &resolved{key: key, moved: true}
+		e = &resolved{key: key, selectionsChanged: true}
 		r.endpoints[key] = e
 	}
 	return e
 }
 
-func (r *PolicyResolver) touch(e *resolved) {
+func (r *PolicyResolver) markDirty(e *resolved) {
 	if !e.dirty {
 		e.dirty = true
 		r.dirty = append(r.dirty, e)
 	}
 }
 
-// gone reports whether nothing is known of the endpoint any more.
-func (e *resolved) gone() bool {
+// empty reports whether the key has no endpoint and no matches.
+func (e *resolved) empty() bool {
 	return e.workload == nil && e.host == nil && len(e.selections) == 0
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// stack is the lists of policies for the endpoints that match the same selections.
+// stack has the lists of policies for the endpoints that match the same selections.
 type stack struct {
 	key        string
 	selections []*matched
@@ -19,8 +19,7 @@ type stack struct {
 	lists      policyLists
 }
 
-// policyLists are what the endpoints of a stack have in common. They are never changed, only
-// replaced.
+// policyLists are the lists that the endpoints of a stack share. A list is never changed, only replaced.
 type policyLists [listCount][]dataplane.TierPolicies
 
 // The lists of an endpoint's policies.
@@ -35,14 +34,13 @@ const (
 	listCount
 )
 
-// move puts an endpoint under the stack of its selections, and takes it out of all where it is
-// gone.
-func (r *PolicyResolver) move(e *resolved) {
+// assignStack assigns an endpoint to the stack of its selections. It removes a deleted endpoint from its stack.
+func (r *PolicyResolver) assignStack(e *resolved) {
 	if e.workload == nil && e.host == nil {
-		r.leave(e)
+		r.leaveStack(e)
 		return
 	}
-	if !e.moved {
+	if !e.selectionsChanged {
 		return
 	}
 	r.key = r.key[:0]
@@ -51,10 +49,10 @@ func (r *PolicyResolver) move(e *resolved) {
 	}
 	st := r.stacks[string(r.key)]
 	if st != nil && st == e.stack {
-		e.moved = false
+		e.selectionsChanged = false
 		return
 	}
-	r.leave(e)
+	r.leaveStack(e)
 	if st == nil {
 		st = &stack{
 			key: string(r.key), selections: slices.Clone(e.selections), endpoints: map[*resolved]struct{}{},
@@ -66,16 +64,16 @@ func (r *PolicyResolver) move(e *resolved) {
 		}
 	}
 	st.endpoints[e] = struct{}{}
-	e.stack, e.moved = st, false
+	e.stack, e.selectionsChanged = st, false
 }
 
-// leave takes an endpoint out of its stack, and the stack away after the last one.
-func (r *PolicyResolver) leave(e *resolved) {
+// leaveStack removes an endpoint from its stack, and removes the stack if it is empty.
+func (r *PolicyResolver) leaveStack(e *resolved) {
 	st := e.stack
 	if st == nil {
 		return
 	}
-	e.stack, e.moved = nil, true
+	e.stack, e.selectionsChanged = nil, true
 	delete(st.endpoints, e)
 	if len(st.endpoints) > 0 {
 		return
@@ -86,8 +84,8 @@ func (r *PolicyResolver) leave(e *resolved) {
 	}
 }
 
-// tierChanged makes the lists anew that have a policy of the tier. There are no more stacks than
-// local endpoints.
+// tierChanged marks the stacks with a policy of the tier, and their endpoints. It checks all stacks, of which there are
+// at most as many as local endpoints.
 func (r *PolicyResolver) tierChanged(name string) {
 	for _, st := range r.stacks {
 		if !st.lists.has(name) {
@@ -95,12 +93,12 @@ func (r *PolicyResolver) tierChanged(name string) {
 		}
 		st.stale = true
 		for e := range st.endpoints {
-			r.touch(e)
+			r.markDirty(e)
 		}
 	}
 }
 
-// lists returns the lists of a stack, up to date.
+// lists returns the lists of a stack. It builds them again if they are stale.
 func (r *PolicyResolver) lists(st *stack) *policyLists {
 	if st.stale {
 		st.stale = false
@@ -109,7 +107,7 @@ func (r *PolicyResolver) lists(st *stack) *policyLists {
 	return &st.lists
 }
 
-// build makes the lists of a stack.
+// build returns new lists of a stack.
 func (r *PolicyResolver) build(st *stack) policyLists {
 	tiers := r.merged(st)
 	list := func(dir policy.Type, wanted func(p *policy.Policy) bool, action policy.Action) []dataplane.TierPolicies {
@@ -184,7 +182,7 @@ func mergeRuns(runs [][]*policy.Policy) []*policy.Policy {
 	return append(append(out, a...), b...)
 }
 
-// tierList returns the wanted policies by tier. An empty action means the tier's own default.
+// tierList returns the wanted policies by tier. An empty action means the tier's default action.
 func tierList(tiers []tierPolicies, wanted func(p *policy.Policy) bool, action policy.Action) []dataplane.TierPolicies {
 	n := 0
 	for _, t := range tiers {
@@ -218,7 +216,7 @@ func tierList(tiers []tierPolicies, wanted func(p *policy.Policy) bool, action p
 	return out
 }
 
-// update takes over the lists that are different, so that equal lists stay the same slices.
+// update replaces the lists that differ. So equal lists stay the same slices.
 func (l *policyLists) update(now policyLists) {
 	for i := range l {
 		if !slices.EqualFunc(l[i], now[i], dataplane.TierPolicies.Equal) {
@@ -239,7 +237,7 @@ func (l *policyLists) has(tier string) bool {
 	return false
 }
 
-// tier returns the tier of that name, or nil if it neither exists nor is built in.
+// tier returns the tier with the name, or nil if it neither exists nor is built in.
 func (r *PolicyResolver) tier(name string) *policy.Tier {
 	if t := r.tiers[name]; t != nil {
 		return t
@@ -250,7 +248,7 @@ func (r *PolicyResolver) tier(name string) *policy.Tier {
 	return nil
 }
 
-// compareTiers orders tiers by their names: those that exist before those that do not.
+// compareTiers orders tiers by name: existing ones before those without a resource.
 func (r *PolicyResolver) compareTiers(a, b string) int {
 	ta, tb := r.tier(a), r.tier(b)
 	switch {

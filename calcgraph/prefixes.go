@@ -8,8 +8,8 @@ import (
 	"net/netip"
 )
 
-// prefixes maps prefixes of one family to values, and finds those around a prefix and those in it:
-// a binary trie in which paths without a fork are one step.
+// prefixes maps prefixes of one family to values, and finds the prefixes around a prefix and inside it. It is a binary
+// trie with compressed paths.
 //
 //	10.0.0.0/8 ──┬─ 10.0.0.0/29 ─── 10.0.0.2/32
 //	             └─ 10.64.0.0/26
@@ -17,7 +17,7 @@ type prefixes[V any] struct {
 	root *prefixNode[V]
 }
 
-// prefixNode has a value, or two children (a mere fork), or both.
+// prefixNode has a value or two children, or both. Without a value it is a fork.
 type prefixNode[V any] struct {
 	bits     addrBits
 	length   int
@@ -25,7 +25,7 @@ type prefixNode[V any] struct {
 	children [2]*prefixNode[V]
 }
 
-// addrBits are the bits of an address, the first one on top.
+// addrBits are the bits of an address, the first one most significant.
 type addrBits struct{ high, low uint64 }
 
 func bitsOf(a netip.Addr) addrBits {
@@ -37,7 +37,7 @@ func bitsOf(a netip.Addr) addrBits {
 	return addrBits{high: binary.BigEndian.Uint64(b[:8]), low: binary.BigEndian.Uint64(b[8:])}
 }
 
-// common returns how many first bits are the same in both.
+// common returns the length of the common prefix of b and o.
 func (b addrBits) common(o addrBits) int {
 	if n := bits.LeadingZeros64(b.high ^ o.high); n < 64 {
 		return n
@@ -66,7 +66,7 @@ func (t *prefixes[V]) get(p netip.Prefix) *V {
 	return n.value
 }
 
-// set gives the prefix a value other than nil.
+// set sets the value of the prefix. v must not be nil.
 func (t *prefixes[V]) set(p netip.Prefix, v *V) {
 	b, length := bitsOf(p.Addr()), p.Bits()
 	link := &t.root
@@ -83,7 +83,7 @@ func (t *prefixes[V]) set(p netip.Prefix, v *V) {
 			return
 		case same == n.length:
 			link = &n.children[b.at(n.length)]
-		default: // the path to n forks above it, or ends there
+		default: // the path to n forks above n, or ends there
 			fork := &prefixNode[V]{bits: b, length: same}
 			fork.children[n.bits.at(same)] = n
 			*link = fork
@@ -96,7 +96,7 @@ func (t *prefixes[V]) set(p netip.Prefix, v *V) {
 	}
 }
 
-// delete forgets the prefix, if it is known.
+// delete removes the prefix, if it exists.
 func (t *prefixes[V]) delete(p netip.Prefix) {
 	b, length := bitsOf(p.Addr()), p.Bits()
 	var above **prefixNode[V]
@@ -116,7 +116,7 @@ func (t *prefixes[V]) delete(p netip.Prefix) {
 	}
 }
 
-// shorten takes a node out that has no value and is no fork.
+// shorten removes a node without a value that is no fork.
 func shorten[V any](link **prefixNode[V]) {
 	n := *link
 	switch {
@@ -128,8 +128,7 @@ func shorten[V any](link **prefixNode[V]) {
 	}
 }
 
-// around yields the values of the prefixes around the prefix, itself included, from the broadest
-// on.
+// around calls yield for the values of the prefixes that contain p, including p, the broadest first.
 func (t *prefixes[V]) around(p netip.Prefix, yield func(*V)) {
 	b, length := bitsOf(p.Addr()), p.Bits()
 	n := t.root
@@ -144,7 +143,7 @@ func (t *prefixes[V]) around(p netip.Prefix, yield func(*V)) {
 	}
 }
 
-// within yields the values of the prefixes in the prefix, itself included, in order.
+// within calls yield for the values of the prefixes inside p, including p, in order.
 func (t *prefixes[V]) within(p netip.Prefix, yield func(*V)) {
 	b, length := bitsOf(p.Addr()), p.Bits()
 	n := t.root

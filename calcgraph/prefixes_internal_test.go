@@ -16,8 +16,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-// TestPrefixesAgainstList sets and deletes at random and holds each answer against a scan of a
-// plain map.
+// TestPrefixesAgainstList sets and deletes at random, and compares each result with a scan of a map.
 func TestPrefixesAgainstList(t *testing.T) {
 	for family, make := range map[string]func(uint64, int) netip.Prefix{"v4": randomV4, "v6": randomV6} {
 		t.Run(family, func(t *testing.T) {
@@ -66,7 +65,7 @@ func checkAround(t *testing.T, trie *prefixes[netip.Prefix], known map[netip.Pre
 	require.Equal(t, wantWithin, within, "within %s, in order", q)
 }
 
-// randomV4 and randomV6 return prefixes that meet each other often, of all lengths.
+// randomV4 and randomV6 return prefixes of all lengths that often contain each other.
 func randomV4(bits uint64, length int) netip.Prefix {
 	var b [4]byte
 	binary.BigEndian.PutUint32(b[:], uint32(bits)&0x8000_8087)
@@ -79,8 +78,8 @@ func randomV6(bits uint64, length int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom16(b), length%129).Masked()
 }
 
-// TestClaimsOfManyNodes: where many nodes claim one address, a look for the claims of one of them
-// does not look at all the others'.
+// TestClaimsOfManyNodes: if many nodes claim an address, the search for the claims of one node does not iterate over
+// all.
 func TestClaimsOfManyNodes(t *testing.T) {
 	const count = 100_000
 	r := &RouteResolver{cfg: RouteResolverConfig{Node: "me"}}
@@ -95,16 +94,16 @@ func TestClaimsOfManyNodes(t *testing.T) {
 	for i := range count / 5 {
 		require.Equal(t, i%2 == 0, r.claimed(e, name(i)))
 	}
-	require.Less(t, time.Since(start), 3*time.Second) // a hundredth of that; if all are looked at, more than that
+	require.Less(t, time.Since(start), 3*time.Second) // typically a hundredth of this; with an iteration, more
 }
 
-// Empty reports whether the node holds nothing at all; for tests.
+// Empty reports whether the node has no state, for tests.
 func (r *RouteResolver) Empty() bool {
 	return r.tries[0].root == nil && r.tries[1].root == nil &&
 		len(r.dirty)+len(r.endpoints.m) == 0 && r.Stats() == RouteStats{}
 }
 
-// Empty reports whether the node holds nothing at all; for tests.
+// Empty reports whether the node has no state, for tests.
 func (r *TunnelResolver) Empty() bool {
 	return len(r.tunnels.m)+len(r.claims.m)+len(r.dirty.m) == 0
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// valid returns the resources of one kind as admitted.
+// valid returns the admitted resources of one kind.
 func valid[R policy.Resource](world verdict.World) []R {
 	var out []R
 	for _, key := range slices.SortedFunc(maps.Keys(world), policy.Key.Compare) {
@@ -30,9 +30,9 @@ func valid[R policy.Resource](world verdict.World) []R {
 	return out
 }
 
-// forWorkloads returns a world without host endpoints and policies for them alone that means the
-// same for workloads: host endpoints are endpoints elsewhere. Services are written out if that is
-// configured.
+// forWorkloads returns a world without host endpoints, and without policies for host endpoints only, that has the same
+// meaning for workloads: host endpoints become workload endpoints of another node. With services, it replaces rules
+// with services.
 func forWorkloads(world verdict.World, services bool) verdict.World {
 	out := verdict.World{}
 	for key, r := range world {
@@ -68,8 +68,7 @@ func forWorkloads(world verdict.World, services bool) verdict.World {
 	return out
 }
 
-// writtenOut replaces rules with services by rules with the addresses and ports of their backends
-// (S77).
+// writtenOut replaces rules with services by rules with the addresses and ports of their backends (S77).
 func writtenOut(namespace string, rules []policy.Rule, parts []*policy.ServiceBackends) []policy.Rule {
 	var out []policy.Rule
 	for _, r := range rules {
@@ -105,8 +104,8 @@ func writtenOut(namespace string, rules []policy.Rule, parts []*policy.ServiceBa
 	return out
 }
 
-// checkVerdicts compares the evaluator with the resolved state in the mirror, on flows between
-// the endpoints of this node and anybody.
+// checkVerdicts compares the evaluator with the resolved state in the mirror, for flows between the endpoints of this
+// node and all others.
 func (r *run) checkVerdicts(flows int) error {
 	evaluator, plain := verdict.New(forWorkloads(r.world, false)), verdict.New(forWorkloads(r.world, true))
 	state := r.mirror.State()
@@ -118,8 +117,8 @@ func (r *run) checkVerdicts(flows int) error {
 	for range flows {
 		pkt := r.gen.Packet()
 		from, to := worlds.Pick(r.gen.Generator, local), worlds.Pick(r.gen.Generator, local)
-		// Usually packets between addresses that endpoints have; always with the endpoints named,
-		// since addresses are shared.
+		// Most packets are between addresses of endpoints. The flow names the endpoints, because addresses can be
+		// shared.
 		pkt.Src = sameFamily(pkt.Src, state.Endpoints[from].Addresses)
 		if r.gen.rng.IntN(3) > 0 {
 			pkt.Dst = sameFamily(pkt.Dst, state.Endpoints[to].Addresses)
@@ -173,9 +172,8 @@ func sameFamily(addr netip.Addr, addrs []netip.Addr) netip.Addr {
 	return addr
 }
 
-// checkHosts holds the host endpoints of the mirror against their definition: every policy is
-// compared with every host endpoint of the node, and the lists are sorted from scratch (S36 to
-// S40).
+// checkHosts compares the host endpoints of the mirror with their definition: every policy is evaluated for every host
+// endpoint of the node, and the lists are sorted from scratch (S36 to S40).
 func (r *run) checkHosts() error {
 	want := map[policy.Key]*dataplane.HostEndpoint{}
 	for _, h := range valid[*policy.HostEndpoint](r.world) {
@@ -235,7 +233,7 @@ func (r *run) hostEndpoint(h *policy.HostEndpoint) *dataplane.HostEndpoint {
 	}
 }
 
-// compareTierNames orders tiers that exist, then the others by name (S9, S10).
+// compareTierNames orders existing tiers first, then the others by name (S9, S10).
 func compareTierNames(tiers map[string]*policy.Tier, a, b string) int {
 	ta, tb := tiers[a], tiers[b]
 	switch {
@@ -250,7 +248,7 @@ func compareTierNames(tiers map[string]*policy.Tier, a, b string) int {
 	}
 }
 
-// listed groups those of the sorted policies that fit by tier.
+// listed groups the wanted policies of a sorted list by tier.
 func listed(
 	tiers map[string]*policy.Tier, policies []*policy.Policy, pass bool, fits func(p *policy.Policy) bool,
 ) []dataplane.TierPolicies {

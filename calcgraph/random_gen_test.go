@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/policy/worlds"
 )
 
-// op is one step of a random world: an update, or being in sync, or a flush.
+// op is one step of a random world: an update, InSync, or a flush.
 type op struct {
 	update        policy.Update
 	inSync, flush bool
@@ -34,8 +34,8 @@ func (o op) String() string {
 	return fmt.Sprintf("%+v", o.update.Resource)
 }
 
-// opGen makes random steps: what package worlds makes, and host endpoints, services, rules and policies
-// that have to do with them, and updates that were made before.
+// opGen makes random steps: updates of package worlds; host endpoints, services, and rules and policies for them; and
+// earlier updates again.
 type opGen struct {
 	*worlds.Generator
 	rng  *rand.Rand
@@ -46,7 +46,7 @@ func newOpGen(seed uint64) *opGen {
 	return &opGen{Generator: worlds.New(worlds.Config{Seed: seed}), rng: rand.New(rand.NewPCG(seed, 2))}
 }
 
-// ops returns a whole run. It ends in sync and with a flush.
+// ops returns a whole run. At its end, the graph is in sync and flushed.
 func (g *opGen) ops() []op {
 	var out []op
 	n := 80 + g.rng.IntN(80)
@@ -64,7 +64,7 @@ func (g *opGen) ops() []op {
 }
 
 func (g *opGen) update() policy.Update {
-	if len(g.past) > 0 && g.rng.IntN(12) == 0 { // repeated, or back in time
+	if len(g.past) > 0 && g.rng.IntN(12) == 0 { // repeated, or an older state
 		return g.past[g.rng.IntN(len(g.past))]
 	}
 	u := g.freshUpdate()
@@ -75,8 +75,7 @@ func (g *opGen) update() policy.Update {
 	return u
 }
 
-// edited returns an update with a little change: of a network set a prefix more, which may be there
-// already, or one less.
+// edited returns an update with a small change: of a network set, one prefix more, possibly a duplicate, or one less.
 func (g *opGen) edited(u policy.Update) policy.Update {
 	old, ok := u.Resource.(*policy.NetworkSet)
 	if !ok || len(old.Nets) == 0 {
@@ -160,7 +159,7 @@ func (g *opGen) service() *policy.ServiceBackends {
 	return part
 }
 
-// enrich gives a policy services, and makes some for host endpoints alone.
+// enrich adds services to a policy, and makes some policies for host endpoints only.
 func (g *opGen) enrich(p *policy.Policy) {
 	service := func() *policy.ServiceMatch {
 		s := &policy.ServiceMatch{Name: pickOne(g, "s1", "s2"), Namespace: pickOne(g, "a", "b")}
@@ -195,8 +194,8 @@ func (g *opGen) enrich(p *policy.Policy) {
 
 func pickOne[T any](g *opGen, list ...T) T { return list[g.rng.IntN(len(list))] }
 
-// minimised returns a part of the steps, in order, that still fails and of which no step can be
-// left out: it leaves out ever smaller pieces (delta debugging).
+// minimised returns a minimal part of the steps that still fails, in order. It removes parts of decreasing size (delta
+// debugging).
 func minimised(ops []op, fails func([]op) bool) []op {
 	for size := (len(ops) + 1) / 2; size >= 1; {
 		shorter := false

@@ -24,11 +24,10 @@ var (
 	seedCount = flag.Int("seeds", 200, "how many random worlds to run, of some 120 updates each; more is a soak")
 )
 
-// TestRandomWorlds feeds random updates to the graphs of two nodes, flushing now and then, and
-// holds what the mirrors then have against four witnesses: the reference evaluator, packet by
-// packet; the lists of host endpoints worked out from their definition; a graph that is given the
-// final world at once, in another order (S100); and a second graph that is given the same, which
-// must produce the same bytes.
+// TestRandomWorlds applies random updates to the graphs of two nodes, with random flushes, and compares the state of
+// their mirrors with: the reference evaluator, packet by packet; the lists of host endpoints computed from their
+// definition; a graph that receives the final world at once, in another order (S100); and a second graph with the same
+// input, which must return the same bytes.
 func TestRandomWorlds(t *testing.T) {
 	n := *seedCount
 	if testing.Short() {
@@ -45,8 +44,7 @@ func FuzzGraph(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64) { checkSeed(t, seed) })
 }
 
-// checkSeed runs a world. If that fails it looks for a short script that fails too, and prints
-// both.
+// checkSeed runs a world. If that fails, it searches for a short script that fails, too, and prints both.
 func checkSeed(t *testing.T, seed uint64) {
 	t.Helper()
 	ops := newOpGen(seed).ops()
@@ -83,7 +81,7 @@ func TestFailingScriptIsMinimised(t *testing.T) {
 	require.Len(t, short, 3)
 }
 
-// run is a world in progress.
+// run is a world during the test.
 type run struct {
 	node   string
 	graph  *calcgraph.Graph
@@ -105,7 +103,7 @@ func newRun(node string, seed uint64) (*run, error) {
 	}, err
 }
 
-// runWorld plays the steps and returns what is wrong with what comes of them.
+// runWorld applies the steps and returns an error if the result is wrong.
 func runWorld(node string, seed uint64, ops []op) error {
 	r, err := newRun(node, seed)
 	if err != nil {
@@ -166,7 +164,7 @@ func (r *run) flush(synced bool) error {
 	return r.checkVerdicts(15)
 }
 
-// checkSnapshot compares the snapshot for a late dataplane with the mirror.
+// checkSnapshot compares the snapshot with the mirror.
 func (r *run) checkSnapshot(when string) error {
 	late := dptest.NewMirror()
 	if err := late.Play(r.graph.Snapshot()); err != nil {
@@ -178,7 +176,7 @@ func (r *run) checkSnapshot(when string) error {
 	return nil
 }
 
-// checkFresh gives the world to a new graph, in random order.
+// checkFresh applies the world to a new graph, in random order.
 func (r *run) checkFresh(seed uint64) error {
 	fresh, err := newRun(r.node, seed)
 	if err != nil {

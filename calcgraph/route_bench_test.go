@@ -13,8 +13,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// bigNetwork returns a VXLAN pool and so many nodes with so many blocks each; this node is one of
-// them.
+// bigNetwork returns a VXLAN pool and nodes with blocks. This node is one of them.
 func bigNetwork(nodes, blocks int) []policy.Update {
 	pool := &policy.IPPool{Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/8"), VXLANMode: policy.EncapCrossSubnet}
 	updates := []policy.Update{update(pool)}
@@ -34,13 +33,13 @@ func bigNetwork(nodes, blocks int) []policy.Update {
 	return updates
 }
 
-// blockOf returns the /26 that is block j of node i.
+// blockOf returns block j of node i, a /26.
 func blockOf(i, j, blocks int) netip.Prefix {
 	at := (i*blocks + j) << 6
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(at >> 16), byte(at >> 8), byte(at)}), 26)
 }
 
-// quiet is a network that counts events without keeping them.
+// quiet returns a network that only counts events.
 func quiet(t testing.TB) *network {
 	n := newNetwork(t)
 	n.quiet = true
@@ -107,7 +106,7 @@ func BenchmarkRoutes(b *testing.B) {
 	}
 }
 
-// TestRouteAllocations: what a change costs does not depend on how much there is.
+// TestRouteAllocations: the allocations of a change do not depend on the size of the network.
 func TestRouteAllocations(t *testing.T) {
 	for _, nodes := range []int{50, 1000} {
 		n := quiet(t)
@@ -131,7 +130,7 @@ func TestRouteAllocations(t *testing.T) {
 	}
 }
 
-// TestRouteMemory: what is taken back leaves nothing behind that counts.
+// TestRouteMemory: removed resources take no memory.
 func TestRouteMemory(t *testing.T) {
 	updates := bigNetwork(2000, 4)
 	n := quiet(t)

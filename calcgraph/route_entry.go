@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-// claimKind is the reason of a claim, in order of precedence.
+// claimKind is the kind of a claim, in order of precedence.
 type claimKind uint8
 
 const (
@@ -25,9 +25,9 @@ const (
 // claim is the assignment of a prefix to a node, with the number of resources that make it.
 type claim struct {
 	kind claimKind
-	// own means that it is an address of this very node, which no other can take from it.
+	// own means that the prefix is an address of this node. Claims of other nodes do not take precedence over it.
 	own bool
-	// lender is the length of the block that lends the address, of a claimBorrowed.
+	// lender is the prefix length of the block with the borrowed address, for claimBorrowed.
 	lender uint8
 	count  int32
 	node   string
@@ -54,7 +54,7 @@ func (c claim) compare(o claim) int {
 	)
 }
 
-// owned completes a claim.
+// owned returns the claim with own set.
 func (r *RouteResolver) owned(c claim) claim {
 	c.own = c.node == r.cfg.Node && (c.kind == claimHost || c.kind == claimTunnel)
 	return c
@@ -68,24 +68,23 @@ type routePool struct {
 	natOutgoing bool
 }
 
-// routeEntry has the claims and pools of a prefix. It lives until the flush after the last one is
-// removed.
+// routeEntry has the claims and pools of a prefix. After the last one is removed, it exists until the next flush.
 type routeEntry struct {
 	dst netip.Prefix
-	// claims in order: the first that counts has the prefix.
+	// claims are sorted by precedence. The first one that counts determines the route.
 	claims []claim
-	// pools with this CIDR, sorted by name; the first counts.
+	// pools with this CIDR, sorted by name. The first one counts.
 	pools []routePool
-	// sent is the route that the receiver has, or nil.
+	// sent is the route last sent to the receiver, or nil.
 	sent *dataplane.Route
-	// dirty is the place in the list of dirty entries, counted from 1; 0 if it is not there.
+	// dirty is the index in the list of dirty entries plus one, or 0.
 	dirty int
 }
 
-// empty reports whether the prefix has no claim and no pool, and the receiver has no route.
+// empty reports whether the prefix has no claim and no pool, and no route was sent.
 func (e *routeEntry) empty() bool { return len(e.claims)+len(e.pools) == 0 && e.sent == nil }
 
-// block returns the node whose block the prefix is, if it is a block.
+// block returns the node of the block with this prefix, if there is one.
 func (e *routeEntry) block() (node string, ok bool) {
 	if n := len(e.claims); n > 0 && e.claims[n-1].kind == claimBlock {
 		return e.claims[n-1].node, true
@@ -93,9 +92,8 @@ func (e *routeEntry) block() (node string, ok bool) {
 	return "", false
 }
 
-// winner returns the claim that counts, or nil. Given is the length of the innermost block around
-// the prefix, or noBlock. Loans of an outer block do not
-// count. A block without a node has no route.
+// winner returns the claim that determines the route, or nil. block is the prefix length of the innermost block around
+// the prefix, or noBlock. Borrowed addresses of an outer block do not count. A block without a node has no route.
 func (e *routeEntry) winner(block int) *claim {
 	for i := range e.claims {
 		c := &e.claims[i]
@@ -109,7 +107,7 @@ func (e *routeEntry) winner(block int) *claim {
 	return nil
 }
 
-// noBlock is the length of a block that is not there.
+// noBlock means that there is no block around a prefix.
 const noBlock = -1
 
 func (e *routeEntry) addPool(p routePool) {
@@ -142,7 +140,7 @@ func (r *RouteResolver) resolve(e *routeEntry) (route dataplane.Route, ok bool) 
 	route.Node = c.node
 	route.Type = c.routeType(c.node == r.cfg.Node)
 	route.Borrowed = block != noBlock && owner != c.node && c.kind != claimHost
-	return route, !route.Type.Remote() || r.reach(&route)
+	return route, !route.Type.Remote() || r.setPath(&route)
 }
 
 func (c *claim) routeType(local bool) dataplane.RouteType {
@@ -164,11 +162,12 @@ func (c *claim) routeType(local bool) dataplane.RouteType {
 	}
 }
 
-// reach fills in the way to a remote node. It reports whether there is one, or none is needed:
-// outside all pools, and for the addresses of nodes, a route only describes the owner.
-func (r *RouteResolver) reach(route *dataplane.Route) bool {
+// setPath sets the node address of a route to a remote node, and whether both nodes are in one subnet. It reports
+// whether there is a path, or none is needed: outside all pools, and for addresses of nodes, a route only describes the
+// owner.
+func (r *RouteResolver) setPath(route *dataplane.Route) bool {
 	family := familyOf(route.Dst.Addr())
-	info := r.nodes.m[route.Node] // never nil: the node has a claim
+	info := r.nodes.m[route.Node] // not nil, because the node has a claim
 	first := info.first[family]
 	route.NodeAddress = first.Addr()
 	if own := r.nodes.m[r.cfg.Node]; own != nil && route.Pool.CrossSubnet() {
@@ -188,8 +187,8 @@ func (r *RouteResolver) trie(p netip.Prefix) *prefixes[routeEntry] {
 	return &r.tries[familyOf(p.Addr())]
 }
 
-// entry changes the entry of the prefix, which is made if it is not there.
-func (r *RouteResolver) entry(p netip.Prefix, change func(*routeEntry)) {
+// changeEntry changes the entry of the prefix, and creates it if needed.
+func (r *RouteResolver) changeEntry(p netip.Prefix, change func(*routeEntry)) {
 	trie := r.trie(p)
 	e := trie.get(p)
 	if e == nil {
@@ -198,12 +197,12 @@ func (r *RouteResolver) entry(p netip.Prefix, change func(*routeEntry)) {
 		r.entries++
 	}
 	change(e)
-	if r.touch(e); e.empty() {
-		r.drop(e) // at once: before everything is in sync there is no flush
+	if r.markDirty(e); e.empty() {
+		r.drop(e) // immediately, because there is no flush before InSync
 	}
 }
 
-// drop forgets an entry.
+// drop removes an entry.
 func (r *RouteResolver) drop(e *routeEntry) {
 	last := r.dirty[len(r.dirty)-1]
 	r.dirty[e.dirty-1], last.dirty = last, e.dirty
@@ -214,7 +213,7 @@ func (r *RouteResolver) drop(e *routeEntry) {
 	r.entries--
 }
 
-// shrunk returns the list in less memory, if it was much longer once.
+// shrunk returns a copy of the list if its capacity is much larger than its length.
 func shrunk[T any](list []T) []T {
 	if cap(list) > 64 && len(list)*8 < cap(list) {
 		return slices.Clone(list)
@@ -224,7 +223,7 @@ func shrunk[T any](list []T) []T {
 
 // claim adds a claim to a prefix.
 func (r *RouteResolver) claim(p netip.Prefix, c claim) {
-	r.entry(p, func(e *routeEntry) {
+	r.changeEntry(p, func(e *routeEntry) {
 		c := r.owned(c)
 		at, ok := slices.BinarySearchFunc(e.claims, c, claim.compare)
 		if ok {
@@ -239,7 +238,7 @@ func (r *RouteResolver) claim(p netip.Prefix, c claim) {
 
 // unclaim removes a claim.
 func (r *RouteResolver) unclaim(p netip.Prefix, c claim) {
-	r.entry(p, func(e *routeEntry) {
+	r.changeEntry(p, func(e *routeEntry) {
 		at, _ := slices.BinarySearchFunc(e.claims, r.owned(c), claim.compare)
 		if e.claims[at].count--; e.claims[at].count > 0 {
 			return
@@ -247,17 +246,17 @@ func (r *RouteResolver) unclaim(p netip.Prefix, c claim) {
 		e.claims = shrunk(slices.Delete(e.claims, at, at+1))
 		if !r.claimed(e, c.node) {
 			r.nodes.m[c.node].entries.drop(e)
-			r.forget(c.node)
+			r.dropNode(c.node)
 		}
 	})
 }
 
-// claimed reports whether a node has a claim to an entry. Many nodes may have one: they are not all
-// looked at.
+// claimed reports whether a node has a claim to an entry. It does not iterate over all claims, because many nodes may
+// have one.
 func (r *RouteResolver) claimed(e *routeEntry, node string) bool {
 	for kind := claimLocalWorkload; kind <= claimBlock; kind++ {
 		c := r.owned(claim{kind: kind, node: node})
-		at, _ := slices.BinarySearchFunc(e.claims, c, claim.compare) // the first of this kind and node, of any lender
+		at, _ := slices.BinarySearchFunc(e.claims, c, claim.compare) // the first one of the kind and node
 		if at < len(e.claims) && e.claims[at].kind == kind && e.claims[at].node == node {
 			return true
 		}
@@ -265,7 +264,7 @@ func (r *RouteResolver) claimed(e *routeEntry, node string) bool {
 	return false
 }
 
-// node returns what is known of a node, a new record if nothing is.
+// node returns the record of a node, and creates it if needed.
 func (r *RouteResolver) node(name string) *routeNode {
 	info := r.nodes.m[name]
 	if info == nil {
@@ -275,28 +274,28 @@ func (r *RouteResolver) node(name string) *routeNode {
 	return info
 }
 
-// forget drops the record of a node of which nothing is known any more.
-func (r *RouteResolver) forget(name string) {
+// dropNode removes the record of a node if it is empty.
+func (r *RouteResolver) dropNode(name string) {
 	info := r.nodes.m[name]
 	if info != nil && info.node == nil && len(info.entries.m) == 0 {
 		r.nodes.drop(name)
 	}
 }
 
-func (r *RouteResolver) touch(e *routeEntry) {
+func (r *RouteResolver) markDirty(e *routeEntry) {
 	if e.dirty == 0 {
 		r.dirty = append(r.dirty, e)
 		e.dirty = len(r.dirty)
 	}
 }
 
-func (r *RouteResolver) touchWithin(p netip.Prefix) { r.trie(p).within(p, r.touch) }
+func (r *RouteResolver) markWithin(p netip.Prefix) { r.trie(p).within(p, r.markDirty) }
 
-// touchNode touches the entries of one family that a node has a claim to.
-func (r *RouteResolver) touchNode(info *routeNode, family int) {
+// markNode marks the entries of one family that a node has a claim to.
+func (r *RouteResolver) markNode(info *routeNode, family int) {
 	for e := range info.entries.m {
 		if familyOf(e.dst.Addr()) == family {
-			r.touch(e)
+			r.markDirty(e)
 		}
 	}
 }

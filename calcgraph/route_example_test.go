@@ -23,8 +23,8 @@ func (networkPrinter) NodeRemove(name string)                 { fmt.Println("no 
 func (networkPrinter) NamespaceUpdate(n *dataplane.Namespace) { fmt.Println("namespace", n) }
 func (networkPrinter) NamespaceRemove(name string)            { fmt.Println("no namespace", name) }
 
-// Routes to the blocks of other nodes, of a pool that does not encapsulate. A pool with VXLAN needs
-// a TunnelResolver too, whose receiver is the RouteResolver.
+// Routes to the blocks of other nodes, of a pool without encapsulation. A pool with VXLAN also needs a TunnelResolver,
+// whose receiver is the RouteResolver.
 func ExampleRouteResolver() {
 	routes, err := calcgraph.NewRouteResolver(calcgraph.RouteResolverConfig{Node: "n1", Routes: networkPrinter{}})
 	if err != nil {
@@ -64,7 +64,7 @@ func ExampleTunnelResolver() {
 	// no tunnel remotehostname/v4
 }
 
-// Only what has a receiver is passed on.
+// Resources without a receiver are ignored.
 func ExamplePassOn() {
 	passOn := calcgraph.PassOn{Nodes: networkPrinter{}, Namespaces: networkPrinter{}}
 	passOn.UpdateNode(&policy.Node{Name: "n2", Labels: map[string]string{"zone": "a"}})

@@ -18,9 +18,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TestRandomNetworksThroughGraph is TestRandomNetworks for the whole graph: the mirror sees to the
-// order and the references of every batch (S96), and in the end holds what a computation from
-// scratch gives.
+// TestRandomNetworksThroughGraph is TestRandomNetworks for the whole graph: the mirror checks the order and the
+// references of every batch (S96). At the end, its state equals a computation from scratch.
 func TestRandomNetworksThroughGraph(t *testing.T) {
 	for seed := uint64(1); seed <= 8; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runNetworkThroughGraph(t, seed) })
@@ -79,8 +78,8 @@ func networkOf(s dptest.State) string {
 	return networkState(tunnels, routes)
 }
 
-// TestNamesPassedOn: namespaces and service accounts are the profiles that stand for them, with the
-// labels that their names had; they and services come only if configured.
+// TestNamesPassedOn: namespaces and service accounts are those of the profiles with their names, with the original
+// labels. They and services have events only if configured.
 func TestNamesPassedOn(t *testing.T) {
 	updates := []policy.Update{
 		{Resource: &policy.Profile{
@@ -131,7 +130,7 @@ remove serviceaccount shop/web.front
 `, eventLines(p.flush()))
 }
 
-// TestRoutesWaitForInSync: neither routes nor tunnels come before endpoints may (S97).
+// TestRoutesWaitForInSync: routes and tunnels are withheld until InSync, as endpoints are (S97).
 func TestRoutesWaitForInSync(t *testing.T) {
 	p := newPipeline(t)
 	p.update(mustParse(t, "pool p cidr 10.0.0.0/16 vxlan Always\nnode n2 addrs 192.168.0.2/24 tunnel 10.0.1.1\n"+
@@ -143,7 +142,7 @@ func TestRoutesWaitForInSync(t *testing.T) {
 	require.Len(t, p.mirror.State().Tunnels, 1)
 }
 
-// TestSnapshotOfNetwork: the snapshot makes in one batch what the batches so far have made.
+// TestSnapshotOfNetwork: the snapshot has the same effect as all batches so far.
 func TestSnapshotOfNetwork(t *testing.T) {
 	p := newPipeline(t)
 	p.graph.InSync()
@@ -154,14 +153,14 @@ func TestSnapshotOfNetwork(t *testing.T) {
 	require.Equal(t, p.state(), late.State().String())
 }
 
-// TestRouteStats counts pieces and routes, in the graph and, after all is gone, none.
+// TestRouteStats counts resources and routes of a graph. After all are removed, the counts are zero.
 func TestRouteStats(t *testing.T) {
 	p := newPipeline(t)
 	p.graph.InSync()
 	updates := mustParse(t, vxlanPool+localNode+remoteNode+remoteBlock+"block 10.0.2.0/29 node unknown\n")
 	p.update(updates...)
 	p.flush()
-	// The block of the unknown node is known, but there is no way there.
+	// The block of an unknown node counts, but has no route.
 	require.Equal(t, calcgraph.RouteStats{Pools: 1, Blocks: 2, Nodes: 3, Prefixes: 7, Routes: 6},
 		p.graph.Stats().Routes)
 	for _, u := range updates {

@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// heapKB returns what is in use.
+// heapKB returns the heap memory in use.
 func heapKB() int64 {
 	runtime.GC()
 	runtime.GC()
@@ -46,7 +46,7 @@ func manyNodes(count int) []policy.Resource {
 	return all
 }
 
-// Removed resources take no memory, with and without InSync before.
+// Removed resources take no memory, with and without an earlier InSync.
 func TestRoutesReleaseMemory(t *testing.T) {
 	for _, inSync := range []bool{false, true} {
 		t.Run(fmt.Sprint(inSync), func(t *testing.T) {

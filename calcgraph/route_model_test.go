@@ -23,8 +23,8 @@ import (
 
 var routeSteps = flag.Int("routesteps", 1500, "how many steps each random network of routes takes")
 
-// TestRandomNetworks changes networks at random, flushing now and then, and compares the
-// output with a computation from scratch. 24 seeds of 1500 steps are 36,000.
+// TestRandomNetworks changes networks at random, with random flushes, and compares the output with a computation from
+// scratch: 24 seeds of 1,500 steps.
 func TestRandomNetworks(t *testing.T) {
 	for seed := uint64(1); seed <= 24; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runNetwork(t, seed, *routeSteps) })
@@ -61,7 +61,7 @@ func runNetwork(t *testing.T, seed uint64, steps int) {
 	n.requireEmpty()
 }
 
-// networkGen makes updates of few objects with few addresses, so that they meet.
+// networkGen makes updates of few objects with few addresses, so that these often coincide.
 type networkGen struct{ *rand.Rand }
 
 func (g networkGen) pick(list ...string) string { return list[g.IntN(len(list))] }
@@ -161,8 +161,7 @@ func (g networkGen) endpoint() policy.Resource {
 	return w
 }
 
-// model computes tunnels and routes from scratch, one prefix at a time, looking at everything each
-// time.
+// model computes tunnels and routes from scratch, prefix by prefix, from all resources.
 type model struct {
 	current map[policy.Key]policy.Resource
 }
@@ -265,7 +264,7 @@ func ownAddress(n *policy.Node, a netip.Addr) bool {
 	return false
 }
 
-// before reports whether an address that two nodes have is the first one's.
+// before reports whether an address that two nodes have is a's.
 func before(a, b string) bool { return a != b && (a == node || b != node && a < b) }
 
 // only returns the name if it is in the list.
@@ -273,7 +272,7 @@ func only(name string, list []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(n string) bool { return n != name })
 }
 
-// prefixes returns all that anything names.
+// prefixes returns the prefixes of all resources.
 func (m model) prefixes() map[netip.Prefix]bool {
 	out := map[netip.Prefix]bool{}
 	for _, r := range m.current {
@@ -303,8 +302,8 @@ func (m model) prefixes() map[netip.Prefix]bool {
 	return out
 }
 
-// who returns the first in the order of precedence that has the prefix, and how.
-func (m model) who(dst netip.Prefix, block int) (holder string, local, remote dataplane.RouteType) {
+// owner returns the first claimant of the prefix in the order of precedence, and its kind.
+func (m model) owner(dst netip.Prefix, block int) (holder string, local, remote dataplane.RouteType) {
 	var workloads, tunnels, hosts, borrowers, owners []string
 	addr := dst.Addr()
 	if dst.IsSingleIP() && !bad(addr) {
@@ -358,7 +357,7 @@ func (m model) route(dst netip.Prefix, tunnels map[dataplane.TunnelKey]dataplane
 	covers := func(p netip.Prefix) bool { return p.Bits() <= dst.Bits() && p.Contains(dst.Addr()) }
 	r := dataplane.Route{Dst: dst}
 	isPool, inner := false, -1
-	for _, p := range all[*policy.IPPool](m) { // by name: of two with one CIDR the first counts
+	for _, p := range all[*policy.IPPool](m) { // by name: of two with the same CIDR, the first one counts
 		if covers(p.CIDR) && p.CIDR.Bits() > inner {
 			inner = p.CIDR.Bits()
 			isPool = p.CIDR == dst
@@ -378,7 +377,7 @@ func (m model) route(dst netip.Prefix, tunnels map[dataplane.TunnelKey]dataplane
 		}
 	}
 	inBlock := inner >= 0
-	holder, local, remote := m.who(dst, inner)
+	holder, local, remote := m.owner(dst, inner)
 	if holder == "" {
 		return r, isPool
 	}
@@ -397,7 +396,7 @@ func (m model) route(dst netip.Prefix, tunnels map[dataplane.TunnelKey]dataplane
 		return r, true
 	}
 	key := dataplane.TunnelKey{Node: holder, IPVersion: version(dst.Addr())}
-	switch { // IP in IP is for IPv4 alone: no node has such a tunnel of IPv6
+	switch { // IP in IP is for IPv4 only, so no node has an IPv6 tunnel
 	case r.Pool == dataplane.PoolIPIP, r.Pool == dataplane.PoolIPIPCrossSubnet && !r.SameSubnet:
 		key.Encapsulation = dataplane.EncapIPIP
 		fallthrough

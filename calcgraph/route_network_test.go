@@ -17,7 +17,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// network is a TunnelResolver and a RouteResolver that works with it, and their output.
+// network is a TunnelResolver and a RouteResolver, connected, and their output.
 type network struct {
 	t         testing.TB
 	resolvers struct {
@@ -76,7 +76,7 @@ func (n *network) TunnelUpdate(t *dataplane.Tunnel) {
 	require.NotEqual(n.t, n.tunnels[t.Key()], *t, "sent again")
 	for _, other := range n.tunnels {
 		if other.Node != t.Node && other.IPVersion == t.IPVersion {
-			// One that changes may lose an address to one that is sent before it.
+			// A changed endpoint may lose an address to one that is sent before it.
 			require.False(n.t, other.Address == t.Address && n.current[nodeKey(other.Node)] == nil,
 				"%s has the address", other.Node)
 		}
@@ -121,7 +121,7 @@ func (n *network) update(updates ...policy.Update) {
 	}
 }
 
-// remove deletes also what never was, which must do no harm.
+// remove also deletes keys that do not exist, which must have no effect.
 func (n *network) remove(k policy.Key) {
 	switch k.Kind {
 	case policy.KindIPPool:
@@ -159,7 +159,7 @@ func (n *network) flush() {
 	}
 }
 
-// state returns the tunnels and routes, sorted, one a line.
+// state returns the tunnels and routes, sorted, one on each line.
 func (n *network) state() string { return networkState(n.tunnels, n.routes) }
 
 func networkState(tunnels map[dataplane.TunnelKey]dataplane.Tunnel, routes map[netip.Prefix]dataplane.Route) string {

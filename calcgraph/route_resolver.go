@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// RouteReceiver receives the routes. An update never repeats the one before it.
+// RouteReceiver receives the routes. An update never equals the previous one.
 type RouteReceiver interface {
 	RouteUpdate(r *dataplane.Route)
 	RouteRemove(dst netip.Prefix)
@@ -36,57 +36,54 @@ func (c RouteResolverConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// RouteResolver computes the route of each prefix that pools, blocks, nodes and endpoints have. If
-// several have one prefix, the first of these has it, and of several of a kind the node with the smallest
-// name:
+// RouteResolver computes the route of each prefix of pools, blocks, nodes and endpoints. If several resources have the
+// same prefix, the first of these kinds takes precedence, and of one kind the node with the smallest name:
 //
 //   - a local endpoint with the address;
 //   - a node whose tunnel device has the address;
 //   - a node with the address;
 //   - a node that borrowed the address from the innermost block around it;
-//   - the node whose block it is;
+//   - the node of the block;
 //   - a pool.
 //
-// But this node's own addresses always belong to it, also if other nodes claim them: they come right
-// after its endpoints. Blocks may overlap: the innermost one around an address determines its node, and
-// addresses lent by an outer block do not count.
+// There is one exception. This node's own addresses come directly after its endpoints, also if other nodes claim them.
+// Blocks may overlap: the innermost one around an address determines its node, and borrowed addresses of an outer block
+// do not count.
 //
-// Each route has the type of the innermost pool around it. It is withheld while the tunnel endpoint
-// (TunnelUpdate) or the address of its node is missing.
+// Each route has the type of the innermost pool around it. It is withheld while the tunnel endpoint (TunnelUpdate) or
+// the address of its node is missing.
 //
-// The cost of a change is proportional to the number of routes that depend on it: those in a pool, those
-// of a node, those in a block. Addresses that no route can lead to (unspecified, loopback, multicast, IPv6
-// link-local) are ignored.
+// The cost of a change is proportional to the number of routes that depend on it: those in a pool, those of a node,
+// those in a block. Addresses that cannot have a route (unspecified, loopback, multicast, IPv6 link-local) are ignored.
 //
 // A RouteResolver is not safe for concurrent use.
 type RouteResolver struct {
 	cfg RouteResolverConfig
 	// tries has the entries by prefix, IPv4 first.
 	tries [2]prefixes[routeEntry]
-	// dirty entries may have another route than the sent one.
+	// dirty entries may have another route than sent.
 	dirty     []*routeEntry
 	pools     shrinkingMap[string, routePool]
 	blocks    shrinkingMap[netip.Prefix, *policy.Block]
 	endpoints shrinkingMap[policy.Key, []netip.Addr] // the addresses of local endpoints
 	nodes     shrinkingMap[string, *routeNode]
-	tunnels   shrinkingMap[dataplane.TunnelKey, struct{}] // the tunnel endpoints of other nodes
+	tunnels   shrinkingMap[dataplane.TunnelKey, struct{}] // tunnel endpoints of other nodes
 	// entries and sent count the prefixes in tries, and those with a route.
 	entries, sent int
 }
 
-// routeNode has a node and what others say about it: a node may have blocks before it exists itself.
-// Pairs are by family.
+// routeNode has a node and its claims. It can have blocks before the Node resource exists. Pairs are by family.
 type routeNode struct {
 	node *policy.Node // nil if it does not exist
-	// first addresses of the node, with the length of their subnets.
+	// first has the first address of each family, with the length of its subnet.
 	first [2]netip.Prefix
-	// entries are those with a claim of the node.
+	// entries are the entries with a claim of the node.
 	entries shrinkingMap[*routeEntry, struct{}]
 }
 
 var _ TunnelReceiver = (*RouteResolver)(nil)
 
-// NewRouteResolver returns an empty node. It fails if the configuration is invalid.
+// NewRouteResolver returns a RouteResolver without routes. It fails if the configuration is invalid.
 func NewRouteResolver(cfg RouteResolverConfig) (*RouteResolver, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -103,8 +100,8 @@ func (r *RouteResolver) UpdatePool(p *policy.IPPool) {
 	r.DeletePool(p.Name)
 	if pool.cidr.IsValid() {
 		r.pools.set(p.Name, pool)
-		r.entry(pool.cidr, func(e *routeEntry) { e.addPool(pool) })
-		r.touchWithin(pool.cidr)
+		r.changeEntry(pool.cidr, func(e *routeEntry) { e.addPool(pool) })
+		r.markWithin(pool.cidr)
 	}
 }
 
@@ -112,8 +109,8 @@ func (r *RouteResolver) UpdatePool(p *policy.IPPool) {
 func (r *RouteResolver) DeletePool(name string) {
 	if old, ok := r.pools.m[name]; ok {
 		r.pools.drop(name)
-		r.entry(old.cidr, func(e *routeEntry) { e.removePool(name) })
-		r.touchWithin(old.cidr)
+		r.changeEntry(old.cidr, func(e *routeEntry) { e.removePool(name) })
+		r.markWithin(old.cidr)
 	}
 }
 
@@ -130,7 +127,7 @@ func (r *RouteResolver) UpdateBlock(b *policy.Block) {
 			r.unclaim(cidr, claim{kind: claimBlock, node: old.Node})
 		}
 		r.claim(cidr, claim{kind: claimBlock, node: b.Node})
-		r.touchWithin(cidr)
+		r.markWithin(cidr)
 	}
 	if old != nil && old.Node == b.Node && slices.Equal(old.Borrowed, b.Borrowed) {
 		return
@@ -146,16 +143,16 @@ func (r *RouteResolver) DeleteBlock(key policy.Key) {
 	cidr, err := netip.ParsePrefix(key.Name)
 	old := r.blocks.m[canonical(cidr)]
 	if err != nil || old == nil || old.Key() != key {
-		return // another way to write the CIDR is another key
+		return // the same prefix in another form is another key
 	}
 	cidr = canonical(cidr)
 	r.blocks.drop(cidr)
 	r.eachBorrowed(cidr, old, r.unclaim)
 	r.unclaim(cidr, claim{kind: claimBlock, node: old.Node})
-	r.touchWithin(cidr)
+	r.markWithin(cidr)
 }
 
-// eachBorrowed calls f for the addresses of a block that other nodes use.
+// eachBorrowed calls f for the borrowed addresses of a block.
 func (r *RouteResolver) eachBorrowed(cidr netip.Prefix, b *policy.Block, f func(netip.Prefix, claim)) {
 	for _, loan := range b.Borrowed {
 		addr := loan.Address.Unmap()
@@ -165,7 +162,7 @@ func (r *RouteResolver) eachBorrowed(cidr netip.Prefix, b *policy.Block, f func(
 	}
 }
 
-// UpdateEndpoint adds or replaces an endpoint. Those of other nodes have no routes of their own.
+// UpdateEndpoint adds or replaces an endpoint. Endpoints of other nodes have no routes.
 func (r *RouteResolver) UpdateEndpoint(w *policy.WorkloadEndpoint) {
 	key := w.Key()
 	if w.Node != r.cfg.Node {
@@ -218,50 +215,49 @@ func (r *RouteResolver) setNode(name string, n *policy.Node) {
 			continue
 		}
 		if name == r.cfg.Node {
-			r.moveSubnet(family, oldFirst[family], info.first[family])
+			r.markSubnet(family, oldFirst[family], info.first[family])
 		} else {
-			r.touchNode(info, family)
+			r.markNode(info, family)
 		}
 	}
-	r.forget(name)
+	r.dropNode(name)
 }
 
-// moveSubnet touches the entries of the nodes that were in the subnet of this node, or are now, but
-// not both.
-func (r *RouteResolver) moveSubnet(family int, was, is netip.Prefix) {
+// markSubnet marks the entries of the nodes that enter or leave the subnet of this node when it changes from was to is.
+func (r *RouteResolver) markSubnet(family int, was, is netip.Prefix) {
 	for name, info := range r.nodes.m {
 		if other := info.first[family]; name != r.cfg.Node && inSubnet(was, other) != inSubnet(is, other) {
-			r.touchNode(info, family)
+			r.markNode(info, family)
 		}
 	}
 }
 
-// TunnelUpdate records a tunnel endpoint: routes may lead to it.
+// TunnelUpdate records that a tunnel endpoint exists. Routes can then use it.
 func (r *RouteResolver) TunnelUpdate(t *dataplane.Tunnel) {
 	k := t.Key()
-	if _, had := r.tunnels.m[k]; had || k.Node == r.cfg.Node { // no route leads to this node through a tunnel
+	if _, had := r.tunnels.m[k]; had || k.Node == r.cfg.Node { // no route uses a tunnel to this node
 		return
 	}
 	r.tunnels.set(k, struct{}{})
-	r.touchTunnel(k)
+	r.markTunnel(k)
 }
 
 // TunnelRemove removes a tunnel endpoint.
 func (r *RouteResolver) TunnelRemove(k dataplane.TunnelKey) {
 	if _, had := r.tunnels.m[k]; had {
 		r.tunnels.drop(k)
-		r.touchTunnel(k)
+		r.markTunnel(k)
 	}
 }
 
-// touchTunnel touches the entries that may lead through a tunnel.
-func (r *RouteResolver) touchTunnel(k dataplane.TunnelKey) {
+// markTunnel marks the entries that may use a tunnel.
+func (r *RouteResolver) markTunnel(k dataplane.TunnelKey) {
 	if info := r.nodes.m[k.Node]; info != nil {
-		r.touchNode(info, (k.IPVersion-4)/2)
+		r.markNode(info, (k.IPVersion-4)/2)
 	}
 }
 
-// Flush sends every route that has changed since the last flush, sorted by prefix.
+// Flush sends the routes that have changed since the last flush, sorted by prefix.
 func (r *RouteResolver) Flush() {
 	slices.SortFunc(r.dirty, func(a, b *routeEntry) int { return dataplane.ComparePrefixes(a.dst, b.dst) })
 	for _, e := range r.dirty {
@@ -271,14 +267,14 @@ func (r *RouteResolver) Flush() {
 			r.entries--
 		}
 	}
-	// Few changes are the rule: what a resync needed is not kept.
+	// Most flushes have few changes, so a large list is freed.
 	clear(r.dirty)
 	if r.dirty = r.dirty[:0]; cap(r.dirty) > maxDirty {
 		r.dirty = nil
 	}
 }
 
-// send sends the route of an entry to the receiver, if it differs from the sent one.
+// send sends the route of an entry, if it differs from the sent one.
 func (r *RouteResolver) send(e *routeEntry) {
 	route, ok := r.resolve(e)
 	switch {
@@ -286,7 +282,7 @@ func (r *RouteResolver) send(e *routeEntry) {
 		if e.sent == nil {
 			r.sent++
 		}
-		changed := route // so that a route that has not changed stays off the heap
+		changed := route // only a changed route is allocated on the heap
 		e.sent = &changed
 		r.cfg.Routes.RouteUpdate(e.sent)
 	case !ok && e.sent != nil:
@@ -296,12 +292,12 @@ func (r *RouteResolver) send(e *routeEntry) {
 	}
 }
 
-// RouteStats counts what a RouteResolver holds.
+// RouteStats has counts of the contents of a RouteResolver.
 type RouteStats struct {
-	// Pools, Blocks and Nodes that exist. Nodes includes those that something names but that do not
+	// Pools, Blocks and Nodes count resources. Nodes includes nodes that a block or endpoint names and that do not
 	// exist.
 	Pools, Blocks, Nodes int
-	// Prefixes that something claims, and Routes that come of them: those of the last flush.
+	// Prefixes counts prefixes with a claim or pool. Routes counts the routes of the last flush.
 	Prefixes, Routes int
 }
 

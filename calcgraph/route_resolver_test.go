@@ -18,8 +18,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The pieces of some cases: this node and a remote one in one subnet, a VXLAN pool, a block of
-// each.
+// Resources of several cases: this node and a remote one in one subnet, a VXLAN pool, a block of each.
 const (
 	vxlanPool  = "pool p cidr 10.0.0.0/16 vxlan Always nat\n"
 	remoteNode = "node remotehostname addrs 192.168.0.2/24 tunnel 10.0.1.1\n"
@@ -29,8 +28,8 @@ const (
 	localBlock  = "block 10.0.0.0/29 node n1\n"
 )
 
-// TestRouteScripts plays the scripts of the numbered cases on the two nodes alone: they produce what
-// the graph produces in TestScripts, nothing twice, and are empty after all resources are removed.
+// TestRouteScripts plays the scripts of the numbered cases to these two nodes alone. The output equals that of the
+// graph in TestScripts, without repetitions. After all resources are removed, the nodes are empty.
 func TestRouteScripts(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "route_*.txtar"))
 	require.NoError(t, err)
@@ -76,8 +75,7 @@ func TestTunnelMAC(t *testing.T) {
 	require.Equal(t, "02:aa:00:00:00:06", mac("set", 6))
 }
 
-// TestRoutePermutations plays a handful of updates in all orders, flushing after each or at the end
-// (S100, S163).
+// TestRoutePermutations applies a few updates in all orders, with a flush after each or at the end (S100, S163).
 func TestRoutePermutations(t *testing.T) {
 	for name, text := range map[string]string{
 		"pool, block and borrower": vxlanPool + localNode + remoteNode +
@@ -105,7 +103,7 @@ func TestRoutePermutations(t *testing.T) {
 				atEnd.flush()
 				require.Equal(t, straight.state(), each.state(), "order %v", order)
 				require.Equal(t, straight.state(), atEnd.state(), "order %v, one flush", order)
-				for _, i := range order { // and down again, in the same order
+				for _, i := range order { // removed in the same order
 					each.update(policy.Update{Key: updates[i].Key})
 					each.flush()
 				}
@@ -115,7 +113,7 @@ func TestRoutePermutations(t *testing.T) {
 	}
 }
 
-// permutations yields all orders of n things.
+// permutations iterates over all orders of n items.
 func permutations(n int) func(func([]int) bool) {
 	return func(yield func([]int) bool) {
 		order := make([]int, n)
@@ -140,7 +138,7 @@ func permutations(n int) func(func([]int) bool) {
 	}
 }
 
-// TestRouteWork counts events: a change sends what depends on it and no more.
+// TestRouteWork counts events: a change sends only the routes that depend on it.
 func TestRouteWork(t *testing.T) {
 	n := newNetwork(t)
 	updates := mustParse(t, vxlanPool+"pool q cidr 10.1.0.0/16 vxlan CrossSubnet\n"+
@@ -158,14 +156,14 @@ func TestRouteWork(t *testing.T) {
 	}{
 		{"node r7 addrs 192.168.1.8/24 tunnel 10.0.7.1 labels a=b", 0},
 		{"block 10.0.7.0/26 node r7", 0},
-		{"block 10.0.7.0/26 node r8", 2}, // the block, and the tunnel address in it, which is borrowed now
+		{"block 10.0.7.0/26 node r8", 2}, // the block, and the tunnel address in it, which is now borrowed
 		{"block 10.0.7.0/26 node r8 borrowed 10.0.7.9=r9", 1},
-		// Two host routes, the tunnel, its address, which is borrowed, and the block that is left.
+		// Two host routes, the tunnel, its address, which is borrowed, and the remaining block.
 		{"node r7 addrs 192.168.2.8/24 tunnel 10.0.7.1", 5},
 		// Two host routes, the tunnel, its address and two blocks.
 		{"node r20 addrs 192.168.0.20/24 tunnel 10.0.20.1", 6},
-		// Two host routes, the tunnel, and the one block in a pool where it counts that r20 is no
-		// neighbour any more.
+		// Two host routes, the tunnel, and the one block in a pool with CrossSubnet, because r20 is now in another
+		// subnet.
 		{"node n1 addrs 192.168.7.1/24 tunnel 10.2.0.1", 4},
 		{"pool q cidr 10.1.0.0/16 vxlan CrossSubnet nat", 51},
 		{"endpoint n/w addrs 10.0.3.3", 1},

@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// IPSetReceiver receives the IP sets that rules refer to. Each id starts once and stops once.
+// IPSetReceiver receives the IP sets that rules refer to. A set is activated once and deactivated once.
 type IPSetReceiver interface {
 	IPSetActive(spec *IPSetSpec)
 	IPSetInactive(id dataplane.IPSetID)
@@ -19,8 +19,7 @@ type IPSetReceiver interface {
 
 var errNoService = errors.New("services: a name and a namespace are required")
 
-// RulesReceiver receives the resolved form of active policies and profiles. An update may come
-// again for the same object.
+// RulesReceiver receives the resolved rules of active policies and profiles. An update may repeat an earlier one.
 type RulesReceiver interface {
 	RulesUpdate(owner policy.Key, rules Rules)
 	RulesRemove(owner policy.Key)
@@ -28,30 +27,30 @@ type RulesReceiver interface {
 
 // Rules are the resolved rules of a policy or profile.
 type Rules struct {
-	// Tier, Staged, Forward, Untracked and PreDNAT are those of the policy, as in dataplane.Policy;
-	// zero for a profile.
+	// Tier, Staged, Forward, Untracked and PreDNAT are the fields of the policy, as in dataplane.Policy. They are zero
+	// for a profile.
 	Tier                                string
 	Staged, Forward, Untracked, PreDNAT bool
 	// Ingress and Egress rules in order.
 	Ingress, Egress []dataplane.Rule
 }
 
-// RuleScannerConfig has the receivers of a RuleScanner. All fields are required.
+// RuleScannerConfig configures a RuleScanner. All fields are required.
 type RuleScannerConfig struct {
 	Sets  IPSetReceiver
 	Rules RulesReceiver
 }
 
-// RuleScanner replaces the selectors, named ports and services in active rules by IP sets, which
-// rules with equal ones share. A set becomes active before the rules that refer to it, and inactive
-// after them. It takes the output of ActiveRules.
+// RuleScanner replaces selectors, named ports and services in active rules by IP sets. Rules with equal conditions
+// share sets. A set is activated before the rules that refer to it, and deactivated after them. The input is the output
+// of ActiveRules.
 //
-// An update costs in proportion to the rules of that policy or profile alone.
+// The cost of an update is proportional to the number of rules of that policy or profile.
 //
 // A RuleScanner is not safe for concurrent use.
 type RuleScanner struct {
 	out RuleScannerConfig
-	// sets has what owners refer to.
+	// sets has the sets that owners refer to.
 	sets   map[dataplane.IPSetID]*usedSet
 	owners map[policy.Key][]*usedSet
 	peers  peerCache
@@ -62,7 +61,7 @@ type RuleScanner struct {
 type usedSet struct {
 	spec   *IPSetSpec
 	owners int
-	scan   uint64 // that last met it
+	scan   uint64 // last scan that used the set
 }
 
 var (
@@ -70,7 +69,7 @@ var (
 	_ ProfileReceiver = (*RuleScanner)(nil)
 )
 
-// NewRuleScanner returns an empty node.
+// NewRuleScanner returns a RuleScanner without rules.
 func NewRuleScanner(cfg RuleScannerConfig) *RuleScanner {
 	return &RuleScanner{
 		out:    cfg,
@@ -94,7 +93,7 @@ func (r *RuleScanner) PolicyActive(p *policy.Policy) {
 	r.update(s, rules)
 }
 
-// PolicyInactive withdraws a policy's rules.
+// PolicyInactive removes a policy's rules.
 func (r *RuleScanner) PolicyInactive(key policy.Key) { r.remove(key) }
 
 // ProfileActive resolves a profile's rules. The profile must be valid.
@@ -106,13 +105,12 @@ func (r *RuleScanner) ProfileActive(p *policy.Profile) {
 	})
 }
 
-// ProfileInactive withdraws a profile's rules.
+// ProfileInactive removes a profile's rules.
 func (r *RuleScanner) ProfileInactive(name string) {
 	r.remove((&policy.Profile{Name: name}).Key())
 }
 
-// update takes the new references before it lets go of the old ones, so that a set that stays
-// in use is left alone.
+// update adds the new references before it releases the old ones, so that a set that is still in use stays active.
 func (r *RuleScanner) update(s *scan, rules Rules) {
 	old := r.owners[s.owner]
 	if slices.Equal(old, s.used) {
@@ -148,7 +146,7 @@ func (r *RuleScanner) release(sets []*usedSet) {
 	}
 }
 
-// scan collects the sets that the rules of one owner refer to, each once, in order of appearance.
+// scan collects the sets that the rules of one owner refer to, without duplicates, in order of appearance.
 type scan struct {
 	scanner   *RuleScanner
 	owner     policy.Key
@@ -178,10 +176,9 @@ func (s *scan) rules(dir policy.Type, rules []policy.Rule) []dataplane.Rule {
 	return out
 }
 
-// rule resolves one rule. It reports false for one that matches nothing: a closed rule that does
-// not deny (S167), and one whose selectors do not parse. The graph closes the latter too. If the
-// node is used without the graph, an Allow in doubt must match nothing, and other actions in doubt
-// match everything and deny.
+// rule resolves one rule. It reports false for a rule that matches nothing: a closed rule that does not deny (S167), or
+// one whose selectors do not parse. A Graph has already closed the latter. Without a Graph, an Allow in doubt matches
+// nothing, and other actions in doubt match everything and deny.
 func (s *scan) rule(r *policy.Rule) (dataplane.Rule, bool) {
 	if len(r.Doubts) > 0 && r.Action != policy.Deny {
 		return dataplane.Rule{}, false
@@ -226,9 +223,8 @@ func (s *scan) match(m *dataplane.Match, e *policy.EntityRule, proto policy.Prot
 	return nil
 }
 
-// service resolves a service: addresses for a source, addresses with ports for a destination (S77).
-// It stands alone on its side, as validation sees to: beside it, the ports of a destination would
-// be alternatives.
+// service resolves a service: addresses for a source, addresses with ports for a destination (S77). Validation ensures
+// that the side has no other conditions. Otherwise, ports of a destination would be alternatives to the service.
 func (s *scan) service(m *dataplane.Match, service *policy.ServiceMatch, destination bool) error {
 	namespace := cmp.Or(service.Namespace, s.namespace)
 	if namespace == "" || service.Name == "" {
@@ -242,7 +238,7 @@ func (s *scan) service(m *dataplane.Match, service *policy.ServiceMatch, destina
 	return nil
 }
 
-// ports parts numbers from names, and resolves the names.
+// ports separates numbers from names, and resolves the names.
 func (s *scan) ports(
 	ports []policy.Port, peers *peerSets, proto policy.Protocol,
 ) (numeric []policy.Port, sets []dataplane.IPSetID) {

@@ -17,35 +17,34 @@ import (
 // DefaultMaxPending is the default of RunnerConfig.MaxPending.
 const DefaultMaxPending = 100_000
 
-// ErrStopped is returned to a source that feeds a Runner whose Run has returned.
+// ErrStopped is returned by the methods of a Runner after its Run has returned.
 var ErrStopped = errors.New("calcgraph: runner has stopped")
 
-// ErrStarted is returned by Runner.Run from the second call on.
+// ErrStarted is returned by Runner.Run if it was called before.
 var ErrStarted = errors.New("calcgraph: runner was started before")
 
-// RunnerConfig configures a Runner. It is read by NewRunner alone.
+// RunnerConfig configures a Runner.
 type RunnerConfig struct {
-	// Graph to update. It must not be used otherwise while Run runs. Required.
+	// Graph to update. Only the Runner may use it during Run. Required.
 	Graph *Graph
-	// Out takes each batch that is not empty, in order, and returns when the next may come. While
-	// it runs, updates coalesce. If it fails, Run ends with its error. Required.
+	// Out receives each batch that is not empty, in order. The next batch follows after Out returns. During a call,
+	// updates coalesce. If Out returns an error, Run ends with it. Required.
 	Out func(context.Context, dataplane.Batch) error
-	// MaxPending is how many objects may have an update waiting before Update blocks; the updates
-	// of one call are taken together, even where that goes beyond. 0 means DefaultMaxPending.
+	// MaxPending is the number of objects with a pending update from which on Update blocks. The updates of one call
+	// are accepted together, also beyond the limit. 0 means DefaultMaxPending.
 	MaxPending int
-	// Record takes, in lines of JSON, every update, in-sync and flush before the graph does, so
-	// that package calcgraph/replay can play them again; see there for the format. What the graph
-	// was given before Run is not in it. Writes come from the goroutine of Run, some for each
-	// flush, and hold it up while they last. Nil means that nothing is recorded.
+	// Record receives every update, in-sync and flush as lines of JSON, before the graph does. Package calcgraph/replay
+	// can play them again, and has the format. Updates that the graph received before Run are not included. The
+	// goroutine of Run writes several times for each flush, and waits for the writes. Nil means no recording.
 	Record io.Writer
 	// Hooks report events to the caller. Optional.
 	Hooks RunnerHooks
 }
 
-// RunnerHooks are optional functions that a Runner calls from Run, on its goroutine.
+// RunnerHooks are optional functions that a Runner calls in the goroutine of Run.
 type RunnerHooks struct {
-	// RecordFailed is called once, with the reason, when the recording ends because Record fails or
-	// because it cannot hold an update. The runner goes on without it.
+	// RecordFailed is called once, with the reason, when the recording ends because Record returned an error, or
+	// because it cannot represent an update. The runner continues.
 	RecordFailed func(err error)
 }
 
@@ -70,49 +69,46 @@ func (c RunnerConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// Runner drives a Graph: it takes updates from a source at any time, coalesces them by key while
-// the dataplane is busy, and flushes once for each hand-over. It is a
-// datastore.Receiver.
+// Runner drives a Graph: it accepts updates from a source at any time, coalesces them by key while the dataplane is
+// busy, and flushes the graph for each call of Out. It is a datastore.Receiver.
 //
 //	source ──Update──▶ latest update of each object ──▶ Graph ──Flush──▶ Out
 //	       ◀─blocks──  (MaxPending of them)             ◀──── blocks ────
 //
-// A source that is faster than the dataplane waits in Update, and one that changes the same objects
-// again and again waits for nothing: of each object the latest state alone is kept, and reaches the
-// graph at most once a flush.
+// A source that is faster than the dataplane blocks in Update. A source that changes the same objects repeatedly does
+// not block: only the latest state of each object is stored, and the graph receives it at most once a flush.
 //
-// Update, InSync, Barrier and Stats are safe for concurrent use; Run must be called once.
+// Update, InSync, Barrier and Stats are safe for concurrent use. Run must be called once.
 type Runner struct {
 	cfg     RunnerConfig
 	started atomic.Bool
-	wake    chan struct{} // holds one token while there may be something to take
+	wake    chan struct{} // has one token if there may be pending updates
 	done    chan struct{} // closed when Run returns
 
-	mu      sync.Mutex
-	stopped bool
-	pending []policy.Update    // the latest of each object, in the order in which they first came
-	place   map[policy.Key]int // where the object is in pending
-	inSync  bool
-	room    chan struct{}   // closed, and replaced, when pending is taken
-	waiting []chan struct{} // of those who wait in Barrier, to be closed after the next hand-over
-	stats   RunnerStats
+	mu       sync.Mutex
+	stopped  bool
+	pending  []policy.Update    // latest update of each object, in the order of the first ones
+	index    map[policy.Key]int // index of an object's update in pending
+	inSync   bool
+	space    chan struct{}   // closed and replaced when pending becomes empty
+	barriers []chan struct{} // closed after the next call of Out, for callers of Barrier
+	stats    RunnerStats
 }
 
-// RunnerStats counts what a Runner has done. It is a plain copy; changing it has no effect.
+// RunnerStats has counts of the work of a Runner. It is a copy.
 type RunnerStats struct {
-	// Pending is how many objects have an update waiting now.
+	// Pending is the number of objects with a pending update.
 	Pending int
-	// Updates is how many updates were taken since the runner was made.
+	// Updates is the number of accepted updates.
 	Updates uint64
-	// Coalesced is how many of those were replaced by a later one before they reached the graph.
+	// Coalesced is the number of updates that a later one replaced before the graph received them.
 	Coalesced uint64
-	// Flushes is how often the graph was flushed, and Batches how many batches that had events Out
-	// was given.
+	// Flushes is the number of flushes. Batches is the number of batches with events that Out has received.
 	Flushes, Batches uint64
 }
 
-// NewRunner returns a runner that does nothing before Run is called. It fails if the configuration
-// is invalid.
+// NewRunner returns a Runner. It accepts updates, and processes them after the call of Run. It fails if the
+// configuration is invalid.
 func NewRunner(cfg RunnerConfig) (*Runner, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -122,22 +118,22 @@ func NewRunner(cfg RunnerConfig) (*Runner, error) {
 		cfg:   cfg,
 		wake:  make(chan struct{}, 1),
 		done:  make(chan struct{}),
-		place: map[policy.Key]int{},
-		room:  make(chan struct{}),
+		index: map[policy.Key]int{},
+		space: make(chan struct{}),
 	}, nil
 }
 
-// Update hands on updates, which reach the graph in one flush. It blocks while MaxPending objects
-// are waiting, unless it only brings newer states of those. Errors: the context's, or ErrStopped;
-// nothing was taken then.
+// Update adds updates, which the graph receives before the same flush. It blocks while MaxPending objects or more have
+// pending updates, unless all updates replace pending ones. Errors are the context's, or ErrStopped. With an error, no
+// update is added.
 func (r *Runner) Update(ctx context.Context, updates []policy.Update) error {
 	for {
-		taken, room, err := r.put(updates)
+		taken, space, err := r.put(updates)
 		if taken || err != nil {
 			return err
 		}
 		select {
-		case <-room:
+		case <-space:
 		case <-r.done:
 		case <-ctx.Done():
 			return ctx.Err()
@@ -145,7 +141,7 @@ func (r *Runner) Update(ctx context.Context, updates []policy.Update) error {
 	}
 }
 
-// InSync marks the end of the initial state: Update has received everything that the source had. Errors:
+// InSync marks the end of the initial state: Update has received everything that the source had. The error is
 // ErrStopped.
 func (r *Runner) InSync(context.Context) error {
 	r.mu.Lock()
@@ -158,17 +154,16 @@ func (r *Runner) InSync(context.Context) error {
 	return nil
 }
 
-// Barrier returns once everything that Update and InSync had taken before the call has been through
-// the graph, and Out has taken what came of it. A graph that is not in sync holds everything back,
-// and Barrier does not wait for that. Before Run is called it blocks. Errors: the context's, or
-// ErrStopped.
+// Barrier waits until the graph has processed all updates and InSync calls from before the call, and Out has returned
+// for the resulting batch. A graph that is not in sync withholds endpoints and routes, and Barrier does not wait for
+// these. Before Run, Barrier blocks. Errors are the context's, or ErrStopped.
 func (r *Runner) Barrier(ctx context.Context) error {
-	passed, err := r.wait()
+	barrier, err := r.addBarrier()
 	if err != nil {
 		return err
 	}
 	select {
-	case <-passed:
+	case <-barrier:
 		return nil
 	case <-r.done:
 		return ErrStopped
@@ -177,20 +172,20 @@ func (r *Runner) Barrier(ctx context.Context) error {
 	}
 }
 
-// wait returns a channel that is closed after the next hand-over.
-func (r *Runner) wait() (<-chan struct{}, error) {
+// addBarrier returns a channel that is closed after the next call of Out.
+func (r *Runner) addBarrier() (<-chan struct{}, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stopped {
 		return nil, ErrStopped
 	}
-	passed := make(chan struct{})
-	r.waiting = append(r.waiting, passed)
+	barrier := make(chan struct{})
+	r.barriers = append(r.barriers, barrier)
 	r.signal()
-	return passed, nil
+	return barrier, nil
 }
 
-// Stats returns what the runner has done so far.
+// Stats returns the current counts.
 func (r *Runner) Stats() RunnerStats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -199,8 +194,8 @@ func (r *Runner) Stats() RunnerStats {
 	return stats
 }
 
-// Run feeds the graph until the context is done, whose error it returns, or Out fails, whose error
-// it returns. It leaves no goroutine behind. Called again it returns ErrStarted.
+// Run processes updates until the context is done or Out returns an error, and returns that error. It leaves no
+// goroutine behind. If it was called before, it returns ErrStarted.
 func (r *Runner) Run(ctx context.Context) error {
 	if r.started.Swap(true) {
 		return ErrStarted
@@ -212,26 +207,25 @@ func (r *Runner) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-r.wake:
 		}
-		// Where both are ready the choice is random, and nothing more must be handed over.
+		// If both are ready, select chooses at random. After the context is done, no batch may be sent.
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		batch, waiting := r.flush(rec)
+		batch, barriers := r.flush(rec)
 		if !batch.Empty() {
 			if err := r.cfg.Out(ctx, batch); err != nil {
 				return err
 			}
 		}
-		for _, passed := range waiting {
-			close(passed)
+		for _, barrier := range barriers {
+			close(barrier)
 		}
 	}
 }
 
-// flush gives the graph what waits, and takes what comes of it. It returns those who wait for the
-// hand-over, too.
+// flush sends the pending updates to the graph and flushes it. It returns the batch and the barriers to close.
 func (r *Runner) flush(rec *recorder) (dataplane.Batch, []chan struct{}) {
-	updates, inSync, waiting := r.take()
+	updates, inSync, barriers := r.take()
 	rec.round(updates, inSync)
 	for _, u := range updates {
 		r.cfg.Graph.Update(u)
@@ -246,39 +240,38 @@ func (r *Runner) flush(rec *recorder) (dataplane.Batch, []chan struct{}) {
 	if !batch.Empty() {
 		r.stats.Batches++
 	}
-	return batch, waiting
+	return batch, barriers
 }
 
-// stop lets go of those who wait, and of what waits.
+// stop drops pending updates and makes blocked callers return.
 func (r *Runner) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stopped = true
-	r.pending, r.place = nil, nil
+	r.pending, r.index = nil, nil
 	close(r.done)
 }
 
-// put merges updates, unless the buffer is full. It returns a channel that is closed when there is
-// room again.
-func (r *Runner) put(updates []policy.Update) (taken bool, room <-chan struct{}, err error) {
+// put merges updates into pending, unless it is full. It returns a channel that is closed when there is space again.
+func (r *Runner) put(updates []policy.Update) (taken bool, space <-chan struct{}, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stopped {
 		return false, nil, ErrStopped
 	}
 	if len(r.pending) >= r.cfg.MaxPending && slices.ContainsFunc(updates, func(u policy.Update) bool {
-		_, waits := r.place[u.Key]
-		return !waits
+		_, pending := r.index[u.Key]
+		return !pending
 	}) {
-		return false, r.room, nil
+		return false, r.space, nil
 	}
 	for _, u := range updates {
-		if i, waits := r.place[u.Key]; waits {
+		if i, pending := r.index[u.Key]; pending {
 			r.pending[i] = u
 			r.stats.Coalesced++
 			continue
 		}
-		r.place[u.Key] = len(r.pending)
+		r.index[u.Key] = len(r.pending)
 		r.pending = append(r.pending, u)
 	}
 	r.stats.Updates += uint64(len(updates))
@@ -286,15 +279,16 @@ func (r *Runner) put(updates []policy.Update) (taken bool, room <-chan struct{},
 	return true, nil, nil
 }
 
-// take empties the buffer. It is not used again: after a large first load it would stay large.
+// take returns the pending updates and resets pending. It does not reuse the memory, which would stay large after the
+// initial state.
 func (r *Runner) take() ([]policy.Update, bool, []chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	updates, inSync, waiting := r.pending, r.inSync, r.waiting
-	r.pending, r.place, r.inSync, r.waiting = nil, map[policy.Key]int{}, false, nil
-	close(r.room)
-	r.room = make(chan struct{})
-	return updates, inSync, waiting
+	updates, inSync, barriers := r.pending, r.inSync, r.barriers
+	r.pending, r.index, r.inSync, r.barriers = nil, map[policy.Key]int{}, false, nil
+	close(r.space)
+	r.space = make(chan struct{})
+	return updates, inSync, barriers
 }
 
 func (r *Runner) signal() {

@@ -14,8 +14,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TestRunnerBarrier: it returns when Out has taken what was given before, and not while Out still
-// has it or something before.
+// TestRunnerBarrier: Barrier returns after Out has returned for all earlier updates, and not before.
 func TestRunnerBarrier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -62,6 +61,6 @@ func TestRunnerBarrier(t *testing.T) {
 		close(free)
 		require.ErrorIs(t, <-ended, context.Canceled)
 		require.ErrorIs(t, runner.Barrier(t.Context()), calcgraph.ErrStopped)
-		<-waits // whichever came first
+		<-waits // either one may be first
 	})
 }

@@ -15,8 +15,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// BenchmarkRunner loads a tenth of W1 through a runner, in calls of 100 updates: to be compared
-// with BenchmarkW1, which has none.
+// BenchmarkRunner loads a tenth of W1 through a runner, in calls of 100 updates, for comparison with BenchmarkW1.
 func BenchmarkRunner(b *testing.B) {
 	w := snapshot{25_000, 1_000}
 	updates := slices.Collect(w.updates())
@@ -35,7 +34,7 @@ func BenchmarkRunner(b *testing.B) {
 	}
 }
 
-// throughRunner returns how many members the sets have at the end.
+// throughRunner returns the final number of members of the sets.
 func throughRunner(b *testing.B, updates []policy.Update, record io.Writer) int {
 	ctx, cancel := context.WithCancel(b.Context())
 	members := 0

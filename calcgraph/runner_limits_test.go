@@ -28,8 +28,8 @@ func newRunner(t *testing.T, cfg calcgraph.RunnerConfig) *calcgraph.Runner {
 	return runner
 }
 
-// TestRunnerKeepsLatestUpdate: what was replaced while it waited is garbage, and so is, while the
-// dataplane is busy, whatever the graph itself does not keep.
+// TestRunnerKeepsLatestUpdate: replaced pending updates are garbage, and so are, during Out, resources that the graph
+// does not store.
 func TestRunnerKeepsLatestUpdate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -51,7 +51,7 @@ func TestRunnerKeepsLatestUpdate(t *testing.T) {
 		rejected := give(invalid)
 		invalid.Resource = nil
 		require.NoError(t, runner.InSync(ctx))
-		synctest.Wait() // in Out, with the update taken
+		synctest.Wait() // in Out, with the accepted update
 		var waiting []weak.Pointer[policy.WorkloadEndpoint]
 		for i := range 10 {
 			waiting = append(waiting, give(endpoint("x", fmt.Sprintf("10.0.0.%d", i+1))))
@@ -73,8 +73,8 @@ func TestRunnerKeepsLatestUpdate(t *testing.T) {
 	})
 }
 
-// TestRunnerCoalescesBacklog: a source that never stops to change the same objects neither keeps the
-// dataplane from its turn nor fills the memory, and an object comes at most once a batch.
+// TestRunnerCoalescesBacklog: a source that changes the same objects all the time neither delays the dataplane nor uses
+// more and more memory. A batch has each object at most once.
 func TestRunnerCoalescesBacklog(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	const objects = 3
@@ -114,8 +114,8 @@ func TestRunnerCoalescesBacklog(t *testing.T) {
 	require.Equal(t, 50, batches)
 }
 
-// TestRunnerManySources: with several sources at once the last update of each object wins, and all
-// of them arrive.
+// TestRunnerManySources: with several concurrent sources, the last update of each object counts, and the graph receives
+// all objects.
 func TestRunnerManySources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -153,8 +153,7 @@ func TestRunnerManySources(t *testing.T) {
 	})
 }
 
-// TestRunnerCancelledWhileSending: waiting callers return, and nothing is handed over any
-// more.
+// TestRunnerCancelledWhileSending: blocked callers return, and Out receives no further batch.
 func TestRunnerCancelledWhileSending(t *testing.T) {
 	broken := errors.New("broken")
 	for name, test := range map[string]struct {
@@ -173,7 +172,7 @@ func TestRunnerCancelledWhileSending(t *testing.T) {
 		"Out fails": {func(context.Context, func()) error { return broken }, broken},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// What Run takes of several things that are ready is random, so once is not enough.
+			// select chooses at random, so one run is not enough.
 			for range 30 {
 				synctest.Test(t, func(t *testing.T) {
 					ctx, cancel := context.WithCancel(t.Context())
@@ -204,7 +203,7 @@ func TestRunnerCancelledWhileSending(t *testing.T) {
 	}
 }
 
-// TestRunnerDoesNothingWithADoneContext: not even what waits already reaches the graph.
+// TestRunnerDoesNothingWithADoneContext: not even pending updates reach the graph.
 func TestRunnerDoesNothingWithADoneContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -218,8 +217,8 @@ func TestRunnerDoesNothingWithADoneContext(t *testing.T) {
 	}
 }
 
-// TestRunnerKeepsCallsWhole: the updates of one call reach the graph in one flush, also where
-// they are more than the buffer has room for, and where some of them replace what waits.
+// TestRunnerKeepsCallsWhole: the updates of one call reach the graph in one flush, also if they are more than the
+// limit, and if some replace pending ones.
 func TestRunnerKeepsCallsWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

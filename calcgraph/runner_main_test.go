@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestMain fails if a goroutine that runs code of this package outlives the tests.
+// TestMain fails if a goroutine with code of this package still runs after the tests.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	code := m.Run()
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// leaked returns the stacks of all goroutines in this package but for the calling one.
+// leaked returns the stacks of all other goroutines in this package.
 func leaked() string {
 	buffer := make([]byte, 1<<20)
 	var found []string

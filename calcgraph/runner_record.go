@@ -13,16 +13,14 @@ import (
 )
 
 const (
-	// RecordVersion is the version of the format that RunnerConfig.Record is written in, and that
-	// stands in its first line.
+	// RecordVersion is the version of the format of RunnerConfig.Record. The first line of a recording has it.
 	RecordVersion = 1
-	// MaxRecordLine is the greatest length in bytes of a line of a recording, without its end: an
-	// object with some millions of prefixes. A recording ends at one that would be longer.
+	// MaxRecordLine is the maximum length of a line of a recording in bytes, without its end: an object with some
+	// millions of prefixes. A recording ends before a longer line.
 	MaxRecordLine = 64 << 20
 )
 
-// recordHeader is the first line of a recording, with the configuration of the graph but for its
-// hooks.
+// recordHeader is the first line of a recording: the configuration of the graph, without hooks.
 type recordHeader struct {
 	Recording string `json:"recording"`
 	Version   int    `json:"version"`
@@ -30,7 +28,7 @@ type recordHeader struct {
 	Names     bool   `json:"names,omitempty"`
 }
 
-// recordReject is the line of an update that the graph treats as a deletion.
+// recordReject is the line of an update that the graph processes as a deletion.
 type recordReject struct {
 	Reject policy.Key `json:"reject"`
 	Error  string     `json:"error"`
@@ -41,7 +39,7 @@ type recordDelete struct {
 	Delete policy.Key `json:"delete"`
 }
 
-// recorder writes what a runner gives its graph. A nil recorder does nothing.
+// recorder records the input of a runner's graph. A nil recorder does nothing.
 type recorder struct {
 	out    *bufio.Writer
 	failed func(error)
@@ -57,9 +55,9 @@ func newRecorder(cfg RunnerConfig) *recorder {
 	return &recorder{out: bufio.NewWriterSize(cfg.Record, 64<<10), failed: cfg.Hooks.RecordFailed, graph: cfg.Graph.cfg}
 }
 
-// round writes the updates of one flush, all of it before the graph sees any: where the graph does
-// not survive them, the recording shows why. An update that would not come back as it is from the
-// recording is replaced, in the slice, by the equal one that does.
+// round records the updates of one flush, before the graph receives them: so the recording has an update that makes the
+// graph panic. An update that would be decoded to another resource is replaced, in the slice, by the equal one that is
+// decoded.
 func (r *recorder) round(updates []policy.Update, inSync bool) {
 	if r == nil || r.err != nil {
 		return
@@ -85,16 +83,16 @@ func (r *recorder) round(updates []policy.Update, inSync bool) {
 	}
 	if r.err != nil {
 		r.err = fmt.Errorf("calcgraph: record: %w", r.err)
-		r.out = nil // also lets go of what is in the buffer
+		r.out = nil // frees the buffer, too
 		if r.failed != nil {
 			r.failed(r.err)
 		}
 	}
 }
 
-// update writes one update. An invalid resource, which the graph treats as absent, may have no JSON
-// form, or one that decodes as a valid resource. So it is recorded as rejected. A policy with rules
-// in doubt is recorded with these rules closed.
+// update records one update. An invalid resource, which is absent for the graph, may have no JSON form, or one that
+// decodes to a valid resource. So it is recorded as rejected. A policy with rules in doubt is recorded with these rules
+// closed.
 func (r *recorder) update(u *policy.Update) {
 	resource, err := u.Admit()
 	if resource == nil && err != nil {
@@ -122,7 +120,7 @@ func (r *recorder) object(v any) {
 	r.line(data)
 }
 
-// line writes one line, unless the recording has failed before.
+// line writes one line, unless the recording has failed.
 func (r *recorder) line(data []byte) {
 	if r.err != nil {
 		return

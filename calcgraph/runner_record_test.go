@@ -18,7 +18,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TestRunnerRecords holds the format that package replay documents.
+// TestRunnerRecords checks the format that package replay documents.
 func TestRunnerRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -26,7 +26,7 @@ func TestRunnerRecords(t *testing.T) {
 		known := 0
 		runner := newRunner(t,
 			calcgraph.RunnerConfig{Record: &recording, Out: func(context.Context, dataplane.Batch) error {
-				// What is handed over has been recorded before.
+				// A batch is recorded before Out receives it.
 				require.Greater(t, recording.Len(), known)
 				known = recording.Len()
 				return nil
@@ -68,7 +68,7 @@ func TestRunnerRecords(t *testing.T) {
 	})
 }
 
-// failing is a disk that is full after some bytes.
+// failing is a writer that fails after a number of bytes, as a full disk does.
 type failing struct {
 	left   int
 	writes int
@@ -85,7 +85,7 @@ func (f *failing) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestRunnerContinuesAfterFailedRecording: a writer that fails is reported once and left alone.
+// TestRunnerContinuesAfterFailedRecording: a writer that fails is reported once, and not called again.
 func TestRunnerContinuesAfterFailedRecording(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -118,7 +118,7 @@ func TestRunnerContinuesAfterFailedRecording(t *testing.T) {
 	})
 }
 
-// TestRunnerRefusesUnreadableLine: the recording ends, the dataplane does not.
+// TestRunnerRefusesUnreadableLine: the recording ends, but the runner continues.
 func TestRunnerRefusesUnreadableLine(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var recording bytes.Buffer

@@ -44,8 +44,7 @@ func TestRunnerConfig(t *testing.T) {
 	require.ErrorContains(t, err, "Node: required")
 }
 
-// TestRunnerCoalesces: while the dataplane is busy, only the latest state of each object
-// waits, and it comes as one batch.
+// TestRunnerCoalesces: during Out, only the latest update of each object is stored. All of them are in one batch.
 func TestRunnerCoalesces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -86,8 +85,8 @@ func TestRunnerCoalesces(t *testing.T) {
 	})
 }
 
-// TestRunnerBlocksOverLimit: a source that is faster than the dataplane waits, and goes on when there is
-// room or its context is done.
+// TestRunnerBlocksOverLimit: a source that is faster than the dataplane blocks until there is space or its context is
+// done.
 func TestRunnerBlocksOverLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -125,7 +124,7 @@ func TestRunnerBlocksOverLimit(t *testing.T) {
 		synctest.Wait()
 		require.Empty(t, fed, "blocked with two objects waiting")
 
-		// An object that waits already takes no room.
+		// An update of an object with a pending one needs no space.
 		require.NoError(t, runner.Update(ctx, updates[:1]))
 
 		short, give := context.WithCancel(ctx)

@@ -27,20 +27,20 @@ var rewrite = flag.Bool("update", false, "rewrite the expected output in testdat
 // node is the local node of all scripts.
 const node = worldtext.Node
 
-// step is a section of updates and what must come of it.
+// step is a section of updates and the expected output.
 type step struct {
 	updates []policy.Update
-	// output is "events" or "state"; empty if the script does not look.
+	// output is "events" or "state", or empty if nothing is compared.
 	output, want string
 }
 
-// script is a parsed testdata/*.txtar: sections "update", each followed by "events" (of the flush)
-// or "state" (of a mirror that plays along). The language of updates is that of internal/worldtext.
-// The node is in sync from the first flush, unless a later update has the line "insync".
+// script is a parsed testdata/*.txtar: sections "update", each followed by "events" (of the flush) or "state" (of a
+// mirror). Updates are in the language of internal/worldtext. The node is in sync from the first flush, unless a later
+// update has the line "insync".
 type script struct {
 	archive txtar.Archive
 	steps   []step
-	// syncAt is the step whose updates end with being in sync.
+	// syncAt is the index of the step that ends with InSync.
 	syncAt int
 }
 
@@ -73,7 +73,7 @@ func readScript(t *testing.T, path string) *script {
 	return s
 }
 
-// pipeline is a graph and a mirror that plays what it emits.
+// pipeline is a graph and a mirror that receives its batches.
 type pipeline struct {
 	t      *testing.T
 	graph  *calcgraph.Graph
@@ -105,7 +105,7 @@ func (p *pipeline) flush() dataplane.Batch {
 
 func (p *pipeline) state() string { return p.mirror.State().String() }
 
-// TestScripts runs each script as it is written and compares what comes of each step.
+// TestScripts runs each script and compares the output of each step.
 func TestScripts(t *testing.T) {
 	for _, path := range scripts(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
@@ -137,9 +137,8 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// TestCasesHaveScripts: every numbered case of selection, order and tiers, of IP sets, of the order
-// of events, of host endpoints, services and routes that scripts can show is named by one. S100 is
-// what the expanders are for.
+// TestCasesHaveScripts: a script names every numbered case of selection, order and tiers, IP sets, order of events,
+// host endpoints, services and routes that scripts can show. The expanders test S100.
 func TestCasesHaveScripts(t *testing.T) {
 	named := map[int]bool{100: true}
 	for _, path := range scripts(t) {

@@ -9,9 +9,8 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// PolicySelector returns the selector over the effective labels of endpoints that decides which
-// of them the policy selects: its own selector, limited to its namespace, or to
-// what namespaceSelector and serviceAccountSelector require.
+// PolicySelector returns the effective selector of a policy, on the effective labels of endpoints: its selector,
+// limited to its namespace, or by namespaceSelector and serviceAccountSelector.
 //
 // Errors: a *selector.ParseError, wrapped with the name of the field.
 func PolicySelector(p *policy.Policy) (*selector.Selector, error) {
@@ -32,17 +31,16 @@ func PolicySelector(p *policy.Policy) (*selector.Selector, error) {
 
 // peers has the selectors of one side of a rule. A nil selector means no limit.
 type peers struct {
-	// Match is what a peer must match: the namespaces, service accounts and selector, and not the
-	// negated selector where there is one beside them.
+	// Match is the selector for peers: namespaces, service accounts and selector. It excludes the negated selector if
+	// there is one of the others, too.
 	Match *selector.Selector
-	// Not is what a peer must not match; set only if Match is nil.
+	// Not is the selector that peers must not match. It is set only if Match is nil.
 	Not *selector.Selector
-	// Ports is what an endpoint must match for its named ports to count: Match without
-	// the negated selector.
+	// Ports is the selector for endpoints whose named ports count: Match without the negated selector.
 	Ports *selector.Selector
 }
 
-// peersOf returns the selectors of one side of a rule, in a policy of the given namespace.
+// peersOf returns the selectors of one side of a rule, in a policy of the namespace.
 //
 // Errors: a *selector.ParseError, wrapped with the name of the field.
 func peersOf(namespace string, e *policy.EntityRule) (peers, error) {
@@ -91,9 +89,8 @@ func positiveParts(namespace string, e *policy.EntityRule) ([]*selector.Selector
 	return parts, nil
 }
 
-// scope returns the part of a selector that limits it to namespaces. A namespace selector
-// sees the namespace's labels, which endpoints carry under a prefix; all() and
-// global() mean "in any namespace" and "in none".
+// scope returns the part of a selector that limits it to namespaces. A namespace selector matches the labels of the
+// namespace, which endpoints have with a prefix. all() means "in any namespace", and global() means "in none".
 func scope(namespace, namespaceSelector, field string) ([]*selector.Selector, error) {
 	if namespaceSelector == "" {
 		if namespace == "" {

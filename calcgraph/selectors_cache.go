@@ -9,10 +9,10 @@ import (
 	"github.com/wayleave/wayleave/selector"
 )
 
-// maxCached is how many values a cache holds: between that and twice as many of those used last.
+// maxCached is the minimum number of recently used values that a cache keeps. It has at most twice as many.
 const maxCached = 512
 
-// cache remembers what was worked out last. Its zero value is ready.
+// cache keeps recently computed values. The zero value is empty.
 type cache[K comparable, V any] struct {
 	young, old map[K]V
 }
@@ -38,18 +38,18 @@ func (c *cache[K, V]) put(k K, v V) {
 	c.young[k] = v
 }
 
-// selectorCache remembers the selectors of policies: clusters have many policies and few selectors.
-// Its zero value is ready.
+// selectorCache caches the selectors of policies: clusters have many policies and few distinct selectors. The zero
+// value is empty.
 type selectorCache struct {
 	parsed cache[selectorText, *selector.Selector]
 }
 
-// selectorText is all that PolicySelector looks at.
+// selectorText has the fields that PolicySelector uses.
 type selectorText struct {
 	namespace, selector, namespaceSelector, serviceAccountSelector string
 }
 
-// of returns what PolicySelector returns.
+// of returns the result of PolicySelector.
 func (c *selectorCache) of(p *policy.Policy) (*selector.Selector, error) {
 	text := selectorText{p.Namespace, p.Selector, p.NamespaceSelector, p.ServiceAccountSelector}
 	if sel, ok := c.parsed.get(text); ok {
@@ -62,26 +62,25 @@ func (c *selectorCache) of(p *policy.Policy) (*selector.Selector, error) {
 	return sel, err
 }
 
-// peerCache remembers the sets that the selectors of rules stand for. Its zero value is ready.
+// peerCache caches the sets for the selectors of rules. The zero value is empty.
 type peerCache struct {
 	known cache[peerText, *peerSets]
 }
 
-// peerText is all that peersOf looks at.
+// peerText has the fields that peersOf uses.
 type peerText struct {
 	namespace, selector, notSelector, namespaceSelector string
 	accounts                                            bool
 	accountNames, accountSelector                       string
 }
 
-// peerSets are the sets for one side of a rule.
+// peerSets has the sets for one side of a rule.
 type peerSets struct {
 	match, not *IPSetSpec         // nil means no limit
 	ports      *selector.Selector // as in peers
 }
 
-// of returns the sets for one side of a rule, in a policy of the given namespace. Errors: those of
-// peersOf.
+// of returns the sets for one side of a rule, in a policy of the namespace. Errors are those of peersOf.
 func (c *peerCache) of(namespace string, e *policy.EntityRule) (*peerSets, error) {
 	text := peerText{
 		namespace: namespace, selector: e.Selector, notSelector: e.NotSelector, namespaceSelector: e.NamespaceSelector,

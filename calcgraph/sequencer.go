@@ -9,10 +9,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Sequencer collects the output of the other nodes between two flushes, cancels changes without a
-// net effect, and sorts the others into the order that dataplane.Batch documents. It compares with
-// the events that it emitted before, so that nodes may repeat updates. It does not keep members of
-// sets: each must be reported present and absent in turn.
+// Sequencer collects the output of other nodes between two flushes, removes changes without a net effect, and sorts the
+// others in the order that dataplane.Batch documents. It compares updates with the emitted events, so nodes may repeat
+// updates. It does not store members of sets: a member must be added and removed alternately.
 //
 // A Sequencer is not safe for concurrent use.
 type Sequencer struct {
@@ -39,7 +38,7 @@ var (
 	_ EndpointReceiver = (*Sequencer)(nil)
 )
 
-// NewSequencer returns an empty node.
+// NewSequencer returns a Sequencer without objects.
 func NewSequencer() *Sequencer {
 	return &Sequencer{
 		sets: newSetStream(),
@@ -67,15 +66,15 @@ func NewSequencer() *Sequencer {
 	}
 }
 
-// IPSetAdded starts a set, empty.
+// IPSetAdded adds an empty set.
 func (s *Sequencer) IPSetAdded(id dataplane.IPSetID, typ dataplane.IPSetType) { s.sets.start(id, typ) }
 
-// MemberChanged adds a member to a set that has been started, or removes it.
+// MemberChanged adds a member to a set, which must exist, or removes it.
 func (s *Sequencer) MemberChanged(id dataplane.IPSetID, m dataplane.Member, present bool) {
 	s.sets.change(id, m, present)
 }
 
-// IPSetRemoved ends a set, whose members have all been removed.
+// IPSetRemoved removes a set, which must be empty.
 func (s *Sequencer) IPSetRemoved(id dataplane.IPSetID) { s.sets.end(id) }
 
 // RulesUpdate adds or replaces a policy or profile.
@@ -113,15 +112,14 @@ func (s *Sequencer) HostEndpointUpdate(key policy.Key, h *dataplane.HostEndpoint
 // HostEndpointRemove removes a host endpoint.
 func (s *Sequencer) HostEndpointRemove(key policy.Key) { s.hosts.set(key, nil) }
 
-// InSync makes the next batch carry the InSync event, the first time it is called.
+// InSync adds the InSync event to the next batch. Further calls have no effect.
 func (s *Sequencer) InSync() {
 	if s.inSync == notInSync {
 		s.inSync = inSyncPending
 	}
 }
 
-// Flush returns what has changed since the last flush. The batch is empty if nothing has, and then
-// it costs nothing.
+// Flush returns the changes since the last flush. If there are none, the batch is empty, and Flush takes constant time.
 func (s *Sequencer) Flush() dataplane.Batch {
 	setUpdates, setDeltas, setRemoves := s.sets.flush()
 	events := append(setUpdates, setDeltas...)
@@ -145,9 +143,8 @@ func (s *Sequencer) Flush() dataplane.Batch {
 	return dataplane.Batch{Events: events}
 }
 
-// Snapshot returns all that has been emitted so far as one batch, with the InSync event if that has
-// been. Changes since the last flush are not in it. The caller gives the members of the sets
-// as they are now.
+// Snapshot returns one batch that creates the emitted state, with the InSync event if it was emitted. Changes since the
+// last flush are not included. members must return the present members of a set.
 func (s *Sequencer) Snapshot(members func(id dataplane.IPSetID) []dataplane.Member) dataplane.Batch {
 	events := s.sets.snapshot(members)
 	events = s.policies.appendAll(events)

@@ -20,7 +20,7 @@ var (
 	_ ServiceAccountReceiver = (*Sequencer)(nil)
 )
 
-// networkStream is the part of a Sequencer for routes, tunnels and what is passed on.
+// networkStream is the part of a Sequencer for routes, tunnels and named resources.
 type networkStream struct {
 	routes     objects[netip.Prefix, dataplane.Route]
 	tunnels    objects[dataplane.TunnelKey, dataplane.Tunnel]
@@ -63,8 +63,7 @@ func newNetworkStream() networkStream {
 	}
 }
 
-// appendChanges appends the events of what has changed: a route goes before its tunnel and comes
-// after it (S96).
+// appendChanges appends the events of changes. A route is removed before its tunnel, and added after it (S96).
 func (n *networkStream) appendChanges(events []dataplane.Event) []dataplane.Event {
 	tunnels := n.tunnels.appendUpdates(nil)
 	routes := n.routes.appendUpdates(nil)
@@ -79,7 +78,7 @@ func (n *networkStream) appendChanges(events []dataplane.Event) []dataplane.Even
 	return n.accounts.appendRemoves(n.accounts.appendUpdates(events))
 }
 
-// appendAll appends the events that make everything that was emitted and not removed.
+// appendAll appends the events that create the emitted state.
 func (n *networkStream) appendAll(events []dataplane.Event) []dataplane.Event {
 	events = n.routes.appendAll(n.tunnels.appendAll(events))
 	events = n.services.appendAll(n.pools.appendAll(n.nodes.appendAll(events)))
@@ -110,10 +109,10 @@ func (s *Sequencer) PoolUpdate(p *dataplane.Pool) { s.network.pools.set(p.Name, 
 // PoolRemove removes a pool.
 func (s *Sequencer) PoolRemove(name string) { s.network.pools.set(name, nil) }
 
-// ServiceUpdate adds or replaces a part of a service.
+// ServiceUpdate adds or replaces backends of a service.
 func (s *Sequencer) ServiceUpdate(part *dataplane.Service) { s.network.services.set(part.Key, part) }
 
-// ServiceRemove removes a part of a service.
+// ServiceRemove removes backends of a service.
 func (s *Sequencer) ServiceRemove(key policy.Key) { s.network.services.set(key, nil) }
 
 // NamespaceUpdate adds or replaces a namespace.

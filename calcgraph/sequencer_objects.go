@@ -9,16 +9,16 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-// objects holds the emitted and the pending state of one kind of object.
+// objects has the emitted and the pending state of one kind of object.
 type objects[K comparable, V any] struct {
 	compare func(a, b K) int
 	equal   func(a, b *V) bool
 	update  func(K, *V) dataplane.Event
 	remove  func(K) dataplane.Event
 	sent    shrinkingMap[K, *V]
-	// pending has the updates of the nodes since the last flush; nil means removed.
+	// pending has the updates since the last flush; nil means removed.
 	pending map[K]*V
-	removed []K // by the flush in progress
+	removed []K // in the current flush
 }
 
 func newObjects[K comparable, V any](
@@ -32,8 +32,8 @@ func newObjects[K comparable, V any](
 
 func (o *objects[K, V]) set(k K, v *V) { o.pending[k] = v }
 
-// appendUpdates appends the events of objects that are new or different. It works out which are
-// gone, for appendRemoves, and takes all that is pending.
+// appendUpdates appends the events of new or changed objects. It collects removed objects for appendRemoves, and clears
+// pending.
 func (o *objects[K, V]) appendUpdates(events []dataplane.Event) []dataplane.Event {
 	o.removed = o.removed[:0]
 	if len(o.pending) == 0 {
@@ -51,13 +51,13 @@ func (o *objects[K, V]) appendUpdates(events []dataplane.Event) []dataplane.Even
 		}
 	}
 	if len(o.pending) > maxDirty {
-		o.pending = map[K]*V{} // maps do not shrink
+		o.pending = map[K]*V{} // Go maps do not shrink
 	}
 	clear(o.pending)
 	return events
 }
 
-// appendRemoves appends the events of objects that are gone.
+// appendRemoves appends the events of removed objects.
 func (o *objects[K, V]) appendRemoves(events []dataplane.Event) []dataplane.Event {
 	for _, k := range o.removed {
 		events = append(events, o.remove(k))
@@ -66,7 +66,7 @@ func (o *objects[K, V]) appendRemoves(events []dataplane.Event) []dataplane.Even
 	return events
 }
 
-// appendAll appends the events that make all objects that were emitted and not removed.
+// appendAll appends the events that create the emitted objects.
 func (o *objects[K, V]) appendAll(events []dataplane.Event) []dataplane.Event {
 	for _, k := range o.sorted(o.sent.m) {
 		events = append(events, o.update(k, o.sent.m[k]))

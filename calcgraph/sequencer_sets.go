@@ -10,22 +10,22 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-// setStream orders the changes of IP sets. Between two flushes it only records added and removed
-// members; at the flush, opposite changes cancel out.
+// setStream orders the changes of IP sets. Between flushes, it only records added and removed members. A flush cancels
+// opposite changes.
 type setStream struct {
 	sets  map[dataplane.IPSetID]*setState
 	dirty []*setState
-	last  *setState // whose member changed last: often the same again
+	last  *setState // set of the last changed member, which is often the same
 }
 
-// setState is kept while the set exists for the nodes or for the receiver of the batches.
+// setState is the state of a set that exists in the nodes or was emitted.
 type setState struct {
 	id            dataplane.IPSetID
 	typ           dataplane.IPSetType
 	exists, known bool
 	dirty         bool
-	// added and removed are the changes since the last flush, in no order. A member is in them by
-	// turns.
+	// added and removed are the changes since the last flush, unsorted. A member can be in both several times,
+	// alternately.
 	added, removed []dataplane.Member
 }
 
@@ -40,13 +40,13 @@ func (s *setStream) start(id dataplane.IPSetID, typ dataplane.IPSetType) {
 		s.sets[id] = set
 	}
 	set.typ, set.exists = typ, true
-	s.touch(set)
+	s.markDirty(set)
 }
 
 func (s *setStream) end(id dataplane.IPSetID) {
 	if set := s.sets[id]; set != nil {
 		set.exists = false
-		s.touch(set)
+		s.markDirty(set)
 	}
 }
 
@@ -58,7 +58,7 @@ func (s *setStream) change(id dataplane.IPSetID, m dataplane.Member, present boo
 		}
 		s.last = set
 	}
-	s.touch(set)
+	s.markDirty(set)
 	if present {
 		set.added = append(grown(set.added), m)
 	} else {
@@ -66,8 +66,8 @@ func (s *setStream) change(id dataplane.IPSetID, m dataplane.Member, present boo
 	}
 }
 
-// grown returns a list with room for one more. It doubles: a new set may have very many members,
-// and append alone would copy them more often.
+// grown returns a list with room for one more member. It doubles the capacity, because a new set may have many members,
+// and append would copy them more often.
 func grown(list []dataplane.Member) []dataplane.Member {
 	if len(list) == cap(list) {
 		return slices.Grow(list, max(1, len(list)))
@@ -75,14 +75,14 @@ func grown(list []dataplane.Member) []dataplane.Member {
 	return list
 }
 
-func (s *setStream) touch(set *setState) {
+func (s *setStream) markDirty(set *setState) {
 	if !set.dirty {
 		set.dirty = true
 		s.dirty = append(s.dirty, set)
 	}
 }
 
-// flush returns the events of the dirty sets, by the three steps that concern sets.
+// flush returns the events of the dirty sets, for each of the three steps of a batch with sets.
 func (s *setStream) flush() (updates, deltas, removes []dataplane.Event) {
 	if len(s.dirty) == 0 {
 		return nil, nil, nil
@@ -112,8 +112,8 @@ func (s *setStream) flush() (updates, deltas, removes []dataplane.Event) {
 	return updates, deltas, removes
 }
 
-// snapshot returns the events that make the sets as they were emitted: their members as they are
-// now, less what has changed since.
+// snapshot returns the events that create the emitted sets: the present members without the changes since the last
+// flush.
 func (s *setStream) snapshot(members func(id dataplane.IPSetID) []dataplane.Member) []dataplane.Event {
 	var events []dataplane.Event
 	for _, id := range slices.Sorted(maps.Keys(s.sets)) {
@@ -131,15 +131,15 @@ func (s *setStream) snapshot(members func(id dataplane.IPSetID) []dataplane.Memb
 	return events
 }
 
-// maxDirty is how many entries of room to work in stay between flushes.
+// maxDirty is the number of entries of the list that is kept between flushes.
 const maxDirty = 1024
 
-// cancel sorts the changes of a set and drops members that came and went, or went and came.
+// cancel sorts the changes of a set and removes members without a net change.
 func (set *setState) cancel() {
 	set.added, set.removed = difference(set.added, set.removed)
 }
 
-// difference sorts the two lists and takes out of both what is in both, as often as it is.
+// difference sorts both lists and removes common members from both, each as often as both have it.
 func difference(a, b []dataplane.Member) (onlyA, onlyB []dataplane.Member) {
 	sortMembers(a)
 	if len(b) == 0 {
@@ -169,8 +169,7 @@ func sortMembers(list []dataplane.Member) {
 	slices.SortFunc(list, dataplane.Member.Compare)
 }
 
-// clipped returns the list without much room at its end: a receiver may keep it. An empty one is
-// nil.
+// clipped returns the list without unused capacity, because a receiver may keep it. It returns nil for an empty list.
 func clipped(list []dataplane.Member) []dataplane.Member {
 	if len(list) == 0 {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// TunnelReceiver receives the tunnel endpoints. An update never repeats the one before it.
+// TunnelReceiver receives the tunnel endpoints. An update never equals the previous one.
 type TunnelReceiver interface {
 	TunnelUpdate(t *dataplane.Tunnel)
 	TunnelRemove(k dataplane.TunnelKey)
@@ -41,27 +41,27 @@ func (c TunnelResolverConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// TunnelResolver computes the tunnel endpoints of all nodes, one for each family and encapsulation. A node has
-// one if it has such a tunnel address, and a different address of its own in the family.
+// TunnelResolver computes the tunnel endpoints of all nodes, one for each family and encapsulation. A node has one if
+// it has such a tunnel address, and a different node address of the family.
 //
-// If several nodes claim one MAC address or one tunnel address, of either encapsulation, only one of them gets
-// its endpoint: the resolver's own node, or else the node whose name sorts first. Replies to that address, and
-// with VXLAN all traffic for one of the nodes, would otherwise go to another.
+// If several nodes claim one MAC address or one tunnel address, of either encapsulation, only one of them has its
+// endpoint: the resolver's own node, or else the node with the smallest name. Otherwise replies to that address, and
+// with VXLAN all traffic for one of the nodes, would reach the wrong node.
 //
 // A TunnelResolver is not safe for concurrent use.
 type TunnelResolver struct {
 	cfg     TunnelResolverConfig
 	tunnels shrinkingMap[dataplane.TunnelKey, tunnelState]
-	// claims has the nodes that claim an address, sorted by compareNodes: the first has it.
+	// claims has the nodes that claim an address, sorted by compareNodes. The first one has the address.
 	claims shrinkingMap[tunnelClaim, []string]
 	dirty  shrinkingMap[dataplane.TunnelKey, struct{}]
 }
 
-// tunnelState has the endpoint that a node claims (candidate) and the one last sent to the receiver (sent).
-// Either may be nil. Neither is ever changed.
+// tunnelState has the endpoint that a node claims (candidate) and the one last sent to the receiver (sent). Either may
+// be nil. Neither is ever changed.
 type tunnelState struct{ candidate, sent *dataplane.Tunnel }
 
-// tunnelClaim is an address that one node alone can have: that of a tunnel, or a MAC.
+// tunnelClaim is an address that only one node can have: that of a tunnel, or a MAC address.
 type tunnelClaim struct {
 	version int
 	address netip.Addr
@@ -99,8 +99,7 @@ func tunnelKeys(node string) [3]dataplane.TunnelKey {
 	}
 }
 
-// candidate returns the tunnel endpoint that a node has unless another node claims one of its
-// addresses, or nil.
+// candidate returns the tunnel endpoint of a node, or nil. It ignores claims of other nodes.
 func (r *TunnelResolver) candidate(k dataplane.TunnelKey, n *policy.Node) *dataplane.Tunnel {
 	address, mac := n.IPv4VXLANTunnelAddr, n.VXLANTunnelMACAddr
 	switch {
@@ -123,8 +122,8 @@ func (r *TunnelResolver) candidate(k dataplane.TunnelKey, n *policy.Node) *datap
 	}
 }
 
-// hasAddress reports whether an address is one of the node's own. As that of a tunnel it would lead through
-// itself.
+// hasAddress reports whether an address is one of the node's own. A tunnel with that address would route its packets
+// into itself.
 func hasAddress(n *policy.Node, address netip.Addr) bool {
 	return slices.ContainsFunc(n.Addresses, func(p netip.Prefix) bool { return p.Addr().Unmap() == address })
 }
@@ -141,15 +140,14 @@ func (r *TunnelResolver) set(key dataplane.TunnelKey, candidate *dataplane.Tunne
 	r.unclaim(old)
 	r.put(key, state)
 	if state == (tunnelState{}) {
-		r.dirty.drop(key) // at once: before everything is in sync there is no flush
+		r.dirty.drop(key) // immediately, because there is no flush before InSync
 		return
 	}
 	r.dirty.set(key, struct{}{})
 }
 
-// defaultMAC returns the MAC address that follows from the name of a node: the letter "f", which
-// makes it a locally administered unicast address, and the first bytes of a hash. All nodes compute
-// the same.
+// defaultMAC returns the MAC address derived from the name of a node: the letter "f", which makes it a locally
+// administered unicast address, and the first bytes of a hash. All nodes compute the same address.
 func defaultMAC(k dataplane.TunnelKey) string {
 	name := k.Node
 	if k.IPVersion == 6 {
@@ -170,7 +168,7 @@ func claimsOf(t *dataplane.Tunnel) []tunnelClaim {
 	return claims
 }
 
-// compareNodes orders nodes by name, but the resolver's own node before all others, so that none can take its
+// compareNodes orders nodes by name, with the resolver's own node before all others, so that no other node gets its
 // addresses.
 func (r *TunnelResolver) compareNodes(a, b string) int {
 	switch {
@@ -184,8 +182,8 @@ func (r *TunnelResolver) compareNodes(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// claim enters a candidate's claims. A node may have the same claim several times: with one address for
-// both encapsulations, and for a moment while it is replaced.
+// claim adds a candidate's claims. A node may have the same claim several times: with one address for both
+// encapsulations, and temporarily during a replacement.
 func (r *TunnelResolver) claim(t *dataplane.Tunnel) {
 	for _, c := range claimsOf(t) {
 		at, _ := slices.BinarySearchFunc(r.claims.m[c], t.Node, r.compareNodes)
@@ -221,8 +219,8 @@ func (r *TunnelResolver) markDirty(node string, version int) {
 	}
 }
 
-// Flush sends every tunnel endpoint that has changed since the last flush, sorted by key. Removals come
-// first, because a new endpoint may have the address of a removed one.
+// Flush sends the tunnel endpoints that have changed since the last flush, sorted by key. Removals come first, because
+// a new endpoint may have the address of a removed one.
 func (r *TunnelResolver) Flush() {
 	if len(r.dirty.m) == 0 {
 		return
@@ -278,7 +276,7 @@ func (b bothTunnels) TunnelRemove(k dataplane.TunnelKey) {
 	b[1].TunnelRemove(k)
 }
 
-// poolType returns how a pool carries traffic between nodes.
+// poolType returns how traffic between nodes is sent for a pool.
 func poolType(p *policy.IPPool) dataplane.PoolType {
 	switch {
 	case p.VXLANMode == policy.EncapAlways:

@@ -17,18 +17,18 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The workloads of the benchmarks. Each is a sequence of updates in the order in which they are
-// sent, made while it is read, so that a dropped update needs no memory.
+// The workloads of the benchmarks. Each is a sequence of updates in order. Updates are made during iteration, so that a
+// dropped update needs no memory.
 
 const (
-	// localEndpoints is how many endpoints of W1 to W3 are on this node, whatever the scale.
+	// localEndpoints is the number of local endpoints of W1 to W3, at any scale.
 	localEndpoints = workload.Local
 	// elsewhere is the node of all other endpoints.
 	elsewhere = "remotehost"
 )
 
-// snapshot is W1: a cluster of endpoints with six labels each, 200 of them local, and policies of
-// five rules that select their peers by one of 29 labels.
+// snapshot is W1: a cluster of endpoints with six labels each, 200 of them local, and policies of five rules that
+// select their peers by one of 29 labels.
 type snapshot struct{ remote, policies int }
 
 func (w snapshot) String() string { return "eps=" + short(w.remote) + "/pols=" + short(w.policies) }
@@ -62,8 +62,8 @@ func (w snapshot) want() tally {
 	return t
 }
 
-// networkSets is W2 and W3: the endpoints of W1, and policies that select all of them, each
-// with a network set of its own as the only source.
+// networkSets is W2 and W3: the endpoints of W1, and policies that select all of them, each with a network set of its
+// own as the only source.
 type networkSets struct{ remote, sets int }
 
 func (w networkSets) String() string { return "eps=" + short(w.remote) + "/sets=" + short(w.sets) }
@@ -129,8 +129,8 @@ func networkSetPolicy(i int) *policy.Policy {
 	}
 }
 
-// isolated is W4: namespaces with one pod each, that may talk to itself and to a name server; 100
-// of the pods are local. The names begin with number first.
+// isolated is W4: namespaces with one pod each, whose traffic is limited to itself and a name server. 100 of the pods
+// are local. The names begin with number first.
 type isolated struct{ namespaces, first int }
 
 func (w isolated) String() string { return "namespaces=" + short(w.namespaces) }
@@ -209,7 +209,7 @@ func (w isolated) pod(n int) *policy.WorkloadEndpoint {
 
 func update(r policy.Resource) policy.Update { return policy.Update{Key: r.Key(), Resource: r} }
 
-// short writes 250000 as 250k and 1000000 as 1M.
+// short formats 250000 as 250k and 1000000 as 1M.
 func short(n int) string {
 	switch {
 	case n >= 1_000_000 && n%1_000_000 == 0:
@@ -220,7 +220,7 @@ func short(n int) string {
 	return strconv.Itoa(n)
 }
 
-// tally counts what the events of a first batch come to.
+// tally has counts of the events of a first batch.
 type tally struct {
 	sets, members, policies, profiles, endpoints int
 	// ingress and egress count the references of endpoints to policies.
@@ -275,8 +275,8 @@ func references(tiers []dataplane.TierPolicies) int {
 	return n
 }
 
-// TestWorkloads checks on a small scale, with a mirror that watches, what each workload comes to;
-// the benchmarks count again at theirs.
+// TestWorkloads checks the counts of each workload at a small scale, with a mirror. The benchmarks check them at
+// theirs.
 func TestWorkloads(t *testing.T) {
 	for _, w := range []load{
 		snapshot{remote: 3100, policies: 310},
