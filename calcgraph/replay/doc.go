@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package replay reads what a calcgraph.Runner has recorded, and plays it to a graph again: the
-// same updates in the same order with the same flushes, and so the same batches, byte
-// for byte.
+// Package replay plays a recording of a calcgraph.Runner to another graph: with the same updates in the same order, and
+// the same flushes. The batches are equal, byte for byte.
 //
 //	source ─▶ Runner ─▶ Graph ─▶ Out          live
 //	            │ RunnerConfig.Record
@@ -11,45 +10,42 @@
 //
 // # Usage
 //
-// To play a recording to a graph of its own and see each batch:
+// To play a recording to a new graph and print each batch:
 //
 //	err := replay.Run(ctx, file, replay.Config{Out: func(_ context.Context, b dataplane.Batch) error {
 //		_, err := fmt.Println(b)
 //		return err
 //	}})
 //
-// To go through it step by step, for example to find the update that caused a fault, use Read
-// and Recording.Steps.
+// To process it step by step, for example to find the update that caused a fault, use Read and Recording.Steps.
 //
 // # Format
 //
-// A recording is text in lines, each a JSON object of at most calcgraph.MaxRecordLine bytes. The
-// first is the header, with the configuration of the graph ("remoteEndpointRoutes" and "names"
-// where they are true):
+// A recording is lines of text. Each line is a JSON object of at most calcgraph.MaxRecordLine bytes. The first is the
+// header, with the configuration of the graph ("names" if it is true):
 //
 //	{"recording":"wayleave/calcgraph","version":1,"node":"n1","names":true}
 //
-// The others have one member, or two where it is "reject":
+// The others have one member, or two for "reject":
 //
-//	{"set":{"kind":"Tier","name":"sec","order":10}}        an object, as policy.Encode writes it
+//	{"set":{"kind":"Tier","name":"sec","order":10}}        an object, as policy.Encode encodes it
 //	{"delete":{"kind":"Tier","name":"sec"}}                a deletion, by key
 //	{"reject":{"kind":"Tier","name":"sec"},"error":"..."}  an object that was invalid, and why
 //	{"inSync":true}                                        the source is in sync
-//	{"flush":true}                                         what came before makes one batch
+//	{"flush":true}                                         the end of a batch
 //
-// An invalid object is absent for a graph, and may have no JSON form (a number that is none), so
-// its key and the error are all that is kept of it. The lines of a flush are written before the
-// graph is given its updates: a recording also has the update that made a graph panic.
-// Keys, where their text is not UTF-8 (which no valid object has), come back with replacement
-// characters.
+// An invalid object is absent for a graph, and may have no JSON form (a number that JSON does not have). So a recording
+// has only its key and the error. The lines of a flush are written before the graph receives its updates: a recording
+// also has the update that made a graph panic. A key that is not valid UTF-8, which no valid object has, has
+// replacement characters in the recording.
 //
 // # Errors
 //
-// Whatever is wrong with a recording is a *LineError with the number of the line. Everything before
-// that line has been played then. A process that died while writing leaves a last line without its
-// end: the LineError wraps ErrTruncated, which a caller may take for the regular end.
+// For an error in a recording, Run and Steps return a *LineError with the number of the line. All lines before it have
+// been played. If the recording process died while writing, the last line is not complete: the LineError wraps
+// ErrTruncated, which a caller may treat as a regular end.
 //
 // # Concurrency
 //
-// A Recording is for one goroutine. Run uses the caller's.
+// A Recording is for one goroutine at a time. Run calls its callbacks in the caller's goroutine.
 package replay

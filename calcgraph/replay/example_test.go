@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// A runner records what its graph is given. Played again, it makes the same batches.
+// A runner records the input of its graph. Replay returns the same batches.
 func Example() {
 	graph, err := calcgraph.New(calcgraph.Config{Node: "n1"})
 	if err != nil {

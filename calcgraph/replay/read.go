@@ -17,21 +17,19 @@ import (
 
 // Errors that a LineError can wrap.
 var (
-	// ErrTruncated: the last line has no end, since the process that wrote it died or its disk was
-	// full.
+	// ErrTruncated: the last line has no end, because the process that wrote it died or its disk was full.
 	ErrTruncated = errors.New("the line is cut off")
 	// ErrTooLong: a line is longer than calcgraph.MaxRecordLine.
 	ErrTooLong = fmt.Errorf("the line is longer than %d bytes", calcgraph.MaxRecordLine)
-	// ErrNoHeader: the text is no recording, or none of the version that this package reads.
+	// ErrNoHeader: the text is no recording, or has another version than this package reads.
 	ErrNoHeader = errors.New("the line is no header of a recording of version 1")
 )
 
-// LineError names the line of a recording that cannot be read. It is a plain value and safe for
-// concurrent use.
+// LineError is the error for a line of a recording that cannot be read.
 type LineError struct {
 	// Line is the number of the line; the first is 1.
 	Line int
-	// Err is what is wrong with it.
+	// Err is the reason.
 	Err error
 }
 
@@ -54,7 +52,7 @@ const (
 	StepFlush
 )
 
-// Step is one line of a recording after the header. Readers may share an unchanged Step.
+// Step is one line of a recording after the header.
 type Step struct {
 	// Line is the number of the line; the header is line 1.
 	Line int
@@ -62,20 +60,20 @@ type Step struct {
 	Kind StepKind
 	// Update of a StepUpdate. Its Resource is nil for a deletion and for a rejected object.
 	Update policy.Update
-	// Rejected is why the object was invalid, and empty for all others.
+	// Rejected is the reason why an object was invalid, or "".
 	Rejected string
 }
 
-// Recording reads a recording. It reads ahead by some kilobytes, and holds one line at a time in
-// memory. It is not safe for concurrent use.
+// Recording reads a recording. It buffers some kilobytes, and holds one line at a time in memory. It is not safe for
+// concurrent use.
 type Recording struct {
 	in   *bufio.Reader
 	line int
 	cfg  calcgraph.Config
 }
 
-// Read reads the header of a recording. Errors: a *LineError, which wraps ErrNoHeader if the first
-// line is something else, or what the reader failed with.
+// Read reads the header of a recording. Errors: a *LineError, which wraps ErrNoHeader if the first line is not a
+// header, or the error of the reader.
 func Read(r io.Reader) (*Recording, error) {
 	rec := &Recording{in: bufio.NewReaderSize(r, 64<<10)}
 	data, err := rec.next()
@@ -102,8 +100,8 @@ func Read(r io.Reader) (*Recording, error) {
 // Config returns the configuration of the graph that was recorded, without its hooks.
 func (r *Recording) Config() calcgraph.Config { return r.cfg }
 
-// Steps goes through the steps of the recording, once: a second call goes on where the first one
-// ended. An error comes last, with a zero Step: a *LineError.
+// Steps iterates over the remaining steps of the recording: a second call continues after the last step of the first.
+// An error is the last item, with a zero Step. It is a *LineError.
 func (r *Recording) Steps() iter.Seq2[Step, error] {
 	return func(yield func(Step, error) bool) {
 		for {
@@ -151,8 +149,7 @@ func (r *Recording) next() ([]byte, error) {
 	}
 }
 
-// parse reads a line after the header. It is strict: a line with unknown fields is
-// not played.
+// parse parses a line after the header. It refuses unknown members.
 func parse(data []byte) (Step, error) {
 	var line struct {
 		Set    json.RawMessage `json:"set"`
@@ -191,7 +188,7 @@ func parse(data []byte) (Step, error) {
 	return steps[0], nil
 }
 
-// decode reads exactly one object, all of whose members are known.
+// decode decodes exactly one object without unknown members.
 func decode(data []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()

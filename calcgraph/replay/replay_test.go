@@ -56,7 +56,7 @@ func (t *trace) hooks() calcgraph.Hooks {
 	}
 }
 
-// live is a runner that records, with a graph behind it.
+// live is a runner that records, with its graph.
 type live struct {
 	trace
 	recording bytes.Buffer
@@ -65,7 +65,7 @@ type live struct {
 	ended     chan error
 }
 
-// start runs a runner, within a bubble.
+// start runs a runner in a synctest bubble.
 func start(t *testing.T, cfg calcgraph.Config) *live {
 	l := &live{ended: make(chan error)}
 	cfg.Hooks = l.hooks()
@@ -103,14 +103,14 @@ func play(t *testing.T, recording []byte) *trace {
 	return again
 }
 
-// recorded returns a key as it comes out of a recording: bytes that are not UTF-8 do not come back.
+// recorded returns a key as a recording has it: without bytes that are not UTF-8.
 func recorded(k policy.Key) string {
 	k.Namespace, k.Name = strings.ToValidUTF8(k.Namespace, "\uFFFD"), strings.ToValidUTF8(k.Name, "\uFFFD")
 	return k.String()
 }
 
-// S100, S101, S167: random worlds, with invalid objects, give the same batches, rejections and doubts from a
-// recording as live, byte for byte.
+// S100, S101, S167: in random worlds with invalid objects, a recording results in the same batches, rejections and
+// doubts as the live run, byte for byte.
 func TestReplayEqualsLiveRun(t *testing.T) {
 	n := *seedCount
 	if testing.Short() {
@@ -125,7 +125,7 @@ func TestReplayEqualsLiveRun(t *testing.T) {
 	require.Positive(t, doubts)
 }
 
-// sameBytes runs one world, and returns how many doubts were reported.
+// sameBytes runs one world, and returns the number of reported doubts.
 func sameBytes(t *testing.T, seed uint64) int {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	gen := worlds.New(worlds.Config{Seed: seed})
@@ -141,7 +141,7 @@ func sameBytes(t *testing.T, seed uint64) int {
 			require.NoError(t, l.runner.InSync(t.Context()))
 		}
 		if rng.IntN(3) == 0 {
-			synctest.Wait() // the runner has handed over
+			synctest.Wait() // Out has returned
 		}
 	}
 	l.stop(t)
@@ -153,7 +153,7 @@ func sameBytes(t *testing.T, seed uint64) int {
 	return len(l.doubts)
 }
 
-// odd makes some updates such that they have no JSON form, or one that reads as something else.
+// odd changes some updates so that they have no JSON form, or one that decodes to another resource.
 func odd(rng *rand.Rand, u policy.Update) policy.Update {
 	if rng.IntN(8) != 0 {
 		return u
@@ -175,7 +175,7 @@ func odd(rng *rand.Rand, u policy.Update) policy.Update {
 	case *policy.Profile:
 		u.Key.Name += "\xff"
 	case *policy.NetworkSet:
-		r.Nets = append(r.Nets, netip.MustParsePrefix("10.0.0.1/8")) // reads as 10.0.0.0/8
+		r.Nets = append(r.Nets, netip.MustParsePrefix("10.0.0.1/8")) // decodes to 10.0.0.0/8
 	case *policy.WorkloadEndpoint:
 		switch rng.IntN(3) {
 		case 0:
@@ -191,7 +191,7 @@ func odd(rng *rand.Rand, u policy.Update) policy.Update {
 
 const header = `{"recording":"wayleave/calcgraph","version":1,"node":"n1"}` + "\n"
 
-// short is a recording of one endpoint, by hand.
+// short is a recording of one endpoint.
 const short = header +
 	`{"set":{"kind":"WorkloadEndpoint","name":"w","node":"n1","interface":"wl1","addresses":["10.0.0.1"]}}` + "\n" +
 	`{"inSync":true}` + "\n" +
@@ -199,8 +199,7 @@ const short = header +
 	`{"delete":{"kind":"WorkloadEndpoint","name":"w"}}` + "\n" +
 	`{"flush":true}` + "\n"
 
-// Wherever a recording is cut off, all whole lines are played, and the error says that the last line is not
-// whole.
+// If a recording is cut off at any byte, all complete lines are played, and the error reports an incomplete line.
 func TestTruncatedRecordingIsPlayedToItsEnd(t *testing.T) {
 	whole := play(t, []byte(short)).batches.String()
 	require.Contains(t, whole, "remove endpoint WorkloadEndpoint/w")
@@ -222,7 +221,7 @@ func TestTruncatedRecordingIsPlayedToItsEnd(t *testing.T) {
 	}
 }
 
-// A line that is not exactly a step is an error with its number, and the lines before are played.
+// A line that is not exactly one step is an error with its number. The lines before it are played.
 func TestDamagedRecordingIsAnError(t *testing.T) {
 	for _, line := range []string{
 		"", " ", "null", "{}", "[]", `"flush"`, "{", `{"flush":true`, `{"flush":true}}`,
@@ -260,8 +259,8 @@ func TestHeader(t *testing.T) {
 	require.ErrorIs(t, err, replay.ErrTruncated)
 }
 
-// TestConfigIsRecorded: all that a graph's output depends on is in the header, also what
-// will be added to its configuration.
+// TestConfigIsRecorded: the header has all fields of the configuration that a graph's output depends on, including
+// future ones.
 func TestConfigIsRecorded(t *testing.T) {
 	var cfg calcgraph.Config
 	v := reflect.ValueOf(&cfg).Elem()
@@ -296,7 +295,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestEndlessLine: the reader gives up at the limit.
+// TestEndlessLine: the reader stops at the limit.
 func TestEndlessLine(t *testing.T) {
 	line := &endless{}
 	rec, err := replay.Read(io.MultiReader(strings.NewReader(header), line))
@@ -340,7 +339,7 @@ func TestRunErrors(t *testing.T) {
 	require.ErrorContains(t, replay.Run(t.Context(), strings.NewReader(short), replay.Config{}), "Out: required")
 }
 
-// TestSteps: a caller may stop and go on.
+// TestSteps: a caller may stop and continue.
 func TestSteps(t *testing.T) {
 	rec, err := replay.Read(strings.NewReader(short))
 	require.NoError(t, err)
@@ -360,7 +359,7 @@ func TestSteps(t *testing.T) {
 	require.Equal(t, []int{2, 3, 4, 5, 6}, lines)
 }
 
-// TestAnotherNode: the recording holds the whole world, so it also shows what another node does.
+// TestAnotherNode: a recording can be played for another node.
 func TestAnotherNode(t *testing.T) {
 	got := &trace{}
 	require.NoError(t, replay.Run(t.Context(), strings.NewReader(short), replay.Config{
@@ -370,7 +369,7 @@ func TestAnotherNode(t *testing.T) {
 	require.Contains(t, got.batches.String(), "in-sync")
 }
 
-// FuzzRead: no text makes the reader panic, or read beyond an error.
+// FuzzRead: no text makes the reader panic or read on after an error.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(short))
 	f.Add([]byte(header + `{"reject":{"kind":"Tier","name":"x"},"error":"why"}` + "\n"))

@@ -12,24 +12,22 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-// Config is what Run needs to know.
+// Config configures Run.
 type Config struct {
-	// Node to play the recording for, instead of the recorded one: since a recording has the whole
-	// world, it also shows what another node would have done. Empty means the recorded one.
+	// Node is the node to play the recording for. A recording has all objects of the cluster, so it can be played for
+	// another node. Empty means the recorded node.
 	Node string
 	// Hooks of the graph. Optional.
 	Hooks calcgraph.Hooks
-	// Out takes each batch that is not empty, in order. If it fails, Run ends with its error.
-	// Required.
+	// Out receives each batch that is not empty, in order. If it returns an error, Run ends with it. Required.
 	Out func(context.Context, dataplane.Batch) error
 }
 
-// Run plays a recording to a new graph of the recorded configuration, in the caller's goroutine,
-// and returns nil at its end. Hooks.Rejected is called for the rejected objects too, with an error
-// of the recorded text.
+// Run plays a recording to a new graph with the recorded configuration, in the caller's goroutine, and returns nil at
+// its end. Hooks.Rejected is also called for the rejected objects, with an error of the recorded text.
 //
-// Errors: a *LineError if the recording cannot be read further, the context's error, which is
-// looked at before each flush, Out's error, or an invalid configuration.
+// Errors: a *LineError if a line cannot be read, the context's error, which Run checks before each flush, Out's error,
+// or an invalid configuration.
 func Run(ctx context.Context, r io.Reader, cfg Config) error {
 	if cfg.Out == nil {
 		return errors.New("replay: Config.Out: required")
