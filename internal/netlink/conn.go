@@ -9,40 +9,39 @@ import (
 )
 
 const (
-	// receiveBuffer takes any answer: acknowledgements are capped, so they do not echo the request.
-	// The kernel makes the parts of a dump as large as the first buffer that it is asked to fill,
-	// up to 32 KB, and walks from the start for each: a small one makes a dump quadratic.
+	// receiveBuffer has room for every answer: acknowledgements do not contain the request. The kernel makes the parts
+	// of a dump as large as the first buffer that it fills, up to 32 KB, and for each part it iterates from the start.
+	// So with a small buffer, the time of a dump is quadratic.
 	receiveBuffer = 64 << 10
-	// attempts is how often a dump that was interrupted is tried, and how many failures in a row a
-	// queue may have.
+	// attempts is the maximum number of attempts of a dump that is interrupted, and of failures in a row of a queue.
 	attempts = 10
 )
 
-// ErrInterrupted says that the objects of a dump changed meanwhile. It is an EINTR.
+// ErrInterrupted means that the objects of a dump changed meanwhile. It is an EINTR.
 var ErrInterrupted = fmt.Errorf("interrupted dump: %w", syscall.EINTR)
 
-// Lost reports whether an error says that part of an answer was lost, but that the next answer may
-// be had: EINTR or ENOBUFS.
+// Lost reports whether an error means that a part of an answer was lost, and the next answer can be read: EINTR or
+// ENOBUFS.
 func Lost(err error) bool { return errors.Is(err, syscall.EINTR) || errors.Is(err, syscall.ENOBUFS) }
 
-// Conn exchanges requests and answers over a socket. It is not safe for concurrent use.
+// Conn sends requests and receives answers over a socket. It is not safe for concurrent use.
 //
-// The kernel handles a request within sendmsg, and queues the next part of a dump within recvmsg.
-// So a Conn never waits: no answer in the queue means that there is none.
+// The kernel processes a request within sendmsg, and queues the next part of a dump within recvmsg. So a Conn never
+// waits: if the queue is empty, there is no answer.
 type Conn struct {
 	sock     Socket
 	buf      []byte
 	request  Messages
-	chunk    int    // how many messages may be answered at once
+	chunk    int    // maximum number of messages that may be answered at once
 	sequence uint32 // of the last message
-	// pending says that something was sent and the end of the answer not read; interrupted, that
-	// the kernel marked the answer so.
+	// pending means that the end of the answer to a request was not read; interrupted, that the kernel marked the
+	// answer so.
 	pending, interrupted bool
-	// single says that the answer is one message, without an end.
+	// single means that the answer is one message without an end marker.
 	single bool
 }
 
-// NewConn returns a connection over a socket, which Close closes.
+// NewConn returns a connection over a socket. Close closes the socket.
 func NewConn(sock Socket) *Conn {
 	c := &Conn{sock: sock, buf: make([]byte, receiveBuffer), chunk: leastChunk}
 	if s, ok := sock.(interface{ Answers() int }); ok {
@@ -57,18 +56,17 @@ func (c *Conn) Socket() Socket { return c.sock }
 // Close closes the socket. Errors: that of the system call.
 func (c *Conn) Close() error { return c.sock.Close() }
 
-// Request opens the next request, for attributes to be appended: header is that of the family.
+// Request begins a request. header is the header of the family. Append attributes to the result.
 func (c *Conn) Request(typ uint16, header ...byte) *Messages {
 	c.request.Reset()
 	c.request.Open(typ, 0, 0, header...)
 	return &c.request
 }
 
-// Ask sends the request and calls each for the messages of the answer, which must not keep their
-// data.
+// Query sends the request, and calls each for the messages of the answer. each must not keep their data.
 //
-// Errors: those of each, which end it; *AckError; those of the system calls.
-func (c *Conn) Ask(each func(Message) error) error {
+// Errors: those of each, which end the call; *AckError; those of the system calls.
+func (c *Conn) Query(each func(Message) error) error {
 	err := c.Start(FlagAck)
 	for done := false; err == nil && !done; {
 		done, err = c.Next(each)
@@ -76,17 +74,17 @@ func (c *Conn) Ask(each func(Message) error) error {
 	return err
 }
 
-// Dump sends the request as one for all objects. It calls begin before the first object, and again
-// whenever some were lost or changed meanwhile, so that those before do not count.
+// Dump sends the request for all objects. It calls begin before the first object, and again if some were lost or
+// changed meanwhile: all objects follow again.
 //
-// Errors: as for Ask; ErrInterrupted if every attempt was interrupted.
+// Errors: as for Query; ErrInterrupted if every attempt was interrupted.
 func (c *Conn) Dump(begin func(), each func(Message) error) error {
 	for range attempts {
 		begin()
 		err := c.drain()
 		if err == nil {
 			if err := c.Start(FlagDump); err != nil {
-				return err // ENOBUFS included: nothing was sent
+				return err // also ENOBUFS, because nothing was sent
 			}
 		}
 		for done := false; err == nil && !done; {
@@ -99,8 +97,8 @@ func (c *Conn) Dump(begin func(), each func(Message) error) error {
 	return ErrInterrupted
 }
 
-// Start sends the request, with FlagAck, FlagDump or neither. Next reads the answer: without flags
-// it is one message. A dump may rest between two calls of Next.
+// Start sends the request, with FlagAck, FlagDump or neither. Next reads the answer; without flags, it is one message.
+// There may be a pause between two calls of Next.
 func (c *Conn) Start(flags uint16) error {
 	c.request.Close()
 	data, err := c.request.Data()
@@ -114,20 +112,19 @@ func (c *Conn) Start(flags uint16) error {
 	return c.Send(data)
 }
 
-// Next reads one datagram of the answer and calls each for its messages, but for the end. done says
-// that this was the last.
+// Next reads one datagram of the answer, and calls each for its messages except the end marker. done means that it was
+// the last one.
 //
-// Errors: as for Ask; ErrInterrupted, when done, if objects changed meanwhile; EAGAIN if there is no
-// answer.
+// Errors: as for Query; ErrInterrupted, with done, if objects changed meanwhile; EAGAIN if there is no answer.
 func (c *Conn) Next(each func(Message) error) (done bool, err error) { return c.next(each, false) }
 
-// next is Next. whole means that nothing counts of an answer that is interrupted.
+// next is Next. With whole, an interrupted answer is discarded.
 func (c *Conn) next(each func(Message) error, whole bool) (done bool, err error) {
 	datagram, err := c.receive()
 	for len(datagram) > 0 && err == nil {
 		var m Message
 		if datagram, err = m.Read(datagram); err != nil || m.Sequence != c.sequence {
-			continue // the rest of an exchange that failed midway
+			continue // it belongs to an earlier exchange that failed
 		}
 		c.interrupted = c.interrupted || m.Flags&FlagInterrupted != 0
 		switch {
@@ -150,9 +147,8 @@ func (c *Conn) next(each func(Message) error, whole bool) (done bool, err error)
 	return false, err
 }
 
-// Send sends whole messages in one system call. It first drops what an exchange that failed midway
-// may have left in the queue. The kernel goes on with a dump only when it is read, and refuses
-// another until then.
+// Send sends complete messages in one system call. Before that, it discards the rest of an answer that was not read to
+// its end. The kernel continues a dump only when it is read, and refuses another one meanwhile.
 func (c *Conn) Send(data []byte) error {
 	if err := c.drain(); err != nil {
 		return err
@@ -171,9 +167,8 @@ func (c *Conn) drain() (err error) {
 	return err
 }
 
-// Poll reads until the queue is empty, without waiting, and calls each for all messages. missed
-// means that there was more, of which nothing is known: the kernel had to drop messages, one was
-// malformed, or each returned an error.
+// Poll reads until the queue is empty, without waiting, and calls each for all messages. missed means that there were
+// more messages: the kernel dropped some, one was malformed, or each returned an error.
 //
 // Errors: those of the system calls.
 func (c *Conn) Poll(each func(Message) error) (missed bool, err error) {
@@ -208,7 +203,7 @@ func (c *Conn) Poll(each func(Message) error) (missed bool, err error) {
 func (c *Conn) Receive() ([]byte, error) {
 	n, err := c.sock.Receive(c.buf)
 	switch {
-	case err == error(syscall.EAGAIN): // as most of the time: not wrapped, because that allocates
+	case err == error(syscall.EAGAIN): // the usual case: not wrapped, because that allocates
 		return nil, err
 	case err != nil:
 		return nil, fmt.Errorf("netlink: receive: %w", err)
@@ -218,7 +213,7 @@ func (c *Conn) Receive() ([]byte, error) {
 	return c.buf[:n], nil
 }
 
-// receive is Receive where there must be an answer.
+// receive is Receive when there must be an answer.
 func (c *Conn) receive() ([]byte, error) {
 	datagram, err := c.Receive()
 	if errors.Is(err, syscall.EAGAIN) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package netlink is the transport for all netlink families: sockets, messages with their
-// acknowledgements, attributes, and dumps that are read again when they were interrupted. What a
-// message means is for its family's package to know: rtnl, nfnl and conntrack.
+// Package netlink is the transport for all netlink families: sockets, messages with their acknowledgements, attributes,
+// and dumps, which are repeated if they are interrupted. The packages of the families, rtnl, nfnl and conntrack, have
+// the meaning of messages.
 //
 // # Usage
 //
@@ -10,7 +10,7 @@
 //	...
 //	request := conn.Request(unix.RTM_GETLINK, make([]byte, unix.SizeofIfInfomsg)...)
 //	request.String(unix.IFLA_IFNAME, "eth0")
-//	err = conn.Ask(func(m netlink.Message) error {
+//	err = conn.Query(func(m netlink.Message) error {
 //		var d netlink.Decoder
 //		header := d.Begin(m.Data, unix.SizeofIfInfomsg)
 //		for d.Next() {
@@ -30,14 +30,14 @@
 //
 // # Concurrency
 //
-// A Conn, and what requests and answers are made of, is for one goroutine. The methods of a
+// A Conn, and the types of requests and answers, are for one goroutine. The methods of a
 // KernelSocket may be called from several, except Send. Wait does not block the others.
 //
 // # Errors
 //
 // If the kernel refuses a request, the error is an *AckError with its errno, explanation and offset
 // (extended ack). ErrInterrupted: a dump's objects keep changing. ErrMalformed: an answer or
-// attribute cannot be read. A *SizeError was not sent. All others are those of the system calls.
+// attribute cannot be read. *SizeError: the datagram was not sent. All others are those of the system calls.
 // After ENOBUFS, the kernel had to drop datagrams; those before and after the gap are valid. Dial
 // returns ErrUnsupported on anything but Linux.
 package netlink

@@ -20,7 +20,7 @@ type Conn struct {
 	handle handle
 }
 
-// Dial connects. Requests are checked strictly by the kernel, which needs Linux 4.20.
+// Dial opens a connection. The kernel checks requests strictly, which needs Linux 4.20.
 func Dial(cfg Config) (*Conn, error) {
 	sock, err := netlink.Open(netlink.Config{Family: netlink.Route, NetNS: cfg.NetNS, Strict: true})
 	if err != nil {
@@ -33,8 +33,7 @@ func Dial(cfg Config) (*Conn, error) {
 	return c, nil
 }
 
-// Port is the number by which the kernel's announcements name this connection as the one that made
-// a change.
+// Port returns the number of this connection in the kernel's notifications of its changes.
 func (c *Conn) Port() uint32 { return c.port }
 
 // Close closes the connection.
@@ -43,8 +42,8 @@ func (c *Conn) Close() error {
 	return c.link.Close()
 }
 
-// do sends the request and calls each for the messages of the answer, which must not keep them.
-func (c *Conn) do(each func(netlink.Message) error) error { return ownError(c.link.Ask(each)) }
+// do sends the request, and calls each for the messages of the answer. each must not keep them.
+func (c *Conn) do(each func(netlink.Message) error) error { return ownError(c.link.Query(each)) }
 
 // dump is do for lists; begin is called before each attempt.
 func (c *Conn) dump(begin func(), each func(netlink.Message) error) error {
@@ -63,7 +62,7 @@ func list[T any](c *Conn, parse func([]byte) (T, error), keep func(T) bool) (obj
 	return objects, err
 }
 
-// ownError turns a refusal by the kernel into an *Error.
+// ownError converts a refusal by the kernel to an *Error.
 func ownError(err error) error {
 	var refused *netlink.AckError
 	if errors.As(err, &refused) {
@@ -72,13 +71,12 @@ func ownError(err error) error {
 	return err
 }
 
-// Batch is a list of changes that are sent together. The zero Batch is empty and ready to use; it
-// is not safe for concurrent use. Changes do not depend on each other: one that the kernel refuses
-// does not stop those after it.
+// Batch is a list of changes that are sent together. The zero Batch is empty and ready to use; it is not safe for
+// concurrent use. Changes are independent: if the kernel refuses one, it still makes those after it.
 type Batch struct{ netlink.Batch }
 
-// Encoded are the finished messages, one after the other; the last asks for an acknowledgement. They
-// are valid until the batch changes.
+// Encoded returns the encoded messages. The last one requests an acknowledgement. They are valid until the batch
+// changes.
 func (b *Batch) Encoded() []byte {
 	if b.Len() > 0 {
 		b.Close()
@@ -88,9 +86,9 @@ func (b *Batch) Encoded() []byte {
 	return data
 }
 
-// Do sends all changes, many in one system call, and calls failed for each that the kernel refused,
-// in order, with its index in the batch and an *Error. All others have been made. After an error of
-// Do itself it is not known what has been made.
+// Do sends all changes, many in one system call. It calls failed for each change that the kernel refused, in order,
+// with its index in the batch and an *Error. All others have been made. After an error of Do itself, it is unknown
+// which changes have been made.
 func (c *Conn) Do(b *Batch, failed func(i int, err error)) error {
 	return c.link.Do(&b.Batch, func(i int, refused *netlink.AckError) { failed(i, (*Error)(refused)) })
 }

@@ -111,7 +111,7 @@ func join(conn *netlink.Conn, group uint16) error {
 	request.Uint32(cfgBuffer, bufferSize)
 	request.Uint32(cfgTimeout, queueTime)
 	request.Uint32(cfgQueue, queueLength)
-	return conn.Ask(func(netlink.Message) error { return nil })
+	return conn.Query(func(netlink.Message) error { return nil })
 }
 
 // parse parses the body of a packet message.

@@ -130,7 +130,7 @@ func (c *Conn) result(b *Batch, each func(Message)) error {
 // any process and on any table, increments it. Errors: those of the system calls.
 func (c *Conn) Generation() (uint32, error) {
 	var generation uint32
-	err := c.request(msgGetGen, 0, nil).Ask(handler(func(m Message) error {
+	err := c.request(msgGetGen, 0, nil).Query(handler(func(m Message) error {
 		c.port = m.Port
 		generation = netlink.Number32(netlink.FindAttr(m.Attrs, attrGenID))
 		return nil
@@ -162,7 +162,7 @@ func (c *Conn) Dump(typ uint16, family uint8, attrs []byte, begin func(), each f
 
 // Get requests one object. Errors as for Dump.
 func (c *Conn) Get(typ uint16, family uint8, attrs []byte, each func(Message) error) error {
-	if err := c.request(typ, family, attrs).Ask(handler(each)); err != nil {
+	if err := c.request(typ, family, attrs).Query(handler(each)); err != nil {
 		return fmt.Errorf("nfnl: get: %w", err)
 	}
 	return nil

@@ -46,7 +46,7 @@ func readPort(table string) (port uint32, err error) {
 	}
 	defer func() { _ = conn.Close() }()
 	conn.Request(msgGetTable, unix.NFPROTO_INET, 0, 0, 0).String(unix.NFTA_TABLE_NAME, table)
-	err = conn.Ask(func(m netlink.Message) (err error) {
+	err = conn.Query(func(m netlink.Message) (err error) {
 		port, err = ownerOf(m.Data)
 		return err
 	})
