@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package archtest holds the architecture of the repository: its tests fail on an import
-// that points up, a package without documentation, an undocumented export, a new direct
-// dependency, a file or function that has grown too large, a line that is too long, or a test that
-// skips where it must fail.
+// Package archtest tests the architecture of the repository. Its tests fail for an import that is not permitted, a
+// package without documentation, an undocumented export, a new direct dependency, a file or function that is too large,
+// a line that is too long, or a test that skips although it must not.
 //
 // # Usage
 //
-// It has no API. Its tests run with all others; who adds a package adds its row to the
-// table of imports in imports_test.go, and argues for it in docs/design.md.
+// It has no API. Its tests run with all others. For a new package, add a row to the table of imports in
+// imports_test.go, and a sentence to docs/design.md.
 //
 // # Concurrency
 //
-// Nothing here runs outside tests.
+// The package has only tests.
 //
 // # Errors
 //
-// Each test names every offender in one run, not just the first.
+// Each test reports all violations, not just the first.
 package archtest

@@ -44,9 +44,8 @@ func rawDumps(src source) (offenders []string) {
 	return offenders
 }
 
-// TestNoRawDumps holds that lists of the kernel's state go through internal/rtnl, which asks again
-// when an answer was interrupted. It looks at tests too: one that goes on with half a list fails
-// once a month.
+// TestNoRawDumps tests that lists of the kernel's state use internal/rtnl, which repeats an interrupted dump. It
+// includes tests: one that uses half a list fails rarely.
 func TestNoRawDumps(t *testing.T) {
 	var offenders []string
 	for _, src := range sources(t) {

@@ -63,7 +63,7 @@ func TestForbidden(t *testing.T) {
 	report(t, "forbidden constructs", offenders)
 }
 
-// TestStructsStaySmall holds that one can keep a type of these packages in one's head. The fields of configurations
+// TestStructsStaySmall limits the number of fields and methods of types in these packages. The fields of configurations
 // and of other structs without an unexported field do not count: they are lists of values.
 func TestStructsStaySmall(t *testing.T) {
 	const maxFields, maxMethods = 12, 30

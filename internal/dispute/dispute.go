@@ -14,7 +14,7 @@ const (
 	Window = 30 * time.Second
 	// Quiet is the time without a change after which an object is no longer disputed.
 	Quiet = 2 * time.Minute
-	// maxObjects bounds the objects that a Tracker remembers.
+	// maxObjects is the maximum number of objects of a Tracker.
 	maxObjects = 1000
 )
 
@@ -48,7 +48,7 @@ func (t *Tracker[K]) Record(key K, now time.Time) (disputed, begins bool) {
 	o := t.objects[key]
 	if o == nil || o.over(now) {
 		if o == nil && len(t.objects) >= maxObjects {
-			t.forget(now)
+			t.removeOld(now)
 			if len(t.objects) >= maxObjects {
 				return false, false
 			}
@@ -63,14 +63,14 @@ func (t *Tracker[K]) Record(key K, now time.Time) (disputed, begins bool) {
 	return o.disputed, begins
 }
 
-// forget drops the objects whose changes are too old to count.
-func (t *Tracker[K]) forget(now time.Time) {
+// removeOld removes the objects whose changes are too old to count.
+func (t *Tracker[K]) removeOld(now time.Time) {
 	maps.DeleteFunc(t.objects, func(_ K, o *object) bool { return o.over(now) })
 }
 
-// Disputed returns the disputed objects in no order, and forgets those that are no longer disputed.
+// Disputed returns the disputed objects in no order, and removes those that are no longer disputed.
 func (t *Tracker[K]) Disputed(now time.Time) []K {
-	t.forget(now)
+	t.removeOld(now)
 	var keys []K
 	for key, o := range t.objects {
 		if o.disputed {

@@ -6,7 +6,7 @@
 // # Usage
 //
 // Record each change that another process makes to an object, under a key of your choice. An object
-// that changes five times within 30 s is disputed until nobody has changed it for 2 min. Disputed
+// that changes five times within 30 s is disputed until it has not changed for 2 min. Disputed
 // lists these objects.
 //
 // # Concurrency

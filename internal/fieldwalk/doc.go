@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fieldwalk walks the fields of a value, for tests that fail when a type gets a field and a
-// function forgets it.
+// Package fieldwalk walks the fields of a value. It is for tests that fail if a type gets a field that a function does
+// not process.
 //
 // # Usage
 //

@@ -8,8 +8,7 @@ import (
 	"strconv"
 )
 
-// Fill sets every part of v to a nonzero value. A part with the type of a sample becomes that
-// sample.
+// Fill sets every part of v to a nonzero value. A part with the type of a sample gets the value of that sample.
 func Fill(v reflect.Value, samples ...any) {
 	for _, s := range append(samples, netip.MustParsePrefix("10.1.0.0/16"), netip.MustParseAddr("10.1.0.1")) {
 		if reflect.TypeOf(s) == v.Type() {
@@ -46,17 +45,16 @@ func Fill(v reflect.Value, samples ...any) {
 	}
 }
 
-// Change is a way to make a value another one.
+// Change is a change of one part of a value.
 type Change struct {
-	// Path names the part that changes, as in ".Source.Nets[0]". " emptied" follows where it
-	// becomes zero.
+	// Path is the path of the part, such as ".Source.Nets[0]". It ends with " emptied" if the part becomes zero.
 	Path string
 	// Do makes the change.
 	Do func()
 }
 
-// Changes returns a change for each part of v, which Fill has filled. Make only one of them:
-// afterwards the others may refer to memory that is no longer part of v.
+// Changes returns a change for each part of v, which Fill has filled. Make only one of them: it may replace memory that
+// the others refer to.
 func Changes(v reflect.Value) []Change { return changes("", v) }
 
 func changes(path string, v reflect.Value) []Change {
@@ -100,15 +98,14 @@ func changes(path string, v reflect.Value) []Change {
 	panic("fieldwalk: change " + v.Kind().String())
 }
 
-// Leaf is a field that has no fields of its own, or that stands alone, such as an address.
+// Leaf is a field without fields, or one that is treated as a whole, such as an address.
 type Leaf struct {
-	// Path names the field, as in ".Source.Nets".
+	// Path is the path of the field, such as ".Source.Nets".
 	Path  string
 	Value reflect.Value
 }
 
-// Leaves returns the fields of a struct and of the structs in it. It does not look into lists,
-// pointers and maps.
+// Leaves returns the fields of a struct and of the structs in it, but not those in lists, pointers and maps.
 func Leaves(v reflect.Value) []Leaf { return leaves("", v) }
 
 func leaves(path string, v reflect.Value) (all []Leaf) {

@@ -2,7 +2,7 @@
 
 package idtable
 
-// minSize is the least number of slots of a table that has any.
+// minSize is the minimum number of slots, except that an empty table has none.
 const minSize = 8
 
 // table is a set of ids, each stored with its hash: an index from keys, which it does not hold, to
@@ -51,7 +51,7 @@ func (t *table) remove(id, hash uint32) {
 	for uint32(t.slots[hole]) != id+1 {
 		hole = (hole + 1) & mask
 	}
-	// Move up what was displaced past the hole, so that no search ends there too early.
+	// Move slots back that were placed behind the hole because of a collision, so that searches still find them.
 	for i := (hole + 1) & mask; t.slots[i] != 0; i = (i + 1) & mask {
 		if home := uint32(t.slots[i]>>32) & mask; (i-home)&mask >= (i-hole)&mask {
 			t.slots[hole] = t.slots[i]
@@ -77,7 +77,7 @@ func (t *table) resize(size int) {
 	}
 }
 
-// fill puts a slot into the first free place for it.
+// fill stores a slot in the first free place for it.
 func (t *table) fill(slot uint64) {
 	mask := uint32(len(t.slots) - 1)
 	i := uint32(slot>>32) & mask

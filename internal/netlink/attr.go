@@ -13,13 +13,13 @@ import (
 const (
 	attrHeader = 4
 	nested     = 0x8000
-	// attrTypeMask takes the flags for nests and byte orders off a type.
+	// attrTypeMask removes the flags for nested attributes and byte order from a type.
 	attrTypeMask = 0x3fff
 )
 
-// Attrs is a buffer of netlink attributes, each padded to four bytes. The first attribute that does
-// not fit its 16-bit length is kept as an error, and nothing is sent: a length that wrapped around
-// would have the kernel take part of the data for all of it. Attrs is not safe for concurrent use.
+// Attrs is a buffer of netlink attributes, each padded to four bytes. If an attribute does not fit its 16-bit length,
+// that is an error, and nothing is sent: with a truncated length, the kernel would use only a part of the data. Attrs
+// is not safe for concurrent use.
 type Attrs struct {
 	buf []byte
 	err error
@@ -32,7 +32,7 @@ func (a *Attrs) Bytes(typ uint16, value []byte) {
 	a.pad()
 }
 
-// String appends an attribute with a string and the zero byte that ends it.
+// String appends an attribute with a string and its terminating zero byte.
 func (a *Attrs) String(typ uint16, value string) {
 	a.header(typ, len(value)+1)
 	a.buf = append(a.buf, value...)
@@ -81,7 +81,7 @@ func (a *Attrs) Uint8(typ uint16, value uint8) {
 	a.buf = append(a.buf, value, 0, 0, 0)
 }
 
-// Begin opens a nested attribute. What is appended until End, which gets the mark, is inside.
+// Begin opens a nested attribute. Attributes that are appended until End are inside. End needs the returned mark.
 func (a *Attrs) Begin(typ uint16) (mark int) {
 	mark = len(a.buf)
 	a.header(typ|nested, 0)
@@ -95,29 +95,29 @@ func (a *Attrs) End(mark int) {
 	binary.NativeEndian.PutUint16(a.buf[mark:], uint16(length))
 }
 
-// Raw appends attributes that are encoded already.
+// Raw appends encoded attributes.
 func (a *Attrs) Raw(attrs []byte) {
 	a.buf = append(a.buf, attrs...)
 	a.pad()
 }
 
-// Extend appends n bytes, a multiple of four, for the caller to fill: for what is written a hundred
-// thousand times. They are valid until the next change.
+// Extend appends n bytes, a multiple of four, for the caller to fill. It is for hot paths. They are valid until the
+// next change.
 func (a *Attrs) Extend(n int) []byte {
 	old := len(a.buf)
 	a.buf = slices.Grow(a.buf, n)[:old+n]
 	return a.buf[old:]
 }
 
-// PutUint32 overwrites a number in network byte order, the value of an attribute that was appended before.
+// PutUint32 overwrites a number in network byte order, the value of an attribute in the buffer.
 func (a *Attrs) PutUint32(at int, value uint32) { binary.BigEndian.PutUint32(a.buf[at:], value) }
 
-// OrUint32 sets bits of a number that was appended before.
+// OrUint32 sets bits of a number in the buffer.
 func (a *Attrs) OrUint32(at int, set uint32) {
 	a.PutUint32(at, binary.BigEndian.Uint32(a.buf[at:])|set)
 }
 
-// Find returns where the value of the first attribute of a type begins, of those from start on; it must be there.
+// Find returns the position of the value of the first attribute of a type, from start on. The attribute must exist.
 func (a *Attrs) Find(start int, typ uint16) int {
 	for at := start; at+attrHeader <= len(a.buf); {
 		if binary.NativeEndian.Uint16(a.buf[at+2:])&attrTypeMask == typ {
@@ -128,19 +128,19 @@ func (a *Attrs) Find(start int, typ uint16) int {
 	return len(a.buf)
 }
 
-// From returns what was appended from a mark on, valid until the next change.
+// From returns the data from a mark on. It is valid until the next change.
 func (a *Attrs) From(mark int) []byte { return a.buf[mark:] }
 
-// Data returns what was appended so far, valid until the next change, and the first error.
+// Data returns the buffer, which is valid until the next change, and the first error.
 func (a *Attrs) Data() ([]byte, error) { return a.buf, a.err }
 
-// Reset forgets everything, and keeps the memory.
+// Reset removes all attributes, and keeps the memory.
 func (a *Attrs) Reset() { a.buf, a.err = a.buf[:0], nil }
 
-// Size is the number of bytes from the mark on.
+// Size returns the number of bytes from the mark on.
 func (a *Attrs) Size(mark int) int { return len(a.buf) - mark }
 
-// Cap is how many bytes its memory takes.
+// Cap returns the capacity of the buffer in bytes.
 func (a *Attrs) Cap() int { return cap(a.buf) }
 
 func (a *Attrs) header(typ uint16, length int) {

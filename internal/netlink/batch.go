@@ -3,14 +3,13 @@
 package netlink
 
 const (
-	// sendBytes bounds the bytes of one sendmsg; a socket that nobody tuned takes three times as
-	// much.
+	// sendBytes is the maximum number of bytes in one sendmsg. A socket with default settings accepts three times as
+	// many.
 	sendBytes = 64 << 10
-	// answerSize is more than what one answer takes of a receive buffer, with the kernel's own
-	// book-keeping.
+	// answerSize is an upper bound for the size of one answer in a receive buffer, with the kernel's overhead.
 	answerSize = 2 << 10
-	// leastChunk and mostChunk bound the messages of one sendmsg. Any receive buffer takes the
-	// answers to the former.
+	// leastChunk and mostChunk limit the number of messages in one sendmsg. Every receive buffer has room for
+	// leastChunk answers.
 	leastChunk, mostChunk = 64, 2048
 )
 
@@ -19,16 +18,16 @@ const (
 // does not stop those after it.
 type Batch struct {
 	Messages
-	starts []int // where each message begins
+	starts []int // the position of each message
 }
 
-// Message opens the next message: header is that of the family.
+// Message begins a message. header is the header of the family.
 func (b *Batch) Message(typ, flags uint16, header ...byte) {
 	b.starts = append(b.starts, len(b.buf))
 	b.Open(typ, flags, 0, header...)
 }
 
-// Len is the number of changes.
+// Len returns the number of changes.
 func (b *Batch) Len() int { return len(b.starts) }
 
 // Reset empties the batch and keeps its memory.
@@ -37,7 +36,7 @@ func (b *Batch) Reset() {
 	b.starts = b.starts[:0]
 }
 
-// stop is where message i ends.
+// stop returns the end of message i.
 func (b *Batch) stop(i int) int {
 	if i+1 < len(b.starts) {
 		return b.starts[i+1]
@@ -45,11 +44,11 @@ func (b *Batch) stop(i int) int {
 	return len(b.buf)
 }
 
-// Do sends all changes, many in one system call, and calls failed for each that the kernel refused,
-// in order, with its index in the batch. All others have been made.
+// Do sends all changes, many in one system call. It calls failed for each change that the kernel refused, in order,
+// with its index in the batch. All others have been made.
 //
-// Errors: those of the system calls; ErrMalformed; EAGAIN if there is no answer. After an error it
-// is not known what has been made.
+// Errors: those of the system calls; ErrMalformed; EAGAIN if there is no answer. After an error, it is unknown which
+// changes have been made.
 func (c *Conn) Do(b *Batch, failed func(i int, refused *AckError)) error {
 	b.Close()
 	if b.err != nil {
@@ -68,8 +67,8 @@ func (c *Conn) Do(b *Batch, failed func(i int, refused *AckError)) error {
 	return nil
 }
 
-// exchange sends the messages from first to last and reads their answers: an error each for those
-// that were refused, and an acknowledgement of the last if it was not.
+// exchange sends a range of messages and reads the answers: an error for each refused message, and an acknowledgement
+// of the last one if it was not refused.
 func (c *Conn) exchange(b *Batch, first, last int, failed func(int, *AckError)) error {
 	sequence := c.sequence + 1
 	c.sequence += uint32(last - first + 1)
@@ -87,7 +86,7 @@ func (c *Conn) exchange(b *Batch, first, last int, failed func(int, *AckError)) 
 			if datagram, err = m.Read(datagram); err != nil {
 				break
 			}
-			at := m.Sequence - sequence // of an older exchange: larger than any index
+			at := m.Sequence - sequence // the answer to an earlier exchange has a larger index
 			if m.Type != TypeError || at > uint32(last-first) {
 				continue
 			}

@@ -10,7 +10,7 @@ import (
 	"net/netip"
 )
 
-// ErrMalformed says that a message or attribute is cut short or has the wrong length.
+// ErrMalformed means that a message or attribute is truncated or has the wrong length.
 var ErrMalformed = errors.New("netlink: malformed message")
 
 // Decoder iterates over attributes without allocating: for d.Next() { d.Type, d.Value }; then d.Err.
@@ -19,13 +19,13 @@ type Decoder struct {
 	// Type, without flags, and Value of the current attribute.
 	Type  uint16
 	Value []byte
-	// Err is ErrMalformed if an attribute was cut short, or read as what it is not.
+	// Err is ErrMalformed if an attribute is truncated, or read with the wrong type.
 	Err  error
 	rest []byte
 }
 
-// Begin begins with the body of a message, and returns its family's header. If it is too short, the
-// header is zero and Err is set.
+// Begin begins with the body of a message, and returns the header of its family. If the body is too short, the header
+// is zero and Err is set.
 func (d *Decoder) Begin(body []byte, size int) (header []byte) {
 	if len(body) < size {
 		d.Err = ErrMalformed
@@ -35,7 +35,7 @@ func (d *Decoder) Begin(body []byte, size int) (header []byte) {
 	return body[:size]
 }
 
-// Next moves on to the next attribute. It returns false at the end.
+// Next continues with the next attribute. It returns false at the end.
 func (d *Decoder) Next() bool {
 	b, length := d.rest, 0
 	if len(b) >= attrHeader {
@@ -56,7 +56,7 @@ func (d *Decoder) end() bool {
 	return false
 }
 
-// Nested iterates over the attributes within the current one. Join takes over its error.
+// Nested returns a decoder of the attributes in the current one. Pass its error to Join.
 func (d *Decoder) Nested() Decoder { return Decoder{rest: d.Value} }
 
 // Join sets Err unless it is set.
@@ -66,7 +66,7 @@ func (d *Decoder) Join(err error) {
 	}
 }
 
-// Uint8 reads a number of one byte.
+// Uint8 returns the value as a number of one byte.
 func (d *Decoder) Uint8() uint8 {
 	if !d.sized(1) {
 		return 0
@@ -74,7 +74,7 @@ func (d *Decoder) Uint8() uint8 {
 	return d.Value[0]
 }
 
-// Uint16 reads a number in network byte order.
+// Uint16 returns the value as a number in network byte order.
 func (d *Decoder) Uint16() uint16 {
 	if !d.sized(2) {
 		return 0
@@ -82,7 +82,7 @@ func (d *Decoder) Uint16() uint16 {
 	return binary.BigEndian.Uint16(d.Value)
 }
 
-// Uint32 reads a number in network byte order.
+// Uint32 returns the value as a number in network byte order.
 func (d *Decoder) Uint32() uint32 {
 	if !d.sized(4) {
 		return 0
@@ -90,7 +90,7 @@ func (d *Decoder) Uint32() uint32 {
 	return binary.BigEndian.Uint32(d.Value)
 }
 
-// Native32 reads a number in the byte order of the host.
+// Native32 returns the value as a number in the byte order of the host.
 func (d *Decoder) Native32() uint32 {
 	if !d.sized(4) {
 		return 0
@@ -98,7 +98,7 @@ func (d *Decoder) Native32() uint32 {
 	return binary.NativeEndian.Uint32(d.Value)
 }
 
-// Addr reads an address of 4 or 16 bytes.
+// Addr returns the value as an address of 4 or 16 bytes.
 func (d *Decoder) Addr() netip.Addr {
 	a, ok := netip.AddrFromSlice(d.Value)
 	if !ok {
@@ -115,8 +115,8 @@ func (d *Decoder) sized(size int) bool {
 	return true
 }
 
-// NextAttr cuts the first attribute off a list of them: its type without flags, its value, and the others.
-// It is not ok if there is none or if it is cut short.
+// NextAttr returns the first of a list of attributes: its type without flags, its value, and the others. ok is false if
+// there is none or if it is truncated.
 func NextAttr(attrs []byte) (typ uint16, value, rest []byte, ok bool) {
 	if len(attrs) < attrHeader {
 		return 0, nil, nil, false
@@ -139,7 +139,7 @@ func Attributes(attrs []byte) iter.Seq2[uint16, []byte] {
 	}
 }
 
-// FindAttr returns the value of the first attribute of a type, nil if there is none.
+// FindAttr returns the value of the first attribute of a type; nil if there is none.
 func FindAttr(attrs []byte, typ uint16) []byte {
 	for t, value, rest, ok := NextAttr(attrs); ok; t, value, rest, ok = NextAttr(rest) {
 		if t == typ {
@@ -149,19 +149,19 @@ func FindAttr(attrs []byte, typ uint16) []byte {
 	return nil
 }
 
-// Text returns a string attribute's value up to the zero byte that ends it.
+// Text returns the value of a string attribute up to its zero byte.
 func Text(value []byte) string {
 	value, _, _ = bytes.Cut(value, []byte{0})
 	return string(value)
 }
 
-// IsText reports whether an attribute's value is the string.
+// IsText reports whether the value of an attribute is the string.
 func IsText(value []byte, s string) bool {
 	return len(value) == len(s)+1 && value[len(s)] == 0 && string(value[:len(s)]) == s ||
 		len(value) == len(s) && string(value) == s
 }
 
-// Number32 reads a number in network byte order; zero if it is not there.
+// Number32 returns the value as a number in network byte order; zero if it is nil.
 func Number32(value []byte) uint32 {
 	if len(value) != 4 {
 		return 0
@@ -169,7 +169,7 @@ func Number32(value []byte) uint32 {
 	return binary.BigEndian.Uint32(value)
 }
 
-// Number64 reads a number in network byte order; zero if it is not there.
+// Number64 returns the value as a number in network byte order; zero if it is nil.
 func Number64(value []byte) uint64 {
 	if len(value) != 8 {
 		return 0

@@ -11,12 +11,12 @@ import (
 // HeaderLen is the length of a message's header (struct nlmsghdr).
 const HeaderLen = 16
 
-// The types of messages that are of no family.
+// Types of messages that belong to no family.
 const (
-	TypeError = 2 // NLMSG_ERROR, which an acknowledgement is as well
+	TypeError = 2 // NLMSG_ERROR, which is also the type of an acknowledgement
 	TypeDone  = 3 // NLMSG_DONE
 
-	leastType = 0x10 // NLMSG_MIN_TYPE, the least of a family's own
+	leastType = 0x10 // NLMSG_MIN_TYPE, the smallest type of a family
 )
 
 // Flags of messages.
@@ -34,7 +34,7 @@ const (
 	flagAckTLVs = 0x200 // NLM_F_ACK_TLVS
 )
 
-// Where the fields of a header begin.
+// Offsets of the fields in a header.
 const (
 	flagsAt    = 6
 	sequenceAt = 8
@@ -43,12 +43,12 @@ const (
 // Messages is a buffer of requests. Attributes are appended to the message that was opened last.
 type Messages struct {
 	Attrs
-	// open is where the last message starts.
+	// open is the position of the last message.
 	open int
 }
 
-// Open closes the last message and opens another: with flags besides the request flag, and the
-// header of the family, a multiple of four bytes.
+// Open ends the last message and begins another one. FlagRequest is added to flags. header is the header of the family,
+// a multiple of four bytes.
 func (m *Messages) Open(typ, flags uint16, sequence uint32, header ...byte) {
 	m.Close()
 	m.open = len(m.buf)
@@ -56,11 +56,11 @@ func (m *Messages) Open(typ, flags uint16, sequence uint32, header ...byte) {
 	b = binary.NativeEndian.AppendUint16(b, typ)
 	b = binary.NativeEndian.AppendUint16(b, flags|FlagRequest)
 	b = binary.NativeEndian.AppendUint32(b, sequence)
-	b = binary.NativeEndian.AppendUint32(b, 0) // the port, which the socket implies
+	b = binary.NativeEndian.AppendUint32(b, 0) // the port, which the kernel sets
 	m.buf = append(b, header...)
 }
 
-// Close writes the length of the last message, if there is one.
+// Close sets the length of the last message, if there is one.
 func (m *Messages) Close() {
 	if len(m.buf) > 0 {
 		binary.NativeEndian.PutUint32(m.buf[m.open:], uint32(len(m.buf)-m.open))
@@ -79,16 +79,15 @@ func setSequence(message []byte, sequence uint32) {
 	binary.NativeEndian.PutUint32(message[sequenceAt:], sequence)
 }
 
-// Message is one message of the kernel's. Data is valid until the next call of the Conn that it
-// came from.
+// Message is one message from the kernel. Data is valid until the next call of its Conn.
 type Message struct {
 	Type, Flags uint16
-	// Sequence is the number of the request that this is about.
+	// Sequence is the number of the request that the message answers.
 	Sequence uint32
-	// Port is the netlink port of the socket whose request this is about. For a notification, it is
-	// that of whoever made the change.
+	// Port is the netlink port of the socket that sent the request. For a notification, it is that of the process that
+	// made the change.
 	Port uint32
-	// Data is what follows the header.
+	// Data is the message after the header.
 	Data []byte
 }
 
@@ -116,13 +115,12 @@ const (
 	ackOffset = 2 // NLMSGERR_ATTR_OFFS
 )
 
-// AckError is a refusal by the kernel. It is immutable, and so safe for concurrent use.
+// AckError is the error with which the kernel refused a request. It does not change, so it is safe for concurrent use.
 type AckError struct {
 	Errno syscall.Errno
-	// Detail is the kernel's explanation (extended ack). Without one, it names the offset if that
-	// is known.
+	// Detail is the kernel's explanation (extended ack). Without one, it has the offset if that is known.
 	Detail string
-	// Offset in the request of the attribute at fault, zero if unknown.
+	// Offset in the request of the attribute at fault; zero if unknown.
 	Offset uint32
 }
 
@@ -137,9 +135,8 @@ func (e *AckError) Error() string {
 // Unwrap returns the errno.
 func (e *AckError) Unwrap() error { return e.Errno }
 
-// Refusal returns the error of a message of TypeError or TypeDone, nil if it has none, and EBADMSG
-// if an error is truncated. What cannot
-// be read of the explanation is left out: the errno is what counts.
+// Refusal returns the error of a message of TypeError or TypeDone. It returns nil if there is none, and EBADMSG if the
+// error number is truncated. Parts of the explanation that cannot be read are left out.
 func (m *Message) Refusal() *AckError {
 	if len(m.Data) < 4 {
 		if m.Type == TypeError {
@@ -147,7 +144,7 @@ func (m *Message) Refusal() *AckError {
 		}
 		return nil
 	}
-	// The error number, negative; in an error the header of the request, capped; then attributes.
+	// The message has the negative error number; in an error, the header of the request; then attributes.
 	errno := syscall.Errno(-int32(binary.NativeEndian.Uint32(m.Data)))
 	if errno == 0 {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// The families that this repository speaks to.
+// Families of netlink that this repository uses.
 const (
 	Route     = 0  // NETLINK_ROUTE
 	Netfilter = 12 // NETLINK_NETFILTER
@@ -17,35 +17,34 @@ const (
 // ErrUnsupported means that this operating system has no netlink.
 var ErrUnsupported = fmt.Errorf("netlink needs Linux: %w", errors.ErrUnsupported)
 
-// Config says which socket to open.
+// Config configures a socket.
 type Config struct {
 	// Family of netlink.
 	Family int
-	// NetNS is a file descriptor of the network namespace, needed only while a socket is opened.
-	// Zero means that of the calling thread.
+	// NetNS is a file descriptor of the network namespace. It is used only while a socket is opened. Zero means the
+	// namespace of the calling thread.
 	NetNS int
-	// Strict has the kernel check requests for dumps, and filter by what is in them
-	// (NETLINK_GET_STRICT_CHK, Linux 4.20).
+	// Strict makes the kernel check requests for dumps, and filter by their attributes (NETLINK_GET_STRICT_CHK, Linux
+	// 4.20).
 	Strict bool
 }
 
-// Socket sends datagrams to the kernel and receives them. Tests insert one of their own, to see and
-// to change the datagrams. It need not be safe for concurrent use.
+// Socket sends datagrams to the kernel and receives them. Tests use their own, to record and change datagrams. It need
+// not be safe for concurrent use.
 type Socket interface {
-	// Send sends one datagram. The kernel has handled it, and queued all its answers, when Send
-	// returns. Errors: *SizeError if it is larger than this process may send, and nothing was sent.
+	// Send sends one datagram. When it returns, the kernel has processed it and queued all answers. Errors: *SizeError
+	// if the datagram is too large for this process; it was not sent.
 	Send(datagram []byte) error
-	// Receive takes one datagram off the queue. It never waits, and returns EAGAIN if the queue is
-	// empty. n is the datagram's length, of which no more than len(buf) was kept.
+	// Receive reads one datagram of the queue. It never waits, and returns EAGAIN if the queue is empty. n is the
+	// datagram's length, of which at most len(buf) bytes are read.
 	Receive(buf []byte) (n int, err error)
-	// Close closes it.
+	// Close closes the socket.
 	Close() error
 }
 
-// SizeError says that a datagram is larger than this process may send, and was not sent. It is an
-// EMSGSIZE.
+// SizeError means that a datagram is too large for this process, and was not sent. It is an EMSGSIZE.
 type SizeError struct {
-	// Size of the datagram, and the largest that there may be, in bytes.
+	// Size of the datagram and maximum size, in bytes.
 	Size, Limit int
 }
 

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// receiveQueue is the size for notifications, and for the errors of a large transaction.
+	// receiveQueue is the receive buffer for notifications, and for the errors of a large transaction.
 	receiveQueue = mostChunk * answerSize
-	// sendRoom is the kernel's overhead per message in the send buffer.
+	// sendRoom is the kernel's overhead for each message in the send buffer.
 	sendRoom = 4 << 10
 )
 
@@ -32,7 +32,7 @@ func Dial(cfg Config) (*Conn, error) {
 type KernelSocket struct {
 	nl  *netlink.Conn
 	raw syscall.RawConn
-	// room is the largest datagram that the send buffer takes, zero before the first.
+	// room is the largest datagram for which the send buffer has room; zero before the first.
 	room int
 	// queue is the size of the receive buffer.
 	queue int
@@ -55,7 +55,7 @@ func Open(cfg Config) (*KernelSocket, error) {
 		return nil, errors.Join(fmt.Errorf("set up netlink socket: %w", err), nl.Close())
 	}
 	s := &KernelSocket{nl: nl, raw: raw}
-	// A smaller one only loses details of errors and makes for more reading.
+	// With a smaller one, only details of errors are lost, and more system calls are needed.
 	s.queue, _ = s.GrowReceive(receiveQueue)
 	return s, nil
 }
@@ -63,10 +63,10 @@ func Open(cfg Config) (*KernelSocket, error) {
 // Close closes the socket, and ends a Wait.
 func (s *KernelSocket) Close() error { return s.nl.Close() }
 
-// Answers is how many answers of the kernel the queue takes.
+// Answers returns the number of the kernel's answers for which the queue has room.
 func (s *KernelSocket) Answers() int { return s.queue / answerSize }
 
-// Port returns the number by which the kernel names the socket in notifications.
+// Port returns the number of the socket in notifications.
 func (s *KernelSocket) Port() (port uint32, err error) {
 	err = s.Control(func(fd int) error {
 		name, err := unix.Getsockname(fd)
@@ -106,9 +106,7 @@ func (s *KernelSocket) reserve(size int) error {
 	return nil
 }
 
-// Receive takes one datagram of the kernel off the queue. It never waits, and returns EAGAIN if the
-// queue is empty. n is the datagram's length, of which no more than len(buf) was kept. It discards
-// datagrams from other processes.
+// Receive reads one datagram from the kernel; see Socket. It discards datagrams from other processes.
 func (s *KernelSocket) Receive(buf []byte) (n int, err error) {
 	var failed error
 	err = s.raw.Control(func(fd uintptr) {
@@ -124,13 +122,13 @@ func (s *KernelSocket) Receive(buf []byte) (n int, err error) {
 		})
 	})
 	if err == nil {
-		return n, failed // which is EAGAIN most of the time: not joined, because that allocates
+		return n, failed // usually EAGAIN: not joined, because that allocates
 	}
 	return n, errors.Join(err, failed)
 }
 
-// Wait returns once there is something to receive, an error of the queue included, or with
-// os.ErrDeadlineExceeded after the deadline.
+// Wait returns when a datagram or an error of the queue can be received. After the deadline, it returns
+// os.ErrDeadlineExceeded.
 func (s *KernelSocket) Wait() error {
 	var failed error
 	err := s.raw.Read(func(fd uintptr) bool {
@@ -153,8 +151,8 @@ func (s *KernelSocket) Join(group uint32) error { return s.nl.JoinGroup(group) }
 // Leave unsubscribes it.
 func (s *KernelSocket) Leave(group uint32) error { return s.nl.LeaveGroup(group) }
 
-// GrowReceive sets the receive buffer and returns the size that the kernel gave. Without
-// CAP_NET_ADMIN, net.core.rmem_max limits the size.
+// GrowReceive sets the size of the receive buffer, and returns the size that the kernel set. Without CAP_NET_ADMIN,
+// net.core.rmem_max limits it.
 func (s *KernelSocket) GrowReceive(size int) (got int, err error) {
 	return s.grow(unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, size)
 }
@@ -167,7 +165,7 @@ func (s *KernelSocket) GrowSend(size int) (got int, err error) {
 func (s *KernelSocket) grow(force, option, size int) (got int, err error) {
 	err = s.Control(func(fd int) error {
 		err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, force, size)
-		if err != nil { // EPERM, or what a security module returns
+		if err != nil { // EPERM, or an error of a security module
 			err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, size)
 		}
 		if err == nil {
@@ -185,7 +183,7 @@ func (s *KernelSocket) Control(do func(fd int) error) error {
 	return errors.Join(err, failed)
 }
 
-// restarted makes a system call again as long as a signal interrupts it.
+// restarted repeats a system call while signals interrupt it.
 func restarted(call func() error) error {
 	for {
 		if err := call(); !errors.Is(err, unix.EINTR) {

@@ -53,8 +53,8 @@ func TestAnswerIsThereAfterSend(t *testing.T) {
 	require.ErrorIs(t, err, unix.EAGAIN)
 }
 
-// A datagram that does not fit is cut, and its length is told.
-func TestReceiveTellsFullLength(t *testing.T) {
+// A datagram that is larger than the buffer is truncated, and its full length is returned.
+func TestReceiveReturnsFullLength(t *testing.T) {
 	s, buf := open(t), make([]byte, 20)
 	require.NoError(t, s.Send(request(unix.RTM_GETLINK, unix.NLM_F_DUMP)))
 	n, err := s.Receive(buf)
@@ -62,7 +62,7 @@ func TestReceiveTellsFullLength(t *testing.T) {
 	require.Greater(t, n, len(buf))
 }
 
-// Only the kernel is heard: what another socket sends is left out.
+// Datagrams from processes other than the kernel are discarded.
 func TestReceiveLeavesOutOtherProcesses(t *testing.T) {
 	ns := nstest.New(t)
 	s, err := netlink.Open(netlink.Config{Family: unix.NETLINK_ROUTE, NetNS: ns.FD()})
@@ -88,12 +88,12 @@ func TestWait(t *testing.T) {
 	s, err := netlink.Open(netlink.Config{Family: unix.NETLINK_ROUTE, NetNS: ns.FD()})
 	require.NoError(t, err)
 	require.NoError(t, s.Join(unix.RTNLGRP_LINK))
-	heard := make(chan error, 1)
-	go func() { heard <- s.Wait() }()
+	waited := make(chan error, 1)
+	go func() { waited <- s.Wait() }()
 	nstest.NewWorkload(t, ns, "way1", "10.0.0.1")
-	require.NoError(t, <-heard)
+	require.NoError(t, <-waited)
 	buf := make([]byte, 1<<16)
-	for err = nil; err == nil; _, err = s.Receive(buf) { // what was heard
+	for err = nil; err == nil; _, err = s.Receive(buf) { // until the queue is empty
 	}
 	require.ErrorIs(t, err, unix.EAGAIN)
 	require.NoError(t, s.Leave(unix.RTNLGRP_LINK))
@@ -102,16 +102,16 @@ func TestWait(t *testing.T) {
 	require.ErrorIs(t, s.Wait(), os.ErrDeadlineExceeded)
 	require.NoError(t, s.SetDeadline(time.Time{}))
 
-	go func() { heard <- s.Wait() }()
+	go func() { waited <- s.Wait() }()
 	require.NoError(t, s.Close())
-	require.Error(t, <-heard)
+	require.Error(t, <-waited)
 	require.Error(t, s.Send(request(unix.RTM_GETLINK, unix.NLM_F_DUMP)))
 	_, err = s.Receive(buf)
 	require.Error(t, err)
 	require.NotErrorIs(t, err, unix.EAGAIN)
 }
 
-// The kernel says how much of a buffer it gave.
+// GrowReceive and GrowSend return the size that the kernel set.
 func TestGrow(t *testing.T) {
 	s := open(t)
 	for _, grow := range []func(int) (int, error){s.GrowReceive, s.GrowSend} {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package netns makes throwaway network namespaces and small topologies of veth
-// pairs in them, as root or as an ordinary user. Kernel tests run in them, and so does
-// the demo. A namespace has no way out: nothing but what its maker put in.
+// Package netns makes temporary network namespaces and small topologies of veth pairs in them, as root or as an
+// ordinary user. Kernel tests and the demo use them. A namespace is connected only to what its creator connects it to.
 //
 // # Usage
 //
-// A program that is to work without root calls EnsureRoot first: it runs the program
-// once more as root of a user namespace of its own. Tests call nstest.Main instead.
+// A program that is to work without root calls EnsureRoot first: it runs the program once more as root of a new user
+// namespace. Tests call nstest.Main instead.
 //
 //	ran, code, err := netns.EnsureRoot()
 //	if err != nil {
@@ -22,25 +21,24 @@
 //	web, err := netns.NewWorkload(node, "cali1", netip.MustParseAddr("10.0.0.1"))
 //	...
 //	defer web.NS.Close()
-//	err = web.NS.Do(func() error { // any socket made in here is the workload's
+//	err = web.NS.Do(func() error { // sockets that are opened here belong to the workload
 //		ln, err = net.Listen("tcp", "10.0.0.1:80")
 //		return err
 //	})
 //
-// A workload reaches everything through a link-local gateway that nobody owns: it has a
-// permanent neighbour entry with the MAC of the host's side, so that neither proxy ARP nor
-// an address on the host is needed.
+// The default gateway of a workload is a link-local address that no interface has. A permanent neighbour entry has the
+// MAC address of the host's side. So the host needs neither proxy ARP nor the address.
 //
 //	node ───── cali1 ══ veth ══ eth0 ───── workload   10.0.0.1/32, 2001:db8::1/128
 //	                                                  default via 169.254.1.1 / fe80::1 dev eth0 onlink
 //
 // # Concurrency
 //
-// All functions, and all methods of NS, may be called from any number of goroutines. Each switches
-// namespace on a thread of its own, which dies afterwards: the caller's thread never changes.
+// All functions, and all methods of NS, are safe for concurrent use. Each changes the namespace of a new thread, which
+// then ends. The caller's thread stays in its namespace.
 //
 // # Errors
 //
-// Errors wrap the kernel's errno. Where the system is not Linux everything returns
-// an error that is errors.ErrUnsupported.
+// Errors wrap the kernel's errno. On systems other than Linux, everything returns an error that is
+// errors.ErrUnsupported.
 package netns

@@ -7,7 +7,7 @@ import (
 	"net/netip"
 )
 
-// End says where one end of a veth pair is to be.
+// End describes one end of a veth pair.
 type End struct {
 	NS   *NS
 	Name string
@@ -20,11 +20,11 @@ type Link struct {
 	MAC   net.HardwareAddr
 }
 
-// Workload is a namespace that stands for a container, linked to a node.
+// Workload is a namespace that represents a container, linked to a node.
 type Workload struct {
-	// NS is the workload's own namespace. The caller closes it.
+	// NS is the workload's namespace. The caller closes it.
 	NS *NS
-	// Addresses of the workload, on its only interface eth0.
+	// Addresses of the workload's only interface eth0.
 	Addresses []netip.Addr
 	// Host is the node's side of the link, Link the workload's.
 	Host, Link Link

@@ -13,10 +13,10 @@ import (
 
 var errOther = fmt.Errorf("netns: network namespaces need Linux: %w", errors.ErrUnsupported)
 
-// EnsureRoot fails: there are no network namespaces here.
+// EnsureRoot fails: only Linux has network namespaces.
 func EnsureRoot() (ran bool, code int, err error) { return false, 0, errOther }
 
-// NS is a handle on a network namespace; there are none here. An NS is safe for concurrent use.
+// NS is a handle of a network namespace. It is safe for concurrent use.
 type NS struct{}
 
 // New fails.

@@ -16,21 +16,21 @@ import (
 	"github.com/wayleave/wayleave/internal/nsthread"
 )
 
-// NS is a handle on one network namespace. The namespace lives for as long as the handle,
-// a process, a thread or a socket is in it. An NS is safe for concurrent use.
+// NS is a handle of a network namespace. The namespace exists while the handle is open, or a process, thread or socket
+// is in it. An NS is safe for concurrent use.
 type NS struct {
 	file *os.File
 }
 
-// New makes an empty network namespace with its loopback up. IPv6 addresses in it are usable at
-// once, without duplicate address detection, and routers are neither asked for nor listened to.
+// New makes an empty network namespace whose loopback is up. IPv6 addresses can be used at once, without duplicate
+// address detection, and router advertisements are ignored.
 func New() (*NS, error) {
 	var n *NS
 	err := nsthread.Throwaway(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("netns: make network namespace: %w", err)
 		}
-		// Not /proc/self: that is the main thread, in another namespace.
+		// Not /proc/self, which is the main thread in another namespace.
 		file, err := os.Open("/proc/thread-self/ns/net")
 		if err != nil {
 			return fmt.Errorf("netns: open network namespace: %w", err)
@@ -47,11 +47,11 @@ func New() (*NS, error) {
 	return n, nil
 }
 
-// prepare sets what New promises.
+// prepare sets the sysctls and the loopback as New describes.
 func (n *NS) prepare() error {
 	for _, name := range []string{"accept_dad", "accept_ra", "router_solicitations"} {
 		err := n.SetSysctl("net/ipv6/conf/default/"+name, "0")
-		if err != nil && !errors.Is(err, os.ErrNotExist) { // a kernel without IPv6
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // the kernel has no IPv6
 			return err
 		}
 	}
@@ -61,20 +61,19 @@ func (n *NS) prepare() error {
 // FD returns the file descriptor of the namespace, valid until Close.
 func (n *NS) FD() int { return int(n.file.Fd()) }
 
-// Close gives up the handle.
+// Close closes the handle.
 func (n *NS) Close() error { return n.file.Close() }
 
-// Do runs fn inside the namespace, on a goroutine and a thread of its own, and returns its
-// error. Sockets that fn makes and processes that it starts stay in the namespace;
-// goroutines that it starts are not in it. A fn that leaves by runtime.Goexit, as a
-// failing test does, is an error.
+// Do runs fn in the namespace, on a new goroutine and thread, and returns its error. Sockets that fn opens and
+// processes that it starts stay in the namespace; goroutines that it starts are not in it. If fn ends with
+// runtime.Goexit, as a failing test does, Do returns an error.
 func (n *NS) Do(fn func() error) error {
 	defer runtime.KeepAlive(n)
 	return nsthread.In(n.FD(), fn)
 }
 
-// Sysctl reads /proc/sys/name as the namespace sees it, without the newline. The name is a
-// path, as in "net/ipv4/conf/eth0/forwarding".
+// Sysctl reads /proc/sys/name in the namespace, without the newline. The name is a path, such as
+// "net/ipv4/conf/eth0/forwarding".
 func (n *NS) Sysctl(name string) (value string, err error) {
 	err = n.Do(func() error {
 		data, err := os.ReadFile(filepath.Join("/proc/sys", name))
@@ -87,10 +86,10 @@ func (n *NS) Sysctl(name string) (value string, err error) {
 	return value, err
 }
 
-// SetSysctl writes /proc/sys/name of the namespace.
+// SetSysctl writes /proc/sys/name in the namespace.
 func (n *NS) SetSysctl(name, value string) error {
 	return n.Do(func() error {
-		// Never created: a name that is not there is an error.
+		// Without O_CREATE: a missing sysctl is an error.
 		file, err := os.OpenFile(filepath.Join("/proc/sys", name), os.O_WRONLY, 0)
 		if err != nil {
 			return fmt.Errorf("netns: write sysctl: %w", err)
@@ -103,7 +102,7 @@ func (n *NS) SetSysctl(name, value string) error {
 	})
 }
 
-// netlink runs fn with a handle whose socket is in the namespace.
+// netlink calls fn with a handle whose socket is in the namespace.
 func (n *NS) netlink(fn func(*netlink.Handle) error) error {
 	var h *netlink.Handle
 	err := n.Do(func() (err error) {

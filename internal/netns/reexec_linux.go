@@ -14,16 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// marker tells a process that it is the one in the user namespace, so that there is no third.
+// marker is an environment variable. A process that has it is in the user namespace, and does not start another one.
 const marker = "WAYLEAVE_IN_USER_NAMESPACE=1"
 
-// EnsureRoot makes sure that the process may make and change network namespaces. A process that has
-// the rights (CAP_SYS_ADMIN and CAP_NET_ADMIN) gets ran == false and goes on. Any other has its
-// program run once more, with the same arguments, environment and standard files, as root of a new
-// user and network namespace; once that has ended, ran is true and code is its exit code, for
-// os.Exit. Signals are passed on to it.
+// EnsureRoot makes sure that the process can make and change network namespaces. If it has the rights (CAP_SYS_ADMIN
+// and CAP_NET_ADMIN), ran is false. Otherwise, EnsureRoot runs the program once more, with the same arguments,
+// environment and standard files, as root of a new user and network namespace. It forwards signals, and returns when
+// that process has ended: ran is then true and code is its exit code, for os.Exit.
 //
-// An error means that neither is possible here, as where user namespaces are switched off.
+// An error means that neither is possible, for example because user namespaces are disabled.
 func EnsureRoot() (ran bool, code int, err error) {
 	if privileged() {
 		return false, 0, nil
@@ -41,15 +40,15 @@ func EnsureRoot() (ran bool, code int, err error) {
 		Cloneflags:                 unix.CLONE_NEWUSER | unix.CLONE_NEWNET,
 		UidMappings:                []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
 		GidMappings:                []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
-		GidMappingsEnableSetgroups: false, // an ordinary user may not map groups otherwise
+		GidMappingsEnableSetgroups: false, // otherwise, an ordinary user must not map groups
 		Pdeathsig:                  syscall.SIGKILL,
 	}
 	return runChild(cmd)
 }
 
-// runChild starts cmd, passes signals on to it and waits.
+// runChild starts cmd, forwards signals and waits.
 func runChild(cmd *exec.Cmd) (ran bool, code int, err error) {
-	// The child dies with the thread that started it, so that thread has to stay.
+	// The child ends when the thread that started it ends, so that thread must stay.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
@@ -68,7 +67,7 @@ func runChild(cmd *exec.Cmd) (ran bool, code int, err error) {
 			case <-ended:
 				return
 			case s := <-signals:
-				// Errors mean that the child has just ended.
+				// An error means that the child has just ended.
 				_ = cmd.Process.Signal(s)
 			}
 		}
@@ -85,7 +84,7 @@ func runChild(cmd *exec.Cmd) (ran bool, code int, err error) {
 		return false, 0, fmt.Errorf("netns: wait for the program: %w", err)
 	}
 	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return true, 128 + int(status.Signal()), nil // as a shell does
+		return true, 128 + int(status.Signal()), nil // like a shell
 	}
 	return true, exit.ExitCode(), nil
 }
@@ -97,6 +96,6 @@ func privileged() bool {
 	if err := unix.Capget(&header, &data[0]); err != nil {
 		return false
 	}
-	const want = 1<<unix.CAP_NET_ADMIN | 1<<unix.CAP_SYS_ADMIN // both below 32
+	const want = 1<<unix.CAP_NET_ADMIN | 1<<unix.CAP_SYS_ADMIN // both are below 32
 	return data[0].Effective&want == want
 }

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Veth makes a veth pair between two namespaces (or within one) and sets both ends up.
+// Veth makes a veth pair between two namespaces, or in one, and sets both ends up.
 func Veth(a, b End) (Link, Link, error) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = a.Name
@@ -29,7 +29,7 @@ func Veth(a, b End) (Link, Link, error) {
 	return aLink, bLink, errors.Join(aErr, bErr)
 }
 
-// Link returns the interface with the name.
+// Link returns the interface with a name.
 func (n *NS) Link(name string) (link Link, err error) {
 	err = n.withLink(name, func(_ *netlink.Handle, l netlink.Link) error {
 		link = Link{Name: name, Index: l.Attrs().Index, MAC: l.Attrs().HardwareAddr}
@@ -48,12 +48,12 @@ func (n *NS) Down(name string) error {
 	return n.withLink(name, func(h *netlink.Handle, l netlink.Link) error { return h.LinkSetDown(l) })
 }
 
-// DeleteLink deletes an interface, and with it the other end of its pair.
+// DeleteLink deletes an interface, and so the other end of its pair.
 func (n *NS) DeleteLink(name string) error {
 	return n.withLink(name, func(h *netlink.Handle, l netlink.Link) error { return h.LinkDel(l) })
 }
 
-// AddAddr gives an interface an address. It is usable at once.
+// AddAddr adds an address to an interface. It can be used at once.
 func (n *NS) AddAddr(name string, prefix netip.Prefix) error {
 	return n.withLink(name, func(h *netlink.Handle, l netlink.Link) error {
 		addr := &netlink.Addr{IPNet: ipNet(prefix)}
@@ -64,8 +64,8 @@ func (n *NS) AddAddr(name string, prefix netip.Prefix) error {
 	})
 }
 
-// AddGateway makes gateway, reached on an interface at a MAC address, the default route of its
-// address family. Nothing is asked on the link: the neighbour entry is permanent.
+// AddGateway adds a default route by a gateway on an interface, in the family of its address. It also adds a permanent
+// neighbour entry, so there are no ARP or NDP requests.
 func (n *NS) AddGateway(name string, gateway netip.Addr, mac net.HardwareAddr) error {
 	return n.withLink(name, func(h *netlink.Handle, l netlink.Link) error {
 		neigh := &netlink.Neigh{
@@ -85,7 +85,7 @@ func (n *NS) AddGateway(name string, gateway netip.Addr, mac net.HardwareAddr) e
 	})
 }
 
-// withLink finds an interface by name and runs fn on it.
+// withLink calls fn with the interface of a name.
 func (n *NS) withLink(name string, fn func(*netlink.Handle, netlink.Link) error) error {
 	return n.netlink(func(h *netlink.Handle) error {
 		link, err := h.LinkByName(name)
@@ -103,9 +103,9 @@ func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
-// NewWorkload makes a namespace, links it to the node by an interface named hostInterface there,
-// and gives it addresses and a default route in each family that it has an address of. Routes on
-// the node, forwarding and neighbour entries are left to whoever programs the node.
+// NewWorkload makes a namespace and links it to the node by an interface named hostInterface there. It adds the
+// addresses, and a default route for each of their families. The node's routes, forwarding and neighbour entries are
+// not changed.
 func NewWorkload(node *NS, hostInterface string, addresses ...netip.Addr) (*Workload, error) {
 	ns, err := New()
 	if err != nil {
@@ -118,7 +118,7 @@ func NewWorkload(node *NS, hostInterface string, addresses ...netip.Addr) (*Work
 	return w, nil
 }
 
-// attach links the workload to the host.
+// attach links the workload to the node.
 func (w *Workload) attach(host End) (err error) {
 	const name = "eth0"
 	w.Host, w.Link, err = Veth(host, End{w.NS, name})
@@ -133,7 +133,7 @@ func (w *Workload) attach(host End) (err error) {
 		has4 = has4 || addr.Is4()
 		has6 = has6 || addr.Is6()
 	}
-	// Gateways that no interface has as an address.
+	// No interface has the addresses of these gateways.
 	if has4 {
 		err = w.NS.AddGateway(name, netip.AddrFrom4([4]byte{169, 254, 1, 1}), w.Host.MAC)
 	}

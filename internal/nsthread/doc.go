@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nsthread runs functions in another network namespace, on threads that die
-// afterwards, so that no thread of the program is ever left in the wrong namespace.
+// Package nsthread runs functions in another network namespace, on threads that end afterwards. So no other thread of
+// the program is ever in that namespace.
 //
 // # Usage
 //
@@ -11,10 +11,10 @@
 //
 // # Concurrency
 //
-// All functions may be called from any number of goroutines.
+// All functions are safe for concurrent use.
 //
 // # Errors
 //
-// The function's own error, or one that wraps the kernel's errno. Where the system is not
-// Linux In fails with errors.ErrUnsupported.
+// The function's own error, or one that wraps the kernel's errno. On systems other than Linux, In returns
+// errors.ErrUnsupported.
 package nsthread

@@ -4,5 +4,5 @@ package nsthread
 
 import "errors"
 
-// errNoReturn is for a function that left by runtime.Goexit, as a failing test does.
+// errNoReturn is the error of a function that ends with runtime.Goexit, as a failing test does.
 var errNoReturn = errors.New("nsthread: the function did not return")

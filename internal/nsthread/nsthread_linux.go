@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// In runs fn in the network namespace that fd stands for, and returns its error. Sockets
-// that fn makes and processes that it starts stay in the namespace; goroutines that it
-// starts are not in it. It needs CAP_SYS_ADMIN.
+// In runs fn in the network namespace of fd, and returns its error. Sockets that fn opens and processes that it starts
+// stay in the namespace; goroutines that it starts are not in it. It needs CAP_SYS_ADMIN.
 func In(fd int, fn func() error) error {
 	return Throwaway(func() error {
 		if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
@@ -21,17 +20,16 @@ func In(fd int, fn func() error) error {
 	})
 }
 
-// Throwaway runs fn on a thread that dies afterwards, whatever fn did to it, and returns
-// fn's error.
+// Throwaway runs fn on a new thread, which then ends in any case, and returns fn's error.
 func Throwaway(fn func() error) error {
 	result := make(chan error, 1)
 	go func() {
 		err := errNoReturn
 		defer func() { result <- err }()
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked, so the thread ends with the goroutine
 		if unix.Gettid() == unix.Getpid() {
-			// The main thread cannot end, and stands for the process in /proc. It is locked, so
-			// the next goroutine gets another one.
+			// The main thread cannot end, and /proc/self shows its namespace. While this goroutine is locked to it,
+			// another goroutine gets another thread.
 			defer runtime.UnlockOSThread()
 			err = Throwaway(fn)
 			return

@@ -9,12 +9,12 @@ import (
 	"fmt"
 )
 
-// In fails: there are no network namespaces here.
+// In fails: only Linux has network namespaces.
 func In(int, func() error) error {
 	return fmt.Errorf("nsthread: network namespaces need Linux: %w", errors.ErrUnsupported)
 }
 
-// Throwaway runs fn on a goroutine of its own and returns its error.
+// Throwaway runs fn on a new goroutine and returns its error.
 func Throwaway(fn func() error) error {
 	result := make(chan error, 1)
 	go func() {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package packed keeps resources in little memory, for those who hold all of a cluster and seldom
-// look at any.
+// Package packed keeps resources in little memory, for programs that keep all objects of a cluster and rarely read
+// them.
 //
-// Most of what a node is told of are the endpoints of other nodes. As a policy.WorkloadEndpoint
-// each takes some 700 bytes, the map of its labels half of that. Packed, it is two strings: what it
-// has in common with the other replicas of its workload, which is in memory once, and what is its
-// own.
+// Most objects of a node are endpoints of other nodes. A policy.WorkloadEndpoint takes about 700 bytes, half of them
+// for the map of its labels. A packed one is two strings. One has the data that it shares with the other replicas of
+// its workload, and is in memory once. The other has its own data.
 //
 //	namespace, labels, ports, profiles ─▶ common, once for all that have the same
 //	node ───────────────────────────────▶ once for all that have the same
@@ -14,14 +13,12 @@
 //
 // # Usage
 //
-// Pack makes an Object of a resource and Object.Unpack makes an equal resource of that. An endpoint
-// is packed; resources of other kinds are kept as they are. Index is a map by key that keeps what
-// keys have in common once.
+// Pack returns the Object of a resource, and Object.Unpack an equal resource. Endpoints are packed; resources of other
+// kinds are kept unchanged. Index is a map by key that stores the common parts of keys once.
 //
 // # Concurrency
 //
-// An Object never changes and may be shared. An Index belongs to one goroutine at a time, like a
-// map.
+// An Object never changes and may be shared. An Index is for one goroutine at a time, like a map.
 //
 // # Errors
 //

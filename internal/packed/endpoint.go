@@ -11,25 +11,24 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// endpoint is a workload endpoint. The garbage collector drops what endpoints have in common once
-// none has it any more.
+// endpoint is a workload endpoint. The garbage collector removes common data that no endpoint uses any more.
 type endpoint struct {
 	common, node unique.Handle[string]
 	own          string
 }
 
-// Where the value of a label is.
+// Where the value of a label is stored.
 const (
-	valueIsCommon = iota // behind the name
-	valueIsOwn           // among what is the endpoint's own: it is short, and there may be as many as endpoints
-	valueIsName          // it is the name of the endpoint, as in a stateful set
+	valueIsCommon = iota // in the common data, after the name
+	valueIsOwn           // in the own data, because each endpoint may have another short value
+	valueIsName          // it is equal to the name of the endpoint, as in a StatefulSet
 )
 
-// short is how long a value may be that is not worth sharing.
+// short is the maximum length of a value that is stored in the own data.
 const short = 8
 
 func pack(w *policy.WorkloadEndpoint) *endpoint {
-	var room [2][256]byte // most need no more, and none of it outlives the call
+	var room [2][256]byte // large enough for most endpoints, and not on the heap
 	common, own := room[0][:0], room[1][:0]
 	own = appendText(own, w.Name)
 	own = appendText(own, w.Interface)
@@ -63,7 +62,7 @@ func pack(w *policy.WorkloadEndpoint) *endpoint {
 	return &endpoint{common: unique.Make(string(common)), node: unique.Make(w.Node), own: string(own)}
 }
 
-// appendLabels packs the labels in order of their names.
+// appendLabels packs the labels, sorted by name.
 func appendLabels(common, own []byte, w *policy.WorkloadEndpoint) (longerCommon, longerOwn []byte) {
 	var room [16]string
 	names := room[:0]
@@ -90,13 +89,12 @@ func appendLabels(common, own []byte, w *policy.WorkloadEndpoint) (longerCommon,
 
 func appendNumber(buf []byte, n int) []byte { return binary.AppendUvarint(buf, uint64(n)) }
 
-// appendText packs a text with its length before it.
+// appendText packs a text after its length.
 func appendText[T string | []byte](buf []byte, s T) []byte {
 	return append(appendNumber(buf, len(s)), s...)
 }
 
-// appendAddress packs an address with its family, which matters where IPv6 stands for IPv4, and its
-// zone.
+// appendAddress packs an address with its family, to distinguish IPv4 from its IPv6 form, and its zone.
 func appendAddress(buf []byte, a netip.Addr) []byte {
 	var room [32]byte
 	data, _ := a.AppendBinary(room[:0]) // never fails
@@ -115,7 +113,7 @@ func (e *endpoint) Key() policy.Key {
 	return policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: common.text(), Name: own.text()}
 }
 
-// Unpack returns the endpoint. What it has no entries of is nil.
+// Unpack returns the endpoint. Empty fields are nil.
 func (e *endpoint) Unpack() policy.Resource {
 	common, own := reader(e.common.Value()), reader(e.own)
 	w := &policy.WorkloadEndpoint{Node: e.node.Value(), Name: own.text(), Interface: own.text(), MAC: own.text()}
@@ -149,8 +147,7 @@ func (e *endpoint) Unpack() policy.Resource {
 	return w
 }
 
-// reader is what is left to read of a packed form. It reads what pack has written, and nothing
-// else.
+// reader is the unread part of a packed form. It reads only the result of pack.
 type reader string
 
 func (r *reader) number() int {
@@ -167,7 +164,7 @@ func (r *reader) number() int {
 	return int(n)
 }
 
-// text returns a part of the packed form, not a copy.
+// text returns a part of the packed form without a copy.
 func (r *reader) text() string {
 	n := r.number()
 	s := (*r)[:n]
@@ -177,17 +174,17 @@ func (r *reader) text() string {
 
 func (r *reader) address() netip.Addr {
 	var a netip.Addr
-	_ = a.UnmarshalBinary([]byte(r.text())) // as it was written
+	_ = a.UnmarshalBinary([]byte(r.text())) // cannot fail for the result of pack
 	return a
 }
 
 func (r *reader) prefix() netip.Prefix {
 	var p netip.Prefix
-	_ = p.UnmarshalBinary([]byte(r.text())) // as it was written
+	_ = p.UnmarshalBinary([]byte(r.text())) // cannot fail for the result of pack
 	return p
 }
 
-// list reads how many there are, and then each.
+// list reads a length, and then the elements.
 func list[T any](r *reader, read func() T) []T {
 	n := r.number()
 	if n == 0 {

@@ -9,13 +9,13 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Index is a map by the keys of objects. It takes half of the memory of a map[policy.Key]V where
-// keys have their namespaces in common. The zero Index is empty; it is not safe for concurrent use.
+// Index is a map by the keys of objects. If many keys have the same namespace, it takes half of the memory of a
+// map[policy.Key]V. The zero Index is empty; it is not safe for concurrent use.
 type Index[V any] struct {
 	scopes map[scope]map[string]V
 }
 
-// scope is what keys have in common.
+// scope is the common part of keys.
 type scope struct {
 	kind      policy.Kind
 	namespace string
@@ -27,8 +27,7 @@ func (x *Index[V]) Get(key policy.Key) (V, bool) {
 	return v, ok
 }
 
-// Set gives a key a value. It keeps the memory of the key's strings, and no more that of the one
-// before.
+// Set sets the value of a key. It keeps the strings of the new key, and releases those of an equal earlier one.
 func (x *Index[V]) Set(key policy.Key, v V) {
 	s := scope{key.Kind, key.Namespace}
 	names := x.scopes[s]
@@ -42,7 +41,7 @@ func (x *Index[V]) Set(key policy.Key, v V) {
 	names[key.Name] = v
 }
 
-// Delete makes sure that a key has no value.
+// Delete deletes the value of a key, if there is one.
 func (x *Index[V]) Delete(key policy.Key) {
 	s := scope{key.Kind, key.Namespace}
 	names := x.scopes[s]
@@ -64,7 +63,7 @@ func (x *Index[V]) All() iter.Seq2[policy.Key, V] {
 	}
 }
 
-// Keys returns the keys that have a value, in order.
+// Keys returns the keys that have a value, sorted.
 func (x *Index[V]) Keys() []policy.Key {
 	var keys []policy.Key
 	for key := range x.All() {

@@ -4,20 +4,18 @@ package packed
 
 import "github.com/wayleave/wayleave/policy"
 
-// Object is a resource, in less memory where that pays. The set is closed. An Object never changes;
-// it is safe for concurrent use.
+// Object is a resource, packed if that saves memory. The set is closed. An Object never changes, so it is safe for
+// concurrent use.
 type Object interface {
-	// Key returns the identity that the resource's own fields give it.
+	// Key returns the key of the resource.
 	Key() policy.Key
-	// Unpack returns a resource that is equal to the one that was packed, which others may have
-	// too: nobody must change it.
+	// Unpack returns a resource that is equal to the packed one. Others may have it, too, so do not change it.
 	Unpack() policy.Resource
 
 	object()
 }
 
-// Pack returns a resource as an object; nil for none, and for a nil pointer. Nobody must change the
-// resource any more.
+// Pack returns the object of a resource; nil for nil and for a nil pointer. Do not change the resource afterwards.
 func Pack(r policy.Resource) Object {
 	if policy.Equal(r, nil) {
 		return nil
@@ -28,7 +26,7 @@ func Pack(r policy.Resource) Object {
 	return plain{r}
 }
 
-// Unpack returns the resource that an object is; nil for none.
+// Unpack returns the resource of an object; nil for nil.
 func Unpack(o Object) policy.Resource {
 	if o == nil {
 		return nil
@@ -36,21 +34,20 @@ func Unpack(o Object) policy.Resource {
 	return o.Unpack()
 }
 
-// Equal reports whether two objects are equal resources, see policy.Equal. Two nil objects are
-// equal.
+// Equal reports whether two objects have equal resources; see policy.Equal. Two nil objects are equal.
 func Equal(a, b Object) bool {
 	x, packed := a.(*endpoint)
 	y, both := b.(*endpoint)
 	if packed && both {
-		return *x == *y // there is one way to pack an endpoint
+		return *x == *y // equal endpoints have the same packed form
 	}
 	return policy.Equal(Unpack(a), Unpack(b))
 }
 
-// plain is a resource as it came.
+// plain is a resource that is not packed.
 type plain struct{ resource policy.Resource }
 
-// Key returns the identity of the resource.
+// Key returns the key of the resource.
 func (p plain) Key() policy.Key { return p.resource.Key() }
 
 // Unpack returns the resource itself.

@@ -4,7 +4,7 @@ package packed
 
 import "github.com/wayleave/wayleave/policy"
 
-// Objects are objects by key. There are none in a zero Objects; it is not safe for concurrent use.
+// Objects is an Index of objects. The zero Objects is empty; it is not safe for concurrent use.
 type Objects struct{ Index[Object] }
 
 // Get returns the object of a key; nil if there is none.
@@ -13,8 +13,7 @@ func (x *Objects) Get(key policy.Key) Object {
 	return o
 }
 
-// Set gives a key an object, which may say that it is another's, or takes it away where that is
-// nil.
+// Set sets the object of a key, or deletes it if o is nil. The object may have another key.
 func (x *Objects) Set(key policy.Key, o Object) {
 	if o == nil {
 		x.Delete(key)

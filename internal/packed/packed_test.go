@@ -79,8 +79,7 @@ func (f *filler) value(v reflect.Value) {
 	}
 }
 
-// Whatever an endpoint says, valid or not, comes out again; and two that differ are packed
-// differently.
+// Pack and Unpack return an equal endpoint, valid or not. Different endpoints have different packed forms.
 func TestRandomEndpoints(t *testing.T) {
 	for seed := range uint64(3000) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -176,7 +175,7 @@ func TestEqual(t *testing.T) {
 	require.Nil(t, packed.Pack((*policy.WorkloadEndpoint)(nil)))
 }
 
-// Endpoints that have come and gone, each with strings of its own, leave nothing behind.
+// After endpoints were added and deleted, each with its own strings, no memory remains in use.
 func TestChurnLeavesNothing(t *testing.T) {
 	var objects packed.Objects
 	inUse := func() uint64 {

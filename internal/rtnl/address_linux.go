@@ -17,7 +17,7 @@ func (c *Conn) Addresses() ([]Address, error) {
 	return list(c, parseAddress, func(a Address) bool { return a.Prefix.IsValid() })
 }
 
-// parseAddress reads an address. One that is of neither family has no prefix.
+// parseAddress parses an address. The prefix of any other family is zero.
 func parseAddress(data []byte) (a Address, err error) {
 	var attributes netlink.Decoder
 	header := attributes.Begin(data, unix.SizeofIfAddrmsg)
@@ -26,7 +26,7 @@ func parseAddress(data []byte) (a Address, err error) {
 	}
 	flags := uint32(header[2])
 	a = Address{Index: int(binary.NativeEndian.Uint32(header[4:]))}
-	var local, address netip.Addr // of a point-to-point link the latter is the other side's
+	var local, address netip.Addr // for a point-to-point link, the latter is the address of the other side
 	for attributes.Next() {
 		switch attributes.Type {
 		case unix.IFA_LOCAL:

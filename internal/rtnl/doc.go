@@ -15,16 +15,14 @@
 //	b.DeleteNeighbour(&rtnl.Neighbour{...})
 //	err = conn.Do(&b, func(i int, err error) { ... }) // for each change that the kernel refused
 //
-// A batch goes out in as few system calls as the answers allow: the kernel answers a message that
-// it refused, and the last one of each call. Never are there more messages in a call than answers
-// fit into the socket's buffer.
+// A batch is sent in few system calls. The kernel answers each message that it refuses, and the last one of each call.
+// A call never has more messages than there is room for answers in the socket's buffer.
 //
-// Lists go through one loop that reads again when the kernel says that a dump was
-// interrupted by a change, also where it says so only in the last message.
+// A list is read again if a change interrupted its dump, also if only the last message of the dump is marked so.
 //
 // # Concurrency
 //
-// A Conn is for one goroutine, and so is a Monitor, but for Wait.
+// A Conn is for one goroutine, and so is a Monitor, except for Wait.
 //
 // # Errors
 //

@@ -4,34 +4,33 @@ package rtnl
 
 import "net/netip"
 
-// Link is a network interface. It is a plain, comparable value.
+// Link is a network interface. It is comparable.
 type Link struct {
 	Name  string
 	Index int
-	// Up means that it is switched on, Running that it has a carrier besides.
+	// Up means that the interface is up, Running that it also has a carrier.
 	Up, Running bool
 	// MTU in bytes.
 	MTU uint32
-	// MAC address, zero if it has none of six bytes.
+	// MAC address; zero if it does not have six bytes.
 	MAC MAC
-	// Kind of a virtual interface, as "vxlan"; empty for a physical one and for the loopback.
+	// Kind of a virtual interface, such as "vxlan"; empty for a physical one and for the loopback.
 	Kind string
 	// Master is the index of the device that it is a port of, such as a bridge; 0 for none.
 	Master int
 	// CallIPv4 and CallIPv6 are set for a bridge whose frames pass the hooks of IP even if the sysctls of
 	// br_netfilter are off (IFLA_BR_NF_CALL_IPTABLES and IFLA_BR_NF_CALL_IP6TABLES).
 	CallIPv4, CallIPv6 bool
-	// Alias is a text that somebody gave it, for whatever purpose.
+	// Alias is the description that an administrator or a program has set.
 	Alias string
 }
 
-// Address is an address of an interface. It is a plain, comparable value.
+// Address is an address of an interface. It is comparable.
 type Address struct {
 	// Index of the interface.
 	Index int
 	// Prefix is the address with the length of its subnet.
 	Prefix netip.Prefix
-	// Tentative means that duplicate address detection is under way, or found a duplicate: the
-	// address is not usable.
+	// Tentative means that duplicate address detection has not ended or found a duplicate: the address cannot be used.
 	Tentative bool
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// skipStats asks for links without their counters.
+// skipStats requests links without their counters.
 const skipStats = 1 << 3
 
 // Links lists the interfaces.
@@ -20,10 +20,10 @@ func (c *Conn) Links() ([]Link, error) {
 	return list(c, parseLink, func(Link) bool { return true })
 }
 
-// Link returns the interface with a name. ErrNotFound: there is none.
+// Link returns the interface with a name, or ErrNotFound.
 func (c *Conn) Link(name string) (Link, error) { return c.oneLink(0, name) }
 
-// LinkByIndex returns the interface with an index. ErrNotFound: there is none.
+// LinkByIndex returns the interface with an index, or ErrNotFound.
 func (c *Conn) LinkByIndex(index int) (Link, error) { return c.oneLink(index, "") }
 
 // oneLink returns the interface with an index, or with a name if the index is 0.
@@ -50,9 +50,8 @@ func linkHeader(index int) []byte {
 	return header
 }
 
-// ChangeVXLAN gives the VXLAN device with an index another local address, of the same family, and
-// switches learning off. The kernel cannot change most other parameters, and refuses a request that
-// repeats them.
+// ChangeVXLAN sets another local address, of the same family, of the VXLAN device with an index, and disables learning.
+// The kernel cannot change most other parameters, and refuses a request that contains them.
 func (c *Conn) ChangeVXLAN(index int, local netip.Addr) error {
 	return c.one(func(b *Batch) {
 		b.Message(unix.RTM_NEWLINK, 0, linkHeader(index)...)
@@ -70,9 +69,9 @@ func (c *Conn) ChangeVXLAN(index int, local netip.Addr) error {
 	})
 }
 
-// ChangeIPIP gives the IP-in-IP device with an index another local address and parent (0 for none), and
-// switches off what makes the outer header differ from the inner one: TTL, TOS, Don't Fragment bit and
-// encapsulation in UDP. The kernel cannot change the inner protocol, and keeps the packet mark of the device.
+// ChangeIPIP sets another local address and parent (0 for none) of the IP-in-IP device with an index. It also resets
+// TTL, TOS, Don't Fragment bit and encapsulation in UDP, with which the outer header would differ from the inner one.
+// The kernel cannot change the inner protocol, and keeps the packet mark of the device.
 func (c *Conn) ChangeIPIP(index int, local netip.Addr, parent int) error {
 	// IFLA_IPTUN_LINK, _LOCAL, _PROTO, _PMTUDISC and _ENCAP_TYPE. Others that are missing become 0.
 	const attrLink, attrLocal, attrProtocol, attrDiscover, attrEncapsulation = 1, 2, 9, 10, 15
@@ -148,7 +147,7 @@ func (l *Link) parseBridge(a *netlink.Decoder) {
 	}
 }
 
-// familyNumber turns 4 and 6 into the kernel's numbers.
+// familyNumber converts 4 and 6 to the kernel's numbers.
 func familyNumber(family int) byte {
 	if family == 4 {
 		return unix.AF_INET

@@ -11,27 +11,27 @@ import (
 // Interface is a network interface with its addresses.
 type Interface struct {
 	Link
-	// Addresses that are usable, with the lengths of their subnets, in no order.
+	// Addresses that can be used, with the prefix lengths of their subnets, in no order.
 	Addresses []netip.Prefix
-	// Since is when it was first seen.
+	// Since is the time when it was first read.
 	Since time.Time
 }
 
 // Links tracks the interfaces of a namespace and their addresses. Read lists them, and Update
 // applies the events of a Monitor. It is not safe for concurrent use.
 type Links struct {
-	// ByIndex and ByName are the interfaces, to be read only.
+	// ByIndex and ByName have the interfaces. Do not change them.
 	ByIndex map[int]*Interface
 	ByName  map[string]*Interface
 }
 
-// LinkChange says what an event did to an interface.
+// LinkChange describes the change of an interface by an event.
 type LinkChange struct {
-	// Changed means that anything changed.
+	// Changed is set if anything changed.
 	Changed bool
 	// Index of the interface.
 	Index int
-	// Name is the one after the change, or the last one; OldName the one before, if it was known.
+	// Name is the name after the change, or the last one; OldName is the one before, if known.
 	Name, OldName string
 	// Flushed means that the kernel removed its routes and neighbour entries: it was deleted, was
 	// down, if only for a moment, or lost its last IPv4 address. In the last case, the kernel does
@@ -41,19 +41,19 @@ type LinkChange struct {
 	Deleted bool
 	// Altered means that its MTU, MAC address, alias or kind changed.
 	Altered bool
-	// Appeared means that it is up now and did not exist or was down before.
+	// Appeared means that it is up now, and was down or did not exist before.
 	Appeared bool
 	// Renamed means that its name changed.
 	Renamed bool
-	// Replaced means that the names now belong to other interfaces, or to none: sysctls by these
-	// names are other ones.
+	// Replaced means that the names now belong to other interfaces, or to none. So sysctls with these names are
+	// different ones.
 	Replaced bool
-	// Address means that its addresses changed; Removed is the one that it lost, if any.
+	// Address means that its addresses changed; Removed is the removed one, if any.
 	Address bool
 	Removed netip.Addr
 }
 
-// Read lists all interfaces and addresses anew. Known interfaces keep Since.
+// Read lists all interfaces and addresses again. Known interfaces keep Since.
 func (l *Links) Read(c *Conn, now time.Time) error {
 	links, err := c.Links()
 	if err != nil {
@@ -66,7 +66,7 @@ func (l *Links) Read(c *Conn, now time.Time) error {
 	return err
 }
 
-// Reset is Read with lists that the caller has.
+// Reset is Read with given lists.
 func (l *Links) Reset(list []Link, addresses []Address, now time.Time) {
 	known := l.ByIndex
 	l.ByIndex = make(map[int]*Interface, len(list))
@@ -118,7 +118,7 @@ func (l *Links) changed(link Link, now time.Time) LinkChange {
 		l.unname(s)
 	}
 	s.Link = link
-	l.ByName[link.Name] = s // the former interface of that name is deleted, or about to be renamed
+	l.ByName[link.Name] = s // the previous interface of that name was deleted, or will be renamed
 	return c
 }
 
@@ -132,7 +132,7 @@ func (l *Links) gone(link Link) LinkChange {
 	return c
 }
 
-// unname deletes the entry of an interface's name, unless it is another interface's.
+// unname deletes the entry of an interface's name, unless another interface has the name.
 func (l *Links) unname(s *Interface) {
 	if l.ByName[s.Name] == s {
 		delete(l.ByName, s.Name)
@@ -148,7 +148,7 @@ func (l *Links) address(a Address, gone bool) LinkChange {
 	gone = gone || a.Tentative
 	at := slices.Index(s.Addresses, a.Prefix)
 	if gone != (at >= 0) {
-		return c // repeated, or of an unknown address
+		return c // a repeated event, or one of an unknown address
 	}
 	c.Changed, c.Address = true, true
 	if !gone {

@@ -11,9 +11,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// Lookup returns the route that a packet of the node's own to the address would take: Type says
-// whether the address is the node's own (TypeLocal), and Index which interface it would leave by.
-// Errors: *Error if there is no route.
+// Lookup returns the route of packets that the node sends to an address. Type is TypeLocal if the address is the node's
+// own. Index is the outgoing interface. Errors: *Error if there is no route.
 func (c *Conn) Lookup(to netip.Addr) (route Route, err error) {
 	header := [unix.SizeofRtMsg]byte{familyOf(to), uint8(to.BitLen())}
 	c.link.Request(unix.RTM_GETROUTE, header[:]...).Addr(unix.RTA_DST, to)

@@ -2,34 +2,33 @@
 
 package rtnl
 
-// Group is a kind of changes that a Monitor can listen to.
+// Group is a kind of notifications that a Monitor can receive.
 type Group uint8
 
-// The groups, each of both families.
+// The groups. Each is for both families.
 const (
-	// GroupLinks is about interfaces.
+	// GroupLinks has the changes of interfaces.
 	GroupLinks Group = iota
-	// GroupAddresses is about addresses of interfaces.
+	// GroupAddresses has the changes of addresses of interfaces.
 	GroupAddresses
-	// GroupRoutes is about routes in all tables.
+	// GroupRoutes has the changes of routes in all tables.
 	GroupRoutes
-	// GroupNeighbours is about entries of the ARP and NDP tables, and of forwarding databases.
+	// GroupNeighbours has the changes of entries of the ARP and NDP tables, and of forwarding databases.
 	GroupNeighbours
-	// GroupRules is about policy routing rules.
+	// GroupRules has the changes of policy routing rules.
 	GroupRules
-	// GroupNetconf is about sysctls of interfaces for which the kernel sends netconf notifications:
+	// GroupNetconf has the changes of sysctls of interfaces for which the kernel sends netconf notifications:
 	// forwarding, mc_forwarding, rp_filter, proxy_arp, proxy_ndp and ignore_routes_with_linkdown.
 	GroupNetconf
 )
 
-// Event says how an object is after a change, or how it was before it went.
+// Event has an object after a change, or before its deletion.
 type Event struct {
-	// Group says which of the objects below is meant.
+	// Group selects the field below that has the object.
 	Group Group
-	// Gone means that it exists no more.
+	// Gone means that the object was deleted.
 	Gone bool
-	// Replace means that a route took the place of another one with the same destination and
-	// metric.
+	// Replace means that a route replaced another one with the same destination and metric.
 	Replace bool
 
 	Link      Link

@@ -16,15 +16,15 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// Monitor hears what happens in a namespace. It is not safe for concurrent use, but Wait may run
-// beside the other methods.
+// Monitor receives notifications of changes in a namespace. It is not safe for concurrent use, but Wait may run
+// concurrently with the other methods.
 type Monitor struct {
 	conn  *Conn
 	event Event
 }
 
-// Listen begins to listen. The kernel announces a change before the call that makes it returns; an
-// IPv6 address, once it can be used.
+// Listen returns a Monitor. The kernel sends a notification before the system call that makes the change returns; for
+// an IPv6 address, once the address can be used.
 func Listen(cfg Config, groups ...Group) (*Monitor, error) {
 	conn, err := Dial(cfg)
 	if err != nil {
@@ -41,7 +41,7 @@ func Listen(cfg Config, groups ...Group) (*Monitor, error) {
 	return &Monitor{conn: conn}, nil
 }
 
-// numbers are the kernel's names for a group.
+// numbers returns the kernel's numbers of the multicast groups of a group.
 func (g Group) numbers() []uint32 {
 	switch g {
 	case GroupLinks:
@@ -59,14 +59,13 @@ func (g Group) numbers() []uint32 {
 	}
 }
 
-// Close ends it.
+// Close closes the Monitor.
 func (m *Monitor) Close() error { return m.conn.Close() }
 
-// Ignore has the kernel leave out changes to routes, neighbours and rules that were made through
-// the socket with a port number: the caller's own. Changes to interfaces and addresses are told
-// whoever made them.
+// Ignore makes the kernel leave out changes of routes, neighbours and rules that were made through the socket with a
+// port number: the caller's own. Changes of interfaces and addresses are always received.
 func (m *Monitor) Ignore(port uint32) error {
-	const portOffset = 12 // of nlmsg_pid in a message
+	const portOffset = 12 // offset of nlmsg_pid in a message
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: portOffset},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: 0, Jf: 3, K: bigEndian(port)},
@@ -85,12 +84,12 @@ func (m *Monitor) Ignore(port uint32) error {
 	return nil
 }
 
-// bigEndian returns the number that the bytes of v are when read as the filter reads them.
+// bigEndian returns the number that the filter reads from the bytes of v.
 func bigEndian(v uint32) uint32 {
 	return binary.BigEndian.Uint32(binary.NativeEndian.AppendUint32(nil, v))
 }
 
-// typeOffset is where the lower byte of nlmsg_type is, all of the types' numbers.
+// typeOffset returns the offset of the lower byte of nlmsg_type. All types are below 256.
 func typeOffset() uint32 {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
 		return 4
@@ -98,26 +97,25 @@ func typeOffset() uint32 {
 	return 5
 }
 
-// Poll hands all that happened since the last call to each, in order. It does not wait. each must
-// not keep its argument. missed means that there was more, of which nothing is known: the kernel
-// had to drop messages, or one could not be read.
+// Poll calls each for all events since the last call, in order. It does not wait. each must not keep its argument.
+// missed means that there were more: the kernel dropped messages, or one could not be parsed.
 func (m *Monitor) Poll(each func(*Event)) (missed bool, err error) {
 	return m.conn.link.Poll(func(msg netlink.Message) error {
-		heard, err := m.event.parse(msg)
-		if heard && err == nil {
+		known, err := m.event.parse(msg)
+		if known && err == nil {
 			each(&m.event)
 		}
 		return err
 	})
 }
 
-// parse reports whether the message is of an object that a Monitor tells of.
-func (e *Event) parse(m netlink.Message) (heard bool, err error) {
+// parse parses a message. known is false for an object that is not reported.
+func (e *Event) parse(m netlink.Message) (known bool, err error) {
 	*e = Event{Replace: m.Flags&unix.NLM_F_REPLACE != 0}
 	switch m.Type {
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
 		if len(m.Data) > 0 && m.Data[0] != unix.AF_UNSPEC {
-			return false, nil // what a bridge says of its ports: those stay interfaces
+			return false, nil // a notification of a bridge about a port, which stays an interface
 		}
 		e.Group, e.Gone = GroupLinks, m.Type == unix.RTM_DELLINK
 		e.Link, err = parseLink(m.Data)
@@ -133,7 +131,7 @@ func (e *Event) parse(m netlink.Message) (heard bool, err error) {
 	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
 		e.Group, e.Gone = GroupNeighbours, m.Type == unix.RTM_DELNEIGH
 		e.Neighbour, err = parseNeighbour(m.Data)
-		// Up to Linux 6.12, a second notification follows that of the VXLAN device, without the destination.
+		// Up to Linux 6.12, a second notification without the destination follows that of the VXLAN device.
 		n := &e.Neighbour
 		if err == nil && !e.Gone && n.Forward && !n.Extra && !n.Addr.IsValid() {
 			return false, nil
@@ -150,8 +148,8 @@ func (e *Event) parse(m netlink.Message) (heard bool, err error) {
 	return false, nil
 }
 
-// parseNetconf reads a struct netconfmsg, which is padded to four bytes, and its attributes.
-func (e *Event) parseNetconf(data []byte) (heard bool, err error) {
+// parseNetconf parses a struct netconfmsg, which is padded to four bytes, and its attributes.
+func (e *Event) parseNetconf(data []byte) (known bool, err error) {
 	const (
 		headerLen = 4
 		attrIndex = 1 // NETCONFA_IFINDEX
@@ -166,16 +164,16 @@ func (e *Event) parseNetconf(data []byte) (heard bool, err error) {
 	return header[0] == unix.AF_INET || header[0] == unix.AF_INET6, a.Err
 }
 
-// Wait waits until there is something to poll, or until ctx is done: then it returns its error.
+// Wait waits until there are events to poll. When ctx is done, it returns the error of ctx.
 func (m *Monitor) Wait(ctx context.Context) error {
 	sock := m.conn.sock
 	for {
-		// In this order: a context that ends from here on sets the deadline again.
+		// In this order: a context that ends from now on sets the deadline again.
 		if err := sock.SetDeadline(time.Time{}); err != nil {
 			return fmt.Errorf("rtnl: wait: %w", err)
 		}
 		stop := context.AfterFunc(ctx, func() {
-			_ = sock.SetDeadline(time.Unix(1, 0)) // only fails once it is closed, when nothing waits
+			_ = sock.SetDeadline(time.Unix(1, 0)) // fails only after Close, when nothing waits
 		})
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -185,7 +183,7 @@ func (m *Monitor) Wait(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case errors.Is(err, os.ErrDeadlineExceeded): // of an earlier call's context
+		case errors.Is(err, os.ErrDeadlineExceeded): // the deadline of an earlier call
 		case err != nil:
 			return fmt.Errorf("rtnl: wait: %w", err)
 		default:

@@ -26,8 +26,8 @@ func listen(t *testing.T, ns *netns.NS, groups ...rtnl.Group) *rtnl.Monitor {
 	return m
 }
 
-// heard returns the events since the last call.
-func heard(t *testing.T, m *rtnl.Monitor) (events []rtnl.Event) {
+// received returns the events since the last call.
+func received(t *testing.T, m *rtnl.Monitor) (events []rtnl.Event) {
 	t.Helper()
 	missed, err := m.Poll(func(e *rtnl.Event) { events = append(events, *e) })
 	require.NoError(t, err)
@@ -35,12 +35,12 @@ func heard(t *testing.T, m *rtnl.Monitor) (events []rtnl.Event) {
 	return events
 }
 
-// Each kind of object is told of when it comes and when it goes.
+// Each kind of object is reported when it is added and when it is deleted.
 func TestMonitor(t *testing.T) {
 	ns, _, a := open(t)
 	m := listen(t, ns, rtnl.GroupLinks, rtnl.GroupAddresses, rtnl.GroupRoutes, rtnl.GroupNeighbours, rtnl.GroupRules)
 	ip(t, ns, "link", "add", "dev", "vx", "type", "vxlan", "id", "7", "dstport", "4789")
-	heard(t, m)
+	received(t, m)
 	prefix := netip.MustParsePrefix
 	for what, row := range map[string]struct {
 		come, go_ string //nolint:revive // go is taken
@@ -90,12 +90,12 @@ func TestMonitor(t *testing.T) {
 				ip(t, ns, strings.Fields(command)...)
 			}
 		}
-		// The kernel tells of some things, as IPv6 addresses, a little later.
+		// The kernel reports some changes later, for example of IPv6 addresses.
 		await := func(gone bool) {
 			is := func(e rtnl.Event) bool { return row.is(e) && e.Gone == gone }
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
-			for !slices.ContainsFunc(heard(t, m), is) {
+			for !slices.ContainsFunc(received(t, m), is) {
 				require.NoError(t, m.Wait(ctx), what)
 			}
 		}
@@ -129,7 +129,7 @@ func TestMonitorIgnores(t *testing.T) {
 	require.NoError(t, conn.ChangeVXLAN(vx.Index, netip.MustParseAddr("192.0.2.2")))
 	ip(t, ns, "route", "add", "blackhole", "10.0.0.2/32")
 	var groups []rtnl.Group
-	for _, e := range heard(t, m) {
+	for _, e := range received(t, m) {
 		groups = append(groups, e.Group)
 		if e.Group == rtnl.GroupRoutes {
 			require.NotEqual(t, netip.MustParsePrefix("10.0.0.1/32"), e.Route.Dst)
@@ -140,19 +140,19 @@ func TestMonitorIgnores(t *testing.T) {
 	require.Contains(t, groups, rtnl.GroupRoutes, "another's")
 }
 
-// A port that leaves a bridge has not gone.
+// A port that leaves a bridge is not deleted.
 func TestMonitorIgnoresBridgePorts(t *testing.T) {
 	ns, _, a := open(t)
 	m := listen(t, ns, rtnl.GroupLinks)
 	ip(t, ns, "link", "add", "dev", "bridge0", "type", "bridge")
 	ip(t, ns, "link", "set", "dev", "a", "master", "bridge0")
 	ip(t, ns, "link", "set", "dev", "a", "nomaster")
-	for _, e := range heard(t, m) {
+	for _, e := range received(t, m) {
 		require.False(t, e.Gone && e.Link.Index == a.Index)
 	}
 }
 
-// A poll finds all that happened before it, however much, and says so if there was more.
+// A poll returns all earlier events up to a large number, and reports if there were more.
 func TestMonitorOverflow(t *testing.T) {
 	ns, _, _ := open(t)
 	m := listen(t, ns, rtnl.GroupLinks, rtnl.GroupAddresses)
@@ -166,15 +166,15 @@ func TestMonitorOverflow(t *testing.T) {
 		require.NoError(t, ns.Do(cmd.Run))
 	}
 	flap(100)
-	require.GreaterOrEqual(t, len(heard(t, m)), 100)
-	require.Empty(t, heard(t, m))
+	require.GreaterOrEqual(t, len(received(t, m)), 100)
+	require.Empty(t, received(t, m))
 
 	flap(20_000)
 	missed, err := m.Poll(func(*rtnl.Event) {})
 	require.NoError(t, err)
 	require.True(t, missed)
 	flap(1)
-	require.NotEmpty(t, heard(t, m), "it goes on")
+	require.NotEmpty(t, received(t, m), "later events")
 }
 
 // Wait ends when there is something to poll, or with its context; and a context that ended does not
@@ -186,7 +186,7 @@ func TestMonitorWait(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- m.Wait(ctx) }()
-		require.Empty(t, heard(t, m), "a poll does not queue behind it")
+		require.Empty(t, received(t, m), "a poll does not queue behind it")
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)
 
@@ -200,6 +200,6 @@ func TestMonitorWait(t *testing.T) {
 		}
 		require.NoError(t, ns.Up("lo"))
 		require.NoError(t, m.Wait(t.Context()), "it is there already")
-		require.NotEmpty(t, heard(t, m))
+		require.NotEmpty(t, received(t, m))
 	}
 }

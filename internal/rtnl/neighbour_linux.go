@@ -13,14 +13,14 @@ import (
 
 const (
 	sizeofNdMsg = 12
-	// ndaProtocol is the attribute that says who made an entry; Linux 5.0.
+	// ndaProtocol is the attribute with the protocol that made an entry; Linux 5.0.
 	ndaProtocol = 12
 	ntfSelf     = 0x02
 	ntfProxy    = 0x08
 )
 
-// Neighbours lists the entries of a family, 4 or 6, that a protocol made: those of the ARP or NDP
-// table, or with proxy those of the addresses that the host answers for.
+// Neighbours lists the entries of a family, 4 or 6, that a protocol made, in the ARP or NDP table. With proxy, it lists
+// the addresses for which the host answers.
 func (c *Conn) Neighbours(family int, protocol uint8, proxy bool) ([]Neighbour, error) {
 	c.link.Request(unix.RTM_GETNEIGH, neighbourHeader(familyNumber(family), 0, 0, proxyFlag(proxy))...)
 	return list(c, parseNeighbour, func(n Neighbour) bool {
@@ -28,8 +28,8 @@ func (c *Conn) Neighbours(family int, protocol uint8, proxy bool) ([]Neighbour, 
 	})
 }
 
-// Neighbour returns the entry for an address on an interface, whoever made it; with proxy, the one by
-// which the host answers for the address. ErrNotFound: there is none.
+// Neighbour returns the entry for an address on an interface, of any protocol. With proxy, it returns the one by which
+// the host answers for the address. ErrNotFound: there is none.
 func (c *Conn) Neighbour(index int, addr netip.Addr, proxy bool) (entry Neighbour, err error) {
 	request := c.link.Request(unix.RTM_GETNEIGH, neighbourHeader(familyOf(addr), index, 0, proxyFlag(proxy))...)
 	request.Addr(unix.NDA_DST, addr)
@@ -47,24 +47,24 @@ func proxyFlag(proxy bool) uint8 {
 	return 0
 }
 
-// AddNeighbour makes an entry. ErrExist: there is one, perhaps just a learned one. An entry of a
-// proxy is made or becomes the protocol's.
+// AddNeighbour adds an entry. ErrExist: there is one, possibly a learned one. An existing proxy entry gets the
+// protocol.
 func (b *Batch) AddNeighbour(n *Neighbour) {
 	flags := uint16(unix.NLM_F_CREATE | unix.NLM_F_EXCL)
 	if n.Proxy {
-		flags = unix.NLM_F_CREATE // the kernel looks at no other flag
+		flags = unix.NLM_F_CREATE // the kernel ignores other flags
 	}
 	b.neighbour(unix.RTM_NEWNEIGH, flags, n)
 }
 
-// ReplaceNeighbour makes an entry or replaces it, whoever made it. An entry of a forwarding database
-// takes the place of the one of its MAC.
+// ReplaceNeighbour adds an entry, or replaces one of any protocol. An entry of a forwarding database replaces the one
+// of its MAC address.
 func (b *Batch) ReplaceNeighbour(n *Neighbour) {
 	b.neighbour(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, n)
 }
 
-// DeleteNeighbour deletes the entry for the address on the interface, whoever made it, or that of a
-// forwarding database. ErrNotFound: there is none.
+// DeleteNeighbour deletes the entry for the address on the interface, of any protocol, or that of a forwarding
+// database. ErrNotFound: there is none.
 func (b *Batch) DeleteNeighbour(n *Neighbour) {
 	if !n.Forward {
 		n = &Neighbour{Addr: n.Addr, Index: n.Index, Proxy: n.Proxy}
@@ -89,7 +89,7 @@ func (b *Batch) neighbour(typ, flags uint16, n *Neighbour) {
 	}
 }
 
-// neighbourHeader is a struct ndmsg.
+// neighbourHeader returns a struct ndmsg.
 func neighbourHeader(family uint8, index int, state uint16, flags uint8) []byte {
 	header := make([]byte, sizeofNdMsg)
 	header[0], header[10] = family, flags
@@ -125,7 +125,7 @@ func parseNeighbour(data []byte) (n Neighbour, err error) {
 	return n, a.Err
 }
 
-// Forwards lists the forwarding database of a VXLAN device, the default entry of no MAC left out.
+// Forwards lists the forwarding database of a VXLAN device without its default entry.
 func (c *Conn) Forwards(index int) ([]Neighbour, error) {
 	request := c.link.Request(unix.RTM_GETNEIGH, neighbourHeader(unix.AF_BRIDGE, 0, 0, 0)...)
 	request.Native32(unix.NDA_IFINDEX, uint32(index))

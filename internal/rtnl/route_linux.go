@@ -12,11 +12,11 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// loopback is the index of the loopback interface, which IPv6 lists with routes that lead nowhere.
+// loopback is the index of the loopback interface, which IPv6 shows for routes of types such as blackhole.
 const loopback = 1
 
-// Routes hands the routes that match to each, which must not keep its argument. begin is called
-// first, and again whenever the kernel's answer was interrupted and all of it comes anew.
+// Routes calls each for the matching routes. each must not keep its argument. begin is called first, and again if the
+// dump was interrupted: all routes follow again.
 func (c *Conn) Routes(f RouteFilter, begin func(), each func(*Route)) error {
 	header := make([]byte, unix.SizeofRtMsg)
 	header[0], header[5] = familyNumber(f.Family), f.Protocol
@@ -24,7 +24,7 @@ func (c *Conn) Routes(f RouteFilter, begin func(), each func(*Route)) error {
 	var r Route
 	err := c.dump(begin, func(m netlink.Message) error {
 		err := parseRoute(m.Data, &r)
-		// The kernel filters, but nothing depends on it.
+		// The kernel filters, too. The result does not depend on that.
 		if err == nil && !r.Cached && r.Table == f.Table && (f.Protocol == 0 || r.Protocol == f.Protocol) {
 			each(&r)
 		}
@@ -36,12 +36,12 @@ func (c *Conn) Routes(f RouteFilter, begin func(), each func(*Route)) error {
 	return err
 }
 
-// AddRoute makes a route; the kernel refuses with ErrExist if another one, of anybody's, has the
-// same destination and metric in the same table, and with ErrDown or ErrNotFound for its interface.
+// AddRoute adds a route. ErrExist: another route, of any protocol, has the same destination and metric in the table.
+// ErrDown, ErrNotFound: its interface is down or does not exist.
 func (b *Batch) AddRoute(r *Route) { b.newRoute(unix.NLM_F_CREATE|unix.NLM_F_EXCL, r) }
 
-// ReplaceRoute makes a route in the place of the one with the same destination and metric in the
-// same table, whoever made that. No packet finds neither of the two.
+// ReplaceRoute adds a route, or replaces the one of any protocol with the same destination and metric in the table.
+// Every packet finds one of the two.
 func (b *Batch) ReplaceRoute(r *Route) { b.newRoute(unix.NLM_F_CREATE|unix.NLM_F_REPLACE, r) }
 
 func (b *Batch) newRoute(flags uint16, r *Route) {
@@ -56,14 +56,13 @@ func (b *Batch) newRoute(flags uint16, r *Route) {
 	}
 }
 
-// DeleteRoute deletes a route by its destination, table, metric, type, protocol, interface and
-// gateway. ErrNotFound: there is none that agrees in all of these. One with several next hops goes
-// with all of them.
+// DeleteRoute deletes the route with this destination, table, metric, type, protocol, interface and gateway.
+// ErrNotFound: no route has all of these. A route with several next hops is deleted as a whole.
 func (b *Batch) DeleteRoute(r *Route) {
 	b.route(unix.RTM_DELROUTE, 0, r)
 }
 
-// route opens a message and appends what both making and deleting need.
+// route begins a message with the attributes that are needed to add and to delete.
 func (b *Batch) route(typ, flags uint16, r *Route) {
 	header := [unix.SizeofRtMsg]byte{
 		familyOf(r.Dst.Addr()), uint8(r.Dst.Bits()), 0, r.TOS, unix.RT_TABLE_UNSPEC, r.Protocol, r.Scope, r.Type,
@@ -88,7 +87,7 @@ func (b *Batch) route(typ, flags uint16, r *Route) {
 	}
 }
 
-// parseRoute reads a route into r, all of which it sets.
+// parseRoute parses a route into r, of which it sets all fields.
 func parseRoute(data []byte, r *Route) error {
 	var a netlink.Decoder
 	header := a.Begin(data, unix.SizeofRtMsg)

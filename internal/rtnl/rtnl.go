@@ -10,11 +10,11 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// What an *Error may be, and ErrInterrupted.
+// Causes of an *Error, and ErrInterrupted.
 var (
-	// ErrExist: something with the same identity exists.
+	// ErrExist: an object with the same identity exists.
 	ErrExist = errors.New("exists")
-	// ErrNotFound: the object, or the interface it refers to, does not exist.
+	// ErrNotFound: the object, or the interface that it refers to, does not exist.
 	ErrNotFound = errors.New("not found")
 	// ErrDown: the interface is down.
 	ErrDown = errors.New("interface is down")
@@ -22,7 +22,7 @@ var (
 	ErrInterrupted = netlink.ErrInterrupted
 )
 
-// Error is a refusal by the kernel. It is immutable.
+// Error is the error with which the kernel refused a request. It does not change.
 type Error netlink.AckError
 
 // Error returns the text of the errno, and the kernel's explanation.
@@ -47,7 +47,7 @@ func (e *Error) Is(target error) bool {
 
 // Values of the kernel's interface that users of the package need.
 const (
-	// TypeUnicast is the type of a plain route; the others lead nowhere.
+	// TypeUnicast is the type of an ordinary route. Routes of the next two types drop packets.
 	TypeUnicast     = 1
 	TypeBlackhole   = 6
 	TypeUnreachable = 7
@@ -60,43 +60,42 @@ const (
 	ScopeLink     = 253
 	// ScopeNowhere, in a route that is to be deleted, is any scope; a zero Type is any type.
 	ScopeNowhere = 255
-	// DefaultMetric6 is what the kernel makes of an IPv6 route's metric 0.
+	// DefaultMetric6 is the metric of an IPv6 route that is added with metric 0.
 	DefaultMetric6 = 1024
-	// StatePermanent is the state of a neighbour entry that never expires, StateNoARP of one that
-	// never expires and is not announced.
+	// StatePermanent is the state of a neighbour entry that never expires. One with StateNoARP does not expire either,
+	// and is not verified.
 	StatePermanent = 0x80
 	StateNoARP     = 0x40
-	// RuleLookup, RuleGoto and RuleNop are actions of rules: to look the address up in a table, to go on at
-	// another priority, and nothing. They are FR_ACT_TO_TBL, FR_ACT_GOTO and FR_ACT_NOP of the kernel.
+	// RuleLookup, RuleGoto and RuleNop are actions of rules: look up a table, continue with the rules of another
+	// priority, and do nothing. They are FR_ACT_TO_TBL, FR_ACT_GOTO and FR_ACT_NOP of the kernel.
 	RuleLookup = 1
 	RuleGoto   = 2
 	RuleNop    = 3
 )
 
-// Config says where a connection is made.
+// Config configures a connection.
 type Config struct {
-	// NetNS is the file descriptor of a network namespace, open until Conn.Handle was called if
-	// it is; 0 means the caller's own.
+	// NetNS is the file descriptor of a network namespace; 0 means the caller's own. If Conn.Handle is used, it must
+	// stay open until the first call of that.
 	NetNS int
 }
 
-// Route is an entry of a routing table. It is a plain, comparable value.
+// Route is an entry of a routing table. It is comparable.
 type Route struct {
 	Dst    netip.Prefix
 	Table  uint32
-	Metric uint32 // less comes first
-	// Protocol is the number of whoever made it.
+	Metric uint32 // smaller first
+	// Protocol is the number of the program that made it.
 	Protocol uint8
-	// Type, as TypeUnicast.
+	// Type, such as TypeUnicast.
 	Type  uint8
 	Scope uint8
 	TOS   uint8
-	// OnLink takes the gateway for reachable over the interface, whatever the addresses of that.
+	// OnLink means that the interface reaches the gateway directly, even without an address in its subnet.
 	OnLink bool
 	// Extra means that the route has attributes which this package does not know.
 	Extra bool
-	// Cached means that it is no entry of a table but what the kernel made of one for a single
-	// destination.
+	// Cached means that it is not an entry of a table, but a copy for one destination that the kernel made.
 	Cached bool
 	// Index of the interface; 0 for none.
 	Index int
@@ -104,13 +103,13 @@ type Route struct {
 	Gateway netip.Addr
 	// Source is the preferred source address, if any.
 	Source netip.Addr
-	// MTU of the way, in bytes; 0 for that of the interface.
+	// MTU of the route in bytes; 0 for that of the interface.
 	MTU uint32
-	// Multipath means that it has several next hops, of which nothing is read.
+	// Multipath means that it has several next hops, which are not read.
 	Multipath bool
 }
 
-// RouteFilter says which routes to list: all fields must match.
+// RouteFilter selects the routes to list: all fields must match.
 type RouteFilter struct {
 	// Family is 4 or 6.
 	Family int
@@ -120,23 +119,22 @@ type RouteFilter struct {
 }
 
 // Neighbour is an entry of the ARP or NDP table, or of the forwarding database of a VXLAN device. It
-// is a plain, comparable value.
+// is comparable.
 type Neighbour struct {
-	// Addr that the entry is for. With Forward: the host that frames to the MAC go to.
+	// Addr is the address of the entry. With Forward, it is the host to which frames for the MAC are sent.
 	Addr     netip.Addr
 	Index    int
 	MAC      MAC
 	State    uint16
 	Protocol uint8
-	// Proxy means that the host answers for the address on the interface; there is no MAC and no
-	// state then.
+	// Proxy means that the host answers for the address on the interface. There is then no MAC and no state.
 	Proxy bool
 	// Forward means that the entry is of a forwarding database, and Extra that such an entry has
 	// attributes which this package does not know.
 	Forward, Extra bool
 }
 
-// Rule is an entry of the policy routing database. It is a plain, comparable value.
+// Rule is an entry of the policy routing database. It is comparable.
 type Rule struct {
 	// Family is 4 or 6.
 	Family   int
@@ -147,18 +145,18 @@ type Rule struct {
 	// Local limits the rule to packets that the host itself sends (iif lo).
 	Local bool
 	Table uint32
-	// Goto is the priority that RuleGoto goes on at.
+	// Goto is the priority at which RuleGoto continues.
 	Goto uint32
-	// Action, as RuleLookup, or the type of a route that leads nowhere.
+	// Action, such as RuleLookup, or the type of a route that drops packets.
 	Action   uint8
 	Protocol uint8
 	// Extra means that the rule has conditions which this package does not know.
 	Extra bool
 }
 
-// Static reports whether the entry was put there by someone, and not learned.
+// Static reports whether a program added the entry, so that it was not learned.
 func (n Neighbour) Static() bool { return n.State&(StatePermanent|StateNoARP) != 0 }
 
 // MAC is a link-layer address of six bytes; entries with any other have the zero MAC.
-// It is a plain, comparable value.
+// It is comparable.
 type MAC [6]byte

@@ -189,7 +189,7 @@ func TestNeighbours(t *testing.T) {
 	}
 }
 
-// A dump that does not fit one message, while somebody else changes the table: it is complete or
+// A dump that does not fit one message, while another process changes the table: it is complete or
 // an error, and never has a route twice.
 func TestDumpDuringChanges(t *testing.T) {
 	ns, conn, a := open(t)

@@ -15,7 +15,7 @@ import (
 
 var errOther = fmt.Errorf("rtnl: rtnetlink needs Linux: %w", errors.ErrUnsupported)
 
-// Conn is a connection to the kernel; there is none here. It is not safe for concurrent use.
+// Conn is a connection to the kernel. It cannot be made on this system.
 type Conn struct{}
 
 // Dial fails.
@@ -69,7 +69,7 @@ func (c *Conn) Addresses() ([]Address, error) { return nil, errOther }
 // Handle fails.
 func (c *Conn) Handle() (*netlink.Handle, error) { return nil, errOther }
 
-// Batch is a list of changes, which cannot be made here. It is not safe for concurrent use.
+// Batch is a list of changes, which cannot be made on this system.
 type Batch struct{}
 
 // Len is zero.

@@ -28,7 +28,7 @@ func (c *Conn) Rules(family int, protocol uint8) ([]Rule, error) {
 	return list(c, parseRule, func(r Rule) bool { return r.Protocol == protocol })
 }
 
-// AddRule makes a rule. ErrExist: there is the same one, whoever made it.
+// AddRule adds a rule. ErrExist: there is an equal one, of any protocol.
 func (b *Batch) AddRule(r *Rule) { b.rule(unix.RTM_NEWRULE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, r) }
 
 // DeleteRule deletes a rule of its protocol. ErrNotFound: there is none.

@@ -15,5 +15,5 @@
 //
 // # Errors
 //
-// There are none: every text is an archive, if need be one that is only a comment.
+// There are none: every text is an archive. Without a marker line, it is only a comment.
 package txtar

@@ -7,17 +7,15 @@ import (
 	"strings"
 )
 
-// Archive is a comment and files, in order. Names may repeat. It is plain data: whoever changes it
-// sees to it that nobody else reads it.
+// Archive is a comment and files, in order. Names need not be unique.
 type Archive struct {
-	// Comment is what stands before the first file.
+	// Comment is the text before the first file.
 	Comment []byte
 	// Files in order.
 	Files []File
 }
 
-// File is one file of an archive. It is plain data: whoever changes it sees to it that nobody else
-// reads it.
+// File is one file of an archive.
 type File struct {
 	// Name as in the marker line, without white space around it.
 	Name string
@@ -43,8 +41,7 @@ func Parse(data []byte) Archive {
 	return a
 }
 
-// Format writes the archive; Parse reads it back as it was, unless a line of a file looks like a
-// marker.
+// Format returns the text of the archive. Parse returns an equal archive, unless a line of a file looks like a marker.
 func Format(a Archive) []byte {
 	var b bytes.Buffer
 	write := func(data []byte) {

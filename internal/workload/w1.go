@@ -15,14 +15,14 @@ import (
 const (
 	// Node is the node of the local endpoints.
 	Node = "n1"
-	// Local is how many endpoints are local, whatever the scale.
+	// Local is the number of local endpoints in a workload of any size.
 	Local = 200
 	// elsewhere is the node of all other endpoints.
 	elsewhere = "remotehost"
 )
 
 // W1 is a cluster of endpoints with six labels each, 200 of them local, and policies of five rules that select their
-// peers by one of 29 labels. It is a plain value.
+// peers by one of 29 labels.
 type W1 struct {
 	// Remote is the number of remote endpoints.
 	Remote int
@@ -30,8 +30,8 @@ type W1 struct {
 	Policies int
 }
 
-// Updates returns the updates in the order in which they are sent. They are made while they are read, so that a
-// dropped update needs no memory.
+// Updates returns the updates in the order in which they are sent. They are made one by one, so that an update that is
+// no longer used needs no memory.
 func (w W1) Updates() iter.Seq[policy.Update] {
 	return func(yield func(policy.Update) bool) {
 		m := Markers()

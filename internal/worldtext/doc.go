@@ -2,8 +2,8 @@
 
 // Package worldtext reads resources from a short text, for the scripts of tests.
 //
-// One object a line, "kind name key value ...", a rule of the object above on an indented line.
-// Values with spaces stand in backquotes.
+// A line "kind name key value ..." is one object. An indented line is a rule of the object above. Values with spaces
+// are in backquotes.
 //
 //	tier sec order 10 default Pass
 //	policy shop/web tier sec order 10 types Ingress select `app == "web"`
@@ -26,10 +26,10 @@
 //	delete Policy/shop/web
 //	insync
 //
-// The keys of a rule's sides are src and dst (a selector), and src.not, src.ns, src.nets,
-// src.notnets, src.ports, src.notports, src.sa, src.svc (the name of a service, or namespace/name),
-// likewise for dst. The action "-" is none, and the port 0 is what it says: not valid. The
-// interface of an endpoint is "wl" and its name; its node, if none is named, is Node.
+// The keys of a rule's sides are src and dst (a selector), and src.not, src.ns, src.nets, src.notnets, src.ports,
+// src.notports, src.sa, src.svc (the name of a service, or namespace/name), likewise for dst. The action "-" means no
+// action. The port 0 is accepted, and invalid in the resource. The interface of an endpoint is "wl" followed by its
+// name. Its default node is Node.
 //
 // # Usage
 //
@@ -37,10 +37,9 @@
 //
 // # Concurrency
 //
-// Parse may be called from many goroutines; what it returns is the caller's own.
+// Parse is safe for concurrent use. Its result belongs to the caller.
 //
 // # Errors
 //
-// A line that says nothing sensible is an error that names it. Whether a resource is valid is left
-// to whom it is given.
+// The error of a line that cannot be parsed has the number of the line. Resources are not validated.
 package worldtext

@@ -14,7 +14,7 @@ import (
 // fields are the keys and values of a line. Flags have the value "yes".
 type fields struct {
 	values map[string]string
-	err    error // the first of a value that cannot be read
+	err    error // the first error of a value that cannot be parsed
 }
 
 func parseFields(words []string) (*fields, error) {
@@ -53,7 +53,7 @@ func (f *fields) labels() map[string]string {
 	return out
 }
 
-// order returns the order of a tier or policy, nil if it has none.
+// order returns the order of a tier or policy; nil if it has none.
 func (f *fields) order() *float64 {
 	if !f.has("order") {
 		return nil
@@ -64,7 +64,7 @@ func (f *fields) order() *float64 {
 
 func parseOrder(s string) (float64, error) { return strconv.ParseFloat(s, 64) }
 
-// read returns what parse reads, and keeps its error for the line.
+// read returns the result of parse, and keeps its error for the line.
 func read[T any](f *fields, s string, parse func(string) (T, error)) T {
 	v, err := parse(s)
 	if err != nil && f.err == nil {
@@ -73,7 +73,7 @@ func read[T any](f *fields, s string, parse func(string) (T, error)) T {
 	return v
 }
 
-// one reads the value of a key, if there is one.
+// one parses the value of a key, if there is one.
 func one[T any](f *fields, key string, parse func(string) (T, error)) (v T) {
 	if f.has(key) {
 		v = read(f, f.get(key), parse)
@@ -81,7 +81,7 @@ func one[T any](f *fields, key string, parse func(string) (T, error)) (v T) {
 	return v
 }
 
-// all reads the values of a key.
+// all parses the values of a key.
 func all[T any](f *fields, key string, parse func(string) (T, error)) (out []T) {
 	for _, s := range f.list(key) {
 		out = append(out, read(f, s, parse))
@@ -93,7 +93,7 @@ func (f *fields) nets(key string) policy.Nets { return all(f, key, policy.ParseN
 
 func (f *fields) addrs(key string) []netip.Addr { return all(f, key, netip.ParseAddr) }
 
-// parsePort also reads 0, which is not valid.
+// parsePort also accepts 0, which is invalid.
 func parsePort(s string) (policy.Port, error) {
 	if s == "0" {
 		return policy.PortNumber(0), nil
@@ -101,14 +101,14 @@ func parsePort(s string) (policy.Port, error) {
 	return policy.ParsePort(s)
 }
 
-// parseEndpointPort reads a port as in "http=TCP:80".
+// parseEndpointPort parses a port such as "http=TCP:80".
 func parseEndpointPort(s string) (policy.EndpointPort, error) {
 	name, rest, _ := strings.Cut(s, "=")
 	port, err := parseServicePort(rest)
 	return policy.EndpointPort{Name: name, Protocol: port.Protocol, Port: port.Port}, err
 }
 
-// parseServicePort reads "TCP:80".
+// parseServicePort parses "TCP:80".
 func parseServicePort(s string) (policy.ServicePort, error) {
 	proto, number, _ := strings.Cut(s, ":")
 	p, err := policy.ParseProtocol(proto)
@@ -119,7 +119,7 @@ func parseServicePort(s string) (policy.ServicePort, error) {
 	return policy.ServicePort{Protocol: p, Port: uint16(n)}, err
 }
 
-// parseNAT reads "192.0.2.1=10.0.0.1".
+// parseNAT parses "192.0.2.1=10.0.0.1".
 func parseNAT(s string) (n policy.IPNAT, err error) {
 	external, internal, _ := strings.Cut(s, "=")
 	if n.ExternalIP, err = netip.ParseAddr(external); err != nil {
@@ -129,14 +129,14 @@ func parseNAT(s string) (n policy.IPNAT, err error) {
 	return n, err
 }
 
-// parseBorrowed reads "10.0.1.2=n3".
+// parseBorrowed parses "10.0.1.2=n3".
 func parseBorrowed(s string) (policy.BorrowedAddress, error) {
 	text, node, _ := strings.Cut(s, "=")
 	addr, err := netip.ParseAddr(text)
 	return policy.BorrowedAddress{Address: addr, Node: node}, err
 }
 
-// parseSubnet reads an address with the length of its subnet, or a bare one.
+// parseSubnet parses an address with or without the prefix length of its subnet.
 func parseSubnet(s string) (netip.Prefix, error) {
 	if strings.Contains(s, "/") {
 		return netip.ParsePrefix(s)

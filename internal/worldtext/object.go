@@ -30,7 +30,7 @@ func parseObject(words []string) (policy.Update, error) {
 	return policy.Update{Key: resource.Key(), Resource: resource}, nil
 }
 
-// deletion reads the key in "delete Policy/shop/web".
+// deletion parses the key in "delete Policy/shop/web".
 func deletion(name string) policy.Update {
 	if cidr, ok := strings.CutPrefix(name, string(policy.KindBlock)+"/"); ok {
 		return policy.Update{Key: policy.Key{Kind: policy.KindBlock, Name: cidr}}

@@ -12,13 +12,13 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Node is the node of what does not name one.
+// Node is the default node of objects.
 const Node = "n1"
 
-// Parse returns the updates of a text, in order, and whether it has the line "insync". Empty lines
-// and those that begin with # count for nothing.
+// Parse returns the updates of a text, in order, and whether it has the line "insync". It ignores empty lines and those
+// that begin with #.
 //
-// Errors: the first line that is not understood.
+// Errors: the first line that cannot be parsed.
 func Parse(text string) (updates []policy.Update, synced bool, err error) {
 	for n, line := range strings.Split(text, "\n") {
 		words := split(line)
@@ -31,7 +31,7 @@ func Parse(text string) (updates []policy.Update, synced bool, err error) {
 		case len(words) < 2:
 			err = errors.New("too short")
 		case line[0] == ' ' && len(updates) == 0:
-			err = errors.New("a rule of nothing")
+			err = errors.New("a rule without an object")
 		case line[0] == ' ':
 			err = parseRule(updates[len(updates)-1].Resource, words)
 		default:
@@ -46,7 +46,7 @@ func Parse(text string) (updates []policy.Update, synced bool, err error) {
 	return updates, synced, nil
 }
 
-// Latest returns the last update of each object, in the order in which the objects first came.
+// Latest returns the last update of each object, in the order of the first ones.
 func Latest(updates []policy.Update) []policy.Update {
 	var out []policy.Update
 	place := map[policy.Key]int{}
@@ -62,7 +62,7 @@ func Latest(updates []policy.Update) []policy.Update {
 	return out
 }
 
-// Deletions returns a deletion of every object, in the order in which they first came.
+// Deletions returns a deletion of every object, in the order of their first updates.
 func Deletions(updates []policy.Update) []policy.Update {
 	out := Latest(updates)
 	for i := range out {
@@ -71,14 +71,14 @@ func Deletions(updates []policy.Update) []policy.Update {
 	return out
 }
 
-// Reversed returns the updates from the last to the first.
+// Reversed returns the updates in reverse order.
 func Reversed(updates []policy.Update) []policy.Update {
 	out := slices.Clone(updates)
 	slices.Reverse(out)
 	return out
 }
 
-// split returns the words of a line; what stands in backquotes is one word.
+// split returns the words of a line. Text in backquotes is one word.
 func split(line string) []string {
 	quoted := false
 	words := strings.FieldsFunc(line, func(r rune) bool {

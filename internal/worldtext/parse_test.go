@@ -49,7 +49,7 @@ func TestParseErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"tier":                                "line 1: tier: too short",
 		"\nthing x":                           `line 2: thing x: unknown kind "thing"`,
-		"  ingress Allow":                     "a rule of nothing",
+		"  ingress Allow":                     "a rule without an object",
 		"tier t\n  ingress Allow":             "has no rules",
 		"policy p\n  sideways Allow":          `no direction "sideways"`,
 		"policy p order x":                    "invalid syntax",

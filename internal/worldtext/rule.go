@@ -49,8 +49,8 @@ func parseRule(owner policy.Resource, words []string) error {
 	return nil
 }
 
-// header reads the fields of a HeaderMatch. Their keys are their names in lower case. A list has its
-// numbers with commas, a struct its members with slashes, of which the last may be missing: "3/4".
+// header parses the fields of a HeaderMatch. Their keys are their names in lower case. The numbers of a list are
+// separated by commas. Those of a struct are separated by slashes, and the last may be missing: "3/4".
 func (f *fields) header(m reflect.Value) {
 	for i := range m.NumField() {
 		name, field := strings.ToLower(m.Type().Field(i).Name), m.Field(i)
@@ -72,7 +72,7 @@ func (f *fields) header(m reflect.Value) {
 	}
 }
 
-// number reads a number, which may be behind a pointer.
+// number parses a number. Its field may be a pointer.
 func (f *fields) number(text string, to reflect.Value) {
 	switch to.Kind() {
 	case reflect.Pointer:

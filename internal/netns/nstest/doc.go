@@ -8,7 +8,7 @@
 //
 //	func TestMain(m *testing.M) { nstest.Main(m) }
 //
-// and its tests work in namespaces of their own:
+// and each of its tests makes namespaces:
 //
 //	node := nstest.New(t)
 //	web := nstest.NewWorkload(t, node, "cali1", "10.0.0.1", "2001:db8::1")
@@ -20,5 +20,5 @@
 //
 // # Errors
 //
-// Errors fail the test. Missing rights skip it, unless the environment says CI=true.
+// Errors fail the test. Missing rights skip it; with CI=true they fail it.
 package nstest

@@ -24,7 +24,7 @@ func RunUntilSend(t testing.TB, cmd *exec.Cmd, n int) (sends int) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
 	require.NoError(t, cmd.Start())
 	process := cmd.Process.Pid
-	require.NoError(t, cmd.Process.Release()) // the process is waited for here
+	require.NoError(t, cmd.Process.Release()) // this function waits for the process
 	var status unix.WaitStatus
 	_, err := unix.Wait4(process, &status, unix.WALL, nil)
 	require.NoError(t, err)
@@ -51,7 +51,7 @@ func RunUntilSend(t testing.TB, cmd *exec.Cmd, n int) (sends int) {
 			if sends++; sends == n {
 				require.NoError(t, unix.Kill(process, unix.SIGKILL))
 			}
-		case stop != unix.SIGTRAP && stop != unix.SIGSTOP: // these are of new threads
+		case stop != unix.SIGTRAP && stop != unix.SIGSTOP: // a signal of a new thread
 			signal = int(stop)
 		}
 	}
@@ -61,7 +61,7 @@ func RunUntilSend(t testing.TB, cmd *exec.Cmd, n int) (sends int) {
 // It must be the first call of the process.
 func TraceSends(t testing.TB) {
 	t.Helper()
-	// By this, the kernel allows the filter without CAP_SYS_ADMIN, too.
+	// The kernel then permits the filter also without CAP_SYS_ADMIN.
 	require.NoError(t, unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 	const load, jumpIfEqual, result = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ, unix.BPF_RET
 	filter := []unix.SockFilter{

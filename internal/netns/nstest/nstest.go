@@ -29,28 +29,27 @@ func WithoutEpoch(listing string) string {
 	return epoch.ReplaceAllString(listing, "")
 }
 
-// WithoutOwner takes out of a listing of nft who owns the tables, so that it compares with one of
-// tables that have no owner.
+// WithoutOwner removes the owners of tables from a listing by nft, to compare it with tables without an owner.
 func WithoutOwner(listing string) string {
 	owner := regexp.MustCompile(`(?m)^(table [^\n]*\{(?: # handle \d+)?)(?: # progname [^\n]*| progname [^\n]*)?\n\tflags (?:owner|persist|owner,persist|,)?\n\n?`)
 	return owner.ReplaceAllString(listing, "$1\n")
 }
 
-// leakDeadline is how long goroutines may take to end after the last test.
+// leakDeadline is the time for goroutines to end after the last test.
 const leakDeadline = 5 * time.Second
 
-// Main runs the tests of a package and exits. It is for TestMain:
+// Main runs the tests of a package and exits. Call it in TestMain:
 //
 //	func TestMain(m *testing.M) { nstest.Main(m) }
 //
-// Without the rights to make network namespaces it runs the test binary again in a user
-// namespace. Where that is not possible either, tests that call New skip, or fail where
-// CI=true. Goroutines that are left after the last test are a failure.
+// Without the rights to make network namespaces, it runs the test binary again in a user namespace. If that is not
+// possible either, tests that call New skip, or fail with CI=true. Goroutines that have not ended after the last test
+// are a failure.
 func Main(m *testing.M) {
 	ran, code, err := netns.EnsureRoot()
 	switch {
 	case err != nil:
-		fmt.Fprintln(os.Stderr, err) // New says it again for each test
+		fmt.Fprintln(os.Stderr, err) // New returns it again for each test
 	case ran:
 		os.Exit(code)
 	}
@@ -62,8 +61,7 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// leaks returns the stacks of the goroutines that are still there, other than the caller's and the
-// runtime's own for signals.
+// leaks returns the stacks of the other goroutines, except the runtime's goroutine for signals.
 func leaks() string {
 	for deadline := time.Now().Add(leakDeadline); ; runtime.Gosched() {
 		buf := make([]byte, 1<<20)
@@ -80,8 +78,8 @@ func leaks() string {
 	}
 }
 
-// New returns a network namespace that is closed when the test ends. It skips the test where there
-// are no rights to make one, and fails it where CI=true.
+// New returns a network namespace, which is closed when the test ends. Without the rights to make one, it skips the
+// test, or fails it with CI=true.
 func New(t testing.TB) *netns.NS {
 	t.Helper()
 	ns, err := netns.New()
@@ -90,8 +88,8 @@ func New(t testing.TB) *netns.NS {
 	return ns
 }
 
-// NewWorkload returns a workload linked to the node, as netns.NewWorkload does; its namespace is
-// closed when the test ends.
+// NewWorkload returns a workload linked to the node, like netns.NewWorkload. Its namespace is closed when the test
+// ends.
 func NewWorkload(t testing.TB, node *netns.NS, hostInterface string, addresses ...string) *netns.Workload {
 	t.Helper()
 	var addrs []netip.Addr
@@ -104,8 +102,7 @@ func NewWorkload(t testing.TB, node *netns.NS, hostInterface string, addresses .
 	return w
 }
 
-// NFT runs the nft command in the namespace and returns its output. Without the command it skips the
-// test.
+// NFT runs the nft command in the namespace and returns its output. Without the command, it skips the test.
 func NFT(t testing.TB, ns *netns.NS, stdin string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath("nft"); err != nil {
@@ -122,7 +119,7 @@ func NFT(t testing.TB, ns *netns.NS, stdin string, args ...string) string {
 	return string(out)
 }
 
-// Rename renames an interface. Before Linux 6.2, it must be down for that.
+// Rename renames an interface. Before Linux 6.2, the interface must be down.
 func Rename(t testing.TB, ns *netns.NS, from, to string) {
 	t.Helper()
 	link := func(args ...string) func() error {
@@ -140,7 +137,7 @@ func Rename(t testing.TB, ns *netns.NS, from, to string) {
 func Skip(t testing.TB, why string) {
 	t.Helper()
 	require.NotEqual(t, "true", os.Getenv("CI"), why)
-	t.Skip("skipped: " + why) // scripts/test-kernels looks for that
+	t.Skip("skipped: " + why) // scripts/test-kernels searches for this text
 }
 
 // check fails the test on an error, and skips it if the error says that the rights are missing.

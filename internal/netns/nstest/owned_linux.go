@@ -10,18 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SkipUnlessOwned skips the test unless the kernel gave the table under test an owner that it can
-// outlive. Kernels before 6.9 do not; with later ones the test fails.
+// SkipUnlessOwned skips the test unless the table under test has an owner and persists without it. Kernels before 6.9
+// do not support that; with later ones, the test fails.
 func SkipUnlessOwned(t testing.TB, owned bool) {
 	t.Helper()
 	if !owned {
 		requireOldKernel(t)
-		Skip(t, "needs a kernel whose tables have an owner and outlive it (Linux 6.9)")
+		Skip(t, "needs a kernel with table owners and the flag persist (Linux 6.9)")
 	}
 }
 
-// OwnerWrites returns how many transactions it takes to take over a table that is as it should be: one for the owner,
-// if the kernel gave the table one that it can outlive. From Linux 6.9 on, the test fails if it did not.
+// OwnerWrites returns the number of transactions to adopt a table that needs no change: one to set the owner, or none
+// if the kernel does not support it. From Linux 6.9 on, the test fails without an owner.
 func OwnerWrites(t testing.TB, owned bool) int {
 	t.Helper()
 	if owned {

@@ -17,14 +17,14 @@ import (
 	"github.com/wayleave/wayleave/internal/netns"
 )
 
-// answerWithin limits how long a connection and its answer may take.
+// answerWithin is the timeout of a connection and its answer.
 const answerWithin = 5 * time.Second
 
-// droppedAfter is how long a connection without an answer is waited for.
+// droppedAfter is the time without an answer after which a packet counts as dropped.
 const droppedAfter = 300 * time.Millisecond
 
-// NewPeer returns a namespace that is linked to the node by an interface of that name there. Each
-// prefix has the node's address on the link; the peer has the next one, and the node as its gateway.
+// NewPeer returns a namespace that is linked to the node by an interface with that name. The node has the address of
+// each prefix. The peer has the next address, and the node is its gateway.
 func NewPeer(t testing.TB, node *netns.NS, name string, prefixes ...string) *netns.NS {
 	t.Helper()
 	peer := New(t)
