@@ -48,9 +48,8 @@ type catalog struct {
 	firstFile packed.Index[string]
 	others    map[policy.Key][]string // the other files that have an object, sorted
 	// changed has the object that the receiver has, if it may have changed since the last flush; nil if none.
-	changed map[policy.Key]packed.Object
-	// reported are the conflicts that were reported: by key, the files whose copy has no effect.
-	reported map[policy.Key]map[string]struct{}
+	changed  map[policy.Key]packed.Object
+	reported map[policy.Key]map[string]struct{} // reported conflicts: by key, files without effect
 }
 
 func newCatalog(rejected func(file string, err error)) *catalog {

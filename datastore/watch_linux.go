@@ -156,7 +156,7 @@ func (w *watch) parse(c *changes, events []byte) {
 			return
 		case name == "" && mask&unix.IN_ATTRIB != 0:
 			c.access = true
-		case mask&unix.IN_Q_OVERFLOW != 0, name == "..data": // a ConfigMap replaces this link to change all files
+		case mask&unix.IN_Q_OVERFLOW != 0, name == "..data": // a ConfigMap replaces this link for all files
 			c.overflow = true
 		case name != "" && w.matches(name):
 			c.add(name, mask&^unix.IN_ISDIR)
