@@ -85,7 +85,7 @@ func (c *cluster) saveOptions() error {
 	return os.WriteFile(c.state("options.json"), encoded, 0o644)
 }
 
-// bin returns the path of what is built or downloaded.
+// bin returns the path of a built or downloaded file.
 func (c *cluster) bin(elements ...string) string {
 	return filepath.Join(append([]string{c.repository, "bin"}, elements...)...)
 }

@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// maxIdle is the share of one core that the processes of an idle implementation use together at most.
+	// maxIdle is the maximum share of one core that the processes of an idle implementation use together.
 	maxIdle = 0.05
 	// clockTick is that of /proc (USER_HZ of Linux).
 	clockTick = 10 * time.Millisecond
 )
 
-// consumption is what the processes of an implementation have used on all nodes.
+// consumption is the processor time and memory of an implementation's processes on all nodes.
 type consumption struct {
 	processor time.Duration // also of children that have ended
 	memory    int64         // resident, of the largest one, in bytes
 	processes int
 }
 
-// consumed returns what the processes of an implementation have used so far.
+// consumed returns the consumption of an implementation's processes so far.
 func (m *comparison) consumed(i implementation) (consumption, error) {
 	var u consumption
 	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")

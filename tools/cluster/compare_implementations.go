@@ -209,8 +209,8 @@ func (m *comparison) stopRouter(ctx context.Context) error {
 	})
 }
 
-// startQueue starts kube-network-policies. It takes its access to the API from the files of a pod, and needs rules that
-// hand it packets: its own need the expression queue of nftables, which kernels may lack.
+// startQueue starts kube-network-policies. It reads its access to the API from the files of a pod. It needs rules that
+// queue packets for it: its own rules need the expression queue of nftables, which kernels may lack.
 func (m *comparison) startQueue(ctx context.Context) error {
 	if err := m.restartAgents(ctx, false); err != nil {
 		return err

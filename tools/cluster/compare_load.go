@@ -286,7 +286,7 @@ func (m *comparison) gaugeIn(ctx context.Context, pod string, into any, args ...
 		args...)...), into)
 }
 
-// decode decodes what a command prints.
+// decode decodes the output of a command.
 func decode(cmd *exec.Cmd, into any) error {
 	var problem bytes.Buffer
 	cmd.Stderr = &problem

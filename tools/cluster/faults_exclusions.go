@@ -115,7 +115,7 @@ type endpoint struct {
 	Conditions struct{ Ready bool }
 }
 
-// endpointChange is a pod that became ready or not ready, or is gone.
+// endpointChange is a pod that became ready or not ready, or was deleted.
 type endpointChange struct {
 	pod   string
 	ready bool

@@ -114,7 +114,7 @@ func (k podKind) podObject(node string, interval string) object {
 	container := object{
 		"name": "prober", "image": proberImage, "imagePullPolicy": "Never",
 		"args": []string{"--name=" + name, "--targets=/targets/" + name + ".json", "--interval=" + interval},
-		// Large socket buffers, and a packet socket that sees denied SYNs.
+		// Large socket buffers, and a packet socket that receives denied SYNs.
 		"securityContext": object{"capabilities": object{"add": []string{"NET_ADMIN", "NET_RAW"}}},
 		"volumeMounts":    []object{{"name": "targets", "mountPath": "/targets", "readOnly": true}},
 	}

@@ -124,7 +124,7 @@ func run(ctx context.Context, args []string) error {
 	return commands()[i].run(ctx, c, args[1:])
 }
 
-// isHelp reports whether the arguments of a command ask for its help.
+// isHelp reports whether the arguments request the help of a command.
 func (c command) isHelp(args []string) bool {
 	if c.kind == runsOther {
 		args = args[:min(len(args), 1)]

@@ -118,7 +118,7 @@ func excludedTests() []reason {
 		{"[Feature:Networking-IPv4]", "sends packets to the Internet"},
 		{"[Feature:Networking-IPv6]", "sends packets to the Internet"},
 		{"[Feature:Networking-DNS]", "sends packets to the Internet"},
-		{"Forward PTR lookup", "asks a name server of the Internet"},
+		{"Forward PTR lookup", "queries a name server of the Internet"},
 		{"[Provider:GCE]", "needs a cloud"},
 		{
 			"should set TCP CLOSE_WAIT timeout",

@@ -28,7 +28,7 @@ type suite struct {
 	command func(c *cluster, folder, focus string) []string
 	// results reads them.
 	results func(folder string) ([]result, error)
-	// progress returns what to print of a line of the output, "" for most.
+	// progress returns the text to print for a line of the output, "" for most lines.
 	progress func(line string) string
 	// minTests is the number of tests that have to run without a focus. With fewer, the suite itself has failed.
 	minTests int
@@ -113,7 +113,7 @@ func runTest(ctx context.Context, c *cluster, args []string) error {
 	return errors.Join(problems...)
 }
 
-// versions returns the date, and the versions of what the suites ran on.
+// versions returns the date, and the versions of the components of the cluster.
 func (c *cluster) versions(ctx context.Context) string {
 	commit := "unknown"
 	git := exec.CommandContext(ctx, "git", "-C", c.repository, "describe", "--always", "--dirty")
@@ -155,7 +155,7 @@ func (c *cluster) runSuite(ctx context.Context, control *machine.Machine, s suit
 	start := time.Now()
 	cmd := control.NetCommand(ctx, s.command(c, folder, focus)...)
 	cmd.Env = c.clientEnvironment()
-	// On an interrupt, the suite removes what it made in the cluster.
+	// On an interrupt, the suite removes its objects from the cluster.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = time.Minute
 	reader, writer := io.Pipe()

@@ -342,7 +342,7 @@ func ipCommands(ctx context.Context, m *machine.Machine, commands ...string) err
 	return output(cmd)
 }
 
-// output runs a command, and returns what it printed as the error if it fails.
+// output runs a command. If it fails, the error is its output.
 func output(cmd *exec.Cmd) error {
 	var printed bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &printed, &printed

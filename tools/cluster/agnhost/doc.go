@@ -32,18 +32,18 @@
 //	   |  <-------- COOKIE-ACK, SACK, DATA   |  or ABORT: EOF
 //	   | ABORT --------------------------->  |
 //
-// The ABORT at the end takes the place of a shutdown, so connection tracking soon forgets the association. Both
+// The ABORT at the end replaces a shutdown, so connection tracking soon removes the association. Both
 // families work. Every raw socket of a network namespace receives all packets. So each server claims its port by an
-// abstract Unix socket; a server sends ABORT only for ports that nobody claims.
+// abstract Unix socket; a server sends ABORT only for ports that no server claims.
 //
 // These parts of SCTP are not emulated:
 //
 //   - shutdown, heartbeats, several addresses, several streams, fragments, windows and congestion control;
-//   - a server that speaks first: porter sends its data when the client's data arrives;
+//   - a server that sends first: porter sends its data when the client's data arrives;
 //   - the signature and the lifetime of the state cookie;
 //   - back-off: the client sends INIT and COOKIE-ECHO again every 3 s, the initial timeout of Linux;
 //   - ICMP errors other than "protocol unreachable", or "unrecognized next header" of IPv6, which end the attempt;
-//   - the request /dial?protocol=sctp of netexec, which the real agnhost serves and cannot carry out.
+//   - the request /dial?protocol=sctp of netexec, which the real agnhost serves, but without success.
 //
 // In a network namespace without such a server, the kernel answers INIT by an ICMP error, where a kernel with SCTP
 // sends ABORT. The client then prints "protocol not available" in place of "connection refused".

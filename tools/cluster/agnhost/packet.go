@@ -153,7 +153,8 @@ func parseInitiation(value []byte) (initiation, []byte, error) {
 	return i, nil, nil
 }
 
-// stateCookie is what the server sends by INIT-ACK and gets back by COOKIE-ECHO: it keeps no state between the two.
+// stateCookie is the cookie that the server sends with INIT-ACK and receives with COOKIE-ECHO, so that it needs no
+// state.
 type stateCookie struct {
 	client, server initiation
 }

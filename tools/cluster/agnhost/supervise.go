@@ -22,7 +22,7 @@ func ends(s syscall.Signal) bool {
 	return s != syscall.SIGCONT && s != syscall.SIGWINCH
 }
 
-// child is a program to run with this program's open files. A nil *child stands for none.
+// child is a program to run with this program's open files. A nil *child means none.
 type child struct {
 	program           string
 	args, environment []string
@@ -34,7 +34,7 @@ type notices struct {
 }
 
 func newNotices() notices {
-	// One SIGCHLD may stand for many children, and one is enough in the channel.
+	// One SIGCHLD may be for many children, and one is enough in the channel.
 	n := notices{signals: make(chan os.Signal, 16), died: make(chan os.Signal, 1)}
 	signal.Notify(n.signals, forwarded()...)
 	signal.Notify(n.died, syscall.SIGCHLD)

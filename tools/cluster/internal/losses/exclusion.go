@@ -28,7 +28,7 @@ type Exclusion struct {
 	// Start and End limit the times at which the probes were sent. A zero End means that the exclusion
 	// has not ended.
 	Start, End time.Time
-	// Limit is the number of probes that are excluded at most; 0 is no limit.
+	// Limit is the maximum number of probes that are excluded; 0 is no limit.
 	Limit int
 	// MaxShare is the share of the new flows through Services that may be lost. If more are, the results
 	// are invalid. 0 is no limit.

@@ -26,7 +26,7 @@ type Logs struct {
 }
 
 type logFile struct {
-	path string // where it was found
+	path string // path at which it was found
 	file *os.File
 	read int64 // bytes read so far
 	done bool  // nothing writes to it any more
@@ -100,7 +100,7 @@ func (l *Logs) open(paths []string) error {
 	return errors.Join(errs...)
 }
 
-// hasPath reports whether the file is still where it was found.
+// hasPath reports whether the file is still at that path.
 func (f *logFile) hasPath() bool {
 	opened, err := f.file.Stat()
 	if err != nil {

@@ -21,12 +21,12 @@ const cgroupRoot = "/sys/fs/cgroup"
 
 // hierarchy is a mounted hierarchy of control groups. Version 1 has several, version 2 has one.
 type hierarchy struct {
-	path    string // where it is mounted
+	path    string // mount point
 	kind    string // of the file system: cgroup or cgroup2
 	options string // of the mount
 }
 
-// hierarchies returns what is mounted below /sys/fs/cgroup, as proc_pid_mountinfo(5) lists it.
+// hierarchies returns the mounts below /sys/fs/cgroup, as proc_pid_mountinfo(5) lists them.
 func hierarchies() ([]hierarchy, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -113,8 +113,7 @@ func (h hierarchy) enter(name string) error {
 	return nil
 }
 
-// mountCgroups mounts the hierarchies, of which the machine sees its own part, on an empty
-// /sys/fs/cgroup.
+// mountCgroups mounts the hierarchies on an empty /sys/fs/cgroup. Each mount shows the machine's part of the hierarchy.
 func mountCgroups(all []hierarchy) error {
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	if !slices.ContainsFunc(all, func(h hierarchy) bool { return h.path == cgroupRoot }) {

@@ -3,13 +3,13 @@
 // Package machine runs programs on a simulated machine: a process 1 in namespaces of its own
 // (mounts, processes, network, host name, IPC, control groups) that starts the programs and restarts them.
 //
-// A machine sees the files of the host, except that /etc is a copy on write, and that /opt,
+// A machine has the files of the host, except that /etc is a copy on write, and that /opt,
 // /var/lib, /var/log and /run are its own. /opt, /var/lib and the changes of /etc are in
 // [Config.Dir], and /var/log is [Config.Logs]. They outlast a machine that is killed; /run does not.
 // /proc and /sys show the machine's own processes, links and control groups.
 //
 // A machine ends with its process 1: the kernel then kills all its processes, and removes its
-// mounts and links. So nothing is left of it but its folders and control groups, which
+// mounts and links. Only its folders and control groups remain, which
 // [Machine.Remove] removes.
 //
 // # Usage

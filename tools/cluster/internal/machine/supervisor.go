@@ -113,7 +113,7 @@ func (s *supervisor) start(program Program) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	pid := process.Pid // Release forgets it
+	pid := process.Pid // Release clears it
 	log.Printf("%s runs as process %d", program.Name, pid)
 	return pid, process.Release()
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package measure has what the programs gauge and cluster exchange as JSON.
+// Package measure has the types that the programs gauge and cluster exchange as JSON.
 //
 // # Usage
 //
