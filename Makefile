@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# `make help` lists the targets. The two that a newcomer needs are demo and test.
+# `make help` lists the targets. Start with demo and test.
 
 SHELL := /bin/bash
 MODULES := . kubernetes dataplane/felix dataplane/wire dataplane/wireguard datastore/etcd datastore/kubernetes examples examples/daemon
@@ -14,7 +14,7 @@ RACE := ./selector/... ./policy/... ./dataplane ./dataplane/dptest/... ./datapla
 FUZZTIME ?= 5s
 SOAKTIME ?= 10m
 WORLDS ?= 2000
-# Every day has worlds of its own.
+# Each day tests other worlds.
 FIRST ?= $(shell expr $$(date +%s) / 86400 '*' 100000)
 # Where Debian keeps nft and ip, which an ordinary user's PATH lacks.
 export PATH := $(PATH):/usr/sbin:/sbin
@@ -28,11 +28,11 @@ demo: bin/agent ## Build a small node in a namespace, run the agent on it, print
 	bin/agent demo $(DEMOFLAGS)
 
 .PHONY: demo-etcd
-demo-etcd: bin/agent ## Build three nodes that share an etcd, write one policy, see it take effect on all.
+demo-etcd: bin/agent ## Build three nodes that share an etcd, write one policy, and show when it takes effect on each.
 	bin/agent demo --etcd
 
 .PHONY: test
-test: test-tools ## Run all tests, those that need the kernel in namespaces of their own.
+test: test-tools ## Run all tests, those that need the kernel in network namespaces.
 	go test -timeout 30m $(PACKAGES)
 
 .PHONY: test-tools
@@ -44,7 +44,7 @@ test-user: test-tools ## As root: run the kernel tests and the demo once more as
 	scripts/test-user
 
 .PHONY: test-bird
-test-bird: test-tools ## Run BIRD beside the routes dataplane; it is fetched if it is not here.
+test-bird: test-tools ## Run BIRD with the routes dataplane; fetch it if it is not installed.
 	scripts/test-bird
 
 .PHONY: test-nft
@@ -60,19 +60,19 @@ test-wire: test-tools ## Send real packets through all worlds that the tests of 
 	WIRE=whole go test ./dataplane/nft -run 'TestWire|TestPacketsInKernel' -count=1 -timeout 180m -v
 
 .PHONY: test-worlds
-test-worlds: test-tools ## Lead millions of simulated packets of WORLDS (default 2000) new random worlds, from seed FIRST on, through both forms of policy.
+test-worlds: test-tools ## Simulate millions of packets of WORLDS (default 2000) new random worlds, from seed FIRST on, in both forms of policy.
 	go test ./dataplane/nft/render ./dataplane/nft/internal/revoke -count=1 -timeout 60m -v \
 		-run 'TestVerdicts|TestRepresentatives|TestHostRepresentatives|TestIncompleteStatesEqualFreshRenderer|TestJudgesOfRandomStates' -worlds $(WORLDS) -first $(FIRST)
 
 .PHONY: test-nightly
-test-nightly: test-worlds test-wire ## What takes too long for every change: test-worlds and test-wire.
+test-nightly: test-worlds test-wire ## Run the tests that take too long for every change: test-worlds and test-wire.
 
 .PHONY: test-etcd
 test-etcd: ## Run the tests of datastore/etcd, those with processes also on Debian's etcd-server.
 	scripts/test-etcd
 
 .PHONY: test-kubernetes
-test-kubernetes: ## Run the tests of datastore/kubernetes on a real API server, which is built if it is not here.
+test-kubernetes: ## Run the tests of datastore/kubernetes on a real API server, which is built first if necessary.
 	scripts/test-kubernetes
 
 .PHONY: cluster
@@ -151,7 +151,7 @@ fmt: bin/gofumpt ## Format all code.
 	bin/gofumpt -w $(MODULES) $(TOOLS)
 
 .PHONY: fuzz
-fuzz: ## Run every fuzz test for FUZZTIME (default 5s; 300x is so many runs).
+fuzz: ## Run every fuzz test for FUZZTIME (default 5s; 300x means 300 runs).
 	scripts/fuzz $(FUZZTIME)
 
 .PHONY: soak
@@ -171,7 +171,7 @@ bench-page: bin/benchmarks ## Render docs/benchmarks.md, docs/performance.md and
 	bin/benchmarks page
 
 .PHONY: bench-kubernetes
-bench-kubernetes: ## Measure a node on a real API server with PODS pods (default 100000): from a write to the kernel, memory, start.
+bench-kubernetes: ## Measure a node on a real API server with PODS pods (default 100000): time from a write to the kernel, memory, start.
 	BENCH=1 WAYLEAVE_SCALE_PODS=$(or $(PODS),100000) scripts/test-kubernetes
 
 .PHONY: fleet
