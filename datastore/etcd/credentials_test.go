@@ -57,7 +57,7 @@ func TestPasswordIsReadAgain(t *testing.T) {
 	update(t, admin, set("a", "2"))
 	n1.wait(t, "a=2")
 	awaitStored(t, rootClient(t, srv), "the report", func() bool {
-		return realised(t, admin, profile("a", "").Key()) == "1/1 n1:realised"
+		return applied(t, admin, profile("a", "").Key()) == "1/1 n1:applied"
 	})
 }
 

@@ -3,7 +3,7 @@
 // Package etcd keeps desired state, and the reports of nodes, in an etcd cluster that many nodes share.
 //
 //	Store, Writer ──▶ etcd ──▶ Source ──▶ datastore.Receiver   (on every node)
-//	Store.Realised ◀─ etcd ◀── Reporter                        (on every node)
+//	Store.Applied ◀── etcd ◀── Reporter                        (on every node)
 //
 // It is a module of its own, so that programs without it do not depend on etcd's client. docs/datastore.md has the
 // layout of the keys, figures for sizing, and what happens in case of failures.

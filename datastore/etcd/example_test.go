@@ -53,9 +53,9 @@ func Example() {
 	must(err)
 	must(store.Init(ctx)) // from now on, Sources read the objects
 	key := policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "web"}
-	realised, err := store.Realised(ctx, key)
+	applied, err := store.Applied(ctx, key)
 	must(err)
-	fmt.Println("in force on", realised)
+	fmt.Println("in force on", applied)
 
 	// On the node:
 	reporter, err := etcd.NewReporter(etcd.ReporterConfig{Client: client, Node: "n1"})
@@ -73,11 +73,11 @@ func Example() {
 	go func() { ended <- reporter.Run(ctx) }()
 	<-n.inSync
 
-	for !realised.Complete() {
-		realised, err = store.Realised(ctx, key)
+	for !applied.Complete() {
+		applied, err = store.Applied(ctx, key)
 		must(err)
 	}
-	fmt.Println("in force on", realised)
+	fmt.Println("in force on", applied)
 	cancel()
 	<-ended
 	<-ended

@@ -91,19 +91,19 @@ func (h *histories) check(t *testing.T) {
 		want := o.Resource.(*policy.Profile).LabelsToApply["v"]
 		state = append(state, name+"="+want)
 		h.claim(t, name, want, func(n *reportingNode) string { return n.value(name) },
-			func() (etcd.Realisation, error) {
-				return h.store.Realised(t.Context(), o.Resource.Key())
+			func() (etcd.Progress, error) {
+				return h.store.Applied(t.Context(), o.Resource.Key())
 			})
 	}
-	h.claim(t, "all", strings.Join(state, " "), (*reportingNode).text, func() (etcd.Realisation, error) {
-		return h.store.RealisedAt(t.Context(), list.Revision)
+	h.claim(t, "all", strings.Join(state, " "), (*reportingNode).text, func() (etcd.Progress, error) {
+		return h.store.AppliedAt(t.Context(), list.Revision)
 	})
 }
 
 // claim compares the reports with the states of the nodes before and after, because a node may apply an object in
 // between.
 func (h *histories) claim(
-	t *testing.T, what, want string, has func(*reportingNode) string, ask func() (etcd.Realisation, error),
+	t *testing.T, what, want string, has func(*reportingNode) string, ask func() (etcd.Progress, error),
 ) {
 	t.Helper()
 	before := map[string]string{}
@@ -114,7 +114,7 @@ func (h *histories) claim(
 	require.NoError(t, err)
 	for _, node := range said.Nodes {
 		for _, n := range h.nodes {
-			if n.name != node.Node || node.State != etcd.NodeRealised {
+			if n.name != node.Node || node.State != etcd.NodeApplied {
 				continue
 			}
 			h.claims++
@@ -133,7 +133,7 @@ func (h *histories) settle(t *testing.T) {
 	require.NoError(t, err)
 	eventually(t, "all in force", func() bool {
 		h.check(t)
-		said, err := h.store.RealisedAt(t.Context(), barrier)
+		said, err := h.store.AppliedAt(t.Context(), barrier)
 		require.NoError(t, err)
 		return said.Complete() && len(said.Nodes) == len(h.nodes)
 	})
@@ -355,10 +355,10 @@ func (h *histories) settleFor(t *testing.T, node string) {
 	require.NoError(t, err)
 	eventually(t, node+" has all in force", func() bool {
 		h.check(t)
-		said, err := h.store.RealisedAt(t.Context(), barrier)
+		said, err := h.store.AppliedAt(t.Context(), barrier)
 		require.NoError(t, err)
 		for _, n := range said.Nodes {
-			if n.Node == node && n.State == etcd.NodeRealised {
+			if n.Node == node && n.State == etcd.NodeApplied {
 				return true
 			}
 		}

@@ -98,7 +98,7 @@ func TestProxyFanOut(t *testing.T) {
 	n1, _ := newReporter(t, newClient(t, proxy), "n1")
 	n1.Set(etcd.Report{Revision: last, History: readingOf(t, newClient(t, proxy)), InSync: true})
 	awaitStored(t, rawClient(t, srv.url), "the report", func() bool {
-		r, err := store.RealisedAt(t.Context(), last)
+		r, err := store.AppliedAt(t.Context(), last)
 		require.NoError(t, err)
 		return r.Complete()
 	})

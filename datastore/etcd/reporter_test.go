@@ -32,8 +32,8 @@ func newReporterFor(t testing.TB, c *etcd.Client, node string, ttl time.Duration
 	return r, background(t, r.Run)
 }
 
-func realised(t testing.TB, store *etcd.Store, key policy.Key) string {
-	r, err := store.Realised(t.Context(), key)
+func applied(t testing.TB, store *etcd.Store, key policy.Key) string {
+	r, err := store.Applied(t.Context(), key)
 	require.NoError(t, err)
 	text := r.String()
 	for _, n := range r.Nodes {
@@ -43,7 +43,7 @@ func realised(t testing.TB, store *etcd.Store, key policy.Key) string {
 }
 
 // After a policy is written, one node after the other applies it. Nodes that fail or have ended do not count.
-func TestRealised(t *testing.T) {
+func TestApplied(t *testing.T) {
 	srv, client, store := newStoreOn(t)
 	ctx, history, raw := t.Context(), readingOf(t, client), rawClient(t, srv.url)
 	for _, node := range []string{"n1", "n2", "n3"} {
@@ -51,25 +51,25 @@ func TestRealised(t *testing.T) {
 		require.NoError(t, err)
 	}
 	p := &policy.Policy{Name: "p"}
-	_, err := store.Realised(ctx, p.Key())
+	_, err := store.Applied(ctx, p.Key())
 	require.ErrorIs(t, err, etcd.ErrNotFound)
 	before, err := store.Put(ctx, profile("x", "1"), etcd.Any)
 	require.NoError(t, err)
 	at, err := store.Put(ctx, p, etcd.Any)
 	require.NoError(t, err)
-	require.Equal(t, "0/3 n1:silent n2:silent n3:silent", realised(t, store, p.Key()))
+	require.Equal(t, "0/3 n1:silent n2:silent n3:silent", applied(t, store, p.Key()))
 
 	n1, stop1 := newReporter(t, client, "n1")
 	n2, _ := newReporter(t, client, "n2")
 	n3, _ := newReporter(t, client, "n3")
 	wait := func(want string) {
 		t.Helper()
-		awaitStored(t, raw, want, func() bool { return realised(t, store, p.Key()) == want })
+		awaitStored(t, raw, want, func() bool { return applied(t, store, p.Key()) == want })
 	}
 	n1.Set(etcd.Report{Revision: at, History: history, InSync: true})
 	n2.Set(etcd.Report{Revision: before, History: history, InSync: true})
 	n3.Set(etcd.Report{Revision: at, History: history, InSync: false})
-	wait("1/3 n1:realised n2:behind n3:behind")
+	wait("1/3 n1:applied n2:behind n3:behind")
 	web := policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: "shop", Name: "web"}
 	n2.Set(etcd.Report{Revision: at, History: history, InSync: true})
 	n3.Set(etcd.Report{
@@ -78,8 +78,8 @@ func TestRealised(t *testing.T) {
 			web: {State: "failed", Problem: "no such interface", Generation: 2},
 		},
 	})
-	wait("2/3 n1:realised n2:realised n3:faulty")
-	r, err := store.RealisedAt(ctx, at)
+	wait("2/3 n1:applied n2:applied n3:faulty")
+	r, err := store.AppliedAt(ctx, at)
 	require.NoError(t, err)
 	require.Equal(t, map[policy.Key]string{web: "no such interface"}, r.Nodes[2].Faults)
 	require.False(t, r.Complete())
@@ -90,31 +90,31 @@ func TestRealised(t *testing.T) {
 		"n3": {web: {State: "failed", Problem: "no such interface", Generation: 2}},
 	}, endpoints)
 	n3.Set(etcd.Report{Revision: at, History: history, InSync: true})
-	wait("3/3 n1:realised n2:realised n3:realised")
+	wait("3/3 n1:applied n2:applied n3:applied")
 	endpoints, _, err = store.Endpoints(ctx)
 	require.NoError(t, err)
 	require.Empty(t, endpoints)
-	r, err = store.Realised(ctx, p.Key())
+	r, err = store.Applied(ctx, p.Key())
 	require.NoError(t, err)
 	require.True(t, r.Complete())
 
 	// No node has applied the new revision of the policy yet.
 	at, err = store.Put(ctx, &policy.Policy{Name: "p", Selector: "all()"}, etcd.Any)
 	require.NoError(t, err)
-	require.Equal(t, "0/3 n1:behind n2:behind n3:behind", realised(t, store, p.Key()))
+	require.Equal(t, "0/3 n1:behind n2:behind n3:behind", applied(t, store, p.Key()))
 	n2.Set(etcd.Report{Revision: at, History: history, InSync: true})
-	wait("1/3 n1:behind n2:realised n3:behind")
+	wait("1/3 n1:behind n2:applied n3:behind")
 
 	// An agent that stops deletes its report. A node that no longer exists is not listed.
 	require.ErrorIs(t, stop1(), context.Canceled)
-	require.Equal(t, "1/3 n1:silent n2:realised n3:behind", realised(t, store, p.Key()))
+	require.Equal(t, "1/3 n1:silent n2:applied n3:behind", applied(t, store, p.Key()))
 	_, err = store.Delete(ctx, policy.Key{Kind: policy.KindNode, Name: "n1"}, etcd.Any)
 	require.NoError(t, err)
-	require.Equal(t, "1/2 n2:realised n3:behind", realised(t, store, p.Key()))
+	require.Equal(t, "1/2 n2:applied n3:behind", applied(t, store, p.Key()))
 
 	_, err = raw.Put(ctx, "/wayleave/test/agents/n9", `{"schema":2}`)
 	require.NoError(t, err)
-	require.Equal(t, "1/3 n2:realised n3:behind n9:silent", realised(t, store, p.Key()))
+	require.Equal(t, "1/3 n2:applied n3:behind n9:silent", applied(t, store, p.Key()))
 }
 
 // The report of a killed agent expires. A report whose lease was lost is written again.
@@ -126,12 +126,12 @@ func TestReportsExpire(t *testing.T) {
 	update(t, store, policy.Update{Key: p.Key(), Resource: p})
 	cut := newClientOf(t, etcd.Config{Endpoints: []string{relay.url}, Cluster: "test", RequestTimeout: time.Second})
 	node := newReportingNode(t, "n1", cut, nil, shortTTL)
-	awaitStored(t, raw, "the report", func() bool { return realised(t, store, p.Key()) == "1/1 n1:realised" })
+	awaitStored(t, raw, "the report", func() bool { return applied(t, store, p.Key()) == "1/1 n1:applied" })
 	release := relay.hold()
 	t.Cleanup(release)
-	awaitStored(t, raw, "its end", func() bool { return realised(t, store, p.Key()) == "0/0" })
+	awaitStored(t, raw, "its end", func() bool { return applied(t, store, p.Key()) == "0/0" })
 	release()
-	awaitStored(t, raw, "the report again", func() bool { return realised(t, store, p.Key()) == "1/1 n1:realised" })
+	awaitStored(t, raw, "the report again", func() bool { return applied(t, store, p.Key()) == "1/1 n1:applied" })
 	require.Equal(t, uint64(2), node.source.Stats().Lists, "a report that is gone says nothing of the history")
 
 	leases, err := raw.Leases(t.Context())
@@ -140,7 +140,7 @@ func TestReportsExpire(t *testing.T) {
 		_, err := raw.Revoke(t.Context(), l.ID) // as an operator could do
 		require.NoError(t, err)
 	}
-	awaitStored(t, raw, "the report once more", func() bool { return realised(t, store, p.Key()) == "1/1 n1:realised" })
+	awaitStored(t, raw, "the report once more", func() bool { return applied(t, store, p.Key()) == "1/1 n1:applied" })
 	got, err := raw.Get(t.Context(), "/wayleave/test/agents/", clientv3.WithPrefix())
 	require.NoError(t, err)
 	require.Regexp(t, `^{"schema":1,"revision":\d+,"cluster":\d+,"term":\d+,"inSync":true,"endpoints":0,"faulty":0}$`,
@@ -209,16 +209,16 @@ func TestReportWithoutAnswer(t *testing.T) {
 			kv := &unansweredKV{KV: raw.KV}
 			raw.KV = kv
 			node := newReportingNode(t, "n1", newClientOf(t, etcd.Config{Etcd: raw, Cluster: "test"}), nil, time.Minute)
-			awaitStored(t, raw, "the report", func() bool { return realised(t, store, p.Key()) == "1/1 n1:realised" })
+			awaitStored(t, raw, "the report", func() bool { return applied(t, store, p.Key()) == "1/1 n1:applied" })
 			kv.puts.Store(lost.puts)
 			kv.transactions.Store(lost.transactions)
 			update(t, store, set("p", "2"))
 			eventually(t, "the next report", func() bool {
-				return kv.transactions.Load() < 0 && realised(t, store, p.Key()) == "1/1 n1:realised"
+				return kv.transactions.Load() < 0 && applied(t, store, p.Key()) == "1/1 n1:applied"
 			})
 			update(t, store, set("p", "3"))
 			awaitStored(t, raw, "the report after it", func() bool {
-				return realised(t, store, p.Key()) == "1/1 n1:realised"
+				return applied(t, store, p.Key()) == "1/1 n1:applied"
 			})
 			require.Equal(t, uint64(1), node.source.Stats().Lists)
 			require.Negative(t, kv.transactions.Load())
@@ -248,14 +248,14 @@ func TestReplacedReportIsWrittenAgain(t *testing.T) {
 	kv := &readKV{KV: raw.KV}
 	raw.KV = kv
 	newReportingNode(t, "n1", newClientOf(t, etcd.Config{Etcd: raw, Cluster: "test"}), nil, shortTTL)
-	eventually(t, "the report", func() bool { return realised(t, store, p.Key()) == "1/1 n1:realised" })
+	eventually(t, "the report", func() bool { return applied(t, store, p.Key()) == "1/1 n1:applied" })
 	_, err := rawClient(t, srv.url).Put(t.Context(), "/wayleave/test/agents/n1",
 		`{"schema":1,"revision":1,"inSync":false,"endpoints":0,"faulty":0}`)
 	require.NoError(t, err)
 	replaced := kv.reads.Load()
 	eventually(t, "the report again", func() bool {
 		reads := kv.reads.Load() - replaced
-		written := realised(t, store, p.Key()) == "1/1 n1:realised"
+		written := applied(t, store, p.Key()) == "1/1 n1:applied"
 		require.True(t, written || reads < 10, "the report was read back %d times and not written", reads)
 		return written
 	})
@@ -268,14 +268,14 @@ func TestNewLeaseIsReportedAtOnce(t *testing.T) {
 	p := profile("p", "1")
 	update(t, store, set("p", "1"))
 	newReportingNode(t, "n1", client, nil, time.Hour)
-	awaitStored(t, raw, "the report", func() bool { return realised(t, store, p.Key()) == "1/1 n1:realised" })
+	awaitStored(t, raw, "the report", func() bool { return applied(t, store, p.Key()) == "1/1 n1:applied" })
 	leases, err := raw.Leases(t.Context())
 	require.NoError(t, err)
 	require.Len(t, leases.Leases, 1)
 	_, err = raw.Revoke(t.Context(), leases.Leases[0].ID)
 	require.NoError(t, err)
 	update(t, store, set("p", "2")) // when it writes the report, the node notices that the lease is lost
-	awaitStored(t, raw, "the report again", func() bool { return realised(t, store, p.Key()) == "1/1 n1:realised" })
+	awaitStored(t, raw, "the report again", func() bool { return applied(t, store, p.Key()) == "1/1 n1:applied" })
 }
 
 // A report of many endpoints takes several transactions. Later, only changes are written.
@@ -305,7 +305,7 @@ func TestReportsOfManyEndpoints(t *testing.T) {
 	n1.Set(report(300, "up"))
 	awaitStored(t, raw, "all of them", func() bool { return count() == 300 })
 	awaitStored(t, raw, "the agent", func() bool {
-		r, err := store.RealisedAt(t.Context(), 1)
+		r, err := store.AppliedAt(t.Context(), 1)
 		require.NoError(t, err)
 		return len(r.Nodes) == 1 && r.Nodes[0].Faulty == 300 && len(r.Nodes[0].Faults) == etcd.MaxFaults
 	})

@@ -195,7 +195,7 @@ func TestUsersAndRoles(t *testing.T) {
 	n1, _ := newReporter(t, agent, "n1")
 	n1.Set(etcd.Report{Revision: source.Stats().Delivered, History: readingOf(t, agent), InSync: true})
 	awaitStored(t, root, "the report", func() bool {
-		return realised(t, admin, profile("a", "").Key()) == "1/1 n1:realised"
+		return applied(t, admin, profile("a", "").Key()) == "1/1 n1:applied"
 	})
 	_, err := newStore(t, agent).Put(t.Context(), profile("a", "2"), etcd.Any)
 	require.ErrorIs(t, err, rpctypes.ErrPermissionDenied)
@@ -284,7 +284,7 @@ func TestServerWithUsersRestarts(t *testing.T) {
 	n1.wait(t, "a=2")
 	w.await(t, "found", w.isFound)
 	awaitStored(t, rootClient(t, srv), "the report", func() bool {
-		return realised(t, admin, profile("a", "").Key()) == "1/1 n1:realised"
+		return applied(t, admin, profile("a", "").Key()) == "1/1 n1:applied"
 	})
 	require.Equal(t, uint64(1), n1.source.Stats().Lists)
 }

@@ -149,7 +149,7 @@ func (s *Store) Suspend(ctx context.Context) error {
 }
 
 // Barrier returns a revision after all earlier writes that every Source receives, even if the last writes changed
-// nothing. RealisedAt returns which nodes have applied it. Barrier writes one small key. Errors: a *ValueError that is
+// nothing. AppliedAt returns which nodes have applied it. Barrier writes one small key. Errors: a *ValueError that is
 // ErrNewer, or the client's.
 func (s *Store) Barrier(ctx context.Context) (Revision, error) {
 	value, err := encodeValue(struct{}{})

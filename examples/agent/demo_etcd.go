@@ -210,7 +210,7 @@ func (d *sharedDemo) stages(ctx context.Context) error {
 	d.startAgents()
 	d.Printf("\n== Before policy: pods on all nodes, and an agent each\n")
 	began := time.Now()
-	ask := func() (etcd.Realisation, error) { return d.objects.RealisedAt(ctx, result.Revision) }
+	ask := func() (etcd.Progress, error) { return d.objects.AppliedAt(ctx, result.Revision) }
 	if _, err := follow(ctx, ask, d.tell(began)); err != nil {
 		return errors.Join(context.Cause(ctx), err)
 	}
@@ -240,9 +240,9 @@ func (d *sharedDemo) writePolicy(ctx context.Context) error {
 		_, err := s.write(ctx, d.objects, applyOptions{owner: "policy"})
 		written <- err
 	}()
-	_, err := follow(ctx, func() (etcd.Realisation, error) {
+	_, err := follow(ctx, func() (etcd.Progress, error) {
 		for {
-			r, err := d.objects.Realised(ctx, key)
+			r, err := d.objects.Applied(ctx, key)
 			if !errors.Is(err, etcd.ErrNotFound) {
 				return r, err
 			}
@@ -263,8 +263,8 @@ func (d *sharedDemo) writePolicy(ctx context.Context) error {
 }
 
 // tell returns a function that says how far the nodes are.
-func (d *sharedDemo) tell(began time.Time) func(etcd.Realisation) {
-	return func(r etcd.Realisation) {
+func (d *sharedDemo) tell(began time.Time) func(etcd.Progress) {
+	return func(r etcd.Progress) {
 		var states []string
 		for _, n := range r.Nodes {
 			states = append(states, n.Node+" "+string(n.State))

@@ -170,11 +170,11 @@ func waitInForce(
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
 	last, err := follow(ctx,
-		func() (etcd.Realisation, error) { return store.RealisedAt(ctx, revision) },
-		func(r etcd.Realisation) { c.Printf("in force on %s\n", r) })
+		func() (etcd.Progress, error) { return store.AppliedAt(ctx, revision) },
+		func(r etcd.Progress) { c.Printf("in force on %s\n", r) })
 	if err != nil {
 		for _, n := range last.Nodes {
-			if n.State != etcd.NodeRealised {
+			if n.State != etcd.NodeApplied {
 				c.Printf("  %s is %s\n", n.Node, n.State)
 				for _, key := range slices.SortedFunc(maps.Keys(n.Faults), policy.Key.Compare) {
 					c.Printf("    %s: %s\n", key, n.Faults[key])
@@ -189,8 +189,8 @@ func waitInForce(
 // follow asks how far the nodes are until all of them are there, and tells of each number that is
 // another one.
 func follow(
-	ctx context.Context, ask func() (etcd.Realisation, error), tell func(etcd.Realisation),
-) (last etcd.Realisation, err error) {
+	ctx context.Context, ask func() (etcd.Progress, error), tell func(etcd.Progress),
+) (last etcd.Progress, err error) {
 	said := ""
 	for {
 		now, err := ask()

@@ -31,14 +31,14 @@ func TestFaultsReachTheStore(t *testing.T) {
 	inForce(t, store, allow.Key())
 	faulty := func(key, at policy.Key, says string) {
 		t.Helper()
-		var last etcd.Realisation
+		var last etcd.Progress
 		awaitStored(t, raw, says, func() bool {
 			var err error
-			last, err = store.Realised(t.Context(), key)
+			last, err = store.Applied(t.Context(), key)
 			require.NoError(t, err)
 			return last.Nodes[0].State == etcd.NodeFaulty
 		})
-		require.Zero(t, last.Realised)
+		require.Zero(t, last.Applied)
 		require.Contains(t, last.Nodes[0].Faults[at], says)
 	}
 

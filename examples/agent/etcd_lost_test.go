@@ -56,10 +56,10 @@ func put(t *testing.T, store *etcd.Store, resources ...policy.Resource) {
 // inForce waits until an object is in force on the one node.
 func inForce(t *testing.T, store *etcd.Store, key policy.Key) {
 	t.Helper()
-	var last etcd.Realisation
+	var last etcd.Progress
 	await(t, key.String()+" in force", func() (complete bool) {
 		var err error
-		last, err = store.Realised(t.Context(), key)
+		last, err = store.Applied(t.Context(), key)
 		require.NoError(t, err)
 		return last.Complete()
 	}, func() any { return last })

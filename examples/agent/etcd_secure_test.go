@@ -177,8 +177,8 @@ func TestAgentOverTLSWithAPassword(t *testing.T) {
 	s := agent.status("ready", func(s api.Status) bool { return s.Ready })
 	require.True(t, s.Store.Connected)
 	require.Empty(t, s.Store.Error)
-	await(t, "realised", func() bool {
-		r, err := store.Realised(t.Context(), p.Key())
+	await(t, "applied", func() bool {
+		r, err := store.Applied(t.Context(), p.Key())
 		require.NoError(t, err)
 		return r.Complete()
 	})

@@ -121,10 +121,10 @@ func TestApplyAndRun(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, list.Objects, 1)
 	key := list.Objects[0].Resource.Key()
-	last, err := follow(t.Context(), func() (etcd.Realisation, error) { return store.Realised(t.Context(), key) },
-		func(etcd.Realisation) {})
+	last, err := follow(t.Context(), func() (etcd.Progress, error) { return store.Applied(t.Context(), key) },
+		func(etcd.Progress) {})
 	require.NoError(t, err)
-	require.Equal(t, etcd.NodeRealised, last.Nodes[0].State)
+	require.Equal(t, etcd.NodeApplied, last.Nodes[0].State)
 
 	ask := api.NewClient(socket)
 	values, err := api.Get[[]settings.Value](t.Context(), ask, "/v1/config")
@@ -156,7 +156,7 @@ func TestApplyAndRun(t *testing.T) {
 	require.Contains(t, out.String(), "in force on 1/1")
 	cancel()
 	require.NoError(t, <-ended, log.String())
-	gone, err := store.RealisedAt(t.Context(), 1)
+	gone, err := store.AppliedAt(t.Context(), 1)
 	require.NoError(t, err)
 	require.Empty(t, gone.Nodes, "an agent that ends takes its report back")
 }
@@ -197,9 +197,9 @@ func TestRunWithoutAStore(t *testing.T) {
 	key := policy.Key{Kind: policy.KindPolicy, Namespace: "shop", Name: "newer"}
 	put, err := raw.Put(t.Context(), "/wayleave/default/state/Policy/shop/newer", `{"schema":99,"resource":{}}`)
 	require.NoError(t, err)
-	node := func(revision etcd.Revision, state etcd.NodeState) etcd.NodeRealisation {
+	node := func(revision etcd.Revision, state etcd.NodeState) etcd.NodeProgress {
 		for {
-			r, err := store.RealisedAt(t.Context(), revision)
+			r, err := store.AppliedAt(t.Context(), revision)
 			require.NoError(t, err)
 			if len(r.Nodes) == 1 && r.Nodes[0].State == state {
 				return r.Nodes[0]
@@ -211,7 +211,7 @@ func TestRunWithoutAStore(t *testing.T) {
 	require.Contains(t, storeText(s.Store), "1 objects cannot be read, Policy/shop/newer the first")
 	revision, err := store.Delete(t.Context(), key, etcd.Any)
 	require.NoError(t, err)
-	require.Empty(t, node(revision, etcd.NodeRealised).Faults)
+	require.Empty(t, node(revision, etcd.NodeApplied).Faults)
 	cancel()
 	require.NoError(t, <-ended)
 }

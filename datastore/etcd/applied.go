@@ -21,8 +21,8 @@ type NodeState string
 
 // The states of a node.
 const (
-	// NodeRealised: the node has applied the revision, and its report has no faults.
-	NodeRealised NodeState = "realised"
+	// NodeApplied: the node has applied the revision, and its report has no faults.
+	NodeApplied NodeState = "applied"
 	// NodeBehind: the node has not applied the revision, or has not confirmed its report since the servers elected a
 	// leader. A restored backup may contain old reports. A Reporter confirms its report within a third of its TTL.
 	NodeBehind NodeState = "behind"
@@ -32,8 +32,8 @@ const (
 	NodeSilent NodeState = "silent"
 )
 
-// NodeRealisation is the progress of one node.
-type NodeRealisation struct {
+// NodeProgress is the progress of one node.
+type NodeProgress struct {
 	// Node is the name of the node.
 	Node string
 	// State of the node.
@@ -46,43 +46,43 @@ type NodeRealisation struct {
 	Faulty int
 }
 
-// Realisation has the nodes, and how many of them have applied a revision.
-type Realisation struct {
-	// Revision of the query: for Store.Realised, that of the object.
+// Progress has the nodes, and how many of them have applied a revision.
+type Progress struct {
+	// Revision of the query: for Store.Applied, that of the object.
 	Revision Revision
 	// Nodes are those with a policy.Node or a report, sorted by name.
-	Nodes []NodeRealisation
-	// Realised counts those in the state NodeRealised.
-	Realised int
+	Nodes []NodeProgress
+	// Applied counts those in the state NodeApplied.
+	Applied int
 }
 
 // Complete reports whether all nodes have applied the revision; false if there are no nodes.
-func (r Realisation) Complete() bool { return r.Realised == len(r.Nodes) && r.Realised > 0 }
+func (r Progress) Complete() bool { return r.Applied == len(r.Nodes) && r.Applied > 0 }
 
 // String returns the nodes that have applied the revision and all nodes, as in "2/3".
-func (r Realisation) String() string { return fmt.Sprintf("%d/%d", r.Realised, len(r.Nodes)) }
+func (r Progress) String() string { return fmt.Sprintf("%d/%d", r.Applied, len(r.Nodes)) }
 
-// Realised returns which nodes have applied the present version of an object. A node has done so if it has applied all
+// Applied returns which nodes have applied the present version of an object. A node has done so if it has applied all
 // changes up to the object's revision. The result is read at one revision of the store.
 //
-// For a deleted object, use RealisedAt with the revision that Delete returned. Errors: ErrNotFound, or the client's.
-func (s *Store) Realised(ctx context.Context, key policy.Key) (Realisation, error) {
+// For a deleted object, use AppliedAt with the revision that Delete returned. Errors: ErrNotFound, or the client's.
+func (s *Store) Applied(ctx context.Context, key policy.Key) (Progress, error) {
 	if err := checkKey(key); err != nil {
-		return Realisation{}, err
+		return Progress{}, err
 	}
-	return s.realised(ctx, key, 0)
+	return s.applied(ctx, key, 0)
 }
 
-// RealisedAt returns which nodes have applied all changes up to a revision. Use a revision that a write, a Delete or
+// AppliedAt returns which nodes have applied all changes up to a revision. Use a revision that a write, a Delete or
 // Barrier returned. Errors: the client's.
-func (s *Store) RealisedAt(ctx context.Context, revision Revision) (Realisation, error) {
-	return s.realised(ctx, policy.Key{}, revision)
+func (s *Store) AppliedAt(ctx context.Context, revision Revision) (Progress, error) {
+	return s.applied(ctx, policy.Key{}, revision)
 }
 
-func (s *Store) realised(ctx context.Context, key policy.Key, revision Revision) (Realisation, error) {
+func (s *Store) applied(ctx context.Context, key policy.Key, revision Revision) (Progress, error) {
 	etcd, ctx, cancel, err := s.begin(ctx)
 	if err != nil {
-		return Realisation{}, err
+		return Progress{}, err
 	}
 	defer cancel()
 	response, err := etcd.Txn(ctx).Then(
@@ -92,38 +92,38 @@ func (s *Store) realised(ctx context.Context, key policy.Key, revision Revision)
 		clientv3.OpGet(s.client.key(partAgents), clientv3.WithPrefix()),
 	).Commit()
 	if err != nil {
-		return Realisation{}, fmt.Errorf("etcd: realised: %w", s.client.explain(err))
+		return Progress{}, fmt.Errorf("etcd: applied: %w", s.client.explain(err))
 	}
 	found := func(i int) []*mvccpb.KeyValue { return response.Responses[i].GetResponseRange().Kvs }
 	if key != (policy.Key{}) {
 		if len(found(0)) == 0 {
-			return Realisation{}, fmt.Errorf("etcd: realised %s: %w", key, ErrNotFound)
+			return Progress{}, fmt.Errorf("etcd: applied %s: %w", key, ErrNotFound)
 		}
 		revision = Revision(found(0)[0].ModRevision)
 	}
-	nodes := map[string]NodeRealisation{}
+	nodes := map[string]NodeProgress{}
 	for _, kv := range found(1) {
 		if key, err := parsePath(s.client.rel(kv.Key)[len(partState):]); err == nil {
-			nodes[key.Name] = NodeRealisation{Node: key.Name, State: NodeSilent}
+			nodes[key.Name] = NodeProgress{Node: key.Name, State: NodeSilent}
 		}
 	}
 	for _, kv := range found(2) {
 		node := s.client.rel(kv.Key)[len(partAgents):]
 		nodes[node] = judge(node, revision, kv.Value, response.Header)
 	}
-	r := Realisation{Revision: revision, Nodes: slices.Collect(maps.Values(nodes))}
-	slices.SortFunc(r.Nodes, func(a, b NodeRealisation) int { return cmp.Compare(a.Node, b.Node) })
+	r := Progress{Revision: revision, Nodes: slices.Collect(maps.Values(nodes))}
+	slices.SortFunc(r.Nodes, func(a, b NodeProgress) int { return cmp.Compare(a.Node, b.Node) })
 	for _, n := range r.Nodes {
-		if n.State == NodeRealised {
-			r.Realised++
+		if n.State == NodeApplied {
+			r.Applied++
 		}
 	}
 	return r, nil
 }
 
 // judge returns the progress of a node from its report.
-func judge(node string, revision Revision, value []byte, now *etcdserverpb.ResponseHeader) NodeRealisation {
-	n := NodeRealisation{Node: node, State: NodeSilent}
+func judge(node string, revision Revision, value []byte, now *etcdserverpb.ResponseHeader) NodeProgress {
+	n := NodeProgress{Node: node, State: NodeSilent}
 	var v agentValue
 	if err := v.decode(value); err != nil {
 		return n
@@ -144,7 +144,7 @@ func judge(node string, revision Revision, value []byte, now *etcdserverpb.Respo
 	case v.Faulty > 0:
 		n.State = NodeFaulty
 	default:
-		n.State = NodeRealised
+		n.State = NodeApplied
 	}
 	n.Revision = v.Revision
 	return n
