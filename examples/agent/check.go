@@ -28,10 +28,10 @@ func (c clients) close() error {
 	return c.etcd.Close()
 }
 
-// checkSettings works out the settings of an agent and opens its clients, which do not connect yet.
-// It is for 'run' and for 'config --check', so that the one accepts what the other does.
+// checkSettings returns the effective settings of an agent, and its clients, which do not connect yet. 'run' and
+// 'config --check' both use it, so that they accept the same settings.
 //
-// Errors: every problem of the settings and of what they name on this machine, joined.
+// Errors: a join of all problems of the settings, and of the files and interfaces that they name.
 func checkSettings(layers []settings.Layer) (*settings.Effective, clients, error) {
 	effective, err := settings.ResolvePartial(layers...)
 	opened, other := openSources(effective.Settings)

@@ -1,30 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command agent is a node agent built from Wayleave: it reads Kubernetes and Calico manifests and
-// programs the policy and routes of one node. Copy from it what you need: the wiring is all in
-// internal/pipeline, in New and Run; docs/agent.md has the rest.
+// Command agent is a node agent that uses Wayleave. It reads Kubernetes and Calico manifests, and programs the policy
+// and routes of one node. You can copy from it: New and Run of internal/pipeline connect all parts. docs/agent.md is
+// its documentation.
 //
 // # Usage
 //
-//	agent run --manifests DIR      program this node, and keep it right
-//	agent run --etcd ENDPOINTS     program this node by what many nodes share in an etcd, and report there
+//	agent run --manifests DIR      program this node, and react to changes
+//	agent run --etcd ENDPOINTS     the same with objects in an etcd that nodes share, and reports to it
 //	agent apply --etcd ENDPOINTS -f FILE   write manifests to that etcd
 //	agent demo                     build a small node in a namespace and measure it with real packets
-//	agent status                   and other questions to the agent that is running, over its socket
+//	agent status                   and other requests to the running agent, over its socket
 //	agent explain shop/web data/db tcp/5432
 //	agent plan DIR                 what other manifests would change
 //	agent verify                   prove that the kernel enforces the policy of this node
 //	agent ruleset --manifests DIR  show the nftables rules for a node, program nothing
 //
-// `agent help COMMAND` tells more of each.
+// `agent help COMMAND` has the details of each.
 //
 // # Concurrency
 //
-// One process may run at a time for a network namespace and table, and for a socket.
+// One agent at a time may use a network namespace and table, and a socket.
 //
 // # Errors
 //
-// The exit code is 0 if all is well, 1 if something failed (or, in the demo, if packets and policy
-// disagree) and 2 if the command line makes no sense. That of verify is 1 if something differs, and 2
-// if it failed.
+// The exit code is 0 after a success. It is 1 after a failure (and in the demo, if packets and policy disagree), and 2
+// for an invalid command line. That of verify is 1 if the kernel differs, and 2 after a failure.
 package main

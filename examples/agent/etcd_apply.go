@@ -23,8 +23,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// askAgain is how often the store is asked how far the nodes are.
-const askAgain = 50 * time.Millisecond
+// progressInterval is the time between two queries of the progress of the nodes.
+const progressInterval = 50 * time.Millisecond
 
 func applyCommand() cli.Command {
 	return cli.Command{
@@ -186,8 +186,7 @@ func waitInForce(
 	return nil
 }
 
-// follow asks how far the nodes are until all of them are there, and tells of each number that is
-// another one.
+// follow queries the progress of the nodes until all have applied the revision, and reports each change of the number.
 func follow(
 	ctx context.Context, ask func() (etcd.Progress, error), tell func(etcd.Progress),
 ) (last etcd.Progress, err error) {
@@ -208,7 +207,7 @@ func follow(
 		select {
 		case <-ctx.Done():
 			return last, ctx.Err()
-		case <-time.After(askAgain):
+		case <-time.After(progressInterval):
 		}
 	}
 }
@@ -243,7 +242,7 @@ func readStream(paths []string) (stream, error) {
 	return s, nil
 }
 
-// decode returns a function that decodes the whole stream, whatever it is given.
+// decode returns a function that decodes the whole stream. It ignores its arguments.
 func (s stream) decode(trust bool) func(string, []byte) ([]policy.Resource, []error) {
 	reader := manifest.Reader{Converter: convert.Converter{TrustAnnotations: trust}}
 	return func(string, []byte) (resources []policy.Resource, problems []error) {
@@ -256,7 +255,7 @@ func (s stream) decode(trust bool) func(string, []byte) ([]policy.Resource, []er
 	}
 }
 
-// write makes the store hold the objects of the stream.
+// write writes the objects of the stream to the store.
 func (s stream) write(ctx context.Context, store *etcd.Store, o applyOptions) (etcd.Result, error) {
 	writer, err := etcd.NewWriter(etcd.WriterConfig{
 		Store: store, Owner: o.owner, Adopt: o.adopt, AllowEmpty: o.empty,
@@ -277,7 +276,7 @@ func (s stream) write(ctx context.Context, store *etcd.Store, o applyOptions) (e
 	return result, err
 }
 
-// onlySettings says that there is nothing but settings.
+// onlySettings reports whether the stream has only settings.
 func (s stream) onlySettings() bool {
 	for file, data := range s {
 		if _, rest := settings.Extract(file, data); len(strings.Trim(string(rest), "- \t\r\n")) > 0 {

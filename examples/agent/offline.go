@@ -21,14 +21,14 @@ type offlineSettings struct{ settings.Settings }
 
 func offline() offlineSettings { return offlineSettings{settings.Defaults()} }
 
-// sourceFlags declares the flags that say what to read.
+// sourceFlags declares the flags of sources.
 func sourceFlags(flags *flag.FlagSet, s *offlineSettings) {
 	settings.DeclareSources(flags, &s.Settings)
 }
 
 func (s offlineSettings) hasSources() bool { return s.Manifests != "" || s.Resources != "" }
 
-// config returns what the pipeline would be given.
+// config returns the configuration of the pipeline.
 func (s offlineSettings) config() (pipeline.Config, error) {
 	return pipeline.FromSettings(s.Settings), existing(s.Settings)
 }

@@ -33,7 +33,7 @@ func runCommand() cli.Command {
 them, until SIGINT or SIGTERM. The kernel keeps what was programmed: packets go on being
 judged, and the next run picks up from there. Needs root (CAP_NET_ADMIN).
 
-A manifest that makes no sense is logged with file, document and field; its objects are absent (of a
+An invalid manifest is logged with file, document and field; its objects are absent (of a
 Kubernetes NetworkPolicy, just the rule with a bad peer or port: the policy goes on isolating), all
 others count.
 
@@ -68,7 +68,7 @@ makes no sense, is in the log and in 'agent status'.`,
 	}
 }
 
-// configFlag declares the flag that says where the file of settings is.
+// configFlag declares the flag with the path of the settings file.
 func configFlag(flags *flag.FlagSet) *string {
 	return flags.String("config", "", "`FILE` with settings, as YAML; that of WAYLEAVE_CONFIG if not given, or none")
 }
@@ -106,7 +106,7 @@ func runAgent(
 	err = daemon.Run(ctx, daemon.Config{
 		Below: below, Above: above, Reread: reread, Etcd: opened.etcd, Kubernetes: opened.kubernetes, Log: c.Err,
 		Memory: limit, Exceeded: func(error) {
-			os.Exit(1) // at once: what is being computed takes ever more
+			os.Exit(1) // exit at once, because running computations need more and more memory
 		}, Programmed: func(s pipeline.State) {
 			refused(s)
 			started(s)
@@ -166,8 +166,8 @@ func endIfRefused(cancel context.CancelCauseFunc) func(pipeline.State) {
 // objects are read at once, Go's own 100 count, as time matters more.
 const thrift = 25
 
-// saveMemory returns a function that gives the memory back which the start took, and has garbage
-// collected earlier from then on, unless the environment says when.
+// saveMemory returns a function that releases the memory that the start used. From then on, garbage is collected
+// earlier, unless the environment has a setting.
 func saveMemory() func(pipeline.State) {
 	var once sync.Once
 	return func(s pipeline.State) {

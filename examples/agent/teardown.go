@@ -55,9 +55,8 @@ With --hold, the command stays after that until it is stopped: the pod of a Daem
 	}
 }
 
-// teardown takes everything out of the kernel, unless an agent runs: one that holds the lock of the
-// socket, or one with another socket that owns the table. No agent with that socket starts
-// meanwhile.
+// teardown removes all kernel state of the agent, unless an agent runs: one that holds the lock of the socket, or one
+// with another socket that owns the table. No agent with that socket starts meanwhile.
 func teardown(ctx context.Context, c cli.Console, s settings.Settings, dry bool) error {
 	owner, err := tableowner.Find(s.Table)
 	if errors.Is(err, syscall.EPERM) {
@@ -94,7 +93,7 @@ func teardown(ctx context.Context, c cli.Console, s settings.Settings, dry bool)
 	return nil
 }
 
-// stopFirst says which agent to stop.
+// stopFirst returns the request to stop the agent that owns a table.
 func stopFirst(o tableowner.Owner) string {
 	if o.PID == 0 {
 		return "stop the agent first"

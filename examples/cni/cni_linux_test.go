@@ -326,7 +326,7 @@ echo $CNI_COMMAND >>%s
 
 func TestConfig(t *testing.T) {
 	for text, want := range map[string]string{
-		`{`: "makes no sense",
+		`{`: "is invalid",
 		`{"cniVersion":"1.0.0","timeout":"soon"}`: "timeout",
 		`{"cniVersion":"1.0.0","timeout":"-1s"}`:  "timeout",
 	} {

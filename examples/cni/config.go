@@ -24,22 +24,20 @@ type config struct {
 	types.NetConf
 	// Socket that the agent listens at.
 	Socket string `json:"socket"`
-	// EndpointDir is the agent's setting of that name: where DEL looks for what is registered while
-	// no agent runs.
+	// EndpointDir is the agent's setting of that name. DEL uses it while no agent runs.
 	EndpointDir string `json:"endpointDir"`
 	// Namespace of endpoints that are no pods.
 	Namespace string `json:"namespace"`
-	// InterfacePrefix is what the names of host interfaces begin with: the agent's setting of that
-	// name.
+	// InterfacePrefix is the prefix of the names of host interfaces: the agent's setting of that name.
 	InterfacePrefix string `json:"interfacePrefix"`
 	// Labels and Profiles of all endpoints of the network.
 	Labels   map[string]string `json:"labels"`
 	Profiles []string          `json:"profiles"`
 	// MTU of both interfaces; 0 means the kernel's default.
 	MTU int `json:"mtu"`
-	// Timeout for what the agent is asked, as in "30s".
+	// Timeout of requests to the agent, such as "30s".
 	Timeout string `json:"timeout"`
-	// RuntimeConfig has the addresses where there is no ipam.
+	// RuntimeConfig has the addresses if there is no ipam.
 	RuntimeConfig struct {
 		IPs []string `json:"ips"`
 	} `json:"runtimeConfig"`
@@ -62,7 +60,7 @@ func parse(data []byte) (*config, error) {
 		InterfacePrefix: "way", Timeout: "30s",
 	}
 	if err := json.Unmarshal(data, c); err != nil {
-		return nil, types.NewError(types.ErrDecodingFailure, "the network configuration makes no sense", err.Error())
+		return nil, types.NewError(types.ErrDecodingFailure, "the network configuration is invalid", err.Error())
 	}
 	var err error
 	if c.timeout, err = time.ParseDuration(c.Timeout); err != nil || c.timeout <= 0 {
@@ -84,7 +82,7 @@ func (c *config) identify(args *skel.CmdArgs) (container, error) {
 	k := container{Key: policy.Key{Kind: policy.KindWorkloadEndpoint, Namespace: c.Namespace, Name: args.ContainerID}}
 	pod := podArgs{CommonArgs: types.CommonArgs{IgnoreUnknown: true}}
 	if err := types.LoadArgs(args.Args, &pod); err != nil {
-		return k, types.NewError(types.ErrInvalidEnvironmentVariables, "CNI_ARGS makes no sense", err.Error())
+		return k, types.NewError(types.ErrInvalidEnvironmentVariables, "CNI_ARGS is invalid", err.Error())
 	}
 	if pod.K8S_POD_NAME != "" && pod.K8S_POD_NAMESPACE != "" {
 		k.Namespace, k.Name = string(pod.K8S_POD_NAMESPACE), string(pod.K8S_POD_NAME)
@@ -112,9 +110,8 @@ func (c *config) hostInterface(k container) string {
 	return c.InterfacePrefix + hex.EncodeToString(sum[:])[:hashLength]
 }
 
-// mac returns the MAC address of a container's side of the link. It follows from the container, so
-// that DEL knows whether what is registered is that container's, or of the same pod in another
-// sandbox.
+// mac returns the MAC address of a container's side of the link. It is derived from the container's ID. So DEL knows
+// whether a registered endpoint belongs to that container, or to another sandbox of the same pod.
 func mac(args *skel.CmdArgs) net.HardwareAddr {
 	sum := sha256.Sum256([]byte(args.ContainerID + "/" + args.IfName))
 	addr := net.HardwareAddr(sum[:6])

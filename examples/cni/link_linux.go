@@ -18,7 +18,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// linkConfig says what to connect.
+// linkConfig describes a link.
 type linkConfig struct {
 	// namespace of the container, as a path.
 	namespace string
@@ -29,22 +29,21 @@ type linkConfig struct {
 	addresses       []netip.Addr
 }
 
-// link is what was made.
+// link is a pair of interfaces.
 type link struct {
 	outside string
 	mac     net.HardwareAddr // of the outside
 }
 
-// connect makes a pair of interfaces between the node, whose namespace this process is in, and a
-// container. Nothing passes the host's side until the agent says so: it is an interface with the
-// agent's prefix that no endpoint has.
+// connect makes a pair of interfaces between the node, whose namespace this process is in, and a container. At first,
+// all packets on the host's side are dropped: the interface has the agent's prefix and no endpoint.
 func connect(c linkConfig) (*link, error) {
 	container, err := netns.GetFromPath(c.namespace)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = container.Close() }()
-	if err := disconnect(c.outside, nil); err != nil { // what an ADD that was cut short left
+	if err := disconnect(c.outside, nil); err != nil { // an interrupted ADD may have left one
 		return nil, err
 	}
 	attrs := netlink.NewLinkAttrs()
@@ -74,16 +73,17 @@ func connect(c linkConfig) (*link, error) {
 	return l, nil
 }
 
-// outsideMAC returns the MAC address of the host's side, which follows from the container's. It is set when the
-// interface is made, so that it says whose it is, and systemd-udevd does not replace it as one that is random.
+// outsideMAC returns the MAC address of the host's side, which is derived from the container's. It is set when the
+// interface is made. So it identifies the container, and systemd-udevd does not replace it, as it does with random
+// ones.
 func outsideMAC(inside net.HardwareAddr) net.HardwareAddr {
 	mac := bytes.Clone(inside)
 	mac[0] ^= 4
 	return mac
 }
 
-// equip gives the container's side addresses, gateways and default routes. The gateways are at the
-// MAC address of the host's side for good, so that nobody has to answer for them.
+// equip adds addresses, gateways and default routes to the container's side. Permanent neighbour entries have the MAC
+// address of the host's side for the gateways.
 func equip(h *netlink.Handle, c linkConfig, hostMAC net.HardwareAddr) error {
 	l, err := h.LinkByName(c.inside)
 	if err != nil {

@@ -62,7 +62,7 @@ func read(args *skel.CmdArgs) (*config, container, error) {
 	return c, k, err
 }
 
-// allocate returns the addresses of a new container, of which there is one at least.
+// allocate returns the addresses of a new container: at least one.
 func (c *config) allocate(ctx context.Context, args *skel.CmdArgs) (addrs []netip.Addr, err error) {
 	if c.IPAM.Type == "" {
 		addrs, err = c.runtimeAddresses()
@@ -76,7 +76,7 @@ func (c *config) allocate(ctx context.Context, args *skel.CmdArgs) (addrs []neti
 	return addrs, err
 }
 
-// delegate asks the ipam plugin for addresses.
+// delegate calls the ipam plugin to allocate addresses.
 func (c *config) delegate(ctx context.Context, args *skel.CmdArgs) ([]netip.Addr, error) {
 	given, err := invoke.DelegateAdd(ctx, c.IPAM.Type, args.StdinData, nil)
 	if err != nil {
@@ -124,7 +124,7 @@ func check(args *skel.CmdArgs) error {
 // unavailable is the code of the specification for a plugin that cannot serve ADD now.
 const unavailable = 50
 
-// status says whether containers can be added.
+// status reports whether containers can be added.
 func status(args *skel.CmdArgs) error {
 	c, err := parse(args.StdinData)
 	if err != nil {
@@ -144,7 +144,7 @@ func status(args *skel.CmdArgs) error {
 	return nil
 }
 
-// result is what the runtime is told of a container.
+// result returns the result of ADD for the runtime.
 func result(c *config, args *skel.CmdArgs, l *link, addrs []netip.Addr) *current.Result {
 	r := &current.Result{
 		CNIVersion: c.CNIVersion,
@@ -175,8 +175,7 @@ func everything(addr netip.Addr) *net.IPNet {
 	return network(netip.IPv6Unspecified(), 0)
 }
 
-// gateways returns the gateways of a container, which nobody has as an address: one for each
-// family.
+// gateways returns the gateways of a container, one for each family. No interface has these addresses.
 func gateways(addrs []netip.Addr) (list []netip.Addr) {
 	has := map[bool]bool{}
 	for _, addr := range addrs {

@@ -38,22 +38,22 @@ func also(err *types.Error, undoing error) error {
 	return err
 }
 
-// patience is how long the agent may take: a little less than the time there is, so that it can say
-// what it waits for.
+// patience is the timeout of a request to the agent. It is a little shorter than the plugin's timeout, so that the
+// agent can still return the reason.
 func (c *config) patience() time.Duration { return c.timeout * 9 / 10 }
 
-// undo removes all that add makes: first what was registered, so that the agent forgets the
-// container while its interface is still known and drops what is not the container's; then the
-// link; last the address, which may be another's at once.
+// undo removes everything that add makes. First it removes the registration: the agent then removes the endpoint while
+// it still drops other packets of its interface. Then it removes the link, and last the address, which another
+// container may get at once.
 //
-// Where the pod has been added anew, in another sandbox, the registration and the link are that
-// one's: it has another MAC address.
+// If the pod was added again, in another sandbox, the registration and the link belong to that one: it has another MAC
+// address.
 func (c *config) undo(args *skel.CmdArgs, k container) error {
-	anew, err := c.unregister(k, mac(args).String())
+	newer, err := c.unregister(k, mac(args).String())
 	if err != nil {
 		return types.NewError(types.ErrTryAgainLater, "the container may still be in the kernel", err.Error())
 	}
-	if anew {
+	if newer {
 		return c.release(args)
 	}
 	return c.disconnect(args, k)
@@ -67,16 +67,16 @@ func (c *config) disconnect(args *skel.CmdArgs, k container) error {
 	return c.release(args)
 }
 
-// unregister has the agent forget an endpoint, and returns once it is out of the kernel. It reports
-// whether there is another of that name, which stays.
+// unregister removes an endpoint from the agent, and returns once it is removed from the kernel. newer reports whether
+// another sandbox of the same pod is registered, which stays.
 //
-// If no agent runs, unregister removes the file of the endpoint. The next agent then does not know
-// the endpoint, and removes it from the kernel before it programs anything new. unregister holds
-// the lock of the agent's socket meanwhile, so that no agent starts.
-func (c *config) unregister(k container, mac string) (anew bool, err error) {
-	anew, err = c.ask(k, mac)
+// If no agent runs, unregister removes the file of the endpoint. The next agent then does not have the endpoint, and
+// removes it from the kernel before it programs anything new. unregister holds the lock of the agent's socket
+// meanwhile, so that no agent starts.
+func (c *config) unregister(k container, mac string) (newer bool, err error) {
+	newer, err = c.ask(k, mac)
 	if !errors.Is(err, api.ErrNoAgent) {
-		return anew, c.explain(err)
+		return newer, c.explain(err)
 	}
 	lock, err := api.Lock(c.Socket)
 	if errors.Is(err, api.ErrRunning) {
@@ -91,8 +91,7 @@ func (c *config) unregister(k container, mac string) (anew bool, err error) {
 	return c.removeFile(k, mac)
 }
 
-// explain returns an error of a request in the words of the network configuration: the plugin has
-// no flags, and its user never sees the request.
+// explain returns the error of a request with the fields of the network configuration instead of the agent's flags.
 func (c *config) explain(err error) error {
 	switch {
 	case errors.Is(err, api.ErrNoAgent):
@@ -107,7 +106,7 @@ func (c *config) explain(err error) error {
 	return err
 }
 
-func (c *config) ask(k container, mac string) (anew bool, err error) {
+func (c *config) ask(k container, mac string) (newer bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
 	defer cancel()
 	q := k.parameters(url.Values{"mac": {mac}, "timeout": {c.patience().String()}})
@@ -118,7 +117,7 @@ func (c *config) ask(k container, mac string) (anew bool, err error) {
 
 // removeFile removes the file of a registered endpoint, unless it is another's. That there is none
 // is no error.
-func (c *config) removeFile(k container, mac string) (anew bool, err error) {
+func (c *config) removeFile(k container, mac string) (newer bool, err error) {
 	path := filepath.Join(c.EndpointDir, api.RegistrationFile(k.Key))
 	data, err := os.ReadFile(path)
 	switch {
@@ -127,7 +126,7 @@ func (c *config) removeFile(k container, mac string) (anew bool, err error) {
 	case err != nil:
 		return false, err
 	}
-	resource, _ := policy.Decode(data) // what makes no sense is nobody's
+	resource, _ := policy.Decode(data) // an invalid file belongs to no endpoint
 	if e, ok := resource.(*policy.WorkloadEndpoint); ok && e.MAC != mac {
 		return true, nil
 	}
@@ -151,7 +150,7 @@ func (c *config) release(args *skel.CmdArgs) error {
 	return invoke.DelegateDel(ctx, c.IPAM.Type, args.StdinData, nil)
 }
 
-// registration is where the agent tells of a registered endpoint.
+// registration returns the path of a registered endpoint in the agent's API.
 func registration(k policy.Key) string {
 	return "/v1/registry?" + url.Values{"namespace": {k.Namespace}, "name": {k.Name}}.Encode()
 }

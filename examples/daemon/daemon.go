@@ -20,8 +20,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// prefix is what the names of the node's side of links begin with. Before a link has its policy,
-// its packets drop.
+// prefix is the prefix of the names of the node's side of links. Until a link has its policy, its packets are dropped.
 const prefix = "pod"
 
 // config configures a daemon.
@@ -45,8 +44,8 @@ type daemon struct {
 	driver *dataplane.Driver
 }
 
-// run runs the parts until the context is done, and returns nil then, or until one of them fails.
-// The kernel keeps what is programmed.
+// run runs the parts until the context is done, and then returns nil, or until one of them fails. The kernel state
+// stays.
 func (d *daemon) run(ctx context.Context) error {
 	if err := d.attachAll(); err != nil { // before the endpoints count as complete
 		return errors.Join(err, d.filter.Close())
@@ -67,7 +66,7 @@ func (d *daemon) run(ctx context.Context) error {
 	return errors.Join(err, d.filter.Close())
 }
 
-// logProblems logs what is wrong with an object.
+// logProblems logs the problems of an object.
 func (d *daemon) logProblems(_ convert.Object, problems []error) {
 	for _, err := range problems { // each has the object
 		d.cfg.logger.Error("not understood", "err", err)

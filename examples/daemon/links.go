@@ -22,7 +22,7 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/pods"
 )
 
-// link is what the plugin reports of a pod: the body of a request, and the content of a file.
+// link is the plugin's report of a pod: the body of a request, and the content of a file.
 type link struct {
 	Namespace string       `json:"namespace"`
 	Name      string       `json:"name"`
@@ -95,7 +95,8 @@ func (d *daemon) add(ctx context.Context, l link) error {
 	if err := errors.Join(os.WriteFile(half, text, 0o600), os.Rename(half, d.file(l))); err != nil {
 		return err
 	}
-	if err := d.source.Barrier(ctx); err != nil { // or the driver knows an earlier pod of that name only
+	// Otherwise the driver may only have an earlier pod of that name.
+	if err := d.source.Barrier(ctx); err != nil {
 		return err
 	}
 	ours := func(e *dataplane.Endpoint) bool { return e.Interface == l.Interface }

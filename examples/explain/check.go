@@ -63,7 +63,7 @@ type checkQuestion struct {
 	json   bool
 }
 
-// verified is an expectation and what came of it.
+// verified is an expectation and its result.
 type verified struct {
 	Name  string   `json:"name,omitempty"`
 	Line  int      `json:"line"`
@@ -127,8 +127,7 @@ func (q *checkQuestion) ask(c cli.Console) error {
 	return q.status(c, min(broken, isDenied), f)
 }
 
-// verifyAll holds the world against all expectations. Its errors are what they name and the
-// manifests do not have.
+// verifyAll compares the world with all expectations. Its errors are pods and ports that the manifests do not have.
 func verifyAll(f *folder.Folder, file string, list []expect.Expectation) ([]verified, error) {
 	var errs []error
 	var results []verified
@@ -142,7 +141,7 @@ func verifyAll(f *folder.Folder, file string, list []expect.Expectation) ([]veri
 	return results, errors.Join(errs...)
 }
 
-// verify holds the world against one expectation.
+// verify compares the world with one expectation.
 func verify(f *folder.Folder, x expect.Expectation) (verified, error) {
 	r, err := x.Check(f.Book, f.Evaluator)
 	v := verified{

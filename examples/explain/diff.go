@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/policy/probe"
 )
 
-// maxFlows is how many flows a diff tries unless it is told otherwise: some minutes' worth.
+// maxFlows is the default limit of the flows that a diff tries, which takes some minutes.
 const maxFlows = probe.DefaultMaxFlows
 
 func diffCommand() cli.Command {

@@ -30,7 +30,7 @@ func main() {
 	os.Exit(status)
 }
 
-// run runs the command that the arguments ask for and returns the exit status.
+// run runs the command of the arguments and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return cli.Program{
 		Name:     "explain",
@@ -60,8 +60,8 @@ func (r *reading) flags(flags *flag.FlagSet) {
 	flags.BoolVar(&r.assume, "assume", false, "invent the node and the addresses of pods that have none")
 }
 
-// read reads manifests and says on the error output what is wrong with them. The label, if any,
-// tells which manifests are meant.
+// read reads manifests, and prints their errors on the error output. The label, if any, distinguishes several sets of
+// manifests.
 func (r *reading) read(c cli.Console, label string, paths ...string) (*folder.Folder, error) {
 	f, err := folder.Read(folder.Config{Paths: paths, Recursive: r.recursive, Assume: r.assume})
 	if err != nil {
@@ -76,8 +76,7 @@ func (r *reading) read(c cli.Console, label string, paths ...string) (*folder.Fo
 	return f, nil
 }
 
-// status returns the error that ends a command with a status, or with the one that objects ask for
-// which were rejected.
+// status returns the error with which a command ends: the exit status, or that for rejected objects.
 func (r *reading) status(c cli.Console, status int, folders ...*folder.Folder) error {
 	rejected := 0
 	for _, f := range folders {
@@ -95,7 +94,7 @@ func (r *reading) status(c cli.Console, status int, folders ...*folder.Folder) e
 	return nil
 }
 
-// rejections returns the problems as texts, for JSON: an empty list where there are none.
+// rejections returns the errors as texts, for JSON: an empty list if there are none.
 func rejections(folders ...*folder.Folder) []string {
 	texts := []string{}
 	for _, f := range folders {
@@ -109,7 +108,7 @@ func rejections(folders ...*folder.Folder) []string {
 // texts is a flag that may be given several times.
 type texts []string
 
-// String returns the values, as the flag package wants it.
+// String returns "". It implements flag.Value.
 func (t *texts) String() string { return "" }
 
 // Set adds a value.

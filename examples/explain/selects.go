@@ -97,7 +97,7 @@ func (q *selectsQuestion) answer(c cli.Console) error {
 	return q.status(c, status, f)
 }
 
-// selectionsOf returns the policies of a world, sorted, with what they select.
+// selectionsOf returns the policies of a world, sorted, with the endpoints that they select.
 func selectionsOf(w verdict.World) ([]selection, error) {
 	index, err := labelindex.New(labelindex.Config[policy.Key, policy.Key]{
 		CompareItems: policy.Key.Compare, CompareSelectors: policy.Key.Compare,

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hosts is a dataplane in 80 lines, to start one of your own from: it keeps a file in the
-// format of /etc/hosts, with a line for each address of each local workload.
+// Package hosts is an example of a dataplane, in 80 lines. It keeps a file in the format of /etc/hosts, with a line for
+// each address of each local workload.
 //
-// What every dataplane needs is in it: the desired state, which batches change and which cannot
-// fail; nothing done before InSync; one function that brings the outside world to the desired
-// state, whatever was there, so that retry, resync and restart come of themselves; and
-// conformance.Run as its test. One that can also say what it would change is a dataplane.Planner, and one that sees
-// when others change its work a dataplane.Watcher.
+// It has the parts that every dataplane needs. Batches change the desired state, which cannot fail. Nothing is written
+// before InSync. One function makes the file equal to the desired state, whatever the file contains, so retry, resync
+// and restart need no further code. conformance.Run is its test. A dataplane that can plan its changes also implements
+// dataplane.Planner, and one that detects changes by other processes implements dataplane.Watcher.
 //
 // # Usage
 //
@@ -17,7 +16,7 @@
 //
 // # Concurrency
 //
-// A Dataplane is for one goroutine, as the Driver has it.
+// A Dataplane is for one goroutine at a time, the Driver's.
 //
 // # Errors
 //

@@ -43,7 +43,7 @@ func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	return d.Resync(ctx)
 }
 
-// Resync writes the file if it differs. It renames a new file over it, so no reader sees half of one.
+// Resync writes the file if it differs. It renames a new file over it, so no reader gets a part of one.
 func (d *Dataplane) Resync(context.Context) error {
 	have, err := os.ReadFile(d.path)
 	if !d.inSync || err == nil && string(have) == d.text() {
@@ -58,7 +58,7 @@ func (d *Dataplane) Resync(context.Context) error {
 	return nil
 }
 
-// Teardown removes the file and forgets the desired state.
+// Teardown removes the file and clears the desired state.
 func (d *Dataplane) Teardown(context.Context) error {
 	*d = *New(d.path)
 	if err := os.Remove(d.path); err != nil && !errors.Is(err, fs.ErrNotExist) {

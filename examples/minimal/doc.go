@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command minimal is a whole node agent, to copy from: it watches a folder of Kubernetes and Calico
+// Command minimal is a complete node agent that you can copy. It watches a folder of Kubernetes and Calico
 // manifests, and programs the policy and routes of the pods of one node.
 //
 //	datastore.Dir ─▶ calcgraph.Runner ─▶ dataplane.Driver ─▶ nft, then routes
@@ -23,6 +23,6 @@
 //
 // # Errors
 //
-// The program ends with exit code 1 if a part cannot start or fails. What is wrong with a manifest or
-// an object is logged, and everything else is programmed.
+// The program ends with exit code 1 if a part cannot start or fails. Errors of a manifest or an
+// object are logged, and all other objects are programmed.
 package main

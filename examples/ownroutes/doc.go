@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command ownroutes keeps routes in a table of its own, and rules that lead there: what is sent to
-// a prefix goes by the given gateway, whatever the main table says. It uses a routes.Keeper, and
-// nothing else of the library.
+// Command ownroutes keeps routes in a separate table, and rules that look it up. So packets to a prefix use the given
+// gateway, and not the route of the main table. It uses a routes.Keeper, and nothing else of the library.
 //
 //	arguments ─▶ routes.Route, routes.Rule ─▶ routes.Keeper ─▶ rtnetlink
 //	                                            ▲ Watch: deleted objects, new interfaces
 //
 // # Usage
 //
-// It needs CAP_NET_ADMIN. An argument is a prefix and the gateway to it; a link-local gateway has
-// its interface behind a percent sign:
+// It needs CAP_NET_ADMIN. An argument is a prefix and its gateway. A link-local gateway is followed by a percent sign
+// and its interface:
 //
 //	ownroutes 10.20.0.0/16=192.0.2.7 2001:db8:20::/48=fe80::7%eth0
 //

@@ -22,7 +22,7 @@ import (
 
 const usage = `usage: ownroutes [flags] PREFIX=GATEWAY...
 
-It keeps routes in a table of its own, and rules that lead there, until it is interrupted.
+It keeps routes in a separate table, and rules that look it up, until it is interrupted.
 
 `
 

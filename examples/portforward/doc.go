@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command portforward keeps an nftables table of its own that forwards ports of this machine to
-// other machines, as a program for virtual machines or containers does. It uses the packages
-// dataplane/nft/ruleset and dataplane/nft/applier, and nothing else of the library: no policy, no
-// endpoints, no graph.
+// Command portforward keeps an nftables table that forwards ports of this machine to other machines, like a program for
+// virtual machines or containers. Of the library, it uses only the packages dataplane/nft/ruleset and
+// dataplane/nft/applier: it has no policy, no endpoints and no graph.
 //
 //	file of forwards ─▶ ruleset.Table ─▶ applier.Applier ─▶ nf_tables
 //	SIGHUP: read it again                    ▲ Watch: what another process changed is restored
@@ -11,7 +10,7 @@
 // # Usage
 //
 // It needs CAP_NET_ADMIN, and forwarding has to be enabled on the machine. A line of the file is a
-// protocol, a port of this machine, and the address and port that it leads to:
+// protocol, a port of this machine, and the address and port to which it is forwarded:
 //
 //	# protocol  port  to
 //	tcp         8080  10.0.0.2:80

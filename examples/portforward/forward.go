@@ -53,7 +53,7 @@ func parse(file, text string) (all []forward, err error) {
 
 func parseForward(words []string) (f forward, err error) {
 	if len(words) != 3 {
-		return forward{}, fmt.Errorf("%d words, want three: a protocol, a port, and where it leads to", len(words))
+		return forward{}, fmt.Errorf("%d words, want three: a protocol, a port, and a target", len(words))
 	}
 	switch words[0] {
 	case "tcp":

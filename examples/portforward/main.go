@@ -113,7 +113,7 @@ func (k *keeper) run(ctx context.Context, hangup <-chan os.Signal) error {
 		}
 		retry = nil
 		if err != nil {
-			k.logger.Error("not all is as the file says", "table", k.table, "err", err)
+			k.logger.Error("the table differs from the file", "table", k.table, "err", err)
 			retry = time.After(retryAfter)
 		}
 	}

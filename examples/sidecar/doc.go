@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command sidecar is a reverse proxy in a pod that authorises each HTTP request by the ingress policy of the pod. It
-// gets the policy by policy sync: a program for your own sidecar to start from.
+// gets the policy by policy sync. You can use it as a basis for your own sidecar.
 //
 //	client ──▶ sidecar ──▶ server of the pod
 //	              ▲ policy of this pod, and each change of it
@@ -21,14 +21,14 @@
 // endpoint is removed, each answer is 403.
 //
 // Requests from the addresses of --node are always allowed: the kernel lets the node's own processes, for example the
-// kubelet, connect to its pods whatever policy says. So are requests of the pod to itself, which never leave it: their
+// kubelet, connect to its pods despite policy. So are requests of the pod to itself, which never leave it: their
 // source is the address that they are sent to, or a loopback address. A proxy of the pod in front of the sidecar
 // therefore hides its clients from policy.
 //
 // Otherwise the decision is the one that the kernel takes for a new connection, as far as the sidecar knows the
 // connection. It does not know the DSCP: a rule that matches the DSCP never allows here. If its action is Deny or Pass,
-// it denies. Where the kernel enforces the policy as well, a client that is denied does not get as far as the sidecar.
-// Add to decide what the kernel cannot know: the path, the method, or the identity of the client.
+// it denies. If the kernel enforces the policy, too, a denied client does not reach the sidecar. Extend decide with
+// data that the kernel does not have: the path, the method, or the identity of the client.
 //
 // Addresses that another proxy or NAT in front has replaced are judged as they arrive.
 //
@@ -38,6 +38,6 @@
 //
 // # Errors
 //
-// An invalid command line, or an address that is in use, ends the program with exit code 1. That there is no policy is
-// logged, and tried again.
+// An invalid command line, or an address that is in use, ends the program with exit code 1. If there is no policy, the
+// program logs that and retries.
 package main

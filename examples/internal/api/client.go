@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// ErrNoAgent is returned where nobody listens at the socket.
+// ErrNoAgent means that no process listens on the socket.
 var ErrNoAgent = errors.New(
-	"no agent is running there: start one with 'agent run', or say with --socket where it listens",
+	"no agent is running there: start one with 'agent run', or set its socket with --socket",
 )
 
-// ErrRefused is returned where the socket belongs to another user.
-var ErrRefused = errors.New("only root and the user that runs the agent may ask it: use sudo")
+// ErrRefused means that the socket belongs to another user.
+var ErrRefused = errors.New("only root and the user that runs the agent may connect to it: use sudo")
 
 // ErrNoAnswer is returned if the agent accepts a connection and does not answer in time.
 var ErrNoAnswer = errors.New("the agent is stopped or busy: look at its process and log, or wait longer with --timeout")
@@ -30,7 +30,7 @@ var ErrNoAnswer = errors.New("the agent is stopped or busy: look at its process 
 // ErrEnded is returned if the agent closes the connection before it has answered, or while it is followed.
 var ErrEnded = errors.New("the agent has ended or closed the connection: look at its log")
 
-// Error is the agent's answer where it is no success.
+// Error is the agent's answer to a request that failed.
 type Error struct {
 	// Status of HTTP.
 	Status int
@@ -83,7 +83,7 @@ func (c *Client) limit(ctx context.Context) (limited context.Context, answered, 
 	}
 }
 
-// explain wraps the error of a connection in the sentinel that says what it means.
+// explain wraps the error of a connection in a sentinel error with its meaning.
 func (c *Client) explain(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(context.Cause(ctx), ErrNoAnswer):
@@ -100,7 +100,7 @@ func (c *Client) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("agent at %s: %w", c.socket, err)
 }
 
-// Get asks for something. Errors: *Error, ErrNoAgent, ErrRefused, ErrNoAnswer, ErrEnded, and those
+// Get sends a request and returns the answer. Errors: *Error, ErrNoAgent, ErrRefused, ErrNoAnswer, ErrEnded, and those
 // of the connection.
 func Get[T any](ctx context.Context, c *Client, path string) (T, error) {
 	return Send[T](ctx, c, http.MethodGet, path, nil)
@@ -121,7 +121,7 @@ func Send[T any](ctx context.Context, c *Client, method, path string, body any) 
 	return answer, nil
 }
 
-// Raw asks for something that is no JSON. Errors: as for Get.
+// Raw is Get for an answer that is not JSON. Errors: as for Get.
 func (c *Client) Raw(ctx context.Context, path string) ([]byte, error) {
 	ctx, _, done := c.limit(ctx)
 	defer done()
@@ -137,8 +137,8 @@ func (c *Client) Raw(ctx context.Context, path string) ([]byte, error) {
 	return data, nil
 }
 
-// Stream asks for something that the agent tells bit by bit, and calls do for each until ctx is
-// done, the agent ends or do fails. Errors: as for Get, and do's.
+// Stream sends a request whose answer is a stream, and calls do for each value until ctx is done, the agent ends or do
+// fails. Errors: as for Get, and do's.
 func Stream[T any](ctx context.Context, c *Client, path string, do func(T) error) error {
 	ctx, answered, done := c.limit(ctx)
 	defer done()
@@ -185,7 +185,7 @@ func (c *Client) do(ctx context.Context, method, path string, body any) (*http.R
 	}
 	defer func() { _ = response.Body.Close() }()
 	var failure Failure
-	data, _ := io.ReadAll(response.Body) // the status says enough
+	data, _ := io.ReadAll(response.Body) // the status is sufficient
 	_ = json.Unmarshal(data, &failure)
 	if failure.Error != "" {
 		data = nil

@@ -13,16 +13,15 @@ import (
 	"time"
 )
 
-// ErrRunning is returned where an agent holds the lock of a socket.
+// ErrRunning means that an agent holds the lock of a socket.
 var ErrRunning = errors.New("an agent is running there already: stop it first, or give another --socket")
 
-// lockRetry is how often a starting agent tries again while a command holds the lock.
+// lockRetry is the interval at which a starting agent tries again while a command holds the lock.
 const lockRetry = 10 * time.Millisecond
 
-// Lock takes the lock of a socket in shared mode, so that no agent starts until the lock is closed.
-// A command holds it while it changes what otherwise only an agent changes; several commands can
-// hold it at once. Lock does not contact the agent, so it also detects one that is stopped or busy.
-// The lock file stays.
+// Lock takes the lock of a socket in shared mode, so that no agent starts until the lock is closed. A command holds it
+// while it makes changes that otherwise only an agent makes. Several commands can hold it at once. Lock does not
+// contact the agent, so it also detects one that is stopped or busy. The lock file stays.
 //
 // Errors: ErrRunning at once if an agent runs, and those of the system.
 func Lock(socket string) (io.Closer, error) {
@@ -36,8 +35,7 @@ func Lock(socket string) (io.Closer, error) {
 	return file, nil
 }
 
-// lockAgent takes the lock for an agent, which holds it for as long as it lives. It waits until
-// commands have released it.
+// lockAgent takes the lock for an agent, which holds it until it ends. It waits until commands have released it.
 func lockAgent(ctx context.Context, socket string) (io.Closer, error) {
 	file, err := openLock(socket)
 	if err != nil {
@@ -65,8 +63,7 @@ func lockAgent(ctx context.Context, socket string) (io.Closer, error) {
 	}
 }
 
-// openLock opens the file of a socket's lock. Only its owner and root can, so others cannot hold
-// it.
+// openLock opens the file of a socket's lock. Only its owner and root can, so no other user can hold the lock.
 func openLock(socket string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {
 		return nil, err

@@ -15,9 +15,9 @@ import (
 	"syscall"
 )
 
-// Listen takes the lock of a unix socket and listens at it. Nobody but the user of this process can
-// connect to it. What an earlier run left there is replaced. While a command holds the lock, Listen
-// waits. Closing the lock releases it; an agent keeps it for as long as it lives.
+// Listen takes the lock of a Unix socket and listens on it. Only the user of this process and root can connect. Listen
+// replaces the socket of an earlier run. While a command holds the lock, Listen waits. Closing the lock releases it; an
+// agent keeps it until it ends.
 //
 // Errors: ErrRunning, those of the context and those of the system.
 func Listen(ctx context.Context, path string) (l net.Listener, lock io.Closer, err error) {
@@ -46,8 +46,7 @@ func Listen(ctx context.Context, path string) (l net.Listener, lock io.Closer, e
 	return l, held, nil
 }
 
-// clear removes a socket that nobody listens at. An agent of an earlier version listens without the
-// lock.
+// clear removes a socket on which no process listens. An agent of an earlier version listens without the lock.
 func clear(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -78,13 +77,12 @@ type peerKey struct{}
 func WithPeer(ctx context.Context, conn net.Conn) context.Context {
 	uid, err := peer(conn)
 	if err != nil {
-		return ctx // nobody knows who, so nobody is let in
+		return ctx // the user is unknown, so the request is refused
 	}
 	return context.WithValue(ctx, peerKey{}, uid)
 }
 
-// Guard lets in requests by root and by this process's own user alone, whatever the mode of the
-// socket.
+// Guard accepts only requests by root and by the user of this process, whatever the mode of the socket.
 func Guard(inner http.Handler) http.Handler {
 	return guard(inner, uint32(os.Geteuid()))
 }
@@ -102,7 +100,7 @@ func guard(inner http.Handler, own uint32) http.Handler {
 // Answer writes a success.
 func Answer(w http.ResponseWriter, body any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(body) // whoever asked has gone
+	_ = json.NewEncoder(w).Encode(body) // an error means that the client has disconnected
 }
 
 // Fail writes a failure.

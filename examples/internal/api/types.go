@@ -14,19 +14,19 @@ import (
 type Status struct {
 	Node    string    `json:"node"`
 	Started time.Time `json:"started"`
-	// Version is what the agent was built from, in words.
+	// Version is the version of the agent, as text.
 	Version string `json:"version"`
-	// Ready says that what is in the kernel is what the sources say, objects at fault excepted:
-	// Endpoints counts those.
+	// Ready means that the desired state of the sources is in the kernel, except objects at fault, which Endpoints
+	// counts.
 	Ready bool `json:"ready"`
-	// Waiting are the sources that have not told all yet.
+	// Waiting are the sources that are not in sync yet.
 	Waiting []string `json:"waiting"`
 	// Unreadable has, by source, why its directory cannot be read. Objects read before stay in
 	// force.
 	Unreadable map[string]string `json:"unreadable,omitempty"`
-	// Pending says that something is not in the kernel yet.
+	// Pending means that a change is not in the kernel yet.
 	Pending bool `json:"pending"`
-	// LastError is what the last attempt to program came to; empty if all was well.
+	// LastError is the error of the last attempt to program; empty if it succeeded.
 	LastError string `json:"lastError,omitempty"`
 	// Failures counts attempts that failed since the last that did not.
 	Failures int `json:"failures"`
@@ -60,8 +60,7 @@ type Status struct {
 	Kubernetes *Kubernetes `json:"kubernetes,omitempty"`
 	// Wireguard is about the encryption of traffic between nodes, once the devices work.
 	Wireguard *Wireguard `json:"wireguard,omitempty"`
-	// Recording is the file that what the agent sees is recorded in; RecordingError why that has
-	// ended.
+	// Recording is the file to which the agent's input is recorded; RecordingError is the reason why that has ended.
 	Recording      string `json:"recording,omitempty"`
 	RecordingError string `json:"recordingError,omitempty"`
 	// Settings that came later than the start and do not count, by source and key; the ones before
@@ -88,20 +87,20 @@ type PolicyCost struct {
 	// Cost is the cost of all policy that is written as lookups. Limit limits it.
 	Cost  int `json:"cost"`
 	Limit int `json:"limit"`
-	// Largest describes the most expensive group of endpoints that is written as lookups.
-	// LargestCost is its cost, which GroupLimit limits.
+	// Largest describes the most expensive group of endpoints in the form of lookups. LargestCost is its cost, which
+	// GroupLimit limits.
 	Largest     string `json:"largest"`
 	LargestCost int    `json:"largestCost"`
 	GroupLimit  int    `json:"groupLimit"`
-	// ChainGroups counts the groups that are over a limit and written as chains. Chains describes
-	// the most expensive of them, each with its cost.
+	// ChainGroups counts the groups that are over a limit, and so in the form of chains. Chains describes the most
+	// expensive of them, each with its cost.
 	ChainGroups int      `json:"chainGroups"`
 	Chains      []string `json:"chains,omitempty"`
 }
 
 // Store is how the agent and the store that nodes share get on.
 type Store struct {
-	// Connected says that the store answered when it was last asked; Error why not.
+	// Connected means that the last request to the store succeeded; Error is the reason why not.
 	Connected bool   `json:"connected"`
 	Error     string `json:"error,omitempty"`
 	// Delivered is the revision up to which everything has been read, InForce that up to which
@@ -112,11 +111,11 @@ type Store struct {
 	Unreadable []policy.Key `json:"unreadable,omitempty"`
 }
 
-// Kubernetes says what has been read from the API of a Kubernetes cluster.
+// Kubernetes is the state of reading from the API of a Kubernetes cluster.
 type Kubernetes struct {
 	// Server is the address of the API server.
 	Server string `json:"server"`
-	// InSync says that all objects have been read once.
+	// InSync means that all objects have been read once.
 	InSync bool `json:"inSync"`
 	// Kinds has all kinds that are read or left out.
 	Kinds []KubernetesKind `json:"kinds"`
@@ -125,13 +124,13 @@ type Kubernetes struct {
 	Faulty        []FaultyObject `json:"faulty,omitempty"`
 }
 
-// KubernetesKind says what has been read of one kind.
+// KubernetesKind is the state of reading one kind.
 type KubernetesKind struct {
 	// Kind is plural and with its API group, as in "networkpolicies.networking.k8s.io".
 	Kind string `json:"kind"`
 	// State is waiting, synced, not served or omitted.
 	State string `json:"state"`
-	// Error says why the kind cannot be read now, Since since when; its last objects stay.
+	// Error is the reason why the kind cannot be read now, Since the time of the first failure. Its last objects stay.
 	Error string    `json:"error,omitempty"`
 	Since time.Time `json:"since,omitzero"`
 	// Objects that the server has.
@@ -154,9 +153,9 @@ type Endpoint struct {
 	Addresses []string   `json:"addresses"`
 	// Generation counts the changes of the endpoint.
 	Generation uint64 `json:"generation"`
-	// Unjudged says which traffic policy does not judge, and why; empty if it judges all.
+	// Unjudged describes the traffic to which policy does not apply, and why; empty if there is none.
 	Unjudged string `json:"unjudged,omitempty"`
-	// Error says why State is failed, Object what is at fault.
+	// Error is the reason for the state failed, Object the object at fault.
 	Error  string      `json:"error,omitempty"`
 	Object *policy.Key `json:"object,omitempty"`
 	// Ingress and Egress are "tier: policy, policy", in order; Profiles come after them.
@@ -177,7 +176,7 @@ type Policy struct {
 // Set is a set of addresses that rules refer to.
 type Set struct {
 	ID string `json:"id"`
-	// Meaning is the selector, or the service, that the set stands for.
+	// Meaning is the selector or the service of the set.
 	Meaning string `json:"meaning"`
 	Size    int    `json:"size"`
 	// Owners is how many policies and profiles refer to the set.
@@ -207,8 +206,7 @@ type Question struct {
 	Port string `json:"port"`
 }
 
-// Explanation says what decides on a flow: as text for people, and as a verdict.Explanation in
-// JSON.
+// Explanation has the rules that decide about a flow: as text, and as a verdict.Explanation in JSON.
 type Explanation struct {
 	Text        string          `json:"text"`
 	Explanation json.RawMessage `json:"explanation"`
@@ -218,11 +216,11 @@ type Explanation struct {
 type Folder struct {
 	// Files by name.
 	Files map[string]string `json:"files"`
-	// OnTop says that what is there already stays, but for what the files have too.
+	// OnTop means that present objects stay, unless the files replace them.
 	OnTop bool `json:"onTop"`
 }
 
-// Plan is what a folder would change.
+// Plan has the changes that a folder would make.
 type Plan struct {
 	// Kernel are the commands, of nft and ip, that would be run.
 	Kernel string `json:"kernel"`
@@ -231,9 +229,9 @@ type Plan struct {
 	// Flips are the flows that would be judged otherwise, among the Flows that were tried.
 	Flips []Flip `json:"flips"`
 	Flows int    `json:"flows"`
-	// NotTried says why no flows were tried; usually empty.
+	// NotTried is the reason why no flows were tried; usually empty.
 	NotTried string `json:"notTried,omitempty"`
-	// Rejected is what in the files makes no sense.
+	// Rejected has the errors of objects in the files.
 	Rejected []string `json:"rejected"`
 }
 
@@ -244,7 +242,7 @@ type Flip struct {
 	Ports  []string `json:"ports"`
 	Before string   `json:"before"`
 	After  string   `json:"after"`
-	// Was and Now say what decides.
+	// Was and Now are the rules that decide.
 	Was string `json:"was"`
 	Now string `json:"now"`
 }
@@ -254,36 +252,36 @@ type Verification struct {
 	// Done and All are the steps of the proof.
 	Done int `json:"done,omitempty"`
 	All  int `json:"all,omitempty"`
-	// Last says that this is the result.
+	// Last means that this is the result.
 	Last bool `json:"last,omitempty"`
-	// Differs says that the kernel's table is not the desired one, or that this has another result than
-	// policy for some packet.
+	// Differs means that the kernel's table is not the desired one, or that it decides otherwise than policy about some
+	// packet.
 	Differs bool `json:"differs,omitempty"`
 	// Text is the result for people, Result for programs.
 	Text   string          `json:"text,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`
-	// Error says why there is no result.
+	// Error is the reason why there is no result.
 	Error string `json:"error,omitempty"`
 }
 
 // Event is something that happened.
 type Event struct {
 	Time time.Time `json:"time"`
-	// Type is "watching" of the first, then "endpoint", "applied", "drift", "rejected", "doubt",
-	// "settings", "recording", or "missed" where whoever watches is too slow.
+	// Type is "watching" for the first event. Then it is "endpoint", "applied", "drift", "rejected", "doubt",
+	// "settings" or "recording", or "missed" if the client is too slow.
 	Type string `json:"type"`
-	// Object that it is about, where it is about one.
+	// Object of the event, if it has one.
 	Object string `json:"object,omitempty"`
-	// Text says what happened.
+	// Text describes the event.
 	Text string `json:"text"`
 }
 
-// Verdict is what was decided about one packet.
+// Verdict is the decision about one packet.
 type Verdict struct {
 	Time time.Time `json:"time"`
 	// Decision is "allow" or "deny".
 	Decision string `json:"decision"`
-	// From and To are endpoints, where the addresses are of any.
+	// From and To are the endpoints with the addresses, if there are any.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
 	// Src and Dst are addresses.
@@ -304,11 +302,11 @@ type Verdict struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// Reason in words, where no rule decided.
 	Reason string `json:"reason,omitempty"`
-	// Missed is how many verdicts before this are not told, as there were too many.
+	// Missed is the number of verdicts before this one that were left out, because there were too many.
 	Missed int `json:"missed,omitempty"`
 }
 
-// Flows are the flows that the agent knows, the latest first. It is plain data.
+// Flows has the known flows, the latest first.
 type Flows struct {
 	Flows []Flow `json:"flows"`
 	// Connections is the number of connections whose packets are counted now.
@@ -351,14 +349,13 @@ type Flow struct {
 	Last  time.Time `json:"last"`
 }
 
-// Wait asks to wait for an endpoint.
+// Wait is a request to wait for an endpoint.
 type Wait struct {
 	// Endpoint is NAMESPACE/NAME.
 	Endpoint string `json:"endpoint"`
 }
 
-// Registered says how a registered endpoint is; nothing about one that is not registered. It is
-// plain data.
+// Registered is the state of a registered endpoint; it is empty for one that is not registered.
 type Registered struct {
 	Endpoint *policy.WorkloadEndpoint `json:"endpoint"`
 	State    string                   `json:"state"`

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Log is what was logged, behind a fence.
+// Log is a log with a fence.
 type Log struct {
 	mu      sync.Mutex
 	crossed int
@@ -30,5 +30,5 @@ func (l *Log) Write(line []byte) (int, error) {
 	return l.text.Write(line)
 }
 
-// String returns what was written.
+// String returns the written text.
 func (l *Log) String() string { return l.text.String() }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gobuild builds programs for tests that run them as a user would.
+// Package gobuild builds programs for tests that run them.
 //
 // # Usage
 //
@@ -9,9 +9,9 @@
 //
 // # Concurrency
 //
-// Build may be called from any number of goroutines.
+// Build is safe for concurrent use.
 //
 // # Errors
 //
-// What the go command said, or why a program that is built already could not be copied.
+// The output of the go command, or the error of copying a program that was built before.
 package gobuild

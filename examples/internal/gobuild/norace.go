@@ -4,5 +4,5 @@
 
 package gobuild
 
-// race says whether the program that calls Build has the race detector.
+// race is set if the program that calls Build has the race detector.
 const race = false

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package smalldisk makes a disk for tests that is soon full: a file system in memory, whose writes
-// fail with the kernel's own "no space left on device". It is mounted nowhere, and goes with its
-// last descriptor.
+// Package smalldisk makes a small disk for tests: a file system in memory. If it is full, writes fail with the kernel's
+// error "no space left on device". It has no mount point, and the kernel removes it with its last descriptor.
 //
 // # Usage
 //
@@ -17,6 +16,5 @@
 //
 // # Errors
 //
-// New needs to be root, if only of a user namespace, as nstest.Main sees to; its errors wrap those
-// of the system.
+// New needs root, which may be that of a user namespace, as in nstest.Main. Its errors wrap those of the system.
 package smalldisk

@@ -26,8 +26,7 @@ func New(bytes int) (*Disk, error) {
 	}
 	result := make(chan made)
 	go func() {
-		// The thread gets a mount namespace of its own, for the right to make a mount, and ends
-		// with the goroutine.
+		// The thread gets a new mount namespace, for the right to mount, and ends with the goroutine.
 		runtime.LockOSThread()
 		fd, err := tmpfs(bytes)
 		result <- made{fd, err}
@@ -65,7 +64,7 @@ func tmpfs(bytes int) (int, error) {
 // Path returns the path of the disk, which this process alone can use.
 func (d *Disk) Path() string { return fmt.Sprintf("/proc/self/fd/%d", d.fd) }
 
-// Close lets go of the disk.
+// Close releases the disk.
 func (d *Disk) Close() error { return unix.Close(d.fd) }
 
 func (d *Disk) ballast() string { return filepath.Join(d.Path(), ".ballast") }

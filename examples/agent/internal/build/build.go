@@ -9,9 +9,9 @@ import (
 	"runtime/debug"
 )
 
-// Info is what a binary was built from.
+// Info has the version of the source from which a binary was built.
 type Info struct {
-	// Version of the module, "(devel)" where it has none.
+	// Version of the module; "(devel)" if it has none.
 	Version string `json:"version"`
 	// Revision of the repository, with "-dirty" if files were changed.
 	Revision string `json:"revision"`
@@ -21,7 +21,7 @@ type Info struct {
 
 const unknown = "unknown"
 
-// Read returns what the running binary was built from.
+// Read returns the Info of the running binary.
 func Read() Info {
 	b, ok := debug.ReadBuildInfo()
 	if !ok {

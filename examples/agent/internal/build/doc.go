@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package build says what the running binary was built from.
+// Package build returns the version of the source from which the running binary was built.
 //
 // # Usage
 //
@@ -12,5 +12,5 @@
 //
 // # Errors
 //
-// There are none: what is not known is "unknown".
+// There are none: unknown values are "unknown".
 package build

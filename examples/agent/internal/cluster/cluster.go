@@ -26,12 +26,11 @@ type Config struct {
 	Client *etcd.Client
 	// Node is the name of this node.
 	Node string
-	// Settings is told the settings in the store, when they have been read and whenever they are
-	// others.
+	// Settings is called with the settings in the store, after they were read and when they change.
 	Settings func(Layers)
-	// Rejected is told of what is in the store and cannot be read.
+	// Rejected is called with the error of an object in the store that cannot be read.
 	Rejected func(error)
-	// Logger is told what happens.
+	// Logger receives events.
 	Logger *slog.Logger
 }
 
@@ -51,7 +50,7 @@ type Cluster struct {
 	delivered etcd.Revision // by the running source
 	history   *etcd.History // of delivered and inForce
 	inForce   etcd.Revision
-	said      map[string]string // the last trouble of each kind, to be logged once
+	problems  map[string]string // the last problem of each kind, to log it only once
 }
 
 var _ datastore.Source = objects{}
@@ -64,20 +63,20 @@ func New(cfg Config) (*Cluster, error) {
 	}
 	c := &Cluster{
 		cfg: cfg, settled: make(chan struct{}), news: make(chan struct{}, 1),
-		said: map[string]string{},
+		problems: map[string]string{},
 	}
 	var err, all error
 	c.store, err = etcd.NewStore(etcd.StoreConfig{Client: cfg.Client})
 	all = errors.Join(all, err)
 	c.source, err = etcd.NewSource(etcd.SourceConfig{Client: cfg.Client, Hooks: etcd.SourceHooks{
 		Rejected:  c.reject,
-		Lost:      func(err error) { c.trouble(objectsTrouble, err) },
-		Found:     func() { c.fine(objectsTrouble) },
+		Lost:      func(err error) { c.logProblem(objectsProblem, err) },
+		Found:     func() { c.solved(objectsProblem) },
 		Delivered: c.setDelivered,
 	}})
 	all = errors.Join(all, err)
 	c.reporter, err = etcd.NewReporter(etcd.ReporterConfig{Client: cfg.Client, Node: cfg.Node, Lost: func(err error) {
-		c.trouble(reportsTrouble, err)
+		c.logProblem(reportsProblem, err)
 	}})
 	if all = errors.Join(all, err); all != nil {
 		return nil, all
@@ -97,11 +96,11 @@ func (c *Cluster) Run(ctx context.Context) error {
 // another pipeline.
 func (c *Cluster) Source() datastore.Source { return objects{c} }
 
-// objects is the source: it tells nothing before the settings have been read.
+// objects is the source. It sends nothing before the settings have been read.
 type objects struct{ cluster *Cluster }
 
-// Run tells the receiver the objects of the store; see datastore.Source. Of another Run those that
-// were known at the end of the one before are told at once, as the store may be away.
+// Run sends the receiver the objects of the store; see datastore.Source. A later Run first sends the objects that an
+// earlier one received, because the store may be unavailable.
 func (o objects) Run(ctx context.Context, r datastore.Receiver) error {
 	defer o.cluster.setDelivered(0, nil) // the next receiver has nothing yet
 	select {
@@ -129,12 +128,12 @@ func (c *Cluster) State() api.Store {
 	case stats.LastError != nil:
 		s.Error = stats.LastError.Error()
 	case !stats.Connected:
-		s.Error = c.said[settingsTrouble]
+		s.Error = c.problems[settingsProblem]
 	}
 	return s
 }
 
-// Stats returns what is counted of the store.
+// Stats returns the metrics of the store.
 func (c *Cluster) Stats() *metrics.Store {
 	s := &metrics.Store{SourceStats: c.source.Stats(), Unusable: len(c.source.Unusable())}
 	c.mu.Lock()
@@ -158,20 +157,19 @@ func (c *Cluster) setDelivered(revision etcd.Revision, history *etcd.History) {
 	}
 }
 
-// What there may be trouble with.
+// Kinds of problems.
 const (
-	objectsTrouble  = "objects cannot be read from the store; the last known ones stay in force"
-	settingsTrouble = "settings cannot be read from the store; the last known ones stay in force"
-	reportsTrouble  = "nothing can be reported to the store"
+	objectsProblem  = "objects cannot be read from the store; the last known ones stay in force"
+	settingsProblem = "settings cannot be read from the store; the last known ones stay in force"
+	reportsProblem  = "nothing can be reported to the store"
 )
 
-// trouble logs what is wrong, once, although it is tried again and again, and returns whether it is
-// news.
-func (c *Cluster) trouble(what string, err error) (news bool) {
+// logProblem logs a problem, and reports whether it is new. A repeated one is logged at level debug.
+func (c *Cluster) logProblem(what string, err error) (news bool) {
 	c.mu.Lock()
 	text := err.Error()
-	news = c.said[what] != text
-	c.said[what] = text
+	news = c.problems[what] != text
+	c.problems[what] = text
 	c.mu.Unlock()
 	level := slog.LevelDebug
 	if news {
@@ -181,26 +179,26 @@ func (c *Cluster) trouble(what string, err error) (news bool) {
 	return news
 }
 
-// troubled reports whether something is wrong already.
-func (c *Cluster) troubled(what string) bool {
+// hasProblem reports whether there is a problem of a kind.
+func (c *Cluster) hasProblem(what string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.said[what] != ""
+	return c.problems[what] != ""
 }
 
-// fine forgets what was wrong.
-func (c *Cluster) fine(what string) {
+// solved records that a problem is solved.
+func (c *Cluster) solved(what string) {
 	c.mu.Lock()
-	was := c.said[what]
-	delete(c.said, what)
+	was := c.problems[what]
+	delete(c.problems, what)
 	c.mu.Unlock()
 	if was != "" {
 		c.cfg.Logger.Info("the store can be read again")
 	}
 }
 
-// reject tells of an object that is in the store and absent here: the policy that it may be is in
-// force nowhere on this node.
+// reject reports an object of the store that cannot be used, so it is absent. If it is a policy, the node does not
+// enforce it.
 func (c *Cluster) reject(err error) {
 	c.cfg.Logger.Error("rejected, so absent", "source", Name, "err", err)
 	c.cfg.Rejected(err)

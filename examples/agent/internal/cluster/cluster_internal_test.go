@@ -112,7 +112,7 @@ func TestUnreachableIsLoggedAtOnce(t *testing.T) {
 		defer close(ended)
 		c.watchSettings(ctx)
 	}()
-	line := log.await(t, settingsTrouble)
+	line := log.await(t, settingsProblem)
 	require.Contains(t, line, "127.0.0.1:1: connect: ")
 	require.Contains(t, c.State().Error, "127.0.0.1:1: connect: ", "the status has it, too")
 	cancel()
@@ -143,7 +143,7 @@ func TestUnreachable(t *testing.T) {
 	ended := make(chan error, 2)
 	go func() { ended <- c.Run(ctx) }()
 	go func() { ended <- c.Source().Run(ctx, nil) }() // a receiver would be called
-	log.await(t, settingsTrouble)
+	log.await(t, settingsProblem)
 	s := c.State()
 	require.False(t, s.Connected)
 	require.Contains(t, s.Error, "etcd: read settings: ")
@@ -153,22 +153,22 @@ func TestUnreachable(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 	require.ErrorIs(t, <-ended, context.Canceled)
 	require.Empty(t, p.layers)
-	require.Equal(t, 1, strings.Count(p.log.String(), settingsTrouble), p.log.String())
+	require.Equal(t, 1, strings.Count(p.log.String(), settingsProblem), p.log.String())
 }
 
 func TestTroubleIsLoggedOnce(t *testing.T) {
 	c, p := newCluster(t)
-	c.fine(objectsTrouble)
+	c.solved(objectsProblem)
 	require.Empty(t, p.log.String(), "there was none")
-	require.True(t, c.trouble(objectsTrouble, errors.New("first")))
-	require.False(t, c.trouble(objectsTrouble, errors.New("first")))
-	require.True(t, c.trouble(reportsTrouble, errors.New("first")), "of another kind")
-	require.True(t, c.trouble(objectsTrouble, errors.New("second")))
+	require.True(t, c.logProblem(objectsProblem, errors.New("first")))
+	require.False(t, c.logProblem(objectsProblem, errors.New("first")))
+	require.True(t, c.logProblem(reportsProblem, errors.New("first")), "of another kind")
+	require.True(t, c.logProblem(objectsProblem, errors.New("second")))
 	require.Equal(t, 3, strings.Count(p.log.String(), "level=WARN"))
-	c.fine(objectsTrouble)
-	c.fine(objectsTrouble)
+	c.solved(objectsProblem)
+	c.solved(objectsProblem)
 	require.Equal(t, 1, strings.Count(p.log.String(), "can be read again"))
-	require.True(t, c.trouble(objectsTrouble, errors.New("second")), "anew")
+	require.True(t, c.logProblem(objectsProblem, errors.New("second")), "anew")
 }
 
 // Settings that cannot be read are a problem beside those that count; nobody is told of a store
@@ -176,11 +176,11 @@ func TestTroubleIsLoggedOnce(t *testing.T) {
 func TestProblemsOfSettings(t *testing.T) {
 	c, p := newCluster(t)
 	now := etcd.Settings{Global: json.RawMessage(`{"apply-burst":7}`), Node: json.RawMessage(`{"apply-burst":8}`)}
-	c.tellProblem(now, errors.New("away"))
+	c.reportProblem(now, errors.New("away"))
 	require.Empty(t, p.layers)
 	newer := &etcd.ValueError{Key: "settings/node/n1", Err: etcd.ErrNewer}
-	c.tellProblem(now, newer)
-	c.tellProblem(now, newer)
+	c.reportProblem(now, newer)
+	c.reportProblem(now, newer)
 	require.Len(t, p.layers, 1, "once")
 	require.Len(t, p.rejected, 1)
 	require.Equal(t, map[string]string{"apply-burst": "7"}, p.layers[0].Global[0].Values)
@@ -188,10 +188,10 @@ func TestProblemsOfSettings(t *testing.T) {
 	require.Equal(t, "etcd settings/node/n1", p.layers[0].Node[0].Source)
 	require.True(t, p.layers[0].Node[0].Datastore)
 	require.ErrorIs(t, p.layers[0].Global[1].Problems[0], etcd.ErrNewer)
-	c.tellProblem(now, nil)
+	c.reportProblem(now, nil)
 	require.Len(t, p.layers, 2)
 	require.Len(t, p.layers[1].Global, 1)
-	c.tellProblem(etcd.Settings{}, newer)
+	c.reportProblem(etcd.Settings{}, newer)
 	require.Empty(t, p.layers[2].Node)
 	require.Len(t, p.layers[2].Global, 1)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster joins a node to the etcd that it shares with others: objects and settings come
-// from there, and what is in force on the node is reported there, under a lease.
+// Package cluster connects a node to an etcd that it shares with others. It reads objects and settings, and reports
+// what the node has applied, under a lease.
 //
 //	etcd ──objects──▶ Cluster ──▶ pipeline ──▶ kernel
 //	     ──settings─▶ Settings                   │
@@ -14,19 +14,16 @@
 //	sources = append(sources, datastore.NamedSource{Name: cluster.Name, Source: c.Source()})
 //	go c.Follow(ctx, p)                  // as long as the pipeline runs
 //
-// What the store said last outlives the pipeline: one that starts anew while the store cannot be
-// read goes on with that.
+// A Cluster keeps the last objects of the store. If the store is unavailable when a new pipeline starts, that gets
+// these.
 //
-// The source tells nothing before the settings have been read, so that nothing is programmed by
-// others than those that count.
+// The source sends no objects before the settings have been read, so that nothing is programmed with other settings.
 //
 // # Concurrency
 //
-// A Cluster is safe for concurrent use; Run is called once, and Follow and the source are run for
-// one pipeline at a time.
+// A Cluster is safe for concurrent use. Run is called once. Follow and the source run for one pipeline at a time.
 //
 // # Errors
 //
-// Nothing that goes wrong with the store ends anything: it is logged, is in State, and is tried
-// again.
+// Failures of the store do not end Run: they are logged, State has them, and the request is repeated.
 package cluster

@@ -12,8 +12,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Follow reports what is in the kernel, as the pipeline programs it, until ctx is done. That must
-// be before the pipeline is gone.
+// Follow reports what the pipeline has applied until ctx is done. ctx must end before the pipeline does.
 func (c *Cluster) Follow(ctx context.Context, p *pipeline.Pipeline) {
 	var following sync.WaitGroup
 	defer following.Wait()
@@ -29,8 +28,7 @@ func (c *Cluster) Follow(ctx context.Context, p *pipeline.Pipeline) {
 	}
 }
 
-// advance says of each revision that the receiver was told that it is in force, once all of it is
-// in the kernel.
+// advance records each delivered revision as applied, once all of it is in the kernel.
 func (c *Cluster) advance(ctx context.Context, p *pipeline.Pipeline) {
 	for {
 		select {
@@ -55,8 +53,7 @@ func (c *Cluster) advance(ctx context.Context, p *pipeline.Pipeline) {
 	}
 }
 
-// reached notes that what the receiver was told up to a revision is in force; unless it was told
-// meanwhile of another history, where that revision is something else.
+// reached records a revision as applied, unless the history has changed meanwhile.
 func (c *Cluster) reached(revision etcd.Revision, history *etcd.History) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,8 +62,8 @@ func (c *Cluster) reached(revision etcd.Revision, history *etcd.History) {
 	}
 }
 
-// report hands the reporter what there is to say now. What was in force before is never taken for
-// later than it is: what is at fault is looked at after the revision.
+// report passes a new report to the Reporter. It reads the revision before the faults, so that the revision never
+// includes a change whose fault is missing.
 func (c *Cluster) report(p *pipeline.Pipeline) {
 	c.reporting.Lock()
 	defer c.reporting.Unlock()

@@ -11,30 +11,30 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// replica is what the store said last. It outlives the pipelines: one that starts anew while the
-// store cannot be read goes on with it. The endpoints of other nodes, most of it, are kept packed.
+// replica has the last objects of the store. It is kept when a pipeline ends, so that a new one can start while the
+// store is unavailable. Endpoints are kept packed.
 //
 // It belongs to the source that runs.
 type replica struct {
-	said   packed.Objects
-	inSync bool // said was complete once
+	objects packed.Objects
+	inSync  bool // objects was complete once
 }
 
-// most is how many objects are told in one call, of those that are known from before.
-const most = 5000
+// maxUpdates is the maximum number of kept objects in one call of the receiver.
+const maxUpdates = 5000
 
-// begin tells a receiver what is known from before, if that is complete, and returns a receiver for
-// what the store says from the beginning again, which passes on the differences.
+// begin sends the kept objects to a receiver, if they are complete. It returns a receiver for a complete list from the
+// store, which sends the differences.
 func (r *replica) begin(ctx context.Context, out datastore.Receiver) (datastore.Receiver, error) {
 	f := &refresher{replica: r, out: out, seen: map[policy.Key]struct{}{}}
 	if !r.inSync {
-		r.said = packed.Objects{}
+		r.objects = packed.Objects{}
 		return f, nil
 	}
-	for keys := range slices.Chunk(r.said.Keys(), most) {
+	for keys := range slices.Chunk(r.objects.Keys(), maxUpdates) {
 		var updates []policy.Update
 		for _, key := range keys {
-			updates = append(updates, policy.Update{Key: key, Resource: packed.Unpack(r.said.Get(key))})
+			updates = append(updates, policy.Update{Key: key, Resource: packed.Unpack(r.objects.Get(key))})
 		}
 		if err := out.Update(ctx, updates); err != nil {
 			return nil, err
@@ -43,14 +43,14 @@ func (r *replica) begin(ctx context.Context, out datastore.Receiver) (datastore.
 	return f, out.InSync(ctx)
 }
 
-// refresher takes what the store says from the beginning.
+// refresher receives a complete list from the store, and then changes.
 type refresher struct {
 	*replica
 	out  datastore.Receiver
-	seen map[policy.Key]struct{} // what the store has told of; nil once it has told all
+	seen map[policy.Key]struct{} // the keys that the store has sent; nil after its list
 }
 
-// Update passes on what is not known.
+// Update sends the objects that differ.
 func (f *refresher) Update(ctx context.Context, updates []policy.Update) error {
 	var news []policy.Update
 	for _, u := range updates {
@@ -58,9 +58,9 @@ func (f *refresher) Update(ctx context.Context, updates []policy.Update) error {
 			f.seen[u.Key] = struct{}{}
 		}
 		now := packed.Pack(u.Resource)
-		if !packed.Equal(f.said.Get(u.Key), now) {
+		if !packed.Equal(f.objects.Get(u.Key), now) {
 			news = append(news, u)
-			f.said.Set(u.Key, now)
+			f.objects.Set(u.Key, now)
 		}
 	}
 	if len(news) == 0 {
@@ -69,14 +69,14 @@ func (f *refresher) Update(ctx context.Context, updates []policy.Update) error {
 	return f.out.Update(ctx, news)
 }
 
-// InSync passes on that what the store did not tell of is gone, and that all is known, unless that
-// was so before.
+// InSync sends deletions of the kept objects that the list does not have. It calls InSync of the receiver if that was
+// not called before.
 func (f *refresher) InSync(ctx context.Context) error {
 	var gone []policy.Update
-	for _, key := range f.said.Keys() {
+	for _, key := range f.objects.Keys() {
 		if _, ok := f.seen[key]; !ok {
 			gone = append(gone, policy.Update{Key: key})
-			f.said.Delete(key)
+			f.objects.Delete(key)
 		}
 	}
 	f.seen = nil

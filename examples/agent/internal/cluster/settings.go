@@ -17,13 +17,13 @@ type Layers struct {
 	Global, Node []settings.Layer
 }
 
-// again is how long to wait before settings are asked for again at the start.
-const again = time.Second
+// retryPause is the pause before the settings are read again at the start.
+const retryPause = time.Second
 
-// lookAgain is how often a request that is under way is looked at.
-const lookAgain = 100 * time.Millisecond
+// pollInterval is the time between two checks of a running request.
+const pollInterval = 100 * time.Millisecond
 
-// watchSettings tells the settings, and of every change of them, until ctx is done.
+// watchSettings reports the settings, and each change of them, until ctx is done.
 func (c *Cluster) watchSettings(ctx context.Context) {
 	now, ok := c.firstSettings(ctx)
 	if !ok {
@@ -31,7 +31,7 @@ func (c *Cluster) watchSettings(ctx context.Context) {
 	}
 	close(c.settled)
 	for {
-		next, err := c.store.WatchSettings(ctx, c.cfg.Node, now, func(err error) { c.tellProblem(now, err) })
+		next, err := c.store.WatchSettings(ctx, c.cfg.Node, now, func(err error) { c.reportProblem(now, err) })
 		if err != nil {
 			return // of ctx: the node's name was good enough for the first time
 		}
@@ -40,28 +40,27 @@ func (c *Cluster) watchSettings(ctx context.Context) {
 	}
 }
 
-// firstSettings tells and returns the settings as they are at the start; those that cannot be read
-// are none.
+// firstSettings reports and returns the settings at the start. Settings that cannot be read count as none.
 func (c *Cluster) firstSettings(ctx context.Context) (now etcd.Settings, ok bool) {
 	for {
 		now, err := c.readSettings(ctx)
 		var value *etcd.ValueError
 		switch {
 		case err == nil:
-			c.fine(settingsTrouble)
+			c.solved(settingsProblem)
 			c.cfg.Settings(layers(now, c.cfg.Node))
 			return now, true
 		case ctx.Err() != nil:
 			return now, false
 		case errors.As(err, &value):
-			c.tellProblem(etcd.Settings{}, err)
+			c.reportProblem(etcd.Settings{}, err)
 			return etcd.Settings{}, true
 		}
-		c.trouble(settingsTrouble, err)
+		c.logProblem(settingsProblem, err)
 		select {
 		case <-ctx.Done():
 			return now, false
-		case <-time.After(again):
+		case <-time.After(retryPause):
 		}
 	}
 }
@@ -74,29 +73,28 @@ func (c *Cluster) readSettings(ctx context.Context) (now etcd.Settings, err erro
 		defer close(done)
 		now, err = c.store.Settings(ctx, c.cfg.Node)
 	}()
-	ticker := time.NewTicker(lookAgain)
+	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-done:
 			return now, err
 		case <-ticker.C:
-			if cause := c.cfg.Client.Unreachable(); cause != "" && !c.troubled(settingsTrouble) {
-				c.trouble(settingsTrouble, errors.New(cause))
+			if cause := c.cfg.Client.Unreachable(); cause != "" && !c.hasProblem(settingsProblem) {
+				c.logProblem(settingsProblem, errors.New(cause))
 			}
 		}
 	}
 }
 
-// tellProblem tells that the settings cannot be read, or with nil that they can be again and are as
-// they were.
-func (c *Cluster) tellProblem(now etcd.Settings, err error) {
+// reportProblem reports that the settings cannot be read. With nil, it reports that they can be read again, unchanged.
+func (c *Cluster) reportProblem(now etcd.Settings, err error) {
 	var value *etcd.ValueError
 	switch {
 	case err == nil:
-		c.fine(settingsTrouble)
+		c.solved(settingsProblem)
 		c.cfg.Settings(layers(now, c.cfg.Node))
-	case c.trouble(settingsTrouble, err) && errors.As(err, &value):
+	case c.logProblem(settingsProblem, err) && errors.As(err, &value):
 		c.cfg.Rejected(err)
 		l := layers(now, c.cfg.Node)
 		l.Global = append(l.Global, settings.Layer{

@@ -30,13 +30,13 @@ const unfinished = ".wayleave-install-"
 // PodCIDRs is a text, with its quotes, in a configuration; see WithPodCIDRs.
 const PodCIDRs = `"POD_CIDRS"`
 
-// Config says what to install, and where. All fields are required.
+// Config configures an installation. All fields are required.
 type Config struct {
 	// Plugin is the path of the plugin's binary.
 	Plugin string
 	// Conflist is the network configuration: a list with a plugin of type Name.
 	Conflist []byte
-	// BinDir and ConfDir are where the runtime looks for plugins and configurations. They are made if
+	// BinDir and ConfDir are the folders in which the runtime looks for plugins and configurations. They are created if
 	// they do not exist.
 	BinDir, ConfDir string
 }
@@ -122,7 +122,7 @@ func isThere(path string, data []byte, mode fs.FileMode) bool {
 	return err == nil && bytes.Equal(now, data)
 }
 
-// removeUnfinished removes what an earlier run was writing when it was killed.
+// removeUnfinished removes unfinished files of an earlier run that was killed.
 func removeUnfinished(dir string) {
 	old, _ := filepath.Glob(filepath.Join(dir, unfinished+"*")) // the pattern is valid
 	for _, path := range old {

@@ -16,18 +16,16 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// ruleBook knows rules by their ids, and endpoints by their addresses, also for a while after they
-// are gone: a packet may have been judged by a rule that is gone by now. It is safe for concurrent
-// use.
+// ruleBook finds rules by their ids, and endpoints by their addresses. It keeps them for a time after their deletion,
+// because a deleted rule may have decided about a packet. It is safe for concurrent use.
 type ruleBook struct {
-	// full holds a token when there is more that is gone than that is there: it is time for age and
-	// fill.
+	// full holds a token when most entries may be deleted ones: call age and fill.
 	full chan struct{}
 
 	mu         sync.Mutex
 	now, older page
 	limit      int // on the size of now
-	// interfaces that have been asked for.
+	// interfaces has the names that were requested.
 	interfaces map[uint32]string
 }
 
@@ -37,15 +35,15 @@ type page struct {
 	endpoints map[netip.Addr]string
 }
 
-// spare is how much may be gone, beside as much as there is, before what went earlier is forgotten;
-// and how many interfaces are remembered.
+// spare is the number of deleted entries, besides as many as there are present ones, that are kept; and the number of
+// interfaces.
 const spare = 10_000
 
 func newPage() page { return page{rules: map[string]rule{}, endpoints: map[netip.Addr]string{}} }
 
 func (p page) size() int { return len(p.rules) + len(p.endpoints) }
 
-// rule says where a rule is.
+// rule is the place of a rule.
 type rule struct {
 	owner       policy.Key
 	tier        string
@@ -58,7 +56,7 @@ func newRuleBook() *ruleBook {
 	return &ruleBook{full: make(chan struct{}, 1), now: newPage(), limit: spare, interfaces: map[uint32]string{}}
 }
 
-// note takes in an update.
+// note processes an update.
 func (b *ruleBook) note(u policy.Update) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -71,14 +69,14 @@ func (b *ruleBook) note(u policy.Update) {
 	}
 }
 
-// age forgets what was gone when it was called before. The book must be filled then.
+// age removes the entries that were deleted before its last call. Call fill afterwards.
 func (b *ruleBook) age() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.now, b.older = newPage(), b.now
 }
 
-// fill takes in a world. What has been noted since the book was made, or has aged, is newer.
+// fill adds the entries of a world. Entries that were added since newRuleBook or age are newer.
 func (b *ruleBook) fill(w verdict.World) {
 	all := newPage()
 	for key, resource := range w {
@@ -120,7 +118,7 @@ func (b *ruleBook) interfaceLocked(index uint32, ask func(uint32) string) string
 	return name
 }
 
-// note takes in an update.
+// note processes an update.
 func (p page) note(u policy.Update) {
 	switch r := u.Resource.(type) {
 	case *policy.Policy:
@@ -144,8 +142,7 @@ func (p page) note(u policy.Update) {
 	}
 }
 
-// noteMissing takes in the rules that stand for a profile as long as there is none of that name:
-// they deny everything.
+// noteMissing adds the rules that replace a missing profile of a name: they deny everything.
 func (p page) noteMissing(name string) {
 	key := (&policy.Profile{Name: name}).Key()
 	deny := []policy.Rule{{Action: policy.Deny, Metadata: &policy.RuleMetadata{
@@ -171,7 +168,7 @@ func (p page) noteRules(owner policy.Key, tier string, ingress, egress []policy.
 	}
 }
 
-// verdict says what was decided about a packet, and by what.
+// verdict returns the decision about a packet, and its rule.
 func (b *ruleBook) verdict(e nflog.Entry, interfaceName func(uint32) string) api.Verdict {
 	decision, by, _ := strings.Cut(e.Prefix, " ")
 	b.mu.Lock()

@@ -16,7 +16,7 @@ import (
 )
 
 // errStarting is returned for requests that come before the first pipeline.
-var errStarting = errors.New("the agent is starting: ask again in a moment")
+var errStarting = errors.New("the agent is starting: try again in a moment")
 
 // starting returns why there is no pipeline yet.
 func (d *Daemon) starting() error {
@@ -63,8 +63,8 @@ func (d *Daemon) sourceCause(p *pipeline.Pipeline, source string) string {
 		}
 	}
 	if source == kube.Name && d.kube != nil {
-		if trouble := d.kube.Trouble(); trouble != "" {
-			return source + ": " + trouble
+		if problem := d.kube.Problem(); problem != "" {
+			return source + ": " + problem
 		}
 	}
 	return source
@@ -80,8 +80,8 @@ func (d *Daemon) sourcesNote() string {
 		}
 	}
 	if d.kube != nil && d.kube.Status().InSync {
-		if trouble := d.kube.Trouble(); trouble != "" {
-			unreadable[kube.Name] = trouble
+		if problem := d.kube.Problem(); problem != "" {
+			unreadable[kube.Name] = problem
 		}
 	}
 	var notes []string

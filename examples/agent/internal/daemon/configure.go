@@ -18,9 +18,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// stored are the settings among the manifests, as they are now. A datastore.Dir, which knows when
-// files come, change and go, tells of them in carriers: network sets that nobody else sees, named
-// as the object, in the "namespace" of the file.
+// stored has the present settings among the manifests. A datastore.Dir reads the files and sends each settings object
+// as a network set, which only stored receives: its name is that of the object, and its "namespace" the file.
 //
 // It is safe for concurrent use.
 type stored struct {
@@ -32,7 +31,7 @@ type stored struct {
 	mu      sync.Mutex
 	settled bool
 	cause   error                         // why the directory cannot be read
-	layers  map[policy.Key]settings.Layer // as last read; of those that are gone, too
+	layers  map[policy.Key]settings.Layer // as last read; also those that were deleted
 	present map[policy.Key]struct{}
 	shared  cluster.Layers // of the store that nodes share
 }
@@ -46,7 +45,7 @@ func newStored(node string, change func(), waiting func(cause error)) *stored {
 	}
 }
 
-// source returns a source that tells the settings in a directory to the receiver that s is.
+// source returns a source that sends the settings in a directory to s.
 func (s *stored) source(path string) (*datastore.Dir, error) {
 	return datastore.NewDir(datastore.DirConfig{
 		Path: path, Extensions: manifest.Extensions(), Decode: s.decode, Wait: true, Unreadable: s.setUnreadable,
@@ -85,7 +84,7 @@ func (s *stored) decode(file string, data []byte) (carriers []policy.Resource, _
 	return carriers, nil
 }
 
-// share takes in the settings of the store that nodes share.
+// share records the settings of the shared store.
 func (s *stored) share(shared cluster.Layers) {
 	s.mu.Lock()
 	s.shared = shared
@@ -93,7 +92,7 @@ func (s *stored) share(shared cluster.Layers) {
 	s.change()
 }
 
-// Update takes in what changed.
+// Update records changes.
 func (s *stored) Update(_ context.Context, updates []policy.Update) error {
 	s.mu.Lock()
 	for _, u := range updates {
@@ -109,7 +108,7 @@ func (s *stored) Update(_ context.Context, updates []policy.Update) error {
 	return nil
 }
 
-// InSync says that all files have been read.
+// InSync records that all files have been read.
 func (s *stored) InSync(context.Context) error {
 	s.settle()
 	return nil
@@ -162,7 +161,7 @@ func (s *stored) currentLocked() []settings.Layer {
 	return slices.Concat(all, s.shared.Global, own, s.shared.Node, wrong)
 }
 
-// reconsider makes of all layers what counts, and has the pipeline restart if that needs it.
+// reconsider computes the effective settings from all layers, and restarts the pipeline if necessary.
 func (d *Daemon) reconsider() {
 	d.deciding.Lock()
 	defer d.deciding.Unlock()
@@ -179,7 +178,7 @@ func (d *Daemon) reconsider() {
 	d.problems = problems
 	if err != nil {
 		d.mu.Unlock()
-		d.complain(slog.LevelError, "settings make no sense: no change of settings takes effect until all of them do",
+		d.complain(slog.LevelError, "settings are invalid: no change of settings takes effect until all are valid",
 			problems)
 		return
 	}
@@ -202,8 +201,7 @@ func (d *Daemon) complain(level slog.Level, message string, problems []string) {
 	}
 }
 
-// reread takes in the settings that come below the datastore's, each time they have been read
-// again.
+// reread reads the settings of lower precedence than those of the datastore, each time that it receives a request.
 func (d *Daemon) reread(ctx context.Context) error {
 	for {
 		select {
@@ -222,7 +220,7 @@ func (d *Daemon) replace(below []settings.Layer) {
 	var problems []string
 	var pinned []settings.Layer
 	level := slog.LevelError
-	message := "settings that were read again make no sense: none of them takes effect until all do"
+	message := "settings that were read again are invalid: none of them takes effect until all are valid"
 	if err == nil {
 		level, message = slog.LevelWarn, "a setting takes effect with the next start of the agent"
 		d.logger.Info("settings have been read again")

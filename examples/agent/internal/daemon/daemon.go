@@ -31,12 +31,12 @@ type Config struct {
 	// datastore's; the later over the earlier.
 	Below, Above []settings.Layer
 	// Reread has what takes the place of Below, each time that has been read again. Settings that
-	// make no sense are in the log and the status, and the ones before go on counting. Optional.
+	// are invalid are in the log and the status, and the previous ones stay in effect. Optional.
 	Reread <-chan []settings.Layer
 	// NetNS is a file descriptor of the network namespace to program. 0 means that of the process.
 	NetNS int
-	// Etcd is a client of the store that nodes share: objects and settings are read from it, and
-	// what is in force is reported to it. It is the caller's to close. Nil: there is none.
+	// Etcd is a client of the store that nodes share. Objects and settings are read from it, and the applied revision
+	// is reported to it. The caller closes it. Nil: there is none.
 	Etcd *etcd.Client
 	// Kubernetes are the clients of the API that objects are read from. Nil: there is none.
 	Kubernetes *kube.Clients
@@ -45,8 +45,8 @@ type Config struct {
 	// Memory is the limit that the process must keep. Until rules or routes are written for the
 	// first time, Run ends with a *memory.ExceededError if it is not enough. By default there is none.
 	Memory memory.Limit
-	// Exceeded is called with that error before Run ends. Run waits for what is being computed; a
-	// process that exits here does not. Optional.
+	// Exceeded is called with that error before Run ends. Run waits for running computations; a process that exits in
+	// Exceeded does not. Optional.
 	Exceeded func(error)
 	// Programmed is called after each attempt to program; it must not block. Optional.
 	Programmed func(pipeline.State)
@@ -198,15 +198,15 @@ func (d *Daemon) supervise(ctx context.Context) error {
 			return err
 		}
 		d.restarts.Add(1)
-		d.logger.Info("settings have changed: starting anew; the kernel is left unchanged")
-		d.events.publish("settings", "", "settings have changed: starting anew")
+		d.logger.Info("settings have changed: restarting; the kernel is left unchanged")
+		d.events.publish("settings", "", "settings have changed: restarting")
 	}
 }
 
-// errOutdated ends a pipeline that is to start anew.
+// errOutdated ends a pipeline that must restart with new settings.
 var errOutdated = errors.New("daemon: settings have changed")
 
-// once runs a pipeline until it ends or is to start anew.
+// once runs a pipeline until it ends or must restart.
 func (d *Daemon) once(ctx context.Context) (restart bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -236,8 +236,8 @@ func (d *Daemon) once(ctx context.Context) (restart bool, err error) {
 	return errors.Is(context.Cause(ctx), errOutdated), err
 }
 
-// open makes a pipeline for the settings as they are, and returns both. What it sees it records, unless record is
-// nil. outdate is called when the settings are others.
+// open returns a pipeline for the present settings, and these settings. It records the pipeline's input to record,
+// unless that is nil. It calls outdate when the settings change.
 func (d *Daemon) open(record io.Writer, outdate func()) (p *pipeline.Pipeline, s settings.Settings, err error) {
 	d.mu.Lock()
 	s = d.effective.Settings
@@ -280,7 +280,7 @@ func (d *Daemon) open(record io.Writer, outdate func()) (p *pipeline.Pipeline, s
 	return p, s, nil
 }
 
-// withoutSettings leaves of a file what is for the pipeline.
+// withoutSettings removes the settings from a file; the rest is for the pipeline.
 func withoutSettings(file string, data []byte) []byte {
 	_, rest := settings.Extract(file, data)
 	return rest
@@ -288,7 +288,7 @@ func withoutSettings(file string, data []byte) []byte {
 
 func (d *Daemon) programmed(s pipeline.State) {
 	d.mu.Lock()
-	d.table = s.Table // a function: nothing is copied until somebody asks
+	d.table = s.Table // a function, so that the table is copied only for a request
 	d.mu.Unlock()
 	if s.InSync {
 		d.inSync.reach()
@@ -345,8 +345,7 @@ func (d *Daemon) reject(err error) {
 	d.events.publish("rejected", "", err.Error())
 }
 
-// publishEndpoints tells of every change of an endpoint until ctx is done or the driver has
-// stopped.
+// publishEndpoints publishes every change of an endpoint until ctx is done or the driver has stopped.
 func (d *Daemon) publishEndpoints(ctx context.Context, p *pipeline.Pipeline) {
 	for c := range p.Driver().EndpointChanges(ctx) {
 		text := c.Status.State.String()

@@ -433,7 +433,7 @@ func TestSettingsInTheDatastore(t *testing.T) {
 	write(t, dir, "broken.yaml", "kind: [")
 	until("rejected", "broken.yaml")
 	write(t, dir, "own.yaml", object("node.n", "{apply-burst: 6}"))
-	until("settings", "starting anew")
+	until("settings", "restarting")
 	until("endpoint", "up")
 	require.Equal(t, "6 from datastore AgentConfig node.n (own.yaml)", value("apply-burst"))
 	require.Equal(t, uint64(1), get[api.Status](t, r, "/v1/status").Restarts)
@@ -445,7 +445,7 @@ func TestSettingsInTheDatastore(t *testing.T) {
 	require.Contains(t, r.log.String(), "no change of settings takes effect until all of them do")
 
 	require.NoError(t, os.Remove(filepath.Join(dir, "own.yaml")))
-	until("settings", "starting anew")
+	until("settings", "restarting")
 	until("endpoint", "up")
 	require.Empty(t, get[api.Status](t, r, "/v1/status").Settings)
 	require.Equal(t, "5 from datastore AgentConfig default (settings.yaml)", value("apply-burst"))

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package daemon is the agent as a process: it keeps a pipeline running under settings that may
-// change, and answers questions about it on a unix socket and over HTTP.
+// Package daemon is the process of the agent. It runs a pipeline, restarts it when settings change, and serves its API
+// on a Unix socket and over HTTP.
 //
 //	command line, environment, file ─┐                    ┌──▶ unix socket: package api
 //	AgentConfig in the manifests ────┴▶ settings ─▶ Daemon ──▶ HTTP: /livez /readyz /metrics
 //	                                                  │
 //	                                                  └──▶ pipeline, a new one when settings change
 //
-// A new pipeline finds in the kernel what the one before left, and goes on from there: packets are
-// judged all the while.
+// A new pipeline adopts the kernel state of the previous one, so policy is enforced without a gap.
 //
 // # Usage
 //
 //	err := daemon.Run(ctx, daemon.Config{Below: layers, Log: os.Stderr})
 //
-// A source of desired state of another kind, as that of a cluster, plugs in by Config.Sources.
+// Config.Sources has further sources of desired state, such as that of a cluster.
 //
 // # Concurrency
 //
@@ -24,8 +23,7 @@
 //
 // # Errors
 //
-// Run returns nil once its context is done. It fails where the settings make no sense (all problems
-// at once), where it cannot listen, and where it is pointless to go on, as without the manifests'
-// directory. Settings in the datastore that make no sense are logged and shown in the status; the
-// ones before go on counting.
+// Run returns nil once its context is done. It fails if the settings are invalid (with all problems), if it cannot
+// listen, and if it cannot continue, for example without the manifests' directory. Invalid settings in the datastore
+// are logged and in the status, and the previous ones stay in effect.
 package daemon

@@ -22,7 +22,7 @@ var errNotLogged = errors.New(
 	"verdicts are not logged: set verdict-log-group, or give --group with one that something else logs to",
 )
 
-// wish is what a request for verdicts asks for.
+// wish has the parameters of a request for verdicts.
 type wish struct {
 	group uint16
 	own   bool // the group is the one that the agent logs to, whichever that is
@@ -52,7 +52,7 @@ func wishOf(r *http.Request, log render.VerdictLog) (w wish, err error) {
 	return w, nil
 }
 
-// drops follows the verdicts that are logged until whoever asked goes.
+// drops sends the logged verdicts until the client disconnects.
 func (d *Daemon) drops(w http.ResponseWriter, r *http.Request) {
 	p, replaced := d.latest()
 	if p == nil {
@@ -114,8 +114,8 @@ func (d *Daemon) drops(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// retune has a listener listen to the group that the agent logs to now, if that is what was asked
-// for. Errors: those of join; the listener is the one before then.
+// retune makes a listener listen to the present group of the agent's log, if the request named no group. Errors: those
+// of join; the listener does not change then.
 func (d *Daemon) retune(l *listener, w *wish, log render.VerdictLog) (*listener, error) {
 	if !w.own || !log.Enabled || log.Group == w.group {
 		return l, nil
@@ -129,14 +129,14 @@ func (d *Daemon) retune(l *listener, w *wish, log render.VerdictLog) (*listener,
 	return next, nil
 }
 
-// limiter lets so many pass a second, and counts what it holds back.
+// limiter permits a number of verdicts a second, and counts the others.
 type limiter struct {
 	rate, left, missed int
 	since              time.Time
 }
 
-// pass returns how many were missed before one that is told, or -1 for one that is not: because it
-// was not asked for, or because there are too many. missed were so before.
+// pass returns the number of verdicts that were left out before this one, or -1 if this one is left out: it was not
+// requested, or there are too many. missed were left out before.
 func (l *limiter) pass(wanted bool, missed int, now time.Time) int {
 	l.missed += missed
 	if !wanted || !l.allows(now) {
@@ -159,7 +159,7 @@ func (l *limiter) allows(now time.Time) bool {
 	return true
 }
 
-// follow has a book told of every update of the sources.
+// follow makes a book process every update of the sources.
 func (d *Daemon) follow(b *ruleBook) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -172,7 +172,7 @@ func (d *Daemon) unfollow(b *ruleBook) {
 	delete(d.books, b)
 }
 
-// updated passes updates on to whoever follows verdicts.
+// updated sends updates to the books of all clients that follow verdicts.
 func (d *Daemon) updated(updates []policy.Update) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -101,7 +101,7 @@ func (d *Daemon) countLogged(ctx context.Context, p *pipeline.Pipeline) error {
 	)
 }
 
-// countEntries counts what a listener hears.
+// countEntries counts the entries that a listener receives.
 func (d *Daemon) countEntries(ctx context.Context, p *pipeline.Pipeline, book *ruleBook, l *listener) error {
 	for {
 		select {
@@ -178,7 +178,7 @@ func (c *flowCounter) update(ctx context.Context) error {
 	return nil
 }
 
-// stats returns what is counted for metrics; nil while nothing is.
+// stats returns the metrics of flows; nil while they are not counted.
 func (c *flowCounter) stats() *metrics.Flows {
 	if !c.counting.Load() {
 		return nil

@@ -82,7 +82,7 @@ func TestFullDisk(t *testing.T) {
 	code, body := r.http(t, "/readyz")
 	require.Equal(t, 200, code)
 	require.Contains(t, body, `{"name":"recording","ok":true,"note":"has ended: calcgraph: record: recording: write `)
-	require.Equal(t, 1, strings.Count(r.log.String(), "nothing more is recorded; all else goes on"), r.log)
+	require.Equal(t, 1, strings.Count(r.log.String(), "the recording has ended; the agent continues"), r.log)
 
 	err = r.register(t, "late", "way1", "10.0.0.10")
 	require.ErrorContains(t, err, "register WorkloadEndpoint/shop/late")
@@ -123,6 +123,6 @@ func TestNothingCanBeRecorded(t *testing.T) {
 	r := startWith(t, node, dir, t.TempDir(), map[string]string{"record-file": "/dev/full"})
 	r.until(t, well)
 	require.Contains(t, get[api.Status](t, r, "/v1/status").RecordingError, "/dev/full: is no regular file")
-	require.Contains(t, r.log.String(), "nothing more is recorded; all else goes on")
+	require.Contains(t, r.log.String(), "the recording has ended; the agent continues")
 	r.end(t)
 }

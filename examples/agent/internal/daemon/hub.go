@@ -10,11 +10,11 @@ import (
 	"github.com/wayleave/wayleave/examples/internal/api"
 )
 
-// backlog is how many events may wait for somebody who watches.
+// backlog is the maximum number of pending events of a client.
 const backlog = 1024
 
-// hub passes events on to whoever watches. Who is too slow misses some, and is told how many. It is
-// safe for concurrent use.
+// hub sends events to clients that watch. A slow client misses events, and receives their number. It is safe for
+// concurrent use.
 type hub struct {
 	mu       sync.Mutex
 	watchers map[*watcher]struct{}
@@ -27,7 +27,7 @@ type watcher struct {
 
 func newHub() *hub { return &hub{watchers: map[*watcher]struct{}{}} }
 
-// publish tells of an event. It never waits.
+// publish sends an event. It never waits.
 func (h *hub) publish(kind, object, text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -108,7 +108,7 @@ func (d *Daemon) ruleset(*http.Request, *pipeline.Pipeline) (any, error) {
 	if ask == nil {
 		return nil, errors.New("nothing is in the kernel yet: 'agent status' has the reason")
 	}
-	table := ask() // without mu: it waits for what is being applied
+	table := ask() // without mu, because it waits for the transaction in progress
 	if table == nil {
 		return nil, errors.New("nothing is in the kernel yet: 'agent status' has the reason")
 	}

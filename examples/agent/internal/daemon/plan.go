@@ -19,10 +19,10 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// maxFlows is how many flows a plan tries at most: some seconds' worth.
+// maxFlows is the maximum number of flows that a plan tries, which takes some seconds.
 const maxFlows = 2_000_000
 
-// plan says what another folder of manifests would change.
+// plan returns the changes that another folder of manifests would make.
 func (d *Daemon) plan(r *http.Request, p *pipeline.Pipeline) (any, error) {
 	folder, err := read[api.Folder](r)
 	if err != nil {
@@ -82,8 +82,8 @@ func objects(now, next verdict.World) []string {
 	return list
 }
 
-// flips finds the flows that would be judged otherwise: between the pods that both worlds have at
-// the same addresses, and between those and whatever addresses the policies mention.
+// flips returns the flows whose verdict would change. It tries flows between the pods that both worlds have at the same
+// addresses, and between these and all addresses in the policies.
 func flips(ctx context.Context, answer *api.Plan, now, next verdict.World) error {
 	partition := probe.NewPartition(now, next)
 	run := probe.Comparison{

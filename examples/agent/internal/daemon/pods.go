@@ -16,8 +16,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// markPod marks an endpoint as a pod of the API if the request says so. The endpoint then gives the pod its
-// link; labels and profiles come from the API.
+// markPod marks an endpoint as a pod of the API if the request says so. The endpoint is then the link of the pod, whose
+// labels and profiles come from the API.
 //
 // Without a UID, the endpoint could get the labels of another pod of that name, so that is an error.
 func (d *Daemon) markPod(e *policy.WorkloadEndpoint, request url.Values) error {

@@ -9,14 +9,14 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/recording"
 )
 
-// recordingState is how the recording of what the agent sees is.
+// recordingState is the state of the recording of the agent's input.
 type recordingState struct {
 	file string // empty if nothing is to be recorded
 	err  error  // why it has ended
 }
 
-// record begins a recording for the next pipeline, if there is to be one, and returns what ends it.
-// That there can be none is told, and keeps the agent from nothing.
+// record begins a recording for the next pipeline, if it is enabled, and returns a function that ends it. A failure is
+// reported, and the agent continues without a recording.
 func (d *Daemon) record() (w io.Writer, done func()) {
 	path, limit := d.local.RecordFile, int64(d.local.RecordLimit)<<20
 	if path == "" {
@@ -37,12 +37,12 @@ func (d *Daemon) record() (w io.Writer, done func()) {
 	}
 }
 
-// recordFailed tells that the recording has ended before its time.
+// recordFailed reports that the recording has failed.
 func (d *Daemon) recordFailed(err error) {
 	d.mu.Lock()
 	d.recording.err = err
 	d.mu.Unlock()
-	d.logger.Error("nothing more is recorded; all else goes on", "err", err)
+	d.logger.Error("the recording has ended; the agent continues", "err", err)
 	d.events.publish("recording", "", "has ended: "+err.Error())
 }
 
@@ -52,8 +52,8 @@ func (d *Daemon) recordingNow() recordingState {
 	return d.recording
 }
 
-// recordingNote says, for those who look after the agent's health, that the recording has ended: no
-// reason to restart the agent.
+// recordingNote returns a note for the health of the agent that the recording has failed, which does not require a
+// restart.
 func (d *Daemon) recordingNote() string {
 	if err := d.recordingNow().err; err != nil {
 		return fmt.Sprintf("has ended: %v", err)

@@ -54,7 +54,7 @@ func (d *Daemon) openRegistry() error {
 		return err
 	}
 	for _, problem := range problems {
-		d.logger.Error("a registered endpoint makes no sense, so it is absent", "err", problem)
+		d.logger.Error("a registered endpoint is invalid, so it is absent", "err", problem)
 		d.reject(problem)
 	}
 	d.registry = &registered{Registry: r, kube: d.kube, removals: map[policy.Key]*removal{}}
@@ -239,8 +239,7 @@ func (d *Daemon) store(ctx context.Context, p *pipeline.Pipeline, e *policy.Work
 	return d.registry.put(ctx, e)
 }
 
-// readEndpoint reads the body of a request: a workload endpoint as policy.Decode reads it, of which
-// the kind may be left out.
+// readEndpoint decodes the body of a request: a workload endpoint, as in policy.Decode. The kind is optional.
 func readEndpoint(r *http.Request) (*policy.WorkloadEndpoint, error) {
 	data, err := io.ReadAll(r.Body)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/wayleave/wayleave/examples/internal/api"
 )
 
-// maxBody is the most that is read of a request, in bytes: a folder of manifests may be large.
+// maxBody is the maximum size of a request in bytes: a folder of manifests may be large.
 const maxBody = 64 << 20
 
 // listen takes the lock of the socket and opens the listeners of the settings. It returns their
@@ -183,7 +183,7 @@ func profile(w http.ResponseWriter, r *http.Request) {
 	}
 	runtime.GC()
 	runtime.GC()            // a profile of the heap is as of the last collection but one
-	_ = p.WriteTo(w, debug) // whoever asked has gone
+	_ = p.WriteTo(w, debug) // an error means that the client has disconnected
 }
 
 // read reads the body of a request. A field that is not known makes no sense of it: it may be what
@@ -195,13 +195,13 @@ func read[T any](r *http.Request) (body T, err error) {
 	return body, err
 }
 
-// watch writes events until whoever asked goes.
+// watch sends events until the client disconnects.
 func (d *Daemon) watch(w http.ResponseWriter, r *http.Request) {
 	watcher := d.events.join()
 	defer d.events.leave(watcher)
 	w.Header().Set("Content-Type", "application/json")
 	out, flush := json.NewEncoder(w), http.NewResponseController(w)
-	// the next one shows what is wrong
+	// the next call returns the error
 	_ = errors.Join(out.Encode(api.Event{Time: time.Now(), Type: "watching"}), flush.Flush())
 	for {
 		select {

@@ -10,8 +10,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/nflog"
 )
 
-// taps lets any number listen to an nflog group, of which the kernel lets one follow it. A group is
-// followed as long as somebody listens. It is safe for concurrent use.
+// taps lets several listeners receive the entries of one nflog group, which the kernel sends to one socket only. A
+// group is followed while it has listeners. It is safe for concurrent use.
 type taps struct {
 	// follow is nflog.Follow for a group; it calls started once the kernel has accepted it as the
 	// follower.
@@ -35,8 +35,7 @@ type tap struct {
 	err       error         // why, once done is closed
 }
 
-// listener gets entries until its tap is done. One that is too slow misses some, and is told how
-// many.
+// listener receives entries until its tap ends. A slow one misses entries, and receives their number.
 type listener struct {
 	*tap
 	entries chan nflog.Entry
@@ -56,7 +55,7 @@ func (t *taps) join(group uint16) (*listener, error) {
 		if err != nil || l != nil {
 			return l, err
 		}
-		<-ending.done // the kernel lets go of it soon
+		<-ending.done // the kernel releases the group soon
 	}
 }
 
@@ -90,7 +89,7 @@ func (t *taps) run(ctx context.Context, group uint16, p *tap) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		for l := range p.listeners {
-			l.hear(e)
+			l.add(e)
 		}
 		return nil
 	})
@@ -101,8 +100,8 @@ func (t *taps) run(ctx context.Context, group uint16, p *tap) {
 	close(p.done)
 }
 
-// hear takes in an entry. It never waits.
-func (l *listener) hear(e nflog.Entry) {
+// add passes an entry to the listener. It never waits.
+func (l *listener) add(e nflog.Entry) {
 	missed := e.Missed
 	e.Missed += l.missed
 	select {

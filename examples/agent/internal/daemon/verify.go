@@ -45,7 +45,7 @@ func (d *Daemon) verify(w http.ResponseWriter, r *http.Request) {
 		return errors.Join(out.Encode(v), flush.Flush())
 	}
 	if send(api.Verification{}) != nil {
-		return // whoever asked has gone
+		return // the client has disconnected
 	}
 	next := time.Now()
 	v, err := p.Verify(r.Context(), limit, func(done, all int) error {

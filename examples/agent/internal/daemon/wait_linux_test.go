@@ -111,7 +111,7 @@ func TestWaitContinuesWithNextPipeline(t *testing.T) {
 	layer := settings.Layer{Source: "file", Values: maps.Clone(base.Values)}
 	layer.Values["apply-burst"] = "7"
 	file <- []settings.Layer{layer}
-	r.log.await(t, "settings have changed: starting anew")
+	r.log.await(t, "settings have changed: restarting")
 	require.EqualValues(t, 1, get[api.Status](t, r, "/v1/status").Restarts)
 	require.Empty(t, put)
 	require.Empty(t, gone)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package flows turns what people ask about, two parties and a port, into flows, and explains these.
+// Package flows converts two parties and a port, as users write them, to flows, and explains these.
 //
 // # Usage
 //
@@ -14,6 +14,6 @@
 //
 // # Errors
 //
-// A *PortError for a port that makes no sense, a *PartyError for a party that is not there, and any other if the two
-// have no flow.
+// A *PortError for an invalid port, a *PartyError for a party that does not exist, and any other error if the two have
+// no flow.
 package flows

@@ -10,7 +10,7 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// PortError says that a port makes no sense.
+// PortError is the error of an invalid port.
 type PortError struct{ Err error }
 
 // Error returns the cause in words.
@@ -49,7 +49,7 @@ func Parse(world verdict.World, from, to, what string) ([]verdict.Flow, error) {
 	pattern, itself := strings.Contains(from+to, "*"), false
 	for _, src := range sources {
 		for _, dst := range destinations {
-			if pattern && probe.Same(src, dst) { // policy does not apply to what a pod sends to itself
+			if pattern && probe.Same(src, dst) { // policy does not apply to packets of a pod to itself
 				itself = true
 				continue
 			}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package health says whether the agent is alive (its parts get on with their work) and ready (what
-// is in the kernel is what the sources say), part by part, over HTTP.
+// Package health reports over HTTP whether the agent is alive and ready, with the state of each part. It is alive if
+// its parts make progress. It is ready if the desired state of the sources is in the kernel.
 //
 // # Usage
 //
@@ -10,15 +10,13 @@
 //	http.Handle("/livez", h.Live())
 //	http.Handle("/readyz", h.Ready())
 //
-// The status is 200 or 503, and the body says why, as JSON:
+// The status is 200 or 503. The body has the reason as JSON:
 //
 //	{"ok":false,"components":[{"name":"driver","ok":false,"detail":"nothing is in the kernel yet"}]}
 //
-// A part may be ready and have a note, where people should know something that is no reason to do
-// without the node.
+// A part may be ready and have a note about a problem that does not affect pods.
 //
-// A part is stuck if it is busy and has not got on for the time-out. Work that goes on without end
-// but gets on is fine.
+// A part is stuck if it is busy and has made no progress for the timeout. Endless work with progress is not stuck.
 //
 // # Concurrency
 //

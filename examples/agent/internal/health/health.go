@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// Component is a part of the agent. It is a plain value; its functions may be called from several
-// goroutines.
+// Component is a part of the agent. Its functions may be called from several goroutines.
 type Component struct {
 	// Name for people.
 	Name string
@@ -34,7 +33,7 @@ type Config struct {
 	Components []Component
 }
 
-// Report is what a Checker found.
+// Report is the result of a check.
 type Report struct {
 	OK         bool     `json:"ok"`
 	Components []Result `json:"components"`
@@ -67,8 +66,8 @@ func New(cfg Config) *Checker {
 	return &Checker{cfg: cfg, seen: make([]sample, len(cfg.Components))}
 }
 
-// Run looks at the parts from time to time, so that a part is known to be stuck even if nobody
-// asked before. It returns the error of its context.
+// Run checks the parts periodically, so that a stuck part is detected without requests. It returns the error of its
+// context.
 func (c *Checker) Run(ctx context.Context) error {
 	ticker := time.NewTicker(max(c.cfg.Timeout/4, time.Millisecond))
 	defer ticker.Stop()
@@ -82,7 +81,7 @@ func (c *Checker) Run(ctx context.Context) error {
 	}
 }
 
-// CheckLive says which parts are stuck.
+// CheckLive reports the parts that are stuck.
 func (c *Checker) CheckLive() Report {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,7 +104,7 @@ func (c *Checker) CheckLive() Report {
 	return r
 }
 
-// CheckReady says which parts are not ready. One that is stuck is not.
+// CheckReady reports the parts that are not ready. A stuck part is not ready.
 func (c *Checker) CheckReady() Report {
 	live := c.CheckLive()
 	r := Report{OK: true}
@@ -140,6 +139,6 @@ func serve(check func() Report) http.Handler {
 		if !r.OK {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
-		_ = json.NewEncoder(w).Encode(r) // whoever asked has gone
+		_ = json.NewEncoder(w).Encode(r) // an error means that the client has disconnected
 	})
 }

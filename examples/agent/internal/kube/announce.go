@@ -24,7 +24,7 @@ const (
 	// removed them. The server neither stores nor sends a patch that changes nothing, so 1,000 nodes cost it
 	// three such requests a second.
 	announceAgain = 5 * time.Minute
-	// announcePause is the least time between two requests: another process may write other keys all the time.
+	// announcePause is the minimum time between two requests: another process may write other keys repeatedly.
 	announcePause = time.Second
 	// announceTimeout limits one request.
 	announceTimeout = 30 * time.Second

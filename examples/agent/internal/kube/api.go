@@ -222,9 +222,9 @@ func (a *API) State() api.Kubernetes {
 // Status returns the status of each kind.
 func (a *API) Status() kubernetes.Status { return a.source.Status() }
 
-// Trouble returns which kinds or settings cannot be read now, and why. It is "" if all can be read.
+// Problem returns which kinds or settings cannot be read now, and why. It is "" if all can be read.
 // Kinds with the same reason are listed together.
-func (a *API) Trouble() string {
+func (a *API) Problem() string {
 	kinds := map[string][]string{}
 	for _, k := range a.source.Status().Kinds {
 		if k.Err != nil {
@@ -234,8 +234,8 @@ func (a *API) Trouble() string {
 	}
 	var parts []string
 	if a.maps != nil {
-		if trouble := a.maps.trouble(); trouble != "" {
-			parts = append(parts, trouble)
+		if problem := a.maps.problem(); problem != "" {
+			parts = append(parts, problem)
 		}
 	}
 	for _, cause := range slices.Sorted(maps.Keys(kinds)) {

@@ -50,7 +50,7 @@ func TestTroubleHasEachReasonOnce(t *testing.T) {
 		go func() { ended <- a.Run(ctx) }()
 		time.Sleep(time.Minute) // of the bubble
 		synctest.Wait()
-		require.Equal(t, "settings: refused; namespaces, serviceaccounts, nodes and 2 more: refused", a.Trouble())
+		require.Equal(t, "settings: refused; namespaces, serviceaccounts, nodes and 2 more: refused", a.Problem())
 		require.Greater(t, requests.Load(), int64(20))
 		require.Equal(t, 2, strings.Count(log.String(), "settings cannot be read"), "of two ConfigMaps")
 		cancel()

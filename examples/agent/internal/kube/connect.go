@@ -24,7 +24,7 @@ const qps, burst = 20, 60
 type Clients struct {
 	// Server is the address of the API server, for display.
 	Server string
-	// Client is for the kinds that client-go knows, Dynamic for all others.
+	// Client is for the kinds of Kubernetes, Dynamic for all others.
 	Client  kubernetes.Interface
 	Dynamic dynamic.Interface
 }

@@ -113,8 +113,8 @@ func (c *configMaps) setErr(ctx context.Context, name string, err error) {
 	}
 }
 
-// trouble returns why settings cannot be read; "" if they can be.
-func (c *configMaps) trouble() string {
+// problem returns the reason why settings cannot be read; "" if they can be.
+func (c *configMaps) problem() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, name := range c.names {

@@ -16,16 +16,16 @@ import (
 type Limit struct {
 	// Env is the limit that the environment sets for the Go runtime, in bytes. 0: there is none.
 	Env int64
-	// Cgroup is the limit of the cgroup in bytes, and File where it is from. 0: there is none.
+	// Cgroup is the limit of the cgroup in bytes, and File the file that has it. 0: there is none.
 	Cgroup int64
 	File   string
 }
 
-// unlimited is a bound from which on a number in a cgroup's file stands for no limit.
+// unlimited is the number from which on a limit in a cgroup's file means no limit.
 const unlimited = 1 << 60
 
-// Read returns the limit that the Go runtime has from the environment, and the least limit of the
-// process' cgroup and those above it.
+// Read returns the limit of the Go runtime from the environment, and the smallest limit of the process's cgroup and its
+// ancestors.
 func Read(root fs.FS) Limit {
 	l := readCgroup(root)
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
@@ -74,7 +74,7 @@ func readNumber(root fs.FS, name string) int64 {
 		return 0
 	}
 	n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64)
-	if err != nil || n >= unlimited { // "max", or a number that stands for it
+	if err != nil || n >= unlimited { // "max", or a number that means no limit
 		return 0
 	}
 	return n

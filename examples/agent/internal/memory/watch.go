@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// ExceededError says that the process needs more memory than its limit allows.
+// ExceededError means that the process needs more memory than its limit.
 type ExceededError struct {
 	Limit Limit
-	// Used is what the process used at the time, in bytes: it may need much more.
+	// Used is the memory in use when the error was detected, in bytes.
 	Used int64
 }
 
-// Error names what is used and the limit.
+// Error names the memory in use and the limit.
 func (e *ExceededError) Error() string {
 	return fmt.Sprintf("memory: more is needed than the limit allows: %d MiB in use, limit %s", e.Used>>20, e.Limit)
 }
@@ -24,8 +24,8 @@ func (e *ExceededError) Error() string {
 // watchEvery is the default of Watch's interval.
 const watchEvery = 5 * time.Millisecond
 
-// Watch returns an *ExceededError once what is in use is too near to the limit. It looks every so
-// often; 0 is 5 ms. Without a limit it waits until ctx is done.
+// Watch returns an *ExceededError once the memory in use is too close to the limit. every is the interval of its
+// checks; 0 is 5 ms. Without a limit, it waits until ctx is done.
 func (l Limit) Watch(ctx context.Context, every time.Duration) error {
 	if l.Env == 0 && l.Cgroup == 0 {
 		<-ctx.Done()
@@ -73,7 +73,7 @@ func newUsage() usage {
 	}
 }
 
-// read returns what the last collection left, and all that the runtime has of the system, in bytes.
+// read returns the heap after the last collection, and all memory that the runtime has from the system, in bytes.
 func (u usage) read() (live, total int64) {
 	metrics.Read(u)
 	return int64(u[0].Value.Uint64()), int64(u[1].Value.Uint64() - u[2].Value.Uint64())

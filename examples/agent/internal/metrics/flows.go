@@ -11,9 +11,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Flows is what is counted of flows.
+// Flows has the counters of flows.
 type Flows struct {
-	// Totals by decision. They are at most as many as flows.Config.MaxTotals allows.
+	// Totals by decision. flows.Config.MaxTotals limits their number.
 	Totals map[flows.Decision]flows.Counts
 	Stats  flows.Stats
 	// MissedVerdicts is how many verdicts the kernel or the agent had no room for.

@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/build"
 )
 
-// Snapshot is what the agent counts, at one moment.
+// Snapshot has all counters of the agent at one moment.
 type Snapshot struct {
 	Ready              bool
 	Status             dataplane.Status
@@ -37,7 +37,7 @@ type Snapshot struct {
 	Flows *Flows
 }
 
-// Store is what is counted of the etcd that nodes share.
+// Store has the counters of the etcd that nodes share.
 type Store struct {
 	etcd.SourceStats
 	// InForce is the revision up to which everything is in the kernel.
@@ -46,8 +46,7 @@ type Store struct {
 	Unusable int
 }
 
-// New returns a registry with the agent's metrics and those of the process. It fails where they
-// contradict each other.
+// New returns a registry with the metrics of the agent and of the process. It fails if two metrics conflict.
 func New(take func() Snapshot) (*prometheus.Registry, error) {
 	r := prometheus.NewPedanticRegistry()
 	for _, c := range []prometheus.Collector{
@@ -92,7 +91,7 @@ func newCollector(take func() Snapshot) *collector {
 		api:       newAPIDescs(),
 		flows:     newFlowDescs(),
 		endpoints: describe("endpoints", "Local endpoints by how far they are programmed.", "state"),
-		build: describe("build_info", "1; the labels are what the agent was built from.", "version", "revision",
+		build: describe("build_info", "1; the labels have the version of the agent.", "version", "revision",
 			"goversion"),
 		durations: describe("apply_duration_seconds", "Attempts to program the kernel."),
 	}
@@ -117,7 +116,7 @@ func newCollector(take func() Snapshot) *collector {
 	count("apply_failures_total", "Attempts that failed.", func(s Snapshot) uint64 { return s.Driver.Failed })
 	count("apply_batches_total", "Batches that were applied.", func(s Snapshot) uint64 { return s.Driver.Batches })
 	count("apply_events_total", "Events that were applied.", func(s Snapshot) uint64 { return s.Driver.Events })
-	count("resyncs_total", "Comparisons of the kernel with what it should hold.",
+	count("resyncs_total", "Comparisons of the kernel with the desired state.",
 		func(s Snapshot) uint64 { return s.Driver.Resyncs })
 	count("drifts_total", "Changes by other processes, and of interfaces.",
 		func(s Snapshot) uint64 { return s.Driver.Drifts })
@@ -127,7 +126,7 @@ func newCollector(take func() Snapshot) *collector {
 	count("updates_coalesced_total", "Updates that were overtaken.",
 		func(s Snapshot) uint64 { return s.Runner.Coalesced })
 	count("graph_flushes_total", "Flushes of the graph.", func(s Snapshot) uint64 { return s.Runner.Flushes })
-	count("rejected_total", "Objects that make no sense.", func(s Snapshot) uint64 { return s.Rejected })
+	count("rejected_total", "Objects that are rejected.", func(s Snapshot) uint64 { return s.Rejected })
 	count("pipeline_restarts_total", "Restarts because of a change of settings.",
 		func(s Snapshot) uint64 { return s.Restarts })
 	count("connections_closed_total", "Connections that the limit of connections closed.",
@@ -166,7 +165,7 @@ func last(s Snapshot) float64 {
 	return float64(s.Driver.Last.UnixMicro()) / 1e6
 }
 
-// Describe tells of all metrics; see prometheus.Collector.
+// Describe sends the descriptions of all metrics; see prometheus.Collector.
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, m := range c.metrics {
 		out <- m.desc
@@ -179,7 +178,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	out <- c.build
 }
 
-// Collect tells the numbers; see prometheus.Collector.
+// Collect sends the values; see prometheus.Collector.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	s := c.take()
 	for _, m := range c.metrics {

@@ -142,7 +142,7 @@ wayleave_kubernetes_readable{kind="tiers"} 1
 `), "wayleave_kubernetes_objects", "wayleave_kubernetes_readable", "wayleave_kubernetes_faulty_objects"))
 	b := build.Read()
 	require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(fmt.Sprintf(`
-# HELP wayleave_build_info 1; the labels are what the agent was built from.
+# HELP wayleave_build_info 1; the labels have the version of the agent.
 # TYPE wayleave_build_info gauge
 wayleave_build_info{goversion=%q,revision=%q,version=%q} 1
 # HELP wayleave_ready 1 if the agent is ready, as /readyz has it; failed endpoints are in wayleave_endpoints.

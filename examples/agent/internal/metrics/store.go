@@ -15,7 +15,7 @@ type storeMetric struct {
 	read func(*Store) float64
 }
 
-// addStore adds what there is where there is a store.
+// addStore adds the metrics of a store.
 func (c *collector) addStore() {
 	c.failures = describe("store_failures_total", "What went wrong with the shared store.", "kind")
 	gauge := func(name, help string, read func(*Store) float64) {
@@ -26,7 +26,7 @@ func (c *collector) addStore() {
 			describe("store_"+name, help), prometheus.CounterValue, func(s *Store) float64 { return float64(read(s)) },
 		})
 	}
-	gauge("connected", "1 if the shared store answered when it was last asked.",
+	gauge("connected", "1 if the last request to the shared store succeeded.",
 		func(s *Store) float64 { return truth(s.Connected) })
 	gauge("objects", "Objects in the shared store.", func(s *Store) float64 { return float64(s.Objects) })
 	gauge("unusable", "Objects in the shared store that cannot be read.",
@@ -44,7 +44,7 @@ func (c *collector) addStore() {
 	count("connections_total", "Connections that were made.", func(s *Store) uint64 { return s.Connections })
 	count("lists_total", "How often everything was read.", func(s *Store) uint64 { return s.Lists })
 	count("watches_total", "Watches that were begun.", func(s *Store) uint64 { return s.Watches })
-	count("events_total", "Changes that watches told of.", func(s *Store) uint64 { return s.Events })
+	count("events_total", "Changes that watches reported.", func(s *Store) uint64 { return s.Events })
 	count("resyncs_total", "How often a watch could not go on.", func(s *Store) uint64 { return s.Resyncs })
 }
 

@@ -7,8 +7,8 @@
 //	 data/db eth0 ══ way… ┤ node ── uplink ══ eth0 outside
 //	      …  eth0 ══ way… ┘
 //
-// It stands for what a CNI plugin and an administrator have done before an agent starts: there are
-// links and addresses, but no route to any workload and no policy.
+// It has what a CNI plugin and an administrator set up before an agent starts: links and addresses, but no routes to
+// workloads and no policy.
 //
 // # Usage
 //

@@ -21,7 +21,7 @@ const uplink = "uplink"
 // netlinkRoute is the netlink family of links (NETLINK_ROUTE).
 const netlinkRoute = 0
 
-// Party is somebody who sends and answers packets: a workload, or the host outside.
+// Party sends and answers packets: a workload, or the host outside.
 type Party struct {
 	// Name, as in "shop/web".
 	Name string
@@ -41,8 +41,8 @@ type Node struct {
 	Parties []Party
 }
 
-// Build makes a node with the workloads, each behind the interface that its endpoint names, and a
-// host outside behind an uplink, to which all other traffic goes.
+// Build makes a node with the workloads, each behind the interface of its endpoint, and a host outside behind an
+// uplink, to which the default route leads.
 func Build(endpoints []*policy.WorkloadEndpoint, outside Party) (*Node, error) {
 	ns, err := netns.New()
 	if err != nil {
@@ -58,7 +58,7 @@ func Build(endpoints []*policy.WorkloadEndpoint, outside Party) (*Node, error) {
 	return n, nil
 }
 
-// Close gives up the namespaces. They end when nothing is in them any more.
+// Close closes the namespaces. The kernel deletes them when nothing uses them any more.
 func (n *Node) Close() error {
 	errs := []error{n.NS.Close()}
 	for _, p := range n.Parties {
@@ -79,7 +79,7 @@ func (n *Node) addWorkload(e *policy.WorkloadEndpoint) error {
 	return nil
 }
 
-// addOutside makes the host outside and sends it whatever is for no workload.
+// addOutside makes the host outside, and the default route to it.
 func (n *Node) addOutside(p Party) error {
 	w, err := n.attach(uplink, p)
 	if err == nil {
@@ -124,8 +124,8 @@ func setMAC(ns *netns.NS, name, text string) error {
 		if err != nil {
 			return err
 		}
-		// The kernel forgets all neighbours of an interface whose address changes, the gateway
-		// among them.
+		// The kernel removes all neighbour entries of an interface whose MAC address changes, including that of the
+		// gateway.
 		conn, err := rtnl.Dial(rtnl.Config{})
 		if err != nil {
 			return err

@@ -137,7 +137,8 @@ func (n *node) start(keys string) (err error) {
 	if n.graph, err = calcgraph.New(calcgraph.Config{Node: n.resource.Name}); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background()) // close ends it, before what the driver uses
+	// Close ends it, before the sockets that the driver uses.
+	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = n.driver.Run(ctx) }) // its error is that of ctx
 	n.stop = func() error {

@@ -17,7 +17,7 @@ const answerTimeout = 30 * time.Second
 // programTimeout is how long two nodes may take until their routes, devices and keys are in the kernel.
 const programTimeout = time.Minute
 
-// encapsulation is the kind of packet that carries the pods' packets between nodes.
+// encapsulation is the type of the packets between nodes that contain the pods' packets.
 type encapsulation uint8
 
 const (

@@ -23,7 +23,7 @@ const (
 
 // Lengths of headers, in bytes.
 const (
-	ipv4Header     = 20 // at least
+	ipv4Header     = 20 // minimum
 	ipv6Header     = 40
 	udpHeader      = 8
 	vxlanHeader    = 8

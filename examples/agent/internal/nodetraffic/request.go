@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// port is where the second pod answers.
+	// port is the port on which the second pod answers.
 	port = 7777
 	// retry is the time after which a request without an answer is sent again.
 	retry = 200 * time.Millisecond

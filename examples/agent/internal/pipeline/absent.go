@@ -9,10 +9,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Absent returns the objects that a source has as it was last told and that do not count, with the
-// reason: the graph rejects them, or another source has them in another form. An endpoint that is
-// in several sources is not among them: one that is registered on the node is meant to come before
-// what the others know of it.
+// Absent returns the objects of a source that are not used, with the reason: the graph rejects them, or another source
+// has them in another form. Endpoints in several sources are not included, because an endpoint that is registered on
+// the node intentionally overrides those of other sources.
 func (p *Pipeline) Absent(source string) map[policy.Key]error {
 	absent := map[policy.Key]error{}
 	for key, by := range p.source.Overruled(source) {

@@ -19,7 +19,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Config says what to program, and where.
+// Config configures a Pipeline.
 type Config struct {
 	// Manifests is the directory of Kubernetes and Calico manifests. It is watched. Empty: there is
 	// none.
@@ -27,11 +27,10 @@ type Config struct {
 	// Resources is a directory of resources of Wayleave's own, as JSON. It is watched. Empty: there
 	// is none.
 	Resources string
-	// Sources are more sources of desired state, as one of a cluster. Of an object that is in
-	// several sources the first counts: manifests, then resources, then these in order. One source
-	// at least is required.
-	// Of a source with Yields, a workload endpoint is absent while its interface belongs to an
-	// endpoint with another key, of a source without Yields.
+	// Sources are further sources of desired state, such as that of a cluster. If several sources have an object, the
+	// first is used: manifests, then resources, then these in order. At least one source is required. A workload
+	// endpoint of a source with Yields is absent while its interface belongs to an endpoint with another key, of a
+	// source without Yields.
 	Sources []datastore.NamedSource
 	// Previous is the pipeline before this one. It must have ended and have had the same
 	// directories. If a directory cannot be read at the start, its objects in Previous are used
@@ -46,8 +45,8 @@ type Config struct {
 	Table string
 	// SharedTable lets other processes change the table; see nft.Config.Shared.
 	SharedTable bool
-	// InterfacePrefix is what the names of the interfaces of workloads begin with; those that no
-	// manifest accounts for drop all traffic. Default "way".
+	// InterfacePrefix is the prefix of the names of workloads' interfaces. An interface with it but without an endpoint
+	// drops all traffic. Default "way".
 	InterfacePrefix string
 	// Bridges are the names of bridges whose ports are workloads' interfaces; see
 	// render.Config.Bridges and routes.Config.Bridges.
@@ -55,7 +54,7 @@ type Config struct {
 	// RouteProtocol is the protocol number of routes and neighbour entries; see
 	// routes.Config.Protocol.
 	RouteProtocol uint8
-	// TrustAnnotations lets pods say what their interface and MAC address are.
+	// TrustAnnotations uses the annotations of pods with their interface and MAC address.
 	TrustAnnotations bool
 	// ForwardIPv6 switches on the forwarding of IPv6 between all interfaces of the node, without
 	// which workloads have none. The node then ignores router advertisements.
@@ -90,27 +89,27 @@ type Config struct {
 	ApplyInterval  time.Duration
 	ApplyBurst     int
 	ResyncInterval time.Duration
-	// Record takes what the graph is given, as calcgraph.RunnerConfig.Record; RecordFailed is
-	// called once if that ends because Record fails. Optional.
+	// Record receives the input of the graph; see calcgraph.RunnerConfig.Record. RecordFailed is called once if Record
+	// fails, which ends the recording. Optional.
 	Record       io.Writer
 	RecordFailed func(error)
 	// BeforeWrite is called before rules, routes or WireGuard objects are written. If it fails, nothing is written and
 	// the attempt fails with that error. After its first failure it must always fail. Optional.
 	BeforeWrite func() error
-	// Sockets is a folder with Unix sockets for the process that runs ServeDataplanes: this process then programs
-	// nothing itself. It must be the agent's alone. State.Table is nil then, and the fields that say how the kernel is
-	// programmed have no effect, except in that process. Not together with Wireguard. Empty: the dataplanes are in this
+	// Sockets is a folder with Unix sockets for the process that runs ServeDataplanes. This process then programs
+	// nothing itself. No other process may use the folder. State.Table is then nil, and the fields that configure the
+	// kernel state have an effect only in that process. It excludes Wireguard. Empty: the dataplanes are in this
 	// process.
 	Sockets string
 	// PolicySync is a folder with a Unix socket for each endpoint of this node, by which processes in the workload read
 	// its policy; see package policysync. It must be the agent's alone. Empty: there are none.
 	PolicySync string
-	// Logger is told what happens. Nil discards.
+	// Logger receives events. Nil discards them.
 	Logger *slog.Logger
 	// Programmed is called after each attempt to program, on the driver's goroutine: it must not
 	// block. Optional.
 	Programmed func(State)
-	// Drifted is called for what somebody else changed in the kernel, as Programmed is. Optional.
+	// Drifted is called for changes of the kernel by other processes, in the same goroutine as Programmed. Optional.
 	Drifted func(dataplane.Drift)
 	// Updated is called with what changes in the sources, before it counts. It must not block, nor
 	// change anything. Optional.
@@ -126,8 +125,7 @@ type Config struct {
 	Doubted func(policy.Key, *policy.DoubtError)
 }
 
-// State is what one attempt to program came to. It is a plain value, and may be used from any
-// goroutine.
+// State is the result of one attempt to program. It is safe for concurrent use.
 type State struct {
 	// Rules is what Table calls. Nil: there is no table in this process.
 	Rules func() *ruleset.Table
@@ -136,16 +134,16 @@ type State struct {
 	// Duration of the attempt, Events of the batch; 0 for a retry or a resync.
 	Duration time.Duration
 	Events   int
-	// InSync says that the sources have told all, and it has been handed to the kernel. Before that
-	// nothing is.
+	// InSync means that all sources are in sync, and their state has been sent to the kernel. Before, nothing is
+	// programmed.
 	InSync bool
 	// Err is what could not be programmed.
 	Err error
 }
 
-// Table returns a copy of the table as it is desired, or nil before there is one. The kernel holds
-// it if Err is nil. Within Programmed it is that of the attempt; later it is the latest. It takes
-// time in proportion to the table.
+// Table returns a copy of the desired table, or nil before there is one. If Err is nil, the kernel has it. During a
+// call of Programmed, it is the table of that attempt, and later the latest one. Its time is proportional to the size
+// of the table.
 func (s State) Table() *ruleset.Table {
 	if s.Rules == nil {
 		return nil

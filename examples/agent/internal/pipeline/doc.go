@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pipeline wires the parts of Wayleave into a node agent: manifests in, kernel state out.
-// examples/minimal is the same without what only the agent needs.
+// Package pipeline connects the parts of Wayleave to a node agent: it reads manifests and programs the kernel.
+// examples/minimal is the same without the features that only the agent needs.
 //
 //	datastore.Dir ─┐
 //	 (manifests)   ├▶ calcgraph.Runner ──▶ calcgraph.Graph ──▶ dataplane.Driver ──▶ nft, wireguard, routes
@@ -12,20 +12,18 @@
 //
 //	err := pipeline.Run(ctx, pipeline.Config{Manifests: "/etc/wayleave", Node: "node1", Logger: logger})
 //
-// Render answers, without a kernel, what Run would program.
+// Render returns what Run would program, without a kernel.
 //
 // # Concurrency
 //
-// A Pipeline may be asked from any goroutine while it runs: World, View and Plan work out what is
-// asked at that moment.
+// The methods of a running Pipeline are safe for concurrent use: World, View and Plan compute their result when they
+// are called.
 //
-// Run and Render may be called any number of times at once, for different network namespaces or
-// with different tables. Config's functions are called from one goroutine a Run each, but for
-// Rejected.
+// Run and Render may be called several times at once, for different network namespaces or with different tables. Each
+// function of Config, except Rejected, is called from one goroutine of a Run.
 //
 // # Errors
 //
-// Run returns nil once its context is done, and an error only for what makes it pointless to
-// go on, as a directory that is not there. What is wrong with a manifest or
-// with programming one object is logged, and everything else goes on.
+// Run returns nil once its context is done. It returns an error only if it cannot continue, for example because a
+// directory does not exist. Errors of a manifest or of one object are logged, and all other objects are programmed.
 package pipeline

@@ -15,8 +15,8 @@ type writer interface {
 	dataplane.Watcher
 }
 
-// gated calls Config.BeforeWrite before each call that may write. If that fails, the batch is lost,
-// because no later call can write either. The table has a hook of its own.
+// gated calls Config.BeforeWrite before each call that may write. If it fails, the batch is discarded, because no later
+// call can write either. The table has its own hook.
 type gated struct {
 	writer
 	before func() error

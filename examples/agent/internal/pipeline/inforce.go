@@ -7,9 +7,8 @@ import (
 	"sync"
 )
 
-// InForce returns once everything that the sources had told before the call is in the kernel, and
-// not merely handed over; what is at fault by itself excepted, of which the driver's status tells.
-// It waits for all sources to be in sync.
+// InForce returns once all updates that the sources sent before the call are in the kernel, except objects at fault,
+// which the driver's status lists. It waits until all sources are in sync.
 //
 // Errors: the context's, calcgraph.ErrStopped or dataplane.ErrStopped.
 func (p *Pipeline) InForce(ctx context.Context) error {
@@ -19,14 +18,13 @@ func (p *Pipeline) InForce(ctx context.Context) error {
 	return p.driver.WaitApplied(ctx)
 }
 
-// Round returns a channel that is closed after the next attempt to program, when the driver's
-// status has what came of it.
+// Round returns a channel that is closed after the next attempt to program, when the driver's status has its result.
 func (p *Pipeline) Round() <-chan struct{} { return p.rounds.next() }
 
-// rounds tells of attempts to program. It is safe for concurrent use.
+// rounds reports attempts to program. It is safe for concurrent use.
 type rounds struct {
 	mu     sync.Mutex
-	closes chan struct{} // nil if nobody waits
+	closes chan struct{} // nil if no goroutine waits
 }
 
 func (r *rounds) next() <-chan struct{} {

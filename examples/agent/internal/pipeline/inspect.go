@@ -20,7 +20,7 @@ import (
 // Driver returns the driver, for reading its status. Only the pipeline may run it or send to it.
 func (p *Pipeline) Driver() *dataplane.Driver { return p.driver }
 
-// RunnerStats returns what the runner has done.
+// RunnerStats returns the statistics of the runner.
 func (p *Pipeline) RunnerStats() calcgraph.RunnerStats { return p.runner.Stats() }
 
 // World returns the present objects of all sources.
@@ -46,7 +46,7 @@ func (p *Pipeline) ClassStats() render.ClassStats {
 	return p.kernel.table.ClassStats()
 }
 
-// Waiting returns the names of the sources that have not told all yet.
+// Waiting returns the names of the sources that are not in sync yet.
 func (p *Pipeline) Waiting() []string { return p.source.Waiting() }
 
 // Unreadable returns, by the name of the source, why its directory cannot be read now. Objects read
@@ -78,15 +78,15 @@ func (p *Pipeline) directory(source string) *packed.Objects {
 	return known
 }
 
-// View is what the graph makes of a world for this node.
+// View has the results of the graph for a world and this node.
 type View struct {
 	calcgraph.State
 	// Batch has all that a dataplane needs to know.
 	Batch dataplane.Batch
 }
 
-// View computes what the graph makes of the world as the sources tell it. It costs what a start
-// costs, and nothing while nobody asks.
+// View computes the results of the graph for the present world of the sources. It takes as long as a start, and nothing
+// is computed before the call.
 func (p *Pipeline) View() (*View, error) {
 	g, err := p.compute(p.World())
 	if err != nil {
@@ -115,7 +115,7 @@ func (p *Pipeline) Plan(ctx context.Context, next verdict.World) (string, error)
 	return p.driver.Plan(ctx, g.Flush())
 }
 
-// compute gives a world to a graph of its own, and flushes it.
+// compute sends a world to a new graph, and flushes it.
 func (p *Pipeline) compute(world verdict.World) (*calcgraph.Graph, error) {
 	g, err := calcgraph.New(calcgraph.Config{Node: p.cfg.Node})
 	if err != nil {
@@ -145,11 +145,11 @@ func (p *Pipeline) Decode(file string, data []byte) ([]policy.Resource, []error)
 // errOtherNode is of an endpoint that this node does not have.
 var errOtherNode = errors.New("pipeline: the endpoint is another node's")
 
-// WaitProgrammed returns once the endpoint is in the kernel with the interface, addresses and, if
-// that is known, MAC address that e says, its policy and its routes.
+// WaitProgrammed returns once the endpoint, with its policy and routes, is in the kernel with the interface, addresses
+// and, if known, MAC address of e.
 //
-// Errors: the context's; dataplane.ErrStopped; one if e is an endpoint of another node; that of
-// Conflicts if its interface belongs to another endpoint.
+// Errors: the context's; dataplane.ErrStopped; one if e is an endpoint of another node; that of Conflicts if its
+// interface belongs to another endpoint.
 func (p *Pipeline) WaitProgrammed(ctx context.Context, e *policy.WorkloadEndpoint) error {
 	return p.waitLike(ctx, e, sameAddresses)
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// interfaceIndex holds the interfaces of the valid endpoints of this node. An endpoint of a source
-// that does not yield owns its interface. An endpoint of a source that yields is in conflict while
-// an endpoint with another key owns its interface. The order of updates does not matter.
+// interfaceIndex has the interfaces of the valid endpoints of this node. An endpoint of a source without Yields owns
+// its interface. An endpoint of a source with Yields is in conflict while an endpoint with another key owns its
+// interface. The order of updates does not matter.
 //
 // It is safe for concurrent use.
 type interfaceIndex struct {

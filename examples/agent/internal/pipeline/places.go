@@ -61,8 +61,7 @@ func isDoubt(r *policy.Policy, at *manifest.Error, found map[policy.Problem]stri
 	return false
 }
 
-// take returns the places of doubts, as far as they are known, and forgets those of the policy if
-// it has none.
+// take returns the known places of doubts, and removes those of the policy if it has no doubts.
 func (p *places) take(key policy.Key, doubt *policy.DoubtError) (list []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,18 +13,18 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wire"
 )
 
-// ErrRemote is returned for what only the process with the dataplanes knows; see Config.Sockets.
+// ErrRemote is returned for data that only the process with the dataplanes has; see Config.Sockets.
 var ErrRemote = errors.New("pipeline: the dataplanes are in another process")
 
 // remoteNames returns the names of the sockets, in the order in which the dataplanes are called.
 func remoteNames() []string { return []string{"policy", "routes"} }
 
 // ServeDataplanes runs nftables and routes for the pipeline of another process, whose Config.Sockets is cfg.Sockets,
-// until ctx is done. It waits for that process, also when it ends and starts again. The kernel stays as it is without
-// that process and after the end. Of cfg it uses the fields that say how the kernel is programmed, but neither
-// Wireguard, nor fields about sources, nor hooks.
+// until ctx is done. It waits for that process, also after it has ended. Without that process, and after the end, the
+// kernel state stays. Of cfg, it uses the fields that configure the kernel state, except Wireguard. It does not use
+// fields about sources, and hooks.
 //
-// Errors: the configuration, and what cannot be opened; nil once ctx is done.
+// Errors: an invalid configuration; sockets and files that cannot be opened; nil once ctx is done.
 func ServeDataplanes(ctx context.Context, cfg Config) (err error) {
 	cfg = cfg.withDefaults()
 	cfg.Wireguard = nil

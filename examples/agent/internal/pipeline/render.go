@@ -19,8 +19,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Load reads the directories once. The errors say what in them does not count, but for objects that
-// are in order and of which nothing is made, as a Service.
+// Load reads the directories once. The errors report parts that have no effect, except valid objects that give no
+// resource, such as a Service.
 func Load(cfg Config) (verdict.World, []error) {
 	cfg = cfg.withDefaults()
 	world := verdict.World{}

@@ -24,12 +24,12 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// grace is how long the end of a pipeline waits for what is being applied.
+// grace is the time to wait for the transaction in progress at the end of a pipeline.
 const grace = 10 * time.Second
 
-// Run programs what the sources say, and every change of it, until ctx is done. It then finishes
-// what is being applied, returns nil and leaves the kernel as it is, so that packets are judged as
-// before and the next Run finds what this one left.
+// Run programs the desired state of the sources, and every change of it, until ctx is done. It then completes the
+// transaction in progress, and returns nil. The kernel state stays, so policy is still enforced, and the next Run
+// adopts it.
 func Run(ctx context.Context, cfg Config) error {
 	p, err := New(cfg)
 	if err != nil {
@@ -76,7 +76,7 @@ func New(cfg Config) (*Pipeline, error) {
 		return interfaces.Read(interfaces.Config{NetNS: cfg.NetNS})
 	})
 
-	// Desired state: files in directories, turned into resources, and whatever else there is.
+	// Desired state: files in directories, converted to resources, and other sources.
 	list, err := p.sources(previous)
 	if err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func New(cfg Config) (*Pipeline, error) {
 		return nil, errors.Join(err, p.close())
 	}
 
-	// While the driver's queue is full the runner coalesces what the sources say.
+	// While the driver's queue is full, the runner merges the updates of the sources.
 	p.runner, err = calcgraph.NewRunner(calcgraph.RunnerConfig{
 		Graph: graph, Out: p.driver.Send, Record: cfg.Record,
 		Hooks: calcgraph.RunnerHooks{RecordFailed: cfg.RecordFailed},
@@ -337,7 +337,7 @@ func (c Config) reader() manifest.Reader {
 	return manifest.Reader{Converter: convert.Converter{TrustAnnotations: c.TrustAnnotations}}
 }
 
-// renderer returns what the table is to look like.
+// renderer returns the configuration of the renderer.
 func (c Config) renderer() render.Config {
 	return render.Config{
 		Table: c.Table, InterfacePrefix: c.InterfacePrefix, VerdictLog: c.VerdictLog,
@@ -360,10 +360,10 @@ func (c Config) routes() routes.Config {
 // directoryItself is the file that datastore.Dir names if the whole directory cannot be read.
 const directoryItself = "."
 
-// rejected logs what of a file does not count.
+// rejected logs the parts of a file that have no effect.
 func (c Config) rejected(source, file string, err error) {
 	if errors.Is(err, convert.ErrIgnored) {
-		c.Logger.Debug("says nothing of policy", "file", file, "err", err)
+		c.Logger.Debug("no effect on policy", "file", file, "err", err)
 		return
 	}
 	c.Rejected(err)

@@ -13,14 +13,13 @@ import (
 	"github.com/wayleave/wayleave/dataplane/routes"
 )
 
-// Teardown removes what a Run with this Config or an earlier process programmed: routes, neighbour
-// entries and tunnels, then WireGuard devices with their routes and rules, then the table. It
-// restores the sysctls whose former values are known. It returns the changes as commands of nft, ip,
-// bridge and sysctl. If the removal from a dataplane fails, it leaves out the commands that a second
-// plan still contains; if there is no second plan, it returns all of them. With dry it only plans.
-// It ignores Sources, Node and all other fields that describe what to program.
+// Teardown removes the kernel state that a Run with this Config or an earlier process programmed: routes, neighbour
+// entries and tunnels, then WireGuard devices with their routes and rules, then the table. It restores the sysctls
+// whose previous values are known. It returns the changes as commands of nft, ip, bridge and sysctl. If a dataplane
+// fails, it leaves out the commands that a second plan still contains; without a second plan, it returns all of them.
+// With dry it only plans. It ignores Sources, Node and all other fields that describe the desired state.
 //
-// Errors: a join of those of the dataplanes; the rest is removed nevertheless.
+// Errors: a join of those of the dataplanes. Each removes what it can despite errors of others.
 func Teardown(ctx context.Context, cfg Config, dry bool) (commands []string, err error) {
 	cfg = cfg.withDefaults()
 	var errs []error

@@ -9,8 +9,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wireguard"
 )
 
-// wireguardMark is what the protocol number of WireGuard objects has in other bits than that of routes: 219
-// becomes 236, the default of package wireguard.
+// wireguardMark changes bits of the protocol number of routes, to get that of WireGuard objects: 219 becomes 236, the
+// default of package wireguard.
 const wireguardMark = 0x37
 
 // minProtocol is the first protocol number that is not the kernel's or the administrator's.
@@ -26,8 +26,7 @@ func (c Config) wireguardProtocol() uint8 {
 	return protocol
 }
 
-// wireguardSysctlFile returns the path of the file with the former values of sysctls: each keeper needs a file
-// of its own.
+// wireguardSysctlFile returns the path of the file with the previous values of sysctls. Each keeper needs its own file.
 func (c Config) wireguardSysctlFile() string {
 	if c.SysctlFile == "" {
 		return ""

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package probe finds out with real packets whether one party reaches another: a TCP connection, a
-// UDP datagram or an ICMP echo, and the answer to it.
+// Package probe tests with real packets whether one party reaches another. It sends a TCP connection request, a UDP
+// datagram or an ICMP echo request, and waits for the answer.
 //
 // # Usage
 //
@@ -10,16 +10,15 @@
 //	defer server.Close()
 //	answer := probe.Send(ctx, probe.Probe{From: monitor.NS, To: server, Flow: flow, Wait: time.Second})
 //
-// A server answers with its name, so that a packet that ended up with somebody else does not count.
-// Every flow needs a source port of its own, or ICMP identifier: one that connection tracking knows
-// already would pass.
+// A server answers with its name, so that the answer of another server does not count. Each probe uses a new source
+// port or ICMP identifier: a known connection would pass.
 //
 // # Concurrency
 //
-// Serve and Send may be called from any number of goroutines.
+// Serve and Send are safe for concurrent use.
 //
 // # Errors
 //
-// Silence is not an error but Blocked: policy drops without a word. Whatever else keeps an answer
-// from coming (a refusal, no route, a wrong name) is Broken, with the reason.
+// No answer is the outcome Blocked, because policy drops packets without an answer. Any other failure (a refusal, no
+// route, a wrong name) is the outcome Broken, with the reason.
 package probe

@@ -37,7 +37,7 @@ func (p Probe) echo(ctx context.Context) error {
 	if _, err := conn.Write(message); err != nil {
 		return err
 	}
-	// The socket hears all ICMP from there, other probes' replies included.
+	// The socket receives all ICMP packets from there, including replies to other probes.
 	buf := make([]byte, 1500)
 	for {
 		n, _, err := conn.ReadFromIP(buf)
@@ -50,8 +50,8 @@ func (p Probe) echo(ctx context.Context) error {
 	}
 }
 
-// echoMessage returns an echo request: type, code, checksum, identifier, sequence number, and data
-// that nobody else sends.
+// echoMessage returns an echo request: type, code, checksum, identifier, sequence number, and data that identifies the
+// sender.
 func echoMessage(typ byte, id uint16) []byte {
 	m := binary.BigEndian.AppendUint16([]byte{typ, 0, 0, 0}, id)
 	m = append(m, 0, 1)

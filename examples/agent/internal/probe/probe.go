@@ -16,7 +16,7 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Probe is one attempt to reach somebody.
+// Probe is one attempt to reach a server.
 type Probe struct {
 	// From is the network namespace to send from.
 	From *netns.NS
@@ -28,7 +28,7 @@ type Probe struct {
 	Wait time.Duration
 }
 
-// Outcome is what came of a probe.
+// Outcome is the result of a probe.
 type Outcome uint8
 
 // The outcomes. The zero value is none of them.
@@ -41,7 +41,7 @@ const (
 	Broken
 )
 
-// Answer is an outcome and, where it is Broken, why.
+// Answer is an outcome. If it is Broken, it has the reason.
 type Answer struct {
 	Outcome Outcome
 	Err     error

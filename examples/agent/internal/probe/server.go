@@ -88,7 +88,7 @@ func (s *Server) listen(protocol policy.Protocol, at netip.AddrPort) error {
 	return nil
 }
 
-// serveTCP tells everybody who connects its name and hangs up.
+// serveTCP sends the server's name to every client and closes the connection.
 func (s *Server) serveTCP(listener *net.TCPListener) {
 	for {
 		conn, err := listener.AcceptTCP()
@@ -98,7 +98,7 @@ func (s *Server) serveTCP(listener *net.TCPListener) {
 		if from, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
 			s.note(from.AddrPort())
 		}
-		// If the client has gone already it will say so itself.
+		// An error means that the client has disconnected.
 		_, _ = io.WriteString(conn, s.name)
 		_ = conn.Close()
 	}

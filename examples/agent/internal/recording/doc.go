@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package recording keeps what the agent saw in a file, as package calcgraph/replay reads it.
-// Whatever happens to the disk, the file ends with a whole line, and nothing but the recording
-// ends.
+// Package recording writes the input of the agent's graph to a file, in the format of package calcgraph/replay. If the
+// disk fails or is full, the file ends with a complete line, and only the recording ends.
 //
 // # Usage
 //
@@ -11,8 +10,8 @@
 //	...
 //	err = file.Close()
 //
-// A file that is there already is kept beside as PATH.1, in place of the one that was there: what
-// an agent did not survive is to be read after its restart.
+// An existing file is renamed to PATH.1, and replaces an earlier one of that name. So after a crash and a restart, the
+// recording of the crash still exists.
 //
 // # Concurrency
 //
@@ -20,6 +19,6 @@
 //
 // # Errors
 //
-// Write fails for good once the disk does or the file is as large as it may be; what of a line was
-// written is cut off then.
+// After a failure of the disk, or at the maximum size of the file, every Write fails. An incomplete last line is
+// removed.
 package recording

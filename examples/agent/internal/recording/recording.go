@@ -20,15 +20,15 @@ var ErrFull = errors.New("is as large as it may be")
 type File struct {
 	file  *os.File
 	limit int64
-	size  int64 // of what was written
+	size  int64 // of the written data
 	whole int64 // of the lines of it that are whole
 	err   error // why nothing more is written
 }
 
-// Create makes a new file of at most that many bytes, which only its owner may read: it has all
-// policy. It keeps an earlier one as path.1.
+// Create makes a new file of at most limit bytes. Only its owner may read it, because it contains all policy. It
+// renames an existing file to path.1.
 //
-// Errors: those of the disk, and that something else than a file is there.
+// Errors: those of the disk, and one if path is not a regular file.
 func Create(path string, limit int64) (*File, error) {
 	switch info, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):

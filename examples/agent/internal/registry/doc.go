@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package registry keeps the endpoints that were registered over the agent's socket, as a CNI
-// plugin does: in memory, as a source of desired state, and on disk, so that they are there again
-// after a restart.
+// Package registry keeps the endpoints that were registered over the agent's socket, for example by a CNI plugin. They
+// are in memory, as a source of desired state, and on disk, so that they exist after a restart.
 //
 // # Usage
 //
@@ -10,14 +9,14 @@
 //	err = r.Put(ctx, endpoint)
 //	go r.Run(ctx, receiver)
 //
-// Each endpoint is a JSON file of its own, which is written and synced before the endpoint counts.
+// Each endpoint is a JSON file. It is written and synced before the source sends the endpoint.
 //
 // # Concurrency
 //
-// A Registry is safe for concurrent use, and may run any number of times at once.
+// A Registry is safe for concurrent use, and Run may be called several times at once.
 //
 // # Errors
 //
-// What cannot be written does not count, and the error says so: a full disk keeps an endpoint from
-// being registered, and loses none that is.
+// If an endpoint cannot be written, for example because the disk is full, it is not registered, and Put returns the
+// error. Registered endpoints are never lost.
 package registry

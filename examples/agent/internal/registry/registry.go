@@ -26,7 +26,7 @@ var _ datastore.Source = (*Registry)(nil)
 // suffix.
 const suffix, half = ".json", ".half-"
 
-// Registry holds endpoints. It is safe for concurrent use.
+// Registry keeps endpoints. It is safe for concurrent use.
 type Registry struct {
 	dir    string
 	memory datastore.Memory
@@ -35,9 +35,8 @@ type Registry struct {
 	endpoints map[policy.Key]*policy.WorkloadEndpoint
 }
 
-// Open reads what an earlier run left, and makes the directory if there is none. A file that makes
-// no sense is among the problems, and its endpoint is absent. What an earlier run was writing when
-// it was killed goes.
+// Open reads the endpoints of an earlier run, and creates the directory if it does not exist. An invalid file is among
+// the problems, and its endpoint is absent. Unfinished files of an earlier run that was killed are removed.
 func Open(dir string) (r *Registry, problems []error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("registry: %w", err)
@@ -52,7 +51,7 @@ func Open(dir string) (r *Registry, problems []error, err error) {
 		path := filepath.Join(dir, entry.Name())
 		if !strings.HasSuffix(entry.Name(), suffix) {
 			if strings.HasPrefix(entry.Name(), half) {
-				_ = os.Remove(path) // nobody reads it, if it stays
+				_ = os.Remove(path) // if it stays, it is ignored
 			}
 			continue
 		}
@@ -89,12 +88,12 @@ func read(path string) (*policy.WorkloadEndpoint, error) {
 // name returns the name of an endpoint's file.
 func name(k policy.Key) string { return api.RegistrationFile(k) }
 
-// Run tells of the endpoints; see datastore.Source.
+// Run sends the endpoints; see datastore.Source.
 func (r *Registry) Run(ctx context.Context, receiver datastore.Receiver) error {
 	return r.memory.Run(ctx, receiver)
 }
 
-// Barrier returns once the receivers have what was registered before; see datastore.Memory.
+// Barrier returns once the receivers have all endpoints that were registered before; see datastore.Memory.
 func (r *Registry) Barrier(ctx context.Context) error { return r.memory.Barrier(ctx) }
 
 // Put registers an endpoint, in place of one with the same key. When it returns nil, the endpoint
@@ -141,7 +140,7 @@ func (r *Registry) write(file string, data []byte) (err error) {
 	return r.sync()
 }
 
-// sync makes what was renamed or removed last.
+// sync makes the last renames and removals durable.
 func (r *Registry) sync() error {
 	dir, err := os.Open(r.dir)
 	if err != nil {
@@ -150,14 +149,14 @@ func (r *Registry) sync() error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// Delete forgets an endpoint. That there is none is no error. Errors: those of the disk; the
-// endpoint is still there then.
+// Delete removes an endpoint. It is no error if there is none. Errors: those of the disk; the endpoint then still
+// exists.
 func (r *Registry) Delete(ctx context.Context, k policy.Key) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	err := os.Remove(filepath.Join(r.dir, name(k)))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("registry: forget %s: %w", k, err)
+		return fmt.Errorf("registry: delete %s: %w", k, err)
 	}
 	delete(r.endpoints, k)
 	forgotten := r.memory.Update(context.WithoutCancel(ctx), []policy.Update{{Key: k}})

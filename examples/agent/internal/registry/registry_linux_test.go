@@ -160,7 +160,7 @@ func TestWhatCannotBeRemovedStays(t *testing.T) {
 	file := filepath.Join(dir, "shop%2Fa.json")
 	require.NoError(t, os.Remove(file))
 	require.NoError(t, os.MkdirAll(filepath.Join(file, "x"), 0o700))
-	require.ErrorContains(t, r.Delete(t.Context(), endpoint("a").Key()), "forget WorkloadEndpoint/shop/a")
+	require.ErrorContains(t, r.Delete(t.Context(), endpoint("a").Key()), "delete WorkloadEndpoint/shop/a")
 	require.NotNil(t, r.Get(endpoint("a").Key()))
 	require.Equal(t, []string{"WorkloadEndpoint/shop/a"}, keys(t, r))
 }

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// logEvery is how often the log says that the limit is reached.
+// logEvery is the minimum time between two log lines about the limit.
 const logEvery = time.Minute
 
-// conns are the open connections of a server, at most so many. It is safe for concurrent use.
+// conns has the open connections of a server, and limits their number. It is safe for concurrent use.
 type conns struct {
 	limit            int
 	evictAfter       time.Duration
 	endRequestsAfter time.Duration
 	report           func() // Config.Closed
 	logger           *slog.Logger
-	changed          chan struct{} // holds a token after a connection ended or changed its list
+	changed          chan struct{} // holds a token after a connection ended or moved to another list
 
 	mu     sync.Mutex
 	open   map[*conn]struct{}
@@ -121,7 +121,7 @@ func (s *conns) victimLocked() (victim *conn, wait time.Duration) {
 	return nil, wait
 }
 
-// remove forgets a connection that has ended.
+// remove removes a connection that has ended.
 func (s *conns) remove(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,8 +159,8 @@ func (s *conns) read(c *conn) {
 	}
 }
 
-// received records that a connection has sent something. The first time it is idle anew, so that there
-// is time for the rest. Further times make no difference: the limit can close a client that sends slowly.
+// received records that a connection has received data. The first time, its idle time begins again, so that there is
+// time for the rest. Later calls have no effect, so the limit can close a client that sends slowly.
 func (s *conns) received(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,7 +206,7 @@ func (c *conn) unlistLocked() {
 	}
 }
 
-// Read records the first read, then reads, and records what the client sent first.
+// Read records that the connection reads, reads, and records the first data of the client.
 func (c *conn) Read(p []byte) (int, error) {
 	c.owner.read(c)
 	n, err := c.Conn.Read(p)

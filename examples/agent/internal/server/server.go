@@ -19,12 +19,11 @@ type Config struct {
 	Listener net.Listener
 	// Handler of the requests. Required.
 	Handler http.Handler
-	// MaxConns is the most open connections. A further one waits until the limit may close another:
+	// MaxConns is the maximum number of open connections. A further one waits until the limit may close another one:
 	// see EvictAfter and EndRequestsAfter. Required.
 	MaxConns int
-	// EvictAfter is the time for which a connection is idle before the limit may close it. It begins
-	// anew when the client sends for the first time. Further connections wait in the listener's queue
-	// meanwhile. Default: 100 ms.
+	// EvictAfter is the idle time after which the limit may close a connection. It begins again when the client sends
+	// for the first time. Further connections wait in the listener's queue meanwhile. Default: 100 ms.
 	EvictAfter time.Duration
 	// EndRequestsAfter is the time for which a request lasts before the limit may end it, if it may
 	// close no idle connection. Default: 0, the limit ends no request. A further connection is then
@@ -153,7 +152,7 @@ type handler struct {
 // ServeHTTP serves one request.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out := &writer{ResponseWriter: w, control: http.NewResponseController(w), timeout: h.cfg.WriteTimeout}
-	defer out.extend() // what is left in the buffer is written after this
+	defer out.extend() // the rest of the buffer is written after this
 	// http.Server notices that the client has disconnected only after the body was read completely.
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.cfg.MaxBody))
 	if err != nil {
@@ -187,7 +186,7 @@ func (w *writer) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// FlushError sends what is in the buffer; it is for http.ResponseController.
+// FlushError sends the buffer. It is for http.ResponseController.
 func (w *writer) FlushError() error {
 	w.extend()
 	return w.control.Flush()

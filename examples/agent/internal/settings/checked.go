@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// explain makes the flags of settings say which values they allow. The flag package says "parse
-// error".
+// explain makes the errors of flags list the allowed values. The flag package only has "parse error".
 func explain(flags *flag.FlagSet) {
 	flags.VisitAll(func(f *flag.Flag) {
 		value, ok := f.Value.(flag.Getter)
@@ -23,7 +22,7 @@ func explain(flags *flag.FlagSet) {
 	})
 }
 
-// allowed returns which values a setting allows, by its type; empty where its own error says so.
+// allowed returns the allowed values of a setting, by its type; "" if the error of the setting has them.
 func allowed(value any) string {
 	switch value.(type) {
 	case bool:
@@ -38,7 +37,7 @@ func allowed(value any) string {
 	return ""
 }
 
-// checked is a flag that says which values it allows.
+// checked is a flag whose errors list the allowed values.
 type checked struct {
 	flag.Getter
 	want string

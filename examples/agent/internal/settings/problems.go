@@ -28,7 +28,7 @@ const maxSocket = 107
 // maxApplyInterval is short enough that pods get their network, and policy takes effect.
 const maxApplyInterval = time.Minute
 
-// problems returns what is wrong with the settings, by key.
+// problems returns the errors of the settings, by key.
 func (s Settings) problems() map[string]error {
 	found := map[string]error{}
 	if s.Node == "" {
@@ -118,7 +118,7 @@ func (s Settings) flowtableProblem() error {
 	return nil
 }
 
-// kubernetesProblems returns what is wrong with the settings of the Kubernetes API, by key.
+// kubernetesProblems returns the errors of the settings of the Kubernetes API, by key.
 func (s Settings) kubernetesProblems() map[string]error {
 	found := map[string]error{}
 	switch {

@@ -84,8 +84,8 @@ type Settings struct {
 	// InterfacePrefix is the prefix of the names of workloads' interfaces. Interfaces without an
 	// endpoint drop all packets.
 	InterfacePrefix string
-	// Bridges are the names of bridges whose ports are workloads' interfaces, separated by commas:
-	// workloads there are told apart by address. Empty: there is none.
+	// Bridges are the names of bridges whose ports are workloads' interfaces, separated by commas. The addresses
+	// identify workloads behind them. Empty: there is none.
 	Bridges string
 	// RouteProtocol is the protocol number of the agent's routes, neighbour entries and devices,
 	// which must be the agent's alone: 5 to 255.
@@ -110,7 +110,7 @@ type Settings struct {
 	// VerdictLogGroup is the nflog group, from 0 to 65535, that every packet is sent to that policy
 	// allows or denies. -1: none.
 	VerdictLogGroup int
-	// Flows counts which workloads talk to each other, from what is sent to VerdictLogGroup.
+	// Flows counts flows between workloads, from the verdicts that are logged to VerdictLogGroup.
 	Flows bool
 	// ConntrackPolicy decides about established connections that a change of policy denies.
 	ConntrackPolicy conntrack.Policy
@@ -196,8 +196,8 @@ func (s Settings) SysctlFile() string {
 	return s.Socket + ".sysctls"
 }
 
-// local are the keys that the datastore cannot set: who writes policy must not decide whom the
-// agent trusts, what it owns in the kernel, where it reads and listens, or when it counts as dead.
+// local returns the keys that the datastore cannot set. A user who may write policy must not decide whom the agent
+// trusts, what it owns in the kernel, which files and sockets it uses, or when it counts as stuck.
 func local() map[string]bool {
 	keys := map[string]bool{}
 	for _, key := range []string{
@@ -332,7 +332,7 @@ func DeclareIdentity(flags *flag.FlagSet, s *Settings) {
 	explain(flags)
 }
 
-// KernelKeys returns the keys of the settings that say how the kernel is programmed, except those of WireGuard.
+// KernelKeys returns the keys of the settings that configure the kernel state, except those of WireGuard.
 func KernelKeys() []string {
 	return []string{
 		"table", "shared-table", "interface-prefix", "bridges", "route-protocol", "forward-ipv6", "tcp-from-syn",
@@ -403,5 +403,5 @@ func Defaults() Settings {
 	}
 }
 
-// DefaultSocket is where the agent listens and the command line looks for it.
+// DefaultSocket is the agent's default socket.
 const DefaultSocket = "/run/wayleave/agent.sock"

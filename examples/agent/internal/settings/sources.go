@@ -44,7 +44,7 @@ func Environment(environ []string) Layer {
 	return l
 }
 
-// ConfigVariable is the environment variable that holds the path of the file.
+// ConfigVariable is the environment variable with the path of the file.
 const ConfigVariable = "WAYLEAVE_CONFIG"
 
 // File returns the settings of a YAML file, which is one mapping from keys to values. An empty path
@@ -70,7 +70,7 @@ func File(path string) Layer {
 	return l
 }
 
-// read takes in a mapping.
+// read reads a mapping.
 func (l *Layer) read(n *yaml.Node) {
 	fail := func(key string, n *yaml.Node, text string) {
 		l.Problems = append(l.Problems, &Problem{

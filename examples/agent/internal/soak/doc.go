@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package soak has no code but its test: an agent under everything that happens to a node in a long
-// day, squeezed into minutes. Endpoints, labels, policies and links change at random under traffic,
-// and the agent is killed at any moment. Of what is allowed not one packet may be lost, what is
-// denied must never pass; in the end the kernel must hold what a run from scratch programs, and the
-// process no more memory, goroutines and descriptors than at the start.
+// Package soak has a long test of the agent. Endpoints, labels, policies and links change at random under traffic, and
+// the agent is killed at random times. No allowed packet may be lost, and no denied one may pass. At the end, the
+// kernel state must equal that of a new start, and the process must not have more memory, goroutines and descriptors
+// than at the start.
 //
 // # Usage
 //
@@ -15,9 +14,9 @@
 //
 // # Concurrency
 //
-// The test starts processes and goroutines of its own, in network namespaces of its own.
+// The test starts processes and goroutines, in new network namespaces.
 //
 // # Errors
 //
-// The test fails with the seed, with which it can be run again.
+// A failure has the seed, with which the test can be repeated.
 package soak

@@ -14,7 +14,7 @@ type Owner struct {
 	Name string
 }
 
-// String returns the name of the process, or the netlink port where the process is not known.
+// String returns the name of the process, or the netlink port if the process is unknown.
 func (o Owner) String() string {
 	if o.PID == 0 {
 		return fmt.Sprintf("netlink port %d", o.Port)

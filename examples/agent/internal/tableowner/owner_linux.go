@@ -75,8 +75,8 @@ func ownerOf(data []byte) (port uint32, err error) {
 	return port, d.Err
 }
 
-// processOf returns the process that has the socket of a port. The port alone does not tell: it is
-// the id of a process only for the first socket of one, and only in its own namespace of ids.
+// processOf returns the process that has the socket of a port. The port is not sufficient: it is the id of a process
+// only for the first socket of that process, and only in its namespace of ids.
 func processOf(port uint32) (pid int, name string) {
 	sockets, err := os.ReadFile("/proc/thread-self/net/netlink")
 	if err != nil {

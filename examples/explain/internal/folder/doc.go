@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package folder reads files and folders of manifests into a world that can be asked about,
-// together with all that one should know about the answers: what was refused, and which pods are
-// none to policy.
+// Package folder reads files and folders of manifests into a world. It also returns the objects that were rejected, and
+// the pods that are no endpoints.
 //
 // # Usage
 //
 //	f, err := folder.Read(folder.Config{Paths: []string{"manifests"}})
 //	fmt.Println(f.Evaluator.Explain(flow))
-//	for _, problem := range f.Rejected { ... } // the answer is about a world without these
+//	for _, problem := range f.Rejected { ... } // the world does not have these
 //
 // # Concurrency
 //
@@ -16,6 +15,6 @@
 //
 // # Errors
 //
-// Read returns an error where there is nothing to read. What is wrong with an object of a manifest
-// is in Folder.Rejected instead: every other object counts.
+// Read returns an error if there is nothing to read. Errors of objects are in Folder.Rejected; all other objects are
+// used.
 package folder

@@ -19,30 +19,29 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Config says what to read.
+// Config configures Read.
 type Config struct {
 	// Paths of files and folders. Of a folder the files that end in .yaml, .yml and .json are read.
 	// Required.
 	Paths []string
-	// Recursive reads the folders in folders too. The default is to leave them out and say so in
-	// Folder.Notes.
+	// Recursive also reads subfolders. The default is to ignore them, and to report that in Folder.Notes.
 	Recursive bool
 	// Assume invents the node and the addresses of pods that have none, see convert.Assume. The pods
 	// are in Folder.Notes. The default is to leave these pods out.
 	Assume bool
 }
 
-// Folder is what the manifests say. It does not change, and is safe for concurrent use.
+// Folder has the content of the manifests. It does not change, so it is safe for concurrent use.
 type Folder struct {
 	// World of all that was understood.
 	World verdict.World
 	// Evaluator of the world.
 	Evaluator *verdict.Evaluator
-	// Book knows the pods, those that are none to policy among them.
+	// Book has the pods, including those that are no endpoints.
 	Book *probe.Index
-	// Rejected says what is not in the world although a manifest has it, an error each.
+	// Rejected has an error for each object of the manifests that is not in the world.
 	Rejected []error
-	// Notes says what else was left out, and changes nothing for the answers or was asked for.
+	// Notes describe other parts that were left out, without effect on the results or on request.
 	Notes []string
 }
 
@@ -92,7 +91,7 @@ func Read(cfg Config) (*Folder, error) {
 	return f, nil
 }
 
-// noteAssumed records what of the pods is invented.
+// noteAssumed adds notes about assumed nodes and addresses of pods.
 func (f *Folder) noteAssumed(assumed []convert.Assumed) {
 	for _, a := range assumed {
 		var parts []string

@@ -17,8 +17,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// object is as much of an object as tells why a pod is none to policy. Package manifest has judged
-// the files already, so this takes what it finds and complains about nothing.
+// object has the fields of an object that show why a pod is not an endpoint. Package manifest has validated the files
+// before, so errors are ignored here.
 type object struct {
 	APIVersion string `json:"apiVersion" yaml:"apiVersion"`
 	Kind       string `json:"kind" yaml:"kind"`
@@ -81,7 +81,7 @@ func outsiders(files []string, world verdict.World) []probe.Excluded {
 	return out
 }
 
-// outsider says why the pod is none to policy.
+// outsider returns the reason why the pod is not an endpoint.
 func (o object) outsider() probe.Excluded {
 	out := probe.Excluded{Name: o.Metadata.Namespace + "/" + o.Metadata.Name}
 	addresses := o.addresses()
