@@ -46,6 +46,5 @@ func (a *API) read(ctx context.Context, key policy.Key) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	object.SetManagedFields(nil)
 	return object.MarshalJSON()
 }

@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -194,9 +193,7 @@ func TestConntrackSettingsInEverySource(t *testing.T) {
 		require.NoError(t, err, layer.Source)
 		require.Equal(t, conntrack.Keep, e.ConntrackPolicy, layer.Source)
 		require.False(t, e.TCPFromSYN, layer.Source)
-		require.True(t, slices.ContainsFunc(e.Values, func(v settings.Value) bool {
-			return v.Key == "conntrack-policy" && v.Value == "keep"
-		}))
+		require.Contains(t, e.Values, settings.Value{Key: "conntrack-policy", Value: "keep", Origin: layer.Source})
 	}
 }
 
