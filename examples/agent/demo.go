@@ -159,7 +159,7 @@ func (d *demo) nodeTraffic(ctx context.Context, all bool) error {
 		if err != nil {
 			return err
 		}
-		d.Printf("%s", result)
+		d.Printf("%s", cli.Fold(result.String(), d.Width()))
 		if all && result.Missing != "" {
 			return fmt.Errorf("demo: %s: the kernel has no module %s", result.Mode, result.Missing)
 		}
@@ -289,7 +289,7 @@ func (d *demo) stage(ctx context.Context, title, detail string, change func() er
 	if err != nil {
 		return nil, err
 	}
-	d.Printf("%s", m.Text(d.Coloured()))
+	d.Printf("%s", m.Text(connectivity.Style{Coloured: d.Coloured(), Width: d.Width()}))
 	d.measured += len(m.Cells)
 	for _, difference := range m.Differences() {
 		d.failures = append(d.failures, title+": "+difference)

@@ -125,14 +125,17 @@ func wrapLines(text string, width int) (lines []string) {
 	return lines
 }
 
-// cut splits a line that is longer than the width, after the last space, comma or slash that fits, or at the width.
+// cut splits a line that is longer than the width: at the last space that fits, or else after a comma or a slash, or
+// else at the width.
 func cut(line string, width int) (first, rest string) {
 	runes := []rune(line)
 	for end := width; end > width/2; end-- {
-		switch {
-		case runes[end] == ' ':
+		if runes[end] == ' ' {
 			return string(runes[:end]), string(runes[end+1:])
-		case strings.ContainsRune(",;/", runes[end-1]):
+		}
+	}
+	for end := width; end > width/2; end-- {
+		if strings.ContainsRune(",;/", runes[end-1]) {
 			return string(runes[:end]), string(runes[end:])
 		}
 	}

@@ -111,11 +111,19 @@ func (m *Matrix) Differences() []string {
 }
 
 // String returns Text without colours.
-func (m *Matrix) String() string { return m.Text(false) }
+func (m *Matrix) String() string { return m.Text(Style{}) }
+
+// Style is how Text draws.
+type Style struct {
+	// Coloured uses the colours of Legend.
+	Coloured bool
+	// Width is the number of columns of the terminal: a wider table is drawn in parts. 0 means no limit.
+	Width int
+}
 
 // Text draws the table, each line ending in a line break: a row for each sender, under three
 // lines of heading with the names, protocols and ports of whom they try to reach.
-func (m *Matrix) Text(coloured bool) string {
+func (m *Matrix) Text(style Style) string {
 	marks := map[[2]int]string{}
 	for _, c := range m.Cells {
 		at := [2]int{c.From, c.Column}
@@ -143,51 +151,68 @@ func (m *Matrix) Text(coloured bool) string {
 			rows[i+3] = append(rows[i+3], marks[[2]int{i, j}])
 		}
 	}
-	return m.draw(rows, coloured)
+	return m.draw(rows, style)
 }
 
 // draw aligns the rows. A party's name, in the first row, spans its columns.
-func (m *Matrix) draw(rows [][]string, coloured bool) string {
+func (m *Matrix) draw(rows [][]string, style Style) string {
 	widths := make([]int, len(m.Columns)+1)
 	for _, row := range rows {
 		for j, text := range row {
 			widths[j] = max(widths[j], len(text))
 		}
 	}
-	starts := map[int]int{} // party -> its first column
-	spans := map[int]int{}  // party -> width of its columns
-	for j, column := range m.Columns {
-		if spans[column.To] == 0 {
-			starts[column.To] = j + 1
-		}
-		spans[column.To] += widths[j+1] + 1
-		name := m.Parties[column.To].Name
-		last := j+1 == len(m.Columns) || m.Columns[j+1].To != column.To
-		if missing := len(name) + 1 - spans[column.To]; last && missing > 0 {
-			widths[j+1] += missing
-			spans[column.To] += missing
-		}
-	}
 	var out strings.Builder
-	for i, row := range rows {
-		line := fmt.Sprintf("%-*s", widths[0], row[0])
-		for j, column := range m.Columns {
-			gap := " "
-			if starts[column.To] == j+1 {
-				gap = "  "
-			}
-			switch {
-			case i > 0:
-				cell := fmt.Sprintf("%-*s", widths[j+1], row[j+1])
-				if coloured && i >= 3 {
-					cell = paint(cell)
-				}
-				line += gap + cell
-			case gap == "  ":
-				line += fmt.Sprintf("  %-*s", spans[column.To]-1, m.Parties[column.To].Name)
+	width := widths[0] // of the part so far
+	part := [][]string{}
+	flush := func() {
+		for _, cells := range part {
+			out.WriteString(strings.TrimRight(strings.Join(cells, ""), " ") + "\n")
+		}
+	}
+	for first, last := 0, 0; first < len(m.Columns); first = last {
+		for last = first; last < len(m.Columns) && m.Columns[last].To == m.Columns[first].To; last++ {
+		}
+		block, span := m.block(rows, widths, first, last, style.Coloured)
+		if len(part) > 0 && style.Width > 0 && width+span > style.Width {
+			flush()
+			out.WriteString("\n")
+			part, width = nil, widths[0]
+		}
+		if len(part) == 0 {
+			for _, row := range rows {
+				part = append(part, []string{fmt.Sprintf("%-*s", widths[0], row[0])})
 			}
 		}
-		out.WriteString(strings.TrimRight(line, " ") + "\n")
+		for i := range part {
+			part[i] = append(part[i], block[i])
+		}
+		width += span
 	}
+	flush()
 	return out.String()
+}
+
+// block returns the lines of the columns of one party, and how wide they are.
+func (m *Matrix) block(rows [][]string, widths []int, first, last int, coloured bool) (lines []string, span int) {
+	name := m.Parties[m.Columns[first].To].Name
+	span = 1
+	for j := first; j < last; j++ {
+		span += widths[j+1] + 1
+	}
+	padding := max(0, len(name)+2-span)
+	span += padding
+	lines = append(lines, fmt.Sprintf("  %-*s", span-2, name))
+	for i, row := range rows[1:] {
+		line := " "
+		for j := first + 1; j <= last; j++ {
+			cell := fmt.Sprintf(" %-*s", widths[j], row[j])
+			if coloured && i >= 2 {
+				cell = paint(cell)
+			}
+			line += cell
+		}
+		lines = append(lines, line+strings.Repeat(" ", padding))
+	}
+	return lines, span
 }

@@ -111,9 +111,27 @@ out            .   X   X
 	for flow, times := range n.asked {
 		require.Equal(t, 1, times, flow)
 	}
-	plain := strings.NewReplacer("\x1b[32m", "", "\x1b[90m", "", "\x1b[0m", "").Replace(m.Text(true))
+	coloured := m.Text(connectivity.Style{Coloured: true})
+	plain := strings.NewReplacer("\x1b[32m", "", "\x1b[90m", "", "\x1b[0m", "").Replace(coloured)
 	require.Equal(t, m.String(), plain)
-	require.Contains(t, m.Text(true), "out            \x1b[32m.\x1b[0m   \x1b[90mX\x1b[0m   \x1b[90mX\x1b[0m\n")
+	require.Contains(t, coloured, "out            \x1b[32m.\x1b[0m   \x1b[90mX\x1b[0m   \x1b[90mX\x1b[0m\n")
+	require.Equal(t, strings.TrimPrefix(`
+               a/both        a/a-long-name
+               tcp udp icmp  icmp
+               80  53
+a/both                        .
+a/a-long-name   .   X   X
+out            .   X   X
+
+               out
+               icmp
+
+a/both         .
+a/a-long-name
+out
+`, "\n"), m.Text(connectivity.Style{Width: 44}))
+	require.Equal(t, m.String(), m.Text(connectivity.Style{Width: 48}))
+	require.Equal(t, 3, strings.Count(m.Text(connectivity.Style{Width: 1}), "icmp"), "a party a part, however narrow")
 	require.Contains(t, connectivity.Legend(true), "  \x1b[1;31m!\x1b[0m  GOT THROUGH")
 }
 
