@@ -165,7 +165,7 @@ func TestOutsideIsCovered(t *testing.T) {
 			want := verdicts(e, x, pods, asked)
 			require.True(t, slices.ContainsFunc(outside, func(p probe.Party) bool {
 				return p.Addresses[0].Is4() == addr.Is4() && slices.Equal(want, verdicts(e, p, pods, asked))
-			}), "seed %d: nobody stands for %s", seed, addr)
+			}), "seed %d: no party represents %s", seed, addr)
 		}
 	}
 }

@@ -184,7 +184,7 @@ func TestClusterNetworkPolicy(t *testing.T) {
 			"S145 equal priority", cluster(cnp(admin, 10, "b", deny()), cnp(admin, 10, "a", allow())),
 			with("Allow", fromA),
 		},
-		{"S146 no match goes on", cluster(cnp(admin, 10, "a", nets(policy.Deny, "172.16.0.0/12")),
+		{"S146 no match continues", cluster(cnp(admin, 10, "a", nets(policy.Deny, "172.16.0.0/12")),
 			cnp(baseline, 1, "b", nets(policy.Deny, "172.16.0.0/12"))), with("Allow", fromA)},
 		{
 			"S147 Pass skips later rules of Admin",

@@ -129,5 +129,5 @@ func TestStages(t *testing.T) {
 	require.Equal(t, map[string]string{"why": "inside only"}, x.Ingress.Decision.Annotations)
 	require.Empty(t, x.Ingress.Tiers)
 	require.Equal(t, verdict.Allow, x.Result.Egress)
-	require.Len(t, x.Stages, 5, "what comes after a denial is judged too")
+	require.Len(t, x.Stages, 5, "stages after a denial are evaluated")
 }

@@ -287,7 +287,7 @@ func TestHostEndpointLists(t *testing.T) {
 		{"S109 on the way out", onNode(h, onHost("p", outward(onForward), deny())), expect(with("Deny", outHost,
 			fromPod), with("Allow", toPod, transit))},
 		{
-			"S39 apply on forward counts for the host too", onNode(h, onHost("p", bothWays(onForward), allow())),
+			"S39 apply on forward applies to the host, too", onNode(h, onHost("p", bothWays(onForward), allow())),
 			with("Allow", inHost, outHost, toPod, fromPod, transit),
 		},
 		{"S26 end of tier on forward", onNode(h, onHost("p", onForward, other)), with("Deny", toPod, transit, inHost)},
@@ -313,7 +313,7 @@ func TestHostEndpointLists(t *testing.T) {
 			onHost("p", plain, allow())), with("Allow", inHost, toPod)},
 		{"S36 nor has pre-DNAT policy", onNode(h, onHost("u", beforeDNAT, other),
 			onHost("p", plain, allow())), with("Allow", inHost, toPod)},
-		{"S36 pass goes on to the next tier", onNode(h, tierOf("a", 1, policy.Deny),
+		{"S36 pass leads to the next tier", onNode(h, tierOf("a", 1, policy.Deny),
 			in("a", 1, onHost("u", noTrack, pass(), deny())),
 			in("", 1, onHost("v", noTrack, tcpTo(policy.Deny, 80)))), with("Deny", inHost)},
 		{"S37 untracked policy has no profiles", onNode(hep("h", "eth0", "host=", "none"), profile("none", "", deny()),

@@ -239,7 +239,7 @@ func TestSelectors(t *testing.T) {
 		{"no limit", "p", policy.EntityRule{}, "+++++++"},
 		{"selector", "p", policy.EntityRule{Selector: fe}, "+-++++-"},
 		{"all() is any endpoint and set, not any address", "p", policy.EntityRule{Selector: "all()"}, "++++++-"},
-		{"S82 inherited label, the own one wins", "p", policy.EntityRule{Selector: be}, "-+-----"},
+		{"S82 inherited label, an own one takes precedence", "p", policy.EntityRule{Selector: be}, "-+-----"},
 		{"S75 a shared address", "p", policy.EntityRule{Selector: `x == "y"`}, "-+-----"},
 		{
 			"S75 a shared address, the other", "p",

@@ -89,7 +89,7 @@ func TestOrder(t *testing.T) {
 	web := wep("n/web", "10.0.0.1", "app=web")
 	without := func(p *policy.Policy) *policy.Policy { p.Order = nil; return p }
 	run(t, []scenario{
-		{"S5 no order comes last", []policy.Resource{
+		{"S5 no order is last", []policy.Resource{
 			web, without(ingress("a", deny())), in("", 1e9, ingress("b", allow())),
 		}, []string{in80 + " = Allow"}},
 		{"S6 ties by name", []policy.Resource{
@@ -108,7 +108,7 @@ func TestOrder(t *testing.T) {
 			web, tierOf("z", 1, policy.Deny), tierOf("a", 2, policy.Deny), tierOf("b", 2, policy.Deny),
 			in("z", 9, ingress("1", pass())), in("b", 1, ingress("2", deny())), in("a", 8, ingress("3", allow())),
 		}, []string{in80 + " = Allow"}},
-		{"S9 a tier without order comes last", []policy.Resource{
+		{"S9 a tier without order is last", []policy.Resource{
 			web, &policy.Tier{Name: "a"}, tierOf("b", 2e9, policy.Deny),
 			in("a", 1, ingress("1", deny())), in("b", 1, ingress("2", allow())),
 		}, []string{in80 + " = Allow"}},
@@ -231,7 +231,7 @@ func TestTiers(t *testing.T) {
 			[]policy.Resource{open, profile("open", "", allow()), ingress("p")},
 			[]string{in80 + " = Deny"},
 		},
-		{"S28 log goes on", []policy.Resource{web, ingress("p", log(), allow())}, []string{in80 + " = Allow"}},
+		{"S28 log continues", []policy.Resource{web, ingress("p", log(), allow())}, []string{in80 + " = Allow"}},
 		{"S28 log alone is no verdict", []policy.Resource{web, ingress("p", log())}, []string{in80 + " = Deny"}},
 		{
 			"S30 profiles where no tier applies",
