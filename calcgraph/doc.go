@@ -29,7 +29,7 @@
 //	    │                 │        ▼              and service accounts
 //	    │                 │  TunnelResolver              │
 //	    ▼                 ▼        │ tunnels             ▼
-//	    RouteResolver ◀────────────┤                   PassOn
+//	    RouteResolver ◀────────────┤                   Relay
 //	          │ routes             │                     │
 //	          └──────────────▶ Sequencer ◀───────────────┘
 //

@@ -57,7 +57,7 @@ type Graph struct {
 	resolver *PolicyResolver
 	tunnels  *TunnelResolver
 	routes   *RouteResolver
-	passOn   PassOn
+	relay    Relay
 	seq      *Sequencer
 }
 
@@ -89,13 +89,13 @@ func New(cfg Config) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	passOn := PassOn{Nodes: seq, Pools: seq}
+	relay := Relay{Nodes: seq, Pools: seq}
 	if cfg.Names {
-		passOn.Services, passOn.Namespaces, passOn.ServiceAccounts = seq, seq, seq
+		relay.Services, relay.Namespaces, relay.ServiceAccounts = seq, seq, seq
 	}
 	return &Graph{
 		cfg: cfg, doubts: map[policy.Key]*policy.DoubtError{}, active: active, scanner: scanner, sets: sets,
-		resolver: resolver, tunnels: tunnels, routes: routes, passOn: passOn, seq: seq,
+		resolver: resolver, tunnels: tunnels, routes: routes, relay: relay, seq: seq,
 	}, nil
 }
 
@@ -167,12 +167,12 @@ func (g *Graph) set(resource policy.Resource) error {
 	case *policy.Profile:
 		g.sets.UpdateProfile(r)
 		g.active.UpdateProfile(r)
-		g.passOn.UpdateProfile(r)
+		g.relay.UpdateProfile(r)
 	case *policy.NetworkSet:
 		g.sets.UpdateNetworkSet(r)
 	case *policy.ServiceBackends:
 		g.sets.UpdateService(r)
-		g.passOn.UpdateService(r)
+		g.relay.UpdateService(r)
 	case *policy.WorkloadEndpoint:
 		g.sets.UpdateEndpoint(r)
 		g.routes.UpdateEndpoint(r)
@@ -192,13 +192,13 @@ func (g *Graph) set(resource policy.Resource) error {
 		g.active.UpdateHostEndpoint(r)
 	case *policy.IPPool:
 		g.routes.UpdatePool(r)
-		g.passOn.UpdatePool(r)
+		g.relay.UpdatePool(r)
 	case *policy.Block:
 		g.routes.UpdateBlock(r)
 	case *policy.Node:
 		g.tunnels.UpdateNode(r)
 		g.routes.UpdateNode(r)
-		g.passOn.UpdateNode(r)
+		g.relay.UpdateNode(r)
 	}
 	return nil
 }
@@ -216,9 +216,9 @@ func (g *Graph) remove(key policy.Key) {
 	case policy.KindProfile:
 		g.active.DeleteProfile(key.Name)
 		g.sets.DeleteProfile(key.Name)
-		g.passOn.DeleteProfile(key.Name)
+		g.relay.DeleteProfile(key.Name)
 	case policy.KindServiceBackends:
-		g.passOn.DeleteService(key)
+		g.relay.DeleteService(key)
 		g.sets.Delete(key)
 	case policy.KindNetworkSet:
 		g.sets.Delete(key)
@@ -228,13 +228,13 @@ func (g *Graph) remove(key policy.Key) {
 		g.routes.DeleteEndpoint(key)
 	case policy.KindIPPool:
 		g.routes.DeletePool(key.Name)
-		g.passOn.DeletePool(key.Name)
+		g.relay.DeletePool(key.Name)
 	case policy.KindBlock:
 		g.routes.DeleteBlock(key)
 	case policy.KindNode:
 		g.tunnels.DeleteNode(key.Name)
 		g.routes.DeleteNode(key.Name)
-		g.passOn.DeleteNode(key.Name)
+		g.relay.DeleteNode(key.Name)
 	}
 }
 

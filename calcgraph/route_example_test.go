@@ -65,12 +65,12 @@ func ExampleTunnelResolver() {
 }
 
 // Resources without a receiver are ignored.
-func ExamplePassOn() {
-	passOn := calcgraph.PassOn{Nodes: networkPrinter{}, Namespaces: networkPrinter{}}
-	passOn.UpdateNode(&policy.Node{Name: "n2", Labels: map[string]string{"zone": "a"}})
-	passOn.UpdatePool(&policy.IPPool{Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/16")})
-	passOn.UpdateProfile(&policy.Profile{Name: "kns.shop", LabelsToApply: map[string]string{"pcns.env": "prod"}})
-	passOn.DeleteProfile("kns.shop")
+func ExampleRelay() {
+	relay := calcgraph.Relay{Nodes: networkPrinter{}, Namespaces: networkPrinter{}}
+	relay.UpdateNode(&policy.Node{Name: "n2", Labels: map[string]string{"zone": "a"}})
+	relay.UpdatePool(&policy.IPPool{Name: "p", CIDR: netip.MustParsePrefix("10.0.0.0/16")})
+	relay.UpdateProfile(&policy.Profile{Name: "kns.shop", LabelsToApply: map[string]string{"pcns.env": "prod"}})
+	relay.DeleteProfile("kns.shop")
 	// Output:
 	// node n2 [] labels zone=a
 	// namespace shop labels env=prod

@@ -78,9 +78,9 @@ func networkOf(s dptest.State) string {
 	return networkState(tunnels, routes)
 }
 
-// TestNamesPassedOn: namespaces and service accounts are those of the profiles with their names, with the original
+// TestNamesAreRelayed: namespaces and service accounts are those of the profiles with their names, with the original
 // labels. They and services have events only if configured.
-func TestNamesPassedOn(t *testing.T) {
+func TestNamesAreRelayed(t *testing.T) {
 	updates := []policy.Update{
 		{Resource: &policy.Profile{
 			Name: "kns.shop", LabelsToApply: map[string]string{"pcns.env": "prod", "other": "x"},

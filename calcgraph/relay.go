@@ -42,11 +42,11 @@ type ServiceAccountReceiver interface {
 	ServiceAccountRemove(k dataplane.ServiceAccountKey)
 }
 
-// PassOn converts resources to events for dataplanes that use their names, labels and addresses. It has no state. It
+// Relay converts resources to events for dataplanes that use their names, labels and addresses. It has no state. It
 // ignores resources without a receiver.
 //
-// A PassOn is safe for concurrent use if its receivers are.
-type PassOn struct {
+// A Relay is safe for concurrent use if its receivers are.
+type Relay struct {
 	// Receivers of each kind. Each is optional.
 	Nodes           NodeReceiver
 	Pools           PoolReceiver
@@ -63,7 +63,7 @@ const (
 )
 
 // UpdateNode sends an update of a node.
-func (p *PassOn) UpdateNode(n *policy.Node) {
+func (p *Relay) UpdateNode(n *policy.Node) {
 	if p.Nodes == nil {
 		return
 	}
@@ -85,14 +85,14 @@ func (p *PassOn) UpdateNode(n *policy.Node) {
 }
 
 // DeleteNode sends the removal of a node.
-func (p *PassOn) DeleteNode(name string) {
+func (p *Relay) DeleteNode(name string) {
 	if p.Nodes != nil {
 		p.Nodes.NodeRemove(name)
 	}
 }
 
 // UpdatePool sends an update of a pool. A pool without a CIDR is removed.
-func (p *PassOn) UpdatePool(pool *policy.IPPool) {
+func (p *Relay) UpdatePool(pool *policy.IPPool) {
 	cidr := canonical(pool.CIDR)
 	switch {
 	case p.Pools == nil:
@@ -106,14 +106,14 @@ func (p *PassOn) UpdatePool(pool *policy.IPPool) {
 }
 
 // DeletePool sends the removal of a pool.
-func (p *PassOn) DeletePool(name string) {
+func (p *Relay) DeletePool(name string) {
 	if p.Pools != nil {
 		p.Pools.PoolRemove(name)
 	}
 }
 
 // UpdateService sends an update of backends of a service.
-func (p *PassOn) UpdateService(s *policy.ServiceBackends) {
+func (p *Relay) UpdateService(s *policy.ServiceBackends) {
 	if p.Services != nil {
 		p.Services.ServiceUpdate(&dataplane.Service{
 			Key: s.Key(), Name: s.Service, Addresses: sortedAddrs(s.Addresses), Ports: s.Ports,
@@ -122,7 +122,7 @@ func (p *PassOn) UpdateService(s *policy.ServiceBackends) {
 }
 
 // DeleteService sends the removal of backends of a service.
-func (p *PassOn) DeleteService(key policy.Key) {
+func (p *Relay) DeleteService(key policy.Key) {
 	if p.Services != nil {
 		p.Services.ServiceRemove(key)
 	}
@@ -130,7 +130,7 @@ func (p *PassOn) DeleteService(key policy.Key) {
 
 // UpdateProfile sends an update of the namespace or service account of a profile, if it has one, with the labels from
 // the profile.
-func (p *PassOn) UpdateProfile(profile *policy.Profile) {
+func (p *Relay) UpdateProfile(profile *policy.Profile) {
 	if name, ok := namespaceOf(profile.Name); ok && p.Namespaces != nil {
 		p.Namespaces.NamespaceUpdate(&dataplane.Namespace{
 			Name: name, Labels: strip(profile.LabelsToApply, policy.NamespaceLabelPrefix),
@@ -144,7 +144,7 @@ func (p *PassOn) UpdateProfile(profile *policy.Profile) {
 }
 
 // DeleteProfile sends the removal of the namespace or service account of a profile, if it has one.
-func (p *PassOn) DeleteProfile(name string) {
+func (p *Relay) DeleteProfile(name string) {
 	if namespace, ok := namespaceOf(name); ok && p.Namespaces != nil {
 		p.Namespaces.NamespaceRemove(namespace)
 	}

@@ -13,28 +13,28 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// passed records the output of a PassOn.
-type passed []string
+// relayed records the output of a Relay.
+type relayed []string
 
-func (p *passed) NodeUpdate(n *dataplane.Node)       { *p = append(*p, "node "+n.String()) }
-func (p *passed) NodeRemove(name string)             { *p = append(*p, "no node "+name) }
-func (p *passed) PoolUpdate(pool *dataplane.Pool)    { *p = append(*p, "pool "+pool.String()) }
-func (p *passed) PoolRemove(name string)             { *p = append(*p, "no pool "+name) }
-func (p *passed) ServiceUpdate(s *dataplane.Service) { *p = append(*p, "service "+s.String()) }
-func (p *passed) ServiceRemove(key policy.Key)       { *p = append(*p, "no service "+key.String()) }
+func (p *relayed) NodeUpdate(n *dataplane.Node)       { *p = append(*p, "node "+n.String()) }
+func (p *relayed) NodeRemove(name string)             { *p = append(*p, "no node "+name) }
+func (p *relayed) PoolUpdate(pool *dataplane.Pool)    { *p = append(*p, "pool "+pool.String()) }
+func (p *relayed) PoolRemove(name string)             { *p = append(*p, "no pool "+name) }
+func (p *relayed) ServiceUpdate(s *dataplane.Service) { *p = append(*p, "service "+s.String()) }
+func (p *relayed) ServiceRemove(key policy.Key)       { *p = append(*p, "no service "+key.String()) }
 
-func (p *passed) NamespaceUpdate(n *dataplane.Namespace) { *p = append(*p, "namespace "+n.String()) }
-func (p *passed) NamespaceRemove(name string)            { *p = append(*p, "no namespace "+name) }
-func (p *passed) ServiceAccountUpdate(a *dataplane.ServiceAccount) {
+func (p *relayed) NamespaceUpdate(n *dataplane.Namespace) { *p = append(*p, "namespace "+n.String()) }
+func (p *relayed) NamespaceRemove(name string)            { *p = append(*p, "no namespace "+name) }
+func (p *relayed) ServiceAccountUpdate(a *dataplane.ServiceAccount) {
 	*p = append(*p, "account "+a.String())
 }
 
-func (p *passed) ServiceAccountRemove(k dataplane.ServiceAccountKey) {
+func (p *relayed) ServiceAccountRemove(k dataplane.ServiceAccountKey) {
 	*p = append(*p, "no account "+k.String())
 }
 
 // updateAndDeleteAll updates and deletes one resource of each kind, in forms that are not canonical.
-func updateAndDeleteAll(p *calcgraph.PassOn) {
+func updateAndDeleteAll(p *calcgraph.Relay) {
 	p.UpdateNode(&policy.Node{
 		Name: "n", Addresses: []netip.Prefix{{}, netip.MustParsePrefix("::ffff:192.168.0.2/120")},
 		IPv4WireguardAddr: netip.MustParseAddr("::ffff:10.0.1.1"), IPv6WireguardAddr: netip.MustParseAddr("fd00::1"),
@@ -60,12 +60,12 @@ func updateAndDeleteAll(p *calcgraph.PassOn) {
 	}
 }
 
-func TestPassOn(t *testing.T) {
-	var got passed
-	updateAndDeleteAll(&calcgraph.PassOn{
+func TestRelay(t *testing.T) {
+	var got relayed
+	updateAndDeleteAll(&calcgraph.Relay{
 		Nodes: &got, Pools: &got, Services: &got, Namespaces: &got, ServiceAccounts: &got,
 	})
-	require.Equal(t, passed{
+	require.Equal(t, relayed{
 		"node n [192.168.0.2/24] wireguard [one:1 two:2:rotating] [10.0.1.1 fd00::1]",
 		"pool p 10.0.0.0/16 ipip-cross-subnet",
 		"no pool q",
@@ -78,5 +78,5 @@ func TestPassOn(t *testing.T) {
 		"no namespace shop",
 		"no account shop/web",
 	}, got)
-	updateAndDeleteAll(&calcgraph.PassOn{}) // without receivers, everything is ignored
+	updateAndDeleteAll(&calcgraph.Relay{}) // without receivers, everything is ignored
 }
