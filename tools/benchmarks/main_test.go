@@ -115,7 +115,7 @@ func TestPagesOfUnrecordedSections(t *testing.T) {
 		t.Fatal(err)
 	}
 	require(t, read(t, filepath.Join(root, "docs/benchmarks.md")),
-		"Read this first.", "## Load & start", "```sh\ncat output\n```", "**Not recorded yet.**",
+		"Read this first.", "## Load & start", "```\ncat output\n```", "**Not recorded yet.**",
 		"(benchmarks-earlier.md#load--start)", "| one | – | – | 2 ns | 50 ns |")
 	require(t, read(t, filepath.Join(root, "docs/performance.md")),
 		"## Not recorded yet", "Load <1>", "(benchmarks.md#load--start)")

@@ -103,7 +103,7 @@ func (p *project) renderSection(s *Section, recording *Recording) string {
 	if s.Intro != "" {
 		fmt.Fprintf(&b, "%s\n", s.Intro)
 	}
-	fmt.Fprintf(&b, "```sh\n%s\n```\n\n", strings.Join(s.Commands, "\n"))
+	fmt.Fprintf(&b, "```\n%s\n```\n\n", strings.Join(s.Commands, "\n"))
 	b.WriteString(p.provenance(s, heading, recording) + s.Peer)
 	for _, t := range s.Tables {
 		b.WriteString("\n" + t.render(recording))
