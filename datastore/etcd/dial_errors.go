@@ -49,7 +49,7 @@ func (t *dialErrors) record(address string, err error) {
 	case errors.Is(err, io.EOF):
 		err = errors.New("closed by the server before it sent anything")
 	case errors.As(err, &op) && op.Op == "remote error":
-		err = fmt.Errorf("the server says: %w", op.Err)
+		err = fmt.Errorf("the server's error: %w", op.Err)
 	case errors.As(err, &op):
 		err = op.Err // op.Err is without our own port, which differs at each attempt
 	}
@@ -139,8 +139,8 @@ func (c *watchedConn) Read(b []byte) (int, error) {
 func (c *Client) explain(err error) error {
 	var said rpctypes.EtcdError
 	// An error of etcd itself needs no further cause.
-	if trouble := c.dialErrors.text(); trouble != "" && !errors.As(err, &said) {
-		return fmt.Errorf("%w (%s)", err, trouble)
+	if unreachable := c.dialErrors.text(); unreachable != "" && !errors.As(err, &said) {
+		return fmt.Errorf("%w (%s)", err, unreachable)
 	}
 	if len(c.config.Endpoints) == 0 {
 		return err

@@ -49,16 +49,16 @@ func TestDialErrorIsExplained(t *testing.T) {
 	}{
 		{"nobody listens", nobody, etcd.TLS{}, "", "connection refused"},
 		{"no server, with a user", nobody, etcd.TLS{}, "hush", "connection refused"},
-		{"no certificate", srv.url, files(ca, nil, ""), "", "the server says: tls: certificate required"},
+		{"no certificate", srv.url, files(ca, nil, ""), "", "the server's error: tls: certificate required"},
 		{
 			"foreign certificate", srv.url, files(ca, foreign, "agent"), "",
-			"the server says: tls: unknown certificate authority",
+			"the server's error: tls: unknown certificate authority",
 		},
 		{
 			"foreign certificate of a user", srv.url, files(ca, foreign, "agent"), "hush",
-			"the server says: tls: unknown certificate authority",
+			"the server's error: tls: unknown certificate authority",
 		},
-		{"expired certificate", srv.url, files(ca, ca, "late"), "", "the server says: tls: expired certificate"},
+		{"expired certificate", srv.url, files(ca, ca, "late"), "", "the server's error: tls: expired certificate"},
 		{"wrong authority", srv.url, files(foreign, ca, "agent"), "", "certificate signed by unknown authority"},
 		{"expired server", expired.url, files(old, old, "agent"), "", "certificate has expired or is not yet valid"},
 		{"no TLS", strings.Replace(srv.url, "https", "http", 1), etcd.TLS{}, "", ": "},

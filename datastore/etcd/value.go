@@ -139,7 +139,7 @@ func decodeValue(value []byte, into any, names ...string) error {
 	return dec.Decode(into)
 }
 
-// members splits a JSON object. It returns ErrNewer for a newer schema, whatever else the value has, and then for
+// members splits a JSON object. It first returns ErrNewer for a newer schema, and then for
 // unknown members. It also rejects duplicate members.
 func members(value []byte, names ...string) (map[string]json.RawMessage, error) {
 	if !json.Valid(value) {

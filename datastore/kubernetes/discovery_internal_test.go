@@ -48,7 +48,7 @@ func (d *stubDiscovery) ServerGroups() (*metav1.APIGroupList, error) {
 	return &metav1.APIGroupList{Groups: []metav1.APIGroup{g}}, d.errs[""]
 }
 
-// Only an answer without an error says that there is no kind: it takes away all objects.
+// Only a response without an error means that the server does not have the kind. Then all objects are removed.
 func TestKindIsUnknownWithAnError(t *testing.T) {
 	away := apierrors.NewServiceUnavailable("away")
 	resource := schema.GroupVersionResource{Group: "g", Version: "v1", Resource: "things"}

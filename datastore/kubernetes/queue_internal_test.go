@@ -38,7 +38,7 @@ func (r *slowReceiver) Barrier(context.Context) error {
 	return nil
 }
 
-// Barrier returns when the receiver has what was pushed before the call, whatever is pushed later, and not earlier.
+// Barrier returns when the receiver has all earlier updates, and not before. Later updates do not delay it.
 func TestBarrierWaitsForWhatWasPushed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, r := newQueue(), &slowReceiver{release: make(chan struct{})}

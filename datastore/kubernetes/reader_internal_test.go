@@ -233,7 +233,7 @@ func TestPodIsForgotten(t *testing.T) {
 	require.Empty(t, o.records)
 }
 
-// Of several nodes with one pod CIDR, the first by name has the block, in whatever order they come and go.
+// If several nodes have one pod CIDR, the first by name has the block, in any order of changes.
 func TestFirstNodeHasTheBlock(t *testing.T) {
 	s, err := New(newConfig())
 	require.NoError(t, err)
@@ -340,7 +340,7 @@ func TestWatchContinues(t *testing.T) {
 	})
 }
 
-// A server that can continue no watch is not asked all the time.
+// A server that cannot continue watches is not queried continuously.
 func TestListsOfAServerThatForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(false)

@@ -200,8 +200,8 @@ func raw(version, kind string, m metav1.ObjectMeta, spec map[string]any) *unstru
 	return u
 }
 
-// Any sequence of changes, cut watches, compactions, restored backups, kinds that fail, come and go ends in
-// the state that a new Source reads. Reading everything once more changes nothing.
+// After any sequence of changes, interrupted watches, compactions, restored backups, and kinds that fail, appear and
+// disappear, the state equals that of a new Source. Reading everything once more changes nothing.
 func TestRandomHistoriesEndInTheServersState(t *testing.T) {
 	seeds := uint64(150)
 	if testing.Short() {

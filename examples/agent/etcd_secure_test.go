@@ -112,9 +112,9 @@ func secureEtcd(t *testing.T, s *nodeEtcd, ca, cert, key, password string) (root
 	return s.client(with("root", "master"))
 }
 
-// An agent that the server does not let in, or that does not trust the server, says which server
-// and why, is alive and not ready, and shows its password nowhere. Once the cause is mended it is
-// in sync, without a new start.
+// An agent that the server refuses, or that does not accept the server's certificate, reports the server and the cause.
+// It is alive and not ready, and shows its password nowhere. Once the cause is corrected, it is in sync without a
+// restart.
 func TestAgentOverTLSWithAPassword(t *testing.T) {
 	ns, dir := nstest.New(t), t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
@@ -147,7 +147,7 @@ func TestAgentOverTLSWithAPassword(t *testing.T) {
 	others := map[string]*agentProcess{
 		"tls: failed to verify certificate: x509: certificate signed by unknown authority": startAgentProcess(t, ns,
 			append(args("foreign.pem", "renewed"), "--http-address", "")...),
-		"the server says: tls: unknown certificate authority": startAgentProcess(t, ns,
+		"the server's error: tls: unknown certificate authority": startAgentProcess(t, ns,
 			append(args("ca.pem", "other"), "--http-address", "")...),
 	}
 	const address = "127.0.0.1:2379"
@@ -161,7 +161,7 @@ func TestAgentOverTLSWithAPassword(t *testing.T) {
 	for says, other := range others {
 		refused(other, says)
 	}
-	refused(agent, "the server says: tls: expired certificate")
+	refused(agent, "the server's error: tls: expired certificate")
 	code, source := agent.source()
 	require.Equal(t, 503, code)
 	require.Contains(t, source.Detail, "expired certificate")
@@ -196,7 +196,7 @@ func TestAgentOverTLSWithAPassword(t *testing.T) {
 	require.NoError(t, os.WriteFile(file("password.new"), []byte("hush! another\n"), 0o600))
 	require.NoError(t, os.Rename(file("password.new"), file("password")))
 	agent.status("connected", func(s api.Status) bool { return s.Store.Connected && s.Store.Error == "" })
-	for _, a := range append([]*agentProcess{agent}, others["the server says: tls: unknown certificate authority"]) {
+	for _, a := range append([]*agentProcess{agent}, others["the server's error: tls: unknown certificate authority"]) {
 		require.NotContains(t, a.out.String(), "hush")
 		require.NotEmpty(t, a.out.String())
 	}

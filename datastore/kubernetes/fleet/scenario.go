@@ -213,7 +213,7 @@ func churn(ctx context.Context, f *fleet, m *measurement) error {
 			m.Latencies = append(m.Latencies, time.Duration(s.Last-at))
 		}
 	}
-	// A node that is late does not see a pod that comes and goes meanwhile. All nodes see the last
+	// A node that is late does not receive a pod that is created and deleted meanwhile. All nodes see the last
 	// change, which comes after all others.
 	err = label(ctx, f, &measurement{})
 	m.Changes = count

@@ -68,7 +68,7 @@ func get(ctx context.Context, c rest.Interface, path, accept string) ([]byte, er
 	return c.Get().AbsPath(path).SetHeader("Accept", accept).Do(ctx).Raw()
 }
 
-// reduced adds the sizes in protobuf of a pod with fewer fields, which no request can ask for.
+// reduced adds the sizes in protobuf of a pod with fewer fields, which no request can select.
 func (b *apiBackend) reduced(ctx context.Context, pod *corev1.Pod, list []size) ([]size, error) {
 	full, err := b.client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 	if err != nil {

@@ -381,8 +381,8 @@ func conditionsOfOthersAreKept(c *realCluster) {
 	c.requireConditions("kept", "Audited=False Weekly 1: ", "Accepted=True Accepted 1: ")
 }
 
-// The Node has its condition and annotation beside those of others, and has them again after
-// somebody removed them.
+// The Node has its condition and annotation besides those of other writers. They are written again after they were
+// removed.
 func nodeGetsConditionBack(c *realCluster) {
 	n := node("ready")
 	n.Annotations = map[string]string{"other": "x"}
@@ -437,8 +437,7 @@ func nodeGetsConditionBack(c *realCluster) {
 	c.eventually(func(t *assert.CollectT) { require.EqualValues(t, 4, r.Stats().Node) })
 }
 
-// The Node owns its report, which the CRD accepts in its largest form. A report that somebody
-// deleted is created again.
+// The Node owns its report, which the CRD accepts in its largest form. A report that was deleted is created again.
 func reportComesBack(c *realCluster) {
 	n := c.addNode(node("owner"))
 	r := c.reporter("owner", func(cfg *report.Config) {

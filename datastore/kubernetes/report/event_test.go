@@ -207,7 +207,7 @@ func TestEventOfAPodIsFirst(t *testing.T) {
 	})
 }
 
-// Objects that come and go while many others wait do not make the backlog grow, and those that wait are not lost.
+// If objects are created and deleted while many others wait, the backlog does not grow, and no waiting task is lost.
 func TestBacklogIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

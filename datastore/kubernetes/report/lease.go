@@ -14,7 +14,7 @@ import (
 )
 
 // The times of the Lease. Each node reads it every 30 to 66 s, so 1,000 nodes send 21 requests a
-// second. The holder renews it every 30 s. If the holder fails, nobody writes for about two
+// second. The holder renews it every 30 s. If the holder fails, no node writes for about two
 // minutes. That is acceptable, because nothing that it writes is urgent.
 const (
 	leaseDuration = 90 * time.Second

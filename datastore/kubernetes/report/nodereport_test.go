@@ -128,7 +128,7 @@ func TestMissingCRD(t *testing.T) {
 	})
 }
 
-// A report that somebody deletes or changes is written again.
+// A report that was deleted or changed is written again.
 func TestReportOfAnotherWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster()

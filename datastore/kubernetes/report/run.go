@@ -135,11 +135,11 @@ func (r *Reporter) enqueue(t task) {
 	r.add(task{kind: t.kind})
 }
 
-// spareTasks is how many tasks a backlog may have beside those of objects that are there.
+// spareTasks is the number of tasks that a backlog may have besides one for each object.
 const spareTasks = 1000
 
-// compact removes the tasks of objects that are gone, and repeated ones: objects that come and go faster than their
-// backlog is written would make it grow without end. next forgets a task that has failed. The caller holds mu.
+// compact removes the tasks of deleted objects, and repeated ones. Otherwise the backlog would grow without limit if objects
+// are created and deleted faster than it is written. It keeps tasks that have failed. The caller holds mu.
 func (r *Reporter) compact(b *backlog) {
 	kept, seen := []task(nil), map[task]bool{}
 	for _, t := range b.waiting {

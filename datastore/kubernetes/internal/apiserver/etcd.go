@@ -15,7 +15,7 @@ import (
 // Snapshot is a copy of all objects of a Server.
 type Snapshot struct{ folder string }
 
-// KillEtcd ends etcd with SIGKILL. The API server goes on: it serves watches and what it has
+// KillEtcd ends etcd with SIGKILL. The API server continues: it serves watches and what it has
 // cached, and no changes.
 func (s *Server) KillEtcd() { s.etcd.kill() }
 

@@ -47,7 +47,7 @@ func (p *process) start(t T) {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // an error says that it was killed
+			_ = cmd.Wait() // an error means that it was killed
 		}
 	}()
 	require.NoError(t, <-started)
@@ -67,7 +67,7 @@ func (p *process) running() bool {
 // kill ends the program with SIGKILL and waits until it has ended.
 func (p *process) kill() {
 	if p.done != nil {
-		_ = p.cmd.Process.Kill() // an error says that it has ended already
+		_ = p.cmd.Process.Kill() // an error means that it has ended already
 		<-p.done
 	}
 }

@@ -143,7 +143,7 @@ func (s *Server) RESTFor(user string) *rest.Config {
 // PIDs returns the numbers of the processes. After Restart, the API server has another one.
 func (s *Server) PIDs() (apiserver, etcd int) { return s.api.cmd.Process.Pid, s.etcd.cmd.Process.Pid }
 
-// Kill ends the API server with SIGKILL. etcd goes on.
+// Kill ends the API server with SIGKILL. etcd continues.
 func (s *Server) Kill() { s.api.kill() }
 
 // Restart starts the API server again, at the same address, and returns when it is ready. It kills
