@@ -64,7 +64,7 @@ func TestAssumeInventsWhatIsMissing(t *testing.T) {
 	}, assumed)
 }
 
-// Many pods have addresses of their own, whatever the order, and of the prefixes that are documented.
+// Many pods get unique addresses of the documented prefixes, in any order of the pods.
 func TestAssumedAddressesAreUniqueAndStable(t *testing.T) {
 	var pods []*corev1.Pod
 	for i := range 3000 {

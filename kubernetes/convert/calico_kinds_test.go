@@ -93,7 +93,7 @@ func TestStagedBesideEnforced(t *testing.T) {
 	check(t, resources, []probe{{rat, web, tcp, 80, no}, {cart, web, tcp, 80, yes}, {web, rat, tcp, 80, yes}})
 }
 
-// Staged actions that make no staged policy.
+// Staged actions that give no staged policy.
 func TestStagedActions(t *testing.T) {
 	for _, kind := range []string{"StagedGlobalNetworkPolicy", "StagedNetworkPolicy", "StagedKubernetesNetworkPolicy"} {
 		for action, ignored := range map[string]bool{"Delete": true, "Ignore": true, "set": false, "Remove": false} {

@@ -164,7 +164,7 @@ func TestClusterNetworkPolicyUnknownAction(t *testing.T) {
 	}
 }
 
-// IPv4 in IPv6 form is refused, or whoever allows an IPv6 prefix would allow all of IPv4. S132
+// IPv4 in IPv6 form is refused: otherwise an allowed IPv6 prefix could allow all of IPv4. S132
 func TestMappedPrefixes(t *testing.T) {
 	for _, text := range []string{"::ffff:0.0.0.0/96", "::ffff:10.0.0.0/104", "::ffff:10.0.0.1/128", "::ffff:0:0/95"} {
 		resources, problems := manifest.Decode("test.yaml", []byte(cluster+

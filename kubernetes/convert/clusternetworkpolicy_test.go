@@ -380,7 +380,7 @@ func TestClusterNetworkPolicyFailClosed(t *testing.T) {
 	}
 }
 
-// A rule that denies because it was not understood says so, and a rule keeps its name.
+// A rule that denies because it was not understood has an annotation with the reason, and a rule keeps its name.
 func TestClusterNetworkPolicyMetadata(t *testing.T) {
 	object := &policyv1alpha2.ClusterNetworkPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "a"},
@@ -427,7 +427,7 @@ func TestClusterNetworkPolicyMetadata(t *testing.T) {
 	}, p)
 }
 
-// A policy counts for the directions that it has rules for, whatever became of them. S156
+// A policy applies to the directions for which it has rules, even if all rules are left out. S156
 func TestClusterNetworkPolicyTypes(t *testing.T) {
 	for rules, want := range map[string][]policy.Type{
 		"ingress: [" + from("Deny", all, "") + "]": {policy.Ingress},

@@ -140,7 +140,7 @@ func TestEndpointSliceBad(t *testing.T) {
 	}
 }
 
-// A service is known and makes nothing; that is told apart from what is wrong.
+// A Service gives no resource, and its error is distinguishable from a fault.
 func TestService(t *testing.T) {
 	resources, problems := convert.Converter{}.Convert(&corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},

@@ -30,9 +30,8 @@ func kinds() []metav1.Object {
 	}
 }
 
-// FuzzConvert reads any JSON as an object of each kind, as loosely as a client of an API server
-// does: fields that are not known are dropped. Whatever comes out is valid and in canonical form;
-// an object that gives nothing is reported.
+// FuzzConvert decodes any JSON as an object of each kind, without unknown fields, like a client of an API server. Every
+// result is valid and canonical, and an object without a result is reported.
 func FuzzConvert(f *testing.F) {
 	for _, seed := range []string{
 		`{"metadata":{"name":"a","namespace":"b","labels":{"c":"d"}}}`,

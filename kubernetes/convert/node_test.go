@@ -320,7 +320,7 @@ func TestNodeManyAddresses(t *testing.T) {
 	require.Len(t, s.Nets, 303)
 }
 
-// To Calico's selectors nodes are nobody, unless they ask for a label of nodes.
+// Selectors of Calico do not match nodes, unless they have a label of nodes.
 func TestNodesInCalicoRules(t *testing.T) {
 	const others = `!has(wayleave.dev/node.projectcalico.org/name)`
 	tests := []struct{ name, side, selector, notSelector string }{
@@ -370,8 +370,7 @@ func egress(t *testing.T, r policy.Resource) []policy.Rule {
 	return nil
 }
 
-// A rule of a namespaced policy sees its own namespace, in which there are no nodes, or what it
-// asks for.
+// A rule of a namespaced policy matches its own namespace, in which there are no nodes, or the one that it selects.
 func TestNodesInNamespacedRules(t *testing.T) {
 	for side, want := range map[string]string{
 		"{selector: all()}":              "all()",
@@ -387,7 +386,7 @@ func TestNodesInNamespacedRules(t *testing.T) {
 	}
 }
 
-// The verdicts: who lists nodes changes nothing for policies that never heard of them.
+// Converted nodes do not change the verdicts of policies that do not select nodes.
 func TestNodesAndCalicoVerdicts(t *testing.T) {
 	policyOf := func(destination string) string {
 		return v3 + "kind: GlobalNetworkPolicy\nmetadata: {name: a}\nspec: {selector: app == 'web', types: [Egress], " +

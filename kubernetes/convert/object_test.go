@@ -90,7 +90,7 @@ func TestErrorNamesTheObject(t *testing.T) {
 	}
 }
 
-// An Error says whether its object is absent, or only a part of it is left out or closed.
+// An Error has Absent set if its object is absent, and not if only a part of it is left out or closed.
 func TestErrorOfAbsentObject(t *testing.T) {
 	operator := metav1.LabelSelectorRequirement{Key: "app", Operator: "in", Values: []string{"web"}}
 	wrong := metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{operator}}

@@ -89,7 +89,7 @@ egress:
 	}, origins(t, np))
 }
 
-// A rule that stands for all of a direction has the path of the direction.
+// A rule that replaces all rules of a direction has the path of the direction.
 func TestRuleOriginOfClosedDirection(t *testing.T) {
 	np := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	spec(t, "podSelector: {}\negress: [{}]", &np.Spec)

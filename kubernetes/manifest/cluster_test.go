@@ -114,7 +114,7 @@ func TestEgressRuleThatDoesNotDecode(t *testing.T) {
 	require.Empty(t, effective(p.Egress))
 }
 
-// Where the rest of the object is wrong too, it is refused, and all is told.
+// If the rest of the object has errors, too, it is refused, and all errors are reported.
 func TestRuleAndObjectWrong(t *testing.T) {
 	resources, problems := manifest.Decode("f",
 		[]byte("apiVersion: policy.networking.k8s.io/v1alpha2\nkind: ClusterNetworkPolicy\nmetadata: {name: a}\n"+

@@ -96,7 +96,7 @@ func runStreams(t *testing.T, tests []stream) {
 	}
 }
 
-// JSON is told from YAML before anything is cut, since a marker may stand in its strings.
+// JSON is recognised before documents are split, because its strings may contain a marker.
 func TestJSONStreams(t *testing.T) {
 	a, b := namespace("a"), namespace("b")
 	both, first := []string{"Profile/kns.a", "Profile/kns.b"}, []string{"Profile/kns.a"}
@@ -240,8 +240,8 @@ func TestStreams(t *testing.T) {
 	runStreams(t, tests)
 }
 
-// A field without a value is what is left when its value goes. Read as "not there" it would select
-// everything; the API of Kubernetes' own kinds says that it is not there.
+// A field without a value remains when a user deletes only the value. Read as absent, it would select everything. In
+// the API of Kubernetes' own kinds, it means absent.
 func TestNull(t *testing.T) {
 	const policies = "apiVersion: projectcalico.org/v3\nkind: GlobalNetworkPolicy\n" +
 		"metadata: {name: a, creationTimestamp: null}\nspec:\n" +
@@ -346,7 +346,7 @@ func TestReadDir(t *testing.T) {
 	require.ErrorIs(t, problems[0], os.ErrNotExist)
 }
 
-// A Reader hands its settings on.
+// A Reader uses its settings.
 func TestReaderSettings(t *testing.T) {
 	data, err := os.ReadFile("testdata/kubectl.yaml")
 	require.NoError(t, err)

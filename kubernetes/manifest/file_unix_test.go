@@ -15,7 +15,7 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/manifest"
 )
 
-// A folder is read to its end, whatever lies in it.
+// A folder is read to its end, despite files that cannot be read.
 func TestReadDirOfOtherThings(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
@@ -23,7 +23,7 @@ func TestReadDirOfOtherThings(t *testing.T) {
 	elsewhere := filepath.Join(t.TempDir(), "target")
 	require.NoError(t, os.WriteFile(elsewhere, []byte(namespace("a")), 0o600))
 	require.NoError(t, os.Symlink(elsewhere, path("a.yaml")))
-	require.NoError(t, syscall.Mkfifo(path("c.yaml"), 0o600)) // nobody writes to it
+	require.NoError(t, syscall.Mkfifo(path("c.yaml"), 0o600)) // no process writes to it
 	require.NoError(t, os.Symlink("/dev/zero", path("d.yaml")))
 	require.NoError(t, os.Symlink(dir, path("e.yaml")))
 	require.NoError(t, os.WriteFile(path("f.yaml"), nil, 0o600))

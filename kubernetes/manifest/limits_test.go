@@ -20,8 +20,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// What a document costs is a multiple of its length, whatever its aliases stand for and however
-// long its keys are.
+// The time for a document is proportional to its length, for any aliases and lengths of keys.
 func TestBombs(t *testing.T) {
 	const head = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n  annotations:\n"
 	long := strings.Repeat("x", 1<<18)

@@ -55,7 +55,7 @@ var badEntries = []struct{ name, rule, field string }{
 	{"text for a list", "PEERS: x", ".PEERS"},
 }
 
-// One bad entry costs its rule, whatever it is: an allowing rule is left out. S136, S154, S155
+// One invalid entry closes its rule: an allowing rule is left out. S136, S154, S155
 func TestBadEntryInRule(t *testing.T) {
 	for _, tt := range badEntries {
 		for direction, peers := range map[string]string{"ingress": "from", "egress": "to"} {
@@ -130,7 +130,7 @@ func TestBadRules(t *testing.T) {
 	)
 	tests := []struct {
 		name, rules, fields string
-		want                []string // the actions, "everything" where the rule says no more
+		want                []string // the actions, "everything" for a rule without matches
 	}{
 		{"null", "ingress: [null, " + good + "]", "spec.ingress[0]", []string{closed, "Deny"}},
 		{"text", "ingress: [x, " + good + "]", "spec.ingress[0]", []string{closed, "Deny"}},
@@ -185,8 +185,7 @@ func TestBadRules(t *testing.T) {
 	}
 }
 
-// Outside of the rules a bad entry costs the object, with whatever is wrong in the rules told as
-// well.
+// If an entry outside of the rules is invalid, the object is refused, and errors of the rules are reported, too.
 func TestBadEntryElsewhere(t *testing.T) {
 	resources, problems := manifest.Decode("f", []byte("apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n"+
 		"metadata: {name: a}\nspec: {podSelector: {a: b, a: c}, ingress: [null]}\n"))
@@ -194,7 +193,7 @@ func TestBadEntryElsewhere(t *testing.T) {
 	require.Equal(t, "spec.podSelector.a spec.ingress[0]", strings.Join(fieldsOf(t, problems), " "))
 }
 
-// A rule whose aliases stand for too much is in doubt like any other.
+// A rule whose aliases expand to too much is closed like any other invalid rule.
 func TestAliasesInRule(t *testing.T) {
 	p, problems := onePolicy(t, "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n"+
 		"metadata: {name: a, annotations: {x: &x "+strings.Repeat("y", 10_000)+"}}\n"+

@@ -14,7 +14,7 @@
 // the name that convert.InterfaceName returns.
 //
 // After Detach, the pod is not an endpoint, although the API may still have its addresses: another pod may
-// get them. Pods knows the last 4,096 detached pods by their UIDs, but none after a restart. So a pod of this node
+// get them. Pods keeps the UIDs of the last 4,096 detached pods, but none after a restart. So a pod of this node
 // without an attachment is not an endpoint either while an attached pod has one of its addresses.
 //
 // # Usage

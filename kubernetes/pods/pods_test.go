@@ -269,7 +269,7 @@ func TestAttachmentBelongsToOneUID(t *testing.T) {
 	require.NotEmpty(t, s.now)
 }
 
-// A pod that was detached is no endpoint, in whatever order the API and the CNI plugin come.
+// A detached pod is no endpoint, in any order of calls by the API and the CNI plugin.
 func TestDetachedStaysDetached(t *testing.T) {
 	for name, run := range map[string]func(s *store){
 		"a late DEL of another pod": func(s *store) {
@@ -322,7 +322,7 @@ func TestPodMovesToAnotherNode(t *testing.T) {
 	require.Empty(t, s.now)
 }
 
-// The container runtime knows a static pod by another UID than the API.
+// A static pod has another UID in the container runtime than in the API.
 func TestStaticPod(t *testing.T) {
 	s := newStore(t)
 	mirror := pod("of the API", "10.0.0.1")

@@ -35,7 +35,7 @@ func TestShortTestsMatchByName(t *testing.T) {
 		"[sig-network] DNS should provide DNS for services [Conformance]":                          true,
 		"[sig-network] DNS should provide DNS for the cluster [Conformance]":                       false,
 		"[sig-network] [Feature:IPv6DualStack] should create pod, add ipv6 and ipv4 ip to pod ips": true,
-		// It fails if the server is not ready when it is first asked.
+		// It fails if the server is not ready at the first query.
 		"[sig-network] [Feature:IPv6DualStack] should be able to reach pod on ipv4 and ipv6 ip":   false,
 		"[sig-storage] Services should allow pods to hairpin back to themselves through services": false,
 	} {

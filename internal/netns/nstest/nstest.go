@@ -140,7 +140,7 @@ func Skip(t testing.TB, why string) {
 	t.Skip("skipped: " + why) // scripts/test-kernels searches for this text
 }
 
-// check fails the test on an error, and skips it if the error says that the rights are missing.
+// check fails the test on an error, and skips it if the rights are missing.
 func check(t testing.TB, err error) {
 	t.Helper()
 	missing := errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported) ||

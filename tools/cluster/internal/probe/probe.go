@@ -17,7 +17,7 @@ const (
 )
 
 // The source ports of TCP connections: the first of those that policy denies, and of the others. A
-// receiver knows a denied SYN by its port. Clients choose all ports, and so no two connections
+// receiver recognises a denied SYN by its port. Clients choose all ports, and so no two connections
 // have the same: a node would give one of them a random port when it translates a service's address.
 const (
 	FirstDeniedPort = 10000
