@@ -129,7 +129,7 @@ func TestAsk(t *testing.T) {
 	require.Contains(t, out, `"flips": [],`)
 }
 
-// screen is written to by a command that runs, and says when a text has come.
+// screen receives the output of a running command, and reports when it contains a text.
 type screen struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -99,7 +99,7 @@ func matrixRows(out string) (rows []string) {
 	return rows
 }
 
-// The command says what is missing, and ends in order without a policy engine.
+// The command reports the missing file, and ends normally without a policy engine.
 func TestDataplaneCommand(t *testing.T) {
 	code, _, errs := call(t, "dataplane")
 	require.Equal(t, 2, code)

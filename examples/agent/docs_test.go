@@ -214,7 +214,7 @@ func TestSystemdAcceptsUnit(t *testing.T) {
 	}
 	text, err := os.ReadFile("deploy/wayleave-agent.service")
 	require.NoError(t, err)
-	// The binary has to be there to be executable: this test's own stands for it.
+	// The binary must exist to be executable: use this test's binary.
 	self, err := os.Executable()
 	require.NoError(t, err)
 	unit := t.TempDir() + "/wayleave-agent.service"

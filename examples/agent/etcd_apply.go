@@ -29,8 +29,8 @@ const progressInterval = 50 * time.Millisecond
 func applyCommand() cli.Command {
 	return cli.Command{
 		Name: "apply", Summary: "write manifests to the etcd that nodes share",
-		About: `Makes the etcd of --etcd hold what the manifests say, and deletes what an earlier 'apply' of the
-same --owner wrote and they no longer have. If anything in them makes no sense, nothing is written.
+		About: `Writes the objects of the manifests to the etcd of --etcd. Deletes objects that an earlier 'apply' with the
+same --owner wrote and the manifests no longer have. If an object is invalid, nothing is written.
 Settings (kind AgentConfig) are written for all nodes or for one; they stay until others are
 written.
 
@@ -111,7 +111,7 @@ func (s stream) apply(ctx context.Context, c cli.Console, client *etcd.Client, o
 		return err
 	}
 	var result etcd.Result
-	if !(len(configs) > 0 && s.onlySettings()) { // which say nothing of objects
+	if !(len(configs) > 0 && s.onlySettings()) { // settings do not change objects
 		progress := cli.NewProgress(c, "writing to etcd")
 		result, err = s.write(ctx, store, o)
 		progress.End()
@@ -139,7 +139,7 @@ func (s stream) apply(ctx context.Context, c cli.Console, client *etcd.Client, o
 		}
 	} else if err := initialised(ctx, store); err != nil {
 		if o.wait > 0 {
-			return err // it would wait in vain
+			return err // it would wait without end
 		}
 		c.Errorf("warning: %v\n", err)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // An etcd that does not answer is named.
-func TestApplyToNobody(t *testing.T) {
+func TestApplyWithoutNodes(t *testing.T) {
 	s := settings.Defaults()
 	s.Etcd = "http://127.0.0.1:1"
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond) // long enough to read the files

@@ -65,9 +65,8 @@ func inForce(t *testing.T, store *etcd.Store, key policy.Key) {
 	}, func() any { return last })
 }
 
-// While the store is away the kernel keeps every rule, and the agent says that it is away and is
-// ready nonetheless. When it is back the agent takes what has changed meanwhile, and nothing else
-// is touched.
+// While the store is unavailable, the kernel keeps every rule, and the agent reports the failure and stays ready. When
+// the store is available again, the agent applies the changes, and nothing else changes.
 func TestStoreIsLostAndFound(t *testing.T) {
 	ns := nstest.New(t)
 	nstest.NewWorkload(t, ns, "way-web", "10.65.0.1")
@@ -101,8 +100,7 @@ func TestStoreIsLostAndFound(t *testing.T) {
 	require.Contains(t, string(metrics), "wayleave_ready 1\n")
 	require.NotContains(t, string(metrics), "wayleave_store_failures_total{kind=\"unreachable\"} 0\n")
 
-	// Settings in a file change: the pipeline starts anew, and goes on with what the store said
-	// last.
+	// Settings in a file change: the pipeline restarts with the last objects of the store.
 	file := filepath.Join(dir, "settings.yaml")
 	require.NoError(t, os.WriteFile(file+".new", []byte("apiVersion: wayleave.dev/v1\nkind: AgentConfig\n"+
 		"metadata: {name: default}\nspec: {apply-burst: 3}\n"), 0o600))
@@ -145,9 +143,8 @@ func TestStoreIsLostAndFound(t *testing.T) {
 	}
 }
 
-// Settings that change in the store, for all nodes or for one, take effect while the agent runs,
-// and the kernel is not touched. Those that make no sense, or are of a newer form, are told of, and
-// the ones before go on counting.
+// Settings that change in the store, for all nodes or for one, take effect while the agent runs, without a change of
+// the kernel. Invalid ones, and those of a newer version, are reported, and the previous ones stay in effect.
 func TestSettingsChangeInTheStore(t *testing.T) {
 	ns := nstest.New(t)
 	nstest.NewWorkload(t, ns, "way-web", "10.65.0.1")

@@ -40,7 +40,7 @@ const agentMode = "TEST_IS_THE_AGENT"
 type processOutput struct {
 	mu      sync.Mutex
 	text    bytes.Buffer
-	written chan struct{} // closed at the next write; nil while nobody waits
+	written chan struct{} // closed at the next write; nil if no goroutine waits
 }
 
 func (o *processOutput) Write(p []byte) (int, error) {
@@ -144,7 +144,7 @@ func (a *agentProcess) status(what string, will func(api.Status) bool) api.Statu
 	return last
 }
 
-// get asks the agent something over HTTP, from within its namespace.
+// get sends an HTTP request to the agent, in its namespace.
 func (a *agentProcess) get(path string) (code int, body []byte) {
 	a.t.Helper()
 	client := &http.Client{Transport: &http.Transport{DialContext: dialIn(a.ns), DisableKeepAlives: true}}
@@ -156,7 +156,7 @@ func (a *agentProcess) get(path string) (code int, body []byte) {
 	return response.StatusCode, body
 }
 
-// source returns what /readyz says of the sources, and with which code.
+// source returns the state of the sources from /readyz, and the status code.
 func (a *agentProcess) source() (code int, source health.Result) {
 	a.t.Helper()
 	code, body := a.get("/readyz")
@@ -234,7 +234,7 @@ func startNodeEtcd(t *testing.T, ns *netns.NS, scheme string, change func(*embed
 	return s
 }
 
-// start starts it, on another port where nobody is to find it.
+// start starts the server, on an unknown port.
 func (s *nodeEtcd) start(port int) {
 	s.t.Helper()
 	require.NoError(s.t, s.ns.Do(func() (err error) { // it opens its sockets before it returns
@@ -268,8 +268,7 @@ func (s *nodeEtcd) client(changes ...func(*clientv3.Config)) (*clientv3.Client, 
 	return raw, store
 }
 
-// kernel returns what the node's kernel holds of the agent's, with the handles: what is made anew
-// has others.
+// kernel returns the agent's table in the kernel, with handles: a new object has a new handle.
 func (a *agentProcess) kernel() string {
 	a.t.Helper()
 	var out []byte
@@ -287,7 +286,7 @@ func nftPath() string {
 	return "nft"
 }
 
-// monitor tells of every change of the namespace's nftables.
+// monitor records every change of nftables in the namespace.
 type monitor struct {
 	*process
 	t  *testing.T

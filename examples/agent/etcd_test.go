@@ -38,7 +38,7 @@ func sharedEtcd(t *testing.T) (*etcd.Client, *etcd.Store, *clientv3.Client) {
 	return client, store, raw
 }
 
-// Without --init no node reads what is written: apply says so, and does not wait for it.
+// Without --init, no node reads the objects: apply reports that, and does not wait.
 func TestApplyWithoutInit(t *testing.T) {
 	client, _, _ := sharedEtcd(t)
 	apply := func(o applyOptions, files map[string]string) (errs string, err error) {
@@ -161,8 +161,8 @@ func TestApplyAndRun(t *testing.T) {
 	require.Empty(t, gone.Nodes, "an agent that ends takes its report back")
 }
 
-// An agent whose store says nothing is not ready, and says why. What it cannot read is in force
-// nowhere on its node.
+// An agent whose store is not initialised is not ready, and reports that. Unreadable objects have no effect on its
+// node.
 func TestRunWithoutAStore(t *testing.T) {
 	ns := nstest.New(t)
 	client, store, raw := sharedEtcd(t)

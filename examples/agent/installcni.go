@@ -23,13 +23,13 @@ func installCNICommand() cli.Command {
 		Name:    "install-cni",
 		Summary: "install the CNI plugin and its network configuration on this node",
 		About: `Copies the plugin to BIN-DIR/wayleave, then the network configuration to
-CONF-DIR/10-wayleave.conflist. Each file is replaced at once: no container runtime ever sees a part
-of one. A file that is the same already stays. Nothing is removed, also not later: pods keep working
-while the agent is away.
+CONF-DIR/10-wayleave.conflist. Each file is replaced atomically, so the container runtime never reads a
+part of one. A file that is already the same stays. Nothing is removed, also not later: pods keep their
+network while the agent does not run.
 
 The text "POD_CIDRS" in the configuration is replaced by the pod CIDRs of this node, as the ranges of
 the plugin host-local: "ranges": "POD_CIDRS". They come from the Kubernetes API, so this needs
---in-cluster or --kubeconfig. Settings of the environment and the file count, too.`,
+--in-cluster or --kubeconfig. Settings of the environment and the file apply, too.`,
 		Examples: []string{
 			"install-cni --plugin ./wayleave-cni --conflist ./10-wayleave.conflist",
 			"install-cni --in-cluster --node n1 --plugin /cni --conflist /etc/wayleave/cni.conflist",
@@ -42,9 +42,9 @@ the plugin host-local: "ranges": "POD_CIDRS". They come from the Kubernetes API,
 			var install cniinstall.Config
 			flags.StringVar(&install.Plugin, "plugin", "", "`FILE` of the plugin; required")
 			conflist := flags.String("conflist", "", "`FILE` of the network configuration; required")
-			flags.StringVar(&install.BinDir, "bin-dir", "/opt/cni/bin", "`DIR` where the runtime looks for plugins")
+			flags.StringVar(&install.BinDir, "bin-dir", "/opt/cni/bin", "`DIR` of the runtime's plugins")
 			flags.StringVar(&install.ConfDir, "conf-dir", "/etc/cni/net.d",
-				"`DIR` where the runtime looks for network configurations")
+				"`DIR` of the runtime's network configurations")
 			return func(ctx context.Context, c cli.Console, _ []string) (err error) {
 				if install.Plugin == "" || *conflist == "" {
 					return cli.Usagef("install-cni: --plugin and --conflist are required")
@@ -83,7 +83,7 @@ more. The plugin stays, because the runtime calls it when a pod ends.`,
 		Examples: []string{"uninstall-cni", "uninstall-cni --conf-dir /host/etc/cni/net.d"},
 		Prepare: func(flags *flag.FlagSet) cli.Action {
 			dir := flags.String("conf-dir", "/etc/cni/net.d",
-				"`DIR` where the runtime looks for network configurations")
+				"`DIR` of the runtime's network configurations")
 			return func(_ context.Context, c cli.Console, _ []string) error {
 				if err := cniinstall.Remove(*dir); err != nil {
 					return err

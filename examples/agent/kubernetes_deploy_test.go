@@ -69,7 +69,7 @@ func TestKubernetesRights(t *testing.T) {
 	require.Equal(t, account.Name, set.Spec.Template.Spec.ServiceAccountName)
 }
 
-// The agent may write what package report writes, as its documentation says, and no more.
+// The agent has the rights that the documentation of package report lists, and no others.
 func TestKubernetesRightsToWrite(t *testing.T) {
 	objects := deployed(t, "kubernetes.yaml")
 	var rights []string

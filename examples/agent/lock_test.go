@@ -52,9 +52,8 @@ func TestHangupDuringShutdown(t *testing.T) {
 	}
 }
 
-// A second agent, and teardown, find out at once that an agent is there: while it answers, while it
-// is stopped and its backlog is full, and while its socket has gone. A killed agent is in nobody's
-// way.
+// A second agent, and teardown, detect a running agent at once: while it answers, while it is stopped and its backlog
+// is full, and after its socket was removed. A killed agent does not prevent a start.
 func TestTwoAgentsOnOneSocket(t *testing.T) {
 	node, dir := nstest.New(t), folderOf(t, map[string]string{"pods.yaml": onePod})
 	first := startAgentProcess(t, node, "--manifests", dir)

@@ -148,8 +148,7 @@ func TestRuleset(t *testing.T) {
 	require.NotContains(t, out, `"way-db"`, "pods of other nodes have no interface here")
 }
 
-// A Service says nothing that is not in its EndpointSlices: it is no fault to have one among the
-// manifests.
+// A Service is no error among the manifests: its EndpointSlices have all its data.
 func TestRulesetBesideAService(t *testing.T) {
 	dir := folderOf(t, map[string]string{
 		"a.yaml": goodPods, "service.yaml": "apiVersion: v1\nkind: Service\nmetadata: {namespace: shop, name: web}\n" +

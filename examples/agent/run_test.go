@@ -20,7 +20,7 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 )
 
-// TestEndIfRefused: a run without rights ends; one that worked once goes on trying.
+// TestEndIfRefused: a run without rights ends; one that has succeeded once retries.
 func TestEndIfRefused(t *testing.T) {
 	refused := pipeline.State{Err: fmt.Errorf("nft: %w", syscall.EPERM)}
 
@@ -60,11 +60,11 @@ func TestOnHangup(t *testing.T) {
 	for range 3 { // a signal that arrives without a handler would end the process
 		<-received
 	}
-	cancel() // nobody takes the last settings
+	cancel() // the last settings are not used
 }
 
-// Once all has been read and handed to the kernel, garbage is collected earlier, unless the
-// environment says when.
+// Once the sources are in sync and their state is in the kernel, garbage is collected earlier, unless the environment
+// has a setting.
 func TestSaveMemory(t *testing.T) {
 	before := debug.SetGCPercent(100)
 	defer debug.SetGCPercent(before)

@@ -32,7 +32,7 @@ func runIn(t *testing.T, ns *netns.NS, env []string, name string, args ...string
 		cmd.Path, cmd.Err = path, nil
 	}
 	var data []byte
-	_ = ns.Do(func() (err error) { // the exit code says it
+	_ = ns.Do(func() (err error) { // the exit code has the result
 		data, err = cmd.CombinedOutput()
 		return err
 	})
@@ -166,8 +166,8 @@ func requireNamed(t *testing.T, had, out string) {
 	require.NotContains(t, out, "sysctl -w net/ipv4/conf/vxlan.way", "the device is gone")
 }
 
-// Nothing of the agent is left in the kernel after teardown, whatever its other settings are. Each
-// kind of object is named.
+// After teardown, no object of the agent is in the kernel, also with other settings. The output names each kind of
+// object.
 func TestTeardownRemovesAndNamesEveryObject(t *testing.T) {
 	const iface, forwarding6 = "way0", "net/ipv6/conf/all/forwarding"
 	node := nstest.New(t)

@@ -12,8 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An agent that is stopped takes connections, as its kernel does, and answers none: every command
-// that asks it ends, and says why.
+// The kernel accepts connections to a stopped agent, which answers none: every command then ends with an error.
 func TestStoppedAgent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent.sock")
 	l, err := net.Listen("unix", path)

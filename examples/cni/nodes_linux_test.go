@@ -36,7 +36,7 @@ func resourcesOf(t *testing.T, changes ...string) string {
 	return dir
 }
 
-// Containers on two nodes reach each other, plainly and through a tunnel, as docs/agent.md says.
+// Containers on two nodes reach each other, directly and through a tunnel, as in docs/agent.md.
 func TestContainersOnTwoNodes(t *testing.T) {
 	for name, changes := range map[string][]string{
 		"plain": nil,

@@ -93,8 +93,8 @@ func TestRemovedWhileNoAgentRuns(t *testing.T) {
 	r.stopAgent()
 }
 
-// While an agent holds the lock of its socket, DEL leaves its files alone, though nobody listens
-// there: the agent is stopped, or its socket was removed. Once the lock is free, DEL succeeds.
+// While an agent holds the lock of its socket, DEL does not change its files, even if the agent does not answer: it is
+// stopped, or its socket was removed. Once the lock is free, DEL succeeds.
 func TestDeleteLeavesFilesOfARunningAgent(t *testing.T) {
 	r := newRig(t)
 	require.NoError(t, os.WriteFile(r.path("manifests/policy.yaml"), []byte(allow80), 0o600))
@@ -168,8 +168,8 @@ func TestAnAddressIsOneContainers(t *testing.T) {
 	r.stopAgent()
 }
 
-// A pod may be added in a new sandbox before its old one is removed, which is not the new one's
-// end, however often it is asked for.
+// A pod may be added in a new sandbox before its old one is removed. The removal, even repeated, does not remove the
+// new one.
 func TestAnotherSandboxOfThePod(t *testing.T) {
 	r := newRig(t)
 	r.args = [][2]string{{"IgnoreUnknown", "1"}, {"K8S_POD_NAMESPACE", "shop"}, {"K8S_POD_NAME", "web"}}

@@ -25,7 +25,7 @@
 //	curl --unix-socket /run/wayleave-daemon/socket http://daemon/del -d '{"namespace": "shop",
 //	  "name": "web", "uid": "6f1c"}'
 //
-// The links are kept in files, so that the daemon knows them after a restart.
+// The links are kept in files, so that the daemon has them after a restart.
 //
 // # Concurrency
 //

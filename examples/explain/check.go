@@ -39,7 +39,7 @@ The file:
     allow: false
 ` + partiesHelp + `
 "allow: true" holds if every flow is allowed, in each family that both parties have, and
-"allow: false" if every one is denied. One that no policy has a say in meets neither. Exit status: 0
+"allow: false" if every one is denied. A flow to which no policy applies meets neither. Exit status: 0
 if all expectations hold, 1 if one does not, 2 for an error, as a field, a pod or a port name that
 does not exist, or a file that expects nothing.` + exitStatuses,
 		Prepare: func(flags *flag.FlagSet) cli.Action {

@@ -220,7 +220,7 @@ func TestCheckJSON(t *testing.T) {
 	require.Contains(t, out, `"holds": true`)
 }
 
-// An expectation about what is not there is no expectation that holds. All of these are said.
+// Expectations about pods and ports that do not exist are errors. All of them are reported.
 func TestCheckKnowsItsPods(t *testing.T) {
 	file := fileOf(t, `
 expect:
@@ -240,8 +240,8 @@ expect:
 	}
 }
 
-// What no policy has a say in is neither allowed nor denied by any.
-func TestCheckOfNobody(t *testing.T) {
+// A flow to which no policy applies is neither allowed nor denied.
+func TestCheckWithoutPolicy(t *testing.T) {
 	for _, allow := range []string{"true", "false"} {
 		file := fileOf(t, "expect: [{from: kube-system/node-agent, to: 203.0.113.1, port: tcp/1, allow: "+allow+"}]")
 		status, out, errs := call(t, "check", "testdata/shop", "--expect", file)
@@ -306,7 +306,7 @@ func TestDiffOfPods(t *testing.T) {
 	require.Contains(t, out, `"onlyOld":["guests/visitor"],"onlyNew":["guests/traveller"],"otherAddresses":["kube-system/dns-0","shop/db-0"]`)
 }
 
-// A rule that looks at source ports cannot be tried whole, and that is said.
+// Only one source port of a rule is tried, and that is reported.
 func TestDiffOfSourcePorts(t *testing.T) {
 	rule := fileOf(t, `apiVersion: projectcalico.org/v3
 kind: GlobalNetworkPolicy

@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// report is what a diff says, apart from the changes: these are written as they are found. Its
+// report is the output of a diff without the changes, which are written when they are found. Its
 // fields are those of the JSON form.
 type report struct {
 	question *diffQuestion
@@ -26,7 +26,7 @@ type report struct {
 	Ports   []string   `json:"ports"`
 	Parties [][]string `json:"parties"`
 	Flows   int        `json:"flows"`
-	// SourcePorts says that a rule looks at source ports, of which one is tried.
+	// SourcePorts means that a rule matches source ports, of which only one is tried.
 	SourcePorts bool `json:"sourcePortsMatter"`
 	// Pods that were not compared: those in one folder alone; and those that have other addresses,
 	// which were compared by those that they kept, if any.

@@ -22,7 +22,7 @@ import (
 //go:embed hosts.go
 var source string
 
-// The example is of the size that it says.
+// The example has the documented size.
 func TestLines(t *testing.T) {
 	require.LessOrEqual(t, strings.Count(source, "\n"), 80)
 }

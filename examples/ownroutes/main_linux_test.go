@@ -64,7 +64,7 @@ func start(t *testing.T, node *netns.NS, log nstest.Log, args ...string) (stop f
 	}
 }
 
-// Packets go by the given gateways as long as the program runs, whatever others delete.
+// Packets use the given gateways while the program runs, also if other processes delete routes.
 func TestPacketsGoByTheGateway(t *testing.T) {
 	node, client := newNode(t)
 	gateway(t, node, "b", "10.0.1.1/24", "2001:db8:b::1/64")

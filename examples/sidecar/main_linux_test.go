@@ -183,8 +183,8 @@ func serveUpstream(t *testing.T, pod *netns.Workload) {
 	t.Cleanup(func() { _ = server.Close() })
 }
 
-// One client is allowed and one is denied. After a change of policy it is the other way round, on the connections that
-// are open. Before the first state nobody is allowed, and a process outside of the pod does not get the policy.
+// One client is allowed and one is denied. After a change of policy it is the other way round, on open connections.
+// Before the first state, no client is allowed, and a process outside of the pod does not get the policy.
 func TestRequestsAreAuthorisedByPolicy(t *testing.T) {
 	n, binary := newNode(t), build(t)
 	web, alice, bob := n.pod("web", "10.0.0.1", "10.0.0.9"), n.pod("alice", "10.0.0.2"), n.pod("bob", "10.0.0.3")
@@ -228,7 +228,7 @@ func TestRequestsAreAuthorisedByPolicy(t *testing.T) {
 	}
 }
 
-// Once the endpoint of the pod is removed, nobody is allowed.
+// Once the endpoint of the pod is removed, no client is allowed.
 func TestRequestsAreDeniedWithoutTheEndpoint(t *testing.T) {
 	n, binary := newNode(t), build(t)
 	web := n.pod("web", "10.0.0.1", "10.0.0.9")
@@ -258,7 +258,7 @@ func TestRequestWithoutAddressIsDenied(t *testing.T) {
 	}
 }
 
-// S104: the node itself is allowed whatever policy says, and other clients are not.
+// S104: the node itself is allowed despite policy, and other clients are not.
 func TestNodeIsAlwaysAllowed(t *testing.T) {
 	n, binary := newNode(t), build(t)
 	require.NoError(t, n.ns.AddAddr("lo", netip.MustParsePrefix("192.0.2.1/32")))
@@ -322,7 +322,7 @@ func TestUnknownDSCPDenies(t *testing.T) {
 	}
 }
 
-// S103: connections of the pod to itself are allowed whatever policy says, with and without one. Others are judged.
+// S103: connections of the pod to itself are allowed despite policy, with and without one. Others are judged.
 func TestPodItselfIsAllowed(t *testing.T) {
 	without := func() *policysync.State { return nil }
 	for _, state := range []func() *policysync.State{without, stateOf(dataplane.Rule{Action: policy.Deny})} {

@@ -69,8 +69,8 @@ func TestAskAndAnswer(t *testing.T) {
 	require.ErrorIs(t, Stream[Event](ctx, c, "/v1/watch", nil), context.Canceled)
 }
 
-// Whoever is neither root nor the agent's user is refused, even with the socket open to all; and so
-// is a connection of which nobody knows whose it is.
+// Users other than root and the agent's are refused, even if the socket's mode is open to all. So is a connection whose
+// user is unknown.
 func TestOthersAreRefused(t *testing.T) {
 	reached := false
 	inner := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true })

@@ -38,8 +38,7 @@ func TestSecondAgentIsRefused(t *testing.T) {
 	require.NoError(t, errors.Join(listener.Close(), lock.Close()))
 }
 
-// A socket whose backlog is full is not taken for one that nobody listens at, also if its owner
-// holds no lock.
+// A socket with a full backlog counts as one in use, also if its owner does not hold the lock.
 func TestFullBacklogIsAnAgent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent.sock")
 	neverAccept(t, path)

@@ -63,8 +63,8 @@ type Status struct {
 	// Recording is the file to which the agent's input is recorded; RecordingError is the reason why that has ended.
 	Recording      string `json:"recording,omitempty"`
 	RecordingError string `json:"recordingError,omitempty"`
-	// Settings that came later than the start and do not count, by source and key; the ones before
-	// go on counting.
+	// Settings has the errors of settings that changed after the start and are invalid, by source and key; the previous
+	// ones stay in effect.
 	Settings []string `json:"settingsProblems,omitempty"`
 }
 

@@ -24,7 +24,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// layout is a way to tell an agent of a world: files of some kind in a folder.
+// layout is a form of a world for the agent: files of one kind in a folder.
 type layout struct {
 	name string
 	// iface is the name of a local endpoint's interface.

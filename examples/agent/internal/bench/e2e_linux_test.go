@@ -49,7 +49,7 @@ func scales() []scale {
 	}
 }
 
-// each runs a benchmark for every size that is asked for.
+// each runs a benchmark for every selected size.
 func each(b *testing.B, run func(b *testing.B, s scale)) {
 	for _, s := range scales() {
 		if !s.large || *full {

@@ -33,7 +33,7 @@ type limited struct {
 	// endpoint; prefixes in network sets; and how many of these sets the policies of local
 	// endpoints use.
 	endpoints, policies, relevant, prefixes, usedSets int
-	// works says that the memory is enough. Otherwise the agent must end with an error.
+	// works means that the memory is sufficient. Otherwise the agent must end with an error.
 	works bool
 }
 

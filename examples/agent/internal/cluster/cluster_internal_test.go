@@ -25,7 +25,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// parts is what a Cluster is given, and what it was told.
+// parts has the configuration of a Cluster, and records the calls of its functions.
 type parts struct {
 	Config
 	mu       sync.Mutex
@@ -34,7 +34,7 @@ type parts struct {
 	log      bytes.Buffer
 }
 
-// unreachable returns the parts of a Cluster whose store nobody can reach.
+// unreachable returns the parts of a Cluster whose store cannot be reached.
 func unreachable(t *testing.T) *parts {
 	t.Helper()
 	raw, err := clientv3.New(clientv3.Config{
@@ -96,7 +96,7 @@ func (l lines) await(t *testing.T, text string) string {
 	}
 }
 
-// The first attempt to reach the store says why it fails, long before its time is up.
+// The error of the first attempt to reach the store is reported long before its timeout.
 func TestUnreachableIsLoggedAtOnce(t *testing.T) {
 	p := unreachable(t)
 	client, err := etcd.NewClient(etcd.Config{Endpoints: []string{"http://127.0.0.1:1"}, RequestTimeout: time.Hour})
@@ -132,8 +132,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// A store that does not answer ends nothing, and is in the state and, once, in the log; no source
-// tells anything meanwhile.
+// If the store does not answer, Run continues. State has the error, the log has it once, and no source sends anything.
 func TestUnreachable(t *testing.T) {
 	p, log := unreachable(t), make(lines, 10)
 	p.Logger = slog.New(slog.NewTextHandler(io.MultiWriter(&p.log, log), nil))
@@ -171,8 +170,7 @@ func TestTroubleIsLoggedOnce(t *testing.T) {
 	require.True(t, c.logProblem(objectsProblem, errors.New("second")), "anew")
 }
 
-// Settings that cannot be read are a problem beside those that count; nobody is told of a store
-// that merely does not answer.
+// Settings that cannot be read are a problem beside the valid ones. A store that does not answer is not such a problem.
 func TestProblemsOfSettings(t *testing.T) {
 	c, p := newCluster(t)
 	now := etcd.Settings{Global: json.RawMessage(`{"apply-burst":7}`), Node: json.RawMessage(`{"apply-burst":8}`)}
@@ -196,8 +194,8 @@ func TestProblemsOfSettings(t *testing.T) {
 	require.Len(t, p.layers[2].Global, 1)
 }
 
-// What one source was told says nothing of the next one, which another pipeline has.
-func TestToldIsForgotten(t *testing.T) {
+// The revision of one source is not that of the next one, which another pipeline has.
+func TestDeliveredIsReset(t *testing.T) {
 	c, _ := newCluster(t)
 	close(c.settled)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -208,7 +206,7 @@ func TestToldIsForgotten(t *testing.T) {
 	require.Zero(t, c.State().Delivered)
 }
 
-// Of another history nothing is in force before it is known to be, whatever its revisions are.
+// Nothing of a new history counts as applied before it is applied, whatever its revisions are.
 func TestOtherHistory(t *testing.T) {
 	c, _ := newCluster(t)
 	first, second := &etcd.History{}, &etcd.History{}
@@ -221,7 +219,7 @@ func TestOtherHistory(t *testing.T) {
 	require.Equal(t, int64(12), c.State().Delivered)
 }
 
-// What comes into force while the history changes says nothing of the one that is told now.
+// A revision that is applied while the history changes does not count for the new history.
 func TestOtherHistoryMeanwhile(t *testing.T) {
 	c, _ := newCluster(t)
 	first, second := &etcd.History{}, &etcd.History{}

@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// recorder takes down what it is told.
+// recorder records what it receives.
 type recorder struct{ log []string }
 
 func (r *recorder) Update(_ context.Context, updates []policy.Update) error {
@@ -47,8 +47,8 @@ func profiles(text string) (updates []policy.Update) {
 	return updates
 }
 
-// A pipeline that starts anew is told what was known before, and then what the store has that is
-// different. One that starts before anything was complete is told nothing.
+// A new pipeline receives the kept objects, and then the differences of the store. One that starts before the objects
+// were complete receives none at first.
 func TestReplica(t *testing.T) {
 	var r replica
 	ctx := t.Context()

@@ -24,7 +24,7 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/convert"
 )
 
-// nft runs nft on the node, and returns what it says.
+// nft runs nft on the node, and returns its output.
 func nft(t *testing.T, node *netns.NS, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -52,8 +52,7 @@ func ip(t *testing.T, node *netns.NS, args ...string) string {
 	return string(out)
 }
 
-// Manifests that are replaced by garbage are absent, so that nothing passes, and the log says which
-// and why.
+// Manifests that are replaced by invalid files are absent, so no packet passes, and the log has the files and errors.
 func TestManifestsBecomeGarbage(t *testing.T) {
 	node, dir := shop(t)
 	r := start(t, node, dir, t.TempDir())
@@ -121,8 +120,7 @@ func TestSomebodyFlushesTheRuleset(t *testing.T) {
 	r.end(t)
 }
 
-// 200 endpoints whose interfaces vanish at once are reported, each with the cause, and hold up
-// nobody else.
+// If the interfaces of 200 endpoints disappear at once, each is reported with the cause, and others are not delayed.
 func TestManyInterfacesVanish(t *testing.T) {
 	const many = 200
 	node, dir := shop(t)
@@ -158,7 +156,7 @@ func TestManyInterfacesVanish(t *testing.T) {
 	r.end(t)
 }
 
-// An agent without rights says what it needs, and ends.
+// An agent without rights reports the missing rights, and ends.
 func TestWithoutRights(t *testing.T) {
 	node, dir := shop(t)
 	state := t.TempDir()

@@ -193,7 +193,7 @@ func (d *Daemon) reconsider() {
 	d.level.Set(effective.LogLevel)
 }
 
-// complain reports settings that do not count; the ones before go on.
+// complain reports settings that have no effect; the previous ones stay in effect.
 func (d *Daemon) complain(level slog.Level, message string, problems []string) {
 	for _, problem := range problems {
 		d.logger.Log(context.Background(), level, message, "err", problem)

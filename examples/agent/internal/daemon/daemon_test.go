@@ -43,7 +43,7 @@ status: {podIPs: [{ip: %q}]}
 `, name, name, ip)
 }
 
-// allow returns a policy that lets nobody but one app reach another, on one port.
+// allow returns a policy that allows only one app to reach another, on one port.
 func allow(from, to string, port int) string {
 	return fmt.Sprintf(`---
 apiVersion: networking.k8s.io/v1
@@ -180,7 +180,7 @@ func (r *running) end(t testing.TB) {
 	}
 }
 
-// http asks for a page of the public server.
+// http requests a page of the public server.
 func (r *running) http(t testing.TB, path string) (int, string) {
 	t.Helper()
 	address := regexp.MustCompile(`serving health and metrics" address=(\S+)`).FindStringSubmatch(r.log.String())
@@ -276,7 +276,7 @@ func TestQuestions(t *testing.T) {
 	require.ErrorIs(t, err, api.ErrNoAgent)
 }
 
-// A plan says what would change and changes nothing.
+// A plan lists the changes and makes none.
 func TestPlan(t *testing.T) {
 	node, dir := shop(t)
 	r := start(t, node, dir, t.TempDir())
@@ -350,7 +350,7 @@ func TestRegister(t *testing.T) {
 	_, err = put(t.Context(), `{"name":"bad"}`)
 	require.Error(t, err)
 
-	// One that cannot be programmed says why.
+	// The error of an endpoint that cannot be programmed has the reason.
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
 	go func() {
@@ -384,8 +384,8 @@ type jsonText string
 
 func (t jsonText) MarshalJSON() ([]byte, error) { return []byte(t), nil }
 
-// Settings among the manifests count from the start; where they change the pipeline starts anew,
-// and where they make no sense the ones before go on counting.
+// Settings among the manifests apply from the start. If they change, the pipeline restarts. If they are invalid, the
+// previous ones stay in effect.
 func TestSettingsInTheDatastore(t *testing.T) {
 	node, dir := shop(t)
 	object := func(name, spec string) string {

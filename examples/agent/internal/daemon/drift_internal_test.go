@@ -10,7 +10,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-// The event of a drift has the object once, and says where a change of an interface is explained.
+// The event of a drift has the object once, and refers to the explanation of a change of an interface.
 func TestDriftText(t *testing.T) {
 	for want, drift := range map[string]dataplane.Drift{
 		"changed by nft (4711)": {Backend: "nft", Object: "table inet wayleave", Process: "nft (4711)", Foreign: true},

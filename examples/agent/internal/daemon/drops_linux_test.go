@@ -36,8 +36,8 @@ spec:
     - {action: Deny, protocol: TCP, destination: {ports: [%d]}, metadata: {annotations: {why: not for shops}}}
 `
 
-// A packet that is logged is told with the names of both sides, and with the policy and rule by the
-// id that the kernel has; also when the rule is gone.
+// A logged packet is reported with the names of both sides, and with the policy and rule by the id in the kernel, also
+// if the rule was deleted.
 func TestDrops(t *testing.T) {
 	node, dir := nstest.New(t), t.TempDir()
 	nstest.NewWorkload(t, node, convert.InterfaceName("shop", "web"), "10.0.0.1")
@@ -118,7 +118,7 @@ func TestDrops(t *testing.T) {
 		return v.Rule != nil && *v.Rule == 1 && v.Annotations["why"] == "not for shops"
 	})
 
-	// A second one hears it, too; but another program cannot follow what the agent does.
+	// A second command receives it, too; but another program cannot follow the agent's group.
 	second, leave := context.WithCancel(t.Context())
 	heard := make(chan error, 1)
 	go func() {
@@ -136,8 +136,7 @@ func TestDrops(t *testing.T) {
 	r.end(t)
 }
 
-// Where another program follows a group the agent cannot, and says so; likewise what makes no
-// sense.
+// If another program follows a group, the agent cannot, and reports that. It also reports invalid parameters.
 func TestDropsRefused(t *testing.T) {
 	node, dir := shop(t)
 	r := start(t, node, dir, t.TempDir())
@@ -169,8 +168,8 @@ func TestDropsRefused(t *testing.T) {
 	r.end(t)
 }
 
-// The agent logs verdicts itself if it is told to: a denied packet is told with the rule that
-// denied it, and one that no rule is about with the reason.
+// The agent can log verdicts itself: a denied packet is reported with the rule that denied it, or with the reason if no
+// rule did.
 func TestDropsOfAgent(t *testing.T) {
 	node, dir := nstest.New(t), t.TempDir()
 	nstest.NewWorkload(t, node, convert.InterfaceName("shop", "web"), "10.0.0.1")
@@ -196,7 +195,7 @@ func TestDropsOfAgent(t *testing.T) {
 	defer knocking.Wait()
 	defer cancel()
 	var moved atomic.Bool
-	knocking.Go(func() { // from the workload, again and again, as nobody says when the agent listens
+	knocking.Go(func() { // from the workload, repeatedly, because the time at which the agent listens is unknown
 		for ctx.Err() == nil {
 			ports := []int{81, 82}
 			if moved.Load() {
@@ -222,7 +221,7 @@ func TestDropsOfAgent(t *testing.T) {
 		case v.DstPort == 83:
 			cancel()
 		}
-		if len(seen) == 2 && !moved.Load() { // whoever follows does not notice that the agent logs to another group
+		if len(seen) == 2 && !moved.Load() { // clients do not notice that the agent logs to another group
 			group(4)
 			moved.Store(true)
 		}

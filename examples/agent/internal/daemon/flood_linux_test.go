@@ -109,7 +109,7 @@ func TestReconnectingClientsKeepNoProbeOut(t *testing.T) {
 	r.end(t)
 }
 
-// live asks for /livez over TCP, from the namespace of the node.
+// live requests /livez over TCP, from the namespace of the node.
 func live(node *netns.NS, address string) error {
 	return node.Do(func() error {
 		c, err := net.DialTimeout("tcp", address, patience)

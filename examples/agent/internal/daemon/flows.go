@@ -161,7 +161,7 @@ func (c *flowCounter) updates(ctx context.Context) error {
 	}
 }
 
-// update counts the packets of connections that go on, unless that was done just now.
+// update counts the packets of open connections, unless that was done shortly before.
 func (c *flowCounter) update(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

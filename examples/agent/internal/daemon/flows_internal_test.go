@@ -81,7 +81,7 @@ func TestFailedUpdate(t *testing.T) {
 	})
 }
 
-// The connections of the kernel are read at times, and counting begins anew after an error.
+// The connections of the kernel are read periodically, and counting begins again after an error.
 func TestUpdatesWithoutRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, failed := newFlowCounter(), errors.New("failed")

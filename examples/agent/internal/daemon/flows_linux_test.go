@@ -19,8 +19,8 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/convert"
 )
 
-// The agent counts what real connections send, by the policies of both ends, and what is dropped, by the rule that
-// denies. The counts of a connection that goes on are those of the kernel.
+// The agent counts packets of real connections, by the policies of both ends, and dropped packets, by the rule that
+// denies. The counts of an open connection are those of the kernel.
 func TestFlows(t *testing.T) {
 	node, dir := nstest.New(t), t.TempDir()
 	require.NoError(t, node.SetSysctl("net/ipv4/ip_forward", "1"))
@@ -193,7 +193,7 @@ func talk(t *testing.T, web, cart *netns.NS) (conn net.Conn, stop func()) {
 	}
 }
 
-// Without the setting, the agent says how to count.
+// Without the setting, the error names the setting.
 func TestFlowsAreOff(t *testing.T) {
 	node, dir := shop(t)
 	r := start(t, node, dir, t.TempDir())

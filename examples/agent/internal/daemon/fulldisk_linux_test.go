@@ -29,7 +29,7 @@ func (r *running) register(t *testing.T, name, iface, ip string) error {
 	return err
 }
 
-// has says that a text is in the table.
+// has reports whether a text is in the table.
 func has(text string) func(pipeline.State) bool {
 	return func(s pipeline.State) bool { return well(s) && strings.Contains(s.Table().String(), text) }
 }
@@ -49,9 +49,8 @@ func replayed(t *testing.T, path string) string {
 	return batches.String()
 }
 
-// A full disk ends the recording, says so once and stops nothing: policy is programmed as before,
-// and of registered endpoints those that are there stay. What was recorded until then can be
-// replayed.
+// A full disk ends the recording, which is reported once, and nothing else: policy is programmed as before, and
+// registered endpoints stay. The recording up to then can be replayed.
 func TestFullDisk(t *testing.T) {
 	node, dir := shop(t)
 	disk, err := smalldisk.New(64 << 10)

@@ -125,7 +125,7 @@ func (s *apiServer) create(name string) {
 	require.NoError(s.t, err)
 }
 
-// allow creates a policy that lets nobody but one app reach another, on one port.
+// allow creates a policy that allows only one app to reach another, on one port.
 func (s *apiServer) allow(from, to string, port int64) {
 	s.t.Helper()
 	_, err := s.dynamic.Resource(schema.GroupVersionResource{
@@ -317,7 +317,7 @@ func TestPodsOfTheAPI(t *testing.T) {
 	require.Equal(t, map[string]string{"shop/cart": "up", "shop/other": "up"}, n.endpointStates())
 	require.NoError(t, n.pod("DEL", web, "web", ""), "again")
 
-	// A container that is no pod has what the network's configuration says.
+	// A container that is not a pod has the labels and profiles of the network configuration.
 	require.NoError(t, n.cni("ADD", web, "box", "10.0.0.4", "", "20s"))
 	require.Equal(t, "up", n.endpointStates()["cni/box"])
 	n.end(t)

@@ -20,7 +20,7 @@ func TestLimiter(t *testing.T) {
 	require.Equal(t, 3, l.missed)
 }
 
-// What was missed before a packet that is not told is told with the next that is.
+// The number of missed packets is reported with the next packet that is not left out.
 func TestLimiterForgetsNothing(t *testing.T) {
 	now := time.Unix(0, 0)
 	l := limiter{rate: 1, left: 1, since: now}

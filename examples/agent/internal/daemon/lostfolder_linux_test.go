@@ -25,7 +25,7 @@ func TestSettingsChangeWhileDirectoryIsUnreadable(t *testing.T) {
 	before := get[api.Ruleset](t, r, "/v1/ruleset")
 	moved := r.dir + ".away"
 	require.NoError(t, os.Rename(r.dir, moved))
-	for i, burst := range []string{"7", "8"} { // the second pipeline hands the objects on to a third
+	for i, burst := range []string{"7", "8"} { // the second pipeline passes the objects to a third one
 		value, _, problems := reread("apply-burst", map[string]string{"apply-burst": burst})
 		require.Equal(t, burst+" from file", value)
 		require.Empty(t, problems)

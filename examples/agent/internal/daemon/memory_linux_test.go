@@ -26,8 +26,8 @@ func kernelState(t *testing.T, node *netns.NS) string {
 		ip(t, node, "neigh", "show", "proto", "219")
 }
 
-// A start that is refused for memory writes neither rules nor routes, even if the rest of the agent
-// goes on before the process ends. What an earlier agent wrote stays.
+// A start that is refused for lack of memory writes neither rules nor routes, even if the rest of the agent continues
+// before the process ends. The kernel state of an earlier agent stays.
 func TestRefusedStartWritesNothing(t *testing.T) {
 	iface := convert.InterfaceName("shop", "web")
 	for name, change := range map[string]func(node *netns.NS, dir string){
@@ -48,7 +48,7 @@ func TestRefusedStartWritesNothing(t *testing.T) {
 			}
 			before := kernelState(t, node)
 
-			runtime.GC() // so that the runtime knows what is in use
+			runtime.GC() // to update the memory statistics of the runtime
 			attempted := make(chan struct{}, 1000)
 			r := start(t, node, dir, t.TempDir(), func(cfg *daemon.Config) {
 				cfg.Memory = memory.Limit{Env: 1}

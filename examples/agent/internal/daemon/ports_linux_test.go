@@ -69,7 +69,7 @@ func (b *portNode) ip(t *testing.T, ns *netns.NS, args string) (out string) {
 	return out
 }
 
-// denyIngress is a policy that lets nobody reach any pod.
+// denyIngress is a policy that denies all ingress of all pods.
 const denyIngress = `---
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy

@@ -134,7 +134,7 @@ func TestUnregister(t *testing.T) {
 
 	r.end(t)
 	r, source := startLate(t, node, dir, state)
-	for range 2 { // whoever asks once more waits, too
+	for range 2 { // a repeated request waits, too
 		_, err = r.forget(t, "name=one&mac=02:00:00:00:00:01&timeout=10ms")
 		require.ErrorContains(t, err,
 			"it may still be in the kernel; not read completely: late: context deadline exceeded")

@@ -51,8 +51,8 @@ func rereadable(t *testing.T) (*running, func(key string, file map[string]string
 	}
 }
 
-// Settings that are read again while the agent runs count at once, and the kernel stays as it is;
-// those that make no sense, or would need another start, are told of and do not count.
+// Settings that are read again while the agent runs take effect at once, and the kernel state stays. Invalid ones, and
+// those that need a restart, are reported and have no effect.
 func TestReread(t *testing.T) {
 	r, reread := rereadable(t)
 	before := get[api.Ruleset](t, r, "/v1/ruleset")
@@ -70,7 +70,7 @@ func TestReread(t *testing.T) {
 	r.until(t, func(s pipeline.State) bool { return well(s) && get[api.Status](t, r, "/v1/status").Restarts == 1 })
 	require.Equal(t, before, get[api.Ruleset](t, r, "/v1/ruleset"))
 
-	// All or nothing of what makes sense; every problem is told.
+	// Either all settings take effect or none; every problem is reported.
 	value, restarts, problems = reread("apply-burst",
 		map[string]string{"apply-burst": "8", "tabel": "x", "resync-interval": "-1s"})
 	require.Equal(t, "7 from file", value)
@@ -92,8 +92,7 @@ func TestReread(t *testing.T) {
 	r.end(t)
 }
 
-// The datastore's settings go on coming over those that are read again, and its problems are told
-// beside theirs.
+// The datastore's settings still take precedence over those that are read again, and problems of both are reported.
 func TestRereadBelowTheDatastore(t *testing.T) {
 	r, reread := rereadable(t)
 	object := "apiVersion: wayleave.dev/v1\nkind: AgentConfig\nmetadata: {name: default}\nspec: "

@@ -186,8 +186,7 @@ func profile(w http.ResponseWriter, r *http.Request) {
 	_ = p.WriteTo(w, debug) // an error means that the client has disconnected
 }
 
-// read reads the body of a request. A field that is not known makes no sense of it: it may be what
-// an endpoint is locked by.
+// read decodes the body of a request. An unknown field is an error, because it may restrict an endpoint.
 func read[T any](r *http.Request) (body T, err error) {
 	decoder := json.NewDecoder(r.Body)
 	decoder.DisallowUnknownFields()

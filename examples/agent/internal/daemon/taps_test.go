@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/nflog"
 )
 
-// kernel stands for nflog: it lets one follow a group.
+// kernel simulates nflog: one socket can follow a group.
 type kernel struct {
 	busy map[uint16]bool
 	log  chan nflog.Entry
@@ -40,8 +40,7 @@ func (k *kernel) follow(ctx context.Context, group uint16, started func(), do fu
 	}
 }
 
-// Whoever listens hears all from then on; the group is followed once, and no longer than anybody
-// listens.
+// Every listener receives all entries from then on. The group is followed once, and only while there are listeners.
 func TestTaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &kernel{busy: map[uint16]bool{9: true}, log: make(chan nflog.Entry)}
@@ -55,7 +54,7 @@ func TestTaps(t *testing.T) {
 			require.Equal(t, nflog.Entry{Prefix: "a", Missed: 2}, <-l.entries)
 		}
 
-		// Who is too slow is told how many it missed; the other is not held up.
+		// A slow listener receives the number of missed entries. It does not delay the other.
 		for range backlog + 5 {
 			k.log <- nflog.Entry{Missed: 1}
 			<-two.entries
@@ -76,7 +75,7 @@ func TestTaps(t *testing.T) {
 		k.log <- nflog.Entry{Prefix: "b"}
 		require.Equal(t, "b", (<-again.entries).Prefix)
 
-		// Another group is followed by somebody else.
+		// Another program follows another group.
 		refused, err := taps.join(9)
 		require.NoError(t, err)
 		<-refused.done

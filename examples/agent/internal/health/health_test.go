@@ -80,7 +80,7 @@ func TestServe(t *testing.T) {
 	require.Equal(t, 200, code)
 	require.JSONEq(t, `{"ok":true,"components":[{"name":"driver","ok":true,"note":"by the way"}]}`, body)
 
-	// A note is said, and changes nothing.
+	// A note is reported, and has no effect on the status.
 	c = health.New(health.Config{Timeout: time.Hour, Components: []health.Component{
 		{Name: "recording", Note: func() string { return "has ended" }},
 	}})

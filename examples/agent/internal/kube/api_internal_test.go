@@ -26,7 +26,7 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 )
 
-// What fails for one reason is said, and logged, once, although each request is another one.
+// Failures of several requests for one reason are reported and logged once.
 func TestTroubleHasEachReasonOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var requests atomic.Int64

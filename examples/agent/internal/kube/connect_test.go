@@ -34,7 +34,7 @@ func write(t *testing.T, text string) settings.Settings {
 	return settings.Settings{Kubeconfig: path}
 }
 
-// The typed client asks for protobuf, the dynamic one for JSON, and both name the agent.
+// The typed client requests protobuf, the dynamic one JSON, and both name the agent.
 func TestConnect(t *testing.T) {
 	var requests []http.Header
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

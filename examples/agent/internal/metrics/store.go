@@ -33,19 +33,19 @@ func (c *collector) addStore() {
 		func(s *Store) float64 { return float64(s.Unusable) })
 	gauge("updates_pending", "Objects of the shared store that wait for the graph.",
 		func(s *Store) float64 { return float64(s.Pending) })
-	gauge("behind_seconds", "For how long the graph has had something waiting.",
+	gauge("behind_seconds", "Age of the oldest update that waits for the graph.",
 		func(s *Store) float64 { return s.Behind.Seconds() })
 	gauge("read_revision", "Revision up to which the shared store has been read.",
 		func(s *Store) float64 { return float64(s.Read) })
-	gauge("delivered_revision", "Revision up to which the graph has everything.",
+	gauge("delivered_revision", "Revision up to which the graph has all changes.",
 		func(s *Store) float64 { return float64(s.Delivered) })
-	gauge("in_force_revision", "Revision up to which everything is in the kernel.",
+	gauge("in_force_revision", "Revision up to which all changes are in the kernel.",
 		func(s *Store) float64 { return float64(s.InForce) })
 	count("connections_total", "Connections that were made.", func(s *Store) uint64 { return s.Connections })
-	count("lists_total", "How often everything was read.", func(s *Store) uint64 { return s.Lists })
+	count("lists_total", "Complete reads of the store.", func(s *Store) uint64 { return s.Lists })
 	count("watches_total", "Watches that were begun.", func(s *Store) uint64 { return s.Watches })
 	count("events_total", "Changes that watches reported.", func(s *Store) uint64 { return s.Events })
-	count("resyncs_total", "How often a watch could not go on.", func(s *Store) uint64 { return s.Resyncs })
+	count("resyncs_total", "Watches that could not be continued.", func(s *Store) uint64 { return s.Resyncs })
 }
 
 func (c *collector) describeStore(out chan<- *prometheus.Desc) {

@@ -33,7 +33,7 @@ func TestAbsent(t *testing.T) {
 	p, r := startSources(t, func(c *pipeline.Config) {
 		c.Sources = []datastore.NamedSource{{Name: "first", Source: first}, {Name: "second", Source: second}}
 	})
-	// Sources tell on goroutines of their own: a look at the world says what they have told.
+	// Sources send in their own goroutines: the world shows whether their updates have arrived.
 	absent := func(source string, will func(map[policy.Key]error) bool) map[policy.Key]error {
 		t.Helper()
 		for t.Context().Err() == nil {

@@ -33,9 +33,8 @@ func (g *gate) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// An endpoint that is taken back while it is on its way to the driver is not gone before that has
-// heard of it and removed it. A pipeline that has ended says so, also to whoever waits for what was
-// never sent.
+// If an endpoint is deleted before the driver has received it, WaitRemoved waits until the driver has removed it. After
+// the end of a pipeline, it returns an error, also for an endpoint that was never sent.
 func TestWaitRemovedOfWhatIsOnItsWay(t *testing.T) {
 	memory := &datastore.Memory{}
 	g := &gate{word: []byte("way-late"), reached: make(chan struct{}), open: make(chan struct{})}
@@ -60,7 +59,7 @@ func TestWaitRemovedOfWhatIsOnItsWay(t *testing.T) {
 	require.ErrorIs(t, p.WaitRemoved(t.Context(), late.Key(), "memory"), dataplane.ErrStopped)
 }
 
-// InForce waits for what a source has told, also before that reaches the driver.
+// InForce waits for the updates of a source, also for those that have not reached the driver.
 func TestInForceOfWhatIsOnItsWay(t *testing.T) {
 	memory := &datastore.Memory{}
 	g := &gate{word: []byte("way-late"), reached: make(chan struct{}), open: make(chan struct{})}
@@ -79,7 +78,7 @@ func TestInForceOfWhatIsOnItsWay(t *testing.T) {
 	r.end(t)
 }
 
-// awaited says that somebody looks at its end.
+// awaited reports that a goroutine waits for its end.
 type awaited struct {
 	context.Context
 	looked chan struct{}
@@ -93,7 +92,7 @@ func (a *awaited) Done() <-chan struct{} {
 	return a.Context.Done()
 }
 
-// telling is a source that tells what it is given.
+// telling is a source that sends given updates.
 type telling chan func(context.Context, datastore.Receiver) error
 
 func (s telling) Run(ctx context.Context, r datastore.Receiver) error {
@@ -109,9 +108,8 @@ func (s telling) Run(ctx context.Context, r datastore.Receiver) error {
 	}
 }
 
-// Where another source has the endpoint too it stays, also if that source tells of it while it is
-// waited for.
-func TestWaitRemovedOfWhatIsToldLater(t *testing.T) {
+// If another source has the endpoint, too, it stays, also if that source sends it during the wait.
+func TestWaitRemovedOfLaterUpdate(t *testing.T) {
 	own, other := &datastore.Memory{}, make(telling)
 	p, r := startSources(t, func(c *pipeline.Config) {
 		c.Sources = []datastore.NamedSource{{Name: "own", Source: own}, {Name: "other", Source: other}}
@@ -128,7 +126,7 @@ func TestWaitRemovedOfWhatIsToldLater(t *testing.T) {
 	r.end(t)
 }
 
-// A pipeline that ends before its sources have told all says so to whoever waits for a removal.
+// If a pipeline ends before its sources are in sync, a wait for a removal returns an error.
 func TestWaitRemovedOfPipelineThatEnds(t *testing.T) {
 	p, r := startSources(t, func(c *pipeline.Config) {
 		c.Sources = []datastore.NamedSource{{Name: "never", Source: make(telling)}}

@@ -116,7 +116,7 @@ func (r *running) until(t *testing.T, will func(pipeline.State) bool) {
 	}
 }
 
-// programmed says that the manifests, as they are now, are in the kernel.
+// programmed waits until the present manifests are in the kernel.
 func (r *running) programmed(t *testing.T) func(pipeline.State) bool {
 	t.Helper()
 	world, _ := pipeline.Load(r.config)

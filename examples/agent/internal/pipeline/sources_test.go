@@ -117,7 +117,7 @@ func TestLoad(t *testing.T) {
 	require.ErrorContains(t, rejected[0], "broken.json")
 }
 
-// source says nothing, until it fails with what it is sent.
+// source sends nothing, until it fails with the error that it receives.
 type source chan error
 
 func (s source) Run(ctx context.Context, _ datastore.Receiver) error {
@@ -129,7 +129,7 @@ func (s source) Run(ctx context.Context, _ datastore.Receiver) error {
 	}
 }
 
-// told is a source that says what it is sent.
+// told is a source that sends the updates that it receives.
 type told chan []policy.Update
 
 func (s told) Run(ctx context.Context, r datastore.Receiver) error {
@@ -148,8 +148,8 @@ func (s told) Run(ctx context.Context, r datastore.Receiver) error {
 	}
 }
 
-// What the agent knows of an endpoint of another node is whole, and no part of it keeps the
-// endpoint as it came: not the sources, the graph, the recording nor the dataplanes.
+// The agent has all fields of an endpoint of another node, but no part keeps the endpoint unpacked: neither the
+// sources, the graph, the recording nor the dataplanes.
 func TestOtherNodesAreKeptPacked(t *testing.T) {
 	source := make(told)
 	p, r := startSources(t, func(c *pipeline.Config) {
@@ -175,7 +175,7 @@ func TestOtherNodesAreKeptPacked(t *testing.T) {
 	tell(endpoint("way-l", "10.0.0.1"))
 	for _, role := range []string{"client", "client", "server"} {
 		given := tellRemote(role)
-		tell(&policy.Profile{Name: "after"}) // the endpoint has been taken in once this is taken
+		tell(&policy.Profile{Name: "after"}) // after this update, the endpoint has been processed
 		require.NoError(t, p.InForce(t.Context()))
 		require.Equal(t, remote(role), p.World()[remote(role).Key()])
 		for deadline := time.Now().Add(time.Minute); given.Value() != nil; runtime.GC() {

@@ -90,7 +90,7 @@ func TestBroken(t *testing.T) {
 	require.Equal(t, probe.Broken, answer.Outcome)
 }
 
-// An answer by somebody else is none.
+// An answer of another server does not count.
 func TestWrongName(t *testing.T) {
 	client, party := neighbours(t,
 		policy.EndpointPort{Protocol: policy.ProtocolTCP, Port: 80},
@@ -126,7 +126,7 @@ func TestBlocked(t *testing.T) {
 	require.NoError(t, party.NS.SetSysctl("net/ipv4/icmp_echo_ignore_all", "1"))
 	for _, f := range []verdict.Flow{
 		flow(policy.ProtocolUDP, "10.0.0.2", 53), flow(policy.ProtocolUDP, "2001:db8::2", 53),
-		// nobody is there, which takes the kernel 3 s to find out
+		// no host has the address, which the kernel reports after 3 s
 		flow(policy.ProtocolICMP, "10.0.0.2", 0), flow(policy.ProtocolTCP, "10.0.0.77", 80),
 	} {
 		answer := probe.Send(t.Context(), probe.Probe{From: client, To: server, Flow: f, Wait: little})

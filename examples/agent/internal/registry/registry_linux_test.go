@@ -27,7 +27,7 @@ func endpoint(name string) *policy.WorkloadEndpoint {
 	}
 }
 
-// told collects what a source says until it is in sync.
+// told collects the objects of a source until it is in sync.
 type told struct {
 	updates []policy.Update
 	cancel  context.CancelFunc

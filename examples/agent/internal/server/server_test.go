@@ -158,8 +158,8 @@ func TestNewConnectionsComeFirst(t *testing.T) {
 	t.Logf("%d connections, limit %d", many, limit)
 }
 
-// Where all connections have a request, a new one ends the longest if the configuration says so,
-// and is closed otherwise.
+// If all connections have a request, a new connection ends the longest one or is closed, depending on the
+// configuration.
 func TestAllAreBusy(t *testing.T) {
 	for _, end := range []time.Duration{0, time.Millisecond} {
 		begun, release := make(chan struct{}, 2), make(chan struct{})
@@ -242,8 +242,7 @@ func (f *failing) Accept() (net.Conn, error) {
 	return f.Listener.Accept()
 }
 
-// A listener that fails is tried again, also after errors that http.Server takes for fatal. The log
-// says why.
+// A listener that fails is used again, also after errors that are fatal for http.Server. The log has the reason.
 func TestAcceptFails(t *testing.T) {
 	l := &failing{errs: []error{syscall.EMFILE, syscall.ENOBUFS}}
 	r := run(t, server.Config{Listener: l, MaxConns: 1, Handler: http.HandlerFunc(ok)})

@@ -230,9 +230,9 @@ func Declare(flags *flag.FlagSet, s *Settings) {
 	flags.BoolVar(&s.KubernetesPodCIDRs, "kubernetes-pod-cidrs", s.KubernetesPodCIDRs,
 		"make routes to the pod CIDRs of all nodes; pods must have their addresses from there")
 	flags.BoolVar(&s.KubernetesVXLAN, "kubernetes-vxlan", s.KubernetesVXLAN,
-		"give all nodes VXLAN devices, with the first address of their pod CIDRs; pools say whether traffic uses them")
+		"give all nodes VXLAN devices, with the first address of their pod CIDRs; pools determine whether traffic uses them")
 	flags.BoolVar(&s.KubernetesIPIP, "kubernetes-ipip", s.KubernetesIPIP,
-		"give all nodes IP-in-IP devices, with the first address of their IPv4 pod CIDRs; pools say whether traffic "+
+		"give all nodes IP-in-IP devices, with the first address of their IPv4 pod CIDRs; pools determine whether traffic "+
 			"uses them")
 	flags.BoolVar(&s.KubernetesReport, "kubernetes-report", s.KubernetesReport,
 		"write Events of objects at fault, conditions and a NodeReport of the node to the API")
@@ -265,7 +265,7 @@ func Declare(flags *flag.FlagSet, s *Settings) {
 		"count which workloads talk to each other, with packets, bytes and the policy that decided, for the command flows; "+
 			"needs verdict-log-group, and sets net.netfilter.nf_conntrack_acct")
 	flags.TextVar(&s.ConntrackPolicy, "conntrack-policy", s.ConntrackPolicy,
-		"what becomes of established connections that a change of policy denies: `POLICY` keep lets them go on, "+
+		"`POLICY` for established connections that a change of policy denies: keep allows them until they end, "+
 			"end ends them")
 	flags.BoolVar(&s.Flowtable, "flowtable", s.Flowtable,
 		"let packets of established connections of workloads take the kernel's fast path, a flowtable, if it supports that")

@@ -134,7 +134,7 @@ func (a *agent) wait(endpoint string) {
 	require.NoError(a.t, err)
 }
 
-// command runs something on the node and returns what it says.
+// command runs a command on the node and returns its output.
 func (a *agent) command(name string, args ...string) string {
 	a.t.Helper()
 	if path, err := exec.LookPath("/usr/sbin/" + name); err == nil {

@@ -32,7 +32,7 @@ const (
 	patience = time.Minute
 	// pace is the time between two things that happen.
 	pace = 20 * time.Millisecond
-	// pods that come and go, beside the two that stay, and policies that do.
+	// pods that are created and deleted, besides two that stay, and policies.
 	pods, policies = 16, 8
 )
 

@@ -18,8 +18,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netns"
 )
 
-// traffic is what goes on between two pods that stay: an established connection, packets of new and
-// old flows that are allowed, and connections that must never come about.
+// traffic is the traffic between two pods that stay: an established connection, packets of new and old flows that are
+// allowed, and attempts of connections that are denied.
 type traffic struct {
 	t      *testing.T
 	all    sync.WaitGroup
@@ -141,7 +141,7 @@ func (s *traffic) datagrams(ctx context.Context, conn net.Conn) {
 				if ctx.Err() != nil {
 					return
 				}
-				continue // as where nobody listened for a moment
+				continue // as if no server listened for a moment
 			}
 			s.count(&s.answered)
 		}
@@ -202,7 +202,7 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// verify waits for the end of the traffic and makes sure that it was as policy says.
+// verify waits for the end of the traffic and checks that it was as policy requires.
 func (s *traffic) verify() {
 	s.t.Helper()
 	s.all.Wait()

@@ -70,8 +70,8 @@ func TestParseIsStrict(t *testing.T) {
 	}
 }
 
-// All that is wrong in a file of the right form is said at once.
-func TestParseSaysAll(t *testing.T) {
+// All errors of a file with the right structure are reported at once.
+func TestParseReportsAll(t *testing.T) {
 	_, err := expect.Parse("f.yaml", []byte("expect:\n- {from: a/b}\n- {to: c/d, port: x:y, allow: true}\n"))
 	for _, says := range []string{
 		"line 2: expect[0]: to is", "line 2: expect[0]: allow is", "line 3: expect[1]: from is",

@@ -30,7 +30,7 @@ func write(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-func TestReadSaysWhyAPodIsNone(t *testing.T) {
+func TestReadExplainsExcludedPods(t *testing.T) {
 	dir := write(t, map[string]string{
 		"a.yaml": namespace +
 			pod("web", "nodeName: n", "podIPs: [{ip: 10.0.0.1}]") +

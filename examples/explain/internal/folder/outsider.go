@@ -94,7 +94,7 @@ func (o object) outsider() probe.Excluded {
 	case o.Spec.HostNetwork:
 		out.Addresses = addresses
 		out.Why = "uses the network of its node: no policy for pods applies to it, and those of others see the " +
-			"node's address. What a node sends to pods of its own is let through by default, whatever they say."
+			"node's address. By default, packets from a node to its own pods are allowed, despite policy."
 	case o.Spec.NodeName == "":
 		out.Why = "is on no node (spec.nodeName), and so has no network yet"
 	case len(o.Status.PodIPs) == 0 && o.Status.PodIP == "":
