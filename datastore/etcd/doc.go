@@ -5,7 +5,7 @@
 //	Store, Writer ──▶ etcd ──▶ Source ──▶ datastore.Receiver   (on every node)
 //	Store.Applied ◀── etcd ◀── Reporter                        (on every node)
 //
-// It is a module of its own, so that programs without it do not depend on etcd's client. docs/datastore.md has the
+// It is a separate module, so that programs without it do not depend on etcd's client. docs/datastore.md has the
 // layout of the keys, figures for sizing, and what happens in case of failures.
 //
 // # Usage

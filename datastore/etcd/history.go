@@ -10,7 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// History identifies what a Source has read: one list of a store, and the changes after it. A
+// History identifies the data that a Source has read: one list of a store, and the changes after it. A
 // revision means nothing without it, since a database that was lost or restored uses the same
 // numbers again.
 //

@@ -5,7 +5,7 @@
 //	API server ── lists and watches ──▶ Source ──▶ datastore.Receiver   (on every node)
 //	CNI plugin ── Attach, Detach ─────▶
 //
-// It is a module of its own, so that programs without it do not depend on client-go. Package
+// It is a separate module, so that programs without it do not depend on client-go. Package
 // convert has the resources that each object is converted to.
 //
 // # Usage

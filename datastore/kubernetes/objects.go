@@ -18,7 +18,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// record is what is kept of one object. Nothing is kept of a pod from an informer of the caller.
+// record has the kept data of one object. There is none for a pod from an informer of the caller.
 type record struct {
 	// list is the number of the last list that had the object, or that precedes its last event.
 	list uint32

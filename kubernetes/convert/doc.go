@@ -6,7 +6,7 @@
 //	  Namespace                      -> Profile "kns.NAME": allows all; labels "pcns.*", with
 //	                                    "pcns.wayleave.dev/known"
 //	  ServiceAccount                 -> Profile "ksa.NAMESPACE.NAME": no rules; labels "pcsa.*"
-//	  Pod                            -> WorkloadEndpoint, if the pod has a network of its own; labels
+//	  Pod                            -> WorkloadEndpoint, if the pod is not on the host's network; labels
 //	                                    that follow from the names of namespace and account
 //	  Node                           -> Node; NetworkSet "knode.NAME" of its addresses, labels
 //	                                    "wayleave.dev/node.*"; Block of each pod CIDR, with PodCIDRs
@@ -51,11 +51,11 @@
 // # Manifests without a cluster
 //
 // A pod of a repository has no node and no address, so it gives no resource. To check such manifests,
-// set Converter.AssumeNetwork and give all resources to Assume, which invents what is missing:
+// set Converter.AssumeNetwork and give all resources to Assume, which assumes the missing data:
 //
 //	resources, assumed := convert.Assume(resources)
 //
-// # What is left out
+// # Omitted parts
 //
 // An object with an error usually gives no resource, only problems. These parts of an object are left out or
 // closed alone:

@@ -148,7 +148,7 @@ func labelSelector(p *problems, path *field.Path, s *metav1.LabelSelector) *sele
 	return selector.And(terms...)
 }
 
-// checkLabelSelector reports what the API server would refuse, in a fixed order.
+// checkLabelSelector reports selectors that the API server would refuse, in a fixed order.
 func checkLabelSelector(p *problems, path *field.Path, s *metav1.LabelSelector) bool {
 	list := metavalidation.ValidateLabelSelector(s, metavalidation.LabelSelectorValidationOptions{}, path)
 	slices.SortStableFunc(list, func(a, b *field.Error) int {

@@ -16,7 +16,7 @@
 // Valid objects are returned even if others have errors, also if another document of the file does not parse. A Reader
 // has settings.
 //
-// # What is refused
+// # Refused manifests
 //
 // A manifest decides about traffic, so no part of it is ignored without an error. An object is refused, and absent,
 // with

@@ -24,7 +24,7 @@ type Config struct {
 	// Converter converts the pods. Its Attachment must be nil.
 	Converter convert.Converter
 	// Update receives each change of an endpoint: the new endpoint, or its key alone if it is removed. It also
-	// receives what has not changed: for a pod of another node, and for a pod that was unknown before.
+	// receives unchanged endpoints: for a pod of another node, and for a pod that was unknown before.
 	// It runs in the call that causes the change, and must not call the Pods.
 	Update func(policy.Update)
 	// Report receives the errors of a pod, each a *convert.Error, at each call for the pod and, if that is not

@@ -13,7 +13,7 @@
 //	  .11      .12      .13    pods: a /24 of 10.244.0.0/16
 //
 // No link leads out of these namespaces, so the addresses mean nothing to the host, and several
-// clusters can run at once, each from a copy of the repository of its own. Wayleave runs as the
+// clusters can run at once, each from its own copy of the repository. Wayleave runs as the
 // DaemonSet of examples/agent/deploy. kube-proxy and the DNS server are those of Kubernetes.
 //
 // # Usage
@@ -35,6 +35,6 @@
 //
 // # Errors
 //
-// A step that fails ends what was started. The logs of all programs stay in bin/cluster-logs, the
-// results of suites in bin/cluster-results.
+// If a step fails, the command ends all processes that it started. The logs of all programs stay in bin/cluster-logs,
+// the results of suites in bin/cluster-results.
 package main

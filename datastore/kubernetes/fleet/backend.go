@@ -26,7 +26,7 @@ const writers = 16
 
 // backend is the servers that the nodes read from, and the way to write to them.
 type backend interface {
-	// server is what the nodes connect to.
+	// server is the server to which the nodes connect.
 	server() server
 	// processes are the server's processes by name.
 	processes() map[string]int

@@ -24,7 +24,7 @@ const (
 // backends are all backends, in the order of a full run.
 func backends() []string { return []string{backendKubernetes, backendEtcd, backendProxy} }
 
-// config is what a run measures.
+// config configures a run.
 type config struct {
 	Nodes, PodsPerNode, Policies, Processes int
 	Backends, Scenarios, Omit               []string

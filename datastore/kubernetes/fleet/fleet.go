@@ -222,7 +222,7 @@ func (f *fleet) pids() map[string][]int {
 	return m
 }
 
-// usages returns what the processes have used, by name.
+// usages returns the usage of the processes, by name.
 func (f *fleet) usages() (map[string]usage, error) {
 	m := map[string]usage{}
 	for name, pids := range f.pids() {

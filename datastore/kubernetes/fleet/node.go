@@ -27,7 +27,7 @@ import (
 	"github.com/wayleave/wayleave/datastore/kubernetes"
 )
 
-// server is what the nodes connect to: an API server, or an etcd if Etcd is set.
+// server is the server to which the nodes connect: an API server, or an etcd if Etcd is set.
 type server struct {
 	Host, Token, User string
 	CA                []byte

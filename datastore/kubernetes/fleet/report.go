@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// results are what a run has measured.
+// results are the results of a run.
 type results struct {
 	Config   config
 	Runs     []*measurement
@@ -170,8 +170,7 @@ func (r *results) printCosts(out io.Writer) {
 	}
 }
 
-// printKinds prints what the nodes received of each kind while they started and while nothing
-// happened.
+// printKinds prints the counts of each kind that the nodes received while they started and while nothing happened.
 func (r *results) printKinds(out io.Writer) {
 	fmt.Fprint(out, "\n| backend | scenario | kind | requests, a node | events, a node | bytes, a node |\n")
 	fmt.Fprint(out, "|---|---|---|---|---|---|\n")
@@ -221,7 +220,7 @@ func short(d time.Duration) string {
 	return fmt.Sprintf("%d us", d.Microseconds())
 }
 
-// machine returns what the run is on.
+// machine describes the machine of the run.
 func machine() string {
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	return fmt.Sprintf("%d cores, Linux %s, %s", runtime.NumCPU(), strings.TrimSpace(string(kernel)), runtime.Version())

@@ -43,7 +43,7 @@ func scenarioNames() (names []string) {
 	return names
 }
 
-// measurement is what a run of a scenario costs.
+// measurement is the result of a run of a scenario.
 type measurement struct {
 	Backend, Scenario string
 	// Latencies are the times from the start of a change until each node had it. With several
@@ -57,7 +57,7 @@ type measurement struct {
 	// Nodes has what each node received, sent and requested, and Kinds what all did by kind.
 	Nodes []Counts
 	Kinds map[string]Counts
-	// Used is what the processes used, by name.
+	// Used is the usage of the processes, by name.
 	Used map[string]usage
 	// Notes are further results.
 	Notes []string
@@ -193,7 +193,7 @@ func churn(ctx context.Context, f *fleet, m *measurement) error {
 	if err != nil {
 		return err
 	}
-	// What has arrived until now is read before the marks are replaced by the last one.
+	// Read the arrivals before the marks are replaced by the last one.
 	begin := time.Now()
 	seen, err := call[Arrivals](ctx, f, "Arrivals", None{})
 	if err != nil {

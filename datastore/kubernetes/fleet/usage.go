@@ -20,7 +20,7 @@ const ticks = 100
 type usage struct {
 	// CPU is their processor time, in user space and in the kernel.
 	CPU time.Duration
-	// RSS is their resident memory in bytes, and Peak the most since resetPeak.
+	// RSS is their resident memory in bytes, and Peak its maximum since resetPeak.
 	RSS, Peak int64
 }
 
@@ -29,7 +29,7 @@ func (u usage) add(o usage) usage { return usage{u.CPU + o.CPU, u.RSS + o.RSS, u
 // since returns the processor time since an earlier usage, and the memory of now.
 func (u usage) since(before usage) usage { return usage{u.CPU - before.CPU, u.RSS, u.Peak} }
 
-// usageOf returns what a process has used.
+// usageOf returns the usage of a process.
 func usageOf(pid int) (usage, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

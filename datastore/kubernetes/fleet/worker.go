@@ -198,7 +198,7 @@ func (w *Worker) Arrivals(_ None, a *Arrivals) error {
 	return nil
 }
 
-// Traffic is what the nodes have received, sent and kept.
+// Traffic has the counts of received and sent messages of the nodes.
 type Traffic struct {
 	// Nodes has the counts of each node.
 	Nodes []Counts

@@ -26,7 +26,7 @@ const reasonNode = "WayleaveReady"
 // nodeCheck is the minimum time between two reads of the Node. Up to as much is added at random.
 const nodeCheck = time.Minute
 
-// nodeWriter has what the goroutine of Run has written to the Node.
+// nodeWriter has the last write of the Node. It belongs to the goroutine of Run.
 type nodeWriter struct {
 	written bool
 	retry   backoff

@@ -79,7 +79,7 @@ func (s NodeStatus) equal(o NodeStatus) bool {
 		slices.Equal(s.Faults, o.Faults)
 }
 
-// reportWriter has what the goroutine of Run has written to the node's report.
+// reportWriter has the last write of the node's report. It belongs to the goroutine of Run.
 type reportWriter struct {
 	live    *unstructured.Unstructured // as the server has it; nil if not known
 	status  NodeStatus                 // of live

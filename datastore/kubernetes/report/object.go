@@ -34,7 +34,7 @@ const (
 // maxNote is the maximum length of an Event's message, in bytes.
 const maxNote = 1024
 
-// object has the problems of one object, and what was written about them.
+// object has the problems of one object, and the last writes about them.
 type object struct {
 	uid          types.UID // empty if not known
 	generation   int64     // 0 if it gets no condition

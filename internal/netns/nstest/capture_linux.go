@@ -44,7 +44,7 @@ func NewCapture(t testing.TB, ns *netns.NS, name string) *Capture {
 	c := &Capture{t: t}
 	c.conn, err = file.SyscallConn()
 	require.NoError(t, err)
-	// Only root of the machine can exceed the limit. Packets reports what is lost with a smaller buffer.
+	// Only root of the machine can exceed the limit. With a smaller buffer, Packets reports lost packets.
 	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8<<20)
 	all := binary.BigEndian.Uint16(binary.NativeEndian.AppendUint16(nil, unix.ETH_P_ALL))
 	require.NoError(t, unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: link.Index}))

@@ -40,7 +40,7 @@ func NewPeer(t testing.TB, node *netns.NS, name string, prefixes ...string) *net
 }
 
 // Serve answers each TCP connection and each UDP packet to an address with a name, until the test
-// ends. It sends back what it receives over a connection.
+// ends. It sends the data of a connection back.
 func Serve(t testing.TB, ns *netns.NS, address, name string) {
 	t.Helper()
 	require.NoError(t, ns.Do(func() error {

@@ -27,7 +27,7 @@ const (
 const (
 	headerLength = 12
 	window       = 1 << 16 // the receiver window that INIT, INIT-ACK and SACK report, in bytes
-	wholeMessage = 3       // the flags of a DATA chunk that is a message of its own
+	wholeMessage = 3       // the flags of a DATA chunk that is a complete message
 )
 
 var errMalformed = errors.New("malformed SCTP packet")

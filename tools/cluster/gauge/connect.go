@@ -37,7 +37,7 @@ func connect(ctx context.Context, args []string) (measure.Connections, error) {
 			continue
 		}
 		took = append(took, time.Since(before))
-		// A reset leaves no connection in TIME_WAIT, of which there would be too many.
+		// A reset leaves no connection in TIME_WAIT. Otherwise there would be too many.
 		_ = conn.(*net.TCPConn).SetLinger(0)
 		_ = conn.Close()
 	}

@@ -14,7 +14,7 @@
 //
 // # Concurrency
 //
-// watch probes all targets at once, each probe in a goroutine of its own.
+// watch probes all targets at once, each probe in its own goroutine.
 //
 // # Errors
 //

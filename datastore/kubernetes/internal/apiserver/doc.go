@@ -17,7 +17,7 @@
 //	server.Restart() // the same objects, at the same address
 //
 // StartEtcd starts an etcd alone, and its Proxy etcd's gRPC proxy. A command can use the package
-// like a test, with a T of its own.
+// like a test, with its own T.
 //
 // `make test-kubernetes` builds the programs and runs the tests with them. Elsewhere the tests
 // skip. The environment variables are:

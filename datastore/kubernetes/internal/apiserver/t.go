@@ -4,7 +4,7 @@ package apiserver
 
 import "context"
 
-// T is the test that a Server belongs to: a testing.TB, or what a command has in its place.
+// T is the test that a Server belongs to: a testing.TB, or the equivalent in a command.
 type T interface {
 	Helper()
 	Context() context.Context

@@ -67,7 +67,7 @@ func (l *Logs) Read() (lines []probe.Line, problems []string, err error) {
 			}
 			lines = append(lines, parsed)
 		}
-		// What was written to it just before it was replaced is there at the next call.
+		// The next call reads the lines that were written just before the file was replaced.
 		if f.done && text == "" {
 			_ = f.file.Close()
 			continue

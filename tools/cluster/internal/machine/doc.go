@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package machine runs programs on a simulated machine: a process 1 in namespaces of its own
+// Package machine runs programs on a simulated machine: a process 1 in new namespaces
 // (mounts, processes, network, host name, IPC, control groups) that starts the programs and restarts them.
 //
 // A machine has the files of the host, except that /etc is a copy on write, and that /opt,

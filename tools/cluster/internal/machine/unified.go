@@ -24,7 +24,7 @@ const initGroup = "init"
 //	      k8s.io/...           pods, made by the container runtime
 //
 // A group other than the root of the host cannot have both processes and controllers for the groups
-// below it. So a machine's group has no process of its own.
+// below it. So a machine's group has no process itself.
 type unifiedTree struct {
 	root  string
 	write func(file, value string) error // to a file of the kernel
