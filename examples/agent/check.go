@@ -20,7 +20,7 @@ type clients struct {
 	kubernetes *kube.Clients
 }
 
-// close closes what has to be.
+// close closes the clients.
 func (c clients) close() error {
 	if c.etcd == nil {
 		return nil

@@ -143,7 +143,7 @@ func Stream[T any](ctx context.Context, c *Client, path string, do func(T) error
 	ctx, answered, done := c.limit(ctx)
 	defer done()
 	response, err := c.do(ctx, http.MethodGet, path, nil)
-	answered() // what comes may take as long as it likes
+	answered() // the stream has no timeout
 	if err != nil {
 		return err
 	}

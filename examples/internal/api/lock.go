@@ -47,7 +47,7 @@ func lockAgent(ctx context.Context, socket string) (io.Closer, error) {
 			return file, nil
 		}
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			err = tryLock(file, syscall.LOCK_SH) // fails where an agent has the lock, and not where commands have
+			err = tryLock(file, syscall.LOCK_SH) // fails if an agent has the lock, but not if commands have it
 		}
 		if err == nil {
 			err = tryLock(file, syscall.LOCK_UN)

@@ -17,7 +17,7 @@ type Log struct {
 // NewLog returns an empty Log.
 func NewLog() *Log { return &Log{} }
 
-// Cross orders what happened before earlier calls, in any goroutine, before what comes after this one.
+// Cross orders events before earlier calls, in any goroutine, before events after this call.
 func (l *Log) Cross() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

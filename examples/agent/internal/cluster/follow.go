@@ -88,8 +88,8 @@ func (c *Cluster) report(p *pipeline.Pipeline) {
 	c.reporter.Set(r)
 }
 
-// faults returns what could not be programmed, with the reason. What is not the fault of one object
-// is the node's. An endpoint without an interface is down, which is no fault.
+// faults returns the objects that could not be programmed, with the reason. The key of any other failure is that of the
+// node. An endpoint without an interface is down, which is not a fault.
 func faults(s dataplane.Status, node string) map[policy.Key]string {
 	found := map[policy.Key]string{}
 	objects, general := dataplane.ApplyErrors(s.LastError)

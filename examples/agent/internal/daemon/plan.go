@@ -64,7 +64,7 @@ func nextWorld(p *pipeline.Pipeline, folder api.Folder) (next verdict.World, rej
 	return p.WorldWith(files, pipeline.SourceManifests), rejected
 }
 
-// objects lists what differs between two worlds, in order.
+// objects lists the objects that differ between two worlds, sorted.
 func objects(now, next verdict.World) []string {
 	list := []string{}
 	both := maps.Clone(now)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kube reads objects and settings from the API of a Kubernetes cluster, and writes what the node announces.
+// Package kube reads objects and settings from the API of a Kubernetes cluster, and writes announcements of the node.
 //
 //	API server ── watches ──▶ kubernetes.Source ──▶ relay ──▶ pipeline, one after the other
 //	CNI plugin ── Attach, Detach ──▶

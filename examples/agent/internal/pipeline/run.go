@@ -236,7 +236,7 @@ func (p *Pipeline) Run(ctx context.Context) (err error) {
 	return Together(ctx, tasks...)
 }
 
-// drive runs the driver. What it is applying when ctx is done it finishes.
+// drive runs the driver. When ctx is done, the driver completes the batch in progress.
 func (p *Pipeline) drive(ctx context.Context) error {
 	whole := context.WithoutCancel(ctx)
 	stop := context.AfterFunc(ctx, func() {
