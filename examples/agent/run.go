@@ -94,8 +94,7 @@ func runAgent(
 		return err
 	}
 	defer func() { _ = opened.close() }() // nothing is lost with it
-	// Before the agent makes directories or waits for one; other errors of the kernel come up
-	// later.
+	// Before the agent creates directories or waits for one. Other errors of the kernel are reported later.
 	if _, err := tableowner.Find(effective.Table); errors.Is(err, syscall.EPERM) {
 		return withoutRights("run", err)
 	}
@@ -161,9 +160,9 @@ func endIfRefused(cancel context.CancelCauseFunc) func(pipeline.State) {
 	}
 }
 
-// thrift is how much of a heap, in percent, is garbage before it is collected, once the agent runs:
-// from then on little happens, and a node's memory is not the agent's. While it starts, when all
-// objects are read at once, Go's own 100 count, as time matters more.
+// thrift is the garbage in percent of the heap at which it is collected after the start. From then on, few objects
+// change, and memory is more important than time. During the start, when all objects are read at once, it is Go's
+// default of 100.
 const thrift = 25
 
 // saveMemory returns a function that releases the memory that the start used. From then on, garbage is collected
@@ -178,7 +177,7 @@ func saveMemory() func(pipeline.State) {
 			if os.Getenv("GOGC") == "" {
 				debug.SetGCPercent(thrift)
 			}
-			go debug.FreeOSMemory() // takes its time, which programming need not wait for
+			go debug.FreeOSMemory() // it takes time, and programming need not wait for it
 		})
 	}
 }

@@ -119,8 +119,8 @@ func equip(h *netlink.Handle, c linkConfig, hostMAC net.HardwareAddr) error {
 	return nil
 }
 
-// disconnect removes an interface of the node and the other end of its pair, if the pair was made for a container's
-// MAC address; nil is any. That there is none is no error. Another sandbox of the pod has an interface of that name.
+// disconnect removes an interface of the node and the other end of its pair, if the pair was made for a container's MAC
+// address; nil is any. It is no error if there is none. Another sandbox of the pod has an interface of the same name.
 func disconnect(name string, mac net.HardwareAddr) error {
 	l, err := netlink.LinkByName(name)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {

@@ -21,7 +21,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// del removes all of a container. That there is none is no error.
+// del removes a container. It is no error if there is none.
 func del(args *skel.CmdArgs) error {
 	c, k, err := read(args)
 	if err != nil {
@@ -30,7 +30,7 @@ func del(args *skel.CmdArgs) error {
 	return c.undo(args, k)
 }
 
-// also returns an error with what went wrong in undoing, if anything did. Alone it keeps its code.
+// also returns an error with the error of the undoing, if there is one. Without, the error keeps its code.
 func also(err *types.Error, undoing error) error {
 	if undoing != nil {
 		err.Details += "; and then: " + undoing.Error()
@@ -115,8 +115,8 @@ func (c *config) ask(k container, mac string) (newer bool, err error) {
 	return r.Endpoint != nil, err
 }
 
-// removeFile removes the file of a registered endpoint, unless it is another's. That there is none
-// is no error.
+// removeFile removes the file of a registered endpoint, unless another container is registered. It is no error if there
+// is none.
 func (c *config) removeFile(k container, mac string) (newer bool, err error) {
 	path := filepath.Join(c.EndpointDir, api.RegistrationFile(k.Key))
 	data, err := os.ReadFile(path)

@@ -44,7 +44,7 @@ func of(b *debug.BuildInfo) Info {
 	}
 }
 
-// String returns all of it in a line.
+// String returns the Info in one line.
 func (i Info) String() string {
 	return fmt.Sprintf("%s, revision %s, %s", i.Version, i.Revision, i.GoVersion)
 }

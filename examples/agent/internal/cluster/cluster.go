@@ -44,7 +44,7 @@ type Cluster struct {
 	news     chan struct{} // holds a token after delivered has changed
 	replica  replica
 
-	reporting sync.Mutex // held while a report is made, so that an older one does not come after it
+	reporting sync.Mutex // held while a report is made, so that reports are in order
 
 	mu        sync.Mutex
 	delivered etcd.Revision // by the running source
@@ -55,8 +55,7 @@ type Cluster struct {
 
 var _ datastore.Source = objects{}
 
-// New returns this node's part in the store. It does not speak to it yet. Errors: of the
-// configuration.
+// New returns a Cluster. It sends no request before Run. Errors: an invalid configuration.
 func New(cfg Config) (*Cluster, error) {
 	if cfg.Settings == nil || cfg.Rejected == nil || cfg.Logger == nil {
 		return nil, errors.New("cluster: Config: Settings, Rejected and Logger are required")

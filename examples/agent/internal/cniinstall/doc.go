@@ -8,8 +8,8 @@
 //	err = cniinstall.Remove("/etc/cni/net.d")
 //
 // A container runtime may call the plugin, or read the configuration, at any time. So each file is written under
-// another name in its folder, synced, and renamed. The configuration comes last: it makes the runtime use the
-// plugin. A file that is there already with the same content stays.
+// another name in its folder, synced, and renamed. The configuration is last, because it makes the runtime use the
+// plugin. A file with the same content stays.
 //
 // # Concurrency
 //
@@ -17,5 +17,5 @@
 //
 // # Errors
 //
-// Errors name the file. After an error, a file is as it was before, or as it is to be.
+// Errors name the file. After an error, each file has its old or its new content.
 package cniinstall

@@ -112,7 +112,7 @@ func put(dir, name string, data []byte, mode fs.FileMode) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// isThere reports whether a file is there as it is to be.
+// isThere reports whether a file exists with the given content.
 func isThere(path string, data []byte, mode fs.FileMode) bool {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode() != mode {

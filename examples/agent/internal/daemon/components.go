@@ -15,7 +15,7 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 )
 
-// errStarting is returned for requests that come before the first pipeline.
+// errStarting is returned for requests before the first pipeline.
 var errStarting = errors.New("the agent is starting: try again in a moment")
 
 // starting returns why there is no pipeline yet.

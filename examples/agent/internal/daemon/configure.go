@@ -129,9 +129,8 @@ func (s *stored) current() (layers []settings.Layer, settled bool) {
 	return s.currentLocked(), s.settled
 }
 
-// currentLocked returns the layers for this node, those for all nodes first, and those of the
-// shared store after the files'. Of several objects of one name the first counts, and the others
-// are problems.
+// currentLocked returns the layers for this node: first those for all nodes, and those of the shared store after those
+// of files. If several objects have one name, the first is used, and the others are problems.
 func (s *stored) currentLocked() []settings.Layer {
 	var all, own, wrong []settings.Layer
 	for _, key := range slices.SortedFunc(maps.Keys(s.present), policy.Key.Compare) {

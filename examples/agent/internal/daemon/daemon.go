@@ -27,18 +27,18 @@ import (
 
 // Config of a Daemon.
 type Config struct {
-	// Below and Above are the settings that the datastore's come over, and that come over the
-	// datastore's; the later over the earlier.
+	// Below and Above are the settings with lower and higher precedence than those of the datastore. Later ones take
+	// precedence over earlier ones.
 	Below, Above []settings.Layer
-	// Reread has what takes the place of Below, each time that has been read again. Settings that
-	// are invalid are in the log and the status, and the previous ones stay in effect. Optional.
+	// Reread receives replacements of Below, each time that its sources were read again. Settings that are invalid are
+	// in the log and the status, and the previous ones stay in effect. Optional.
 	Reread <-chan []settings.Layer
 	// NetNS is a file descriptor of the network namespace to program. 0 means that of the process.
 	NetNS int
 	// Etcd is a client of the store that nodes share. Objects and settings are read from it, and the applied revision
 	// is reported to it. The caller closes it. Nil: there is none.
 	Etcd *etcd.Client
-	// Kubernetes are the clients of the API that objects are read from. Nil: there is none.
+	// Kubernetes has the clients of the API from which objects are read. Nil: there is none.
 	Kubernetes *kube.Clients
 	// Sources makes more sources of desired state: the place for one of your own. Optional.
 	Sources func(settings.Settings) ([]datastore.NamedSource, error)
@@ -50,7 +50,7 @@ type Config struct {
 	Exceeded func(error)
 	// Programmed is called after each attempt to program; it must not block. Optional.
 	Programmed func(pipeline.State)
-	// Log is where to log. Nil discards.
+	// Log receives the log. Nil discards it.
 	Log io.Writer
 }
 
@@ -79,7 +79,7 @@ type Daemon struct {
 
 	verifying sync.Mutex // held by verify
 
-	deciding     sync.Mutex // held while it is worked out which settings count
+	deciding     sync.Mutex // held while the effective settings are computed
 	below, above []settings.Layer
 
 	mu        sync.Mutex
@@ -90,7 +90,7 @@ type Daemon struct {
 	outdate   func()                 // ends the pipeline, for another one; nil before the first
 	replaced  chan struct{}          // closed and replaced when there is another pipeline
 	table     func() *ruleset.Table  // nil before the first attempt
-	books     map[*ruleBook]struct{} // of those who follow verdicts
+	books     map[*ruleBook]struct{} // of clients that follow verdicts
 	recording recordingState
 }
 
@@ -246,7 +246,8 @@ func (d *Daemon) open(record io.Writer, outdate func()) (p *pipeline.Pipeline, s
 	d.mu.Unlock()
 	var sources []datastore.NamedSource
 	if d.kube != nil {
-		// Before registered endpoints: of a pod that was registered without the API, the API's labels count.
+		// Before registered endpoints: the API's labels of a pod take precedence over those of a registration without
+		// the API.
 		sources = append(sources, datastore.NamedSource{Name: kube.Name, Source: d.kube.Source()})
 	}
 	if d.registry != nil {
@@ -307,8 +308,8 @@ func (d *Daemon) drifted(drift dataplane.Drift) {
 	d.events.publish("drift", drift.Object, driftText(drift))
 }
 
-// driftText returns what happened to the object of a drift. The backend of routes does not name the
-// interface that changed.
+// driftText describes the change of the object of a drift. The backend of routes does not name the interface that
+// changed.
 func driftText(drift dataplane.Drift) string {
 	switch {
 	case drift.Process != "":
@@ -379,7 +380,7 @@ func (d *Daemon) waitOn(ctx context.Context, p *pipeline.Pipeline, wait func(*pi
 	}
 }
 
-// next returns the pipeline that takes the place of one that has ended.
+// next returns the pipeline that replaces one that has ended.
 func (d *Daemon) next(ctx context.Context, p *pipeline.Pipeline) (*pipeline.Pipeline, error) {
 	for {
 		now, replaced := d.latest()
@@ -394,8 +395,7 @@ func (d *Daemon) next(ctx context.Context, p *pipeline.Pipeline) (*pipeline.Pipe
 	}
 }
 
-// latest returns the pipeline, nil before the first, and a channel that is closed when there is
-// another.
+// latest returns the pipeline, nil before the first, and a channel that is closed when it is replaced.
 func (d *Daemon) latest() (*pipeline.Pipeline, <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -442,7 +442,7 @@ func TestSettingsInTheDatastore(t *testing.T) {
 	until("settings", "table: cannot be set in the datastore")
 	require.Equal(t, "6 from datastore AgentConfig node.n (own.yaml)", value("apply-burst"))
 	require.Len(t, get[api.Status](t, r, "/v1/status").Settings, 2)
-	require.Contains(t, r.log.String(), "no change of settings takes effect until all of them do")
+	require.Contains(t, r.log.String(), "no change of settings takes effect until all are valid")
 
 	require.NoError(t, os.Remove(filepath.Join(dir, "own.yaml")))
 	until("settings", "restarting")

@@ -88,7 +88,7 @@ func (d *Daemon) drops(w http.ResponseWriter, r *http.Request) {
 					fmt.Errorf("%w: another program than the agent may be following it", l.err))
 			}
 			return
-		case <-started: // the client learns that it is served before there is a verdict
+		case <-started: // the client receives the header before the first verdict
 			started, begun = nil, true
 			if flush.Flush() != nil {
 				return

@@ -313,7 +313,7 @@ func (d *Daemon) wait(r *http.Request, p *pipeline.Pipeline) (any, error) {
 		if e, ok := p.World()[key].(*policy.WorkloadEndpoint); ok {
 			return p.WaitProgrammed(ctx, e)
 		}
-		return p.Driver().WaitProgrammed(ctx, key) // it may come yet
+		return p.Driver().WaitProgrammed(ctx, key) // the endpoint may be added later
 	})
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):

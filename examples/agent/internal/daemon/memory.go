@@ -10,8 +10,8 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/memory"
 )
 
-// startGate decides which comes first: the refusal of the start for memory, or the first write of
-// rules or routes. The later one does not happen. It is safe for concurrent use.
+// startGate orders the refusal of the start for lack of memory, and the first write of rules or routes. Only the first
+// of the two happens. It is safe for concurrent use.
 type startGate struct {
 	mu      sync.Mutex
 	refusal error

@@ -38,7 +38,7 @@ func (d *Daemon) plan(r *http.Request, p *pipeline.Pipeline) (any, error) {
 	return answer, err
 }
 
-// nextWorld returns the world with a folder in place of the manifests, or on top of all there is.
+// nextWorld returns the world with a folder instead of the manifests, or in addition to all objects.
 func nextWorld(p *pipeline.Pipeline, folder api.Folder) (next verdict.World, rejected []string) {
 	rejected = []string{}
 	files := verdict.World{}
@@ -57,7 +57,7 @@ func nextWorld(p *pipeline.Pipeline, folder api.Folder) (next verdict.World, rej
 			files[r.Key()] = r
 		}
 	}
-	// Of all sources manifests come first.
+	// Manifests have the highest precedence of all sources.
 	if folder.OnTop {
 		return p.WorldWith(files), rejected
 	}

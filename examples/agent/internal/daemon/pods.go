@@ -64,8 +64,8 @@ func (r *registered) attachAll() (problems []error) {
 	return problems
 }
 
-// detach takes its link from a pod: the endpoint that was registered, nil if there was none, or else the one
-// with a UID.
+// detach removes the link of a pod: that of the endpoint that was registered or, if it is nil, that of the pod with a
+// UID.
 func (r *registered) detach(key policy.Key, e *policy.WorkloadEndpoint, uid string) {
 	if known, ok := r.podUID(e); ok {
 		uid = known

@@ -32,7 +32,7 @@ const sourceRegistered = "registered"
 // them. It is safe for concurrent use.
 type registered struct {
 	*registry.Registry
-	// kube takes the endpoints that are pods of its API; nil if there is none.
+	// kube has the endpoints that are pods of its API; nil if there is none.
 	kube *kube.API
 
 	mu       sync.Mutex // held while a change is checked and made
@@ -213,8 +213,8 @@ func (d *Daemon) waitRegistered(ctx context.Context, p *pipeline.Pipeline, e *po
 	return p.WaitProgrammed(ctx, e)
 }
 
-// stopped returns the error of a barrier. That of a pipeline that has ended is dataplane.ErrStopped: another
-// one takes its place.
+// stopped returns the error of a barrier. That of a pipeline that has ended is dataplane.ErrStopped: another pipeline
+// replaces it.
 func stopped(err error) error {
 	if errors.Is(err, calcgraph.ErrStopped) {
 		return dataplane.ErrStopped

@@ -71,8 +71,7 @@ func (d *Daemon) listen(ctx context.Context) (servers []func(context.Context) er
 	return servers, closeOpen, nil
 }
 
-// serve returns a task that serves until its context is done. It waits for no answer that is under
-// way.
+// serve returns a task that serves until its context is done. It does not wait for answers in progress.
 func (d *Daemon) serve(cfg server.Config) func(context.Context) error {
 	cfg.Closed = func() { d.closedConns.Add(1) }
 	cfg.Logger = d.logger.With("listener", cfg.Listener.Addr().String())

@@ -78,7 +78,7 @@ func (d *Daemon) wireguardStatus() *api.Wireguard {
 
 // Times of a wireguardRemoval.
 const (
-	// withdrawalTime is how long other nodes take to read that this node has no keys any more.
+	// withdrawalTime is the time for other nodes to read that this node no longer has keys.
 	withdrawalTime = 5 * time.Second
 	// minRemovalBackoff and maxRemovalBackoff limit the time between two attempts after failures.
 	minRemovalBackoff, maxRemovalBackoff = time.Second, 5 * time.Minute
@@ -91,8 +91,8 @@ type removable interface {
 	Close() error
 }
 
-// wireguardRemoval removes the WireGuard objects of an earlier run, if this one does not encrypt. What other
-// nodes still encrypt would be lost, so it withdraws the keys first.
+// wireguardRemoval removes the WireGuard objects of an earlier run if this run does not encrypt. Packets that other
+// nodes still encrypt would be lost, so it first removes the keys of the Node.
 type wireguardRemoval struct {
 	open func() (removable, error)
 	// ready is closed when the first complete state is in the kernel. Before that an agent changes nothing.
@@ -212,7 +212,7 @@ type milestone struct {
 	done chan struct{} // closed when it happens
 }
 
-// newMilestone returns one that has not happened yet.
+// newMilestone returns a milestone that is not reached yet.
 func newMilestone() *milestone { return &milestone{done: make(chan struct{})} }
 
 // reach records that it has happened. Later calls do nothing.

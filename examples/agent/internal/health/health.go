@@ -17,8 +17,7 @@ type Component struct {
 	Name string
 	// Ready returns why the part is not ready; empty if it is. Nil: it always is.
 	Ready func() string
-	// Note returns what people should know of the part although it is ready; empty if there is
-	// nothing. Nil: there never is.
+	// Note returns a note about the part while it is ready; empty if there is none. Nil: there never is one.
 	Note func() string
 	// Progress returns whether the part has something to do, and a number that grows as it gets on.
 	// Nil: it cannot be stuck.

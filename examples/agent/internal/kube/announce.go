@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// announceAgain is how often the keys are written again, with some jitter, in case another process has
-	// removed them. The server neither stores nor sends a patch that changes nothing, so 1,000 nodes cost it
-	// three such requests a second.
+	// announceAgain is the interval at which the keys are written again, with some jitter, in case another process has
+	// removed them. The server neither stores nor sends a patch without a change, so 1,000 nodes send only three such
+	// requests a second.
 	announceAgain = 5 * time.Minute
 	// announcePause is the minimum time between two requests: another process may write other keys repeatedly.
 	announcePause = time.Second

@@ -41,7 +41,7 @@ func (l Limit) usable() int64 { return l.Cgroup / 10 * 9 }
 // readCgroup reads the limits of cgroups of version 1 and 2.
 func readCgroup(root fs.FS) Limit {
 	var least Limit
-	groups, _ := fs.ReadFile(root, "proc/self/cgroup") // what cannot be read has no limit
+	groups, _ := fs.ReadFile(root, "proc/self/cgroup") // a file that cannot be read means no limit
 	for line := range strings.Lines(string(groups)) {
 		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(fields) != 3 {
@@ -80,8 +80,7 @@ func readNumber(root fs.FS, name string) int64 {
 	return n
 }
 
-// Set gives the Go runtime 90 % of the cgroup's limit. Where the environment has set a limit, that
-// stays.
+// Set sets the limit of the Go runtime to 90 % of the cgroup's. A limit of the environment is kept.
 func Set(l Limit) {
 	if l.Cgroup > 0 && l.Env == 0 {
 		debug.SetMemoryLimit(l.usable())

@@ -40,7 +40,7 @@ type Config struct {
 	WriteTimeout time.Duration
 	// ConnContext is that of http.Server. Optional.
 	ConnContext func(context.Context, net.Conn) context.Context
-	// Logger takes errors of the listener and of connections. Default: none.
+	// Logger receives errors of the listener and of connections. Default: none.
 	Logger *slog.Logger
 }
 
@@ -131,7 +131,7 @@ func (l listener) Accept() (net.Conn, error) {
 	return &conn{Conn: c, owner: l.conns}, nil
 }
 
-// temporary is an error that http.Server takes for one that passes. It is a net.Error.
+// temporary is an error that http.Server treats as temporary. It is a net.Error.
 type temporary struct{ error }
 
 // Timeout reports false.

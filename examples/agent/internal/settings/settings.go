@@ -68,7 +68,7 @@ type Settings struct {
 	// addresses or prefixes, separated by commas, or "none".
 	WireguardHostEncryption   bool
 	WireguardUnencryptedHosts string
-	// WireguardRequireEncryption drops packets that come unencrypted from nodes that this node encrypts to.
+	// WireguardRequireEncryption drops unencrypted packets from nodes to which this node encrypts.
 	WireguardRequireEncryption bool
 	// EndpointDir is the directory that keeps endpoints that were registered over the socket across
 	// restarts. Empty: endpoints cannot be registered.
@@ -97,7 +97,7 @@ type Settings struct {
 	ForwardIPv6 bool
 	// Socket is the path of the unix socket for the command line. Empty: there is none.
 	Socket string
-	// HTTPAddress is where health and metrics are served, as in "127.0.0.1:9919". Empty: nowhere.
+	// HTTPAddress is the address of health and metrics, such as "127.0.0.1:9919". Empty: they are not served.
 	HTTPAddress string
 	// HealthTimeout is the time without progress before a component is unhealthy.
 	HealthTimeout time.Duration
@@ -126,9 +126,9 @@ type Settings struct {
 	// "true", "false", or "auto", which drops VXLAN with KubernetesVXLAN and IP in IP with KubernetesIPIP,
 	// unless KubernetesOmit has Nodes.
 	TunnelsFromNodes string
-	// EndpointToHost decides about packets from a workload to its own node that the workload's policy
-	// allows: "drop", "accept", or "return", which leaves them to what else filters the host's input.
-	// Default: "drop", or "accept" with Kubeconfig or InCluster.
+	// EndpointToHost decides about packets from a workload to its own node that the workload's policy allows: "drop",
+	// "accept", or "return", which leaves them to other filters of the host's input. Default: "drop", or "accept" with
+	// Kubeconfig or InCluster.
 	EndpointToHost string
 	// RecordFile is the file that records the agent's inputs. RecordLimit is its maximum size in MiB.
 	// Empty: nothing is recorded.

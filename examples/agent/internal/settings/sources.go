@@ -125,8 +125,8 @@ func OfNode(node string) string { return "node." + node }
 // separator is a line between two documents.
 var separator = regexp.MustCompile(`(?m)^---(?:[ \t].*)?$`)
 
-// Extract cuts settings out of a file of manifests. It returns them by the names of their objects,
-// and the file with blank lines in their stead, so that lines keep their numbers.
+// Extract removes settings from a file of manifests. It returns them by the names of their objects, and the file with
+// blank lines instead, so that line numbers stay the same.
 func Extract(file string, data []byte) (map[string]Layer, []byte) {
 	if !bytes.Contains(data, []byte(Kind)) {
 		return nil, data

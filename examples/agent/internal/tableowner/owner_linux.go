@@ -92,7 +92,7 @@ func processOf(port uint32) (pid int, name string) {
 	return 0, ""
 }
 
-// holderOf returns a process that has a file open.
+// holderOf returns a process that has opened a file.
 func holderOf(file string) (pid int, name string) {
 	links, _ := filepath.Glob("/proc/[0-9]*/fd/*") // the pattern is valid
 	for _, link := range links {
