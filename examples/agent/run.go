@@ -28,26 +28,25 @@ import (
 func runCommand() cli.Command {
 	return cli.Command{
 		Name:    "run",
-		Summary: "program this node and keep it right",
-		About: `Programs what the manifests in a directory say into this node's kernel, then every change of
-them, until SIGINT or SIGTERM. The kernel keeps what was programmed: packets go on being
-judged, and the next run picks up from there. Needs root (CAP_NET_ADMIN).
+		Summary: "program this node, and react to changes",
+		About: `Programs the policy and routes of this node from the manifests in a directory, and then every change
+of them, until SIGINT or SIGTERM. The kernel state stays: policy is still enforced, and the next run
+adopts it. Needs root (CAP_NET_ADMIN).
 
-An invalid manifest is logged with file, document and field; its objects are absent (of a
-Kubernetes NetworkPolicy, just the rule with a bad peer or port: the policy goes on isolating), all
-others count.
+An invalid manifest is logged with file, document and field. Its objects are absent, and all others
+are used. If a rule of a policy is invalid, only the rule is closed: the policy still isolates pods.
 
-With --etcd the node shares an etcd with others: objects and settings come from there, beside what
-is in directories, and what is in force on the node is reported there.
+With --etcd, the node shares an etcd with others: it also reads objects and settings from there, and
+reports what it has applied.
 
-With --kubeconfig or --in-cluster the node is one of a Kubernetes cluster: objects come from its API.
+With --kubeconfig or --in-cluster, it reads objects from the API of a Kubernetes cluster.
 
-Every setting below can be made in five places, the later over the earlier: the environment
+Every setting below can be set in five places; later ones take precedence: the environment
 (WAYLEAVE_APPLY_INTERVAL for --apply-interval), the file of --config or WAYLEAVE_CONFIG (YAML,
 apply-interval: 20ms), objects of kind AgentConfig among the manifests or in etcd, for all nodes and
-for one, and the command line. 'agent config' shows what counts and where it comes from. Upon SIGHUP
-the file is read again: what can be set among the manifests changes at once; the rest, and what
-makes no sense, is in the log and in 'agent status'.`,
+for one, and the command line. 'agent config' shows the values and their places. On SIGHUP the file is
+read again: settings that can be in an AgentConfig take effect at once. Changes of others, and errors,
+are in the log and in 'agent status'.`,
 		Examples: []string{
 			"run --manifests /etc/wayleave/manifests",
 			"run --in-cluster --node n1 --verdict-log-group 100 --flows",
