@@ -32,7 +32,7 @@ func TestProcessKilledDuringFirstProgramming(t *testing.T) {
 		nstest.TraceSends(t)
 		keepNode(t)
 	}
-	const kills = 10
+	const kills = 12
 	c := newCluster(t, 2, nil)
 	c.requireReachable()
 	n := c.nodes[0]
@@ -43,7 +43,7 @@ func TestProcessKilledDuringFirstProgramming(t *testing.T) {
 	require.Equal(t, whole, n.objects())
 	left := map[string]bool{}
 	for i := range kills {
-		at := n.programUntilSend(total - i*total/(2*kills)) // the first half of the messages only reads
+		at := n.programUntilSend(total - i*total/kills)
 		state := fmt.Sprintf("killed at message %d of %d to the kernel, which has\n%s", at, total, n.objects())
 		t.Log(state)
 		left[n.objects()] = true
