@@ -27,7 +27,8 @@ func TestAskAboutDoubt(t *testing.T) {
 	} {
 		_, out, _ = call(t, args...)
 		require.Contains(t, out, ": Deny\n")
-		require.Contains(t, out, "rule 1 Deny in doubt ("+field)
+		require.Contains(t, out, "rule 1 Deny (")
+		require.Contains(t, out, "odd.yaml:4: ingress[0]) in doubt ("+field)
 		require.Contains(t, out, "): matches everything\n")
 	}
 }

@@ -29,8 +29,9 @@ func resourcesOf(t *testing.T, changes ...string) string {
 	_, rest, _ = strings.Cut(rest, "```sh\n")
 	script, _, ok := strings.Cut(rest, "```")
 	require.True(t, ok)
+	require.Contains(t, script, "/tmp/resources")
 	dir := filepath.Join(t.TempDir(), "resources")
-	replaced := strings.NewReplacer(append([]string{"/etc/wayleave/resources", dir}, changes...)...).Replace(script)
+	replaced := strings.NewReplacer(append([]string{"/tmp/resources", dir}, changes...)...).Replace(script)
 	out, err := exec.Command("sh", "-ec", replaced).CombinedOutput()
 	require.NoError(t, err, string(out))
 	return dir

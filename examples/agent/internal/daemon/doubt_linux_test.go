@@ -43,7 +43,7 @@ func TestPolicyInDoubt(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, list[0].Text, ": Deny\n")
 	require.Contains(t, list[0].Text, "in tier default in doubt (spec.ingress[0].destination.ports[1]: ")
-	require.Contains(t, list[0].Text, "rule 1 Deny in doubt (")
+	require.Contains(t, list[0].Text, "doubt.yaml:4: ingress[0]) in doubt (")
 
 	write(t, dir, "doubt.yaml", policyWith("[80]"))
 	r.until(t, func(s pipeline.State) bool {
