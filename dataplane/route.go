@@ -7,13 +7,12 @@ import (
 	"net/netip"
 )
 
-// Route defines where the addresses of a prefix are, seen from the node that the events are for, and
-// what leads there. The dataplane decides whether to program it; see Type and Pool. The
-// longest prefix counts.
+// Route has the place of the addresses of a prefix, as seen from the node that the events are for: the node or workload
+// that has them, and the next hop or tunnel to it. The dataplane decides whether to program it; see Type and Pool. If
+// several routes match an address, the one with the longest prefix applies.
 //
-// A route through a tunnel comes only while the tunnel exists, and one to a remote workload in a
-// pool only while the node's address is known. Route is a plain value; readers may share one that
-// nobody changes.
+// A route through a tunnel is only sent while the tunnel exists, and a route to a remote workload in a pool only while
+// the node's address is known. Otherwise it is removed. Several goroutines may read a Route that does not change.
 type Route struct {
 	// Dst of the route, with no host bits. It is the identity of the route.
 	Dst netip.Prefix

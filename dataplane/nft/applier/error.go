@@ -64,8 +64,8 @@ func (e *ObjectError) Error() string {
 // Unwrap returns the kernel's error number.
 func (e *ObjectError) Unwrap() error { return e.Err }
 
-// OwnedError reports that another process owns the table. Nothing was written. It is the cause of an
-// *Error, until that process ends.
+// OwnedError reports that another process owns the table. Nothing was written. An *Error wraps it. All calls that write
+// fail with it until that process ends.
 type OwnedError struct {
 	// Family and Table name the table.
 	Family ruleset.Family

@@ -162,8 +162,9 @@ func (t *Table) Flows() []Flow {
 	return all
 }
 
-// Totals returns the counters of each decision since New, including those of evicted flows. Decisions over
-// Config.MaxTotals are counted in two decisions that have only the field Allowed.
+// Totals returns the counters of each decision since New, including those of evicted flows. If there are more than
+// Config.MaxTotals decisions, all further ones are counted in two entries, one for allowed and one for denied packets.
+// Of their keys, only the field Allowed is set.
 func (t *Table) Totals() map[Decision]Counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -41,9 +41,9 @@ type ClientConfig struct {
 	Logger *slog.Logger
 }
 
-// Client follows the policy of the endpoint of a socket.
+// Client connects to the socket of an endpoint, and has the current policy of the endpoint.
 //
-// Run must be called once. State may be called from any goroutine.
+// Run must be called exactly once. State may be called from any goroutine.
 type Client struct {
 	cfg   ClientConfig
 	state atomic.Pointer[State]
@@ -60,8 +60,8 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	return &Client{cfg: cfg}, nil
 }
 
-// Watch calls a function with each state of the policy of the endpoint of a socket, until ctx is done. It is a Client
-// with the default configuration. Errors: that of ctx, or that the path is empty.
+// Watch connects to the socket of an endpoint, and calls changed with each state of the endpoint's policy, until ctx is
+// done. It uses a Client with the default configuration. It returns the error of ctx, or an error if path is empty.
 func Watch(ctx context.Context, path string, changed func(*State)) error {
 	c, err := NewClient(ClientConfig{Path: path, Changed: changed})
 	if err != nil {

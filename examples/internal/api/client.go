@@ -60,8 +60,8 @@ func NewClient(socket string) *Client {
 	}
 }
 
-// WithTimeout returns a client that waits for each answer no longer than d; of Stream, for the
-// beginning. 0 is no limit.
+// WithTimeout returns a client that waits at most d for an answer. For Stream, this is the time until the answer
+// begins. 0 means no limit.
 func (c *Client) WithTimeout(d time.Duration) *Client {
 	limited := *c
 	limited.timeout = d

@@ -123,8 +123,8 @@ func merge(a, b verdict.Outcome) verdict.Outcome {
 // group and itself it is what two of its members may say to one another.
 func (m *Matrix) Cell(row, column int) Cell { return m.cells[row*len(m.Groups)+column] }
 
-// Each calls do with every pair of parties that there is something to ask about, in order, until it
-// returns an error. Members of one group are pairs too.
+// Each calls do for every two different parties whose cell has a verdict, in order, until do returns an error. They may
+// be in one group.
 func (m *Matrix) Each(do func(from, to probe.Party, c Cell) error) error {
 	for row, senders := range m.Groups {
 		for _, from := range senders {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SkipUnlessOwned skips the test unless the table under test has an owner and persists without it. Kernels before 6.9
-// do not support that; with later ones, the test fails.
+// SkipUnlessOwned ends the test if owned is false. owned is whether the table under test has an owner and persists
+// without it. On kernels before 6.9, which do not support that, the test is skipped. On others, it fails.
 func SkipUnlessOwned(t testing.TB, owned bool) {
 	t.Helper()
 	if !owned {

@@ -85,8 +85,8 @@ const (
 	TypeRedirect            uint8 = 137
 )
 
-// Extended returns an IPv6 payload behind an extension header of eight bytes: destination options, without any. The
-// packet's protocol is then 60.
+// Extended returns an IPv6 payload with a Destination Options header of eight bytes before it, which has only padding.
+// protocol is that of the payload. The Next Header field of the packet must be 60.
 func Extended(protocol uint8, payload []byte) []byte {
 	return append([]byte{protocol, 0, 1, 4, 0, 0, 0, 0}, payload...)
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
 )
 
-// CheckKnown returns an error if a message, or one within it, has an unknown field: one of a newer version, which may
-// be what denies a packet. It leaves out events within the message, because Decode checks them.
+// CheckKnown returns an error if a message, or a message within it, has an unknown field. Such a field comes from a
+// newer version, and packets may be denied because of it. Events within the message are not checked: Decode checks
+// them.
 func CheckKnown(m proto.Message) error {
 	c := newCursor()
 	c.refuseUnknown(m.ProtoReflect())

@@ -91,8 +91,7 @@ func (c *Cluster) Run(ctx context.Context) error {
 	return c.reporter.Run(ctx)
 }
 
-// Source returns the source of the store's objects. It may be run again when it has ended, for
-// another pipeline.
+// Source returns a source of the store's objects. When its Run has returned, Run may be called again.
 func (c *Cluster) Source() datastore.Source { return objects{c} }
 
 // objects is the source. It sends nothing before the settings have been read.
