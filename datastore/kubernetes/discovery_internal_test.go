@@ -115,9 +115,11 @@ func TestFormerKinds(t *testing.T) {
 		}
 		go s.warnOfFormerKinds(t.Context())
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.Empty(t, log.String())
 		d.errs, d.resources = nil, map[string]string{version: "baselineadminnetworkpolicies"}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		require.Equal(t, 1, strings.Count(log.String(), "\n"))
 		require.Contains(t, log.String(), "kind=baselineadminnetworkpolicies.policy.networking.k8s.io version=v1alpha1")
 	})
