@@ -103,24 +103,34 @@ func TestAgeOfAnswers(t *testing.T) {
 	})
 }
 
+// lateDiscovery is unavailable for the first requests.
+type lateDiscovery struct {
+	stubDiscovery
+	failures int
+}
+
+// ServerResourcesForGroupVersion implements discovery.DiscoveryInterface.
+func (d *lateDiscovery) ServerResourcesForGroupVersion(version string) (*metav1.APIResourceList, error) {
+	if d.failures--; d.failures >= 0 {
+		return nil, apierrors.NewServiceUnavailable("away")
+	}
+	return d.stubDiscovery.ServerResourcesForGroupVersion(version)
+}
+
 // Kinds that ClusterNetworkPolicy has replaced are reported, once the server answers.
 func TestFormerKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const version = "policy.networking.k8s.io/v1alpha1"
-		d := &stubDiscovery{errs: map[string]error{version: apierrors.NewServiceUnavailable("away")}}
+		d := &lateDiscovery{failures: 3, stubDiscovery: stubDiscovery{resources: map[string]string{
+			"policy.networking.k8s.io/v1alpha1": "baselineadminnetworkpolicies",
+		}}}
 		var log bytes.Buffer
 		s := &Source{
 			cfg:       Config{Logger: slog.New(slog.NewTextHandler(&log, nil))},
-			discovery: &discoveryCache{discovery: d, maxAge: maxAnswerAge},
+			discovery: &discoveryCache{discovery: d, maxAge: time.Nanosecond},
 		}
-		go s.warnOfFormerKinds(t.Context())
-		time.Sleep(time.Second)
-		synctest.Wait()
-		require.Empty(t, log.String())
-		d.errs, d.resources = nil, map[string]string{version: "baselineadminnetworkpolicies"}
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		s.warnOfFormerKinds(t.Context())
 		require.Equal(t, 1, strings.Count(log.String(), "\n"))
 		require.Contains(t, log.String(), "kind=baselineadminnetworkpolicies.policy.networking.k8s.io version=v1alpha1")
+		require.Negative(t, d.failures)
 	})
 }
