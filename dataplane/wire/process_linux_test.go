@@ -40,7 +40,7 @@ import (
 // childEnv has the folder of the sockets if this process is a client. The network namespace is file descriptor 3.
 const childEnv = "WIRE_TEST_SOCKETS"
 
-// sharedEnv is set if other processes may change the client's table.
+// sharedEnv is set if other processes may list and change the client's table. Then the client defers no deletions.
 const sharedEnv = "WIRE_TEST_SHARED"
 
 // engineEnv is like childEnv, for a policy engine.
@@ -66,7 +66,7 @@ func child(folder string) error {
 	if err != nil {
 		return err
 	}
-	judged := &simulated{Dataplane: table, interfaces: map[string]string{}}
+	judged := &simulated{Dataplane: table, complete: os.Getenv(sharedEnv) != "", interfaces: map[string]string{}}
 	routing, err := routes.New(routes.Config{NetNS: namespace})
 	if err != nil {
 		return err
@@ -95,6 +95,7 @@ func child(folder string) error {
 // simulated runs packets through the rules of a Dataplane.
 type simulated struct {
 	*nft.Dataplane
+	complete   bool // ApplyVisible defers no deletions
 	mu         sync.Mutex
 	interfaces map[string]string // of endpoints, by their names
 }
@@ -106,6 +107,9 @@ func (s *simulated) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
 		if u, ok := e.(*dataplane.EndpointUpdate); ok {
 			s.interfaces[u.Key.Namespace+"/"+u.Key.Name] = u.Endpoint.Interface
 		}
+	}
+	if s.complete {
+		return s.Dataplane.Apply(ctx, b)
 	}
 	return s.Dataplane.ApplyVisible(ctx, b)
 }
