@@ -93,8 +93,8 @@ func (m *Mirror) playLocked(b dataplane.Batch) error {
 	return nil
 }
 
-// Apply is Play, except that the very batch that was played last, empty ones aside, is taken for a
-// retry and ignored, as a Dataplane has to.
+// Apply is Play with one exception: if b has the same events as the last batch that was not empty, Apply treats b as a
+// retry, and ignores it. Every Dataplane must do this.
 func (m *Mirror) Apply(_ context.Context, b dataplane.Batch) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -27,9 +27,10 @@ type AddressClasses struct {
 // addressCondition appends to key the result of a condition for an address.
 type addressCondition func(key []byte, s *side) []byte
 
-// AddressClasses returns the classes for workload endpoints and host endpoints of one node.
+// AddressClasses returns the classes of addresses that the policies of these endpoints treat alike. The endpoints are
+// workload endpoints and host endpoints of one node.
 //
-// Errors: a policy cannot be compiled. This cannot happen, because New refuses such a policy.
+// The error is that of a policy that cannot be compiled. New rejects such policies, so it does not occur.
 func (e *Evaluator) AddressClasses(endpoints ...policy.Key) (*AddressClasses, error) {
 	c := &AddressClasses{e: e}
 	known := map[string]bool{}

@@ -146,10 +146,10 @@ func (c *Conn) Generation() (uint32, error) {
 
 // Dump makes the kernel list objects: typ is the type of the request (NFT_MSG_GET...), attrs limit
 // it. begin, which may be nil, is called before the first object, and again whenever the ruleset
-// changed meanwhile: the objects before it are then void.
+// changed meanwhile. Then the caller must discard the objects that it has received.
 //
-// Errors: those of each and of the system calls; one that is unix.ENOENT if what attrs name does
-// not exist; one that is unix.EINTR if the ruleset keeps changing.
+// Errors: those that the function each returns, and those of system calls. unix.ENOENT: the object that attrs refer to
+// does not exist. unix.EINTR: the ruleset changes all the time.
 func (c *Conn) Dump(typ uint16, family uint8, attrs []byte, begin func(), each func(Message) error) error {
 	if begin == nil {
 		begin = func() {}

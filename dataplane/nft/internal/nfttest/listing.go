@@ -26,8 +26,8 @@ func TableListing(t testing.TB, ns *netns.NS, name string) string {
 	return nstest.WithoutOwner(nstest.NFT(t, ns, "", "-s", "list", "table", "inet", name))
 }
 
-// RequireLists requires that the namespace's table and one loaded from the table's text have the same
-// listing.
+// RequireLists fails the test unless the table in the namespace has the same listing as a table that nft has loaded
+// from the text of want.
 func RequireLists(t testing.TB, ns *netns.NS, want *ruleset.Table) {
 	t.Helper()
 	other := nstest.New(t)

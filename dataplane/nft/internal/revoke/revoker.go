@@ -136,8 +136,8 @@ func (r *Revoker) Close() error {
 	return errors.Join(r.sweeper.Close(), r.routes.conn.Close())
 }
 
-// Stats returns the counts of the sweeps. Pending includes changes that the goroutine has not read
-// yet.
+// Stats returns the counts of the sweeps through the connections. Pending includes changes that the Revoker's goroutine
+// has not read yet.
 func (r *Revoker) Stats() conntrack.Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
