@@ -10,7 +10,8 @@ import "reflect"
 // These are errors: unknown members and kinds, duplicate members, null, values of another type, text after the object,
 // and values that a field cannot have, as port 0 or an address with a zone. Decode returns all errors in one
 // *DecodeError. An error in a rule of a policy is no error of Decode: it closes the rule, see Rule.Close and
-// Policy.Doubts. An empty list or map equals a missing one. The result is canonical (see Canonical). It is not
+// Policy.Doubts. A profile with the name of a built-in one is then a profile that Update.Admit closes. An empty list or
+// map equals a missing one. The result is canonical (see Canonical). It is not
 // validated: Validate and Update.Admit find missing and contradictory fields.
 func Decode(data []byte) (Resource, error) {
 	root, err := parseJSON(data)
@@ -25,10 +26,20 @@ func Decode(data []byte) (Resource, error) {
 				d.add(doubt.Field, "%s", doubt.Msg)
 			}
 		}
+		if _, builtin := BuiltinProfile(root.key().Name); builtin && root.key().Kind == KindProfile {
+			return invalidBuiltin(root.key().Name, d.problems), nil
+		}
 		return nil, &DecodeError{Key: root.key(), Problems: d.problems}
 	}
 	makeCanonical(r)
 	return r, nil
+}
+
+// invalidBuiltin returns a profile that Update.Admit reports and closes. An error of Decode would make the profile
+// absent, and the built-in one would allow what it was to deny.
+func invalidBuiltin(name string, problems []Problem) *Profile {
+	deny := func() []Rule { return []Rule{{Action: Deny, Doubts: problems[:min(len(problems), maxDoubts)]}} }
+	return &Profile{Name: name, Ingress: deny(), Egress: deny()}
 }
 
 // key returns the key of an object for the error message, as far as the text has one. It ignores members with

@@ -143,7 +143,7 @@ func (f *feed) watch(ctx context.Context, retry *backOff) error {
 	events := etcd.Watch(ctx, f.client.key(partState), clientv3.WithPrefix(), clientv3.WithRev(revision+1),
 		clientv3.WithCreatedNotify(), clientv3.WithProgressNotify())
 	if !timer.Stop() {
-		return fmt.Errorf("etcd: watch: %w", f.client.explain(errors.New("the server does not result")))
+		return fmt.Errorf("etcd: watch: %w", f.client.explain(errors.New("the server does not answer")))
 	}
 	f.heartbeatRevision, f.rechecked = 0, time.Now()
 	beat := time.NewTicker(f.config.Heartbeat)

@@ -248,7 +248,7 @@ func TestRoleIsTakenAwayFromAWatch(t *testing.T) {
 	r.waitInSync(t)
 	elsewhere, err := root.Put(t.Context(), "/elsewhere", "1")
 	require.NoError(t, err)
-	eventually(t, "the watch to notify of it", func() bool {
+	eventually(t, "the watch to report it", func() bool {
 		return source.Stats().Read >= etcd.Revision(elsewhere.Header.Revision)
 	})
 	_, err = root.UserRevokeRole(t.Context(), "agent", "agent")

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"bytes"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,10 +12,34 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// buffer is a bytes.Buffer for several goroutines.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func (b *buffer) Reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.b.Reset()
+}
+
 // A person at a terminal sees a line after two seconds, which is rewritten and removed in the end.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var errs bytes.Buffer
+		var errs buffer
 		p := &Progress{c: Console{Err: &errs}, what: "work"}
 		p.start()
 		time.Sleep(progressDelay - time.Millisecond)
@@ -42,7 +67,7 @@ func TestProgress(t *testing.T) {
 // A file gets no progress, however long it takes.
 func TestNoProgressInFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var errs bytes.Buffer
+		var errs buffer
 		p := NewProgress(Console{Err: &errs}, "work")
 		time.Sleep(time.Minute)
 		p.Report(1, 2)
