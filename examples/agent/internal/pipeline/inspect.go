@@ -5,6 +5,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"sync"
 
@@ -129,8 +130,22 @@ func (p *Pipeline) compute(world verdict.World) (*calcgraph.Graph, error) {
 	return g, nil
 }
 
-// RuleOrigins returns where the manifests have the rules of policies; see the function of that name.
-func (p *Pipeline) RuleOrigins() map[string]manifest.RuleOrigin { return RuleOrigins(p.cfg) }
+// RuleOrigins returns where the manifests have the rules of policies; see the function of that name. It returns nil if
+// the files have more than 1 MiB.
+func (p *Pipeline) RuleOrigins() map[string]manifest.RuleOrigin {
+	const maxSize = 1 << 20 // takes some seconds
+	entries, _ := os.ReadDir(p.cfg.Manifests)
+	size := int64(0)
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			size += info.Size()
+		}
+	}
+	if size > maxSize {
+		return nil
+	}
+	return RuleOrigins(p.cfg)
+}
 
 // Has reports whether a source has an object.
 func (p *Pipeline) Has(source string, key policy.Key) bool {
