@@ -182,6 +182,10 @@ func (s *socket) Accept() (net.Conn, error) {
 	s.mu.Lock()
 	s.accepted[c] = struct{}{}
 	s.mu.Unlock()
+	if s.closed.Load() { // closeAccepted may have missed it
+		_ = c.Close()
+		return nil, net.ErrClosed
+	}
 	return c, nil
 }
 
