@@ -138,15 +138,12 @@ func (v *discoveryCache) query(ctx context.Context, gv schema.GroupVersion, sinc
 	return a
 }
 
-// formerKinds are the kinds of the network policy API that ClusterNetworkPolicy has replaced. They are not read.
-var formerKinds = []string{"adminnetworkpolicies", "baselineadminnetworkpolicies"}
-
-// warnOfFormerKinds logs a warning for each kind in formerKinds that the server has. It tries again until the server
-// answers.
+// warnOfFormerKinds logs a warning for each kind that the server has of those that ClusterNetworkPolicy has replaced.
+// They are not read. It tries again until the server answers.
 func (s *Source) warnOfFormerKinds(ctx context.Context) {
 	version := schema.GroupVersion{Group: "policy.networking.k8s.io", Version: "v1alpha1"}
 	backoff := newBackoff()
-	for _, name := range formerKinds {
+	for _, name := range []string{"adminnetworkpolicies", "baselineadminnetworkpolicies"} {
 		resource := version.WithResource(name)
 		served, err := s.discovery.serves(ctx, resource, true)
 		for ; err != nil; served, err = s.discovery.serves(ctx, resource, true) {

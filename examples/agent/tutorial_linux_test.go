@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -66,7 +67,10 @@ func runPage(t *testing.T, page, bin string) {
 			script.WriteString(text + "printf '" + strings.ReplaceAll(end, "\n", `\n`) + "'\n")
 		}
 	})
-	cmd := exec.CommandContext(t.Context(), "bash", "-ec", script.String())
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-ec", script.String())
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // so that the trap runs
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
 	cmd.WaitDelay = time.Minute // for processes that outlast the shell
 	// The shell has no interface, address or mount of the machine's, and what it makes goes with it.
