@@ -4,6 +4,7 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 )
+
+// errOtherVersions is in the error of a kind that the server has, but not in the requested version.
+var errOtherVersions = errors.New("only in versions")
+
+// maxFormerTries limits the requests that warnOfFormerKinds sends for each kind.
+const maxFormerTries = 10
 
 // maxAnswerAge is how long a response about an API version is cached, for its other kinds.
 const maxAnswerAge = 10 * time.Second
@@ -79,8 +86,8 @@ func (v *discoveryCache) serves(ctx context.Context, resource schema.GroupVersio
 			return false, o.err
 		}
 		if slices.Contains(o.resources, resource.Resource) {
-			return false, fmt.Errorf("the server has %s only in versions %s, not in %s",
-				resource.GroupResource(), strings.Join(a.others, ", "), gv.Version)
+			return false, fmt.Errorf("the server has %s %w %s, not in %s",
+				resource.GroupResource(), errOtherVersions, strings.Join(a.others, ", "), gv.Version)
 		}
 	}
 	return false, nil
@@ -139,23 +146,27 @@ func (v *discoveryCache) query(ctx context.Context, gv schema.GroupVersion, sinc
 }
 
 // warnOfFormerKinds logs a warning for each kind that the server has of those that ClusterNetworkPolicy has replaced.
-// They are not read. It tries again until the server answers.
+// They are not read. If a request fails, it tries again, at most maxFormerTries times for each kind.
 func (s *Source) warnOfFormerKinds(ctx context.Context) {
 	version := schema.GroupVersion{Group: "policy.networking.k8s.io", Version: "v1alpha1"}
 	backoff := newBackoff()
 	for _, name := range []string{"adminnetworkpolicies", "baselineadminnetworkpolicies"} {
 		resource := version.WithResource(name)
 		served, err := s.discovery.serves(ctx, resource, true)
-		for ; err != nil; served, err = s.discovery.serves(ctx, resource, true) {
+		for range maxFormerTries - 1 {
+			if err == nil || errors.Is(err, errOtherVersions) {
+				break
+			}
 			select {
 			case <-ctx.Done():
 				return
 			case <-time.After(backoff.Step()):
 			}
+			served, err = s.discovery.serves(ctx, resource, true)
 		}
-		if served {
+		if served || errors.Is(err, errOtherVersions) {
 			s.cfg.Logger.Warn("the server has a kind that is not read: its policies have no effect here, use "+
-				clusterNetworkPolicy, "kind", resource.GroupResource().String(), "version", version.Version)
+				clusterNetworkPolicy, "kind", resource.GroupResource().String())
 		}
 	}
 }

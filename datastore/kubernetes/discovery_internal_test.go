@@ -130,7 +130,20 @@ func TestFormerKinds(t *testing.T) {
 		}
 		s.warnOfFormerKinds(t.Context())
 		require.Equal(t, 1, strings.Count(log.String(), "\n"))
-		require.Contains(t, log.String(), "kind=baselineadminnetworkpolicies.policy.networking.k8s.io version=v1alpha1")
+		require.Contains(t, log.String(), "kind=baselineadminnetworkpolicies.policy.networking.k8s.io")
 		require.Negative(t, d.failures)
+	})
+}
+
+// Nothing but a warning depends on the former kinds, so an error that stays does not cause requests for ever.
+func TestFormerKindsOfServerThatRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &lateDiscovery{failures: 1_000_000}
+		s := &Source{
+			cfg:       Config{Logger: slog.New(slog.DiscardHandler)},
+			discovery: &discoveryCache{discovery: d},
+		}
+		s.warnOfFormerKinds(t.Context())
+		require.Equal(t, 1_000_000-2*maxFormerTries, d.failures)
 	})
 }

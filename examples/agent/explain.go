@@ -77,7 +77,11 @@ func explainOffline(c cli.Console, o output, s offlineSettings, q api.Question) 
 	if err != nil {
 		return errors.Join(append(rejected, err)...)
 	}
-	list, err := flows.Explain(world, asked, func([]policy.Key) flows.Origins { return pipeline.RuleOrigins(cfg) })
+	list, err := flows.Explain(world, asked, func([]policy.Key) flows.Origins {
+		progress := cli.NewProgress(c, "finding the lines of the rules")
+		defer progress.End()
+		return pipeline.RuleOrigins(cfg)
+	})
 	if err != nil {
 		return err
 	}

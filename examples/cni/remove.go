@@ -97,6 +97,9 @@ func (c *config) explain(err error) error {
 	case errors.Is(err, api.ErrNoAgent):
 		return fmt.Errorf("no agent is running there: start one with 'agent run', or set socket in the network "+
 			"configuration, which is %s", c.Socket)
+	case errors.Is(err, api.ErrRefused):
+		return fmt.Errorf("only root and the user of the agent may connect to %s: run the container runtime as one of "+
+			"them", c.Socket)
 	case errors.Is(err, api.ErrNoAnswer), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("the agent at %s does not answer within %s: it is stopped (SIGSTOP, a frozen cgroup) "+
 			"or busy: let it run or restart it, and the runtime tries again; timeout in the network configuration "+

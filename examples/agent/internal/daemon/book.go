@@ -120,24 +120,29 @@ func (b *ruleBook) interfaceLocked(index uint32, ask func(uint32) string) string
 
 // note processes an update.
 func (p page) note(u policy.Update) {
-	switch r := u.Resource.(type) {
+	admitted, _ := u.Admit() // with other rules, if some fail closed; nil if it is not enforced
+	switch r := admitted.(type) {
 	case *policy.Policy:
-		admitted, _ := u.Admit() // with other rules, if some fail closed
-		if r, ok := admitted.(*policy.Policy); ok {
-			p.noteRules(u.Key, r.TierName(), r.Ingress, r.Egress)
-		}
+		p.noteRules(u.Key, r.TierName(), r.Ingress, r.Egress)
 	case *policy.Profile:
-		if r != nil {
-			p.noteRules(u.Key, "", r.Ingress, r.Egress)
-		}
+		p.noteRules(u.Key, "", r.Ingress, r.Egress)
 	case *policy.WorkloadEndpoint:
-		if r != nil {
-			for _, addr := range r.Addresses {
-				p.endpoints[addr.Unmap()] = r.Namespace + "/" + r.Name
-			}
-			for _, name := range r.Profiles {
-				p.noteMissing(name)
-			}
+		for _, addr := range r.Addresses {
+			p.endpoints[addr.Unmap()] = r.Namespace + "/" + r.Name
+		}
+		p.noteDefaults(r.Profiles)
+	case *policy.HostEndpoint:
+		p.noteDefaults(r.Profiles)
+	}
+}
+
+// noteDefaults adds the rules that apply if there are no profiles of these names.
+func (p page) noteDefaults(profiles []string) {
+	for _, name := range profiles {
+		if builtin, ok := policy.BuiltinProfile(name); ok {
+			p.noteRules(builtin.Key(), "", builtin.Ingress, builtin.Egress)
+		} else {
+			p.noteMissing(name)
 		}
 	}
 }

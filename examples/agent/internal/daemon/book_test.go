@@ -71,10 +71,34 @@ func TestRuleBookForgets(t *testing.T) {
 func TestRuleBookIsUpToDate(t *testing.T) {
 	b, addr := newRuleBook(), netip.MustParseAddr("10.0.0.1")
 	endpoint := func(name string) *policy.WorkloadEndpoint {
-		return &policy.WorkloadEndpoint{Namespace: "shop", Name: name, Addresses: []netip.Addr{addr}}
+		return &policy.WorkloadEndpoint{
+			Namespace: "shop", Name: name, Node: "n", Interface: "way1", Addresses: []netip.Addr{addr},
+		}
 	}
 	before := endpoint("before")
 	b.note(policy.Update{Key: endpoint("after").Key(), Resource: endpoint("after")})
 	b.fill(verdict.World{before.Key(): before})
 	require.Equal(t, "shop/after", b.verdict(nflog.Entry{Src: addr}, nil).From)
+}
+
+// Rules of the built-in profile, and those that replace an invalid or missing profile, have an owner in the log.
+func TestRuleBookKnowsDefaultsOfProfiles(t *testing.T) {
+	b := newRuleBook()
+	host := &policy.HostEndpoint{
+		Name: "eth0", Node: "n", InterfaceName: "eth0", Profiles: []string{policy.DefaultAllowProfile, "lost"},
+	}
+	require.NoError(t, host.Validate())
+	invalid := &policy.Profile{Name: policy.DefaultAllowProfile, Ingress: []policy.Rule{{}}}
+	b.note(policy.Update{Key: host.Key(), Resource: host})
+	b.note(policy.Update{Key: invalid.Key(), Resource: invalid})
+	builtin, _ := policy.BuiltinProfile(policy.DefaultAllowProfile)
+	closed, err := policy.Update{Key: invalid.Key(), Resource: invalid}.Admit()
+	require.Error(t, err)
+	for _, p := range []*policy.Profile{builtin, closed.(*policy.Profile)} {
+		id := policy.RuleIDs(p.Key(), policy.Ingress, p.Ingress)[0]
+		require.Equal(t, p.Key(), *b.verdict(nflog.Entry{Prefix: "x " + id}, nil).Policy)
+	}
+	lost := (&policy.Profile{Name: "lost"}).Key()
+	id := policy.RuleIDs(lost, policy.Egress, []policy.Rule{{Action: policy.Deny}})[0]
+	require.Equal(t, lost, *b.verdict(nflog.Entry{Prefix: "deny " + id}, nil).Policy)
 }
