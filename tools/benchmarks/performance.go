@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -30,6 +31,9 @@ func (p *project) renderPerformance() (page string, charts map[string]string) {
 		fmt.Fprintf(&b, "![%s](%s)\n\n", describe(groups), strings.TrimPrefix(file, "docs/"))
 		fmt.Fprintf(&b, "Recorded on %s at commit `%s`; %s.\nDetails: %s.\n",
 			recording.Date, recording.Commit, recording.Machine.hardware(), details)
+		if hasReference(groups) {
+			b.WriteString(section.Peer)
+		}
 	}
 	if len(left) > 0 {
 		fmt.Fprintf(&b, "\n## Not recorded yet\n\n%s", strings.Join(left, ""))
@@ -45,6 +49,9 @@ type group struct {
 	title string
 	bars  []bar
 }
+
+// classReference is the style of bars of the reference.
+const classReference = "peer"
 
 type bar struct {
 	label, text string
@@ -72,7 +79,7 @@ func (c *Chart) groups(section *Section, recording *Recording) []group {
 			}
 			g.bars = append(g.bars, own)
 			if value, ok := parseQuantity(peer, unit); ok {
-				g.bars = append(g.bars, bar{label: "reference", text: short(unit, value), value: value, class: "peer"})
+				g.bars = append(g.bars, bar{label: "reference", text: short(unit, value), value: value, class: classReference})
 			}
 		}
 		if len(g.bars) > 0 {
@@ -80,6 +87,14 @@ func (c *Chart) groups(section *Section, recording *Recording) []group {
 		}
 	}
 	return groups
+}
+
+// hasReference reports whether a chart has a bar of the reference, which was measured at another time and may have been
+// measured on another machine.
+func hasReference(groups []group) bool {
+	return slices.ContainsFunc(groups, func(g group) bool {
+		return slices.ContainsFunc(g.bars, func(b bar) bool { return b.class == classReference })
+	})
 }
 
 // against returns the target and the peer of the row that shows a figure in its first column.
