@@ -283,3 +283,18 @@ func TestCommittedPages(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestLongLinesAreBroken(t *testing.T) {
+	long := strings.Repeat("µ", columns-2)
+	for text, want := range map[string]string{
+		"":                            "",
+		"a b\nc d":                    "a b\nc d",
+		"a " + long + "\n":            "a " + long + "\n",
+		"a b " + long + " c\nd e":     "a b\n" + long + " c\nd e",
+		long + "µµ a\n" + long + " b": long + "µµ\na\n" + long + " b",
+	} {
+		if got := breakLines(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // renderPerformance returns the page for a reader who decides, and its charts by the name of the file. A chart whose
@@ -28,7 +29,8 @@ func (p *project) renderPerformance() (page string, charts map[string]string) {
 		file := chartPrefix + chart.Name + ".svg"
 		charts[file] = chart.svg(groups)
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", chart.Title, chart.Text)
-		fmt.Fprintf(&b, "![%s](%s)\n\n", describe(groups), strings.TrimPrefix(file, "docs/"))
+		picture := fmt.Sprintf("![%s](%s)", describe(groups), strings.TrimPrefix(file, "docs/"))
+		fmt.Fprintf(&b, "%s\n\n", breakLines(picture))
 		fmt.Fprintf(&b, "Recorded on %s at commit `%s`; %s.\nDetails: %s.\n",
 			recording.Date, recording.Commit, recording.Machine.hardware(), details)
 		if hasReference(groups) {
@@ -79,7 +81,8 @@ func (c *Chart) groups(section *Section, recording *Recording) []group {
 			}
 			g.bars = append(g.bars, own)
 			if value, ok := parseQuantity(peer, unit); ok {
-				g.bars = append(g.bars, bar{label: "reference", text: short(unit, value), value: value, class: classReference})
+				reference := bar{label: "reference", text: short(unit, value), value: value, class: classReference}
+				g.bars = append(g.bars, reference)
 			}
 		}
 		if len(g.bars) > 0 {
@@ -120,4 +123,31 @@ func describe(groups []group) string {
 		parts = append(parts, g.title+": "+strings.Join(bars, ", "))
 	}
 	return strings.Join(parts, ";\n") + "."
+}
+
+// columns is the limit of lines in the repository.
+const columns = 120
+
+// breakLines breaks lines at spaces where they are too long for the repository.
+func breakLines(text string) string {
+	var b strings.Builder
+	used := 0
+	for line := range strings.Lines(text) {
+		for i, word := range strings.Split(line, " ") {
+			width := utf8.RuneCountInString(strings.TrimSuffix(word, "\n"))
+			switch {
+			case i == 0:
+				used = 0
+			case used+1+width > columns:
+				b.WriteByte('\n')
+				used = 0
+			default:
+				b.WriteByte(' ')
+				used++
+			}
+			b.WriteString(word)
+			used += width
+		}
+	}
+	return b.String()
 }
