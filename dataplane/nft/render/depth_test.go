@@ -15,7 +15,7 @@ import (
 
 // Each chain on the way of a packet may go to a shadow, so no more than half the depth that the kernel
 // has room for may be in use, whatever the options. One level more is in use if rules count or log,
-// and a tier with a Pass rule has a chain of its own in an outcome: see "Limits" in docs/nft.md.
+// and a tier with a Pass rule has a chain of its own in an outcome: see "Counting and logging" in docs/nft.md.
 func TestChainsLeaveRoomForShadows(t *testing.T) { nfttest.EachForm(t, testChainsLeaveRoomForShadows) }
 
 func testChainsLeaveRoomForShadows(t *testing.T, classes render.ClassesConfig) {
