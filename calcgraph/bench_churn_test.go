@@ -141,8 +141,9 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// TestChurnAllocations limits the allocations of a step and its undo: to about a third more than the present number.
-// They do not depend on the machine, as time does.
+// TestChurnAllocations limits the allocations of a step and its undo. The limits are the numbers with
+// the race detector: one more for each update is 250,000 more for a start. Unlike times, they do not
+// depend on the machine.
 func TestChurnAllocations(t *testing.T) {
 	w := snapshot{remote: 3100, policies: 310}
 	graph := newGraph(t)
@@ -154,20 +155,21 @@ func TestChurnAllocations(t *testing.T) {
 		graph.Flush()
 	}
 	give(slices.Collect(w.updates())...)
-	for name, limit := range map[string]float64{
+	limits := map[string]float64{
 		"flush with nothing to do":                       0,
-		"remote endpoint, no set affected":               6,
-		"remote endpoint between two sets":               14,
-		"local endpoint added":                           60,
-		"local endpoint, irrelevant label":               16,
-		"policy rule edited":                             90,
-		"policy added, 7 of 200 local":                   200,
-		"policy all() added, 200 local":                  2600,
-		"policy added with a new set, 1 in 40 endpoints": 300,
-		"namespace relabelled, nobody interested":        20,
-		"namespace relabelled, its members move":         200,
-		"one CIDR of 10,000 in a network set":            20,
-	} {
+		"remote endpoint, no set affected":               4,
+		"remote endpoint between two sets":               9,
+		"local endpoint added":                           54,
+		"local endpoint, irrelevant label":               11,
+		"policy rule edited":                             51,
+		"policy added, 7 of 200 local":                   130,
+		"policy all() added, 200 local":                  2010,
+		"policy added with a new set, 1 in 40 endpoints": 235,
+		"namespace relabelled, nobody interested":        14,
+		"namespace relabelled, its members move":         150,
+		"one CIDR of 10,000 in a network set":            15,
+	}
+	for _, name := range slices.Sorted(maps.Keys(limits)) { // each leaves something behind, so the order matters
 		c := churns(w)[name]
 		give(c.setup...)
 		i := 0
@@ -181,7 +183,7 @@ func TestChurnAllocations(t *testing.T) {
 				give(c.undo...)
 			}
 		})
-		require.LessOrEqual(t, allocs, limit, "%s", name)
+		require.LessOrEqual(t, allocs, limits[name], "%s", name)
 		give(c.restore...)
 	}
 }

@@ -96,9 +96,9 @@ func TestLoadAllocations(t *testing.T) {
 		w     load
 		limit float64
 	}{
-		{snapshot{10_000, 400}, 5},
-		{networkSets{1_000, 1_000}, 30},
-		{isolated{namespaces: 2_000}, 25},
+		{snapshot{10_000, 400}, 3},
+		{networkSets{1_000, 1_000}, 20},
+		{isolated{namespaces: 2_000}, 9},
 	} {
 		updates := slices.Collect(test.w.updates())
 		allocs := testing.AllocsPerRun(1, func() {

@@ -105,8 +105,12 @@ func New(cfg Config) (*Graph, error) {
 func (g *Graph) Update(u policy.Update) {
 	resource, err := u.Admit()
 	var doubt *policy.DoubtError
-	if err != nil && !errors.As(err, &doubt) {
-		g.reject(u.Key, err)
+	if err != nil {
+		var found *policy.DoubtError // here, because As moves it to the heap
+		if !errors.As(err, &found) {
+			g.reject(u.Key, err)
+		}
+		doubt = found
 	}
 	if resource == nil {
 		g.remove(u.Key)

@@ -65,8 +65,11 @@ func (u Update) Admit() (Resource, error) {
 		return nil, nil
 	}
 	r, err := u.admit()
+	if _, builtin := BuiltinProfile(u.Key.Name); err == nil || !builtin || u.Key.Kind != KindProfile {
+		return r, err
+	}
 	var invalid *ValidationError
-	if _, builtin := BuiltinProfile(u.Key.Name); builtin && u.Key.Kind == KindProfile && errors.As(err, &invalid) {
+	if errors.As(err, &invalid) {
 		deny := func() []Rule { return []Rule{{Action: Deny}} }
 		closed := &Profile{Name: u.Key.Name, Ingress: deny(), Egress: deny()}
 		return closed, &DoubtError{Key: u.Key, Problems: invalid.Problems}
