@@ -5,7 +5,7 @@ package dataplane
 // Empty reports whether the batch has no events.
 func (b Batch) Empty() bool { return len(b.Events) == 0 }
 
-// CarriesInSync reports whether the batch is the first complete one: its last event is InSync.
+// CarriesInSync reports whether the batch completes the initial state: its last event is InSync.
 func (b Batch) CarriesInSync() bool {
 	if b.Empty() {
 		return false
@@ -14,9 +14,9 @@ func (b Batch) CarriesInSync() bool {
 	return ok
 }
 
-// OnlyNetwork reports whether the batch has events, and all of them are of routes, tunnels, nodes,
-// pools, services, namespaces and service accounts: of nothing that policy or local endpoints are
-// made of.
+// OnlyNetwork reports whether the batch has events and none of them concerns policy or local
+// endpoints: all are events of routes, tunnels, nodes, pools, services, namespaces or service
+// accounts.
 func (b Batch) OnlyNetwork() bool {
 	for _, e := range b.Events {
 		switch e.(type) {

@@ -21,7 +21,7 @@ func (m Member) Compare(o Member) int {
 	return cmp.Compare(m.Port, o.Port)
 }
 
-// Equal reports whether the two policies are the same, IDs of rules included. A nil
+// Equal reports whether the two policies are the same, including the IDs of their rules. A nil
 // policy equals only nil.
 func (p *Policy) Equal(o *Policy) bool {
 	if p == nil || o == nil {
@@ -32,7 +32,7 @@ func (p *Policy) Equal(o *Policy) bool {
 		equalRules(p.Ingress, o.Ingress) && equalRules(p.Egress, o.Egress)
 }
 
-// Equal reports whether the two profiles are the same, IDs of rules included. A nil
+// Equal reports whether the two profiles are the same, including the IDs of their rules. A nil
 // profile equals only nil.
 func (p *Profile) Equal(o *Profile) bool {
 	if p == nil || o == nil {
@@ -52,7 +52,7 @@ func (e *Endpoint) Equal(o *Endpoint) bool {
 		equalTiers(e.Ingress, o.Ingress) && equalTiers(e.Egress, o.Egress)
 }
 
-// Equal reports whether the two host endpoints are the same. A nil one equals only nil.
+// Equal reports whether the two host endpoints are the same. A nil HostEndpoint equals only nil.
 func (h *HostEndpoint) Equal(o *HostEndpoint) bool {
 	if h == nil || o == nil {
 		return h == o
@@ -68,13 +68,13 @@ func (h *HostEndpoint) Equal(o *HostEndpoint) bool {
 // equalValues compares two values. nil equals only nil.
 func equalValues[T comparable](a, b *T) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// equalTiers compares two lists. Endpoints share lists, and then a look at where they are is
-// enough.
+// equalTiers reports whether two lists are equal. Endpoints often share a list; then it compares no
+// elements.
 func equalTiers(a, b []TierPolicies) bool {
 	return same(a, b) || slices.EqualFunc(a, b, TierPolicies.Equal)
 }
 
-// same reports whether the two slices are one.
+// same reports whether the two slices are the same memory.
 func same[T any](a, b []T) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

@@ -8,61 +8,64 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Dataplane programs events into something that handles packets: a kernel, usually.
+// Dataplane programs events into something that handles packets, usually a kernel.
 //
 // A Dataplane need not be safe for concurrent use: the Driver calls it from one goroutine.
 type Dataplane interface {
-	// Apply takes the batch into the desired state, which cannot fail, then brings the
-	// kernel to that state.
+	// Apply updates the desired state with the batch, which cannot fail, and then brings the kernel
+	// to the desired state.
 	//
-	// Before the batch that carries InSync it touches nothing: the batches are only
-	// remembered. The first complete state adopts what an earlier run left, repairs the
-	// other objects of ours and removes unwanted ones.
+	// Before the batch with InSync, the desired state is incomplete. Until then, Apply only
+	// remembers the events and does not touch the kernel. With InSync, it reads what an earlier run
+	// left in the kernel. It keeps the objects that are equal to desired ones, repairs those that
+	// differ, and removes those of ours that are not desired.
 	//
-	// It is idempotent. After an error the desired state stands, and the next call,
-	// with the same batch, a later one or an empty one, tries again what is missing.
-	// One object that cannot be programmed does not hold up the others: it is left
-	// failing closed and reported.
+	// Apply is idempotent. After an error, the desired state stays as the batches made it. The next
+	// call programs what is missing, whether its batch is the same, a later one or empty. If one
+	// object cannot be programmed, Apply drops its traffic, reports it, and programs the others.
 	//
-	// Errors: a join of *ApplyError, one for each object at fault, down or pending; an *ApplyError
+	// Errors: a join of *ApplyError, one for each object at fault, down or pending. An *ApplyError
 	// without an Object, or any other error, means that the state of all objects is unknown.
 	Apply(ctx context.Context, b Batch) error
 
-	// Resync compares the kernel with the desired state and repairs the difference. Before
-	// InSync it does nothing. Errors as for Apply.
+	// Resync compares the kernel with the desired state and repairs the differences. Before InSync
+	// it does nothing. It returns the same errors as Apply.
 	Resync(ctx context.Context) error
 
-	// Teardown removes everything that this dataplane ever programmed, also what an earlier run
-	// left, and forgets the desired state.
+	// Teardown removes everything that this dataplane has programmed, also in earlier runs, and
+	// clears the desired state.
 	Teardown(ctx context.Context) error
 }
 
-// Planner is a Dataplane that can print its changes without making them.
+// Planner is a Dataplane that can print the changes of a batch without making them.
 type Planner interface {
-	// Plan returns the changes that Apply would make for the batch, as text in the language of the
-	// usual tool (nft, ip), one a line, and touches neither the kernel nor the desired state.
+	// Plan returns the changes that Apply would make for the batch. They are text in the language
+	// of the usual tool (nft, ip), one change a line. Plan changes neither the kernel nor the
+	// desired state.
 	Plan(ctx context.Context, b Batch) (string, error)
 }
 
-// Finisher is a Dataplane that can defer deletions. It returns once packets see a change, and deletes
-// later the objects that only packets under way still use. The Driver calls ApplyVisible instead of
-// Apply, so that such deletions do not delay the next batch.
+// Finisher is a Dataplane that can defer deletions. Packets that are already in the kernel may
+// still use an object when new packets do not use it any more. A Finisher returns once new packets
+// see a change, and deletes such objects later. The Driver calls ApplyVisible instead of Apply, and
+// Finish while it is idle, so these deletions do not delay the next batch.
 type Finisher interface {
-	// ApplyVisible is Apply, but may leave deletions for Finish.
+	// ApplyVisible does what Apply does, but may leave deletions for Finish.
 	ApplyVisible(ctx context.Context, b Batch) error
-	// Unfinished returns a channel that is closed once Finish need not wait, or nil if nothing is
-	// left for it. A call of another method may change the result.
+	// Unfinished returns nil if no deletion is left for Finish. Otherwise it returns a channel that
+	// is closed once Finish need not wait. A call of another method may change the result.
 	Unfinished() <-chan struct{}
-	// Finish makes deletions that ApplyVisible left. Others may need a longer wait: Unfinished then
-	// returns another channel. Errors: as for Apply; a Resync then makes the remaining deletions.
+	// Finish makes the deletions that ApplyVisible left and that need no further wait. If others do
+	// need one, Unfinished then returns another channel. Errors: as for Apply. After an error, a
+	// Resync makes the remaining deletions.
 	Finish(ctx context.Context) error
 }
 
 // Limited is a Dataplane that may program an endpoint although policy does not see all of its traffic, for
 // example frames between two ports of a bridge.
 type Limited interface {
-	// Unjudged returns, for each such endpoint, which traffic policy does not see, and why, as text for people.
-	// The Driver calls it after each Apply and Resync, and copies the texts to EndpointStatus. It does not
-	// change the map.
+	// Unjudged returns text for people about each such endpoint: which traffic policy does not see,
+	// and why. The Driver calls Unjudged after each Apply and Resync, and copies the texts to
+	// EndpointStatus. It does not change the map.
 	Unjudged() map[policy.Key]string
 }

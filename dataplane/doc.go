@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dataplane is the contract between the calculation of policy and the programming
-// of it: the events that define what a node's kernel must hold, the Dataplane interface
-// that backends implement, and the Driver that keeps several backends in step.
+// Package dataplane is the contract between the calculation of policy and the programming of the
+// kernel. It defines:
+//
+//   - events, which describe what the kernel of one node must hold;
+//   - [Dataplane], the interface that a backend for nftables, routes or another target implements;
+//   - [Driver], which programs several backends in order, retries, and reports status.
 //
 //	           Batch            Apply          ┌──▶ nft: policy, profiles, IP sets, endpoints
 //	graph ──────────────▶ Driver ──────────────┤        then, once an endpoint's policy is in,
@@ -13,19 +16,21 @@
 //
 // # Events
 //
-// A graph emits batches of events in dependency order: whatever is referred to comes
-// before what refers to it and goes after it. See Batch for the order.
-// A batch is the unit of atomicity: one kernel transaction where the backend can do it.
-// Events hold no selectors and no names to look up; they are final.
+// The calculation graph (package calcgraph) turns resources such as policies, endpoints and nodes
+// into batches of events. In a batch, an object comes before the objects that refer to it, and goes
+// after them; [Batch] lists the order. A batch is the unit of atomicity: a backend applies it in
+// one kernel transaction where it can. Events have everything resolved: in place of selectors and
+// names of ports, rules have IP sets and numbers.
 //
-// Routes define where every address is, seen from the node; those of local workloads repeat the
-// endpoints, with the type of the pool. A route that leads through a tunnel comes after the
-// tunnel and goes before it. Nodes, pools, services, namespaces and service accounts are passed on
-// for dataplanes that use their names. A dataplane ignores the events that it has no use for.
+// Every node gets the routes to all known addresses. For a local workload, the route repeats an
+// address of its endpoint, together with the type of its pool. If a route leads through a tunnel,
+// the tunnel is added before the route and removed after it. Nodes, pools, services, namespaces and
+// service accounts are for dataplanes that use their names or labels. A dataplane ignores the
+// events that it has no use for.
 //
 // # Usage
 //
-// Make the dataplanes, give them to a Driver in order of dependency, run it, and send
+// Make the dataplanes, and give them to a Driver in order of dependency. Run the Driver, and send
 // it what the graph flushes:
 //
 //	d, err := dataplane.NewDriver(dataplane.DriverConfig{
@@ -38,37 +43,49 @@
 //	err = d.WaitRemoved(ctx, endpoint.Key())    // as a CNI DEL would
 //	err = d.WaitApplied(ctx)                    // all that was sent so far
 //
-// Batches that come while the driver is busy, or while DriverConfig.MinInterval holds it back, are
-// merged and applied as one. A dataplane that is a Watcher is repaired when it reports a change by
-// another process; Resync and DriverConfig.ResyncEvery repair without that. One that is a Finisher
-// deletes unused objects while the driver is idle. EndpointChanges reports each change of an
-// endpoint's status, Stats and Hooks are for metrics, and Plan returns what a batch would change.
-// Shutdown ends Run after the current round and leaves the kernel as it is; Teardown, after that,
-// clears it.
+// While the Driver is busy, or while DriverConfig.MinInterval delays it, it merges the batches that
+// arrive and applies them as one. A dataplane may implement further interfaces:
+//
+//   - If it is a [Watcher], it reports changes by other processes, and the Driver has it repair
+//     them. Without a Watcher, use DriverConfig.ResyncEvery or Resync.
+//   - If it is a [Finisher], it deletes unused objects while the Driver is idle.
+//   - If it is a [Planner], Plan returns what a batch would change.
+//   - If it is [Limited], it names the traffic that policy does not see.
+//
+// EndpointChanges reports each change of an endpoint's status. Stats and Hooks are for metrics.
+// Shutdown ends Run after the current attempt, and leaves the kernel as it is. After Shutdown,
+// Teardown removes everything from the kernel.
 //
 // # Ordering
 //
-// An endpoint's policy is in the kernel before its route, and its route is gone before
-// its policy goes. If the policy of an endpoint cannot be programmed, its route is
-// withheld; the other endpoints go on. After a general error, new and changed routes are withheld from
-// the later dataplanes.
+// An endpoint must not have a route while its policy is missing. So an endpoint's policy is in the
+// kernel before its route, and its route is gone before its policy goes. If the policy of an
+// endpoint cannot be programmed, the Driver withholds its route: it does not send the endpoint to
+// later dataplanes. Other endpoints are not affected. After an error that is not of a single
+// object, the later dataplanes get no new or changed routes at all.
 //
 // # Concurrency
 //
-// Events are shared freely once sent, and never changed. A Dataplane is called from one
-// goroutine. All methods of a Driver may be called from any goroutine.
+// Several goroutines may share events, because nobody changes an event after it is sent. A
+// Dataplane is called from one goroutine, except for [Watcher].Watch. All methods of a Driver may
+// be called from any goroutine.
 //
 // # Errors
 //
-// Dataplanes return a join of *ApplyError, one for each object at fault. ApplyErrors takes it
-// apart. The Driver never gives up: it retries with back-off and reports in Status. An endpoint
-// without an interface is no failure: its state is EndpointDown until the interface is there. Nor is
-// an endpoint that is Pending. Methods return the context's error, or ErrStopped after Run has returned.
+// A Dataplane returns a join of [*ApplyError], one for each object at fault. [ApplyErrors] splits
+// the join. The Driver never gives up: it retries with back-off, and reports the error in Status.
+//
+// Two states of an endpoint are no failures. An endpoint whose interface does not exist is
+// EndpointDown until the interface is there. An endpoint that a dataplane programs after Apply has
+// returned is EndpointPending until then.
+//
+// Methods return the context's error, or [ErrStopped] after Run has returned.
 //
 // # Asynchronous dataplanes
 //
-// Apply may return before an endpoint or a policy is programmed or removed, with an *ApplyError that is
-// Pending for it. The endpoint stays EndpointPending, and later dataplanes wait for it. Once it is done or
-// has failed, Watch reports a Drift with OnlyFaults, and the Driver calls Apply with an empty batch. Its
-// error has the objects that are still pending or at fault.
+// A dataplane may program or remove an endpoint or a policy after Apply has returned. Apply then
+// returns an ApplyError with Pending for it. The endpoint stays EndpointPending, and is withheld
+// from later dataplanes. When the dataplane is done or has failed, its Watch reports a Drift with
+// OnlyFaults. The Driver then calls Apply with an empty batch, which returns the objects that are
+// still pending or at fault.
 package dataplane

@@ -9,26 +9,27 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// ApplyError is the fault of one object, or of all: why it could not be programmed.
+// ApplyError reports why an object could not be programmed, or why nothing is known of any object.
 type ApplyError struct {
 	// Backend that failed, as in "nft" or "routes".
 	Backend string
-	// Op is what was being done, as in "add route".
+	// Op is the operation that failed, as in "add route".
 	Op string
-	// Object at fault. The zero Key means that the failure is not of one object.
+	// Object is the object at fault. The zero Key means that the error is not of a single object.
 	Object policy.Key
-	// Detail is the kernel's own words (extended ack), if there were any. It is not part of
-	// Error().
+	// Detail is the text of the kernel (extended ack), if there is one. Error() does not contain
+	// it.
 	Detail string
 	// Err is the cause.
 	Err error
-	// Down is set if the fault is that the interface of a workload endpoint does not exist or is down,
-	// and nothing else. Only a Watcher sets it, which reports when the interface is there: see
-	// EndpointDown.
+	// Down is set if the only fault is that the interface of a workload endpoint does not exist or
+	// is down. See EndpointDown. Only a Watcher sets Down, because its Watch reports when the
+	// interface is there.
 	Down bool
-	// Pending is set if the object has no fault, but is programmed or removed after the call. Only a
-	// Watcher sets it, for an endpoint, host endpoint, policy or profile. It reports a Drift with
-	// OnlyFaults when that is done or has failed, also if Watch begins later.
+	// Pending is set if the object has no fault, but the dataplane programs or removes it after the
+	// call. Only a Watcher sets Pending, for an endpoint, host endpoint, policy or profile. Its
+	// Watch reports a Drift with OnlyFaults when the object is done or has failed, even if that was
+	// before Watch began.
 	Pending bool
 }
 
@@ -52,9 +53,9 @@ func (e *ApplyError) Error() string {
 // Unwrap returns the cause.
 func (e *ApplyError) Unwrap() error { return e.Err }
 
-// ApplyErrors takes apart what Apply or Resync returned: the errors of single objects by their
-// key (the first of each), and whether there was any other error, after which nothing is known
-// of any object.
+// ApplyErrors splits an error of Apply or Resync. It returns the first error of each object by the
+// object's key, and whether there was a general error: one that is not of a single object. After a
+// general error, the state of all objects is unknown.
 func ApplyErrors(err error) (objects map[policy.Key]*ApplyError, general bool) {
 	objects = map[policy.Key]*ApplyError{}
 	for _, e := range flatten(err) {
@@ -70,8 +71,9 @@ func ApplyErrors(err error) (objects map[policy.Key]*ApplyError, general bool) {
 	return objects, general
 }
 
-// splitWaiting separates the errors that are no failures: of workload endpoints that are Down, and of
-// objects that are Pending. It returns the first such error of each object, and a join of all others.
+// splitWaiting separates the errors that are no failures: those of workload endpoints that are
+// Down, and those of objects that are Pending. It returns the first such error of each object, and
+// a join of all other errors.
 func splitWaiting(err error) (waiting map[policy.Key]*ApplyError, others error) {
 	waiting = map[policy.Key]*ApplyError{}
 	var rest []error
@@ -106,7 +108,7 @@ func flatten(err error) []error {
 	if err == nil {
 		return nil
 	}
-	if a, ok := err.(*ApplyError); ok { // whose cause may be a join of its own
+	if a, ok := err.(*ApplyError); ok { // its cause may be a join, which stays whole
 		return []error{a}
 	}
 	switch e := err.(type) {

@@ -9,16 +9,16 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Event is one step of a dependency-ordered stream: a referent comes before whatever
-// refers to it and goes after it. The set is closed.
+// Event is one step of a batch: it adds, changes or removes one object. [Batch] has the order of
+// events. Other packages cannot define events.
 type Event interface {
 	fmt.Stringer
 	place() place
 }
 
-// Batch is what one flush of the graph emits: the unit of atomicity. Its events are in this order,
-// within each step sorted by id, with at most one event an object (an IP set that is new has an
-// IPSetUpdate and no IPSetDelta):
+// Batch is what one flush of the graph emits, and the unit of atomicity. It has at most one event
+// for each object. (A new IP set has an IPSetUpdate and no IPSetDelta.) Its events are in this
+// order, and those of one type are sorted by their objects:
 //
 //	IPSetUpdate, IPSetDelta, PolicyUpdate, ProfileUpdate, EndpointUpdate, HostEndpointUpdate,
 //	EndpointRemove, HostEndpointRemove, ProfileRemove, PolicyRemove, IPSetRemove,
@@ -26,20 +26,23 @@ type Event interface {
 //	NodeUpdate, NodeRemove, PoolUpdate, PoolRemove, ServiceUpdate, ServiceRemove,
 //	NamespaceUpdate, NamespaceRemove, ServiceAccountUpdate, ServiceAccountRemove, InSync
 //
-// Tunnels and routes are replaced one by one: within a batch, two tunnels may have one address for
-// a moment, and a route that is replaced may lead through a tunnel that is gone. After the batch
-// neither is so.
+// Tunnels and routes are replaced one by one. So between two events of a batch, two tunnels may
+// have the same address, and a route that is to be replaced may lead through a tunnel that was
+// removed. After the batch, neither is the case.
 //
-// InSync occurs once in the life of a graph: last in the first complete batch.
-// A receiver must not change the batch.
+// InSync occurs once for each graph: it is the last event of the first complete batch. A receiver
+// must not change the batch.
 type Batch struct {
 	Events []Event
 }
 
-// IPSetID identifies an IP set: a short stable hash of what it stands for, made of [A-Za-z0-9_-]
-// after a two-character prefix "s:" (the addresses that a selector matches), "p:" (a named port) or
-// "v:" (the backends of a service: addresses in a set of type IPSetNets, with ports in one of type
-// IPSetPorts).
+// IPSetID identifies an IP set. It is a two-character prefix and a short hash, made of
+// [A-Za-z0-9_-], of what the set stands for. The prefixes are:
+//
+//   - "s:" for the addresses that a selector matches
+//   - "p:" for a named port
+//   - "v:" for the backends of a service: their addresses in a set of type IPSetNets, or addresses
+//     and ports in one of type IPSetPorts
 type IPSetID string
 
 // IPSetType is the type of the members of an IP set.
@@ -47,10 +50,10 @@ type IPSetType uint8
 
 // The types of IP sets.
 const (
-	// IPSetNets has addresses and prefixes of both families. Members may overlap: every
-	// distinct prefix that contributes is a member.
+	// IPSetNets has addresses and prefixes of both families. Members may overlap: if the selector
+	// matches 10.0.0.0/8 and 10.1.0.0/16, both are members.
 	IPSetNets IPSetType = iota
-	// IPSetPorts has (full-length address, protocol, port) of both families.
+	// IPSetPorts has triples of a full-length address, a protocol and a port, of both families.
 	IPSetPorts
 )
 
@@ -62,35 +65,35 @@ type Member struct {
 	Port     uint16
 }
 
-// IPSetUpdate makes a set, with all its members, sorted and distinct. If the set exists its content
-// is replaced.
+// IPSetUpdate makes a set with all its members, sorted and distinct. If the set exists, its members
+// are replaced.
 type IPSetUpdate struct {
 	ID      IPSetID
 	Type    IPSetType
 	Members []Member
 }
 
-// IPSetDelta adds members that were absent and removes members that were present.
-// Both lists are sorted.
+// IPSetDelta changes the members of a set. It adds members that were absent and removes members
+// that were present. Both lists are sorted.
 type IPSetDelta struct {
 	ID      IPSetID
 	Added   []Member
 	Removed []Member
 }
 
-// IPSetRemove removes a set that nothing refers to any more.
+// IPSetRemove removes a set to which no rule refers any more.
 type IPSetRemove struct {
 	ID IPSetID
 }
 
-// PolicyUpdate makes or replaces a policy that at least one local endpoint uses, or
-// that is wanted on every node.
+// PolicyUpdate makes or replaces a policy. The policy applies to a local endpoint, or has the hint
+// policy.AssumeNeededOnEveryNode.
 type PolicyUpdate struct {
 	Key    policy.Key
 	Policy *Policy
 }
 
-// PolicyRemove removes a policy that no endpoint refers to any more.
+// PolicyRemove removes a policy to which no endpoint refers any more.
 type PolicyRemove struct {
 	Key policy.Key
 }
@@ -101,7 +104,7 @@ type ProfileUpdate struct {
 	Profile *Profile
 }
 
-// ProfileRemove removes a profile that no endpoint refers to any more.
+// ProfileRemove removes a profile to which no endpoint refers any more.
 type ProfileRemove struct {
 	Name string
 }
@@ -128,5 +131,6 @@ type HostEndpointRemove struct {
 	Key policy.Key
 }
 
-// InSync marks the end of the initial state: everything that the datastore held at start has come.
+// InSync marks the end of the initial state: the batches so far have everything that the datastore
+// held at the start.
 type InSync struct{}

@@ -4,16 +4,18 @@ package dataplane
 
 import "strings"
 
-// FeatureError reports a feature that the kernel lacks. It is the cause of an error, or of the warning that a Dataplane
-// logs where it works without the feature. No object that needs the feature was written.
+// FeatureError reports a feature that the kernel lacks. It is the cause of an error if objects need
+// the feature: none of these was written. It is the cause of a warning in the log if the Dataplane
+// works without the feature.
 type FeatureError struct {
-	// Feature, as in "flowtables" or "devices of kind ipip".
+	// Feature is the name of the feature, as in "flowtables" or "devices of kind ipip".
 	Feature string
 	// Since is the first version of Linux with the feature, as in "6.4".
 	Since string
 	// Module is the kernel module with the feature, as in "nft_flow_offload", or empty.
 	Module string
-	// Err is the kernel's error. It is nil if the version of the kernel was reason enough.
+	// Err is the kernel's error. It is nil if the version of the kernel alone shows that the
+	// feature is missing.
 	Err error
 }
 

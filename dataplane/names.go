@@ -12,14 +12,15 @@ import (
 )
 
 // Node is a machine of the cluster as the datastore has it, for dataplanes that use its name,
-// addresses or labels. Readers may share one that nobody changes.
+// addresses or labels. Several goroutines may read a Node that nobody changes.
 type Node struct {
-	// Name of the node, its identity.
+	// Name is the identity of the node.
 	Name string
-	// Addresses of the node with the length of their subnets: host bits stay. Their order is that
-	// of the datastore; the first of each family is the one that routes go to.
+	// Addresses of the node, with the prefix length of their subnets and with host bits. They have
+	// the order of the datastore. Routes go to the first address of each family.
 	Addresses []netip.Prefix
-	// WireguardAddresses are those of the node's WireGuard devices: at most one of each family, IPv4 first.
+	// WireguardAddresses are the addresses of the node's WireGuard devices: at most one of each
+	// family, IPv4 first.
 	WireguardAddresses []netip.Addr
 	// WireguardKeys are the keys of the node's WireGuard devices. Empty if the node does not encrypt.
 	WireguardKeys []policy.WireguardKey
@@ -27,26 +28,28 @@ type Node struct {
 	Labels map[string]string
 }
 
-// Pool is a range of addresses that workloads get theirs from. It is a plain value; readers may
-// share one that nobody changes.
+// Pool is a range of addresses for workloads. Several goroutines may read a Pool that nobody
+// changes.
 type Pool struct {
-	// Name of the pool, its identity.
+	// Name is the identity of the pool.
 	Name string
 	// CIDR of the pool, with no host bits.
 	CIDR netip.Prefix
-	// Type is how traffic between nodes is carried. It is never PoolNone.
+	// Type is the way that packets take between nodes, such as VXLAN. It is never PoolNone.
 	Type PoolType
-	// NATOutgoing translates the source of what the pool's addresses send to addresses outside all
-	// pools.
+	// NATOutgoing means source NAT: packets from the pool to addresses outside all pools get the
+	// node's address.
 	NATOutgoing bool
-	// Disabled pools give out no new addresses. They count like any other pool here.
+	// Disabled means that the pool gives out no new addresses. Dataplanes treat it as any other
+	// pool.
 	Disabled bool
 }
 
-// Service is a part of what stands behind a service: every address serves every port. Readers may
-// share one that nobody changes.
+// Service has backends of a service, as policy.ServiceBackends does: each address serves each port. A
+// service may have several such objects, as a Kubernetes Service has several EndpointSlices. Several
+// goroutines may read a Service that nobody changes.
 type Service struct {
-	// Key of the part; a service may have several. It is the identity.
+	// Key of the ServiceBackends. It is the identity of the Service.
 	Key policy.Key
 	// Name of the service, in the namespace of Key.
 	Name string
@@ -56,26 +59,27 @@ type Service struct {
 	Ports []policy.ServicePort
 }
 
-// Namespace is a namespace with its labels. Readers may share one that nobody changes.
+// Namespace is a namespace with its labels. Several goroutines may read a Namespace that nobody
+// changes.
 type Namespace struct {
-	// Name of the namespace, its identity.
+	// Name is the identity of the namespace.
 	Name string
 	// Labels of the namespace.
 	Labels map[string]string
 }
 
-// ServiceAccount is a service account with its labels. Readers may share one that nobody changes.
+// ServiceAccount is a service account with its labels. Several goroutines may read one that nobody
+// changes.
 type ServiceAccount struct {
-	// Key is the identity.
+	// Key is the identity of the service account.
 	Key ServiceAccountKey
 	// Labels of the service account.
 	Labels map[string]string
 }
 
-// ServiceAccountKey identifies a service account. Keys are comparable; Compare orders them. It is a
-// plain value and safe for concurrent use.
+// ServiceAccountKey identifies a service account. Keys are comparable; Compare orders them.
 type ServiceAccountKey struct {
-	// Namespace of the service account, and its Name there.
+	// Namespace of the service account, and its Name in the namespace.
 	Namespace, Name string
 }
 
@@ -84,7 +88,7 @@ func (k ServiceAccountKey) Compare(o ServiceAccountKey) int {
 	return cmp.Or(cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.Name, o.Name))
 }
 
-// Equal reports whether the two nodes are the same. Lists are compared in order; nil and empty
+// Equal reports whether the two nodes are the same. The order of lists counts. Nil and empty lists
 // are the same. A nil node equals only nil.
 func (n *Node) Equal(o *Node) bool {
 	if n == nil || o == nil {
@@ -97,8 +101,8 @@ func (n *Node) Equal(o *Node) bool {
 // Equal reports whether the two pools are the same. A nil pool equals only nil.
 func (p *Pool) Equal(o *Pool) bool { return equalValues(p, o) }
 
-// Equal reports whether the two parts are the same. Lists are compared in order; nil and empty are
-// the same. A nil part equals only nil.
+// Equal reports whether the two Services are the same. The order of lists counts. Nil and
+// empty lists are the same. A nil Service equals only nil.
 func (s *Service) Equal(o *Service) bool {
 	if s == nil || o == nil {
 		return s == o
@@ -115,7 +119,7 @@ func (n *Namespace) Equal(o *Namespace) bool {
 	return n.Name == o.Name && maps.Equal(n.Labels, o.Labels)
 }
 
-// Equal reports whether the two service accounts are the same. A nil one equals only nil.
+// Equal reports whether the two service accounts are the same. A nil account equals only nil.
 func (a *ServiceAccount) Equal(o *ServiceAccount) bool {
 	if a == nil || o == nil {
 		return a == o
@@ -143,12 +147,12 @@ type PoolRemove struct {
 	Name string
 }
 
-// ServiceUpdate makes or replaces a part of a service.
+// ServiceUpdate makes or replaces backends of a service.
 type ServiceUpdate struct {
 	Service *Service
 }
 
-// ServiceRemove removes a part of a service.
+// ServiceRemove removes backends of a service.
 type ServiceRemove struct {
 	Key policy.Key
 }

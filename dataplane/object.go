@@ -10,80 +10,82 @@ import (
 
 // Policy is a policy with its selectors resolved to IP sets.
 type Policy struct {
-	// Tier the policy is in; for information, the order is in the endpoints.
+	// Tier of the policy, for information: the lists of endpoints have the order of tiers and
+	// policies.
 	Tier string
-	// Staged policies must not be enforced.
+	// Staged policies are for information. A dataplane must not enforce them.
 	Staged bool
-	// Forward means that the policy counts on host endpoints for forwarded traffic too: it may be in
-	// the lists HostEndpoint.ForwardIngress and ForwardEgress.
+	// Forward means that the policy, on host endpoints, also applies to forwarded traffic: it may
+	// be in the lists HostEndpoint.ForwardIngress and ForwardEgress.
 	Forward bool
 	// Untracked policies decide before connection tracking: they are in
-	// HostEndpoint.UntrackedIngress and UntrackedEgress and in no other list.
+	// HostEndpoint.UntrackedIngress and UntrackedEgress, and in no other list.
 	Untracked bool
-	// PreDNAT policies decide before destination NAT: they are in HostEndpoint.PreDNATIngress and
+	// PreDNAT policies decide before destination NAT: they are in HostEndpoint.PreDNATIngress, and
 	// in no other list.
 	PreDNAT bool
-	// Ingress and Egress rules in order.
+	// Ingress and Egress are the rules, in order.
 	Ingress, Egress []Rule
 }
 
 // Profile is a profile with its selectors resolved to IP sets.
 type Profile struct {
-	// Ingress and Egress rules in order. Pass acts as Deny here.
+	// Ingress and Egress are the rules, in order. In a profile, Pass acts as Deny.
 	Ingress, Egress []Rule
 }
 
 // Endpoint is a local workload endpoint with the policy that applies to it.
 //
-// Endpoints that the same policies select share the lists of tiers: a receiver must not change
-// them. To compare two that are shared takes no time.
+// Endpoints to which the same policies apply share their lists of tiers, so a receiver must not
+// change the lists. Equal compares shared lists in constant time.
 type Endpoint struct {
-	// Interface is the name of the host's side of the link.
+	// Interface is the name of the endpoint's interface in the host's network namespace.
 	Interface string
 	// Addresses of the workload, sorted.
 	Addresses []netip.Addr
-	// MAC of the workload's side; empty if unknown.
+	// MAC is the MAC address of the workload's end of the link. Empty if unknown.
 	MAC string
-	// Down means that the endpoint must not have any traffic, established connections included.
+	// Down means that no packet may pass from or to the endpoint, also of established connections.
 	Down bool
-	// Ingress tiers apply to traffic to the workload, Egress tiers to traffic from it, in
-	// order. A tier is listed in a direction only if a policy in it applies in that direction.
+	// Ingress tiers apply to traffic to the workload, Egress tiers to traffic from it, in order. A
+	// list has a tier only if a policy of the tier applies in that direction.
 	Ingress, Egress []TierPolicies
-	// Profiles, in order: consulted if no tier decided. All exist: a profile that is missing in the
-	// datastore comes with rules that deny everything.
+	// Profiles, in order, decide if no tier decided. All of them exist: if a profile is missing in
+	// the datastore, the graph sends one that denies everything.
 	Profiles []string
-	// NATs are the floating addresses of the workload, sorted and each once.
+	// NATs are the floating addresses of the workload: external addresses that destination NAT maps
+	// to an address of the workload. They are sorted and distinct.
 	NATs []policy.IPNAT
-	// AllowedSources are prefixes that the workload may send from besides Addresses, sorted and
-	// each once.
+	// AllowedSources are prefixes that the workload may send from, besides Addresses. They are
+	// sorted and distinct.
 	AllowedSources []netip.Prefix
 }
 
-// HostEndpoint is a host endpoint of this node with the policy that applies to it. Where
-// several host endpoints claim one interface the one with the smallest key counts.
+// HostEndpoint is a host endpoint of this node with the policy that applies to it. If several host
+// endpoints have the same interface, the one with the smallest key applies.
 //
-// Endpoints that the same policies select share the lists of tiers: a receiver must not change
-// them. To compare two that are shared takes no time.
+// Host endpoints to which the same policies apply share their lists of tiers, so a receiver must
+// not change the lists. Equal compares shared lists in constant time.
 type HostEndpoint struct {
-	// Interface is the name of the interface, or policy.AllInterfaces. Empty means the interfaces
-	// that hold one of Addresses.
+	// Interface is the name of the interface, or policy.AllInterfaces. Empty means all interfaces
+	// that have one of Addresses.
 	Interface string
-	// Addresses that are expected on the interface, sorted.
+	// Addresses are the addresses that the interface is expected to have, sorted.
 	Addresses []netip.Addr
 	// Ingress tiers apply to traffic to the host's own processes, Egress tiers to traffic from
-	// them, as in Endpoint.
+	// these processes. See Endpoint for the order.
 	Ingress, Egress []TierPolicies
-	// ForwardIngress and ForwardEgress apply to what the host forwards in by the interface and out
-	// by it. Without a tier in a direction, all such traffic is allowed; profiles are not
-	// consulted.
+	// ForwardIngress and ForwardEgress apply to traffic that the host forwards: the first list
+	// where the packet enters by the interface, the second where it leaves by it. If a list is
+	// empty, all such traffic is allowed. Profiles do not apply to it.
 	ForwardIngress, ForwardEgress []TierPolicies
 	// UntrackedIngress and UntrackedEgress apply before connection tracking. The default action of
-	// their tiers is Pass: what no policy decides goes on to the other lists.
+	// their tiers is Pass: if no policy decides, the packet goes on to the other lists.
 	UntrackedIngress, UntrackedEgress []TierPolicies
 	// PreDNATIngress applies before destination NAT. The default action of its tiers is Pass.
 	PreDNATIngress []TierPolicies
-	// Profiles, in order: consulted for Ingress and Egress if no tier decided. All exist, as with
-	// Endpoint.
+	// Profiles, in order, decide for Ingress and Egress if no tier decided. All of them exist, as
+	// for Endpoint.
 	Profiles []string
 }
 
@@ -91,9 +93,9 @@ type HostEndpoint struct {
 type TierPolicies struct {
 	// Tier is the name of the tier.
 	Tier string
-	// DefaultAction is Deny or Pass: what happens if at least one policy that is not
-	// staged is listed and none decided.
+	// DefaultAction is Deny or Pass. It applies to a packet about which none of Policies decided,
+	// if at least one of them is not staged.
 	DefaultAction policy.Action
-	// Policies in order, staged ones included.
+	// Policies of the tier in order, including staged ones.
 	Policies []policy.Key
 }

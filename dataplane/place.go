@@ -17,8 +17,9 @@ type place struct {
 	id   identity
 }
 
-// identity identifies the object of an event: by a key, or a route by its destination. For an object
-// without a key, the key has a kind that is not one of package policy.
+// identity identifies the object of an event: a route by its destination, any other object by a
+// key. Some objects, such as IP sets, have no key in package policy. Their identity has a key of a
+// kind that package policy does not have.
 type identity struct {
 	key   policy.Key
 	route netip.Prefix

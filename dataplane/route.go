@@ -7,61 +7,68 @@ import (
 	"net/netip"
 )
 
-// Route has the place of the addresses of a prefix, as seen from the node that the events are for: the node or workload
-// that has them, and the next hop or tunnel to it. The dataplane decides whether to program it; see Type and Pool. If
-// several routes match an address, the one with the longest prefix applies.
+// Route describes where the addresses of a prefix are, as seen from the node that the events are
+// for. It has the node that the prefix is on, and the next hop or tunnel to that node. The
+// dataplane decides whether to program the route, by Type and Pool. If several routes match an
+// address, the one with the longest prefix applies.
 //
-// A route through a tunnel is only sent while the tunnel exists, and a route to a remote workload in a pool only while
-// the node's address is known. Otherwise it is removed. Several goroutines may read a Route that does not change.
+// Routes to remote nodes come and go. A route through a tunnel exists only while the tunnel does. A
+// route to a remote workload in a pool exists only while the node's address is known.
+//
+// Several goroutines may read a Route that nobody changes.
 type Route struct {
-	// Dst of the route, with no host bits. It is the identity of the route.
+	// Dst is the destination, without host bits. It is the identity of the route.
 	Dst netip.Prefix
-	// Type is the kind of the destination.
+	// Type is the kind of the destination, for example a remote workload.
 	Type RouteType
-	// Node that Dst is at. Empty if Type is RoutePool.
+	// Node is the node that Dst is on. Empty if Type is RoutePool.
 	Node string
-	// NodeAddress is the first address of Node in the family of Dst, where Node is a remote one.
-	// The zero Addr means that it is unknown, or that Node is this node or empty.
+	// NodeAddress is the first address of Node in the family of Dst, if Node is a remote node.
+	// Otherwise, or if the address is unknown, it is the zero Addr.
 	NodeAddress netip.Addr
-	// Pool is how the innermost pool around Dst carries traffic between nodes.
+	// Pool is the type of the smallest pool that contains Dst: the way that packets take between
+	// nodes.
 	Pool PoolType
-	// SameSubnet means that the pool encapsulates between subnets alone, and that the first address of
-	// Node, a remote one, is in a subnet of this node.
+	// SameSubnet means that packets need no encapsulation: the pool encapsulates only between
+	// subnets, and the first address of Node, a remote node, is in a subnet of this node.
 	SameSubnet bool
-	// Borrowed means that Dst is an address of a block that is not Node's.
+	// Borrowed means that Dst is an address on Node from the block of another node. A block is a
+	// prefix of addresses that one node gives out.
 	Borrowed bool
-	// NATOutgoing is that of the pool: what Dst sends to addresses outside all pools gets the
+	// NATOutgoing is that of the pool: packets from Dst to addresses outside all pools get the
 	// node's address.
 	NATOutgoing bool
 }
 
-// RouteType is the kind of the destination of a prefix. It is a plain value and safe for concurrent use.
+// RouteType is the kind of the destination of a route.
 type RouteType uint8
 
 // The types of routes.
 const (
-	// RoutePool is no route but the extent of a pool, for lookups of addresses.
+	// RoutePool is the prefix of a pool. It is not a route to program; it is there to find the pool
+	// of an address.
 	RoutePool RouteType = iota
 	// RouteLocalWorkload is an address of a local workload endpoint.
 	RouteLocalWorkload
-	// RouteRemoteWorkload is a block of a remote node, or an address that a workload there uses.
+	// RouteRemoteWorkload is a block of addresses of a remote node, or an address that a workload
+	// on a remote node uses.
 	RouteRemoteWorkload
 	// RouteLocalHost is an address of this node.
 	RouteLocalHost
 	// RouteRemoteHost is an address of a remote node. It is reached over the underlying network,
-	// whatever the pool.
+	// whatever the type of the pool.
 	RouteRemoteHost
 	// RouteLocalTunnel is the address of a tunnel device of this node.
 	RouteLocalTunnel
 	// RouteRemoteTunnel is the address of a tunnel device of a remote node.
 	RouteRemoteTunnel
-	// RouteBlackhole is a block of this node, or an address of another's block that was lent to
-	// this node: what no longer prefix leads to a workload is dropped, lest it go back where it
-	// came from.
+	// RouteBlackhole is a block of this node, or an address from the block of another node that
+	// this node uses. A packet to an address in Dst is dropped if no longer prefix leads to a
+	// workload. Otherwise such a packet would be routed back to where it came from.
 	RouteBlackhole
 )
 
-// Remote reports whether the type is one of a remote node.
+// Remote reports whether destinations of the type are on a remote node.
 func (t RouteType) Remote() bool {
 	return t == RouteRemoteWorkload || t == RouteRemoteHost || t == RouteRemoteTunnel
 }
@@ -69,18 +76,18 @@ func (t RouteType) Remote() bool {
 // Equal reports whether the two routes are the same. A nil route equals only nil.
 func (r *Route) Equal(o *Route) bool { return equalValues(r, o) }
 
-// ComparePrefixes orders prefixes by address, IPv4 first, and then by length: a prefix comes before
-// those in it.
+// ComparePrefixes orders prefixes by address, IPv4 first, and then by length. So a prefix comes
+// before the prefixes that it contains.
 func ComparePrefixes(a, b netip.Prefix) int {
 	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 }
 
-// RouteRemove withdraws a route.
+// RouteRemove removes a route.
 type RouteRemove struct {
 	Dst netip.Prefix
 }
 
-// RouteUpdate makes or replaces a route. The tunnel endpoint that it leads through exists.
+// RouteUpdate makes or replaces a route. If the route leads through a tunnel, the tunnel exists.
 type RouteUpdate struct {
 	Route *Route
 }

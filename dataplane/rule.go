@@ -11,25 +11,27 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Rule is a policy.Rule with its selectors and named ports resolved. All fields must
-// match; a zero field means no limit.
+// Rule is a policy.Rule with its selectors and named ports resolved. A packet matches if all fields
+// match; a zero field matches every packet.
 type Rule struct {
-	// ID is stable while the rule's content is: see policy.RuleIDs.
+	// ID stays the same as long as the rule's content does: see policy.RuleIDs.
 	ID string
 	// Action is one of policy.Allow, Deny, Pass and Log.
 	Action policy.Action
 	// IPVersion is 4, 6 or 0 for both.
 	IPVersion int
-	// Protocol and NotProtocol; ICMP implies IPv4 and ICMPv6 implies IPv6.
+	// Protocol matches packets of the protocol, NotProtocol all others. ICMP implies IPv4, and
+	// ICMPv6 implies IPv6.
 	Protocol, NotProtocol policy.Protocol
-	// HeaderMatch has the fields that match the packet's headers.
+	// HeaderMatch has the fields that match values in the packet's headers, such as DSCP or ICMP
+	// types.
 	policy.HeaderMatch
-	// Source and Destination of the packet.
+	// Source and Destination match the two sides of the packet.
 	Source, Destination Match
 }
 
-// Equal reports whether the two rules are the same, ID included. Lists are compared in order; nil
-// and empty are the same.
+// Equal reports whether the two rules are the same, with the same ID. The order of lists counts.
+// Nil and empty lists are the same.
 func (r *Rule) Equal(o *Rule) bool {
 	return r.ID == o.ID && r.Action == o.Action && r.IPVersion == o.IPVersion &&
 		r.Protocol == o.Protocol && r.NotProtocol == o.NotProtocol &&
@@ -58,27 +60,28 @@ func (r *Rule) String() string {
 
 // Match is one side of a rule, source or destination.
 type Match struct {
-	// Nets: the address is in one of these. Non-empty, but with no prefix of the packet's
-	// family: the rule does not match.
+	// Nets: the address is in one of these prefixes. If the list has prefixes, but none of the
+	// packet's family, the rule does not match.
 	Nets []netip.Prefix
-	// NotNets: the address is in none of these.
+	// NotNets: the address is in none of these prefixes.
 	NotNets []netip.Prefix
-	// Sets, of type IPSetNets: the address is in every one of these.
+	// Sets are of type IPSetNets: the address is in each of them.
 	Sets []IPSetID
-	// NotSets, of type IPSetNets: the address is in none of these.
+	// NotSets are of type IPSetNets: the address is in none of them.
 	NotSets []IPSetID
-	// Ports and PortSets (of type IPSetPorts): the packet's port is in one of the ranges, or its
-	// (address, protocol, port), all three together, in one of the sets. Ports have no names. The
-	// set of a service is alone here.
+	// Ports and PortSets: the packet's port is in one of the ranges of Ports, or its address,
+	// protocol and port together are a member of one of PortSets. The sets are of type IPSetPorts.
+	// If one of them is the set of a service, it is the only member of both lists.
 	Ports    []policy.Port
 	PortSets []IPSetID
-	// NotPorts and NotPortSets: it is in none of the ranges and in none of the sets.
+	// NotPorts and NotPortSets: the packet's port is in none of the ranges, and the packet is in
+	// none of the sets.
 	NotPorts    []policy.Port
 	NotPortSets []IPSetID
 }
 
-// Equal reports whether the two sides match the same. Lists are compared in order; nil and
-// empty are the same.
+// Equal reports whether the two sides are the same. The order of lists
+// counts. Nil and empty lists are the same.
 func (m *Match) Equal(o *Match) bool {
 	return slices.Equal(m.Nets, o.Nets) && slices.Equal(m.NotNets, o.NotNets) &&
 		slices.Equal(m.Sets, o.Sets) && slices.Equal(m.NotSets, o.NotSets) &&
@@ -86,8 +89,8 @@ func (m *Match) Equal(o *Match) bool {
 		slices.Equal(m.NotPorts, o.NotPorts) && slices.Equal(m.NotPortSets, o.NotPortSets)
 }
 
-// String returns what the side must match, as in "s:abc !s:def nets 10.0.0.0/8 ports 80,p:xyz
-// !ports 8000-8999", or nothing if there is no limit.
+// String returns the conditions on the side, as in "s:abc !s:def nets 10.0.0.0/8 ports 80,p:xyz
+// !ports 8000-8999". It returns nothing if every packet matches.
 func (m *Match) String() string {
 	var w words
 	for _, id := range m.Sets {

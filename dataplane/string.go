@@ -85,8 +85,8 @@ func (e *HostEndpointRemove) String() string { return "remove host endpoint " + 
 // String returns "in-sync".
 func (*InSync) String() string { return "in-sync" }
 
-// String returns the policy in one line, as in
-// "tier default staged: ingress allow tcp dst ports 80; egress deny". IDs of rules are left out.
+// String returns the policy in one line, as in "tier default staged: ingress allow tcp dst ports
+// 80; egress deny". It leaves out the IDs of rules.
 func (p *Policy) String() string {
 	if p == nil {
 		return "nil"
@@ -106,8 +106,8 @@ func (p *Policy) String() string {
 	return head + rules(p.Ingress, p.Egress)
 }
 
-// String returns the rules in one line, as in ": ingress allow; egress allow". IDs of rules are
-// left out.
+// String returns the rules in one line, as in ": ingress allow; egress allow". It leaves out the
+// IDs of rules.
 func (p *Profile) String() string {
 	if p == nil {
 		return ": nil"
@@ -135,9 +135,8 @@ func (e *Endpoint) String() string {
 }
 
 // String returns the host endpoint in one line, as in "eth0 [10.0.0.1] ingress
-// default:deny[Policy/a] egress - profiles [p]". Of the lists for other traffic than the host's
-// own, those that are not empty follow: "forward-ingress", "forward-egress", "untracked-ingress",
-// "untracked-egress", "pre-dnat".
+// default:deny[Policy/a] egress - profiles [p]". The lists "forward-ingress", "forward-egress",
+// "untracked-ingress", "untracked-egress" and "pre-dnat" follow if they are not empty.
 func (h *HostEndpoint) String() string {
 	if h == nil {
 		return "nil"

@@ -17,7 +17,7 @@ func (t RouteType) String() string {
 }
 
 // String returns the route in one line, as in "10.0.1.2/32 remote-workload node n2 via 192.168.0.2
-// pool vxlan same-subnet borrowed nat-outgoing". What does not apply is left out.
+// pool vxlan same-subnet borrowed nat-outgoing". It leaves out what does not apply.
 func (r *Route) String() string {
 	if r == nil {
 		return "nil"
@@ -56,8 +56,8 @@ func (p *Pool) String() string {
 	return w.String()
 }
 
-// String returns the part in one line, as in "ServiceBackends/shop/web-1 of web [10.0.0.1] ports
-// tcp:80".
+// String returns the backends in one line, as in "ServiceBackends/shop/web-1 of web
+// [10.0.0.1] ports tcp:80".
 func (s *Service) String() string {
 	if s == nil {
 		return "nil"
@@ -138,7 +138,7 @@ func (w *words) addIf(yes bool, s string) {
 	}
 }
 
-// nameOf returns the name with the number, or the kind and the number if there is none.
+// nameOf returns the name at index n, or kind and n if there is no such name.
 func nameOf(kind string, n uint8, names ...string) string {
 	if int(n) < len(names) {
 		return names[n]
@@ -146,7 +146,7 @@ func nameOf(kind string, n uint8, names ...string) string {
 	return kind + "-" + strconv.Itoa(int(n))
 }
 
-// labels returns " labels a=b,c=d", sorted, or nothing if there are none.
+// labels returns " labels a=b,c=d", sorted by key, or nothing if there are none.
 func labels(m map[string]string) string {
 	if len(m) == 0 {
 		return ""

@@ -10,23 +10,25 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// PoolType is how a pool carries traffic between nodes.
+// PoolType is the way that packets to a pool's addresses take between nodes.
 type PoolType uint8
 
 // The types of pools.
 const (
-	// PoolNone means that there is no pool: how to get there is not known, and a dataplane programs
-	// no route to it.
+	// PoolNone means that the address is in no pool. The way to it is not known, and a dataplane
+	// programs no route to it.
 	PoolNone PoolType = iota
-	// PoolDirect does not encapsulate.
+	// PoolDirect does not encapsulate packets.
 	PoolDirect
-	// PoolVXLAN encapsulates in VXLAN.
+	// PoolVXLAN encapsulates packets in VXLAN.
 	PoolVXLAN
-	// PoolVXLANCrossSubnet encapsulates in VXLAN between nodes of different subnets.
+	// PoolVXLANCrossSubnet encapsulates packets in VXLAN between nodes of different subnets, and
+	// not within a subnet.
 	PoolVXLANCrossSubnet
-	// PoolIPIP encapsulates in IP in IP.
+	// PoolIPIP encapsulates packets in IP in IP.
 	PoolIPIP
-	// PoolIPIPCrossSubnet encapsulates in IP in IP between nodes of different subnets.
+	// PoolIPIPCrossSubnet encapsulates packets in IP in IP between nodes of different subnets, and
+	// not within a subnet.
 	PoolIPIPCrossSubnet
 )
 
@@ -38,7 +40,8 @@ func (t PoolType) String() string {
 // Valid reports whether the type is one of the above.
 func (t PoolType) Valid() bool { return t <= PoolIPIPCrossSubnet }
 
-// CrossSubnet reports whether pools of the type encapsulate between different subnets alone.
+// CrossSubnet reports whether pools of the type encapsulate only between nodes of different
+// subnets.
 func (t PoolType) CrossSubnet() bool {
 	return t == PoolVXLANCrossSubnet || t == PoolIPIPCrossSubnet
 }
@@ -50,14 +53,15 @@ type Encapsulation uint8
 const (
 	// EncapVXLAN is VXLAN.
 	EncapVXLAN Encapsulation = iota
-	// EncapIPIP is IP in IP, of IPv4 alone.
+	// EncapIPIP is IP in IP, for IPv4 only.
 	EncapIPIP
 )
 
 // String returns "vxlan" or "ipip".
 func (e Encapsulation) String() string { return nameOf("encapsulation", uint8(e), "vxlan", "ipip") }
 
-// Tunnel returns the tunnel endpoint that traffic to the route goes to, if it goes through one.
+// Tunnel returns the tunnel endpoint through which the route leads, and false if it leads through
+// none.
 func (r *Route) Tunnel() (TunnelKey, bool) {
 	workload := r.Type == RouteRemoteWorkload || r.Type == RouteRemoteTunnel
 	direct := r.Pool <= PoolDirect || !r.Pool.Valid() || r.Pool.CrossSubnet() && r.SameSubnet
@@ -74,21 +78,21 @@ func (r *Route) Tunnel() (TunnelKey, bool) {
 	return k, true
 }
 
-// Tunnel is a tunnel endpoint: the device of one family and encapsulation on one node.
+// Tunnel is a tunnel endpoint: the device on one node for one family and one encapsulation.
 type Tunnel struct {
-	// Node that the device is on, IPVersion, 4 or 6, of the addresses, and Encapsulation are the
-	// identity of the tunnel.
+	// Node has the device. IPVersion, 4 or 6, is the family of the addresses. Node, IPVersion and
+	// Encapsulation are the identity of the tunnel.
 	Node          string
 	IPVersion     int
 	Encapsulation Encapsulation
 	// Address of the device. No two nodes have the same.
 	Address netip.Addr
-	// MAC address of the device, as in "66:3e:ca:a4:db:65". No two nodes have the same. Empty for IP in
-	// IP, whose devices have none.
+	// MAC address of the device, as in "66:3e:ca:a4:db:65". No two nodes have the same. Empty for
+	// IP in IP, whose devices have no MAC address.
 	MAC string
-	// ParentAddress is the address of the node that encapsulated packets go to.
+	// ParentAddress is the address of the node, to which encapsulated packets are sent.
 	ParentAddress netip.Addr
-	// Local means that the node is this one.
+	// Local means that the device is on this node.
 	Local bool
 }
 
@@ -115,7 +119,7 @@ func (k TunnelKey) Compare(o TunnelKey) int {
 	)
 }
 
-// Equal reports whether the two tunnel endpoints are the same. A nil one equals only nil.
+// Equal reports whether the two tunnel endpoints are the same. A nil Tunnel equals only nil.
 func (t *Tunnel) Equal(o *Tunnel) bool { return equalValues(t, o) }
 
 // String returns "node/v4" or "node/v6" for VXLAN, "node/v4/ipip" for IP in IP.
@@ -146,7 +150,7 @@ func ofTunnel(s step, k TunnelKey) place {
 	return keyed(s, policy.Key{Kind: "tunnel", Namespace: k.Node, Name: strconv.Itoa(device)})
 }
 
-// TunnelRemove removes a tunnel endpoint that no route leads through after this batch.
+// TunnelRemove removes a tunnel endpoint. After the batch, no route leads through it.
 type TunnelRemove struct {
 	Key TunnelKey
 }
