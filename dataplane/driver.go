@@ -18,58 +18,61 @@ var (
 	ErrRunning = errors.New("dataplane: driver is running")
 )
 
-// DefaultMaxQueued is the default of DriverConfig.MaxQueued.
+// DefaultMaxQueued is the default of DriverConfig.MaxQueued, in batches.
 const DefaultMaxQueued = 16
 
-// DriverConfig configures a Driver. It is copied by NewDriver and may be reused.
+// DriverConfig configures a Driver. NewDriver copies it, so the caller may use it again.
 type DriverConfig struct {
-	// Dataplanes in order of dependency, at least one: policy before routes. An endpoint is added
-	// to a later dataplane after the earlier ones, and removed from it before them. Watchers are
-	// watched, and resynced when they drift.
+	// Dataplanes in order of dependency, at least one: those for policy before those for routes. An
+	// endpoint is added to a later dataplane after the earlier ones, and removed from it before
+	// them. The Driver watches each Watcher, and resyncs it when it reports a drift.
 	Dataplanes []Dataplane
-	// MaxQueued limits the batches in the queue, which are applied as one: Send blocks at the
-	// limit. 0 means DefaultMaxQueued.
+	// MaxQueued limits the number of batches in the queue: Send blocks at the limit. The batches in
+	// the queue are applied as one. 0 means DefaultMaxQueued.
 	MaxQueued int
-	// MinInterval is the least mean time between two attempts to program, for any reason. Changes
-	// in between are applied as one. 0 means no limit.
+	// MinInterval is the least mean time between two attempts to program the dataplanes, whatever
+	// their cause. Changes in between are applied as one. 0, the default, means no limit.
 	MinInterval time.Duration
-	// Burst limits the attempts that may follow each other at once after a pause, despite
-	// MinInterval. 0 means 1.
+	// Burst is the number of attempts that may follow each other without MinInterval after a pause.
+	// 0 means 1.
 	Burst int
 	// ResyncEvery is the interval at which every dataplane compares the kernel with the desired
-	// state. 0, the default, means never: a Watcher does not need it.
+	// state. 0, the default, means never. Set it if a dataplane is no Watcher.
 	ResyncEvery time.Duration
-	// MinBackoff is the longest wait before the first retry. Default 100 ms.
+	// MinBackoff is the upper bound of the random wait before the first retry. Default 100 ms.
 	MinBackoff time.Duration
-	// MaxBackoff is the longest wait before any retry. The wait doubles up to this. Default 30 s.
+	// MaxBackoff is the upper bound of the wait before any retry. The wait doubles up to this.
+	// Default 30 s.
 	MaxBackoff time.Duration
-	// Logger logs failures and recoveries, and at level info each endpoint that is down. Nil discards.
+	// Logger logs failures, recoveries and, at level info, each endpoint that is down. Nil
+	// discards.
 	Logger *slog.Logger
-	// Hooks are optional functions for metrics.
+	// Hooks are optional functions for metrics. The zero value has none.
 	Hooks Hooks
 }
 
-// Hooks are optional functions for metrics. They are called on the goroutine of Run, and must not
-// block or call the Driver's methods, except Status and Stats. A Driver calls one at a time.
+// Hooks are optional functions for metrics. A Driver calls them on the goroutine of Run, one at a
+// time. They must not block, and must not call methods of the Driver other than Status and Stats.
 type Hooks struct {
-	// Applied is called after every attempt to program, retries included.
+	// Applied is called after every attempt to program the dataplanes, including retries.
 	Applied func(AppliedInfo)
-	// Drifted is called for each drift that a dataplane detects, before a resync. Of very many at
-	// once some are omitted; Stats counts them all.
+	// Drifted is called for each drift that a dataplane detects, before the resync. At most 100
+	// drifts are reported for each attempt. Stats counts all of them.
 	Drifted func(Drift)
 }
 
 // AppliedInfo describes one attempt to program.
 type AppliedInfo struct {
-	// Duration of the calls to all dataplanes.
+	// Duration of the attempt, for all dataplanes together.
 	Duration time.Duration
-	// Batches that are applied in this attempt, merged into one; 0 for a retry or a resync.
+	// Batches is the number of batches that this attempt merged and applied; 0 for a retry or a
+	// resync.
 	Batches int
-	// Events in the merged batch.
+	// Events is the number of events in the merged batch.
 	Events int
 	// Resync is set if at least one dataplane compared the kernel with the desired state.
 	Resync bool
-	// Err joins the errors of the dataplanes; nil if there are none. An endpoint that is down is no
+	// Err joins the errors of the dataplanes; nil if there are none. That an endpoint is down is no
 	// error.
 	Err error
 }
@@ -104,28 +107,47 @@ func (c DriverConfig) validate() error {
 }
 
 // Driver applies the batches that it is sent to several dataplanes, in order. It retries failed
-// changes, and tracks the state of every endpoint. Batches that arrive while it is busy are applied
+// changes, and reports the state of every endpoint. It applies batches that arrive while it is busy
 // as one.
 //
-// An endpoint is removed from the later dataplanes first; while one of them fails to remove it,
-// those before keep it, down and without policy. Then the earlier dataplanes get the batch, then
-// the later ones. A later dataplane does not get the new state of an endpoint that is at fault in
-// an earlier one (itself, or by a policy or profile that it refers to): there the endpoint keeps
-// its former link (none, if it is new), and only its policy references change, so that nothing
-// refers to removed objects. The same holds for host endpoints, which are removed as any other
-// object. After a failure that is not of one object it holds for all endpoints of both kinds, and
-// new or changed routes and InSync are withheld too. All other events go to every dataplane at once.
-// A Finisher finishes only while no later dataplane has such a failure.
+// # Order
 //
-// An endpoint whose interface does not exist or is down is not failing, but EndpointDown. It is
-// withheld from later dataplanes, too. The dataplane reports when the interface is there. The same holds
-// for an endpoint that a dataplane still works on after Apply, or that refers to such a policy or profile:
-// it is EndpointPending.
+// An endpoint must not have a route while its policy is missing. So the later dataplanes, such as
+// routes, get an endpoint after the earlier ones, and remove it before them:
+//
+//  1. The later dataplanes remove the endpoints that the batch removes, the last dataplane first.
+//     While one of them fails to remove an endpoint, the earlier ones keep it, down and without
+//     policy, so its packets drop.
+//  2. The first dataplane gets the batch.
+//  3. Each later dataplane gets the batch, without the events that are withheld from it.
+//
+// Host endpoints have no routes, and are removed as other objects are.
+//
+// # Faults
+//
+// If an endpoint is at fault in an earlier dataplane, or a policy or profile that it refers to is,
+// the Driver withholds its new state from the later ones. A later dataplane that has the endpoint
+// keeps its former interface and addresses, and gets only its new policy: so nothing refers to
+// policies that are removed. The same holds for host endpoints.
+//
+// A general error is one that is not of a single object. After a general error of a dataplane, the
+// Driver treats all endpoints and host endpoints as at fault. The later dataplanes also get no new
+// or changed routes, and no InSync. They get all other events. A Finisher does not finish while a
+// later dataplane has a general error.
+//
+// # Endpoints that are not ready
+//
+// Two states are no failures, but also withhold an endpoint from later dataplanes:
+//
+//   - EndpointDown: the interface does not exist or is down. The dataplane reports when the
+//     interface is there.
+//   - EndpointPending: a dataplane continues to program the endpoint, or a policy or profile that
+//     it refers to, after Apply has returned.
 //
 // All methods may be called from any goroutine.
 type Driver struct {
 	cfg DriverConfig
-	// Only Run or Teardown uses the next fields, one at a time.
+	// pipeline and merger are only used by Run or Teardown, which exclude each other.
 	pipeline pipeline
 	merger   merger
 

@@ -16,13 +16,14 @@ type target interface {
 	refersTo(k policy.Key) bool
 }
 
-// held has the endpoints of a kind in one dataplane, and those withheld from it.
+// held has the endpoints of one kind in one dataplane, and the endpoints that are withheld from it.
 type held[E interface{ Equal(o E) bool }] struct {
-	// linked returns an endpoint with the link of old and the policy of e.
+	// linked returns an endpoint with the interface and addresses of old, and with the policy of e.
 	linked func(e, old E) E
-	// known are the endpoints as they were sent to the dataplane.
+	// known has the endpoints as they were last sent to the dataplane.
 	known map[policy.Key]E
-	// withheld are newer states of endpoints, or new endpoints, that were not sent to it.
+	// withheld has new endpoints, and newer states of known ones, that were not sent to the
+	// dataplane.
 	withheld map[policy.Key]E
 }
 
@@ -30,8 +31,9 @@ func newHeld[E interface{ Equal(o E) bool }](linked func(e, old E) E) held[E] {
 	return held[E]{linked: linked, known: map[policy.Key]E{}, withheld: map[policy.Key]E{}}
 }
 
-// release calls update for the withheld endpoints that are not at fault, in order. An endpoint at fault that the
-// dataplane already has keeps its link, and gets only the new policy.
+// release calls update for the withheld endpoints, in order of their keys. An endpoint that is at
+// fault stays withheld. If the dataplane already has it, it keeps its interface and addresses
+// there, and gets only the new policy.
 func (h *held[E]) release(faults *roundResult, update func(policy.Key, E)) {
 	for _, k := range slices.SortedFunc(maps.Keys(h.withheld), policy.Key.Compare) {
 		e := h.withheld[k]
@@ -52,25 +54,28 @@ func (h *held[E]) release(faults *roundResult, update func(policy.Key, E)) {
 	}
 }
 
-// backend is one dataplane of a Driver, with the endpoints that are withheld from it. Its size is bounded by the
-// number of endpoints.
+// backend is one dataplane of a Driver, with the endpoints and routes that are withheld from it.
 type backend struct {
 	dp Dataplane
 	held[*Endpoint]
 	hosts held[*HostEndpoint]
-	// withheldRoutes are updates that were not sent to it. knownRoutes are the destinations that were.
+	// withheldRoutes were not sent to the dataplane yet, by destination. knownRoutes are the
+	// destinations that were.
 	withheldRoutes map[netip.Prefix]*Route
 	knownRoutes    map[netip.Prefix]struct{}
-	// stuck are endpoints that it could not remove.
+	// stuck has the endpoints that the dataplane failed to remove.
 	stuck map[policy.Key]*Endpoint
-	// inSync is set while InSync was received but not sent to it.
+	// inSync is set while the Driver has received InSync, but not sent it to the dataplane.
 	inSync bool
-	// failing is set if its last call returned an error, or the next one may: it is called again then.
+	// failing is set if the dataplane must be called again: its last call returned an error, or it
+	// reported that its faults changed.
 	failing bool
-	// generalError is set if the last call returned a general error. The kernel may then still have a route whose
-	// traffic an earlier dataplane must keep encrypting.
+	// generalError is set if the last call returned a general error. Then the kernel may still have
+	// a route that was to be removed. An earlier dataplane that encrypts the packets of the route
+	// must not finish its deletions.
 	generalError bool
-	// lost is set if the last Resync failed as a whole. Then Apply alone may not find all repairs.
+	// lost is set if the last Resync returned a general error. The next attempt repeats it, because
+	// Apply alone may not find all differences.
 	lost bool
 }
 
@@ -84,9 +89,10 @@ func newBackend(dp Dataplane) *backend {
 	}
 }
 
-// batch returns the batch without the removals of endpoints and without the endpoints and routes to withhold. It
-// adds the withheld ones that can now be sent. After a general error, an earlier dataplane may have failed to
-// encrypt a route.
+// batch returns the part of a batch to send to the dataplane. Removals of endpoints are left out:
+// remove has made them. It adds withheld endpoints and routes that can now be sent, and withholds
+// those that cannot. After a general error of an earlier dataplane it withholds all routes, because
+// that dataplane may have failed to encrypt one.
 func (be *backend) batch(b Batch, faults *roundResult) Batch {
 	var before, after []Event
 	for _, e := range b.Events {
@@ -135,7 +141,8 @@ func (be *backend) batch(b Batch, faults *roundResult) Batch {
 	return Batch{Events: slices.Concat(before, be.updates(faults), after)}
 }
 
-// updates returns the updates of endpoints that are not withheld, host endpoints last.
+// updates returns the updates of the endpoints that are not withheld, and then those of host
+// endpoints.
 func (be *backend) updates(faults *roundResult) []Event {
 	var events []Event
 	be.release(faults, func(k policy.Key, e *Endpoint) {
@@ -148,18 +155,19 @@ func (be *backend) updates(faults *roundResult) []Event {
 	return events
 }
 
-// beforeEndpoints reports whether the event comes before those of endpoints in a batch. All others
-// come after them.
+// beforeEndpoints reports whether the event comes before the events of endpoints in a batch.
+// Removals of IP sets, policies and profiles come after them, and so do events of routes and names.
 func beforeEndpoints(e Event) bool { return e.place().step < stepEndpoint }
 
-// withLinkOf returns an endpoint with the link of old and the policy of e.
+// withLinkOf returns an endpoint with the interface and addresses of old, and with the policy of e.
 func (e *Endpoint) withLinkOf(old *Endpoint) *Endpoint {
 	link := *old
 	link.Ingress, link.Egress, link.Profiles = e.Ingress, e.Egress, e.Profiles
 	return &link
 }
 
-// withLinkOf returns a host endpoint with the interface and addresses of old and the policy of h.
+// withLinkOf returns a host endpoint with the interface and addresses of old, and with the policy
+// of h.
 func (h *HostEndpoint) withLinkOf(old *HostEndpoint) *HostEndpoint {
 	link := *h
 	link.Interface, link.Addresses = old.Interface, old.Addresses
@@ -175,7 +183,7 @@ func (h *HostEndpoint) refersTo(k policy.Key) bool {
 		h.Ingress, h.Egress, h.ForwardIngress, h.ForwardEgress, h.UntrackedIngress, h.UntrackedEgress, h.PreDNATIngress)
 }
 
-// refer reports whether the policy or profile of this key is among the profiles or in one of the
+// refer reports whether the policy or profile with this key is in the profiles or in one of the
 // lists.
 func refer(k policy.Key, profiles []string, lists ...[]TierPolicies) bool {
 	if k.Kind == policy.KindProfile {

@@ -14,12 +14,12 @@ import (
 )
 
 // Dispute is an object in the kernel that another process changes repeatedly: five times within
-// half a minute. It ends when the object has not been changed for two minutes. A second agent that
-// uses the same table or route protocol causes disputes.
+// half a minute. The dispute ends when the object has not been changed for two minutes. A usual
+// cause is a second agent that uses the same table or route protocol.
 type Dispute struct {
-	// Backend and Object as in Drift.
+	// Backend and Object have the meaning of the fields of Drift.
 	Backend, Object string
-	// Process that was the last to change it, if known, as in Drift.
+	// Process was the last to change the object. Empty if unknown.
 	Process string
 }
 
@@ -32,9 +32,9 @@ func (d Dispute) String() string {
 	return fmt.Sprintf("%s: %s is changed repeatedly by %s", d.Backend, d.Object, by)
 }
 
-// Disputes returns the objects in the kernel that another process changes repeatedly, in order
-// of backend and object; nil if there are none. A dataplane is resynced at most ten times a second
-// because of these objects.
+// Disputes returns the objects in the kernel that another process changes repeatedly, in order of
+// backend and object; nil if there are none. While there are any, a dataplane is resynced at most
+// ten times a second because of them.
 func (d *Driver) Disputes() []Dispute {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -43,11 +43,11 @@ func (d *Driver) Disputes() []Dispute {
 
 // disputes are the objects that other processes change repeatedly. The driver's lock guards them.
 type disputes struct {
-	// tracker has them without their processes.
+	// tracker has the disputes without their processes.
 	tracker dispute.Tracker[Dispute]
-	// processes that were the last to change them.
+	// processes has the process that was the last to change each object.
 	processes map[Dispute]string
-	// waiting are the backends that are resynced after a pause.
+	// waiting has the backends that are resynced after disputePause.
 	waiting map[int]bool
 }
 
@@ -63,7 +63,7 @@ func (d *disputes) record(drift Drift, now time.Time, logger *slog.Logger) bool 
 		d.processes[key] = drift.Process
 	}
 	if begins {
-		d.list(now) // removes old ones
+		d.list(now) // removes disputes that have ended
 		logger.Warn("another process changes an object repeatedly; a second agent may be running",
 			"backend", drift.Backend, "object", drift.Object, "process", drift.Process)
 	}

@@ -10,18 +10,20 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// removal is an endpoint that is being removed, from the last dataplane to the first. While one of them fails to
-// remove it, those before keep it without policy and down. So its traffic drops as long as a route may lead to
-// it.
+// removal is an endpoint that is being removed, from the last dataplane to the first. While a
+// dataplane fails to remove the endpoint, the kernel may still have a route to it. The earlier
+// dataplanes then keep the endpoint down and without policy, so its packets drop.
 type removal struct {
-	// next is the index of the backend that removes it next. The backends after that have removed it.
+	// next is the index of the backend that removes the endpoint next. The backends after next have
+	// removed it.
 	next int
-	// blocked is the state of the endpoint in the backends before.
+	// blocked is the state of the endpoint in the backends before next.
 	blocked *Endpoint
 }
 
-// removeEndpoints makes the removals of endpoints in the batch, and unfinished earlier ones, in all backends but the
-// first, as far as the backends allow. It returns the errors by backend.
+// removeEndpoints removes the endpoints that the batch removes, and those that earlier batches
+// removed, from all backends but the first. An endpoint goes from one backend only after the later
+// ones have removed it. It returns the errors by backend.
 func (p *pipeline) removeEndpoints(ctx context.Context, b Batch) []error {
 	for _, e := range b.Events {
 		switch e := e.(type) {
@@ -53,7 +55,8 @@ func (p *pipeline) removeEndpoints(ctx context.Context, b Batch) []error {
 	return errs
 }
 
-// block makes the endpoint blocked in the backends between the first and the one that could not remove it.
+// block makes the endpoint blocked in the backends between the first one and the one that failed to
+// remove it.
 func (p *pipeline) block(k policy.Key, stuck int) {
 	for _, be := range p.backends[1:stuck] {
 		if be.known[k] != nil {
@@ -62,8 +65,9 @@ func (p *pipeline) block(k policy.Key, stuck int) {
 	}
 }
 
-// firstBatch returns the batch for the first backend. It removes the endpoints that all other backends have removed.
-// An endpoint that another backend failed to remove stays in the first one as blocked: its packets drop.
+// firstBatch returns the batch for the first backend. It removes the endpoints that all other
+// backends have removed. If another backend failed to remove an endpoint, the first backend keeps
+// it as blocked: its packets drop.
 func (p *pipeline) firstBatch(b Batch) Batch {
 	if len(p.leaving) == 0 {
 		return b
@@ -86,7 +90,8 @@ func (p *pipeline) firstBatch(b Batch) Batch {
 	return Batch{Events: events}
 }
 
-// remove removes endpoints from the dataplane. Those that it could not remove are stuck afterwards.
+// remove removes endpoints from the dataplane. The endpoints that it fails to remove are in
+// be.stuck afterwards.
 func (be *backend) remove(ctx context.Context, keys []policy.Key) error {
 	var part Batch
 	again := false
@@ -115,7 +120,7 @@ func (be *backend) remove(ctx context.Context, keys []policy.Key) error {
 	return err
 }
 
-// blocked returns the endpoint without policy and down.
+// blocked returns the endpoint as down and without policy.
 func (e *Endpoint) blocked() *Endpoint {
 	return &Endpoint{Interface: e.Interface, Addresses: e.Addresses, MAC: e.MAC, Down: true}
 }

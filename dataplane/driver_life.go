@@ -15,7 +15,7 @@ type lifecycle struct {
 	mu       sync.Mutex
 	occupied bool // Run or Teardown is at work
 	quitting bool // quit is closed
-	// cut cancels the context of Run; nil before that is called.
+	// cut cancels the context of Run; nil before Run is called.
 	cut context.CancelFunc
 }
 
@@ -25,7 +25,7 @@ func (l *lifecycle) shutdown(ctx context.Context) error {
 	if !l.quitting {
 		l.quitting = true
 		close(l.quit)
-		if l.cut == nil { // Run was not called, and now refuses
+		if l.cut == nil { // Run was not called, and cannot be called any more
 			close(l.stopped)
 		}
 	}

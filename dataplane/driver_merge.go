@@ -10,11 +10,11 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// merger merges batches that follow each other into one, with the last event of each object, in the order of
-// Batch. The merged batch leads to the same state.
+// merger merges consecutive batches into one that leads to the same state. The merged batch has the
+// last event of each object, in the order of Batch.
 type merger struct {
-	// objects and routes are those that exist before the batches. An object that the batches add and remove
-	// needs a removal only if it existed before. There may be very many of either.
+	// objects and routes exist before the batches that are to be merged. If the batches add and
+	// remove an object, the merged batch needs its removal only if the object existed before.
 	objects map[policy.Key]struct{}
 	routes  map[netip.Prefix]struct{}
 }
@@ -45,7 +45,8 @@ func (m *merger) record(b Batch) {
 	}
 }
 
-// merge returns one batch that leads to the same state as the batches, and records the objects that then exist.
+// merge returns one batch that leads to the same state as the batches. It records the objects that
+// exist after them.
 func (m *merger) merge(batches []Batch) Batch {
 	var merged Batch
 	switch len(batches) {
@@ -78,8 +79,8 @@ func (m *merger) fold(batches []Batch) Batch {
 	return Batch{Events: events}
 }
 
-// mergeEvents returns one event in place of two consecutive events of one object, or nil if they change nothing.
-// Only the delta of a set depends on the event before.
+// mergeEvents returns one event in place of two consecutive events of one object, or nil if the two
+// change nothing. Only an IPSetDelta depends on the event before; any other event replaces it.
 func mergeEvents(before, e Event) Event {
 	delta, ok := e.(*IPSetDelta)
 	if !ok {

@@ -13,14 +13,14 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// pipeline applies the work of one round to the dataplanes, each as far as the ones before it succeed. The
-// goroutine of Run alone uses it, or Teardown.
+// pipeline applies the work of one round to the dataplanes, in order. A fault in one dataplane
+// withholds events from the later ones. Only the goroutine of Run, or Teardown, uses a pipeline.
 type pipeline struct {
 	// backends are the dataplanes in order of dependency.
 	backends []*backend
 	// leaving are the endpoints that are being removed.
 	leaving map[policy.Key]*removal
-	// targets are the endpoints as they are being applied.
+	// targets has the endpoints and host endpoints of the batches so far.
 	targets map[policy.Key]target
 	// inSync is set once InSync was received.
 	inSync bool
@@ -34,8 +34,8 @@ func newPipeline(dataplanes []Dataplane) pipeline {
 	return p
 }
 
-// program brings all dataplanes to the desired state after the work, and retries what failed before. It reports
-// whether there was a resync, and how many backends were resynced because of drift.
+// program brings all dataplanes to the desired state after the work, and retries what failed
+// before. It reports whether a dataplane was resynced, and how many were resynced because of drift.
 func (p *pipeline) program(ctx context.Context, w *work) (result roundResult, resynced bool, repaired int) {
 	p.recordTargets(w.batch)
 	result = newRoundResult()
@@ -67,8 +67,8 @@ func (p *pipeline) program(ctx context.Context, w *work) (result roundResult, re
 	return result, resynced, repaired
 }
 
-// recordTargets keeps the endpoints of a batch. With them roundResult.add finds the endpoints that a policy at fault
-// affects.
+// recordTargets records the endpoints of a batch. roundResult.add needs them to find the endpoints
+// that refer to a policy at fault.
 func (p *pipeline) recordTargets(b Batch) {
 	for _, e := range b.Events {
 		switch e := e.(type) {
@@ -86,9 +86,9 @@ func (p *pipeline) recordTargets(b Batch) {
 	}
 }
 
-// unfinished returns a channel that is closed once a backend can finish without waiting, and the index of that
-// backend. It prefers a backend that can finish already. A backend waits while a later one has a general error. The
-// channel is nil if no backend has anything to finish.
+// unfinished returns a channel that is closed once a backend can finish without waiting, and the
+// index of the backend. It prefers a backend that can finish already. It leaves out a backend while
+// a later one has a general error. The channel is nil if no backend has anything to finish.
 func (p *pipeline) unfinished() (first <-chan struct{}, backend int) {
 	for i, be := range p.backends {
 		f, ok := be.dp.(Finisher)
@@ -136,7 +136,7 @@ func (p *pipeline) plan(ctx context.Context, b Batch) (string, error) {
 	return text.String(), errors.Join(errs...)
 }
 
-// teardown removes everything from the dataplanes, the later ones first.
+// teardown removes everything from the dataplanes, the last dataplane first.
 func (p *pipeline) teardown(ctx context.Context) error {
 	var errs []error
 	for _, be := range slices.Backward(p.backends) {

@@ -4,7 +4,8 @@ package dataplane
 
 import "context"
 
-// maxDrifts is how many drifts at once are remembered for the hook; the others are counted.
+// maxDrifts limits the drifts that are kept for Hooks.Drifted until the next round. Stats counts
+// the others, too.
 const maxDrifts = 100
 
 // queue is the work that waits for Run. The driver's lock guards it.
@@ -12,11 +13,11 @@ type queue struct {
 	batches []Batch
 	room    chan struct{} // closed, and replaced, when the batches are taken
 	resync  bool
-	// resyncs receive the error of the resync.
+	// resyncs are the callers of Resync that wait for its error.
 	resyncs []chan<- error
 	plans   []planning
-	// drifted has the backends to resync. faulted has those to apply to once more, because other
-	// objects are at fault.
+	// drifted has the indexes of the backends to resync. faulted has those of the backends whose
+	// objects at fault have changed: Apply is called again.
 	drifted, faulted map[int]bool
 	drifts           []Drift
 }
@@ -36,7 +37,7 @@ func newQueue() queue {
 	return queue{room: make(chan struct{}), drifted: map[int]bool{}, faulted: map[int]bool{}}
 }
 
-// wakeup holds a token while its goroutine is to wake up.
+// wakeup holds a token while its goroutine has to wake up.
 type wakeup chan struct{}
 
 func newWakeup() wakeup { return make(wakeup, 1) }
@@ -48,11 +49,11 @@ func (w wakeup) signal() {
 	}
 }
 
-// work is the work of one round; the zero work is a retry.
+// work is what one round has to do. The zero work is a retry.
 type work struct {
 	queue
 	batch Batch
-	// last is the number of the last batch in it.
+	// last is the number of the last batch that is merged into batch.
 	last uint64
 }
 
@@ -64,12 +65,12 @@ func (w *work) programs() bool {
 // resyncOf reports whether the backend is to compare the kernel with the desired state.
 func (w *work) resyncOf(backend int) bool { return w.resync || w.drifted[backend] }
 
-// Send adds a batch to the driver's queue and returns; from then on WaitProgrammed waits for it. It
-// blocks while there are MaxQueued batches in the queue. Batches are applied in the order of Send,
-// those in the queue as one; none is lost or repeated. The caller must not change the batch
-// afterwards.
+// Send adds a batch to the driver's queue and returns. It blocks while there are MaxQueued batches
+// in the queue. Batches are applied in the order of Send, and those in the queue as one; none is
+// lost or repeated. A WaitProgrammed that is called after Send waits for the batch. The caller must
+// not change the batch after the call.
 //
-// Errors: the context's, or ErrStopped; the batch was then not added.
+// Errors: the context's, or ErrStopped. The batch was then not added.
 func (d *Driver) Send(ctx context.Context, b Batch) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -89,7 +90,8 @@ func (d *Driver) Send(ctx context.Context, b Batch) error {
 	}
 }
 
-// put adds a batch to the queue, or returns a channel that is closed once there is room.
+// put adds a batch to the queue, or returns a channel that is closed once the queue has space
+// again.
 func (d *Driver) put(b Batch) (room <-chan struct{}, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -107,18 +109,21 @@ func (d *Driver) put(b Batch) (room <-chan struct{}, err error) {
 	return nil, nil
 }
 
-// Resync has every dataplane compare the kernel with the desired state and repair it, and
-// waits until that is done. Batches in the queue are applied first, or at the same time.
+// Resync makes every dataplane compare the kernel with the desired state and repair it, and waits
+// until that is done. The batches in the queue are applied first, or at the same time.
 //
-// Errors: a join of those of the dataplanes, which are retried as those of Apply are; the context's
-// (the resync may then still happen); ErrStopped.
+// Errors:
+//
+//   - a join of the dataplanes' errors, which are retried like those of Apply
+//   - the context's error: the resync may still happen
+//   - ErrStopped
 func (d *Driver) Resync(ctx context.Context) error {
 	done := make(chan error, 1)
 	d.requestResync(done)
 	return answered(ctx, d, done, func(err error) error { return err })
 }
 
-// requestResync requests a resync of everything; done may be nil.
+// requestResync requests a resync of all dataplanes. If done is not nil, it receives the error.
 func (d *Driver) requestResync(done chan<- error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -129,11 +134,11 @@ func (d *Driver) requestResync(done chan<- error) {
 	d.wake.signal()
 }
 
-// Plan returns the changes that the batch would make after the batches in the queue, of every
-// dataplane that is a Planner, in their order. It makes no changes, and assumes that no object is
-// at fault.
+// Plan returns the changes that the batch would make after the batches in the queue. It returns the
+// changes of every dataplane that is a Planner, in the order of the dataplanes, and makes none. It
+// assumes that no object is at fault.
 //
-// Errors: a join of those of the dataplanes; the context's; ErrStopped.
+// Errors: a join of the dataplanes' errors; the context's; ErrStopped.
 func (d *Driver) Plan(ctx context.Context, b Batch) (string, error) {
 	done := make(chan planned, 1)
 	d.mu.Lock()
@@ -148,7 +153,7 @@ func (d *Driver) Plan(ctx context.Context, b Batch) (string, error) {
 	return text, err
 }
 
-// answered waits for the goroutine of Run to answer.
+// answered waits until the goroutine of Run answers, and calls take with the answer.
 func answered[T any](ctx context.Context, d *Driver, done <-chan T, take func(T) error) error {
 	select {
 	case answer := <-done:
@@ -160,7 +165,7 @@ func answered[T any](ctx context.Context, d *Driver, done <-chan T, take func(T)
 	}
 }
 
-// take empties the queue. The batches in it become one.
+// take empties the queue and merges its batches into one.
 func (d *Driver) take() work {
 	d.mu.Lock()
 	w := work{queue: d.queue, last: d.status.accepted}

@@ -8,10 +8,13 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// WaitRemoved returns once nothing of an endpoint (or host endpoint) is in any dataplane: its
-// routes, then its policy, by the latest state that was sent before the call. It waits for the first
-// complete state, because until then something of an earlier run may be there, and for the removal of
-// the endpoint to be sent. An endpoint that was never sent counts as removed.
+// WaitRemoved returns once an endpoint (or host endpoint) is removed from all dataplanes: first its
+// routes, then its policy. The latest state that was sent before the call counts.
+//
+//   - It waits until the removal of the endpoint is sent. An endpoint that was never sent counts as
+//     removed.
+//   - It waits for the first complete state. Until then, the kernel may have objects of the
+//     endpoint from an earlier run.
 //
 // Errors: the context's, or ErrStopped.
 func (d *Driver) WaitRemoved(ctx context.Context, endpoint policy.Key) error {
@@ -21,8 +24,8 @@ func (d *Driver) WaitRemoved(ctx context.Context, endpoint policy.Key) error {
 	}, nil)
 }
 
-// markRemoved drops the endpoints that a round up to the last batch has removed from all dataplanes.
-// unfinished has the endpoints that some dataplane still has.
+// markRemoved forgets the endpoints that are now removed from all dataplanes. last is the number of
+// the last batch of the round. unfinished has the endpoints that are still in a dataplane.
 func (p *progress) markRemoved(result *roundResult, last uint64, unfinished map[policy.Key]*removal) {
 	for k, sent := range p.leaving {
 		if sent <= last && unfinished[k] == nil && result.of(k) == nil {

@@ -15,12 +15,14 @@ type roundResult struct {
 	errs []error
 	// general is an error after which the state of all objects is unknown.
 	general error
-	// objects has the errors of the objects at fault, and of the endpoints that refer to them.
+	// objects has the errors of the objects at fault, and of the endpoints that refer to these
+	// objects.
 	objects map[policy.Key]error
-	// waiting has the errors of objects that are down or pending, and of the endpoints that refer to
-	// them. They are no failures.
+	// waiting has the errors of objects that are down or pending, and of the endpoints that refer
+	// to these objects. They are no failures.
 	waiting map[policy.Key]*ApplyError
-	// unjudged has the endpoints of which policy does not judge all traffic, and why.
+	// unjudged has the endpoints that have traffic which policy does not see, with the reason: see
+	// Limited.
 	unjudged map[policy.Key]string
 	// inSync is set if InSync was received in this round or before.
 	inSync bool
@@ -32,7 +34,8 @@ func newRoundResult() roundResult {
 	}
 }
 
-// of returns the error of an endpoint, or nil. A general error is one of every endpoint.
+// of returns the error of an endpoint, or nil. A general error counts as an error of every
+// endpoint.
 func (r *roundResult) of(k policy.Key) error {
 	switch {
 	case r.objects[k] != nil:
@@ -46,7 +49,7 @@ func (r *roundResult) of(k policy.Key) error {
 	return nil
 }
 
-// waits returns the error of an endpoint that is down or pending, and nothing else.
+// waits returns the error of an endpoint that is down or pending and has no other error.
 func (r *roundResult) waits(k policy.Key) *ApplyError {
 	if r.objects[k] != nil || r.general != nil {
 		return nil
@@ -54,7 +57,7 @@ func (r *roundResult) waits(k policy.Key) *ApplyError {
 	return r.waiting[k]
 }
 
-// pends reports whether an object is pending in a dataplane that has returned.
+// pends reports whether an object is pending although the call of its dataplane has returned.
 func (r *roundResult) pends() bool {
 	for _, e := range r.waiting {
 		if e.Pending {
@@ -67,9 +70,13 @@ func (r *roundResult) pends() bool {
 // err returns a join of all errors, without those of objects that are down or pending.
 func (r *roundResult) err() error { return errors.Join(r.errs...) }
 
-// add records the error of one call. An error of an endpoint, host endpoint, policy or profile is one of that
-// object, and of the endpoints that refer to it. An error of another node is one of no endpoint. Every other
-// error is general. An object that is down or pending is no failure if the dataplane watches it.
+// add records the error of one call of a dataplane:
+//
+//   - An error of an endpoint, host endpoint, policy or profile counts for that object, and for the
+//     endpoints that refer to it.
+//   - An error of a node counts for no endpoint.
+//   - Every other error is general.
+//   - If the dataplane is a Watcher, an object that is down or pending is no failure.
 func (r *roundResult) add(err error, endpoints map[policy.Key]target, watches bool) {
 	if waiting, others := splitWaiting(err); watches {
 		for k, e := range waiting {
@@ -106,8 +113,8 @@ func (r *roundResult) add(err error, endpoints map[policy.Key]target, watches bo
 	}
 }
 
-// affectedBy returns the objects that a fault of an object is one of: itself, and the endpoints that refer to it. It
-// returns nil if no single objects are affected, but everything.
+// affectedBy returns the objects to which a fault of object k counts: k, and the endpoints that
+// refer to it. It returns nil if the fault is general.
 func affectedBy(k policy.Key, endpoints map[policy.Key]target) []policy.Key {
 	switch k.Kind {
 	case policy.KindWorkloadEndpoint, policy.KindHostEndpoint, policy.KindNode:
@@ -150,8 +157,9 @@ func (d *Driver) round(ctx context.Context, w work) roundResult {
 	return result
 }
 
-// record records the result of a round up to a batch. It reports recovery: the last round failed and this one
-// did not. It returns the endpoints that were not down before.
+// record records the result of a round in status and counters. last is the number of its last
+// batch. It reports recovery: the round before failed and this one did not. It returns the
+// endpoints that are down and were not down before.
 func (d *Driver) record(
 	result *roundResult, info AppliedInfo, now time.Time, last uint64, repaired int,
 ) (recovered bool, down []policy.Key) {
@@ -163,8 +171,9 @@ func (d *Driver) record(
 	return recovered, down
 }
 
-// program applies the batch to one dataplane, after a Resync if resync is set. It does nothing if the batch is
-// empty and there is nothing to retry. Apply returns all endpoints that are down, Resync may be older.
+// program applies the batch to one dataplane, after a Resync if resync is set. If the batch is
+// empty, it calls Apply only to retry. If it calls both methods, only Apply's list of endpoints
+// that are down counts, because it is newer.
 func (be *backend) program(ctx context.Context, b Batch, resync bool) error {
 	var errs []error
 	if resync {

@@ -12,8 +12,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Run programs the batches that it is sent until the context is done, which interrupts the present
-// attempt, or until Shutdown. The kernel's state stays. A driver runs once.
+// Run programs the batches that the Driver is sent, until the context is done or Shutdown is
+// called. The end of the context interrupts the current attempt. The kernel's state stays as it is.
+// Run can be called once.
 //
 // Errors: the context's; nil after Shutdown; ErrRunning or ErrStopped on a second call.
 func (d *Driver) Run(ctx context.Context) error {
@@ -39,7 +40,7 @@ func (d *Driver) Run(ctx context.Context) error {
 	return l.run(ctx)
 }
 
-// loop is the state of Run between rounds.
+// loop has the state of Run between rounds.
 type loop struct {
 	driver     *Driver
 	back       backoff
@@ -57,7 +58,7 @@ func (l *loop) run(ctx context.Context) error {
 		slow = ticker.C
 	}
 	for {
-		due := false // a retry
+		due := false // whether a retry is due
 		unfinished, backend := d.pipeline.unfinished()
 		select {
 		case <-unfinished:
@@ -73,7 +74,8 @@ func (l *loop) run(ctx context.Context) error {
 			l.back.grow()
 		}
 		l.waitForRate(ctx)
-		// The select above chooses at random, and after a stop nothing must be applied.
+		// The select above chooses at random among ready channels. After a stop, nothing must be
+		// applied.
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -125,18 +127,18 @@ func (l *loop) conclude(ctx context.Context, result roundResult) {
 	l.driver.cfg.Logger.Log(ctx, level, "programming failed", "err", result.err(), "retry_in", wait)
 }
 
-// Shutdown makes Run finish its present attempt and return, and waits for that. Batches in the
-// queue are not applied. The kernel's state stays: policy still applies to packets, and the next
-// driver continues from there. To clear the kernel call Teardown afterwards. A driver that did not
-// run cannot run afterwards.
+// Shutdown makes Run finish its current attempt and return, and waits until Run has returned.
+// Batches in the queue are not applied. The kernel's state stays as it is: policy still applies to
+// packets, and the next Driver continues from that state. To clear the kernel, call Teardown
+// afterwards. If Run was not called before, it cannot be called any more.
 //
-// Errors: the context's; the present attempt is then interrupted, and may still be ending.
+// Errors: the context's. The current attempt is then interrupted, and may not have ended yet.
 func (d *Driver) Shutdown(ctx context.Context) error { return d.life.shutdown(ctx) }
 
-// Teardown removes everything that the dataplanes programmed, the later ones first. It must not be
-// called during Run: call Shutdown before. It tries all dataplanes.
+// Teardown removes everything that the dataplanes have programmed, the last dataplane first. It
+// continues after an error. It must not be called during Run: call Shutdown before.
 //
-// Errors: a join of those of the dataplanes; ErrRunning.
+// Errors: a join of the dataplanes' errors; ErrRunning.
 func (d *Driver) Teardown(ctx context.Context) error {
 	if err := d.life.occupy(true); err != nil {
 		return err
@@ -149,7 +151,7 @@ func (d *Driver) Teardown(ctx context.Context) error {
 type limiter struct {
 	interval time.Duration
 	burst    int
-	// next is when the next attempt would be if all came at the interval.
+	// next is the time of the next attempt if all attempts kept the interval.
 	next time.Time
 }
 
@@ -177,9 +179,10 @@ type backoff struct {
 // grow doubles the wait, up to the longest.
 func (b *backoff) grow() { b.next = min(2*b.next, b.most) }
 
-// after returns whether a retry is needed after an attempt, and the wait before it, of which up to
-// half is random. The wait starts at the least after a success, and when an object fails that did
-// not fail before: a lasting fault of one object does not delay the others'.
+// after returns whether a retry is needed after an attempt, and the wait before it. Up to half of
+// the wait is random. The wait starts again at the least one after a success, and when an object
+// fails that did not fail before: so a lasting fault of one object does not delay retries for
+// others.
 func (b *backoff) after(r roundResult) (wait time.Duration, again bool) {
 	fresh := r.general != nil && !b.general
 	for k := range r.objects {

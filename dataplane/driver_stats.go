@@ -9,31 +9,33 @@ import (
 
 // Stats counts what a Driver has done since NewDriver.
 type Stats struct {
-	// Attempts counts the attempts to program, retries and resyncs included. Failed counts those
-	// that failed, even if for one object only; an endpoint that is down is no failure.
+	// Attempts counts the attempts to program the dataplanes, including retries and resyncs. Failed
+	// counts those that failed, even if for one object only. That an endpoint is down is no
+	// failure.
 	Attempts, Failed uint64
-	// Batches counts the applied batches, Events the events of the merged batches.
+	// Batches counts the batches that were applied. Events counts the events after merging.
 	Batches, Events uint64
-	// Resyncs are attempts in which a dataplane compared the kernel with the desired state.
+	// Resyncs counts the attempts in which a dataplane compared the kernel with the desired state.
 	Resyncs uint64
-	// Drifts is the number of changes that dataplanes detected. Repairs is the number of them that
-	// a dataplane repaired by itself, plus the successful resyncs because of drift.
+	// Drifts counts the changes that dataplanes detected. Repairs counts those that a dataplane
+	// repaired by itself, and the resyncs because of drift.
 	Drifts, Repairs uint64
-	// Queue is how many batches are waiting now, and Applying is set during an attempt.
+	// Queue is the number of batches that wait now. Applying is set during an attempt.
 	Queue    int
 	Applying bool
-	// Last is when the last attempt ended; the zero Time before the first.
+	// Last is the time when the last attempt ended; the zero Time before the first.
 	Last time.Time
-	// Durations of attempts.
+	// Durations of the attempts.
 	Durations Histogram
 }
 
 // Histogram counts durations by their size.
 type Histogram struct {
-	// Bounds are the upper bounds of the buckets, ascending. One more bucket has longer durations.
+	// Bounds are the upper bounds of the buckets, in ascending order. One more bucket has the
+	// longer durations.
 	Bounds []time.Duration
-	// Counts of the buckets: of the durations that are at most the bucket's bound and more than the
-	// one before.
+	// Counts has the number of durations in each bucket: those that are at most its bound, and
+	// longer than the bound before.
 	Counts []uint64
 	// Sum of all durations.
 	Sum time.Duration

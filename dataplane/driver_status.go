@@ -9,22 +9,23 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// EndpointState is the progress of programming an endpoint.
+// EndpointState says how far the programming of an endpoint is.
 type EndpointState uint8
 
 // The states of an endpoint.
 const (
-	// EndpointPending: its latest state is being applied, or a dataplane goes on with it afterwards: see
-	// ApplyError.Pending.
+	// EndpointPending: the latest state of the endpoint is being applied. Or a dataplane continues
+	// to program it after Apply has returned: see ApplyError.Pending.
 	EndpointPending EndpointState = iota
-	// EndpointUp: its latest state is in every dataplane.
+	// EndpointUp: the latest state of the endpoint is in every dataplane.
 	EndpointUp
-	// EndpointFailed: a dataplane reported an error that concerns it. It is being retried.
+	// EndpointFailed: a dataplane reported an error of the endpoint, or of an object that it refers
+	// to. The Driver retries.
 	EndpointFailed
-	// EndpointDown: its interface does not exist or is down, so a dataplane could not program it
-	// completely. Its policy is in the dataplanes before. That is no failure, because it is so for a
-	// while whenever a workload starts or ends: there is no retry. It is programmed when the dataplane
-	// reports the interface.
+	// EndpointDown: the interface of the endpoint does not exist or is down, so a dataplane could
+	// not program the endpoint completely. The earlier dataplanes have its policy. Every endpoint
+	// is down for a short time when its workload starts or ends, so this is no failure and is not
+	// retried. When the dataplane reports the interface, the endpoint is programmed.
 	EndpointDown
 )
 
@@ -48,38 +49,41 @@ func (s EndpointState) String() string {
 type EndpointStatus struct {
 	// State of the programming.
 	State EndpointState
-	// Err is why the state is EndpointFailed or EndpointDown, or EndpointPending after a dataplane has
-	// returned; otherwise nil. Where it is an *ApplyError with an Object, that is the object at fault or
-	// pending: the endpoint itself, or a policy or profile that it refers to.
+	// Err is the reason why the state is EndpointFailed or EndpointDown, or why it is
+	// EndpointPending although the dataplane has returned. Otherwise it is nil. If it is an
+	// *ApplyError with an Object, that is the object at fault or pending: the endpoint itself, or a
+	// policy or profile that it refers to.
 	Err error
-	// Unjudged says which traffic of the endpoint policy does not judge, and why, although the endpoint
-	// is up; empty if policy judges all of it. See Limited.
+	// Unjudged is text for people: which traffic of the endpoint policy does not see, and why,
+	// although the endpoint is up. Empty if policy sees all of it. See Limited.
 	Unjudged string
-	// Generation counts the updates of the endpoint that were sent since it was new, from 1.
+	// Generation counts the updates of the endpoint that were sent since it was added, from 1.
 	Generation uint64
 }
 
-// Status is the state of a Driver at one moment. It belongs to the caller.
+// Status is the status of a Driver at one moment. The caller may change it.
 type Status struct {
-	// InSync is set once the first complete state is in all dataplanes, objects at fault excepted.
+	// InSync is set once the first complete state is in all dataplanes, except for objects at
+	// fault.
 	InSync bool
-	// Pending is set while something that was sent is not in all dataplanes, endpoints that are down
-	// excepted.
+	// Pending is set while a dataplane lacks something that was sent. Endpoints that are down do
+	// not count.
 	Pending bool
-	// LastError is the error of the last attempt; nil if it succeeded. An endpoint that is down is no
-	// error.
+	// LastError is the error of the last attempt; nil if it succeeded. That an endpoint is down is
+	// no error.
 	LastError error
 	// Failures counts the failed attempts since the last success.
 	Failures int
-	// Applied counts the batches that have been applied, objects at fault excepted.
+	// Applied is the number of batches that have been applied, except for objects at fault.
 	Applied uint64
-	// LastDuration is how long the last attempt took.
+	// LastDuration is the time that the last attempt took.
 	LastDuration time.Duration
-	// Endpoints that were sent and not removed, host endpoints among them.
+	// Endpoints has all endpoints and host endpoints that were sent and not removed.
 	Endpoints map[policy.Key]EndpointStatus
 }
 
-// progress is the state behind Status, Wait and EndpointChanges. The Driver's lock guards it.
+// progress has what Status, the Wait methods and EndpointChanges report. The Driver's lock guards
+// it.
 type progress struct {
 	Status
 	accepted    uint64 // batches handed over
@@ -90,14 +94,15 @@ type progress struct {
 	subscribers map[*subscriber]struct{}
 }
 
-// endpointProgress is how far the latest state of an endpoint is.
+// endpointProgress has how far the programming of the latest state of an endpoint is.
 type endpointProgress struct {
 	EndpointStatus
-	// sent is the number of the batch that had it.
+	// sent is the number of the batch with the latest state.
 	sent uint64
-	// endpoint is the state in that batch; nil for a host endpoint.
+	// endpoint is the latest state; nil for a host endpoint.
 	endpoint *Endpoint
-	// down is set while it is EndpointDown, also in a new state that is being applied.
+	// down is set if the endpoint was EndpointDown after the last round, even if a newer state is
+	// pending now.
 	down bool
 }
 
@@ -128,7 +133,7 @@ func (p *progress) accept(b Batch) {
 	}
 }
 
-// update records a new state of an endpoint, which is nil for a host endpoint.
+// update records a new state of an endpoint. The state of a host endpoint is nil.
 func (p *progress) update(k policy.Key, state *Endpoint) {
 	ep := p.endpoints[k]
 	if ep == nil {
@@ -149,8 +154,9 @@ func (p *progress) remove(k policy.Key) {
 	}
 }
 
-// record records the result of a round up to a batch, and wakes waiting goroutines. It reports recovery: the
-// last round failed and this one did not. It returns the endpoints that were not down before.
+// record records the result of a round, and wakes waiting goroutines. last is the number of its
+// last batch. It reports recovery: the round before failed and this one did not. It returns the
+// endpoints that are down and were not down before.
 func (p *progress) record(
 	result *roundResult, info AppliedInfo, last uint64,
 ) (recovered bool, down []policy.Key) {
@@ -182,7 +188,8 @@ func (p *progress) record(
 	return recovered, down
 }
 
-// conclude records the result for an endpoint, and marks it as changed if that is new.
+// conclude records the result for an endpoint. If the status differs from the one before, it marks
+// the endpoint as changed.
 func (p *progress) conclude(k policy.Key, ep *endpointProgress, result *roundResult) {
 	state, err, unjudged := EndpointPending, result.of(k), result.unjudged[k]
 	switch waits := result.waits(k); {

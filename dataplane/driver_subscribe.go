@@ -15,22 +15,22 @@ import (
 type EndpointChange struct {
 	// Key of the endpoint or host endpoint.
 	Key policy.Key
-	// Removed is set if it was removed, or is about to be: it has no Status any more.
+	// Removed is set if the endpoint was removed, or is about to be. It has no Status any more.
 	Removed bool
 	// Status of the endpoint now.
 	Status EndpointStatus
 }
 
-// subscriber receives changes. The driver's lock guards it.
+// subscriber receives changes of endpoints. The driver's lock guards it.
 type subscriber struct {
 	changed map[policy.Key]struct{}
 	wake    wakeup // is signalled when there are changes
 }
 
 // EndpointChanges returns the status of all endpoints, sorted by key, and then every change of one,
-// until the context is done or Run has returned. A slow receiver gets only the latest
-// change of each endpoint and blocks nothing. It may be called, and each result ranged over, any
-// number of times.
+// until the context is done or Run has returned. A slow receiver blocks nothing: it gets only the
+// latest change of each endpoint. Any number of callers may use EndpointChanges, and a result may
+// be ranged over several times.
 func (d *Driver) EndpointChanges(ctx context.Context) iter.Seq[EndpointChange] {
 	return func(yield func(EndpointChange) bool) {
 		s := d.subscribe()
@@ -41,7 +41,7 @@ func (d *Driver) EndpointChanges(ctx context.Context) iter.Seq[EndpointChange] {
 				_, before := known[change.Key]
 				if change.Removed {
 					if !before {
-						continue // was never reported
+						continue // the receiver never got it
 					}
 					delete(known, change.Key)
 				} else {
@@ -62,7 +62,7 @@ func (d *Driver) EndpointChanges(ctx context.Context) iter.Seq[EndpointChange] {
 	}
 }
 
-// subscribe returns a subscriber for which all endpoints are marked as changed.
+// subscribe returns a subscriber with all endpoints marked as changed.
 func (d *Driver) subscribe() *subscriber {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -10,13 +10,12 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// WaitProgrammed returns once the endpoint (or host endpoint) is programmed in all dataplanes, by
-// the latest state that was sent before the call: its policy, then its routes. It waits for an
-// endpoint that was not sent yet, and while the endpoint fails, is pending or down: if a dataplane has
-// routes, until the interface exists and is up.
+// WaitProgrammed returns once the endpoint (or host endpoint) is programmed in all dataplanes:
+// first its policy, then its routes. The latest state that was sent before the call counts. It
+// waits for an endpoint that was not sent yet, and while the endpoint fails, is pending or is down.
+// So if a dataplane programs routes, it waits until the interface exists and is up.
 //
-// Errors: the context's, with the endpoint's EndpointStatus.Err if there is one at that time;
-// ErrStopped.
+// Errors: the context's, joined with the endpoint's EndpointStatus.Err if there is one; ErrStopped.
 func (d *Driver) WaitProgrammed(ctx context.Context, endpoint policy.Key) error {
 	return d.withFault(endpoint, d.waitFor(ctx, func(p *progress) bool {
 		ep := p.endpoints[endpoint]
@@ -24,9 +23,10 @@ func (d *Driver) WaitProgrammed(ctx context.Context, endpoint policy.Key) error 
 	}, nil))
 }
 
-// WaitEndpoint is like WaitProgrammed, but waits until a state that want accepts is programmed, for
-// example one with a given address. It does not return while a state that want rejects was sent
-// later, or while the endpoint is a host endpoint. want must not change the endpoint.
+// WaitEndpoint is like WaitProgrammed, but waits until a state of the endpoint is programmed that
+// want accepts, for example one with a given address. While the latest state is one that want
+// rejects, it does not return. It never returns for a host endpoint. want must not change the
+// endpoint.
 //
 // Errors: as for WaitProgrammed.
 func (d *Driver) WaitEndpoint(ctx context.Context, endpoint policy.Key, want func(*Endpoint) bool) error {
@@ -41,8 +41,8 @@ func (d *Driver) WaitEndpoint(ctx context.Context, endpoint policy.Key, want fun
 	}, func() bool { return want(state) }))
 }
 
-// withFault adds the reason why an endpoint fails, is pending or down to the error of a wait that the context has
-// ended.
+// withFault adds the endpoint's error to the context's error, if the endpoint fails, is pending or
+// is down.
 func (d *Driver) withFault(endpoint policy.Key, err error) error {
 	if err == nil || errors.Is(err, ErrStopped) {
 		return err
@@ -60,10 +60,10 @@ func (d *Driver) withFault(endpoint policy.Key, err error) error {
 	return fmt.Errorf("%w; %s %s: %w", err, endpoint, verb, ep.Err)
 }
 
-// WaitApplied returns once all dataplanes have applied all batches that were sent before the call,
-// and the first complete state. It does not wait for objects that are at fault, down, or pending after
-// their dataplane has returned. Status has the endpoints among them. With the Barrier of a
-// calcgraph.Runner before it, it waits for what the sources have reported.
+// WaitApplied returns once all dataplanes have applied the first complete state, and all batches
+// that were sent before the call. It does not wait for objects that are at fault, down, or pending
+// although their dataplane has returned; Status lists the endpoints among them. To wait for what
+// the sources have reported, call the Barrier of a calcgraph.Runner first.
 //
 // Errors: the context's, or ErrStopped.
 func (d *Driver) WaitApplied(ctx context.Context) error {
@@ -73,8 +73,9 @@ func (d *Driver) WaitApplied(ctx context.Context) error {
 	return d.waitFor(ctx, func(p *progress) bool { return p.InSync && p.Applied >= target }, nil)
 }
 
-// waitFor returns once what was sent before the call has been through a round, condition holds, and
-// accept, which is called without the lock, returns true. A nil accept accepts everything.
+// waitFor returns once all batches that were sent before the call have been through a round,
+// condition holds, and accept returns true. It calls condition with the lock, and accept without
+// it. A nil accept accepts everything.
 func (d *Driver) waitFor(ctx context.Context, condition func(p *progress) bool, accept func() bool) error {
 	d.mu.Lock()
 	target := d.status.accepted

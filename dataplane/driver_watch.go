@@ -9,35 +9,37 @@ import (
 	"time"
 )
 
-// Watcher is a Dataplane that detects when a Resync is due: another process changed an object that it
-// programmed, or interfaces or addresses of the machine changed. The Driver then calls Resync, or Apply
-// if only the faults changed.
+// Watcher is a Dataplane that detects when its objects in the kernel must be compared again:
+// another process changed an object, or interfaces or addresses of the machine changed. The Driver
+// then calls Resync. If only the set of faults changed, it calls Apply.
 type Watcher interface {
-	// Watch calls drifted whenever a Resync is due, also if it may have missed a reason for one,
-	// until ctx is done; it then returns the error of ctx. Changes by the dataplane itself are no
-	// drift. Watch runs concurrently with all other methods; drifted returns at once.
+	// Watch calls drifted whenever a Resync is due, or may be due because Watch missed a change. It
+	// runs until ctx is done, and then returns the error of ctx. It does not report the dataplane's
+	// own changes. Watch runs concurrently with all other methods; drifted returns at once.
 	//
-	// Errors: the reason why it cannot watch. It is then called again after a while, and a Resync
-	// follows.
+	// Errors: the reason why it cannot watch. The Driver then calls Watch again after a while, and
+	// also Resync.
 	Watch(ctx context.Context, drifted func(Drift)) error
 }
 
-// Drift is a change that a dataplane detected. Its texts are for people, and may be empty.
+// Drift is a change in the kernel that a dataplane detected. Its texts are for people, and may be
+// empty.
 type Drift struct {
-	// Backend that detected it, as in "nft" or "routes".
+	// Backend that detected the change, as in "nft" or "routes".
 	Backend string
 	// Object that was changed, as in "table inet wayleave" or "interface cali1".
 	Object string
-	// Process that made the change, as in "nft (4711)".
+	// Process that changed the object, as in "nft (4711)".
 	Process string
 	// Foreign is set if another process is known to have changed an object of ours. It is not set
-	// if the kernel changed it, as when an interface is removed, or if the cause is unknown.
+	// if the cause is unknown, or if the kernel changed the object, as when an interface is
+	// removed.
 	Foreign bool
 	// Repaired is set if the dataplane has repaired the object already, so that no Resync is due.
 	Repaired bool
-	// OnlyFaults is set if nothing has to be programmed, but the set of objects at fault or pending
-	// changed, for example because an interface was deleted. The Driver calls Apply, which returns the faults, and
-	// no Resync. It does not count this as a drift.
+	// OnlyFaults is set if nothing has to be programmed, but other objects than before are at fault
+	// or pending, for example because an interface was deleted. The Driver then calls Apply, which
+	// returns the objects at fault. It does not call Resync, and does not count this as a drift.
 	OnlyFaults bool
 }
 
@@ -50,7 +52,7 @@ func (d Drift) String() string {
 	return fmt.Sprintf("%s: %s changed%s", d.Backend, d.Object, by)
 }
 
-// watch runs a dataplane's Watch, again whenever it fails.
+// watch runs a dataplane's Watch, and runs it again whenever it fails.
 func (d *Driver) watch(ctx context.Context, backend int, w Watcher) {
 	back := backoff{least: d.cfg.MinBackoff, most: d.cfg.MaxBackoff, next: d.cfg.MinBackoff}
 	for {
@@ -96,7 +98,7 @@ func (d *Driver) drifted(backend int, drift Drift) {
 	}
 	level := slog.LevelInfo
 	if disputed || drift.OnlyFaults {
-		level = slog.LevelDebug // logged already, or with the faults
+		level = slog.LevelDebug // logged already, or logged with the faults
 	}
 	d.cfg.Logger.Log(context.Background(), level, "drift detected",
 		"backend", drift.Backend, "object", drift.Object, "process", drift.Process, "repaired", drift.Repaired)
@@ -113,8 +115,9 @@ func (d *Driver) drifted(backend int, drift Drift) {
 	}
 }
 
-// disputePause is the time between two resyncs because of an object that another process changes
-// repeatedly. It is short: until then the kernel may let through what policy denies.
+// disputePause is the least time between two resyncs because of an object that another process
+// changes repeatedly. It is short, because until the resync the kernel may let packets pass that
+// policy denies.
 const disputePause = 100 * time.Millisecond
 
 // resyncLaterLocked requests a resync of the backend after disputePause.
