@@ -10,20 +10,21 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
 )
 
-// ErrNoTable is the error of Compare before there is a desired table.
+// ErrNoTable is the error of Compare while there is no desired table yet.
 var ErrNoTable = errors.New("nft: there is no desired table yet")
 
-// comparisons and comparePause say how often Compare reads a table that differs, and how long it waits
-// meanwhile: a change under way is over then, grace period included.
+// comparisons limits how often Compare reads a table that differs. comparePause is the time between
+// two readings. It is longer than a change takes to program, including the grace period.
 const (
 	comparisons  = 4
 	comparePause = 100 * time.Millisecond
 )
 
-// Compare reads the table back from the kernel and compares it with the desired one. It repairs
-// nothing, writes nothing and takes nothing over: Resync does. While a change is being programmed, it
-// reads again, up to four times within a second or so. It may be called from any goroutine. With
-// Config.NetNS, that file must still be open; otherwise the namespace is that of the calling thread.
+// Compare reads the table from the kernel and compares it with the desired one. It does not repair
+// the table; Resync does. While a change is being programmed, the two differ for a short time. So
+// Compare reads the table up to four times, within about a second. It may be called from any
+// goroutine. Config.NetNS must still be open if it is set; otherwise Compare reads the namespace of
+// the calling thread.
 //
 // Errors: ErrNoTable; those of applier.Compare.
 func (d *Dataplane) Compare(ctx context.Context) (c applier.Comparison, err error) {

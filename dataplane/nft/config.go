@@ -15,58 +15,72 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// backend is the name under which this package reports errors.
+// backend is the name of this package in its errors.
 const backend = "nft"
 
 // Config configures a Dataplane.
 type Config struct {
-	// Renderer configures the table: above all its name, which must be ours alone.
+	// Renderer configures the table. No other program may use the name of the table.
 	Renderer render.Config
-	// NetNS is a file descriptor of the network namespace whose packets to judge, needed
-	// only during New. Zero means the namespace of the thread that calls New.
+	// NetNS is a file descriptor of the network namespace whose packets the table filters. New and
+	// Compare use it. Zero means the namespace of the thread that calls New.
 	NetNS int
-	// Shared lets other processes change the table; see applier.Config. By default the Dataplane
-	// owns it, from Linux 6.9 on: the kernel refuses the writes of all other processes until Close.
-	// Set Shared if other programs must flush or delete the table.
+	// Shared lets other processes change the table; see applier.Config. By default, from Linux 6.9
+	// on, the Dataplane owns the table: until Close, the kernel refuses the writes of all other
+	// processes. Set Shared if other programs must be able to flush or delete the table.
 	Shared bool
-	// Interfaces returns all interfaces of the namespace, by name. Resync calls it; Apply calls it
-	// for new endpoints, and while a host endpoint is found by address. With Interfaces set, Watch
-	// does not report changes of interfaces: call Resync. Nil means to query the kernel.
+	// Interfaces returns all interfaces of the namespace, by name. Nil means to query the kernel.
+	// Resync calls Interfaces. Apply calls it for new endpoints, and while a host endpoint is found
+	// by its addresses. If Interfaces is set, Watch does not detect changes of interfaces; call
+	// Resync when they change.
 	Interfaces func() (map[string]render.Interface, error)
 	// ConntrackPolicy decides about established connections that a change of policy denies.
-	// conntrack.Keep, the default, keeps them, at no cost. conntrack.End ends them; set
-	// render.Config.TCPFromSYN with it. The connections of an address that changes hands always
-	// end.
+	// conntrack.Keep, the default, keeps these connections, at no cost. conntrack.End ends them;
+	// set render.Config.TCPFromSYN with it. When an address moves to another endpoint, its
+	// connections always end.
 	ConntrackPolicy conntrack.Policy
-	// Conntrack limits the rates at which conntrack.End judges and ends connections. Its NetNS and
-	// BeforeEnd are not used. If its Logger is nil, Logger is used.
+	// Conntrack limits the rates at which conntrack.End examines and ends connections. Its NetNS
+	// and BeforeEnd are not used. If its Logger is nil, Logger is used.
 	Conntrack conntrack.Config
-	// Flowtable lets packets of established connections take the kernel's fast path.
+	// Flowtable lets packets of established connections use the kernel's fast path.
 	Flowtable FlowtableConfig
-	// BeforeWrite is called before each transaction; see applier.Config. If it fails, that transaction
-	// and later ones are not sent. Connections of addresses that change hands may have ended before.
-	// It is not called for the transactions that drop late packets of ended connections. Optional.
+	// BeforeWrite is called before each transaction; see applier.Config. If it fails, this
+	// transaction and later ones are not sent; connections of a moved address may have ended
+	// already. It is not called for the transactions that drop late packets: packets of ended
+	// connections that were under way. Optional.
 	BeforeWrite func() error
 	// Logger logs events of the table. Nil discards.
 	Logger *slog.Logger
 }
 
-// FlowtableConfig says which established connections of workloads may use a flowtable, the kernel's fast path: their
-// packets bypass all chains, routing and connection tracking. It is for TCP and UDP (and GRE, where the kernel supports
-// that) between two workloads of the node, and between a workload and an uplink. The flowtable is deleted before each
-// change of endpoints and by Resync, and installed again afterwards, so connections end when they would end without it.
-// It needs Linux 6.4 (or 6.1 from 6.1.37 on) with nft_flow_offload. Where that is missing, the Dataplane logs a
-// *dataplane.FeatureError once, and all packets traverse the chains.
+// FlowtableConfig configures the fast path: a flowtable of the kernel. Packets of established
+// connections that use it bypass all chains, routing and connection tracking. Only these
+// connections may use the fast path:
 //
-// Chains of other tables do not see these packets: their counters, marks and rate limits do not apply. The kernel
-// keeps the route of a connection for as long as it is valid, so do not use it where other routing tables may take
-// over, as those of WireGuard, nor where answers leave by another uplink than the one that their packets come from.
-// docs/nft.md has the details, and when the flowtable is not there.
+//   - TCP and UDP, and GRE where the kernel supports that;
+//   - between two workloads of the node, or between a workload and an uplink.
+//
+// The fast path needs Linux 6.4 (or 6.1 from 6.1.37 on) with the module nft_flow_offload. Otherwise
+// the Dataplane logs a *dataplane.FeatureError once, and all packets traverse the chains.
+//
+// A connection that policy ends must not continue on the fast path. So the Dataplane deletes the
+// flowtable before each change of endpoints and in Resync, and installs it again afterwards.
+//
+// Do not use the fast path in these cases:
+//
+//   - Chains of other tables must see the packets. On the fast path, their counters, marks and rate
+//     limits do not apply.
+//   - Other routing tables may take over, such as those of WireGuard. The kernel keeps the route of
+//     a connection as long as that route is valid.
+//   - Answers leave by another uplink than the one by which the packets came.
+//
+// The file docs/nft.md has the details, and lists the cases without a flowtable.
 type FlowtableConfig struct {
-	// Enabled turns it on. It is an error with render.Config.ReversePath and Bridges.
+	// Enabled turns the fast path on. It is an error together with render.Config.ReversePath or
+	// Bridges.
 	Enabled bool
-	// Uplinks are the names of the node's interfaces to other hosts, never those of workloads. Connections between a
-	// workload and an uplink may use the fast path. None means only connections between workloads.
+	// Uplinks are the names of the node's interfaces to other hosts. Interfaces of workloads are an
+	// error. If the list is empty, only connections between workloads may use the fast path.
 	Uplinks []string
 }
 
@@ -90,7 +104,7 @@ func revokeConfig(c Config, late *late.Table) revoke.Config {
 	}
 }
 
-// hostChains returns the names of the chains of policy of host endpoints.
+// hostChains returns the names of the chains that evaluate policy of host endpoints.
 func hostChains() revoke.HostChains {
 	all, untrackedOut := render.HostChains()
 	return revoke.HostChains{All: all, UntrackedOut: untrackedOut}
@@ -107,7 +121,8 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// validate checks what does not fit together with a renderer's configuration, which has its defaults.
+// validate checks the uplinks, and options of the renderer that exclude a flowtable. r has its
+// defaults.
 func (c FlowtableConfig) validate(r render.Config) error {
 	var errs []error
 	if c.Enabled && (r.ReversePath || len(r.Bridges) > 0) {

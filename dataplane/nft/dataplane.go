@@ -19,15 +19,16 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Dataplane programs events into one nftables table. With render.Config.Bridges, a second one of family bridge
-// binds the ports of bridges to the addresses of their endpoints.
+// Dataplane programs events into one nftables table. With render.Config.Bridges, it has a second
+// table of family bridge, which limits each port of a bridge to the addresses of its endpoint.
 //
-// A batch is one transaction, or several if it adds chains, if an address changes hands, or if the
-// applier uses shadows. A packet meets the old state or the new one; docs/nft.md lists the limits.
-// Counters of unchanged rules survive. A batch that does not change the table makes no transaction.
+// Usually, a batch is one transaction. It is several if it adds chains, if an address moves to
+// another endpoint, or if the applier needs copies of chains during the change. Each packet meets
+// the state before the batch or the state after it; docs/nft.md lists the limits. Rules that do not
+// change keep their counters. A batch that does not change the table makes no transaction.
 //
-// It implements dataplane.Dataplane, Planner, Watcher, Finisher and Limited, and is not safe for
-// concurrent use, but for Watch, Table, Bridges, ConntrackStats and ClassStats.
+// Dataplane implements dataplane.Dataplane, Planner, Watcher, Finisher and Limited. It is not safe
+// for concurrent use, except for Watch, Compare, Table, Bridges, ConntrackStats and ClassStats.
 type Dataplane struct {
 	config     Config
 	interfaces *observed.Interfaces
@@ -38,9 +39,9 @@ type Dataplane struct {
 	inSync   bool
 	// upToDate is set if the last attempt brought the kernel to the desired state.
 	upToDate bool
-	// classes are the counts of the last change; nil before the first.
+	// classes has the result of ClassStats after the last change; nil before the first.
 	classes atomic.Pointer[render.ClassStats]
-	// bridges has the ports of the last change; nil before the first.
+	// bridges has the result of Bridges after the last change; nil before the first.
 	bridges   atomic.Pointer[map[string]string]
 	limitsLog limitsLog
 	closed    atomic.Bool
@@ -54,10 +55,11 @@ var (
 	_ dataplane.Limited   = (*Dataplane)(nil)
 )
 
-// New returns a Dataplane for one network namespace, with nothing in its desired state. It opens netlink
+// New returns a Dataplane for one network namespace. Its desired state is empty. New opens netlink
 // sockets, which Close closes, and writes nothing.
 //
-// Errors: a config that is not valid, those of opening the sockets, and errors.ErrUnsupported on anything but Linux.
+// Errors: an invalid Config; those of opening the sockets; on other systems than Linux,
+// errors.ErrUnsupported.
 func New(cfg Config) (*Dataplane, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -110,9 +112,10 @@ func New(cfg Config) (*Dataplane, error) {
 	return d, nil
 }
 
-// Close closes the sockets. The table stays in the kernel and still applies to packets. It has no
-// owner until the next Dataplane takes it over. Connections that were still to be ended continue. The
-// flowtable of Config.Flowtable is deleted.
+// Close closes the sockets. The table stays in the kernel and still filters packets. Until the next
+// Dataplane takes the table over, it has no owner. Connections that were still to be ended
+// continue. The flowtable of Config.Flowtable is deleted.
+//
 // Errors: those of closing the sockets.
 func (d *Dataplane) Close() error {
 	if d.closed.Swap(true) {
@@ -137,16 +140,17 @@ func (d *Dataplane) Close() error {
 	return errors.Join(err, d.ports.Close(), d.applier.Close())
 }
 
-// Table returns a copy of the desired table, or nil before there is one. The kernel has it unless
-// the last call returned an error. It takes time in proportion to the table. It may be called from
-// any goroutine: during a call of Apply, it returns the table before or after a change.
+// Table returns a copy of the desired table, or nil before there is one. The kernel has this table
+// unless the last call returned an error. Table takes time in proportion to the table's size. It
+// may be called from any goroutine: during a call of Apply, it returns the table before or after a
+// change.
 func (d *Dataplane) Table() *ruleset.Table { return d.applier.Table() }
 
-// Stats returns what has been programmed so far.
+// Stats returns counts of what has been written to the table so far.
 func (d *Dataplane) Stats() applier.Stats { return d.applier.Stats() }
 
-// BridgeStats returns what has been programmed so far in the table of family bridge. It is zero without
-// render.Config.Bridges.
+// BridgeStats returns counts of what has been written to the table of family bridge so far. It is
+// zero without render.Config.Bridges.
 func (d *Dataplane) BridgeStats() applier.Stats {
 	if d.ports == nil {
 		return applier.Stats{}
@@ -154,14 +158,14 @@ func (d *Dataplane) BridgeStats() applier.Stats {
 	return d.ports.applier.Stats()
 }
 
-// Unjudged returns the bridged endpoints of which policy does not judge the frames between two ports of the bridge,
-// because br_netfilter does not pass them to the hooks of IP. The settings are those that the last Resync read, or
-// the last Apply while Watch does not run.
+// Unjudged returns the bridged endpoints for which policy does not see frames between two ports of
+// the bridge: br_netfilter does not pass these frames to the hooks of IP. It uses the settings that
+// the last Resync read. While Watch does not run, Apply reads them, too.
 func (d *Dataplane) Unjudged() map[policy.Key]string { return d.ports.unjudged() }
 
-// ConntrackStats returns the counts of ended connections. It may be called from any goroutine; with
-// conntrack.Keep, all but EndedAddresses is zero. If Pending is zero, the connections were checked
-// after the last change of the table.
+// ConntrackStats returns the numbers of ended connections. With conntrack.Keep, all but
+// EndedAddresses are zero. If Pending is zero, the connections were checked after the last change
+// of the table. It may be called from any goroutine.
 func (d *Dataplane) ConntrackStats() ConntrackStats {
 	st := ConntrackStats{EndedAddresses: d.handover.ended.Load()}
 	if d.revoker != nil {
@@ -170,17 +174,17 @@ func (d *Dataplane) ConntrackStats() ConntrackStats {
 	return st
 }
 
-// ConntrackStats count the connections that a Dataplane has ended.
+// ConntrackStats has the numbers of connections that a Dataplane has ended.
 type ConntrackStats struct {
-	// Stats counts the connections that a change of policy denies.
+	// Stats counts connections that a change of policy denied.
 	conntrack.Stats
-	// EndedAddresses counts the connections of addresses that changed hands.
+	// EndedAddresses counts connections of addresses that moved to another endpoint.
 	EndedAddresses uint64
 }
 
-// ClassStats returns the sizes of policy and their limits, as of the last call of Apply or Resync
-// that was in sync. It is zero before that. It may be called from any goroutine. The caller must
-// not change the lists.
+// ClassStats returns the cost of the rendered policy and the limits of that cost. The values are
+// those of the last call of Apply or Resync that was in sync; before that, they are zero. It may be
+// called from any goroutine. The caller must not change the lists.
 func (d *Dataplane) ClassStats() render.ClassStats {
 	if s := d.classes.Load(); s != nil {
 		return *s
@@ -188,10 +192,10 @@ func (d *Dataplane) ClassStats() render.ClassStats {
 	return render.ClassStats{}
 }
 
-// Bridges returns, for each interface that is a port of one of render.Config.Bridges, the name of the
-// bridge, as of the last call of Apply or Resync that was in sync. It is what prove.Config.Bridges
-// needs to prove Table. It is empty before that. It may be called from any goroutine. The caller must
-// not change the map.
+// Bridges returns the bridge of each interface that is a port of one of render.Config.Bridges. To
+// prove the result of Table, prove.Config.Bridges needs this map. It has the state of the last call
+// of Apply or Resync that was in sync; before that, it is empty. It may be called from any
+// goroutine. The caller must not change the map.
 func (d *Dataplane) Bridges() map[string]string {
 	if b := d.bridges.Load(); b != nil {
 		return *b
@@ -199,32 +203,42 @@ func (d *Dataplane) Bridges() map[string]string {
 	return nil
 }
 
-// Apply adds the batch to the desired state. Once that is in sync, it programs the changes; the
-// first time, it adopts the table of an earlier process.
+// Apply adds the batch to the desired state. Once the desired state is in sync, Apply programs the
+// changes. The first time, it adopts the table of an earlier process.
 //
-// An object that cannot be rendered, or whose chains or sets the kernel refuses, drops its packets
-// and is reported, and so is each endpoint that needs it; the rest is programmed. If the kernel
+// If an object cannot be rendered, or the kernel refuses its chains or sets, its packets drop.
+// Apply reports the object and each endpoint that needs it, and programs the rest. If the kernel
 // refuses everything, the table stays as it was, and the error has no Object. The next call tries
 // again.
 //
-// When an address moves to another endpoint, interface or MAC address, its connections end: a first
-// transaction removes the old owner, then the connections are ended, and a second transaction
-// admits the new owner. While they cannot be ended, the new owner drops and is reported.
-// Connections of an address that is removed end after the transaction. Those of a new address end
-// before it; if there are any, the address is treated as one that moves. The first Apply reads the
-// former owners from the table in the kernel, except those of floating addresses; without a table it
-// ends none. The file docs/nft.md describes the cost.
+// # Addresses that move
 //
-// With conntrack.End, connections that policy denies from now on are ended later, by a goroutine.
+// When an address moves to another endpoint, interface or MAC address, its connections must end,
+// because they were allowed for the former owner:
 //
-// Errors: a join of *dataplane.ApplyError, and the context's if it is done before anything was
-// written, or before connections were ended.
+//  1. A transaction removes the former owner.
+//  2. The connections are ended. While that fails, the new owner drops its packets and is reported.
+//  3. A second transaction admits the new owner.
+//
+// The connections of a removed address end after the transaction. A new address may have
+// connections, too; these end before the transaction, and if there are any, the address is treated
+// as one that moves.
+//
+// The first Apply reads the former owners of addresses from the table in the kernel. It cannot read
+// those of floating addresses. If there is no table, it ends no connections. The file docs/nft.md
+// describes the cost.
+//
+// With conntrack.End, a goroutine later ends the connections that policy denies from now on.
+//
+// Errors: a join of *dataplane.ApplyError. Also the context's, if the context is done before
+// anything was written or before connections were ended.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	return d.finished(ctx, d.ApplyVisible(ctx, b))
 }
 
-// ApplyVisible is Apply, but returns once packets see the change. Objects that only packets under way
-// still use are deleted after a grace period, about 15 ms, by Finish.
+// ApplyVisible does what Apply does, but returns once packets see the change. Packets that are
+// under way may still use objects that were replaced. Finish deletes these objects after a grace
+// period, about 15 ms.
 //
 // Errors: as for Apply.
 func (d *Dataplane) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
@@ -241,15 +255,15 @@ func (d *Dataplane) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
 	return d.program(ctx, false)
 }
 
-// Resync looks up the interfaces of all endpoints, and repairs the table if another process changed
+// Resync reads the interfaces of all endpoints, and repairs the table if another process changed
 // it.
 //
-// Errors as for Apply.
+// Errors: as for Apply.
 func (d *Dataplane) Resync(ctx context.Context) error {
 	return d.finished(ctx, d.program(ctx, true))
 }
 
-// finished calls Finish until nothing is left, and joins its error with err.
+// finished calls Finish until nothing is left to finish, and joins its error with err.
 func (d *Dataplane) finished(ctx context.Context, err error) error {
 	for d.applier.Unfinished() != nil || d.fastPath.due(false) != nil {
 		if failed := d.Finish(ctx); failed != nil {
@@ -259,8 +273,8 @@ func (d *Dataplane) finished(ctx context.Context, err error) error {
 	return err
 }
 
-// Unfinished returns nil if nothing is left for Finish. Otherwise it returns a channel that is closed
-// once Finish need not wait.
+// Unfinished returns nil if nothing is left for Finish. Otherwise it returns a channel that is
+// closed once Finish need not wait.
 func (d *Dataplane) Unfinished() <-chan struct{} {
 	if unfinished := d.applier.Unfinished(); unfinished != nil {
 		return unfinished
@@ -268,9 +282,10 @@ func (d *Dataplane) Unfinished() <-chan struct{} {
 	return d.fastPath.due(true)
 }
 
-// Finish waits for the grace period that Unfinished stands for, and makes the deletions that
-// ApplyVisible left before it. If that fails, the next call of Apply or Resync repairs the table. Once nothing is left,
-// it installs the flowtable of Config.Flowtable.
+// Finish waits for a grace period, until the channel of Unfinished is closed. Then it makes the
+// deletions that ApplyVisible left before that grace period. If that fails, the next call of Apply
+// or Resync repairs the table. Once nothing is left to delete, Finish installs the flowtable of
+// Config.Flowtable.
 //
 // Errors: *dataplane.ApplyError; that of the context if it is done before the grace period ends.
 func (d *Dataplane) Finish(ctx context.Context) error {
@@ -288,8 +303,8 @@ func (d *Dataplane) Finish(ctx context.Context) error {
 	return err
 }
 
-// Teardown deletes the table, unless another process owns it, and clears the desired state: the next
-// batch that is programmed is one with InSync. It is no error if there is no such table.
+// Teardown deletes the table, unless another process owns it, and clears the desired state. After
+// that, nothing is programmed until a batch with InSync. It is no error if there is no table.
 //
 // Errors: *dataplane.ApplyError, and that of the context if it is done already.
 func (d *Dataplane) Teardown(ctx context.Context) error {
@@ -313,15 +328,17 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 	if failed := (*applier.Error)(nil); errors.As(err, &failed) {
 		err = applyError(failed)
 	}
-	if err == nil { // otherwise another process may have the table, and these
+	if err == nil { // otherwise another process may own the table and use these
 		d.fastPath.forget()
 		err = errors.Join(d.late.Disable(), d.fastPath.delete())
 	}
 	return errors.Join(err, d.ports.Teardown(ctx))
 }
 
-// PlanTeardown returns the changes that Teardown would make, in the syntax of nft: the deletion of the
-// table, or nothing if there is no table. Errors: that of the context, and those of reading the kernel.
+// PlanTeardown returns the changes that Teardown would make, in the syntax of nft: the deletion of
+// the tables, or nothing if there are none.
+//
+// Errors: that of the context, and those of reading the kernel.
 func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -350,10 +367,11 @@ func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
 	return text, nil
 }
 
-// Plan returns the changes that the batch would make to the table, in the syntax of nft. It is
-// empty if Apply would write nothing, or is not in sync even after the batch; before the first
-// write it is the whole table. Objects that cannot be rendered show as Apply would leave them.
-// While the table is owned nft cannot load it. It takes time in proportion to the table.
+// Plan returns the changes that the batch would make to the table, in the syntax of nft. Before the
+// first write, these are the whole table. The text is empty if Apply would write nothing, also
+// because the state is not in sync after the batch. Objects that cannot be rendered appear as Apply
+// would leave them. nft cannot load the text while the Dataplane owns the table. Plan takes time in
+// proportion to the table's size.
 //
 // Errors: a table that is not valid, which would be a mistake of this package.
 func (d *Dataplane) Plan(_ context.Context, b dataplane.Batch) (string, error) {
@@ -377,12 +395,12 @@ func (d *Dataplane) Plan(_ context.Context, b dataplane.Batch) (string, error) {
 	return bridges + ruleset.Script(ops), err
 }
 
-// program programs the desired state. With resync it looks up all interfaces again.
+// program programs the desired state. With resync, it reads all interfaces again.
 func (d *Dataplane) program(ctx context.Context, resync bool) error {
 	if !d.inSync {
 		return nil
 	}
-	d.upToDate = false // also if the context is done: the batch is not programmed yet
+	d.upToDate = false // stays false if the context is done: the batch is not programmed yet
 	d.fastPath.suspend()
 	d.late.Enable()
 	if _, err := d.late.Expire(); err != nil { // with conntrack.Keep, nothing else calls it

@@ -1,42 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nft is the nftables backend: a Dataplane that programs policy into one table, over netlink.
+// Package nft is the nftables backend: a Dataplane that programs policy into one nftables table,
+// over netlink.
 //
 //	events ──▶ render ──▶ ruleset.Delta ──▶ applier ──▶ nf_tables
 //
 // Package render describes the table.
 //
-// # What it does not see
+// # Traffic that policy does not see
 //
-// Frames that a bridge forwards between its own ports do not pass these hooks, unless
-// net.bridge.bridge-nf-call-iptables and -ip6tables are set. Packets that are routed to or from a
-// port pass them with the bridge as their interface. Endpoints behind the bridges of
-// render.Config.Bridges are told apart by their addresses. Any other endpoint whose interface is a
-// port of a bridge or another master is at fault, and packets that are routed to or from its
-// addresses drop. Of tunnels that a workload opens itself, those of
-// policy.HostConfig.ForbiddenEncapsulations drop. Policy decides about others by the outer header.
-// Those of policy.HostConfig.NodeEncapsulations that are for the host drop unless their source is an
-// address of a node.
+// The table has base chains in the hooks of IP. Some traffic does not pass these hooks, or passes
+// them in disguise:
 //
-// # Stale connections
+//   - Frames that a bridge forwards between its own ports pass the hooks only if
+//     net.bridge.bridge-nf-call-iptables and -ip6tables are set.
+//   - Packets that are routed to or from a port of a bridge pass the hooks with the bridge as their
+//     interface. Behind the bridges of render.Config.Bridges, addresses identify the endpoints. Any
+//     other endpoint whose interface is a port of a bridge, bond or other master is at fault:
+//     packets that are routed to or from its addresses drop.
+//   - A workload may open tunnels itself. The encapsulations of
+//     policy.HostConfig.ForbiddenEncapsulations drop. Policy decides about others by the outer
+//     header.
+//   - Packets to the host in one of policy.HostConfig.NodeEncapsulations drop unless their source
+//     is an address of a node.
 //
-// An established connection continues if policy denies it later. With conntrack.End as
-// Config.ConntrackPolicy, a goroutine of the Dataplane ends each connection whose first packet the
-// old ruleset allows and the new one denies. The connections of an address that changes hands
-// always end: Apply ends them before it admits the new owner. The file docs/nft.md describes the
-// limits and the cost.
+// # Denied connections
+//
+// By default, an established connection continues even if policy denies it later. With
+// conntrack.End as Config.ConntrackPolicy, a goroutine of the Dataplane ends such connections.
+// These are the connections whose first packet the old ruleset allowed and the new one denies.
+//
+// If an address moves to another endpoint, its connections always end: Apply ends them before it
+// admits the new owner. The file docs/nft.md describes the limits and the cost.
 //
 // # Usage
 //
-// Use the Dataplane, by way of a dataplane.Driver. The Renderer of package render shows the table
-// without a kernel.
+// Give the Dataplane to a dataplane.Driver. The Renderer of package render shows the table without
+// a kernel.
 //
 // # Concurrency
 //
-// Nothing in this package is safe for concurrent use unless documented.
+// Nothing in this package is safe for concurrent use unless its comment says so.
 //
 // # Errors
 //
-// What cannot be rendered or programmed is reported as *dataplane.ApplyError with the key of the
-// object at fault, for each object; everything else is programmed all the same.
+// If an object cannot be rendered or programmed, it is reported as a *dataplane.ApplyError with its
+// key. All other objects are programmed.
 package nft

@@ -16,41 +16,44 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/rcu"
 )
 
-// How long it takes until a failed installation is repeated, at first and at most.
+// Delays before a failed installation of the flowtable is repeated: the first one and the longest.
 const (
 	minInstallDelay = time.Second
 	maxInstallDelay = time.Minute
 )
 
-// fastPath keeps the flowtable in the kernel while nothing changes that affects established connections.
+// fastPath keeps the flowtable in the kernel while nothing changes that affects established
+// connections. Packets of connections in the flowtable bypass all chains.
 //
 //	change of endpoints ─▶ delete ─▶ transaction ─▶ schedule ─▶ grace period ─▶ install
 type fastPath struct {
 	cfg   FlowtableConfig
 	table *flowtable.Table
-	// exists reports whether there is an interface of that name.
+	// exists reports whether there is an interface with the name.
 	exists      func(name string) (bool, error)
 	beforeWrite func() error
 	logger      *slog.Logger
-	// deleted is set while the table is known not to exist. devices are the interfaces of the installed table.
+	// deleted is set while the table is known not to exist. devices has the interfaces of the
+	// installed table.
 	deleted bool
 	devices []string
-	// scheduled is the next installation, or nil if there is nothing to install.
+	// scheduled is the next installation, or nil if none is scheduled.
 	scheduled *installation
-	// suspended is set while the kernel may lack the desired state, so that nothing is installed.
+	// suspended is set while the kernel may lack the desired state: then nothing is installed.
 	suspended bool
-	// delay is how long the last retry waited after its grace period: longer with each one.
+	// delay is the delay of the last retry, in addition to its grace period. It grows with each
+	// retry.
 	delay time.Duration
-	// failure is the text of the last error, if the last installation failed.
+	// failure is the error text of the last installation; empty if it succeeded.
 	failure string
 }
 
-// installation is an installation of the table after a wait.
+// installation is a scheduled installation of the table.
 type installation struct {
 	due chan struct{} // closed after the wait
 	// canceled is closed to end the wait early.
 	canceled chan struct{}
-	// retry says that it is delayed.
+	// retry is set if the installation is delayed after a failure.
 	retry bool
 }
 
@@ -66,17 +69,17 @@ func newFastPath(cfg Config, exists func(string) (bool, error)) (*fastPath, erro
 	}, nil
 }
 
-// close closes the socket, and with it the kernel deletes the table.
+// close closes the socket. The kernel deletes the table with the socket that owns it.
 func (f *fastPath) close() error {
 	f.cancel()
 	return f.table.Close()
 }
 
-// inUse reports whether delete may have something to do.
+// inUse reports whether the kernel may have the table, or may get it.
 func (f *fastPath) inUse() bool { return f.cfg.Enabled || !f.deleted }
 
-// delete deletes the table: from then on, all packets traverse the chains. An installation that is scheduled is not
-// made: a change needs a grace period of its own.
+// delete deletes the table. From then on, all packets traverse the chains. delete also cancels a
+// scheduled installation, because a new change needs a grace period of its own.
 func (f *fastPath) delete() error {
 	f.cancel()
 	if f.deleted {
@@ -97,14 +100,15 @@ func (f *fastPath) delete() error {
 	return err
 }
 
-// forget makes the next delete look for the table in the kernel.
+// forget makes the next delete check whether the kernel has the table.
 func (f *fastPath) forget() { f.deleted = false }
 
-// suspend prevents an installation until schedule.
+// suspend prevents an installation until schedule is called.
 func (f *fastPath) suspend() { f.suspended = true }
 
-// schedule starts the grace period after which the table may be installed. Until it ends, a packet that the chains
-// accepted before the change could add its flow. After a failure, the installation is delayed, too.
+// schedule schedules an installation after a grace period. Until the grace period ends, a packet
+// that the chains accepted before the change could still add its connection to the flowtable. After
+// a failure, there is a further delay.
 func (f *fastPath) schedule() {
 	f.suspended = false
 	if !f.cfg.Enabled || !f.deleted || f.scheduled != nil {
@@ -117,7 +121,7 @@ func (f *fastPath) schedule() {
 	f.wait(delay)
 }
 
-// wait schedules an installation after a grace period and a delay.
+// wait schedules an installation after a grace period and then a delay.
 func (f *fastPath) wait(delay time.Duration) {
 	next := &installation{due: make(chan struct{}), canceled: make(chan struct{}), retry: delay > 0}
 	f.scheduled = next
@@ -131,7 +135,7 @@ func (f *fastPath) wait(delay time.Duration) {
 	}()
 }
 
-// cancel ends the wait for an installation, which is then not made.
+// cancel cancels the scheduled installation.
 func (f *fastPath) cancel() {
 	if f.scheduled != nil {
 		close(f.scheduled.canceled)
@@ -139,8 +143,8 @@ func (f *fastPath) cancel() {
 	}
 }
 
-// due returns a channel that is closed once install need not wait, or nil while nothing is to be installed. Without
-// retries, it is also nil during the delay of a retry.
+// due returns a channel that is closed once install need not wait, or nil if no installation is
+// scheduled. If retries is false, it is also nil during the delay of a retry.
 func (f *fastPath) due(retries bool) <-chan struct{} {
 	if f.suspended || f.scheduled == nil {
 		return nil
@@ -155,8 +159,9 @@ func (f *fastPath) due(retries bool) <-chan struct{} {
 	return f.scheduled.due
 }
 
-// install waits for the grace period and installs the table. It is repeated after a failure, and while interfaces are
-// missing. It returns only the error of the context: without a flowtable, all packets traverse the chains.
+// install waits for the grace period and installs the table. It schedules a retry after a failure,
+// and while interfaces are missing. It returns only the error of the context: a missing flowtable
+// is no fault, because all packets then traverse the chains.
 func (f *fastPath) install(ctx context.Context, own map[string][]netip.Addr) error {
 	select {
 	case <-f.scheduled.due:
@@ -184,8 +189,8 @@ func (f *fastPath) install(ctx context.Context, own map[string][]netip.Addr) err
 	return nil
 }
 
-// tryInstall installs the table, and reports whether it has all interfaces. It keeps a table that already has
-// all existing interfaces.
+// tryInstall installs the table, and reports whether all interfaces exist. If the installed table
+// already has all existing interfaces, it stays.
 func (f *fastPath) tryInstall(own map[string][]netip.Addr) (complete bool, err error) {
 	names := slices.Concat(slices.Collect(maps.Keys(own)), f.cfg.Uplinks)
 	slices.Sort(names)
@@ -206,11 +211,11 @@ func (f *fastPath) tryInstall(own map[string][]netip.Addr) (complete bool, err e
 			return false, err
 		}
 	}
-	f.deleted, f.devices = false, nil // the result of a failure is not known
+	f.deleted, f.devices = false, nil // after a failure, the kernel may or may not have the table
 	err = f.table.Install(addresses(own), devices)
 	var missing *dataplane.FeatureError
 	if errors.As(err, &missing) {
-		// The kernel has the same error for an interface that was removed meanwhile.
+		// The kernel returns the same error if an interface was removed meanwhile.
 		if now, failed := f.existing(devices); failed == nil && len(now) < len(devices) {
 			return false, nil
 		}
@@ -222,7 +227,7 @@ func (f *fastPath) tryInstall(own map[string][]netip.Addr) (complete bool, err e
 	return complete, nil
 }
 
-// existing returns the names of interfaces that exist.
+// existing returns the names of those interfaces that exist.
 func (f *fastPath) existing(names []string) (found []string, err error) {
 	for _, name := range names {
 		exists, err := f.exists(name)

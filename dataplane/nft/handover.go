@@ -21,22 +21,22 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// addressEnder ends the connections of addresses.
+// addressEnder ends connections of addresses.
 type addressEnder interface {
-	// EndHosts ends the connections whose packets the addresses send or receive.
+	// EndHosts ends connections with packets that one of the addresses sends or receives.
 	EndHosts(ctx context.Context, addresses ...netip.Addr) (int, error)
-	// EndAddresses also ends connections whose destination before translation, or source after it,
-	// is one of the addresses.
+	// EndAddresses does what EndHosts does. It also ends connections where one of the addresses is
+	// the destination before translation, or the source after it.
 	EndAddresses(ctx context.Context, addresses ...netip.Addr) (int, error)
-	// EndHostsFunc is EndHosts for the addresses for which wanted returns true.
+	// EndHostsFunc does what EndHosts does, for the addresses for which wanted returns true.
 	EndHostsFunc(ctx context.Context, wanted func(netip.Addr) bool) (int, error)
 	Close() error
 }
 
 var _ addressEnder = (*conntrack.Conn)(nil)
 
-// handover ends the connections of an address that changes hands. Until then its new owners are withheld: the
-// renderer treats them as down.
+// handover programs addresses that move to another endpoint, and ends their connections. Until the
+// connections have ended, the new owners are withheld: the renderer treats them as down.
 type handover struct {
 	// Tracker maps addresses to endpoints.
 	*owners.Tracker
@@ -45,7 +45,7 @@ type handover struct {
 	ender     addressEnder
 	waitGrace func() error // rcu.Synchronize
 	withheld  []policy.Key
-	// adopted is set once the Tracker was compared with the table of an earlier process.
+	// adopted is set once the Tracker has the owners of the table that an earlier process left.
 	adopted bool
 	// ended counts the connections that were ended.
 	ended atomic.Uint64
@@ -60,7 +60,7 @@ func newHandover(w *writer, logger *slog.Logger) *handover {
 // reset removes all endpoints and owners.
 func (h *handover) reset() { h.Tracker, h.withheld, h.adopted = owners.New(), nil, false }
 
-// run programs the endpoints, and ends connections, as Tracker.Handover does.
+// run programs the endpoints and ends connections, in the order that Tracker.Handover defines.
 func (h *handover) run(ctx context.Context) (errs []error, done bool) { return h.Handover(ctx, h) }
 
 // Program implements owners.Kernel.
@@ -86,16 +86,16 @@ func (h *handover) End(ctx context.Context, selected owners.Connections) (ended 
 	return ended, err
 }
 
-// WaitGrace implements owners.Kernel. If the kernel refuses to wait, a packet that is delayed for
-// longer than a transaction takes may still use the previous generation of the rules.
+// WaitGrace implements owners.Kernel. The kernel may refuse to wait. Then a packet that is delayed
+// for longer than a transaction takes may still use the previous generation of the rules.
 func (h *handover) WaitGrace() {
 	if err := h.waitGrace(); err != nil {
 		h.logger.Debug("nftables: cannot wait for packets under way", "err", err)
 	}
 }
 
-// adopt reads the owners of addresses from the table in the kernel. Addresses may have changed
-// hands while no process ran, or a process may have been killed during a handover.
+// adopt reads the owners of addresses from the table in the kernel. Addresses may have moved while
+// no process ran, or a process may have been killed during a handover.
 //
 // Errors: *dataplane.ApplyError.
 func (h *handover) adopt() error {
@@ -111,7 +111,7 @@ func (h *handover) adopt() error {
 			}
 			name := string(bytes.TrimRight(key[:ruleset.IfnameSize], "\x00"))
 			a, ok := netip.AddrFromSlice(key[ruleset.IfnameSize:])
-			if ok && !slices.Contains(bridges, name) { // those addresses are there with the port as well
+			if ok && !slices.Contains(bridges, name) { // the set has these addresses with the port, too
 				before[a] = append(before[a], name)
 			}
 		})
@@ -130,7 +130,8 @@ func (h *handover) adopt() error {
 	return nil
 }
 
-// withhold makes the renderer treat exactly these endpoints as down.
+// withhold makes the renderer treat the endpoints with these keys as down, and no others that were
+// withheld before.
 func (h *handover) withhold(keys []policy.Key) {
 	var b dataplane.Batch
 	for _, key := range h.withheld {

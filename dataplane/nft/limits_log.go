@@ -8,23 +8,25 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 )
 
-// A cost is near its limit from nearLimit percent of it on, and no longer below notNearLimit
-// percent. A cost that varies between the two is not reported again.
+// A cost counts as near its limit once it reaches nearLimit percent, until it falls below
+// notNearLimit percent. So a cost that varies between the two is not reported again.
 const (
 	nearLimit    = 80
 	notNearLimit = 70
 )
 
-// limitsLog logs when the cost of policy nears a limit of render.ClassesConfig, when groups become
-// chains, and when all groups are lookups again.
+// limitsLog logs how the cost of policy relates to the limits of render.ClassesConfig. Policy of a
+// group of endpoints is written as lookups, or as chains of rules if its cost is over a limit.
+// limitsLog logs when a cost nears its limit, when groups become chains, and when all groups are
+// lookups again.
 type limitsLog struct {
 	nearTotal, nearGroup bool
-	// chains is the number of groups written as chains that was last logged; zero if all groups are
-	// lookups.
+	// chains is the number of groups written as chains when this was last logged; zero if all
+	// groups are lookups.
 	chains int
 }
 
-// update compares the sizes with the limits, and logs what changed since the last call.
+// update compares the costs with the limits, and logs what has changed since the last call.
 func (l *limitsLog) update(log *slog.Logger, s render.ClassStats) {
 	if crossed(&l.nearTotal, s.Cost, s.MaxTotal, s.ChainGroups) {
 		log.Warn("policy is near its limit; beyond it, the largest groups are written as chains, which are slower: "+
@@ -54,8 +56,8 @@ func (l *limitsLog) update(log *slog.Logger, s render.ClassStats) {
 	}
 }
 
-// crossed updates whether a cost is near its limit, and reports whether it became so. While groups
-// are chains, the cost of lookups is low although policy is not small, so near stays set.
+// crossed updates near: whether a cost is near its limit. It reports whether near became true.
+// While groups are written as chains, their policy is not in the cost, so near stays true.
 func crossed(near *bool, cost, limit, chains int) bool {
 	switch {
 	case !*near && cost*100 >= limit*nearLimit && limit > 0:

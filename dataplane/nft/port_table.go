@@ -23,41 +23,44 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// portTable programs the table of family bridge that binds the ports of bridged endpoints to their addresses. A nil
-// portTable has no table: there is no bridge in render.Config.Bridges.
+// portTable programs the table of family bridge, which limits each port of a bridge to the
+// addresses of its endpoint. If there is no bridge in render.Config.Bridges, the portTable is nil.
 //
-// The table changes in two steps, with the change of the main table between them:
+// When an address moves from one port to another, the main table takes packets from the address for
+// packets of the former owner until it has the new owner. So the ports change in two steps, with
+// the change of the main table between them:
 //
 //	prepare ─▶ handovers, main table ─▶ admit
 //
-// In the first step, ports lose addresses, and gain those that no port has lost. So a port is bound before policy
-// admits its endpoint. In the second step, ports gain the addresses that others have lost: until the main table has
-// the new owner, it takes their packets for those of the former one.
+//   - prepare: ports lose addresses, and gain those that no other port has lost. So the address of
+//     a new endpoint is bound to its port before policy admits the endpoint.
+//   - admit: ports gain the addresses that other ports have lost.
 type portTable struct {
 	config     render.Config
 	applier    *applier.Applier
 	interfaces *observed.Interfaces
 	endpoints  map[policy.Key]*dataplane.Endpoint
 	renderer   *ports.Renderer
-	// programmed has the ports as of the last successful write.
+	// programmed has the ports as they were last written without an error.
 	programmed map[string]boundPort
-	// allowed has the ports of the kernel's table that each address may send from, nil before the table of an
-	// earlier process was read. moving has the addresses that a port has lost since the main table was last
-	// programmed.
+	// allowed has, for each address, the ports that may send from the address by the kernel's
+	// table. It is nil until the table of an earlier process was read. moving has the addresses
+	// that a port has lost since the main table was last programmed.
 	allowed map[netip.Addr][]string
 	moving  map[netip.Addr]struct{}
-	// withheld are the interfaces whose endpoints are at fault in the main table because their ports could
-	// not be bound.
+	// withheld has the interfaces whose ports could not be bound. Their endpoints are at fault in
+	// the main table.
 	withheld map[string]struct{}
-	faults   []error // of endpoints
-	// boundVersion is the version of the interfaces for which the endpoints were bound; nil if that is still due:
-	// endpoints changed, or the last write failed.
+	faults   []error // errors of single endpoints
+	// boundVersion is the version of the interfaces with which the endpoints were bound. It is nil
+	// if they must be bound again, because endpoints changed or the last write failed.
 	boundVersion *uint64
-	// needsTable is set if the applier did not accept a change: it then needs the whole table.
+	// needsTable is set if the applier did not accept a change: the next write must pass the whole
+	// table.
 	needsTable bool
 }
 
-// boundPort is the port of an endpoint.
+// boundPort is a port with the endpoint behind it.
 type boundPort struct {
 	key policy.Key
 	ports.Port
@@ -68,7 +71,9 @@ func (p *boundPort) equal(o *boundPort) bool {
 		slices.Equal(p.Withheld, o.Withheld)
 }
 
-// newPortTable opens the sockets of the table, or returns nil if there are no bridges. Errors: those of applier.New.
+// newPortTable opens the sockets of the table, or returns nil if there are no bridges.
+//
+// Errors: those of applier.New.
 func newPortTable(cfg Config, interfaces *observed.Interfaces) (*portTable, error) {
 	if len(cfg.Renderer.Bridges) == 0 {
 		return nil, nil
@@ -85,7 +90,7 @@ func newPortTable(cfg Config, interfaces *observed.Interfaces) (*portTable, erro
 	return p, nil
 }
 
-// reset removes all endpoints.
+// reset removes all endpoints from the desired state.
 func (p *portTable) reset() {
 	p.endpoints, p.renderer = map[policy.Key]*dataplane.Endpoint{}, p.newRenderer()
 	p.programmed, p.allowed, p.faults = map[string]boundPort{}, nil, nil
@@ -107,7 +112,8 @@ func (p *portTable) Update(b dataplane.Batch) {
 	}
 }
 
-// updateEndpoints applies a batch to endpoints, and reports whether it has any.
+// updateEndpoints applies a batch to endpoints, and reports whether the batch has events of
+// endpoints.
 func updateEndpoints(endpoints map[policy.Key]*dataplane.Endpoint, b dataplane.Batch) (changed bool) {
 	for _, e := range b.Events {
 		switch e := e.(type) {
@@ -121,8 +127,9 @@ func updateEndpoints(endpoints map[policy.Key]*dataplane.Endpoint, b dataplane.B
 	return changed
 }
 
-// bind returns the ports of bridged endpoints, and an error for each invalid MAC address. Ports that share a name
-// or an address drop without an error here: the main table reports them.
+// bind returns the ports of bridged endpoints by interface, and an error for each invalid MAC
+// address. If two endpoints share an interface, or an address on one bridge, their ports drop. bind
+// returns no error for them, because the main table reports them.
 func (p *portTable) bind(
 	endpoints map[policy.Key]*dataplane.Endpoint, master func(string) render.Master,
 ) (bound map[string]boundPort, errs []error) {
@@ -177,8 +184,10 @@ func (p *portTable) bind(
 	return bound, errs
 }
 
-// prepare programs the first step of a change, and with resync repairs the table. If that fails, the endpoints of
-// ports that are not bound are at fault in the main table. Errors: *dataplane.ApplyError.
+// prepare programs the first step of a change. With resync, it also repairs the table. If that
+// fails, the endpoints of ports that are not bound become faults in the main table.
+//
+// Errors: *dataplane.ApplyError.
 func (p *portTable) prepare(ctx context.Context, main *render.Renderer, resync bool) []error {
 	if p == nil {
 		return nil
@@ -212,7 +221,7 @@ func (p *portTable) prepare(ctx context.Context, main *render.Renderer, resync b
 	return append(slices.Clone(p.faults), p.errorsOf(bound, err)...)
 }
 
-// adopt reads from the kernel's table which port may send with an address.
+// adopt reads from the kernel's table which ports may send from each address.
 func (p *portTable) adopt() error {
 	if p.allowed != nil {
 		return nil
@@ -236,8 +245,9 @@ func (p *portTable) adopt() error {
 	return nil
 }
 
-// holdBack withholds the addresses that another port has or had. Until the main table is programmed, an address that
-// a port loses is nobody else's either.
+// holdBack withholds an address from a port if another port has lost the address and the main table
+// is not programmed yet. A port that loses an address has it as withheld, too: until then, nobody
+// may send from the address.
 func (p *portTable) holdBack(bound map[string]boundPort) {
 	lost := map[string][]netip.Addr{}
 	for a, names := range p.allowed {
@@ -284,7 +294,7 @@ func (p *portTable) write(ctx context.Context, bound map[string]boundPort) error
 	var failed *applier.Error
 	p.needsTable = err != nil && !errors.As(err, &failed)
 	if err != nil {
-		// The next write compares with all of these.
+		// The kernel may have any of these ports: the next write compares with all of them.
 		for name, port := range bound {
 			if _, ok := p.programmed[name]; !ok {
 				p.programmed[name] = boundPort{key: port.key, Port: ports.Port{Drop: true}}
@@ -304,7 +314,7 @@ func (p *portTable) write(ctx context.Context, bound map[string]boundPort) error
 	return nil
 }
 
-// fill makes the ports those of the renderer, which has the names of old.
+// fill sets the renderer's ports to bound. old has the ports that the renderer had before.
 func fill(r *ports.Renderer, bound, old map[string]boundPort) {
 	for name := range old {
 		if _, ok := bound[name]; !ok {
@@ -316,7 +326,9 @@ func fill(r *ports.Renderer, bound, old map[string]boundPort) {
 	}
 }
 
-// admit programs the second step, once the main table has the new owners of addresses. Errors: *dataplane.ApplyError.
+// admit programs the second step, after the main table has the new owners of addresses.
+//
+// Errors: *dataplane.ApplyError.
 func (p *portTable) admit(ctx context.Context) []error {
 	if p == nil || p.boundVersion == nil {
 		return nil
@@ -335,7 +347,8 @@ func (p *portTable) admit(ctx context.Context) []error {
 	return nil
 }
 
-// errorsOf returns the error of a write for each endpoint, or for all objects if there is no bridged endpoint.
+// errorsOf returns one error for each bridged endpoint, or one general error if there is no bridged
+// endpoint.
 func (p *portTable) errorsOf(bound map[string]boundPort, err error) (errs []error) {
 	detail := ""
 	if failed := (*applier.Error)(nil); errors.As(err, &failed) {
@@ -344,7 +357,7 @@ func (p *portTable) errorsOf(bound map[string]boundPort, err error) (errs []erro
 	byKey := func(a, b boundPort) int { return a.key.Compare(b.key) }
 	for _, port := range slices.SortedFunc(maps.Values(bound), byKey) {
 		if port.key == (policy.Key{}) {
-			continue // its endpoint is gone
+			continue // the endpoint of this port was removed
 		}
 		errs = append(errs, &dataplane.ApplyError{
 			Backend: backend, Op: "bind the port of the bridge", Object: port.key, Detail: detail, Err: err,
@@ -362,7 +375,8 @@ func portError(key policy.Key, err error) error {
 	return &dataplane.ApplyError{Backend: backend, Op: "bind the port of the bridge", Object: key, Err: err}
 }
 
-// unjudged returns the endpoints of which policy does not judge the frames between two ports.
+// unjudged returns the endpoints for which policy does not see frames between two ports of a
+// bridge.
 func (p *portTable) unjudged() map[policy.Key]string {
 	if p == nil {
 		return nil
@@ -377,7 +391,8 @@ func (p *portTable) unjudged() map[policy.Key]string {
 	return out
 }
 
-// unjudgedFrames says which frames between two ports of a bridge the hooks of IP do not see.
+// unjudgedFrames names the frames between two ports of a bridge that the hooks of IP do not see. It
+// is empty if they see all frames.
 func unjudgedFrames(bridge string, calls observed.Calls) string {
 	families, sysctls := "IPv4 and IPv6", "bridge-nf-call-iptables and net.bridge.bridge-nf-call-ip6tables are"
 	switch {
@@ -394,7 +409,7 @@ func unjudgedFrames(bridge string, calls observed.Calls) string {
 // object names the table.
 func (p *portTable) object() string { return "table bridge " + p.config.Table }
 
-// plan returns the changes that a batch would make, given the masters of interfaces.
+// plan returns the changes that a batch would make. masters has the master of each interface.
 func (p *portTable) plan(b dataplane.Batch, masters map[string]render.Master) (string, error) {
 	if p == nil {
 		return "", nil
@@ -412,7 +427,9 @@ func (p *portTable) plan(b dataplane.Batch, masters map[string]render.Master) (s
 	return ruleset.Script(ops), nil
 }
 
-// Teardown deletes the table. Errors: those of applier.Teardown.
+// Teardown deletes the table.
+//
+// Errors: *dataplane.ApplyError, and that of the context.
 func (p *portTable) Teardown(ctx context.Context) error {
 	if p == nil {
 		return nil
@@ -425,7 +442,9 @@ func (p *portTable) Teardown(ctx context.Context) error {
 	return err
 }
 
-// planTeardown returns the deletion of the table, or nothing if there is none. Errors: those of reading the kernel.
+// planTeardown returns the deletion of the table, or nothing if there is no table.
+//
+// Errors: those of reading the kernel.
 func (p *portTable) planTeardown() (string, error) {
 	if p == nil {
 		return "", nil
@@ -437,7 +456,8 @@ func (p *portTable) planTeardown() (string, error) {
 	return "delete " + p.object() + "\n", nil
 }
 
-// compare adds a comparison of the table in the kernel to that of the main table.
+// compare compares the bridge table in the kernel with the desired one, and adds the result to that
+// of the main table.
 func (p *portTable) compare(ctx context.Context, netns int, c applier.Comparison) (applier.Comparison, error) {
 	if p == nil {
 		return c, nil
@@ -458,7 +478,7 @@ func (p *portTable) compare(ctx context.Context, netns int, c applier.Comparison
 	return c, nil
 }
 
-// Close closes the sockets. Errors: those of closing them.
+// Close closes the sockets, and returns the errors of that.
 func (p *portTable) Close() error {
 	if p == nil {
 		return nil

@@ -11,13 +11,16 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/applier"
 )
 
-// Watch implements dataplane.Watcher. It calls drifted in three cases: another process changes our
-// table; the interface of an endpoint becomes a port of a master or ceases to be one; or an
-// interface address changes while a host endpoint is found by address. Resync then repairs the
-// table. drifted is called from several goroutines, and returns at once.
+// Watch implements dataplane.Watcher. It calls drifted when Resync must repair the table:
 //
-// It may run while other methods are called, once at a time. It returns the error of the context
-// when that is done, otherwise the error that ended it: after Close, that the applier is closed.
+//   - another process changes our table;
+//   - the interface of an endpoint becomes a port of a master (such as a bridge), or ceases to be
+//     one;
+//   - an interface address changes while a host endpoint is found by its addresses.
+//
+// Watch calls drifted from several goroutines. It may run while other methods are called, but only
+// once at a time. It returns the error of the context when the context is done. Otherwise it
+// returns the error that ended it; after Close, this error says that the applier is closed.
 func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -26,7 +29,7 @@ func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) er
 	if d.ports != nil {
 		all.Go(func() { cancel(watchTable(inner, d.ports.applier, d.ports.object(), drifted)) })
 	}
-	if d.config.Interfaces == nil { // otherwise the provider of Interfaces detects their changes
+	if d.config.Interfaces == nil { // otherwise the provider of Interfaces detects changes of interfaces
 		all.Go(func() { cancel(d.watchInterfaces(inner, drifted)) })
 	}
 	all.Wait()
@@ -40,8 +43,9 @@ func watchTable(ctx context.Context, a *applier.Applier, object string, drifted 
 	return a.Watch(ctx, func(drift applier.Drift) { drifted(driftOf(drift, object)) })
 }
 
-// driftOf returns the drift of a table for the Driver. Only the change of a known process is foreign: the
-// kernel may have changed the table itself, and missed notifications may be about other tables.
+// driftOf converts a drift of a table for the Driver. The drift is foreign only if the process that
+// changed the table is known. Otherwise the kernel may have changed the table itself, or missed
+// notifications may concern other tables.
 func driftOf(drift applier.Drift, object string) dataplane.Drift {
 	by := ""
 	if drift.Process != "" {

@@ -15,17 +15,18 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// writer writes the renderer's changes to the table in the kernel, and reports what the kernel refuses for the
-// objects that need it.
+// writer writes the renderer's changes to the table in the kernel. If the kernel refuses a chain or
+// set, it reports an error for each object that needs it.
 type writer struct {
 	name     string // of the table
 	renderer *render.Renderer
 	applier  *applier.Applier
-	// fastPath has the flowtable, which is deleted before changes.
+	// fastPath has the flowtable. It is deleted before changes that affect established connections.
 	fastPath *fastPath
 	// revoker ends connections that policy no longer allows; nil with conntrack.Keep.
 	revoker revoker
-	// needsTable is set if the applier did not accept a change: it then needs the whole table.
+	// needsTable is set if the applier did not accept a change: the next write must pass the whole
+	// table.
 	needsTable bool
 }
 
@@ -39,8 +40,8 @@ type revoker interface {
 	Close() error
 }
 
-// flush programs the renderer's changes. done reports whether the kernel has the desired state
-// except for refused objects, which drop.
+// flush programs the renderer's changes. done reports whether the kernel has the desired state,
+// except for objects that it refused, whose packets drop.
 func (w *writer) flush(ctx context.Context) (errs []error, done bool) {
 	err := w.write(ctx, w.renderer.Flush())
 	errs, accepted := w.attribute(err)
@@ -48,8 +49,8 @@ func (w *writer) flush(ctx context.Context) (errs []error, done bool) {
 	return errs, programmed(err)
 }
 
-// write passes a change to the applier, or the whole table if it did not accept an earlier change. It deletes the
-// flowtable before a change that concerns known connections.
+// write passes a change to the applier, or the whole table if the applier did not accept an earlier
+// change. If the change affects established connections, write deletes the flowtable first.
 func (w *writer) write(ctx context.Context, delta *ruleset.Delta) error {
 	var table *ruleset.Table
 	if w.needsTable {
@@ -62,7 +63,7 @@ func (w *writer) write(ctx context.Context, delta *ruleset.Delta) error {
 		}
 		w.revoker.Changed(delta, all)
 	}
-	var notDeleted error // the change is made nevertheless, and the deletion is repeated
+	var notDeleted error // if so, the change is made nevertheless, and the next write deletes again
 	if w.fastPath.inUse() && (table != nil || render.AffectsEstablished(delta)) {
 		notDeleted = w.fastPath.delete()
 	}
@@ -72,7 +73,8 @@ func (w *writer) write(ctx context.Context, delta *ruleset.Delta) error {
 	return errors.Join(notDeleted, w.applier.UpdateVisible(ctx, delta))
 }
 
-// programmed reports whether the applier has programmed everything but what the kernel refuses: that drops.
+// programmed reports whether the applier programmed everything, except for objects that the kernel
+// refused.
 func programmed(err error) bool {
 	for _, err := range unjoined(err) {
 		var refused *applier.ObjectError
@@ -83,8 +85,8 @@ func programmed(err error) bool {
 	return true
 }
 
-// attribute returns the errors of the applier as errors of our objects. accepted is false if the change
-// is not in the applier's desired state.
+// attribute converts the errors of the applier to errors of policies and endpoints. accepted is
+// false if the applier did not add the change to its desired state.
 func (w *writer) attribute(err error) (out []error, accepted bool) {
 	accepted = true
 	for _, err := range unjoined(err) {
@@ -109,13 +111,13 @@ func (w *writer) attribute(err error) (out []error, accepted bool) {
 	return out, accepted
 }
 
-// applyError returns an error of the applier that is not of one object.
+// applyError converts an error of the applier to one that is not of a single object.
 func applyError(e *applier.Error) error {
 	return &dataplane.ApplyError{Backend: backend, Op: e.Op, Detail: e.Detail, Err: e.Err}
 }
 
-// concerned returns the objects whose packets drop because the kernel refuses a chain or set. It
-// returns none if all endpoints are affected.
+// concerned returns the policies, profiles and endpoints whose packets drop because the kernel
+// refused a chain or set. It returns none if all endpoints are affected.
 func (w *writer) concerned(e *applier.Error) []policy.Key {
 	var object *applier.ObjectError
 	if !errors.As(e, &object) {
@@ -128,7 +130,7 @@ func (w *writer) concerned(e *applier.Error) []policy.Key {
 	return w.renderer.Affected(chains...)
 }
 
-// unjoined returns the errors that were joined.
+// unjoined returns the single errors of a join, at any depth.
 func unjoined(err error) []error {
 	if err == nil {
 		return nil
