@@ -11,8 +11,8 @@ import (
 )
 
 // Affected returns the policies, profiles and endpoints whose packets drop if the kernel refuses
-// the chains, sorted by key. It returns none if all endpoints share the chains. It scans the whole
-// state.
+// the given chains, sorted by key. It returns none if all endpoints use one of the chains. It scans
+// all objects.
 func (r *Renderer) Affected(chains ...string) []policy.Key {
 	r.renderDirty()
 	bad := map[string]bool{}

@@ -10,7 +10,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// workloadAllowances accepts some packets from workloads to their host whatever policy says.
+// workloadAllowances accepts some packets from workloads to their host, whatever policy decides.
 func (b *baseChains) workloadAllowances() (out []ruleset.Rule) {
 	if !b.cfg.DenyNeighbourDiscovery {
 		out = append(out, discovery(
@@ -25,14 +25,15 @@ func (b *baseChains) workloadAllowances() (out []ruleset.Rule) {
 	return out
 }
 
-// dhcp jumps to the check of the source for packets from a client to a server.
+// dhcp jumps to the check of the source, for packets from a DHCP client to a server.
 func dhcp(f sets.Family, client, server uint16) ruleset.Rule {
 	return build.When(build.Jump(chainOwnSource), match.OfFamily(f),
 		build.Equals(ruleset.L4Proto, ruleset.Byte(uint8(policy.ProtocolUDP))),
 		build.Equals(ruleset.Sport, ruleset.Port(client)), build.Equals(ruleset.Dport, ruleset.Port(server)))
 }
 
-// discovery matches neighbour discovery of these types. Router advertisements are not for workloads to make.
+// discovery matches neighbour discovery of the given types. Workloads may not send router
+// advertisements.
 func discovery(v ruleset.Verdict, types ...uint8) ruleset.Rule {
 	values := make([]ruleset.Value, len(types))
 	for i, t := range types {
@@ -44,15 +45,16 @@ func discovery(v ruleset.Verdict, types ...uint8) ruleset.Rule {
 	)
 }
 
-// ownSourceChain accepts neighbour discovery and DHCP of endpoints that are up, from the
-// unspecified, an own or a link-local address (S175). Other packets return, and policy decides.
+// ownSourceChain accepts neighbour discovery and DHCP of endpoints that are up, if the source is
+// unspecified, link-local or an own address (S175). Packets from other sources return, and policy
+// decides.
 //
-// Every link-local address counts as the endpoint's except the host's: an address by RFC 7217
-// cannot be derived from the MAC. That is safe, because only the workload and the host are on the
-// link.
+// The workload's link-local address is not known: an address by RFC 7217 cannot be derived from the
+// MAC. So every link-local address is accepted except those of the host. That is safe, because only
+// the workload and the host are on the link.
 //
-// At a bridge, other ports are on the link, too: a workload can use another's link-local address for
-// neighbour discovery and DHCP.
+// At a bridge, the other ports are on the link, too. There, a workload can use the link-local
+// address of another one for neighbour discovery and DHCP.
 func (b *baseChains) ownSourceChain() *ruleset.Chain {
 	from := []ruleset.Match{build.InSet(setUp, ruleset.IIFName)}
 	if len(b.cfg.Bridges) > 0 {

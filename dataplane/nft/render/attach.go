@@ -15,32 +15,34 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// attachments attaches endpoints to tiers, profiles and groups, and returns the rules that lead to them.
+// attachments attaches endpoints to tiers, profiles and groups. It returns the rules that lead an
+// endpoint's packets there.
 type attachments struct {
 	statements *statements
 	policies   *policies
 	tiers      *tiers
-	// lookups is nil if all policy is chains.
+	// lookups is nil if all policy is written as chains.
 	lookups *outcome.Lookups
 }
 
-// attached has the tiers, profiles and groups that an endpoint uses.
+// attached has the tiers, profiles and groups to which an endpoint is attached.
 type attached struct {
 	tiers    []*tier
 	profiles []profileUse
 	groups   []*outcome.Group
 }
 
-// profileUse is one list of a profile that an endpoint uses.
+// profileUse is one list of rules of a profile that an endpoint uses.
 type profileUse struct {
 	owner *ruleOwner
 	key   match.List
 }
 
-// policyRules returns the rules that decide about the packets of one direction: lookups; for a
-// group over a limit, jumps to tiers and profiles, and a denial.
+// policyRules returns the rules that decide about packets of one direction. These are lookups, or
+// for a group over a limit, jumps to tiers and profiles and then a denial.
 //
-// At a workload, the chain that jumps to the endpoint's must evaluate outcome.Dispatch.
+// At a workload, the chain that jumps to the endpoint's chain must contain the rule
+// outcome.Dispatch.
 func (a *attachments) policyRules(
 	s *subject, dir match.Direction, tiers []dataplane.TierPolicies, profiles []string,
 ) ([]ruleset.Rule, error) {
@@ -57,8 +59,8 @@ func (a *attachments) policyRules(
 }
 
 // forwardRules returns the rules that decide about the forwarded packets of a host endpoint in one
-// direction. They allow packets that no tier decides about. There are none if no policy is
-// enforced.
+// direction. If no tier decides about a packet, the rules allow it. It returns no rules if no
+// policy is enforced.
 func (a *attachments) forwardRules(
 	s *subject, dir match.Direction, tiers []dataplane.TierPolicies,
 ) ([]ruleset.Rule, error) {
@@ -79,8 +81,8 @@ func (a *attachments) forwardRules(
 	return rules, err
 }
 
-// partialRules returns the rules of untracked or pre-DNAT policy. Packets that it does not decide
-// about go on to the next rule. None means that no policy is enforced.
+// partialRules returns the rules of untracked or pre-DNAT policy. A packet about which this policy
+// does not decide goes on to the next rule. It returns no rules if no policy is enforced.
 func (a *attachments) partialRules(
 	s *subject, k match.List, tiers []dataplane.TierPolicies,
 ) ([]ruleset.Rule, error) {
@@ -97,8 +99,8 @@ func (a *attachments) partialRules(
 	return append(g.Rules(), returnDecided()), nil
 }
 
-// group adds an endpoint to its group for a list, and returns the group; nil if its policy is
-// chains.
+// group adds an endpoint to its group for a list of policies, and returns the group. It returns nil
+// if the policy must be written as chains.
 func (a *attachments) group(s *subject, p outcome.Policy) *outcome.Group {
 	if a.lookups == nil {
 		return nil
@@ -111,7 +113,7 @@ func (a *attachments) group(s *subject, p outcome.Policy) *outcome.Group {
 	return g
 }
 
-// tierJumps returns the jumps to the tiers of one list. None means that no policy is enforced.
+// tierJumps returns the jumps to the tiers of one list. It returns none if no policy is enforced.
 func (a *attachments) tierJumps(
 	s *subject, k match.List, tiers []dataplane.TierPolicies,
 ) (out []ruleset.Rule, err error) {
@@ -149,7 +151,8 @@ func (a *attachments) profileJumps(s *subject, k match.List, names []string) (ou
 	return out, errors.Join(errs...)
 }
 
-// detach removes what an endpoint used before it was rendered and does not use any more.
+// detach removes an endpoint from the tiers, profiles and groups that it used before it was
+// rendered and no longer uses.
 func (a *attachments) detach(s *subject, old attached) {
 	for _, t := range old.tiers {
 		if !slices.Contains(s.tiers, t) {

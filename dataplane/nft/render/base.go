@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The sets and maps that the base chains look up.
+// The sets and maps that base chains look up.
 const (
 	setEndpoints = "endpoints"    // interfaces of all endpoints, and configured bridges
 	setUp        = "endpoints-up" // interfaces of endpoints that may have traffic
@@ -22,15 +22,17 @@ const (
 	mapCtState   = "ct-state"     // state of a connection -> verdict
 )
 
-// sourceSet returns the set of the interfaces of endpoints in endpoints-up, each with the endpoint's own
-// addresses of a family. It also has those of bridged endpoints that are up, with the bridge.
+// sourceSet returns the name of the set of own addresses of a family: pairs of interface and
+// address, for the endpoints in endpoints-up. The set also has the addresses of bridged endpoints
+// that are up, with the bridge as interface.
 func sourceSet(f sets.Family) string { return familyName("source", f) }
 
 // familyName returns the name of a set or map of one family.
 func familyName(name string, f sets.Family) string { return name + strconv.Itoa(int(f)) }
 
-// SourceSets returns the names of the sets that have the interfaces of endpoints, each with the endpoint's own
-// IPv4 and IPv6 addresses. They have the addresses of bridged endpoints twice, once with the bridge.
+// SourceSets returns the names of the sets that have the own addresses of endpoints, with their
+// interfaces. The addresses of bridged endpoints are there twice: with the port, and with the
+// bridge.
 func SourceSets() (all []string) {
 	for _, f := range sets.Families() {
 		all = append(all, sourceSet(f), setBridgePorts(f))
@@ -38,7 +40,7 @@ func SourceSets() (all []string) {
 	return all
 }
 
-// The chains that are not an endpoint's or a policy's.
+// The chains that belong to no endpoint and no policy.
 const (
 	chainInput      = "input"
 	chainOutput     = "output"
@@ -60,8 +62,8 @@ const (
 
 const protocolICMPv6 = uint8(policy.ProtocolICMPv6)
 
-// workloadSets returns the sets and maps of workloads. Only the maps of connection states have
-// elements.
+// workloadSets returns the sets and maps of workloads. They are empty except for the configured
+// bridges and the connection states.
 func workloadSets(cfg *Config) []*sets.ElementSet {
 	ifname := ruleset.TypeIfname
 	set := func(name string, verdicts bool, key ...ruleset.Type) *sets.ElementSet {
@@ -82,16 +84,17 @@ func workloadSets(cfg *Config) []*sets.ElementSet {
 	}
 }
 
-// baseChains makes the chains that all endpoints share, and the base chains except those of
-// untracked and pre-DNAT policy. They depend on few values besides the configuration: a new
-// endpoint only changes elements of sets and maps.
+// baseChains makes the chains that all endpoints share, and the base chains of normal policy. These
+// depend on the configuration and on the few values below. So a new endpoint usually changes only
+// elements of sets and maps.
 type baseChains struct {
 	cfg        *Config
 	statements *statements
 	verdicts   *verdicts
 	// unprefixed is set if an endpoint has an interface whose name does not begin with the prefix.
 	unprefixed bool
-	// ports has what endpoints whose interfaces are ports of a master need.
+	// ports has what the base chains need to know about endpoints whose interfaces are ports of a
+	// master.
 	ports ports
 	// down is set if an endpoint is not up.
 	down bool
@@ -131,10 +134,12 @@ func (b *baseChains) inputChains() []*ruleset.Chain {
 	})...)
 }
 
-// outputChains returns the chains for packets of the host's own processes. In the output hook,
-// translated packets still have the interface of their original destination, so they are evaluated
-// after routing. That base chain costs all forwarded packets time. So it is left out while nothing
-// forbids the host to send to any endpoint.
+// outputChains returns the chains for packets of the host's own processes.
+//
+// In the output hook, a packet whose destination was translated still has the interface of its
+// original destination. So such packets are evaluated after routing, in the postrouting hook. The
+// base chain there costs time for all forwarded packets. So it is left out while nothing forbids
+// the host to send to any endpoint.
 func (b *baseChains) outputChains() (chains []*ruleset.Chain) {
 	hosts := b.hostJumps(hostOut)
 	action := b.cfg.Host.HostToEndpointAction
@@ -151,8 +156,8 @@ func (b *baseChains) outputChains() (chains []*ruleset.Chain) {
 	case action == policy.HostDrop:
 		jumps, chains = b.jumpsTo(chainFromHost, ruleset.OIFName), b.fromHost()
 	case policed:
-		// The base chain itself drops these: if the last host endpoint goes, so does the chain that
-		// evaluates stale packets.
+		// The base chain itself drops these packets. When the last host endpoint is removed, the
+		// chain that would evaluate stale packets is removed, too.
 		for _, r := range b.notUp(b.statements.refusal, ruleset.OIFName) {
 			down := ruleset.Lookup{Fields: []ruleset.Field{ruleset.OIFName}, Not: true, Set: setUp}
 			r.Matches = append(append(r.Matches, b.exceptBridges(ruleset.OIFName)...), down)
@@ -208,8 +213,9 @@ func (b *baseChains) fromHost() []*ruleset.Chain {
 // whose destination was translated.
 func ownTranslated() []ruleset.Rule {
 	return []ruleset.Rule{
-		build.When(build.Accept(), match.NotTranslated()), // which is most: it comes first
-		// Without a connection there is no status to compare, not even with "not".
+		build.When(build.Accept(), match.NotTranslated()), // true for most packets, so it comes first
+		// A packet without a connection has no status. So no comparison with it matches, not even a
+		// negated one.
 		build.When(build.Accept(), build.Equals(
 			ruleset.CtState, ruleset.Uint32(ruleset.CtInvalid|ruleset.CtUntracked),
 		)),
@@ -219,8 +225,8 @@ func ownTranslated() []ruleset.Rule {
 	}
 }
 
-// sends returns the rules before policy for new connections of workloads: no tunnels that would escape
-// policy (S120).
+// sends returns the rules before policy for new connections of workloads. They drop tunnels, whose
+// inner packets policy does not see (S120).
 func (b *baseChains) sends() []ruleset.Rule {
 	rules := b.statements.midstream()
 	for _, e := range b.cfg.Host.ForbiddenEncapsulations() {
@@ -229,8 +235,9 @@ func (b *baseChains) sends() []ruleset.Rule {
 	return rules
 }
 
-// notUp returns rules for packets of endpoints that are not up, and of unknown interfaces with the
-// prefix, unless these are accepted. refuse makes each rule: statements.refusal or recordRefusal.
+// notUp returns the rules that deny packets of endpoints that are not up, and packets of unknown
+// interfaces with the prefix unless UnknownWorkloads accepts these. refuse makes each rule: it is
+// statements.refusal or recordRefusal.
 func (b *baseChains) notUp(
 	refuse func(why string, matches ...ruleset.Match) ruleset.Rule, field ruleset.Field,
 ) []ruleset.Rule {

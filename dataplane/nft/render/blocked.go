@@ -10,24 +10,27 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// setBlocked returns the set of the addresses of endpoints whose interface is a port of a master (S170).
+// setBlocked returns the name of the set of addresses of endpoints whose interface is a port of a
+// master (S170).
 func setBlocked(f sets.Family) string { return familyName("blocked", f) }
 
-// blocked has the addresses of endpoints whose interfaces are ports of a master: the hooks see their
-// packets with the interface of the master, so policy cannot.
+// blocked has the addresses of endpoints whose interfaces are ports of a master, such as a bond.
+// The hooks see their packets with the interface of the master, so policy cannot see which endpoint
+// they belong to. These packets drop.
 type blocked struct {
 	table      *table
 	interfaces *interfaces
-	// names are the ports whose endpoints' addresses are in the sets.
+	// names has the interfaces of the endpoints whose addresses are in the sets.
 	names map[string]struct{}
 	ports ports
 }
 
-// ports has what the base chains depend on where interfaces of endpoints are ports.
+// ports has what the base chains need to know about endpoints whose interfaces are ports of a
+// master.
 type ports struct {
-	// families have a set of blocked addresses.
+	// families are the families with blocked addresses.
 	families []sets.Family
-	// uppers are the masters of such ports that are interfaces of endpoints themselves.
+	// uppers are the masters of such ports that are themselves interfaces of endpoints.
 	uppers []string
 }
 
@@ -35,7 +38,7 @@ func (p ports) equal(o ports) bool {
 	return slices.Equal(p.families, o.families) && slices.Equal(p.uppers, o.uppers)
 }
 
-// masterSets returns the sets of blocked addresses, empty.
+// masterSets returns the sets of blocked addresses, without elements.
 func masterSets() (out []*sets.ElementSet) {
 	for _, f := range sets.Families() {
 		out = append(out, sets.NewElementSet(ruleset.Set{Name: setBlocked(f), Key: []ruleset.Type{sets.AddrType(f)}}))

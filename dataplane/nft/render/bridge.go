@@ -12,30 +12,32 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// The hooks see the packets of a bridged endpoint with the interface of the bridge. So these maps
-// and sets have the bridge with an address (S171). They exist if Config.Bridges has a bridge.
+// The hooks see packets of a bridged endpoint with the interface of the bridge. So the keys of the
+// following maps and sets are pairs of a bridge and an address (S171). They exist if Config.Bridges
+// is not empty.
 
-// mapBridgeFrom returns the map from bridge and source to the chain of the sender.
+// mapBridgeFrom returns the name of the map from bridge and source to the chain of the sender.
 func mapBridgeFrom(f sets.Family) string { return familyName("bridge-senders", f) }
 
-// mapBridgeTo returns the map from bridge and destination to the chain of the receiver.
+// mapBridgeTo returns the name of the map from bridge and destination to the chain of the receiver.
 func mapBridgeTo(f sets.Family) string { return familyName("bridge-receivers", f) }
 
-// setBridgeOwn returns the set of bridge, address, address: all pairs of addresses of one endpoint,
-// pairs of equal addresses included.
+// setBridgeOwn returns the name of the set of bridge, address, address. It has all pairs of
+// addresses of one endpoint, including pairs of the same address.
 func setBridgeOwn(f sets.Family) string { return familyName("bridge-own", f) }
 
-// setBridgePorts returns the set of the interfaces of bridged endpoints that are up, each with the
-// endpoint's addresses. No rule looks it up. A later process reads the owners of addresses from it.
+// setBridgePorts returns the name of the set of own addresses of bridged endpoints that are up,
+// with their ports. No rule looks the set up. A later process reads the owners of addresses from
+// it.
 func setBridgePorts(f sets.Family) string { return familyName("bridge-ports", f) }
 
-// chainToBridge drops what the host sends to a bridge for an address without an endpoint.
+// chainToBridge drops packets of the host to a bridge if no endpoint has the destination address.
 const chainToBridge = "host-to-bridge"
 
-// kindBridge is the kernel's kind of the masters that Config.Bridges may name.
+// kindBridge is the kernel's name for the kind of bridges.
 const kindBridge = "bridge"
 
-// bridgeSets returns the sets and maps of bridged endpoints, empty.
+// bridgeSets returns the sets and maps of bridged endpoints, without elements.
 func bridgeSets(cfg *Config) (out []*sets.ElementSet) {
 	for _, f := range sets.Families() {
 		bridge, addr := ruleset.TypeIfname, sets.AddrType(f)
@@ -59,15 +61,17 @@ type bridgeAddress struct {
 	address netip.Addr
 }
 
-// bridges has the configured bridges, and the endpoints that have an address behind them.
+// bridges has the configured bridges and, for each address behind one, the endpoints with this
+// address.
 type bridges struct {
 	names map[string]struct{}
 	at    map[bridgeAddress]map[*subject]struct{}
-	// changed has the bridge of each interface whose bridge changed since TakeBridges; "" for none.
+	// changed has the new bridge of each interface whose bridge has changed since TakeBridges; ""
+	// for none.
 	changed map[string]string
-	// ports is what Renderer.Bridges returns; nil after a master changed.
+	// ports is the result of Renderer.Bridges; nil after a master has changed.
 	ports map[string]string
-	// dirtySubjects is marked for the endpoints that share an address, or cease to.
+	// dirtySubjects is marked for endpoints that begin or cease to share an address.
 	dirtySubjects *dirtySet[*subject]
 }
 
@@ -103,7 +107,7 @@ func (b *bridges) add(s *subject, bridge string) {
 	}
 }
 
-// remove undoes add.
+// remove removes what add recorded.
 func (b *bridges) remove(s *subject, bridge string) {
 	for _, a := range s.workload.Addresses {
 		at := bridgeAddress{bridge, a}
@@ -122,8 +126,8 @@ func (b *bridges) markOthers(at bridgeAddress, s *subject) {
 	}
 }
 
-// conflict returns why an endpoint is at fault that has an address behind the same bridge as
-// another one, or nil. The hooks see no difference between their packets.
+// conflict returns an error if another endpoint has one of the endpoint's addresses behind the same
+// bridge. The hooks see no difference between packets of the two, so both are at fault.
 func (b *bridges) conflict(s *subject, bridge string) error {
 	for _, a := range s.workload.Addresses {
 		if other := first(b.at[bridgeAddress{bridge, a}], s); other != nil {
@@ -133,8 +137,8 @@ func (b *bridges) conflict(s *subject, bridge string) error {
 	return nil
 }
 
-// TakeBridges returns, for each interface that became a port of a bridge of Config.Bridges or ceased
-// to be one since the last call, the name of the bridge; "" for none.
+// TakeBridges returns the interfaces that became a port of one of Config.Bridges, or ceased to be
+// one, since the last call. The value is the name of the bridge; "" for none.
 func (r *Renderer) TakeBridges() map[string]string {
 	b := r.endpoints.interfaces.bridges
 	changed := b.changed
@@ -142,9 +146,9 @@ func (r *Renderer) TakeBridges() map[string]string {
 	return changed
 }
 
-// Bridges returns the name of the bridge of each interface that is a port of one of Config.Bridges;
-// prove.Config.Bridges takes it. The caller must not change the map, and neither does the Renderer:
-// after a change it returns another one.
+// Bridges returns the bridge of each interface that is a port of one of Config.Bridges.
+// prove.Config.Bridges needs this map. The caller must not change it. The Renderer does not change
+// it either: after a change it returns another map.
 func (r *Renderer) Bridges() map[string]string {
 	i := r.endpoints.interfaces
 	if i.bridges.ports == nil {
@@ -158,12 +162,13 @@ func (r *Renderer) Bridges() map[string]string {
 	return i.bridges.ports
 }
 
-// onBridge matches a configured bridge. There must be one.
+// onBridge matches the configured bridges. There must be at least one.
 func (b *baseChains) onBridge(field ruleset.Field) ruleset.Match {
 	return build.OneOf(field, ifnames(b.cfg.Bridges)...)
 }
 
-// exceptBridges matches all interfaces but configured bridges. It returns no match if there is none.
+// exceptBridges matches all interfaces except the configured bridges. It returns no match if there
+// is no bridge.
 func (b *baseChains) exceptBridges(field ruleset.Field) []ruleset.Match {
 	if len(b.cfg.Bridges) == 0 {
 		return nil
@@ -175,14 +180,14 @@ func (b *baseChains) exceptBridges(field ruleset.Field) []ruleset.Match {
 	return []ruleset.Match{in}
 }
 
-// bridged returns the matches of packets of a family to bridged endpoints that are up.
+// bridged returns matches for packets of a family to bridged endpoints that are up.
 func (b *baseChains) bridged(f sets.Family) []ruleset.Match {
 	return []ruleset.Match{
 		match.OfFamily(f), b.onBridge(ruleset.OIFName), build.InSet(sourceSet(f), ruleset.OIFName, match.Daddr(f)),
 	}
 }
 
-// dispatchBridged returns the rules that look up the chain of a bridged endpoint.
+// dispatchBridged returns the rules that jump to the chain of a bridged endpoint.
 func (b *baseChains) dispatchBridged(field ruleset.Field) (rules []ruleset.Rule) {
 	if len(b.cfg.Bridges) == 0 {
 		return nil
@@ -198,8 +203,8 @@ func (b *baseChains) dispatchBridged(field ruleset.Field) (rules []ruleset.Rule)
 	return rules
 }
 
-// refuseUnowned returns the rule for packets of bridges whose address no endpoint has, or whose
-// endpoint is not up. refuse makes the rule: statements.refusal or recordRefusal.
+// refuseUnowned returns the rule for packets of a bridge whose address belongs to no endpoint that
+// is up. refuse makes the rule: it is statements.refusal or recordRefusal.
 func (b *baseChains) refuseUnowned(
 	refuse func(why string, matches ...ruleset.Match) ruleset.Rule, field ruleset.Field,
 ) []ruleset.Rule {
@@ -209,12 +214,13 @@ func (b *baseChains) refuseUnowned(
 	return []ruleset.Rule{refuse("no endpoint of the bridge has the address", b.onBridge(field))}
 }
 
-// discoveryOnBridges accepts neighbour discovery between two ports of one bridge. Without it, they
-// cannot reach each other over IPv6. The source must be an endpoint's own, unspecified or link-local,
-// as to the host. Router advertisements are not for workloads to make.
+// discoveryOnBridges accepts neighbour discovery between two ports of one bridge. Without it,
+// endpoints cannot reach each other over IPv6. The source must be an own address of the endpoint,
+// the unspecified address or a link-local one, as for packets to the host. Workloads may not send
+// router advertisements.
 //
-// A routed packet may match as well, because its hop limit is not tested. It gives a workload no
-// new receiver, and a receiver ignores it unless its hop limit is 255 (RFC 4861 section 7.1).
+// A routed packet may match, too, because the rules do not test its hop limit. It gives a workload
+// no new receiver, and a receiver ignores it unless its hop limit is 255 (RFC 4861 section 7.1).
 func (b *baseChains) discoveryOnBridges() []ruleset.Rule {
 	if len(b.cfg.Bridges) == 0 || b.cfg.DenyNeighbourDiscovery {
 		return nil
@@ -228,9 +234,9 @@ func (b *baseChains) discoveryOnBridges() []ruleset.Rule {
 	return []ruleset.Rule{r}
 }
 
-// toBridges returns the rules for packets of the host's own processes to bridges, and the chain that
-// they use. For neighbour discovery the verdict does not depend on HostToEndpointAction: endpoints
-// send it from link-local addresses, which are no endpoint's.
+// toBridges returns the rules for packets of the host's own processes to bridges, and the chain
+// that they use. The first rules accept neighbour discovery, whatever HostToEndpointAction is. Its
+// destination may be a link-local address, which is no own address of any endpoint.
 func (b *baseChains) toBridges() (discovers, lacksEndpoint []ruleset.Rule, chain *ruleset.Chain) {
 	if len(b.cfg.Bridges) == 0 {
 		return nil, nil, nil

@@ -9,45 +9,46 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// ClassStats has the present sizes of the lookups in the table: see ClassesConfig.
+// ClassStats has the size and cost of the lookups in the table. ClassesConfig explains groups,
+// classes and outcomes.
 type ClassStats struct {
-	// Addresses counts the elements of the kernel's maps from full-length addresses to classes.
-	// Ranges counts those of the maps from prefixes.
+	// Addresses is the number of elements in the kernel's maps from full-length addresses to
+	// classes. Ranges is the number of elements in the maps from prefixes.
 	Addresses, Ranges int
-	// Classes counts the classes that have addresses.
+	// Classes is the number of classes that have addresses.
 	Classes int
-	// Groups counts the groups. A group is the endpoints with the same tiers and profiles in one
-	// direction. Untracked and pre-DNAT policy has groups of its own.
-	// ChainGroups counts the groups that are written as chains, because they are over
-	// ClassesConfig.MaxPerGroup or MaxTotal.
+	// Groups is the number of groups. ChainGroups is the number of groups among them that are
+	// written as chains, because of ClassesConfig.MaxPerGroup or MaxTotal.
 	Groups, ChainGroups int
-	// Elements counts the elements of all groups' maps from classes to outcomes.
+	// Elements is the number of elements in all groups' maps from classes to outcomes.
 	Elements int
-	// Outcomes counts the distinct outcomes of all groups. Each has at least one chain.
+	// Outcomes is the number of distinct outcomes of all groups. Each has at least one chain.
 	Outcomes int
-	// Cost is the cost of all groups that are written as lookups. MaxTotal limits it.
+	// Cost is the cost of all groups that are written as lookups. MaxTotal limits this cost.
 	Cost int
-	// Largest is the most expensive group that is written as lookups. MaxPerGroup limits its cost.
-	// Largest is zero if there is no such group.
+	// Largest is the most expensive group that is written as lookups; zero if there is none.
+	// MaxPerGroup limits the cost of each group.
 	Largest ClassGroup
-	// Chains has the most expensive groups that are written as chains, at most eight.
+	// Chains has the most expensive groups that are written as chains, up to eight.
 	Chains []ClassGroup
-	// MaxPerGroup and MaxTotal are the limits, as in ClassesConfig.
+	// MaxPerGroup and MaxTotal are the limits of ClassesConfig, with defaults.
 	MaxPerGroup, MaxTotal int
 }
 
-// ClassGroup describes a group: see ClassesConfig.
+// ClassGroup describes a group: the endpoints with the same tiers and profiles in one direction.
 type ClassGroup struct {
-	// Direction is "ingress" or "egress". For untracked and pre-DNAT policy, it has the prefix of
-	// the group's chains: "raw-", "prednat-", "recheck-raw-", "recheck-prednat-" or "dnat-raw-".
+	// Direction is "ingress" or "egress". For untracked and pre-DNAT policy, it begins with the
+	// prefix of the group's chains: "raw-", "prednat-", "recheck-raw-", "recheck-prednat-" or
+	// "dnat-raw-".
 	Direction string
-	// Tiers names the tiers and profiles. Policy is the first policy or profile.
+	// Tiers is a text with the names of the tiers and profiles. Policy is the first policy or
+	// profile.
 	Tiers  string
 	Policy policy.Key
-	// Endpoints counts the endpoints of the group. Endpoint is the one with the lowest key.
+	// Endpoints is the number of endpoints in the group. Endpoint is the one with the lowest key.
 	Endpoints int
 	Endpoint  policy.Key
-	// Cost is the cost of the group, as in ClassesConfig.
+	// Cost is the cost of the group: see ClassesConfig.
 	Cost int
 }
 
@@ -67,7 +68,7 @@ func (g ClassGroup) String() string {
 	return out
 }
 
-// ClassStats returns the counts for the present state of the Renderer.
+// ClassStats returns the size and cost of the lookups in the current state.
 func (r *Renderer) ClassStats() ClassStats {
 	r.renderDirty()
 	s := r.lookups.Stats()

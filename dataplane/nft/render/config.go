@@ -17,153 +17,172 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Config configures a Renderer. It is a plain value; whoever shares one must not change its lists.
+// Config configures a Renderer. A Config that is in use must not change, including its lists.
 type Config struct {
-	// Table is the name of the nftables table, ours alone. Default "wayleave".
+	// Table is the name of the nftables table. No other program may use it. Default "wayleave".
 	Table string
-	// InterfacePrefix is what the names of workload interfaces begin with: one that is no known
-	// endpoint's drops, so it must not be how other interfaces are named ("wl" is how wireless ones are).
-	// Endpoints may have other names; such an interface is only judged while its endpoint is known.
-	// At most 14 bytes. Default "way".
+	// InterfacePrefix is the beginning of the names of workload interfaces. At most 14 bytes.
+	// Default "way". An interface with the prefix and without an endpoint drops, so other
+	// interfaces must not have the prefix. ("wl" would match wireless interfaces.) An endpoint may
+	// have an interface without the prefix. When the endpoint is removed, this interface is treated
+	// as any other interface of the host.
 	InterfacePrefix string
-	// UnknownWorkloads is the action for packets of an interface with the InterfacePrefix and without an
-	// endpoint. The default is HostDrop. HostAccept is for a node where another agent enforces policy at some
-	// of these interfaces. Then only policy at the other end of a packet decides, and a workload may send and
-	// receive anything from CNI ADD until it has an endpoint. Other actions are errors.
+	// UnknownWorkloads is the action for packets of an interface with the InterfacePrefix and
+	// without an endpoint. The default is HostDrop. HostAccept is for a node where another agent
+	// enforces policy at some of these interfaces. Then only policy at the other end of a packet
+	// decides. So from CNI ADD until it has an endpoint, a workload may send and receive anything.
+	// Other actions are errors.
 	UnknownWorkloads policy.HostAction
-	// Bridges are the names of bridges whose ports are the interfaces of workloads. An endpoint whose
-	// interface is a port of one is bridged. The hooks of IP see its packets with the interface of the
-	// bridge. So a packet that enters or leaves by a bridge belongs to the endpoint that has its
-	// source or destination address there, and drops if none has (S171), also if UnknownWorkloads
-	// accepts. AllowedSources have no effect for a bridged endpoint. Two endpoints of one bridge with
-	// the same address are both at fault.
+	// Bridges are the names of bridges whose ports are interfaces of workloads. By default there
+	// are none. Then an endpoint whose interface is a port of any master is at fault (S170).
 	//
-	// Such a bridge is for workloads alone: packets of a router or an uplink among its ports drop, but
-	// without bridge-nf-call its frames to workloads pass without policy. The bridge's name must not
-	// begin with InterfacePrefix. No host endpoint governs it, not even by its name. Policy applies to
-	// frames between two ports only with net.bridge.bridge-nf-call-iptables and -ip6tables. None by
-	// default: then an endpoint whose interface is a port of any master is at fault (S170).
+	// An endpoint whose interface is a port of one of Bridges is bridged. The hooks of IP see its
+	// packets with the interface of the bridge. So a packet that enters or leaves by a bridge
+	// belongs to the endpoint that has the source or destination address there. If no endpoint has
+	// the address, the packet drops (S171), even if UnknownWorkloads accepts. If two endpoints of a
+	// bridge have the same address, both are at fault. AllowedSources have no effect for bridged
+	// endpoints.
+	//
+	// Use such a bridge only for workloads. Packets of a router or an uplink among its ports drop.
+	// But without bridge-nf-call, frames of this port to workloads pass without policy: policy
+	// applies to frames between two ports only with net.bridge.bridge-nf-call-iptables and
+	// -ip6tables. The bridge's name must not begin with InterfacePrefix. Host endpoints do not
+	// apply to the bridge, even if they name it.
 	Bridges []string
-	// EgressPriority is the priority of the base chains with normal policy, IngressPriority that of
-	// the base chains that evaluate their stale packets. It must be the larger. Both must be
-	// between -100 and 99: policy sees the destination after destination NAT (-100), and the source
-	// before source NAT (100). Both zero means -10 and -9.
+	// EgressPriority is the priority of the base chains with normal policy. IngressPriority is the
+	// priority of the base chains that evaluate stale packets, and must be the larger. Both zero
+	// means -10 and -9. Both must be between -100 and 99, because policy needs the destination
+	// after destination NAT (-100) and the source before source NAT (100).
 	EgressPriority, IngressPriority int
-	// Host says how the host's own traffic is treated: failsafe ports, traffic between the host and
-	// its workloads, tunnels that workloads open themselves, invalid packets. The zero value means
-	// the defaults that policy.HostConfig tells.
+	// Host configures traffic of the host itself: failsafe ports, traffic between the host and its
+	// workloads, tunnels that workloads open, and invalid packets. The zero value means the
+	// defaults of policy.HostConfig.
 	Host policy.HostConfig
 	// AllowDHCP accepts packets from workloads to a DHCP server on the host: UDP from port 68 to 67
-	// and, over IPv6, from 546 to 547. The source must be the unspecified address, one of the
-	// workload's own, or a link-local one (S175): any of fe80::/10 except the host's on that
-	// interface. By default policy decides, and drops sources that are not the workload's.
+	// and, over IPv6, from 546 to 547. By default policy decides about these packets, and drops
+	// sources that are not the workload's. With AllowDHCP, the source must be the unspecified
+	// address, an own address of the workload, or any link-local address except the host's on that
+	// interface (S175).
 	AllowDHCP bool
-	// DenyNeighbourDiscovery judges IPv6 neighbour discovery between the host and its neighbours
-	// and workloads like anything else. By default it is let through, for without it there is no
-	// traffic over IPv6.
+	// DenyNeighbourDiscovery leaves IPv6 neighbour discovery between the host and its neighbours
+	// and workloads to policy. By default it is accepted, because IPv6 does not work without it.
 	DenyNeighbourDiscovery bool
-	// ReversePath drops what a workload sends from an address that the routes do not lead back to
-	// its interface, besides what has a false source: also what AllowedSources would let through,
-	// if no route leads back. By default the source address alone is looked at.
+	// ReversePath drops packets from a workload if the route to their source does not lead back to
+	// the workload's interface. This also applies to sources that AllowedSources lists. By default,
+	// a packet only needs a source that the workload may use.
 	ReversePath bool
-	// TCPFromSYN drops TCP of workloads, in either direction, that begins a connection in the
-	// middle: without a SYN. By default connection tracking may take up such a connection, as after
-	// a restart that lost what it knew, and policy is asked about it like about a new one.
+	// TCPFromSYN drops TCP packets of workloads, in both directions, that begin a connection
+	// without a SYN. By default, connection tracking may pick up a connection in the middle, as
+	// after a restart that lost its table. Policy then decides about the packet as about a new
+	// connection.
 	TCPFromSYN bool
-	// LogPrefix begins the kernel log line of a Log rule; the rule's id follows. At most 63 bytes. Default
-	// "wayleave".
+	// LogPrefix is the beginning of the kernel log lines of Log rules. The rule's id follows. At
+	// most 63 bytes. Default "wayleave".
 	LogPrefix string
-	// LogRate is how many lines a second each Log rule may write, of which it may save up five
-	// seconds' worth. Zero means 10; a negative number means any. With Classes, a rule stands in
-	// each outcome that it is part of, and counts for itself in each.
+	// LogRate limits the lines of each Log rule, in lines per second. A burst may have five
+	// seconds' worth. Zero means 10; a negative number means no limit. With lookups, a rule is in
+	// the chain of each outcome that it is part of, and each of these chains has its own limit.
 	LogRate int
-	// VerdictLog sends each packet that policy allows or denies to an nflog group.
+	// VerdictLog sends a message to an nflog group for each packet that policy allows or denies.
 	VerdictLog VerdictLog
-	// Reject answers what policy denies with a TCP reset or, where it is not TCP, an ICMP error
-	// "administratively prohibited". By default it is dropped in silence. What is dropped for
-	// another reason than policy, or before NAT, never has an answer. Nor has what the host itself
-	// sends: some of that is decided after routing, where the kernel can only drop.
+	// Reject answers packets that policy denies: TCP with a reset, others with an ICMP error
+	// "administratively prohibited". By default they are dropped without an answer. There is never
+	// an answer to packets that are dropped for another reason than policy, to packets that are
+	// dropped before NAT, and to packets from the host itself. Some of the latter are decided after
+	// routing, where the kernel can only drop.
 	Reject bool
-	// Counters counts packets and bytes of every rule of policy. A rule that decides has one counter,
-	// in its chain allow/ID, deny/ID or pass/ID, for as long as it exists. A Log rule has one in each
-	// chain that it is part of.
+	// Counters counts the packets and bytes of every rule of policy. A rule that decides has one
+	// counter, in its chain allow/ID, deny/ID or pass/ID, as long as the rule exists. A Log rule
+	// has a counter in each chain that contains it.
 	Counters bool
-	// NAT says how the addresses of pools and of workloads are translated.
+	// NAT configures the translation of addresses of pools and workloads.
 	NAT NATConfig
-	// Classes limits the size of lookups.
+	// Classes limits the cost of policy that is written as lookups.
 	Classes ClassesConfig
 }
 
-// ClassesConfig limits the size of lookups. Policy of workloads and host endpoints is written as
-// lookups, so that the cost of a new flow does not depend on the number of rules. A group over a
-// limit is written as chains of rules.
+// ClassesConfig limits the cost of lookups. Policy of workloads and host endpoints is written as
+// lookups by default, so that the cost of a new connection does not depend on the number of rules.
+// Policy over a limit is written as chains of rules.
+//
+// Three terms describe lookups:
+//
+//   - A class is all addresses that are in the same IP sets and lists of prefixes.
+//   - A group is the endpoints with the same policies and profiles in one direction. Untracked and
+//     pre-DNAT policy has groups of its own: an endpoint is in up to five for untracked policy, and
+//     in up to two for pre-DNAT policy.
+//   - An outcome is what the policies of a group decide for a class: the rules that hold for it,
+//     and their chain.
 type ClassesConfig struct {
 	// MaxPerGroup limits the cost of one group, MaxTotal that of all groups. A group over
-	// MaxPerGroup is written as chains. So are the most expensive groups while the total is over
-	// MaxTotal. Zero means 65,536 and 400,000, which keeps a node at about 64 MB with 250,000
-	// addresses, besides what its rules would take as chains. ClassStats reports how near the
-	// limits are.
+	// MaxPerGroup is written as chains. While the total is over MaxTotal, so are the most expensive
+	// groups. Zero means 65,536 and 400,000: a node at the limit with 250,000 addresses takes about
+	// 64 MB, besides what its rules would take as chains. ClassStats reports the cost.
 	//
-	// A group is the endpoints with the same policies and profiles in one direction. Untracked and
-	// pre-DNAT policy has groups of its own: an endpoint is in up to five for untracked policy, and
-	// in up to two for pre-DNAT policy.
+	// A cost of one is 55 to 110 bytes of kernel memory:
 	//
-	// A cost of one is 55 to 110 bytes of kernel memory. A class costs one. An outcome costs two for
-	// its element in a map; classes have different outcomes if different policies or peers select
-	// them. The chain of an outcome costs four; 32 more, and one for each range, for a list of
-	// ports; and four for each rule that logs, or matches more than addresses, protocol and
-	// destination port. Outcomes of a group with equal rules share a chain, and equal rules of a
-	// chain count once. With Counters or VerdictLog, rules with different ids are not equal. The
-	// cost of the group's rules as chains is subtracted from that of its outcomes' chains, down to
-	// zero. In the total, a chain, a policy, or an element of the maps of workloads that groups
-	// share counts once.
+	//   - A class costs 1.
+	//   - An outcome costs 2, for its element in a map. Classes have different outcomes if
+	//     different policies or peers of rules select them.
+	//   - The chain of an outcome costs 4. Outcomes of a group with equal rules share a chain.
+	//   - A list of ports in a chain costs 32, and 1 for each range.
+	//   - A rule of a chain costs 4 if it logs, or matches more than addresses, protocol and
+	//     destination port. Equal rules of a chain count once. With Counters or VerdictLog, rules
+	//     with different ids are not equal.
+	//
+	// The cost of the group's rules as chains is subtracted from the cost of its outcomes' chains,
+	// down to zero. If groups share a chain, a policy, or an element of the maps of workloads, the
+	// total counts it once.
 	MaxPerGroup, MaxTotal int
 	// Priorities are the nonzero packet priorities (skb->priority) that policy preserves. Policy
-	// overwrites the priority, and any other becomes zero. At most 16, each once and below
-	// 0x40000000. Nil means 1, 2, 4 and 6, which the kernel derives from the type of service
+	// uses the priority of a packet, and sets any other priority to zero. At most 16, distinct and
+	// below 0x40000000. Nil means 1, 2, 4 and 6, which the kernel derives from the type of service
 	// (rt_tos2priority).
 	Priorities []uint32
 	// TestHook is for tests only.
 	TestHook testhook.Classes
 }
 
-// VerdictLog says whether verdicts are logged through nflog, so that each packet that a rule or the
-// end of a tier decides about can be attributed. What is decided before policy is not logged: known
-// and invalid connections, failsafe ports, and what is sent to an endpoint that is down or at
-// fault. The prefix of the message is "allow " or "deny ", then the rule's id, or the reason in
-// words where no rule decided. A rule that decides logs in its chain, see Config.Counters.
+// VerdictLog configures the log of decisions through nflog. There is a message for each packet
+// about which a rule or the end of a tier decides. Its prefix is "allow " or "deny ", and then the
+// rule's id, or the reason if no rule decided. A rule that decides logs in its chain: see
+// Config.Counters.
+//
+// There is no message for packets that are decided before policy: those of known and invalid
+// connections, to failsafe ports, or to an endpoint that is down or at fault.
 type VerdictLog struct {
-	// Enabled turns it on.
+	// Enabled turns the log on.
 	Enabled bool
 	// Group is the nflog group, from 0.
 	Group uint16
 }
 
-// NATConfig says how addresses are translated. Where another table translates a packet first, that
-// counts. It is a plain value; whoever shares one must not change its lists.
+// NATConfig configures address translation. If another table translates a packet first, that
+// translation stays. A NATConfig that is in use must not change, including its lists.
 type NATConfig struct {
-	// Disabled leaves all translation to others: no NAT chain is made.
+	// Disabled leaves all translation to other tables: the table has no NAT chains.
 	Disabled bool
-	// Source4 and Source6 are what pools with NATOutgoing are translated to. The zero Addr means
-	// the address of the interface that the packet leaves by.
+	// Source4 and Source6 are the sources that packets of pools with NATOutgoing get. The zero Addr
+	// means the address of the interface by which the packet leaves.
 	Source4, Source6 netip.Addr
-	// FirstPort and LastPort are the source ports to choose from, for TCP, UDP and SCTP. Both zero
-	// leaves it to the kernel.
+	// FirstPort and LastPort limit the new source ports of TCP, UDP and SCTP. Both zero means that
+	// the kernel chooses.
 	FirstPort, LastPort uint16
-	// Exclude are destinations that pools are not translated for, besides the pools themselves.
+	// Exclude are destinations to which packets of pools are not translated, in addition to the
+	// pools.
 	Exclude []netip.Prefix
-	// ExcludeNodes adds the addresses of the nodes to those.
+	// ExcludeNodes also excludes the addresses of the nodes.
 	ExcludeNodes bool
 }
 
-// The limits of the texts in a Config, in bytes: what the kernel leaves room for.
+// The limits of the texts and lists in a Config. The kernel limits the texts, in bytes.
 const (
 	maxInterfacePrefix = ruleset.IfnameSize - 2
 	maxLogPrefix       = 63
 	maxPriorities      = 16
 )
 
-// The priorities of others in the hooks of IP: between connection tracking and the kernel's usual NAT.
+// Priorities in the hooks of IP, and defaults of a Config.
 const (
 	priorityRaw       = -300
 	priorityPreDNAT   = -150 // after connection tracking (-200), before destination NAT

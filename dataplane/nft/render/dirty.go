@@ -4,7 +4,7 @@ package render
 
 import "github.com/wayleave/wayleave/dataplane/nft/internal/reuse"
 
-// dirtySet has the objects of one kind that are to be rendered again.
+// dirtySet has the objects of one kind that must be rendered again.
 type dirtySet[T comparable] struct{ objects map[T]struct{} }
 
 func newDirtySet[T comparable]() *dirtySet[T] { return &dirtySet[T]{map[T]struct{}{}} }
@@ -26,7 +26,7 @@ func (d *dirtySet[T]) len() int { return len(d.objects) }
 // clear removes all objects.
 func (d *dirtySet[T]) clear() { d.objects = reuse.Map(d.objects) }
 
-// drain removes each object and calls render for it, which may mark further ones.
+// drain removes each object and calls render for it. render may mark further objects.
 func (d *dirtySet[T]) drain(render func(T)) {
 	for len(d.objects) > 0 {
 		for object := range d.objects {

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package render turns events into what has to become different in an nftables table. It is pure: no
-// kernel, no clock.
+// Package render translates events into changes of an nftables table. It uses neither the kernel
+// nor a clock.
 //
 //	events ──▶ Renderer ──▶ ruleset.Delta
 //
 // # The table
 //
-// One inet table filters IPv4 and IPv6. In the hooks forward, input, output and postrouting, one
-// base chain has all normal policy. Its last rules check that the packet used one state of it.
-// Other packets are stale: the base chain NAME-again evaluates them from the beginning. Policy
-// records its decision in the packet's priority and returns, so no packet marks are needed.
+// One table of family inet filters IPv4 and IPv6. In each of the hooks forward, input, output and
+// postrouting, one base chain has all normal policy: all policy except untracked and pre-DNAT
+// policy of host endpoints. The base chain jumps to chains of policy. These record their decision
+// in the packet's priority (skb->priority) and return, so no packet marks are needed. At its end,
+// the base chain checks that the packet used one state of policy. A packet that may have used parts
+// of two states is stale: the base chain NAME-again evaluates it from the beginning.
 //
 //	forward  accept most established packets; jump sender, receiver, host-forward-...; the verdict
 //	input    neighbour discovery; jump sender, host-in; then what the host's settings say
@@ -21,15 +23,17 @@
 //
 //	from/NS/NAME, to/NS/NAME    false sources, known connections; then policy
 //
-// Policy is written as lookups (internal/outcome): the class of the other side's address, its outcome
-// for the group of endpoints with just this policy, and a chain of a few rules on protocol and port.
-// The cost of a new flow does not depend on the number of rules.
+// By default, policy is written as lookups (package internal/outcome). A packet takes three steps:
+// the class of the other side's address, the outcome of this class for the group of endpoints with
+// the same policy, and a chain of a few rules on protocol and port. So the cost of a new connection
+// does not depend on the number of rules.
 //
-//	classify-DIR                the class: which IP sets and lists of prefixes the address is in
-//	group-DIR/HASH              the number of its outcome; the chain of a host endpoint's group goes on
-//	outcome-DIR/HASH            what tiers and profiles decide for it
+//	classify-DIR                finds the class: which IP sets and lists of prefixes contain the address
+//	group-DIR/HASH              finds the number of the class's outcome for this group
+//	outcome-DIR/HASH            decides by the rules of tiers and profiles that hold for the class
 //
-// A group over a limit of Config.Classes is written as chains of rules:
+// A group whose lookups would cost too much is written as chains of rules. Config.Classes has the
+// limits:
 //
 //	from/NS/NAME, to/NS/NAME    each tier, each profile; a denial
 //	tier-DIR/TIER/HASH          one tier's policies in order, for all endpoints that have
@@ -37,51 +41,63 @@
 //	                            pass; then a denial, unless the tier passes by default
 //	pol-DIR/NS/NAME, prof-DIR/NAME   the rules
 //
-// With Config.Counters or VerdictLog, a rule that decides has a chain of its own, to which all of
-// these chains lead:
+// With Config.Counters or VerdictLog, each rule that decides has a chain of its own. The chains
+// above lead to it:
 //
 //	allow/ID, deny/ID, pass/ID  counts, logs and decides
 //
-// The maps jump to from/... and to/... chains. A packet on the previous generation uses the new
-// elements of a map, but to it a new chain is empty: it returns without a recorded decision. The
-// rule after the map records that it is denied. The check of the epoch then finds that the packet
-// is stale, and the base chain NAME-again evaluates it.
+// A packet uses the generation of rules in which it entered the base chain, but the current
+// elements of maps. So a packet on the previous generation may follow a new map element to a new
+// from/... or to/... chain. To this packet, the chain is empty: it returns without a recorded
+// decision. The rule after the map then records that the packet is denied. The check at the end of
+// the base chain finds that the packet is stale, and the base chain NAME-again evaluates it.
 //
-// Host endpoints and address translation add chains of their own where there are any. The file
-// docs/nft.md shows all chains on a packet's way, and what of them is for others to rely on.
+// Host endpoints and address translation add further chains. The file docs/nft.md shows all chains
+// on a packet's way, and says which of them others may rely on. Comments such as S119 refer to the
+// numbered cases of docs/semantics.md.
 //
-// Allow and Deny record the decision in the packet's priority (skb->priority) and return. Pass is a
-// return from the tier's chain. Lookups also keep the packet's class and outcome in its priority,
-// which is restored after policy has decided. An endpoint that is down, or at fault because part of
-// its policy cannot be rendered, is not in the map of senders, and drops in the map of receivers.
-// So all of its packets drop, those of established connections included. Traffic of interfaces that
-// are neither an endpoint's nor begin with our prefix passes untouched, unless a host endpoint
-// governs them.
+// Allow and Deny record the decision in the packet's priority and return. Pass returns from the
+// tier's chain. Lookups also keep the packet's class and outcome in its priority. After policy has
+// decided, the priority is restored.
+//
+// All packets of an endpoint drop if the endpoint is down, or at fault because part of its policy
+// cannot be rendered. This includes packets of established connections. Such an endpoint is not in
+// the map of senders, and its element in the map of receivers drops.
+//
+// Packets of other interfaces are accepted: those that have no endpoint and whose names do not
+// begin with Config.InterfacePrefix. If a host endpoint governs such an interface, its policy
+// decides.
 //
 // # Bridges
 //
-// The hooks see the packets of a bridge's port with the interface of the bridge. So the maps
-// bridge-senders4 and bridge-receivers4 (and 6) lead from a bridge of Config.Bridges and an address to
-// the chain of the endpoint. The chains sender and receiver look them up after the maps of
-// interfaces, and record that packets with other addresses are denied.
+// The hooks see packets of a bridge's port with the interface of the bridge. So for the bridges of
+// Config.Bridges, the maps bridge-senders4 and bridge-receivers4 (and 6) lead from bridge and
+// address to the chain of the endpoint. The chains sender and receiver look up the maps of
+// interfaces and then these maps. They record that packets with any other address are denied.
 //
 // # Host endpoints
 //
-// Untracked policy is before connection tracking, pre-DNAT policy before destination NAT, in base
-// chains of their own. Normal policy is in the base chains of workloads. A packet that an earlier
-// stage allows skips the later ones in that direction. No mark records that it did. So the chains
-// recheck-... test the same rules once more, without logs, by the connection's state and original
-// destination. For a translated connection, they cannot test named ports or services of pre-DNAT
-// policy. Such a connection must also pass normal policy, so less is allowed.
+// Untracked policy decides before connection tracking, and pre-DNAT policy before destination NAT.
+// Each of the two stages has base chains of its own. Normal policy of host endpoints is in the base
+// chains of workloads.
+//
+// A packet that an earlier stage allows skips the later stages in that direction. No mark records
+// that it was allowed. So in the later stages, the chains recheck-... test the same rules again,
+// without logging. They use the state and the original destination of the connection. For a
+// translated connection, they cannot test named ports or services of pre-DNAT policy: such a
+// connection must also pass normal policy, so less is allowed.
 //
 // A host endpoint that cannot be rendered allows its failsafe ports and known connections, and
 // nothing else.
 //
-// Verdicts are those of policy/verdict, with two exceptions. Neighbour discovery is allowed at host
-// endpoints too, unless Config.DenyNeighbourDiscovery is set. If a packet that the host sends is
-// translated, untracked policy must allow it at the interface of its original route and at the one
-// that it leaves by. At the second it is tracked, so normal policy applies too. Named ports and
-// services cannot be matched there: a rule that denies by them denies all ports.
+// The table decides as package policy/verdict does, with two exceptions:
+//
+//   - Neighbour discovery is also allowed at host endpoints, unless Config.DenyNeighbourDiscovery
+//     is set.
+//   - The destination of a packet from the host may be translated. Untracked policy must then allow
+//     the packet twice: at the interface of its original route, and at the interface by which it
+//     leaves. At the second interface the packet is tracked, so normal policy applies, too. There,
+//     rules cannot match named ports and services: a rule that denies by them denies all ports.
 //
 // # Parts
 //
@@ -106,7 +122,7 @@
 //
 // # Usage
 //
-// The Dataplane of package nft uses a Renderer. Alone it shows the table without a kernel:
+// The Dataplane of package nft uses a Renderer. A Renderer alone shows the table without a kernel:
 //
 //	r, err := render.New(render.Config{})
 //	r.Update(batch)
@@ -119,7 +135,7 @@
 //
 // # Errors
 //
-// Errors returns a *dataplane.ApplyError for each object that cannot be rendered. A workload
-// endpoint at fault drops all packets. A host endpoint at fault allows only failsafe ports and known
+// Errors returns a *dataplane.ApplyError for each object that cannot be rendered. All packets of a
+// workload endpoint at fault drop. A host endpoint at fault allows only failsafe ports and known
 // connections.
 package render

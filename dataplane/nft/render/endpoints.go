@@ -9,7 +9,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// endpoints has the endpoints of workloads and of the host.
+// endpoints has the workload endpoints and the host endpoints.
 type endpoints struct {
 	table         *table
 	faults        faults
@@ -25,7 +25,7 @@ type endpoints struct {
 	dirty *dirtySet[*subject]
 }
 
-// set replaces an endpoint. Both w and h are nil if it is removed.
+// set replaces an endpoint. If it is removed, both w and h are nil.
 func (e *endpoints) set(key policy.Key, w *dataplane.Endpoint, h *dataplane.HostEndpoint) {
 	s := e.byKey[key]
 	switch {
@@ -70,8 +70,9 @@ func (e *endpoints) render(s *subject) {
 	}
 }
 
-// renderInterfaces renders the interfaces of workload endpoints that are dirty. A host endpoint
-// does not govern an interface that a workload endpoint claims.
+// renderInterfaces renders the dirty interfaces of workload endpoints. If such an interface
+// changes, a host endpoint may begin or cease to govern it, because workload endpoints take
+// precedence.
 func (e *endpoints) renderInterfaces() {
 	e.interfaces.render()
 	for name := range e.interfaces.dirty.objects {

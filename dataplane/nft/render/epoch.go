@@ -12,19 +12,20 @@ import (
 )
 
 // A packet in a base chain uses the rules of the generation in which it entered, but the current
-// elements of sets and maps. So during a transaction it may use a mix of the old and the new state.
-// A base chain with policy ends with a check:
+// elements of sets and maps. So during a transaction it may see a mix of the old and the new state.
+// Each base chain with policy ends with a check that detects this:
 //
 //	forward ──▶ sender, receiver ──┬── in set epoch ──▶ verdict
 //	                               └── stale ──▶ forward-again
 //
-// The set matches every packet. A transaction that a packet could use in part replaces the set and the
-// rules that look into it. A packet that entered before uses the old rule, and the old set is empty:
-// the packet is stale. The base chain forward-again evaluates a stale packet from the beginning, by
-// the current rules. The applier replaces the set: see ruleset.Epoch.
+// The set epoch matches every packet. If a packet could see a mix during a transaction, the
+// transaction replaces the set, and the rules that look into it. A packet that entered before uses
+// the old rule with the old set, which is then empty. So the packet is stale. The base chain
+// forward-again evaluates it from the beginning, by the current rules. The applier replaces the
+// set: see ruleset.Epoch.
 const (
 	setEpoch = "epoch"
-	// suffixAgain ends the names of the base chains that evaluate stale packets.
+	// suffixAgain is the end of the names of base chains that evaluate stale packets.
 	suffixAgain = "-again"
 )
 
@@ -32,19 +33,19 @@ const (
 type basePolicy struct {
 	name  string
 	point ruleset.HookPoint
-	// priority is that of the base chain, againPriority that of the one that evaluates stale
-	// packets.
+	// priority is the priority of the base chain. againPriority is that of the base chain that
+	// evaluates its stale packets.
 	priority, againPriority int
-	// verdict is the name of the chain that carries out the decision.
+	// verdict is the name of the chain that carries out decisions.
 	verdict string
-	// untracked is set if connections of allowed packets are not tracked.
+	// untracked is set if the connections of allowed packets are not tracked.
 	untracked bool
 	// before are the rules before policy, jumps the rules that jump to policy.
 	before, jumps []ruleset.Rule
 }
 
-// policed returns a base chain with policy, the one that evaluates its stale packets, and the
-// chains for packets with a nonzero priority.
+// policed returns a base chain with policy, the base chain that evaluates its stale packets, and
+// the chains for packets with a nonzero priority.
 func (v *verdicts) policed(p basePolicy) []*ruleset.Chain {
 	rules, chains := v.byPriority(&p)
 	stale := build.Always(record(priorityStale), build.Accept())
@@ -61,8 +62,9 @@ func (v *verdicts) policed(p basePolicy) []*ruleset.Chain {
 		base(p.name, p.point, p.priority, rules...), base(p.name+suffixAgain, p.point, p.againPriority, second...))
 }
 
-// checkEpoch returns the last rules of a base chain with policy. The first takes a packet that is not stale
-// to the chain that carries out the decision. The second is the given rule for stale packets.
+// checkEpoch returns the last rules of a base chain with policy. If a packet is not stale, the
+// first rule leads to the chain that carries out the decision. The second rule is the given one for
+// stale packets.
 func checkEpoch(verdict string, stale ruleset.Rule) []ruleset.Rule {
 	return []ruleset.Rule{build.When(build.Goto(verdict), build.InSet(setEpoch, ruleset.NFProto)), stale}
 }
@@ -73,7 +75,7 @@ func epochSet() *sets.ElementSet {
 		sets.Element(nil, ruleset.Byte(ruleset.NFProtoIPv4)), sets.Element(nil, ruleset.Byte(ruleset.NFProtoIPv6)))
 }
 
-// Epoch returns the names of the set and of all chains that may look into it.
+// Epoch returns the names of the set epoch and of all chains that may look into it.
 func (r *Renderer) Epoch() (e ruleset.Epoch) {
 	e.Set = setEpoch
 	all := *r.base
@@ -94,8 +96,8 @@ func (r *Renderer) Epoch() (e ruleset.Epoch) {
 	return e
 }
 
-// Stages returns the base chains of untracked and pre-DNAT policy: packets meet them before those of normal
-// policy.
+// Stages returns the base chains of untracked and pre-DNAT policy. Packets meet these before the
+// base chains of normal policy.
 func Stages() (all []ruleset.Stage) {
 	for l := range hostListCount {
 		if l.partial() {

@@ -12,13 +12,13 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The sets of failsafe ports (protocol and port) for all peers.
+// The sets of failsafe ports for all peers. Their elements are protocol and port.
 const (
 	setFailsafeIn  = "failsafe-in"
 	setFailsafeOut = "failsafe-out"
 )
 
-// failsafeSet returns the set of failsafe ports that are for all peers.
+// failsafeSet returns the set of the failsafe ports that hold for all peers.
 func failsafeSet(name string, list []policy.Failsafe) *sets.ElementSet {
 	s := sets.NewElementSet(ruleset.Set{Name: name, Key: []ruleset.Type{ruleset.TypeProto, ruleset.TypeService}})
 	for _, f := range list {
@@ -45,8 +45,9 @@ func newFailsafes(cfg policy.HostConfig) *failsafes {
 	}
 }
 
-// rules returns rules with the verdict for packets whose port, in the field, is a failsafe port for
-// their peer, the source or the destination (S112).
+// rules returns rules with the given verdict for packets whose port is a failsafe port for their
+// peer (S112). port is the field of the packet that has the port. peer is the field that has the
+// address of the other side.
 func (f failsafePorts) rules(
 	v ruleset.Verdict, port ruleset.Field, peer func(sets.Family) ruleset.Field, matches ...ruleset.Match,
 ) (out []ruleset.Rule) {
@@ -91,8 +92,8 @@ func (f *failsafes) shared() []*ruleset.Chain {
 	}
 }
 
-// raw returns rules with the verdict for packets of failsafe ports before untracked or pre-DNAT
-// policy, and for replies to such packets before untracked policy (S114).
+// raw returns rules with the given verdict for packets of failsafe ports, before untracked or
+// pre-DNAT policy. Before untracked policy, they also match replies to such packets (S114).
 func (f *failsafes) raw(l hostList, v ruleset.Verdict) []ruleset.Rule {
 	if l == hostRawOut {
 		return append(
@@ -116,8 +117,9 @@ func (f *failsafes) raw(l hostList, v ruleset.Verdict) []ruleset.Rule {
 }
 
 // original returns rules that return packets whose original port is a failsafe port. Pre-DNAT
-// policy did not evaluate them, so they do not count as allowed. Packets that were not for the host
-// itself cannot be told apart from these.
+// policy did not evaluate these packets, so they do not count as allowed by it. The rules also
+// match forwarded packets to such a port, because they cannot tell whether the packet was for the
+// host itself.
 func (f *failsafes) original() []ruleset.Rule {
 	return f.in.rules(build.Return(), ruleset.CtOriginalDport, match.Saddr,
 		build.Equals(ruleset.CtStatus, ruleset.Uint32(ruleset.CtDNAT)))

@@ -10,8 +10,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// AffectsEstablished reports whether a change may affect packets of established connections. Changes of normal policy
-// and of IP sets do not.
+// AffectsEstablished reports whether a change may affect packets of established connections.
+// Changes of normal policy and of IP sets do not.
 func AffectsEstablished(d *ruleset.Delta) bool {
 	names := slices.Concat(d.DeleteChains, d.DeleteSets)
 	for _, c := range d.Chains {
@@ -26,8 +26,8 @@ func AffectsEstablished(d *ruleset.Delta) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return !isPolicy(name) })
 }
 
-// isPolicy reports whether a chain, set or map belongs to normal policy, by its name. Only packets of new connections
-// traverse or look up these.
+// isPolicy reports whether the name is that of a chain, set or map of normal policy. Only packets
+// of new connections use these.
 func isPolicy(name string) bool {
 	return slices.ContainsFunc([]string{
 		"group-", "classify-", "tier-", "pol-", "prof-", "outcome-", "outcomes-", "class4", "class6", "gc-",
@@ -35,13 +35,16 @@ func isPolicy(name string) bool {
 	}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// FastPathAddresses returns the addresses of endpoints that may use the fast path, by interface: those of endpoints
-// that are up and not bridged. The first rules of the chain forward accept all packets of established connections
-// between two of them, and between one of them and an interface that is no workload's.
+// FastPathAddresses returns the addresses that may use the fast path, by interface: those of
+// endpoints that are up and not bridged. The chain forward accepts all packets of established
+// connections between two of these addresses, or between one of them and an interface that is no
+// workload's.
 //
-// It returns nil while something else decides about these packets: with ReversePath; while an endpoint's interface is a
-// port of a master or lacks the InterfacePrefix; or while a host endpoint is found by its addresses or has untracked or
-// pre-DNAT policy.
+// It returns nil if other rules may decide about these packets:
+//
+//   - Config.ReversePath is set;
+//   - an endpoint's interface is a port of a master, or lacks the InterfacePrefix;
+//   - a host endpoint is found by its addresses, or has untracked or pre-DNAT policy.
 func (r *Renderer) FastPathAddresses() map[string][]netip.Addr {
 	r.renderDirty()
 	if r.cfg.ReversePath || !r.base.acceptsKnown() || slices.Contains(r.base.host.enforced[hostRawIn:], true) {

@@ -10,8 +10,8 @@ import (
 )
 
 // Flush returns the changes since the last Flush. The first Flush returns the whole table. Its cost
-// is proportional to the updates in between. The caller must not change the objects of the delta,
-// because later deltas share them.
+// is proportional to the updates since the last Flush. The caller must not change the objects of
+// the delta, because later deltas share them.
 func (r *Renderer) Flush() *ruleset.Delta {
 	r.renderDirty()
 	d := &ruleset.Delta{}
@@ -24,9 +24,9 @@ func (r *Renderer) Flush() *ruleset.Delta {
 	return d
 }
 
-// Table returns the whole table for the current state, valid and normalized, which must not be
-// changed: later tables share the parts that stay the same. What Flush returns does not depend on
-// whether Table was called.
+// Table returns the whole table for the current state, valid and normalized. The caller must not
+// change it, because later tables share its parts. A call of Table does not affect what Flush
+// returns.
 //
 // Errors: those of Errors.
 func (r *Renderer) Table() (*ruleset.Table, []error) {
@@ -39,8 +39,8 @@ func (r *Renderer) Table() (*ruleset.Table, []error) {
 	return t, r.Errors()
 }
 
-// Errors returns a *dataplane.ApplyError for each object that could not be rendered and for each endpoint that drops
-// all its traffic because of that, in the order of their keys.
+// Errors returns a *dataplane.ApplyError for each object that could not be rendered, and for each
+// endpoint that therefore drops all its traffic. They are in the order of the objects' keys.
 func (r *Renderer) Errors() []error {
 	r.renderDirty()
 	return r.faults.errors()

@@ -12,21 +12,23 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// All normal policy of a hook is in one base chain, so one check of the epoch at its end covers all
-// of it: of sender and receiver, of workloads and host endpoints. Only the rules of the base chain
-// itself are fixed when a packet enters.
+// All normal policy of a hook is in one base chain. So one check of the epoch at its end covers all
+// of this policy: of sender and receiver, of workloads and host endpoints.
 //
 //	forward ──▶ jump sender ──▶ jump from/...    policy of the workload that sends, if one does
 //	        ──▶ jump receiver ──▶ jump to/...    policy of the workload that receives, if one does
 //	        ──▶ jump host-forward-in, host-forward-out    policy of host endpoints, if any
 //	        ──▶ in set epoch: goto verdict       carries out the decision
 //
-// The hooks input and output have the same with fewer jumps. Policy that decides about a packet
-// records that in the packet's priority (priorityAllowed, chain denied) and returns. Chains that
-// jump to policy return as well (returnDecided), up to the base chain. No chain below it has a
-// verdict of policy, because a delayed packet may use newer rules there. If a packet returns
-// without a decision, the chain sender or receiver records that it is denied. That happens to a
-// packet on the previous generation, to which a new from/... chain is empty. Such a packet is
+// The hooks input and output have the same structure with fewer jumps.
+//
+// When a packet enters, only the rules of the base chain itself are fixed: below it, a delayed
+// packet may use newer rules. So no chain below the base chain drops or accepts by policy. A chain
+// that decides records the decision in the packet's priority (priorityAllowed, chain denied) and
+// returns. Chains that jump to policy return as well (returnDecided), up to the base chain.
+//
+// To a packet on the previous generation, a new from/... chain is empty, so the packet returns
+// without a decision. The chain sender or receiver then records that it is denied. Such a packet is
 // stale: the base chain does not carry the decision out, and its -again chain evaluates the packet
 // again.
 const (
@@ -35,8 +37,8 @@ const (
 	chainReceiver = "receiver"
 	chainAllowed  = "allowed"
 	chainDenied   = "denied"
-	// chainRefused records that a packet is denied for a reason other than policy: it has no
-	// answer. The chain exists if Config.Reject is set. Otherwise chainDenied takes its place.
+	// chainRefused records that a packet is denied for a reason other than policy, so it is not
+	// answered. The chain exists if Config.Reject is set. Otherwise chainDenied takes its place.
 	chainRefused = "refused"
 )
 
@@ -64,9 +66,9 @@ func (b *baseChains) forwardChains() []*ruleset.Chain {
 	}
 	others := b.others(ruleset.IIFName, ruleset.OIFName)
 	switch {
-	case len(hosts) > 0: // their policy allows known connections
+	case len(hosts) > 0: // the policy of host endpoints allows known connections
 		others.Matches = append(others.Matches, established())
-	case !known: // this rule and those before it look up several sets, which could be of two states
+	case !known: // the rules up to this one look up several sets, which could be of two states
 		others.Matches = append(others.Matches, build.InSet(setEpoch, ruleset.NFProto))
 	}
 	if known || len(hosts) == 0 {
@@ -88,9 +90,9 @@ func (b *baseChains) acceptsKnown() bool {
 }
 
 // known returns the rules that accept packets of established connections without the chains of
-// endpoints: to a workload that is up, from one, and between two. They come first, and make few
-// lookups. These could see sets of different states, or of a newer state than the rules. So each
-// rule then checks the epoch, which only a rule of a base chain can.
+// endpoints. There are rules for packets to a workload that is up, from one, and between two. They
+// come first and make few lookups. Their sets could be of different states, or of a newer state
+// than the rules. So each rule also checks the epoch; only a rule of a base chain can do that.
 func (b *baseChains) known() (rules []ruleset.Rule) {
 	accept := func(parts ...[]ruleset.Match) {
 		matches := slices.Concat(append([][]ruleset.Match{{established()}}, parts...)...)
@@ -109,7 +111,7 @@ func (b *baseChains) known() (rules []ruleset.Rule) {
 	if b.cfg.ReversePath {
 		return rules
 	}
-	for _, f := range sets.Families() { // the family is the cheapest match
+	for _, f := range sets.Families() { // the match on the family comes first because it is the cheapest
 		accept([]ruleset.Match{match.OfFamily(f)}, b.noWorkload(ruleset.OIFName), []ruleset.Match{ownAddress(f)})
 	}
 	for _, f := range sets.Families() {
@@ -124,7 +126,7 @@ func established() ruleset.Match {
 	return build.State(ruleset.CtEstablished)
 }
 
-// ownAddress matches packets of a family from a workload that is up, with an address of its own.
+// ownAddress matches packets of a family from a workload that is up, with an own address as source.
 func ownAddress(f sets.Family) ruleset.Match {
 	return build.InSet(sourceSet(f), ruleset.IIFName, match.Saddr(f))
 }
@@ -142,7 +144,7 @@ func (b *baseChains) jumpsTo(chain string, field ruleset.Field) []ruleset.Rule {
 	return rules
 }
 
-// noWorkload matches an interface that no workload has, nor may have by its name.
+// noWorkload matches interfaces that no workload has and whose names lack the prefix of workloads.
 func (b *baseChains) noWorkload(field ruleset.Field) []ruleset.Match {
 	prefix := ruleset.IfnamePrefix(b.cfg.InterfacePrefix)
 	matches := []ruleset.Match{ruleset.Compare{Field: field, Not: true, Value: prefix}}
@@ -153,9 +155,9 @@ func (b *baseChains) noWorkload(field ruleset.Field) []ruleset.Match {
 	return matches
 }
 
-// sideChains returns the chains that jump to the policy of the sender and of the receiver. A packet
-// returns with a decision, except if its interface is not a workload's. Such a packet enters these
-// chains only if the interface of some endpoint lacks the prefix.
+// sideChains returns the chains sender and receiver, which jump to the policy of the workload on
+// that side. A packet returns with a decision, unless its interface is not a workload's. Such a
+// packet enters these chains only if some endpoint's interface lacks the prefix.
 func (b *baseChains) sideChains() []*ruleset.Chain {
 	side := func(
 		name, endpoints string, dir match.Direction, field ruleset.Field, before ...ruleset.Rule,
@@ -185,7 +187,7 @@ func (b *baseChains) policed(p basePolicy) []*ruleset.Chain {
 	return b.verdicts.policed(p)
 }
 
-// hostJumps returns the jumps to the lists in which a host endpoint enforces policy.
+// hostJumps returns the jumps to those of the lists in which a host endpoint enforces policy.
 func (b *baseChains) hostJumps(lists ...hostList) (rules []ruleset.Rule) {
 	for _, l := range lists {
 		if b.host.enforced[l] {
@@ -195,9 +197,10 @@ func (b *baseChains) hostJumps(lists ...hostList) (rules []ruleset.Rule) {
 	return rules
 }
 
-// ofHost accepts packets of the host whose interface is no workload's. Without hosts (the jumps to
-// policy of host endpoints) it accepts all, otherwise those of known connections. With hosts, it
-// returns no rule if the name of the interface does not show which endpoint's policy applies.
+// ofHost accepts packets of the host itself whose interface is no workload's. hosts are the jumps
+// to policy of host endpoints: if there are none, it accepts all such packets, otherwise those of
+// known connections. With hosts, it returns no rule if the name of the interface does not show
+// which endpoint's policy applies.
 func (b *baseChains) ofHost(field ruleset.Field, hosts []ruleset.Rule) []ruleset.Rule {
 	others := b.others(field)
 	if len(hosts) > 0 {
@@ -209,7 +212,7 @@ func (b *baseChains) ofHost(field ruleset.Field, hosts []ruleset.Rule) []ruleset
 	return []ruleset.Rule{others}
 }
 
-// others accepts packets whose interfaces are no workloads'.
+// others accepts packets none of whose given interfaces is a workload's.
 func (b *baseChains) others(fields ...ruleset.Field) ruleset.Rule {
 	var matches []ruleset.Match
 	for _, f := range fields {
@@ -219,9 +222,9 @@ func (b *baseChains) others(fields ...ruleset.Field) ruleset.Rule {
 }
 
 // dropBlocked returns rules that drop packets from blocked addresses (for IIFName) and to them (for
-// OIFName), established connections included. The policy of an endpoint that is up and has the same
-// address decides about packets through its own interface or bridge. Another master is no such interface: its
-// packets are those of its ports.
+// OIFName), including established connections. If an endpoint that is up has the same address,
+// packets through its own interface or bridge are left to its policy. Packets through any other
+// master drop, because they are those of its ports.
 func (b *baseChains) dropBlocked(fields ...ruleset.Field) (out []ruleset.Rule) {
 	for _, f := range b.ports.families {
 		for _, field := range fields {

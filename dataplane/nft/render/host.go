@@ -20,16 +20,17 @@ type hostEndpoints struct {
 	attachments *attachments
 }
 
-// hostRules are the rules of a host endpoint's lists.
+// hostRules has the rules of a host endpoint, by list.
 type hostRules struct {
 	lists [hostListCount][]ruleset.Rule
-	// recheck has rules that test whether untracked or pre-DNAT policy allowed the packet.
+	// recheck has rules that test in a later stage whether untracked or pre-DNAT policy allowed the
+	// packet.
 	recheck [hostListCount][]ruleset.Rule
 	errs    []error
 }
 
-// render renders the chains of a host endpoint. If one of its lists fails, only failsafe ports
-// accept new connections.
+// render renders the chains of a host endpoint. If one of its lists cannot be rendered, only
+// packets to failsafe ports begin new connections.
 func (h *hostEndpoints) render(s *subject) {
 	e, rules := s.host, &hostRules{}
 	check := func(out []ruleset.Rule, err error) []ruleset.Rule {
@@ -61,8 +62,8 @@ func (h *hostEndpoints) render(s *subject) {
 	h.addChains(s, rules)
 }
 
-// failed returns the rules of a host endpoint that cannot be rendered. Its pre-DNAT policy may
-// have denied packets of workloads (S105).
+// failed returns the rules of a host endpoint that cannot be rendered. They also drop packets of
+// workloads that its pre-DNAT policy may have denied (S105).
 func (h *hostEndpoints) failed(e *dataplane.HostEndpoint) (rules hostRules) {
 	fault := []ruleset.Rule{h.statements.refusal("host endpoint at fault")}
 	rules.lists[hostIn], rules.lists[hostOut] = fault, fault
@@ -78,14 +79,16 @@ func (h *hostEndpoints) failed(e *dataplane.HostEndpoint) (rules hostRules) {
 	return rules
 }
 
-// addChains adds the chains of a host endpoint. Each chain in a map of interfaces records a
-// decision, or that there is none, because the rule after the map drops packets without a record.
+// addChains adds the chains of a host endpoint. A chain that a map of interfaces leads to must
+// always leave a record: of a decision, or that the packet is undecided. The rule after the map
+// drops packets without a record.
 func (h *hostEndpoints) addChains(s *subject, rules *hostRules) {
 	add := func(name string, rules ...[]ruleset.Rule) {
 		s.addChain(h.table, &ruleset.Chain{Name: name, Rules: slices.Concat(rules...)})
 	}
 	recordUndecided := []ruleset.Rule{build.Always(record(priorityUndecided), build.Return())}
-	// These rules skip policy for packets that an earlier stage allowed (S122).
+	// These rules return packets that untracked or pre-DNAT policy allowed, so that they skip this
+	// policy (S122).
 	var rawIn, rawOut, preDNAT []ruleset.Rule
 	if s.enforced[hostRawIn] {
 		add(hostRawIn.recheck(s), rules.recheck[hostRawIn])
@@ -121,8 +124,8 @@ func (h *hostEndpoints) addChains(s *subject, rules *hostRules) {
 	}
 }
 
-// withoutConnection returns rules of pre-DNAT policy for packets without a connection: they were
-// not translated, so the rules can test their destination itself. All other packets skip the rules.
+// withoutConnection limits rules of pre-DNAT policy to packets without a connection. Such packets
+// were not translated, so the rules can test their destination itself.
 func withoutConnection(rules []ruleset.Rule) (out []ruleset.Rule) {
 	none := build.Equals(ruleset.CtState, ruleset.Uint32(ruleset.CtInvalid|ruleset.CtUntracked))
 	for _, r := range rules {

@@ -19,21 +19,22 @@ type hostChains struct {
 	failsafes  *failsafes
 }
 
-// hostOrder has the host endpoints that the chains are for.
+// hostOrder has the host endpoints for which hostChains makes chains.
 type hostOrder struct {
 	// subjects are in the order of their keys.
 	subjects []*subject
-	// byAddress is set if one of them governs interfaces by their addresses.
+	// byAddress is set if one of them governs interfaces by their addresses: it has no interface
+	// name.
 	byAddress bool
 }
 
-// hostState says which lists of host endpoints base chains jump to. byAddress is that of hostOrder.
+// hostState has the values of host endpoints on which base chains depend.
 type hostState struct {
 	enforced  [hostListCount]bool
 	byAddress bool
 }
 
-// state returns the values that base chains depend on.
+// state returns the values on which base chains depend.
 func (h hostOrder) state() (out hostState) {
 	out.byAddress = h.byAddress
 	for l := range hostListCount {
@@ -44,12 +45,13 @@ func (h hostOrder) state() (out hostState) {
 }
 
 // sharesAddresses reports whether policy of host endpoints may look up an address of a packet that
-// other policy looks up, too: policy of workloads, or of another stage.
+// other policy also looks up: policy of workloads, or of another stage.
 func (h hostState) sharesAddresses() bool {
 	return slices.Contains(h.enforced[hostForwardIn:], true)
 }
 
-// forAll returns the first host endpoint for all interfaces, or nil: only that one counts (S123).
+// forAll returns the first host endpoint for all interfaces, or nil. Any others of this kind are
+// ignored (S123).
 func (h hostOrder) forAll() *subject {
 	for _, s := range h.subjects {
 		if s.host.Interface == policy.AllInterfaces {
@@ -59,9 +61,9 @@ func (h hostOrder) forAll() *subject {
 	return nil
 }
 
-// dispatch returns the chain of a list. It sends a packet to the chain of the host endpoint that
-// governs its interface. A packet returns if policy decides about it or no host endpoint governs
-// its interface.
+// dispatch returns the chain of a list, which leads a packet to the chain of the host endpoint that
+// governs its interface. A packet returns with a decision of policy, or without one if no host
+// endpoint governs its interface.
 func (b *hostChains) dispatch(l hostList, order hostOrder) *ruleset.Chain {
 	star := order.forAll()
 	rules := []ruleset.Rule{build.When(build.Return(), denied()), forget()}
@@ -78,7 +80,8 @@ func (b *hostChains) dispatch(l hostList, order hostOrder) *ruleset.Chain {
 	if l.partial() {
 		rules = append(rules, build.When(build.Return(), undecided()))
 	}
-	// Only packets on the previous generation reach this rule: to them a new chain is empty.
+	// Only a packet on the previous generation reaches this rule: to that packet, a new chain is
+	// empty.
 	governed := build.InSet(setHostGoverned, l.field())
 	rules = append(rules, b.statements.recordRefusal("host endpoint being changed", governed))
 	if star != nil && star.enforced[l] || order.byAddress {
@@ -126,8 +129,8 @@ func (b *hostChains) base(l hostList) []*ruleset.Chain {
 	return b.verdicts.policed(p)
 }
 
-// atWorkloads returns rules with the verdict for the interfaces of workloads, and a return for
-// unknown ones with the prefix.
+// atWorkloads returns rules with the given verdict for interfaces of workloads. For unknown
+// interfaces with the prefix, they return.
 func (b *hostChains) atWorkloads(l hostList, v ruleset.Verdict) []ruleset.Rule {
 	return []ruleset.Rule{
 		build.When(v, build.InSet(setEndpoints, l.field())),
@@ -135,8 +138,8 @@ func (b *hostChains) atWorkloads(l hostList, v ruleset.Verdict) []ruleset.Rule {
 	}
 }
 
-// discovery returns the rule with the verdict for neighbour discovery of the host, in either
-// direction.
+// discovery returns the rule with the given verdict for neighbour discovery of the host, in both
+// directions.
 func (b *hostChains) discovery(v ruleset.Verdict) []ruleset.Rule {
 	if b.cfg.DenyNeighbourDiscovery {
 		return nil

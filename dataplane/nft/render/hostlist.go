@@ -7,7 +7,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// hostList is one of a host endpoint's lists of policies.
+// hostList is one of a host endpoint's lists of policies, by stage and direction.
 type hostList uint8
 
 const (
@@ -18,14 +18,14 @@ const (
 	hostRawIn
 	hostRawOut
 	hostPreDNAT
-	// hostRawOutDNAT is hostRawOut for packets whose destination was translated: the outgoing interface
-	// is known only after routing.
+	// hostRawOutDNAT is hostRawOut for packets whose destination was translated: their outgoing
+	// interface is known only after routing.
 	hostRawOutDNAT
 	hostListCount
 )
 
-// HostChains returns the names of the chains that jump to host endpoints, one for each list, and
-// that of the list of untracked policy for outgoing packets.
+// HostChains returns the names of the chains that jump to host endpoints, one for each list.
+// untrackedOut is the one for untracked policy of outgoing packets.
 func HostChains() (all []string, untrackedOut string) {
 	for l := range hostListCount {
 		all = append(all, l.name())
@@ -33,8 +33,8 @@ func HostChains() (all []string, untrackedOut string) {
 	return all, hostRawOut.name()
 }
 
-// name returns the name of the chain that jumps to the host endpoints' chains for the list. Their
-// names begin with it.
+// name returns the name of the chain that jumps to the host endpoints' chains for the list. The
+// names of these chains begin with it.
 func (l hostList) name() string {
 	return [...]string{
 		"host-in", "host-out", "host-forward-in", "host-forward-out", "host-raw-in", "host-raw-out", "host-prednat",
@@ -47,8 +47,8 @@ func (l hostList) out() bool {
 	return l == hostOut || l == hostForwardOut || l == hostRawOut || l == hostRawOutDNAT
 }
 
-// partial reports whether the list is of untracked or pre-DNAT policy. It leaves packets that no
-// rule matches to later stages, and has base chains of its own.
+// partial reports whether the list is of untracked or pre-DNAT policy. Such a list leaves packets
+// that no rule matches to later stages, and has base chains of its own.
 func (l hostList) partial() bool { return l >= hostRawIn }
 
 // field returns the interface field that selects the host endpoint.
@@ -68,17 +68,17 @@ const (
 // chain returns the name of the chain for one list of a host endpoint.
 func (l hostList) chain(s *subject) string { return sets.KeyName(l.name(), s.key) }
 
-// tracked returns the name of the chain that tests first whether untracked policy allowed the
-// packet, and then has the rules of chain. The host's interfaces use it if there is untracked
-// policy. It exists for pre-DNAT policy and for forwarded packets: there, workloads' interfaces use
-// chain.
+// tracked returns the name of the chain that first tests whether untracked policy allowed the
+// packet, and then has the same rules as chain. It is used at the host's own interfaces if there is
+// untracked policy. It exists for pre-DNAT policy and for forwarded packets. There, interfaces of
+// workloads use chain.
 func (l hostList) tracked(s *subject) string { return sets.KeyName("tracked-"+l.name(), s.key) }
 
-// recheck returns the name of the chain that tests whether untracked or pre-DNAT policy allowed a
-// packet.
+// recheck returns the name of the chain that tests in a later stage whether untracked or pre-DNAT
+// policy allowed a packet.
 func (l hostList) recheck(s *subject) string { return sets.KeyName("recheck-"+l.name(), s.key) }
 
-// entry returns the name of the chain for packets of an interface of the host.
+// entry returns the name of the chain to which packets of an interface of the host go.
 func (l hostList) entry(s *subject) string {
 	if (l == hostPreDNAT || l == hostForwardIn) && s.enforced[hostRawIn] {
 		return l.tracked(s)
@@ -86,9 +86,9 @@ func (l hostList) entry(s *subject) string {
 	return l.chain(s)
 }
 
-// partialBase returns the base chain of a partial list, without its rules. The -again chain must be
-// the next one in the hook: another base chain in between would overwrite the record of a stale
-// packet.
+// partialBase returns the base chain of a partial list, without its rules. Its -again chain must be
+// the next base chain in the hook. Another chain with policy in between would overwrite the
+// priority, which records that a packet is stale.
 func (l hostList) partialBase() basePolicy {
 	p := basePolicy{
 		verdict: chainVerdictUntracked, untracked: true, priority: priorityRaw, againPriority: priorityRaw + 1,
@@ -98,7 +98,7 @@ func (l hostList) partialBase() basePolicy {
 		p.name, p.point = "untracked-in", ruleset.Prerouting
 	case hostRawOut:
 		p.name, p.point = "untracked-out", ruleset.Output
-	case hostRawOutDNAT: // such packets are already tracked, so policy only denies them
+	case hostRawOutDNAT: // such packets are already tracked, so policy can only deny them
 		p.name, p.point, p.verdict, p.untracked = "untracked-out-dnat", ruleset.Postrouting, "", false
 	default:
 		p = basePolicy{name: "pre-dnat", point: ruleset.Prerouting}

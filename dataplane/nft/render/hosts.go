@@ -13,29 +13,30 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// setHostInterfaces holds the interfaces whose addresses are known, if a host endpoint governs
-// interfaces by their addresses.
+// setHostInterfaces has the interfaces whose addresses are known. It is used if a host endpoint
+// governs interfaces by their addresses.
 const setHostInterfaces = "host-interfaces"
 
-// setHostGoverned holds the interfaces in the maps from interfaces to host endpoints.
+// setHostGoverned has the interfaces that are in the maps from interfaces to host endpoints.
 const setHostGoverned = "host-governed"
 
-// loopback is the interface that no host endpoint governs: its packets do not leave the host.
+// loopback is an interface that no host endpoint governs, because its packets do not leave the
+// host.
 const loopback = "lo"
 
-// hosts has the host endpoints and determines the interfaces that they govern.
+// hosts has the host endpoints, and determines the interfaces that each of them governs.
 type hosts struct {
 	table      *table
 	interfaces *interfaces
 	to         *hostChains
-	// all are the host endpoints, and order has them as of the last update. byAddress counts those
-	// that govern interfaces by their addresses.
+	// all has the host endpoints. order has them as of the last update. byAddress is the number of
+	// those that govern interfaces by their addresses.
 	all       map[*subject]struct{}
 	order     hostOrder
 	byAddress int
 	// known has the addresses of the host's interfaces.
 	known map[string]Interface
-	// mapped has the elements that interfaces have in the maps.
+	// mapped has the elements of each interface in the maps.
 	mapped map[string][]elementRef
 	dirty  bool
 }
@@ -46,7 +47,7 @@ func newHosts(t *table, i *interfaces, to *hostChains) *hosts {
 	}
 }
 
-// set records that an endpoint becomes the given host endpoint; nil if it is removed.
+// set replaces the host endpoint of s by e. If it is removed, e is nil.
 func (h *hosts) set(s *subject, e *dataplane.HostEndpoint) {
 	h.dirty = h.dirty || e != nil || s.host != nil
 	if byAddress(s.host) {
@@ -77,7 +78,8 @@ func byAddress(h *dataplane.HostEndpoint) bool {
 
 func hostMap(l hostList) string { return l.name() + "-interfaces" }
 
-// hostSets returns the maps from interfaces to host endpoints, empty, and the other sets that their rules look up.
+// hostSets returns the maps from interfaces to host endpoints, without elements, and the other sets
+// of host endpoints.
 func hostSets(cfg *Config) []*sets.ElementSet {
 	out := []*sets.ElementSet{
 		sets.NewElementSet(ruleset.Set{Name: setHostInterfaces, Key: []ruleset.Type{ruleset.TypeIfname}}),
@@ -126,7 +128,7 @@ func (h *hosts) update() {
 	h.updateChains()
 }
 
-// updateChains adds the shared chains that are needed, and deletes the others.
+// updateChains adds the shared chains that are needed, and deletes the other shared chains.
 func (h *hosts) updateChains() {
 	any := len(h.order.subjects) > 0
 	h.keep(h.to.failsafes.shared(), any)
@@ -152,9 +154,9 @@ func (h *hosts) keep(chains []*ruleset.Chain, wanted bool) {
 	}
 }
 
-// governor returns the host endpoint that governs an interface: the one with the smallest key of
-// those that match by name or address (S108, S123). It is not known if one before it is found by
-// address and the interface's addresses are unknown.
+// governor returns the host endpoint that governs an interface: the one with the smallest key among
+// those that match the interface by name or address (S108, S123). known is false if the addresses
+// of the interface are unknown, and a host endpoint that is found by addresses could come first.
 func (h *hosts) governor(name string) (s *subject, known bool) {
 	for _, s := range h.order.subjects {
 		switch e := s.host; {
@@ -178,8 +180,8 @@ func (h *hosts) governor(name string) (s *subject, known bool) {
 	return nil, true
 }
 
-// mapInterface maps one interface to the host endpoint that governs it. Either all maps have the
-// interface or none.
+// mapInterface sets the elements of one interface in the maps to the host endpoint that governs it.
+// The interface is in all maps or in none.
 func (h *hosts) mapInterface(name string) {
 	var now []elementRef
 	put := func(set string, e ruleset.Element) {
@@ -209,16 +211,15 @@ func (h *hosts) mapInterface(name string) {
 	h.mapped[name] = now
 }
 
-// concerns reports whether an interface has elements of its own. Other interfaces belong to the
-// host endpoint for all interfaces.
+// concerns reports whether an interface has elements of its own. The host endpoint for all
+// interfaces governs the others.
 func (h *hosts) concerns(name string) bool {
 	_, known := h.known[name]
 	return name != loopback && (known && h.order.byAddress ||
 		slices.ContainsFunc(h.order.subjects, func(s *subject) bool { return s.host.Interface == name }))
 }
 
-// interfaceChanged updates the elements of an interface that a workload was added to or removed
-// from.
+// interfaceChanged updates the elements of an interface after a workload got it or lost it.
 func (h *hosts) interfaceChanged(name string) {
 	if !h.dirty && h.concerns(name) {
 		h.mapInterface(name)

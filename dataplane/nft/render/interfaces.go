@@ -13,7 +13,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// interfaces has the interfaces of workload endpoints, and renders them to elements of sets and maps.
+// interfaces has the interfaces of workload endpoints, and renders them to elements of sets and
+// maps.
 type interfaces struct {
 	prefix string
 	table  *table
@@ -21,12 +22,12 @@ type interfaces struct {
 	// masters has the master of each interface that is a port.
 	masters map[string]Master
 	bridges *bridges
-	// unprefixed counts the interfaces whose names do not begin with the prefix.
+	// unprefixed is the number of interfaces whose names lack the prefix.
 	unprefixed int
 	local      *classify.LocalAddresses
 
 	dirty *dirtySet[string]
-	// dirtySubjects is marked for the endpoints of an interface that changes.
+	// dirtySubjects is marked for the endpoints of an interface that has changed.
 	dirtySubjects *dirtySet[*subject]
 }
 
@@ -37,19 +38,19 @@ func newInterfaces(cfg *Config, t *table, dirtySubjects *dirtySet[*subject]) *in
 		local:   classify.NewLocalAddresses(), dirty: newDirtySet[string](), dirtySubjects: dirtySubjects,
 	}
 	for _, name := range cfg.Bridges {
-		i.dirty.mark(name) // ChangedInterfaces: its master must be looked up
+		i.dirty.mark(name) // so that ChangedInterfaces returns the bridge: its master must be read
 	}
 	return i
 }
 
-// iface is an interface that workload endpoints claim.
+// iface is an interface that one or more workload endpoints have.
 type iface struct {
 	claims   map[*subject]struct{}
 	elements []elementRef
 }
 
-// claim records that a workload endpoint has an interface. The endpoint and the others of that interface
-// are rendered again.
+// claim records that a workload endpoint has an interface. It marks all endpoints of the interface
+// as dirty, because two with the same interface are at fault.
 func (i *interfaces) claim(s *subject) {
 	name := s.workload.Interface
 	x := i.byName[name]
@@ -68,7 +69,7 @@ func (i *interfaces) claim(s *subject) {
 	i.markDirty(name)
 }
 
-// unclaim records that a workload endpoint does not have its interface any more.
+// unclaim records that a workload endpoint no longer has its interface.
 func (i *interfaces) unclaim(s *subject) {
 	name := s.workload.Interface
 	delete(i.byName[name].claims, s)
@@ -82,12 +83,13 @@ func (i *interfaces) unclaim(s *subject) {
 	i.markDirty(name)
 }
 
-// otherClaim returns the first other endpoint of the same interface.
+// otherClaim returns another endpoint with the same interface, the one with the smallest key, or
+// nil.
 func (i *interfaces) otherClaim(s *subject) *subject {
 	return first(i.byName[s.workload.Interface].claims, s)
 }
 
-// markDirty marks an interface and its endpoints.
+// markDirty marks an interface and its endpoints as dirty.
 func (i *interfaces) markDirty(name string) {
 	for o := range i.byName[name].claims {
 		i.dirtySubjects.mark(o)
@@ -102,7 +104,7 @@ func (i *interfaces) setMaster(name string, m Master) {
 	}
 	i.bridges.ports = nil
 	affected := []string{name}
-	if i.bridges.has(name) { // see bridge
+	if i.bridges.has(name) { // the ports of a bridge count only while it has no master: see bridge
 		for port, of := range i.masters {
 			if of.Name == name && port != name {
 				affected = append(affected, port)
@@ -126,7 +128,7 @@ func (i *interfaces) setMaster(name string, m Master) {
 	}
 }
 
-// rebridge records that the bridge of an interface may have changed.
+// rebridge records the bridge of an interface, if it has changed from before.
 func (i *interfaces) rebridge(name, before string) {
 	now := i.bridge(name)
 	if now == before {
@@ -146,8 +148,9 @@ func (i *interfaces) rebridge(name, before string) {
 	}
 }
 
-// bridge returns the configured bridge that an interface is a port of, or "". One that is itself a
-// port, as of a VRF, does not count: the hooks see the packets with the interface of its master.
+// bridge returns the configured bridge of which an interface is a port, or "". A bridge that is
+// itself a port, for example of a VRF, does not count: the hooks see its packets with the interface
+// of its master.
 func (i *interfaces) bridge(name string) string {
 	m := i.masters[name]
 	if !i.bridges.has(m.Name) || m.Kind != kindBridge || i.masters[m.Name] != (Master{}) {
@@ -171,8 +174,8 @@ func (i *interfaces) fault(name string) error {
 	}
 }
 
-// blocked reports whether policy cannot see the packets of an endpoint's interface, because it is a
-// port of a master.
+// blocked reports whether policy cannot see the packets of an endpoint's interface, because the
+// interface is a port of a master.
 func (i *interfaces) blocked(name string) bool {
 	_, port := i.masters[name]
 	return port && i.bridge(name) == "" && i.has(name)
@@ -190,8 +193,9 @@ func (i *interfaces) setMasters(known map[string]Interface) {
 	}
 }
 
-// render adds the elements of the dirty interfaces to the sets and maps, and removes their old ones.
-// All old ones go first: an address may move from one port of a bridge to another.
+// render adds the elements of the dirty interfaces to the sets and maps, and removes their old
+// ones. It removes all old elements first, because an address may move from one port of a bridge to
+// another.
 func (i *interfaces) render() {
 	type added struct {
 		set     string
@@ -224,10 +228,10 @@ func (i *interfaces) render() {
 	}
 }
 
-// putElements puts the elements of one endpoint's interface.
+// putElements puts the elements of an interface for one of its endpoints.
 func (i *interfaces) putElements(name string, s *subject, put func(set string, e ruleset.Element)) {
 	if i.bridges.has(name) {
-		return // its elements are those of its ports
+		return // the ports of the bridge have its elements
 	}
 	put(setEndpoints, sets.Element(nil, ruleset.Ifname(name)))
 	bridge := i.bridge(name)
@@ -241,8 +245,8 @@ func (i *interfaces) putElements(name string, s *subject, put func(set string, e
 		return
 	}
 	put(setUp, sets.Element(nil, ruleset.Ifname(name)))
-	// Jump, not goto: to a packet on the previous generation these chains are empty. It must return
-	// to the rule that drops it.
+	// Jump, not goto: to a packet on the previous generation these chains are empty. The packet
+	// must return to the rule that records that it is denied.
 	to, from := build.Jump(sets.KeyName("to", s.key)), build.Jump(sets.KeyName("from", s.key))
 	put(mapTo, sets.Element(&to, ruleset.Ifname(name)))
 	put(mapFrom, sets.Element(&from, ruleset.Ifname(name)))
@@ -269,7 +273,7 @@ func (i *interfaces) putBridged(port, bridge string, s *subject, put func(set st
 	}
 }
 
-// names returns the interfaces that endpoints have, and the configured bridges, in no particular order.
+// names returns the interfaces of endpoints, and the configured bridges, in no particular order.
 func (i *interfaces) names() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for name := range i.byName {
@@ -285,7 +289,8 @@ func (i *interfaces) names() iter.Seq[string] {
 	}
 }
 
-// ofWorkloads reports whether an endpoint has the interface, or it is a configured bridge.
+// ofWorkloads reports whether an endpoint has the interface, or the interface is a configured
+// bridge.
 func (i *interfaces) ofWorkloads(name string) bool { return i.has(name) || i.bridges.has(name) }
 
 // has reports whether an endpoint has the interface.

@@ -13,13 +13,13 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// ipSets has the IP sets, and the policies and profiles that refer to them.
+// ipSets has the IP sets, and the policies and profiles whose rules refer to them.
 type ipSets struct {
 	lists *sets.Lists
 	byID  map[dataplane.IPSetID]*sets.IPSet
 	users map[*sets.IPSet]map[*ruleOwner]struct{}
-	// dirty has the sets with new members. changed has the sets to compare with the kernel's at the
-	// next flush.
+	// dirty has the sets with new members. changed has the sets that the next flush must compare
+	// with those in the kernel.
 	dirty, changed *dirtySet[*sets.IPSet]
 }
 
@@ -31,7 +31,7 @@ func newIPSets(lists *sets.Lists) *ipSets {
 	}
 }
 
-// get returns an IP set, which need not exist.
+// get returns the IP set with the id. If there is none, it adds one that does not exist yet.
 func (i *ipSets) get(id dataplane.IPSetID) *sets.IPSet {
 	s := i.byID[id]
 	if s == nil {
@@ -41,14 +41,14 @@ func (i *ipSets) get(id dataplane.IPSetID) *sets.IPSet {
 	return s
 }
 
-// replace sets the members of a set, which is added if it does not exist.
+// replace sets all members of a set. If the set does not exist, it is added.
 func (i *ipSets) replace(e *dataplane.IPSetUpdate) {
 	s := i.get(e.ID)
 	s.Replace(e)
 	i.dirty.mark(s)
 }
 
-// update adds members to a set and removes members.
+// update adds members to a set and removes members from it.
 func (i *ipSets) update(e *dataplane.IPSetDelta) {
 	if s := i.byID[e.ID]; s != nil && s.Exists() { // without the set, the rules that refer to it fail
 		s.Update(e)
@@ -74,15 +74,16 @@ func (i *ipSets) copyFrom(from *ipSets) {
 	}
 }
 
-// forget drops a set that neither exists nor is referred to, nor has kernel sets that the next
-// flush takes away. It may be forgotten already, and another have its place.
+// forget drops an IP set that is of no further use: it does not exist, no rule refers to it, and
+// the next flush has no set of it to delete. The IP set may be forgotten already, and another one
+// may have its id.
 func (i *ipSets) forget(s *sets.IPSet) {
 	if i.byID[s.ID] == s && s.Gone() && len(i.users[s]) == 0 {
 		delete(i.byID, s.ID)
 	}
 }
 
-// refer records which sets the rules of a policy or profile refer to.
+// refer records the sets to which the rules of a policy or profile refer.
 func (i *ipSets) refer(o *ruleOwner) {
 	old := o.sets
 	o.sets = map[*sets.IPSet]struct{}{}
@@ -109,8 +110,8 @@ func (i *ipSets) refer(o *ruleOwner) {
 	}
 }
 
-// markUsers calls changed for each policy and profile whose rules depend on a set in which more
-// than members changed.
+// markUsers calls changed for each policy and profile whose rules must be rendered again, because a
+// set changed in more than its members: for example, it became empty.
 func (i *ipSets) markUsers(changed func(*ruleOwner)) {
 	for s := range i.dirty.objects {
 		if s.Settle() {
@@ -123,14 +124,14 @@ func (i *ipSets) markUsers(changed func(*ruleOwner)) {
 	i.dirty.clear()
 }
 
-// forgetUnused drops the changed sets that are of no use any more.
+// forgetUnused drops the changed sets that are of no further use.
 func (i *ipSets) forgetUnused() {
 	for s := range i.changed.objects {
 		i.forget(s)
 	}
 }
 
-// flush appends the changes of the kernel's sets to the delta.
+// flush appends the changes of the sets in the kernel to the delta.
 func (i *ipSets) flush(d *ruleset.Delta) {
 	maps.Copy(i.changed.objects, i.lists.TakeLooked())
 	byID := func(a, b *sets.IPSet) int { return cmp.Compare(a.ID, b.ID) }
@@ -141,7 +142,7 @@ func (i *ipSets) flush(d *ruleset.Delta) {
 	i.changed.clear()
 }
 
-// kernelSets returns the sets that the kernel has, in no particular order.
+// kernelSets returns the sets that the kernel should have, in no particular order.
 func (i *ipSets) kernelSets() (out []*ruleset.Set) {
 	for _, s := range i.byID {
 		out = append(out, s.Kernel()...)

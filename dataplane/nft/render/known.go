@@ -10,15 +10,16 @@ import (
 )
 
 const (
-	// chainRelated decides what connection tracking relates to another connection. It goes on to a
-	// chain for the receiver.
+	// chainRelated decides about related packets: ICMP errors about a connection, and first packets
+	// of expected connections. It checks the sender, and chainRelatedReceiver the receiver.
 	chainRelated         = "related"
 	chainRelatedReceiver = "related-receiver"
-	// chainInvalid drops the invalid packets that policy must not see, with KeepInvalid.
+	// chainInvalid drops the invalid packets that policy must not see. It exists with KeepInvalid.
 	chainInvalid = "invalid"
 )
 
-// ctStates maps the connection states that are decided before policy (S116, S117, S118, S169).
+// ctStates maps the states of connections to verdicts, for packets that are decided before policy
+// (S116, S117, S118, S169).
 func ctStates(cfg *Config) *sets.ElementSet {
 	s := sets.NewElementSet(ruleset.Set{Name: mapCtState, Key: []ruleset.Type{ruleset.TypeCtState}, Verdicts: true})
 	add := func(state uint32, v ruleset.Verdict) { s.Put(sets.Element(&v, ruleset.Uint32(state))) }
@@ -32,20 +33,20 @@ func ctStates(cfg *Config) *sets.ElementSet {
 	return s
 }
 
-// invalidChain returns the chain for invalid packets that are left to policy.
+// invalidChain returns the chain for invalid packets that KeepInvalid leaves to policy.
 func (b *baseChains) invalidChain() *ruleset.Chain {
 	return &ruleset.Chain{Name: chainInvalid, Rules: []ruleset.Rule{b.statements.noFragments()}}
 }
 
-// relatedChains returns the chains for related packets (S169). Such a packet is an ICMP error about
-// the connection of the packet in its payload, or the first packet of a connection that a helper
-// expects. A workload on either side must have one of the connection's addresses; otherwise the
-// packet returns to policy. So no workload injects errors into connections of others, even if its
-// policy allows ICMP. Other interfaces are accepted: the addresses of routers on the way cannot be
-// listed.
+// relatedChains returns the chains for related packets (S169). A related packet is an ICMP error
+// about the connection of the packet in its payload, or the first packet of a connection that a
+// helper expects. If a workload sends or receives the packet, the workload must have one of the
+// connection's addresses. Otherwise the packet returns, and policy decides. So no workload can
+// inject errors into connections of others, even if its policy allows ICMP. At other interfaces,
+// related packets are accepted, because the addresses of routers on the way cannot be listed.
 //
-// At a bridge, that address must belong to the same endpoint as the packet's source, for the sender, or
-// destination, for the receiver.
+// At a bridge, the connection's address must belong to the same endpoint as an address of the
+// packet: its source for the sender, its destination for the receiver.
 func (b *baseChains) relatedChains() []*ruleset.Chain {
 	next, known := chainRelatedReceiver, build.Goto(chainAllowed)
 	sender := []ruleset.Rule{build.When(build.Goto(next), noEndpoint(ruleset.IIFName))}
@@ -68,12 +69,12 @@ func (b *baseChains) relatedChains() []*ruleset.Chain {
 	return []*ruleset.Chain{{Name: chainRelated, Rules: sender}, {Name: next, Rules: receiver}}
 }
 
-// noEndpoint matches interfaces that no workload has, and a missing one.
+// noEndpoint matches interfaces that no workload has. It also matches packets without an interface.
 func noEndpoint(field ruleset.Field) ruleset.Match {
 	return ruleset.Lookup{Fields: []ruleset.Field{field}, Not: true, Set: setEndpoints}
 }
 
-// connectionAddrs returns the addresses of a connection, in both directions: NAT makes them differ.
+// connectionAddrs returns the addresses of a connection in both directions. With NAT, these differ.
 func connectionAddrs(f sets.Family) []ruleset.Field {
 	if f == sets.IPv4 {
 		return []ruleset.Field{

@@ -9,7 +9,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// lookupsConfig returns the part of the lookups' configuration that comes from ours.
+// lookupsConfig returns the part of the lookups' configuration that comes from Config.
 func lookupsConfig(cfg *Config) outcome.Config {
 	out := outcome.Config{
 		MaxPerGroup: cfg.Classes.MaxPerGroup, MaxTotal: cfg.Classes.MaxTotal, EachRule: cfg.eachRule(),
@@ -21,7 +21,7 @@ func lookupsConfig(cfg *Config) outcome.Config {
 	return out
 }
 
-// lookupWriter implements outcome.Writer.
+// lookupWriter implements outcome.Writer: it makes the rules that lookups need.
 type lookupWriter struct{ rules *ruleWriter }
 
 func (w *lookupWriter) Rule(

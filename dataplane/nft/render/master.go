@@ -10,24 +10,25 @@ import (
 	"slices"
 )
 
-// Interface is an interface of the host, as the Renderer needs it.
+// Interface describes an interface of the host.
 type Interface struct {
 	Addresses []netip.Addr
 	// Master is the device that the interface is a port of; zero for none.
 	Master Master
 }
 
-// Master is a device that takes over the packets of its ports: a bridge, bond, team, VRF or the
-// like. The hooks see these packets with the interface of the master.
+// Master is a device that takes over the packets of its ports: a bridge, bond, team, VRF or similar
+// device. The hooks see these packets with the interface of the master.
 type Master struct {
-	// Name of the device; it must not be empty.
+	// Name of the device. It must not be empty.
 	Name string
-	// Kind as the kernel names it, such as "bridge"; it may be empty. A bridge of Config.Bridges must have
-	// that kind. Otherwise it is for messages.
+	// Kind is the kernel's name for the kind of the device, such as "bridge". A bridge of
+	// Config.Bridges must have the kind "bridge". For any other device, Kind is only for messages,
+	// and may be empty.
 	Kind string
 }
 
-// UnknownMaster stands for the master of an interface that cannot be looked up.
+// UnknownMaster stands for the master of an interface that could not be read.
 func UnknownMaster() Master { return Master{Kind: "unknown"} }
 
 // fault returns why an endpoint with the interface is at fault, or nil.
@@ -47,9 +48,9 @@ func (m Master) fault(name string) error {
 }
 
 // SetInterfaces sets the interfaces of the host, by name. An endpoint whose interface has a master
-// is at fault, unless that is one of Config.Bridges. Host endpoints without an interface name are
-// found by address; while there is one, an interface that is not in the map has no traffic. The
-// Renderer keeps the map, which must not change.
+// is at fault, unless the master is one of Config.Bridges. A host endpoint without an interface
+// name is found by its addresses. While there is such a host endpoint, packets of interfaces that
+// are not in the map drop. The Renderer keeps the map, so the caller must not change it.
 func (r *Renderer) SetInterfaces(known map[string]Interface) {
 	r.endpoints.interfaces.setMasters(known)
 	r.endpoints.hosts.setKnown(known)
@@ -58,15 +59,15 @@ func (r *Renderer) SetInterfaces(known map[string]Interface) {
 // SetMaster sets the master of one interface.
 func (r *Renderer) SetMaster(name string, m Master) { r.endpoints.interfaces.setMaster(name, m) }
 
-// ChangedInterfaces returns the interfaces of workload endpoints that changed since they were last
-// rendered, by Flush, Table, Errors, Affected or ClassStats, in no particular order. Before they are
-// first rendered, it returns the bridges of Config.Bridges as well.
+// ChangedInterfaces returns the interfaces of workload endpoints that have changed since they were
+// last rendered, in no particular order. Flush, Table, Errors, Affected and ClassStats render them.
+// Before they are first rendered, it also returns the bridges of Config.Bridges.
 func (r *Renderer) ChangedInterfaces() iter.Seq[string] {
 	return maps.Keys(r.endpoints.interfaces.dirty.objects)
 }
 
-// Interfaces returns the interfaces that endpoints have, and the bridges of Config.Bridges, in no
-// particular order: those whose masters count.
+// Interfaces returns the interfaces whose masters the Renderer needs: those of endpoints, and the
+// bridges of Config.Bridges. They are in no particular order.
 func (r *Renderer) Interfaces() iter.Seq[string] { return r.endpoints.interfaces.names() }
 
 // HasInterface reports whether Interfaces has the interface.
@@ -77,5 +78,6 @@ func SameAddresses(a, b map[string]Interface) bool {
 	return maps.EqualFunc(a, b, func(x, y Interface) bool { return slices.Equal(x.Addresses, y.Addresses) })
 }
 
-// NeedsInterfaces reports whether a host endpoint is found by the addresses that SetInterfaces has.
+// NeedsInterfaces reports whether a host endpoint is found by its addresses, so that SetInterfaces
+// must set those of the host's interfaces.
 func (r *Renderer) NeedsInterfaces() bool { return r.endpoints.hosts.byAddress > 0 }

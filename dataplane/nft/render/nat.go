@@ -29,17 +29,18 @@ func mapFloating(f sets.Family) string    { return familyName("floating", f) }  
 func mapFloatingOut(f sets.Family) string { return familyName("floating-out", f) } // workload's address -> floating
 func setHairpin(f sets.Family) string     { return familyName("floating-self", f) }
 
-// nat renders address translation: of pools as sources, and of floating addresses.
+// nat renders address translation: source NAT of pools, and NAT of floating addresses, which are
+// external addresses of workloads.
 type nat struct {
 	cfg   NATConfig
 	table *table
 	pools map[string]*dataplane.Pool
-	// floating has the endpoints that claim a floating address. internal has, for an address, the
-	// endpoints that have a floating address for it.
+	// floating has the endpoints with a given floating address. internal has the endpoints that map
+	// a floating address to a given address of theirs.
 	floating map[netip.Addr]map[*subject]struct{}
 	internal map[netip.Addr]map[*subject]struct{}
-	// dirtyFloating has the addresses to render again, of both maps. dirtyPools is set if the pools are
-	// to be rendered again, and dirty if anything is.
+	// dirtyFloating has the addresses to render again: floating ones, and those of workloads.
+	// dirtyPools is set if the pools must be rendered again, and dirty if anything must.
 	dirtyFloating     *dirtySet[netip.Addr]
 	dirtyPools, dirty bool
 }
@@ -53,7 +54,7 @@ func newNAT(cfg NATConfig, t *table) *nat {
 	}
 }
 
-// natSets returns the empty sets and maps of address translation.
+// natSets returns the sets and maps of address translation, without elements.
 func natSets() (out []*sets.ElementSet) {
 	for _, f := range sets.Families() {
 		addr := []ruleset.Type{sets.AddrType(f)}
@@ -68,7 +69,7 @@ func natSets() (out []*sets.ElementSet) {
 	return out
 }
 
-// update takes an event. It skips those that do not concern address translation.
+// update processes an event. It ignores events that do not concern address translation.
 func (n *nat) update(e dataplane.Event) {
 	if n.cfg.Disabled {
 		return
@@ -90,7 +91,7 @@ func (n *nat) copyFrom(from *nat) {
 	n.dirtyPools, n.dirty = !n.cfg.Disabled, !n.cfg.Disabled
 }
 
-// setFloating replaces the floating addresses of an endpoint. e is nil if the endpoint is removed.
+// setFloating replaces the floating addresses of an endpoint. If the endpoint is removed, e is nil.
 func (n *nat) setFloating(s *subject, e *dataplane.Endpoint) {
 	if n.cfg.Disabled {
 		return
@@ -120,9 +121,9 @@ func (n *nat) setFloating(s *subject, e *dataplane.Endpoint) {
 	n.dirty = n.dirty || n.dirtyFloating.len() > 0
 }
 
-// renderFloating updates the elements of one address. Of several endpoints that claim a floating
-// address, the one with the smallest key has it. If a workload's address has several floating
-// addresses, it sends from the first.
+// renderFloating updates the elements of one address. If several endpoints have the same floating
+// address, the one with the smallest key gets it. If an address of a workload has several floating
+// addresses, packets from it get the first one.
 func (n *nat) renderFloating(a netip.Addr) {
 	f := sets.FamilyOf(a)
 	elements := n.table.elements
@@ -178,7 +179,7 @@ func (n *nat) renderPools() {
 	n.dirtyPools = false
 }
 
-// netElements returns disjoint elements with the addresses of the prefixes.
+// netElements returns elements that cover the prefixes and do not overlap.
 func netElements(nets []netip.Prefix) (out []ruleset.Element) {
 	for _, n := range sets.Uncovered(nets) {
 		out = append(out, sets.Range{First: n.Addr(), Last: ruleset.LastAddr(n)}.Element())
@@ -186,7 +187,7 @@ func netElements(nets []netip.Prefix) (out []ruleset.Element) {
 	return out
 }
 
-// renderChains writes the chains that are needed, and removes the others.
+// renderChains writes the chains that are needed, and removes those that are not.
 func (n *nat) renderChains() {
 	var in, out, post []ruleset.Rule
 	for _, f := range sets.Families() {
@@ -219,7 +220,7 @@ func (n *nat) renderChains() {
 }
 
 // hasPool reports whether there is a pool of the family. NATConfig.Exclude does not count, because
-// its addresses need not be of workloads.
+// its addresses may not belong to workloads.
 func (n *nat) hasPool(f sets.Family) bool {
 	for _, p := range n.pools {
 		if sets.FamilyOf(p.CIDR.Addr()) == f {
@@ -229,15 +230,16 @@ func (n *nat) hasPool(f sets.Family) bool {
 	return false
 }
 
-// dnat returns the rule that translates floating addresses, as destinations, to those of workloads.
+// dnat returns the rule that translates a floating address as destination to the address of its
+// workload.
 func dnat(f sets.Family) ruleset.Rule {
 	t := translation(f)
 	nat := ruleset.NAT{Kind: ruleset.DNAT, Family: natFamily(f), Fields: t.Fields, Map: t.Map}
 	return ruleset.Rule{Matches: t.Matches, Statements: []ruleset.Statement{nat}}
 }
 
-// translation returns the map of floating addresses of a family, and the fields by which it is
-// looked up.
+// translation returns the map of floating addresses of a family, and the fields with which rules
+// look it up.
 func translation(f sets.Family) ruleset.Translation {
 	return ruleset.Translation{
 		Map: mapFloating(f), Matches: []ruleset.Match{match.OfFamily(f)}, Fields: []ruleset.Field{match.Daddr(f)},
@@ -245,7 +247,8 @@ func translation(f sets.Family) ruleset.Translation {
 }
 
 // Translations returns the maps of floating addresses. While the mapping of an address changes, new
-// connections to it must drop: untranslated packets could follow a route of the node, past policy.
+// connections to this address must drop. Otherwise a packet that is not translated could follow a
+// route of the node without passing policy.
 func Translations() (all []ruleset.Translation) {
 	for _, f := range sets.Families() {
 		all = append(all, translation(f))
@@ -253,16 +256,17 @@ func Translations() (all []ruleset.Translation) {
 	return all
 }
 
-// floatingSNAT returns the rules that translate the source of a workload to its floating address.
-// One is for packets to other destinations than workloads. The other is for packets that a workload
-// sends to its own floating address: its replies would otherwise not return to this node.
+// floatingSNAT returns the rules that translate the source of a workload's packets to its floating
+// address. The second rule is for packets to destinations that are not workloads. The first is for
+// packets that a workload sends to its own floating address: without it, the replies would not
+// return to this node.
 func floatingSNAT(f sets.Family, pools bool) []ruleset.Rule {
 	snat := []ruleset.Statement{ruleset.NAT{
 		Kind: ruleset.SNAT, Family: natFamily(f), Fields: []ruleset.Field{match.Saddr(f)}, Map: mapFloatingOut(f),
 	}}
 	hairpin := build.InSet(setHairpin(f), match.Saddr(f), match.Daddr(f))
 	out := []ruleset.Rule{{Matches: []ruleset.Match{match.OfFamily(f), hairpin}, Statements: snat}}
-	if pools { // without pools, workloads are not known
+	if pools { // without pools, it is not known which addresses are workloads'
 		others := ruleset.Lookup{Fields: []ruleset.Field{match.Daddr(f)}, Not: true, Set: setPools(f)}
 		out = append(out, ruleset.Rule{Matches: []ruleset.Match{match.OfFamily(f), others}, Statements: snat})
 	}
@@ -270,7 +274,7 @@ func floatingSNAT(f sets.Family, pools bool) []ruleset.Rule {
 }
 
 // poolSNAT returns the rules that translate the source of packets from pools with NATOutgoing to
-// other destinations than pools.
+// destinations outside all pools.
 func (n *nat) poolSNAT(f sets.Family) []ruleset.Rule {
 	matches := []ruleset.Match{
 		match.OfFamily(f), build.InSet(setPoolsOut(f), match.Saddr(f)),

@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// setNodes returns the name of the set of the addresses of nodes, by family.
+// setNodes returns the name of the set of nodes' addresses of a family.
 func setNodes(f sets.Family) string { return familyName("nodes", f) }
 
 // nodes renders the addresses of all nodes, if rules look them up.
@@ -21,7 +21,7 @@ type nodes struct {
 	wanted bool
 	table  *table
 	byName map[string][]netip.Addr
-	// addressRefs counts the nodes that have an address.
+	// addressRefs has the number of nodes that have each address.
 	addressRefs map[netip.Addr]int
 	// dirty is set if an element has changed since the last render.
 	dirty bool
@@ -38,7 +38,7 @@ func wantsNodes(cfg *Config) bool {
 	return cfg.NAT.ExcludeNodes && !cfg.NAT.Disabled || len(cfg.Host.NodeEncapsulations()) > 0
 }
 
-// nodeSets returns the empty sets of addresses of nodes.
+// nodeSets returns the sets of nodes' addresses, without elements.
 func nodeSets(cfg *Config) (out []*sets.ElementSet) {
 	for _, f := range sets.Families() {
 		s := sets.NewElementSet(ruleset.Set{Name: setNodes(f), Key: []ruleset.Type{sets.AddrType(f)}})
@@ -48,7 +48,7 @@ func nodeSets(cfg *Config) (out []*sets.ElementSet) {
 	return out
 }
 
-// set replaces the addresses of a node. nets is nil if the node is removed.
+// set replaces the addresses of a node. If the node is removed, nets is nil.
 func (ns *nodes) set(name string, nets []netip.Prefix) {
 	if !ns.wanted {
 		return
@@ -96,7 +96,7 @@ func (ns *nodes) copyFrom(from *nodes) {
 	}
 }
 
-// notNodeAddress matches packets whose address in the given field belongs to no node.
+// notNodeAddress matches packets whose address in the given field is not an address of a node.
 func notNodeAddress(f sets.Family, address ruleset.Field) ruleset.Match {
 	return ruleset.Lookup{Fields: []ruleset.Field{address}, Not: true, Set: setNodes(f)}
 }
@@ -110,12 +110,14 @@ func encapsulated(e policy.Encapsulation) []ruleset.Match {
 	return matches
 }
 
-// notFromNodes returns rules that drop encapsulated packets to the host, unless their source is an address
-// of a node. Each looks up one set once, so a packet sees the set before or after a change.
+// notFromNodes returns rules that drop encapsulated packets to the host unless their source is an
+// address of a node. Each rule makes a single lookup, so a packet sees the set before or after a
+// change.
 //
-// IPv6 fragments are among them, because their ports cannot be matched: see noFragments. The kernel does not
-// reassemble fragments of the host's own packets before these rules, so those over the loopback interface
-// pass. Own multicast packets that are fragmented do not come back to the host.
+// The rules also drop IPv6 fragments from other sources, because their ports cannot be matched: see
+// noFragments. Packets over the loopback interface are exempt, because the kernel does not
+// reassemble fragments of the host's own packets before these rules. The host does not get its own
+// multicast packets back if they are fragmented.
 func (b *baseChains) notFromNodes() (rules []ruleset.Rule) {
 	others := func(f sets.Family) []ruleset.Match {
 		return []ruleset.Match{

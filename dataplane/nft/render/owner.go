@@ -11,21 +11,22 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// ruleOwner is a policy or a profile. One that does not exist is kept while others refer to it.
+// ruleOwner is a policy or a profile. If it does not exist, it is kept while tiers or endpoints
+// refer to it.
 type ruleOwner struct {
 	match.Owner
-	// lists has the lists that tiers and users need. It is nil if the policy or profile does not
-	// exist.
+	// lists has the lists that tiers and endpoints need. It is nil if the policy or profile does
+	// not exist.
 	lists   map[match.List]*ruleList
-	offered []match.List // what Lists returned when lists was rendered
+	offered []match.List // the result of Lists when lists was rendered
 	sets    map[*sets.IPSet]struct{}
-	tiers   map[*tier]struct{}   // that list the policy
-	users   map[userKey]struct{} // that name the profile
-	// ruleChains are the names of the chains of the rules that count or log.
+	tiers   map[*tier]struct{}   // the tiers that list the policy
+	users   map[userKey]struct{} // the endpoints that name the profile
+	// ruleChains has the names of the chains of those rules that count or log.
 	ruleChains []string
 }
 
-// userKey names one list of a profile that an endpoint uses.
+// userKey identifies one list of a profile that an endpoint uses.
 type userKey struct {
 	subject *subject
 	key     match.List
@@ -34,10 +35,11 @@ type userKey struct {
 // ruleList is a rendered list of rules.
 type ruleList struct {
 	rules []ruleset.Rule
-	// chain holds the rules, unless they must be written where they are used: a Pass is a return, which must be
-	// that of the tier's own chain.
+	// chain is the name of the chain with the rules. It is empty if the rules must be part of the
+	// chain that uses them. That is so if a rule has the action Pass: it returns, and must return
+	// from the tier's own chain.
 	chain string
-	// chains are all that belong to it.
+	// chains has the names of all chains of the list.
 	chains []string
 }
 
@@ -74,7 +76,8 @@ func (o *ruleOwner) needs(k match.List) bool {
 	return false
 }
 
-// dedupe leaves out errors that say the same: a list is rendered for more than one stage.
+// dedupe removes errors with the same text. A list is rendered for several stages, so its error
+// occurs more than once.
 func dedupe(errs []error) (out []error) {
 	for _, err := range errs {
 		if err != nil && !slices.ContainsFunc(out, func(o error) bool { return o.Error() == err.Error() }) {
@@ -89,8 +92,9 @@ func sameError(a, b error) bool {
 	return (a == nil) == (b == nil) && (a == nil || a.Error() == b.Error())
 }
 
-// sameShape reports whether tiers and endpoints that use the lists stay the same: each list is
-// empty, or in a chain of the same name. The lists are nil if the policy or profile does not exist.
+// sameShape reports whether the tiers and endpoints that use the lists need no change: each list is
+// empty in both, or in a chain of the same name. The lists are nil if the policy or profile does
+// not exist.
 func sameShape(a, b map[match.List]*ruleList) bool {
 	if len(a) != len(b) || (a == nil) != (b == nil) {
 		return false

@@ -25,16 +25,18 @@ type policies struct {
 	faults   faults
 	eachRule bool // each rule of policy counts or logs
 	byKey    map[policy.Key]*ruleOwner
-	// ruleChains has the chains of rules that count or log.
+	// ruleChains has the chains of the rules that count or log.
 	ruleChains *ruleChains
 
 	dirty *dirtySet[*ruleOwner]
-	// dirtyTiers and dirtySubjects are marked if what they use of a policy or profile changes.
+	// dirtyTiers and dirtySubjects are marked if a policy or profile that they use changes for
+	// them.
 	dirtyTiers    *dirtySet[*tier]
 	dirtySubjects *dirtySet[*subject]
 }
 
-// get returns a policy or profile, which need not exist.
+// get returns the policy or profile with the key. If there is none, it adds one that does not exist
+// yet.
 func (p *policies) get(key policy.Key) *ruleOwner {
 	o := p.byKey[key]
 	if o == nil {
@@ -46,7 +48,7 @@ func (p *policies) get(key policy.Key) *ruleOwner {
 	return o
 }
 
-// set replaces a policy or profile. Both pol and prof are nil if it is removed.
+// set replaces a policy or profile. If it is removed, both pol and prof are nil.
 func (p *policies) set(key policy.Key, pol *dataplane.Policy, prof *dataplane.Profile) {
 	o := p.get(key)
 	if o.Exists() && o.Policy == pol && o.Profile == prof {
@@ -56,8 +58,8 @@ func (p *policies) set(key policy.Key, pol *dataplane.Policy, prof *dataplane.Pr
 	p.dirty.mark(o)
 }
 
-// forget drops a policy or profile that neither exists nor is referred to. It may be forgotten
-// already, and another policy have its key.
+// forget drops a policy or profile that does not exist and that no tier or endpoint uses. It may be
+// forgotten already, and another one may have its key.
 func (p *policies) forget(o *ruleOwner) {
 	if p.byKey[o.Key] == o && !p.dirty.has(o) && !o.Exists() &&
 		len(o.tiers)+len(o.users) == 0 {
@@ -104,8 +106,8 @@ func (p *policies) render(o *ruleOwner) {
 	}
 }
 
-// needList renders a list of a policy or profile if it is not there, unless the policy has none for
-// that stage.
+// needList renders a list of a policy or profile if that was not done yet. It does nothing if the
+// policy has no such list.
 func (p *policies) needList(o *ruleOwner, k match.List) {
 	if !o.Exists() || o.Err != nil || o.lists[k] != nil || !slices.Contains(o.offered, k) {
 		return
@@ -126,19 +128,21 @@ func (p *policies) dropLists(o *ruleOwner) {
 	}
 }
 
-// list renders one list of rules for one stage, and puts it into chains where that is possible.
+// list renders one list of rules for one stage, and puts the rules into chains where that is
+// possible.
 func (p *policies) list(o *ruleOwner, k match.List) (*ruleList, error) {
 	l, rules := &ruleList{}, o.Rules(k.Dir)
 	merged := match.Merge
 	if p.eachRule {
-		merged = match.Each // what is counted or logged must tell which rule it was
+		merged = match.Each // each counter or log line must identify one rule
 	}
 	var extra []*ruleset.Chain
 	for i, m := range merged(rules) {
 		if !k.Stage.Adapt(&m) {
 			continue
 		}
-		// Two slashes: with one it could be the name of a policy in the namespace of that name.
+		// Two slashes: with one, this could be the name of a policy in a namespace that has the
+		// name of o.
 		out, more, err := p.rules.rule(k, o.IsProfile(), o.chainName(k)+"//log-"+strconv.Itoa(i), &m)
 		if err != nil {
 			return l, fmt.Errorf("%s rule %s: %w", k.Dir, strings.Join(m.IDs, " "), err)
@@ -162,8 +166,8 @@ func (p *policies) list(o *ruleOwner, k match.List) (*ruleList, error) {
 	return l, nil
 }
 
-// renderDirty renders the dirty policies and profiles, and returns them. The caller calls forget
-// for each after tiers and endpoints are rendered.
+// renderDirty renders the dirty policies and profiles, and returns them. After tiers and endpoints
+// are rendered, the caller must call forget for each.
 func (p *policies) renderDirty() []*ruleOwner {
 	owners := slices.SortedFunc(maps.Keys(p.dirty.objects), func(a, b *ruleOwner) int { return a.Key.Compare(b.Key) })
 	for _, o := range owners {

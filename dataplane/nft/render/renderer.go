@@ -7,18 +7,19 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/outcome"
 )
 
-// backend is the name under which this package reports errors.
+// backend is the name of the backend in errors.
 const backend = "nft"
 
-// Renderer translates dataplane events into an nftables table. It is pure: no kernel, no clock. The
-// table depends on the desired state, the interfaces of the host and the configuration, not on the
-// order of events.
+// Renderer translates dataplane events into an nftables table. It uses neither the kernel nor a
+// clock. The table depends on the desired state, the interfaces of the host and the configuration,
+// and not on the order of events.
 //
 //	IP set ──▶ policy, profile ──▶ tier ──▶ endpoint ──▶ interface, host endpoints ──▶ base chains
 //
-// A change goes along the arrows, and only as far as it makes a difference: a member of a set changes
-// one element of a kernel set, a rule changes one chain. Empty IP sets are not written. So if an IP
-// set becomes empty, or is no longer empty, the rules that refer to it are rendered again.
+// A change is rendered along the arrows, as far as it makes a difference. A new member of a set
+// changes one element of a set in the kernel; a new rule changes one chain. Empty IP sets are not
+// written to the kernel. So if an IP set becomes empty, or ceases to be empty, the rules that refer
+// to it are rendered again.
 //
 // A Renderer is not safe for concurrent use.
 type Renderer struct {
@@ -35,7 +36,9 @@ type Renderer struct {
 	blocked   *blocked
 }
 
-// New returns a Renderer that has seen no events. Errors: a join of every problem of the configuration.
+// New returns a Renderer with an empty desired state.
+//
+// Errors: a join of all problems of the configuration.
 func New(cfg Config) (*Renderer, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -51,11 +54,11 @@ func New(cfg Config) (*Renderer, error) {
 	return r, nil
 }
 
-// Config returns the configuration, with its defaults.
+// Config returns the configuration with its defaults.
 func (r *Renderer) Config() Config { return *r.cfg }
 
-// Update applies a batch to the desired state. Errors reports what cannot be rendered. The Renderer
-// keeps the objects of the batch, which must not change any more.
+// Update applies a batch to the desired state. Errors reports the objects that cannot be rendered.
+// The Renderer keeps the objects of the batch, so the caller must not change them.
 func (r *Renderer) Update(b dataplane.Batch) {
 	for _, e := range b.Events {
 		switch e := e.(type) {
@@ -91,19 +94,19 @@ func (r *Renderer) Update(b dataplane.Batch) {
 	}
 }
 
-// Pending reports whether an object is dirty or a chain is not flushed. It does not report element
-// changes that Errors or Table has already rendered.
+// Pending reports whether an object is dirty or a chain has not been flushed. It does not report
+// changes of elements that Errors or Table has already rendered.
 func (r *Renderer) Pending() bool {
 	return r.sets.dirty.len()+r.sets.changed.len()+r.policies.dirty.len()+r.tiers.dirty.len() > 0 ||
 		r.endpoints.pending() || r.table.chains.Pending() || r.lookups.Pending()
 }
 
-// renderDirty renders all dirty objects, in the order of dependency.
+// renderDirty renders all dirty objects, in order of dependency.
 func (r *Renderer) renderDirty() {
 	r.sets.markUsers(r.policies.dirty.mark)
 	owners := r.policies.renderDirty()
 	r.renderEndpoints()
-	for { // Groups that have too many classes send their endpoints back.
+	for { // Endpoints of groups that are now over a limit become dirty again.
 		r.lookups.Update()
 		if r.endpoints.dirty.len() == 0 {
 			break
@@ -125,7 +128,7 @@ func (r *Renderer) renderDirty() {
 	if e.nat.dirty {
 		e.nat.render()
 	}
-	e.nodes.dirty = false // its elements are changed already
+	e.nodes.dirty = false // nodes changes its elements at once
 	r.tiers.hashes.clear()
 }
 
@@ -135,7 +138,7 @@ func (r *Renderer) renderEndpoints() {
 	r.endpoints.dirty.drain(r.endpoints.render)
 }
 
-// updateBase updates the base chains if the values that they depend on changed.
+// updateBase renders the base chains again if the values on which they depend have changed.
 func (r *Renderer) updateBase() {
 	next := *r.base
 	next.unprefixed, next.host = r.endpoints.interfaces.unprefixed > 0, r.endpoints.hosts.order.state()

@@ -21,7 +21,8 @@ type ruleWriter struct {
 	sets       *ipSets
 }
 
-// rule returns the rules for one rule of a policy or profile, and the chain that they may need to log.
+// rule returns the nftables rules for one rule of a policy or profile, and the chain that they may
+// need to log.
 func (w *ruleWriter) rule(
 	k match.List, profile bool, logChain string, rule *match.Merged,
 ) ([]ruleset.Rule, []*ruleset.Chain, error) {
@@ -34,7 +35,8 @@ func (w *ruleWriter) rule(
 	if err != nil {
 		return nil, nil, err
 	}
-	// A packet that matches several alternatives is logged for the first, in a chain of its own.
+	// A packet that matches several alternatives is logged once: the rules jump to a chain, which
+	// returns after the first.
 	once := rule.Action == policy.Log && overlap && len(alts) > 1
 	if once {
 		statements = append(statements, build.Return())

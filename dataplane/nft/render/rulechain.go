@@ -12,17 +12,19 @@ import (
 )
 
 // ruleChains has a chain for each rule of policy that counts or logs: allow/ID, deny/ID or pass/ID.
-// All outcomes and chains that the rule is part of lead there. So the rule has one counter, which
-// lasts as long as the rule:
+// All outcomes and chains that contain the rule lead to this chain. So the rule has one counter,
+// which lasts as long as the rule:
 //
 //	outcome-ingress/... ──┬──▶ allow/ID    counts, logs, records the decision and returns
 //	outcome-ingress/... ──┤
 //	pol-ingress/...     ──┘
 //
-// The content depends only on the name and the configuration, so no chain ever changes. To a packet
-// on the previous generation, a new chain is empty: the packet returns without a decision.
+// The content of a chain depends only on its name and the configuration, so the chain never
+// changes. To a packet on the previous generation, a new chain is empty: the packet returns without
+// a decision.
 //
-// Log rules, and denials that no rule decides, count where they are written.
+// Log rules have no such chain, and neither have denials at the end of a tier: they count in each
+// chain that contains them.
 type ruleChains struct {
 	statements *statements
 	chains     *sets.Chains
@@ -62,7 +64,7 @@ func (c *ruleChains) use(o *ruleOwner, rule *dataplane.Rule) {
 }
 
 // ruleChainName returns the name of the chain of a rule. It is empty if the rule has no chain,
-// because it neither counts nor logs a decision.
+// because the rule neither counts nor logs a decision.
 func (st *statements) ruleChainName(profile bool, rule *dataplane.Rule) string {
 	prefix := ""
 	switch action := rule.Action; {
@@ -80,7 +82,7 @@ func (st *statements) ruleChainName(profile bool, rule *dataplane.Rule) string {
 	return sets.ObjectName(prefix, rule.ID)
 }
 
-// ruleChain returns the chain of a rule that counts or logs. The chain has one rule.
+// ruleChain returns the chain of a rule that counts or logs. The chain consists of one rule.
 func (st *statements) ruleChain(name string, profile bool, rule *dataplane.Rule) *ruleset.Chain {
 	var statements []ruleset.Statement
 	switch action := rule.Action; {

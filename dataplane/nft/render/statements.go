@@ -14,30 +14,32 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The decisions about a packet: numbers that no class or outcome has. Both bits of priorityDeniedBits
-// are set only if a packet is denied, so one comparison is enough. The records of kept priorities
-// (firstPriorityRecord) have both too; their chains match them first.
+// The records of decisions in the packet's priority. No class or outcome has these numbers. Both
+// bits of priorityDeniedBits are set only if a packet is denied, so one comparison detects a
+// denial. The records of preserved priorities (firstPriorityRecord) have both bits, too; their
+// chains match them first.
 const (
 	priorityAllowed           = outcome.Reserved
 	priorityDenied            = outcome.Reserved | priorityDeniedBits
 	priorityDeniedBits uint32 = 1<<31 | 1<<30
-	// priorityRefused records that a packet is denied for a reason other than policy. It has no
-	// answer.
+	// priorityRefused records that a packet is denied for a reason other than policy, so it is not
+	// answered.
 	priorityRefused = priorityDenied + 1
 	// priorityUndecided records that untracked or pre-DNAT policy leaves a packet to later stages.
 	priorityUndecided = outcome.Reserved + 1
-	// priorityDecided has all bits except the one in which the two differ.
+	// priorityDecided is a mask of all bits except the one in which priorityAllowed and
+	// priorityDenied differ.
 	priorityDecided uint32 = 1<<32 - 1 - 1<<30
 )
 
 // priorityStale records that a packet is stale.
 const priorityStale uint32 = 1 << 30
 
-// statements makes the statements and the rules with which policy decides: verdicts, records in the
-// packet, counters and logs. They depend on the configuration alone.
+// statements makes the statements and rules with which policy decides: verdicts, records in the
+// packet, counters and logs. They depend only on the configuration.
 type statements struct{ cfg *Config }
 
-// count returns the counter of a rule of policy, if rules have counters.
+// count returns the counter of a rule of policy, or nothing if rules have no counters.
 func (st *statements) count(s match.Stage) []ruleset.Statement {
 	if !st.cfg.Counters || s.Recheck() {
 		return nil
@@ -45,7 +47,8 @@ func (st *statements) count(s match.Stage) []ruleset.Statement {
 	return []ruleset.Statement{ruleset.Counter{}}
 }
 
-// account returns the statements that count and log a decision, if the configuration has any.
+// account returns the statements that count and log a decision, or nothing if the configuration has
+// neither.
 func (st *statements) account(s match.Stage, decision, by string) []ruleset.Statement {
 	out := st.count(s)
 	if st.cfg.VerdictLog.Enabled && !s.Recheck() {
@@ -67,7 +70,7 @@ func (st *statements) logLine(id string) []ruleset.Statement {
 	}
 }
 
-// denial returns the rule at the end of policy that denies all other packets, with the reason.
+// denial returns the rule at the end of policy that denies all remaining packets, with the reason.
 func (st *statements) denial(s match.Stage, why string) ruleset.Rule {
 	return build.Commented(build.Always(append(st.account(s, "deny", why), build.Goto(chainDenied))...), why)
 }
@@ -79,7 +82,7 @@ func (st *statements) refusal(why string, matches ...ruleset.Match) ruleset.Rule
 }
 
 // recordRefusal returns a rule that records that packets are denied for a reason other than policy.
-// The base chain drops them. Unlike with refusal, stale packets are evaluated again.
+// The base chain then drops them. Unlike with refusal, stale packets are evaluated again.
 func (st *statements) recordRefusal(why string, matches ...ruleset.Match) ruleset.Rule {
 	to := chainDenied
 	if st.cfg.Reject {
@@ -89,8 +92,8 @@ func (st *statements) recordRefusal(why string, matches ...ruleset.Match) rulese
 	return ruleset.Rule{Matches: matches, Statements: append(statements, build.Goto(to)), Comment: sets.Comment(why)}
 }
 
-// action returns the statements of a rule of policy. They lead to the chain of the rule if it has
-// one.
+// action returns the statements of a rule of policy. If the rule has a chain of its own, they lead
+// there.
 func (st *statements) action(k match.List, profile bool, rule *match.Merged) ([]ruleset.Statement, error) {
 	id := rule.IDs[0]
 	if chain := st.ruleChainName(profile, &rule.Rule); chain != "" && !k.Stage.Recheck() {
@@ -110,12 +113,12 @@ func (st *statements) action(k match.List, profile bool, rule *match.Merged) ([]
 	}
 }
 
-// record returns the statement that records in the packet what is decided about it.
+// record returns the statement that records a decision in the packet.
 func record(decision uint32) ruleset.Assign {
 	return ruleset.Assign{Field: outcome.Register, Value: decision}
 }
 
-// forget returns the rule that clears the record in the packet.
+// forget returns the rule that removes the record from the packet.
 func forget() ruleset.Rule { return build.Always(record(0)) }
 
 // denied matches packets that are recorded as denied.
@@ -131,15 +134,15 @@ func returnDecided() ruleset.Rule {
 	})
 }
 
-// call returns the rule that jumps to a chain of policy, and the one that returns packets with a
+// call returns a rule that jumps to a chain of policy, and a rule that then returns packets with a
 // decision.
 func call(chain string, matches ...ruleset.Match) []ruleset.Rule {
 	return []ruleset.Rule{build.When(build.Jump(chain), matches...), returnDecided()}
 }
 
-// connections returns rules that allow packets of known connections, and drop invalid ones unless
-// KeepInvalid is set. Most packets that reach them are new: comparing the state costs these a
-// quarter of a lookup.
+// connections returns rules that allow packets of known connections, and drop invalid packets
+// unless KeepInvalid is set. Most packets that reach these rules are new. The comparison with the
+// state "new" costs such a packet a quarter of a lookup.
 func connections() []ruleset.Rule {
 	other := build.State(ruleset.CtNew)
 	other.Not = true
@@ -149,17 +152,17 @@ func connections() []ruleset.Rule {
 	return []ruleset.Rule{states, build.When(build.Return(), allowed)}
 }
 
-// noFragments drops IPv6 packets with a fragment header that fulfil the matches. The kernel reassembles
-// fragments from others before any chain of ours. Two kinds keep the header: a first fragment without the
-// transport header, which RFC 8200 section 4.5 forbids, and fragments within fragments. Their ports cannot
-// be matched, so rules that deny by port would not stop them, while the receiver may reassemble the
-// packet.
+// noFragments drops IPv6 packets that have a fragment header and satisfy the matches. The kernel
+// reassembles received fragments before any chain of ours, except for two kinds: a first fragment
+// without the transport header, which RFC 8200 section 4.5 forbids, and fragments within fragments.
+// Their ports cannot be matched, so rules that deny by port would not stop them, although the
+// receiver may reassemble the packet.
 func (st *statements) noFragments(matches ...ruleset.Match) ruleset.Rule {
 	fragment := []ruleset.Match{match.OfFamily(sets.IPv6), build.Equals(ruleset.FragmentHeader, ruleset.Byte(1))}
 	return st.refusal("fragment without its transport header", append(fragment, matches...)...)
 }
 
-// midstream drops TCP whose connection begins without a SYN, if TCPFromSYN is set.
+// midstream drops TCP packets that begin a connection without a SYN, if TCPFromSYN is set.
 func (st *statements) midstream() []ruleset.Rule {
 	if !st.cfg.TCPFromSYN {
 		return nil

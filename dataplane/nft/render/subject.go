@@ -8,7 +8,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// subject is an endpoint that policy applies to: of a workload or of the host.
+// subject is an endpoint: a workload endpoint or a host endpoint.
 type subject struct {
 	key      policy.Key
 	workload *dataplane.Endpoint
@@ -16,10 +16,10 @@ type subject struct {
 	attached
 	chains []string
 	err    error
-	// ok says that the chains of a workload exist.
+	// ok is set if the chains of a workload endpoint exist: it is up and not at fault.
 	ok bool
-	// enforced has the lists in which a host endpoint enforces policy: in and out always, because
-	// they deny what no policy allows.
+	// enforced has the lists in which a host endpoint enforces policy. The lists in and out are
+	// always enforced: they deny packets that no policy allows.
 	enforced map[hostList]bool
 }
 
@@ -29,7 +29,7 @@ func (s *subject) addChain(t *table, c *ruleset.Chain) {
 	s.chains = append(s.chains, c.Name)
 }
 
-// first returns the endpoint with the smallest key, except one; nil for none.
+// first returns the endpoint with the smallest key other than except, or nil if there is none.
 func first(subjects map[*subject]struct{}, except *subject) (s *subject) {
 	for o := range subjects {
 		if o != except && (s == nil || o.key.Compare(s.key) < 0) {

@@ -10,10 +10,10 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// table has the chains of the table, and the sets and maps that do not come from IP sets.
+// table has the chains of the table, and the sets and maps that are not made from IP sets.
 type table struct {
 	chains *sets.Chains
-	// elements has the sets and maps by name, and names has their names in order.
+	// elements has the sets and maps by name. names has their names, sorted.
 	elements map[string]*sets.ElementSet
 	names    []string
 }
@@ -32,7 +32,7 @@ func newTable(cfg *Config) *table {
 	return t
 }
 
-// setChains adds chains, and deletes those of old ones whose names none of them has.
+// setChains adds chains. It deletes the old chains whose names no new chain has.
 func (t *table) setChains(chains []*ruleset.Chain, old ...*ruleset.Chain) {
 	names := map[string]bool{}
 	for _, c := range chains {
@@ -53,7 +53,7 @@ func (t *table) flushElements(d *ruleset.Delta) {
 	}
 }
 
-// kernelSets returns the sets and maps that the kernel has, in no particular order.
+// kernelSets returns the sets and maps that the kernel should have, in no particular order.
 func (t *table) kernelSets() (out []*ruleset.Set) {
 	for _, s := range t.elements {
 		if s.Wanted {
@@ -63,10 +63,10 @@ func (t *table) kernelSets() (out []*ruleset.Set) {
 	return out
 }
 
-// elementRef is an element that an interface or an endpoint has in one of the sets.
+// elementRef identifies an element of one of the sets or maps.
 type elementRef struct{ set, key string }
 
-// replaceElements removes the elements that are in old and not in now. It returns now.
+// replaceElements removes the elements of old that are not in now. It returns now.
 func (t *table) replaceElements(old, now []elementRef) []elementRef {
 	keep := make(map[elementRef]bool, len(now))
 	for _, p := range now {

@@ -13,14 +13,14 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// tier is one tier with the policies that apply to some endpoints in one direction. Endpoints with
-// just the same share it.
+// tier has the policies of one tier that apply to some endpoints in one direction. Endpoints with
+// the same policies of the tier share it.
 type tier struct {
-	name  string // of the chain, the identity
+	name  string // the name of the chain, which identifies the tier
 	key   match.List
 	spec  dataplane.TierPolicies
 	users map[*subject]struct{}
-	// empty says that none of the policies is enforced: there is no chain (S20).
+	// empty is set if none of the policies is enforced: then there is no chain (S20).
 	empty bool
 	err   error
 }
@@ -31,14 +31,14 @@ type tiers struct {
 	table      *table
 	policies   *policies
 	hashes     *tierHashes
-	byName     map[string]*tier // by the name of the chain
+	byName     map[string]*tier // by the names of their chains
 
 	dirty *dirtySet[*tier]
-	// dirtySubjects is marked if what endpoints use of a tier changes.
+	// dirtySubjects is marked for the endpoints of a tier if they must be rendered again.
 	dirtySubjects *dirtySet[*subject]
 }
 
-// join returns a tier and records that an endpoint uses it.
+// join returns the tier with the given policies, and records that an endpoint uses it.
 func (ts *tiers) join(user *subject, k match.List, spec dataplane.TierPolicies) *tier {
 	name := sets.ObjectName(k.Stage.Name()+"tier-"+string(k.Dir), spec.Tier, ts.hashes.of(spec))
 	t := ts.byName[name]
@@ -56,7 +56,7 @@ func (ts *tiers) join(user *subject, k match.List, spec dataplane.TierPolicies) 
 	return t
 }
 
-// tierID identifies a list of policies by its address, which is cheap to compare.
+// tierID identifies a list of policies by its memory address, which is cheap to compare.
 type tierID struct {
 	first  *policy.Key
 	length int
@@ -67,8 +67,8 @@ type tierID struct {
 // tierHashes has the hashes that were computed since the last flush.
 type tierHashes struct{ byID map[tierID]string }
 
-// of returns a hash of a tier's name, default action and policies. Endpoints share lists of policies:
-// the hash of such a list is computed once a flush.
+// of returns a hash of a tier's name, default action and policies. Endpoints share lists of
+// policies, so the hash of a list is computed once for each flush.
 func (h *tierHashes) of(spec dataplane.TierPolicies) string {
 	id := tierID{length: len(spec.Policies), tier: spec.Tier, action: spec.DefaultAction}
 	if id.length > 0 {
@@ -86,10 +86,11 @@ func (h *tierHashes) of(spec dataplane.TierPolicies) string {
 	return hash
 }
 
-// clear forgets the hashes, because later lists of policies may have the addresses of these.
+// clear removes the hashes, because later lists of policies may have the same memory addresses.
 func (h *tierHashes) clear() { h.byID = reuse.Map(h.byID) }
 
-// leave records that an endpoint uses the tier no longer. It removes a tier that nothing uses.
+// leave records that an endpoint no longer uses the tier. If no endpoint uses the tier, it is
+// removed.
 func (ts *tiers) leave(user *subject, t *tier) {
 	delete(t.users, user)
 	if len(t.users) > 0 {

@@ -12,41 +12,42 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The chains that carry out decisions.
+// The chains that carry out decisions: they accept, drop or reject a packet.
 //
-// Policy overwrites the priority. A packet with priority zero stays in the base chain. One with a
-// priority of Classes.Priorities jumps to forward-priority-N, which jumps to policy and then
-// records the priority. accepted-priority-N restores it. Any other priority becomes zero.
+// Policy overwrites the packet's priority. A packet with priority zero stays in the base chain. A
+// packet with a priority of Classes.Priorities jumps to forward-priority-N, which jumps to policy
+// and then records the priority. accepted-priority-N restores it. Any other priority becomes zero.
 const (
 	chainVerdict  = "verdict"
 	chainRejected = "rejected"
 	chainAccepted = "accepted"
 	// chainVerdictUntracked carries out decisions of untracked policy.
 	chainVerdictUntracked = "verdict-untracked"
-	// suffixPriority ends the names of the chains for packets with a nonzero priority.
+	// suffixPriority is part of the names of chains for packets with a nonzero priority.
 	suffixPriority = "-priority"
 )
 
 // firstPriorityRecord and the numbers after it record that policy allows a packet, and which of
-// Classes.Priorities it had. Those from firstUntrackedRecord on record the same of untracked
-// policy.
+// Classes.Priorities the packet had. The numbers from firstUntrackedRecord on record the same for
+// untracked policy.
 const (
 	firstPriorityRecord  uint32 = 1<<32 - 256
 	firstUntrackedRecord        = firstPriorityRecord + 128
 )
 
-// adminProhibited is the kernel's common code of ICMP and ICMPv6 (icmpx).
+// adminProhibited is the code that ICMP and ICMPv6 share in nftables (icmpx): "administratively
+// prohibited".
 const adminProhibited = 3
 
-// verdicts makes the base chains with policy and the chains that carry out decisions. They preserve the
-// priorities that the configuration lists.
+// verdicts makes the base chains with policy and the chains that carry out decisions. They preserve
+// the priorities that the configuration lists.
 type verdicts struct {
 	cfg        *Config
 	statements *statements
 }
 
-// silent returns the name of the chain verdict for what the host itself sends. Some of that is
-// decided after routing, where the kernel cannot reject packets.
+// silent returns the name of the chain verdict for packets from the host itself. It never rejects:
+// some of these packets are decided after routing, where the kernel can only drop.
 func (v *verdicts) silent() string {
 	if v.cfg.Reject {
 		return chainVerdict + "-silent"
@@ -55,7 +56,8 @@ func (v *verdicts) silent() string {
 }
 
 // chains returns the chains that carry out a decision: they drop or reject a packet, or restore its
-// priority and accept it. Those that end in -priority are for packets of the listed priorities.
+// priority and accept it. The chains that end in -priority are for packets that had one of the
+// listed priorities.
 func (v *verdicts) chains() (chains []*ruleset.Chain) {
 	verdict := func(name string, deny ruleset.Rule) {
 		accept := build.Always(record(0), build.Accept())
@@ -86,7 +88,7 @@ func (v *verdicts) chains() (chains []*ruleset.Chain) {
 	return chains
 }
 
-// chainByPriority returns the chain that takes the place of a chain that carries out decisions, for packets of the
+// chainByPriority returns the chain that replaces the chain name for packets that had one of the
 // listed priorities.
 func (v *verdicts) chainByPriority(name string, deny ruleset.Rule) *ruleset.Chain {
 	c := &ruleset.Chain{Name: name + suffixPriority}
@@ -96,13 +98,14 @@ func (v *verdicts) chainByPriority(name string, deny ruleset.Rule) *ruleset.Chai
 			build.Goto(withPriority(chainAccepted, p)), build.Equals(outcome.Register, record),
 		))
 	}
-	// To a packet on the previous generation, forward-priority-N is empty.
+	// To a packet on the previous generation, forward-priority-N is empty, so it has no record of a
+	// priority.
 	c.Rules = append(c.Rules, deny, build.Always(build.Drop()))
 	return c
 }
 
-// untracked returns the chains that carry out decisions of untracked policy: connection tracking
-// skips the packets that it allows.
+// untracked returns the chains that carry out decisions of untracked policy. Connection tracking
+// skips the packets that they accept.
 func (v *verdicts) untracked() []*ruleset.Chain {
 	notrack := func(p uint32) ruleset.Rule {
 		return build.Always(ruleset.Notrack{}, ruleset.Assign{Field: outcome.Register, Value: p}, build.Accept())
@@ -129,8 +132,8 @@ func (v *verdicts) untracked() []*ruleset.Chain {
 }
 
 // byPriority returns the rules for packets with a nonzero priority, and the chains that they use. A
-// stale packet does not match the second rule: it passes policy once more, and the last rule of the
-// base chain records that it is stale.
+// stale packet does not match the second rule. It then passes policy once more, and the last rule
+// of the base chain records that it is stale.
 func (v *verdicts) byPriority(p *basePolicy) (rules []ruleset.Rule, chains []*ruleset.Chain) {
 	nonzero := ruleset.Compare{Field: outcome.Register, Not: true, Value: ruleset.Uint32(0)}
 	if !v.hasPriorities() {
@@ -166,13 +169,12 @@ func (v *verdicts) hasPriorities() bool {
 	return len(v.cfg.Classes.Priorities) > 0
 }
 
-// withPriority returns the name of the chain that takes the place of another for packets of a
-// priority.
+// withPriority returns the name of the chain that replaces a chain for packets of a priority.
 func withPriority(chain string, p uint32) string {
 	return chain + suffixPriority + "-" + strconv.FormatUint(uint64(p), 16)
 }
 
-// rejections returns the rules that answer what policy denies.
+// rejections returns the rules that answer packets which policy denies.
 func rejections() []ruleset.Rule {
 	tcp := ruleset.Rule{
 		Matches:    []ruleset.Match{build.Equals(ruleset.L4Proto, ruleset.Byte(uint8(policy.ProtocolTCP)))},

@@ -7,7 +7,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// wirePolicies constructs the types that render policy, in the order of their dependencies.
+// wirePolicies constructs the types that render policies, in order of their dependencies.
 func (r *Renderer) wirePolicies(st *statements, dirtySubjects *dirtySet[*subject]) {
 	rules, hashes := &ruleWriter{st, r.sets}, &tierHashes{map[tierID]string{}}
 	lookups := lookupsConfig(r.cfg)
@@ -29,7 +29,7 @@ func (r *Renderer) wirePolicies(st *statements, dirtySubjects *dirtySet[*subject
 	}
 }
 
-// wireEndpoints constructs the types that render endpoints, in the order of their dependencies.
+// wireEndpoints constructs the types that render endpoints, in order of their dependencies.
 func (r *Renderer) wireEndpoints(st *statements, dirtySubjects *dirtySet[*subject]) {
 	a := &attachments{statements: st, policies: r.policies, tiers: r.tiers}
 	if !r.cfg.Classes.TestHook.HasChains() {

@@ -23,12 +23,12 @@ type workloads struct {
 	interfaces  *interfaces
 }
 
-// render renders the chains of a workload endpoint. One whose interface another one claims
-// too has none: there is no telling whose policy counts.
+// render renders the chains of a workload endpoint. If two endpoints have the same interface, both
+// are at fault and have no chains: it is not known whose policy applies.
 func (w *workloads) render(s *subject) {
 	e := s.workload
 	if !ruleset.ValidIfname(e.Interface) {
-		s.err = fmt.Errorf("%q is no interface name", e.Interface) // none can exist
+		s.err = fmt.Errorf("%q is no interface name", e.Interface) // no interface can have such a name
 		return
 	}
 	if s.err = w.interfaces.fault(e.Interface); s.err != nil { // S170
@@ -87,7 +87,7 @@ func checkEndpoint(e *dataplane.Endpoint) error {
 	return nil
 }
 
-// sourceRules drop what has a source that the workload must not send from (S119).
+// sourceRules returns rules that drop packets from a source that the workload must not use (S119).
 func (w *workloads) sourceRules(e *dataplane.Endpoint) []ruleset.Rule {
 	sources := slices.Clone(e.AllowedSources)
 	for _, a := range e.Addresses {
