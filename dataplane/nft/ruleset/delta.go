@@ -2,33 +2,35 @@
 
 package ruleset
 
-// Delta is a change of a table. The caller must not change what it points to afterwards. Deleting
-// an object that does not exist does nothing.
+// Delta is a change of a table. After Prepare, the caller must not change the objects to which it
+// points. A deletion of an object that does not exist has no effect.
 type Delta struct {
-	// Chains replace chains of the same name, or are new.
+	// Chains are new, or replace chains with the same names.
 	Chains       []*Chain
 	DeleteChains []string
-	// Sets replace sets of the same name, or are new. They have all their elements.
+	// Sets are new, or replace sets with the same names. They have all their elements.
 	Sets       []*Set
 	DeleteSets []string
-	// Elements changes sets that stay: at most one ElementDelta a set, none for a set in Sets or
-	// DeleteSets.
+	// Elements changes the elements of sets that stay. It has at most one ElementDelta for each
+	// set, and none for a set in Sets or DeleteSets.
 	Elements []ElementDelta
-	// Apart is set if each packet looks up at most one of the changes, and that only once. Early and
-	// Late elements do not count. So the changes need not take effect at one moment.
+	// Apart is set if each packet looks up at most one of the changes, and at most once. Then the
+	// changes need not take effect at one moment. Early and Late elements do not count.
 	Apart bool
-	// whole is set by DeltaTo: the table must have these flowtables, which are normalized.
+	// whole is set by DeltaTo: the delta describes a whole table, which must have these flowtables
+	// (normalized).
 	whole      bool
 	flowtables []*Flowtable
 }
 
-// ElementDelta changes the elements of one set. A deleted element is identified by its key (and its
-// end, for ranges), whatever verdict, data or comment is given. An added element replaces one with
-// the same key. A key that is both deleted and added gives a new element.
+// ElementDelta changes the elements of one set. The key of a deleted element identifies it, and for
+// ranges also its end; its verdict, data and comment are ignored. An added element replaces an
+// element with the same key. If a key is both deleted and added, the result is a new element.
 //
-// Early elements are added before all other changes, and Late elements are deleted after them. No
-// packet looks up an Early element before the other changes, nor a Late element after them. A key
-// may be in both Add and Delete, but in no other two lists.
+// Some elements need not change at the moment of the other changes. No packet looks up an Early
+// element before the other changes, so Early elements are added first. No packet looks up a Late
+// element after the other changes, so Late elements are deleted last. A key may be in both Add and
+// Delete, but in no other two lists.
 type ElementDelta struct {
 	Set         string
 	Add, Delete []Element
@@ -41,39 +43,42 @@ type OpKind uint8
 // The operations on a table.
 const (
 	AddTable       OpKind = iota + 1
-	DeleteTable           // with all that is in it
+	DeleteTable           // with all its objects
 	AddSet                // without elements
 	DeleteSet             // with its elements
-	AddElements           // none of which is there
-	DeleteElements        // all of which are there
+	AddElements           // none of the elements is in the set before
+	DeleteElements        // all of the elements are in the set before
 	AddChain              // without rules
 	DeleteChain           // with its rules
 	ChangePolicy          // of a base chain, whose rules stay
-	InsertRule            // before the rule that has the Index, or at the end
+	InsertRule            // before the rule at Index, or at the end
 	DeleteRule
 	ReplaceRule
 )
 
-// Op is one operation on a table. A list of operations is one transaction: each applies to the
-// table as the operations before it left it. An Op shares memory with its Delta or tables.
+// Op is one operation on a table. A list of operations is one transaction: each operation applies
+// to the table as the operations before it left it. An Op shares memory with its Delta or its
+// tables.
 type Op struct {
 	Kind   OpKind
 	Family Family
 	Table  string
-	// Chain of AddChain and DeleteChain; of ChangePolicy and of operations on rules, in its new
-	// state.
+	// Chain is the chain of AddChain, DeleteChain, ChangePolicy and the operations on rules. For
+	// the last two, it is the chain in its new state.
 	Chain *Chain
-	// Set of the operations on sets and elements, in its new state or, if it is deleted, in its old
-	// one. Its Elements are not used.
+	// Set is the set of the operations on sets and elements, in its new state. If the set is
+	// deleted, it is the old state. Elements of Set are not used.
 	Set *Set
-	// Elements of AddElements and DeleteElements.
+	// Elements are those of AddElements and DeleteElements.
 	Elements []Element
-	// Unseen is set if no packet looks up the elements: those of ElementDelta.Early and Late.
+	// Unseen is set for the elements of ElementDelta.Early and Late: no packet looks them up.
 	Unseen bool
 	// Apart is copied from the Delta.
 	Apart bool
-	// Index of InsertRule, DeleteRule and ReplaceRule, counted from zero.
+	// Index is the position of the rule of InsertRule, DeleteRule and ReplaceRule, counted from
+	// zero.
 	Index int
-	// Rule of InsertRule and ReplaceRule, and for information of DeleteRule.
+	// Rule is the rule of InsertRule and ReplaceRule. For DeleteRule it is the deleted rule, for
+	// information.
 	Rule Rule
 }

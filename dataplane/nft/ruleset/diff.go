@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Diff returns the fewest operations, in one transaction, that turn the old table into the new one:
-// none for equal tables. Nil means that there is no table.
+// Diff returns the fewest operations, in one transaction, that turn the old table into the new one.
+// It returns none if the tables are equal. A nil table means that there is no table.
 //
-// Errors: those of Validate, of either table, and one for each flowtable that differs.
+// Errors: those of Validate for each of the tables, and one for each flowtable that differs.
 func Diff(old, new *Table) ([]Op, error) {
 	switch {
 	case old == nil && new == nil:
@@ -42,8 +42,9 @@ func Diff(old, new *Table) ([]Op, error) {
 	return append(ops, change.Ops...), nil
 }
 
-// DeltaTo returns the delta from the state to the table. It leaves out chains with the same pointer
-// as in the state; Prepare compares the others. The table must not change afterwards.
+// DeltaTo returns the delta from the state to the table. It leaves out chains whose pointer is the
+// same as in the state; Prepare compares the others. The caller must not change the table
+// afterwards.
 func (s *State) DeltaTo(t *Table) *Delta {
 	d := &Delta{Sets: t.Sets, whole: true, flowtables: normalFlowtables(t.Flowtables)}
 	sets, chains := maps.Clone(s.sets), maps.Clone(s.chains)
@@ -71,13 +72,13 @@ func (s *State) DeltaTo(t *Table) *Delta {
 	return d
 }
 
-// Script returns the operations as a script for nft -f. It loads if the table is in the state
-// before the first operation. nft 1.0.6 deletes and replaces rules by handle, which only the kernel
-// has. So a chain with deleted or replaced rules is emptied and filled again, and its counters
-// start at zero.
+// Script returns the operations as a script for nft -f. The script loads if the table is in the
+// state before the first operation. To delete or replace a rule, nft 1.0.6 needs its handle, which
+// only the kernel has. So the script empties a chain with such rules and fills it again; the
+// counters of the chain start at zero.
 func Script(ops []Op) string {
-	rest := map[string]int{}  // remaining operations on the chain's rules
-	whole := map[string]int{} // 1 for chains to empty and fill again, 2 once they are emptied
+	rest := map[string]int{}  // number of operations on the chain's rules that follow
+	whole := map[string]int{} // 1: chain to empty and fill again; 2: it is emptied
 	for _, op := range ops {
 		switch op.Kind {
 		case DeleteRule, ReplaceRule:
@@ -114,13 +115,13 @@ func Script(ops []Op) string {
 
 func (op Op) ident() string { return op.Family.String() + " " + op.Table }
 
-// add returns the command that appends the operation's rule.
+// add returns the nft command that appends the operation's rule.
 func (op Op) add() string {
 	return fmt.Sprintf("add rule %s %s %s", op.ident(), op.Chain.Name, op.Rule.text(op.Family))
 }
 
-// String returns the operation as an nft command. It names a rule by its index, which nft accepts
-// only for an insertion; see Script.
+// String returns the operation as an nft command. It identifies a rule by its index, which nft
+// accepts only for insertions: see Script.
 func (op Op) String() string {
 	switch op.Kind {
 	case AddTable:
@@ -166,7 +167,7 @@ func (op Op) String() string {
 	}
 }
 
-// place returns the position of the operation's rule in nft syntax.
+// place returns the position of the operation's rule, in nft syntax.
 func (op Op) place() string {
 	return fmt.Sprintf("%s %s index %d", op.ident(), op.Chain.Name, op.Index)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ruleset is a typed model of one nftables table: the output of a renderer and the input of
-// an applier. It does not depend on policy.
+// Package ruleset is a typed model of one nftables table. A renderer makes the table, and an
+// applier programs it. The model does not depend on policy.
 //
 // # Usage
 //
@@ -19,56 +19,62 @@
 //	if err := t.Validate(); err != nil { ... }
 //	fmt.Print(t) // loads with nft -f
 //
-// String returns nft syntax, as close to a listing of nft 1.0.6 as is useful: a rule that nft loads
-// from this text and one that is encoded from the model list the same. Diff returns the operations
-// that turn one table into another, Script writes them for nft -f.
+// String returns nft syntax, close to the output of "nft list" 1.0.6. If nft loads a rule from this
+// text, it lists the rule as it lists the same rule that was encoded from the model. Diff returns
+// the operations that turn one table into another. Script writes operations for nft -f.
 //
 // Parse reads such a text, or a listing of nft, into a Table. It supports the fields, types and
-// values that String writes. Anything else is an error with its position.
+// values that String writes. For anything else it returns an error with the position.
 //
-// To change a table repeatedly, keep a State of it and describe each change by a Delta. Prepare
-// checks the change and finds the fewest operations, in time in proportion to the change and not to
-// the table; Commit applies it:
+// To change a table repeatedly, keep a State of it, and describe each change by a Delta. Prepare
+// checks the change and finds the fewest operations. It takes time in proportion to the change, not
+// to the table. Commit applies the change to the State:
 //
 //	state, err := ruleset.StateOf(t)
 //	change, err := state.Prepare(&ruleset.Delta{Elements: []ruleset.ElementDelta{{Set: "nets", Add: more}}})
 //	... carry out change.Ops ...
 //	state.Commit(change)
 //
-// A State keeps elements packed: about 7 bytes for an IPv4 address in a set, 12 in a verdict map, 8 for a range.
+// A State packs elements: an IPv4 address takes about 7 bytes in a set and 12 in a verdict map, a
+// range 8.
 //
-// Field.Load has what an encoder or a simulator needs of a field. Package simulate runs packets
-// through a table.
+// Field.Load describes a field for an encoder or a simulator. Package simulate runs packets through
+// a table.
 //
 // # Limits
 //
-// Comments of tables and chains, stateful objects, statements that add to sets, and the counters
-// and hardware offload of flowtables are not in the model. No operation changes flowtables. Ranges
-// of values in host byte order (marks) are refused. The kernel removes expired elements by itself;
-// a State keeps them.
+// The model has no comments of tables and chains, stateful objects, statements that add to sets, or
+// counters and hardware offload of flowtables. No operation changes a flowtable. Ranges of values
+// in host byte order (marks) are refused. The kernel removes expired elements by itself, but a
+// State keeps them.
 //
 // nft 1.0.6 aborts when it lists or edits a table with a set whose key combines bits (ct state, ct
 // status, tcp flags) with other fields. It also aborts when it inserts a rule by index while
-// another rule has an anonymous set of DSCP. Script is then of no use; the kernel accepts both.
+// another rule has an anonymous set of DSCP. In these cases, Script is of no use; the kernel
+// accepts such tables.
 //
-// For a lookup, nft 1.0.6 shifts bits that span bytes in host byte order, so the lookup finds
-// nothing. So Validate accepts fields whose Load has a Size only in a Compare.
+// nft 1.0.6 encodes a lookup wrongly if the bits of the field span several bytes: the kernel shifts
+// them in host byte order, and the lookup finds nothing. So Validate accepts a field whose Load has
+// a Size only in a Compare.
 //
-// A listing of nft 1.0.6 has less than the table. It lacks the match on the family before one on
-// ICMP. It shows an interface named "way*" like the prefix "way", which Parse refuses in a set.
-// Matches on family and protocol are listed directly before the field that implies them.
+// A listing of nft 1.0.6 lacks some properties of a table:
 //
-// Elements that overlap deleted ones may be added in the same transaction (tested on Linux 6.18).
-// Old kernels had bugs there, and were not tested.
+//   - It lacks the match on the family before a match on ICMP.
+//   - It shows an interface named "way*" like the prefix "way". Parse refuses this in a set.
+//   - It shows matches on family and protocol directly before the field that implies them.
+//
+// An element that overlaps a deleted one may be added in the same transaction. This was tested on
+// Linux 6.18. Old kernels had bugs there, and were not tested.
 //
 // # Concurrency
 //
-// Several goroutines may read the values while none changes them. A State is for one goroutine at a
-// time.
+// Several goroutines may read the values of this package as long as none changes them. Only one
+// goroutine at a time may use a State.
 //
 // # Errors
 //
-// Validate, Prepare, StateOf and Diff return all problems as one joined error, each with its place
-// ("ruleset: chain base: rule 3: no set nets"). Parse returns a *ParseError for the first
-// unexpected word. Nothing else fails; the String of an invalid table may not load.
+// Validate, Prepare, StateOf and Diff return a join of all problems. Each has its place, as in
+// "ruleset: chain base: rule 3: no set nets". Parse returns a *ParseError for the first unexpected
+// word. Other functions return no errors; if a table is invalid, nft may refuse the text that its
+// String returns.
 package ruleset

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// fillSets checks the new and changed sets, and computes which elements change.
+// fillSets checks the new and changed sets, and computes the changes of their elements.
 func (p *planner) fillSets(d *Delta) {
 	for _, s := range d.Sets {
 		if s == nil {
@@ -29,7 +29,7 @@ func (p *planner) fillSets(d *Delta) {
 	}
 }
 
-// joined returns the elements of both lists, without a copy where the second has none.
+// joined returns the elements of both lists. It copies only if both have elements.
 func joined(a, b []Element) []Element {
 	if len(b) == 0 {
 		return a
@@ -37,7 +37,7 @@ func joined(a, b []Element) []Element {
 	return slices.Concat(a, b)
 }
 
-// elementKeys returns the keys of elements, nil for none.
+// elementKeys returns the keys of elements, or nil if there are none.
 func elementKeys(list []Element) map[string]bool {
 	if len(list) == 0 {
 		return nil
@@ -51,7 +51,7 @@ func elementKeys(list []Element) map[string]bool {
 
 func elementKey(e *Element) string { return string(e.appendID(nil, false)) }
 
-// divide returns the elements that packets may look up, and those with an unseen key.
+// divide returns the elements that packets may look up, and those whose keys are in unseen.
 func divide(list []Element, unseen map[string]bool) (visible, rest []Element) {
 	if len(unseen) == 0 {
 		return list, nil
@@ -88,7 +88,7 @@ func (p *planner) fillSet(c *setChange, s *Set) {
 	p.changeElements(c, s.Elements, missing)
 }
 
-// fill packs the elements of a set; nil after an error.
+// fill packs the elements of a set. It returns nil after an error.
 func (p *planner) fill(s *Set) *object {
 	o := &object{name: s.Name, set: s, store: newStore(s)}
 	st := o.store
@@ -132,8 +132,8 @@ func (p *planner) fill(s *Set) *object {
 	return o
 }
 
-// checkNeighbours reports overlaps among sorted records. A record can only overlap later ones that
-// begin, in the first field, before it ends.
+// checkNeighbours reports overlaps among sorted records. A record can only overlap later records
+// whose first field begins before the first field of the record ends.
 func (v *validator) checkNeighbours(s *Set, st *store, recs []byte) {
 	first := st.key[0]
 	for len(recs) > 0 {
@@ -155,7 +155,8 @@ func (v *validator) overlap(s *Set, st *store, a, b []byte) {
 	v.addf("elements %s and %s overlap", elementText(s.Key, st.element(a)), elementText(s.Key, st.element(b)))
 }
 
-// overlap reports whether two records with ends have a key in common.
+// overlap reports whether two records with ends have a key in common. Each of them stands for a
+// range in every field.
 func (s *store) overlap(a, b []byte) bool {
 	at := 0
 	for _, n := range s.key {
@@ -168,7 +169,7 @@ func (s *store) overlap(a, b []byte) bool {
 	return true
 }
 
-// changeElements computes the effect of changes to a set's elements.
+// changeElements computes the effect of added and removed elements on a set.
 func (p *planner) changeElements(c *setChange, add, remove []Element) {
 	st, before := c.o.store, len(p.v.errs)
 	gone := newIndex(c.new)
@@ -221,7 +222,7 @@ func (p *planner) changeElements(c *setChange, add, remove []Element) {
 	}
 }
 
-// sameElement reports whether the element of a record equals another one with its key.
+// sameElement reports whether the element of a record equals e, which has the same key.
 func (c *setChange) sameElement(old, rec []byte, e *Element) bool {
 	st := c.o.store
 	end := st.stride
@@ -247,7 +248,7 @@ func (c *setChange) take(rec []byte, add []Element, i int) {
 		}
 		c.extras[string(rec[:c.o.store.id])] = x
 	}
-	if len(c.adds) == i { // all elements so far are added: no copy is needed
+	if len(c.adds) == i { // all elements so far are added, so no copy is needed
 		c.adds = add[: i+1 : i+1]
 	} else {
 		c.adds = append(c.adds, *e)
@@ -273,7 +274,8 @@ func (c *setChange) collectGone(gone *store) {
 	}
 }
 
-// checkOverlaps reports overlaps among the added elements and those that stay.
+// checkOverlaps reports overlaps between added elements, and between added elements and those that
+// stay.
 func (p *planner) checkOverlaps(c *setChange, gone *store) {
 	st := c.o.store
 	added := slices.Clone(c.added)
@@ -299,7 +301,8 @@ func (p *planner) checkOverlaps(c *setChange, gone *store) {
 	}
 }
 
-// fewRecords limits the records that are inserted one by one; more are merged in one pass.
+// fewRecords is the number of records up to which records are inserted one by one. More are merged
+// in one pass.
 const fewRecords = 8
 
 // commit changes the elements of a set that stays.

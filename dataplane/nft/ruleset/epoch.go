@@ -2,52 +2,57 @@
 
 package ruleset
 
-// Epoch names a set and the chains with rules that look into it. A packet that does not match the
-// set is stale: it may have used the old state in one lookup and the new state in another.
+// Epoch names a set that detects packets which may have seen a mix of two states, and the chains
+// with rules that look into this set. The renderer defines both; the applier replaces the set.
 //
-// A packet uses the rules as they are when it enters a base chain, but the current elements of
-// sets and maps. A transaction that a packet could use in part begins a new epoch: it replaces the set
-// by one of the same name and content, and the rules that look into it. A packet that entered before
-// looks into the old set, which is empty from then on.
+// A packet uses the rules as they are when it enters a base chain, but the current elements of sets
+// and maps. So during a transaction, one lookup may find the old state and the next one the new
+// state. A transaction that a packet could see in part begins a new epoch: it replaces the set by
+// one with the same name and content, and replaces the rules that look into the set. A packet that
+// entered before looks into the old set, which is then empty. A packet that does not match the set
+// is stale.
 //
-// A transaction begins no new epoch if its own operations change the set, or if they replace one of the
-// chains or change its policy.
+// A transaction begins no new epoch if its own operations change the set, replace one of the chains
+// or change the policy of one.
 type Epoch struct {
-	Set    string   // must match every packet
+	Set    string   // every packet must match it
 	Chains []string // the chains with rules that look into Set
 }
 
-// Stage names a base chain with policy that packets meet before other base chains with policy. During a
-// change, a packet may meet the old state of the one and the new state of the others.
+// Stage names a base chain with policy that packets meet before other base chains with policy.
+// During a change, a packet may meet the old state of this chain and the new state of the later
+// ones.
 //
-// So if a change concerns this chain and later ones, the applier first adds a base chain behind it: a stage
-// guard, which also denies what the new state of this chain denies. A change of a set that both look into
-// counts as well. The change follows after a grace period. After another one the guard loses its rules,
-// and after a third one it is deleted.
+// If a change concerns both this chain and later ones, the applier first adds a base chain behind
+// it, the stage guard. The same holds for a change of a set into which both look. The stage guard
+// also drops packets that the new state of this chain denies. After a grace period, the change
+// follows. After a second one, the guard loses its rules, and after a third one it is deleted.
 type Stage struct {
-	// Chain is the name of the base chain. Its rules, and those of the chains that it leads to, must not
-	// have a Raw that refers to sets or chains. They must use the data of a map only as keys of other maps.
-	// Of several maps with the same types of key and data, they must look up interval maps first.
+	// Chain is the name of the base chain. The applier copies its rules and those of the chains
+	// that it leads to, so there are conditions: No Raw may refer to sets or chains. The data of a
+	// map may only be the key of other maps. If several maps have the same types of key and data,
+	// the rules must look up interval maps first.
 	Chain string
-	// Behind is the nftables priority of the stage guard. It must be greater than the priority of Chain,
-	// and than that of the chain for its stale packets, if there is one.
+	// Behind is the nftables priority of the stage guard. It must be greater than the priority of
+	// Chain, and greater than that of the chain that evaluates its stale packets, if there is one.
 	Behind int
 }
 
-// Translation names a map that destination NAT looks up. Destination NAT translates the first
-// packet of a connection in one hook; filter rules see it in a later one. While the table changes,
-// the old map could translate it and the new rules filter it. Its connection would keep that
-// translation.
+// Translation names a map that destination NAT looks up. The first packet of a connection is
+// translated in one hook, and filter rules see it in a later hook. While the table changes, the
+// packet could be translated by the old map and filtered by the new rules. Its connection would
+// keep that translation.
 //
-// So if a change adds, removes or replaces elements of the map, the applier first adds drop rules
-// for new connections to these keys. They are in all hooks that destination NAT can be in. After a
-// grace period the change follows, and then the drop rules are deleted. Other connections are not
-// affected. While a table without an owner is replaced, such rules drop new connections to all keys.
+// So if a change adds, removes or replaces elements of the map, the applier first adds rules that
+// drop new connections to the affected keys. There are such rules in all hooks that destination NAT
+// can be in. The change follows after a grace period, and then the rules are deleted. Other
+// connections are not affected. While a table without an owner is replaced, such rules drop new
+// connections to all keys.
 type Translation struct {
 	// Map is the name of the map.
 	Map string
-	// Matches and Fields are those of the rule that looks up the map. The priority of that rule's
-	// chain must be a number greater than -100, the priority of destination NAT.
+	// Matches and Fields are those of the rule that looks up the map. The priority of the rule's
+	// chain must be greater than -100, which is the priority of destination NAT.
 	Matches []Match
 	Fields  []Field
 }

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Normalize sorts the sets, flowtables and chains by name, the elements of sets, named and
-// anonymous, by key, and the devices of flowtables, in place. Rules keep their order.
+// Normalize sorts the table in place. It sorts sets, flowtables and chains by name, elements of
+// named and anonymous sets by key, and devices of flowtables. Rules keep their order.
 func (t *Table) Normalize() {
 	slices.SortStableFunc(t.Sets, func(a, b *Set) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortStableFunc(t.Chains, func(a, b *Chain) int { return cmp.Compare(a.Name, b.Name) })
@@ -43,8 +43,8 @@ func (r Rule) normalize() {
 	}
 }
 
-// CompareElements orders elements by key, then by the end of their range. Verdicts and data do
-// not count: two elements of one set never differ in them alone.
+// CompareElements orders elements by key, and then by the end of their range. It ignores verdicts
+// and data: two elements of one set never differ only in these.
 func CompareElements(a, b Element) int {
 	if c := slices.CompareFunc(a.Key, b.Key, compareValues); c != 0 {
 		return c
@@ -55,7 +55,7 @@ func CompareElements(a, b Element) int {
 	return slices.CompareFunc(a.Ends, b.Ends, compareValues)
 }
 
-// Equal reports whether the tables are the same, order included; see Normalize.
+// Equal reports whether the tables are the same. The order of objects counts: see Normalize.
 func (t *Table) Equal(o *Table) bool {
 	if t == nil || o == nil {
 		return t == o
@@ -66,7 +66,8 @@ func (t *Table) Equal(o *Table) bool {
 		slices.EqualFunc(t.Chains, o.Chains, (*Chain).Equal)
 }
 
-// equal reports whether the sets are the same but for DeleteAfterGrace, the order of elements included.
+// equal reports whether the sets are the same. The order of elements counts, DeleteAfterGrace does
+// not.
 func (s *Set) equal(o *Set) bool {
 	if s == o || s == nil || o == nil {
 		return s == o
@@ -74,7 +75,7 @@ func (s *Set) equal(o *Set) bool {
 	return s.sameHead(o) && slices.EqualFunc(s.Elements, o.Elements, Element.Equal)
 }
 
-// sameHead reports whether the sets differ in nothing but their elements.
+// sameHead reports whether the sets are the same except for their elements.
 func (s *Set) sameHead(o *Set) bool {
 	return s.Name == o.Name && s.Interval == o.Interval && s.Verdicts == o.Verdicts &&
 		s.Counter == o.Counter && s.Timed() == o.Timed() && s.Timeout == o.Timeout && s.GCInterval == o.GCInterval &&
@@ -98,7 +99,7 @@ func (h *Hook) Equal(o *Hook) bool {
 	return h.samePlace(o) && h.Policy == o.Policy
 }
 
-// samePlace reports whether hooks, which may be nil, differ in nothing but the policy.
+// samePlace reports whether the hooks are the same except for the policy. Either may be nil.
 func (h *Hook) samePlace(o *Hook) bool {
 	if h == nil || o == nil {
 		return h == o
@@ -106,14 +107,14 @@ func (h *Hook) samePlace(o *Hook) bool {
 	return h.Type == o.Type && h.Point == o.Point && h.Priority == o.Priority
 }
 
-// Equal reports whether the rules are the same, comment included.
+// Equal reports whether the rules are the same, including their comments.
 func (r Rule) Equal(o Rule) bool {
 	return r.Comment == o.Comment &&
 		slices.EqualFunc(r.Matches, o.Matches, equalMatch) &&
 		slices.EqualFunc(r.Statements, o.Statements, equalStatement)
 }
 
-// Equal reports whether the elements are the same in all fields. A range from a value to itself
+// Equal reports whether all fields of the elements are the same. A range from a value to itself
 // equals the value.
 func (e Element) Equal(o Element) bool {
 	return slices.EqualFunc(e.Key, o.Key, equalValue) && e.sameEnds(o) &&
@@ -129,7 +130,7 @@ func (e Element) sameEnds(o Element) bool {
 	return true
 }
 
-// end returns the last value of a field of the key.
+// end returns the last value of field i of the key.
 func (e *Element) end(i int) Value {
 	switch {
 	case e.Last != nil:

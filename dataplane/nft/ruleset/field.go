@@ -7,14 +7,16 @@ import (
 	"strings"
 )
 
-// Field is a field of a packet or of its metadata, which a match tests.
+// Field is a field of a packet, or of the kernel's data about it, that a match tests.
 type Field uint8
 
-// The fields, with their nft names. A field of one family or protocol does not limit the rule to
-// it: the caller adds the matches on NFProto (in tables of family inet; Protocol in bridge) and
-// L4Proto before it. String omits those that nft implies. Fields of the Ethernet header, of VLAN
-// tags and of ARP are for tables of family bridge. nft 1.0.6 has no names for VLANTag and NDTarget:
-// it lists their bytes, and cannot read back a rule with NDTarget.
+// The fields, with their nft names.
+//
+// A field of one family or protocol does not limit a rule to this family or protocol. The caller
+// must add matches on NFProto (Protocol in tables of family bridge) and L4Proto before it; String
+// omits those that nft implies. Fields of the Ethernet header, of VLAN tags and of ARP are for
+// tables of family bridge. nft 1.0.6 has no names for VLANTag and NDTarget: it lists their bytes,
+// and cannot read back a rule with NDTarget.
 const (
 	IIFName          Field = iota + 1 // iifname
 	OIFName                           // oifname
@@ -66,8 +68,8 @@ const (
 	lastField        = NDTarget
 )
 
-// HeaderField is a field of the headers of packets that Packet.Header of package simulate holds: of
-// the IP header, or of the header of one transport protocol.
+// HeaderField identifies a field of Packet.Header in package simulate. The field is in the IP
+// header, or in the header of one transport protocol.
 type HeaderField uint8
 
 // The fields of Packet.Header.
@@ -76,11 +78,12 @@ const (
 	HeaderICMPType             // of ICMP over IPv4 and of ICMPv6 over IPv6
 	HeaderICMPCode
 	HeaderTCPFlags
-	// HeaderFields is their number.
+	// HeaderFields is the number of these fields.
 	HeaderFields = iota
 )
 
-// Field returns the field of a family; zero if only the other family has it.
+// Field returns the Field for a family. It is zero if only packets of the other family have the
+// field.
 func (h HeaderField) Field(v6 bool) Field {
 	fields := [HeaderFields][2]Field{
 		HeaderDSCP:     {IPDSCP, IP6DSCP},
@@ -94,7 +97,7 @@ func (h HeaderField) Field(v6 bool) Field {
 	return fields[0]
 }
 
-// either returns the field of a family that has it.
+// either returns the Field for one of the families that have it.
 func (h HeaderField) either() Field { return cmp.Or(h.Field(false), h.Field(true)) }
 
 // In reports whether packets of the protocol have the field.
@@ -103,7 +106,7 @@ func (h HeaderField) In(protocol uint8) bool {
 	return v4 == 0 && v6 == 0 || protocol != 0 && (protocol == v4 || protocol == v6)
 }
 
-// Value returns a value of the field.
+// Value returns a number as a value of the field.
 func (h HeaderField) Value(v uint16) Value {
 	if h.either().Type().Size() == 1 {
 		return Byte(uint8(v))
@@ -111,10 +114,10 @@ func (h HeaderField) Value(v uint16) Value {
 	return Port(v)
 }
 
-// String returns the field's nft name, without "ip" if it is a field of the IP header.
+// String returns the field's nft name, without "ip " if it is a field of the IP header.
 func (h HeaderField) String() string { return strings.TrimPrefix(h.either().String(), "ip ") }
 
-// Max returns the largest value.
+// Max returns the largest value of the field.
 func (h HeaderField) Max() uint16 {
 	info := h.either().Type().info()
 	return cmp.Or(info.most, 1<<(8*info.size)-1)
@@ -172,30 +175,32 @@ const (
 	fibResultAddrType uint32 = 3
 )
 
-// Load is how the kernel loads a field. An encoder and the simulator both use it.
+// Load describes how the kernel loads a field, for an encoder and for the simulator.
 //
-// If Mask is set, the field is bits of a larger unit. The unit is masked, then shifted right by
-// Shift. (A comparison with one value may instead shift the value left, as nft does.)
+// If Mask is set, the field consists of some bits of a larger unit. The kernel masks the unit and
+// then shifts it right by Shift. (For a comparison with one value, nft shifts the value left
+// instead, which has the same effect.)
 type Load struct {
 	Origin Origin
-	// Base and Offset of FromPayload.
+	// Base is the header and Offset the byte at which FromPayload loads.
 	Base, Offset uint32
-	// Protocol is the transport protocol whose header has the field: the load means nothing in
-	// packets of another. It is zero if the field is in another header, or several protocols have it.
+	// Protocol is the transport protocol whose header has the field: packets of other protocols do
+	// not have it. It is zero if the field is in another header, or if several protocols have it.
 	Protocol uint8
-	// Key of FromMeta (NFT_META_...), FromCt (NFT_CT_...), the result of FromFib,
-	// and the number of the IPv6 extension header whose presence FromExthdr loads.
+	// Key selects what is loaded. For FromMeta it is a NFT_META_... key, for FromCt a NFT_CT_...
+	// key, and for FromFib the result. For FromExthdr it is the number of the IPv6 extension header
+	// whose presence is loaded.
 	Key uint32
-	// Direction of FromCt: DirectionNone where the key has none.
+	// Direction is the direction of FromCt. It is DirectionNone for keys without a direction.
 	Direction uint8
-	// Flags of FromFib.
+	// Flags are the flags of FromFib.
 	Flags uint32
-	// Mask is a number in network byte order, as long as what is loaded.
+	// Mask is a number in network byte order. It is as long as the loaded bytes.
 	Mask  uint32
 	Shift uint8
 	// Size is the number of bytes that FromPayload loads, if the bits of Mask span more bytes than
-	// the field's type has. Zero means the size of the type. Only a Compare can have such a field:
-	// a lookup would shift it in host byte order.
+	// the field's type has. Zero means the size of the type. Only a Compare can have a field with a
+	// Size, because a lookup would shift it in host byte order.
 	Size uint32
 }
 
@@ -206,7 +211,7 @@ type fieldInfo struct {
 	load Load
 }
 
-// info returns the description of the field; an unknown field has no name.
+// info returns the description of the field. For an unknown field, its name is empty.
 func (f Field) info() fieldInfo {
 	for _, group := range []func(Field) fieldInfo{
 		metaField, ipv4Field, ipv6Field, transportField, ctField, routeField, linkField, arpField,
@@ -221,7 +226,7 @@ func (f Field) info() fieldInfo {
 // String returns the field's nft name.
 func (f Field) String() string { return f.info().name }
 
-// Type returns the type of the field's values; zero if there is no such field.
+// Type returns the type of the field's values. It is zero for an unknown field.
 func (f Field) Type() Type { return f.info().typ }
 
 // Load returns how the kernel loads the field.
@@ -240,7 +245,7 @@ func meta(key uint32) Load { return Load{Origin: FromMeta, Key: key} }
 
 func payload(base, offset uint32) Load { return Load{Origin: FromPayload, Base: base, Offset: offset} }
 
-// inHeader is a load from the header of one protocol.
+// inHeader returns a load from the header of one transport protocol.
 func inHeader(protocol uint8, offset uint32) Load {
 	return Load{Origin: FromPayload, Base: transportHeader, Offset: offset, Protocol: protocol}
 }
@@ -320,7 +325,7 @@ func transportField(f Field) fieldInfo {
 		return fieldInfo{"icmpv6 code", TypeICMPv6Code, inHeader(protoICMPv6, 1)}
 	case TCPFlags:
 		return fieldInfo{"tcp flags", TypeTCPFlag, inHeader(protoTCP, 13)}
-	case NDTarget: // nft derives no protocol from bytes
+	case NDTarget: // nft derives no protocol from raw bytes
 		return fieldInfo{"@th,64,128", TypeIPv6, payload(transportHeader, 8)}
 	default:
 		return fieldInfo{}
@@ -352,7 +357,7 @@ func ctField(f Field) fieldInfo {
 	}
 }
 
-// tuple describes a part of a connection's tuple in one direction.
+// tuple describes a part of a connection's addresses and ports, in one direction.
 func tuple(reply bool, name string, typ Type, key uint32) fieldInfo {
 	if reply {
 		return fieldInfo{"ct reply " + name, typ, ct(key, DirectionReply)}
@@ -375,8 +380,8 @@ func routeField(f Field) fieldInfo {
 	}
 }
 
-// linkField describes a field of the link-layer header. If the device or the kernel has removed a VLAN tag, the
-// kernel loads the bytes as if the tag were still there.
+// linkField describes a field of the link-layer header. If the device or the kernel has removed a
+// VLAN tag, the kernel loads the bytes as if the tag were still there.
 func linkField(f Field) fieldInfo {
 	switch f {
 	case EtherSaddr:
@@ -390,7 +395,7 @@ func linkField(f Field) fieldInfo {
 	}
 }
 
-// arpField describes a field of ARP for Ethernet and IPv4.
+// arpField describes a field of ARP packets for Ethernet and IPv4.
 func arpField(f Field) fieldInfo {
 	switch f {
 	case ARPHlen:
@@ -408,5 +413,5 @@ func arpField(f Field) fieldInfo {
 	}
 }
 
-// onlyBridge reports whether only tables of family bridge may have the field.
+// onlyBridge reports whether the field is only for tables of family bridge.
 func (f Field) onlyBridge() bool { return linkField(f).name != "" || arpField(f).name != "" }

@@ -9,21 +9,28 @@ import (
 	"strings"
 )
 
-// Flowtable is the kernel's fast path for the connections that a FlowAdd adds to it: their packets skip all chains,
-// from Devices to where they leave.
+// Flowtable is the kernel's fast path. FlowAdd adds connections to it. When a packet of such a
+// connection arrives at one of Devices, it skips all chains.
 type Flowtable struct {
 	Name string
-	// Priority is the flowtable's place among the ingress hooks of its devices.
+	// Priority is the flowtable's priority in the ingress hook of its devices.
 	Priority int
 	// Devices are names of interfaces. A device is in at most one flowtable of a table.
 	Devices []string
 }
 
-// FlowAdd adds the packet's connection to a flowtable. The kernel accepts it in the hook forward only.
+// FlowAdd adds the packet's connection to a flowtable. The kernel accepts this statement only in
+// the hook forward.
 //
-// It must be the last statement of its rule. If the kernel does not add the connection, it ends the rule: for ICMP, for
-// TCP that is not established or is closing, for a connection that has a helper or that it added before, and for a
-// packet without a connection. As the last statement, FlowAdd changes no verdict in either case.
+// FlowAdd must be the last statement of its rule. If the kernel does not add the connection, the
+// rule ends there. It does not add:
+//
+//   - ICMP;
+//   - TCP that is not established or is closing;
+//   - a connection that has a helper, or that is in a flowtable already;
+//   - a packet without a connection.
+//
+// Because FlowAdd is the last statement, it changes no verdict in either case.
 type FlowAdd struct{ Flowtable string }
 
 func (FlowAdd) statement() {}
@@ -38,7 +45,8 @@ func (f *Flowtable) text() string {
 	return b.String()
 }
 
-// deviceText returns the name of a device, in quotation marks only where nft needs them: nft 0.9.8 reads none.
+// deviceText returns the name of a device. It has quotation marks only if nft needs them, because
+// nft 0.9.8 reads none.
 func deviceText(name string) string {
 	if ValidName(name) {
 		return name
@@ -53,7 +61,8 @@ func (f *Flowtable) equal(o *Flowtable) bool {
 	return f.Name == o.Name && f.Priority == o.Priority && slices.Equal(f.Devices, o.Devices)
 }
 
-// normalFlowtables returns sorted copies, as Normalize sorts them. A nil one stays, for checkFlowtables to report.
+// normalFlowtables returns copies in the order of Normalize. It keeps nil flowtables, so that
+// checkFlowtables reports them.
 func normalFlowtables(all []*Flowtable) []*Flowtable {
 	var out []*Flowtable
 	for _, f := range all {
@@ -64,14 +73,14 @@ func normalFlowtables(all []*Flowtable) []*Flowtable {
 	}
 	slices.SortStableFunc(out, func(a, b *Flowtable) int {
 		if a == nil || b == nil {
-			return 0 // The table is not valid.
+			return 0 // An invalid table. checkFlowtables reports the nil.
 		}
 		return cmp.Compare(a.Name, b.Name)
 	})
 	return out
 }
 
-// findFlowtable returns the flowtable of that name, or nil.
+// findFlowtable returns the flowtable with the name, or nil.
 func findFlowtable(all []*Flowtable, name string) *Flowtable {
 	for _, f := range all {
 		if f != nil && f.Name == name {
@@ -81,7 +90,8 @@ func findFlowtable(all []*Flowtable, name string) *Flowtable {
 	return nil
 }
 
-// checkSameFlowtables reports how normalized flowtables differ: no operation changes one.
+// checkSameFlowtables reports the differences of normalized flowtables, because no operation can
+// change a flowtable.
 func checkSameFlowtables(v *validator, old, new []*Flowtable) {
 	for _, f := range new {
 		if f == nil {
@@ -101,7 +111,7 @@ func checkSameFlowtables(v *validator, old, new []*Flowtable) {
 	}
 }
 
-// checkFlowtables reports what nft or the kernel refuses.
+// checkFlowtables reports flowtables that nft or the kernel refuses.
 func checkFlowtables(v *validator) {
 	var names []string
 	in := map[string]*Flowtable{}
@@ -129,7 +139,7 @@ func checkFlowtables(v *validator) {
 	}
 }
 
-// checkDevices checks the devices of a flowtable. in has the flowtable of each device so far.
+// checkDevices checks the devices of a flowtable. in maps the devices so far to their flowtables.
 func checkDevices(v *validator, f *Flowtable, in map[string]*Flowtable) {
 	for _, name := range f.Devices {
 		if !ValidIfname(name) || !printable(name) {

@@ -8,16 +8,17 @@ import (
 	"slices"
 )
 
-// levelFinder computes the level of each object that a change affects.
+// levelFinder computes the level of each object that a change affects: the number of jumps that
+// lead to the object.
 type levelFinder struct {
 	plan    *planner
-	tripped bool // a level exceeds MaxDepth, perhaps only because of deleted references
+	tripped bool // a level exceeds MaxDepth, but perhaps only because of deleted references
 }
 
-// find checks that at most MaxDepth jumps follow one another, which excludes loops. An object's
-// level is at least the length of the longest path to it, and is raised along new references. If a
-// level gets too high, deleted references may be the reason: then all levels of the table are
-// computed exactly.
+// find checks that at most MaxDepth jumps follow one another, which also excludes loops. The level
+// of an object is at least the length of the longest path of jumps to it. New references raise
+// levels, and deleted references do not lower them. So a level that is too high may be due to
+// deleted references. Then find computes all levels of the table exactly.
 func (l *levelFinder) find() {
 	for _, c := range l.plan.change.chains {
 		if c.new != nil {
@@ -29,7 +30,7 @@ func (l *levelFinder) find() {
 		case c.new == nil:
 		case c.fresh():
 			l.raiseTargets(c.o)
-		default: // the targets of other elements have their levels, and may be many
+		default: // the targets of other elements already have their levels, and may be many
 			for v, by := range c.tally {
 				if by > 0 && c.o.verdicts.count(v) == 0 {
 					v.reference(func(r reference) { l.raise(l.plan.target(r), l.level(c.o)) })
@@ -42,7 +43,7 @@ func (l *levelFinder) find() {
 	}
 }
 
-// level returns the present level of an object.
+// level returns the current level of an object.
 func (l *levelFinder) level(o *object) int32 {
 	if level, ok := l.plan.change.levels[o]; ok {
 		return level
@@ -50,13 +51,14 @@ func (l *levelFinder) level(o *object) int32 {
 	return o.level
 }
 
-// raiseTargets raises the levels of the objects that an object refers to, if needed.
+// raiseTargets raises the levels of the objects to which an object refers, if needed.
 func (l *levelFinder) raiseTargets(o *object) {
 	level := l.level(o)
 	l.targets(o, func(to *object) { l.raise(to, level) })
 }
 
-// raise raises the level of an object, if needed, for a reference from another of this level.
+// raise raises the level of an object if needed, because an object with the given level refers to
+// it.
 func (l *levelFinder) raise(to *object, level int32) {
 	if l.isChain(to) {
 		level++
@@ -71,7 +73,7 @@ func (l *levelFinder) raise(to *object, level int32) {
 	}
 }
 
-// isChain reports whether the object is a chain, or will be.
+// isChain reports whether the object is a chain in its new state.
 func (l *levelFinder) isChain(o *object) bool {
 	if o.chain != nil || o.set != nil {
 		return o.chain != nil
@@ -80,7 +82,7 @@ func (l *levelFinder) isChain(o *object) bool {
 	return c != nil && c.o == o
 }
 
-// targets calls yield for the objects that the object refers to in its new state.
+// targets calls yield for the objects to which the object refers in its new state.
 func (l *levelFinder) targets(o *object, yield func(*object)) {
 	follow := func(r reference) {
 		if to := l.plan.target(r); to != nil {
@@ -113,7 +115,7 @@ func (l *levelFinder) targets(o *object, yield func(*object)) {
 	}
 }
 
-// exactLevels computes all levels again, and reports loops and paths that are too long.
+// exactLevels computes all levels anew, and reports loops and paths that are too long.
 func (l *levelFinder) exactLevels() {
 	all := map[*object]bool{}
 	for _, o := range l.plan.chains {
@@ -131,7 +133,7 @@ func (l *levelFinder) exactLevels() {
 	maps.DeleteFunc(all, func(_ *object, there bool) bool { return !there })
 	objects := slices.SortedFunc(maps.Keys(all), func(a, b *object) int { return cmp.Compare(a.name, b.name) })
 
-	var order []*object // each before the objects that refer to it
+	var order []*object // each object comes before the objects that refer to it
 	const onTheWay, done = 1, 2
 	seen := map[*object]int{}
 	var walk func(o *object)
@@ -147,7 +149,7 @@ func (l *levelFinder) exactLevels() {
 				} else {
 					l.plan.v.addf("chain %s: leads back to itself", to.name)
 				}
-				seen[to] = done // once is enough
+				seen[to] = done // one report of a loop is enough
 			}
 		})
 		seen[o] = done

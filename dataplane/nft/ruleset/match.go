@@ -4,54 +4,58 @@ package ruleset
 
 import "slices"
 
-// Match is a condition of a rule: Compare, Lookup, In or Raw. The set is closed.
+// Match is a condition of a rule: a Compare, Lookup, In or Raw. Other packages cannot define
+// matches.
 type Match interface{ match() }
 
-// Compare holds if the field equals (or, negated, does not equal) the value, or is in the inclusive
-// range from Value to Last if Last is given. With a Mask, only the bits under the mask are
-// compared.
+// Compare matches if the field equals Value. If Last is set, it matches values from Value to Last,
+// inclusive. With a Mask, it compares only the bits of the mask. Not negates it.
 //
-// A Value of an interface name that is shorter than IfnameSize matches every name that begins with
-// it. A Value without Mask of a type of bits (Type.Bits: ct state, ct status, tcp flags) holds if
-// the field has any of its bits, and negated, if it has none.
+// If Value is an interface name shorter than IfnameSize, it matches all names that begin with it.
+// If the type consists of bits (Type.Bits: ct state, ct status, tcp flags) and there is no Mask,
+// Value matches if the field has any of its bits; with Not, if the field has none of them.
 type Compare struct {
 	Field Field
 	Not   bool
 	Value Value
 	Last  Value
-	// Mask is nil or as long as Value, which has no bit outside it. A range has no Mask.
+	// Mask is nil, or as long as Value. Value has no bit outside the mask. A range has no Mask.
 	Mask Value
 }
 
-// Whole reports whether the Mask has all bits.
+// Whole reports whether there is a Mask with all bits set.
 func (c *Compare) Whole() bool {
 	return c.Mask != nil && !slices.ContainsFunc(c.Mask, func(b byte) bool { return b != 0xff })
 }
 
-// Lookup holds if the concatenation of the fields is in the named set, or negated, is not.
+// Lookup matches if the concatenation of the fields is in the named set. Not negates it.
 type Lookup struct {
 	Fields []Field
 	Not    bool
 	Set    string
 }
 
-// In holds if the concatenation of the fields is in an anonymous set of these elements.
+// In matches if the concatenation of the fields is in an anonymous set of the elements. Not negates
+// it.
 type In struct {
 	Fields   []Field
 	Not      bool
 	Elements []Element
 }
 
-// Raw is a match or statement that this package has no type for, in the kernel's form and in nft
-// syntax. The two must mean the same, which is not checked. The simulator refuses rules with a Raw.
+// Raw is a match or statement for which this package has no type. It has the kernel's expressions
+// and their nft syntax. The caller must ensure that the two mean the same. The simulator refuses
+// rules with a Raw.
 type Raw struct {
-	// Text is nft syntax. Without it the rule can be programmed, but its String does not load.
+	// Text is nft syntax. Without Text, the rule can be programmed, but nft does not load its
+	// String.
 	Text string
-	// Expressions are the kernel's, in their order: each the payload of one NFTA_LIST_ELEM
-	// attribute, that is the attributes NFTA_EXPR_NAME and NFTA_EXPR_DATA. Without them the rule
+	// Expressions are the kernel's expressions, in order. Each is the payload of one NFTA_LIST_ELEM
+	// attribute: the attributes NFTA_EXPR_NAME and NFTA_EXPR_DATA. Without Expressions, the rule
 	// can be printed but not programmed.
 	Expressions [][]byte
-	// Sets and Chains name the objects that the expressions refer to: these must outlive the rule.
+	// Sets and Chains are the names of the objects to which the expressions refer. These objects
+	// must outlive the rule.
 	Sets, Chains []string
 }
 

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// opWriter writes the operations of a change that was checked; see Prepare.
+// opWriter writes the operations of a change after all checks: see Prepare.
 type opWriter struct{ plan *planner }
 
-// write writes all operations, in the order that Prepare promises.
+// write writes all operations, in the order that the comment of Prepare describes.
 func (w *opWriter) write() {
 	slices.SortFunc(w.plan.change.chains, func(a, b *chainChange) int { return cmp.Compare(a.o.name, b.o.name) })
 	slices.SortFunc(w.plan.change.sets, func(a, b *setChange) int { return cmp.Compare(a.o.name, b.o.name) })
@@ -48,7 +48,7 @@ func removeKeys(keys map[string]bool, of []Element) {
 // elementChanges plans the element changes of existing sets, and returns the Late elements.
 func (w *opWriter) elementChanges() (late []setElements) {
 	for _, c := range w.plan.change.sets {
-		// Packets look up an element that replaces another at any time.
+		// An element that replaces another one is not unseen: packets look it up at any time.
 		if len(c.early) > 0 {
 			removeKeys(c.early, c.opDelete)
 		}
@@ -79,7 +79,7 @@ func (w *opWriter) op(o Op) {
 	w.plan.change.Ops = append(w.plan.change.Ops, o)
 }
 
-// policies writes the changes to this policy, of chains that stay.
+// policies writes the changes of base chains' policies to the given verdict, for chains that stay.
 func (w *opWriter) policies(to VerdictKind) {
 	for _, c := range w.plan.change.chains {
 		if c.old != nil && c.new != nil && !c.going && !c.old.Hook.Equal(c.new.Hook) && c.new.Hook.Policy.Kind == to {
@@ -95,18 +95,18 @@ func (w *opWriter) elements(kind OpKind, set *Set, elements []Element) {
 	}
 }
 
-// rules writes the operations that turn old rules into those of a chain.
+// rules writes the operations that turn the old rules into the rules of the chain.
 func (w *opWriter) rules(c *Chain, old []Rule) {
 	diffRules(old, c.Rules, func(kind OpKind, index int, r Rule) {
 		w.op(Op{Kind: kind, Chain: c, Index: index, Rule: r})
 	})
 }
 
-// released has the rules and elements that were deleted because they refer to objects which are made
-// again. The elements are added again after these objects.
+// released has deleted rules and elements. They refer to objects that are deleted and made again.
+// After that, the elements are added again, and so are the rules that the chain still has.
 type released struct {
 	chains   []*object
-	rules    map[*object][]bool // which rules of the chain are deleted
+	rules    map[*object][]bool // for each rule of the chain: whether it is deleted
 	elements []setElements
 }
 
@@ -131,7 +131,8 @@ func (h *released) without(o *object, rules []Rule) []Rule {
 	return out
 }
 
-// release deletes the objects that are made again, after the rules and elements that refer to them.
+// release deletes the objects that are made again. Before that, it deletes the rules and elements
+// that refer to them.
 func (w *opWriter) release() *released {
 	h := &released{rules: map[*object][]bool{}}
 	going := map[*object]bool{}
@@ -177,7 +178,8 @@ func (w *opWriter) release() *released {
 	return h
 }
 
-// releaseRules deletes the rules of a chain that refer to deleted objects, the last one first.
+// releaseRules deletes the rules of a chain that refer to deleted objects, from the last rule to
+// the first.
 func (w *opWriter) releaseRules(h *released, from *object, going map[*object]bool) {
 	rules := from.chain.Rules
 	h.rules[from] = make([]bool, len(rules))
@@ -193,8 +195,8 @@ func (w *opWriter) releaseRules(h *released, from *object, going map[*object]boo
 	}
 }
 
-// releaseElements deletes the elements of a map that lead to deleted chains. Elements that the
-// change keeps are added again.
+// releaseElements deletes the elements of a map that lead to deleted chains. Those that the table
+// keeps are added again later.
 func (w *opWriter) releaseElements(h *released, from *object, going map[*object]bool) {
 	leads := make([]bool, len(from.verdicts.entries))
 	for i, e := range from.verdicts.entries {
@@ -237,8 +239,8 @@ func (w *opWriter) releaseElements(h *released, from *object, going map[*object]
 	}
 }
 
-// destroy deletes chains and sets: those that are made again, or those without a successor. An
-// object that leads to another has a lower level, and is deleted before it.
+// destroy deletes chains and sets: those that are made again, or those that are removed for good.
+// An object that refers to another one has a lower level, and is deleted before it.
 func (w *opWriter) destroy(which func(again, last bool) bool) {
 	type victim struct {
 		o  *object
@@ -263,9 +265,9 @@ func (w *opWriter) destroy(which func(again, last bool) bool) {
 	}
 }
 
-// build adds the new sets, and the new chains that others lead to. Verdict maps of ranges come
-// after the chains that their elements lead to, because nft 1.0.6 adds the elements of a set of
-// ranges together with the set.
+// build adds the new sets, and the new chains that are not base chains. For a set of ranges, nft
+// 1.0.6 adds the elements together with the set. So verdict maps of ranges come after the chains to
+// which their elements lead.
 func (w *opWriter) build() {
 	sets := func(rangeMaps bool) {
 		for _, c := range w.plan.change.sets {

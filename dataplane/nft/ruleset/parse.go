@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// maxText is the longest text in bytes that Parse takes.
+// maxText is the size in bytes of the longest text that Parse reads.
 const maxText = 64 << 20
 
-// ParseError says where a text is not what Parse takes.
+// ParseError reports where and why Parse cannot read a text.
 type ParseError struct {
-	// Line and Column of the word, from one. Columns are bytes.
+	// Line and Column are the place of the word, counted from one. Columns are bytes.
 	Line, Column int
-	// Word is the offending word.
+	// Word is the word that Parse cannot read.
 	Word string
-	// Msg says what is wrong with it, or what should be in its place.
+	// Msg is the reason, or what Parse expected instead.
 	Msg string
 }
 
@@ -28,15 +28,17 @@ func (e *ParseError) Error() string {
 	return fmt.Sprintf("ruleset: line %d, column %d: %q: %s", e.Line, e.Column, e.Word, e.Msg)
 }
 
-// Parse reads a table from nft syntax: one "table inet name { ... }" block as String writes it, as nft lists it (with
-// handles, too), or as a user would. It reads a rule as nft does: matches that nft derives are in the result. The
-// order of elements, sets and chains is that of the text; see Normalize.
+// Parse reads a table in nft syntax: one "table inet name { ... }" block. String writes this
+// syntax, nft lists it (with or without handles), and users write it. Parse reads a rule as nft
+// does, so the result contains the matches that nft derives. Elements, sets and chains keep the
+// order of the text: see Normalize.
 //
-// What the Table has no place for is an error, except what does not change the verdict of a packet: comments after a
-// number sign, counts of counters, the rest of an element's time, auto-merge, and who owns the table. Parse checks the
-// form; whether references are met and elements distinct, Validate says.
+// Some parts of the text have no place in a Table. They are an error, except for those that do not
+// change the verdict of a packet: comments after a number sign, counts of counters, remaining times
+// of elements, auto-merge, and the owner of the table. Parse checks only the syntax. Validate
+// checks that referenced objects exist and that elements are distinct.
 //
-// Errors: a *ParseError for the first word that does not fit.
+// Errors: a *ParseError for the first word that is not valid.
 func Parse(text string) (*Table, error) {
 	p := newParser(text)
 	p.skipLines()
@@ -53,7 +55,7 @@ func Parse(text string) (*Table, error) {
 
 // ParseTables reads any number of tables, as "nft list ruleset" lists them. See Parse.
 //
-// Errors: a *ParseError for the first word that does not fit.
+// Errors: a *ParseError for the first word that is not valid.
 func ParseTables(text string) ([]*Table, error) {
 	p := newParser(text)
 	var tables []*Table
@@ -66,14 +68,16 @@ func ParseTables(text string) ([]*Table, error) {
 	return tables, nil
 }
 
-// tokens are the words of a text. After an error, what is left of the text is empty, so that every loop ends.
+// tokens reads a text word by word. After an error, the rest of the text counts as empty, so that
+// every loop ends.
 type tokens struct {
 	lexer
-	tok token // the next one
+	tok token // the next token
 	err *ParseError
 }
 
-// parser reads tables. Each of the parsers that it embeds reads what the next one consists of.
+// parser reads tables. It embeds parsers for rules, sets, values and tokens, each of which uses the
+// next one.
 type parser struct{ ruleParser }
 
 func newParser(text string) *parser {
@@ -88,7 +92,7 @@ func newParser(text string) *parser {
 	return p
 }
 
-// next moves on by one token and returns the one before.
+// next returns the next token and moves past it.
 func (p *tokens) next() token {
 	t := p.tok
 	p.tok = p.scan()
@@ -109,12 +113,12 @@ func (p *tokens) fail(at token, format string, args ...any) {
 	p.tok = token{}
 }
 
-// is reports whether the next token is this word or mark.
+// is reports whether the next token is the given word or mark.
 func (p *tokens) is(text string) bool {
 	return p.tok.text == text && (p.tok.kind == tokenWord || p.tok.kind == tokenMark)
 }
 
-// accept moves past the next token if it is this word or mark.
+// accept moves past the next token if it is the given word or mark.
 func (p *tokens) accept(text string) bool {
 	if !p.is(text) {
 		return false
@@ -123,7 +127,7 @@ func (p *tokens) accept(text string) bool {
 	return true
 }
 
-// want moves past this word or mark.
+// want moves past the given word or mark, and fails if it does not come next.
 func (p *tokens) want(text string) {
 	if !p.accept(text) {
 		p.fail(p.tok, "want %q", text)
@@ -139,7 +143,7 @@ func (p *tokens) word(what string) token {
 	return p.next()
 }
 
-// quoted returns the next token's text, which must be in quotation marks.
+// quoted returns the text of the next token, which must be in quotation marks.
 func (p *tokens) quoted(what string) string {
 	if p.tok.kind != tokenString {
 		p.fail(p.tok, "want %s in quotation marks", what)
@@ -157,7 +161,7 @@ func (p *tokens) name(what string) string {
 	return t.text
 }
 
-// number returns a number of so many bits.
+// number reads a number with at most the given number of bits.
 func (p *tokens) number(bits int, what string) uint64 {
 	t := p.word(what)
 	n, ok := parseNumber(t.text)
@@ -167,7 +171,8 @@ func (p *tokens) number(bits int, what string) uint64 {
 	return n
 }
 
-// parseNumber reads a decimal or hexadecimal number. Zeros before a decimal one are refused: nft reads an octal one.
+// parseNumber reads a decimal or hexadecimal number. It refuses leading zeros, because nft would
+// read an octal number.
 func parseNumber(word string) (uint64, bool) {
 	if hex, ok := strings.CutPrefix(word, "0x"); ok {
 		n, err := strconv.ParseUint(hex, 16, 64)
@@ -180,7 +185,7 @@ func parseNumber(word string) (uint64, bool) {
 	return n, err == nil
 }
 
-// duration returns a time, as "1d2h": a number alone is seconds.
+// duration reads a time such as "1d2h". A number alone counts seconds.
 func (p *tokens) duration() time.Duration {
 	t := p.word("a time")
 	if p.err != nil {
@@ -215,7 +220,7 @@ func parseDuration(text string) (time.Duration, bool) {
 	return total, true
 }
 
-// maxDuration is the longest time, with room for the sum of two.
+// maxDuration limits times. The sum of two does not overflow.
 const maxDuration = 1 << 61
 
 // skipLines moves past ends of lines and semicolons.
@@ -225,12 +230,12 @@ func (p *tokens) skipLines() {
 	}
 }
 
-// ends reports whether nothing follows of a line.
+// ends reports whether the line has no further words.
 func (p *tokens) ends() bool {
 	return p.tok.kind == tokenBreak || p.tok.kind == tokenEnd || p.is("}")
 }
 
-// block reads a block in braces, whose entries item reads.
+// block reads a block in braces. item reads each of its entries.
 func (p *tokens) block(item func()) {
 	p.want("{")
 	for p.skipLines(); !p.accept("}"); p.skipLines() {
@@ -247,7 +252,7 @@ func (p *tokens) block(item func()) {
 
 func (p *parser) table() *Table {
 	p.want("table")
-	t := &Table{Family: FamilyIPv4} // as nft reads a table without a family
+	t := &Table{Family: FamilyIPv4} // nft reads a table without a family as IPv4
 	if known, ok := familyNamed(p.tok.text); ok {
 		t.Family = known
 		p.word("a family")
@@ -283,7 +288,7 @@ func familyNamed(name string) (Family, bool) {
 	return 0, false
 }
 
-// tableFlags reads flags that say who owns the table. nft 1.0.6 lists none in place of persist.
+// tableFlags reads the flags of a table's owner. In place of persist, nft 1.0.6 lists nothing.
 func (p *parser) tableFlags() {
 	for !p.ends() {
 		if t := p.word("a flag"); t.text != "owner" && t.text != "persist" {
@@ -357,8 +362,8 @@ func (p *parser) hook() *Hook {
 	return h
 }
 
-// priority reads a priority: a number, a name, or a name with a number added or subtracted. family gives names their
-// numbers.
+// priority reads a priority: a number, a name, or a name plus or minus a number. The numbers of
+// names depend on the family.
 func (p *parser) priority(family Family) int {
 	t := p.word("a priority")
 	base, named := listedPriority(family, t.text)

@@ -2,8 +2,8 @@
 
 package ruleset
 
-// parseFlowtable reads a flowtable. The hook is required. Devices are not: nft lists no line for them once they are
-// gone.
+// parseFlowtable reads a flowtable. It must have a hook. It need not have devices: after all
+// devices are removed, nft lists no line for them.
 func parseFlowtable(p *parser) *Flowtable {
 	p.next()
 	start, hooked := p.tok, false
@@ -34,8 +34,8 @@ func parseFlowtable(p *parser) *Flowtable {
 	return f
 }
 
-// parseIngressPriority reads a priority at the ingress of devices. nft has one name for such a priority: filter, which
-// is zero, whatever the family of the table.
+// parseIngressPriority reads a priority in the ingress hook of devices. nft has one name for such
+// priorities: filter is zero in all families.
 func parseIngressPriority(p *parser) int {
 	if p.tok.kind == tokenWord && isLetter(p.tok.text[0]) && !p.is("filter") {
 		p.fail(p.tok, "want a priority: a number, or filter with a number added or subtracted")
@@ -43,7 +43,8 @@ func parseIngressPriority(p *parser) int {
 	return p.priority(FamilyINet)
 }
 
-// parseDevices reads names of interfaces in braces, at least one. nft 1.1 lists them in quotation marks.
+// parseDevices reads one or more names of interfaces in braces. nft 1.1 lists them in quotation
+// marks.
 func parseDevices(p *parser) (names []string) {
 	p.want("{")
 	for len(names) == 0 || !p.accept("}") {

@@ -8,21 +8,21 @@ import "strings"
 type tokenKind uint8
 
 const (
-	tokenEnd    tokenKind = iota // of the text
+	tokenEnd    tokenKind = iota // the end of the text
 	tokenBreak                   // the end of a line, or a semicolon
-	tokenWord                    // letters, digits and what names and values have besides
-	tokenString                  // in quotation marks, which are not part of its text
-	tokenMark                    // an operator, a bracket, or a character that nothing begins with
+	tokenWord                    // letters, digits and other characters of names and values
+	tokenString                  // a text in quotation marks, without these
+	tokenMark                    // an operator, a bracket, or any other character
 )
 
-// token is a piece of the text, with its place.
+// token is a piece of a text, with its position.
 type token struct {
 	kind         tokenKind
 	text         string
 	line, column int
 }
 
-// shown is the token for a message.
+// shown returns the token as messages show it.
 func (t token) shown() string {
 	switch {
 	case t.kind == tokenEnd:
@@ -34,18 +34,18 @@ func (t token) shown() string {
 	}
 }
 
-// maxWord is the longest word in bytes: no name or value is longer.
+// maxWord is the length of the longest word in bytes. No name or value is longer.
 const maxWord = 255
 
 // lexer divides text into tokens, one at a time.
 type lexer struct {
 	text      string
-	at        int // the offset of what is left
+	at        int // the offset of the text that is not read yet
 	line      int // counted from zero
-	lineStart int // the offset of the line
+	lineStart int // the offset of the beginning of the line
 }
 
-// scan returns the next token. Comments count as nothing, and so does a line break after a backslash.
+// scan returns the next token. It skips comments, and line breaks after a backslash.
 func (l *lexer) scan() token {
 	for l.at < len(l.text) {
 		rest := l.text[l.at:]
@@ -68,7 +68,7 @@ func (l *lexer) scan() token {
 	return l.cut(tokenEnd, 0)
 }
 
-// token returns the token that the rest of the text begins with.
+// token returns the token at the beginning of the rest.
 func (l *lexer) token(rest string) token {
 	switch {
 	case rest[0] == '\n':

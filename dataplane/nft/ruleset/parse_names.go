@@ -9,15 +9,16 @@ import (
 	"time"
 )
 
-// phrase is how a text names a field.
+// phrase is a sequence of words that names a field.
 type phrase struct {
 	words []string
 	field Field
-	// proto is the protocol that the words demand besides, as "tcp sport" does; zero if none.
+	// proto is the protocol that the words also demand, as "tcp sport" does; zero if none.
 	proto uint8
 }
 
-// phrases returns all names of fields, by their first word: those that String writes, and others that nft knows.
+// phrases returns all names of fields by their first word: those that String writes, and others
+// that nft knows.
 func phrases() map[string][]phrase {
 	all := map[string][]phrase{}
 	add := func(text string, f Field, proto uint8) {
@@ -41,7 +42,7 @@ func phrases() map[string][]phrase {
 	return all
 }
 
-// valueNamed returns the value of a type that a word stands for.
+// valueNamed returns the value for which a word stands.
 func (t Type) valueNamed(word string) (Value, bool) {
 	if n, ok := listedName(t, word); ok {
 		return t.encode(n), true
@@ -54,7 +55,7 @@ func (t Type) valueNamed(word string) (Value, bool) {
 	return nil, false
 }
 
-// encode returns a number as a value of at most four bytes; see number.
+// encode returns a number as a value of at most four bytes. It is the reverse of number.
 func (t Type) encode(n uint32) Value {
 	switch t.Size() {
 	case 1:
@@ -68,7 +69,8 @@ func (t Type) encode(n uint32) Value {
 	}
 }
 
-// listedName finds a word among those that nft has for values, and that String does not write.
+// listedName finds a word among those that nft has for values of a type and that String does not
+// write.
 func listedName(t Type, word string) (uint32, bool) {
 	for pair := range strings.SplitSeq(listedNames(t), " ") {
 		if name, digits, _ := strings.Cut(pair, "="); name == word {
@@ -79,7 +81,7 @@ func listedName(t Type, word string) (uint32, bool) {
 	return 0, false
 }
 
-// listedNames are words of nft for the values of a type.
+// listedNames returns words that nft has for the values of a type, with their numbers.
 func listedNames(t Type) string {
 	switch t {
 	case TypeProto:
@@ -116,7 +118,7 @@ func listedNames(t Type) string {
 	}
 }
 
-// rejectCode finds the code of RejectICMPX that a word stands for.
+// rejectCode returns the code of RejectICMPX for which a word stands.
 func rejectCode(word string) (uint8, bool) {
 	for code, name := range [...]string{"no-route", "port-unreachable", "host-unreachable", "admin-prohibited"} {
 		if name == word {
@@ -126,7 +128,7 @@ func rejectCode(word string) (uint8, bool) {
 	return 0, false
 }
 
-// listedPriority returns the priority that a name stands for.
+// listedPriority returns the priority for which a name stands.
 func listedPriority(family Family, name string) (int, bool) {
 	names := map[string]int{
 		"raw": -300, "mangle": -150, "dstnat": -100, "filter": 0, "security": 50, "srcnat": 100,
@@ -138,7 +140,7 @@ func listedPriority(family Family, name string) (int, bool) {
 	return n, ok
 }
 
-// unitLength returns the unit of time of that name, or zero.
+// unitLength returns the length of the unit of time with the name, or zero.
 func unitLength(name string) time.Duration {
 	for _, unit := range durationUnits() {
 		if unit.name == name {

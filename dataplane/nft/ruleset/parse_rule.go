@@ -8,14 +8,14 @@ import (
 	"slices"
 )
 
-// maxItems is how many matches and statements a rule may have: the kernel takes 128 expressions, and each makes one or
-// more.
+// maxItems is the maximum number of matches and statements of a rule. The kernel accepts 128
+// expressions in a rule, and each match or statement makes at least one.
 const maxItems = 128
 
 // ruleParser reads rules.
 type ruleParser struct {
 	setParser
-	reading bool // of a rule's own text: see reread
+	reading bool // reading the rule's own String: see reread
 }
 
 // rule reads a rule up to the end of the line.
@@ -38,7 +38,8 @@ func (p *ruleParser) rule() Rule {
 	return r
 }
 
-// reread requires that the rule's text means the rule: other tools see only its text.
+// reread fails unless Parse reads the same rule from its String, because other tools see only that
+// text.
 func (p *ruleParser) reread(r *Rule, start token) {
 	if p.err != nil || p.reading {
 		return
@@ -51,7 +52,8 @@ func (p *ruleParser) reread(r *Rule, start token) {
 	}
 }
 
-// fieldItem reads what begins with fields: a match, a lookup in a verdict map, or an assignment.
+// fieldItem reads an item that begins with fields: a match, a lookup in a verdict map, or an
+// assignment.
 func (p *ruleParser) fieldItem(r *Rule) {
 	start := p.tok
 	named := p.fields("match or statement")
@@ -87,7 +89,7 @@ func (p *ruleParser) fieldItem(r *Rule) {
 	}
 }
 
-// derive adds the matches that nft derives from fields that are looked at next.
+// derive adds the matches that nft derives from the fields that follow.
 func (p *ruleParser) derive(r *Rule, at token, named []phrase) {
 	for _, n := range named {
 		needed, proto := headerEther(n.field), n.proto
@@ -129,7 +131,7 @@ func (p *ruleParser) add(r *Rule, at token, m Match) {
 	r.Matches = append(r.Matches, m)
 }
 
-// etherOf returns the EtherType that packets have after the matches; zero if they do not demand one.
+// etherOf returns the EtherType that the matches require of packets; zero if they require none.
 func etherOf(family Family, ms []Match) uint16 {
 	switch family {
 	case FamilyIPv4:
@@ -152,8 +154,8 @@ func etherOf(family Family, ms []Match) uint16 {
 	}
 }
 
-// lastEquals returns the value that the last of the matches on the field demands. As nft, it takes a set of one value
-// for the value.
+// lastEquals returns the value that the last of the matches on the field requires. Like nft, it
+// treats a set with one value as that value.
 func lastEquals(ms []Match, f Field) (Value, bool) {
 	for _, m := range slices.Backward(ms) {
 		switch m := m.(type) {
@@ -170,7 +172,7 @@ func lastEquals(ms []Match, f Field) (Value, bool) {
 	return nil, false
 }
 
-// match reads a match behind its fields.
+// match reads the rest of a match, after its fields.
 func (p *ruleParser) match(fields []Field) Match {
 	switch {
 	case p.is("&"), p.is("!"), p.is("=="):
@@ -192,7 +194,7 @@ func (p *ruleParser) match(fields []Field) Match {
 	}
 }
 
-// compare reads a comparison behind its field, and behind "!=" if it is negated.
+// compare reads the rest of a comparison, after its field and after "!=".
 func (p *ruleParser) compare(fields []Field, not bool) Match {
 	c := Compare{Field: fields[0], Not: not}
 	t := c.Field.Type()
@@ -218,8 +220,11 @@ func (p *ruleParser) compare(fields []Field, not bool) Match {
 	return c
 }
 
-// compareBits reads a comparison with bits: with any of them, as "new,established"; with all and no other, as
-// "== syn|ack"; with these of some, as "syn / syn,ack".
+// compareBits reads a comparison with bits:
+//
+//   - "new,established" matches if any of the bits is set;
+//   - "== syn|ack" matches if these and no other bits are set;
+//   - "syn / syn,ack" matches if, among the bits behind the slash, those before it are set.
 func (p *ruleParser) compareBits(c *Compare, t Type) {
 	none := !c.Not && p.accept("!")
 	exact := !c.Not && !none && p.accept("==")

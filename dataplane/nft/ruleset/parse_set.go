@@ -35,7 +35,7 @@ func (p *setParser) set() *Set {
 	return s
 }
 
-// property reads what follows the first word of a set's line.
+// property reads the rest of a line of a set, after its first word.
 func (p *setParser) property(s *Set, word token) {
 	switch word.text {
 	case "type", "typeof":
@@ -62,7 +62,7 @@ func (p *setParser) property(s *Set, word token) {
 		s.GCInterval = p.positiveDuration()
 	case "comment":
 		s.Comment = p.quoted("a comment")
-	case "auto-merge": // only for what nft adds later
+	case "auto-merge": // concerns only elements that nft adds later
 	case "elements":
 		if len(s.Key) == 0 {
 			p.fail(word, "want the type before the elements")
@@ -74,7 +74,7 @@ func (p *setParser) property(s *Set, word token) {
 	}
 }
 
-// setType reads the types of key and data, each by part.
+// setType reads the types of key and data. part reads each type.
 func (p *setParser) setType(s *Set, part func() Type) {
 	parts := func() []Type {
 		types := []Type{part()}
@@ -130,7 +130,8 @@ func (p *setParser) positiveDuration() time.Duration {
 	return d
 }
 
-// elements reads elements in braces. Of the set, only what says how an element looks counts.
+// elements reads elements in braces. From the set, it uses only what determines the form of its
+// elements.
 func (p *setParser) elements(s *Set) []Element {
 	var all []Element
 	p.want("{")
@@ -189,7 +190,7 @@ func (p *setParser) element(s *Set) Element {
 	return e
 }
 
-// extras reads what an element may have besides key and data.
+// extras reads the rest of an element, after key and data.
 func (p *setParser) extras(s *Set, e *Element) {
 	for {
 		switch word := p.tok; {
@@ -210,7 +211,7 @@ func (p *setParser) extras(s *Set, e *Element) {
 	}
 }
 
-// counts reads the counts of a counter, if they are there. The model has none.
+// counts reads the counts of a counter, if there are any. The model does not keep them.
 func (p *setParser) counts() {
 	if p.accept("packets") {
 		p.number(63, "a number of packets")

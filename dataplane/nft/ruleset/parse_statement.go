@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// statement reads a statement that begins with a word of its own, and reports whether there was one.
+// statement reads a statement that begins with a keyword, and reports whether there was one.
 func (p *ruleParser) statement(r *Rule) bool {
 	var s Statement
 	switch start := p.tok; {
@@ -64,7 +64,7 @@ func (p *ruleParser) log() Log {
 	}
 }
 
-// defaultBurst is the burst of a limit that has none.
+// defaultBurst is the burst of a limit without an explicit one.
 const defaultBurst = 5
 
 func (p *ruleParser) limit() Limit {
@@ -112,7 +112,7 @@ func (p *ruleParser) reject() Reject {
 	return Reject{RejectICMPX, uint8(p.number(8, "a code of icmpx"))}
 }
 
-// nat reads what follows the first word of a translation.
+// nat reads the rest of a translation, after its first word.
 func (p *ruleParser) nat(r *Rule, kind NATKind) NAT {
 	s := NAT{Kind: kind}
 	moves := kind == SNAT || kind == DNAT
@@ -120,7 +120,7 @@ func (p *ruleParser) nat(r *Rule, kind NATKind) NAT {
 	typ := TypeIPv4
 	if moves && (p.accept("ip") || p.accept("ip6")) {
 		s.Family, _ = familyNamed(start.text)
-		if p.accept("addr") { // as nft before 1.0 lists a map
+		if p.accept("addr") { // nft before 1.0 lists a map so
 			p.want(".")
 			p.want("port")
 		}
@@ -129,7 +129,7 @@ func (p *ruleParser) nat(r *Rule, kind NATKind) NAT {
 		if s.Family != FamilyINet && s.Family != p.family {
 			p.fail(start, "a translation to another family than the table's")
 		}
-		s.Family = FamilyINet // The table says it.
+		s.Family = FamilyINet // The table determines the family.
 	}
 	if s.Family == FamilyIPv6 || p.family == FamilyIPv6 {
 		typ = TypeIPv6
@@ -200,7 +200,7 @@ func (p *ruleParser) target(s *NAT, typ Type, moves bool) {
 	}
 }
 
-// assign reads an assignment behind its field. start is where the field stands.
+// assign reads the rest of an assignment, after its fields. start is the token of the first field.
 func (p *ruleParser) assign(r *Rule, start token, fields []Field) {
 	s := Assign{Field: fields[0]}
 	if len(fields) > 1 || !s.Field.assignable() {
@@ -235,7 +235,7 @@ func (p *ruleParser) assign(r *Rule, start token, fields []Field) {
 	r.Statements = append(r.Statements, s)
 }
 
-// assignBits reads which bits of a field stay and which are set: "& 0xffff00ff | 0x1200".
+// assignBits reads the bits that stay and the bits that are set: "& 0xffff00ff | 0x1200".
 func (p *ruleParser) assignBits(s *Assign) {
 	at, t := p.tok, s.Field.Type()
 	keep := ^uint32(0)
@@ -249,6 +249,6 @@ func (p *ruleParser) assignBits(s *Assign) {
 	case 0:
 		p.fail(at, "this changes no bit")
 	case ^uint32(0):
-		s.Mask = 0 // all
+		s.Mask = 0 // all bits
 	}
 }

@@ -14,11 +14,11 @@ import (
 type valueParser struct {
 	tokens
 	phrases map[string][]phrase
-	family  Family // of the table
-	ranged  bool   // the last value was written as a range
+	family  Family // the family of the table
+	ranged  bool   // whether the last value was written as a range
 }
 
-// field returns the field that the next words name, the longest one.
+// field returns the field with the longest name that the next words match.
 func (p *valueParser) field() (phrase, bool) {
 	var best phrase
 	start, tok := p.lexer, p.tok
@@ -37,7 +37,7 @@ func (p *valueParser) field() (phrase, bool) {
 	return best, best.field != 0
 }
 
-// wantField reads a field, where kind may stand.
+// wantField reads a field. kind describes it in the error.
 func (p *valueParser) wantField(kind string) phrase {
 	f, ok := p.field()
 	if !ok && p.err == nil {
@@ -85,7 +85,7 @@ func (p *valueParser) value(t Type) Value {
 	return v
 }
 
-// valueOrRange reads a value of a type, a prefix or a range. Last is nil for one value.
+// valueOrRange reads a value, a prefix or a range of a type. For a single value, last is nil.
 func (p *valueParser) valueOrRange(t Type) (first, last Value) {
 	switch {
 	case t == TypeIfname:
@@ -124,7 +124,7 @@ func (p *valueParser) valueWord(t Type) token {
 	return p.next()
 }
 
-// parseRange reads a value, a prefix or a range.
+// parseRange reads a value, a prefix or a range of a type.
 func parseRange(t Type, word string) (first, last Value, problem string) {
 	if v, ok := parseValue(t, word); ok {
 		return v, nil, ""
@@ -149,7 +149,7 @@ func parseRange(t Type, word string) (first, last Value, problem string) {
 	return nil, nil, "want a value of type " + t.String()
 }
 
-// parsePrefix returns the first and last address of a prefix, or nil.
+// parsePrefix returns the first and the last address of a prefix, or nil if it is not valid.
 func parsePrefix(t Type, address, length string) (first, last Value) {
 	first, ok := parseValue(t, address)
 	n, err := strconv.ParseUint(length, 10, 8)
@@ -166,7 +166,7 @@ func parsePrefix(t Type, address, length string) (first, last Value) {
 	return first, last
 }
 
-// parseValue reads one value of a type that is neither of bits nor an interface name.
+// parseValue reads one value. The type must not be one of bits, nor that of interface names.
 func parseValue(t Type, word string) (Value, bool) {
 	if word == "" {
 		return nil, false
@@ -194,7 +194,7 @@ func parseValue(t Type, word string) (Value, bool) {
 	return t.encode(uint32(n)), n <= most
 }
 
-// parseEther reads an Ethernet address, as 02:00:00:00:00:01.
+// parseEther reads an Ethernet address such as 02:00:00:00:00:01.
 func parseEther(word string) (Value, bool) {
 	parts := strings.Split(word, ":")
 	if len(parts) != TypeEtherAddr.Size() {
@@ -211,7 +211,8 @@ func parseEther(word string) (Value, bool) {
 	return v, true
 }
 
-// ifname reads the name of an interface. It is shorter than IfnameSize for all that begin so: "way*".
+// ifname reads the name of an interface. For a prefix such as "way*", the value is shorter than
+// IfnameSize.
 func (p *valueParser) ifname() Value {
 	t := p.tok
 	if t.kind != tokenString {
@@ -236,7 +237,7 @@ func (p *valueParser) ifname() Value {
 	return Ifname(name)
 }
 
-// bits reads names of bits, or numbers, with these marks between them.
+// bits reads names of bits, or numbers, separated by one of the given marks.
 func (p *valueParser) bits(t Type, separators string) Value {
 	n := uint32(0)
 	for {
@@ -262,7 +263,7 @@ func (p *valueParser) bit(t Type) uint32 {
 	return uint32(n)
 }
 
-// mask reads a mask, or what is left under one.
+// mask reads a mask, or the value that remains under a mask.
 func (p *valueParser) mask(t Type) Value {
 	switch {
 	case t == TypeIfname:

@@ -8,9 +8,11 @@ import (
 	"slices"
 )
 
-// Change is the result of Prepare: the operations, and what Commit changes in the state.
+// Change is the result of Prepare: the operations for the kernel, and the changes that Commit makes
+// in the State.
 type Change struct {
-	// Ops are in an order that the kernel accepts in one transaction; see State.Prepare.
+	// Ops are the operations of one transaction, in an order that the kernel accepts: see
+	// State.Prepare.
 	Ops []Op
 
 	state      *State
@@ -27,17 +29,18 @@ type edge struct{ from, to *object }
 // chainChange is the change of one chain.
 type chainChange struct {
 	o        *object
-	old, new *Chain // nil where there is none
-	// going is set if the chain must be deleted first: only its rules and its policy can be
-	// changed.
+	old, new *Chain // nil if the chain does not exist
+	// going is set if the chain must be deleted and made again, because more than its rules and its
+	// policy changes.
 	going bool
 }
 
 // setChange is the change of one set.
 type setChange struct {
 	o        *object
-	old, new *Set // nil where there is none
-	// going is set if the set must be deleted first: only its elements can be changed.
+	old, new *Set // nil if the set does not exist
+	// going is set if the set must be deleted and made again, because more than its elements
+	// changes.
 	going bool
 	// content has the elements of a set that is new or made again.
 	content *object
@@ -48,18 +51,18 @@ type setChange struct {
 
 // recordChange is the change of the elements of a set that stays.
 type recordChange struct {
-	// gone and added are the records that are removed and added, sorted if the store is. In a verdict map,
-	// the verdict of an added record is its index in adds.
+	// gone and added are the records of removed and added elements, sorted if the store is. In a
+	// verdict map, the verdict of an added record is its index in adds.
 	gone, added []byte
 	adds        []Element
 	extras      map[string]extra
-	tally       map[Verdict]int // by how much the number of elements with the verdict changes
+	tally       map[Verdict]int // the change in the number of elements with each verdict
 }
 
 // fresh reports whether the set is new or made again.
 func (c *setChange) fresh() bool { return c.new != nil && (c.old == nil || c.going) }
 
-// planner is one call of Prepare: it collects the changes and checks them.
+// planner has the state of one call of Prepare. It collects the changes and checks them.
 type planner struct {
 	*State
 	change  *Change
@@ -69,22 +72,32 @@ type planner struct {
 	apart   bool
 }
 
-// Prepare checks a change and returns it with the fewest operations that keep as many rules as
-// possible in their order, and as many elements. (Among more than about 1,000 rules of a chain that
-// differ, a few more may be replaced.) It takes time in proportion to the delta, and to the
-// references to objects that must be deleted and made again (a chain with another hook, a set with
-// another type). Each range added to an interval set of a concatenation is compared with all of
-// that set. The state does not change.
+// Prepare checks a change and returns it with the fewest operations. As many rules and elements as
+// possible stay, and rules keep their order. (If more than about 1,000 rules of a chain differ, a
+// few more may be replaced.) The state does not change.
 //
-// The operations come in this order: policies that become drop; deletions of objects that are made
-// again, after the references to them; new sets and chains, with elements and rules; Early
-// elements; other elements and then rules of objects that stay; new base chains; policies that
-// become accept; Late elements; deletions. The kernel changes policies one by one, shortly after
-// all rules: in this order, a chain drops in between rather than accept. If no object is made
-// again, the list can be divided anywhere.
+// Prepare takes time in proportion to the delta. Also, if a chain or set must be deleted and made
+// again (a chain with another hook, a set with another type), it takes time in proportion to the
+// references to it. For an interval set of a concatenation, it compares each added range with the
+// whole set.
 //
-// Errors: a join of one error for each problem, as of Validate, or for a deleted object that is
-// referred to.
+// The operations come in this order:
+//
+//  1. changes of policies to drop
+//  2. deletions of objects that are made again, after the references to them
+//  3. new sets and chains, with their elements and rules
+//  4. Early elements
+//  5. other elements, and then rules, of objects that stay
+//  6. new base chains
+//  7. changes of policies to accept
+//  8. Late elements
+//  9. deletions
+//
+// The kernel changes policies one by one, shortly after all rules. With this order, a chain drops
+// in between rather than accepts. If no object is made again, the list can be divided anywhere.
+//
+// Errors: a join of one error for each problem, like those of Validate. To delete an object to
+// which something still refers is also an error.
 func (s *State) Prepare(d *Delta) (*Change, error) {
 	p := &planner{
 		State:   s,
@@ -192,7 +205,7 @@ func (p *planner) collectSets(d *Delta) {
 	}
 }
 
-// chainNow returns a chain in its new state, nil if there will be none.
+// chainNow returns a chain in its new state, or nil if it is deleted or does not exist.
 func (p *planner) chainNow(name string) *Chain {
 	if c := p.chainOf[name]; c != nil {
 		return c.new
@@ -200,7 +213,8 @@ func (p *planner) chainNow(name string) *Chain {
 	return p.Chain(name)
 }
 
-// setNow returns a set in its new state, without elements, nil if there will be none.
+// setNow returns a set in its new state, without elements, or nil if it is deleted or does not
+// exist.
 func (p *planner) setNow(name string) *Set {
 	if c := p.setOf[name]; c != nil {
 		return c.new
@@ -208,7 +222,7 @@ func (p *planner) setNow(name string) *Set {
 	return p.Set(name)
 }
 
-// target returns the object of a reference in the new state, nil if there will be none.
+// target returns the object to which a reference refers in the new state, or nil if there is none.
 func (p *planner) target(r reference) *object {
 	if r.set {
 		if c := p.setOf[r.name]; c != nil && c.new == nil {
@@ -224,7 +238,7 @@ func (p *planner) target(r reference) *object {
 	return p.before(r)
 }
 
-// checkChains checks the new and changed chains, each separately.
+// checkChains checks each new or changed chain by itself.
 func (p *planner) checkChains() {
 	for _, c := range p.change.chains {
 		if c.new != nil {
@@ -233,7 +247,7 @@ func (p *planner) checkChains() {
 	}
 }
 
-// findEdges counts the references that are added and removed.
+// findEdges counts the references that the change adds and removes.
 func (p *planner) findEdges() {
 	count := func(from, to *object, by int32) {
 		if to != nil {
@@ -276,7 +290,7 @@ func (p *planner) findEdges() {
 	}
 }
 
-// before returns the object of a reference in the old state.
+// before returns the object to which a reference refers in the old state.
 func (p *planner) before(r reference) *object {
 	if r.set {
 		return p.sets[r.name]
@@ -313,7 +327,7 @@ func (p *planner) checkReferences() {
 	}
 }
 
-// String names the object.
+// String returns the kind and the name of the object.
 func (o *object) String() string {
 	if o.chain != nil {
 		return "chain " + o.name
@@ -321,7 +335,7 @@ func (o *object) String() string {
 	return "map " + o.name
 }
 
-// referrers returns the objects that refer to the object before and after the change, sorted.
+// referrers returns the objects that refer to the object both before and after the change, sorted.
 func (p *planner) referrers(o *object) []*object {
 	var out []*object
 	for from, count := range o.refs {
@@ -344,8 +358,8 @@ func compareObjects(a, b *object) int {
 	return cmp.Compare(a.name, b.name)
 }
 
-// Commit applies the change to the state. The change must be from Prepare of this state, without
-// another Commit since then: otherwise Commit panics.
+// Commit applies the change to the state. The change must be the result of Prepare for this state,
+// and no other Commit may have come in between: otherwise Commit panics.
 func (s *State) Commit(c *Change) {
 	if c.state != s || c.generation != s.generation {
 		panic("ruleset: commit of a change that was prepared for another state")

@@ -4,13 +4,15 @@ package ruleset
 
 import "iter"
 
-// reference is the name of an object that a rule refers to, so that it cannot be deleted.
+// reference is a set or chain to which a rule or an element refers. It cannot be deleted before the
+// rule or element.
 type reference struct {
 	set  bool
 	name string
 }
 
-// Sets returns the names of the sets and maps that the rule looks up, one for each lookup.
+// Sets returns the names of the sets and maps that the rule looks up, in order. A name occurs once
+// for each lookup.
 func (r *Rule) Sets() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		more := true
@@ -18,7 +20,7 @@ func (r *Rule) Sets() iter.Seq[string] {
 	}
 }
 
-// references calls yield for each name that the rule refers to, as often as it does.
+// references calls yield for each reference of the rule. A name may occur several times.
 func (r *Rule) references(yield func(reference)) {
 	for _, m := range r.Matches {
 		switch m := m.(type) {

@@ -7,12 +7,13 @@ import (
 	"sort"
 )
 
-// maxCells bounds the table of diffRules: about a chain of 1,000 rules that all change.
+// maxCells limits the size of the table in commonTable. It is enough for a chain of 1,000 rules
+// that all change.
 const maxCells = 1 << 20
 
-// diffRules calls yield with the operations that turn the old rules into the new ones, each with
-// its index after the operations before it. As many rules stay as possible, with the fewest
-// operations for that.
+// diffRules calls yield with the operations that turn the old rules into the new ones. As many
+// rules stay as possible, and the other operations are as few as possible. The index of an
+// operation is that after the operations before it.
 func diffRules(old, new []Rule, yield func(kind OpKind, index int, r Rule)) {
 	index := 0
 	for len(old) > 0 && len(new) > 0 && old[0].Equal(new[0]) {
@@ -51,9 +52,10 @@ func diffRules(old, new []Rule, yield func(kind OpKind, index int, r Rule)) {
 	}
 }
 
-// commonRules returns the rules that stay: for each pair of equal rules, the numbers of old and new
-// rules since the pair before. As many stay as possible in order, unless both lists are too long
-// for a table even between the rules that each has once.
+// commonRules returns the rules that stay, as pairs of an old rule and an equal new rule. Each pair
+// has the numbers of old and new rules since the pair before. As many rules stay as possible. If
+// the lists are too long for the table, some more may be replaced: then they are compared in
+// pieces, between rules that occur once in each list.
 func commonRules(old, new []Rule) [][2]int {
 	if len(old) == 0 || len(new) == 0 {
 		return nil
@@ -68,7 +70,8 @@ func commonRules(old, new []Rule) [][2]int {
 	return keep
 }
 
-// common calls yield for the pairs of the longest common subsequence; a and b begin at i and j.
+// common calls yield for the pairs of the longest common subsequence of a and b, which begin at i
+// and j.
 func common(a, b []int32, i, j int, yield func(i, j int)) {
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
 		yield(i, j)
@@ -96,7 +99,7 @@ func common(a, b []int32, i, j int, yield func(i, j int)) {
 	}
 }
 
-// commonTable is common by a table of the lengths behind each pair.
+// commonTable does what common does, with a table of the lengths of common subsequences.
 func commonTable(a, b []int32, i, j int, yield func(i, j int)) {
 	width := len(b) + 1
 	length := make([]int32, (len(a)+1)*width)
@@ -122,8 +125,8 @@ func commonTable(a, b []int32, i, j int, yield func(i, j int)) {
 	}
 }
 
-// commonAnchors returns the longest list of pairs, in order on both sides, of numbers that each
-// side has once.
+// commonAnchors returns the longest list of pairs of equal numbers that occur once in a and once in
+// b. The pairs are in order on both sides.
 func commonAnchors(a, b []int32) [][2]int {
 	type place struct{ inA, inB, at int }
 	places := map[int32]place{}
@@ -138,7 +141,7 @@ func commonAnchors(a, b []int32) [][2]int {
 		places[n] = p
 	}
 	var pairs [][2]int
-	var before []int // for each pair, the one before it on the longest path, or -1
+	var before []int // for each pair, the pair before it on the longest path, or -1
 	var ends []int   // the last pair of the best path of each length
 	for x, n := range a {
 		p := places[n]

@@ -10,10 +10,11 @@ import (
 	"time"
 )
 
-// State is a table that changes: the chains as given, the elements of sets packed. Prepare checks a
-// change and finds its operations in time in proportion to the change; Commit applies it.
+// State is a table that changes. It keeps the chains as they were given, and the elements of sets
+// packed. Prepare checks a change and finds its operations, in time in proportion to the change.
+// Commit applies the change.
 //
-// A State is for one goroutine at a time.
+// Only one goroutine at a time may use a State.
 type State struct {
 	family       Family
 	name         string
@@ -25,22 +26,22 @@ type State struct {
 // object is a chain or a set of a State.
 type object struct {
 	name  string
-	chain *Chain // of a chain
-	set   *Set   // of a set, without elements
+	chain *Chain // nil for a set
+	set   *Set   // nil for a chain; without elements
 	store *store
-	// verdicts numbers the verdicts of a verdict map.
+	// verdicts has the verdicts of a verdict map, numbered.
 	verdicts verdictTable
-	// extras has the rare attributes of elements, by the id of their record.
+	// extras has the rare attributes of elements, by the id of the element's record.
 	extras map[string]extra
-	// refs counts the references to this object by rules of each chain and by distinct verdicts of
-	// each map.
+	// refs counts the references to this object: those of the rules of each chain, and those of the
+	// distinct verdicts of each map.
 	refs map[*object]int32
-	// level is at least the greatest number of jumps that lead to here. It is not lowered when
-	// rules are deleted, until a level gets too high.
+	// level is at least the greatest number of jumps that lead to the object. A deletion of rules
+	// does not lower it, until a level gets too high.
 	level int32
 }
 
-// extra has the rare attributes of an element, besides a key and data.
+// extra has attributes that few elements have, besides key and data.
 type extra struct {
 	comment string
 	timeout time.Duration
@@ -48,7 +49,7 @@ type extra struct {
 
 func (e *Element) extra() extra { return extra{e.Comment, e.Timeout} }
 
-// verdictTable numbers the verdicts of a map and counts the elements that have each.
+// verdictTable numbers the verdicts of a map, and counts the elements with each verdict.
 type verdictTable struct {
 	entries []verdictEntry
 	numbers map[Verdict]uint32
@@ -60,7 +61,7 @@ type verdictEntry struct {
 	count   int
 }
 
-// count returns how many elements have the verdict.
+// count returns the number of elements with the verdict.
 func (t *verdictTable) count(v Verdict) int {
 	if n, ok := t.numbers[v]; ok {
 		return t.entries[n].count
@@ -68,7 +69,7 @@ func (t *verdictTable) count(v Verdict) int {
 	return 0
 }
 
-// add counts another element with the verdict, and returns the verdict's number.
+// add counts another element with the verdict, and returns the number of the verdict.
 func (t *verdictTable) add(v Verdict) uint32 {
 	n, ok := t.numbers[v]
 	if !ok {
@@ -88,7 +89,7 @@ func (t *verdictTable) add(v Verdict) uint32 {
 	return n
 }
 
-// drop counts one element less with the verdict.
+// drop counts one element less with the verdict of number n.
 func (t *verdictTable) drop(n uint32) {
 	e := &t.entries[n]
 	if e.count--; e.count == 0 {
@@ -102,7 +103,7 @@ func (t *verdictTable) clone() verdictTable {
 	return verdictTable{slices.Clone(t.entries), maps.Clone(t.numbers), slices.Clone(t.free)}
 }
 
-// verdictNumber reads the number of a verdict from a map's record.
+// verdictNumber returns the number of the verdict in a record of a verdict map.
 func verdictNumber(rec []byte) uint32 { return binary.NativeEndian.Uint32(rec[len(rec)-verdictLen:]) }
 
 // NewState returns the state of an empty table.
@@ -122,7 +123,7 @@ func StateOf(t *Table) (*State, error) {
 	return s, nil
 }
 
-// prepare returns an empty state and the change that gives it all of the table.
+// prepare returns the state of an empty table, and the change that adds all objects of t.
 func (t *Table) prepare() (*State, *Change, error) {
 	s := NewState(t.Family, t.Name)
 	s.flowtables = normalFlowtables(t.Flowtables)
@@ -133,7 +134,7 @@ func (t *Table) prepare() (*State, *Change, error) {
 // Family returns the family of the table.
 func (s *State) Family() Family { return s.family }
 
-// Chain returns the chain of that name, or nil. It must not be changed.
+// Chain returns the chain with the name, or nil. The caller must not change it.
 func (s *State) Chain(name string) *Chain {
 	if o := s.chains[name]; o != nil {
 		return o.chain
@@ -141,7 +142,7 @@ func (s *State) Chain(name string) *Chain {
 	return nil
 }
 
-// Set returns the set of that name without its elements, or nil. It must not be changed.
+// Set returns the set with the name, without its elements, or nil. The caller must not change it.
 func (s *State) Set(name string) *Set {
 	if o := s.sets[name]; o != nil {
 		return o.set
@@ -149,7 +150,7 @@ func (s *State) Set(name string) *Set {
 	return nil
 }
 
-// Len returns how many elements the set of that name has.
+// Len returns the number of elements of the set with the name.
 func (s *State) Len(set string) int {
 	if o := s.sets[set]; o != nil {
 		return o.store.n
@@ -157,7 +158,7 @@ func (s *State) Len(set string) int {
 	return 0
 }
 
-// Table returns the state as a normalized table, which shares its flowtables and chains with the state.
+// Table returns the state as a normalized table. It shares flowtables and chains with the state.
 func (s *State) Table() *Table {
 	t := &Table{Family: s.family, Name: s.name, Flowtables: slices.Clone(s.flowtables), Chains: s.Chains()}
 	for _, o := range s.sets {
@@ -183,7 +184,7 @@ func (o *object) elements() []Element {
 	return out
 }
 
-// element returns the element of a record.
+// element returns the element that a record stands for.
 func (o *object) element(rec []byte) Element {
 	e := o.store.element(rec)
 	if o.store.verdicts {
@@ -196,7 +197,8 @@ func (o *object) element(rec []byte) Element {
 	return e
 }
 
-// Clone returns a copy that can be changed on its own. It shares chains and the heads of sets with the state.
+// Clone returns an independent copy. It shares chains, and sets without their elements, with the
+// state.
 func (s *State) Clone() *State {
 	c := NewState(s.family, s.name)
 	c.flowtables = s.flowtables

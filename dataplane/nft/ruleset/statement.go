@@ -4,35 +4,35 @@ package ruleset
 
 import "time"
 
-// Statement is what a rule does: Verdict, VMap, Reject, NAT, Log, Limit, Counter, Notrack, Assign,
-// FlowAdd or Raw. The set is closed.
+// Statement is an action of a rule: a Verdict, VMap, Reject, NAT, Log, Limit, Counter, Notrack,
+// Assign, FlowAdd or Raw. Other packages cannot define statements.
 type Statement interface{ statement() }
 
-// VMap looks the fields up in a verdict map: the named one, or an anonymous one of Elements. If no
-// element matches, the next rule follows.
+// VMap looks up the fields in a verdict map: the one named Map, or an anonymous one with Elements.
+// If no element matches, evaluation continues with the next rule.
 type VMap struct {
 	Fields   []Field
 	Map      string
 	Elements []Element
 }
 
-// Log writes a line to the kernel log or, where Group is set, hands the packet to the listeners of
-// nflog.
+// Log writes a line to the kernel log. If Group is set, it sends the packet to the listeners of an
+// nflog group instead.
 type Log struct {
-	// Prefix is at most 127 bytes.
+	// Prefix of the line or message, at most 127 bytes.
 	Prefix string
-	// Group of nflog.
+	// Group is the number of the nflog group.
 	Group *uint16
 }
 
-// Limit lets the rest of the rule apply at most Rate times in each Per; with Over, only beyond
-// that.
+// Limit limits the rate of packets that the rest of the rule applies to: at most Rate packets in
+// each Per. With Over, the rest of the rule applies only to packets beyond that rate.
 type Limit struct {
 	// Rate is the number of packets in each Per.
 	Rate uint64
-	// Per is one second, minute, hour, day or week. Zero is a second.
+	// Per is one second, minute, hour, day or week. Zero means a second.
 	Per time.Duration
-	// Burst is how many packets may come at once. Zero is nft's default, 5.
+	// Burst is the number of packets that may exceed the rate at once. Zero means nft's default, 5.
 	Burst uint32
 	Over  bool
 }
@@ -40,38 +40,38 @@ type Limit struct {
 // Counter counts packets and bytes.
 type Counter struct{}
 
-// Reject drops the packet and sends an error to its sender.
+// Reject drops the packet and sends an error to the packet's source.
 type Reject struct {
 	Kind RejectKind
-	// Code of RejectICMPX is the kernel's number for both families: 0 no route, 1 port unreachable,
+	// Code is the kernel's number of the ICMP error of RejectICMPX: 0 no route, 1 port unreachable,
 	// 2 host unreachable, 3 administratively prohibited.
 	Code uint8
 }
 
-// RejectKind is how a packet is rejected.
+// RejectKind is the kind of error that Reject sends.
 type RejectKind uint8
 
 // The kinds of rejection.
 const (
-	// RejectDefault is "port unreachable" of the packet's family (icmpx 1).
+	// RejectDefault sends "port unreachable" of the packet's family (icmpx 1).
 	RejectDefault  RejectKind = iota
-	RejectTCPReset            // the rule must match TCP
+	RejectTCPReset            // only in rules that match TCP
 	RejectICMPX               // an ICMP message of the packet's family
 )
 
-// Notrack keeps the packet out of connection tracking. It has an effect only in a base chain before
-// connection tracking (priority raw).
+// Notrack excludes the packet from connection tracking. It has an effect only in a base chain
+// before connection tracking (priority raw).
 type Notrack struct{}
 
-// NAT translates the connection, in a base chain of type nat.
+// NAT translates the packet's connection. It is for base chains of type nat.
 //
-// Addr and Port (to PortLast) are the new address and port. Or Fields are looked up in Map, whose
-// data is an address, or an address and a port. Masquerade and Redirect use the address of the
-// interface, and have ports at most.
+// The new address and port are Addr and Port (or a port up to PortLast). Or Map is set: then the
+// new address, or address and port, is its data for Fields. Masquerade and Redirect use the address
+// of an interface, and may have only ports.
 type NAT struct {
 	Kind NATKind
-	// Family of the address in a table of family inet: FamilyIPv4 or FamilyIPv6. It is FamilyINet
-	// in other tables, and for Masquerade and Redirect.
+	// Family is the family of the address, FamilyIPv4 or FamilyIPv6, in a table of family inet. In
+	// other tables, and for Masquerade and Redirect, it is FamilyINet.
 	Family         Family
 	Addr           Value
 	Port, PortLast uint16
@@ -79,25 +79,26 @@ type NAT struct {
 	Map            string
 }
 
-// NATKind is the side of the connection that is translated, and the source of the new address.
+// NATKind says which side of the connection is translated, and where the new address comes from.
 type NATKind uint8
 
 // The kinds of translation.
 const (
 	SNAT       NATKind = iota + 1 // the source
 	DNAT                          // the destination
-	Masquerade                    // the source, to the address of the interface it leaves by
+	Masquerade                    // the source, to the address of the outgoing interface
 	Redirect                      // the destination, to this machine
 )
 
-// Assign sets a property of the packet or of its connection: Mark, Priority or CtMark. The new
-// value is Value; or, if From is set, that field's value; or, if Map is set, its value for Fields.
+// Assign sets a property of the packet or of its connection: Mark, Priority or CtMark. If Map is
+// set, the new value is its data for Fields. If From is set, the new value is that of the field
+// From. Otherwise it is Value.
 type Assign struct {
 	Field Field
 	Value uint32
-	// Mask selects the bits of Value that are set; the others stay. Zero means all.
+	// Mask selects the bits of Value that are set; all other bits stay. Zero means all bits.
 	Mask uint32
-	// From is Mark, Priority or CtMark.
+	// From is zero, Mark, Priority or CtMark.
 	From   Field
 	Fields []Field
 	Map    string

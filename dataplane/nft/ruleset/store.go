@@ -11,16 +11,17 @@ import (
 	"sort"
 )
 
-// store keeps the elements of one set as records of equal length, without pointers: an IPv4 address
-// costs 5 to 12 bytes in total. A record is the key, its end in sets of ranges, the data, and the
-// number of the verdict.
+// store keeps the elements of one set as records of equal length, without pointers. An IPv4 address
+// takes 5 to 12 bytes in total. A record consists of the key, its end in sets of ranges, the data,
+// and the number of the verdict:
 //
 //	key . key . key │ end . end . end │ data . data │ verdict
 //	└──────────── id ───────────────┘
 //
-// Ranges of one field are sorted, to find overlaps; all other elements are in a hash table with
-// open addressing, linear probing and backward shift deletion. A byte for each slot is zero if the
-// slot is free, otherwise a part of the hash.
+// In sets of ranges with one field, records are sorted, so that overlaps can be found. In all other
+// sets, records are in a hash table with open addressing, linear probing and backward shift
+// deletion. The table has a byte for each slot: zero if the slot is free, otherwise a part of the
+// hash.
 type store struct {
 	key, data []int // sizes of the parts
 	keyLen    int
@@ -30,7 +31,7 @@ type store struct {
 	verdicts  bool
 
 	seed  maphash.Seed
-	tags  []byte // of the hash table: zero where the slot is free
+	tags  []byte // of the hash table: zero for a free slot
 	slots []byte
 	n     int
 }
@@ -61,7 +62,8 @@ func newStore(s *Set) *store {
 	return st
 }
 
-// newIndex returns an empty store that finds elements of the set by their id, and is never in order.
+// newIndex returns an empty store that finds elements of the set by their id. It is a hash table
+// for every set.
 func newIndex(s *Set) *store {
 	st := newStore(s)
 	st.ordered = false
@@ -71,7 +73,7 @@ func newIndex(s *Set) *store {
 // ranges reports whether records have ends.
 func (s *store) ranges() bool { return s.id > s.keyLen }
 
-// append appends the record of a valid element, with zero as the number of its verdict.
+// append appends the record of a valid element. The number of its verdict is zero.
 func (s *store) append(b []byte, e *Element) []byte {
 	b = e.appendID(b, s.ranges())
 	for _, v := range e.Data {
@@ -83,8 +85,8 @@ func (s *store) append(b []byte, e *Element) []byte {
 	return b
 }
 
-// ID returns the values of an element's key side by side, followed in an interval set by the ends
-// of the interval: see Packed.
+// ID returns the values of an element's key one after the other, and in an interval set then their
+// ends: see Packed.
 func (s *Set) ID(e *Element) []byte { return e.appendID(nil, s.Interval) }
 
 func (e *Element) appendID(b []byte, ranges bool) []byte {
@@ -100,7 +102,7 @@ func (e *Element) appendID(b []byte, ranges bool) []byte {
 	return b
 }
 
-// element is the reverse of append, without the verdict.
+// element returns the element of a record, without its verdict.
 func (s *store) element(rec []byte) Element {
 	own := bytes.Clone(rec[:s.stride])
 	take := func(sizes []int) []Value {
@@ -134,10 +136,10 @@ func (s *store) count() int {
 	return len(s.tags)
 }
 
-// slot returns a slot's record.
+// slot returns the record in a slot.
 func (s *store) slot(i int) []byte { return s.slots[i*s.stride : (i+1)*s.stride] }
 
-// taken reports whether the slot holds a record.
+// taken reports whether the slot has a record.
 func (s *store) taken(i int) bool { return s.ordered || s.tags[i] != 0 }
 
 // records yields all records.
@@ -151,7 +153,7 @@ func (s *store) records() iter.Seq[[]byte] {
 	}
 }
 
-// sorted returns all records in order. They are the store's own if it is ordered.
+// sorted returns all records in order. If the store is ordered, the result is its own memory.
 func (s *store) sorted() []byte {
 	if s.ordered {
 		return s.slots
@@ -192,12 +194,12 @@ func (s *store) index(id []byte) int {
 	return -1
 }
 
-// search returns the index of the first record that does not end before the key.
+// search returns the index of the first record whose end is not before the key.
 func (s *store) search(key []byte) int {
 	return sort.Search(s.n, func(i int) bool { return bytes.Compare(s.slot(i)[s.keyLen:s.id], key) >= 0 })
 }
 
-// place returns the slot where the search for an id begins, and its tag.
+// place returns the slot at which the search for an id begins, and the tag of the id.
 func (s *store) place(id []byte) (int, byte) {
 	h := maphash.Bytes(s.seed, id[:s.id])
 	high, _ := bits.Mul64(h, uint64(len(s.tags)))
@@ -211,7 +213,8 @@ func (s *store) next(i int) int {
 	return i
 }
 
-// grow makes room for more records. Tables grow by half, and are at most three quarters full.
+// grow ensures space for more records. Hash tables grow by half, and are at most three quarters
+// full.
 func (s *store) grow(more int) {
 	if s.ordered {
 		s.slots = slices.Grow(s.slots, more*s.stride)
@@ -223,12 +226,12 @@ func (s *store) grow(more int) {
 	}
 	size := max(8, need*4/3+1, len(s.tags)*3/2)
 	if s.n == 0 {
-		size = max(8, need*4/3+1) // a set that is filled at once may never grow
+		size = max(8, need*4/3+1) // a set that is filled at once may never grow again
 	}
 	s.resize(size)
 }
 
-// resize moves the records to a hash table of this size.
+// resize moves the records to a hash table of the given size.
 func (s *store) resize(size int) {
 	old := *s
 	s.tags, s.slots, s.n = make([]byte, size), make([]byte, size*s.stride), 0
@@ -239,7 +242,7 @@ func (s *store) resize(size int) {
 	}
 }
 
-// shrink frees memory once there is room for eight times as many records as there are.
+// shrink frees memory once there is space for eight times as many records as there are.
 func (s *store) shrink() {
 	const little = 64
 	switch {
@@ -250,7 +253,7 @@ func (s *store) shrink() {
 	}
 }
 
-// put adds a record whose id is not there.
+// put adds a record. The store must not have its id yet.
 func (s *store) put(rec []byte) {
 	s.grow(1)
 	if s.ordered {
@@ -281,11 +284,11 @@ func (s *store) remove(id []byte) {
 		s.slots = slices.Delete(s.slots, i*s.stride, (i+1)*s.stride)
 		return
 	}
-	// Records that this one displaced move back, so that no search stops at the gap.
+	// Move back the records that this one displaced, so that no search stops at the gap.
 	for j := s.next(i); s.tags[j] != 0; j = s.next(j) {
 		home, _ := s.place(s.slot(j))
 		stays := i < home && home <= j
-		if j < i { // The search went past the end.
+		if j < i { // the search went past the end
 			stays = i < home || home <= j
 		}
 		if stays {
@@ -314,8 +317,8 @@ func (s *store) merge(recs []byte) {
 	s.n = len(s.slots) / s.stride
 }
 
-// removeAll removes the records with these ids, which exist and are sorted, in one pass of an
-// ordered store.
+// removeAll removes the records with the given ids from an ordered store, in one pass. The ids
+// exist and are sorted.
 func (s *store) removeAll(ids []byte) {
 	out := s.slots[:0]
 	for i := range s.n {
@@ -337,7 +340,7 @@ func (s *store) clone() *store {
 	return &c
 }
 
-// sortRecords sorts records.
+// sortRecords sorts records in place.
 func sortRecords(recs []byte, stride int) {
 	s := recordSort{recs: recs, stride: stride, spare: make([]byte, stride)}
 	if !sort.IsSorted(&s) {
@@ -345,7 +348,7 @@ func sortRecords(recs []byte, stride int) {
 	}
 }
 
-// recordSort sorts records in place.
+// recordSort implements sort.Interface for records.
 type recordSort struct {
 	recs, spare []byte
 	stride      int

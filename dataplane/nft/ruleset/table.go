@@ -5,12 +5,13 @@ package ruleset
 import "time"
 
 // Table is the desired state of one nftables table. Sets, flowtables and chains are sorted by name
-// (see Normalize); rules are in the order of evaluation.
+// (see Normalize). Rules are in the order of evaluation.
 type Table struct {
 	Family Family
 	Name   string
 	Sets   []*Set
-	// Flowtables stay as they are while the table is there: no operation adds, changes or deletes one.
+	// Flowtables stay the same as long as the table exists: no operation adds, changes or deletes
+	// one.
 	Flowtables []*Flowtable
 	Chains     []*Chain
 }
@@ -26,14 +27,14 @@ const (
 	FamilyBridge               // bridge
 )
 
-// Chain is a list of rules: a base chain where Hook is set, otherwise one to jump or go to.
+// Chain is a list of rules. If Hook is set, it is a base chain; otherwise rules jump or go to it.
 type Chain struct {
 	Name  string
 	Hook  *Hook
 	Rules []Rule
 }
 
-// Hook attaches a base chain to the packet path.
+// Hook attaches a base chain to a hook of the packet path.
 type Hook struct {
 	Type     HookType
 	Point    HookPoint
@@ -42,13 +43,13 @@ type Hook struct {
 	Policy Verdict
 }
 
-// HookType is what a base chain may do besides filtering.
+// HookType is the type of a base chain. All types can filter.
 type HookType uint8
 
 // The types of base chains, with their nft names.
 const (
 	HookFilter HookType = iota // filter
-	HookRoute                  // route: at Output, routes again packets whose mark or addresses it changes
+	HookRoute                  // route: in the hook output, packets whose mark or addresses it changes are routed again
 	HookNAT                    // nat: sees the first packet of a connection and may translate it
 )
 
@@ -64,44 +65,48 @@ const (
 	Postrouting
 )
 
-// Rule is a list of matches, all of which must hold, then statements, in their order. Only the last
-// statement may be a verdict, a FlowAdd, or another one that ends the rule.
+// Rule has matches and statements. If all matches hold, the statements run in order. Only the last
+// statement may be a verdict, a FlowAdd, or another statement that ends the rule.
 type Rule struct {
 	Matches    []Match
 	Statements []Statement
-	// Comment is kept in the rule's userdata, at most 128 bytes, as nft does.
+	// Comment is at most 128 bytes. As nft does, the rule's userdata keeps it.
 	Comment string
 }
 
-// Set is a named set; a verdict map where Verdicts is set; or a map to values where Data is not
-// empty.
+// Set is a named set. If Verdicts is set, it is a verdict map. If Data is not empty, it is a map to
+// values.
 type Set struct {
 	Name string
-	// Key is the type of an element's key: one field type, or several for a concatenation.
+	// Key is the type of the keys: one type, or several for a concatenation.
 	Key []Type
-	// Data is the type of the values of a map: one type, or several for a concatenation (an address and a port).
+	// Data is the type of the values of a map: one type, or several for a concatenation (an address
+	// and a port).
 	Data []Type
 	// Interval is set if elements may be ranges or prefixes. Elements must be disjoint. Interval
-	// sets of a concatenation change slowly in the kernel: 25 ms for each deletion at 10,000
-	// elements.
+	// sets of a concatenation change slowly in the kernel: with 10,000 elements, each deletion
+	// takes 25 ms.
 	Interval bool
 	// Verdicts makes the set a verdict map.
 	Verdicts bool
-	// Counter gives every element a counter of packets and bytes (Linux 5.7).
+	// Counter adds a counter of packets and bytes to every element (Linux 5.7).
 	Counter bool
 	// Timeouts is set if elements may have a timeout. It is implied by Timeout and GCInterval.
 	Timeouts bool
-	// Timeout is how long elements without a Timeout of their own stay, in whole milliseconds; zero
-	// means forever. The kernel removes them without a notification; the State keeps them.
+	// Timeout is the time for which elements stay that have no Timeout of their own, in whole
+	// milliseconds. Zero means forever. The kernel removes expired elements without a notification;
+	// a State keeps them.
 	Timeout time.Duration
-	// GCInterval is how often the kernel removes expired elements; zero means its default.
+	// GCInterval is the interval at which the kernel removes expired elements. Zero means the
+	// kernel's default.
 	GCInterval time.Duration
 	// Size limits the number of elements; zero means no limit.
 	Size uint32
-	// DeleteAfterGrace makes the applier wait for a grace period before it deletes the set, because
-	// the kernel empties a deleted set at once. Set it if a lookup depends on an earlier one, by a
-	// value in skb->priority or skb->mark: a packet may be between the two. It is not part of the
-	// kernel's set or of the text.
+	// DeleteAfterGrace makes the applier wait for a grace period before it deletes the set. The
+	// kernel empties a deleted set at once. A packet may be between two lookups, of which the
+	// second depends on the result of the first, in skb->priority or skb->mark. Set
+	// DeleteAfterGrace for sets of such second lookups. It is neither in the kernel's set nor in
+	// the text.
 	DeleteAfterGrace bool
 	// Comment is at most 128 bytes (Linux 5.10).
 	Comment  string
@@ -111,27 +116,27 @@ type Set struct {
 // Element is one element of a set or map.
 type Element struct {
 	Key []Value
-	// Last is nil unless the element of a set with one key field is a range (inclusive); a prefix is a range from
-	// its first to its last address.
+	// Last is the inclusive end of an element that is a range, in a set with one key field.
+	// Otherwise it is nil. A prefix is a range from its first to its last address.
 	Last Value
 	// Ends are the inclusive ends of an element in an interval set of a concatenation: nil, or one
-	// for each field of the key, which is the value itself where the field is no range.
+	// for each field of the key. If a field is no range, its end is the value itself.
 	Ends []Value
-	// Verdict of an element of a verdict map.
+	// Verdict is set for an element of a verdict map.
 	Verdict *Verdict
-	// Data is the value of an element of another map.
+	// Data is the value of an element of a map to values.
 	Data []Value
 	// Comment is at most 128 bytes.
 	Comment string
-	// Timeout is how long the element stays after it is added, in whole milliseconds. Zero means
-	// the Timeout of its Set.
+	// Timeout is the time for which the element stays after it is added, in whole milliseconds.
+	// Zero means the Timeout of its Set.
 	Timeout time.Duration
 }
 
-// Verdict decides about a packet, or leads it to another chain.
+// Verdict accepts or drops a packet, or continues in another chain.
 type Verdict struct {
 	Kind VerdictKind
-	// Chain to jump or go to.
+	// Chain is the name of the chain to jump or go to.
 	Chain string
 }
 
@@ -147,9 +152,9 @@ const (
 	Goto
 )
 
-// Value is one value of a field in the kernel's form: host byte order if Type.HostOrder reports it
-// (marks, states of connections), 16 bytes padded with zeros for interface names, otherwise network
-// byte order.
+// Value is one value of a field in the kernel's form. If Type.HostOrder is true (marks, states of
+// connections), it is in host byte order. An interface name has 16 bytes, padded with zeros. All
+// other values are in network byte order.
 type Value []byte
 
 // Timed reports whether elements of the set may have timeouts.

@@ -10,7 +10,7 @@ import (
 )
 
 // String returns the table in nft syntax, as one "table inet name { ... }" block that nft 1.0.6
-// loads. Loading it adds to an existing table; see ReplaceScript.
+// loads. If there is a table of that name, loading adds to it; see ReplaceScript.
 func (t *Table) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "table %s {\n", t.ident())
@@ -34,12 +34,13 @@ func (t *Table) String() string {
 	return b.String()
 }
 
-// ReplaceScript returns nft commands that replace a table of the same name, if there is one.
+// ReplaceScript returns nft commands that make the table, and replace an existing table of the same
+// name.
 func (t *Table) ReplaceScript() string {
 	return fmt.Sprintf("table %s\ndelete table %s\n%s", t.ident(), t.ident(), t)
 }
 
-// ident returns the table's family and name, as in commands.
+// ident returns the table's family and name as nft commands have them.
 func (t *Table) ident() string { return t.Family.String() + " " + t.Name }
 
 // text returns the set as a block of a table, indented by a tab.
@@ -56,7 +57,7 @@ func (s *Set) text() string {
 	return b.String()
 }
 
-// headText returns the parts of the set's declaration.
+// headText returns the lines of the set's declaration.
 func (s *Set) headText() []string {
 	parts := []string{"type " + s.typeText() + ";"}
 	if s.Size > 0 {
@@ -95,7 +96,7 @@ func (s *Set) keyword() string {
 	return "set"
 }
 
-// kindText returns the keyword, with the types of a map to values.
+// kindText returns the keyword of the set. For a map to values, it also has the types.
 func (s *Set) kindText() string {
 	if len(s.Data) > 0 {
 		return "map of " + s.typeText()
@@ -134,8 +135,8 @@ func (h *Hook) text(family Family) string {
 	)
 }
 
-// priorityText writes a priority the way nft lists it: relative to "filter" where it is near. In a
-// bridge "filter" is another number, -200.
+// priorityText writes a priority as nft lists it: near "filter", relative to it. In family bridge
+// it writes the number, because "filter" is -200 there.
 func priorityText(family Family, p int) string {
 	switch {
 	case family == FamilyBridge:

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// String returns the rule in nft syntax, as of a table of family inet. It omits matches that nft
-// derives from the next one, as nft does in listings. If a Raw has no text, nft refuses the result.
+// String returns the rule in nft syntax, for a table of family inet. Like nft, it omits matches
+// that nft derives from the match after them. If a Raw has no text, nft refuses the result.
 func (r Rule) String() string { return r.text(FamilyINet) }
 
 func (r Rule) text(family Family) string {
@@ -37,7 +37,7 @@ func (r Rule) text(family Family) string {
 	return strings.Join(words, " ")
 }
 
-// looksUpPort reports whether the first statement looks a port up in a verdict map.
+// looksUpPort reports whether the first statement looks up a port in a verdict map.
 func looksUpPort(statements []Statement) bool {
 	if len(statements) == 0 {
 		return false
@@ -46,16 +46,17 @@ func looksUpPort(statements []Statement) bool {
 	return ok && len(m.Fields) == 1 && (m.Fields[0] == Sport || m.Fields[0] == Dport)
 }
 
-// The EtherTypes that nft derives from the field that follows.
+// The EtherTypes that nft derives from the field after them.
 const (
 	etherIPv4 = 0x0800
 	etherARP  = 0x0806
 	etherIPv6 = 0x86dd
 )
 
-// apart returns a suffix for the second of two negated comparisons of small adjacent packet fields:
-// nft 1.0.6 would merge them into one that holds unless both values match. The suffix makes the
-// value a range. Matches on the same field are not merged.
+// apart returns a suffix for the second of two adjacent negated comparisons of small packet fields.
+// nft 1.0.6 would merge the two into one comparison, which matches unless both values are equal.
+// The suffix makes the value a range, which nft does not merge. Matches on the same field need no
+// suffix.
 func apart(ms []Match, i int) string {
 	m, ok := ms[i].(Compare)
 	if !ok || i == 0 || !negatedPayload(m) {
@@ -72,7 +73,7 @@ func negatedPayload(c Compare) bool {
 	return c.Not && c.Last == nil && c.Mask == nil && c.Field.Load().Origin == FromPayload && !t.Bits() && !t.Address()
 }
 
-// implied reports whether nft generates a match by itself because of those after it.
+// implied reports whether nft generates match i by itself because of the matches after it.
 func implied(family Family, ms []Match, i int) bool {
 	before, ms := ms[:i], ms[i:]
 	c, ok := ms[0].(Compare)
@@ -84,7 +85,7 @@ func implied(family Family, ms []Match, i int) bool {
 	case c.Field == NFProto && len(c.Value) == 1:
 		switch {
 		case family == FamilyIPv4 && c.Value[0] == NFProtoIPv4, family == FamilyIPv6 && c.Value[0] == NFProtoIPv6:
-			return true // the table has packets of one family only, and nft refuses the match
+			return true // all packets of the table are of this family, and nft refuses the match
 		case family != FamilyINet || !more:
 			return false
 		case c.Value[0] == NFProtoIPv4:
@@ -96,16 +97,16 @@ func implied(family Family, ms []Match, i int) bool {
 		return family == FamilyBridge && more &&
 			impliesEther(family, ms, next) == binary.BigEndian.Uint16(c.Value)
 	case c.Field == L4Proto && len(c.Value) == 1:
-		// In a concatenation ports are written "th", of which nft derives nothing.
-		// Of a field of ICMP it derives the family, too, unless a match before demands one.
+		// In a concatenation, ports are written as "th", from which nft derives nothing.
+		// From a field of ICMP, nft also derives the family, unless a match before requires one.
 		return impliesProto(next, c.Value[0]) && (len(matchFields(ms[1])) == 1 || next != Sport && next != Dport) &&
 			(protoEther(c.Value[0]) == 0 || etherOf(family, before) != 0)
 	}
 	return false
 }
 
-// impliesEther returns the EtherType that nft derives from the matches after the first, of which the next looks at the
-// field first.
+// impliesEther returns the EtherType that nft derives from the matches after the first. next is the
+// first field of the second match.
 func impliesEther(family Family, ms []Match, next Field) uint16 {
 	if next != L4Proto {
 		return headerEther(next)
@@ -116,7 +117,8 @@ func impliesEther(family Family, ms []Match, next Field) uint16 {
 	return 0
 }
 
-// headerEther returns the EtherType of packets that have the header of the field; zero if any has.
+// headerEther returns the EtherType of packets that have the header of the field; zero if all
+// packets may have it.
 func headerEther(f Field) uint16 {
 	switch {
 	case ipv4Field(f).name != "":
@@ -130,7 +132,8 @@ func headerEther(f Field) uint16 {
 	}
 }
 
-// protoEther returns the EtherType that nft derives from a field of the protocol; zero for none.
+// protoEther returns the EtherType that nft derives from a field of the protocol; zero if it
+// derives none.
 func protoEther(proto uint8) uint16 {
 	switch proto {
 	case protoICMP:
@@ -171,8 +174,8 @@ func firstField(ms []Match) (Field, bool) {
 	return fields[0], true
 }
 
-// transport returns the keyword in place of "th" after these matches: "tcp" if one of them requires
-// TCP, and so on; empty if none does.
+// transport returns the keyword that replaces "th" after the matches: "tcp" if one of them requires
+// TCP, and so on. It is empty if none requires a protocol.
 func transport(ms []Match) string {
 	for _, m := range slices.Backward(ms) {
 		if proto, ok := equals(m, L4Proto); ok {
@@ -195,7 +198,7 @@ func transportKeyword(proto uint8) string {
 	}
 }
 
-// matchText writes a match; th replaces "th" before a port unless it is empty.
+// matchText writes a match. th replaces "th" before a port, unless it is empty.
 func matchText(m Match, th string) string {
 	switch m := m.(type) {
 	case Compare:
@@ -216,8 +219,8 @@ func matchText(m Match, th string) string {
 	}
 }
 
-// singleBits returns the meaning of a set of one value of bits: exactly these bits. nft would match
-// any of them.
+// singleBits returns a comparison for an anonymous set with one value of bits: the field has
+// exactly these bits. In nft syntax, the value alone would match any of the bits.
 func singleBits(m In) (Compare, bool) {
 	if len(m.Fields) != 1 || len(m.Elements) != 1 || !m.Fields[0].Type().Bits() {
 		return Compare{}, false
@@ -226,7 +229,7 @@ func singleBits(m In) (Compare, bool) {
 	return Compare{Field: m.Fields[0], Not: m.Not, Value: value, Mask: bytes.Repeat([]byte{0xff}, len(value))}, true
 }
 
-// rawText returns the text of a Raw, or a text that nft refuses.
+// rawText returns the text of a Raw. If it has none, the result is a text that nft refuses.
 func rawText(r Raw) string {
 	if r.Text == "" {
 		return "<raw expressions>"
@@ -270,7 +273,7 @@ func fieldText(f Field, th string) string {
 	return f.String()
 }
 
-// fieldsText writes a concatenation. In one of several fields nft requires "th".
+// fieldsText writes a field or a concatenation. In a concatenation, nft requires "th" for ports.
 func fieldsText(fs []Field, th string) string {
 	if len(fs) == 1 {
 		return fieldText(fs[0], th)

@@ -4,8 +4,8 @@ package ruleset
 
 import "fmt"
 
-// statementText returns the text of a statement. th is the keyword before a port that a verdict map
-// looks up, as "tcp"; empty means "th".
+// statementText returns the text of a statement. If a verdict map looks up a port, th is the
+// keyword before it, such as "tcp"; empty means "th".
 func statementText(family Family, s Statement, th string) string {
 	switch s := s.(type) {
 	case Verdict:

@@ -65,7 +65,7 @@ func dataText(data []Type, e Element) string {
 	return text
 }
 
-// rangeText writes one value, a range, or a range that is a prefix.
+// rangeText writes a value, a prefix or another range.
 func rangeText(t Type, v, last Value) string {
 	if last == nil || string(v) == string(last) {
 		return valueText(t, v)
@@ -75,14 +75,14 @@ func rangeText(t Type, v, last Value) string {
 			return fmt.Sprintf("%s/%d", valueText(t, v), length)
 		}
 	}
-	if t == TypeProto || t == TypeNFProto || t == TypeCtDir { // nft would read "tcp-udp" as one name.
+	if t == TypeProto || t == TypeNFProto || t == TypeCtDir { // nft would read "tcp-udp" as one name
 		return fmt.Sprintf("%d-%d", t.number(v), t.number(last))
 	}
 	return valueText(t, v) + "-" + valueText(t, last)
 }
 
-// PrefixLen returns the length of the prefix whose first and last addresses these are, if there is
-// one.
+// PrefixLen returns the length of the prefix from the first to the last address. It reports false
+// if the range is no prefix.
 func PrefixLen(first, last Value) (int, bool) {
 	if len(first) != len(last) {
 		return 0, false
@@ -146,7 +146,7 @@ func valueText(t Type, v Value) string {
 	return strconv.FormatUint(uint64(n), 10)
 }
 
-// number reads a value of at most four bytes.
+// number returns a value of at most four bytes as a number.
 func (t Type) number(v Value) uint32 {
 	switch {
 	case len(v) == 1:
@@ -160,7 +160,7 @@ func (t Type) number(v Value) uint32 {
 	}
 }
 
-// valueName returns nft's name of a value; empty if it is written as a number.
+// valueName returns nft's name of a value. It is empty if nft writes a number.
 func valueName(t Type, n uint32) string {
 	switch {
 	case t == TypeNFProto && n == uint32(NFProtoIPv4):
@@ -176,8 +176,8 @@ func valueName(t Type, n uint32) string {
 	}
 }
 
-// protoText writes a protocol by a name that is a keyword of nft, and so does not depend on the
-// machine's list of protocols.
+// protoText writes a protocol. It uses only names that are keywords of nft, because other names
+// depend on the machine's list of protocols.
 func protoText(p uint8) string {
 	switch p {
 	case 1:
@@ -193,7 +193,7 @@ func protoText(p uint8) string {
 	return strconv.Itoa(int(p))
 }
 
-// bitName is nft's name of a bit.
+// bitName is a bit with its name in nft.
 type bitName struct {
 	bit  uint32
 	name string
@@ -235,7 +235,7 @@ func bitTable(t Type) []bitName {
 	}
 }
 
-// bitNames returns the names of a value's bits, and a number for those that have none.
+// bitNames returns the names of the bits of a value, and a number for the bits without a name.
 func bitNames(t Type, v Value) []string {
 	rest := t.number(v)
 	var words []string
@@ -251,7 +251,7 @@ func bitNames(t Type, v Value) []string {
 	return words
 }
 
-// bitsText writes a value of bits as one value, not as a choice.
+// bitsText writes several bits as one value, which means all of them and not any.
 func bitsText(t Type, v Value) string {
 	if len(v) != t.Size() {
 		return fmt.Sprintf("?%x", []byte(v))
@@ -273,11 +273,11 @@ func maskText(t Type, v Value) string {
 	}
 }
 
-// ifnameString returns the name without its padding.
+// ifnameString returns an interface name without its padding.
 func ifnameString(v Value) string { return strings.TrimRight(string(v), "\x00") }
 
-// ifnameText writes the name of an interface, or a prefix of names. It escapes an asterisk at the
-// end of a name, which nft would take for a wildcard. A name that nft cannot represent becomes a
+// ifnameText writes the name of an interface, or a prefix of names. nft takes an asterisk at the
+// end for a wildcard, so ifnameText escapes it. If nft cannot represent a name, the result is a
 // text that nft refuses.
 func ifnameText(name string, prefix bool) string {
 	switch {
@@ -292,10 +292,11 @@ func ifnameText(name string, prefix bool) string {
 	}
 }
 
-// quote puts text between quotation marks. nft has no syntax for one inside.
+// quote puts text between quotation marks. It replaces quotation marks inside, because nft has no
+// syntax for them.
 func quote(s string) string { return `"` + strings.ReplaceAll(s, `"`, "'") + `"` }
 
-// joinFunc joins the texts of the items.
+// joinFunc joins the texts of the items with sep.
 func joinFunc[T any](items []T, sep string, text func(T) string) string {
 	texts := make([]string, len(items))
 	for i, item := range items {

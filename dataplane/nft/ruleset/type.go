@@ -4,7 +4,7 @@ package ruleset
 
 import "cmp"
 
-// Type is the data type of a key's part.
+// Type is the data type of a key, or of one part of a concatenation.
 type Type uint8
 
 // The types, with their nft names.
@@ -30,24 +30,24 @@ const (
 	TypeFibAddr                    // fib_addrtype
 	TypeBool                       // boolean
 	TypeEtherAddr                  // ether_addr
-	TypeUint8                      // integer of one byte, which sets cannot have
-	TypeUint16                     // integer of two bytes, which sets cannot have
+	TypeUint8                      // integer of one byte; not for sets
+	TypeUint16                     // integer of two bytes; not for sets
 )
 
 // typeInfo describes a type.
 type typeInfo struct {
 	name string
 	size int
-	// number is nft's number of the type (enum datatypes), by which nft prints sets.
+	// number is nft's number of the type (enum datatypes). nft uses it to print sets.
 	number uint32
 	host   bool
 	bits   bool
-	most   uint16 // the largest value; 0 means that of all bits
+	most   uint16 // the largest value; 0 means all bits set
 	// noSet is set if nft has no sets of the type.
 	noSet bool
 }
 
-// info returns the description of the type; an unknown type has no size.
+// info returns the description of the type. For an unknown type, its size is zero.
 func (t Type) info() typeInfo {
 	switch t {
 	case TypeIPv4:
@@ -104,17 +104,17 @@ func (t Type) info() typeInfo {
 // String returns the type's nft name.
 func (t Type) String() string { return cmp.Or(t.info().name, "?") }
 
-// Size returns the length of a value of the type in bytes, without the padding that a concatenation
-// adds. It is zero if there is no such type.
+// Size returns the length of a value of the type in bytes, without the padding of concatenations.
+// It is zero for an unknown type.
 func (t Type) Size() int { return t.info().size }
 
-// Number returns nft's own number of the type, by which it prints the elements of sets.
+// Number returns nft's number of the type. nft uses it to print the elements of sets.
 func (t Type) Number() uint32 { return t.info().number }
 
 // HostOrder reports whether values of the type are in host byte order.
 func (t Type) HostOrder() bool { return t.info().host }
 
-// Bits reports whether a value of the type is a set of bits; see Compare.
+// Bits reports whether values of the type consist of bits with names; see Compare.
 func (t Type) Bits() bool { return t.info().bits }
 
 // Address reports whether values of the type are IP addresses.

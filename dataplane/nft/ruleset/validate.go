@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The kernel's limits, and those that nft adds.
+// Limits of the kernel and of nft.
 const (
 	// maxName is the longest name of a table, chain or set in bytes.
 	maxName = 255
@@ -16,29 +16,38 @@ const (
 	MaxComment = 128
 	// MaxLogPrefix is the longest log prefix in bytes.
 	MaxLogPrefix = 127
-	// MaxDepth is how many jumps and gotos may follow one another (NFT_JUMP_STACK_SIZE less one).
+	// MaxDepth is the number of jumps and gotos that may follow one another (NFT_JUMP_STACK_SIZE
+	// less one).
 	MaxDepth = 15
-	// maxParts limits the fields of a key: nft has no room for the types of more.
+	// maxParts limits the fields of a key. nft has no space for the types of more fields.
 	maxParts = 5
-	// natPriorityFloor is the priority of connection tracking: chains of type nat come after it.
+	// natPriorityFloor is the priority of connection tracking. Chains of type nat must come after
+	// it.
 	natPriorityFloor = -200
-	// MaxKey is the longest key in bytes, with each part of a concatenation padded to four.
+	// MaxKey is the length of the longest key in bytes. Each part of a concatenation is padded to
+	// four bytes.
 	MaxKey = 64
 )
 
-// Validate reports whether the kernel and nft accept the table: names are valid and unique,
-// references exist, keys have the right size, elements are distinct, ranges are disjoint, verdicts
-// come last, and at most MaxDepth jumps follow one another, without a loop. Only the kernel and nft
-// check whether a statement or field is valid at its hooks and after its matches (NAT, reject,
-// fib). Errors: a join of one error for each problem.
+// Validate reports whether the kernel and nft accept the table:
+//
+//   - names are valid and unique, and referenced objects exist;
+//   - keys have the right size, elements are distinct, and ranges are disjoint;
+//   - a verdict is the last statement of its rule;
+//   - at most MaxDepth jumps follow one another, without a loop.
+//
+// Validate does not check whether a statement or field is valid at its hooks and after its matches
+// (NAT, reject, fib). Only the kernel and nft check that.
+//
+// Errors: a join of one error for each problem.
 func (t *Table) Validate() error {
 	_, _, err := t.prepare()
 	return err
 }
 
-// ValidName reports whether nft accepts the string as the name of a table, chain, set or flowtable: a letter,
-// then letters, digits and "/-_.", at most maxName bytes, and no keyword of nft that could stand in
-// its place.
+// ValidName reports whether nft accepts the string as the name of a table, chain, set or flowtable.
+// A name consists of a letter, and then letters, digits and "/-_.", at most maxName bytes. It must
+// not be a keyword of nft that could stand in the place of a name.
 func ValidName(name string) bool {
 	if name == "" || len(name) > maxName || !isLetter(name[0]) || isKeyword(name) {
 		return false
@@ -68,10 +77,10 @@ func isKeyword(name string) bool {
 	return strings.Contains(keywords, " "+name+" ")
 }
 
-// problems collects errors, each with its place.
+// problems collects errors with their places.
 type problems struct {
 	where []string
-	at    int // the rule that is being checked, counted from one; zero is none
+	at    int // the rule that is being checked, counted from one; zero if none
 	errs  []error
 }
 
@@ -89,14 +98,15 @@ func (p *problems) addf(format string, args ...any) {
 	p.errs = append(p.errs, errors.New("ruleset: "+place+fmt.Sprintf(format, args...)))
 }
 
-// in runs a check, with its place for errors.
+// in runs a check. The errors of the check have the place.
 func (p *problems) in(place string, check func()) {
 	p.where = append(p.where, place)
 	check()
 	p.where = p.where[:len(p.where)-1]
 }
 
-// validator checks chains and sets. set and chain return those that they refer to.
+// validator checks chains and sets. The functions set and chain return objects to which these
+// refer.
 type validator struct {
 	problems
 	family     Family
@@ -121,7 +131,7 @@ func ValidIfname(name string) bool {
 	}
 	for i := range len(name) {
 		switch name[i] {
-		case 0, '/', ':', ' ', '\t', '\n', '\v', '\f', '\r', 0xa0: // 0xa0: the kernel's isspace is Latin-1
+		case 0, '/', ':', ' ', '\t', '\n', '\v', '\f', '\r', 0xa0: // 0xa0: the kernel's isspace follows Latin-1
 			return false
 		}
 	}

@@ -61,7 +61,7 @@ func (v *validator) rule(r *Rule) {
 	}
 }
 
-// printable reports whether nft can read the string back in quotation marks.
+// printable reports whether nft can read the string between quotation marks.
 func printable(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' || s[i] == '"' {
@@ -73,7 +73,7 @@ func printable(s string) bool {
 
 func (v *validator) match(m Match) {
 	if v.family != FamilyINet && slices.Contains(matchFields(m), NFProto) && !implied(v.family, []Match{m}, 0) {
-		v.addf("%s in family %s", NFProto, v.family) // nft has no keyword for it
+		v.addf("%s in family %s", NFProto, v.family) // nft has no keyword for the match
 	}
 	v.families(matchFields(m))
 	switch m := m.(type) {
@@ -147,7 +147,7 @@ func (v *validator) compare(m Compare) {
 	)
 }
 
-// fields checks fields to look up.
+// fields checks the fields of a lookup.
 func (v *validator) fields(fields []Field) {
 	for _, f := range fields {
 		if f.Type() == 0 {
@@ -158,7 +158,7 @@ func (v *validator) fields(fields []Field) {
 	v.key(fieldTypes(fields))
 }
 
-// lookup checks that the fields fit the named set or map.
+// lookup checks that the types of the fields are those of the named set or map.
 func (v *validator) lookup(fields []Field, name string, fits func(*Set) bool) {
 	v.onlyCompared(fields)
 	s := v.set(name)
@@ -172,7 +172,7 @@ func (v *validator) lookup(fields []Field, name string, fits func(*Set) bool) {
 	}
 }
 
-// statement checks a statement. Some statements must be the last.
+// statement checks a statement. Some kinds of statements must be the last.
 func (v *validator) statement(s Statement, last bool) {
 	switch s := s.(type) {
 	case Verdict:
@@ -290,10 +290,10 @@ func (v *validator) assign(s Assign) {
 	}
 }
 
-// assignable reports whether a rule can set the field.
+// assignable reports whether an Assign can set the field.
 func (f Field) assignable() bool { return f == Mark || f == Priority || f == CtMark }
 
-// onlyCompared reports fields that cannot be looked up: see Load.Size.
+// onlyCompared reports fields that a rule cannot look up: see Load.Size.
 func (v *validator) onlyCompared(fields []Field) {
 	for _, f := range fields {
 		if f.Load().Size != 0 {
@@ -302,7 +302,8 @@ func (v *validator) onlyCompared(fields []Field) {
 	}
 }
 
-// noFib reports fields that nft accepts in matches and vmaps, but not in lookups of maps to values.
+// noFib reports fields that nft accepts in matches and verdict maps, but not in lookups of maps to
+// values.
 func (v *validator) noFib(fields []Field) {
 	for _, f := range fields {
 		if o := f.Load().Origin; o == FromFib || o == FromExthdr {
@@ -328,7 +329,7 @@ func (v *validator) verdict(k Verdict) {
 	}
 }
 
-// unitText returns nft's keyword for the unit of time of a limit, empty if there is none.
+// unitText returns nft's keyword for the unit of time of a limit. It is empty if nft has none.
 func unitText(per time.Duration) string {
 	const day = 24 * time.Hour
 	switch per {

@@ -77,7 +77,7 @@ func (v *validator) key(key []Type) {
 	}
 }
 
-// checkElement checks the form of one element of a set, and reports whether it is valid.
+// checkElement checks one element of a set by itself, and reports whether it is valid.
 func (v *validator) checkElement(s *Set, e *Element) bool {
 	if !v.checkKey(s, e) {
 		return false
@@ -167,7 +167,7 @@ func (v *validator) anonymous(fields []Field, elements []Element, verdicts bool)
 	s := &Set{Key: fieldTypes(fields), Interval: true, Verdicts: verdicts}
 	for i := range elements {
 		if e := &elements[i]; !v.checkElement(s, e) {
-			return // invalid elements have no order
+			return // invalid elements cannot be sorted
 		} else if e.Comment != "" {
 			v.addf("element %s: a comment in an anonymous set", elementText(s.Key, *e))
 		}

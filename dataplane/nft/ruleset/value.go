@@ -8,7 +8,7 @@ import (
 	"net/netip"
 )
 
-// IfnameSize is the kernel's size of an interface name, the terminating zero included.
+// IfnameSize is the kernel's size of an interface name, including the terminating zero.
 const IfnameSize = 16
 
 // The connection states, as bits of a CtState value.
@@ -43,7 +43,7 @@ const (
 	tcpCwr
 )
 
-// The types of addresses of a fib's result, numbered as in the kernel (RTN_...).
+// The types of addresses in results of a fib lookup, numbered as in the kernel (RTN_...).
 const (
 	FibTypeUnicast   uint32 = 1
 	FibTypeLocal     uint32 = 2
@@ -57,10 +57,10 @@ const (
 	NFProtoIPv6 uint8 = 10
 )
 
-// Addr returns an address in the kernel's form: 4 or 16 bytes.
+// Addr returns an address as a value of 4 or 16 bytes.
 func Addr(a netip.Addr) Value { return a.AsSlice() }
 
-// LastAddr returns the last address of a masked prefix.
+// LastAddr returns the last address of a prefix. The prefix must have no host bits.
 func LastAddr(n netip.Prefix) netip.Addr {
 	if n.IsSingleIP() {
 		return n.Addr()
@@ -76,28 +76,29 @@ func LastAddr(n netip.Prefix) netip.Addr {
 // Port returns a port in network byte order.
 func Port(p uint16) Value { return binary.BigEndian.AppendUint16(nil, p) }
 
-// Byte returns a value of one byte: a protocol, an ICMP type or code, an NFProto.
+// Byte returns a value of one byte, such as a protocol, an ICMP type or code, or an NFProto.
 func Byte(b uint8) Value { return Value{b} }
 
-// Ifname returns an interface name, filled with zeros to its full size. At most 15 bytes of name count.
+// Ifname returns an interface name, padded with zeros to its full size. It uses at most 15 bytes of
+// the name.
 func Ifname(name string) Value {
 	v := make(Value, IfnameSize)
 	copy(v[:IfnameSize-1], name)
 	return v
 }
 
-// IfnamePrefix returns a value that, in a Compare, matches every interface whose
-// name begins with prefix: nft's "prefix*".
+// IfnamePrefix returns a value for a Compare. The value matches every interface name that begins
+// with prefix, like nft's "prefix*".
 func IfnamePrefix(prefix string) Value { return Value(prefix) }
 
-// Uint32 returns a number of four bytes in host byte order: a mark, a priority, or bits of the states or
-// the status of a connection.
+// Uint32 returns a number of four bytes in host byte order: a mark, a priority, or bits of the
+// state or status of a connection.
 func Uint32(v uint32) Value { return binary.NativeEndian.AppendUint32(nil, v) }
 
-// EtherTypeOf returns an EtherType in network byte order, for Protocol.
+// EtherTypeOf returns an EtherType in network byte order, for the field Protocol.
 func EtherTypeOf(v uint16) Value { return binary.BigEndian.AppendUint16(nil, v) }
 
-// compareValues orders values by length, then bytewise.
+// compareValues orders values by length, and then by their bytes.
 func compareValues(a, b Value) int {
 	if len(a) != len(b) {
 		return len(a) - len(b)

@@ -7,33 +7,33 @@ import (
 	"time"
 )
 
-// Packed is an element in the kernel's form, which View compares without an Element.
+// Packed is an element in the kernel's form. A View compares it without making an Element.
 type Packed struct {
-	// ID has the values of the key side by side, without padding, followed in an interval set by
-	// their inclusive ends.
+	// ID has the values of the key one after the other, without padding. In an interval set, their
+	// inclusive ends follow.
 	ID []byte
-	// Data has the values of a map's data in the same form; nil for others.
+	// Data has the values of a map's data in the same form; nil for other sets.
 	Data []byte
-	// Kind and Chain are the verdict of a verdict map; zero for others.
+	// Kind and Chain are the verdict of an element of a verdict map; zero in other sets.
 	Kind  VerdictKind
 	Chain []byte
-	// Comment and Timeout are as in Element.
+	// Comment and Timeout have the meaning of those of Element.
 	Comment []byte
 	Timeout time.Duration
-	// Counter is set if the element has a counter, by its set or its own.
+	// Counter is set if the element has a counter, either its own or by the Counter of its set.
 	Counter bool
 }
 
-// View reads the elements of one set of a State without a copy. It is valid until the State
-// changes, on the same goroutine.
+// View gives access to the elements of one set of a State, without a copy. It is valid until the
+// State changes, and only on the goroutine that uses the State.
 type View struct{ o *object }
 
-// View returns a view of the set of that name, which must be there.
+// View returns a view of the set with the name, which must exist.
 func (s *State) View(set string) View { return View{s.sets[set]} }
 
-// Has reports whether the set has exactly this element. A timeout equal to that of the set counts
-// as none. An element with a counter differs if its set does not give one to all: only other
-// programs add it.
+// Has reports whether the set has exactly this element. A timeout that equals that of the set
+// counts as none. An element with a counter is different if its set has no Counter: only other
+// programs add such elements.
 func (v View) Has(p *Packed) bool {
 	o := v.o
 	if len(p.ID) != o.store.id || p.Counter != o.set.Counter {
@@ -69,7 +69,8 @@ func (v View) Get(id []byte) (e Element, ok bool) {
 	return v.o.element(v.o.store.find(id)), true
 }
 
-// Around returns the element of an interval set whose range contains the value. The set must have one key field.
+// Around returns the element of an interval set whose range contains the value. The set must have
+// one key field.
 func (v View) Around(value Value) (e Element, ok bool) {
 	st := v.o.store
 	if !st.ordered || len(value) != st.keyLen {
@@ -82,7 +83,7 @@ func (v View) Around(value Value) (e Element, ok bool) {
 	return v.o.element(st.slot(i)), true
 }
 
-// timeout returns the timeout of an element: its own one, or that of the set.
+// timeout returns the timeout of an element: its own, or that of the set if it has none.
 func (v View) timeout(own time.Duration) time.Duration {
 	if own == 0 {
 		return v.o.set.Timeout
@@ -90,10 +91,10 @@ func (v View) timeout(own time.Duration) time.Duration {
 	return own
 }
 
-// Elements returns the elements in order, as new memory.
+// Elements returns a copy of the elements, in order.
 func (v View) Elements() []Element { return v.o.elements() }
 
-// Chains returns all chains, in no order. They must not be changed.
+// Chains returns all chains in no particular order. The caller must not change them.
 func (s *State) Chains() []*Chain {
 	chains := make([]*Chain, 0, len(s.chains))
 	for _, o := range s.chains {
@@ -102,7 +103,8 @@ func (s *State) Chains() []*Chain {
 	return chains
 }
 
-// Sets returns all sets without their elements, in no order. They must not be changed.
+// Sets returns all sets without their elements, in no particular order. The caller must not change
+// them.
 func (s *State) Sets() []*Set {
 	sets := make([]*Set, 0, len(s.sets))
 	for _, o := range s.sets {
@@ -111,7 +113,7 @@ func (s *State) Sets() []*Set {
 	return sets
 }
 
-// Depth returns an upper bound of the nesting of jumps and gotos.
+// Depth returns an upper bound of the number of jumps and gotos that follow one another.
 func (s *State) Depth() int {
 	depth := int32(0)
 	for _, o := range s.chains {
