@@ -25,7 +25,7 @@ func (r *run) assign(op *operation) bool {
 			return false
 		}
 		value = binary.NativeEndian.Uint32(v)
-	case a.Mask != 0 && a.Mask != ^uint32(0): // what stays is read first
+	case a.Mask != 0 && a.Mask != ^uint32(0): // the bits that stay are read first
 		v, ok := r.field(&op.fields[0])
 		if !ok {
 			return false
@@ -36,7 +36,8 @@ func (r *run) assign(op *operation) bool {
 	return true
 }
 
-// set sets a field to a value. Without a connection its properties cannot be set, and nothing happens.
+// set sets a field to a value. If the packet has no connection, a field of the connection stays
+// unset.
 func (r *run) set(f ruleset.Field, value uint32) {
 	switch f {
 	case ruleset.Mark:

@@ -4,15 +4,16 @@ package simulate
 
 import "github.com/wayleave/wayleave/dataplane/nft/ruleset"
 
-// The bits of a connection's status that end its translation: it is confirmed, or its translation at
-// some hooks has been decided.
+// Bits of a connection's status that exclude further translation: the connection is confirmed, or
+// its translation at some hooks is decided.
 const (
 	statusConfirmed       uint32 = 1 << 3
 	statusSourceDone      uint32 = 1 << 7
 	statusDestinationDone uint32 = 1 << 8
 )
 
-// ctState returns the state of the packet's connection, CtInvalid before connection tracking.
+// ctState returns the state of the packet's connection. Before connection tracking, it is
+// CtInvalid.
 func (r *run) ctState() uint32 {
 	switch {
 	case r.Conn.State == ruleset.CtUntracked && (r.tracked || r.notrack):
@@ -43,7 +44,7 @@ func (r *run) original() Tuple {
 	return r.arrived
 }
 
-// answer returns the tuple of packets in the other direction.
+// answer returns the tuple of packets in the direction of replies.
 func (r *run) answer() Tuple {
 	if r.Conn.Answer.Src.IsValid() {
 		return r.Conn.Answer
@@ -51,7 +52,8 @@ func (r *run) answer() Tuple {
 	return r.turned(r.original())
 }
 
-// turned returns the tuple of the opposite direction. For ICMP it replaces the type, not ports.
+// turned returns the tuple of the opposite direction. For ICMP, it replaces the type instead of
+// swapping ports.
 func (r *run) turned(t Tuple) Tuple {
 	t.Src, t.Dst = t.Dst, t.Src
 	if p := r.Packet.Protocol; p == protoICMP || p == protoICMPv6 {
@@ -62,7 +64,7 @@ func (r *run) turned(t Tuple) Tuple {
 	return t
 }
 
-// opposite returns the ICMP type that answers another.
+// opposite returns the ICMP type of the answers to a type.
 func opposite(typ uint8) uint8 {
 	switch typ {
 	case 8, 0:
@@ -76,15 +78,15 @@ func opposite(typ uint8) uint8 {
 	}
 }
 
-// translates reports whether a chain of type nat sees the packet: one that begins a connection whose
-// translation, at this hook, is not decided.
+// translates reports whether a chain of type nat sees the packet. It does if the packet begins a
+// connection, and the connection's translation at this hook is not decided yet.
 func (r *run) translates() bool {
 	state := r.ctState()
 	begins := state == ruleset.CtNew || state == ruleset.CtRelated
 	return begins && r.connected() && r.Conn.Status&r.translationBit() == 0
 }
 
-// translationBit is the bit of the status that a hook sets when translation is decided.
+// translationBit returns the bit of the status that is set once translation at the hook is decided.
 func (r *run) translationBit() uint32 {
 	if r.point == ruleset.Postrouting || r.point == ruleset.Input {
 		return statusSourceDone
@@ -92,7 +94,7 @@ func (r *run) translationBit() uint32 {
 	return statusDestinationDone
 }
 
-// nat translates the packet as far as the statement leaves no choice.
+// nat translates the packet, unless the kernel would choose the new address or port.
 func (r *run) nat(op *operation) (v verdict, goesOn bool) {
 	n := op.nat
 	t := Translation{NAT: *n}
@@ -114,14 +116,14 @@ func (r *run) nat(op *operation) (v verdict, goesOn bool) {
 		}
 	}
 	r.Translations = append(r.Translations, t)
-	if r.Conn.Status&statusConfirmed == 0 { // too late otherwise
+	if r.Conn.Status&statusConfirmed == 0 { // once the connection is confirmed, it is too late
 		r.translate(t)
 	}
 	return verdict{kind: ruleset.Accept}, true
 }
 
-// translate changes the packet and the tuple of its replies. A value that stays the same is not
-// translated; one that the kernel chooses is.
+// translate changes the packet, and the tuple of its replies. An address or port that stays the
+// same does not count as translated, unless the kernel chooses it.
 func (r *run) translate(t Translation) {
 	before, answer := r.Packet, r.answer()
 	r.Conn.Original = r.original()

@@ -9,8 +9,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// The kernel's numbers of what the simulator loads: the bases of FromPayload, the keys of FromMeta
-// and FromCt. Other keys are facts.
+// The kernel's numbers of what the simulator can load: the bases of FromPayload, and the keys of
+// FromMeta and FromCt. Fields with other keys are in Packet.Facts.
 const (
 	linkHeader, networkHeader, transportHeader = 0, 1, 2
 
@@ -25,16 +25,17 @@ const (
 // The EtherTypes that packets have.
 const etherIPv4, etherIPv6 = 0x0800, 0x86dd
 
-// field is a compiled field of the table's rules.
+// field is a field of the table's rules, compiled.
 type field struct {
 	field ruleset.Field
 	load  ruleset.Load
-	size  int // of a value
-	width int // of what is loaded
-	// careless loads of up to four bytes look for no fragments.
+	size  int // the size of a value
+	width int // the number of bytes that are loaded
+	// careless is set for loads of up to four bytes: the kernel does not check whether the packet
+	// is a fragment.
 	careless bool
-	// shares says what the load has of each field of Packet.Header, in IPv4 and in IPv6 packets, and
-	// shared that it has any.
+	// shares says what the load has in common with each field of Packet.Header, in IPv4 and in IPv6
+	// packets. shared is set if it may have anything in common with one.
 	shares [2][ruleset.HeaderFields]share
 	shared bool
 }
@@ -56,8 +57,8 @@ func fieldOf(f ruleset.Field) field {
 	return out
 }
 
-// field loads a field in the kernel's form. The result is valid until the next call. ok is false if the
-// kernel would end the rule there.
+// field loads a field in the kernel's form. The result is valid until the next call. If the kernel
+// would end the rule there, ok is false.
 func (r *run) field(f *field) (ruleset.Value, bool) {
 	switch f.load.Origin {
 	case ruleset.FromPayload:
@@ -105,8 +106,8 @@ func (r *run) payload(f *field) (ruleset.Value, bool) {
 	return r.scratch[:f.size], true
 }
 
-// extension loads whether there is an extension header: the fragment header is the only one that
-// packets may have.
+// extension loads whether there is an extension header. Packets can have only one, the fragment
+// header.
 func (r *run) extension(f *field) (ruleset.Value, bool) {
 	if !r.header.v6 {
 		return nil, false
@@ -117,7 +118,7 @@ func (r *run) extension(f *field) (ruleset.Value, bool) {
 	return r.byte(0)
 }
 
-// meta loads a property of the packet in the kernel.
+// meta loads a property of the packet that is not in its headers.
 func (r *run) meta(f *field) (ruleset.Value, bool) {
 	switch f.load.Key {
 	case metaIIFName:
@@ -142,7 +143,8 @@ func (r *run) meta(f *field) (ruleset.Value, bool) {
 	}
 }
 
-// ct loads a property of the connection. Without a connection there is only its state.
+// ct loads a property of the connection. If the packet has no connection, it can load only the
+// state.
 func (r *run) ct(f *field) (ruleset.Value, bool) {
 	if f.load.Key == ctKeyState {
 		return r.word(r.ctState())
@@ -167,12 +169,12 @@ func (r *run) ct(f *field) (ruleset.Value, bool) {
 	return r.tuple(f, r.original())
 }
 
-// tuple loads a part of a tuple.
+// tuple loads a part of a connection's tuple.
 func (r *run) tuple(f *field, t Tuple) (ruleset.Value, bool) {
 	addr := t.Src
 	switch f.load.Key {
 	case ctKeyProtoDst:
-		if p := r.Packet.Protocol; p == protoICMP || p == protoICMPv6 { // it may be the packet's type and code
+		if p := r.Packet.Protocol; p == protoICMP || p == protoICMPv6 { // may be the packet's own type and code
 			r.limitHeaders()
 		}
 		return r.port(t.DstPort)
@@ -204,7 +206,7 @@ func (r *run) port(v uint16) (ruleset.Value, bool) {
 	return r.scratch[:2], true
 }
 
-// nfproto returns the family of the packet. Only rules of tables of family inet can load it.
+// nfproto returns the family of the packet, which only rules in tables of family inet can load.
 func (r *run) nfproto() uint8 {
 	if r.header.v6 {
 		return ruleset.NFProtoIPv6

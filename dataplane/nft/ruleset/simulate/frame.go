@@ -10,8 +10,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// ErrFrame is the error of Run for a Packet.Frame that a bridge does not receive: it is shorter than its Ethernet
-// header, or the table is not one of family bridge.
+// ErrFrame is the error of Run for a Packet.Frame that no bridge receives: the frame is shorter
+// than its Ethernet header, or the table is not of family bridge.
 var ErrFrame = errors.New("simulate: frame: shorter than its header, or not in a table of family bridge")
 
 // The sizes of the Ethernet header and of a VLAN tag, and the EtherTypes of tags.
@@ -20,24 +20,26 @@ const (
 	etherVLAN, etherProvider = 0x8100, 0x88a8
 )
 
-// The extension headers of IPv6 besides that of fragments.
+// The extension headers of IPv6 other than the fragment header.
 const (
 	protoHopByHop, protoRouting, protoAuthentication, protoOptions = 0, 43, 51, 60
 )
 
-// linkFrame is what rules see of a frame.
+// linkFrame has the parts of a frame that rules can load.
 type linkFrame struct {
 	link      []byte // from the Ethernet header on, with all VLAN tags
-	payload   []byte // behind the outermost tag, which the kernel removes
+	payload   []byte // after the outermost tag, which the kernel removes
 	etherType uint16 // of the payload
-	// transport is set if the kernel finds a transport header: of the protocol, at start of the payload.
+	// transport is set if the kernel finds a transport header. It is a header of protocol, and
+	// begins at byte start of the payload.
 	transport bool
 	protocol  uint8
 	start     int
-	// fragment is the offset of a fragment in units of eight bytes, and more is set if others follow.
+	// fragment is the offset of a fragment in units of eight bytes. more is set if other fragments
+	// follow.
 	fragment uint16
 	more     bool
-	// fragmentHeader is set if there is a fragment header of IPv6.
+	// fragmentHeader is set if there is an IPv6 fragment header.
 	fragmentHeader bool
 }
 
@@ -78,8 +80,8 @@ func (f *linkFrame) findIPv4() {
 	f.fragment, f.more = at&0x1fff, at&0x2000 != 0
 }
 
-// findIPv6 finds the transport header of IPv6 behind extension headers. Of a fragment that is not the first, it
-// takes the beginning of the packet for the header.
+// findIPv6 finds the transport header of IPv6 after extension headers. For a fragment that is not
+// the first, it takes the beginning of the packet for the transport header, as the kernel does.
 func (f *linkFrame) findIPv6() {
 	b := f.payload
 	if len(b) < sizeIPv6 || b[0]>>4 != 6 || sizeIPv6+int(binary.BigEndian.Uint16(b[4:])) > len(b) {
@@ -109,7 +111,8 @@ func (f *linkFrame) findIPv6() {
 	f.transport, f.protocol, f.start = true, next, at
 }
 
-// extends reports whether the protocol is that of an extension header of IPv6 that another header follows.
+// extends reports whether the protocol is an extension header of IPv6 that is followed by another
+// header.
 func extends(protocol uint8) bool {
 	switch protocol {
 	case protoHopByHop, protoRouting, protoFragment, protoAuthentication, protoOptions:
@@ -119,7 +122,7 @@ func extends(protocol uint8) bool {
 	}
 }
 
-// bytes returns bytes counted from the link-layer header.
+// bytes returns bytes of the frame. Offsets count from the Ethernet header.
 func (f *linkFrame) bytes(offset, size int) (ruleset.Value, bool) {
 	if f == nil || offset+size > len(f.link) {
 		return nil, false
@@ -127,7 +130,8 @@ func (f *linkFrame) bytes(offset, size int) (ruleset.Value, bool) {
 	return f.link[offset : offset+size], true
 }
 
-// setFrame sets the headers to those of a frame, and what the packet has of its protocol.
+// setFrame sets the headers to those of a frame. It sets the fields of the packet that depend on
+// its protocol.
 func (h *header) setFrame(f *linkFrame, p *Packet) {
 	p.Protocol, p.Fragment, p.MoreFragments = f.protocol, f.fragment, f.more
 	h.known = copy(h.bytes[:], f.payload)
@@ -136,8 +140,8 @@ func (h *header) setFrame(f *linkFrame, p *Packet) {
 	h.start, h.fragment = f.start, f.fragment != 0
 }
 
-// etherType returns the EtherType of the packet, without a VLAN tag that the kernel has removed. f is nil for a
-// packet without a frame.
+// etherType returns the EtherType of the packet, without a VLAN tag that the kernel has removed. If
+// the packet has no frame, f is nil.
 func (h *header) etherType(f *linkFrame) uint16 {
 	switch {
 	case f != nil:

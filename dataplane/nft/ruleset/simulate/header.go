@@ -12,24 +12,24 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// The protocols whose headers the simulator writes.
+// The protocols whose headers the simulator can write.
 const (
 	protoICMP     = 1
 	protoTCP      = 6
 	protoUDP      = 17
 	protoDCCP     = 33
-	protoFragment = 44 // of IPv6
+	protoFragment = 44 // the fragment header of IPv6
 	protoICMPv6   = 58
 	protoSCTP     = 132
 	protoUDPLite  = 136
 )
 
-// header is the beginning of the packet as it is on the wire, for rules take their bytes from there.
+// header is the beginning of a packet as it is on the wire. Rules load bytes from it.
 type header struct {
 	v6     bool
-	length int // of the packet
-	known  int // how many bytes there are
-	// start is where the transport header begins, or in a fragment, the payload.
+	length int // the length of the packet
+	known  int // the number of bytes that are known
+	// start is the offset of the transport header. In a fragment, it is the offset of the payload.
 	start    int
 	fragment bool
 	bytes    [192]byte
@@ -40,7 +40,7 @@ const (
 	sizeIPv4, sizeIPv6, sizeFragment = 20, 40, 8
 )
 
-// headerFields has the fields of Packet.Header, for IPv4 and IPv6.
+// headerFields has the fields of Packet.Header, compiled for IPv4 and IPv6.
 type headerFields struct {
 	fields [2][ruleset.HeaderFields]field
 	most   [ruleset.HeaderFields]uint16
@@ -54,16 +54,16 @@ func newHeaderFields() (f headerFields) {
 	return f
 }
 
-// share is what a load has of a field of Packet.Header.
+// share is what a load has in common with a field of Packet.Header.
 type share uint8
 
 const (
 	none share = iota
-	same       // the field itself
-	some       // bytes in common
+	same       // exactly the field
+	some       // some bytes
 )
 
-// share sets which fields of Packet.Header a field shares bytes with.
+// share records with which fields of Packet.Header a load has bytes in common.
 func (f *headerFields) share(x *field) {
 	if x.load.Origin != ruleset.FromPayload {
 		return
@@ -85,7 +85,7 @@ func (f *headerFields) share(x *field) {
 	}
 }
 
-// of returns a field as packets of a family have it.
+// of returns field h for packets of a family.
 func (f *headerFields) of(v6 bool, h int) *field {
 	if v6 {
 		return &f.fields[1][h]
@@ -93,7 +93,7 @@ func (f *headerFields) of(v6 bool, h int) *field {
 	return &f.fields[0][h]
 }
 
-// in reports whether packets of the protocol have a field in their transport headers.
+// in reports whether field h is in the transport header of the protocol.
 func (f *headerFields) in(h int, protocol uint8) bool {
 	v4, v6 := f.fields[0][h].load.Protocol, f.fields[1][h].load.Protocol
 	return protocol != 0 && (protocol == v4 || protocol == v6)
@@ -129,7 +129,7 @@ func (h *header) write(p *Packet, f *headerFields) error {
 	return nil
 }
 
-// put writes a field of a header that begins at base.
+// put writes a value to a field of the header that begins at base.
 func (h *header) put(base int, f *field, v uint16) {
 	load := &f.load
 	mask, value := cmp.Or(load.Mask, math.MaxUint32), uint32(v)<<load.Shift
@@ -167,7 +167,8 @@ func (h *header) writeIPv6(p *Packet) {
 	putAddr(b[24:], p.Dst)
 }
 
-// writeTransport writes the known part of the transport header that fits, and returns its length.
+// writeTransport writes the known part of the transport header, as far as there is space. It
+// returns the length.
 func (h *header) writeTransport(start int, p *Packet, f *headerFields) int {
 	b := h.bytes[start:]
 	if p.Transport != nil {
@@ -203,7 +204,7 @@ func (h *header) writeTransport(start int, p *Packet, f *headerFields) int {
 	return size
 }
 
-// rewrite writes addresses and ports again after the packet's have changed.
+// rewrite writes addresses and ports again after those of the packet have changed.
 func (h *header) rewrite(p *Packet) {
 	source, destination := 12, 16
 	if h.v6 {
@@ -225,7 +226,8 @@ func (h *header) rewrite(p *Packet) {
 	}
 }
 
-// network returns bytes counted from the IP header. They are not ok if the packet is too short.
+// network returns bytes of the packet. Offsets count from the IP header. If the packet is too
+// short, it reports false.
 func (h *header) network(offset, size int) ([]byte, bool) {
 	if offset+size > h.known {
 		return nil, false
@@ -233,8 +235,8 @@ func (h *header) network(offset, size int) ([]byte, bool) {
 	return h.bytes[offset : offset+size], true
 }
 
-// transport returns bytes counted from the transport header. In fragments, only careless loads
-// return anything: the bytes where the kernel takes the header to be, which in IPv6 is the
+// transport returns bytes of the transport header. For a fragment, it returns bytes only for
+// careless loads: those that the kernel would take for the header. In IPv6, these are at the
 // beginning of the packet.
 func (h *header) transport(offset, size int, careless bool) ([]byte, bool) {
 	if h.fragment && !careless {
@@ -256,7 +258,7 @@ func putAddr(b []byte, a netip.Addr) int {
 	return copy(b, v[:])
 }
 
-// addrOf reads an address, if the value is one.
+// addrOf returns the address of a value, or the zero Addr if the value is none.
 func addrOf(v ruleset.Value) netip.Addr {
 	a, _ := netip.AddrFromSlice(v)
 	return a

@@ -10,28 +10,28 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// run is one packet on its way. It lives on the stack.
+// run is one packet that passes a hook. It is on the stack.
 type run struct {
 	Result
 	sim     *Simulator
 	point   ruleset.HookPoint
 	tracing bool
 	tracked bool // connection tracking has seen the packet
-	notrack bool // it has been told not to
+	notrack bool // a rule excluded the packet from connection tracking
 	header  header
-	frame   *linkFrame // nil for a packet without Packet.Frame
-	err     error      // of a chain that cannot be compiled
-	arrived Tuple      // the packet's own, before any translation
+	frame   *linkFrame // nil if there is no Packet.Frame
+	err     error      // the error of a chain that cannot be compiled
+	arrived Tuple      // the packet's own tuple before any translation
 	buffers
 }
 
-// buffers are the memory of values that a run compares and looks up.
+// buffers has the memory of values that a run compares and looks up.
 type buffers struct {
 	iif, oif     [ruleset.IfnameSize]byte
 	scratch, key [ruleset.MaxKey]byte
 }
 
-// priorityConntrack is where connection tracking sees a packet, in the hooks where it does.
+// priorityConntrack is the priority of connection tracking, in the hooks where it begins.
 const priorityConntrack = -200
 
 func (s *Simulator) run(point ruleset.HookPoint, p Packet, c Conn, tracing bool) (Result, error) {
@@ -66,7 +66,7 @@ func (s *Simulator) run(point ruleset.HookPoint, p Packet, c Conn, tracing bool)
 	return r.Result, nil
 }
 
-// prepare writes what fields are loaded from.
+// prepare writes the headers and interface names from which fields are loaded.
 func (r *run) prepare() error {
 	p := &r.Packet
 	copy(r.iif[:ruleset.IfnameSize-1], p.IIFName)
@@ -92,7 +92,7 @@ func (r *run) prepare() error {
 	return nil
 }
 
-// sees reports whether IP packets come by tables of the family.
+// sees reports whether tables of the family see IP packets of this version.
 func sees(f ruleset.Family, v6 bool) bool {
 	switch f {
 	case ruleset.FamilyINet, ruleset.FamilyBridge:
@@ -106,8 +106,8 @@ func sees(f ruleset.Family, v6 bool) bool {
 	}
 }
 
-// beforeConntrack reports whether the chain sees packets that connection tracking has not looked at. What
-// comes back over the loopback has been tracked on its way out.
+// beforeConntrack reports whether the chain sees packets before connection tracking. Packets that
+// come back over the loopback interface were tracked when they were sent.
 func (r *run) beforeConntrack(base *chain) bool {
 	switch r.point {
 	case ruleset.Prerouting:
@@ -119,7 +119,7 @@ func (r *run) beforeConntrack(base *chain) bool {
 	}
 }
 
-// frame is the rule at which evaluation continues after a return.
+// frame is the place where evaluation continues after a return.
 type frame struct {
 	chain *chain
 	rule  int
@@ -144,7 +144,7 @@ func (r *run) walk(base *chain) ruleset.VerdictKind {
 			r.Chain, r.Rule = at.chain.Name, at.rule-1
 			return v.kind
 		case ruleset.Jump:
-			if depth == len(stack) { // as the kernel does; Validate has not let it come to this
+			if depth == len(stack) { // as in the kernel; Validate prevents this
 				return ruleset.Drop
 			}
 			stack[depth] = at
@@ -166,7 +166,7 @@ func (r *run) walk(base *chain) ruleset.VerdictKind {
 	}
 }
 
-// rule evaluates one rule and returns its verdict, of kind 0 if there is none.
+// rule evaluates one rule and returns its verdict. If there is none, its kind is 0.
 func (r *run) rule(c *chain, i int) (v verdict) {
 	rule := &c.rules[i]
 	for j := range rule.ops {
@@ -184,7 +184,8 @@ func (r *run) rule(c *chain, i int) (v verdict) {
 	return v
 }
 
-// op evaluates one operation. It returns a verdict, or whether the rule goes on.
+// op evaluates one operation. It returns a verdict, and whether the evaluation of the rule
+// continues.
 func (r *run) op(op *operation) (v verdict, goesOn bool) {
 	switch op.kind {
 	case opVerdict:
@@ -205,7 +206,7 @@ func (r *run) op(op *operation) (v verdict, goesOn bool) {
 		r.Limited = true
 		return v, r.Packet.OverLimit == op.not
 	case opNotrack:
-		if !r.connected() { // also what tracking has found invalid
+		if !r.connected() { // this includes packets that tracking found invalid
 			r.notrack, r.Conn.State = true, ruleset.CtUntracked
 		}
 		return v, true
@@ -225,11 +226,11 @@ func (r *run) op(op *operation) (v verdict, goesOn bool) {
 	return v, ok && op.compares(value) != op.not
 }
 
-// limitShared records that fields of Packet.Header were used, and up to which value the effect is
-// the same: most, if the load has nothing but the field.
+// limitShared records that a rule used fields of Packet.Header. If the load consists of exactly one
+// field, the effect is the same for all values from the packet's up to most.
 func (r *run) limitShared(f *field, most uint16) {
 	if r.header.fragment && f.load.Base == transportHeader {
-		r.limitHeaders() // it may be the IP header
+		r.limitHeaders() // the load may have read the IP header
 		return
 	}
 	family := 0
@@ -246,14 +247,16 @@ func (r *run) limitShared(f *field, most uint16) {
 	}
 }
 
-// limitHeaders records that the result may be another for any other values.
+// limitHeaders records that the result may differ for any other value of any field of
+// Packet.Header.
 func (r *Result) limitHeaders() {
 	for h := range r.UpTo {
 		r.UpTo[h] = min(r.UpTo[h], r.Packet.Header[h])
 	}
 }
 
-// upTo returns the largest value from v on for which the comparison has the same result.
+// upTo returns the largest value that is at least v and gives the same result of the comparison, as
+// do all values between.
 func (op *operation) upTo(v ruleset.Value) uint16 {
 	n, first := numberOf(v), numberOf(op.value)
 	last := first
@@ -300,7 +303,8 @@ func (op *operation) compares(v ruleset.Value) bool {
 	}
 }
 
-// lookup returns the element of the operation's map. ok is false if there is none, or no key.
+// lookup returns the element of the operation's map. If there is no such element, or a field of the
+// key cannot be loaded, ok is false.
 func (r *run) lookup(op *operation) (element int32, ok bool) {
 	key, ok := r.load(op.fields)
 	if !ok {
@@ -310,7 +314,8 @@ func (r *run) lookup(op *operation) (element int32, ok bool) {
 	return element, element >= 0
 }
 
-// load concatenates the fields, each padded to four bytes. ok is false if one cannot be loaded.
+// load concatenates the fields, each padded to four bytes. If a field cannot be loaded, ok is
+// false.
 func (r *run) load(fields []field) (key []byte, ok bool) {
 	n := 0
 	for i := range fields {

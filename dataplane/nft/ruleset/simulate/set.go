@@ -10,42 +10,43 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// set finds the element that contains a key. It is indexed at the first lookup. A set without ranges
-// becomes a hash map. In a set with ranges, the parts of the key that are a range in no element are
-// hashed. The hash map has the boxes with these parts, sorted by the first of the other parts.
+// set finds the element that contains a key. It builds its index at the first lookup. A set without
+// ranges is indexed by a hash map of its keys. In a set with ranges, some parts of the key are a
+// range in no element. These parts are the key of a hash map. Its values are the elements with
+// these parts, as boxes, sorted by the first of the other parts.
 type set struct {
 	sim      *Simulator
 	key      []ruleset.Type
 	elements []ruleset.Element
-	// head and packed are the set where it is one of a State. Its elements are unpacked when they are
-	// first needed, which plain sets without ranges do not.
+	// head and packed are the set, if it belongs to a State. Its elements are unpacked when they
+	// are first needed. A set without ranges, verdicts and data does not need that.
 	head   *ruleset.Set
 	packed ruleset.View
 
 	once    sync.Once
 	parts   []part
-	first   int // the part that boxes are sorted by; -1 if there are none
+	first   int // the part by which boxes are sorted; -1 if there are none
 	exact   map[string]int32
 	boxes   map[string][]box
-	targets []verdict // of the elements, by number
+	targets []verdict // the verdicts of the elements, by number
 }
 
-// part is the position of a part in the bytes of a key, each part padded to four bytes.
+// part is the position of one part of a key in its bytes. Each part is padded to four bytes.
 type part struct {
 	offset, size int
-	ranged       bool // a range in some element
+	ranged       bool // whether the part is a range in some element
 }
 
-// box is an element as an inclusive range in every part. reach is the highest end, in the part by
-// which boxes are sorted, of this and all boxes before it. A backward search can stop where it is too
-// low.
+// box is an element as an inclusive range in every part. reach is the highest end of this box and
+// all boxes before it, in the part by which boxes are sorted. A backward search can stop at a box
+// whose reach is too low.
 type box struct {
 	element       int32
 	lo, hi, reach []byte
 }
 
-// find returns the number of the element that contains the key, or -1. The parts of the key are padded
-// to four bytes.
+// find returns the number of the element that contains the key, or -1. The parts of the key are
+// padded to four bytes.
 func (s *set) find(key []byte) int32 {
 	if h := s.head; h != nil && !h.Interval && !h.Verdicts && len(h.Data) == 0 {
 		return s.findPacked(key)
@@ -69,7 +70,7 @@ func (s *set) find(key []byte) int32 {
 	return -1
 }
 
-// findPacked returns 0 if the state's set has the key, otherwise -1.
+// findPacked returns 0 if the set of the State has the key, otherwise -1.
 func (s *set) findPacked(key []byte) int32 {
 	var id [ruleset.MaxKey]byte
 	n, at := 0, 0
@@ -83,7 +84,7 @@ func (s *set) findPacked(key []byte) int32 {
 	return -1
 }
 
-// countBelow returns how many of the boxes begin at x or below.
+// countBelow returns the number of boxes that begin at or below x.
 func countBelow(boxes []box, p part, x []byte) int {
 	lo, hi := 0, len(boxes)
 	for lo < hi {
@@ -97,7 +98,7 @@ func countBelow(boxes []box, p part, x []byte) int {
 	return lo
 }
 
-// exactParts appends the parts of the key that are no ranges.
+// exactParts appends the parts of the key that are a range in no element.
 func (s *set) exactParts(to, key []byte) []byte {
 	for _, p := range s.parts {
 		if !p.ranged {
@@ -166,7 +167,7 @@ func (s *set) build() {
 	}
 }
 
-// layout finds where the parts of the key stand, and which of them are ranges.
+// layout computes the positions of the parts of the key, and finds out which of them are ranges.
 func (s *set) layout() {
 	s.first = -1
 	offset := 0
@@ -184,7 +185,7 @@ func (s *set) layout() {
 	}
 }
 
-// buildExact makes the hash map, all keys of which share one string.
+// buildExact makes the hash map. All its keys share the memory of one string.
 func (s *set) buildExact(size int) {
 	s.exact = make(map[string]int32, len(s.elements))
 	all := make([]byte, size*len(s.elements))
@@ -199,13 +200,13 @@ func (s *set) buildExact(size int) {
 	}
 }
 
-// lastOf returns the end of a part that is a range, otherwise nil.
+// lastOf returns the end of a part that is a range. Otherwise it returns nil.
 func lastOf(e *ruleset.Element, part int) ruleset.Value {
 	if e.Ends != nil {
 		return e.Ends[part]
 	}
-	return e.Last // of keys with one part
+	return e.Last // for keys with one part
 }
 
-// padded is the space that a part of so many bytes takes in a concatenation.
+// padded returns the space that a part of the given size takes in a concatenation.
 func padded(size int) int { return (size + 3) &^ 3 }

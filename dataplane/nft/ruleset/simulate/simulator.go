@@ -13,13 +13,13 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Config configures a Simulator. Either Table or State must be set.
+// Config configures a Simulator. It must have either a Table or a State.
 type Config struct {
-	// Table must validate, and must not change as long as the simulator is in use.
+	// Table must be valid. It must not change while the simulator is in use.
 	Table *ruleset.Table
-	// State must not change as long as the simulator is in use either. It is not validated. Chains
-	// and sets are compiled when a packet first uses them, so the cost of New does not depend on the
-	// numbers of rules and elements.
+	// State must not change while the simulator is in use. It is not validated. Its chains and sets
+	// are compiled when a packet first uses them, so the cost of New does not depend on the numbers
+	// of rules and elements.
 	State *ruleset.State
 }
 
@@ -34,7 +34,7 @@ type Simulator struct {
 	compiling sync.Mutex
 }
 
-// chain is a chain of the table, which ready compiles.
+// chain is a chain of the table. The method ready compiles it.
 type chain struct {
 	*ruleset.Chain
 	compiled atomic.Bool
@@ -48,7 +48,7 @@ type rule struct {
 	comment string
 }
 
-// operation is a match or a statement. Which fields count depends on its kind.
+// operation is a match or a statement. Its kind determines which fields it uses.
 type operation struct {
 	kind              operationKind
 	not               bool
@@ -74,14 +74,14 @@ const (
 	opVMap
 	opVerdict
 	opLog
-	opLimit // breaks if over the limit, or where negated, if not
+	opLimit // ends the rule over the limit, or if negated, below it
 	opNotrack
 	opReject
 	opAssign
 	opNAT
 )
 
-// verdict is a verdict whose chain has been found.
+// verdict is a verdict with the chain to which it leads.
 type verdict struct {
 	kind  ruleset.VerdictKind
 	chain *chain
@@ -95,9 +95,10 @@ func (v verdict) verdict() ruleset.Verdict {
 	return ruleset.Verdict{Kind: v.kind, Chain: v.chain.Name}
 }
 
-// New returns a simulator of the table or the state. Errors: those of Table.Validate, and one for a
-// rule with Raw expressions. With a State, Run fails instead if a packet enters the chain of such a
-// rule.
+// New returns a simulator of the table or the state.
+//
+// Errors: those of Table.Validate, and one for a rule with Raw expressions. With a State, Run fails
+// instead, if a packet enters the chain of such a rule.
 func New(cfg Config) (*Simulator, error) {
 	switch {
 	case (cfg.Table == nil) == (cfg.State == nil):
@@ -124,7 +125,7 @@ func ofState(st *ruleset.State) *Simulator {
 		family: st.Family(), hooks: map[ruleset.HookPoint][]*chain{}, header: newHeaderFields(),
 		chains: make(map[string]*chain, len(chains)), sets: make(map[string]*set, len(sets)),
 	}
-	all := make([]chain, len(chains)) // in one piece: there are many
+	all := make([]chain, len(chains)) // allocated in one piece, because there are many
 	for i, c := range chains {
 		all[i].Chain = c
 		s.chains[c.Name] = &all[i]
@@ -141,7 +142,7 @@ func ofState(st *ruleset.State) *Simulator {
 	return s
 }
 
-// compareBases orders the base chains of a hook. Those of type nat come together, at the priority of
+// compareBases orders the base chains of a hook. Those of type nat are all at the priority of
 // translation, in the order of their own priorities.
 func compareBases(a, b *chain) int {
 	return cmp.Or(
@@ -150,7 +151,7 @@ func compareBases(a, b *chain) int {
 	)
 }
 
-// ready compiles a chain, once. It may be called from several goroutines.
+// ready compiles a chain if that was not done yet. Several goroutines may call it.
 func (s *Simulator) ready(c *chain) error {
 	if c.compiled.Load() {
 		return c.err
@@ -173,7 +174,7 @@ func (s *Simulator) ready(c *chain) error {
 	return c.err
 }
 
-// place is the priority at which the kernel calls the chain.
+// place returns the priority at which the kernel calls the chain.
 func place(h *ruleset.Hook) int {
 	switch {
 	case h.Type != ruleset.HookNAT:
@@ -209,7 +210,7 @@ func (s *Simulator) rule(r *ruleset.Rule) (rule, error) {
 	}
 	for _, st := range r.Statements {
 		switch st.(type) {
-		case ruleset.Counter, ruleset.FlowAdd: // A FlowAdd is the last statement.
+		case ruleset.Counter, ruleset.FlowAdd: // a FlowAdd is the last statement
 			continue
 		}
 		op, err := s.statement(st)
