@@ -21,7 +21,8 @@ import (
 // Applier keeps one nftables table in the kernel in its desired state. The package documentation
 // lists the guarantees.
 //
-// It is for one goroutine at a time, except Watch and Table, which other goroutines may call meanwhile.
+// Only one goroutine at a time may use it, except for Watch and Table, which other goroutines may
+// call meanwhile.
 type Applier struct {
 	cfg        *Config
 	desired    *desiredState
@@ -36,11 +37,12 @@ type Applier struct {
 	closed     atomic.Bool
 }
 
-// New returns an Applier for one table of one network namespace, without a desired state. It opens
-// two netlink sockets, or three if the table can have an owner. Close closes them. It writes nothing.
+// New returns an Applier for one table of one network namespace. It has no desired state yet. New
+// opens two netlink sockets, or three if the table can have an owner; Close closes them. It writes
+// nothing.
 //
-// Errors: a config that is not valid, those of the system calls, and ErrUnsupported on anything but
-// Linux.
+// Errors: an invalid Config; those of the system calls; on other systems than Linux,
+// ErrUnsupported.
 func New(cfg Config) (*Applier, error) {
 	if err := cfg.withDefaults().validate(); err != nil {
 		return nil, err
@@ -56,7 +58,8 @@ func New(cfg Config) (*Applier, error) {
 	return a, nil
 }
 
-// newApplier is New over a socket. Close closes it; after an error, the caller does.
+// newApplier does the work of New with a socket. Close closes the socket; after an error, the
+// caller must.
 func newApplier(cfg Config, sock netlink.Socket) (*Applier, error) {
 	cfg = cfg.withDefaults()
 	monitor, err := nfnl.Listen(nfnl.Config{NetNS: cfg.NetNS})
@@ -88,15 +91,17 @@ func newApplier(cfg Config, sock netlink.Socket) (*Applier, error) {
 	return a, nil
 }
 
-// Close closes the sockets and ends a Watch. It leaves the table in the kernel, where it still
-// applies to packets. Close waits until the table has no owner. After a second it logs a warning.
+// Close closes the sockets and ends Watch. The table stays in the kernel, where it still filters
+// packets. Close waits until the table has no owner. If that takes more than a second, it logs a
+// warning.
+//
 // Errors: those of the system calls.
 func (a *Applier) Close() error {
 	if a.closed.Swap(true) {
 		return nil
 	}
 	a.tracker.monitor.Wake()
-	a.epochs.await()                           // no goroutine outlives Close
+	a.epochs.await()                           // so that no goroutine outlives Close
 	if err := a.backlog.finish(); err != nil { // The next process finds these objects and deletes them.
 		a.cfg.Logger.Warn("nftables: unused objects stay", "table", a.cfg.Name, "err", err)
 	}
@@ -110,19 +115,19 @@ func (a *Applier) Stats() Stats {
 	return s
 }
 
-// Table returns the desired state as a table of its own, nil before there is one. The kernel has
-// the same if the last call succeeded. It takes time in proportion to the table; its chains must not
-// be changed.
+// Table returns a copy of the desired state as a table, or nil before there is one. If the last
+// call succeeded, the kernel has the same table. Table takes time in proportion to the table's
+// size. The caller must not change the chains.
 //
-// It may be called from any goroutine. During a call of Apply or Update, it returns the state before
-// or after the change. It does not wait for a transaction; the change waits for a copy that is being
-// made.
+// Table may be called from any goroutine. During a call of Apply or Update, it returns the state
+// before or after the change. It does not wait for a transaction, but a change waits for a copy
+// that is being made.
 func (a *Applier) Table() *ruleset.Table {
 	return a.desired.table()
 }
 
-// Held returns the objects that are held back because the kernel refuses them, sorted. The errors
-// must not be changed.
+// Held returns the objects that are held back because the kernel refuses them, sorted. The caller
+// must not change the errors.
 func (a *Applier) Held() []*ObjectError {
 	var all []*ObjectError
 	for _, o := range slices.SortedFunc(maps.Keys(a.desired.held), compareObjects) {
@@ -131,12 +136,17 @@ func (a *Applier) Held() []*ObjectError {
 	return all
 }
 
-// Keys calls each with the key of every element of a set in the kernel's table. A key is the bytes of
-// its fields as the kernel stores them, each field padded to 4 bytes. A key may come twice, and each
-// must not keep it. Keys first takes over a table whose owner is gone.
+// Keys calls each with the key of every element of a set in the kernel's table. A key consists of
+// the bytes of its fields as the kernel stores them; each field is padded to 4 bytes. A key may
+// come twice. The function each must not keep it. If the table's owner is gone, Keys first takes
+// the table over.
 //
-// Errors: ErrClosed; *OwnedError if another process owns the table; fs.ErrNotExist if there is no such
-// table or set; those of the system calls.
+// Errors:
+//
+//   - ErrClosed
+//   - *OwnedError if another process owns the table
+//   - fs.ErrNotExist if there is no such table or set
+//   - those of the system calls
 func (a *Applier) Keys(set string, each func(key []byte)) error {
 	if a.closed.Load() {
 		return ErrClosed
@@ -151,14 +161,17 @@ func (a *Applier) Keys(set string, each func(key []byte)) error {
 }
 
 // Update applies a change to the desired state, and programs it in one transaction. It takes time
-// in proportion to the change. The first time, and after a failure, it reads the kernel's table
-// back and repairs every difference.
+// in proportion to the change. The first time, and after a failure, it reads the table back from
+// the kernel and repairs every difference.
 //
-// An invalid delta changes nothing. Any other delta is part of the desired state from here on, even
-// if the transaction fails: each later call, and Resync, try again.
+// An invalid delta changes nothing. Any other delta becomes part of the desired state, even if the
+// transaction fails: each later call, and Resync, tries again.
 //
-// Errors: those of ruleset's State.Prepare, also for a delta to a table with flowtables; *Error, whose cause is an
-// *ObjectError if everything but that object is programmed; the context's, if it is done before anything was written.
+// Errors:
+//
+//   - those of ruleset's State.Prepare, and one for a delta to a table with flowtables
+//   - *Error; its cause is an *ObjectError if everything but that object is programmed
+//   - the context's, if the context is done before anything was written
 func (a *Applier) Update(ctx context.Context, d *ruleset.Delta) error {
 	if err := a.ready(ctx); err != nil {
 		return err
@@ -184,17 +197,20 @@ func (a *Applier) Update(ctx context.Context, d *ruleset.Delta) error {
 	if err != nil {
 		a.cfg.Logger.Debug("nftables: reading the table back", "table", a.cfg.Name, "reason", err)
 	}
-	if a.stats.Transactions != before { // The kernel has a part of the change.
+	if a.stats.Transactions != before { // the kernel has a part of the change
 		ctx = context.WithoutCancel(ctx)
 	}
 	return a.reconciler.reconcile(ctx)
 }
 
-// UpdateVisible is Update, but returns once packets see the change. It leaves the deletion of what
-// only packets under way still use to Finish, which needs a grace period, about 15 ms. Until then
-// these objects are in the kernel without being in the desired state. Other calls finish them if they
-// have to. So does UpdateVisible itself if there are very many, if a base chain is among them, or if
-// the change adds one of them again or leads packets to one.
+// UpdateVisible does what Update does, but returns once packets see the change. Packets that are
+// under way may still use objects that are not needed any more. Their deletion needs a grace
+// period, about 15 ms, and is left to Finish. Until then the kernel has these objects, but the
+// desired state does not.
+//
+// If necessary, other calls make these deletions first. UpdateVisible itself makes them in these
+// cases: there are very many, there is a base chain among the objects, or the change adds such an
+// object again or leads packets to it.
 //
 // Errors: as for Update.
 func (a *Applier) UpdateVisible(ctx context.Context, d *ruleset.Delta) error {
@@ -203,8 +219,8 @@ func (a *Applier) UpdateVisible(ctx context.Context, d *ruleset.Delta) error {
 	return a.Update(ctx, d)
 }
 
-// Unfinished returns nil if nothing is left for Finish. Otherwise it returns a channel that is closed
-// once Finish need not wait.
+// Unfinished returns nil if no deletion is left for Finish. Otherwise it returns a channel that is
+// closed once Finish need not wait.
 func (a *Applier) Unfinished() <-chan struct{} {
 	if len(a.backlog.lists) == 0 {
 		return nil
@@ -212,10 +228,10 @@ func (a *Applier) Unfinished() <-chan struct{} {
 	return a.backlog.lists[0].over
 }
 
-// Finish waits for the grace period that Unfinished stands for, and deletes what no packet uses any
-// more. What UpdateVisible has left during that grace period may need the next one: Unfinished then
-// returns another channel. If the deletion fails, the next call of Update or Resync reads the table
-// back.
+// Finish waits for a grace period, until the channel of Unfinished is closed, and then deletes
+// objects that no packet uses any more. Deletions that UpdateVisible left during that grace period
+// may need another one: Unfinished then returns another channel. If the deletion fails, the next
+// call of Update or Resync reads the table back.
 //
 // Errors: *Error; ErrClosed; that of the context if it is done before the grace period ends.
 func (a *Applier) Finish(ctx context.Context) error {
@@ -238,9 +254,9 @@ func (a *Applier) Finish(ctx context.Context) error {
 	return nil
 }
 
-// Apply makes the table the desired state, in one transaction of the fewest operations. It compares
-// the table with the previous desired state in memory. It reads the kernel's table only the first
-// time and after a failure. The caller must not change the table afterwards.
+// Apply makes t the desired state. It uses one transaction with the fewest operations. It compares
+// t with the previous desired state in memory, and reads the kernel's table only the first time and
+// after a failure. The caller must not change the table afterwards.
 //
 // Errors: one for a table of another name or family, or with flowtables; those of Update.
 func (a *Applier) Apply(ctx context.Context, t *ruleset.Table) error {
@@ -253,8 +269,8 @@ func (a *Applier) Apply(ctx context.Context, t *ruleset.Table) error {
 	return a.Update(ctx, a.desired.DeltaTo(t))
 }
 
-// PlanTable returns the operations of Apply, if no other process has changed the table since the
-// last call. It changes neither the kernel nor the Applier.
+// PlanTable returns the operations that Apply would carry out if no other process has changed the
+// table since the last call. It changes neither the kernel nor the Applier.
 //
 // Errors: one for a table with flowtables; those of ruleset's State.Prepare.
 func (a *Applier) PlanTable(t *ruleset.Table) ([]ruleset.Op, error) {
@@ -268,10 +284,10 @@ func (a *Applier) PlanTable(t *ruleset.Table) ([]ruleset.Op, error) {
 	return change.Ops, nil
 }
 
-// Resync restores the desired state in the kernel. It only checks for notifications, unless our
-// table was changed, an object is held back or a call failed.
+// Resync restores the desired state in the kernel. It reads the table back only if a notification
+// says that our table was changed, if an object is held back, or if a call failed.
 //
-// Errors as for Update, and ErrUnknown if there is no desired state yet.
+// Errors: as for Update, and ErrUnknown if there is no desired state yet.
 func (a *Applier) Resync(ctx context.Context) error {
 	if err := a.ready(ctx); err != nil {
 		return err
@@ -286,7 +302,7 @@ func (a *Applier) Resync(ctx context.Context) error {
 	return a.reconciler.reconcile(ctx)
 }
 
-// Verify always reads the table back, and repairs every difference. Errors as for Resync.
+// Verify reads the table back in any case, and repairs every difference. Errors: as for Resync.
 func (a *Applier) Verify(ctx context.Context) error {
 	if err := a.ready(ctx); err != nil {
 		return err
@@ -300,8 +316,8 @@ func (a *Applier) Verify(ctx context.Context) error {
 // Teardown deletes the table, even if another process created it, and clears the desired state. It
 // is no error if there is no such table.
 //
-// Errors: *Error, whose cause is an *OwnedError if another process owns the table;
-// and that of the context if it is done already.
+// Errors: *Error, whose cause is an *OwnedError if another process owns the table; that of the
+// context if it is done already.
 func (a *Applier) Teardown(ctx context.Context) error {
 	if err := a.ready(ctx); err != nil {
 		return err
@@ -315,8 +331,9 @@ func (a *Applier) Teardown(ctx context.Context) error {
 	return nil
 }
 
-// Exists reports whether the kernel has a table of that name. Errors: ErrClosed, and those of reading
-// the kernel.
+// Exists reports whether the kernel has a table of that name.
+//
+// Errors: ErrClosed, and those of reading the kernel.
 func (a *Applier) Exists() (bool, error) {
 	if a.closed.Load() {
 		return false, ErrClosed
@@ -335,14 +352,14 @@ func (a *Applier) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Watch calls notify each time that another process changes our table, from the goroutine that it
-// runs in, and right away if the table was changed before. The owner of the Applier then calls
-// Resync, which repairs the table, and calls it again later if that fails. Watch itself
-// writes nothing. If another call detects a change first, that call repairs it, and Watch need not
-// report it.
+// Watch calls notify each time that another process changes our table. If the table was changed
+// before, it calls notify at once. notify runs on the goroutine of Watch. The user of the Applier
+// then calls Resync, which repairs the table, and calls Resync again later if that fails. Watch
+// itself writes nothing. If another call detects a change first, that call repairs it, and Watch
+// may not report it.
 //
-// It returns the context's error when that is done, ErrClosed after Close, or the error that ends it.
-// After that it cannot be called again.
+// Watch returns the context's error when the context is done, ErrClosed after Close, or the error
+// that ends it. Afterwards it cannot be called again.
 func (a *Applier) Watch(ctx context.Context, notify func(Drift)) error {
 	stop := context.AfterFunc(ctx, a.tracker.monitor.Wake)
 	defer stop()

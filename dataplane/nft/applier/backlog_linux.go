@@ -8,26 +8,26 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// maxLater bounds the elements, sets, chains and rules that wait for Finish.
+// maxLater limits the elements, sets, chains and rules whose deletion may wait for Finish.
 const maxLater = 20_000
 
-// leftover has deletions that may be made once a grace period is over.
+// leftover has deletions that may be made once the grace period over has ended.
 type leftover struct {
 	ops  []ruleset.Op
 	over <-chan struct{}
 }
 
-// leftovers are all deletions that wait. There is a list for each grace period, in their order: an
-// object may refer to one that is deleted later, never to one that is deleted earlier.
+// leftovers has all deletions that wait, in one list for each grace period. The lists are in order:
+// an object may refer to an object that is deleted later, but not to one that is deleted earlier.
 type leftovers struct {
 	lists []leftover
-	// size counts the elements, sets, chains and rules; names counts what identifies the objects, and
-	// the keys of the elements.
+	// size is the number of the elements, sets, chains and rules. names counts the identifiers of
+	// these objects, and the keys of the elements.
 	size  int
 	names map[string]int
 }
 
-// add adds deletions after all others.
+// add appends deletions, which may be made once the grace period over has ended.
 func (l *leftovers) add(ops []ruleset.Op, over <-chan struct{}) {
 	last := len(l.lists) - 1
 	if last < 0 || l.lists[last].over != over {
@@ -44,12 +44,12 @@ func (l *leftovers) take(n int) (ops []ruleset.Op) {
 		ops = append(ops, list.ops...)
 	}
 	if l.lists = slices.Delete(l.lists, 0, n); len(l.lists) == 0 {
-		*l = leftovers{} // a map keeps its memory
+		*l = leftovers{} // a map keeps its memory, so it is replaced
 	}
 	return ops
 }
 
-// takeDue takes the deletions whose grace period is over.
+// takeDue removes and returns the deletions whose grace period has ended.
 func (l *leftovers) takeDue() []ruleset.Op {
 	n := slices.IndexFunc(l.lists, func(list leftover) bool {
 		select {
@@ -65,7 +65,7 @@ func (l *leftovers) takeDue() []ruleset.Op {
 	return l.take(n)
 }
 
-// count adds deletions to size and names, or with -1 removes them.
+// count adds deletions to size and names. If by is -1, it subtracts them.
 func (l *leftovers) count(ops []ruleset.Op, by int) {
 	if l.names == nil {
 		l.names = map[string]int{}
@@ -90,24 +90,25 @@ func (l *leftovers) count(ops []ruleset.Op, by int) {
 	}
 }
 
-// keyName identifies an element's key, whichever set has it.
+// keyName returns the identifier of an element's key, whichever set has the element.
 func keyName(key []ruleset.Value) string {
 	return "key " + string(new(ruleset.Set).ID(&ruleset.Element{Key: key}))
 }
 
-// backlog deletes what packets under way may still use: after a grace period, or once Finish is called.
+// backlog deletes objects that packets under way may still use. It waits for a grace period, or
+// leaves the deletion to Finish.
 type backlog struct {
 	leftovers
-	// leaves is set during UpdateVisible, which leaves deletions to Finish.
+	// leaves is set during UpdateVisible: then deletions are left to Finish.
 	leaves bool
 	tx     *transactor
 	grace  *graceWaiter
 }
 
-// deleteDue makes the deletions whose grace period is over.
+// deleteDue makes the deletions whose grace period has ended.
 func (b *backlog) deleteDue() error { return b.tx.cut(b.takeDue()) }
 
-// finish deletes everything that was left, after the last grace period.
+// finish makes all deletions that are left, after the last grace period.
 func (b *backlog) finish() error {
 	n := len(b.lists)
 	if n == 0 {
@@ -117,10 +118,10 @@ func (b *backlog) finish() error {
 	return b.tx.cut(b.take(n))
 }
 
-// deleteUnused deletes objects that packets under way may still use, after a grace period. With
-// UpdateVisible, that is left to Finish. Without the grace period, a packet that is delayed between
-// two lookups, by an interrupt or a hypervisor, would miss deleted elements. If the kernel refuses
-// membarrier, that may happen.
+// deleteUnused deletes objects that packets under way may still use, after a grace period. During
+// UpdateVisible, it leaves the deletion to Finish. The grace period is for packets that are delayed
+// between two lookups, by an interrupt or a hypervisor: they would miss deleted elements. If the
+// kernel refuses membarrier, that may happen.
 func (b *backlog) deleteUnused(ops []ruleset.Op) error {
 	if len(ops) == 0 {
 		return nil
@@ -133,14 +134,17 @@ func (b *backlog) deleteUnused(ops []ruleset.Op) error {
 	return b.finish()
 }
 
-// deletesBase reports whether an operation deletes a base chain. Such a chain sees packets as long as
-// it is there, so it is not left to Finish.
+// deletesBase reports whether an operation deletes a base chain. A base chain sees packets as long
+// as it exists, so its deletion is not left to Finish.
 func deletesBase(op ruleset.Op) bool { return op.Kind == ruleset.DeleteChain && op.Chain.Hook != nil }
 
-// mustFinishFirst reports whether operations cannot be carried out before Finish: they add
-// something again that is still to be deleted, or would delete something that it refers to. Or they
-// add an element of a map whose value is the key of an element that is still to be deleted: packets
-// would look up the latter.
+// mustFinishFirst reports whether Finish must come before operations, because they conflict with
+// deletions that are left:
+//
+//   - they add an object again that is still to be deleted, or delete an object to which such an
+//     object refers;
+//   - they add an element to a map, and its value is the key of an element that is still to be
+//     deleted: packets would then look up that element.
 func (b *backlog) mustFinishFirst(ops []ruleset.Op, m moments) bool {
 	if b.size == 0 {
 		return false
@@ -162,7 +166,7 @@ func (b *backlog) mustFinishFirst(ops []ruleset.Op, m moments) bool {
 	})
 }
 
-// objectsOf yields what identifies the objects that an operation adds or deletes.
+// objectsOf yields the identifiers of the objects that an operation adds or deletes.
 func objectsOf(op *ruleset.Op) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		switch op.Kind {
@@ -171,7 +175,7 @@ func objectsOf(op *ruleset.Op) func(yield func(string) bool) {
 		case ruleset.AddSet, ruleset.DeleteSet:
 			yield("set " + op.Set.Name)
 		case ruleset.AddElements, ruleset.DeleteElements:
-			if op.Set.Interval { // the kernel refuses one that overlaps another
+			if op.Set.Interval { // the kernel refuses an element that overlaps another one
 				yield("elements " + op.Set.Name)
 				return
 			}

@@ -6,15 +6,16 @@ import "fmt"
 
 // Comparison is the result of comparing the kernel's table with another one.
 type Comparison struct {
-	// Chains, Sets and Elements are the numbers of those of the desired table.
+	// Chains, Sets and Elements are the numbers of these objects in the desired table.
 	Chains   int `json:"chains"`
 	Sets     int `json:"sets"`
 	Elements int `json:"elements"`
-	// Changes are what would make the kernel's table the desired one, in the syntax of nft: empty if they
-	// are equal. If the kernel's table would have to be replaced, it is the whole table. Rules that nft
-	// loads decide alike, but lack the user data by which an Applier knows its own.
+	// Changes are the changes, in the syntax of nft, that make the kernel's table equal to the
+	// desired one. It is empty if the tables are equal. If the kernel's table would have to be
+	// replaced, it is the whole desired table. Rules that nft loads from this text have the same
+	// effect, but lack the user data by which an Applier recognizes its own rules.
 	Changes string `json:"changes,omitempty"`
-	// Reason says in one line what differs, empty if nothing.
+	// Reason describes the difference in one line. It is empty if there is none.
 	Reason string `json:"reason,omitempty"`
 }
 

@@ -16,13 +16,17 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Compare reads the table of that family and name from the kernel, in one generation of the ruleset, and
-// compares all its rules, sets and elements with the given one. It writes nothing and takes no table
-// over: it works beside an Applier, and for a table of another process. netNS is a file descriptor of the
-// network namespace; zero means that of the calling thread. It takes time in proportion to the table.
+// Compare reads a table from the kernel, in one generation of the ruleset, and compares all its
+// rules, sets and elements with the given table of the same family and name. It writes nothing, and
+// does not take the table over. So it can be used beside an Applier, and for a table of another
+// process. netNS is a file descriptor of the network namespace; zero means that of the calling
+// thread. Compare takes time in proportion to the table.
 //
-// Errors: a table that is not valid, or that has flowtables, which an Applier does not write; that of the
-// context; those of the system calls, and unix.EINTR if the ruleset changes too often to be read.
+// Errors:
+//
+//   - a table that is not valid, or that has flowtables, which an Applier does not write
+//   - that of the context
+//   - those of the system calls, and unix.EINTR if the ruleset changes too often to be read
 func Compare(ctx context.Context, netNS int, table *ruleset.Table) (c Comparison, err error) {
 	want, err := ruleset.StateOf(table)
 	if err != nil {
@@ -52,7 +56,7 @@ func Compare(ctx context.Context, netNS int, table *ruleset.Table) (c Comparison
 	return c, err
 }
 
-// readGeneration compares the kernel's table in one generation of the ruleset.
+// readGeneration compares the kernel's table with the wanted one, in one generation of the ruleset.
 func readGeneration(
 	ctx context.Context, conn *nfnl.Conn, name string, want *ruleset.State,
 ) (*readback.Difference, error) {
@@ -80,13 +84,14 @@ func readGeneration(
 	return nil, unix.EINTR
 }
 
-// changes returns what makes the kernel's table the desired one, in the syntax of nft.
+// changes returns the changes that make the kernel's table equal to the desired one, in the syntax
+// of nft.
 func changes(table *ruleset.Table, want *ruleset.State, d *readback.Difference) (string, error) {
 	if d.RebuildReason != "" {
 		return table.String(), nil
 	}
 	actual, err := kernelState(want, d)
-	if errors.Is(err, errForm) { // A repair would replace it, too.
+	if errors.Is(err, errForm) { // a repair would replace the table, too
 		return table.String(), nil
 	}
 	if err != nil {

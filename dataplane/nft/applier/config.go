@@ -11,34 +11,37 @@ import (
 
 // Config configures an Applier.
 type Config struct {
-	// Family of the table. The zero value is ruleset's first family, inet.
+	// Family of the table. The default is inet.
 	Family ruleset.Family
-	// Name of the table, which must be ours alone: whatever is in it and not desired is removed. It
-	// must be given.
+	// Name of the table. Required. No other program may use the table, because the Applier removes
+	// all objects in it that are not desired.
 	Name string
-	// NetNS is a file descriptor of the network namespace whose packets to judge, needed
-	// only during New. Zero means the namespace of the thread that calls New.
+	// NetNS is a file descriptor of the network namespace of the table, needed only during New.
+	// Zero means the namespace of the thread that calls New.
 	NetNS int
-	// Shared lets other processes change the table. By default the Applier owns it, from Linux 6.9
-	// on: the kernel then refuses the writes of all other processes until Close. If a table has no
-	// owner, the Applier repairs changes by other processes.
+	// Shared lets other processes change the table. By default, from Linux 6.9 on, the Applier owns
+	// the table: until Close, the kernel refuses the writes of all other processes. If a table has
+	// no owner, the Applier repairs changes by other processes.
 	Shared bool
-	// MaxBatch is the largest transaction in bytes. Zero means 64 MiB; smaller than 4 KiB is refused. If the
-	// kernel accepts less from this process (net.core.wmem_max, without the rights to exceed it), that applies.
+	// MaxBatch limits the size of a transaction, in bytes. Zero means 64 MiB; less than 4 KiB is an
+	// error. If the kernel accepts less from this process (net.core.wmem_max, without the privilege
+	// to exceed it), that limit applies.
 	MaxBatch int
-	// Epoch names the set and the chains by which packets become stale. Zero means none: a packet may
-	// use parts of two states.
+	// Epoch names the set, and the chains that look into it, by which the table detects packets
+	// that may have seen parts of two states. The zero value means none: a packet may use parts of
+	// two states.
 	Epoch ruleset.Epoch
-	// Stages are the base chains with policy that packets meet before others. The default is none: during a
-	// change of several base chains, a packet may pass although both states deny it.
+	// Stages are the base chains with policy that packets meet before other ones. The default is
+	// none: then, during a change of several base chains, a packet may pass that both states deny.
 	Stages []ruleset.Stage
-	// Translations are the maps of destination NAT. While a map's elements change, new connections
-	// to their keys drop. While a table without an owner is replaced, those to all keys drop.
+	// Translations are the maps of destination NAT. While elements of a map change, new connections
+	// to their keys drop. While a table without an owner is replaced, new connections to all keys
+	// drop.
 	Translations []ruleset.Translation
-	// BeforeWrite is called before each transaction of Apply, Update, Verify and Resync. If it fails,
-	// that transaction and later ones are not sent, and the call returns its error. It is not called
-	// for the takeover of a table whose owner is gone, which changes no object of the table, or for the
-	// deletion of a guard table. Nil allows every write.
+	// BeforeWrite is called before each transaction of Apply, Update, Verify and Resync. If it
+	// fails, this transaction and later ones are not sent, and the call returns its error. It is
+	// not called when a table whose owner is gone is taken over, which changes no object of the
+	// table, or when a guard table is deleted. Nil allows every write.
 	BeforeWrite func() error
 	// Logger logs every drift and every object that is held back. Nil discards.
 	Logger *slog.Logger
@@ -91,35 +94,35 @@ func (c Config) validate() error {
 
 // Stats counts what an Applier has done since New.
 type Stats struct {
-	// Transactions counts the committed transactions, Bytes their bytes.
+	// Transactions is the number of committed transactions, Bytes the sum of their sizes.
 	Transactions, Bytes uint64
-	// Restarts counts transactions that were sent again because another process changed a
+	// Restarts is the number of transactions that were sent again because another process changed a
 	// table at the same moment.
 	Restarts uint64
-	// Readings counts how often the table was read back.
+	// Readings is the number of times that the table was read back.
 	Readings uint64
-	// Drifts counts the changes of our table by other processes, Repairs the repairs of it.
+	// Drifts is the number of changes of our table by other processes, Repairs the number of
+	// repairs.
 	Drifts, Repairs uint64
-	// Refused counts transactions that the kernel refused.
+	// Refused is the number of transactions that the kernel refused.
 	Refused uint64
-	// Owned is set while the Applier owns the table in the kernel: no other process can change it.
+	// Owned is set while the Applier owns the table, so that no other process can change it.
 	Owned bool
-	// NoGracePeriod is set if the kernel refuses membarrier(2), so that the Applier cannot wait for the
-	// packets that are under way. During a change, such a packet may then be judged by parts of two
-	// states.
+	// NoGracePeriod is set if the kernel refuses membarrier(2). Then the Applier cannot wait for
+	// packets that are under way. During a change, such a packet may use parts of two states.
 	NoGracePeriod bool
-	// Held is the number of objects that are held back at present.
+	// Held is the number of objects that are held back now.
 	Held int
 }
 
 // Drift is a change of our table by another process.
 type Drift struct {
-	// PID and Process are the id, in the initial PID namespace, and the name of the process that
-	// changed the table. They are empty if unknown.
+	// PID is the id, in the initial PID namespace, of the process that changed the table, and
+	// Process its name. They are zero if unknown.
 	PID     uint32
 	Process string
-	// Generation of the ruleset after the change; zero if it is not known.
+	// Generation is the generation of the ruleset after the change; zero if unknown.
 	Generation uint32
-	// Missed is set if notifications were lost, so that our table may or may not have changed.
+	// Missed is set if notifications were lost. Then it is not known whether our table changed.
 	Missed bool
 }

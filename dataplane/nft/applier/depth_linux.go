@@ -10,17 +10,20 @@ import (
 )
 
 // depths computes how many jumps and gotos may follow one another while chains have shadows. It
-// counts the old and the new rules and elements, because the kernel has both at that time.
+// considers the old and the new rules and elements, because the kernel has both at that time.
 type depths struct {
-	// forms has the old and the new form of each chain, targets the chains in verdict maps.
+	// forms has each chain in its old and its new state. targets has the chains in the elements of
+	// verdict maps.
 	forms   map[string][]*ruleset.Chain
 	targets map[string]map[string]bool
-	// shadowed are the chains with a shadow: a packet may go to the chain and then to its shadow.
+	// shadowed has the chains with a shadow: a packet may go to such a chain and from there to its
+	// shadow.
 	shadowed map[string]bool
 	known    map[string]int
 }
 
-// depth returns the greatest depth. view has the old state.
+// depth returns the greatest number of jumps and gotos that may follow one another. view has the
+// old state.
 func (p *phases) depth(shadowed []*ruleset.Chain, view *ruleset.State) int {
 	d := depths{
 		forms: map[string][]*ruleset.Chain{}, targets: map[string]map[string]bool{},
@@ -54,7 +57,7 @@ func (p *phases) depth(shadowed []*ruleset.Chain, view *ruleset.State) int {
 	return greatest
 }
 
-// add records the chains in the elements of a verdict map.
+// add records the chains to which elements of a verdict map lead.
 func (d *depths) add(set string, elements []ruleset.Element) {
 	if d.targets[set] == nil {
 		d.targets[set] = map[string]bool{}
@@ -66,8 +69,9 @@ func (d *depths) add(set string, elements []ruleset.Element) {
 	}
 }
 
-// of returns how many jumps and gotos may follow one another from a chain on. For a loop it returns
-// more than the kernel allows: neither state has a loop, but both together may.
+// of returns how many jumps and gotos may follow one another from a chain on. If there is a loop,
+// it returns more than the kernel allows. Neither the old nor the new state has a loop, but both
+// together may have one.
 func (d *depths) of(chain string) int {
 	if depth, ok := d.known[chain]; ok {
 		return depth
@@ -96,8 +100,8 @@ func (d *depths) of(chain string) int {
 	return depth
 }
 
-// chainsOf returns the chains that a rule itself leads to. Those in the elements of a named map are not
-// among them.
+// chainsOf returns the chains to which a rule leads, except for those in the elements of a named
+// map.
 func chainsOf(r *ruleset.Rule) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, s := range r.Statements {

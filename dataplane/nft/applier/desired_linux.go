@@ -11,18 +11,18 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// errForm reports that package ruleset cannot represent the kernel's table.
+// errForm reports that package ruleset cannot represent the table in the kernel.
 var errForm = errors.New("unknown form")
 
-// desiredState is the desired state, and whether the kernel has it.
+// desiredState has the desired state, and records whether the kernel has it.
 type desiredState struct {
 	cfg *Config
-	// mu guards changes of State and given. Only the owner's goroutine makes them, so it reads
-	// without mu.
+	// mu guards changes of State and given. Only the user's goroutine makes these changes, so it
+	// reads without mu.
 	mu sync.RWMutex
 	*ruleset.State
-	// given is set once there is a desired state, even an empty one. synced is set while the kernel is
-	// known to have all of it but the objects in held.
+	// given is set once there is a desired state, even an empty one. synced is set while the kernel
+	// is known to have all of the desired state, except for the objects in held.
 	given, synced bool
 	// held has the objects that the kernel refuses.
 	held map[Object]*ObjectError
@@ -42,7 +42,7 @@ func (s *desiredState) reset() {
 	clear(s.held)
 }
 
-// commitChange makes a change part of the desired state.
+// commitChange applies a change to the desired state.
 func (s *desiredState) commitChange(change *ruleset.Change) {
 	s.mu.Lock()
 	s.Commit(change)
@@ -50,7 +50,7 @@ func (s *desiredState) commitChange(change *ruleset.Change) {
 	s.mu.Unlock()
 }
 
-// table returns a copy, nil before there is a desired state.
+// table returns a copy of the desired state, or nil before there is one.
 func (s *desiredState) table() *ruleset.Table {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -60,16 +60,16 @@ func (s *desiredState) table() *ruleset.Table {
 	return s.Table()
 }
 
-// isProgrammed reports whether the kernel is known to have all of it.
+// isProgrammed reports whether the kernel is known to have all of the desired state.
 func (s *desiredState) isProgrammed() bool { return s.synced && len(s.held) == 0 }
 
-// setProgrammed records that the kernel has all of it.
+// setProgrammed records that the kernel has all of the desired state.
 func (s *desiredState) setProgrammed() {
 	s.synced = true
 	clear(s.held)
 }
 
-// actual returns the kernel's table as a state, as far as it differs from the desired one.
+// actual returns the state of the kernel's table. d is its difference from the desired state.
 func (s *desiredState) actual(d *readback.Difference) (*ruleset.State, error) {
 	if d.RebuildReason != "" {
 		return ruleset.NewState(s.cfg.Family, s.cfg.Name), nil
@@ -77,9 +77,9 @@ func (s *desiredState) actual(d *readback.Difference) (*ruleset.State, error) {
 	return kernelState(s.State, d)
 }
 
-// kernelState returns the kernel's table as a state, from how it differs from the desired one.
+// kernelState returns the state of the kernel's table. d is its difference from the desired state.
 //
-// Errors: one that is errForm.
+// Errors: errForm if package ruleset cannot represent the state.
 func kernelState(desired *ruleset.State, d *readback.Difference) (*ruleset.State, error) {
 	actual := desired.Clone()
 	inverse, err := actual.Prepare(&d.Inverse)
@@ -90,17 +90,18 @@ func kernelState(desired *ruleset.State, d *readback.Difference) (*ruleset.State
 	return actual, nil
 }
 
-// checkNoFlowtables refuses a table with flowtables: an Applier writes none, and deletes those that it finds.
+// checkNoFlowtables returns an error for a table with flowtables: an Applier writes none, and
+// deletes those that it finds.
 func checkNoFlowtables(t *ruleset.Table) error {
 	for _, f := range t.Flowtables {
-		if f != nil { // Validation refuses nil.
+		if f != nil { // validation refuses nil
 			return fmt.Errorf("table %s: flowtable %s: an Applier writes no flowtables", t.Name, f.Name)
 		}
 	}
 	return nil
 }
 
-// wanted reports whether the object is to be there.
+// wanted reports whether the desired state has the object.
 func (s *desiredState) wanted(o Object) bool {
 	if o.Kind == "chain" {
 		return s.Chain(o.Name) != nil

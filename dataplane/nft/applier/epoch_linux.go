@@ -12,37 +12,39 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// recently is an upper bound of the time that a packet spends in our chains, with a large margin for
-// interrupts and hypervisors.
+// recently is an upper bound of the time that a packet spends in our chains. It has a large margin
+// for interrupts and hypervisors.
 const recently = 50 * time.Millisecond
 
-// epochs commits operations that packets see, and begins a new epoch where packets could use them in part.
+// epochs commits operations that packets see. It begins a new epoch if packets could use the
+// operations in part.
 type epochs struct {
 	epoch   ruleset.Epoch
 	desired *desiredState
 	writer  *writer
 	tx      *transactor
 	grace   *graceWaiter
-	// withoutEpoch is set if the last transaction that packets see began no new epoch, or has elements
-	// of interval sets, which the kernel switches later. seen is closed at the end of a grace period
-	// after that transaction.
+	// withoutEpoch is set if the last transaction that packets see began no new epoch. It is also
+	// set if that transaction has elements of interval sets, which the kernel changes later. seen
+	// is closed at the end of a grace period after that transaction.
 	withoutEpoch bool
 	seen         <-chan struct{}
-	// overlap is that of moments.
+	// overlap is the value of moments.overlap.
 	overlap bool
 }
 
-// moments returns how packets see transactions.
+// moments returns what decides whether packets see a transaction at one moment.
 func (e *epochs) moments() moments { return moments{epoch: e.hasSet(), overlap: e.overlap} }
 
-// hasSet reports whether the desired state has the Epoch's set.
+// hasSet reports whether the desired state has the set of the Epoch.
 func (e *epochs) hasSet() bool {
 	return e.epoch.Set != "" && e.desired.Set(e.epoch.Set) != nil
 }
 
-// needsEpoch reports whether a packet could use some of the operations and not others. It cannot if the
-// operations are Apart, or if they change a single element of a verdict map. A packet may look up an
-// element of a set, or of another map, twice: in several rules, or for its sender and its receiver.
+// needsEpoch reports whether a packet could use some of the operations and not others. It could not
+// if the operations are Apart, or if they change a single element of a verdict map. A packet may
+// look up an element of any other set or map twice: in several rules, or for its sender and its
+// receiver.
 func needsEpoch(live []ruleset.Op) bool {
 	if len(live) > 0 && live[0].Apart {
 		return false
@@ -65,23 +67,24 @@ func needsEpoch(live []ruleset.Op) bool {
 	return false
 }
 
-// commitLive commits operations that packets see. It begins a new epoch
+// commitLive commits operations that packets see. It begins a new epoch in these cases:
 //
-//   - if a packet could use the operations in part;
-//   - if the table was read back, because foreign objects may be deleted;
-//   - if chains are added, because they are empty to a packet that entered before;
-//   - soon after a transaction without a new epoch, if no grace period has passed since: a packet could
-//     use the state before both and the state after both.
+//   - A packet could use the operations in part.
+//   - The table was read back: foreign objects may be deleted.
+//   - Chains are added: to a packet that entered before, they are empty.
+//   - A transaction without a new epoch came shortly before, and no grace period has ended since: a
+//     packet could use the state before both transactions and the state after both.
 //
-// Errors: *netlink.SizeError if the transaction is larger than the limit; those of write and submit.
+// Errors: *netlink.SizeError if the transaction is larger than the limit; those of write and
+// submit.
 func (e *epochs) commitLive(ops []ruleset.Op, d *readback.Difference) error {
 	return e.commitWith(ops, d, e.writeEpoch)
 }
 
-// epochWriter writes operations and begins a new epoch. begun is false if it could not.
+// epochWriter writes operations and begins a new epoch. If it could not begin one, begun is false.
 type epochWriter func([]ruleset.Op, *readback.Difference) (begun bool, err error)
 
-// commitWith is commitLive with another epochWriter.
+// commitWith does what commitLive does, with the given epochWriter.
 func (e *epochs) commitWith(ops []ruleset.Op, d *readback.Difference, write epochWriter) error {
 	p := phasesOf(ops)
 	live := p.live
@@ -110,8 +113,8 @@ func (e *epochs) commitWith(ops []ruleset.Op, d *readback.Difference, write epoc
 	return nil
 }
 
-// mayOverlap reports whether the last transaction began no new epoch, and a packet that entered before it may
-// still be under way.
+// mayOverlap reports whether the last transaction began no new epoch, and a packet may still be
+// under way that entered before that transaction.
 func (e *epochs) mayOverlap() bool {
 	if !e.withoutEpoch || e.tx.now().Sub(e.tx.committed) >= recently {
 		return false
@@ -124,7 +127,7 @@ func (e *epochs) mayOverlap() bool {
 	}
 }
 
-// await waits for the grace periods that have begun.
+// await waits for all grace periods that have begun.
 func (e *epochs) await() {
 	e.grace.await()
 	if e.seen != nil {
@@ -133,9 +136,10 @@ func (e *epochs) await() {
 }
 
 // writeEpoch writes operations and begins a new epoch. The kernel cannot change a rule twice in one
-// transaction, so if the operations change rules of an Epoch chain, that chain is emptied first and
-// refilled last. begun is false if there is no new epoch: the operations change the Epoch
-// themselves, or a chain of it has a temporary rule.
+// transaction. So if the operations change rules of a chain of the Epoch, writeEpoch first deletes
+// all rules of this chain, and adds its new rules last. It begins no new epoch if the operations
+// themselves change the Epoch, or if a chain of the Epoch has a temporary rule. Then begun is
+// false.
 func (e *epochs) writeEpoch(ops []ruleset.Op, d *readback.Difference) (begun bool, err error) {
 	refilled, deletions, err := e.refilled(ops)
 	if err != nil {
@@ -150,9 +154,10 @@ func (e *epochs) writeEpoch(ops []ruleset.Op, d *readback.Difference) (begun boo
 	return true, e.writer.write(append(deletions, rest...), d, func() error { return e.replaceEpochSet(refilled, nil) })
 }
 
-// writeEpochOfShadows is writeEpoch for the live phase of a shadowPlan: it adds a first rule to chains,
-// whose other rules are those of the desired state before. With d, the table is not in that state, so
-// the places of the rules that look into the Epoch's set are not known.
+// writeEpochOfShadows does what writeEpoch does, for the live phase of a shadowPlan. That phase
+// adds a first rule to chains whose other rules are those of the old desired state. If d is not
+// nil, the table may not be in that state. Then the places of the rules that look into the Epoch's
+// set are not known, and it begins no new epoch.
 func (e *epochs) writeEpochOfShadows(ops []ruleset.Op, d *readback.Difference) (begun bool, err error) {
 	if d != nil || !e.hasSet() || slices.ContainsFunc(ops, e.changesEpoch) {
 		return false, e.writer.write(ops, d, nil)
@@ -167,7 +172,7 @@ func (e *epochs) writeEpochOfShadows(ops []ruleset.Op, d *readback.Difference) (
 }
 
 // refilled returns the chains to empty and refill, in their new state, and the operations that
-// empty them. It returns a nil map if the transaction cannot begin an epoch; see writeEpoch.
+// empty them. If the transaction cannot begin an epoch, it returns a nil map: see writeEpoch.
 func (e *epochs) refilled(ops []ruleset.Op) (chains map[string]*ruleset.Chain, deletions []ruleset.Op, err error) {
 	if !e.hasSet() || slices.ContainsFunc(ops, e.replacesEpoch) {
 		return nil, nil, nil
@@ -223,7 +228,7 @@ func (e *epochs) refilled(ops []ruleset.Op) (chains map[string]*ruleset.Chain, d
 	return chains, deletions, nil
 }
 
-// insertRules returns the operations that fill an empty chain.
+// insertRules returns the operations that add all rules of a chain to an empty chain.
 func insertRules(c *ruleset.Chain) (ops []ruleset.Op) {
 	for i := range c.Rules {
 		ops = append(ops, ruleset.Op{Kind: ruleset.InsertRule, Chain: c, Index: i, Rule: c.Rules[i]})
@@ -231,9 +236,9 @@ func insertRules(c *ruleset.Chain) (ops []ruleset.Op) {
 	return ops
 }
 
-// replaceEpochSet writes the operations that replace the Epoch's set and the rules that look into it,
-// and those that fill the chains that were emptied. The other chains have the rules of the desired
-// state, after the temporary first rules that heads counts.
+// replaceEpochSet writes operations that replace the Epoch's set and the rules that look into it,
+// and operations that refill the emptied chains. The other chains have the rules of the desired
+// state, behind temporary first rules; heads has the number of the latter.
 func (e *epochs) replaceEpochSet(emptied map[string]*ruleset.Chain, heads map[string]int) error {
 	name := e.epoch.Set
 	set := e.desired.Set(name)
@@ -268,14 +273,15 @@ func (e *epochs) replaceEpochSet(emptied map[string]*ruleset.Chain, heads map[st
 	return e.writer.writeOps(ops)
 }
 
-// changesEpoch reports whether an operation changes the set, or adds, deletes or changes the policy of
-// one of the chains.
+// changesEpoch reports whether an operation changes the set of the Epoch, or adds, deletes or
+// changes the policy of one of its chains.
 func (e *epochs) changesEpoch(op ruleset.Op) bool {
 	return e.replacesEpoch(op) || (op.Kind == ruleset.AddChain || op.Kind == ruleset.DeleteChain) &&
 		slices.Contains(e.epoch.Chains, op.Chain.Name)
 }
 
-// replacesEpoch reports whether an operation changes the set, or the policy of one of the chains.
+// replacesEpoch reports whether an operation changes the set of the Epoch, or the policy of one of
+// its chains.
 func (e *epochs) replacesEpoch(op ruleset.Op) bool {
 	if op.Kind == ruleset.ChangePolicy {
 		return slices.Contains(e.epoch.Chains, op.Chain.Name)

@@ -16,11 +16,11 @@ var ErrUnknown = errors.New("applier: no desired state yet")
 // ErrClosed reports that the Applier was closed.
 var ErrClosed = errors.New("applier: closed")
 
-// Error reports that the kernel does not have the desired state.
+// Error reports that the desired state could not be programmed.
 type Error struct {
-	// Op is the failed operation, as in "write chain sender".
+	// Op is the operation that failed, as in "write chain sender".
 	Op string
-	// Detail is the kernel's message (extended ack), if there is one. It is not part of Error().
+	// Detail is the kernel's message (extended ack), if there is one. Error() does not contain it.
 	Detail string
 	// Err is the cause.
 	Err error
@@ -32,9 +32,9 @@ func (e *Error) Error() string { return fmt.Sprintf("nftables: %s: %v", e.Op, e.
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Object names an object of the table.
+// Object identifies a chain or set of the table.
 type Object struct {
-	// Kind is "chain" or "set", maps included.
+	// Kind is "chain" or "set". A map is a set, too.
 	Kind string
 	// Name is the name of the object.
 	Name string
@@ -43,20 +43,20 @@ type Object struct {
 // String returns "kind name".
 func (o Object) String() string { return o.Kind + " " + o.Name }
 
-// ObjectError reports that the kernel refuses one object of the desired state, and that everything
-// else is programmed. A chain that is held back drops every packet; a set that is held back is
-// empty or missing, and the chains that look into it drop. It is the cause of an *Error, whose Detail
-// has the kernel's message.
+// ObjectError reports that the kernel refuses one object of the desired state. Everything else is
+// programmed. In place of a refused chain, there is a chain that drops every packet. A refused set
+// is left out or empty, and the chains that look into it drop. An ObjectError is the cause of an
+// *Error, whose Detail has the kernel's message.
 type ObjectError struct {
-	// Object that is refused.
+	// Object is the refused object.
 	Object Object
-	// Chains that drop because of it, sorted by name.
+	// Chains are the chains that drop because of it, sorted by name.
 	Chains []string
 	// Err is the kernel's error number.
 	Err error
 }
 
-// Error names the object and the chains that drop because of it.
+// Error returns a text with the object and the chains that drop because of it.
 func (e *ObjectError) Error() string {
 	return fmt.Sprintf("%s is refused, and these chains drop: %v: %v", e.Object, e.Chains, e.Err)
 }
@@ -64,20 +64,20 @@ func (e *ObjectError) Error() string {
 // Unwrap returns the kernel's error number.
 func (e *ObjectError) Unwrap() error { return e.Err }
 
-// OwnedError reports that another process owns the table. Nothing was written. An *Error wraps it. All calls that write
-// fail with it until that process ends.
+// OwnedError reports that another process owns the table. Nothing was written. All calls that write
+// fail with it until that process ends. An *Error wraps it.
 type OwnedError struct {
-	// Family and Table name the table.
+	// Family and Table identify the table.
 	Family ruleset.Family
 	Table  string
-	// Port is the netlink port of the owner's socket. It is the owner's process id, if that is the
-	// first such socket of the process.
+	// Port is the netlink port of the owner's socket. For the first such socket of a process, the
+	// port is the process id.
 	Port uint32
-	// Process is the name of the process whose id is Port. It is empty if there is none.
+	// Process is the name of the process whose id is Port. It is empty if there is no such process.
 	Process string
 }
 
-// Error names the table and its owner.
+// Error returns a text with the table and its owner.
 func (e *OwnedError) Error() string {
 	owner := fmt.Sprintf("netlink port %d", e.Port)
 	if e.Process != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// executor carries out operations: in one transaction, or in parts. It adds no guards.
+// executor carries out operations, in one transaction or in parts. The caller has added the guards.
 type executor struct {
 	tools
 	epochs  *epochs
@@ -22,8 +22,8 @@ type executor struct {
 	names   *nameGenerator
 }
 
-// program carries out operations in one transaction, or with turns always in parts, and removes
-// foreign objects if d is not nil. view is that of updater.commitOps.
+// program carries out operations: in one transaction if possible, or always in parts if turns is
+// set. If d is not nil, it also removes foreign objects. view is that of updater.commitOps.
 func (x *executor) program(ops []ruleset.Op, d *readback.Difference, view *ruleset.State, turns bool) error {
 	x.writer.announce(ops)
 	if !turns {
@@ -36,7 +36,7 @@ func (x *executor) program(ops []ruleset.Op, d *readback.Difference, view *rules
 	}
 	err := x.inParts(ops, d, view)
 	var size *netlink.SizeError
-	// The kernel's limit is known only now. Parts of the change may be committed already.
+	// The kernel's limit is known only now, when parts of the change may already be committed.
 	if errors.As(err, &size) && size.Limit < x.tx.limit {
 		x.tx.limit = size.Limit
 		return fmt.Errorf("%w, by ourselves: %w", errChanged, err)
@@ -48,13 +48,13 @@ func (x *executor) program(ops []ruleset.Op, d *readback.Difference, view *rules
 }
 
 // inParts carries out operations that are too large for one transaction, or that packets would not
-// see at one moment. d, if it is not nil, has the foreign objects in the table; view is that of
+// see at one moment. If d is not nil, it has the foreign objects in the table. view is that of
 // updater.commitOps.
 func (x *executor) inParts(ops []ruleset.Op, d *readback.Difference, view *ruleset.State) (err error) {
 	p, before := phasesOf(ops), x.stats.Transactions
 	x.cfg.Logger.Debug("nftables: transaction in parts", "table", x.cfg.Name, "limit", x.tx.limit)
 	defer func() {
-		if isRefused(err) && x.stats.Transactions != before { // The operations no longer fit the kernel's table.
+		if isRefused(err) && x.stats.Transactions != before { // the operations no longer fit the kernel's table
 			err = fmt.Errorf("%w, by ourselves: %w", errChanged, err)
 		}
 	}()
@@ -62,7 +62,7 @@ func (x *executor) inParts(ops []ruleset.Op, d *readback.Difference, view *rules
 	if err != nil {
 		return err
 	}
-	reason := "" // why chains drop while they change
+	reason := "" // the reason why chains must drop during the change
 	if !fits || needsShadows(p.live, x.epochs.moments()) {
 		reason = p.obstacle(view, d != nil)
 		if reason != "" && !fits {
@@ -95,13 +95,13 @@ func (x *executor) inParts(ops []ruleset.Op, d *readback.Difference, view *rules
 		return x.backlog.deleteUnused(p.destroy)
 	}
 	if needsGrace(ops) || d != nil && d.Foreign.Maps {
-		_ = x.grace.synchronize() // as in deleteUnused; foreign objects go right after this
+		_ = x.grace.synchronize() // an error is ignored, as in deleteUnused; foreign objects are deleted next
 	}
 	return x.tx.cut(p.destroy)
 }
 
-// commitVisible commits the operations that packets see, and the new objects that these refer to.
-// It uses one transaction, unless that would be too large or packets would see part of it late.
+// commitVisible commits the operations that packets see, and the new objects to which they refer.
+// It uses one transaction, unless that would be too large, or packets would see a part of it later.
 func (x *executor) commitVisible(p *phases) error {
 	if !anyLate(p.build) {
 		err := x.epochs.commitLive(slices.Concat(p.build, p.live), nil)
@@ -115,15 +115,15 @@ func (x *executor) commitVisible(p *phases) error {
 	return x.epochs.commitLive(p.live, nil)
 }
 
-// fits reports whether one transaction can hold the operations, as encoded by write.
+// fits reports whether one transaction has space for the operations, as write encodes them.
 func (x *executor) fits(ops []ruleset.Op, d *readback.Difference, write epochWriter) (bool, error) {
 	_, err := write(ops, d)
 	return x.writer.batch.Total() <= x.tx.limit, err
 }
 
-// blocked runs the live phase, in one transaction if fits is set. Meanwhile a chain drops all
-// packets if the phase changes the chain or a set that the chain looks up. Packets use no such
-// chain then, so there is no need for an epoch.
+// blocked carries out the live phase while the affected chains drop, in one transaction if fits is
+// set. Affected are the chains that the phase changes, and those that look up a set that it
+// changes. No packet gets through such a chain, so the phase needs no epoch.
 func (x *executor) blocked(p *phases, fits bool, d *readback.Difference, view *ruleset.State) error {
 	names, sets := p.concerned(view)
 	var guards, removals []ruleset.Op
@@ -138,7 +138,7 @@ func (x *executor) blocked(p *phases, fits bool, d *readback.Difference, view *r
 			moved[i].Index++
 		}
 	}
-	if d != nil { // These go later, with the rest of their rules.
+	if d != nil { // these chains are deleted later, with the rest of their rules
 		for _, name := range d.Foreign.Chains {
 			if slices.ContainsFunc(d.Foreign.Lookups[name], func(s string) bool { return sets[s] }) {
 				foreign := &ruleset.Chain{Name: name}
@@ -149,7 +149,7 @@ func (x *executor) blocked(p *phases, fits bool, d *readback.Difference, view *r
 	if err := x.tx.cut(guards); err != nil {
 		return err
 	}
-	_ = x.grace.synchronize() // where the kernel refuses to wait, a packet under way may use parts of both states
+	_ = x.grace.synchronize() // if the kernel refuses to wait, a packet under way may use parts of both states
 	commit := x.tx.cut
 	if fits {
 		commit = x.tx.commitPlain
@@ -160,8 +160,8 @@ func (x *executor) blocked(p *phases, fits bool, d *readback.Difference, view *r
 	return x.tx.cut(removals)
 }
 
-// planShadows returns the plan of operations by shadows, and registers the new sets with the
-// writer.
+// planShadows returns a plan that carries out operations by shadows. It announces the new sets to
+// the writer.
 func (x *executor) planShadows(p *phases, d *readback.Difference, view *ruleset.State) *shadowPlan {
 	s := p.shadows(view, x.cfg.Epoch.Set, func() string { return x.names.unused(view, d) })
 	for i := range s.build {
@@ -172,17 +172,17 @@ func (x *executor) planShadows(p *phases, d *readback.Difference, view *ruleset.
 	return s
 }
 
-// byShadows carries out a plan. d, if it is not nil, has the foreign objects in the table. The step
-// live deletes foreign base chains, because they look up sets that change after it.
+// byShadows carries out a plan. If d is not nil, it has the foreign objects in the table. Foreign
+// base chains may look up sets that change after the step live, so that step deletes them.
 func (x *executor) byShadows(s *shadowPlan, d *readback.Difference) error {
 	x.cfg.Logger.Debug("nftables: change by shadows", "table", x.cfg.Name, "chains", len(s.back))
 	err := x.tx.cut(s.build)
 	if err == nil {
-		_ = x.grace.synchronize() // where the kernel refuses to wait, a packet under way may use parts of both states
+		_ = x.grace.synchronize() // if the kernel refuses to wait, a packet under way may use parts of both states
 		err = x.epochs.commitWith(s.live, d.ForeignBases(), x.epochs.writeEpochOfShadows)
 	}
 	if err != nil {
-		_ = x.tx.cut(s.destroy[:s.shadows]) // What is left is removed once the table is read back.
+		_ = x.tx.cut(s.destroy[:s.shadows]) // reconcile removes the rest once the table is read back
 		return err
 	}
 	if d != nil {
@@ -191,19 +191,19 @@ func (x *executor) byShadows(s *shadowPlan, d *readback.Difference) error {
 		})
 		d.Foreign.Bases = nil
 	}
-	_ = x.grace.synchronize() // where the kernel refuses to wait, packets under way may miss something
+	_ = x.grace.synchronize() // if the kernel refuses to wait, packets under way may miss an object
 	if err := x.tx.cut(s.sync); err != nil {
 		return err
 	}
 	if err := x.tx.cut(s.back); err != nil {
 		return err
 	}
-	_ = x.grace.synchronize() // where the kernel refuses to wait, packets under way may miss something
+	_ = x.grace.synchronize() // if the kernel refuses to wait, packets under way may miss an object
 	return x.tx.cut(s.destroy)
 }
 
-// runSteps runs the last steps of a change, after a grace period. waited reports that there was one
-// since the change. The steps change no verdict, so they need no epoch.
+// runSteps carries out the last steps of a change, after a grace period. waited is set if there was
+// a grace period since the change. The steps change no verdict, so they need no epoch.
 func (x *executor) runSteps(steps [][]ruleset.Op, waited bool) error {
 	for _, step := range steps {
 		if len(step) == 0 {

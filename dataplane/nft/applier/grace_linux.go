@@ -4,17 +4,17 @@ package applier
 
 import "sync"
 
-// gracePeriods runs grace periods one after another, in a goroutine that ends with the last one.
+// gracePeriods runs one grace period after another. Its goroutine ends with the last one.
 type gracePeriods struct {
 	mu          sync.Mutex
 	running     bool
 	synchronize func() error
-	// next is closed at the end of the next grace period; nil if there is no request for one.
+	// next is closed at the end of the next grace period; nil if nobody has requested one.
 	next chan struct{}
 }
 
 // request returns a channel that is closed at the end of a grace period that begins after the call.
-// As with RCU callbacks, all requests during one grace period share the next one.
+// All requests during one grace period share the next one, as RCU callbacks do.
 func (g *gracePeriods) request(synchronize func() error) <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -39,21 +39,21 @@ func (g *gracePeriods) run() {
 		if over == nil {
 			return
 		}
-		_ = synchronize() // where the kernel refuses, a packet may be stale twice, and is lost
+		_ = synchronize() // if the kernel refuses to wait, a packet may be stale twice, and is lost
 		close(over)
 	}
 }
 
-// graceWaiter waits for grace periods, at once or later.
+// graceWaiter waits for grace periods: until every packet that was in the kernel has left it.
 type graceWaiter struct {
 	// synchronize waits for a grace period.
 	synchronize func() error
-	// oneProcessor is set if there may be one processor only: then membarrier does not wait.
+	// oneProcessor is set if there may be only one processor: then membarrier does not wait.
 	oneProcessor bool
 	periods      gracePeriods
 	// over is closed at the end of the grace period after the last transaction that needed a new
-	// epoch or left deletions; nil once the wait is over. after is the number of transactions
-	// before it.
+	// epoch or left deletions. It is nil once await has returned. after is the number of
+	// transactions before that grace period.
 	over  <-chan struct{}
 	after uint64
 	stats *Stats
@@ -62,19 +62,20 @@ type graceWaiter struct {
 // request returns a channel that is closed at the end of a grace period that begins after the call.
 func (g *graceWaiter) request() <-chan struct{} { return g.periods.request(g.synchronize) }
 
-// mayNotWait reports whether packets may be under way at the end of a grace period.
+// mayNotWait reports whether a grace period may end although packets that entered before it are
+// still under way.
 func (g *graceWaiter) mayNotWait() bool { return g.stats.NoGracePeriod || g.oneProcessor }
 
-// begin begins a grace period after a transaction that needed a new epoch or left deletions,
-// unless there is one since the last transaction. The next transaction that needs a new epoch waits
-// for its end: a packet that is stale twice is lost.
+// begin begins a grace period after a transaction that needed a new epoch or left deletions, unless
+// one has begun since that transaction. A packet that is stale twice is lost, so the next
+// transaction that needs a new epoch waits for the end of this grace period.
 func (g *graceWaiter) begin() {
 	if g.over == nil || g.after != g.stats.Transactions {
 		g.over, g.after = g.request(), g.stats.Transactions
 	}
 }
 
-// await waits for the end of the grace period, if there is one.
+// await waits for the end of the grace period of begin, if there is one.
 func (g *graceWaiter) await() {
 	if g.over != nil {
 		<-g.over

@@ -6,23 +6,24 @@ import (
 	"slices"
 )
 
-// echoes limits the new rules of a transaction that requests echoes: each costs the kernel a page
-// until the commit.
+// echoes limits the new rules of a transaction that requests echoes. Each echo costs the kernel a
+// page until the commit.
 const echoes = 64
 
-// slot is one rule of a chain while a transaction is written. A rule without a handle is identified
-// by the sequence number of its message.
+// slot is one rule of a chain while a transaction is being written. If the rule has no handle yet,
+// the sequence number of its message identifies it.
 type slot struct {
 	handle uint64
 	id     uint32
 }
 
-// handles keeps the handles of all rules, in order, for each chain whose handles are known. The
-// kernel assigns them. It echoes them for a small transaction; after a large one, a chain's handles
-// are read when next needed.
+// handles keeps the handles of rules. The kernel assigns a handle to each rule. It returns the
+// handles of a small transaction in echoes. After a large one, the handles of a chain are read when
+// they are needed. known has all handles of a chain in order, for each chain whose handles are
+// known.
 type handles struct {
 	known map[string][]uint64
-	// work has the chains that the current transaction changes, in their new state, and doomed the
+	// work has the chains that the current transaction changes, in their new state. doomed has the
 	// chains that it deletes.
 	work   map[string][]slot
 	doomed []string
@@ -54,7 +55,7 @@ func (h *handles) chain(name string) ([]slot, error) {
 	return slots, nil
 }
 
-// add adds a new chain, without rules.
+// add records a new chain without rules.
 func (h *handles) add(chain string) { h.work[chain] = nil }
 
 func (h *handles) insert(chain string, index int, s slot) {
@@ -67,13 +68,13 @@ func (h *handles) remove(chain string, index int) {
 
 func (h *handles) replace(chain string, index int, s slot) { h.work[chain][index] = s }
 
-// drop removes a chain.
+// drop records that a chain is deleted.
 func (h *handles) drop(chain string) {
 	delete(h.work, chain)
 	h.doomed = append(h.doomed, chain)
 }
 
-// commit records the effects of the committed transaction. echoed has the handles of new rules by
+// commit records the effects of the committed transaction. echoed has the handles of new rules, by
 // the sequence numbers of their messages.
 func (h *handles) commit(echoed map[uint32]uint64) {
 	for _, chain := range h.doomed {
@@ -97,14 +98,14 @@ func (h *handles) commit(echoed map[uint32]uint64) {
 	h.forget()
 }
 
-// forget discards the changes of a transaction that was written and not committed. Every
+// forget discards the changes of a transaction that was written but not committed. Every
 // transaction begins with it.
 func (h *handles) forget() {
 	clear(h.work)
 	h.doomed = h.doomed[:0]
 }
 
-// reset forgets all handles, and takes over those that were read with the table.
+// reset replaces all handles by those that were read with the table.
 func (h *handles) reset(known map[string][]uint64) {
 	h.forget()
 	h.known = known

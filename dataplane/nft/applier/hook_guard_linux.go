@@ -18,45 +18,46 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// hookGuard is a table that drops packets while base chains replace others. The kernel adds a new base
-// chain to its hook before the transaction takes effect, and before chains of the same priority. A
-// deleted one accepts all packets once it has left its hook. So a packet that is delayed between the two
-// is accepted by both: by the new chain, which has no rules yet, and then by the old one. The guard
-// cannot be a chain of our table: the transaction could remove it from the hook with the old chain.
+// hookGuard is a table that drops packets while base chains replace others. It closes a gap of the
+// kernel. The kernel adds a new base chain to its hook before the transaction takes effect, and
+// before chains of the same priority. A deleted base chain accepts all packets once it has left its
+// hook. So both may accept a packet that is delayed between the two: the new chain, which has no
+// rules yet, and then the old one. The guard must be a table of its own: the transaction could
+// remove a chain of our table from the hook together with the old chain.
 //
-// Its rules drop only while a set has elements, which expire. If the kernel can, it deletes the guard with
-// the process: the table belongs to our socket. Before Linux 5.12 it has no owner but a comment, and the
-// next process deletes it.
+// The rules of the guard drop only while a set has elements, and these expire. The kernel deletes
+// the guard with the process, because the table belongs to our socket. Before Linux 5.12 a table
+// cannot have an owner: then a comment identifies the guard, and the next process deletes it.
 type hookGuard struct {
 	*encode.Encoder
 	table  string
 	chains []*ruleset.Chain
 }
 
-// hookGuardTime is how long a guard drops at most. It includes the time that the kernel takes for the
-// transaction.
+// hookGuardTime is the longest time for which a guard drops. The kernel's time for the transaction
+// is part of it.
 const hookGuardTime = 10 * time.Second
 
 // hookGuards adds and deletes the hookGuard of a change.
 type hookGuards struct {
 	tools
 	conn *nfnl.Conn
-	// owned is false if the kernel knows no owners of tables.
+	// owned is false if the kernel does not support owners of tables.
 	owned bool
-	// guard is in the kernel while base chains are replaced, and as long as it cannot be deleted.
+	// guard is set while base chains are replaced, and as long as the guard cannot be deleted.
 	guard *hookGuard
-	// cleaned is set once no guard of a killed process is left.
+	// cleaned is set once no guard of a killed process is left in the kernel.
 	cleaned bool
 }
 
 // guardComment is the comment of a guard table without an owner.
 const guardComment = "drops packets while base chains are replaced"
 
-// under makes a change under a guard after the given hooks, and waits for a grace period before
-// it deletes the guard. With dropping the guard drops from its beginning; otherwise it drops from the
-// transaction on that has what hookGuard.drop writes. There is no guard if there are no hooks, or if the
-// kernel refuses it, as it does while another table has that name. waited reports whether there was a
-// grace period.
+// under makes a change under a guard. The guard's base chains come after the given hooks. If
+// dropping is set, the guard drops from its beginning; otherwise it drops from the transaction on
+// that contains hookGuard.drop. After the change, under waits for a grace period and deletes the
+// guard. There is no guard if there are no hooks, or if the kernel refuses it: it does so while
+// another table has the guard's name. waited reports whether there was a grace period.
 //
 // Errors: those of the change, and of sending the guard's transactions.
 func (h *hookGuards) under(
@@ -73,7 +74,7 @@ func (h *hookGuards) under(
 	return true, errors.Join(err, h.remove())
 }
 
-// add adds the guard, and waits until every packet under way would meet it.
+// add adds the guard, and waits until every packet under way meets it.
 func (h *hookGuards) add(hooks []*ruleset.Hook, dropping bool) error {
 	if err := h.remove(); err != nil {
 		return err
@@ -81,12 +82,12 @@ func (h *hookGuards) add(hooks []*ruleset.Hook, dropping bool) error {
 	w := h.writer
 	g := &hookGuard{table: h.table()}
 	for _, hook := range hooks {
-		if hook.Type == ruleset.HookNAT { // for translations see translationGuards
+		if hook.Type == ruleset.HookNAT { // translationGuards are for these
 			continue
 		}
 		after := *hook
 		after.Type, after.Policy = ruleset.HookFilter, ruleset.Verdict{Kind: ruleset.Accept}
-		if after.Priority == math.MaxInt32 { // no later priority: the guard comes before the old chain
+		if after.Priority == math.MaxInt32 { // there is no later priority: the guard comes before the old chain
 			dropping = true
 		} else {
 			after.Priority++
@@ -113,7 +114,7 @@ func (h *hookGuards) add(hooks []*ruleset.Hook, dropping bool) error {
 	if err := errors.Join(w.Err(), g.Err()); err != nil {
 		return err
 	}
-	h.guard = g // also if the result is not known
+	h.guard = g // also set if the result of submit is not known
 	err := h.tx.submit()
 	if isRefused(err) {
 		h.guard = nil
@@ -129,12 +130,13 @@ func (h *hookGuards) add(hooks []*ruleset.Hook, dropping bool) error {
 
 func (h *hookGuards) table() string { return h.cfg.Name + "-guard" }
 
-// guardSet returns the set that has an element for each kind of packet while a guard drops.
+// guardSet returns the set by which a guard drops. While it drops, the set has an element for each
+// kind of packet.
 func guardSet() *ruleset.Set {
 	return &ruleset.Set{Name: "dropping", Key: []ruleset.Type{ruleset.TypeNFProto}, Timeouts: true}
 }
 
-// drop writes the elements and rules by which a guard drops.
+// drop writes the elements and rules with which a guard drops.
 func (g *hookGuard) drop() {
 	if g == nil {
 		return
@@ -155,9 +157,9 @@ func (g *hookGuard) drop() {
 	}
 }
 
-// remove deletes the guard, and the first time that of a killed process. A table of that name may
-// belong to another process, if the guard was never added: it stays. If the deletion fails, the next
-// call tries again.
+// remove deletes the guard. The first time, it also deletes the guard of a killed process. If the
+// guard was never added, a table of that name may belong to another process: then it stays. If the
+// deletion fails, the next call tries again.
 //
 // Errors: errChanged if the kernel refuses the deletion; those of reading the table, and of sending
 // the transaction.
@@ -188,8 +190,8 @@ func (h *hookGuards) remove() error {
 	return nil
 }
 
-// ours reports whether a table with the guard's name is a guard that our socket owns, or one without
-// an owner.
+// ours reports whether a table with the guard's name is a guard that our socket owns, or a guard
+// without an owner.
 func (h *hookGuards) ours(head readback.Head) bool {
 	if h.owned {
 		return head.Owner == h.conn.Port()
@@ -197,9 +199,9 @@ func (h *hookGuards) ours(head readback.Head) bool {
 	return bytes.Equal(head.Userdata, encode.TableUserdata(guardComment))
 }
 
-// replacedHooks returns the hooks of deleted base chains that other chains may replace. If the operations
-// add base chains, all base chains that they delete count. If there are operations at all, the foreign
-// base chains count too.
+// replacedHooks returns the hooks of deleted base chains that others may replace. If the operations
+// add base chains, these are the hooks of all base chains that the operations delete. If there are
+// any operations, the hooks of foreign base chains are among them.
 func replacedHooks(ops []ruleset.Op, d *readback.Difference) (hooks []*ruleset.Hook) {
 	added := slices.ContainsFunc(ops, func(op ruleset.Op) bool {
 		return op.Kind == ruleset.AddChain && op.Chain.Hook != nil

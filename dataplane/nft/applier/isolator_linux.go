@@ -16,23 +16,24 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// attempts limits the refusals that are examined before isolate gives up.
+// attempts limits the refusals that isolate examines before it gives up.
 const attempts = 16
 
-// rejection is why the kernel refuses an object: its error and its message.
+// rejection has the kernel's error and message about an object that it refuses.
 type rejection struct {
 	err    error
 	detail string
 }
 
 // fallback is a desired state without the objects that the kernel refuses. A chain at fault is
-// replaced by one that drops; a set at fault is left out, and all chains that look into it drop.
-// All other chains are those of the new state, so no packet passes that the new state forbids. A
-// base chain cannot be held back: it would drop everything.
+// replaced by a chain that drops. A set at fault is left out, and all chains that look into it are
+// replaced by chains that drop. All other chains are those of the desired state, so no packet
+// passes that the desired state forbids. A base chain cannot be held back, because it would drop
+// all packets.
 type fallback struct {
 	held   map[Object]rejection
 	target *ruleset.State
-	// chains that drop because of each.
+	// chains has, for each held object, the chains that drop because of it.
 	chains map[Object][]string
 }
 
@@ -45,7 +46,7 @@ type isolator struct {
 
 // isolate finds the objects at fault after a refusal, and programs the rest. The kernel checks the
 // trial transactions without committing them. done reports that the rest is programmed, or that the
-// table changed meanwhile; the error is the one to report. If done is false, nothing was written.
+// table changed meanwhile; err is then the error to report. If done is false, nothing was written.
 func (i *isolator) isolate(ctx context.Context, d *readback.Difference, refusal error) (done bool, err error) {
 	actual, err := i.desired.actual(d)
 	if err != nil {
@@ -57,7 +58,7 @@ func (i *isolator) isolate(ctx context.Context, d *readback.Difference, refusal 
 			return true, ctx.Err()
 		}
 		blamed := blame(refusal)
-		// The kernel names an object that is to be deleted: another one is at fault.
+		// If the kernel names an object that is to be deleted, another object is at fault.
 		maps.DeleteFunc(blamed, func(o Object, _ rejection) bool { return !i.desired.wanted(o) })
 		if len(blamed) == 0 || i.blamesBase(blamed) {
 			blamed = i.bisect(actual, d, held, rejection{refusal, detailOf(refusal)})
@@ -69,7 +70,7 @@ func (i *isolator) isolate(ctx context.Context, d *readback.Difference, refusal 
 			}
 		}
 		if !news {
-			return false, nil // nothing to hold back, or the kernel refuses the rest too
+			return false, nil // nothing to hold back, or the kernel refuses the rest, too
 		}
 		ops, s, err := i.without(actual, held)
 		if err != nil {
@@ -111,15 +112,16 @@ func blame(err error) map[Object]rejection {
 		default:
 			continue
 		}
-		if _, known := blamed[o]; !known { // The first is the cause.
+		if _, known := blamed[o]; !known { // the first failure of an object is the cause
 			blamed[o] = rejection{f.Err, f.Detail}
 		}
 	}
 	return blamed
 }
 
-// blamesBase reports whether a refusal names a base chain. The fault may be in a chain that it
-// leads to: when rules of a base chain are added, the kernel validates all reachable chains.
+// blamesBase reports whether a refusal names a base chain. The fault may be in a chain to which the
+// base chain leads, because the kernel validates all reachable chains when rules of a base chain
+// are added.
 func (i *isolator) blamesBase(blamed map[Object]rejection) bool {
 	for o := range blamed {
 		if c := i.desired.Chain(o.Name); o.Kind == "chain" && c != nil && c.Hook != nil {
@@ -129,8 +131,8 @@ func (i *isolator) blamesBase(blamed map[Object]rejection) bool {
 	return false
 }
 
-// without returns the operations that change the kernel's table to a fallback without the held
-// objects, and that fallback.
+// without returns a fallback without the held objects, and the operations that change the kernel's
+// table to that fallback.
 func (i *isolator) without(actual *ruleset.State, held map[Object]rejection) ([]ruleset.Op, *fallback, error) {
 	target := i.desired.Clone()
 	s := &fallback{held: held, target: target, chains: map[Object][]string{}}
@@ -167,7 +169,7 @@ func (i *isolator) without(actual *ruleset.State, held map[Object]rejection) ([]
 	return change.Ops, s, nil
 }
 
-// fallbackChain returns the chain in place of a refused one.
+// fallbackChain returns the chain that replaces a refused chain.
 func fallbackChain(name string, c rejection) *ruleset.Chain {
 	comment := fmt.Sprintf("held back: %v", c.err)
 	return &ruleset.Chain{Name: name, Rules: []ruleset.Rule{{
@@ -180,8 +182,8 @@ func compareObjects(a, b Object) int {
 	return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
 }
 
-// bisect finds the objects at fault if the kernel names none: those without which it accepts the
-// rest. The kernel only checks the trial transactions.
+// bisect finds the objects at fault if the kernel names none. These are objects without which the
+// kernel accepts the rest. The kernel checks the trial transactions without committing them.
 func (i *isolator) bisect(
 	actual *ruleset.State, d *readback.Difference, held map[Object]rejection, why rejection,
 ) map[Object]rejection {
@@ -204,7 +206,7 @@ func (i *isolator) bisect(
 	return blamed
 }
 
-// minimal returns a smallest part of the candidates that is accepted together with rest. All
+// minimal returns a smallest subset of the candidates that is accepted together with rest. All
 // candidates together must be accepted.
 func minimal(candidates, rest []Object, accepted func([]Object) bool) []Object {
 	if len(candidates) <= 1 {

@@ -8,20 +8,22 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Packets see all rules of a transaction change at one moment, and with them the elements of hash
-// sets. There are two exceptions, measured on Linux 6.18. The kernel goes through the transaction
-// in order after that moment, which takes it about a microsecond an object, and only then
+// Packets see all changes of rules in a transaction at one moment, and the changes of elements of
+// hash sets at the same moment. After that moment, the kernel processes the transaction in order,
+// which takes about a microsecond for each object. Two changes take effect only then (measured on
+// Linux 6.18):
 //
-//   - changes the policy of a base chain, also for packets that entered before; a new chain has the
-//     policy accept until then;
-//   - shows the elements of interval sets as they are now, at the very end: a new one is empty until then.
+//   - The policy of a base chain changes, also for packets that entered before. Until then, a new
+//     chain has the policy accept.
+//   - Packets see the new elements of interval sets, at the very end. Until then, a new set is
+//     empty.
 //
-// So policies change while no packet reaches them (deferPolicies). New interval sets are filled before
-// any rule looks into them. shadowPlan handles such sets that change together with other things that
-// packets use.
+// So policies change while no packet reaches them (deferPolicies), and new interval sets are filled
+// before any rule looks into them. If interval sets change together with other objects that packets
+// use, shadowPlan changes them.
 
 // addDropGuards adds a first rule that drops to each base chain that the operations create. steps
-// deletes these rules; see runSteps.
+// has the operations that delete these rules: see runSteps.
 func addDropGuards(ops []ruleset.Op) (guarded []ruleset.Op, steps [][]ruleset.Op) {
 	isNew := map[string]bool{}
 	var removals []ruleset.Op
@@ -39,22 +41,22 @@ func addDropGuards(ops []ruleset.Op) (guarded []ruleset.Op, steps [][]ruleset.Op
 	return guarded, [][]ruleset.Op{removals}
 }
 
-// ruleOf returns an operation on a rule of the operation's chain.
+// ruleOf returns an operation on a rule of the chain of op.
 func ruleOf(op ruleset.Op, kind ruleset.OpKind, index int, r ruleset.Rule) ruleset.Op {
 	return ruleset.Op{Kind: kind, Family: op.Family, Table: op.Table, Chain: op.Chain, Index: index, Rule: r}
 }
 
-// deferPolicies returns the operations without changes of the policies of base chains, and without
-// the policy drop of new ones. steps has the operations for these; see runSteps. Until then such a chain ends
-// with a rule that has the verdict of the new policy:
+// deferPolicies returns the operations without changes of policies of base chains. New base chains
+// lack the policy drop. steps has the operations that set the policies later: see runSteps. Until
+// then, each of these chains ends with a rule that has the verdict of its new policy:
 //
 //	the other operations; each chain gets its last rule
 //	(grace period: no packet is left that may reach the policy)
 //	the chains get their policies
 //	the last rules are deleted
 //
-// A chain that is deleted needs no steps: it keeps its rules until no packet enters it. With shadows,
-// existing chains need none either: a shadow ends with a verdict.
+// A chain that is deleted needs no steps, because it keeps its rules until no packet enters it.
+// With shadows, existing chains need none either, because a shadow ends with a verdict.
 func deferPolicies(ops []ruleset.Op, shadows bool) (now []ruleset.Op, steps [][]ruleset.Op) {
 	var last, policies, removals []ruleset.Op
 	for _, op := range ops {
@@ -77,11 +79,13 @@ func deferPolicies(ops []ruleset.Op, shadows bool) (now []ruleset.Op, steps [][]
 	return now, [][]ruleset.Op{policies, removals}
 }
 
-// emptyBases returns the operations with the rules of base chains deleted instead of the chains.
-// deletions has the deletions of the chains, for a later transaction. A chain keeps its rules in the
-// transaction that deletes it (measured on Linux 6.18). Until it has left its hook, packets meet these
-// rules, whose sets are empty by then, and drop. An empty chain accepts them. Its deletion changes
-// no verdict, so it needs no epoch and no grace period.
+// emptyBases replaces the deletions of base chains by the deletions of their rules. deletions has
+// the deletions of the chains, for a later transaction.
+//
+// A chain keeps its rules in the transaction that deletes it (measured on Linux 6.18). Until the
+// chain has left its hook, packets meet these rules, whose sets are already empty, and drop. An
+// empty chain accepts them. Its later deletion changes no verdict, so it needs no epoch and no
+// grace period.
 func emptyBases(ops []ruleset.Op) (now, deletions []ruleset.Op) {
 	var rules []ruleset.Op
 	for _, op := range ops {
@@ -103,7 +107,7 @@ func emptyBases(ops []ruleset.Op) (now, deletions []ruleset.Op) {
 	return slices.Insert(now, len(now)-len(phasesOf(now).destroy), rules...), deletions
 }
 
-// accepting returns a base chain with the policy accept.
+// accepting returns a copy of a base chain with the policy accept.
 func accepting(c *ruleset.Chain) *ruleset.Chain {
 	chain, hook := *c, *c.Hook
 	hook.Policy = ruleset.Verdict{Kind: ruleset.Accept}
@@ -111,7 +115,8 @@ func accepting(c *ruleset.Chain) *ruleset.Chain {
 	return &chain
 }
 
-// seenLate reports whether packets see the operation later than the rest of its transaction.
+// seenLate reports whether packets see the effect of the operation later than the rest of its
+// transaction.
 func seenLate(op *ruleset.Op) bool {
 	switch op.Kind {
 	case ruleset.AddElements, ruleset.DeleteElements:
@@ -135,7 +140,7 @@ func anyLate(ops []ruleset.Op) bool {
 }
 
 // inTurn reports whether operations need several transactions, because packets would see some of
-// them late.
+// them later than others.
 func inTurn(ops []ruleset.Op, m moments) bool {
 	if needsGrace(ops) {
 		return true
@@ -147,7 +152,7 @@ func inTurn(ops []ruleset.Op, m moments) bool {
 	return len(p.live) > 0 && anyLate(p.build) || needsShadows(p.live, m)
 }
 
-// addsChains reports whether the operations add chains that others lead to.
+// addsChains reports whether the operations add chains to which other chains lead.
 func (p *phases) addsChains() bool {
 	return slices.ContainsFunc(p.build, func(op ruleset.Op) bool { return op.Kind == ruleset.AddChain })
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/readback"
 )
 
-// tools are what guards, executor and replacer need to change the table: settings and counters, and the
-// means to write, to send and to wait.
+// tools has what guards, executor and replacer need to change the table: settings, counters, and
+// the means to write, to send and to wait.
 type tools struct {
 	cfg    *Config
 	stats  *Stats
@@ -21,7 +21,8 @@ type tools struct {
 	grace  *graceWaiter
 }
 
-// assemble makes the structs of an Applier. Each has one task, and uses none above it:
+// assemble makes the structs of an Applier. Each has one task, and uses none that stands above it
+// in this list:
 //
 //	Applier        the calls of its user
 //	reconciler     makes the kernel's table the desired one after a failure or a foreign change
@@ -35,8 +36,8 @@ type tools struct {
 //	writer         writes operations into a transaction; handles identifies rules
 //	desiredState   the desired state, and whether the kernel has it
 //
-// query is nil if the table is never to be owned. ownsGuard is false if the kernel knows no owners of
-// tables.
+// query is nil if the table will never have an owner. ownsGuard is false if the kernel does not
+// support owners of tables.
 func assemble(cfg *Config, conn, query *nfnl.Conn, ownsGuard bool, track *tracker) *Applier {
 	stats, names, desired := &Stats{}, &nameGenerator{}, newDesiredState(cfg)
 	reader := readback.New(conn, cfg.Family, cfg.Name)

@@ -10,16 +10,16 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// missesOverlaps reports whether the kernel is older than Linux 6.17, or not known.
+// missesOverlaps reports whether the kernel is older than Linux 6.17, or its version is not known.
 //
-// Before Linux 6.17, a lookup in an interval set may miss an element while a transaction replaces it by another
-// that overlaps it. In a set of one field it stops at an inactive element and misses an active one
-// (net/netfilter/nft_set_rbtree.c). In a concatenation, the former elements are inactive for a moment before the
-// new ones can be found (net/netfilter/nft_set_pipapo.c).
+// Before Linux 6.17, a lookup in an interval set may miss an element while a transaction replaces
+// it by an overlapping one. In a set of one field, the lookup stops at an inactive element and
+// misses an active one (net/netfilter/nft_set_rbtree.c). In a concatenation, the old elements
+// become inactive shortly before the new ones can be found (net/netfilter/nft_set_pipapo.c).
 func missesOverlaps() bool { return kernel.OlderThan(6, 17, 0) }
 
-// replacesOverlaps reports whether the operations replace elements of an interval set by others that overlap
-// them. Those of a concatenation count as overlapping.
+// replacesOverlaps reports whether the operations replace elements of an interval set by others
+// that overlap them. In a concatenation, all elements count as overlapping.
 func replacesOverlaps(ops []ruleset.Op) bool {
 	added, removed := map[string][]ruleset.Element{}, map[string][]ruleset.Element{}
 	for i := range ops {
@@ -42,8 +42,8 @@ func replacesOverlaps(ops []ruleset.Op) bool {
 	return false
 }
 
-// overlap reports whether an element of one list overlaps one of the other, or is of a concatenation. The
-// elements of one list do not overlap.
+// overlap reports whether an element of one list overlaps an element of the other one. Elements of
+// a concatenation count as overlapping. The elements within one list do not overlap.
 func overlap(a, b []ruleset.Element) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return false
@@ -66,7 +66,7 @@ func overlap(a, b []ruleset.Element) bool {
 	return false
 }
 
-// lastOf returns the last value of an element of one field.
+// lastOf returns the last value of an element with one field.
 func lastOf(e ruleset.Element) ruleset.Value {
 	if e.Last != nil {
 		return e.Last

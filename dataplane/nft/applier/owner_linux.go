@@ -19,26 +19,27 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// A table with the flag OWNER belongs to the netlink socket that set it: the kernel refuses the
-// writes of all other sockets to it, and "flush ruleset" skips it. With PERSIST the table outlives
-// the socket. It then has PERSIST alone, and the next socket that sets both owns it. A table that
-// was created without PERSIST never gets it.
+// A table with the flag OWNER belongs to the netlink socket that set the flag. The kernel refuses
+// writes of all other sockets to the table, and "flush ruleset" skips it. With the flag PERSIST the
+// table outlives the socket. Then it has only the flag PERSIST, and the next socket that sets both
+// flags owns it. A table that was created without PERSIST can never get it.
 //
-// OWNER is never set without PERSIST: the kernel would delete the table with the socket.
+// OWNER is always set together with PERSIST: without PERSIST, the kernel would delete the table
+// with the socket.
 const owned = encode.TableOwner | encode.TablePersist
 
-// unowned is the reason to replace a table that cannot get an owner.
+// unowned is the reason to replace a table that has no owner and cannot get one.
 const unowned = "the table has no owner and cannot get one"
 
-// maxRelease limits how long Close waits for the kernel to clear the owner.
+// maxRelease limits how long Close waits until the table has no owner.
 const maxRelease = time.Second
 
-// attemptsAnew limits the attempts to replace a table so that it gets an owner.
+// attemptsAnew limits the attempts to replace a table by one with an owner.
 const attemptsAnew = 3
 
-// canOwn reports whether the kernel knows flags of a table: OWNER alone since 5.12, owned since 6.9.
-// Older kernels refuse them: until 5.11 with EINVAL, from then on with EOPNOTSUPP. Nothing is
-// written.
+// canOwn reports whether the kernel supports the given flags of a table: OWNER alone since Linux
+// 5.12, OWNER with PERSIST since 6.9. Older kernels refuse them: up to 5.11 with EINVAL, later ones
+// with EOPNOTSUPP. canOwn writes nothing.
 func canOwn(conn *nfnl.Conn, family ruleset.Family, flags uint32) (bool, error) {
 	batch := nfnl.NewBatch()
 	encode.New(batch, family, fmt.Sprintf("probe-%d", conn.Port()), nil).CreateTable(flags, "")
@@ -49,8 +50,8 @@ func canOwn(conn *nfnl.Conn, family ruleset.Family, flags uint32) (bool, error) 
 	return err == nil, err
 }
 
-// dialOwnerQuery opens the socket with which Close queries the table's owner. It returns nil if the
-// table is not to have an owner, or cannot have one.
+// dialOwnerQuery opens the socket with which Close queries the table's owner. If the table will not
+// have an owner, it returns nil.
 //
 // Errors: those of the system calls.
 func dialOwnerQuery(cfg Config, conn *nfnl.Conn) (*nfnl.Conn, error) {
@@ -67,7 +68,7 @@ func dialOwnerQuery(cfg Config, conn *nfnl.Conn) (*nfnl.Conn, error) {
 	return nfnl.Dial(nfnl.Config{NetNS: cfg.NetNS})
 }
 
-// owner makes our socket the owner of the table, or reports its other owner.
+// owner makes our socket the owner of the table, or reports that another process owns it.
 type owner struct {
 	cfg     *Config
 	conn    *nfnl.Conn
@@ -76,17 +77,17 @@ type owner struct {
 	writer  *writer
 	tx      *transactor
 	stats   *Stats
-	// owns is set if the table is to have an owner, and can have one. anew counts the failed
+	// owns is set if the table should have an owner, and can have one. anew is the number of failed
 	// attempts to replace the table for that.
 	owns bool
 	anew int
-	// query is a second socket, with which close queries the table's owner. It is nil if the table is
-	// never to be owned.
+	// query is a second socket, with which close queries the table's owner. It is nil if the table
+	// will never have an owner.
 	query *nfnl.Conn
 }
 
 // takeOver makes our socket the owner of a table that an earlier process owned. It writes nothing
-// else, and nothing at all if the table never had an owner, or if it is ours already.
+// else. If the table never had an owner, or our socket owns it already, it writes nothing at all.
 //
 // Errors: *OwnedError if another process owns the table; those of the system calls.
 func (o *owner) takeOver() error {
@@ -105,7 +106,7 @@ func (o *owner) takeOver() error {
 	if !o.owns || head.Exists && !orphan {
 		return nil
 	}
-	o.writer.flags = owned // It is made with them, or gets them now.
+	o.writer.flags = owned // a new table is created with the flags, an existing one gets them now
 	if !orphan {
 		return nil
 	}
@@ -120,8 +121,8 @@ func (o *owner) takeOver() error {
 }
 
 // close closes the socket that owns the table, and waits until the table has no owner. A forked
-// process has a copy of the socket until it calls exec, and the kernel clears the owner when the
-// last copy is closed.
+// process has a copy of the socket until it calls exec. The kernel clears the owner when the last
+// copy is closed.
 //
 // Errors: those of the system calls.
 func (o *owner) close() error {
@@ -145,7 +146,8 @@ func (o *owner) close() error {
 	return errors.Join(err, o.query.Close())
 }
 
-// check returns err, or an *OwnedError where another process owns the table.
+// check returns err. If the reason for err is that another process owns the table, it returns an
+// *OwnedError.
 func (o *owner) check(err error) error {
 	if !errors.Is(err, unix.EPERM) {
 		return err
@@ -161,9 +163,10 @@ func (o *owner) ownedError(port uint32) *OwnedError {
 	return &OwnedError{Family: o.cfg.Family, Table: o.cfg.Name, Port: port, Process: processOf(port)}
 }
 
-// disown stops the attempts to replace a table that cannot get an owner. err is why they failed:
-// the table is too large for one transaction, or the kernel refuses it repeatedly. From here on the
-// table stays without an owner. disown returns errChanged, because the table must be read again.
+// disown counts a failed attempt to replace a table by one with an owner. err is the reason: the
+// table is too large for one transaction, or the kernel refuses it. If the table is too large, or
+// after several attempts, there are no further ones: the table stays without an owner. disown
+// returns errChanged, because the table must be read again.
 func (o *owner) disown(err error) error {
 	var size *netlink.SizeError
 	if o.anew++; o.anew >= attemptsAnew || errors.As(err, &size) {

@@ -9,20 +9,20 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// phases of operations that do not fit into one transaction.
+// phases divides operations that do not fit into one transaction.
 //
 //	build    new sets with elements, new chains with rules: nothing leads to them yet, so no packet sees them
 //	live     changes that packets see, in one transaction
 //	destroy  objects that nothing leads to any more
 //
-// build and destroy can be cut anywhere. A live phase that is too large, or that packets would see
-// at more than one moment, is carried out by shadows.
+// Each of build and destroy may be divided into any number of transactions. If the live phase is
+// too large, or packets would see it at more than one moment, shadows carry it out.
 type phases struct{ build, live, destroy []ruleset.Op }
 
-// phasesOf divides operations in the order of State.Prepare.
+// phasesOf divides operations, which are in the order of State.Prepare.
 func phasesOf(ops []ruleset.Op) (p phases) {
 	fresh := map[string]bool{}
-	first := 0 // policies that become drop, which must not come before what else packets see
+	first := 0 // policies that become drop, which must not come before the other changes that packets see
 	for first < len(ops) && ops[first].Kind == ruleset.ChangePolicy {
 		first++
 	}
@@ -55,8 +55,8 @@ func phasesOf(ops []ruleset.Op) (p phases) {
 	return p
 }
 
-// needsGrace reports whether a packet under way may still look up something that is deleted: a Late
-// element, or a set that is to be deleted after a grace period.
+// needsGrace reports whether a packet under way may still look up something that the operations
+// delete: a Late element, or a set with DeleteAfterGrace.
 func needsGrace(ops []ruleset.Op) bool {
 	return slices.ContainsFunc(ops, func(op ruleset.Op) bool {
 		return op.Kind == ruleset.DeleteElements && op.Unseen ||
@@ -64,7 +64,7 @@ func needsGrace(ops []ruleset.Op) bool {
 	})
 }
 
-// dropGuard returns the rule by which a chain drops all packets while it changes.
+// dropGuard returns the rule with which a chain drops all packets while it changes.
 func dropGuard() ruleset.Rule { return temporaryRule(ruleset.Verdict{Kind: ruleset.Drop}) }
 
 // temporaryRule returns a rule that exists only while the table changes.
@@ -72,11 +72,11 @@ func temporaryRule(v ruleset.Verdict) ruleset.Rule {
 	return ruleset.Rule{Statements: []ruleset.Statement{v}, Comment: "table is being changed"}
 }
 
-// concerned returns the existing chains that the live phase changes or that look into sets that it
-// changes, and these sets.
+// concerned returns the sets that the live phase changes. It also returns the existing chains that
+// the phase changes or that look into these sets.
 func (p *phases) concerned(view *ruleset.State) (names []string, sets map[string]bool) {
 	chains, sets := map[string]bool{}, p.changedSets()
-	without := map[string]bool{} // A chain that does not exist before or after cannot have a guard.
+	without := map[string]bool{} // a chain that does not exist before or after cannot have a guard
 	for i := range p.live {
 		switch op := &p.live[i]; op.Kind {
 		case ruleset.InsertRule, ruleset.DeleteRule, ruleset.ReplaceRule, ruleset.ChangePolicy:
@@ -112,7 +112,7 @@ func looksInto(c *ruleset.Chain, sets map[string]bool) bool {
 	return false
 }
 
-// looksByRaw reports whether a chain's rules look into any of the sets by expressions of their own.
+// looksByRaw reports whether a chain looks into any of the sets by a Raw.
 func looksByRaw(c *ruleset.Chain, sets map[string]bool) bool {
 	looks := func(part any) bool {
 		raw, ok := part.(ruleset.Raw)

@@ -16,7 +16,8 @@ import (
 // maxReadings limits how often the table is read back while other processes change it.
 const maxReadings = 10
 
-// reconciler makes the kernel's table the desired one, whatever the table contains.
+// reconciler makes the kernel's table equal to the desired one, whatever the kernel's table
+// contains.
 type reconciler struct {
 	cfg      *Config
 	desired  *desiredState
@@ -27,23 +28,23 @@ type reconciler struct {
 	stages   *stageGuards
 	backlog  *backlog
 	repairer *repairer
-	// repairs counts repairs, to detect a dispute.
+	// repairs records repairs, to detect whether another process changes the table repeatedly.
 	repairs dispute.Tracker[struct{}]
 	stats   *Stats
 }
 
-// reconcile reads the table back and writes what differs from the desired state.
+// reconcile reads the table back and writes the differences from the desired state.
 func (r *reconciler) reconcile(ctx context.Context) error {
 	r.desired.synced = false
 	r.stages.forget() // the desired state may have changed without a transaction
 	repaired := r.stats.Readings > 0
 	err := r.backlog.finish()
-	if err != nil { // The remaining objects are read back as foreign ones.
+	if err != nil { // the remaining objects are read back as foreign ones
 		r.cfg.Logger.Debug("nftables: unused objects stay", "table", r.cfg.Name, "err", err)
 	}
 	before := r.stats.Transactions
 	for range maxReadings {
-		if r.stats.Transactions != before { // The kernel has a part of the change.
+		if r.stats.Transactions != before { // the kernel has a part of the change
 			ctx = context.WithoutCancel(ctx)
 		}
 		if err := ctx.Err(); err != nil {
@@ -80,7 +81,8 @@ func (r *reconciler) reconcile(ctx context.Context) error {
 	return fail("read table", r.cfg.Name, err)
 }
 
-// logRepair logs a repair as a warning, or at level debug while the table is disputed.
+// logRepair logs a repair: as a warning, or at level debug while another process changes the table
+// repeatedly.
 func (r *reconciler) logRepair(ctx context.Context, d *readback.Difference) {
 	level := slog.LevelWarn
 	if disputed, begins := r.repairs.Record(struct{}{}, r.tx.now()); disputed && !begins {

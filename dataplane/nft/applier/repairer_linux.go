@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// repairer writes what differs between the kernel's table and the desired state.
+// repairer writes the differences between the kernel's table and the desired state.
 type repairer struct {
 	cfg      *Config
 	desired  *desiredState
@@ -21,9 +21,9 @@ type repairer struct {
 	isolator *isolator
 }
 
-// writeDifference programs the desired table, given the difference. If the kernel refuses that, it
-// finds the objects at fault and programs the rest. If that fails too, foreign objects may be the
-// reason, so it replaces the table.
+// writeDifference programs the desired table, given the difference. If the kernel refuses the
+// repair, it finds the objects at fault and programs the rest. If that also fails, foreign objects
+// may be the reason. So it then replaces the table.
 func (r *repairer) writeDifference(ctx context.Context, d *readback.Difference) error {
 	var first error
 	if d.RebuildReason == "" {
@@ -62,7 +62,7 @@ func (r *repairer) writeDifference(ctx context.Context, d *readback.Difference) 
 	return fail("write table", r.cfg.Name, r.owner.check(first))
 }
 
-// written records that the kernel has the desired state, unless err is an error.
+// written records that the kernel has the desired state, unless err is an error. It returns err.
 func (r *repairer) written(err error) error {
 	if err == nil {
 		r.desired.setProgrammed()
@@ -70,7 +70,7 @@ func (r *repairer) written(err error) error {
 	return err
 }
 
-// repairOps returns the operations that make the kernel's table the desired one.
+// repairOps returns the operations that make the kernel's table equal to the desired one.
 func (r *repairer) repairOps(d *readback.Difference) ([]ruleset.Op, error) {
 	actual, err := r.desired.actual(d)
 	if err != nil {

@@ -20,10 +20,12 @@ type replacer struct {
 }
 
 // rebuild replaces the table in the kernel by a new one, in one transaction. d is the difference
-// between the two tables. New connections whose translation may change drop meanwhile.
+// between the two tables. Meanwhile, new connections whose translation may change drop.
 //
-// The transaction removes the old base chains first, unless the kernel refuses this because of foreign
-// objects. The kernel removes one object after another. Until it has removed an old base chain, packets
+// The kernel processes the deletions of a transaction one by one. Until it has removed an old base
+// chain, packets pass that chain. Its maps are already empty, so it drops these packets. The
+// transaction deletes the old base chains first, unless the kernel refuses this because of foreign
+// objects.
 // pass that chain. The maps of the chain are already empty, so it drops them.
 func (r *replacer) rebuild(target *ruleset.State, d *readback.Difference) error {
 	fresh := ruleset.NewState(r.cfg.Family, r.cfg.Name)
@@ -31,7 +33,7 @@ func (r *replacer) rebuild(target *ruleset.State, d *readback.Difference) error 
 	if err != nil {
 		return fmt.Errorf("applier: rebuild table: %w", err)
 	}
-	if d.RebuildReason == readback.Absent { // a missing table forbids nothing
+	if d.RebuildReason == readback.Absent { // without a table, nothing was forbidden
 		ops, steps := deferPolicies(change.Ops, false)
 		if err := r.executor.program(ops, nil, target, false); err != nil {
 			return err
@@ -67,12 +69,12 @@ func (r *replacer) rebuild(target *ruleset.State, d *readback.Difference) error 
 	return r.executor.runSteps(append(steps, translationRemovals), true)
 }
 
-// checkRebuild validates the replacement of the table in the kernel, without a commit. It returns the
-// value of unhook with which the kernel accepts it.
+// checkRebuild lets the kernel check the replacement of the table, without a commit. unhook is the
+// argument of writeAnew with which the kernel accepts it.
 //
 // Errors: those of checkBatch and writeAnew.
 func (r *replacer) checkRebuild(ops []ruleset.Op, target *ruleset.State) (unhook bool, err error) {
-	defer func() { r.writer.flags = 0 }() // an old table that stays may lack them
+	defer func() { r.writer.flags = 0 }() // if the old table stays, it may lack the flags
 	for _, unhook := range []bool{true, false} {
 		if err = r.writeAnew(ops, target, unhook); err == nil {
 			err = r.tx.checkBatch()
@@ -85,15 +87,16 @@ func (r *replacer) checkRebuild(ops []ruleset.Op, target *ruleset.State) (unhook
 	return false, err
 }
 
-// writeAnew writes the deletion of the table, and all of a new one.
+// writeAnew writes the deletion of the table, and then all of a new one. With unhook, it deletes
+// the old base chains first.
 func (r *replacer) writeAnew(ops []ruleset.Op, target *ruleset.State, unhook bool) error {
 	w := r.writer
 	w.announce(ops)
-	w.flags = 0 // the old table may lack them
+	w.flags = 0 // the old table may lack the flags
 	w.beginOps(ops)
 	for _, c := range sortedChains(target) {
 		if unhook && c.Hook != nil {
-			w.AddChain(&ruleset.Chain{Name: c.Name}) // now it exists, so it can be deleted
+			w.AddChain(&ruleset.Chain{Name: c.Name}) // now the chain exists, so it can be deleted
 			w.DeleteChain(c.Name)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // shadowPlan is a change that packets see at one moment, whatever its size and content. The kernel
-// switches all rules of a transaction at one moment, so the live phase changes rules alone:
+// changes all rules of a transaction at one moment, so the live phase changes only rules:
 //
 //	build    new objects, and shadows: a copy, in its new state, of each set whose elements
 //	         change, and of each chain whose rules change or look into such a set; rules of
@@ -26,37 +26,37 @@ import (
 //	         (grace period)
 //	destroy  the shadows and all unreachable objects are deleted
 //
-// A packet that entered before live uses the old sets and chains; one that enters after it uses the
-// new ones. The first grace period is necessary because the kernel keeps only two generations of rules.
-// A packet that is delayed until both build and live are over would meet the new first rules in each
-// chain that it enters from then on.
+// A packet that entered before live uses the old sets and chains. A packet that enters after live
+// uses the new ones. The first grace period is necessary because the kernel keeps only two
+// generations of rules. Without it, a packet that is delayed until both build and live are over
+// would meet the new first rules in each chain that it enters afterwards.
 //
-// If the process ends in between, the next process finds the shadows as chains and sets that are not
+// If the process ends during the change, the next process deletes the shadows, because they are not
 // desired.
 //
-// Counters and limits of unchanged rules survive. A shadow has its own, which are deleted with it.
+// Unchanged rules keep their counters and limits. A shadow has its own, which are deleted with it.
 type shadowPlan struct {
 	build, live, sync, back, destroy []ruleset.Op
-	// shadows counts the operations of destroy that delete shadows. They come first.
+	// shadows is the number of the operations in destroy that delete shadows. These come first.
 	shadows int
 }
 
-// shadowNames has the shadows of sets and chains by their names.
+// shadowNames has the names of shadows, by the names of their sets and chains.
 type shadowNames struct{ sets, chains map[string]string }
 
-// moments are the facts that decide whether packets see a transaction at one moment.
+// moments has what decides whether packets see a transaction at one moment.
 type moments struct {
-	// epoch is set if the desired state has the Epoch's set.
+	// epoch is set if the desired state has the set of the Epoch.
 	epoch bool
-	// overlap is set if the kernel may find no element of an interval set while elements replace others that
-	// overlap them: see missesOverlaps.
+	// overlap is set if a lookup may miss an element of an interval set while another one that
+	// overlaps it replaces it: see missesOverlaps.
 	overlap bool
 }
 
 // needsShadows reports whether one transaction of the operations would change existing objects at
-// more than one moment. Elements of a single interval set change at one moment, and so do those of
-// two sets that no packet looks into together. With an Epoch, a change of an interval set that is not
-// Apart also changes the epoch, at another moment.
+// more than one moment. Elements of a single interval set change at one moment. So do the elements
+// of two interval sets that no packet looks into together. With an Epoch, a change of an interval
+// set that is not Apart also changes the epoch, at another moment.
 func needsShadows(live []ruleset.Op, m moments) bool {
 	if m.overlap && replacesOverlaps(live) {
 		return true
@@ -87,8 +87,9 @@ func needsShadows(live []ruleset.Op, m moments) bool {
 	return others && len(intervals) > 0 || ipv4 > 1 || ipv6 > 1
 }
 
-// obstacle returns why the operations cannot use shadows, or "" if they can. view has the unchanged
-// chains and sets, and the others in the old state; if adopting is set, in the new state.
+// obstacle returns the reason why the operations cannot use shadows, or "" if they can. view has
+// the unchanged chains and sets. It has the others in the old state, or in the new state if
+// adopting is set.
 func (p *phases) obstacle(view *ruleset.State, adopting bool) string {
 	for i := range p.live {
 		switch op := &p.live[i]; {
@@ -96,7 +97,7 @@ func (p *phases) obstacle(view *ruleset.State, adopting bool) string {
 			return "chain " + op.Chain.Name + " is deleted and made again"
 		case op.Kind == ruleset.DeleteSet || op.Kind == ruleset.AddSet:
 			return "set " + op.Set.Name + " is deleted and made again"
-		case op.Set != nil && op.Set.Timed(): // The shadow would have expired elements again.
+		case op.Set != nil && op.Set.Timed(): // the shadow would have elements again that have expired
 			return "elements of set " + op.Set.Name + " have timeouts"
 		}
 	}
@@ -128,7 +129,7 @@ func (p *phases) changedSets() map[string]bool {
 	return sets
 }
 
-// shadowed returns the chains that get a shadow, in their new state, sorted by name.
+// shadowed returns the chains that need a shadow, in their new state, sorted by name.
 func (p *phases) shadowed(view *ruleset.State, sets map[string]bool) []*ruleset.Chain {
 	final, changed := map[string]*ruleset.Chain{}, map[string]bool{}
 	for _, c := range view.Chains() {
@@ -162,9 +163,9 @@ func isRuleOp(op *ruleset.Op) bool {
 	return op.Kind == ruleset.InsertRule || op.Kind == ruleset.DeleteRule || op.Kind == ruleset.ReplaceRule
 }
 
-// shadows plans operations without an obstacle. name returns names that are not in use. Shadow chains
-// look into a shadow of the Epoch's set, which is never replaced: a packet that reaches them is not
-// stale.
+// shadows plans operations that have no obstacle. name returns names that are not in use. Shadow
+// chains look into a shadow of the Epoch's set, which no transaction replaces, because a packet
+// that reaches them is not stale.
 func (p *phases) shadows(view *ruleset.State, epoch string, name func() string) *shadowPlan {
 	sets := p.changedSets()
 	chains := p.shadowed(view, sets)
@@ -205,7 +206,8 @@ func (p *phases) shadows(view *ruleset.State, epoch string, name func() string) 
 	return &s
 }
 
-// place puts each operation into the phase in which no packet sees it, or into live.
+// place puts each operation into a phase in which packets do not see it. If there is none, the
+// operation is part of live.
 func (p *phases) place(s *shadowPlan, names shadowNames, fill, heads []ruleset.Op) {
 	fresh := map[string]bool{}
 	for _, op := range p.build {
@@ -234,13 +236,14 @@ func (p *phases) place(s *shadowPlan, names shadowNames, fill, heads []ruleset.O
 	}
 }
 
-// put appends an operation to a phase, or to sync if it changes an object with a shadow.
+// put appends an operation to a phase. If the operation changes an object with a shadow, put
+// appends it to sync.
 func (s *shadowPlan) put(to *[]ruleset.Op, op ruleset.Op, names shadowNames) {
 	switch {
 	case op.Kind == ruleset.ChangePolicy:
 		s.sync = append(s.sync, op)
 	case isRuleOp(&op) && names.chains[op.Chain.Name] != "":
-		op.Index++ // behind the rule that goes to the shadow
+		op.Index++ // after the rule that goes to the shadow
 		s.sync = append(s.sync, op)
 	case op.Set != nil && names.sets[op.Set.Name] != "" && to == &s.live:
 		s.sync = append(s.sync, op)
@@ -249,7 +252,8 @@ func (s *shadowPlan) put(to *[]ruleset.Op, op ruleset.Op, names shadowNames) {
 	}
 }
 
-// shadowSet returns the shadow of a set under a name, and the elements that the set will have.
+// shadowSet returns the shadow of a set, with the given name, and the elements of the set in its
+// new state.
 func (p *phases) shadowSet(set, name string, view *ruleset.State) (*ruleset.Set, []ruleset.Element) {
 	var shadow ruleset.Set
 	var elements []ruleset.Element
@@ -276,8 +280,8 @@ func (p *phases) shadowSet(set, name string, view *ruleset.State) (*ruleset.Set,
 	return &shadow, append(elements, slices.SortedFunc(maps.Values(come), ruleset.CompareElements)...)
 }
 
-// shadowChain returns the shadow of a chain under a name. That of a base chain ends with a rule for
-// its policy, which is late.
+// shadowChain returns the shadow of a chain, with the given name. The shadow of a base chain ends
+// with a rule in place of the chain's policy, because the policy changes later.
 func (n shadowNames) shadowChain(c *ruleset.Chain, name string) *ruleset.Chain {
 	shadow := &ruleset.Chain{Name: name}
 	for i := range c.Rules {
@@ -289,7 +293,7 @@ func (n shadowNames) shadowChain(c *ruleset.Chain, name string) *ruleset.Chain {
 	return shadow
 }
 
-// shadowRule returns a rule that looks into shadows.
+// shadowRule returns a copy of a rule that looks into shadows.
 func (n shadowNames) shadowRule(r ruleset.Rule) ruleset.Rule {
 	r.Matches, r.Statements = slices.Clone(r.Matches), slices.Clone(r.Statements)
 	shadow := func(name string) string {
@@ -325,7 +329,7 @@ type nameGenerator struct {
 	last uint64 // the number in the last name
 }
 
-// unused returns a name that is not in the table and that this Applier never used.
+// unused returns a name that the table does not have and that this Applier has never used.
 func (n *nameGenerator) unused(view *ruleset.State, d *readback.Difference) string {
 	for {
 		n.last++

@@ -8,18 +8,18 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// stageEffects finds changed elements without an effect at a stage. Rules there use the data of a map only as
-// keys of other maps (see ruleset.Stage). So a change of an element has no effect if no other map has its old
-// or its new data as a key. For example, an address gets another class, and untracked policy distinguishes
-// neither class.
+// stageEffects finds changes of elements that have no effect at a stage. At a stage, rules use the
+// data of a map only as keys of other maps (see ruleset.Stage). So the change of an element has no
+// effect if neither its old nor its new data is a key of another map. For example, an address gets
+// another class, and untracked policy distinguishes neither class.
 type stageEffects struct {
 	*stageGuard
 	after *stageReach
-	// changed has the elements of the sets at the stage that the operations add or delete, Unseen ones
-	// included, by the set's name and the element's id.
+	// changed has the elements of sets at the stage that the operations add or delete, including
+	// Unseen ones. Its keys are the name of the set and the id of the element.
 	changed map[string]map[string]bool
-	// maps has, by the name of a map, the sets at the stage whose key type is the map's data type. ranges
-	// has the interval maps there with the map's key and data types.
+	// maps has, for a map, the sets at the stage whose key type is the map's data type. ranges has,
+	// for a map, the interval maps at the stage with the same key and data types.
 	maps   map[string][]*ruleset.Set
 	ranges map[string][]*ruleset.Set
 }
@@ -45,8 +45,8 @@ func (g *stageGuard) stageEffects(ops []ruleset.Op, after *stageReach) *stageEff
 	return f
 }
 
-// mayLackEffect reports whether changes of a set's elements may have no effect: it is a map with data, and
-// keeps its type.
+// mayLackEffect reports whether changes of a set's elements may have no effect: it is a map with
+// data, and its type does not change.
 func (f *stageEffects) mayLackEffect(s *ruleset.Set) bool {
 	old := f.view.Set(s.Name)
 	return len(s.Data) > 0 && f.after.sets[s.Name] && old != nil && slices.Equal(old.Key, s.Key) &&
@@ -71,7 +71,8 @@ func (f *stageEffects) hasEffect(op *ruleset.Op) bool {
 	return false
 }
 
-// isKey reports whether a set at the stage has the data of a map as a key, before the change or after it.
+// isKey reports whether the data of a map is a key of a set at the stage, before or after the
+// change.
 func (f *stageEffects) isKey(of *ruleset.Set, data []ruleset.Value) bool {
 	maps, known := f.maps[of.Name]
 	if !known {
@@ -89,9 +90,9 @@ func (f *stageEffects) isKey(of *ruleset.Set, data []ruleset.Value) bool {
 	})
 }
 
-// isWithin reports whether an interval map at the stage has an element that contains a key of the map s, and
-// that has an effect: its data are a key. Packets use this element while s lacks the key. A change of this
-// element itself is an operation of its own.
+// isWithin reports whether an interval map at the stage has an element that contains a key of map s
+// and has an effect: its data is a key. Packets use this element while s lacks the key. A change of
+// this element is an operation of its own.
 func (f *stageEffects) isWithin(s *ruleset.Set, key []ruleset.Value) bool {
 	ranges, known := f.ranges[s.Name]
 	if !known {

@@ -9,7 +9,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// stageGuard makes packets meet the new state of a Stage before other chains change:
+// stageGuard makes packets meet the new state of a Stage before later chains change:
 //
 //	a base chain behind that of the stage evaluates a copy of its new state
 //	(grace period)
@@ -20,29 +20,30 @@ import (
 //	the base chain and the copies are deleted
 //
 // Without the guard, a packet could pass the old state of the stage and then the new state of later
-// chains. With it, such a packet has passed the new state of the stage as well. So a packet passes only
-// if the old or the new state as a whole allows it.
+// chains. With the guard, such a packet has passed the new state of the stage, too. So a packet
+// passes only if the old or the new state as a whole allows it.
 //
-// The copies only deny: they take no packet out of connection tracking.
+// The copies only deny packets. They do not exclude packets from connection tracking.
 type stageGuard struct {
 	p    *phases
 	view *ruleset.State
 	name func() string
-	// chains are those that the change adds, changes or deletes, in their new state; nil if deleted. sets
-	// are the sets that it adds, changes or deletes, without elements.
+	// chains has the chains that the change adds, changes or deletes, in their new state; nil if
+	// deleted. sets has the sets that it adds, changes or deletes, without elements.
 	chains map[string]*ruleset.Chain
 	sets   map[string]*ruleset.Set
-	// names has the name of each copy, by the name of the original. An original without a copy has its
-	// own name.
+	// names has the names of copies, by the names of the originals. An original without a copy has
+	// its own name.
 	names shadowNames
 	// fill has the operations that add the copies.
 	fill []ruleset.Op
 }
 
-// stageReach has the names of the chains and sets that packets may meet from a base chain on.
+// stageReach has the names of the chains and sets that packets may meet after they enter a base
+// chain.
 type stageReach struct{ chains, sets map[string]bool }
 
-// has reports whether the object of an operation is in reach.
+// has reports whether the object of an operation is one of these.
 func (r *stageReach) has(op *ruleset.Op) bool {
 	if op.Set != nil {
 		return r.sets[op.Set.Name]
@@ -54,17 +55,18 @@ func (r *stageReach) has(op *ruleset.Op) bool {
 type stageGuards struct {
 	tools
 	names *nameGenerator
-	// reaches has the reach of each Stage, by the name of its base chain. A missing one is not known.
+	// reaches has the reach of each Stage, by the name of its base chain. If a stage is missing,
+	// its reach is not known.
 	reaches map[string]stageReach
 }
 
-// forget discards what packets may meet: that may have changed without a guard.
+// forget discards the reaches, because they may have changed without a guard.
 func (s *stageGuards) forget() { clear(s.reaches) }
 
 // add adds guards for the Stages that change together with other chains or sets, and waits for a
-// grace period. It returns the steps that delete the guards; see remove. If the kernel refuses
-// the guards, the change goes on without them: the kernel refuses the change as well, or has no room for
-// both.
+// grace period. steps are the operations of remove, which delete the guards. If the kernel refuses
+// the guards, the change continues without them: the kernel will refuse the change as well, or it
+// has no space for both.
 func (s *stageGuards) add(
 	ops []ruleset.Op, d *readback.Difference, view *ruleset.State,
 ) (steps [2][]ruleset.Op, err error) {
@@ -102,14 +104,14 @@ func (s *stageGuards) add(
 			"table", s.cfg.Name, "err", err)
 		return [2][]ruleset.Op{}, nil
 	}
-	if err != nil { // The parts that were added are removed once the table is read back.
+	if err != nil { // the parts that were added are removed once the table is read back
 		return [2][]ruleset.Op{}, err
 	}
 	_ = s.grace.synchronize() // without membarrier, packets under way may miss the guard
 	return steps, nil
 }
 
-// remove deletes the guards: each step after a grace period.
+// remove deletes the guards. Each step follows after a grace period.
 func (s *stageGuards) remove(steps [2][]ruleset.Op) error {
 	for _, step := range steps {
 		if len(step) == 0 {
@@ -123,9 +125,9 @@ func (s *stageGuards) remove(steps [2][]ruleset.Op) error {
 	return nil
 }
 
-// guard returns the guard of a stage, or nil if none is needed: the operations do not change both the
-// stage and later chains or sets, or the stage will not exist. d has what was read back, if anything was; view
-// is that of updater.commitOps.
+// guard returns the guard of a stage, or nil if none is needed. None is needed if the stage is
+// deleted, or if the operations do not change both the stage and later chains or sets. If the table
+// was read back, d is the difference. view is that of updater.commitOps.
 func (s *stageGuards) guard(
 	stage ruleset.Stage, ops []ruleset.Op, d *readback.Difference, view *ruleset.State,
 ) *stageGuard {
@@ -161,14 +163,14 @@ func (s *stageGuards) guard(
 	return g
 }
 
-// needed reports whether operations change both the stage and what packets meet later. A set that both look
-// into counts as both.
+// needed reports whether operations change both the stage and objects that packets meet later. A
+// set that both look into counts as both.
 func (g *stageGuard) needed(stage ruleset.Stage, ops []ruleset.Op, after *stageReach, adopting bool) bool {
 	elsewhere, effective, f := false, false, g.stageEffects(ops, after)
 	for i := range ops {
 		switch op := &ops[i]; {
 		case op.Unseen:
-		case !after.has(op): // a deletion of a set or chain counts only if later has its name
+		case !after.has(op): // a deletion counts only if later has the object
 			isObject := op.Kind == ruleset.DeleteSet || op.Kind == ruleset.DeleteChain && op.Chain.Hook == nil
 			elsewhere = elsewhere || !isObject
 		default:
@@ -182,8 +184,8 @@ func (g *stageGuard) needed(stage ruleset.Stage, ops []ruleset.Op, after *stageR
 	return slices.ContainsFunc(ops, func(op ruleset.Op) bool { return !op.Unseen && later.has(&op) })
 }
 
-// later returns the chains and sets that packets may meet from other base chains on, except from those of
-// the same hook before the guard.
+// later returns the chains and sets that packets may meet after they enter other base chains. It
+// leaves out base chains of the same hook that come before the guard.
 func (g *stageGuard) later(stage ruleset.Stage) stageReach {
 	later, hook := stageReach{chains: map[string]bool{}, sets: map[string]bool{}}, g.final(stage.Chain).Hook
 	names := map[string]bool{}
@@ -204,7 +206,7 @@ func (g *stageGuard) later(stage ruleset.Stage) stageReach {
 	return later
 }
 
-// final returns a chain in its new state, or nil if there will be none.
+// final returns a chain in its new state, or nil if it is deleted or does not exist.
 func (g *stageGuard) final(name string) *ruleset.Chain {
 	if c, changed := g.chains[name]; changed {
 		return c
@@ -212,8 +214,8 @@ func (g *stageGuard) final(name string) *ruleset.Chain {
 	return g.view.Chain(name)
 }
 
-// reach adds to r a chain, and the chains and sets that packets may meet from it on. It also adds the name of
-// a chain that does not exist.
+// reach adds to r a chain, and the chains and sets that packets may meet from this chain on. It
+// adds the name of the chain even if the chain does not exist.
 func (g *stageGuard) reach(chain string, r *stageReach) {
 	if r.chains[chain] {
 		return
@@ -238,7 +240,7 @@ func (g *stageGuard) reach(chain string, r *stageReach) {
 	}
 }
 
-// targets returns the chains in the elements of a verdict map in its new state.
+// targets returns the chains to which the elements of a verdict map lead, in its new state.
 func (g *stageGuard) targets(set string) (chains []string) {
 	if s := g.head(set); s == nil || !s.Verdicts {
 		return nil
@@ -260,9 +262,9 @@ func (g *stageGuard) head(name string) *ruleset.Set {
 	return g.view.Set(name)
 }
 
-// copyChain copies a chain if the guard needs a copy, and returns the name by which the guard refers to it. A
-// chain has a copy if it changes, if it takes packets out of connection tracking, or if it refers to a chain
-// or set with a copy.
+// copyChain returns the name by which the guard refers to a chain. If the guard needs a copy of the
+// chain, it makes one. That is so if the chain changes, if it excludes packets from connection
+// tracking, or if it refers to a chain or set with a copy.
 func (g *stageGuard) copyChain(name string) string {
 	if to, known := g.names.chains[name]; known {
 		return to
@@ -291,8 +293,9 @@ func (g *stageGuard) copyChain(name string) string {
 	return g.names.chains[name]
 }
 
-// copySet copies a set if the guard needs a copy, and returns the name by which the guard refers to it. A set
-// has a copy if it changes, or if it is a verdict map and a chain in its elements has a copy.
+// copySet returns the name by which the guard refers to a set. If the guard needs a copy of the
+// set, it makes one. That is so if the set changes, or if it is a verdict map with an element that
+// leads to a chain with a copy.
 func (g *stageGuard) copySet(name string) string {
 	if to, known := g.names.sets[name]; known {
 		return to
@@ -319,7 +322,8 @@ func (g *stageGuard) copySet(name string) string {
 	return s.Name
 }
 
-// verdict returns a verdict that leads to the copy of its chain, if there is one.
+// verdict returns a verdict that leads to the copy of its chain. If there is no copy, it leads to
+// the chain.
 func (g *stageGuard) verdict(v *ruleset.Verdict) *ruleset.Verdict {
 	to := *v
 	if name := g.names.chains[v.Chain]; name != "" {
@@ -328,7 +332,7 @@ func (g *stageGuard) verdict(v *ruleset.Verdict) *ruleset.Verdict {
 	return &to
 }
 
-// rules returns the rules of a chain's copy.
+// rules returns the rules of the copy of a chain.
 func (g *stageGuard) rules(c *ruleset.Chain) (rules []ruleset.Rule) {
 	for i := range c.Rules {
 		if r := g.rule(c.Rules[i]); len(r.Statements) > 0 || len(c.Rules[i].Statements) == 0 {
@@ -338,7 +342,7 @@ func (g *stageGuard) rules(c *ruleset.Chain) (rules []ruleset.Rule) {
 	return rules
 }
 
-// rule returns a rule that refers to copies, without its notrack statement.
+// rule returns a copy of a rule that refers to copies, without its Notrack statement.
 func (g *stageGuard) rule(r ruleset.Rule) ruleset.Rule {
 	r = g.names.shadowRule(r)
 	r.Statements = slices.DeleteFunc(r.Statements, isNotrack)
@@ -371,7 +375,8 @@ func (g *stageGuard) base(stage ruleset.Stage) *ruleset.Chain {
 	return base
 }
 
-// deletions returns the operations that delete the copies, each before the chains and sets that it refers to.
+// deletions returns the operations that delete the copies. Each copy is deleted before the chains
+// and sets to which it refers.
 func (g *stageGuard) deletions() (ops []ruleset.Op) {
 	for _, op := range slices.Backward(g.fill) {
 		switch op.Kind {

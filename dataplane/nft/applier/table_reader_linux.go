@@ -20,13 +20,14 @@ type tableReader struct {
 	stats   *Stats
 }
 
-// readBack compares the kernel's table with the desired one, in one generation of the table.
+// readBack compares the kernel's table with the desired one, in one generation of the ruleset.
 func (r *tableReader) readBack() (*readback.Difference, error) {
 	if err := r.owner.takeOver(); err != nil {
 		return nil, err
 	}
-	// The kernel assigns a transaction its generation before it has completed it, and notifies
-	// afterwards. So the reading below may lack a transaction whose notification comes from here on.
+	// The kernel gives a transaction its generation before the transaction is complete, and sends
+	// the notification afterwards. So the reading below may lack a transaction whose notification
+	// arrives from here on.
 	if _, _, err := r.tracker.drain(); err != nil {
 		return nil, err
 	}

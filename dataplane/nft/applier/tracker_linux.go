@@ -8,32 +8,33 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/nfnl"
 )
 
-// tracker records from notifications which process changed which table, so that a change of another
-// table costs no reading back. Generations of the ruleset have no gaps: if one is missing, any
-// table may have changed.
+// tracker records, from notifications, which process changed our table. So after a change of
+// another table, our table need not be read back. Generations of the ruleset have no gaps: if one
+// is missing, any table may have changed.
 //
-// It is safe for concurrent use: the owner of the Applier and a Watch both drain it.
+// It is safe for concurrent use, because the user of the Applier and a Watch both read the
+// notifications.
 type tracker struct {
 	mu      sync.Mutex
 	monitor *nfnl.Monitor
 	family  uint8
 	table   string
 	own     uint32 // our netlink port
-	// generation is the last one whose changes are known.
+	// generation is the last generation whose changes are known.
 	generation uint32
-	// inside is set if the transaction whose notifications arrive changed our table.
+	// inside is set if the transaction whose notifications are arriving changed our table.
 	inside bool
-	// touched is set if another process changed our table, or may have, since the last setKnown;
-	// drift is the last of these changes.
+	// touched is set if another process changed our table, or may have changed it, since the last
+	// setKnown. drift is the last of these changes.
 	touched bool
 	drift   Drift
-	// drifts counts these changes.
+	// drifts is the number of these changes.
 	drifts uint64
 	// yielded is set while another process owns the table: its changes are no drift.
 	yielded bool
 }
 
-// setKnown records that our table is known as of a generation: earlier changes no longer matter.
+// setKnown records that the table as of a generation is known, so earlier changes no longer matter.
 func (t *tracker) setKnown(generation uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -47,7 +48,8 @@ func (t *tracker) yield(yielded bool) {
 	t.yielded = yielded
 }
 
-// drain reads all notifications, and returns the last generation whose changes are known.
+// drain reads all notifications. It returns the last generation whose changes are known, and
+// touched.
 func (t *tracker) drain() (generation uint32, touched bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -55,8 +57,8 @@ func (t *tracker) drain() (generation uint32, touched bool, err error) {
 	return t.generation, t.touched, err
 }
 
-// news is drain for a Watch: it returns the last change of our table, if there was one since the
-// notifications were last read.
+// news does what drain does, for a Watch. It returns the last change of our table, if there was one
+// since the notifications were last read.
 func (t *tracker) news() (drift Drift, ok bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -78,7 +80,7 @@ func (t *tracker) takeLocked(e nfnl.Event) {
 	if e.Generation == 0 {
 		switch {
 		case e.Table != t.table || e.Family != t.family || e.Port == t.own:
-		case e.Port == 0: // The kernel itself, as when a device is removed: there is no transaction.
+		case e.Port == 0: // the kernel itself, for example when a device is removed: there is no transaction
 			t.noteLocked(Drift{})
 		default:
 			t.inside = true
@@ -88,10 +90,10 @@ func (t *tracker) takeLocked(e nfnl.Event) {
 	inside := t.inside
 	t.inside = false
 	switch age := int32(e.Generation - t.generation); {
-	case age == 0 && inside: // It had its generation, but was not complete when reading began.
+	case age == 0 && inside: // the reading began after it got its generation, but before it was complete
 		t.noteLocked(Drift{PID: e.PID, Process: e.Process, Generation: e.Generation})
 		return
-	case age <= 0: // it is known already
+	case age <= 0: // its changes are known already
 		return
 	}
 	switch {
@@ -110,9 +112,10 @@ func (t *tracker) noteLocked(d Drift) {
 	}
 }
 
-// withMonitorPaused runs commit, a large transaction of ours, without receiving its notifications. commit
-// returns its generation, or zero if there is none or it is not known; now returns the current one.
-// A gap between the numbers shows that another transaction came in between.
+// withMonitorPaused runs commit, which sends a large transaction of ours, without receiving its
+// notifications. commit returns the generation of the transaction, or zero if there is none or it
+// is not known. now returns the current generation. A gap between the numbers shows that another
+// transaction came in between.
 func (t *tracker) withMonitorPaused(commit, now func() (uint32, error)) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -151,7 +154,7 @@ func (t *tracker) count() uint64 {
 	return t.drifts
 }
 
-// following returns the next generation: the kernel skips zero.
+// following returns the next generation. The kernel skips zero.
 func following(generation uint32) uint32 {
 	if generation++; generation == 0 {
 		generation = 1

@@ -21,17 +21,19 @@ const (
 	// restarts limits how often a transaction is sent again because other tables changed at the
 	// same moment.
 	restarts = 100
-	// quiet is the size in bytes from which on a transaction's notifications are not received.
+	// quiet is a size in bytes. The notifications of a transaction of this size or more are not
+	// received.
 	quiet = 64 << 10
-	// quietChains is the limit for chains whose rules are all deleted in one transaction.
+	// quietChains is a number of chains. If a transaction deletes all rules of more chains, its
+	// notifications are not received.
 	quietChains = 16
 )
 
 // errChanged reports that another process changed our table.
 var errChanged = errors.New("the table was changed by another process")
 
-// transactor sends the transactions of the writer. Those of send are valid for the generation of the
-// tracker only. It limits their size.
+// transactor sends the transactions of the writer, and limits their size. The transactions of send
+// are valid only for the generation of the tracker.
 type transactor struct {
 	conn    *nfnl.Conn
 	tracker *tracker
@@ -41,17 +43,17 @@ type transactor struct {
 	beforeWrite func() error
 	// limit is the largest transaction in bytes.
 	limit int
-	// committed is the time of the last transaction, as now returned it.
+	// committed is the time of the last transaction.
 	committed time.Time
 	now       func() time.Time
 }
 
-// send commits a transaction for the generation in which our table was last known. It sends the
-// transaction again if another process changed other tables meanwhile. It returns the echoed
-// handles of new rules by the sequence numbers of their messages.
+// send commits a transaction that is valid only for the generation in which our table was last
+// known. If another process changed other tables meanwhile, it sends the transaction again. It
+// returns the echoed handles of new rules, by the sequence numbers of their messages.
 //
-// Errors: one that is errChanged if our table was changed, and nothing was done; those of
-// Config.BeforeWrite and of nfnl.Conn.Commit.
+// Errors: errChanged if our table was changed, and nothing was written; those of Config.BeforeWrite
+// and of nfnl.Conn.Commit.
 func (t *transactor) send(b *nfnl.Batch) (echoed map[uint32]uint64, err error) {
 	if err := t.beforeWrite(); err != nil {
 		return nil, err
@@ -83,7 +85,7 @@ func (t *transactor) send(b *nfnl.Batch) (echoed map[uint32]uint64, err error) {
 	return nil, fmt.Errorf("other processes keep changing the ruleset: %w", unix.ERESTART)
 }
 
-// commit sends the batch once, and returns the generation that it led to.
+// commit sends the batch once, and returns the generation to which it led.
 func (t *transactor) commit(b *nfnl.Batch, echoed map[uint32]uint64) (reached uint32, err error) {
 	err = t.conn.Commit(b, func(m nfnl.Message) {
 		switch m.Type {
@@ -104,7 +106,7 @@ func (t *transactor) commit(b *nfnl.Batch, echoed map[uint32]uint64) (reached ui
 	return reached, err
 }
 
-// deleteTable deletes the table in any generation, with the changes of other processes.
+// deleteTable deletes the table, whatever the generation and whatever other processes have changed.
 func (t *transactor) deleteTable() error {
 	t.writer.Begin(0)
 	t.writer.DeleteTable()
@@ -112,7 +114,7 @@ func (t *transactor) deleteTable() error {
 	return t.tracker.withMonitorPaused(commit, t.conn.Generation)
 }
 
-// isRestart reports whether the only reason of a refusal is the generation.
+// isRestart reports whether the generation is the only reason of a refusal.
 func isRestart(err error) bool {
 	var refused *nfnl.CommitError
 	return errors.As(err, &refused) && errors.Is(refused.Failures[0].Err, unix.ERESTART)
@@ -149,7 +151,7 @@ func (t *transactor) commitPlain(ops []ruleset.Op) error {
 	return t.submitWhole()
 }
 
-// cut carries out operations in as many transactions as needed.
+// cut carries out operations in as many transactions as necessary.
 func (t *transactor) cut(ops []ruleset.Op) error {
 	ops = small(ops, max(1, min(500, t.limit/1024)))
 	w := t.writer
@@ -172,7 +174,7 @@ func (t *transactor) cut(ops []ruleset.Op) error {
 	return nil
 }
 
-// small splits operations on more than n elements.
+// small divides operations with more than n elements.
 func small(ops []ruleset.Op, n int) []ruleset.Op {
 	out := make([]ruleset.Op, 0, len(ops))
 	for _, op := range ops {
@@ -188,8 +190,8 @@ func small(ops []ruleset.Op, n int) []ruleset.Op {
 	return out
 }
 
-// removeForeign removes the foreign objects in d, in as many transactions as it takes. Rules go
-// before the objects that they refer to.
+// removeForeign removes the foreign objects in d, in as many transactions as necessary. It removes
+// rules before the objects to which they refer.
 func (t *transactor) removeForeign(d *readback.Difference) error {
 	w := t.writer
 	w.beginOps(nil)
@@ -211,10 +213,9 @@ func (t *transactor) removeForeign(d *readback.Difference) error {
 	return nil
 }
 
-// checkBatch validates the writer's batch in the kernel, without a commit.
+// checkBatch lets the kernel check the writer's batch, without a commit.
 //
-// Errors: one that is errChanged if another process has changed the ruleset; those of
-// nfnl.Conn.Check.
+// Errors: errChanged if another process has changed the ruleset; those of nfnl.Conn.Check.
 func (t *transactor) checkBatch() error {
 	generation, touched, err := t.tracker.drain()
 	if err != nil || touched {
@@ -228,7 +229,7 @@ func (t *transactor) checkBatch() error {
 	return err
 }
 
-// isRefused reports whether the kernel refused a transaction, and did nothing.
+// isRefused reports whether the kernel refused a transaction and changed nothing.
 func isRefused(err error) bool {
 	var refused *nfnl.CommitError
 	return errors.As(err, &refused) && !isRestart(err)
@@ -242,7 +243,7 @@ func detailOf(err error) string {
 	return ""
 }
 
-// fail returns an *Error that is not of one object.
+// fail returns an *Error that is not about a single object.
 func fail(op, table string, err error) error {
 	return &Error{Op: op + " " + table, Detail: detailOf(err), Err: err}
 }

@@ -24,9 +24,10 @@ type translationGuards struct {
 	names  *nameGenerator
 }
 
-// add makes new connections drop whose translation the operations change, and waits
-// for a grace period. It returns the operations that remove this guard. If the kernel refuses the
-// guard, the change goes on without it: that kernel has no NAT, or refuses the operations as well.
+// add adds a guard that drops new connections whose translation the operations change, and waits
+// for a grace period. It returns the operations that remove the guard. If the kernel refuses the
+// guard, the change continues without it: that kernel has no NAT, or will refuse the operations as
+// well.
 //
 // Errors: those of reading and writing the table.
 func (g *translationGuards) add(
@@ -46,7 +47,7 @@ func (g *translationGuards) add(
 }
 
 // addGuard carries out the operations that add a translation guard, and waits for a grace period.
-// It returns false if there are none, or if the kernel refuses them.
+// It reports false if there are no operations, or if the kernel refuses them.
 func (g *translationGuards) addGuard(ops []ruleset.Op) (added bool, err error) {
 	if len(ops) == 0 {
 		return false, nil
@@ -60,14 +61,14 @@ func (g *translationGuards) addGuard(ops []ruleset.Op) (added bool, err error) {
 	} else if err != nil {
 		return false, err
 	}
-	// If the kernel refuses to wait, packets in flight may use the former translation.
+	// If the kernel refuses to wait, packets under way may use the old translation.
 	_ = g.grace.synchronize()
 	return true, nil
 }
 
-// guard returns the operations that add drop rules for new connections to keys of the
-// Translations, and those that remove these rules. priority is that of the chains with the rules.
-// name returns unused names.
+// guard returns the operations that add rules which drop new connections to keys of the
+// Translations, and the operations that remove these rules. priority is the priority of the chains
+// with the rules. name returns unused names.
 func (g *translationGuards) guard(
 	keys [][]ruleset.Element, priority int, name func() string,
 ) (guard, removal []ruleset.Op) {
@@ -90,7 +91,7 @@ func (g *translationGuards) guard(
 	if len(rules) == 0 {
 		return nil, nil
 	}
-	for _, point := range []ruleset.HookPoint{ruleset.Prerouting, ruleset.Output} { // of destination NAT
+	for _, point := range []ruleset.HookPoint{ruleset.Prerouting, ruleset.Output} { // the hooks of destination NAT
 		hook := &ruleset.Hook{
 			Type: ruleset.HookNAT, Point: point, Priority: priority, Policy: ruleset.Verdict{Kind: ruleset.Accept},
 		}
@@ -101,10 +102,10 @@ func (g *translationGuards) guard(
 	return guard, removal
 }
 
-// guardRebuild adds a translation guard to the table that is to be replaced, for all keys of its
-// maps and of those in the target. It returns the operations that add a guard to the new table, and
-// those that remove it. Packets pass the guard of the old table first: a packet that finds its
-// rules deleted then finds the rules in the new table.
+// guardRebuild adds a translation guard to the table that will be replaced, for all keys of its
+// maps and of the target's maps. It returns the operations that add a guard to the new table, and
+// those that remove it. Packets pass the guard of the old table first. If a packet finds that its
+// rules are deleted, it then finds those in the new table.
 //
 // Errors: those of reading and writing the table.
 func (g *translationGuards) guardRebuild(
@@ -136,8 +137,8 @@ func (g *translationGuards) guardRebuild(
 	return guard, removal, nil
 }
 
-// changedKeys returns the keys that the operations add to a Translation's map, remove from it or
-// replace. If a foreign map has that name, it is deleted, so all its keys are among them.
+// changedKeys returns the keys that the operations add to the map of a Translation, remove from it
+// or replace. If a foreign map has that name, it will be deleted, so the result has all its keys.
 func (g *translationGuards) changedKeys(
 	t ruleset.Translation, ops []ruleset.Op, d *readback.Difference, view *ruleset.State,
 ) ([]ruleset.Element, error) {
@@ -172,8 +173,8 @@ func (g *translationGuards) changedKeys(
 	return slices.SortedFunc(maps.Values(keys), ruleset.CompareElements), nil
 }
 
-// foreignKeys reads the keys of a map that is not desired. It returns none if the map has other
-// fields.
+// foreignKeys reads the keys of a map that is not desired. If the map has other fields than the
+// Translation, it returns none.
 func (g *translationGuards) foreignKeys(t ruleset.Translation) (keys []ruleset.Element, err error) {
 	err = g.reader.Keys(t.Map, func() { keys = nil }, func(key []byte) {
 		var el ruleset.Element
@@ -190,7 +191,7 @@ func (g *translationGuards) foreignKeys(t ruleset.Translation) (keys []ruleset.E
 			keys = append(keys, el)
 		}
 	})
-	if errors.Is(err, fs.ErrNotExist) { // another process has removed it
+	if errors.Is(err, fs.ErrNotExist) { // another process has removed the map
 		return nil, errChanged
 	}
 	if err != nil {

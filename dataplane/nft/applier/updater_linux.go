@@ -23,7 +23,7 @@ type updater struct {
 	replacer     *replacer
 }
 
-// transact carries out operations in one transaction, or in parts if it would be too large.
+// transact carries out operations, in one transaction if possible.
 func (u *updater) transact(ops []ruleset.Op, desired *ruleset.State) error {
 	if u.backlog.mustFinishFirst(ops, u.epochs.moments()) {
 		if err := u.backlog.finish(); err != nil {
@@ -34,16 +34,19 @@ func (u *updater) transact(ops []ruleset.Op, desired *ruleset.State) error {
 }
 
 // commitOps carries out operations in one transaction, and removes foreign objects if d is not nil.
-// It splits the transaction if it is too large, or if packets would see part of it late. Foreign
-// objects are then removed last. Meanwhile new connections whose translation changes drop, and so do
-// packets that the new state of a Stage denies. view has the unchanged chains and sets, and the others in
-// the old state; with d, in the new one.
+// If the transaction is too large, or packets would see a part of it later, it uses several.
+// Foreign objects are then removed last.
+//
+// Meanwhile, new connections whose translation changes drop, and so do packets that the new state
+// of a Stage denies. view has the unchanged chains and sets. It has the others in the old state, or
+// in the new state if d is not nil.
 func (u *updater) commitOps(ops []ruleset.Op, d *readback.Difference, view *ruleset.State) error {
 	steps, err := u.stages.add(ops, d, view)
 	if err != nil {
 		return err
 	}
-	// The translation guard is there for a shorter time, because it drops new connections.
+	// The translation guard is added last and so exists for a shorter time, because it drops new
+	// connections.
 	removal, err := u.translations.add(ops, d, view)
 	if err == nil {
 		err = u.commitGuarded(ops, d, view)
@@ -54,10 +57,10 @@ func (u *updater) commitOps(ops []ruleset.Op, d *readback.Difference, view *rule
 	return errors.Join(err, u.tx.cut(removal), u.stages.remove(steps))
 }
 
-// commitGuarded adds drop guards and hook guards, and carries out the operations. The other guards are in the
-// kernel already.
+// commitGuarded adds drop guards and hook guards, and carries out the operations. The other guards
+// are already in the kernel.
 func (u *updater) commitGuarded(ops []ruleset.Op, d *readback.Difference, view *ruleset.State) error {
-	// Foreign objects may be from an earlier version. To packets under way, a deleted map is
+	// Foreign objects may come from an earlier version. To packets under way, a deleted map is
 	// empty: see needsGrace.
 	turns := inTurn(ops, u.epochs.moments()) || d != nil && d.Foreign.Maps && len(ops) > 0 ||
 		u.backlog.size > 0 && len(phasesOf(ops).destroy) > 0 // unfinished objects may refer to these
@@ -67,7 +70,7 @@ func (u *updater) commitGuarded(ops []ruleset.Op, d *readback.Difference, view *
 	}
 	shadows := needsShadows(p.live, u.epochs.moments())
 	needsDropGuards := shadows && p.obstacle(view, d != nil) != ""
-	if shadows && d != nil { // a refusal must come before there are shadows
+	if shadows && d != nil { // the kernel must refuse the change before there are shadows
 		if err := u.check(ops, view, d); isRefused(err) || errors.Is(err, errChanged) {
 			return err
 		}
@@ -80,7 +83,8 @@ func (u *updater) commitGuarded(ops []ruleset.Op, d *readback.Difference, view *
 	}
 	hooks := replacedHooks(ops, d)
 	if d != nil && u.epochs.hasSet() && slices.ContainsFunc(ops, u.epochs.changesEpoch) {
-		// The table of an earlier version: packets in the kernel do not look up the Epoch's set.
+		// The table is from an earlier version: packets in the kernel do not look up the Epoch's
+		// set.
 		hooks = d.AllHooks()
 	}
 	var emptied []ruleset.Op
@@ -99,7 +103,7 @@ func (u *updater) commitGuarded(ops []ruleset.Op, d *readback.Difference, view *
 	return err
 }
 
-// check validates in the kernel what carryOut would write, without a commit.
+// check lets the kernel check what carryOut would write, without a commit.
 func (u *updater) check(ops []ruleset.Op, target *ruleset.State, d *readback.Difference) error {
 	u.writer.announce(ops)
 	var err error
@@ -114,8 +118,8 @@ func (u *updater) check(ops []ruleset.Op, target *ruleset.State, d *readback.Dif
 	return u.tx.checkBatch()
 }
 
-// carryOut programs the target: by operations on the kernel's table, or by a new table if that one
-// cannot stay.
+// carryOut programs the target state: by operations on the kernel's table, or by a new table if
+// that table cannot stay.
 func (u *updater) carryOut(ops []ruleset.Op, target *ruleset.State, d *readback.Difference) error {
 	if d.MustReplace() {
 		return u.replacer.rebuild(target, d)

@@ -13,22 +13,22 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// writer writes operations as one transaction, and keeps the handles of rules.
+// writer writes operations as one transaction, and records the handles of rules.
 type writer struct {
 	*encode.Encoder
 	batch   *nfnl.Batch
 	handles *handles
 	sets    encode.Sets
-	// fresh has the sets that are added.
+	// fresh has the sets that the operations add.
 	fresh map[string]*ruleset.Set
-	// echo is the flag that requests the handles of new rules, or zero.
+	// echo is the flag that requests echoes with the handles of new rules, or zero.
 	echo uint16
-	// flushed means that the rules of the chains to delete are already deleted, or will be.
+	// flushed is set if the rules of the chains to delete are already deleted, or will be.
 	flushed bool
-	// loud is set if a short transaction causes many notifications, as the deletion of many chains
-	// does.
+	// loud is set if a short transaction causes many notifications, for example by deleting many
+	// chains.
 	loud bool
-	// flags are those with which the table is created.
+	// flags are the flags with which the table is created.
 	flags uint32
 }
 
@@ -42,7 +42,7 @@ func newWriter(cfg *Config, desired *desiredState, reader *readback.Reader) *wri
 	return w
 }
 
-// beginOps starts a transaction of these operations.
+// beginOps begins a transaction with these operations.
 func (w *writer) beginOps(ops []ruleset.Op) {
 	w.Begin(w.flags)
 	w.handles.forget()
@@ -58,8 +58,8 @@ func (w *writer) beginOps(ops []ruleset.Op) {
 	}
 }
 
-// announce records the sets that the next operations add, in one transaction or several: rules look
-// into them.
+// announce records the sets that the next operations add, in one or more transactions, because
+// rules look into them.
 func (w *writer) announce(ops []ruleset.Op) {
 	clear(w.fresh)
 	for i := range ops {
@@ -77,7 +77,7 @@ func (w *writer) find(name string) *ruleset.Set {
 	return w.sets(name)
 }
 
-// op writes the first operation of rest.
+// op writes the first operation of rest. The others follow in the same transaction.
 func (w *writer) op(rest []ruleset.Op) error {
 	op := &rest[0]
 	switch op.Kind {
@@ -107,8 +107,8 @@ func (w *writer) op(rest []ruleset.Op) error {
 	return nil
 }
 
-// flushDeletedChains deletes the rules of all chains that are about to be deleted, once in a transaction:
-// they may refer to each other and to sets that are deleted too.
+// flushDeletedChains deletes the rules of all chains that the transaction deletes, once in a
+// transaction. These rules may refer to each other's chains, and to sets that are deleted, too.
 func (w *writer) flushDeletedChains(rest []ruleset.Op) {
 	if w.flushed {
 		return
@@ -187,8 +187,9 @@ func (w *writer) write(ops []ruleset.Op, d *readback.Difference, more func() err
 	return w.Err()
 }
 
-// foreignMessages returns functions that write the deletion of foreign objects: first before all
-// operations, last after them. Rules are deleted first, and maps before the chains that they lead to.
+// foreignMessages returns functions that write the deletion of foreign objects. The functions in
+// first must be called before all operations, those in last after them. Rules are deleted first,
+// and maps before the chains to which they lead.
 func (w *writer) foreignMessages(d *readback.Difference) (first, last []func()) {
 	if d == nil {
 		return nil, nil
