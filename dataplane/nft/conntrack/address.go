@@ -13,45 +13,46 @@ import (
 )
 
 // flowsPerFilter is the minimum number of flows in the table, for each filtered dump, with which
-// filtered dumps are faster than a full one. Both walk the kernel's hash table, usually of 262,144
-// buckets; a filtered dump costs a tenth as much for each flow.
+// filtered dumps are faster than a full dump. Both kinds walk the kernel's hash table, usually of
+// 262,144 buckets. A filtered dump costs a tenth as much for each flow.
 const flowsPerFilter = 15_000
 
-// filterSupport is whether the kernel filters dumps of one family by address.
+// filterSupport says whether the kernel can filter dumps of one family by address.
 type filterSupport uint8
 
 const (
 	filterUnknown filterSupport = iota
 	filterWorks
-	// filterBroken: before Linux 5.8 the kernel ignores a filter; a filter by IPv6 address selects
-	// the opposite (at least up to 6.18).
+	// filterBroken: before Linux 5.8, the kernel ignores the filter. At least up to Linux 6.18, a
+	// filter by IPv6 address selects the opposite.
 	filterBroken
 )
 
-// EndAddresses ends every flow that has one of the addresses as source or destination in either
-// direction, translated or not, and returns their number. It is for moved addresses. It may also end
-// flows that begin while it runs. IPv4-mapped IPv6 addresses count as IPv4.
+// EndAddresses ends every flow that has one of the addresses, and returns their number. The address
+// may be source or destination, in either direction, before or after translation. EndAddresses is
+// for moved addresses: they have another owner than when these flows began. It may also end flows
+// that begin while it runs. IPv4-mapped IPv6 addresses count as IPv4.
 //
 // It walks the kernel's hash table in the faster of two ways: once for all addresses, at 2 µs for
-// each flow of the family, or, for IPv4, four times for each address, at a tenth of that. An empty
-// walk takes about 10 ms. There is no walk while no connection is tracked.
+// each flow of the family; or, for IPv4, four times for each address, at a tenth of that. A walk of
+// an empty table takes about 10 ms. If no connection is tracked, there is no walk.
 //
-// Errors: as for Flows and End. EndAddresses may be called again.
+// Errors: as for Flows and End. After an error, EndAddresses may be called again.
 func (c *Conn) EndAddresses(ctx context.Context, addresses ...netip.Addr) (ended int, err error) {
 	return c.endAddresses(ctx, addresses, allPlaces())
 }
 
-// EndHosts ends every flow whose packets one of the addresses sends or receives: as source before
-// source NAT, or as destination after destination NAT. It takes half the time of EndAddresses, and
-// suffices for addresses that are not themselves translated.
+// EndHosts ends every flow whose packets one of the addresses sends or receives: the address is the
+// source before source NAT, or the destination after destination NAT. It takes half the time of
+// EndAddresses. It is enough for addresses that are not translated.
 //
 // Errors: as for EndAddresses.
 func (c *Conn) EndHosts(ctx context.Context, addresses ...netip.Addr) (ended int, err error) {
 	return c.endAddresses(ctx, addresses, hostPlaces())
 }
 
-// EndHostsFunc is EndHosts for the addresses for which wanted returns true. It walks all flows, at 2 µs
-// each.
+// EndHostsFunc does what EndHosts does, for the addresses for which wanted returns true. It walks
+// all flows, at 2 µs each.
 //
 // Errors: as for EndAddresses.
 func (c *Conn) EndHostsFunc(ctx context.Context, wanted func(netip.Addr) bool) (ended int, err error) {
@@ -61,7 +62,7 @@ func (c *Conn) EndHostsFunc(ctx context.Context, wanted func(netip.Addr) bool) (
 }
 
 // eachFamily calls end for each family, with the number of flows in the namespace, and returns the
-// number of ended flows. Without flows it does nothing.
+// number of flows that were ended. If there are no flows, it does nothing.
 func (c *Conn) eachFamily(end func(family uint8, flows int) (int, error)) (ended int, err error) {
 	flows, err := c.Count()
 	if err != nil || flows == 0 {
@@ -91,8 +92,8 @@ func (c *Conn) endAddresses(ctx context.Context, addresses []netip.Addr, places 
 	})
 }
 
-// endFamily ends the flows that have addresses of one family at one of the places. flows is the
-// number of flows in the namespace.
+// endFamily ends the flows of one family that have a wanted address at one of the places. flows is
+// the number of flows in the namespace.
 func (c *Conn) endFamily(
 	ctx context.Context, family uint8, wanted map[netip.Addr]struct{}, places []place, flows int,
 ) (ended int, err error) {
@@ -145,7 +146,7 @@ func (c *Conn) support(family uint8) *filterSupport {
 }
 
 // endFiltered ends the flows that have an address at one of the places, by a filtered dump for each
-// place. It stops if the filter turns out to be broken.
+// place. If it detects that the filter is broken, it stops.
 func (c *Conn) endFiltered(ctx context.Context, a netip.Addr, places []place) (ended int, err error) {
 	for _, p := range places {
 		found, err := c.filtered(ctx, a, p)
@@ -160,9 +161,10 @@ func (c *Conn) endFiltered(ctx context.Context, a netip.Addr, places []place) (e
 	return ended, nil
 }
 
-// checkFilter tests whether a filter by IPv6 address selects the opposite, if that is not known yet.
-// An empty dump does not show it, because all flows may have the address. So checkFilter filters by
-// the unspecified address, which no flow has: a broken filter then selects all flows.
+// checkFilter tests whether a filter by IPv6 address selects the opposite, unless that is already
+// known. A dump that selects nothing does not prove that, because all flows may have the address.
+// So checkFilter filters by the unspecified address, which no flow has: a broken filter then
+// selects all flows.
 func (c *Conn) checkFilter(ctx context.Context, family uint8) error {
 	if family == familyIPv4 || *c.support(family) != filterUnknown {
 		return nil
@@ -171,8 +173,8 @@ func (c *Conn) checkFilter(ctx context.Context, family uint8) error {
 	return err
 }
 
-// filtered returns the flows that have the address at the place. If the filter is broken, it records
-// that and returns none.
+// filtered returns the flows that have the address at the place. If the filter is broken, it
+// records that and returns no flows.
 func (c *Conn) filtered(ctx context.Context, a netip.Addr, p place) (found []Flow, err error) {
 	support := c.support(familyOf(a))
 	err = c.dump(ctx, filterRequest(a, p), func() { found = found[:0] }, func(f *Flow) {
@@ -206,10 +208,11 @@ func dumpOf(family uint8) dumpRequest {
 // place is one of the four addresses of a flow.
 type place struct{ reply, destination bool }
 
-// hostPlaces are the sources of both directions: sender and receiver without translation.
+// hostPlaces returns the sources of both directions: the addresses of sender and receiver without
+// translation.
 func hostPlaces() []place { return []place{{false, false}, {true, false}} }
 
-// allPlaces adds the destinations, which differ if an address is translated.
+// allPlaces also has the destinations, which differ if an address is translated.
 func allPlaces() []place { return append(hostPlaces(), place{false, true}, place{true, true}) }
 
 // of returns the flow's address at the place.

@@ -10,7 +10,8 @@ import (
 // burst is the time in which an empty bucket fills.
 const burst = 100 * time.Millisecond
 
-// bucket is a token bucket. Flows are taken in batches, so the number of tokens may become negative.
+// bucket is a token bucket. Flows are taken in batches, so the number of tokens may fall below
+// zero.
 type bucket struct {
 	rate   float64 // tokens a second
 	tokens float64
@@ -30,7 +31,7 @@ func (b *bucket) fill(now time.Time) int {
 	if elapsed := now.Sub(b.filled); elapsed > 0 {
 		b.tokens = min(b.capacity(), b.tokens+elapsed.Seconds()*b.rate)
 	}
-	b.filled = now // even if the clock was set back
+	b.filled = now // also if the clock was set back
 	return int(max(0, math.Floor(b.tokens+1e-9)))
 }
 

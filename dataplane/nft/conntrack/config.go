@@ -9,12 +9,13 @@ import (
 	"time"
 )
 
-// Policy decides about a flow that the ruleset allowed when it began and denies after a change. It
-// does not apply to flows of moved addresses: these always end.
+// Policy decides about a flow that the old ruleset allowed and the new one denies. It does not
+// apply to flows of moved addresses: these always end.
 type Policy uint8
 
 const (
-	// Keep, the default, lets the flow continue: rules accept established flows before policy.
+	// Keep lets the flow continue, because rules accept established flows before policy. It is the
+	// default.
 	Keep Policy = iota
 	// End ends the flow.
 	End
@@ -52,11 +53,12 @@ func (p *Policy) UnmarshalText(text []byte) error {
 
 // Defaults of Config.
 const (
-	// DefaultJudgeRate lets a sweep of 100,000 flows take half a second.
+	// DefaultJudgeRate, in flows per second, is such that a sweep of 100,000 flows takes half a
+	// second.
 	DefaultJudgeRate = 200_000
-	// DefaultEndRate limits the clients that reconnect at once.
+	// DefaultEndRate, in flows per second, limits the number of clients that reconnect at once.
 	DefaultEndRate = 10_000
-	// DefaultDelay is far longer than a packet needs to pass the node.
+	// DefaultDelay is far longer than the time that a packet needs to pass the node.
 	DefaultDelay = 20 * time.Millisecond
 	// DefaultRetry is the wait after a failed sweep.
 	DefaultRetry = time.Second
@@ -64,36 +66,39 @@ const (
 
 // Config configures a Sweeper. The zero value is valid.
 type Config struct {
-	// NetNS is a file descriptor of the network namespace, needed only during New. Zero means that
-	// of the calling thread.
+	// NetNS is a file descriptor of the network namespace, needed only during New. Zero means the
+	// namespace of the calling thread.
 	NetNS int
-	// JudgeRate is the maximum number of flows that are judged per second. 0 means DefaultJudgeRate.
+	// JudgeRate limits the number of flows per second about which judges decide. 0 means
+	// DefaultJudgeRate.
 	JudgeRate int
-	// EndRate is the maximum number of flows that are ended per second. 0 means DefaultEndRate.
+	// EndRate limits the number of flows per second that are ended. 0 means DefaultEndRate.
 	EndRate int
-	// Delay is the time from a change to its sweep. In it, packets that the old ruleset has allowed
-	// still add flows. Changes in that time share the sweep. 0 means DefaultDelay; a negative Delay
-	// means none.
+	// Delay is the time between a change and its sweep. In that time, packets that the old ruleset
+	// has allowed still add flows. Changes in that time share the sweep. 0 means DefaultDelay; a
+	// negative Delay means none.
 	Delay time.Duration
 	// Retry is the wait after a failure. 0 means DefaultRetry.
 	Retry time.Duration
-	// BeforeEnd, if set, receives each flow before the Sweeper ends it, possibly several times, on the
-	// goroutine that calls Step. It may also receive flows that a later change allows, which then
-	// continue. The flows end even if BeforeEnd returns an error: Step then returns the error at the
-	// end of the pass, and repeats the pass. BeforeEnd must not keep the slice or call the Sweeper.
+	// BeforeEnd, if set, receives each flow before the Sweeper ends it, possibly several times, on
+	// the goroutine that calls Step. It may also receive flows that a later change allows; these
+	// continue. If BeforeEnd returns an error, the flows end nevertheless. Step then returns the
+	// error at the end of the pass, and repeats the pass. BeforeEnd must not keep the slice, and
+	// must not call the Sweeper.
 	BeforeEnd func([]Flow) error
-	// Hooks are optional callbacks.
+	// Hooks are optional functions.
 	Hooks Hooks
-	// Logger logs sweeps that ended flows and, at level debug, each Step without a pending sweep.
-	// Nil discards.
+	// Logger logs sweeps that ended flows. At level debug, it also logs each Step without a pending
+	// sweep. Nil discards.
 	Logger *slog.Logger
-	// now returns the time; any goroutine may call it. It is time.Now, except in tests.
+	// now returns the time. It is time.Now, except in tests. Any goroutine may call it.
 	now func() time.Time
 }
 
-// Hooks are optional callbacks, on the goroutine that calls Step. They must not call the Sweeper.
+// Hooks are optional functions. They are called on the goroutine that calls Step, and must not call
+// the Sweeper.
 type Hooks struct {
-	// Ending is called for each flow that is about to be ended. It must not keep the pointer.
+	// Ending is called for each flow that will be ended. It must not keep the pointer.
 	Ending func(*Flow)
 }
 

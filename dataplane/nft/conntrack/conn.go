@@ -17,22 +17,23 @@ const (
 	// deleteBatch is the number of flows that one system call ends. All answers fit into a receive
 	// buffer.
 	deleteBatch = 64
-	// maxQueue is the maximum number of flows that a Sweeper with BeforeEnd collects before it ends some, and
-	// announceInterval the maximum time.
+	// maxQueue and announceInterval are for a Sweeper with BeforeEnd. They limit the number of
+	// flows that it collects before it ends some, and the time for which it does.
 	maxQueue         = 1 << 16
 	announceInterval = time.Second
-	// dumpAttempts is the maximum number of consecutive interrupted passes.
+	// dumpAttempts is the maximum number of consecutive passes that are interrupted.
 	dumpAttempts = 10
 )
 
 var (
 	// ErrUnsupported reports that this operating system has no connection tracking.
 	ErrUnsupported = netlink.ErrUnsupported
-	// ErrInterrupted reports that the table changes too fast: each of several dumps was interrupted.
+	// ErrInterrupted reports that the table changes too fast: several dumps in a row were
+	// interrupted.
 	ErrInterrupted = netlink.ErrInterrupted
 )
 
-// EndError reports that the kernel refused to end one flow. It is immutable.
+// EndError reports that the kernel refused to end one flow. The flow continues.
 type EndError struct {
 	// Flow is the flow that continues.
 	Flow Flow
@@ -40,7 +41,7 @@ type EndError struct {
 	Err error
 }
 
-// Error names the flow and the error number.
+// Error returns a text with the flow and the error number.
 func (e *EndError) Error() string {
 	return "conntrack: end flow " + e.Flow.String() + ": " + e.Err.Error()
 }
@@ -50,11 +51,12 @@ func (e *EndError) Unwrap() error { return e.Err }
 
 // ConnConfig configures a Conn.
 type ConnConfig struct {
-	// NetNS is a file descriptor of the network namespace, needed only during Dial. Zero means that
-	// of the calling thread.
+	// NetNS is a file descriptor of the network namespace, needed only during Dial. Zero means the
+	// namespace of the calling thread.
 	NetNS int
-	// BeforeEnd, if set, is called with the flows that a method is about to end, on its goroutine. It must not keep the
-	// slice or use the Conn. If it returns an error, the flows end nevertheless, and the method returns the error.
+	// BeforeEnd, if set, is called with the flows that a method is about to end, on the goroutine
+	// of that method. It must not keep the slice, and must not use the Conn. If it returns an
+	// error, the flows end nevertheless, and the method returns the error.
 	BeforeEnd func([]Flow) error
 }
 
@@ -96,10 +98,10 @@ func (c *Conn) Count() (count int, err error) {
 	return count, nil
 }
 
-// Flows returns all flows of IPv4 and IPv6. It repeats a dump that was interrupted.
+// Flows returns all flows of IPv4 and IPv6. If a dump is interrupted, it repeats the dump.
 //
-// The dump is not atomic: a flow that begins or ends during the dump may be missing, and a flow may
-// occur twice. All other flows are included.
+// A dump is not atomic: a flow that begins or ends meanwhile may be missing, and a flow may occur
+// twice. All other flows are included.
 //
 // Errors: those of the system calls; ErrInterrupted; the context's.
 func (c *Conn) Flows(ctx context.Context) (all []Flow, err error) {
@@ -110,11 +112,11 @@ func (c *Conn) Flows(ctx context.Context) (all []Flow, err error) {
 	return all, nil
 }
 
-// End ends the flows, and returns how many it ended. It does not count a flow that has ended
-// meanwhile, and keeps a newer flow with the same tuples but another ID.
+// End ends the flows, and returns the number of flows that it ended. It does not count a flow that
+// has already ended, and does not end a newer flow with the same tuples but another ID.
 //
-// Errors: a join of *EndError, one for each flow that continues; all other flows are ended. With any
-// other error, only some flows may be ended. End may be called again.
+// Errors: a join of *EndError, one for each flow that continues; all other flows are ended. After
+// any other error, only some of the flows may be ended. Then End may be called again.
 func (c *Conn) End(flows []Flow) (ended int, err error) {
 	var before error
 	if c.beforeEnd != nil && len(flows) > 0 {
@@ -127,7 +129,7 @@ func (c *Conn) End(flows []Flow) (ended int, err error) {
 	return ended, errors.Join(append(refused, before)...)
 }
 
-// end is End without BeforeEnd. It returns each *EndError in refused.
+// end does what End does, without BeforeEnd. It returns each *EndError in refused.
 func (c *Conn) end(flows []Flow) (ended int, refused []error, err error) {
 	for batch := range slices.Chunk(flows, deleteBatch) {
 		c.batch.Reset()
@@ -151,8 +153,8 @@ func (c *Conn) end(flows []Flow) (ended int, refused []error, err error) {
 	return ended, refused, nil
 }
 
-// dump calls each for every flow of a dump. It calls begin before each attempt, to discard the
-// flows of the previous one.
+// dump calls each for every flow of a dump. Before each attempt it calls begin, which must discard
+// the flows of the previous attempt.
 func (c *Conn) dump(ctx context.Context, request dumpRequest, begin func(), each func(*Flow)) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -185,8 +187,8 @@ func (c *Conn) begin(request dumpRequest) error {
 	return nil
 }
 
-// next returns the next part of the dump, valid until the next call, and whether it was the last.
-// An error for which netlink.Lost is true means that flows may be missing.
+// next returns the next part of the dump, and whether it is the last part. The part is valid until
+// the next call. If netlink.Lost is true for the error, flows may be missing.
 func (c *Conn) next() (flows []Flow, done bool, err error) {
 	c.flows = c.flows[:0]
 	done, err = c.link.Next(func(m netlink.Message) error {

@@ -9,17 +9,19 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// Counters are the packets and bytes of a flow, in the direction of its first packet and in that of the replies. Bytes
-// are those of IP packets. The kernel counts only for flows that began while net.netfilter.nf_conntrack_acct was set.
-// It does not count packets on the fast path of a flowtable without a counter.
+// Counters has the packets and bytes of a flow: in the direction of its first packet, and in the
+// direction of its replies. Bytes are those of IP packets. The kernel counts only flows that began
+// while net.netfilter.nf_conntrack_acct was set. It does not count packets on the fast path of a
+// flowtable without a counter.
 type Counters struct {
 	OriginalPackets, OriginalBytes uint64
 	ReplyPackets, ReplyBytes       uint64
 }
 
-// EachCounted calls each for every flow with its counters, which are zero for a flow that the kernel does not count. It
-// repeats a dump that was interrupted, and calls begin before each attempt: then discard the results of the previous
-// attempt. The Flow is valid only during the call.
+// EachCounted calls each for every flow with its counters. The counters are zero for a flow that
+// the kernel does not count. If a dump is interrupted, EachCounted repeats it. It calls begin
+// before each attempt, which must discard the results of the previous attempt. The Flow is valid
+// only during the call.
 //
 // Errors: as for Flows.
 func (c *Conn) EachCounted(ctx context.Context, begin func(), each func(*Flow, Counters)) error {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conntrack reads the connection tracking table of a network namespace and ends flows: those that a change
-// of policy turned from allowed to denied, and those of a moved address, which now belongs to another workload.
+// Package conntrack reads the connection tracking table of a network namespace, and ends flows. A
+// flow is an entry of that table. Two kinds of flows are ended: those that a change of policy
+// turned from allowed to denied, and those of a moved address, which now belongs to another
+// workload.
 //
-// Policy applies to the first packet of a flow only: rules accept established flows before it. If
-// the entry of a flow is deleted from the table, its next packet is a first packet again.
+// Policy applies only to the first packet of a flow, because rules accept established flows before
+// policy. If the entry of a flow is deleted from the table, the flow's next packet is a first
+// packet again.
 //
 //	ruleset ──Change(before, after)──▶ Sweeper                            kernel
 //	                                   │ walks the table, part by part ◀── dump
@@ -12,23 +15,26 @@
 //	                                   │ and before(flow) == Allowed?
 //	                                   └ ends it, by tuple, zone and id ──▶ delete
 //
-// # What is ended
+// # Which flows end
 //
-// A flow is ended if and only if the ruleset before a change allows its first packet and the ruleset
-// after it denies that packet. So these continue:
+// A Judge tells for a flow whether a ruleset allows its first packet. After a change of the
+// ruleset, a Sweeper ends a flow if and only if the old ruleset allows its first packet and the new
+// one denies it. So these flows continue:
 //
-//   - flows that the new ruleset allows, also if an earlier one of several quick changes denied
+//   - flows that the new ruleset allows, even if an earlier one of several quick changes denied
 //     them;
-//   - flows that the old ruleset denied as well: they began before there was a ruleset, or under
-//     the rules of another program;
-//   - flows for which either judge returns Unknown;
-//   - a flow that ended meanwhile. If another one has the same tuples, the kernel refuses to
-//     delete it by the former ID.
+//   - flows that the old ruleset denied, too: they began before there was a ruleset, or under the
+//     rules of another program;
+//   - flows for which either judge returns Unknown.
 //
-// The ID does not identify a flow with certainty: a new entry often gets the memory of the previous
-// entry, and with it the ID. Such a flow has the same tuples, so it gets the same verdicts. Either it
-// began under the old ruleset as well, or a later ruleset allowed it: flows in the queue are judged
-// again after each change.
+// If a flow has ended meanwhile and another one has the same tuples, the kernel refuses to delete
+// that one, because its ID is different. But the ID does not always differ: a new entry often gets
+// the memory of the previous entry, and with it the ID. Such a flow has the same tuples, so it gets
+// the same verdicts. Either it began under the old ruleset as well, or a later ruleset allowed it.
+// After each change, the flows that are queued to end are judged again.
+//
+// If several changes come before a walk of the table, a flow is ended if the latest ruleset denies
+// it and any of the others allowed it, because it may have begun under that one.
 //
 // If several changes precede a walk of the table, a flow is ended if the latest ruleset denies it
 // and any of the others allowed it, because it may have begun under that one.
@@ -36,25 +42,33 @@
 // If the size of the kernel's hash table (net.netfilter.nf_conntrack_buckets) changes during a
 // walk, flows may be missed, and the kernel does not report that.
 //
-// An expected flow, such as an FTP data connection, gets the verdict of its master flow, as if the
-// master's addresses were not translated.
+// An expected flow, such as an FTP data connection, gets the verdict of its master: the flow
+// because of which it was expected. The verdict is the one that the master would get if its
+// addresses were not translated.
 //
-// Conn.EndAddresses ends every flow with one of the addresses, as source or destination in either
-// direction, before or after translation. Conn.EndHosts ends the flows whose packets an address
-// sends or receives, and Conn.EndHostsFunc those of any set of addresses. They need no Judge: all
-// flows of a moved address end. A Conn needs no Sweeper.
+// # Moved addresses
 //
-// # What an ended flow may do
+// All flows of a moved address end, so no Judge and no Sweeper is needed. Conn has three methods
+// for this:
 //
-// The next packet of either side is judged as the first of a new flow; neither side is notified. A
-// packet of the client is denied. A packet of the server begins a flow from server to client. If
-// policy allows that flow, the client's packets pass as its replies.
+//   - EndHosts ends the flows whose packets an address sends or receives.
+//   - EndAddresses also ends flows with one of the addresses before destination NAT or after source
+//     NAT.
+//   - EndHostsFunc does what EndHosts does, for any set of addresses.
+//
+// # After a flow has ended
+//
+// The next packet of either side is judged as the first packet of a new flow. Neither side is
+// notified. A packet of the client is denied. A packet of the server begins a flow from server to
+// client. If policy allows that flow, the client's packets pass as its replies.
 //
 //   - TCP: the kernel picks up connections in the middle (net.netfilter.nf_conntrack_tcp_loose=1),
-//     so an ended connection may continue in the other direction. A ruleset must therefore drop
-//     TCP packets in state new that are no SYN: package nft does so with render.Config.TCPFromSYN.
-//   - UDP: such a packet looks like the first one of a flow that the server may begin. Config.BeforeEnd gets the flows
-//     before they end, so that rules can drop late packets: package nft does so.
+//     so an ended connection may continue in the other direction. To prevent this, a ruleset must
+//     drop TCP packets in state new that are no SYN. Package nft does so with
+//     render.Config.TCPFromSYN.
+//   - UDP: such a packet looks like the first one of a flow that the server may begin.
+//     Config.BeforeEnd gets the flows before they end, so that rules can drop these late packets.
+//     Package nft does so.
 //
 // # Usage
 //
@@ -73,12 +87,12 @@
 //
 // # Concurrency
 //
-// A Conn is for one goroutine at a time. A Sweeper accepts changes from any goroutine. Step calls
-// judges on its caller's goroutine, without holding a lock.
+// Only one goroutine at a time may use a Conn. A Sweeper accepts changes from any goroutine. Step
+// calls judges on the goroutine of its caller, and holds no lock meanwhile.
 //
 // # Errors
 //
-// A flow that the kernel refuses to end is an *EndError. ErrInterrupted: the table changed too fast
-// to be read. ErrUnsupported: not Linux. After an error of Step the changes stay pending, and the next
-// pass repeats the work.
+// A flow that the kernel refuses to end is an *EndError. ErrInterrupted means that the table
+// changed too fast to be read, ErrUnsupported that the system is not Linux. After an error of Step
+// the changes stay pending, and the next pass repeats the work.
 package conntrack

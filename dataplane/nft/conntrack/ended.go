@@ -4,14 +4,14 @@ package conntrack
 
 // WatchConfig configures WatchEnded.
 type WatchConfig struct {
-	// NetNS is a file descriptor of the network namespace, needed only until Started. Zero means that of the calling
-	// thread.
+	// NetNS is a file descriptor of the network namespace, needed until Started is called. Zero
+	// means the namespace of the calling thread.
 	NetNS int
-	// Ended is called for each flow that has ended, with its counters. The Flow is valid only during the call.
-	// Required.
+	// Ended is called for each flow that ends, with its counters. The Flow is valid only during the
+	// call. Required.
 	Ended func(*Flow, Counters)
-	// Missed is called each time that the kernel has dropped notifications, because the receive buffer was full.
-	// Optional.
+	// Missed is called each time that the kernel has dropped notifications because the receive
+	// buffer was full. Optional.
 	Missed func()
 	// Started is called once the socket receives notifications: every flow that ends later is reported. Optional.
 	Started func()

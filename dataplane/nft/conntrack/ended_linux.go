@@ -14,13 +14,15 @@ import (
 )
 
 const (
-	// groupEnded is NFNLGRP_CONNTRACK_DESTROY.
+	// groupEnded is NFNLGRP_CONNTRACK_DESTROY: notifications about flows that end.
 	groupEnded = 3
-	// endedBuffer is the size of the receive buffer in bytes. It holds about 10,000 notifications.
+	// endedBuffer is the size of the receive buffer in bytes. It has space for about 10,000
+	// notifications.
 	endedBuffer = 8 << 20
 )
 
-// WatchEnded calls cfg.Ended for each flow that ends, until ctx is done. It makes all calls on its caller's goroutine.
+// WatchEnded calls cfg.Ended for each flow that ends, until ctx is done. It makes all calls on the
+// goroutine of its caller.
 //
 // Errors: the context's; those of the system calls.
 func WatchEnded(ctx context.Context, cfg WatchConfig) error {

@@ -14,18 +14,20 @@ const (
 	protocolICMPv6 = 58
 )
 
-// Tuple identifies the packets of one direction of a flow. It is comparable. The zero Tuple means that
-// there is none.
+// Tuple identifies the packets of one direction of a flow. It is comparable. The zero Tuple means
+// that there is no tuple.
 type Tuple struct {
-	// Source and Destination of the direction's packets. The ports are zero if the protocol has none. For GRE, they
-	// are its keys.
+	// Source and Destination of the packets in this direction. The ports are zero if the protocol
+	// has none. For GRE, they are the keys.
 	Source, Destination netip.AddrPort
 	// Protocol is the IP protocol number.
 	Protocol uint8
-	// ICMPType, ICMPCode and ICMPID are those of an ICMP or ICMPv6 query, otherwise zero.
+	// ICMPType, ICMPCode and ICMPID are those of an ICMP or ICMPv6 query. For other packets they
+	// are zero.
 	ICMPType, ICMPCode uint8
 	ICMPID             uint16
-	// Zone is the connection tracking zone, if it applies to this direction only; otherwise zero.
+	// Zone is the connection tracking zone if it applies only to this direction. Otherwise it is
+	// zero.
 	Zone uint16
 }
 
@@ -45,7 +47,7 @@ func (t Tuple) String() string {
 
 func (t Tuple) icmp() bool { return t.Protocol == protocolICMP || t.Protocol == protocolICMPv6 }
 
-// reverse returns the tuple of the replies if nothing is translated.
+// reverse returns the tuple of the opposite direction, if no address is translated.
 func (t Tuple) reverse() Tuple {
 	t.Source, t.Destination = t.Destination, t.Source
 	return t
@@ -56,7 +58,8 @@ type Status uint32
 
 // The flags that users of the package need.
 const (
-	// StatusExpected: the kernel expected this flow because of another one, its master, as for FTP data.
+	// StatusExpected: the kernel expected this flow because of another one, its master. An example
+	// is FTP data.
 	StatusExpected Status = 1 << 0
 	// StatusSeenReply: there were packets in both directions.
 	StatusSeenReply Status = 1 << 1
@@ -66,21 +69,21 @@ const (
 	StatusSourceNAT Status = 1 << 4
 	// StatusDestinationNAT: the destination of the original direction is translated.
 	StatusDestinationNAT Status = 1 << 5
-	// StatusOffload: a flowtable has the flow. The kernel does not report its Timeout then.
+	// StatusOffload: the flow is in a flowtable. Then the kernel does not report its Timeout.
 	StatusOffload Status = 1 << 14
 )
 
 // Flow is one entry of the connection tracking table. It is comparable.
 //
-// The Original tuple is that of the first packet as it arrives, the Reply tuple that of the replies
-// as they arrive. With translated addresses, neither is the reverse of the other:
+// Original is the tuple of the first packet as it arrives, Reply the tuple of the replies as they
+// arrive. If addresses are translated, neither is the reverse of the other:
 //
 //	client 10.0.0.1:4711 ──▶ service 10.96.0.1:80, translated to 10.0.0.2:8080, masqueraded as 192.0.2.1:61000
 //	Original  10.0.0.1:4711 > 10.96.0.1:80        Source()         Requested()
 //	Reply     10.0.0.2:8080 > 192.0.2.1:61000     Destination()    Translated()
 type Flow struct {
 	Original, Reply Tuple
-	// Master is the original tuple of the master flow, if StatusExpected is set.
+	// Master is the original tuple of the master flow. It is set if Status has StatusExpected.
 	Master Tuple
 	// Zone is the connection tracking zone of both directions; zero is the default zone.
 	Zone uint16
@@ -88,35 +91,35 @@ type Flow struct {
 	Mark uint32
 	// Status flags.
 	Status Status
-	// ID mostly distinguishes the flow from other flows with the same tuples. The kernel computes
-	// it from the tuple and the memory address of the entry, so the next entry may have the same
-	// ID.
+	// ID usually distinguishes the flow from other flows with the same tuples. The kernel computes
+	// it from the tuple and the memory address of the entry, so a later entry may have the same ID.
 	ID uint32
-	// Timeout is how long the entry lasts without packets, in whole seconds. It is zero with StatusOffload.
+	// Timeout is the time for which the entry stays without packets, in whole seconds. With
+	// StatusOffload it is zero.
 	Timeout time.Duration
 }
 
-// Source is the source of the first packet, which policy matches.
+// Source returns the source of the first packet. Policy matches this address.
 func (f *Flow) Source() netip.AddrPort { return f.Original.Source }
 
-// Destination is the destination of the first packet after destination NAT, which all policy but
-// pre-DNAT policy matches.
+// Destination returns the destination of the first packet after destination NAT. All policy except
+// pre-DNAT policy matches this address.
 func (f *Flow) Destination() netip.AddrPort { return f.Reply.Source }
 
-// Requested is the destination of the first packet before destination NAT: pre-DNAT policy matches
-// it.
+// Requested returns the destination of the first packet before destination NAT. Pre-DNAT policy
+// matches this address.
 func (f *Flow) Requested() netip.AddrPort { return f.Original.Destination }
 
-// Translated is the source of the first packet after source NAT.
+// Translated returns the source of the first packet after source NAT.
 func (f *Flow) Translated() netip.AddrPort { return f.Reply.Destination }
 
-// Protocol is the IP protocol number.
+// Protocol returns the IP protocol number.
 func (f *Flow) Protocol() uint8 { return f.Original.Protocol }
 
-// Is4 reports whether the flow is one of IPv4.
+// Is4 reports whether the flow is an IPv4 flow.
 func (f *Flow) Is4() bool { return f.Original.Source.Addr().Is4() }
 
-// String returns the original tuple and, if translated, the reply tuple.
+// String returns the original tuple. If addresses are translated, it also has the reply tuple.
 func (f *Flow) String() string {
 	text := f.Original.String()
 	if f.Reply.Source != f.Original.Destination || f.Reply.Destination != f.Original.Source {

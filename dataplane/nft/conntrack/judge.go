@@ -13,17 +13,17 @@ type Verdict uint8
 const (
 	// Unknown means that the verdict cannot be determined. Such a flow is never ended.
 	Unknown Verdict = iota
-	// Allowed means that the packet gets through.
+	// Allowed means that the packet passes.
 	Allowed
-	// Denied means that it is dropped or rejected.
+	// Denied means that the packet is dropped or rejected.
 	Denied
 )
 
-// Judge returns the verdict of one ruleset on the first packet of a flow, at every hook that the
-// packet passes: the egress policy of the source and the ingress policy of the destination. Replies
-// are not judged. Step calls it, on its goroutine. A Judge must always return the same verdict for a
-// flow, so its ruleset must not change. It must not keep or change the flow. A nil Judge returns
-// Unknown.
+// Judge returns the verdict of one ruleset on the first packet of a flow. It considers every hook
+// that the packet passes: the egress policy of the source and the ingress policy of the
+// destination. It does not consider replies. Step calls a Judge on its goroutine. A Judge must
+// always return the same verdict for a flow, so its ruleset must not change. It must not keep or
+// change the flow. A nil Judge returns Unknown.
 type Judge func(*Flow) Verdict
 
 func (j Judge) verdict(f *Flow) Verdict {
@@ -33,20 +33,21 @@ func (j Judge) verdict(f *Flow) Verdict {
 	return j(f)
 }
 
-// change is a ruleset that was replaced, and the earliest time at which a sweep for it may begin.
+// change has a ruleset that was replaced, and the earliest time at which a sweep for this change
+// may begin.
 type change struct {
 	before Judge
 	due    time.Time
 }
 
-// rules are the rulesets that judge flows. Elements of changes are never changed in place.
+// rules has the rulesets that judge flows. The elements of changes never change.
 type rules struct {
 	changes []change
 	after   Judge
 	version uint64 // counts changes
 }
 
-// judge returns the verdict of the latest ruleset, and whether the flow is to be ended.
+// judge returns the verdict of the latest ruleset, and whether the flow must be ended.
 func (r *rules) judge(f *Flow) (after Verdict, stale bool) {
 	if f.Status&StatusExpected != 0 && f.Master.complete() {
 		// An expected flow gets the verdict of its master.

@@ -10,7 +10,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// Constants of nfnetlink. Package unix has them for Linux only; this file builds everywhere.
+// Constants of nfnetlink. Package unix has them only for Linux, and this file is built for all
+// systems.
 const (
 	subsystem = 1 // NFNL_SUBSYS_CTNETLINK
 
@@ -69,12 +70,13 @@ const (
 // familyHeader is the length of netfilter's own header (struct nfgenmsg).
 const familyHeader = 4
 
-// decodeFlow decodes the message of a flow. ok is false for another type of message, and for a family
-// other than IPv4 and IPv6. An incomplete flow is an error: it could be mistaken for another one.
+// decodeFlow decodes the message of a flow. ok is false if the message is of another type, or the
+// family is neither IPv4 nor IPv6. An incomplete flow is an error, because it could be mistaken for
+// another flow.
 func decodeFlow(m netlink.Message) (f Flow, ok bool, err error) {
 	var d netlink.Decoder
 	header := d.Begin(m.Data, familyHeader)
-	isFlow := m.Type == messageNew || m.Type == messageDelete // messageDelete is the notification of an end
+	isFlow := m.Type == messageNew || m.Type == messageDelete // messageDelete is the notification that a flow has ended
 	if !isFlow || header[0] != familyIPv4 && header[0] != familyIPv6 {
 		return Flow{}, false, d.Err
 	}
@@ -187,7 +189,7 @@ func familyOf(a netip.Addr) uint8 {
 	return familyIPv6
 }
 
-// appendDelete appends a request to delete only this flow. A request without a tuple would delete
+// appendDelete appends a request to delete a single flow. A request without a tuple would delete
 // all flows, so an incomplete tuple is an error.
 func appendDelete(b *netlink.Batch, f *Flow) error {
 	if !f.Original.complete() {

@@ -12,30 +12,34 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// pass is one attempt of a sweep: it walks the table once.
+// pass is one walk of the table. A sweep needs another pass if the first one fails.
 type pass struct {
-	covered int    // number of changes that it completes
+	covered int    // number of changes whose sweep this pass completes
 	queue   []Flow // flows to end
-	// announced is the number of flows at the head of queue that BeforeEnd has received. announcedAt
-	// is the time of its last call; before any, the start of the pass.
+	// announced is the number of flows at the beginning of queue that BeforeEnd has received.
+	// announcedAt is the time of the last call of BeforeEnd. Before the first call, it is the start
+	// of the pass.
 	announced   int
 	announcedAt time.Time
-	version     uint64 // rules.version by which the queue was judged
+	version     uint64 // the value of rules.version when the queue was judged
 	failed      []error
 	ended       int
-	// walked is set at the end of the table, lost if flows may have been missed.
+	// walked is set at the end of the table. lost is set if flows may have been missed.
 	walked, lost bool
 }
 
-// Step judges flows and ends those that a change denied. It returns once it has judged budget flows,
-// which it may exceed by the flows of one system call (about 100), or once the rates allow no more. It
-// also returns after each call of BeforeEnd, so that the caller can report a change before the flows
-// end. The next call continues the walk of the table.
+// Step judges flows and ends those that a change denied. It returns in these cases:
 //
-// Errors: the context's; those of the system calls, ErrInterrupted, and, at the end of a pass, the
-// errors of BeforeEnd and each *EndError, joined. Progress is then zero; the next call returns Wait.
-// After any error but the context's, the changes are still pending, and the next pass begins after
-// Config.Retry.
+//   - It has judged budget flows. It may exceed budget by the flows of one system call (about 100).
+//   - The rates allow no more.
+//   - BeforeEnd has received flows. So the caller can report a change before these flows end.
+//
+// The next call continues the walk of the table.
+//
+// Errors: the context's; those of the system calls; ErrInterrupted. At the end of a pass, Step also
+// returns a join of the errors of BeforeEnd and of each *EndError. The Progress is then zero; the
+// next call returns the Wait. After any error but the context's, the changes are still pending, and
+// the next pass begins after Config.Retry.
 func (s *Sweeper) Step(ctx context.Context, budget int) (Progress, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -57,7 +61,7 @@ func (s *Sweeper) Step(ctx context.Context, budget int) (Progress, error) {
 		s.pass.judgeAgain(r)
 		if s.endsNow(now) {
 			if s.ending.fill(now) > 0 && s.announce(now) {
-				return Progress{}, nil // the caller may have a new change to report
+				return Progress{}, nil // so that the caller can report a new change
 			}
 			wait, err := s.flush(now)
 			if err != nil {
@@ -99,13 +103,14 @@ func (s *Sweeper) begin(r rules, now time.Time) error {
 	return nil
 }
 
-// abandon abandons the pass after a failure, and delays the next one by Config.Retry.
+// abandon ends the pass after a failure. The next pass begins after Config.Retry.
 func (s *Sweeper) abandon(now time.Time, err error) error {
 	s.pass, s.retryAt = nil, now.Add(s.cfg.Retry)
 	return err
 }
 
-// finish ends the pass. It removes the changes of the pass, unless flows were lost or could not be ended.
+// finish ends the pass. The changes of the pass are done, unless flows were lost or could not be
+// ended.
 func (s *Sweeper) finish() error {
 	p := s.pass
 	s.pass = nil
@@ -124,7 +129,7 @@ func (s *Sweeper) finish() error {
 	s.mu.Lock()
 	s.stats.Sweeps++
 	if len(p.failed) == 0 {
-		s.rules.changes = slices.Clone(s.rules.changes[p.covered:]) // a copy, to free the old rulesets
+		s.rules.changes = slices.Clone(s.rules.changes[p.covered:]) // a copy, so that the old rulesets are freed
 		if len(s.rules.changes) == 0 {
 			s.rules.after = nil
 		}
@@ -159,7 +164,7 @@ func (s *Sweeper) judgeNext(r rules) (int, error) {
 	return len(flows), nil
 }
 
-// judgeAgain removes queued flows that the rules no longer end, if the rules have changed.
+// judgeAgain removes flows from the queue that need not end any more, if the rules have changed.
 func (p *pass) judgeAgain(r rules) {
 	if p.version == r.version {
 		return
@@ -178,8 +183,8 @@ func (p *pass) judgeAgain(r rules) {
 	p.queue, p.announced, p.version = kept, announced, r.version
 }
 
-// flush ends announced flows of the queue as far as the rate allows. If flows are left, it returns the time until the
-// rate allows more.
+// flush ends announced flows of the queue, as many as the rate allows. If flows are left, it
+// returns the time until the rate allows more.
 func (s *Sweeper) flush(now time.Time) (wait time.Duration, err error) {
 	p := s.pass
 	if len(p.queue) == 0 {
@@ -198,16 +203,17 @@ func (s *Sweeper) flush(now time.Time) (wait time.Duration, err error) {
 	return 0, nil
 }
 
-// endsNow reports whether to end queued flows before judging more. With BeforeEnd, it waits for maxQueue
-// flows or announceInterval, because each call of BeforeEnd may cost a transaction.
+// endsNow reports whether queued flows must be ended before more flows are judged. With BeforeEnd,
+// it waits until there are maxQueue flows, or until announceInterval has passed, because each call
+// of BeforeEnd may cost a transaction.
 func (s *Sweeper) endsNow(now time.Time) bool {
 	p := s.pass
 	return s.cfg.BeforeEnd == nil || p.walked || p.announced > 0 || len(p.queue) >= maxQueue ||
 		now.Sub(p.announcedAt) >= announceInterval
 }
 
-// announce passes the queue to BeforeEnd, unless it begins with flows that were passed before. It reports whether it
-// called BeforeEnd.
+// announce passes the queue to BeforeEnd, unless the queue begins with flows that BeforeEnd has
+// received. It reports whether it called BeforeEnd.
 func (s *Sweeper) announce(now time.Time) bool {
 	p := s.pass
 	if p.announced > 0 || len(p.queue) == 0 {

@@ -10,16 +10,18 @@ import (
 
 // Stats are the counters of a Sweeper since New.
 type Stats struct {
-	// Sweeps counts the complete passes over the table, Interrupted those that had to start again.
+	// Sweeps is the number of complete passes over the table. Interrupted is the number of passes
+	// that had to start again.
 	Sweeps, Interrupted uint64
-	// Judged counts the judged flows, each once in each pass.
+	// Judged is the number of judged flows. A flow counts once in each pass.
 	Judged uint64
-	// Unknown counts the judged flows on which the latest ruleset has no verdict.
+	// Unknown is the number of judged flows for which the latest ruleset has no verdict.
 	Unknown uint64
-	// Ended counts the ended flows, Vanished those that had ended before, and Failed those that the
-	// kernel refused to end. The next pass tries the last ones again.
+	// Ended is the number of ended flows. Vanished is the number of flows that had already ended.
+	// Failed is the number of flows that the kernel refused to end; the next pass tries these
+	// again.
 	Ended, Vanished, Failed uint64
-	// Pending is the number of changes whose sweep is not done.
+	// Pending is the number of changes whose sweep is not done yet.
 	Pending int
 }
 
@@ -27,14 +29,16 @@ type Stats struct {
 type Progress struct {
 	// Done means that no sweep is pending.
 	Done bool
-	// Wait is the time until the next Step has work: until Config.Delay or Config.Retry is over, or
-	// the rates allow more. It is zero if Done, or if the next Step can continue at once.
+	// Wait is the time until the next Step can do something: until the end of Config.Delay or
+	// Config.Retry, or until the rates allow more. It is zero if Done is set, or if the next Step
+	// can continue at once.
 	Wait time.Duration
 }
 
 // Sweeper ends the flows that a change of the ruleset turned from allowed to denied.
 //
-// Change and Stats may be called from any goroutine, Step and Close from one at a time.
+// Change and Stats may be called from any goroutine. Step and Close may be called from one
+// goroutine at a time.
 type Sweeper struct {
 	cfg Config
 
@@ -43,10 +47,10 @@ type Sweeper struct {
 	judging       bucket
 	ending        bucket
 	pass          *pass
-	retryAt       time.Time // the earliest start of the next pass after a failure
+	retryAt       time.Time // earliest start of the next pass after a failure
 	interrupted   int       // consecutive interrupted passes
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	rules rules
 	stats Stats
 }
@@ -62,7 +66,7 @@ func New(cfg Config) (*Sweeper, error) {
 	return newSweeper(cfg, func() (*Conn, error) { return Dial(ConnConfig{NetNS: cfg.NetNS}) })
 }
 
-// newSweeper is New with connections from dial.
+// newSweeper does what New does, with connections from dial.
 func newSweeper(cfg Config, dial func() (*Conn, error)) (*Sweeper, error) {
 	now := cfg.now()
 	s := &Sweeper{
@@ -78,7 +82,9 @@ func newSweeper(cfg Config, dial func() (*Conn, error)) (*Sweeper, error) {
 	return s, nil
 }
 
-// Close closes the sockets. Pending sweeps are not done. Errors: those of the system calls.
+// Close closes the sockets. Pending sweeps are not done.
+//
+// Errors: those of the system calls.
 func (s *Sweeper) Close() error {
 	var errs []error
 	for _, conn := range []*Conn{s.reader, s.ender} {
@@ -89,9 +95,9 @@ func (s *Sweeper) Close() error {
 	return errors.Join(errs...)
 }
 
-// Change records that one ruleset replaced another in the kernel before the call. A flow is ended
-// if before returns Allowed and after returns Denied. If further changes come before the sweep is
-// done, a flow is ended if the latest ruleset denies it and any earlier one allowed it: it may have
+// Change records that one ruleset has replaced another in the kernel. A flow is ended if before
+// returns Allowed and after returns Denied. If further changes come before the sweep is done, a
+// flow is ended if the latest ruleset denies it and any earlier one allowed it, because it may have
 // begun under each of them.
 func (s *Sweeper) Change(before, after Judge) {
 	due := s.cfg.now().Add(max(0, s.cfg.Delay))
