@@ -12,46 +12,52 @@ import (
 )
 
 const (
-	// maxDecisions is the number of decisions about a connection that are kept. A packet between two workloads
-	// has up to four: those of each end, and those of host endpoints for forwarded traffic.
+	// maxDecisions limits the decisions that are kept for a connection. A packet between two
+	// workloads has up to four: those of each workload, and those of host endpoints for forwarded
+	// traffic.
 	maxDecisions = 6
-	// staleAfter is the number of consecutive verdicts of other decisions about a connection after which a decision is
-	// removed: policy has changed.
+	// staleAfter is a number of verdicts. If so many consecutive verdicts about a connection are
+	// other decisions, policy has changed, and the decision is removed.
 	staleAfter = 32
-	// idleTime is how long a connection without a conntrack entry is kept after its last verdict. Another packet of it
-	// does not count as a connection before.
+	// idleTime is the time for which a connection without a conntrack entry is kept after its last
+	// verdict. In this time, another packet of it does not count as a new connection.
 	idleTime = 2 * time.Minute
-	// lateEnd is how long a conntrack entry is kept after the first of the Updates that do not find it. Its end may
-	// still be reported: the message waits in a socket. And the kernel may skip an entry while it resizes its hash
-	// table. In both cases only the packets since the last Update that found it are new.
+	// lateEnd is the time for which a conntrack entry is kept after the first Update that does not
+	// find it. The entry may have ended, with the message about its end still in a socket. Or the
+	// kernel skipped the entry because it resized its hash table. In both cases, only the packets
+	// since the last Update that found the entry are new.
 	lateEnd = 10 * time.Second
 )
 
-// tupleState is the state of all connections with one Tuple.
+// tupleState has the state of all connections with one Tuple.
 type tupleState struct {
 	tuple Tuple
-	// decisions have the flows that get the packets.
+	// decisions has the flows to which the packets count.
 	decisions []decision
 	// verdicts is the number of verdicts.
 	verdicts uint32
-	// pending is set from a verdict that counts as a connection until its conntrack entry is found.
+	// pending is set after a verdict that counts as a connection, until the connection's conntrack
+	// entry is found.
 	pending bool
-	// live is the number of its conntrack entries in Table.tracked that have not ended.
+	// live is the number of conntrack entries of the tuple in Table.tracked that have not ended.
 	live int
 	// updateNumber is the number of the last Update before the connection began.
 	updateNumber uint64
-	// idle is its element of Table.idle, or nil, and idleSince the time of the last verdict or end.
+	// idle is the element of the tuple in Table.idle, or nil. idleSince is the time of its last
+	// verdict or end.
 	idle      *list.Element
 	idleSince time.Time
 }
 
-// decision is a flow of a connection. last is the number of the last verdict about it.
+// decision is a flow to which a connection counts. last is the number of the last verdict with this
+// decision.
 type decision struct {
 	*entry
 	last uint32
 }
 
-// trackedKey identifies a conntrack entry. IDs are hashes of 32 bits, and there may be an entry for each ICMP ID.
+// trackedKey identifies a conntrack entry. An ID is only a hash of 32 bits, and each ICMP ID may
+// have an entry of its own.
 type trackedKey struct {
 	*tupleState
 	id           uint32
@@ -64,20 +70,22 @@ func keyOf(s *tupleState, f *conntrack.Flow) trackedKey {
 
 // tracked is a conntrack entry of a connection.
 type tracked struct {
-	// counted is what the flows already have.
+	// counted has the counters that are already counted in the flows.
 	counted conntrack.Counters
 	// updateNumber is the number of the last Update that found it.
 	updateNumber uint64
-	// missing is when the first of the Updates since then returned. Zero if there was none.
+	// missing is the time at which the first Update returned that did not find the entry. Zero if
+	// the last one found it.
 	missing time.Time
-	// ended is set if the entry ended during an Update, until the Update returns: the Update may have read the entry
-	// before the end, and report it afterwards.
+	// ended is set if the entry ended during an Update, until that Update returns. The Update may
+	// have read the entry before the end, and may report it afterwards.
 	ended bool
 }
 
 // Source reads the connection tracking table. *conntrack.Conn implements it.
 type Source interface {
-	// EachCounted calls each for every connection with its counters, and begin before it starts again.
+	// EachCounted calls each for every connection with its counters. It calls begin before it
+	// starts again.
 	EachCounted(ctx context.Context, begin func(), each func(*conntrack.Flow, conntrack.Counters)) error
 }
 
@@ -106,7 +114,7 @@ func (t *Table) forget(s *tupleState) {
 	delete(t.tuples, s.tuple)
 }
 
-// setIdle adds a tuple to the idle ones, or sets the time since which it is idle.
+// setIdle makes a tuple the latest idle one.
 func (t *Table) setIdle(s *tupleState) {
 	s.idleSince = time.Now()
 	if s.idle == nil {
@@ -123,7 +131,7 @@ func (t *Table) setActive(s *tupleState) {
 	}
 }
 
-// decide adds a decision to a tuple. Each decision counts the connection once.
+// decide adds a decision to a tuple. A connection counts once for each of its decisions.
 func (t *Table) decide(s *tupleState, k Key) {
 	if s.live == 0 && !s.pending {
 		s.decisions, s.pending, s.updateNumber = s.decisions[:0], true, t.updateNumber
@@ -148,7 +156,8 @@ func (t *Table) decide(s *tupleState, k Key) {
 	s.decisions = slices.DeleteFunc(s.decisions, func(d decision) bool { return s.verdicts-d.last > staleAfter })
 }
 
-// room returns the index of an empty decision. At the limit it replaces the one without a verdict for longest.
+// room returns the index of an unused decision. At the limit, it replaces the decision whose last
+// verdict is the oldest.
 func (s *tupleState) room() int {
 	if len(s.decisions) < maxDecisions {
 		s.decisions = append(s.decisions, decision{})
@@ -164,7 +173,7 @@ func (s *tupleState) room() int {
 	return oldest
 }
 
-// Ended counts the last packets of a connection. It is for conntrack.WatchConfig.Ended.
+// Ended counts the last packets of a connection. Use it as conntrack.WatchConfig.Ended.
 func (t *Table) Ended(f *conntrack.Flow, counters conntrack.Counters) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -187,15 +196,15 @@ func (t *Table) Ended(f *conntrack.Flow, counters conntrack.Counters) {
 		t.tracked[k] = tracked{ended: true}
 	}
 	if s.live == 0 {
-		t.setIdle(s) // another one with this tuple, which no Update has found, may still end
+		t.setIdle(s) // another entry with this tuple, which no Update has found, may still end
 	}
 }
 
-// Update counts the packets of connections that have not ended. It reads all connections of the kernel, at 2 µs each.
-// If no Update has found a connection for 10 seconds, its end was missed, and Update removes it. Concurrent calls run
-// one after the other.
+// Update counts the packets of connections that have not ended. It reads all connections of the
+// kernel, at 2 µs each. If a connection is missing for 10 seconds, its end was missed, and Update
+// removes the connection. Concurrent calls run one after the other.
 //
-// Errors: those of source.EachCounted; what was counted before stays.
+// Errors: those of source.EachCounted. What was counted before the error stays.
 func (t *Table) Update(ctx context.Context, source Source) error {
 	t.updating.Lock()
 	defer t.updating.Unlock()
@@ -216,7 +225,7 @@ func (t *Table) Update(ctx context.Context, source Source) error {
 		case e.missing.IsZero():
 			e.missing = now
 			t.tracked[k] = e
-		case now.Sub(e.missing) >= lateEnd: // its end was missed
+		case now.Sub(e.missing) >= lateEnd: // the message about its end was missed
 			delete(t.tracked, k)
 			k.live--
 		}
@@ -239,7 +248,7 @@ func (t *Table) Update(ctx context.Context, source Source) error {
 	return nil
 }
 
-// found counts the packets of a connection that goes on.
+// found counts the packets of a connection that continues.
 func (t *Table) found(f *conntrack.Flow, counters conntrack.Counters) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -254,7 +263,7 @@ func (t *Table) found(f *conntrack.Flow, counters conntrack.Counters) {
 		return
 	case !known && len(t.tracked) >= t.cfg.MaxConnections:
 		if s.idle != nil {
-			t.setIdle(s) // its end counts all its packets
+			t.setIdle(s) // the message about its end counts all its packets
 		}
 		return
 	case !known:
@@ -269,7 +278,8 @@ func (t *Table) found(f *conntrack.Flow, counters conntrack.Counters) {
 	t.tracked[k] = tracked{counted: counters, updateNumber: t.updateNumber}
 }
 
-// begin counts a connection whose conntrack entry is found, unless a verdict has counted it.
+// begin counts a connection whose conntrack entry was found, unless a verdict has already counted
+// it.
 func (t *Table) begin(s *tupleState) {
 	if !s.pending {
 		for _, d := range s.decisions {
@@ -292,7 +302,8 @@ func (t *Table) progress(s *tupleState, before, now conntrack.Counters) {
 	}
 }
 
-// exceeds reports whether a counter of a is over that of b: then b is of another connection, as counters never fall.
+// exceeds reports whether a counter of a is greater than that of b. Counters never fall, so b is
+// then of another connection.
 func exceeds(a, b conntrack.Counters) bool {
 	return a.OriginalPackets > b.OriginalPackets || a.OriginalBytes > b.OriginalBytes ||
 		a.ReplyPackets > b.ReplyPackets || a.ReplyBytes > b.ReplyBytes

@@ -11,38 +11,39 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Key identifies a flow: all connections from a source to a port of a destination that one rule decides about. It is
-// comparable.
+// Key identifies a flow: all connections from one source to one port of a destination about which
+// the same rule decides. It is comparable.
 type Key struct {
-	// Source and Destination are names, as in "shop/web", or addresses.
+	// Source and Destination are names, such as "shop/web", or addresses.
 	Source, Destination string
 	Protocol            policy.Protocol
-	// Port of the destination, after destination NAT. Zero for protocols without ports.
+	// Port is the destination port after destination NAT. Zero for protocols without ports.
 	Port uint16
 	Decision
 }
 
-// Decision is a verdict and its reason. It is comparable.
+// Decision is a verdict with its reason. It is comparable.
 type Decision struct {
 	Allowed bool
-	// Policy is the policy or profile whose rule decided. The zero Key means that no rule did.
+	// Policy is the policy or profile whose rule decided. It is the zero Key if no rule decided.
 	Policy policy.Key
 	// Direction of the rule. Empty if no rule decided.
 	Direction policy.Type
-	// Rule is the index of the rule in that direction, from 0.
+	// Rule is the index of the rule among the rules of that direction, from 0.
 	Rule int
-	// Reason is why the packet was allowed or denied, if no rule decided.
+	// Reason is the reason for the verdict if no rule decided.
 	Reason string
 }
 
-// Counts are the counters of a flow or decision. Packets of a connection are counted only if connection tracking counts
-// them.
+// Counts has the counters of a flow or a decision. Packets of a connection are counted only if
+// connection tracking counts them.
 type Counts struct {
-	// Connections that were allowed.
+	// Connections is the number of connections that were allowed.
 	Connections uint64
-	// Packets and Bytes from the source; of a denied flow, those that were dropped. Bytes are those of IP packets.
+	// Packets and Bytes are those from the source. For a denied flow, they are those that were
+	// dropped. Bytes are the lengths of IP packets.
 	Packets, Bytes uint64
-	// ReplyPackets and ReplyBytes from the destination.
+	// ReplyPackets and ReplyBytes are those from the destination.
 	ReplyPackets, ReplyBytes uint64
 }
 
@@ -62,9 +63,13 @@ type Flow struct {
 	First, Last time.Time
 }
 
-// Tuple is what policy sees of a connection: after destination NAT and before source NAT. It is comparable. The ports
-// are zero for protocols without ports. Several connections may have one Tuple at a time: those of ICMP between two
-// addresses, those from one port to two services with the same backend, and those of different conntrack zones.
+// Tuple has the fields of a connection that policy sees: after destination NAT and before source
+// NAT. It is comparable. The ports are zero for protocols without ports. Several connections may
+// have the same Tuple at a time:
+//
+//   - ICMP connections between two addresses;
+//   - connections from one port to two services with the same backend;
+//   - connections in different conntrack zones.
 type Tuple struct {
 	Source, Destination netip.AddrPort
 	Protocol            policy.Protocol
@@ -78,7 +83,8 @@ func TupleOf(e nflog.Entry) Tuple {
 	}
 }
 
-// tupleOf returns the tuple of a conntrack entry. Its ports may be GRE keys, which the verdict log does not have.
+// tupleOf returns the tuple of a conntrack entry. It leaves out GRE keys, because the verdict log
+// does not have them.
 func tupleOf(f *conntrack.Flow) Tuple {
 	t := Tuple{Source: f.Source(), Destination: f.Destination(), Protocol: policy.Protocol(f.Protocol())}
 	if !t.Protocol.HasPorts() {
@@ -87,8 +93,8 @@ func tupleOf(f *conntrack.Flow) Tuple {
 	return t
 }
 
-// Verdict is a verdict about a packet. Policy decides about each packet of a connection until there is a reply, so a
-// connection may have any number of verdicts.
+// Verdict is a verdict on a packet. Policy decides about each packet of a connection until there is
+// a reply, so a connection may have any number of verdicts.
 type Verdict struct {
 	Key
 	// Tuple of the connection.

@@ -9,33 +9,37 @@ import (
 	"time"
 )
 
-// Config configures a Table. For each limit, 0 means the default.
+// Config configures a Table. A limit of 0 means its default.
 type Config struct {
-	// MaxFlows is the maximum number of flows. Default 10,000.
+	// MaxFlows limits the number of flows. Default 10,000.
 	MaxFlows int
-	// MaxConnections is the maximum number of tuples whose packets are counted at a time, and of conntrack entries with
-	// these tuples. Entries over it are counted when they end. Default 65,536. With the default of MaxFlows, a full
-	// table with two policies for each connection takes 40 MiB, and 16 more for each of these policies if the flows
-	// were evicted.
+	// MaxConnections limits two numbers: the tuples whose packets are counted at a time, and the
+	// conntrack entries with these tuples. Entries over the limit are counted when they end.
+	// Default 65,536.
+	//
+	// With both defaults, a full table with two policies for each connection takes 40 MiB. If flows
+	// were evicted, each of these policies takes 16 MiB more.
 	MaxConnections int
-	// MaxTotals is the maximum number of decisions in Totals. Further decisions share two entries. Default 1,000.
+	// MaxTotals limits the number of decisions in Totals. Further decisions share two entries.
+	// Default 1,000.
 	MaxTotals int
-	// Evicted is called with each flow that a new one replaces, by the goroutine that adds it. It must not call the
-	// Table. Optional.
+	// Evicted is called with each flow that a new flow replaces, on the goroutine that adds the new
+	// one. It must not call the Table. Optional.
 	Evicted func(Flow)
 }
 
-// Stats are the statistics of a Table since New.
+// Stats has statistics of a Table since New.
 type Stats struct {
-	// Flows and Connections are how many there are now. Connections with one Tuple are one here.
+	// Flows and Connections are the current numbers. Connections with the same Tuple count as one.
 	Flows, Connections int
-	// Evicted is the number of flows that new ones have replaced.
+	// Evicted is the number of flows that new flows have replaced.
 	Evicted uint64
-	// Uncounted is the number of verdicts about connections over Config.MaxConnections. Each such verdict counts as a
-	// connection, and the packets of these connections are not counted.
+	// Uncounted is the number of verdicts on connections over Config.MaxConnections. Each of these
+	// verdicts counts as a connection, and the packets of these connections are not counted.
 	Uncounted uint64
-	// Missed is the number of calls of Missed. Update removes connections whose end was missed, at least 10 seconds
-	// after another Update that did not find them. Their last packets are not counted.
+	// Missed is the number of calls of Missed. An Update removes a connection whose end was missed,
+	// at least 10 seconds after the first Update that did not find the connection. Its last packets
+	// are not counted.
 	Missed uint64
 }
 
@@ -43,7 +47,7 @@ type Stats struct {
 type Table struct {
 	cfg Config
 
-	// updating is held by Update: one runs at a time. It is locked before mu.
+	// updating is locked during an Update, so that only one runs at a time. It is locked before mu.
 	updating sync.Mutex
 
 	mu     sync.Mutex
@@ -60,10 +64,10 @@ type Table struct {
 	updateRunning bool
 }
 
-// entry is a flow, which may have been evicted.
+// entry is a flow. It may have been evicted.
 type entry struct {
 	Flow
-	element *list.Element // nil if it was evicted
+	element *list.Element // nil after the flow was evicted
 }
 
 // New returns an empty Table.
@@ -94,7 +98,7 @@ func (t *Table) Verdict(v Verdict) {
 	t.decide(s, v.Key)
 }
 
-// entry returns the flow of a key, and adds it if there is none.
+// entry returns the flow with the key. If there is none, it adds one.
 func (t *Table) entry(k Key) *entry {
 	e := t.flows[k]
 	if e == nil {
@@ -130,8 +134,8 @@ func (t *Table) evict() {
 	}
 }
 
-// total returns the counters of a decision. Decisions over the limit share two: one of those that allow, one of those
-// that deny.
+// total returns the counters of a decision. Decisions over the limit share two counters: one for
+// those that allow, and one for those that deny.
 func (t *Table) total(d Decision) *Counts {
 	if t.totals[d] == nil {
 		if len(t.totals) >= t.cfg.MaxTotals {
@@ -144,14 +148,14 @@ func (t *Table) total(d Decision) *Counts {
 	return t.totals[d]
 }
 
-// Missed records that ends were not reported. It is for conntrack.WatchConfig.Missed.
+// Missed records that notifications about ends were lost. Use it as conntrack.WatchConfig.Missed.
 func (t *Table) Missed() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stats.Missed++
 }
 
-// Flows returns all flows, the latest first.
+// Flows returns all flows, the most recent first.
 func (t *Table) Flows() []Flow {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -162,9 +166,9 @@ func (t *Table) Flows() []Flow {
 	return all
 }
 
-// Totals returns the counters of each decision since New, including those of evicted flows. If there are more than
-// Config.MaxTotals decisions, all further ones are counted in two entries, one for allowed and one for denied packets.
-// Of their keys, only the field Allowed is set.
+// Totals returns the counters of each decision since New, including those of evicted flows.
+// Decisions over Config.MaxTotals share two entries: one for allowed packets, and one for denied
+// packets. In the keys of these entries, only the field Allowed is set.
 func (t *Table) Totals() map[Decision]Counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
