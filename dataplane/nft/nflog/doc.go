@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nflog reads the packets that nftables rules log to an nflog group: for each packet the
-// prefix of the rule, the interfaces, and fields of the headers.
+// Package nflog reads packets that nftables rules log to an nflog group. For each packet it returns
+// the prefix of the rule, the interfaces, and fields of the headers.
 //
 //	nft rule "log prefix ... group N" ──▶ nfnetlink_log ──▶ Follow ──▶ Entry
 //
@@ -11,11 +11,11 @@
 //
 // # Concurrency
 //
-// Follow makes all calls on its caller's goroutine. In a network namespace, only one socket at a time
-// can follow a group.
+// Follow makes all calls on the goroutine of its caller. In a network namespace, only one socket at
+// a time can follow a group.
 //
 // # Errors
 //
-// Follow returns the error of its context, that of the callback, or that of the kernel: EPERM if
-// another socket follows the group, or without CAP_NET_ADMIN.
+// Follow returns the error of its context, of the callback or of the kernel. The kernel's error is
+// EPERM if another socket follows the group, or if the process lacks CAP_NET_ADMIN.
 package nflog

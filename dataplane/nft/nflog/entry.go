@@ -11,21 +11,21 @@ import (
 
 // Entry is a logged packet.
 type Entry struct {
-	// Prefix of the rule.
+	// Prefix is the log prefix of the rule.
 	Prefix string
-	// In and Out are the indexes of the interfaces by which the packet enters and leaves; 0 if there
-	// is none.
+	// In and Out are the indexes of the interfaces by which the packet enters and leaves. An index
+	// is 0 if there is no such interface.
 	In, Out uint32
 	// Src and Dst are the addresses of the packet. They are invalid if its IP header is malformed.
 	Src, Dst netip.Addr
 	Protocol policy.Protocol
-	// SrcPort and DstPort are the ports. They are 0 if the protocol has none, and in a fragment other
-	// than the first.
+	// SrcPort and DstPort are the ports. They are 0 if the protocol has no ports, and in fragments
+	// other than the first.
 	SrcPort, DstPort uint16
-	// Length is the length of the packet in bytes, as its IP header has it. It includes that header.
+	// Length is the length of the packet in bytes, including its IP header, as that header has it.
 	Length int
-	// Missed is how many times the kernel dropped entries since the previous Entry, because the
-	// receive buffer was full. Each time it may have dropped several.
+	// Missed is the number of times that the kernel dropped entries since the previous Entry,
+	// because the receive buffer was full. Each time it may have dropped several.
 	Missed int
 }
 
@@ -35,7 +35,7 @@ const (
 	ports            = 4
 )
 
-// readPacket reads the headers of a packet that may be truncated.
+// readPacket reads the headers of a packet. The packet may be truncated.
 func (e *Entry) readPacket(p []byte) {
 	if len(p) == 0 {
 		return
@@ -62,7 +62,7 @@ func (e *Entry) read4(p []byte) {
 	}
 }
 
-// Numbers of IPv6 extension headers, which may precede the header of the protocol.
+// Numbers of IPv6 extension headers that may come before the header of the protocol.
 const (
 	hopByHop, routing, fragment, destination = 0, 43, 44, 60
 )

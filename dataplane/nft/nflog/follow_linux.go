@@ -18,10 +18,10 @@ import (
 type Config struct {
 	// Group is the number of the nflog group.
 	Group uint16
-	// NetNS is a file descriptor of the network namespace. 0 means that of the process.
+	// NetNS is a file descriptor of the network namespace. 0 means the namespace of the process.
 	NetNS int
-	// Started is called once the socket follows the group: packets that are logged later are
-	// reported. Optional.
+	// Started is called once the socket follows the group: Follow reports every packet that is
+	// logged later. Optional.
 	Started func()
 }
 
@@ -37,7 +37,7 @@ const (
 	cfgQueue   = 5
 	bind       = 1
 	copyPacket = 2
-	copyLength = 128 // bytes of each packet, enough for the headers
+	copyLength = 128 // bytes of each packet; enough for the headers
 
 	// The kernel sends a datagram once it has queueLength packets, or queueTime hundredths of a second after the first.
 	queueLength = 50
@@ -50,8 +50,8 @@ const (
 	headerLength = 4
 )
 
-// Follow calls do for every logged packet, until ctx is done or do returns an error. If do is slow, the kernel drops
-// entries: see Entry.Missed.
+// Follow calls do for every logged packet, until ctx is done or do returns an error. If do is slow,
+// the kernel drops entries: see Entry.Missed.
 //
 // Errors: the context's, that of do, and those of the system calls.
 func Follow(ctx context.Context, cfg Config, do func(Entry) error) error {

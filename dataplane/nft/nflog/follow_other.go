@@ -13,7 +13,7 @@ import (
 type Config struct {
 	// Group is the number of the nflog group.
 	Group uint16
-	// NetNS is a file descriptor of the network namespace. 0 means that of the process.
+	// NetNS is a file descriptor of the network namespace. 0 means the namespace of the process.
 	NetNS int
 	// Started is called once the socket follows the group. Optional.
 	Started func()
