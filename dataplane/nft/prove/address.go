@@ -14,38 +14,39 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// addressClass is addresses that neither policy nor the table can tell apart.
+// addressClass is a class of addresses that neither policy nor the table can distinguish.
 type addressClass struct {
-	// addr stands for all of them: an ordinary address, if there is one.
+	// addr stands for all addresses of the class. It is an ordinary address if the class has one.
 	addr netip.Addr
 }
 
-// sum is a hash of a set of tests: the sum of their hashes, so that tests can be added and removed.
+// sum is a hash of a set of tests. It is the sum of the hashes of the tests, so that tests can be
+// added and removed.
 type sum [2]uint64
 
 func (s sum) plus(o sum) sum  { return sum{s[0] + o[0], s[1] + o[1]} }
 func (s sum) minus(o sum) sum { return sum{s[0] - o[0], s[1] - o[1]} }
 
-// edge is an address at which addresses begin that satisfy more tests, or others, than those before.
+// edge is an address from which on addresses satisfy other tests than the addresses before it.
 type edge struct {
 	addr  netip.Addr
 	delta sum
 }
 
-// addressTests collects what the rules and sets of a table test of addresses.
+// addressTests collects the tests on addresses that the rules and sets of a table contain.
 type addressTests struct {
 	seeds   [2]maphash.Seed
 	edges   []edge
 	buf     []byte
-	unknown []string // tests that are not ranges
+	unknown []string // tests that are not ranges of addresses
 }
 
 func newAddressTests() *addressTests {
 	return &addressTests{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 }
 
-// table collects the tests of a table. An address satisfies an element if its part of the key does:
-// the rest of the element belongs to the test.
+// table collects the tests of a table. For an element whose key has further parts, these parts
+// belong to the test: an address satisfies the test if the address part of the key contains it.
 func (t *addressTests) table(table *ruleset.Table) {
 	for _, s := range table.Sets {
 		t.elements("set "+s.Name, s.Key, s.Elements)
@@ -102,7 +103,8 @@ func (t *addressTests) elements(name string, key []ruleset.Type, elements []rule
 	}
 }
 
-// lastOf returns the last value of a part of an element, which is the first unless that is a range.
+// lastOf returns the last value of a part of an element. Unless the part is a range, that is its
+// only value.
 func lastOf(e *ruleset.Element, part int) ruleset.Value {
 	switch {
 	case e.Ends != nil:
@@ -135,12 +137,12 @@ func (t *addressTests) compare(m ruleset.Compare) {
 	t.add(first, last)
 }
 
-// add adds the test of t.buf, which the addresses of a range satisfy.
+// add adds the test in t.buf. The addresses from first to last satisfy it.
 func (t *addressTests) add(first, last ruleset.Value) {
 	from, ok := netip.AddrFromSlice(first)
 	to, ok2 := netip.AddrFromSlice(last)
 	if !ok || !ok2 {
-		return // such a value equals no address
+		return // no address equals such a value
 	}
 	s := sum{maphash.Bytes(t.seeds[0], t.buf), maphash.Bytes(t.seeds[1], t.buf)}
 	t.edges = append(t.edges, edge{from, s})
@@ -149,7 +151,7 @@ func (t *addressTests) add(first, last ruleset.Value) {
 	}
 }
 
-// prefix adds the edges of a prefix, which is no test of the table.
+// prefix adds the edges of a prefix that is no test of the table.
 func (t *addressTests) prefix(p netip.Prefix) {
 	t.edges = append(t.edges, edge{addr: p.Addr()})
 	if next := ruleset.LastAddr(p).Next(); next.IsValid() {
@@ -157,7 +159,7 @@ func (t *addressTests) prefix(p netip.Prefix) {
 	}
 }
 
-// special are prefixes whose addresses are no ordinary senders and receivers.
+// special returns prefixes whose addresses are no ordinary senders and receivers.
 func special() []netip.Prefix {
 	var list []netip.Prefix
 	for _, text := range []string{
@@ -171,8 +173,9 @@ func special() []netip.Prefix {
 	return list
 }
 
-// classes cuts all addresses at the edges, puts those between two edges into the class of the policies
-// and of the tests, and returns these classes. Index is filled with the class of each of its addresses.
+// classes divides all addresses at the edges. The addresses between two edges belong to the same
+// class of the policies and satisfy the same tests. Pieces with equal classes and tests are one
+// class. classes also fills index with the class of each of the index's addresses.
 func (t *addressTests) classes(
 	ctx context.Context, policies *verdict.AddressClasses, index map[netip.Addr]int,
 ) ([]addressClass, error) {

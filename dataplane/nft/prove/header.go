@@ -15,12 +15,13 @@ import (
 // header has the values of a packet's header fields.
 type header [ruleset.HeaderFields]uint16
 
-// headerNames has the fields of verdict.Flow that header fields are. They are found by their names, so
-// a new field needs no change here: "tcp flags" is TCPFlags.
+// headerNames maps header fields to the fields of verdict.Flow with the same names: "tcp flags" is
+// TCPFlags. So a new header field needs no change here.
 type headerNames struct {
-	// flow are their indexes. An index is nil if a packet has the standard value only.
+	// flow has the index of the Flow's field for each header field. It is nil if packets have only
+	// the standard value.
 	flow [ruleset.HeaderFields][]int
-	// byName has the header fields by the names of those of a flow.
+	// byName has the header fields by the names of the Flow's fields.
 	byName map[string]ruleset.HeaderField
 }
 
@@ -38,7 +39,7 @@ func newHeaderNames() *headerNames {
 	return n
 }
 
-// set gives a flow the values.
+// set sets the header fields of a flow.
 func (n *headerNames) set(f *verdict.Flow, values header) {
 	v := reflect.ValueOf(f).Elem()
 	for h, index := range n.flow {
@@ -48,7 +49,7 @@ func (n *headerNames) set(f *verdict.Flow, values header) {
 	}
 }
 
-// mentioned calls do with each range of values that a rule mentions.
+// mentioned calls do with each range of values that a match mentions.
 func (n *headerNames) mentioned(m *policy.HeaderMatch, do func(h ruleset.HeaderField, first, last int)) {
 	m.HeaderValues(func(field string, first, last uint64) {
 		if h, ok := n.byName[field]; ok {
@@ -57,8 +58,8 @@ func (n *headerNames) mentioned(m *policy.HeaderMatch, do func(h ruleset.HeaderF
 	})
 }
 
-// headerValues returns the values of a field that packets have, of which the mentions tell each from the
-// others. Those that Report.NotProved names are left out.
+// headerValues returns the values of a field for the packets to try: one for each kind that the
+// mentions distinguish. It leaves out values that Report.NotProved names.
 func headerValues(h ruleset.HeaderField, v6 bool, mentioned ranges) []int {
 	standard := 0
 	switch {

@@ -10,20 +10,21 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// transport is what a packet has besides addresses and interfaces.
+// transport has the fields of a packet other than addresses and interfaces.
 type transport struct {
 	protocol     policy.Protocol
 	sport, dport uint16
 	header       header
 }
 
-// ranges are ranges of numbers, from the first to the last.
+// ranges has ranges of numbers, each from its first to its last number.
 type ranges map[[2]int]bool
 
-// mentions are the values of a packet's fields that rules mention: what they can tell apart.
+// mentions has the values of a packet's fields that rules mention. Rules can distinguish only
+// these.
 type mentions struct {
 	dports, sports, protocols ranges
-	// headers are those of the header fields, in IPv4 and in IPv6.
+	// headers has the values of the header fields, for IPv4 and IPv6.
 	headers [2][ruleset.HeaderFields]ranges
 }
 
@@ -39,7 +40,7 @@ func newMentions() *mentions {
 
 func (r ranges) add(first, last int) { r[[2]int{first, last}] = true }
 
-// union adds the mentions of others.
+// union adds all that others mention.
 func (m *mentions) union(others ...*mentions) *mentions {
 	for _, o := range others {
 		for i, c := range o.all() {
@@ -53,8 +54,8 @@ func (m *mentions) all() []ranges {
 	return slices.Concat([]ranges{m.dports, m.sports, m.protocols}, m.headers[0][:], m.headers[1][:])
 }
 
-// values returns numbers from first to last, of which the ranges tell each from the others: one for
-// each piece of a range, and one for all numbers outside. It prefers the standard number.
+// values returns numbers from first to last, one for each kind that the ranges distinguish: one in
+// each piece of a range, and one outside all ranges. It prefers the standard number.
 func (r ranges) values(standard, first, last int) []int {
 	change := map[int]int{first: 0}
 	for p := range r {
@@ -85,7 +86,7 @@ func (r ranges) values(standard, first, last int) []int {
 	return values
 }
 
-// The numbers that stand for those that nothing mentions.
+// Numbers that nothing usually mentions.
 const (
 	otherPort      = 40_000
 	otherProtocol  = 253 // for experiments
@@ -95,7 +96,7 @@ const (
 	lastDiscovery  = 137
 )
 
-// transports returns a packet of each kind that the mentions tell apart.
+// transports returns a packet of each kind that the mentions distinguish.
 func (m *mentions) transports(v6 bool) (list []transport) {
 	headers := &m.headers[0]
 	if v6 {
@@ -128,7 +129,7 @@ func (m *mentions) transports(v6 bool) (list []transport) {
 	return list
 }
 
-// each returns the packets with each of the values.
+// each returns the packets of kinds, once with each of the values.
 func each(kinds []transport, values []int, set func(*transport, uint16)) (list []transport) {
 	for _, t := range kinds {
 		for _, v := range values {
@@ -139,14 +140,15 @@ func each(kinds []transport, values []int, set func(*transport, uint16)) (list [
 	return list
 }
 
-// named has what names stand for: ports at some endpoint, those of services, and header fields.
+// named has the meanings of names: the ports with a name at any endpoint, the ports of services,
+// and the header fields.
 type named struct {
 	headers  *headerNames
 	ports    map[string]map[uint16]bool
 	services map[policy.ServiceMatch]map[uint16]bool
 }
 
-// policyRules adds what rules of a namespace mention.
+// policyRules adds the values that rules in a namespace mention.
 func (m *mentions) policyRules(rules []policy.Rule, namespace string, names *named) {
 	header := func(h ruleset.HeaderField, first, last int) {
 		for v6 := range m.headers {
@@ -184,7 +186,7 @@ func (m *mentions) policyRules(rules []policy.Rule, namespace string, names *nam
 	}
 }
 
-// failsafes adds what failsafe ports mention.
+// failsafes adds the values that failsafe ports mention.
 func (m *mentions) failsafes(list []policy.Failsafe) {
 	for _, f := range list {
 		m.protocols.add(int(f.Protocol), int(f.Protocol))
@@ -193,7 +195,7 @@ func (m *mentions) failsafes(list []policy.Failsafe) {
 	}
 }
 
-// of returns where the values of a field of the table are added.
+// of returns the ranges to which values of a field of the table are added.
 func (m *mentions) of(f ruleset.Field) (list []ranges) {
 	switch f {
 	case ruleset.Dport, ruleset.CtOriginalDport:
@@ -213,7 +215,7 @@ func (m *mentions) of(f ruleset.Field) (list []ranges) {
 	return list
 }
 
-// number returns the number that a value is.
+// number returns a value as a number.
 func number(v ruleset.Value) (n int) {
 	for _, b := range v {
 		n = n<<8 | int(b)

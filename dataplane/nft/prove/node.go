@@ -18,37 +18,37 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// prover has what a proof reads. Only the counters change after newProver.
+// prover has the data of a proof. After newProver, only the counters change.
 type prover struct {
 	cfg  Config
 	full *verdict.Evaluator
-	// part has the policies of the node alone.
+	// part has only the policies of the node.
 	part    *verdict.Evaluator
 	classes []addressClass
 	index   map[netip.Addr]int // the classes of some addresses
 	groups  []*group
-	// hosts has the policy of the host endpoints.
+	// hosts is a group with the policy of the host endpoints.
 	hosts  *group
-	locals []*policy.WorkloadEndpoint // of the node
+	locals []*policy.WorkloadEndpoint // the workload endpoints of the node
 	tableSide
 	hostSide
 	counts
 }
 
-// tableSide is what a proof reads of the table.
+// tableSide has the data of a proof that comes from the table.
 type tableSide struct {
 	sim     *simulate.Simulator
 	headers *headerNames
-	// hooks says which hooks have a chain.
+	// hooks has the hooks that have a chain.
 	hooks [ruleset.Postrouting + 1]bool
-	// unknownTests are those of the table that cannot be represented.
+	// unknownTests are tests of the table that addressTests cannot represent.
 	unknownTests []string
 }
 
-// hostSide is what the node has besides workloads.
+// hostSide has the data of the node other than workloads.
 type hostSide struct {
-	hostKeys   []policy.Key                          // of the host endpoints
-	interfaces []string                              // of the host
+	hostKeys   []policy.Key                          // keys of the host endpoints
+	interfaces []string                              // interfaces of the host
 	own        [2][]netip.Addr                       // addresses of the node of each family, of one class each
 	local      map[netip.Addr]bool                   // all addresses of the node
 	facts      [2][2]map[ruleset.Field]ruleset.Value // results of routing lookups; see makeFacts
@@ -57,14 +57,17 @@ type hostSide struct {
 // counts are the numbers of a Report.
 type counts struct{ packets, evaluations, different atomic.Int64 }
 
-// group is endpoints that policy cannot tell apart, as long as their addresses have equal classes.
+// group is a group of endpoints that policy cannot distinguish, as long as their addresses have
+// equal classes.
 type group struct {
 	members []*policy.WorkloadEndpoint
 	eval    *verdict.Evaluator
 	keys    []policy.Key
-	// class has the class that the policies of the group put the addresses of each class into.
+	// class has, for each class of addresses, the class into which the policies of the group put
+	// its addresses.
 	class []int
-	// in and out are what the policies and the table mention for packets to and from the members.
+	// in and out have the values that policies and the table mention for packets to and from the
+	// members.
 	in, out *mentions
 }
 
@@ -136,8 +139,8 @@ func filtering(t *ruleset.Table) *ruleset.Table {
 	return &some
 }
 
-// readWorld returns the workload endpoints of the node, and what names of ports and services mean.
-// It reads the host endpoints, the interfaces and the addresses of the node.
+// readWorld returns the workload endpoints of the node, and the meanings of names of ports and
+// services. It also reads the host endpoints, the interfaces and the addresses of the node.
 func (p *prover) readWorld() (locals []*policy.WorkloadEndpoint, names *named) {
 	names = &named{
 		headers: p.headers, ports: map[string]map[uint16]bool{}, services: map[policy.ServiceMatch]map[uint16]bool{},
@@ -219,7 +222,7 @@ func (p *prover) addOwn(addrs ...netip.Addr) {
 	}
 }
 
-// reduceOwn keeps one address of the node of each class.
+// reduceOwn keeps one address of the node for each class.
 func (p *prover) reduceOwn() {
 	known := map[int]bool{}
 	for _, a := range slices.SortedFunc(maps.Keys(p.local), netip.Addr.Compare) {
@@ -237,7 +240,8 @@ func family(a netip.Addr) int {
 	return 0
 }
 
-// makeFacts makes the results of routing lookups, by whether source and destination are the node's.
+// makeFacts makes the results of routing lookups. They depend on whether source and destination are
+// addresses of the node.
 func (p *prover) makeFacts() {
 	typ := func(local int) ruleset.Value {
 		return ruleset.Uint32([]uint32{ruleset.FibTypeUnicast, ruleset.FibTypeLocal}[local])
@@ -251,8 +255,8 @@ func (p *prover) makeFacts() {
 	}
 }
 
-// classify returns the class of each class of addresses for the policies of some endpoints. The families
-// have different classes.
+// classify returns the class of each class of addresses for the policies of some endpoints. No
+// class has addresses of both families.
 func (p *prover) classify(e *verdict.Evaluator, keys []policy.Key) ([]int, error) {
 	policies, err := e.AddressClasses(keys...)
 	if err != nil {
@@ -273,8 +277,8 @@ func (p *prover) classify(e *verdict.Evaluator, keys []policy.Key) ([]int, error
 	return class, nil
 }
 
-// makeGroups puts the endpoints into groups: those with the same policies and profiles, and then those
-// whose addresses these policies cannot tell apart.
+// makeGroups divides the endpoints into groups. The endpoints of a group have the same policies and
+// profiles, and these policies cannot distinguish their addresses.
 func (p *prover) makeGroups(ctx context.Context, locals []*policy.WorkloadEndpoint, names *named, r *reader) error {
 	byPolicy, order := map[string][]*policy.WorkloadEndpoint{}, []string{}
 	for _, e := range locals {
@@ -323,7 +327,8 @@ func (p *prover) makeGroups(ctx context.Context, locals []*policy.WorkloadEndpoi
 	return nil
 }
 
-// profileRules returns a text with the rules of profiles: equal for profiles that decide alike.
+// profileRules returns texts of the rules of profiles. Texts are equal if the profiles decide
+// alike.
 func (p *prover) profileRules(names []string) (texts []string) {
 	for _, name := range names {
 		at := (&policy.Profile{Name: name}).Key()
@@ -339,7 +344,7 @@ func (p *prover) profileRules(names []string) (texts []string) {
 	return texts
 }
 
-// policyMentions adds what the policies and profiles of an endpoint mention.
+// policyMentions adds the values that the policies and profiles of an endpoint mention.
 func (p *prover) policyMentions(in, out *mentions, key policy.Key, profiles []string, names *named) {
 	add := func(ingress, egress []policy.Rule, namespace string) {
 		in.policyRules(ingress, namespace, names)
@@ -358,8 +363,8 @@ func (p *prover) policyMentions(in, out *mentions, key policy.Key, profiles []st
 	}
 }
 
-// addSettings adds the ports and protocols of the settings: to in for received packets, to out for sent ones.
-// hosts means that the node has host endpoints, so failsafe ports count.
+// addSettings adds the ports and protocols of the settings: to in for received packets, and to out
+// for sent ones. hosts is set if the node has host endpoints, so that failsafe ports count.
 func addSettings(in, out *mentions, host policy.HostConfig, hosts bool) {
 	if hosts {
 		in.failsafes(host.FailsafeInbound)

@@ -18,25 +18,27 @@ import (
 type Config struct {
 	// World has the resources of the cluster. Required.
 	World verdict.World
-	// Verdict has the settings of the node: those that the table was rendered with.
+	// Verdict has the settings of the node. The table must have been rendered with the same
+	// settings.
 	Verdict verdict.Config
-	// Node is the name of the node whose table it is. Required.
+	// Node is the name of the node that the table is for. Required.
 	Node string
-	// Table to compare. It must validate, and must not change meanwhile. Required.
+	// Table is the table to compare. It must be valid, and must not change meanwhile. Required.
 	Table *ruleset.Table
-	// HostInterface is the name of an interface of the node that no endpoint has. Remote peers are behind
-	// it, and behind the interfaces of host endpoints. The default is "eth0".
+	// HostInterface is the name of an interface of the node that no endpoint has. Remote peers are
+	// behind this interface and behind the interfaces of host endpoints. The default is "eth0".
 	HostInterface string
-	// InterfacePrefix is that of render.Config: an interface with it belongs to a workload. Such interfaces
-	// of host endpoints are left out. The default is "way".
+	// InterfacePrefix is that of render.Config: an interface with this prefix belongs to a
+	// workload. If a host endpoint has such an interface, it is left out. The default is "way".
 	InterfacePrefix string
-	// Bridges has, for each interface of a workload that is a port of one of render.Config.Bridges, the
-	// name of the bridge. Nil if there is none.
+	// Bridges has the bridge of each workload's interface that is a port of one of
+	// render.Config.Bridges. Nil if there is none.
 	Bridges map[string]string
-	// Limit is how many differences Report has at most. The default is 10.
+	// Limit limits the number of differences in the Report. The default is 10.
 	Limit int
-	// Progress is called now and then with the number of steps that are done, and of all. It may be called
-	// from several goroutines, but not by two at a time. An error ends the proof. Optional.
+	// Progress is called now and then with the number of steps that are done, and the number of all
+	// steps. It may be called from several goroutines, but only from one at a time. If it returns
+	// an error, the proof ends. Optional.
 	Progress func(done, all int) error
 }
 
@@ -69,14 +71,15 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// Table compares a table with policy on one packet of every kind that either tells apart.
+// Table compares a table with policy: it tries one packet of each kind that policy or the table
+// distinguishes.
 //
-// The time is in proportion to the local endpoints times the classes of addresses times the ports that
-// their policies mention, and to the size of the world and the table. The memory is in proportion to
-// the size of the world and of the table. All processors are used.
+// The time is proportional to the product of local endpoints, classes of addresses and ports that
+// the endpoints' policies mention. It also grows with the size of the world and the table. The
+// memory is proportional to the size of the world and the table. Table uses all processors.
 //
-// Errors: a config or a table that is not valid, or a table that cannot be simulated; that of the
-// context; that of Config.Progress. A difference is no error.
+// Errors: an invalid config; a table that is not valid or cannot be simulated; that of the context;
+// that of Config.Progress. A difference is no error.
 func Table(ctx context.Context, cfg Config) (Report, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -111,7 +114,7 @@ func Table(ctx context.Context, cfg Config) (Report, error) {
 	return r, nil
 }
 
-// incomplete returns what of the table and the world cannot be judged.
+// incomplete returns what the table and the world contain that cannot be compared.
 func (p *prover) incomplete() (reasons []string) {
 	for _, test := range p.unknownTests {
 		reasons = append(reasons, "a rule compares "+test)
@@ -136,7 +139,7 @@ func (p *prover) incomplete() (reasons []string) {
 	return slices.Compact(reasons)
 }
 
-// explain evaluates a packet with the whole world, and traces it.
+// explain evaluates a packet with the whole world, and traces it through the table.
 func (p *prover) explain(c comparison) (Difference, error) {
 	flow := p.flow(&c)
 	d := Difference{Flow: flow, Allowed: !c.want, Explanation: p.full.Explain(flow)}
@@ -148,7 +151,7 @@ func (p *prover) explain(c comparison) (Difference, error) {
 	return d, err
 }
 
-// admitted returns the resource as policy counts it, or nil.
+// admitted returns the resource in the form in which policy uses it, or nil if policy rejects it.
 func admitted(key policy.Key, r policy.Resource) policy.Resource {
 	r, _ = policy.Update{Key: key, Resource: r}.Admit()
 	return r

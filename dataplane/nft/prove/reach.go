@@ -10,12 +10,12 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// reader reads what the rules of a table mention. It is for one goroutine.
+// reader reads the values that the rules of a table mention. Only one goroutine may use it.
 type reader struct {
 	bases  []string
 	chains map[string]*ruleset.Chain
 	sets   map[string]*ruleset.Set
-	known  map[string]*mentions // of the elements of a set, by the fields of a lookup and the set
+	known  map[string]*mentions // the mentions of a set's elements, by the fields of a lookup and the set
 }
 
 func newReader(t *ruleset.Table) *reader {
@@ -32,7 +32,7 @@ func newReader(t *ruleset.Table) *reader {
 	return r
 }
 
-// reading is the reading of what packets of two interfaces can reach.
+// reading reads the values that rules mention for packets of a given pair of interfaces.
 type reading struct {
 	*reader
 	in, out []ruleset.Value
@@ -40,8 +40,9 @@ type reading struct {
 	to      *mentions
 }
 
-// mentions returns what the rules mention that a packet may reach that comes in by one interface and
-// leaves by another, of which either may be "". At some hooks the packet has only one of them.
+// mentions returns the values that rules mention which a packet may reach. The packet enters by the
+// interface in and leaves by the interface out, of which either may be "". At some hooks a packet
+// has only one of them.
 func (r *reader) mentions(in, out string) *mentions {
 	values := func(name string) []ruleset.Value {
 		return []ruleset.Value{ruleset.Ifname(name), ruleset.Ifname("")}
@@ -64,7 +65,8 @@ func (x *reading) chain(name string) {
 	}
 }
 
-// rule adds what a rule mentions, unless its matches on interfaces do not hold.
+// rule adds the values that a rule mentions. It does nothing if the rule's matches on interfaces
+// cannot hold.
 func (x *reading) rule(r *ruleset.Rule) {
 	for _, m := range r.Matches {
 		if !x.possible(m) {
@@ -99,7 +101,8 @@ func (x *reading) rule(r *ruleset.Rule) {
 	}
 }
 
-// vmap adds what a verdict map and the chains that it leads to mention.
+// vmap adds the values that a verdict map mentions, and those that the chains mention to which it
+// leads.
 func (x *reading) vmap(m ruleset.VMap) {
 	elements := m.Elements
 	if m.Map != "" {
@@ -121,7 +124,7 @@ func (x *reading) vmap(m ruleset.VMap) {
 	}
 }
 
-// lookup adds what the elements of a named set mention.
+// lookup adds the values that the elements of a named set mention.
 func (x *reading) lookup(fields []ruleset.Field, name string) {
 	s := x.sets[name]
 	if s == nil {
@@ -148,7 +151,8 @@ func mentionsOf(fields []ruleset.Field, elements []ruleset.Element) *mentions {
 	return m
 }
 
-// interfaces returns the values of the interface that is the first field of a lookup, if it is known.
+// interfaces returns the values that the first field of a lookup may have, if this field is an
+// interface.
 func (x *reading) interfaces(fields []ruleset.Field) (names []ruleset.Value, known bool) {
 	switch {
 	case len(fields) == 0:

@@ -9,62 +9,65 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Report is what a proof found. String writes it for people, encoding/json for programs.
+// Report is the result of a proof. String writes it for people, encoding/json for programs.
 type Report struct {
-	// Node that the proof is about.
+	// Node is the name of the node.
 	Node string `json:"node"`
-	// Endpoints is the number of workload endpoints of the node, and Groups that of groups of them with
-	// equal policy.
+	// Endpoints is the number of workload endpoints of the node. Groups is the number of groups of
+	// endpoints with equal policy.
 	Endpoints int `json:"endpoints"`
 	Groups    int `json:"groups"`
-	// AddressClasses is the number of kinds of addresses that policy or the table tells apart.
+	// AddressClasses is the number of kinds of addresses that policy or the table distinguishes.
 	AddressClasses int `json:"addressClasses"`
-	// Packets were run through the table, each of which stands for all of its kind.
+	// Packets is the number of packets that were run through the table. Each packet stands for all
+	// packets of its kind.
 	Packets int64 `json:"packets"`
-	// Evaluations is how often policy was evaluated. Packets that policy cannot tell apart share one.
+	// Evaluations is the number of evaluations of policy. Packets that policy cannot distinguish
+	// share one.
 	Evaluations int64 `json:"evaluations"`
-	// Different is the number of packets for which the table has another result than policy.
+	// Different is the number of packets for which the table and policy have different results.
 	Different int64 `json:"different"`
-	// Differences are the first of them, at most Config.Limit. Of packets that differ in protocol and
-	// ports alone there is only the first.
+	// Differences has the first of these packets, up to Config.Limit. Of several packets that
+	// differ only in protocol and ports, it has only the first.
 	Differences []Difference `json:"differences"`
-	// Complete says that the table and the world have nothing that this package cannot judge. If
-	// it is false, Incomplete has the reasons. The packets that NotProved lists are left out in any case.
+	// Complete is set if the table and the world contain nothing that this package cannot compare.
+	// If it is not set, Incomplete has the reasons. The packets in NotProved are left out in any
+	// case.
 	Complete   bool     `json:"complete"`
 	Incomplete []string `json:"incomplete,omitempty"`
-	// NotProved lists the kinds of packets that were not run.
+	// NotProved lists the kinds of packets that are never tried.
 	NotProved []string `json:"notProved"`
 }
 
-// Agrees reports whether policy and table have the same result for all packets.
+// Agrees reports whether policy and the table have the same result for all packets.
 func (r Report) Agrees() bool { return r.Different == 0 }
 
-// Difference is a packet for which the table has another result than policy.
+// Difference is a packet for which policy and the table have different results.
 type Difference struct {
 	// Flow is the packet.
 	Flow verdict.Flow `json:"flow"`
-	// Allowed is the result of the table: the packet passes all hooks on its way.
+	// Allowed is the result of the table. It is true if the packet passes all hooks on its way.
 	Allowed bool `json:"allowed"`
-	// Explanation is the verdict of policy.
+	// Explanation is the result of policy, with its reasons.
 	Explanation *verdict.Explanation `json:"explanation"`
-	// Steps are the rules of the table that the packet reached the end of.
+	// Steps are the rules of the table that the packet matched, in order.
 	Steps []Step `json:"steps"`
 }
 
-// Step is a rule of the table that a packet reached the end of.
+// Step is a rule of the table that a packet matched.
 type Step struct {
-	// Hook is the nft name of the hook, and Chain that of the chain.
+	// Hook is the nft name of the hook, and Chain the name of the chain.
 	Hook  string `json:"hook"`
 	Chain string `json:"chain"`
-	// Rule is its number in the chain from 0, or -1 for the policy of a base chain.
+	// Rule is the number of the rule in the chain, from 0. It is -1 for the policy of a base chain.
 	Rule int `json:"rule"`
-	// Comment is the rule's.
+	// Comment is the comment of the rule.
 	Comment string `json:"comment,omitempty"`
-	// Verdict in nft syntax; empty if the rule has none.
+	// Verdict is the verdict of the rule in nft syntax. It is empty if the rule has none.
 	Verdict string `json:"verdict,omitempty"`
 }
 
-// String writes the difference over several lines. The text may change.
+// String returns a description of the difference in several lines. Its text may change.
 func (d Difference) String() string {
 	result := "drops"
 	if d.Allowed {
@@ -91,7 +94,7 @@ func (d Difference) String() string {
 	return text.String()
 }
 
-// String writes the differences, the counts, and what was not proved. The text may change.
+// String returns the differences, the counts, and what was not proved. Its text may change.
 func (r Report) String() string {
 	var text strings.Builder
 	for _, d := range r.Differences {
@@ -114,7 +117,7 @@ func (r Report) String() string {
 	return text.String()
 }
 
-// notProved returns the kinds of packets that are never run.
+// notProved returns the kinds of packets that are never tried.
 func notProved() []string {
 	return []string{
 		"packets of established, related and invalid connections",

@@ -14,19 +14,19 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// task is a step of the proof: packets that share evaluations.
+// task is a step of the proof. Its packets share evaluations of policy.
 type task struct {
 	*prover
 	ctx   context.Context
 	found []comparison
-	last  comparison // the last one that was found
+	last  comparison // the comparison that was found last
 	count int64
 }
 
-// checkEvery is how many packets a task runs between two looks at the context.
+// checkEvery is the number of packets after which a task checks whether the context is done.
 const checkEvery = 256
 
-// run runs all tasks, on all processors, and returns the first differences in the order of the tasks.
+// run runs all tasks on all processors. It returns the first differences in the order of the tasks.
 func (p *prover) run(ctx context.Context, cancel context.CancelCauseFunc) ([]comparison, error) {
 	tasks := p.tasks()
 	found := make([][]comparison, len(tasks))
@@ -84,7 +84,8 @@ func (p *prover) tasks() (tasks []func(*task) error) {
 	return tasks
 }
 
-// compare runs a packet through the table and records a difference from c.want.
+// compare runs a packet through the table. If the result differs from c.want, it records the
+// packet.
 func (t *task) compare(c *comparison) error {
 	if t.count++; t.count%checkEvery == 0 && t.ctx.Err() != nil {
 		return context.Cause(t.ctx)
@@ -103,7 +104,8 @@ func (t *task) compare(c *comparison) error {
 	return nil
 }
 
-// wanted remembers verdicts by the classes that policy puts the addresses into, and the transport.
+// wanted caches verdicts of policy, by the transport and the classes into which policy puts the
+// addresses.
 type wanted map[wantedKey]bool
 
 type wantedKey struct {
@@ -111,7 +113,7 @@ type wantedKey struct {
 	transport
 }
 
-// get returns the verdict of the first packet with the key.
+// get returns the cached verdict for the key. If there is none, it evaluates policy.
 func (w wanted) get(key wantedKey, evaluate func() bool) bool {
 	if want, ok := w[key]; ok {
 		return want
@@ -140,8 +142,9 @@ func (p *prover) ofFamily(v6 int, do func(n int, a netip.Addr) error) error {
 	return nil
 }
 
-// exchange compares the packets between one address, of a class, and the members of a group. place gives
-// a packet its ends. It returns a packet that policy allows, if there is one.
+// exchange compares packets between the members of a group and one address of the given class.
+// place sets the two ends of a packet. exchange returns a packet that policy allows, if there is
+// one.
 func (t *task) exchange(
 	g *group, list []transport, known wanted, class int, place func(*comparison, *policy.WorkloadEndpoint),
 ) (allowed *comparison, err error) {
@@ -163,7 +166,8 @@ func (t *task) exchange(
 	return allowed, nil
 }
 
-// sent compares the packets of the members of a group to all addresses, and those with false sources.
+// sent compares the packets from the members of a group to all addresses, and packets from false
+// sources.
 func (t *task) sent(g *group, to end) error {
 	var sample [2]*comparison // an allowed packet of each family
 	for i, own := range g.members[0].Addresses {
@@ -190,10 +194,10 @@ func (t *task) sent(g *group, to end) error {
 	return nil
 }
 
-// falseSources compares packets whose source is not one of the endpoint's addresses. The sample is a
-// packet that policy allows from an address of the endpoint, so that the source makes the difference.
+// falseSources compares packets whose source is not an address of the endpoint. sample is a packet
+// that policy allows from an address of the endpoint, so that only the source is wrong.
 func (t *task) falseSources(g *group, to end, v6 int, sample *comparison) error {
-	if sample == nil { // policy allows nothing from here, so any destination will do
+	if sample == nil { // policy allows nothing from here, so the destination does not matter
 		sample = &comparison{to: to, dst: t.anyAddress(v6), transport: g.out.transports(v6 == 1)[0]}
 	}
 	known := wanted{}
@@ -217,9 +221,10 @@ func (t *task) falseSources(g *group, to end, v6 int, sample *comparison) error 
 	})
 }
 
-// ofBridge reports whether a packet of a bridged endpoint with the source is not its own: another
-// endpoint of the bridge has the address. It does so for spoofed sources, too, which the table drops
-// at a bridge whatever policy says.
+// ofBridge reports whether a packet with the source, from the interface of a bridged endpoint, is
+// not a packet of that endpoint: another endpoint of the bridge has the address. It also reports
+// true for the endpoint's AllowSpoofedSourcePrefixes, because at a bridge the table drops packets
+// from these, whatever policy says.
 func (p *prover) ofBridge(m *policy.WorkloadEndpoint, src netip.Addr) bool {
 	bridge := p.cfg.Bridges[m.Interface]
 	if bridge == "" {
@@ -265,7 +270,7 @@ func (t *task) received(g *group, from end) error {
 	return nil
 }
 
-// withHost compares the packets of the members of a group to the node and from it.
+// withHost compares the packets between the members of a group and the node itself.
 func (t *task) withHost(g *group) error {
 	for i, own := range g.members[0].Addresses {
 		v6 := family(own)
@@ -290,14 +295,14 @@ func (t *task) withHost(g *group) error {
 	return nil
 }
 
-// dhcp reports whether a packet to the node is of DHCP.
+// dhcp reports whether a packet to the node is a DHCP packet.
 func (x transport) dhcp() bool {
 	return x.protocol == policy.ProtocolUDP && (x.sport == 68 && x.dport == 67 || x.sport == 546 && x.dport == 547)
 }
 
-// between compares the packets of the members of a group to all other endpoints of the node. Whether the
-// sender's policy allows a packet does not depend on the receiver's, and the reverse: each is evaluated
-// with the policies of its group.
+// between compares the packets from the members of a group to all other endpoints of the node.
+// Whether the sender's policy allows a packet does not depend on the receiver's policy, and the
+// other way round. So each is evaluated with the policies of its group.
 func (t *task) between(g *group) error {
 	egress := wanted{}
 	for _, to := range t.groups {
@@ -319,7 +324,7 @@ func (t *task) between(g *group) error {
 	return nil
 }
 
-// pair compares the packets between two endpoints.
+// pair compares the packets from one endpoint to another.
 func (t *task) pair(from, to *group, c comparison, lists [2][]transport, egress, ingress wanted) error {
 	for i, src := range c.from.workload.Addresses {
 		for j, dst := range c.to.workload.Addresses {
@@ -347,8 +352,8 @@ func (t *task) pair(from, to *group, c comparison, lists [2][]transport, egress,
 	return nil
 }
 
-// hostInterface compares the packets of an interface of the host: to the node, from it, and through it,
-// where one of the addresses is any.
+// hostInterface compares the packets of an interface of the host: to the node, from the node, and
+// forwarded ones. One of their addresses is of every class.
 func (t *task) hostInterface(at end) error {
 	known := map[[2]end]wanted{}
 	one := func(c comparison, src, dst int) error {

@@ -12,8 +12,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// end is where a packet enters or leaves the node: the interface of a workload, that of the host, or
-// with neither, a process of the node.
+// end is the place where a packet enters or leaves the node: the interface of a workload, or an
+// interface of the host. If neither is set, it is a process of the node.
 type end struct {
 	workload *policy.WorkloadEndpoint
 	iface    string
@@ -26,13 +26,13 @@ func (e end) name() string {
 	return e.iface
 }
 
-// seen returns the interface that rules see at an end: that of the bridge for a port of one.
+// seen returns the interface that rules see at an end. For a port of a bridge, it is the bridge.
 func (p *prover) seen(e end) string {
 	name := e.name()
 	return cmp.Or(p.cfg.Bridges[name], name)
 }
 
-// comparison is one packet, and the verdict of policy on it.
+// comparison has one packet, and the verdict of policy on it.
 type comparison struct {
 	from, to end
 	src, dst netip.Addr
@@ -40,7 +40,7 @@ type comparison struct {
 	want bool
 }
 
-// flow returns the packet for package verdict.
+// flow returns the packet as package verdict needs it.
 func (p *prover) flow(c *comparison) verdict.Flow {
 	f := verdict.Flow{
 		Src: c.src, Dst: c.dst, Protocol: c.protocol, SrcPort: c.sport, DstPort: c.dport,
@@ -56,13 +56,13 @@ func (p *prover) flow(c *comparison) verdict.Flow {
 	return f
 }
 
-// evaluate returns whether policy allows the packet.
+// evaluate reports whether policy allows the packet.
 func (p *prover) evaluate(e *verdict.Evaluator, c *comparison) bool {
 	p.evaluations.Add(1)
 	return e.Evaluate(p.flow(c)).Combined != verdict.Deny
 }
 
-// packet returns the packet for package simulate: the first of a connection.
+// packet returns the packet as package simulate needs it: the first packet of a connection.
 func (p *prover) packet(c *comparison) simulate.Packet {
 	return simulate.Packet{
 		Src: c.src, Dst: c.dst, Protocol: uint8(c.protocol), SrcPort: c.sport, DstPort: c.dport,
@@ -88,7 +88,8 @@ func (c *comparison) way() []ruleset.HookPoint {
 	return []ruleset.HookPoint{ruleset.Prerouting, ruleset.Forward, ruleset.Postrouting}
 }
 
-// simulate runs the packet through the table. With steps it records the rules.
+// simulate runs the packet through the table. With trace, it also returns the rules that the packet
+// matched.
 func (p *prover) simulate(c *comparison, trace bool) (allowed bool, steps []Step, err error) {
 	packet, conn := p.packet(c), simulate.Conn{}
 	in, out := p.seen(c.from), p.seen(c.to)
