@@ -11,12 +11,12 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// LocalAddresses counts the addresses of this node's workloads. Only a packet between two of them
-// looks up both of its addresses.
+// LocalAddresses counts the addresses of this node's workloads. A packet has both of its addresses
+// looked up only if both belong to workloads of this node.
 type LocalAddresses struct {
 	count map[netip.Addr]int
-	// sources counts the prefixes that workloads may send from in addition. They may have any
-	// address.
+	// sources is the number of prefixes that workloads may send from, in addition to their
+	// addresses. A packet from such a prefix may have any source.
 	sources int
 	sorted  []netip.Addr // the keys of count; nil if they must be sorted again
 }
@@ -24,7 +24,7 @@ type LocalAddresses struct {
 // NewLocalAddresses returns LocalAddresses without an address.
 func NewLocalAddresses() *LocalAddresses { return &LocalAddresses{count: map[netip.Addr]int{}} }
 
-// Add counts the addresses of an endpoint n times more. n is 1 for a new endpoint and -1 for a
+// Add adds n to the counts of the addresses of an endpoint. n is 1 for a new endpoint and -1 for a
 // removed one.
 func (l *LocalAddresses) Add(e *dataplane.Endpoint, n int) {
 	l.sources += n * len(e.AllowedSources)
@@ -36,7 +36,7 @@ func (l *LocalAddresses) Add(e *dataplane.Endpoint, n int) {
 	l.sorted = nil
 }
 
-// within returns the number of these addresses in a range, at most two.
+// within returns the number of counted addresses in a range, but at most two.
 func (l *LocalAddresses) within(first, last netip.Addr) (n int) {
 	if l.sorted == nil {
 		l.sorted = slices.SortedFunc(maps.Keys(l.count), netip.Addr.Compare)
@@ -48,8 +48,8 @@ func (l *LocalAddresses) within(first, last netip.Addr) (n int) {
 	return n
 }
 
-// Apart reports whether the delta changes only classes of addresses of which no packet looks up
-// two: see ruleset.Delta.Apart.
+// Apart reports whether the delta changes only classes of addresses, and no packet looks up two of
+// these changes: see ruleset.Delta.Apart.
 func (c *Classifier) Apart(d *ruleset.Delta, local *LocalAddresses) bool {
 	if len(d.Chains)+len(d.DeleteChains)+len(d.Sets)+len(d.DeleteSets) > 0 {
 		return false
@@ -72,11 +72,12 @@ func (c *Classifier) Apart(d *ruleset.Delta, local *LocalAddresses) bool {
 	return v4.apart(sources) && v6.apart(sources)
 }
 
-// lookedUp has the changes in the class maps of one family.
+// lookedUp has the changes in the class maps of one family, to find out whether a packet may look
+// up two of them.
 type lookedUp struct {
 	hosts  []netip.Addr
 	ranges []addressRange
-	// local counts the addresses of this node's workloads in hosts and ranges.
+	// local is the number of addresses of this node's workloads in hosts and ranges.
 	local int
 }
 
@@ -102,7 +103,7 @@ func (l *lookedUp) add(e *ruleset.ElementDelta, ranges bool, local *LocalAddress
 	if !ranges {
 		return
 	}
-	// A replaced range is listed twice, with its old and with its new bounds.
+	// A range that is replaced occurs twice, with its old and its new bounds.
 	slices.SortFunc(l.ranges, func(a, b addressRange) int { return a.first.Compare(b.first) })
 	merged := l.ranges[:0]
 	for _, a := range l.ranges {
@@ -120,10 +121,10 @@ func (l *lookedUp) add(e *ruleset.ElementDelta, ranges bool, local *LocalAddress
 	}
 }
 
-// apart reports whether no packet looks up two of the changes, or one of them twice. A packet does
-// so if an address of one map is in a range of the other. It may do so if an address is of a
-// workload of this node, which may send to itself through a service. If sources is set, any address
-// may be of such a workload.
+// apart reports whether no packet looks up two of the changes, or one of them twice. A packet looks
+// up two if an address of one map is in a range of the other map. A packet may look up one twice if
+// the address belongs to a workload of this node, because the workload may send to itself through a
+// service. If sources is set, any address may belong to such a workload.
 func (l *lookedUp) apart(sources bool) bool {
 	if l.local > 0 || sources && len(l.ranges)+len(l.hosts) > 0 {
 		return false

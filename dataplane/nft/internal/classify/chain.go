@@ -17,12 +17,13 @@ func ChainName(l match.List) string {
 	return "classify-" + string(l.Dir)
 }
 
-// Original reports whether the other side is the destination that a packet had before destination
+// Original reports whether the other side is the destination that the packet had before destination
 // NAT.
 func Original(l match.List) bool { return l.Dir == match.Egress && l.Stage.Original() }
 
-// Chain returns the chain ChainName. It writes the number of the class to a field, or zero if the address is
-// in no class. The map of full-length addresses comes last: its result replaces that of prefixes.
+// Chain returns the chain named ChainName. It writes the number of the address's class to a field,
+// or zero if the address is in no class. It looks up the map of full-length addresses last, because
+// that result replaces the result for prefixes.
 func (c *Classifier) Chain(l match.List, to ruleset.Field) *ruleset.Chain {
 	chain := &ruleset.Chain{Name: ChainName(l), Rules: []ruleset.Rule{build.Always(ruleset.Assign{Field: to})}}
 	for _, f := range sets.Families() {

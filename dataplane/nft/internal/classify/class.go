@@ -13,14 +13,14 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
 )
 
-// Class is all addresses of a family that satisfy the same predicates.
+// Class is all addresses of a family that satisfy the same predicates, and no others.
 type Class struct {
 	Numbered
 	family     sets.Family
 	predicates []*Predicate // by name
-	key        string       // their ids
-	// members counts the addresses and ranges of the class. hostRefs counts the full-length
-	// addresses that have the class if prefixes are ignored.
+	key        string       // the ids of the predicates
+	// members is the number of addresses and ranges in the class. hostRefs is the number of
+	// full-length addresses that would be in the class if there were no prefixes.
 	members, hostRefs int
 	// hasAddresses is set if the class had members at the last Update.
 	hasAddresses bool
@@ -32,8 +32,8 @@ func (c *Class) Family() sets.Family { return c.family }
 // HasAddresses reports whether the class had addresses at the last Update.
 func (c *Class) HasAddresses() bool { return c.hasAddresses }
 
-// Predicates returns the predicates that the addresses satisfy, sorted by name. The list must not
-// be changed.
+// Predicates returns the predicates that the addresses satisfy, sorted by name. The caller must not
+// change the list.
 func (c *Class) Predicates() []*Predicate { return c.predicates }
 
 // Has reports whether the addresses satisfy the predicate.
@@ -48,13 +48,13 @@ type classIndex struct {
 	family sets.Family
 	byKey  map[string]*Class
 	none   *Class
-	// edits caches the class that results from one edit. unions caches the class of the addresses
+	// edits caches the classes that result from one edit. unions caches the classes of addresses
 	// that satisfy the predicates of two classes. Both are cleared when a class is removed.
 	edits  map[classEdit]*Class
 	unions map[[2]*Class]*Class
-	// fresh are the classes that were created since the last Update. They may be empty.
+	// fresh has the classes that were created since the last Update. They may be empty.
 	fresh []*Class
-	// predicates and key are scratch space of classOf.
+	// predicates and key are scratch space for classOf.
 	predicates []*Predicate
 	key        []byte
 }
@@ -72,8 +72,8 @@ func newClassIndex(f sets.Family) *classIndex {
 	}
 }
 
-// with returns the class of an address of c after it was added to the predicate, or removed from
-// it.
+// with returns the class to which an address of c belongs after it begins to satisfy the predicate,
+// or ceases to.
 func (ix *classIndex) with(c *Class, p *Predicate, in bool) *Class {
 	if c.Has(p) == in {
 		return c
@@ -87,14 +87,14 @@ func (ix *classIndex) with(c *Class, p *Predicate, in bool) *Class {
 	return to
 }
 
-// edit adds an address to a predicate, or removes it.
+// edit says that an address begins to satisfy a predicate, or ceases to.
 type edit struct {
 	predicate *Predicate
 	in        bool
 }
 
-// applyAll returns the class of an address of c after edits, the latest of which comes first. It
-// sorts the edits.
+// applyAll returns the class to which an address of c belongs after edits. The latest edit comes
+// first. It sorts the edits.
 func (ix *classIndex) applyAll(c *Class, edits []edit) *Class {
 	slices.SortStableFunc(edits, func(x, y edit) int {
 		return strings.Compare(x.predicate.name, y.predicate.name)
@@ -118,7 +118,7 @@ func (ix *classIndex) applyAll(c *Class, edits []edit) *Class {
 	return ix.classOf(ix.predicates)
 }
 
-// classOf returns the class of sorted predicates.
+// classOf returns the class of the addresses that satisfy the given predicates, which are sorted.
 func (ix *classIndex) classOf(predicates []*Predicate) *Class {
 	ix.key = ix.key[:0]
 	for _, p := range predicates {
@@ -140,7 +140,7 @@ func (ix *classIndex) classOf(predicates []*Predicate) *Class {
 	return c
 }
 
-// union returns the class of an address that satisfies the predicates of two classes.
+// union returns the class of an address that satisfies the predicates of both classes.
 func (ix *classIndex) union(a, b *Class) *Class {
 	switch {
 	case b == ix.none || a == b:
@@ -159,7 +159,7 @@ func (ix *classIndex) union(a, b *Class) *Class {
 	return to
 }
 
-// removeIfEmpty removes a class that no address and no range refers to.
+// removeIfEmpty removes a class if it has no addresses and no ranges.
 func (ix *classIndex) removeIfEmpty(c *Class) {
 	if c == ix.none || c.members > 0 || c.hostRefs > 0 || c.hasAddresses {
 		return

@@ -31,14 +31,14 @@ type Classifier struct {
 	v6         *addressMap[[16]byte]
 	predicates map[string]*Predicate
 	lastID     uint64
-	// released are predicates that were released since the last Update, which removes those that
-	// are still not in use.
+	// released has the predicates that were released since the last Update. The next Update removes
+	// those that are still not in use.
 	released map[*Predicate]struct{}
 	numbers  Numbers
-	// hadAddresses has each class that gained its first address or lost its last one since the last
-	// Flush. The value is whether it had addresses at that Flush.
+	// hadAddresses has each class that got its first address or lost its last one since the last
+	// Flush. The value says whether the class had addresses at that Flush.
 	hadAddresses map[*Class]bool
-	// renumbered is set if classes got new numbers since the last Flush.
+	// renumbered is set if numbers of classes have changed since the last Flush.
 	renumbered bool
 }
 
@@ -53,7 +53,7 @@ func New(cfg Config) *Classifier {
 	}
 }
 
-// Use makes the classes depend on a predicate, until Release.
+// Use makes the classes depend on a predicate, until Release is called.
 func (c *Classifier) Use(p *Predicate) {
 	p.used = true
 	c.v4.include(p, true)
@@ -63,7 +63,7 @@ func (c *Classifier) Use(p *Predicate) {
 	}
 }
 
-// Release reverses Use: the classes no longer depend on the predicate after the next Update.
+// Release reverses Use: after the next Update, the classes no longer depend on the predicate.
 func (c *Classifier) Release(p *Predicate) {
 	p.used = false
 	c.released[p] = struct{}{}
@@ -74,19 +74,20 @@ func (c *Classifier) Release(p *Predicate) {
 	}
 }
 
-// watcher passes the changes of an IP set on to the address maps.
+// watcher applies the changes of an IP set to the address maps.
 type watcher struct {
 	classifier *Classifier
 	predicate  *Predicate
 }
 
-// Host4 adds an address to the predicate, or removes it.
+// Host4 records that an IPv4 address is added to the set, or removed from it.
 func (w *watcher) Host4(addr [4]byte, in bool) { w.classifier.v4.editHost(addr, w.predicate, in) }
 
-// Host6 is Host4 for IPv6.
+// Host6 records that an IPv6 address is added to the set, or removed from it.
 func (w *watcher) Host6(addr [16]byte, in bool) { w.classifier.v6.editHost(addr, w.predicate, in) }
 
-// Net adds a prefix to the predicate, or removes it. No other prefix of the set contains it.
+// Net records that a prefix is added to the set, or removed from it. No other prefix of the set
+// contains it.
 func (w *watcher) Net(n netip.Prefix, in bool) {
 	if first, last := n.Addr(), ruleset.LastAddr(n); first.Is4() {
 		w.classifier.v4.setRange(first.As4(), last.As4(), w.predicate, in)
@@ -100,9 +101,9 @@ func (w *watcher) AllNets() {
 	w.classifier.v4.ranges.dirty, w.classifier.v6.ranges.dirty = true, true
 }
 
-// Update computes the classes. It calls changed for each class that gained its first address or
-// lost its last one. If it returns true, a number of another class changed, and the caller must
-// call Renumber before the next Flush.
+// Update computes the classes. It calls changed for each class that got its first address or lost
+// its last one. It returns true if the number of another class changed. Then the caller must call
+// Renumber before the next Flush.
 func (c *Classifier) Update(changed func(*Class)) (renumber bool) {
 	c.v4.updateHosts()
 	c.v6.updateHosts()
@@ -119,7 +120,7 @@ func (c *Classifier) Update(changed func(*Class)) (renumber bool) {
 	return renumber
 }
 
-// updateClasses is Update for one family.
+// updateClasses does the work of Update for one family.
 func updateClasses[A addrBytes](c *Classifier, m *addressMap[A], changed func(*Class)) (renumber bool) {
 	for k := range m.touched {
 		has := k.members > 0
@@ -154,7 +155,7 @@ func updateClasses[A addrBytes](c *Classifier, m *addressMap[A], changed func(*C
 	return renumber
 }
 
-// Renumber makes the next Flush write all elements, with the present numbers.
+// Renumber makes the next Flush write all elements, with the current numbers.
 func (c *Classifier) Renumber() {
 	c.renumbered = true
 	c.v4.renumber()
@@ -170,7 +171,7 @@ func (c *Classifier) None(f sets.Family) *Class {
 }
 
 // Maps returns the names of the maps of a family that have elements: prefixes first, then
-// full-length addresses. They are looked up in this order, and a later result replaces an earlier
+// full-length addresses. Rules look them up in this order, and a later result replaces an earlier
 // one.
 func (c *Classifier) Maps(f sets.Family) (names []string) {
 	add := func(name string, exists bool) {
@@ -188,12 +189,12 @@ func (c *Classifier) Maps(f sets.Family) (names []string) {
 	return names
 }
 
-// Pending reports whether Flush may have something to append.
+// Pending reports whether Flush may have changes to append.
 func (c *Classifier) Pending() bool { return c.v4.changed() || c.v6.changed() }
 
-// Flush appends the changes of the maps since the last Flush to the delta. unseen reports, for the
-// key of a class, whether the class had no addresses before or has none now. No packet has such a
-// class.
+// Flush appends the changes of the maps since the last Flush to the delta. unseen reports whether a
+// number, as the key of an element, is that of a class that had no addresses before or has none
+// now. No packet looks up such a key.
 func (c *Classifier) Flush(d *ruleset.Delta) (unseen func(key string) bool) {
 	c.v4.flush(d)
 	c.v6.flush(d)
@@ -201,8 +202,8 @@ func (c *Classifier) Flush(d *ruleset.Delta) (unseen func(key string) bool) {
 	return func(key string) bool { return numbers[key] }
 }
 
-// unseenNumbers returns, as keys of elements, the numbers of the classes that gained their first
-// address or lost their last one since the last Flush.
+// unseenNumbers returns the numbers of the classes that got their first address or lost their last
+// one since the last Flush. The numbers have the form of keys of elements.
 func (c *Classifier) unseenNumbers() map[string]bool {
 	by := map[string]int{}
 	for k, was := range c.hadAddresses {

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package classify maps addresses to classes. A Predicate is a condition of rules on an address:
-// membership in an IP set or in a list of prefixes. A Class is all addresses of a family that
-// satisfy the same predicates. A Classifier computes the classes and gives each a number. It
-// renders the kernel's maps from addresses to these numbers, and the chains that look them up.
+// Package classify maps addresses to classes, so that rules need one lookup for many conditions.
 //
-//	address ──▶ Class (number)  one map of full-length addresses, one of prefixes, for each family
+//   - A Predicate is a condition of rules on an address: membership in an IP set or in a list of
+//     prefixes.
+//   - A Class is all addresses of a family that satisfy the same predicates.
+//   - A Classifier computes the classes, and gives each of them a number. It renders the kernel's
+//     maps from addresses to these numbers, and the chains that look the maps up.
+//
+// For each family, there is one map of full-length addresses and one of prefixes:
+//
+//	address ──▶ Class (number)
 //
 // # Usage
 //
@@ -21,7 +26,7 @@
 //
 // # Concurrency
 //
-// A Classifier is for one goroutine at a time.
+// Only one goroutine at a time may use a Classifier.
 //
 // # Errors
 //

@@ -15,45 +15,45 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// addrBytes is an address of one of the families.
+// addrBytes has the bytes of an address of one of the families.
 type addrBytes interface{ [4]byte | [16]byte }
 
-// addressMap maps the addresses of a family to their classes. The kernel has it as two maps: a hash
-// of full-length addresses, and intervals for all other addresses. A change of one full-length
+// addressMap maps the addresses of a family to their classes. The kernel has two maps for this: a
+// hash of full-length addresses, and intervals for all other addresses. A change of one full-length
 // address takes constant time.
 type addressMap[A addrBytes] struct {
 	*classIndex
 	predicates map[*Predicate]struct{}
-	// hosts has the full-length addresses of predicates. The value is the class that an address has
-	// if prefixes are ignored.
+	// hosts has the full-length addresses of predicates. The value is the class to which the
+	// address would belong if there were no prefixes.
 	hosts map[A]*Class
-	// hostEdits are edits that hosts does not have yet. last has the index of each address's latest
-	// edit, counted from one.
+	// hostEdits are edits that are not applied to hosts yet. last has, for each address, the index
+	// of its latest edit, counted from one.
 	hostEdits []hostEdit
 	last      map[A]int32
-	// ranges are the classes of the prefixes of predicates.
+	// ranges has the classes of the prefixes of predicates.
 	ranges rangeTable[A]
-	// touched are classes whose number of members changed since the last Update.
+	// touched has the classes whose number of members has changed since the last Update.
 	touched map[*Class]struct{}
 
 	hostMap ruleset.Set // without elements
-	// pending has the addresses that changed since the last flush, with the numbers that they had
-	// before; zero for none. It is empty while rewriteAll is set: the next flush then writes all
-	// addresses.
+	// pending has the addresses that have changed since the last flush, with the numbers that they
+	// had before; zero for none. While rewriteAll is set, pending is empty: the next flush writes
+	// all addresses.
 	pending    map[A]uint32
 	rewriteAll bool
 	// inKernel is set if the kernel has the map.
 	inKernel bool
 }
 
-// hostEdit is an edit of a full-length address. prev is the index of the address's previous edit,
-// counted from one; zero if there is none.
+// hostEdit is an edit of a full-length address. prev is the index of the previous edit of the same
+// address, counted from one; zero if there is none.
 type hostEdit struct {
 	edit
 	prev int32
 }
 
-// maxHostEdits bounds the edits that are kept.
+// maxHostEdits limits the number of edits that are not applied yet.
 const maxHostEdits = 1 << 20
 
 func newAddressMap[A addrBytes](f sets.Family, hostMap, rangeMap string) *addressMap[A] {
@@ -101,7 +101,8 @@ func compareAddr[A addrBytes](a, b A) int {
 	return bytes.Compare(x, y)
 }
 
-// class returns the class of a full-length address in the kernel's map; nil if the map lacks it.
+// class returns the class of a full-length address that is in the kernel's map. If the map lacks
+// the address, it returns nil.
 func (m *addressMap[A]) class(addr A) *Class {
 	own := m.hosts[addr]
 	if own == nil {
@@ -110,13 +111,13 @@ func (m *addressMap[A]) class(addr A) *Class {
 	return m.union(own, m.prefixClass(addr))
 }
 
-// addMembers adds to the number of members of a class.
+// addMembers adds n to the number of members of a class.
 func (m *addressMap[A]) addMembers(c *Class, n int) {
 	c.members += n
 	m.touched[c] = struct{}{}
 }
 
-// editHost adds a full-length address to a predicate, or removes it.
+// editHost records that a full-length address begins to satisfy a predicate, or ceases to.
 func (m *addressMap[A]) editHost(addr A, p *Predicate, in bool) {
 	m.hostEdits = append(m.hostEdits, hostEdit{edit{p, in}, m.last[addr]})
 	m.last[addr] = int32(len(m.hostEdits))
@@ -125,7 +126,7 @@ func (m *addressMap[A]) editHost(addr A, p *Predicate, in bool) {
 	}
 }
 
-// updateHosts applies the edits. Each address changes its class once, however many edits it has.
+// updateHosts applies the edits. An address with many edits changes its class only once.
 func (m *addressMap[A]) updateHosts() {
 	var edits []edit
 	for addr, i := range m.last {
@@ -159,7 +160,7 @@ func (m *addressMap[A]) updateHosts() {
 	m.hostEdits, m.last = nil, reuse.Map(m.last)
 }
 
-// beginMove removes an address from its class. endMove must follow.
+// beginMove removes an address from its class. A call of endMove must follow.
 func (m *addressMap[A]) beginMove(addr A) {
 	was, number := m.class(addr), uint32(0)
 	if was != nil {
@@ -178,7 +179,7 @@ func (m *addressMap[A]) endMove(addr A) {
 	}
 }
 
-// include adds a predicate and all its addresses to the map, or removes them.
+// include adds a predicate with all its addresses to the map, or removes it.
 func (m *addressMap[A]) include(p *Predicate, in bool) {
 	if in {
 		m.predicates[p] = struct{}{}
@@ -195,7 +196,7 @@ func (m *addressMap[A]) renumber() {
 	m.ranges.rebuildElements()
 }
 
-// changed reports whether flush may have something to append.
+// changed reports whether flush may have changes to append.
 func (m *addressMap[A]) changed() bool {
 	return len(m.hostEdits)+len(m.pending)+len(m.ranges.pending)+m.ranges.elements.Changed() > 0 || m.ranges.dirty
 }

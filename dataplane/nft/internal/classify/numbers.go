@@ -9,11 +9,13 @@ import (
 	"slices"
 )
 
-// Numbered is a content with the number that packets have for it. Numbers assigns the number.
+// Numbered is a content with a number, which Numbers assigns. Packets have the number in place of
+// the content.
 type Numbered struct {
 	content string
 	number  uint32
-	// tries counts the hashes of the content whose number another content has.
+	// tries is the number of hashes of the content that did not become its number, because another
+	// content has them.
 	tries uint32
 }
 
@@ -26,16 +28,16 @@ func (n *Numbered) Number() uint32 { return n.number }
 // Content returns the string from whose hashes the number is chosen.
 func (n *Numbered) Content() string { return n.content }
 
-// Numbers assigns a unique number to each content. The numbers depend only on the present contents,
-// not on their order of arrival, so a restarted process programs the same numbers. A content's
-// number is the first of its hashes that no smaller content has (an ordered hash table, Amble and
-// Knuth 1974).
+// Numbers assigns a unique number to each content. The numbers depend only on the current contents,
+// not on the order in which they came. So a restarted process programs the same numbers. A content
+// has a sequence of hashes. Its number is the first of these that no smaller content has (an
+// ordered hash table, Amble and Knuth 1974).
 type Numbers struct {
 	// number returns a valid number for a hash.
 	number func(hash uint32) uint32
 	taken  map[uint32]*Numbered
-	// passed has, for each number, the contents that hash to it but have a later number, because a
-	// smaller content has it. A content is listed once for each such try.
+	// passed has, for each number, the contents that hash to it but have another number, because a
+	// smaller content has it. A content is in the list once for each such hash.
 	passed map[uint32][]*Numbered
 }
 
@@ -44,10 +46,11 @@ func NewNumbers(number func(hash uint32) uint32) Numbers {
 	return Numbers{number: number, taken: map[uint32]*Numbered{}, passed: map[uint32][]*Numbered{}}
 }
 
-// try returns the number that a content has at its nth try, counted from zero.
+// try returns the number that a content gets from its nth hash, counted from zero.
 func (n *Numbers) try(x *Numbered, nth uint32) uint32 { return n.number(contentHash(x.content, nth)) }
 
-// Add assigns a number to x. It reports whether another number changed, because two collided.
+// Add assigns a number to x. It reports whether the number of another content changed because of a
+// collision.
 func (n *Numbers) Add(x *Numbered) (moved bool) {
 	for {
 		x.number = n.try(x, x.tries)
@@ -66,8 +69,8 @@ func (n *Numbers) Add(x *Numbered) (moved bool) {
 	return moved
 }
 
-// Remove frees the number of x. The smallest content that hashes to it and has a later number gets
-// it. Remove reports whether there was one.
+// Remove frees the number of x. If other contents hash to this number and have a later one, the
+// smallest of them gets it. Remove reports whether there was one.
 func (n *Numbers) Remove(x *Numbered) (moved bool) {
 	n.removeTries(x, 0)
 	free := x.number
@@ -90,7 +93,7 @@ func (n *Numbers) Remove(x *Numbered) (moved bool) {
 	}
 }
 
-// removeTries removes all tries of x from the nth on.
+// removeTries removes x from passed for all hashes from the nth on.
 func (n *Numbers) removeTries(x *Numbered, nth uint32) {
 	for ; x.tries > nth; x.tries-- {
 		number := n.try(x, x.tries-1)

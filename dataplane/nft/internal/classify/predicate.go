@@ -9,23 +9,24 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/internal/sets"
 )
 
-// Predicate is a condition on an address: membership in an IP set or in a list of prefixes.
+// Predicate is a condition of rules on an address: membership in an IP set or in a list of
+// prefixes.
 type Predicate struct {
 	// name depends only on the condition. id is unique in a Classifier.
 	name string
 	id   uint64
-	set  *sets.IPSet    // nil for a list
-	nets []netip.Prefix // of a list
+	set  *sets.IPSet    // nil for a list of prefixes
+	nets []netip.Prefix // nil for an IP set
 	used bool
-	// classes are those that satisfy the predicate and have addresses.
+	// classes has the classes that have addresses and satisfy the predicate.
 	classes map[*Class]struct{}
 }
 
 // Name returns a text that depends only on the condition.
 func (p *Predicate) Name() string { return p.name }
 
-// Classes returns the classes that satisfy the predicate and have addresses. The map must not be
-// changed.
+// Classes returns the classes that have addresses and satisfy the predicate. The caller must not
+// change the map.
 func (p *Predicate) Classes() map[*Class]struct{} { return p.classes }
 
 // Set returns the predicate of an IP set.
@@ -51,7 +52,7 @@ func (c *Classifier) List(nets []netip.Prefix) *Predicate {
 	return p
 }
 
-// predicate returns the predicate of a name, and creates it if needed.
+// predicate returns the predicate with the name. If there is none, it creates one.
 func (c *Classifier) predicate(name string) *Predicate {
 	p := c.predicates[name]
 	if p == nil {
@@ -62,8 +63,8 @@ func (c *Classifier) predicate(name string) *Predicate {
 	return p
 }
 
-// prefixes returns the prefixes that have more than one address. A list with all addresses of a
-// family has none, because rules do not need it.
+// prefixes returns the prefixes with more than one address. If a list contains all addresses of the
+// family, it returns none, because rules do not need such a predicate.
 func (p *Predicate) prefixes(f sets.Family) []netip.Prefix {
 	if p.set == nil {
 		nets := slices.DeleteFunc(sets.PrefixesOf(f, p.nets), netip.Prefix.IsSingleIP)

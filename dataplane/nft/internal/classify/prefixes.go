@@ -13,36 +13,37 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// rangeTable has the ranges of addresses that prefixes of predicates contain, each with its class.
-// Adding or removing a prefix changes the ranges within it. If many prefixes change, all ranges are
-// computed again.
+// rangeTable has the ranges of addresses in prefixes of predicates, each with its class. An edit of
+// a prefix changes the ranges within the prefix. If many prefixes change, all ranges are computed
+// anew.
 type rangeTable[A addrBytes] struct {
-	// list is disjoint and sorted, without addresses that are in no prefix. Adjacent ranges have
-	// different classes.
+	// list has the ranges, disjoint and sorted. Addresses that are in no prefix are in no range.
+	// Adjacent ranges have different classes.
 	list []classRange[A]
-	// edits counts the edits since the last Update. visits is their work on full-length addresses:
-	// see maxVisits. If dirty is set, list is out of date until the next Update.
+	// edits is the number of edits since the last Update. visits is the number of full-length
+	// addresses that these edits visited: see maxVisits. If dirty is set, list is out of date until
+	// the next Update.
 	edits, visits int
 	dirty         bool
-	// elements has the elements of the kernel's map, up to date except for ranges that begin at an
-	// address in pending. The value in pending is the end of the outdated range; nil if there was
-	// none. If rewriteAll is set, all elements are out of date.
+	// elements has the elements of the kernel's map. They are up to date, except for ranges that
+	// begin at an address in pending. The value in pending is the end of the outdated range; nil if
+	// there was none. If rewriteAll is set, all elements are out of date.
 	elements   *sets.ElementSet
 	pending    map[A]*A
 	rewriteAll bool
 }
 
-// maxEdits bounds the edits of single prefixes between two updates. Beyond it, all ranges are
-// computed again: each edit shifts all later ranges of the list.
+// maxEdits limits the edits of single prefixes between two updates, because each edit shifts all
+// later ranges of the list. Beyond the limit, all ranges are computed anew.
 const maxEdits = 256
 
-// An edit of a large prefix may visit all full-length addresses. So there is a limit to the visits
-// between two updates. Beyond it, all ranges are computed again, which visits each address once.
+// An edit of a large prefix may visit all full-length addresses. So the visits between two updates
+// are limited. Beyond the limit, all ranges are computed anew, which visits each address once.
 const (
 	maxVisits = 16      // the limit, for each full-length address
-	minVisits = 1 << 12 // the limit where there are few addresses
-	// moveVisits is what an address in the edited prefix counts in addition, because it changes its
-	// class.
+	minVisits = 1 << 12 // the lowest limit, which applies if there are few addresses
+	// moveVisits is what an address in the edited prefix counts in addition, because its class
+	// changes.
 	moveVisits = 8
 )
 
@@ -63,7 +64,7 @@ func rangeElement[A addrBytes](r *classRange[A]) ruleset.Element {
 	return e
 }
 
-// firstEndingAt returns the index of the first range that ends at the address or after it.
+// firstEndingAt returns the index of the first range that ends at the address or later.
 func firstEndingAt[A addrBytes](ranges []classRange[A], addr A) int {
 	i, _ := slices.BinarySearchFunc(ranges, addr, func(r classRange[A], addr A) int {
 		return compareAddr(r.last, addr)
@@ -71,10 +72,10 @@ func firstEndingAt[A addrBytes](ranges []classRange[A], addr A) int {
 	return i
 }
 
-// rebuildElements makes updateElements write all elements.
+// rebuildElements makes updateElements write all elements anew.
 func (t *rangeTable[A]) rebuildElements() { t.rewriteAll, t.pending = true, reuse.Map(t.pending) }
 
-// updateElements brings the elements up to date. The classes must have their numbers.
+// updateElements brings the elements up to date. The classes must already have their numbers.
 func (t *rangeTable[A]) updateElements() {
 	if t.rewriteAll {
 		elements := make([]ruleset.Element, len(t.list))
@@ -95,7 +96,8 @@ func (t *rangeTable[A]) updateElements() {
 	t.elements.Wanted = len(t.list) > 0
 }
 
-// replace replaces the ranges from index i to j, and records which elements are out of date.
+// replace replaces the ranges from index i up to j, exclusive. It records which elements are out of
+// date.
 func (t *rangeTable[A]) replace(i, j int, with []classRange[A]) {
 	if !t.rewriteAll {
 		for _, r := range t.list[i:j] {
@@ -112,7 +114,7 @@ func (t *rangeTable[A]) replace(i, j int, with []classRange[A]) {
 	t.list = slices.Replace(t.list, i, j, with...)
 }
 
-// prefixClass returns the class of the prefixes that contain an address.
+// prefixClass returns the class of an address by the prefixes that contain it.
 func (m *addressMap[A]) prefixClass(addr A) *Class {
 	ranges := m.ranges.list
 	if i := firstEndingAt(ranges, addr); i < len(ranges) && compareAddr(ranges[i].first, addr) <= 0 {
@@ -132,7 +134,7 @@ func (m *addressMap[A]) includeRanges(p *Predicate, in bool) {
 	}
 }
 
-// setRange adds the addresses of a range to a predicate, or removes them.
+// setRange records that all addresses of a range begin to satisfy a predicate, or cease to.
 func (m *addressMap[A]) setRange(first, last A, p *Predicate, in bool) {
 	t := &m.ranges
 	if t.edits++; t.edits > maxEdits || t.visits > max(minVisits, maxVisits*len(m.hosts)) {
@@ -146,7 +148,7 @@ func (m *addressMap[A]) setRange(first, last A, p *Predicate, in bool) {
 	for _, addr := range hosts {
 		m.beginMove(addr)
 	}
-	// The neighbours are included, as they may merge with the new ranges between them.
+	// The neighbours are included, because they may merge with the new ranges between them.
 	i := max(firstEndingAt(t.list, first)-1, 0)
 	j := i
 	for j < len(t.list) && compareAddr(t.list[j].first, last) <= 0 {
@@ -166,8 +168,8 @@ func (m *addressMap[A]) setRange(first, last A, p *Predicate, in bool) {
 	}
 }
 
-// withRange returns the replacement of adjacent ranges when the addresses from first to last are
-// added to a predicate, or removed from it.
+// withRange returns the ranges that replace adjacent ranges, after the addresses from first to last
+// begin to satisfy a predicate, or cease to.
 func (m *addressMap[A]) withRange(old []classRange[A], first, last A, p *Predicate, in bool) (out []classRange[A]) {
 	emit := func(first, last A, c *Class) {
 		switch n := len(out); {
@@ -178,7 +180,7 @@ func (m *addressMap[A]) withRange(old []classRange[A], first, last A, p *Predica
 			out = append(out, classRange[A]{first, last, c})
 		}
 	}
-	next, done := first, false // the part of the changed range that was not emitted
+	next, done := first, false // first address of the changed range that was not emitted yet
 	change := func(upTo A, c *Class) {
 		if !done && compareAddr(next, upTo) <= 0 {
 			emit(next, upTo, m.with(c, p, in))
@@ -227,7 +229,7 @@ func (m *addressMap[A]) hostsIn(first, last A) (out []A) {
 	return out
 }
 
-// updateRanges computes all ranges again if they are out of date.
+// updateRanges computes all ranges anew if they are out of date.
 func (m *addressMap[A]) updateRanges() {
 	t := &m.ranges
 	t.edits, t.visits = 0, 0
@@ -260,14 +262,14 @@ func (m *addressMap[A]) updateRanges() {
 	}
 }
 
-// bound is the first address of a range of a predicate, or the address after its last one.
+// bound is an address from which on addresses satisfy a predicate, or from which on they do not.
 type bound[A addrBytes] struct {
 	at        A
 	predicate *Predicate
 	in        bool
 }
 
-// allRanges computes the ranges of addresses that are in prefixes, each with its class.
+// allRanges computes the ranges of all addresses that are in prefixes, each with its class.
 func (m *addressMap[A]) allRanges() []classRange[A] {
 	var bounds []bound[A]
 	var open []*Predicate // one for each range that ends at the last address
@@ -311,7 +313,7 @@ func (m *addressMap[A]) allRanges() []classRange[A] {
 	return out
 }
 
-// prevAddr returns the preceding address. addr must not be the first of its family.
+// prevAddr returns the address before addr. addr must not be the first address of its family.
 func prevAddr[A addrBytes](addr A) A {
 	b := addrSlice(&addr)
 	for i := len(b) - 1; ; i-- {
@@ -322,7 +324,7 @@ func prevAddr[A addrBytes](addr A) A {
 	}
 }
 
-// nextAddr returns the following address. addr must not be the last of its family.
+// nextAddr returns the address after addr. addr must not be the last address of its family.
 func nextAddr[A addrBytes](addr A) A {
 	b := addrSlice(&addr)
 	for i := len(b) - 1; ; i-- {
@@ -347,7 +349,8 @@ func maxAddr[A addrBytes](a, b A) A {
 	return b
 }
 
-// distance returns the distance between two addresses, or the largest value if it is larger.
+// distance returns the distance between two addresses. If it needs more than 32 bits, it returns
+// the largest value.
 func distance[A addrBytes](first, last A) uint64 {
 	a, b := addrSlice(&first), addrSlice(&last)
 	n := len(a) - 4
@@ -357,8 +360,8 @@ func distance[A addrBytes](first, last A) uint64 {
 	return uint64(binary.BigEndian.Uint32(b[n:]) - binary.BigEndian.Uint32(a[n:]))
 }
 
-// differences returns ranges that contain all addresses whose class differs in a and b. They are
-// sorted by their first address, and may overlap.
+// differences returns ranges that contain all addresses whose class in a differs from their class
+// in b. The ranges are sorted by their first address, and may overlap.
 func differences[A addrBytes](a, b []classRange[A]) (out []classRange[A]) {
 	for len(a)+len(b) > 0 {
 		switch {
@@ -370,7 +373,7 @@ func differences[A addrBytes](a, b []classRange[A]) (out []classRange[A]) {
 			out, b = append(out, b[0]), b[1:]
 		}
 	}
-	for i := 1; i < len(out); i++ { // Ranges of one list can end after later ones of the other list.
+	for i := 1; i < len(out); i++ { // A range of one list can end after a later range of the other list.
 		if compareAddr(out[i].last, out[i-1].last) < 0 {
 			out[i].last = out[i-1].last
 		}
@@ -378,7 +381,8 @@ func differences[A addrBytes](a, b []classRange[A]) (out []classRange[A]) {
 	return out
 }
 
-// containsAddr reports whether one of the ranges contains an address. Their ends must not decrease.
+// containsAddr reports whether one of the ranges contains an address. No range may end before the
+// range in front of it.
 func containsAddr[A addrBytes](ranges []classRange[A], addr A) bool {
 	i := firstEndingAt(ranges, addr)
 	return i < len(ranges) && compareAddr(ranges[i].first, addr) <= 0
