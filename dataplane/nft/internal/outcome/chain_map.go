@@ -9,17 +9,19 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// chainMap maps the numbers of outcomes to their chains. No packet has the number of an outcome
-// without classes, so packets do not see how elements come and go. They see that one changes.
+// chainMap maps the numbers of outcomes to their chains. If no class has an outcome, no packet has
+// the outcome's number. So packets do not see that an element is added or removed. They see that an
+// element changes.
 type chainMap struct {
 	set *sets.ElementSet
 	// to is the kind of the verdicts: Jump or Goto.
 	to ruleset.VerdictKind
-	// uses has the outcomes of the classes of all groups that use the map.
+	// uses has the outcomes that classes have, in all groups that use the map.
 	uses map[*outcome]chainUse
 }
 
-// chainUse is the use of an outcome: by how many classes, and the chain that its element leads to.
+// chainUse has the number of classes with an outcome, and the chain to which the outcome's element
+// leads.
 type chainUse struct {
 	classes int
 	chain   string
@@ -40,8 +42,8 @@ func (m *chainMap) element(o *outcome) ruleset.Element {
 	return sets.Element(&v, ruleset.Uint32(o.Number()))
 }
 
-// add counts more classes with the outcome, or fewer, and writes its element if its chain is another
-// one than before.
+// add adds classes to the number of classes with the outcome. If the outcome has another chain than
+// before, it writes the element.
 func (m *chainMap) add(o *outcome, classes int) {
 	use := m.uses[o]
 	switch use.classes += classes; {
@@ -58,7 +60,7 @@ func (m *chainMap) add(o *outcome, classes int) {
 	m.uses[o] = use
 }
 
-// renumber writes all elements again: the numbers of outcomes changed.
+// renumber writes all elements again, after numbers of outcomes have changed.
 func (m *chainMap) renumber() {
 	elements := make([]ruleset.Element, 0, len(m.uses))
 	for o := range m.uses {
@@ -67,13 +69,13 @@ func (m *chainMap) renumber() {
 	m.set.Replace(elements)
 }
 
-// flush appends the changes to the delta.
+// flush appends the changes of the map to the delta.
 func (m *chainMap) flush(d *ruleset.Delta) { m.set.FlushUnseen(d, func(string) bool { return true }) }
 
-// sharedMaps has the maps from numbers of outcomes to chains that the groups of workloads share, one
-// for each direction. If each group had its own, a new outcome of many groups would be an element in
-// each of their maps; and the kernel would follow these maps for each endpoint whenever it checks
-// the table.
+// sharedMaps has the maps from outcomes to chains that all groups of workloads share, one for each
+// direction. With a map for each group, a new outcome of many groups would be an element in each of
+// their maps. And whenever the kernel validates the table, it would follow these maps for each
+// endpoint.
 type sharedMaps map[match.Direction]*chainMap
 
 func newSharedMaps() sharedMaps {
@@ -89,7 +91,8 @@ func directions() []match.Direction { return []match.Direction{match.Ingress, ma
 
 func sharedName(dir match.Direction) string { return "outcomes-" + string(dir) }
 
-// Dispatch returns the rule that jumps to the chain of a packet's outcome, after the chain of a
-// group with Policy.Return. The outcome decides about the packet. A packet that is undecided after
-// the rule is stale: on the previous generation, a new chain is empty.
+// Dispatch returns the rule that jumps to the chain of a packet's outcome. It is for packets that
+// return from the chain of a group with Policy.Return. The chain of the outcome decides about the
+// packet. If a packet is undecided after this rule, it is stale: to a packet on the previous
+// generation, a new chain is empty.
 func Dispatch(dir match.Direction) ruleset.Rule { return build.Dispatch(sharedName(dir), Register) }

@@ -14,34 +14,36 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The costs in the kernel, counted in elements of about 100 bytes.
+// The costs in the kernel. A cost of one is about 100 bytes, as much as an element takes.
 const (
-	ruleCost = 4 // a rule, or a chain with its last rule
-	// elementCost is that of an outcome's element in a chainMap. The element takes as much as that of a
-	// class; the rest is for a class of prefixes, whose range takes 200 bytes in the map of prefixes.
+	ruleCost = 4 // cost of a rule, or of a chain with its last rule
+	// elementCost is the cost of an outcome's element in a chainMap. The element takes as much
+	// memory as the element of a class. The rest is for classes of prefixes, whose ranges take 200
+	// bytes in the map of prefixes.
 	elementCost = 2
-	// listCost is that of an anonymous set of ports or protocols, without its elements. The set
-	// takes 1 kB. The kernel visits all sets of the table to find a free name for it, so n sets
+	// listCost is the cost of an anonymous set of ports or protocols, without its elements. The set
+	// takes 1 kB. To find a free name for it, the kernel visits all sets of the table, so n sets
 	// take n² steps.
 	listCost = 32
 )
 
-// ruleSize is what a rule adds to the cost of an outcome.
+// ruleSize has what a rule adds to the cost of an outcome.
 type ruleSize struct {
-	// hash is that of the rule without its predicates: equal rules of an outcome count once.
+	// hash is a hash of the rule without its predicates. Equal rules of an outcome count once.
 	hash uint64
-	// ranges counts the port ranges of a plain rule; it is one if the rule has none. It is zero for
-	// other rules.
+	// ranges is the number of port ranges of a plain rule, or one if the rule has none. It is zero
+	// for rules that are not plain.
 	ranges int
 }
 
-// measurement is the state of indexes.measure.
+// measurement has the state of indexes.measure.
 type measurement struct {
 	seed  maphash.Seed
-	sizes []ruleSize // of the rules of the last outcome
+	sizes []ruleSize // sizes of the rules of the last outcome
 }
 
-// shares has the costs of what several users share: each counts once. sum is the sum of these costs.
+// shares has the costs of objects that several users share. Each object counts once. sum is the sum
+// of the costs.
 type shares[K comparable] struct {
 	of  map[K]share
 	sum int
@@ -51,7 +53,8 @@ type share struct{ users, cost int }
 
 func newShares[K comparable]() shares[K] { return shares[K]{of: map[K]share{}} }
 
-// add adds a user of something, whose cost is now the given one. It reports whether it is the first.
+// add adds a user of an object, and sets the object's cost. It reports whether the user is the
+// first.
 func (s *shares[K]) add(key K, cost int) (first bool) {
 	one := s.of[key]
 	s.sum += cost - one.cost
@@ -60,7 +63,7 @@ func (s *shares[K]) add(key K, cost int) (first bool) {
 	return one.users == 1
 }
 
-// remove removes a user of something, and reports whether it was the last.
+// remove removes a user of an object, and reports whether it was the last.
 func (s *shares[K]) remove(key K) (last bool) {
 	one := s.of[key]
 	if one.users--; one.users > 0 {
@@ -72,21 +75,24 @@ func (s *shares[K]) remove(key K) (last bool) {
 	return true
 }
 
-// outcomeHash identifies an outcome when costs are computed: before outcomes are, and for groups without
-// outcomes.
+// outcomeHash identifies an outcome when costs are computed. At that time outcomes do not exist
+// yet, and groups over a limit never have any.
 type outcomeHash struct {
-	// id is equal for classes with one outcome, which has one element in a chainMap. rules is equal for
-	// outcomes with equal rules, which share their chains.
+	// id is equal for classes with the same outcome, which has one element in a chainMap. rules is
+	// equal for outcomes with equal rules, which share their chains.
 	id, rules uint64
 }
 
-// groupCost is the cost of a group as lookups: one for each class, that of the elements of the
-// outcomes, and the cost of the chains of outcomes as far as it exceeds the cost of the group's rules
-// as chains.
+// groupCost is the cost of a group as lookups. It is the sum of
+//
+//   - the number of classes,
+//   - the cost of the elements of outcomes,
+//   - the cost of the chains of outcomes, minus the cost of the group's rules as chains, but not
+//     less than zero.
 type groupCost struct {
 	total int
-	// outcomes has the chains of outcomes, by outcomeHash.rules, and elements the elements of outcomes,
-	// by outcomeHash.id. Their users are classes.
+	// outcomes has the chains of outcomes, by outcomeHash.rules. elements has the elements of
+	// outcomes, by outcomeHash.id. The users of both are classes.
 	outcomes, elements shares[uint64]
 }
 
@@ -94,8 +100,8 @@ func newGroupCost() groupCost {
 	return groupCost{outcomes: newShares[uint64](), elements: newShares[uint64]()}
 }
 
-// tally is the cost of several groups. Groups share equal outcomes, and the elements of a chainMap; as
-// chains, they would share the rules of a policy.
+// tally is the cost of several groups. Groups share equal outcomes, and the elements of a chainMap.
+// If they were chains, groups would share the rules of a policy.
 type tally struct {
 	classes  int
 	outcomes shares[uint64]
@@ -103,13 +109,13 @@ type tally struct {
 	chains   shares[listOf]
 }
 
-// elementOf names the element of an outcome in a chainMap, by outcomeHash.id.
+// elementOf identifies the element of an outcome in a chainMap, by outcomeHash.id.
 type elementOf struct {
 	chains *chainMap
 	id     uint64
 }
 
-// listOf names the rules of a policy or profile in a list.
+// listOf identifies the rules of a policy or profile in a list.
 type listOf struct {
 	entry *entry
 	list  match.List
@@ -119,7 +125,7 @@ func newTally() *tally {
 	return &tally{outcomes: newShares[uint64](), elements: newShares[elementOf](), chains: newShares[listOf]()}
 }
 
-// add adds a group.
+// add adds the cost of a group.
 func (t *tally) add(g *Group) {
 	t.classes += len(g.classes)
 	for hash, o := range g.cost.outcomes.of {
@@ -142,7 +148,7 @@ func (t *tally) cost() int {
 	return t.classes + t.elements.sum + max(0, t.outcomes.sum-t.chains.sum)
 }
 
-// addClass adds a class of a group whose outcome has this hash.
+// addClass adds the cost of a class of a group. hash is that of the class's outcome.
 func (ix *indexes) addClass(g *Group, hash outcomeHash) {
 	cost := g.cost.outcomes.of[hash.rules].cost
 	if cost == 0 {
@@ -156,7 +162,7 @@ func (ix *indexes) addClass(g *Group, hash outcomeHash) {
 	}
 }
 
-// removeClass removes a class of a group whose outcome has this hash.
+// removeClass removes the cost of a class of a group. hash is that of the class's outcome.
 func (ix *indexes) removeClass(g *Group, hash outcomeHash) {
 	if g.cost.outcomes.remove(hash.rules) {
 		ix.all.outcomes.remove(hash.rules)
@@ -201,8 +207,8 @@ func (ix *indexes) size(rest *match.Merged, plain, each bool) ruleSize {
 	return s
 }
 
-// chainCost returns the cost of a chain of rules, and of a list of port ranges unless that is a
-// single one.
+// chainCost returns the cost of a chain of rules with a list of port ranges. A single range needs
+// no list.
 func chainCost(rules, ranges int) int {
 	cost := rules * ruleCost
 	if ranges > 1 {
@@ -211,8 +217,8 @@ func chainCost(rules, ranges int) int {
 	return cost
 }
 
-// cost returns the cost of the rules as a chain. Neighbouring rules may share a list of ports
-// there.
+// cost returns the cost of the place's rules as a chain of rules. In such a chain, neighbouring
+// rules may share a list of ports.
 func (p *place) cost() int {
 	rules, ranges := len(p.rules), 0
 	for k := range p.rules {
@@ -221,12 +227,12 @@ func (p *place) cost() int {
 	return chainCost(rules, ranges)
 }
 
-// hash returns a hash of a text. It differs between processes.
+// hash returns a hash of a text. The hash is not the same in another process.
 func (m *measurement) hash(text string) uint64 { return maphash.String(m.seed, text) }
 
 func mix(hash *uint64, x uint64) { *hash = bits.RotateLeft64(*hash^x, 23) * 0x9e3779b97f4a7c15 }
 
-// measure returns the hash of the outcome of a class. It visits the rules as outcomes.steps does.
+// measure returns the hash of the outcome of a class. It visits the same rules as outcomes.steps.
 // measuredCost then returns the cost of the outcome's chains.
 func (ix *indexes) measure(g *Group, c *classify.Class) (hash outcomeHash) {
 	ix.sizes = ix.sizes[:0]
@@ -277,7 +283,7 @@ func (ix *indexes) measureTier(t *tierIndex, c *classify.Class, hash *outcomeHas
 	return t.spec.DefaultAction == policy.Deny && !passes
 }
 
-// measuredCost returns the cost of the outcome of the last call of measure.
+// measuredCost returns the cost of the outcome that the last call of measure visited.
 func (ix *indexes) measuredCost() int {
 	slices.SortFunc(ix.sizes, func(a, b ruleSize) int { return cmp.Compare(a.hash, b.hash) })
 	rules, ranges := 1, 0

@@ -15,15 +15,15 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// decision is the decision of rules about a packet. If each rule counts or logs, it also names the
-// rule: firstTarget+i stands for the rule with index i in chainWriter.targets.
+// decision is what rules decide about a packet. If each rule counts or logs, a decision also names
+// the rule: firstTarget+i stands for the rule at index i of chainWriter.targets.
 type decision uint32
 
 const (
 	undecided decision = iota
 	allowed
 	denied
-	passed // to the next tier
+	passed // passed to the next tier
 	firstTarget
 )
 
@@ -38,14 +38,14 @@ func decisionOf(a policy.Action) decision {
 	}
 }
 
-// decisions has the decision of a list of rules about every protocol and destination port. The
-// first rule that matches decides. In the zero value, all packets are undecided.
+// decisions has what a list of rules decides about every protocol and destination port. The first
+// rule that matches decides. In the zero value, all packets are undecided.
 type decisions struct {
 	protos [256]decision // of protocols without ports
 	ports  [3]portDecisions
 }
 
-// portDecisions are the decisions about one protocol with ports.
+// portDecisions has the decisions about the ports of one protocol.
 type portDecisions struct {
 	begun bool          // whether open is set; if not, all ports are undecided
 	open  []policy.Port // the undecided ports, sorted and disjoint
@@ -59,7 +59,7 @@ type decidedRange struct {
 	by decision
 }
 
-// with returns the ports with a decision, sorted and merged.
+// with returns the ports with the given decision, sorted and merged.
 func (d *portDecisions) with(result decision) []policy.Port {
 	var ports []policy.Port
 	for _, t := range d.ranges {
@@ -70,7 +70,7 @@ func (d *portDecisions) with(result decision) []policy.Port {
 	return match.MergePorts(ports)
 }
 
-// any reports whether some ports have a decision.
+// any reports whether some ports have the given decision.
 func (d *portDecisions) any(result decision) bool {
 	return slices.ContainsFunc(d.ranges, func(t decidedRange) bool { return t.by == result })
 }
@@ -88,11 +88,11 @@ func everyProtocol() iter.Seq[policy.Protocol] {
 
 func everyPort() []policy.Port { return []policy.Port{policy.PortRange(0, math.MaxUint16)} }
 
-// portIndex returns the index in decisions.ports of a protocol; -1 if it has no ports.
+// portIndex returns the index of a protocol in decisions.ports, or -1 if it has no ports.
 func portIndex(p policy.Protocol) int { return slices.Index(match.WithPorts(), p) }
 
-// rule adds a plain rule with its decision: it matches only the protocol and ports. f is the family
-// of the packets.
+// rule adds a plain rule with its decision. The rule matches only protocol and ports. f is the
+// family of the packets.
 func (d *decisions) rule(rule *dataplane.Rule, f sets.Family, result decision) {
 	for _, class := range match.ProtocolGroups(rule, f) {
 		protos := slices.Values(class.In)
@@ -116,7 +116,7 @@ func (d *decisions) rule(rule *dataplane.Rule, f sets.Family, result decision) {
 	}
 }
 
-// rulePorts returns the ports that a side of a rule matches.
+// rulePorts returns the ports that one side of a rule matches.
 func rulePorts(m *dataplane.Match) []policy.Port {
 	var want portDecisions
 	want.decide(m.NotPorts, denied)
@@ -134,7 +134,7 @@ func (d *decisions) decide(p policy.Protocol, result decision) {
 	}
 }
 
-// decide sets the decision about the undecided ports among some ports.
+// decide sets the decision about those of the given ports that are undecided.
 func (d *portDecisions) decide(ports []policy.Port, result decision) {
 	if !d.begun {
 		d.begun, d.open = true, everyPort()
@@ -171,7 +171,7 @@ func (d *decisions) rest(result decision) {
 	}
 }
 
-// reopen makes passed packets undecided.
+// reopen makes passed packets undecided, for the next tier.
 func (d *decisions) reopen() {
 	for p := range d.protos {
 		if d.protos[p] == passed {
@@ -186,7 +186,7 @@ func (d *decisions) reopen() {
 	}
 }
 
-// wholly returns the protocols of which all packets have a decision.
+// wholly returns the protocols whose packets all have the given decision.
 func (d *decisions) wholly(result decision) (whole []policy.Protocol) {
 	for p := range everyProtocol() {
 		i := portIndex(p)
@@ -197,7 +197,7 @@ func (d *decisions) wholly(result decision) (whole []policy.Protocol) {
 	return whole
 }
 
-// every reports whether all packets have a decision.
+// every reports whether all packets have the given decision.
 func (d *decisions) every(result decision) bool { return len(d.wholly(result)) == len(d.protos) }
 
 // closed reports whether all packets are allowed or denied.
@@ -221,8 +221,8 @@ func (d *decisions) anyPassed() bool {
 		slices.ContainsFunc(d.ports[:], func(p portDecisions) bool { return p.any(passed) })
 }
 
-// matches returns alternative matches for the packets with a decision. original is set if ports are
-// those before destination NAT.
+// matches returns alternative matches for the packets with the given decision. original is set if
+// ports are those before destination NAT.
 func (d *decisions) matches(result decision, original bool) (out [][]ruleset.Match) {
 	field := ruleset.Dport
 	if original {

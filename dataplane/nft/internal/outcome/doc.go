@@ -1,21 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package outcome compiles policy into lookups, so that the cost of a packet does not depend on the
-// number of policies.
+// Package outcome compiles policy into lookups, so that the cost of a new connection does not
+// depend on the number of policies.
 //
-// The chains of a packet, from the chain of its endpoint on:
+// The terms:
+//
+//   - A predicate is a condition of rules on an address: membership in an IP set or in a list of
+//     prefixes.
+//   - A class is all addresses that satisfy the same predicates: see package classify.
+//   - A Group is the endpoints with the same tiers and profiles in one direction, at one stage.
+//   - An outcome is what a group decides for a class: the rules of the group that hold for the
+//     class, and the chain to which they compile. The chain has a few rules on protocols and ports.
+//   - A plain rule matches, besides addresses of the other side, at most protocol and destination
+//     ports. Plain rules are merged; other rules stay rules of the chain.
+//
+// A packet takes this way, from the chain of its endpoint on:
 //
 //	from/..., to/... ──▶ group-DIR/... ──▶ classify-DIR
 //	                                       class of the other side
 //	Dispatch         ──▶ outcome-DIR/...
 //	                     its outcome
 //
-// The terms:
-//
-//   - A class is all addresses that satisfy the same predicates: see package classify.
-//   - A Group is the endpoints with the same tiers and profiles in one direction, at one stage.
-//   - An outcome is the rules of a group that hold for a class, and the chain that they compile to: a
-//     few rules on protocols and ports.
+// The chain classify-DIR finds the class of the address of the other side. The chain group-DIR/...
+// maps the class to its outcome. The rule Dispatch jumps to the chain outcome-DIR/... of this
+// outcome.
 //
 // A group whose cost is over a limit has no outcomes: its endpoints need chains of rules.
 //
@@ -28,7 +36,7 @@
 //
 // # Concurrency
 //
-// A Lookups is not safe for concurrent use.
+// Only one goroutine at a time may use a Lookups.
 //
 // # Errors
 //

@@ -17,28 +17,28 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Group is the endpoints with the same tiers and profiles in one direction at one stage, and the
-// outcomes of their packets.
+// Group is the endpoints with the same tiers and profiles in one direction at one stage. It has the
+// outcomes of these policies.
 type Group struct {
 	groupKind
 	cost  groupCost
 	id    string
 	tiers []*tierIndex // profiles are last
 	users map[any]struct{}
-	// classes has the classes that the group distinguishes and that have addresses.
+	// classes has the classes that have addresses and that the group's rules distinguish.
 	classes map[*classify.Class]classState
-	// others has, by family, the outcome of addresses of all other classes.
+	// others has, by family, the outcome of the addresses of all other classes.
 	others [2]*outcome
-	// classMap maps a class to the number of its outcome, chains maps that number to a chain.
+	// classMap maps a class to the number of its outcome. chains maps that number to a chain.
 	classMap *sets.ElementSet
 	chains   *chainMap
-	// overLimit is set if the cost is over a limit: the endpoints have chains instead. atFault is
-	// set if the policy has an error: the endpoints drop, and classes is empty.
+	// overLimit is set if the cost is over a limit: then the endpoints use chains of rules instead.
+	// atFault is set if the policy has an error: then the endpoints drop, and classes is empty.
 	overLimit, atFault bool
 }
 
-// groupKind is the list of rules of a group. rest is the action for packets that no tier or profile
-// decides about: Allow, Deny, or Pass to leave them undecided.
+// groupKind is the kind of a group. rest is the action for packets about which no tier or profile
+// decides: Allow, Deny, or Pass to leave them undecided.
 type groupKind struct {
 	match.List
 	rest policy.Action
@@ -46,32 +46,33 @@ type groupKind struct {
 	returns bool
 }
 
-// Policy is what a group applies.
+// Policy is the policy that a group applies.
 type Policy struct {
 	List     match.List
 	Tiers    []dataplane.TierPolicies
 	Profiles []string
-	// Rest is Allow or Deny: the action for packets that no tier or profile decides about. At a
-	// partial stage, they stay undecided.
+	// Rest is the action for packets about which no tier or profile decides: Allow or Deny. At a
+	// partial stage (untracked or pre-DNAT policy), these packets stay undecided.
 	Rest policy.Action
-	// Return lets the group's chain return with the number of the packet's outcome, and the caller
-	// evaluates Dispatch. Otherwise the group's chain looks up the chain of the outcome itself.
+	// Return selects who looks up the chain of the outcome. If it is set, the group's chain returns
+	// with the number of the outcome, and the caller evaluates Dispatch. Otherwise the group's
+	// chain looks it up.
 	Return bool
 }
 
-// classState is the outcome of a class in a group.
+// classState has the outcome of a class in a group.
 type classState struct {
-	outcome *outcome // nil while the group is over its limit
+	outcome *outcome // nil while the group is over a limit
 	hash    outcomeHash
 }
 
-// dirtyClasses are the classes of a group whose outcomes must be computed again. A class is edited if
-// only the ports or actions of its rules changed. It keeps its outcome; at most the outcome's chains
-// change.
+// dirtyClasses has the classes of a group whose outcomes must be computed again. A class is edited
+// if only ports or actions of its rules changed. It keeps its outcome, but the chains of the
+// outcome may change.
 type dirtyClasses struct {
-	// all is set if all classes are dirty. edited is set if all are at least edited.
+	// all is set if all classes are dirty. edited is set if all classes are dirty or edited.
 	all, edited bool
-	// classes has whether a dirty class is edited.
+	// classes has the dirty classes. The value is true if the class is only edited.
 	classes map[*classify.Class]bool
 	// chain is set if the group's chain must be written again.
 	chain bool
@@ -79,7 +80,7 @@ type dirtyClasses struct {
 
 func newDirtyClasses() *dirtyClasses { return &dirtyClasses{classes: map[*classify.Class]bool{}} }
 
-// mark adds a class; all classes if it is nil.
+// mark adds a class, or all classes if c is nil.
 func (d *dirtyClasses) mark(c *classify.Class) {
 	if c == nil {
 		d.all = true
@@ -88,7 +89,7 @@ func (d *dirtyClasses) mark(c *classify.Class) {
 	}
 }
 
-// markEdited adds a class that is edited; all classes of the group if it is nil.
+// markEdited adds a class as edited, or all classes of the group if c is nil.
 func (d *dirtyClasses) markEdited(c *classify.Class) {
 	if c == nil {
 		d.edited = true
@@ -97,7 +98,7 @@ func (d *dirtyClasses) markEdited(c *classify.Class) {
 	}
 }
 
-// Err returns the errors of the policy of the group. If there are any, its endpoints must drop.
+// Err returns the errors of the group's policy. If there are any, the group's endpoints must drop.
 func (g *Group) Err() error {
 	var errs []error
 	for _, t := range g.tiers {
@@ -111,11 +112,11 @@ func (g *Group) Enforces() bool {
 	return slices.ContainsFunc(g.tiers, func(t *tierIndex) bool { return t.enforced > 0 })
 }
 
-// OverLimit reports whether the group is over a limit: its endpoints need chains of rules.
+// OverLimit reports whether the group is over a limit, so that its endpoints need chains of rules.
 func (g *Group) OverLimit() bool { return g.overLimit }
 
-// Rules returns the rules that decide about the packets of the group's endpoints. At a partial
-// stage, packets go on to the next rule after them.
+// Rules returns the rules that decide about packets of the group's endpoints. At a partial stage,
+// undecided packets go on to the rule after these.
 func (g *Group) Rules() []ruleset.Rule {
 	if g.Stage.Partial() {
 		return []ruleset.Rule{build.Always(build.Jump(g.chain()))}
@@ -126,7 +127,7 @@ func (g *Group) Rules() []ruleset.Rule {
 // chain returns the name of the group's chain.
 func (g *Group) chain() string { return g.Stage.Name() + "group-" + string(g.Dir) + "/" + g.id }
 
-// id identifies the group of the policy.
+// id returns the identity of the group that applies the policy.
 func (l *Lookups) id(p *Policy) string {
 	parts := []string{p.List.Stage.Name() + string(p.List.Dir)}
 	if p.Rest == policy.Allow {
@@ -141,8 +142,8 @@ func (l *Lookups) id(p *Policy) string {
 	return sets.Hash(append(append(parts, "profiles"), p.Profiles...)...)
 }
 
-// Join adds an endpoint to the group with the policy, and returns the group. It creates the group
-// if needed. user identifies the endpoint, and must be comparable.
+// Join adds an endpoint to the group with the policy, and returns the group. If there is no such
+// group, it creates one. user identifies the endpoint, and must be comparable.
 func (l *Lookups) Join(user any, p Policy) *Group {
 	if p.List.Stage.Partial() {
 		p.Rest = policy.Pass
@@ -163,7 +164,7 @@ func (l *Lookups) Join(user any, p Policy) *Group {
 		} else {
 			g.chains = newChainMap("go-"+id, ruleset.Goto)
 		}
-		if old := l.removed[id]; old != nil { // since the last flush
+		if old := l.removed[id]; old != nil { // removed since the last flush
 			g.classMap, g.chains = old.classMap, old.chains
 			delete(l.removed, id)
 		}
@@ -186,7 +187,7 @@ func (l *Lookups) Join(user any, p Policy) *Group {
 	return g
 }
 
-// Leave removes an endpoint from the group. It removes a group without endpoints.
+// Leave removes an endpoint from the group. If the group has no other endpoints, it is removed.
 func (l *Lookups) Leave(user any, g *Group) {
 	delete(g.users, user)
 	l.ofGroups.valid = false
@@ -211,7 +212,7 @@ func (l *Lookups) Leave(user any, g *Group) {
 	l.limits.recheck = true
 }
 
-// dirtyOf returns the dirty classes of a group, of which the next update computes the outcomes.
+// dirtyOf returns the dirty classes of a group. The next update computes their outcomes.
 func (l *Lookups) dirtyOf(g *Group) *dirtyClasses {
 	d := l.dirty[g]
 	if d == nil {
@@ -221,7 +222,7 @@ func (l *Lookups) dirtyOf(g *Group) *dirtyClasses {
 	return d
 }
 
-// updateDirtyGroups computes the outcomes of dirty classes, and applies the limits.
+// updateDirtyGroups computes the outcomes of dirty classes, and applies the limits of costs.
 func (l *Lookups) updateDirtyGroups() {
 	work := l.dirty
 	l.ofGroups.valid = false
@@ -241,8 +242,8 @@ func (l *Lookups) updateDirtyGroups() {
 	}
 }
 
-// limitGroups determines which groups are over a limit. These are groups whose own cost is too high
-// and, if the cost of all groups is too high, those with the highest costs.
+// limitGroups determines which groups are over a limit. These are the groups whose own cost is too
+// high. If the cost of all groups is still too high, the most expensive groups are among them.
 func (l *Lookups) limitGroups(work map[*Group]*dirtyClasses) {
 	l.limits.recheck = false
 	l.limits.cost = l.indexes.all.cost()
@@ -288,7 +289,8 @@ func (l *Lookups) limitGroups(work map[*Group]*dirtyClasses) {
 	}
 }
 
-// updateGroupClasses updates which classes the rules of a group distinguish, and their costs.
+// updateGroupClasses updates the set of classes that the rules of a group distinguish, and the cost
+// of the group.
 func (l *Lookups) updateGroupClasses(g *Group, d *dirtyClasses) {
 	before := len(g.classes)
 	if atFault := g.Err() != nil; atFault != g.atFault {
@@ -319,7 +321,7 @@ func (l *Lookups) updateGroupClasses(g *Group, d *dirtyClasses) {
 	l.indexes.all.classes += len(g.classes) - before
 }
 
-// updateClass updates whether the rules of a group distinguish a class, and the cost of its
+// updateClass updates whether the rules of a group distinguish a class, and the cost of the class's
 // outcome.
 func (l *Lookups) updateClass(g *Group, c *classify.Class) {
 	state, had := g.classes[c]
@@ -341,7 +343,7 @@ func (l *Lookups) updateClass(g *Group, c *classify.Class) {
 	}
 }
 
-// distinguishes reports whether a rule of the group has a predicate of the class.
+// distinguishes reports whether a rule of the group uses a predicate of the class.
 func (g *Group) distinguishes(c *classify.Class) bool {
 	for _, p := range c.Predicates() {
 		for _, t := range g.tiers {
@@ -353,7 +355,8 @@ func (g *Group) distinguishes(c *classify.Class) bool {
 	return false
 }
 
-// updateGroup computes the outcomes of dirty classes, and writes the group's chain if that changes.
+// updateGroup computes the outcomes of dirty classes. If the group's chain changes, it writes the
+// chain.
 func (l *Lookups) updateGroup(g *Group, d *dirtyClasses) {
 	if d.all || d.edited {
 		for i, none := range l.none() {
@@ -397,8 +400,8 @@ func (l *Lookups) removeGroup(g *Group) {
 	l.cfg.Chains.Drop(g.chain())
 }
 
-// setOutcome sets the outcome of a class; nil for none. It may be the same as before, with another
-// chain.
+// setOutcome sets the outcome of a class; nil removes it. The outcome may be the same as before,
+// with another chain.
 func (l *Lookups) setOutcome(g *Group, c *classify.Class, o *outcome) {
 	state := g.classes[c]
 	was := state.outcome
@@ -422,21 +425,21 @@ func (l *Lookups) setOutcome(g *Group, c *classify.Class, o *outcome) {
 	l.changed[g.id] = g
 }
 
-// writeOutcome writes the element of an outcome that a class of the group has, if its chain changed.
+// writeOutcome writes the element of an outcome of the group if the outcome's chain has changed.
 func (l *Lookups) writeOutcome(g *Group, o *outcome) {
 	if g.chains.add(o, 0); !g.returns {
 		l.changed[g.id] = g
 	}
 }
 
-// classElement returns the element that maps a class to an outcome.
+// classElement returns the element that maps a class to the number of an outcome.
 func classElement(c *classify.Class, o *outcome) ruleset.Element {
 	return ruleset.Element{
 		Key: []ruleset.Value{ruleset.Uint32(c.Number())}, Data: []ruleset.Value{ruleset.Uint32(o.Number())},
 	}
 }
 
-// setWanted sets whether the table is to have the maps of the group.
+// setWanted sets whether the table should have the maps of the group.
 func (g *Group) setWanted(wanted bool) {
 	g.classMap.Wanted = wanted
 	if !g.returns {
@@ -444,8 +447,9 @@ func (g *Group) setWanted(wanted bool) {
 	}
 }
 
-// rules returns the chain of the group. At a partial stage, it always looks up the class: packets
-// that it leaves undecided have a class or zero in their priority, and not a record.
+// rules returns the chain of the group. At a partial stage, it looks up the class in any case. So
+// packets that it leaves undecided have a class or zero in their priority, and not the record of a
+// decision.
 func (g *Group) rules() *ruleset.Chain {
 	c := &ruleset.Chain{Name: g.chain()}
 	if len(g.classes) > 0 || g.Stage.Partial() {
@@ -467,7 +471,7 @@ func (g *Group) rules() *ruleset.Chain {
 	return c
 }
 
-// describe names the tiers and profiles.
+// describe returns a text with the names of the tiers and profiles.
 func (g *Group) describe() string {
 	var names []string
 	for _, t := range g.tiers {
@@ -480,7 +484,7 @@ func (g *Group) describe() string {
 	return strings.Join(names, ", ")
 }
 
-// Affected reports whether the group's endpoints use a chain that is bad.
+// Affected reports whether the group's endpoints use one of the bad chains.
 func (g *Group) Affected(isBad func(chain string) bool) bool {
 	if g.overLimit {
 		return false
@@ -514,7 +518,8 @@ func (l *Lookups) Affected(isBad func(chain string) bool, f func(policy.Key)) {
 	}
 }
 
-// eachPolicy calls f for the policies and profiles with a rule for the addresses of a class.
+// eachPolicy calls f for the policies and profiles with a rule that holds for the addresses of a
+// class.
 func (g *Group) eachPolicy(c *classify.Class, f func(policy.Key)) {
 	for _, t := range g.tiers {
 		for _, i := range t.appendCandidates(nil, c) {

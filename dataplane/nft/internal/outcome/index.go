@@ -15,56 +15,58 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// indexes has the indexes of all tiers and profiles, and the policies that they index.
+// indexes has the indexes of all tiers and profiles, and the policies in them.
 type indexes struct {
 	cfg     *Config
 	classes *classify.Classifier
 	byID    map[string]*tierIndex
 	entries map[policy.Key]*entry
-	// users has the tiers whose rules use a predicate, with the number of these rules.
+	// users has, for each predicate, the tiers whose rules use it, and the number of these rules.
 	users map[*classify.Predicate]map[*tierIndex]int
 	// dirty returns the dirty classes of a group.
 	dirty   func(*Group) *dirtyClasses
 	scratch []int32
 	measurement
-	all *tally // of all groups
+	all *tally // the cost of all groups
 }
 
-// entry is a policy or profile that exists, or that an index lists.
+// entry is a policy or profile that exists, or that is in an index.
 type entry struct {
 	key     policy.Key
-	name    string                  // the key, quoted
-	hash    uint64                  // of the name
-	owner   *match.Owner            // nil if it does not exist
-	indexes map[*tierIndex]struct{} // nil until an index has it
+	name    string                  // the key, in quotation marks
+	hash    uint64                  // hash of the name
+	owner   *match.Owner            // nil if the policy or profile does not exist
+	indexes map[*tierIndex]struct{} // nil while no index has it
 }
 
-// tierIndex indexes the rules of a tier or profile by their predicates on the other side's address.
-// A tier has the policies that apply to some endpoints in one list. Groups with the same policies
-// share the index.
+// tierIndex has the rules of a tier or profile, by their predicates on the address of the other
+// side. With it, the rules that may hold for a class are found without a look at all rules. A tier
+// here consists of the policies that apply to some endpoints in one list. Groups with the same
+// policies share the index.
 type tierIndex struct {
 	tierKind
 	id     string
 	users  map[*Group]struct{}
 	places []place
-	of     map[*entry][]int32 // the places of a policy, which may be listed twice
-	// byPredicate has, for each predicate, the sorted places with a rule that only its addresses
-	// can match. nil is the key of the places with a rule that requires no predicate.
+	of     map[*entry][]int32 // the places of a policy, which may be in the list twice
+	// byPredicate has, for each predicate, the places with a rule that only addresses with this
+	// predicate can match, sorted. The key nil has the places with a rule that requires no
+	// predicate.
 	byPredicate map[*classify.Predicate][]int32
 	predicates  map[*classify.Predicate]struct{}
 	faults      map[int32]error
-	// enforced counts the policies that are not staged.
+	// enforced is the number of policies that are not staged.
 	enforced int
 	// cost is the cost of all rules as chains.
 	cost int
 }
 
-// tierKind is what a tierIndex is for: a list of a tier, or of a profile.
+// tierKind says what a tierIndex is for: a tier or a profile, and the list.
 type tierKind struct {
 	list    match.List
 	spec    dataplane.TierPolicies
 	profile bool
-	end     string // what the keys of outcomes have for the end of the tier
+	end     string // text for the end of the tier in keys of outcomes
 }
 
 // place is one policy of a tier.
@@ -82,7 +84,7 @@ func newIndexes(cfg *Config, c *classify.Classifier, dirty func(*Group) *dirtyCl
 	}
 }
 
-// entry returns the entry of a policy or profile, and creates it if needed.
+// entry returns the entry of a policy or profile. If there is none, it creates one.
 func (ix *indexes) entry(key policy.Key) *entry {
 	e := ix.entries[key]
 	if e == nil {
@@ -93,14 +95,14 @@ func (ix *indexes) entry(key policy.Key) *entry {
 	return e
 }
 
-// forget removes an entry if its policy or profile does not exist and no index lists it.
+// forget removes an entry if its policy or profile does not exist and is in no index.
 func (ix *indexes) forget(e *entry) {
 	if e.owner == nil && len(e.indexes) == 0 {
 		delete(ix.entries, e.key)
 	}
 }
 
-// setPolicy updates the indexes for the changed rules of a policy or profile.
+// setPolicy updates the indexes after the rules of a policy or profile have changed.
 func (ix *indexes) setPolicy(o *match.Owner) {
 	e := ix.entry(o.Key)
 	e.owner = o
@@ -121,7 +123,7 @@ func (ix *indexes) setPolicy(o *match.Owner) {
 	ix.forget(e)
 }
 
-// err returns the error of the first policy that has one.
+// err returns the error of the first policy with an error.
 func (t *tierIndex) err() error {
 	if len(t.faults) == 0 {
 		return nil
@@ -134,8 +136,8 @@ func (t *tierIndex) err() error {
 	return nil
 }
 
-// join returns the index of a tier, and records that the group uses it. It creates the index if
-// needed.
+// join returns the index of a tier, and records that a group uses it. If there is no such index, it
+// creates one.
 func (ix *indexes) join(user *Group, spec dataplane.TierPolicies, profile bool) *tierIndex {
 	id := user.Stage.Name() + string(user.Dir) + " tier " + ix.cfg.TierHash(spec)
 	if profile {
@@ -169,10 +171,10 @@ func (ix *indexes) join(user *Group, spec dataplane.TierPolicies, profile bool) 
 	return t
 }
 
-// leave records that a group no longer uses the index. It removes an index without groups.
+// leave records that a group no longer uses the index. If no group uses it, the index is removed.
 func (ix *indexes) leave(user *Group, t *tierIndex) {
 	delete(t.users, user)
-	if len(t.users) > 0 || ix.byID[t.id] != t { // A profile may be named twice.
+	if len(t.users) > 0 || ix.byID[t.id] != t { // a profile may be named twice
 		return
 	}
 	delete(ix.byID, t.id)
@@ -185,7 +187,8 @@ func (ix *indexes) leave(user *Group, t *tierIndex) {
 	}
 }
 
-// indexEntry updates one index for the changed rules of a policy or profile, which compile returns.
+// indexEntry updates one index after the rules of a policy or profile have changed. compile returns
+// the new rules.
 func (ix *indexes) indexEntry(t *tierIndex, e *entry, compile func() []classRule) {
 	before, enforced := t.err(), t.enforced
 	for _, i := range t.of[e] {
@@ -206,7 +209,7 @@ func sameError(a, b error) bool {
 	return (a == nil) == (b == nil) && (a == nil || a.Error() == b.Error())
 }
 
-// check returns the error of a policy or profile in the index; nil if there is none.
+// check returns the error of a policy or profile of the index, or nil.
 func (t *tierIndex) check(e *entry) error {
 	o := e.owner
 	switch {
@@ -230,7 +233,8 @@ func (t *tierIndex) check(e *entry) error {
 	return nil
 }
 
-// indexPlace replaces the rules of a place by those of its policy, which compile returns.
+// indexPlace replaces the rules of a place by the current rules of its policy. compile returns
+// these.
 func (ix *indexes) indexPlace(t *tierIndex, i int32, compile func() []classRule) {
 	now := place{entry: t.places[i].entry}
 	delete(t.faults, i)
@@ -242,8 +246,8 @@ func (ix *indexes) indexPlace(t *tierIndex, i int32, compile func() []classRule)
 	ix.replacePlace(t, i, now)
 }
 
-// replacePlace replaces the rules of a place. It adds the references of the new rules first, so
-// that a predicate which both use stays in use.
+// replacePlace replaces the rules of a place. It adds the references of the new rules before it
+// removes those of the old ones, so that a predicate of both stays in use.
 func (ix *indexes) replacePlace(t *tierIndex, i int32, now place) {
 	was := t.places[i]
 	if was.enforced && now.enforced && slices.EqualFunc(was.rules, now.rules, keepsOutcomes) {
@@ -276,7 +280,7 @@ func (ix *indexes) replacePlace(t *tierIndex, i int32, now place) {
 	ix.markRules(t, &now)
 }
 
-// editPlace is replacePlace for rules that keep the outcomes of all classes.
+// editPlace does what replacePlace does, for rules with which all classes keep their outcomes.
 func (ix *indexes) editPlace(t *tierIndex, i int32, now place) {
 	was := t.places[i]
 	t.places[i] = now
@@ -305,7 +309,7 @@ func (ix *indexes) editPlace(t *tierIndex, i int32, now place) {
 	}
 }
 
-// markEdited marks a class as edited in all groups of an index; all classes if it is nil.
+// markEdited marks a class as edited in all groups of an index, or all classes if c is nil.
 func (ix *indexes) markEdited(t *tierIndex, c *classify.Class) {
 	for g := range t.users {
 		ix.dirty(g).markEdited(c)
@@ -344,8 +348,9 @@ func (ix *indexes) release(t *tierIndex, p *classify.Predicate) {
 	}
 }
 
-// eachIndexKey calls f with the keys of the rules of a place in byPredicate. A rule has a key for
-// each family: the first predicate that an address must satisfy. It is nil if there is none.
+// eachIndexKey calls f with the keys that the rules of a place have in byPredicate. A rule has one
+// key for each family: the first predicate that an address must satisfy. The key is nil if there is
+// none.
 func (p *place) eachIndexKey(f func(*classify.Predicate)) {
 	for k := range p.rules {
 		for fam := range p.rules[k].never {
@@ -356,7 +361,8 @@ func (p *place) eachIndexKey(f func(*classify.Predicate)) {
 	}
 }
 
-// markRules marks the classes that rules of a place can match: their outcomes are computed again.
+// markRules marks the classes for which rules of a place may hold, so that their outcomes are
+// computed again.
 func (ix *indexes) markRules(t *tierIndex, p *place) {
 	all := false
 	p.eachIndexKey(func(p *classify.Predicate) { all = all || p == nil })
@@ -369,8 +375,8 @@ func (ix *indexes) markRules(t *tierIndex, p *place) {
 	p.eachIndexKey(func(p *classify.Predicate) { ix.markClasses(t, p.Classes()) })
 }
 
-// changeCost adds to the cost of the rules of an index. The next update computes the costs of its
-// groups.
+// changeCost adds to the cost of the rules of an index. The next update computes the costs of the
+// index's groups.
 func (ix *indexes) changeCost(t *tierIndex, more int) {
 	if more == 0 {
 		return
@@ -381,7 +387,7 @@ func (ix *indexes) changeCost(t *tierIndex, more int) {
 	}
 }
 
-// markClasses marks classes in all groups of an index.
+// markClasses marks classes as dirty in all groups of an index.
 func (ix *indexes) markClasses(t *tierIndex, classes map[*classify.Class]struct{}) {
 	for g := range t.users {
 		d := ix.dirty(g)
@@ -407,14 +413,14 @@ func removePlace(places []int32, i int32) []int32 {
 	return slices.Delete(places, at, at+1)
 }
 
-// candidates returns the sorted places that may have a rule for the addresses of a class. The
+// candidates returns the places that may have a rule for the addresses of a class, sorted. The
 // result is valid until the next call.
 func (ix *indexes) candidates(t *tierIndex, c *classify.Class) []int32 {
 	ix.scratch = t.appendCandidates(ix.scratch[:0], c)
 	return ix.scratch
 }
 
-// appendCandidates appends the candidates for a class to an empty slice, whose memory it uses.
+// appendCandidates does what candidates does, with the memory of an empty slice.
 func (t *tierIndex) appendCandidates(places []int32, c *classify.Class) []int32 {
 	places = append(places, t.byPredicate[nil]...)
 	for _, p := range c.Predicates() {
@@ -424,7 +430,7 @@ func (t *tierIndex) appendCandidates(places []int32, c *classify.Class) []int32 
 	return slices.Compact(places)
 }
 
-// writeShapes writes the shapes of the rule's IP sets: which kernel sets each of them has.
+// writeShapes writes the shapes of the rule's IP sets: which sets each of them has in the kernel.
 func (ix *indexes) writeShapes(key *strings.Builder, m *match.Merged) {
 	for _, id := range match.SetIDs(&m.Rule) {
 		fmt.Fprintf(key, " %v", ix.cfg.Set(id).Shape())

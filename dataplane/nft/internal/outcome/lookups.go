@@ -14,39 +14,41 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Config configures a Lookups. All fields are required unless stated otherwise.
+// Config configures a Lookups. All fields are required unless their comments say otherwise.
 type Config struct {
-	// MaxPerGroup and MaxTotal limit the cost of one group and of all groups, in elements.
+	// MaxPerGroup limits the cost of one group, MaxTotal that of all groups. A cost of one is about
+	// one element.
 	MaxPerGroup, MaxTotal int
-	// EachRule is set if each rule of policy counts or logs. Outcomes then lead to the chain of the
+	// EachRule is set if each rule of policy counts or logs. Then outcomes lead to the chain of the
 	// rule that decides.
 	EachRule bool
-	// Chains are the chains of the table.
+	// Chains has the chains of the table.
 	Chains *sets.Chains
-	// Set returns an IP set, which need not exist.
+	// Set returns the IP set with the id. The set may not exist yet.
 	Set func(dataplane.IPSetID) *sets.IPSet
-	// TierHash identifies a tier with its policies and default action.
+	// TierHash returns a hash of a tier's name, policies and default action.
 	TierHash func(dataplane.TierPolicies) string
-	// Writer returns the parts of chains that are not lookups.
+	// Writer makes the parts of chains that are not lookups.
 	Writer Writer
-	// Changed is called for each user of a group whose Err, Enforces or OverLimit changed.
+	// Changed is called for each user of a group whose Err, Enforces or OverLimit has changed.
 	Changed func(user any)
-	// ClassNumber and OutcomeNumber return a number for a hash. nil means classNumber and
-	// outcomeNumber. Tests set them to get collisions.
+	// ClassNumber and OutcomeNumber return a number for a hash. Nil means classNumber and
+	// outcomeNumber. Tests set them to cause collisions.
 	ClassNumber, OutcomeNumber func(hash uint32) uint32
 }
 
-// eachRule reports whether each rule of a list counts or logs. Stages that repeat another one do
-// neither.
+// eachRule reports whether each rule of a list counts or logs. Stages that repeat another stage
+// (recheck) do neither.
 func (c *Config) eachRule(l match.List) bool { return c.EachRule && !l.Stage.Recheck() }
 
-// Writer returns rules, statements and verdicts of policy.
+// Writer makes rules, statements and verdicts of policy.
 type Writer interface {
-	// Rule returns the rules for a rule of policy, and the chains that they need. The names of
-	// these chains begin with the given one.
+	// Rule returns the nftables rules for a rule of policy, and the chains that these need. The
+	// names of the chains begin with the given one.
 	Rule(list match.List, rule *match.Merged, chain string) ([]ruleset.Rule, []*ruleset.Chain, error)
 	// Target returns the verdict that leads to the chain of a rule with the action Allow, Deny or
-	// Pass; return if the rule has no chain. It is used only if each rule counts or logs.
+	// Pass. If the rule has no chain, it returns the verdict return. It is used only if each rule
+	// counts or logs.
 	Target(rule *match.Merged) ruleset.Verdict
 	// Allow returns the statements that allow a packet.
 	Allow() []ruleset.Statement
@@ -63,8 +65,8 @@ type Writer interface {
 //	address ──▶ class ──▶ outcome ──▶ chain
 //	      class4   gc-GROUP    outcomes-DIR; go-GROUP without Policy.Return
 //
-// The maps class4, class4-prefixes, class6 and class6-prefixes are for all groups, outcomes-ingress
-// and outcomes-egress for those with Policy.Return.
+// All groups use the maps class4, class4-prefixes, class6 and class6-prefixes. Groups with
+// Policy.Return use the maps outcomes-ingress and outcomes-egress.
 type Lookups struct {
 	cfg      Config
 	classes  *classify.Classifier
@@ -75,18 +77,19 @@ type Lookups struct {
 
 	dirty  map[*Group]*dirtyClasses
 	limits limitState
-	// changed are groups whose maps changed since the last flush. removed are groups that were
-	// removed since.
+	// changed has the groups whose maps have changed since the last flush. removed has the groups
+	// that were removed since then.
 	changed, removed map[string]*Group
 	shared           shared
 	ofGroups         groupSizes
 }
 
-// limitState is what the limits depend on.
+// limitState has the values on which the limits depend.
 type limitState struct {
-	// cost is the total cost of the groups within the limits. groupsOver counts the other groups.
+	// cost is the total cost of the groups within the limits. groupsOver is the number of the other
+	// groups.
 	cost, groupsOver int
-	// recheck is set if a group was removed: another group may be within the limits now.
+	// recheck is set if a group was removed, so that another group may be within the limits now.
 	recheck bool
 }
 
@@ -108,8 +111,8 @@ func New(cfg Config) *Lookups {
 	return l
 }
 
-// SetPolicy records that a policy or profile was added, changed or removed. The Owner must not
-// change until the next call for its key.
+// SetPolicy records that a policy or profile was added, changed or removed. The caller must not
+// change the Owner until its next call of SetPolicy for the same key.
 func (l *Lookups) SetPolicy(o *match.Owner) { l.indexes.setPolicy(o) }
 
 // Pending reports whether anything may have changed since the last Flush.
@@ -121,7 +124,7 @@ func (l *Lookups) Pending() bool {
 	return len(l.dirty)+len(l.changed)+elements > 0 || l.classes.Pending()
 }
 
-// Update computes the classes, and their outcomes in each group.
+// Update computes the classes, and the outcomes of the classes in each group.
 func (l *Lookups) Update() {
 	renumber := l.classes.Update(func(k *classify.Class) {
 		for _, p := range k.Predicates() {
@@ -141,7 +144,7 @@ func (l *Lookups) Update() {
 	l.shareChains()
 }
 
-// renumber writes all elements that have a number of a class or outcome.
+// renumber writes all elements with the number of a class or an outcome again.
 func (l *Lookups) renumber() {
 	l.classes.Renumber()
 	for _, g := range l.groups {
@@ -157,7 +160,7 @@ func (l *Lookups) renumber() {
 		}
 		l.changed[g.id] = g
 	}
-	for _, m := range l.maps { // once: all groups of workloads share them
+	for _, m := range l.maps { // once, because all groups of workloads share them
 		m.renumber()
 	}
 }
@@ -178,8 +181,8 @@ func (l *Lookups) Flush(d *ruleset.Delta) {
 	l.changed, l.removed = reuse.Map(l.changed), reuse.Map(l.removed)
 }
 
-// Apart reports whether the delta changes only classes of addresses of which no packet looks up
-// two: see ruleset.Delta.Apart. local are the addresses of this node's workloads.
+// Apart reports whether the delta changes only classes of addresses, and no packet looks up two of
+// these changes: see ruleset.Delta.Apart. local has the addresses of this node's workloads.
 func (l *Lookups) Apart(d *ruleset.Delta, local *classify.LocalAddresses) bool {
 	return l.classes.Apart(d, local)
 }

@@ -19,42 +19,44 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// outcome is which rules of which policies hold for a class in a group, and the chains that they
-// compile to. Its number depends on the policies and on the peers that their rules select, not on
-// what the rules decide: after an edit of ports or actions, classes keep their outcomes, and one
-// element of a chainMap leads to another chain.
+// outcome says which rules of which policies hold for a class in a group, and has the chains to
+// which these rules compile.
+//
+// Its number depends on the policies, and on the peers that their rules select. It does not depend
+// on what the rules decide. So after an edit of ports or actions, classes keep their outcomes, and
+// one element of a chainMap leads to another chain.
 type outcome struct {
 	classify.Numbered
 	*compiled
 	uses int
-	// updated is outcomes.updates when the chains were last compared with the rules.
+	// updated is the value of outcomes.updates when the chains were last compared with the rules.
 	updated uint64
 }
 
 // compiled has the chains of outcomes with equal rules.
 type compiled struct {
-	key   string // has all that the chains depend on
+	key   string // all that the chains depend on
 	chain string // the first chain
 	uses  int
 	parts int
-	// chains are the names of the chains that only these outcomes use. ruleChains are those of the
-	// chains of rules, which others use, too.
+	// chains has the names of the chains that only these outcomes use. ruleChains has the names of
+	// the chains of single rules, which other outcomes use, too.
 	chains, ruleChains []string
 }
 
-// part returns a new name for another chain.
+// part returns a new name for a further chain.
 func (o *compiled) part() string {
 	o.parts++
 	return o.chain + "-" + strconv.Itoa(o.parts)
 }
 
-// affected reports whether one of the chains is bad. A nil outcome has none.
+// affected reports whether one of the outcome's chains is bad. A nil outcome has no chains.
 func (o *outcome) affected(isBad func(chain string) bool) bool {
 	return o != nil && (slices.ContainsFunc(o.chains, isBad) || slices.ContainsFunc(o.ruleChains, isBad))
 }
 
-// step is a rule, or the end of a tier. The end has the default action of the tier, and its name in
-// end.
+// step is a rule, or the end of a tier. At the end of a tier, rule is nil, action is the tier's
+// default action, and end is a text with the tier's name.
 type step struct {
 	rule   *match.Merged
 	plain  bool
@@ -69,14 +71,15 @@ type outcomes struct {
 	byID    map[string]*outcome
 	byKey   map[string]*compiled
 	numbers classify.Numbers
-	// updates counts the updates of dirty groups. The rules stay the same during one.
+	// updates is the number of updates of dirty groups. During one update, rules do not change.
 	updates uint64
-	// renumber is set if the number of an outcome changed: all elements are written again.
+	// renumber is set if the number of an outcome has changed, so that all elements must be written
+	// again.
 	renumber bool
-	// idle are outcomes that may be no longer in use, idleChains the same of their chains.
+	// idle has outcomes that may not be in use any more. idleChains has such chains.
 	idle       map[*outcome]struct{}
 	idleChains map[*compiled]struct{}
-	// peers is scratch space: those of the rules of one policy.
+	// peers is scratch space for the peers of the rules of one policy.
 	peers map[unique.Handle[string]]struct{}
 }
 
@@ -89,8 +92,8 @@ func newOutcomes(cfg *Config, ix *indexes) *outcomes {
 	}
 }
 
-// of returns the outcome of a class, with the chains of the present rules, and adds a reference to
-// it.
+// of returns the outcome of a class, with the chains of the current rules. It adds a reference to
+// the outcome.
 func (s *outcomes) of(g *Group, c *classify.Class) *outcome {
 	var keys outcomeKeys
 	tiers := s.stepsOf(g, c, &keys)
@@ -107,8 +110,8 @@ func (s *outcomes) of(g *Group, c *classify.Class) *outcome {
 	return o
 }
 
-// refresh gives an outcome the chains of the present rules, once in an update. The class has had the
-// outcome in the group, and is edited. refresh returns false if the class does not keep the outcome.
+// refresh gives an outcome the chains of the current rules, once in an update. The class is edited,
+// and had this outcome in the group. If the class does not keep the outcome, refresh returns false.
 func (s *outcomes) refresh(o *outcome, g *Group, c *classify.Class) bool {
 	if o == nil || o.updated == s.updates {
 		return o != nil
@@ -122,7 +125,7 @@ func (s *outcomes) refresh(o *outcome, g *Group, c *classify.Class) bool {
 	return true
 }
 
-// setRules gives an outcome the chains of rules.
+// setRules gives an outcome the chains of the rules in tiers.
 func (s *outcomes) setRules(o *outcome, g *Group, c *classify.Class, tiers [][]step, key string) {
 	if o.compiled == nil || o.key != key {
 		s.dropChains(o.compiled)
@@ -131,7 +134,7 @@ func (s *outcomes) setRules(o *outcome, g *Group, c *classify.Class, tiers [][]s
 	o.updated = s.updates
 }
 
-// stepsOf is steps for empty keys.
+// stepsOf does what steps does, with keys that are empty.
 func (s *outcomes) stepsOf(g *Group, c *classify.Class, keys *outcomeKeys) (tiers [][]step) {
 	keys.policies.Grow(keySize)
 	keys.rules.Grow(keySize)
@@ -140,7 +143,7 @@ func (s *outcomes) stepsOf(g *Group, c *classify.Class, keys *outcomeKeys) (tier
 	return tiers
 }
 
-// compile returns the chains of rules, and adds a reference to them.
+// compile returns the chains of the rules in tiers, and adds a reference to the chains.
 func (s *outcomes) compile(g *Group, c *classify.Class, tiers [][]step, key string) *compiled {
 	o := s.byKey[key]
 	if o == nil {
@@ -153,7 +156,7 @@ func (s *outcomes) compile(g *Group, c *classify.Class, tiers [][]step, key stri
 	return o
 }
 
-// drop removes a reference to an outcome, which may be nil.
+// drop removes a reference to an outcome. The outcome may be nil.
 func (s *outcomes) drop(o *outcome) {
 	if o == nil {
 		return
@@ -162,7 +165,7 @@ func (s *outcomes) drop(o *outcome) {
 	s.idle[o] = struct{}{}
 }
 
-// dropChains removes a reference to the chains of outcomes, which may be nil.
+// dropChains removes a reference to the chains of outcomes. The chains may be nil.
 func (s *outcomes) dropChains(o *compiled) {
 	if o == nil {
 		return
@@ -172,7 +175,7 @@ func (s *outcomes) dropChains(o *compiled) {
 }
 
 // removeIdle removes the outcomes without references, and their chains. It reports whether the
-// number of another outcome changed since the last call.
+// number of another outcome has changed since the last call.
 func (s *outcomes) removeIdle() (renumber bool) {
 	for o := range s.idle {
 		if o.uses > 0 {
@@ -196,12 +199,12 @@ func (s *outcomes) removeIdle() (renumber bool) {
 	return renumber
 }
 
-// keySize is the size of most keys, in bytes.
+// keySize is a size in bytes. Most keys are not longer.
 const keySize = 256
 
-// outcomeKeys collects what an outcome and its chains depend on.
+// outcomeKeys collects the inputs of an outcome and of its chains.
 type outcomeKeys struct {
-	// policies has the policies and the peers of their rules, rules has the rules.
+	// policies has the policies with the peers of their rules. rules has the rules.
 	policies, rules strings.Builder
 	// byFamily is set if the chains depend on the family of the class.
 	byFamily bool
@@ -213,7 +216,7 @@ func (k *outcomeKeys) both(text string) {
 	k.rules.WriteString(text)
 }
 
-// id identifies the outcome.
+// id returns the identity of the outcome.
 func (k *outcomeKeys) id(f sets.Family) string {
 	if k.byFamily {
 		k.policies.WriteString("\nfamily " + strconv.Itoa(int(f)))
@@ -243,7 +246,7 @@ func (s *outcomes) steps(g *Group, c *classify.Class, keys *outcomeKeys) (tiers 
 	return append(tiers, []step{{action: g.rest, end: "no tier or profile allowed it"}}) // S25, S33
 }
 
-// tierSteps returns the steps of one tier, and reports whether they decide about every packet.
+// tierSteps returns the steps of one tier. decided reports whether they decide about every packet.
 func (s *outcomes) tierSteps(t *tierIndex, c *classify.Class, keys *outcomeKeys) (steps []step, decided bool) {
 	keys.both("\n/")
 	passes := false // whether some packets pass to the next tier
@@ -282,8 +285,8 @@ func (s *outcomes) tierSteps(t *tierIndex, c *classify.Class, keys *outcomeKeys)
 	return steps, t.spec.DefaultAction == policy.Deny && !passes // S26, S27
 }
 
-// addPeer writes the policy of a rule that holds, and the peers of the rule, unless an earlier rule
-// of the policy has the same: these two hold for the same classes.
+// addPeer writes the policy and the peers of a rule that holds. If an earlier rule of the policy
+// has the same peers, it writes nothing, because both rules hold for the same classes.
 func (s *outcomes) addPeer(keys *outcomeKeys, e *entry, rule *classRule) {
 	if _, seen := s.peers[rule.peer]; seen {
 		return
@@ -302,11 +305,11 @@ type chainWriter struct {
 	list     match.List
 	family   sets.Family
 	rules    []ruleset.Rule
-	// decided has the decisions since the last rule was written. If each rule counts or logs,
-	// targets has the rules that made them.
+	// decided has the decisions of the plain rules since the last rule was written. If each rule
+	// counts or logs, targets has the rules that made these decisions.
 	decided decisions
 	targets []target
-	// inTier is set if the rules are those of a chain of one tier, see jumpToTier.
+	// inTier is set if the chain has the rules of a single tier: see jumpToTier.
 	inTier bool
 }
 
@@ -327,9 +330,9 @@ func (w *chainWriter) write(tiers [][]step) {
 	w.add(w.compiled.chain, w.rules)
 }
 
-// passesOthers reports whether a tier needs a chain of its own. It does if a Pass rule counts, logs
-// or is not plain, and if a rule that is not plain follows a Pass rule: some packets skip that
-// rule.
+// passesOthers reports whether a tier needs a chain of its own, because some packets skip some of
+// its rules. It does in two cases. A Pass rule counts, logs or is not plain. Or a rule that is not
+// plain comes after a Pass rule.
 func (w *chainWriter) passesOthers(steps []step) bool {
 	passes := false
 	for i := range steps {
@@ -351,8 +354,8 @@ func (w *chainWriter) tier(steps []step) {
 		s := &steps[i]
 		switch {
 		case s.rule != nil && s.plain && w.eachRule() && match.MatchesAll(s.rule.Rule):
-			// It also decides about packets whose port cannot be read, where other rules have all
-			// ports.
+			// This rule also decides about packets whose port cannot be read. Other rules list all
+			// ports, which do not match such packets.
 			w.plain(s.rule)
 			w.finish(build.Always(w.targets[len(w.targets)-1].verdict))
 		case s.rule != nil && s.plain:
@@ -376,8 +379,8 @@ func (w *chainWriter) tier(steps []step) {
 	}
 }
 
-// jumpToTier writes the steps of a tier as a separate chain. Packets that are passed or allowed
-// return from it.
+// jumpToTier writes the steps of a tier as a chain of its own. Packets that the tier passes or
+// allows return from this chain.
 func (w *chainWriter) jumpToTier(steps []step) {
 	name := w.compiled.part()
 	part := &chainWriter{cfg: w.cfg, compiled: w.compiled, list: w.list, family: w.family, inTier: true}
@@ -387,7 +390,7 @@ func (w *chainWriter) jumpToTier(steps []step) {
 	w.rules = append(w.rules, w.cfg.Writer.Call(name)...)
 }
 
-// plain adds the decisions of a plain rule.
+// plain adds the decisions of a plain rule to decided.
 func (w *chainWriter) plain(rule *match.Merged) {
 	result := decisionOf(rule.Action)
 	if w.eachRule() {
@@ -397,7 +400,7 @@ func (w *chainWriter) plain(rule *match.Merged) {
 	w.decided.rule(&rule.Rule, w.family, result)
 }
 
-// target returns the verdict that leads to the chain of a rule that decides, and records that
+// target returns the verdict that leads to the chain of a rule that decides. It also records that
 // chain.
 func (w *chainWriter) target(rule *match.Merged) ruleset.Verdict {
 	v := w.cfg.Writer.Target(rule)
@@ -413,7 +416,7 @@ func (w *chainWriter) nonPlain(rule *match.Merged) {
 		w.target(rule)
 	}
 	rules, more, err := w.cfg.Writer.Rule(w.list, rule, w.compiled.part())
-	if err != nil { // impossible: the rule is valid
+	if err != nil { // cannot happen, because the rule is valid
 		rules = []ruleset.Rule{w.cfg.Writer.Denial(err.Error())}
 	}
 	w.rules = append(w.rules, rules...)
@@ -427,7 +430,7 @@ func (w *chainWriter) add(name string, rules []ruleset.Rule) {
 	w.compiled.chains = append(w.compiled.chains, name)
 }
 
-// flush writes the decisions.
+// flush writes the decisions of plain rules as rules of nftables.
 func (w *chainWriter) flush() {
 	if w.eachRule() {
 		w.writeTargets()
@@ -446,7 +449,7 @@ func (w *chainWriter) flush() {
 	w.decided = decisions{}
 }
 
-// finish writes the decisions. The last rule decides about all other packets.
+// finish writes the decisions of plain rules. The rule last then decides about all other packets.
 func (w *chainWriter) finish(last ruleset.Rule) {
 	if w.eachRule() {
 		if all := w.writeTargets(); !all {

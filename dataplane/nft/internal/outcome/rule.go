@@ -16,26 +16,26 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// classRule is a rule in two parts: the predicates on the other side's address, and the rest. The
-// class of an address determines which predicates it satisfies.
+// classRule is a rule in two parts: the predicates on the address of the other side, and the rest.
+// The class of an address determines which predicates the address satisfies.
 type classRule struct {
 	rule *dataplane.Rule
 	// The address must satisfy all predicates of in, and none of not.
 	in, not []familyPredicate
 	// never is set for a family if the rule matches no address of it.
 	never [2]bool
-	// plain is set if the rest matches at most the protocol and destination ports, and the rule
-	// decides. always is set if the rest matches every packet.
+	// plain is set if the rule decides, and its rest matches at most the protocol and destination
+	// ports. always is set if its rest matches every packet.
 	plain, always bool
 	size          ruleSize
-	// peer identifies the predicates: rules with the same hold for the same classes. Many rules have the
-	// same text, so they share it. peerHash is its hash.
+	// peer is a text with the predicates. Rules with the same peer hold for the same classes. Many
+	// rules share one text. peerHash is a hash of the text.
 	peer     unique.Handle[string]
 	peerHash uint64
 }
 
-// familyPredicate is a predicate of a rule for some families. A list of all addresses of a family
-// needs no predicate in that family.
+// familyPredicate is a predicate of a rule, with the families for which the rule needs it. If a
+// list contains all addresses of a family, the rule needs no predicate in that family.
 type familyPredicate struct {
 	*classify.Predicate
 	families [2]bool
@@ -67,8 +67,7 @@ func (c *classRule) holds(k *classify.Class) bool {
 	return true
 }
 
-// keepsOutcomes reports whether two rules have the same effect on which outcome a class has: if one
-// replaces the other, each class keeps its outcome.
+// keepsOutcomes reports whether each class keeps its outcome if one rule replaces the other.
 func keepsOutcomes(a, b classRule) bool {
 	passes := func(c *classRule) bool { return c.rule.Action == policy.Pass }
 	return a.plain == b.plain && a.always == b.always && passes(&a) == passes(&b) && a.never == b.never &&
@@ -76,10 +75,12 @@ func keepsOutcomes(a, b classRule) bool {
 }
 
 // sameChains reports whether the chains of outcomes stay the same if one rule replaces the other.
-// The chains of a rule that is not plain also depend on which kernel sets its IP sets have.
+// It returns false for rules that are not plain, because their chains also depend on which sets
+// their IP sets have in the kernel.
 func (c *classRule) sameChains(o *classRule) bool { return c.plain && o.plain && c.rule.Equal(o.rule) }
 
-// first returns the first predicate that an address must satisfy; nil if there is none.
+// first returns the first predicate that an address of the family must satisfy, or nil if there is
+// none.
 func (c *classRule) first(f int) *classify.Predicate {
 	for _, q := range c.in {
 		if q.families[f] {
@@ -99,7 +100,7 @@ func (c *classRule) eachPredicate(f func(*classify.Predicate)) {
 	}
 }
 
-// compile splits each rule of a list into predicates and the rest. The rules must be valid.
+// compile divides each rule of a list into its predicates and the rest. The rules must be valid.
 func (ix *indexes) compile(o *match.Owner, list match.List) []classRule {
 	rules := o.Rules(list.Dir)
 	out := make([]classRule, 0, len(rules))
@@ -128,7 +129,7 @@ func (ix *indexes) compile(o *match.Owner, list match.List) []classRule {
 	return out
 }
 
-// describePeer returns a text that identifies the predicates.
+// describePeer returns a text that identifies the predicates of the rule.
 func (c *classRule) describePeer() string {
 	var b strings.Builder
 	for _, list := range [...][]familyPredicate{c.in, c.not} {
@@ -140,7 +141,7 @@ func (c *classRule) describePeer() string {
 	return fmt.Sprint(b.String(), c.never)
 }
 
-// rest returns the rule without its matches on the other side's address.
+// rest returns the rule without its matches on the address of the other side.
 func (c *classRule) rest(profile bool, dir match.Direction) *match.Merged {
 	m := &match.Merged{Rule: *c.rule, IDs: []string{c.rule.ID}}
 	if profile && m.Action == policy.Pass { // S32
@@ -150,9 +151,9 @@ func (c *classRule) rest(profile bool, dir match.Direction) *match.Merged {
 	return m
 }
 
-// addPredicates adds the predicates of a rule on the addresses of one side. A list without a prefix
-// of a family is a predicate without addresses (S68). One with all addresses of a family needs no
-// predicate (S69, S70).
+// addPredicates adds the predicates of a rule on the addresses of one side. If a list has no prefix
+// of a family, its predicate has no addresses of that family (S68). If a list contains all
+// addresses of a family, no predicate is needed (S69, S70).
 func (ix *indexes) addPredicates(c *classRule, m *dataplane.Match) {
 	lists := func(nets []netip.Prefix) (some, none, all [2]bool) {
 		for i, f := range sets.Families() {

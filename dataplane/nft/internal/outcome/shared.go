@@ -14,8 +14,8 @@ import (
 type shared struct {
 	groups bool
 	maps   string
-	// originals counts the groups that classify by original destinations. hasOriginals is set if
-	// the table has the chain for them: shareChains writes and deletes it.
+	// originals is the number of groups that classify by original destinations. hasOriginals is set
+	// if the table has the chain for these groups, which shareChains writes and deletes.
 	originals    int
 	hasOriginals bool
 }

@@ -10,39 +10,40 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Stats has the present sizes of a Lookups.
+// Stats has the current sizes of a Lookups.
 type Stats struct {
-	// Addresses counts the elements of the kernel's maps from full-length addresses to classes.
-	// Ranges counts those of the maps from prefixes.
+	// Addresses is the number of elements in the kernel's maps from full-length addresses to
+	// classes. Ranges is the number of elements in the maps from prefixes.
 	Addresses, Ranges int
-	// Classes counts the classes that have addresses.
+	// Classes is the number of classes that have addresses.
 	Classes int
-	// Groups counts the groups. ChainGroups counts the groups that are over a limit.
+	// Groups is the number of groups. ChainGroups is the number of groups that are over a limit.
 	Groups, ChainGroups int
-	// Elements counts the elements of all groups' maps from classes to outcomes.
+	// Elements is the number of elements in all groups' maps from classes to outcomes.
 	Elements int
-	// Outcomes counts the distinct outcomes of all groups. Each has at least one chain.
+	// Outcomes is the number of distinct outcomes of all groups. Each has at least one chain.
 	Outcomes int
 	// Cost is the cost of the groups that are within the limits.
 	Cost int
-	// Largest is the most expensive group that is within the limits; nil if there is none.
+	// Largest is the most expensive group within the limits, or nil if there is none.
 	Largest *GroupStats
-	// Chains has the most expensive groups that are over a limit, at most maxListed.
+	// Chains has the most expensive groups over a limit, up to maxListed.
 	Chains []GroupStats
 }
 
 // GroupStats describes a group.
 type GroupStats struct {
 	List match.List
-	// Tiers names the tiers and profiles. Policy is the first policy or profile.
+	// Tiers is a text with the names of the tiers and profiles. Policy is the first policy or
+	// profile.
 	Tiers  string
 	Policy policy.Key
-	// Users are the endpoints. The map must not be changed.
+	// Users has the endpoints. The caller must not change the map.
 	Users map[any]struct{}
 	Cost  int
 }
 
-// maxListed limits Stats.Chains.
+// maxListed limits the length of Stats.Chains.
 const maxListed = 8
 
 // Stats returns the counts as of the last Update. The caller must not change the lists.
@@ -58,8 +59,8 @@ func (l *Lookups) Stats() Stats {
 	}
 }
 
-// groupSizes is the part of Stats that takes time in proportion to the number of groups. Most changes of
-// addresses leave it valid.
+// groupSizes is the part of Stats whose computation takes time in proportion to the number of
+// groups. Most changes of addresses do not affect it.
 type groupSizes struct {
 	valid    bool
 	elements int
@@ -97,7 +98,7 @@ func compareGroups(a, b *Group) int {
 	return cmp.Or(cmp.Compare(a.cost.total, b.cost.total), cmp.Compare(a.id, b.id))
 }
 
-// stats describes the group.
+// stats returns a description of the group.
 func (g *Group) stats() GroupStats {
 	s := GroupStats{List: g.List, Tiers: g.describe(), Users: g.users, Cost: g.cost.total}
 	for _, t := range g.tiers {

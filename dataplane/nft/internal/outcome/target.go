@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// If each rule counts or logs, it has a chain of its own, which all outcomes share. The rules on
-// protocol and port are still merged. A verdict map then leads to the chain of the rule that
+// If each rule counts or logs, it has a chain of its own, which all outcomes share. Rules on
+// protocol and port are still merged, into verdict maps that lead to the chain of the rule that
 // decides:
 //
 //	tcp dport vmap { 80 : goto allow/A, 443 : goto allow/B }
@@ -26,8 +26,8 @@ type target struct {
 	denies  bool
 }
 
-// writeTargets writes the lookups of the rules that decided. It reports whether they decide about
-// all packets.
+// writeTargets writes lookups that lead packets to the chains of the rules that decided. It reports
+// whether these lookups decide about all packets.
 func (w *chainWriter) writeTargets() (all bool) {
 	if len(w.targets) == 0 {
 		return false
@@ -43,11 +43,11 @@ func (w *chainWriter) writeTargets() (all bool) {
 	return all
 }
 
-// byRule returns the ports and the rules that decide about them, sorted. If all ports are decided,
-// it may leave out those of one rule, and return that rule as others: it decides about all other
-// ports. That is the only rule or, of the rules that deny, the one with the most ranges. It is
-// never one that allows some of the ports: such a rule does not apply to packets whose port cannot
-// be read.
+// byRule returns the ports and the rules that decide about them, sorted by port. If all ports are
+// decided, it may leave out the ports of one rule, and return that rule as others: others then
+// decides about all remaining packets. It chooses the only rule. If there are several, it chooses
+// the one with the most ranges among the rules that deny. If others allows only some of the ports,
+// it would wrongly apply to packets whose port cannot be read, so such a rule is never chosen.
 func (w *chainWriter) byRule(d *portDecisions) (ports []decidedRange, others decision) {
 	sorted := slices.SortedFunc(slices.Values(d.ranges), func(a, b decidedRange) int {
 		return cmp.Compare(a.First, b.First)
@@ -75,8 +75,8 @@ func (w *chainWriter) byRule(d *portDecisions) (ports []decidedRange, others dec
 	return slices.DeleteFunc(ports, func(t decidedRange) bool { return t.by == others }), others
 }
 
-// mostFrequent returns the rule with the highest count; of several, the last one. It is undecided
-// if there are no counts.
+// mostFrequent returns the rule with the highest count. If several have it, it returns the last
+// one. If there are no counts, it returns undecided.
 func mostFrequent(counts map[decision]int) (rule decision) {
 	for by, n := range counts {
 		if best := counts[rule]; n > best || n == best && by > rule {
@@ -87,7 +87,7 @@ func mostFrequent(counts map[decision]int) (rule decision) {
 }
 
 // portTargets writes the lookups by destination port. Protocols with the same ports and rules share
-// one.
+// a lookup.
 func (w *chainWriter) portTargets(ports [3][]decidedRange) {
 	protos, field := match.WithPorts(), ruleset.Dport
 	if w.list.Stage.Original() {
@@ -130,7 +130,8 @@ func (t decidedRange) equal(o decidedRange) bool {
 }
 
 // protocolTargets writes the lookups by protocol. It reports whether they decide about all packets,
-// also about those whose protocol cannot be read. A rule that allows some of the protocols does not.
+// including those whose protocol cannot be read. A rule that allows only some of the protocols does
+// not decide about these.
 func (w *chainWriter) protocolTargets(whole *[1 << 8]decision) (all bool) {
 	counts := map[decision]int{}
 	open := 0
@@ -145,7 +146,8 @@ func (w *chainWriter) protocolTargets(whole *[1 << 8]decision) (all bool) {
 	if open > 0 && counts[others] <= len(whole)/2 {
 		others = undecided
 	}
-	// protos are the protocols of the other rules, rest all that others does not decide about.
+	// protos has the protocols of the other rules. rest has all protocols about which others does
+	// not decide.
 	var protos, rest []policy.Protocol
 	var elements []ruleset.Element
 	for p := range everyProtocol() {
@@ -181,17 +183,17 @@ func (w *chainWriter) verdict(by decision) *ruleset.Verdict {
 	return &w.targets[by-firstTarget].verdict
 }
 
-// sameVerdict reports whether all elements have one verdict.
+// sameVerdict reports whether all elements have the same verdict.
 func sameVerdict(elements []ruleset.Element) bool {
 	return !slices.ContainsFunc(elements, func(e ruleset.Element) bool { return *e.Verdict != *elements[0].Verdict })
 }
 
-// writeRule writes a rule of nftables that leads packets to the chain of the rule that decides.
+// writeRule writes a rule that leads packets to the chain of the rule that decides.
 func (w *chainWriter) writeRule(by decision, matches ...ruleset.Match) {
 	w.rules = append(w.rules, build.When(*w.verdict(by), matches...))
 }
 
-// writeMap writes a rule that looks a field up in a verdict map.
+// writeMap writes a rule that looks up a field in a verdict map.
 func (w *chainWriter) writeMap(matches []ruleset.Match, f ruleset.Field, elements []ruleset.Element) {
 	w.rules = append(w.rules, ruleset.Rule{
 		Matches: matches, Statements: []ruleset.Statement{ruleset.VMap{Fields: []ruleset.Field{f}, Elements: elements}},
