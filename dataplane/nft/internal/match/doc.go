@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package match makes the matches of nftables from a rule of policy. An Owner is the policy or profile that
-// has the rules.
+// Package match makes the matches of nftables for a rule of policy. An Owner is the policy or
+// profile to which the rule belongs.
 //
-// A rule becomes several rules of nftables, its alternatives. A packet matches the rule if and only if
-// it matches one of them. Several are needed because of
+// One rule of policy may become several rules of nftables, its alternatives. A packet matches the
+// rule if and only if it matches one of them. There are several reasons for alternatives:
 //
-//   - the family: nftables has different fields for IPv4 and IPv6;
-//   - the protocol: negated ports match packets of protocols without ports, and a rule that reads the
-//     ports of such a packet may fail;
-//   - header fields: each range of values is a comparison;
-//   - ports: numeric and named ports are two lookups, on each side;
-//   - IP sets: addresses and prefixes are two sets of the kernel. An empty one does not exist.
+//   - Family: nftables has different fields for IPv4 and IPv6.
+//   - Protocol: negated ports match packets of protocols without ports. A rule that reads the ports
+//     of such a packet may fail.
+//   - Header fields: each range of values is a comparison.
+//   - Ports: numeric and named ports are two lookups, on each side.
+//   - IP sets: addresses and prefixes are in two sets of the kernel. The kernel has no set without
+//     members.
 //
-// Merge joins neighbouring rules that differ in one list. The functions of fields.go know the fields of
-// a rule by inclusion: a new field of dataplane.Rule is unknown, and rules that have it fail, until it
-// is added there.
+// Merge joins neighbouring rules that differ in one list. The functions of fields.go list the
+// fields of a rule that they know. So a new field of dataplane.Rule is unknown until it is added
+// there, and rules with the field cannot be rendered.
 //
 // # Usage
 //

@@ -32,15 +32,15 @@ func Known(rule dataplane.Rule) bool {
 	return isEmpty(&rule)
 }
 
-// ClearAddresses clears the fields that the class of the address decides.
+// ClearAddresses clears the fields about which the class of the address decides.
 func ClearAddresses(side *dataplane.Match) {
 	side.Nets, side.NotNets = nil, nil
 	side.Sets, side.NotSets = nil, nil
 }
 
-// IsPlain reports whether the rule decides by protocol and destination ports alone, as decisions
-// of the lookups do. The class of the address has decided about the addresses of the other side and
-// the IP version.
+// IsPlain reports whether the rule decides by nothing but protocol and destination ports, as the
+// decisions of lookups do. The class of the address has already decided about the addresses of the
+// other side and the IP version.
 func IsPlain(rule dataplane.Rule) bool {
 	switch rule.Action {
 	case policy.Allow, policy.Deny, policy.Pass:
@@ -71,7 +71,7 @@ func ForAnyFamily(rule dataplane.Rule) bool {
 	return isEmpty(&rule)
 }
 
-// SetIDs returns the IP sets that a rule refers to.
+// SetIDs returns the IDs of the IP sets to which a rule refers.
 func SetIDs(rule *dataplane.Rule) (ids []dataplane.IPSetID) {
 	for _, side := range [...]*dataplane.Match{&rule.Source, &rule.Destination} {
 		ids = append(ids, side.Sets...)

@@ -14,21 +14,21 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// headerMatch is a match on one header field. The value must be in any, unless that is empty, and
-// must not be in not. Packets without the field do not have the value. Values are numbers: the type
-// of the field must not be one of bits.
+// headerMatch is a match on one header field. Its value must be in any, unless any is empty, and
+// must not be in not. Packets without the field do not have the value. Values are numbers, so the
+// type of the field must not be one of bits.
 type headerMatch struct {
 	field    ruleset.HeaderField
 	any, not []span
-	// notAll are values that a packet must not have all at once. Their fields are of one header, the
-	// first is field, and any and not are empty.
+	// notAll has values that a packet must not all have at once. Their fields are in the same
+	// header. If notAll is set, field is the field of its first value, and any and not are empty.
 	notAll []headerValue
 }
 
 // span is a range of values, from the first to the last.
 type span struct{ first, last uint64 }
 
-// String is part of the names of chains; see writeHeaderKey.
+// String returns the range as it occurs in names of chains; see writeHeaderKey.
 func (s span) String() string {
 	if s.first == s.last {
 		return strconv.FormatUint(s.first, 10)
@@ -42,8 +42,8 @@ type headerValue struct {
 	value uint64
 }
 
-// headerMatches returns the matches on header fields, and the fields of m that they cover: a rule
-// with any other field is refused.
+// headerMatches returns the matches on header fields. known has the fields of m that these matches
+// cover. A rule with any other field is refused.
 func headerMatches(m *policy.HeaderMatch) (matches []headerMatch, known policy.HeaderMatch) {
 	if m.EqualHeader(&policy.HeaderMatch{}) {
 		return nil, policy.HeaderMatch{} // most rules
@@ -53,7 +53,7 @@ func headerMatches(m *policy.HeaderMatch) (matches []headerMatch, known policy.H
 	return matches, policy.HeaderMatch{ICMP: m.ICMP, NotICMP: m.NotICMP, DSCP: m.DSCP, NotDSCP: m.NotDSCP}
 }
 
-// valueMatches returns the matches on other fields than ICMP.
+// valueMatches returns the matches on header fields other than those of ICMP.
 func valueMatches(m *policy.HeaderMatch) []headerMatch {
 	return []headerMatch{
 		{field: ruleset.HeaderDSCP, any: spans(m.DSCP), not: spans(m.NotDSCP)},
@@ -68,7 +68,8 @@ func spans[T ~uint8 | ~uint16](list []T) (out []span) {
 	return out
 }
 
-// icmpMatches returns the matches on type and code (S63). Without a type, the packet must be ICMP.
+// icmpMatches returns the matches on ICMP type and code (S63). If no type is set, the packet must
+// be ICMP.
 func icmpMatches(i *policy.ICMP) (out []headerMatch) {
 	if i == nil {
 		return nil
@@ -80,8 +81,8 @@ func icmpMatches(i *policy.ICMP) (out []headerMatch) {
 	return out
 }
 
-// notICMPMatches returns the match that excludes a type, or just one code of it (S64). Without either,
-// it excludes all ICMP.
+// notICMPMatches returns the match that excludes an ICMP type, or one code of a type (S64). If
+// neither is set, it excludes all ICMP.
 func notICMPMatches(i *policy.ICMP) []headerMatch {
 	switch {
 	case i == nil:
@@ -96,7 +97,8 @@ func notICMPMatches(i *policy.ICMP) []headerMatch {
 	return []headerMatch{{field: ruleset.HeaderICMPType, not: icmpSpan(i.Type)}}
 }
 
-// icmpSpan returns a type or code, or all for nil. A negative one becomes one that is out of range.
+// icmpSpan returns the range of a type or code. For nil, it contains all values. For a negative
+// number, it is out of range.
 func icmpSpan(v *int) []span {
 	if v == nil {
 		return []span{{0, 255}}
@@ -104,10 +106,10 @@ func icmpSpan(v *int) []span {
 	return []span{{uint64(*v), uint64(*v)}}
 }
 
-// empty reports whether the match limits nothing.
+// empty reports whether the match matches every packet.
 func (h *headerMatch) empty() bool { return len(h.any)+len(h.not)+len(h.notAll) == 0 }
 
-// checkHeader returns a value that is out of range as an error.
+// checkHeader returns an error if a value is out of range.
 func checkHeader(m *policy.HeaderMatch) error {
 	matches, _ := headerMatches(m)
 	for _, h := range matches {
@@ -128,8 +130,8 @@ func checkHeader(m *policy.HeaderMatch) error {
 	return nil
 }
 
-// familyHeaders returns the matches on header fields for packets of a family. It returns errNoMatch
-// if they must have a field that only the other family has.
+// familyHeaders returns the matches on header fields for packets of a family. If packets must have
+// a field that only the other family has, it returns errNoMatch.
 func familyHeaders(m *policy.HeaderMatch, f sets.Family) (out []headerMatch, err error) {
 	matches, _ := headerMatches(m)
 	for _, h := range matches {
@@ -144,13 +146,14 @@ func familyHeaders(m *policy.HeaderMatch, f sets.Family) (out []headerMatch, err
 	return out, nil
 }
 
-// protocol returns the protocol whose header has the field; zero if it is the IP header.
+// protocol returns the protocol whose header has the field. It is zero if the field is in the IP
+// header.
 func (h headerMatch) protocol(f sets.Family) policy.Protocol {
 	return policy.Protocol(h.field.Field(f == sets.IPv6).Load().Protocol)
 }
 
-// headerAlternatives returns the matches on the header of a protocol, or if that is zero, on the IP
-// header, as alternatives that do not overlap.
+// headerAlternatives returns the matches on the header of a protocol, as alternatives that do not
+// overlap. If protocol is zero, it returns the matches on the IP header.
 func headerAlternatives(headers []headerMatch, f sets.Family, protocol policy.Protocol) ([][]ruleset.Match, error) {
 	out := [][]ruleset.Match{nil}
 	for _, h := range headers {
@@ -172,8 +175,8 @@ func headerAlternatives(headers []headerMatch, f sets.Family, protocol policy.Pr
 	return out, nil
 }
 
-// alternatives returns the matches on the field. They are comparisons: some fields cannot be looked
-// up, see ruleset.Load.
+// alternatives returns the matches on the field. They are comparisons, because some fields cannot
+// be looked up: see ruleset.Load.
 func (h headerMatch) alternatives(f sets.Family) ([][]ruleset.Match, error) {
 	if len(h.notAll) > 0 {
 		return [][]ruleset.Match{{h.notAllMatch(f)}}, nil
@@ -183,7 +186,7 @@ func (h headerMatch) alternatives(f sets.Family) ([][]ruleset.Match, error) {
 	if slices.Equal(unwanted, all) {
 		return nil, errNoMatch
 	}
-	if len(h.any) == 0 { // all but these: one rule
+	if len(h.any) == 0 { // all values but these need one rule
 		return [][]ruleset.Match{h.comparisons(f, unwanted, true)}, nil
 	}
 	wanted := without(mergeSpans(h.any), unwanted)
@@ -200,7 +203,7 @@ func (h headerMatch) alternatives(f sets.Family) ([][]ruleset.Match, error) {
 	return out, nil
 }
 
-// notAllMatch excludes packets that have all values of notAll.
+// notAllMatch returns a match that excludes packets with all values of notAll.
 func (h headerMatch) notAllMatch(f sets.Family) ruleset.Match {
 	in := ruleset.In{Not: true, Elements: make([]ruleset.Element, 1)}
 	for _, v := range h.notAll {
@@ -210,7 +213,7 @@ func (h headerMatch) notAllMatch(f sets.Family) ruleset.Match {
 	return in
 }
 
-// comparisons returns a comparison for each range, negated or not.
+// comparisons returns a comparison with each range. If not is set, they are negated.
 func (h headerMatch) comparisons(f sets.Family, list []span, not bool) (out []ruleset.Match) {
 	for _, s := range list {
 		m := ruleset.Compare{
@@ -224,7 +227,7 @@ func (h headerMatch) comparisons(f sets.Family, list []span, not bool) (out []ru
 	return out
 }
 
-// mergeSpans returns the fewest disjoint ranges, sorted.
+// mergeSpans returns the fewest disjoint ranges with the same values, sorted.
 func mergeSpans(list []span) []span {
 	sorted := slices.SortedFunc(slices.Values(list), func(a, b span) int { return cmp.Compare(a.first, b.first) })
 	out := sorted[:0]
@@ -238,7 +241,8 @@ func mergeSpans(list []span) []span {
 	return out
 }
 
-// without returns the values of merged ranges that are not in the others, which are merged, too.
+// without returns the values of list that are not in others. The ranges of each argument must be
+// merged.
 func without(list, others []span) (out []span) {
 	for _, s := range list {
 		for _, o := range others {
@@ -259,8 +263,8 @@ func without(list, others []span) (out []span) {
 	return out
 }
 
-// writeHeaderKey writes the part of WriteKey about header fields. Names of chains are made from it, so a
-// new field is written only if it is set.
+// writeHeaderKey writes the part of WriteKey for header fields. Names of chains depend on this key,
+// so a new field must be written only if it is set.
 func writeHeaderKey(key *strings.Builder, m *policy.HeaderMatch) {
 	for _, i := range [...]*policy.ICMP{m.ICMP, m.NotICMP} {
 		key.WriteString(" icmp")

@@ -10,15 +10,15 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Merged is a rule for one or more neighbouring rules, with their IDs.
+// Merged stands for one rule, or for several neighbouring rules. It has their IDs.
 type Merged struct {
 	dataplane.Rule
 	IDs []string
 }
 
-// Merge joins neighbouring rules of the same action that differ in one list of prefixes or ports: a packet
-// is in the joined list if it is in one of the two. It joins no Log rules, because each writes its own
-// log line.
+// Merge joins neighbouring rules with the same action that differ in a single list of prefixes or
+// ports. The joined list contains both lists. It does not join Log rules, because each of these
+// writes its own log line.
 func Merge(rules []dataplane.Rule) []Merged {
 	out := make([]Merged, 0, len(rules))
 	for i := range rules {
@@ -31,7 +31,7 @@ func Merge(rules []dataplane.Rule) []Merged {
 	return out
 }
 
-// Each returns the rules as they are.
+// Each returns the rules unchanged, without joining any.
 func Each(rules []dataplane.Rule) []Merged {
 	out := make([]Merged, len(rules))
 	for i := range rules {
@@ -40,10 +40,11 @@ func Each(rules []dataplane.Rule) []Merged {
 	return out
 }
 
-// absorb takes the other rule in if the two differ in one list at most.
+// absorb joins the other rule to m if the two differ in at most one list. It reports whether it
+// did.
 func (m *Merged) absorb(o *dataplane.Rule) bool {
 	if m.Action != o.Action || !slices.Equal(m.Source.Sets, o.Source.Sets) ||
-		!slices.Equal(m.Destination.Sets, o.Destination.Sets) { // the usual difference, and cheap to see
+		!slices.Equal(m.Destination.Sets, o.Destination.Sets) { // the usual difference, and cheap to detect
 		return false
 	}
 	srcNets, srcPorts := lists(&m.Source, &o.Source)
@@ -71,11 +72,12 @@ func (m *Merged) absorb(o *dataplane.Rule) bool {
 	return true
 }
 
-// union is what two lists make together.
+// union is the union of two lists.
 type union[T any] struct {
 	of     []T
 	differ bool
-	// may says that one list may stand for both: none of them is empty, which means no limit, but the other is not.
+	// may is set if a union of the lists can stand for both. It cannot if just one of them is
+	// empty, because an empty list matches everything.
 	may bool
 }
 

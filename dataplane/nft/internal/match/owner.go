@@ -7,7 +7,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Direction is the direction of the packets that a list of rules applies to, seen from the
+// Direction is the direction of the packets to which a list of rules applies, as seen from the
 // endpoint.
 type Direction string
 
@@ -17,7 +17,7 @@ const (
 	Egress  Direction = "egress"
 )
 
-// Peer returns the side of a rule that matches the other side's address.
+// Peer returns the side of a rule that matches the address of the other side.
 func (d Direction) Peer(rule *dataplane.Rule) *dataplane.Match {
 	if d == Egress {
 		return &rule.Destination
@@ -25,8 +25,8 @@ func (d Direction) Peer(rule *dataplane.Rule) *dataplane.Match {
 	return &rule.Source
 }
 
-// Owner is a policy or a profile, which owns rules. One of Policy and Profile is set if it exists,
-// and neither if it does not.
+// Owner is a policy or a profile with its rules. If it exists, either Policy or Profile is set; if
+// not, neither is.
 type Owner struct {
 	Key     policy.Key
 	Policy  *dataplane.Policy
@@ -46,7 +46,7 @@ func (o *Owner) Staged() bool {
 	return o.Key.Kind == policy.KindStagedPolicy || o.Policy != nil && o.Policy.Staged
 }
 
-// Rules returns the rules for a direction; nil if the policy or profile does not exist.
+// Rules returns the rules for a direction. If the policy or profile does not exist, it returns nil.
 func (o *Owner) Rules(d Direction) []dataplane.Rule {
 	switch {
 	case o.Policy != nil && d == Ingress:

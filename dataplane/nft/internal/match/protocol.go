@@ -11,16 +11,16 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// ProtocolGroup is a group of protocols for which the matches of a rule on the transport header are the
-// same: of several, only on ports.
+// ProtocolGroup is a group of protocols for which a rule has the same matches on the transport
+// header. A group of several protocols has only matches on ports.
 type ProtocolGroup struct {
-	// In lists the protocols; if it is nil, they are all but NotIn.
+	// In lists the protocols. If it is nil, the group has all protocols except those in NotIn.
 	In, NotIn []policy.Protocol
 	// HasPorts is set if the protocols have ports.
 	HasPorts bool
 }
 
-// is reports whether the group has the protocol alone.
+// is reports whether the protocol is the only one of the group.
 func (c ProtocolGroup) is(p policy.Protocol) bool { return len(c.In) == 1 && c.In[0] == p }
 
 // WithPorts returns the protocols whose ports can be matched.
@@ -67,8 +67,8 @@ func protocolGroups(rule *dataplane.Rule, f sets.Family, headers []headerMatch) 
 	})
 }
 
-// headerProtocols returns the protocols whose headers must have some values, and those whose headers
-// must not have some.
+// headerProtocols returns the protocols for which headers require some values (must), and those for
+// which headers exclude some values (mustNot).
 func headerProtocols(f sets.Family, headers []headerMatch) (must, mustNot []policy.Protocol) {
 	for _, h := range headers {
 		switch p := h.protocol(f); {
@@ -82,8 +82,8 @@ func headerProtocols(f sets.Family, headers []headerMatch) (must, mustNot []poli
 	return must, mustNot
 }
 
-// matches returns the matches on the protocol and on its header fields, as alternatives that do not
-// overlap.
+// matches returns the matches on the protocol and on the fields of its header, as alternatives that
+// do not overlap.
 func (c ProtocolGroup) matches(
 	rule *dataplane.Rule, f sets.Family, headers []headerMatch,
 ) ([][]ruleset.Match, error) {
@@ -111,7 +111,8 @@ func (c ProtocolGroup) matches(
 	return alts, err
 }
 
-// Protocols matches a list of protocols, or all but these. It returns no match for an empty list.
+// Protocols returns a match on a list of protocols. If not is set, it matches all other protocols.
+// For an empty list, it returns no match.
 func Protocols(protos []policy.Protocol, not bool) []ruleset.Match {
 	protos = slices.Compact(slices.Sorted(slices.Values(protos)))
 	switch len(protos) {
@@ -127,11 +128,11 @@ func Protocols(protos []policy.Protocol, not bool) []ruleset.Match {
 	return []ruleset.Match{in}
 }
 
-// portMatches returns the matches on ports as alternatives: one for each choice of a list or set of the
-// source with one of the destination. Without alternatives, no packet matches.
+// portMatches returns the matches on ports, as alternatives: one for each pair of a choice for the
+// source and a choice for the destination. If there are no alternatives, no packet matches.
 func (c ProtocolGroup) portMatches(f sets.Family, src, dst ruleSide) [][]ruleset.Match {
 	if !c.HasPorts {
-		return [][]ruleset.Match{nil} // negated ports hold, others were ruled out
+		return [][]ruleset.Match{nil} // negated ports hold; rules with other ports were excluded before
 	}
 	var out [][]ruleset.Match
 	notSrc, srcNever := src.notPortMatches(f)

@@ -13,19 +13,19 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// errNoMatch is the error of a rule, or its part for one family or protocol, that never matches.
+// errNoMatch is the error of a rule that matches no packet, or none of one family or protocol.
 var errNoMatch = errors.New("no match")
 
 // Matcher makes the matches of rules.
 type Matcher struct {
-	// Lookup returns an IP set, which need not exist.
+	// Lookup returns the IP set with the ID. The set may not exist.
 	Lookup func(dataplane.IPSetID) *sets.IPSet
-	// Original matches the destination that the packet had before destination NAT.
+	// Original is set if rules match the destination that the packet had before destination NAT.
 	Original bool
 }
 
-// Alternatives returns the matches of each alternative. If there are none, no packet matches. overlap is
-// set if a packet may match more than one.
+// Alternatives returns the matches of each alternative. If there are none, no packet matches the
+// rule. overlap is set if a packet may match more than one.
 //
 // Errors: as for Check.
 func (m Matcher) Alternatives(rule *dataplane.Rule) (alts [][]ruleset.Match, overlap bool, err error) {
@@ -43,7 +43,8 @@ func (m Matcher) Alternatives(rule *dataplane.Rule) (alts [][]ruleset.Match, ove
 	return alts, overlap, nil
 }
 
-// ofFamily returns the alternatives for packets of a family, with the matches on their header fields.
+// ofFamily returns the alternatives for packets of a family. headers are the matches on their
+// header fields.
 func (m Matcher) ofFamily(
 	rule *dataplane.Rule, f sets.Family, headers []headerMatch,
 ) (alts [][]ruleset.Match, overlap bool) {
@@ -78,8 +79,8 @@ func (m Matcher) ofFamily(
 	return alts, overlap
 }
 
-// Check returns why a rule cannot be rendered, or nil: it has a field or value that is not known, or
-// refers to an IP set that does not exist.
+// Check returns an error if a rule cannot be rendered: it has an unknown field or value, or refers
+// to an IP set that does not exist.
 func (m Matcher) Check(rule *dataplane.Rule) error {
 	if !Known(*rule) {
 		return errUnknownField
@@ -113,7 +114,8 @@ func (m Matcher) Check(rule *dataplane.Rule) error {
 	return nil
 }
 
-// checkSets reports sets that do not exist, are of another type or cannot be rendered.
+// checkSets returns an error for IP sets that do not exist, are of another type or cannot be
+// rendered.
 func (m Matcher) checkSets(typ dataplane.IPSetType, lists ...[]dataplane.IPSetID) error {
 	for _, list := range lists {
 		for _, id := range list {
@@ -125,8 +127,8 @@ func (m Matcher) checkSets(typ dataplane.IPSetType, lists ...[]dataplane.IPSetID
 	return nil
 }
 
-// FamiliesOf returns the families that the rule is rendered for: both at once if nothing in it
-// depends on the family.
+// FamiliesOf returns the families for which the rule is rendered. If nothing in the rule depends on
+// the family, it is rendered once for both.
 func FamiliesOf(rule *dataplane.Rule) []sets.Family {
 	var out []sets.Family
 	if ForAnyFamily(*rule) {
@@ -158,14 +160,14 @@ func familyMatches(f sets.Family, sides ...ruleSide) ([][]ruleset.Match, error) 
 		for i := range out {
 			out[i] = append(out[i], ms...)
 		}
-		for _, choice := range choices { // S44: in every one of the sets
+		for _, choice := range choices { // S44: the address is in every one of the sets
 			out = product(out, choice)
 		}
 	}
 	return out, nil
 }
 
-// product adds each of the choices to each of the alternatives.
+// product returns all combinations of an alternative and a choice.
 func product(alts [][]ruleset.Match, choices []ruleset.Match) [][]ruleset.Match {
 	if len(choices) == 1 {
 		for i := range alts {

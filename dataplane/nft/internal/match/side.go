@@ -67,9 +67,9 @@ func (s ruleSide) portField() ruleset.Field {
 	}
 }
 
-// addrMatches returns the matches on the address of the side, and the choices of lookups, of which one of
-// each must match. It returns errNoMatch for a list without a prefix of the family (S68), one that
-// excludes every address (S69), and an empty IP set (S92).
+// addrMatches returns the matches on the address of the side. choices has lists of lookups: one
+// lookup of each list must match. It returns errNoMatch for a list without a prefix of the family
+// (S68), a list that excludes every address (S69), and an empty IP set (S92).
 func (s ruleSide) addrMatches(f sets.Family) (all []ruleset.Match, choices [][]ruleset.Match, err error) {
 	field := s.addrField(f)
 	if len(s.match.Nets) > 0 {
@@ -77,7 +77,7 @@ func (s ruleSide) addrMatches(f sets.Family) (all []ruleset.Match, choices [][]r
 		if len(nets) == 0 {
 			return nil, nil, errNoMatch
 		}
-		if !nets[0].Everything() { // S70: the match on the family is there anyway
+		if !nets[0].Everything() { // S70: there is a match on the family anyway
 			all = append(all, Nets(field, nets, false))
 		}
 	}
@@ -102,7 +102,7 @@ func (s ruleSide) addrMatches(f sets.Family) (all []ruleset.Match, choices [][]r
 	return all, choices, nil
 }
 
-// lookups returns the lookups in the sets of the kernel that an IP set has for the family.
+// lookups returns the lookups in the kernel's sets of an IP set for the family.
 func (s ruleSide) lookups(field ruleset.Field, f sets.Family, id dataplane.IPSetID, not bool) (out []ruleset.Match) {
 	set := s.Lookup(id)
 	for _, kind := range [...]sets.Kind{sets.Hosts, sets.Nets} {
@@ -113,7 +113,7 @@ func (s ruleSide) lookups(field ruleset.Field, f sets.Family, id dataplane.IPSet
 	return out
 }
 
-// Nets matches a field in ranges of addresses, or not in them.
+// Nets returns a match on a field with ranges of addresses. Not negates it.
 func Nets(field ruleset.Field, nets []sets.Range, not bool) ruleset.Match {
 	elements := make([]ruleset.Element, len(nets))
 	for i, n := range nets {
@@ -122,7 +122,7 @@ func Nets(field ruleset.Field, nets []sets.Range, not bool) ruleset.Match {
 	return elementsMatch(field, elements, not)
 }
 
-// elementsMatch compares with one element or looks up several.
+// elementsMatch compares with a single element, or looks up several.
 func elementsMatch(field ruleset.Field, elements []ruleset.Element, not bool) ruleset.Match {
 	if len(elements) == 1 {
 		return ruleset.Compare{Field: field, Not: not, Value: elements[0].Key[0], Last: elements[0].Last}
@@ -130,8 +130,8 @@ func elementsMatch(field ruleset.Field, elements []ruleset.Element, not bool) ru
 	return ruleset.In{Fields: []ruleset.Field{field}, Not: not, Elements: elements}
 }
 
-// portChoices returns the alternatives that the side's ports make: one of the ranges, or one of the
-// sets (S45). The protocol must have ports.
+// portChoices returns the alternatives for the side's ports: one for the ranges, and one for each
+// of the sets (S45). The protocol must have ports.
 func (s ruleSide) portChoices(f sets.Family) [][]ruleset.Match {
 	m := s.match
 	if len(m.Ports) == 0 && len(m.PortSets) == 0 {
@@ -153,8 +153,8 @@ func (s ruleSide) portChoices(f sets.Family) [][]ruleset.Match {
 	return out
 }
 
-// notPortMatches returns the matches that exclude ports (S46, S48); never says that they exclude every one.
-// The protocol must have ports.
+// notPortMatches returns the matches that exclude ports (S46, S48). never is set if they exclude
+// every port. The protocol must have ports.
 func (s ruleSide) notPortMatches(f sets.Family) (out []ruleset.Match, never bool) {
 	if len(s.match.NotPorts) > 0 {
 		ranges := MergePorts(s.match.NotPorts)
@@ -171,8 +171,9 @@ func (s ruleSide) notPortMatches(f sets.Family) (out []ruleset.Match, never bool
 	return out, false
 }
 
-// portSetMatches looks (address, protocol, port) up in a set (S54). The port that a connection had before
-// destination NAT cannot be looked up: a translated packet does not match then, negated or not.
+// portSetMatches returns a lookup of address, protocol and port in a set (S54). The port that a
+// connection had before destination NAT cannot be looked up. So a translated packet does not match
+// then, negated or not.
 func (s ruleSide) portSetMatches(f sets.Family, set string, not bool) (out []ruleset.Match) {
 	original := s.Original && s.dst
 	if original {
@@ -186,7 +187,7 @@ func (s ruleSide) portSetMatches(f sets.Family, set string, not bool) (out []rul
 	})
 }
 
-// MergePorts returns the fewest disjoint ranges, sorted.
+// MergePorts returns the fewest disjoint ranges with the same ports, sorted.
 func MergePorts(ports []policy.Port) []policy.Port {
 	sorted := slices.SortedFunc(
 		slices.Values(ports), func(a, b policy.Port) int { return cmp.Compare(a.First, b.First) },
@@ -207,7 +208,7 @@ func AllPorts(ranges []policy.Port) bool {
 	return len(ranges) == 1 && ranges[0].First == 0 && ranges[0].Last == 65535
 }
 
-// Ports matches a field in ranges of ports, or not in them.
+// Ports returns a match on a field with ranges of ports. Not negates it.
 func Ports(field ruleset.Field, ranges []policy.Port, not bool) ruleset.Match {
 	elements := make([]ruleset.Element, len(ranges))
 	for i, p := range ranges {

@@ -14,26 +14,27 @@ type Stage uint8
 
 // The stages.
 const (
-	// StageNormal is policy of workloads, and normal policy of host endpoints, for the host's own
+	// StageNormal is policy of workloads, and normal policy of host endpoints for the host's own
 	// and for forwarded traffic.
 	StageNormal Stage = iota
-	// StageRaw is untracked policy, before connection tracking: packets that it allows are not
+	// StageRaw is untracked policy, before connection tracking. Packets that it allows are not
 	// tracked.
 	StageRaw
 	// StagePreDNAT is pre-DNAT policy, before destination NAT.
 	StagePreDNAT
-	// StageRawRecheck repeats untracked policy to test whether it allowed the packet: no mark
-	// records that. StagePreDNATRecheck does so for pre-DNAT policy, with the original destination
-	// from connection tracking. Rules neither count nor log there.
+	// StageRawRecheck repeats untracked policy at a later place, to find out whether it allowed a
+	// packet, because no mark records that. StagePreDNATRecheck does the same for pre-DNAT policy,
+	// with the original destination from connection tracking. At these stages, rules neither count
+	// nor log.
 	StageRawRecheck
 	StagePreDNATRecheck
-	// StageRawDNAT applies untracked policy to packets of the host with a translated destination. It
-	// matches the outgoing interface and the original destination. It only denies: such packets
-	// are already tracked.
+	// StageRawDNAT applies untracked policy to packets of the host whose destination was
+	// translated. It matches the outgoing interface and the original destination. It can only deny,
+	// because such packets are already tracked.
 	StageRawDNAT
 )
 
-// Name begins the names of the chains of a stage.
+// Name returns the beginning of the names of a stage's chains.
 func (s Stage) Name() string {
 	switch s {
 	case StageRaw:
@@ -54,21 +55,23 @@ func (s Stage) Name() string {
 // Recheck reports whether the stage repeats another one.
 func (s Stage) Recheck() bool { return s == StageRawRecheck || s == StagePreDNATRecheck }
 
-// Partial reports whether the stage leaves packets that no rule decides about to later stages.
+// Partial reports whether the stage leaves packets about which no rule decides to later stages.
 func (s Stage) Partial() bool { return s != StageNormal }
 
-// Original reports whether rules match the original destination, from connection tracking: the
-// packet has gone through destination NAT.
+// Original reports whether rules match the original destination, which connection tracking knows,
+// because the packet has passed destination NAT.
 func (s Stage) Original() bool { return s == StagePreDNATRecheck || s == StageRawDNAT }
 
-// Adapt adapts a rule to the stage, and reports whether the stage uses it. StageNormal, StageRaw
-// and StagePreDNAT use all rules as they are. A stage that repeats another one uses only Allow and
-// Pass rules: denied packets do not reach it, and a packet is logged once. StageRawDNAT uses all
-// but Log rules.
+// Adapt adapts a rule to the stage, and reports whether the stage uses the rule:
 //
-// Named ports cannot be matched against an original destination. So a Pass rule at
-// StagePreDNATRecheck and a Deny rule at StageRawDNAT match every port that these could be: less is
-// allowed.
+//   - StageNormal, StageRaw and StagePreDNAT use all rules without a change.
+//   - A stage that repeats another one uses only Allow and Pass rules. Denied packets do not reach
+//     it, and a packet is logged once.
+//   - StageRawDNAT uses all rules except Log rules.
+//
+// Named ports cannot be matched against an original destination. So at StagePreDNATRecheck a Pass
+// rule, and at StageRawDNAT a Deny rule, matches every port that a name could stand for. Then less
+// is allowed, not more.
 func (s Stage) Adapt(m *Merged) bool {
 	d := &m.Destination
 	switch {
@@ -91,14 +94,14 @@ func (s Stage) Adapt(m *Merged) bool {
 	return m.Action == policy.Allow || m.Action == policy.Pass
 }
 
-// List identifies a list of rules of a policy, profile or endpoint: those for one direction at one
-// stage.
+// List identifies a list of rules of a policy, profile or endpoint: the rules for one direction at
+// one stage.
 type List struct {
 	Dir   Direction
 	Stage Stage
 }
 
-// Lists returns the lists that a policy or profile has rules for. It has none if it is staged.
+// Lists returns the lists for which a policy or profile has rules. A staged policy has none.
 func (o *Owner) Lists() []List {
 	switch p := o.Policy; {
 	case o.Staged():
