@@ -10,12 +10,12 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Chains are the chains of the table, with the sets that their rules list.
+// Chains has the chains of the table, and the sets that their rules list.
 type Chains struct {
 	Lists
 	byName map[string]*ruleset.Chain
-	// changed has the chains that changed since the last FlushChains, and whether each existed
-	// then.
+	// changed has the chains that have changed since the last FlushChains. The value says whether
+	// the chain existed then.
 	changed map[string]bool
 }
 
@@ -24,7 +24,7 @@ func NewChains() *Chains {
 	return &Chains{Lists: NewLists(), byName: map[string]*ruleset.Chain{}, changed: map[string]bool{}}
 }
 
-// Set adds a chain. It replaces the chain of the same name.
+// Set adds a chain. If there is a chain with the same name, it replaces that chain.
 func (t *Chains) Set(c *ruleset.Chain) {
 	old, c := t.byName[c.Name], t.Named(c)
 	if old.Equal(c) {
@@ -37,7 +37,7 @@ func (t *Chains) Set(c *ruleset.Chain) {
 	t.byName[c.Name] = c
 }
 
-// Drop removes a chain. Without one of that name, it does nothing.
+// Drop removes the chain with the name, if there is one.
 func (t *Chains) Drop(name string) {
 	if t.byName[name] == nil {
 		return
@@ -49,7 +49,7 @@ func (t *Chains) Drop(name string) {
 	delete(t.byName, name)
 }
 
-// Keep sets a chain if keep is set, and otherwise drops the chain of its name.
+// Keep adds the chain if keep is set. Otherwise it removes the chain with its name.
 func (t *Chains) Keep(c *ruleset.Chain, keep bool) {
 	if keep {
 		t.Set(c)
@@ -58,11 +58,11 @@ func (t *Chains) Keep(c *ruleset.Chain, keep bool) {
 	}
 }
 
-// Pending reports whether a chain changed since the last FlushChains.
+// Pending reports whether a chain has changed since the last FlushChains.
 func (t *Chains) Pending() bool { return len(t.changed) > 0 }
 
-// FlushChains appends the chains that changed since the last call to the delta. Flush appends the
-// sets.
+// FlushChains appends the chains that have changed since the last call to the delta. Flush appends
+// the sets.
 func (t *Chains) FlushChains(d *ruleset.Delta) {
 	for _, name := range slices.Sorted(maps.Keys(t.changed)) {
 		if c := t.byName[name]; c != nil {
@@ -74,5 +74,5 @@ func (t *Chains) FlushChains(d *ruleset.Delta) {
 	t.changed = reuse.Map(t.changed)
 }
 
-// AllChains returns the chains in no order.
+// AllChains returns the chains in no particular order.
 func (t *Chains) AllChains() []*ruleset.Chain { return slices.Collect(maps.Values(t.byName)) }

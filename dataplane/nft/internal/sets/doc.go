@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sets keeps the kernel's sets for the renderer: those of IP sets (IPSet), those whose elements
-// the renderer chooses one by one (ElementSet), and those of the ranges that rules list (Lists). Chains
-// has the chains of the table together with Lists. The package also makes the names of sets and chains.
+// Package sets keeps the sets of the kernel for the renderer, and makes the names of sets and
+// chains. There are three kinds of sets:
+//
+//   - IPSet has the kernel's sets of an IP set.
+//   - ElementSet has a set whose elements the renderer adds and removes one by one.
+//   - Lists has the sets of the ranges that rules list. Chains has the chains of the table together
+//     with Lists.
+//
+// Each of them has a method Flush, which appends the changes since the last Flush to a delta:
 //
 //	dataplane.IPSetUpdate ─▶ IPSet ──┐
 //	rules' prefixes and ports ─▶ Lists ──┼─▶ ruleset.Delta
 //	interfaces, addresses ─▶ ElementSet ──┘
-//
-// Flush of each appends its changes since the last Flush to a delta.
 //
 // # Usage
 //
@@ -26,5 +30,5 @@
 //
 // # Errors
 //
-// IPSet.Check returns why no rule may refer to an IP set.
+// IPSet.Check returns an error if rules must not refer to an IP set.
 package sets

@@ -11,18 +11,19 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// ElementSet is a set or map whose elements come and go one by one.
+// ElementSet is a set or map whose elements are added and removed one by one.
 type ElementSet struct {
 	head     ruleset.Set // without elements
 	elements map[string]ruleset.Element
-	// changed has the elements that changed since the last Flush, in their former state; nil if
-	// there was none.
+	// changed has the elements that have changed since the last Flush, as they were then; nil if
+	// the element did not exist.
 	changed map[string]*ruleset.Element
-	// Wanted is set if the table is to have the set, installed if it had it after the last Flush.
+	// Wanted is set if the table should have the set. installed is set if the table had the set
+	// after the last Flush.
 	Wanted, installed bool
 }
 
-// NewElementSet returns a set with elements. head is the set without them.
+// NewElementSet returns a set with elements. head is the set without elements.
 func NewElementSet(head ruleset.Set, elements ...ruleset.Element) *ElementSet {
 	s := &ElementSet{head: head, elements: map[string]ruleset.Element{}, changed: map[string]*ruleset.Element{}}
 	for _, e := range elements {
@@ -37,10 +38,10 @@ func (s *ElementSet) Name() string { return s.head.Name }
 // Len returns the number of elements.
 func (s *ElementSet) Len() int { return len(s.elements) }
 
-// Changed returns the number of elements that changed since the last Flush.
+// Changed returns the number of elements that have changed since the last Flush.
 func (s *ElementSet) Changed() int { return len(s.changed) }
 
-// ElementKey identifies an element in its set.
+// ElementKey returns a key that identifies an element in its set.
 func ElementKey(e ruleset.Element) string {
 	var b []byte
 	for _, v := range e.Key {
@@ -49,7 +50,7 @@ func ElementKey(e ruleset.Element) string {
 	return string(append(b, e.Last...))
 }
 
-// Put adds the element, or replaces the one of the same key.
+// Put adds the element. If there is an element with the same key, it replaces that element.
 func (s *ElementSet) Put(e ruleset.Element) {
 	k := ElementKey(e)
 	old, had := s.elements[k]
@@ -60,7 +61,7 @@ func (s *ElementSet) Put(e ruleset.Element) {
 	s.elements[k] = e
 }
 
-// Remove removes the element of the key, if there is one.
+// Remove removes the element with the key, if there is one.
 func (s *ElementSet) Remove(key string) {
 	if _, had := s.elements[key]; had {
 		s.remember(key)
@@ -93,7 +94,7 @@ func (s *ElementSet) Replace(elements []ruleset.Element) {
 	}
 }
 
-// sameElement reports whether two elements of one key have the same verdict and data.
+// sameElement reports whether two elements with the same key have the same verdict and data.
 func sameElement(a, b ruleset.Element) bool {
 	if (a.Verdict == nil) != (b.Verdict == nil) || a.Verdict != nil && *a.Verdict != *b.Verdict {
 		return false
@@ -106,8 +107,8 @@ func (s *ElementSet) Flush(d *ruleset.Delta) {
 	s.FlushUnseen(d, func(string) bool { return false })
 }
 
-// FlushUnseen is flush for a map with elements that no packet looks up. unseen reports whether that
-// holds for a key, before its element is added or after it is deleted.
+// FlushUnseen does what Flush does, for a map with elements that no packet looks up. unseen reports
+// whether no packet looks up a key before its element is added, or after its element is deleted.
 func (s *ElementSet) FlushUnseen(d *ruleset.Delta, unseen func(key string) bool) {
 	switch {
 	case !s.Wanted && s.installed:
@@ -145,7 +146,8 @@ func (s *ElementSet) Kernel() *ruleset.Set {
 	return &set
 }
 
-// Element returns an element of one or more values with a verdict, or without one if v is nil.
+// Element returns an element with the given values as its key. If v is not nil, it has this
+// verdict.
 func Element(v *ruleset.Verdict, key ...ruleset.Value) ruleset.Element {
 	return ruleset.Element{Key: key, Verdict: v}
 }

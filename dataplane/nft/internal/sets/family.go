@@ -8,10 +8,10 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Family is an IP version. Its value is the number that names have.
+// Family is an IP version. Its value is the number in names.
 type Family int
 
-// The families. AnyFamily is that of rules that are the same for both.
+// The families. AnyFamily is for rules that are the same for both IP versions.
 const (
 	AnyFamily Family = 0
 	IPv4      Family = 4
@@ -29,7 +29,7 @@ func FamilyOf(a netip.Addr) Family {
 	return IPv6
 }
 
-// AddrType returns the type of an address of the family in a key.
+// AddrType returns the type of addresses of the family in keys.
 func AddrType(f Family) ruleset.Type {
 	if f == IPv4 {
 		return ruleset.TypeIPv4
@@ -37,7 +37,7 @@ func AddrType(f Family) ruleset.Type {
 	return ruleset.TypeIPv6
 }
 
-// PrefixesOf returns the prefixes of one family, masked.
+// PrefixesOf returns the prefixes of one family, without host bits.
 func PrefixesOf(f Family, nets []netip.Prefix) []netip.Prefix {
 	var out []netip.Prefix
 	for _, n := range nets {

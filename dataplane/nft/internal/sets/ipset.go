@@ -12,7 +12,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Kind is a kind of members. Each kind has its own kernel sets.
+// Kind is a kind of members of an IP set. Members of different kinds are in different sets of the
+// kernel.
 type Kind uint8
 
 // The kinds of members.
@@ -22,7 +23,7 @@ const (
 	Ports             // address, protocol and port, in a hash
 )
 
-// partKey identifies a set of the kernel among those of an IP set.
+// partKey identifies one of the kernel's sets of an IP set.
 type partKey struct {
 	kind   Kind
 	family Family
@@ -31,50 +32,51 @@ type partKey struct {
 // part is one of the kernel's sets of an IP set.
 type part struct {
 	name string
-	// pending has the members that changed since the last Flush, with true if they were added. With
-	// rewriteAll, all may have changed.
+	// pending has the members that have changed since the last Flush; true means added. If
+	// rewriteAll is set, all members may have changed.
 	rewriteAll bool
 	pending    map[dataplane.Member]bool
-	// installed is set if the table had it after the last Flush.
+	// installed is set if the table had the set after the last Flush.
 	installed bool
 }
 
-// IPSet is an IP set of the desired state. The kernel has a set for each kind and family of which there
-// are members, if rules look into it.
+// IPSet is an IP set of the desired state. The kernel has a set for each kind and family of its
+// members, if rules look into that set.
 type IPSet struct {
 	ID     dataplane.IPSetID
 	typ    dataplane.IPSetType
 	exists bool
 	members
 	parts map[partKey]*part
-	// lists counts the rules that look into each of the parts.
+	// lists counts the rules that look into each part.
 	lists *Lists
-	// watcher is called for changes of addresses and prefixes. It may be nil.
+	// watcher is called when addresses and prefixes change. It may be nil.
 	watcher Watcher
-	// shape and broken are as of the last Settle.
+	// shape and broken have the state of the last Settle.
 	shape  Shape
 	broken bool
 }
 
-// Watcher is called for each change of an IP set's addresses and prefixes.
+// Watcher receives each change of an IP set's addresses and prefixes.
 type Watcher interface {
-	// Host4 and Host6 are called for an address that comes or goes.
+	// Host4 and Host6 are called for an address that is added (in) or removed.
 	Host4(addr [4]byte, in bool)
 	Host6(addr [16]byte, in bool)
-	// Net is called for a prefix that comes or goes and is in no other one of the set.
+	// Net is called for a prefix that is added (in) or removed, if no other prefix of the set
+	// contains it.
 	Net(n netip.Prefix, in bool)
-	// AllNets is called if any prefix may have come or gone.
+	// AllNets is called if any prefixes may have changed.
 	AllNets()
 }
 
-// members are those of an IP set, as plain bytes: there may be hundreds of thousands.
+// members has the members of an IP set as plain bytes, because there may be hundreds of thousands.
 type members struct {
 	v4        familyMembers[[4]byte]
 	v6        familyMembers[[16]byte]
 	malformed map[dataplane.Member]struct{} // members that do not fit the type of the set
 }
 
-// familyMembers are the members of a family.
+// familyMembers has the members of one family.
 type familyMembers[A [4]byte | [16]byte] struct {
 	hosts map[A]struct{}
 	ports map[portKey[A]]struct{}
@@ -85,7 +87,7 @@ func newFamilyMembers[A [4]byte | [16]byte]() familyMembers[A] {
 	return familyMembers[A]{hosts: map[A]struct{}{}, ports: map[portKey[A]]struct{}{}}
 }
 
-// set adds or removes an address, or a port of it, and reports whether that changed anything.
+// set adds or removes an address, or one of its ports. It reports whether the members have changed.
 func (f *familyMembers[A]) set(a A, m dataplane.Member, kind Kind, in bool) (changed bool) {
 	if kind == Hosts {
 		return setMember(f.hosts, a, in)
@@ -113,7 +115,8 @@ type portKey[A any] struct {
 	port  uint16
 }
 
-// Shape is what rules that refer to an IP set depend on: whether it exists, and its kernel sets.
+// Shape has what rules that refer to an IP set depend on: whether it exists, and which sets it has
+// in the kernel.
 type Shape struct {
 	exists         bool
 	typ            dataplane.IPSetType
@@ -127,22 +130,23 @@ func NewIPSet(id dataplane.IPSetID, lists *Lists) *IPSet {
 	return &IPSet{ID: id, parts: map[partKey]*part{}, lists: lists}
 }
 
-// Exists reports whether the set exists. Rules that refer to a set that does not cannot be rendered.
+// Exists reports whether the set exists. Rules that refer to a set that does not exist cannot be
+// rendered.
 func (s *IPSet) Exists() bool { return s.exists }
 
-// Gone reports whether the set does not exist and the table has nothing of it.
+// Gone reports whether the set does not exist, and the table has no sets of it.
 func (s *IPSet) Gone() bool { return !s.exists && len(s.parts) == 0 }
 
-// Watch sets the watcher that is called for changes from now on; nil for none.
+// Watch sets the watcher that is called for changes from now on. It may be nil.
 func (s *IPSet) Watch(w Watcher) { s.watcher = w }
 
-// Remove empties the set, which then does not exist.
+// Remove removes all members. After that, the set does not exist.
 func (s *IPSet) Remove() {
 	s.clear()
 	s.exists = false
 }
 
-// Replace replaces all members. The set exists from then on.
+// Replace replaces all members. After that, the set exists.
 func (s *IPSet) Replace(e *dataplane.IPSetUpdate) {
 	s.clear()
 	s.exists, s.typ = true, e.Type
@@ -165,7 +169,7 @@ func (s *IPSet) Replace(e *dataplane.IPSetUpdate) {
 	}
 }
 
-// Distinct sorts prefixes and returns them without duplicates. It changes its argument.
+// Distinct sorts prefixes and removes duplicates. It changes its argument.
 func Distinct(nets []netip.Prefix) []netip.Prefix {
 	slices.SortFunc(nets, dataplane.ComparePrefixes)
 	return slices.Compact(nets)
@@ -191,8 +195,8 @@ func (s *IPSet) clear() {
 	}
 }
 
-// Update adds and removes members. Adding a member that is there, or removing one that is not,
-// changes nothing.
+// Update adds and removes members. To add a member that exists, or to remove one that does not, has
+// no effect.
 func (s *IPSet) Update(e *dataplane.IPSetDelta) {
 	for _, m := range e.Removed {
 		s.change(m, false)
@@ -234,7 +238,8 @@ func (s *IPSet) change(m dataplane.Member, add bool) {
 	}
 }
 
-// note records a change of a kernel set for the next Flush. A change and its reverse cancel out.
+// note records a change of a kernel set for the next Flush. A change and its reverse cancel each
+// other.
 func (s *IPSet) note(kind Kind, m dataplane.Member, add bool) {
 	p := s.part(partKey{kind, FamilyOf(m.Prefix.Addr())})
 	if p.rewriteAll {
@@ -260,7 +265,7 @@ func (s *IPSet) part(k partKey) *part {
 	return p
 }
 
-// kind returns the kind of a member. ok is false if it does not fit the type of the set.
+// kind returns the kind of a member. If the member does not fit the type of the set, ok is false.
 func (s *IPSet) kind(m dataplane.Member) (Kind, bool) {
 	if !m.Prefix.IsValid() || m.Prefix.Addr().Is4In6() || m.Prefix != m.Prefix.Masked() {
 		return 0, false
@@ -277,7 +282,7 @@ func (s *IPSet) kind(m dataplane.Member) (Kind, bool) {
 	}
 }
 
-// set adds or removes an address, or a port of it, and reports whether that changed anything.
+// set adds or removes an address, or one of its ports. It reports whether the members have changed.
 func (s *IPSet) set(m dataplane.Member, kind Kind, in bool) (changed bool) {
 	a := m.Prefix.Addr()
 	if a.Is4() {
@@ -295,7 +300,7 @@ func (s *IPSet) set(m dataplane.Member, kind Kind, in bool) (changed bool) {
 	return changed
 }
 
-// shapeNow returns the shape of the present members.
+// shapeNow returns the shape for the current members.
 func (s *IPSet) shapeNow() Shape {
 	if !s.exists {
 		return Shape{}
@@ -308,8 +313,8 @@ func (s *IPSet) shapeNow() Shape {
 	}
 }
 
-// Lookup returns the name of the kernel's set that holds the members of a kind and family, as of the
-// Last Settle. ok is false if there are no such members.
+// Lookup returns the name of the kernel's set with the members of a kind and family, by the shape
+// of the last Settle. If there are no such members, ok is false.
 func (s *IPSet) Lookup(kind Kind, f Family) (name string, ok bool) {
 	if !s.shape.has(kind, f) {
 		return "", false
@@ -317,10 +322,11 @@ func (s *IPSet) Lookup(kind Kind, f Family) (name string, ok bool) {
 	return s.part(partKey{kind, f}).name, true
 }
 
-// Shape returns the shape as of the last Settle.
+// Shape returns the shape of the last Settle.
 func (s *IPSet) Shape() Shape { return s.shape }
 
-// Nets returns the prefixes of a family that are no single addresses, sorted. They must not be changed.
+// Nets returns the prefixes of a family that have more than one address, sorted. The caller must
+// not change them.
 func (s *IPSet) Nets(f Family) []netip.Prefix {
 	if f == IPv4 {
 		return s.v4.nets.sorted
@@ -342,7 +348,7 @@ func EachHost[A [4]byte | [16]byte](s *IPSet, f func(A)) {
 	}
 }
 
-// has reports whether the kernel has such a set.
+// has reports whether the kernel has a set of the kind and family.
 func (h *Shape) has(kind Kind, f Family) bool {
 	v4, v6 := h.hosts4, h.hosts6
 	switch kind {
@@ -354,8 +360,9 @@ func (h *Shape) has(kind Kind, f Family) bool {
 	return f == IPv4 && v4 || f == IPv6 && v6
 }
 
-// err returns why no rule may refer to the set. Members that do not fit are in no kernel set. That would
-// make negated matches wider, so rules that refer to the set fail.
+// err returns an error if rules must not refer to the set. Members that do not fit the set's type
+// are in no set of the kernel. Without them, a negated match would match more packets, so rules
+// that refer to the set must fail.
 func (s *IPSet) err() error {
 	switch {
 	case !s.exists:
@@ -368,7 +375,7 @@ func (s *IPSet) err() error {
 	return nil
 }
 
-// Check returns why no rule may refer to the set as one of the type, or nil.
+// Check returns an error if rules must not refer to the set as one of the given type.
 func (s *IPSet) Check(typ dataplane.IPSetType) error {
 	if err := s.err(); err != nil {
 		return err
@@ -379,7 +386,7 @@ func (s *IPSet) Check(typ dataplane.IPSetType) error {
 	return nil
 }
 
-// Settle updates the shape, and reports whether rules that refer to the set must be rendered again.
+// Settle updates the shape. It reports whether rules that refer to the set must be rendered again.
 func (s *IPSet) Settle() (changed bool) {
 	shape, broken := s.shapeNow(), s.err() != nil
 	changed = shape != s.shape || broken != s.broken
@@ -387,7 +394,7 @@ func (s *IPSet) Settle() (changed bool) {
 	return changed
 }
 
-// Clone returns a set with the same members, of which the table has nothing yet.
+// Clone returns an IP set with the same members. The table does not have any of its sets yet.
 func (s *IPSet) Clone(lists *Lists) *IPSet {
 	c := NewIPSet(s.ID, lists)
 	c.typ, c.exists = s.typ, s.exists

@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Flush adds to the delta the changes of the kernel's sets since the last Flush.
+// Flush appends the changes of the kernel's sets since the last Flush to the delta.
 func (s *IPSet) Flush(d *ruleset.Delta) {
 	for _, f := range Families() {
 		for _, kind := range []Kind{Hosts, Nets, Ports} {
@@ -32,7 +32,7 @@ func (s *IPSet) flushPart(k partKey, d *ruleset.Delta) {
 			d.DeleteSets = append(d.DeleteSets, p.name)
 		}
 		p.installed, p.rewriteAll, p.pending = false, true, nil
-		// A rendered rule may still refer to the set, although no chain has it.
+		// A rendered rule may still refer to the set, although no chain contains the rule.
 		if !s.shape.has(k.kind, k.family) {
 			delete(s.parts, k)
 			delete(s.lists.parts, p.name)
@@ -46,7 +46,8 @@ func (s *IPSet) flushPart(k partKey, d *ruleset.Delta) {
 	p.installed, p.rewriteAll, p.pending = true, false, nil
 }
 
-// wanted reports whether the table has one of the kernel's sets: it has members, and a rule looks into it.
+// wanted reports whether the table should have one of the kernel's sets: it has members, and a rule
+// looks into it.
 func (s *IPSet) wanted(k partKey) bool {
 	return s.shape.has(k.kind, k.family) && s.parts[k] != nil && s.lists.users[s.parts[k].name] > 0
 }
@@ -119,7 +120,7 @@ func (s *IPSet) kernelSet(k partKey) *ruleset.Set {
 	return set
 }
 
-// hostElements4 returns the addresses as elements, sorted, in few allocations.
+// hostElements4 returns the addresses as elements, sorted. It needs few allocations.
 func hostElements4(hosts map[[4]byte]struct{}) []ruleset.Element {
 	sorted := make([]uint32, 0, len(hosts))
 	for a := range hosts {
@@ -133,7 +134,7 @@ func hostElements4(hosts map[[4]byte]struct{}) []ruleset.Element {
 	return packedElements(data, 4)
 }
 
-// hostElements6 is hostElements4 for IPv6.
+// hostElements6 does what hostElements4 does, for IPv6.
 func hostElements6(hosts map[[16]byte]struct{}) []ruleset.Element {
 	sorted := slices.AppendSeq(make([][16]byte, 0, len(hosts)), maps.Keys(hosts))
 	slices.SortFunc(sorted, func(a, b [16]byte) int { return bytes.Compare(a[:], b[:]) })
@@ -144,7 +145,7 @@ func hostElements6(hosts map[[16]byte]struct{}) []ruleset.Element {
 	return packedElements(data, 16)
 }
 
-// packedElements returns an element for each size bytes of data.
+// packedElements divides data into pieces of the given size, and returns an element for each.
 func packedElements(data []byte, size int) []ruleset.Element {
 	out, keys := make([]ruleset.Element, len(data)/size), make([]ruleset.Value, len(data)/size)
 	for i := range out {

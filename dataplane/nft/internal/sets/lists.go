@@ -10,27 +10,27 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Lists are the sets of the ranges of ports and prefixes that rules list, and the verdict maps of
-// such ranges. Rules with equal lists share a set. Its name is a hash of its elements, so they never
-// change.
+// Lists has the sets of the ranges of ports and prefixes that rules list, and the verdict maps with
+// such ranges. Rules with equal lists share a set. The name of a set is a hash of its elements, so
+// these sets never change.
 //
-// An anonymous set in the rule would be simpler, but the kernel shows the elements of an interval set
-// some microseconds after the rule. Meanwhile a rule that denies would match nothing. The applier fills
-// a set with a name before the rules that look into it.
+// An anonymous set in the rule would be simpler. But the kernel shows the elements of an interval
+// set some microseconds later than the rule. Until then, a rule that denies would match nothing. A
+// named set can be filled before the rules that look into it are added; the applier does that.
 type Lists struct {
-	// users counts the rules that look into each set with a name.
+	// users has the number of rules that look into each named set.
 	users map[string]int
 	sets  map[string]*ruleset.Set
-	// parts has the IP sets by the names of their kernel sets. usageChanged has those of which a
-	// kernel set got its first user or lost its last one.
+	// parts has the IP sets by the names of their kernel sets. usageChanged has those IP sets of
+	// which a kernel set got its first user or lost its last one.
 	parts        map[string]*IPSet
 	usageChanged map[*IPSet]struct{}
-	// installed has the sets that the table had after the last Flush, dirty those whose users
-	// changed since.
+	// installed has the sets that the table had after the last Flush. dirty has the sets whose
+	// users have changed since then.
 	installed, dirty map[string]bool
 }
 
-// NewLists returns Lists of no rules.
+// NewLists returns Lists for no rules.
 func NewLists() Lists {
 	return Lists{
 		users: map[string]int{}, sets: map[string]*ruleset.Set{}, parts: map[string]*IPSet{},
@@ -38,7 +38,7 @@ func NewLists() Lists {
 	}
 }
 
-// Named returns the chain with named sets and verdict maps in place of its anonymous ones that have
+// Named returns the chain with named sets and verdict maps in place of anonymous ones that have
 // ranges.
 func (l *Lists) Named(c *ruleset.Chain) *ruleset.Chain {
 	var rules []ruleset.Rule
@@ -71,25 +71,25 @@ func (l *Lists) Named(c *ruleset.Chain) *ruleset.Chain {
 	return &ruleset.Chain{Name: c.Name, Hook: c.Hook, Rules: rules}
 }
 
-// isList reports whether the match looks into an anonymous set that has ranges.
+// isList reports whether the match looks into an anonymous set with ranges.
 func isList(m ruleset.Match) bool {
 	in, ok := m.(ruleset.In)
 	return ok && hasRanges(in.Fields, in.Elements)
 }
 
-// isMap reports whether the statement looks into an anonymous verdict map that has ranges.
+// isMap reports whether the statement looks into an anonymous verdict map with ranges.
 func isMap(s ruleset.Statement) bool {
 	m, ok := s.(ruleset.VMap)
 	return ok && hasRanges(m.Fields, m.Elements)
 }
 
-// hasRanges reports whether the kernel would keep the elements as intervals.
+// hasRanges reports whether the kernel would store the elements as intervals.
 func hasRanges(fields []ruleset.Field, elements []ruleset.Element) bool {
 	isRange := func(e ruleset.Element) bool { return e.Last != nil }
 	return len(fields) == 1 && slices.ContainsFunc(elements, isRange)
 }
 
-// set returns the name of the set or verdict map that holds the elements, which are sorted and
+// set returns the name of the set or verdict map with the elements. They must be sorted and
 // disjoint.
 func (l *Lists) set(field ruleset.Field, elements []ruleset.Element) string {
 	typ, verdicts := field.Type(), elements[0].Verdict != nil
@@ -122,7 +122,7 @@ func (l *Lists) set(field ruleset.Field, elements []ruleset.Element) string {
 	return name
 }
 
-// Replace counts the lookups of a chain that replaces another one. Either may be nil.
+// Replace updates the numbers of users when chain c replaces chain old. Either may be nil.
 func (l *Lists) Replace(old, c *ruleset.Chain) {
 	l.count(c, 1)
 	l.count(old, -1)
@@ -161,15 +161,15 @@ func (l *Lists) use(name string, n int) {
 	}
 }
 
-// TakeLooked returns the IP sets of which a kernel set got its first user or lost its last one since the
-// Last call.
+// TakeLooked returns the IP sets of which a kernel set got its first user or lost its last one
+// since the last call.
 func (l *Lists) TakeLooked() map[*IPSet]struct{} {
 	changed := l.usageChanged
 	l.usageChanged = map[*IPSet]struct{}{}
 	return changed
 }
 
-// Flush adds to the delta the sets that came or went since the last Flush.
+// Flush appends the sets that were added or removed since the last Flush to the delta.
 func (l *Lists) Flush(d *ruleset.Delta) {
 	for _, name := range slices.Sorted(maps.Keys(l.dirty)) {
 		wanted := l.users[name] > 0

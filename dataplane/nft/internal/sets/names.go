@@ -14,12 +14,13 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// maxName is the length of the longest readable name.
+// maxName is the maximum length of a readable name.
 const maxName = 128
 
-// ObjectName returns the name of a chain, readable where the parts allow that:
-// "pol-egress/shop/allow-web". Different parts have different names. If parts have characters that nft
-// refuses, or are too long, the name ends with a hash after a double slash, which no readable name has.
+// ObjectName returns the name of a chain. It is readable if the parts allow that:
+// "pol-egress/shop/allow-web". Different parts have different names. If the parts are too long, or
+// have characters that nft refuses, the name ends with a hash after a double slash. Readable names
+// have no double slash.
 func ObjectName(prefix string, parts ...string) string {
 	name := prefix + "/" + strings.Join(parts, "/")
 	plain := len(name) <= maxName
@@ -35,7 +36,7 @@ func ObjectName(prefix string, parts ...string) string {
 	return prefix + "//" + readable + "-" + Hash(parts...)
 }
 
-// KeyName returns the name of a chain of the object with a key.
+// KeyName returns the name of a chain that belongs to the object with the key.
 func KeyName(prefix string, k policy.Key, rest ...string) string {
 	parts := []string{k.Name}
 	if k.Namespace != "" {
@@ -44,14 +45,14 @@ func KeyName(prefix string, k policy.Key, rest ...string) string {
 	return ObjectName(prefix, append(parts, rest...)...)
 }
 
-// setName returns the name of a kernel set: "s4-ID" of addresses, "n4-ID" of prefixes, "p4-ID" of ports,
-// and "v4-ID" of the backends of a service, whose ID identifies the kind.
+// setName returns the name of a kernel set: "s4-ID" for addresses, "n4-ID" for prefixes, "p4-ID"
+// for ports, and "v4-ID" for the backends of a service, whose ID also identifies the kind.
 func setName(id dataplane.IPSetID, kind Kind, f Family) string {
 	letter, of := "s", "s:"
 	switch {
 	case kind == Nets:
 		letter = "n"
-	case strings.HasPrefix(string(id), "v:"): // the id of a service identifies the type
+	case strings.HasPrefix(string(id), "v:"): // the id of a service also identifies the type
 		letter, of = "v", "v:"
 	case kind == Ports:
 		letter, of = "p", "p:"
@@ -61,10 +62,10 @@ func setName(id dataplane.IPSetID, kind Kind, f Family) string {
 	if name := prefix + "-" + body; ok && body != "" && Clean(body) == body && len(name) <= maxName {
 		return name
 	}
-	return ObjectName(prefix, string(id), "set") // two parts with a slash: no name from above has one
+	return ObjectName(prefix, string(id), "set") // two parts with a slash, which no name from above has
 }
 
-// Hash returns a hash of the parts, of 26 characters.
+// Hash returns a hash of the parts. It has 26 characters.
 func Hash(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
@@ -73,7 +74,7 @@ func Hash(parts ...string) string {
 	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(h.Sum(nil)[:16]))
 }
 
-// Clean replaces the characters that a part of a name may not have.
+// Clean replaces the characters that must not be part of a name.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -85,12 +86,12 @@ func Clean(s string) string {
 	}, s)
 }
 
-// NotQuotable reports whether a quoted string of nft may not have the character.
+// NotQuotable reports whether a quoted string of nft must not contain the character.
 func NotQuotable(r rune) bool {
 	return r < ' ' || r > '~' || r == '"' || r == '\\' || r == '$'
 }
 
-// Quotable returns the text as nft can read it back, cut to n bytes.
+// Quotable returns the text in a form that nft can read back, limited to n bytes.
 func Quotable(s string, n int) string {
 	s = strings.Map(func(r rune) rune {
 		if NotQuotable(r) {
@@ -101,5 +102,5 @@ func Quotable(s string, n int) string {
 	return s[:min(len(s), n)]
 }
 
-// Comment returns the comment of a rule with an id.
+// Comment returns the comment of a rule with the id.
 func Comment(id string) string { return Quotable(id, ruleset.MaxComment) }

@@ -10,15 +10,16 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// netSet has the prefixes of one family of an IP set. The kernel refuses overlapping ranges, so its set
-// has only the prefixes that are in no other one (S88). A change returns which of them show or hide. It
-// takes time in proportion to their number and to the number of prefix lengths.
+// netSet has the prefixes of one family of an IP set. The kernel refuses overlapping ranges. So the
+// kernel's set has only the prefixes that no other prefix contains (S88). A change of a prefix
+// returns the prefixes to add to the kernel's set and those to remove from it. It takes time in
+// proportion to their number and to the number of prefix lengths.
 type netSet struct {
-	sorted  []netip.Prefix // by dataplane.ComparePrefixes: a prefix comes before those in it
-	lengths [129]int       // prefixes of each length
+	sorted  []netip.Prefix // by dataplane.ComparePrefixes: a prefix comes before the prefixes that it contains
+	lengths [129]int       // number of prefixes of each length
 }
 
-// newNetSet takes distinct prefixes in any order, which it keeps.
+// newNetSet returns a netSet with distinct prefixes in any order. It keeps the slice.
 func newNetSet(nets []netip.Prefix) netSet {
 	slices.SortFunc(nets, dataplane.ComparePrefixes)
 	s := netSet{sorted: nets}
@@ -48,7 +49,8 @@ func (s *netSet) covered(p netip.Prefix) bool {
 	return false
 }
 
-// outermost returns the widest prefixes of sorted[from:] for as long as they are within the prefix.
+// outermost returns prefixes that no other prefix contains: those from sorted[from] on, as long as
+// they overlap with within.
 func (s *netSet) outermost(from int, within netip.Prefix) (out []netip.Prefix) {
 	for from < len(s.sorted) && within.Overlaps(s.sorted[from]) {
 		n := s.sorted[from]
@@ -62,7 +64,8 @@ func (s *netSet) outermost(from int, within netip.Prefix) (out []netip.Prefix) {
 	return out
 }
 
-// add adds a prefix and returns what the kernel's set must get and lose. Both are empty if the prefix is there already.
+// add adds a prefix. It returns the prefixes that the kernel's set must get (show) and lose (hide).
+// If the prefix exists, both are empty.
 func (s *netSet) add(p netip.Prefix) (show, hide []netip.Prefix) {
 	i, found := slices.BinarySearchFunc(s.sorted, p, dataplane.ComparePrefixes)
 	if found {
@@ -76,7 +79,8 @@ func (s *netSet) add(p netip.Prefix) (show, hide []netip.Prefix) {
 	return show, hide
 }
 
-// Remove removes a prefix and returns what the kernel's set must get and lose. Both are empty if it is not there.
+// remove removes a prefix. It returns the prefixes that the kernel's set must get (show) and lose
+// (hide). If the prefix does not exist, both are empty.
 func (s *netSet) remove(p netip.Prefix) (show, hide []netip.Prefix) {
 	i, found := slices.BinarySearchFunc(s.sorted, p, dataplane.ComparePrefixes)
 	if !found {
@@ -90,7 +94,7 @@ func (s *netSet) remove(p netip.Prefix) (show, hide []netip.Prefix) {
 	return show, hide
 }
 
-// shown returns the prefixes that the kernel's set holds, sorted.
+// shown returns the prefixes of the kernel's set, sorted.
 func (s *netSet) shown() []netip.Prefix {
 	if len(s.sorted) == 0 {
 		return nil

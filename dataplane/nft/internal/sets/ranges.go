@@ -13,7 +13,7 @@ import (
 // Range is an inclusive range of addresses.
 type Range struct{ First, Last netip.Addr }
 
-// Element returns the range as an Element of a set.
+// Element returns the range as an element of a set.
 func (r Range) Element() ruleset.Element {
 	e := ruleset.Element{Key: []ruleset.Value{ruleset.Addr(r.First)}}
 	if r.Last != r.First {
@@ -22,12 +22,12 @@ func (r Range) Element() ruleset.Element {
 	return e
 }
 
-// Everything reports whether the range has all addresses of its family.
+// Everything reports whether the range contains all addresses of its family.
 func (r Range) Everything() bool {
 	return r.First.IsUnspecified() && !r.Last.Next().IsValid()
 }
 
-// MergeNets returns the fewest disjoint ranges with exactly the addresses of the prefixes.
+// MergeNets returns the fewest disjoint ranges that contain exactly the addresses of the prefixes.
 func MergeNets(nets []netip.Prefix) []Range {
 	var out []Range
 	for _, n := range Uncovered(slices.Clone(nets)) {
@@ -40,7 +40,7 @@ func MergeNets(nets []netip.Prefix) []Range {
 	return out
 }
 
-// Uncovered returns the prefixes that are inside no other one, sorted. It changes its argument.
+// Uncovered returns the prefixes that no other prefix contains, sorted. It changes its argument.
 func Uncovered(nets []netip.Prefix) []netip.Prefix {
 	slices.SortFunc(nets, dataplane.ComparePrefixes)
 	out := nets[:0]
