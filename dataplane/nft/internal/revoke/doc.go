@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package revoke ends denied connections. A Revoker receives the changes of the table. For each
-// connection it compares the verdict before a change with the verdict after it. An Evaluator
-// computes such a verdict by simulation.
+// Package revoke ends denied connections: those that policy allowed when they began and now denies.
+// A Revoker receives the changes of the table. For each connection, it compares the verdict before
+// a change with the verdict after the change. An Evaluator computes a verdict by simulation of the
+// connection's first packet.
 //
 // # Usage
 //
@@ -13,11 +14,11 @@
 //
 // # Concurrency
 //
-// The methods of a Revoker are for one goroutine at a time, except Stats. An Evaluator is for one
-// goroutine at a time; its clones are independent.
+// Only one goroutine at a time may call methods of a Revoker, except Stats. Only one goroutine at a
+// time may use an Evaluator; its clones are independent.
 //
 // # Errors
 //
-// A connection that cannot be judged or ended is counted and goes on; the log has the error. After
-// a change that cannot be applied, no connection ends until Changed gets a whole table.
+// If a connection cannot be judged or ended, it continues. The Stats count it, and the log has the
+// error. If a change cannot be applied, no connection ends until Changed gets a whole table.
 package revoke

@@ -13,11 +13,11 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset/simulate"
 )
 
-// HostChains names the chains that lead to policy of host endpoints.
+// HostChains has the names of the chains that lead to policy of host endpoints.
 type HostChains struct {
-	// All names these chains. A table may lack any of them.
+	// All has the names of all these chains. A table may lack any of them.
 	All []string
-	// UntrackedOut names the chain for untracked packets that the host sends. It is one of All.
+	// UntrackedOut is the one for untracked packets that the host sends. It is also in All.
 	UntrackedOut string
 }
 
@@ -25,18 +25,19 @@ type HostChains struct {
 type EvaluatorConfig struct {
 	// Table is the name of the table, of family inet.
 	Table string
-	// Host names the chains of policy of host endpoints.
+	// Host has the names of the chains that lead to policy of host endpoints.
 	Host HostChains
-	// Finder finds the sides of addresses that belong to no endpoint.
+	// Finder finds out where addresses are that belong to no endpoint.
 	Finder Finder
 }
 
-// Change is a change of the table by one transaction, or by several of which only the last is known
-// to have succeeded.
+// Change is a change of the table by one transaction. It may also stand for several transactions of
+// which only the last is known to have succeeded.
 type Change struct {
-	// Reset is set if the state before is unknown: no connection is known to have begun under it.
+	// Reset is set if the state before the change is unknown, so that no connection is known to
+	// have begun under it.
 	Reset bool
-	// Table, if not nil, is the whole table. Deltas apply on top of it.
+	// Table is the whole table, if it is not nil. Deltas are changes of this table.
 	Table     *ruleset.Table
 	Deltas    []*ruleset.Delta
 	Addresses AddressChanges
@@ -48,39 +49,39 @@ func (c *Change) empty() bool {
 }
 
 // AddressChanges has the new interfaces of each changed address, and the new AllowedSources behind
-// each changed interface. An empty list means that there are none any more. The lists must not
-// change.
+// each changed interface. An empty list means that there are none any more. Nobody may change the
+// lists.
 type AddressChanges struct {
-	// Interfaces has the interfaces behind which an address is.
+	// Interfaces has, for each address, the interfaces behind which it is.
 	Interfaces map[netip.Addr][]string
-	// Sources has the AllowedSources of the workloads behind an interface.
+	// Sources has, for each interface, the AllowedSources of the workloads behind it.
 	Sources map[string][]netip.Prefix
-	// Bridges has the new bridge of each interface whose bridge changed; "" for none. Rules see the
-	// packets of such an interface with the bridge.
+	// Bridges has the new bridge of each interface whose bridge has changed; "" for none. Rules see
+	// packets of such an interface with the bridge as interface.
 	Bridges map[string]string
 }
 
-// Evaluator returns the verdict of one state of the table on a connection. It simulates the
-// connection's first packet. It is for one goroutine at a time.
+// Evaluator returns the verdict on a connection for one state of the table. It simulates the
+// connection's first packet. Only one goroutine at a time may use it.
 type Evaluator struct {
 	cfg EvaluatorConfig
 	// state is nil if it is unknown.
 	state *ruleset.State
-	// interfaces has the interfaces behind which an address is. sources has the prefixes that
-	// workloads behind an interface may send from in addition. The lists are never changed in
-	// place.
+	// interfaces has, for each address, the interfaces behind which it is. sources has, for each
+	// interface, the prefixes from which workloads behind it may send in addition. The lists never
+	// change; new ones replace them.
 	interfaces map[netip.Addr][]string
 	sources    map[string][]netip.Prefix
-	// bridges has the bridge of each interface that is a port of a configured one.
+	// bridges has the bridge of each interface that is a port of a configured bridge.
 	bridges map[string]string
 
-	// The following fields are set when a connection is judged.
+	// The following fields are set by the first call of Judge after a change.
 	simulator *simulate.Simulator
-	// hosts is set if there is policy of host endpoints. untrackedOut is set if some of it is for
-	// untracked packets that the host sends.
+	// hosts is set if there is policy of host endpoints. untrackedOut is set if some of it applies
+	// to untracked packets that the host sends.
 	hosts, untrackedOut bool
-	// routeFacts has the results of route lookups. Bit 0 of the index is set if the source is
-	// local, bit 1 if the destination is.
+	// routeFacts has the results of route lookups. The bits of the index are: bit 0, the source is
+	// local; bit 1, the destination is local.
 	routeFacts [4]map[ruleset.Field]ruleset.Value
 }
 
@@ -104,14 +105,15 @@ func (e *Evaluator) Clone() *Evaluator {
 	return c
 }
 
-// State returns the state of the table, which must only be read; nil if it is unknown.
+// State returns the state of the table, or nil if it is unknown. The caller may only read it.
 func (e *Evaluator) State() *ruleset.State { return e.state }
 
-// Invalidate makes the state of the table unknown. A Change with a whole table makes it known
-// again.
+// Invalidate makes the state of the table unknown, until a Change with a whole table.
 func (e *Evaluator) Invalidate() { e.state = nil }
 
-// Apply applies a change. Errors: those of ruleset's State.Prepare.
+// Apply applies a change.
+//
+// Errors: those of ruleset's State.Prepare.
 func (e *Evaluator) Apply(c *Change) error {
 	e.FreeScratch()
 	for a, names := range c.Addresses.Interfaces {
@@ -149,10 +151,10 @@ func (e *Evaluator) Apply(c *Change) error {
 	return nil
 }
 
-// FreeScratch frees the memory that only Judge needs. The next Judge allocates it again.
+// FreeScratch frees memory that only Judge needs. The next call of Judge allocates it again.
 func (e *Evaluator) FreeScratch() { e.simulator = nil }
 
-// prepare creates the simulator. It reports whether the state is known.
+// prepare creates the simulator. It reports whether the state of the table is known.
 func (e *Evaluator) prepare() bool {
 	if e.simulator != nil || e.state == nil {
 		return e.simulator != nil
@@ -175,16 +177,17 @@ func (e *Evaluator) prepare() bool {
 		}
 		e.routeFacts[i] = map[ruleset.Field]ruleset.Value{
 			ruleset.FibSaddrType: kind(i&1 != 0), ruleset.FibDaddrType: kind(i&2 != 0),
-			ruleset.FibSource: ruleset.Byte(1), // a route back existed when the connection began
+			ruleset.FibSource: ruleset.Byte(1), // there was a route back when the connection began
 		}
 	}
 	return true
 }
 
-// Judge returns the verdict on the first packet of a connection, in its original direction: out of
-// the source's endpoint and into the destination's. Replies are not judged, because policy does not
-// see them. If source or destination may be behind several interfaces, the verdicts for all of them
-// must agree. Otherwise the verdict is Unknown. Judge implements conntrack.Judge.
+// Judge returns the verdict on the first packet of a connection, in the connection's original
+// direction: out of the source's endpoint and into the destination's. It does not judge replies,
+// because policy does not see them. If source or destination may be behind several interfaces, the
+// verdicts for all of these must agree; otherwise the verdict is Unknown. Judge implements
+// conntrack.Judge.
 func (e *Evaluator) Judge(f *conntrack.Flow) conntrack.Verdict {
 	if !e.prepare() {
 		return conntrack.Unknown
@@ -217,7 +220,7 @@ func (e *Evaluator) Judge(f *conntrack.Flow) conntrack.Verdict {
 	return verdict
 }
 
-// endpointSides returns the sides of an address that endpoints have.
+// endpointSides returns the sides of the endpoints that have an address.
 func (e *Evaluator) endpointSides(a netip.Addr) (sides []Side) {
 	for _, name := range e.interfaces[a] {
 		sides = append(sides, e.side(name))
@@ -225,11 +228,11 @@ func (e *Evaluator) endpointSides(a netip.Addr) (sides []Side) {
 	return sides
 }
 
-// side returns the side of an endpoint's interface, as rules see it.
+// side returns the side of an endpoint's interface. Rules see the bridge in place of its port.
 func (e *Evaluator) side(name string) Side { return Side{Interface: cmp.Or(e.bridges[name], name)} }
 
-// sourceSides returns the sides of an address that endpoints have. If none has it, they are the
-// sides of the endpoints that may send from it.
+// sourceSides returns the sides of the endpoints that have an address. If no endpoint has it, it
+// returns the sides of the endpoints that may send from it.
 func (e *Evaluator) sourceSides(a netip.Addr) []Side {
 	sides := e.endpointSides(a)
 	if len(sides) > 0 {
@@ -268,8 +271,8 @@ func (e *Evaluator) judgeBetween(f *conntrack.Flow, from, to Side) conntrack.Ver
 	return t.verdict
 }
 
-// isLocal reports whether requested is an address of the node. A packet was sent to requested and
-// translated to destination, which is at to. Only policy of host endpoints uses the result.
+// isLocal reports whether requested is an address of the node. A packet was sent to requested, and
+// translated to destination, which is on side to. Only policy of host endpoints uses the result.
 func (e *Evaluator) isLocal(requested, destination netip.Addr, to Side) bool {
 	if requested == destination {
 		return to.Local

@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	// maxEarlier bounds the earlier rulesets that are kept for connections that began under them. A
-	// sweep mostly begins 20 ms after a change and takes less than a second, so only a burst of
-	// changes reaches it.
+	// maxEarlier limits the earlier rulesets that are kept for connections that began under them. A
+	// sweep usually begins 20 ms after a change and takes less than a second. So only a burst of
+	// changes reaches the limit.
 	maxEarlier = 16
-	// maxUnprogrammed bounds the deltas that are kept while programming fails. Beyond it, the whole
-	// table replaces them.
+	// maxUnprogrammed limits the deltas that are kept while programming fails. Beyond the limit,
+	// the whole table replaces them.
 	maxUnprogrammed = 256
-	// maxStep is the number of connections that are judged before the queue is read again. Judging
+	// maxStep is the number of connections that are judged before the queue is read again. To judge
 	// them takes a few milliseconds.
 	maxStep = 1024
 )
@@ -36,24 +36,27 @@ type Config struct {
 	Conntrack conntrack.Config
 	// Table is the name of the table, of family inet.
 	Table string
-	// Host names the chains of policy of host endpoints.
+	// Host has the names of the chains that lead to policy of host endpoints.
 	Host HostChains
-	// Late gets the connections before they end. Nil: late packets are judged like any packets.
+	// Late receives the connections before they end, to drop their late packets. If it is nil, late
+	// packets are judged like any others.
 	Late *late.Table
-	// Encapsulations are those of tunnels between this node and others. Late does not get their connections to
-	// the node: the node itself sends such packets, and they would count as late replies.
+	// Encapsulations are those of tunnels between this node and others. Late does not receive their
+	// connections to the node. The node itself sends packets of such connections, and these would
+	// count as late replies.
 	Encapsulations []policy.Encapsulation
 }
 
-// Revoker ends connections that an earlier ruleset allowed and the present one denies. The caller
-// reports each change of the table. A goroutine applies the changes to a state of its own, and
-// sweeps all connections.
+// Revoker ends connections that an earlier ruleset allowed and the current one denies. The caller
+// reports each change of the table. A goroutine applies the changes to a copy of the table's state,
+// and examines all connections.
 //
 //	Changed ──▶ pending ──Programmed──▶ queue ──▶ goroutine: present ──clone──▶ earlier
 //	(deltas)    until one succeeds                              └─────after───┬────┘
 //	                                                                      Sweeper
 //
-// Stats may be called from any goroutine. All other methods are for one goroutine at a time.
+// Stats may be called from any goroutine. All other methods may be called from one goroutine at a
+// time.
 type Revoker struct {
 	sweeper *conntrack.Sweeper
 	cfg     Config
@@ -61,17 +64,17 @@ type Revoker struct {
 	stopped chan struct{}
 	wake    chan struct{}
 
-	// pending is the change that the kernel may not have yet.
+	// pending is a change that the kernel may not have yet.
 	pending Change
 
 	mu    sync.Mutex
 	queue []Change
 
-	// The goroutine alone uses the following fields.
+	// Only the goroutine uses the following fields.
 	routes  *routeFinder
 	present *Evaluator // the ruleset in the kernel
-	// keepsEarlier has an entry for each change whose sweep is not done: whether the ruleset before
-	// that change is kept.
+	// keepsEarlier has an entry for each change whose sweep is not done. It is true if the ruleset
+	// before that change is kept.
 	keepsEarlier []bool
 }
 
@@ -110,7 +113,8 @@ func newRevoker(cfg Config) (*Revoker, error) {
 	return r, nil
 }
 
-// beforeEnd hands connections that are about to end to Late, but not tunnels to the node. The goroutine calls it.
+// beforeEnd passes connections that are about to end to Late, except tunnels to the node. The
+// goroutine calls it.
 func (r *Revoker) beforeEnd(flows []conntrack.Flow) error {
 	if len(r.cfg.Encapsulations) > 0 {
 		flows = slices.DeleteFunc(slices.Clone(flows), func(f conntrack.Flow) bool { return r.isTunnel(&f) })
@@ -118,7 +122,7 @@ func (r *Revoker) beforeEnd(flows []conntrack.Flow) error {
 	return r.cfg.Late.Add(flows)
 }
 
-// isTunnel reports whether a connection carries encapsulated packets to this node.
+// isTunnel reports whether a connection consists of encapsulated packets to this node.
 func (r *Revoker) isTunnel(f *conntrack.Flow) bool {
 	sides := r.routes.Find(f.Destination().Addr())
 	return len(sides) == 1 && sides[0].Local && slices.ContainsFunc(
@@ -129,15 +133,17 @@ func (r *Revoker) isTunnel(f *conntrack.Flow) bool {
 }
 
 // Close ends the goroutine, waits for it, and closes the sockets. Sweeps that are not done are
-// abandoned. Errors: those of closing the sockets.
+// abandoned.
+//
+// Errors: those of closing the sockets.
 func (r *Revoker) Close() error {
 	r.cancel()
 	<-r.stopped
 	return errors.Join(r.sweeper.Close(), r.routes.conn.Close())
 }
 
-// Stats returns the counts of the sweeps through the connections. Pending includes changes that the Revoker's goroutine
-// has not read yet.
+// Stats returns the counts of the sweeps. Pending includes changes that the Revoker's goroutine has
+// not read yet.
 func (r *Revoker) Stats() conntrack.Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,8 +152,8 @@ func (r *Revoker) Stats() conntrack.Stats {
 	return st
 }
 
-// Changed records a change that is about to be programmed. If table is not nil, it is the whole
-// table and d is ignored.
+// Changed records a change before it is programmed. If table is not nil, it is the whole table, and
+// d is ignored.
 func (r *Revoker) Changed(d *ruleset.Delta, table *ruleset.Table) {
 	switch {
 	case table != nil:
@@ -157,12 +163,12 @@ func (r *Revoker) Changed(d *ruleset.Delta, table *ruleset.Table) {
 	}
 }
 
-// NeedsTable reports whether the next call of Changed must pass the whole table, because too many
-// deltas were recorded since programming last succeeded.
+// NeedsTable reports whether the next call of Changed must pass the whole table. That is so if too
+// many deltas were recorded since programming last succeeded.
 func (r *Revoker) NeedsTable() bool { return len(r.pending.Deltas) >= maxUnprogrammed }
 
-// Programmed records that programming succeeded: the kernel has every change that Changed recorded.
-// changes has the addresses that changed since the last call.
+// Programmed records that programming succeeded, so that the kernel has every change that Changed
+// recorded. changes has the addresses that have changed since the last call.
 func (r *Revoker) Programmed(changes AddressChanges) {
 	r.pending.Addresses = changes
 	if !r.pending.empty() {
@@ -188,7 +194,8 @@ func (r *Revoker) enqueue(c Change) {
 	}
 }
 
-// run sweeps until the context is done. The goroutine alone calls run and all methods below.
+// run examines connections until the context is done. Only the goroutine calls run and the methods
+// below.
 func (r *Revoker) run(ctx context.Context) {
 	defer close(r.stopped)
 	timer := time.NewTimer(0)
@@ -200,7 +207,7 @@ func (r *Revoker) run(ctx context.Context) {
 			r.cfg.Conntrack.Logger.Warn("ending denied connections failed, and will be tried again", "err", err)
 		}
 		if err != nil || !progress.Done && progress.Wait == 0 {
-			continue // after a failure, the next step returns how long to wait
+			continue // the next step returns how long to wait
 		}
 		if progress.Done {
 			r.freeScratch()
@@ -219,8 +226,8 @@ func (r *Revoker) run(ctx context.Context) {
 	}
 }
 
-// expire deletes the table for late packets once it is empty, and returns the time until it may be; zero if there is
-// none.
+// expire deletes the table for late packets once it is empty. It returns the time until the table
+// may be empty, or zero if there is no table.
 func (r *Revoker) expire() time.Duration {
 	if r.cfg.Late == nil {
 		return 0
@@ -251,9 +258,9 @@ func (r *Revoker) applyQueued() {
 	}
 }
 
-// applyChange applies a change to the present ruleset and starts a sweep. At most maxEarlier
-// earlier rulesets are kept. If the ruleset before the change is not kept, connections that it
-// alone allowed go on.
+// applyChange applies a change to the current ruleset and starts a sweep. At most maxEarlier
+// earlier rulesets are kept. If the ruleset before the change is not kept, connections that only
+// this ruleset allowed continue.
 func (r *Revoker) applyChange(c Change) {
 	r.routes.clear()
 	var before conntrack.Judge
@@ -264,7 +271,7 @@ func (r *Revoker) applyChange(c Change) {
 	if r.present == nil || c.Reset {
 		r.present = NewEvaluator(EvaluatorConfig{Table: r.cfg.Table, Host: r.cfg.Host, Finder: r.routes})
 	}
-	if err := r.present.Apply(&c); err != nil { // the applier would have refused it as well
+	if err := r.present.Apply(&c); err != nil { // the applier would have refused it, too
 		r.cfg.Conntrack.Logger.Error(
 			"denied connections are not ended until the whole table is programmed again", "err", err)
 		r.present.Invalidate()
@@ -276,13 +283,14 @@ func (r *Revoker) applyChange(c Change) {
 	r.keepsEarlier = append(r.keepsEarlier, before != nil)
 }
 
-// dropDoneSweeps removes the entries of changes whose sweep is done. These are always the oldest.
+// dropDoneSweeps removes the entries of changes whose sweep is done. These are always the oldest
+// entries.
 func (r *Revoker) dropDoneSweeps() {
 	done := len(r.keepsEarlier) - r.sweeper.Stats().Pending
 	r.keepsEarlier = slices.Delete(r.keepsEarlier, 0, max(0, done))
 }
 
-// kept returns how many earlier rulesets are kept.
+// kept returns the number of earlier rulesets that are kept.
 func (r *Revoker) kept() (n int) {
 	for _, kept := range r.keepsEarlier {
 		if kept {
@@ -292,7 +300,7 @@ func (r *Revoker) kept() (n int) {
 	return n
 }
 
-// freeScratch frees the memory that only a sweep needs.
+// freeScratch frees memory that only a sweep needs.
 func (r *Revoker) freeScratch() {
 	r.keepsEarlier = nil
 	r.routes.clear()

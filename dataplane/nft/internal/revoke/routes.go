@@ -9,30 +9,31 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// loopback is the name of the loopback interface. An address that is routed to it is the node's
-// own.
+// loopback is the name of the loopback interface. An address that is routed to it belongs to the
+// node itself.
 const loopback = "lo"
 
-// Side is the side that an address is on: behind an interface, or the node itself.
+// Side is where an address is: behind an interface, or on the node itself.
 type Side struct {
 	Interface string
 	Local     bool
 }
 
-// Finder finds the sides of an address that belongs to no endpoint.
+// Finder finds out where an address is that belongs to no endpoint.
 type Finder interface {
-	// Find returns the possible sides of the address; none if they are unknown.
+	// Find returns the possible sides of the address, or none if they are unknown.
 	Find(netip.Addr) []Side
 }
 
-// routeFinder is a Finder that looks up the routes of the node. It caches the results until clear.
+// routeFinder is a Finder that looks up the routes of the node. It caches the results until clear
+// is called.
 type routeFinder struct {
 	conn  *rtnl.Conn
 	found map[netip.Addr][]Side
 	links map[int]string
 }
 
-// maxRoutes bounds the cache of a routeFinder.
+// maxRoutes limits the cache of a routeFinder.
 const maxRoutes = 1 << 16
 
 func newRouteFinder(conn *rtnl.Conn) *routeFinder {
@@ -55,7 +56,7 @@ func (r *routeFinder) Find(a netip.Addr) []Side {
 }
 
 func (r *routeFinder) lookup(a netip.Addr) []Side {
-	if a.Is6() && a.IsLinkLocalUnicast() { // the same address is behind every interface
+	if a.Is6() && a.IsLinkLocalUnicast() { // the same address may be behind every interface
 		return nil
 	}
 	route, err := r.conn.Lookup(a)

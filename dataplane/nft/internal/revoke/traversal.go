@@ -11,11 +11,11 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// natDone are the status bits of a connection whose translation is complete: chains of type nat no
-// longer see its packets (IPS_SRC_NAT_DONE, IPS_DST_NAT_DONE).
+// natDone has the status bits of a connection whose translation is complete (IPS_SRC_NAT_DONE,
+// IPS_DST_NAT_DONE). Chains of type nat do not see its packets any more.
 const natDone = 1<<7 | 1<<8
 
-// traversal is a packet that traverses the hooks, and the verdict so far.
+// traversal is a packet that traverses the hooks, with the verdict so far.
 type traversal struct {
 	evaluator *Evaluator
 	packet    simulate.Packet
@@ -23,8 +23,8 @@ type traversal struct {
 	verdict   conntrack.Verdict
 }
 
-// fromHost returns the verdict on a packet that a process of the node sends. Before routing, rules
-// see the output interface of the untranslated destination.
+// fromHost returns the verdict on a packet that a process of the node sends. Before the packet is
+// routed again, rules see the output interface of the destination before translation.
 func (t *traversal) fromHost(f *conntrack.Flow, to Side) conntrack.Verdict {
 	out := to
 	if f.Requested() != f.Destination() {
@@ -45,7 +45,8 @@ func (t *traversal) fromHost(f *conntrack.Flow, to Side) conntrack.Verdict {
 	return t.verdict
 }
 
-// setLocal sets the results of route lookups: which of the two addresses are the node's own.
+// setLocal sets the results of route lookups. They depend on which of the two addresses belong to
+// the node.
 func (t *traversal) setLocal(source, destination bool) {
 	i := 0
 	if source {
@@ -63,8 +64,8 @@ func (t *traversal) setDestination(a netip.AddrPort) *traversal {
 	return t
 }
 
-// evaluate runs a hook for the packet, unless an earlier hook dropped it. The verdict is Unknown if
-// it depends on a value that conntrack does not record.
+// evaluate runs the packet through a hook, unless an earlier hook dropped it. If the result depends
+// on a value that conntrack does not record, the verdict becomes Unknown.
 func (t *traversal) evaluate(point ruleset.HookPoint) {
 	if t.verdict != conntrack.Allowed {
 		return
@@ -79,8 +80,8 @@ func (t *traversal) evaluate(point ruleset.HookPoint) {
 	}
 }
 
-// runEachHeader returns the result of a hook for each value that the packet's header fields from h on
-// may have had, because conntrack does not record them. ok is false if the results differ.
+// runEachHeader runs a hook for all values that the packet's header fields from h on may have had,
+// because conntrack does not record these values. If the results differ, ok is false.
 func (t *traversal) runEachHeader(
 	point ruleset.HookPoint, p simulate.Packet, h ruleset.HeaderField,
 ) (first simulate.Result, ok bool) {
@@ -105,19 +106,19 @@ func (t *traversal) runEachHeader(
 	}
 }
 
-// known reports whether firstPacket has the field as it was.
+// known reports whether firstPacket has the original value of the field.
 func known(h ruleset.HeaderField) bool {
 	return h == ruleset.HeaderICMPType || h == ruleset.HeaderICMPCode || h == ruleset.HeaderTCPFlags
 }
 
-// smaller limits r.UpTo to values for which o holds, too.
+// smaller reduces r.UpTo to the values for which o holds, too.
 func smaller(r, o *simulate.Result) {
 	for h := range r.UpTo {
 		r.UpTo[h] = min(r.UpTo[h], o.UpTo[h])
 	}
 }
 
-// runBothLimits returns the result of a hook. ok is false if the verdict depends on a limit.
+// runBothLimits runs a hook. If the verdict depends on a rate limit of a rule, ok is false.
 func (t *traversal) runBothLimits(point ruleset.HookPoint, p simulate.Packet) (r simulate.Result, ok bool) {
 	r, err := t.evaluator.simulator.Run(point, p, t.conn)
 	if err != nil || !r.Limited {
@@ -129,7 +130,7 @@ func (t *traversal) runBothLimits(point ruleset.HookPoint, p simulate.Packet) (r
 	return r, err == nil && over.Verdict == r.Verdict
 }
 
-// firstPacket returns the first packet of a flow, without its destination.
+// firstPacket returns the first packet of a flow. It leaves out the destination.
 func firstPacket(f *conntrack.Flow) simulate.Packet {
 	p := simulate.Packet{
 		Src: f.Source().Addr(), SrcPort: f.Source().Port(), Protocol: f.Protocol(),
@@ -140,7 +141,7 @@ func firstPacket(f *conntrack.Flow) simulate.Packet {
 	return p
 }
 
-// firstConn returns the conntrack entry at the first packet, after destination NAT.
+// firstConn returns the conntrack entry as it was for the first packet, after destination NAT.
 func firstConn(f *conntrack.Flow) simulate.Conn {
 	tuple := func(t conntrack.Tuple) simulate.Tuple {
 		out := simulate.Tuple{
