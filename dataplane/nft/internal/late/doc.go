@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package late drops packets that servers send after policy has ended their connections.
+// Package late drops late packets: packets that servers send after policy has ended their
+// connections.
 //
-// The server of an ended connection may still have requests to answer. To the kernel, its answer is the first packet of
-// a connection the other way round. If policy allows that one, the denied client's packets pass as replies.
-// A Table drops such packets for as long as the kernel would have tracked the connection, in an nftables table of its
+// The server of an ended connection may still have requests to answer. To the kernel, the answer is
+// then the first packet of a connection from server to client. If policy allows that connection,
+// packets of the denied client pass as its replies. A Table prevents this. It drops such packets
+// for as long as the kernel would have tracked the connection. It uses an nftables table of its
 // own:
 //
 //	Add(flows) ──▶ sets of the tuples of their replies, each element with a timeout
 //	                    ▲ looked up by new connections only, after connection tracking and before destination NAT
 //	packet ──▶ prerouting, output
 //
-// There is such a table only after connections were ended: Expire deletes it when all elements have timed out.
+// This table exists only after connections were ended. Expire deletes it when all elements have
+// timed out.
 //
-// TCP flows are left out: with render.Config.TCPFromSYN, a late TCP packet is dropped because it has no
-// SYN. Replies to ICMP queries never begin a connection. Flows of all other protocols are added: with
-// their ports if connection tracking knows these, otherwise with addresses only.
+// Some flows need no element. With render.Config.TCPFromSYN, a late TCP packet is dropped because
+// it has no SYN. Replies to ICMP queries never begin a connection. Flows of all other protocols are
+// added: with their ports if connection tracking knows these, otherwise only with addresses.
 //
 // # Usage
 //
@@ -25,7 +28,8 @@
 //
 // # Concurrency
 //
-// The methods of a Table may be called from any goroutine. A lock serialises them.
+// The methods of a Table may be called from any goroutine. A lock makes them run one after the
+// other.
 //
 // # Errors
 //

@@ -14,16 +14,17 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Late packets are dropped until the tracking entry of their connection would have timed out, within
-// these limits. MinPeriod is the kernel's timeout of UDP without a reply (nf_conntrack_udp_timeout),
-// MaxPeriod that of protocols that it does not know (nf_conntrack_generic_timeout).
+// Late packets are dropped until the conntrack entry of their connection would have timed out,
+// within these limits. MinPeriod is the kernel's timeout of UDP without a reply
+// (nf_conntrack_udp_timeout). MaxPeriod is its timeout for unknown protocols
+// (nf_conntrack_generic_timeout).
 const (
 	MinPeriod = 30 * time.Second
 	MaxPeriod = 10 * time.Minute
 )
 
-// priority is after connection tracking (NF_IP_PRI_CONNTRACK, -200), and before destination NAT (-100): packets have
-// the addresses and ports of their tuple.
+// priority is after connection tracking (NF_IP_PRI_CONNTRACK, -200) and before destination NAT
+// (-100). There, packets have the addresses and ports of their tuple.
 const priority = -150
 
 // protocolDCCP has ports, but policy cannot match them (RFC 4340).
@@ -31,8 +32,8 @@ const protocolDCCP policy.Protocol = 33
 
 // Config configures a Table.
 type Config struct {
-	// NetNS is a file descriptor of the network namespace, needed only during New. Zero means that of the calling
-	// thread.
+	// NetNS is a file descriptor of the network namespace, needed only during New. Zero means the
+	// namespace of the calling thread.
 	NetNS int
 	// PolicyTable is the name of the table with the policy. The table for late packets is
 	// PolicyTable + "-ended".
@@ -42,7 +43,7 @@ type Config struct {
 // tableName returns the name of the table for late packets.
 func tableName(table string) string { return table + "-ended" }
 
-// setName returns the name of the set of a family's tuples, with ports or without.
+// setName returns the name of the set for tuples of a family, with or without ports.
 func setName(f sets.Family, ports bool) string {
 	name := "replies"
 	if !ports {
@@ -51,8 +52,9 @@ func setName(f sets.Family, ports bool) string {
 	return name + strconv.Itoa(int(f))
 }
 
-// hasPorts reports whether the ports of a tuple are the first four bytes of the header. Whether those of the rarer
-// protocols are known depends on the kernel's configuration.
+// hasPorts reports whether the first four bytes of the transport header are the ports of a tuple.
+// For the rarer protocols, it depends on the kernel's configuration whether conntrack knows the
+// ports.
 func hasPorts(t conntrack.Tuple) bool {
 	switch policy.Protocol(t.Protocol) {
 	case policy.ProtocolUDP:
@@ -63,7 +65,7 @@ func hasPorts(t conntrack.Tuple) bool {
 	return false
 }
 
-// startsFlow reports whether late packets of a flow could start another one.
+// startsFlow reports whether a late packet of the flow could begin another flow.
 func startsFlow(f *conntrack.Flow) bool {
 	switch policy.Protocol(f.Protocol()) {
 	case policy.ProtocolTCP, policy.ProtocolICMP, policy.ProtocolICMPv6:
@@ -72,7 +74,7 @@ func startsFlow(f *conntrack.Flow) bool {
 	return true
 }
 
-// tuples returns the tuples whose packets could begin a new flow.
+// tuples returns the tuples of packets that could begin a new flow.
 func tuples(f *conntrack.Flow) []conntrack.Tuple {
 	if f.Status&conntrack.StatusExpected != 0 { // the server may have begun it
 		return []conntrack.Tuple{f.Reply, f.Original}
@@ -92,8 +94,8 @@ func element(t conntrack.Tuple, timeout time.Duration) (set string, e ruleset.El
 	return setName(sets.FamilyOf(t.Source.Addr()), ports), e
 }
 
-// Rules returns the table for late packets, with empty sets. table is the name of the table whose
-// policy ends the connections.
+// Rules returns the table for late packets, with empty sets. table is the name of the table with
+// the policy.
 func Rules(table string) *ruleset.Table {
 	const replies = "replies"
 	t := &ruleset.Table{Name: tableName(table)}

@@ -21,7 +21,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// The limits of a transaction: about 10 MB, and 100 kB if the send buffer is too small for that.
+// Limits of the elements in a transaction. They make about 10 MB, or 100 kB if the send buffer is
+// too small for that.
 const (
 	maxElements            = 1 << 16
 	maxElementsSmallBuffer = 500
@@ -32,17 +33,19 @@ type Table struct {
 	table *ruleset.Table
 	sets  map[string]*ruleset.Set
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	conn  *nfnl.Conn
 	batch *nfnl.Batch
 	enc   *encode.Encoder
-	// expiry is when Expire next checks whether the table is empty. Zero: no table is known.
+	// expiry is the time at which Expire next checks whether the table is empty. Zero means that no
+	// table is known.
 	expiry time.Time
-	// disabled is set between Disable and Enable.
+	// disabled is set from Disable until Enable.
 	disabled bool
 }
 
-// New returns a Table. If the kernel has one of an earlier process, it takes that over. It writes nothing.
+// New returns a Table. If the kernel has the table of an earlier process, New takes it over. It
+// writes nothing.
 //
 // Errors: those of the system calls.
 func New(cfg Config) (*Table, error) {
@@ -103,15 +106,15 @@ func (t *Table) empty() (bool, error) {
 	return true, nil
 }
 
-// Enable lets Add write again after Disable.
+// Enable makes Add write again after Disable.
 func (t *Table) Enable() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.disabled = false
 }
 
-// period returns how long the kernel would have tracked a flow without packets, at most. For a flow in a flowtable,
-// that is not known.
+// period returns the longest time for which the kernel would have tracked a flow without packets.
+// For a flow in a flowtable, this time is not known.
 func period(f *conntrack.Flow) time.Duration {
 	if f.Status&conntrack.StatusOffload != 0 {
 		return MaxPeriod
@@ -119,8 +122,8 @@ func period(f *conntrack.Flow) time.Duration {
 	return f.Timeout
 }
 
-// Add drops late packets of the flows from now on. Call it before the flows end. It does nothing for those whose late
-// packets cannot begin a flow, and nothing between Disable and Enable.
+// Add drops late packets of the flows from now on. Call it before the flows end. It leaves out
+// flows whose late packets cannot begin another flow. Between Disable and Enable, it does nothing.
 //
 // Errors: those of the system calls, and of a kernel that refuses the table.
 func (t *Table) Add(flows []conntrack.Flow) error {
@@ -150,7 +153,7 @@ func (t *Table) Add(flows []conntrack.Flow) error {
 	return t.addBatch(b)
 }
 
-// split returns the elements in smaller batches.
+// split divides the elements into smaller batches.
 func (b *batch) split() (all []*batch) {
 	for set, elements := range b.bySet {
 		for chunk := range slices.Chunk(elements, maxElementsSmallBuffer) {
@@ -162,7 +165,7 @@ func (b *batch) split() (all []*batch) {
 	return all
 }
 
-// batch has elements by set, each once.
+// batch has elements by the names of their sets, without duplicates.
 type batch struct {
 	bySet   map[string][]ruleset.Element
 	seen    map[string]bool
@@ -191,10 +194,11 @@ func values(key []ruleset.Value) [][]byte {
 	return out
 }
 
-// addBatch adds elements, and the table if the kernel has none, or one without these sets.
+// addBatch adds elements. If the kernel has no table, or a table without these sets, it also adds
+// the table.
 func (t *Table) addBatch(b *batch) error {
 	known := !t.expiry.IsZero()
-	if !known { // another process may have made it since New
+	if !known { // another process may have made the table since New
 		var err error
 		if known, err = t.exists(); err != nil {
 			return err
@@ -221,8 +225,9 @@ func (t *Table) addBatch(b *batch) error {
 	return nil
 }
 
-// commit sends a transaction that adds elements, to a new table or to the present one. It replaces an
-// element to extend its timeout. Deleting a missing element fails, so it is added first.
+// commit sends a transaction that adds elements, to a new table or to the existing one. To extend
+// the timeout of an element, the transaction replaces the element. The deletion of a missing
+// element would fail, so the element is added first.
 func (t *Table) commit(b *batch, create bool) error {
 	t.enc.Begin(0)
 	if create {
@@ -253,8 +258,10 @@ func (t *Table) commit(b *batch, create bool) error {
 	return t.conn.Commit(t.batch, nil)
 }
 
-// Expire deletes the table if all elements have timed out. It returns the time until the next call has something to
-// do, or zero if there is no table. Errors: those of the system calls; the next call tries again.
+// Expire deletes the table if all elements have timed out. It returns the time until the next call
+// is due, or zero if there is no table.
+//
+// Errors: those of the system calls. The next call tries again.
 func (t *Table) Expire() (wait time.Duration, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -264,7 +271,7 @@ func (t *Table) Expire() (wait time.Duration, err error) {
 	if wait = time.Until(t.expiry); wait > 0 {
 		return wait, nil
 	}
-	empty, err := t.empty() // another process may have added some
+	empty, err := t.empty() // another process may have added elements
 	if err == nil && empty {
 		err = t.delete()
 	}
