@@ -17,20 +17,20 @@ import (
 	"github.com/wayleave/wayleave/internal/nsthread"
 )
 
-// bridges has what was last read of the bridges of the Config.
+// bridges has the data of the bridges of Config that was read last.
 type bridges struct {
 	names []string
-	// known is set once the rest was read.
+	// known is set once the following fields were read.
 	known     bool
 	addresses []netip.Addr // of all bridges, sorted
 	calls     map[string]Calls
 }
 
-// Calls says which frames between two ports of a bridge pass the hooks of IP, by way of br_netfilter: those of
-// IPv4, and those of IPv6.
+// Calls says whether frames between two ports of a bridge pass the hooks of IP, by way of
+// br_netfilter: those of IPv4, and those of IPv6.
 type Calls struct{ IPv4, IPv6 bool }
 
-// readBridges reads addresses and settings of bridges, if there are bridges.
+// readBridges reads the addresses and settings of bridges, if there are any.
 func (o *Interfaces) readBridges(resync bool) error {
 	b := &o.bridges
 	if len(b.names) == 0 || b.known && o.watching && !resync {
@@ -51,7 +51,8 @@ func (o *Interfaces) readBridges(resync bool) error {
 	return nil
 }
 
-// bridgesDiffer returns what differs between a snapshot and the bridges as they were last read, or "".
+// bridgesDiffer names what differs between a snapshot and the data that was last read. It returns
+// "" if nothing does.
 func (o *Interfaces) bridgesDiffer(s *interfaces.Snapshot) string {
 	b := &o.bridges
 	if !b.known {
@@ -75,23 +76,23 @@ func (b *bridges) addressesIn(all map[string]render.Interface) (out []netip.Addr
 	return out
 }
 
-// BridgeAddresses returns the addresses that the bridges of the Config had when they were last read. The caller must
-// not change them.
+// BridgeAddresses returns the addresses of the bridges of Config that were read last. The caller
+// must not change them.
 func (o *Interfaces) BridgeAddresses() []netip.Addr {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.bridges.addresses
 }
 
-// BridgeCalls returns which frames between the ports of a bridge pass the hooks of IP, as it was last read.
+// BridgeCalls returns the Calls of a bridge that were read last.
 func (o *Interfaces) BridgeCalls(bridge string) Calls {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.bridges.calls[bridge]
 }
 
-// readCalls reads the sysctls of br_netfilter and the attributes of bridges, which add to them. Without br_netfilter
-// there are no sysctls, and attributes have no effect.
+// readCalls reads the sysctls of br_netfilter, and the attributes of bridges, which can also enable
+// Calls. Without br_netfilter there are no sysctls, and the attributes have no effect.
 func (o *Interfaces) readCalls() (map[string]Calls, error) {
 	var all, loaded Calls
 	read := func() (err error) {
@@ -123,7 +124,8 @@ func (o *Interfaces) readCalls() (map[string]Calls, error) {
 	return calls, nil
 }
 
-// call reads one of the sysctls of the thread's namespace. exists is false without br_netfilter.
+// call reads one of the sysctls in the namespace of the calling thread. Without br_netfilter,
+// exists is false.
 func call(name string) (on, exists bool, err error) {
 	text, err := os.ReadFile("/proc/sys/net/bridge/bridge-nf-call-" + name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package observed caches the interfaces of the host: their masters, and their addresses where a
-// host endpoint is found by address.
+// Package observed caches the interfaces of the host. It has the master of each interface, such as
+// a bridge. While a host endpoint is found by its addresses, it also has the addresses.
 //
 // # Usage
 //
@@ -11,10 +11,11 @@
 //
 // # Concurrency
 //
-// The methods of Interfaces are for one goroutine at a time, except Watch, which may run beside the
-// others.
+// Only one goroutine at a time may call the methods of Interfaces, except for Watch, which may run
+// at the same time.
 //
 // # Errors
 //
-// An interface that does not exist is no error. One that cannot be looked up has an unknown master.
+// An interface that does not exist is no error. An interface that cannot be read has an unknown
+// master.
 package observed

@@ -21,40 +21,44 @@ type Config struct {
 	NetNS int
 	// List returns all interfaces, by name. Nil means to query the kernel.
 	List func() (map[string]render.Interface, error)
-	// Bridges are the names of the interfaces whose addresses BridgeAddresses returns.
+	// Bridges are the names of the bridges whose addresses and settings are read.
 	Bridges []string
 }
 
-// Interfaces caches the interfaces of the host as the kernel last reported them.
+// Interfaces caches the interfaces of the host as they were last read from the kernel.
 //
-// Update looks up the interfaces of new endpoints, or those of all endpoints. A lookup takes 9 µs,
-// and a dump about as long for each interface of the node. Watch compares notifications of the
-// kernel with the cache and reports where they differ.
+// Update reads the interfaces of new endpoints, or those of all endpoints. To read one takes 9 µs.
+// To read all takes about as long for each interface of the node. Watch compares the kernel's
+// notifications with the cache, and reports differences.
 //
-// A query holds the lock until its result is cached: Watch compares every later change with it.
+// While an interface is read, the lock is held until the result is in the cache. So Watch compares
+// every later change with this result.
 type Interfaces struct {
 	list    func() (map[string]render.Interface, error)
 	bridges bridges
-	// namespace is a file descriptor of the interfaces' namespace, valid until release; see keepNamespace.
+	// namespace is a file descriptor of the interfaces' namespace. It is valid until release; see
+	// keepNamespace.
 	namespace int
 	release   func() error
-	// links looks up single interfaces; nil until first used.
+	// links reads single interfaces. It is nil until it is needed.
 	links *rtnl.Conn
 
 	mu sync.Mutex
 	// watching is set while Watch keeps the cache current.
 	watching bool
-	// all has all interfaces while a host endpoint is found by address; nil otherwise.
+	// all has all interfaces while a host endpoint is found by its addresses. Otherwise it is nil.
 	all map[string]render.Interface
-	// masters has the interfaces of endpoints.
+	// masters has the masters of endpoints' interfaces.
 	masters map[string]render.Master
-	// version counts the changes of masters and of bridges.
+	// version is the number of changes of masters and bridges.
 	version uint64
-	// missing has the interfaces of endpoints to look up.
+	// missing has the interfaces of endpoints that must be read.
 	missing map[string]struct{}
 }
 
-// New returns Interfaces with an empty cache. Errors: those of keeping the namespace open.
+// New returns Interfaces with an empty cache.
+//
+// Errors: those of keeping the namespace open.
 func New(cfg Config) (*Interfaces, error) {
 	namespace, release, err := keepNamespace(cfg.NetNS)
 	if err != nil {
@@ -74,11 +78,13 @@ func (o *Interfaces) Reset() {
 	o.all, o.masters, o.missing = nil, map[string]render.Master{}, map[string]struct{}{}
 }
 
-// Close closes the connection and the namespace. Errors: those of closing them.
+// Close closes the connection and the namespace, and returns the errors of that.
 func (o *Interfaces) Close() error { return errors.Join(o.closeLinks(), o.release()) }
 
-// Watch compares each change that the kernel reports with the cache. If they differ, it calls report
-// with the first object that differs. Errors: that of the context, or the failure that ended Watch.
+// Watch compares each change that the kernel reports with the cache. If they differ, it calls
+// report with the first object that differs.
+//
+// Errors: that of the context, or the failure that ended Watch.
 func (o *Interfaces) Watch(ctx context.Context, report func(object string)) error {
 	defer o.stopWatching()
 	return interfaces.Watch(ctx, interfaces.Config{NetNS: o.namespace}, func(s *interfaces.Snapshot) {
@@ -94,7 +100,8 @@ func (o *Interfaces) stopWatching() {
 	o.watching = false
 }
 
-// differs returns the first object that differs between a snapshot and the cache, or "".
+// differs names the first object that differs between a snapshot and the cache. It returns "" if
+// there is none.
 func (o *Interfaces) differs(s *interfaces.Snapshot) (object string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -119,9 +126,9 @@ func (o *Interfaces) differs(s *interfaces.Snapshot) (object string) {
 	return object
 }
 
-// Update looks up the interfaces of all endpoints if resync is set, otherwise of those that are new
-// since the last call, and passes them to the renderer. A new endpoint whose interface cannot be
-// looked up is at fault.
+// Update reads the interfaces of endpoints and passes them to the renderer. If resync is set, these
+// are the interfaces of all endpoints, otherwise those of endpoints that are new since the last
+// call. If the interface of a new endpoint cannot be read, the endpoint is at fault.
 //
 // Errors: those of reading the kernel, and of Config.List.
 func (o *Interfaces) Update(r *render.Renderer, resync bool) error {
@@ -161,8 +168,8 @@ func (o *Interfaces) Update(r *render.Renderer, resync bool) error {
 	return err
 }
 
-// readAll reads all interfaces if a host endpoint is found by address, or if the caller provides
-// them.
+// readAll reads all interfaces. It does so if a host endpoint is found by its addresses, or if
+// Config.List is set.
 func (o *Interfaces) readAll(r *render.Renderer, resync bool) error {
 	byAddress := r.NeedsInterfaces()
 	if !byAddress {
@@ -195,14 +202,15 @@ func (o *Interfaces) setMaster(name string, m render.Master) {
 	o.masters[name] = m
 }
 
-// Version returns a number that grows when the result of Master or BridgeAddresses may be another.
+// Version returns a number that grows when the results of Master or BridgeAddresses may have
+// changed.
 func (o *Interfaces) Version() uint64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.version
 }
 
-// Master returns the master of the interface of an endpoint as it was last looked up.
+// Master returns the master of an endpoint's interface that was read last.
 func (o *Interfaces) Master(name string) render.Master {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -213,7 +221,7 @@ func (o *Interfaces) Master(name string) render.Master {
 	return m
 }
 
-// lookUpMissing looks up the interfaces that are missing.
+// lookUpMissing reads the interfaces in missing.
 func (o *Interfaces) lookUpMissing(r *render.Renderer) error {
 	for name := range o.missing {
 		m, err := o.lookUp(name)
@@ -227,20 +235,20 @@ func (o *Interfaces) lookUpMissing(r *render.Renderer) error {
 	return nil
 }
 
-// lookUp returns the master of one interface, which need not exist.
+// lookUp reads the master of one interface. The interface may not exist.
 func (o *Interfaces) lookUp(name string) (render.Master, error) {
 	link, err := o.link(name)
 	if err != nil || link.Master == 0 {
 		return render.Master{}, err
 	}
 	master, err := o.links.LinkByIndex(link.Master)
-	if err != nil { // deleted meanwhile; Watch gets a notification
+	if err != nil { // the master was deleted meanwhile, and Watch gets a notification
 		return render.Master{Name: fmt.Sprintf("interface %d", link.Master)}, nil
 	}
 	return render.Master{Name: master.Name, Kind: master.Kind}, nil
 }
 
-// Exists looks up whether there is an interface of that name.
+// Exists reports whether the kernel has an interface with the name.
 func (o *Interfaces) Exists(name string) (bool, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -248,7 +256,7 @@ func (o *Interfaces) Exists(name string) (bool, error) {
 	return link.Index != 0, err
 }
 
-// link looks up one interface. The result is zero if there is none of that name.
+// link reads one interface. If there is none with the name, the result is zero.
 func (o *Interfaces) link(name string) (rtnl.Link, error) {
 	if !ruleset.ValidIfname(name) {
 		return rtnl.Link{}, nil
@@ -266,7 +274,7 @@ func (o *Interfaces) link(name string) (rtnl.Link, error) {
 		return rtnl.Link{}, nil
 	case err != nil:
 		return rtnl.Link{}, errors.Join(fmt.Errorf("look up interface %s: %w", name, err), o.closeLinks())
-	case link.Name != name: // rules match no alternative names
+	case link.Name != name: // rules do not match alternative names
 		return rtnl.Link{}, nil
 	}
 	return link, nil
@@ -281,8 +289,8 @@ func (o *Interfaces) closeLinks() error {
 	return err
 }
 
-// Plan looks up the interfaces of new endpoints for a renderer, as Update would, and leaves the cache
-// as it is. It returns the masters of the renderer's interfaces.
+// Plan reads the interfaces of new endpoints for a renderer, as Update would, but does not change
+// the cache. It returns the masters of the renderer's interfaces.
 func (o *Interfaces) Plan(next *render.Renderer) map[string]render.Master {
 	masters := map[string]render.Master{}
 	lookUp := o.lookUp
@@ -329,7 +337,7 @@ func interfacesOf(s *interfaces.Snapshot) map[string]render.Interface {
 	return out
 }
 
-// masterFinder returns a function that finds the master of an interface of the snapshot.
+// masterFinder returns a function that returns the master of an interface of the snapshot.
 func masterFinder(s *interfaces.Snapshot) func(*interfaces.Interface) render.Master {
 	var byIndex map[int]*interfaces.Interface
 	return func(i *interfaces.Interface) render.Master {

@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepNamespace returns a file descriptor of a network namespace, which is valid until release. It
-// returns 0 for the namespace of the program, which needs no privilege to enter.
+// keepNamespace returns a file descriptor of a network namespace. It is valid until release is
+// called. For the namespace of the program it returns 0, because no privilege is needed to enter
+// that one.
 func keepNamespace(netns int) (fd int, release func() error, err error) {
 	nothing := func() error { return nil }
 	if netns == 0 {
