@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package owners tracks which workload endpoint owns each address, and ends the connections of an
-// address before a new owner gets it.
+// Package owners tracks which workload endpoint owns each address. It ends the connections of an
+// address before a new owner gets the address.
 //
-// When an address changes hands, its connections end (S168). The table accepts established
-// connections before policy, so they are ended between two transactions:
+// When an address moves to another endpoint, its connections must end (S168), because policy
+// allowed them for the former owner. The table accepts established connections before policy. So
+// the connections are ended between two transactions:
 //
 //	remove old owner ─▶ grace period ─▶ end connections ─▶ admit new owner
 //	(new owner drops)   no packet of
 //	                    the old owner
 //	                    is in flight
 //
-// In the first transaction each new owner is withheld. One transaction suffices for an address
-// without a new owner; its connections end after it. One also suffices for an address without a
-// former owner and without connections. If an address without a former owner has connections, another
-// host may still use it: it is treated as moved.
+// In the first transaction, each new owner is withheld: it is programmed as if it were down. One
+// transaction is enough in these cases:
+//
+//   - The address has no new owner. Then its connections end after the transaction.
+//   - The address has no former owner and no connections.
+//
+// If an address has no former owner but connections, another host may still use the address. Then
+// it is treated as moved.
 //
 // The same holds for a prefix that moves from the AllowedSources of one endpoint to those of
+// another.
 // another.
 //
 // # Usage
@@ -25,11 +31,12 @@
 //	tracker.Update(batch)
 //	errs, done := tracker.Handover(ctx, kernel)
 //
-// Before the first Handover, Adopt compares the owners with those in the table of an earlier process.
+// Before the first Handover, call Adopt. It compares the owners with those in the table of an
+// earlier process.
 //
 // # Concurrency
 //
-// A Tracker is for one goroutine at a time.
+// Only one goroutine at a time may use a Tracker.
 //
 // # Errors
 //

@@ -11,15 +11,15 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// backend is the name under which this package reports errors.
+// backend is the name of the backend in errors.
 const backend = "nft"
 
-// Kernel does the steps of a handover.
+// Kernel carries out the steps of a handover.
 type Kernel interface {
-	// Program programs all endpoints, and the withheld ones as if they were down. done reports whether
-	// the kernel has the desired state except for refused objects.
+	// Program programs all endpoints. It programs the withheld ones as if they were down. done
+	// reports whether the kernel has the desired state, except for objects that it refused.
 	Program(ctx context.Context, withheld []policy.Key) (errs []error, done bool)
-	// End ends the present connections that are selected, and returns their number.
+	// End ends the current connections that selected selects, and returns their number.
 	End(ctx context.Context, selected Connections) (int, error)
 	// WaitGrace waits for a grace period.
 	WaitGrace()
@@ -27,21 +27,23 @@ type Kernel interface {
 
 // Connections selects connections by their addresses.
 type Connections struct {
-	// Hosts selects the connections whose packets one of the addresses sends or receives.
+	// Hosts selects the connections with packets that one of the addresses sends or receives.
 	Hosts []netip.Addr
-	// Floating selects the same, and the connections that are translated to or from one of the
-	// addresses.
+	// Floating selects the same connections, and also those that are translated from or to one of
+	// the addresses.
 	Floating []netip.Addr
-	// Sources selects, as Hosts does, by the addresses for which it returns true. It may be nil.
+	// Sources selects, as Hosts does, by the addresses for which the function returns true. It may
+	// be nil.
 	Sources func(netip.Addr) bool
 }
 
-// Handover programs the endpoints, and ends the connections of addresses that change hands. done
-// reports whether the kernel has the desired state except for refused objects.
+// Handover programs the endpoints, and ends the connections of addresses that move to another
+// endpoint. done reports whether the kernel has the desired state, except for objects that it
+// refused.
 //
-// Errors: those of Program; *dataplane.ApplyError for each address and prefix whose connections could
-// not be ended, with the key of its new owner, or of the former one; the context's. The next call
-// tries again to end them.
+// Errors: those of Program; the context's. If the connections of an address or prefix could not be
+// ended, there is a *dataplane.ApplyError with the key of its new owner, or of its former owner if
+// there is no new one. The next call tries to end these connections again.
 func (o *Tracker) Handover(ctx context.Context, k Kernel) (errs []error, done bool) {
 	h := handover{o, k}
 	all, gained, taken := o.moves()
@@ -86,8 +88,8 @@ type handover struct {
 }
 
 // endConnections ends the connections of moved addresses and prefixes. If there were any, a packet
-// in flight may still belong to one, or create another. So endConnections waits for a grace period
-// and ends connections again.
+// under way may still belong to one, or create another one. So endConnections then waits for a
+// grace period, and ends connections again.
 func (h handover) endConnections(ctx context.Context, moved moves) (ended int, errs []error) {
 	if moved.empty() {
 		return 0, nil

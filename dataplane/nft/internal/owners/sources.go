@@ -12,25 +12,26 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// maxLost bounds the lost prefixes that wait for a new endpoint. If there are more, the connections
-// of all of them end, even where no endpoint gained their addresses.
+// maxLost limits the lost prefixes that wait for a new endpoint. If there are more, the connections
+// of all lost prefixes end, even if no endpoint has gained their addresses.
 const maxLost = 1024
 
-// sourceOwners records which AllowedSources change hands (S168). A prefix changes hands if an
-// endpoint loses it and another endpoint has or gains addresses of it. An endpoint that is down
+// sourceOwners records which AllowedSources move to another endpoint (S168). A prefix moves if one
+// endpoint loses it, and another endpoint has or gains addresses of it. An endpoint that is down
 // keeps its prefixes until another endpoint gains them.
 type sourceOwners struct {
-	// gained has the prefixes that endpoints gained and that are not admitted yet.
+	// gained has the prefixes that endpoints have gained, and that are not admitted yet.
 	gained map[policy.Key][]netip.Prefix
-	// lost has the prefixes that endpoints lost and whose connections were not ended since then.
+	// lost has the prefixes that endpoints have lost, and whose connections have not been ended
+	// since.
 	lost map[netip.Prefix]lostPrefix
-	// justLost has the prefixes that the present batch adds to lost.
+	// justLost has the prefixes that the current batch adds to lost.
 	justLost []netip.Prefix
 	// kept has the prefixes of endpoints that are down.
 	kept map[policy.Key][]netip.Prefix
 }
 
-// lostPrefix is a prefix that endpoints lost.
+// lostPrefix is a prefix that endpoints have lost.
 type lostPrefix struct {
 	former []owner
 	// shared is set if another endpoint had an overlapping prefix when this one was lost.
@@ -45,7 +46,7 @@ func newSourceOwners() sourceOwners {
 	}
 }
 
-// moves are the addresses, and the prefixes of AllowedSources, whose connections are ended.
+// moves has the addresses, and the prefixes of AllowedSources, whose connections must end.
 type moves struct {
 	addresses []netip.Addr
 	prefixes  []netip.Prefix
@@ -53,7 +54,7 @@ type moves struct {
 
 func (m moves) empty() bool { return len(m.addresses)+len(m.prefixes) == 0 }
 
-// sender returns an endpoint as the owner of its AllowedSources.
+// sender returns the endpoint as an owner of its AllowedSources.
 func sender(key policy.Key, e *dataplane.Endpoint) owner {
 	return owner{key: key, iface: e.Interface, mac: e.MAC}
 }
@@ -63,7 +64,7 @@ func contains(list []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// updateSources records how the AllowedSources of endpoints change. before has the previous state of
+// updateSources records the changes of endpoints' AllowedSources. before has the former state of
 // each changed endpoint; nil for a new one.
 func (o *Tracker) updateSources(before map[policy.Key]*dataplane.Endpoint) {
 	gained := map[policy.Key][]netip.Prefix{}
@@ -82,8 +83,8 @@ func (o *Tracker) updateSources(before map[policy.Key]*dataplane.Endpoint) {
 	}
 }
 
-// updateSourcesOf does the part of updateSources for one endpoint, and returns the prefixes that it
-// gained.
+// updateSourcesOf does the work of updateSources for one endpoint. It returns the prefixes that the
+// endpoint has gained.
 func (o *Tracker) updateSourcesOf(key policy.Key, old, e *dataplane.Endpoint) (gained []netip.Prefix) {
 	former, present := o.kept[key], []netip.Prefix(nil)
 	if old != nil && !old.Down {
@@ -128,8 +129,8 @@ func covered(p netip.Prefix, by []netip.Prefix) bool {
 	return slices.ContainsFunc(by, func(q netip.Prefix) bool { return q.Bits() <= p.Bits() && q.Contains(p.Addr()) })
 }
 
-// gainAfterDown marks prefixes of an endpoint that was down as gained: those that overlap with a
-// prefix that another endpoint lost and whose connections were not ended.
+// gainAfterDown marks prefixes of an endpoint that was down as gained, if they overlap with a
+// prefix that another endpoint has lost and whose connections have not been ended.
 func (o *Tracker) gainAfterDown(key policy.Key, e *dataplane.Endpoint) {
 	for _, p := range e.AllowedSources {
 		if slices.Contains(o.gained[key], p) {
@@ -144,13 +145,13 @@ func (o *Tracker) gainAfterDown(key policy.Key, e *dataplane.Endpoint) {
 	}
 }
 
-// without returns a copy of a list, without the prefixes for which remove returns true.
+// without returns a copy of a list that lacks the prefixes for which remove returns true.
 func without(list []netip.Prefix, remove func(netip.Prefix) bool) []netip.Prefix {
 	return slices.DeleteFunc(slices.Clone(list), remove)
 }
 
-// loseKeptAt marks kept prefixes as lost if they contain an address that another endpoint gained as
-// its own.
+// loseKeptAt marks kept prefixes as lost if another endpoint has gained one of their addresses as
+// its own address.
 func (o *Tracker) loseKeptAt(a netip.Addr) {
 	for key := range o.kept {
 		if slices.ContainsFunc(o.owners[a], func(w owner) bool { return w.key != key }) {
@@ -159,7 +160,7 @@ func (o *Tracker) loseKeptAt(a netip.Addr) {
 	}
 }
 
-// loseKept marks those prefixes as lost that an endpoint kept and for which isLost returns true.
+// loseKept marks kept prefixes of an endpoint as lost if isLost returns true for them.
 func (o *Tracker) loseKept(key policy.Key, isLost func(netip.Prefix) bool) {
 	o.kept[key] = slices.DeleteFunc(o.kept[key], func(p netip.Prefix) bool {
 		if isLost(p) {
@@ -172,8 +173,8 @@ func (o *Tracker) loseKept(key policy.Key, isLost func(netip.Prefix) bool) {
 	}
 }
 
-// lose records that an endpoint lost a prefix. Every connection of the node is in a prefix of length
-// zero, so these are not recorded.
+// lose records that an endpoint has lost a prefix. It does not record prefixes of length zero,
+// because all connections of the node would be in them.
 func (s *sourceOwners) lose(p netip.Prefix, by owner) {
 	if p = p.Masked(); p.Bits() == 0 {
 		return
@@ -186,8 +187,8 @@ func (s *sourceOwners) lose(p netip.Prefix, by owner) {
 	s.justLost = append(s.justLost, p)
 }
 
-// markShared marks each prefix that the present batch lost if another endpoint has an overlapping
-// one.
+// markShared marks each prefix that the current batch has lost as shared, if another endpoint has
+// an overlapping prefix.
 func (o *Tracker) markShared() {
 	if len(o.lost) <= maxLost { // otherwise the connections of all lost prefixes end
 		for _, p := range o.justLost {
@@ -199,8 +200,8 @@ func (o *Tracker) markShared() {
 	o.justLost = nil
 }
 
-// loseKeptTo marks kept prefixes as lost if another endpoint gained addresses of them in its
-// AllowedSources. It also removes endpoints that are down as owners of such addresses.
+// loseKeptTo marks kept prefixes as lost if another endpoint has gained some of their addresses in
+// its AllowedSources. It also removes endpoints that are down as owners of such addresses.
 func (o *Tracker) loseKeptTo(gained map[policy.Key][]netip.Prefix) {
 	for other := range o.kept {
 		o.loseKept(other, func(p netip.Prefix) bool {
@@ -227,8 +228,8 @@ func (o *Tracker) loseKeptTo(gained map[policy.Key][]netip.Prefix) {
 	}
 }
 
-// gainedByOther reports whether an endpoint that does not claim the address gained a prefix that
-// contains it.
+// gainedByOther reports whether an endpoint that does not claim the address has gained a prefix
+// that contains it.
 func (o *Tracker) gainedByOther(a netip.Addr, gained map[policy.Key][]netip.Prefix) bool {
 	for key, list := range gained {
 		if contains(list, a) && !slices.ContainsFunc(o.claims[a], func(c claim) bool { return c.key == key }) {
@@ -238,8 +239,8 @@ func (o *Tracker) gainedByOther(a netip.Addr, gained map[policy.Key][]netip.Pref
 	return false
 }
 
-// newSenders returns the keys of endpoints that are withheld until the connections of a moved
-// address are ended, because they gained AllowedSources with that address.
+// newSenders returns the keys of endpoints that have gained AllowedSources with a moved address.
+// They are withheld until the address's connections have ended.
 func (o *Tracker) newSenders(a netip.Addr) (keys []policy.Key) {
 	if len(o.moved[a].former) == 0 {
 		return nil
@@ -253,8 +254,8 @@ func (o *Tracker) newSenders(a netip.Addr) (keys []policy.Key) {
 	return keys
 }
 
-// gainers returns the keys of endpoints that are up and gained addresses of a lost prefix, except
-// for the endpoint that lost it.
+// gainers returns the keys of endpoints that are up and have gained addresses of a lost prefix. It
+// leaves out the endpoint that has lost the prefix.
 func (o *Tracker) gainers(lost netip.Prefix) (keys []policy.Key) {
 	for key, list := range o.gained {
 		e := o.endpoints[key]
@@ -265,13 +266,13 @@ func (o *Tracker) gainers(lost netip.Prefix) (keys []policy.Key) {
 	return keys
 }
 
-// lostByOther reports whether an endpoint other than except lost a prefix.
+// lostByOther reports whether an endpoint other than except has lost a prefix.
 func (s *sourceOwners) lostByOther(p netip.Prefix, except owner) bool {
 	return slices.ContainsFunc(s.lost[p].former, func(by owner) bool { return by != except })
 }
 
-// lostSources returns the lost prefixes whose connections are to be ended, and those of them that
-// other endpoints gained. Both lists are sorted.
+// lostSources returns the lost prefixes whose connections must end (all), and those among them that
+// other endpoints have gained (taken). Both lists are sorted.
 func (o *Tracker) lostSources() (all, taken []netip.Prefix) {
 	for _, p := range slices.SortedFunc(maps.Keys(o.lost), dataplane.ComparePrefixes) {
 		isTaken := len(o.gainers(p)) > 0
@@ -285,7 +286,7 @@ func (o *Tracker) lostSources() (all, taken []netip.Prefix) {
 	return all, taken
 }
 
-// fromLost reports whether a new owner of an address gets it from the lost prefix of another
+// fromLost reports whether a new owner of an address gets it from a lost prefix of another
 // endpoint.
 func (o *Tracker) fromLost(a netip.Addr) bool {
 	for p := range o.lost {
@@ -296,9 +297,10 @@ func (o *Tracker) fromLost(a netip.Addr) bool {
 	return false
 }
 
-// sourceSelector returns a function that reports whether the connections of an address end with those
-// of the lost prefixes. They end if another endpoint has the address in its AllowedSources, or if too
-// many prefixes are lost. Connections of an endpoint's own address do not end.
+// sourceSelector returns a function that reports whether the connections of an address end together
+// with those of the lost prefixes. They end if another endpoint has the address in its
+// AllowedSources, or if too many prefixes are lost. Connections of an endpoint's own address do not
+// end.
 func (o *Tracker) sourceSelector(lost []netip.Prefix) func(netip.Addr) bool {
 	now := lost
 	if len(lost) <= maxLost {
@@ -311,7 +313,8 @@ func (o *Tracker) sourceSelector(lost []netip.Prefix) func(netip.Addr) bool {
 	}
 }
 
-// outermost returns the prefixes that no other of the list contains, masked and sorted by address.
+// outermost returns the prefixes that no other prefix of the list contains, without host bits and
+// sorted by address.
 func outermost(list []netip.Prefix) (outer []netip.Prefix) {
 	sorted := make([]netip.Prefix, 0, len(list))
 	for _, p := range list {
@@ -326,7 +329,7 @@ func outermost(list []netip.Prefix) (outer []netip.Prefix) {
 	return outer
 }
 
-// containsSorted is like contains for a list from outermost. It uses binary search.
+// containsSorted does what contains does, by binary search in a list from outermost.
 func containsSorted(sorted []netip.Prefix, a netip.Addr) bool {
 	i, found := slices.BinarySearchFunc(
 		sorted, a, func(p netip.Prefix, a netip.Addr) int { return p.Addr().Compare(a) },
@@ -334,8 +337,8 @@ func containsSorted(sorted []netip.Prefix, a netip.Addr) bool {
 	return found || i > 0 && sorted[i-1].Contains(a)
 }
 
-// overlapping returns the AllowedSources of endpoints that overlap with one of the lost prefixes,
-// if another endpoint lost that prefix.
+// overlapping returns the AllowedSources of endpoints that overlap with a lost prefix, if another
+// endpoint has lost that prefix.
 func (o *Tracker) overlapping(lost []netip.Prefix) (list []netip.Prefix) {
 	for key, e := range o.endpoints {
 		for _, source := range e.AllowedSources {
@@ -349,8 +352,9 @@ func (o *Tracker) overlapping(lost []netip.Prefix) (list []netip.Prefix) {
 	return list
 }
 
-// endedSources records that the connections of lost prefixes were ended, for those addresses that
-// sourceSelector selects. A prefix stays lost if other endpoints have only some of its addresses.
+// endedSources records that the connections of lost prefixes were ended, for the addresses that
+// sourceSelector selects. If other endpoints have only some addresses of a prefix, the prefix stays
+// lost.
 func (o *Tracker) endedSources(prefixes []netip.Prefix) {
 	present := o.overlapping(prefixes)
 	for _, p := range prefixes {
@@ -362,11 +366,11 @@ func (o *Tracker) endedSources(prefixes []netip.Prefix) {
 	}
 }
 
-// admitted records that all endpoints are programmed and none is withheld.
+// admitted records that all endpoints are programmed and none is withheld any more.
 func (s *sourceOwners) admitted() { s.gained = reuse.Map(s.gained) }
 
-// wasSource reports whether an address was in the AllowedSources of all its new owners and is in
-// those of no other endpoint. Such an address has not changed hands. before is as for updateSources.
+// wasSource reports whether an address was in the AllowedSources of all its new owners, and is in
+// those of no other endpoint. Such an address has not moved. before is that of updateSources.
 func (o *Tracker) wasSource(a netip.Addr, before map[policy.Key]*dataplane.Endpoint) bool {
 	for _, w := range o.newOwners(a) {
 		old := before[w.key]

@@ -16,36 +16,38 @@ import (
 type owner struct {
 	key        policy.Key
 	iface, mac string
-	// floating is set if the address is translated to one of the endpoint's, internal.
+	// floating is set if the address is a floating address, which is translated to internal, an
+	// address of the endpoint.
 	floating bool
 	internal netip.Addr
 }
 
-// claim is an address of an endpoint, which may be down.
+// claim is an owner of an address that may be down.
 type claim struct {
 	owner
 	down bool
 }
 
-// Tracker maps addresses to the workload endpoints that own them, and records moved addresses: those
-// that change hands (S168).
+// Tracker maps addresses to the workload endpoints that own them. It records moved addresses: those
+// that have another owner than when their connections began (S168).
 type Tracker struct {
 	endpoints map[policy.Key]*dataplane.Endpoint
-	claims    map[netip.Addr][]claim // in the order of their keys
+	claims    map[netip.Addr][]claim // in the order of the endpoints' keys
 	// owners has the claims of endpoints that are up. If none is up, it has the claims of those
-	// that were up last: an endpoint that is down for a while keeps its connections.
+	// that were up last, because an endpoint that is down for a while keeps its connections.
 	owners map[netip.Addr][]owner
-	// moved has the addresses that changed hands and may have connections of former owners.
+	// moved has the addresses that have moved and may have connections of former owners.
 	moved map[netip.Addr]movedAddress
 	sourceOwners
-	// touched and sources have the addresses and interfaces that the next TakeChanges returns.
+	// touched and sources have the addresses and interfaces that the next TakeChanges will return.
 	touched map[netip.Addr]struct{}
 	sources map[string]struct{}
 }
 
-// movedAddress is an address whose owners changed since its connections were ended.
+// movedAddress describes an address whose owners have changed since its connections were last
+// ended.
 type movedAddress struct {
-	// former are the owners when its connections were last ended.
+	// former has the owners at the time when its connections were last ended.
 	former []owner
 	// floating is set if the address is or was translated.
 	floating bool
@@ -64,8 +66,8 @@ func New() *Tracker {
 // Endpoint returns an endpoint, or nil if there is no such endpoint. The caller must not change it.
 func (o *Tracker) Endpoint(key policy.Key) *dataplane.Endpoint { return o.endpoints[key] }
 
-// Update applies the endpoints of a batch. An address or prefix that a batch removes from an
-// endpoint and adds to it again has not changed hands.
+// Update applies the endpoints of a batch. If a batch removes an address or prefix from an endpoint
+// and adds it to the same endpoint again, it has not moved.
 func (o *Tracker) Update(b dataplane.Batch) {
 	changed, before := map[netip.Addr]struct{}{}, map[policy.Key]*dataplane.Endpoint{}
 	set := func(key policy.Key, e *dataplane.Endpoint) {
@@ -151,7 +153,7 @@ func claimsOf(key policy.Key, e *dataplane.Endpoint) map[netip.Addr][]claim {
 	return claims
 }
 
-// setOwners updates the owners of an address, and marks it as moved if they changed.
+// setOwners updates the owners of an address. If they have changed, it marks the address as moved.
 func (o *Tracker) setOwners(a netip.Addr) {
 	was := o.owners[a]
 	var now, down []owner
@@ -184,8 +186,8 @@ func (o *Tracker) setOwners(a netip.Addr) {
 	o.moved[a] = s
 }
 
-// newOwners returns the owners of a moved address that are withheld until its connections are
-// ended. An owner that only translates a floating address to another of its own addresses is not
+// newOwners returns the owners of a moved address that are withheld until the address's connections
+// have ended. An owner that only translates a floating address to another address of its own is not
 // a new owner.
 func (o *Tracker) newOwners(a netip.Addr) []owner {
 	former := o.moved[a].former
@@ -197,8 +199,8 @@ func (o *Tracker) newOwners(a netip.Addr) []owner {
 	})
 }
 
-// movedAddresses returns all moved addresses, those with new owners or senders (gained), and those
-// with former owners as well (taken). All lists are sorted.
+// movedAddresses returns three sorted lists: all moved addresses, those with new owners or senders
+// (gained), and those that also have former owners (taken).
 func (o *Tracker) movedAddresses() (all, gained, taken []netip.Addr) {
 	all = slices.SortedFunc(maps.Keys(o.moved), netip.Addr.Compare)
 	for _, a := range all {
@@ -213,8 +215,8 @@ func (o *Tracker) movedAddresses() (all, gained, taken []netip.Addr) {
 	return all, gained, taken
 }
 
-// moves returns all moved addresses and prefixes, and those of them that endpoints gained. taken is
-// set if any gained address or prefix also has a former owner.
+// moves returns all moved addresses and prefixes, and those among them that endpoints have gained.
+// taken is set if any gained address or prefix also has a former owner.
 func (o *Tracker) moves() (all, gained moves, taken bool) {
 	var addresses []netip.Addr
 	all.addresses, gained.addresses, addresses = o.movedAddresses()
@@ -223,7 +225,7 @@ func (o *Tracker) moves() (all, gained moves, taken bool) {
 	return all, gained, taken
 }
 
-// ended records that connections were ended.
+// ended records that the connections of moved addresses and prefixes were ended.
 func (o *Tracker) ended(of moves) {
 	for _, a := range of.addresses {
 		delete(o.moved, a)
@@ -231,9 +233,10 @@ func (o *Tracker) ended(of moves) {
 	o.endedSources(of.prefixes)
 }
 
-// Adopt marks the addresses as moved whose owners differ from those in an earlier process's table.
-// before has the interfaces of each address in that table. An endpoint that is down keeps an address
-// that it had there. Floating addresses are never marked: the table does not record their owners.
+// Adopt marks addresses as moved if their owners differ from those in the table of an earlier
+// process. before has the interfaces of each address in that table. An endpoint that is down keeps
+// an address that it had in that table. Floating addresses are never marked, because the table does
+// not record their owners.
 func (o *Tracker) Adopt(before map[netip.Addr][]string) {
 	o.Forget()
 	for a := range o.claims {
@@ -267,12 +270,12 @@ func (o *Tracker) Adopt(before map[netip.Addr][]string) {
 	}
 }
 
-// Forget clears the moved addresses and the lost prefixes: this process never programmed their
-// former owners.
+// Forget clears the moved addresses and the lost prefixes. It is for former owners that this
+// process has never programmed.
 func (o *Tracker) Forget() { o.moved, o.lost = reuse.Map(o.moved), reuse.Map(o.lost) }
 
 // newOwnersOf returns the keys of the endpoints that are withheld because of moved addresses and
-// prefixes: the new owners and the new senders, sorted.
+// prefixes: their new owners and new senders, sorted.
 func (o *Tracker) newOwnersOf(moved moves) (keys []policy.Key) {
 	for _, a := range moved.addresses {
 		for _, w := range o.newOwners(a) {
@@ -290,13 +293,13 @@ func (o *Tracker) newOwnersOf(moved moves) (keys []policy.Key) {
 // Changes has the new interfaces of each changed address, and the new AllowedSources behind each
 // changed interface. An empty list means that there are none any more.
 type Changes struct {
-	// Interfaces has the interfaces behind which an address is.
+	// Interfaces has, for each address, the interfaces behind which it is.
 	Interfaces map[netip.Addr][]string
-	// Sources has the AllowedSources of the workloads behind an interface.
+	// Sources has, for each interface, the AllowedSources of the workloads behind it.
 	Sources map[string][]netip.Prefix
 }
 
-// TakeChanges returns the changes of addresses since it was last called.
+// TakeChanges returns the changes of addresses since the last call.
 func (o *Tracker) TakeChanges() (c Changes) {
 	if len(o.touched) > 0 {
 		c.Interfaces = make(map[netip.Addr][]string, len(o.touched))
