@@ -17,7 +17,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// comparer compares the table that was read with the desired one.
+// comparer compares the kernel's table, as it was read, with the desired one.
 type comparer struct {
 	reader *Reader
 	enc    *encode.Encoder
@@ -27,7 +27,7 @@ type comparer struct {
 	attrs  netlink.Attrs
 }
 
-// compare returns the difference. It reads the elements of the sets meanwhile.
+// compare returns the difference. Meanwhile it reads the elements of the sets.
 func (c *comparer) compare() (*Difference, error) {
 	c.diff = &Difference{
 		Dormant: c.have.Flags&unix.NFT_TABLE_F_DORMANT != 0, Flags: c.have.Flags &^ unix.NFT_TABLE_F_DORMANT,
@@ -108,8 +108,8 @@ func (c *comparer) chain(want *ruleset.Chain) error {
 	return nil
 }
 
-// hookOf returns the hook of a chain as the kernel lists it, or nil if it is no base chain. It
-// returns false if the hook has an attribute that we never set.
+// hookOf returns the hook of a chain as the kernel lists it, or nil if it is no base chain. If the
+// hook has an attribute that we never set, it returns false.
 func hookOf(chain []byte) (*ruleset.Hook, bool) {
 	const baseChain = 1
 	if netlink.Number32(netlink.FindAttr(chain, encode.AttrChainFlags))&^baseChain != 0 {
@@ -139,8 +139,8 @@ func hookOf(chain []byte) (*ruleset.Hook, bool) {
 	return h, true
 }
 
-// rules returns the kernel's rules of a chain that differs: ours as they are, and foreign ones as
-// raw.
+// rules returns the kernel's rules of a chain that differs from the desired one. Our rules are in
+// their normal form, foreign ones are Raw.
 func (c *comparer) rules(want *ruleset.Chain, have *chain) ([]ruleset.Rule, error) {
 	byData := map[string][]int{}
 	for i := range want.Rules {
@@ -151,7 +151,7 @@ func (c *comparer) rules(want *ruleset.Chain, have *chain) ([]ruleset.Rule, erro
 	for i := range have.rules {
 		r := &have.rules[i]
 		rule := ruleset.Rule{Statements: []ruleset.Statement{rawOf(r)}}
-		if at := byData[string(r.userdata)]; len(at) > 0 { // Rules with the same userdata are the same.
+		if at := byData[string(r.userdata)]; len(at) > 0 { // rules with the same userdata are the same
 			same, err := c.rule(want.Name, at[0], &want.Rules[at[0]], r)
 			if err != nil {
 				return nil, err
@@ -165,7 +165,7 @@ func (c *comparer) rules(want *ruleset.Chain, have *chain) ([]ruleset.Rule, erro
 	return actual, nil
 }
 
-// rawOf returns a foreign rule as it is.
+// rawOf returns a foreign rule as a Raw.
 func rawOf(r *rule) ruleset.Raw {
 	raw := ruleset.Raw{Text: fmt.Sprintf("rule of another process with handle %d", r.handle)}
 	for _, x := range netlink.Attributes(r.exprs) {
@@ -177,8 +177,8 @@ func rawOf(r *rule) ruleset.Raw {
 	return raw
 }
 
-// rule reports whether the kernel's rule is ours: by the hash of what we wrote, and by what it is
-// made of, names of chains included.
+// rule reports whether the kernel's rule is ours. It compares the hash of what we wrote, and the
+// expressions of the rule with the names of chains.
 func (c *comparer) rule(chain string, index int, want *ruleset.Rule, have *rule) (bool, error) {
 	ours, userdata := c.enc.Rule(chain, index, want)
 	if !bytes.Equal(userdata, have.userdata) || !sameExprs(ours, have.exprs) {
@@ -187,8 +187,8 @@ func (c *comparer) rule(chain string, index int, want *ruleset.Rule, have *rule)
 	return c.targets(want, have)
 }
 
-// targets reads back anonymous verdict maps that lead to chains: nobody can change their elements,
-// but the chains can be renamed.
+// targets compares anonymous verdict maps that lead to chains. Nobody can change the elements of
+// such a map, but the chains can be renamed.
 func (c *comparer) targets(want *ruleset.Rule, have *rule) (bool, error) {
 	for _, s := range want.Statements {
 		m, ok := s.(ruleset.VMap)

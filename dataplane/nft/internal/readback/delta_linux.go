@@ -8,7 +8,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// deltas returns the changes from the desired elements to the kernel's, and the reverse.
+// deltas returns the changes from the desired elements to the kernel's (inverse), and the reverse
+// (repair).
 func (s *setComparer) deltas(name string) (inverse, repair ruleset.ElementDelta) {
 	inverse.Set, repair.Set = name, name
 	extra := make(map[string]*ruleset.Packed, len(s.extra))
@@ -38,9 +39,9 @@ func (s *setComparer) deltas(name string) (inverse, repair ruleset.ElementDelta)
 	return inverse, repair
 }
 
-// placeholder returns an element in place of a kernel element that differs from the desired one. It
-// has the same key, and a verdict other than the desired one. The kernel's own verdict is not used,
-// because it may lead to a foreign chain.
+// placeholder returns an element that stands for a kernel element which differs from the desired
+// one. It has the same key, and a verdict that differs from the desired one. It does not have the
+// kernel's own verdict, because that may lead to a foreign chain.
 func (s *setComparer) placeholder(p *ruleset.Packed, wanted *ruleset.Verdict) ruleset.Element {
 	values := func(types []ruleset.Type, packed []byte) (all []ruleset.Value, rest []byte) {
 		for _, t := range types {

@@ -11,20 +11,22 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Absent is the RebuildReason of a Difference if the kernel has no such table.
+// Absent is the RebuildReason of a Difference if the kernel does not have the table.
 const Absent = "there is no such table"
 
 // Difference has the differences between the kernel's table and the desired one.
 type Difference struct {
-	// RebuildReason is set if the table must be replaced or created, mostly because an object with one
-	// of our names is of another kind.
+	// RebuildReason is set if the table must be replaced or created. The usual reason is that an
+	// object with one of our names is of another kind.
 	RebuildReason string
-	// Repair changes the kernel's table to the desired one, Inverse the desired one to the kernel's.
+	// Repair changes the kernel's table to the desired one. Inverse changes the desired table to
+	// the kernel's.
 	Inverse, Repair ruleset.Delta
-	// Dormant is set if the table is switched off; Flags are its other flags.
+	// Dormant is set if the table is switched off. Flags has its other flags.
 	Dormant bool
 	Flags   uint32
-	// Hooks are those of the base chains in the kernel's table, by chain; not those of an unknown kind.
+	// Hooks has the hooks of the base chains in the kernel's table, by chain. It leaves out hooks
+	// of an unknown kind.
 	Hooks map[string]*ruleset.Hook
 	// Foreign has the objects that are not desired.
 	Foreign Foreign
@@ -33,36 +35,36 @@ type Difference struct {
 // Foreign has the objects of the kernel's table that are not desired.
 type Foreign struct {
 	Chains []string
-	// Bases are the base chains among them.
+	// Bases are the base chains among Chains.
 	Bases []string
 	// Lookups has the sets that the rules of each foreign chain look up.
 	Lookups map[string][]string
 	Sets    []string
-	// Maps is set if some of the sets are maps: their verdicts may decide about packets.
+	// Maps is set if some of Sets are maps: their verdicts may decide about packets.
 	Maps bool
-	// Objects and Flowtables are always foreign. The model has no objects, and package applier refuses
-	// desired flowtables.
+	// Objects and Flowtables are always foreign. Package ruleset has no stateful objects, and
+	// package applier refuses desired flowtables.
 	Objects    []Object
 	Flowtables []string
 }
 
-// Object is a stateful object: a named counter, quota and so on.
+// Object is a stateful object, such as a named counter or quota.
 type Object struct {
 	Name string
 	Type uint32
 }
 
-// None reports whether the tables are the same.
+// None reports whether there is no difference between the tables.
 func (d *Difference) None() bool {
 	f := &d.Foreign
 	return d.RebuildReason == "" && !d.Dormant && len(d.Repair.Chains)+len(d.Repair.Sets)+len(d.Repair.Elements)+
 		len(f.Chains)+len(f.Sets)+len(f.Objects)+len(f.Flowtables) == 0
 }
 
-// MustReplace reports whether there is a table that cannot be changed to the desired one.
+// MustReplace reports whether the kernel has a table that cannot be changed to the desired one.
 func (d *Difference) MustReplace() bool { return d.RebuildReason != "" && d.RebuildReason != Absent }
 
-// ForeignBases returns a difference that has only the foreign base chains. For nil it returns nil.
+// ForeignBases returns a difference with only the foreign base chains. For nil it returns nil.
 func (d *Difference) ForeignBases() *Difference {
 	if d == nil {
 		return nil
@@ -78,7 +80,7 @@ func (d *Difference) AllHooks() (hooks []*ruleset.Hook) {
 	return hooks
 }
 
-// String names what differs, for the log.
+// String returns a text for the log that names the differences.
 func (d *Difference) String() string {
 	if d.RebuildReason != "" {
 		return d.RebuildReason

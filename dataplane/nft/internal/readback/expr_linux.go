@@ -11,11 +11,12 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// The kernel lists an expression with all attributes that we set, in its own order, and with those
-// that have defaults. So each attribute that we would write is compared, and additional ones are
-// ignored: the hash in the rule's userdata shows that no other process added them.
+// The kernel lists an expression with all attributes that we set, in its own order, and with
+// further attributes that have defaults. So each attribute that we would write is compared, and
+// further ones are ignored. No other process can have added these, because the hash in the rule's
+// userdata would be missing or different.
 
-// sameExprs reports whether the kernel's list of expressions has just those of ours.
+// sameExprs reports whether the kernel's list of expressions consists of ours and no others.
 func sameExprs(ours, theirs []byte) bool {
 	if bytes.Equal(ours, theirs) {
 		return true
@@ -47,7 +48,7 @@ func sameExpr(ours, theirs []byte) bool {
 func sameData(name string, ours, theirs []byte) bool {
 	for typ, a := range netlink.Attributes(ours) {
 		if name == "lookup" && typ == unix.NFTA_LOOKUP_SET_ID || name == "dynset" && typ == unix.NFTA_DYNSET_SET_ID {
-			continue // it is valid only within a transaction
+			continue // the id is valid only within a transaction
 		}
 		b := netlink.FindAttr(theirs, typ)
 		switch {
@@ -63,15 +64,15 @@ func sameData(name string, ours, theirs []byte) bool {
 	return true
 }
 
-// sameAnonymous reports whether ours is the pattern of an anonymous set's name, and theirs what the
-// kernel made of it.
+// sameAnonymous reports whether theirs is a name that the kernel made from ours, the pattern of an
+// anonymous set's name.
 func sameAnonymous(ours, theirs []byte) bool {
 	pattern, is := strings.CutSuffix(netlink.Text(ours), "%d")
 	return is && strings.HasPrefix(netlink.Text(theirs), pattern)
 }
 
-// sameNested compares nests of data. A verdict is a nest in it, whose type has a flag or not. All of ours
-// must be in theirs.
+// sameNested reports whether all data of ours is in theirs, a nest of attributes. A verdict is a
+// nest inside it, whose type may have a flag.
 func sameNested(ours, theirs []byte) bool {
 	for typ, a := range netlink.Attributes(ours) {
 		b := netlink.FindAttr(theirs, typ)

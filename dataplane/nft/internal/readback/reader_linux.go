@@ -20,19 +20,19 @@ import (
 type Head struct {
 	Exists bool
 	Flags  uint32
-	// Owner is the netlink port of the table's owner, zero if it has none.
+	// Owner is the netlink port of the table's owner, or zero if it has none.
 	Owner uint32
 	// Userdata has the table's comment, as encode.TableUserdata returns it.
 	Userdata []byte
 }
 
-// table is our table as the kernel has it, as raw attributes. Elements are read when they are
-// compared, set by set.
+// table is our table as the kernel lists it, with raw attributes. Elements are not part of it: they
+// are read set by set, when they are compared.
 type table struct {
 	Head
 	chains map[string]*chain
 	sets   map[string]*set
-	// objects and flowtables, which package applier does not write.
+	// objects and flowtables are kinds of objects that package applier does not write.
 	objects    []Object
 	flowtables []string
 }
@@ -53,13 +53,13 @@ type set struct {
 	flags uint32
 }
 
-// anonymous sets belong to a rule.
+// anonymous reports whether the set belongs to a rule.
 func (s *set) anonymous() bool { return s.flags&unix.NFT_SET_ANONYMOUS != 0 }
 
-// isMap reports whether the set is a map, which the kernel empties as soon as it is deleted.
+// isMap reports whether the set is a map. The kernel empties a map as soon as it is deleted.
 func (s *set) isMap() bool { return s.flags&unix.NFT_SET_MAP != 0 }
 
-// Reader reads one table of the kernel.
+// Reader reads one table from the kernel.
 type Reader struct {
 	conn   *nfnl.Conn
 	family ruleset.Family
@@ -72,7 +72,7 @@ func New(conn *nfnl.Conn, family ruleset.Family, table string) *Reader {
 	return &Reader{conn: conn, family: family, table: table}
 }
 
-// Compare reads the table and returns the difference from the desired state, and the handles of all
+// Compare reads the table. It returns the difference from the desired state, and the handles of all
 // rules, in order, by chain. The desired state must have no flowtables.
 func (r *Reader) Compare(want *ruleset.State) (d *Difference, handles map[string][]uint64, err error) {
 	have, err := r.read()
@@ -94,7 +94,7 @@ func (r *Reader) Compare(want *ruleset.State) (d *Difference, handles map[string
 	return d, handles, nil
 }
 
-// read returns the table without elements.
+// read returns the table without the elements of its sets.
 func (r *Reader) read() (*table, error) {
 	f := &table{chains: map[string]*chain{}, sets: map[string]*set{}}
 	var err error
@@ -109,25 +109,26 @@ func (r *Reader) read() (*table, error) {
 	return f, nil
 }
 
-// request returns the attributes that limit a request to our table, and to the chain or set if it
-// is not "".
+// request returns the attributes that limit a request to our table. If within is not "", they also
+// limit it to a chain or set.
 func (r *Reader) request(within string) []byte {
 	r.attrs.Reset()
 	r.attrs.String(encode.AttrTable, r.table)
 	if within != "" {
 		r.attrs.String(encode.AttrWithin, within)
 	}
-	data, _ := r.attrs.Data() // The names were checked, or are the kernel's.
+	data, _ := r.attrs.Data() // the names were checked, or come from the kernel
 	return data
 }
 
-// ours reports whether a message is about our table. Not every dump can be narrowed down to it.
+// ours reports whether a message is about our table. Some dumps also return objects of other
+// tables.
 func (r *Reader) ours(m nfnl.Message) bool {
 	return m.Family == r.family.Number() && netlink.IsText(netlink.FindAttr(m.Attrs, encode.AttrTable), r.table)
 }
 
-// dump lists objects of our table: all of the request's type, or those in one chain or set. begin
-// as for nfnl.Conn.Dump.
+// dump lists objects of our table: all objects of the request's type, or those in one chain or set.
+// For begin see nfnl.Conn.Dump.
 func (r *Reader) dump(typ uint16, within string, begin func(), each func(attrs []byte) error) error {
 	return r.conn.Dump(typ, r.family.Number(), r.request(within), begin, func(m nfnl.Message) error {
 		if !r.ours(m) {
@@ -137,7 +138,7 @@ func (r *Reader) dump(typ uint16, within string, begin func(), each func(attrs [
 	})
 }
 
-// Head reads the attributes of the table. That it does not exist is no error.
+// Head reads the attributes of the table. It is no error if the table does not exist.
 func (r *Reader) Head() (h Head, err error) {
 	err = r.conn.Get(unix.NFT_MSG_GETTABLE, r.family.Number(), r.request(""), func(m nfnl.Message) error {
 		if r.ours(m) {
@@ -188,14 +189,14 @@ func (r *Reader) rules(f *table) error {
 		}
 		c := f.chains[string(name[:len(name)-1])]
 		if c == nil {
-			return fmt.Errorf("rule of unknown chain %s: %w", netlink.Text(name), unix.EINTR) // Newer than the chains.
+			return fmt.Errorf("rule of unknown chain %s: %w", netlink.Text(name), unix.EINTR) // newer than the chains
 		}
 		c.rules = append(c.rules, ruleOf(attrs))
 		return nil
 	})
 }
 
-// ruleOf copies what is needed of a rule.
+// ruleOf copies the parts of a rule that are needed.
 func ruleOf(attrs []byte) rule {
 	var r rule
 	var exprs, userdata []byte
@@ -231,15 +232,15 @@ func (r *Reader) flowtables(f *table) error {
 		f.flowtables = append(f.flowtables, netlink.Text(netlink.FindAttr(attrs, encode.AttrFlowtableName)))
 		return nil
 	})
-	if errors.Is(err, unix.EOPNOTSUPP) { // A kernel without them.
+	if errors.Is(err, unix.EOPNOTSUPP) { // a kernel without flowtables
 		return nil
 	}
 	return err
 }
 
-// Keys calls each with the key of every element of a set. A key is the bytes of its fields as the
-// kernel stores them, each padded to 4 bytes. A key may come twice, and each must not keep it. It
-// calls begin before the first key, and again if the ruleset changed meanwhile.
+// Keys calls each with the key of every element of a set. A key consists of the bytes of its fields
+// as the kernel stores them, each padded to 4 bytes. A key may come twice. The function each must
+// not keep it. Keys calls begin before the first key, and again if the ruleset changed meanwhile.
 func (r *Reader) Keys(set string, begin func(), each func(key []byte)) error {
 	return r.elements(set, begin, func(attrs []byte) error {
 		each(netlink.FindAttr(netlink.FindAttr(attrs, unix.NFTA_SET_ELEM_KEY), unix.NFTA_DATA_VALUE))
@@ -247,7 +248,7 @@ func (r *Reader) Keys(set string, begin func(), each func(key []byte)) error {
 	})
 }
 
-// elements hands over the elements of a set, as the attributes of each. begin as for a dump.
+// elements calls each with the attributes of every element of a set. For begin see dump.
 func (r *Reader) elements(set string, begin func(), each func(attrs []byte) error) error {
 	return r.dump(unix.NFT_MSG_GETSETELEM, set, begin, func(attrs []byte) error {
 		list := netlink.FindAttr(attrs, unix.NFTA_SET_ELEM_LIST_ELEMENTS)

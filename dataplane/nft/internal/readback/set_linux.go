@@ -15,7 +15,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// sameSet reports whether the kernel's set is the one that we would make, elements apart.
+// sameSet reports whether the kernel's set is the one that we would make, regardless of its
+// elements.
 func sameSet(ours, theirs []byte) bool {
 	for _, typ := range []uint16{
 		unix.NFTA_SET_TABLE, unix.NFTA_SET_NAME, unix.NFTA_SET_KEY_TYPE, unix.NFTA_SET_KEY_LEN, unix.NFTA_SET_DATA_TYPE,
@@ -35,7 +36,8 @@ func sameSet(ours, theirs []byte) bool {
 		sameDesc(netlink.FindAttr(ours, unix.NFTA_SET_DESC), netlink.FindAttr(theirs, unix.NFTA_SET_DESC))
 }
 
-// sameDesc compares the sizes of sets, and of the fields of their keys.
+// sameDesc reports whether two descriptions have the same size of the set and the same lengths of
+// key fields.
 func sameDesc(a, b []byte) bool {
 	size := func(desc []byte) uint32 { return netlink.Number32(netlink.FindAttr(desc, unix.NFTA_SET_DESC_SIZE)) }
 	return size(a) == size(b) && slices.Equal(fieldLengths(a), fieldLengths(b))
@@ -48,7 +50,7 @@ func fieldLengths(desc []byte) (lengths []uint32) {
 	return lengths
 }
 
-// set compares one set.
+// set compares one set, with its elements.
 func (c *comparer) set(name string) error {
 	want, have := c.want.Set(name), c.have.sets[name]
 	if have == nil {
@@ -103,21 +105,21 @@ var errForm = errors.New("unknown form of element")
 type setComparer struct {
 	set  *ruleset.Set
 	view ruleset.View
-	// matched counts elements that are as desired, extra are those that are not.
+	// matched is the number of elements that are as desired. extra has the others.
 	matched int
 	extra   []ruleset.Packed
-	// seen has the ids of the matched ones, unless it is nil.
+	// seen has the ids of the matched elements, unless it is nil.
 	seen map[string]bool
-	// bounds are the beginnings and ends of the intervals of a set of one field, in the order of
-	// the list.
+	// bounds has the beginnings and ends of the intervals of a set with one field, in the order in
+	// which the kernel lists them.
 	bounds []bound
 	id     []byte
 	data   []byte
 	kept   []byte
 }
 
-// bound is the start of an interval, or with end, the first key after it. Rare data other than the
-// key is kept separately.
+// bound is the beginning of an interval, or if end is set, the first key after it. more has data
+// other than the key, which few elements have.
 type bound struct {
 	key  []byte
 	more *ruleset.Packed
@@ -146,7 +148,7 @@ func (s *setComparer) element(attrs []byte) error {
 			}
 		case unix.NFTA_SET_ELEM_FLAGS:
 			if flags := netlink.Number32(value); flags&^unix.NFT_SET_ELEM_INTERVAL_END != 0 {
-				return errForm // such as one for everything else
+				return errForm // for example, an element for everything else
 			} else if flags != 0 {
 				boundary = true
 			}
@@ -173,8 +175,8 @@ func (s *setComparer) element(attrs []byte) error {
 	return s.take(key, keyEnd, boundary, &p)
 }
 
-// take makes an id of the keys and looks the element up. An interval of one field is looked up once
-// its end is known.
+// take makes an id from the keys, and looks up the element. The lookup for an interval with one
+// field comes later, when its end is known.
 func (s *setComparer) take(key, keyEnd []byte, boundary bool, p *ruleset.Packed) error {
 	if s.set.Interval && len(s.set.Key) == 1 {
 		if len(key) != s.set.Key[0].Size() || keyEnd != nil {
@@ -237,7 +239,7 @@ func (s *setComparer) lookUp(p *ruleset.Packed) {
 	s.extra = append(s.extra, extra)
 }
 
-// value reads a verdict or the value of a map.
+// value reads a verdict, or the value of a map's element.
 func (s *setComparer) value(nest []byte, p *ruleset.Packed) bool {
 	if verdict := netlink.FindAttr(nest, unix.NFTA_DATA_VERDICT); verdict != nil {
 		p.Chain = netlink.FindAttr(verdict, unix.NFTA_VERDICT_CHAIN)
@@ -269,7 +271,7 @@ func verdictOf(code int32) ruleset.VerdictKind {
 	return 0
 }
 
-// end joins the bounds of intervals. The kernel lists them in order, up or down.
+// end makes intervals from the bounds. The kernel lists bounds in ascending or descending order.
 func (s *setComparer) end() error {
 	if len(s.bounds) == 0 {
 		return nil
