@@ -16,10 +16,11 @@ func Drop() ruleset.Verdict { return ruleset.Verdict{Kind: ruleset.Drop} }
 // Return returns the verdict that returns to the calling chain.
 func Return() ruleset.Verdict { return ruleset.Verdict{Kind: ruleset.Return} }
 
-// Jump returns the verdict that jumps to a chain, which returns to this one.
+// Jump returns the verdict that jumps to a chain. That chain returns to the calling chain.
 func Jump(chain string) ruleset.Verdict { return ruleset.Verdict{Kind: ruleset.Jump, Chain: chain} }
 
-// Goto returns the verdict that goes to a chain, which returns to the caller of this one.
+// Goto returns the verdict that goes to a chain. That chain does not return here, but to the caller
+// of this chain.
 func Goto(chain string) ruleset.Verdict { return ruleset.Verdict{Kind: ruleset.Goto, Chain: chain} }
 
 // Always returns a rule without matches.
@@ -43,23 +44,23 @@ func Commented(r ruleset.Rule, text string) ruleset.Rule {
 	return r
 }
 
-// Equals returns the match of a field with one value.
+// Equals returns a match on one value of a field.
 func Equals(f ruleset.Field, v ruleset.Value) ruleset.Match {
 	return ruleset.Compare{Field: f, Value: v}
 }
 
-// State returns a match of packets whose connection has this state. It matches the same packets as Equals, because
-// each packet has one state, but it uses no mask and is faster.
+// State returns a match on packets whose connection has the state. It matches the same packets as
+// Equals, because each packet has exactly one state. But it is faster, because it uses no mask.
 func State(state uint32) ruleset.Compare {
 	return ruleset.Compare{Field: ruleset.CtState, Value: ruleset.Uint32(state), Mask: ruleset.Uint32(1<<32 - 1)}
 }
 
-// InSet returns the match of fields with the elements of a named set.
+// InSet returns a lookup of fields in a named set.
 func InSet(set string, fields ...ruleset.Field) ruleset.Match {
 	return ruleset.Lookup{Fields: fields, Set: set}
 }
 
-// OneOf returns the match of a field with the elements of an anonymous set.
+// OneOf returns a match on several values of a field, with an anonymous set.
 func OneOf(f ruleset.Field, values ...ruleset.Value) ruleset.Match {
 	in := ruleset.In{Fields: []ruleset.Field{f}}
 	for _, v := range values {
