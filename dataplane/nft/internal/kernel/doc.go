@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kernel compares the version of the running kernel, to work around faults of kernels that
-// cannot be probed.
+// Package kernel compares the version of the running kernel with a given one. It is for workarounds
+// of kernel bugs that cannot be detected otherwise.
 //
 // # Usage
 //
@@ -15,5 +15,5 @@
 //
 // # Errors
 //
-// There are none: a kernel whose version cannot be read counts as older.
+// There are none. If the version of the kernel cannot be read, the kernel counts as older.
 package kernel

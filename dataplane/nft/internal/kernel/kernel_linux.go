@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OlderThan reports whether the kernel is older than a version of Linux, or not known.
+// OlderThan reports whether the kernel is older than a version of Linux, or its version is not
+// known.
 func OlderThan(major, minor, patch int) bool {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
@@ -20,9 +21,10 @@ func OlderThan(major, minor, patch int) bool {
 	return slices.Compare(v, []int{major, minor, patch}) < 0
 }
 
-// version returns the three numbers of a version, from a release as "6.12.117+deb12-amd64". Debian's releases may lack
-// the last number ("6.1.0-56-amd64"); their build text has it: "#1 SMP Debian 6.1.192-2 (2026-11-01)". An unknown
-// version is empty.
+// version returns the three numbers of a version. It reads them from a release such as
+// "6.12.117+deb12-amd64". Releases of Debian may lack the last number ("6.1.0-56-amd64"). Their
+// build text has it: "#1 SMP Debian 6.1.192-2 (2026-11-01)". If the version is unknown, the result
+// is empty.
 func version(release, build string) (v []int) {
 	number := regexp.MustCompile(`^(\d+)\.(\d+)(?:\.(\d+))?`).FindStringSubmatch(release)
 	if debian := regexp.MustCompile(` Debian (\d+)\.(\d+)\.(\d+)`).FindStringSubmatch(build); debian != nil {
