@@ -8,7 +8,8 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// Constants of the kernel. Package unix has them for Linux only; this file builds everywhere.
+// Constants of the kernel. Package unix has them only for Linux, and this file is built for all
+// systems.
 const (
 	subsystem  = 10 // NFNL_SUBSYS_NFTABLES
 	batchBegin = 0x10
@@ -16,18 +17,18 @@ const (
 
 	batchGeneration = 1 // NFNL_BATCH_GENID
 
-	// guardAt is the offset in a batch of the generation that it is for.
+	// guardAt is the offset of the generation in a batch.
 	guardAt = netlink.HeaderLen + familyHeader + 4
 
 	// kept limits the memory that Reset keeps.
 	kept = 4 << 20
 )
 
-// Object names the object of a message.
+// Object identifies the object that a message is about.
 type Object struct {
 	// Kind is "table", "chain", "set", "elements" or "rule".
 	Kind string
-	// Name of the table, chain or set; of its chain for a rule.
+	// Name of the table, chain or set. For a rule, it is the name of its chain.
 	Name string
 	// Index of a rule in its chain, from 1; otherwise zero.
 	Index int
@@ -41,13 +42,15 @@ func (o Object) String() string {
 	return o.Kind + " " + o.Name
 }
 
-// Batch is one nf_tables transaction under construction. Attributes are appended to the
-// message that was opened last. It is not safe for concurrent use.
+// Batch is an nf_tables transaction that is being built. Attributes are appended to the message
+// that was opened last. A Batch is not safe for concurrent use.
 type Batch struct {
 	netlink.Messages
-	// objects of the messages, in order; the message with sequence number i+1 is about objects[i].
+	// objects has the objects of the messages, in order: objects[i] is that of the message with
+	// sequence number i+1.
 	objects []Object
-	// end is the offset of the message that ends the batch; zero if there is none yet.
+	// end is the offset of the message that ends the batch, or zero if there is no such message
+	// yet.
 	end int
 }
 
@@ -58,7 +61,7 @@ func NewBatch() *Batch {
 	return b
 }
 
-// Reset removes all messages. The batch keeps memory for new ones.
+// Reset removes all messages. The batch keeps its memory for new messages.
 func (b *Batch) Reset() {
 	b.Attrs.Reset()
 	if b.Cap() > kept {
@@ -70,14 +73,15 @@ func (b *Batch) Reset() {
 	b.Uint32(batchGeneration, 0)
 }
 
-// Guard makes the batch valid for one generation of the ruleset only: in any other the kernel
-// refuses it with unix.ERESTART. Zero, the default, means any.
+// Guard makes the batch valid for only one generation of the ruleset. In any other generation, the
+// kernel refuses it with unix.ERESTART. Zero, the default, means that the batch is valid for all
+// generations.
 func (b *Batch) Guard(generation uint32) {
 	b.PutUint32(guardAt, generation)
 }
 
-// Message ends the message before and opens one of a type of nf_tables (NFT_MSG_...), with netlink
-// flags besides the request flag.
+// Message ends the current message and opens a new one. typ is a type of nf_tables (NFT_MSG_...).
+// flags are netlink flags in addition to the request flag.
 func (b *Batch) Message(typ, flags uint16, family uint8, object Object) {
 	b.objects = append(b.objects, object)
 	b.Open(subsystem<<8|typ, flags, uint32(len(b.objects)), family, 0, 0, 0)
@@ -89,10 +93,10 @@ func (b *Batch) Len() int { return len(b.objects) }
 // Total returns the length of the batch so far, in bytes.
 func (b *Batch) Total() int { return b.Size(0) }
 
-// finish requests an acknowledgement of the last message and ends the batch. It returns the bytes
-// of a transaction, and the part of them that only checks it: without an end the kernel processes
-// all messages, answers, and aborts. The end could carry the request as well, but kernels before
-// 6.10 ignore it there.
+// finish requests an acknowledgement of the last message, and ends the batch. whole has the bytes
+// of a transaction. check has the part of them that only checks the transaction: without an end,
+// the kernel processes all messages, answers, and aborts. The message that ends the batch could
+// carry the request as well, but kernels before 6.10 ignore it there.
 func (b *Batch) finish() (whole, check []byte, err error) {
 	if b.end == 0 {
 		b.Flag(netlink.FlagAck)

@@ -10,7 +10,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// errNoAck reports that the kernel sent no acknowledgement, so the result is unknown.
+// errNoAck reports that the kernel sent no acknowledgement, so that the result is unknown.
 var errNoAck = errors.New("nfnl: read result: no acknowledgement")
 
 // The types of messages that this file uses.
@@ -26,17 +26,18 @@ const (
 // Config configures a connection to nf_tables.
 type Config struct {
 	// NetNS is a file descriptor of the network namespace, needed only while a socket is opened.
-	// Zero means that of the calling thread.
+	// Zero means the namespace of the calling thread.
 	NetNS int
 }
 
-// Conn is a connection to nf_tables of one network namespace. It is not safe for concurrent use.
+// Conn is a connection to the nf_tables of one network namespace. It is not safe for concurrent
+// use.
 type Conn struct {
 	link *netlink.Conn
 	port uint32
 }
 
-// Dial opens a socket and returns a connection over it. Errors: those of the system calls.
+// Dial opens a socket and returns a connection with it. Errors: those of the system calls.
 func Dial(cfg Config) (*Conn, error) {
 	link, err := netlink.Dial(netlink.Config{Family: netlink.Netfilter, NetNS: cfg.NetNS})
 	if err != nil {
@@ -45,23 +46,26 @@ func Dial(cfg Config) (*Conn, error) {
 	return &Conn{link: link}, nil
 }
 
-// NewConn returns a connection over a socket, which Close closes.
+// NewConn returns a connection with a socket. Close closes the socket.
 func NewConn(sock netlink.Socket) *Conn { return &Conn{link: netlink.NewConn(sock)} }
 
 // Close closes the socket. Errors: that of the system call.
 func (c *Conn) Close() error { return c.link.Close() }
 
-// Port returns the socket's netlink port, which identifies the sender of a change in notifications.
-// It is zero before the first Generation.
+// Port returns the socket's netlink port. In notifications, the port identifies the sender of a
+// change. It is zero before the first call of Generation.
 func (c *Conn) Port() uint32 { return c.port }
 
-// Commit sends the batch as one transaction. A batch without messages is not sent. If each is not nil,
-// it gets the answers to messages that request an echo (NLM_F_ECHO), and the new generation if the
-// first message requests one.
+// Commit sends the batch as one transaction. It does not send a batch without messages. If each is
+// not nil, it is called with the answers to messages that request an echo (NLM_F_ECHO). If the
+// first message requests an echo, it is also called with the new generation.
 //
-// Errors: *CommitError if the kernel refused it and so did nothing; *netlink.SizeError if it is too large
-// for the send buffer that this process may have (rootless: net.core.wmem_max), and nothing was
-// done; with any other the result is unknown.
+// Errors:
+//
+//   - *CommitError if the kernel refused the batch; nothing has changed.
+//   - *netlink.SizeError if the batch is larger than the send buffer that this process may have (as
+//     an ordinary user: net.core.wmem_max); nothing was sent.
+//   - After any other error, the result is unknown.
 func (c *Conn) Commit(b *Batch, each func(Message)) error {
 	whole, _, err := b.finish()
 	if err != nil || b.Len() == 0 {
@@ -70,9 +74,10 @@ func (c *Conn) Commit(b *Batch, each func(Message)) error {
 	return c.transact(b, whole, each)
 }
 
-// Check makes the kernel validate the batch without a commit. It can be committed afterwards.
+// Check makes the kernel validate the batch without a commit. The batch can be committed
+// afterwards.
 //
-// Errors as for Commit.
+// Errors: as for Commit.
 func (c *Conn) Check(b *Batch) error {
 	_, check, err := b.finish()
 	if err != nil || b.Len() == 0 {
@@ -88,8 +93,8 @@ func (c *Conn) transact(b *Batch, data []byte, each func(Message)) error {
 	return c.result(b, each)
 }
 
-// result reads the answers to a batch: it was committed if the acknowledgement of the
-// last message is there, and no error.
+// result reads the answers to a batch. The batch was committed if there is the acknowledgement of
+// the last message, and no error.
 func (c *Conn) result(b *Batch, each func(Message)) error {
 	var failures []Failure
 	acked := false
@@ -126,8 +131,8 @@ func (c *Conn) result(b *Batch, each func(Message)) error {
 	return nil
 }
 
-// Generation returns the generation of the ruleset. Every transaction in the network namespace, of
-// any process and on any table, increments it. Errors: those of the system calls.
+// Generation returns the generation of the ruleset. Every transaction in the network namespace
+// increments it, of any process and for any table. Errors: those of the system calls.
 func (c *Conn) Generation() (uint32, error) {
 	var generation uint32
 	err := c.request(msgGetGen, 0, nil).Query(handler(func(m Message) error {
@@ -144,12 +149,12 @@ func (c *Conn) Generation() (uint32, error) {
 	return generation, nil
 }
 
-// Dump makes the kernel list objects: typ is the type of the request (NFT_MSG_GET...), attrs limit
-// it. begin, which may be nil, is called before the first object, and again whenever the ruleset
-// changed meanwhile. Then the caller must discard the objects that it has received.
+// Dump makes the kernel list objects. typ is the type of the request (NFT_MSG_GET...), and attrs
+// limit the request. If begin is not nil, it is called before the first object, and again whenever
+// the ruleset changed meanwhile. It must discard the objects that were received before.
 //
-// Errors: those that the function each returns, and those of system calls. unix.ENOENT: the object that attrs refer to
-// does not exist. unix.EINTR: the ruleset changes all the time.
+// Errors: those that each returns, and those of the system calls. unix.ENOENT means that an object
+// to which attrs refer does not exist. unix.EINTR means that the ruleset changes all the time.
 func (c *Conn) Dump(typ uint16, family uint8, attrs []byte, begin func(), each func(Message) error) error {
 	if begin == nil {
 		begin = func() {}
@@ -160,7 +165,7 @@ func (c *Conn) Dump(typ uint16, family uint8, attrs []byte, begin func(), each f
 	return nil
 }
 
-// Get requests one object. Errors as for Dump.
+// Get requests one object. Errors: as for Dump.
 func (c *Conn) Get(typ uint16, family uint8, attrs []byte, each func(Message) error) error {
 	if err := c.request(typ, family, attrs).Query(handler(each)); err != nil {
 		return fmt.Errorf("nfnl: get: %w", err)
@@ -174,7 +179,7 @@ func (c *Conn) request(typ uint16, family uint8, attrs []byte) *netlink.Conn {
 	return c.link
 }
 
-// handler calls each for messages of nf_tables.
+// handler returns a function that calls each for messages of nf_tables.
 func handler(each func(Message) error) func(netlink.Message) error {
 	return func(m netlink.Message) error {
 		parsed, ok, err := parse(&m)

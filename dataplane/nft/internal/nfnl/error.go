@@ -9,22 +9,22 @@ import (
 
 // Failure is one message that the kernel refused.
 type Failure struct {
-	// Object of the message. The zero Object means the transaction as a whole.
+	// Object is the object of the message. The zero Object means the transaction as a whole.
 	Object Object
-	// Detail is the kernel's extended ack: its message, if it gave one.
+	// Detail is the kernel's message (extended ack), if there is one.
 	Detail string
 	// Err is the error number.
 	Err error
 }
 
-// CommitError reports that the kernel refused a transaction, which then has no effect. It is
-// immutable.
+// CommitError reports that the kernel refused a transaction, so that nothing has changed.
 type CommitError struct {
-	// Failures in the order of the messages; at least one. The later ones are often consequences of the first.
+	// Failures are in the order of the messages. There is at least one. Later ones are often
+	// consequences of the first.
 	Failures []Failure
 }
 
-// Error names the first object at fault, and how many there are.
+// Error returns a text with the first object at fault and the number of failures.
 func (e *CommitError) Error() string {
 	first := e.Failures[0]
 	text := first.Err.Error()
@@ -40,7 +40,7 @@ func (e *CommitError) Error() string {
 // Unwrap returns the error number of the first failure.
 func (e *CommitError) Unwrap() error { return e.Failures[0].Err }
 
-// Detail returns the kernel's messages about the objects at fault, one a line, at most ten.
+// Detail returns the kernel's messages about the objects at fault, one a line and at most ten.
 func (e *CommitError) Detail() string {
 	var lines []string
 	for _, f := range e.Failures[:min(len(e.Failures), 10)] {

@@ -4,19 +4,20 @@ package nfnl
 
 import "github.com/wayleave/wayleave/internal/netlink"
 
-// Event is one notification: that an object changed, or that a transaction is over.
+// Event is one notification: an object has changed, or a transaction is complete.
 type Event struct {
-	// Port is the netlink port of the socket that sent the transaction; zero if the kernel made the
-	// change.
+	// Port is the netlink port of the socket that sent the transaction. It is zero if the kernel
+	// itself made the change.
 	Port uint32
-	// Table that something changed in, and its family. Empty at the end of a transaction.
+	// Table is the table with the changed object, and Family its family. They are empty at the end
+	// of a transaction.
 	Table  string
 	Family uint8
-	// Generation after the transaction, at its end; otherwise zero. Generations have no gaps unless
-	// notifications were lost.
+	// Generation is the generation after the transaction, at the end of a transaction. Otherwise it
+	// is zero. Unless notifications are lost, generations have no gaps.
 	Generation uint32
-	// PID and Process are the id, in the initial PID namespace, and the name of the process that
-	// made the change, at the end of a transaction.
+	// PID is the id, in the initial PID namespace, of the process that made the change, and Process
+	// its name. They are set at the end of a transaction.
 	PID     uint32
 	Process string
 }

@@ -8,14 +8,15 @@ import "github.com/wayleave/wayleave/internal/netlink"
 const familyHeader = 4
 
 // Message is one message of the kernel about nf_tables. Its bytes are valid until the next call of
-// the Conn or Monitor that it came from.
+// a method of the Conn or Monitor that returned it.
 type Message struct {
-	// Type within the subsystem, as NFT_MSG_....
+	// Type is the type within the subsystem (NFT_MSG_...).
 	Type uint16
-	// Port is the netlink port of the socket whose request this is about: for a notification, of
-	// the one that changed the ruleset.
+	// Port is the netlink port of the socket whose request the message is about. In a notification,
+	// it is the socket that changed the ruleset.
 	Port uint32
-	// Sequence is the number of the request that this is about, from 1 in a batch.
+	// Sequence is the number of the request that the message is about. In a batch, numbers begin at
+	// 1.
 	Sequence uint32
 	// Family of the table.
 	Family uint8
@@ -23,7 +24,7 @@ type Message struct {
 	Attrs []byte
 }
 
-// parse decodes netfilter's header. ok is false for messages of other subsystems.
+// parse decodes netfilter's header. For messages of other subsystems, ok is false.
 func parse(m *netlink.Message) (parsed Message, ok bool, err error) {
 	if m.Type>>8 != subsystem {
 		return parsed, false, nil

@@ -12,10 +12,11 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// Monitor receives notifications of changes of the rulesets of one network namespace. The kernel
-// queues all notifications of a transaction before the system call of that transaction returns.
+// Monitor receives notifications of changes of the ruleset of one network namespace. When the
+// system call of a transaction returns, the kernel has already queued all notifications of this
+// transaction.
 //
-// Wait and Wake may be called from any goroutine at any time; the others are not safe for
+// Wait and Wake may be called from any goroutine at any time. The other methods are not safe for
 // concurrent use with each other.
 type Monitor struct {
 	sock *netlink.KernelSocket
@@ -47,9 +48,9 @@ func Listen(cfg Config) (*Monitor, error) {
 // Close closes the socket. Errors: that of the system call.
 func (m *Monitor) Close() error { return m.sock.Close() }
 
-// Pause stops the notifications until Resume. For listeners, the kernel writes every element of a
-// transaction, a page each: a large transaction is faster without. Notifications meanwhile are
-// lost.
+// Pause stops the notifications until Resume. If there are listeners, the kernel writes every
+// element of a transaction, a page for each. So without them, a large transaction is faster.
+// Notifications in the meantime are lost.
 func (m *Monitor) Pause() error {
 	if err := m.sock.Leave(unix.NFNLGRP_NFTABLES); err != nil {
 		return fmt.Errorf("nfnl: stop listening to nf_tables: %w", err)
@@ -65,17 +66,17 @@ func (m *Monitor) Resume() error {
 	return nil
 }
 
-// Wait returns once there are events, or with an error after Wake or Close.
+// Wait returns once there are events. After Wake or Close, it returns with an error.
 func (m *Monitor) Wait() error { return m.sock.Wait() }
 
-// Wake ends all calls of Wait, present and future.
+// Wake ends all current and future calls of Wait.
 func (m *Monitor) Wake() {
 	// It cannot fail on an open socket, and nobody waits for a closed one.
 	_ = m.sock.SetDeadline(time.Unix(1, 0))
 }
 
-// Events calls each for every event since the last call, in order, without waiting. missed is set
-// if notifications were lost.
+// Events calls each for every event since the last call, in order. It does not wait for events.
+// missed is set if notifications were lost.
 func (m *Monitor) Events(each func(Event)) (missed bool, err error) {
 	missed, err = m.link.Poll(handler(func(m Message) error {
 		each(eventOf(m))
