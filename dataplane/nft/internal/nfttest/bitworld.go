@@ -11,8 +11,8 @@ import (
 )
 
 // BitWorld returns the events of an endpoint with the policies 0 to n-1. Policy i allows a TCP port
-// from the addresses of the set s:i, in whose number bit i is set. So each of the 2^n - 1 addresses
-// from 10.0.0.1 on is a class.
+// from the addresses of the set s:i: those in whose number bit i is set. So each of the 2^n - 1
+// addresses from 10.0.0.1 on is a class of its own.
 func BitWorld(n int, port func(i int) uint16) (events []dataplane.Event) {
 	tier := dataplane.TierPolicies{Tier: "t", DefaultAction: policy.Deny}
 	for i := range n {

@@ -13,10 +13,10 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 )
 
-// Bridges are the bridges of a cluster that NewBridgedCluster makes.
+// Bridges returns the names of the bridges of a cluster that NewBridgedCluster makes.
 func Bridges() []string { return []string{"br0", "br1"} }
 
-// NewBridgedCluster makes a NewCluster whose workloads may be ports of Bridges: see Bridge.
+// NewBridgedCluster makes a NewCluster whose workloads may be ports of Bridges: see Cluster.Bridge.
 func NewBridgedCluster(t *testing.T, seed uint64, classes render.ClassesConfig) *Cluster {
 	t.Helper()
 	c := NewCluster(t, seed, classes)
@@ -28,8 +28,8 @@ func NewBridgedCluster(t *testing.T, seed uint64, classes render.ClassesConfig) 
 	return c
 }
 
-// Bridge makes interfaces of workloads ports of bridges, others than before. No two endpoints of one
-// bridge have the same address. The caller passes Known to the renderer.
+// Bridge makes interfaces of workloads ports of bridges, in another way at each call. No two
+// endpoints of one bridge have the same address. The caller must pass Known to the renderer.
 func (c *Cluster) Bridge() {
 	c.Ports, c.behind = map[string]string{}, map[bridgePlace]string{}
 	for _, e := range c.Graph.Snapshot().Events {
@@ -57,8 +57,8 @@ type bridgePlace struct {
 	address netip.Addr
 }
 
-// At returns the interface that a hook sees for an interface of a workload, and the interface of the
-// workload that has the address: "" if none has it behind the bridge.
+// At returns the interface that a hook sees for an interface of a workload. owner is the interface
+// of the workload that has the address behind the bridge, or "" if none has it.
 func (c *Cluster) At(iface string, a netip.Addr) (seen, owner string) {
 	bridge := c.Ports[iface]
 	if bridge == "" {
@@ -67,7 +67,8 @@ func (c *Cluster) At(iface string, a netip.Addr) (seen, owner string) {
 	return bridge, c.behind[bridgePlace{bridge, a}]
 }
 
-// Known returns the interfaces of the host, those of workloads that are ports, and Bridges.
+// Known returns the interfaces of the host, the interfaces of workloads that are ports, and
+// Bridges.
 func (c *Cluster) Known() map[string]render.Interface {
 	out := InterfacesWith(c.Interfaces)
 	for name, bridge := range c.Ports {

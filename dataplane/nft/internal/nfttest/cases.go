@@ -18,16 +18,16 @@ import (
 )
 
 // NumberedCase is a section of testdata/cases/*.txtar. Its lines are resources, in the language of
-// internal/worldtext, and flows, which are judged in the world that the lines above have made:
+// internal/worldtext, and flows. A flow is judged in the world that the lines above it have made:
 //
 //	pass TCP 203.0.113.7 10.0.0.1 port 80 [sport 40000] [icmp 3/4] [dscp 46] [in eth1] [out eth1]
 //	    [known|invalid] [was 198.51.100.1:30080]
 //	drop ...
 //	settings {"keepInvalid": true}
 //
-// The default of in and out is the interface of the workload with the address, none for an address of
-// the node, otherwise eth0. Was is the destination before translation. Settings must come first. The
-// lines of a section "world" come before those of every case of its file.
+// In and out default to the interface of the workload with the address, to none for an address of
+// the node, and otherwise to eth0. Was is the destination before translation. Settings must come
+// first. The lines of a section "world" come before the lines of each case in the same file.
 type NumberedCase struct {
 	Name, text string
 }
@@ -53,8 +53,8 @@ func NumberedCases(t *testing.T, dir string) (out []NumberedCase) {
 	return out
 }
 
-// Run plays the case. It calls world with each world that flows are judged in, and flow with the line
-// of each flow.
+// Run plays the case. It calls world with each world in which flows are judged, and flow with the
+// line of each flow.
 func (n NumberedCase) Run(
 	t *testing.T, classes render.ClassesConfig, world func(*Cluster), flow func(c *Cluster, line string),
 ) {
@@ -63,7 +63,7 @@ func (n NumberedCase) Run(
 	var c *Cluster
 	var updates []string
 	flows := 0
-	for _, line := range append(strings.Split(n.text, "\n"), "pass") { // the last ends what comes before
+	for _, line := range append(strings.Split(n.text, "\n"), "pass") { // the last line ends the lines before
 		word, rest, _ := strings.Cut(line, " ")
 		switch {
 		case word == "settings":

@@ -19,8 +19,8 @@ import (
 	"github.com/wayleave/wayleave/policy/worlds"
 )
 
-// Cluster is a random world of one node with host endpoints, and the table that the graph and the
-// renderer make of it.
+// Cluster is a random world of one node with host endpoints, and the table that graph and renderer
+// make from it.
 type Cluster struct {
 	World
 	Resources  verdict.World
@@ -32,13 +32,13 @@ type Cluster struct {
 	Gen        *worlds.Generator
 	Interfaces map[string][]netip.Addr
 	Faults     []string // of the last step
-	// Ports has the bridges that interfaces of workloads are ports of: see Bridge.
+	// Ports has the bridge of each interface of a workload that is a port of one: see Bridge.
 	Ports  map[string]string
 	behind map[bridgePlace]string
 }
 
-// Bounded returns the configuration of the world with a seed. Every fourth world may have only few
-// classes, so some of its endpoints have chains.
+// Bounded returns the configuration of the world with a seed. In every fourth world, only few
+// classes are allowed, so that some endpoints have chains.
 func Bounded(classes render.ClassesConfig, seed uint64) render.ClassesConfig {
 	if seed%4 == 3 {
 		classes.MaxPerGroup, classes.MaxTotal = 3, 8
@@ -49,7 +49,7 @@ func Bounded(classes render.ClassesConfig, seed uint64) render.ClassesConfig {
 // NodeAddrs returns the addresses of the node.
 func NodeAddrs() []netip.Addr { return Addresses("198.51.100.1", "fdff::1", "198.51.100.9") }
 
-// NewCluster makes an empty one with random settings.
+// NewCluster makes an empty Cluster with random settings.
 func NewCluster(t *testing.T, seed uint64, classes render.ClassesConfig) *Cluster {
 	t.Helper()
 	c := &Cluster{World: NewWorld(seed, 1), Resources: verdict.World{}, Gen: worlds.New(worlds.Config{Seed: seed})}
@@ -81,7 +81,7 @@ func NewCluster(t *testing.T, seed uint64, classes render.ClassesConfig) *Cluste
 	var err error
 	c.Config = render.Config{
 		InterfacePrefix: "wl", Host: host, LogRate: -1, NAT: render.NATConfig{Disabled: true},
-		// None of these makes a difference to what gets through.
+		// None of these settings changes which packets pass.
 		Reject: c.IntN(4) == 0, Counters: c.IntN(4) == 0, VerdictLog: render.VerdictLog{Enabled: c.IntN(4) == 0},
 		Classes: Bounded(classes, seed),
 	}
@@ -139,8 +139,8 @@ func (c *Cluster) Play(t testing.TB, updates []policy.Update) []ruleset.Op {
 	return change.Ops
 }
 
-// NewScriptNode returns a NewNode for scripts, with the interface prefix "wl". It preserves no
-// priorities of packets, because each would add a chain to the scripts.
+// NewScriptNode returns a NewNode for scripts. Its interface prefix is "wl". It preserves no
+// priorities of packets, because each of them would add a chain to the scripts.
 func NewScriptNode(t testing.TB, classes render.ClassesConfig) *Cluster {
 	classes.Priorities = []uint32{}
 	return NewNode(t, render.Config{Classes: classes, InterfacePrefix: "wl"})
@@ -159,7 +159,7 @@ func (c *Cluster) Update(u policy.Update) {
 	c.Resources[u.Key] = u.Resource
 }
 
-// Mutate changes something of the world.
+// Mutate changes a random resource of the world.
 func (c *Cluster) Mutate() {
 	if c.IntN(6) == 0 {
 		c.hostEndpoint()
@@ -196,7 +196,7 @@ func (c *Cluster) hostEndpoint() {
 	c.Update(u)
 }
 
-// ForHosts gives a global policy one of the stages that only host endpoints have.
+// ForHosts sets one of the stages that only host endpoints have in a global policy.
 func (c *Cluster) ForHosts(p *policy.Policy) {
 	if p.Namespace != "" {
 		return
@@ -209,7 +209,8 @@ func (c *Cluster) ForHosts(p *policy.Policy) {
 	case 2:
 		p.ApplyOnForward, p.PreDNAT = true, true
 		p.Types, p.Egress = []policy.Type{policy.Ingress}, nil
-		// A recheck cannot test names of ports and services of the original destination, and denies.
+		// A recheck cannot test names of ports and services of the original destination, and so
+		// denies.
 		for i := range p.Ingress {
 			p.Ingress[i].Destination.Ports = slices.DeleteFunc(
 				p.Ingress[i].Destination.Ports, func(p policy.Port) bool { return p.Name != "" },

@@ -9,7 +9,7 @@
 //
 // # Concurrency
 //
-// Functions are safe for concurrent use. A World and a Cluster are for one goroutine at a time.
+// Functions are safe for concurrent use. Only one goroutine at a time may use a World or a Cluster.
 //
 // # Errors
 //

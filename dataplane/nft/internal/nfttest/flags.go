@@ -19,7 +19,7 @@ func NewWorldFlags() WorldFlags {
 	}
 }
 
-// Seeds returns the seeds of the worlds: those that the flags select, or else a sample, which is
+// Seeds returns the seeds of the worlds. If the flags select none, it returns a sample, which is
 // smaller with -short.
 func (f WorldFlags) Seeds(sample, short uint64) (seeds []uint64) {
 	if testing.Short() {

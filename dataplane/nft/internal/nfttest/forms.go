@@ -9,15 +9,15 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/render"
 )
 
-// Forms returns both configurations: lookups, and chains.
+// Forms returns the configurations of both forms of policy: lookups and chains.
 func Forms() []render.ClassesConfig { return []render.ClassesConfig{{}, Chains()} }
 
-// Chains is the form in which all policy is chains.
+// Chains returns the configuration with which all policy is written as chains.
 func Chains() render.ClassesConfig {
 	return render.ClassesConfig{TestHook: testhook.Chains()}
 }
 
-// EachForm runs a test in both forms. Whatever proves something about packets holds in both.
+// EachForm runs a test in both forms of policy. What a test proves about packets must hold in both.
 func EachForm(t *testing.T, test func(*testing.T, render.ClassesConfig)) {
 	t.Helper()
 	for _, classes := range Forms() {
@@ -25,8 +25,8 @@ func EachForm(t *testing.T, test func(*testing.T, render.ClassesConfig)) {
 	}
 }
 
-// EachFormInParallel is EachForm with both forms at the same time, for tests that do not depend on how fast
-// the machine is.
+// EachFormInParallel does what EachForm does, but runs both forms at the same time. It is for tests
+// that do not depend on the speed of the machine.
 func EachFormInParallel(t *testing.T, test func(*testing.T, render.ClassesConfig)) {
 	t.Helper()
 	for _, classes := range Forms() {
@@ -37,7 +37,7 @@ func EachFormInParallel(t *testing.T, test func(*testing.T, render.ClassesConfig
 	}
 }
 
-// FormName is what tests call a form.
+// FormName returns the name of a form in tests.
 func FormName(classes render.ClassesConfig) string {
 	if classes.TestHook.HasChains() {
 		return "chains"

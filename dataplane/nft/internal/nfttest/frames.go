@@ -22,8 +22,8 @@ type MAC [6]byte
 // Broadcast is the address of all stations.
 func Broadcast() MAC { return MAC{0xff, 0xff, 0xff, 0xff, 0xff, 0xff} }
 
-// Ether returns a frame. Tags are those of VLANs, the outermost first: each the EtherType of the tag, and the
-// identifier.
+// Ether returns a frame. tags are VLAN tags, the outermost first: each has the EtherType of the tag
+// and the identifier.
 func Ether(dst, src MAC, tags [][2]uint16, etherType uint16, payload []byte) []byte {
 	b := slices.Concat(dst[:], src[:])
 	for _, tag := range tags {
@@ -33,17 +33,18 @@ func Ether(dst, src MAC, tags [][2]uint16, etherType uint16, payload []byte) []b
 	return append(binary.BigEndian.AppendUint16(b, etherType), payload...)
 }
 
-// ARP returns a request of ARP for Ethernet and IPv4, or a reply to everybody.
+// ARP returns an ARP request for Ethernet and IPv4, or an ARP reply to everybody.
 func ARP(reply bool, sender MAC, from, target netip.Addr) []byte {
 	b := []byte{0, 1, 8, 0, 6, 4, 0, 1}
 	if reply {
 		b[7] = 2
 	}
 	b = slices.Concat(b, sender[:], from.AsSlice(), make([]byte, 6), target.AsSlice())
-	return append(b, make([]byte, 18)...) // a frame has 46 bytes
+	return append(b, make([]byte, 18)...) // the payload of a frame has at least 46 bytes
 }
 
-// IP returns a packet of either family. The protocol is that of the first header in the payload.
+// IP returns a packet of either family. protocol is the protocol of the first header in the
+// payload.
 func IP(src, dst netip.Addr, protocol uint8, payload []byte) []byte {
 	if src.Is4() {
 		b := []byte{0x45, 0, 0, 0, 0, 0, 0, 0, 64, protocol, 0, 0}
@@ -57,7 +58,7 @@ func IP(src, dst netip.Addr, protocol uint8, payload []byte) []byte {
 	return slices.Concat(b, src.AsSlice(), dst.AsSlice(), payload)
 }
 
-// UDP returns a datagram between the ports, without a checksum, which only IPv4 allows.
+// UDP returns a datagram between two ports. It has no checksum, which only IPv4 allows.
 func UDP(src, dst uint16, payload []byte) []byte {
 	b := binary.BigEndian.AppendUint16(nil, src)
 	b = binary.BigEndian.AppendUint16(b, dst)
@@ -65,7 +66,8 @@ func UDP(src, dst uint16, payload []byte) []byte {
 	return append(append(b, 0, 0), payload...)
 }
 
-// ICMPv6 returns a message between the addresses. Of neighbour discovery, the body begins with the target.
+// ICMPv6 returns a message between two addresses. For neighbour discovery, the body begins with the
+// target.
 func ICMPv6(src, dst netip.Addr, typ uint8, body []byte) []byte {
 	b := append([]byte{typ, 0, 0, 0, 0, 0, 0, 0}, body...)
 	if typ == TypeAdvertisement {
@@ -85,14 +87,14 @@ const (
 	TypeRedirect            uint8 = 137
 )
 
-// Extended returns an IPv6 payload with a Destination Options header of eight bytes before it, which has only padding.
-// protocol is that of the payload. The Next Header field of the packet must be 60.
+// Extended returns an IPv6 payload after a Destination Options header of eight bytes, which has
+// only padding. protocol is that of the payload. The Next Header field of the packet must be 60.
 func Extended(protocol uint8, payload []byte) []byte {
 	return append([]byte{protocol, 0, 1, 4, 0, 0, 0, 0}, payload...)
 }
 
-// Fragment returns a piece of an IPv6 payload behind a fragment header. The packet's protocol is then 44. The offset
-// is in units of eight bytes.
+// Fragment returns a piece of an IPv6 payload after a fragment header. The protocol of the packet
+// must then be 44. The offset is in units of eight bytes.
 func Fragment(protocol uint8, offset uint16, more bool, piece []byte) []byte {
 	word := offset << 3
 	if more {

@@ -14,20 +14,21 @@ import (
 	"github.com/wayleave/wayleave/internal/netns/nstest"
 )
 
-// Listing returns the ruleset of the namespace, without counts and owners of tables.
+// Listing returns nft's listing of the ruleset in the namespace, without counts and owners of
+// tables.
 func Listing(t testing.TB, ns *netns.NS) string {
 	t.Helper()
 	return nstest.WithoutOwner(nstest.NFT(t, ns, "", "-s", "list", "ruleset"))
 }
 
-// TableListing returns a table of family inet, as Listing does.
+// TableListing returns the listing of one table of family inet, in the form of Listing.
 func TableListing(t testing.TB, ns *netns.NS, name string) string {
 	t.Helper()
 	return nstest.WithoutOwner(nstest.NFT(t, ns, "", "-s", "list", "table", "inet", name))
 }
 
-// RequireLists fails the test unless the table in the namespace has the same listing as a table that nft has loaded
-// from the text of want.
+// RequireLists fails the test unless the namespace has the listing that another namespace has after
+// nft loads the text of want.
 func RequireLists(t testing.TB, ns *netns.NS, want *ruleset.Table) {
 	t.Helper()
 	other := nstest.New(t)
@@ -35,7 +36,8 @@ func RequireLists(t testing.TB, ns *netns.NS, want *ruleset.Table) {
 	require.Equal(t, Blocks(Listing(t, other)), Blocks(Listing(t, ns)))
 }
 
-// Blocks splits a listing into sets and chains, and sorts them: nft lists them in the order of creation.
+// Blocks splits a listing into sets and chains and sorts these, because nft lists them in the order
+// of creation.
 func Blocks(listing string) []string {
 	body := strings.TrimSuffix(listing, "}\n")
 	var all []string
@@ -51,9 +53,13 @@ func Blocks(listing string) []string {
 	return all
 }
 
-// AsListed takes from a table what a listing of nft lacks: the order of elements, the place of the matches on family
-// and protocol that nft derives, the match on the family before one on ICMP or, from nft 1.1 on, on an original address
-// of the connection, and whether one value is a set of one. It returns the table.
+// AsListed removes from a table what a listing of nft does not show, and returns the table:
+//
+//   - the order of elements;
+//   - the place of the matches on family and protocol that nft derives;
+//   - the match on the family before a match on ICMP or, from nft 1.1 on, on an original address of
+//     the connection;
+//   - whether a single value is a set with one element.
 func AsListed(t *ruleset.Table) *ruleset.Table {
 	t.Normalize()
 	for _, c := range t.Chains {
@@ -76,7 +82,8 @@ func AsListed(t *ruleset.Table) *ruleset.Table {
 	return t
 }
 
-// derived returns the place of a match among those of its rule: first the family, then the protocol, then others.
+// derived returns the rank of a match in its rule: first the match on the family, then on the
+// protocol, then others.
 func derived(m ruleset.Match) int {
 	c, ok := m.(ruleset.Compare)
 	switch {
@@ -89,7 +96,7 @@ func derived(m ruleset.Match) int {
 	}
 }
 
-// isICMP reports whether a match demands ICMP of either family.
+// isICMP reports whether a match requires ICMP of either family.
 func isICMP(m ruleset.Match) bool {
 	c, ok := m.(ruleset.Compare)
 	return ok && c.Field == ruleset.L4Proto && !c.Not && len(c.Value) == 1 && (c.Value[0] == 1 || c.Value[0] == 58)

@@ -9,7 +9,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// ObjectKey returns the key of an object; endpoints are in the namespace "test".
+// ObjectKey returns the key of an object. Endpoints are in the namespace "test".
 func ObjectKey(kind policy.Kind, name string) policy.Key {
 	k := policy.Key{Kind: kind, Name: name}
 	if kind == policy.KindWorkloadEndpoint {

@@ -16,7 +16,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// PacketCase is one endpoint's policy and packets through it, as in testdata/packets.jsonl.
+// PacketCase has one endpoint's policy, and packets for it, in the form of testdata/packets.jsonl.
 type PacketCase struct {
 	Name, Suite string
 	Family      int
@@ -118,7 +118,8 @@ func (r packetRule) rule(t *testing.T, id string) dataplane.Rule {
 	return out
 }
 
-// State turns the case into one endpoint "way1" with the policy in both directions.
+// State returns a state with one endpoint "way1", which has the policy of the case in both
+// directions.
 func (c PacketCase) State(t *testing.T) dptest.State {
 	s := dptest.NewState()
 	s.InSync = true
@@ -153,7 +154,7 @@ func (c PacketCase) State(t *testing.T) dptest.State {
 		s.Profiles[p.Name] = prof
 		e.Profiles = append(e.Profiles, p.Name)
 	}
-	for _, p := range c.Packets { // every source is the endpoint's own
+	for _, p := range c.Packets { // every source is an address of the endpoint
 		e.Addresses = append(e.Addresses, p.Src)
 	}
 	s.Endpoints[EndpointKey("way1")] = e

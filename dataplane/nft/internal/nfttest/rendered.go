@@ -13,7 +13,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Rendered returns the table of a state, and the errors of the renderer. The table must be valid.
+// Rendered returns the table of some batches, and the errors of the renderer. The table must be
+// valid.
 func Rendered(t testing.TB, cfg render.Config, batches ...dataplane.Batch) (*ruleset.Table, []error) {
 	r, err := render.New(cfg)
 	require.NoError(t, err)
@@ -25,7 +26,7 @@ func Rendered(t testing.TB, cfg render.Config, batches ...dataplane.Batch) (*rul
 	return table, errs
 }
 
-// Transition is the batch that makes the state from nothing.
+// Transition returns the batch that leads from the empty state to s.
 func Transition(s dptest.State) dataplane.Batch { return dptest.Transition(dptest.NewState(), s) }
 
 // InSync returns an empty state that is in sync.

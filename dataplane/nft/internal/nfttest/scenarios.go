@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// CountedState returns a state with two endpoints of one group in each direction. Their policy has
-// two sets, one of them with a prefix.
+// CountedState returns a state with two endpoints, which form one group in each direction. Their
+// policy has two sets, one of which has a prefix.
 func CountedState() dptest.State {
 	s := dptest.NewState()
 	s.InSync = true
@@ -37,8 +37,9 @@ func CountedState() dptest.State {
 	return s
 }
 
-// ClassCounts are the counts of CountedState. The prefix makes one class, the addresses one for
-// each family. There are outcomes for the two sets, for all other addresses, and for all sent packets.
+// ClassCounts returns the counts of CountedState. The prefix makes one class, and the addresses
+// make one for each family. There is an outcome for each of the two sets, one for all other
+// addresses, and one for all sent packets.
 func ClassCounts() render.ClassStats {
 	return render.ClassStats{
 		Addresses: 2, Ranges: 1, Classes: 3, Groups: 2, Elements: 3, Outcomes: 4, Cost: 7, Largest: CountedGroup(),
@@ -46,7 +47,7 @@ func ClassCounts() render.ClassStats {
 	}
 }
 
-// CountedGroup is the group of CountedState that distinguishes classes.
+// CountedGroup returns the group of CountedState that distinguishes classes.
 func CountedGroup() render.ClassGroup {
 	return render.ClassGroup{
 		Direction: "ingress", Tiers: "tier t", Policy: policy.Key{Kind: policy.KindPolicy, Name: "p"},
@@ -54,8 +55,9 @@ func CountedGroup() render.ClassGroup {
 	}
 }
 
-// CountedRules are rules to count. Most are merged into lookups of the rule that decides. One has
-// its ports, and another one its protocol, in common with earlier rules. Some cannot be merged.
+// CountedRules returns rules to count. Most of them are merged into lookups that lead to the rule
+// that decides. One has its ports, and another one its protocol, in common with earlier rules. Some
+// cannot be merged.
 func CountedRules() []dataplane.Rule {
 	rule := func(id string, action policy.Action, proto policy.Protocol, ports ...policy.Port) dataplane.Rule {
 		r := dataplane.Rule{ID: id, Action: action, Protocol: proto}
@@ -81,7 +83,7 @@ func CountedRules() []dataplane.Rule {
 // PortList returns its arguments.
 func PortList(list ...policy.Port) []policy.Port { return list }
 
-// NetSet returns a set of sorted members that are prefixes.
+// NetSet returns a set whose members are prefixes, sorted.
 func NetSet(list ...string) dptest.Set {
 	var s dptest.Set
 	for _, n := range Nets(list...) {
@@ -91,7 +93,7 @@ func NetSet(list ...string) dptest.Set {
 	return s
 }
 
-// PortSet returns a set of sorted members that are addresses with one port.
+// PortSet returns a set whose members are addresses with one port, sorted.
 func PortSet(proto policy.Protocol, port uint16, list ...string) dptest.Set {
 	s := dptest.Set{Type: dataplane.IPSetPorts}
 	for _, a := range Addresses(list...) {
@@ -106,7 +108,7 @@ func PortSet(proto policy.Protocol, port uint16, list ...string) dptest.Set {
 // AllowAll returns a rule that allows everything.
 func AllowAll(id string) dataplane.Rule { return dataplane.Rule{ID: id, Action: policy.Allow} }
 
-// RulesState has one endpoint with one policy of these rules.
+// RulesState returns a state with one endpoint, whose policy has these rules.
 func RulesState(rules ...dataplane.Rule) dptest.State {
 	s := InSync()
 	s.Sets["s:a"] = NetSet("10.0.1.1/32", "fd00:1::1/128")

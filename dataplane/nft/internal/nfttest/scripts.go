@@ -15,12 +15,15 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Script is a parsed testdata/*.txtar: sections "update" in the language of internal/worldtext,
-// each followed by what comes of it in each form, "chains" and "lookups": "FORM ruleset", the sets
-// and chains that a node with nothing on it does not have or has otherwise, or "FORM delta", the
-// operations that were sent to the applier. A section "interfaces" has a line "NAME KIND MASTER"
-// for each port of a master, and "faults" lists the errors. The first comment says why the scenario
-// exists.
+// Script is a parsed testdata/*.txtar. Its first comment says why the scenario exists. It has these
+// sections:
+//
+//   - "update" has updates in the language of internal/worldtext.
+//   - "FORM ruleset" has the sets and chains after the updates, without those that an empty node
+//     has, too. FORM is "chains" or "lookups".
+//   - "FORM delta" has the operations that were sent to the applier.
+//   - "interfaces" has a line "NAME KIND MASTER" for each port of a master.
+//   - "faults" has the errors.
 type Script struct {
 	Path    string
 	Archive txtar.Archive
@@ -47,7 +50,7 @@ func ReadScripts(t *testing.T, dir string) (out []Script) {
 // Name returns the name of the file without its extension.
 func (s Script) Name() string { return strings.TrimSuffix(filepath.Base(s.Path), ".txtar") }
 
-// Steps are the updates of each section.
+// Steps returns the updates of each section "update".
 func (s Script) Steps(t *testing.T) (out [][]policy.Update) {
 	t.Helper()
 	for _, f := range s.Archive.Files {

@@ -14,13 +14,15 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// World makes random states out of few names and addresses, so that much of it meets.
+// World makes random states from few names and addresses, so that many of them occur in several
+// objects.
 type World struct{ *rand.Rand }
 
-// NewWorld returns the World of a seed; stream keeps tests with equal seeds apart.
+// NewWorld returns the World of a seed. With different streams, tests with equal seeds get
+// different worlds.
 func NewWorld(seed, stream uint64) World { return World{rand.New(rand.NewPCG(seed, stream))} }
 
-// AddrPool returns the addresses that random states are made of.
+// AddrPool returns the addresses from which random states are made.
 func AddrPool() []netip.Addr {
 	var out []netip.Addr
 	for _, a := range []string{
@@ -35,7 +37,7 @@ func AddrPool() []netip.Addr {
 // Pick returns a random item.
 func Pick[T any](w World, items []T) T { return items[w.IntN(len(items))] }
 
-// Some returns up to n random items, distinct and in random order, often none.
+// Some returns up to n random items. The result is nil unless a random number is below chance.
 func Some[T any](w World, chance float64, n int, item func() T) []T {
 	if w.Float64() >= chance {
 		return nil
@@ -128,16 +130,17 @@ func (w World) rule(id string) dataplane.Rule {
 	return r
 }
 
-// DSCP returns one of a few code points: the ends, some neighbours and some that are alone.
+// DSCP returns one of a few code points: the lowest and highest, some neighbours, and some without
+// neighbours.
 func (w World) DSCP() policy.DSCP { return Pick(w, DSCPs()) }
 
 // Header returns random fields of the IP header.
 func (w World) Header() policy.Header { return policy.Header{DSCP: w.DSCP()} }
 
-// DSCPs returns the code points that random rules and packets have.
+// DSCPs returns the code points of random rules and packets.
 func DSCPs() []policy.DSCP { return []policy.DSCP{0, 0, 0, 1, 10, 11, 46, 62, 63} }
 
-// variant returns a rule that differs in one list, or in nothing.
+// variant returns a rule that differs from r in one list, or in nothing but its ID.
 func (w World) variant(r dataplane.Rule, id string) dataplane.Rule {
 	r.ID = id
 	nets, ports := Some(w, 0.9, 3, w.Prefix), Some(w, 0.9, 3, w.portRange)
@@ -157,7 +160,7 @@ func (w World) variant(r dataplane.Rule, id string) dataplane.Rule {
 func (w World) rules(id string) (out []dataplane.Rule) {
 	for i := range w.IntN(4) {
 		next := w.rule(fmt.Sprintf("%s-%d", id, i))
-		if i > 0 && w.IntN(3) == 0 { // what differs little from its neighbour may be merged with it
+		if i > 0 && w.IntN(3) == 0 { // a rule that differs little from its neighbour may be merged with it
 			next = w.variant(out[i-1], next.ID)
 		}
 		out = append(out, next)
@@ -238,7 +241,7 @@ func (w World) Tiers(s dptest.State) (out []dataplane.TierPolicies) {
 	return out
 }
 
-// Packet returns a random packet, and the transport header and payload that it has.
+// Packet returns a random packet, with its transport header and payload.
 func (w World) Packet() (p dptest.Packet, transport []byte) {
 	pool := AddrPool()
 	p = dptest.Packet{Src: Pick(w, pool), Dst: Pick(w, pool), Protocol: Pick(w, protocols()), Header: w.Header()}
@@ -252,7 +255,7 @@ func (w World) Packet() (p dptest.Packet, transport []byte) {
 	case p.Protocol == policy.ProtocolICMP, p.Protocol == policy.ProtocolICMPv6:
 		p.ICMPType, p.ICMPCode = uint8(w.IntN(3)), uint8(w.IntN(2))
 		transport = ICMPHeader(p.ICMPType, p.ICMPCode)
-	default: // what looks like ports and is none, often cut short
+	default: // bytes that look like ports but are none, and are often cut short
 		transport = Ports(w.Port(), w.Port())[:w.IntN(6)]
 	}
 	if name := fmt.Sprintf("way%d", w.IntN(4)); name != "way3" {
