@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rcu waits for the packets that are under way in the kernel.
+// Package rcu waits until packets that are under way have left the kernel.
 //
-// Netfilter handles each packet from reception to transmission in one read-side critical section of
-// RCU. After a grace period, every packet that was under way at its start has left the kernel. So
-// no packet uses rules, elements or connections that were replaced before it.
+// Netfilter handles each packet in one read-side critical section of RCU, from reception to
+// transmission. So when a grace period ends, every packet that was under way at its beginning has
+// left the kernel. No later packet uses rules, elements or connections that were replaced before
+// the grace period.
 //
 // # Usage
 //
 //	commit(transaction)
 //	err := rcu.Synchronize()
-//	// No packet is under way that was judged by the rules before the transaction.
+// No packet is under way any more to which rules from before the transaction applied.
 //
-// Supported says beforehand whether Synchronize works.
+// Supported reports in advance whether Synchronize works.
 //
 // # Concurrency
 //
@@ -20,6 +21,6 @@
 //
 // # Errors
 //
-// Synchronize fails at once where membarrier(2) is refused: by a container's seccomp filter, with
-// nohz_full processors, and on systems other than Linux.
+// Synchronize fails at once if membarrier(2) is refused: by the seccomp filter of a container, with
+// nohz_full processors, or on systems other than Linux.
 package rcu

@@ -13,7 +13,7 @@ const (
 	global = 1 // MEMBARRIER_CMD_GLOBAL
 )
 
-// Supported returns why Synchronize fails at once, or nil. It does not wait.
+// Supported returns the reason why Synchronize would fail at once, or nil. It does not wait.
 func Supported() error {
 	commands, _, errno := unix.Syscall(unix.SYS_MEMBARRIER, query, 0, 0)
 	switch {
@@ -25,7 +25,7 @@ func Supported() error {
 	return nil
 }
 
-// Synchronize waits for one grace period of RCU, 15 to 20 ms mostly.
+// Synchronize waits for one grace period of RCU, usually 15 to 20 ms.
 func Synchronize() error {
 	if _, _, errno := unix.Syscall(unix.SYS_MEMBARRIER, global, 0, 0); errno != 0 {
 		return fmt.Errorf("rcu: membarrier: %w", errno)
