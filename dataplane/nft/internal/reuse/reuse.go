@@ -2,8 +2,9 @@
 
 package reuse
 
-// Map returns an empty map of the type: the same one, or a new one if it may have grown, because clear takes
-// time in proportion to the largest size that a map had.
+// Map returns an empty map of the same type. If m is small, it clears and returns m. Otherwise it
+// returns a new map, because clear takes time in proportion to the largest size that a map ever
+// had.
 func Map[K comparable, V any](m map[K]V) map[K]V {
 	const small = 64
 	if len(m) > small {
