@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package testhook has the settings of the nftables backend that only this module's tests can set:
-// others can neither import the package nor set the fields.
+// Package testhook has settings of the nftables backend that only tests of this module can make.
+// Other modules can neither import the package nor set the fields.
 //
 // # Usage
 //
@@ -16,17 +16,17 @@
 // There are none.
 package testhook
 
-// Classes are settings of render.ClassesConfig.
+// Classes has settings of render.ClassesConfig.
 type Classes struct{ fewNumbers, chains bool }
 
-// FewNumbers makes many classes and outcomes collide, because their numbers are few.
+// FewNumbers limits the numbers of classes and outcomes to a few, so that many collide.
 func FewNumbers() Classes { return Classes{fewNumbers: true} }
 
-// Chains writes all policy as chains, as if every group were over its limit.
+// Chains makes all policy chains, as if every group were over its limit.
 func Chains() Classes { return Classes{chains: true} }
 
-// HasFewNumbers reports whether it is FewNumbers.
+// HasFewNumbers reports whether the settings are those of FewNumbers.
 func (c Classes) HasFewNumbers() bool { return c.fewNumbers }
 
-// HasChains reports whether it is Chains.
+// HasChains reports whether the settings are those of Chains.
 func (c Classes) HasChains() bool { return c.chains }
