@@ -31,14 +31,14 @@ func (e *Encoder) AddChain(c *ruleset.Chain) {
 	e.batch.String(unix.NFTA_CHAIN_TYPE, h.Type.String())
 }
 
-// ChangePolicy changes nothing of a base chain but its policy.
+// ChangePolicy changes only the policy of a base chain.
 func (e *Encoder) ChangePolicy(c *ruleset.Chain) {
 	object := chainObject(c.Name)
 	e.message(unix.NFT_MSG_NEWCHAIN, 0, object, unix.NFTA_CHAIN_NAME)
 	e.batch.Uint32(unix.NFTA_CHAIN_POLICY, uint32(e.verdictCode(object, c.Hook.Policy)))
 }
 
-// DeleteChain deletes a chain, whose rules must be gone.
+// DeleteChain deletes a chain. The chain must not have rules any more.
 func (e *Encoder) DeleteChain(name string) {
 	e.message(unix.NFT_MSG_DELCHAIN, 0, chainObject(name), unix.NFTA_CHAIN_NAME)
 }

@@ -12,20 +12,20 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// maxElements bounds the list of elements in one message: its length is a 16-bit number, and
-// one that wraps loses elements without an error.
+// maxElements limits the length in bytes of the list of elements in one message. The length is a
+// 16-bit number. If it overflows, elements are lost without an error.
 const maxElements = 60 << 10
 
-// element is an element in the kernel's form. Keys and data of several fields are joined,
-// each padded to words.
+// element is an element in the kernel's form. If a key or data has several fields, they are joined,
+// and each is padded to words.
 type element struct {
 	key []byte
-	// end is the last key of an interval of a concatenation, nil for others.
+	// end is the last key of an interval of a concatenation, or nil for other elements.
 	end []byte
-	// boundary is set if an interval, of a set of one field, ends before key. Such an element has
-	// nothing but its key.
+	// boundary is set if the element ends an interval of a set with one field: the interval ends
+	// before key. Such an element has only a key.
 	boundary bool
-	// code and chain are the verdict of a verdict map; data the value of another map.
+	// code and chain are the verdict of a verdict map. data is the value of another map.
 	verdict bool
 	code    int32
 	chain   string
@@ -34,7 +34,8 @@ type element struct {
 	timeout time.Duration
 }
 
-// plain reports whether an element has nothing but a key and perhaps a verdict, as nearly all have.
+// plain reports whether the element has only a key, and perhaps a verdict. Nearly all elements are
+// plain.
 func (e *element) plain() bool {
 	return e.end == nil && e.data == nil && e.comment == "" && e.timeout == 0
 }
@@ -74,7 +75,7 @@ func appendData(a *netlink.Attrs, typ uint16, value []byte) {
 	a.End(nest)
 }
 
-// appendCounter appends a counter, as a set has it for each of its elements.
+// appendCounter appends a counter that a set gives to each of its elements.
 func appendCounter(a *netlink.Attrs, typ uint16) {
 	nest := a.Begin(typ)
 	a.String(unix.NFTA_EXPR_NAME, "counter")
@@ -82,17 +83,17 @@ func appendCounter(a *netlink.Attrs, typ uint16) {
 	a.End(nest)
 }
 
-// Sizes of what appendPlain writes.
+// Sizes of the attributes that appendPlain writes.
 const (
 	header   = 4
 	nest     = 0x8000
 	flagsLen = header + 4
-	// verdictLen is a verdict without a chain: data, verdict, code.
+	// verdictLen is the size of a verdict without a chain: data, verdict, code.
 	verdictLen = header + header + header + 4
 )
 
-// appendPlain writes a key and a verdict with one computation of all lengths: there are
-// hundreds of thousands.
+// appendPlain writes a key and a verdict. It computes all lengths at once, because there are
+// hundreds of thousands of elements.
 func appendPlain(a *netlink.Attrs, e *element) {
 	padded := (len(e.key) + 3) &^ 3
 	total, chain := header+2*header+padded, 0

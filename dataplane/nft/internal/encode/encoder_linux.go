@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Encoder appends the messages of one table to a batch. Err returns an error if it could not encode
-// an object.
+// Encoder appends the messages of one table to a batch. If it could not encode an object, Err
+// returns an error.
 type Encoder struct {
 	batch  *nfnl.Batch
 	family ruleset.Family
@@ -27,20 +27,21 @@ type Encoder struct {
 	errs  []error
 }
 
-// Sets returns the set with a name, or nil if there is none. The elements of the set are not read.
+// Sets returns the set with a name, or nil if there is none. An Encoder does not read the elements
+// of the set.
 type Sets func(name string) *ruleset.Set
 
-// New returns an Encoder of one table. Several may share a batch. sets finds the sets that rules look up;
-// without such rules it may be nil.
+// New returns an Encoder for one table. Several Encoders may share a batch. sets returns the sets
+// that rules look up. If no rule looks up a set, it may be nil.
 func New(batch *nfnl.Batch, family ruleset.Family, table string, sets Sets) *Encoder {
 	e := &Encoder{batch: batch, family: family, table: table}
 	e.rules = &ruleEncoder{enc: e, sets: sets, forms: fieldForms()}
 	return e
 }
 
-// Begin starts a transaction. Its first message only requests the new generation, and gets the
-// errors that the kernel cannot attribute to another message. If there is no table yet, the message
-// creates it; for the flags see AddTable.
+// Begin begins a transaction. Its first message requests the new generation. The kernel also
+// answers it with errors that belong to no other message. If there is no table yet, the message
+// creates it. For the flags see AddTable.
 func (e *Encoder) Begin(flags uint32) {
 	e.batch.Reset()
 	e.setID, e.errs = 0, nil
@@ -54,8 +55,8 @@ func (e *Encoder) fail(o nfnl.Object, format string, args ...any) {
 	e.errs = append(e.errs, fmt.Errorf("encode: %s: %w", o, fmt.Errorf(format, args...)))
 }
 
-// message opens a message about an object, with the table's name and, as the attribute name, the
-// object's; zero is no attribute.
+// message opens a message about an object, with the name of the table. If name is not zero, it is
+// the attribute for the name of the object.
 func (e *Encoder) message(typ, flags uint16, object nfnl.Object, name uint16) {
 	e.batch.Message(typ, flags, e.family.Number(), object)
 	e.batch.String(AttrTable, e.table)
@@ -66,8 +67,9 @@ func (e *Encoder) message(typ, flags uint16, object nfnl.Object, name uint16) {
 
 func tableObject(name string) nfnl.Object { return nfnl.Object{Kind: "table", Name: name} }
 
-// AddTable creates the table unless it exists. It leaves an existing table as it is, unless that has
-// PERSIST and the flags have OWNER as well: then the socket that sends the batch owns it from here on.
+// AddTable creates the table if it does not exist. It leaves an existing table as it is, with one
+// exception: if the table has the flag PERSIST and flags also have OWNER, the socket that sends the
+// batch becomes the table's owner.
 func (e *Encoder) AddTable(flags uint32) {
 	e.message(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_ECHO, tableObject(e.table), 0)
 	if flags != 0 {
@@ -75,7 +77,7 @@ func (e *Encoder) AddTable(flags uint32) {
 	}
 }
 
-// CreateTable creates the table, which must not exist. Kernels before 5.10 ignore the comment.
+// CreateTable creates the table, which must not exist yet. Kernels before 5.10 ignore the comment.
 func (e *Encoder) CreateTable(flags uint32, comment string) {
 	e.message(unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE|unix.NLM_F_EXCL, tableObject(e.table), 0)
 	e.batch.Uint32(unix.NFTA_TABLE_FLAGS, flags)

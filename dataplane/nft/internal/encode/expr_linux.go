@@ -13,17 +13,16 @@ import (
 )
 
 const (
-	// word is the size in bytes that fields of a concatenation are padded to. The registers have room
-	// for that many words.
+	// word is the size in bytes to which fields of a concatenation are padded. The registers have
+	// space for words of them.
 	word  = 4
 	words = 16
-	// firstRegister is the first register that holds data, by the number that the kernel lists it
-	// with.
+	// firstRegister is the first register for data, by the number with which the kernel lists it.
 	firstRegister = unix.NFT_REG_1
 )
 
-// register returns the number of the register that begins at a word, as the kernel lists it: those
-// of 16 bytes by their old numbers.
+// register returns the number of the register that begins at a word, as the kernel lists it. If the
+// register could be one of 16 bytes, that is its old number.
 func register(at int) uint32 {
 	if at%4 == 0 {
 		return uint32(firstRegister + at/4)
@@ -31,17 +30,17 @@ func register(at int) uint32 {
 	return uint32(unix.NFT_REG32_00 + at)
 }
 
-// wordsOf returns the number of words of a value.
+// wordsOf returns the number of words that a value takes.
 func wordsOf(size int) int { return (size + word - 1) / word }
 
-// Padded returns the size of a value as a field of a concatenation.
+// Padded returns the size that a value takes as a field of a concatenation.
 func Padded(size int) int { return wordsOf(size) * word }
 
-// exprs writes a list of expressions: the common ones, attribute by attribute as the kernel lists
-// them.
+// exprs writes a list of expressions. It has methods for common expressions, which write the
+// attributes in the order in which the kernel lists them.
 type exprs struct{ netlink.Attrs }
 
-// mark is an open expression.
+// mark has the positions of an expression that is being written.
 type mark struct{ elem, data int }
 
 func (x *exprs) begin(name string) mark {
@@ -75,7 +74,7 @@ func (x *exprs) payload(base, offset, size, to uint32) {
 	x.end(m)
 }
 
-// ct loads a property of the connection. direction is negative if the property has none.
+// ct loads a property of the connection. If the property has no direction, direction is negative.
 func (x *exprs) ct(key uint32, direction int, to uint32) {
 	m := x.begin("ct")
 	x.Uint32(unix.NFTA_CT_KEY, key)
@@ -94,7 +93,7 @@ func (x *exprs) cmp(op uint32, value []byte) {
 	x.end(m)
 }
 
-// within compares with a range of values, both ends included.
+// within compares with a range of values, inclusive.
 func (x *exprs) within(op uint32, first, last []byte) {
 	m := x.begin("range")
 	x.Uint32(unix.NFTA_RANGE_SREG, firstRegister)
@@ -104,7 +103,8 @@ func (x *exprs) within(op uint32, first, last []byte) {
 	x.end(m)
 }
 
-// mask keeps the bits of a register that are set in keep, and then flips those of flip.
+// mask keeps those bits of a register that are set in keep, and then flips those that are set in
+// flip.
 func (x *exprs) mask(at uint32, keep, flip []byte) {
 	m := x.begin("bitwise")
 	x.Uint32(unix.NFTA_BITWISE_SREG, at)
@@ -115,7 +115,7 @@ func (x *exprs) mask(at uint32, keep, flip []byte) {
 	x.end(m)
 }
 
-// shiftRight shifts what is in a register towards the lower bits.
+// shiftRight shifts the value in a register towards the lower bits.
 func (x *exprs) shiftRight(at, size uint32, bits uint8) {
 	m := x.begin("bitwise")
 	x.Uint32(unix.NFTA_BITWISE_SREG, at)
@@ -142,7 +142,7 @@ func (x *exprs) verdict(code int32, chain string) {
 	x.end(m)
 }
 
-// appendVerdict appends a nest of data that is a verdict.
+// appendVerdict appends a verdict as a nest of data.
 func appendVerdict(a *netlink.Attrs, typ uint16, code int32, chain string) {
 	data := a.Begin(typ)
 	verdict := a.Begin(unix.NFTA_DATA_VERDICT)
@@ -154,11 +154,11 @@ func appendVerdict(a *netlink.Attrs, typ uint16, code int32, chain string) {
 	a.End(data)
 }
 
-// noRegister means that a lookup only matches.
+// noRegister is for a lookup that puts no value into a register.
 const noRegister = ^uint32(0)
 
-// lookup looks the first register up in a set, and puts the value that a map has for it into a
-// register.
+// lookup looks up the value in the first register in a set. If to is a register, the set is a map,
+// and its value is put into to.
 func (x *exprs) lookup(set string, id, to uint32, not bool) (idAt int) {
 	m := x.begin("lookup")
 	x.String(unix.NFTA_LOOKUP_SET, set)

@@ -12,14 +12,14 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// fieldForm is the form of a field. The size of an unknown field is zero.
+// fieldForm has the type and the load of a field. For an unknown field, size is zero.
 type fieldForm struct {
 	typ  ruleset.Type
 	size int
 	load ruleset.Load
 }
 
-// fieldForms returns the forms of all fields, by number.
+// fieldForms returns the forms of all fields, indexed by field.
 func fieldForms() *[256]fieldForm {
 	all := new([256]fieldForm)
 	for _, f := range ruleset.Fields() {
@@ -90,7 +90,7 @@ func maskBytes(mask uint32, size int) []byte {
 	return binary.BigEndian.AppendUint32(make([]byte, max(0, size-4)), mask)[max(0, 4-size):]
 }
 
-// width returns the number of bytes that are loaded for a field.
+// width returns the number of bytes that the kernel loads for a field.
 func (f *fieldForm) width() int {
 	if f.load.Size != 0 {
 		return int(f.load.Size)
@@ -98,14 +98,14 @@ func (f *fieldForm) width() int {
 	return f.size
 }
 
-// loadBits loads the bytes that hold a field's bits, and clears all other bits.
+// loadBits loads the bytes that contain a field's bits, and clears all other bits.
 func (x *exprs) loadBits(f *fieldForm) {
 	width := f.width()
 	x.loadField(f.load, firstRegister, uint32(width))
 	x.mask(firstRegister, maskBytes(f.load.Mask, width), make([]byte, width))
 }
 
-// shifted returns a value, in network byte order, as loadBits loads it.
+// shifted returns a value in the form in which loadBits loads it.
 func (f *fieldForm) shifted(v []byte) []byte {
 	var n uint32
 	for _, b := range v {
@@ -114,10 +114,10 @@ func (f *fieldForm) shifted(v []byte) []byte {
 	return maskBytes(n<<f.load.Shift, f.width())
 }
 
-// compare tests one field. An interface name of fewer than 16 bytes stands for all that begin with
-// it. Bits without a mask mean any of them.
+// compare tests one field. An interface name of fewer than 16 bytes stands for all names that begin
+// with it. Bits without a mask match if any of them is set.
 func (e *ruleEncoder) compare(c ruleset.Compare) {
-	if bytes.Equal(c.Last, c.Value) { // nft, too, encodes a range of one value as that value
+	if bytes.Equal(c.Last, c.Value) { // nft also encodes a range of one value as that value
 		c.Last = nil
 	}
 	form := &e.forms[c.Field]
@@ -139,7 +139,7 @@ func (e *ruleEncoder) compare(c ruleset.Compare) {
 		e.compareRange(c, op)
 	case c.Mask != nil:
 		e.load(fields[:])
-		if !c.Whole() { // with a mask of all bits, nft omits it as well
+		if !c.Whole() { // nft also omits a mask with all bits
 			x.mask(firstRegister, c.Mask, make([]byte, size))
 		}
 		x.cmp(op, c.Value)
@@ -147,7 +147,7 @@ func (e *ruleEncoder) compare(c ruleset.Compare) {
 		none := make([]byte, size)
 		e.load(fields[:])
 		x.mask(firstRegister, c.Value, none)
-		x.cmp(op^1, none) // Any bit left under the mask: EQ and NEQ are 0 and 1.
+		x.cmp(op^1, none) // whether any bit is left under the mask: EQ and NEQ are 0 and 1
 	case form.load.Mask != 0:
 		x.loadBits(form)
 		x.cmp(op, form.shifted(c.Value))
@@ -160,8 +160,8 @@ func (e *ruleEncoder) compare(c ruleset.Compare) {
 	}
 }
 
-// compareRange compares with an interval. Of an address, it loads only the bytes of a prefix, and
-// masks the other bits, as nft does. So nft lists it as a prefix again.
+// compareRange compares with an interval. If the interval is a prefix of addresses, it loads only
+// the bytes of the prefix and masks the other bits, as nft does. So nft lists it as a prefix again.
 func (e *ruleEncoder) compareRange(c ruleset.Compare, op uint32) {
 	form := &e.forms[c.Field]
 	t := form.typ

@@ -10,12 +10,12 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// natRegisters are the registers with the values of a translation; zero means none.
+// natRegisters has the registers with the values of a translation; zero means none.
 type natRegisters struct{ addr, port, portLast uint32 }
 
 func (e *ruleEncoder) nat(s ruleset.NAT) {
 	at := e.natValues(s)
-	var flags uint32 // the kernel sets these, and lists them
+	var flags uint32 // the kernel sets these flags, and lists them
 	if at.addr != 0 {
 		flags |= unix.NF_NAT_RANGE_MAP_IPS
 	}

@@ -2,13 +2,13 @@
 
 package encode
 
-// Numbers of the kernel's that golang.org/x/sys/unix does not have.
+// Numbers of the kernel that golang.org/x/sys/unix does not have.
 const (
-	// AttrTable is the attribute with the table's name in every message: NFTA_TABLE_NAME,
-	// NFTA_CHAIN_TABLE and so on.
+	// AttrTable is the attribute with the name of the table. It is the same in all messages:
+	// NFTA_TABLE_NAME, NFTA_CHAIN_TABLE and so on.
 	AttrTable = 1
-	// AttrWithin names the chain of rules or the set of elements: NFTA_RULE_CHAIN,
-	// NFTA_SET_ELEM_LIST_SET.
+	// AttrWithin is the attribute with the name of the chain of a rule (NFTA_RULE_CHAIN), or of the
+	// set of elements (NFTA_SET_ELEM_LIST_SET).
 	AttrWithin = 2
 
 	AttrTableUserdata = 6  // NFTA_TABLE_USERDATA
@@ -22,7 +22,7 @@ const (
 	attrFlowtableHookPriority = 2 // NFTA_FLOWTABLE_HOOK_PRIORITY
 	attrFlowtableHookDevices  = 3 // NFTA_FLOWTABLE_HOOK_DEVS
 	attrDeviceName            = 1 // NFTA_DEVICE_NAME
-	// maxDevices is how many interfaces one message may have: fewer than NFT_NETDEVICE_MAX.
+	// maxDevices limits the interfaces in one message: it is less than NFT_NETDEVICE_MAX.
 	maxDevices = 255
 
 	TableOwner   = 0x2 // NFT_TABLE_F_OWNER
@@ -40,7 +40,7 @@ const (
 	nftBitwiseRshift   = 2
 	nftSetConcat       = 0x80
 
-	// Types of entries in userdata: of a table, and of a set besides that of the key's byte order.
+	// Types of entries in userdata of a table and of a set.
 	udataTableComment     = 0
 	udataSetDataByteOrder = 1
 	udataSetComment       = 7

@@ -13,22 +13,24 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// Place is the position of a rule: the netlink flags of its message, and at most one other rule.
+// Place is the position of a rule: the netlink flags of its message, and at most one of the other
+// fields.
 type Place struct {
 	Flags uint16
-	// Replaces is the handle of the rule that it replaces.
+	// Replaces is the handle of the rule that this rule replaces.
 	Replaces uint64
-	// After is the handle of the rule that it comes after. AfterNew is the same for a rule of this
-	// batch, by what AddRule returned.
+	// After is the handle of the rule that comes directly before this rule. AfterNew is the same
+	// for a rule of this batch: the number that AddRule returned.
 	After    uint64
 	AfterNew uint32
 }
 
-// AddRule adds the rule with the index to a chain, and returns the sequence number of its message.
+// AddRule adds a rule to a chain, and returns the sequence number of its message. index is for
+// errors.
 func (e *Encoder) AddRule(chain string, index int, r *ruleset.Rule, at Place) uint32 {
 	object := ruleObject(chain, index)
 	body := e.rules
-	hash := body.encode(object, r) // First, because it adds the messages of anonymous sets.
+	hash := body.encode(object, r) // first, because it adds the messages of anonymous sets
 	b := e.batch
 	e.message(unix.NFT_MSG_NEWRULE, at.Flags, object, unix.NFTA_RULE_CHAIN)
 	id := uint32(b.Len())
@@ -65,16 +67,16 @@ func ruleObject(chain string, index int) nfnl.Object {
 	return nfnl.Object{Kind: "rule", Name: chain, Index: index + 1}
 }
 
-// DeleteRule deletes the rule with the index, by its handle.
+// DeleteRule deletes the rule with the handle. index is for errors.
 func (e *Encoder) DeleteRule(chain string, index int, handle uint64) {
 	e.message(unix.NFT_MSG_DELRULE, 0, ruleObject(chain, index), AttrWithin)
 	e.batch.Uint64(unix.NFTA_RULE_HANDLE, handle)
 }
 
-// Rule returns the expressions of a rule and its userdata, as AddRule would write them in a batch of
-// their own. They are valid until the next call. It uses the batch.
+// Rule returns the expressions and the userdata of a rule, as AddRule would write them in a batch
+// with only this rule. They are valid until the next call. Rule overwrites the batch.
 func (e *Encoder) Rule(chain string, index int, r *ruleset.Rule) (exprs, userdata []byte) {
-	e.batch.Reset() // anonymous sets go into it
+	e.batch.Reset() // anonymous sets are written to the batch
 	e.setID = 0
 	hash := e.rules.encode(ruleObject(chain, index), r)
 	e.key = ruleUserdata(e.key[:0], r.Comment, hash)
@@ -90,18 +92,18 @@ func ruleUserdata(data []byte, comment string, hash uint64) []byte {
 	return appendHash(data, hash)
 }
 
-// ruleEncoder encodes the expressions of one rule after another.
+// ruleEncoder encodes the expressions of rules, one rule after another.
 type ruleEncoder struct {
 	enc   *Encoder
 	sets  Sets
 	forms *[256]fieldForm
-	// object names the rule in errors.
+	// object identifies the rule in errors.
 	object nfnl.Object
-	// exprs are the expressions of the rule. ids has the positions in them of the numbers of anonymous
-	// sets. Such a number is valid only within one transaction.
+	// exprs has the expressions of the rule. ids has the positions of the numbers of anonymous sets
+	// in them. Such a number is valid only within one transaction.
 	exprs exprs
 	ids   []idAt
-	// hash of the anonymous sets of the rule.
+	// hash is a hash of the anonymous sets of the rule.
 	hash uint64
 }
 
@@ -113,8 +115,8 @@ type idAt struct {
 
 func (e *ruleEncoder) fail(format string, args ...any) { e.enc.fail(e.object, format, args...) }
 
-// encode puts the rule's expressions into e.exprs, adds its anonymous sets to the batch, and returns
-// the hash of it all.
+// encode writes the rule's expressions to e.exprs, and adds its anonymous sets to the batch. It
+// returns a hash of all these and the comment.
 func (e *ruleEncoder) encode(object nfnl.Object, r *ruleset.Rule) (hash uint64) {
 	e.exprs.Reset()
 	e.object, e.ids, e.hash = object, e.ids[:0], hashSeed
@@ -137,7 +139,7 @@ func (e *ruleEncoder) encode(object nfnl.Object, r *ruleset.Rule) (hash uint64) 
 	}
 	data, _ := e.exprs.Data()
 	for _, i := range e.ids {
-		e.exprs.PutUint32(i.at, 0) // The hash must not depend on the transaction.
+		e.exprs.PutUint32(i.at, 0) // the hash must not depend on the transaction
 	}
 	return mix(mix(e.hash, data), []byte(r.Comment))
 }
@@ -240,8 +242,9 @@ func (e *ruleEncoder) assign(s ruleset.Assign) {
 	}
 }
 
-// lookup looks fields up in a named set, whose key must be of the fields' types, and puts the value that
-// a map has for them into a register. It returns the set, nil if there is none.
+// lookup looks up fields in a named set. The types of the set's key must be those of the fields. If
+// the set is a map, its value is put into the register to. lookup returns the set, or nil if there
+// is none.
 func (e *ruleEncoder) lookup(fields []ruleset.Field, name string, to uint32, not bool) *ruleset.Set {
 	set := e.sets(name)
 	if set == nil {
@@ -256,10 +259,11 @@ func (e *ruleEncoder) lookup(fields []ruleset.Field, name string, to uint32, not
 	return set
 }
 
-// lookupAnonymous is lookup in an anonymous set, which exists as long as the rule. It adds the set, also
-// to the rule's hash. The set is a verdict map if the register is that of verdicts.
+// lookupAnonymous looks up fields in an anonymous set, which exists as long as the rule. It adds
+// the set to the batch and to the rule's hash. If to is the register for verdicts, the set is a
+// verdict map.
 func (e *ruleEncoder) lookupAnonymous(fields []ruleset.Field, elements []ruleset.Element, to uint32, not bool) {
-	s := &ruleset.Set{Name: "__set%d", Size: uint32(len(elements))} // The kernel puts in a number.
+	s := &ruleset.Set{Name: "__set%d", Size: uint32(len(elements))} // the kernel replaces %d by a number
 	if to == unix.NFT_REG_VERDICT {
 		s.Name, s.Verdicts = "__map%d", true
 	}

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// verdictType stands for "the data are verdicts" (NFT_DATA_VERDICT).
+	// verdictType is the data type of verdict maps (NFT_DATA_VERDICT).
 	verdictType = 0xffffff00
-	// typeBits is the width of each field's type in the type of a concatenation.
+	// typeBits is the number of bits for each field in the type of a concatenation.
 	typeBits = 6
 )
 
@@ -28,22 +28,22 @@ func (e *Encoder) AddSet(s *ruleset.Set) {
 	object := setObject(s.Name)
 	e.batch.Message(unix.NFT_MSG_NEWSET, unix.NLM_F_CREATE, e.family.Number(), object)
 	e.setAttrs(&e.batch.Attrs, object, s)
-	// any number that no anonymous set has
+	// any number that no anonymous set of the transaction has
 	e.setID++
 	e.batch.Uint32(unix.NFTA_SET_ID, e.setID)
 }
 
-// DeleteSet deletes a set and its elements.
+// DeleteSet deletes a set with its elements.
 func (e *Encoder) DeleteSet(name string) {
 	e.message(unix.NFT_MSG_DELSET, 0, setObject(name), unix.NFTA_SET_NAME)
 }
 
-// AddElements adds elements to a set, in as many messages as needed.
+// AddElements adds elements to a set, in as many messages as necessary.
 func (e *Encoder) AddElements(s *ruleset.Set, elements []ruleset.Element) {
 	e.elements(elementsObject(s), unix.NFT_MSG_NEWSETELEM, s, 0, elements, nil)
 }
 
-// DeleteElements deletes elements of a set, in as many messages as needed.
+// DeleteElements deletes elements of a set, in as many messages as necessary.
 func (e *Encoder) DeleteElements(s *ruleset.Set, elements []ruleset.Element) {
 	e.elements(elementsObject(s), unix.NFT_MSG_DELSETELEM, s, 0, elements, nil)
 }
@@ -52,10 +52,10 @@ func elementsObject(s *ruleset.Set) nfnl.Object {
 	return nfnl.Object{Kind: "elements of set", Name: s.Name}
 }
 
-// SetAttrs appends the attributes of a named set, as the kernel lists them.
+// SetAttrs appends the attributes of a named set, in the order in which the kernel lists them.
 func (e *Encoder) SetAttrs(a *netlink.Attrs, s *ruleset.Set) { e.setAttrs(a, setObject(s.Name), s) }
 
-// setAttrs is SetAttrs for an object, which errors name.
+// setAttrs does what SetAttrs does. object is for errors.
 func (e *Encoder) setAttrs(a *netlink.Attrs, object nfnl.Object, s *ruleset.Set) {
 	a.String(unix.NFTA_SET_TABLE, e.table)
 	a.String(unix.NFTA_SET_NAME, s.Name)
@@ -72,7 +72,7 @@ func (e *Encoder) setAttrs(a *netlink.Attrs, object nfnl.Object, s *ruleset.Set)
 		desc := a.Begin(unix.NFTA_SET_DESC)
 		if s.Size != 0 {
 			size := s.Size
-			if s.Interval && len(s.Key) == 1 { // The kernel counts both ends.
+			if s.Interval && len(s.Key) == 1 { // the kernel counts both ends
 				size *= 2
 			}
 			a.Uint32(unix.NFTA_SET_DESC_SIZE, size)
@@ -130,7 +130,7 @@ func setFlags(s *ruleset.Set) uint32 {
 	return flags
 }
 
-// setUserdata returns the entries by which nft prints elements, and the comment.
+// setUserdata returns the entries that nft needs to print elements, and the comment.
 func setUserdata(s *ruleset.Set) []byte {
 	data := userdata.AppendUint32(nil, userdata.NFTNL_UDATA_SET_KEYBYTEORDER, byteOrder(s.Key))
 	if len(s.Data) > 0 {
@@ -142,8 +142,8 @@ func setUserdata(s *ruleset.Set) []byte {
 	return data
 }
 
-// elements adds or removes elements. id is zero, or that of an anonymous set. The elements
-// go into the hash, if it is not nil.
+// elements adds or deletes elements. id is zero, or the number of an anonymous set. If hash is not
+// nil, the elements are added to it.
 func (e *Encoder) elements(
 	object nfnl.Object, typ uint16, s *ruleset.Set, id uint32, elements []ruleset.Element, hash *uint64,
 ) {
@@ -180,8 +180,8 @@ func (e *Encoder) elements(
 	end()
 }
 
-// element writes one element. An interval of one field is two: where it starts, and the first key
-// behind it.
+// element writes one element. An interval with one field becomes two elements: its first key, and
+// the key after its last one.
 func (e *Encoder) element(object nfnl.Object, s *ruleset.Set, el *ruleset.Element, raw *element, keyOnly bool) {
 	var ok bool
 	e.key = e.key[:0]
@@ -225,12 +225,12 @@ func (e *Encoder) element(object nfnl.Object, s *ruleset.Set, el *ruleset.Elemen
 	}
 	appendElement(&e.batch.Attrs, raw)
 	e.key = append(e.key, last...)
-	if end := e.key[len(e.key)-len(last):]; increment(end) { // otherwise the interval ends with the last key
+	if end := e.key[len(e.key)-len(last):]; increment(end) { // otherwise the interval ends with the last possible key
 		appendElement(&e.batch.Attrs, &element{key: end, boundary: true})
 	}
 }
 
-// value copies everything but the key of an element.
+// value copies the parts of an element other than its key.
 func (e *Encoder) value(s *ruleset.Set, el *ruleset.Element, raw *element) bool {
 	if (el.Verdict != nil) != s.Verdicts || (len(el.Data) > 0) != (len(s.Data) > 0) ||
 		len(el.Comment) > ruleset.MaxComment {
@@ -249,8 +249,8 @@ func (e *Encoder) value(s *ruleset.Set, el *ruleset.Element, raw *element) bool 
 	return ok
 }
 
-// pack joins the fields of a key or of data; in a concatenation each is padded to a word. The result
-// is valid until e.key is filled again.
+// pack joins the fields of a key or of data. In a concatenation, each field is padded to a word.
+// The result is valid until e.key changes.
 func (e *Encoder) pack(types []ruleset.Type, values []ruleset.Value) ([]byte, bool) {
 	if len(values) != len(types) {
 		return nil, false
@@ -271,7 +271,7 @@ func (e *Encoder) pack(types []ruleset.Type, values []ruleset.Value) ([]byte, bo
 	return e.key[start:], true
 }
 
-// concatenation returns the number and length of the type of a key or of data.
+// concatenation returns the number and the length of the type of a key or of data.
 func concatenation(types []ruleset.Type) (number, length uint32, ok bool) {
 	for _, t := range types {
 		if t.Size() == 0 {
@@ -298,7 +298,7 @@ func byteOrder(types []ruleset.Type) uint32 {
 	return network
 }
 
-// increment increments a key. It returns false after the last key.
+// increment adds one to a key. After the last possible key, it returns false.
 func increment(key []byte) bool {
 	for i := len(key) - 1; i >= 0; i-- {
 		key[i]++
