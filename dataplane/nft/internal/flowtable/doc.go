@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package flowtable installs a flowtable: packets of established connections of workloads take the kernel's fast path.
+// Package flowtable installs a flowtable, with which packets of established connections of
+// workloads use the kernel's fast path.
 //
 //	workload or uplink ─▶ ingress ─┬─ in the flowtable ─────────────────────────────▶ out
 //	                               └─ otherwise ─▶ all chains ─▶ forward: flow add ─▶ out
 //
-// A packet on the fast path bypasses all chains, routing and connection tracking. So the caller deletes the table
-// before each change that concerns established connections, and installs it again afterwards. In between, all packets
-// traverse the chains, and none is lost. The next accepted packet of a connection puts the connection on the fast path
-// again.
+// A packet on the fast path bypasses all chains, routing and connection tracking. So the caller
+// must delete the table before each change that affects established connections, and install it
+// again afterwards. In between, all packets traverse the chains, and none is lost. When the chains
+// next accept a packet of a connection, the connection is on the fast path again.
 //
-// The flowtable has a table of its own, so that one deletion takes all connections off the fast path.
+// The flowtable is in a table of its own. So one deletion removes all connections from the fast
+// path.
 //
 // # Usage
 //
@@ -24,7 +26,7 @@
 //
 // # Errors
 //
-// They name the table and wrap the kernel's error. Install returns a *dataplane.FeatureError, and installs no table, if
-// the kernel has no flowtables, or cannot end connections in them. On systems other than Linux, New returns
-// errors.ErrUnsupported.
+// Errors name the table and wrap the kernel's error. If the kernel has no flowtables, or cannot end
+// connections in them, Install returns a *dataplane.FeatureError and installs no table. On systems
+// other than Linux, New returns errors.ErrUnsupported.
 package flowtable

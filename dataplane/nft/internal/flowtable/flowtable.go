@@ -6,10 +6,11 @@ import "net/netip"
 
 // Config configures a Table.
 type Config struct {
-	// NetNS is a file descriptor of the network namespace, needed only during New. Zero means that of the calling
-	// thread.
+	// NetNS is a file descriptor of the network namespace, needed only during New. Zero means the
+	// namespace of the calling thread.
 	NetNS int
-	// PolicyTable is the name of the table with the policy. The table of the flowtable is PolicyTable + "-flowtable".
+	// PolicyTable is the name of the table with the policy. The flowtable is in the table
+	// PolicyTable + "-flowtable".
 	PolicyTable string
 	// Uplinks are the names of the node's interfaces to other hosts. Connections between a workload and an uplink may
 	// use the fast path.

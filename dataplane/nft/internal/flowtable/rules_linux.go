@@ -15,8 +15,8 @@ import (
 const (
 	flowtableName = "fast"
 	setUplinks    = "uplinks"
-	// priority is after the forward chains of other tables (NF_IP_PRI_FILTER is 0), so that packets which they drop do
-	// not put a connection on the fast path.
+	// priority is after the forward chains of other tables (NF_IP_PRI_FILTER is 0). So a packet
+	// that these drop does not put its connection on the fast path.
 	priority = 10_000
 )
 
@@ -28,9 +28,9 @@ func setOwn(f sets.Family) string {
 	return "own6"
 }
 
-// rules returns the table. A packet of an established connection puts it on the fast path if one end is an own address
-// of a workload, and the other end an uplink or an own address of another workload. Both directions of a connection
-// match, or neither does.
+// rules returns the table. A packet of an established connection puts the connection on the fast
+// path in two cases: between two own addresses of workloads, or between an own address of a
+// workload and an uplink. Both directions of a connection match, or neither does.
 func rules(table string, uplinks []string, own []Address, devices []string) *ruleset.Table {
 	chain := &ruleset.Chain{
 		Name: "forward", Hook: &ruleset.Hook{Point: ruleset.Forward, Priority: priority, Policy: build.Accept()},
@@ -64,7 +64,7 @@ func rules(table string, uplinks []string, own []Address, devices []string) *rul
 	return t
 }
 
-// elements returns the addresses of a family, in order, each once.
+// elements returns the addresses of a family as elements, in order and without duplicates.
 func elements(own []Address, f sets.Family) (out []ruleset.Element) {
 	all := slices.SortedFunc(slices.Values(own), func(a, b Address) int {
 		return cmp.Or(cmp.Compare(a.Interface, b.Interface), a.Addr.Compare(b.Addr))

@@ -27,7 +27,9 @@ type Table struct {
 	sets    map[string]*ruleset.Set
 }
 
-// New returns a Table, and writes nothing. Errors: that of opening the socket.
+// New returns a Table. It writes nothing.
+//
+// Errors: that of opening the socket.
 func New(cfg Config) (*Table, error) {
 	conn, err := nfnl.Dial(nfnl.Config{NetNS: cfg.NetNS})
 	if err != nil {
@@ -41,31 +43,33 @@ func New(cfg Config) (*Table, error) {
 	return t, nil
 }
 
-// Close closes the socket, and the kernel deletes the table.
+// Close closes the socket. The kernel then deletes the table.
 func (t *Table) Close() error { return t.conn.Close() }
 
 // Name returns the name of the table, which is of family inet.
 func (t *Table) Name() string { return t.name }
 
-// Exists reports whether the kernel has a table of that name.
+// Exists reports whether the kernel has a table with that name.
 func (t *Table) Exists() (bool, error) {
 	head, err := readback.New(t.conn, ruleset.FamilyINet, t.name).Head()
 	return head.Exists, t.wrap("read", err)
 }
 
-// Delete deletes the table: from then on, all packets traverse the chains. It does nothing if there is no table.
+// Delete deletes the table. From then on, all packets traverse the chains. If there is no table, it
+// does nothing.
 func (t *Table) Delete() error {
 	t.enc.Begin(0) // creates the table if it is missing, so that the deletion succeeds
 	t.enc.DeleteTable()
 	return t.wrap("delete", t.conn.Commit(t.batch, nil))
 }
 
-// Install installs the table: connections between two of the own addresses, and between one of them and an uplink, use
-// the fast path. devices are the interfaces of workloads and uplinks; the kernel refuses a device that does not exist.
-// Without devices or own addresses, Install does nothing.
+// Install installs the table. Connections between two of the own addresses, and between one of them
+// and an uplink, then use the fast path. devices are the interfaces of workloads and uplinks; the
+// kernel refuses a device that does not exist. If there are no devices or no own addresses, Install
+// does nothing.
 //
-// The socket owns the table: the kernel deletes the table when the process ends for any reason. So the table never
-// outlives the process that updates it.
+// The socket owns the table, so the kernel deletes the table when the process ends for any reason.
+// So the table never outlives the process that updates it.
 func (t *Table) Install(own []Address, devices []string) error {
 	if len(own) == 0 || len(devices) == 0 {
 		return nil
@@ -102,8 +106,9 @@ func (t *Table) Install(own []Address, devices []string) error {
 	return t.wrap("add", err)
 }
 
-// endsOffloaded reports whether the kernel can end a connection on the fast path, which policy needs: since Linux 6.4,
-// and in the longterm versions since 6.1.37 ("netfilter: ctnetlink: Support offloaded conntrack entry deletion").
+// endsOffloaded reports whether the kernel can end a connection on the fast path, which is
+// necessary for policy. It can since Linux 6.4, and in 6.1 since 6.1.37 ("netfilter: ctnetlink:
+// Support offloaded conntrack entry deletion").
 func endsOffloaded() bool {
 	return !kernel.OlderThan(6, 4, 0) || !kernel.OlderThan(6, 1, 37) && kernel.OlderThan(6, 2, 0)
 }
