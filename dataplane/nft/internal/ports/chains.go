@@ -23,11 +23,11 @@ const (
 
 // The names of the sets.
 const (
-	// setPorts leads from the port of an endpoint to its chain.
+	// setPorts is a map from the port of an endpoint to the chain for its frames.
 	setPorts = "ports"
-	// setMACs and setAddresses have what a port may send with.
+	// setMACs and setAddresses have the addresses with which a port may send.
 	setMACs, setAddresses4, setAddresses6 = "macs", "addresses4", "addresses6"
-	// setOwned has the addresses of endpoints, which no other port may use.
+	// setOwned4 and setOwned6 have the addresses of endpoints, with which no other port may send.
 	setOwned4, setOwned6 = "owned4", "owned6"
 	// setHostLocal has the link-local addresses that the host has on bridges.
 	setHostLocal = "host-local"
@@ -35,12 +35,12 @@ const (
 	setLinkLocal = "link-local"
 )
 
-// AddressSets returns the names of the sets whose elements are a port and an address that may send
-// from it, each once for IPv4 and IPv6.
+// AddressSets returns the names of the sets of allowed addresses, for IPv4 and IPv6. Their elements
+// are pairs of a port and an address that the port may send from.
 func AddressSets() [2]string { return [2]string{setAddresses4, setAddresses6} }
 
-// priority of the base chain: before br_netfilter (0), by which the hooks of IP see the frame, and
-// before the priorities of nft for this family.
+// priority of the base chain. It is before br_netfilter (0), by which the hooks of IP see a frame,
+// and before all priorities that nft names for this family.
 const priority = -300
 
 // The EtherTypes, protocols and types of messages.
@@ -74,8 +74,8 @@ func heads() []ruleset.Set {
 	}
 }
 
-// linkLocal returns the set of link-local addresses. It is a set, and not a comparison, because nft
-// 1.0.6 lists a comparison of bytes without a name as a number.
+// linkLocal returns the set of link-local addresses. It is a set instead of a comparison, because
+// nft 1.0.6 lists a comparison of bytes without a name as a number.
 func linkLocal() *ruleset.Set {
 	first, last := linkLocalRange()
 	return &ruleset.Set{
@@ -110,7 +110,7 @@ func chains(cfg *Config) []*ruleset.Chain {
 		),
 		plain(
 			chainPort,
-			// Of the frame itself: meta protocol is that behind a VLAN tag.
+			// The EtherType of the frame itself. Meta protocol would be the one after a VLAN tag.
 			build.Always(ruleset.VMap{Fields: []ruleset.Field{ruleset.EtherType}, Elements: []ruleset.Element{
 				toChain(etherIPv4, chainIPv4), toChain(etherARP, chainARP), toChain(etherIPv6, chainIPv6),
 			}}),
@@ -129,7 +129,7 @@ func chains(cfg *Config) []*ruleset.Chain {
 		),
 		plain(
 			chainARP,
-			// With other lengths, the addresses are elsewhere.
+			// With other lengths, the addresses would be at other places.
 			build.When(build.Drop(), ether(etherARP), differs(ruleset.ARPHlen, 6)),
 			build.When(build.Drop(), ether(etherARP), differs(ruleset.ARPPlen, 4)),
 			build.When(
@@ -155,7 +155,8 @@ func chains(cfg *Config) []*ruleset.Chain {
 	}
 }
 
-// base returns the base chain: it divides ports of endpoints from others.
+// base returns the base chain. It leads frames from ports of endpoints to their chain, and filters
+// those of other ports.
 func base(cfg *Config) *ruleset.Chain {
 	c := &ruleset.Chain{Name: chainBase, Hook: &ruleset.Hook{
 		Point: ruleset.Prerouting, Priority: priority, Policy: build.Accept(),
@@ -171,7 +172,8 @@ func base(cfg *Config) *ruleset.Chain {
 	target := build.InSet(setOwned6, ruleset.NDTarget)
 	c.Rules = append(
 		c.Rules,
-		// A priority tag before another tag: Linux removes both, and the other rules see neither's packet.
+		// A priority tag before another tag: Linux removes both, and the other rules would not see
+		// the packet.
 		build.When(
 			build.Drop(),
 			build.OneOf(ruleset.Protocol, ruleset.EtherTypeOf(etherVLAN), ruleset.EtherTypeOf(etherProvider)),
@@ -187,7 +189,7 @@ func base(cfg *Config) *ruleset.Chain {
 	return c
 }
 
-// ipv6 returns the rules about the source of IPv6.
+// ipv6 returns the rules about the source of IPv6 packets.
 func ipv6() []ruleset.Rule {
 	first, last := linkLocalRange()
 	types := func(match ruleset.Match, v ruleset.Verdict) ruleset.Rule {
@@ -210,8 +212,8 @@ func ipv6() []ruleset.Rule {
 	}
 }
 
-// icmpv6 returns the rules about packets of IPv6 whose source is right. A packet whose transport protocol the
-// kernel cannot find drops: no rule before the last matches it.
+// icmpv6 returns the rules about IPv6 packets with an allowed source. If the kernel cannot find the
+// transport protocol of a packet, the packet drops: no rule before the last one matches it.
 func icmpv6() []ruleset.Rule {
 	others := discovery()
 	others.Not = true
@@ -230,7 +232,7 @@ func icmpv6() []ruleset.Rule {
 	}
 }
 
-// discovery returns the match of messages of neighbour discovery.
+// discovery returns a match on messages of neighbour discovery.
 func discovery() ruleset.In {
 	in := ruleset.In{Fields: []ruleset.Field{ruleset.ICMPv6Type}}
 	for typ := uint8(typeRouterSolicitation); typ <= typeRedirect; typ++ {
@@ -239,7 +241,7 @@ func discovery() ruleset.In {
 	return in
 }
 
-// differs matches any other value of one byte.
+// differs returns a match on all values of one byte except v.
 func differs(f ruleset.Field, v uint8) ruleset.Match {
 	return ruleset.Compare{Field: f, Not: true, Value: ruleset.Byte(v)}
 }
@@ -250,14 +252,14 @@ func toChain(etherType uint16, chain string) ruleset.Element {
 	return ruleset.Element{Key: []ruleset.Value{ruleset.EtherTypeOf(etherType)}, Verdict: &v}
 }
 
-// ether matches the EtherType behind a VLAN tag, which the fields of IP and ARP need.
+// ether returns a match on the EtherType after a VLAN tag. The fields of IP and ARP need it.
 func ether(etherType uint16) ruleset.Match {
 	return build.Equals(ruleset.Protocol, ruleset.EtherTypeOf(etherType))
 }
 
 func isICMPv6() ruleset.Match { return build.Equals(ruleset.L4Proto, ruleset.Byte(protocolICMPv6)) }
 
-// fragmented matches whether there is a fragment header.
+// fragmented returns a match on packets with a fragment header, or without one.
 func fragmented(is bool) ruleset.Match {
 	v := ruleset.Byte(0)
 	if is {

@@ -1,40 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ports renders the nftables table of family bridge that binds workloads behind a bridge to their
-// addresses: no port of a bridge can send with the address of another.
+// Package ports renders the nftables table of family bridge. This table binds workloads behind a
+// bridge to their addresses: no port of the bridge can send with an address of another port.
 //
-// The hooks of IP see packets of bridged workloads with the interface of the bridge, so policy tells the workloads
-// apart by address (S171). This table makes the address say who sent a packet. It sees each frame that a port
-// receives, before the bridge learns its source and before br_netfilter.
+// The hooks of IP see packets of bridged workloads with the interface of the bridge, so policy
+// distinguishes the workloads by their addresses (S171). With this table, the source address proves
+// which workload sent a packet. The table sees each frame that a port receives, before the bridge
+// learns the frame's source and before br_netfilter.
 //
 //	frame ─▶ prerouting ─┬─ port of an endpoint ─▶ port-mac ─▶ port ─┬─▶ port-ipv4
 //	                     │                                           ├─▶ port-arp
 //	                     ├─ other port with the prefix: drop         └─▶ port-ipv6 ─▶ port-icmpv6 ─▶ port-target
 //	                     └─ any other port: drop what has an address of an endpoint
 //
-// A port of an endpoint sends IPv4, ARP and IPv6 without a VLAN tag, with the MAC address and the addresses of the
-// endpoint:
+// A port of an endpoint may send IPv4, ARP and IPv6 without a VLAN tag, with the MAC address and
+// the addresses of the endpoint:
 //
 //   - IPv4 from its addresses, or a DHCP request from the unspecified address;
-//   - ARP with such a sender, or a probe for such an address (RFC 5227);
-//   - IPv6 from its addresses, or from a link-local address that the host does not have on a bridge;
-//   - from the unspecified IPv6 address: duplicate address detection of such an address, router solicitations,
-//     and reports of multicast listeners (RFC 3590);
-//   - neighbour advertisements for such an address; no router advertisements or redirects.
+//   - ARP with one of its addresses as sender, or a probe for one of them (RFC 5227);
+//   - IPv6 from its addresses, or from a link-local address that the host does not have on a
+//     bridge;
+//   - from the unspecified IPv6 address: duplicate address detection of such an address, router
+//     solicitations, and reports of multicast listeners (RFC 3590);
+//   - neighbour advertisements for such an address, but no router advertisements or redirects.
 //
-// Neighbour discovery in fragments drops, as RFC 6980 has it. A priority tag (a VLAN tag with the identifier 0)
-// drops because Linux receives such a frame like one without a tag, while br_netfilter does not look into it.
-// Frames of any other port drop if they claim an address of an endpoint: as the source of IP, the sender of ARP, or
-// the target of an advertisement.
+// Neighbour discovery in fragments drops, as RFC 6980 requires. A priority tag (a VLAN tag with the
+// identifier 0) drops, too: Linux receives such a frame like one without a tag, but br_netfilter
+// does not look into it. Frames of any other port drop if they claim an address of an endpoint: as
+// the source of IP, the sender of ARP, or the target of an advertisement.
 //
-// The table does not track connections and has no rule for a single endpoint: endpoints are elements of hash sets.
-// An address that moves is allowed at neither port until the main table has its new owner (Port.Withheld).
+// The table does not track connections. Endpoints are elements of hash sets, and have no rules of
+// their own. An address that moves to another port is allowed at neither port until the main table
+// has its new owner (Port.Withheld).
 //
 // # Limits
 //
-// Workloads can use each other's link-local addresses. Frames to group addresses of IEEE 802.1D skip the hook: see
-// docs/bridges.md. Names of ports are those of the whole
-// namespace, so a port with the prefix drops on any bridge.
+// Workloads can use each other's link-local addresses. Frames to group addresses of IEEE 802.1D do
+// not pass the hook: see docs/bridges.md. The names of ports apply to the whole namespace. So a
+// port with the prefix and without an endpoint drops on every bridge.
 //
 // # Usage
 //
@@ -44,7 +47,7 @@
 //
 // # Concurrency
 //
-// A Renderer is for one goroutine at a time.
+// Only one goroutine at a time may use a Renderer.
 //
 // # Errors
 //

@@ -13,28 +13,29 @@ import (
 
 // Config configures a Renderer.
 type Config struct {
-	// Table is the name of the table. Tables of family bridge have names of their own.
+	// Table is the name of the table. A table of family bridge may have the same name as one of
+	// another family.
 	Table string
-	// InterfacePrefix is what the names of ports of workloads begin with.
+	// InterfacePrefix is the beginning of the names of workloads' ports.
 	InterfacePrefix string
-	// AcceptUnknown treats a port with the InterfacePrefix and without an endpoint like any other port.
-	// By default it drops.
+	// AcceptUnknown treats a port with the InterfacePrefix and without an endpoint as any other
+	// port. By default its frames drop.
 	AcceptUnknown bool
 }
 
 // MAC is an Ethernet address.
 type MAC [6]byte
 
-// Port is a port of a bridge that an endpoint has.
+// Port is the port of a bridge that belongs to an endpoint.
 type Port struct {
-	// Addresses that may send from the port.
+	// Addresses are the addresses that may send from the port.
 	Addresses []netip.Addr
-	// Withheld are addresses that belong to the port, but may not send from it yet: no other port may
-	// use them either.
+	// Withheld are addresses that belong to the port, but may not send from it yet. No other port
+	// may use them either.
 	Withheld []netip.Addr
-	// MAC is the only source of frames. Zero allows any.
+	// MAC is the only allowed source of frames. Zero allows all.
 	MAC MAC
-	// Drop drops all frames from the port. Its addresses are still not for others.
+	// Drop drops all frames from the port. Other ports still may not use its addresses.
 	Drop bool
 }
 
@@ -46,7 +47,7 @@ type Renderer struct {
 	sets []*sets.ElementSet
 	// ports has the elements of each port.
 	ports map[string][]element
-	// uses counts the ports with an element: two may claim one address.
+	// uses has the number of ports with each element, because two ports may have the same address.
 	uses  map[elementID]int
 	fresh bool // no delta has been flushed yet
 }
@@ -77,7 +78,7 @@ func New(cfg Config) *Renderer {
 	return r
 }
 
-// set returns a set by its name, which exists.
+// set returns the set with the name, which must exist.
 func (r *Renderer) set(name string) *sets.ElementSet {
 	i := slices.IndexFunc(r.sets, func(s *sets.ElementSet) bool { return s.Name() == name })
 	return r.sets[i]
@@ -108,7 +109,7 @@ func (r *Renderer) SetPort(name string, p *Port) {
 // Ports returns the number of ports.
 func (r *Renderer) Ports() int { return len(r.ports) }
 
-// elements returns the elements of a port, each once.
+// elements returns the elements of a port, without duplicates.
 func (r *Renderer) elements(name string, p *Port) (out []element) {
 	if p == nil {
 		return nil
@@ -138,7 +139,7 @@ func (r *Renderer) elements(name string, p *Port) (out []element) {
 	return out
 }
 
-// distinct returns the addresses of the lists, each once and sorted.
+// distinct returns the addresses of all lists, sorted and without duplicates.
 func distinct(lists ...[]netip.Addr) []netip.Addr {
 	all := slices.Concat(lists...)
 	for i := range all {
@@ -148,8 +149,8 @@ func distinct(lists ...[]netip.Addr) []netip.Addr {
 	return slices.Compact(all)
 }
 
-// SetHost sets the addresses that the host has on its bridges. Workloads may not use its link-local
-// addresses; others are not for workloads anyway.
+// SetHost sets the addresses that the host has on its bridges. Workloads must not use its
+// link-local addresses. Its other addresses are in no set of allowed addresses anyway.
 func (r *Renderer) SetHost(addresses []netip.Addr) {
 	var elements []ruleset.Element
 	for _, a := range distinct(addresses) {
@@ -160,7 +161,8 @@ func (r *Renderer) SetHost(addresses []netip.Addr) {
 	r.set(setHostLocal).Replace(elements)
 }
 
-// Flush returns the changes of the table since the last call, the whole table the first time.
+// Flush returns the changes of the table since the last call. The first call returns the whole
+// table.
 func (r *Renderer) Flush() *ruleset.Delta {
 	d := &ruleset.Delta{}
 	if r.fresh {
@@ -173,7 +175,7 @@ func (r *Renderer) Flush() *ruleset.Delta {
 	return d
 }
 
-// Table returns the table with all changes, flushed or not.
+// Table returns the table with all changes, including those that were not flushed.
 func (r *Renderer) Table() *ruleset.Table {
 	t := &ruleset.Table{
 		Family: ruleset.FamilyBridge, Name: r.cfg.Table, Chains: slices.Clone(r.chains),
