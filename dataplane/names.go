@@ -45,9 +45,9 @@ type Pool struct {
 	Disabled bool
 }
 
-// Service has backends of a service, as policy.ServiceBackends does: each address serves each port. A
-// service may have several such objects, as a Kubernetes Service has several EndpointSlices. Several
-// goroutines may read a Service that nobody changes.
+// Service has backends of a service, as policy.ServiceBackends does: each address serves each port.
+// A service may have several such objects, as a Kubernetes Service has several EndpointSlices.
+// Several goroutines may read a Service that nobody changes.
 type Service struct {
 	// Key of the ServiceBackends. It is the identity of the Service.
 	Key policy.Key

@@ -28,9 +28,9 @@
 // the same policy, and a chain of a few rules on protocol and port. So the cost of a new connection
 // does not depend on the number of rules.
 //
-//	classify-DIR                finds the class: which IP sets and lists of prefixes contain the address
-//	group-DIR/HASH              finds the number of the class's outcome for this group
-//	outcome-DIR/HASH            decides by the rules of tiers and profiles that hold for the class
+//	classify-DIR                the class: which IP sets and lists of prefixes have the address
+//	group-DIR/HASH              the number of the class's outcome for this group
+//	outcome-DIR/HASH            the rules of tiers and profiles that hold for the class
 //
 // A group whose lookups would cost too much is written as chains of rules. Config.Classes has the
 // limits:
