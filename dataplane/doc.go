@@ -7,6 +7,8 @@
 //   - [Dataplane], the interface that a backend for nftables, routes or another target implements;
 //   - [Driver], which programs several backends in order, retries, and reports status.
 //
+// A batch reaches the kernel as follows:
+//
 //	           Batch            Apply          ┌──▶ nft: policy, profiles, IP sets, endpoints
 //	graph ──────────────▶ Driver ──────────────┤        then, once an endpoint's policy is in,
 //	        back-pressure   merge, retry,      └──▶ routes: the way to the endpoint

@@ -32,6 +32,8 @@ import (
 //
 //	prepare ─▶ handovers, main table ─▶ admit
 //
+// The steps on the port table are:
+//
 //   - prepare: ports lose addresses, and gain those that no other port has lost. So the address of
 //     a new endpoint is bound to its port before policy admits the endpoint.
 //   - admit: ports gain the addresses that other ports have lost.

@@ -11,6 +11,7 @@
 //
 //	commit(transaction)
 //	err := rcu.Synchronize()
+//
 // No packet is under way any more to which rules from before the transaction applied.
 //
 // Supported reports in advance whether Synchronize works.
