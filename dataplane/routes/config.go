@@ -15,8 +15,9 @@ import (
 
 // Defaults of Config.
 const (
-	// DefaultProtocol marks our routes and neighbour entries. It is free in iproute2's list of
-	// route protocols and outside what routing daemons use (up to 199).
+	// DefaultProtocol is the protocol number that marks our routes and neighbour entries.
+	// iproute2's list of route protocols has no name for it, and routing daemons use numbers up to
+	// 199.
 	DefaultProtocol = 219
 	// DefaultTable is the main routing table.
 	DefaultTable = 254
@@ -36,50 +37,53 @@ const tableLocal = 255
 // firstFreeProtocol is the least protocol number that the kernel does not use itself.
 const firstFreeProtocol = 5
 
-// Config of a Dataplane. The zero value has the defaults.
+// Config configures a Dataplane. The zero value has the defaults.
 type Config struct {
-	// NetNS is the file descriptor of the network namespace to work in. It must stay open for
-	// as long as the Dataplane is used. 0 means the program's own. Another one needs CAP_SYS_ADMIN,
-	// besides the CAP_NET_ADMIN that is always needed.
+	// NetNS is the file descriptor of the network namespace to work in. It must stay open for as
+	// long as the Dataplane is used. 0 means the program's own namespace. CAP_NET_ADMIN is always
+	// needed; another namespace needs CAP_SYS_ADMIN as well.
 	NetNS int
 	// Protocol number by which our routes and neighbour entries are known: 5 to 255, used by no other
 	// process on the node. 0 means DefaultProtocol.
 	Protocol uint8
-	// Tables that routes go into, each route into all of them. Packets that come in by an interface of a
-	// VRF are routed by the VRF's table alone: add that of each VRF from which workloads are to be reached.
-	// Nil means DefaultTable. Not 255, which is the kernel's.
+	// Tables are the routing tables. Each route is added to all of them. A VRF has a table of its
+	// own, and packets that come in by one of its interfaces are routed by that table alone: list
+	// the table of each VRF from which workloads are to be reached. Nil means DefaultTable. Table
+	// 255 is not allowed, because it is the kernel's.
 	Tables []uint32
-	// Parent is the interface that packets of VXLAN and IP-in-IP devices leave by, or its VRF. Empty leaves
-	// that to routing. It does not limit from where such packets are accepted.
+	// Parent is the interface, or its VRF, by which encapsulated packets of VXLAN and IP-in-IP
+	// devices leave. Empty means that routing decides. Parent does not limit from where
+	// encapsulated packets are accepted.
 	Parent string
 	// Metric of all routes. 0 is the kernel's default: 0 for IPv4, 1024 for IPv6.
 	Metric uint32
-	// NoDirect leaves routes to blocks of other nodes that lead there without a tunnel to another
-	// process, such as a routing daemon.
+	// NoDirect means that no routes to blocks of other nodes are added, except through tunnels. Set
+	// it if another process adds the direct routes, such as a routing daemon.
 	NoDirect bool
 	// VXLAN has the parameters of VXLAN devices. They are made when the node has a tunnel address.
 	VXLAN VXLANConfig
 	// IPIP has the parameters of the IP-in-IP device. It is made when the node has an address for it.
 	IPIP IPIPConfig
-	// Gateways are addresses that the host answers for on every endpoint's interface, as
-	// 169.254.1.1, which workloads have for a default gateway. See Proxy for what the kernel needs
-	// besides; proxy_ndp is set where it needs that.
+	// Gateways are addresses such as 169.254.1.1 that workloads have as their default gateway. The
+	// host answers ARP and NDP requests for them on every endpoint's interface. See Proxy for what
+	// the kernel needs for that. This package also sets proxy_ndp for IPv6 gateways.
 	Gateways []netip.Addr
-	// Bridges are the names of bridges whose ports are the interfaces of workloads, as of
-	// render.Config.Bridges. An endpoint whose interface is a port of one has no route, neighbour entry,
-	// proxy entry or setting, and is not at fault for that: the route of the bridge's subnet leads to it.
-	// It gets them once the interface leaves the bridge. The subnet's route, forwarding and rp_filter of
-	// the bridge are the administrator's. Empty means none.
+	// Bridges are the names of bridges whose ports are the interfaces of workloads, as in
+	// render.Config.Bridges. If an endpoint's interface is a port of such a bridge, the route of
+	// the bridge's subnet leads to the workload. Then this package adds no route, neighbour entry,
+	// proxy entry or setting for the endpoint, and the endpoint is not at fault. It adds them once
+	// the interface leaves the bridge. The route of the subnet, and forwarding and rp_filter of the
+	// bridge, are the administrator's task. Empty means none.
 	Bridges []string
-	// UnknownRouteTimeout is how long a route with our protocol, to an unknown workload, stays after its
-	// interface was first seen. A CNI plugin may have added it. Watch or the next Apply removes it after
-	// that time. 0 means at once.
+	// UnknownRouteTimeout is for routes with our protocol that no known workload needs: a CNI
+	// plugin may have added one before the workload is known. Such a route stays for this time
+	// after its interface was first seen. Then Watch or the next Apply removes it. 0 means at once.
 	UnknownRouteTimeout time.Duration
-	// ForwardAllIPv4 sets net.ipv4.conf.all.forwarding: for all interfaces at once, also those to
-	// other nodes.
+	// ForwardAllIPv4 sets net.ipv4.conf.all.forwarding. The kernel then forwards packets from all
+	// interfaces, also those to other nodes.
 	ForwardAllIPv4 bool
-	// ForwardAllIPv6 sets net.ipv6.conf.all.forwarding, without which the kernel forwards no IPv6
-	// at all. It changes how all of the node's interfaces treat router advertisements.
+	// ForwardAllIPv6 sets net.ipv6.conf.all.forwarding. Without that sysctl the kernel forwards no
+	// IPv6 packets. It also changes how all of the node's interfaces treat router advertisements.
 	ForwardAllIPv6 bool
 	// Sysctls to set on every endpoint's interface, besides forwarding.
 	Sysctls []Sysctl
@@ -105,8 +109,8 @@ type VXLANConfig struct {
 
 // IPIPConfig has the parameters of the IP-in-IP device. The zero value has the defaults.
 type IPIPConfig struct {
-	// Device is the name of the device. Empty means DefaultIPIPDevice. Not "tunl0", which is the
-	// kernel's own.
+	// Device is the name of the device. Empty means DefaultIPIPDevice. "tunl0" is not allowed,
+	// because it is the kernel's own.
 	Device string
 	// MTU of the device, in bytes. 0 means the default of IPIP.MTU.
 	MTU uint32

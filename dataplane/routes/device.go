@@ -16,8 +16,9 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// device is the desired state of an interface that encapsulates packets, such as a VXLAN. Its name is its
-// identity. String returns the arguments of ip(8) that create it, without its addresses.
+// device is the desired state of an interface that encapsulates packets, such as a VXLAN device.
+// The name is the identity of a device. String returns the arguments of ip(8) that create it,
+// without its addresses.
 type device interface {
 	Object
 	name() string
@@ -26,11 +27,12 @@ type device interface {
 	// encapsulation is the name of the protocol, for errors.
 	encapsulation() string
 	validate() error
-	// fit returns the device with its MTU, and its netlink form. ErrNoInterface: an interface that it
-	// needs does not exist.
+	// fit returns the device with its MTU, and the device as package netlink has it. Errors:
+	// ErrNoInterface if an interface that the device needs does not exist.
 	fit(ls *links) (device, netlink.Link, error)
-	// alter returns the changes from one device to another, without those to parameters that all
-	// interfaces have. If the kernel cannot make them, can is false and the device is recreated.
+	// alter returns the changes that turn the device have into want. Changes to parameters that all
+	// interfaces have are not among them. If the kernel cannot make the changes, can is false and
+	// the device is recreated.
 	alter(c *rtnl.Conn, have, want netlink.Link) (steps []deviceStep, can bool)
 }
 
@@ -40,7 +42,8 @@ type unwantedDevice string
 func (unwantedDevice) kind() string     { return "device" }
 func (d unwantedDevice) String() string { return string(d) }
 
-// vrfKind is the kernel's name of the kind of VRFs, whose own MTU does not depend on their lower devices.
+// vrfKind is the kernel's name of the kind of VRFs. The MTU of a VRF does not depend on its lower
+// devices.
 const vrfKind = "vrf"
 
 // deviceKinds returns the kernel's names of the kinds of devices that this package makes.
@@ -56,7 +59,7 @@ func validateAddresses(addresses []netip.Prefix) error {
 	return errors.Join(errs...)
 }
 
-// defaultMTU stands for the MTU of a lower device that does not exist yet.
+// defaultMTU is assumed for a lower device that does not exist yet.
 const defaultMTU = 1500
 
 // sameDevice reports whether two devices are the same.
@@ -84,8 +87,8 @@ func foreignDevice(l rtnl.Link, protocol uint8) bool {
 	return !slices.Contains(deviceKinds(), l.Kind) || l.Alias != "" && l.Alias != deviceAlias(protocol)
 }
 
-// planDevice returns the changes from the kernel's device to the desired one. It recreates the device
-// only if the kernel cannot change it.
+// planDevice returns the changes that turn the kernel's device into the desired one. They recreate
+// the device only if the kernel cannot change it.
 //
 // Errors: ErrForeign if another interface has the name, ErrNoInterface if the parent does not
 // exist.
@@ -135,9 +138,10 @@ func readDevice(c *rtnl.Conn, index int) (netlink.Link, error) {
 	return h.LinkByIndex(index)
 }
 
-// lowerDevice returns the index of the parent (0 if parent is empty), and the MTU that fits the lower device.
-// That is the parent, or the interface with the local address if there is no parent or it is a VRF. If there
-// is no such interface, or it is the loopback, the device keeps its MTU.
+// lowerDevice returns the index of the parent (0 if parent is empty), and the MTU for the device
+// called name. The MTU is that of the lower device, less the overhead. The lower device is the
+// parent; if there is no parent, or the parent is a VRF, it is the interface with the local
+// address. If no interface has the local address, or the loopback has it, the device keeps its MTU.
 func (l *links) lowerDevice(name, parent string, local netip.Addr, overhead uint32) (index int, mtu uint32, err error) {
 	lower, known := l.linkWithAddress(local)
 	if parent != "" {
@@ -182,7 +186,8 @@ func addDevice(want device, link netlink.Link) deviceStep {
 	}
 }
 
-// noKind returns the error of a kernel without devices of a kind. The device is added once the module is loaded.
+// noKind returns the error for a kernel that has no devices of a kind. A later pass adds the device
+// once the module is loaded.
 func noKind(kind string, err error) error {
 	since := map[string]string{"vxlan": "3.7", "ipip": "3.8", "wireguard": "5.6"}
 	return &dataplane.FeatureError{Feature: "devices of kind " + kind, Since: since[kind], Module: kind, Err: err}
@@ -196,8 +201,8 @@ func deviceError(want device, err error) error {
 	return err
 }
 
-// alterDevice returns the changes to an existing device. special are those to parameters of its
-// kind.
+// alterDevice returns the changes to an existing device. special has the changes to parameters that
+// only devices of its kind have.
 func alterDevice(have rtnl.Link, want netlink.Link, alias string, special []deviceStep) (steps []deviceStep) {
 	attrs := want.Attrs()
 	set := func(text string, do func(h *netlink.Handle, dev netlink.Link) error) {
@@ -221,8 +226,9 @@ func alterDevice(have rtnl.Link, want netlink.Link, alias string, special []devi
 	return steps
 }
 
-// setAddresses returns the changes to the addresses. Link-local ones are the kernel's own.
-// Additions come first, because a device loses all routes with its last IPv4 address.
+// setAddresses returns the changes to the addresses of a device. It leaves link-local addresses,
+// which the kernel adds itself. Additions come first, because a device that loses its last IPv4
+// address loses all its routes.
 func setAddresses(want device, held []netip.Prefix) (steps []deviceStep) {
 	for _, p := range want.addresses() {
 		if !slices.Contains(held, p) {
@@ -259,7 +265,7 @@ func deviceAddress(p netip.Prefix) *netlink.Addr {
 	return a
 }
 
-// unless returns the error, or nil if it is one of those to ignore.
+// unless returns the error, or nil if it is one of ignored.
 func unless(err error, ignored ...syscall.Errno) error {
 	if slices.ContainsFunc(ignored, func(errno syscall.Errno) bool { return errors.Is(err, errno) }) {
 		return nil
@@ -290,8 +296,9 @@ func runSteps(c *rtnl.Conn, name string, ls *links, steps []deviceStep) error {
 	return nil
 }
 
-// unwantedDevices returns the sorted names of our devices that are not desired. Of those named in own,
-// a device without an alias is ours as well: a process may have been killed before it set one.
+// unwantedDevices returns the sorted names of our devices that are not desired. A device is ours if
+// it has our alias. If its name is in own, it is also ours without an alias: a process may have
+// been killed before it set the alias.
 func unwantedDevices(desired map[string]device, own []string, protocol uint8, ls *links) (names []string) {
 	for name, s := range ls.ByName {
 		ours := s.Alias == deviceAlias(protocol) || s.Alias == "" && slices.Contains(own, name)
@@ -303,11 +310,11 @@ func unwantedDevices(desired map[string]device, own []string, protocol uint8, ls
 	return names
 }
 
-// deviceStore has the desired devices; links has those of the kernel.
+// deviceStore has the desired devices. The kernel's devices are in kernelView.links.
 type deviceStore struct {
 	desired map[string]device
 	dirty   bool
-	// own are the names of devices that are ours also without an alias.
+	// own are the names of devices that are ours even if they have no alias.
 	own []string
 }
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package routes programs the ways to workloads, here and on other nodes: routes, neighbour and
-// proxy entries, VXLAN devices with their forwarding databases, IP-in-IP devices, policy routing rules,
-// and the sysctls of interfaces.
+// Package routes programs what the kernel needs to reach workloads, on this node and on others:
+// routes, neighbour and proxy entries, VXLAN devices with their forwarding databases, IP-in-IP
+// devices, policy routing rules, and the sysctls of interfaces.
 //
 //	events ──▶ Dataplane ──▶ objects ──▶ Keeper ──▶ desired ┐
 //	           (translates)                                 ├▶ changes, batched ──▶ kernel
 //	           kernel notifications and dumps ──▶ observed ─┘                       │
 //	                    ▲───────────────────────────────────────────────────────────┘
 //
-// A Keeper keeps objects in the kernel, and can be used alone: it adds the objects that were Set and
-// removes all others of ours. A Dataplane translates the events of a graph into objects of a Keeper.
-// For an endpoint with interface cali1, MAC 66:3e:ca:a4:db:65 and addresses 10.0.0.1 and 2001:db8::1
-// the kernel gets
+// A Keeper keeps objects in the kernel: it adds the objects that were Set, and removes all others
+// that are ours (see Ownership). It can be used alone. A Dataplane translates the events of the
+// calculation graph into objects of a Keeper. An example is an endpoint with interface cali1, MAC
+// 66:3e:ca:a4:db:65 and addresses 10.0.0.1 and 2001:db8::1. For it, the kernel gets
 //
 //	sysctl -w net/ipv4/conf/cali1/forwarding=1
 //	sysctl -w net/ipv6/conf/cali1/forwarding=1
@@ -21,7 +21,9 @@
 //	ip route add 10.0.0.1/32 dev cali1 scope link proto 219 table 254
 //	ip -6 route add 2001:db8::1/128 dev cali1 proto 219 metric 1024 table 254
 //
-// and for a block of another node, by way of a VXLAN device, of an IP-in-IP device or directly,
+// A block is a prefix of addresses that one node gives to its workloads. For three blocks of other
+// nodes, the kernel gets the following. The first is reached through a VXLAN device, the second
+// through an IP-in-IP device, the third directly.
 //
 //	bridge fdb replace 66:03:ca:a4:db:01 dev vxlan.way dst 192.0.2.7 self permanent
 //	ip neigh replace 10.65.2.0 lladdr 66:03:ca:a4:db:01 dev vxlan.way nud permanent protocol 219
@@ -31,52 +33,70 @@
 //
 // # Ownership
 //
-// Ours are the routes in the configured tables, the permanent neighbour entries, the proxy entries
-// and the rules that carry the configured protocol number; tunnel devices with an alias that names
-// it, and whatever is in their forwarding databases. All of that survives a restart of the program.
-// Objects of other processes are never changed and never deleted: if one is in the place of an object of ours,
-// ours is at fault, with ErrForeign. A foreign route or neighbour entry that is identical to the desired one is
-// accepted. If its owner deletes it, the endpoint is at fault with ErrCeded. Sysctls have no owner: they are
-// written where they differ, and stay when an endpoint goes (its interface goes with it).
+// The objects that a Keeper may change or remove are called ours. They are known by marks in the
+// kernel, which survive a restart of the program:
+//
+//   - routes in the configured tables, permanent neighbour entries, proxy entries and rules: by the
+//     configured protocol number;
+//   - tunnel devices: by an alias that contains the protocol number;
+//   - entries of forwarding databases: by their device, which is ours.
+//
+// All other objects belong to other processes and are called foreign. They are never changed and
+// never deleted. If one is in the place of an object of ours, ours is at fault (Apply returns an
+// error for it), with ErrForeign. A foreign route or neighbour entry that is identical to the
+// desired one is accepted. If its owner later deletes it, the endpoint is at fault with ErrCeded.
+//
+// Sysctls have no owner. They are written where they differ from the desired value. When an
+// endpoint is removed, its sysctls keep their value: they disappear with its interface.
 //
 // # Rules
 //
-// Of several routes to one destination, table and metric the first Class is there; see there for the
-// order. Additions come before removals. A route that changes is replaced in one step, so that packets
-// always find one. Only a route that cannot be replaced in one step is deleted first. If the kernel refuses
-// the replacement, the old route is deleted, because it leads to another place.
+// Several routes may be desired for one destination, table and metric. Then the kernel gets only
+// the route whose Class comes first. When that one is deleted, the next takes its place.
 //
-// If two endpoints have the same address, the one with the smaller key has it. The other is at fault with
-// ErrContested until the first is removed. Link-local IPv6 addresses need no route and get none. An
-// endpoint that is administratively down keeps its routes: dropping its traffic is policy.
+// Additions come before removals. A route that changes is replaced in one step, so that packets
+// always find a route. Only a route that cannot be replaced in one step is deleted first. If the
+// kernel refuses the replacement, the old route is deleted, because packets must not go to its next
+// hop any more.
 //
-// Only endpoints add routes to local workloads. The Driver holds an endpoint back until its policy is in
-// the kernel. An endpoint whose interface does not exist or is down is reported as ApplyError.Down until
-// the interface is up. The Driver does not count that as a failure. If an interface's sysctls cannot be
-// set, no route over it is added: without them traffic could pass that should not.
+// If two endpoints have the same address, the endpoint with the smaller key gets its route. The
+// other endpoint is at fault with ErrContested until the first is removed. Link-local IPv6
+// addresses need no route and get none. An endpoint with Down set, which policy denies all traffic,
+// keeps its routes: package nft drops its packets.
 //
-// An endpoint whose interface is a port of one of Config.Bridges gets nothing: the route of the
-// bridge's subnet leads to it. Its objects are added when the interface leaves the bridge.
+// Routes to local workloads come from endpoints alone, not from the events about routes. The Driver
+// withholds an endpoint until its policy is in the kernel. An endpoint whose interface does not
+// exist or is down is reported as ApplyError.Down until the interface is up. The Driver does not
+// count that as a failure. If an interface's sysctls cannot be set, no route over the interface is
+// added: without the sysctls, traffic could pass that should not.
 //
-// What goes through a tunnel is programmed while the node has a tunnel address of the family and
-// encapsulation itself. If the kernel lacks the encapsulation, the node and all nodes behind its
-// tunnels are at fault with a *dataplane.FeatureError, until the kernel's module is loaded.
+// If an endpoint's interface is a port of one of Config.Bridges, the route of the bridge's subnet
+// leads to the workload. Such an endpoint gets no objects until the interface leaves the bridge.
+//
+// Routes through a tunnel need the other end and this one. They are programmed while this node
+// itself has a tunnel address of the same family and encapsulation. If the kernel lacks the
+// encapsulation, this node and all nodes behind its tunnels are at fault with a
+// *dataplane.FeatureError, until the kernel's module is loaded.
 //
 // # Repair
 //
 // The kernel sends notifications about objects that another process removes or changes. The next
-// Apply repairs them; Watch does so at once. Watch also configures an interface that appears or
-// returns. Of the sysctls, the kernel sends notifications for forwarding, rp_filter, proxy_ndp and few
-// others. It sends none for other sysctls and for proxy entries: Resync repairs those.
+// Apply repairs these objects. While Watch runs, it repairs them at once. Watch also configures an
+// interface that appears or returns. For a few sysctls, among them forwarding, rp_filter and
+// proxy_ndp, the kernel sends notifications as well. It sends none for other sysctls and for proxy
+// entries: only Resync repairs these.
 //
 // # Forwarding
 //
-// IPv4 is forwarded where the interface that a packet comes in on has forwarding set, which is done
-// for each endpoint's and for tunnel devices. IPv6 is forwarded where net.ipv6.conf.all.forwarding
-// is set, for all interfaces at once; an interface's own setting only stops it from acting on
-// router advertisements. net.ipv6.conf.all.forwarding changes how the node's other interfaces treat
-// router advertisements, so it is written only if Config.ForwardAllIPv6 is set. The IPv4 setting of the
-// interfaces to other nodes is the administrator's: it is written only if Config.ForwardAllIPv4 is set.
+// The kernel forwards an IPv4 packet if the interface that it comes in on has forwarding set. This
+// package sets it for the interfaces of endpoints and for tunnel devices. It leaves the interfaces
+// to other nodes to the administrator, unless Config.ForwardAllIPv4 is set: then it sets
+// net.ipv4.conf.all.forwarding.
+//
+// The kernel forwards IPv6 packets only if net.ipv6.conf.all.forwarding is set, for all interfaces
+// at once. (An interface's own IPv6 setting only stops it from acting on router advertisements.)
+// That sysctl changes how all interfaces of the node treat router advertisements. Therefore it is
+// written only if Config.ForwardAllIPv6 is set.
 //
 // # Usage
 //
@@ -96,14 +116,17 @@
 // # Concurrency
 //
 // A Keeper may be used from any goroutine. A Dataplane is for one goroutine, as the Driver has it;
-// Watch and Stats alone may run beside it.
+// Only Watch and Stats may be called from other goroutines at the same time.
 //
 // # Errors
 //
-// Apply and Resync of a Keeper return a join of *ObjectError, one for each object at fault; those
-// of a Dataplane, and Teardown, a join of *dataplane.ApplyError, one for each endpoint or node at
-// fault. Their causes are ErrNoInterface, ErrInterfaceDown, ErrForeign, ErrCeded, ErrContested,
-// ErrEndpoint, ErrObject, ErrTunnel, a *dataplane.FeatureError or the kernel's errno. Any other error, and an
-// ApplyError without an object: the connection to the kernel failed, or an object that no endpoint or node has any
-// more could not be removed. New and NewKeeper return all problems of their config.
+// Apply and Resync of a Keeper return a join of *ObjectError, one for each object at fault. Apply,
+// Resync and Teardown of a Dataplane return a join of *dataplane.ApplyError, one for each endpoint
+// or node at fault. The causes are ErrNoInterface, ErrInterfaceDown, ErrForeign, ErrCeded,
+// ErrContested, ErrEndpoint, ErrObject, ErrTunnel, a *dataplane.FeatureError or the kernel's errno.
+//
+// Any other error, or an ApplyError without an object, means one of two things: the connection to
+// the kernel failed, or an object that belongs to no present endpoint or node could not be removed.
+//
+// New and NewKeeper return all problems of their config.
 package routes

@@ -16,7 +16,8 @@ import (
 // maxInterfaceName is IFNAMSIZ less the terminating zero.
 const maxInterfaceName = 15
 
-// endpoint is what matters here of a dataplane.Endpoint, checked. It is immutable.
+// endpoint has the fields of a dataplane.Endpoint that this package needs, after a check. It is
+// immutable.
 type endpoint struct {
 	iface    string // empty if the name is not one
 	prefixes []netip.Prefix
@@ -24,7 +25,8 @@ type endpoint struct {
 	err      error // what is wrong with it; the rest is used
 }
 
-// newEndpoint checks what the caller should have checked: what is wrong is left out.
+// newEndpoint converts an endpoint. It checks fields that the caller should have checked, and
+// leaves out invalid ones.
 func newEndpoint(e *dataplane.Endpoint) *endpoint {
 	ep := &endpoint{iface: e.Interface}
 	var errs []error
@@ -64,21 +66,22 @@ func parseMAC(text string) (MAC, error) {
 	return MAC(mac), nil
 }
 
-// workloadAddr reports whether a workload may have the address: it is one of a single host that is
-// elsewhere.
+// workloadAddr reports whether a workload may have the address: a unicast address of a host, and no
+// loopback address.
 func workloadAddr(a netip.Addr) bool {
 	thisNetwork := a.Is4() && a.As4()[0] == 0 // RFC 1122, 3.2.1.3
 	return a.IsValid() && a.Zone() == "" && !thisNetwork && !a.IsUnspecified() && !a.IsMulticast() && !a.IsLoopback() &&
 		a != netip.AddrFrom4([4]byte{255, 255, 255, 255})
 }
 
-// equal compares; endpoints with something wrong are never equal.
+// equal reports whether two endpoints are equal. An endpoint with an error equals none.
 func (e *endpoint) equal(o *endpoint) bool {
 	return e.iface == o.iface && e.mac == o.mac && e.err == nil && o.err == nil && slices.Equal(e.prefixes, o.prefixes)
 }
 
-// validInterface holds for names that the kernel would give; above all, they are safe in a path.
-// The sysctls of "all" and "default" are not those of an interface.
+// validInterface reports whether the kernel would accept a name for an interface. Such a name is
+// safe in a path of a sysctl. "all" and "default" are not valid, because their sysctls are not
+// those of an interface.
 func validInterface(name string) bool {
 	return name != "all" && name != "default" && name != "" && len(name) <= maxInterfaceName && name != "." &&
 		name != ".." && !strings.ContainsAny(name, "/: \t\n\v\f\r\x00")

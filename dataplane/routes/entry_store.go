@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// entryKind is a kind of entry that belongs to an interface.
+// entryKind is a kind of entry that belongs to an interface: neighbour, proxy or FDB entry.
 type entryKind uint8
 
 const (
@@ -35,13 +35,13 @@ func (k entryKey) compare(o entryKey) int {
 		strings.Compare(k.dev, o.dev))
 }
 
-// entryValue is what is not part of the identity.
+// entryValue has the fields of an entry that are not part of its identity.
 type entryValue struct {
 	mac MAC        // of a Neighbour
 	dst netip.Addr // of an FDB
 }
 
-// entryStore are all entries of interfaces, desired and known.
+// entryStore has the desired and the observed state of all entries of interfaces.
 type entryStore = store[entryKey, entryValue]
 
 // entryChange is one change to an entry.
@@ -117,8 +117,10 @@ func forgetNeighbours(s *entryStore, index int) {
 	}
 }
 
-// missing implements objectKind. It looks up proxy entries, because the kernel gives the
-// entry of another process to the next one that adds it. They have no value, so that entry suffices.
+// missing implements objectKind. For a proxy entry, it looks the entry up in the kernel. If another
+// process has made the entry and this package adds it, the kernel changes its protocol number to
+// ours. The entry of the other process suffices, because a proxy entry has nothing besides its
+// identity.
 func (k entryKey) missing(p *pass, index int) (bool, error) {
 	if k.kind != kindProxy || index < 0 { // of a device that is only planned
 		return true, nil
@@ -162,8 +164,8 @@ func (k entryKey) neighbour(c *entryChange, protocol uint8) rtnl.Neighbour {
 	}
 }
 
-// refused implements objectKind. It replaces a neighbour entry that the kernel learned, but none
-// that another process made.
+// refused implements objectKind. If the kernel learned the existing neighbour entry, refused
+// replaces it. If another process made the entry, refused leaves it.
 func (k entryKey) refused(p *pass, c *entryChange, err error) error {
 	if k.kind != kindNeighbour || !errors.Is(err, rtnl.ErrExist) {
 		return err

@@ -10,35 +10,41 @@ var (
 	ErrNoInterface = errors.New("no such interface")
 	// ErrInterfaceDown: an interface is not up (yet).
 	ErrInterfaceDown = errors.New("interface is down")
-	// ErrForeign: another process has a route to the same destination, a static neighbour entry
-	// with another MAC, the same rule, or an interface with the name or, of a tunnel device, with the
-	// parameters. It is left alone.
+	// ErrForeign: another process has made an object in the place of the desired one, and its
+	// object is left alone. It is one of these:
+	//
+	//   - a route to the same destination,
+	//   - a static neighbour entry with another MAC,
+	//   - the same rule,
+	//   - an interface with the name of a desired device, or a tunnel device with its parameters.
 	ErrForeign = errors.New("exists and is not ours")
-	// ErrCeded: another process had added an identical route or neighbour entry, and deleted it. Ours is
-	// added once the interface goes down and up or returns, or the desired object changes.
+	// ErrCeded: another process had added a route or neighbour entry that is identical to the
+	// desired one, and has deleted it. The desired one is not added now. It is added when the
+	// interface goes down and up or is made anew, or when the desired object changes.
 	ErrCeded = errors.New("was deleted by the process that made it")
-	// ErrContested: another endpoint has the address, one with a smaller key.
+	// ErrContested: another endpoint, with a smaller key, has the same address.
 	ErrContested = errors.New("address is that of another endpoint")
-	// ErrEndpoint: a field of the endpoint makes no sense.
+	// ErrEndpoint: a field of the endpoint is invalid.
 	ErrEndpoint = errors.New("invalid endpoint")
-	// ErrObject: a field of an object makes no sense.
+	// ErrObject: a field of an object is invalid.
 	ErrObject = errors.New("invalid object")
 	// ErrTunnel: a route leads through a tunnel whose other end is not known.
 	ErrTunnel = errors.New("no tunnel")
 )
 
-// ObjectError is the fault of one object: why it could not be programmed. It is immutable.
+// ObjectError says why one object could not be programmed. It is immutable.
 type ObjectError struct {
-	// Op is what was being done, as in "add route".
+	// Op is the operation that failed, as in "add route".
 	Op string
-	// Object that could not be added or, if it is unwanted, removed.
+	// Object is the object that could not be added or, if it is unwanted, not removed.
 	Object Object
-	// Detail is the kernel's message (extended ack), if it sent one. It is not part of
-	// Error().
+	// Detail is the kernel's message (extended ack), if it sent one. The text of Error does not
+	// contain it.
 	Detail string
 	// Err is the cause.
 	Err error
-	// absent is the name of the interface that does not exist or is down, if that is the cause.
+	// absent is the name of an interface that does not exist or is down, if the interface is the
+	// cause.
 	absent string
 }
 

@@ -16,27 +16,29 @@ import (
 
 // KeeperConfig configures a Keeper. The zero value has the defaults.
 type KeeperConfig struct {
-	// NetNS is the file descriptor of the network namespace to work in. It must stay open for
-	// as long as the Keeper is used. 0 means the program's own. Another one needs CAP_SYS_ADMIN,
-	// besides the CAP_NET_ADMIN that is always needed.
+	// NetNS is the file descriptor of the network namespace to work in. It must stay open for as
+	// long as the Keeper is used. 0 means the program's own namespace. CAP_NET_ADMIN is always
+	// needed; another namespace needs CAP_SYS_ADMIN as well.
 	NetNS int
 	// Protocol number by which our routes, neighbour entries and rules are known: 5 to 255,
 	// used by no other process on the node. 0 means DefaultProtocol.
 	Protocol uint8
-	// Tables whose routes with Protocol are ours; at least one, without 255, which is the kernel's.
-	// A Route without a Table goes into the first. Empty means DefaultTable alone.
+	// Tables are the routing tables that this Keeper uses: all routes in them with number Protocol
+	// are ours. A Route without a Table goes into the first. Table 255 is not allowed, because it
+	// is the kernel's. Empty means DefaultTable alone.
 	Tables []uint32
-	// Devices are the names of tunnel devices that are ours also without the alias that names Protocol: a
-	// process may have been killed before it set one. Teardown removes them. Empty means none.
+	// Devices are names of tunnel devices that Teardown removes even if they have no alias. A
+	// tunnel device of ours normally has an alias that contains Protocol, but a process may have
+	// been killed before it set the alias. Empty means none.
 	Devices []string
-	// UnknownRouteTimeout is how long a route with our protocol that was never Set stays after its
-	// interface was first seen. A CNI plugin may have added it for a workload that is not known yet.
-	// Watch or the next Apply removes it after that time. 0 means at once.
+	// UnknownRouteTimeout is for routes with our protocol that were never Set: a CNI plugin may
+	// have added one for a workload that is not known yet. Such a route stays for this time after
+	// its interface was first seen. Then Watch or the next Apply removes it. 0 means at once.
 	UnknownRouteTimeout time.Duration
-	// SysctlFile is the path of a file in which the Keeper writes the former value of each sysctl
-	// that it sets. With it, Teardown restores the sysctls that an earlier process set. Each Keeper
-	// needs a file of its own; the Keeper creates the file and its folder. If it is empty, Teardown
-	// restores only what this Keeper has set.
+	// SysctlFile is the path of a file to which the Keeper writes the former value of each sysctl
+	// that it sets. With this file, Teardown also restores the sysctls that an earlier process set.
+	// Each Keeper needs a file of its own; the Keeper creates the file and its folder. If the path
+	// is empty, Teardown restores only the sysctls that this Keeper has set.
 	SysctlFile string
 	// Logger for warnings and information. nil discards.
 	Logger *slog.Logger
@@ -69,8 +71,9 @@ func validateTables(tables []uint32) error {
 }
 
 // Keeper keeps objects in the kernel. After Apply, the kernel has the objects that were Set and not
-// Deleted, and no others of ours: by protocol number, table or device. A Keeper never changes objects
-// of other processes. It is independent of endpoints and policy, and can be used alone.
+// Deleted, and no other objects of ours. (Objects of ours have our protocol number or are on our
+// devices, see the package comment.) A Keeper never changes objects of other processes. A Keeper
+// knows nothing about endpoints and policy, and can be used alone.
 //
 // All methods may be called from any goroutine.
 type Keeper struct {
@@ -88,15 +91,16 @@ type Keeper struct {
 	saved         savedSysctls
 	stats         Stats
 	repairs       repairs
-	// last is the result of the last pass; lastReported is the text of the error that was last returned
-	// or reported.
+	// last is the result of the last pass. lastReported is the text of the error that Apply last
+	// returned or Watch last reported.
 	last         result
 	lastReported string
 }
 
 // Stats counts the objects and changes of a Keeper.
 type Stats struct {
-	// Routes desired at the last Apply, and how many objects of all kinds are not as they should be.
+	// Routes is the number of routes desired at the last Apply. Failing is the number of objects,
+	// of all kinds, that could not be added or removed.
 	Routes, Failing int
 	// Added, Replaced and Deleted count changes to routes.
 	Added, Replaced, Deleted uint64
@@ -108,8 +112,8 @@ type Stats struct {
 	// Disputed counts objects that another process changes repeatedly. While there are any,
 	// Watch repairs at most once a second, and unwanted objects with our protocol stay.
 	Disputed int
-	// Readings counts how often everything was read; Missed, how often because the kernel had more
-	// to announce than fit.
+	// Readings counts how often all objects were read from the kernel. Missed counts how often the
+	// socket's buffer overflowed, so that notifications were lost and all objects had to be read.
 	Readings, Missed uint64
 }
 
@@ -136,11 +140,12 @@ func (k *Keeper) reset() {
 
 func (k *Keeper) newStores() *stores { return newStores(k.cfg.Protocol, k.cfg.Tables) }
 
-// Set adds objects to the desired state, each in the place of one with the same identity. It takes
-// effect with Apply: until then Watch, too, keeps the state of the last Apply.
+// Set adds objects to the desired state. An object replaces the one with the same identity. Set
+// takes effect with the next Apply: until then, Watch keeps the state of the last Apply.
 func (k *Keeper) Set(objects ...Object) { k.change(objects, false) }
 
-// change changes the desired state, or records the change for Apply if Watch may be running.
+// change changes the desired state. After the first Apply, when Watch may be keeping the desired
+// state, it only records the changes for the next Apply.
 func (k *Keeper) change(objects []Object, remove bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -153,16 +158,17 @@ func (k *Keeper) change(objects []Object, remove bool) {
 	}
 }
 
-// Delete removes objects from the desired state. Only their identity counts. The next Apply removes
-// them from the kernel, except settings, which keep their value until Teardown.
+// Delete removes objects from the desired state. Fields that are not part of an object's identity
+// do not matter. The next Apply removes them from the kernel, except settings, which keep their
+// value until Teardown.
 func (k *Keeper) Delete(objects ...Object) { k.change(objects, true) }
 
-// Apply brings the kernel to the desired state. The first call adopts objects that are right already
-// and removes unwanted ones of ours; later calls process changes only. It can be repeated: it retries
-// failed changes, and reports each until it succeeds.
+// Apply brings the kernel to the desired state. The first call keeps objects that are right
+// already, and removes unwanted ones of ours. Later calls process only the changes since the last
+// one, and retry failed changes. They report a failed change until it succeeds.
 //
-// Errors: a join of *ObjectError, one for each object at fault (all others are in the kernel); any
-// other error means that the state of all objects is unknown.
+// Errors: a join of *ObjectError, one for each object at fault (all other objects are in the
+// kernel). Any other error means that the state of all objects is unknown.
 func (k *Keeper) Apply(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -170,8 +176,9 @@ func (k *Keeper) Apply(ctx context.Context) error {
 	return k.applyLocked(ctx)
 }
 
-// ApplyAdditions is Apply, but leaves unwanted objects to the next Apply or Resync: those that were Deleted, and those
-// of an earlier process. Until then, Watch leaves them, too. Errors as for Apply.
+// ApplyAdditions does the same as Apply, but removes no unwanted objects. These are objects that
+// were Deleted, and objects of ours from an earlier process. The next Apply or Resync removes them;
+// until then, Watch leaves them as well. Errors as for Apply.
 func (k *Keeper) ApplyAdditions(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -190,9 +197,9 @@ func (k *Keeper) applyLocked(ctx context.Context) error {
 	return err
 }
 
-// reconcile brings the kernel to the desired state. After a conflict with an object that was not in
-// the last dump, it reads everything and tries once more. It also tries once more if an interface went
-// during the pass.
+// reconcile brings the kernel to the desired state. It tries once more in two cases: after a
+// conflict with an object that it did not know, when it reads everything again, and if an interface
+// went away or down during the pass.
 func (k *Keeper) reconcile(ctx context.Context) error {
 	r, err := k.attempt(ctx)
 	if err == nil && (r.conflict || r.stale) && ctx.Err() == nil {
@@ -228,8 +235,8 @@ func (k *Keeper) attempt(ctx context.Context) (result, error) {
 	return p.result, nil
 }
 
-// Resync reads everything of ours again and repairs what differs. Errors as for Apply. Before the
-// first Apply it does nothing.
+// Resync reads all objects of ours again and repairs those that differ. Errors as for Apply. Before
+// the first Apply it does nothing.
 func (k *Keeper) Resync(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -240,9 +247,10 @@ func (k *Keeper) Resync(ctx context.Context) error {
 	return k.applyLocked(ctx)
 }
 
-// Teardown clears the desired state and removes all objects of ours, also those of an earlier run. A
-// sysctl that still has the value that it was set to gets back the one that it had before, if that
-// is known (see KeeperConfig.SysctlFile). Errors as for Apply; it can then be called again.
+// Teardown clears the desired state and removes all objects of ours, also those of an earlier
+// process. It restores the former values of sysctls, if they are known (see
+// KeeperConfig.SysctlFile) and nobody has changed the sysctls since. Errors as for Apply; after an
+// error, Teardown can be called again.
 func (k *Keeper) Teardown(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -252,14 +260,16 @@ func (k *Keeper) Teardown(ctx context.Context) error {
 	k.reset() // the next state begins with a dump
 	k.lastReported = ""
 	if err != nil {
-		return err // a sysctl may be needed by what could not be removed
+		return err // an object that could not be removed may need a sysctl
 	}
 	return k.saved.restore()
 }
 
-// PlanTeardown returns the changes that Teardown would make, as Plan does. It changes nothing.
+// PlanTeardown returns the changes that Teardown would make, in the form of Plan. It changes
+// nothing.
 //
-// Errors: those of Plan; one of reading the saved sysctls, beside the plan of all other changes.
+// Errors: those of Plan. If only the saved sysctls cannot be read, it returns the plan of all other
+// changes together with the error.
 func (k *Keeper) PlanTeardown(ctx context.Context) (string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -283,10 +293,11 @@ func (k *Keeper) PlanTeardown(ctx context.Context) (string, error) {
 }
 
 // Plan returns the changes that Apply would make, one a line, as commands of ip, bridge and sysctl.
-// It reads the kernel and touches nothing. Objects that Apply would report are left out, but for
-// those with ErrForeign: only an attempt shows that another process has such an object.
+// It reads the kernel's state and changes nothing. The plan leaves out objects that Apply would
+// report, except those with ErrForeign: only an attempt to add an object shows that another process
+// has it.
 //
-// Errors: the context's; why the kernel could not be read.
+// Errors: that of ctx, or why the kernel's state could not be read.
 func (k *Keeper) Plan(ctx context.Context) (string, error) {
 	return k.planOf(ctx, func(desired *stores) {
 		k.view.stores.copyTo(desired)
@@ -296,8 +307,8 @@ func (k *Keeper) Plan(ctx context.Context) (string, error) {
 	})
 }
 
-// planOf returns the changes to the desired state that fill gives the stores. It locks k while fill
-// runs.
+// planOf returns the changes that lead to a desired state, which fill writes to the stores. It
+// locks k while fill runs.
 func (k *Keeper) planOf(ctx context.Context, fill func(desired *stores)) (string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -306,7 +317,7 @@ func (k *Keeper) planOf(ctx context.Context, fill func(desired *stores)) (string
 	return k.planLocked(ctx, dry)
 }
 
-// planLocked returns the changes to the desired state of dry.
+// planLocked returns the changes that lead to the desired state of dry. The caller has locked k.
 func (k *Keeper) planLocked(ctx context.Context, dry *kernelView) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err

@@ -12,25 +12,25 @@ import (
 
 var families = [...]int{4, 6}
 
-// kernelView keeps the observed state of the stores equal to the kernel's: by a dump, and then by
-// notifications.
+// kernelView keeps the observed state of the stores equal to the kernel's state. It reads all
+// objects once, and then applies the kernel's notifications.
 type kernelView struct {
 	sockets *sockets
-	stores  *stores // their observed state is kept; changes of the desired one come from elsewhere
+	stores  *stores // kernelView changes their observed state only
 	now     func() time.Time
 	links   *links
-	// synced is set while the stores have the observed state.
+	// synced is set while the observed state of the stores is complete.
 	synced bool
 	// events counts the events of the monitor.
 	events uint64
-	// readings counts the dumps of everything; missed, how often notifications were lost.
+	// readings counts how often all objects were read; missed, how often notifications were lost.
 	readings, missed uint64
 }
 
-// fork returns a view with other stores, to plan with.
+// fork returns a view of the same kernel with other stores, for a plan.
 func (k *kernelView) fork(desired *stores) *kernelView {
 	fork := &kernelView{sockets: k.sockets, stores: desired, now: k.now, links: k.links.fork()}
-	fork.links.ByIndex = k.links.ByIndex // says since when each interface exists; reading replaces the map
+	fork.links.ByIndex = k.links.ByIndex // has the time since when each interface exists; reading replaces the map
 	return fork
 }
 
@@ -63,7 +63,8 @@ func (k *kernelView) deviceIndexes() map[string]int {
 	return indexes
 }
 
-// update applies the notifications since the last call, or reads everything if they do not suffice.
+// update applies the notifications since the last call. If they are incomplete, it reads
+// everything.
 func (k *kernelView) update() error {
 	if err := k.poll(); err != nil || k.synced {
 		return err
@@ -154,7 +155,7 @@ func (k *kernelView) readEntries() error {
 	return nil
 }
 
-// readForwards reads the forwarding database of a device of ours, all of which is ours.
+// readForwards reads the forwarding database of a device of ours. All its entries are ours.
 func (k *kernelView) readForwards(name string) error {
 	link, ok := k.links.named(name)
 	if !ok || foreignDevice(link, k.stores.protocol) {
@@ -171,8 +172,8 @@ func (k *kernelView) readForwards(name string) error {
 	return nil
 }
 
-// neighbourEntry returns the entry for a neighbour of the kernel. ok is false for one that the kernel
-// learned or is about to drop.
+// neighbourEntry returns the entry for a neighbour of the kernel. ok is false for an entry that the
+// kernel learned or is about to drop.
 func (k *kernelView) neighbourEntry(n rtnl.Neighbour) (key entryKey, v entryValue, ok bool) {
 	link, ok := k.links.index(n.Index)
 	key = entryKey{kind: kindNeighbour, dev: link.Name, addr: n.Addr}
@@ -195,8 +196,8 @@ func (k *kernelView) unwantedDevices() []string {
 	return unwantedDevices(k.stores.devices.desired, k.stores.devices.own, k.stores.protocol, k.links)
 }
 
-// markSysctls marks the sysctls of an interface to be read again. The notification does not name
-// the process that changed them.
+// markSysctls marks the sysctls of an interface to be read again. It also does so after a change of
+// our own, because a notification does not name the process that changed them.
 func (k *kernelView) markSysctls(index int, f *linkEvents) {
 	switch index {
 	case rtnl.AllInterfaces:
@@ -246,7 +247,7 @@ func (k *kernelView) observe(e *rtnl.Event, f *linkEvents) {
 		before := k.links.portsOf(index)
 		f.add(k.links.update(e, k.now()), k.events)
 		f.addPorts(before, k.links.portsOf(index))
-		// Its parameters may be other ones.
+		// The event may be about a change of a device's parameters.
 		k.stores.devices.dirty = k.stores.devices.dirty || k.stores.devices.has(e.Link.Name)
 	case rtnl.GroupNetconf:
 		k.markSysctls(e.Index, f)

@@ -23,28 +23,30 @@ const (
 	fallbackIPIP = "tunl0"
 )
 
-// IPIP is a device that encapsulates IPv4 in IPv4 (IP in IP). The gateway of a route through it is the
-// host that packets are sent to, on-link. The name is its identity.
+// IPIP is a device that encapsulates IPv4 packets in IPv4 packets (IP in IP). A route through the
+// device has OnLink set, and its gateway is the host that the outer packets are sent to. The name
+// is the identity of the device.
 //
-// The TTL of the inner packet is that of the outer one, and so is its Don't Fragment bit.
+// The outer packet gets the TTL and the Don't Fragment bit of the inner packet.
 type IPIP struct {
-	// Name of the device. Not "tunl0", which is the kernel's own.
+	// Name of the device. "tunl0" is not allowed, because it is the kernel's own.
 	Name string
-	// Local is the IPv4 address of this node that packets come from. The kernel allows one device
-	// without a remote address for it and the same parent.
+	// Local is the IPv4 address of this node that is the source of the outer packets. The kernel
+	// allows only one device without a remote address for each local address and parent.
 	Local netip.Addr
-	// Parent is the name of the interface that packets leave by, or of its VRF; empty leaves that to
-	// routing.
+	// Parent is the name of the interface, or of its VRF, by which the outer packets leave. Empty
+	// means that routing decides.
 	Parent string
-	// MTU in bytes. 0 means that of Parent, unless it is a VRF, or else of the interface which has Local
-	// (1,500 if that is the loopback), less the 20 bytes of the outer header.
+	// MTU in bytes. 0 means the MTU of the lower interface, less the 20 bytes of the outer header.
+	// The lower interface is Parent; if Parent is empty or a VRF, it is the interface which has
+	// Local. If that is the loopback, 1,500 bytes are assumed.
 	MTU uint32
-	// Addresses of the device with the lengths of their subnets. All others, link-local ones apart,
-	// are taken from it.
+	// Addresses of the device, with the lengths of their subnets. All its other addresses are
+	// removed, except link-local ones.
 	Addresses []netip.Prefix
 }
 
-// String returns what ip(8) takes to make the device, without its addresses.
+// String returns the arguments of "ip link add" that make the device. Addresses are not among them.
 func (i IPIP) String() string {
 	var b strings.Builder
 	b.WriteString(i.Name)
@@ -86,7 +88,7 @@ func (i IPIP) name() string              { return i.Name }
 func (i IPIP) addresses() []netip.Prefix { return i.Addresses }
 func (IPIP) encapsulation() string       { return "IP in IP" }
 
-// fit returns the device with its MTU, and its netlink form.
+// fit implements device.
 func (i IPIP) fit(ls *links) (device, netlink.Link, error) {
 	parent, mtu, err := ls.lowerDevice(i.Name, i.Parent, i.Local, ipipOverhead)
 	if err != nil {
@@ -98,7 +100,7 @@ func (i IPIP) fit(ls *links) (device, netlink.Link, error) {
 	return i, &netlink.Iptun{LinkAttrs: attrs, Local: i.Local.AsSlice(), Proto: ipipProtocol, Link: uint32(parent)}, nil
 }
 
-// alter implements device. The kernel cannot change the inner protocol. It cannot remove a remote
+// alter implements device. The kernel can neither change the inner protocol nor remove a remote
 // address or the external mode (collect metadata).
 func (i IPIP) alter(c *rtnl.Conn, have, want netlink.Link) (steps []deviceStep, can bool) {
 	h, isIPIP := have.(*netlink.Iptun)

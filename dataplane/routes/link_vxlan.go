@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// What VXLAN adds to a packet: outer IP header, UDP header, VXLAN header and inner Ethernet header,
-// in bytes.
+// The bytes that VXLAN adds to a packet: outer IP header, UDP header, VXLAN header and inner
+// Ethernet header.
 const (
 	vxlanOverhead4 = 20 + 8 + 8 + 14
 	vxlanOverhead6 = 40 + 8 + 8 + 14
@@ -25,32 +25,33 @@ const (
 	maxVNI    = 1<<24 - 1
 )
 
-// VXLAN is a device that encapsulates in VXLAN. Its forwarding database has the destinations. The
-// name is its identity.
+// VXLAN is a device that encapsulates packets in VXLAN. Its forwarding database (see FDB) has the
+// hosts that the outer packets are sent to. The name is the identity of the device.
 type VXLAN struct {
 	// Name of the device.
 	Name string
 	// VNI is the network identifier: 1 to 16777215.
 	VNI uint32
-	// Port is the UDP port that packets go to, on all nodes.
+	// Port is the UDP port of the outer packets, the same on all nodes.
 	Port uint16
-	// Local is the address of this node that packets come from. Its family is that of the
-	// underlying network.
+	// Local is the address of this node that is the source of the outer packets. Its family is that
+	// of the underlying network.
 	Local netip.Addr
-	// Parent is the name of the interface that packets leave by, or of its VRF; empty leaves that to
-	// routing.
+	// Parent is the name of the interface, or of its VRF, by which the outer packets leave. Empty
+	// means that routing decides.
 	Parent string
-	// MTU in bytes. 0 means that of Parent, unless it is a VRF, or else of the interface which has Local
-	// (1,500 if that is the loopback), less what VXLAN adds: 50 bytes over IPv4, 70 over IPv6.
+	// MTU in bytes. 0 means the MTU of the lower interface, less what VXLAN adds: 50 bytes over
+	// IPv4, 70 over IPv6. The lower interface is Parent; if Parent is empty or a VRF, it is the
+	// interface which has Local. If that is the loopback, 1,500 bytes are assumed.
 	MTU uint32
 	// MAC address of the device.
 	MAC MAC
-	// Addresses of the device with the lengths of their subnets. All others, link-local ones apart,
-	// are taken from it.
+	// Addresses of the device, with the lengths of their subnets. All its other addresses are
+	// removed, except link-local ones.
 	Addresses []netip.Prefix
 }
 
-// String returns what ip(8) takes to make the device, without its addresses.
+// String returns the arguments of "ip link add" that make the device. Addresses are not among them.
 func (v VXLAN) String() string {
 	var b strings.Builder
 	b.WriteString(v.Name)
@@ -94,7 +95,7 @@ func (v VXLAN) name() string              { return v.Name }
 func (v VXLAN) addresses() []netip.Prefix { return v.Addresses }
 func (VXLAN) encapsulation() string       { return "VXLAN" }
 
-// fit returns the device with its MTU, and its netlink form.
+// fit implements device.
 func (v VXLAN) fit(ls *links) (device, netlink.Link, error) {
 	overhead := uint32(vxlanOverhead4)
 	if v.Local.Is6() {

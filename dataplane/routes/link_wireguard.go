@@ -20,24 +20,25 @@ const (
 	wireguardKind     = "wireguard"
 )
 
-// Wireguard is a WireGuard device. Its keys and peers are not part of it: package wireguard sets them.
-// Without a private key it sends and receives nothing. The name is its identity.
+// Wireguard is a WireGuard device without its keys and peers, which package wireguard sets. Before
+// that, the device sends and receives nothing. The name is the identity of the device.
 type Wireguard struct {
 	// Name of the device.
 	Name string
-	// Local is the address of this node that packets come from. It only serves to find the MTU.
+	// Local is the address of this node that is the source of the outer packets. It is only used to
+	// find the MTU.
 	Local netip.Addr
-	// MTU in bytes. 0 means that of the interface which has Local (1,500 if that is the loopback), less
-	// 80 bytes: what WireGuard adds over IPv6.
+	// MTU in bytes. 0 means the MTU of the interface which has Local, less 80 bytes: what WireGuard
+	// adds over IPv6. If that interface is the loopback, 1,500 bytes are assumed for it.
 	MTU uint32
-	// Addresses of the device with the lengths of their subnets. All others, link-local ones apart,
-	// are taken from it.
+	// Addresses of the device, with the lengths of their subnets. All its other addresses are
+	// removed, except link-local ones.
 	Addresses []netip.Prefix
 }
 
 var _ device = Wireguard{}
 
-// String returns what ip(8) takes to make the device, without its addresses.
+// String returns the arguments of "ip link add" that make the device. Addresses are not among them.
 func (w Wireguard) String() string {
 	if w.MTU == 0 {
 		return w.Name + " type wireguard"
@@ -58,7 +59,7 @@ func (w Wireguard) name() string              { return w.Name }
 func (w Wireguard) addresses() []netip.Prefix { return w.Addresses }
 func (Wireguard) encapsulation() string       { return "WireGuard" }
 
-// fit returns the device with its MTU, and its netlink form.
+// fit implements device.
 func (w Wireguard) fit(ls *links) (device, netlink.Link, error) {
 	_, mtu, err := ls.lowerDevice(w.Name, "", w.Local, wireguardOverhead)
 	if err != nil {
@@ -70,7 +71,8 @@ func (w Wireguard) fit(ls *links) (device, netlink.Link, error) {
 	return w, &netlink.Wireguard{LinkAttrs: attrs}, nil
 }
 
-// alter implements device: there are no parameters. have is nil if the device has just been deleted.
+// alter implements device. A WireGuard device has no parameters to change. have is nil if the
+// device has just been deleted.
 func (w Wireguard) alter(_ *rtnl.Conn, have, _ netlink.Link) (steps []deviceStep, can bool) {
 	return nil, have != nil && have.Type() == wireguardKind
 }

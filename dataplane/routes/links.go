@@ -11,12 +11,13 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// links tracks the interfaces and their addresses, and finds the interface towards an address.
+// links tracks the interfaces of the namespace and their addresses. It also finds the interface
+// whose subnet contains an address.
 type links struct {
 	rtnl.Links
-	// bridges has the names of Config.Bridges, devices those of our tunnel devices.
+	// bridges has the names of Config.Bridges. devices has the names of our tunnel devices.
 	bridges, devices []string
-	// subnets is a cache; nil after a change.
+	// subnets caches the result of listSubnets; nil after a change.
 	subnets []subnet
 }
 
@@ -31,7 +32,7 @@ func (l *links) update(e *rtnl.Event, now time.Time) rtnl.LinkChange {
 	return l.Links.Update(e, now)
 }
 
-// fork returns a tracker of the same bridges that knows no interface.
+// fork returns links with the same bridges and devices, and without interfaces.
 func (l *links) fork() *links { return &links{bridges: l.bridges, devices: l.devices} }
 
 // named returns the interface with a name.
@@ -66,13 +67,13 @@ func (l *links) since(index int) time.Time {
 
 // subnet is the subnet of an address of an interface that is up.
 type subnet struct {
-	prefix netip.Prefix // as the address has it, not masked
+	prefix netip.Prefix // the interface's address with its length, not masked
 	link   *rtnl.Interface
 }
 
-// towards returns the interface that is up and whose subnet has the longest prefix of those with
-// the address; of several, the one with the least index. Link-local subnets do not count: every
-// link has them.
+// towards returns the interface whose subnet contains the address. If there are several, it is the
+// one with the longest prefix, and then the one with the least index. Interfaces that are down do
+// not count, nor do link-local subnets, which every link has.
 func (l *links) towards(address netip.Addr) (rtnl.Link, bool) {
 	if l.subnets == nil {
 		l.subnets = l.listSubnets()

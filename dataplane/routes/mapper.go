@@ -15,8 +15,8 @@ type sink interface {
 	change(objects []Object, remove bool)
 }
 
-// mapper turns events into the objects of a Keeper, and the Keeper's errors into those of endpoints
-// and nodes.
+// mapper turns events into the objects of a Keeper, and the Keeper's errors into errors of
+// endpoints and nodes.
 type mapper struct {
 	cfg    *Config
 	sink   sink
@@ -25,15 +25,16 @@ type mapper struct {
 	changed bool
 
 	endpoints map[policy.Key]*endpoint
-	// claims has for each address its endpoints, smallest key first. The first has the address.
+	// claims has for each address the keys of its endpoints, smallest first. The first endpoint
+	// gets the route.
 	claims map[netip.Prefix][]policy.Key
-	// contested are the addresses of several endpoints, bad the invalid endpoints.
+	// contested has the addresses that several endpoints have. bad has the invalid endpoints.
 	contested map[netip.Prefix]struct{}
 	bad       map[policy.Key]struct{}
-	// placed has the objects of each address of an endpoint.
+	// placed has for each address what its objects in the sink were made from.
 	placed map[netip.Prefix]placement
-	// released are addresses that an endpoint no longer has, with that endpoint: it is at fault until
-	// their objects are removed.
+	// released has addresses that an endpoint no longer has, with the key of that endpoint. If the
+	// objects of such an address cannot be removed, the endpoint is at fault.
 	released map[netip.Prefix]policy.Key
 	// refs counts the endpoints that share an object, by its identity.
 	refs map[any]int
@@ -41,7 +42,7 @@ type mapper struct {
 	network network
 }
 
-// placement is where an address of an endpoint is.
+// placement says which endpoint has an address, on which interface, and with which MAC.
 type placement struct {
 	key   policy.Key
 	iface string
@@ -62,7 +63,7 @@ func newMapper(cfg *Config, to sink) *mapper {
 	}
 }
 
-// fork returns a mapper with the same state to another sink.
+// fork returns a mapper with the same state, which writes to another sink.
 func (m *mapper) fork(to sink) *mapper {
 	f := newMapper(m.cfg, to)
 	f.inSync = m.inSync
@@ -89,7 +90,7 @@ func (m *mapper) unset(o Object) {
 	m.sink.change(m.inTables(o), true)
 }
 
-// inTables returns an object; if it is a route, that of each table.
+// inTables returns the object; for a route, it returns one route for each configured table.
 func (m *mapper) inTables(o Object) []Object {
 	r, isRoute := o.(Route)
 	if !isRoute {
@@ -159,7 +160,7 @@ func (m *mapper) removeEndpoint(key policy.Key) {
 	}
 }
 
-// release removes the objects of an endpoint that now has other ones.
+// release removes the objects of the endpoint's old state that its new one does not need.
 func (m *mapper) release(key policy.Key, old, now *endpoint) {
 	for _, prefix := range old.prefixes {
 		if slices.Contains(now.prefixes, prefix) {
@@ -222,9 +223,10 @@ func (m *mapper) route(r Route) Route {
 // gatewayMetric is so large that every other route to the gateway has precedence.
 const gatewayMetric = 1 << 31
 
-// refAll changes the reference counts of the settings and proxies of an endpoint. The kernel answers
-// ARP requests for addresses that it has a route to over another interface. So each gateway gets a
-// route, over which no packet is to be sent.
+// refAll changes the reference counts of the settings and proxies of an endpoint. The kernel
+// answers an ARP request for a gateway only if it has a route to the gateway over another
+// interface. Therefore each IPv4 gateway gets a route over the loopback, although no packet is to
+// be sent there.
 func (m *mapper) refAll(ep *endpoint, by int) {
 	for _, s := range m.cfg.settings(ep) {
 		m.ref(s.Path, s, by)

@@ -12,23 +12,24 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// network is the state of routes to, and tunnels of, nodes.
+// network has the events' routes and tunnels, and the objects made from them.
 type network struct {
 	routes  map[netip.Prefix]*dataplane.Route
 	tunnels map[dataplane.TunnelKey]*dataplane.Tunnel
 	// tunnelRoutes are the destinations of the routes through each tunnel.
 	tunnelRoutes map[dataplane.TunnelKey]map[netip.Prefix]struct{}
-	// local are the tunnels of this node, by their keys without the node. Without one, this node
-	// encapsulates no packets of that family and protocol.
+	// local has this node's own tunnel endpoints, by their keys without the node. If one is
+	// missing, this node encapsulates no packets of that family and protocol.
 	local map[dataplane.TunnelKey]struct{}
-	// changed are tunnels as they were before the batch; nil if they were not there.
+	// changed has the tunnels that the batch changes, in their state before the batch; nil if they
+	// did not exist.
 	changed map[dataplane.TunnelKey]*dataplane.Tunnel
-	// dirty are the routes to resolve again.
+	// dirty has the destinations of routes whose objects must be computed again.
 	dirty map[netip.Prefix]struct{}
-	// desired has the objects of the routes, faults the errors of routes without one.
+	// desired has the objects of the routes. faults has the errors of routes that have no object.
 	desired map[netip.Prefix]Route
 	faults  map[netip.Prefix]error
-	// badTunnels are the errors of invalid tunnels.
+	// badTunnels has the errors of invalid tunnels.
 	badTunnels map[dataplane.TunnelKey]error
 }
 
@@ -127,7 +128,8 @@ func (n *network) markChanged(k dataplane.TunnelKey) {
 	}
 }
 
-// encapsulates reports whether this node has a tunnel of the same family and protocol.
+// encapsulates reports whether this node itself has a tunnel endpoint of the same family and
+// protocol.
 func (m *mapper) encapsulates(k dataplane.TunnelKey) bool {
 	_, ok := m.network.local[withoutNode(k)]
 	return ok
@@ -184,8 +186,8 @@ func (c *Config) device(k dataplane.TunnelKey) string {
 // devices returns the names of all devices that encapsulate packets.
 func (c *Config) devices() []string { return []string{c.VXLAN.Device4, c.VXLAN.Device6, c.IPIP.Device} }
 
-// tunnelObjects returns the objects of a tunnel endpoint. One of IP in IP on another node has none: the
-// routes have all that is needed.
+// tunnelObjects returns the objects of a tunnel endpoint. An IP-in-IP endpoint of another node has
+// none: routes name its address as their gateway, and that is all the kernel needs.
 func (m *mapper) tunnelObjects(t *dataplane.Tunnel) ([]Object, error) {
 	dev, ipip := m.cfg.device(t.Key()), t.Encapsulation == dataplane.EncapIPIP
 	mac, err := parseMAC(t.MAC)
@@ -237,8 +239,9 @@ func (m *mapper) updateRoute(dst netip.Prefix) {
 	}
 }
 
-// routeTo returns the object of a route, if there is one. The routes of local workloads belong to
-// their endpoints, which the driver holds back until their policy is in the kernel.
+// routeTo returns the object of a route, if there is one. Routes to local workloads have none here:
+// their endpoints have them, because the driver withholds an endpoint until its policy is in the
+// kernel.
 func (m *mapper) routeTo(r *dataplane.Route) (object Route, want bool, err error) {
 	if r.Type == dataplane.RouteBlackhole {
 		return m.route(Route{Dst: r.Dst, Class: ClassDrop, Type: Blackhole}), true, nil
@@ -269,5 +272,5 @@ func (m *mapper) routeTo(r *dataplane.Route) (object Route, want bool, err error
 	return m.route(Route{Dst: r.Dst, Class: ClassDirect, Gateway: r.NodeAddress}), true, nil
 }
 
-// nodeKey is the key of a node for faults of its routes and tunnels.
+// nodeKey returns the key of a node, under which faults of its routes and tunnels are reported.
 func nodeKey(name string) policy.Key { return policy.Key{Kind: policy.KindNode, Name: name} }

@@ -11,8 +11,9 @@ import (
 )
 
 // Object is an object that a Keeper keeps in the kernel: a Route, Neighbour, Proxy, FDB, Rule or
-// Setting, or a tunnel device: VXLAN, IPIP or Wireguard. The set is closed. Objects must not be changed after Set;
-// they compare with ==, except devices. String returns an object as ip and sysctl write it, without a verb.
+// Setting, or a tunnel device: VXLAN, IPIP or Wireguard. There are no other kinds. Objects must not
+// be changed after Set. All except devices can be compared with ==. String returns an object in the
+// syntax of ip or sysctl, without a verb.
 type Object interface {
 	fmt.Stringer
 	// kind is the name of the kind in errors.
@@ -45,11 +46,11 @@ func (m MAC) String() string {
 
 // Neighbour is a permanent entry of the ARP or NDP table. Interface and Addr are its identity.
 type Neighbour struct {
-	// Addr that the entry is for.
+	// Addr is the address that the entry resolves.
 	Addr netip.Addr
-	// Interface that it is on, by name.
+	// Interface is the name of the interface that the entry is on.
 	Interface string
-	// MAC that packets to it go to.
+	// MAC is the link-layer address of Addr.
 	MAC MAC
 }
 
@@ -58,14 +59,14 @@ func (n Neighbour) String() string {
 	return fmt.Sprintf("%s lladdr %s dev %s", n.Addr, n.MAC, n.Interface)
 }
 
-// Proxy makes the host answer ARP or NDP requests for an address on an interface, such as that of a
-// gateway without a host. The kernel answers if it would forward to the address over another
-// interface: that needs a route, forwarding, and for IPv6 the setting proxy_ndp of the interface. All
-// fields are the identity.
+// Proxy makes the host answer ARP or NDP requests for an address on an interface. An example is the
+// address of a gateway that no host has. The kernel answers only if it would forward packets to the
+// address over another interface. That needs a route, forwarding, and for IPv6 the setting
+// proxy_ndp of the interface. All fields are the identity.
 type Proxy struct {
-	// Addr that is answered for.
+	// Addr is the address that the host answers for.
 	Addr netip.Addr
-	// Interface that requests come in by, by name.
+	// Interface is the name of the interface by which requests come in.
 	Interface string
 }
 
@@ -75,35 +76,36 @@ func (p Proxy) String() string { return fmt.Sprintf("proxy %s dev %s", p.Addr, p
 // FDB is a permanent entry of the forwarding database of a VXLAN device. MAC and Interface are its
 // identity.
 type FDB struct {
-	// MAC that frames are for; not zero.
+	// MAC is the destination of the inner frames; not zero.
 	MAC MAC
-	// Dst is the host that they are sent to.
+	// Dst is the address of the host that these frames are sent to.
 	Dst netip.Addr
-	// Interface is the VXLAN device, by name.
+	// Interface is the name of the VXLAN device.
 	Interface string
 }
 
 // String returns "66:3e:ca:a4:db:65 dev vxlan.way dst 192.0.2.7".
 func (f FDB) String() string { return fmt.Sprintf("%s dev %s dst %s", f.MAC, f.Interface, f.Dst) }
 
-// Rule is a rule of policy routing. If it matches, the kernel looks the address up in Table, or goes on at the
-// rule with priority Goto. With neither it does nothing (nop), and can be the target of a Goto. All of it is the
-// identity.
+// Rule is a rule of policy routing. If a packet matches, the kernel looks its destination up in
+// Table, or goes on at the rule with priority Goto. A rule with neither does nothing (nop), and can
+// be the target of a Goto. All fields are the identity.
 type Rule struct {
 	// Family is 4 or 6.
 	Family int
-	// Priority orders the rules; less comes first.
+	// Priority orders the rules; a smaller number comes first.
 	Priority uint32
-	// From and To are prefixes of source and destination. The zero Prefix is any.
+	// From and To are prefixes of source and destination. The zero Prefix matches any address.
 	From, To netip.Prefix
-	// UDPSourcePort limits the rule to UDP packets from this port. 0 is any packet.
+	// UDPSourcePort limits the rule to UDP packets from this port. 0 means no limit.
 	UDPSourcePort uint16
-	// Local limits the rule to packets that the host itself sends. The kernel's rp_filter lookups match, too.
+	// Local limits the rule to packets that the host itself sends. The kernel's lookups for
+	// rp_filter match such a rule as well.
 	Local bool
-	// Table to look up in. 0 is none.
+	// Table is the routing table to look up in. 0 means none.
 	Table uint32
-	// Goto is the priority of the target, larger than Priority. Without such a rule, the next one follows. 0 is
-	// none. Table and Goto exclude each other.
+	// Goto is the priority of the rule to go on at, larger than Priority. If no rule has it, the
+	// kernel goes on at the next rule. 0 means none. Table and Goto exclude each other.
 	Goto uint32
 }
 
@@ -172,13 +174,13 @@ func (r Rule) key(protocol uint8) ruleKey {
 
 // Setting is a sysctl. Path is its identity.
 type Setting struct {
-	// Path below /proc/sys, as in "net/ipv4/conf/cali1/rp_filter". With slashes: an interface's
-	// name may have dots.
+	// Path is the file below /proc/sys, as in "net/ipv4/conf/cali1/rp_filter". It is separated by
+	// slashes, because an interface's name may have dots.
 	Path string
-	// Value as the kernel prints it.
+	// Value is the value, in the form in which the kernel prints it.
 	Value string
-	// Interface is the name of the interface that has or needs the sysctl. No route over it is added until
-	// the sysctl is set. Empty for none.
+	// Interface is the name of the interface that has or needs the sysctl. No route over this
+	// interface is added until the sysctl is set. Empty means none.
 	Interface string
 }
 

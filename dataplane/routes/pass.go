@@ -19,24 +19,30 @@ type pass struct {
 	saved   *savedSysctls
 	repairs *repairs
 	stats   *Stats
-	// blocked are the names of interfaces at fault, or with a setting at fault: they get no routes.
+	// blocked has the names of interfaces that get no routes, because the interface itself or one
+	// of its settings is at fault.
 	blocked map[string]bool
 	// failed has the errors of devices by name.
 	failed map[string]error
-	// dry means that changes are printed to lines and not made. additionsOnly means that unwanted objects stay for
-	// now.
+	// dry means that changes are not made, but written to result.lines. additionsOnly means that
+	// unwanted objects stay for now.
 	dry, additionsOnly bool
 	result             result
 }
 
-// run makes or prints the changes. Devices come first, because a plan needs the interfaces, and then
-// sysctls, because the route to a workload comes after the settings of its interface. Then come additions,
-// the route to a workload after its neighbour entry, and removals. Unwanted devices are removed without objects on
-// them, and then blackhole routes.
+// run makes or prints the changes, in this order:
 //
-// Additions come before removals: every packet must find the old object or the new one, because without either
-// it could use an unencrypted route. For the same reason, no rule is removed if the kernel refuses a new one, and a
-// blackhole route stays while packets can come in by the unwanted devices.
+//  1. Devices, because a plan needs the interfaces.
+//  2. Sysctls, because the route to a workload comes after the settings of its interface.
+//  3. Additions. The route to a workload comes after its neighbour entry.
+//  4. Removals.
+//  5. Removals of unwanted devices, which have no objects by then.
+//  6. Removals of blackhole routes.
+//
+// Additions come before removals, because every packet must find the old object or the new one:
+// without either it could use an unencrypted route. For the same reason, no rule is removed if the
+// kernel refuses a new one, and a blackhole route stays while packets can come in by the unwanted
+// devices.
 func (p *pass) run() error {
 	unwanted, err := p.updateDevices()
 	if err != nil {
@@ -52,7 +58,7 @@ func (p *pass) run() error {
 	if err != nil {
 		return err
 	}
-	// The deletion of a rule may match another rule of ours, so all is read again.
+	// The deletion of a rule may match another rule of ours. Then everything is read again.
 	p.result.conflict = p.result.conflict || len(lostRules) > 0 && len(rules) > 0
 	for _, c := range lostRules {
 		p.result.conflict = p.result.conflict || c.slot.key.Extra
@@ -94,10 +100,11 @@ func (p *pass) replaceRules(added, lost []ruleChange) error {
 	return nil
 }
 
-// deviceRounds is how often one pass compares devices while another process changes them.
+// deviceRounds is how often one pass compares devices with the desired state, if each time there
+// are changes to make.
 const deviceRounds = 4
 
-// updateDevices brings devices to the desired state, and returns the names of unwanted ones.
+// updateDevices brings devices to the desired state, and returns the names of unwanted devices.
 func (p *pass) updateDevices() (unwanted []string, err error) {
 	s := p.view.stores.devices
 	if !s.dirty {
@@ -118,7 +125,7 @@ func (p *pass) updateDevices() (unwanted []string, err error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.failed)) {
 		p.result.fail("keep device", s.desired[name], p.failed[name])
-		p.blocked[name] = true // it may belong to another process
+		p.blocked[name] = true // the device may belong to another process
 		s.dirty = true
 	}
 	if p.additionsOnly {
@@ -158,8 +165,9 @@ func (p *pass) changeDevices(failed map[string]error) (changed bool) {
 	return changed
 }
 
-// simulate prints the steps, and sets the observed state of the device after them: present and up,
-// with a negative index if it is a new one, and without the objects that it would lose.
+// simulate prints the steps. Then it sets the observed state that the steps would lead to. The
+// device exists and is up; a new device has a negative index. Objects that the device would lose
+// are gone.
 func (p *pass) simulate(name string, steps []deviceStep) {
 	link, exists := p.view.links.named(name)
 	for _, step := range steps {
@@ -195,7 +203,7 @@ func (p *pass) removeDevices(names []string) bool {
 			p.view.stores.devices.dirty = true
 			continue
 		}
-		p.result.stale = p.result.stale || len(p.failed) > 0 // it may have had the parameters of a desired one
+		p.result.stale = p.result.stale || len(p.failed) > 0 // a desired device may have needed the same parameters
 	}
 	return len(p.result.failures) == failures
 }

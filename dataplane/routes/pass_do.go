@@ -10,7 +10,7 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// explain wraps an error of the kernel in the error of this package for it.
+// explain wraps an error of the kernel in the matching error of this package.
 func (p *pass) explain(err error, dev string) error {
 	switch {
 	case errors.Is(err, rtnl.ErrNotFound):
@@ -23,7 +23,7 @@ func (p *pass) explain(err error, dev string) error {
 	return err
 }
 
-// sendRoutes makes changes, independently of each other.
+// sendRoutes makes changes to routes. If one fails, the others are made nevertheless.
 func (p *pass) sendRoutes(changes []routeChange) error {
 	if p.dry {
 		for i := range changes {
@@ -47,7 +47,7 @@ func (p *pass) sendRoutes(changes []routeChange) error {
 	}
 	var withdraw []routeChange
 	refused := map[*routeChange]error{} // because another route exists
-	next := 0                           // of the changes that were made
+	next := 0                           // the first change whose result is not known yet
 	err := p.view.sockets.send(func(i int, err error) {
 		for ; next < i; next++ {
 			p.routeDone(&changes[next])
@@ -75,7 +75,8 @@ func (p *pass) sendRoutes(changes []routeChange) error {
 }
 
 // routesExist handles additions that the kernel refused because another process has a route with
-// the same destination, table and metric. If that route is identical, ours is not needed (S172).
+// the same destination, table and metric. If that route is identical, ours is not needed (case S172
+// of docs/semantics.md).
 func (p *pass) routesExist(refused map[*routeChange]error) (withdraw []routeChange, err error) {
 	tables := map[rtnl.RouteFilter]map[routeKey]*routeChange{}
 	for c := range refused {
@@ -155,13 +156,13 @@ func (p *pass) routeDone(c *routeChange) {
 	slot.state.setInKernel(c.index)
 }
 
-// routeFailed records that the kernel refused a change. It returns the deletion of a route that could
-// not be replaced, because that one leads to another place.
+// routeFailed records that the kernel refused a change. If a route could not be replaced, it
+// returns the deletion of the old route, because packets must not go to its next hop any more.
 func (p *pass) routeFailed(c *routeChange, err error) (withdraw routeChange, ok bool) {
 	slot := c.slot
 	if !c.add {
 		if errors.Is(err, rtnl.ErrNotFound) {
-			p.routeDone(c) // what is not there has been deleted
+			p.routeDone(c) // the route has been deleted already
 			return routeChange{}, false
 		}
 		p.view.stores.routes.markDirty(slot)
@@ -181,7 +182,8 @@ func (p *pass) routeFailed(c *routeChange, err error) (withdraw routeChange, ok 
 	return routeChange{slot: slot, old: c.old}, c.old != nil
 }
 
-// conflicting returns the desired route of a slot, or the old one if none is desired, for errors.
+// conflicting returns the route to name in an error about a slot: the desired route, or the old one
+// if none is desired.
 func (p *pass) conflicting(slot *routeSlot, old *rtnl.Route) Route {
 	if len(slot.claims) > 0 {
 		return slot.claims[0]
@@ -189,7 +191,7 @@ func (p *pass) conflicting(slot *routeSlot, old *rtnl.Route) Route {
 	return p.view.links.route(old)
 }
 
-// route returns a route of the kernel.
+// route converts a route of the kernel.
 func (l *links) route(old *rtnl.Route) Route {
 	r := Route{
 		Dst: old.Dst, Table: old.Table, Metric: old.Metric, Gateway: old.Gateway, OnLink: old.OnLink,

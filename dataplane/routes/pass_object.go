@@ -10,7 +10,7 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// planObjects returns the deletions and additions that the dirty slots need, each in order. An
+// planObjects returns the deletions and additions that the dirty slots need, each list in order. An
 // error means that the connection to the kernel failed.
 func planObjects[K objectKind[K, V], V comparable](
 	p *pass, s *store[K, V],
@@ -50,8 +50,9 @@ func planObjects[K objectKind[K, V], V comparable](
 	return deletions, additions, nil
 }
 
-// locate finds the interface of a desired object. If it cannot, it records the fault. An object on a
-// port must not be there, which is no fault; an event about the port marks it again.
+// locate finds the interface of a desired object. If it cannot, it records the fault. An object on
+// a port of one of Config.Bridges must not be in the kernel, which is no fault; an event about the
+// port marks the object again.
 func locate[K objectKind[K, V], V comparable](p *pass, s *store[K, V], o *slot[K, V]) (index int, ok bool) {
 	object := o.key.object(o.want)
 	op, err := "check "+object.kind(), o.key.validate(o.want)
@@ -79,7 +80,7 @@ func locate[K objectKind[K, V], V comparable](p *pass, s *store[K, V], o *slot[K
 	return index, false
 }
 
-// sendObjects makes the changes, independently of each other.
+// sendObjects makes the changes. If one fails, the others are made nevertheless.
 func sendObjects[K objectKind[K, V], V comparable](p *pass, s *store[K, V], changes []kernelChange[K, V]) error {
 	p.view.sockets.batch.Reset()
 	for i := range changes {
@@ -158,5 +159,5 @@ func objectDone[K objectKind[K, V], V comparable](p *pass, c *kernelChange[K, V]
 	}
 }
 
-// errMadeByOther means that another process made the same object, which stays.
+// errMadeByOther means that another process has made the same object. That object stays.
 var errMadeByOther = errors.New("made by another process, as wanted")

@@ -18,8 +18,9 @@ type result struct {
 	wakeAt time.Time
 	// conflict means that the ownership or existence of some object is unknown.
 	conflict bool
-	// stale means that the kernel refused a change because of an interface that seemed to be there, or is
-	// deleted now: the notification about it may be waiting.
+	// stale means that another pass may succeed: the kernel refused a change because an interface
+	// is gone or down, or this pass has deleted an unwanted device. The notification about that
+	// interface may be waiting.
 	stale bool
 	// lines has the changes of a dry pass.
 	lines []string
@@ -44,9 +45,10 @@ func (r *result) fail(op string, o Object, err error) {
 	r.failures = append(r.failures, e)
 }
 
-// noInterface records the fault of an object whose interface, if it is absent, is the only reason:
-// the interface does not exist or is down. A notification of the kernel ends that, and no retry can. The
-// fault of a device that could not be made is the cause of those of all objects on it.
+// noInterface records the fault of an object whose interface cannot be used. If the error is
+// ErrNoInterface or ErrInterfaceDown, the interface called absent is the only reason. A
+// notification of the kernel then ends the fault, and no retry is needed. If the interface is a
+// device that could not be made, the error of the device is the cause.
 func (p *pass) noInterface(absent string, o Object, err error) {
 	missing := errors.Is(err, ErrNoInterface)
 	if cause := p.failed[absent]; cause != nil && missing {
@@ -58,7 +60,7 @@ func (p *pass) noInterface(absent string, o Object, err error) {
 	}
 }
 
-// retries reports whether there is a fault that a retry may end.
+// retries reports whether a retry could end one of the faults.
 func (r *result) retries() bool {
 	return slices.ContainsFunc(r.failures, func(e *ObjectError) bool { return e.absent == "" })
 }

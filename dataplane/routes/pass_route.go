@@ -14,18 +14,20 @@ import (
 // routeChange is one change to a route in the kernel.
 type routeChange struct {
 	slot *routeSlot
-	// old is to be deleted, or replaced; any means that it stands for the first stray.
+	// old is the kernel's route to delete or replace. any means that old matches any stray of the
+	// slot, and the kernel deletes the first.
 	old *rtnl.Route
 	any bool
-	// add means that the first claim is to be there, over the interface of this index.
+	// add means that the first claim is added, over the interface with this index.
 	add   bool
 	index int
-	// last means that old is deleted after devices: packets that a device encrypts must not pass unencrypted.
+	// last means that old is deleted after the unwanted devices. It stops packets that such a
+	// device encrypted until now from passing unencrypted.
 	last bool
 }
 
-// planRoutes returns the changes that dirty slots need, deletions and additions, each in order. It
-// records the faults of desired routes that are impossible.
+// planRoutes returns the changes that dirty slots need: deletions and additions, each list in
+// order. It records the faults of desired routes that cannot be added.
 func (p *pass) planRoutes() (deletions, additions []routeChange) {
 	s := p.view.stores.routes
 	dirty := s.dirty
@@ -46,7 +48,7 @@ func (p *pass) planRoutes() (deletions, additions []routeChange) {
 				s.displace(slot)
 			}
 		} else if ok {
-			ok = !p.blocked[slot.claims[0].Interface] // its settings or its device are not as they should be
+			ok = !p.blocked[slot.claims[0].Interface] // the interface or one of its settings is at fault
 		}
 		if ok && slot.state.ceded {
 			p.result.fail("add route", slot.claims[0], ErrCeded)
@@ -63,8 +65,9 @@ func (p *pass) planRoutes() (deletions, additions []routeChange) {
 	return deletions, additions
 }
 
-// splitDeletions separates the deletions that come before the additions, because a request to delete could match an
-// added route of the same slot, and the last ones.
+// splitDeletions divides deletions into three lists. Those in before come before the additions,
+// because a request to delete could match an added route of the same slot. Those in after come
+// after the additions, and those in last after the removal of devices.
 func splitDeletions(deletions, additions []routeChange, tables []uint32) (before, after, last []routeChange) {
 	added := map[*routeSlot]bool{}
 	if len(deletions) > 0 {
@@ -101,13 +104,14 @@ func (p *pass) resolve(slot *routeSlot, out *rtnl.Route) bool {
 		return false
 	}
 	err = r.kernel(p.cfg.Protocol, p.view.links, out)
-	if err != nil && !errors.Is(err, errPort) { // a route over a port must not be there, which is no fault
+	if err != nil && !errors.Is(err, errPort) { // that a port has no route is no fault
 		p.noInterface(r.Interface, *r, err)
 	}
 	return err == nil
 }
 
-// planSlot plans a slot with a desired route: in scratch, if can is set.
+// planSlot plans a slot with a desired route. If can is set, the route can be added, and is in
+// routeStore.scratch.
 func (p *pass) planSlot(slot *routeSlot, can bool, deletions, additions []routeChange) (_, _ []routeChange) {
 	plain := 0 // strays that the kernel could confuse with the desired one
 	for i := range slot.strays {
@@ -134,10 +138,12 @@ func (p *pass) planSlot(slot *routeSlot, can bool, deletions, additions []routeC
 	return deletions, additions
 }
 
-// drop deletes strays of one slot. In a request to delete, a missing attribute matches any: no gateway
-// is any gateway, and for IPv6 a next hop is any route with that hop. So if there are several, which
-// are all deleted, each request is for the first of ours with the destination, table and metric. Blackhole routes are
-// deleted last, and so are throw routes: a blackhole route around one must not outlive it.
+// drop appends deletions of all strays of one slot. A request to delete can match several routes:
+// without a gateway it matches any gateway, and for IPv6 a next hop matches any route with that
+// hop. Therefore, if there are several strays, each request only has the destination, table and
+// metric, and the kernel deletes the first of our routes that matches. Blackhole routes are deleted
+// last, and so are throw routes: the blackhole route of a wider prefix must not outlive a throw
+// route.
 func drop(slot *routeSlot, strays []stray, deletions []routeChange) []routeChange {
 	for _, o := range strays {
 		c := routeChange{slot: slot, old: &o.route}
@@ -154,8 +160,8 @@ func drop(slot *routeSlot, strays []stray, deletions []routeChange) []routeChang
 	return deletions
 }
 
-// sweep plans a slot without a desired route. A route over a new interface may belong to a workload
-// that is not known yet: it stays for UnknownRouteTimeout.
+// sweep plans a slot without a desired route: it deletes the slot's routes. A route over a new
+// interface may belong to a workload that is not known yet, and stays for UnknownRouteTimeout.
 func (p *pass) sweep(slot *routeSlot, deletions []routeChange) []routeChange {
 	if len(slot.strays) == 0 {
 		p.view.stores.routes.remove(slot)
@@ -182,7 +188,7 @@ func (p *pass) sweep(slot *routeSlot, deletions []routeChange) []routeChange {
 	return drop(slot, slot.strays, deletions)
 }
 
-// text returns a route of the kernel as ip names it.
+// text returns a route of the kernel in the syntax of ip.
 func (p *pass) text(r *rtnl.Route) string {
 	scope, tos := "", ""
 	if r.Scope == rtnl.ScopeLink {

@@ -10,11 +10,12 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// kindBridge is the kernel's kind of the masters that Config.Bridges may name.
+// kindBridge is the kernel's name of the kind of bridges. Config.Bridges has no effect on devices
+// of other kinds.
 const kindBridge = "bridge"
 
-// errPort: the interface is a port of one of Config.Bridges. Its objects must not be in the kernel.
-// That is no fault.
+// errPort: the interface is a port of one of Config.Bridges. Objects on such an interface must not
+// be in the kernel, which is no fault.
 var errPort = errors.New("interface is a port of a bridge for workloads")
 
 // port reports whether an interface is a port of one of the configured bridges. A tunnel device of
@@ -46,8 +47,8 @@ func (l *links) ports(names map[string]bool) {
 	}
 }
 
-// portsOf returns the interfaces that an event about a link may make ports of the configured bridges,
-// or cease to be: itself, or the ports of a bridge.
+// portsOf returns those ports of the configured bridges that an event about a link can affect: the
+// link itself if it is a port, and all ports if it is a bridge.
 func (l *links) portsOf(index int) map[string]bool {
 	s := l.ByIndex[index]
 	if len(l.bridges) == 0 || s == nil {
@@ -63,8 +64,8 @@ func (l *links) portsOf(index int) map[string]bool {
 	return names
 }
 
-// addPorts adds the interfaces that became ports of the configured bridges, or ceased to be. For
-// their objects that is as if they had gone or appeared.
+// addPorts adds the interfaces that became ports of the configured bridges, or are no longer ports.
+// Their objects are treated as if the interface had gone or appeared.
 func (f *linkEvents) addPorts(before, after map[string]bool) {
 	for _, both := range [][2]map[string]bool{{before, after}, {after, before}} {
 		for name := range both[0] {
@@ -75,8 +76,8 @@ func (f *linkEvents) addPorts(before, after map[string]bool) {
 	}
 }
 
-// flushPorts marks the objects of all ports, after everything was read. Those that the kernel has must
-// go.
+// flushPorts marks the objects on all ports after everything was read. If the kernel has such
+// objects, the next pass removes them.
 func (k *kernelView) flushPorts() {
 	if len(k.links.bridges) == 0 {
 		return
@@ -87,7 +88,7 @@ func (k *kernelView) flushPorts() {
 	flushEntries(k.stores.entries, f)
 }
 
-// validateBridges checks the names of bridges. A device of ours is no bridge.
+// validateBridges checks the names of bridges. The name of a tunnel device of ours is not allowed.
 func (c Config) validateBridges() error {
 	var errs []error
 	for i, name := range c.Bridges {

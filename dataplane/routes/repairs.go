@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// disputePause is the least time between two repairs of Watch while objects are disputed.
+	// disputePause is the least time between two repairs of Watch during a dispute: while another
+	// process changes objects of ours repeatedly.
 	disputePause = time.Second
 	// maxRepairs bounds the repaired objects that Watch reports at once.
 	maxRepairs = 100
@@ -17,7 +18,7 @@ const (
 
 // repairs records the objects that were repaired after a change by another process, and detects disputes.
 type repairs struct {
-	// unreported are those that Watch has not reported yet; at most maxRepairs.
+	// unreported are the repaired objects that Watch has not reported yet; at most maxRepairs.
 	unreported []Object
 	// disputes detects objects that are changed repeatedly, by their identity.
 	disputes dispute.Tracker[any]
@@ -40,7 +41,8 @@ func (r *repairs) take() []Object {
 	return list
 }
 
-// recordRepair records that an object that another process changed was repaired. key identifies it.
+// recordRepair records that an object was repaired after another process changed it. key identifies
+// the object.
 func (p *pass) recordRepair(key any, o Object) {
 	if p.repairs.record(key, o, p.view.now()) {
 		p.cfg.Logger.Warn("another process changes an object repeatedly; it may use the same protocol number",
@@ -48,8 +50,9 @@ func (p *pass) recordRepair(key any, o Object) {
 	}
 }
 
-// keepsUnwanted reports whether an unwanted object that another process made stays for now. If two
-// processes with one protocol number remove each other's routes, this ends the exchange.
+// keepsUnwanted reports whether unwanted objects that another process made stay for now. They do
+// during a dispute: two processes with one protocol number would otherwise remove each other's
+// routes without end.
 func (p *pass) keepsUnwanted() bool {
 	if p.view.stores.tearingDown || !p.repairs.disputes.Any(p.view.now()) {
 		return false

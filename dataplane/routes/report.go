@@ -13,11 +13,11 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// backend is the name in errors.
+// backend is the name of this package in errors.
 const backend = "routes"
 
-// failure has the faults of one endpoint or node. op and detail are those of the first. down means that
-// the only fault is the endpoint's interface, which does not exist or is down.
+// failure has the faults of one endpoint or node. op and detail belong to the first of errs. down
+// means that there is only one reason: the endpoint's interface does not exist or is down.
 type failure struct {
 	down   bool
 	op     string
@@ -28,8 +28,8 @@ type failure struct {
 // report collects faults by endpoint or node.
 type report map[policy.Key]*failure
 
-// add adds a fault of an endpoint or node, or of neither if the key is zero. down means that it is only
-// the endpoint's interface.
+// add adds a fault of an endpoint or node. A zero key means that the fault belongs to neither. down
+// means that the only reason is the endpoint's interface.
 func (r report) add(key policy.Key, op, detail string, err error, down bool) {
 	f := r[key]
 	if f == nil {
@@ -37,7 +37,7 @@ func (r report) add(key policy.Key, op, detail string, err error, down bool) {
 		r[key] = f
 	}
 	f.down = f.down && down
-	// the same for each address
+	// the fault may be the same for each address
 	if !slices.ContainsFunc(f.errs, func(e error) bool { return e.Error() == err.Error() }) {
 		f.errs = append(f.errs, err)
 	}
@@ -55,8 +55,8 @@ func (r report) err() error {
 	return errors.Join(errs...)
 }
 
-// report turns the errors of the Keeper into those of endpoints and nodes, and adds the
-// faults that the mapper found.
+// report turns the errors of the Keeper into errors of endpoints and nodes, and adds the faults
+// that the mapper found.
 func (m *mapper) report(faults []*ObjectError) error {
 	r := report{}
 	for key := range m.bad {
@@ -88,7 +88,8 @@ func (m *mapper) report(faults []*ObjectError) error {
 	return r.err()
 }
 
-// objectErrors splits the error of a Keeper. general means that an error is not of one object.
+// objectErrors splits the error of a Keeper. general means that the error is not about single
+// objects.
 func objectErrors(err error) (faults []*ObjectError, general bool) {
 	if err == nil {
 		return nil, false
@@ -121,7 +122,7 @@ func addressOf(o Object) (string, bool) {
 	return "", false
 }
 
-// owners returns the endpoints or the node that an object belongs to, or a zero key if there are none.
+// owners returns the endpoints or nodes that an object belongs to, or a zero key if there are none.
 func (m *mapper) owners(o Object) []policy.Key {
 	switch o := o.(type) {
 	case Route:

@@ -12,9 +12,9 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// Class is the precedence of a desired route. Of several routes with one destination, metric and
-// table, the kernel gets the one of the first class in the order below. When that one is deleted, the
-// next takes its place.
+// Class is the precedence of a desired route among those with the same destination, metric and
+// table. The kernel gets only the route whose class comes first in the order below. When that route
+// is deleted, the next takes its place.
 type Class int8
 
 // The classes, in order. The zero Class is ClassOther.
@@ -27,11 +27,11 @@ const (
 	ClassTunnel
 	// ClassOther is anything else.
 	ClassOther
-	// ClassDrop leads nowhere: what is left of a block.
+	// ClassDrop drops packets to those addresses of this node's blocks that no workload has.
 	ClassDrop
 )
 
-// Type is the fate of packets that match a route.
+// Type says what the kernel does with packets that match a route.
 type Type uint8
 
 // The types of routes.
@@ -42,46 +42,51 @@ const (
 	Blackhole
 	// Unreachable drops them and answers that the host is unreachable.
 	Unreachable
-	// Throw ends the lookup in the table as if it had no route: the next rule counts.
+	// Throw ends the lookup in this table as if it had no matching route: the kernel goes on at the
+	// next rule.
 	Throw
 )
 
-// typeNumbers are the kernel's.
+// typeNumbers has the kernel's number of each Type.
 var typeNumbers = [...]uint8{
 	Unicast: rtnl.TypeUnicast, Blackhole: rtnl.TypeBlackhole, Unreachable: rtnl.TypeUnreachable,
 	Throw: rtnl.TypeThrow,
 }
 
-// Route is a desired route. Dst, Table and Metric are its identity in the kernel; with Class, that
-// among desired ones. It is comparable.
+// Route is a desired route. In the kernel, Dst, Table and Metric are its identity. Among desired
+// routes, the identity also includes Class. A Route is comparable.
 type Route struct {
 	// Dst is the destination. Host bits do not count.
 	Dst netip.Prefix
-	// Class decides between routes to the same destination.
+	// Class decides between desired routes with the same Dst, Table and Metric.
 	Class Class
-	// Type is the fate of packets.
+	// Type says what the kernel does with packets to Dst.
 	Type Type
-	// Table to put it into; 0 means the first of KeeperConfig.Tables. It must be one of these.
+	// Table is the routing table, one of KeeperConfig.Tables. 0 means the first of them.
 	Table uint32
-	// Metric; less comes first. 0 is the kernel's default: 0 for IPv4, 1024 for IPv6.
+	// Metric is the kernel's preference; a smaller number comes first. 0 means the kernel's
+	// default: 0 for IPv4, 1024 for IPv6.
 	Metric uint32
-	// Interface that it leads over, by name. Empty with a Gateway: the interface in whose subnet
-	// that is. Empty for types other than Unicast.
+	// Interface is the name of the interface by which packets leave. If it is empty and there is a
+	// Gateway, it is the interface in whose subnet the gateway is. It must be empty for types other
+	// than Unicast.
 	Interface string
-	// Gateway that packets are handed to. The zero Addr means that the destination is on the link.
+	// Gateway is the next hop. The zero Addr means that the destination itself is on the link.
 	Gateway netip.Addr
-	// OnLink takes Gateway for reachable over Interface, whatever the addresses of that are.
+	// OnLink means that Gateway can be reached over Interface, even if the interface has no address
+	// in the gateway's subnet.
 	OnLink bool
-	// Source is the address that the host itself sends from. The zero Addr leaves it to the kernel.
+	// Source is the source address of packets that the host itself sends. The zero Addr means that
+	// the kernel chooses one.
 	Source netip.Addr
-	// MTU of the way, in bytes. 0 means that of the interface.
+	// MTU of the path, in bytes. 0 means the MTU of the interface.
 	MTU int
 }
 
-// String returns the route as ip has it: "10.0.0.1/32 dev cali1 table 254".
+// String returns the route in the syntax of ip: "10.0.0.1/32 dev cali1 table 254".
 func (r Route) String() string { return r.text("", "", "") }
 
-// text returns the route as ip has it, with options that a Route has no field for.
+// text returns the route in the syntax of ip, with options for which a Route has no field.
 func (r Route) text(scope, protocol, tos string) string {
 	var b strings.Builder
 	if r.Type != Unicast {
@@ -123,8 +128,8 @@ func (t Type) String() string {
 	return [...]string{"unicast", "blackhole", "unreachable", "throw"}[t]
 }
 
-// validate returns an error for a route that the kernel cannot have. It does not allocate without
-// one.
+// validate returns an error for a route that the kernel cannot have. For a valid route it allocates
+// no memory.
 func (r *Route) validate() error {
 	six := r.Dst.Addr().Is6()
 	way := r.Interface != "" || r.Gateway.IsValid()
@@ -158,8 +163,8 @@ const (
 	maxMTU = 65535
 )
 
-// routeKey is the identity of a route in the kernel, the type of service apart, which ours have
-// none of.
+// routeKey is the identity of a route in the kernel. The kernel's identity also has the type of
+// service, which is zero in all our routes.
 type routeKey struct {
 	dst           netip.Prefix
 	table, metric uint32
@@ -191,7 +196,7 @@ func plainAddr(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 func (r *Route) key() routeKey { return routeKey{r.Dst, r.Table, r.Metric} }
 
-// base fills out with all of the route as the kernel would list it, but for the interface.
+// base sets out to the route as the kernel would list it, without the interface.
 func (r *Route) base(protocol uint8, out *rtnl.Route) {
 	*out = rtnl.Route{
 		Dst: r.Dst, Table: r.Table, Metric: r.Metric, Protocol: protocol, Type: typeNumbers[r.Type],
@@ -202,7 +207,7 @@ func (r *Route) base(protocol uint8, out *rtnl.Route) {
 	}
 }
 
-// kernel fills out with the route as the kernel would list it. Errors: ErrNoInterface,
+// kernel sets out to the route as the kernel would list it. Errors: ErrNoInterface,
 // ErrInterfaceDown, errPort.
 func (r *Route) kernel(protocol uint8, l *links, out *rtnl.Route) (err error) {
 	r.base(protocol, out)
@@ -212,8 +217,8 @@ func (r *Route) kernel(protocol uint8, l *links, out *rtnl.Route) (err error) {
 	return err
 }
 
-// outInterface returns the index of the interface with the name or, if that is empty, of the one that leads
-// to the gateway.
+// outInterface returns the index of the interface with the name. If the name is empty, it returns
+// that of the interface in whose subnet the gateway is.
 func (l *links) outInterface(name string, gateway netip.Addr) (int, error) {
 	if name != "" {
 		link, err := l.usable(name)

@@ -2,12 +2,13 @@
 
 package routes
 
-// anyInterface is the key of routeStore.byInterface for slots that any interface may concern.
+// anyInterface is the key of routeStore.byInterface for slots that a change of any interface can
+// affect.
 const anyInterface = ""
 
-// index puts a slot into the list of the interface that concerns it, after its first claim changed or
-// it got a stray. A slot with strays is in the list of anyInterface, until the flush after it lost the
-// last one.
+// index puts a slot into the list of the interface whose changes affect it. It is called after the
+// slot's first claim changed or the slot got a stray. A slot with strays is in the list of
+// anyInterface, until the first flush after it has lost the last stray.
 func (s *routeStore) index(slot *routeSlot) {
 	name := anyInterface
 	if len(slot.strays) == 0 && len(slot.claims) > 0 {
@@ -44,7 +45,7 @@ func (s *routeStore) remove(slot *routeSlot) {
 	delete(s.slots, slot.key)
 }
 
-// addStray records another route of ours.
+// addStray records that the kernel has another route of ours in the slot.
 func (s *routeStore) addStray(slot *routeSlot, o stray) {
 	slot.strays = append(slot.strays, o)
 	s.index(slot)

@@ -12,18 +12,19 @@ import (
 // routeSlot has the desired and the observed state of one destination, table and metric.
 type routeSlot struct {
 	key routeKey
-	// claims are the desired routes, one a class, in the order of classes: the first is to be there.
+	// claims are the desired routes, at most one of each class, in the order of classes. The kernel
+	// is to have the first.
 	claims []Route
-	room   [1]Route // for the claims, of which there usually is one
-	// state is about the first claim.
+	room   [1]Route // memory for claims, which usually has one route
+	// state is the observed state of the first claim.
 	state observed
 	// strays are the other routes with our protocol that the kernel has.
 	strays []stray
-	// others counts the routes that other processes added beside ours: the kernel replaces
-	// whichever comes first.
+	// others counts the routes with the same key that other processes added. While there are any,
+	// ours is not replaced in one step: the kernel would replace whichever route comes first.
 	others int
-	// listedFor is the key of routeStore.byInterface under which it is listed, at place counted from
-	// one; place is zero if it is not listed.
+	// listedFor is the key of routeStore.byInterface under which the slot is listed. place is its
+	// position there, counted from one, or zero if the slot is not listed.
 	listedFor string
 	place     int
 }
@@ -35,7 +36,8 @@ type stray struct {
 	found bool
 	// reported is the number of the event that reported the route; 0 if none did.
 	reported uint64
-	// flushed is set if the kernel may have removed the route since, with its interface's others.
+	// flushed is set if the kernel may have removed the route since, together with all routes of
+	// its interface.
 	flushed bool
 }
 
@@ -45,8 +47,8 @@ type routeStore struct {
 	tables   []uint32
 	slots    map[routeKey]*routeSlot
 	dirty    []*routeSlot
-	// byInterface has the slots by interface name. If an interface changes, only its slots are
-	// checked.
+	// byInterface has the slots by interface name, so that a change of an interface leads to a
+	// check of its slots only.
 	byInterface map[string][]*routeSlot
 	sources     map[netip.Addr]int
 	desired     int
@@ -77,7 +79,8 @@ func (s *routeStore) slot(key routeKey) *routeSlot {
 	return slot
 }
 
-// claim returns the position of a class in the claims of the slot, or the one where it would be.
+// claim returns the position of a class in the claims of the slot. If the class is not there, it
+// returns the position where it would be inserted.
 func (slot *routeSlot) claim(c Class) (at int, exists bool) {
 	for at < len(slot.claims) && slot.claims[at].Class < c {
 		at++
@@ -85,8 +88,8 @@ func (slot *routeSlot) claim(c Class) (at int, exists bool) {
 	return at, at < len(slot.claims) && slot.claims[at].Class == c
 }
 
-// change adds a route to the desired state or replaces the one of its class, or removes that one if
-// remove is set.
+// change adds a route to the desired state, or replaces the one of its class. If remove is set, it
+// removes the route of that class.
 func (s *routeStore) change(r Route, remove bool) {
 	r.canonicalise(s.tables[0])
 	slot := s.slots[r.key()]
@@ -141,7 +144,8 @@ func (s *routeStore) displace(slot *routeSlot) {
 	slot.state.present = false
 }
 
-// adopt makes a stray that equals the first claim the kernel's route of that claim, if the kernel is known to have it.
+// adopt looks for a stray that equals the first claim and that the kernel is known to have. If
+// there is one, adopt records that the kernel has the first claim.
 func (slot *routeSlot) adopt(first *rtnl.Route) {
 	i := slices.IndexFunc(slot.strays, func(o stray) bool { return o.found && !o.flushed && o.route == *first })
 	if i >= 0 {
@@ -150,12 +154,12 @@ func (slot *routeSlot) adopt(first *rtnl.Route) {
 	}
 }
 
-// kernelRoute fills out with the kernel's route of the first claim.
+// kernelRoute sets out to the kernel's route of the first claim.
 func (s *routeStore) kernelRoute(slot *routeSlot, out *rtnl.Route) {
 	s.form(slot, slot.state.index, out)
 }
 
-// form fills out with the first claim over the interface of an index.
+// form sets out to the first claim, over the interface with an index.
 func (s *routeStore) form(slot *routeSlot, index int, out *rtnl.Route) {
 	slot.claims[0].base(s.protocol, out)
 	out.Index = index
@@ -202,7 +206,7 @@ func (s *routeStore) read(r *rtnl.Route, l *links) {
 	s.addStray(slot, stray{route: *r, found: true})
 }
 
-// end marks the slots that differ from the dump.
+// end ends the dump. It marks the slots whose desired state differs from it.
 func (s *routeStore) end() {
 	s.dirty = s.dirty[:0]
 	for _, slot := range s.slots {
@@ -233,11 +237,11 @@ func (s *routeStore) observe(e *rtnl.Event, number uint64, l *links) {
 			slot.others = max(slot.others-1, 0)
 		}
 		s.markDirty(slot)
-	case e.Replace && r.TOS == 0: // it may have replaced ours
+	case e.Replace && r.TOS == 0: // the route may have replaced ours
 		slot.markLost()
 		slot.strays = nil
 		s.markDirty(slot)
-	case r.Multipath && r.Dst.Addr().Is6(): // the kernel merged it with ours, under our protocol
+	case r.Multipath && r.Dst.Addr().Is6(): // the kernel merged the route with ours, under our protocol number
 		slot.markLost()
 		s.markDirty(slot)
 	case r.TOS == 0:
@@ -253,9 +257,9 @@ func (s *routeStore) observe(e *rtnl.Event, number uint64, l *links) {
 func (s *routeStore) observeNew(r *rtnl.Route, replaced bool, number uint64, l *links) {
 	slot := s.slot(routeKey{r.Dst, r.Table, r.Metric})
 	if s.holds(slot, r) || slices.ContainsFunc(slot.strays, func(o stray) bool { return o.route == *r }) {
-		return // a later dump had it
+		return // a later dump contained the route
 	}
-	if replaced || r.Multipath && r.Dst.Addr().Is6() { // the kernel merges it with existing ones
+	if replaced || r.Multipath && r.Dst.Addr().Is6() { // the kernel merges such an IPv6 route with existing ones
 		slot.markLost()
 		slot.strays = nil
 	}
@@ -288,7 +292,7 @@ func (s *routeStore) flush(f *linkEvents) {
 		if name == anyInterface {
 			continue
 		}
-		for _, slot := range slices.Backward(s.byInterface[name]) { // index moves the last to where one was
+		for _, slot := range slices.Backward(s.byInterface[name]) { // a removed slot is replaced by the last one
 			s.flushSlot(f, slot)
 		}
 	}
@@ -308,7 +312,7 @@ func (s *routeStore) flushSlot(f *linkEvents, slot *routeSlot) {
 		return
 	}
 	if f.removes(slot.state.index, slot.state.reported) {
-		slot.state.lost = false // the kernel removed it with the interface's others
+		slot.state.lost = false // the kernel removed it together with all routes of the interface
 	}
 	first := &slot.claims[0]
 	if slot.state.present && (f.removes(slot.state.index, slot.state.reported) || f.sources[first.Source]) {
@@ -324,24 +328,24 @@ func (s *routeStore) flushSlot(f *linkEvents, slot *routeSlot) {
 	}
 }
 
-// linkEvents are the changes of interfaces since the last look: what the kernel may have removed by itself,
-// and what may now be possible.
+// linkEvents are the changes of interfaces since the last poll. They tell which objects the kernel
+// may have removed by itself, and which objects it may now accept.
 type linkEvents struct {
-	// names has the interfaces that changed, indices those whose objects the kernel removed, each
-	// with the number of the last event that reported it.
+	// names has the names of the interfaces that changed. indices has the indices of interfaces
+	// whose objects the kernel removed, each with the number of the last event that reported it.
 	names   map[string]bool
 	indices map[int]uint64
-	// deleted has the indices of interfaces that no longer exist. What was on them is gone; what was
-	// on an interface that was down may have been added since.
+	// deleted has the indices of interfaces that no longer exist. Their objects are gone. (On an
+	// interface that was only down, another process may have added objects since.)
 	deleted map[int]bool
 	// returned has the names of interfaces that went down or appeared.
 	returned map[string]bool
 	// sysctls has the names of interfaces with a changed setting, also "all" and "default".
 	sysctls map[string]bool
-	// replaced has the names that no interface has any more, or that another interface has.
+	// replaced has the names that now belong to no interface or to another one.
 	replaced map[string]bool
 	// sources has the addresses that the host lost. reachability is set if addresses or interfaces
-	// came or went, so that a gateway may have another interface.
+	// came or went: a gateway may then be reached over another interface.
 	sources      map[netip.Addr]bool
 	reachability bool
 	// renamed is set if an interface has another name, altered if another property changed.
@@ -386,16 +390,19 @@ func (f *linkEvents) add(c rtnl.LinkChange, number uint64) {
 // any reports whether there are changes.
 func (f *linkEvents) any() bool { return f.reachability || f.renamed || f.altered || len(f.names) > 0 }
 
-// removes reports whether the kernel removed an object over the interface. It did not if the event
-// that reported the object (0 if none did) came later.
+// removes reports whether the kernel removed an object when the interface changed. reported is the
+// number of the event that reported the object, or 0. If that event came later, the object still
+// exists.
 func (f *linkEvents) removes(index int, reported uint64) bool { return f.indices[index] > reported }
 
-// endsCeding reports whether an object on an interface is added again after another process deleted
-// its own (S172). A change of an address is no reason: the kernel adds link-local ones late. Without
-// an interface, every change is one.
+// endsCeding reports whether an object that was ceded is added after all. (Ceded means that another
+// process had made an identical object and deleted it: case S172 of docs/semantics.md.) The object
+// is added if its interface went down or appeared. A change of an address is no reason, because the
+// kernel adds link-local addresses late. For an object without an interface, every change is a
+// reason.
 func (f *linkEvents) endsCeding(dev string) bool { return dev == "" || f.returned[dev] }
 
-// affects reports whether the kernel's form of a desired route may be another one now.
+// affects reports whether a desired route may now need another interface in the kernel.
 func (f *linkEvents) affects(r *Route) bool {
 	return r.Interface != "" && f.names[r.Interface] || r.Interface == "" && r.Gateway.IsValid() && f.reachability
 }

@@ -51,10 +51,12 @@ func New(cfg Config) (*Dataplane, error) {
 // Dataplane that is used again connects again.
 func (d *Dataplane) Close() error { return d.keeper.Close() }
 
-// Apply implements dataplane.Dataplane. The first complete state adopts routes, entries and devices
-// that are already right and removes unwanted ones of ours. After an error the next call retries the
-// failed changes, and reports all remaining faults. A batch of network events that changes no object
-// costs nothing, unless there are faults. Changes of interfaces are then processed by the next other
+// Apply implements dataplane.Dataplane. With the first complete state, it keeps routes, entries and
+// devices that are already right, and removes unwanted ones of ours. After an error, the next call
+// retries the failed changes, and reports all remaining faults.
+//
+// A batch of network events that changes no object costs nothing: Apply returns without looking at
+// the kernel, unless there are faults. Changes of interfaces are then processed by the next other
 // batch, by Resync, or by Watch.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	d.want.changed = false
@@ -68,7 +70,8 @@ func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	return d.faultsOf(d.keeper.Apply(ctx))
 }
 
-// Resync implements dataplane.Dataplane: it reads everything of ours again, and repairs.
+// Resync implements dataplane.Dataplane. It reads all objects of ours again, and repairs those that
+// differ.
 func (d *Dataplane) Resync(ctx context.Context) error {
 	if !d.want.inSync {
 		return nil
@@ -89,21 +92,21 @@ func (d *Dataplane) faultsOf(err error) error {
 	return err
 }
 
-// Teardown implements dataplane.Dataplane. Sysctls are restored as Keeper.Teardown does. If it
-// fails it can be called again.
+// Teardown implements dataplane.Dataplane. It restores sysctls as Keeper.Teardown does. If it
+// fails, it can be called again.
 func (d *Dataplane) Teardown(ctx context.Context) error {
 	d.want = newMapper(&d.cfg, d.keeper)
 	return d.faultsOf(d.keeper.Teardown(ctx))
 }
 
-// PlanTeardown returns the changes that Teardown would make, as Keeper.PlanTeardown.
+// PlanTeardown returns the changes that Teardown would make, in the form of Keeper.PlanTeardown.
 func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
 	return d.keeper.PlanTeardown(ctx)
 }
 
-// Plan implements dataplane.Planner. The lines are commands of ip, bridge and sysctl. Endpoints
-// that Apply would report are left out, but for those with ErrForeign: only an attempt shows that
-// another process has such a route or neighbour entry.
+// Plan implements dataplane.Planner. The lines are commands of ip, bridge and sysctl. The plan
+// leaves out endpoints that Apply would report, except those with ErrForeign: only an attempt to
+// add a route or neighbour entry shows that another process has it.
 func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -114,11 +117,11 @@ func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error)
 	return d.keeper.planOf(ctx, func(desired *stores) { d.want.fork(desired).update(b) })
 }
 
-// Watch keeps the kernel in the desired state, as Keeper.Watch does. It calls drifted for each object
-// that it has repaired. It also calls drifted when the set of endpoints at fault changes: the Driver
-// then calls Apply, which returns the faults. drifted is called from another goroutine, one
-// call at a time, and may block. Watch returns when ctx is done, with its error, or when notifications
-// cannot be received. It may run beside all other methods.
+// Watch keeps the kernel in the desired state, as Keeper.Watch does. It calls drifted for each
+// object that it has repaired. It also calls drifted when the set of endpoints at fault changes:
+// the Driver then calls Apply, which returns the faults. drifted is called from another goroutine,
+// one call at a time, and may block. Watch returns the error of ctx when ctx is done, or another
+// error when notifications cannot be received. Watch may run beside all other methods.
 func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	var faults atomic.Bool
 	notify, stop := notifier(func() {

@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// ruleKey is a rule of policy routing as the kernel lists it: all of it is its identity.
+// ruleKey is a rule of policy routing as the kernel lists it. All fields are its identity.
 type ruleKey rtnl.Rule
 
 // ruleStore has all rules. A rule has no value besides its identity.
@@ -26,7 +26,7 @@ func (k ruleKey) compare(o ruleKey) int {
 		strings.Compare(k.rule().String(), o.rule().String()))
 }
 
-// rule returns the Rule with the same fields. A Rule lacks some conditions of kernel rules.
+// rule returns the Rule with the same fields. Conditions for which a Rule has no field are lost.
 func (k ruleKey) rule() Rule {
 	return Rule{
 		Family: k.Family, Priority: k.Priority, From: k.From, To: k.To, UDPSourcePort: k.UDPSourcePort,

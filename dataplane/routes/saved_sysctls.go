@@ -23,17 +23,17 @@ type savedSysctl struct {
 	Set    string `json:"set"`
 }
 
-// minPrune is the number of lines from which savedSysctls rewrites the file without those of
-// removed interfaces and former ones of a path.
+// minPrune is the number of lines at which savedSysctls first rewrites the file. Lines of removed
+// interfaces, and all but the last line of each path, are left out.
 const minPrune = 1000
 
-// savedSysctls keeps the former values of sysctls for Teardown. The file, if any, keeps them for a
-// later process: one JSON object a line, of which the last one of a path is valid.
+// savedSysctls keeps the former values of sysctls for Teardown. The file, if there is one, keeps
+// them for a later process. Each line is a JSON object, and the last line of a path is valid.
 type savedSysctls struct {
 	file      string
 	namespace int
 	values    map[string]savedSysctl // by path; nil until loaded
-	lines     int                    // in the file, or as many as there would be in one
+	lines     int                    // number of lines in the file, or that a file would have
 	pruneAt   int                    // number of lines from which prune runs
 }
 
@@ -58,7 +58,7 @@ func (f *savedSysctls) load() error {
 		f.lines++
 	}
 	if len(data) > 0 && data[len(data)-1] != '\n' {
-		f.pruneAt = 0 // the next line must not continue this one
+		f.pruneAt = 0 // rewrite the file, because the next line must not continue this one
 	}
 	return err
 }
@@ -93,8 +93,8 @@ func (f *savedSysctls) prune() error {
 	return f.write(f.list(), os.O_TRUNC)
 }
 
-// write writes lines to the file. Sysctls do not survive a restart of the machine, and the file
-// need not either.
+// write writes lines to the file. It does not sync the file: sysctls do not survive a restart of
+// the machine either.
 func (f *savedSysctls) write(list []savedSysctl, how int) error {
 	if f.file == "" {
 		return nil
@@ -116,7 +116,7 @@ func (f *savedSysctls) write(list []savedSysctl, how int) error {
 	return errors.Join(err, file.Close())
 }
 
-// list returns the values in order of their paths, those of all interfaces first.
+// list returns the values in order of their paths. Paths of "all" come first.
 func (f *savedSysctls) list() []savedSysctl {
 	return slices.SortedFunc(maps.Values(f.values), func(a, b savedSysctl) int {
 		order := func(v savedSysctl) string { return strings.Replace(v.Path, "/conf/all/", "/conf//", 1) }
@@ -124,9 +124,10 @@ func (f *savedSysctls) list() []savedSysctl {
 	})
 }
 
-// overwritten returns the former values of the settings of interfaces that the kernel overwrites
-// when the forwarding of all interfaces is set to another value: those that restoring all.Before
-// does not restore. It skips settings whose former value is saved already.
+// overwritten returns former values of settings that the kernel overwrites. When
+// conf/all/forwarding is set, the kernel sets forwarding of every interface to the same value, and
+// does so again when all.Before is restored. Interfaces with another value than all.Before need
+// theirs back. overwritten skips settings whose former value is saved already.
 func (f *savedSysctls) overwritten(all savedSysctl) (list []savedSysctl) {
 	conf, ok := strings.CutSuffix(all.Path, "all/forwarding")
 	if !ok {
@@ -155,8 +156,8 @@ func (f *savedSysctls) settings() (list []Setting) {
 	return list
 }
 
-// restorable returns the former values of the sysctls that still have the value that a Keeper
-// wrote.
+// restorable returns the former values of sysctls, but only of those that still have the value that
+// a Keeper wrote.
 func (f *savedSysctls) restorable() ([]Setting, error) {
 	if err := f.load(); err != nil {
 		return nil, err

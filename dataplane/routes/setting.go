@@ -15,7 +15,8 @@ import (
 	"github.com/wayleave/wayleave/internal/nsthread"
 )
 
-// procSys has the settings. Those below net are of the network namespace of the reading thread.
+// procSys is the folder of the settings. The files below net show the network namespace of the
+// thread that opens them.
 const procSys = "/proc/sys/"
 
 func (s Setting) validate() error {
@@ -25,11 +26,12 @@ func (s Setting) validate() error {
 	return nil
 }
 
-// settingStore has the desired sysctls by path. have is the value when last read or written.
+// settingStore has the desired sysctls by path. slot.have is the value that was last read or
+// written.
 type settingStore = store[string, Setting]
 
-// concerns reports whether the setting belongs to one of the interfaces by its path, or is needed
-// by one.
+// concerns reports whether the setting concerns one of the interfaces: by its path, or by its field
+// Interface.
 func (s Setting) concerns(interfaces map[string]bool) bool {
 	name := s.Path // net/ipv4/conf/NAME/...
 	for range 3 {
@@ -39,8 +41,8 @@ func (s Setting) concerns(interfaces map[string]bool) bool {
 	return name != "" && interfaces[name] || s.Interface != "" && interfaces[s.Interface]
 }
 
-// flushSettings marks the settings of changed interfaces as dirty. An interface that replaced
-// another one has settings of its own.
+// flushSettings marks the settings of changed interfaces as dirty. If another interface has taken
+// over a name, the values of the settings are unknown.
 func flushSettings(s *settingStore, f *linkEvents) {
 	for _, o := range s.slots {
 		if o.want.concerns(f.replaced) {
@@ -52,15 +54,16 @@ func flushSettings(s *settingStore, f *linkEvents) {
 	}
 }
 
-// right reports whether the setting had the desired value when last read or written.
+// right reports whether the setting had the desired value when it was last read or written.
 func right(o *slot[string, Setting]) bool { return o.state.present && o.have == o.want }
 
-// updateSettings writes the settings that differ from the desired value. Those of an interface that
-// does not exist are at fault until it appears. Those of a port of Config.Bridges are left alone.
+// updateSettings writes the settings that differ from the desired value. If an interface does not
+// exist, its settings are at fault until it appears. Settings of a port of Config.Bridges are left
+// alone.
 func (p *pass) updateSettings() {
 	s := p.view.stores.settings
 	var want []Setting
-	planned := map[Setting]Setting{} // those of planned devices, by the default that these will inherit
+	planned := map[Setting]Setting{} // settings of planned devices, by the default that the device will inherit
 	dirty := s.takeDirty()
 	slices.SortFunc(dirty, func(a, b *slot[string, Setting]) int { return strings.Compare(a.key, b.key) })
 	for _, slot := range dirty {
@@ -79,7 +82,7 @@ func (p *pass) updateSettings() {
 			slot.state.present = false
 			continue
 		}
-		if p.blocked[o.Interface] { // a device that may be another's
+		if p.blocked[o.Interface] { // the device may belong to another process
 			s.markDirty(slot)
 			continue
 		}
@@ -125,8 +128,8 @@ func (p *pass) updateSettings() {
 	}
 }
 
-// settingsDone marks the desired settings as right, except those whose read or write failed. differ are the
-// written ones.
+// settingsDone marks the desired settings as right, except those whose read or write failed. differ
+// has the settings that were written.
 func (p *pass) settingsDone(want, differ []Setting, failed, refused map[Setting]error) {
 	s := p.view.stores.settings
 	for _, o := range differ {
@@ -142,8 +145,9 @@ func (p *pass) settingsDone(want, differ []Setting, failed, refused map[Setting]
 	}
 }
 
-// saveFormer saves the former values of settings before they change. It skips a setting that was right
-// before: another process changed it, so its present value is not the original one.
+// saveFormer saves the former values of settings before they are written. It skips a setting that
+// was right before: then another process has changed it since, and its present value is not the
+// original one.
 func (p *pass) saveFormer(differ []Setting, former map[Setting]string) {
 	saved := p.saved
 	var list, more []savedSysctl
@@ -162,8 +166,8 @@ func (p *pass) saveFormer(differ []Setting, former map[Setting]string) {
 	}
 }
 
-// differingSettings returns the settings with another value, these values, and the errors of settings
-// that could not be read.
+// differingSettings returns the settings whose value differs from the desired one, these former
+// values, and the errors of settings that could not be read.
 func differingSettings(
 	namespace int, want []Setting,
 ) (differ []Setting, former map[Setting]string, failed map[Setting]error) {

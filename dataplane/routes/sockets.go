@@ -13,7 +13,7 @@ import (
 type sockets struct {
 	namespace int
 	conn      *rtnl.Conn    // for dumps and changes; nil until needed, and after it failed
-	monitor   *rtnl.Monitor // for notifications; is there when conn is
+	monitor   *rtnl.Monitor // for notifications; not nil when conn is not
 	// batch has the messages of the next send; its memory is reused.
 	batch rtnl.Batch
 	// newSender returns conn. Tests replace it.
@@ -29,8 +29,8 @@ func newSockets(namespace int) *sockets {
 	return &sockets{namespace: namespace, newSender: func(c *rtnl.Conn) sender { return c }}
 }
 
-// open opens the sockets. The monitor reports all changes except this Keeper's own to routes, entries
-// and rules.
+// open opens the sockets. The monitor reports all changes, except those that this Keeper itself
+// makes to routes, entries and rules.
 func (s *sockets) open() error {
 	cfg := rtnl.Config{NetNS: s.namespace}
 	monitor, err := rtnl.Listen(cfg, rtnl.GroupLinks, rtnl.GroupAddresses, rtnl.GroupRoutes, rtnl.GroupNeighbours,
@@ -55,8 +55,8 @@ func (s *sockets) close() error {
 	return errors.Join(monitor.Close(), conn.Close())
 }
 
-// send makes the changes of the batch. It calls failed with the index and the kernel's error of each
-// refused one.
+// send makes the changes of the batch. For each change that the kernel refuses, it calls failed
+// with the index of the change and the kernel's error.
 func (s *sockets) send(failed func(i int, err error)) error {
 	if s.batch.Len() == 0 {
 		return nil

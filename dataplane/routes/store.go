@@ -6,7 +6,7 @@ import "github.com/wayleave/wayleave/internal/rtnl"
 
 // observed is the observed state of an object in the kernel.
 type observed struct {
-	// present means that the kernel has one of ours, on the interface with this index.
+	// present means that the kernel has an object of ours, on the interface with this index.
 	present bool
 	index   int
 	// reported is the number of the event that reported it; 0 if none did.
@@ -14,19 +14,22 @@ type observed struct {
 	// dirty means that the desired and the observed state may differ; the store lists the object
 	// then.
 	dirty bool
-	// uncertain means that the kernel removed it with its interface's others, or it was added since.
+	// uncertain means that the kernel may have removed the object together with all others of its
+	// interface. Another process may also have added it since.
 	uncertain bool
-	// lost means that another process removed it.
+	// lost means that another process removed or changed the object.
 	lost bool
-	// foreign means that the kernel refused the last addition, after a dump, because of another
-	// process's object.
+	// foreign means that the kernel has refused an addition since the last dump, because another
+	// process has an object in its place.
 	foreign bool
-	// madeByOther means that another process made an identical object, so ours is not needed.
-	// ceded means that this one was deleted since: only its maker restores it (S172).
+	// madeByOther means that another process made an identical object, and ours is not needed.
+	// ceded means that this process has deleted its object since: then only this process restores
+	// it (case S172 of docs/semantics.md).
 	madeByOther, ceded bool
 }
 
-// observeOther records that another process deleted its object in the place of ours, or added one.
+// observeOther records what another process did in the place of our object: it deleted its own if
+// gone is set, and otherwise added one.
 func (o *observed) observeOther(gone bool) {
 	o.foreign = o.foreign && !gone
 	o.ceded = gone && (o.madeByOther || o.ceded)
@@ -64,8 +67,8 @@ func (s *store[K, V]) markDirty(o *slot[K, V]) {
 	}
 }
 
-// takeDirty returns the dirty slots, which are not dirty afterwards. It deletes those of objects
-// that are neither desired nor present.
+// takeDirty returns the dirty slots and marks them as clean. It deletes the slots of objects that
+// are neither desired nor present.
 func (s *store[K, V]) takeDirty() (dirty []*slot[K, V]) {
 	dirty, s.dirty = s.dirty, nil
 	kept := dirty[:0]
@@ -88,7 +91,8 @@ func (s *store[K, V]) slot(key K) *slot[K, V] {
 	return o
 }
 
-// change adds an object to the desired state or replaces it, or removes it if remove is set.
+// change adds an object to the desired state or replaces it. If remove is set, it removes the
+// object.
 func (s *store[K, V]) change(key K, v V, remove bool) {
 	o := s.slots[key]
 	switch {
@@ -133,8 +137,8 @@ func (s *store[K, V]) end() {
 	}
 }
 
-// observe records the event with a number: what another process did to an object. ours means that
-// the object has our protocol number or is on our device.
+// observe records an event: another process added, changed or deleted an object. number is the
+// number of the event. ours means that the object has our protocol number or is on our device.
 func (s *store[K, V]) observe(key K, index int, v V, number uint64, ours, gone bool) {
 	o := s.slots[key]
 	switch {
@@ -146,7 +150,7 @@ func (s *store[K, V]) observe(key K, index int, v V, number uint64, ours, gone b
 		o.state.reported, o.state.lost = number, lost
 		s.markDirty(o)
 	case o == nil:
-	case o.state.present && o.state.index == index: // it was deleted, or replaced by another's
+	case o.state.present && o.state.index == index: // it was deleted, or another process replaced it
 		o.state.present, o.state.lost = false, true
 		s.markDirty(o)
 	default:
@@ -158,28 +162,30 @@ func (s *store[K, V]) observe(key K, index int, v V, number uint64, ours, gone b
 // kernelChange is one change to an object in the kernel.
 type kernelChange[K, V comparable] struct {
 	slot *slot[K, V]
-	// index of the interface, and value, of the object to delete if remove is set, otherwise to add.
+	// index is that of the object's interface. The object with this value is deleted if remove is
+	// set, and otherwise added.
 	index  int
 	value  V
 	remove bool
-	// replace means that the kernel has one of ours.
+	// replace means that the kernel has an object of ours, which the addition replaces.
 	replace bool
 }
 
-// objectKind has the methods of the identities of one kind of object: how a message of rtnetlink makes and
-// deletes such an object.
+// objectKind is implemented by the identity of each kind of object. Its methods make the rtnetlink
+// messages that add and delete such an object.
 type objectKind[K, V comparable] interface {
 	comparable
 	compare(other K) int
 	object(v V) Object
 	validate(v V) error
-	// device is the name of the interface that the object is on; needed is false if it is on none.
+	// device returns the name of the interface that the object is on. needed is false if it is on
+	// none.
 	device() (name string, needed bool)
-	// missing reports whether an object that is not known has to be added.
+	// missing reports whether an object that the observed state does not have must be added.
 	missing(p *pass, index int) (bool, error)
 	encode(c *kernelChange[K, V], b *rtnl.Batch, protocol uint8)
 	// refused handles an addition that the kernel refused. It returns nil if it made the addition
-	// in another way, errMadeByOther if none is needed, and otherwise the error.
+	// in another way, errMadeByOther if no addition is needed, and otherwise the error.
 	refused(p *pass, c *kernelChange[K, V], err error) error
 	// text returns the change as a command line of ip or bridge.
 	text(p *pass, c *kernelChange[K, V]) string

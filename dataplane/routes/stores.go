@@ -10,7 +10,7 @@ type stores struct {
 	rules    *ruleStore
 	settings *settingStore
 	devices  *deviceStore
-	// tearingDown means that all of ours is removed, unknown routes too.
+	// tearingDown means that all objects of ours are removed, unknown routes included.
 	tearingDown bool
 }
 
@@ -56,8 +56,8 @@ func (s *stores) apply(c change) {
 	}
 }
 
-// tearDown makes the next pass remove all of ours. own are the names of devices that are ours also
-// without an alias.
+// tearDown makes the next pass remove all objects of ours. own has the names of devices that are
+// ours even if they have no alias.
 func (s *stores) tearDown(own []string) { s.tearingDown, s.devices.own = true, own }
 
 // copyTo copies the desired state to other stores.

@@ -21,13 +21,13 @@ const (
 // process removes or changes, adds the objects of an interface that appears or returns, and retries
 // other failed changes. Before the first Apply it changes nothing.
 //
-// It calls changed whenever the set of objects at fault changes, compared with the last Apply or
-// call; Apply then returns the faults. It also calls changed after it has recreated a device.
-// changed runs in another goroutine and may block. Calls do not overlap, and changes during a call
-// lead to one more. changed may be nil.
+// Watch calls changed whenever the set of objects at fault differs from that of the last Apply or
+// the last call of changed. Apply then returns the faults. Watch also calls changed after it has
+// recreated a device. changed runs in another goroutine and may block. Calls do not overlap:
+// changes during a call lead to one more call. changed may be nil.
 //
-// Watch returns when ctx is done, with its error, or when notifications cannot be received. It may
-// run beside all other methods, once.
+// Watch returns the error of ctx when ctx is done, or another error when notifications cannot be
+// received. It may run beside all other methods, but only once at a time.
 func (k *Keeper) Watch(ctx context.Context, changed func()) error {
 	notify, stop := notifier(changed)
 	defer stop()
@@ -39,8 +39,8 @@ func (k *Keeper) Watch(ctx context.Context, changed func()) error {
 	})
 }
 
-// watch implements Watch. It calls notify when the set of objects at fault changes (faultsChanged),
-// and when takeRepairs has objects. notify must not block.
+// watch implements Watch. It calls notify when the set of objects at fault changes (then
+// faultsChanged is true), and when takeRepairs has objects to return. notify must not block.
 func (k *Keeper) watch(ctx context.Context, notify func(faultsChanged bool)) error {
 	wait := firstRetry
 	for {
@@ -75,8 +75,8 @@ func (k *Keeper) watch(ctx context.Context, notify func(faultsChanged bool)) err
 	}
 }
 
-// notifier returns notify, which makes another goroutine call changed and does not block, and stop,
-// which waits for the end of the last call.
+// notifier returns two functions. notify makes another goroutine call changed, and does not block.
+// stop waits for the end of the last call.
 func notifier(changed func()) (notify, stop func()) {
 	if changed == nil {
 		return func() {}, func() {}
@@ -120,7 +120,7 @@ func (k *Keeper) repair(ctx context.Context) (faultsChanged, repaired, failing b
 }
 
 // waitForWork waits for a notification of the kernel, or for the time of the next pass. woken is
-// false if that pass is a retry.
+// true after a notification, and false if the time has come.
 func (k *Keeper) waitForWork(ctx context.Context, retry time.Duration, failing bool) (woken bool, err error) {
 	monitor, again := k.waitState()
 	if monitor == nil { // the connection was lost or closed: the next pass connects
@@ -150,7 +150,7 @@ func (k *Keeper) waitForWork(ctx context.Context, retry time.Duration, failing b
 		return false, nil
 	}
 	if now, _ := k.waitState(); now != monitor {
-		return true, nil // it was closed, and perhaps replaced
+		return true, nil // the monitor was closed, and perhaps replaced
 	}
 	return false, fmt.Errorf("routes: %w", err)
 }
