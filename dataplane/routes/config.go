@@ -43,8 +43,8 @@ type Config struct {
 	// long as the Dataplane is used. 0 means the program's own namespace. CAP_NET_ADMIN is always
 	// needed; another namespace needs CAP_SYS_ADMIN as well.
 	NetNS int
-	// Protocol number by which our routes and neighbour entries are known: 5 to 255, used by no other
-	// process on the node. 0 means DefaultProtocol.
+	// Protocol number by which our routes and neighbour entries are known: 5 to 255, used by no
+	// other process on the node. 0 means DefaultProtocol.
 	Protocol uint8
 	// Tables are the routing tables. Each route is added to all of them. A VRF has a table of its
 	// own, and packets that come in by one of its interfaces are routed by that table alone: list
@@ -62,7 +62,8 @@ type Config struct {
 	NoDirect bool
 	// VXLAN has the parameters of VXLAN devices. They are made when the node has a tunnel address.
 	VXLAN VXLANConfig
-	// IPIP has the parameters of the IP-in-IP device. It is made when the node has an address for it.
+	// IPIP has the parameters of the IP-in-IP device. It is made when the node has an address for
+	// it.
 	IPIP IPIPConfig
 	// Gateways are addresses such as 169.254.1.1 that workloads have as their default gateway. The
 	// host answers ARP and NDP requests for them on every endpoint's interface. See Proxy for what

@@ -136,8 +136,8 @@ func (m *mapper) encapsulates(k dataplane.TunnelKey) bool {
 }
 
 // flush updates the objects of changed tunnels and routes. It is called at the end of a batch, when
-// no two tunnels have the same address any more. It deletes old objects first, because another tunnel
-// may now have the same ones.
+// no two tunnels have the same address any more. It deletes old objects first, because another
+// tunnel may now have the same ones.
 func (m *mapper) flush() {
 	n := &m.network
 	if len(n.changed)+len(n.dirty) == 0 {

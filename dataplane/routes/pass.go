@@ -135,8 +135,8 @@ func (p *pass) updateDevices() (unwanted []string, err error) {
 	return p.view.unwantedDevices(), nil
 }
 
-// changeDevices makes the changes that devices need, and reports whether there were any. failed gets
-// the error of each device.
+// changeDevices makes the changes that devices need, and reports whether there were any. failed
+// gets the error of each device.
 func (p *pass) changeDevices(failed map[string]error) (changed bool) {
 	s := p.view.stores.devices
 	clear(failed)

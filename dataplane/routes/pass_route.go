@@ -85,7 +85,8 @@ func splitDeletions(deletions, additions []routeChange, tables []uint32) (before
 			after = append(after, c)
 		}
 	}
-	// In the order of KeeperConfig.Tables: throw routes of the first table lead to blackhole routes of the next.
+	// In the order of KeeperConfig.Tables: throw routes of the first table lead to blackhole routes
+	// of the next.
 	slices.SortStableFunc(last, func(a, b routeChange) int {
 		return slices.Index(tables, a.slot.key.table) - slices.Index(tables, b.slot.key.table)
 	})

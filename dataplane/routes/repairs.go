@@ -16,7 +16,8 @@ const (
 	maxRepairs = 100
 )
 
-// repairs records the objects that were repaired after a change by another process, and detects disputes.
+// repairs records the objects that were repaired after a change by another process, and detects
+// disputes.
 type repairs struct {
 	// unreported are the repaired objects that Watch has not reported yet; at most maxRepairs.
 	unreported []Object
@@ -24,8 +25,8 @@ type repairs struct {
 	disputes dispute.Tracker[any]
 }
 
-// record records that an object was repaired, and reports whether a dispute begins. key identifies the
-// object.
+// record records that an object was repaired, and reports whether a dispute begins. key identifies
+// the object.
 func (r *repairs) record(key any, o Object, now time.Time) (begins bool) {
 	if len(r.unreported) < maxRepairs {
 		r.unreported = append(r.unreported, o)

@@ -231,7 +231,8 @@ func (l *links) outInterface(name string, gateway netip.Addr) (int, error) {
 	return link.Index, nil
 }
 
-// usable returns an interface that can have routes. Errors: ErrNoInterface, ErrInterfaceDown, errPort.
+// usable returns an interface that can have routes. Errors: ErrNoInterface, ErrInterfaceDown,
+// errPort.
 func (l *links) usable(name string) (rtnl.Link, error) {
 	link, exists := l.named(name)
 	switch {

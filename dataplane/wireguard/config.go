@@ -16,14 +16,15 @@ import (
 
 // Defaults of Config.
 const (
-	// DefaultProtocol marks our routes, rules and devices, as routes.DefaultProtocol does.
+	// DefaultProtocol is the protocol number that marks the routes, rules and devices of a
+	// Dataplane.
 	DefaultProtocol = 236
-	// DefaultTable is the number of the routing table.
+	// DefaultTable is the number of the routing table of a Dataplane.
 	DefaultTable = 22361
 	// DefaultRulePriority is the default of Config.RulePriority.
 	DefaultRulePriority = 99
-	// MaxRulePriority is the maximum of Config.RulePriority. All three rules must precede the kernel's lookup in table
-	// main, which has priority 32766 and finds unencrypted routes.
+	// MaxRulePriority is the maximum of Config.RulePriority. All three rules must precede the
+	// kernel's lookup in table main, which has priority 32766 and finds unencrypted routes.
 	MaxRulePriority = 32763
 	// DefaultPort is the UDP port of the first device. The second device has the next port.
 	DefaultPort = 51820
@@ -36,52 +37,64 @@ const (
 	DefaultRotationDelay = 10 * time.Minute
 )
 
-// Config of a Dataplane. Node and Devices are required.
+// Config configures a Dataplane. Node and Devices are required.
 type Config struct {
 	// Node is the name of this node's Node resource.
 	Node string
-	// NetNS is a file descriptor of the network namespace. It must stay open until Close. 0 means that of the process.
+	// NetNS is a file descriptor of the network namespace. It must stay open until Close. 0 means
+	// the namespace of the process.
 	NetNS int
-	// Devices are one or two devices. All nodes must list them in the same order: the first devices of two nodes are
-	// peers, and so are the second ones.
+	// Devices are one or two devices. All nodes must list them in the same order: the first devices
+	// of two nodes are peers, and so are the second ones.
 	Devices []Device
-	// MTU of the devices, in bytes. 0 means that of the interface with the node's address, less 80 bytes.
+	// MTU of the devices, in bytes. 0 means the MTU of the interface that has the node's address,
+	// less 80 bytes.
 	MTU uint32
-	// Protocol is the number that marks the routes, rules and devices of the Dataplane. Nothing else may use it, a
-	// routes.Dataplane included. 0 means DefaultProtocol.
+	// Protocol is the number that marks the routes, rules and devices of the Dataplane. Nothing
+	// else may use the number, not even a routes.Dataplane. 0 means DefaultProtocol.
 	Protocol uint8
 	// Table is the number of the routing table. Nothing else may use it. 0 means DefaultTable.
 	Table uint32
-	// RulePriority is the first of three consecutive priorities: of the exceptions, of the lookup in Table, and of
-	// the target of the exceptions' goto. It is at most MaxRulePriority. 0 means DefaultRulePriority.
+	// RulePriority is the first of three consecutive priorities of policy routing rules. The first
+	// is that of the exceptions (see the package comment), the second that of the lookup in Table.
+	// A packet that matches an exception goes on at the rule with the third. RulePriority is at
+	// most MaxRulePriority. 0 means DefaultRulePriority.
 	RulePriority uint32
-	// HostEncryption also encrypts between the nodes' own addresses. Set it on all nodes: a node without it answers
-	// unencrypted, and a node with RequireEncryption drops such answers.
+	// HostEncryption means that packets between the nodes' own addresses are encrypted, too. Set it
+	// on all nodes: a node without it sends unencrypted answers, which a node with HostEncryption
+	// and RequireEncryption drops.
 	HostEncryption bool
-	// UnencryptedHosts are addresses of nodes, or virtual addresses: packets from and to them are never encrypted.
-	// With HostEncryption, name the API servers: a node that has missed new keys of other nodes could not reach them
-	// otherwise. Without it, name addresses of this node that are not in its Node resource and that pods of other
-	// nodes use: otherwise its answers are encrypted, and the other node drops them.
+	// UnencryptedHosts are addresses of nodes, or virtual addresses. Packets from and to them are
+	// never encrypted. List the following:
+	//
+	//   - With HostEncryption, the API servers. Otherwise a node that has missed new keys of other
+	//     nodes could not reach the API servers.
+	//   - Without HostEncryption, addresses of this node that are not in its Node resource and that
+	//     pods of other nodes use. Otherwise this node encrypts its answers, and the other node
+	//     drops them.
 	UnencryptedHosts []netip.Prefix
-	// RequireEncryption drops unencrypted packets to this node's workloads and devices, and with HostEncryption to its
-	// own addresses, if this node encrypts packets to their source. Set it once all nodes encrypt: until a node has
-	// received the keys of another one, it sends unencrypted packets.
+	// RequireEncryption means that an unencrypted packet is dropped if this node encrypts packets
+	// to its source. That applies to packets to this node's workloads and devices, and with
+	// HostEncryption to its own addresses. Set RequireEncryption only when all nodes encrypt: until
+	// a node has received the keys of another node, it sends unencrypted packets.
 	RequireEncryption bool
-	// FilterTable is the nftables table of RequireEncryption, of family inet. Nothing else may use it. Empty means
-	// DefaultFilterTable.
+	// FilterTable is the nftables table of RequireEncryption, of family inet. Nothing else may use
+	// it. Empty means DefaultFilterTable.
 	FilterTable string
-	// KeyLifetime is the age of the key file at which a key is replaced. It needs two Devices. 0 means never.
+	// KeyLifetime is the age of the key file at which a key is replaced. It needs two Devices. 0
+	// means never.
 	KeyLifetime time.Duration
-	// RotationDelay is the maximum time until all nodes have received an announcement. It is at least 180 s, the
-	// lifetime of a WireGuard session. 0 means DefaultRotationDelay.
+	// RotationDelay is the maximum time until all nodes have received an announcement. It is at
+	// least 180 s, the lifetime of a WireGuard session. 0 means DefaultRotationDelay.
 	RotationDelay time.Duration
-	// Announce receives the keys to write to the node's Node resource. Apply and Resync call it when the keys change,
-	// or the resource has other keys, once all devices are configured. It must not block or change the list. If it is
-	// nil, announce the result of Keys.
+	// Announce receives the keys that the caller must write to the node's Node resource. Apply and
+	// Resync call it once all devices are configured, and later if the keys change or the resource
+	// has other keys. Announce must not block or change the list. If Announce is nil, the caller
+	// must write the result of Keys.
 	Announce func([]policy.WireguardKey)
-	// SysctlFile is as in routes.KeeperConfig.
+	// SysctlFile is a file for the former values of sysctls; see routes.KeeperConfig.SysctlFile.
 	SysctlFile string
-	// Logger logs warnings, rotations of keys and repairs. Nil discards.
+	// Logger logs warnings, rotations of keys and repairs. Nil means no logging.
 	Logger *slog.Logger
 }
 
@@ -91,8 +104,8 @@ type Device struct {
 	Name string
 	// Port is the UDP port. 0 means DefaultPort for the first device, DefaultPort+1 for the second.
 	Port uint16
-	// KeyFile is the path of the file with the private key, in base64 as wg reads it. If it does not exist, it is
-	// created with mode 0600 and a new key. Required.
+	// KeyFile is the path of the file with the private key, in the base64 form that wg reads. A
+	// missing file is created with mode 0600 and a new key. Required.
 	KeyFile string
 }
 
@@ -115,7 +128,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// validate checks what package routes does not check.
+// validate checks those fields that package routes does not check.
 func (c Config) validate() error {
 	var errs []error
 	if c.Node == "" {

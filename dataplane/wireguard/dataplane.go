@@ -23,8 +23,8 @@ var (
 	_ dataplane.Finisher  = (*Dataplane)(nil)
 )
 
-// Dataplane programs the WireGuard devices of a node, and the routes through them. It is not safe for concurrent use,
-// except that Watch may run concurrently with the other methods.
+// Dataplane programs the WireGuard devices of a node, and the routes through them. It is not safe
+// for concurrent use, except that Watch may run concurrently with the other methods.
 type Dataplane struct {
 	cfg        Config
 	reconciler reconciler
@@ -44,11 +44,12 @@ type Dataplane struct {
 	applyTimer applyTimer
 }
 
-// retryInterval is the minimum time between attempts while batches come that change nothing for this package.
+// retryInterval is the minimum time between retries that are caused by batches which change nothing
+// for this package.
 const retryInterval = time.Second
 
-// New returns a Dataplane. It neither opens a key file nor connects to the kernel. Errors: a join of all faults of the
-// Config.
+// New returns a Dataplane. It neither opens a key file nor connects to the kernel. Errors: a join
+// of all problems of the Config.
 func New(cfg Config) (*Dataplane, error) {
 	cfg = cfg.withDefaults()
 	d := &Dataplane{
@@ -71,20 +72,22 @@ func New(cfg Config) (*Dataplane, error) {
 	return d, nil
 }
 
-// Close closes the connections to the kernel and leaves the kernel's state as it is. Errors: those of the system calls.
+// Close closes the connections to the kernel and leaves the kernel's state as it is. Errors: those
+// of the system calls.
 func (d *Dataplane) Close() error {
 	return errors.Join(d.devices.close(), d.reconciler.keeper.Close(), d.filter.close())
 }
 
-// Apply implements dataplane.Dataplane. With the first complete state, it adopts the devices, peers and routes of an
-// earlier process: it keeps those that are desired, and removes the others. A batch that changes nothing for this
-// package makes no system call. Errors: see the package.
+// Apply implements dataplane.Dataplane. With the first complete state, it reads the devices, peers
+// and routes of an earlier process: it keeps those that are desired, and Finish removes the others.
+// A batch that changes nothing for this package makes no system call. Errors: see the package.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	return d.finishNow(ctx, d.ApplyVisible(ctx, b))
 }
 
-// ApplyVisible implements dataplane.Finisher. A prefix that no longer leads to another node stays encrypted until
-// Finish: the dataplanes after this one may still have an unencrypted route to it.
+// ApplyVisible implements dataplane.Finisher. When a prefix no longer leads to another node,
+// packets to it stay encrypted until Finish: the dataplanes after this one may still have an
+// unencrypted route to the prefix.
 func (d *Dataplane) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
 	d.state.update(b)
 	if !d.state.inSync {
@@ -101,13 +104,13 @@ func (d *Dataplane) ApplyVisible(ctx context.Context, b dataplane.Batch) error {
 // Unfinished implements dataplane.Finisher.
 func (d *Dataplane) Unfinished() <-chan struct{} { return d.unfinished }
 
-// Resync implements dataplane.Dataplane. It repairs our objects that differ in the kernel. What waits for Finish, goes
-// on waiting. Errors: as Apply.
+// Resync implements dataplane.Dataplane. It repairs objects of this Dataplane that differ in the
+// kernel. Removals that wait for Finish still wait. Errors: as Apply.
 func (d *Dataplane) Resync(ctx context.Context) error {
 	if !d.state.inSync {
 		return nil
 	}
-	pending := d.unfinished != nil // of a batch that later dataplanes may not have yet
+	pending := d.unfinished != nil // removals of a batch that later dataplanes may not have received yet
 	err := d.program(ctx, true)
 	if pending {
 		return err
@@ -115,14 +118,15 @@ func (d *Dataplane) Resync(ctx context.Context) error {
 	return d.finishNow(ctx, err)
 }
 
-// Keys returns the public keys that this node's Node resource must have. It returns nil until all devices are
-// configured, and after Teardown.
+// Keys returns the public keys that this node's Node resource must have. It returns nil until all
+// devices are configured, and after Teardown.
 func (d *Dataplane) Keys() []policy.WireguardKey {
 	return slices.Clone(d.announced)
 }
 
-// Teardown implements dataplane.Dataplane. Before calling it, remove the keys from the node's resource, and wait until
-// the other nodes have received that: packets that they still encrypt to this node are lost. Key files stay.
+// Teardown implements dataplane.Dataplane. Before you call it, remove the keys from this node's
+// Node resource, and wait until the other nodes have received the change. Packets that another node
+// still encrypts to this node afterwards are lost. Teardown keeps the key files.
 //
 // Errors: a *dataplane.ApplyError without an object. Teardown may be called again.
 func (d *Dataplane) Teardown(ctx context.Context) error {
@@ -138,7 +142,8 @@ func (d *Dataplane) Teardown(ctx context.Context) error {
 	return nil
 }
 
-// PlanTeardown returns the changes that Teardown would make, as routes.Keeper.PlanTeardown, and commands of nft.
+// PlanTeardown returns the changes that Teardown would make, in the form of
+// routes.Keeper.PlanTeardown, and commands of nft.
 func (d *Dataplane) PlanTeardown(ctx context.Context) (string, error) {
 	plan, err := d.reconciler.keeper.PlanTeardown(ctx)
 	table, tableErr := d.filter.planRemoval()
@@ -157,8 +162,9 @@ func nftCommand(script string) string {
 	}
 }
 
-// Plan implements dataplane.Planner. It returns commands of ip, sysctl, nft and wg, without private keys. It creates no
-// key file: Apply creates a missing key, and announces it then. Errors: a key file is invalid; those of the kernel.
+// Plan implements dataplane.Planner. It returns commands of ip, sysctl, nft and wg, without private
+// keys. It creates no key file: only Apply creates and announces a missing key. Errors: a key file
+// is invalid, or the kernel's state cannot be read.
 func (d *Dataplane) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err

@@ -28,7 +28,7 @@ type kernel interface {
 type desiredPeer struct {
 	endpoint   netip.AddrPort
 	allowedIPs []netip.Prefix
-	// keepalive makes the device send a packet to the peer each second, so that it begins a session.
+	// keepalive makes the device send a packet to the peer each second, and so begin a session.
 	keepalive bool
 }
 
@@ -43,21 +43,23 @@ type observedPeer struct {
 type device struct {
 	cfg Device
 	key privateKey
-	// peers are the observed peers, by public key. nil means that the device does not exist, or that its state is
-	// unknown and must be read.
+	// peers has the observed peers, by public key. nil means that the device does not exist, or
+	// that its state must be read.
 	peers map[wgtypes.Key]*observedPeer
-	// owners has the peer of each allowed IP. In the kernel, an allowed IP belongs to at most one peer of a device.
+	// owners has the peer of each allowed IP. In the kernel, an allowed IP belongs to at most one
+	// peer of a device.
 	owners map[netip.Prefix]wgtypes.Key
 }
 
-// probeInterval is the persistent keepalive of a peer with which the device is to begin a session.
+// probeInterval is the persistent keepalive interval of a peer with which the device is to begin a
+// session.
 const probeInterval = time.Second
 
 // hasKey reports whether the private key is loaded.
 func (d *device) hasKey() bool { return d.key.key != wgtypes.Key{} }
 
-// read reads the state of the device from the kernel. exists reports whether the kernel has the device. needsKey
-// reports whether the device lacks the loaded private key or the configured port.
+// read reads the state of the device from the kernel. exists reports whether the kernel has the
+// device. needsKey reports whether the device lacks the loaded private key or the configured port.
 func (d *device) read(k kernel) (exists, needsKey bool, err error) {
 	d.peers = nil
 	got, err := k.Device(d.cfg.Name)
@@ -96,9 +98,10 @@ func (d *device) setKey(k kernel) error {
 	return nil
 }
 
-// addPeers adds the missing peers and allowed IPs, and updates endpoints and keepalives that differ. It removes
-// nothing. If the kernel refuses some of the peers, it adds the others, and refused has the errors by key. If the
-// kernel refuses every one of several peers, the device is at fault: addPeers returns err alone.
+// addPeers adds the missing peers and allowed IPs, and updates endpoints and keepalives that
+// differ. It removes nothing. If the kernel refuses some of the peers, it adds the others, and
+// refused has the errors by key. If the kernel refuses every one of several peers, the device is at
+// fault: addPeers returns err alone.
 func (d *device) addPeers(k kernel, desired map[wgtypes.Key]*desiredPeer) (refused map[wgtypes.Key]error, err error) {
 	var changes []wgtypes.PeerConfig
 	for _, key := range sortedKeys(desired) {
@@ -114,7 +117,7 @@ func (d *device) addPeers(k kernel, desired map[wgtypes.Key]*desiredPeer) (refus
 		return nil, nil
 	}
 	refused = map[wgtypes.Key]error{}
-	for i := range changes { // find the refused ones
+	for i := range changes { // one by one, to find the refused peers
 		if one := d.configure(k, changes[i:i+1]); one != nil {
 			refused[changes[i].PublicKey] = one
 			continue
@@ -127,8 +130,8 @@ func (d *device) addPeers(k kernel, desired map[wgtypes.Key]*desiredPeer) (refus
 	return refused, nil
 }
 
-// addition returns the change that adds the missing parts of a peer, without removals. differs is false if none is
-// missing.
+// addition returns the change that adds the missing parts of a peer, without removals. differs is
+// false if none is missing.
 func (d *device) addition(key wgtypes.Key, desired *desiredPeer) (c wgtypes.PeerConfig, differs bool) {
 	observed := d.peers[key]
 	c = wgtypes.PeerConfig{PublicKey: key}
@@ -153,8 +156,8 @@ func (d *device) addition(key wgtypes.Key, desired *desiredPeer) (c wgtypes.Peer
 	return c, differs
 }
 
-// record updates the observed state after the kernel has made the changes of addPeers. An allowed IP that is added
-// to one peer is removed from the peer that had it.
+// record updates the observed state after the kernel has made the changes of addPeers. An allowed
+// IP that is added to one peer is removed from the peer that had it.
 func (d *device) record(changes []wgtypes.PeerConfig) {
 	for i := range changes {
 		c := &changes[i]
@@ -175,9 +178,10 @@ func (d *device) record(changes []wgtypes.PeerConfig) {
 	}
 }
 
-// removePeers removes unwanted peers, and unwanted allowed IPs of desired peers. The kernel cannot delete one allowed
-// IP of a peer. It can replace all of them, but packets see the steps of a replacement. So removePeers moves the
-// unwanted allowed IPs to a temporary peer, and then removes that peer.
+// removePeers removes unwanted peers, and unwanted allowed IPs of desired peers. The kernel cannot
+// delete one allowed IP of a peer. It can replace all of them, but packets see the steps of a
+// replacement. So removePeers moves the unwanted allowed IPs to a temporary peer, and then removes
+// that peer.
 func (d *device) removePeers(k kernel, desired map[wgtypes.Key]*desiredPeer) error {
 	var changes []wgtypes.PeerConfig
 	for _, key := range sortedKeys(d.peers) {
@@ -266,7 +270,8 @@ func sortedKeys[V any](m map[wgtypes.Key]V) []wgtypes.Key {
 	return slices.SortedFunc(maps.Keys(m), func(a, b wgtypes.Key) int { return slices.Compare(a[:], b[:]) })
 }
 
-// plainEndpoint returns an endpoint in the form that is compared: an IPv4-mapped IPv6 address becomes IPv4.
+// plainEndpoint returns an endpoint in the form that is compared: an IPv4-mapped IPv6 address
+// becomes IPv4.
 func plainEndpoint(e netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(e.Addr().Unmap(), e.Port())
 }

@@ -19,7 +19,8 @@ type devices struct {
 	list      []*device
 }
 
-// loadKeys calls load for each device whose private key is not loaded yet. load is loadKey or readKey.
+// loadKeys calls load for each device whose private key is not loaded yet. load is loadKey or
+// readKey.
 func (ds *devices) loadKeys(load func(path string) (privateKey, error)) error {
 	var errs []error
 	for _, dev := range ds.list {
@@ -35,7 +36,8 @@ func (ds *devices) loadKeys(load func(path string) (privateKey, error)) error {
 	return errors.Join(errs...)
 }
 
-// publicKeys returns the public key of each device; zero for a device whose private key is not loaded.
+// publicKeys returns the public key of each device; zero for a device whose private key is not
+// loaded.
 func (ds *devices) publicKeys() (keys []wgtypes.Key) {
 	for _, dev := range ds.list {
 		key := wgtypes.Key{}
@@ -91,8 +93,8 @@ func (ds *devices) known() bool {
 	return !slices.ContainsFunc(ds.list, func(dev *device) bool { return dev.peers == nil })
 }
 
-// read reads the state of all devices. It sets the private key and the port of a device where they differ from the
-// loaded key and the configured port.
+// read reads the state of all devices. It sets the private key and the port of a device where they
+// differ from the loaded key and the configured port.
 func (ds *devices) read() error {
 	ds.forget()
 	if err := ds.open(); err != nil {
@@ -128,7 +130,8 @@ func (ds *devices) observe() error {
 	return nil
 }
 
-// setKey sets the private key and the port of a device. If the state of the device is unknown, read does that later.
+// setKey sets the private key and the port of a device. If the state of the device is unknown, read
+// does that later.
 func (ds *devices) setKey(dev *device) error {
 	if dev.peers == nil {
 		return nil
@@ -140,7 +143,8 @@ func (ds *devices) setKey(dev *device) error {
 	return err
 }
 
-// session returns the session that device i has with the peer that has the key; zero if there is no such peer.
+// session returns the session that device i has with the peer that has the key; zero if there is no
+// such peer.
 func (ds *devices) session(i int, key wgtypes.Key) session {
 	if observed := ds.list[i].peers[key]; observed != nil {
 		return observed.session
@@ -148,8 +152,9 @@ func (ds *devices) session(i int, key wgtypes.Key) session {
 	return session{}
 }
 
-// addPeers adds missing peers, and missing parts of peers, on the devices whose state is known. If the kernel refuses a
-// peer, addPeers sets the err of its node and returns anyRefused. err is set if a device is at fault.
+// addPeers adds missing peers, and missing parts of peers, on the devices whose state is known. If
+// the kernel refuses a peer, addPeers sets the err of its node and returns anyRefused. err is set
+// if a device is at fault.
 func (ds *devices) addPeers(nodes map[string]*remoteNode, outs outDevices) (anyRefused bool, err error) {
 	var errs []error
 	for i, dev := range ds.list {
@@ -171,8 +176,8 @@ func (ds *devices) addPeers(nodes map[string]*remoteNode, outs outDevices) (anyR
 	return anyRefused, errors.Join(errs...)
 }
 
-// addPeersToNewDevices reads all devices and calls addPeers, if the state of a device is unknown: the keeper may have
-// created it since the last read.
+// addPeersToNewDevices reads all devices and calls addPeers, if the state of a device is unknown:
+// the keeper may have created it since the last read.
 func (ds *devices) addPeersToNewDevices(nodes map[string]*remoteNode, outs outDevices) (anyRefused bool, err error) {
 	if ds.known() {
 		return false, nil
@@ -199,7 +204,8 @@ func (ds *devices) removePeers(nodes map[string]*remoteNode, outs outDevices) er
 	return errors.Join(errs...)
 }
 
-// desiredPeers returns the peers that device i is to have, by public key. A node at fault is left out.
+// desiredPeers returns the peers that device i is to have, by public key. A node at fault is left
+// out.
 func (outs outDevices) desiredPeers(i int, nodes map[string]*remoteNode) map[wgtypes.Key]*desiredPeer {
 	all := map[wgtypes.Key]*desiredPeer{}
 	for name, n := range nodes {

@@ -2,30 +2,38 @@
 
 // Package wireguard encrypts traffic between nodes with WireGuard.
 //
-// Packets between two nodes are encrypted once all of this holds on both nodes:
+// Packets between two nodes are encrypted once the following is done on both nodes:
 //
-//   - Keys: the node has received both Node resources, its own and the other's, with their public keys.
-//   - Device: it is up, and has the private key and the UDP port. Packets from the other node reach the port.
-//   - Peer: the device has the other node's key as a peer, with the addresses behind it as allowed IPs.
-//   - Route: the routing table of the Dataplane has a route to these addresses by the device, and a rule makes the
-//     kernel use the table.
+//   - Keys: the node has received its own Node resource and that of the other node, both with
+//     public keys.
+//   - Device: the WireGuard device is up, and has the private key and the UDP port. Packets from
+//     the other node reach the port.
+//   - Peer: the device has a peer with the other node's key. The allowed IPs of the peer are the
+//     addresses behind the other node.
+//   - Route: the routing table of the Dataplane has a route to these addresses over the device, and
+//     a policy routing rule makes the kernel use the table.
 //
-// Without keys, packets are sent unencrypted. Without the device, the peer or the route by the device, they are
-// dropped. Without the rule, they may be sent unencrypted.
+// What happens to packets depends on what is missing:
+//
+//   - keys: packets are sent unencrypted;
+//   - the device, the peer or the route over the device: packets are dropped;
+//   - the rule: packets may be sent unencrypted.
 //
 //	events ──▶ Dataplane ──▶ remote nodes ──▶ wgctrl ──▶ wg.way, wg2.way
 //	              │
 //	              └────────▶ routes.Keeper ──▶ devices, a routing table, rules, sysctls
 //
-// A node has one device or two, each with a key of its own. It announces the public keys in its Node resource
-// (policy.Node.WireguardKeys). It encrypts packets to the addresses of nodes that do so too: to their workloads, to
-// their WireGuard addresses and, with Config.HostEncryption, to the nodes themselves. Traffic with other nodes stays
-// unencrypted. Policy applies to the inner packets, which enter by the device.
+// A node has one or two WireGuard devices, each with a key of its own. It announces its public keys
+// in its Node resource (policy.Node.WireguardKeys). It encrypts packets to all other nodes that
+// announce keys: to their workloads, to their WireGuard addresses and, with Config.HostEncryption,
+// to the nodes themselves. Traffic with nodes without keys stays unencrypted. Policy applies to the
+// inner packets, which enter by the device.
 //
 // # What is programmed
 //
-// A Dataplane has a routing table of its own. For this node's block 10.65.1.0/26 and the block 10.65.2.0/26 of a node
-// n2, it programs
+// A Dataplane has a routing table of its own. A block is a prefix of addresses that one node gives
+// to its workloads. For this node's block 10.65.1.0/26 and the block 10.65.2.0/26 of a node n2, it
+// programs
 //
 //	ip route add blackhole 10.65.1.0/26 table main metric 2147483648
 //	ip link add wg.way mtu 1420 type wireguard
@@ -35,39 +43,60 @@
 //	ip rule add from all lookup 22361 priority 100
 //	ip rule add from all nop priority 101
 //
-// and a peer of the device with n2's key, whose allowed IPs include the block. The blackhole route in table 22361 drops
-// packets while the device is missing or down. The one in table main drops decrypted packets to workloads that have no
-// route yet, which would otherwise leave unencrypted by the default route. It is installed before the peers.
+// and a peer of the device with n2's key, whose allowed IPs include n2's block.
 //
-// Rules of the first priority are exceptions: they skip the lookup. Without Config.HostEncryption there is one for
-// each address of this node: its answers are unencrypted, as the requests are. With HostEncryption, there is one for
-// the UDP port of each device. Config.UnencryptedHosts adds two for each prefix. A prefix inside an encrypted one that
-// is not encrypted itself, such as that of a local workload, gets a route of type throw.
+// The blackhole route in table 22361 drops packets while the device is missing or down. The
+// blackhole route in table main drops decrypted packets to workloads that have no route yet:
+// without it, such packets would leave unencrypted by the default route. Therefore it is installed
+// before the peers.
 //
-// With Config.RequireEncryption, an nftables table drops unencrypted packets from nodes that this node encrypts to.
+// Rules of the first priority (99 above) are exceptions: a packet that matches one skips the lookup
+// in the table, and is sent unencrypted. There are these exceptions:
 //
-// In a Driver, a Dataplane comes before the one that programs unencrypted routes, such as routes.Dataplane. It
-// encrypts a prefix before the later dataplane adds the unencrypted route. It ends the encryption of a prefix in
-// Finish, after the later dataplane has removed that route.
+//   - without Config.HostEncryption, one for each address of this node, because requests to it are
+//     unencrypted, and the answers must be, too;
+//   - with HostEncryption, one for the UDP port of each device, whose packets are encrypted
+//     already;
+//   - two for each prefix of Config.UnencryptedHosts.
+//
+// A prefix that is not encrypted may lie inside one that is. An example is a local workload with an
+// address from the block of another node. Such a prefix gets a route of type throw, which ends the
+// lookup in the table.
+//
+// With Config.RequireEncryption, an nftables table drops unencrypted packets from nodes that this
+// node encrypts to.
+//
+// In DriverConfig.Dataplanes, list this Dataplane before the one that programs unencrypted routes,
+// such as routes.Dataplane. Then this Dataplane encrypts a prefix before the later one adds the
+// unencrypted route. It ends the encryption of a prefix in Finish, after the later one has removed
+// the unencrypted route.
 //
 // # When traffic is encrypted
 //
-// A node encrypts packets to another node once it has received the keys of both. From then on it drops packets that
-// cannot be encrypted: if the other node does not answer, or if two nodes announce the same key. If this node's keys
-// are later removed from its resource, it still encrypts until Teardown or a restart.
+// A node encrypts packets to another node once it has received the keys of both. From then on it
+// drops packets that cannot be encrypted, for example because the other node does not answer, or
+// because two nodes announce the same key. If this node's keys are later removed from its Node
+// resource, it goes on encrypting until Teardown or a restart.
 //
 // # Rotation of keys
 //
-// With two devices and Config.KeyLifetime, each key is replaced at that age, without packet loss. First the node
-// announces that it rotates the key of one device. The other nodes move their traffic with this node to the other
-// device, once that has completed a handshake, and this node does the same. Then the node replaces the key and
-// announces the new one. Each device has keys of its own on both sides. So a node can decrypt a packet whichever
-// announcement the other node has received.
+// A node with two devices and Config.KeyLifetime replaces each key at that age, without packet
+// loss:
+//
+//  1. The node announces in its Node resource that it rotates the key of one device.
+//  2. Each remote node moves its traffic with this node to the other device, once the other device
+//     has completed a handshake. This node does the same.
+//  3. The node replaces the key of the first device, which is now unused, and announces the new
+//     key.
+//
+// The other device keeps its keys all the time. Therefore packets can be decrypted even if a remote
+// node has not received an announcement yet.
 //
 // # Private keys
 //
-// A private key is generated on the node. It is in the kernel and in a file of mode 0600, and in no event, error, log
-// or plan. Teardown keeps the file, so that the node keeps its keys.
+// A private key is generated on the node. It is stored in the kernel and in a file of mode 0600.
+// Events, errors, logs and plans never contain it. Teardown keeps the file, so that the node has
+// the same keys afterwards.
 //
 // # Usage
 //
@@ -81,12 +110,19 @@
 //
 // # Concurrency
 //
-// The methods of a Dataplane are for one goroutine at a time, except Watch, which may run concurrently with them.
+// The methods of a Dataplane are for one goroutine at a time, except Watch, which may run
+// concurrently with them.
 //
 // # Errors
 //
-// Apply and Resync return a join of *dataplane.ApplyError. Object is the remote node or host endpoint at fault, or this
-// node if a key file, a device or a route is at fault: packets are then dropped. If packets may pass unencrypted, the
-// error has no Object: the Driver then withholds InSync and new or changed routes from later dataplanes. Causes are
-// ErrKey, ErrRemoteNode, ErrHostEndpoint, those of package routes, or the kernel's errno.
+// Apply and Resync return a join of *dataplane.ApplyError. Its Object says what is at fault:
+//
+//   - A remote node: packets to it are dropped.
+//   - This node: a key file, a device or a route is at fault, and packets are dropped.
+//   - A host endpoint: its policy does not apply to encrypted packets (ErrHostEndpoint).
+//   - No object: packets may pass unencrypted. The Driver then withholds InSync and new or changed
+//     routes from later dataplanes.
+//
+// Causes are ErrKey, ErrRemoteNode, ErrHostEndpoint, those of package routes, or the kernel's
+// errno.
 package wireguard

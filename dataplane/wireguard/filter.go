@@ -25,8 +25,8 @@ type filter struct {
 	own ownPrefixes
 }
 
-// priority is that of NF_IP_PRI_RAW, before connection tracking. natPriority is the next one after NF_IP_PRI_NAT_DST
-// (-100), the translation of destinations.
+// priority is that of NF_IP_PRI_RAW, before connection tracking. natPriority is the next one after
+// NF_IP_PRI_NAT_DST (-100), the translation of destinations.
 const priority, natPriority = -300, -99
 
 // Numbers of the kernel.
@@ -35,8 +35,8 @@ const (
 	protocolUDP              = 17
 	protocolICMPv6           = 58
 	loopback                 = "lo"
-	// Router solicitation is the first and redirect the last type of neighbour discovery (RFC 4861). Nodes send
-	// it unencrypted.
+	// Router solicitation is the first and redirect the last type of neighbour discovery (RFC
+	// 4861). Nodes send it unencrypted.
 	routerSolicitation, redirect = 133, 137
 )
 
@@ -55,9 +55,11 @@ func filterFamilies() []filterFamily {
 	}
 }
 
-// table returns the table. It drops a packet that did not enter by a WireGuard device, if its destination is in one of
-// the own prefixes and this node's route to its source is by such a device. So exceptions of routes and rules hold in
-// both directions. The chain translated checks the same after the translation of the destination.
+// table returns the nftables table. It drops a packet that did not enter by a WireGuard device, if
+// its destination is in one of the own prefixes and this node's route to its source is over such a
+// device. Because the source is looked up in the routing tables, the exceptions among routes and
+// rules hold in both directions. The chain called translated checks the same after the translation
+// of the destination.
 func (f *filter) table(own ownPrefixes) *ruleset.Table {
 	var names []ruleset.Value
 	for _, d := range f.cfg.Devices {
@@ -68,13 +70,14 @@ func (f *filter) table(own ownPrefixes) *ruleset.Table {
 	raw.Rules = append([]ruleset.Rule{encrypted}, f.hostRules()...)
 	translated := prerouting("translated", natPriority)
 	translated.Rules = []ruleset.Rule{encrypted}
-	// Packets without a connection, such as those of neighbour discovery, have no status and do not match.
+	// Packets without a connection, such as those of neighbour discovery, have no status and do not
+	// match.
 	isTranslated := equals(ruleset.CtStatus, ruleset.Uint32(ruleset.CtSNAT|ruleset.CtDNAT))
 	t := &ruleset.Table{Name: f.cfg.FilterTable, Chains: []*ruleset.Chain{raw, translated}}
 	for _, family := range filterFamilies() {
 		ownSet := family.set("own", own.encrypted)
 		t.Sets = append(t.Sets, ownSet)
-		if !f.cfg.HostEncryption { // other nodes send unencrypted to these addresses, for example to a NodePort
+		if !f.cfg.HostEncryption { // other nodes send unencrypted packets to these addresses, as to a NodePort
 			hosts := family.set("hosts", own.hosts)
 			t.Sets = append(t.Sets, hosts)
 			translated.Rules = append(translated.Rules, rule(
@@ -98,8 +101,9 @@ func (f *filter) table(own ownPrefixes) *ruleset.Table {
 	return t
 }
 
-// hostRules returns the rules that HostEncryption needs. They accept neighbour discovery and the encrypted packets: the
-// route to the address of a node is by a device, but nodes send these packets by other interfaces.
+// hostRules returns the rules that HostEncryption needs. They accept neighbour discovery and the
+// outer, encrypted packets. Nodes send both by other interfaces, although the route to the address
+// of a node is over a WireGuard device.
 func (f *filter) hostRules() []ruleset.Rule {
 	if !f.cfg.HostEncryption {
 		return nil
@@ -159,14 +163,14 @@ func oneOf(f ruleset.Field, values ...ruleset.Value) ruleset.Match {
 	return in
 }
 
-// add is like apply, but keeps encrypted prefixes that are not this node's any more until the next apply: later
-// dataplanes may still have routes to workloads in them.
+// add does the same as apply, but removes no encrypted prefix that this node no longer has: later
+// dataplanes may still have routes to workloads in it. The next apply removes it.
 func (f *filter) add(ctx context.Context, own ownPrefixes) error {
 	all := append(slices.Clone(own.encrypted), f.own.encrypted...)
 	slices.SortFunc(all, dataplane.ComparePrefixes)
 	own.encrypted = nil
 	seen := map[netip.Prefix]struct{}{}
-	for _, p := range slices.Compact(all) { // disjoint ones
+	for _, p := range slices.Compact(all) { // keep disjoint prefixes
 		if !hasShorterPrefix(seen, p) {
 			seen[p] = struct{}{}
 			own.encrypted = append(own.encrypted, p)
@@ -175,8 +179,9 @@ func (f *filter) add(ctx context.Context, own ownPrefixes) error {
 	return f.apply(ctx, own)
 }
 
-// apply brings the table to the desired state. Without Config.RequireEncryption it removes the table of an earlier
-// process. If that fails, it returns no error and the next call tries again: the kernel may have no nf_tables.
+// apply brings the table to the desired state. Without Config.RequireEncryption it removes the
+// table of an earlier process. If that fails, it returns no error, because the kernel may have no
+// nf_tables. The next call tries again.
 func (f *filter) apply(ctx context.Context, own ownPrefixes) error {
 	f.own = own
 	if f.cfg.RequireEncryption {
@@ -207,7 +212,7 @@ func (f *filter) open() (err error) {
 		return nil
 	}
 	cfg := applier.Config{Name: f.cfg.FilterTable, NetNS: f.cfg.NetNS}
-	if f.cfg.RequireEncryption { // otherwise the table is only removed, which is not logged
+	if f.cfg.RequireEncryption { // otherwise the table is removed, and nothing is logged
 		cfg.Logger = f.cfg.Logger
 	}
 	f.applier, err = applier.New(cfg)
@@ -259,11 +264,12 @@ func (f *filter) planRemoval() (string, error) {
 	return "delete table inet " + f.cfg.FilterTable + "\n", nil
 }
 
-// ownPrefixes are the prefixes of this node to which other nodes encrypt, and its addresses to which they send
-// unencrypted packets. Both are sorted.
+// ownPrefixes are the prefixes of this node to which other nodes encrypt, and its addresses to
+// which they send unencrypted packets. Both are sorted.
 type ownPrefixes struct{ encrypted, hosts []netip.Prefix }
 
-// findOwnPrefixes returns the own prefixes, and sets s.ownEncrypted. The encrypted ones are disjoint.
+// findOwnPrefixes returns the own prefixes, and sets s.ownEncrypted. The encrypted ones are
+// disjoint.
 func (s *state) findOwnPrefixes() (own ownPrefixes) {
 	if !s.cfg.RequireEncryption {
 		return own

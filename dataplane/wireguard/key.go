@@ -28,7 +28,8 @@ type privateKey struct {
 	made time.Time
 }
 
-// loadKey reads a key file, or creates it with a new key. Errors wrap ErrKey and never contain the key.
+// loadKey reads a key file, or creates it with a new key. Errors wrap ErrKey and never contain the
+// key.
 func loadKey(path string) (privateKey, error) {
 	key, err := readKey(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -37,7 +38,8 @@ func loadKey(path string) (privateKey, error) {
 	return key, err
 }
 
-// readKey reads a key file. Errors are as with loadKey. If there is no file, the error also wraps fs.ErrNotExist.
+// readKey reads a key file. Errors are those of loadKey. If there is no file, the error also wraps
+// fs.ErrNotExist.
 func readKey(path string) (privateKey, error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -62,7 +64,8 @@ func readKey(path string) (privateKey, error) {
 	return privateKey{key, info.ModTime()}, nil
 }
 
-// makeKey replaces a key file by one with a new key. After an error, the file may have the old key or the new one.
+// makeKey replaces a key file by one with a new key. After an error, the file may have the old key
+// or the new one.
 func makeKey(path string) (privateKey, error) {
 	key, err := wgtypes.GeneratePrivateKey()
 	if err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/routes"
 )
 
-// dropMetric is the metric of blackhole routes. It is so large that every other route to a destination has precedence.
+// dropMetric is the metric of blackhole routes. It is so large that every other route to a
+// destination has precedence.
 const dropMetric = 1 << 31
 
 // objects are the objects of a Keeper, by identity.
@@ -41,9 +42,9 @@ func identity(object routes.Object) any {
 	}
 }
 
-// desiredObjects returns the desired devices and their settings and, if this node encrypts, the desired routes and
-// rules. deviceName returns the name of the device through which this node sends to a remote node. desiredObjects also
-// sets s.encrypted.
+// desiredObjects returns the desired devices and their settings and, if this node encrypts, the
+// desired routes and rules. deviceName returns the name of the device through which this node sends
+// to a remote node. desiredObjects also sets s.encrypted.
 func (s *state) desiredObjects(nodes map[string]*remoteNode, deviceName func(*remoteNode) string) objects {
 	all := s.ownBlackholes()
 	s.addDevices(all)
@@ -51,8 +52,9 @@ func (s *state) desiredObjects(nodes map[string]*remoteNode, deviceName func(*re
 	if !s.encrypting {
 		return all
 	}
-	// With strict rp_filter, the kernel drops unencrypted IPv4 packets from an address that is routed by a WireGuard
-	// device, such as packets to a pod by a NodePort. With HostEncryption it also ignores ARP requests.
+	// With strict rp_filter, the kernel drops unencrypted IPv4 packets from an address that is
+	// routed by a WireGuard device, such as packets to a pod by a NodePort. With HostEncryption it
+	// also ignores ARP requests.
 	for _, name := range s.uplinks {
 		all.add(routes.Setting{Path: "net/ipv4/conf/" + name + "/rp_filter", Value: "2"})
 	}
@@ -63,8 +65,8 @@ func (s *state) desiredObjects(nodes map[string]*remoteNode, deviceName func(*re
 		}
 		for _, dst := range list {
 			s.encrypted[dst] = struct{}{}
-			// This route drops packets while there is none by the device: it is missing or down, or the remote node
-			// is at fault.
+			// This route drops packets while there is no route over the device: while the device is
+			// missing or down, or the remote node is at fault.
 			all.add(routes.Route{Dst: dst, Table: s.cfg.Table, Type: routes.Blackhole, Metric: dropMetric})
 			if n.err == nil {
 				all.add(routes.Route{
@@ -82,11 +84,12 @@ func (s *state) desiredObjects(nodes map[string]*remoteNode, deviceName func(*re
 	return all
 }
 
-// ownBlackholes returns blackhole routes in the main table for this node's blocks, and for its workloads outside of
-// them. Without one, a packet to a workload that has no route yet would leave unencrypted, by a route such as the
-// default one: if this node has decrypted it, or if a throw route leads it past the encryption. Package routes adds the
-// routes to workloads, and blackholes of blocks, later. A workload on a bridge gets none: it has no other route than
-// that to the bridge's subnet.
+// ownBlackholes returns blackhole routes in the main table for this node's blocks, and for its
+// workloads outside of its blocks. Package routes adds the routes to workloads, and other blackhole
+// routes of blocks, later. Until then, a packet to a workload could leave unencrypted, for example
+// by the default route. Two kinds of packets could: those that this node has decrypted, and those
+// that a throw route leads past the encryption. A workload on a bridge gets no blackhole route,
+// because the route to the bridge's subnet is the only one that it ever has.
 func (s *state) ownBlackholes() objects {
 	all := objects{}
 	for dst, r := range s.routes {
@@ -98,7 +101,8 @@ func (s *state) ownBlackholes() objects {
 	return all
 }
 
-// inOwnBlock reports whether the longest prefix around p, other than pools, is one of this node's blocks.
+// inOwnBlock reports whether p is in one of this node's blocks: whether the longest prefix that
+// contains p, pools not counted, is such a block.
 func (s *state) inOwnBlock(p netip.Prefix) bool {
 	for bits := p.Bits() - 1; bits >= 0; bits-- {
 		r := s.routes[netip.PrefixFrom(p.Addr(), bits).Masked()]
@@ -123,7 +127,8 @@ func (s *state) addDevices(all objects) {
 	}
 	for _, d := range s.cfg.Devices {
 		all.add(routes.Wireguard{Name: d.Name, Local: local, MTU: s.cfg.MTU, Addresses: addresses})
-		// 2 is loose: another node may send through a device other than the one that this node uses for it.
+		// 2 is loose: another node may send through a device other than the one that this node uses
+		// for it.
 		for name, value := range map[string]string{"forwarding": "1", "rp_filter": "2"} {
 			path := fmt.Sprintf("net/ipv4/conf/%s/%s", d.Name, name)
 			all.add(routes.Setting{Path: path, Value: value, Interface: d.Name})
@@ -145,9 +150,9 @@ func (s *state) addRules(all objects) {
 		if !s.cfg.HostEncryption {
 			s.addAnswerRules(all, exception)
 		} else {
-			for _, d := range s.cfg.Devices { // encrypted packets, which go to the addresses of nodes
+			for _, d := range s.cfg.Devices { // for encrypted packets, which go to the addresses of nodes
 				r := exception
-				r.UDPSourcePort, r.Local = d.Port, true // not those of a workload with this port
+				r.UDPSourcePort, r.Local = d.Port, true // but not for packets of a workload from this port
 				all.add(r)
 			}
 		}
@@ -163,8 +168,9 @@ func (s *state) addRules(all objects) {
 	}
 }
 
-// addAnswerRules adds exception rules for this node's own addresses: packets to them are unencrypted, so the answers
-// must be unencrypted, too. Unbound sockets use the address of the device, so their packets are encrypted.
+// addAnswerRules adds exception rules for this node's own addresses. Packets to them are
+// unencrypted, so the answers must be unencrypted, too. A socket without a bound address uses the
+// address of the device, and its packets are encrypted.
 func (s *state) addAnswerRules(all objects, exception routes.Rule) {
 	n := s.nodes[s.cfg.Node]
 	if n == nil {
@@ -187,7 +193,8 @@ func version(a netip.Addr) int {
 	return 6
 }
 
-// changes returns the objects to set and to remove, to get from o to the desired objects.
+// changes compares o with the desired objects. It returns the objects to set and the objects to
+// remove.
 func (o objects) changes(desired objects) (set, removed []routes.Object) {
 	for id, object := range desired {
 		if old, ok := o[id]; !ok || !sameObject(old, object) {
@@ -202,7 +209,8 @@ func (o objects) changes(desired objects) (set, removed []routes.Object) {
 	return set, removed
 }
 
-// fail reports whether an error of a Keeper means that one of the objects may be missing in the kernel.
+// fail reports whether one of the objects may be missing in the kernel, according to an error of a
+// Keeper.
 func (o objects) fail(err error) bool {
 	faults := objectErrors(err)
 	return err != nil && len(faults) == 0 || slices.ContainsFunc(faults, func(fault *routes.ObjectError) bool {
@@ -210,7 +218,8 @@ func (o objects) fail(err error) bool {
 	})
 }
 
-// objectErrors returns the errors that an error of a Keeper joins. It returns none if the error concerns all objects.
+// objectErrors returns the errors that an error of a Keeper joins. It returns none if the error
+// concerns all objects.
 func objectErrors(err error) (faults []*routes.ObjectError) {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -226,7 +235,8 @@ func objectErrors(err error) (faults []*routes.ObjectError) {
 	return faults
 }
 
-// isGuard reports whether an object is a rule or a blackhole route: if it is missing, packets may pass unencrypted.
+// isGuard reports whether an object is a rule or a blackhole route. While one is missing, packets
+// may pass unencrypted.
 func isGuard(object routes.Object) bool {
 	switch o := object.(type) {
 	case routes.Rule:
@@ -238,7 +248,8 @@ func isGuard(object routes.Object) bool {
 	}
 }
 
-// sameObject compares two objects with the same identity. Devices contain lists, so == does not compare them.
+// sameObject compares two objects with the same identity. Devices contain lists, so == does not
+// compare them.
 func sameObject(a, b routes.Object) bool {
 	d, isDevice := a.(routes.Wireguard)
 	if !isDevice {

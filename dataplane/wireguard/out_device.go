@@ -13,23 +13,25 @@ import (
 type session struct {
 	// handshake is the time of the last handshake; zero if there was none.
 	handshake time.Time
-	// received is the number of bytes that came from the peer.
+	// received is the number of bytes that the device has received from the peer.
 	received int64
 }
 
-// sessionLifetime is how long after its handshake a session can be used: REJECT_AFTER_TIME of the WireGuard
-// protocol, section 6.1 of its paper.
+// sessionLifetime is how long after its handshake a session can be used: REJECT_AFTER_TIME of the
+// WireGuard protocol, section 6.1 of its paper.
 const sessionLifetime = 180 * time.Second
 
-// outDevice is the device through which this node sends to a remote node, and an unfinished move to another device.
+// outDevice is the device through which this node sends to a remote node, and an unfinished move to
+// another device.
 type outDevice struct {
-	// index is the index of the device, and key the remote node's key there.
+	// index is the index of the device. key is the remote node's key for that device.
 	index int
 	key   wgtypes.Key
-	// target is the index of the device that the node is being moved to. It equals index if there is no move.
+	// target is the index of the device that the node is being moved to. It equals index if there
+	// is no move.
 	target int
-	// movingSince is when the move began. receivedBefore is the number of bytes that the target had received from the
-	// node until then.
+	// movingSince is when the move began. receivedBefore is the number of bytes that the target had
+	// received from the node until then.
 	movingSince    time.Time
 	receivedBefore int64
 }
@@ -37,13 +39,13 @@ type outDevice struct {
 // outDevices has the outDevice of each remote node, by name.
 type outDevices map[string]outDevice
 
-// targetDevice returns the index of the device by which this node is to send to the remote node: the first usable one
-// whose key neither node rotates. ownName is the name of this node. usable reports for each device whether this node's
-// resource has its key, so that the remote node can have received it. rotating is the device whose key this node
-// rotates; noDevice for none.
+// targetDevice returns the index of the device by which this node is to send to the remote node:
+// the first usable one whose key neither node rotates. ownName is the name of this node. usable
+// reports for each device whether this node's resource has its key, so that the remote node can
+// have received it. rotating is the device whose key this node rotates; noDevice for none.
 //
-// If each usable device has a key that is being rotated, the node whose name sorts first completes its rotation first:
-// the target is the device whose key the node with the later name rotates.
+// If each usable device has a key that is being rotated, the node whose name sorts first completes
+// its rotation first: the target is the device whose key the node with the later name rotates.
 func (n *remoteNode) targetDevice(ownName string, usable []bool, rotating int) int {
 	fallback, found := 0, false
 	for i, p := range n.peers {
@@ -61,11 +63,12 @@ func (n *remoteNode) targetDevice(ownName string, usable []bool, rotating int) i
 	return fallback
 }
 
-// update moves remote nodes to their target devices. A node moves once the target has a session with it, so that no
-// packet waits for a handshake. If the node's key of the current device is no longer announced, it moves at once.
+// update moves remote nodes to their target devices. A node moves once the target has a session
+// with it, so that no packet waits for a handshake. If the node's key of the current device is no
+// longer announced, it moves at once.
 //
-// session returns the session that a device has with a key. update returns when the latest unfinished move began;
-// zero if no move is unfinished.
+// session returns the session that a device has with a key. update returns when the latest
+// unfinished move began; zero if no move is unfinished.
 func (outs outDevices) update(
 	nodes map[string]*remoteNode, target func(*remoteNode) int, session func(int, wgtypes.Key) session, now time.Time,
 ) (movingSince time.Time) {
@@ -100,8 +103,8 @@ func (outs outDevices) update(
 	return movingSince
 }
 
-// initialOutDevice returns the outDevice of a remote node that has none: the target, unless only another device has a
-// live session, as after a restart during a move.
+// initialOutDevice returns the outDevice of a remote node that has none. It is the target, unless
+// only another device has a live session, which is so after a restart during a move.
 func initialOutDevice(
 	n *remoteNode, target int, session func(int, wgtypes.Key) session, now time.Time,
 ) outDevice {
@@ -117,8 +120,9 @@ func initialOutDevice(
 	return outDevice{index: index, target: index}
 }
 
-// nodeUsing returns the name of a node with a live session that this node sends to by the device, or that is being
-// moved to it; empty if there is none.
+// nodeUsing returns the name of a remote node that uses the device: this node sends to it by the
+// device or is moving it there, and has a live session with it. It returns an empty name if there
+// is none.
 func (outs outDevices) nodeUsing(
 	device int, nodes map[string]*remoteNode, session func(int, wgtypes.Key) session, now time.Time,
 ) string {

@@ -20,19 +20,20 @@ import (
 type result struct {
 	err  error
 	time time.Time
-	// key, device, keeper, filter and removal are the errors of key files, devices, routes.Keeper, the filter table and
-	// Finish. removal stays set until a removal succeeds.
+	// key, device, keeper and filter are the errors of key files, devices, routes.Keeper and the
+	// filter table. removal is the error of Finish, which stays set until a removal succeeds.
 	key, device, keeper, filter, removal error
-	// retry is set if another attempt may succeed. An invalid announcement of another node needs no retry.
+	// retry is set if another attempt may succeed. An invalid announcement of another node needs no
+	// retry.
 	retry bool
 }
 
-// program brings the kernel to the desired state, except for removals: Finish removes unwanted peers, and the routes
-// and rules that lead to them. The blackhole routes of this node's blocks are added before the peers, and a peer
-// before the routes to it.
+// program brings the kernel to the desired state, except for removals: Finish removes unwanted
+// peers, and the routes and rules that lead to them. The blackhole routes of this node's blocks are
+// added before the peers, and a peer before the routes to it.
 //
-// If a key cannot be loaded, program still adds the routes and rules: a device without a key drops packets, and a
-// device with the key of an earlier process encrypts them.
+// If a key cannot be loaded, program still adds the routes and rules: a device without a key drops
+// packets, and a device with the key of an earlier process encrypts them.
 func (d *Dataplane) program(ctx context.Context, resync bool) error {
 	d.last.retry = true
 	if err := ctx.Err(); err != nil {
@@ -40,12 +41,13 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 	}
 	r := result{time: d.applyTimer.now(), removal: d.last.removal}
 	interfacesErr := d.readInterfaces(d.state)
-	// Without these routes, no key and no peer is set: packets that the devices decrypt could leave unencrypted.
+	// Without these routes, no key and no peer is set: packets that the devices decrypt could leave
+	// unencrypted.
 	own := d.state.ownBlackholes()
 	installed := d.reconciler.applyFirst(ctx, own) == nil
 	movingSince := d.programAll(ctx, resync, installed, &r)
 	if !installed && !own.fail(r.keeper) {
-		installed = true // by now
+		installed = true // programAll has installed the routes
 		movingSince = d.programAll(ctx, resync, installed, &r)
 	}
 	r.device = errors.Join(r.device, interfacesErr)
@@ -60,8 +62,8 @@ func (d *Dataplane) program(ctx context.Context, resync bool) error {
 	return d.last.err
 }
 
-// programAll programs everything, but sets no key and no peer unless the own blackhole routes are installed. It sets
-// the errors of r. movingSince is as outDevices.update returns it.
+// programAll programs everything. If this node's blackhole routes are not installed, it sets no key
+// and no peer. It sets the errors of r. movingSince is the result of outDevices.update.
 func (d *Dataplane) programAll(ctx context.Context, resync, installed bool, r *result) (movingSince time.Time) {
 	r.key = d.devices.loadKeys(loadKey)
 	if installed {
@@ -97,9 +99,10 @@ func (r *result) addPeers(anyRefused bool, err error) {
 	r.device = errors.Join(r.device, err)
 }
 
-// Finish implements dataplane.Finisher: it removes unwanted routes and rules, then unwanted peers, then prefixes from
-// the filter table that are not this node's any more. It removes nothing while a rule or a blackhole route cannot be
-// installed. It returns only the context's error: the next Apply returns the others, and Watch schedules it.
+// Finish implements dataplane.Finisher. It removes unwanted routes and rules first, then unwanted
+// peers, then prefixes of the filter table that this node no longer has. It removes nothing while a
+// rule or a blackhole route cannot be installed. It returns only the error of ctx. Other errors are
+// returned by the next Apply, for which Watch makes the Driver call it.
 func (d *Dataplane) Finish(ctx context.Context) error {
 	if err := ctx.Err(); err != nil || d.unfinished == nil {
 		return err
@@ -145,7 +148,8 @@ func (d *Dataplane) recordResult(r result) {
 	d.last.err = d.faults()
 }
 
-// readInterfaces sets the uplinks and the bridged subnets of a state. After an error it leaves them as they are.
+// readInterfaces sets the uplinks and the bridged subnets of a state. If it fails, it leaves them
+// unchanged.
 func (d *Dataplane) readInterfaces(s *state) error {
 	all, err := interfaces.Read(interfaces.Config{NetNS: d.cfg.NetNS})
 	if err != nil {
@@ -169,8 +173,9 @@ func (d *Dataplane) readInterfaces(s *state) error {
 	return nil
 }
 
-// announce sends the keys to Config.Announce if they have changed, or if another program has removed them from the
-// node's resource or replaced them. It sends none until all devices are configured.
+// announce sends the keys to Config.Announce if they have changed, or if another program has
+// removed them from the node's resource or replaced them. It sends none until all devices are
+// configured.
 func (d *Dataplane) announce() {
 	if !d.devices.known() || d.last.key != nil {
 		return
@@ -196,8 +201,9 @@ func (d *Dataplane) desiredObjects() objects {
 	})
 }
 
-// faults returns the errors to report. An error of a key or a device is a fault of this node: its packets are
-// dropped. A missing rule or blackhole route has no object, because packets of any node may be sent unencrypted.
+// faults returns the errors to report. An error of a key or a device is a fault of this node: its
+// packets are dropped. A missing rule or blackhole route has no object, because packets of any node
+// may be sent unencrypted.
 func (d *Dataplane) faults() error {
 	var errs []error
 	add := func(key policy.Key, op string, err error) {
@@ -233,9 +239,9 @@ func (d *Dataplane) faults() error {
 	return errors.Join(errs...)
 }
 
-// keeperFault returns the fault to report for the error of a keeper. general reports whether packets may pass
-// unencrypted: the fault is then that of a rule or a blackhole route, or an error without an object. Otherwise it is
-// that of the first object, with the number of the others.
+// keeperFault returns the fault to report for the error of a keeper. general means that packets may
+// pass unencrypted: then the fault is that of a rule or a blackhole route, or an error without an
+// object. Otherwise it is the fault of the first object, with the number of the others.
 func keeperFault(err error) (fault error, general bool) {
 	all := objectErrors(err)
 	if len(all) == 0 {

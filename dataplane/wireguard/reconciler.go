@@ -12,14 +12,16 @@ import (
 // reconciler keeps the desired objects in a routes.Keeper, and delays deletions until finish.
 type reconciler struct {
 	keeper *routes.Keeper
-	// desired are the objects that the kernel is to have. unwanted are the objects that finish deletes.
+	// desired are the objects that the kernel is to have. unwanted are the objects that finish
+	// deletes.
 	desired, unwanted objects
 	// postponed are the throw routes that finish adds.
 	postponed objects
-	// finished is set by the first call of finish. Before that, the kernel may have objects of an earlier process.
+	// finished is set by the first call of finish. Before, the kernel may have unwanted objects of
+	// an earlier process.
 	finished bool
-	// missing are the rules and blackhole routes that the kernel has refused, by identity. If they are not desired any
-	// more, apply deletes them at once, without finish.
+	// missing has the rules and blackhole routes that the kernel has refused, by identity. When one
+	// is not desired any more, apply deletes it at once and does not leave it to finish.
 	missing map[any]bool
 }
 
@@ -27,9 +29,11 @@ func newReconciler(keeper *routes.Keeper) reconciler {
 	return reconciler{keeper: keeper, desired: objects{}, unwanted: objects{}}
 }
 
-// apply installs the desired objects, and leaves the deletion of unwanted ones to finish. It deletes a throw route
-// at once, so that its packets are encrypted, unless the prefix around it is unwanted too. With resync, it reads all
-// objects from the kernel and repairs those that differ. It removes routes from desired that it postpones.
+// apply installs the desired objects, and leaves the deletion of unwanted ones to finish. An
+// exception is an unwanted throw route: apply deletes it at once, so that packets to its prefix are
+// encrypted. (If the wider encrypted prefix is unwanted as well, finish deletes both.) With resync,
+// apply reads all objects from the kernel and repairs those that differ. It removes from desired
+// the routes that it postpones.
 func (r *reconciler) apply(ctx context.Context, desired objects, resync bool) error {
 	r.postponeThrows(desired)
 	set, removed := r.desired.changes(desired)
@@ -55,9 +59,10 @@ func (r *reconciler) apply(ctx context.Context, desired objects, resync bool) er
 	return r.install(ctx)
 }
 
-// postponeThrows moves throw routes from the desired objects to r.postponed, if packets to their prefix were encrypted
-// until now: later dataplanes may still have an unencrypted route to it. Before the first call of finish, it moves all
-// of them, because an earlier process may have encrypted any prefix.
+// postponeThrows moves new throw routes from the desired objects to r.postponed, if packets to
+// their prefix were encrypted until now: later dataplanes may still have an unencrypted route to
+// the prefix. Before the first call of finish, it moves all new throw routes, because an earlier
+// process may have encrypted any prefix.
 func (r *reconciler) postponeThrows(desired objects) {
 	r.postponed = objects{}
 	encrypted := encryptedPrefixes(r.desired, r.unwanted)
@@ -67,7 +72,7 @@ func (r *reconciler) postponeThrows(desired objects) {
 			continue
 		}
 		_, had := asThrow(r.desired[id])
-		_, has := asThrow(r.unwanted[id]) // the kernel still has it
+		_, has := asThrow(r.unwanted[id]) // the kernel still has the route
 		if had || has {
 			continue
 		}
@@ -85,8 +90,8 @@ func asThrow(o routes.Object) (routes.Route, bool) {
 	return route, ok && route.Type == routes.Throw
 }
 
-// applyFirst installs objects that must be in the kernel before everything else, and returns an error if one of them
-// may be missing. The next call of apply must have them, too.
+// applyFirst installs objects that must be in the kernel before all others, and returns an error if
+// one of them may be missing. The desired objects of the next call of apply must contain them, too.
 func (r *reconciler) applyFirst(ctx context.Context, first objects) error {
 	set, _ := r.desired.changes(first)
 	r.keeper.Set(set...)
@@ -108,8 +113,8 @@ func (r *reconciler) install(ctx context.Context) error {
 	return r.record(r.keeper.Apply(ctx))
 }
 
-// record sets r.missing to the rules and blackhole routes in an error of the keeper, and returns the error. It leaves
-// r.missing as it is if the error concerns all objects.
+// record sets r.missing to the rules and blackhole routes that an error of the keeper names, and
+// returns the error. If the error concerns all objects, it does not change r.missing.
 func (r *reconciler) record(err error) error {
 	faults := objectErrors(err)
 	if err != nil && len(faults) == 0 {
@@ -124,8 +129,8 @@ func (r *reconciler) record(err error) error {
 	return err
 }
 
-// encryptedPrefixes returns the prefixes that have a blackhole route in the encrypted table: they are encrypted, or
-// dropped while that is not possible.
+// encryptedPrefixes returns the prefixes that have a blackhole route in Config.Table: packets to
+// them are encrypted, or dropped while that is not possible.
 func encryptedPrefixes(all ...objects) map[netip.Prefix]struct{} {
 	prefixes := map[netip.Prefix]struct{}{}
 	for _, list := range all {
@@ -139,12 +144,13 @@ func encryptedPrefixes(all ...objects) map[netip.Prefix]struct{} {
 	return prefixes
 }
 
-// finish adds the postponed routes and deletes the unwanted objects, also those of an earlier process.
+// finish adds the postponed routes and deletes the unwanted objects, also those of an earlier
+// process.
 func (r *reconciler) finish(ctx context.Context) error {
 	for id, o := range r.postponed {
 		r.keeper.Set(o)
 		r.desired.add(o)
-		delete(r.unwanted, id) // it is replaced
+		delete(r.unwanted, id) // the postponed route replaces it
 	}
 	clear(r.postponed)
 	r.keeper.Delete(r.unwanted.values()...)

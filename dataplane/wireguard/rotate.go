@@ -6,29 +6,35 @@ import (
 	"time"
 )
 
-// noDevice stands for no device.
+// noDevice is the index that means no device.
 const noDevice = -1
 
 // rotation is the replacement of the key of one device.
 type rotation struct {
 	// device is the index of the device; noDevice if no key is rotated.
 	device int
-	// since is when the node began to announce that it rotates the key or, if replaced is set, the new key.
+	// since is when the node began to announce that it rotates the key. If replaced is set, it is
+	// when the node began to announce the new key.
 	since    time.Time
 	replaced bool
 	// resumed is set after resumeRotation has checked for a rotation of an earlier process.
 	resumed bool
-	// waiting is the node that the rotation waits for, as last logged.
+	// waiting is the node that the rotation waits for, according to the last log message.
 	waiting string
 }
 
-// rotates reports whether the configuration has rotation of keys.
+// rotates reports whether keys are rotated.
 func (d *Dataplane) rotates() bool { return d.cfg.KeyLifetime > 0 && len(d.devices.list) > 1 }
 
-// rotate takes the next step of a rotation, if it is due. First the node announces that it rotates the key of
-// a device. After RotationDelay, when all others have received that, and once no node uses the device, it replaces
-// the key. After another RotationDelay, when all have received the new key, the rotation ends, and both devices are
-// used again. After an error the device has the old key, but the key file may have the new one.
+// rotate takes the next step of a rotation, if it is due. These are the steps:
+//
+//  1. The node announces that it rotates the key of a device.
+//  2. After RotationDelay, all other nodes have received that announcement. Once no node uses the
+//     device, the key is replaced.
+//  3. After another RotationDelay, all other nodes have received the new key. The rotation ends,
+//     and both devices are used again.
+//
+// After an error the device has the old key, but the key file may have the new one.
 func (d *Dataplane) rotate(nodes map[string]*remoteNode) error {
 	if !d.rotates() {
 		d.rotation.device = noDevice
@@ -55,7 +61,7 @@ func (d *Dataplane) rotate(nodes map[string]*remoteNode) error {
 		return nil
 	}
 	if !d.devices.known() {
-		return nil // it is unknown which nodes use the device
+		return nil // nobody knows which nodes use the device
 	}
 	if node := d.nodeUsingRotatedKey(nodes); node != "" {
 		if node != r.waiting {
@@ -68,8 +74,8 @@ func (d *Dataplane) rotate(nodes map[string]*remoteNode) error {
 	return d.replaceKey()
 }
 
-// resumeRotation continues a rotation that an earlier process announced. If the key is younger than KeyLifetime,
-// that process has already replaced it.
+// resumeRotation continues a rotation that an earlier process announced. If the key is younger than
+// KeyLifetime, that process has already replaced it.
 func (d *Dataplane) resumeRotation() {
 	d.rotation.resumed = d.state.nodes[d.cfg.Node] != nil
 	for i, k := range d.state.resourceKeys() {
@@ -81,8 +87,9 @@ func (d *Dataplane) resumeRotation() {
 	}
 }
 
-// nodeUsingRotatedKey returns a node that still uses the key that is rotated; empty if there is none. This node sends
-// to it by the device of that key, or the device had a handshake with it within the last RotationDelay.
+// nodeUsingRotatedKey returns the name of a node that still uses the key that is rotated; empty if
+// there is none. Such a node either gets packets from this node by the device of that key, or had a
+// handshake with the device within the last RotationDelay.
 func (d *Dataplane) nodeUsingRotatedKey(nodes map[string]*remoteNode) string {
 	r, now := &d.rotation, d.applyTimer.now()
 	if name := d.outDevices.nodeUsing(r.device, nodes, d.devices.session, now); name != "" {
@@ -112,7 +119,7 @@ func (d *Dataplane) replaceKey() error {
 	return d.devices.setKey(dev)
 }
 
-// rotationDue returns when the next step of a rotation is due; zero if none is.
+// rotationDue returns when the next step of a rotation is due; zero if there is no rotation.
 func (d *Dataplane) rotationDue() (at time.Time) {
 	if !d.rotates() || d.last.key != nil { // without a key, nothing is rotated
 		return at

@@ -18,21 +18,25 @@ import (
 type state struct {
 	cfg    *Config
 	inSync bool
-	// changed is set by an event that may change the desired state. resourceKeysChanged is set if the keys of this
-	// node's resource have changed since they were last compared with those of the devices.
+	// changed is set by an event that may change the desired state. resourceKeysChanged is set if
+	// the keys in this node's Node resource have changed since they were last compared with the
+	// keys of the devices.
 	changed, resourceKeysChanged bool
 
 	nodes         map[string]*dataplane.Node
 	routes        map[netip.Prefix]*dataplane.Route
 	hostEndpoints map[policy.Key]*dataplane.HostEndpoint
-	// uplinks are the interfaces with the node's addresses.
+	// uplinks are the names of the interfaces that have the node's addresses.
 	uplinks []string
-	// bridged are the subnets of bridges without an address of the node: routes to them do not leave the node.
+	// bridged has the subnets of bridges that have no address of the node. Packets to them do not
+	// leave the node.
 	bridged map[netip.Prefix]struct{}
-	// encrypting is set once this node's resource had keys, also those of an earlier process.
+	// encrypting is set once this node's Node resource has had keys, even keys of an earlier
+	// process.
 	encrypting bool
-	// encrypted are the prefixes behind nodes with keys. ownEncrypted are this node's prefixes to which packets must be
-	// encrypted (Config.RequireEncryption). Both are those of the last desired state.
+	// encrypted has the prefixes behind nodes with keys. ownEncrypted has this node's prefixes to
+	// which packets must be encrypted (Config.RequireEncryption). Both describe the last desired
+	// state.
 	encrypted, ownEncrypted map[netip.Prefix]struct{}
 }
 
@@ -94,9 +98,12 @@ func sameNode(a, b *dataplane.Node) bool {
 		slices.Equal(a.WireguardAddresses, b.WireguardAddresses) && slices.Equal(a.WireguardKeys, b.WireguardKeys)
 }
 
-// markRoute records that a route changes. A route of this node matters only if it is a block or in none, if it is
-// inside an encrypted prefix, or if RequireEncryption does not cover it yet. So most changes of local pods cost
-// nothing.
+// markRoute records that a route changes. Most changes of local pods need no work here. A route of
+// this node only matters in these cases:
+//
+//   - it is a block, or in no block of this node;
+//   - it is inside an encrypted prefix;
+//   - RequireEncryption does not cover it yet.
 func (s *state) markRoute(r *dataplane.Route) {
 	switch {
 	case r == nil || r.Type == dataplane.RoutePool:
@@ -108,7 +115,7 @@ func (s *state) markRoute(r *dataplane.Route) {
 	}
 }
 
-// hasShorterPrefix reports whether a set has a shorter prefix that contains p.
+// hasShorterPrefix reports whether a set has a prefix that contains p and is shorter than p.
 func hasShorterPrefix(set map[netip.Prefix]struct{}, p netip.Prefix) bool {
 	for bits := p.Bits() - 1; bits >= 0; bits-- {
 		if _, ok := set[netip.PrefixFrom(p.Addr(), bits).Masked()]; ok {
@@ -123,9 +130,10 @@ type remoteNode struct {
 	name string
 	// peers are the node's peers on the devices of this node, in the order of the devices.
 	peers []announcedPeer
-	// prefixes are the prefixes behind the node, addresses its own. Both are sorted.
+	// prefixes are the prefixes behind the node. addresses are the node's own addresses. Both lists
+	// are sorted.
 	prefixes, addresses []netip.Prefix
-	// err is why packets to the node are dropped.
+	// err says why packets to the node are dropped; nil if they are not.
 	err error
 }
 
@@ -136,19 +144,20 @@ type announcedPeer struct {
 	rotating bool
 }
 
-// allowedIPs returns the allowed IPs of the node's peers, sorted. They always include its own addresses, because the
-// node may have HostEncryption already.
+// allowedIPs returns the allowed IPs of the node's peers, sorted. They always include the node's
+// own addresses, because the remote node may already have HostEncryption.
 func (n *remoteNode) allowedIPs() []netip.Prefix {
 	all := append(slices.Clone(n.prefixes), n.addresses...)
 	slices.SortFunc(all, dataplane.ComparePrefixes)
 	return all
 }
 
-// remoteNodes returns the remote nodes, by name. ownKeys are the public keys of this node's devices, each zero if it is
-// not known.
+// remoteNodes returns the remote nodes, by name. ownKeys has the public key of each device of this
+// node; zero if a key is not known.
 func (s *state) remoteNodes(ownKeys []wgtypes.Key) map[string]*remoteNode {
 	all := map[string]*remoteNode{}
-	// If several nodes announce the same key, it belongs to this node, or else to the first by name.
+	// If several nodes announce the same key, it belongs to this node, or else to the first by
+	// name.
 	owners := map[wgtypes.Key]string{}
 	for _, key := range ownKeys {
 		if key != (wgtypes.Key{}) {
@@ -198,7 +207,8 @@ func (s *state) remoteNodes(ownKeys []wgtypes.Key) map[string]*remoteNode {
 	return all
 }
 
-// family returns the IP version that nodes are reached by: that of this node's first address.
+// family returns the IP version of the outer packets between nodes: that of this node's first
+// address.
 func (s *state) family() int {
 	if n := s.nodes[s.cfg.Node]; n != nil && len(n.Addresses) > 0 && n.Addresses[0].Addr().Is6() {
 		return 6
@@ -206,8 +216,8 @@ func (s *state) family() int {
 	return 4
 }
 
-// endpointAddress returns the address of a node that encrypted packets go to: the first of the family, or
-// else its first.
+// endpointAddress returns the address of a node to which encrypted packets are sent: its first
+// address of the family, or else its first address.
 func endpointAddress(n *dataplane.Node, family int) (netip.Addr, error) {
 	if len(n.Addresses) == 0 {
 		return netip.Addr{}, fmt.Errorf("%w: it has no address", ErrRemoteNode)
@@ -220,7 +230,7 @@ func endpointAddress(n *dataplane.Node, family int) (netip.Addr, error) {
 	return n.Addresses[0].Addr(), nil
 }
 
-// ownAddress returns the address of this node's devices of a family, if there is one.
+// ownAddress returns the address of the family that this node's devices have, if there is one.
 func (s *state) ownAddress(family int) netip.Addr {
 	if n := s.nodes[s.cfg.Node]; n != nil {
 		for _, a := range n.WireguardAddresses {
@@ -232,7 +242,8 @@ func (s *state) ownAddress(family int) netip.Addr {
 	return netip.Addr{}
 }
 
-// published reports for each device whether this node's resource has its key. ownKeys are the keys of the devices.
+// published reports for each device whether this node's Node resource has its key. ownKeys are the
+// keys of the devices.
 func (s *state) published(ownKeys []wgtypes.Key) []bool {
 	list, keys := make([]bool, len(ownKeys)), s.resourceKeys()
 	for i, key := range ownKeys {
@@ -241,7 +252,7 @@ func (s *state) published(ownKeys []wgtypes.Key) []bool {
 	return list
 }
 
-// resourceKeys returns the keys of this node's resource.
+// resourceKeys returns the keys in this node's Node resource.
 func (s *state) resourceKeys() []policy.WireguardKey {
 	if n := s.nodes[s.cfg.Node]; n != nil {
 		return n.WireguardKeys
@@ -249,8 +260,9 @@ func (s *state) resourceKeys() []policy.WireguardKey {
 	return nil
 }
 
-// hostEndpointFaults returns an error for each host endpoint if Config.HostEncryption is set, unless there is a host
-// endpoint for all interfaces, or one for each device: their policy does not apply to packets inside WireGuard.
+// hostEndpointFaults returns the faults of host endpoints with Config.HostEncryption. Each host
+// endpoint is at fault, because its policy does not apply to packets inside WireGuard. There is no
+// fault if one host endpoint is for all interfaces, or if each device has a host endpoint.
 func (s *state) hostEndpointFaults() map[policy.Key]error {
 	faults, seen := map[policy.Key]error{}, map[string]bool{}
 	if !s.cfg.HostEncryption {

@@ -10,12 +10,12 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-// minCheckInterval and maxCheckInterval limit how often Apply checks whether the move of a remote node to another
-// device is complete.
+// minCheckInterval and maxCheckInterval limit the time between two checks of Apply whether the move
+// of a remote node to another device is complete.
 const minCheckInterval, maxCheckInterval = 100 * time.Millisecond, 30 * time.Second
 
-// Watch implements dataplane.Watcher. It restores devices, routes and rules that another process removes or
-// changes, as routes.Keeper.Watch does. It makes the Driver call Apply:
+// Watch implements dataplane.Watcher. It restores devices, routes and rules that another process
+// removes or changes, as routes.Keeper.Watch does. It makes the Driver call Apply:
 //
 //   - after a device was recreated, for its peers,
 //   - while traffic moves between devices,
@@ -43,9 +43,10 @@ func (d *Dataplane) Watch(ctx context.Context, drifted func(dataplane.Drift)) er
 	return d.reconciler.keeper.Watch(ctx, report)
 }
 
-// nextStep returns when Apply is to be called next; zero if it need not be. movingSince is when the latest move of a
-// remote node to another device began; zero if no move is unfinished. The interval of checks grows with the time of the
-// move and with the number of remote nodes, because a check takes the kernel about 10 us for each peer.
+// nextStep returns when Apply is to be called next; zero if it need not be called. movingSince is
+// when the latest move of a remote node to another device began; zero if no move is unfinished. The
+// interval between checks grows with the age of the move. It also grows with the number of remote
+// nodes, because a check takes the kernel about 10 us for each peer.
 func (d *Dataplane) nextStep(movingSince time.Time) time.Time {
 	at := d.rotationDue()
 	if movingSince.IsZero() {
@@ -65,7 +66,8 @@ type applyTimer struct {
 	now func() time.Time
 	// due is the time in Unix nanoseconds; 0 is none.
 	due atomic.Int64
-	// fired is set when Watch causes a call of Apply, which must then program even if its batch changes nothing.
+	// fired is set when Watch causes a call of Apply. That call must program even if its batch
+	// changes nothing.
 	fired atomic.Bool
 	// wake has a token if due has changed.
 	wake chan struct{}
@@ -80,7 +82,7 @@ func (t *applyTimer) schedule(at time.Time) {
 	t.due.Store(due)
 	select {
 	case t.wake <- struct{}{}:
-	default: // run has not received the last one yet
+	default: // run has not received the last token yet
 	}
 }
 
