@@ -13,8 +13,9 @@ import (
 // ErrUnauthorized is wrapped by the errors of Users and SameUser about a peer that may not connect.
 var ErrUnauthorized = errors.New("wire: peer is not authorized")
 
-// Users returns a function for ServerConfig.Authenticate or ClientConfig.Authenticate that accepts peers on a Unix
-// socket that run as one of the users, by their numeric ids. It needs Linux (SO_PEERCRED, unix(7)).
+// Users returns a function for ServerConfig.Authenticate or ClientConfig.Authenticate. The function
+// accepts the peer of a Unix socket if the peer runs as a user with one of the numeric ids. It
+// needs Linux (SO_PEERCRED, unix(7)).
 func Users(ids ...uint32) func(net.Conn) error {
 	return func(conn net.Conn) error {
 		id, err := peerUser(conn)
@@ -28,6 +29,6 @@ func Users(ids ...uint32) func(net.Conn) error {
 	}
 }
 
-// SameUser accepts peers on a Unix socket that run as this process's user or as root. It is the default of
-// ServerConfig.Authenticate.
+// SameUser accepts the peer of a Unix socket if the peer runs as root or as the same user as this
+// process. It is the default of ServerConfig.Authenticate.
 func SameUser(conn net.Conn) error { return Users(0, uint32(os.Geteuid()))(conn) }

@@ -18,16 +18,20 @@ import (
 
 // ClientConfig configures a Client. It is copied by NewClient.
 type ClientConfig struct {
-	// Dataplane that the client applies the batches to. Only the Client may call it. Required.
+	// Dataplane is the dataplane to which the Client applies batches. Nothing else may call it.
+	// Required.
 	Dataplane dataplane.Dataplane
 	// Name of the program, for the server's log. Default "wayleave".
 	Name string
-	// Authenticate returns an error for a server that is not trusted; Users returns such a function. Nil accepts all.
+	// Authenticate returns an error for a server that is not trusted; Users returns such a
+	// function. Nil means that all servers are trusted.
 	Authenticate func(net.Conn) error
-	// MaxMessage is the maximum length of a message in bytes. A server can lower it. Default DefaultMaxMessage.
+	// MaxMessage is the maximum length of a message in bytes. A server can lower it. Default
+	// DefaultMaxMessage.
 	MaxMessage uint32
-	// Timeout is how long the server may take to send its first message, and to read a message. After twice that time
-	// without a message from the server, the client disconnects. Default DefaultTimeout.
+	// Timeout is how long the server may take to send its first message, and to read a message.
+	// After twice that time without a message from the server, the client disconnects. Default
+	// DefaultTimeout.
 	Timeout time.Duration
 	// MaxBackoff is the longest wait before the client connects again. Default 5 s.
 	MaxBackoff time.Duration
@@ -45,7 +49,8 @@ type Client struct {
 	overflow chan struct{}
 }
 
-// NewClient returns a Client, which does not connect before Run. Errors: ClientConfig.Dataplane is nil.
+// NewClient returns a Client, which does not connect before Run. Errors: ClientConfig.Dataplane is
+// nil.
 func NewClient(cfg ClientConfig) (*Client, error) {
 	cfg.Name = cmp.Or(cfg.Name, "wayleave")
 	cfg.MaxMessage = cmp.Or(cfg.MaxMessage, DefaultMaxMessage)
@@ -62,11 +67,11 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	}, nil
 }
 
-// Serve applies the batches that a server sends on one connection to a dataplane, until ctx is done or the connection
-// ends. Then it closes the connection, and leaves the dataplane as it is. Other fields of ClientConfig have their
-// defaults.
+// Serve applies the batches that a server sends on one connection to a dataplane, until ctx is done
+// or the connection ends. Then it closes the connection. It does not remove what the dataplane has
+// programmed. The other fields of ClientConfig have their defaults.
 //
-// Errors: dp is nil; that of ctx; the reason why the connection ended.
+// Errors: dp is nil; the error of ctx; the reason why the connection ended.
 func Serve(ctx context.Context, conn net.Conn, dp dataplane.Dataplane) error {
 	c, err := NewClient(ClientConfig{Dataplane: dp})
 	if err != nil {
@@ -77,15 +82,16 @@ func Serve(ctx context.Context, conn net.Conn, dp dataplane.Dataplane) error {
 	})
 }
 
-// Run connects by dial, and again when a connection ends, until ctx is done. While there is no server, it repairs the
-// drifts that the dataplane reports. It leaves the dataplane as it is.
+// Run connects to a server by dial, and connects again when the connection ends, until ctx is done.
+// While it is not connected, it repairs the drifts that the dataplane reports. When it returns, it
+// does not remove what the dataplane has programmed.
 //
-// Errors: that of ctx.
+// Errors: the error of ctx.
 func (c *Client) Run(ctx context.Context, dial func(context.Context) (net.Conn, error)) error {
 	return c.runWithWatch(ctx, func(ctx context.Context) error { return c.reconnect(ctx, dial) })
 }
 
-// runWithWatch calls work, and meanwhile runs the dataplane's Watch.
+// runWithWatch calls work. While work runs, it also runs the dataplane's Watch.
 func (c *Client) runWithWatch(ctx context.Context, work func(context.Context) error) error {
 	var watcher sync.WaitGroup
 	defer watcher.Wait()
@@ -135,12 +141,12 @@ func (c *Client) connect(ctx context.Context, dial func(context.Context) (net.Co
 	}
 	err = c.serve(ctx, conn)
 	if ctx.Err() != nil {
-		return ctx.Err() // err may only say that the connection was closed because of it
+		return ctx.Err() // err may only say that the connection was closed because ctx is done
 	}
 	return err
 }
 
-// watch runs the dataplane's Watch, and again when it fails.
+// watch runs the dataplane's Watch, and starts it again when it fails.
 func (c *Client) watch(ctx context.Context, w dataplane.Watcher) {
 	for ctx.Err() == nil {
 		err := w.Watch(ctx, c.drifted)
@@ -168,7 +174,8 @@ func (c *Client) drifted(d dataplane.Drift) {
 	}
 }
 
-// idle waits without a server. Meanwhile it repairs drifts and makes deferred deletions. It returns the error of ctx.
+// idle waits while there is no connection. Meanwhile it repairs drifts and makes the deletions that
+// the dataplane has deferred. It returns the error of ctx.
 func (c *Client) idle(ctx context.Context, wait time.Duration) error {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -43,7 +43,7 @@ func (c *Client) serve(ctx context.Context, conn net.Conn) error {
 	if err := l.handshake(conn); err != nil {
 		return err
 	}
-	work := ctx // is not cancelled when the connection ends: the dataplane completes the current call
+	work := ctx // not cancelled when the connection ends: the dataplane completes the current call
 	ctx, cancel := context.WithCancelCause(ctx)
 	read := make(chan struct{})
 	defer func() {
@@ -142,8 +142,8 @@ func (l *connection) read(ctx context.Context, conn net.Conn) error {
 	}
 }
 
-// taskOf returns the task of a message. It returns nil for a part that is not the last, and for a Ping, which it
-// answers.
+// taskOf returns the task of a message. It returns nil for a part that is not the last, and for a
+// Ping, which it answers.
 func (l *connection) taskOf(m *wirepb.ServerMessage, pending *assembler) (task, error) {
 	switch m := m.GetMessage().(type) {
 	case *wirepb.ServerMessage_Batch:
@@ -184,7 +184,7 @@ func (l *connection) taskOf(m *wirepb.ServerMessage, pending *assembler) (task, 
 // acknowledge answers a request with the errors of the dataplane.
 func (l *connection) acknowledge(ctx context.Context, request uint64, err error) error {
 	if ctx.Err() != nil {
-		return ctx.Err() // err may only say that the call was cancelled
+		return ctx.Err() // err may only say that the call was cancelled because ctx is done
 	}
 	ack := &wirepb.Ack{Request: request, Objects: codec.EncodeStatus(err)}
 	unjudged := l.worker.unjudged()
@@ -196,11 +196,11 @@ func (l *connection) acknowledge(ctx context.Context, request uint64, err error)
 	return l.conn.Write(&wirepb.ClientMessage{Message: &wirepb.ClientMessage_Ack{Ack: ack}})
 }
 
-// textSize is the size in bytes of each part of a plan but the last. A part may exceed it, to end with a whole
-// character.
+// textSize is the size in bytes of each part of a plan, except the last one. A part may be longer
+// by a few bytes, to end with a whole character.
 const textSize = 256 << 10
 
-// plan answers a Plan, in parts.
+// plan answers a request for a plan, in parts.
 func (l *connection) plan(ctx context.Context, request uint64, b dataplane.Batch) error {
 	result := &wirepb.PlanResult{Request: request}
 	text, err := l.worker.plan(ctx, b)
@@ -242,7 +242,7 @@ func (l *connection) report(d dataplane.Drift) error {
 	return l.conn.Write(m)
 }
 
-// assembler puts the parts of a batch together.
+// assembler joins the parts of a batch.
 type assembler struct {
 	request  uint64 // number of the request that the parts belong to; 0 if there are none
 	snapshot bool
@@ -255,7 +255,7 @@ type assembled struct {
 	snapshot bool
 }
 
-// add adds a part. It returns the batch after the last part.
+// add adds a part. After the last part, it returns the batch.
 func (a *assembler) add(request uint64, snapshot, more bool, events []*wirepb.Event) (*assembled, error) {
 	if request == 0 || a.request != 0 && a.request != request {
 		return nil, fmt.Errorf("%w: request %d within the parts of request %d", errProtocol, request, a.request)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire runs a dataplane in another process. A Server is a dataplane.Dataplane of a Driver. It sends the batches
-// over a connection to a Client in the other process, which applies them to the dataplane there. For clients in other
-// languages, proto/wayleave/wire/v1/wire.proto and docs/wire.md describe the protocol.
+// Package wire runs a dataplane in another process. A Server is a dataplane.Dataplane, for use in a
+// Driver. It sends the Driver's batches over a connection to a Client in the other process. The
+// Client applies them to the dataplane there. For clients in other languages,
+// proto/wayleave/wire/v1/wire.proto and docs/wire.md describe the protocol.
 //
 //	Driver ──▶ Server ══ protobuf over a socket ══▶ Client ──▶ nft, routes, or another dataplane
 //	        ◀── errors, drift ◀══ status, drift ◀══
@@ -23,29 +24,33 @@
 //
 // # When the server or the client ends
 //
-// The Server keeps the desired state. A client that connects gets all of it as a snapshot. A client that reconnects
-// gets only the batches that it missed, if the Server still has them. While no client is connected, Apply returns an
-// error that wraps ErrNotConnected, and the Driver reports all endpoints as failed and tries again. Nothing changes in
-// the kernel then.
+// The Server keeps the desired state. A client that connects gets all of this state as a snapshot.
+// A client that reconnects gets only the batches that it missed, if the Server still has them.
+// While no client is connected, Apply returns an error that wraps ErrNotConnected. The Driver then
+// reports all endpoints as failed, and tries again. Meanwhile nothing changes in the kernel.
 //
-// A client keeps the state that it applied. While it has no server, it leaves the dataplane as it is, and repairs
-// changes by other processes. After a restart of the server, the client waits until the new state is complete, and
-// applies the difference.
+// A Client keeps the state that it has applied. While it is not connected, it does not change this
+// state: it only repairs changes by other processes, and completes deletions that the dataplane has
+// deferred. After a restart of the server, the Client waits until the new state is complete. Then
+// it applies the difference between the two states.
 //
 // # Limits
 //
-// ServerConfig.MaxMessage limits the length of messages; large batches and sets are sent in parts. Apply returns when
-// the client has applied the batch, so a Driver sends one batch at a time. A peer that does not read or answer for half
-// a minute is disconnected. By default, a Server accepts only clients on a Unix socket that run as the same user or as
-// root: see ServerConfig.Authenticate.
+// ServerConfig.MaxMessage limits the length of messages; large batches and sets are sent in parts.
+// Apply returns when the client has applied the batch. Therefore a Driver sends one batch at a
+// time. A client or server that does not read or answer for half a minute is disconnected. By
+// default, a Server accepts only clients on a Unix socket that run as the same user or as root: see
+// ServerConfig.Authenticate.
 //
 // # Concurrency
 //
-// The methods of a Server may be called from any goroutine, those of dataplane.Dataplane from one at a time. A Client
-// calls its dataplane from one goroutine, except Watch.
+// The methods of a Server may be called from any goroutine; those of the interface
+// dataplane.Dataplane from one goroutine at a time. A Client calls the methods of its dataplane
+// from one goroutine, except Watch.
 //
 // # Errors
 //
-// Apply and Resync return a join of *dataplane.ApplyError. The cause of an object's error has only its text: its type
-// is not transmitted. The error that ends a connection is logged.
+// Apply and Resync return a join of *dataplane.ApplyError. The cause of an object's error is
+// transmitted as text only: errors.Is and errors.As do not find its type. The error that ends a
+// connection is logged.
 package wire

@@ -4,19 +4,20 @@ package wire
 
 import "github.com/wayleave/wayleave/dataplane"
 
-// maxHistory limits the events and members in a history.
+// maxHistory limits the number of events and set members in a history.
 const maxHistory = 50_000
 
 // history has the last batches, for a client that reconnects.
 type history struct {
-	// generation is the generation of the state after the last batch.
+	// generation is the number of the state after the last batch.
 	generation uint64
 	batches    []dataplane.Batch
-	// size is the number of events and members of batches.
+	// size is the number of events and set members in batches.
 	size int
 }
 
-// add appends a batch and returns its generation. A batch without events has the generation of the one before.
+// add appends a batch, and returns the generation of the state after it. A batch without events
+// does not change the generation.
 func (h *history) add(b dataplane.Batch) uint64 {
 	if b.Empty() {
 		return h.generation
@@ -26,13 +27,13 @@ func (h *history) add(b dataplane.Batch) uint64 {
 	h.size += sizeOf(b)
 	for h.size > maxHistory {
 		h.size -= sizeOf(h.batches[0])
-		h.batches[0] = dataplane.Batch{} // the array keeps the element
+		h.batches[0] = dataplane.Batch{} // the array keeps the element, so release the batch
 		h.batches = h.batches[1:]
 	}
 	return h.generation
 }
 
-// reset removes the batches. since returns none for an earlier generation.
+// reset removes all batches. Afterwards, since finds no batches for an earlier generation.
 func (h *history) reset() {
 	*h = history{generation: h.generation + 1}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wire/internal/sockets"
 )
 
-// Listen listens on a Unix socket to which only the user of this process and root can connect. It creates the folder,
-// and replaces a socket that no process listens on.
+// Listen listens on a Unix socket to which only the user of this process and root can connect. It
+// creates the folder, and replaces a socket that no process listens on.
 //
 // Errors: the path is in use by another process or is not a socket; those of the system.
 func Listen(path string) (net.Listener, error) {
@@ -26,7 +26,8 @@ func Listen(path string) (net.Listener, error) {
 	if err := sockets.RemoveStale(path); err != nil {
 		return nil, fmt.Errorf("wire: %w", err)
 	}
-	// The socket gets its final name after its mode, so that no other user can connect in between.
+	// The socket gets its mode first and its final name afterwards, so that no other user can
+	// connect in between.
 	temporary := fmt.Sprintf("%s.%d", path, os.Getpid())
 	if err := sockets.RemoveStale(temporary); err != nil {
 		return nil, fmt.Errorf("wire: %w", err)
@@ -53,7 +54,8 @@ type socket struct {
 	closed atomic.Bool
 }
 
-// Close removes the file and closes the socket. A second call does neither: another listener may have the path by then.
+// Close removes the file and closes the socket. A second call does nothing, because another
+// listener may have the path by then.
 func (s *socket) Close() error {
 	if s.closed.Swap(true) {
 		return net.ErrClosed

@@ -9,7 +9,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
 )
 
-// request writes the messages of a request, which have its number.
+// request writes the messages of a request. Each message has the number of the request.
 type request func(conn *frame.Conn, number uint64) error
 
 // batchRequest returns the request to apply a batch.

@@ -20,9 +20,11 @@ import (
 )
 
 var (
-	// ErrNotConnected is wrapped by the errors of a Server that has no client, or whose client disconnects.
+	// ErrNotConnected is wrapped by the errors of a Server that has no client, or whose client
+	// disconnects.
 	ErrNotConnected = errors.New("no client is connected")
-	// ErrNoPlan is wrapped by the errors of Plan if the client's dataplane is not a dataplane.Planner.
+	// ErrNoPlan is wrapped by the errors of Plan if the client's dataplane is not a
+	// dataplane.Planner.
 	ErrNoPlan = errors.New("the client cannot plan")
 )
 
@@ -30,11 +32,13 @@ var (
 const Version = 1
 
 const (
-	// DefaultMaxMessage is the default of ServerConfig.MaxMessage and ClientConfig.MaxMessage: 16 MiB.
+	// DefaultMaxMessage is the default of ServerConfig.MaxMessage and ClientConfig.MaxMessage: 16
+	// MiB.
 	DefaultMaxMessage = 16 << 20
 	// DefaultTimeout is the default of ServerConfig.Timeout and ClientConfig.Timeout.
 	DefaultTimeout = 30 * time.Second
-	// minMessage is the minimum of ServerConfig.MaxMessage. A message of a large set has up to about 450 KiB.
+	// minMessage is the minimum of ServerConfig.MaxMessage. A message of a large set has up to
+	// about 450 KiB.
 	minMessage = 1 << 20
 )
 
@@ -42,13 +46,14 @@ const (
 type ServerConfig struct {
 	// Name of the program, for the clients' logs. Default "wayleave".
 	Name string
-	// Authenticate returns an error for a connection that is not accepted; Users returns such a function. It may be
-	// called concurrently. Default SameUser.
+	// Authenticate returns an error for a connection that is not accepted; Users returns such a
+	// function. It may be called concurrently. Default SameUser.
 	Authenticate func(net.Conn) error
-	// MaxMessage is the maximum length of a message in bytes, at least 1 MiB. Default DefaultMaxMessage.
+	// MaxMessage is the maximum length of a message in bytes, at least 1 MiB. Default
+	// DefaultMaxMessage.
 	MaxMessage uint32
-	// Timeout is how long a client may take to send its first message, to read a message, or to answer a Ping. The time
-	// that it takes to apply a batch has no limit. Default DefaultTimeout.
+	// Timeout is how long a client may take to send its first message, to read a message, or to
+	// answer a Ping. It does not limit the time to apply a batch. Default DefaultTimeout.
 	Timeout time.Duration
 	// Logger logs clients that connect and disconnect. Nil discards.
 	Logger *slog.Logger
@@ -74,7 +79,8 @@ var (
 
 // Server is a dataplane that sends its batches to a client in another process, which applies them.
 //
-// Its methods may be called from any goroutine, those of dataplane.Dataplane from one at a time.
+// Its methods may be called from any goroutine; those of the interface dataplane.Dataplane from one
+// goroutine at a time.
 type Server struct {
 	cfg ServerConfig
 	id  []byte // ServerHello.session, by which a client that reconnects recognises this Server
@@ -93,7 +99,8 @@ type Server struct {
 // watcher is a call of Watch.
 type watcher struct{ drifted func(dataplane.Drift) }
 
-// NewServer returns a Server, which has no client before Serve or ServeConn. Errors: the configuration.
+// NewServer returns a Server. Clients can connect once Serve or ServeConn runs. Errors: the
+// configuration is invalid.
 func NewServer(cfg ServerConfig) (*Server, error) {
 	cfg = cfg.withDefaults()
 	if cfg.MaxMessage < minMessage || cfg.Timeout < 0 {
@@ -104,11 +111,12 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	}, nil
 }
 
-// Apply implements dataplane.Dataplane. It returns once the client has applied the batch. While no client is connected,
-// it only records the batch, for the next client.
+// Apply implements dataplane.Dataplane. It returns once the client has applied the batch. While no
+// client is connected, it only records the batch, for the next client.
 //
-// Errors: a join of *dataplane.ApplyError, as the client's dataplane returned it. Without a client it wraps
-// ErrNotConnected, but is nil before InSync.
+// Errors: a join of the *dataplane.ApplyError that the client's dataplane returned. Without a
+// client, the error wraps ErrNotConnected; but until the state is complete (the event InSync),
+// there is no error.
 func (s *Server) Apply(ctx context.Context, b dataplane.Batch) error {
 	s.mu.Lock()
 	s.desired.Apply(b)
@@ -132,7 +140,8 @@ func (s *Server) Resync(ctx context.Context) error {
 	return s.request(ctx, client, "resync", resyncRequest())
 }
 
-// Teardown implements dataplane.Dataplane. It needs a client. Errors: as Apply; the Server then keeps its state.
+// Teardown implements dataplane.Dataplane. It needs a client. Errors: as Apply. After an error, the
+// Server still has its state.
 func (s *Server) Teardown(ctx context.Context) error {
 	s.mu.Lock()
 	client := s.client
@@ -147,8 +156,8 @@ func (s *Server) Teardown(ctx context.Context) error {
 	return nil
 }
 
-// Plan implements dataplane.Planner. It returns the plan of the client's dataplane. Errors: ErrNoPlan, ErrNotConnected,
-// and the text of the client's error.
+// Plan implements dataplane.Planner. It returns the plan of the client's dataplane. Errors:
+// ErrNoPlan, ErrNotConnected, or an error with the text of the client's error.
 func (s *Server) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
 	s.mu.Lock()
 	client := s.client
@@ -169,15 +178,17 @@ func (s *Server) Plan(ctx context.Context, b dataplane.Batch) (string, error) {
 	return answer.plan, nil
 }
 
-// Unjudged implements dataplane.Limited. It returns the last result of the client's dataplane.
+// Unjudged implements dataplane.Limited. It returns the result of Unjudged that the client last
+// sent.
 func (s *Server) Unjudged() map[policy.Key]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.unjudged)
 }
 
-// Watch implements dataplane.Watcher. It reports the drifts that the client detects, and when a client connects or
-// disconnects. It may call drifted from several goroutines. Errors: that of ctx.
+// Watch implements dataplane.Watcher. It reports each drift that the client detects. It also calls
+// drifted when a client connects or disconnects. It may call drifted from several goroutines.
+// Errors: the error of ctx.
 func (s *Server) Watch(ctx context.Context, drifted func(dataplane.Drift)) error {
 	w := &watcher{drifted}
 	s.mu.Lock()
@@ -222,7 +233,7 @@ func (s *Server) request(ctx context.Context, client *session, op string, r requ
 	return codec.DecodeStatus(answer.objects)
 }
 
-// report reports a drift.
+// report reports a drift to the callers of Watch.
 func (s *Server) report(d dataplane.Drift) {
 	s.mu.Lock()
 	watchers := maps.Clone(s.watchers)

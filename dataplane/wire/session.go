@@ -54,9 +54,10 @@ type answer struct {
 
 func newCall(r request) *call { return &call{request: r, done: make(chan struct{})} }
 
-// Serve accepts clients until ctx is done, and then closes the listener. A new client replaces the connected one.
+// Serve accepts clients until ctx is done, and then closes the listener. A new client replaces the
+// connected one.
 //
-// Errors: that of ctx, or of the listener.
+// Errors: the error of ctx or of the listener.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	var clients sync.WaitGroup
 	defer clients.Wait()
@@ -80,10 +81,10 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	}
 }
 
-// ServeConn serves one client until ctx is done, the client disconnects, or another one replaces it. Then it closes the
-// connection.
+// ServeConn serves one client until ctx is done, the client disconnects, or another one replaces
+// it. Then it closes the connection.
 //
-// Errors: that of ctx, or the reason why the connection ended.
+// Errors: the error of ctx, or the reason why the connection ended.
 func (s *Server) ServeConn(ctx context.Context, conn net.Conn) error {
 	defer func() { _ = conn.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -164,8 +165,9 @@ func (c *session) handshake() (*wirepb.ClientHello, error) {
 	return hello, err
 }
 
-// setClient makes the session the client of the server. It returns the requests that bring the client to the current
-// state, and the client that the session replaces, if any.
+// setClient makes the session the client of the server. It returns the requests that bring the
+// client to the current state. It also returns the client that the session replaces, if there is
+// one.
 func (s *Server) setClient(client *session, hello *wirepb.ClientHello) (first []*call, replaced *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +184,7 @@ func (s *Server) setClient(client *session, hello *wirepb.ClientHello) (first []
 	return []*call{newCall(batchRequest(generation, true, s.desired.Snapshot()))}, replaced
 }
 
-// removeClient ends the calls of a session, which is no longer the client of the server.
+// removeClient ends the calls of a session. The session is no longer the client of the server.
 func (s *Server) removeClient(client *session, reason error) {
 	s.mu.Lock()
 	if s.client == client {
@@ -213,8 +215,8 @@ func (c *session) call(ctx context.Context, r request) (answer, error) {
 	}
 }
 
-// write writes requests and pings: first the given requests, then those of calls. It returns an error if the client
-// sends no message within the timeout.
+// write writes requests and pings: first the given requests, then those of calls. It returns an
+// error if the client sends no message within the timeout.
 func (c *session) write(ctx context.Context, first []*call) error {
 	number := uint64(0)
 	send := func(pending *call) error {
@@ -300,7 +302,8 @@ func (c *session) handle(m *wirepb.ClientMessage) error {
 	return nil
 }
 
-// answered records an answer, or a part of one. An answer to another request than the first that waits is an error.
+// answered records an answer or a part of an answer. Answers must come in the order of the
+// requests: an answer to another request than the first one that waits is an error.
 func (c *session) answered(number uint64, more bool, fill func(*answer)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,15 +17,16 @@ type worker struct {
 	log *slog.Logger
 	// applied is the state that the dataplane has received.
 	applied *state.State
-	// received is the server's state after a snapshot, until it is complete; otherwise nil.
+	// received is the server's new state, from the start of a snapshot until the state is complete;
+	// otherwise nil.
 	received *state.State
 	// session and generation identify the state after the last batch.
 	session    string
 	generation uint64
 }
 
-// apply applies a batch of a server, and returns the errors of the dataplane. It only records a state that is
-// incomplete.
+// apply applies a batch of a server, and returns the errors of the dataplane. While the server's
+// new state is incomplete, apply only records the batch.
 func (w *worker) apply(ctx context.Context, generation uint64, snapshot bool, b dataplane.Batch) error {
 	w.generation = generation
 	if snapshot {
@@ -52,7 +53,7 @@ func (w *worker) program(ctx context.Context, b dataplane.Batch) error {
 	return w.dp.Apply(ctx, b)
 }
 
-// resync calls Resync of the dataplane, once a state was complete.
+// resync calls Resync of the dataplane, if a complete state has been applied.
 func (w *worker) resync(ctx context.Context) error {
 	if !w.applied.InSync() {
 		return nil
@@ -77,7 +78,7 @@ func (w *worker) plan(ctx context.Context, b dataplane.Batch) (string, error) {
 	return p.Plan(ctx, w.applied.ChangesTo(next))
 }
 
-// teardown removes everything.
+// teardown calls Teardown of the dataplane, and clears the state.
 func (w *worker) teardown(ctx context.Context) error {
 	if err := w.dp.Teardown(ctx); err != nil {
 		return err
@@ -86,7 +87,7 @@ func (w *worker) teardown(ctx context.Context) error {
 	return nil
 }
 
-// repair repairs a drift while there is no server.
+// repair repairs a drift while there is no connection.
 func (w *worker) repair(ctx context.Context, d dataplane.Drift) {
 	if d.Repaired || d.OnlyFaults || !w.applied.InSync() {
 		return

@@ -29,7 +29,8 @@ import (
 
 // ClientConfig configures a Client. It is copied by NewClient.
 type ClientConfig struct {
-	// Path of the socket. On Linux it may have more than the 107 bytes of sun_path, if /proc is mounted. Required.
+	// Path of the socket. On Linux, if /proc is mounted, the path may be longer than the 107 bytes
+	// of sun_path (unix(7)). Required.
 	Path string
 	// Changed is called with each new state, on the goroutine of Run. Optional.
 	Changed func(*State)
@@ -49,7 +50,7 @@ type Client struct {
 	state atomic.Pointer[State]
 }
 
-// NewClient returns a Client, which does nothing before Run. Errors: the configuration.
+// NewClient returns a Client, which does nothing before Run. Errors: the configuration is invalid.
 func NewClient(cfg ClientConfig) (*Client, error) {
 	if cfg.Path == "" || cfg.MaxBackoff < 0 {
 		return nil, errors.New("policysync: ClientConfig: Path is required, and MaxBackoff must not be negative")
@@ -60,8 +61,9 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	return &Client{cfg: cfg}, nil
 }
 
-// Watch connects to the socket of an endpoint, and calls changed with each state of the endpoint's policy, until ctx is
-// done. It uses a Client with the default configuration. It returns the error of ctx, or an error if path is empty.
+// Watch connects to the socket of an endpoint, and calls changed with each state of the endpoint's
+// policy, until ctx is done. It uses a Client with the default configuration. It returns the error
+// of ctx, or an error if path is empty.
 func Watch(ctx context.Context, path string, changed func(*State)) error {
 	c, err := NewClient(ClientConfig{Path: path, Changed: changed})
 	if err != nil {
@@ -70,12 +72,17 @@ func Watch(ctx context.Context, path string, changed func(*State)) error {
 	return c.Run(ctx)
 }
 
-// State returns the last state, also while there is no connection, or nil before the first one. When the endpoint is
-// removed, when this process is not in its workload any more, or when the server cannot send the policy or the client
-// cannot read it, that is a state without endpoint, which denies everything.
+// State returns the last state, or nil before the first one. It returns the last state also while
+// there is no connection. In the following cases it returns a state without an endpoint, which
+// denies everything:
+//
+//   - the endpoint was removed;
+//   - this process is no longer in the endpoint's workload;
+//   - the server cannot send the policy, or the client cannot read it.
 func (c *Client) State() *State { return c.state.Load() }
 
-// Run connects, and again after a while when the connection ends, until ctx is done. Errors: that of ctx.
+// Run connects to the socket, and connects again after a while when the connection ends, until ctx
+// is done. Errors: the error of ctx.
 func (c *Client) Run(ctx context.Context) error {
 	minWait := min(50*time.Millisecond, c.cfg.MaxBackoff)
 	wait := minWait
@@ -102,9 +109,10 @@ func (c *Client) Run(ctx context.Context) error {
 	}
 }
 
-// connect follows one call until it ends. It returns why, and whether it got a state.
+// connect makes one call and receives its responses until the call ends. It returns why the call
+// ended, and whether a state was complete.
 func (c *Client) connect(ctx context.Context) (complete bool, err error) {
-	const maxResponse = 64 << 20 // a large policy is in one event
+	const maxResponse = 64 << 20 // a large policy is not divided: it is one event
 	conn, err := grpc.NewClient("passthrough:///policysync",
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // the kernel connects the two, on one machine
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
@@ -155,8 +163,9 @@ func (c *Client) connect(ctx context.Context) (complete bool, err error) {
 // errEvents is wrapped by errors about events that the client cannot read.
 var errEvents = errors.New("policysync: the client cannot decode the events")
 
-// outdated reports whether an error invalidates the last state. Unavailable does not: policy in the kernel stays, too,
-// while there is no server. All others do, also those of the gRPC library about a response that is too large
+// outdated reports whether an error invalidates the last state. An error with status Unavailable
+// does not: while there is no server, the last state stays valid, as policy in the kernel does. All
+// other errors do. Among these are errors of the gRPC library about a response that is too large
 // (ResourceExhausted) or cannot be read (Internal).
 func outdated(err error) bool { return status.Code(err) != codes.Unavailable }
 

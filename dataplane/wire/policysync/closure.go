@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// closureOf returns the endpoint and the objects that it refers to, directly or not. Sets in known are not read: they
-// stay as they are there.
+// closureOf returns the endpoint and all objects that it refers to, directly or through other
+// objects. A set that is in known is copied from there.
 func closureOf(s *desired, key policy.Key, known map[dataplane.IPSetID]dptest.Set) dptest.State {
 	c := dptest.NewState()
 	c.InSync = true
@@ -77,8 +77,8 @@ func snapshotOf(s *desired, key policy.Key) dataplane.Batch {
 	return dptest.Transition(dptest.NewState(), closureOf(s, key, nil))
 }
 
-// view is the closure that the subscribers of an endpoint have, once they have taken all batches. Its sets have no
-// members: the batches have their changes.
+// view is the closure that the subscribers of an endpoint have once they have received all queued
+// batches. The members of its sets are left out, because batches contain changes of members.
 type view struct {
 	key  policy.Key
 	held dptest.State
@@ -97,10 +97,11 @@ func withoutMembers(c dptest.State) dptest.State {
 	return c
 }
 
-// update returns the events by which a batch changes the closure. The state has the batch already. changed is set if
-// the list of malformed objects has changed, by which staged policies do.
+// update returns the events by which a batch changes the closure. The batch has already been
+// applied to the state. changed means that the list of malformed objects has changed. Such a change
+// can affect the closure, because a malformed staged policy is sent without rules.
 func (v *view) update(s *desired, b dataplane.Batch, changed bool) dataplane.Batch {
-	var events []dataplane.Event // of sets that the view has
+	var events []dataplane.Event // events of sets that the view has
 	for _, e := range b.Events {
 		switch e := e.(type) {
 		case *dataplane.IPSetUpdate, *dataplane.IPSetDelta:

@@ -22,32 +22,34 @@ const (
 
 // ServerConfig configures a Server. It is copied by NewServer.
 type ServerConfig struct {
-	// Folder contains the sockets: see the function Folder. Nothing else may use it. With the first complete state, the
-	// Server removes stale sockets there: those of a killed server, which no process listens on. Required without
-	// Socket.
+	// Folder is the folder for the sockets: see the function Folder. Nothing else may use it. With
+	// the first complete state, the Server removes stale sockets from it. These are sockets that a
+	// killed server has left behind, and that no process listens on. Required unless Socket is set.
 	Folder string
-	// Socket returns the path of the socket of a workload endpoint, for other paths than those in Folder. An empty path
-	// means that the endpoint has none. The Server calls it for each endpoint in each Apply and Resync. Default
-	// Folder(ServerConfig.Folder).
+	// Socket returns the path of the socket of a workload endpoint. Set it to use other paths than
+	// those in Folder. An empty path means that the endpoint has no socket. The Server calls Socket
+	// for each endpoint in each Apply and Resync. Default Folder(ServerConfig.Folder).
 	Socket func(policy.Key) string
-	// Authenticate returns an error for a process that must not read the policy of the endpoint with the key, for
-	// example that of Users. The Server calls it when the process connects, and again before each message. It must be
-	// safe for concurrent use: up to 8 calls run at a time. Default InWorkload.
+	// Authenticate returns an error for a process that must not read the policy of the endpoint
+	// with the key; Users returns such a function. The Server calls Authenticate when the process
+	// connects, and again before it sends each response. It must be safe for concurrent use: up to
+	// 8 calls run at a time. Default InWorkload.
 	Authenticate func(policy.Key, Peer) error
-	// NetNS is a file descriptor of the network namespace with the endpoints' interfaces, for InWorkload and
-	// HasAddresses. 0 means the namespace of the process.
+	// NetNS is a file descriptor of the network namespace with the endpoints' interfaces, for
+	// InWorkload and HasAddresses. 0 means the namespace of the process.
 	NetNS int
-	// MaxSubscribers limits the concurrent calls for one endpoint. An endpoint may have twice as many connections.
-	// Default DefaultMaxSubscribers.
+	// MaxSubscribers limits the concurrent calls for one endpoint. An endpoint may have twice as
+	// many connections. Default DefaultMaxSubscribers.
 	MaxSubscribers int
-	// MaxQueued limits the events and members of sets that wait for one subscriber. A subscriber that is slower gets a
-	// snapshot in place of them. Default DefaultMaxQueued.
+	// MaxQueued limits the number of events and set members that wait for one subscriber. If there
+	// are more, the subscriber gets a snapshot in place of them. Default DefaultMaxQueued.
 	MaxQueued int
-	// Timeout is how long a subscriber may take to read a message before it is disconnected, or to read the status of
-	// its call when its endpoint is removed. Default DefaultTimeout.
+	// Timeout is how long a subscriber may take to read a message. It is also how long a subscriber
+	// may take to read the status of its call when its endpoint is removed. Then the subscriber is
+	// disconnected. Default DefaultTimeout.
 	Timeout time.Duration
-	// Logger logs sockets, and one refused peer of an endpoint in 10 s. At level Debug, it logs subscribers. Nil
-	// discards.
+	// Logger logs when sockets are opened and removed, and for each endpoint at most one refused
+	// peer in 10 s. At level Debug, it also logs subscribers. Nil means no logging.
 	Logger *slog.Logger
 }
 

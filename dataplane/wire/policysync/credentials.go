@@ -15,13 +15,14 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// transport are the credentials of the connections of an endpoint: the kernel identifies the peer, and nothing is
-// exchanged or encrypted.
+// transport implements the credentials of the connections of an endpoint. The kernel identifies the
+// peer; the peers exchange nothing and encrypt nothing.
 type transport struct{ endpoint *endpoint }
 
 var _ credentials.TransportCredentials = transport{}
 
-// ServerHandshake checks the peer. The connection is closed on an error, before anything is read from it.
+// ServerHandshake checks the peer. If it returns an error, the connection is closed before anything
+// is read from it.
 func (t transport) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	e := t.endpoint
 	id, err := e.identify(conn)
@@ -34,7 +35,7 @@ func (t transport) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInf
 	return conn, id, nil
 }
 
-// ClientHandshake implements credentials.TransportCredentials. It refuses.
+// ClientHandshake implements credentials.TransportCredentials. It always returns an error.
 func (t transport) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	return nil, nil, errors.New("policysync: the credentials are those of a server")
 }
@@ -75,7 +76,7 @@ func (e *endpoint) identify(conn net.Conn) (*identity, error) {
 	return id, id.check(e.current())
 }
 
-// check checks the peer for the endpoint as it is now.
+// check checks the peer against the current state of the endpoint.
 func (i *identity) check(current *dataplane.Endpoint) error {
 	if current == nil {
 		return fmt.Errorf("%w: the endpoint is removed", errUnauthorized)
@@ -88,7 +89,7 @@ func (i *identity) check(current *dataplane.Endpoint) error {
 	return nil
 }
 
-// authenticate calls ServerConfig.Authenticate, which runs for a limited number of peers of all endpoints at a time.
+// authenticate calls ServerConfig.Authenticate. It waits while maxChecks other calls run.
 func (s *Server) authenticate(key policy.Key, p Peer) error {
 	s.checks <- struct{}{}
 	defer func() { <-s.checks }()

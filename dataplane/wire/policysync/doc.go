@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package policysync sends the policy of each workload endpoint to processes in that workload, for example a sidecar
-// that authorises HTTP requests. A Server is a dataplane.Dataplane. It listens on a Unix socket for each endpoint, and
-// serves the gRPC service of proto/wayleave/policysync/v1/policysync.proto there. docs/policysync.md is for clients in
-// other languages.
+// Package policysync sends the policy of each workload endpoint to processes in that workload, for
+// example to a sidecar that authorises HTTP requests. A Server is a dataplane.Dataplane. It has a
+// Unix socket for each endpoint, on which it serves the gRPC service of
+// proto/wayleave/policysync/v1/policysync.proto. docs/policysync.md describes the service for
+// clients in other languages.
 //
 //	Driver ──▶ nft, routes, ..., Server ══ gRPC over a socket for each endpoint ══▶ Client in the workload
 //
@@ -23,31 +24,42 @@
 //
 // # What a subscriber gets
 //
-// First it gets a snapshot: the endpoint, the policies and profiles that it refers to (staged ones, too), the sets that
-// their rules name, and InSync. Then it gets each change of these objects, in the order of dataplane.Batch, and nothing
-// else. A set, policy or profile is sent when the first reference to it appears, and removed with the last one.
+// A subscriber is a process that calls the service. It first gets a snapshot, which consists of
 //
-// A subscriber that is slow gets a snapshot in place of the changes that it missed. Apply waits for no subscriber to
-// read. It takes turns with the calls, which collect the objects of a response one at a time and encode them
-// afterwards.
+//   - the endpoint,
+//   - the policies and profiles that the endpoint refers to, staged policies included,
+//   - the sets that the rules of these policies and profiles name, and
+//   - the event InSync.
 //
-// Apply checks the objects of each batch, also without subscribers: it encodes and decodes changed policies, profiles
-// and endpoints, and looks at changed members of sets.
+// Then the subscriber gets each change of these objects, in the order of dataplane.Batch, and
+// nothing else. A set, policy or profile is added with the first reference to it, and removed with
+// the last one.
+//
+// A subscriber that reads too slowly gets a new snapshot in place of the changes that it missed.
+// Apply does not wait until a subscriber reads. It only waits while a response is put together, for
+// one subscriber at a time; the response is encoded afterwards, while Apply can run.
+//
+// Apply checks the objects of each batch, even if there are no subscribers. It encodes and decodes
+// changed policies, profiles and endpoints, and checks changed members of sets.
 //
 // # Identity
 //
-// The socket of an endpoint is open to all users, because a process of the workload runs as any user. The Server
-// accepts a connection only from a process in the workload: see InWorkload. It checks before it reads anything, and
-// again before each message: a workload may be replaced by another one with the same names and addresses.
+// A process of the workload may run as any user. Therefore the file permissions of an endpoint's
+// socket allow all users to connect. But the Server accepts a connection only from a process in the
+// workload: see InWorkload. It checks the process before it reads anything, and again before it
+// sends each response, because another workload may have replaced the first one under the same name
+// and addresses.
 //
 // # Concurrency
 //
-// The methods of a Server may be called from any goroutine, those of dataplane.Dataplane from one at a time. A Client
-// calls ClientConfig.Changed on the goroutine of Run.
+// The methods of a Server may be called from any goroutine; those of the interface
+// dataplane.Dataplane from one goroutine at a time. A Client calls ClientConfig.Changed on the
+// goroutine of Run.
 //
 // # Errors
 //
-// Apply and Resync return a *dataplane.ApplyError for each endpoint whose socket cannot be opened, or whose policy
-// cannot be sent: a message cannot express it, or a client could not decode it. A Driver reports the endpoint as
-// failed. Calls end with a gRPC status: see the schema.
+// Apply and Resync return a *dataplane.ApplyError for each endpoint at fault: its socket cannot be
+// opened, or its policy cannot be sent. (A policy cannot be sent if a message cannot express it, or
+// if a client could not decode it.) A Driver reports the endpoint as failed. Calls end with a gRPC
+// status, which the .proto file describes.
 package policysync

@@ -23,10 +23,10 @@ type endpoint struct {
 	grpc     *grpc.Server
 	refusals refusals
 
-	// reason is the status that calls end with at once; nil while they are served.
+	// reason is the status with which all calls end at once; nil while calls are served.
 	reason      error
 	subscribers map[*subscriber]struct{}
-	// view is what subscribers have; nil if there are none.
+	// view has the objects that subscribers have; nil if there are no subscribers.
 	view *view
 }
 
@@ -42,11 +42,11 @@ func (s *Server) serveLocked(key policy.Key, path string) error {
 	const maxRequest = 64 << 10
 	e.grpc = grpc.NewServer(
 		grpc.Creds(transport{e}), grpc.ConnectionTimeout(s.cfg.Timeout), grpc.MaxRecvMsgSize(maxRequest),
-		grpc.MaxConcurrentStreams(uint32(s.cfg.MaxSubscribers)+1), // one more, to be refused with a reason
+		grpc.MaxConcurrentStreams(uint32(s.cfg.MaxSubscribers)+1), // one more, which is refused with a reason
 	)
 	policysyncpb.RegisterPolicySyncServer(e.grpc, &service{endpoint: e})
 	s.served[key] = e
-	_ = e.checkLocked() // openLocked returns it
+	_ = e.checkLocked() // openLocked returns the error
 	s.goroutines.Go(func() {
 		if err := e.grpc.Serve(listener); err != nil {
 			s.cfg.Logger.Debug("the socket is closed", "endpoint", key, "err", err)
@@ -56,7 +56,8 @@ func (s *Server) serveLocked(key policy.Key, path string) error {
 	return nil
 }
 
-// stopLocked removes the socket, and ends all calls with a status. It does not wait for them.
+// stopLocked removes the socket, and ends all calls with a status. It does not wait until they have
+// ended.
 func (e *endpoint) stopLocked(reason error) {
 	s := e.server
 	delete(s.served, e.key)
@@ -71,8 +72,9 @@ func (e *endpoint) stopLocked(reason error) {
 		e.grpc.GracefulStop()
 	})
 	s.goroutines.Go(func() {
-		// A client reads the status after the message that it is reading. Without the status, it would take the end of
-		// the connection for that of the server, and keep its state.
+		// A client reads the status after the message that it is reading. A client that gets no
+		// status believes that the server has ended, and keeps its state. So give the client time
+		// to read the status.
 		select {
 		case <-stopped:
 			return
@@ -84,7 +86,8 @@ func (e *endpoint) stopLocked(reason error) {
 	})
 }
 
-// refuseCallsLocked ends all calls with a status, and each later one. Nil serves later ones again.
+// refuseCallsLocked ends all calls with a status, and later calls as well. With nil, later calls
+// are served again.
 func (e *endpoint) refuseCallsLocked(reason error) {
 	e.reason = reason
 	if reason == nil {
@@ -98,7 +101,8 @@ func (e *endpoint) refuseCallsLocked(reason error) {
 	e.view = nil
 }
 
-// checkLocked refuses calls while the policy cannot be sent. It returns why it cannot, or nil.
+// checkLocked refuses calls while the policy cannot be sent. It returns why the policy cannot be
+// sent, or nil.
 func (e *endpoint) checkLocked() error {
 	err := e.server.desired.malformed(e.key)
 	switch {
@@ -110,7 +114,8 @@ func (e *endpoint) checkLocked() error {
 	return err
 }
 
-// publishLocked queues what a batch changes for the subscribers. changed is that of view.update.
+// publishLocked queues the changes that a batch makes for the subscribers. changed is the parameter
+// of view.update.
 func (e *endpoint) publishLocked(b dataplane.Batch, changed bool) {
 	if e.view == nil {
 		return
@@ -125,7 +130,7 @@ func (e *endpoint) publishLocked(b dataplane.Batch, changed bool) {
 	}
 }
 
-// subscribe adds a subscriber, which begins with a snapshot.
+// subscribe adds a subscriber. Its first response is a snapshot.
 func (e *endpoint) subscribe() (*subscriber, error) {
 	s := e.server
 	s.mu.Lock()
@@ -153,8 +158,8 @@ func (e *endpoint) unsubscribe(sub *subscriber) {
 	}
 }
 
-// nextResponse removes and returns the next response for a subscriber, and returns the current endpoint. ok is false if
-// there is no response, or the call has ended.
+// nextResponse removes and returns the next response for a subscriber, and returns the current
+// endpoint. ok is false if there is no response, or the call has ended.
 func (e *endpoint) nextResponse(sub *subscriber) (next response, current *dataplane.Endpoint, ok bool) {
 	s := e.server
 	s.mu.Lock()

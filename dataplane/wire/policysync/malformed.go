@@ -14,16 +14,17 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// object identifies a set, a profile, or a policy or endpoint. One field is set.
+// object identifies a set, a profile, a policy or an endpoint. One field is set.
 type object struct {
 	set     dataplane.IPSetID
 	profile string
 	key     policy.Key
 }
 
-// desired is the desired state. It records which objects are malformed: they cannot be encoded, or a client could not
-// decode them. The calls of an endpoint that refers to one end: a subscriber that kept its earlier state could allow
-// packets that policy denies now.
+// desired is the desired state. It records which objects are malformed: they cannot be encoded, or
+// a client could not decode them. If an endpoint refers to a malformed object, its calls are ended.
+// Otherwise a subscriber would keep its earlier state, which could allow packets that policy denies
+// now.
 type desired struct {
 	*state.State
 	// errs are the reasons why objects are malformed.
@@ -37,7 +38,8 @@ func newDesired(logger *slog.Logger) *desired {
 	return &desired{state.New(), map[object]error{}, map[dataplane.IPSetID]dataplane.IPSetType{}, logger}
 }
 
-// Apply applies a batch, and checks its objects. It reports whether the list of malformed objects has changed.
+// Apply applies a batch, and checks its objects. It reports whether the list of malformed objects
+// has changed.
 func (d *desired) Apply(b dataplane.Batch) (changed bool) {
 	d.State.Apply(b)
 	for _, e := range b.Events {
@@ -60,8 +62,8 @@ func (d *desired) Apply(b dataplane.Batch) (changed bool) {
 	return changed
 }
 
-// check returns the object of an event that the state has already, and why it is malformed. sent is not set for events
-// that no subscriber gets.
+// check returns the object of an event, and why the object is malformed. The event has already been
+// applied to the state. sent is false for events that no subscriber gets.
 func (d *desired) check(e dataplane.Event) (id object, sent bool, err error) {
 	switch e := e.(type) {
 	case *dataplane.IPSetUpdate:
@@ -88,7 +90,8 @@ func (d *desired) check(e dataplane.Event) (id object, sent bool, err error) {
 	return object{}, false, nil
 }
 
-// checkDelta checks the changes of a set, and all members of a malformed one, which no subscriber has.
+// checkDelta checks a set that changes. It checks only the changed members; but if the set is
+// malformed so far, it checks all members.
 func (d *desired) checkDelta(e *dataplane.IPSetDelta) error {
 	typ := d.types[e.ID]
 	if d.errs[object{set: e.ID}] != nil {
@@ -101,7 +104,8 @@ func (d *desired) checkDelta(e *dataplane.IPSetDelta) error {
 	return codec.CheckMembers(e.ID, typ, e.Removed)
 }
 
-// checkSet checks a set. It does not encode the members: a set may have hundreds of thousands.
+// checkSet checks a set. It does not encode the members, because a set may have hundreds of
+// thousands.
 func checkSet(e *dataplane.IPSetUpdate) error {
 	if err := checkEvent(&dataplane.IPSetUpdate{ID: e.ID, Type: e.Type}); err != nil {
 		return err
@@ -122,8 +126,9 @@ func checkEvent(e dataplane.Event) error {
 	return err
 }
 
-// Policy returns a policy as subscribers get it, or nil if it does not exist. A staged policy that is malformed, or
-// that refers to a malformed set, is without rules. It never decides, so it must not fail its endpoints.
+// Policy returns a policy in the form that subscribers get, or nil if it does not exist. A staged
+// policy that is malformed, or that refers to a malformed set, has no rules in this form. A staged
+// policy never decides about packets, so its endpoints must not be at fault because of it.
 func (d *desired) Policy(key policy.Key) *dataplane.Policy {
 	p := d.State.Policy(key)
 	if p == nil || !p.Staged || len(d.errs) == 0 {

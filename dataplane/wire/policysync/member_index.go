@@ -10,8 +10,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/dptest"
 )
 
-// memberIndex finds the members of a set that contain an address, in time that hardly depends on the number of members.
-// It relies on their order.
+// memberIndex finds the members of a set that contain an address. The time that it takes hardly
+// depends on the number of members. The members must be sorted.
 type memberIndex struct {
 	members []dataplane.Member
 	// lengths are the lengths of the prefixes, of IPv4 and of IPv6.
@@ -59,8 +59,8 @@ func (x *memberIndex) containing(out []dataplane.Member, a netip.Addr) []datapla
 	return out
 }
 
-// memberIndexes returns the indexes of the sets of a state. It reuses those of unchanged sets of the previous state,
-// which may be nil.
+// memberIndexes returns the indexes of the sets of a state. For unchanged sets, it reuses the
+// indexes of the previous state, which may be nil.
 func memberIndexes(objects dptest.State, before *State) map[dataplane.IPSetID]*memberIndex {
 	all := make(map[dataplane.IPSetID]*memberIndex, len(objects.Sets))
 	for id, set := range objects.Sets {
@@ -73,8 +73,9 @@ func memberIndexes(objects dptest.State, before *State) map[dataplane.IPSetID]*m
 	return all
 }
 
-// relevant returns the objects with sets that have only the members that contain an address of the packet. No rule can
-// tell the difference. The addresses are valid and have their shortest form.
+// relevant returns the state's objects with smaller sets: each set has only those members that
+// contain an address of the packet. For this packet, every rule has the same result with these
+// sets. The addresses must be valid and have their shortest form.
 func (s *State) relevant(p dptest.Packet) dptest.State {
 	objects := s.Objects
 	objects.Sets = make(map[dataplane.IPSetID]dptest.Set, len(s.Objects.Sets))

@@ -13,7 +13,8 @@ import (
 	"github.com/wayleave/wayleave/internal/nsthread"
 )
 
-// node queries the network namespace with the endpoints' interfaces. Its methods may be called from any goroutine.
+// node queries the network namespace with the endpoints' interfaces. Its methods may be called from
+// any goroutine.
 type node struct {
 	// fd is ServerConfig.NetNS.
 	fd int
@@ -102,7 +103,8 @@ func (n *node) checkOtherEnd(name string, namespace int) error {
 	})
 }
 
-// isPair reports whether IFLA_LINK_NETNSID of a device of the type is the namespace of its other end. Devices of other
-// types have none (tap), or it is the namespace of a lower device or of the outer packets (macvlan, ipvlan, vlan,
-// tunnels), which says nothing about the workload.
+// isPair reports whether IFLA_LINK_NETNSID of a device of the type is the namespace of the device's
+// other end. Other types do not have the attribute (tap), or it is the namespace of a lower device
+// or of outer packets (macvlan, ipvlan, vlan, tunnels). Such a namespace says nothing about the
+// workload.
 func isPair(kind string) bool { return kind == "veth" || kind == "netkit" }

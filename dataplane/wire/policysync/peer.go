@@ -14,21 +14,21 @@ import (
 // errUnauthorized is wrapped by errors about peers that must not read the policy of an endpoint.
 var errUnauthorized = errors.New("policysync: peer is not authorized")
 
-// Peer is a process that has connected to the socket of an endpoint, as the kernel identifies it.
+// Peer is a process that has connected to the socket of an endpoint. The kernel has identified it.
 type Peer struct {
-	// PID is the process, or 0 if the server's PID namespace does not have it.
+	// PID is the number of the process, or 0 if the process is not in the server's PID namespace.
 	PID int
-	// User and Group are the numeric ids that it ran as when it connected.
+	// User and Group are the numeric ids of the process when it connected.
 	User, Group uint32
-	// Endpoint is the endpoint of the socket, as it is now.
+	// Endpoint is the current state of the socket's endpoint.
 	Endpoint *dataplane.Endpoint
 
 	conn *connection
 	node *node
 }
 
-// Users returns a function for ServerConfig.Authenticate that accepts processes that run as one of the users, by their
-// numeric ids, wherever they run.
+// Users returns a function for ServerConfig.Authenticate. The function accepts every process that
+// runs as a user with one of the numeric ids, even if it is not in the workload.
 func Users(ids ...uint32) func(policy.Key, Peer) error {
 	return func(_ policy.Key, p Peer) error {
 		if !slices.Contains(ids, p.User) {
@@ -39,20 +39,24 @@ func Users(ids ...uint32) func(policy.Key, Peer) error {
 }
 
 // InWorkload accepts processes in the network namespace of the workload. It is the default of
-// ServerConfig.Authenticate. The endpoint's interface must be a device of type veth or netkit: the other end of the
-// device is in the namespace of the workload, and no other workload can change that. If the interface
-// is of another type, all peers are refused: see HasAddresses.
+// ServerConfig.Authenticate. The endpoint's interface must be a device of type veth or netkit: the
+// other end of the device is in the namespace of the workload, and no other workload can change
+// that. If the interface is of another type, all peers are refused: see HasAddresses.
 //
-// It needs CAP_SYS_ADMIN and CAP_SYS_PTRACE to enter the namespace, and Linux 5.8. Before Linux 6.5 (SO_PEERPIDFD), the
-// server must be in the PID namespace of the node, and a process that reuses the PID of a peer that has exited is
-// mistaken for that peer.
+// InWorkload needs Linux 5.8, and CAP_SYS_ADMIN and CAP_SYS_PTRACE to enter the namespace. Before
+// Linux 6.5 (SO_PEERPIDFD) there are two restrictions. The server must be in the PID namespace of
+// the node. If a peer has exited and another process has its PID, that process is mistaken for the
+// peer.
 func InWorkload(_ policy.Key, p Peer) error { return p.inWorkload() }
 
-// HasAddresses is a function for ServerConfig.Authenticate, for interfaces of other types than veth and netkit: tap,
-// macvlan or ipvlan. It accepts processes in a network namespace, other than that of the node, that has all addresses
-// of the endpoint. An endpoint without addresses is refused.
+// HasAddresses is a function for ServerConfig.Authenticate, for interfaces whose type is neither
+// veth nor netkit: tap, macvlan or ipvlan. It accepts a process if the network namespace of the
+// process has all addresses of the endpoint, and is not that of the node. It refuses all processes
+// if the endpoint has no addresses.
 //
-// A process that can create a network namespace can give it any address. An ordinary user can do that where user
-// namespaces are allowed, without any capability: see unshare(1). So use it only where no process that can open the
-// socket can create a network namespace or change the addresses of its own. It needs what InWorkload needs.
+// HasAddresses is less strict than InWorkload. A process that can create a network namespace can
+// give it any address, and so pass the check. Where user namespaces are allowed, an ordinary user
+// can create one without any capability: see unshare(1). Therefore use HasAddresses only if no
+// process that can open the socket can create a network namespace or change the addresses of its
+// own. HasAddresses has the same requirements as InWorkload.
 func HasAddresses(_ policy.Key, p Peer) error { return p.hasAddresses() }

@@ -58,7 +58,7 @@ func (p Peer) process() (*os.File, error) {
 	return os.NewFile(uintptr(pidfd), "pidfd"), nil
 }
 
-// processByNumber returns a file descriptor of the process that has the number now.
+// processByNumber returns a file descriptor of the process that currently has the PID.
 func (p Peer) processByNumber() (int, error) {
 	if p.PID == 0 {
 		return -1, errors.New("it is not in the PID namespace of the server, and the kernel has no SO_PEERPIDFD")
@@ -80,7 +80,8 @@ func (p Peer) openNamespace() (namespace *os.File, err error) {
 	return namespace, err
 }
 
-// inNamespace calls a function with the network namespace of the process, which is not that of the node.
+// inNamespace calls a function with the network namespace of the process. If that is the namespace
+// of the node, it returns an error.
 func (p Peer) inNamespace(do func(fd int) error) error {
 	return p.conn.withNamespace(p.openNamespace, func(fd int) error {
 		if err := p.node.checkNotNode(fd); err != nil {
@@ -90,13 +91,15 @@ func (p Peer) inNamespace(do func(fd int) error) error {
 	})
 }
 
-// inWorkload checks that the other end of the endpoint's interface is in the network namespace of the process.
+// inWorkload checks that the other end of the endpoint's interface is in the network namespace of
+// the process.
 func (p Peer) inWorkload() error {
 	return p.inNamespace(func(fd int) error { return p.node.checkOtherEnd(p.Endpoint.Interface, fd) })
 }
 
-// hasAddresses checks that the network namespace of the process has the addresses. It looks up each of them: a list of
-// all addresses of a foreign namespace has no limit.
+// hasAddresses checks that the network namespace of the process has all addresses of the endpoint.
+// It looks up one address at a time, because the list of all addresses of that namespace may be of
+// any length.
 func (p Peer) hasAddresses() error {
 	if len(p.Endpoint.Addresses) == 0 {
 		return errors.New("the endpoint has no address by which to know its network namespace")

@@ -12,13 +12,13 @@ import (
 
 var errOther = fmt.Errorf("the identity of a peer needs Linux: %w", errors.ErrUnsupported)
 
-// peerOf refuses.
+// peerOf returns errOther.
 func peerOf(net.Conn) (Peer, error) { return Peer{}, errOther }
 
-// inWorkload refuses.
+// inWorkload returns errOther.
 func (p Peer) inWorkload() error { return errOther }
 
-// hasAddresses refuses.
+// hasAddresses returns errOther.
 func (p Peer) hasAddresses() error { return errOther }
 
 // node is not used.

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// refusalInterval is the minimum time between two log lines about refused peers of one endpoint. A workload can connect
-// as often as it likes.
+// refusalInterval is the minimum time between two log lines about refused peers of one endpoint. It
+// is needed because a workload can connect as often as it likes.
 const refusalInterval = 10 * time.Second
 
-// refusals limits the log lines about refused peers. The zero value is ready for use. Its method may be called from any
-// goroutine.
+// refusals limits the log lines about refused peers. The zero value is ready for use. Its method
+// may be called from any goroutine.
 type refusals struct {
 	mu sync.Mutex
 	// next is when the next line may be logged.
@@ -21,7 +21,7 @@ type refusals struct {
 	skipped int
 }
 
-// log reports whether to log a refusal, and how many before it were not logged.
+// log reports whether to log a refusal, and how many refusals before it were not logged.
 func (r *refusals) log(now time.Time) (skipped int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -19,13 +19,16 @@ import (
 
 var _ dataplane.Dataplane = (*Server)(nil)
 
-// maxChecks limits the peers of all endpoints that are checked at a time: each check occupies a thread.
+// maxChecks limits how many peers, of all endpoints, are checked at a time. Each check occupies a
+// thread.
 const maxChecks = 8
 
-// Server is a dataplane that sends the policy of each local workload endpoint to processes in the workload. Put it last
-// in the list of a Driver: a process then knows of a change only once the kernel enforces it.
+// Server is a dataplane that sends the policy of each local workload endpoint to processes in the
+// workload. Put it last in DriverConfig.Dataplanes: then a process receives a change only once the
+// kernel enforces it.
 //
-// Its methods may be called from any goroutine, those of dataplane.Dataplane from one at a time.
+// Its methods may be called from any goroutine; those of the interface dataplane.Dataplane from one
+// goroutine at a time.
 type Server struct {
 	cfg  ServerConfig
 	node *node
@@ -47,7 +50,7 @@ type Server struct {
 	closed  bool
 }
 
-// NewServer returns a Server. Errors: the configuration.
+// NewServer returns a Server. Errors: the configuration is invalid.
 func NewServer(cfg ServerConfig) (*Server, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -59,12 +62,17 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	}, nil
 }
 
-// Apply implements dataplane.Dataplane. It opens and closes sockets, and queues the changes for subscribers. It does
-// not wait for them.
+// Apply implements dataplane.Dataplane. It opens and closes sockets, and queues the changes for
+// subscribers. It does not wait until subscribers have received them.
 //
-// Errors: a join of *dataplane.ApplyError, one for each endpoint whose socket cannot be opened, whose path another
-// endpoint has, or whose policy cannot be sent. The socket of the last one is there, so that clients learn of it:
-// calls end with codes.FailedPrecondition. The next call tries again. After Close, an ApplyError without an object.
+// Errors: a join of *dataplane.ApplyError, one for each endpoint at fault; the next call tries
+// again. After Close, it is an ApplyError without an object. An endpoint is at fault in these
+// cases:
+//
+//   - its socket cannot be opened;
+//   - another endpoint has the same path;
+//   - its policy cannot be sent. It has a socket nevertheless, so that clients are told: calls end
+//     with codes.FailedPrecondition.
 func (s *Server) Apply(_ context.Context, b dataplane.Batch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +89,8 @@ func (s *Server) Apply(_ context.Context, b dataplane.Batch) error {
 	return s.openLocked()
 }
 
-// Resync implements dataplane.Dataplane. It opens sockets again whose files are gone. Errors: as Apply.
+// Resync implements dataplane.Dataplane. It opens a socket again if its file is gone. Errors: as
+// Apply.
 func (s *Server) Resync(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,8 +103,9 @@ func (s *Server) Resync(context.Context) error {
 	return s.openLocked()
 }
 
-// Teardown implements dataplane.Dataplane. It removes all sockets, and ends all calls with codes.Unavailable. With
-// ServerConfig.Folder it removes also the sockets that a server has left behind there. Errors: those of the system.
+// Teardown implements dataplane.Dataplane. It removes all sockets, and ends all calls with
+// codes.Unavailable. With ServerConfig.Folder, it also removes the sockets that a killed server has
+// left there. Errors: those of the system.
 func (s *Server) Teardown(context.Context) error {
 	s.stopAll()
 	s.mu.Lock()
@@ -110,8 +120,9 @@ func (s *Server) Teardown(context.Context) error {
 	return nil
 }
 
-// Close removes all sockets, ends all calls with codes.Unavailable, and waits until they have ended. It closes the
-// connections of clients that take more than 2 s to read that. The Server cannot be used afterwards. It returns nil.
+// Close removes all sockets, ends all calls with codes.Unavailable, and waits until they have
+// ended. If a client takes more than 2 s to read the status, Close closes its connection. The
+// Server cannot be used afterwards. Close returns nil.
 func (s *Server) Close() error {
 	const grace = 2 * time.Second
 	s.mu.Lock()
@@ -135,19 +146,20 @@ func (s *Server) stopAll() {
 	}
 }
 
-// stopRemovedLocked stops the endpoints that do not exist any more, and ends the calls of those whose policy cannot be
-// sent.
+// stopRemovedLocked stops the endpoints that no longer exist, and ends the calls of endpoints whose
+// policy cannot be sent.
 func (s *Server) stopRemovedLocked() {
 	for key, e := range s.served {
 		if s.desired.Endpoint(key) == nil {
 			e.stopLocked(status.Error(codes.NotFound, "the endpoint is removed"))
 		} else {
-			_ = e.checkLocked() // openLocked returns it
+			_ = e.checkLocked() // openLocked returns the error
 		}
 	}
 }
 
-// cleanLocked removes the sockets in ServerConfig.Folder that a server has left behind, once.
+// cleanLocked removes the sockets that a killed server has left in ServerConfig.Folder. It does so
+// only once.
 func (s *Server) cleanLocked() {
 	if s.cleaned || s.cfg.Folder == "" {
 		return
@@ -158,8 +170,8 @@ func (s *Server) cleanLocked() {
 	}
 }
 
-// openLocked opens the sockets of the desired state that are missing, and those whose path has changed. It returns the
-// errors of all endpoints.
+// openLocked opens the sockets of the desired state that are missing, and those whose path has
+// changed. It returns the errors of all endpoints.
 func (s *Server) openLocked() error {
 	if s.closed {
 		return &dataplane.ApplyError{Backend: backend, Op: "apply", Err: errors.New("the server is closed")}
@@ -168,7 +180,7 @@ func (s *Server) openLocked() error {
 		return nil
 	}
 	s.cleanLocked()
-	paths := map[policy.Key]string{} // of endpoints that need a socket
+	paths := map[policy.Key]string{} // paths of endpoints that need a socket
 	for key := range s.desired.Endpoints() {
 		path, e := s.cfg.Socket(key), s.served[key]
 		if e != nil && e.path != path {

@@ -22,21 +22,25 @@ import (
 // suffix ends the file names of sockets.
 const suffix = ".sock"
 
-// Folder returns the default of ServerConfig.Socket for a ServerConfig.Folder: the socket of an endpoint has the path
-// folder/NAMESPACE/NAME.sock. In names, ASCII letters, digits, "-", "_" and "." stay as they are. Other bytes, and a
-// "." at the start, become "%" and two hexadecimal digits. The folder of endpoints without a namespace is "%".
+// Folder returns the default of ServerConfig.Socket, for a given ServerConfig.Folder. The socket of
+// an endpoint has the path folder/NAMESPACE/NAME.sock. In names, ASCII letters, digits, "-", "_"
+// and "." stay as they are. Other bytes, and a "." at the start, become "%" and two hexadecimal
+// digits. The folder of endpoints without a namespace is "%".
 //
-// All workloads of a namespace that mount its folder see each other's sockets, and InWorkload keeps them apart. Mount
-// the folder read-only, so that none of them can put a socket of its own in place of another one. A file name has at
-// most 255 bytes; the Server reports an error for an endpoint with a longer one. A path may have more than the 107
-// bytes of sun_path: a Client connects to it all the same, on Linux.
+// All workloads that mount the folder of their namespace see each other's sockets; InWorkload
+// prevents one workload from using the socket of another. Mount the folder read-only, so that no
+// workload can put a socket of its own in place of another one.
+//
+// A file name has at most 255 bytes; the Server reports an error for an endpoint with a longer one.
+// A path may be longer than the 107 bytes of sun_path (unix(7)): on Linux, a Client can connect to
+// it nevertheless.
 func Folder(folder string) func(policy.Key) string {
 	return func(key policy.Key) string {
 		return filepath.Join(folder, fileName(key.Namespace), fileName(key.Name)+suffix)
 	}
 }
 
-// fileName returns a file name for a text. Texts that differ have names that differ.
+// fileName returns a file name for a text. Different texts have different names.
 func fileName(text string) string {
 	if text == "" {
 		return "%"
@@ -53,8 +57,8 @@ func fileName(text string) string {
 	return b.String()
 }
 
-// removeStale removes stale sockets from the folders in a folder. A socket is stale if no process listens on it,
-// because its server was killed. Errors: those of the system.
+// removeStale removes stale sockets from the folders in a folder. A socket is stale if no process
+// listens on it, because its server was killed. Errors: those of the system.
 func removeStale(folder string) error {
 	namespaces, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -104,8 +108,9 @@ type connection struct {
 	closed    bool
 }
 
-// withNamespace calls a function with the file descriptor of the peer's network namespace. The first call opens it. It
-// stays open until Close, so that the kernel does not reuse the inode number of the namespace.
+// withNamespace calls a function with the file descriptor of the peer's network namespace. The
+// first call opens the namespace. The file descriptor stays open until Close, so that the kernel
+// does not reuse the inode number of the namespace.
 func (c *connection) withNamespace(open func() (*os.File, error), do func(fd int) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,9 +140,10 @@ func (c *connection) Close() error {
 	return c.UnixConn.Close()
 }
 
-// listen listens on a Unix socket that every user may connect to: a process of a workload runs as any user, and the
-// check of its identity decides. It creates the folder, and replaces a socket that no process listens on. Connections
-// beyond the limit wait in the kernel, so that a workload cannot use up the file descriptors of the server.
+// listen listens on a Unix socket to which every user may connect. A process of a workload may run
+// as any user; the check of its identity decides. listen creates the folder, and replaces a socket
+// that no process listens on. Connections beyond the limit wait in the kernel, so that a workload
+// cannot use up the file descriptors of the server.
 func listen(path string, limit int) (*socket, error) {
 	const folderMode, socketMode = 0o755, 0o666
 	if err := os.MkdirAll(filepath.Dir(path), folderMode); err != nil {
@@ -182,7 +188,7 @@ func (s *socket) Accept() (net.Conn, error) {
 	s.mu.Lock()
 	s.accepted[c] = struct{}{}
 	s.mu.Unlock()
-	if s.closed.Load() { // closeAccepted may have missed it
+	if s.closed.Load() { // closeAccepted may have missed this connection
 		_ = c.Close()
 		return nil, net.ErrClosed
 	}

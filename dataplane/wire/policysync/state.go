@@ -10,12 +10,13 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// State is the policy of an endpoint at one moment. It may be read from any goroutine; nobody changes it.
+// State is the policy of an endpoint at one moment. It is immutable, and may be read from any
+// goroutine.
 type State struct {
 	// Key of the endpoint.
 	Key policy.Key
-	// Objects has the endpoint, and the policies, profiles and sets that apply to it, and nothing else. Without the
-	// endpoint, everything is denied.
+	// Objects has only the endpoint, and the policies, profiles and sets that apply to it. If the
+	// endpoint is missing, everything is denied.
 	Objects dptest.State
 
 	memberIndexes map[dataplane.IPSetID]*memberIndex
@@ -23,7 +24,7 @@ type State struct {
 	reason string
 }
 
-// newState returns the state with the objects. The state before may be nil.
+// newState returns the state with the objects. before is the previous state or nil.
 func newState(objects dptest.State, before *State) *State {
 	s := &State{Objects: objects, memberIndexes: memberIndexes(objects, before)}
 	for key := range objects.Endpoints {
@@ -32,23 +33,27 @@ func newState(objects dptest.State, before *State) *State {
 	return s
 }
 
-// Ingress returns the decision of the endpoint's policy about the first packet of a connection to it, and what decided.
-// It ignores From and To of the packet, and the fields that are unknown: a program that accepts connections passes
-// UnknownDSCP. It denies a packet without two addresses of one family. It takes no account of connection tracking:
-// judge each request by itself. The time that it takes hardly depends on the size of sets.
+// Ingress returns the decision of the endpoint's policy about the first packet of a connection to
+// the endpoint, and which rule or default made it. It ignores From and To of the packet, and the
+// fields that are unknown. A program that accepts connections passes UnknownDSCP. Ingress denies a
+// packet that does not have two addresses of one family.
+//
+// Ingress does not track connections: call it for each request. The time that it takes hardly
+// depends on the size of sets.
 func (s *State) Ingress(p dptest.Packet, unknown Unknown) dptest.Decision {
 	p.From, p.To = policy.Key{}, s.Key
 	return s.judge(p, unknown).Ingress
 }
 
-// Egress is Ingress for a connection from the endpoint.
+// Egress does the same as Ingress for a connection from the endpoint.
 func (s *State) Egress(p dptest.Packet, unknown Unknown) dptest.Decision {
 	p.From, p.To = s.Key, policy.Key{}
 	return s.judge(p, unknown).Egress
 }
 
-// judge evaluates a packet. It denies both directions without the endpoint, whose key may not be known, and without an
-// address of the packet: a rule that denies addresses does not match a packet that has none.
+// judge evaluates a packet. It denies both directions if there is no endpoint, whose key may then
+// be unknown. It does so, too, if the packet lacks an address, because a rule that denies addresses
+// would not match such a packet.
 func (s *State) judge(p dptest.Packet, unknown Unknown) dptest.Verdict {
 	deny := func(reason string) dptest.Verdict {
 		d := dptest.Decision{Action: policy.Deny, By: reason}

@@ -20,12 +20,14 @@ import (
 type subscriber struct {
 	// wake has a token if there is something to send.
 	wake chan struct{}
-	// ended is closed when the call is to end with the status reason, which does not change afterwards.
+	// ended is closed when the call is to end. reason is the status of the call, which does not
+	// change afterwards.
 	ended  chan struct{}
 	reason error
 	// snapshot is set if the subscriber needs a snapshot.
 	snapshot bool
-	// queue has the batches that follow, and queuedSize is their total number of events and members.
+	// queue has the batches to send next. queuedSize is their total number of events and set
+	// members.
 	queue      []queued
 	queuedSize int
 }
@@ -48,7 +50,8 @@ func newSubscriber() *subscriber {
 	return sub
 }
 
-// add queues a batch. With more than limit events and members, the subscriber gets a snapshot in place of the queue.
+// add queues a batch. If the queue then has more than limit events and set members, the subscriber
+// gets a snapshot in place of the queue.
 func (s *subscriber) add(b dataplane.Batch, size, limit int) {
 	if s.snapshot {
 		return
@@ -70,7 +73,7 @@ func (s *subscriber) next() (b dataplane.Batch, ok bool) {
 		return dataplane.Batch{}, false
 	}
 	first := s.queue[0]
-	s.queue[0] = queued{} // the array may live on
+	s.queue[0] = queued{} // the array may live on, so release the batch
 	s.queue = s.queue[1:]
 	s.queuedSize -= first.size
 	return first.batch, true
@@ -114,7 +117,7 @@ func identityOf(ctx context.Context) (*identity, error) {
 	return nil, status.Error(codes.Internal, "the connection has no identity")
 }
 
-// follow sends to a subscriber until its call ends, and returns the status.
+// follow sends responses to a subscriber until its call ends, and returns the status of the call.
 func (e *endpoint) follow(out stream, id *identity, sub *subscriber) error {
 	for {
 		select {
@@ -129,7 +132,7 @@ func (e *endpoint) follow(out stream, id *identity, sub *subscriber) error {
 			if !ok {
 				break
 			}
-			// Another workload may have the endpoint's name, or its interface, now.
+			// Meanwhile another workload may have got the endpoint's name or its interface.
 			if err := id.check(current); err != nil {
 				return status.Error(codes.PermissionDenied, err.Error())
 			}
@@ -158,8 +161,8 @@ func (e *endpoint) send(out stream, id *identity, sub *subscriber, r response) e
 		case <-timer.C:
 			reason = status.Errorf(codes.Unavailable, "the client has not read a message for %s", timeout)
 		}
-		// The client gets the status after the messages that it has not read yet. If it reads nothing, its connection
-		// is closed.
+		// The client gets the status after the messages that it has not read yet. If it reads
+		// nothing, its connection is closed.
 		time.AfterFunc(timeout, func() { _ = id.conn.Close() })
 		return reason
 	})

@@ -11,22 +11,27 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Unknown are the fields of a packet that the caller does not know. Combine them with "|". Their values in the packet
-// do not count. If a rule matches such a field and its action is Allow or Log, it matches nothing. If its action is
-// Deny or Pass and its other fields match, it denies. So an unknown field never allows a packet.
+// Unknown is a set of fields of a packet that the caller does not know. Combine fields with "|".
+// The values of these fields in the packet are ignored. An unknown field never makes a rule allow a
+// packet. For a rule with a condition on an unknown field:
+//
+//   - If its action is Allow or Log, the rule matches no packet.
+//   - If its action is Deny or Pass and its other conditions match, the rule denies the packet.
 type Unknown uint8
 
 const (
-	// UnknownDSCP is Header.DSCP. No program that accepts connections knows that of their first packet.
+	// UnknownDSCP is Header.DSCP. A program that accepts a connection never knows the DSCP of its
+	// first packet.
 	UnknownDSCP Unknown = 1 << iota
 	// UnknownICMP is ICMPType and ICMPCode.
 	UnknownICMP
-	// UnknownSrcPort is SrcPort, for example of a connection that does not exist yet, or that came by a proxy.
+	// UnknownSrcPort is SrcPort, for example of a connection that does not exist yet, or that came
+	// by a proxy.
 	UnknownSrcPort
 )
 
-// resolve returns the objects with rules that do not match unknown fields of the packet. Numbers of rules stay the
-// same.
+// resolve returns the objects with rules that have no conditions on unknown fields of the packet.
+// Each rule keeps its number.
 func (u Unknown) resolve(s dptest.State, p dptest.Packet) dptest.State {
 	policies := make(map[policy.Key]*dataplane.Policy, len(s.Policies))
 	for key, old := range s.Policies {
@@ -44,7 +49,8 @@ func (u Unknown) resolve(s dptest.State, p dptest.Packet) dptest.State {
 	return s
 }
 
-// rules returns a list of rules that do not match unknown fields. Without any that does, it is the same list.
+// rules returns the list of rules without conditions on unknown fields. If no rule has such a
+// condition, it returns the same list.
 func (u Unknown) rules(p dptest.Packet, rules []dataplane.Rule) []dataplane.Rule {
 	cloned := false
 	for i := range rules {
@@ -57,7 +63,7 @@ func (u Unknown) rules(p dptest.Packet, rules []dataplane.Rule) []dataplane.Rule
 		}
 		switch known.Action {
 		case policy.Allow, policy.Log:
-			known.Source.Nets = []netip.Prefix{{}} // contains nothing
+			known.Source.Nets = []netip.Prefix{{}} // a prefix that contains no address
 		default:
 			known.Action = policy.Deny // after Pass, another rule may allow
 		}
@@ -66,7 +72,7 @@ func (u Unknown) rules(p dptest.Packet, rules []dataplane.Rule) []dataplane.Rule
 	return rules
 }
 
-// known returns a rule without the criteria that depend on unknown fields of the packet.
+// known returns a rule without the conditions on unknown fields of the packet.
 func (u Unknown) known(p dptest.Packet, r dataplane.Rule) dataplane.Rule {
 	if u&UnknownDSCP != 0 {
 		r.DSCP, r.NotDSCP = nil, nil

@@ -8,7 +8,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
 )
 
-// appendAddress appends the bytes of an address. An IPv4-mapped IPv6 address, or one with a zone, is an error.
+// appendAddress appends the bytes of an address. An IPv4-mapped IPv6 address, or one with a zone,
+// is an error.
 func appendAddress(c *cursor, buf []byte, a netip.Addr) []byte {
 	switch {
 	case !a.IsValid():
@@ -41,7 +42,7 @@ func encodeOptionalAddress(c *cursor, name string, a netip.Addr) []byte {
 	return encodeAddress(c, name, a)
 }
 
-// encodeAddresses encodes a list. It allocates all addresses together.
+// encodeAddresses encodes a list. It makes one allocation for all addresses.
 func encodeAddresses(c *cursor, name string, list []netip.Addr) [][]byte {
 	if len(list) == 0 {
 		return nil
@@ -69,7 +70,8 @@ func encodePrefix(c *cursor, name string, p netip.Prefix) *wirepb.Prefix {
 	return m
 }
 
-// encodePrefixes encodes a list. It allocates all messages together, and all addresses.
+// encodePrefixes encodes a list. It makes one allocation for all messages, and one for all
+// addresses.
 func encodePrefixes(c *cursor, name string, list []netip.Prefix) []*wirepb.Prefix {
 	if len(list) == 0 {
 		return nil
@@ -89,7 +91,7 @@ func encodePrefixes(c *cursor, name string, list []netip.Prefix) []*wirepb.Prefi
 	return out
 }
 
-// fillPrefix sets the fields of a message, whose address it appends to buf.
+// fillPrefix sets the fields of a message. It appends the bytes of the address to buf.
 func fillPrefix(c *cursor, m *wirepb.Prefix, buf []byte, p netip.Prefix) []byte {
 	if !p.IsValid() {
 		c.fail("no prefix")

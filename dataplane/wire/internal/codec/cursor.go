@@ -13,8 +13,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
 )
 
-// cursor has the path of the field that is being translated, and the first error. Translation does not stop at an
-// error: its caller checks err at the end, and discards the result.
+// cursor has the path of the field that is being translated, and the first error. Translation does
+// not stop at an error: the caller checks err at the end, and then discards the result.
 type cursor struct {
 	path []segment
 	err  error
@@ -129,8 +129,8 @@ func encodeIPVersion(c *cursor, name string, v int) uint32 {
 	return uint32(v)
 }
 
-// encodeEnum encodes the Go values 0, 1, and so on as the enum values 1, 2, and so on up to last: 0 of an enum is not
-// valid.
+// encodeEnum encodes the Go values 0, 1, and so on as the enum values 1, 2, and so on up to last.
+// The enum value 0 is not valid.
 func encodeEnum[E ~int32, T ~uint8](c *cursor, name string, v T, last E) E {
 	if E(v) >= last {
 		c.failIn(name, "unknown value %d", uint8(v))

@@ -8,8 +8,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// encodeEndpoints encodes an event of an endpoint or host endpoint. It returns false for other events. If the object is
-// nil, it sets no content.
+// encodeEndpoints encodes an event of an endpoint or host endpoint. It returns false for other
+// events. If the object is nil, it sets no content.
 func encodeEndpoints(c *cursor, m *wirepb.Event, e dataplane.Event) bool {
 	switch e := e.(type) {
 	case *dataplane.EndpointUpdate:
@@ -32,7 +32,8 @@ func encodeEndpoints(c *cursor, m *wirepb.Event, e dataplane.Event) bool {
 	return true
 }
 
-// decodeEndpoints decodes an event of an endpoint or host endpoint. It returns nil for other events.
+// decodeEndpoints decodes an event of an endpoint or host endpoint. It returns nil for other
+// events.
 func decodeEndpoints(c *cursor, m *wirepb.Event) dataplane.Event {
 	switch m := m.GetEvent().(type) {
 	case *wirepb.Event_EndpointUpdate:
@@ -100,7 +101,7 @@ func decodeHostEndpoint(c *cursor, h *wirepb.HostEndpointUpdate) *dataplane.Host
 	}
 }
 
-// encodeTiers encodes a list. It allocates the keys of a tier together.
+// encodeTiers encodes a list. It makes one allocation for all keys of a tier.
 func encodeTiers(c *cursor, name string, tiers []dataplane.TierPolicies) []*wirepb.TierPolicies {
 	if len(tiers) == 0 {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
 )
 
-// Encode returns the message of an event. Errors: the event is of an unknown type, has no object, or has a value that a
-// message cannot express, such as an ICMP match without a type.
+// Encode returns the message of an event. Errors: the event is of an unknown type, has no object,
+// or has a value that a message cannot express, such as an ICMP match without a type.
 func Encode(e dataplane.Event) (*wirepb.Event, error) {
 	if isNil(e) {
 		return nil, fmt.Errorf("codec: event %T is nil", e)
@@ -39,8 +39,8 @@ func isNil(e dataplane.Event) bool {
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// Decode returns the event of a message. Errors: the message has no known content, or a field, at any depth, is unknown
-// or has a value that a server must not send.
+// Decode returns the event of a message. Errors: the message has no known content, or a field, at
+// any depth, is unknown or has a value that a server must not send.
 func Decode(m *wirepb.Event) (dataplane.Event, error) {
 	if !hasContent(m) {
 		return nil, errors.New("codec: message without content that is known")
@@ -54,7 +54,8 @@ func Decode(m *wirepb.Event) (dataplane.Event, error) {
 	return e, nil
 }
 
-// hasContent reports whether the content is set. A typed nil pointer does not count: generated getters panic on one.
+// hasContent reports whether the content is set. A typed nil pointer does not count: generated
+// getters panic on one.
 func hasContent(m *wirepb.Event) bool {
 	message := m.ProtoReflect()
 	return message.WhichOneof(message.Descriptor().Oneofs().Get(0)) != nil

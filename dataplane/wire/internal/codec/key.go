@@ -19,7 +19,7 @@ func DecodeKey(m *wirepb.Key) policy.Key {
 	return policy.Key{Kind: policy.Kind(m.GetKind()), Namespace: m.GetNamespace(), Name: m.GetName()}
 }
 
-// encodeKeys encodes a list. It allocates all messages together.
+// encodeKeys encodes a list. It makes one allocation for all messages.
 func encodeKeys(keys []policy.Key) []*wirepb.Key {
 	if len(keys) == 0 {
 		return nil

@@ -12,18 +12,19 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The sizes in bytes of the parts of a record: an address, followed by a prefix length, or by a protocol and a port.
+// The sizes in bytes of the parts of a record: an address, followed by a prefix length, or by a
+// protocol and a port.
 const (
 	ipv4Size, ipv6Size = 4, 16
 	lengthSize         = 1
 	portSize           = 3
 )
 
-// hasPort reports whether a member is one of a set of type IPSetPorts.
+// hasPort reports whether a member belongs to a set of type IPSetPorts.
 func hasPort(m *dataplane.Member) bool { return m.Protocol != 0 || m.Port != 0 }
 
-// CheckMembers returns an error if a set cannot have the members: Encode or Decode would refuse them. It needs one
-// pass, and no memory.
+// CheckMembers returns an error if Encode or Decode would refuse the members of a set. It reads
+// them once, and allocates no memory.
 func CheckMembers(id dataplane.IPSetID, typ dataplane.IPSetType, members []dataplane.Member) error {
 	c := newCursor()
 	for i := range members {
@@ -75,7 +76,8 @@ func encodeMembers(c *cursor, name string, typ dataplane.IPSetType, members []da
 	return packMembers(c, name, members)
 }
 
-// packMembers packs members of any type. It counts the records of each list first, to allocate each list once.
+// packMembers packs members of any type. It first counts the records of each list, so that each
+// list needs one allocation.
 func packMembers(c *cursor, name string, members []dataplane.Member) *wirepb.Members {
 	if len(members) == 0 {
 		return nil
@@ -149,8 +151,8 @@ func decodeMembers(c *cursor, name string, typ dataplane.IPSetType, m *wirepb.Me
 	return unpackMembers(c, name, m)
 }
 
-// unpackMembers unpacks members of any type. IPv4 comes first, as in Member.Compare: the members of a set are in order
-// if the lists of the message are.
+// unpackMembers unpacks members of any type. IPv4 comes first, as in Member.Compare: the members of
+// a set are in order if the lists of the message are.
 func unpackMembers(c *cursor, name string, m *wirepb.Members) []dataplane.Member {
 	count := len(m.GetIpv4Prefixes())/(ipv4Size+lengthSize) + len(m.GetIpv6Prefixes())/(ipv6Size+lengthSize) +
 		len(m.GetIpv4Ports())/(ipv4Size+portSize) + len(m.GetIpv6Ports())/(ipv6Size+portSize)
@@ -167,7 +169,8 @@ func unpackMembers(c *cursor, name string, m *wirepb.Members) []dataplane.Member
 	return out
 }
 
-// unpackList appends the members of a list. A record has an address of addressSize bytes, and restSize more bytes.
+// unpackList appends the members of a list. A record has an address of addressSize bytes, and
+// restSize more bytes.
 func unpackList(
 	c *cursor, out []dataplane.Member, name string, data []byte, addressSize, restSize int,
 ) []dataplane.Member {

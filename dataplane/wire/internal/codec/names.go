@@ -8,8 +8,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// encodeNames encodes an event of a node, service, namespace or service account. It returns false for other events. If
-// the object is nil, it sets no content.
+// encodeNames encodes an event of a node, service, namespace or service account. It returns false
+// for other events. If the object is nil, it sets no content.
 func encodeNames(c *cursor, m *wirepb.Event, e dataplane.Event) bool {
 	switch e := e.(type) {
 	case *dataplane.NodeUpdate:
@@ -46,7 +46,8 @@ func encodeNames(c *cursor, m *wirepb.Event, e dataplane.Event) bool {
 	return true
 }
 
-// decodeNames decodes an event of a node, service, namespace or service account. It returns nil for other events.
+// decodeNames decodes an event of a node, service, namespace or service account. It returns nil for
+// other events.
 func decodeNames(c *cursor, m *wirepb.Event) dataplane.Event {
 	switch m := m.GetEvent().(type) {
 	case *wirepb.Event_NodeUpdate:
@@ -98,7 +99,8 @@ func decodeNode(c *cursor, n *wirepb.Node) *dataplane.Node {
 	}
 }
 
-// decodeWireguardKey decodes a key. The zero key is valid: it means that the node announces an invalid key.
+// decodeWireguardKey decodes a key. The zero key is valid: it means that the node announces an
+// invalid key.
 func decodeWireguardKey(c *cursor, m *wirepb.WireguardKey, k *policy.WireguardKey) {
 	k.PublicKey, k.Rotating = m.GetPublicKey(), m.GetRotating()
 	k.Port = number[uint16](c, "port", m.GetPort(), 0, maxPort)

@@ -7,8 +7,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
 )
 
-// encodeNetwork encodes an event of a route, tunnel or pool. It returns false for other events. If the object is nil,
-// it sets no content.
+// encodeNetwork encodes an event of a route, tunnel or pool. It returns false for other events. If
+// the object is nil, it sets no content.
 func encodeNetwork(c *cursor, m *wirepb.Event, e dataplane.Event) bool {
 	switch e := e.(type) {
 	case *dataplane.RouteUpdate:
@@ -87,7 +87,8 @@ func decodeRoute(c *cursor, r *wirepb.Route) *dataplane.Route {
 	}
 }
 
-// decodePool decodes a pool. Its type must be set. (The pool type of a route may be unset: the route is in no pool.)
+// decodePool decodes a pool. Its type must be set. (The pool type of a route may be unset: the
+// route is in no pool.)
 func decodePool(c *cursor, p *wirepb.Pool) *dataplane.Pool {
 	if p.GetType() == wirepb.PoolType_POOL_TYPE_UNSPECIFIED {
 		c.failIn("type", "not set")

@@ -15,14 +15,14 @@ import (
 // maxIdentity is the maximum length in bytes of an identity in an error. Longer ones are cut.
 const maxIdentity = 256
 
-// object returns the name of a message's object for errors, in the words of Event.String: "policy Policy/shop/web", or
-// "remove node n1". An empty identity is left out.
+// object returns the name of a message's object for errors, in the words of Event.String: "policy
+// Policy/shop/web", or "remove node n1". An empty identity is left out.
 func object(m *wirepb.Event) string {
 	kind, identity := kindAndIdentity(m)
 	if len(identity) > maxIdentity {
 		identity = identity[:runeStart(identity, maxIdentity)] + "..."
 	}
-	if !isPrintable(identity) { // so that a line break in it cannot forge a log line
+	if !isPrintable(identity) { // so that a line break in the identity cannot forge a log line
 		identity = strconv.Quote(identity)
 	}
 	return strings.TrimSuffix(kind+" "+identity, " ")

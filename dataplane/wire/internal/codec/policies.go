@@ -7,8 +7,8 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
 )
 
-// encodePolicies encodes an event of a set, policy or profile. It returns false for other events. If the object is nil,
-// it sets no content.
+// encodePolicies encodes an event of a set, policy or profile. It returns false for other events.
+// If the object is nil, it sets no content.
 func encodePolicies(c *cursor, m *wirepb.Event, e dataplane.Event) bool {
 	switch e := e.(type) {
 	case *dataplane.IPSetUpdate:

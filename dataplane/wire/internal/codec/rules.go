@@ -17,7 +17,7 @@ const (
 	maxICMPCode = 255
 )
 
-// encodeRules encodes a list. It allocates all rules together, and all matches.
+// encodeRules encodes a list. It makes one allocation for all rules, and one for all matches.
 func encodeRules(c *cursor, name string, rules []dataplane.Rule) []*wirepb.Rule {
 	if len(rules) == 0 {
 		return nil
@@ -95,8 +95,8 @@ func decodeAction(c *cursor, name string, a wirepb.Action) policy.Action {
 	return policy.Deny
 }
 
-// encodeICMP encodes an ICMP match. A match without a type is an error: a message always has a type, and without the
-// match the rule would match more packets.
+// encodeICMP encodes an ICMP match. A match without a type is an error: a message always has a
+// type, and a rule without the match would match more packets.
 func encodeICMP(c *cursor, name string, i *policy.ICMP) *wirepb.ICMP {
 	if i == nil {
 		return nil
@@ -203,7 +203,8 @@ func encodeIDs(ids []dataplane.IPSetID) []string {
 	return out
 }
 
-// encodePorts encodes ranges of ports. A named port is an error: the graph resolves named ports to sets.
+// encodePorts encodes ranges of ports. A named port is an error: the graph resolves named ports to
+// sets.
 func encodePorts(c *cursor, name string, ports []policy.Port) []*wirepb.PortRange {
 	if len(ports) == 0 {
 		return nil

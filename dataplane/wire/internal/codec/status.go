@@ -18,8 +18,9 @@ import (
 // maxText is the maximum length in bytes of a result of Text.
 const maxText = 4096
 
-// EncodeStatus returns the statuses of the objects in an error of a dataplane.Dataplane: one for each object, sorted by
-// key, and one without an object if there are other errors. It returns nil for a nil error.
+// EncodeStatus returns the statuses of the objects in an error of a dataplane.Dataplane: one for
+// each object, sorted by key, and one without an object if there are other errors. It returns nil
+// for a nil error.
 func EncodeStatus(err error) []*wirepb.ObjectStatus {
 	if err == nil {
 		return nil
@@ -39,7 +40,8 @@ func EncodeStatus(err error) []*wirepb.ObjectStatus {
 	return out
 }
 
-// isValid reports whether a key can be encoded and identifies an object: it is valid UTF-8 and has a kind and a name.
+// isValid reports whether a key can be encoded and identifies an object: it is valid UTF-8 and has
+// a kind and a name.
 func isValid(k policy.Key) bool {
 	text := string(k.Kind) + k.Namespace + k.Name
 	return k.Kind != "" && k.Name != "" && utf8.ValidString(text)
@@ -62,9 +64,9 @@ func encodeObject(e *dataplane.ApplyError) *wirepb.ObjectStatus {
 	return m
 }
 
-// DecodeStatus returns the error of a list of statuses: a join of one *dataplane.ApplyError for each object that is
-// failed, pending or down, or nil if there are none. A status that is unknown or has no object becomes an ApplyError
-// without Object: the state of all objects is then unknown.
+// DecodeStatus returns the error of a list of statuses: a join of one *dataplane.ApplyError for
+// each object that is failed, pending or down, or nil if there are none. A status that is unknown
+// or has no object becomes an ApplyError without Object: the state of all objects is then unknown.
 func DecodeStatus(list []*wirepb.ObjectStatus) error {
 	var errs []error
 	for _, m := range list {
@@ -109,8 +111,8 @@ func Text(text string) string {
 	return text[:runeStart(text, maxText)]
 }
 
-// runeStart returns the index of the first byte of the character that contains the byte at index. The text may be
-// invalid UTF-8.
+// runeStart returns the index of the first byte of the character that contains the byte at index.
+// The text may be invalid UTF-8.
 func runeStart(text string, index int) int {
 	for index > 0 && !utf8.RuneStart(text[index]) {
 		index--

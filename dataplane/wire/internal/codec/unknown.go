@@ -11,9 +11,9 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wire/wirepb"
 )
 
-// CheckKnown returns an error if a message, or a message within it, has an unknown field. Such a field comes from a
-// newer version, and packets may be denied because of it. Events within the message are not checked: Decode checks
-// them.
+// CheckKnown returns an error if a message, or a message within it, has an unknown field. Such a
+// field comes from a newer version of the protocol, in which it may deny packets. Events within the
+// message are not checked here: Decode checks them.
 func CheckKnown(m proto.Message) error {
 	c := newCursor()
 	c.refuseUnknown(m.ProtoReflect())
@@ -23,7 +23,8 @@ func CheckKnown(m proto.Message) error {
 	return nil
 }
 
-// refuseUnknownFields records an error for an unknown field of an event. Paths begin within its content.
+// refuseUnknownFields records an error for an unknown field of an event. The path in the error
+// begins at the content of the event.
 func refuseUnknownFields(c *cursor, m *wirepb.Event) {
 	message := m.ProtoReflect()
 	if len(message.GetUnknown()) > 0 {
@@ -34,8 +35,8 @@ func refuseUnknownFields(c *cursor, m *wirepb.Event) {
 	}
 }
 
-// refuseUnknown records an error for an unknown field of a message, and of those within it except events. The schema
-// has no map of messages.
+// refuseUnknown records an error for an unknown field of a message, or of a message within it,
+// events excepted. It does not look into maps, because the schema has no map of messages.
 func (c *cursor) refuseUnknown(m protoreflect.Message) {
 	if len(m.GetUnknown()) > 0 {
 		c.fail("unknown field")

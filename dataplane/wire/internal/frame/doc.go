@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package frame reads and writes messages on a connection, each preceded by its length in bytes: 4 bytes, big-endian.
+// Package frame reads and writes messages on a connection, each preceded by its length in bytes: 4
+// bytes, big-endian.
 //
 // # Usage
 //
@@ -14,6 +15,6 @@
 //
 // # Errors
 //
-// Read returns io.EOF if the connection ends between two messages. After an error of Read or Write, the connection must
-// be closed.
+// Read returns io.EOF if the connection ends between two messages. After an error of Read or Write,
+// the connection must be closed.
 package frame

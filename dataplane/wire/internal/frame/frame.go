@@ -34,8 +34,8 @@ type Conn struct {
 	writeTimeout time.Duration
 }
 
-// New returns a Conn. The limit is the maximum length of a message in bytes, writeTimeout the maximum time of one
-// Write.
+// New returns a Conn. The limit is the maximum length of a message in bytes, writeTimeout the
+// maximum time of one Write.
 func New(conn net.Conn, limit uint32, writeTimeout time.Duration) *Conn {
 	const buffer = 64 << 10
 	return &Conn{conn: conn, reader: bufio.NewReaderSize(conn, buffer), limit: limit, writeTimeout: writeTimeout}
@@ -48,8 +48,8 @@ func (c *Conn) Limit(limit uint32) {
 	c.limit = min(c.limit, limit)
 }
 
-// Read reads a message. Its errors wrap ErrTooLong for a message over the limit, and io.EOF or io.ErrUnexpectedEOF if
-// the connection ends.
+// Read reads a message. Its errors wrap ErrTooLong for a message over the limit, and io.EOF or
+// io.ErrUnexpectedEOF if the connection ends.
 func (c *Conn) Read(m proto.Message) error {
 	var header [headerSize]byte
 	if _, err := io.ReadFull(c.reader, header[:]); err != nil {
@@ -75,8 +75,8 @@ func (c *Conn) currentLimit() uint32 {
 	return c.limit
 }
 
-// Write writes a message. Its errors wrap ErrTooLong for a message over the limit, and os.ErrDeadlineExceeded if the
-// peer does not read.
+// Write writes a message. Its errors wrap ErrTooLong for a message over the limit, and
+// os.ErrDeadlineExceeded if the peer does not read.
 func (c *Conn) Write(m proto.Message) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

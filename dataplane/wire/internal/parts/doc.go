@@ -2,8 +2,9 @@
 
 // Package parts divides the events of a batch into messages of limited size, and reassembles them.
 //
-// A large IPSetUpdate becomes one event with the first members, and IPSetDelta events that add the others. A large
-// IPSetDelta becomes several. The events may be in several messages. The receiver merges them into one event.
+// A large IPSetUpdate becomes one event with the first members, and IPSetDelta events that add the
+// other members. A large IPSetDelta becomes several smaller ones. The events of one set may be in
+// several messages. The receiver merges them into one event again.
 //
 // # Usage
 //

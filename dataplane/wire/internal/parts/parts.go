@@ -19,14 +19,15 @@ const (
 
 // Part is the content of one message.
 type Part struct {
-	// Events of the message. The list is valid only during the call of the function that Write calls.
+	// Events of the message. The list is valid only during the call of the function that Write
+	// calls.
 	Events []*wirepb.Event
 	// First is set in the first part, More in all parts but the last.
 	First, More bool
 }
 
-// Write encodes the events of a batch, and calls write with each part. An empty batch has one part. Errors: those of
-// codec.Encode, and of write.
+// Write encodes the events of a batch, and calls write with each part. An empty batch has one part.
+// Errors: those of codec.Encode, and of write.
 func Write(b dataplane.Batch, write func(Part) error) error {
 	part := Part{First: true}
 	size := 0

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sockets listens on Unix sockets, connects to them and removes stale ones. Paths may exceed sun_path on Linux.
+// Package sockets listens on Unix sockets, connects to them and removes stale ones. On Linux, paths
+// may be longer than sun_path (unix(7)).
 //
 // # Usage
 //
@@ -14,5 +15,5 @@
 //
 // # Errors
 //
-// Those of the system, and errors that name a path that is in use.
+// Errors are those of the system, and errors about a path that is in use.
 package sockets

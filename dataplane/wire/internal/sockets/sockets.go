@@ -14,12 +14,13 @@ import (
 	"syscall"
 )
 
-// Listen listens on a Unix socket. The file has its mode before it gets its path. Listen replaces an existing file with
-// the path. Closing the listener does not remove the file. On Linux the path may be longer than sun_path.
+// Listen listens on a Unix socket. The file gets its mode before it gets its path, so that nobody
+// can connect in between. Listen replaces an existing file at the path. Closing the listener does
+// not remove the file. On Linux the path may be longer than sun_path.
 //
 // Errors: those of the system.
 func Listen(path string, mode fs.FileMode) (*net.UnixListener, error) {
-	// It gets its name last, because a long one cannot be bound.
+	// The socket gets its final name last, because bind does not accept a long name.
 	temporary := fmt.Sprintf(".%08x.sock", rand.Uint32())
 	folder := filepath.Dir(path)
 	if len(folder)+1+len(temporary) > maxPath {
@@ -45,7 +46,8 @@ func Listen(path string, mode fs.FileMode) (*net.UnixListener, error) {
 	return listener, nil
 }
 
-// Dial connects to a Unix socket. On Linux the path may be longer than sun_path. Errors: those of the system.
+// Dial connects to a Unix socket. On Linux the path may be longer than sun_path. Errors: those of
+// the system.
 func Dial(ctx context.Context, path string) (net.Conn, error) {
 	if len(path) > maxPath {
 		short, file, err := shorten(path)
@@ -59,8 +61,8 @@ func Dial(ctx context.Context, path string) (net.Conn, error) {
 	return d.DialContext(ctx, "unix", path)
 }
 
-// RemoveStale removes a socket that no process listens on. Errors: another process listens on it, or the path exists
-// and is not a socket; those of the system.
+// RemoveStale removes a socket that no process listens on. Errors: another process listens on it;
+// the path exists and is not a socket; those of the system.
 func RemoveStale(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -78,5 +80,5 @@ func RemoveStale(path string) error {
 	case err == nil:
 		return errors.Join(fmt.Errorf("%s: another process listens on it", path), conn.Close())
 	}
-	return fmt.Errorf("%s: another process may listen on it: %w", path, err) // as if its backlog is full
+	return fmt.Errorf("%s: another process may listen on it: %w", path, err) // for example, its backlog is full
 }

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxPath is the maximum length of the path of a socket in bytes: that of sun_path, less the final zero.
+// maxPath is the maximum length of the path of a socket in bytes: the length of sun_path, less the
+// final zero.
 const maxPath = 107
 
 // shorten returns a short path of a socket or folder, which is valid until the file is closed.

@@ -15,7 +15,8 @@ import (
 // State is the desired state of a dataplane.
 type State struct {
 	full dptest.State
-	// changes are changes of sets that are not merged into full: true for an added member, false for a removed one.
+	// changes are changes of sets that are not merged into full: true for an added member, false
+	// for a removed one.
 	changes map[dataplane.IPSetID]map[dataplane.Member]bool
 }
 
@@ -36,7 +37,7 @@ func (s *State) Apply(b dataplane.Batch) {
 	}
 }
 
-// Clone returns an independent copy. Objects are shared, because nobody changes them.
+// Clone returns an independent copy. Both share the objects, which nobody may change.
 func (s *State) Clone() *State {
 	s.mergeAll()
 	c := New()
@@ -76,7 +77,7 @@ func (s *State) Set(id dataplane.IPSetID) (dptest.Set, bool) {
 // Snapshot returns a batch with the whole state.
 func (s *State) Snapshot() dataplane.Batch { return New().ChangesTo(s) }
 
-// ChangesTo returns the batch that changes s to another state.
+// ChangesTo returns the batch that changes s into another state.
 func (s *State) ChangesTo(to *State) dataplane.Batch {
 	s.mergeAll()
 	to.mergeAll()
