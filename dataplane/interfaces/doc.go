@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package interfaces watches the network interfaces of one network namespace: their names, states
-// and addresses, as a snapshot that is replaced whenever something changes.
+// Package interfaces watches the network interfaces of one network namespace. It provides their
+// names, states and addresses as a Snapshot, and a new Snapshot whenever something changes.
 //
 //	lists of links, addresses ──▶ Snapshot ──▶ changed(snapshot)
 //	                                 ▲
@@ -13,16 +13,16 @@
 //		for _, i := range s.All() { ... }
 //	})
 //
-// A program with several readers keeps the snapshot in an atomic pointer.
+// A program in which several goroutines read the snapshot stores it in an atomic pointer.
 //
 // # Concurrency
 //
-// Watch calls back on the goroutine that it was called on. While a callback runs, changes gather;
-// they are in the next snapshot. Snapshots are immutable and may be shared by any number of
+// Watch calls the function changed on the goroutine that called Watch. Changes that happen while
+// changed runs are in the next snapshot. Snapshots are immutable and may be shared by any number of
 // goroutines.
 //
 // # Errors
 //
-// Watch returns the error of its context, or why the kernel cannot be listened to; the caller may
-// call it again. Where the system is not Linux that is errors.ErrUnsupported.
+// Watch returns the error of its context, or why it cannot receive the kernel's notifications. The
+// caller may call it again. On systems other than Linux, the error is errors.ErrUnsupported.
 package interfaces

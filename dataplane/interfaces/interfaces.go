@@ -15,10 +15,10 @@ import (
 	"github.com/wayleave/wayleave/internal/rtnl"
 )
 
-// Config says what to watch. The zero value is good.
+// Config says which network namespace to watch. The zero value means the program's own.
 type Config struct {
-	// NetNS is the file descriptor of the network namespace. It must stay open while Watch
-	// runs. 0 means the program's own; another one needs CAP_SYS_ADMIN.
+	// NetNS is the file descriptor of the network namespace. It must stay open while Watch runs. 0
+	// means the program's own namespace. Another namespace needs CAP_SYS_ADMIN.
 	NetNS int
 }
 
@@ -29,7 +29,7 @@ func (c Config) validate() error {
 	return nil
 }
 
-// Read returns the interfaces as they are now. Errors: those of the kernel's lists.
+// Read returns the current interfaces. Errors: the interfaces cannot be read from the kernel.
 func Read(cfg Config) (*Snapshot, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -41,13 +41,16 @@ func Read(cfg Config) (*Snapshot, error) {
 	return s.snapshot(), nil
 }
 
-// Watch calls changed with a snapshot at the start, and with a new one whenever an interface came,
-// went, was renamed, set up or down or has other properties or addresses: once for all that
-// happened since the last call, and also where something changed and changed back. What happens
-// from the first call on is not missed: where the kernel had to drop messages, everything is read
-// again and changed is called.
+// Watch calls changed with a snapshot at the start. It calls changed with a new snapshot whenever
+// an interface was added, removed, renamed, or set up or down, or when its addresses or other
+// properties changed. One call may cover several changes, even a change that was undone in the
+// meantime.
 //
-// It returns when ctx is done, with its error, or when the kernel cannot be listened to.
+// No change after the first call is missed. If the kernel's notifications did not fit the socket's
+// buffer, Watch reads everything again and calls changed.
+//
+// Watch returns the error of ctx when ctx is done, or another error when it cannot receive
+// notifications.
 func Watch(ctx context.Context, cfg Config, changed func(*Snapshot)) error {
 	if err := cfg.validate(); err != nil {
 		return err
@@ -77,17 +80,18 @@ func Watch(ctx context.Context, cfg Config, changed func(*Snapshot)) error {
 	}
 }
 
-// state has the interfaces of the namespace as the events so far describe them.
+// state has the interfaces of the namespace, according to the events so far.
 type state struct {
 	links rtnl.Links
-	// interfaces are made from links when a snapshot needs them, by index. A changed link has none.
+	// interfaces caches what snapshots contain, by index. An entry is made from links when a
+	// snapshot needs it, and removed when the link changes.
 	interfaces map[int]*Interface
-	// news is whether anything changed since the last snapshot.
+	// news is set if anything changed since the last snapshot.
 	news bool
 }
 
-// read replaces all by what the kernel lists. The listener is there already: what changes while
-// this reads is told later, and perhaps again.
+// read replaces the state by the kernel's lists. The monitor has been opened before: it reports all
+// changes that happen during the read, also those that the lists already contain.
 func (s *state) read(cfg Config) (err error) {
 	conn, err := rtnl.Dial(rtnl.Config{NetNS: cfg.NetNS})
 	if err != nil {
@@ -121,7 +125,7 @@ func (s *state) snapshot() *Snapshot {
 		}
 		all = append(all, i)
 	}
-	// While messages are on their way, two may have one name.
+	// Two interfaces can have the same name here, while notifications are on their way.
 	slices.SortFunc(all, func(a, b *Interface) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Index, b.Index))
 	})

@@ -10,25 +10,26 @@ import (
 
 // Interface is a network interface at one moment. It is immutable and may be shared.
 type Interface struct {
-	// Name as it is now: an interface can be renamed.
+	// Name of the interface at that moment: an interface can be renamed.
 	Name string
-	// Index is the kernel's number, which stays for as long as the interface exists and is not
-	// given to another soon after.
+	// Index is the kernel's number of the interface. It stays the same for as long as the interface
+	// exists. Afterwards, the kernel does not soon give it to another interface.
 	Index int
-	// Up means that it is switched on, Running that it has a carrier besides.
+	// Up means that the interface is administratively up. Running means that it is up and has a
+	// carrier.
 	Up, Running bool
 	// MTU in bytes.
 	MTU uint32
-	// MAC address; zero if it has none of six bytes.
+	// MAC address; zero if the interface has no address of six bytes.
 	MAC [6]byte
 	// Kind of a virtual interface, such as "veth", "vxlan" or "bridge"; empty for a physical one
 	// and for the loopback.
 	Kind string
-	// Master is the index of the device that it is a port of, such as a bridge, bond or VRF; 0 for
-	// none.
+	// Master is the index of the device of which the interface is a port, such as a bridge, bond or
+	// VRF; 0 if there is none.
 	Master int
-	// Addresses with the lengths of their subnets, sorted, IPv4 first. Those that duplicate address
-	// detection has not passed yet, or has found in use elsewhere, are not among them.
+	// Addresses with the lengths of their subnets, sorted, IPv4 first. An address is left out while
+	// duplicate address detection is running, and if it was found in use elsewhere.
 	Addresses []netip.Prefix
 }
 

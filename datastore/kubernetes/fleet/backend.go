@@ -24,7 +24,7 @@ import (
 // writers is how many writes are made at the same time.
 const writers = 16
 
-// backend is the servers that the nodes read from, and the way to write to them.
+// backend has the servers that the nodes read from, and writes to them.
 type backend interface {
 	// server is the server to which the nodes connect.
 	server() server
@@ -32,7 +32,7 @@ type backend interface {
 	processes() map[string]int
 	// create writes new objects, and counts them in done.
 	create(ctx context.Context, objects []metav1.Object, done *atomic.Int64) error
-	// change writes a changed object. The patch makes the same change of the old one.
+	// change writes a changed object. patch is the change as a patch of the old object.
 	change(ctx context.Context, o metav1.Object, patch string) error
 	// remove deletes a pod.
 	remove(ctx context.Context, pod *corev1.Pod) error
@@ -73,8 +73,9 @@ type apiBackend struct {
 	config *rest.Config
 }
 
-// server returns the API server, with the user of the pods of a DaemonSet. The server limits how
-// many requests of such users it serves at the same time, unlike those of administrators.
+// server returns the API server. The nodes connect to it as the user of a DaemonSet's pods. The API
+// server limits how many requests of such users it serves at the same time, and does not limit
+// those of administrators.
 func (b *apiBackend) server() server {
 	return server{
 		Host: b.config.Host, Token: b.config.BearerToken, CA: b.config.CAData,

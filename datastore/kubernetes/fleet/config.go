@@ -80,7 +80,7 @@ func parse(args []string, out io.Writer) (config, error) {
 	return c, c.validate(flags.Args())
 }
 
-// omitCRDs means all kinds that an API server has only with CRDs or an extension.
+// omitCRDs omits all kinds that an API server has only with CRDs or an extension.
 const omitCRDs = "crds"
 
 // list splits a list; "all" means all.

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Fleet measures what many nodes cost one API server or one etcd.
+// Fleet measures the load that many nodes cause on one API server or one etcd.
 //
 //	fleet ── writes ──▶ kube-apiserver ──▶ etcd      (one process each, on loopback)
 //	  │                      │ a connection and watches of its own for each node
 //	  └── orders ──▶ worker: Source ▶ Runner ▶ Graph ▶ dptest.Mirror, for each of its nodes
 //
-// Each node has its own connection, watches, calculation graph and Mirror, and no kernel. A few
-// worker processes have all nodes. The coordinator writes changes, and the workers record when the
-// Mirror of each node has them.
+// The nodes are simulated. Each node has its own connection, watches and calculation graph. In
+// place of the kernel it has a dptest.Mirror, which is a dataplane in memory. A few worker
+// processes run all nodes. The coordinator, which is the process that the user starts, writes
+// changes to the server. The workers record when the Mirror of each node has received them.
 //
 // # Usage
 //
@@ -16,18 +17,20 @@
 //	make fleet FLEETFLAGS='--nodes 100 --scenario label,churn'
 //	fleet --help
 //
-// The programs kube-apiserver and etcd are those in the folder WAYLEAVE_KUBERNETES_BIN. The tables
-// are printed at the end, in Markdown. docs/fleet.md has those of a full run.
+// The environment variable WAYLEAVE_KUBERNETES_BIN names the folder with the programs
+// kube-apiserver and etcd. At the end, the program prints tables in Markdown. docs/fleet.md has the
+// tables of a full run.
 //
-// It is a module below datastore/kubernetes, because it uses the server of that module's tests,
-// which is internal to it. Nothing else depends on it, so it is not part of the workspace.
+// The program is a module below datastore/kubernetes, because it uses an internal package of that
+// module, which starts the servers. Nothing else depends on the program. Therefore it is not part
+// of the Go workspace.
 //
 // # Concurrency
 //
-// A worker serves the coordinator's calls at the same time. Its nodes share nothing but the counts.
+// A worker serves the coordinator's calls concurrently. Its nodes share nothing but the counters.
 //
 // # Errors
 //
-// The first error ends the run, with exit status 1. An interrupt ends it, too. No process or folder
-// remains in either case.
+// The first error ends the run, with exit status 1. An interrupt ends the run, too. In both cases,
+// no process and no folder remains.
 package main

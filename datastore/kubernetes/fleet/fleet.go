@@ -21,7 +21,7 @@ import (
 	"github.com/wayleave/wayleave/datastore/kubernetes/internal/apiserver"
 )
 
-// fleet is the nodes of one backend, their workers and their world.
+// fleet has the nodes of one backend, the workers that run them, and the objects of their cluster.
 type fleet struct {
 	cfg     config
 	name    string // of the backend
@@ -38,7 +38,8 @@ type workerProcess struct {
 	nodes  []string
 }
 
-// newFleet starts the servers and the workers of a backend, and writes the world. All end with t.
+// newFleet starts the servers and the workers of a backend, and writes the objects of the cluster.
+// Servers and workers end with t.
 func newFleet(t apiserver.T, cfg config, name string, log func(string, ...any)) (*fleet, error) {
 	f := &fleet{cfg: cfg, name: name, world: newWorld(cfg), log: log}
 	var err error
@@ -89,7 +90,7 @@ func startWorker(t apiserver.T, nodes []string, profile string) (*workerProcess,
 	return &workerProcess{client: client, pid: cmd.Process.Pid, nodes: nodes}, nil
 }
 
-// fill writes the world.
+// fill writes the objects of the cluster.
 func (f *fleet) fill(ctx context.Context) error {
 	objects, start := f.world.objects(), time.Now()
 	var done atomic.Int64
@@ -146,8 +147,8 @@ func call[R any](ctx context.Context, f *fleet, method string, argument any) ([]
 	return results, group.Wait()
 }
 
-// start starts all nodes at once, and waits until all are complete. It returns when each was, in
-// nanoseconds since 1970.
+// start starts all nodes at once, and waits until the Mirrors of all nodes are in sync. It returns
+// for each node when that was, in nanoseconds since 1970.
 func (f *fleet) start(ctx context.Context) ([]int64, error) {
 	if _, err := call[None](ctx, f, "Start", None{}); err != nil {
 		return nil, err
@@ -181,7 +182,7 @@ func (f *fleet) stop(ctx context.Context) error {
 	return err
 }
 
-// await waits until all nodes have all marks.
+// await waits until all nodes have all expected marks.
 func (f *fleet) await(ctx context.Context) (Arrivals, error) {
 	lists, err := call[Arrivals](ctx, f, "Await", f.cfg.Timeout)
 	all := Arrivals{Marks: map[mark]span{}}
@@ -194,7 +195,7 @@ func (f *fleet) await(ctx context.Context) (Arrivals, error) {
 	return all, err
 }
 
-// traffic returns the counts of all nodes, and those by kind.
+// traffic returns the counts of all nodes, and the counts by kind.
 func (f *fleet) traffic(ctx context.Context) (nodes []Counts, kinds map[string]Counts, err error) {
 	lists, err := call[Traffic](ctx, f, "Traffic", None{})
 	kinds = map[string]Counts{}
@@ -210,7 +211,7 @@ func (f *fleet) traffic(ctx context.Context) (nodes []Counts, kinds map[string]C
 // nodesName is the name of the workers among the processes.
 const nodesName = "nodes"
 
-// pids returns the processes by name; the workers have one name.
+// pids returns the processes by name. All workers have the same name.
 func (f *fleet) pids() map[string][]int {
 	m := map[string][]int{}
 	for name, pid := range f.backend.processes() {
@@ -247,7 +248,8 @@ func (f *fleet) resetPeaks() error {
 	return errors.Join(errs...)
 }
 
-// verify compares the states of some nodes with a fresh graph of the world, and returns how many.
+// verify compares the states of some nodes with that of a new graph of the same objects. It returns
+// how many nodes it has compared.
 func (f *fleet) verify(ctx context.Context, count int) (int, error) {
 	verified := 0
 	for i := range min(count, f.cfg.Nodes) {

@@ -28,14 +28,14 @@ type host struct {
 }
 
 // withHost calls a function with a host, and then cleans up. It returns the function's error, or
-// the errors that the host has received.
+// the errors that were reported to the host.
 func withHost(ctx context.Context, out io.Writer, f func(*host) error) error {
 	h := &host{ctx: ctx, out: out}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		defer h.cleanUp()
-		if err := f(h); err != nil { // FailNow ends this goroutine, and its errors are here already
+		if err := f(h); err != nil { // FailNow ends this goroutine; its errors are recorded already
 			h.fail(err)
 		}
 	}()
@@ -76,7 +76,7 @@ func (h *host) TempDir() string {
 	return dir
 }
 
-// Cleanup calls a function at the end, the last one first.
+// Cleanup calls a function at the end. The function that was added last is called first.
 func (h *host) Cleanup(f func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

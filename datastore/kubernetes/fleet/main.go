@@ -46,7 +46,7 @@ func command(ctx context.Context, args []string, out, progress io.Writer) int {
 		}
 	}
 	if len(r.Runs) > 0 {
-		r.print(out) // after an error, the results so far
+		r.print(out) // after an error, print the results so far
 	}
 	if err != nil {
 		fmt.Fprintln(progress, "fleet:", err)

@@ -40,7 +40,8 @@ type node struct {
 	name   string
 	meter  *meter
 	mirror *dptest.Mirror
-	// complete is when the Mirror was in sync, in nanoseconds since 1970; 0 before.
+	// complete is when the Mirror was in sync for the first time, in nanoseconds since 1970; 0
+	// before.
 	complete atomic.Int64
 	source   datastore.Source
 	close    func()
@@ -99,11 +100,11 @@ func (n *node) run(ctx context.Context, applied func(dataplane.Batch, time.Time)
 	return fmt.Errorf("%s: %w", n.name, context.Cause(ctx))
 }
 
-// qps and burst limit the requests of a client as the reference agent does.
+// qps and burst limit the requests of a client. The reference agent has the same limits.
 const qps, burst = 20, 60
 
-// useAPI reads from an API server, with the clients that the reference agent has: protobuf for the kinds of
-// Kubernetes, JSON for others, one connection for both.
+// useAPI makes the node read from an API server. Its clients are configured as in the reference
+// agent: protobuf for the kinds of Kubernetes, JSON for other kinds, and one connection for both.
 func (n *node) useAPI(s server) error {
 	cfg := &rest.Config{
 		Host: s.Host, BearerToken: s.Token, TLSClientConfig: rest.TLSClientConfig{CAData: s.CA},
@@ -129,7 +130,8 @@ func (n *node) useAPI(s server) error {
 	return err
 }
 
-// useEtcd reads from etcd, with a client that is set up as that of etcd.NewClient.
+// useEtcd makes the node read from etcd, with a client that is configured as that of
+// etcd.NewClient.
 func (n *node) useEtcd(s server) error {
 	raw, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{s.Etcd}, DialTimeout: 10 * time.Second, Logger: zap.NewNop(),

@@ -170,7 +170,8 @@ func (r *results) printCosts(out io.Writer) {
 	}
 }
 
-// printKinds prints the counts of each kind that the nodes received while they started and while nothing happened.
+// printKinds prints the counts of each kind that the nodes received while they started and while
+// nothing happened.
 func (r *results) printKinds(out io.Writer) {
 	fmt.Fprint(out, "\n| backend | scenario | kind | requests, a node | events, a node | bytes, a node |\n")
 	fmt.Fprint(out, "|---|---|---|---|---|---|\n")

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// scenario is something that happens to the cluster.
+// scenario is a change, or a series of changes, of the cluster.
 type scenario struct {
 	name, what string
 	// repeat means that it runs config.Repeat times.
@@ -46,15 +46,16 @@ func scenarioNames() (names []string) {
 // measurement is the result of a run of a scenario.
 type measurement struct {
 	Backend, Scenario string
-	// Latencies are the times from the start of a change until each node had it. With several
-	// changes, they are those of the last node for each change.
+	// Latencies are the times from the start of a change until a node had it. With one change,
+	// there is one for each node. With several changes, there is one for each change: the time
+	// until the last node had it.
 	Latencies []time.Duration
 	// First are the times until the first node had each change.
 	First []time.Duration
 	// Took is the length of the run, and Changes the number of changes in it.
 	Took    time.Duration
 	Changes int
-	// Nodes has what each node received, sent and requested, and Kinds what all did by kind.
+	// Nodes has the counts of each node. Kinds has the counts of all nodes by kind.
 	Nodes []Counts
 	Kinds map[string]Counts
 	// Used is the usage of the processes, by name.
@@ -86,7 +87,7 @@ func (f *fleet) measure(ctx context.Context, s scenario) (*measurement, error) {
 		return nil, err
 	}
 	for name, pids := range f.pids() {
-		if slices.Equal(pids, processes[name]) { // otherwise the process is a new one
+		if slices.Equal(pids, processes[name]) { // otherwise the process was restarted
 			m.Used[name] = m.Used[name].since(before[name])
 		}
 	}
@@ -213,8 +214,8 @@ func churn(ctx context.Context, f *fleet, m *measurement) error {
 			m.Latencies = append(m.Latencies, time.Duration(s.Last-at))
 		}
 	}
-	// A node that is late does not receive a pod that is created and deleted meanwhile. All nodes see the last
-	// change, which comes after all others.
+	// A node that is late may not receive a pod that was created and deleted in the meantime.
+	// Therefore make one last change, which all nodes receive after all others.
 	err = label(ctx, f, &measurement{})
 	m.Changes = count
 	m.Notes = append(m.Notes,
@@ -225,8 +226,8 @@ func churn(ctx context.Context, f *fleet, m *measurement) error {
 	return err
 }
 
-// churn writes and deletes the pods of churn. It returns when the write of each began, and by how
-// much the last deletion was late.
+// churn writes and deletes the pods of the scenario churn. It returns when the write of each pod
+// began, and by how much the last deletion was late.
 func (f *fleet) churn(ctx context.Context, count int) (written []int64, lateness time.Duration, err error) {
 	written = make([]int64, count)
 	var done atomic.Int64

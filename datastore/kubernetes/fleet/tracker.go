@@ -51,7 +51,7 @@ func marksOf(b dataplane.Batch, found func(mark)) {
 // tracker records when each node of a worker has each expected mark.
 type tracker struct {
 	mu sync.Mutex
-	// places has the place of each expected mark in times.
+	// places has the index of each expected mark in times.
 	places map[mark]int
 	// times has, by mark and node, when the node had the mark, in nanoseconds since 1970; 0 before.
 	times   [][]int64
@@ -119,9 +119,10 @@ func (b *tracker) wait(ctx context.Context) error {
 
 // Arrivals are the times at which the nodes had the marks, in nanoseconds since 1970.
 type Arrivals struct {
-	// Nodes has, of each node, when it had the last one of its marks; 0 if it has none.
+	// Nodes has for each node when it received the last of its marks; 0 if it has none.
 	Nodes []int64
-	// Marks has, of each mark, when the first and the last node had it, and how many have it.
+	// Marks has for each mark when the first and the last node received it, and how many nodes have
+	// it.
 	Marks map[mark]span
 }
 
@@ -147,7 +148,7 @@ func (b *tracker) arrivals() Arrivals {
 	return a
 }
 
-// join returns the span of both. A span whose times are 0 is empty.
+// join returns the span that covers both. A span whose times are 0 is empty.
 func (s span) join(o span) span {
 	switch {
 	case o.First == 0:

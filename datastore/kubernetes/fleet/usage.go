@@ -26,7 +26,7 @@ type usage struct {
 
 func (u usage) add(o usage) usage { return usage{u.CPU + o.CPU, u.RSS + o.RSS, u.Peak + o.Peak} }
 
-// since returns the processor time since an earlier usage, and the memory of now.
+// since returns the processor time since an earlier usage, and the current memory.
 func (u usage) since(before usage) usage { return usage{u.CPU - before.CPU, u.RSS, u.Peak} }
 
 // usageOf returns the usage of a process.
@@ -64,7 +64,7 @@ func usageOf(pid int) (usage, error) {
 	return u, nil
 }
 
-// resetPeak makes the peak of a process its present memory.
+// resetPeak sets the peak of a process to its current memory.
 func resetPeak(pid int) error {
 	err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
 	if errors.Is(err, fs.ErrPermission) {

@@ -51,10 +51,10 @@ type pipe struct {
 
 // work serves the coordinator until standard input ends.
 func work() {
-	signal.Ignore(os.Interrupt) // the coordinator ends its workers
+	signal.Ignore(os.Interrupt) // the coordinator ends the worker
 	klog.SetOutput(io.Discard)  // a server that restarts causes a line for each watch
 	klog.LogToStderr(false)
-	debug.SetGCPercent(50) // as an agent that is to stay small sets it
+	debug.SetGCPercent(50) // the setting for an agent that needs little memory
 	if path := os.Getenv(profileFile); path != "" {
 		stop, err := profile(path)
 		if err != nil {
@@ -109,7 +109,7 @@ func (w *Worker) Assign(a Assignment, _ *None) error {
 	return nil
 }
 
-// Start starts all nodes at once, and returns at once.
+// Start starts all nodes together, and does not wait for them.
 func (w *Worker) Start(_ None, _ *None) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -176,8 +176,8 @@ func (w *Worker) Expect(marks []mark, _ *None) error {
 	return nil
 }
 
-// Await waits until all nodes have all marks, and returns when each had them. It fails after a
-// timeout, and if a node fails.
+// Await waits until all nodes have all expected marks, and returns when each node had them. It
+// fails after a timeout, or if a node fails.
 func (w *Worker) Await(timeout time.Duration, a *Arrivals) error {
 	ctx, cancel := context.WithTimeoutCause(w.ctx, timeout, fmt.Errorf("no change within %s", timeout))
 	defer cancel()
@@ -192,7 +192,7 @@ func (w *Worker) Await(timeout time.Duration, a *Arrivals) error {
 	}
 }
 
-// Arrivals returns when the nodes had the marks so far.
+// Arrivals returns when the nodes received those marks that they have so far.
 func (w *Worker) Arrivals(_ None, a *Arrivals) error {
 	*a = w.tracker.arrivals()
 	return nil

@@ -20,21 +20,22 @@ import (
 )
 
 const (
-	// maxPods is the number of addresses for pods: 10.0.0.0/9. The others are for churn.
+	// maxPods is the number of addresses for pods: 10.0.0.0/9. Later addresses are for the scenario
+	// churn.
 	maxPods = 1 << 23
-	// fleetNamespace has one pod of each node and the policy of these. Its rules select the pods
-	// that the scenarios change, so every node has them in a set.
+	// fleetNamespace has one pod on each node, and a policy for these pods. The rules of the policy
+	// select the pods that the scenarios change. Therefore every node has a set of these pods.
 	fleetNamespace, fleetPolicy = "fleet", "fleet"
 	// batchNamespace is relabelled in the scenario namespace.
 	batchNamespace = "batch"
 	batchPods      = 50
 	// podsPerNamespace is the number of pods in each of the other namespaces.
 	podsPerNamespace = 100
-	// clientLabel makes a pod, or the pods of a namespace, members of the set.
+	// clientLabel is the label that makes a pod, or the pods of a namespace, members of that set.
 	clientLabel = "client"
 )
 
-// world has the objects of the cluster, as last written.
+// world has the objects of the cluster, in the form in which they were last written.
 type world struct {
 	cfg        config
 	namespaces []*corev1.Namespace
@@ -42,7 +43,8 @@ type world struct {
 	nodes      []*corev1.Node
 	pods       []*corev1.Pod
 	policies   []*networkingv1.NetworkPolicy
-	// target is the pod whose label changes, batch the namespace, and edited the policy.
+	// target is the pod whose label changes, batch the namespace whose label changes, and edited
+	// the policy whose port changes.
 	target *corev1.Pod
 	batch  *corev1.Namespace
 	edited *networkingv1.NetworkPolicy
@@ -117,7 +119,8 @@ func (w *world) addPod(namespace, name, app string) {
 
 func nodeName(i int) string { return fmt.Sprintf("node-%05d", i) }
 
-// podAddress returns the address of the pod with a number; of a pod of churn, from maxPods on.
+// podAddress returns the address of the pod with a number. Numbers from maxPods on are pods of the
+// scenario churn.
 func podAddress(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
 }
@@ -148,8 +151,8 @@ func newPolicy(namespace, name, app string, port uint16) *networkingv1.NetworkPo
 	}
 }
 
-// toggle sets the label of an object that makes its pods members of the set, or removes it. It
-// returns the marks that follow, and the patch that does the same.
+// toggle sets or removes the label that makes an object's pods members of the set. It returns the
+// marks that this change leads to, and a patch that makes the same change.
 func toggle(labels map[string]string) (expected func(netip.Addr) mark, patch string) {
 	if labels[clientLabel] != "" {
 		delete(labels, clientLabel)
@@ -178,7 +181,7 @@ func (w *world) batchAddresses() (list []netip.Addr) {
 	return list
 }
 
-// objects returns all objects, referents first.
+// objects returns all objects. An object comes after the objects that it refers to.
 func (w *world) objects() (list []metav1.Object) {
 	for _, o := range w.namespaces {
 		list = append(list, o)
@@ -211,7 +214,7 @@ func updates(o metav1.Object) ([]policy.Update, error) {
 	return list, nil
 }
 
-// state returns the state that a node must have: that of a fresh graph of the world.
+// state returns the state that a node must have: that of a new graph with all objects.
 func (w *world) state(node string) (string, error) {
 	graph, err := calcgraph.New(calcgraph.Config{Node: node})
 	if err != nil {
@@ -234,7 +237,7 @@ func (w *world) state(node string) (string, error) {
 	return mirror.State().String(), nil
 }
 
-// nodeNames returns the names of all nodes, each worker's in one list.
+// nodeNames returns the names of all nodes, in one list for each worker.
 func nodeNames(cfg config) [][]string {
 	shares := make([][]string, cfg.Processes)
 	for i := range cfg.Nodes {
