@@ -9,9 +9,10 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Absent returns the objects of a source that are not used, with the reason: the graph rejects them, or another source
-// has them in another form. Endpoints in several sources are not included, because an endpoint that is registered on
-// the node intentionally overrides those of other sources.
+// Absent returns the objects of a source that are not used, with the reason. Either the graph
+// rejects the object, or another source, which precedes this one, has the object with other
+// content. Workload endpoints that another source overrides are not included: an endpoint that a
+// CNI plugin registers with the agent intentionally overrides those of other sources.
 func (p *Pipeline) Absent(source string) map[policy.Key]error {
 	absent := map[policy.Key]error{}
 	for key, by := range p.source.Overruled(source) {
@@ -31,8 +32,7 @@ func (p *Pipeline) Absent(source string) map[policy.Key]error {
 	return absent
 }
 
-// invalid returns the sources that have an object in a form that the graph rejects, with the
-// reason.
+// invalid returns the sources whose version of an object the graph rejects, with the reason.
 func (s *sources) invalid(key policy.Key) map[string]error {
 	found := map[string]error{}
 	for name, r := range s.Versions(key) {
@@ -43,8 +43,8 @@ func (s *sources) invalid(key policy.Key) map[string]error {
 	return found
 }
 
-// rejections are the objects that the graph has rejected, and maybe takes by now. It is safe for
-// concurrent use.
+// rejections records the objects that the graph has rejected. By now the graph may have accepted a
+// later version of them. A rejections is safe for concurrent use.
 type rejections struct {
 	mu   sync.Mutex
 	seen map[policy.Key]struct{}

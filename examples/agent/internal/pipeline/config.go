@@ -21,32 +21,35 @@ import (
 
 // Config configures a Pipeline.
 type Config struct {
-	// Manifests is the directory of Kubernetes and Calico manifests. It is watched. Empty: there is
-	// none.
+	// Manifests is a directory of Kubernetes and Calico manifests. Run watches it for changes.
+	// Empty means none.
 	Manifests string
-	// Resources is a directory of resources of Wayleave's own, as JSON. It is watched. Empty: there
-	// is none.
+	// Resources is a directory of resources of package policy, as JSON. Run watches it for changes.
+	// Empty means none.
 	Resources string
-	// Sources are further sources of desired state, such as that of a cluster. If several sources have an object, the
-	// first is used: manifests, then resources, then these in order. At least one source is required. A workload
-	// endpoint of a source with Yields is absent while its interface belongs to an endpoint with another key, of a
-	// source without Yields.
+	// Sources are further sources of desired state, such as a cluster. If several sources have an
+	// object with the same key, the first source is used: manifests, then resources, then Sources
+	// in their order. At least one source is required.
+	//
+	// Sources may also have different endpoints with the same interface. A source with Yields set
+	// gives way: its workload endpoint is absent while an endpoint of a source without Yields has
+	// the interface.
 	Sources []datastore.NamedSource
-	// Previous is the pipeline before this one. It must have ended and have had the same
-	// directories. If a directory cannot be read at the start, its objects in Previous are used
-	// until it can. Optional.
+	// Previous is a pipeline with the same directories that ran before this one and has ended. If a
+	// directory cannot be read at the start, the objects that Previous had from it are used until
+	// it can be read. Optional.
 	Previous *Pipeline
-	// Node is the name of this node, as spec.nodeName of its pods has it. Required.
+	// Node is the name of this node, as in spec.nodeName of its pods. Required.
 	Node string
 	// NetNS is a file descriptor of the network namespace to program; it must stay open while Run
-	// runs. 0 means that of the process.
+	// runs. 0 means the namespace of the process.
 	NetNS int
-	// Table is the name of the nftables table, ours alone. Default "wayleave".
+	// Table is the name of the nftables table. Nothing else may use it. Default "wayleave".
 	Table string
-	// SharedTable lets other processes change the table; see nft.Config.Shared.
+	// SharedTable allows other processes to change the table; see nft.Config.Shared.
 	SharedTable bool
-	// InterfacePrefix is the prefix of the names of workloads' interfaces. An interface with it but without an endpoint
-	// drops all traffic. Default "way".
+	// InterfacePrefix is the prefix of the names of workloads' interfaces. All packets of an
+	// interface with this prefix and without an endpoint are dropped. Default "way".
 	InterfacePrefix string
 	// Bridges are the names of bridges whose ports are workloads' interfaces; see
 	// render.Config.Bridges and routes.Config.Bridges.
@@ -56,16 +59,19 @@ type Config struct {
 	RouteProtocol uint8
 	// TrustAnnotations uses the annotations of pods with their interface and MAC address.
 	TrustAnnotations bool
-	// ForwardIPv6 switches on the forwarding of IPv6 between all interfaces of the node, without
-	// which workloads have none. The node then ignores router advertisements.
+	// ForwardIPv6 switches on the forwarding of IPv6 between all interfaces of the node. Without
+	// it, workloads cannot use IPv6 beyond the node. With it, the node ignores router
+	// advertisements.
 	ForwardIPv6 bool
-	// SysctlFile keeps the former values of sysctls for Teardown; see routes.Config.SysctlFile.
+	// SysctlFile is the path of a file with the former values of sysctls, for Teardown; see
+	// routes.Config.SysctlFile.
 	SysctlFile string
-	// Wireguard encrypts traffic between nodes. The fields Node, NetNS, Protocol, FilterTable, SysctlFile and
-	// Logger are ignored: they come from this Config. Nil: nothing is encrypted.
+	// Wireguard configures the encryption of traffic between nodes. Its fields Node, NetNS,
+	// Protocol, FilterTable, SysctlFile and Logger are ignored: they come from this Config. Nil
+	// means no encryption.
 	Wireguard *wireguard.Config
-	// VerdictLog sends the packets that policy allows or denies to an nflog group. By default it
-	// does not.
+	// VerdictLog sends packets that policy allows or denies to an nflog group. By default, none are
+	// sent.
 	VerdictLog render.VerdictLog
 	// ConntrackPolicy decides about established connections that a change of policy denies. The
 	// default keeps them.
@@ -74,76 +80,84 @@ type Config struct {
 	TCPFromSYN bool
 	// Flowtable lets packets of established connections take the kernel's fast path.
 	Flowtable nft.FlowtableConfig
-	// NATExcludeNodes keeps the source of packets to nodes; see render.NATConfig.ExcludeNodes.
+	// NATExcludeNodes means that packets to nodes keep their source address; see
+	// render.NATConfig.ExcludeNodes.
 	NATExcludeNodes bool
-	// VXLANFromNodesOnly and IPIPFromNodesOnly are those of policy.HostConfig.
+	// VXLANFromNodesOnly and IPIPFromNodesOnly are the fields of policy.HostConfig with these
+	// names.
 	VXLANFromNodesOnly, IPIPFromNodesOnly bool
-	// EndpointToHost decides about packets from a workload to its own node that policy allows; see
-	// policy.HostConfig.EndpointToHostAction, also for the default.
+	// EndpointToHost decides about packets from a workload to its own node that policy allows. See
+	// policy.HostConfig.EndpointToHostAction for the values and the default.
 	EndpointToHost policy.HostAction
-	// Filter is given every file of manifests before it is decoded, and returns what to decode.
-	// Nil: all of it.
+	// Filter is called for each file of manifests before the file is decoded. It returns the part
+	// of data to decode. Nil means that files are decoded as a whole.
 	Filter func(file string, data []byte) []byte
-	// ApplyInterval, ApplyBurst and ResyncInterval are those of dataplane.DriverConfig:
-	// MinInterval, Burst and ResyncEvery.
+	// ApplyInterval, ApplyBurst and ResyncInterval are the fields MinInterval, Burst and
+	// ResyncEvery of dataplane.DriverConfig.
 	ApplyInterval  time.Duration
 	ApplyBurst     int
 	ResyncInterval time.Duration
-	// Record receives the input of the graph; see calcgraph.RunnerConfig.Record. RecordFailed is called once if Record
-	// fails, which ends the recording. Optional.
+	// Record receives the input of the graph; see calcgraph.RunnerConfig.Record. RecordFailed is
+	// called once if Record fails, which ends the recording. Optional.
 	Record       io.Writer
 	RecordFailed func(error)
-	// BeforeWrite is called before rules, routes or WireGuard objects are written. If it fails, nothing is written and
-	// the attempt fails with that error. After its first failure it must always fail. Optional.
+	// BeforeWrite is called before rules, routes or WireGuard objects are written. If it returns an
+	// error, nothing is written, and the attempt fails with that error. Once it has returned an
+	// error, it must always return one. Optional.
 	BeforeWrite func() error
-	// Sockets is a folder with Unix sockets for the process that runs ServeDataplanes. This process then programs
-	// nothing itself. No other process may use the folder. State.Table is then nil, and the fields that configure the
-	// kernel state have an effect only in that process. It excludes Wireguard. Empty: the dataplanes are in this
-	// process.
+	// Sockets is a folder with Unix sockets. If it is set, another process, which runs
+	// ServeDataplanes, connects to these sockets and programs the kernel. This process then
+	// programs nothing itself. State.Table returns nil, and fields that configure the kernel state
+	// have an effect only in the other process. No further process may use the folder. Sockets
+	// cannot be used together with Wireguard. Empty means that this process programs the kernel.
 	Sockets string
-	// PolicySync is a folder with a Unix socket for each endpoint of this node, by which processes in the workload read
-	// its policy; see package policysync. It must be the agent's alone. Empty: there are none.
+	// PolicySync is a folder with a Unix socket for each endpoint of this node. Processes in the
+	// workload read the endpoint's policy from the socket; see package policysync. Nothing else may
+	// use the folder. Empty means no sockets.
 	PolicySync string
-	// Logger receives events. Nil discards them.
+	// Logger logs events. Nil means no logging.
 	Logger *slog.Logger
 	// Programmed is called after each attempt to program, on the driver's goroutine: it must not
 	// block. Optional.
 	Programmed func(State)
-	// Drifted is called for changes of the kernel by other processes, in the same goroutine as Programmed. Optional.
+	// Drifted is called when another process has changed the kernel state, on the same goroutine as
+	// Programmed. Optional.
 	Drifted func(dataplane.Drift)
-	// Updated is called with what changes in the sources, before it counts. It must not block, nor
-	// change anything. Optional.
+	// Updated is called with the changes of the sources, before they take effect. It must not
+	// block, and must not change the updates. Optional.
 	Updated func([]policy.Update)
-	// Rejected is called for each thing that is in a source and does not count, from several
-	// goroutines. Optional.
+	// Rejected is called for each object, file or part of a file in a source that has no effect. It
+	// is called from several goroutines. Optional.
 	Rejected func(error)
 	// Absent is called for each object that the graph rejects, with its key; see calcgraph.Hooks.
 	// Optional.
 	Absent func(policy.Key, error)
-	// Doubted is called when the doubts of a policy change, with nil if there are none any more;
-	// see calcgraph.Hooks. Optional.
+	// Doubted is called when the doubts of a policy change. A doubt is a field of a rule that is
+	// not understood. If there are none any more, the argument is nil. See calcgraph.Hooks.
+	// Optional.
 	Doubted func(policy.Key, *policy.DoubtError)
 }
 
 // State is the result of one attempt to program. It is safe for concurrent use.
 type State struct {
-	// Rules is what Table calls. Nil: there is no table in this process.
+	// Rules returns the table; call Table instead. It is nil if there is no table in this process.
 	Rules func() *ruleset.Table
-	// Time at which the attempt ended.
+	// Time is when the attempt ended.
 	Time time.Time
-	// Duration of the attempt, Events of the batch; 0 for a retry or a resync.
+	// Duration is the time that the attempt took. Events is the number of events in the batch; 0
+	// for a retry or a resync.
 	Duration time.Duration
 	Events   int
-	// InSync means that all sources are in sync, and their state has been sent to the kernel. Before, nothing is
-	// programmed.
+	// InSync means that all sources are in sync, and their state has been sent to the kernel.
+	// Before, nothing is programmed.
 	InSync bool
-	// Err is what could not be programmed.
+	// Err is a join of the errors of objects that could not be programmed.
 	Err error
 }
 
-// Table returns a copy of the desired table, or nil before there is one. If Err is nil, the kernel has it. During a
-// call of Programmed, it is the table of that attempt, and later the latest one. Its time is proportional to the size
-// of the table.
+// Table returns a copy of the desired table, or nil if there is none yet. If Err is nil, the kernel
+// has this table. During a call of Config.Programmed, Table returns the table of that attempt;
+// later, it returns the latest one. The call takes time in proportion to the size of the table.
 func (s State) Table() *ruleset.Table {
 	if s.Rules == nil {
 		return nil
@@ -151,8 +165,8 @@ func (s State) Table() *ruleset.Table {
 	return s.Rules()
 }
 
-// FromSettings returns the Config of the agent's settings. It leaves out what other parts of the agent provide: sources
-// except directories, WireGuard, the log, and hooks.
+// FromSettings returns the Config for the agent's settings. It does not set the fields that other
+// parts of the agent provide: Sources, Wireguard, Logger, and functions.
 func FromSettings(s settings.Settings) Config {
 	return Config{
 		Manifests: s.Manifests, Resources: s.Resources, Node: s.Node,

@@ -12,11 +12,12 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// maxUpdates is how many objects of a previous pipeline are sent in one call.
+// maxUpdates limits how many objects of a previous pipeline are sent in one call.
 const maxUpdates = 5000
 
 // directory is a source that reads a directory. If the directory cannot be read at the start, it
-// sends the objects that the previous pipeline had of it; without a previous pipeline it waits.
+// sends the objects that the previous pipeline had from the directory. If there was no previous
+// pipeline, it waits until the directory can be read.
 type directory struct {
 	config datastore.DirConfig
 
@@ -27,7 +28,7 @@ type directory struct {
 
 func newDirectory(cfg datastore.DirConfig, previous *packed.Objects) (*directory, error) {
 	cfg.Wait = true
-	_, err := datastore.NewDir(cfg) // is the configuration valid?
+	_, err := datastore.NewDir(cfg) // checks the configuration
 	return &directory{config: cfg, previous: previous}, err
 }
 
@@ -115,8 +116,8 @@ func (r *directoryReceiver) replay(ctx context.Context) error {
 	return r.out.InSync(ctx)
 }
 
-// Update passes on the directory's objects. After a replay it collects until the directory has been
-// read, so that all differences are one change.
+// Update passes on the directory's objects. After a replay, it collects them until the whole
+// directory has been read, so that all differences are sent in one call.
 func (r *directoryReceiver) Update(ctx context.Context, updates []policy.Update) error {
 	if r.replayed != nil {
 		r.found = append(r.found, updates...)
@@ -125,7 +126,8 @@ func (r *directoryReceiver) Update(ctx context.Context, updates []policy.Update)
 	return r.out.Update(ctx, updates)
 }
 
-// InSync sends the collected updates, and deletes objects that are no longer in the directory.
+// InSync sends the collected updates, with removals of the replayed objects that are no longer in
+// the directory.
 func (r *directoryReceiver) InSync(ctx context.Context) error {
 	r.forget()
 	r.synced = true

@@ -9,18 +9,18 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Doubts returns the policies that are in force with rules in doubt, each with a
-// *policy.DoubtError.
+// Doubts returns the policies that are in force although a field of a rule is not understood, each
+// with a *policy.DoubtError.
 func (p *Pipeline) Doubts() map[policy.Key]error { return p.doubts.all() }
 
-// DoubtsOf returns the policies of one source that are in doubt, each with a *policy.DoubtError.
+// DoubtsOf does the same as Doubts for the policies of one source.
 func (p *Pipeline) DoubtsOf(source string) map[policy.Key]error {
 	doubts := p.doubts.all()
 	maps.DeleteFunc(doubts, func(key policy.Key, _ error) bool { return p.source.Versions(key)[source] == nil })
 	return doubts
 }
 
-// doubts are the policies in doubt. It is safe for concurrent use.
+// doubts records the policies that have doubts. It is safe for concurrent use.
 type doubts struct {
 	mu    sync.Mutex
 	known map[policy.Key]error

@@ -8,15 +8,16 @@ import (
 	"github.com/wayleave/wayleave/dataplane"
 )
 
-// writer is a dataplane that a gate is for.
+// writer is a dataplane that gated wraps.
 type writer interface {
 	dataplane.Dataplane
 	dataplane.Planner
 	dataplane.Watcher
 }
 
-// gated calls Config.BeforeWrite before each call that may write. If it fails, the batch is discarded, because no later
-// call can write either. The table has its own hook.
+// gated is a dataplane that calls Config.BeforeWrite before each call that may write. If
+// BeforeWrite fails, the batch is discarded, because no later call can write either. (The dataplane
+// of the nftables table calls BeforeWrite itself.)
 type gated struct {
 	writer
 	before func() error
@@ -46,8 +47,8 @@ func (g *gated) Resync(ctx context.Context) error {
 	return g.writer.Resync(ctx)
 }
 
-// checkWrite returns the error of BeforeWrite. It does not call it before the state is in sync,
-// because nothing is written then.
+// checkWrite returns the error of BeforeWrite. Until the state is in sync, nothing is written, and
+// checkWrite does not call BeforeWrite.
 func (g *gated) checkWrite() error {
 	if !g.inSync {
 		return nil
@@ -55,7 +56,7 @@ func (g *gated) checkWrite() error {
 	return g.before()
 }
 
-// gatedFinisher is a gate for a writer that is a dataplane.Finisher.
+// gatedFinisher is gated for a writer that is also a dataplane.Finisher.
 type gatedFinisher struct {
 	gated
 	finisher dataplane.Finisher

@@ -7,10 +7,11 @@ import (
 	"sync"
 )
 
-// InForce returns once all updates that the sources sent before the call are in the kernel, except objects at fault,
-// which the driver's status lists. It waits until all sources are in sync.
+// InForce waits until all sources are in sync, and until all updates that they sent before the call
+// are in the kernel. Objects that cannot be programmed are excepted: the driver's status lists
+// them.
 //
-// Errors: the context's, calcgraph.ErrStopped or dataplane.ErrStopped.
+// Errors: the error of ctx, calcgraph.ErrStopped or dataplane.ErrStopped.
 func (p *Pipeline) InForce(ctx context.Context) error {
 	if err := p.runner.Barrier(ctx); err != nil {
 		return err
@@ -18,7 +19,8 @@ func (p *Pipeline) InForce(ctx context.Context) error {
 	return p.driver.WaitApplied(ctx)
 }
 
-// Round returns a channel that is closed after the next attempt to program, when the driver's status has its result.
+// Round returns a channel that is closed after the next attempt to program. The driver's status
+// then has the result of that attempt.
 func (p *Pipeline) Round() <-chan struct{} { return p.rounds.next() }
 
 // rounds reports attempts to program. It is safe for concurrent use.

@@ -18,28 +18,31 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Driver returns the driver, for reading its status. Only the pipeline may run it or send to it.
+// Driver returns the driver. Use it to read the status: only the pipeline may run it or send to it.
 func (p *Pipeline) Driver() *dataplane.Driver { return p.driver }
 
 // RunnerStats returns the statistics of the runner.
 func (p *Pipeline) RunnerStats() calcgraph.RunnerStats { return p.runner.Stats() }
 
-// World returns the present objects of all sources.
+// World returns the current objects of all sources.
 func (p *Pipeline) World() verdict.World { return p.source.World() }
 
-// WorldWith is like World, but without the sources of the given names and with some objects before
-// those of the others: they replace objects with the same key, and own their interfaces.
+// WorldWith returns the objects that World would return if the sources were different. The sources
+// named in without are left out. The objects in first are added, in a source that precedes all
+// others: they replace objects with the same key, and endpoints among them own their interfaces.
 func (p *Pipeline) WorldWith(first verdict.World, without ...string) verdict.World {
 	return p.source.worldWith(first, without...)
 }
 
-// Objects returns how many objects the sources have, without looking at any.
+// Objects returns how many objects the sources have. It does not read the objects.
 func (p *Pipeline) Objects() int { return p.source.Len() }
 
-// NoGracePeriod reports whether the kernel refuses membarrier(2); see applier.Stats. It is false with Config.Sockets.
+// NoGracePeriod reports whether the kernel refuses membarrier(2); see applier.Stats. It is false
+// with Config.Sockets.
 func (p *Pipeline) NoGracePeriod() bool { return p.kernel != nil && p.kernel.noGracePeriod }
 
-// ClassStats returns the cost of policy and its limits; see nft.Dataplane. It returns zero with Config.Sockets.
+// ClassStats returns the cost of policy and its limits; see nft.Dataplane. It returns zero with
+// Config.Sockets.
 func (p *Pipeline) ClassStats() render.ClassStats {
 	if p.kernel == nil {
 		return render.ClassStats{}
@@ -47,11 +50,12 @@ func (p *Pipeline) ClassStats() render.ClassStats {
 	return p.kernel.table.ClassStats()
 }
 
-// Waiting returns the names of the sources that are not in sync yet.
+// Waiting returns the names of the sources that are not in sync yet: they have not been read
+// completely.
 func (p *Pipeline) Waiting() []string { return p.source.Waiting() }
 
-// Unreadable returns, by the name of the source, why its directory cannot be read now. Objects read
-// before stay in force.
+// Unreadable returns why directories cannot be read at the moment, by the name of the source.
+// Objects that were read earlier stay in force.
 func (p *Pipeline) Unreadable() map[string]error {
 	causes := map[string]error{}
 	for name, dir := range p.dirs {
@@ -62,8 +66,9 @@ func (p *Pipeline) Unreadable() map[string]error {
 	return causes
 }
 
-// directory returns the objects of a directory for the next pipeline: as this one read them or, if
-// it did not come to that, as it got them from the one before. It is for a pipeline that has ended.
+// directory returns the objects of a directory for the next pipeline. These are the objects that
+// this pipeline read; if it never read the directory, they are the objects that it got from the
+// pipeline before. This pipeline must have ended.
 func (p *Pipeline) directory(source string) *packed.Objects {
 	dir := p.dirs[source]
 	switch {
@@ -79,15 +84,15 @@ func (p *Pipeline) directory(source string) *packed.Objects {
 	return known
 }
 
-// View has the results of the graph for a world and this node.
+// View has the results of the graph for this node and the objects of all sources.
 type View struct {
 	calcgraph.State
-	// Batch has all that a dataplane needs to know.
+	// Batch has the events of the complete state, as a dataplane gets them.
 	Batch dataplane.Batch
 }
 
-// View computes the results of the graph for the present world of the sources. It takes as long as a start, and nothing
-// is computed before the call.
+// View computes the results of the graph for the current objects of the sources. Each call computes
+// everything anew, and takes as long as the start of a pipeline.
 func (p *Pipeline) View() (*View, error) {
 	g, err := p.compute(p.World())
 	if err != nil {
@@ -96,7 +101,8 @@ func (p *Pipeline) View() (*View, error) {
 	return &View{State: g.State(), Batch: g.Snapshot()}, nil
 }
 
-// Plan returns the commands that would be run if the world were another one.
+// Plan returns the changes that the kernel would get if the sources had the objects of next, as
+// commands. It changes nothing.
 //
 // Errors: those of dataplane.Driver.Plan.
 func (p *Pipeline) Plan(ctx context.Context, next verdict.World) (string, error) {
@@ -116,7 +122,7 @@ func (p *Pipeline) Plan(ctx context.Context, next verdict.World) (string, error)
 	return p.driver.Plan(ctx, g.Flush())
 }
 
-// compute sends a world to a new graph, and flushes it.
+// compute sends objects to a new graph, and flushes the graph.
 func (p *Pipeline) compute(world verdict.World) (*calcgraph.Graph, error) {
 	g, err := calcgraph.New(calcgraph.Config{Node: p.cfg.Node})
 	if err != nil {
@@ -130,8 +136,8 @@ func (p *Pipeline) compute(world verdict.World) (*calcgraph.Graph, error) {
 	return g, nil
 }
 
-// RuleOrigins returns where the manifests have the rules of policies; see the function of that name. It returns nil if
-// the files have more than 1 MiB.
+// RuleOrigins returns the places of rules in the manifests; see the function RuleOrigins. If the
+// files have more than 1 MiB, it returns nil, because reading them would take too long.
 func (p *Pipeline) RuleOrigins() map[string]manifest.RuleOrigin {
 	const maxSize = 1 << 20 // takes some seconds
 	entries, _ := os.ReadDir(p.cfg.Manifests)
@@ -157,26 +163,26 @@ func (p *Pipeline) Decode(file string, data []byte) ([]policy.Resource, []error)
 	return p.cfg.decode(file, data)
 }
 
-// errOtherNode is of an endpoint that this node does not have.
+// errOtherNode is the error for an endpoint of another node.
 var errOtherNode = errors.New("pipeline: the endpoint is another node's")
 
-// WaitProgrammed returns once the endpoint, with its policy and routes, is in the kernel with the interface, addresses
-// and, if known, MAC address of e.
+// WaitProgrammed waits until the kernel has the policy and routes of the endpoint e, with the
+// interface and addresses of e. If the MAC address is known, it must be that of e, too.
 //
-// Errors: the context's; dataplane.ErrStopped; one if e is an endpoint of another node; that of Conflicts if its
-// interface belongs to another endpoint.
+// Errors: the error of ctx; dataplane.ErrStopped; an error if e is an endpoint of another node; the
+// error of Conflicts if the interface belongs to another endpoint.
 func (p *Pipeline) WaitProgrammed(ctx context.Context, e *policy.WorkloadEndpoint) error {
 	return p.waitLike(ctx, e, sameAddresses)
 }
 
-// WaitAttached is like WaitProgrammed, but the endpoint may have more addresses than e: a pod's status may
-// have some that its CNI plugin did not report.
+// WaitAttached does the same as WaitProgrammed, but allows more addresses than those of e: the
+// status of a pod may have addresses that the CNI plugin did not report.
 func (p *Pipeline) WaitAttached(ctx context.Context, e *policy.WorkloadEndpoint) error {
 	return p.waitLike(ctx, e, hasAddresses)
 }
 
-// waitLike waits until an endpoint with the interface and MAC address of e is in the kernel, with addresses
-// that fit.
+// waitLike waits until the endpoint e is in the kernel with the interface and MAC address of e. fit
+// decides whether its addresses are the right ones.
 func (p *Pipeline) waitLike(
 	ctx context.Context, e *policy.WorkloadEndpoint, fit func(*dataplane.Endpoint, *policy.WorkloadEndpoint) bool,
 ) error {
@@ -189,7 +195,7 @@ func (p *Pipeline) waitLike(
 	}
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go func() { // ends with inner
+	go func() { // ends when inner is done
 		if err := p.conflicts.wait(inner, conflict); err != nil {
 			cancel(err)
 		}
@@ -204,9 +210,9 @@ func (p *Pipeline) waitLike(
 }
 
 // WaitSources waits until all sources have been in sync once. It does not wait for a source that
-// becomes unreadable after that: its last known objects count.
+// becomes unreadable afterwards, because the last known objects of that source are still used.
 //
-// Errors: the context's, dataplane.ErrStopped.
+// Errors: the error of ctx, or dataplane.ErrStopped.
 func (p *Pipeline) WaitSources(ctx context.Context) error {
 	select {
 	case <-p.source.Synced():
@@ -218,20 +224,20 @@ func (p *Pipeline) WaitSources(ctx context.Context) error {
 	}
 }
 
-// CheckInterface returns an error if the interface of an endpoint belongs to another endpoint of a
-// source that does not yield. That is a workload or host endpoint that names the interface, or a
-// host endpoint that expects an address of the interface. All of these are known only after
-// WaitSources.
+// CheckInterface returns an error if the interface of an endpoint belongs to another endpoint. The
+// other endpoint is a workload or host endpoint that names the interface, or a host endpoint that
+// expects an address of the interface, of a source without Yields. Call WaitSources first: only
+// then are all endpoints known.
 func (p *Pipeline) CheckInterface(e *policy.WorkloadEndpoint) error {
 	return p.interfaces.check(e.Interface, e.Key())
 }
 
 // Conflicts returns the endpoints that are absent because their interface belongs to another
-// endpoint. The error names that endpoint.
+// endpoint. The error names the other endpoint.
 func (p *Pipeline) Conflicts() map[policy.Key]error { return p.interfaces.all() }
 
-// Status returns the status of the driver, and adds the endpoints of Conflicts as failed. It leaves out
-// an endpoint of Conflicts that another source has, too.
+// Status returns the status of the driver. It adds the endpoints of Conflicts, in state failed,
+// except those that the driver has from another source.
 func (p *Pipeline) Status() dataplane.Status {
 	s := p.driver.Status()
 	for key, err := range p.interfaces.all() {
@@ -242,25 +248,26 @@ func (p *Pipeline) Status() dataplane.Status {
 	return s
 }
 
-// WaitRemoved waits until an endpoint that a source has just removed is out of the kernel. It calls
-// WaitSources first. If a source then has an endpoint of that name on this node, except those of the given
-// names, it returns without waiting for the kernel.
+// WaitRemoved waits until an endpoint that a source has just removed is removed from the kernel,
+// too. It first waits as WaitSources does. If another source still has an endpoint with that key on
+// this node, it returns at once. The sources named in without are not considered.
 //
-// Errors: the context's, dataplane.ErrStopped.
+// Errors: the error of ctx, or dataplane.ErrStopped.
 func (p *Pipeline) WaitRemoved(ctx context.Context, key policy.Key, without ...string) error {
-	if err := p.WaitSources(ctx); err != nil { // until then, any source may have it
+	if err := p.WaitSources(ctx); err != nil { // until then, any source may have the endpoint
 		return err
 	}
 	if p.source.hasLocal(key, without...) {
 		return nil
 	}
-	if err := p.runner.Barrier(ctx); err != nil { // it may be on its way to the driver, which does not know it yet
+	if err := p.runner.Barrier(ctx); err != nil { // the endpoint may still be on its way to the driver
 		return stopped(err)
 	}
 	return p.driver.WaitRemoved(ctx, key)
 }
 
-// stopped returns ErrStopped of a dataplane for that of the runner: the pipeline has ended.
+// stopped replaces calcgraph.ErrStopped by dataplane.ErrStopped. Both mean that the pipeline has
+// ended.
 func stopped(err error) error {
 	if errors.Is(err, calcgraph.ErrStopped) {
 		return dataplane.ErrStopped
@@ -268,7 +275,7 @@ func stopped(err error) error {
 	return err
 }
 
-// conflicts wakes those who wait for a conflict. It is safe for concurrent use.
+// conflicts wakes goroutines that wait for a conflict of interfaces. It is safe for concurrent use.
 type conflicts struct {
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced when a conflict begins or ends
@@ -276,7 +283,7 @@ type conflicts struct {
 
 func newConflicts() *conflicts { return &conflicts{changed: make(chan struct{})} }
 
-// wake makes the calls of wait look again.
+// wake makes the calls of wait call their function again.
 func (c *conflicts) wake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -284,8 +291,8 @@ func (c *conflicts) wake() {
 	c.changed = make(chan struct{})
 }
 
-// wait waits until conflict returns an error, and returns that. It returns nil if the context is
-// done before.
+// wait waits until conflict returns an error, and returns this error. It returns nil if ctx is done
+// first.
 func (c *conflicts) wait(ctx context.Context, conflict func() error) error {
 	for {
 		c.mu.Lock()
@@ -302,8 +309,9 @@ func (c *conflicts) wait(ctx context.Context, conflict func() error) error {
 	}
 }
 
-// sameLink reports whether the endpoint has the link of e. Another source may have the endpoint too,
-// without its MAC address.
+// sameLink reports whether the endpoint has the interface and the MAC address of e. A missing MAC
+// address is equal to any, because the endpoint may come from another source that does not know the
+// address.
 func sameLink(got *dataplane.Endpoint, e *policy.WorkloadEndpoint) bool {
 	return (got.MAC == e.MAC || got.MAC == "") && got.Interface == e.Interface
 }
@@ -322,5 +330,5 @@ func hasAddresses(got *dataplane.Endpoint, e *policy.WorkloadEndpoint) bool {
 	return true
 }
 
-// VerdictLog returns where verdicts are logged.
+// VerdictLog returns Config.VerdictLog.
 func (p *Pipeline) VerdictLog() render.VerdictLog { return p.cfg.VerdictLog }

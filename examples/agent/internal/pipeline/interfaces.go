@@ -14,25 +14,25 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// interfaceIndex has the interfaces of the valid endpoints of this node. An endpoint of a source without Yields owns
-// its interface. An endpoint of a source with Yields is in conflict while an endpoint with another key owns its
-// interface. The order of updates does not matter.
+// interfaceIndex has the interfaces of the valid endpoints of this node. An endpoint of a source
+// without Yields owns its interface. An endpoint of a source with Yields is in conflict while an
+// endpoint with another key owns its interface. The result does not depend on the order of updates.
 //
-// It is safe for concurrent use.
+// An interfaceIndex is safe for concurrent use.
 type interfaceIndex struct {
 	node   string
 	read   func() (*interfaces.Snapshot, error)
 	logger *slog.Logger
 
 	mu        sync.Mutex
-	owners    map[policy.Key]interfaceOwner // of sources that do not yield
-	yielding  map[policy.Key]string         // the interface's name
+	owners    map[policy.Key]interfaceOwner // endpoints of sources that do not yield
+	yielding  map[policy.Key]string         // the name of the interface
 	conflicts map[policy.Key]error
 }
 
 // interfaceOwner identifies the interfaces of an endpoint: by name, or by the addresses that a host
-// endpoint expects. A host endpoint for all interfaces does not govern those of workloads. So it
-// owns only interfaces with one of its expected addresses.
+// endpoint expects. A host endpoint for all interfaces has no effect on the interfaces of
+// workloads. Therefore it owns only interfaces with one of its expected addresses.
 type interfaceOwner struct {
 	name      string
 	addresses []netip.Addr
@@ -47,7 +47,8 @@ func newInterfaceIndex(node string, logger *slog.Logger, read func() (*interface
 	}
 }
 
-// ownerOf returns the interfaces of an endpoint; zero if it is invalid or on another node.
+// ownerOf returns the interfaces of an endpoint. It returns zero if the endpoint is invalid or on
+// another node.
 func (i *interfaceIndex) ownerOf(u policy.Update) (owner interfaceOwner) {
 	switch e := u.Resource.(type) {
 	case *policy.WorkloadEndpoint:
@@ -139,8 +140,8 @@ func (i *interfaceIndex) updateConflictLocked(key policy.Key, snapshot *interfac
 	return (before == nil) != (i.conflicts[key] == nil)
 }
 
-// conflictLocked returns an error if an endpoint other than the given one owns the interface. The
-// error names the owner with the smallest key.
+// conflictLocked returns an error if an endpoint other than except owns the interface. The error
+// names the owner with the smallest key.
 func (i *interfaceIndex) conflictLocked(name string, except policy.Key, snapshot *interfaces.Snapshot) error {
 	var first *policy.Key
 	var expected netip.Addr

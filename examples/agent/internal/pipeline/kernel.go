@@ -11,17 +11,18 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wireguard"
 )
 
-// kernel is the dataplanes that program this machine.
+// kernel has the dataplanes that program the kernel of this machine.
 type kernel struct {
 	table      *nft.Dataplane
-	encryption *wireguard.Dataplane // nil without Config.Wireguard
+	encryption *wireguard.Dataplane // nil unless Config.Wireguard is set
 	routing    *routes.Dataplane
 	before     func() error // Config.BeforeWrite
 	// noGracePeriod is applier.Stats.NoGracePeriod.
 	noGracePeriod bool
 }
 
-// openKernel opens the dataplanes. Errors: the configuration, and what cannot be opened.
+// openKernel opens the dataplanes. Errors: the configuration is invalid, or a dataplane cannot be
+// opened.
 func openKernel(cfg Config) (k *kernel, err error) {
 	k = &kernel{before: cfg.BeforeWrite}
 	k.table, err = nft.New(nft.Config{
@@ -43,8 +44,9 @@ func openKernel(cfg Config) (k *kernel, err error) {
 	return k, nil
 }
 
-// dataplanes returns the dataplanes in the order in which they are called: policy first, so that no endpoint has a
-// route before it has its policy, and nothing has a route before it is encrypted.
+// dataplanes returns the dataplanes in the order in which they are called: policy, encryption,
+// routes. In this order, no endpoint has a route before it has its policy, and no prefix has an
+// unencrypted route before packets to it are encrypted.
 func (k *kernel) dataplanes() []dataplane.Dataplane {
 	list := []dataplane.Dataplane{k.table}
 	if k.encryption != nil {

@@ -14,15 +14,17 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// places are the lines of manifests that the doubts of policies come from. A policy in doubt is in
-// force, so it is not reported as rejected: the log has one message for it, with its place. It is
-// safe for concurrent use.
+// places has the lines of manifests that doubts come from. A doubt is a field of a policy's rule
+// that is not understood. The policy is in force nevertheless, and is not reported as rejected: the
+// log has one message for it, with the lines.
+//
+// A places is safe for concurrent use.
 type places struct {
 	mu sync.Mutex
 	of map[policy.Key]map[policy.Problem]string
 }
 
-// record records the places of the policies in a file, and returns the problems that are no doubts.
+// record records the lines of doubts in a file, and returns the problems that are no doubts.
 func (p *places) record(resources []policy.Resource, problems []error) (others []error) {
 	var doubted []*policy.Policy
 	found := map[policy.Key]map[policy.Problem]string{}
@@ -61,7 +63,8 @@ func isDoubt(r *policy.Policy, at *manifest.Error, found map[policy.Problem]stri
 	return false
 }
 
-// take returns the known places of doubts, and removes those of the policy if it has no doubts.
+// take returns the known lines of a policy's doubts. If the policy has no doubts any more, it
+// forgets its lines.
 func (p *places) take(key policy.Key, doubt *policy.DoubtError) (list []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,8 +11,9 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// prefixCheck warns of a workload of this node whose interface does not begin with the prefix.
-// Policy governs it as long as the endpoint exists. After that no rule drops its packets.
+// prefixCheck warns if the interface of a workload of this node does not begin with
+// Config.InterfacePrefix. Policy applies to such an interface as long as its endpoint exists. After
+// that, no rule drops its packets.
 type prefixCheck struct {
 	node, prefix string
 	logger       *slog.Logger
@@ -23,7 +24,8 @@ func newPrefixCheck(cfg Config) *prefixCheck {
 	return &prefixCheck{node: cfg.Node, prefix: cmp.Or(cfg.InterfacePrefix, "way"), logger: cfg.Logger}
 }
 
-// check checks the endpoints among the updates, and logs the first of them only.
+// check checks the endpoints among the updates. It logs only the first endpoint with such an
+// interface.
 func (c *prefixCheck) check(updates []policy.Update) {
 	for _, u := range updates {
 		e, ok := u.Resource.(*policy.WorkloadEndpoint)

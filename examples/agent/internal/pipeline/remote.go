@@ -13,18 +13,22 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wire"
 )
 
-// ErrRemote is returned for data that only the process with the dataplanes has; see Config.Sockets.
+// ErrRemote means that only the process that programs the kernel has the data; see Config.Sockets.
 var ErrRemote = errors.New("pipeline: the dataplanes are in another process")
 
 // remoteNames returns the names of the sockets, in the order in which the dataplanes are called.
 func remoteNames() []string { return []string{"policy", "routes"} }
 
-// ServeDataplanes runs nftables and routes for the pipeline of another process, whose Config.Sockets is cfg.Sockets,
-// until ctx is done. It waits for that process, also after it has ended. Without that process, and after the end, the
-// kernel state stays. Of cfg, it uses the fields that configure the kernel state, except Wireguard. It does not use
-// fields about sources, and hooks.
+// ServeDataplanes programs nftables and routes for a pipeline in another process, until ctx is
+// done. The pipeline's Config.Sockets must be the same folder as cfg.Sockets. ServeDataplanes waits
+// until the other process runs, and waits again after it has ended. Meanwhile, and after
+// ServeDataplanes has returned, the kernel state stays.
 //
-// Errors: an invalid configuration; sockets and files that cannot be opened; nil once ctx is done.
+// ServeDataplanes uses the fields of cfg that configure the kernel state, except Wireguard. It does
+// not use the fields about sources, nor functions except BeforeWrite.
+//
+// Errors: the configuration is invalid, or a socket or file cannot be opened. It returns nil once
+// ctx is done.
 func ServeDataplanes(ctx context.Context, cfg Config) (err error) {
 	cfg = cfg.withDefaults()
 	cfg.Wireguard = nil
@@ -48,7 +52,7 @@ func ServeDataplanes(ctx context.Context, cfg Config) (err error) {
 	return Together(ctx, tasks...)
 }
 
-// remote is the dataplanes of another process, which runs ServeDataplanes.
+// remote has the dataplanes that stand for those of another process, which runs ServeDataplanes.
 type remote struct {
 	servers   []*wire.Server
 	listeners []net.Listener
@@ -78,7 +82,7 @@ func (r *remote) dataplanes() (list []dataplane.Dataplane) {
 	return list
 }
 
-// serve accepts the other process until ctx is done.
+// serve accepts connections of the other process until ctx is done.
 func (r *remote) serve(ctx context.Context) error {
 	var tasks []func(context.Context) error
 	for i, s := range r.servers {

@@ -19,8 +19,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Load reads the directories once. The errors report parts that have no effect, except valid objects that give no
-// resource, such as a Service.
+// Load reads the directories once. It returns an error for each part of a file that has no effect,
+// except valid objects that have no effect on policy, such as a Service.
 func Load(cfg Config) (verdict.World, []error) {
 	cfg = cfg.withDefaults()
 	world := verdict.World{}
@@ -40,8 +40,8 @@ func Load(cfg Config) (verdict.World, []error) {
 	})
 }
 
-// RuleOrigins returns where the manifests have the rules of policies, by the IDs of the rules. It reads the directory.
-// A rule that was changed since has another ID.
+// RuleOrigins returns the places of rules in the manifests, by the IDs of the rules. It reads the
+// directory at each call. When a rule is changed, its ID changes.
 func RuleOrigins(cfg Config) map[string]manifest.RuleOrigin {
 	origins := map[string]manifest.RuleOrigin{}
 	if cfg.Manifests == "" {
@@ -49,7 +49,7 @@ func RuleOrigins(cfg Config) map[string]manifest.RuleOrigin {
 	}
 	reader := cfg.reader()
 	reader.Rule = func(id string, at manifest.RuleOrigin) {
-		if _, twice := origins[id]; !twice { // of two objects of one name, the first counts
+		if _, twice := origins[id]; !twice { // of two objects with one name, the first is used
 			origins[id] = at
 		}
 	}
@@ -57,8 +57,8 @@ func RuleOrigins(cfg Config) map[string]manifest.RuleOrigin {
 	return origins
 }
 
-// ofSettings reports whether the error is about settings of the agent, which are no manifests for
-// others.
+// ofSettings reports whether the error is about settings of the agent, which the reader of
+// manifests does not know.
 func ofSettings(err error) bool {
 	var e *manifest.Error
 	return errors.As(err, &e) && e.Object.Kind == settings.Kind
@@ -87,10 +87,11 @@ func (c Config) readResources() (resources []policy.Resource, errs []error) {
 	return resources, slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 }
 
-// Render returns the table that Run would program for a world, without touching the kernel.
+// Render returns the table that Run would program for the objects in world. It does not use the
+// kernel.
 //
-// Errors: a config that is not valid, and a *dataplane.ApplyError for each object that cannot be
-// rendered; the table is that of all others.
+// Errors: the Config is invalid. There is also an error for each object that is rejected or cannot
+// be rendered; then the table is that of all other objects.
 func Render(cfg Config, world verdict.World) (*ruleset.Table, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err

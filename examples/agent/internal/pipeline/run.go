@@ -24,12 +24,12 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// grace is the time to wait for the transaction in progress at the end of a pipeline.
+// grace is how long the end of a pipeline waits for the transaction in progress.
 const grace = 10 * time.Second
 
-// Run programs the desired state of the sources, and every change of it, until ctx is done. It then completes the
-// transaction in progress, and returns nil. The kernel state stays, so policy is still enforced, and the next Run
-// adopts it.
+// Run programs the desired state of the sources, and every change of this state, until ctx is done.
+// Then it completes the transaction in progress, and returns nil. The kernel state stays, and
+// policy is still enforced. The next Run reads the kernel state and changes only what differs.
 func Run(ctx context.Context, cfg Config) error {
 	p, err := New(cfg)
 	if err != nil {
@@ -38,7 +38,8 @@ func Run(ctx context.Context, cfg Config) error {
 	return p.Run(ctx)
 }
 
-// Pipeline is the agent's parts, wired. Its methods may be called from any goroutine; Run once.
+// Pipeline connects the parts that read, compute and program the desired state. Its methods may be
+// called from any goroutine, and Run only once.
 type Pipeline struct {
 	cfg    Config
 	source *sources
@@ -46,9 +47,9 @@ type Pipeline struct {
 	driver *dataplane.Driver
 	rounds rounds
 	dirs   map[string]*directory // by the name of the source
-	kernel *kernel               // nil with Config.Sockets
-	remote *remote               // nil without Config.Sockets
-	server *policysync.Server    // nil without Config.PolicySync
+	kernel *kernel               // nil if Config.Sockets is set
+	remote *remote               // nil unless Config.Sockets is set
+	server *policysync.Server    // nil unless Config.PolicySync is set
 
 	interfaces *interfaceIndex
 	conflicts  *conflicts
@@ -59,9 +60,10 @@ type Pipeline struct {
 	places   places
 }
 
-// New wires a pipeline, which Run must be called for: it opens sockets. It touches nothing yet.
+// New returns a Pipeline. It opens sockets, which only Run closes: call Run. It does not change the
+// kernel state.
 //
-// Errors: those of the configuration, and of what cannot be opened.
+// Errors: the configuration is invalid; a file or socket cannot be opened.
 func New(cfg Config) (*Pipeline, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -162,8 +164,8 @@ func (p *Pipeline) unionConfig(list []datastore.NamedSource) datastore.UnionConf
 	}
 }
 
-// conflict reports that an endpoint is absent because its interface belongs to another one, or no
-// longer is, if err is nil.
+// conflict reports that an endpoint is absent because its interface belongs to another one. If err
+// is nil, it reports that the endpoint is no longer absent.
 func (p *Pipeline) conflict(key policy.Key, err error) {
 	if p.conflicts.wake(); err == nil {
 		p.cfg.Logger.Info("no longer rejected: no other endpoint has its interface", "object", key)
@@ -195,8 +197,8 @@ func (p *Pipeline) driverConfig() dataplane.DriverConfig {
 	}
 }
 
-// dataplanes returns the dataplanes in the order in which they are called. Processes in workloads come last: they learn
-// of a change once the kernel enforces it.
+// dataplanes returns the dataplanes in the order in which they are called. The policysync.Server
+// comes last, so that processes in workloads receive a change only once the kernel enforces it.
 func (p *Pipeline) dataplanes() (list []dataplane.Dataplane) {
 	if p.remote != nil {
 		list = p.remote.dataplanes()
@@ -242,7 +244,7 @@ func (p *Pipeline) drive(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
 		limited, cancel := context.WithTimeout(whole, grace)
 		defer cancel()
-		_ = p.driver.Shutdown(limited) // Run ends with it, if cut short
+		_ = p.driver.Shutdown(limited) // after the error of its context, driver.Run ends as well
 	})
 	defer stop()
 	if err := p.driver.Run(whole); err != nil {
@@ -262,8 +264,9 @@ func (p *Pipeline) close() (err error) {
 	return errors.Join(err, p.kernel.close())
 }
 
-// Together runs all functions until the first of them ends or ctx is done, and waits for the rest.
-// It returns nil if ctx is done, and otherwise the error of the first.
+// Together runs all functions until the first of them ends or ctx is done. Then it cancels their
+// context, and waits for all of them. It returns nil if ctx is done, and otherwise the error of the
+// function that ended first.
 func Together(ctx context.Context, tasks ...func(context.Context) error) error {
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -275,7 +278,7 @@ func Together(ctx context.Context, tasks ...func(context.Context) error) error {
 	for range tasks {
 		err := <-ended
 		if first == nil && inner.Err() == nil {
-			first = err // what ends later ends because of this one
+			first = err // the others end because of this one
 		}
 		cancel()
 	}
@@ -291,7 +294,7 @@ const (
 	SourceResources = "resources"
 )
 
-// sources opens the directories and adds the sources that were given.
+// sources opens the directories, and returns them with Config.Sources.
 func (p *Pipeline) sources(previous *Pipeline) ([]datastore.NamedSource, error) {
 	var sources []datastore.NamedSource
 	add := func(name, path string, cfg datastore.DirConfig) error {
@@ -349,7 +352,7 @@ func (c Config) renderer() render.Config {
 	}
 }
 
-// routes returns how routes are to be kept.
+// routes returns the configuration of the dataplane of routes.
 func (c Config) routes() routes.Config {
 	return routes.Config{
 		NetNS: c.NetNS, Protocol: c.RouteProtocol, ForwardAllIPv6: c.ForwardIPv6, SysctlFile: c.SysctlFile,

@@ -11,20 +11,21 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// sources are all sources as one. An endpoint of a source that yields is left out while its
-// interface belongs to another endpoint.
+// sources combines all sources into one. It leaves out an endpoint of a source with Yields while
+// the endpoint's interface belongs to another endpoint.
 //
-// It is safe for concurrent use, and runs once.
+// A sources is safe for concurrent use, and runs once.
 type sources struct {
 	*datastore.Union
 	list       []datastore.NamedSource
 	interfaces *interfaceIndex
-	// conflict is called with an error when an endpoint becomes absent because its interface belongs
-	// to another one, and with nil when that ends. The union is locked meanwhile.
+	// conflict is called with an error when an endpoint becomes absent because its interface
+	// belongs to another one. It is called with nil when the endpoint is no longer absent. The
+	// union is locked during the call.
 	conflict func(key policy.Key, err error)
 }
 
-// newSources returns the union of the sources of cfg, whose Exclude it sets.
+// newSources returns the union of the sources of cfg. It sets the Exclude of cfg.
 func newSources(
 	cfg datastore.UnionConfig, index *interfaceIndex, conflict func(policy.Key, error),
 ) (s *sources, err error) {
@@ -60,8 +61,7 @@ func (s *sources) exclude(declared, yielding []policy.Update) map[policy.Key]boo
 	return excluded
 }
 
-// worldWith returns the world as it would be with some objects before those of the sources, and
-// without the sources of the given names.
+// worldWith implements Pipeline.WorldWith.
 func (s *sources) worldWith(first verdict.World, without ...string) verdict.World {
 	all := make([]verdict.World, len(s.list))
 	for i, source := range s.list {
@@ -97,7 +97,8 @@ func (s *sources) worldWith(first verdict.World, without ...string) verdict.Worl
 	return world
 }
 
-// hasLocal reports whether a source has an endpoint of this node, except those of the given names.
+// hasLocal reports whether a source has an endpoint with the key on this node. The sources named in
+// without are not considered.
 func (s *sources) hasLocal(key policy.Key, without ...string) bool {
 	for name, r := range s.Versions(key) {
 		e, ok := r.(*policy.WorkloadEndpoint)

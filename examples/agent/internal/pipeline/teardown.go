@@ -13,13 +13,17 @@ import (
 	"github.com/wayleave/wayleave/dataplane/routes"
 )
 
-// Teardown removes the kernel state that a Run with this Config or an earlier process programmed: routes, neighbour
-// entries and tunnels, then WireGuard devices with their routes and rules, then the table. It restores the sysctls
-// whose previous values are known. It returns the changes as commands of nft, ip, bridge and sysctl. If a dataplane
-// fails, it leaves out the commands that a second plan still contains; without a second plan, it returns all of them.
-// With dry it only plans. It ignores Sources, Node and all other fields that describe the desired state.
+// Teardown removes the kernel state that a Run with this Config or an earlier process programmed.
+// First it removes routes, neighbour entries and tunnels, then WireGuard devices with their routes
+// and rules, then the nftables table. It restores the sysctls whose former values are known. It
+// ignores Sources, Node and all other fields that describe the desired state.
 //
-// Errors: a join of those of the dataplanes. Each removes what it can despite errors of others.
+// Teardown returns the changes as commands of nft, ip, bridge and sysctl. If a dataplane fails, it
+// plans a second time, and leaves out the commands that the second plan still contains. If it
+// cannot plan a second time, it returns all commands. With dry it only plans.
+//
+// Errors: a join of the errors of the dataplanes. If one dataplane fails, the others are removed
+// nevertheless.
 func Teardown(ctx context.Context, cfg Config, dry bool) (commands []string, err error) {
 	cfg = cfg.withDefaults()
 	var errs []error
@@ -43,7 +47,7 @@ type teardownPart struct {
 		Teardown(context.Context) error
 		Close() error
 	}
-	prefix string // of each command: "nft " or empty
+	prefix string // the beginning of each command: "nft " or empty
 }
 
 func openWireguard(cfg Config) (teardownPart, error) {
@@ -63,9 +67,8 @@ func openTable(cfg Config) (teardownPart, error) {
 	return teardownPart{dataplane: table, prefix: "nft "}, err
 }
 
-// remove removes the objects, and returns the commands of the changes. If it fails, it leaves out
-// the commands that a second plan still contains; if there is no second plan, it returns all of
-// them. With dry it only plans. If it cannot plan, it removes the objects nevertheless.
+// remove removes the objects, and returns the commands of the changes, as Teardown does. With dry
+// it only plans. If it cannot plan, it removes the objects nevertheless.
 func (p teardownPart) remove(ctx context.Context, dry bool) (commands []string, err error) {
 	commands, planErr := p.plan(ctx)
 	if dry {

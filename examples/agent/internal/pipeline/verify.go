@@ -19,14 +19,15 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// verifications is how often Verify begins again because the table changed meanwhile.
+// verifications is how often Verify compares at most, if the table changes each time.
 const verifications = 3
 
-// Verified is the result of Verify. String writes it for people, encoding/json for programs.
+// Verified is the result of Verify. String formats it for people, and encoding/json for programs.
 type Verified struct {
 	// Table is the name of the nftables table.
 	Table string `json:"table"`
-	// Kernel compares the kernel's table with the desired one. Nil: it was not read.
+	// Kernel compares the kernel's table with the desired one. Nil means that the kernel's table
+	// was not read.
 	Kernel *applier.Comparison `json:"kernel,omitempty"`
 	// Policy compares the desired table with policy.
 	Policy prove.Report `json:"policy"`
@@ -35,7 +36,7 @@ type Verified struct {
 // Differs reports whether there is a difference.
 func (v Verified) Differs() bool { return v.Kernel != nil && !v.Kernel.Equal() || !v.Policy.Agrees() }
 
-// String writes both comparisons over several lines.
+// String returns the text of both comparisons, on several lines.
 func (v Verified) String() string {
 	kernel := "not compared with the kernel"
 	if v.Kernel != nil {
@@ -44,8 +45,9 @@ func (v Verified) String() string {
 	return fmt.Sprintf("table %s %s\n%s", v.Table, kernel, v.Policy)
 }
 
-// Verify compares the table in the kernel with the desired one, and that with the policy of the sources.
-// It changes nothing. If there is a difference and the table changed meanwhile, it begins again.
+// Verify makes two comparisons: the table in the kernel with the desired table, and the desired
+// table with the policy of the sources. It changes nothing. If there is a difference and the table
+// changed during the call, it begins again.
 //
 // Errors: ErrRemote, and those of nft.Dataplane.Compare and prove.Table.
 func (p *Pipeline) Verify(
@@ -80,8 +82,8 @@ func (p *Pipeline) Verify(
 	return v, nil
 }
 
-// Prove compares a table with the policy of a world. Without the kernel, no interface is a port of one
-// of Config.Bridges.
+// Prove compares a table with the policy of the objects in world. It does not read the kernel, so
+// that no interface is taken for a port of one of Config.Bridges.
 //
 // Errors: those of prove.Table.
 func Prove(
@@ -91,7 +93,7 @@ func Prove(
 	return prover{cfg: cfg}.prove(ctx, world, table, limit, progress)
 }
 
-// prover proves the tables of a pipeline.
+// prover compares tables of a pipeline with policy.
 type prover struct {
 	cfg Config
 	// bridges is prove.Config.Bridges.
@@ -118,7 +120,8 @@ func (p prover) prove(
 	return v, err
 }
 
-// byAddress reports whether a host endpoint of the node is found by the addresses of its interface.
+// byAddress reports whether a host endpoint of the node has no interface name: then its interface
+// is found by the expected addresses.
 func byAddress(world verdict.World, node string) bool {
 	for _, r := range world {
 		if h, ok := r.(*policy.HostEndpoint); ok && h.Node == node && h.InterfaceName == "" {

@@ -9,15 +9,16 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wireguard"
 )
 
-// wireguardMark changes bits of the protocol number of routes, to get that of WireGuard objects: 219 becomes 236, the
-// default of package wireguard.
+// wireguardMark is combined with the protocol number of routes by exclusive or. The result is the
+// protocol number of WireGuard objects: 219 becomes 236, the default of package wireguard.
 const wireguardMark = 0x37
 
 // minProtocol is the first protocol number that is not the kernel's or the administrator's.
 const minProtocol = 5
 
-// wireguardProtocol returns the protocol number of the WireGuard objects. They must have a number of their
-// own: package routes removes unwanted rules and devices with its number, and package wireguard does so, too.
+// wireguardProtocol returns the protocol number of the WireGuard objects. It must differ from that
+// of routes, because the packages routes and wireguard each remove all unwanted rules and devices
+// with their number.
 func (c Config) wireguardProtocol() uint8 {
 	protocol := cmp.Or(c.RouteProtocol, routes.DefaultProtocol) ^ wireguardMark
 	if protocol < minProtocol {
@@ -26,7 +27,8 @@ func (c Config) wireguardProtocol() uint8 {
 	return protocol
 }
 
-// wireguardSysctlFile returns the path of the file with the previous values of sysctls. Each keeper needs its own file.
+// wireguardSysctlFile returns the path of the file with the former values of sysctls. It must
+// differ from that of routes: see routes.KeeperConfig.SysctlFile.
 func (c Config) wireguardSysctlFile() string {
 	if c.SysctlFile == "" {
 		return ""
@@ -37,7 +39,7 @@ func (c Config) wireguardSysctlFile() string {
 // defaultTable is the default of Config.Table.
 const defaultTable = "wayleave"
 
-// wireguard returns how traffic is to be encrypted.
+// wireguard returns the configuration of the dataplane of WireGuard.
 func (c Config) wireguard() wireguard.Config {
 	cfg := *c.Wireguard
 	cfg.Node, cfg.NetNS, cfg.Logger = c.Node, c.NetNS, c.Logger
@@ -46,8 +48,8 @@ func (c Config) wireguard() wireguard.Config {
 	return cfg
 }
 
-// OpenWireguard returns a dataplane that can plan the teardown of the WireGuard objects of a Run with this Config
-// or of an earlier process, and tear them down. It must not be used for anything else.
+// OpenWireguard returns a dataplane for teardown only: it can plan and make the removal of the
+// WireGuard objects that a Run with this Config or an earlier process programmed.
 func OpenWireguard(cfg Config) (*wireguard.Dataplane, error) {
 	cfg = cfg.withDefaults()
 	cfg.Wireguard = &wireguard.Config{Devices: []wireguard.Device{

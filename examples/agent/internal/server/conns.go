@@ -14,7 +14,8 @@ import (
 // logEvery is the minimum time between two log lines about the limit.
 const logEvery = time.Minute
 
-// conns has the open connections of a server, and limits their number. It is safe for concurrent use.
+// conns has the open connections of a server, and limits their number. It is safe for concurrent
+// use.
 type conns struct {
 	limit            int
 	evictAfter       time.Duration
@@ -41,8 +42,8 @@ func newConns(cfg Config) *conns {
 	}
 }
 
-// add adds a new connection. If there are too many, it closes another first, and waits until it
-// may. It returns the connection's context.
+// add adds a new connection. If there are too many, it first waits until it may close another one,
+// and closes that. It returns the context of the new connection.
 func (s *conns) add(ctx context.Context, c *conn) context.Context {
 	for {
 		wait := s.tryAdd(c)
@@ -74,9 +75,9 @@ func (s *conns) tryAdd(c *conn) (wait time.Duration) {
 	return 0
 }
 
-// closeOneLocked makes room for a new connection. It closes the longest idle connection, or the
-// longest request; if requests may not be ended and all connections have one, it closes the new
-// one. Otherwise it returns how long to wait.
+// closeOneLocked closes a connection in favour of a new one: the one that has been idle longest, or
+// else the one with the longest request. If it may close none yet, it returns how long to wait. But
+// if requests may not be ended and all connections have one, it closes the new connection.
 func (s *conns) closeOneLocked(added *conn) (wait time.Duration) {
 	victim, wait := s.victimLocked()
 	switch {
@@ -98,9 +99,9 @@ func (s *conns) closeOneLocked(added *conn) (wait time.Duration) {
 	return 0
 }
 
-// victimLocked returns the connection that has been idle longest, or else the one with the longest
-// request, if that has lasted for long enough. If none has, it returns nil and the time until one
-// may be closed. A signal on s.changed can end that wait earlier.
+// victimLocked returns the connection to close: the one that has been idle longest, or else the one
+// with the longest request. If that has not lasted long enough, it returns nil and the time until a
+// connection may be closed. A signal on s.changed can end that wait earlier.
 func (s *conns) victimLocked() (victim *conn, wait time.Duration) {
 	wait = time.Minute
 	for _, kind := range []struct {
@@ -159,8 +160,9 @@ func (s *conns) read(c *conn) {
 	}
 }
 
-// received records that a connection has received data. The first time, its idle time begins again, so that there is
-// time for the rest. Later calls have no effect, so the limit can close a client that sends slowly.
+// received records that a connection has received data. The first time, its idle time begins again,
+// so that the client has time to send the rest of its request. Later calls have no effect.
+// Therefore a client that sends slowly can be disconnected.
 func (s *conns) received(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,14 +190,14 @@ func (s *conns) notify() {
 	}
 }
 
-// conn is an open connection. Its fields belong to the lock of its conns.
+// conn is an open connection. conns.mu guards its fields.
 type conn struct {
 	net.Conn
 	owner *conns
 
-	in      *list.List // nil before the server reads from it
+	in      *list.List // nil before the server reads from the connection
 	element *list.Element
-	since   time.Time // when it joined the list
+	since   time.Time // when the connection joined the list
 	sent    bool      // the client has sent something
 }
 
@@ -206,7 +208,7 @@ func (c *conn) unlistLocked() {
 	}
 }
 
-// Read records that the connection reads, reads, and records the first data of the client.
+// Read reads from the connection. It records the first call, and the first data of the client.
 func (c *conn) Read(p []byte) (int, error) {
 	c.owner.read(c)
 	n, err := c.Conn.Read(p)

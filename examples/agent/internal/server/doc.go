@@ -1,25 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package server serves HTTP with limits, so that clients that send nothing, send slowly, read
-// slowly or leave cost little, and cannot keep others out.
+// Package server is an HTTP server with limits on time and on the number of connections. The limits
+// are for clients that connect and send nothing, that send or read slowly, or that disappear. Such
+// clients cost little, and cannot prevent other clients from connecting.
 //
 //	accept ─▶ over the limit? wait, then close the longest idle connection
 //	       ─▶ header in time? ─▶ body, in memory, in time? ─▶ handler ─▶ each write in time?
 //
-// A connection is idle from the server's first read on, while no handler serves it; it may be
-// sending a header or a body. Over the limit, a new connection waits until one has been idle for
-// Config.EvictAfter, and the server closes that one. Further connections wait in the listener's
-// queue, in their order.
+// Config.MaxConns limits the number of open connections. A client that connects when the limit is
+// reached gets its connection as follows:
 //
-// Connections that send slowly therefore never keep a new one out, however many there are. Clients
-// that reconnect all the time never end the connection of a client that sends its request at once.
+//  1. The new connection waits. Later ones wait in the listener's queue, in their order.
+//  2. The server looks for idle connections. A connection is idle while no handler serves it, even
+//     if the client is sending the header or body of a request.
+//  3. Once a connection has been idle for Config.EvictAfter, the server closes it, and serves the
+//     new one.
+//
+// The idle time of a connection begins when the server first reads from it, and once again when the
+// client first sends data. Data that the client sends later does not extend the time. This has two
+// consequences. Clients that send slowly cannot keep a new client out, however many they are. And a
+// client that sends its request at once is not disconnected before its handler runs, even if other
+// clients connect all the time.
 //
 // # Usage
 //
 //	err := server.Run(ctx, server.Config{Listener: l, Handler: mux, MaxConns: 256, Logger: logger})
 //
-// A handler that waits learns from the context of its request that the client has left, also if it
-// never reads the body: the body is in memory before the handler runs.
+// The server reads the body of a request into memory before the handler runs. Therefore the context
+// of the request ends when the client disconnects, even if the handler does not read the body.
 //
 // # Concurrency
 //
@@ -27,6 +35,6 @@
 //
 // # Errors
 //
-// Run returns the error of its context, or that the listener was closed. A listener that fails is
-// tried again, and the log has the cause.
+// Run returns the error of its context, or an error if the listener was closed. If accepting a
+// connection fails for another reason, the server logs the error and tries again.
 package server

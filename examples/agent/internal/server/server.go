@@ -13,38 +13,43 @@ import (
 	"time"
 )
 
-// Config of a server.
+// Config configures a server.
 type Config struct {
-	// Listener to serve, which Run closes. Required.
+	// Listener accepts the connections. Run closes it. Required.
 	Listener net.Listener
-	// Handler of the requests. Required.
+	// Handler handles the requests. Required.
 	Handler http.Handler
-	// MaxConns is the maximum number of open connections. A further one waits until the limit may close another one:
-	// see EvictAfter and EndRequestsAfter. Required.
+	// MaxConns is the maximum number of open connections. When there are as many, a new connection
+	// waits until the server may close another one: see EvictAfter and EndRequestsAfter. Required.
 	MaxConns int
-	// EvictAfter is the idle time after which the limit may close a connection. It begins again when the client sends
-	// for the first time. Further connections wait in the listener's queue meanwhile. Default: 100 ms.
+	// EvictAfter is the idle time after which the server may close a connection in favour of a new
+	// one. A connection is idle while no handler serves it. The time begins anew when the client
+	// sends data for the first time. Default: 100 ms.
 	EvictAfter time.Duration
-	// EndRequestsAfter is the time for which a request lasts before the limit may end it, if it may
-	// close no idle connection. Default: 0, the limit ends no request. A further connection is then
-	// closed if all others have a request.
+	// EndRequestsAfter is how long a handler must have served a request before the server may close
+	// its connection in favour of a new one. The server does so only if it may close no idle
+	// connection. Default: 0, which means never. Then a new connection is closed at once if
+	// handlers serve all others.
 	EndRequestsAfter time.Duration
-	// MaxBody is the limit of a request's body, in bytes. Default: 0, no request may have one.
+	// MaxBody is the maximum size of a request's body in bytes. Default: 0, no request may have a
+	// body.
 	MaxBody int64
-	// Closed is called for each connection that the limit closes. It must not block. Optional.
+	// Closed is called for each connection that the server closes because of MaxConns. It must not
+	// block. Optional.
 	Closed func()
-	// HeaderTimeout, BodyTimeout and IdleTimeout are for a request's header, for the header with
-	// the body, and between two requests. Default: 5 s, 30 s and 60 s.
+	// HeaderTimeout limits the time to receive a request's header, BodyTimeout the time to receive
+	// header and body. IdleTimeout limits the time between two requests. Default: 5 s, 30 s and 60
+	// s.
 	HeaderTimeout, BodyTimeout, IdleTimeout time.Duration
-	// WriteTimeout is for each write of a handler. Default: 10 s.
+	// WriteTimeout limits the time of each write of a handler. Default: 10 s.
 	WriteTimeout time.Duration
-	// ConnContext is that of http.Server. Optional.
+	// ConnContext is http.Server.ConnContext. Optional.
 	ConnContext func(context.Context, net.Conn) context.Context
 	// Logger receives errors of the listener and of connections. Default: none.
 	Logger *slog.Logger
 }
 
-// maxHeader is the limit of a request's header, in bytes.
+// maxHeader is the maximum size of a request's header in bytes.
 const maxHeader = 16 << 10
 
 func (c Config) withDefaults() Config {
@@ -77,7 +82,8 @@ func (c Config) validate() error {
 	return nil
 }
 
-// Run serves until ctx is done, and then closes all connections. It does not wait for handlers.
+// Run serves requests until ctx is done, and then closes all connections. It does not wait for
+// handlers.
 func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.validate(); err != nil {
 		return err
@@ -112,8 +118,8 @@ func Run(ctx context.Context, cfg Config) error {
 	return errors.Join(err, s.Close())
 }
 
-// listener makes http.Server log every error of Accept but that of a closed listener, and try again
-// a little later.
+// listener makes http.Server log an error of Accept and try again a little later. Only the error of
+// a closed listener ends the server.
 type listener struct {
 	net.Listener
 	conns *conns
@@ -143,7 +149,8 @@ func (temporary) Temporary() bool { return true }
 // Unwrap returns the cause.
 func (t temporary) Unwrap() error { return t.error }
 
-// handler reads the body, and bounds the time of writes.
+// handler reads the body of a request before it calls the handler of the Config, and limits the
+// time of writes.
 type handler struct {
 	cfg   Config
 	conns *conns
@@ -165,13 +172,13 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	_ = out.control.SetReadDeadline(time.Time{}) // otherwise the body's ends the request
+	_ = out.control.SetReadDeadline(time.Time{}) // otherwise the deadline of the body ends the request
 	h.conns.begin(r.Context())
 	defer h.conns.end(r.Context())
 	h.cfg.Handler.ServeHTTP(out, r)
 }
 
-// writer bounds the time of each write, so that a client that does not read ends its request.
+// writer limits the time of each write. If a client does not read, its request ends.
 type writer struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -186,11 +193,11 @@ func (w *writer) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// FlushError sends the buffer. It is for http.ResponseController.
+// FlushError sends the buffer. http.ResponseController calls it.
 func (w *writer) FlushError() error {
 	w.extend()
 	return w.control.Flush()
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the wrapped writer. http.ResponseController calls it.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
