@@ -16,34 +16,35 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// ruleBook finds rules by their ids, and endpoints by their addresses. It keeps them for a time after their deletion,
-// because a deleted rule may have decided about a packet. It is safe for concurrent use.
+// ruleBook finds rules by their IDs, and endpoints by their addresses. It keeps deleted rules and
+// endpoints for some time, because a deleted rule may have decided about a packet that is reported
+// later. It is safe for concurrent use.
 type ruleBook struct {
-	// full holds a token when most entries may be deleted ones: call age and fill.
+	// full has a token when most entries may belong to deleted objects. Then call age and fill.
 	full chan struct{}
 
 	mu         sync.Mutex
 	now, older page
-	limit      int // on the size of now
-	// interfaces has the names that were requested.
+	limit      int // maximum size of now
+	// interfaces caches names of interfaces, by index.
 	interfaces map[uint32]string
 }
 
-// page is a part of a book.
+// page has rules and endpoints: a ruleBook has a current and an older page.
 type page struct {
 	rules     map[string]rule
 	endpoints map[netip.Addr]string
 }
 
-// spare is the number of deleted entries, besides as many as there are present ones, that are kept; and the number of
-// interfaces.
+// spare is how many entries of deleted objects are kept, in addition to one for each present entry.
+// It also limits the number of interface names.
 const spare = 10_000
 
 func newPage() page { return page{rules: map[string]rule{}, endpoints: map[netip.Addr]string{}} }
 
 func (p page) size() int { return len(p.rules) + len(p.endpoints) }
 
-// rule is the place of a rule.
+// rule says which policy or profile has a rule, and where.
 type rule struct {
 	owner       policy.Key
 	tier        string
@@ -69,14 +70,16 @@ func (b *ruleBook) note(u policy.Update) {
 	}
 }
 
-// age removes the entries that were deleted before its last call. Call fill afterwards.
+// age removes the entries of objects that were deleted before the last call of age. Call fill
+// afterwards.
 func (b *ruleBook) age() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.now, b.older = newPage(), b.now
 }
 
-// fill adds the entries of a world. Entries that were added since newRuleBook or age are newer.
+// fill adds the entries of all objects in w. Entries that were added since newRuleBook or age are
+// newer than w, and stay.
 func (b *ruleBook) fill(w verdict.World) {
 	all := newPage()
 	for key, resource := range w {
@@ -89,7 +92,7 @@ func (b *ruleBook) fill(w verdict.World) {
 	b.now, b.limit = all, 2*all.size()+spare
 }
 
-// ruleLocked returns the rule of an id, if it is known.
+// ruleLocked returns the rule with an ID, if it is known.
 func (b *ruleBook) ruleLocked(id string) (rule, bool) {
 	if r, ok := b.now.rules[id]; ok {
 		return r, true
@@ -98,7 +101,7 @@ func (b *ruleBook) ruleLocked(id string) (rule, bool) {
 	return r, ok
 }
 
-// endpointLocked returns the name of the endpoint of an address; nothing if none is known.
+// endpointLocked returns the name of the endpoint with an address; empty if none is known.
 func (b *ruleBook) endpointLocked(addr netip.Addr) string {
 	return cmp.Or(b.now.endpoints[addr], b.older.endpoints[addr])
 }
@@ -120,7 +123,7 @@ func (b *ruleBook) interfaceLocked(index uint32, ask func(uint32) string) string
 
 // note processes an update.
 func (p page) note(u policy.Update) {
-	admitted, _ := u.Admit() // with other rules, if some fail closed; nil if it is not enforced
+	admitted, _ := u.Admit() // replaces rules that are not understood; nil for a resource that is not enforced
 	switch r := admitted.(type) {
 	case *policy.Policy:
 		p.noteRules(u.Key, r.TierName(), r.Ingress, r.Egress)
@@ -147,7 +150,8 @@ func (p page) noteDefaults(profiles []string) {
 	}
 }
 
-// noteMissing adds the rules that replace a missing profile of a name: they deny everything.
+// noteMissing adds the rules that replace a missing profile with a name. These rules deny
+// everything.
 func (p page) noteMissing(name string) {
 	key := (&policy.Profile{Name: name}).Key()
 	deny := []policy.Rule{{Action: policy.Deny, Metadata: &policy.RuleMetadata{
@@ -155,7 +159,7 @@ func (p page) noteMissing(name string) {
 	}}}
 	for _, direction := range []policy.Type{policy.Ingress, policy.Egress} {
 		if _, there := p.rules[policy.RuleIDs(key, direction, deny)[0]]; there {
-			return // a profile that does just that
+			return // a profile with the same rules
 		}
 	}
 	p.noteRules(key, "", deny, deny)

@@ -15,7 +15,7 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 )
 
-// errStarting is returned for requests before the first pipeline.
+// errStarting is the answer to requests before the first pipeline has started.
 var errStarting = errors.New("the agent is starting: try again in a moment")
 
 // starting returns why there is no pipeline yet.
@@ -26,8 +26,8 @@ func (d *Daemon) starting() error {
 	return errStarting
 }
 
-// waitingFor returns the names of the sources that are not in sync, each with its cause; "" if
-// there are none.
+// waitingFor returns the names of the sources that have not been read completely, each with its
+// cause; "" if there are none.
 func (d *Daemon) waitingFor(p *pipeline.Pipeline) string {
 	waiting := p.Waiting()
 	for i, name := range waiting {
@@ -36,8 +36,8 @@ func (d *Daemon) waitingFor(p *pipeline.Pipeline) string {
 	return strings.Join(waiting, "; ")
 }
 
-// unreadable returns, by the name of the source, why its directory cannot be read now. p is nil
-// before the first pipeline.
+// unreadable returns why directories cannot be read at the moment, by the name of the source. p is
+// nil before the first pipeline.
 func (d *Daemon) unreadable(p *pipeline.Pipeline) map[string]string {
 	causes := map[string]error{}
 	if p != nil {
@@ -52,7 +52,8 @@ func (d *Daemon) unreadable(p *pipeline.Pipeline) map[string]string {
 	return texts
 }
 
-// sourceCause returns the name of a source and, if it is known, why the source is not in sync.
+// sourceCause returns the name of a source and, if known, why the source has not been read
+// completely.
 func (d *Daemon) sourceCause(p *pipeline.Pipeline, source string) string {
 	if cause := d.unreadable(p)[source]; cause != "" {
 		return source + ": " + cause
@@ -70,8 +71,9 @@ func (d *Daemon) sourceCause(p *pipeline.Pipeline, source string) string {
 	return source
 }
 
-// sourcesNote returns the sources that cannot be read now but have been, each with its cause. The
-// agent stays ready: the objects read before stay in force.
+// sourcesNote returns the sources that cannot be read at the moment but have been read before, each
+// with its cause. The agent is still ready, because the objects that were read before stay in
+// force.
 func (d *Daemon) sourcesNote() string {
 	unreadable := d.unreadable(d.current())
 	if d.cluster != nil {
@@ -118,7 +120,7 @@ func (d *Daemon) components() []health.Component {
 		}), Note: d.sourcesNote},
 		{Name: "graph", Progress: progress(func(p *pipeline.Pipeline) (bool, uint64) {
 			s := p.RunnerStats()
-			return s.Pending > 0, s.Flushes + p.Driver().Stats().Attempts // a full queue is the driver's
+			return s.Pending > 0, s.Flushes + p.Driver().Stats().Attempts // the graph may wait for the driver
 		})},
 		{
 			Name: "driver",
@@ -135,8 +137,8 @@ func (d *Daemon) components() []health.Component {
 				return "nothing is in the kernel yet"
 			}),
 			Progress: progress(func(p *pipeline.Pipeline) (bool, uint64) {
-				// an object that fails and is retried now and then is no reason to restart the
-				// agent
+				// An object that fails and is retried now and then is no reason to restart the
+				// agent.
 				s := p.Driver().Stats()
 				return s.Applying, s.Attempts
 			}),

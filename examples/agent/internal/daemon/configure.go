@@ -18,10 +18,12 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// stored has the present settings among the manifests. A datastore.Dir reads the files and sends each settings object
-// as a network set, which only stored receives: its name is that of the object, and its "namespace" the file.
+// stored has the settings objects in the directory of manifests, and those of a shared store. A
+// datastore.Dir reads the files. It can send only resources of package policy. Therefore each
+// settings object is sent as a network set, whose name is that of the object and whose namespace is
+// the file. Only stored receives these sets.
 //
-// It is safe for concurrent use.
+// A stored is safe for concurrent use.
 type stored struct {
 	node    string
 	change  func()
@@ -31,13 +33,13 @@ type stored struct {
 	mu      sync.Mutex
 	settled bool
 	cause   error                         // why the directory cannot be read
-	layers  map[policy.Key]settings.Layer // as last read; also those that were deleted
+	layers  map[policy.Key]settings.Layer // as last read; may contain deleted objects
 	present map[policy.Key]struct{}
-	shared  cluster.Layers // of the store that nodes share
+	shared  cluster.Layers // settings of the store that nodes share
 }
 
-// newStored returns settings for a node. change is called once all have been read, and whenever
-// they may be others.
+// newStored returns the settings for a node. change is called once all settings have been read, and
+// whenever they may have changed.
 func newStored(node string, change func(), waiting func(cause error)) *stored {
 	return &stored{
 		node: node, change: change, waiting: waiting, ready: make(chan struct{}),
@@ -76,7 +78,7 @@ func (s *stored) decode(file string, data []byte) (carriers []policy.Resource, _
 		layer := found[name]
 		carrier := &policy.NetworkSet{Namespace: file, Name: name, Labels: maps.Clone(layer.Values)}
 		for i, p := range layer.Problems {
-			carrier.Labels[fmt.Sprintf("problem %d", i)] = p.Error() // another problem is news
+			carrier.Labels[fmt.Sprintf("problem %d", i)] = p.Error() // so that a new problem is a change
 		}
 		s.layers[carrier.Key()] = layer
 		carriers = append(carriers, carrier)
@@ -129,13 +131,15 @@ func (s *stored) current() (layers []settings.Layer, settled bool) {
 	return s.currentLocked(), s.settled
 }
 
-// currentLocked returns the layers for this node: first those for all nodes, and those of the shared store after those
-// of files. If several objects have one name, the first is used, and the others are problems.
+// currentLocked returns the layers for this node, in order of increasing precedence. Layers for all
+// nodes come before layers for this node; within each of these, files come before the shared store.
+// If several objects in files have the same name, the first is used, and the others are reported as
+// problems.
 func (s *stored) currentLocked() []settings.Layer {
 	var all, own, wrong []settings.Layer
 	for _, key := range slices.SortedFunc(maps.Keys(s.present), policy.Key.Compare) {
 		l := s.layers[key]
-		list := &wrong // its name is among its problems, or it is another node's
+		list := &wrong // the object has an invalid name, or is for another node
 		switch key.Name {
 		case settings.Global:
 			list = &all
@@ -160,7 +164,8 @@ func (s *stored) currentLocked() []settings.Layer {
 	return slices.Concat(all, s.shared.Global, own, s.shared.Node, wrong)
 }
 
-// reconsider computes the effective settings from all layers, and restarts the pipeline if necessary.
+// reconsider computes the effective settings from all layers, and restarts the pipeline if
+// necessary.
 func (d *Daemon) reconsider() {
 	d.deciding.Lock()
 	defer d.deciding.Unlock()
@@ -183,16 +188,17 @@ func (d *Daemon) reconsider() {
 	}
 	before := d.effective.Settings
 	d.effective = effective
-	before.LogLevel = effective.LogLevel // which needs no restart
+	before.LogLevel = effective.LogLevel // a new log level needs no restart
 	if before != effective.Settings && d.outdate != nil {
-		// At once: a source that has waited for these settings may send its objects next.
+		// End the pipeline at once: a source that has waited for these settings may send its
+		// objects next.
 		d.outdate()
 	}
 	d.mu.Unlock()
 	d.level.Set(effective.LogLevel)
 }
 
-// complain reports settings that have no effect; the previous ones stay in effect.
+// complain reports problems of settings. The previous settings stay in effect.
 func (d *Daemon) complain(level slog.Level, message string, problems []string) {
 	for _, problem := range problems {
 		d.logger.Log(context.Background(), level, message, "err", problem)
@@ -200,7 +206,7 @@ func (d *Daemon) complain(level slog.Level, message string, problems []string) {
 	}
 }
 
-// reread reads the settings of lower precedence than those of the datastore, each time that it receives a request.
+// reread replaces Config.Below each time that it receives new layers from Config.Reread.
 func (d *Daemon) reread(ctx context.Context) error {
 	for {
 		select {
@@ -212,8 +218,8 @@ func (d *Daemon) reread(ctx context.Context) error {
 	}
 }
 
-// replace has other settings below the datastore's, if all of them make sense. Those that cannot
-// change while the agent runs stay as they are.
+// replace replaces the settings with lower precedence than those of the datastore, if all new ones
+// are valid. Settings that cannot change while the agent runs keep their values.
 func (d *Daemon) replace(below []settings.Layer) {
 	fresh, err := settings.Resolve(slices.Concat(below, d.cfg.Above)...)
 	var problems []string

@@ -25,39 +25,44 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Config of a Daemon.
+// Config configures a Daemon.
 type Config struct {
-	// Below and Above are the settings with lower and higher precedence than those of the datastore. Later ones take
-	// precedence over earlier ones.
+	// Below and Above are settings with lower and with higher precedence than the settings in the
+	// datastore. In each list, later layers take precedence over earlier ones.
 	Below, Above []settings.Layer
-	// Reread receives replacements of Below, each time that its sources were read again. Settings that are invalid are
-	// in the log and the status, and the previous ones stay in effect. Optional.
+	// Reread receives a replacement of Below each time that the caller has read its sources again.
+	// If the new settings are invalid, the problems are in the log and in the status, and the
+	// previous settings stay in effect. Optional.
 	Reread <-chan []settings.Layer
-	// NetNS is a file descriptor of the network namespace to program. 0 means that of the process.
+	// NetNS is a file descriptor of the network namespace to program. 0 means the namespace of the
+	// process.
 	NetNS int
-	// Etcd is a client of the store that nodes share. Objects and settings are read from it, and the applied revision
-	// is reported to it. The caller closes it. Nil: there is none.
+	// Etcd is a client of an etcd that nodes share. The Daemon reads objects and settings from
+	// etcd, and reports the applied revision to it. The caller closes the client. Nil means that
+	// there is no etcd.
 	Etcd *etcd.Client
-	// Kubernetes has the clients of the API from which objects are read. Nil: there is none.
+	// Kubernetes has clients of the Kubernetes API, from which the Daemon reads objects and
+	// settings. Nil means that the API is not read.
 	Kubernetes *kube.Clients
-	// Sources makes more sources of desired state: the place for one of your own. Optional.
+	// Sources returns further sources of desired state, for example one of your own. It is called
+	// for each pipeline. Optional.
 	Sources func(settings.Settings) ([]datastore.NamedSource, error)
-	// Memory is the limit that the process must keep. Until rules or routes are written for the
-	// first time, Run ends with a *memory.ExceededError if it is not enough. By default there is none.
+	// Memory is the memory limit of the process. If the process exceeds it before the first rules
+	// or routes are written, Run ends with a *memory.ExceededError. The default is no limit.
 	Memory memory.Limit
-	// Exceeded is called with that error before Run ends. Run waits for running computations; a process that exits in
-	// Exceeded does not. Optional.
+	// Exceeded is called with the *memory.ExceededError before Run ends. A process can exit in
+	// Exceeded, because Run only returns after running computations have ended. Optional.
 	Exceeded func(error)
 	// Programmed is called after each attempt to program; it must not block. Optional.
 	Programmed func(pipeline.State)
-	// Log receives the log. Nil discards it.
+	// Log receives the log. Nil means no log.
 	Log io.Writer
 }
 
 // Daemon is the state of a run. It is safe for concurrent use.
 type Daemon struct {
 	cfg      Config
-	local    *settings.Effective // at the start, without the datastore's
+	local    *settings.Effective // at the start, without settings of the datastore
 	level    *slog.LevelVar
 	logger   *slog.Logger
 	registry *registered // nil if nothing can be registered
@@ -87,7 +92,7 @@ type Daemon struct {
 	problems  []string // with the datastore's settings
 	unread    []string // with the settings that were last read again
 	pipeline  *pipeline.Pipeline
-	outdate   func()                 // ends the pipeline, for another one; nil before the first
+	outdate   func()                 // ends the pipeline, so that a new one starts; nil before the first
 	replaced  chan struct{}          // closed and replaced when there is another pipeline
 	table     func() *ruleset.Table  // nil before the first attempt
 	books     map[*ruleBook]struct{} // of clients that follow verdicts
@@ -188,7 +193,7 @@ func newDaemon(cfg Config) (*Daemon, error) {
 // supervise runs one pipeline after the other.
 func (d *Daemon) supervise(ctx context.Context) error {
 	select {
-	case <-d.stored.ready: // the first pipeline has the datastore's settings already
+	case <-d.stored.ready: // now the settings of the datastore are known
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -236,8 +241,8 @@ func (d *Daemon) once(ctx context.Context) (restart bool, err error) {
 	return errors.Is(context.Cause(ctx), errOutdated), err
 }
 
-// open returns a pipeline for the present settings, and these settings. It records the pipeline's input to record,
-// unless that is nil. It calls outdate when the settings change.
+// open returns a pipeline for the current settings, and these settings. The pipeline writes its
+// input to record, unless record is nil. When the settings change, the Daemon calls outdate.
 func (d *Daemon) open(record io.Writer, outdate func()) (p *pipeline.Pipeline, s settings.Settings, err error) {
 	d.mu.Lock()
 	s = d.effective.Settings
@@ -246,8 +251,8 @@ func (d *Daemon) open(record io.Writer, outdate func()) (p *pipeline.Pipeline, s
 	d.mu.Unlock()
 	var sources []datastore.NamedSource
 	if d.kube != nil {
-		// Before registered endpoints: the API's labels of a pod take precedence over those of a registration without
-		// the API.
+		// The API comes before registered endpoints, so that the labels of a pod in the API take
+		// precedence over labels of a registration.
 		sources = append(sources, datastore.NamedSource{Name: kube.Name, Source: d.kube.Source()})
 	}
 	if d.registry != nil {
@@ -281,7 +286,7 @@ func (d *Daemon) open(record io.Writer, outdate func()) (p *pipeline.Pipeline, s
 	return p, s, nil
 }
 
-// withoutSettings removes the settings from a file; the rest is for the pipeline.
+// withoutSettings removes the settings from a file of manifests. The pipeline gets the rest.
 func withoutSettings(file string, data []byte) []byte {
 	_, rest := settings.Extract(file, data)
 	return rest
@@ -289,7 +294,7 @@ func withoutSettings(file string, data []byte) []byte {
 
 func (d *Daemon) programmed(s pipeline.State) {
 	d.mu.Lock()
-	d.table = s.Table // a function, so that the table is copied only for a request
+	d.table = s.Table // a method value, so that the table is copied only for a request
 	d.mu.Unlock()
 	if s.InSync {
 		d.inSync.reach()
@@ -308,8 +313,7 @@ func (d *Daemon) drifted(drift dataplane.Drift) {
 	d.events.publish("drift", drift.Object, driftText(drift))
 }
 
-// driftText describes the change of the object of a drift. The backend of routes does not name the interface that
-// changed.
+// driftText describes a drift. The backend of routes does not report which interface has changed.
 func driftText(drift dataplane.Drift) string {
 	switch {
 	case drift.Process != "":
@@ -346,7 +350,8 @@ func (d *Daemon) reject(err error) {
 	d.events.publish("rejected", "", err.Error())
 }
 
-// publishEndpoints publishes every change of an endpoint until ctx is done or the driver has stopped.
+// publishEndpoints publishes every change of an endpoint until ctx is done or the driver has
+// stopped.
 func (d *Daemon) publishEndpoints(ctx context.Context, p *pipeline.Pipeline) {
 	for c := range p.Driver().EndpointChanges(ctx) {
 		text := c.Status.State.String()
@@ -360,14 +365,14 @@ func (d *Daemon) publishEndpoints(ctx context.Context, p *pipeline.Pipeline) {
 	}
 }
 
-// current returns the pipeline, nil before the first.
+// current returns the current pipeline; nil before the first.
 func (d *Daemon) current() *pipeline.Pipeline {
 	p, _ := d.latest()
 	return p
 }
 
-// waitOn calls wait with a pipeline. If that one ends because settings have changed, it calls wait
-// with the next one.
+// waitOn calls wait with a pipeline. If the pipeline ends because settings have changed, it calls
+// wait with the next pipeline.
 func (d *Daemon) waitOn(ctx context.Context, p *pipeline.Pipeline, wait func(*pipeline.Pipeline) error) error {
 	for {
 		err := wait(p)
@@ -395,7 +400,8 @@ func (d *Daemon) next(ctx context.Context, p *pipeline.Pipeline) (*pipeline.Pipe
 	}
 }
 
-// latest returns the pipeline, nil before the first, and a channel that is closed when it is replaced.
+// latest returns the current pipeline (nil before the first), and a channel that is closed when the
+// pipeline is replaced.
 func (d *Daemon) latest() (*pipeline.Pipeline, <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package daemon is the process of the agent. It runs a pipeline, restarts it when settings change, and serves its API
-// on a Unix socket and over HTTP.
+// Package daemon runs the agent. It runs a pipeline, which programs the kernel, and replaces it by
+// a new one when settings change. It serves an API on a Unix socket, and health and metrics over
+// HTTP.
 //
 //	command line, environment, file ─┐                    ┌──▶ unix socket: package api
 //	AgentConfig in the manifests ────┴▶ settings ─▶ Daemon ──▶ HTTP: /livez /readyz /metrics
 //	                                                  │
 //	                                                  └──▶ pipeline, a new one when settings change
 //
-// A new pipeline adopts the kernel state of the previous one, so policy is enforced without a gap.
+// A new pipeline continues with the kernel state of the previous one and changes only what differs.
+// Therefore policy is enforced all the time.
 //
 // # Usage
 //
 //	err := daemon.Run(ctx, daemon.Config{Below: layers, Log: os.Stderr})
 //
-// Config.Sources has further sources of desired state, such as that of a cluster.
+// Config.Sources can add further sources of desired state.
 //
 // # Concurrency
 //
@@ -23,7 +25,13 @@
 //
 // # Errors
 //
-// Run returns nil once its context is done. It fails if the settings are invalid (with all problems), if it cannot
-// listen, and if it cannot continue, for example without the manifests' directory. Invalid settings in the datastore
-// are logged and in the status, and the previous ones stay in effect.
+// Run returns nil once its context is done. It returns an error in these cases:
+//
+//   - the settings on the command line, in the environment or in the file are invalid; the error
+//     contains all problems;
+//   - Run cannot listen on the socket or the HTTP address;
+//   - Run cannot continue, for example because a source has ended.
+//
+// Invalid settings in the datastore do not end Run. They are in the log and in the status, and the
+// previous settings stay in effect.
 package daemon

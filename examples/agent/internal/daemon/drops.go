@@ -17,15 +17,15 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// errNotLogged is of an agent that logs no verdicts.
+// errNotLogged is the error of an agent that logs no verdicts.
 var errNotLogged = errors.New(
 	"verdicts are not logged: set verdict-log-group, or give --group with one that something else logs to",
 )
 
-// wish has the parameters of a request for verdicts.
+// wish has the parameters of a client's request for verdicts.
 type wish struct {
 	group uint16
-	own   bool // the group is the one that the agent logs to, whichever that is
+	own   bool // the request named no group: group is the one that the agent logs to
 	rate  int
 	all   bool
 }
@@ -52,7 +52,7 @@ func wishOf(r *http.Request, log render.VerdictLog) (w wish, err error) {
 	return w, nil
 }
 
-// drops sends the logged verdicts until the client disconnects.
+// drops sends logged verdicts until the client disconnects.
 func (d *Daemon) drops(w http.ResponseWriter, r *http.Request) {
 	p, replaced := d.latest()
 	if p == nil {
@@ -65,7 +65,7 @@ func (d *Daemon) drops(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	book := newRuleBook()
-	d.follow(book) // before the world is looked at, so that nothing is missed in between
+	d.follow(book) // before World is called, so that no update in between is missed
 	defer d.unfollow(book)
 	book.fill(p.World())
 	l, err := d.taps.join(wish.group)
@@ -114,8 +114,8 @@ func (d *Daemon) drops(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// retune makes a listener listen to the present group of the agent's log, if the request named no group. Errors: those
-// of join; the listener does not change then.
+// retune makes a listener listen to the group to which the agent now logs, if the request named no
+// group. If it fails, it returns the error of join and the old listener.
 func (d *Daemon) retune(l *listener, w *wish, log render.VerdictLog) (*listener, error) {
 	if !w.own || !log.Enabled || log.Group == w.group {
 		return l, nil
@@ -129,14 +129,15 @@ func (d *Daemon) retune(l *listener, w *wish, log render.VerdictLog) (*listener,
 	return next, nil
 }
 
-// limiter permits a number of verdicts a second, and counts the others.
+// limiter limits the number of verdicts per second, and counts the verdicts that were left out.
 type limiter struct {
 	rate, left, missed int
 	since              time.Time
 }
 
-// pass returns the number of verdicts that were left out before this one, or -1 if this one is left out: it was not
-// requested, or there are too many. missed were left out before.
+// pass decides whether to send a verdict. If the verdict was not requested, or if there are too
+// many, it returns -1: leave it out. Otherwise it returns the number of verdicts that were left out
+// before. missed is the number of verdicts that the kernel or the agent missed before this one.
 func (l *limiter) pass(wanted bool, missed int, now time.Time) int {
 	l.missed += missed
 	if !wanted || !l.allows(now) {
@@ -172,7 +173,7 @@ func (d *Daemon) unfollow(b *ruleBook) {
 	delete(d.books, b)
 }
 
-// updated sends updates to the books of all clients that follow verdicts.
+// updated sends updates to all books that are followed.
 func (d *Daemon) updated(updates []policy.Update) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -183,8 +184,8 @@ func (d *Daemon) updated(updates []policy.Update) {
 	}
 }
 
-// interfaceName returns the name of an interface of the node, from its index; nothing for one that
-// is not there.
+// interfaceName returns the name of the interface of the node with an index; empty if there is
+// none.
 func (d *Daemon) interfaceName(index uint32) (name string) {
 	ask := func() error {
 		i, err := net.InterfaceByIndex(int(index))

@@ -26,28 +26,28 @@ import (
 const accounting = "/proc/sys/net/netfilter/nf_conntrack_acct"
 
 const (
-	// flowInterval is the time between two updates without requests: connections whose end was missed stay up to
-	// twice as long.
+	// flowInterval is the time between two updates without requests. If the end of a connection was
+	// missed, the connection stays for up to twice this time.
 	flowInterval = time.Minute
-	// flowAge is how old the counts of a request may be.
+	// flowAge is how old the counts in the answer to a request may be.
 	flowAge = time.Second
 	// flowRetry is the time after which counting is tried again.
 	flowRetry = 5 * time.Second
 )
 
-// errNoFlows is of an agent that counts no flows.
+// errNoFlows is the error of an agent that counts no flows.
 var errNoFlows = errors.New("flows are not counted: set flows and verdict-log-group")
 
 // flowCounter counts the flows of the node. It is safe for concurrent use.
 type flowCounter struct {
 	table *flows.Table
 
-	missed   atomic.Uint64 // verdicts that the kernel or the agent had no room for
+	missed   atomic.Uint64 // verdicts that did not fit the buffers of kernel or agent
 	counting atomic.Bool
 
 	mu      sync.Mutex  // held during a dump: neither verdicts nor metrics may wait for it
 	conn    connections // nil while nothing is counted
-	updated time.Time   // when the last update that did not fail ended
+	updated time.Time   // when the last successful update ended
 }
 
 // connections reads the connections of the kernel. *conntrack.Conn implements it.
@@ -66,11 +66,11 @@ func (d *Daemon) countFlows(ctx context.Context, p *pipeline.Pipeline) {
 			return
 		}
 		d.logger.Warn("flows are not counted for now", "err", err, "retry_in", flowRetry)
-		_ = pause(ctx, flowRetry) // the loop ends with ctx
+		_ = pause(ctx, flowRetry) // the loop ends when ctx is done
 	}
 }
 
-// countLogged counts flows until ctx is done or an error.
+// countLogged counts flows until ctx is done or an error occurs.
 func (d *Daemon) countLogged(ctx context.Context, p *pipeline.Pipeline) error {
 	if err := enableAccounting(d.cfg.NetNS); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (d *Daemon) countLogged(ctx context.Context, p *pipeline.Pipeline) error {
 	d.flows.use(conn)
 	defer d.flows.use(nil)
 	book := newRuleBook()
-	d.follow(book) // before the world is looked at, so that nothing is missed in between
+	d.follow(book) // before World is called, so that no update in between is missed
 	defer d.unfollow(book)
 	book.fill(p.World())
 	l, err := d.taps.join(p.VerdictLog().Group)
@@ -119,7 +119,8 @@ func (d *Daemon) countEntries(ctx context.Context, p *pipeline.Pipeline, book *r
 	}
 }
 
-// enableAccounting sets the sysctl in a network namespace. It is not restored: another program may rely on it by then.
+// enableAccounting sets the sysctl accounting in a network namespace. The agent does not restore
+// the former value, because another program may rely on the new one by then.
 func enableAccounting(netNS int) error {
 	set := func() error {
 		value, err := os.ReadFile(accounting)
@@ -134,7 +135,7 @@ func enableAccounting(netNS int) error {
 	return nsthread.In(netNS, set)
 }
 
-// use replaces the source of updates, and closes the one before.
+// use replaces the source of updates, and closes the previous one.
 func (c *flowCounter) use(conn connections) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,7 +162,7 @@ func (c *flowCounter) updates(ctx context.Context) error {
 	}
 }
 
-// update counts the packets of open connections, unless that was done shortly before.
+// update counts the packets of open connections, unless the last update was shortly before.
 func (c *flowCounter) update(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,7 +187,7 @@ func (c *flowCounter) stats() *metrics.Flows {
 	return &metrics.Flows{Totals: c.table.Totals(), Stats: c.table.Stats(), MissedVerdicts: c.missed.Load()}
 }
 
-// flow returns the verdict that an entry is about.
+// flow returns the verdict that an nflog entry reports.
 func (b *ruleBook) flow(e nflog.Entry) flows.Verdict {
 	decision, by, _ := strings.Cut(e.Prefix, " ")
 	b.mu.Lock()
@@ -209,7 +210,7 @@ func (b *ruleBook) flow(e nflog.Entry) flows.Verdict {
 	return v
 }
 
-// answerFlows answers with the flows as they are now.
+// answerFlows answers with the current counts of flows.
 func (d *Daemon) answerFlows(r *http.Request, _ *pipeline.Pipeline) (any, error) {
 	if err := d.flows.update(r.Context()); err != nil {
 		return nil, err

@@ -13,8 +13,8 @@ import (
 // backlog is the maximum number of pending events of a client.
 const backlog = 1024
 
-// hub sends events to clients that watch. A slow client misses events, and receives their number. It is safe for
-// concurrent use.
+// hub sends events to clients that watch. A client that is too slow misses events, and receives the
+// number of missed events. A hub is safe for concurrent use.
 type hub struct {
 	mu       sync.Mutex
 	watchers map[*watcher]struct{}

@@ -21,7 +21,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// status answers while the first pipeline waits for a directory, too: p is nil then.
+// status answers with the status of the agent. While the first pipeline waits for a directory, p is
+// nil.
 func (d *Daemon) status(_ *http.Request, p *pipeline.Pipeline) (any, error) {
 	d.mu.Lock()
 	problems := slices.Concat(d.unread, d.problems)
@@ -47,8 +48,8 @@ func (d *Daemon) status(_ *http.Request, p *pipeline.Pipeline) (any, error) {
 		return s, nil
 	}
 	d.addPipeline(&s, p)
-	// Ready is read last, so that it includes every dispute that s reports. A source that s reports as
-	// waiting may have come into sync since.
+	// Ready is read last, so that it includes every dispute that s reports. A source that s reports
+	// as waiting may have come into sync since.
 	s.Ready = d.health.CheckReady().OK && len(s.Waiting) == 0
 	return s, nil
 }
@@ -156,8 +157,8 @@ func (d *Daemon) endpoints(_ *http.Request, p *pipeline.Pipeline) (any, error) {
 	return list, nil
 }
 
-// rejectedEndpoints returns the registered endpoints that are absent because their interface
-// belongs to another endpoint.
+// rejectedEndpoints returns the registered endpoints that are not programmed because their
+// interface belongs to another endpoint.
 func (d *Daemon) rejectedEndpoints(p *pipeline.Pipeline) []api.Endpoint {
 	list := []api.Endpoint{}
 	if d.registry == nil {
@@ -176,7 +177,7 @@ func (d *Daemon) rejectedEndpoints(p *pipeline.Pipeline) []api.Endpoint {
 	return list
 }
 
-// text returns the message of an error; "" for nil.
+// text returns the text of an error; "" for nil.
 func text(err error) string {
 	if err == nil {
 		return ""
@@ -184,7 +185,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// texts returns things as text.
+// texts returns the texts of the items of a list.
 func texts[T fmt.Stringer](list []T) []string {
 	out := []string{}
 	for _, x := range list {
@@ -281,7 +282,8 @@ func (d *Daemon) explain(r *http.Request, p *pipeline.Pipeline) (any, error) {
 	})
 }
 
-// ruleOrigins returns the places of the rules of policies: in the manifests, and in the Kubernetes API.
+// ruleOrigins returns the places of the rules of policies: in the manifests, and in the Kubernetes
+// API.
 func (d *Daemon) ruleOrigins(ctx context.Context, p *pipeline.Pipeline, policies []policy.Key) flows.Origins {
 	origins := flows.Origins{}
 	if d.kube != nil {
@@ -293,7 +295,7 @@ func (d *Daemon) ruleOrigins(ctx context.Context, p *pipeline.Pipeline, policies
 	return origins
 }
 
-// wait returns once an endpoint is programmed as the sources now have it.
+// wait waits until an endpoint is programmed in the form that the sources now have.
 func (d *Daemon) wait(r *http.Request, p *pipeline.Pipeline) (any, error) {
 	q, err := read[api.Wait](r)
 	if err != nil {

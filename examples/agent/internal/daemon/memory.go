@@ -10,8 +10,8 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/memory"
 )
 
-// startGate orders the refusal of the start for lack of memory, and the first write of rules or routes. Only the first
-// of the two happens. It is safe for concurrent use.
+// startGate makes sure that only one of two events happens: the first write of rules or routes, or
+// the refusal of the start for lack of memory. It is safe for concurrent use.
 type startGate struct {
 	mu      sync.Mutex
 	refusal error
@@ -21,7 +21,8 @@ type startGate struct {
 
 func newStartGate() *startGate { return &startGate{writing: make(chan struct{})} }
 
-// allowWrite marks the start as writing, or returns the error of a refused start.
+// allowWrite records that a write begins. If the start was refused, it returns the error of the
+// refusal.
 func (s *startGate) allowWrite() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -32,7 +33,7 @@ func (s *startGate) allowWrite() error {
 	return s.refusal
 }
 
-// refuse refuses the start, and reports whether it came before the first write.
+// refuse refuses the start, unless a write has begun. It reports whether the start is refused.
 func (s *startGate) refuse(cause error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,8 +43,8 @@ func (s *startGate) refuse(cause error) bool {
 	return !s.wrote
 }
 
-// watchMemory fails if memory is not enough for the start. After the first write it only waits for
-// ctx: an agent that ended there would leave rules without routes.
+// watchMemory returns an error if memory is not enough for the start. After the first write, it
+// only waits until ctx is done: an agent that ended then could leave rules without routes.
 func (d *Daemon) watchMemory(ctx context.Context) error {
 	d.logger.Info("memory limit", "limit", d.cfg.Memory)
 	start, cancel := context.WithCancel(ctx)

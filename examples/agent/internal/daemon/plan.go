@@ -19,10 +19,10 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// maxFlows is the maximum number of flows that a plan tries, which takes some seconds.
+// maxFlows is the maximum number of flows that a plan evaluates. That many take some seconds.
 const maxFlows = 2_000_000
 
-// plan returns the changes that another folder of manifests would make.
+// plan returns the changes that another folder of manifests would cause.
 func (d *Daemon) plan(r *http.Request, p *pipeline.Pipeline) (any, error) {
 	folder, err := read[api.Folder](r)
 	if err != nil {
@@ -38,7 +38,8 @@ func (d *Daemon) plan(r *http.Request, p *pipeline.Pipeline) (any, error) {
 	return answer, err
 }
 
-// nextWorld returns the world with a folder instead of the manifests, or in addition to all objects.
+// nextWorld returns the objects that the agent would have with a folder in place of its manifests,
+// or in addition to all its objects.
 func nextWorld(p *pipeline.Pipeline, folder api.Folder) (next verdict.World, rejected []string) {
 	rejected = []string{}
 	files := verdict.World{}
@@ -64,7 +65,7 @@ func nextWorld(p *pipeline.Pipeline, folder api.Folder) (next verdict.World, rej
 	return p.WorldWith(files, pipeline.SourceManifests), rejected
 }
 
-// objects lists the objects that differ between two worlds, sorted.
+// objects lists the objects that differ between now and next, sorted.
 func objects(now, next verdict.World) []string {
 	list := []string{}
 	both := maps.Clone(now)
@@ -82,8 +83,9 @@ func objects(now, next verdict.World) []string {
 	return list
 }
 
-// flips returns the flows whose verdict would change. It tries flows between the pods that both worlds have at the same
-// addresses, and between these and all addresses in the policies.
+// flips adds to the answer the flows whose verdict would change. It evaluates flows between pods
+// that have the same addresses in now and next, and between these pods and all addresses in the
+// policies.
 func flips(ctx context.Context, answer *api.Plan, now, next verdict.World) error {
 	partition := probe.NewPartition(now, next)
 	run := probe.Comparison{
@@ -99,7 +101,7 @@ func flips(ctx context.Context, answer *api.Plan, now, next verdict.World) error
 	return run.Each(func(pair probe.PairChange) error {
 		for _, c := range pair.Changes {
 			if c.Before == c.After {
-				continue // denied by one side before, and by another after
+				continue // denied both times, but not by the same side
 			}
 			f := api.Flip{
 				From: pair.From, To: pair.To, Was: probe.Decisions(c.Example.Before),
@@ -114,7 +116,7 @@ func flips(ctx context.Context, answer *api.Plan, now, next verdict.World) error
 	})
 }
 
-// stable returns the pods that are in both worlds at the same addresses.
+// stable returns the pods that have the same addresses in now and next.
 func stable(now, next verdict.World) []probe.Party {
 	addresses := map[policy.Key][]netip.Addr{}
 	for _, pod := range probe.NewIndex(now).Endpoints() {

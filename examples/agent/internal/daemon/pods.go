@@ -16,10 +16,12 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// markPod marks an endpoint as a pod of the API if the request says so. The endpoint is then the link of the pod, whose
-// labels and profiles come from the API.
+// markPod marks an endpoint as a pod of the Kubernetes API, if the request has the pod's UID. Then
+// the registered endpoint only provides interface and addresses: labels and profiles come from the
+// API.
 //
-// Without a UID, the endpoint could get the labels of another pod of that name, so that is an error.
+// An empty UID is an error, because the endpoint could get the labels of another pod with the same
+// name.
 func (d *Daemon) markPod(e *policy.WorkloadEndpoint, request url.Values) error {
 	if d.kube == nil || !request.Has(api.PodUID) {
 		return nil
@@ -36,7 +38,7 @@ func (d *Daemon) markPod(e *policy.WorkloadEndpoint, request url.Values) error {
 	return nil
 }
 
-// podUID returns the UID of an endpoint that is a pod of the API.
+// podUID returns the UID of an endpoint, if the endpoint is a pod of the API.
 func (r *registered) podUID(e *policy.WorkloadEndpoint) (uid string, ok bool) {
 	if r.kube == nil || e == nil {
 		return "", false
@@ -45,7 +47,8 @@ func (r *registered) podUID(e *policy.WorkloadEndpoint) (uid string, ok bool) {
 	return uid, ok
 }
 
-// attach gives a pod of the API its link. It does nothing with an endpoint that is no pod.
+// attach sends interface and addresses of a pod to the source of the API. For an endpoint that is
+// no pod, it does nothing.
 func (r *registered) attach(e *policy.WorkloadEndpoint) error {
 	uid, ok := r.podUID(e)
 	if !ok {
@@ -54,7 +57,7 @@ func (r *registered) attach(e *policy.WorkloadEndpoint) error {
 	return r.kube.Attach(e, uid)
 }
 
-// attachAll attaches the pods that an earlier run has registered.
+// attachAll attaches the pods that were registered with an earlier process.
 func (r *registered) attachAll() (problems []error) {
 	for _, e := range r.All() {
 		if err := r.attach(e); err != nil {
@@ -64,8 +67,8 @@ func (r *registered) attachAll() (problems []error) {
 	return problems
 }
 
-// detach removes the link of a pod: that of the endpoint that was registered or, if it is nil, that of the pod with a
-// UID.
+// detach removes interface and addresses of a pod from the source of the API. The pod is that of
+// the endpoint e; if e is nil, it is the pod with the UID.
 func (r *registered) detach(key policy.Key, e *policy.WorkloadEndpoint, uid string) {
 	if known, ok := r.podUID(e); ok {
 		uid = known
@@ -75,18 +78,18 @@ func (r *registered) detach(key policy.Key, e *policy.WorkloadEndpoint, uid stri
 	}
 }
 
-// Run sends the receiver the endpoints but the pods of the API; see datastore.Source.
+// Run sends the registered endpoints to the receiver, except pods of the API; see datastore.Source.
 func (r *registered) Run(ctx context.Context, out datastore.Receiver) error {
 	return r.Registry.Run(ctx, &withoutPods{r, out})
 }
 
-// withoutPods is a receiver for which pods of the API are absent.
+// withoutPods passes endpoints on to a receiver, except pods of the API.
 type withoutPods struct {
 	registered *registered
 	datastore.Receiver
 }
 
-// Update passes on the endpoints that are no pods of the API.
+// Update passes on updates. For a pod of the API, it passes on a removal.
 func (w *withoutPods) Update(ctx context.Context, updates []policy.Update) error {
 	kept := make([]policy.Update, len(updates))
 	for i, u := range updates {
@@ -100,11 +103,11 @@ func (w *withoutPods) Update(ctx context.Context, updates []policy.Update) error
 	return w.Receiver.Update(ctx, kept)
 }
 
-// Barrier calls that of the receiver.
+// Barrier calls the Barrier of the receiver.
 func (w *withoutPods) Barrier(ctx context.Context) error { return datastore.Barrier(ctx, w.Receiver) }
 
-// waitPod waits until a pod of the API is programmed with its link. If the API does not have the pod yet, it
-// waits for that, too.
+// waitPod waits until a pod of the API is programmed with its interface and addresses. If the API
+// does not have the pod yet, waitPod waits for the pod, too.
 func (d *Daemon) waitPod(ctx context.Context, p *pipeline.Pipeline, e *policy.WorkloadEndpoint) error {
 	if err := d.kube.Barrier(ctx); err != nil {
 		return stopped(err)

@@ -15,8 +15,9 @@ type recordingState struct {
 	err  error  // why it has ended
 }
 
-// record begins a recording for the next pipeline, if it is enabled, and returns a function that ends it. A failure is
-// reported, and the agent continues without a recording.
+// record begins a recording for the next pipeline, if recording is enabled. It returns a function
+// that ends the recording. If it fails, it reports the failure, and the agent continues without a
+// recording.
 func (d *Daemon) record() (w io.Writer, done func()) {
 	path, limit := d.local.RecordFile, int64(d.local.RecordLimit)<<20
 	if path == "" {
@@ -52,8 +53,8 @@ func (d *Daemon) recordingNow() recordingState {
 	return d.recording
 }
 
-// recordingNote returns a note for the health of the agent that the recording has failed, which does not require a
-// restart.
+// recordingNote returns a note if the recording has failed. The note appears in the health of the
+// agent, and does not make the agent unhealthy.
 func (d *Daemon) recordingNote() string {
 	if err := d.recordingNow().err; err != nil {
 		return fmt.Sprintf("has ended: %v", err)

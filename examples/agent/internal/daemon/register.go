@@ -24,27 +24,27 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// sourceRegistered is the name of the source that the registered endpoints are.
+// sourceRegistered is the name of the source of registered endpoints.
 const sourceRegistered = "registered"
 
-// registered holds the endpoints that were registered over the socket. It also holds the endpoints
-// that were removed and may still be in the kernel: a new endpoint with their address waits for
-// them. It is safe for concurrent use.
+// registered has the endpoints that were registered over the socket. It also has endpoints that
+// were removed and may still be in the kernel: a new endpoint with one of their addresses waits
+// until they are removed there. It is safe for concurrent use.
 type registered struct {
 	*registry.Registry
-	// kube has the endpoints that are pods of its API; nil if there is none.
+	// kube is the source for endpoints that are pods of the Kubernetes API; nil if the API is not
+	// used.
 	kube *kube.API
 
 	mu       sync.Mutex // held while a change is checked and made
 	removals map[policy.Key]*removal
 }
 
-// removal is one removal of an endpoint. It has the addresses of the endpoint.
+// removal is one removal of an endpoint, with the addresses that the endpoint had.
 type removal struct{ addresses []netip.Addr }
 
-// openRegistry reads the registered endpoints. The agent must hold the lock of its socket. A CNI
-// plugin that gets the lock removes the file of an endpoint itself, so the agent must not have read
-// it before.
+// openRegistry reads the files of registered endpoints. The agent must hold the lock of its socket:
+// while no agent has the lock, a CNI plugin may take it and remove the file of an endpoint itself.
 func (d *Daemon) openRegistry() error {
 	if d.local.EndpointDir == "" {
 		return nil
@@ -65,8 +65,8 @@ func (d *Daemon) openRegistry() error {
 	return nil
 }
 
-// put registers an endpoint unless another registered one has one of its addresses or its
-// interface.
+// put registers an endpoint, unless another registered endpoint has its interface or one of its
+// addresses.
 func (r *registered) put(ctx context.Context, e *policy.WorkloadEndpoint) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,8 +89,9 @@ func (r *registered) put(ctx context.Context, e *policy.WorkloadEndpoint) error 
 	return nil
 }
 
-// remove removes an endpoint. It keeps and returns an endpoint with another MAC address than the
-// given one; "" is any MAC address. uid is that of the pod, if it is one.
+// remove removes an endpoint. If the registered endpoint has another MAC address than the given
+// one, it is kept and returned; "" matches any MAC address. uid is the UID of the pod, if the
+// endpoint is a pod.
 func (r *registered) remove(
 	ctx context.Context, key policy.Key, mac, uid string,
 ) (another *policy.WorkloadEndpoint, err error) {
@@ -110,16 +111,16 @@ func (r *registered) remove(
 	return nil, nil
 }
 
-// lastRemoval returns the last removal of an endpoint, or nil if the endpoint is out of the kernel
-// or registered again.
+// lastRemoval returns the last removal of an endpoint. It returns nil if the endpoint is no longer
+// in the kernel, or is registered again.
 func (r *registered) lastRemoval(key policy.Key) *removal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.removals[key]
 }
 
-// endRemoval records that an endpoint was out of the kernel after a removal. A later removal of the
-// endpoint does not end.
+// endRemoval records that the kernel no longer has an endpoint after a removal. If the endpoint was
+// registered and removed again since, the later removal has not ended.
 func (r *registered) endRemoval(key policy.Key, removal *removal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,7 +130,7 @@ func (r *registered) endRemoval(key policy.Key, removal *removal) {
 }
 
 // previousHolders returns the sorted keys of removed endpoints that had one of the addresses and
-// may still be in the kernel.
+// that may still be in the kernel.
 func (r *registered) previousHolders(addrs []netip.Addr) (keys []policy.Key) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,8 +145,8 @@ func (r *registered) previousHolders(addrs []netip.Addr) (keys []policy.Key) {
 
 var errNoRegistry = errors.New("no endpoints can be registered: the setting endpoint-dir is empty")
 
-// limited returns the context of a request, which ends after the timeout in the request. The client
-// can then still receive the cause.
+// limited returns a context for a request, which ends after the timeout in the request. Then the
+// client is still connected and can receive the cause.
 func limited(r *http.Request) (context.Context, context.CancelFunc, error) {
 	text := r.URL.Query().Get("timeout")
 	if text == "" {
@@ -163,8 +164,8 @@ func limited(r *http.Request) (context.Context, context.CancelFunc, error) {
 	return ctx, cancel, nil
 }
 
-// register registers an endpoint of this node. It waits until the endpoint is programmed, and the
-// previous holders of its addresses are out of the kernel.
+// register registers an endpoint of this node. It waits until the endpoint is programmed, and until
+// the kernel no longer has removed endpoints that had its addresses.
 func (d *Daemon) register(r *http.Request, p *pipeline.Pipeline) (any, error) {
 	if d.registry == nil {
 		return nil, errNoRegistry
@@ -206,15 +207,15 @@ func (d *Daemon) waitRegistered(ctx context.Context, p *pipeline.Pipeline, e *po
 	if _, ok := d.registry.podUID(e); ok {
 		return d.waitPod(ctx, p, e)
 	}
-	// Without the barrier, the driver may know only an earlier endpoint of that name.
+	// Without the barrier, the driver may only have an earlier endpoint with that name.
 	if err := d.registry.Barrier(ctx); err != nil {
 		return stopped(err)
 	}
 	return p.WaitProgrammed(ctx, e)
 }
 
-// stopped returns the error of a barrier. That of a pipeline that has ended is dataplane.ErrStopped: another pipeline
-// replaces it.
+// stopped converts the error of a barrier. If the pipeline has ended, the error is
+// dataplane.ErrStopped, and another pipeline replaces it.
 func stopped(err error) error {
 	if errors.Is(err, calcgraph.ErrStopped) {
 		return dataplane.ErrStopped
@@ -222,8 +223,8 @@ func stopped(err error) error {
 	return err
 }
 
-// store registers an endpoint unless its interface belongs to another one. It waits until the
-// sources have been read: before that, any interface seems free.
+// store registers an endpoint, unless its interface belongs to another endpoint. It first waits
+// until all sources have been read: before that, endpoints of other sources are not known.
 func (d *Daemon) store(ctx context.Context, p *pipeline.Pipeline, e *policy.WorkloadEndpoint) error {
 	err := p.WaitSources(ctx)
 	switch {
@@ -239,7 +240,8 @@ func (d *Daemon) store(ctx context.Context, p *pipeline.Pipeline, e *policy.Work
 	return d.registry.put(ctx, e)
 }
 
-// readEndpoint decodes the body of a request: a workload endpoint, as in policy.Decode. The kind is optional.
+// readEndpoint decodes the body of a request: a workload endpoint in the format of policy.Decode.
+// The kind is optional.
 func readEndpoint(r *http.Request) (*policy.WorkloadEndpoint, error) {
 	data, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -265,11 +267,11 @@ func readEndpoint(r *http.Request) (*policy.WorkloadEndpoint, error) {
 	return e, nil
 }
 
-// waitRemoved waits until an endpoint that is no longer registered is out of the kernel.
+// waitRemoved waits until the kernel no longer has an endpoint that is no longer registered.
 func (d *Daemon) waitRemoved(ctx context.Context, p *pipeline.Pipeline, key policy.Key) error {
 	removal := d.registry.lastRemoval(key)
 	err := d.waitOn(ctx, p, func(p *pipeline.Pipeline) error {
-		if d.kube != nil { // without it, the API's endpoint of that name may be the one that was detached
+		if d.kube != nil { // otherwise the source of the API may still have the detached endpoint
 			if err := d.kube.Barrier(ctx); err != nil {
 				return stopped(err)
 			}
@@ -300,7 +302,8 @@ func (d *Daemon) registered(r *http.Request, _ *pipeline.Pipeline) (any, error) 
 	return d.registration(keyOf(r)), nil
 }
 
-// registration returns a registered endpoint and its state; zero if it is not registered.
+// registration returns a registered endpoint and its state. It returns zero if the endpoint is not
+// registered.
 func (d *Daemon) registration(key policy.Key) api.Registered {
 	answer := api.Registered{Endpoint: d.registry.Get(key)}
 	if answer.Endpoint != nil {
@@ -310,8 +313,8 @@ func (d *Daemon) registration(key policy.Key) api.Registered {
 	return answer
 }
 
-// unregister removes an endpoint, and waits until it is out of the kernel. It keeps and returns an
-// endpoint with another MAC address than the given one.
+// unregister removes an endpoint, and waits until the kernel no longer has it. If the registered
+// endpoint has another MAC address than the given one, it is kept and returned.
 func (d *Daemon) unregister(r *http.Request, p *pipeline.Pipeline) (any, error) {
 	ctx, cancel, err := limited(r)
 	if err != nil {
@@ -319,7 +322,7 @@ func (d *Daemon) unregister(r *http.Request, p *pipeline.Pipeline) (any, error) 
 	}
 	defer cancel()
 	key := keyOf(r)
-	if d.registry == nil { // an agent before this one may have had it
+	if d.registry == nil { // an earlier agent may have registered the endpoint
 		return api.Registered{}, d.waitOn(ctx, p, func(p *pipeline.Pipeline) error { return p.WaitRemoved(ctx, key) })
 	}
 	q := r.URL.Query()

@@ -26,13 +26,13 @@ import (
 // maxBody is the maximum size of a request in bytes: a folder of manifests may be large.
 const maxBody = 64 << 20
 
-// listen takes the lock of the socket and opens the listeners of the settings. It returns their
-// servers as tasks, and closeAll, which closes listeners whose server never ran.
+// listen takes the lock of the socket, and opens the listeners that the settings name. It returns
+// the servers as tasks. closeAll closes the listeners whose server never ran.
 func (d *Daemon) listen(ctx context.Context) (servers []func(context.Context) error, closeAll func(), err error) {
 	var open []io.Closer
 	closeOpen := func() {
 		for _, l := range open {
-			_ = l.Close() // its server has, if that has run
+			_ = l.Close() // closed already if its server has run
 		}
 	}
 	defer func() {
@@ -71,16 +71,17 @@ func (d *Daemon) listen(ctx context.Context) (servers []func(context.Context) er
 	return servers, closeOpen, nil
 }
 
-// serve returns a task that serves until its context is done. It does not wait for answers in progress.
+// serve returns a task that runs a server until its context is done. It does not wait for answers
+// in progress.
 func (d *Daemon) serve(cfg server.Config) func(context.Context) error {
 	cfg.Closed = func() { d.closedConns.Add(1) }
 	cfg.Logger = d.logger.With("listener", cfg.Listener.Addr().String())
 	return func(ctx context.Context) error { return server.Run(ctx, cfg) }
 }
 
-// connLimits returns the connection limits of the HTTP address and of the socket. Together they are
-// less than half of the process's file descriptors, so that clients of one listener cannot exhaust
-// those of the other.
+// connLimits returns the maximum numbers of connections of the HTTP address and of the socket.
+// Together they are less than half of the process's limit of file descriptors. So clients of one
+// listener cannot use up the file descriptors that the other needs.
 func connLimits() (public, socket int) {
 	const atMost = 8192
 	var descriptors syscall.Rlimit
@@ -91,7 +92,7 @@ func connLimits() (public, socket int) {
 	return min(max(n/8, 4), 256), min(max(n/4, 8), 1024)
 }
 
-// public returns the handler of the HTTP address: health and metrics.
+// public returns the handler for the HTTP address: health and metrics.
 func (d *Daemon) public() (http.Handler, error) {
 	registry, err := metrics.New(d.snapshot)
 	if err != nil {
@@ -125,11 +126,12 @@ func (d *Daemon) snapshot() metrics.Snapshot {
 	return s
 }
 
-// socketHandler returns the handler of the socket: the API, and health and metrics as over HTTP.
+// socketHandler returns the handler for the socket: the API, and the same health and metrics as on
+// the HTTP address.
 func (d *Daemon) socketHandler(public http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", public)
-	// answered while the first pipeline waits for a directory
+	// These requests are answered even while the first pipeline waits for a directory.
 	early := map[string]bool{"GET /v1/status": true, "GET /v1/config": true}
 	ask := func(pattern string, answer func(*http.Request, *pipeline.Pipeline) (any, error)) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
@@ -167,8 +169,7 @@ func (d *Daemon) socketHandler(public http.Handler) http.Handler {
 	return mux
 }
 
-// profile writes a profile of the process, as package runtime/pprof has them: for go tool pprof, or
-// as text.
+// profile writes a profile of package runtime/pprof, in the format of go tool pprof or as text.
 func profile(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("name")
 	p := pprof.Lookup(name)
@@ -181,11 +182,12 @@ func profile(w http.ResponseWriter, r *http.Request) {
 		debug = 1
 	}
 	runtime.GC()
-	runtime.GC()            // a profile of the heap is as of the last collection but one
+	runtime.GC()            // a heap profile shows an earlier collection
 	_ = p.WriteTo(w, debug) // an error means that the client has disconnected
 }
 
-// read decodes the body of a request. An unknown field is an error, because it may restrict an endpoint.
+// read decodes the body of a request. An unknown field is an error, because the field may be a
+// restriction.
 func read[T any](r *http.Request) (body T, err error) {
 	decoder := json.NewDecoder(r.Body)
 	decoder.DisallowUnknownFields()

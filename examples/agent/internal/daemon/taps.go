@@ -10,11 +10,12 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/nflog"
 )
 
-// taps lets several listeners receive the entries of one nflog group, which the kernel sends to one socket only. A
-// group is followed while it has listeners. It is safe for concurrent use.
+// taps lets several listeners receive the entries of one nflog group. The kernel sends these
+// entries to one socket only. taps opens that socket while the group has listeners. It is safe for
+// concurrent use.
 type taps struct {
-	// follow is nflog.Follow for a group; it calls started once the kernel has accepted it as the
-	// follower.
+	// follow is nflog.Follow for a group. It calls started once the kernel sends the entries of the
+	// group.
 	follow followFunc
 
 	followers sync.WaitGroup
@@ -23,19 +24,21 @@ type taps struct {
 	open      map[uint16]*tap
 }
 
-// followFunc follows a group until ctx is done, or it or do fails.
+// followFunc receives the entries of a group and calls do for each, until ctx is done or an error
+// occurs.
 type followFunc func(ctx context.Context, group uint16, started func(), do func(nflog.Entry) error) error
 
-// tap is a group that is followed. It belongs to the lock of its taps, but for done.
+// tap is a group with listeners. taps.mu guards its fields, except done.
 type tap struct {
 	listeners map[*listener]struct{}
 	stop      context.CancelFunc
-	started   chan struct{} // closed when it is followed
-	done      chan struct{} // closed when it is followed no more
+	started   chan struct{} // closed once the kernel sends entries
+	done      chan struct{} // closed when no more entries are received
 	err       error         // why, once done is closed
 }
 
-// listener receives entries until its tap ends. A slow one misses entries, and receives their number.
+// listener receives entries until its tap ends. A listener that is too slow misses entries, and
+// receives the number of missed entries.
 type listener struct {
 	*tap
 	entries chan nflog.Entry
@@ -48,7 +51,7 @@ func newTaps(follow followFunc) *taps {
 	return &taps{follow: follow, open: map[uint16]*tap{}}
 }
 
-// join listens to a group until leave.
+// join returns a listener to a group. It must be passed to leave.
 func (t *taps) join(group uint16) (*listener, error) {
 	for {
 		l, ending, err := t.listen(group)
@@ -59,7 +62,7 @@ func (t *taps) join(group uint16) (*listener, error) {
 	}
 }
 
-// listen returns a listener, or a tap of the group that is ending.
+// listen returns a listener. If the group's tap is ending, it returns that tap instead.
 func (t *taps) listen(group uint16) (*listener, *tap, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -83,7 +86,7 @@ func (t *taps) listen(group uint16) (*listener, *tap, error) {
 	return l, nil, nil
 }
 
-// run follows a group until its tap is stopped or that fails.
+// run receives the entries of a group until the tap is stopped or an error occurs.
 func (t *taps) run(ctx context.Context, group uint16, p *tap) {
 	err := t.follow(ctx, group, func() { close(p.started) }, func(e nflog.Entry) error {
 		t.mu.Lock()
@@ -112,7 +115,7 @@ func (l *listener) add(e nflog.Entry) {
 	}
 }
 
-// leave ends listening.
+// leave removes a listener. It stops the tap if that has no other listener.
 func (t *taps) leave(l *listener) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -122,7 +125,7 @@ func (t *taps) leave(l *listener) {
 	}
 }
 
-// close ends all following, and waits for it.
+// close stops all taps, and waits until they have ended.
 func (t *taps) close() {
 	t.mu.Lock()
 	t.closed = true

@@ -19,14 +19,15 @@ const progressEvery = 200 * time.Millisecond
 // errVerifying is the error of a second verify.
 var errVerifying = errors.New("another verify is running: wait for it")
 
-// verify compares kernel, table and policy. It writes progress, and in the end the result.
+// verify compares the kernel with the desired table, and the table with policy. It writes progress,
+// and in the end the result.
 func (d *Daemon) verify(w http.ResponseWriter, r *http.Request) {
 	p := d.current()
 	if p == nil {
 		api.Fail(w, http.StatusServiceUnavailable, d.starting())
 		return
 	}
-	if !d.verifying.TryLock() { // it needs much memory
+	if !d.verifying.TryLock() { // each run needs much memory
 		api.Fail(w, http.StatusConflict, errVerifying)
 		return
 	}
@@ -62,5 +63,5 @@ func (d *Daemon) verify(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		last = api.Verification{Last: true, Error: err.Error()}
 	}
-	_ = send(last) // the client reports a connection that ended
+	_ = send(last) // if it fails, the client reports that the connection ended
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// wireguardConfig returns how traffic is to be encrypted; nil if it is not.
+// wireguardConfig returns the configuration of encryption; nil if traffic is not encrypted.
 func (d *Daemon) wireguardConfig(s settings.Settings) *wireguard.Config {
 	if !s.Wireguard {
 		return nil
@@ -30,7 +30,7 @@ func (d *Daemon) wireguardConfig(s settings.Settings) *wireguard.Config {
 	}
 }
 
-// wireguardKeys are the last keys that a pipeline has announced. They are safe for concurrent use.
+// wireguardKeys has the keys that a pipeline last announced. It is safe for concurrent use.
 type wireguardKeys struct {
 	mu   sync.Mutex
 	keys []string
@@ -48,7 +48,8 @@ func (w *wireguardKeys) get() []string {
 	return w.keys
 }
 
-// announce has the keys written to the Node of the API. Without the API, only people can announce them.
+// announce passes the keys to the source of the Kubernetes API, which writes them to the Node.
+// Without the API, an administrator must write them to the node's resource.
 func (d *Daemon) announce(keys []policy.WireguardKey) {
 	texts := make([]string, len(keys))
 	for i, k := range keys {
@@ -63,7 +64,7 @@ func (d *Daemon) announce(keys []policy.WireguardKey) {
 	d.logger.Info("announce these WireGuard keys in the Node resource", "node", d.local.Node, "keys", list)
 }
 
-// wireguardStatus returns the keys for agent status; nil if there are none.
+// wireguardStatus returns the keys for the command agent status; nil if there are none.
 func (d *Daemon) wireguardStatus() *api.Wireguard {
 	keys := d.keys.get()
 	if keys == nil {
@@ -78,33 +79,35 @@ func (d *Daemon) wireguardStatus() *api.Wireguard {
 
 // Times of a wireguardRemoval.
 const (
-	// withdrawalTime is the time for other nodes to read that this node no longer has keys.
+	// withdrawalTime is how long to wait until other nodes have read that this node no longer has
+	// keys.
 	withdrawalTime = 5 * time.Second
 	// minRemovalBackoff and maxRemovalBackoff limit the time between two attempts after failures.
 	minRemovalBackoff, maxRemovalBackoff = time.Second, 5 * time.Minute
 )
 
-// removable are objects in the kernel that can be removed, as those of a wireguard.Dataplane.
+// removable has objects in the kernel that can be removed. A wireguard.Dataplane implements it.
 type removable interface {
 	PlanTeardown(context.Context) (string, error)
 	Teardown(context.Context) error
 	Close() error
 }
 
-// wireguardRemoval removes the WireGuard objects of an earlier run if this run does not encrypt. Packets that other
-// nodes still encrypt would be lost, so it first removes the keys of the Node.
+// wireguardRemoval removes the WireGuard objects of an earlier process if this process does not
+// encrypt. Packets that other nodes still encrypted would then be lost. Therefore it first removes
+// the keys from the Node.
 type wireguardRemoval struct {
 	open func() (removable, error)
-	// ready is closed when the first complete state is in the kernel. Before that an agent changes nothing.
+	// ready is closed when the first complete state is in the kernel. Nothing is removed before.
 	ready <-chan struct{}
 	// allow returns the error of a refused start.
 	allow func() error
-	// withdraw replaces the keys of the Node by none. nil: there is no API.
+	// withdraw removes the keys from the Node. Nil means that there is no API.
 	withdraw func(context.Context) error
 	logger   *slog.Logger
 
 	withdrawn bool
-	last      string // failure that is logged
+	last      string // the failure that was last logged
 }
 
 // newWireguardRemoval returns the removal for a daemon whose setting wireguard is false.
@@ -147,8 +150,8 @@ func (r *wireguardRemoval) run(ctx context.Context) error {
 	}
 }
 
-// remove makes one attempt. If there are no objects, it leaves the Node as it is: another program may have
-// announced keys there.
+// remove makes one attempt. If there are no objects, it does not change the Node, because another
+// program may have announced keys there.
 func (r *wireguardRemoval) remove(ctx context.Context) (err error) {
 	objects, err := r.open()
 	if err != nil {
@@ -172,7 +175,8 @@ func (r *wireguardRemoval) remove(ctx context.Context) (err error) {
 	return nil
 }
 
-// announceEnd withdraws the keys, and returns once the other nodes must have read that.
+// announceEnd removes the keys from the Node, and waits until the other nodes should have read
+// that.
 func (r *wireguardRemoval) announceEnd(ctx context.Context) error {
 	if r.withdrawn {
 		return nil
@@ -194,7 +198,7 @@ func (r *wireguardRemoval) announceEnd(ctx context.Context) error {
 	return nil
 }
 
-// pause waits for a time. Errors: the context's.
+// pause waits for a time. Errors: the error of ctx.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -215,5 +219,5 @@ type milestone struct {
 // newMilestone returns a milestone that is not reached yet.
 func newMilestone() *milestone { return &milestone{done: make(chan struct{})} }
 
-// reach records that it has happened. Later calls do nothing.
+// reach records that the event has happened. Later calls do nothing.
 func (m *milestone) reach() { m.once.Do(func() { close(m.done) }) }
