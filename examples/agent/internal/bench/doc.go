@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bench has benchmarks of the whole agent: the time from a change at a source to the rule in the kernel, the
-// start on an empty node, the restart on a programmed one, and the memory.
+// Package bench has benchmarks of the whole agent. They measure the time from a change at a source
+// until the rule is in the kernel, the start on an empty node, the restart on a programmed node,
+// and the memory.
 //
 // # Usage
 //
 //	make bench-record SECTION=agent
 //	go test ./agent/internal/bench -run '^$' -bench . -full
 //
-// Without -full, only the smaller worlds are measured. Each world has 100 local endpoints; all others are remote.
+// Without -full, only the smaller clusters are measured. In each cluster, 100 endpoints are on the
+// measured node; all others are on other nodes.
 //
 // # Concurrency
 //

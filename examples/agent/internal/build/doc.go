@@ -12,5 +12,5 @@
 //
 // # Errors
 //
-// There are none: unknown values are "unknown".
+// Read returns no errors: an unknown value is the text "unknown".
 package build

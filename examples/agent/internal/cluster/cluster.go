@@ -17,24 +17,26 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Name of the source.
+// Name is the name of the source.
 const Name = "etcd"
 
-// Config of a Cluster. All fields are required.
+// Config configures a Cluster. All fields are required.
 type Config struct {
-	// Client of the store.
+	// Client is a client of the shared etcd.
 	Client *etcd.Client
 	// Node is the name of this node.
 	Node string
-	// Settings is called with the settings in the store, after they were read and when they change.
+	// Settings is called with the settings in etcd, once they have been read and whenever they
+	// change.
 	Settings func(Layers)
-	// Rejected is called with the error of an object in the store that cannot be read.
+	// Rejected is called with the error of an object in etcd that cannot be decoded.
 	Rejected func(error)
-	// Logger receives events.
+	// Logger logs events.
 	Logger *slog.Logger
 }
 
-// Cluster is this node's part in the store. It is safe for concurrent use; see the package.
+// Cluster is the connection of this node to the shared etcd. It is safe for concurrent use; see the
+// package comment.
 type Cluster struct {
 	cfg      Config
 	store    *etcd.Store
@@ -47,15 +49,15 @@ type Cluster struct {
 	reporting sync.Mutex // held while a report is made, so that reports are in order
 
 	mu        sync.Mutex
-	delivered etcd.Revision // by the running source
-	history   *etcd.History // of delivered and inForce
+	delivered etcd.Revision // the running source has sent everything up to it
+	history   *etcd.History // the history to which delivered and inForce belong
 	inForce   etcd.Revision
 	problems  map[string]string // the last problem of each kind, to log it only once
 }
 
 var _ datastore.Source = objects{}
 
-// New returns a Cluster. It sends no request before Run. Errors: an invalid configuration.
+// New returns a Cluster. It sends no request before Run. Errors: the configuration is invalid.
 func New(cfg Config) (*Cluster, error) {
 	if cfg.Settings == nil || cfg.Rejected == nil || cfg.Logger == nil {
 		return nil, errors.New("cluster: Config: Settings, Rejected and Logger are required")
@@ -83,7 +85,8 @@ func New(cfg Config) (*Cluster, error) {
 	return c, nil
 }
 
-// Run reports, and watches the settings, until ctx is done. It returns the error of ctx.
+// Run writes reports to etcd and watches the settings, until ctx is done. It returns the error of
+// ctx.
 func (c *Cluster) Run(ctx context.Context) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -91,14 +94,15 @@ func (c *Cluster) Run(ctx context.Context) error {
 	return c.reporter.Run(ctx)
 }
 
-// Source returns a source of the store's objects. When its Run has returned, Run may be called again.
+// Source returns a source of the objects in etcd. When the source's Run has returned, it may be
+// called again.
 func (c *Cluster) Source() datastore.Source { return objects{c} }
 
 // objects is the source. It sends nothing before the settings have been read.
 type objects struct{ cluster *Cluster }
 
-// Run sends the receiver the objects of the store; see datastore.Source. A later Run first sends the objects that an
-// earlier one received, because the store may be unavailable.
+// Run sends the objects in etcd to the receiver; see datastore.Source. A later call first sends the
+// objects that an earlier call received, because etcd may be unavailable.
 func (o objects) Run(ctx context.Context, r datastore.Receiver) error {
 	defer o.cluster.setDelivered(0, nil) // the next receiver has nothing yet
 	select {
@@ -113,7 +117,7 @@ func (o objects) Run(ctx context.Context, r datastore.Receiver) error {
 	return o.cluster.source.Run(ctx, refresher)
 }
 
-// State returns how the node and the store get on.
+// State returns the state of the connection and of the objects, for agent status.
 func (c *Cluster) State() api.Store {
 	stats := c.source.Stats()
 	c.mu.Lock()
@@ -140,8 +144,8 @@ func (c *Cluster) Stats() *metrics.Store {
 	return s
 }
 
-// setDelivered records the revision up to which the receiver has everything. If the history is
-// another one, the revision in force is unknown again.
+// setDelivered records the revision up to which the receiver has all changes. If the history has
+// changed, the revision in force is unknown again.
 func (c *Cluster) setDelivered(revision etcd.Revision, history *etcd.History) {
 	c.mu.Lock()
 	if history != c.history {
@@ -162,7 +166,8 @@ const (
 	reportsProblem  = "nothing can be reported to the store"
 )
 
-// logProblem logs a problem, and reports whether it is new. A repeated one is logged at level debug.
+// logProblem logs a problem, and reports whether it is new. A repeated problem is logged at level
+// debug.
 func (c *Cluster) logProblem(what string, err error) (news bool) {
 	c.mu.Lock()
 	text := err.Error()
@@ -195,8 +200,8 @@ func (c *Cluster) solved(what string) {
 	}
 }
 
-// reject reports an object of the store that cannot be used, so it is absent. If it is a policy, the node does not
-// enforce it.
+// reject reports an object in etcd that cannot be used. The node treats it as absent. If the object
+// is a policy, the node does not enforce it.
 func (c *Cluster) reject(err error) {
 	c.cfg.Logger.Error("rejected, so absent", "source", Name, "err", err)
 	c.cfg.Rejected(err)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster connects a node to an etcd that it shares with others. It reads objects and settings, and reports
-// what the node has applied, under a lease.
+// Package cluster connects a node to an etcd that it shares with other nodes. It reads objects and
+// settings from etcd. It also writes to etcd what the node has applied, under a lease.
 //
 //	etcd ──objects──▶ Cluster ──▶ pipeline ──▶ kernel
 //	     ──settings─▶ Settings                   │
@@ -14,16 +14,18 @@
 //	sources = append(sources, datastore.NamedSource{Name: cluster.Name, Source: c.Source()})
 //	go c.Follow(ctx, p)                  // as long as the pipeline runs
 //
-// A Cluster keeps the last objects of the store. If the store is unavailable when a new pipeline starts, that gets
-// these.
+// A Cluster keeps the objects that it last read from etcd. If etcd is unavailable when a new
+// pipeline starts, the pipeline gets these objects.
 //
-// The source sends no objects before the settings have been read, so that nothing is programmed with other settings.
+// The source sends no objects before the settings have been read. Otherwise objects could be
+// programmed with the wrong settings.
 //
 // # Concurrency
 //
-// A Cluster is safe for concurrent use. Run is called once. Follow and the source run for one pipeline at a time.
+// A Cluster is safe for concurrent use. Run may be called only once. Follow and the source may run
+// for one pipeline at a time.
 //
 // # Errors
 //
-// Failures of the store do not end Run: they are logged, State has them, and the request is repeated.
+// Failures of etcd do not end Run. They are in the log and in State, and the request is repeated.
 package cluster

@@ -12,7 +12,8 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Follow reports what the pipeline has applied until ctx is done. ctx must end before the pipeline does.
+// Follow reports what the pipeline has applied, until ctx is done. Cancel ctx before the pipeline
+// ends.
 func (c *Cluster) Follow(ctx context.Context, p *pipeline.Pipeline) {
 	var following sync.WaitGroup
 	defer following.Wait()
@@ -28,7 +29,7 @@ func (c *Cluster) Follow(ctx context.Context, p *pipeline.Pipeline) {
 	}
 }
 
-// advance records each delivered revision as applied, once all of it is in the kernel.
+// advance records each delivered revision as applied once all changes up to it are in the kernel.
 func (c *Cluster) advance(ctx context.Context, p *pipeline.Pipeline) {
 	for {
 		select {
@@ -62,14 +63,14 @@ func (c *Cluster) reached(revision etcd.Revision, history *etcd.History) {
 	}
 }
 
-// report passes a new report to the Reporter. It reads the revision before the faults, so that the revision never
-// includes a change whose fault is missing.
+// report passes a new report to the Reporter. It reads the revision before the faults. Therefore
+// the report never has a revision without the faults of the changes up to it.
 func (c *Cluster) report(p *pipeline.Pipeline) {
 	c.reporting.Lock()
 	defer c.reporting.Unlock()
 	c.mu.Lock()
 	r := etcd.Report{Revision: c.inForce, History: c.history, Endpoints: map[policy.Key]etcd.EndpointStatus{}}
-	known := c.inForce != 0 // otherwise the unusable objects of the store are not known yet
+	known := c.inForce != 0 // otherwise the unusable objects in etcd are not known yet
 	c.mu.Unlock()
 	status := p.Status()
 	r.InSync, r.Faults = known && status.InSync, faults(status, c.cfg.Node)
@@ -88,8 +89,9 @@ func (c *Cluster) report(p *pipeline.Pipeline) {
 	c.reporter.Set(r)
 }
 
-// faults returns the objects that could not be programmed, with the reason. The key of any other failure is that of the
-// node. An endpoint without an interface is down, which is not a fault.
+// faults returns the objects that could not be programmed, with the reason. A failure that belongs
+// to no object is listed under the key of the node. An endpoint whose interface does not exist is
+// down, which is not a fault.
 func faults(s dataplane.Status, node string) map[policy.Key]string {
 	found := map[policy.Key]string{}
 	objects, general := dataplane.ApplyErrors(s.LastError)

@@ -11,10 +11,10 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// replica has the last objects of the store. It is kept when a pipeline ends, so that a new one can start while the
-// store is unavailable. Endpoints are kept packed.
+// replica has the objects that were last read from etcd. It is kept when a pipeline ends, so that a
+// new pipeline can start while etcd is unavailable. Endpoints are stored in a packed form.
 //
-// It belongs to the source that runs.
+// Only the source that runs may use it.
 type replica struct {
 	objects packed.Objects
 	inSync  bool // objects was complete once
@@ -23,8 +23,8 @@ type replica struct {
 // maxUpdates is the maximum number of kept objects in one call of the receiver.
 const maxUpdates = 5000
 
-// begin sends the kept objects to a receiver, if they are complete. It returns a receiver for a complete list from the
-// store, which sends the differences.
+// begin sends the kept objects to a receiver, if they are complete. It returns a receiver for a
+// complete list from etcd, which passes on the differences.
 func (r *replica) begin(ctx context.Context, out datastore.Receiver) (datastore.Receiver, error) {
 	f := &refresher{replica: r, out: out, seen: map[policy.Key]struct{}{}}
 	if !r.inSync {
@@ -43,11 +43,11 @@ func (r *replica) begin(ctx context.Context, out datastore.Receiver) (datastore.
 	return f, out.InSync(ctx)
 }
 
-// refresher receives a complete list from the store, and then changes.
+// refresher receives a complete list from etcd, and then changes.
 type refresher struct {
 	*replica
 	out  datastore.Receiver
-	seen map[policy.Key]struct{} // the keys that the store has sent; nil after its list
+	seen map[policy.Key]struct{} // the keys in the list so far; nil after the end of the list
 }
 
 // Update sends the objects that differ.
@@ -69,8 +69,8 @@ func (f *refresher) Update(ctx context.Context, updates []policy.Update) error {
 	return f.out.Update(ctx, news)
 }
 
-// InSync sends deletions of the kept objects that the list does not have. It calls InSync of the receiver if that was
-// not called before.
+// InSync sends deletions of the kept objects that are not in the list. It calls InSync of the
+// receiver, unless that was called before.
 func (f *refresher) InSync(ctx context.Context) error {
 	var gone []policy.Update
 	for _, key := range f.objects.Keys() {

@@ -11,9 +11,10 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 )
 
-// Layers are the settings in the store, at most one layer each.
+// Layers are the settings in the shared store: at most one layer for all nodes, and at most one for
+// this node.
 type Layers struct {
-	// Global are for all nodes, Node for this one.
+	// Global has the settings for all nodes, Node those for this node.
 	Global, Node []settings.Layer
 }
 
@@ -33,14 +34,15 @@ func (c *Cluster) watchSettings(ctx context.Context) {
 	for {
 		next, err := c.store.WatchSettings(ctx, c.cfg.Node, now, func(err error) { c.reportProblem(now, err) })
 		if err != nil {
-			return // of ctx: the node's name was good enough for the first time
+			return // the error of ctx: the node's name was valid the first time
 		}
 		now = next
 		c.cfg.Settings(layers(now, c.cfg.Node))
 	}
 }
 
-// firstSettings reports and returns the settings at the start. Settings that cannot be read count as none.
+// firstSettings reports and returns the settings at the start. If they cannot be read, there are no
+// settings.
 func (c *Cluster) firstSettings(ctx context.Context) (now etcd.Settings, ok bool) {
 	for {
 		now, err := c.readSettings(ctx)
@@ -65,7 +67,7 @@ func (c *Cluster) firstSettings(ctx context.Context) (now etcd.Settings, ok bool
 	}
 }
 
-// readSettings reads the settings. It logs why no server can be reached without waiting for the
+// readSettings reads the settings. If no server can be reached, it logs the reason before the
 // timeout.
 func (c *Cluster) readSettings(ctx context.Context) (now etcd.Settings, err error) {
 	done := make(chan struct{})
@@ -87,7 +89,8 @@ func (c *Cluster) readSettings(ctx context.Context) (now etcd.Settings, err erro
 	}
 }
 
-// reportProblem reports that the settings cannot be read. With nil, it reports that they can be read again, unchanged.
+// reportProblem reports that the settings cannot be read. If err is nil, it reports that they can
+// be read again, and have not changed.
 func (c *Cluster) reportProblem(now etcd.Settings, err error) {
 	var value *etcd.ValueError
 	switch {
@@ -104,7 +107,7 @@ func (c *Cluster) reportProblem(now etcd.Settings, err error) {
 	}
 }
 
-// layers makes layers of settings.
+// layers converts settings to layers.
 func layers(s etcd.Settings, node string) (l Layers) {
 	if s.Global != nil {
 		l.Global = []settings.Layer{settings.Object("etcd settings/global", s.Global)}

@@ -7,13 +7,14 @@
 //	err := cniinstall.Install(cniinstall.Config{Plugin: "/wayleave-cni", Conflist: text, ...})
 //	err = cniinstall.Remove("/etc/cni/net.d")
 //
-// A container runtime may call the plugin, or read the configuration, at any time. So each file is written under
-// another name in its folder, synced, and renamed. The configuration is last, because it makes the runtime use the
-// plugin. A file with the same content stays.
+// A container runtime may call the plugin, or read the configuration, at any time. Therefore each
+// file is written under another name in its folder, synced, and renamed. The configuration comes
+// last, because it makes the runtime use the plugin. A file that already has the right content is
+// not written.
 //
 // # Concurrency
 //
-// Install may run several times at once. The files of the one that ends last stay.
+// Several calls of Install may run at once. The result is that of the call that ends last.
 //
 // # Errors
 //

@@ -17,17 +17,19 @@ import (
 	"github.com/containernetworking/cni/libcni"
 )
 
-// Name is that of the installed plugin, which is the "type" of a plugin in the configuration.
+// Name is the name of the installed plugin. The "type" of a plugin in the network configuration is
+// this name.
 const Name = "wayleave"
 
-// ConflistName is the name of the installed configuration. A runtime uses the first one by name.
+// ConflistName is the file name of the installed configuration. A runtime uses the configuration
+// whose name sorts first.
 const ConflistName = "10-wayleave.conflist"
 
-// unfinished begins the names of files that are being written. A runtime ignores them: their extension is a
-// number.
+// unfinished is the beginning of the names of files that are being written. A runtime ignores them,
+// because their extension is a number.
 const unfinished = ".wayleave-install-"
 
-// PodCIDRs is a text, with its quotes, in a configuration; see WithPodCIDRs.
+// PodCIDRs is a text in a configuration, quotes included, that WithPodCIDRs replaces.
 const PodCIDRs = `"POD_CIDRS"`
 
 // Config configures an installation. All fields are required.
@@ -36,14 +38,14 @@ type Config struct {
 	Plugin string
 	// Conflist is the network configuration: a list with a plugin of type Name.
 	Conflist []byte
-	// BinDir and ConfDir are the folders in which the runtime looks for plugins and configurations. They are created if
-	// they do not exist.
+	// BinDir and ConfDir are the folders in which the runtime looks for plugins and configurations.
+	// They are created if they do not exist.
 	BinDir, ConfDir string
 }
 
 // Install installs the plugin, and then its configuration.
 //
-// Errors: the configuration is not valid, before anything is installed; those of the file system.
+// Errors: the configuration is not valid, and nothing was installed; those of the file system.
 func Install(cfg Config) error {
 	if err := check(cfg.Conflist); err != nil {
 		return err
@@ -61,8 +63,9 @@ func Install(cfg Config) error {
 	return nil
 }
 
-// Remove removes the configuration, so that the runtime makes no pod with the plugin any more. The plugin stays: the
-// runtime calls it when a pod ends. It is no error if there is no configuration.
+// Remove removes the configuration. Afterwards the runtime creates no more pods with the plugin.
+// The plugin itself stays, because the runtime calls it when a pod ends. It is no error if there is
+// no configuration.
 //
 // Errors: those of the file system.
 func Remove(confDir string) error {
@@ -84,7 +87,7 @@ func check(conflist []byte) error {
 	return nil
 }
 
-// put writes a file, whole or not at all.
+// put writes a file atomically.
 func put(dir, name string, data []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -126,15 +129,15 @@ func isThere(path string, data []byte, mode fs.FileMode) bool {
 func removeUnfinished(dir string) {
 	old, _ := filepath.Glob(filepath.Join(dir, unfinished+"*")) // the pattern is valid
 	for _, path := range old {
-		_ = os.Remove(path) // it does no harm if it stays
+		_ = os.Remove(path) // a file that stays does no harm
 	}
 }
 
 // NeedsPodCIDRs reports whether a configuration has the text PodCIDRs.
 func NeedsPodCIDRs(conflist []byte) bool { return bytes.Contains(conflist, []byte(PodCIDRs)) }
 
-// WithPodCIDRs returns a configuration in which the pod CIDRs of a node replace the text PodCIDRs, as the
-// ranges of the plugin host-local.
+// WithPodCIDRs returns a configuration in which the pod CIDRs of a node replace the text PodCIDRs,
+// as the ranges of the plugin host-local.
 //
 // Errors: the node has no pod CIDR, or one that is not valid.
 func WithPodCIDRs(conflist []byte, node string, cidrs []string) ([]byte, error) {

@@ -12,9 +12,9 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Column is something to reach: a port of a party, or its ICMP echo.
+// Column is a destination of tests: a port of a party, or ICMP echo to it.
 type Column struct {
-	// To is the index of the party.
+	// To is the index of the party that is to be reached.
 	To int
 	// Protocol: TCP, UDP, or ICMP for echo in both families.
 	Protocol policy.Protocol
@@ -22,15 +22,16 @@ type Column struct {
 	Port uint16
 }
 
-// Cell is one flow, what it should come to and what it came to.
+// Cell is the test of one flow: the decision of policy, and the result of the packets.
 type Cell struct {
-	// From is the index of the party that sends, Column that of what it tries to reach.
+	// From is the index of the party that sends. Column is the index of the destination in
+	// Matrix.Columns.
 	From, Column int
-	// Flow that was sent last.
+	// Flow is the flow of the last attempt.
 	Flow verdict.Flow
-	// Allowed is what policy says.
+	// Allowed means that policy allows the flow.
 	Allowed bool
-	// Answer is what the packets said.
+	// Answer is the result of the packets.
 	Answer probe.Answer
 }
 
@@ -42,7 +43,7 @@ func (c Cell) Differs() bool {
 	return c.Answer.Outcome != probe.Blocked
 }
 
-// mark returns how the table shows the cell.
+// mark returns the character that shows the cell in a table.
 func (c Cell) mark() string {
 	switch {
 	case !c.Differs() && c.Allowed:
@@ -55,8 +56,8 @@ func (c Cell) mark() string {
 	return "!"
 }
 
-// Matrix is who reaches whom. It is not changed after it was measured, and so safe for
-// concurrent use.
+// Matrix has the results of all tests. It does not change after Measure has returned, and is then
+// safe for concurrent use.
 type Matrix struct {
 	// Parties in the order of the rows.
 	Parties []node.Party
@@ -66,7 +67,7 @@ type Matrix struct {
 	Cells []Cell
 }
 
-// Legend explains what Text draws, with the same colours.
+// Legend explains the characters and colours that Text uses.
 func Legend(coloured bool) string {
 	if !coloured {
 		return legend
@@ -83,7 +84,8 @@ const legend = `rows send, columns answer; each cell is IPv4, then IPv6
   !  GOT THROUGH, policy blocks it     ?  NO ANSWER, policy allows it
 `
 
-// paint colours marks for a terminal: green for allowed, grey for blocked, red for what differs from policy.
+// paint colours marks for a terminal: green for allowed, grey for blocked, red for a result that
+// differs from policy.
 func paint(marks string) string {
 	return strings.NewReplacer(
 		".", "\x1b[32m.\x1b[0m", "X", "\x1b[90mX\x1b[0m", "!", "\x1b[1;31m!\x1b[0m", "?", "\x1b[1;31m?\x1b[0m",
@@ -113,16 +115,17 @@ func (m *Matrix) Differences() []string {
 // String returns Text without colours.
 func (m *Matrix) String() string { return m.Text(Style{}) }
 
-// Style is how Text draws.
+// Style has the options of Text.
 type Style struct {
 	// Coloured uses the colours of Legend.
 	Coloured bool
-	// Width is the number of columns of the terminal: a wider table is drawn in parts. 0 means no limit.
+	// Width is the number of columns of the terminal: a wider table is drawn in parts. 0 means no
+	// limit.
 	Width int
 }
 
-// Text draws the table, each line ending in a line break: a row for each sender, under three
-// lines of heading with the names, protocols and ports of whom they try to reach.
+// Text returns the table, with a line break at the end of each line. The heading has three lines,
+// with the names, protocols and ports of the destinations. Then there is a row for each sender.
 func (m *Matrix) Text(style Style) string {
 	marks := map[[2]int]string{}
 	for _, c := range m.Cells {
@@ -154,7 +157,7 @@ func (m *Matrix) Text(style Style) string {
 	return m.draw(rows, style)
 }
 
-// draw aligns the rows. A party's name, in the first row, spans its columns.
+// draw aligns the rows. The name of a party, in the first row, spans all its columns.
 func (m *Matrix) draw(rows [][]string, style Style) string {
 	widths := make([]int, len(m.Columns)+1)
 	for _, row := range rows {
@@ -163,7 +166,7 @@ func (m *Matrix) draw(rows [][]string, style Style) string {
 		}
 	}
 	var out strings.Builder
-	width := widths[0] // of the part so far
+	width := widths[0] // width of the part so far
 	part := [][]string{}
 	flush := func() {
 		for _, cells := range part {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package connectivity measures who reaches whom and holds it against what the policy evaluator says.
+// Package connectivity tests with packets which workloads and hosts can reach each other. It
+// compares the result with the decisions of the policy evaluator, package verdict.
 //
 // # Usage
 //
@@ -10,20 +11,22 @@
 //	fmt.Print(m)
 //	for _, d := range m.Differences() { ... }
 //
-// A party does not probe itself: such traffic does not pass the node.
+// A party is a workload or the host outside of the node. A party does not send packets to itself,
+// because such packets do not pass the node.
 //
-// # Measured again
+// # Repeated tests
 //
-// What got no answer although policy allows it is measured again, with more patience: machines
-// are slow at times. What got through although policy blocks it is never measured again.
+// If policy allows a flow and there is no answer, the flow is tested again with a longer timeout,
+// because the machine may be slow. If a flow gets through that policy blocks, it is not tested
+// again: this is a failure.
 //
 // # Concurrency
 //
-// Measure asks many questions at once, and returns when all are answered. A Matrix does not change
-// afterwards and may be read from several goroutines.
+// Measure runs many tests at once, and returns when all have ended. Afterwards a Matrix does not
+// change, and may be read from several goroutines.
 //
 // # Errors
 //
-// Measure returns the error of its context. That a cell differs is no error but what one wants to
-// know.
+// Measure returns the error of its context. A difference between packets and policy is not an
+// error: it is in the Matrix.
 package connectivity

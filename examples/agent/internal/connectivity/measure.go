@@ -17,37 +17,37 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// atOnce is how many questions are asked at a time; each takes a thread.
+// atOnce is how many tests run at a time. Each test takes a thread.
 const atOnce = 256
 
-// Config says what to measure.
+// Config configures Measure.
 type Config struct {
-	// Parties who send and answer. Required.
+	// Parties are the senders and receivers of packets. Required.
 	Parties []node.Party
-	// Evaluator of the policy that is in force. Required.
+	// Evaluator has the policy that is in force. Required.
 	Evaluator *verdict.Evaluator
-	// Ask sends a flow from one party to another, given by their indexes, and waits for an answer
-	// for that long. It is called from many goroutines. Required.
+	// Ask sends the first packet of a flow from one party to another, and waits for an answer for
+	// up to the given time. from and to are the indexes of the parties. It is called from many
+	// goroutines. Required.
 	Ask func(ctx context.Context, from, to int, flow verdict.Flow, wait time.Duration) probe.Answer
-	// Ports gives every flow a source port, or ICMP identifier, of its own. Required.
+	// Ports gives each attempt its own source port or ICMP identifier. Required.
 	Ports *Ports
 }
 
-// Ports hands out numbers, each once. The zero value is ready to use. It is safe for concurrent
-// use.
+// Ports generates source ports. The zero value is ready to use. It is safe for concurrent use.
 type Ports struct{ last atomic.Uint32 }
 
-// The range of port numbers that Ports hands out: above what listens, usually.
+// The range of port numbers that Ports generates. Servers usually listen on smaller numbers.
 const firstPort, lastPort = 20_000, 65_000
 
-// Next returns a number that it has not returned before, until there are none left and they come
-// again.
+// Next returns a number that it has not returned before. After the end of the range, numbers
+// repeat.
 func (p *Ports) Next() uint16 {
 	const count = lastPort - firstPort + 1
 	return uint16(firstPort + (p.last.Add(1)-1)%count)
 }
 
-// Measure probes every column from every party, in each family that both have.
+// Measure tests the flows from each party to each column, in each family that both parties have.
 func Measure(ctx context.Context, cfg Config) (*Matrix, error) {
 	if cfg.Evaluator == nil || cfg.Ask == nil || cfg.Ports == nil {
 		return nil, errors.New("matrix: Config: Evaluator, Ask and Ports are required")
@@ -76,7 +76,7 @@ func Measure(ctx context.Context, cfg Config) (*Matrix, error) {
 	return m, nil
 }
 
-// columns returns what can be reached: of each party its ports, then its echo.
+// columns returns the destinations: for each party its ports, and then ICMP echo.
 func columns(parties []node.Party) []Column {
 	var out []Column
 	for i, p := range parties {
@@ -90,7 +90,8 @@ func columns(parties []node.Party) []Column {
 	return out
 }
 
-// cells returns the cells of one sender and column: one a family, or none for a party and itself.
+// cells returns the cells of one sender and column: one for each family, or none if the sender is
+// the destination.
 func (m *Matrix) cells(from, index int, column Column) []Cell {
 	if from == column.To {
 		return nil
@@ -113,7 +114,7 @@ func (m *Matrix) cells(from, index int, column Column) []Cell {
 	return out
 }
 
-// address returns the first address of a family, or none.
+// address returns the first address of a family, or the zero Addr.
 func address(p node.Party, is6 bool) netip.Addr {
 	for _, a := range p.Addresses {
 		if a.Is6() == is6 {
@@ -123,8 +124,8 @@ func address(p node.Party, is6 bool) netip.Addr {
 	return netip.Addr{}
 }
 
-// measure fills in one cell. What policy allows and gets no answer is tried again with longer waits. The
-// last one is for machines without hardware virtualization.
+// measure tests the flow of one cell. If policy allows the flow and there is no answer, it tries
+// again with longer waits. The last wait is for machines without hardware virtualization.
 func (m *Matrix) measure(ctx context.Context, cfg Config, c *Cell) {
 	for _, wait := range []time.Duration{500 * time.Millisecond, time.Second, 3 * time.Second, 15 * time.Second} {
 		c.Flow.SrcPort = cfg.Ports.Next()

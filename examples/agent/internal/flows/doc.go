@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package flows converts two parties and a port, as users write them, to flows, and explains these.
+// Package flows converts the arguments of agent explain, two parties and a port, to flows. It also
+// explains the decisions of policy about these flows.
 //
 // # Usage
 //
@@ -14,6 +15,6 @@
 //
 // # Errors
 //
-// A *PortError for an invalid port, a *PartyError for a party that does not exist, and any other error if the two have
-// no flow.
+// Parse returns a *PortError for an invalid port, a *PartyError for a party that does not exist,
+// and another error if there is no flow between the parties.
 package flows

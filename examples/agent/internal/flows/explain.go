@@ -12,16 +12,17 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Origins are the places of rules in the manifests of their authors, by the IDs of the rules.
+// Origins has the places of rules in manifests, by the IDs of the rules.
 type Origins map[string]manifest.RuleOrigin
 
-// explanation is the JSON form of an explanation: Origins are those of its rules.
+// explanation is the JSON form of an explanation. Origins has the places of its rules.
 type explanation struct {
 	*verdict.Explanation
 	Origins Origins `json:"origins,omitempty"`
 }
 
-// Explain explains flows. find returns the origins of the rules of some policies, as far as they are known.
+// Explain explains the decisions about flows. find returns the places of the rules of some
+// policies, as far as they are known.
 func Explain(
 	world verdict.World, list []verdict.Flow, find func(policies []policy.Key) Origins,
 ) (out []api.Explanation, err error) {
@@ -54,7 +55,7 @@ func Explain(
 	return out, nil
 }
 
-// policiesOf returns the policies whose rules an explanation has.
+// policiesOf returns the policies whose rules are in an explanation.
 func policiesOf(x *verdict.Explanation) (keys []policy.Key) {
 	for _, d := range append([]*verdict.Direction{x.Egress, x.Ingress}, x.Stages...) {
 		for _, decision := range []verdict.Decision{d.Decision, d.IfStagedDecision} {

@@ -19,7 +19,7 @@ func (e *PortError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *PortError) Unwrap() error { return e.Err }
 
-// PartyError says that there is no such party.
+// PartyError is the error of a party that does not exist.
 type PartyError struct{ Err error }
 
 // Error returns the cause in words.
@@ -28,9 +28,9 @@ func (e *PartyError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *PartyError) Unwrap() error { return e.Err }
 
-// Parse returns the flows that are meant, one for each pair of addresses of one family. The parties
-// are pods (NAMESPACE/NAME, or a pattern with *) or addresses. A pattern never pairs a pod with
-// itself.
+// Parse returns the flows from one party to another, one for each pair of addresses of one family.
+// A party is a pod (NAMESPACE/NAME, or a pattern with *) or an address. If patterns match the same
+// pod on both sides, there is no flow from the pod to itself.
 func Parse(world verdict.World, from, to, what string) ([]verdict.Flow, error) {
 	port, err := probe.ParsePort(what)
 	if err != nil {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package health reports over HTTP whether the agent is alive and ready, with the state of each part. It is alive if
-// its parts make progress. It is ready if the desired state of the sources is in the kernel.
+// Package health reports over HTTP whether the agent is alive and ready, with the state of each
+// part. The agent is alive if its parts make progress. It is ready if the desired state of the
+// sources is in the kernel.
 //
 // # Usage
 //
@@ -14,9 +15,10 @@
 //
 //	{"ok":false,"components":[{"name":"driver","ok":false,"detail":"nothing is in the kernel yet"}]}
 //
-// A part may be ready and have a note about a problem that does not affect pods.
+// A part that is ready may have a note, about a problem that does not affect pods.
 //
-// A part is stuck if it is busy and has made no progress for the timeout. Endless work with progress is not stuck.
+// A part is stuck if it is busy and has made no progress for Config.Timeout. A part that is busy
+// all the time and makes progress is not stuck.
 //
 // # Concurrency
 //

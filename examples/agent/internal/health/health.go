@@ -13,22 +13,24 @@ import (
 
 // Component is a part of the agent. Its functions may be called from several goroutines.
 type Component struct {
-	// Name for people.
+	// Name of the part, for display.
 	Name string
-	// Ready returns why the part is not ready; empty if it is. Nil: it always is.
+	// Ready returns why the part is not ready; empty if it is ready. Nil means that the part is
+	// always ready.
 	Ready func() string
-	// Note returns a note about the part while it is ready; empty if there is none. Nil: there never is one.
+	// Note returns a note about a part that is ready; empty if there is none. Nil means that there
+	// are no notes.
 	Note func() string
-	// Progress returns whether the part has something to do, and a number that grows as it gets on.
-	// Nil: it cannot be stuck.
+	// Progress returns whether the part has work to do, and a number that grows as the part makes
+	// progress. Nil means that the part cannot be stuck.
 	Progress func() (busy bool, done uint64)
 }
 
-// Config of a Checker.
+// Config configures a Checker.
 type Config struct {
-	// Timeout after which a part that is busy and does not get on is stuck. Required.
+	// Timeout is the time after which a busy part without progress is stuck. Required.
 	Timeout time.Duration
-	// Components in the order in which they are listed.
+	// Components are the parts of the agent, in the order of reports.
 	Components []Component
 }
 
@@ -46,7 +48,7 @@ type Result struct {
 	Note   string `json:"note,omitempty"`
 }
 
-// Checker looks at parts. It is safe for concurrent use.
+// Checker checks parts. It is safe for concurrent use.
 type Checker struct {
 	cfg Config
 
@@ -54,7 +56,7 @@ type Checker struct {
 	seen []sample
 }
 
-// sample is when a part last got on.
+// sample records when a part last made progress.
 type sample struct {
 	done uint64
 	at   time.Time
@@ -65,8 +67,8 @@ func New(cfg Config) *Checker {
 	return &Checker{cfg: cfg, seen: make([]sample, len(cfg.Components))}
 }
 
-// Run checks the parts periodically, so that a stuck part is detected without requests. It returns the error of its
-// context.
+// Run checks the parts periodically, so that a stuck part is detected without requests. It returns
+// the error of its context.
 func (c *Checker) Run(ctx context.Context) error {
 	ticker := time.NewTicker(max(c.cfg.Timeout/4, time.Millisecond))
 	defer ticker.Stop()

@@ -20,11 +20,12 @@ import (
 )
 
 const (
-	// announceAgain is the interval at which the keys are written again, with some jitter, in case another process has
-	// removed them. The server neither stores nor sends a patch without a change, so 1,000 nodes send only three such
-	// requests a second.
+	// announceAgain is the interval, with some jitter, at which the keys are written again, in case
+	// another process has removed them. A patch that changes nothing costs little: the server
+	// neither stores it nor sends it to watches. 1,000 nodes send three such requests a second.
 	announceAgain = 5 * time.Minute
-	// announcePause is the minimum time between two requests: another process may write other keys repeatedly.
+	// announcePause is the minimum time between two requests. It limits the requests if another
+	// process repeatedly writes other keys.
 	announcePause = time.Second
 	// announceTimeout limits one request.
 	announceTimeout = 30 * time.Second
@@ -43,7 +44,7 @@ type announcer struct {
 
 	mu   sync.Mutex
 	keys string // "" if there are none yet
-	err  error  // of the last attempt
+	err  error  // the error of the last attempt
 }
 
 func newAnnouncer(client kubernetes.Interface, node string, logger *slog.Logger) *announcer {
@@ -57,18 +58,18 @@ func (a *announcer) set(keys string) {
 	a.mu.Unlock()
 	select {
 	case a.wake <- struct{}{}:
-	default: // run has not seen the last one yet
+	default: // run has not received the last token yet
 	}
 }
 
-// problem returns why the last attempt to write the keys failed; nil if it did not.
+// problem returns why the last attempt to write the keys failed; nil if it succeeded.
 func (a *announcer) problem() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.err
 }
 
-// run writes the keys whenever they change, and now and then again, until ctx is done.
+// run writes the keys whenever they change, and again at each announceAgain, until ctx is done.
 func (a *announcer) run(ctx context.Context) error {
 	backoff, written := minBackoff, ""
 	timer := time.NewTimer(announceAgain)
@@ -143,12 +144,13 @@ func (a *announcer) patch(ctx context.Context, keys string) error {
 // fieldManager is the name of the agent in the managed fields of the Node.
 const fieldManager = "wayleave-wireguard"
 
-// AnnounceWireguard sets the WireGuard keys that the Node of this node is to have, as
-// policy.WireguardKey.String writes them, separated by commas. Run writes them to the Node. It does not block.
+// AnnounceWireguard sets the WireGuard keys that Run writes to the Node object of this node. keys
+// has the result of policy.WireguardKey.String for each key, separated by commas. AnnounceWireguard
+// does not block.
 func (a *API) AnnounceWireguard(keys string) { a.keys.set(keys) }
 
-// WithdrawWireguard replaces the WireGuard keys of the Node, if there is one, by convert.NoWireguardKeys. Do not call
-// AnnounceWireguard as well.
+// WithdrawWireguard replaces the WireGuard keys of the Node, if the Node exists, by
+// convert.NoWireguardKeys. Do not use it together with AnnounceWireguard.
 func (a *API) WithdrawWireguard(ctx context.Context) error {
 	if err := a.keys.patch(ctx, convert.NoWireguardKeys); !apierrors.IsNotFound(err) {
 		return err
@@ -156,5 +158,5 @@ func (a *API) WithdrawWireguard(ctx context.Context) error {
 	return nil
 }
 
-// WireguardProblem returns why the WireGuard keys cannot be announced; nil if they are.
+// WireguardProblem returns why the WireGuard keys cannot be written; nil if there is no problem.
 func (a *API) WireguardProblem() error { return a.keys.problem() }

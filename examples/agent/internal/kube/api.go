@@ -24,35 +24,39 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Name of the source.
+// Name is the name of the source.
 const Name = "kubernetes"
 
-// LabelPodUID is the label of a registered endpoint that is a pod of the API. Its value is the pod's
-// UID. Policy does not see the label: it uses the pod's labels in the API.
+// LabelPodUID is a label that marks a registered endpoint as a pod of the API. Its value is the
+// pod's UID. Policy does not use the labels of such an endpoint: it uses the pod's labels in the
+// API.
 const LabelPodUID = "wayleave.dev/pod-uid"
 
-// Config of an API. Clients, Node, Rejected and Logger are required.
+// Config configures an API. Clients, Node, Rejected and Logger are required.
 type Config struct {
-	// Clients of the API server.
+	// Clients are clients of the API server.
 	Clients *Clients
 	// Node is the name of this node.
 	Node string
 	// Omit names the kinds that are not read.
 	Omit []string
-	// PodCIDRs makes routes to the pod CIDRs of nodes.
+	// PodCIDRs means that there are routes to the pod CIDRs of nodes.
 	PodCIDRs bool
-	// VXLAN, IPIP and Wireguard give nodes addresses of such devices from their pod CIDRs.
+	// VXLAN, IPIP and Wireguard mean that nodes get addresses for devices of these kinds, from
+	// their pod CIDRs.
 	VXLAN, IPIP, Wireguard bool
-	// TrustAnnotations lets pods name their interface and MAC address.
+	// TrustAnnotations means that annotations of pods may set their interface and MAC address.
 	TrustAnnotations bool
-	// ConfigMap is the NAMESPACE/NAME of a ConfigMap with settings. Empty: there is none. Settings
-	// receives the settings for all nodes and for this node, once they have been read and when they
-	// change. The source sends nothing before, so nothing is programmed with other settings.
+	// ConfigMap is the NAMESPACE/NAME of a ConfigMap with settings. Empty means none. Settings is
+	// called with the settings for all nodes and for this node, once they have been read and when
+	// they change. The source sends nothing before the first call, so that nothing is programmed
+	// with the wrong settings.
 	ConfigMap string
 	Settings  func(all, node []settings.Layer)
-	// Report writes findings and progress of the node to the API; see package report.
+	// Report means that faults and progress of the node are written to the API; see package report.
 	Report bool
-	// Rejected receives each problem of an object, when its problems change.
+	// Rejected is called with each problem of an object, whenever the problems of the object
+	// change.
 	Rejected func(error)
 	// Logger for warnings and information.
 	Logger *slog.Logger
@@ -63,14 +67,14 @@ type API struct {
 	cfg    Config
 	source *kubernetes.Source
 	relay  *relay
-	maps   *configMaps // nil without Config.ConfigMap
-	status *status     // nil without Config.Report
+	maps   *configMaps // nil unless Config.ConfigMap is set
+	status *status     // nil unless Config.Report is set
 	keys   *announcer
 	// faulty has the objects with problems. The hooks of the source are called one at a time.
 	faulty map[convert.Object]bool
 }
 
-// New returns an API, which sends no request yet. Errors: of the configuration.
+// New returns an API, which sends no request yet. Errors: the configuration is invalid.
 func New(cfg Config) (*API, error) {
 	if cfg.Clients == nil || cfg.Node == "" || cfg.Rejected == nil || cfg.Logger == nil {
 		return nil, errors.New("kube: Config: Clients, Node, Rejected and Logger are required")
@@ -108,14 +112,14 @@ func New(cfg Config) (*API, error) {
 	return a, err
 }
 
-// Run reads the API until ctx is done, and then returns nil. Before Run, attach all pods that
-// already have a link.
+// Run reads the API until ctx is done, and then returns nil. Before Run, call Attach for all pods
+// that already have an interface.
 func (a *API) Run(ctx context.Context) error {
 	parts := []func(context.Context) error{
 		func(ctx context.Context) error { return a.source.Run(ctx, a.relay) }, a.keys.run,
 	}
 	if a.maps != nil {
-		parts = append(parts, a.maps.run) // without it, the source would never send anything
+		parts = append(parts, a.maps.run) // the source sends nothing until the ConfigMaps have been read
 	}
 	if a.status != nil {
 		parts = append(parts, a.status.reporter.Run)
@@ -137,33 +141,35 @@ func (a *API) Absent(key policy.Key, err error) {
 	}
 }
 
-// Doubted reports the doubts of a policy in force. nil means that it has none any more.
+// Doubted reports the doubts of a policy in force: fields of its rules that are not understood. nil
+// means that it has no doubts any more.
 func (a *API) Doubted(key policy.Key, doubt *policy.DoubtError) {
 	if a.status != nil {
 		a.status.reporter.Doubt(key, doubt)
 	}
 }
 
-// Source returns the source of the objects. When it has ended, it may be run again for another
-// pipeline.
+// Source returns the source of the objects. When its Run has returned, it may be called again for
+// another pipeline.
 func (a *API) Source() datastore.Source { return a.relay }
 
-// Attach records the link of a pod of this node. Its labels and profiles come from the API. Errors:
-// those of kubernetes.Source.
+// Attach records the interface and addresses of a pod of this node. The pod's labels and profiles
+// come from the API. Errors: those of kubernetes.Source.
 func (a *API) Attach(e *policy.WorkloadEndpoint, uid string) error {
 	return a.source.Attach(refOf(e.Key(), uid), convert.Attachment{
 		Interface: e.Interface, MAC: e.MAC, Addresses: e.Addresses,
 	})
 }
 
-// Detach records that the link of a pod was removed.
+// Detach records that the interface of a pod was removed.
 func (a *API) Detach(key policy.Key, uid string) { a.source.Detach(refOf(key, uid)) }
 
 func refOf(key policy.Key, uid string) pods.Ref {
 	return pods.Ref{Namespace: key.Namespace, Name: key.Name, UID: types.UID(uid)}
 }
 
-// Barrier returns once the pipeline has all changes from before the call; see kubernetes.Source.
+// Barrier waits until the pipeline has all changes that were made before the call; see
+// kubernetes.Source.
 func (a *API) Barrier(ctx context.Context) error { return a.source.Barrier(ctx) }
 
 // report logs the problems of an object.
@@ -185,8 +191,8 @@ func (a *API) report(object convert.Object, problems []error) {
 
 func (a *API) deleted(object convert.Object) { a.report(object, nil) }
 
-// reason returns the text of an error without the URL of the request, which differs by kind and
-// attempt.
+// reason returns the text of an error without the URL of the request. The URL differs for each kind
+// and attempt.
 func reason(err error) string {
 	var failed *url.Error
 	if errors.As(err, &failed) {
@@ -222,8 +228,8 @@ func (a *API) State() api.Kubernetes {
 // Status returns the status of each kind.
 func (a *API) Status() kubernetes.Status { return a.source.Status() }
 
-// Problem returns which kinds or settings cannot be read now, and why. It is "" if all can be read.
-// Kinds with the same reason are listed together.
+// Problem returns which kinds or settings cannot be read at the moment, and why; "" if all can be
+// read. Kinds with the same reason are listed together.
 func (a *API) Problem() string {
 	kinds := map[string][]string{}
 	for _, k := range a.source.Status().Kinds {

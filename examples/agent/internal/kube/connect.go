@@ -16,15 +16,15 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/settings"
 )
 
-// qps and burst limit the requests of an agent, which sends about thirty at the start and few
-// later. The limit protects the server if the agent has a bug.
+// qps and burst limit the requests of an agent. An agent sends about thirty requests at the start
+// and few later; the limit protects the server if the agent has a bug.
 const qps, burst = 20, 60
 
 // Clients are clients of one API server.
 type Clients struct {
 	// Server is the address of the API server, for display.
 	Server string
-	// Client is for the kinds of Kubernetes, Dynamic for all others.
+	// Client is for the kinds of Kubernetes, Dynamic for all other kinds.
 	Client  kubernetes.Interface
 	Dynamic dynamic.Interface
 }
@@ -32,8 +32,8 @@ type Clients struct {
 // Connect returns the clients for the settings Kubeconfig or InCluster, or nil if neither is set.
 // It sends no request yet.
 //
-// Errors: the file, or the service account of the pod, cannot be used. They begin with the name of
-// the setting.
+// Errors: the file, or the service account of the pod, cannot be used. The error begins with the
+// name of the setting.
 func Connect(s settings.Settings) (*Clients, error) {
 	if !s.ReadsKubernetes() {
 		return nil, nil
@@ -44,7 +44,7 @@ func Connect(s settings.Settings) (*Clients, error) {
 	}
 	access.UserAgent = "wayleave-agent/" + build.Read().Version
 	access.QPS, access.Burst = qps, burst
-	access.Timeout = 0 // it would end watches
+	access.Timeout = 0 // a timeout would end watches
 	access.WarningHandler = rest.NoWarnings{}
 	typed := rest.CopyConfig(access)
 	typed.ContentType = runtime.ContentTypeProtobuf
@@ -69,8 +69,8 @@ func source(s settings.Settings) string {
 	return "kubeconfig"
 }
 
-// access returns the configuration of the clients. An incomplete file is an error: client-go's own
-// loader would fall back to the service account of a pod.
+// access returns the configuration of the clients. An incomplete file is an error here, whereas the
+// loader of client-go would use the service account of the pod instead.
 func access(s settings.Settings) (*rest.Config, error) {
 	if s.InCluster {
 		cfg, err := rest.InClusterConfig()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kube reads objects and settings from the API of a Kubernetes cluster, and writes announcements of the node.
+// Package kube reads objects and settings from the API of a Kubernetes cluster. It also writes the
+// node's WireGuard keys to its Node object, and reports about the node.
 //
 //	API server ── watches ──▶ kubernetes.Source ──▶ relay ──▶ pipeline, one after the other
 //	CNI plugin ── Attach, Detach ──▶
@@ -15,16 +16,17 @@
 //	go a.Run(ctx)                        // as long as the agent runs
 //	sources = append(sources, datastore.NamedSource{Name: kube.Name, Source: a.Source()})
 //
-// The API is read once, even if the pipeline restarts: the objects are kept, packed, for the next
-// pipeline. So a change of settings on all nodes does not make all of them list the cluster again.
+// The objects of the API are listed once, and then watched. When the pipeline restarts, the next
+// pipeline gets the objects that were kept, in a packed form. Therefore a change of settings, which
+// restarts the pipelines of all nodes, does not make all nodes list the whole cluster again.
 //
 // # Concurrency
 //
-// An API is safe for concurrent use. Run can be called once. Its source runs for one pipeline at a
-// time.
+// An API is safe for concurrent use. Run may be called only once. The source of an API may run for
+// one pipeline at a time.
 //
 // # Errors
 //
-// Errors of Connect begin with the name of the setting. Errors of the API server do not end Run:
-// they are logged, State has them, and the request is sent again.
+// Errors of Connect begin with the name of the setting. Errors of the API server do not end Run.
+// They are in the log and in State, and the request is sent again.
 package kube

@@ -15,14 +15,16 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// The limits of RuleOrigins. The source keeps no objects of the API, so each policy is read again.
+// The limits of RuleOrigins, which reads each policy again, because the source keeps no objects of
+// the API.
 const (
 	originsTimeout = 2 * time.Second
 	maxOrigins     = 50 // fewer than the burst of the client
 )
 
-// RuleOrigins reads policies from the API and returns the places of their rules, by the IDs of the rules. It leaves out
-// a policy that cannot be read within its limits, and rules that were changed since the source received the policy.
+// RuleOrigins reads policies from the API and returns the places of their rules, by the IDs of the
+// rules. It leaves out policies beyond the limits of number and time. It also leaves out rules that
+// were changed since the source received the policy.
 func (a *API) RuleOrigins(ctx context.Context, policies []policy.Key) map[string]manifest.RuleOrigin {
 	ctx, cancel := context.WithTimeout(ctx, originsTimeout)
 	defer cancel()
@@ -30,7 +32,7 @@ func (a *API) RuleOrigins(ctx context.Context, policies []policy.Key) map[string
 	reader := manifest.Reader{Rule: func(id string, at manifest.RuleOrigin) { origins[id] = at }}
 	for _, key := range policies[:min(len(policies), maxOrigins)] {
 		if data, err := a.read(ctx, key); err == nil {
-			_, _ = reader.Decode("", data) // the source reports its problems
+			_, _ = reader.Decode("", data) // the source has reported the problems of the policy
 		}
 	}
 	return origins

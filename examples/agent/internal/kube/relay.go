@@ -20,10 +20,11 @@ var (
 // maxUpdates is the maximum number of kept objects that are sent in one call.
 const maxUpdates = 5000
 
-// relay is the receiver of a source that runs once, and itself a source that runs for one pipeline
-// after the other. It keeps the objects for the next pipeline. It is safe for concurrent use.
+// relay connects a source that runs only once to pipelines that run one after the other. It is the
+// receiver of that source, and itself a source for the pipelines. It keeps the objects for the next
+// pipeline. It is safe for concurrent use.
 type relay struct {
-	// ready is closed when a pipeline may receive the objects. Nil: at once.
+	// ready is closed when a pipeline may receive the objects. Nil means that it may at once.
 	ready <-chan struct{}
 
 	sending sync.Mutex // held while a receiver is called
@@ -44,7 +45,8 @@ type output struct {
 
 func newRelay() *relay { return &relay{changed: make(chan struct{})} }
 
-// sendLocked calls the receiver. A receiver that fails gets nothing more, and its pipeline ends.
+// sendLocked calls the receiver of the pipeline. If the receiver fails, it is not called again, and
+// its pipeline ends.
 func (r *relay) sendLocked(call func(*output) error) {
 	out, _ := r.current()
 	if out == nil {
@@ -90,7 +92,7 @@ func (r *relay) InSync(context.Context) error {
 	return nil
 }
 
-// Run sends a receiver the kept objects, and then their changes; see datastore.Source.
+// Run sends the kept objects to a receiver, and then the changes; see datastore.Source.
 func (r *relay) Run(ctx context.Context, receiver datastore.Receiver) error {
 	if r.ready != nil {
 		select {
@@ -112,7 +114,7 @@ func (r *relay) Run(ctx context.Context, receiver datastore.Receiver) error {
 	}
 }
 
-// begin sends a receiver the kept objects, and makes it the receiver of changes.
+// begin sends the kept objects to a receiver, and makes it the receiver of changes.
 func (r *relay) begin(out *output) error {
 	r.sending.Lock()
 	defer r.sending.Unlock()
@@ -142,8 +144,8 @@ func (r *relay) end(out *output) {
 	}
 }
 
-// Barrier waits until a pipeline has all updates from before the call. Errors: the context's, and
-// the pipeline's.
+// Barrier waits until a pipeline has all updates that were received before the call. Errors: the
+// error of ctx, or that of the pipeline.
 func (r *relay) Barrier(ctx context.Context) error {
 	for {
 		out, changed := r.current()

@@ -30,7 +30,7 @@ type configMaps struct {
 	loaded    chan struct{} // closed once both have been read
 
 	mu     sync.Mutex
-	data   map[string]map[string]string // of the ConfigMaps that exist
+	data   map[string]map[string]string // data of the ConfigMaps that exist
 	errs   map[string]error             // why a ConfigMap cannot be read
 	inSync bool
 }
@@ -100,7 +100,7 @@ func (c *configMaps) listWatch(name string) cache.ListerWatcher {
 	}, c.client)
 }
 
-// setErr records why a ConfigMap cannot be read; nil means that it can be.
+// setErr records why a ConfigMap cannot be read; nil means that it can be read.
 func (c *configMaps) setErr(ctx context.Context, name string, err error) {
 	if ctx.Err() != nil {
 		return
@@ -125,7 +125,8 @@ func (c *configMaps) problem() string {
 	return ""
 }
 
-// handler processes the events of one ConfigMap. The server of a test may send events of others.
+// handler processes the events of one ConfigMap. It ignores events of others, which the server of a
+// test may send.
 func (c *configMaps) handler(name string) cache.ResourceEventHandlerFuncs {
 	set := func(object any, gone bool) {
 		m, ok := object.(*corev1.ConfigMap)

@@ -15,14 +15,13 @@ import (
 	"github.com/wayleave/wayleave/kubernetes/convert"
 )
 
-// status writes the findings and the progress of the node to the API. It is safe for concurrent
-// use.
+// status writes faults and progress of the node to the API. It is safe for concurrent use.
 type status struct {
 	api      *API
 	reporter *report.Reporter
 
 	mu       sync.Mutex
-	pipeline *pipeline.Pipeline // the one that follow reports, or nil
+	pipeline *pipeline.Pipeline // the pipeline that follow reports, or nil
 }
 
 func newStatus(cfg Config, a *API) (*status, error) {
@@ -35,7 +34,7 @@ func newStatus(cfg Config, a *API) (*status, error) {
 	return s, err
 }
 
-// hooks returns the hooks of the source: they call the given hooks, and then the reporter.
+// hooks returns the hooks for the source. They call the given hooks first, and then the reporter.
 func (s *status) hooks(first kubernetes.Hooks) kubernetes.Hooks {
 	return kubernetes.Hooks{
 		Problems: func(object convert.Object, problems []error) {
@@ -53,8 +52,8 @@ func (s *status) hooks(first kubernetes.Hooks) kubernetes.Hooks {
 	}
 }
 
-// revisions returns the revisions of the kinds of policy. Pods and the like are left out: they
-// change all the time, so every node would write its report at each interval.
+// revisions returns the revisions of the kinds of policy. It leaves out Pods and other kinds that
+// change all the time: with them, every node would write its report at each interval.
 func (s *status) revisions() map[string]string {
 	revisions := map[string]string{}
 	for _, k := range s.api.source.Status().Kinds {
@@ -65,7 +64,7 @@ func (s *status) revisions() map[string]string {
 	return revisions
 }
 
-// barrier returns once all changes that the source has read are in the kernel.
+// barrier waits until all changes that the source has read are in the kernel.
 func (s *status) barrier(ctx context.Context) error {
 	s.mu.Lock()
 	p := s.pipeline

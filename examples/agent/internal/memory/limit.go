@@ -12,20 +12,22 @@ import (
 	"strings"
 )
 
-// Limit is how much memory the process may use.
+// Limit says how much memory the process may use.
 type Limit struct {
-	// Env is the limit that the environment sets for the Go runtime, in bytes. 0: there is none.
+	// Env is the limit that the environment variable GOMEMLIMIT sets for the Go runtime, in bytes.
+	// 0 means none.
 	Env int64
-	// Cgroup is the limit of the cgroup in bytes, and File the file that has it. 0: there is none.
+	// Cgroup is the limit of the cgroup in bytes. File is the file from which it was read. 0 means
+	// none.
 	Cgroup int64
 	File   string
 }
 
-// unlimited is the number from which on a limit in a cgroup's file means no limit.
+// unlimited is a very large number: a limit of a cgroup from this number on means no limit.
 const unlimited = 1 << 60
 
-// Read returns the limit of the Go runtime from the environment, and the smallest limit of the process's cgroup and its
-// ancestors.
+// Read returns the limit of the Go runtime from the environment, and the smallest limit among the
+// process's cgroup and its ancestors.
 func Read(root fs.FS) Limit {
 	l := readCgroup(root)
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
@@ -34,8 +36,8 @@ func Read(root fs.FS) Limit {
 	return l
 }
 
-// usable is the share of the cgroup's limit that is for the Go runtime. The rest is for the
-// kernel's memory and the program's file.
+// usable is the part of the cgroup's limit that the Go runtime may use. The rest is for kernel
+// memory and the pages of the program's file.
 func (l Limit) usable() int64 { return l.Cgroup / 10 * 9 }
 
 // readCgroup reads the limits of cgroups of version 1 and 2.
@@ -53,7 +55,7 @@ func readCgroup(root fs.FS) Limit {
 		} else if fields[1] != "" {
 			continue
 		}
-		// In a container the path may be the host's, and the cgroup be at the mount point.
+		// In a container, the path may be that of the host, while the cgroup is at the mount point.
 		for group := path.Clean("/" + fields[2]); ; group = path.Dir(group) {
 			name := path.Join(mount, group, file)
 			if n := readNumber(root, name); n > 0 && (least.Cgroup == 0 || n < least.Cgroup) {
@@ -80,14 +82,15 @@ func readNumber(root fs.FS, name string) int64 {
 	return n
 }
 
-// Set sets the limit of the Go runtime to 90 % of the cgroup's. A limit of the environment is kept.
+// Set sets the limit of the Go runtime to 90 % of the cgroup's limit. If the environment sets a
+// limit, Set keeps that.
 func Set(l Limit) {
 	if l.Cgroup > 0 && l.Env == 0 {
 		debug.SetMemoryLimit(l.usable())
 	}
 }
 
-// String names the limits and their origin.
+// String returns the limits, and where they come from.
 func (l Limit) String() string {
 	var texts []string
 	if l.Cgroup > 0 {

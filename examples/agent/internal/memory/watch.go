@@ -16,16 +16,16 @@ type ExceededError struct {
 	Used int64
 }
 
-// Error names the memory in use and the limit.
+// Error returns a text with the memory in use and the limit.
 func (e *ExceededError) Error() string {
 	return fmt.Sprintf("memory: more is needed than the limit allows: %d MiB in use, limit %s", e.Used>>20, e.Limit)
 }
 
-// watchEvery is the default of Watch's interval.
+// watchEvery is the default interval of Watch.
 const watchEvery = 5 * time.Millisecond
 
-// Watch returns an *ExceededError once the memory in use is too close to the limit. every is the interval of its
-// checks; 0 is 5 ms. Without a limit, it waits until ctx is done.
+// Watch returns an *ExceededError once the memory in use is too close to the limit. every is the
+// interval of its checks; 0 means 5 ms. If there is no limit, Watch waits until ctx is done.
 func (l Limit) Watch(ctx context.Context, every time.Duration) error {
 	if l.Env == 0 && l.Cgroup == 0 {
 		<-ctx.Done()
@@ -48,10 +48,11 @@ func (l Limit) Watch(ctx context.Context, every time.Duration) error {
 	}
 }
 
-// check fails if the heap after the last collection is over 80 % of l.usable: the collector would
-// then take most of the processor time. It also fails if the runtime's memory is over 103 % of
-// l.usable: it allocates faster than it collects. A limit of the environment is soft, so check
-// fails only if the heap alone is over it.
+// check returns an error in two cases. The heap after the last collection is over 80 % of l.usable:
+// then the garbage collector would take most of the processor time. Or the runtime's memory is over
+// 103 % of l.usable: then the process allocates faster than the collector frees. If the limit comes
+// from the environment, check returns an error only if the heap alone is over the limit, because
+// such a limit is soft.
 func (l Limit) check(live, total int64) error {
 	switch {
 	case l.Cgroup > 0 && live > l.usable()/10*8, l.Env > 0 && live > l.Env:
@@ -73,7 +74,8 @@ func newUsage() usage {
 	}
 }
 
-// read returns the heap after the last collection, and all memory that the runtime has from the system, in bytes.
+// read returns the heap after the last collection, and all memory that the runtime has from the
+// system, in bytes.
 func (u usage) read() (live, total int64) {
 	metrics.Read(u)
 	return int64(u[0].Value.Uint64()), int64(u[1].Value.Uint64() - u[2].Value.Uint64())

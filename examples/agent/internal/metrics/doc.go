@@ -73,7 +73,8 @@
 //	                                       counter    connections whose packets are not counted: too many at a time
 //	wayleave_flow_verdicts_missed_total    counter    verdicts that were dropped for lack of room
 //
-// When the pipeline restarts, all begin at 0 again, except those of rejections, restarts, connections and flows.
+// When the pipeline restarts, all metrics begin at 0 again, except those of rejections, restarts,
+// connections and flows.
 //
 // # Usage
 //
@@ -82,8 +83,8 @@
 //
 // # Concurrency
 //
-// The registry is safe for concurrent use; the function is called from several goroutines. Nothing
-// is global.
+// The registry is safe for concurrent use. It may call the function that returns the Snapshot from
+// several goroutines. The package has no global state.
 //
 // # Errors
 //

@@ -16,11 +16,12 @@ type Flows struct {
 	// Totals by decision. flows.Config.MaxTotals limits their number.
 	Totals map[flows.Decision]flows.Counts
 	Stats  flows.Stats
-	// MissedVerdicts is how many verdicts the kernel or the agent had no room for.
+	// MissedVerdicts is how many verdicts were lost because buffers of the kernel or the agent were
+	// full.
 	MissedVerdicts uint64
 }
 
-// flowDescs are the metrics of flows.
+// flowDescs has the descriptions of the metrics of flows.
 type flowDescs struct {
 	connections, packets, bytes       *prometheus.Desc
 	flows, evicted, uncounted, misses *prometheus.Desc

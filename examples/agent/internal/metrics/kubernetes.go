@@ -8,7 +8,7 @@ import (
 	"github.com/wayleave/wayleave/datastore/kubernetes"
 )
 
-// apiDescs describe the metrics of the API that objects come from.
+// apiDescs has the descriptions of the metrics of the Kubernetes API.
 type apiDescs struct{ objects, readable, faulty *prometheus.Desc }
 
 func newAPIDescs() apiDescs {

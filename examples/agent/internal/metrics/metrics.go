@@ -21,32 +21,33 @@ type Snapshot struct {
 	Driver             dataplane.Stats
 	Runner             calcgraph.RunnerStats
 	Rejected, Restarts uint64
-	// ClosedConns is how many connections the limit of connections closed.
+	// ClosedConns is how many connections were closed because of the limit of connections.
 	ClosedConns uint64
-	// Doubts is how many policies are in force with rules in doubt.
+	// Doubts is how many policies are in force although a field of a rule is not understood.
 	Doubts int
 	// Disputes is the number of objects in the kernel that another process changes repeatedly.
 	Disputes int
 	// Classes has the cost of policy and its limits.
 	Classes render.ClassStats
-	// Store is about the etcd that nodes share; nil if there is none.
+	// Store has the counters of the etcd that nodes share; nil if there is none.
 	Store *Store
-	// Kubernetes is about the API that objects come from; nil if there is none.
+	// Kubernetes has the status of the source of the Kubernetes API; nil if there is none.
 	Kubernetes *kubernetes.Status
-	// Flows is about the flows that are counted; nil if none are.
+	// Flows has the counters of flows; nil if flows are not counted.
 	Flows *Flows
 }
 
 // Store has the counters of the etcd that nodes share.
 type Store struct {
 	etcd.SourceStats
-	// InForce is the revision up to which everything is in the kernel.
+	// InForce is the revision up to which all changes are in the kernel.
 	InForce etcd.Revision
-	// Unusable is how many objects are in the store and absent here.
+	// Unusable is how many objects of the store cannot be used, and are absent on this node.
 	Unusable int
 }
 
-// New returns a registry with the metrics of the agent and of the process. It fails if two metrics conflict.
+// New returns a registry with the metrics of the agent and of the process. It fails if two metrics
+// conflict.
 func New(take func() Snapshot) (*prometheus.Registry, error) {
 	r := prometheus.NewPedanticRegistry()
 	for _, c := range []prometheus.Collector{
@@ -61,14 +62,14 @@ func New(take func() Snapshot) (*prometheus.Registry, error) {
 	return r, nil
 }
 
-// metric is one that is a plain number.
+// metric is a metric that is a plain number.
 type metric struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
 	read func(Snapshot) float64
 }
 
-// collector makes metrics of snapshots. It does not change.
+// collector computes metrics from a Snapshot. It is immutable.
 type collector struct {
 	take      func() Snapshot
 	metrics   []metric

@@ -8,7 +8,7 @@ import (
 	"github.com/wayleave/wayleave/datastore/etcd"
 )
 
-// storeMetric is a plain number of the store that nodes share.
+// storeMetric is a metric of the shared store that is a plain number.
 type storeMetric struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType

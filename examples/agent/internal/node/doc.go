@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package node builds a small node for the demo: a network namespace for the node itself, one for
-// each workload, and one for a host outside, joined by veth pairs.
+// Package node builds a small node for the demo. The node, each workload, and a host outside have a
+// network namespace each. Veth pairs connect the node with the others.
 //
 //	shop/web eth0 ══ way… ┐
 //	 data/db eth0 ══ way… ┤ node ── uplink ══ eth0 outside
 //	      …  eth0 ══ way… ┘
 //
-// It has what a CNI plugin and an administrator set up before an agent starts: links and addresses, but no routes to
-// workloads and no policy.
+// The node is in the state that a CNI plugin and an administrator leave before an agent starts: it
+// has links and addresses, but no routes to workloads and no policy.
 //
 // # Usage
 //

@@ -21,7 +21,7 @@ const uplink = "uplink"
 // netlinkRoute is the netlink family of links (NETLINK_ROUTE).
 const netlinkRoute = 0
 
-// Party sends and answers packets: a workload, or the host outside.
+// Party is a workload or the host outside. It sends and answers packets.
 type Party struct {
 	// Name, as in "shop/web".
 	Name string
@@ -33,7 +33,7 @@ type Party struct {
 	Ports []policy.EndpointPort
 }
 
-// Node is a node that was built. It is safe for concurrent use, but for Close.
+// Node is a node that was built. It is safe for concurrent use, except Close.
 type Node struct {
 	// NS is the network namespace of the node itself.
 	NS *netns.NS
@@ -41,8 +41,8 @@ type Node struct {
 	Parties []Party
 }
 
-// Build makes a node with the workloads, each behind the interface of its endpoint, and a host outside behind an
-// uplink, to which the default route leads.
+// Build makes a node. Each workload is behind the interface of its endpoint. The host outside is
+// behind the uplink, to which the node's default route leads.
 func Build(endpoints []*policy.WorkloadEndpoint, outside Party) (*Node, error) {
 	ns, err := netns.New()
 	if err != nil {
@@ -83,7 +83,7 @@ func (n *Node) addWorkload(e *policy.WorkloadEndpoint) error {
 func (n *Node) addOutside(p Party) error {
 	w, err := n.attach(uplink, p)
 	if err == nil {
-		// The agent looks after the interfaces of workloads alone.
+		// The agent sets sysctls of workloads' interfaces only.
 		err = n.NS.SetSysctl("net/ipv4/conf/"+uplink+"/forwarding", "1")
 	}
 	for _, addr := range p.Addresses {
@@ -124,8 +124,8 @@ func setMAC(ns *netns.NS, name, text string) error {
 		if err != nil {
 			return err
 		}
-		// The kernel removes all neighbour entries of an interface whose MAC address changes, including that of the
-		// gateway.
+		// The kernel removes all neighbour entries of an interface whose MAC address changes,
+		// including that of the gateway.
 		conn, err := rtnl.Dial(rtnl.Config{})
 		if err != nil {
 			return err

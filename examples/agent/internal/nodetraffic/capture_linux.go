@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netns"
 )
 
-// captureBuffer is the size of the socket's buffer: enough for an exchange with all retries.
+// captureBuffer is the size of the socket's buffer. It is enough for an exchange with all retries.
 const captureBuffer = 4 << 20
 
 // capture is a socket that receives copies of all packets of an interface.
@@ -25,7 +25,7 @@ func openCapture(ns *netns.NS, name string) (*capture, error) {
 	}
 	c := &capture{}
 	err = ns.Do(func() (err error) {
-		// Without a protocol it receives nothing before it is bound to the interface.
+		// Without a protocol, the socket receives nothing before it is bound to the interface.
 		c.fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 		return err
 	})
@@ -62,7 +62,7 @@ func (c *capture) frames() (list []frame, err error) {
 
 func (c *capture) close() error { return unix.Close(c.fd) }
 
-// swap converts a number between the orders of bytes of the host and of the network.
+// swap converts a number between host and network byte order.
 func swap(number uint16) uint16 {
 	return binary.BigEndian.Uint16(binary.NativeEndian.AppendUint16(nil, number))
 }

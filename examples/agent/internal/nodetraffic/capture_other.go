@@ -11,10 +11,10 @@ import (
 	"github.com/wayleave/wayleave/internal/netns"
 )
 
-// capture captures nothing: there are no network namespaces here.
+// capture captures nothing, because this system has no network namespaces.
 type capture struct{}
 
-// openCapture fails.
+// openCapture always returns an error.
 func openCapture(*netns.NS, string) (*capture, error) {
 	return nil, fmt.Errorf("packets are captured on Linux only: %w", errors.ErrUnsupported)
 }

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodetraffic shows with real packets how traffic travels between two nodes: directly, in VXLAN, in
-// IP in IP, or encrypted in WireGuard.
+// Package nodetraffic shows with real packets how traffic travels between two nodes: directly, in
+// VXLAN, in IP in IP, or encrypted in WireGuard.
 //
 //	pod eth0 ══ cali-n1 ┐                                ┌ cali-n2 ══ eth0 pod
 //	        10.65.1.1   n1 ── eth0 ══ bridge ══ eth0 ── n2   10.65.2.1
 //	                192.0.2.1       (captured)      192.0.2.2
 //
-// For each routing mode it creates two nodes, each with a graph, a driver and the dataplanes that program
-// routes and WireGuard. A pod sends UDP to the pod on the other node, which answers. The packets on the
-// link between the nodes are captured, and compared with the packets that the mode should produce.
+// For each routing mode it creates two nodes, each with a graph, a driver and the dataplanes that
+// program routes and WireGuard. A pod sends UDP to the pod on the other node, which answers. The
+// packets on the link between the nodes are captured, and compared with the packets that the mode
+// should produce.
 //
 // # Usage
 //
@@ -22,11 +23,12 @@
 //
 // # Concurrency
 //
-// Show may be called from any number of goroutines. All goroutines that it starts end before it returns. A
-// Result does not change.
+// Show may be called from any number of goroutines. All goroutines that it starts end before it
+// returns. A Result does not change.
 //
 // # Errors
 //
-// An error of Show names the mode; the Result is then incomplete. Missing and wrong packets are no error, but
-// failures of the Result. A kernel without the module of a mode is neither: Result.Missing has the module.
+// An error of Show names the mode, and the Result is then incomplete. Missing and wrong packets are
+// not errors of Show: Result.Failures returns them. If the kernel lacks the module for a mode,
+// there is neither an error nor a failure: Result.Missing names the module.
 package nodetraffic

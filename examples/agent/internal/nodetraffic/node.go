@@ -27,9 +27,9 @@ type node struct {
 	resource policy.Node // without keys
 	graph    *calcgraph.Graph
 	driver   *dataplane.Driver
-	// rounds has an element after the driver has programmed, or tried to.
+	// rounds has an element after an attempt of the driver to program.
 	rounds chan struct{}
-	// announced has the keys that the WireGuard dataplane announced last.
+	// announced has the keys that the WireGuard dataplane last announced.
 	announced chan []policy.WireguardKey
 	stop      func() error
 }
@@ -58,7 +58,8 @@ func newNode(mode Mode, number int, ns *netns.NS) *node {
 	return n
 }
 
-// block returns the node's block of addresses, whose first address its tunnel devices have.
+// block returns the node's block of addresses. Its tunnel devices have the first address of the
+// block.
 func (n *node) block(f family) netip.Prefix {
 	if f == six {
 		return netip.MustParsePrefix(fmt.Sprintf("fd65::%d:0/122", n.number))
@@ -69,8 +70,9 @@ func (n *node) block(f family) netip.Prefix {
 // podAddress returns the address of the node's pod.
 func (n *node) podAddress(f family) netip.Addr { return n.block(f).Addr().Next() }
 
-// outer returns the node's address outside of the encapsulation of packets from a pod. VXLAN has the same
-// family outside as inside. A WireGuard peer has one address for both families.
+// outer returns the node's address in the outer header of encapsulated packets from a pod. In
+// VXLAN, outer and inner header have the same family. In WireGuard, both families of inner packets
+// have the same outer address.
 func (n *node) outer(mode Mode, pod netip.Addr) netip.Addr {
 	if mode.encapsulation == vxlan && pod.Is6() {
 		return n.resource.Addresses[1].Addr()
@@ -127,7 +129,7 @@ func (n *node) start(keys string) (err error) {
 		Dataplanes: dataplanes, Hooks: dataplane.Hooks{Applied: func(dataplane.AppliedInfo) {
 			select {
 			case n.rounds <- struct{}{}:
-			default: // await looks at the newest state in any case
+			default: // await reads the newest state in any case
 			}
 		}},
 	})
@@ -137,7 +139,7 @@ func (n *node) start(keys string) (err error) {
 	if n.graph, err = calcgraph.New(calcgraph.Config{Node: n.resource.Name}); err != nil {
 		return err
 	}
-	// Close ends it, before the sockets that the driver uses.
+	// stop ends the driver first, and then closes the sockets that the driver uses.
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = n.driver.Run(ctx) }) // its error is that of ctx
@@ -149,7 +151,7 @@ func (n *node) start(keys string) (err error) {
 	return nil
 }
 
-// announce keeps the keys for keys. Only the driver's goroutine calls it.
+// announce stores the keys, for the method keys. Only the driver's goroutine calls it.
 func (n *node) announce(keys []policy.WireguardKey) {
 	select {
 	case <-n.announced:
@@ -168,7 +170,7 @@ func (n *node) keys(ctx context.Context) ([]policy.WireguardKey, error) {
 	}
 }
 
-// send gives the node's driver resources as a complete state.
+// send sends resources to the node's driver, as a complete state.
 func (n *node) send(ctx context.Context, resources []policy.Resource) error {
 	for _, r := range resources {
 		n.graph.Update(policy.Update{Key: r.Key(), Resource: r})
@@ -180,12 +182,12 @@ func (n *node) send(ctx context.Context, resources []policy.Resource) error {
 	return nil
 }
 
-// await waits until the node has programmed all that was sent.
+// await waits until the node has programmed everything that was sent.
 func (n *node) await(ctx context.Context) error {
 	for {
 		status := n.driver.Status()
 		switch {
-		case lacksFeature(status.LastError): // it stays so
+		case lacksFeature(status.LastError): // waiting does not help
 			return fmt.Errorf("program node %s: %w", n.resource.Name, status.LastError)
 		case status.InSync && !status.Pending && status.LastError == nil:
 			return nil

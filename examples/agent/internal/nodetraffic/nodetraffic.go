@@ -14,10 +14,11 @@ import (
 // answerTimeout is how long a pod waits for an answer. It is long enough for a slow machine.
 const answerTimeout = 30 * time.Second
 
-// programTimeout is how long two nodes may take until their routes, devices and keys are in the kernel.
+// programTimeout is how long two nodes may take until their routes, devices and keys are in the
+// kernel.
 const programTimeout = time.Minute
 
-// encapsulation is the type of the packets between nodes that contain the pods' packets.
+// encapsulation is the type of the outer packets between nodes, which contain the pods' packets.
 type encapsulation uint8
 
 const (
@@ -35,7 +36,7 @@ type Mode struct {
 	encapsulation encapsulation
 	// module is the kernel module that the mode needs; empty if it needs none.
 	module string
-	// families are those of the pods' addresses.
+	// families are the families of the pods' addresses.
 	families []family
 }
 
@@ -62,9 +63,9 @@ func Modes() []Mode {
 type Result struct {
 	// Mode is the name of the mode.
 	Mode string
-	// Missing is the module that the kernel lacks. There are no Exchanges then.
+	// Missing is the module that the kernel lacks. Then there are no Exchanges.
 	Missing string
-	// Exchanges are those of the pods, one for each address family.
+	// Exchanges are the exchanges of packets between the pods, one for each address family.
 	Exchanges []Exchange
 }
 
@@ -72,7 +73,7 @@ type Result struct {
 type Exchange struct {
 	// From and To are the addresses of the pods.
 	From, To netip.Addr
-	// Wire describes the packets with the request between the nodes.
+	// Wire describes the packets between the nodes that contained the request.
 	Wire string
 	// Faults describe missing and wrong packets; empty if there are none.
 	Faults []string
@@ -91,7 +92,7 @@ func (r Result) String() string {
 			outcome = "FAILED: " + strings.Join(e.Faults, "; ")
 		}
 		fmt.Fprintf(&b, "%-12s %s -> %s %s\n", name, e.From, e.To, outcome)
-		name = "" // the next lines are of the same mode
+		name = "" // only the first line has the name of the mode
 	}
 	return b.String()
 }
@@ -106,8 +107,9 @@ func (r Result) Failures() (list []string) {
 	return list
 }
 
-// Show creates two nodes that reach each other in the mode, has their pods exchange packets, and captures these
-// on the link between the nodes. It changes no network namespace but those that it makes.
+// Show creates two nodes that reach each other in the mode. Their pods exchange packets, which Show
+// captures on the link between the nodes. Show changes only network namespaces that it makes
+// itself.
 func (m Mode) Show(ctx context.Context) (r Result, err error) {
 	r = Result{Mode: m.Name}
 	p := &pair{mode: m}

@@ -13,7 +13,7 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wireguard"
 )
 
-// Numbers of protocols, as packets have them.
+// Numbers of protocols in packets.
 const (
 	etherTypeIPv4 = 0x0800
 	etherTypeIPv6 = 0x86dd
@@ -31,9 +31,9 @@ const (
 )
 
 const (
-	// wireguardData is the type of the WireGuard messages that have packets in them.
+	// wireguardData is the type of WireGuard messages that contain packets.
 	wireguardData = 4
-	// wireguardEmpty is the length of such a message without a packet, which only keeps a session alive.
+	// wireguardEmpty is the length of such a message without a packet, which is a keepalive.
 	wireguardEmpty = 32
 )
 
@@ -101,12 +101,12 @@ func (f frame) header() (h header, ok bool) {
 	return h, false
 }
 
-// flow has the addresses of the sending and the receiving pod, and those of their nodes.
+// flow has the addresses of the sending and the receiving pod, and of their nodes.
 type flow struct{ from, to, fromNode, toNode netip.Addr }
 
 func (f flow) reversed() flow { return flow{f.to, f.from, f.toNode, f.fromNode} }
 
-// packet describes the packets of a flow between the nodes.
+// packet describes the packets that a flow should cause between the nodes.
 func (m Mode) packet(f flow) string {
 	inner := fmt.Sprintf("udp %s > %s", f.from, f.to)
 	outer := fmt.Sprintf("%s > %s", f.fromNode, f.toNode)
@@ -121,9 +121,9 @@ func (m Mode) packet(f flow) string {
 	return inner
 }
 
-// check compares captured frames with the expected ones. It returns a description of the request, and all faults.
-// A frame with a readable text or pod address must have the encapsulation of the mode. In WireGuard there must be
-// no such frame.
+// check compares captured frames with the expected ones. It returns a description of the request,
+// and all faults. A frame in which a payload or a pod's address is readable must have the
+// encapsulation of the mode. In the mode WireGuard, there must be no such frame.
 func (m Mode) check(frames []frame, f flow) (wire string, faults []string) {
 	wanted := map[string]string{m.packet(f): request, m.packet(f.reversed()): answer}
 	seen := map[string]bool{}
@@ -154,7 +154,7 @@ func (m Mode) check(frames []frame, f flow) (wire string, faults []string) {
 	return wire, slices.Compact(faults)
 }
 
-// shows reports whether any of the texts is in the frame.
+// shows reports whether the frame contains any of the texts.
 func (f frame) shows(texts ...[]byte) bool {
 	return slices.ContainsFunc(texts, func(text []byte) bool { return bytes.Contains(f.data, text) })
 }

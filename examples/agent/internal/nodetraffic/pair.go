@@ -27,13 +27,13 @@ type pair struct {
 	mode     Mode
 	underlay *netns.NS
 	nodes    []*node
-	// folder has the key files. Only of WireGuard.
+	// folder is the folder of the key files, in the mode WireGuard.
 	folder string
-	// closes are in the order in which they were added, and run in the opposite one.
+	// closes are called at the end. The function that was added last is called first.
 	closes []func() error
 }
 
-// close ends all that the pair has started, and waits for it.
+// close ends everything that the pair has started, and waits until it has ended.
 func (p *pair) close() (err error) {
 	for i := range p.closes {
 		err = errors.Join(err, p.closes[len(p.closes)-1-i]())
@@ -41,7 +41,7 @@ func (p *pair) close() (err error) {
 	return err
 }
 
-// namespace makes a namespace that ends with the pair.
+// namespace makes a namespace that exists until close.
 func (p *pair) namespace() (*netns.NS, error) {
 	ns, err := netns.New()
 	if err == nil {
@@ -142,8 +142,8 @@ func inNamespace(ns *netns.NS, fn func(*netlink.Handle) error) error {
 	})
 }
 
-// program starts both nodes and waits until each has programmed its routes to the other. The error wraps
-// a *dataplane.FeatureError if the kernel lacks the module.
+// program starts both nodes and waits until each has programmed its routes to the other. The error
+// wraps a *dataplane.FeatureError if the kernel lacks the module.
 func (p *pair) program(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, programTimeout, fmt.Errorf("not programmed within %s", programTimeout))
 	defer cancel()
@@ -169,7 +169,7 @@ func (p *pair) program(ctx context.Context) error {
 	return p.update(ctx, announced)
 }
 
-// update gives both nodes resources, and waits until they are programmed.
+// update sends resources to both nodes, and waits until they are programmed.
 func (p *pair) update(ctx context.Context, resources []policy.Resource) error {
 	for _, n := range p.nodes {
 		if err := n.send(ctx, resources); err != nil {
@@ -184,7 +184,7 @@ func (p *pair) update(ctx context.Context, resources []policy.Resource) error {
 	return nil
 }
 
-// resources are the pools, and of each node the resource, the blocks and the pod.
+// resources returns the pools, and for each node its Node resource, its blocks and its pod.
 func (p *pair) resources() (list []policy.Resource) {
 	for _, f := range p.mode.families {
 		pool := &policy.IPPool{Name: "four", CIDR: netip.MustParsePrefix("10.65.0.0/16")}
@@ -205,7 +205,8 @@ func (p *pair) resources() (list []policy.Resource) {
 	return list
 }
 
-// exchange has the pod of the first node send to that of the second, by the addresses with an index.
+// exchange sends a request from the pod of the first node to the pod of the second. The pods use
+// their addresses with the given index.
 func (p *pair) exchange(ctx context.Context, index int) (Exchange, error) {
 	first, second := p.nodes[0], p.nodes[1]
 	e := Exchange{From: first.pod.Addresses[index], To: second.pod.Addresses[index]}
@@ -213,7 +214,7 @@ func (p *pair) exchange(ctx context.Context, index int) (Exchange, error) {
 	if err != nil {
 		return e, fmt.Errorf("capture at %s: %w", p.portOf(first), err)
 	}
-	defer func() { _ = wire.close() }() // there is nothing to lose
+	defer func() { _ = wire.close() }() // an error has no effect on the result
 	answered, err := sendRequest(ctx, first.pod.NS, e.From, second.pod.NS, e.To)
 	if err != nil {
 		return e, fmt.Errorf("send from %s to %s: %w", e.From, e.To, err)

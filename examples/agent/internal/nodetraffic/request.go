@@ -19,12 +19,13 @@ const (
 	// retry is the time after which a request without an answer is sent again.
 	retry = 200 * time.Millisecond
 
-	// request and answer are the payloads, which check searches for in captured packets.
+	// request and answer are the payloads. Mode.check searches for them in captured packets.
 	request = "is anybody there?"
 	answer  = "yes, all is well here"
 )
 
-// sendRequest sends a request from one namespace to another until it is answered or answerTimeout is over.
+// sendRequest sends a request from one namespace to another, repeatedly, until it is answered or
+// answerTimeout has passed.
 func sendRequest(
 	ctx context.Context, fromNS *netns.NS, from netip.Addr, toNS *netns.NS, to netip.Addr,
 ) (ok bool, err error) {
@@ -86,14 +87,15 @@ func receiveAnswer(conn *net.UDPConn) bool {
 	}
 }
 
-// sendUntilAnswered sends the request until answered is closed, and reports whether that was within answerTimeout.
+// sendUntilAnswered sends the request repeatedly until answered is closed. It reports whether that
+// happened within answerTimeout.
 func sendUntilAnswered(ctx context.Context, conn *net.UDPConn, answered <-chan struct{}) (ok bool, err error) {
 	end := time.NewTimer(answerTimeout)
 	defer end.Stop()
 	again := time.NewTicker(retry)
 	defer again.Stop()
 	for {
-		_, _ = conn.Write([]byte(request)) // an error is of an earlier request, or the next one has it too
+		_, _ = conn.Write([]byte(request)) // an error is about an earlier request, or occurs again
 		select {
 		case <-answered:
 			return true, nil

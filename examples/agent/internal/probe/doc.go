@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package probe tests with real packets whether one party reaches another. It sends a TCP connection request, a UDP
-// datagram or an ICMP echo request, and waits for the answer.
+// Package probe tests with real packets whether one party reaches another. It sends a TCP
+// connection request, a UDP datagram or an ICMP echo request, and waits for the answer.
 //
 // # Usage
 //
@@ -10,8 +10,9 @@
 //	defer server.Close()
 //	answer := probe.Send(ctx, probe.Probe{From: monitor.NS, To: server, Flow: flow, Wait: time.Second})
 //
-// A server answers with its name, so that the answer of another server does not count. Each probe uses a new source
-// port or ICMP identifier: a known connection would pass.
+// A server answers with its name, so that an answer of another server is detected. Each probe uses
+// a new source port or ICMP identifier: packets of a connection that policy has allowed before
+// would pass.
 //
 // # Concurrency
 //
@@ -19,6 +20,6 @@
 //
 // # Errors
 //
-// No answer is the outcome Blocked, because policy drops packets without an answer. Any other failure (a refusal, no
-// route, a wrong name) is the outcome Broken, with the reason.
+// No answer is the outcome Blocked, because policy drops packets without an answer. Any other
+// failure (a refusal, no route, a wrong name) is the outcome Broken, with the reason.
 package probe

@@ -37,7 +37,7 @@ func (p Probe) echo(ctx context.Context) error {
 	if _, err := conn.Write(message); err != nil {
 		return err
 	}
-	// The socket receives all ICMP packets from there, including replies to other probes.
+	// The socket receives all ICMP packets from that address, including replies to other probes.
 	buf := make([]byte, 1500)
 	for {
 		n, _, err := conn.ReadFromIP(buf)
@@ -50,18 +50,18 @@ func (p Probe) echo(ctx context.Context) error {
 	}
 }
 
-// echoMessage returns an echo request: type, code, checksum, identifier, sequence number, and data that identifies the
-// sender.
+// echoMessage returns an echo request: type, code, checksum, identifier, sequence number, and data
+// that identifies the sender.
 func echoMessage(typ byte, id uint16) []byte {
 	m := binary.BigEndian.AppendUint16([]byte{typ, 0, 0, 0}, id)
 	m = append(m, 0, 1)
 	m = append(m, "wayleave"...)
-	// The kernel writes that of ICMPv6 itself, since it covers the addresses.
+	// The kernel writes the checksum of ICMPv6 itself, because that covers the addresses.
 	binary.BigEndian.PutUint16(m[2:], checksum(m))
 	return m
 }
 
-// checksum is that of RFC 1071, for an even number of bytes.
+// checksum returns the checksum of RFC 1071, for an even number of bytes.
 func checksum(data []byte) uint16 {
 	var sum uint32
 	for i := 0; i+1 < len(data); i += 2 {

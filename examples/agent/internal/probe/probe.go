@@ -20,11 +20,12 @@ import (
 type Probe struct {
 	// From is the network namespace to send from.
 	From *netns.NS
-	// To is whom to reach.
+	// To is the server to reach.
 	To *Server
-	// Flow to begin: TCP, UDP, or ICMP or ICMPv6 echo, whose identifier is SrcPort.
+	// Flow is the flow to begin: TCP, UDP, ICMP echo or ICMPv6 echo. For an echo, SrcPort is the
+	// identifier.
 	Flow verdict.Flow
-	// Wait is how long silence may last before it counts as Blocked.
+	// Wait is how long to wait for an answer. Without an answer, the outcome is Blocked.
 	Wait time.Duration
 }
 
@@ -33,11 +34,11 @@ type Outcome uint8
 
 // The outcomes. The zero value is none of them.
 const (
-	// Passed: the right answer came back.
+	// Passed: the right answer arrived.
 	Passed Outcome = iota + 1
-	// Blocked: nothing came back, and nothing is known to have arrived.
+	// Blocked: no answer arrived, and as far as is known the server received nothing.
 	Blocked
-	// Broken: something else happened.
+	// Broken: any other failure.
 	Broken
 )
 
@@ -75,7 +76,8 @@ func (p Probe) source() netip.AddrPort { return netip.AddrPortFrom(p.Flow.Src, p
 
 func (p Probe) destination() netip.AddrPort { return netip.AddrPortFrom(p.Flow.Dst, p.Flow.DstPort) }
 
-// tcp connects and reads the name. Only silence before the connection stands is a time-out.
+// tcp connects and reads the server's name. Its error is a time-out only if the connection was not
+// established.
 func (p Probe) tcp(ctx context.Context) error {
 	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(p.source())}
 	conn, err := dialer.DialContext(ctx, "tcp", p.destination().String())
@@ -88,12 +90,12 @@ func (p Probe) tcp(ctx context.Context) error {
 	}
 	name, err := io.ReadAll(conn)
 	if err != nil {
-		return fmt.Errorf("connected, then: %v", err) // not wrapped: it is not to look like silence
+		return fmt.Errorf("connected, then: %v", err) // not wrapped, so that a time-out is not taken for Blocked
 	}
 	return p.checkName(name)
 }
 
-// udp sends a datagram and reads the name.
+// udp sends a datagram and reads the server's name.
 func (p Probe) udp(ctx context.Context) error {
 	conn, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(p.source()), net.UDPAddrFromAddrPort(p.destination()))
 	if err != nil {
@@ -121,7 +123,7 @@ func (p Probe) checkName(name []byte) error {
 	return nil
 }
 
-// setDeadline gives the connection the deadline of the context.
+// setDeadline sets the deadline of the context on the connection.
 func setDeadline(ctx context.Context, conn net.Conn) error {
 	deadline, _ := ctx.Deadline()
 	return conn.SetDeadline(deadline)

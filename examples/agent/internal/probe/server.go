@@ -25,7 +25,7 @@ type Server struct {
 }
 
 // Serve listens on each TCP and UDP port of the party, on each of its addresses, and answers with
-// the party's name. (ICMP echoes the kernel answers.)
+// the party's name. (The kernel answers ICMP echo requests.)
 func Serve(p node.Party) (*Server, error) {
 	s := &Server{name: p.Name, heard: map[netip.AddrPort]bool{}}
 	err := p.NS.Do(func() error {
@@ -44,7 +44,7 @@ func Serve(p node.Party) (*Server, error) {
 	return s, nil
 }
 
-// Close ends the server and waits until nothing of it is left.
+// Close ends the server, and waits until its goroutines and sockets are closed.
 func (s *Server) Close() error {
 	var errs []error
 	for _, socket := range s.sockets {

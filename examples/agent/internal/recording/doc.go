@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package recording writes the input of the agent's graph to a file, in the format of package calcgraph/replay. If the
-// disk fails or is full, the file ends with a complete line, and only the recording ends.
+// Package recording writes the input of the agent's calculation graph to a file, in the format of
+// package calcgraph/replay. If the disk fails or is full, only the recording ends. The file then
+// ends with a complete line.
 //
 // # Usage
 //
@@ -10,8 +11,8 @@
 //	...
 //	err = file.Close()
 //
-// An existing file is renamed to PATH.1, and replaces an earlier one of that name. So after a crash and a restart, the
-// recording of the crash still exists.
+// An existing file is renamed to PATH.1, and replaces an older file with that name. Therefore the
+// recording of an agent that crashed still exists after a restart.
 //
 // # Concurrency
 //
@@ -19,6 +20,6 @@
 //
 // # Errors
 //
-// After a failure of the disk, or at the maximum size of the file, every Write fails. An incomplete last line is
-// removed.
+// If the disk fails, or if the file has reached its maximum size, every further Write fails. An
+// incomplete last line is removed.
 package recording

@@ -13,22 +13,22 @@ import (
 
 var _ io.WriteCloser = (*File)(nil)
 
-// ErrFull is wrapped by what Write returns for a file that is as large as it may be.
+// ErrFull is wrapped by the error of Write if the file has reached its maximum size.
 var ErrFull = errors.New("is as large as it may be")
 
 // File is a recording that is being written. It is for one goroutine.
 type File struct {
 	file  *os.File
 	limit int64
-	size  int64 // of the written data
-	whole int64 // of the lines of it that are whole
+	size  int64 // size of the written data
+	whole int64 // size of its complete lines
 	err   error // why nothing more is written
 }
 
-// Create makes a new file of at most limit bytes. Only its owner may read it, because it contains all policy. It
-// renames an existing file to path.1.
+// Create makes a new file of at most limit bytes. Only its owner may read it, because it contains
+// all policy. It renames an existing file to path.1.
 //
-// Errors: those of the disk, and one if path is not a regular file.
+// Errors: those of the disk; path is not a regular file.
 func Create(path string, limit int64) (*File, error) {
 	switch info, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -48,10 +48,10 @@ func Create(path string, limit int64) (*File, error) {
 	return &File{file: file, limit: limit}, nil
 }
 
-// Write appends p. Once it has failed it fails always, and the file ends with the last line that is
-// whole.
+// Write appends p. Once it has failed, it always fails, and the file ends with the last complete
+// line.
 //
-// Errors: those of the disk, and one that wraps ErrFull.
+// Errors: those of the disk; an error that wraps ErrFull.
 func (f *File) Write(p []byte) (int, error) {
 	if f.err != nil {
 		return 0, f.err

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package registry keeps the endpoints that were registered over the agent's socket, for example by a CNI plugin. They
-// are in memory, as a source of desired state, and on disk, so that they exist after a restart.
+// Package registry keeps the endpoints that were registered over the agent's socket, for example by
+// a CNI plugin. A Registry is a source of desired state. It also stores the endpoints on disk, so
+// that they exist after a restart.
 //
 // # Usage
 //
@@ -13,10 +14,10 @@
 //
 // # Concurrency
 //
-// A Registry is safe for concurrent use, and Run may be called several times at once.
+// A Registry is safe for concurrent use. Several calls of Run may run at once.
 //
 // # Errors
 //
-// If an endpoint cannot be written, for example because the disk is full, it is not registered, and Put returns the
-// error. Registered endpoints are never lost.
+// If an endpoint cannot be written, for example because the disk is full, it is not registered, and
+// Put returns the error. Registered endpoints are never lost.
 package registry

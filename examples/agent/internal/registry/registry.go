@@ -22,8 +22,8 @@ import (
 
 var _ datastore.Source = (*Registry)(nil)
 
-// suffix of the files of endpoints, and prefix of those that are being written, which lack the
-// suffix.
+// suffix ends the names of endpoints' files. half begins the names of files that are being written,
+// which lack the suffix.
 const suffix, half = ".json", ".half-"
 
 // Registry keeps endpoints. It is safe for concurrent use.
@@ -35,8 +35,9 @@ type Registry struct {
 	endpoints map[policy.Key]*policy.WorkloadEndpoint
 }
 
-// Open reads the endpoints of an earlier run, and creates the directory if it does not exist. An invalid file is among
-// the problems, and its endpoint is absent. Unfinished files of an earlier run that was killed are removed.
+// Open reads the endpoints that an earlier process has stored. It creates the directory if it does
+// not exist. For an invalid file there is an error in problems, and its endpoint is absent. Open
+// removes unfinished files of an earlier process that was killed.
 func Open(dir string) (r *Registry, problems []error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("registry: %w", err)
@@ -51,7 +52,7 @@ func Open(dir string) (r *Registry, problems []error, err error) {
 		path := filepath.Join(dir, entry.Name())
 		if !strings.HasSuffix(entry.Name(), suffix) {
 			if strings.HasPrefix(entry.Name(), half) {
-				_ = os.Remove(path) // if it stays, it is ignored
+				_ = os.Remove(path) // a file that stays is ignored
 			}
 			continue
 		}
@@ -93,15 +94,16 @@ func (r *Registry) Run(ctx context.Context, receiver datastore.Receiver) error {
 	return r.memory.Run(ctx, receiver)
 }
 
-// Barrier returns once the receivers have all endpoints that were registered before; see datastore.Memory.
+// Barrier waits until the receivers have all endpoints that were registered before the call; see
+// datastore.Memory.
 func (r *Registry) Barrier(ctx context.Context) error { return r.memory.Barrier(ctx) }
 
-// Put registers an endpoint, in place of one with the same key. When it returns nil, the endpoint
-// survives a crash.
+// Put registers an endpoint, in place of one with the same key. Once Put has returned nil, the
+// endpoint survives a crash.
 //
-// Errors: that of an invalid endpoint, and those of the file system. Nothing has changed then, with
-// one exception: if the directory cannot be synced, the new file stays, and the next process may
-// read it.
+// Errors: the endpoint is invalid; those of the file system. After an error nothing has changed,
+// with one exception: if the directory cannot be synced, the new file stays, and the next process
+// may read it.
 func (r *Registry) Put(ctx context.Context, e *policy.WorkloadEndpoint) error {
 	if err := e.Validate(); err != nil {
 		return err
@@ -119,7 +121,7 @@ func (r *Registry) Put(ctx context.Context, e *policy.WorkloadEndpoint) error {
 	return r.memory.Update(context.WithoutCancel(ctx), []policy.Update{{Key: e.Key(), Resource: e}})
 }
 
-// write puts a file in place, whole or not at all.
+// write writes a file atomically.
 func (r *Registry) write(file string, data []byte) (err error) {
 	part, err := os.CreateTemp(r.dir, half+"*")
 	if err != nil {
@@ -149,8 +151,8 @@ func (r *Registry) sync() error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// Delete removes an endpoint. It is no error if there is none. Errors: those of the disk; the endpoint then still
-// exists.
+// Delete removes an endpoint. It is no error if the endpoint does not exist. Errors: those of the
+// disk; then the endpoint still exists.
 func (r *Registry) Delete(ctx context.Context, k policy.Key) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,14 +170,14 @@ func (r *Registry) Delete(ctx context.Context, k policy.Key) error {
 	return errors.Join(forgotten, err)
 }
 
-// Get returns an endpoint, or nil. It must not be changed.
+// Get returns an endpoint, or nil. The caller must not change it.
 func (r *Registry) Get(k policy.Key) *policy.WorkloadEndpoint {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.endpoints[k]
 }
 
-// All returns all endpoints, sorted by key. They must not be changed.
+// All returns all endpoints, sorted by key. The caller must not change them.
 func (r *Registry) All() []*policy.WorkloadEndpoint {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -184,7 +186,7 @@ func (r *Registry) All() []*policy.WorkloadEndpoint {
 	})
 }
 
-// Holder returns an endpoint that has an address, or nil. It must not be changed.
+// Holder returns an endpoint that has an address, or nil. The caller must not change it.
 func (r *Registry) Holder(addr netip.Addr) *policy.WorkloadEndpoint {
 	return r.find(func(e *policy.WorkloadEndpoint) bool { return slices.Contains(e.Addresses, addr) })
 }

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// explain makes the errors of flags list the allowed values. The flag package only has "parse error".
+// explain changes the flags so that their errors list the allowed values. The error of the flag
+// package is only "parse error".
 func explain(flags *flag.FlagSet) {
 	flags.VisitAll(func(f *flag.Flag) {
 		value, ok := f.Value.(flag.Getter)
@@ -22,7 +23,8 @@ func explain(flags *flag.FlagSet) {
 	})
 }
 
-// allowed returns the allowed values of a setting, by its type; "" if the error of the setting has them.
+// allowed returns a text with the allowed values of a setting, by its type; "" if the error of the
+// setting already lists them.
 func allowed(value any) string {
 	switch value.(type) {
 	case bool:
@@ -59,7 +61,7 @@ func (c checked) String() string {
 	return c.Getter.String()
 }
 
-// IsBoolFlag lets the flag be given without a value if it is boolean.
+// IsBoolFlag reports whether the flag is boolean, and so may be given without a value.
 func (c checked) IsBoolFlag() bool {
 	value, ok := c.Getter.(interface{ IsBoolFlag() bool })
 	return ok && value.IsBoolFlag()

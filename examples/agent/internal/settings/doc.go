@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package settings reads and merges the agent's configuration.
+// Package settings reads the agent's configuration from several sources and merges it.
 //
-// Later sources take precedence:
+// A later source in this list takes precedence over the earlier ones:
 //
 //	defaults < environment < file < datastore, all nodes < datastore, this node < command line
 //
@@ -12,24 +12,27 @@
 //	effective, err := settings.Resolve(environment, file, ...)
 //	fmt.Print(effective)
 //
-// A key is spelt alike everywhere: --apply-interval on the command line, apply-interval in the file
-// and in the datastore, WAYLEAVE_APPLY_INTERVAL in the environment. Settings in a datastore are
-// AgentConfig objects. In a directory of manifests, Extract cuts them out. "default" is for all
-// nodes and "node.NAME" for one:
+// A setting has the same key in all sources: --apply-interval on the command line, apply-interval
+// in the file and in the datastore, WAYLEAVE_APPLY_INTERVAL in the environment.
+//
+// The datastore is a directory of manifests or an etcd. Settings there are AgentConfig objects. The
+// object "default" is for all nodes, and "node.NAME" for one node:
 //
 //	apiVersion: wayleave.dev/v1
 //	kind: AgentConfig
 //	metadata: {name: default}
 //	spec: {log-level: DEBUG, apply-interval: 20ms}
 //
-// In a Kubernetes cluster, settings are ConfigMaps: NAME for all nodes, NAME-node-NODE for one.
+// In a Kubernetes cluster, settings are ConfigMaps: NAME for all nodes, and NAME-node-NODE for one
+// node.
 //
-// Identity, trust and kernel ownership cannot be set in the datastore. Nor can they change while the
-// agent runs: Pin keeps their values when the sources are read again.
+// Some settings cannot be set in the datastore, because its users must not decide about them: the
+// node's identity, whom the agent trusts, and what it owns in the kernel. These settings cannot
+// change while the agent runs. When the sources are read again, Pin keeps their values.
 //
 // # Concurrency
 //
-// The functions may be called concurrently. Values have no locks.
+// The functions may be called from any goroutine. The values of the package's types are not locked.
 //
 // # Errors
 //

@@ -22,10 +22,11 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// maxSocket is the kernel's limit of the path of a unix socket, in bytes, without its zero byte.
+// maxSocket is the kernel's limit for the path of a Unix socket in bytes, without the final zero.
 const maxSocket = 107
 
-// maxApplyInterval is short enough that pods get their network, and policy takes effect.
+// maxApplyInterval is the maximum of ApplyInterval. With a longer interval, pods and policies would
+// wait too long.
 const maxApplyInterval = time.Minute
 
 // problems returns the errors of the settings, by key.
@@ -182,7 +183,7 @@ func nodeProblem(name string) error {
 	return nil
 }
 
-// addressProblem returns why an address is not a valid listen address, or nil. An empty one is
+// addressProblem returns why an address is not a valid listen address, or nil. An empty address is
 // valid.
 func addressProblem(address string) error {
 	if address == "" {
@@ -202,8 +203,8 @@ func addressProblem(address string) error {
 	return nil
 }
 
-// endsInNumber reports whether the last part of a host is a number, as in an IPv4 address. No name
-// ends like that.
+// endsInNumber reports whether the last part of a host is a number, as in an IPv4 address. The last
+// part of a host name is never a number.
 func endsInNumber(host string) bool {
 	last := host[strings.LastIndexByte(host, '.')+1:]
 	return last != "" && strings.Trim(last, "0123456789") == ""

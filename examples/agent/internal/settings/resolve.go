@@ -15,20 +15,21 @@ import (
 
 // Layer has the settings of one source.
 type Layer struct {
-	// Source is the name of the source for people, as in "file /etc/wayleave/agent.yaml".
+	// Source is the name of the source, for display: "file /etc/wayleave/agent.yaml".
 	Source string
-	// Datastore means that keys that cannot be set in the datastore are problems.
+	// Datastore means that the source is a datastore, so that keys which cannot be set there are
+	// problems.
 	Datastore bool
 	// Values has the values by key.
 	Values map[string]string
-	// Problems has the problems of reading the source.
+	// Problems has the problems that were found when the source was read.
 	Problems []*Problem
 }
 
 // Problem is an invalid setting in one source.
 type Problem struct {
-	// Source is that of the Layer, and Key the key of the setting. Key is empty if the problem is one
-	// of the whole source.
+	// Source is Layer.Source. Key is the key of the setting; it is empty if the problem concerns
+	// the whole source.
 	Source, Key string
 	// Err is the cause.
 	Err error
@@ -42,8 +43,8 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("%s: %s: %v", quoted(p.Source), quoted(p.Key), p.Err)
 }
 
-// quoted returns a text as a Go string if a character of it is not printable: it must not begin a
-// line of a log.
+// quoted returns a text as a quoted Go string if one of its characters is not printable. Otherwise
+// a line break in the text could forge a line in a log.
 func quoted(text string) string {
 	if strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) {
 		return strconv.Quote(text)
@@ -71,9 +72,9 @@ type Value struct {
 
 const defaults = "default"
 
-// Resolve applies the layers to the defaults, in order.
+// Resolve applies the layers to the default settings, in order.
 //
-// Errors: a join of *Problem, of all sources.
+// Errors: a join of *Problem, with the problems of all sources.
 func Resolve(layers ...Layer) (*Effective, error) {
 	e, err := ResolvePartial(layers...)
 	if err != nil {
@@ -82,8 +83,8 @@ func Resolve(layers ...Layer) (*Effective, error) {
 	return e, nil
 }
 
-// ResolvePartial is like Resolve, but also returns the settings if there is an error. It leaves out
-// invalid values.
+// ResolvePartial does the same as Resolve, but returns settings even if there is an error. It
+// leaves out invalid values.
 func ResolvePartial(layers ...Layer) (*Effective, error) {
 	e, problems := resolve(layers, func(string) bool { return true })
 	errs := make([]error, len(problems))
@@ -93,11 +94,12 @@ func ResolvePartial(layers ...Layer) (*Effective, error) {
 	return e, errors.Join(errs...)
 }
 
-// ResolveKeys is like Resolve, but uses and checks only the settings of the given keys. For each
-// key, only the last layer that sets it counts. A layer with a problem of the key, or of its whole
-// source, may have set the key. Unless a later layer sets it, its value is unknown: an error.
+// ResolveKeys does the same as Resolve, but uses and checks only the settings with the given keys.
+// The value of a key comes from the last layer that sets it. If a layer has a problem with the key
+// or with its whole source, the layer may have set the key to an unknown value. This is an error,
+// unless a later layer sets the key.
 //
-// Errors: a join of *Problem, with the flags for the keys whose values are unknown.
+// Errors: a join of *Problem, and a text with the flags for the keys whose values are unknown.
 func ResolveKeys(layers []Layer, keys ...string) (*Effective, error) {
 	kept := make([]Layer, len(layers))
 	for i, l := range layers {
@@ -131,7 +133,7 @@ func ResolveKeys(layers []Layer, keys ...string) (*Effective, error) {
 		errors.Join(distinct(errs)...), flags)
 }
 
-// problemsOf returns the problems of a layer that leave the value of a key unknown.
+// problemsOf returns the problems of a layer because of which the value of a key is unknown.
 func (l Layer) problemsOf(key string) (errs []error) {
 	for _, p := range l.Problems {
 		if p.Key == "" || p.Key == key {
@@ -141,7 +143,8 @@ func (l Layer) problemsOf(key string) (errs []error) {
 	return errs
 }
 
-// distinct returns the errors without repetitions. A problem of a whole source occurs once per key.
+// distinct returns the errors without repetitions: a problem of a whole source occurs once for each
+// key.
 func distinct(errs []error) (once []error) {
 	for _, err := range errs {
 		if !slices.Contains(once, err) {
@@ -151,7 +154,8 @@ func distinct(errs []error) (once []error) {
 	return once
 }
 
-// resolve applies the layers to the defaults, in order. It checks the values of the wanted keys.
+// resolve applies the layers to the default settings, in order. It checks the values of the wanted
+// keys.
 func resolve(layers []Layer, wanted func(key string) bool) (e *Effective, found []*Problem) {
 	e = &Effective{Settings: Defaults()}
 	flags := flag.NewFlagSet("settings", flag.ContinueOnError)
@@ -174,7 +178,7 @@ func resolve(layers []Layer, wanted func(key string) bool) (e *Effective, found 
 			if err != nil {
 				name := key
 				if l.Source == environment && flags.Lookup(key) == nil {
-					name = variable(key) // there is no such key
+					name = variable(key) // the name that the user has written
 				}
 				found = append(found, &Problem{Source: l.Source, Key: name, Err: err})
 				continue
@@ -203,7 +207,7 @@ func resolve(layers []Layer, wanted func(key string) bool) (e *Effective, found 
 	return e, found
 }
 
-// set sets one flag. If the value has the wrong type, it leaves the flag as it is and returns an
+// set sets one flag. If the value has the wrong type, it does not change the flag and returns an
 // error.
 func set(flags *flag.FlagSet, key, value string) error {
 	old := flags.Lookup(key).Value.String()
@@ -214,7 +218,7 @@ func set(flags *flag.FlagSet, key, value string) error {
 	return nil
 }
 
-// CommandLine returns the flags that were given on the command line, which Declare declared.
+// CommandLine returns the flags of Declare that were given on the command line.
 func CommandLine(flags *flag.FlagSet) Layer {
 	known := flag.NewFlagSet("", flag.ContinueOnError)
 	Declare(known, &Settings{})
@@ -227,15 +231,16 @@ func CommandLine(flags *flag.FlagSet) Layer {
 	return l
 }
 
-// Pin keeps the values that cannot change while the agent runs: those of the keys that cannot be set
-// in the datastore. It compares settings that were read again with those of the start. The returned
-// layers have the values of the start, and must take precedence over all others.
+// Pin keeps the values of settings that cannot change while the agent runs. These are the settings
+// that cannot be set in the datastore. Pin compares the settings of the start with those that were
+// read again. For each such setting that has changed, it returns a layer with the value of the
+// start. The caller must give these layers precedence over all others.
 //
 // Errors: a join of *Problem, one for each value that is kept. The layers are valid nevertheless.
 func Pin(start, now *Effective) (kept []Layer, err error) {
 	var errs []error
 	locals := local()
-	for i, before := range start.Values { // both in order of the same keys
+	for i, before := range start.Values { // both lists have the same keys in the same order
 		after := now.Values[i]
 		if !locals[before.Key] || before.Value == after.Value {
 			continue

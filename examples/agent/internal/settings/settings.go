@@ -16,125 +16,137 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// Settings is the agent's configuration. Values are comparable with ==.
+// Settings is the agent's configuration. Two values can be compared with ==.
 type Settings struct {
-	// Node is the name of this node, as spec.nodeName of its pods has it. Default: the machine's
-	// host name.
+	// Node is the name of this node, as in spec.nodeName of its pods. Default: the machine's host
+	// name.
 	Node string
-	// Manifests is the directory of Kubernetes and Calico manifests, which is watched. Empty: there
-	// is none.
+	// Manifests is a directory of Kubernetes and Calico manifests, which is watched for changes.
+	// Empty means none.
 	Manifests string
-	// Resources is a directory of Wayleave's own resources, one JSON file each, which is watched.
-	// Empty: there is none.
+	// Resources is a directory with resources of package policy, one JSON file each, which is
+	// watched for changes. Empty means none.
 	Resources string
-	// Etcd are the servers of an etcd that many nodes share, as in "https://10.0.0.5:2379",
-	// separated by commas. EtcdPrefix and EtcdCluster select its keys. Empty: there is none.
+	// Etcd are the servers of an etcd that many nodes share, separated by commas, as in
+	// "https://10.0.0.5:2379". EtcdPrefix and EtcdCluster select the keys in this etcd. Empty means
+	// none.
 	Etcd, EtcdPrefix, EtcdCluster string
-	// EtcdCAFile, EtcdCertFile and EtcdKeyFile are PEM files: the authorities of the servers, and
-	// our own certificate and key.
+	// EtcdCAFile, EtcdCertFile and EtcdKeyFile are PEM files: the certificate authorities of the
+	// servers, and the agent's certificate and key.
 	EtcdCAFile, EtcdCertFile, EtcdKeyFile string
-	// EtcdUsername is the user of etcd, if it requires one, and EtcdPasswordFile the file with the
+	// EtcdUsername is the user, if etcd requires one, and EtcdPasswordFile the file with the
 	// password.
 	EtcdUsername, EtcdPasswordFile string
-	// Kubeconfig is the file with the access to the API of a Kubernetes cluster, and KubernetesContext the
-	// context in it; empty: its current one. InCluster takes the access that a pod has. Without
-	// Kubeconfig and InCluster, no API is read.
+	// Kubeconfig is the kubeconfig file for the API of a Kubernetes cluster. KubernetesContext is
+	// the context in this file; empty means its current context. InCluster means that the agent
+	// uses the service account of its pod. Without Kubeconfig and InCluster, no API is read.
 	Kubeconfig, KubernetesContext string
 	InCluster                     bool
-	// KubernetesOmit are the kinds of the API that are not read, as in
-	// "ippools.projectcalico.org", separated by commas. Empty: all are read.
+	// KubernetesOmit are the kinds of the API that are not read, separated by commas, as in
+	// "ippools.projectcalico.org". Empty means that all kinds are read.
 	KubernetesOmit string
-	// KubernetesConfig is the ConfigMap with settings for all nodes, as NAMESPACE/NAME; that of one node is
-	// NAME-node-NODE. Empty: there is none.
+	// KubernetesConfig is the NAMESPACE/NAME of the ConfigMap with settings for all nodes. The
+	// ConfigMap for one node is NAME-node-NODE. Empty means none.
 	KubernetesConfig string
-	// KubernetesPodCIDRs makes routes to the pod CIDRs of the API's nodes.
+	// KubernetesPodCIDRs means that there are routes to the pod CIDRs of the API's nodes.
 	KubernetesPodCIDRs bool
-	// KubernetesVXLAN gives the API's nodes tunnel addresses from their pod CIDRs.
+	// KubernetesVXLAN means that the API's nodes get VXLAN tunnel addresses from their pod CIDRs.
 	KubernetesVXLAN bool
-	// KubernetesIPIP gives the API's nodes addresses of IP-in-IP devices from their pod CIDRs.
+	// KubernetesIPIP means that the API's nodes get addresses for IP-in-IP devices from their pod
+	// CIDRs.
 	KubernetesIPIP bool
-	// KubernetesReport writes Events, conditions and a NodeReport of the node to the API.
+	// KubernetesReport means that the agent writes Events, conditions and a NodeReport of the node
+	// to the API.
 	KubernetesReport bool
-	// Wireguard encrypts traffic between nodes, with private keys in the directory WireguardDir. All other
-	// settings of WireGuard count only with it.
+	// Wireguard means that traffic between nodes is encrypted. WireguardDir is the directory with
+	// the private keys. All other settings of WireGuard have an effect only if Wireguard is set.
 	Wireguard    bool
 	WireguardDir string
-	// WireguardPort is the UDP port of the first device, and WireguardMTU the MTU of the devices. 0: it is
-	// derived.
+	// WireguardPort is the UDP port of the first device. WireguardMTU is the MTU of the devices; 0
+	// means that it is derived from the MTU of the node's interface.
 	WireguardPort, WireguardMTU int
-	// WireguardKeyLifetime is the age at which a key is replaced. 0: never.
+	// WireguardKeyLifetime is the age at which a key is replaced. 0 means never.
 	WireguardKeyLifetime time.Duration
-	// WireguardHostEncryption encrypts between the nodes' own addresses, except WireguardUnencryptedHosts:
-	// addresses or prefixes, separated by commas, or "none".
+	// WireguardHostEncryption means that packets between the nodes' own addresses are encrypted,
+	// too. WireguardUnencryptedHosts are addresses or prefixes, separated by commas, that are
+	// excepted; "none" means none.
 	WireguardHostEncryption   bool
 	WireguardUnencryptedHosts string
-	// WireguardRequireEncryption drops unencrypted packets from nodes to which this node encrypts.
+	// WireguardRequireEncryption means that unencrypted packets are dropped if they come from nodes
+	// to which this node encrypts.
 	WireguardRequireEncryption bool
-	// EndpointDir is the directory that keeps endpoints that were registered over the socket across
-	// restarts. Empty: endpoints cannot be registered.
+	// EndpointDir is the directory in which endpoints that were registered over the socket are
+	// stored, so that they survive a restart. Empty means that endpoints cannot be registered.
 	EndpointDir string
-	// PolicySyncDir is the directory of the sockets by which processes in workloads read their policy. Empty: there
-	// is none.
+	// PolicySyncDir is the directory with the sockets from which processes in workloads read their
+	// policy. Empty means no sockets.
 	PolicySyncDir string
-	// Table is the name of the nftables table, which must be the agent's alone.
+	// Table is the name of the nftables table. Nothing else may use it.
 	Table string
-	// SharedTable lets other processes change the table. Otherwise the agent owns it while it runs,
-	// from Linux 6.9 on.
+	// SharedTable allows other processes to change the table. Otherwise, from Linux 6.9 on, only
+	// the agent can change the table while it runs.
 	SharedTable bool
-	// InterfacePrefix is the prefix of the names of workloads' interfaces. Interfaces without an
-	// endpoint drop all packets.
+	// InterfacePrefix is the prefix of the names of workloads' interfaces. All packets of an
+	// interface with this prefix and without an endpoint are dropped.
 	InterfacePrefix string
-	// Bridges are the names of bridges whose ports are workloads' interfaces, separated by commas. The addresses
-	// identify workloads behind them. Empty: there is none.
+	// Bridges are the names of bridges whose ports are workloads' interfaces, separated by commas.
+	// A workload behind a bridge is identified by its address. Empty means none.
 	Bridges string
-	// RouteProtocol is the protocol number of the agent's routes, neighbour entries and devices,
-	// which must be the agent's alone: 5 to 255.
+	// RouteProtocol is the protocol number of the agent's routes, neighbour entries and devices: 5
+	// to 255. Nothing else may use the number.
 	RouteProtocol int
-	// TrustAnnotations lets pods name their interface and MAC address.
+	// TrustAnnotations means that annotations of pods may set their interface and MAC address.
 	TrustAnnotations bool
-	// ForwardIPv6 forwards IPv6 between all of the node's interfaces, without which workloads have
-	// none.
+	// ForwardIPv6 switches on the forwarding of IPv6 between all interfaces of the node. Without
+	// it, workloads cannot use IPv6 beyond the node.
 	ForwardIPv6 bool
-	// Socket is the path of the unix socket for the command line. Empty: there is none.
+	// Socket is the path of the Unix socket for the other commands of the agent. Empty means none.
 	Socket string
-	// HTTPAddress is the address of health and metrics, such as "127.0.0.1:9919". Empty: they are not served.
+	// HTTPAddress is the address for health and metrics, such as "127.0.0.1:9919". Empty means
+	// none.
 	HTTPAddress string
-	// HealthTimeout is the time without progress before a component is unhealthy.
+	// HealthTimeout is the time after which a busy part without progress makes the agent unhealthy.
 	HealthTimeout time.Duration
-	// ApplyInterval is the minimum mean time between two changes of the kernel. ApplyBurst is the
-	// number of changes that may follow each other without a pause.
+	// ApplyInterval is the minimum mean time between two attempts to program the kernel. ApplyBurst
+	// is the number of attempts that may follow each other without a pause.
 	ApplyInterval time.Duration
 	ApplyBurst    int
-	// ResyncInterval is the time between two comparisons of the kernel with the desired state. 0: never.
+	// ResyncInterval is the time between two comparisons of the kernel with the desired state. 0
+	// means never.
 	ResyncInterval time.Duration
-	// VerdictLogGroup is the nflog group, from 0 to 65535, that every packet is sent to that policy
-	// allows or denies. -1: none.
+	// VerdictLogGroup is the nflog group, from 0 to 65535, to which packets are sent that policy
+	// allows or denies. -1 means none.
 	VerdictLogGroup int
-	// Flows counts flows between workloads, from the verdicts that are logged to VerdictLogGroup.
+	// Flows means that flows between workloads are counted, from the verdicts that are logged to
+	// VerdictLogGroup.
 	Flows bool
 	// ConntrackPolicy decides about established connections that a change of policy denies.
 	ConntrackPolicy conntrack.Policy
-	// Flowtable lets packets of established connections take the kernel's fast path, and FlowtableUplinks are the
-	// node's interfaces for which it does, separated by commas.
+	// Flowtable means that packets of established connections take the kernel's fast path.
+	// FlowtableUplinks are the node's interfaces to other hosts that take part, separated by
+	// commas.
 	Flowtable        bool
 	FlowtableUplinks string
-	// TCPFromSYN drops TCP packets of workloads that begin a connection without a SYN.
+	// TCPFromSYN means that a TCP packet of a workload that begins a connection without a SYN is
+	// dropped.
 	TCPFromSYN bool
-	// NATExcludeNodes keeps the source of packets that pods of NATOutgoing pools send to nodes.
+	// NATExcludeNodes means that packets from pods of NATOutgoing pools to nodes keep their source
+	// address.
 	NATExcludeNodes bool
-	// TunnelsFromNodes drops VXLAN and IP in IP to the node unless the source is an address of a Node:
-	// "true", "false", or "auto", which drops VXLAN with KubernetesVXLAN and IP in IP with KubernetesIPIP,
-	// unless KubernetesOmit has Nodes.
+	// TunnelsFromNodes says whether VXLAN and IP-in-IP packets to the node are dropped unless their
+	// source is an address of a Node: "true", "false" or "auto". With "auto", VXLAN packets are
+	// dropped if KubernetesVXLAN is set, and IP-in-IP packets if KubernetesIPIP is set; but neither
+	// if KubernetesOmit contains Nodes.
 	TunnelsFromNodes string
-	// EndpointToHost decides about packets from a workload to its own node that the workload's policy allows: "drop",
-	// "accept", or "return", which leaves them to other filters of the host's input. Default: "drop", or "accept" with
-	// Kubeconfig or InCluster.
+	// EndpointToHost decides about packets from a workload to its own node that the workload's
+	// policy allows. "drop" and "accept" are final; "return" leaves the decision to other filters
+	// of the host's input. Default: "accept" with Kubeconfig or InCluster, otherwise "drop".
 	EndpointToHost string
-	// RecordFile is the file that records the agent's inputs. RecordLimit is its maximum size in MiB.
-	// Empty: nothing is recorded.
+	// RecordFile is the file to which the input of the agent's calculation graph is recorded.
+	// RecordLimit is the maximum size of the file in MiB. Empty means no recording.
 	RecordFile  string
 	RecordLimit int
-	// LogLevel is the minimum level that is logged.
+	// LogLevel is the lowest level that is logged.
 	LogLevel slog.Level
 }
 
@@ -144,7 +156,7 @@ func (s Settings) BridgeNames() []string { return split(s.Bridges) }
 // Uplinks returns the names in FlowtableUplinks, in order.
 func (s Settings) Uplinks() []string { return split(s.FlowtableUplinks) }
 
-// split returns the parts of a list with commas.
+// split returns the parts of a list that is separated by commas.
 func split(list string) (parts []string) {
 	if list == "" {
 		return nil
@@ -167,14 +179,15 @@ func (s Settings) VXLANFromNodes() bool { return s.fromNodes(s.KubernetesVXLAN) 
 // IPIPFromNodes reports whether IP in IP to the node must come from addresses of Nodes.
 func (s Settings) IPIPFromNodes() bool { return s.fromNodes(s.KubernetesIPIP) }
 
-// fromNodes reports whether the node drops an encapsulation from other sources than Nodes. used is whether
-// the agent uses the encapsulation. Under auto, it also needs the Nodes of the Kubernetes API.
+// fromNodes reports whether encapsulated packets from other sources than Nodes are dropped. used
+// says whether the agent uses the encapsulation. With "auto", packets are dropped only if the agent
+// also reads the Nodes of the Kubernetes API.
 func (s Settings) fromNodes(used bool) bool {
 	reads := s.ReadsKubernetes() && !slices.Contains(s.OmittedKinds(), "nodes")
 	return s.TunnelsFromNodes == "true" || s.TunnelsFromNodes == "auto" && used && reads
 }
 
-// endpointToHost is the key of EndpointToHost.
+// endpointToHost is the key of the setting EndpointToHost.
 const endpointToHost = "endpoint-to-host"
 
 // hostActions are the values of EndpointToHost.
@@ -187,8 +200,8 @@ func hostActions() map[string]policy.HostAction {
 // EndpointToHostAction returns the action of EndpointToHost.
 func (s Settings) EndpointToHostAction() policy.HostAction { return hostActions()[s.EndpointToHost] }
 
-// SysctlFile returns the path of the file with the former values of sysctls, which is beside the
-// socket; empty without a socket.
+// SysctlFile returns the path of the file with the former values of sysctls. The file is in the
+// folder of the socket. Without a socket, the path is empty.
 func (s Settings) SysctlFile() string {
 	if s.Socket == "" {
 		return ""
@@ -196,8 +209,9 @@ func (s Settings) SysctlFile() string {
 	return s.Socket + ".sysctls"
 }
 
-// local returns the keys that the datastore cannot set. A user who may write policy must not decide whom the agent
-// trusts, what it owns in the kernel, which files and sockets it uses, or when it counts as stuck.
+// local returns the keys that cannot be set in the datastore. A user who may write policy there
+// must not decide about these things: whom the agent trusts, what it owns in the kernel, which
+// files and sockets it uses, and when it is considered stuck.
 func local() map[string]bool {
 	keys := map[string]bool{}
 	for _, key := range []string{
@@ -323,7 +337,8 @@ func DeclareTable(flags *flag.FlagSet, s *Settings) {
 }
 
 // DeclareIdentity declares the flags that identify an agent's objects in the kernel: the table, the
-// route protocol, and the socket, which names the lock and the file of sysctls.
+// route protocol, and the socket. (The names of the agent's lock and of the file with sysctls are
+// derived from the socket.)
 func DeclareIdentity(flags *flag.FlagSet, s *Settings) {
 	declareName(flags, s)
 	flags.IntVar(&s.RouteProtocol, "route-protocol", s.RouteProtocol,
@@ -332,7 +347,8 @@ func DeclareIdentity(flags *flag.FlagSet, s *Settings) {
 	explain(flags)
 }
 
-// KernelKeys returns the keys of the settings that configure the kernel state, except those of WireGuard.
+// KernelKeys returns the keys of the settings that configure the kernel state, except those of
+// WireGuard.
 func KernelKeys() []string {
 	return []string{
 		"table", "shared-table", "interface-prefix", "bridges", "route-protocol", "forward-ipv6", "tcp-from-syn",
@@ -377,7 +393,7 @@ func declarePrefix(flags *flag.FlagSet, s *Settings) {
 
 // Defaults returns the default settings.
 func Defaults() Settings {
-	host, _ := os.Hostname() // without one the node has to be named
+	host, _ := os.Hostname() // without a host name, the setting node is required
 	return Settings{
 		Node:             host,
 		EtcdPrefix:       "/wayleave",

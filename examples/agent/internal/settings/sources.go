@@ -17,11 +17,11 @@ import (
 // prefix is the prefix of the environment variables of settings.
 const prefix = "WAYLEAVE_"
 
-// reexecMarker is an environment variable that is no setting: package netns sets it for a program that
-// it has started again in a user namespace.
+// reexecMarker is an environment variable that is not a setting. Package netns sets it when it
+// starts a program again in a user namespace.
 const reexecMarker = "WAYLEAVE_IN_USER_NAMESPACE"
 
-// environment is the source of the settings of variables.
+// environment is the name of the source of environment variables.
 const environment = "environment"
 
 // variable returns the name of the environment variable of a key.
@@ -29,8 +29,8 @@ func variable(key string) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(key, "-", "_"))
 }
 
-// Environment returns the settings of the variables that begin with WAYLEAVE_; environ is as of
-// os.Environ. WAYLEAVE_CONFIG is the path of the file, and no setting.
+// Environment returns the settings in the variables that begin with WAYLEAVE_. environ is the
+// result of os.Environ. WAYLEAVE_CONFIG is the path of the settings file, and not a setting.
 func Environment(environ []string) Layer {
 	l := Layer{Source: environment, Values: map[string]string{}}
 	for _, entry := range environ {
@@ -44,7 +44,7 @@ func Environment(environ []string) Layer {
 	return l
 }
 
-// ConfigVariable is the environment variable with the path of the file.
+// ConfigVariable is the environment variable with the path of the settings file.
 const ConfigVariable = "WAYLEAVE_CONFIG"
 
 // File returns the settings of a YAML file, which is one mapping from keys to values. An empty path
@@ -97,8 +97,8 @@ func (l *Layer) read(n *yaml.Node) {
 	}
 }
 
-// Object returns the settings of a JSON or YAML object of a datastore, which is one mapping from keys
-// to values. source is the name of the source for people.
+// Object returns the settings of a JSON or YAML object of a datastore, which is one mapping from
+// keys to values. source is the name of the source, for display.
 func Object(source string, data []byte) Layer {
 	l := Layer{Source: source, Datastore: true, Values: map[string]string{}}
 	var doc yaml.Node
@@ -116,17 +116,18 @@ const (
 	APIVersion = "wayleave.dev/v1"
 )
 
-// Global is the name of the object that is for all nodes.
+// Global is the name of the AgentConfig object for all nodes.
 const Global = "default"
 
-// OfNode returns the name of the object for one node.
+// OfNode returns the name of the AgentConfig object for one node.
 func OfNode(node string) string { return "node." + node }
 
 // separator is a line between two documents.
 var separator = regexp.MustCompile(`(?m)^---(?:[ \t].*)?$`)
 
-// Extract removes settings from a file of manifests. It returns them by the names of their objects, and the file with
-// blank lines instead, so that line numbers stay the same.
+// Extract removes settings from a file of manifests. It returns the settings by the names of their
+// objects. It also returns the file with blank lines in place of the settings, so that line numbers
+// stay the same.
 func Extract(file string, data []byte) (map[string]Layer, []byte) {
 	if !bytes.Contains(data, []byte(Kind)) {
 		return nil, data
@@ -150,7 +151,7 @@ func Extract(file string, data []byte) (map[string]Layer, []byte) {
 	return found, rest.Bytes()
 }
 
-// object reads a document if it is one of settings.
+// object reads a document. ok is false if the document is not an AgentConfig object.
 func object(file string, text []byte) (name string, l Layer, ok bool) {
 	var head struct {
 		APIVersion string `yaml:"apiVersion"`

@@ -15,14 +15,15 @@ import (
 	"github.com/wayleave/wayleave/dataplane/wireguard"
 )
 
-// noHosts is the value of WireguardUnencryptedHosts for no address.
+// noHosts is the value of WireguardUnencryptedHosts that means no address.
 const noHosts = "none"
 
-// minWireguardMTU is that of IPv6.
+// minWireguardMTU is the minimum MTU of IPv6.
 const minWireguardMTU = 1280
 
-// minKeyLifetime leaves time for a rotation: other nodes read each of its two announcements within
-// wireguard.DefaultRotationDelay.
+// minKeyLifetime is the minimum of WireguardKeyLifetime. It leaves enough time for a rotation, in
+// which the node waits twice for wireguard.DefaultRotationDelay until other nodes have read an
+// announcement.
 const minKeyLifetime = time.Hour
 
 // declareWireguard declares the flags of encryption.
@@ -60,7 +61,7 @@ func (s Settings) WireguardDevices() []wireguard.Device {
 
 // WireguardUnencryptedPrefixes returns the prefixes in WireguardUnencryptedHosts, in order.
 func (s Settings) WireguardUnencryptedPrefixes() []netip.Prefix {
-	prefixes, _ := parseHosts(s.WireguardUnencryptedHosts) // the problems have the error
+	prefixes, _ := parseHosts(s.WireguardUnencryptedHosts) // wireguardProblems reports the error
 	return prefixes
 }
 
@@ -92,7 +93,7 @@ func (s Settings) wireguardProblems() map[string]error {
 	found := map[string]error{}
 	last := math.MaxUint16
 	if s.WireguardKeyLifetime > 0 {
-		last-- // of the second device
+		last-- // the second device has the next port
 	}
 	if s.WireguardPort < 1 || s.WireguardPort > last {
 		found["wireguard-port"] = fmt.Errorf("want 1 to %d, not %d", last, s.WireguardPort)

@@ -15,6 +15,6 @@
 //
 // # Errors
 //
-// Find fails with syscall.EPERM without CAP_NET_ADMIN in the network namespace, also if there is no
-// such table. Where the system is not Linux it fails with errors.ErrUnsupported.
+// Find needs CAP_NET_ADMIN in the network namespace. Without it, Find returns syscall.EPERM, even
+// if the table does not exist. On systems other than Linux, Find returns errors.ErrUnsupported.
 package tableowner

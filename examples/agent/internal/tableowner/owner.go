@@ -9,7 +9,7 @@ type Owner struct {
 	// Port is the netlink port of the owner's socket. 0 means that the table has no owner.
 	Port uint32
 	// PID is the id of the process that has the socket, and Name its name. They are empty if no
-	// process that is visible here has it.
+	// process in this process's PID namespace has the socket.
 	PID  int
 	Name string
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/wayleave/wayleave/internal/netlink"
 )
 
-// The numbers of nf_tables, as of linux/netfilter/nf_tables.h.
+// The numbers of nf_tables, from linux/netfilter/nf_tables.h.
 const (
 	msgGetTable = unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_GETTABLE
 	attrOwner   = 7 // NFTA_TABLE_OWNER
@@ -25,7 +25,7 @@ const (
 )
 
 // Find returns the owner of a table of the family inet, in the network namespace of the thread. A
-// table that does not exist has no owner. It changes nothing.
+// table that does not exist has no owner. Find changes nothing.
 func Find(table string) (Owner, error) {
 	port, err := readPort(table)
 	if err != nil {
@@ -38,7 +38,7 @@ func Find(table string) (Owner, error) {
 	return o, nil
 }
 
-// readPort returns the netlink port of the owner, 0 for none.
+// readPort returns the netlink port of the owner; 0 if there is none.
 func readPort(table string) (port uint32, err error) {
 	conn, err := netlink.Dial(netlink.Config{Family: netlink.Netfilter})
 	if err != nil {
@@ -75,8 +75,9 @@ func ownerOf(data []byte) (port uint32, err error) {
 	return port, d.Err
 }
 
-// processOf returns the process that has the socket of a port. The port is not sufficient: it is the id of a process
-// only for the first socket of that process, and only in its namespace of ids.
+// processOf returns the process whose netlink socket has a port. The port number alone does not
+// identify the process: it is the process id only for the first socket of a process, and only in
+// the PID namespace of that process.
 func processOf(port uint32) (pid int, name string) {
 	sockets, err := os.ReadFile("/proc/thread-self/net/netlink")
 	if err != nil {
