@@ -21,22 +21,23 @@ import (
 	"github.com/wayleave/wayleave/examples/internal/cli"
 )
 
-// formatJSON is the one format besides text.
+// formatJSON is the output format that is not text.
 const formatJSON = "json"
 
-// output is how a command finds the agent and writes what it says.
+// output has the flags of commands that send a request to the agent: how to find the agent, and how
+// to print its answer.
 type output struct {
 	socket, format string
 	timeout        time.Duration
 }
 
-// How long to wait for an answer of the agent by default. A plan takes longer than other answers.
+// The default time limits for an answer of the agent. A plan takes longer than other answers.
 const (
 	answerTimeout = 10 * time.Second
 	planTimeout   = 2 * time.Minute
 )
 
-// declare declares the flags of a command that asks the agent.
+// declare declares the flags of a command that sends a request to the agent.
 func (o *output) declare(flags *flag.FlagSet) {
 	o.declareTimeout(flags, answerTimeout)
 	o.declareSocket(flags)
@@ -64,7 +65,7 @@ func (o *output) declareFormat(flags *flag.FlagSet) {
 
 func (o *output) client() *api.Client { return api.NewClient(o.socket).WithTimeout(o.timeout) }
 
-// print writes a value as JSON, or the text for people.
+// print writes a value as JSON, or the text.
 func (o *output) print(c cli.Console, value any, text string) error {
 	if o.format == formatJSON {
 		encoder := json.NewEncoder(c.Out)
@@ -75,24 +76,24 @@ func (o *output) print(c cli.Console, value any, text string) error {
 	return nil
 }
 
-// table lays out rows under a head, in the width of the terminal.
+// table formats rows under a heading, for a terminal of the given width.
 func table(width int, head string, rows [][]string) string {
 	return cli.Table{Head: strings.Fields(head), Rows: rows}.Text(width)
 }
 
-// get asks the agent for something, with progress.
+// get sends a GET request to the agent, and shows progress.
 func get[T any](ctx context.Context, c cli.Console, o output, path string) (T, error) {
 	return send[T](ctx, c, o, http.MethodGet, path, nil)
 }
 
-// send sends a request to the agent, with progress.
+// send sends a request to the agent, and shows progress.
 func send[T any](ctx context.Context, c cli.Console, o output, method, path string, body any) (T, error) {
 	progress := cli.NewProgress(c, "waiting for the agent")
 	defer progress.End()
 	return api.Send[T](ctx, o.client(), method, path, body)
 }
 
-// listCommand is a command that asks for something and shows it.
+// listCommand returns a command that sends a GET request and prints the answer.
 func listCommand[T any](name, summary, path string, text func(width int, value T) string) cli.Command {
 	return cli.Command{
 		Name: name, Summary: summary,
@@ -190,7 +191,7 @@ func policyText(p *api.PolicyCost) string {
 	return text
 }
 
-// notJudged says which traffic of an endpoint policy does not judge.
+// notJudged says to which traffic of an endpoint policy does not apply.
 func notJudged(e api.Endpoint) string {
 	if e.Unjudged == "" || e.Error != "" {
 		return ""
@@ -214,7 +215,7 @@ func endpointsCommand() cli.Command {
 		})
 }
 
-// storeText says in one line how the agent and its store get on.
+// storeText returns the state of the shared store in one line.
 func storeText(s *api.Store) string {
 	text := fmt.Sprintf("connected; read up to revision %d, in the kernel up to %d", s.Delivered, s.InForce)
 	if !s.Connected {
@@ -227,7 +228,7 @@ func storeText(s *api.Store) string {
 	return text
 }
 
-// kubernetesTexts returns what has been read from the API, in lines.
+// kubernetesTexts returns the state of the Kubernetes API's kinds, in lines.
 func kubernetesTexts(k *api.Kubernetes) (lines []string) {
 	if k == nil {
 		return nil
@@ -256,7 +257,7 @@ func kubernetesTexts(k *api.Kubernetes) (lines []string) {
 	return lines
 }
 
-// wireguardTexts returns the keys of the node, and why they are not announced, in lines.
+// wireguardTexts returns the keys of the node, and why they cannot be announced, in lines.
 func wireguardTexts(w *api.Wireguard) (lines []string) {
 	if w == nil {
 		return nil
@@ -325,7 +326,7 @@ in the kernel, also where the endpoint is yet to come. Fails when the time is ov
 				if len(args) != 1 {
 					return cli.Usagef("wait: want one ENDPOINT")
 				}
-				path := "/v1/wait?timeout=" + limit.String() // the agent says then why it waits
+				path := "/v1/wait?timeout=" + limit.String() // then the agent answers why it waits
 				o.timeout = *limit + answerTimeout
 				wait := api.Wait{Endpoint: args[0]}
 				if _, err := send[struct{}](ctx, c, o, http.MethodPost, path, wait); err != nil {
@@ -360,7 +361,7 @@ for it.`,
 					if err != nil {
 						return err
 					}
-					_ = opened.close() // it was never used
+					_ = opened.close() // the clients were never used
 					for _, line := range missing(e.Settings) {
 						c.Errorf("%s\n", line)
 					}

@@ -14,7 +14,8 @@ import (
 	"github.com/wayleave/wayleave/examples/internal/cli"
 )
 
-// clients are those of the cluster that an agent is part of; each nil if there is none.
+// clients has the clients of a shared etcd and of the Kubernetes API; nil for one that is not
+// configured.
 type clients struct {
 	etcd       *etcd.Client
 	kubernetes *kube.Clients
@@ -28,8 +29,8 @@ func (c clients) close() error {
 	return c.etcd.Close()
 }
 
-// checkSettings returns the effective settings of an agent, and its clients, which do not connect yet. 'run' and
-// 'config --check' both use it, so that they accept the same settings.
+// checkSettings returns the effective settings of an agent, and its clients, which do not connect
+// yet. The commands 'run' and 'config --check' both use it, so that they accept the same settings.
 //
 // Errors: a join of all problems of the settings, and of the files and interfaces that they name.
 func checkSettings(layers []settings.Layer) (*settings.Effective, clients, error) {
@@ -42,11 +43,12 @@ func checkSettings(layers []settings.Layer) (*settings.Effective, clients, error
 	return nil, clients{}, errors.Join(err, opened.close())
 }
 
-// openSources makes sure that there is something to read, and returns the clients among the settings.
+// openSources checks that at least one source is configured, and returns the clients for the
+// settings.
 func openSources(s settings.Settings) (opened clients, err error) {
 	if s.Etcd == "" && s.Manifests == "" && s.Resources == "" && !s.ReadsKubernetes() {
-		// Registered endpoints alone are not enough: a forgotten setting would take all else out of
-		// the kernel.
+		// Registered endpoints are not enough as a source: if the user forgot the setting of
+		// another source, all its objects would be removed from the kernel.
 		return opened, cli.Usagef("--manifests is required, or --resources, or --etcd for run; the folder may be " +
 			"empty if all endpoints are registered; in a Kubernetes cluster: --kubeconfig or --in-cluster")
 	}
@@ -64,8 +66,8 @@ func openSources(s settings.Settings) (opened clients, err error) {
 	return opened, nil
 }
 
-// checkDirectory refuses a path that leads to something else than a directory. One that does not
-// exist may be created later.
+// checkDirectory returns an error if the path exists and is not a directory. A path that does not
+// exist is accepted: the directory may be created later.
 func checkDirectory(name, path string) error {
 	if path == "" {
 		return nil
@@ -82,8 +84,9 @@ func checkDirectory(name, path string) error {
 	return nil
 }
 
-// checkSocket refuses a path at which no socket can be made: something else is there, or a part of
-// the path is no directory. A socket may be that of an earlier agent.
+// checkSocket returns an error if no socket can be made at the path: another kind of file exists
+// there, or a part of the path is not a directory. An existing socket is accepted, because it may
+// be that of an earlier agent.
 func checkSocket(path string) error {
 	if path == "" {
 		return nil

@@ -52,7 +52,7 @@ func serveDataplanes(ctx context.Context, c cli.Console, s settings.Settings, fo
 	if _, err := tableowner.Find(s.Table); errors.Is(err, syscall.EPERM) {
 		return withoutRights("dataplane", err)
 	}
-	s.Socket = "" // no file of sysctls: it is the agent's
+	s.Socket = "" // no file for sysctls: that file belongs to the agent
 	cfg := pipeline.FromSettings(s)
 	cfg.Sockets = folder
 	cfg.Logger = slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: s.LogLevel}))

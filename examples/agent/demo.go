@@ -90,7 +90,7 @@ type demo struct {
 	servers  []*probe.Server
 	agent    *runningAgent
 	backend  *backendProcess // nil without --wire
-	table    *ruleset.Table  // that the last stage has programmed
+	table    *ruleset.Table  // the table that the last stage has programmed
 	ports    connectivity.Ports
 	measured int
 	failures []string
@@ -148,8 +148,8 @@ func demonstrate(ctx context.Context, c cli.Console, o demoOptions) (err error) 
 	return nil
 }
 
-// nodeTraffic shows how traffic travels between two nodes, which are others than the node of the stages.
-// With all, a mode that the kernel lacks is an error.
+// nodeTraffic shows how traffic travels between two nodes. These are not the node of the stages.
+// With all, it is an error if the kernel lacks the module for a mode.
 func (d *demo) nodeTraffic(ctx context.Context, all bool) error {
 	d.Printf("\n== Between two nodes, as seen on the wire\n")
 	for _, mode := range nodetraffic.Modes() {
@@ -168,7 +168,7 @@ func (d *demo) nodeTraffic(ctx context.Context, all bool) error {
 	return nil
 }
 
-// prepare reads the manifests into a folder of the demo's own.
+// prepare reads the manifests and writes them to a new folder.
 func (d *demo) prepare(o demoOptions) (*edit, error) {
 	source, change := demoManifests(), demoEdit
 	if o.manifests != "" {
@@ -188,7 +188,7 @@ func (d *demo) prepare(o demoOptions) (*edit, error) {
 	return d.folder.parseEdit(change)
 }
 
-// build makes the node and has everybody listen.
+// build makes the node, and starts the servers of all parties.
 func (d *demo) build() error {
 	began := time.Now()
 	var err error
@@ -211,7 +211,7 @@ func (d *demo) build() error {
 	return nil
 }
 
-// stages runs the agent and measures, before policy, with it, and after the edit.
+// stages runs the agent, and measures three times: without policy, with policy, and after the edit.
 func (d *demo) stages(ctx context.Context, e *edit) error {
 	_, err := d.stage(ctx, "Before policy", "namespaces and pods only", func() error {
 		if err := d.folder.write(d.folder.base); err != nil {
@@ -239,7 +239,7 @@ func (d *demo) stages(ctx context.Context, e *edit) error {
 // config returns the configuration of the agent.
 func (d *demo) config() pipeline.Config {
 	defaults := settings.Defaults()
-	defaults.Socket = "" // the machine's agent may have a file there
+	defaults.Socket = "" // an agent of this machine may use that path
 	defaults.Node, defaults.Manifests, defaults.TrustAnnotations = d.folder.node, d.folder.path, true
 	defaults.ForwardIPv6 = true
 	cfg := pipeline.FromSettings(defaults)
@@ -247,7 +247,7 @@ func (d *demo) config() pipeline.Config {
 	level := slog.LevelWarn
 	if d.backend != nil {
 		cfg.Sockets = d.backend.folder
-		level = slog.LevelError // the first attempts fail: the second process connects a little later
+		level = slog.LevelError // the first attempts fail, until the second process has connected
 	}
 	cfg.Logger = slog.New(slog.NewTextHandler(d.Err, &slog.HandlerOptions{Level: level}))
 	return cfg
@@ -260,7 +260,7 @@ func (d *demo) stage(ctx context.Context, title, detail string, change func() er
 	if err := change(); err != nil {
 		return nil, err
 	}
-	world, _ := pipeline.Load(d.agent.config) // the agent logs what it rejects
+	world, _ := pipeline.Load(d.agent.config) // the agent logs the errors
 	table, err := pipeline.Render(d.agent.config, world)
 	if table == nil {
 		return nil, err
@@ -297,12 +297,13 @@ func (d *demo) stage(ctx context.Context, title, detail string, change func() er
 	return m, nil
 }
 
-// ask sends one flow.
+// ask sends the first packet of a flow.
 func (d *demo) ask(ctx context.Context, from, to int, flow verdict.Flow, wait time.Duration) probe.Answer {
 	return probe.Send(ctx, probe.Probe{From: d.node.Parties[from].NS, To: d.servers[to], Flow: flow, Wait: wait})
 }
 
-// explain prints why one of the blocked flows is blocked; one that a rule denies, if there is any.
+// explain prints why one of the blocked flows is blocked. If there is one that a rule denies, it
+// chooses that.
 func (d *demo) explain(m *connectivity.Matrix) {
 	world, _ := pipeline.Load(d.agent.config)
 	evaluator := verdict.New(world)
@@ -329,7 +330,7 @@ func deniedByRule(d *verdict.Direction) bool {
 	return d.Outcome == verdict.Deny && d.Decision.By == verdict.ByRule && d.Decision.Policy != policy.Key{}
 }
 
-// close ends all that the demo started. The namespaces end with it.
+// close ends everything that the demo has started, the namespaces included.
 func (d *demo) close() error {
 	var errs []error
 	if d.agent != nil {

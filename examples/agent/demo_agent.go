@@ -16,20 +16,20 @@ import (
 	"github.com/wayleave/wayleave/examples/agent/internal/pipeline"
 )
 
-// runningAgent is the agent at work beside the demo. It is safe for concurrent use.
+// runningAgent is the agent that runs during the demo. It is safe for concurrent use.
 type runningAgent struct {
 	config pipeline.Config
 	cancel context.CancelFunc
 	done   chan struct{} // closed when Run has returned
-	err    error         // of Run; to be read after done
+	err    error         // the error of Run; valid once done is closed
 
 	mu      sync.Mutex
 	state   pipeline.State
-	changed chan struct{} // closed and replaced with every state
+	changed chan struct{} // closed and replaced at each new state
 }
 
-// startAgent runs the agent until stop. It is not bound to a context: with --keep it goes on after
-// an interrupt.
+// startAgent runs the agent until stop. It takes no context, because with --keep the agent goes on
+// running after an interrupt.
 func startAgent(cfg pipeline.Config) *runningAgent {
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &runningAgent{config: cfg, cancel: cancel, done: make(chan struct{}), changed: make(chan struct{})}
@@ -52,8 +52,8 @@ func (a *runningAgent) note(s pipeline.State) {
 // pollInterval is the time between two comparisons with the kernel.
 const pollInterval = 10 * time.Millisecond
 
-// wait returns once an attempt to program has ended without a fault, not before since, and the table is in the kernel.
-// It returns when the attempt ended.
+// wait waits for an attempt to program that ended without an error, not before since, and until the
+// table is in the kernel. It returns when the attempt ended.
 func (a *runningAgent) wait(ctx context.Context, table *ruleset.Table, since time.Time) (time.Time, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("demo: not programmed within %s", patience))
 	defer cancel()
@@ -87,8 +87,9 @@ func (a *runningAgent) stop() error {
 	return a.err
 }
 
-// shell starts the user's shell in the node's namespace and waits for its end. An interrupt is for
-// what runs in the shell: main catches it, and nothing here listens.
+// shell starts the user's shell in the node's namespace, and waits until the shell ends. An
+// interrupt ends only the program that runs in the shell: main catches the signal, and shell
+// ignores it.
 func (d *demo) shell() error {
 	name := os.Getenv("SHELL")
 	if name == "" {
@@ -99,14 +100,14 @@ func (d *demo) shell() error {
 	for _, p := range d.node.Parties {
 		d.Printf("  %-12s nsenter --net=/proc/%d/fd/%d\n", p.Name, os.Getpid(), p.NS.FD())
 	}
-	// A process that is started on a thread of the namespace is in it.
+	// A process that is started on a thread of the namespace is in that namespace.
 	return d.node.NS.Do(func() error {
 		cmd := exec.Command(name)
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = d.In, d.Out, d.Err
 		err := cmd.Run()
 		var exit *exec.ExitError
 		if errors.As(err, &exit) {
-			return nil // the code of the last command in it
+			return nil // it is only the exit code of the last command in the shell
 		}
 		return err
 	})

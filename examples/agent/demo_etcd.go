@@ -44,7 +44,7 @@ status:
 	return out
 }
 
-// sharedPolicy is the one policy that is written.
+// sharedPolicy is the policy that the demo writes.
 const sharedPolicy = `apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
 metadata: {namespace: shop, name: web}
@@ -61,7 +61,7 @@ type sharedDemo struct {
 	cli.Console
 	store    *demoStore
 	objects  *etcd.Store
-	closes   []func() error // in the order in which they were opened
+	closes   []func() error // called at the end, the last one first
 	nodes    []*sharedNode
 	ports    connectivity.Ports
 	measured int
@@ -148,8 +148,7 @@ func (d *sharedDemo) client(ns *netns.NS, endpoint string) (*etcd.Client, error)
 	return etcd.NewClient(etcd.Config{Etcd: client})
 }
 
-// addNode makes a node with those of the resources that are its endpoints, and links it to the
-// etcd.
+// addNode makes a node with its endpoints among the resources, and links it to the etcd.
 func (d *sharedDemo) addNode(name string, resources []policy.Resource) error {
 	var endpoints []*policy.WorkloadEndpoint
 	for _, r := range resources {
@@ -190,7 +189,7 @@ func (d *sharedDemo) addNode(name string, resources []policy.Resource) error {
 	return nil
 }
 
-// stages fills the store, starts the agents and measures, before the policy and with it.
+// stages fills the store, starts the agents, and measures twice: without the policy, and with it.
 func (d *sharedDemo) stages(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("demo: not in force within %s", patience))
 	defer cancel()
@@ -225,8 +224,8 @@ func (d *sharedDemo) stages(ctx context.Context) error {
 	return d.measure(ctx, "with policy")
 }
 
-// writePolicy writes the policy and tells how far it is until it is in force on every node. It asks
-// from before it is written.
+// writePolicy writes the policy, and prints the progress until the policy is in force on every
+// node. It starts to watch the progress before it writes the policy.
 func (d *sharedDemo) writePolicy(ctx context.Context) error {
 	s := stream{"policy": []byte(sharedPolicy)}
 	resources, problems := s.decode(false)("", nil)
@@ -262,7 +261,7 @@ func (d *sharedDemo) writePolicy(ctx context.Context) error {
 	return <-written
 }
 
-// tell returns a function that says how far the nodes are.
+// tell returns a function that prints the progress of the nodes.
 func (d *sharedDemo) tell(began time.Time) func(etcd.Progress) {
 	return func(r etcd.Progress) {
 		var states []string
@@ -277,7 +276,8 @@ func (d *sharedDemo) tell(began time.Time) func(etcd.Progress) {
 // startAgents starts an agent on every node.
 func (d *sharedDemo) startAgents() {
 	for _, n := range d.nodes {
-		// With a context of its own: what closes ends it, before what it uses.
+		// The agent has its own context: a function of closes ends the agent before the things that
+		// it uses are closed.
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() { ended <- daemon.Run(ctx, n.agent) }()
@@ -291,8 +291,7 @@ func (d *sharedDemo) startAgents() {
 	}
 }
 
-// measure sends every flow on every node and holds what comes of it against the policy in the
-// store.
+// measure sends every flow on every node, and compares the results with the policy in the store.
 func (d *sharedDemo) measure(ctx context.Context, when string) error {
 	list, err := d.objects.List(ctx, etcd.Query{})
 	if err != nil {

@@ -6,7 +6,7 @@ package main
 
 import "errors"
 
-// serveEtcd says that this binary was built to be small.
+// serveEtcd returns an error: this binary was built without the etcd server.
 func serveEtcd(string) (stop func(), err error) {
 	return nil, errors.New("demo: this agent was built without an etcd server (build tag noetcdserver)")
 }

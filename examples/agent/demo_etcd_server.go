@@ -13,12 +13,12 @@ import (
 	"go.uber.org/zap"
 )
 
-// serveEtcd starts an etcd in this process, whose sockets are in the network namespace of the
-// calling thread.
+// serveEtcd starts an etcd in this process. Its sockets are in the network namespace of the calling
+// thread.
 func serveEtcd(dir string) (stop func(), err error) {
 	cfg := embed.NewConfig()
 	cfg.Dir = dir
-	cfg.UnsafeNoFsync = true // the data is thrown away in the end
+	cfg.UnsafeNoFsync = true // the data is removed at the end
 	cfg.EnableGRPCGateway = false
 	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 	cfg.ListenPeerUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}

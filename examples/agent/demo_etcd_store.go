@@ -17,10 +17,10 @@ import (
 	"github.com/wayleave/wayleave/internal/netns"
 )
 
-// etcdPort is where the demo's etcd listens.
+// etcdPort is the port of the demo's etcd.
 const etcdPort = 2379
 
-// demoStore is an etcd in this process whose sockets are in a network namespace of its own.
+// demoStore is an etcd in this process. Its sockets are in a separate network namespace.
 type demoStore struct {
 	ns    *netns.NS
 	dir   string
@@ -45,14 +45,15 @@ func (s *demoStore) start() (err error) {
 	if s.dir, err = os.MkdirTemp("", "wayleave-demo-etcd-"); err != nil {
 		return err
 	}
-	// It opens its sockets before it returns.
+	// The server opens its sockets before serveEtcd returns.
 	return s.ns.Do(func() (err error) {
 		s.stop, err = serveEtcd(s.dir)
 		return err
 	})
 }
 
-// link links a namespace to the etcd's and returns the endpoint that the etcd has from there.
+// link links a namespace to the namespace of the etcd. It returns the etcd's endpoint as seen from
+// the linked namespace.
 func (s *demoStore) link(ns *netns.NS, name string) (endpoint string, err error) {
 	here, there := "to-"+name, "store"
 	if _, _, err := netns.Veth(netns.End{NS: s.ns, Name: here}, netns.End{NS: ns, Name: there}); err != nil {
@@ -65,8 +66,8 @@ func (s *demoStore) link(ns *netns.NS, name string) (endpoint string, err error)
 	return fmt.Sprintf("http://%s:%d", ours, etcdPort), err
 }
 
-// clientFrom returns a client whose connections are made in a namespace. Changes to its
-// configuration are optional.
+// clientFrom returns a client whose connections are made in a namespace. changes can change the
+// configuration of the client.
 func clientFrom(ns *netns.NS, endpoint string, changes ...func(*clientv3.Config)) (*clientv3.Client, error) {
 	dial := func(ctx context.Context, address string) (conn net.Conn, err error) {
 		err = ns.Do(func() error {

@@ -27,7 +27,7 @@ var embedded embed.FS
 func demoManifests() fs.FS {
 	sub, err := fs.Sub(embedded, "demo")
 	if err != nil {
-		return embedded // cannot be: the name is right
+		return embedded // cannot happen, because the name is right
 	}
 	return sub
 }
@@ -35,7 +35,7 @@ func demoManifests() fs.FS {
 // demoEdit is the change that the demo makes to its own manifests while the agent runs.
 const demoEdit = "10-pods.yaml: stage: live => stage: quarantine"
 
-// outside is the host that is no workload.
+// outside returns the host outside of the node.
 func outside() node.Party {
 	return node.Party{
 		Name:      "outside",
@@ -59,19 +59,18 @@ func directory(path string) (fs.FS, error) {
 	return os.DirFS(path), nil
 }
 
-// folder is the directory that the agent watches in the demo, and what is to come into it.
+// folder is the directory that the agent watches in the demo, with the files to write to it.
 type folder struct {
 	path  string
 	files map[string]string // name -> content
-	// base are the files with pods and namespaces alone, rest are all others.
+	// base are the files that only have pods and namespaces. rest are all other files.
 	base, rest []string
 	// endpoints of the node.
 	node      string
 	endpoints []*policy.WorkloadEndpoint
 }
 
-// newFolder makes an empty directory and sorts the files of the source into those that come first
-// and the rest.
+// newFolder makes an empty directory, and divides the files of the source into base and rest.
 func newFolder(source fs.FS) (*folder, error) {
 	entries, err := fs.ReadDir(source, ".")
 	if err != nil {
@@ -90,7 +89,7 @@ func newFolder(source fs.FS) (*folder, error) {
 			return nil, err
 		}
 		f.files[name] = string(data)
-		resources, _ := reader.Decode(name, data) // the agent logs what it rejects
+		resources, _ := reader.Decode(name, data) // the agent logs the errors
 		if err := f.sortIn(name, resources); err != nil {
 			return nil, err
 		}
@@ -103,7 +102,7 @@ func newFolder(source fs.FS) (*folder, error) {
 	return f, err
 }
 
-// sortIn puts a file where it belongs.
+// sortIn adds a file to base or rest.
 func (f *folder) sortIn(name string, resources []policy.Resource) error {
 	var pods, others int
 	for _, r := range resources {
@@ -142,7 +141,7 @@ func (f *folder) write(names []string) error {
 	return nil
 }
 
-// replace writes a file and moves it into place, so that nobody reads half of it.
+// replace writes a file atomically.
 func (f *folder) replace(name, content string) error {
 	half := filepath.Join(f.path, "."+name+".new")
 	if err := os.WriteFile(half, []byte(content), 0o600); err != nil {
@@ -159,7 +158,7 @@ type edit struct{ file, old, new string }
 // String describes the change.
 func (e *edit) String() string { return fmt.Sprintf("%s: %s => %s", e.file, e.old, e.new) }
 
-// parseEdit reads a change and makes sure that it can be made in one way only.
+// parseEdit parses a change, and checks that it can be made in exactly one place.
 func (f *folder) parseEdit(text string) (*edit, error) {
 	file, change, ok1 := strings.Cut(text, ": ")
 	before, after, ok2 := strings.Cut(change, " => ")

@@ -15,12 +15,12 @@ import (
 
 // backendProcess is a process that runs 'agent dataplane' in the node's namespace.
 type backendProcess struct {
-	folder string // with the sockets
+	folder string // the folder with the sockets
 	cmd    *exec.Cmd
 	ended  chan error
 }
 
-// startBackend starts the process. It ends with this one, however this one ends.
+// startBackend starts the process. It ends when this process ends, even if this process is killed.
 func startBackend(c cli.Console, ns *netns.NS) (*backendProcess, error) {
 	self, err := os.Executable()
 	if err != nil {

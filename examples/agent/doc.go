@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command agent is a node agent that uses Wayleave. It reads Kubernetes and Calico manifests, and programs the policy
-// and routes of one node. You can copy from it: New and Run of internal/pipeline connect all parts. docs/agent.md is
-// its documentation.
+// Command agent is a complete node agent that is built from the library. It reads Kubernetes and
+// Calico objects, and programs the policy and routes of one node. If you write an agent of your
+// own, you can copy from this one: New and Run of internal/pipeline connect all parts.
+// docs/agent.md is the documentation for users.
 //
 // # Usage
 //
@@ -24,6 +25,7 @@
 //
 // # Errors
 //
-// The exit code is 0 after a success. It is 1 after a failure (and in the demo, if packets and policy disagree), and 2
-// for an invalid command line. That of verify is 1 if the kernel differs, and 2 after a failure.
+// The exit code is 0 after a success, 1 after a failure, and 2 for an invalid command line. The
+// demo also ends with 1 if packets and policy disagree. The command verify is different: it ends
+// with 1 if kernel and policy differ, and with 2 after a failure.
 package main

@@ -12,9 +12,9 @@ import (
 	"github.com/wayleave/wayleave/examples/internal/cli"
 )
 
-// etcdClient returns a client of the etcd among the settings. It does not connect yet. It leaves out
-// half a pair of settings, which package settings reports: the library would report it once more,
-// by the names of its fields.
+// etcdClient returns a client for the etcd of the settings. The client does not connect yet. If
+// only one of two settings that belong together is set, etcdClient leaves it out: package settings
+// reports it, and the library would report it again, by the names of its own fields.
 func etcdClient(s settings.Settings) (*etcd.Client, error) {
 	if s.Etcd == "" {
 		return nil, cli.Usagef("--etcd is required")

@@ -92,7 +92,7 @@ func apply(ctx context.Context, c cli.Console, s settings.Settings, o applyOptio
 	if err != nil {
 		return err
 	}
-	defer func() { _ = client.Close() }() // everything was answered
+	defer func() { _ = client.Close() }() // all requests have been answered by then
 	err = stream.apply(ctx, c, client, o)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%s: %w: start etcd, or give its address with --etcd", s.Etcd, err)
@@ -100,7 +100,7 @@ func apply(ctx context.Context, c cli.Console, s settings.Settings, o applyOptio
 	return err
 }
 
-// apply writes the stream.
+// apply writes the objects and settings of the stream.
 func (s stream) apply(ctx context.Context, c cli.Console, client *etcd.Client, o applyOptions) error {
 	configs, err := s.settings()
 	if err != nil {
@@ -139,7 +139,7 @@ func (s stream) apply(ctx context.Context, c cli.Console, client *etcd.Client, o
 		}
 	} else if err := initialised(ctx, store); err != nil {
 		if o.wait > 0 {
-			return err // it would wait without end
+			return err // waitInForce would never return
 		}
 		c.Errorf("warning: %v\n", err)
 	}
@@ -154,7 +154,8 @@ func (s stream) apply(ctx context.Context, c cli.Console, client *etcd.Client, o
 	return nil
 }
 
-// initialised returns an error if no node reads the store yet. Other errors are for later requests.
+// initialised returns an error if the store has not been initialised, because then no node reads
+// it. It ignores other errors: later requests report them.
 func initialised(ctx context.Context, store *etcd.Store) error {
 	if _, err := store.Settings(ctx, "any"); !errors.Is(err, etcd.ErrNotInitialised) {
 		return nil
@@ -186,7 +187,8 @@ func waitInForce(
 	return nil
 }
 
-// follow queries the progress of the nodes until all have applied the revision, and reports each change of the number.
+// follow queries the progress of the nodes until all have applied the revision, and reports each
+// change of the number.
 func follow(
 	ctx context.Context, ask func() (etcd.Progress, error), tell func(etcd.Progress),
 ) (last etcd.Progress, err error) {
@@ -212,7 +214,7 @@ func follow(
 	}
 }
 
-// stream is files of manifests, by path.
+// stream has the content of manifest files, by path.
 type stream map[string][]byte
 
 // readStream reads files, and the manifests in folders.
@@ -286,10 +288,10 @@ func (s stream) onlySettings() bool {
 	return true
 }
 
-// settings returns the settings in the stream by the name of the node, that of all nodes being
-// empty.
+// settings returns the settings in the stream by the name of the node. The settings for all nodes
+// have an empty name.
 //
-// Errors: those that an agent would find in them.
+// Errors: problems of the settings that an agent would report.
 func (s stream) settings() (map[string]json.RawMessage, error) {
 	configs := map[string]json.RawMessage{}
 	for _, file := range slices.Sorted(maps.Keys(s)) {

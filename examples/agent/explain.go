@@ -88,7 +88,7 @@ func explainOffline(c cli.Console, o output, s offlineSettings, q api.Question) 
 	return errors.Join(append(rejected, printExplanations(c, o, list))...)
 }
 
-// printExplanations prints text, or JSON with one object a flow.
+// printExplanations prints text, or JSON with one object for each flow.
 func printExplanations(c cli.Console, o output, list []api.Explanation) error {
 	for _, x := range list {
 		if o.format != formatJSON {

@@ -18,7 +18,8 @@ import (
 // clearScreen moves the cursor to the top and clears what is below (ECMA-48).
 const clearScreen = "\x1b[H\x1b[J"
 
-// flowOrders are the values of --sort: how flows are ordered, the greatest first.
+// flowOrders returns the values of --sort, with the number by which flows are sorted. The greatest
+// number comes first.
 func flowOrders() map[string]func(api.Flow) uint64 {
 	return map[string]func(api.Flow) uint64{
 		"bytes":       func(f api.Flow) uint64 { return f.Bytes + f.ReplyBytes },
@@ -78,7 +79,8 @@ With --watch, it prints them again and again, until an interrupt; with -o json a
 	}
 }
 
-// repeat calls do once or, with an interval, until ctx is done.
+// repeat calls do once. If interval is not 0, it calls do again at each interval, until ctx is
+// done.
 func repeat(ctx context.Context, interval time.Duration, do func() error) error {
 	for {
 		err := do()
@@ -96,7 +98,7 @@ func repeat(ctx context.Context, interval time.Duration, do func() error) error 
 	}
 }
 
-// flowsText writes flows as a table, of found ones.
+// flowsText returns flows as a table. found is the number of all flows that match the request.
 func flowsText(width int, all api.Flows, found int) string {
 	var rows [][]string
 	for _, f := range all.Flows {
@@ -132,7 +134,7 @@ func flowsText(width int, all api.Flows, found int) string {
 	return out.String()
 }
 
-// size writes a number of bytes.
+// size formats a number of bytes.
 func size(n uint64) string {
 	const kilo = 1000
 	value, unit := float64(n), "B"

@@ -34,7 +34,7 @@ probe of http-address, it cannot be delayed by other users of the node.`,
 				report, err := get[health.Report](ctx, c, o, path)
 				var failure *api.Error
 				if errors.As(err, &failure) {
-					_ = json.Unmarshal(failure.Body, &report) // without a report, the error has the reason
+					_ = json.Unmarshal(failure.Body, &report) // if there is no report, the error has the reason
 				}
 				if report.Components != nil && err != nil {
 					err = errors.New("not healthy: " + strings.Join(faults(report), "; "))
@@ -64,7 +64,7 @@ func healthText(width int, r health.Report) string {
 		if !part.OK {
 			state = "not ok"
 		}
-		rows = append(rows, []string{part.Name, state, part.Detail + part.Note}) // at most one is set
+		rows = append(rows, []string{part.Name, state, part.Detail + part.Note}) // at most one of both is set
 	}
 	return table(width, "PART STATE DETAIL", rows)
 }

@@ -95,7 +95,8 @@ more. The plugin stays, because the runtime calls it when a pod ends.`,
 	}
 }
 
-// withPodCIDRs returns the network configuration with the pod CIDRs that the API has of this node.
+// withPodCIDRs returns the network configuration with the pod CIDRs of this node, which it reads
+// from the API.
 func withPodCIDRs(ctx context.Context, c cli.Console, s settings.Settings, conflist []byte) ([]byte, error) {
 	clients, err := kube.Connect(s)
 	if err != nil {
@@ -105,7 +106,7 @@ func withPodCIDRs(ctx context.Context, c cli.Console, s settings.Settings, confl
 		return nil, cli.Usagef("install-cni: the configuration has %s: --in-cluster or --kubeconfig is required",
 			cniinstall.PodCIDRs)
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute) // kubelet starts the container again
+	ctx, cancel := context.WithTimeout(ctx, time.Minute) // after a failure, kubelet restarts the container
 	defer cancel()
 	progress := cli.NewProgress(c, "waiting for the Kubernetes API")
 	node, err := clients.Client.CoreV1().Nodes().Get(ctx, s.Node, metav1.GetOptions{})

@@ -36,7 +36,7 @@ func commands() (all []cli.Command) {
 	return all
 }
 
-// agent runs the command of the arguments and returns the exit code.
+// agent runs the command that the arguments name, and returns the exit code.
 func agent(ctx context.Context, c cli.Console, args []string) int {
 	return cli.Program{
 		Name:       "agent",

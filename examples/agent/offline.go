@@ -16,7 +16,7 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// offlineSettings are the settings that matter to what can be answered without an agent.
+// offlineSettings has the settings for commands that need no running agent.
 type offlineSettings struct{ settings.Settings }
 
 func offline() offlineSettings { return offlineSettings{settings.Defaults()} }
@@ -33,14 +33,14 @@ func (s offlineSettings) config() (pipeline.Config, error) {
 	return pipeline.FromSettings(s.Settings), existing(s.Settings)
 }
 
-// load reads the directories once, with progress; see pipeline.Load.
+// load reads the directories once, and shows progress; see pipeline.Load.
 func load(c cli.Console, cfg pipeline.Config) (verdict.World, []error) {
 	progress := cli.NewProgress(c, "reading manifests")
 	defer progress.End()
 	return pipeline.Load(cfg)
 }
 
-// existing makes sure that there is something to read now.
+// existing checks that the configured directories can be read.
 func existing(s settings.Settings) error {
 	var errs []error
 	for _, path := range []string{s.Manifests, s.Resources} {

@@ -78,7 +78,7 @@ func planText(width int, p api.Plan) string {
 	section := func(title string, lines []string, nothing string) {
 		fmt.Fprintf(&out, "%s:\n", title)
 		limit := width
-		if title == "Kernel" { // commands, to be copied
+		if title == "Kernel" { // these are commands, which users may copy
 			limit = 0
 		}
 		for _, line := range lines {

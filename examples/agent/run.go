@@ -72,15 +72,15 @@ func configFlag(flags *flag.FlagSet) *string {
 	return flags.String("config", "", "`FILE` with settings, as YAML; that of WAYLEAVE_CONFIG if not given, or none")
 }
 
-// layers returns the settings below and above those of the datastore.
+// layers returns the settings with lower and with higher precedence than those of the datastore.
 func layers(flags *flag.FlagSet, config string) (below, above []settings.Layer) {
 	path := cmp.Or(config, os.Getenv(settings.ConfigVariable))
 	below = []settings.Layer{settings.Environment(os.Environ()), settings.File(path)}
 	return below, []settings.Layer{settings.CommandLine(flags)}
 }
 
-// runAgent runs the agent. It reads the settings below those of the datastore at the start and upon
-// each SIGHUP.
+// runAgent runs the agent. At the start, and again after each SIGHUP, it reads the settings that
+// have lower precedence than those of the datastore.
 func runAgent(
 	ctx context.Context, c cli.Console, read func() []settings.Layer, above []settings.Layer, show bool,
 ) error {
@@ -92,8 +92,9 @@ func runAgent(
 	if err != nil {
 		return err
 	}
-	defer func() { _ = opened.close() }() // nothing is lost with it
-	// Before the agent creates directories or waits for one. Other errors of the kernel are reported later.
+	defer func() { _ = opened.close() }() // an error loses no data
+	// Check the rights before the agent creates directories or waits for one. Other errors of the
+	// kernel are reported later.
 	if _, err := tableowner.Find(effective.Table); errors.Is(err, syscall.EPERM) {
 		return withoutRights("run", err)
 	}
@@ -113,7 +114,7 @@ func runAgent(
 			}
 		},
 	})
-	if errors.Is(err, syscall.EPERM) { // and not EACCES, of a file or directory
+	if errors.Is(err, syscall.EPERM) { // not EACCES, which is about a file or directory
 		return withoutRights("run", err)
 	}
 	if err != nil {
@@ -126,7 +127,7 @@ func runAgent(
 }
 
 // onHangup returns a channel that receives the result of read after each SIGHUP, until ctx is done.
-// After that SIGHUP is ignored, so that it does not end a process that is shutting down.
+// Afterwards, SIGHUP is ignored, so that it does not kill a process that is shutting down.
 func onHangup(ctx context.Context, read func() []settings.Layer) <-chan []settings.Layer {
 	hangups, out := make(chan os.Signal, 1), make(chan []settings.Layer)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -147,8 +148,8 @@ func onHangup(ctx context.Context, read func() []settings.Layer) <-chan []settin
 	return out
 }
 
-// endIfRefused returns a function that ends the run if the kernel refuses the first thing that is
-// programmed: without the rights trying again is of no use.
+// endIfRefused returns a function that ends the agent if the kernel refuses the first attempt to
+// program for lack of rights. Then it is of no use to try again.
 func endIfRefused(cancel context.CancelCauseFunc) func(pipeline.State) {
 	worked := false
 	return func(s pipeline.State) {
@@ -159,13 +160,13 @@ func endIfRefused(cancel context.CancelCauseFunc) func(pipeline.State) {
 	}
 }
 
-// thrift is the garbage in percent of the heap at which it is collected after the start. From then on, few objects
-// change, and memory is more important than time. During the start, when all objects are read at once, it is Go's
-// default of 100.
+// thrift is the value of GOGC after the start: the percentage by which the heap may grow before
+// garbage is collected. After the start few objects change, and memory is more important than time.
+// During the start, when all objects are read at once, the agent uses Go's default of 100.
 const thrift = 25
 
-// saveMemory returns a function that releases the memory that the start used. From then on, garbage is collected
-// earlier, unless the environment has a setting.
+// saveMemory returns a function that releases the memory that the start has used. From then on,
+// garbage is collected earlier, unless the environment sets GOGC.
 func saveMemory() func(pipeline.State) {
 	var once sync.Once
 	return func(s pipeline.State) {
@@ -176,7 +177,7 @@ func saveMemory() func(pipeline.State) {
 			if os.Getenv("GOGC") == "" {
 				debug.SetGCPercent(thrift)
 			}
-			go debug.FreeOSMemory() // it takes time, and programming need not wait for it
+			go debug.FreeOSMemory() // takes time, and programming need not wait for it
 		})
 	}
 }
@@ -186,7 +187,7 @@ func withoutRights(command string, err error) error {
 	return fmt.Errorf("%s needs root, or CAP_NET_ADMIN in the network namespace: %w: use sudo", command, err)
 }
 
-// printChanges returns a function that prints the table whenever it is another one.
+// printChanges returns a function that prints the table whenever the table has changed.
 func printChanges(c cli.Console) func(pipeline.State) {
 	var last *ruleset.Table
 	return func(s pipeline.State) {

@@ -55,8 +55,9 @@ With --hold, the command stays after that until it is stopped: the pod of a Daem
 	}
 }
 
-// teardown removes all kernel state of the agent, unless an agent runs: one that holds the lock of the socket, or one
-// with another socket that owns the table. No agent with that socket starts meanwhile.
+// teardown removes all kernel state of the agent, unless an agent runs. It detects an agent that
+// holds the lock of the socket, and an agent with another socket that owns the table. During the
+// teardown, teardown holds the lock, so that no agent with that socket can start.
 func teardown(ctx context.Context, c cli.Console, s settings.Settings, dry bool) error {
 	owner, err := tableowner.Find(s.Table)
 	if errors.Is(err, syscall.EPERM) {
@@ -69,7 +70,7 @@ func teardown(ctx context.Context, c cli.Console, s settings.Settings, dry bool)
 		}
 		defer func() { _ = lock.Close() }()
 	}
-	if owner.Port != 0 { // before the routes go: the table would stay
+	if owner.Port != 0 { // check before routes are removed, because the table could not be removed
 		return fmt.Errorf("table inet %s belongs to %s: %s", s.Table, owner, stopFirst(owner))
 	}
 	progress := cli.NewProgress(c, "removing")
@@ -93,7 +94,7 @@ func teardown(ctx context.Context, c cli.Console, s settings.Settings, dry bool)
 	return nil
 }
 
-// stopFirst returns the request to stop the agent that owns a table.
+// stopFirst returns a text that asks the user to stop the agent that owns a table.
 func stopFirst(o tableowner.Owner) string {
 	if o.PID == 0 {
 		return "stop the agent first"

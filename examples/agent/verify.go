@@ -70,7 +70,8 @@ The exit status is 0 if all is equal, 1 if something differs, and 2 if the compa
 	}
 }
 
-// verification asks the agent or, if there are sources, computes the result here.
+// verification requests the result from the agent. If sources are given on the command line, it
+// computes the result itself.
 func verification(
 	ctx context.Context, o output, s offlineSettings, limit int, progress *cli.Progress,
 ) (last api.Verification, err error) {
@@ -94,7 +95,7 @@ func verification(
 	return last, err
 }
 
-// verifyOffline proves the table for the sources.
+// verifyOffline renders the table for the sources, and compares it with their policy.
 func verifyOffline(
 	ctx context.Context, s offlineSettings, limit int, progress *cli.Progress,
 ) (v api.Verification, err error) {

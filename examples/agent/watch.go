@@ -17,7 +17,7 @@ import (
 	"github.com/wayleave/wayleave/examples/internal/cli"
 )
 
-// watchIndent is what comes before the text of an event.
+// watchIndent is the number of columns before the text of an event.
 const watchIndent = len("15:04:05.000 endpoint ")
 
 func watchCommand() cli.Command {
@@ -80,11 +80,11 @@ Ends with an interrupt, or when the agent does.`,
 	}
 }
 
-// errFollowed is returned where the agent ends the answer to drops.
+// errFollowed is the error if the agent ends its answer to the command drops.
 var errFollowed = errors.New("the agent has ended, or can no longer follow the group: look at its log")
 
-// ended returns the error of a command that follows the agent until an interrupt. cause is the
-// error where the agent has ended its answer.
+// ended returns the error of a command that receives events from the agent until an interrupt.
+// cause is the error to return if the agent has ended its answer.
 func (o *output) ended(ctx context.Context, err, cause error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -95,7 +95,7 @@ func (o *output) ended(ctx context.Context, err, cause error) error {
 	return err
 }
 
-// verdictText writes a verdict in a line.
+// verdictText returns a verdict in one line.
 func verdictText(v api.Verdict) string {
 	var out strings.Builder
 	if v.Missed > 0 {
@@ -123,7 +123,7 @@ func verdictText(v api.Verdict) string {
 	return out.String()
 }
 
-// partyText writes one side of a packet.
+// partyText returns the source or destination of a packet.
 func partyText(name, address string, port uint16) string {
 	text := address
 	if addr, err := netip.ParseAddr(address); err == nil && port > 0 {
