@@ -27,23 +27,24 @@ var ErrRefused = errors.New("only root and the user that runs the agent may conn
 // ErrNoAnswer is returned if the agent accepts a connection and does not answer in time.
 var ErrNoAnswer = errors.New("the agent is stopped or busy: look at its process and log, or wait longer with --timeout")
 
-// ErrEnded is returned if the agent closes the connection before it has answered, or while it is followed.
+// ErrEnded is returned if the agent closes the connection before it has answered, or during a
+// stream.
 var ErrEnded = errors.New("the agent has ended or closed the connection: look at its log")
 
 // Error is the agent's answer to a request that failed.
 type Error struct {
-	// Status of HTTP.
+	// Status is the HTTP status.
 	Status int
-	// Message of the agent.
+	// Message is the agent's message.
 	Message string
-	// Body of the answer if it has no message of the agent.
+	// Body is the body of the answer, if it is not a message of the agent.
 	Body []byte
 }
 
 // Error returns the agent's message.
 func (e *Error) Error() string { return e.Message }
 
-// Client talks to an agent. It is safe for concurrent use.
+// Client sends requests to an agent. It is safe for concurrent use.
 type Client struct {
 	socket  string
 	http    *http.Client
@@ -60,8 +61,8 @@ func NewClient(socket string) *Client {
 	}
 }
 
-// WithTimeout returns a client that waits at most d for an answer. For Stream, this is the time until the answer
-// begins. 0 means no limit.
+// WithTimeout returns a client that waits at most d for an answer. For Stream, this is the time
+// until the answer begins. 0 means no limit.
 func (c *Client) WithTimeout(d time.Duration) *Client {
 	limited := *c
 	limited.timeout = d
@@ -69,7 +70,7 @@ func (c *Client) WithTimeout(d time.Duration) *Client {
 }
 
 // limit returns a context that ends with ErrNoAnswer after the client's timeout, unless answered
-// was called before. done releases it.
+// was called before. done releases the context.
 func (c *Client) limit(ctx context.Context) (limited context.Context, answered, done func()) {
 	limited, cancel := context.WithCancelCause(ctx)
 	answered = func() {}
@@ -83,7 +84,7 @@ func (c *Client) limit(ctx context.Context) (limited context.Context, answered, 
 	}
 }
 
-// explain wraps the error of a connection in a sentinel error with its meaning.
+// explain wraps the error of a connection in the error of this package with the same meaning.
 func (c *Client) explain(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(context.Cause(ctx), ErrNoAnswer):
@@ -100,8 +101,8 @@ func (c *Client) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("agent at %s: %w", c.socket, err)
 }
 
-// Get sends a request and returns the answer. Errors: *Error, ErrNoAgent, ErrRefused, ErrNoAnswer, ErrEnded, and those
-// of the connection.
+// Get sends a request and returns the answer. Errors: *Error, ErrNoAgent, ErrRefused, ErrNoAnswer,
+// ErrEnded, and those of the connection.
 func Get[T any](ctx context.Context, c *Client, path string) (T, error) {
 	return Send[T](ctx, c, http.MethodGet, path, nil)
 }
@@ -121,7 +122,7 @@ func Send[T any](ctx context.Context, c *Client, method, path string, body any) 
 	return answer, nil
 }
 
-// Raw is Get for an answer that is not JSON. Errors: as for Get.
+// Raw does the same as Get, for an answer that is not JSON. Errors: as for Get.
 func (c *Client) Raw(ctx context.Context, path string) ([]byte, error) {
 	ctx, _, done := c.limit(ctx)
 	defer done()
@@ -137,8 +138,8 @@ func (c *Client) Raw(ctx context.Context, path string) ([]byte, error) {
 	return data, nil
 }
 
-// Stream sends a request whose answer is a stream, and calls do for each value until ctx is done, the agent ends or do
-// fails. Errors: as for Get, and do's.
+// Stream sends a request whose answer is a stream, and calls do for each value, until ctx is done,
+// the agent ends or do fails. Errors: as for Get; the error of do.
 func Stream[T any](ctx context.Context, c *Client, path string, do func(T) error) error {
 	ctx, answered, done := c.limit(ctx)
 	defer done()
@@ -185,7 +186,7 @@ func (c *Client) do(ctx context.Context, method, path string, body any) (*http.R
 	}
 	defer func() { _ = response.Body.Close() }()
 	var failure Failure
-	data, _ := io.ReadAll(response.Body) // the status is sufficient
+	data, _ := io.ReadAll(response.Body) // if it fails, the status is sufficient
 	_ = json.Unmarshal(data, &failure)
 	if failure.Error != "" {
 		data = nil

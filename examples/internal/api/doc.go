@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package api is the API of a running agent for other programs: HTTP with JSON over a Unix socket. It has the types, a
-// client, and the part of the server that accepts only the agent's user and root.
+// Package api is the API of a running agent for other programs: HTTP with JSON over a Unix socket.
+// It has the types, a client, and the part of the server that accepts only the agent's user and
+// root.
 //
 //	GET    /v1/status /v1/config /v1/endpoints /v1/policies /v1/sets[?members=true] /v1/routes /v1/ruleset
 //	POST   /v1/explain {"from","to","port"}      the rules that decide about a flow
@@ -14,24 +15,30 @@
 //	GET    /v1/registry?namespace=NS&name=NAME   whether one is registered and programmed
 //	GET    /livez /readyz /metrics               as over HTTP
 //
-// Requests that wait accept timeout=20s. After it, the answer has the reason. DELETE accepts &mac=ADDRESS: an endpoint
-// with another MAC address stays.
+// Requests that wait accept the parameter timeout, as in timeout=20s. After that time, the answer
+// says why the wait has not ended. DELETE accepts the parameter mac: an endpoint with another MAC
+// address is not deleted.
 //
 // # Usage
 //
 //	client := api.NewClient("/run/wayleave/agent.sock")
 //	status, err := api.Get[api.Status](ctx, client, "/v1/status")
 //
-// An agent holds the lock of its socket until it ends: [Listen] takes it. [Lock] is for commands that must not run
-// while an agent runs.
+// Each socket has a lock. An agent takes it by [Listen], and holds it until it ends. A command that
+// must not run while an agent runs takes it by [Lock].
 //
 // # Concurrency
 //
-// A Client is safe for concurrent use. All other types are values.
+// A Client is safe for concurrent use. All other types are plain data.
 //
 // # Errors
 //
-// *Error is the agent's answer with its HTTP status. ErrNoAgent: no process listens on the socket.
-// ErrNoAnswer: the agent does not answer in time. ErrRefused: the socket belongs to another user.
-// ErrRunning: an agent holds the lock of the socket.
+// These errors are returned:
+//
+//   - *Error: the agent has answered with an error and an HTTP status.
+//   - ErrNoAgent: no process listens on the socket.
+//   - ErrNoAnswer: the agent does not answer in time.
+//   - ErrEnded: the agent has closed the connection.
+//   - ErrRefused: the socket belongs to another user.
+//   - ErrRunning: an agent holds the lock of the socket.
 package api

@@ -19,11 +19,12 @@ var ErrRunning = errors.New("an agent is running there already: stop it first, o
 // lockRetry is the interval at which a starting agent tries again while a command holds the lock.
 const lockRetry = 10 * time.Millisecond
 
-// Lock takes the lock of a socket in shared mode, so that no agent starts until the lock is closed. A command holds it
-// while it makes changes that otherwise only an agent makes. Several commands can hold it at once. Lock does not
-// contact the agent, so it also detects one that is stopped or busy. The lock file stays.
+// Lock takes the lock of a socket in shared mode, so that no agent starts until the lock is closed.
+// A command holds the lock while it makes changes that otherwise only an agent makes. Several
+// commands can hold it at once. Lock does not contact the agent. Therefore it also detects an agent
+// that is stopped or busy. The lock file is not removed.
 //
-// Errors: ErrRunning at once if an agent runs, and those of the system.
+// Errors: ErrRunning if an agent runs; Lock does not wait for it. Those of the system.
 func Lock(socket string) (io.Closer, error) {
 	file, err := openLock(socket)
 	if err != nil {
@@ -35,7 +36,8 @@ func Lock(socket string) (io.Closer, error) {
 	return file, nil
 }
 
-// lockAgent takes the lock for an agent, which holds it until it ends. It waits until commands have released it.
+// lockAgent takes the lock for an agent, which holds the lock until it ends. It waits until
+// commands have released the lock.
 func lockAgent(ctx context.Context, socket string) (io.Closer, error) {
 	file, err := openLock(socket)
 	if err != nil {
@@ -63,7 +65,8 @@ func lockAgent(ctx context.Context, socket string) (io.Closer, error) {
 	}
 }
 
-// openLock opens the file of a socket's lock. Only its owner and root can, so no other user can hold the lock.
+// openLock opens the file of a socket's lock. Only the owner of the file and root can open it.
+// Therefore no other user can hold the lock.
 func openLock(socket string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {
 		return nil, err
@@ -71,7 +74,7 @@ func openLock(socket string) (*os.File, error) {
 	return os.OpenFile(socket+".lock", os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 }
 
-// tryLock does not wait.
+// tryLock takes the lock, or returns an error at once if another process has it.
 func tryLock(file *os.File, how int) error {
 	for {
 		if err := syscall.Flock(int(file.Fd()), how|syscall.LOCK_NB); !errors.Is(err, syscall.EINTR) {

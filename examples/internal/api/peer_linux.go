@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// peer returns the user at the other end of a unix connection, as it was when that connected.
+// peer returns the user of the process at the other end of a Unix connection, at the time when that
+// process connected.
 func peer(conn net.Conn) (uid uint32, err error) {
 	unix, ok := conn.(*net.UnixConn)
 	if !ok {

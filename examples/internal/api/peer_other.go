@@ -9,5 +9,5 @@ import (
 	"net"
 )
 
-// peer does not know who is at the other end: the agent itself is for Linux.
+// peer returns errors.ErrUnsupported: the agent runs on Linux only.
 func peer(net.Conn) (uint32, error) { return 0, errors.ErrUnsupported }

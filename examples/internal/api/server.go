@@ -15,11 +15,12 @@ import (
 	"syscall"
 )
 
-// Listen takes the lock of a Unix socket and listens on it. Only the user of this process and root can connect. Listen
-// replaces the socket of an earlier run. While a command holds the lock, Listen waits. Closing the lock releases it; an
-// agent keeps it until it ends.
+// Listen takes the lock of a Unix socket and listens on the socket. Only the user of this process
+// and root can connect. Listen replaces the socket of an earlier process. While a command holds the
+// lock, Listen waits. The caller releases the lock by closing it; an agent keeps the lock until it
+// ends.
 //
-// Errors: ErrRunning, those of the context and those of the system.
+// Errors: ErrRunning, the error of ctx, and those of the system.
 func Listen(ctx context.Context, path string) (l net.Listener, lock io.Closer, err error) {
 	held, err := lockAgent(ctx, path)
 	if err != nil {
@@ -33,7 +34,7 @@ func Listen(ctx context.Context, path string) (l net.Listener, lock io.Closer, e
 	if err := clear(path); err != nil {
 		return nil, nil, err
 	}
-	// Nobody can connect between bind and chmod either: the mask makes the socket with mode 0600.
+	// The mask makes the socket with mode 0600, so that no other user can connect before chmod.
 	old := syscall.Umask(0o177)
 	l, err = net.Listen("unix", path)
 	syscall.Umask(old)
@@ -46,7 +47,8 @@ func Listen(ctx context.Context, path string) (l net.Listener, lock io.Closer, e
 	return l, held, nil
 }
 
-// clear removes a socket on which no process listens. An agent of an earlier version listens without the lock.
+// clear removes a socket on which no process listens. It checks that, because an agent of an
+// earlier version listens without the lock.
 func clear(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -72,17 +74,18 @@ func clear(path string) error {
 // peerKey is the key of a connection's credentials in its context.
 type peerKey struct{}
 
-// WithPeer notes in the context of a connection who is at its other end; it is for
+// WithPeer stores the user at the other end of a connection in the connection's context. It is for
 // http.Server.ConnContext.
 func WithPeer(ctx context.Context, conn net.Conn) context.Context {
 	uid, err := peer(conn)
 	if err != nil {
-		return ctx // the user is unknown, so the request is refused
+		return ctx // the user is unknown, and Guard refuses the request
 	}
 	return context.WithValue(ctx, peerKey{}, uid)
 }
 
-// Guard accepts only requests by root and by the user of this process, whatever the mode of the socket.
+// Guard returns a handler that accepts only requests of root and of the user of this process,
+// whatever the mode of the socket is.
 func Guard(inner http.Handler) http.Handler {
 	return guard(inner, uint32(os.Geteuid()))
 }
@@ -97,13 +100,13 @@ func guard(inner http.Handler, own uint32) http.Handler {
 	})
 }
 
-// Answer writes a success.
+// Answer writes an answer with status 200 and a body as JSON.
 func Answer(w http.ResponseWriter, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(body) // an error means that the client has disconnected
 }
 
-// Fail writes a failure.
+// Fail writes an answer with an error status and the text of an error.
 func Fail(w http.ResponseWriter, status int, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -14,10 +14,10 @@ import (
 	"golang.org/x/term"
 )
 
-// Misused is the exit status of a command line that makes no sense.
+// Misused is the exit status for an invalid command line.
 const Misused = 2
 
-// Console is where a command reads and writes.
+// Console has the input and the outputs of a command.
 type Console struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -29,13 +29,14 @@ func (c Console) Printf(format string, args ...any) { _, _ = fmt.Fprintf(c.Out, 
 // Errorf writes to the error output.
 func (c Console) Errorf(format string, args ...any) { _, _ = fmt.Fprintf(c.Err, format, args...) }
 
-// Coloured reports whether the output may have colours: it is a terminal, and the environment has no NO_COLOR
-// (https://no-color.org) and no TERM that is dumb.
+// Coloured reports whether the output may have colours: it is a terminal, and the environment has
+// no NO_COLOR (https://no-color.org) and no TERM that is dumb.
 func (c Console) Coloured() bool {
 	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(c.Out)
 }
 
-// Width returns the columns of the terminal that the output is; 0 if it is none, so that there is no limit.
+// Width returns the number of columns of the terminal; 0, which means no limit, if the output is
+// not a terminal.
 func (c Console) Width() int { return columns(c.Out) }
 
 func isTerminal(w io.Writer) bool {
@@ -43,7 +44,8 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// columns returns the columns of a terminal; 0 of anything else, and of one without a size.
+// columns returns the number of columns of a terminal; 0 if w is not a terminal, or if the terminal
+// has no size.
 func columns(w io.Writer) int {
 	if !isTerminal(w) {
 		return 0
@@ -55,57 +57,60 @@ func columns(w io.Writer) int {
 	return width
 }
 
-// Command is something that a program can do.
+// Command is a subcommand of a program.
 type Command struct {
-	// Name that the command is called by.
+	// Name is the name of the command on the command line.
 	Name string
-	// Args besides the flags, as the help shows them. Empty means that there are none.
+	// Args describes the arguments besides the flags, for the help. Empty means that there are
+	// none.
 	Args string
-	// Summary in half a sentence, for the list of commands.
+	// Summary is half a sentence, for the list of commands.
 	Summary string
-	// Group is the title above the command in this list. Commands of one group are neighbours.
+	// Group is the title above the command in this list. Commands of one group must follow each
+	// other.
 	Group string
 	// About is the whole description.
 	About string
 	// Examples are command lines without the name of the program, for the help.
 	Examples []string
-	// Prepare declares the flags and returns what to do once they are parsed.
+	// Prepare declares the flags, and returns the function to call once the flags are parsed.
 	Prepare func(*flag.FlagSet) Action
 }
 
-// Action does what a command is for, with the arguments that are no flags.
+// Action runs a command. args are the arguments that are no flags.
 type Action func(ctx context.Context, c Console, args []string) error
 
 // Program is a program with subcommands.
 type Program struct {
-	// Name that the program is called by.
+	// Name is the name of the program on the command line.
 	Name string
-	// About says in a line what the program does.
+	// About says in one line what the program does.
 	About string
 	// Commands in the order of the help.
 	Commands []Command
-	// Failed is the exit status of an error that says no other.
+	// Failed is the exit status for an error that does not determine another one.
 	Failed int
 	// Completion adds a command that prints scripts with which shells complete commands and flags.
 	Completion bool
 }
 
-// usageError says that the command line makes no sense.
+// usageError is the error of an invalid command line.
 type usageError struct{ error }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e usageError) Unwrap() error { return e.error }
 
-// Usagef returns an error that says that the command line makes no sense.
+// Usagef returns the error of an invalid command line.
 func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// ExitStatus is an error of which all has been said but the exit status.
+// ExitStatus is an error that only determines the exit status: the command has printed everything
+// else.
 type ExitStatus int
 
-// Error returns the status in words.
+// Error returns a text with the status.
 func (e ExitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// Run runs the command that the arguments ask for and returns the exit status.
+// Run runs the command that the arguments name, and returns the exit status.
 func (p Program) Run(ctx context.Context, c Console, args []string) int {
 	err := p.dispatch(ctx, c, args)
 	var status ExitStatus
@@ -133,7 +138,8 @@ func (p Program) helpFor(args []string) string {
 	return p.Name + " help"
 }
 
-// alike returns the name that has the most letters of a word, in any order, if it has most of them.
+// alike returns the name that is most similar to a word: the one with the most letters of the word,
+// in any order. If no name has most of the letters, it returns "".
 func alike(word string, names []string) string {
 	best, most := "", len(word)/2
 	for _, name := range names {
@@ -192,7 +198,7 @@ func (p Program) dispatch(ctx context.Context, c Console, args []string) error {
 	return Usagef("there is no command %q", args[0])
 }
 
-// flagError adds to the error of an unknown flag the one that was meant.
+// flagError adds a similar flag to the error of an unknown flag.
 func flagError(err error, c Command) error {
 	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	if !unknown {
@@ -208,8 +214,8 @@ func flagError(err error, c Command) error {
 	return fmt.Errorf("there is no flag %s%s", dashes(name), name)
 }
 
-// parse parses flags wherever they are and returns the other arguments. The flag package alone
-// stops at the first argument that is no flag.
+// parse parses flags at any position, and returns the other arguments. (The flag package stops at
+// the first argument that is no flag.)
 func parse(flags *flag.FlagSet, args []string) (rest []string, err error) {
 	for {
 		if err := flags.Parse(args); err != nil {

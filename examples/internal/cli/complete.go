@@ -50,7 +50,7 @@ func flagsOf(c Command) (names []string) {
 	return names
 }
 
-// dashes returns what comes before the name of a flag.
+// dashes returns the dashes before the name of a flag.
 func dashes(name string) string {
 	if len(name) == 1 {
 		return "-"
@@ -58,7 +58,7 @@ func dashes(name string) string {
 	return "--"
 }
 
-// all returns the commands, that for completion among them.
+// all returns all commands, including the command for completion.
 func (p Program) all() []Command {
 	if !p.Completion {
 		return p.Commands
@@ -68,7 +68,8 @@ func (p Program) all() []Command {
 	return append(slices.Clone(p.Commands), completion)
 }
 
-// bash returns the script for bash. What is no command and no flag is completed as a file.
+// bash returns the script for bash. A word that is neither a command nor a flag is completed as a
+// file name.
 func (p Program) bash() string {
 	var names []string
 	var cases strings.Builder

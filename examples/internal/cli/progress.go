@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// Progress shows a person at a terminal that a command works, and how much is done, in one line of the error output
-// that is rewritten. It begins after two seconds, and writes nothing to what is no terminal. End must be called, before
-// anything else is written. It is safe for concurrent use.
+// Progress shows at a terminal that a command is working, and how much is done. It writes one line
+// to the error output and updates this line. The line appears after two seconds, and only if the
+// error output is a terminal. End must be called before anything else is written. A Progress is
+// safe for concurrent use.
 type Progress struct {
 	c         Console
 	what      string
@@ -19,7 +20,7 @@ type Progress struct {
 	end       func()
 }
 
-// The times until the line appears, and between its changes.
+// The time until the line appears, and the time between two updates.
 const (
 	progressDelay    = 2 * time.Second
 	progressInterval = 200 * time.Millisecond
@@ -37,7 +38,7 @@ func NewProgress(c Console, what string) *Progress {
 	return p
 }
 
-// start shows the line until the end.
+// start shows the line until End is called.
 func (p *Progress) start() {
 	stop, shown := make(chan struct{}), sync.WaitGroup{}
 	shown.Go(func() { p.show(stop) })
@@ -63,7 +64,8 @@ func (p *Progress) show(stop <-chan struct{}) {
 	}
 }
 
-// line returns the text, which must be shorter than the terminal is wide: what is wrapped could not be cleared.
+// line returns the text of the line. It cuts the text to the width of the terminal, because a
+// wrapped line could not be cleared.
 func (p *Progress) line(since time.Duration) string {
 	text := fmt.Sprintf("%s, %.0f s", p.what, since.Seconds())
 	if all := p.all.Load(); all > 0 {
@@ -75,7 +77,7 @@ func (p *Progress) line(since time.Duration) string {
 	return text
 }
 
-// Report sets the numbers. Without it, the line has the time only.
+// Report sets the numbers in the line. Without Report, the line only has the time.
 func (p *Progress) Report(done, all int) {
 	p.done.Store(int64(done))
 	p.all.Store(int64(all))

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Table is text in columns. A Table is a plain value.
+// Table is text in columns.
 type Table struct {
 	// Head has the titles of the columns. Empty means that there are none.
 	Head []string
@@ -19,14 +19,15 @@ type Table struct {
 const (
 	// gap separates the columns of a Table.
 	gap = "  "
-	// minColumn is the width that a column keeps, even if the lines are then too long.
+	// minColumn is the minimum width of a column, even if lines are then too long.
 	minColumn = 8
-	// hang is how much further the second line of a folded line is indented.
+	// hang is the additional indentation of the second and later lines of a wrapped line.
 	hang = 4
 )
 
-// Text lays out the table, each line ending in a line break. Where lines would be longer than the width, the cells of
-// the widest columns are wrapped; nothing is cut off. Width 0 means no limit.
+// Text returns the formatted table, with a line break at the end of each line. If lines would be
+// longer than the width, the cells of the widest columns are wrapped; no text is cut off. Width 0
+// means no limit.
 func (t Table) Text(width int) string {
 	rows := t.Rows
 	if len(t.Head) > 0 {
@@ -69,7 +70,7 @@ func columnWidths(rows [][]string) (widths []int) {
 	return widths
 }
 
-// shrink reduces the largest widths until the columns fit, or are all as narrow as they may be.
+// shrink reduces the largest widths until the columns fit, or until all have their minimum width.
 func shrink(widths []int, width int) {
 	excess := -width - len(gap)
 	for _, w := range widths {
@@ -89,7 +90,8 @@ func shrink(widths []int, width int) {
 	}
 }
 
-// Fold wraps the lines of a text that are longer than the width, and indents what follows. Width 0 means no limit.
+// Fold wraps the lines of a text that are longer than the width, and indents their continuations.
+// Width 0 means no limit.
 func Fold(text string, width int) string {
 	if width == 0 {
 		return text
@@ -112,7 +114,7 @@ func Fold(text string, width int) string {
 	return out.String()
 }
 
-// wrapLines splits a text into lines of at most a width.
+// wrapLines splits a text into lines that are not longer than the width.
 func wrapLines(text string, width int) (lines []string) {
 	for line := range strings.SplitSeq(text, "\n") {
 		for utf8.RuneCountInString(line) > width {
@@ -125,8 +127,8 @@ func wrapLines(text string, width int) (lines []string) {
 	return lines
 }
 
-// cut splits a line that is longer than the width: at the last space that fits, or else after a comma or a slash, or
-// else at the width.
+// cut splits a line that is longer than the width. It splits at the last space that fits. If there
+// is none, it splits after a comma or a slash, or else at the width.
 func cut(line string, width int) (first, rest string) {
 	runes := []rune(line)
 	for end := width; end > width/2; end-- {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fence orders the reads of a test before later writes of the code under test, for the race detector. In a
-// bubble of testing/synctest, synctest.Wait orders only the other direction.
+// Package fence is for tests with testing/synctest and the race detector. There, synctest.Wait
+// orders the writes of the code under test before later reads of the test. It does not order these
+// reads before the next writes of the code, and the race detector would report them. A Log of this
+// package does.
 //
 // # Usage
 //
@@ -17,5 +19,5 @@
 //
 // # Errors
 //
-// There are none.
+// There are no errors.
 package fence

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Log is a log with a fence.
+// Log is a log whose method Cross orders reads and writes; see the package comment.
 type Log struct {
 	mu      sync.Mutex
 	crossed int
@@ -17,7 +17,8 @@ type Log struct {
 // NewLog returns an empty Log.
 func NewLog() *Log { return &Log{} }
 
-// Cross orders events before earlier calls, in any goroutine, before events after this call.
+// Cross orders accesses to memory. Those before earlier calls of Cross, in any goroutine, come
+// before those after this call.
 func (l *Log) Cross() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,5 +13,6 @@
 //
 // # Errors
 //
-// The output of the go command, or the error of copying a program that was built before.
+// Build returns an error with the output of the go command, or the error of copying a program that
+// was built before.
 package gobuild

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package matrix computes who may talk to whom, and draws it.
+// Package matrix computes which pods and addresses policy allows to connect to each other, and
+// formats the result as a table.
 //
 // # Usage
 //
@@ -9,14 +10,14 @@
 //	})
 //	fmt.Print(matrix.Legend + m.Text(matrix.Style{Width: 120}))
 //
-// Pods that policy cannot tell apart share a row and a column, and are judged once.
+// Pods that policy does not distinguish share a row and a column, and are evaluated only once.
 //
 // # Concurrency
 //
-// Compute works on all processors and returns when all is judged. A Matrix does not change
-// afterwards and may be read by several goroutines.
+// Compute uses all processors, and returns when all flows are evaluated. Afterwards a Matrix does
+// not change, and may be read by several goroutines.
 //
 // # Errors
 //
-// Compute returns the error of its context, and nothing else can go wrong.
+// Compute returns the error of its context. There are no other errors.
 package matrix

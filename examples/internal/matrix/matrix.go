@@ -13,43 +13,47 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Mixed is the outcome where some flows of a cell are allowed and some are not, as between pods
-// with several addresses of a family, or for a name that stands for several ports.
+// Mixed is the outcome of a cell if some of its flows are allowed and others are not. A cell has
+// several flows if pods have several addresses of a family, or if a port name stands for several
+// ports.
 const Mixed verdict.Outcome = "Mixed"
 
-// Config says what to compute.
+// Config configures Compute.
 type Config struct {
-	// Evaluator of the world. Required.
+	// Evaluator evaluates flows. Required.
 	Evaluator *verdict.Evaluator
-	// Partition of the same world, which tells what pods are alike. Nil judges each pod by itself.
+	// Partition says which pods policy does not distinguish. It must have been made from the same
+	// resources as Evaluator. Nil means that each pod is evaluated by itself.
 	Partition *probe.Partition
-	// Pods that send and are reached.
+	// Pods are senders and destinations.
 	Pods []probe.Party
-	// Others that send and are reached, as addresses outside. Between two of these there is no
-	// policy, and no cell.
+	// Others are further senders and destinations: addresses outside. Policy does not apply between
+	// two of them, and there is no cell for them.
 	Others []probe.Party
-	// Port to reach.
+	// Port is the destination port.
 	Port probe.Port
-	// Progress is called now and then with the number of cells that are done and of all, from
-	// several goroutines at once. Optional.
+	// Progress is called now and then with the number of cells that are done, and the number of all
+	// cells. It is called from several goroutines at once. Optional.
 	Progress func(done, all int)
 }
 
-// Cell is what two parties come to, for each family that both have: Allow, Deny, NotApplicable or
-// Mixed. Empty means that there is nothing to ask.
+// Cell has the outcome of the flows from one party to another, for each family that both have:
+// Allow, Deny, NotApplicable or Mixed. Empty means that there is no flow.
 type Cell struct{ IPv4, IPv6 verdict.Outcome }
 
-// Matrix is who may talk to whom. It is not changed after Compute, and so safe for concurrent use.
+// Matrix has the outcomes of all flows. It does not change after Compute, and is then safe for
+// concurrent use.
 type Matrix struct {
-	// Port that was asked for.
+	// Port is Config.Port.
 	Port probe.Port
-	// Groups are the rows and columns: pods that are alike, and each of the others by itself.
+	// Groups are the rows and columns: groups of pods that policy does not distinguish, and each of
+	// Config.Others by itself.
 	Groups []probe.Group
 
 	cells []Cell // by row, then column
 }
 
-// Compute judges everyone against everyone.
+// Compute evaluates the flows from each party to each other.
 func Compute(ctx context.Context, cfg Config) (*Matrix, error) {
 	m := &Matrix{Port: cfg.Port}
 	if cfg.Partition != nil {
@@ -86,12 +90,13 @@ func Compute(ctx context.Context, cfg Config) (*Matrix, error) {
 	return m, ctx.Err()
 }
 
-// judge fills one cell. Within a group it is the first two that stand for all pairs.
+// judge computes one cell. If row and column are the same group, the first two pods of the group
+// stand for all pairs.
 func (m *Matrix) judge(e *verdict.Evaluator, row, column int) Cell {
 	from, to := m.Groups[row][0], m.Groups[column][0]
 	if row == column {
 		if len(m.Groups[row]) < 2 {
-			return Cell{} // what one says to itself no policy sees
+			return Cell{} // policy does not apply to packets of a party to itself
 		}
 		to = m.Groups[column][1]
 	}
@@ -109,7 +114,7 @@ func (m *Matrix) judge(e *verdict.Evaluator, row, column int) Cell {
 	return c
 }
 
-// outside reports whether a party is none of the pods.
+// outside reports whether a party is not a pod.
 func outside(p probe.Party) bool { return p.Endpoint == (policy.Key{}) }
 
 func merge(a, b verdict.Outcome) verdict.Outcome {
@@ -119,12 +124,12 @@ func merge(a, b verdict.Outcome) verdict.Outcome {
 	return Mixed
 }
 
-// Cell returns what a row's party may say to a column's, given by the indexes of their groups. Of a
-// group and itself it is what two of its members may say to one another.
+// Cell returns the outcome of the flows from a row to a column, given by the indexes of their
+// groups. If both are the same group, it is the outcome of flows between two members of the group.
 func (m *Matrix) Cell(row, column int) Cell { return m.cells[row*len(m.Groups)+column] }
 
-// Each calls do for every two different parties whose cell has a verdict, in order, until do returns an error. They may
-// be in one group.
+// Each calls do for each two different parties whose cell has a verdict, in order, until do returns
+// an error. The two parties may be in the same group.
 func (m *Matrix) Each(do func(from, to probe.Party, c Cell) error) error {
 	for row, senders := range m.Groups {
 		for _, from := range senders {

@@ -11,25 +11,27 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Legend explains what Text draws.
+// Legend explains the table that Text returns.
 const Legend = `rows send, columns answer: a column's number is that of its row; where pods have both, each cell is IPv4, then IPv6
   .  allowed   X  denied   ~  some addresses or ports only   -  no policy has a say   (empty: nothing to ask)
 `
 
-// Style says how to draw.
+// Style has the options of Text.
 type Style struct {
-	// Width in columns that the table may have; one that is wider is drawn in parts, one below the
+	// Width is the maximum number of columns. A wider table is divided into parts, one below the
 	// other. 0 means no limit.
 	Width int
 	// Title is the line above the table. Default: the port.
 	Title string
 }
 
-// longestName is how much of a name a row shows, in characters. The rest is below the table.
+// longestName is the maximum number of characters of a name in a row. Longer names are listed below
+// the table.
 const longestName = 60
 
-// Text draws the table. Columns have numbers instead of names, so that long names do not
-// stretch it. Below it are the names that had no room: those of the pods that share a row.
+// Text returns the table. Columns have numbers in place of names, so that long names do not make
+// the table wide. Below the table are the names that are not in the rows: names that are too long,
+// and those of pods that share a row.
 func (m *Matrix) Text(style Style) string {
 	digits := len(fmt.Sprint(len(m.Groups)))
 	names := make([]string, len(m.Groups))
@@ -82,7 +84,7 @@ func (m *Matrix) Text(style Style) string {
 	return out.String()
 }
 
-// title returns what a row is called.
+// title returns the name of a row.
 func title(g probe.Group) string {
 	more := ""
 	if len(g) > 1 {
@@ -90,13 +92,14 @@ func title(g probe.Group) string {
 	}
 	name := []rune(g[0].Name)
 	if room := longestName - len(more); len(name) > room {
-		half := (room - 1) / 2 // both ends of a name tell: the namespace, and which of the replicas
+		half := (room - 1) / 2 // keep both ends: the namespace, and the part that differs between replicas
 		name = append(append(append([]rune{}, name[:half]...), '…'), name[len(name)-(room-1-half):]...)
 	}
 	return string(name) + more
 }
 
-// bothFamilies reports whether any cell has IPv6 beside IPv4. If not, one mark says all.
+// bothFamilies reports whether there are cells with IPv4 and cells with IPv6. If not, a cell needs
+// only one character.
 func (m *Matrix) bothFamilies() bool {
 	four, six := false, false
 	for _, c := range m.cells {

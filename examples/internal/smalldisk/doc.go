@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package smalldisk makes a small disk for tests: a file system in memory. If it is full, writes fail with the kernel's
-// error "no space left on device". It has no mount point, and the kernel removes it with its last descriptor.
+// Package smalldisk makes a small disk for tests: a file system in memory. When the disk is full,
+// writes fail with the kernel's error "no space left on device". The disk has no mount point, and
+// the kernel removes it when its last file descriptor is closed.
 //
 // # Usage
 //
@@ -12,9 +13,10 @@
 //
 // # Concurrency
 //
-// A Disk is for one goroutine, its path for all.
+// A Disk is for one goroutine. Its path may be used by any goroutine of the process.
 //
 // # Errors
 //
-// New needs root, which may be that of a user namespace, as in nstest.Main. Its errors wrap those of the system.
+// New needs root, which may be that of a user namespace, as in nstest.Main. Its errors wrap those
+// of the system.
 package smalldisk

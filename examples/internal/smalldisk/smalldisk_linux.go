@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Disk is a file system with little room. It is for one goroutine.
+// Disk is a small file system. It is for one goroutine.
 type Disk struct {
 	fd int
 }
 
-// New makes a disk of that many bytes, rounded up to pages.
+// New makes a disk with a size in bytes, rounded up to pages.
 func New(bytes int) (*Disk, error) {
 	type made struct {
 		fd  int
@@ -26,7 +26,8 @@ func New(bytes int) (*Disk, error) {
 	}
 	result := make(chan made)
 	go func() {
-		// The thread gets a new mount namespace, for the right to mount, and ends with the goroutine.
+		// The thread gets a new mount namespace, in which it has the right to mount. The thread
+		// ends with the goroutine.
 		runtime.LockOSThread()
 		fd, err := tmpfs(bytes)
 		result <- made{fd, err}
@@ -61,7 +62,7 @@ func tmpfs(bytes int) (int, error) {
 	return fd, nil
 }
 
-// Path returns the path of the disk, which this process alone can use.
+// Path returns the path of the disk. Only this process can use the path.
 func (d *Disk) Path() string { return fmt.Sprintf("/proc/self/fd/%d", d.fd) }
 
 // Close releases the disk.
@@ -69,7 +70,7 @@ func (d *Disk) Close() error { return unix.Close(d.fd) }
 
 func (d *Disk) ballast() string { return filepath.Join(d.Path(), ".ballast") }
 
-// Fill takes all the room that is left.
+// Fill writes a file that takes all free space.
 func (d *Disk) Fill() error {
 	file, err := os.Create(d.ballast())
 	if err != nil {
@@ -85,5 +86,5 @@ func (d *Disk) Fill() error {
 	return errors.Join(err, file.Close())
 }
 
-// Free gives back what Fill took.
+// Free removes the file of Fill.
 func (d *Disk) Free() error { return os.Remove(d.ballast()) }

@@ -13,16 +13,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Terminal is a pseudo-terminal: what is written to File can be read. Its buffer has some kilobytes: who writes more
-// has to be read meanwhile.
+// Terminal is a pseudo-terminal: what is written to File can be read from Written. Its buffer has
+// some kilobytes. A command that writes more waits until the output is read.
 type Terminal struct {
 	*os.File
 	host *os.File
-	// Written reads what was written.
+	// Written reads the output that was written to File.
 	Written *bufio.Reader
 }
 
-// NewTerminal returns a terminal of some columns. Text closes it.
+// NewTerminal returns a terminal with a number of columns. Text closes it.
 func NewTerminal(columns uint16) (*Terminal, error) {
 	host, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -42,9 +42,9 @@ func NewTerminal(columns uint16) (*Terminal, error) {
 	return &Terminal{File: file, host: host, Written: bufio.NewReader(host)}, nil
 }
 
-// Text closes the terminal and returns what was written to it and not read yet.
+// Text closes the terminal, and returns the output that has not been read yet.
 func (t *Terminal) Text() (string, error) {
 	err := t.Close()
-	text, _ := io.ReadAll(t.Written) // its error is that nobody has the terminal any more
+	text, _ := io.ReadAll(t.Written) // the error means that no process has the terminal open any more
 	return strings.ReplaceAll(string(text), "\r\n", "\n"), errors.Join(err, t.host.Close())
 }
