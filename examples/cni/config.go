@@ -22,15 +22,16 @@ import (
 // config is the network configuration.
 type config struct {
 	types.NetConf
-	// Socket that the agent listens at.
+	// Socket is the path of the agent's socket.
 	Socket string `json:"socket"`
-	// EndpointDir is the agent's setting of that name. DEL uses it while no agent runs.
+	// EndpointDir is the agent's setting endpoint-dir. DEL uses it while no agent runs.
 	EndpointDir string `json:"endpointDir"`
-	// Namespace of endpoints that are no pods.
+	// Namespace is the namespace of endpoints that are no pods.
 	Namespace string `json:"namespace"`
-	// InterfacePrefix is the prefix of the names of host interfaces: the agent's setting of that name.
+	// InterfacePrefix is the prefix of the names of host interfaces: the agent's setting
+	// interface-prefix.
 	InterfacePrefix string `json:"interfacePrefix"`
-	// Labels and Profiles of all endpoints of the network.
+	// Labels and Profiles are those of all endpoints of the network.
 	Labels   map[string]string `json:"labels"`
 	Profiles []string          `json:"profiles"`
 	// MTU of both interfaces; 0 means the kernel's default.
@@ -45,7 +46,7 @@ type config struct {
 	timeout time.Duration
 }
 
-// podArgs are the arguments that Kubernetes' runtimes give.
+// podArgs are the arguments that container runtimes of Kubernetes pass in CNI_ARGS.
 type podArgs struct {
 	types.CommonArgs
 	//revive:disable the names are those of CNI_ARGS
@@ -72,7 +73,7 @@ func parse(data []byte) (*config, error) {
 // container identifies the endpoint of a container.
 type container struct {
 	policy.Key
-	// pod is set if it is a pod, and uid is the pod's UID, if the runtime gives it.
+	// pod is set if the container is a pod. uid is the pod's UID, if the runtime passes it.
 	pod bool
 	uid string
 }
@@ -91,7 +92,7 @@ func (c *config) identify(args *skel.CmdArgs) (container, error) {
 	return k, nil
 }
 
-// parameters adds to the parameters of a request which pod it is about.
+// parameters adds the pod's UID to the parameters of a request.
 func (k container) parameters(q url.Values) url.Values {
 	if k.pod {
 		q.Set(api.PodUID, k.uid)
@@ -99,27 +100,28 @@ func (k container) parameters(q url.Values) url.Values {
 	return q
 }
 
-// hashLength is how many digits of a hash a name has: with a prefix of three it fits the kernel's
-// 15 bytes.
+// hashLength is how many digits of a hash are in the name of an interface. With a prefix of three
+// letters, the name has 15 bytes, the kernel's maximum.
 const hashLength = 12
 
-// hostInterface returns the name of the host's side of the link: for pods the one that package
-// kubernetes/convert gives.
+// hostInterface returns the name of the host's side of the link. For pods, it is the name that
+// package kubernetes/convert computes.
 func (c *config) hostInterface(k container) string {
 	sum := sha256.Sum256([]byte(k.Namespace + "/" + k.Name))
 	return c.InterfacePrefix + hex.EncodeToString(sum[:])[:hashLength]
 }
 
-// mac returns the MAC address of a container's side of the link. It is derived from the container's ID. So DEL knows
-// whether a registered endpoint belongs to that container, or to another sandbox of the same pod.
+// mac returns the MAC address of a container's side of the link. It is derived from the container's
+// ID. By the MAC address, DEL can tell whether a registered endpoint belongs to the container, or
+// to another sandbox of the same pod.
 func mac(args *skel.CmdArgs) net.HardwareAddr {
 	sum := sha256.Sum256([]byte(args.ContainerID + "/" + args.IfName))
 	addr := net.HardwareAddr(sum[:6])
-	addr[0] = addr[0]&^1 | 2 // of one interface, administered locally
+	addr[0] = addr[0]&^1 | 2 // unicast, locally administered
 	return addr
 }
 
-// runtimeAddresses returns the addresses that the runtime gave.
+// runtimeAddresses returns the addresses that the runtime has passed.
 func (c *config) runtimeAddresses() ([]netip.Addr, error) {
 	var addrs []netip.Addr
 	for _, text := range c.RuntimeConfig.IPs {

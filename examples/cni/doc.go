@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command cni is a CNI plugin (spec 1.0 and 1.1) for nodes that run the agent. ADD links a container to the node by a
-// pair of veth interfaces, and returns once the agent has programmed the container's policy and routes. So no container
-// runs without them. DEL returns once they are removed from the kernel. So another container can get the address.
+// Command cni is a CNI plugin (spec 1.0 and 1.1) for nodes that run the agent.
+//
+// ADD links a container to the node by a pair of veth interfaces. It returns once the agent has
+// programmed the container's policy and routes, so that no container runs without them. DEL returns
+// once policy and routes are removed from the kernel, so that another container can get the
+// address.
 //
 //	runtime ─ ADD ─▶ cni ─ veth ─▶ kernel
 //	                  └── PUT /v1/registry ─▶ agent ─▶ policy, then routes ─▶ answer ─▶ result
@@ -20,31 +23,47 @@
 //	  "labels": {"network": "wayleave"}, "profiles": ["open"]
 //	}
 //
-// The ipam plugin, here host-local of the reference plugins, must be in the runtime's folder of plugins. Without ipam,
-// the runtime provides the addresses ("capabilities": {"ips": true}). The name of the endpoint is
-// K8S_POD_NAMESPACE/K8S_POD_NAME of CNI_ARGS. Without these, it is "namespace" of the configuration (default "cni") and
-// the container's ID. The name of its host interface is the result of convert.InterfaceName. Other fields are "timeout"
-// (default "30s") of requests to the agent and "mtu" (default that of the kernel). "interfacePrefix" (default "way")
-// and "endpointDir" (default "/var/lib/wayleave/endpoints") are the agent's settings of these names.
+// The ipam plugin, in the example host-local of the reference plugins, must be in the runtime's
+// folder of plugins. Without ipam, the runtime provides the addresses ("capabilities": {"ips":
+// true}).
 //
-// A container or pod has one interface of this plugin. A second ADD, also with another CNI_IFNAME, replaces it.
+// The other fields are:
 //
-// Traffic that the configuration does not allow is denied: if no policy selects the labels of a container, its profiles
-// decide.
+//   - "namespace": for containers that are no pods; default "cni".
+//   - "timeout": of requests to the agent; default "30s".
+//   - "mtu": of both interfaces; default that of the kernel.
+//   - "interfacePrefix" and "endpointDir": must be the agent's settings interface-prefix (default
+//     "way") and endpoint-dir (default "/var/lib/wayleave/endpoints").
+//
+// The plugin registers each container with the agent as an endpoint. The name of the endpoint is
+// K8S_POD_NAMESPACE/K8S_POD_NAME of CNI_ARGS. If CNI_ARGS does not have these, it is the namespace
+// of the configuration and the container's ID. The name of the host interface is the result of
+// convert.InterfaceName.
+//
+// A container or pod has one interface of this plugin. A second ADD replaces the interface, even if
+// it has another CNI_IFNAME.
+//
+// Policy decides about the traffic of a container by its labels. If no policy selects the labels,
+// the profiles decide. Traffic that nothing allows is denied.
 //
 // # Concurrency
 //
-// The runtime makes one call at a time for a container. Calls for different containers may run at once.
+// The runtime makes one call at a time for a container. Calls for different containers may run at
+// once.
 //
 // # Errors
 //
-// If ADD fails, it undoes its changes. It fails for an address that another container has, until that container is
-// removed.
+// If ADD fails, it undoes its changes. It fails if another container has the same address, until
+// that container is removed.
 //
-// DEL succeeds for a container that does not exist. If an agent runs and has not removed the container from the kernel
-// within the timeout, DEL fails with code 11 (try again later) and the reason. If no agent runs, DEL succeeds: it
-// removes the link and the file in endpointDir. The next agent removes the rest from the kernel before ADD works again.
-// If the pod was added again, in another sandbox, DEL does not remove that one.
+// DEL succeeds for a container that does not exist. Otherwise the result depends on the agent:
+//
+//   - An agent runs, but does not remove the container from the kernel within the timeout: DEL
+//     fails with code 11 (try again later) and the reason.
+//   - No agent runs: DEL removes the link and the file in endpointDir, and succeeds. The next agent
+//     removes the rest from the kernel before ADD works again.
+//
+// If the pod was added again, in another sandbox, DEL does not remove the new sandbox.
 //
 // STATUS fails with code 50 while the agent is not ready. Errors are those of the CNI
 // specification, as JSON on standard output.

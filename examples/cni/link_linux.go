@@ -20,11 +20,11 @@ import (
 
 // linkConfig describes a link.
 type linkConfig struct {
-	// namespace of the container, as a path.
+	// namespace is the path of the container's network namespace.
 	namespace string
-	// inside and outside are the names of the interfaces.
+	// inside and outside are the names of the interfaces in the container and on the node.
 	inside, outside string
-	mac             net.HardwareAddr // of the inside
+	mac             net.HardwareAddr // of the inside interface
 	mtu             int
 	addresses       []netip.Addr
 }
@@ -32,18 +32,19 @@ type linkConfig struct {
 // link is a pair of interfaces.
 type link struct {
 	outside string
-	mac     net.HardwareAddr // of the outside
+	mac     net.HardwareAddr // of the outside interface
 }
 
-// connect makes a pair of interfaces between the node, whose namespace this process is in, and a container. At first,
-// all packets on the host's side are dropped: the interface has the agent's prefix and no endpoint.
+// connect makes a pair of interfaces between the node, in whose namespace this process is, and a
+// container. At first, the agent's rules drop all packets of the host's side, because the name has
+// the agent's prefix and there is no endpoint yet.
 func connect(c linkConfig) (*link, error) {
 	container, err := netns.GetFromPath(c.namespace)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = container.Close() }()
-	if err := disconnect(c.outside, nil); err != nil { // an interrupted ADD may have left one
+	if err := disconnect(c.outside, nil); err != nil { // an interrupted ADD may have left an interface
 		return nil, err
 	}
 	attrs := netlink.NewLinkAttrs()
@@ -73,17 +74,17 @@ func connect(c linkConfig) (*link, error) {
 	return l, nil
 }
 
-// outsideMAC returns the MAC address of the host's side, which is derived from the container's. It is set when the
-// interface is made. So it identifies the container, and systemd-udevd does not replace it, as it does with random
-// ones.
+// outsideMAC returns the MAC address of the host's side. It is derived from the MAC address of the
+// container's side, so that it identifies the container. It is set when the interface is made,
+// because systemd-udevd would replace a random address.
 func outsideMAC(inside net.HardwareAddr) net.HardwareAddr {
 	mac := bytes.Clone(inside)
 	mac[0] ^= 4
 	return mac
 }
 
-// equip adds addresses, gateways and default routes to the container's side. Permanent neighbour entries have the MAC
-// address of the host's side for the gateways.
+// equip adds addresses and default routes to the container's side. It also adds permanent neighbour
+// entries for the gateways, with the MAC address of the host's side.
 func equip(h *netlink.Handle, c linkConfig, hostMAC net.HardwareAddr) error {
 	l, err := h.LinkByName(c.inside)
 	if err != nil {
@@ -119,8 +120,10 @@ func equip(h *netlink.Handle, c linkConfig, hostMAC net.HardwareAddr) error {
 	return nil
 }
 
-// disconnect removes an interface of the node and the other end of its pair, if the pair was made for a container's MAC
-// address; nil is any. It is no error if there is none. Another sandbox of the pod has an interface of the same name.
+// disconnect removes an interface of the node, and with it the other end of the pair. It does so
+// only if the pair was made for the container with the MAC address, because another sandbox of the
+// pod has an interface with the same name. A nil address matches any. It is no error if the
+// interface does not exist.
 func disconnect(name string, mac net.HardwareAddr) error {
 	l, err := netlink.LinkByName(name)
 	if errors.As(err, &netlink.LinkNotFoundError{}) {
@@ -130,7 +133,7 @@ func disconnect(name string, mac net.HardwareAddr) error {
 		if mac != nil && !bytes.Equal(l.Attrs().HardwareAddr, outsideMAC(mac)) {
 			return nil
 		}
-		err = netlink.LinkDel(l) // by its index: the name may be another interface's by now
+		err = netlink.LinkDel(l) // by index, because another interface may have the name by now
 	}
 	if errors.Is(err, unix.ENODEV) {
 		return nil
@@ -141,7 +144,7 @@ func disconnect(name string, mac net.HardwareAddr) error {
 	return nil
 }
 
-// inspect makes sure that the link of an endpoint is as connect made it.
+// inspect checks that the link of an endpoint is still as connect made it.
 func inspect(namespace, name string, e *policy.WorkloadEndpoint) error {
 	container, err := netns.GetFromPath(namespace)
 	if err != nil {
@@ -179,7 +182,7 @@ func inspect(namespace, name string, e *policy.WorkloadEndpoint) error {
 	return nil
 }
 
-// addresses returns those of an interface in a namespace.
+// addresses returns the addresses of an interface in a namespace.
 func addresses(namespace netns.NsHandle, index int) (out []netip.Addr, err error) {
 	conn, err := rtnl.Dial(rtnl.Config{NetNS: int(namespace)})
 	if err != nil {

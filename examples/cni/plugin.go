@@ -20,7 +20,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// add links a container, registers it, and returns once it is programmed.
+// add links a container to the node, registers it, and waits until its endpoint is programmed.
 func add(args *skel.CmdArgs) error {
 	c, k, err := read(args)
 	if err != nil {
@@ -95,7 +95,7 @@ func (c *config) delegate(ctx context.Context, args *skel.CmdArgs) ([]netip.Addr
 	return addrs, nil
 }
 
-// check makes sure that a container is as add left it.
+// check checks that a container is still as add left it.
 func check(args *skel.CmdArgs) error {
 	c, k, err := read(args)
 	if err != nil {
@@ -167,7 +167,7 @@ func network(addr netip.Addr, bits int) *net.IPNet {
 	return &net.IPNet{IP: addr.AsSlice(), Mask: net.CIDRMask(bits, addr.BitLen())}
 }
 
-// everything is the network of all addresses of a family.
+// everything returns the network of all addresses of a family.
 func everything(addr netip.Addr) *net.IPNet {
 	if addr.Is4() {
 		return network(netip.IPv4Unspecified(), 0)
@@ -175,7 +175,8 @@ func everything(addr netip.Addr) *net.IPNet {
 	return network(netip.IPv6Unspecified(), 0)
 }
 
-// gateways returns the gateways of a container, one for each family. No interface has these addresses.
+// gateways returns the gateways of a container, one for each family. No interface has these
+// addresses: the container has neighbour entries for them.
 func gateways(addrs []netip.Addr) (list []netip.Addr) {
 	has := map[bool]bool{}
 	for _, addr := range addrs {

@@ -21,7 +21,7 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// del removes a container. It is no error if there is none.
+// del removes a container. It is no error if the container does not exist.
 func del(args *skel.CmdArgs) error {
 	c, k, err := read(args)
 	if err != nil {
@@ -30,7 +30,8 @@ func del(args *skel.CmdArgs) error {
 	return c.undo(args, k)
 }
 
-// also returns an error with the error of the undoing, if there is one. Without, the error keeps its code.
+// also adds the error of undo to an error. If undoing is nil, it returns the error unchanged, with
+// its code.
 func also(err *types.Error, undoing error) error {
 	if undoing != nil {
 		err.Details += "; and then: " + undoing.Error()
@@ -38,16 +39,18 @@ func also(err *types.Error, undoing error) error {
 	return err
 }
 
-// patience is the timeout of a request to the agent. It is a little shorter than the plugin's timeout, so that the
-// agent can still return the reason.
+// patience is the timeout of a request to the agent. It is a little shorter than the plugin's
+// timeout, so that the agent can still return the reason.
 func (c *config) patience() time.Duration { return c.timeout * 9 / 10 }
 
-// undo removes everything that add makes. First it removes the registration: the agent then removes the endpoint while
-// it still drops other packets of its interface. Then it removes the link, and last the address, which another
-// container may get at once.
+// undo removes everything that add makes, in this order:
 //
-// If the pod was added again, in another sandbox, the registration and the link belong to that one: it has another MAC
-// address.
+//  1. The registration. The agent removes the endpoint, and drops all packets of its interface.
+//  2. The link.
+//  3. The address, which another container may get at once.
+//
+// If the pod was added again, in another sandbox, the registration and the link belong to the other
+// sandbox and stay. The other sandbox has another MAC address.
 func (c *config) undo(args *skel.CmdArgs, k container) error {
 	newer, err := c.unregister(k, mac(args).String())
 	if err != nil {
@@ -59,7 +62,7 @@ func (c *config) undo(args *skel.CmdArgs, k container) error {
 	return c.disconnect(args, k)
 }
 
-// disconnect removes the container's link and gives the addresses back.
+// disconnect removes the container's link, and releases its addresses.
 func (c *config) disconnect(args *skel.CmdArgs, k container) error {
 	if err := disconnect(c.hostInterface(k), mac(args)); err != nil {
 		return types.NewError(types.ErrIOFailure, "cannot remove the container's link", err.Error())
@@ -67,12 +70,12 @@ func (c *config) disconnect(args *skel.CmdArgs, k container) error {
 	return c.release(args)
 }
 
-// unregister removes an endpoint from the agent, and returns once it is removed from the kernel. newer reports whether
-// another sandbox of the same pod is registered, which stays.
+// unregister removes an endpoint from the agent, and returns once it is removed from the kernel.
+// newer means that another sandbox of the same pod is registered. That registration stays.
 //
-// If no agent runs, unregister removes the file of the endpoint. The next agent then does not have the endpoint, and
-// removes it from the kernel before it programs anything new. unregister holds the lock of the agent's socket
-// meanwhile, so that no agent starts.
+// If no agent runs, unregister removes the file of the endpoint. Then the next agent does not know
+// the endpoint, and removes it from the kernel before it programs anything new. While unregister
+// removes the file, it holds the lock of the agent's socket, so that no agent can start.
 func (c *config) unregister(k container, mac string) (newer bool, err error) {
 	newer, err = c.ask(k, mac)
 	if !errors.Is(err, api.ErrNoAgent) {
@@ -87,11 +90,12 @@ func (c *config) unregister(k container, mac string) (newer bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = lock.Close() }() // the system does it otherwise
+	defer func() { _ = lock.Close() }() // otherwise the system releases the lock when the process ends
 	return c.removeFile(k, mac)
 }
 
-// explain returns the error of a request with the fields of the network configuration instead of the agent's flags.
+// explain rewrites the error of a request: it names fields of the network configuration in place of
+// the agent's flags.
 func (c *config) explain(err error) error {
 	switch {
 	case errors.Is(err, api.ErrNoAgent):
@@ -118,8 +122,8 @@ func (c *config) ask(k container, mac string) (newer bool, err error) {
 	return r.Endpoint != nil, err
 }
 
-// removeFile removes the file of a registered endpoint, unless another container is registered. It is no error if there
-// is none.
+// removeFile removes the file of a registered endpoint, unless another container is registered
+// there. It is no error if the file does not exist.
 func (c *config) removeFile(k container, mac string) (newer bool, err error) {
 	path := filepath.Join(c.EndpointDir, api.RegistrationFile(k.Key))
 	data, err := os.ReadFile(path)
@@ -143,7 +147,7 @@ func (c *config) removeFile(k container, mac string) (newer bool, err error) {
 	return false, errors.Join(dir.Sync(), dir.Close())
 }
 
-// release gives addresses back.
+// release returns the addresses to the ipam plugin.
 func (c *config) release(args *skel.CmdArgs) error {
 	if c.IPAM.Type == "" {
 		return nil

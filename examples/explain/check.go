@@ -55,7 +55,7 @@ does not exist, or a file that expects nothing.` + exitStatuses,
 	}
 }
 
-// checkQuestion is the question of one command line.
+// checkQuestion has the arguments of one command line.
 type checkQuestion struct {
 	reading
 	paths  []string
@@ -72,9 +72,9 @@ type verified struct {
 	Ports []string `json:"ports"`
 	Allow bool     `json:"allow"`
 	Holds bool     `json:"holds"`
-	// Flows that were judged.
+	// Flows is the number of flows that were evaluated.
 	Flows int `json:"flows"`
-	// Failed are the answers that are not as expected.
+	// Failed has the answers that differ from the expectation.
 	Failed []probe.Answer `json:"failed,omitempty"`
 
 	result probe.Result
@@ -127,7 +127,8 @@ func (q *checkQuestion) ask(c cli.Console) error {
 	return q.status(c, min(broken, isDenied), f)
 }
 
-// verifyAll compares the world with all expectations. Its errors are pods and ports that the manifests do not have.
+// verifyAll compares the manifests with all expectations. Errors: the manifests do not have a pod
+// or a port.
 func verifyAll(f *folder.Folder, file string, list []expect.Expectation) ([]verified, error) {
 	var errs []error
 	var results []verified
@@ -141,7 +142,7 @@ func verifyAll(f *folder.Folder, file string, list []expect.Expectation) ([]veri
 	return results, errors.Join(errs...)
 }
 
-// verify compares the world with one expectation.
+// verify compares the manifests with one expectation.
 func verify(f *folder.Folder, x expect.Expectation) (verified, error) {
 	r, err := x.Check(f.Book, f.Evaluator)
 	v := verified{
@@ -154,8 +155,8 @@ func verify(f *folder.Folder, x expect.Expectation) (verified, error) {
 	return v, err
 }
 
-// String writes the result for people: a line and, if it failed, what failed, with an explanation
-// of the first.
+// String returns the result as text. If the expectation is not met, the text lists the flows that
+// differ, with an explanation of the first.
 func (v verified) String() string {
 	mark := "ok  "
 	if !v.Holds {

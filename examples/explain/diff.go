@@ -12,7 +12,7 @@ import (
 	"github.com/wayleave/wayleave/policy/probe"
 )
 
-// maxFlows is the default limit of the flows that a diff tries, which takes some minutes.
+// maxFlows is the default limit of the flows that a diff evaluates. That many take some minutes.
 const maxFlows = probe.DefaultMaxFlows
 
 func diffCommand() cli.Command {
@@ -57,7 +57,7 @@ status: 0 if nothing changes, 1 if a verdict does or the pods differ, 2 for an e
 	}
 }
 
-// diffQuestion is the question of one command line.
+// diffQuestion has the arguments of one command line.
 type diffQuestion struct {
 	reading
 	ports, external texts
@@ -119,7 +119,8 @@ func tooMany(flows, limit int) error {
 		": nothing was tried. Name the ports with --port, the addresses outside with --external, or raise --max-flows")
 }
 
-// parties returns who is tried: pods that are alike in groups, and addresses outside.
+// parties returns the parties between which flows are evaluated: groups of pods that policy does
+// not distinguish, and addresses outside.
 func (q *diffQuestion) parties(partition *probe.Partition, pods []probe.Party) ([]probe.Group, error) {
 	outside, err := addresses("external", q.external)
 	if err != nil {

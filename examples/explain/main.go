@@ -30,7 +30,7 @@ func main() {
 	os.Exit(status)
 }
 
-// run runs the command of the arguments and returns the exit status.
+// run runs the command that the arguments name, and returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return cli.Program{
 		Name:     "explain",
@@ -50,7 +50,7 @@ An object that cannot be understood is printed on the error output. The answer i
 without it, so the exit status is then 2 in any case, unless --allow-rejected says that this is
 fine.`
 
-// reading is how manifests are read.
+// reading has the flags about reading manifests.
 type reading struct{ recursive, allowRejected, assume bool }
 
 func (r *reading) flags(flags *flag.FlagSet) {
@@ -60,8 +60,8 @@ func (r *reading) flags(flags *flag.FlagSet) {
 	flags.BoolVar(&r.assume, "assume", false, "invent the node and the addresses of pods that have none")
 }
 
-// read reads manifests, and prints their errors on the error output. The label, if any, distinguishes several sets of
-// manifests.
+// read reads manifests, and prints their errors on the error output. If a command reads several
+// sets of manifests, label distinguishes them.
 func (r *reading) read(c cli.Console, label string, paths ...string) (*folder.Folder, error) {
 	f, err := folder.Read(folder.Config{Paths: paths, Recursive: r.recursive, Assume: r.assume})
 	if err != nil {
@@ -76,7 +76,8 @@ func (r *reading) read(c cli.Console, label string, paths ...string) (*folder.Fo
 	return f, nil
 }
 
-// status returns the error with which a command ends: the exit status, or that for rejected objects.
+// status returns the error with which a command ends: the given exit status, or the one for
+// rejected objects.
 func (r *reading) status(c cli.Console, status int, folders ...*folder.Folder) error {
 	rejected := 0
 	for _, f := range folders {
@@ -117,7 +118,7 @@ func (t *texts) Set(value string) error {
 	return nil
 }
 
-// count writes a number with its noun.
+// count returns a number with its noun.
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -50,7 +50,7 @@ row of its own. Exit status: 0, or 2 for an error.
 	}
 }
 
-// matrixQuestion is the question of one command line.
+// matrixQuestion has the arguments of one command line.
 type matrixQuestion struct {
 	reading
 	paths                 []string
@@ -119,7 +119,7 @@ func (q *matrixQuestion) ask(ctx context.Context, c cli.Console) error {
 	return q.status(c, 0, f)
 }
 
-// config returns who is in the matrix.
+// config returns the configuration of the matrix: its pods and addresses.
 func (q *matrixQuestion) config(f *folder.Folder) (matrix.Config, error) {
 	cfg := matrix.Config{Evaluator: f.Evaluator, Pods: f.Book.Endpoints()}
 	if !q.all {
@@ -174,7 +174,7 @@ func addresses(name string, list texts) ([]probe.Party, error) {
 	return out, nil
 }
 
-// matrixCell is a pair of parties in the JSON form.
+// matrixCell is the JSON form of a pair of parties.
 type matrixCell struct {
 	From string          `json:"from"`
 	To   string          `json:"to"`
@@ -183,13 +183,13 @@ type matrixCell struct {
 	IPv6 verdict.Outcome `json:"ipv6,omitempty"`
 }
 
-// notJudged is a pod that policy does not apply to, in the JSON form.
+// notJudged is the JSON form of a pod to which policy does not apply.
 type notJudged struct {
 	Pod string `json:"pod"`
 	Why string `json:"why"`
 }
 
-// writeMatrix writes the JSON form, cell by cell: there may be millions.
+// writeMatrix writes the JSON form, cell by cell, because there may be millions of cells.
 func writeMatrix(c cli.Console, f *folder.Folder, tables []*matrix.Matrix) error {
 	out := bufio.NewWriter(c.Out)
 	head := struct {

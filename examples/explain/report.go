@@ -15,21 +15,23 @@ import (
 )
 
 // report is the output of a diff without the changes, which are written when they are found. Its
-// fields are those of the JSON form.
+// fields are the fields of the JSON form.
 type report struct {
 	question *diffQuestion
 	console  cli.Console
 	pairs    int
 
-	// Ports that were tried, Parties between whom, each with those that it stands for, and Flows
-	// that makes.
+	// Ports are the ports of the flows that were evaluated. Parties are the parties between which
+	// they were evaluated, each with the pods that it stands for. Flows is the number of these
+	// flows.
 	Ports   []string   `json:"ports"`
 	Parties [][]string `json:"parties"`
 	Flows   int        `json:"flows"`
-	// SourcePorts means that a rule matches source ports, of which only one is tried.
+	// SourcePorts means that a rule matches source ports. Only one source port was evaluated.
 	SourcePorts bool `json:"sourcePortsMatter"`
-	// Pods that were not compared: those in one folder alone; and those that have other addresses,
-	// which were compared by those that they kept, if any.
+	// Pods that were not compared, or only in part. OnlyOld and OnlyNew are in one folder only.
+	// Moved have different addresses in the two folders, and were compared by the addresses that
+	// are in both, if there are any.
 	OnlyOld []string `json:"onlyOld,omitempty"`
 	OnlyNew []string `json:"onlyNew,omitempty"`
 	Moved   []string `json:"otherAddresses,omitempty"`
@@ -46,8 +48,8 @@ type changeJSON struct {
 	Example verdict.Change `json:"example"`
 }
 
-// write writes the changes as they are found, and the rest of the report. It calls found before it
-// writes anything.
+// write writes the changes when they are found, and then the rest of the report. It calls found
+// before it writes anything.
 func (r *report) write(run probe.Comparison, rejected []string, found func()) error {
 	out := bufio.NewWriter(r.console.Out)
 	write := r.text
@@ -75,7 +77,7 @@ func (r *report) write(run probe.Comparison, rejected []string, found func()) er
 	return out.Flush()
 }
 
-// head begins the JSON form.
+// head writes the beginning of the JSON form.
 func (r *report) head(out io.Writer, rejected []string) error {
 	text, err := json.Marshal(struct {
 		*report
@@ -129,7 +131,7 @@ func indent(text string) string {
 	return out.String()
 }
 
-// summary ends the text.
+// summary writes the end of the text.
 func (r *report) summary(out io.Writer) {
 	if r.pairs > 0 {
 		_, _ = fmt.Fprintln(out)

@@ -46,7 +46,7 @@ Exit status: 0, 1 if a policy selects nothing, 2 for an error.
 	}
 }
 
-// selectsQuestion is the question of one command line.
+// selectsQuestion has the arguments of one command line.
 type selectsQuestion struct {
 	reading
 	paths []string
@@ -97,7 +97,7 @@ func (q *selectsQuestion) answer(c cli.Console) error {
 	return q.status(c, status, f)
 }
 
-// selectionsOf returns the policies of a world, sorted, with the endpoints that they select.
+// selectionsOf returns the policies in w, sorted, with the endpoints that they select.
 func selectionsOf(w verdict.World) ([]selection, error) {
 	index, err := labelindex.New(labelindex.Config[policy.Key, policy.Key]{
 		CompareItems: policy.Key.Compare, CompareSelectors: policy.Key.Compare,
@@ -112,7 +112,7 @@ func selectionsOf(w verdict.World) ([]selection, error) {
 			index.UpdateParent(r.Name, r.LabelsToApply)
 		case *policy.WorkloadEndpoint:
 			labels := maps.Clone(r.Labels)
-			if r.Namespace != "" { // the label by which a policy of a namespace is limited to it
+			if r.Namespace != "" { // by this label, a policy of a namespace is limited to its namespace
 				if labels == nil {
 					labels = map[string]string{}
 				}

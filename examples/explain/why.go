@@ -11,7 +11,7 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// partiesHelp is how parties and ports are written, for the help texts.
+// partiesHelp explains the syntax of parties and ports, in help texts.
 const partiesHelp = `
 A party is a pod (NAMESPACE/NAME), several pods by a pattern (shop/web-*), an IP address, or the
 backends of a service (svc/NAMESPACE/NAME). A port is PROTOCOL/PORT as in tcp/80, PROTOCOL/NAME or
@@ -53,7 +53,7 @@ the network of a node.` + exitStatuses,
 	}
 }
 
-// whyQuestion is the question of one command line.
+// whyQuestion has the arguments of one command line.
 type whyQuestion struct {
 	reading
 	paths          []string

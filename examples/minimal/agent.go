@@ -20,18 +20,18 @@ import (
 	"github.com/wayleave/wayleave/policy"
 )
 
-// grace is how long the end of the agent waits for the transaction that is being programmed.
+// grace is how long the end of the agent waits for the transaction in progress.
 const grace = 10 * time.Second
 
 // config configures an agent.
 type config struct {
 	manifests string // the folder
 	node      string
-	netns     int // file descriptor of the network namespace; 0 is that of the process
+	netns     int // file descriptor of the network namespace; 0 means that of the process
 	logger    *slog.Logger
 }
 
-// agent is the parts of a node agent, wired.
+// agent connects the parts of a node agent.
 type agent struct {
 	source datastore.Source
 	runner *calcgraph.Runner
@@ -39,7 +39,7 @@ type agent struct {
 	opened []io.Closer
 }
 
-// newAgent wires an agent and opens its sockets. It writes nothing yet.
+// newAgent returns an agent. It opens sockets, and does not change the kernel state yet.
 func newAgent(cfg config) (*agent, error) {
 	a := &agent{}
 	if err := errors.Join(a.openSource(cfg), a.openKernel(cfg), a.openGraph(cfg)); err != nil {
@@ -48,13 +48,13 @@ func newAgent(cfg config) (*agent, error) {
 	return a, nil
 }
 
-// openSource makes the source of desired state: manifests to resources.
+// openSource makes the source of desired state, which converts manifests to resources.
 func (a *agent) openSource(cfg config) (err error) {
 	reader := manifest.Reader{Converter: convert.Converter{}}
 	a.source, err = datastore.NewDir(datastore.DirConfig{
 		Path: cfg.manifests, Extensions: manifest.Extensions(), Decode: reader.Decode,
 		Rejected: func(file string, err error) {
-			if !errors.Is(err, convert.ErrIgnored) { // an object without policy, as a Deployment
+			if !errors.Is(err, convert.ErrIgnored) { // an object without effect on policy, such as a Deployment
 				cfg.logger.Error("rejected", "file", file, "err", err)
 			}
 		},
@@ -62,8 +62,9 @@ func (a *agent) openSource(cfg config) (err error) {
 	return err
 }
 
-// openKernel makes the dataplanes and the driver, which programs them in order and retries. Policy
-// comes first, so that no endpoint has a route before it has its policy.
+// openKernel makes the dataplanes and the driver. The driver calls the dataplanes in order, and
+// retries after errors. Policy comes first, so that no endpoint has a route before it has its
+// policy.
 func (a *agent) openKernel(cfg config) error {
 	filter, err := nft.New(nft.Config{NetNS: cfg.netns, Logger: cfg.logger})
 	if err != nil {
@@ -81,8 +82,9 @@ func (a *agent) openKernel(cfg config) error {
 	return err
 }
 
-// openGraph makes the calculation: resources of the cluster to events of this node. While the
-// driver's queue is full, the runner keeps only the last state of each object.
+// openGraph makes the graph, which computes the events of this node from the resources of the
+// cluster. It also makes the runner, which feeds the graph. While the driver's queue is full, the
+// runner keeps only the last state of each object.
 func (a *agent) openGraph(cfg config) error {
 	graph, err := calcgraph.New(calcgraph.Config{
 		Node: cfg.node,
@@ -107,7 +109,8 @@ func (a *agent) openGraph(cfg config) error {
 	return err
 }
 
-// run runs the parts until the context is done, and returns nil then, or until one of them fails.
+// run runs the parts until the context is done, and then returns nil. If a part fails, run ends the
+// others and returns the error.
 func (a *agent) run(ctx context.Context) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -117,7 +120,7 @@ func (a *agent) run(ctx context.Context) error {
 		a.runner.Run,
 		func(ctx context.Context) error { return a.source.Run(ctx, a.runner) },
 	} {
-		parts.Go(func() { cancel(part(inner)) }) // the first that ends has the others end
+		parts.Go(func() { cancel(part(inner)) }) // when the first part ends, the others end, too
 	}
 	parts.Wait()
 	err := context.Cause(inner)
@@ -133,13 +136,13 @@ func (a *agent) drive(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
 		limited, cancel := context.WithTimeout(whole, grace)
 		defer cancel()
-		_ = a.driver.Shutdown(limited) // after grace, Run is cut short
+		_ = a.driver.Shutdown(limited) // after grace, the driver's Run is interrupted
 	})
 	defer stop()
 	return a.driver.Run(whole)
 }
 
-// close closes the sockets. The kernel keeps what is programmed.
+// close closes the sockets. The kernel state stays.
 func (a *agent) close() error {
 	var errs []error
 	for _, c := range a.opened {

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command minimal is a complete node agent that you can copy. It watches a folder of Kubernetes and Calico
-// manifests, and programs the policy and routes of the pods of one node.
+// Command minimal is a complete node agent that you can copy. It watches a folder of Kubernetes and
+// Calico manifests, and programs the policy and routes of the pods of one node.
 //
 //	datastore.Dir ─▶ calcgraph.Runner ─▶ dataplane.Driver ─▶ nft, then routes
 //
 // # Usage
 //
-// It needs CAP_NET_ADMIN:
+// The program needs CAP_NET_ADMIN:
 //
 //	minimal -manifests DIR -node NAME
 //
-// The interface of a pod on the host has the name that convert.InterfaceName returns. At its end,
-// the kernel keeps what is programmed, and the next start adopts it.
+// The interface of a pod on the host must have the name that convert.InterfaceName returns. When
+// the program ends, the kernel state stays. The next start reads it and changes only what differs.
 //
-// For a second source, unite both by a datastore.Union. For your own objects, set DirConfig.Decode,
-// or write a datastore.Source. Package examples/agent adds settings, an API, metrics and etcd.
+// To change the program: for a second source, combine both with a datastore.Union. For your own
+// objects, set DirConfig.Decode, or write a datastore.Source. examples/agent shows settings, an
+// API, metrics and etcd.
 //
 // # Concurrency
 //

@@ -34,15 +34,15 @@ func main() {
 	err := run(ctx, os.Args[1:], 0, os.Stderr)
 	stop()
 	switch {
-	case errors.Is(err, flag.ErrHelp): // the help is printed
+	case errors.Is(err, flag.ErrHelp): // the help has been printed
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "ownroutes:", err)
 		os.Exit(1)
 	}
 }
 
-// run runs the command line until the context is done, in the namespace with a file descriptor (0
-// is the program's own).
+// run runs the command line until the context is done. namespace is the file descriptor of the
+// network namespace; 0 means the program's own.
 func run(ctx context.Context, args []string, namespace int, out io.Writer) error {
 	flags := flag.NewFlagSet("ownroutes", flag.ContinueOnError)
 	flags.SetOutput(out)
@@ -79,7 +79,7 @@ func run(ctx context.Context, args []string, namespace int, out io.Writer) error
 // keep programs the objects, and keeps them until the context is done.
 func keep(ctx context.Context, keeper *routes.Keeper, logger *slog.Logger) error {
 	apply := func() {
-		if err := keeper.Apply(ctx); err != nil { // one error for each object at fault
+		if err := keeper.Apply(ctx); err != nil { // a join of one error for each object at fault
 			logger.Error("not all is in the kernel", "err", err)
 			return
 		}

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command portforward keeps an nftables table that forwards ports of this machine to other machines, like a program for
-// virtual machines or containers. Of the library, it uses only the packages dataplane/nft/ruleset and
-// dataplane/nft/applier: it has no policy, no endpoints and no graph.
+// Command portforward keeps an nftables table that forwards ports of this machine to other
+// machines, such as virtual machines. It is an example of the library without policy, endpoints and
+// graph: it uses only the packages dataplane/nft/ruleset and dataplane/nft/applier.
 //
 //	file of forwards ─▶ ruleset.Table ─▶ applier.Applier ─▶ nf_tables
 //	SIGHUP: read it again                    ▲ Watch: what another process changed is restored
 //
 // # Usage
 //
-// It needs CAP_NET_ADMIN, and forwarding has to be enabled on the machine. A line of the file is a
-// protocol, a port of this machine, and the address and port to which it is forwarded:
+// The program needs CAP_NET_ADMIN, and forwarding must be enabled on the machine. Each line of the
+// file has a protocol, a port of this machine, and the address and port to which the port is
+// forwarded:
 //
 //	# protocol  port  to
 //	tcp         8080  10.0.0.2:80
@@ -19,19 +20,21 @@
 //	portforward FILE            # until it is interrupted; the kernel keeps the table
 //	portforward --remove FILE   # deletes the table
 //
-// Connections to any address of this machine are forwarded, but not those of its own processes. The
-// other machine sees the client's address, so its replies must come back through this one.
+// Connections to any address of this machine are forwarded, except those of its own processes. The
+// other machine sees the client's address. Therefore its replies must be routed through this
+// machine.
 //
-// A change of the file concerns new connections: established ones keep their translation. To end
-// them, use a conntrack.Sweeper.
+// A change of the file affects new connections only: established connections keep their
+// translation. To end established connections, use a conntrack.Sweeper.
 //
 // # Concurrency
 //
-// One process at a time may keep a table. From Linux 6.9 on, the kernel refuses a second one.
+// Only one process at a time may keep a table. From Linux 6.9 on, the kernel refuses changes by a
+// second process.
 //
 // # Errors
 //
 // At the start, an error in the file or of the kernel ends the program with exit code 1. Later,
-// errors are logged: an invalid file changes nothing, and changes that the kernel refused are tried
+// errors are logged. An invalid file changes nothing. Changes that the kernel has refused are tried
 // again each second.
 package main

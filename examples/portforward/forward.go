@@ -12,15 +12,15 @@ import (
 	"github.com/wayleave/wayleave/dataplane/nft/ruleset"
 )
 
-// forward leads from a port of this machine to a port of another one.
+// forward says to which address and port a port of this machine is forwarded.
 type forward struct {
 	protocol byte // TCP or UDP, as in the IP header
 	port     uint16
 	to       netip.AddrPort
 }
 
-// parse reads the forwards of a file: one a line, "#" begins a comment. Its error is a join of one
-// error for each invalid line.
+// parse reads the forwards in a file, one on each line. "#" begins a comment. The error is a join
+// of one error for each invalid line.
 func parse(file, text string) (all []forward, err error) {
 	type key struct {
 		protocol byte
@@ -76,8 +76,8 @@ func parseForward(words []string) (f forward, err error) {
 	return f, nil
 }
 
-// newTable returns the desired table: for each IP version a map from protocol and port to address
-// and port, and a rule that looks it up.
+// newTable returns the desired table. For each IP version, it has a map from protocol and port to
+// address and port, and a rule that uses the map.
 func newTable(name string, forwards []forward) *ruleset.Table {
 	key := []ruleset.Type{ruleset.TypeProto, ruleset.TypeService}
 	to4 := &ruleset.Set{Name: "to4", Key: key, Data: []ruleset.Type{ruleset.TypeIPv4, ruleset.TypeService}}

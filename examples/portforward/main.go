@@ -33,7 +33,7 @@ func main() {
 	err := run(ctx, os.Args[1:], hangup, os.Stderr)
 	stop()
 	switch {
-	case errors.Is(err, flag.ErrHelp): // the help is printed
+	case errors.Is(err, flag.ErrHelp): // the help has been printed
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "portforward:", err)
 		os.Exit(1)
@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string, hangup <-chan os.Signal, out io.Wri
 	return errors.Join(k.run(ctx, hangup), kernel.Close())
 }
 
-// keeper keeps the table that a file describes. It owns the Applier, which is for one goroutine.
+// keeper keeps the table that a file describes. Only its goroutine may use the Applier.
 type keeper struct {
 	file, table string
 	kernel      *applier.Applier
@@ -98,7 +98,7 @@ func (k *keeper) run(ctx context.Context, hangup <-chan os.Signal) error {
 		case <-ctx.Done():
 			<-watching
 			return nil
-		case err := <-watching: // only then can another process change the table unnoticed
+		case err := <-watching: // without Watch, another process could change the table unnoticed
 			if ctx.Err() != nil {
 				return nil
 			}

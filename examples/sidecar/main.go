@@ -88,7 +88,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return serve(ctx, listener, client, newProxy(client.State, nodes, target, logger))
 }
 
-// serve follows the policy and serves requests until the context is done.
+// serve receives the policy and serves requests, until the context is done.
 func serve(ctx context.Context, listener net.Listener, client *policysync.Client, handler http.Handler) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var following sync.WaitGroup
@@ -102,7 +102,7 @@ func serve(ctx context.Context, listener net.Listener, client *policysync.Client
 	case err := <-served:
 		return err
 	case <-ctx.Done():
-		const grace = 5 * time.Second // for requests that are under way
+		const grace = 5 * time.Second // for requests in progress
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 		defer cancel()
 		return server.Shutdown(end)
@@ -145,8 +145,9 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.upstream.ServeHTTP(w, r)
 }
 
-// decide judges a request. Those that the kernel does not judge are always allowed: from the node (S104), and from the
-// pod itself (S103). The decision about others is not known before the first state of the policy.
+// decide evaluates a request. Requests to which the kernel does not apply policy are always
+// allowed: those from the node, and those from the pod itself (cases S104 and S103 of
+// docs/semantics.md). known is false if the sidecar has not received the policy yet.
 func (p *proxy) decide(r *http.Request) (d dptest.Decision, known bool) {
 	packet, err := packetOf(r)
 	state := p.state()
@@ -163,7 +164,7 @@ func (p *proxy) decide(r *http.Request) (d dptest.Decision, known bool) {
 	return state.Ingress(packet, policysync.UnknownDSCP), true
 }
 
-// packetOf returns the first packet of the connection that a request came by.
+// packetOf returns the first packet of the connection on which a request arrived.
 func packetOf(r *http.Request) (dptest.Packet, error) {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if local == nil {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package expect reads a file of expectations: which flows must be allowed, and which must be denied.
+// Package expect reads a file of expectations: which flows must be allowed, and which must be
+// denied.
 //
 //	expect:
 //	- from: shop/web-*          # one, or a list
@@ -13,7 +14,7 @@
 //	  port: [tcp/postgres, icmp]
 //	  allow: false
 //
-// Parties and ports are written as package probe reads them.
+// Parties and ports have the syntax of package probe.
 //
 // # Usage
 //
@@ -21,10 +22,11 @@
 //
 // # Concurrency
 //
-// Expectations are plain values.
+// Parse may be called from any goroutine.
 //
 // # Errors
 //
-// Nothing in the file is ignored: unknown fields, duplicate keys, missing fields, empty lists and a file without
-// expectations are errors, with their lines. If the file has the right structure, Parse reports all errors together.
+// Nothing in the file is ignored: unknown fields, duplicate keys, missing fields, empty lists and a
+// file without expectations are errors, with their lines. If the file has the right structure,
+// Parse reports all errors together.
 package expect

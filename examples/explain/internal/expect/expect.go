@@ -14,14 +14,14 @@ import (
 	"github.com/wayleave/wayleave/policy/probe"
 )
 
-// Expectation is an expectation with its place in the file.
+// Expectation is an expectation with its line in the file.
 type Expectation struct {
 	probe.Expectation
-	// Line of the file that it begins in, from 1.
+	// Line is the number of the first line of the expectation, counted from 1.
 	Line int
 }
 
-// entry is an expectation as it is written.
+// entry is an expectation in the form of the file.
 type entry struct {
 	Name  string `yaml:"name"`
 	From  list   `yaml:"from"`
@@ -92,9 +92,10 @@ func Parse(file string, data []byte) ([]Expectation, error) {
 	return out, nil
 }
 
-// decode reads the YAML, strictly.
+// decode decodes the YAML. An unknown field is an error.
 func decode(data []byte) ([]entry, error) {
-	// Lines are known to nodes only, and nodes are not decoded strictly: so it is read twice.
+	// The data is decoded twice: only nodes have line numbers, and only a decoder can refuse
+	// unknown fields.
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var root yaml.Node
 	switch err := decoder.Decode(&root); {
@@ -120,7 +121,7 @@ func decode(data []byte) ([]entry, error) {
 	}
 	items := top[1].Content
 	if len(items) != len(file.Expect) {
-		return nil, errors.New("expect: an item of the list is empty") // the decoder leaves it out
+		return nil, errors.New("expect: an item of the list is empty") // the decoder leaves out such items
 	}
 	for i, n := range items {
 		file.Expect[i].line = n.Line

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package folder reads files and folders of manifests into a world. It also returns the objects that were rejected, and
-// the pods that are no endpoints.
+// Package folder reads files and folders of manifests. It returns the resources for the policy
+// evaluator, the objects that were rejected, and the pods that are no endpoints.
 //
 // # Usage
 //
@@ -15,6 +15,6 @@
 //
 // # Errors
 //
-// Read returns an error if there is nothing to read. Errors of objects are in Folder.Rejected; all other objects are
-// used.
+// Read returns an error if there is nothing to read. Errors of objects are in Folder.Rejected; all
+// other objects are used.
 package folder

@@ -21,32 +21,33 @@ import (
 
 // Config configures Read.
 type Config struct {
-	// Paths of files and folders. Of a folder the files that end in .yaml, .yml and .json are read.
-	// Required.
+	// Paths are files and folders. In a folder, the files that end in .yaml, .yml and .json are
+	// read. Required.
 	Paths []string
-	// Recursive also reads subfolders. The default is to ignore them, and to report that in Folder.Notes.
+	// Recursive means that subfolders are read, too. Otherwise they are ignored, and Folder.Notes
+	// says so.
 	Recursive bool
-	// Assume invents the node and the addresses of pods that have none, see convert.Assume. The pods
-	// are in Folder.Notes. The default is to leave these pods out.
+	// Assume means that pods without a node or addresses get assumed ones, see convert.Assume.
+	// Folder.Notes lists these pods. Otherwise such pods are left out.
 	Assume bool
 }
 
 // Folder has the content of the manifests. It does not change, so it is safe for concurrent use.
 type Folder struct {
-	// World of all that was understood.
+	// World has the resources of all objects that were understood.
 	World verdict.World
-	// Evaluator of the world.
+	// Evaluator evaluates flows with the resources of World.
 	Evaluator *verdict.Evaluator
 	// Book has the pods, including those that are no endpoints.
 	Book *probe.Index
-	// Rejected has an error for each object of the manifests that is not in the world.
+	// Rejected has an error for each object of the manifests that is not in World.
 	Rejected []error
-	// Notes describe other parts that were left out, without effect on the results or on request.
+	// Notes describe parts that were left out because they have no effect on the results, or
+	// because the Config says so. They also list what was assumed.
 	Notes []string
 }
 
-// Read reads manifests. Its errors are a path that cannot be read, and files without a single
-// manifest among them.
+// Read reads manifests. Errors: a path cannot be read, or no file has a manifest.
 func Read(cfg Config) (*Folder, error) {
 	f := &Folder{World: verdict.World{}}
 	var files []string
@@ -82,7 +83,7 @@ func Read(cfg Config) (*Folder, error) {
 	invalid := f.Evaluator.Rejected()
 	for _, key := range slices.SortedFunc(maps.Keys(invalid), policy.Key.Compare) {
 		f.Rejected = append(f.Rejected, invalid[key])
-		delete(f.World, key) // to the evaluator it is not there either
+		delete(f.World, key) // the evaluator does not use the object either
 	}
 	f.Book = probe.NewIndex(f.World, outsiders(files, f.World)...)
 	if len(f.World) == 0 && len(f.Rejected) == 0 {

@@ -17,8 +17,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// object has the fields of an object that show why a pod is not an endpoint. Package manifest has validated the files
-// before, so errors are ignored here.
+// object has the fields of an object that show why a pod is not an endpoint. Errors are ignored
+// here, because package manifest has validated the files before.
 type object struct {
 	APIVersion string `json:"apiVersion" yaml:"apiVersion"`
 	Kind       string `json:"kind" yaml:"kind"`
@@ -41,7 +41,7 @@ type object struct {
 	Items []object `json:"items" yaml:"items"`
 }
 
-// outsiders returns the pods of the files that the world does not have, sorted by name.
+// outsiders returns the pods of the files that are not in world, sorted by name.
 func outsiders(files []string, world verdict.World) []probe.Excluded {
 	found := map[string]probe.Excluded{}
 	var add func(o object, kind string)
@@ -67,7 +67,7 @@ func outsiders(files []string, world verdict.World) []probe.Excluded {
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
-			continue // reported when it was read for the world
+			continue // Read has reported the error
 		}
 		for _, o := range objects(data) {
 			add(o, "")
@@ -146,7 +146,7 @@ func objects(data []byte) []object {
 			continue
 		}
 		var o object
-		_ = yaml.Unmarshal(document, &o) // fills in what fits
+		_ = yaml.Unmarshal(document, &o) // sets the fields that can be decoded
 		out = append(out, o)
 		document = append(document[:0], bytes.TrimPrefix(line, []byte("---"))...)
 	}
