@@ -47,8 +47,8 @@ type Config struct {
 	// other process on the node. 0 means DefaultProtocol.
 	Protocol uint8
 	// Tables are the routing tables. Each route is added to all of them. A VRF has a table of its
-	// own, and packets that come in by one of its interfaces are routed by that table alone: list
-	// the table of each VRF from which workloads are to be reached. Nil means DefaultTable. Table
+	// own, and packets that come in by an interface of the VRF are routed by that table alone. If
+	// workloads are to be reached from a VRF, list its table here. Nil means DefaultTable. Table
 	// 255 is not allowed, because it is the kernel's.
 	Tables []uint32
 	// Parent is the interface, or its VRF, by which encapsulated packets of VXLAN and IP-in-IP
@@ -60,7 +60,8 @@ type Config struct {
 	// NoDirect means that no routes to blocks of other nodes are added, except through tunnels. Set
 	// it if another process adds the direct routes, such as a routing daemon.
 	NoDirect bool
-	// VXLAN has the parameters of VXLAN devices. They are made when the node has a tunnel address.
+	// VXLAN has the parameters of VXLAN devices. A device is made when the node has a tunnel
+	// address.
 	VXLAN VXLANConfig
 	// IPIP has the parameters of the IP-in-IP device. It is made when the node has an address for
 	// it.

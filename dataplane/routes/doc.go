@@ -41,10 +41,11 @@
 //   - tunnel devices: by an alias that contains the protocol number;
 //   - entries of forwarding databases: by their device, which is ours.
 //
-// All other objects belong to other processes and are called foreign. They are never changed and
-// never deleted. If one is in the place of an object of ours, ours is at fault (Apply returns an
-// error for it), with ErrForeign. A foreign route or neighbour entry that is identical to the
-// desired one is accepted. If its owner later deletes it, the endpoint is at fault with ErrCeded.
+// All other objects belong to other processes and are called foreign. Foreign objects are never
+// changed and never deleted. If one is in the place of an object of ours, ours is at fault (Apply
+// returns an error for it), with ErrForeign. A foreign route or neighbour entry that is identical
+// to the desired one is accepted. If its owner later deletes it, the endpoint is at fault with
+// ErrCeded.
 //
 // Sysctls have no owner. They are written where they differ from the desired value. When an
 // endpoint is removed, its sysctls keep their value: they disappear with its interface.
@@ -73,24 +74,24 @@
 // If an endpoint's interface is a port of one of Config.Bridges, the route of the bridge's subnet
 // leads to the workload. Such an endpoint gets no objects until the interface leaves the bridge.
 //
-// Routes through a tunnel need the other end and this one. They are programmed while this node
-// itself has a tunnel address of the same family and encapsulation. If the kernel lacks the
-// encapsulation, this node and all nodes behind its tunnels are at fault with a
-// *dataplane.FeatureError, until the kernel's module is loaded.
+// A route through a tunnel is programmed only while this node itself has a tunnel address of the
+// same family and encapsulation. If the kernel lacks the encapsulation, this node and all nodes
+// behind its tunnels are at fault with a *dataplane.FeatureError, until the kernel's module is
+// loaded.
 //
 // # Repair
 //
 // The kernel sends notifications about objects that another process removes or changes. The next
 // Apply repairs these objects. While Watch runs, it repairs them at once. Watch also configures an
 // interface that appears or returns. For a few sysctls, among them forwarding, rp_filter and
-// proxy_ndp, the kernel sends notifications as well. It sends none for other sysctls and for proxy
-// entries: only Resync repairs these.
+// proxy_ndp, the kernel sends notifications as well. For other sysctls and for proxy entries it
+// sends none: only Resync repairs these.
 //
 // # Forwarding
 //
 // The kernel forwards an IPv4 packet if the interface that it comes in on has forwarding set. This
-// package sets it for the interfaces of endpoints and for tunnel devices. It leaves the interfaces
-// to other nodes to the administrator, unless Config.ForwardAllIPv4 is set: then it sets
+// package sets forwarding for the interfaces of endpoints and for tunnel devices. It leaves the
+// interfaces to other nodes to the administrator, unless Config.ForwardAllIPv4 is set: then it sets
 // net.ipv4.conf.all.forwarding.
 //
 // The kernel forwards IPv6 packets only if net.ipv6.conf.all.forwarding is set, for all interfaces

@@ -71,9 +71,9 @@ func validateTables(tables []uint32) error {
 }
 
 // Keeper keeps objects in the kernel. After Apply, the kernel has the objects that were Set and not
-// Deleted, and no other objects of ours. (Objects of ours have our protocol number or are on our
-// devices, see the package comment.) A Keeper never changes objects of other processes. A Keeper
-// knows nothing about endpoints and policy, and can be used alone.
+// Deleted, and no other objects of ours. The package comment says which objects are ours. A Keeper
+// never changes objects of other processes. A Keeper knows nothing about endpoints and policy, and
+// can be used alone.
 //
 // All methods may be called from any goroutine.
 type Keeper struct {
@@ -165,7 +165,7 @@ func (k *Keeper) Delete(objects ...Object) { k.change(objects, true) }
 
 // Apply brings the kernel to the desired state. The first call keeps objects that are right
 // already, and removes unwanted ones of ours. Later calls process only the changes since the last
-// one, and retry failed changes. They report a failed change until it succeeds.
+// call, and retry failed changes. A failed change is reported by each call until it succeeds.
 //
 // Errors: a join of *ObjectError, one for each object at fault (all other objects are in the
 // kernel). Any other error means that the state of all objects is unknown.
@@ -197,9 +197,9 @@ func (k *Keeper) applyLocked(ctx context.Context) error {
 	return err
 }
 
-// reconcile brings the kernel to the desired state. It tries once more in two cases: after a
-// conflict with an object that it did not know, when it reads everything again, and if an interface
-// went away or down during the pass.
+// reconcile brings the kernel to the desired state. It tries once more in two cases. After a
+// conflict with an object that it did not know, it first reads everything again. It also tries
+// again if an interface went away or down during the pass.
 func (k *Keeper) reconcile(ctx context.Context) error {
 	r, err := k.attempt(ctx)
 	if err == nil && (r.conflict || r.stale) && ctx.Err() == nil {

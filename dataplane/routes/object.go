@@ -61,8 +61,8 @@ func (n Neighbour) String() string {
 
 // Proxy makes the host answer ARP or NDP requests for an address on an interface. An example is the
 // address of a gateway that no host has. The kernel answers only if it would forward packets to the
-// address over another interface. That needs a route, forwarding, and for IPv6 the setting
-// proxy_ndp of the interface. All fields are the identity.
+// address over another interface. Therefore a Proxy needs a route to the address, forwarding, and
+// for IPv6 the setting proxy_ndp of the interface. All fields are the identity.
 type Proxy struct {
 	// Addr is the address that the host answers for.
 	Addr netip.Addr

@@ -328,8 +328,8 @@ func (s *routeStore) flushSlot(f *linkEvents, slot *routeSlot) {
 	}
 }
 
-// linkEvents are the changes of interfaces since the last poll. They tell which objects the kernel
-// may have removed by itself, and which objects it may now accept.
+// linkEvents has the changes of interfaces since the last poll. From them follows which objects the
+// kernel may have removed by itself, and which objects it may now accept.
 type linkEvents struct {
 	// names has the names of the interfaces that changed. indices has the indices of interfaces
 	// whose objects the kernel removed, each with the number of the last event that reported it.

@@ -156,8 +156,7 @@ func (f *savedSysctls) settings() (list []Setting) {
 	return list
 }
 
-// restorable returns the former values of sysctls, but only of those that still have the value that
-// a Keeper wrote.
+// restorable returns the former value of each sysctl that still has the value that a Keeper wrote.
 func (f *savedSysctls) restorable() ([]Setting, error) {
 	if err := f.load(); err != nil {
 		return nil, err

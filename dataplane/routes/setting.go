@@ -182,7 +182,7 @@ func differingSettings(
 	return differ, former, failed
 }
 
-// writeSettings writes settings, and returns the errors of those that could not be written.
+// writeSettings writes settings. It returns an error for each setting that could not be written.
 func writeSettings(namespace int, settings []Setting) (failed map[Setting]error) {
 	return eachSetting(namespace, settings, func(s Setting) error {
 		file, err := os.OpenFile(procSys+s.Path, os.O_WRONLY, 0) // never created

@@ -44,8 +44,9 @@ type Config struct {
 	// NetNS is a file descriptor of the network namespace. It must stay open until Close. 0 means
 	// the namespace of the process.
 	NetNS int
-	// Devices are one or two devices. All nodes must list them in the same order: the first devices
-	// of two nodes are peers, and so are the second ones.
+	// Devices are one or two devices. All nodes must list them in the same order: the first device
+	// of a node is a peer of the first devices of other nodes, and the second of the second
+	// devices.
 	Devices []Device
 	// MTU of the devices, in bytes. 0 means the MTU of the interface that has the node's address,
 	// less 80 bytes.
@@ -74,9 +75,9 @@ type Config struct {
 	//     drops them.
 	UnencryptedHosts []netip.Prefix
 	// RequireEncryption means that an unencrypted packet is dropped if this node encrypts packets
-	// to its source. That applies to packets to this node's workloads and devices, and with
-	// HostEncryption to its own addresses. Set RequireEncryption only when all nodes encrypt: until
-	// a node has received the keys of another node, it sends unencrypted packets.
+	// to its source. The destination of such a packet is one of this node's workloads or devices
+	// or, with HostEncryption, one of its own addresses. Set RequireEncryption only when all nodes
+	// encrypt: until a node has received the keys of another node, it sends unencrypted packets.
 	RequireEncryption bool
 	// FilterTable is the nftables table of RequireEncryption, of family inet. Nothing else may use
 	// it. Empty means DefaultFilterTable.

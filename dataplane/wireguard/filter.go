@@ -101,9 +101,9 @@ func (f *filter) table(own ownPrefixes) *ruleset.Table {
 	return t
 }
 
-// hostRules returns the rules that HostEncryption needs. They accept neighbour discovery and the
-// outer, encrypted packets. Nodes send both by other interfaces, although the route to the address
-// of a node is over a WireGuard device.
+// hostRules returns the rules that HostEncryption needs. These rules accept neighbour discovery and
+// the outer, encrypted packets. Nodes send both kinds of packets by other interfaces, although the
+// route to the address of a node is over a WireGuard device.
 func (f *filter) hostRules() []ruleset.Rule {
 	if !f.cfg.HostEncryption {
 		return nil

@@ -148,8 +148,8 @@ func demonstrate(ctx context.Context, c cli.Console, o demoOptions) (err error) 
 	return nil
 }
 
-// nodeTraffic shows how traffic travels between two nodes. These are not the node of the stages.
-// With all, it is an error if the kernel lacks the module for a mode.
+// nodeTraffic shows how traffic travels between two nodes that it makes. (The node of the stages is
+// not one of them.) With all, it is an error if the kernel lacks the module for a mode.
 func (d *demo) nodeTraffic(ctx context.Context, all bool) error {
 	d.Printf("\n== Between two nodes, as seen on the wire\n")
 	for _, mode := range nodetraffic.Modes() {

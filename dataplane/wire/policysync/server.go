@@ -71,8 +71,8 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 //
 //   - its socket cannot be opened;
 //   - another endpoint has the same path;
-//   - its policy cannot be sent. It has a socket nevertheless, so that clients are told: calls end
-//     with codes.FailedPrecondition.
+//   - its policy cannot be sent. It has a socket nevertheless, and calls end with
+//     codes.FailedPrecondition, which shows clients the reason.
 func (s *Server) Apply(_ context.Context, b dataplane.Batch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,5 +20,5 @@
 //
 // # Errors
 //
-// Those of package codec, and of the function that writes.
+// Errors are those of package codec, and of the function that writes.
 package parts

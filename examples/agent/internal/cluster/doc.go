@@ -27,5 +27,6 @@
 //
 // # Errors
 //
-// Failures of etcd do not end Run. They are in the log and in State, and the request is repeated.
+// A failure of etcd does not end Run. The failure is in the log and in State, and the request is
+// repeated.
 package cluster

@@ -54,7 +54,7 @@ func (c *Cluster) advance(ctx context.Context, p *pipeline.Pipeline) {
 	}
 }
 
-// reached records a revision as applied, unless the history has changed meanwhile.
+// reached records a revision as applied, unless the history has changed since.
 func (c *Cluster) reached(revision etcd.Revision, history *etcd.History) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

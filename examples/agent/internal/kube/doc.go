@@ -27,6 +27,6 @@
 //
 // # Errors
 //
-// Errors of Connect begin with the name of the setting. Errors of the API server do not end Run.
-// They are in the log and in State, and the request is sent again.
+// Errors of Connect begin with the name of the setting. An error of the API server does not end
+// Run. The error is in the log and in State, and the request is sent again.
 package kube

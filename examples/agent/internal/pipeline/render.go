@@ -53,7 +53,7 @@ func RuleOrigins(cfg Config) map[string]manifest.RuleOrigin {
 			origins[id] = at
 		}
 	}
-	_, _ = reader.ReadDir(cfg.Manifests) // its errors were reported when the world was read
+	_, _ = reader.ReadDir(cfg.Manifests) // the errors were reported when the objects were read
 	return origins
 }
 

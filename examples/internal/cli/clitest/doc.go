@@ -15,5 +15,5 @@
 //
 // # Errors
 //
-// Those of the system calls.
+// Errors are those of the system calls.
 package clitest
