@@ -19,6 +19,9 @@
 //   - the device, the peer or the route over the device: packets are dropped;
 //   - the rule: packets may be sent unencrypted.
 //
+// A Dataplane makes the devices, the routing table and the rules by a routes.Keeper. It configures
+// keys and peers by wgctrl:
+//
 //	events ──▶ Dataplane ──▶ remote nodes ──▶ wgctrl ──▶ wg.way, wg2.way
 //	              │
 //	              └────────▶ routes.Keeper ──▶ devices, a routing table, rules, sysctls

@@ -16,6 +16,8 @@
 //   - The folder with the sockets of the pod's namespace is mounted read-only into the pod.
 //   - The HTTP server of the pod listens on the loopback address only.
 //
+// Then start the sidecar in the pod:
+//
 //	sidecar --socket /run/policysync/web.sock --listen :80 --upstream http://127.0.0.1:8080 --node 192.0.2.1
 //
 // The sidecar evaluates each request as a TCP connection, from the client's address to the address
