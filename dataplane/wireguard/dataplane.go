@@ -79,8 +79,8 @@ func (d *Dataplane) Close() error {
 }
 
 // Apply implements dataplane.Dataplane. With the first complete state, it reads the devices, peers
-// and routes of an earlier process: it keeps those that are desired, and Finish removes the others.
-// A batch that changes nothing for this package makes no system call. Errors: see the package.
+// and routes of an earlier process: it keeps those that are desired, and removes the others. A
+// batch that changes nothing for this package makes no system call. Errors: see the package.
 func (d *Dataplane) Apply(ctx context.Context, b dataplane.Batch) error {
 	return d.finishNow(ctx, d.ApplyVisible(ctx, b))
 }
