@@ -28,10 +28,14 @@
 // # Unreadable files and directories
 //
 // A file that cannot be read or decoded is reported, and its former objects are absent until it is
-// corrected: the last valid version is never kept. All other files are used as usual. A policy with
-// rules that cannot be read is reported with a *policy.DoubtError, and passed on with these rules
-// closed. If several files have the same object, the first in the order of their names counts and the
-// others are reported.
+// corrected: the last valid version is never kept. All other files are used as usual.
+//
+// An exception is a policy in which only some rules cannot be read. It is reported with a
+// *policy.DoubtError, and the receiver gets it. policy.Rule.Close replaces these rules, so that they
+// never allow what the author did not want to allow.
+//
+// If several files have the same object, the first in the order of their names counts and the others
+// are reported.
 //
 // A directory that is missing when Run starts is an error, unless DirConfig.Wait is set. If it is moved,
 // replaced or removed later, that is reported and its objects stay: as with a database that does not

@@ -42,9 +42,10 @@ func NewDelayed(inner dataplane.Dataplane) *Delayed {
 	return &Delayed{inner: inner, pending: map[policy.Key]bool{}, wake: make(chan struct{}, 1)}
 }
 
-// Apply takes the batch for Watch. It applies a batch without endpoints, and one before InSync, at
-// once. Errors: an *ApplyError that is Pending for each endpoint to be applied, and the last errors of
-// the inner dataplane for other objects.
+// Apply keeps the batch, and Watch applies it later. Exceptions are a batch without endpoints and a
+// batch before InSync: Apply applies them itself. Its error is an *ApplyError. For each endpoint that is
+// still to be applied, the *ApplyError has an error that is Pending. For other objects, it has the last
+// errors of the inner dataplane.
 func (d *Delayed) Apply(ctx context.Context, b dataplane.Batch) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

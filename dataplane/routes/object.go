@@ -62,7 +62,7 @@ func (n Neighbour) String() string {
 // Proxy makes the host answer ARP or NDP requests for an address on an interface. An example is the
 // address of a gateway that no host has. The kernel answers only if it would forward packets to the
 // address over another interface. Therefore a Proxy needs a route to the address, forwarding, and
-// for IPv6 the setting proxy_ndp of the interface. All fields are the identity.
+// for IPv6 the setting proxy_ndp of the interface. Two Proxies are the same if all fields are equal.
 type Proxy struct {
 	// Addr is the address that the host answers for.
 	Addr netip.Addr
@@ -89,7 +89,7 @@ func (f FDB) String() string { return fmt.Sprintf("%s dev %s dst %s", f.MAC, f.I
 
 // Rule is a rule of policy routing. If a packet matches, the kernel looks its destination up in
 // Table, or goes on at the rule with priority Goto. A rule with neither does nothing (nop), and can
-// be the target of a Goto. All fields are the identity.
+// be the target of a Goto. Two Rules are the same if all fields are equal.
 type Rule struct {
 	// Family is 4 or 6.
 	Family int

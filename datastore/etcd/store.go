@@ -50,7 +50,7 @@ type StoreConfig struct {
 }
 
 // Store reads and writes the objects of a cluster. It validates each object before it writes it. It never overwrites a
-// value of a newer version.
+// value that a newer version of this package wrote.
 //
 // It is safe for concurrent use, also by several programs.
 type Store struct {

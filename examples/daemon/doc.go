@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command daemon enforces NetworkPolicy on a node for a CNI plugin that makes links, addresses and
-// routes itself. It reads the API server with a Source that uses its informers. The plugin reports
-// ADD and DEL on a socket. docs/cni.md explains each step.
+// routes itself. The daemon makes informers of client-go, and its Source reads the API server
+// through them. The plugin reports ADD and DEL on a socket. docs/cni.md explains each step.
 //
 //	informers, dynamic client ─▶ datastore/kubernetes ─▶ calcgraph ─▶ dataplane.Driver ─▶ nft
 //	socket ── Attach, Detach ──▶
@@ -33,8 +33,9 @@
 //
 // # Errors
 //
-// The program ends with exit code 1 if a part cannot start or fails; the kernel keeps the policy. A
-// request that fails has the status 400 or 500 and the reason as text, and the runtime repeats it.
+// The program ends with exit code 1 if a part cannot start or fails; the kernel keeps the policy. If a
+// request fails, its response has the status 400 or 500 and the reason as text. The plugin then fails,
+// and the container runtime calls it again.
 // While the API server is unavailable, requests wait until the plugin closes the connection. An
 // object that is not understood is logged by name and fails closed.
 package main

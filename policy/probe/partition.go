@@ -15,8 +15,8 @@ import (
 	"github.com/wayleave/wayleave/policy/verdict"
 )
 
-// Partition divides endpoints, outside addresses and ports into groups. Policies of some worlds cannot distinguish the
-// members of a group.
+// Partition divides the endpoints, outside addresses and ports of given worlds into groups. No policy of these worlds
+// distinguishes the members of a group. A world is a set of resources, see verdict.World.
 type Partition struct {
 	worlds   []verdict.World
 	mentions *mentions

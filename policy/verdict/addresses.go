@@ -189,9 +189,9 @@ func appendTexts(key []byte, texts []string) []byte {
 	return append(append(append(key, '('), strings.Join(slices.Compact(texts), " ")...), ')')
 }
 
-// AppendClass appends the class of an address to key. Two addresses of one family with the same class are
-// interchangeable in every flow: the endpoints have the same verdict, unless one of the addresses is the endpoint's own
-// and the flow leaves the endpoint.
+// AppendClass appends the class of an address to key. If two addresses of one family have the same class, a flow with
+// the one gets the same verdict of every endpoint as the flow with the other. The only exception is a flow that leaves
+// an endpoint, if one of the two addresses is that endpoint's own.
 func (c *AddressClasses) AppendClass(key []byte, addr netip.Addr) []byte {
 	s := side{addr: addr, objects: c.e.objectsAt(addr)}
 	for _, condition := range c.conditions {

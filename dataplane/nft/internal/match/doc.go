@@ -9,10 +9,10 @@
 //   - Family: nftables has different fields for IPv4 and IPv6.
 //   - Protocol: negated ports match packets of protocols without ports. A rule that reads the ports
 //     of such a packet may fail.
-//   - Header fields: each range of values is a comparison.
-//   - Ports: numeric and named ports are two lookups, on each side.
-//   - IP sets: addresses and prefixes are in two sets of the kernel. The kernel has no set without
-//     members.
+//   - Header fields: each range of values needs a comparison of its own.
+//   - Ports: numeric and named ports need two lookups, on each side.
+//   - IP sets: the addresses and the prefixes of an IP set are in two sets of the kernel, so each
+//     needs a lookup. There is none if no member is an address, or none is a prefix.
 //
 // Merge joins neighbouring rules that differ in one list. The functions of fields.go list the
 // fields of a rule that they know. So a new field of dataplane.Rule is unknown until it is added

@@ -82,8 +82,9 @@ func SetIDs(rule *dataplane.Rule) (ids []dataplane.IPSetID) {
 	return ids
 }
 
-// WriteKey writes a key that identifies the effect of the rule: rules with different effects have
-// different keys. If plain is set, the key has only the action, protocol and destination ports.
+// WriteKey writes a key that identifies the effect of the rule. Without plain, rules with different
+// effects have different keys. With plain, the key has only the action, protocol and destination ports:
+// set plain for rules that match nothing else, besides addresses of the other side.
 func (m *Merged) WriteKey(key *strings.Builder, plain bool) {
 	ports := func(m *dataplane.Match) {
 		for _, ports := range [...][]policy.Port{m.Ports, m.NotPorts} {

@@ -16,8 +16,8 @@
 //  3. Once a connection has been idle for Config.EvictAfter, the server closes it, and serves the
 //     new one.
 //
-// The idle time of a connection begins when the server first reads from it, and once again when the
-// client first sends data. Data that the client sends later does not extend the time. This has two
+// The idle time of a connection starts when the server first reads from it. It starts again once, when
+// the first data of the client arrives. Data that the client sends later does not extend it. This has two
 // consequences. Clients that send slowly cannot keep a new client out, however many they are. And a
 // client that sends its request at once is not disconnected before its handler runs, even if other
 // clients connect all the time.
