@@ -74,6 +74,22 @@ func TestPagesShowCompiledCode(t *testing.T) {
 	}
 }
 
+// TestReadmeShowsRunningExample holds that README's program fits on a screen and is the Example of the root package,
+// whose output go test compares.
+func TestReadmeShowsRunningExample(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	require.NoError(t, err)
+	blocks := regexp.MustCompile("(?s)```go\n(func Example\\(\\) .*?)```").FindAllStringSubmatch(string(readme), -1)
+	require.Len(t, blocks, 1)
+	require.LessOrEqual(t, strings.Count(blocks[0][1], "\n"), 40)
+	example, err := os.ReadFile(filepath.Join(root, "example_test.go"))
+	require.NoError(t, err)
+	_, program, _ := strings.Cut(string(example), "func Example() ")
+	program, _, _ = strings.Cut(program, "\n}\n")
+	require.Contains(t, program, "// Output:")
+	require.Contains(t, unindented("func Example() "+program+"\n}\n"), unindented(blocks[0][1]))
+}
+
 // unindented returns a text without the spaces and tabs at the beginning of its lines.
 func unindented(text string) string {
 	return regexp.MustCompile(`(?m)^[ \t]+`).ReplaceAllString(text, "")
