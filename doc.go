@@ -2,7 +2,7 @@
 
 // Package wayleave is an embeddable library that turns network policy and endpoints (cluster-wide
 // desired state) into kernel state on one Linux node: nftables rules and sets, routes and
-// neighbours. It works incrementally, and keeps what it programmed right.
+// neighbours. It programs only what changes, and repairs what other processes change in its objects.
 //
 // A wayleave is the right to cross someone's land: a permission and a route in one.
 //
@@ -12,27 +12,28 @@
 //	                                          ⇒ one Batch per flush
 //
 // Between source and driver everything is pure computation on one goroutine. This package
-// has no code of its own; import what you need of the others:
+// has no code. Import the packages that you need:
 //
 //   - selector: the selector language; selector/labelindex: incremental matching
-//   - policy: the resources; policy/verdict: what becomes of a flow, and why; policy/probe: which
-//     flows to try
-//   - calcgraph: resources to events for one node
+//   - policy: the resources; policy/verdict: whether policy allows a flow, and why; policy/probe:
+//     flows to evaluate, one of each kind that policy can distinguish
+//   - calcgraph: computes the events for one node from the resources
 //   - dataplane: the events, the Dataplane interface, and the driver; dataplane/dptest: an
-//     in-memory dataplane and a conformance kit for your own
-//   - dataplane/nft and dataplane/routes: the kernel; dataplane/wireguard, a module of its own:
-//     encryption between nodes; dataplane/wire, another one: a dataplane in another process;
-//     dataplane/felix: a driver that was written for Felix
-//   - datastore: where the resources come from
+//     in-memory dataplane, and a conformance kit for your own dataplane
+//   - dataplane/nft and dataplane/routes: the dataplanes for the kernel; dataplane/felix: runs an
+//     external dataplane driver that was written for Felix, Calico's agent
+//   - dataplane/wireguard: encryption between nodes; dataplane/wire: a dataplane in another
+//     process (both are separate modules)
+//   - datastore: the sources of resources
 //
-// Conversion from Kubernetes and Calico objects is in the module wayleave/kubernetes, and a
-// complete node agent in wayleave/examples, so that an importer of this module gets neither's
-// dependencies.
+// The module wayleave/kubernetes converts Kubernetes and Calico objects, and wayleave/examples has
+// a complete node agent. They are separate modules, so a program that imports only this module does
+// not get their dependencies.
 //
 // # Usage
 //
-// The example wires a source, the graph and a dataplane. See examples/minimal for the same with the
-// kernel.
+// The example of this package connects a source, the graph and a dataplane in memory. See
+// examples/minimal for a program that does so with the kernel.
 //
 // # Concurrency
 //
@@ -41,6 +42,7 @@
 //
 // # Errors
 //
-// An object that cannot be understood whole is treated as absent and reported by key and
-// reason; it never stops the others, and never makes a rule match more than it says.
+// An object with an error is treated as absent, and its key and the reason are reported. Other objects
+// are processed as usual. The exception is a policy with errors only in rules: it stays in force, and
+// each of these rules denies everything, or matches nothing if its action is Allow or Log.
 package wayleave
