@@ -35,9 +35,10 @@
 //
 // # Usage
 //
-// A Graph has all nodes, connected. It is for one goroutine. A Runner is a buffer before a Graph, which coalesces
-// updates while the dataplane is busy. A datastore.Source sends its updates to a Runner. Each node is exported and can
-// be used alone: a program that only needs the addresses that match a selector uses IPSets.
+// A Graph has all these nodes, and connects them. It is for one goroutine. A Runner is a buffer before a Graph. While
+// the dataplane is busy, the Runner keeps only the latest update of each object. A datastore.Source sends its updates
+// to a Runner. Each node of the graph is exported and can be used alone: a program that only needs the addresses that
+// match a selector uses IPSets.
 //
 // Graph.Snapshot is for a dataplane that is added later. Graph.State and Stats are for people and tools. A Runner with
 // RunnerConfig.Record records its updates, which package calcgraph/replay can play to another graph.
@@ -45,19 +46,21 @@
 // # Rules for nodes
 //
 // The output of a node depends only on its current input, not on the order of earlier updates. Each add has exactly one
-// remove with the same key. A missing referent fails closed: a profile that does not exist denies everything. Nodes use
-// no goroutines, locks, clocks, I/O or logging. An update that equals the last one has no effect.
+// remove with the same key. A reference to an object that does not exist fails closed: a profile that does not exist
+// denies everything. Nodes use no goroutines, locks, clocks, I/O or logging. An update that equals the last one has no
+// effect.
 //
-// The work of a flush is proportional to what changed. Of an endpoint on another node, the graph stores labels and
-// addresses, in about 200 bytes:
+// The work of a flush is proportional to what changed. Of an endpoint on another cluster node, the graph stores only
+// labels and addresses, in about 200 bytes. The nodes of the graph save time and memory in these ways:
 //
-//	ActiveRules      one selector in its index for all policies with that selector; policies of namespaces
-//	                 without a local endpoint are not indexed
-//	RuleScanner      a changed policy only resolves the rules of that policy again
-//	IPSets           no list of members: each address has the number of its object; counts exist only for
-//	                 addresses of several objects
-//	PolicyResolver   endpoints that match the same selections share their lists
-//	Sequencer        a log of members between flushes, and the emitted state of all else
+//	ActiveRules      has one selector in its index for all policies with that selector; policies of
+//	                 namespaces without a local endpoint are not indexed
+//	RuleScanner      resolves only the rules of a policy that changed
+//	IPSets           stores no members: each address has the number of its object; only for addresses of
+//	                 several objects, it stores counts
+//	PolicyResolver   shares lists of policies between endpoints that match the same selections
+//	Sequencer        stores the members that changed since the last flush, and the emitted state of
+//	                 everything else
 //
 // The members of a set are all distinct prefixes of its objects, including prefixes inside other members. A backend
 // whose sets cannot overlap must merge them.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package replay plays a recording of a calcgraph.Runner to another graph: with the same updates in the same order, and
-// the same flushes. The batches are equal, byte for byte.
+// the same flushes. The other graph returns the same batches, byte for byte.
 //
 //	source ─▶ Runner ─▶ Graph ─▶ Out          live
 //	            │ RunnerConfig.Record
@@ -22,11 +22,11 @@
 // # Format
 //
 // A recording is lines of text. Each line is a JSON object of at most calcgraph.MaxRecordLine bytes. The first is the
-// header, with the configuration of the graph ("names" if it is true):
+// header, with the configuration of the graph ("names" is left out if it is false):
 //
 //	{"recording":"wayleave/calcgraph","version":1,"node":"n1","names":true}
 //
-// The others have one member, or two for "reject":
+// Each other line has one member, or two for "reject":
 //
 //	{"set":{"kind":"Tier","name":"sec","order":10}}        an object, as policy.Encode encodes it
 //	{"delete":{"kind":"Tier","name":"sec"}}                a deletion, by key
@@ -35,9 +35,9 @@
 //	{"flush":true}                                         the end of a batch
 //
 // An invalid object is absent for a graph, and may have no JSON form (a number that JSON does not have). So a recording
-// has only its key and the error. The lines of a flush are written before the graph receives its updates: a recording
-// also has the update that made a graph panic. A key that is not valid UTF-8, which no valid object has, has
-// replacement characters in the recording.
+// has only its key and the error. The lines of a flush are written before the graph receives the updates of the flush:
+// a recording also has the update that made a graph panic. If a key is not valid UTF-8, the recording has replacement
+// characters in it. No valid object has such a key.
 //
 // # Errors
 //
