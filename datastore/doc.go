@@ -23,7 +23,8 @@
 //	}
 //	return dir.Run(ctx, receiver)
 //
-// Any other type with such a Run method is a source, for example one of a cluster's database.
+// Any other type with such a Run method is a source, for example one that reads the database of a
+// cluster.
 //
 // # Unreadable files and directories
 //
@@ -37,10 +38,11 @@
 // If several files have the same object, the first in the order of their names counts and the others
 // are reported.
 //
-// A directory that is missing when Run starts is an error, unless DirConfig.Wait is set. If it is moved,
-// replaced or removed later, that is reported and its objects stay: as with a database that does not
-// answer, nothing is known about them. The directory is read again as soon as there is one at the path.
-// But if its files were deleted one by one before, as "rm -r" does, their objects are deleted.
+// A directory that is missing when Run starts is an error, unless DirConfig.Wait is set. If the directory
+// is moved, replaced or removed later, that is reported and its objects stay: as with a database that does
+// not answer, nothing is known about them. As soon as there is a directory at the path again, it is read.
+// The exception is a directory whose files are deleted one by one before it is removed, as "rm -r" does:
+// the objects of these files are deleted.
 //
 // # Concurrency
 //
@@ -50,7 +52,7 @@
 //
 // # Errors
 //
-// Run returns the error of its context when that is done, the error of the receiver, or its own, with the
-// prefix "datastore:". A *ConflictError reports an object that two files have. ErrKeyMismatch is the error of
-// an update whose key is not that of its resource.
+// Run returns the error of its context when the context is done, the error of the receiver, or an error of
+// the source, with the prefix "datastore:". A *ConflictError reports an object that two files have.
+// ErrKeyMismatch is the error of an update whose key is not that of its resource.
 package datastore

@@ -16,9 +16,9 @@
 //	...
 //	defer client.Close()
 //
-// To set up a cluster, write its objects and then call Store.Init once. Init creates a key, the mark. While there is no
-// mark, a Source ignores the store: it keeps the objects that it has, and is not in sync if it has none. So no node
-// loses its policy if a database is lost or being filled again.
+// To set up a cluster, write its objects and then call Store.Init once. Init creates a key, the mark, which says that
+// the objects are complete. While there is no mark, a Source ignores the store: it keeps the objects that it has, and
+// is not in sync if it has none. So no node loses its policy if a database is lost or being filled again.
 //
 //	store, err := etcd.NewStore(etcd.StoreConfig{Client: client})
 //	revision, err := store.Put(ctx, resource, etcd.Any)
@@ -30,16 +30,16 @@
 //	source, err := etcd.NewSource(etcd.SourceConfig{Client: client})
 //	err = source.Run(ctx, runner)
 //
-// A Writer keeps objects in the store equal to a stream of manifests. It also deletes objects that it wrote before and
-// that the stream no longer has.
+// A Writer keeps objects in the store equal to a stream of manifests. It also deletes objects that it wrote before if
+// the stream no longer has them.
 //
 // # Values that cannot be read
 //
 // If a value cannot be decoded, or has members or a schema version that this package does not know, the Source reports
 // it to Rejected, and its object is absent. A policy with rules that cannot be read is an exception: the Source sends
-// it with these rules closed, and the receiver reports them when it calls policy.Update.Admit. A Store and a Writer
-// treat such a policy as written by a newer version. If a newer version has written the mark, the Source stops reading
-// and keeps its objects.
+// it with these rules closed, which means that they allow nothing. The receiver reports these rules when it calls
+// policy.Update.Admit. A Store and a Writer treat such a policy as written by a newer version of this package, and do
+// not overwrite it. If a newer version has written the mark, the Source stops reading and keeps its objects.
 //
 // # Concurrency
 //

@@ -5,8 +5,8 @@
 //	API server ── lists and watches ──▶ Source ──▶ datastore.Receiver   (on every node)
 //	CNI plugin ── Attach, Detach ─────▶
 //
-// It is a separate module, so that programs without it do not depend on client-go. Package
-// convert has the resources that each object is converted to.
+// It is a separate module, so that programs without it do not depend on client-go. The documentation
+// of package convert lists the resources that each object is converted to.
 //
 // # Usage
 //
@@ -21,8 +21,9 @@
 // of their objects. Without informers, the Source keeps no API objects. It keeps less than 200 bytes
 // for each pod, and the converted resources of other objects.
 //
-// A CNI daemon calls Attach in ADD, then Barrier, and then WaitEndpoint of its dataplane.Driver. So
-// the policy of a pod is in force before its first packet, even if its status has no address yet.
+// In a CNI daemon, call Attach in ADD, then Barrier, and then WaitEndpoint of the dataplane.Driver. So
+// the policy of a pod is in force before the pod's first packet, even if the API does not have the
+// pod's address yet.
 //
 // # Reading
 //
@@ -37,11 +38,11 @@
 //   - Backup: when a watch has begun, the Source queries the server's resourceVersion. If that is
 //     smaller than the Source's last one, the server was restored from a backup, and the kind is
 //     listed again. Some time after a restore, the server reaches the Source's last resourceVersion
-//     again. After a failed request, the Source therefore compares its last changes: one object that
-//     changed, and the objects that were deleted later. If the server has the same, the watch
-//     continues. If not, or if nothing has changed since the last list, the kind is listed again. If
-//     no request failed and the server has reached that resourceVersion, the Source misses the
-//     restore.
+//     again, with other objects. After a failed request, the Source therefore checks its last changes
+//     at the server: one object that changed, and the objects that were deleted later. If the server
+//     has these changes, too, the watch continues. If not, or if nothing has changed since the last
+//     list, the kind is listed again. The Source misses a restore if no request failed and the server
+//     has reached the Source's last resourceVersion before the next watch.
 //   - Another cluster: if the UID of the namespace kube-system changes, the server serves another
 //     cluster, for example because it lost its data. Nothing is read from it: the last objects
 //     stay, and Status has the reason. To accept the new cluster, start a new Source. Kinds that
@@ -49,25 +50,26 @@
 //   - Failure: while a kind cannot be read, its last objects stay, and Status has the reason. If it
 //     was never read, for example for lack of rights, the Source is not in sync, and nothing is
 //     programmed.
-//   - Kind not served: it has no objects, and the Source looks for it about once a minute. A kind
-//     that the server has only in other versions counts as one that cannot be read.
+//   - Kind not served: it has no objects, and the Source looks for it about once a minute. If the
+//     server has a kind only in API versions that the Source does not read, that is a failure.
 //   - Filter: Pods without a node, Pods that have ended, and EndpointSlices without a service are
 //     not read.
 //
 // # Unknown fields and duplicate pod CIDRs
 //
-// Policies are read with all fields that the server has. If this version does not know a field of a
-// rule, an Allow or Log rule matches nothing, and any other rule denies everything from its place
-// on. If it does not know another field, the object is left out. Package manifest has the details.
-// Hooks.Problems receives the reason. The field is never ignored, because it may narrow what a rule
-// allows. In the kinds of Config.Client, unknown fields have no effect on policy.
+// Policies are read with all fields that the server has. If this version of the package does not know
+// a field of a rule, an Allow or Log rule matches nothing, and any other rule denies everything from
+// its place on. If it does not know a field outside of the rules, the object is left out. Package
+// manifest has the details. Hooks.Problems receives the reason. The field is never ignored, because
+// it may narrow what a rule allows. Unknown fields of the kinds that Config.Client reads, such as
+// Pods, are ignored: they have no effect on policy.
 //
-// If two Nodes have one pod CIDR, its block belongs to the Node whose name sorts first.
+// If two Nodes have the same pod CIDR, the block belongs to the Node whose name sorts first.
 //
 // # RBAC
 //
-// The Source needs the verbs get, list and watch for the kinds that it reads. The kinds of Calico
-// are those of projectcalico.org/v3.
+// The Source needs the verbs get, list and watch for the kinds that it reads. It reads Calico's kinds
+// in the API group projectcalico.org (v3), not in crd.projectcalico.org.
 //
 // # Concurrency
 //

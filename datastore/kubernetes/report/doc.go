@@ -11,8 +11,9 @@
 //
 // All nodes read all objects. One of them, the leader, writes for all nodes: it holds the Lease
 // kube-system/wayleave-reporter. If the leader fails, another node takes over after about two
-// minutes. The new leader compares the conditions of all policies, and writes those that differ. A
-// node without rights to the Lease never leads, and writes only what concerns itself.
+// minutes. The new leader compares the conditions of all policies with those that they must have,
+// and writes those that differ. A node without rights to the Lease never leads, and writes only what
+// concerns itself.
 //
 // # Usage
 //
@@ -27,9 +28,9 @@
 //
 // kubernetes.Hooks says when a Source calls its hooks.
 //
-// CRD returns the CustomResourceDefinition of NodeReports, for kubectl apply. Without it,
-// everything but NodeReports is written. After you have written a policy, Applied returns which
-// nodes have applied it:
+// CRD returns the CustomResourceDefinition of NodeReports. Install it with kubectl apply. Without
+// this definition, everything but NodeReports is written. After you have written a policy, Applied
+// returns which nodes have applied it:
 //
 //	progress, err := report.Applied(ctx, dynamicClient, "networkpolicies.networking.k8s.io", policy.ResourceVersion)
 //	fmt.Println(progress, progress.Complete()) // 2/3 false
@@ -40,9 +41,10 @@
 // ReasonFieldIgnored and ReasonNotProgrammed. The message names the first fields and causes, in at
 // most 1,024 bytes. A problem has one Event, even if it is reported again or by another leader. If
 // it is solved and occurs again, the count of the Event increases. client-go's correlator combines
-// many Events of one object. A node writes Events on its pods at one a second, after a burst of 20.
-// The leader also writes Events on objects at fault at that rate, and conditions at ten a second,
-// after a burst of 100. Events of objects without a namespace are in the namespace "default".
+// many Events of one object. A node writes at most one Event a second on its pods, after a burst of
+// 20. The leader also writes Events on objects at fault, with the same limit, and at most ten
+// conditions a second, after a burst of 100. Events of objects without a namespace are in the
+// namespace "default".
 //
 // The condition Accepted of a ClusterNetworkPolicy is False if the policy has no effect, or if a
 // rule is not understood. True means that all its fields are understood. The node reports show which nodes
@@ -57,7 +59,7 @@
 //
 // # Rights
 //
-// The ClusterRole of the agent needs these rights, besides those to read:
+// The ClusterRole of the agent needs these rights, besides those of the Source:
 //
 //	""                             events                         create, patch
 //	""                             pods                           get
@@ -71,19 +73,21 @@
 // Limit get and update of leases to the name of the Lease: others in kube-system are those of the
 // control plane.
 //
-// If only the graph rejects an object, its Event needs the UID, which takes the right to get
-// objects of that kind. A caller of Applied needs the right to list nodes and nodereports.
+// If only the graph rejects an object, the Reporter must read the object's UID for the Event. For
+// that, it needs the right to get objects of that kind. A caller of Applied needs the right to list
+// nodes and nodereports.
 //
 // # Concurrency
 //
-// The methods of a Reporter are safe for concurrent use. All but Run and Endpoints return without a
-// request, and may be called in hooks. Run sends all requests but those for the Lease from one
-// goroutine.
+// The methods of a Reporter are safe for concurrent use. All but Run and Endpoints return without
+// sending a request, so they may be called in hooks. Run sends all requests but those for the Lease
+// from one goroutine.
 //
 // # Errors
 //
-// Run returns the error of its context, or ErrRunning at once. Requests that fail are sent again
-// after at most 5 minutes, unless the object is gone or the server does not accept the content.
+// Run returns the error of its context, or ErrRunning if another call of Run has not returned.
+// Requests that fail are sent again after at most 5 minutes, unless the object is gone or the server
+// does not accept the content.
 // Stats has the last errors, and each is logged once. Without the CRD, Applied returns
 // ErrNotInstalled.
 package report

@@ -16,14 +16,14 @@
 //	client := kubernetes.NewForConfigOrDie(server.RESTFor("node-1"))
 //	server.Restart() // the same objects, at the same address
 //
-// StartEtcd starts an etcd alone, and its Proxy etcd's gRPC proxy. A command can use the package
-// like a test, with its own T.
+// StartEtcd starts an etcd alone. Etcd.Proxy starts etcd's gRPC proxy in front of it. A command can
+// use the package like a test, with its own implementation of T.
 //
 // `make test-kubernetes` builds the programs and runs the tests with them. Elsewhere the tests
 // skip. The environment variables are:
 //
 //   - WAYLEAVE_KUBERNETES_BIN: the folder of the programs kube-apiserver and etcd.
-//   - WAYLEAVE_ETCD_SERVER: the path of another etcd.
+//   - WAYLEAVE_ETCD_SERVER: the path of an etcd to use in place of the one in that folder.
 //
 // # Concurrency
 //
