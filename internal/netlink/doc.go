@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package netlink is the transport for all netlink families: sockets, messages with their acknowledgements, attributes,
-// and dumps, which are repeated if they are interrupted. The packages of the families, rtnl, nfnl and conntrack, have
-// the meaning of messages.
+// and dumps, which are repeated if they are interrupted. Packages rtnl, nfnl and conntrack encode and decode the
+// content of the messages.
 //
 // # Usage
 //
@@ -35,9 +35,15 @@
 //
 // # Errors
 //
-// If the kernel refuses a request, the error is an *AckError with its errno, explanation and offset
-// (extended ack). ErrInterrupted: a dump's objects keep changing. ErrMalformed: an answer or
-// attribute cannot be read. *SizeError: the datagram was not sent. All others are those of the system calls.
-// After ENOBUFS, the kernel had to drop datagrams; those before and after the gap are valid. Dial
-// returns ErrUnsupported on anything but Linux.
+// The errors are:
+//
+//   - *AckError: the kernel refused a request. It has the errno, and the explanation and offset of
+//     the extended acknowledgement.
+//   - ErrInterrupted: every attempt of a dump was interrupted, because the objects kept changing.
+//   - ErrMalformed: an answer or attribute cannot be read.
+//   - *SizeError: a datagram is too large, and was not sent.
+//   - ErrUnsupported: Dial returns it on systems other than Linux.
+//
+// All others are those of the system calls. ENOBUFS means that the kernel had to drop datagrams;
+// those that were received before and after it are valid.
 package netlink

@@ -15,6 +15,6 @@
 //
 // # Errors
 //
-// The function's own error, or one that wraps the kernel's errno. On systems other than Linux, In returns
-// errors.ErrUnsupported.
+// In returns the error of the function, or one that wraps the kernel's errno. On systems other than
+// Linux, it returns errors.ErrUnsupported.
 package nsthread

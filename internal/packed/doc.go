@@ -3,9 +3,9 @@
 // Package packed keeps resources in little memory, for programs that keep all objects of a cluster and rarely read
 // them.
 //
-// Most objects of a node are endpoints of other nodes. A policy.WorkloadEndpoint takes about 700 bytes, half of them
-// for the map of its labels. A packed one is two strings. One has the data that it shares with the other replicas of
-// its workload, and is in memory once. The other has its own data.
+// Most objects that a node reads are endpoints of other nodes. A policy.WorkloadEndpoint takes about 700 bytes, half of
+// them for the map of its labels. A packed endpoint is two strings. The first has the data that all replicas of a
+// workload share, and is in memory once. The second has the data of this endpoint alone.
 //
 //	namespace, labels, ports, profiles ─▶ common, once for all that have the same
 //	node ───────────────────────────────▶ once for all that have the same

@@ -18,7 +18,8 @@
 // A batch is sent in few system calls. The kernel answers each message that it refuses, and the last one of each call.
 // A call never has more messages than there is room for answers in the socket's buffer.
 //
-// A list is read again if a change interrupted its dump, also if only the last message of the dump is marked so.
+// A list is read again if a change interrupted its dump, also if only the last message of the dump has the flag for it
+// (NLM_F_DUMP_INTR).
 //
 // # Concurrency
 //
@@ -26,7 +27,7 @@
 //
 // # Errors
 //
-// If the kernel refuses a request, the error is an *Error with its errno and explanation; from a
-// Handle, it is the errno alone. errors.Is finds ErrExist, ErrNotFound and ErrDown in an *Error.
-// ErrInterrupted: the kernel's state changed too fast to be read.
+// If the kernel refuses a request, the error is an *Error with its errno and explanation. The methods
+// of a Handle return the errno alone. errors.Is finds ErrExist, ErrNotFound and ErrDown in an *Error.
+// ErrInterrupted means that the kernel's state changed too fast to be read.
 package rtnl

@@ -3,7 +3,7 @@
 // Package worldtext reads resources from a short text, for the scripts of tests.
 //
 // A line "kind name key value ..." is one object. An indented line is a rule of the object above. Values with spaces
-// are in backquotes.
+// are in backquotes. In the examples, brackets mark optional parts, and parentheses have remarks:
 //
 //	tier sec order 10 default Pass
 //	policy shop/web tier sec order 10 types Ingress select `app == "web"`
@@ -28,8 +28,8 @@
 //
 // The keys of a rule's sides are src and dst (a selector), and src.not, src.ns, src.nets, src.notnets, src.ports,
 // src.notports, src.sa, src.svc (the name of a service, or namespace/name), likewise for dst. The action "-" means no
-// action. The port 0 is accepted, and invalid in the resource. The interface of an endpoint is "wl" followed by its
-// name. Its default node is Node.
+// action. Parse accepts the port 0, which makes the resource invalid. The interface of an endpoint is "wl" followed by
+// the endpoint's name. An endpoint without a node is on the node Node.
 //
 // # Usage
 //

@@ -4,11 +4,11 @@
 //
 // # Usage
 //
-// A package with kernel tests has
+// In a package with kernel tests, write this function:
 //
 //	func TestMain(m *testing.M) { nstest.Main(m) }
 //
-// and each of its tests makes namespaces:
+// In each test, make the namespaces that it needs:
 //
 //	node := nstest.New(t)
 //	web := nstest.NewWorkload(t, node, "cali1", "10.0.0.1", "2001:db8::1")
@@ -20,5 +20,5 @@
 //
 // # Errors
 //
-// Errors fail the test. Missing rights skip it; with CI=true they fail it.
+// Errors fail the test. Without the necessary rights, the test skips; with CI=true it fails.
 package nstest
