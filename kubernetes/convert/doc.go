@@ -12,8 +12,8 @@
 //	                                    "wayleave.dev/node.*"; Block of each pod CIDR, with PodCIDRs
 //	  Service                        -> nothing (ErrIgnored)
 //	discovery.k8s.io/v1
-//	  EndpointSlice                  -> ServiceBackends of the same name; nothing for one that no
-//	                                    service has (ErrIgnored) or of names (ErrNotSupported)
+//	  EndpointSlice                  -> ServiceBackends of the same name; nothing if the slice has no
+//	                                    service (ErrIgnored) or has host names (ErrNotSupported)
 //	networking.k8s.io/v1
 //	  NetworkPolicy                  -> Policy "knp.default.NAME" in the default tier, order 1000
 //	policy.networking.k8s.io/v1alpha2
@@ -42,33 +42,33 @@
 // NetworkPolicy with one invalid rule), or problems alone. A problem that wraps ErrIgnored is no fault: the
 // object has no effect on purpose.
 //
-// Convert the Namespace objects as well, "default" included. A pod without its Namespace has a profile that
-// does not exist, so only policies can allow its traffic. For selectors, such a namespace has only the
-// labels of its name, so a rule that denies it by another label does not match. Without its ServiceAccount,
-// a pod only lacks the labels of that. Convert either Pods or Calico WorkloadEndpoints, and either Kubernetes
-// or Calico Nodes: they describe the same things.
+// Convert the Namespace objects as well, "default" included. If a pod's Namespace is missing, the pod has a
+// profile that does not exist, so only policies can allow its traffic. Selectors then see only those labels
+// of the namespace that follow from its name, so a rule that denies the namespace by another label does not
+// match. If a pod's ServiceAccount is missing, the pod only lacks the labels of the account. Convert either
+// Pods or Calico WorkloadEndpoints, and either Kubernetes or Calico Nodes: they describe the same things.
 //
 // # Manifests without a cluster
 //
-// A pod of a repository has no node and no address, so it gives no resource. To check such manifests,
-// set Converter.AssumeNetwork and give all resources to Assume, which assumes the missing data:
+// A pod in a manifest has no node and no address before it runs, so it gives no resource. To check such
+// manifests, set Converter.AssumeNetwork and give all resources to Assume, which assumes the missing data:
 //
 //	resources, assumed := convert.Assume(resources)
 //
 // # Omitted parts
 //
-// An object with an error usually gives no resource, only problems. These parts of an object are left out or
-// closed alone:
+// An object with an error usually gives no resource, only problems. In these cases, only a part of the object
+// has no effect:
 //
 //   - A rule of a policy that is not understood is closed (see policy.Rule.Close), and its doubts have the
-//     field paths of the object. If its action is Allow or Log, it matches nothing. With any other action, or
-//     an unknown one, it denies everything in its direction from its place on. But if the scope of the policy
-//     is not understood, there is no policy: its selectors, types, tier, order or priority, or an unknown
-//     field outside of the rules.
-//   - The rules of a Kubernetes NetworkPolicy can only allow, so an invalid one matches nothing, and the
+//     field paths of the object. A closed Allow or Log rule matches nothing. A closed rule with any other
+//     action, or an unknown one, denies everything in its direction from its place on. The fields of a policy
+//     outside of the rules are its scope: selectors, types, tier, order or priority. If a field of the scope
+//     is invalid or unknown, there is no policy.
+//   - The rules of a Kubernetes NetworkPolicy can only allow, so an invalid rule matches nothing, and the
 //     policy still isolates its pods. Closed rules of a ClusterNetworkPolicy that deny have the annotation
 //     AnnotationFailClosed. If all rules of a direction together are over a limit of package policy, one
-//     closed rule takes their place. It denies unless all of them allow.
+//     closed rule takes their place. It denies everything, unless all of the replaced rules allow.
 //   - If a Pod, a Node, a network set or an endpoint were absent, rules that deny it would not match. So only
 //     these parts are left out: reserved labels, and labels beyond 1,000; invalid addresses, named ports and
 //     annotations of a Pod or Node; invalid pod CIDRs of a Node.
@@ -88,22 +88,24 @@
 // # Nodes
 //
 // The peer "nodes" of a ClusterNetworkPolicy is a selector over network sets, which this package makes of
-// Nodes. It also matches host-networked pods, because they have the addresses of their node. As pods these
-// are no endpoints, and neither subject nor peer of a rule.
+// Nodes. The peer also matches host-networked pods, because they have the addresses of their node.
+// Host-networked pods are not endpoints, so selectors of pods never match them, neither in the subject of a
+// policy nor in a peer.
 //
-// Policies of Calico must not match these sets. So a selector that could match a set without labels, such
-// as all() or a != "b", is limited with !has(wayleave.dev/node.projectcalico.org/name), unless it has a
-// label that begins with NodeLabelPrefix. Policies that this package did not convert are not limited: their
-// all() includes the converted nodes.
+// Selectors of Calico policies must not match these network sets by accident. So a selector that could match
+// a set without labels, such as all() or a != "b", is limited with
+// !has(wayleave.dev/node.projectcalico.org/name), unless the selector itself names a label that begins with
+// NodeLabelPrefix. Selectors of policies that this package did not convert are not limited: all() in them
+// also matches the converted nodes.
 //
 // # Deviations
 //
 // From Kubernetes:
 //
 //   - A namespaceSelector may match because a label is absent (NotIn, DoesNotExist). Unless the label is the name of
-//     the namespace, the peer then matches only pods whose Namespace object is known, or a Calico Profile "kns.NAME"
-//     instead of it. In a ClusterNetworkPolicy, this holds for the peers and the subject of Accept and Pass rules; a
-//     Deny rule also matches pods whose Namespace object is unknown.
+//     the namespace, the peer then matches only pods whose Namespace object has been converted, or a Calico Profile
+//     "kns.NAME" in place of it. In a ClusterNetworkPolicy, this holds for the peers and the subject of Accept and Pass
+//     rules; a Deny rule also matches pods whose Namespace object has not been converted.
 //   - Reserved labels are those that this package sets itself (projectcalico.org/namespace, .../orchestrator,
 //     .../serviceaccount, pcns.*, pcsa.*, wayleave.dev/node.*). On pods, network sets and endpoints they are left out
 //     and reported. So no pod can pretend to be in another namespace, or to be a node. For a podSelector, no pod has a
@@ -129,8 +131,8 @@
 //   - expectedIPs of a HostEndpoint are addresses without a length, as in Calico.
 //   - Names of policies must not begin with "knp.default." or "kcnp.", and names of global network sets must not begin
 //     with "knode.".
-//   - stagedAction Set or Learn, or a missing one, gives a staged policy. Delete and Ignore give nothing (ErrIgnored);
-//     verdict.Diff shows the effect of a deletion.
+//   - A staged object with the stagedAction Set or Learn, or without one, gives a staged policy. With Delete or Ignore,
+//     it gives nothing (ErrIgnored). To see the effect of a deletion, use verdict.Diff.
 //   - IPPool: the fields ipip and nat-outgoing of an older API are refused.
 //   - Node: wireguardPublicKeyV6, BGP and the pod CIDRs of its status are ignored: one WireGuard key is for
 //     both families.
@@ -138,8 +140,9 @@
 //
 // # Back to the objects
 //
-// Origin returns the object of a key, which faults and explanations have. Converter.RuleOrigins returns
-// the rules of a policy object, with their peers and ports, by the rule IDs that counters and logs have.
+// Faults and explanations name resources by key: Origin returns the API object from which the resource with
+// a key was made. Counters and logs have rule IDs: Converter.RuleOrigins returns the rules of a policy
+// object, with their peers and ports, by rule ID.
 //
 // # Concurrency
 //

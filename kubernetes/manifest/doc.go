@@ -2,9 +2,9 @@
 
 // Package manifest reads Kubernetes and Calico manifests, as YAML or JSON, and converts them to resources.
 //
-// It reads streams of documents, lists, objects with a status and managed fields from a cluster, and folders of such
-// files. A list is of "kind: List", as kubectl get -o yaml prints it, and may contain lists. Package convert has the
-// supported kinds and their conversion.
+// It reads files with several documents, with lists, and with objects that have a status and managed fields because
+// they come from a cluster. It also reads folders of such files. A list has "kind: List", as kubectl get -o yaml prints
+// it, and may contain lists. Package convert documents the supported kinds and their conversion.
 //
 // # Usage
 //
@@ -13,8 +13,8 @@
 //
 //	resources, problems := manifest.ReadDir("manifests")
 //
-// Valid objects are returned even if others have errors, also if another document of the file does not parse. A Reader
-// has settings.
+// Valid objects are returned even if others have errors, also if another document of the file does not parse. To change
+// settings, use the methods of a Reader.
 //
 // # Refused manifests
 //
@@ -26,16 +26,16 @@
 //   - a duplicate or merge key, or an empty entry of a list: an empty rule would allow everything,
 //   - null in the spec of a Calico object or a ClusterNetworkPolicy: an empty selector would select everything.
 //
-// A file that is not UTF-8 is refused, too. If two objects have the same name, in one file or in several that are read
-// together, the second is refused. If two nodes have the same pod CIDR, the block of the second is. Documents without
-// content are valid.
+// A file that is not UTF-8 is refused, too. If two objects give the same resource, in one file or in several that are
+// read together, the second object is refused. If two nodes have the same pod CIDR, only the block of the second node
+// is refused. Documents without content are valid.
 //
 // The rules of policies are decoded one by one. A rule with any of these errors, or with a value of the wrong type, is
 // closed (see package convert), and the policy stays in force: without the policy, everything that it denies would be
 // allowed. If the action of a rule of a ClusterNetworkPolicy or a Calico policy cannot be read, the rule denies
-// everything in its direction from its place on. Rules of a direction that are null, a duplicate key or not a list do
-// the same. A NetworkPolicy whose rules of a direction are a duplicate key or not a list allows nothing in that
-// direction; null means no rules, as in Kubernetes.
+// everything in its direction from its place on. If the value of the field ingress or egress is null or not a list, or
+// if the field is there twice, one rule that denies everything takes its place. In a NetworkPolicy, such a field allows
+// nothing in its direction; but null means no rules, as in Kubernetes.
 //
 // A Service gives no resource. Its error wraps convert.ErrIgnored, so that callers can distinguish it from failures.
 //

@@ -7,11 +7,12 @@
 //
 // Kubelet reports a pod's addresses to the API only after CNI ADD has returned, so the plugin cannot wait for
 // them. Attach gives the endpoint its interface and addresses at once. The pod's labels come from the API,
-// which has the pod before kubelet starts it. Once the pod's status has these addresses, those of the status are
-// used. Before that, the status is one of an earlier link, whose addresses another pod may have.
+// which has the pod before kubelet starts it. Once the pod's status has these addresses, the addresses of the
+// status are used. Until then, the status may have the addresses of an earlier interface of the pod, which
+// another pod may have by now.
 //
-// Interfaces may have any name, which Attach sets. Without an attachment, the interface of an endpoint has
-// the name that convert.InterfaceName returns.
+// Interfaces may have any name: pass it to Attach. For a pod without an attachment, the interface of the
+// endpoint has the name that convert.InterfaceName returns.
 //
 // After Detach, the pod is not an endpoint, although the API may still have its addresses: another pod may
 // get them. Pods keeps the UIDs of the last 4,096 detached pods, but none after a restart. So a pod of this node
@@ -19,18 +20,19 @@
 //
 // # Usage
 //
-// It is for programs without a Source of datastore/kubernetes, which has these methods itself.
+// Use this package in programs without a Source of datastore/kubernetes: a Source has Attach and Detach itself.
 //
 //	p, err := pods.New(pods.Config{Node: "n1", Update: func(u policy.Update) { ... }})
 //	p.Set(pod)           // in AddFunc and UpdateFunc of an informer, for the pods of all nodes
 //	err = p.Attach(...)  // CNI ADD; then wait: datastore.Memory.Barrier, dataplane.Driver.WaitEndpoint
 //	gone := p.Detach(..) // CNI DEL; if gone, wait: datastore.Memory.Barrier, dataplane.Driver.WaitRemoved
 //
-// On a node of Kubernetes, the dataplane needs policy.HostConfig{EndpointToHostAction: policy.HostAccept}.
-// By default, pods cannot reach their own node, as its pods with host networking.
+// On a node of Kubernetes, configure the dataplane with
+// policy.HostConfig{EndpointToHostAction: policy.HostAccept}. By default, pods can reach neither their own
+// node nor the pods with host networking on it.
 //
-// After a restart, call Attach for each pod that is attached already, before the endpoints count as complete:
-// before Run of a datastore.Memory, or before InSync of a calcgraph.Runner.
+// After a restart, call Attach for each pod that is attached already. Do so before the endpoints count as
+// complete: before Run of a datastore.Memory, or before InSync of a calcgraph.Runner.
 //
 // # Concurrency
 //
@@ -38,5 +40,5 @@
 //
 // # Errors
 //
-// Attach returns the errors of an attachment, and Config.Report receives those of a pod.
+// Attach returns the errors of an attachment. Config.Report receives the errors of a pod.
 package pods
